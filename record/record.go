@@ -1,0 +1,270 @@
+// Package record holds the words every room shares: what a route, a file, a
+// range and a payload are. It holds values only: no I/O, no goroutine, and no
+// import beyond the standard library.
+package record
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Format is a data format of the ingest call, in the documented spelling of
+// its streamFormat parameter.
+type Format string
+
+// The formats the streaming endpoint documents, and TXT, which it takes.
+const (
+	CSV       Format = "CSV"
+	TSV       Format = "TSV"
+	SCsv      Format = "SCsv"
+	SOHsv     Format = "SOHsv"
+	PSV       Format = "PSV"
+	TXT       Format = "TXT"
+	JSON      Format = "JSON"
+	MultiJSON Format = "MultiJSON"
+	Avro      Format = "Avro"
+)
+
+// Route is where a payload goes and how its body is to be read. It is
+// comparable, so that it is both the key of a map and the truth.
+type Route struct {
+	Cluster  string // URL of the engine, without a trailing slash
+	Database string
+	Table    string
+	Format   Format
+	Mapping  string // empty: none
+}
+
+// String is for logs; it is never parsed.
+func (r Route) String() string {
+	s := r.Database + "." + r.Table + " (" + string(r.Format)
+	if r.Mapping != "" {
+		s += ", mapping " + r.Mapping
+	}
+	return s + ")"
+}
+
+// FileID names a file for as long as the agent remembers it. It is fixed when
+// the file is first seen and outlives its path.
+type FileID uint64
+
+// String is the 16 hex digits that logs, quarantine lines and stamps show.
+func (id FileID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
+
+// ParseFileID reads what String wrote.
+func ParseFileID(s string) (FileID, error) {
+	v, err := strconv.ParseUint(s, 16, 64)
+	if err != nil || len(s) != 16 {
+		return 0, fmt.Errorf("file id %q: want 16 hex digits", s)
+	}
+	return FileID(v), nil
+}
+
+// File is what a position is kept by: one input reading one generation of one
+// file. A generation ends when the file is truncated or rewritten in place.
+type File struct {
+	Input      string
+	ID         FileID
+	Generation uint32
+}
+
+func (f File) String() string {
+	return fmt.Sprintf("%s/%s/%d", f.Input, f.ID, f.Generation)
+}
+
+// Span is the half-open range [Start, End) of byte offsets.
+type Span struct{ Start, End int64 }
+
+// Len is the number of bytes in the span.
+func (s Span) Len() int64 { return s.End - s.Start }
+
+func (s Span) String() string { return fmt.Sprintf("[%d,%d)", s.Start, s.End) }
+
+// Piece is a range of a file whose bytes are part of a payload's body: whole
+// records, nothing else.
+type Piece struct {
+	File File
+	Span
+	Records int
+}
+
+// Extent is a range of a file that becomes safe when its payload does. It
+// holds the pieces and all that needs no sending between them: blank lines,
+// headers, records already in quarantine.
+type Extent struct {
+	File File
+	Span
+	Mark Mark // of the bytes before End
+}
+
+// MarkLen is how many bytes before a position its mark covers, at most.
+const MarkLen = 512
+
+// Mark recognises a position by the bytes before it: the xxHash64 of the
+// min(MarkLen, position) bytes that end there. Zero means not known.
+type Mark uint64
+
+// Head recognises a file by its beginning: the xxHash64 of its first Len
+// bytes. A Head with Len 0 is not known and matches nothing.
+type Head struct {
+	Len int
+	Sum uint64
+}
+
+// Chunk is a run of whole records of one file, read in one go. Its slices
+// belong to the reader: whoever takes a chunk copies what it keeps.
+type Chunk struct {
+	Route   Route
+	Shaping uint64 // as in Payload
+	Group   int    // field count; 0 where it does not matter
+
+	Cover   Extent
+	Pieces  []Piece
+	Body    []byte // whole records, each with its line end
+	Lens    []byte // as in Payload
+	Records int
+	ReadAt  time.Time
+}
+
+// MaxPieces is the most pieces a payload holds; at that number it is sealed,
+// so that a journal entry and a split stay small.
+const MaxPieces = 4096
+
+// BatchID names a payload in the journal and on the wire.
+type BatchID [16]byte
+
+// String is the usual form of a UUID.
+func (id BatchID) String() string {
+	var b [36]byte
+	hex.Encode(b[0:8], id[0:4])
+	hex.Encode(b[9:13], id[4:6])
+	hex.Encode(b[14:18], id[6:8])
+	hex.Encode(b[19:23], id[8:10])
+	hex.Encode(b[24:36], id[10:16])
+	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
+	return string(b[:])
+}
+
+// Payload is the body of one ingest call with all that is known of where its
+// bytes came from. Whoever holds it owns Body.
+type Payload struct {
+	ID       BatchID
+	Replaces BatchID // the batch of the same ranges whose body could not be rebuilt; zero: none
+	Attempt  int     // of the last request made for it; 0: none yet
+	Route    Route
+
+	Cover   []Extent // in the order read; ranges of one file do not overlap
+	Pieces  []Piece  // in the order of the body
+	Records int
+
+	Body     []byte // as it is posted
+	Gzip     bool   // Body is gzip
+	RawBytes int    // of the body before gzip
+	CRC      uint32 // CRC32C of the body before gzip
+
+	// Lens maps the body back to the files where shaping changed lengths (a
+	// CR taken away, a newline added): one unsigned varint per record, the
+	// bytes it has in its file, its line end included. Nil where every record
+	// has the same bytes in the body as in the file.
+	Lens []byte
+
+	// Shaping is a hash of the settings that turn a file's bytes into a body.
+	// Two payloads of the same ranges and shaping have the same body.
+	Shaping uint64
+
+	ReadAt time.Time // when the oldest of its records was read
+}
+
+// Inputs calls f with each input that has records in p, and how many.
+func (p *Payload) Inputs(f func(input string, records int)) {
+	for i := 0; i < len(p.Pieces); {
+		in, n := p.Pieces[i].File.Input, 0
+		for ; i < len(p.Pieces) && p.Pieces[i].File.Input == in; i++ {
+			n += p.Pieces[i].Records
+		}
+		f(in, n)
+	}
+}
+
+// Outcome is how a batch ended.
+type Outcome uint8
+
+// The outcomes of a batch. Their numbers are in the journal: never change one.
+const (
+	Accepted    Outcome = 1 // the service answered 200
+	Spooled     Outcome = 2 // durable in the spool
+	Quarantined Outcome = 3 // durable in quarantine
+	Dropped     Outcome = 4 // given up as the configuration allows, counted
+	SourceGone  Outcome = 5 // begun, outcome unknown, and its source is gone: cannot be sent again
+	Split       Outcome = 6 // its children carry on
+	Replaced    Outcome = 7 // rebuilt with another body under another id
+)
+
+func (o Outcome) String() string {
+	switch o {
+	case Accepted:
+		return "accepted"
+	case Spooled:
+		return "spooled"
+	case Quarantined:
+		return "quarantined"
+	case Dropped:
+		return "dropped"
+	case SourceGone:
+		return "unknown, source gone"
+	case Split:
+		return "split"
+	case Replaced:
+		return "replaced"
+	}
+	return "outcome " + strconv.Itoa(int(o))
+}
+
+// Reason says why a record is in quarantine: the label of its metric and the
+// word in its line.
+type Reason string
+
+// The reasons of the contract.
+const (
+	TooLong   Reason = "too_long"  // longer than max_record_size
+	Malformed Reason = "malformed" // the local check refused it
+	Refused   Reason = "refused"   // the service refused it
+	Grown     Reason = "grown"     // fields or parse made it longer than a payload may be
+)
+
+// Rejected is one record that goes to quarantine instead of the service.
+type Rejected struct {
+	File    File
+	Path    string // when the file was first seen
+	Route   Route
+	Offset  int64
+	Length  int64  // in the file, its line end included
+	Data    []byte // source bytes; only their head where Truncated
+	Reason  Reason
+	Code    string // the service's error code, where it refused
+	Message string
+	// Truncated says that Data holds less than Length bytes.
+	Truncated bool
+}
+
+// ErrStalled is returned for a write to the state disk that was not done
+// within the bound; the write may still happen.
+var ErrStalled = errors.New("state disk stalled")
+
+// FileInfo is what is remembered of a file so that it is known again after a
+// restart, under another name, or copied.
+type FileInfo struct {
+	Path     string // when last seen
+	First    string // path when first seen
+	Dev      uint64
+	Inode    uint64
+	Birth    int64  // ns since 1970; 0: the file system does not tell
+	Handle   []byte // kernel file handle; nil: not to be had
+	Size     int64  // when last looked at
+	Head     Head
+	Encoding string // empty: utf-8
+	Done     bool   // gone or rotated, read to its end: nothing more will come
+}
