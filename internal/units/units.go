@@ -1,0 +1,40 @@
+// Package units reads sizes and durations exactly as the configuration writes
+// them, and writes them so that they read back the same. It also has the words
+// in which a room says what is wrong with one of its settings.
+package units
+
+import "fmt"
+
+// KeyError says what is wrong with the value of one key of a room's Config.
+// Validate returns such errors, joined, so that whoever read the values can
+// point at the place they stand in.
+type KeyError struct {
+	Key     string // as written under the room's own section: max_size, retry.initial
+	Problem string // what is wrong; what was meant
+}
+
+func (e *KeyError) Error() string { return e.Key + ": " + e.Problem }
+
+// Bad makes a KeyError.
+func Bad(key, format string, args ...any) error {
+	return &KeyError{Key: key, Problem: fmt.Sprintf(format, args...)}
+}
+
+// OneOf is nil if value is one of allowed, else a KeyError that lists them.
+func OneOf(key, value string, allowed ...string) error {
+	list := ""
+	for i, a := range allowed {
+		if a == value {
+			return nil
+		}
+		switch {
+		case i == 0:
+		case i == len(allowed)-1:
+			list += " or "
+		default:
+			list += ", "
+		}
+		list += a
+	}
+	return Bad(key, "%q is not known here; want %s", value, list)
+}
