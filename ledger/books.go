@@ -1,0 +1,64 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+)
+
+// Books are the accounts of one input at one instant, in records except for
+// ReadBytes. All but Pending and Spooled only grow while the agent runs, and
+// all start at zero with it.
+type Books struct {
+	Read        uint64            `json:"read"`
+	Restored    uint64            `json:"restored"`
+	Accepted    uint64            `json:"accepted"`
+	Pending     uint64            `json:"pending"` // read or restored, not yet ended
+	Spooled     uint64            `json:"spooled"`
+	ReadBytes   uint64            `json:"read_bytes"`
+	Quarantined map[string]uint64 `json:"quarantined"` // by reason
+	Dropped     map[string]uint64 `json:"dropped"`     // by reason
+	Filtered    map[string]uint64 `json:"filtered"`    // by reason
+}
+
+// books copies the account into its public form.
+func (a *account) books() Books {
+	quarantined := make(map[string]uint64, len(a.quarantined))
+	for reason, n := range a.quarantined {
+		quarantined[string(reason)] = n
+	}
+	return Books{
+		Read:        a.read,
+		Restored:    a.restored,
+		Accepted:    a.accepted,
+		Pending:     a.pending,
+		Spooled:     a.spooled,
+		ReadBytes:   a.readBytes,
+		Quarantined: quarantined,
+		Dropped:     maps.Clone(a.dropped),
+		Filtered:    maps.Clone(a.filtered),
+	}
+}
+
+// Check returns an error unless
+//
+//	read + restored = accepted + quarantined + dropped + filtered + pending + spooled
+//
+// and no account holds more than ever came in: a record that is ended twice
+// drives pending below zero, which this notices too.
+func (b Books) Check() error {
+	in := b.Read + b.Restored
+	out := b.Accepted + Total(b.Quarantined) + Total(b.Dropped) + Total(b.Filtered) + b.Pending + b.Spooled
+	if in != out || b.Pending > in || b.Spooled > in {
+		return fmt.Errorf("books do not close: read %d + restored %d, but accepted %d + quarantined %d + dropped %d + filtered %d + pending %d + spooled %d",
+			b.Read, b.Restored, b.Accepted, Total(b.Quarantined), Total(b.Dropped), Total(b.Filtered), int64(b.Pending), int64(b.Spooled))
+	}
+	return nil
+}
+
+// Total adds up an account that is kept by reason.
+func Total(byReason map[string]uint64) (n uint64) {
+	for _, v := range byReason {
+		n += v
+	}
+	return n
+}

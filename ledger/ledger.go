@@ -1,0 +1,167 @@
+// Package ledger promises that every record read stands in exactly one account
+// and that the accounts of an input add up in every snapshot.
+//
+// A record enters by Read, Filtered, Rejected or Restored. Filtered and
+// rejected ones have ended with that; the others are pending until Accepted,
+// Quarantined or Dropped ends them, and may rest in the spool between Spooled
+// and Unspooled. What is pending is counted on its own and never computed from
+// the other accounts, so that a stage that forgets a record, or ends it twice,
+// shows as books that do not close (Books.Check).
+package ledger
+
+import (
+	"sync"
+
+	"kusto-agent/record"
+)
+
+// Why records were dropped. The words are the label values of the metric.
+const (
+	SpoolFull  = "spool_full"  // the spool was full and gives way to newer data
+	SpoolAge   = "spool_age"   // waited in the spool longer than it may
+	SourceGone = "source_gone" // outcome unknown, and nothing is left to send again
+)
+
+// Why records were filtered: they are no data, so nothing is sent for them.
+const (
+	Header = "header" // the first record of a delimited file, filtered as told
+	Blank  = "blank"  // an empty line
+)
+
+// Ledger keeps the books of all inputs under one lock. It is safe for
+// concurrent use. Its methods are called once per block or payload, never once
+// per record, and allocate only when an input or a reason is new.
+//
+// Counts are never negative. A count of zero opens the books of an input, so
+// that its accounts are shown before its first record.
+type Ledger struct {
+	mu     sync.Mutex
+	inputs map[string]*account // guarded by mu, and so are the accounts
+}
+
+// account is the running form of Books, with its reasons typed as the rooms
+// have them.
+type account struct {
+	read, restored, accepted, pending, spooled, readBytes uint64
+
+	quarantined       map[record.Reason]uint64
+	dropped, filtered map[string]uint64
+}
+
+// New returns a ledger with no inputs.
+func New() *Ledger { return &Ledger{inputs: map[string]*account{}} }
+
+// change runs f on the account of input under the lock.
+func (l *Ledger) change(input string, f func(*account)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.inputs[input]
+	if a == nil {
+		a = &account{
+			quarantined: map[record.Reason]uint64{},
+			dropped:     map[string]uint64{},
+			filtered:    map[string]uint64{},
+		}
+		l.inputs[input] = a
+	}
+	f(a)
+}
+
+// Read enters records that were read from a file and are now pending, and the
+// bytes that reading took. Bytes of filtered and rejected records are told
+// here too, with a count of zero where no record goes with them.
+func (l *Ledger) Read(input string, records int, bytes int64) {
+	l.change(input, func(a *account) {
+		a.read += uint64(records)
+		a.pending += uint64(records)
+		a.readBytes += uint64(bytes)
+	})
+}
+
+// Filtered enters records that were read and end at once, for they are no
+// data.
+func (l *Ledger) Filtered(input, reason string, records int) {
+	l.change(input, func(a *account) {
+		a.read += uint64(records)
+		if records > 0 {
+			a.filtered[reason] += uint64(records)
+		}
+	})
+}
+
+// Rejected enters records that were read, refused by the local check, and are
+// in quarantine.
+func (l *Ledger) Rejected(input string, reason record.Reason, n int) {
+	l.change(input, func(a *account) {
+		a.read += uint64(n)
+		if n > 0 {
+			a.quarantined[reason] += uint64(n)
+		}
+	})
+}
+
+// Restored enters records that come into this run other than by reading: from
+// the spool at start, as a rebuilt batch, or requeued from quarantine.
+func (l *Ledger) Restored(input string, n int) {
+	l.change(input, func(a *account) {
+		a.restored += uint64(n)
+		a.pending += uint64(n)
+	})
+}
+
+// Accepted ends pending records: the service took them.
+func (l *Ledger) Accepted(input string, n int) {
+	l.change(input, func(a *account) {
+		a.pending -= uint64(n)
+		a.accepted += uint64(n)
+	})
+}
+
+// Quarantined ends pending records: they are durable in quarantine.
+func (l *Ledger) Quarantined(input string, reason record.Reason, n int) {
+	l.change(input, func(a *account) {
+		a.pending -= uint64(n)
+		if n > 0 {
+			a.quarantined[reason] += uint64(n)
+		}
+	})
+}
+
+// Dropped ends pending records that are given up as the configuration allows.
+// What is dropped out of the spool is first Unspooled.
+func (l *Ledger) Dropped(input, reason string, n int) {
+	l.change(input, func(a *account) {
+		a.pending -= uint64(n)
+		if n > 0 {
+			a.dropped[reason] += uint64(n)
+		}
+	})
+}
+
+// Spooled moves pending records to the spool, where they are durable.
+func (l *Ledger) Spooled(input string, n int) {
+	l.change(input, func(a *account) {
+		a.pending -= uint64(n)
+		a.spooled += uint64(n)
+	})
+}
+
+// Unspooled moves records from the spool back to pending.
+func (l *Ledger) Unspooled(input string, n int) {
+	l.change(input, func(a *account) {
+		a.spooled -= uint64(n)
+		a.pending += uint64(n)
+	})
+}
+
+// Snapshot copies the books of every input at one instant. The caller owns the
+// copy.
+func (l *Ledger) Snapshot() map[string]Books {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make(map[string]Books, len(l.inputs))
+	for input, a := range l.inputs {
+		all[input] = a.books()
+	}
+	return all
+}
