@@ -1,0 +1,103 @@
+package emulator
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+func isGzip(h http.Header) bool { return strings.EqualFold(h.Get("Content-Encoding"), "gzip") }
+
+// readBody takes in the body as sent. Its announced length is only a hint for
+// the first allocation; the bytes that come are what counts.
+func (c *call) readBody() ([]byte, *refusal) {
+	var buf bytes.Buffer
+	if c.s.faults.has(MidBody) {
+		half := max(c.r.ContentLength/2, 1)
+		io.CopyN(&buf, c.in, min(half, c.s.opt.MaxBody)) // the rest of the read meets it again
+		c.measure(buf.Bytes())
+		if c.interrupted(MidBody, nil) {
+			return nil, answered
+		}
+	}
+	limit := c.s.opt.MaxBody
+	if hint := min(c.r.ContentLength, limit); hint > 0 {
+		buf.Grow(int(min(hint, 1<<20)) + bytes.MinRead)
+	}
+	_, err := buf.ReadFrom(io.LimitReader(c.in, limit+1-int64(buf.Len())))
+	c.measure(buf.Bytes())
+	if err != nil {
+		c.abort() // the client broke off, or its framing is broken
+	}
+	if int64(buf.Len()) > limit {
+		return nil, c.s.tooLarge("request body", limit)
+	}
+	c.rec.Whole = true
+	return buf.Bytes(), nil
+}
+
+func (c *call) measure(body []byte) {
+	sum := sha256.Sum256(body)
+	c.rec.BodyHash, c.rec.BodyLen = hex.EncodeToString(sum[:]), int64(len(body))
+}
+
+// scratch recycles the buffers bodies are decoded into; each is used by one
+// request at a time.
+var scratch = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// decode returns the records' bytes, which the caller may use until it calls
+// release.
+func (c *call) decode(body []byte) (raw []byte, release func(), bad *refusal) {
+	release = func() {}
+	limit := c.s.opt.MaxDecoded
+	switch enc := strings.ToLower(c.r.Header.Get("Content-Encoding")); enc {
+	case "", "identity":
+		raw = body
+	case "gzip":
+		buf := scratch.Get().(*bytes.Buffer)
+		release = func() { buf.Reset(); scratch.Put(buf) }
+		if err := gunzip(buf, body, limit); err != nil {
+			return nil, release, badStream(c.rec.Database, c.rec.Table, "BadRequest_InvalidBlob",
+				"The input stream is not valid gzip: "+err.Error())
+		}
+		raw = buf.Bytes()
+	default:
+		return nil, release, badRequest("BadRequest", "Content-Encoding '%s' is not supported.", enc)
+	}
+	c.rec.RawLen = int64(len(raw))
+	if c.rec.RawLen > limit {
+		return nil, release, c.s.tooLarge("decoded request body", limit)
+	}
+	return raw, release, nil
+}
+
+var unzippers = sync.Pool{New: func() any { return new(gzip.Reader) }}
+
+// gunzip appends to dst what src, whole gzip members and nothing else, holds.
+// It stops one byte behind limit, so that a small body cannot grow without end.
+func gunzip(dst *bytes.Buffer, src []byte, limit int64) error {
+	zr := unzippers.Get().(*gzip.Reader)
+	defer unzippers.Put(zr)
+	if err := zr.Reset(bytes.NewReader(src)); err != nil {
+		return unexpected(err)
+	}
+	if _, err := dst.ReadFrom(io.LimitReader(zr, limit+1)); err != nil {
+		return unexpected(err)
+	}
+	return nil
+}
+
+// unexpected: the end of a stream that has no beginning is an error too.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("gunzip body: %w", err)
+}

@@ -1,0 +1,157 @@
+package emulator
+
+import (
+	"compress/gzip"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+const (
+	jsonType = "application/json; charset=utf-8"
+	textType = "text/plain; charset=utf-8"
+	htmlType = "text/html; charset=utf-8"
+)
+
+// accepted is the body of every success. The count is 0 in every answer of the
+// service that was ever seen, however many rows were sent.
+const accepted = `{"Tables":[{"TableName":"Table_0","Columns":[{"ColumnName":"ConsumedRecordsCount","DataType":"Int64"},` +
+	`{"ColumnName":"UpdatePolicyStatus","DataType":"String"},{"ColumnName":"UpdatePolicyFailureCode","DataType":"String"},` +
+	`{"ColumnName":"UpdatePolicyFailureReason","DataType":"String"}],"Rows":[[0,"Inactive","Unknown",null]]}]}`
+
+// drainLimit is how much of an unread body is taken in before a refusal, so
+// that a client in the middle of its post reads the answer and not a reset.
+const drainLimit = 64 << 20
+
+// call is one request under way. It belongs to the goroutine of its handler.
+type call struct {
+	s        *Server
+	w        http.ResponseWriter
+	r        *http.Request
+	in       io.Reader // the request's body, never nil
+	kind     Kind
+	activity string
+	rec      Request // filled as things become known
+	noted    bool
+}
+
+func (s *Server) begin(kind Kind, w http.ResponseWriter, r *http.Request) *call {
+	c := &call{s: s, w: w, r: r, in: r.Body, kind: kind, activity: uuid.NewString()}
+	if r.Body == nil {
+		c.in = http.NoBody
+	}
+	id := r.Header.Get("x-ms-client-request-id")
+	c.rec = Request{
+		Time: time.Now(), Method: r.Method, RawPath: wirePath(r), Query: r.URL.RawQuery,
+		Header: withoutToken(r.Header), ClientRequestID: id, Attempt: attemptOf(id),
+	}
+	if id == "" {
+		id = "unspecified;" + uuid.NewString()
+	}
+	w.Header().Set("x-ms-client-request-id", id)
+	w.Header().Set("x-ms-activity-id", c.activity)
+	return c
+}
+
+// attemptOf reads the number behind the last semicolon of a request id.
+func attemptOf(id string) int {
+	n, err := strconv.Atoi(id[strings.LastIndexByte(id, ';')+1:])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// note records the call, before its answer leaves: whoever has read the answer
+// finds the request recorded.
+func (c *call) note(status int) {
+	if c.noted || c.kind != KindIngest {
+		return
+	}
+	c.noted = true
+	c.rec.Status = status
+	c.rec.Elapsed = time.Since(c.rec.Time)
+	c.s.log.add(c.rec)
+	c.s.opt.Logger.Debug("request answered", "database", c.rec.Database, "table", c.rec.Table,
+		"records", c.rec.Records, "bytes", c.rec.BodyLen, "status", status, "code", c.rec.Code)
+}
+
+// refuse answers with e, after the rest of the body was taken in, unless the
+// client asked to be told before it sends one.
+func (c *call) refuse(e *refusal) {
+	if e == answered {
+		return
+	}
+	if !strings.EqualFold(c.r.Header.Get("Expect"), "100-continue") {
+		io.CopyN(io.Discard, c.in, drainLimit) // a client that left gets no answer anyway
+	}
+	maps.Copy(c.w.Header(), e.header)
+	c.rec.Code = e.code
+	body, ctype := e.render(c.w.Header().Get("x-ms-client-request-id"), c.activity, acceptsJSON(c.r.Header))
+	c.send(e.status, ctype, body)
+}
+
+// send writes one whole answer, as gzip where that was asked for.
+func (c *call) send(status int, contentType string, body []byte) {
+	c.note(status)
+	h := c.w.Header()
+	if contentType != "" && len(body) > 0 {
+		h.Set("Content-Type", contentType)
+	}
+	if len(body) == 0 || !acceptsGzip(c.r.Header) {
+		if status != http.StatusNoContent {
+			h.Set("Content-Length", strconv.Itoa(len(body)))
+		}
+		c.w.WriteHeader(status)
+		c.w.Write(body) // the client's loss
+		return
+	}
+	h.Set("Content-Encoding", "gzip")
+	c.w.WriteHeader(status)
+	zw := gzip.NewWriter(c.w)
+	zw.Write(body)
+	zw.Close()
+}
+
+// reset breaks the connection at once, with a TCP reset where there is TCP.
+func (c *call) reset() {
+	c.note(0)
+	conn, _, err := http.NewResponseController(c.w).Hijack()
+	if err != nil {
+		c.abort()
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		tcp.SetLinger(0) // without it the close is merely polite
+	}
+	conn.Close()
+}
+
+// abort ends the connection without an answer; returning would be taken for
+// an empty 200.
+func (c *call) abort() {
+	c.note(0)
+	panic(http.ErrAbortHandler)
+}
+
+// acceptsJSON: the service promises JSON errors only to those who ask.
+func acceptsJSON(h http.Header) bool {
+	accept := strings.ToLower(strings.Join(h.Values("Accept"), ","))
+	return strings.Contains(accept, "application/json") || strings.Contains(accept, "*/*") || strings.Contains(accept, "application/*")
+}
+
+func acceptsGzip(h http.Header) bool {
+	for part := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Accept-Encoding"), ",")), ",") {
+		name, weight, _ := strings.Cut(strings.ReplaceAll(part, " ", ""), ";")
+		if name == "gzip" {
+			q, err := strconv.ParseFloat(strings.TrimPrefix(weight, "q="), 64)
+			return err != nil || q > 0
+		}
+	}
+	return false
+}

@@ -1,0 +1,77 @@
+// Package emulator is a strict streaming-ingest endpoint: a body it answers
+// with 200 is stored whole, once per request, and a body it answers with
+// anything else is not stored at all (unless a scripted fault says otherwise).
+//
+// It is an http.Handler, for a socket of its own ([Server.Listen]) or in
+// process. It shares no code with the programs it judges: records are found
+// with encoding/csv and encoding/json alone.
+//
+// # Endpoints
+//
+//	POST   /v1/rest/ingest/{database}/{table}?streamFormat=…&mappingName=…
+//	POST   /{tenant}/oauth2/token, /{tenant}/oauth2/v2.0/token
+//	GET    /v1/rest/auth/metadata
+//	GET    /                     an index of the tables
+//	GET    /rows?db=&table=      stored rows as JSON lines; skip=, limit=, format=text for the bytes as sent
+//	GET    /counts               rows, requests and bytes per table, and totals
+//	GET    /requests             the last ingest requests; limit=
+//	GET    /faults               scripted faults; POST adds one or a list of them,
+//	DELETE /faults, /faults/{id} takes them away and frees what they hold
+//	PUT    /schema               another schema, seen after SchemaDelay
+//	POST   /schema/clear         the schema cache is emptied: the newest one is seen now
+//
+// # Schema
+//
+// Without a schema every database, table and mapping exists, and rows are kept
+// as they were sent. With one, everything it does not name is unknown:
+//
+//	{
+//	  "streaming": true,
+//	  "databases": {
+//	    "Logs": {
+//	      "streaming": true,
+//	      "ingestors": ["client id"],
+//	      "tables": {
+//	        "App": {
+//	          "streaming": true,
+//	          "ingestors": ["client id"],
+//	          "columns": "ts:datetime, level:string, took:real",
+//	          "mappings": [
+//	            {"name": "App_json", "kind": "Json", "columns": [
+//	              {"column": "ts", "path": "$.time"}, {"column": "level", "path": "$['log level']"}]},
+//	            {"name": "App_csv", "kind": "Csv", "columns": [{"column": "ts", "ordinal": 0}]}
+//	          ]
+//	        }
+//	      }
+//	    }
+//	  }
+//	}
+//
+// "streaming" is the switch of the cluster and the policy of a database or a
+// table; a table without one follows its database, and what is left out is on.
+// "ingestors" limits who may write, by the client id of the token; left out,
+// everyone may, and a table's own list stands instead of its database's. A
+// table without "columns" keeps its rows as they were sent. A mapping without
+// "columns" is the identity: by name for JSON, by position for the rest.
+//
+// # Faults
+//
+// A fault is what happens to requests that match it; see [Fault]. As JSON:
+//
+//	{
+//	  "match": {"kind": "ingest", "database": "Logs", "table": "App", "format": "JSON",
+//	            "mapping": "App_json", "request_id": "prefix", "contains": "in the decoded body"},
+//	  "skip": 2, "times": 3, "fraction": 0.5,
+//	  "when": "arrival | mid_body | before_commit | after_commit",
+//	  "delay": "1.5s", "hang": true, "reset": true,
+//	  "status": 503, "code": "…", "message": "…", "permanent": false,
+//	  "as": "json | text | html | empty | junk", "body": "…", "content_type": "…",
+//	  "header": {"Retry-After": "3"},
+//	  "truncate": true, "size": 1000000, "trickle": "10ms"
+//	}
+//
+// # What it does not do
+//
+// Management commands, queries and Avro (refused as a format that is not
+// supported), and bodies that name a blob (sourceKind=uri).
+package emulator

@@ -1,0 +1,194 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+)
+
+// refusal is an answer other than 200. With a code it is rendered in the
+// OneApiError form of the service, without one its text is sent as it is.
+type refusal struct {
+	status    int
+	code      string
+	message   string // short, the same for a whole class
+	typ       string // .NET type of the exception
+	detail    string // what exactly is wrong: @message
+	permanent bool
+
+	text        string
+	contentType string
+	header      http.Header
+}
+
+// answered stands for a request that needs no answer any more: a fault gave one.
+var answered = &refusal{}
+
+const (
+	badRequestText = "Request is invalid and cannot be executed."
+	streamingType  = "Kusto.DataNode.Exceptions.StreamingIngestionRequestException"
+	notFoundType   = "Kusto.Data.Exceptions.EntityNotFoundException"
+	policyType     = "Kusto.DataNode.Exceptions.StreamingIngestionPolicyNotEnabledException"
+	throttleType   = "Kusto.DataNode.Exceptions.ThrottlingException"
+	tooLargeType   = "Kusto.DataNode.Exceptions.KustoRequestPayloadTooLargeException"
+	serviceType    = "Kusto.DataNode.Exceptions.StreamingIngestionServiceException"
+	forbiddenType  = "Kusto.DataNode.Exceptions.AuthorizationException"
+)
+
+func badRequest(code, format string, args ...any) *refusal {
+	return &refusal{status: http.StatusBadRequest, code: code, message: badRequestText,
+		typ: streamingType, detail: fmt.Sprintf(format, args...), permanent: true}
+}
+
+func notFound(kind, name string) *refusal {
+	e := badRequest("BadRequest_EntityNotFound", "Entity ID '%s' of kind '%s' was not found.", name, kind)
+	e.typ = notFoundType
+	return e
+}
+
+// badStream is the service's word for a body it cannot use.
+func badStream(db, table, code, detail string) *refusal {
+	return badRequest(code, "Bad streaming ingestion request to %s.%s : %s", db, table, detail)
+}
+
+func policyOff(db, table string) *refusal {
+	e := badRequest("BadRequest_StreamingIngestionPolicyNotEnabled",
+		"Streaming ingestion policy is not enabled for the table '%s' in database '%s'.", table, db)
+	e.typ = policyType
+	return e
+}
+
+func clusterOff() *refusal {
+	return &refusal{status: http.StatusNotFound, code: "NotFound_StreamingIngestionDisabledForCluster",
+		message: "Streaming ingestion is disabled for the cluster.", typ: serviceType,
+		detail: "StreamingIngestionFunctionalityDisabled: streaming ingestion is not enabled on this cluster.", permanent: true}
+}
+
+func throttled(retryAfter time.Duration) *refusal {
+	e := &refusal{status: http.StatusTooManyRequests, code: "Throttling", message: "Request is throttled.",
+		typ: throttleType, detail: "The request was throttled: too many concurrent streaming ingestion requests."}
+	if retryAfter > 0 {
+		e.header = http.Header{"Retry-After": {fmt.Sprint(int64((retryAfter + time.Second - 1) / time.Second))}}
+	}
+	return e
+}
+
+func (s *Server) tooLarge(what string, limit int64) *refusal {
+	detail := fmt.Sprintf("The %s exceeds the limit of %d bytes.", what, limit)
+	if s.opt.TooLargeAs400 {
+		return badRequest("Stream_InputStreamTooLarge", "%s", detail)
+	}
+	return &refusal{status: http.StatusRequestEntityTooLarge, code: "KustoRequestPayloadTooLargeException",
+		message: "Request payload is too large.", typ: tooLargeType, detail: detail, permanent: true}
+}
+
+func forbidden(principal, operation, resource string) *refusal {
+	return &refusal{status: http.StatusForbidden, code: "Forbidden", message: "Caller is not authorized to perform this action",
+		typ: forbiddenType, permanent: true,
+		detail: fmt.Sprintf("Forbidden: Caller is not authorized to perform this action: Principal '%s' is not authorized to perform operation '%s' on '%s'.",
+			principal, operation, resource)}
+}
+
+// unauthorized has an empty body, as the service's has, or its older message.
+func (s *Server) unauthorized() *refusal {
+	e := &refusal{status: http.StatusUnauthorized, header: http.Header{"Www-Authenticate": {`Bearer realm="emulator"`}}}
+	if s.opt.DenyWithMessage {
+		e.text, e.contentType = `{"Message":"Authorization has been denied for this request."}`, jsonType
+	}
+	return e
+}
+
+func wrongMethod(method, allow string) *refusal {
+	return &refusal{status: http.StatusMethodNotAllowed, header: http.Header{"Allow": {allow}}, contentType: jsonType,
+		text: fmt.Sprintf(`{"Message":"The requested resource does not support http method '%s'."}`, method)}
+}
+
+// byStatus is the documented error of a status, for faults that name no other.
+func byStatus(status int) *refusal {
+	e := &refusal{status: status, code: "General_InternalServerError", typ: serviceType,
+		message: "An internal server error occurred.", detail: "An internal server error occurred."}
+	switch status {
+	case 400:
+		return badRequest("BadRequest_InvalidBlob", "The input stream is invalid.")
+	case 403:
+		return forbidden("aadapp=unknown", "StreamIngest", "table")
+	case 404:
+		return clusterOff()
+	case 413:
+		return (&Server{}).tooLarge("request body", 4<<20)
+	case 429:
+		return throttled(0)
+	case 503:
+		e.code = "ServiceUnavailable_StreamingIngestionDatabaseUnderMaintenance"
+		e.message = "Database is under maintenance."
+	case 504:
+		e.code, e.message = "Timeout", "The request timed out."
+	case 520:
+		e.code, e.message = "StreamingIngestionServiceException", "Streaming ingestion failed."
+	}
+	return e
+}
+
+// oneAPI is the error document of the service, its fields in its order.
+type oneAPI struct {
+	Error struct {
+		Code      string     `json:"code"`
+		Message   string     `json:"message"`
+		Type      string     `json:"@type"`
+		Detail    string     `json:"@message"`
+		Context   apiContext `json:"@context"`
+		Permanent bool       `json:"@permanent"`
+	} `json:"error"`
+}
+
+type apiContext struct {
+	Timestamp        string `json:"timestamp"`
+	ServiceAlias     string `json:"serviceAlias"`
+	MachineName      string `json:"machineName"`
+	ProcessName      string `json:"processName"`
+	ProcessID        int    `json:"processId"`
+	ThreadID         int    `json:"threadId"`
+	ClientRequestID  string `json:"clientRequestId"`
+	ActivityID       string `json:"activityId"`
+	SubActivityID    string `json:"subActivityId"`
+	ActivityType     string `json:"activityType"`
+	ParentActivityID string `json:"parentActivityId"`
+	ActivityStack    string `json:"activityStack"`
+}
+
+// render is the body of e: the text it brings, or the JSON document, or, for a
+// client that does not take JSON, the plain words the service sends then.
+func (e *refusal) render(requestID, activity string, acceptsJSON bool) (body []byte, contentType string) {
+	now := time.Now().UTC().Format("2006-01-02T15:04:05.0000000Z")
+	switch {
+	case e.code == "":
+		return []byte(e.text), e.contentType
+	case !acceptsJSON:
+		return fmt.Appendf(nil, "%s: %s\nError details:\nClientRequestId='%s', ActivityId='%s', Timestamp='%s'.",
+			e.message, e.detail, requestID, activity, now), textType
+	}
+	var doc oneAPI
+	doc.Error.Code, doc.Error.Message, doc.Error.Type = e.code, e.message, e.typ
+	doc.Error.Detail, doc.Error.Permanent = e.detail, e.permanent
+	doc.Error.Context = apiContext{
+		Timestamp: now, ServiceAlias: "EMULATOR", MachineName: "KEngine000000", ProcessName: "Kusto.WinSvc.Svc",
+		ProcessID: os.Getpid(), ThreadID: 1, ClientRequestID: requestID, ActivityID: activity, SubActivityID: activity,
+		ActivityType: "DN.StreamingIngestCommand", ParentActivityID: activity,
+		ActivityStack: fmt.Sprintf("(Activity stack: CRID=%s ARID=%s > DN.StreamingIngestCommand/%s)", requestID, activity, activity),
+	}
+	return marshal(doc), jsonType
+}
+
+// marshal is json.Marshal for what always marshals, with < > and & as they are.
+func marshal(v any) []byte {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err)
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}

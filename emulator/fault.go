@@ -1,0 +1,275 @@
+package emulator
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Kind is one of the calls a fault can befall.
+type Kind string
+
+// The calls.
+const (
+	KindIngest   Kind = "ingest"
+	KindToken    Kind = "token"
+	KindMetadata Kind = "metadata"
+)
+
+// When is the moment of a request at which a fault strikes.
+type When string
+
+// The moments. Token and metadata calls have the first and the third.
+const (
+	OnArrival    When = "arrival"       // nothing is checked, and of the body nothing is read
+	MidBody      When = "mid_body"      // half of the body is read
+	BeforeCommit When = "before_commit" // the request is whole and sound, nothing is stored; the default
+	AfterCommit  When = "after_commit"  // the rows are stored
+)
+
+// As is the kind of body a fault answers with when it brings none of its own.
+type As string
+
+// The kinds of bodies.
+const (
+	AsJSON  As = "json"  // the service's error document; the default
+	AsText  As = "text"  // the plain words of the service
+	AsHTML  As = "html"  // a gateway's page
+	AsEmpty As = "empty" // nothing
+	AsJunk  As = "junk"  // bytes that are no JSON
+)
+
+// Match says which requests a fault befalls. An empty field matches all.
+type Match struct {
+	Kind      Kind   `json:"kind,omitempty"`     // empty: ingest
+	Database  string `json:"database,omitempty"` // in any case
+	Table     string `json:"table,omitempty"`
+	Format    string `json:"format,omitempty"` // in any case
+	Mapping   string `json:"mapping,omitempty"`
+	RequestID string `json:"request_id,omitempty"` // what the client request id begins with
+	Contains  string `json:"contains,omitempty"`   // somewhere in the decoded body; only before and after the commit
+}
+
+// Fault is what happens to the requests it matches: first a delay or a hang,
+// then a reset, or an answer if Status is set; with neither the request goes on
+// as if nothing had been.
+type Fault struct {
+	Match    Match   `json:"match,omitzero"`
+	Skip     int     `json:"skip,omitempty"`     // so many matching requests are spared first
+	Times    int     `json:"times,omitempty"`    // so many are struck; 0: all until it is removed
+	Fraction float64 `json:"fraction,omitempty"` // of the matching requests, spread evenly; 0: all
+	When     When    `json:"when,omitempty"`
+
+	Delay time.Duration `json:"-"`              // "delay" in JSON, as "1.5s"
+	Hang  bool          `json:"hang,omitempty"` // until it is removed, the client leaves or the server closes
+	Reset bool          `json:"reset,omitempty"`
+
+	Status    int               `json:"status,omitempty"`
+	Code      string            `json:"code,omitempty"` // empty: the documented one of the status
+	Message   string            `json:"message,omitempty"`
+	Permanent *bool             `json:"permanent,omitempty"`
+	As        As                `json:"as,omitempty"`
+	Body      string            `json:"body,omitempty"` // sent as it is, instead of one by As
+	Type      string            `json:"content_type,omitempty"`
+	Header    map[string]string `json:"header,omitempty"` // Retry-After, Location, …
+
+	Truncate bool          `json:"truncate,omitempty"` // all is announced, half is sent
+	Size     int64         `json:"size,omitempty"`     // the body is repeated up to so many bytes; below 0: without end
+	Trickle  time.Duration `json:"-"`                  // "trickle" in JSON: between one byte of the body and the next
+}
+
+// check tells what is misspelt and what could never strike.
+func (f *Fault) check() error {
+	oneOf := func(what, got string, known ...string) error {
+		if got != "" && !slices.Contains(known, got) {
+			return fmt.Errorf("check fault: %s %q: want one of %s", what, got, strings.Join(known, ", "))
+		}
+		return nil
+	}
+	return cmp.Or(
+		oneOf("kind", string(f.Match.Kind), string(KindIngest), string(KindToken), string(KindMetadata)),
+		oneOf("when", string(f.When), string(OnArrival), string(MidBody), string(BeforeCommit), string(AfterCommit)),
+		oneOf("as", string(f.As), string(AsJSON), string(AsText), string(AsHTML), string(AsEmpty), string(AsJunk)),
+		f.checkSense(),
+	)
+}
+
+func (f *Fault) checkSense() error {
+	early := f.When == OnArrival || f.When == MidBody
+	words := f.Code != "" || f.Message != "" || f.Permanent != nil || f.As != "" || f.Body != "" || f.Type != "" ||
+		len(f.Header) > 0 || f.Truncate || f.Size != 0 || f.Trickle != 0
+	switch {
+	case f.Match.Contains != "" && early:
+		return fmt.Errorf("check fault: contains: the body is not known at %q", f.When)
+	case f.Match.Kind != "" && f.Match.Kind != KindIngest && (f.When == MidBody || f.When == AfterCommit || f.Match.Contains != ""):
+		return fmt.Errorf("check fault: a %s call has no records and only the moments %s and %s", f.Match.Kind, OnArrival, BeforeCommit)
+	case f.Status != 0 && (f.Status < 200 || f.Status > 599):
+		return fmt.Errorf("check fault: status %d: want 200 to 599", f.Status)
+	case f.Fraction < 0 || f.Fraction > 1 || f.Skip < 0 || f.Times < 0 || f.Delay < 0 || f.Trickle < 0:
+		return errors.New("check fault: fraction, skip, times, delay or trickle out of range")
+	case f.Reset && f.Status != 0:
+		return errors.New("check fault: a reset gives no answer: want reset or status")
+	case words && f.Status == 0:
+		return errors.New("check fault: an answer needs a status")
+	case !f.Hang && !f.Reset && f.Status == 0 && f.Delay == 0:
+		return errors.New("check fault: nothing would happen: want hang, reset, delay or status")
+	}
+	return nil
+}
+
+// Script is a fault at work.
+type Script struct {
+	id    int
+	fault Fault // immutable once set
+	all   *faults
+
+	// The rest is guarded by the lock of faults.
+	seen    int // matching requests, the skipped ones not counted
+	skipped int
+	hits    int
+	changed chan struct{} // closed, and made anew, by each hit
+
+	removed chan struct{} // closed once, by its removal
+}
+
+// faults are asked in the order they were added; one of them strikes at each
+// moment of a request.
+type faults struct {
+	mu   sync.Mutex
+	list []*Script
+	last int
+}
+
+// Fail puts a fault to work. A fault that could never strike, or that is
+// misspelt, makes it panic: that is a mistake in the test.
+func (s *Server) Fail(f Fault) *Script {
+	script, err := s.faults.add(f)
+	if err != nil {
+		panic(err)
+	}
+	return script
+}
+
+// FailNext answers the next n sound requests with the documented error of
+// status, and stores nothing of them.
+func (s *Server) FailNext(n, status int) *Script { return s.Fail(Fault{Times: n, Status: status}) }
+
+// Throttle answers the next n requests with 429.
+func (s *Server) Throttle(n int) *Script { return s.FailNext(n, 429) }
+
+// Hang holds every sound request before it is stored, until release is called;
+// then they go on.
+func (s *Server) Hang() (release func()) { return s.Fail(Fault{Hang: true}).Remove }
+
+// Recover removes every fault.
+func (s *Server) Recover() {
+	s.faults.mu.Lock()
+	list := s.faults.list
+	s.faults.mu.Unlock()
+	for _, script := range list {
+		script.Remove()
+	}
+}
+
+func (fs *faults) add(f Fault) (*Script, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	if f.When == "" {
+		f.When = BeforeCommit
+	}
+	if f.Match.Kind == "" {
+		f.Match.Kind = KindIngest
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.last++
+	script := &Script{id: fs.last, fault: f, all: fs, changed: make(chan struct{}), removed: make(chan struct{})}
+	fs.list = append(slices.Clip(fs.list), script)
+	return script, nil
+}
+
+// Remove takes the fault away and lets go on what it holds. It may be called
+// again.
+func (sc *Script) Remove() {
+	sc.all.mu.Lock()
+	defer sc.all.mu.Unlock()
+	i := slices.Index(sc.all.list, sc)
+	if i >= 0 {
+		sc.all.list = slices.Delete(slices.Clone(sc.all.list), i, i+1)
+		close(sc.removed)
+	}
+}
+
+// Hits is how many requests were struck so far.
+func (sc *Script) Hits() int {
+	sc.all.mu.Lock()
+	defer sc.all.mu.Unlock()
+	return sc.hits
+}
+
+// Wait returns when n requests were struck, or with ctx's error.
+func (sc *Script) Wait(ctx context.Context, n int) error {
+	changes := func() <-chan struct{} {
+		sc.all.mu.Lock()
+		defer sc.all.mu.Unlock()
+		return sc.changed
+	}
+	return waitFor(ctx, changes, func() bool { return sc.Hits() >= n })
+}
+
+// has says whether any fault waits for a moment, so that the moment need not
+// be prepared for nothing.
+func (fs *faults) has(when When) bool {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return slices.ContainsFunc(fs.list, func(sc *Script) bool { return sc.fault.When == when })
+}
+
+// strike returns the fault that befalls a request at this moment, if one does.
+func (fs *faults) strike(when When, kind Kind, r *Request, decoded []byte) *Script {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for _, sc := range fs.list {
+		if sc.fault.When == when && sc.fault.Match.fits(kind, r, decoded) && sc.due() {
+			return sc
+		}
+	}
+	return nil
+}
+
+// due counts one more matching request and says whether it is struck.
+func (sc *Script) due() bool {
+	f := sc.fault
+	if f.Times > 0 && sc.hits >= f.Times {
+		return false
+	}
+	if sc.skipped < f.Skip {
+		sc.skipped++
+		return false
+	}
+	sc.seen++
+	if f.Fraction > 0 && int(float64(sc.seen)*f.Fraction) == int(float64(sc.seen-1)*f.Fraction) {
+		return false
+	}
+	sc.hits++
+	close(sc.changed)
+	sc.changed = make(chan struct{})
+	return true
+}
+
+func (m Match) fits(kind Kind, r *Request, decoded []byte) bool {
+	return m.Kind == kind &&
+		(m.Database == "" || strings.EqualFold(m.Database, r.Database)) &&
+		(m.Table == "" || m.Table == r.Table) &&
+		(m.Format == "" || strings.EqualFold(m.Format, r.Format)) &&
+		(m.Mapping == "" || m.Mapping == r.Mapping) &&
+		strings.HasPrefix(r.ClientRequestID, m.RequestID) &&
+		(m.Contains == "" || bytes.Contains(decoded, []byte(m.Contains)))
+}

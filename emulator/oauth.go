@@ -1,0 +1,214 @@
+package emulator
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"fmt"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// tokenVersion is the form of the token endpoint: v1 asks for a resource and
+// writes numbers as strings, v2 asks for a scope and writes numbers.
+type tokenVersion int
+
+const (
+	v1Token tokenVersion = 1
+	v2Token tokenVersion = 2
+)
+
+// grant is what an issued token stands for.
+type grant struct {
+	client  string
+	expires time.Time
+}
+
+type tokens struct {
+	required bool
+	secret   string
+	resource string
+	lifetime time.Duration
+
+	mu     sync.Mutex // guards the two below
+	grants map[string]grant
+	calls  int
+}
+
+func (t *tokens) init(o Options) {
+	t.required, t.secret = o.TokenSecret != "", o.TokenSecret
+	t.resource, t.lifetime = o.TokenResource, o.TokenLifetime
+	t.grants = make(map[string]grant)
+}
+
+// principal is the client id behind the bearer token of a request. Where no
+// auth is demanded a missing or unknown token is a client without a name.
+func (t *tokens) principal(h http.Header) (client string, ok bool) {
+	scheme, token, _ := strings.Cut(h.Get("Authorization"), " ")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g, known := t.grants[token]
+	if known && strings.EqualFold(scheme, "Bearer") && time.Now().Before(g.expires) {
+		return g.client, true
+	}
+	return "", !t.required
+}
+
+func (t *tokens) issue(client string) (token string, expires time.Time) {
+	token = "emulator." + rand.Text() + rand.Text()
+	expires = time.Now().Add(t.lifetime)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for old, g := range t.grants { // few live at a time
+		if !time.Now().Before(g.expires) {
+			delete(t.grants, old)
+		}
+	}
+	t.grants[token] = grant{client, expires}
+	return token, expires
+}
+
+// TokenCalls counts the requests to the token endpoint, refused ones included.
+func (s *Server) TokenCalls() int {
+	s.tokens.mu.Lock()
+	defer s.tokens.mu.Unlock()
+	return s.tokens.calls
+}
+
+// RevokeTokens makes every token issued so far worthless.
+func (s *Server) RevokeTokens() {
+	s.tokens.mu.Lock()
+	defer s.tokens.mu.Unlock()
+	clear(s.tokens.grants)
+}
+
+// tokenError is a refusal in the words of the directory service.
+type tokenError struct {
+	status int
+	name   string
+	code   int
+	text   string
+}
+
+// token answers the client-credentials call.
+func (s *Server) token(w http.ResponseWriter, r *http.Request, tenant string, v tokenVersion) {
+	s.tokens.mu.Lock()
+	s.tokens.calls++
+	s.tokens.mu.Unlock()
+	c := s.begin(KindToken, w, r)
+	if c.interrupted(OnArrival, nil) {
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	resource, bad := s.checkTokenCall(r, v)
+	if bad != nil {
+		c.refuse(bad.refusal())
+		return
+	}
+	if c.interrupted(BeforeCommit, nil) {
+		return
+	}
+	token, expires := s.tokens.issue(r.PostFormValue("client_id"))
+	c.send(http.StatusOK, jsonType, tokenAnswer(v, token, resource, s.opt.TokenLifetime, expires))
+	s.opt.Logger.Debug("token issued", "tenant", tenant, "elapsed", time.Since(c.rec.Time))
+}
+
+func (s *Server) checkTokenCall(r *http.Request, v tokenVersion) (resource string, bad *tokenError) {
+	if r.Method != http.MethodPost {
+		return "", &tokenError{400, "invalid_request", 900561, "The endpoint only accepts POST, OPTIONS requests. Received a " + r.Method + " request."}
+	}
+	ctype, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if r.Body != nil {
+		r.Body = http.MaxBytesReader(nil, r.Body, 64<<10)
+	}
+	if ctype != "application/x-www-form-urlencoded" || r.ParseForm() != nil {
+		return "", &tokenError{400, "invalid_request", 900144, "The request body must be application/x-www-form-urlencoded."}
+	}
+	audience := map[tokenVersion]string{v1Token: "resource", v2Token: "scope"}[v]
+	for _, name := range []string{"grant_type", "client_id", audience} {
+		if r.PostForm.Get(name) == "" {
+			return "", &tokenError{400, "invalid_request", 900144, "The request body must contain the following parameter: '" + name + "'."}
+		}
+	}
+	if g := r.PostForm.Get("grant_type"); g != "client_credentials" {
+		return "", &tokenError{400, "unsupported_grant_type", 70003, "The app requested an unsupported grant type '" + g + "'."}
+	}
+	resource = r.PostForm.Get(audience)
+	if v == v2Token {
+		base, ok := strings.CutSuffix(resource, "/.default")
+		if !ok {
+			return "", &tokenError{400, "invalid_scope", 1002012, "The provided value for scope " + resource + " is not valid. Client credential flows must have a scope value with /.default suffixed to the resource identifier."}
+		}
+		resource = base
+	}
+	if s.tokens.resource != "" && strings.TrimSuffix(resource, "/") != strings.TrimSuffix(s.tokens.resource, "/") {
+		return "", &tokenError{400, "invalid_resource", 500011, "The resource principal named " + resource + " was not found in the tenant."}
+	}
+	return resource, s.tokens.checkSecret(r.PostForm.Get("client_secret"))
+}
+
+func (t *tokens) checkSecret(secret string) *tokenError {
+	switch {
+	case secret == "":
+		return &tokenError{401, "invalid_client", 7000218, "The request body must contain the following parameter: 'client_assertion' or 'client_secret'."}
+	case t.required && subtle.ConstantTimeCompare([]byte(secret), []byte(t.secret)) != 1:
+		return &tokenError{401, "invalid_client", 7000215, "Invalid client secret provided. Ensure the secret being sent in the request is the client secret value, not the client secret ID."}
+	}
+	return nil
+}
+
+func (e *tokenError) refusal() *refusal {
+	now, trace := time.Now().UTC().Format("2006-01-02 15:04:05Z"), uuid.NewString()
+	body := marshal(map[string]any{
+		"error":             e.name,
+		"error_description": fmt.Sprintf("AADSTS%d: %s Trace ID: %s Timestamp: %s", e.code, e.text, trace, now),
+		"error_codes":       []int{e.code},
+		"timestamp":         now,
+		"trace_id":          trace,
+		"correlation_id":    uuid.NewString(),
+	})
+	return &refusal{status: e.status, text: string(body), contentType: jsonType}
+}
+
+func tokenAnswer(v tokenVersion, token, resource string, lifetime time.Duration, expires time.Time) []byte {
+	seconds := int64(lifetime / time.Second)
+	answer := map[string]any{"token_type": "Bearer", "access_token": token}
+	if v == v2Token {
+		answer["expires_in"], answer["ext_expires_in"] = seconds, seconds
+	} else {
+		answer["expires_in"] = strconv.FormatInt(seconds, 10)
+		answer["ext_expires_in"] = answer["expires_in"]
+		answer["expires_on"] = strconv.FormatInt(expires.Unix(), 10)
+		answer["not_before"] = strconv.FormatInt(expires.Add(-lifetime).Add(-5*time.Minute).Unix(), 10)
+		answer["resource"] = resource
+	}
+	return marshal(answer)
+}
+
+// authMetadata tells clients where to ask for a token: here.
+func (s *Server) authMetadata(w http.ResponseWriter, r *http.Request) {
+	c := s.begin(KindMetadata, w, r)
+	if c.interrupted(OnArrival, nil) || c.interrupted(BeforeCommit, nil) {
+		return
+	}
+	if r.Method != http.MethodGet {
+		c.refuse(wrongMethod(r.Method, http.MethodGet))
+		return
+	}
+	resource := s.opt.TokenResource
+	if resource == "" {
+		resource = "https://kusto.kusto.windows.net"
+	}
+	login := "http://" + r.Host
+	body := marshal(map[string]any{"AzureAD": map[string]any{
+		"LoginEndpoint": login, "LoginMfaRequired": false,
+		"KustoClientAppId": "db662dc1-0cfe-4e1c-a843-19a68e65be58", "KustoClientRedirectUri": "http://localhost",
+		"KustoServiceResourceId": resource, "FirstPartyAuthorityUrl": login + "/f8cdef31-a31e-4b4a-93e4-5f571e91255a",
+	}})
+	c.send(http.StatusOK, jsonType, body)
+}

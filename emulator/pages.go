@@ -1,0 +1,172 @@
+package emulator
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"html/template"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// pageLimit bounds the bodies of /faults and /schema.
+const pageLimit = 16 << 20
+
+func (s *Server) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.getIndex)
+	mux.HandleFunc("GET /rows", s.getRows)
+	mux.HandleFunc("GET /counts", s.getCounts)
+	mux.HandleFunc("GET /requests", s.getRequests)
+	mux.HandleFunc("GET /faults", s.getFaults)
+	mux.HandleFunc("POST /faults", s.postFaults)
+	mux.HandleFunc("DELETE /faults", s.deleteFaults)
+	mux.HandleFunc("DELETE /faults/{id}", s.deleteFault)
+	mux.HandleFunc("PUT /schema", s.putSchema)
+	mux.HandleFunc("POST /schema/clear", s.clearSchema)
+	return mux
+}
+
+var indexPage = template.Must(template.New("index").Parse(`<!doctype html>
+<title>streaming-ingest emulator</title>
+<h1>Streaming-ingest emulator</h1>
+<table border="1" cellpadding="4">
+<tr><th>database<th>table<th>rows<th>requests<th>bytes<th>look
+{{range .}}<tr><td>{{.Database}}<td>{{.Table}}<td align="right">{{.Rows}}<td align="right">{{.Requests}}<td align="right">{{.RawBytes}}<td><a href="{{.Link}}">rows</a>
+{{else}}<tr><td colspan="6">no rows yet
+{{end}}</table>
+<p><a href="/counts">counts</a> <a href="/requests?limit=100">requests</a> <a href="/faults">faults</a>
+`))
+
+// tableLink is a line of the index.
+type tableLink struct {
+	TableCount
+	Link string
+}
+
+func (s *Server) getIndex(w http.ResponseWriter, r *http.Request) {
+	var lines []tableLink
+	for _, t := range s.Tables() {
+		q := "?db=" + url.QueryEscape(t.Database) + "&table=" + url.QueryEscape(t.Table) + "&limit=1000"
+		lines = append(lines, tableLink{t, "/rows" + q})
+	}
+	if strings.Contains(r.Header.Get("Accept"), "text/html") {
+		w.Header().Set("Content-Type", htmlType)
+		indexPage.Execute(w, lines) // the reader left
+		return
+	}
+	w.Header().Set("Content-Type", textType)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	write := func(cells ...string) { tw.Write([]byte(strings.Join(cells, "\t") + "\n")) }
+	write("DATABASE", "TABLE", "ROWS", "REQUESTS", "LOOK")
+	for _, l := range lines {
+		write(l.Database, l.Table, strconv.Itoa(l.Rows), strconv.Itoa(l.Requests), "http://"+r.Host+l.Link)
+	}
+	tw.Flush()
+}
+
+// getRows streams rows, one JSON value or one record as sent per line.
+func (s *Server) getRows(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	skip, err1 := number(q, "skip", 0)
+	limit, err2 := number(q, "limit", -1)
+	format := cmp.Or(q.Get("format"), "json")
+	switch {
+	case q.Get("db") == "" || q.Get("table") == "":
+		http.Error(w, "want /rows?db=…&table=…", http.StatusBadRequest)
+		return
+	case cmp.Or(err1, err2) != nil || format != "json" && format != "text":
+		http.Error(w, "skip and limit are numbers from 0 on, format is json or text", http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", map[string]string{"json": "application/x-ndjson; charset=utf-8", "text": textType}[format])
+	out := bufio.NewWriterSize(w, 64<<10)
+	defer out.Flush() // the reader left
+	for row := range first(s.All(q.Get("db"), q.Get("table"), skip), limit) {
+		line := row.Raw
+		if format == "json" {
+			var err error
+			if line, err = row.MarshalJSON(); err != nil {
+				return
+			}
+		}
+		out.Write(line)                             // told by the next write
+		if err := out.WriteByte('\n'); err != nil { // the reader left
+			return
+		}
+	}
+}
+
+// first yields at most n values; below 0: all of them.
+func first[T any](seq iter.Seq[T], n int) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		if n == 0 {
+			return
+		}
+		i := 0
+		for v := range seq {
+			i++
+			if !yield(v) || i == n {
+				return
+			}
+		}
+	}
+}
+
+func number(q url.Values, name string, absent int) (int, error) {
+	if !q.Has(name) {
+		return absent, nil
+	}
+	n, err := strconv.ParseUint(q.Get(name), 10, 31)
+	return int(n), err
+}
+
+func (s *Server) getCounts(w http.ResponseWriter, _ *http.Request) {
+	tables := s.Tables()
+	if tables == nil {
+		tables = []TableCount{}
+	}
+	writeJSON(w, map[string]any{"tables": tables, "totals": s.Totals()})
+}
+
+func (s *Server) getRequests(w http.ResponseWriter, r *http.Request) {
+	limit, err := number(r.URL.Query(), "limit", s.opt.KeepRequests)
+	if err != nil {
+		http.Error(w, "limit is a number from 0 on", http.StatusBadRequest)
+		return
+	}
+	all := s.Requests()
+	all = all[max(0, len(all)-limit):]
+	if len(all) == 0 {
+		all = []Request{}
+	}
+	writeJSON(w, all)
+}
+
+func (s *Server) putSchema(w http.ResponseWriter, r *http.Request) {
+	schema, err := LoadSchema(http.MaxBytesReader(w, r.Body, pageLimit))
+	if err == nil {
+		err = s.SetSchema(schema)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (s *Server) clearSchema(w http.ResponseWriter, _ *http.Request) {
+	s.ClearSchemaCache()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", jsonType)
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.Encode(v) // the reader left
+}

@@ -1,0 +1,172 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"io"
+)
+
+// format is how the records of a body are found.
+type format struct {
+	name         string
+	kind         string // of the mappings that fit
+	needsMapping bool
+	comma        rune // delimited formats only
+	// records finds every record of body and hands its bytes, without the line
+	// end, to emit; a nil emit only counts, and emit returning false ends it.
+	// Its error is always *badData. Nil: the format is known but cannot be read.
+	records func(body []byte, emit func(raw []byte) bool) (tally, error)
+}
+
+// tally is what was found: usable records, and lines dropped without a word.
+type tally struct{ rows, dropped int }
+
+// badData says why a whole body is refused.
+type badData struct{ code, detail string }
+
+func (e *badData) Error() string { return e.code + ": " + e.detail }
+
+// formats is what the streaming endpoint documents, and TXT, which it takes,
+// by lower-case name: all spellings of case are in live use.
+var formats = func() map[string]*format {
+	m := map[string]*format{
+		"txt":       {name: "TXT", kind: kindCSV, records: textLines},
+		"json":      {name: "JSON", kind: kindJSON, needsMapping: true, records: jsonLines},
+		"multijson": {name: "MultiJSON", kind: kindJSON, needsMapping: true, records: multiJSON},
+		"avro":      {name: "Avro", kind: kindAvro, needsMapping: true},
+	}
+	delimited := func(key, name string, comma rune) {
+		m[key] = &format{name: name, kind: kindCSV, comma: comma,
+			records: func(body []byte, emit func([]byte) bool) (tally, error) { return delimitedRecords(comma, body, emit) }}
+	}
+	delimited("csv", "CSV", ',')
+	delimited("tsv", "TSV", '\t')
+	delimited("scsv", "SCsv", ';')
+	delimited("psv", "PSV", '|')
+	delimited("sohsv", "SOHsv", '\x01')
+	return m
+}()
+
+// textLines: every line that is not empty is a record, whatever it holds.
+func textLines(body []byte, emit func([]byte) bool) (t tally, _ error) {
+	for line := range bytes.SplitSeq(body, []byte("\n")) {
+		if len(line) == 0 {
+			continue
+		}
+		t.rows++
+		if emit != nil && !emit(line) {
+			break
+		}
+	}
+	return t, nil
+}
+
+// jsonLines: one object per physical line. Any other line is dropped and the
+// rest is taken, as the service does; dropped lines are counted for the tests.
+func jsonLines(body []byte, emit func([]byte) bool) (t tally, _ error) {
+	for line := range bytes.SplitSeq(body, []byte("\n")) {
+		line = bytes.TrimSuffix(line, []byte("\r"))
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		if _, ok := object(line); !ok {
+			t.dropped++
+			continue
+		}
+		t.rows++
+		if emit != nil && !emit(line) {
+			break
+		}
+	}
+	return t, nil
+}
+
+// multiJSON: objects one after the other or in arrays, over any number of
+// lines; one that is no object spoils the whole body.
+func multiJSON(body []byte, emit func([]byte) bool) (t tally, _ error) {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	for {
+		var value json.RawMessage
+		switch err := dec.Decode(&value); {
+		case errors.Is(err, io.EOF):
+			return t, nil
+		case err != nil:
+			return t, &badData{"BadRequest_InvalidBlob", "The MultiJSON stream is invalid: " + err.Error()}
+		}
+		records := []json.RawMessage{value}
+		if value[0] == '[' {
+			records = nil
+			if err := json.Unmarshal(value, &records); err != nil {
+				return t, &badData{"BadRequest_InvalidBlob", "The MultiJSON array is invalid: " + err.Error()}
+			}
+		}
+		for _, r := range records {
+			if len(r) == 0 || r[0] != '{' {
+				return t, &badData{"BadRequest_InvalidBlob", "The MultiJSON stream holds a value that is not an object."}
+			}
+			t.rows++
+			if emit != nil && !emit(r) {
+				return t, nil
+			}
+		}
+	}
+}
+
+// delimitedRecords follows RFC 4180 with another comma. The field counts of a
+// body must agree.
+func delimitedRecords(comma rune, body []byte, emit func([]byte) bool) (t tally, _ error) {
+	r := csv.NewReader(bytes.NewReader(body))
+	r.Comma, r.ReuseRecord = comma, true
+	for {
+		start := r.InputOffset()
+		_, err := r.Read()
+		switch {
+		case errors.Is(err, io.EOF):
+			return t, nil
+		case err != nil:
+			return t, delimitedError(comma, body[start:], err)
+		}
+		t.rows++
+		if emit != nil && !emit(trimLineEnds(body[start:r.InputOffset()])) {
+			return t, nil
+		}
+	}
+}
+
+// delimitedError gives the service's name for what encoding/csv found wrong
+// with the record rest begins with.
+func delimitedError(comma rune, rest []byte, err error) *badData {
+	switch {
+	case errors.Is(err, csv.ErrFieldCount):
+		return &badData{"Stream_WrongNumberOfFields", "Wrong number of fields: " + err.Error()}
+	case errors.Is(err, csv.ErrQuote) && closes(comma, rest):
+		return &badData{"Stream_ClosingQuoteMissing", "Closing quote is missing: " + err.Error()}
+	}
+	return &badData{"BadRequest_UnexpectedCharacterInInputStream", "Unexpected character in the input stream: " + err.Error()}
+}
+
+// closes tells an open quote from a misplaced one, which encoding/csv reports
+// alike: with one more quote at its end an open one is sound.
+func closes(comma rune, rest []byte) bool {
+	r := csv.NewReader(io.MultiReader(bytes.NewReader(rest), bytes.NewReader([]byte{'"'})))
+	r.Comma = comma
+	_, err := r.Read()
+	return err == nil
+}
+
+// trimLineEnds takes away the record's own line end and blank lines before it.
+func trimLineEnds(b []byte) []byte {
+	for {
+		rest, ok := bytes.CutPrefix(b, []byte("\n"))
+		if !ok {
+			rest, ok = bytes.CutPrefix(b, []byte("\r\n"))
+		}
+		if !ok {
+			break
+		}
+		b = rest
+	}
+	return bytes.TrimSuffix(bytes.TrimSuffix(b, []byte("\n")), []byte("\r"))
+}

@@ -1,0 +1,172 @@
+package emulator
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Request is one ingest request as it was seen, answered or not.
+type Request struct {
+	Number  int           `json:"number"` // counted from 1 in the order they ended
+	Time    time.Time     `json:"time"`   // when it came in
+	Elapsed time.Duration `json:"elapsed_ns"`
+
+	Method  string      `json:"method"`
+	RawPath string      `json:"raw_path"` // escapes and all
+	Query   string      `json:"query"`    // as it came
+	Header  http.Header `json:"header"`   // the token replaced by a hash of it
+
+	ClientRequestID string `json:"client_request_id"`
+	Attempt         int    `json:"attempt"` // the number behind its last semicolon; 0: none
+
+	Database string `json:"database"` // decoded once
+	Table    string `json:"table"`
+	Format   string `json:"format"`
+	Mapping  string `json:"mapping"`
+
+	BodyHash string `json:"body_hash"` // SHA-256, in hex, of the bytes that came
+	BodyLen  int64  `json:"body_len"`
+	Whole    bool   `json:"whole"`   // the body was read to its end
+	RawLen   int64  `json:"raw_len"` // after gunzip
+
+	Status  int    `json:"status"` // 0: no answer was given
+	Code    string `json:"code"`   // of the error
+	Stored  bool   `json:"stored"`
+	Records int    `json:"records"` // stored
+	Dropped int    `json:"dropped"` // lines dropped without a word
+	Fault   string `json:"fault"`   // what was scripted, if it was
+}
+
+// Totals count all requests since the start.
+type Totals struct {
+	Requests      int         `json:"requests"`
+	ByStatus      map[int]int `json:"by_status"`
+	Records       int         `json:"records"` // stored, visible or not
+	DroppedLines  int         `json:"dropped_lines"`
+	BodyBytes     int64       `json:"body_bytes"`
+	RawBytes      int64       `json:"raw_bytes"`
+	MaxConcurrent int         `json:"max_concurrent"` // most requests ever under way at a time
+	TokenCalls    int         `json:"token_calls"`
+}
+
+// requestLog remembers the last requests and counts them all.
+type requestLog struct {
+	mu       sync.Mutex
+	keep     int
+	ring     []Request // oldest at next once it is full
+	next     int
+	totals   Totals
+	underWay int
+	changed  chan struct{} // closed, and made anew, by each request noted
+}
+
+func (l *requestLog) init(keep int) {
+	l.keep = keep
+	l.totals.ByStatus = make(map[int]int)
+	l.changed = make(chan struct{})
+}
+
+func (l *requestLog) enter() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.underWay++
+	l.totals.MaxConcurrent = max(l.totals.MaxConcurrent, l.underWay)
+	return l.underWay
+}
+
+func (l *requestLog) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.underWay--
+}
+
+func (l *requestLog) add(r Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := &l.totals
+	t.Requests++
+	t.ByStatus[r.Status]++
+	t.Records += r.Records
+	t.DroppedLines += r.Dropped
+	t.BodyBytes += r.BodyLen
+	t.RawBytes += r.RawLen
+	r.Number = t.Requests
+	if len(l.ring) < l.keep {
+		l.ring = append(l.ring, r)
+	} else {
+		l.ring[l.next] = r
+		l.next = (l.next + 1) % l.keep
+	}
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// Requests are the last ingest requests, oldest first.
+func (s *Server) Requests() []Request {
+	l := &s.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append(append([]Request(nil), l.ring[l.next:]...), l.ring[:l.next]...)
+}
+
+// Totals count everything since the start.
+func (s *Server) Totals() Totals {
+	s.log.mu.Lock()
+	t := s.log.totals
+	t.ByStatus = maps.Clone(t.ByStatus)
+	s.log.mu.Unlock()
+	t.TokenCalls = s.TokenCalls()
+	return t
+}
+
+// DroppedLines counts the lines the service would have dropped without a word.
+// A client that checks its records keeps this at 0.
+func (s *Server) DroppedLines() int { return s.Totals().DroppedLines }
+
+// WaitRequests returns when n ingest requests have ended, or with ctx's error.
+func (s *Server) WaitRequests(ctx context.Context, n int) error {
+	changes := func() <-chan struct{} {
+		s.log.mu.Lock()
+		defer s.log.mu.Unlock()
+		return s.log.changed
+	}
+	return waitFor(ctx, changes, func() bool { return s.Totals().Requests >= n })
+}
+
+// WaitRows returns when a table holds n rows, visible or not, or with ctx's
+// error.
+func (s *Server) WaitRows(ctx context.Context, database, table string, n int) error {
+	return waitFor(ctx, s.store.changes, func() bool { return s.store.stored(database, table) >= n })
+}
+
+// waitFor looks again whenever the channel of changes is closed. The channel
+// is taken before the look, so that no change falls between the two.
+func waitFor(ctx context.Context, changes func() <-chan struct{}, done func() bool) error {
+	for {
+		next := changes()
+		if done() {
+			return nil
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// withoutToken copies h with a hash in the place of the token: enough to see
+// that it changed, useless to anyone else.
+func withoutToken(h http.Header) http.Header {
+	h = h.Clone()
+	if token := h.Get("Authorization"); token != "" {
+		sum := sha256.Sum256([]byte(token))
+		h.Set("Authorization", "sha256:"+hex.EncodeToString(sum[:8]))
+	}
+	return h
+}

@@ -1,0 +1,208 @@
+package emulator
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options say how strict a Server is. The zero value is an open endpoint with
+// the documented limits.
+type Options struct {
+	Schema      *Schema       // nil: every database, table and mapping exists
+	SchemaDelay time.Duration // after which a schema set later is seen; the service takes up to 5 minutes
+
+	TokenSecret     string        // non-empty: ingest needs a token, and the token endpoint this client secret
+	TokenResource   string        // the only resource tokens are issued for; empty: any
+	TokenLifetime   time.Duration // 0: 3599s, as the service has it
+	DenyWithMessage bool          // a 401 carries the older JSON message; else its body is empty
+
+	MaxBody       int64 // most bytes of a body as sent; 0: 10,000,000
+	MaxDecoded    int64 // most bytes of a body after gunzip; 0: 4 MiB
+	TooLargeAs400 bool  // too large is 400 Stream_InputStreamTooLarge; else 413
+
+	MaxConcurrent int           // most ingest requests at a time, more are answered 429; 0: no limit (the service: 6 per core)
+	RetryAfter    time.Duration // sent with those 429, in whole seconds; 0: not sent
+
+	VisibilityDelay time.Duration // between the answer and the row being seen by readers
+	Discard         bool          // check and count rows, keep none
+	KeepRequests    int           // how many of the last ingest requests are remembered; 0: 10,000
+
+	AllowRemote bool         // Listen takes addresses other than loopback
+	Logger      *slog.Logger // nil: silent
+}
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.TokenLifetime, 3599*time.Second)
+	setDefault(&o.MaxBody, 10_000_000)
+	setDefault(&o.MaxDecoded, 4<<20)
+	setDefault(&o.KeepRequests, 10_000)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func setDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// Server is the endpoint. All its methods are safe for concurrent use.
+type Server struct {
+	opt     Options // immutable once set
+	pages   *http.ServeMux
+	catalog catalog
+	store   store
+	tokens  tokens
+	faults  faults
+	log     requestLog
+
+	closing  chan struct{} // closed by Close: frees what hangs
+	handlers sync.WaitGroup
+
+	mu     sync.Mutex // guards the three below
+	closed bool
+	url    string
+	http   *http.Server
+}
+
+// New returns a server that listens nowhere yet. Close is needed only after
+// Listen or while a fault holds a request. A schema that was not read by
+// LoadSchema and is not sound makes it panic.
+func New(o Options) *Server {
+	o = o.withDefaults()
+	if err := o.Schema.check(); err != nil {
+		panic(fmt.Errorf("check schema: %w", err))
+	}
+	s := &Server{opt: o, closing: make(chan struct{})}
+	s.catalog.set(o.Schema, time.Time{})
+	s.store.init()
+	s.tokens.init(o)
+	s.log.init(o.KeepRequests)
+	s.pages = s.routes()
+	return s
+}
+
+// ServeHTTP answers one request. A scripted fault may end it by panicking with
+// http.ErrAbortHandler, which net/http understands as a closed connection.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.enter() {
+		http.Error(w, "emulator is closed", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.handlers.Done()
+	path := wirePath(r)
+	seg := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	switch {
+	case len(seg) == 5 && strings.HasPrefix(path, "/v1/rest/ingest/"):
+		s.ingest(w, r, seg[3], seg[4])
+	case path == "/v1/rest/auth/metadata":
+		s.authMetadata(w, r)
+	case len(seg) == 3 && seg[1] == "oauth2" && seg[2] == "token":
+		s.token(w, r, seg[0], v1Token)
+	case len(seg) == 4 && seg[1] == "oauth2" && seg[2] == "v2.0" && seg[3] == "token":
+		s.token(w, r, seg[0], v2Token)
+	default:
+		s.pages.ServeHTTP(w, r)
+	}
+}
+
+// wirePath is the path as it came over the wire, escapes and all. A request
+// made in process has no wire; its URL tells the same.
+func wirePath(r *http.Request) string {
+	if strings.HasPrefix(r.RequestURI, "/") {
+		path, _, _ := strings.Cut(r.RequestURI, "?")
+		return path
+	}
+	return r.URL.EscapedPath()
+}
+
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.handlers.Add(1)
+	}
+	return !s.closed
+}
+
+// Listen serves on addr, a host and port of loopback (port 0: any free one),
+// and returns the URL of the endpoint without a trailing slash. It may be
+// called once. Close ends it.
+func (s *Server) Listen(addr string) (string, error) {
+	if err := s.checkAddr(addr); err != nil {
+		return "", err
+	}
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return "", fmt.Errorf("listen on %q: %w", addr, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.http != nil {
+		ln.Close()
+		return "", fmt.Errorf("listen on %q: already listening or closed", addr)
+	}
+	s.http = &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: 30 * time.Second,
+		ErrorLog:          slog.NewLogLogger(s.opt.Logger.Handler(), slog.LevelDebug),
+	}
+	s.url = (&url.URL{Scheme: "http", Host: ln.Addr().String()}).String()
+	s.handlers.Add(1)
+	// Started here, ended by the Close of the http.Server, awaited by Close.
+	go func(srv *http.Server) {
+		defer s.handlers.Done()
+		if err := srv.Serve(ln); err != http.ErrServerClosed {
+			s.opt.Logger.Error("listener ended", "err", err)
+		}
+	}(s.http)
+	s.opt.Logger.Info("emulator listening", "url", s.url)
+	return s.url, nil
+}
+
+func (s *Server) checkAddr(addr string) error {
+	a, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("resolve address %q: %w", addr, err)
+	}
+	if !s.opt.AllowRemote && !a.IP.IsLoopback() {
+		return fmt.Errorf("listen on %q: not a loopback address; try 127.0.0.1:%d", addr, a.Port)
+	}
+	return nil
+}
+
+// URL is where the server listens; empty before Listen.
+func (s *Server) URL() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.url
+}
+
+// Close ends listening, breaks every connection, frees what faults hold and
+// waits until no request is under way. What was stored can still be read.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	first := !s.closed
+	s.closed = true
+	srv := s.http
+	s.mu.Unlock()
+
+	var err error
+	if first {
+		close(s.closing)
+		if srv != nil {
+			err = srv.Close()
+		}
+	}
+	s.handlers.Wait()
+	return err
+}

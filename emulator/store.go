@@ -1,0 +1,239 @@
+package emulator
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// Row is one stored record.
+type Row struct {
+	Raw []byte // as it was sent, without its line end, invalid UTF-8 replaced by U+FFFD; the caller's own
+
+	format *format
+	shape  *shape
+}
+
+// MarshalJSON gives an object of the table's columns where the schema has
+// some; else the JSON object that was sent, or an array of fields.
+func (r Row) MarshalJSON() ([]byte, error) { return r.shape.row(r.format, r.Raw) }
+
+// Fields are the values of a delimited record, or a line of text as the only
+// one. Of a JSON record there are none.
+func (r Row) Fields() []string {
+	if r.format.kind != kindCSV {
+		return nil
+	}
+	return r.format.fields(r.Raw)
+}
+
+// TableCount says what one table holds.
+type TableCount struct {
+	Database string `json:"database"`
+	Table    string `json:"table"`
+	Rows     int    `json:"rows"`      // visible now
+	Requests int    `json:"requests"`  // that stored rows
+	RawBytes int64  `json:"raw_bytes"` // of their bodies, decoded
+}
+
+// chunk is one accepted request. It keeps the body as it came, mostly gzip, and
+// finds the rows again when they are read: a sink is written far more than read.
+type chunk struct {
+	body    []byte // nil: discarded
+	gzip    bool
+	format  *format
+	shape   *shape
+	rows    int
+	rawLen  int
+	visible time.Time
+}
+
+type tableKey struct{ database, table string } // the database in lower case
+
+type tableRows struct {
+	name   TableCount // the names; the counts are those of all chunks
+	chunks []chunk
+}
+
+// store keeps what was accepted, in the order it was.
+type store struct {
+	mu      sync.Mutex
+	tables  map[tableKey]*tableRows
+	changed chan struct{} // closed, and made anew, by each commit
+}
+
+func (st *store) init() {
+	st.tables = make(map[tableKey]*tableRows)
+	st.changed = make(chan struct{})
+}
+
+// commit stores a request whole.
+func (st *store) commit(t target, c chunk, o Options) {
+	if o.Discard {
+		c.body = nil
+	} else if cap(c.body)-len(c.body) > len(c.body)/4 {
+		c.body = bytes.Clone(c.body)
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	key := tableKey{strings.ToLower(t.database), t.table}
+	rows := st.tables[key]
+	if rows == nil {
+		rows = &tableRows{name: TableCount{Database: t.database, Table: t.table}}
+		st.tables[key] = rows
+		o.Logger.Info("table used first", "database", t.database, "table", t.table)
+	}
+	rows.name.Rows += c.rows
+	rows.name.Requests++
+	rows.name.RawBytes += int64(c.rawLen)
+	rows.chunks = append(rows.chunks, c)
+	close(st.changed)
+	st.changed = make(chan struct{})
+}
+
+// visible returns the chunks of a table that readers may see. Chunks become
+// visible in the order they were stored.
+func (st *store) visible(database, table string) []chunk {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	rows := st.tables[tableKey{strings.ToLower(database), table}]
+	if rows == nil {
+		return nil
+	}
+	return rows.seen()
+}
+
+func (t *tableRows) seen() []chunk {
+	now, n := time.Now(), len(t.chunks)
+	for n > 0 && t.chunks[n-1].visible.After(now) {
+		n--
+	}
+	return t.chunks[:n:n]
+}
+
+// count is what readers see of a table; only the newest chunks need a look.
+func (t *tableRows) count() TableCount {
+	c := t.name
+	for _, hidden := range t.chunks[len(t.seen()):] {
+		c.Rows -= hidden.rows
+	}
+	return c
+}
+
+// each yields the rows of a chunk.
+func (c chunk) each(yield func(Row) bool) error {
+	body := c.body
+	if c.gzip {
+		var buf bytes.Buffer
+		if err := gunzip(&buf, body, int64(c.rawLen)); err != nil {
+			return err
+		}
+		body = buf.Bytes()
+	} else {
+		body = bytes.Clone(body)
+	}
+	if !utf8.Valid(body) {
+		body = []byte(string([]rune(string(body)))) // one U+FFFD for each invalid byte
+	}
+	_, err := c.format.records(body, func(raw []byte) bool {
+		return yield(Row{Raw: raw, format: c.format, shape: c.shape})
+	})
+	return err
+}
+
+// All yields the visible rows of a table from the skip'th on, in the order they
+// were stored. The database is matched in any case.
+func (s *Server) All(database, table string, skip int) iter.Seq[Row] {
+	return func(yield func(Row) bool) {
+		for _, c := range s.store.visible(database, table) {
+			if skip >= c.rows {
+				skip -= c.rows
+				continue
+			}
+			if c.body == nil {
+				continue
+			}
+			more := true
+			err := c.each(func(r Row) bool {
+				if skip > 0 {
+					skip--
+					return true
+				}
+				more = yield(r)
+				return more
+			})
+			if err != nil {
+				panic(fmt.Errorf("read accepted body again: %w", err)) // it was checked before it was stored
+			}
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// Rows are all visible rows of a table.
+func (s *Server) Rows(database, table string) []Row {
+	return slices.Collect(s.All(database, table, 0))
+}
+
+// RowCount is the number of visible rows of a table, discarded ones included.
+func (s *Server) RowCount(database, table string) int {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	if rows := s.store.tables[tableKey{strings.ToLower(database), table}]; rows != nil {
+		return rows.count().Rows
+	}
+	return 0
+}
+
+// Tables counts all tables of the schema and all that were written to.
+func (s *Server) Tables() []TableCount {
+	counts := make(map[tableKey]TableCount)
+	if schema := s.catalog.current(); schema != nil {
+		for name, db := range schema.Databases {
+			for table := range db.Tables {
+				counts[tableKey{strings.ToLower(name), table}] = TableCount{Database: name, Table: table}
+			}
+		}
+	}
+	s.store.mu.Lock()
+	for key, rows := range s.store.tables {
+		counts[key] = rows.count()
+	}
+	s.store.mu.Unlock()
+	var list []TableCount
+	for _, c := range counts {
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(a, b TableCount) int {
+		return cmp.Or(strings.Compare(a.Database, b.Database), strings.Compare(a.Table, b.Table))
+	})
+	return list
+}
+
+// changes returns a channel that the next commit closes.
+func (st *store) changes() <-chan struct{} {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.changed
+}
+
+var _ json.Marshaler = Row{}
+
+// stored counts rows whether or not they are visible.
+func (st *store) stored(database, table string) int {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if rows := st.tables[tableKey{strings.ToLower(database), table}]; rows != nil {
+		return rows.name.Rows
+	}
+	return 0
+}

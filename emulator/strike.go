@@ -1,0 +1,191 @@
+package emulator
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// interrupted lets a fault strike the call at a moment, if one is due, and says
+// whether the call is over with that.
+func (c *call) interrupted(when When, decoded []byte) bool {
+	sc := c.s.faults.strike(when, c.kind, &c.rec, decoded)
+	if sc == nil {
+		return false
+	}
+	f := sc.fault
+	c.rec.Fault = f.String()
+	c.hold(sc)
+	switch {
+	case f.Reset:
+		c.reset()
+	case f.Status != 0:
+		c.misanswer(f)
+	default:
+		return false
+	}
+	return true
+}
+
+// String says in a few words what a fault does.
+func (f Fault) String() string {
+	what := "delay " + f.Delay.String()
+	switch {
+	case f.Reset:
+		what = "reset"
+	case f.Status != 0:
+		what = strconv.Itoa(f.Status)
+	case f.Hang:
+		what = "hang"
+	}
+	return what + " at " + string(cmp.Or(f.When, BeforeCommit))
+}
+
+// hold keeps the call waiting as the fault asks. It aborts the call if the
+// client leaves or the server closes meanwhile.
+func (c *call) hold(sc *Script) {
+	if sc.fault.Delay > 0 {
+		timer := time.NewTimer(sc.fault.Delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-sc.removed:
+		case <-c.s.closing:
+			c.abort()
+		case <-c.r.Context().Done():
+			c.abort()
+		}
+	}
+	if sc.fault.Hang {
+		select {
+		case <-sc.removed:
+		case <-c.s.closing:
+			c.abort()
+		case <-c.r.Context().Done():
+			c.abort()
+		}
+	}
+}
+
+// misanswer gives the answer of a fault. Unlike a refusal it does not take in
+// the rest of the body: an early answer is meant to be early.
+func (c *call) misanswer(f Fault) {
+	h := c.w.Header()
+	if f.Status/100 == 3 && f.Header["Location"] == "" {
+		h.Set("Location", "/")
+	}
+	for name, value := range f.Header {
+		h.Set(name, value)
+	}
+	e := f.refusal()
+	c.rec.Code = e.code
+	if f.Status == http.StatusNoContent || f.Status == http.StatusNotModified {
+		c.send(f.Status, "", nil)
+		return
+	}
+	body, ctype := e.render(h.Get("x-ms-client-request-id"), c.activity, f.As != AsText)
+	ctype = cmp.Or(f.Type, ctype)
+	if f.Truncate || f.Size != 0 || f.Trickle > 0 {
+		c.sendOddly(f, ctype, body)
+		return
+	}
+	c.send(f.Status, ctype, body)
+}
+
+// refusal is the answer of a fault without its tricks of delivery.
+func (f Fault) refusal() *refusal {
+	plain := func(text, ctype string) *refusal {
+		return &refusal{status: f.Status, text: text, contentType: ctype}
+	}
+	switch {
+	case f.Body != "":
+		return plain(f.Body, jsonType)
+	case f.As == AsEmpty, f.As == "" && f.Code == "" && (f.Status/100 == 3 || f.Status == http.StatusUnauthorized):
+		return plain("", "")
+	case f.As == AsHTML || f.As == "" && f.Code == "" && f.Status == http.StatusBadGateway:
+		return plain(fmt.Sprintf("<html><head><title>%d %[2]s</title></head><body><h1>%[1]d %[2]s</h1></body></html>\n",
+			f.Status, http.StatusText(f.Status)), htmlType)
+	case f.As == AsJunk:
+		return plain("\x00junk}{ that is no JSON", "application/octet-stream")
+	case f.Status == http.StatusOK && f.Code == "":
+		return plain(accepted, jsonType)
+	}
+	e := byStatus(f.Status)
+	e.status = f.Status
+	e.code = cmp.Or(f.Code, e.code)
+	if f.Message != "" {
+		e.message, e.detail = f.Message, f.Message
+	}
+	if f.Permanent != nil {
+		e.permanent = *f.Permanent
+	}
+	return e
+}
+
+// sendOddly delivers an answer cut short, swollen or drop by drop.
+func (c *call) sendOddly(f Fault, ctype string, body []byte) {
+	c.note(f.Status)
+	h := c.w.Header()
+	h.Set("Content-Type", ctype)
+	if len(body) == 0 {
+		body = []byte(" ")
+	}
+	size := cmp.Or(f.Size, int64(len(body)))
+	sent := size
+	if size > 0 {
+		h.Set("Content-Length", strconv.FormatInt(size, 10))
+	}
+	if f.Truncate && size > 0 {
+		sent = size / 2
+	}
+	c.w.WriteHeader(f.Status)
+	if f.Trickle > 0 {
+		c.trickle(f.Trickle, body, sent)
+		return
+	}
+	block := bytes.Repeat(body, max(1, 64<<10/len(body)))
+	for size < 0 || sent > 0 {
+		n := len(block)
+		if size > 0 {
+			n = int(min(sent, int64(n)))
+		}
+		if _, err := c.w.Write(block[:n]); err != nil || c.gone() {
+			return
+		}
+		sent -= int64(n)
+	}
+}
+
+// trickle writes count bytes of body over and over, one each interval.
+func (c *call) trickle(interval time.Duration, body []byte, count int64) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	rc := http.NewResponseController(c.w)
+	for i := int64(0); i < count || count < 0; i++ {
+		at := i % int64(len(body))
+		if _, err := c.w.Write(body[at : at+1]); err != nil || rc.Flush() != nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-c.s.closing:
+			return
+		case <-c.r.Context().Done():
+			return
+		}
+	}
+}
+
+func (c *call) gone() bool {
+	select {
+	case <-c.s.closing:
+		return true
+	case <-c.r.Context().Done():
+		return true
+	default:
+		return false
+	}
+}

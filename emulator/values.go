@@ -1,0 +1,260 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxValue is the longest string (cut) and dynamic value (nulled) of a row.
+const maxValue = 1 << 20
+
+var null = json.RawMessage("null")
+
+// shape is how a record becomes the columns of its table. A nil shape, or one
+// without columns, leaves it as it was sent.
+type shape struct {
+	columns Columns
+	mapping *Mapping
+}
+
+// fields cuts a delimited record, or takes a line of text as one field.
+func (f *format) fields(raw []byte) []string {
+	if f.comma == 0 {
+		return []string{string(raw)}
+	}
+	r := csv.NewReader(bytes.NewReader(raw))
+	r.Comma = f.comma
+	fields, err := r.Read()
+	if err != nil {
+		return []string{string(raw)} // cannot happen to a record that was accepted
+	}
+	return fields
+}
+
+// row renders one accepted record: an object of the table's columns, or what
+// was sent, as a JSON object or as an array of fields.
+func (sh *shape) row(f *format, raw []byte) (json.RawMessage, error) {
+	if f.kind == kindCSV {
+		fields := f.fields(raw)
+		if sh == nil || sh.columns == nil {
+			for i := range fields {
+				fields[i] = cut(fields[i])
+			}
+			return marshal(fields), nil
+		}
+		return sh.object(func(i int, c Column) json.RawMessage { return sh.fromField(i, c, fields) }), nil
+	}
+	strict, ok := object(raw)
+	if !ok {
+		return nil, errors.New("render row: not a JSON object")
+	}
+	if sh == nil || sh.columns == nil {
+		var out bytes.Buffer
+		err := json.Compact(&out, strict)
+		return out.Bytes(), err
+	}
+	return sh.object(func(_ int, c Column) json.RawMessage { return sh.fromObject(c, strict) }), nil
+}
+
+func (sh *shape) object(value func(i int, c Column) json.RawMessage) json.RawMessage {
+	var out bytes.Buffer
+	out.WriteByte('{')
+	for i, c := range sh.columns {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		out.Write(quote(c.Name))
+		out.WriteByte(':')
+		out.Write(value(i, c))
+	}
+	out.WriteByte('}')
+	return out.Bytes()
+}
+
+// source finds what the mapping puts into column c; ok is false for nothing.
+func (sh *shape) source(c Column) (m MappingColumn, identity, ok bool) {
+	if sh.mapping == nil || len(sh.mapping.Columns) == 0 {
+		return m, true, true
+	}
+	for _, m := range sh.mapping.Columns {
+		if m.Column == c.Name {
+			return m, false, true
+		}
+	}
+	return m, false, false
+}
+
+func (sh *shape) fromField(i int, c Column, fields []string) json.RawMessage {
+	m, identity, ok := sh.source(c)
+	if !identity && ok {
+		i = *m.Ordinal
+	}
+	if !ok || i >= len(fields) {
+		return convert(c.Type, nil)
+	}
+	text := fields[i]
+	if c.Type == "dynamic" && json.Valid([]byte(text)) {
+		return convert(c.Type, json.RawMessage(text))
+	}
+	if text == "" && c.Type != "string" {
+		return null
+	}
+	return convert(c.Type, quote(text))
+}
+
+func (sh *shape) fromObject(c Column, object json.RawMessage) json.RawMessage {
+	m, identity, ok := sh.source(c)
+	if !ok {
+		return convert(c.Type, nil)
+	}
+	if identity {
+		return convert(c.Type, step{name: c.Name}.in(object))
+	}
+	for _, s := range m.steps {
+		object = s.in(object)
+	}
+	return convert(c.Type, object)
+}
+
+// step is one step of a JSON path: into a property, or into an array.
+type step struct {
+	name  string
+	index int // counts only where array is set
+	array bool
+}
+
+func (s step) in(v json.RawMessage) json.RawMessage {
+	if s.array {
+		var list []json.RawMessage
+		if json.Unmarshal(v, &list) != nil || s.index >= len(list) {
+			return nil
+		}
+		return list[s.index]
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(v, &object) != nil {
+		return nil
+	}
+	return object[s.name]
+}
+
+var pathStep = regexp.MustCompile(`^(?:\.([^.\[\]'"]+)|\[(\d{1,9})\]|\['([^']*)'\]|\["([^"]*)"\])`)
+
+// parsePath reads $, $.a.b, $['a b'] and $.a[0].
+func parsePath(path string) ([]step, error) {
+	rest, ok := strings.CutPrefix(path, "$")
+	if !ok {
+		return nil, fmt.Errorf("path %q: want it to begin with $", path)
+	}
+	var steps []step
+	for rest != "" {
+		m := pathStep.FindStringSubmatch(rest)
+		if m == nil {
+			return nil, fmt.Errorf("path %q: cannot read %q", path, rest)
+		}
+		s := step{name: m[1] + m[3] + m[4]}
+		if m[2] != "" {
+			s.array = true
+			s.index, _ = strconv.Atoi(m[2]) // at most nine digits
+		}
+		steps = append(steps, s)
+		rest = rest[len(m[0]):]
+	}
+	return steps, nil
+}
+
+// scalarTypes has the types of columns, and their other names.
+var scalarTypes = map[string]string{
+	"bool": "bool", "boolean": "bool", "datetime": "datetime", "date": "datetime", "dynamic": "dynamic",
+	"guid": "guid", "uuid": "guid", "int": "int", "long": "long", "real": "real", "double": "real",
+	"string": "string", "timespan": "timespan", "time": "timespan", "decimal": "decimal",
+}
+
+var (
+	decimals  = regexp.MustCompile(`^[+-]?\d+(\.\d+)?([eE][+-]?\d+)?$`)
+	guids     = regexp.MustCompile(`^(?i:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})$`)
+	timespans = regexp.MustCompile(`^-?(?:(?:\d+\.)?\d{1,2}:\d{2}:\d{2}(?:\.\d{1,7})?|\d+(?:\.\d+)?(?:d|h|m|s|ms|microsecond|tick)s?)$`)
+	dates     = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00",
+		"2006-01-02 15:04:05.999999999", "2006-01-02T15:04Z07:00", "2006-01-02 15:04", "2006-01-02",
+		time.RFC822, time.RFC822Z, time.RFC850, time.RFC1123, time.RFC1123Z}
+)
+
+// convert makes v, which is nil for a missing value, a value of the type. What
+// does not fit is null; a string is never null, and is cut at its limit.
+func convert(typ string, v json.RawMessage) json.RawMessage {
+	missing := len(v) == 0 || string(v) == "null"
+	text := string(v)
+	if !missing && v[0] == '"' {
+		json.Unmarshal(v, &text) // v is valid JSON and a string
+	}
+	switch {
+	case typ == "string" && missing:
+		return quote("")
+	case typ == "string":
+		return quote(cut(text))
+	case missing || typ == "dynamic" && len(v) > maxValue:
+		return null
+	case typ == "dynamic":
+		return v
+	}
+	return scalar(typ, strings.TrimSpace(text))
+}
+
+// scalar reads the types that are neither string nor dynamic.
+func scalar(typ, text string) json.RawMessage {
+	switch typ {
+	case "int", "long":
+		bits := map[string]int{"int": 32, "long": 64}[typ]
+		if n, err := strconv.ParseInt(text, 10, bits); err == nil {
+			return strconv.AppendInt(nil, n, 10)
+		}
+	case "real":
+		if x, err := strconv.ParseFloat(text, 64); err == nil {
+			if math.IsNaN(x) || math.IsInf(x, 0) {
+				return quote(text)
+			}
+			return strconv.AppendFloat(nil, x, 'g', -1, 64)
+		}
+	case "bool":
+		if b, err := strconv.ParseBool(strings.ToLower(text)); err == nil {
+			return strconv.AppendBool(nil, b)
+		}
+	case "decimal":
+		if decimals.MatchString(text) {
+			return quote(text)
+		}
+	case "guid":
+		if guids.MatchString(text) {
+			return quote(strings.ToLower(text))
+		}
+	case "timespan":
+		if timespans.MatchString(text) {
+			return quote(text)
+		}
+	case "datetime":
+		for _, layout := range dates {
+			if t, err := time.Parse(layout, text); err == nil {
+				return quote(t.UTC().Format("2006-01-02T15:04:05.0000000Z"))
+			}
+		}
+	}
+	return null
+}
+
+func quote(s string) json.RawMessage { return marshal(s) }
+
+// cut shortens a string as the service does, in silence.
+func cut(s string) string {
+	if len(s) > maxValue {
+		return strings.ToValidUTF8(s[:maxValue], "")
+	}
+	return s
+}
