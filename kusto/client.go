@@ -1,0 +1,151 @@
+package kusto
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// TokenSource gives the bearer token for a request. *Tokens is the real one.
+type TokenSource interface {
+	// Token is the token to send now; empty: send none. It may wait for one.
+	Token(ctx context.Context) (string, error)
+	// Invalidate says that the service refused this token.
+	Invalidate(token string)
+}
+
+// Options is what a Client is made of.
+type Options struct {
+	URL            string // query URI of the cluster; a path in it is kept
+	AllowUntrusted bool   // see CheckEndpoint
+
+	App     string // x-ms-app
+	User    string // x-ms-user and x-ms-user-id; empty: not sent
+	Version string // of the agent, for x-ms-client-version
+
+	Auth           TokenSource   // nil: no token, only to this machine
+	Timeout        time.Duration // of one request with everything it needs; 0: 60 s
+	ExpectContinue bool          // ask with Expect: 100-continue before the body goes out
+	Proxy          string        // URL; empty: HTTPS_PROXY and NO_PROXY
+	CAFile         string        // PEM file of authorities trusted besides the system's
+	MinTLS         string        // "1.2" or "1.3"; empty: 1.2
+	Concurrency    int           // connections kept for reuse; 0: 8
+	Logger         *slog.Logger  // nil: none
+}
+
+// Client speaks to one cluster. It is safe for concurrent use.
+type Client struct {
+	base    *url.URL
+	local   bool // base is this machine
+	headers http.Header
+	auth    TokenSource
+	timeout time.Duration
+	conns   *pool
+	log     *slog.Logger
+}
+
+// New checks the endpoint before anything else and makes no request.
+func New(o Options) (*Client, error) {
+	base, err := endpoint(o.URL, o.AllowUntrusted)
+	if err != nil {
+		return nil, err
+	}
+	local := loopback(hostOf(base))
+	if o.Auth == nil {
+		o.Auth = &Tokens{}
+	}
+	if t, ok := o.Auth.(*Tokens); ok && t.grant == nil && !local {
+		return nil, fmt.Errorf("cluster %q: auth.method none is only for this machine; give it a method", o.URL)
+	}
+	headers, err := fixedHeaders(o)
+	if err != nil {
+		return nil, err
+	}
+	if o.Concurrency <= 0 {
+		o.Concurrency = 8
+	}
+	conns, err := newPool(network{plain: base.Scheme == "http", proxy: o.Proxy, caFile: o.CAFile, minTLS: o.MinTLS, idle: o.Concurrency})
+	if err != nil {
+		return nil, err
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 60 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Client{base: base, local: local, headers: headers, auth: o.Auth, timeout: o.Timeout, conns: conns, log: o.Logger}, nil
+}
+
+// Close closes the connections that are idle; requests under way end as they
+// would have, and their connections with them.
+func (c *Client) Close() { c.conns.close() }
+
+const (
+	headerActivity = "X-Ms-Activity-Id"
+	headerRequest  = "X-Ms-Client-Request-Id"
+	protocolAsOf   = "2024-12-12" // the version of the protocol the official clients name
+)
+
+// fixedHeaders are those every request to the cluster carries. The service
+// takes ASCII; what is not is sent as a question mark.
+func fixedHeaders(o Options) (http.Header, error) {
+	h := http.Header{
+		"Accept":              {"application/json"},
+		"User-Agent":          {"kusto-agent/" + word(o.Version)},
+		"X-Ms-Version":        {protocolAsOf},
+		"X-Ms-Client-Version": {"Kusto.Agent.Client:{" + word(o.Version) + "}|Runtime.Go:{" + word(runtime.Version()) + "}"},
+	}
+	for _, f := range []struct{ option, value, header string }{
+		{"app", o.App, "X-Ms-App"}, {"user", o.User, "X-Ms-User"}, {"user", o.User, "X-Ms-User-Id"},
+	} {
+		if strings.ContainsFunc(f.value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return nil, fmt.Errorf("%s %s: control characters cannot be sent in a header", f.option, quoteName(f.value))
+		}
+		if f.value != "" {
+			h.Set(f.header, ascii(f.value))
+		}
+	}
+	if o.ExpectContinue {
+		h.Set("Expect", "100-continue")
+	}
+	return h, nil
+}
+
+func ascii(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// word makes one word of s for the braces of x-ms-client-version.
+func word(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r <= ' ' || r > '~' || strings.ContainsRune("{}|", r) {
+			return '_'
+		}
+		return r
+	}, s)
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}
+
+// mayCarryToken is asked for the very URL a token is about to be sent to,
+// whatever was checked before.
+func (c *Client) mayCarryToken(u *url.URL) error {
+	if u.Scheme != c.base.Scheme || u.Host != c.base.Host || (u.Scheme != "https" && !loopback(hostOf(u))) {
+		return errors.New("the request is for another address than the cluster; no token is sent there")
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package kusto
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+
+	"kusto-agent/internal/units"
+)
+
+// AuthConfig says who the agent is to a cluster. It may hold a secret in
+// ClientSecret; printed, logged or marshalled it shows Mask there instead.
+// Files are named, never read here. Start from DefaultAuthConfig.
+type AuthConfig struct {
+	Method    string `yaml:"method"`    // one of AuthMethods
+	Authority string `yaml:"authority"` // URL of the token service, without the tenant
+	Tenant    string `yaml:"tenant"`
+	ClientID  string `yaml:"client_id"`
+
+	ClientSecret     string `yaml:"client_secret"`
+	ClientSecretFile string `yaml:"client_secret_file"`
+
+	Resource string `yaml:"resource"` // what the token is for; empty: the cluster URL
+
+	CertificateFile         string `yaml:"certificate_file"`
+	CertificatePasswordFile string `yaml:"certificate_password_file"`
+	FederatedTokenFile      string `yaml:"federated_token_file"`
+	ResourceID              string `yaml:"resource_id"` // of a user-assigned managed identity
+	TokenFile               string `yaml:"token_file"`
+}
+
+// AuthMethods are the values of Method, auto first.
+var AuthMethods = []string{"auto", "client_secret", "certificate", "managed_identity", "workload_identity", "azure_cli", "token_file", "none"}
+
+// Mask stands wherever a secret would be shown.
+const Mask = "****"
+
+// DefaultAuthConfig is what holds where the configuration says nothing.
+func DefaultAuthConfig() AuthConfig {
+	return AuthConfig{Method: "auto", Authority: "https://login.microsoftonline.com"}
+}
+
+// Validate returns every complaint as a *units.KeyError, joined. Whether a
+// method may be used with a cluster is not asked here.
+func (c AuthConfig) Validate() error {
+	errs := []error{units.OneOf("method", c.Method, AuthMethods...), checkAuthority(c.Authority)}
+	need := func(key, value, why string) {
+		if value == "" {
+			errs = append(errs, units.Bad(key, "missing; method %s needs %s", c.Method, why))
+		}
+	}
+	switch c.Method {
+	case "client_secret":
+		need("tenant", c.Tenant, "the tenant, by name or id")
+		need("client_id", c.ClientID, "the id of the application")
+		need("client_secret_file", c.ClientSecret+c.ClientSecretFile, "client_secret_file, or client_secret: ${NAME}")
+	case "token_file":
+		need("token_file", c.TokenFile, "the file that holds the token")
+	case "certificate":
+		need("tenant", c.Tenant, "the tenant, by name or id")
+		need("client_id", c.ClientID, "the id of the application")
+		need("certificate_file", c.CertificateFile, "the file that holds the certificate and its key")
+	}
+	if c.ClientSecret != "" && c.ClientSecretFile != "" {
+		errs = append(errs, units.Bad("client_secret_file", "client_secret is given too; want one of them"))
+	}
+	return errors.Join(errs...)
+}
+
+func checkAuthority(authority string) error {
+	u, err := url.Parse(authority)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || (u.Scheme != "https" && u.Scheme != "http") {
+		return units.Bad("authority", "not the URL of a token service; want one such as https://login.microsoftonline.com")
+	}
+	return nil
+}
+
+// Masked is a copy that holds no secret.
+func (c AuthConfig) Masked() AuthConfig {
+	if c.ClientSecret != "" {
+		c.ClientSecret = Mask
+	}
+	return c
+}
+
+// Format writes the same few words for every verb, and no secret.
+func (c AuthConfig) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "{method %s, tenant %s, client %s}", c.Method, c.Tenant, c.ClientID)
+}
+
+// LogValue shows the method and who, and no secret.
+func (c AuthConfig) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("method", c.Method), slog.String("tenant", c.Tenant), slog.String("client_id", c.ClientID))
+}
+
+// MarshalJSON writes the fields with the secret masked.
+func (c AuthConfig) MarshalJSON() ([]byte, error) {
+	type fields AuthConfig // without the methods
+	return json.Marshal(fields(c.Masked()))
+}

@@ -1,0 +1,234 @@
+package kusto
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// authority is a token endpoint, and the tokens it gives to a configuration.
+func authority(t *testing.T, h http.HandlerFunc, change ...func(*AuthConfig)) *Tokens {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	cfg := AuthConfig{Method: "client_secret", Authority: s.URL + "/", Tenant: "contoso.example", ClientID: "client", ClientSecret: "hunter2"}
+	for _, f := range change {
+		f(&cfg)
+	}
+	tokens, err := NewTokenSource(cfg, "https://c.kusto.windows.net/", TokenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tokens.Close)
+	return tokens
+}
+
+func giveToken(w http.ResponseWriter, expires string) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	fmt.Fprintf(w, `{"token_type":"Bearer","expires_in":%s,"access_token":"T0KEN"}`, expires)
+}
+
+func TestClientSecretRequest(t *testing.T) {
+	for _, expires := range []string{`"3599"`, `3599`} {
+		tokens := authority(t, func(w http.ResponseWriter, r *http.Request) {
+			r.ParseForm()
+			want := "client_id=client&client_secret=hunter2&grant_type=client_credentials&resource=https%3A%2F%2Fc.kusto.windows.net"
+			if r.Method != "POST" || r.URL.Path != "/contoso.example/oauth2/token" || r.PostForm.Encode() != want || r.Header.Get("Authorization") != "" {
+				t.Errorf("%s %s %s", r.Method, r.URL, r.PostForm.Encode())
+			}
+			giveToken(w, expires)
+		})
+		token, err := tokens.Token(t.Context())
+		if left := time.Until(tokens.ExpiresAt()); token != "T0KEN" || err != nil || left < 3500*time.Second || left > 3599*time.Second {
+			t.Errorf("got %q, %v, %s left", token, err, left)
+		}
+	}
+}
+
+func TestResourceOfTheConfiguration(t *testing.T) {
+	tokens := authority(t, func(w http.ResponseWriter, r *http.Request) {
+		if got := r.FormValue("resource"); got != "https://kusto.kusto.windows.net" {
+			t.Errorf("resource %q", got)
+		}
+		giveToken(w, "60")
+	}, func(c *AuthConfig) { c.Resource = "https://kusto.kusto.windows.net" })
+	if _, err := tokens.Token(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTokenWithoutAnEndIsNotKeptForever(t *testing.T) {
+	tokens := authority(t, func(w http.ResponseWriter, r *http.Request) { giveToken(w, "0") })
+	if _, err := tokens.Token(t.Context()); err != nil || tokens.ExpiresAt().IsZero() {
+		t.Errorf("%v, expires %s", err, tokens.ExpiresAt())
+	}
+}
+
+func TestAuthorityRefusals(t *testing.T) {
+	f := func(status int, reply, code, hint string) {
+		t.Helper()
+		tokens := authority(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Location", "http://127.0.0.1:1/elsewhere")
+			w.Header().Set("Retry-After", "90")
+			w.WriteHeader(status)
+			io.WriteString(w, reply)
+		})
+		_, err := tokens.Token(t.Context())
+		var e *Error
+		if !errors.As(err, &e) || e.Code != code || !strings.Contains(e.Hint, hint) || e.Status != status || e.RetryAfter != 90*time.Second {
+			t.Errorf("got %+v, want code %s and hint %q", e, code, hint)
+		}
+		mustBePrintable(t, e.Error())
+		if strings.Contains(e.Error()+e.Hint, "hunter2") {
+			t.Errorf("the secret is in %v", e)
+		}
+	}
+	refusal := func(code string) string {
+		return `{"error":"invalid_client","error_description":"` + code + `: the secret hunter2 is wrong.\r\nTrace ID: x","error_codes":[1]}`
+	}
+	f(401, refusal("AADSTS7000215"), "AADSTS7000215", "not its id")
+	f(401, refusal("AADSTS7000222"), "AADSTS7000222", "expired")
+	f(400, refusal("AADSTS700016"), "AADSTS700016", "auth.client_id")
+	f(400, refusal("AADSTS90002"), "AADSTS90002", "no such tenant")
+	f(400, refusal("AADSTS500011"), "AADSTS500011", "auth.resource")
+	f(400, refusal("AADSTS1"), "invalid_client", "auth.tenant")
+	f(400, refusal("AADSTS99999"), "AADSTS99999", "auth.tenant")
+	f(503, "<html>\x1b[1m hunter2", "", "refused")
+	f(302, "", "", "refused") // and the secret goes nowhere else
+}
+
+func TestHugeTokenReply(t *testing.T) {
+	tokens := authority(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"access_token":"`)
+		chunk := strings.Repeat("x", 1<<16)
+		for range 1 << 10 {
+			if _, err := io.WriteString(w, chunk); err != nil {
+				return
+			}
+		}
+		t.Error("all of it was read")
+	})
+	if _, err := tokens.Token(t.Context()); err == nil || len(err.Error()) > 2*maxMessage {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAuthorityOutOfReach(t *testing.T) {
+	tokens := authority(t, nil, func(c *AuthConfig) { c.Authority = "http://127.0.0.1:1" })
+	_, err := tokens.Token(t.Context())
+	var e *Error
+	if !errors.As(err, &e) || e.Status != 0 || e.Code != "" || !strings.Contains(e.Hint, "auth.authority") {
+		t.Errorf("got %+v", e)
+	}
+}
+
+func TestSecretFile(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("CREDENTIALS_DIRECTORY", dir)
+	file := filepath.Join(dir, "secret")
+	var got string
+	tokens := authority(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r.FormValue("client_secret")
+		giveToken(w, "3600")
+	}, func(c *AuthConfig) { c.ClientSecret, c.ClientSecretFile = "", "secret" })
+	write := func(s string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(s), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask := func(want string) {
+		t.Helper()
+		if token, err := tokens.Token(t.Context()); err != nil || got != want {
+			t.Errorf("got %q with secret %q, %v", token, got, err)
+		}
+		tokens.Invalidate("T0KEN")
+	}
+	write("first \r\n")
+	ask("first ")
+	write("second")
+	ask("second")
+
+	for _, bad := range []string{"", "\n", strings.Repeat("x", maxSecret+1)} {
+		write(bad)
+		g := tokens.grant.(*secretGrant)
+		if _, _, err := g.fetch(t.Context()); err == nil || !strings.Contains(err.Error(), "client_secret_file") {
+			t.Errorf("%d bytes: got %v", len(bad), err)
+		}
+	}
+	os.Remove(file)
+	_, _, err := tokens.grant.fetch(t.Context())
+	var e *Error
+	if !errors.As(err, &e) || !errors.Is(err, os.ErrNotExist) || !strings.Contains(e.Hint, "LoadCredential") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTokenFile(t *testing.T) {
+	jwt := func(expires time.Time) string {
+		claims := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"exp":%d}`, expires.Unix()))
+		return "eyJhbGciOiJub25lIn0." + claims + ".sig"
+	}
+	file := filepath.Join(t.TempDir(), "token")
+	tokens, err := NewTokenSource(AuthConfig{Method: "token_file", TokenFile: file}, "https://c.kusto.windows.net", TokenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tokens.Close()
+	replace := func(token string) { // as a tool would that cares: never half a token
+		t.Helper()
+		tmp := file + ".new"
+		if err := errors.Join(os.WriteFile(tmp, []byte(token+"\n"), 0o600), os.Rename(tmp, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask := func(want, wantErr string) {
+		t.Helper()
+		got, err := tokens.Token(t.Context())
+		if got != want && (err != nil || wantErr != "") || (err == nil) != (wantErr == "") || err != nil && !strings.Contains(err.Error(), wantErr) {
+			t.Errorf("got %q, %v; want %q, %q", got, err, want, wantErr)
+		}
+	}
+	ask("", "no such file")
+	old := jwt(time.Now().Add(-time.Hour))
+	replace(old)
+	ask("", "ended at")
+	good := jwt(time.Now().Add(time.Hour))
+	replace(good)
+	ask(good, "")
+	replace("opaque")
+	ask("", "") // the good one, while the new one is read
+	for tokens.ExpiresAt() != (time.Time{}) {
+		ask("", "")
+	}
+	ask("opaque", "")
+}
+
+func TestMethodsRefused(t *testing.T) {
+	f := func(want string, cfg AuthConfig) {
+		t.Helper()
+		if _, err := NewTokenSource(cfg, "https://c.kusto.windows.net", TokenOptions{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: got %v, want an error with %q", cfg, err, want)
+		}
+	}
+	f("auth.client_secret_file", AuthConfig{Method: "auto"})
+	f("not available yet", AuthConfig{Method: "managed_identity"})
+	f("auth.token_file", AuthConfig{Method: "token_file"})
+	f("auth.tenant", AuthConfig{Method: "client_secret", ClientID: "c", ClientSecret: "s"})
+	f("auth.tenant", AuthConfig{Method: "client_secret", ClientID: "c", ClientSecret: "s", Tenant: ".."})
+	f("auth.client_id", AuthConfig{Method: "client_secret", Tenant: "t", ClientSecret: "s"})
+	f("auth.client_secret_file", AuthConfig{Method: "client_secret", Tenant: "t", ClientID: "c"})
+	if tokens, err := NewTokenSource(AuthConfig{Method: "none"}, "http://localhost", TokenOptions{}); err != nil || tokens == nil {
+		t.Errorf("none: %v", err)
+	}
+}

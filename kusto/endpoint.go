@@ -1,0 +1,121 @@
+package kusto
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// trusted are the domains of the service in all clouds: what the official
+// clients send a token to. A leading dot means any host below it.
+var trusted = []string{
+	// public cloud, Synapse and Fabric
+	".kusto.windows.net", ".kustomfa.windows.net", ".kustodev.windows.net",
+	".kusto.azuresynapse.net", ".kustodev.azuresynapse-dogfood.net",
+	".kusto.data.microsoft.com", ".kusto.fabric.microsoft.com",
+	".dxp.aad.azure.com", ".dxp-dev.aad.azure.com", ".arg.core.windows.net",
+	".playfab.com", ".playfabapi.com", ".azureplayfab.com",
+	"kusto.aria.microsoft.com", "eu.kusto.aria.microsoft.com",
+	// United States government
+	".kusto.usgovcloudapi.net", ".kustomfa.usgovcloudapi.net", ".arg.core.usgovcloudapi.net",
+	".kusto.core.eaglex.ic.gov", ".kustomfa.core.eaglex.ic.gov", ".arg.core.eaglex.ic.gov",
+	".kusto.core.microsoft.scloud", ".kustomfa.core.microsoft.scloud", ".arg.core.microsoft.scloud",
+	// China
+	".kusto.chinacloudapi.cn", ".kustomfa.chinacloudapi.cn", ".kusto.azuresynapse.azure.cn",
+	".playfab.cn", ".arg.core.chinacloudapi.cn",
+	// France, Germany, Singapore
+	".kusto.sovcloud-api.fr", ".kustomfa.sovcloud-api.fr",
+	".kusto.sovcloud-api.de", ".kustomfa.sovcloud-api.de",
+	".kusto.sovcloud-api.sg", ".kustomfa.sovcloud-api.sg",
+}
+
+// queryOnly are heads of hosts that answer queries over Azure Monitor and take
+// no data; what follows them differs by cloud.
+var queryOnly = []string{
+	"ade.loganalytics.", "ade.applicationinsights.",
+	"adx.loganalytics.", "adx.applicationinsights.", "adx.monitor.azure.", "adx.aimon.",
+	"adx.int.",
+}
+
+// CheckEndpoint refuses a cluster URL that must not be sent a token or cannot
+// take data. It makes no request. A host outside the known domains of the
+// service is refused unless allowUntrusted; plain http to another machine
+// always is. The error says what to write instead.
+func CheckEndpoint(rawURL string, allowUntrusted bool) error {
+	_, err := endpoint(rawURL, allowUntrusted)
+	return err
+}
+
+// endpoint is CheckEndpoint, and the URL it read.
+func endpoint(rawURL string, allowUntrusted bool) (*url.URL, error) {
+	u, err := webURL(rawURL)
+	if err != nil {
+		if i := strings.LastIndexByte(rawURL, '@'); i >= 0 {
+			rawURL = "…" + rawURL[i:] // a password may stand before it
+		}
+		return nil, fmt.Errorf("cluster %q: %w", rawURL, err)
+	}
+	host := hostOf(u)
+	switch {
+	case strings.HasPrefix(host, "ingest-"):
+		return nil, fmt.Errorf("cluster %q: this is the address of queued ingestion; use the query URI %s://%s", rawURL, u.Scheme, strings.TrimPrefix(strings.ToLower(u.Host), "ingest-"))
+	case slices.ContainsFunc(queryOnly, func(head string) bool { return strings.HasPrefix(host, head) || strings.Contains(host, "."+head) }):
+		return nil, fmt.Errorf("cluster %q: Azure Monitor answers queries there and takes no data; use the query URI of a cluster", rawURL)
+	case !loopback(host) && !isTrusted(host) && !allowUntrusted:
+		return nil, fmt.Errorf("cluster %q: host %s is not a known Kusto domain, so it is sent no token; set allow_untrusted_endpoint: true if it is yours", rawURL, host)
+	}
+	return u, nil
+}
+
+// webURL reads a URL a secret may be sent to: https, or http to this machine.
+func webURL(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, errors.New("not a URL; write https://<cluster>.<region>.kusto.windows.net")
+	}
+	host := hostOf(u)
+	switch {
+	case u.Scheme != "https" && u.Scheme != "http":
+		return nil, errors.New("the URL must begin with https://")
+	case !plainHost(host):
+		return nil, errors.New("the URL has no usable host name")
+	case u.User != nil:
+		return nil, errors.New("the URL must hold no user name or password")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, errors.New("the URL must hold no query and no fragment")
+	case u.Scheme == "http" && !loopback(host):
+		return nil, errors.New("plain http is only for this machine (localhost, 127.0.0.1); use https")
+	}
+	return u, nil
+}
+
+// hostOf is the host in lower case, without the port and the dot of the root.
+func hostOf(u *url.URL) string {
+	return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+}
+
+// plainHost refuses everything but ASCII names and addresses, so that a host
+// cannot look like another.
+func plainHost(host string) bool {
+	if net.ParseIP(host) != nil {
+		return true
+	}
+	return host != "" && strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.-_") == "" && !strings.Contains(host, "..")
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func isTrusted(host string) bool {
+	return slices.ContainsFunc(trusted, func(domain string) bool {
+		if strings.HasPrefix(domain, ".") {
+			return strings.HasSuffix(host, domain) && len(host) > len(domain)
+		}
+		return host == domain
+	})
+}

@@ -1,0 +1,48 @@
+package kusto
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Error is why a request was not accepted. Its texts are one printable line,
+// bounded, and never hold a token. It is not changed once it was returned.
+type Error struct {
+	Status     int    // of the answer that told it, of the token endpoint too; 0: none came
+	Code       string // the most telling code found, as the service spells it; empty: none
+	Message    string // at most about 1 KiB
+	Permanent  *bool  // what the service said of it; nil: nothing
+	ActivityID string
+	RetryAfter time.Duration
+	Hint       string // what to do about it
+
+	empty bool
+	cause error
+}
+
+// Error is the status, the code and the message, without the hint.
+func (e *Error) Error() string {
+	var parts []string
+	if e.Status != 0 {
+		parts = append(parts, "status "+strconv.Itoa(e.Status))
+	}
+	if e.Code != "" {
+		parts = append(parts, e.Code)
+	}
+	if e.Message != "" {
+		parts = append(parts, e.Message)
+	}
+	s := strings.Join(parts, ": ")
+	if e.ActivityID != "" {
+		s += " (activity " + e.ActivityID + ")"
+	}
+	return s
+}
+
+// Unwrap is the error of the network below, where there was one.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Empty says that the service found no usable record at all in the body, so
+// that looking for the bad one is no use: all are.
+func (e *Error) Empty() bool { return e.empty }

@@ -1,0 +1,126 @@
+package kusto
+
+import (
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strings"
+)
+
+// reply is what an error body says. Bodies come as the service's error object,
+// as JSON of the web server in front of it, as text, as HTML or not at all;
+// every one of them has a reply.
+type reply struct {
+	own       bool // it is the service's own error body, not that of something between
+	permanent *bool
+	code      string // the most telling one, as spelled
+	message   string // not yet fit for a log
+	activity  string
+	about     subject
+	texts     string // all messages in one, names included
+}
+
+// oneAPIError is the error object of the service. Field names are matched in
+// any case. Real codes hide at every depth of innererror.
+type oneAPIError struct {
+	Code         string       `json:"code"`
+	InnerCode    string       `json:"@errorCode"`
+	Type         string       `json:"@type"`
+	Message      string       `json:"message"`
+	Detail       string       `json:"@message"`
+	Permanent    *bool        `json:"@permanent"`
+	Inner        *oneAPIError `json:"innererror"`
+	ErrorContext struct {
+		ActivityID string `json:"activityId"`
+	} `json:"@context"`
+}
+
+// textError recognises the service's error told as text.
+var textError = regexp.MustCompile(`ActivityId='([^']*)'`)
+
+// parseReply reads an error body about target, the database and table as the
+// service writes them. It fails on nothing.
+func parseReply(body []byte, target string) reply {
+	var doc struct {
+		Error *oneAPIError `json:"error"`
+		oneAPIError
+	}
+	err := json.Unmarshal(body, &doc)
+	var oddField *json.UnmarshalTypeError // the other fields are read all the same
+	if err != nil && !errors.As(err, &oddField) {
+		return textReply(string(body), target)
+	}
+	r := reply{own: doc.Error != nil && (doc.Error.Code != "" || doc.Error.Type != "")}
+	top := doc.Error
+	if top == nil {
+		top = &doc.oneAPIError
+	}
+	r.read(top, target)
+	if r.message == "" && r.code == "" {
+		r.message = string(body)
+	}
+	return r
+}
+
+// textReply reads a body that is not JSON.
+func textReply(body, target string) reply {
+	r := reply{message: body}
+	if m := textError.FindStringSubmatch(body); m != nil {
+		r.own, r.activity = true, m[1]
+	}
+	r.judge(nil, body, target)
+	return r
+}
+
+// read takes everything out of an error and the errors inside it.
+func (r *reply) read(top *oneAPIError, target string) {
+	var codes, texts []string
+	for e := top; e != nil; e = e.Inner {
+		for _, c := range []string{e.Code, e.InnerCode, typeName(e.Type)} {
+			if c != "" {
+				codes = append(codes, c)
+			}
+		}
+		for _, m := range []string{e.Detail, e.Message} {
+			if m == "" {
+				continue
+			}
+			texts = append(texts, m)
+			if r.message == "" {
+				r.message = m
+			}
+		}
+		if r.permanent == nil {
+			r.permanent = e.Permanent
+		}
+		if r.activity == "" {
+			r.activity = e.ErrorContext.ActivityID
+		}
+	}
+	r.judge(codes, strings.Join(texts, "\n"), target)
+}
+
+// typeName is the last part of a dotted name of a class.
+func typeName(t string) string { return t[strings.LastIndexByte(t, '.')+1:] }
+
+// judge finds what the codes and the words are about, and the code to show.
+// Names of entities may read like codes, so they are taken out of the words.
+func (r *reply) judge(codes []string, texts, target string) {
+	prose := quotedName.ReplaceAllString(strings.ReplaceAll(texts, target, ""), "$1")
+	codes = append(codes, codeShaped.FindAllString(prose, 16)...)
+	r.texts = texts
+	r.about, r.code = aboutCodes(codes)
+	if by := aboutProse(strings.ToLower(prose)); by != 0 && (r.about == 0 || by < r.about) {
+		r.about = by
+	}
+	if r.code == "" && len(codes) > 0 {
+		r.code = codes[0]
+	}
+}
+
+// quotedName finds names in single quotes; the apostrophe in a word is none.
+var quotedName = regexp.MustCompile(`(^|[^\pL\pN])'[^'\n]*'`)
+
+// codeShaped finds codes of the documented families inside text.
+var codeShaped = regexp.MustCompile(`\b(?:(?:BadRequest|Stream|General|NotFound|Forbidden|ServiceUnavailable|UpdatePolicy)_[A-Za-z_]+|` +
+	`StreamingIngestion[A-Za-z]+|Kusto[A-Za-z]+Exception|(?:EntityNotFound|Throttling)Exception|0x80DA[0-9A-Fa-f]{4})\b`)

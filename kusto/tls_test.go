@@ -1,0 +1,150 @@
+package kusto
+
+import (
+	"crypto/tls"
+	"encoding/pem"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// serveTLS is a server with a certificate of its own, and the option that
+// trusts it.
+func serveTLS(t *testing.T, h http.HandlerFunc, change func(*tls.Config)) (url string, trust func(*Options)) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.TLS = &tls.Config{}
+	if change != nil {
+		change(s.TLS)
+	}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that are meant to fail
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	if err := os.WriteFile(file, cert, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s.URL, func(o *Options) { o.CAFile = file }
+}
+
+func TestTLS(t *testing.T) {
+	var proto string
+	url, trust := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
+		proto = r.Proto
+		io.Copy(io.Discard, r.Body)
+	}, func(c *tls.Config) { c.NextProtos = []string{"h2", "http/1.1"} })
+	c := newClient(t, url, trust, func(o *Options) { o.MinTLS = "1.3" })
+	if a := c.Ingest(t.Context(), big()); a.Verdict != Accepted || proto != "HTTP/1.1" {
+		t.Errorf("got %s over %s, %v", a.Verdict, proto, a.Err)
+	}
+}
+
+// Nothing of a request is sent to a server that does not prove who it is.
+func TestTLSRefused(t *testing.T) {
+	f := func(name, wantHint string, change func(*tls.Config), opts ...func(*Options)) {
+		t.Run(name, func(t *testing.T) {
+			url, trust := serveTLS(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was made") }, change)
+			if opts == nil {
+				opts = append(opts, trust)
+			}
+			opts = append(opts, func(o *Options) { o.Auth = &staticToken{token: "T"} })
+			if name == "other host" {
+				url = strings.Replace(url, "127.0.0.1", "localhost", 1)
+			}
+			a := newClient(t, url, opts...).Ingest(t.Context(), sample("x"))
+			if a.Verdict != NotSent || a.Wrote || !strings.Contains(a.Hint, wantHint) {
+				t.Errorf("got %s, %v, hint %q", a.Verdict, a.Err, a.Hint)
+			}
+		})
+	}
+	f("unknown authority", "ca_file", nil, func(*Options) {})
+	f("other host", "for another host", nil)
+	f("old version", "min_version", func(c *tls.Config) { c.MaxVersion, c.MinVersion = tls.VersionTLS11, tls.VersionTLS10 })
+}
+
+func TestNoTLSThere(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer s.Close()
+	c := newClient(t, strings.Replace(s.URL, "http", "https", 1))
+	if a := c.Ingest(t.Context(), sample("x")); a.Verdict != NotSent || !strings.Contains(a.Hint, "check the port") {
+		t.Errorf("got %s, %v, %q", a.Verdict, a.Err, a.Hint)
+	}
+}
+
+// hijack takes the connection from the server below HTTP.
+func hijack(w http.ResponseWriter) net.Conn {
+	c, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// Under TLS the goodbye of a connection is a write too. Its failure must not
+// make a request that was sent whole look as if it was not.
+func TestTLSResetAndTimeoutAfterTheBody(t *testing.T) {
+	t.Run("reset", func(t *testing.T) {
+		url, trust := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			reset(hijack(w).(*tls.Conn).NetConn().(*net.TCPConn))
+		}, nil)
+		if a := newClient(t, url, trust).Ingest(t.Context(), big()); a.Verdict != Unknown || !a.Wrote {
+			t.Errorf("got %s, wrote %v, %v", a.Verdict, a.Wrote, a.Err)
+		}
+	})
+	t.Run("timeout", func(t *testing.T) {
+		url, trust := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			io.Copy(io.Discard, hijack(w)) // until the client goes
+		}, nil)
+		if a := newClient(t, url, trust, timeout(200*time.Millisecond)).Ingest(t.Context(), sample("x")); a.Verdict != Unknown || !a.Wrote {
+			t.Errorf("got %s, wrote %v, %v", a.Verdict, a.Wrote, a.Err)
+		}
+	})
+}
+
+func TestTLSResetBeforeTheBodyIsWhole(t *testing.T) {
+	url, trust := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
+		io.CopyN(io.Discard, r.Body, 1000)
+		reset(hijack(w).(*tls.Conn).NetConn().(*net.TCPConn))
+	}, nil)
+	if a := newClient(t, url, trust).Ingest(t.Context(), big()); a.Verdict != NotSent || a.Wrote {
+		t.Errorf("got %s, wrote %v, %v", a.Verdict, a.Wrote, a.Err)
+	}
+}
+
+func TestTLSEarlyRefusalIsRead(t *testing.T) {
+	url, trust := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
+		c := hijack(w)
+		io.WriteString(c, answer("413 Too Large", ""))
+		c.(*tls.Conn).NetConn().Close()
+	}, nil)
+	for range 20 {
+		if a := newClient(t, url, trust).Ingest(t.Context(), big()); a.Verdict != TooLarge {
+			t.Fatalf("got %s, %v", a.Verdict, a.Err)
+		}
+	}
+}
+
+// What the goodbye of TLS writes is part of no request.
+func TestGoodbyeIsNoPartOfARequest(t *testing.T) {
+	near, far := net.Pipe()
+	far.Close()
+	c := &conn{Conn: near}
+	c.SetWriteDeadline(time.Now())
+	if _, err := c.Write([]byte("bye")); err == nil || c.broken.Load() {
+		t.Errorf("error %v, broken %v", err, c.broken.Load())
+	}
+	c = &conn{Conn: near}
+	if n, err := c.Write([]byte("body")); n != 4 || err != nil || !c.broken.Load() {
+		t.Errorf("%d bytes, error %v, broken %v", n, err, c.broken.Load())
+	}
+}

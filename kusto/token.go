@@ -1,0 +1,215 @@
+package kusto
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// refreshEarly is how long before its end a token is replaced.
+	refreshEarly = 5 * time.Minute
+	// refreshPause is the least time between two token requests after one
+	// failed, and between two that refused tokens asked for: the authority
+	// throttles clients that ask without end.
+	refreshPause = 30 * time.Second
+	// grantTimeout bounds one token request.
+	grantTimeout = 30 * time.Second
+)
+
+// Tokens is a cache of one token. However many ask, at most one request for it
+// is under way; a token that still lives is given out while its successor is
+// fetched. The zero value gives out the empty token: method none. It is safe
+// for concurrent use.
+type Tokens struct {
+	grant grant // nil: no token at all
+	log   *slog.Logger
+
+	ctx  context.Context // ends the requests under way when Close is called
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	token   string
+	got     time.Time
+	expires time.Time     // of token; zero: never, or there is no token
+	refused bool          // the service refused token
+	err     error         // of the last request; nil: it gave a token
+	after   time.Time     // no request before, after one that failed
+	forced  time.Time     // no request before for a token refused
+	flight  chan struct{} // closed when the request under way has ended; nil: none is
+}
+
+// grant asks for a token, or reads one.
+type grant interface {
+	// fetch returns a token and when it ends; zero: that is not known.
+	fetch(ctx context.Context) (token string, expires time.Time, err error)
+	// changed says that what fetch would read is not what it last read, so
+	// that it is to be called without waiting.
+	changed() bool
+	// close lets go of idle connections.
+	close()
+}
+
+func newTokens(g grant, log *slog.Logger) *Tokens {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	return &Tokens{grant: g, log: log, ctx: ctx, stop: stop}
+}
+
+// Close ends the request under way, if there is one, and waits for it.
+func (t *Tokens) Close() {
+	if t.grant != nil {
+		t.stop()
+		t.wg.Wait()
+		t.grant.close()
+	}
+}
+
+// Token is the cached token or a new one. Between two failed requests it fails
+// at once, with the error of the last.
+func (t *Tokens) Token(ctx context.Context) (string, error) {
+	if t.grant == nil {
+		return "", nil
+	}
+	token, flight, err := t.look()
+	if token != "" || err != nil {
+		return token, err
+	}
+	select {
+	case <-flight:
+	case <-ctx.Done():
+		return "", fmt.Errorf("wait for a token: %w", ctx.Err())
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err != nil {
+		return "", t.err
+	}
+	return t.token, nil
+}
+
+// look decides what the next caller gets: a token, an error, or the request to
+// wait for, which it starts if there is none.
+func (t *Tokens) look() (token string, flight <-chan struct{}, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now, changed := time.Now(), t.grant.changed()
+	usable := t.token != "" && !t.refused && (t.expires.IsZero() || now.Before(t.expires))
+	if usable && !changed && !t.due(now) {
+		return t.token, nil, nil
+	}
+	if wait := t.wait(now); wait > 0 && !changed {
+		if usable {
+			return t.token, nil, nil
+		}
+		return "", nil, t.waiting(wait)
+	}
+	if t.flight == nil {
+		t.takeOff()
+	}
+	if usable {
+		return t.token, nil, nil
+	}
+	return "", t.flight, nil
+}
+
+// due says that a good token nears its end. One that lives shorter than twice
+// refreshEarly is replaced after half its life.
+func (t *Tokens) due(now time.Time) bool {
+	early := min(refreshEarly, t.expires.Sub(t.got)/2)
+	return !t.expires.IsZero() && !now.Before(t.expires.Add(-early))
+}
+
+// wait is how long no token may be asked for.
+func (t *Tokens) wait(now time.Time) time.Duration {
+	wait := t.after.Sub(now)
+	if t.refused {
+		wait = max(wait, t.forced.Sub(now))
+	}
+	return wait
+}
+
+func (t *Tokens) waiting(wait time.Duration) error {
+	if t.err != nil {
+		return t.err
+	}
+	return &Error{
+		Message: fmt.Sprintf("the service refuses the token it was given; the next is asked for in %s", wait.Round(time.Second)),
+		Hint:    "check that auth.resource is the audience of this cluster and auth.tenant its tenant",
+	}
+}
+
+// takeOff starts a request. Its goroutine is started by whoever asks for a
+// token first, ends within grantTimeout or when Close is called, and Close
+// waits for it. The context of the caller does not end it: others wait too.
+func (t *Tokens) takeOff() {
+	landed := make(chan struct{})
+	t.flight = landed
+	t.wg.Add(1)
+	go func() {
+		defer t.wg.Done()
+		defer close(landed)
+		ctx, cancel := context.WithTimeout(t.ctx, grantTimeout)
+		defer cancel()
+		token, expires, err := t.grant.fetch(ctx)
+		if err == nil && (token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })) {
+			err = errors.New("get token: what was given is no token")
+		}
+		t.land(token, expires, err)
+	}()
+}
+
+// land keeps what a request brought.
+func (t *Tokens) land(token string, expires time.Time, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	t.flight = nil
+	if err != nil {
+		if t.err == nil {
+			t.log.Warn("token request failed", "err", err)
+		}
+		t.err, t.after = err, now.Add(max(refreshPause, askedPause(err)))
+		return
+	}
+	if t.err != nil {
+		t.log.Info("token request succeeded again")
+	}
+	if t.refused {
+		t.forced = now.Add(refreshPause)
+	}
+	t.token, t.got, t.expires, t.refused, t.err, t.after = token, now, expires, false, nil, time.Time{}
+}
+
+func askedPause(err error) time.Duration {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.RetryAfter
+	}
+	return 0
+}
+
+// Invalidate gives up token, if it is still the one given out. The next Token
+// asks for a new one at once, but not twice within half a minute.
+func (t *Tokens) Invalidate(token string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.grant != nil && token == t.token {
+		t.refused = true
+	}
+}
+
+// ExpiresAt is when the token in hand ends; zero: there is none, or it does
+// not tell.
+func (t *Tokens) ExpiresAt() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.expires
+}
