@@ -1,0 +1,270 @@
+package sender
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"kusto-agent/kusto"
+	"kusto-agent/record"
+)
+
+// attempt makes one request for a payload and acts on its answer.
+func (s *Sender) attempt(ctx context.Context, l *lane, it *item) {
+	if s.limiter != nil && s.limiter.WaitN(ctx, it.RawBytes) != nil {
+		s.settle(l, func() { l.back(it) })
+		return
+	}
+	if it.Attempt++; it.Attempt > 1 {
+		s.o.Metrics.Retry()
+	}
+	// A begin that could not be written suspends the bound on duplicates, which
+	// the journal tells; it is no reason to stop delivering.
+	_ = s.o.Journal.Begin(it.Payload)
+	began := time.Now()
+	ans := l.cluster.Ingester.Ingest(ctx, &kusto.Ingest{
+		Database:  it.Route.Database,
+		Table:     it.Route.Table,
+		Format:    string(it.Route.Format),
+		Mapping:   it.Route.Mapping,
+		Body:      it.Body,
+		Gzip:      it.Gzip,
+		RequestID: fmt.Sprintf("kusto-agent.ingest;%v;%d", it.ID, it.Attempt),
+	})
+	s.o.Metrics.Request(outcome(ans.Verdict), code(ans.Status), time.Since(began))
+	s.act(ctx, l, it, ans, began)
+}
+
+// outcome is the word of the metric: an answer that refuses is an answer.
+func outcome(v kusto.Verdict) string {
+	switch v {
+	case kusto.Accepted:
+		return "accepted"
+	case kusto.Unknown:
+		return "unknown"
+	case kusto.NotSent:
+		return "not_sent"
+	}
+	return "refused"
+}
+
+func code(status int) string {
+	if status == 0 {
+		return "none"
+	}
+	return strconv.Itoa(status)
+}
+
+// act is the one place where a verdict becomes a deed.
+func (s *Sender) act(ctx context.Context, l *lane, it *item, ans kusto.Answer, began time.Time) {
+	if ctx.Err() != nil && ans.Verdict != kusto.Accepted {
+		s.settle(l, func() { l.back(it) }) // broken off by us: says nothing of the service
+		return
+	}
+	switch ans.Verdict {
+	case kusto.Accepted:
+		s.accept(l, it, ans)
+	case kusto.Throttled:
+		s.settle(l, func() {
+			l.cluster.throttle(began, time.Now(), ans.RetryAfter)
+			s.later(l, it, ans)
+		})
+	case kusto.Auth:
+		s.refuseToken(l, it, ans)
+	case kusto.Hold:
+		s.settle(l, func() { s.hold(l, it, holdOf(ans), ans.RetryAfter) })
+	case kusto.TooLarge, kusto.BadData:
+		s.refuse(l, it, ans)
+	case kusto.Unknown:
+		s.o.Metrics.Unknown(it.Records)
+		fallthrough
+	default: // not sent, or to be tried again
+		s.settle(l, func() { s.later(l, it, ans) })
+	}
+}
+
+// settle ends a request: it counts it as answered, does what follows from the
+// answer under the lock, and lets the dispatcher look again.
+func (s *Sender) settle(l *lane, follow func()) {
+	s.mu.Lock()
+	l.inflight--
+	l.cluster.inflight--
+	follow()
+	s.announce()
+	wake := s.wakes
+	s.wakes = nil
+	s.mu.Unlock()
+	l.cluster.wake()
+	for _, r := range wake {
+		s.o.Wake(r)
+	}
+}
+
+// accept ends a payload well.
+func (s *Sender) accept(l *lane, it *item, ans kusto.Answer) {
+	if ans.UpdatePolicy != "" {
+		s.o.Logger.Warn("rows were stored but an update policy failed", "database", it.Route.Database,
+			"table", it.Route.Table, "err", ans.UpdatePolicy, "activity", ans.ActivityID)
+	}
+	_ = s.o.Journal.End(it.ID, record.Accepted)
+	it.Inputs(s.o.Books.Accepted)
+	s.o.Metrics.EndToEnd(it.Route, time.Since(it.ReadAt))
+	s.settle(l, func() {
+		s.items--
+		l.sent += uint64(it.Records)
+		l.cluster.smooth()
+		l.accepted = time.Now()
+		s.routeAnswered(l)
+	})
+	s.o.Sealer.Release(it.Payload)
+}
+
+// routeAnswered ends the bad time of a lane and its cluster, if they had one:
+// the service took a payload, or refused it for nothing but what is in it. The
+// caller holds mu.
+func (s *Sender) routeAnswered(l *lane) {
+	if l.failures > 0 {
+		s.o.Logger.Info("route answers again", "database", l.route.Database, "table", l.route.Table, "failures", l.failures)
+	}
+	if l.succeeded(time.Now(), l.inflight > 0) {
+		s.wakes = append(s.wakes, l.route)
+	}
+	s.clusterAnswered(l.cluster)
+}
+
+// clusterAnswered ends the bad time of a cluster, if it had one. The caller
+// holds mu.
+func (s *Sender) clusterAnswered(c *cluster) {
+	if c.succeeded(time.Now(), c.inflight > 0) {
+		for _, l := range c.lanes {
+			s.wakes = append(s.wakes, l.route)
+		}
+	}
+}
+
+// later puts a payload back to be tried again. The caller holds mu.
+func (s *Sender) later(l *lane, it *item, ans kusto.Answer) {
+	if it.backoff == nil {
+		it.backoff = newBackoff(s.o.Config.Retry)
+	}
+	now := time.Now()
+	it.notBefore = now.Add(after(it.backoff, ans.RetryAfter))
+	l.back(it)
+	l.failed(now, ans.RetryAfter)
+	l.cluster.failed(now, ans.RetryAfter)
+	s.tell(l, it, ans)
+}
+
+// tell logs a failure when it is not the one that was told last.
+func (s *Sender) tell(l *lane, it *item, ans kusto.Answer) {
+	what := ans.Verdict.String() + " " + code(ans.Status)
+	if ans.Err != nil {
+		what += " " + ans.Err.Code
+	}
+	if l.told == what {
+		return
+	}
+	l.told, l.cluster.told = what, what
+	s.o.Logger.Warn("request was not accepted, trying again", "verdict", ans.Verdict.String(), "database", l.route.Database,
+		"table", l.route.Table, "batch", it.ID.String(), "attempt", it.Attempt, "records", it.Records,
+		"activity", ans.ActivityID, "err", ans.Err, "fix", ans.Hint)
+}
+
+func holdOf(ans kusto.Answer) Hold {
+	h := Hold{Status: ans.Status, Fix: ans.Hint}
+	if ans.Err != nil {
+		h.Code, h.Message = ans.Err.Code, ans.Err.Message
+	}
+	return h
+}
+
+// hold stops a route but for a probe now and then. The caller holds mu.
+func (s *Sender) hold(l *lane, it *item, h Hold, asked time.Duration) {
+	l.back(it)
+	now := time.Now()
+	if l.held(now, h, asked) {
+		s.o.Logger.Error("route is held, its records stay where they are", "database", l.route.Database,
+			"table", l.route.Table, "status", h.Status, "code", h.Code, "err", h.Message, "fix", h.Fix)
+	}
+	if h.Status != 0 {
+		// The service answered: it is the route that is refused.
+		s.clusterAnswered(l.cluster)
+	}
+}
+
+// refuseToken tries once more with a fresh token, at once; then the cluster is
+// held, since the token is one for all its routes.
+func (s *Sender) refuseToken(l *lane, it *item, ans kusto.Answer) {
+	s.settle(l, func() {
+		l.back(it)
+		if ans.Wrote && !it.reauth {
+			it.reauth = true
+			return
+		}
+		it.reauth = false
+		h := holdOf(ans)
+		if e := ans.Err; h.Status == 0 && e != nil && e.Status != 0 {
+			h.Status = 401 // the authority was reached and gave no token
+		}
+		if c := l.cluster; c.held(time.Now(), h, ans.RetryAfter) {
+			s.o.Logger.Error("cluster is held: no valid token", "cluster", c.Name, "code", h.Code, "err", h.Message, "fix", h.Fix)
+		}
+	})
+}
+
+// refuse isolates what the service will not take: a payload of one record goes
+// to quarantine, a larger one is halved and both halves are sent.
+func (s *Sender) refuse(l *lane, it *item, ans kusto.Answer) {
+	if it.Records == 1 || ans.Verdict == kusto.BadData && ans.Err.Empty() {
+		s.quarantine(l, it, ans)
+		return
+	}
+	children, err := s.o.Sealer.Split(it.Payload)
+	if err != nil {
+		s.settle(l, func() { s.hold(l, it, Hold{Code: "split", Message: err.Error()}, 0) })
+		return
+	}
+	_ = s.o.Journal.Split(it.ID, children)
+	s.settle(l, func() {
+		s.items++
+		if it.family == nil {
+			it.family = new(int)
+			s.o.Logger.Warn("batch was refused, looking for the records at fault", "database", l.route.Database, "table", l.route.Table,
+				"batch", it.ID.String(), "records", it.Records, "activity", ans.ActivityID, "err", ans.Err)
+		}
+		*it.family += 2
+		l.back(&item{Payload: children[0], family: it.family}, &item{Payload: children[1], family: it.family})
+		s.routeAnswered(l)
+	})
+	s.o.Sealer.Release(it.Payload)
+}
+
+// quarantine keeps the records of a refused payload and ends it.
+func (s *Sender) quarantine(l *lane, it *item, ans kusto.Answer) {
+	recs, err := s.o.Sealer.Records(it.Payload)
+	for i := range recs {
+		recs[i].Route, recs[i].Reason = it.Route, record.Refused
+		recs[i].Code, recs[i].Message = ans.Err.Code, ans.Err.Message
+	}
+	if err == nil {
+		// The line is durable before the end that covers its record is written.
+		err = s.o.Quarantine.Put(recs)
+	}
+	if err != nil {
+		s.settle(l, func() {
+			s.hold(l, it, Hold{Code: "quarantine", Message: err.Error(),
+				Fix: "make room for quarantine (quarantine.max_size, the disk of state_dir) or remove what is no longer needed"}, 0)
+		})
+		return
+	}
+	_ = s.o.Journal.End(it.ID, record.Quarantined)
+	it.Inputs(func(input string, n int) { s.o.Books.Quarantined(input, record.Refused, n) })
+	s.o.Logger.Warn("records were refused and are in quarantine", "database", l.route.Database, "table", l.route.Table,
+		"records", it.Records, "activity", ans.ActivityID, "err", ans.Err)
+	s.settle(l, func() {
+		s.items--
+		s.routeAnswered(l)
+	})
+	s.o.Sealer.Release(it.Payload)
+}

@@ -1,0 +1,243 @@
+package sender
+
+import (
+	"context"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"kusto-agent/record"
+)
+
+// item is a payload in hand.
+type item struct {
+	*record.Payload
+	backoff   *backoff.ExponentialBackOff // nil before the first failure
+	notBefore time.Time
+	reauth    bool // the token was refused once and replaced
+	family    *int // requests made to isolate refused records; nil: none
+}
+
+// lane is a route: its queue and how it fares. Guarded by Sender.mu.
+type lane struct {
+	pace
+	route    record.Route
+	cluster  *cluster
+	queue    []*item
+	inflight int
+	sent     uint64    // records accepted
+	accepted time.Time // the last time
+}
+
+// bisectAtFullRate is how many requests the search for the refused records of
+// one batch may make before it goes on one request at a time.
+const bisectAtFullRate = 64
+
+// next takes the first payload that may be sent now. Where none may, it tells
+// when that can change; zero: not by time.
+func (l *lane) next(now time.Time) (*item, time.Time) {
+	if len(l.queue) == 0 {
+		return nil, time.Time{}
+	}
+	if l.blocked() {
+		switch {
+		case l.inflight > 0:
+			return nil, time.Time{}
+		case now.Before(l.gate):
+			return nil, l.gate
+		}
+		return l.take(0), time.Time{}
+	}
+	var soonest time.Time
+	for i, it := range l.queue {
+		if it.family != nil && *it.family > bisectAtFullRate && l.inflight > 0 {
+			return nil, soonest
+		}
+		if !now.Before(it.notBefore) {
+			return l.take(i), time.Time{}
+		}
+		soonest = earlier(soonest, it.notBefore)
+	}
+	return nil, soonest
+}
+
+func (l *lane) take(i int) *item {
+	it := l.queue[i]
+	l.queue = append(l.queue[:i], l.queue[i+1:]...)
+	return it
+}
+
+// back puts payloads at the head of the queue.
+func (l *lane) back(items ...*item) { l.queue = append(items, l.queue...) }
+
+// verdict says whether the lane can be given up for now: refused, or without
+// acceptance for as long as patience.
+func (l *lane) verdict(now time.Time, patience time.Duration) (refused, down bool) {
+	for _, p := range []*pace{&l.pace, &l.cluster.pace} {
+		if h := p.hold; h != nil {
+			if h.Status == 401 || h.Status == 403 {
+				return true, false
+			}
+			down = down || now.Sub(h.Since) >= patience
+		}
+		down = down || p.down
+	}
+	return false, down
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// cluster is one service. Guarded by Sender.mu.
+type cluster struct {
+	Cluster
+	pace
+	most      int // requests under way, as configured
+	limit     int // the same, lowered by throttling
+	streak    int // acceptances since the limit last changed
+	throttled time.Time
+	notBefore time.Time // the service asked for a pause
+	inflight  int
+	lanes     []*lane // in turn: the one served last is at the end
+	kick      chan struct{}
+}
+
+func newCluster(c Cluster, cfg Config) *cluster {
+	return &cluster{Cluster: c, pace: newPace(cfg.Retry), most: cfg.Concurrency, limit: cfg.Concurrency, kick: make(chan struct{}, 1)}
+}
+
+// wake lets the dispatcher look again.
+func (c *cluster) wake() {
+	select {
+	case c.kick <- struct{}{}:
+	default:
+	}
+}
+
+// throttle halves the concurrency, once for all requests that were under way
+// at that time.
+func (c *cluster) throttle(began, now time.Time, asked time.Duration) {
+	if began.After(c.throttled) {
+		c.limit, c.streak, c.throttled = max(c.limit/2, 1), 0, now
+	}
+	if asked > 0 {
+		c.notBefore = now.Add(asked)
+	}
+}
+
+// smooth counts an acceptance: ten of them earn one more request at a time.
+func (c *cluster) smooth() {
+	if c.limit == c.most {
+		return
+	}
+	if c.streak++; c.streak == 10 {
+		c.limit, c.streak = c.limit+1, 0
+	}
+}
+
+// pick chooses the next payload, lanes taking turns. Where there is none it
+// tells when to look again; zero: when kicked.
+func (c *cluster) pick(now time.Time) (*lane, *item, time.Time) {
+	if c.inflight >= c.limit {
+		return nil, nil, time.Time{}
+	}
+	if now.Before(c.notBefore) {
+		return nil, nil, c.notBefore
+	}
+	if c.blocked() {
+		if c.inflight > 0 {
+			return nil, nil, time.Time{}
+		}
+		if now.Before(c.gate) {
+			return nil, nil, c.gate
+		}
+	}
+	var soonest time.Time
+	for i, l := range c.lanes {
+		it, at := l.next(now)
+		if it != nil {
+			c.lanes = append(append(c.lanes[:i:i], c.lanes[i+1:]...), l)
+			return l, it, time.Time{}
+		}
+		soonest = earlier(soonest, at)
+	}
+	return nil, nil, soonest
+}
+
+// dispatch starts the requests of one cluster until ctx ends, then waits for
+// those under way, which ctx breaks off.
+func (s *Sender) dispatch(ctx context.Context, c *cluster) {
+	done := make(chan struct{})
+	running := 0
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		l, it, wait := s.choose(c)
+		if it != nil {
+			running++
+			// Started here, ended by its request, awaited through done.
+			go func() {
+				s.attempt(ctx, l, it)
+				done <- struct{}{}
+			}()
+			continue
+		}
+		timer.Reset(wait)
+		select {
+		case <-done:
+			running--
+		case <-c.kick:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	for ; running > 0; running-- {
+		<-done
+	}
+}
+
+// choose picks a payload and counts it as under way, or says how long to wait.
+func (s *Sender) choose(c *cluster) (*lane, *item, time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	patience := s.tellOverdue(c, now)
+	l, it, at := c.pick(now)
+	if it != nil {
+		c.inflight++
+		l.inflight++
+		c.began(now)
+		l.began(now)
+		return l, it, 0
+	}
+	if at = earlier(at, patience); at.IsZero() {
+		return nil, nil, time.Hour
+	}
+	return nil, nil, at.Sub(now)
+}
+
+// tellOverdue turns what was not accepted for patience to down, and returns
+// when that will next be due. The caller holds mu.
+func (s *Sender) tellOverdue(c *cluster, now time.Time) (next time.Time) {
+	due := func(p *pace, what string, l *lane) {
+		if p.overdue(now) {
+			s.announce()
+			log := s.o.Logger.With("cluster", c.Name, "last", p.told)
+			if l != nil {
+				log = log.With("database", l.route.Database, "table", l.route.Table)
+			}
+			log.Warn(what, "elapsed", now.Sub(p.wanted).Round(time.Millisecond))
+		} else if !p.down && !p.wanted.IsZero() {
+			next = earlier(next, p.wanted.Add(p.retry.Patience.D()))
+		}
+	}
+	due(&c.pace, "cluster is down, asking it now and then", nil)
+	for _, l := range c.lanes {
+		due(&l.pace, "route is down, asking it now and then", l)
+	}
+	return next
+}

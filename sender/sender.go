@@ -1,0 +1,208 @@
+// Package sender promises that every payload it takes ends in exactly one way,
+// accepted, quarantined or kept for the next run, and that its end is in the
+// journal before its memory is given back. A cluster that is down, throttled
+// or refuses one route costs only what belongs to it.
+package sender
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"kusto-agent/kusto"
+	"kusto-agent/record"
+)
+
+// Ingester makes one request and judges its answer.
+type Ingester interface {
+	Ingest(ctx context.Context, in *kusto.Ingest) kusto.Answer
+}
+
+// Journal remembers what was begun and how it ended.
+type Journal interface {
+	Begin(p *record.Payload) error
+	End(id record.BatchID, o record.Outcome) error
+	Split(parent record.BatchID, children []*record.Payload) error
+}
+
+// Quarantine keeps refused records. Put returns after they are durable.
+type Quarantine interface {
+	Put(recs []record.Rejected) error
+}
+
+// Sealer takes payloads apart and takes their memory back.
+type Sealer interface {
+	Split(p *record.Payload) ([]*record.Payload, error)
+	Records(p *record.Payload) ([]record.Rejected, error)
+	Release(p *record.Payload)
+}
+
+// Books count what became of the records of an input.
+type Books interface {
+	Accepted(input string, n int)
+	Quarantined(input string, reason record.Reason, n int)
+}
+
+// Metrics are told of requests as they end.
+type Metrics interface {
+	Request(outcome, code string, d time.Duration)
+	EndToEnd(route record.Route, d time.Duration)
+	Retry()
+	Unknown(records int)
+}
+
+// Cluster is one service to send to.
+type Cluster struct {
+	Name     string
+	URL      string
+	Ingester Ingester
+}
+
+// Options are what New needs. All are required.
+type Options struct {
+	Config     Config
+	Clusters   []Cluster
+	Journal    Journal
+	Quarantine Quarantine
+	Sealer     Sealer
+	Books      Books
+	Metrics    Metrics
+	Wake       func(record.Route) // the route's Credit grew
+	Logger     *slog.Logger
+}
+
+// Sender is safe for concurrent use.
+type Sender struct {
+	o       Options
+	limiter *rate.Limiter // nil: no limit
+
+	mu       sync.Mutex
+	clusters map[string]*cluster // by URL
+	lanes    map[record.Route]*lane
+	items    int            // payloads taken and not ended
+	wakes    []record.Route // whose credit grew and whose readers are to be told
+	changed  chan struct{}  // closed and replaced when a payload ends or a state changes
+}
+
+// New returns a sender. Run must be called.
+func New(o Options) *Sender {
+	s := &Sender{
+		o:        o,
+		clusters: make(map[string]*cluster),
+		lanes:    make(map[record.Route]*lane),
+		changed:  make(chan struct{}),
+	}
+	if n := int(o.Config.RateLimit); n > 0 {
+		s.limiter = rate.NewLimiter(rate.Limit(n), max(n, 16<<20))
+	}
+	for _, c := range o.Clusters {
+		s.clusters[c.URL] = newCluster(c, o.Config)
+	}
+	return s
+}
+
+// Run sends until ctx ends, then breaks off the requests under way. A payload
+// that has not ended by then stays begun, or unread, in the journal.
+func (s *Sender) Run(ctx context.Context) {
+	var dispatchers sync.WaitGroup
+	for _, c := range s.clusters {
+		// Started here, ended by ctx, awaited below.
+		dispatchers.Go(func() { s.dispatch(ctx, c) })
+	}
+	dispatchers.Wait()
+}
+
+// Put takes a payload over. It never blocks; Credit bounds what is in hand.
+func (s *Sender) Put(p *record.Payload) {
+	s.mu.Lock()
+	l := s.lane(p.Route)
+	s.items++
+	l.queue = append(l.queue, &item{Payload: p})
+	s.mu.Unlock()
+	l.cluster.wake()
+}
+
+// Credit says how many payloads of the route may be in hand, and whether the
+// route is being served: two while it is not.
+func (s *Sender) Credit(r record.Route) (payloads int, served bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.lane(r)
+	if l.blocked() || l.cluster.blocked() {
+		return 2, false
+	}
+	return 2 * max(l.cluster.limit, 2), true
+}
+
+// lane finds or makes what is known of a route. The caller holds mu.
+func (s *Sender) lane(r record.Route) *lane {
+	l := s.lanes[r]
+	if l == nil {
+		c := s.clusters[r.Cluster]
+		l = &lane{route: r, cluster: c}
+		l.pace = newPace(s.o.Config.Retry)
+		s.lanes[r] = l
+		c.lanes = append(c.lanes, l)
+	}
+	return l
+}
+
+// Serves reports whether payloads for the cluster URL can be taken.
+func (s *Sender) Serves(url string) bool { return s.clusters[url] != nil }
+
+// Wait returns when no payload is left, when those left can not move because
+// their route or cluster is down or held, or with the context's error.
+func (s *Sender) Wait(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		changed, progress := s.changed, s.progress()
+		s.mu.Unlock()
+		if progress.Left == 0 || progress.Stuck {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Progress sums up what is left to send.
+type Progress struct {
+	Left    int  // payloads not ended
+	Stuck   bool // all of them wait for a route or cluster that is down or held
+	Refused bool // a token or a route was refused (401, 403)
+	Down    bool // another route with payloads does not accept
+}
+
+// Progress tells how far sending is.
+func (s *Sender) Progress() Progress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.progress()
+}
+
+func (s *Sender) progress() Progress {
+	p := Progress{Left: s.items, Stuck: s.items > 0}
+	now := time.Now()
+	for _, l := range s.lanes {
+		if len(l.queue)+l.inflight == 0 {
+			continue
+		}
+		refused, down := l.verdict(now, s.o.Config.Retry.Patience.D())
+		p.Refused = p.Refused || refused
+		p.Down = p.Down || down
+		p.Stuck = p.Stuck && (refused || down)
+	}
+	return p
+}
+
+// announce wakes whoever waits for progress. The caller holds mu.
+func (s *Sender) announce() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}

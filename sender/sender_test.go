@@ -1,0 +1,486 @@
+package sender
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kusto-agent/internal/units"
+	"kusto-agent/kusto"
+	"kusto-agent/record"
+)
+
+// world is everything around a sender, scripted: how the service answers, and
+// what the journal, quarantine and the books were told.
+type world struct {
+	t      *testing.T
+	s      *Sender
+	cancel context.CancelFunc
+	logs   bytes.Buffer
+
+	mu     sync.Mutex
+	answer func(in *kusto.Ingest) kusto.Answer
+	asked  []string // "table/attempt", in order
+	most   int      // requests under way at once
+	now    int
+	events []string // begin, end, split
+	kept   []record.Rejected
+	keep   error // what quarantine answers
+	woken  []record.Route
+}
+
+func (w *world) Ingest(ctx context.Context, in *kusto.Ingest) kusto.Answer {
+	w.mu.Lock()
+	w.asked = append(w.asked, in.Table+"/"+in.RequestID[strings.LastIndexByte(in.RequestID, ';')+1:])
+	w.now++
+	w.most = max(w.most, w.now)
+	answer := w.answer
+	w.mu.Unlock()
+	a := answer(in)
+	w.mu.Lock()
+	w.now--
+	w.mu.Unlock()
+	return a
+}
+
+func (w *world) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, fmt.Sprintf(format, args...))
+}
+
+func (w *world) Begin(p *record.Payload) error {
+	w.note("begin %d", p.Attempt)
+	return nil
+}
+
+func (w *world) End(_ record.BatchID, o record.Outcome) error {
+	w.note("end %v", o)
+	return nil
+}
+
+func (w *world) Split(record.BatchID, []*record.Payload) error {
+	w.note("split")
+	return nil
+}
+
+func (w *world) Put(recs []record.Rejected) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.keep == nil {
+		w.kept = append(w.kept, recs...)
+	}
+	return w.keep
+}
+
+// halves splits bodies of one byte a record.
+type halves struct{ released *atomic.Int64 }
+
+func (h halves) Split(p *record.Payload) ([]*record.Payload, error) {
+	k := len(p.Body) / 2
+	return []*record.Payload{payload(p.Route.Table, string(p.Body[:k])), payload(p.Route.Table, string(p.Body[k:]))}, nil
+}
+
+func (h halves) Records(p *record.Payload) (recs []record.Rejected, err error) {
+	for _, b := range p.Body {
+		recs = append(recs, record.Rejected{Data: []byte{b}})
+	}
+	return recs, nil
+}
+
+func (h halves) Release(*record.Payload) { h.released.Add(1) }
+
+type deaf struct{}
+
+func (deaf) Accepted(string, int)                   {}
+func (deaf) Quarantined(string, record.Reason, int) {}
+func (deaf) Request(string, string, time.Duration)  {}
+func (deaf) EndToEnd(record.Route, time.Duration)   {}
+func (deaf) Retry()                                 {}
+func (deaf) Unknown(int)                            {}
+
+const here = "http://127.0.0.1"
+
+func route(table string) record.Route {
+	return record.Route{Cluster: here, Database: "Db", Table: table, Format: record.TXT}
+}
+
+func payload(table, body string) *record.Payload {
+	return &record.Payload{
+		Route: route(table), Body: []byte(body), RawBytes: len(body), Records: len(body),
+		Pieces: []record.Piece{{File: record.File{Input: "in"}, Records: len(body)}},
+	}
+}
+
+var released atomic.Int64
+
+// in runs f in a bubble with a sender whose service answers as told.
+func in(t *testing.T, answer func(in *kusto.Ingest) kusto.Answer, f func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		released.Store(0)
+		w := &world{t: t, answer: answer}
+		w.s = New(Options{
+			Config: Config{Concurrency: 8, Retry: Retry{
+				Initial: units.Duration(500 * time.Millisecond), Max: units.Duration(30 * time.Second), Patience: units.Duration(10 * time.Second)}},
+			Clusters: []Cluster{{Name: "default", URL: here, Ingester: w}},
+			Journal:  w, Quarantine: w, Sealer: halves{&released}, Books: deaf{}, Metrics: deaf{},
+			Wake:   func(r record.Route) { w.mu.Lock(); w.woken = append(w.woken, r); w.mu.Unlock() },
+			Logger: slog.New(slog.NewTextHandler(&w.logs, nil)),
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { w.s.Run(ctx); close(done) }() // ended by cancel, awaited below
+		f(w)
+		cancel()
+		<-done
+	})
+}
+
+func ok(*kusto.Ingest) kusto.Answer { return kusto.Answer{Verdict: kusto.Accepted, Status: 200} }
+
+func refusal(v kusto.Verdict, status int, code string) kusto.Answer {
+	return kusto.Answer{Verdict: v, Status: status, Wrote: true, Err: &kusto.Error{Status: status, Code: code, Message: code}}
+}
+
+// first answers the first n requests with a, and takes the rest.
+func first(n int, a kusto.Answer) func(*kusto.Ingest) kusto.Answer {
+	return func(in *kusto.Ingest) kusto.Answer {
+		if n--; n >= 0 {
+			return a
+		}
+		return ok(in)
+	}
+}
+
+func (w *world) wait() {
+	w.t.Helper()
+	if err := w.s.Wait(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func (w *world) did() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.events, ", ")
+}
+
+func TestAnAcceptedPayloadEndsAfterItsBegin(t *testing.T) {
+	in(t, ok, func(w *world) {
+		w.s.Put(payload("T", "abc"))
+		w.wait()
+		if got := w.did(); got != "begin 1, end accepted" {
+			t.Error(got)
+		}
+		if n := released.Load(); n != 1 {
+			t.Errorf("released %d payloads, want 1", n)
+		}
+	})
+}
+
+func TestWhatIsTriedAgainKeepsItsBodyAndCountsItsAttempts(t *testing.T) {
+	for _, a := range []kusto.Answer{
+		refusal(kusto.NotSent, 0, ""), refusal(kusto.Retry, 503, "ServiceUnavailable"),
+		refusal(kusto.Unknown, 502, ""), refusal(kusto.Throttled, 429, "Throttling"), refusal(kusto.Auth, 401, ""),
+	} {
+		in(t, first(1, a), func(w *world) {
+			w.s.Put(payload("T", "abc"))
+			w.wait()
+			if got := w.did(); got != "begin 1, begin 2, end accepted" {
+				t.Errorf("%v: %s", a.Verdict, got)
+			}
+		})
+	}
+}
+
+func TestRetryAfterIsWaitedFor(t *testing.T) {
+	a := refusal(kusto.Throttled, 429, "Throttling")
+	a.RetryAfter = time.Minute
+	in(t, first(1, a), func(w *world) {
+		began := time.Now()
+		w.s.Put(payload("T", "abc"))
+		for w.s.Progress().Left > 0 {
+			pass(time.Second)
+		}
+		if d := time.Since(began); d < time.Minute || d > 70*time.Second {
+			t.Errorf("accepted after %v, want a minute", d)
+		}
+	})
+}
+
+func TestThrottlingLowersConcurrencyAndSuccessRaisesIt(t *testing.T) {
+	var slow = func(in *kusto.Ingest) kusto.Answer { time.Sleep(time.Second); return ok(in) }
+	in(t, nil, func(w *world) {
+		throttle := 8
+		w.answer = func(in *kusto.Ingest) kusto.Answer {
+			w.mu.Lock()
+			throttle--
+			busy := throttle >= 0
+			w.mu.Unlock()
+			time.Sleep(time.Second)
+			if busy {
+				return refusal(kusto.Throttled, 429, "Throttling")
+			}
+			return ok(in)
+		}
+		for range 8 {
+			w.s.Put(payload("T", "a"))
+		}
+		pass(1500 * time.Millisecond)
+		if _, c := w.s.Status(); c[0].Concurrency != 4 {
+			t.Errorf("eight refusals at one time left a concurrency of %d, want 4", c[0].Concurrency)
+		}
+		w.wait()
+		w.mu.Lock()
+		w.answer = slow
+		w.mu.Unlock()
+		for range 60 {
+			w.s.Put(payload("T", "a"))
+		}
+		w.wait()
+		if _, c := w.s.Status(); c[0].Concurrency != 8 {
+			t.Errorf("concurrency is %d after recovery, want 8", c[0].Concurrency)
+		}
+	})
+}
+
+func TestARouteOnHoldIsProbedAndOthersFlow(t *testing.T) {
+	in(t, nil, func(w *world) {
+		denied := true
+		w.answer = func(in *kusto.Ingest) kusto.Answer {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if in.Table == "Bad" && denied {
+				return refusal(kusto.Hold, 400, "BadRequest_EntityNotFound")
+			}
+			return ok(in)
+		}
+		for range 3 {
+			w.s.Put(payload("Bad", "a"))
+			w.s.Put(payload("Good", "a"))
+		}
+		pass(35 * time.Second)
+		bad, good := 0, 0
+		for _, a := range w.asked {
+			if strings.HasPrefix(a, "Bad/") {
+				bad++
+			} else {
+				good++
+			}
+		}
+		if good != 3 || bad < 4 || bad > 6 {
+			t.Errorf("%d requests for the good route, want 3; %d for the held one in 35 s, want about one in ten", good, bad)
+		}
+		if n, served := w.s.Credit(route("Bad")); n != 2 || served {
+			t.Errorf("credit of a held route is %d, %v", n, served)
+		}
+		if n := strings.Count(w.logs.String(), "route is held"); n != 1 {
+			t.Errorf("the hold was told %d times, want once", n)
+		}
+		w.mu.Lock()
+		denied = false
+		w.mu.Unlock()
+		for w.s.Progress().Left > 0 {
+			pass(time.Second)
+		}
+		if len(w.woken) != 1 || w.woken[0] != route("Bad") {
+			t.Errorf("woke %v, want the held route", w.woken)
+		}
+	})
+}
+
+func TestAClusterIsDownAfterPatienceAndAskedOneAtATime(t *testing.T) {
+	in(t, func(*kusto.Ingest) kusto.Answer { return refusal(kusto.NotSent, 0, "") }, func(w *world) {
+		for _, table := range []string{"A", "B", "C"} {
+			w.s.Put(payload(table, "a"))
+			w.s.Put(payload(table, "b"))
+		}
+		pass(9 * time.Second)
+		if p := w.s.Progress(); p.Stuck || p.Down {
+			t.Error("down before patience was over")
+		}
+		pass(2 * time.Second)
+		p := w.s.Progress()
+		if !p.Stuck || !p.Down || p.Refused || p.Left != 6 {
+			t.Errorf("after patience: %+v", p)
+		}
+		w.wait() // does not hang: nothing can move
+		w.mu.Lock()
+		before, now := len(w.asked), w.now
+		w.most = now
+		w.mu.Unlock()
+		pass(10 * time.Minute)
+		if n := len(w.asked) - before; n < 15 || n > 80 || w.most > 1 {
+			t.Errorf("%d probes in ten minutes, %d at once", n, w.most)
+		}
+		w.mu.Lock()
+		w.answer = ok
+		w.mu.Unlock()
+		for w.s.Progress().Left > 0 {
+			pass(time.Second)
+		}
+		if len(w.woken) < 3 {
+			t.Errorf("woke %v, want all three routes", w.woken)
+		}
+	})
+}
+
+func TestAHangingRequestCountsAgainstPatience(t *testing.T) {
+	in(t, func(in *kusto.Ingest) kusto.Answer { time.Sleep(time.Minute); return ok(in) }, func(w *world) {
+		w.s.Put(payload("T", "a"))
+		pass(11 * time.Second)
+		if _, served := w.s.Credit(route("T")); served {
+			t.Error("served, though nothing was accepted for longer than patience")
+		}
+		pass(time.Minute)
+		if _, served := w.s.Credit(route("T")); !served {
+			t.Error("not served after an acceptance")
+		}
+	})
+}
+
+func TestAnIdleRouteIsNeverDown(t *testing.T) {
+	in(t, ok, func(w *world) {
+		w.s.Put(payload("T", "a"))
+		w.wait()
+		pass(time.Hour)
+		if _, served := w.s.Credit(route("T")); !served {
+			t.Error("an idle route is down")
+		}
+	})
+}
+
+func TestAForbiddenRouteAndARefusedTokenAreRefused(t *testing.T) {
+	for _, a := range []kusto.Answer{refusal(kusto.Hold, 403, "Forbidden"), refusal(kusto.Auth, 401, ""), {Verdict: kusto.Auth, Err: &kusto.Error{Status: 400, Code: "AADSTS7000215"}}} {
+		in(t, func(*kusto.Ingest) kusto.Answer { return a }, func(w *world) {
+			w.s.Put(payload("T", "a"))
+			w.wait()
+			if p := w.s.Progress(); !p.Refused || p.Down || !p.Stuck {
+				t.Errorf("%v %d: %+v", a.Verdict, a.Status, p)
+			}
+		})
+	}
+}
+
+func TestAnAuthorityOutOfReachIsNoRefusal(t *testing.T) {
+	in(t, func(*kusto.Ingest) kusto.Answer { return kusto.Answer{Verdict: kusto.Auth, Err: &kusto.Error{}} }, func(w *world) {
+		w.s.Put(payload("T", "a"))
+		w.wait()
+		if p := w.s.Progress(); p.Refused || !p.Down || !p.Stuck {
+			t.Errorf("%+v", p)
+		}
+	})
+}
+
+func TestOnlyTheRecordAtFaultGoesToQuarantine(t *testing.T) {
+	var mu sync.Mutex
+	var stored []byte
+	judge := func(in *kusto.Ingest) kusto.Answer {
+		if bytes.ContainsAny(in.Body, "xy") {
+			return refusal(kusto.BadData, 400, "BadRequest_InvalidBlob")
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		stored = append(stored, in.Body...)
+		return ok(in)
+	}
+	in(t, judge, func(w *world) {
+		w.s.Put(payload("T", "abcxefghyjklm"))
+		w.wait()
+		var kept []byte
+		for _, r := range w.kept {
+			kept = append(kept, r.Data...)
+			if r.Code != "BadRequest_InvalidBlob" || r.Reason != record.Refused {
+				t.Errorf("kept with %q, %q", r.Code, r.Reason)
+			}
+		}
+		if slices.Sort(kept); string(kept) != "xy" || len(stored) != 11 {
+			t.Errorf("kept %q, stored %q", kept, stored)
+		}
+		if n := strings.Count(w.did(), "end quarantined"); n != 2 {
+			t.Errorf("%d payloads ended in quarantine, want 2", n)
+		}
+	})
+}
+
+func TestTooLargeIsHalvedUntilItFits(t *testing.T) {
+	judge := func(in *kusto.Ingest) kusto.Answer {
+		if len(in.Body) > 3 {
+			return refusal(kusto.TooLarge, 413, "KustoRequestPayloadTooLargeException")
+		}
+		return ok(in)
+	}
+	in(t, judge, func(w *world) {
+		w.s.Put(payload("T", "abcdefgh"))
+		w.wait()
+		if n := strings.Count(w.did(), "end accepted"); n != 4 || len(w.kept) != 0 {
+			t.Errorf("%d payloads accepted, want 4; %d kept", n, len(w.kept))
+		}
+	})
+}
+
+func TestAFullQuarantineHoldsTheRoute(t *testing.T) {
+	in(t, func(in *kusto.Ingest) kusto.Answer {
+		if string(in.Body) == "x" {
+			return refusal(kusto.BadData, 400, "BadRequest_InvalidBlob")
+		}
+		return ok(in)
+	}, func(w *world) {
+		w.keep = errors.New("quarantine is full")
+		w.s.Put(payload("T", "x"))
+		pass(time.Second)
+		routes, _ := w.s.Status()
+		if routes[0].State != "held" || routes[0].Hold.Code != "quarantine" {
+			t.Errorf("state %q, hold %+v", routes[0].State, routes[0].Hold)
+		}
+		w.mu.Lock()
+		w.keep = nil
+		w.mu.Unlock()
+		for w.s.Progress().Left > 0 {
+			pass(time.Second)
+		}
+		if len(w.kept) != 1 {
+			t.Errorf("kept %d records, want 1", len(w.kept))
+		}
+	})
+}
+
+func TestStoppingLeavesBegunWhatHasNoAnswer(t *testing.T) {
+	in(t, func(*kusto.Ingest) kusto.Answer { return refusal(kusto.NotSent, 0, "") }, func(w *world) {
+		w.s.Put(payload("T", "a"))
+		pass(time.Second)
+		if strings.Contains(w.did(), "end") || released.Load() != 0 {
+			t.Errorf("%s, released %d", w.did(), released.Load())
+		}
+	})
+}
+
+func TestConcurrencyIsBounded(t *testing.T) {
+	in(t, func(in *kusto.Ingest) kusto.Answer { time.Sleep(time.Second); return ok(in) }, func(w *world) {
+		for i := range 40 {
+			w.s.Put(payload(fmt.Sprint("T", i%5), "a"))
+		}
+		w.wait()
+		if w.most != 8 {
+			t.Errorf("%d requests at once, want 8", w.most)
+		}
+	})
+}
+
+// pass lets time go by in the bubble, where nothing waits for a real clock, and
+// then whatever can happen without more of it.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
