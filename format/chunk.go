@@ -1,0 +1,116 @@
+package format
+
+import (
+	"encoding/binary"
+
+	"kusto-agent/record"
+)
+
+// Chunk is what one Scan found. The caller reuses it: everything it points to
+// is valid until the next Scan with the same Chunk.
+type Chunk struct {
+	// Body is the accepted records, whole and each ended by its line end. It
+	// is a part of the scanned data: where nothing between its records had to
+	// go it is untouched, else the records were moved together in place.
+	Body []byte
+	// Pieces are the ranges of the data, as it was, that form Body in order.
+	Pieces []Piece
+	// Lens has, as in record.Payload, the source length of each record as an
+	// unsigned varint. Nil: every record has in Body the length it had in the
+	// data.
+	Lens []byte
+	// Records is the number of records in Body.
+	Records int
+	// Group is the number of fields each record in Body has; 0 for formats
+	// without fields and where records are not checked.
+	Group int
+
+	Blank       int // blank lines filtered
+	Header      int // header records filtered
+	BOM         int // bytes of a byte order mark filtered
+	InvalidUTF8 int // records in Body that are not valid UTF-8
+
+	// Rejected are the records that must not be sent.
+	Rejected []Reject
+
+	// Consumed is the number of bytes accounted for: in Pieces, filtered or
+	// rejected. It is where a record begins, and data from there on is
+	// untouched.
+	Consumed int
+
+	// Long says that a record begins at Consumed whose end is not in the data
+	// although the data already holds more of it than a record may have. The
+	// caller skips it with Resync.
+	Long bool
+
+	base int    // where in the data Body begins
+	lens []byte // memory of Lens
+	held []byte // memory of the Data of Rejected
+}
+
+// Piece is a range of the scanned data that holds whole records.
+type Piece struct{ Start, End, Records int }
+
+// Reject is a record that must not be sent. Message says why, for people; of
+// the record it quotes one character at most.
+type Reject struct {
+	Start, End int // in the data, as it was; the line end is included
+	Reason     record.Reason
+	Message    string
+	// Data is a copy of the record, since records moved together may have
+	// taken its place: all of it, or its first Options.MaxRecord bytes.
+	Data []byte
+}
+
+func (c *Chunk) reset() {
+	*c = Chunk{
+		Pieces:   c.Pieces[:0],
+		Rejected: c.Rejected[:0],
+		lens:     c.lens[:0],
+		held:     c.held[:0],
+	}
+}
+
+// room reports whether a record at pos can join without a piece too many.
+func (c *Chunk) room(pos int) bool {
+	n := len(c.Pieces)
+	return n < record.MaxPieces || c.Pieces[n-1].End == pos
+}
+
+// piece notes that the record data[start:end] is in the body.
+func (c *Chunk) piece(start, end int) {
+	if n := len(c.Pieces); n > 0 && c.Pieces[n-1].End == start {
+		c.Pieces[n-1].End = end
+		c.Pieces[n-1].Records++
+		return
+	}
+	c.Pieces = append(c.Pieces, Piece{start, end, 1})
+}
+
+// join appends data[start:end] to the body. The body never overtakes start, so
+// that nothing not yet scanned is overwritten.
+func (c *Chunk) join(data []byte, start, end int) {
+	switch {
+	case c.Records == 0:
+		c.base = start
+		c.Body = data[start:end]
+	case c.base+len(c.Body) == start:
+		c.Body = data[c.base:end]
+	default:
+		c.Body = append(c.Body, data[start:end]...)
+	}
+}
+
+// length notes the source length of a record that joined a body of before
+// bytes. The first whose length differs brings those of all before it.
+func (s *Scanner) length(c *Chunk, before, source int) {
+	if c.Lens == nil {
+		for body := c.Body[:before]; len(body) > 0; {
+			n := s.measure(body)
+			c.lens = binary.AppendUvarint(c.lens, uint64(n))
+			body = body[n:]
+		}
+	}
+	c.lens = binary.AppendUvarint(c.lens, uint64(source))
+	c.Lens = c.lens
+}

@@ -1,0 +1,177 @@
+package format
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+)
+
+// Delimited formats: a record ends at the first newline outside quotes, as in
+// RFC 4180. A quote opens a quoted field only as its first byte; within, two
+// quotes stand for one; behind the closing quote only a delimiter or a line
+// end may follow. A CR that is not part of a line end is data. TSV, SCsv,
+// SOHsv and PSV quote like CSV: how the service reads quotes there is not
+// documented, and this reading never cuts a record that another would not.
+//
+// A record whose quotes make no sense is rejected from its start to its first
+// newline only, and reading starts again behind it: a stray quote costs its
+// own line and never swallows the next ones. This is decided by the first
+// MaxRecord bytes of the record alone, so that it does not depend on how much
+// of the file was read at once. Validate also rejects a quote within an
+// unquoted field, and Scan keeps records of different field counts apart.
+
+// row frames the record that data begins with. k has its first line, which is
+// not longer than a record may be.
+func (s *Scanner) row(k *cut, data []byte, last bool) {
+	line := data[:k.n]
+	if bytes.IndexByte(line, '"') < 0 {
+		if s.opt.Validate {
+			k.fields = 1 + bytes.Count(line, s.sep)
+		}
+		return
+	}
+	full := len(data) >= s.opt.MaxRecord
+	r := walkRow(data[:min(len(data), s.opt.MaxRecord)], s.sep)
+	k.fields = r.fields
+	switch {
+	case r.end == rowBroken:
+		k.kind, s.fault = unsound, unexpected(r.at, "behind a closing quote")
+	case r.end == rowWhole:
+		k.n, k.ended = r.n, true
+		s.stray(k, r)
+	case !full && !last:
+		k.kind = open
+	case r.end == rowQuoted:
+		k.kind, s.fault = unsound, malformed(r.at, "the quote that opens here is never closed")
+	case full:
+		k.kind, s.fault = unsound, s.tooLong("over several lines and longer than")
+	default:
+		k.n, k.ended = len(data), false
+		s.stray(k, r)
+	}
+}
+
+// stray notes a quote that framing passes over and encoding rules do not.
+func (s *Scanner) stray(k *cut, r walked) {
+	if r.stray {
+		k.flawed, s.fault = true, unexpected(r.at, "in a field that does not begin with a quote")
+	}
+}
+
+// rowEnd is how a walk through a record ended.
+type rowEnd uint8
+
+const (
+	rowOpen   rowEnd = iota // at the end of the data, outside quotes or where a second quote could follow
+	rowQuoted               // at the end of the data, within quotes
+	rowWhole                // behind the line end of the record
+	rowBroken               // at something that may not follow a closing quote
+)
+
+// walked is what a walk through a record saw.
+type walked struct {
+	end    rowEnd
+	stray  bool // a quote within an unquoted field
+	fields int
+	n      int // length of a whole record
+	at     int // of the opening quote, of what broke the record, or of the first stray quote
+}
+
+// walkRow goes through the record that data begins with, from one quoted field
+// to the next: the plain fields between them are only counted.
+func walkRow(data, sep []byte) walked {
+	r := walked{fields: 1}
+	eol := -1 // where the line that i is in ends
+	for i := 0; ; {
+		if i < len(data) && data[i] == '"' { // a field begins at i
+			if i = r.quoted(data, i, sep[0]); i < 0 {
+				return r
+			}
+			if i+1 < len(data) && data[i+1] == '"' {
+				r.fields++
+				i++
+				continue
+			}
+		}
+		if i > eol {
+			eol = lineEnd(data, i)
+		}
+		q := bytes.IndexByte(data[i:eol], '"')
+		if q < 0 {
+			r.fields += bytes.Count(data[i:eol], sep)
+			if eol < len(data) {
+				r.end, r.n = rowWhole, eol+1
+			}
+			return r
+		}
+		r.fields += bytes.Count(data[i:i+q], sep)
+		if i += q; data[i-1] == sep[0] {
+			continue
+		}
+		if !r.stray {
+			r.stray, r.at = true, i
+		}
+		if d := bytes.IndexByte(data[i:eol], sep[0]); d >= 0 {
+			i += d
+		} else {
+			i = eol
+		}
+	}
+}
+
+// quoted goes through the quoted field at i, and returns the index of the
+// delimiter behind it, or -1 where the walk ends.
+func (r *walked) quoted(data []byte, i int, delimiter byte) int {
+	opens := i
+	if i = closingQuote(data, i+1); i < 0 {
+		r.end, r.at = rowQuoted, opens
+		return -1
+	}
+	if i < len(data) && data[i] == '\r' && (i+1 == len(data) || data[i+1] == '\n') {
+		i++
+	}
+	switch {
+	case i == len(data):
+		return -1
+	case data[i] == delimiter:
+		return i
+	case data[i] == '\n':
+		r.end, r.n = rowWhole, i+1
+	default:
+		r.end, r.at = rowBroken, i
+	}
+	return -1
+}
+
+// lineEnd returns the index of the first newline from i on, or len(data).
+func lineEnd(data []byte, i int) int {
+	if n := bytes.IndexByte(data[i:], '\n'); n >= 0 {
+		return i + n
+	}
+	return len(data)
+}
+
+// closingQuote returns the index behind the quote that closes the field whose
+// content begins at i, or -1. Fields are short, so that looking at eight bytes
+// together here is faster than the call of a wider search.
+func closingQuote(data []byte, i int) int {
+	for {
+		for ; i+8 <= len(data); i += 8 {
+			w := binary.LittleEndian.Uint64(data[i:]) ^ '"'*everyByte
+			if hit := (w - everyByte) &^ w & eighthBits; hit != 0 {
+				i += bits.TrailingZeros64(hit) / 8
+				break
+			}
+		}
+		for i < len(data) && data[i] != '"' {
+			i++
+		}
+		if i == len(data) {
+			return -1
+		}
+		if i++; i == len(data) || data[i] != '"' {
+			return i
+		}
+		i++
+	}
+}

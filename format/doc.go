@@ -1,0 +1,10 @@
+// Package format knows where records end, whether they are sound and how they
+// join: whatever the way a file is cut into reads, the same records come out,
+// their bytes are the file's own, and every byte of the file is accounted for
+// as sent, filtered or rejected.
+//
+// The table of formats is in format.go. Scan (scan.go) is the one entry for
+// reading; each family of formats has a file that says where its records end
+// and when they are sound: lines.go (TXT and JSON), delimited.go (CSV, TSV,
+// SCsv, SOHsv, PSV) and json.go (the check of a JSON record).
+package format

@@ -1,0 +1,230 @@
+package format
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
+
+// MaxDepth is how deeply the containers of a JSON record may nest.
+const MaxDepth = 512
+
+// checkJSON reports whether rec is one JSON object, else s.fault says why not.
+// RFC 8259 comes first; only a record that fails it is read once more with the
+// engine's leniencies. Invalid UTF-8 is malformed: RFC 8259 has none, and what
+// a reader would make of it is not what was written.
+func (s *Scanner) checkJSON(rec []byte) bool {
+	rec = bytes.TrimRight(rec, "\r\n")
+	f := strictJSON(rec)
+	if f.text == "" {
+		return true
+	}
+	if plain := relax(s.relaxed[:0], rec); plain != nil {
+		s.relaxed = plain
+		if f = strictJSON(plain); f.text == "" {
+			f = invalidUTF8(rec)
+		}
+	}
+	s.fault = f
+	return f.text == ""
+}
+
+// strictJSON checks that b is one JSON object with white space around it, by
+// RFC 8259. It goes through b once, without recursion: the containers that
+// are open are a bit each. The zero fault means that it is.
+func strictJSON(b []byte) fault {
+	var (
+		arrays  [MaxDepth / 64]uint64 // bit d: the container at depth d is an array
+		depth   = 0
+		closer  = byte('}')
+		unicode uint64 // any byte of it above 127: strings are not plain ASCII
+		high    uint64
+	)
+	i := skipSpace(b, 0)
+	if i == len(b) || b[i] != '{' {
+		return expected(b, i, "where an object must begin")
+	}
+	for {
+		// A value begins at i, in an object behind its name.
+		if depth > 0 {
+			if closer == '}' {
+				if i == len(b) || b[i] != '"' {
+					return expected(b, i, "where a name must begin")
+				}
+				if i, high = stringEnd(b, i+1); i < 0 {
+					return stringFault(b, ^i)
+				}
+				unicode |= high
+				if i = skipSpace(b, i); i == len(b) || b[i] != ':' {
+					return expected(b, i, "where a colon must follow a name")
+				}
+				i = skipSpace(b, i+1)
+			}
+			if i == len(b) {
+				return expected(b, i, "where a value must begin")
+			}
+		}
+		switch c := b[i]; c {
+		case '"':
+			if i, high = stringEnd(b, i+1); i < 0 {
+				return stringFault(b, ^i)
+			}
+			unicode |= high
+		case '{', '[':
+			if depth == MaxDepth {
+				return malformed(i, "nested too deeply")
+			}
+			if c == '[' {
+				arrays[depth/64] |= 1 << (depth % 64)
+			} else {
+				arrays[depth/64] &^= 1 << (depth % 64)
+			}
+			depth++
+			closer = c + 2
+			if i = skipSpace(b, i+1); i == len(b) || b[i] != closer {
+				continue
+			}
+		default:
+			if i = scalarEnd(b, i); i < 0 {
+				return expected(b, ^i, "in or instead of a value")
+			}
+		}
+		// Behind a value: containers end, or another value follows.
+		for {
+			i = skipSpace(b, i)
+			if i < len(b) && b[i] == ',' {
+				i = skipSpace(b, i+1)
+				break
+			}
+			if i == len(b) || b[i] != closer {
+				return expected(b, i, "where a comma or an end must follow a value")
+			}
+			i++
+			if depth--; depth == 0 {
+				return behindObject(b, i, unicode)
+			}
+			closer = '}'
+			if arrays[(depth-1)/64]>>((depth-1)%64)&1 != 0 {
+				closer = ']'
+			}
+		}
+	}
+}
+
+// behindObject finishes the check of b, whose object ends at i.
+func behindObject(b []byte, i int, unicode uint64) fault {
+	if i = skipSpace(b, i); i < len(b) {
+		return unexpected(i, "behind the object")
+	}
+	if unicode&eighthBits != 0 {
+		return invalidUTF8(b)
+	}
+	return fault{}
+}
+
+func invalidUTF8(b []byte) fault {
+	if utf8.Valid(b) {
+		return fault{}
+	}
+	i := 0
+	for {
+		if r, n := utf8.DecodeRune(b[i:]); r != utf8.RuneError || n > 1 {
+			i += n
+			continue
+		}
+		return unexpected(i, "that is not UTF-8")
+	}
+}
+
+// expected blames what b has at i, or that it has nothing there.
+func expected(b []byte, i int, where string) fault {
+	if i >= len(b) {
+		return malformed(i, "the record ends "+where)
+	}
+	return unexpected(i, where)
+}
+
+func stringFault(b []byte, i int) fault { return expected(b, i, "in a string") }
+
+// skipSpace returns the first index from i on that is not white space to JSON.
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
+		i++
+	}
+	return i
+}
+
+const (
+	everyByte  = 0x0101010101010101
+	eighthBits = 0x80 * everyByte
+)
+
+// stringEnd returns the index behind the string whose content begins at i, or
+// the complement of the index of what may not be in it. The eighth bits of
+// high tell of bytes above 127 in the string, or, at times, just behind it.
+//
+// Eight bytes are looked at together: a byte of hit has its eighth bit set
+// where b has a quote, a backslash or a control character. Borrows can set
+// more bits only above the first true one, and the first is all that is used.
+func stringEnd(b []byte, i int) (end int, high uint64) {
+	for i+8 <= len(b) {
+		w := binary.LittleEndian.Uint64(b[i:])
+		quote := w ^ '"'*everyByte
+		slash := w ^ '\\'*everyByte
+		hit := ((quote-everyByte)&^quote | (slash-everyByte)&^slash | (w-' '*everyByte)&^w) & eighthBits
+		high |= w
+		if hit == 0 {
+			i += 8
+			continue
+		}
+		i += bits.TrailingZeros64(hit) / 8
+		if b[i] == '"' {
+			return i + 1, high
+		}
+		if i = behindEscape(b, i); i < 0 {
+			return i, high
+		}
+	}
+	for i < len(b) {
+		high |= uint64(b[i])
+		if b[i] == '"' {
+			return i + 1, high
+		}
+		if b[i] != '\\' && b[i] >= ' ' {
+			i++
+		} else if i = behindEscape(b, i); i < 0 {
+			return i, high
+		}
+	}
+	return ^i, high
+}
+
+// behindEscape returns the index behind the escape at i, or the complement of
+// the index of what makes it none; a control character is never one.
+func behindEscape(b []byte, i int) int {
+	if b[i] != '\\' {
+		return ^i
+	}
+	if i++; i == len(b) {
+		return ^i
+	}
+	switch b[i] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i + 1
+	case 'u':
+		for n := 0; n < 4; n++ {
+			if i++; i == len(b) || !isHex(b[i]) {
+				return ^i
+			}
+		}
+		return i + 1
+	}
+	return ^i
+}
+
+func isHex(c byte) bool {
+	return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f'
+}
+
+func isDigit(c byte) bool { return c-'0' <= 9 }

@@ -1,0 +1,239 @@
+package format
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"kusto-agent/record"
+)
+
+// ErrUnavailable is returned by New for a format that has no scanner.
+var ErrUnavailable = errors.New("not available yet")
+
+// MinRecord is the least Options.MaxRecord: room for a byte order mark.
+const MinRecord = 4
+
+// Options say how the records of an input are read.
+type Options struct {
+	Format record.Format
+	// Validate checks each record against its format. Without it only what
+	// framing needs is looked at: a delimited record whose quotes leave its
+	// end in doubt is rejected all the same.
+	Validate bool
+	// MaxRecord is the most bytes of a record, its line end included, as it
+	// is in the file.
+	MaxRecord int
+	// SkipHeader drops the first record of a file that is not blank, for
+	// delimited formats. The header must end within the first MaxRecord bytes
+	// of the file; if none does, no record is taken for one.
+	SkipHeader bool
+}
+
+// Scanner finds and checks records. It keeps scratch memory, so only one
+// goroutine may use it at a time; it is cheap, and each worker has its own.
+type Scanner struct {
+	opt     Options
+	spec    Spec
+	sep     []byte // the delimiter
+	fault   fault  // why the cut at hand is unsound
+	relaxed []byte // a record freed of the engine's leniencies, see json_relaxed.go
+}
+
+// New returns a scanner.
+func New(o Options) (*Scanner, error) {
+	spec, ok := Of(o.Format)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("scan format %q: unknown", o.Format)
+	case spec.Ends != AtLine && spec.Ends != AtRow:
+		return nil, fmt.Errorf("scan format %s: %w", o.Format, ErrUnavailable)
+	case o.MaxRecord < MinRecord:
+		return nil, fmt.Errorf("scan format %s: records of at most %d bytes: at least %d are needed", o.Format, o.MaxRecord, MinRecord)
+	case o.SkipHeader && spec.Delimiter == 0:
+		return nil, fmt.Errorf("scan format %s: skip a header: only delimited formats have one", o.Format)
+	}
+	return &Scanner{opt: o, spec: spec, sep: []byte{spec.Delimiter}}, nil
+}
+
+// kind is what the next bytes turned out to be.
+type kind uint8
+
+const (
+	sound kind = iota
+	blank
+	unsound // to be rejected, for s.fault
+	open    // ends beyond the data
+	endless // open, and longer than a record may be
+)
+
+// cut is one step through the data.
+type cut struct {
+	kind   kind
+	ended  bool // by a newline of its own
+	flawed bool // sound as far as framing goes, but Validate rejects it for s.fault
+	fields int  // of a sound delimited record
+	n      int  // bytes, the line end included
+}
+
+// size is the length of the record with the line end it has or will get.
+func (k *cut) size() int {
+	if k.ended {
+		return k.n
+	}
+	return k.n + 1
+}
+
+// Scan reads records from data, which begins at offset at of its file, into
+// c. With last nothing follows data, and a last record without a newline is
+// whole and gets one, for which Scan may write the byte behind data where its
+// capacity has room (without room the body is a copy). A limit above 0 is the
+// most records accepted.
+//
+// Scan accounts for data[:c.Consumed] and may move records within it. It stops
+// before the first record that is not whole, before one whose number of fields
+// is not that of the records before it, at the limit, and when c holds
+// record.MaxPieces pieces or rejected records: the caller takes c and calls
+// again for the rest. With nothing consumed, and not c.Long, more data is
+// needed; MaxRecord bytes are always enough.
+//
+// A byte order mark and a header are looked for only where at is 0.
+func (s *Scanner) Scan(data []byte, at int64, last bool, limit int, c *Chunk) {
+	c.reset()
+	if at == 0 && !dropBOM(data, last, c) {
+		return
+	}
+	header := at == 0 && s.opt.SkipHeader
+	for c.Consumed < len(data) && (limit <= 0 || c.Records < limit) {
+		rest := data[c.Consumed:]
+		k := s.next(rest, last)
+		isHeader := header && k.kind == sound && c.Consumed+k.size() <= s.opt.MaxRecord
+		if k.kind == sound && s.opt.Validate && !isHeader {
+			s.validate(&k, rest[:k.n])
+		}
+		ok := true
+		switch {
+		case k.kind == open || k.kind == endless:
+			c.Long = k.kind == endless
+			ok = false
+		case k.kind == blank:
+			c.Blank++
+		case k.kind == unsound:
+			ok = s.reject(c, rest, k)
+		case isHeader:
+			c.Header++
+		default:
+			ok = s.accept(c, data, k)
+		}
+		if !ok {
+			break
+		}
+		header = header && k.kind == blank
+		c.Consumed += k.n
+	}
+	// Blank lines before a header are given back with it: once they are
+	// consumed nobody would know that the header is still to come.
+	if header && !last && len(data) < s.opt.MaxRecord {
+		c.reset()
+	}
+}
+
+// dropBOM reports false where more data must show whether there is a mark.
+func dropBOM(data []byte, last bool, c *Chunk) bool {
+	const mark = "\xEF\xBB\xBF"
+	if len(data) < len(mark) && !last && bytes.HasPrefix([]byte(mark), data) {
+		return false
+	}
+	if bytes.HasPrefix(data, []byte(mark)) {
+		c.BOM, c.Consumed = len(mark), len(mark)
+	}
+	return true
+}
+
+// next finds the record that data begins with.
+func (s *Scanner) next(data []byte, last bool) cut {
+	k := cut{n: bytes.IndexByte(data, '\n') + 1}
+	k.ended = k.n > 0
+	if !k.ended {
+		switch {
+		case last:
+			k.n = len(data)
+		case len(data) >= s.opt.MaxRecord:
+			return cut{kind: endless}
+		default:
+			return cut{kind: open}
+		}
+	}
+	switch line := data[:k.n]; {
+	case k.size() > s.opt.MaxRecord:
+		k.kind, s.fault = unsound, s.tooLong("longer than")
+	case s.blank(line):
+		k.kind = blank
+	case s.spec.Ends == AtRow:
+		s.row(&k, data, last)
+	}
+	return k
+}
+
+// validate checks a record that framing found sound.
+func (s *Scanner) validate(k *cut, rec []byte) {
+	switch {
+	case s.spec.Format == record.JSON:
+		k.flawed = !s.checkJSON(rec)
+	case k.flawed:
+		k.n = firstLine(rec)
+	}
+	if k.flawed {
+		k.kind = unsound
+	}
+}
+
+// reject sets the record that rest begins with aside.
+func (s *Scanner) reject(c *Chunk, rest []byte, k cut) bool {
+	if len(c.Rejected) == record.MaxPieces {
+		return false
+	}
+	rec := rest[:k.n]
+	held := len(c.held)
+	c.held = append(c.held, rec[:min(k.n, s.opt.MaxRecord)]...)
+	c.Rejected = append(c.Rejected, Reject{
+		Start: c.Consumed, End: c.Consumed + k.n,
+		Reason:  s.fault.reason,
+		Message: s.fault.explain(rest),
+		Data:    c.held[held:len(c.held):len(c.held)],
+	})
+	return true
+}
+
+// accept joins the record at c.Consumed to the body.
+func (s *Scanner) accept(c *Chunk, data []byte, k cut) bool {
+	start, end := c.Consumed, c.Consumed+k.n
+	if !c.room(start) {
+		return false
+	}
+	if s.opt.Validate {
+		if c.Records > 0 && k.fields != c.Group {
+			return false
+		}
+		c.Group = k.fields
+	}
+	if checked := s.opt.Validate && s.spec.Format == record.JSON; !checked && !utf8.Valid(data[start:end]) {
+		c.InvalidUTF8++
+	}
+	text, newline := end, !k.ended
+	if cr := s.trailingCR(data[start:end]); cr > 0 {
+		text, newline = end-cr, true
+	}
+	before := len(c.Body)
+	c.join(data, start, text)
+	if newline {
+		c.Body = append(c.Body, '\n')
+	}
+	if newline || c.Lens != nil {
+		s.length(c, before, k.n)
+	}
+	c.piece(start, end)
+	c.Records++
+	return true
+}
