@@ -1,0 +1,112 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// TempSuffix ends the name of a file that is being written and has not got
+// its own name yet. After a crash such a file means nothing.
+const TempSuffix = ".tmp"
+
+// WriteAtomic puts what write writes into the file path: after a crash or a
+// power cut at any moment path holds its old content or the new one, whole;
+// once WriteAtomic returned nil, the new one. write gets an unbuffered writer.
+// Two calls for one path must not run at the same time.
+func WriteAtomic(fsys FS, path string, write func(io.Writer) error) error {
+	f, err := createTemp(fsys, path)
+	if err != nil {
+		return err
+	}
+	if err := write(io.NewOffsetWriter(f, 0)); err != nil {
+		f.Close()
+		return fmt.Errorf("write %q: %w", path, err)
+	}
+	if err := commit(fsys, f, path); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("close %q: %w", path, err)
+	}
+	return nil
+}
+
+// createTemp opens a new, empty file for the content of path. One left over
+// from a crash is replaced, never written over: an inode whose sync once
+// failed is not to be trusted again.
+func createTemp(fsys FS, path string) (File, error) {
+	temp := path + TempSuffix
+	if err := fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("remove old temporary file: %w", err)
+	}
+	f, err := fsys.Open(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		return nil, fmt.Errorf("create temporary file: %w", err)
+	}
+	return f, nil
+}
+
+// commit gives a finished temporary file its name. The order is the point:
+// content, then name, then the folder that holds the name.
+func commit(fsys FS, f File, path string) error {
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("sync %q: %w", path+TempSuffix, err)
+	}
+	if err := fsys.Rename(path+TempSuffix, path); err != nil {
+		return fmt.Errorf("rename into place: %w", err)
+	}
+	if err := fsys.SyncDir(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("sync folder of %q: %w", path, err)
+	}
+	return nil
+}
+
+// MkdirAll makes dir and the folders above it that are missing, each of them
+// durable: a power cut after it returned nil leaves dir in place.
+func MkdirAll(fsys FS, dir string) error {
+	err := fsys.Mkdir(dir)
+	parent := filepath.Dir(dir)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case errors.Is(err, fs.ErrNotExist) && parent != dir:
+		if err := MkdirAll(fsys, parent); err != nil {
+			return err
+		}
+		if err = fsys.Mkdir(dir); errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	if err := fsys.SyncDir(parent); err != nil {
+		return fmt.Errorf("sync folder %q: %w", parent, err)
+	}
+	return nil
+}
+
+// Move renames a file into another folder, which is made where it is missing.
+// The new name is durable before the old one is gone.
+func Move(fsys FS, path, dir string) error {
+	if err := MkdirAll(fsys, dir); err != nil {
+		return err
+	}
+	if err := fsys.Rename(path, filepath.Join(dir, filepath.Base(path))); err != nil {
+		return fmt.Errorf("move %q: %w", path, err)
+	}
+	for _, d := range []string{dir, filepath.Dir(path)} {
+		if err := fsys.SyncDir(d); err != nil {
+			return fmt.Errorf("sync folder %q: %w", d, err)
+		}
+	}
+	return nil
+}
+
+func sorted(names []string) []string { slices.Sort(names); return names }

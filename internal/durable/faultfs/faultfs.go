@@ -1,0 +1,365 @@
+// Package faultfs is a disk for tests that keeps exactly what was synced: it
+// fails, tears or stalls the operation it is told to, and shows what a crash or
+// a power cut at that moment leaves behind.
+package faultfs
+
+import (
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+
+	"kusto-agent/internal/durable"
+)
+
+// ErrKilled is returned by every operation after the one at which the process
+// was to die.
+var ErrKilled = errors.New("process killed")
+
+// Op is an operation that is about to happen. Reading is none.
+type Op struct {
+	N    int    // counted from 1
+	Kind string // create, write, truncate, allocate, sync, close, mkdir, rename, remove, syncdir
+	Name string
+}
+
+// Verdict is what becomes of an operation.
+type Verdict struct {
+	Err   error // nil: it succeeds
+	Short bool  // of a failing write: its first half is written all the same
+}
+
+// FS is a file system in memory. The zero value is not usable; see New.
+type FS struct {
+	// Judge is asked before each operation, without a lock held, so that it
+	// may block like a hung disk. Nil: all succeed. Set it before use.
+	Judge func(Op) Verdict
+
+	mu      sync.Mutex
+	ops     int
+	names   map[string]*inode // as the process sees them
+	durable map[string]*inode // as a power cut leaves them
+}
+
+type inode struct {
+	dir   bool
+	data  []byte
+	safe  []byte // what a power cut leaves
+	dirty []bool // bytes of data that the next sync makes safe
+}
+
+// New returns an empty file system that holds the given folders, durably.
+func New(dirs ...string) *FS {
+	f := &FS{names: map[string]*inode{"/": {dir: true}, ".": {dir: true}}}
+	for _, d := range dirs {
+		f.names[d] = &inode{dir: true}
+	}
+	f.durable = cloneNames(f.names)
+	return f
+}
+
+func cloneNames(m map[string]*inode) map[string]*inode {
+	c := make(map[string]*inode, len(m))
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}
+
+// Ops is how many operations were asked for so far.
+func (f *FS) Ops() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ops
+}
+
+// KillAt returns a Judge for a process that dies at operation n: that one is
+// not done, or half done where torn, and none after it.
+func KillAt(n int, torn bool) func(Op) Verdict {
+	return func(op Op) Verdict {
+		if op.N < n {
+			return Verdict{}
+		}
+		return Verdict{Err: ErrKilled, Short: torn && op.N == n}
+	}
+}
+
+// FailAt returns a Judge that fails operation n alone.
+func FailAt(n int, err error, short bool) func(Op) Verdict {
+	return func(op Op) Verdict {
+		if op.N != n {
+			return Verdict{}
+		}
+		return Verdict{Err: err, Short: short}
+	}
+}
+
+func (f *FS) judge(kind, name string) Verdict {
+	f.mu.Lock()
+	f.ops++
+	op := Op{f.ops, kind, name}
+	f.mu.Unlock()
+	if f.Judge == nil {
+		return Verdict{}
+	}
+	v := f.Judge(op)
+	if v.Err != nil && !errors.Is(v.Err, ErrKilled) {
+		v.Err = &os.PathError{Op: kind, Path: name, Err: v.Err}
+	}
+	return v
+}
+
+// Mode says what a crash leaves of what was not synced.
+type Mode int
+
+// The modes of a crash. A killed process loses nothing it wrote; the others
+// are power cuts.
+const (
+	Kill   Mode = iota // all is kept
+	Drop               // unsynced bytes and names are gone
+	Zero               // lengths and names are kept, unsynced bytes are zeros
+	Random             // each name and each 64 bytes: kept, dropped or garbage
+)
+
+// Crash returns the file system as the next start finds it. The old one is
+// not touched. seed matters for Random alone.
+func (f *FS) Crash(m Mode, seed uint64) *FS {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := &crash{mode: m, rnd: rand.New(rand.NewPCG(seed, 1)), inodes: map[*inode]*inode{}, fates: map[*inode]bool{}}
+	out := &FS{names: map[string]*inode{}}
+	for _, name := range f.all() {
+		if n := c.pick(f.names[name], f.durable[name]); n != nil {
+			out.names[name] = c.inode(n)
+		}
+	}
+	out.durable = cloneNames(out.names)
+	return out
+}
+
+func (f *FS) all() []string {
+	var all []string
+	for name := range f.names {
+		all = append(all, name)
+	}
+	for name := range f.durable {
+		if f.names[name] == nil {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+type crash struct {
+	mode   Mode
+	rnd    *rand.Rand
+	inodes map[*inode]*inode
+	fates  map[*inode]bool
+}
+
+// pick chooses between what a name meant before and after unsynced changes. A
+// rename is whole on every file system worth the name: the fate of an inode
+// holds for its old name and for the new one.
+func (c *crash) pick(now, safe *inode) *inode {
+	switch {
+	case c.mode == Kill, c.mode == Zero, now == safe:
+		return now
+	case c.mode == Drop:
+		return safe
+	case now != nil && c.changed(now), now == nil && c.changed(safe):
+		return now
+	}
+	return safe
+}
+
+func (c *crash) changed(n *inode) bool {
+	fate, known := c.fates[n]
+	if !known {
+		fate = c.rnd.IntN(2) == 0
+		c.fates[n] = fate
+	}
+	return fate
+}
+
+func (c *crash) inode(n *inode) *inode {
+	if done := c.inodes[n]; done != nil {
+		return done
+	}
+	out := &inode{dir: n.dir, data: slices.Clone(n.data)}
+	switch c.mode {
+	case Drop:
+		out.data = slices.Clone(n.safe)
+	case Zero:
+		for i := range out.data {
+			out.data[i] = 0
+		}
+		copy(out.data, n.safe)
+	case Random:
+		c.scramble(out.data, n)
+	}
+	out.safe, out.dirty = slices.Clone(out.data), make([]bool, len(out.data))
+	c.inodes[n] = out
+	return out
+}
+
+func (c *crash) scramble(data []byte, n *inode) {
+	const page = 64
+	for at := 0; at < len(data); at += page {
+		end, fate := min(at+page, len(data)), c.rnd.IntN(3)
+		for i := at; i < end; i++ {
+			if i < len(n.safe) && n.safe[i] == n.data[i] && !n.dirty[i] {
+				continue
+			}
+			switch {
+			case fate == 1 && i < len(n.safe):
+				data[i] = n.safe[i]
+			case fate == 1:
+				data[i] = 0
+			case fate == 2:
+				data[i] = byte(c.rnd.IntN(256))
+			}
+		}
+	}
+}
+
+// Content returns a file's bytes as the process sees them; nil: no such file.
+func (f *FS) Content(name string) []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n := f.names[name]; n != nil {
+		return slices.Clone(n.data)
+	}
+	return nil
+}
+
+// SetContent puts bytes into a file, durably and without counting.
+func (f *FS) SetContent(name string, b []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := &inode{data: slices.Clone(b), safe: slices.Clone(b), dirty: make([]bool, len(b))}
+	f.names[name], f.durable[name] = n, n
+}
+
+var _ durable.FS = (*FS)(nil)
+
+// Open implements durable.FS.
+func (f *FS) Open(name string, flag int) (durable.File, error) {
+	f.mu.Lock()
+	n := f.names[name]
+	parent := f.names[filepath.Dir(name)]
+	f.mu.Unlock()
+	switch {
+	case n == nil && (flag&os.O_CREATE == 0 || parent == nil):
+		return nil, &os.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	case n != nil && flag&os.O_EXCL != 0:
+		return nil, &os.PathError{Op: "open", Path: name, Err: fs.ErrExist}
+	case n != nil:
+		return &file{fs: f, name: name, inode: n}, nil
+	}
+	if v := f.judge("create", name); v.Err != nil {
+		return nil, v.Err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n = &inode{}
+	f.names[name] = n
+	return &file{fs: f, name: name, inode: n}, nil
+}
+
+// List implements durable.FS.
+func (f *FS) List(dir string) ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.names[dir] == nil {
+		return nil, &os.PathError{Op: "open", Path: dir, Err: fs.ErrNotExist}
+	}
+	var names []string
+	for name := range f.names {
+		if name != dir && filepath.Dir(name) == dir {
+			names = append(names, filepath.Base(name))
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Mkdir implements durable.FS.
+func (f *FS) Mkdir(dir string) error {
+	f.mu.Lock()
+	n, parent := f.names[dir], f.names[filepath.Dir(dir)]
+	f.mu.Unlock()
+	if n != nil {
+		return &os.PathError{Op: "mkdir", Path: dir, Err: fs.ErrExist}
+	}
+	if parent == nil {
+		return &os.PathError{Op: "mkdir", Path: dir, Err: fs.ErrNotExist}
+	}
+	if v := f.judge("mkdir", dir); v.Err != nil {
+		return v.Err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.names[dir] = &inode{dir: true}
+	return nil
+}
+
+// Rename implements durable.FS.
+func (f *FS) Rename(from, to string) error {
+	if v := f.judge("rename", to); v.Err != nil {
+		return v.Err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.names[from]
+	if n == nil || f.names[filepath.Dir(to)] == nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: fs.ErrNotExist}
+	}
+	delete(f.names, from)
+	f.names[to] = n
+	return nil
+}
+
+// Remove implements durable.FS.
+func (f *FS) Remove(name string) error {
+	f.mu.Lock()
+	n := f.names[name]
+	f.mu.Unlock()
+	if n == nil {
+		return &os.PathError{Op: "remove", Path: name, Err: fs.ErrNotExist}
+	}
+	if v := f.judge("remove", name); v.Err != nil {
+		return v.Err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.names, name)
+	return nil
+}
+
+// SyncDir implements durable.FS.
+func (f *FS) SyncDir(dir string) error {
+	if v := f.judge("syncdir", dir); v.Err != nil {
+		return v.Err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, name := range f.all() {
+		if filepath.Dir(name) != dir || name == dir {
+			continue
+		}
+		if n := f.names[name]; n != nil {
+			f.durable[name] = n
+		} else {
+			delete(f.durable, name)
+		}
+	}
+	return nil
+}
+
+// NoSpace is the error of a full disk.
+var NoSpace error = syscall.ENOSPC

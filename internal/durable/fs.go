@@ -1,0 +1,118 @@
+package durable
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// FS is the part of a file system that durable stores use, so that tests can
+// put a disk below them that fails, stalls or loses its power. OS is the real
+// one. An FS is safe for concurrent use.
+type FS interface {
+	// Open opens a file for the flags of package os; a new one is private to
+	// its owner. A symbolic link as the last part of name is refused.
+	Open(name string, flag int) (File, error)
+	// List returns the names in a folder, sorted.
+	List(dir string) ([]string, error)
+	// Mkdir makes one folder, private to its owner.
+	Mkdir(dir string) error
+	Rename(from, to string) error
+	Remove(name string) error
+	// SyncDir makes the names in a folder durable: what was created, renamed
+	// or removed there survives a power cut once it returned nil.
+	SyncDir(dir string) error
+}
+
+// File is an open file. There is no current offset: every access names one.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	// Size is the length in bytes.
+	Size() (int64, error)
+	Truncate(size int64) error
+	// Allocate makes the file size bytes long, zeroed and backed by the disk
+	// where the file system can promise that, so that a full disk shows now.
+	Allocate(size int64) error
+	// Sync makes the content durable. After an error nothing is known of what
+	// was written since the last good Sync, and no later Sync can tell: the
+	// kernel marks the pages clean all the same.
+	Sync() error
+	Close() error
+}
+
+// OS is the file system of the machine.
+var OS FS = osFS{}
+
+type osFS struct{}
+
+func (osFS) Open(name string, flag int) (File, error) {
+	f, err := os.OpenFile(name, flag|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (osFS) List(dir string) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	return sorted(names), err
+}
+
+func (osFS) Mkdir(dir string) error       { return os.Mkdir(dir, 0o700) }
+func (osFS) Rename(from, to string) error { return os.Rename(from, to) }
+func (osFS) Remove(name string) error     { return os.Remove(name) }
+
+func (osFS) SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if cerr := d.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+type osFile struct{ *os.File }
+
+func (f osFile) Size() (int64, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return st.Size(), nil
+}
+
+func (f osFile) Allocate(size int64) error {
+	err := ignoringEINTR(func() error { return unix.Fallocate(int(f.Fd()), 0, 0, size) })
+	switch err {
+	case nil:
+		return nil
+	case unix.EOPNOTSUPP, unix.ENOSYS: // no promise to be had here: the length alone
+		return f.Truncate(size)
+	}
+	return &os.PathError{Op: "allocate", Path: f.Name(), Err: err}
+}
+
+func (f osFile) Sync() error {
+	if err := ignoringEINTR(func() error { return unix.Fdatasync(int(f.Fd())) }); err != nil {
+		return &os.PathError{Op: "sync", Path: f.Name(), Err: err}
+	}
+	return nil
+}
+
+func ignoringEINTR(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR {
+			return err
+		}
+	}
+}

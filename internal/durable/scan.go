@@ -1,0 +1,278 @@
+package durable
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Found is a frame as it was read. Its bytes are only good until the callback
+// returns.
+type Found struct {
+	Frame
+	Offset  int64
+	Size    int64
+	Record  uint64 // id of its first record
+	BodyBad bool   // the body is damaged; all else is sound
+}
+
+// Bad is a range of a segment that holds no readable frame.
+type Bad struct {
+	Offset, Length int64
+	Torn           bool // never known as synced: a write the machine's end cut short
+}
+
+// Report is what a scan met.
+type Report struct {
+	Header Header
+	End    int64 // of the last sound frame
+	Synced int64 // the furthest offset that a sound frame says was synced
+	Bad    []Bad
+	Lost   uint64 // records missing between sound frames
+}
+
+// Damaged says whether something is gone that was once known as durable.
+func (r *Report) Damaged() bool {
+	for _, b := range r.Bad {
+		if !b.Torn {
+			return true
+		}
+	}
+	return false
+}
+
+// Scan reads a segment of the given kind, of a major version up to major, and
+// calls fn for each sound frame in order. A frame that cannot be read is
+// passed over: reading goes on at the next place that holds a header written
+// for it. With bodies false only headers and metas are read and checked.
+//
+// The error is ErrDamaged or ErrVersion where the segment's header says so, an
+// error of reading, or that of fn, which ends the scan.
+func Scan(r io.ReaderAt, size int64, kind [4]byte, major uint16, bodies bool, fn func(*Found) error) (*Report, error) {
+	w := &window{r: r, size: size}
+	b, err := w.bytes(0, segmentHeader)
+	if err != nil {
+		return nil, err
+	}
+	s := &scanner{w: w, bodies: bodies, fn: fn}
+	if s.report.Header, err = parseSegmentHeader(b, kind, major); err != nil {
+		return &s.report, err
+	}
+	s.next = s.report.Header.FirstRecord
+	s.report.End = segmentHeader
+	err = s.run()
+	for i := range s.report.Bad {
+		s.report.Bad[i].Torn = s.report.Bad[i].Offset >= s.report.Synced
+	}
+	return &s.report, err
+}
+
+type scanner struct {
+	w      *window
+	bodies bool
+	fn     func(*Found) error
+	report Report
+	next   uint64 // record id expected
+}
+
+func (s *scanner) run() error {
+	for off := int64(segmentHeader); off < s.w.size; {
+		h, ok, err := s.headerAt(off)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			if off, err = s.resync(off); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := s.frame(off, h); err != nil {
+			return err
+		}
+		off += h.size()
+	}
+	return nil
+}
+
+// headerAt reads the header at off; ok is false where none that fits is there.
+func (s *scanner) headerAt(off int64) (parsed, bool, error) {
+	b, err := s.w.bytes(off, maxHeader)
+	if err != nil {
+		return parsed{}, false, err
+	}
+	h, ok := parseHeader(b, s.report.Header.Seq, off)
+	return h, ok && h.size() <= s.w.size-off, nil
+}
+
+// frame checks and hands over the frame at off, whose header is sound.
+func (s *scanner) frame(off int64, h parsed) error {
+	s.report.Synced = max(s.report.Synced, h.synced)
+	n := int64(h.header + h.meta + 4)
+	if s.bodies {
+		n = h.size()
+	}
+	b, err := s.w.bytes(off, n)
+	if err != nil {
+		return err
+	}
+	if int64(len(b)) < n { // cut shorter while it was read
+		s.bad(off, h.size())
+		return nil
+	}
+	b = b[h.header:]
+	meta, rest := b[:h.meta:h.meta], b[h.meta:]
+	if binary.LittleEndian.Uint32(rest) != checksum(meta) {
+		s.bad(off, h.size())
+		return nil
+	}
+	f := Found{
+		Frame:  Frame{Type: h.kind, Flags: h.flags, Records: h.records, Meta: meta},
+		Offset: off, Size: h.size(), Record: h.record,
+	}
+	if s.bodies {
+		f.Body = rest[4 : 4+h.body : 4+h.body]
+		if f.BodyBad = binary.LittleEndian.Uint32(rest[4+h.body:]) != checksum(f.Body); f.BodyBad {
+			f.Body = nil
+			s.bad(off, h.size())
+		}
+	}
+	if h.record > s.next {
+		s.report.Lost += h.record - s.next
+	}
+	s.next = h.record + uint64(h.records)
+	s.report.End = off + h.size()
+	return s.fn(&f)
+}
+
+// resync returns where reading goes on after nothing sound was met at off: the
+// next aligned offset with a header written for it, or the end of the segment.
+// Zeros up to the end are preallocated space; all else in between is bad.
+func (s *scanner) resync(off int64) (int64, error) {
+	content := off // behind the last byte that is not zero
+	for p := off; p < s.w.size; {
+		b, err := s.w.bytes(p, min(windowSize, s.w.buffered(p)))
+		if err != nil {
+			return 0, err
+		}
+		if len(b) == 0 { // cut shorter while it was read
+			break
+		}
+		whole := len(b) // up to here a header would be all in b
+		if p+int64(len(b)) < s.w.size {
+			whole -= maxHeader
+		}
+		i := 0
+		for ; i < whole; i += alignment {
+			if h, ok := parseHeader(b[i:], s.report.Header.Seq, p+int64(i)); ok && h.size() <= s.w.size-p-int64(i) {
+				s.bad(off, p+int64(i)-off)
+				return p + int64(i), nil
+			}
+			if word := b[i:min(i+alignment, len(b))]; !zero(word) {
+				content = p + int64(i+len(word))
+			}
+		}
+		p += int64(i)
+	}
+	if content > off {
+		s.bad(off, content-off)
+	}
+	return s.w.size, nil
+}
+
+func zero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *scanner) bad(off, n int64) {
+	s.report.Bad = append(s.report.Bad, Bad{Offset: off, Length: n})
+}
+
+// ReadSegment opens and scans a file. See Scan.
+func ReadSegment(fsys FS, path string, kind [4]byte, major uint16, bodies bool, fn func(*Found) error) (*Report, error) {
+	f, err := fsys.Open(path, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, fmt.Errorf("read segment %q: %w", path, err)
+	}
+	rep, err := Scan(f, size, kind, major, bodies, fn)
+	if err != nil {
+		err = fmt.Errorf("read segment %q: %w", path, err)
+	}
+	return rep, err
+}
+
+// ReadHeader returns the header of a segment and the size of its file. The
+// errors are those of Scan.
+func ReadHeader(fsys FS, path string, kind [4]byte, major uint16) (Header, int64, error) {
+	f, err := fsys.Open(path, 0)
+	if err != nil {
+		return Header{}, 0, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return Header{}, 0, fmt.Errorf("read segment %q: %w", path, err)
+	}
+	b := make([]byte, segmentHeader)
+	n, err := f.ReadAt(b, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return Header{}, size, fmt.Errorf("read segment %q: %w", path, err)
+	}
+	h, err := parseSegmentHeader(b[:n], kind, major)
+	if err != nil {
+		err = fmt.Errorf("read segment %q: %w", path, err)
+	}
+	return h, size, err
+}
+
+const windowSize = 256 << 10
+
+// window reads a file in large steps, so that small frames cost no system
+// call each. It grows to the largest frame asked for.
+type window struct {
+	r    io.ReaderAt
+	size int64
+	buf  []byte
+	at   int64 // where buf lies in the file
+}
+
+// buffered is how many bytes at off can be had without moving the window, or a
+// whole window where those are too few to hold a header.
+func (w *window) buffered(off int64) int64 {
+	if n := w.at + int64(len(w.buf)) - off; off >= w.at && n > maxHeader {
+		return n
+	}
+	return windowSize
+}
+
+// bytes returns up to n bytes at off, fewer only at the end of the file. They
+// are good until the next call.
+func (w *window) bytes(off, n int64) ([]byte, error) {
+	n = min(n, w.size-off)
+	if off >= w.at && off+n <= w.at+int64(len(w.buf)) {
+		return w.buf[off-w.at:][:n], nil
+	}
+	want := min(max(n, windowSize), w.size-off)
+	if int64(cap(w.buf)) < want {
+		w.buf = make([]byte, want)
+	}
+	w.buf, w.at = w.buf[:want], off
+	got, err := w.r.ReadAt(w.buf, off)
+	if int64(got) == want || errors.Is(err, io.EOF) {
+		w.buf = w.buf[:got]
+		return w.buf[:min(n, int64(got))], nil
+	}
+	w.buf = w.buf[:0]
+	return nil, err
+}

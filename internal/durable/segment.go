@@ -1,0 +1,170 @@
+package durable
+
+import (
+	"fmt"
+	"os"
+)
+
+// maxUnsynced is how many bytes of frames a segment keeps in memory until they
+// are synced. Above it Append syncs by itself.
+const maxUnsynced = 16 << 20
+
+// Segment is a framed log being written. It is not safe for concurrent use.
+//
+// After the first error of a write or a sync the segment is abandoned: every
+// later call returns that error and its file is not touched again. What was
+// appended since the last good Sync is in Unsynced, to be written anew to
+// another segment.
+type Segment struct {
+	fs     FS
+	file   File
+	path   string
+	header Header
+
+	size, synced int64
+	record       uint64 // id of the next record
+	unsynced     []Frame
+	unsyncedLen  int64
+	failed       error
+	buf          []byte
+}
+
+// Create makes the segment path, beginning with the frames of first. Once it
+// returned nil the segment, its name and those frames survive a power cut; a
+// crash before leaves nothing by that name, or all of it. room bytes are
+// allocated for frames to come, so that a full disk is met here.
+func Create(fsys FS, path string, h Header, room int64, first ...Frame) (*Segment, error) {
+	f, err := createTemp(fsys, path)
+	if err != nil {
+		return nil, err
+	}
+	s := &Segment{fs: fsys, file: f, path: path, header: h, record: h.FirstRecord}
+	if err := s.begin(room, first); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Segment) begin(room int64, first []Frame) error {
+	b := appendHeader(nil, &s.header)
+	b, err := s.encode(b, first)
+	if err != nil {
+		return err
+	}
+	if err := s.file.Allocate(int64(len(b)) + room); err != nil {
+		return fmt.Errorf("allocate segment %q: %w", s.path, err)
+	}
+	if err := writeFull(s.file, b, 0); err != nil {
+		return fmt.Errorf("write segment %q: %w", s.path, err)
+	}
+	s.size = int64(len(b))
+	if err := commit(s.fs, s.file, s.path); err != nil {
+		return err
+	}
+	s.synced = s.size
+	return nil
+}
+
+// encode adds frames to b, which lies at the end of the segment.
+func (s *Segment) encode(b []byte, frames []Frame) ([]byte, error) {
+	at := place{seq: s.header.Seq, offset: s.size + int64(len(b)), record: s.record, synced: s.synced}
+	for i := range frames {
+		f := &frames[i]
+		if len(f.Meta)+len(f.Body) > MaxFrame {
+			return b, fmt.Errorf("append %d bytes: %w", len(f.Meta)+len(f.Body), ErrTooLarge)
+		}
+		b = appendFrame(b, f, at)
+		at.offset += f.size()
+		at.record += uint64(f.Records)
+	}
+	s.record = at.record
+	return b, nil
+}
+
+// Append writes frames at the end, in one write to the page cache: they
+// survive the end of the process, and a power cut once Sync returned nil. The
+// segment keeps the bytes of frames until then; the caller must not change
+// them.
+func (s *Segment) Append(frames ...Frame) error {
+	if s.failed != nil {
+		return s.failed
+	}
+	record := s.record
+	b, err := s.encode(s.buf[:0], frames)
+	if err != nil {
+		s.record = record
+		return err
+	}
+	s.unsynced = append(s.unsynced, frames...)
+	s.unsyncedLen += int64(len(b))
+	if err := writeFull(s.file, b, s.size); err != nil {
+		return s.abandon(fmt.Errorf("write segment %q: %w", s.path, err))
+	}
+	s.size += int64(len(b))
+	if s.buf = b; cap(b) > 1<<20 {
+		s.buf = nil
+	}
+	if s.unsyncedLen > maxUnsynced {
+		return s.Sync()
+	}
+	return nil
+}
+
+// Sync makes all that was appended durable.
+func (s *Segment) Sync() error {
+	if s.failed != nil || s.synced == s.size {
+		return s.failed
+	}
+	if err := s.file.Sync(); err != nil {
+		return s.abandon(fmt.Errorf("sync segment %q: %w", s.path, err))
+	}
+	s.synced = s.size
+	s.unsynced, s.unsyncedLen = nil, 0
+	return nil
+}
+
+// abandon closes the file for good. An error of the close adds nothing: what
+// the file holds since the last sync counts as lost already.
+func (s *Segment) abandon(err error) error {
+	s.failed = err
+	s.file.Close()
+	return err
+}
+
+// Unsynced returns the frames appended since the last good Sync, those of a
+// failed Append included.
+func (s *Segment) Unsynced() []Frame { return s.unsynced }
+
+// Size is the bytes written, the segment's header included.
+func (s *Segment) Size() int64 { return s.size }
+
+// NextRecord is the record id the next frame will have.
+func (s *Segment) NextRecord() uint64 { return s.record }
+
+// Close gives the unused space back and closes the file. It does not sync. An
+// error means that what was not synced before may be lost.
+func (s *Segment) Close() error {
+	if s.failed != nil {
+		return s.failed
+	}
+	s.failed = fmt.Errorf("segment %q: %w", s.path, os.ErrClosed)
+	err := s.file.Truncate(s.size)
+	if cerr := s.file.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("close segment %q: %w", s.path, err)
+	}
+	return nil
+}
+
+// writeFull writes all of b; a short write is an error even where the file
+// did not say so.
+func writeFull(f File, b []byte, off int64) error {
+	n, err := f.WriteAt(b, off)
+	if err == nil && n < len(b) {
+		err = fmt.Errorf("%d of %d bytes written", n, len(b))
+	}
+	return err
+}
