@@ -1,0 +1,62 @@
+package journal
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"kusto-agent/record"
+)
+
+// BenchmarkBeginEnd is one batch begun and ended, on a real disk, by as many
+// senders as a cluster has.
+func BenchmarkBeginEnd(b *testing.B) {
+	for _, senders := range []int{1, 8} {
+		b.Run(fmt.Sprintf("senders=%d", senders), func(b *testing.B) {
+			j, _, err := Open(b.TempDir(), testConfig, Options{})
+			must(b, err)
+			defer j.Close()
+			var at atomic.Int64
+			b.SetParallelism(senders)
+			b.ReportAllocs()
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					n := at.Add(1)
+					p := payload(0, file1(1), n-1, n)
+					p.ID[4], p.ID[5], p.ID[6] = byte(n>>16), byte(n>>8), byte(n)
+					if err := j.Begin(p); err != nil {
+						b.Error(err)
+					}
+					if err := j.End(p.ID, record.Accepted); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkRecovery is a start on a segment of 100,000 entries.
+func BenchmarkRecovery(b *testing.B) {
+	dir := b.TempDir()
+	o := Options{SegmentSize: 1 << 30}
+	j, _, err := Open(dir, testConfig, o)
+	must(b, err)
+	for i := range 50_000 {
+		f := file1(i % 1000)
+		p := payload(i, f, int64(i), int64(i)+1)
+		must(b, j.Begin(p))
+		must(b, j.End(p.ID, record.Accepted))
+	}
+	must(b, j.Close())
+	b.ResetTimer()
+	for b.Loop() {
+		rec, err := recoverState(j.o.FS, dir, "")
+		must(b, err)
+		if len(rec.state.files) != 1000 {
+			b.Fatal("not all was read")
+		}
+	}
+	b.ReportMetric(100_000*float64(b.N)/b.Elapsed().Seconds(), "entries/s")
+}

@@ -1,0 +1,247 @@
+package journal
+
+import (
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kusto-agent/internal/durable/faultfs"
+	"kusto-agent/record"
+)
+
+// While the disk is full delivery goes on from memory; when there is room again
+// the journal comes back by itself, with all that ended meanwhile.
+func TestFullDiskHealsByItself(t *testing.T) {
+	for _, events := range []int{3, 60_000} { // within and above what is kept for the history
+		synctest.Test(t, func(t *testing.T) {
+			fs := faultfs.New("/state")
+			var full atomic.Bool
+			fs.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
+				if full.Load() && (op.Kind == "write" || op.Kind == "allocate") {
+					v.Err = faultfs.NoSpace
+				}
+				return v
+			}
+			healed := make(chan struct{}, 1)
+			o := testOptions(fs)
+			o.Logger = slog.New(logHook(func(m string) {
+				if m == "journal can be written again" {
+					healed <- struct{}{}
+				}
+			}))
+			j, _, err := Open("/state/journal", testConfig, o)
+			must(t, err)
+			must(t, j.Sync())
+			full.Store(true)
+			f := file1(1)
+			for i := range events {
+				if err := j.Skip(f, record.Span{Start: int64(i), End: int64(i) + 1}, markAt(int64(i)+1)); !errors.Is(err, faultfs.NoSpace) {
+					t.Fatalf("skip %d on a full disk: %v", i, err)
+				}
+			}
+			if pos, _ := j.Position(f); pos != int64(events) {
+				t.Errorf("position %d, want %d: the state goes on", pos, events)
+			}
+			if !errors.Is(j.Health(), faultfs.NoSpace) {
+				t.Errorf("health %v, want the reason", j.Health())
+			}
+			if err := j.Sync(); !errors.Is(err, faultfs.NoSpace) {
+				t.Errorf("sync: %v", err)
+			}
+			before := fs.Ops()
+			for range 5 {
+				_ = j.Register(f, record.FileInfo{Size: int64(before)}) // told to a full disk
+				synctest.Wait()
+			}
+			if fs.Ops() != before {
+				t.Errorf("%d operations in no time: a full disk is tried again and again", fs.Ops()-before)
+			}
+			full.Store(false)
+			<-healed
+			must(t, j.Sync())
+			must(t, j.Health())
+			left := fs.Crash(faultfs.Drop, 0)
+			must(t, j.Close())
+			told := 0
+			must(t, read(left, "/state/journal", func(e Entry) error {
+				if e.Kind == Skip && !e.InSnapshot {
+					told++
+				}
+				return nil
+			}))
+			if told < min(events, 1000) {
+				t.Errorf("the history tells of %d ranges, want %d", told, events)
+			}
+			j2, _, err := Open("/state/journal", testConfig, testOptions(left))
+			must(t, err)
+			if pos, _ := j2.Position(f); pos != int64(events) {
+				t.Errorf("after the next start %d, want %d", pos, events)
+			}
+			must(t, j2.Close())
+		})
+	}
+}
+
+// A disk that hangs holds nobody longer than the bound, and the next one not at
+// all; when it answers again everything is written.
+func TestStalledDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		var hang atomic.Bool
+		thaw := make(chan struct{})
+		fs.Judge = func(op faultfs.Op) faultfs.Verdict {
+			if hang.Load() && op.Kind == "write" {
+				<-thaw
+			}
+			return faultfs.Verdict{}
+		}
+		o := testOptions(fs)
+		o.Stall = 5 * time.Second
+		j, _, err := Open("/state/journal", testConfig, o)
+		must(t, err)
+		f := file1(1)
+		hang.Store(true)
+		start := time.Now()
+		for n, want := range map[int]time.Duration{1: 5 * time.Second} {
+			if err := j.Begin(payload(n, f, 0, 10)); !errors.Is(err, record.ErrStalled) {
+				t.Errorf("begin: %v, want ErrStalled", err)
+			}
+			if took := time.Since(start); took != want {
+				t.Errorf("begin took %v, want %v", took, want)
+			}
+		}
+		for _, err := range []error{j.End(batchID(1), record.Accepted), j.Sync(), j.Health()} {
+			if !errors.Is(err, record.ErrStalled) || time.Since(start) != 5*time.Second {
+				t.Errorf("%v after %v, want ErrStalled at once", err, time.Since(start))
+			}
+		}
+		if pos, _ := j.Position(f); pos != 10 {
+			t.Errorf("position %d, want 10", pos)
+		}
+		hang.Store(false)
+		close(thaw)
+		synctest.Wait()
+		must(t, j.Health())
+		must(t, j.Sync())
+		left := fs.Crash(faultfs.Drop, 0)
+		must(t, j.Close())
+		j2, rec, err := Open("/state/journal", testConfig, testOptions(left))
+		must(t, err)
+		if pos, _ := j2.Position(f); pos != 10 || len(rec.Begun) > 0 {
+			t.Errorf("after the next start %d and %v begun, want 10 and none", pos, rec.Begun)
+		}
+		must(t, j2.Close())
+	})
+}
+
+// A long stall is kept within a bound of memory; what was above it is in the
+// next snapshot, and one snapshot is enough.
+func TestLongStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		var hang atomic.Bool
+		thaw := make(chan struct{})
+		fs.Judge = func(op faultfs.Op) faultfs.Verdict {
+			if hang.Load() && op.Kind == "write" {
+				<-thaw
+			}
+			return faultfs.Verdict{}
+		}
+		o := testOptions(fs)
+		o.Stall, o.SegmentSize = time.Second, 16<<20
+		j, _, err := Open("/state/journal", testConfig, o)
+		must(t, err)
+		hang.Store(true)
+		const events = 60_000
+		f := file1(1)
+		for i := range int64(events) {
+			_ = j.Skip(f, record.Span{Start: i, End: i + 1}, markAt(i+1)) // stalled, as told elsewhere
+		}
+		j.mu.Lock()
+		queued, waiting := j.queued, len(j.queue)
+		j.mu.Unlock()
+		if queued > maxQueued || waiting >= events-1 {
+			t.Errorf("%d entries of %d bytes wait, want at most %d bytes", waiting, queued, maxQueued)
+		}
+		hang.Store(false)
+		close(thaw)
+		synctest.Wait()
+		for range 5 {
+			must(t, j.Sync())
+		}
+		left := fs.Crash(faultfs.Drop, 0)
+		must(t, j.Close())
+		names, err := listSegments(left, "/state/journal")
+		if must(t, err); len(names) != 2 {
+			t.Errorf("%d segments, want the one that hung and one more", len(names))
+		}
+		j2, _, err := Open("/state/journal", testConfig, testOptions(left))
+		must(t, err)
+		if pos, _ := j2.Position(f); pos != events {
+			t.Errorf("after the next start %d, want %d", pos, events)
+		}
+		must(t, j2.Close())
+	})
+}
+
+// A hung disk does not hold the end of the agent.
+func TestCloseOfStalledDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		thaw := make(chan struct{})
+		var hang atomic.Bool
+		fs.Judge = func(faultfs.Op) faultfs.Verdict {
+			if hang.Load() {
+				<-thaw
+			}
+			return faultfs.Verdict{}
+		}
+		o := testOptions(fs)
+		o.Stall = time.Second
+		j, _, err := Open("/state/journal", testConfig, o)
+		must(t, err)
+		hang.Store(true)
+		if err := j.Close(); !errors.Is(err, record.ErrStalled) {
+			t.Errorf("close: %v, want ErrStalled", err)
+		}
+		close(thaw)
+	})
+}
+
+// The journal syncs by itself once in a while, only while it grows.
+func TestSyncsWhileItGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		var syncs atomic.Int32
+		fs.Judge = func(op faultfs.Op) faultfs.Verdict {
+			if op.Kind == "sync" {
+				syncs.Add(1)
+			}
+			return faultfs.Verdict{}
+		}
+		o := testOptions(fs)
+		o.SyncEvery = time.Second
+		j, _, err := Open("/state/journal", testConfig, o)
+		must(t, err)
+		synctest.Wait()
+		opened := syncs.Load()
+		for _, step := range []struct {
+			entries int
+			wait    time.Duration
+			want    int32
+		}{{0, time.Hour, 0}, {3, 999 * time.Millisecond, 0}, {0, 2 * time.Millisecond, 1}, {0, time.Hour, 1}, {1, 2 * time.Second, 2}} {
+			for range step.entries {
+				must(t, j.Skip(file1(1), record.Span{Start: 5, End: 6}, 0))
+			}
+			<-time.After(step.wait) // the clock of the bubble
+			synctest.Wait()
+			if got := syncs.Load() - opened; got != step.want {
+				t.Errorf("after %v: %d syncs, want %d", step.wait, got, step.want)
+			}
+		}
+		must(t, j.Close())
+	})
+}

@@ -1,0 +1,44 @@
+// Package journal remembers what was begun and how it ended; a position is
+// known only when everything before it is safe.
+//
+// On disk a journal is a folder of segments, framed logs of package durable
+// named by their number. Each segment opens with a snapshot of the whole state
+// and goes on with entries as they happen. The newest segment alone starts the
+// agent. The one before it is what is fallen back to, and the others are history
+// for audit.
+//
+// # Order of writes
+//
+// What a crash leaves, step by step. "Kill" is the end of the process, "cut" the
+// end of the machine.
+//
+//	(a) A quarantine line is synced before its record is covered here.
+//	    Kill or cut between: the line is there, the record is read and
+//	    quarantined once more. It is never covered without its line.
+//	(b) A spool frame is synced before End(Spooled).
+//	    Kill or cut between: the frame and a begun batch of one uuid; the frame
+//	    wins.
+//	(c) Begin returns after the entry went through the page cache; the first
+//	    body byte is sent after that; End(Accepted) is written after the answer
+//	    was judged.
+//	    Kill before Begin: nothing was sent. Kill between Begin and End: the
+//	    batch is in Recovery.Begun and is sent again, under its own uuid.
+//	    Cut: as a kill at the last sync. A batch whose End was not synced is
+//	    sent again under its uuid, one whose Begin was not synced is read again
+//	    as if new. Recovery.Problems names the files.
+//	(d) Entries are synced once in Options.SyncEvery while the journal grows, at
+//	    Sync and at Close. Sync comes before anything is removed elsewhere that
+//	    an End made superfluous.
+//	    Cut before: what ended since is sent again, and its source is still
+//	    there.
+//	(e) A segment is written under a temporary name, with its snapshot; it is
+//	    synced, renamed, its folder synced; only then are entries written to it,
+//	    and only then may an old segment go.
+//	    Kill or cut before the rename: the old segment is the newest and whole.
+//	    After it: the new one is. Between rename and folder sync: either.
+//
+// After a failed write or sync the segment is left alone for good. The next one
+// opens with the state as it is in memory, so that nothing depends on what the
+// failed one holds. Until one can be written, the state goes on in memory,
+// positions go on, and Health says that the bound on duplicates is suspended.
+package journal

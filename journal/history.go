@@ -1,0 +1,68 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/record"
+)
+
+// Read calls fn for every entry in the journal in dir, oldest first, snapshots
+// included (see Entry.InSnapshot). It takes no lock and may run beside an open
+// journal: what is written meanwhile may be missed, and segments removed
+// meanwhile are left out. A damaged range comes as an entry of kind Unread, with
+// its segment and, in Span, its bytes in it, behind the entries of that segment.
+//
+// The error is that of fn, which ends the reading, one of reading the folder,
+// or durable.ErrVersion.
+func Read(dir string, fn func(Entry) error) error {
+	return read(durable.OS, dir, fn)
+}
+
+func read(fsys durable.FS, dir string, fn func(Entry) error) error {
+	segments, err := listSegments(fsys, dir)
+	if err != nil {
+		return fmt.Errorf("read journal %q: %w", dir, err)
+	}
+	for _, s := range segments {
+		switch err := readSegment(fsys, filepath.Join(dir, s.name), s.seq, fn); {
+		case errors.Is(err, fs.ErrNotExist): // removed since it was listed
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+func readSegment(fsys durable.FS, path string, seq uint64, fn func(Entry) error) error {
+	var until uint64 // entries up to this number are the snapshot
+	rep, err := durable.ReadSegment(fsys, path, kind, major, true, func(f *durable.Found) error {
+		e, err := decode(f)
+		if err != nil || e == nil {
+			return err
+		}
+		if e.Segment = seq; e.Kind == Snapshot {
+			until = e.Number + e.Count
+		}
+		e.InSnapshot = e.Number <= until
+		return fn(*e)
+	})
+	if errors.Is(err, durable.ErrDamaged) {
+		return fn(Entry{Kind: Unread, Segment: seq})
+	}
+	if err != nil {
+		return err
+	}
+	for _, b := range rep.Bad {
+		if b.Torn {
+			continue
+		}
+		if err := fn(Entry{Kind: Unread, Segment: seq, Span: record.Span{Start: b.Offset, End: b.Offset + b.Length}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

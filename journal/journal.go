@@ -1,0 +1,307 @@
+package journal
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/record"
+)
+
+// ErrClosed is returned by what is called after Close.
+var ErrClosed = errors.New("journal closed")
+
+// ErrNotBegun is returned for the end or the split of a batch that is not
+// under way: nothing is known of what it covers.
+var ErrNotBegun = errors.New("batch not begun")
+
+// Options are what Open may be told; the zero value of each stands for what it
+// says.
+type Options struct {
+	Logger    *slog.Logger     // none: nothing is logged
+	Now       func() time.Time // the time written into entries; time.Now
+	SyncEvery time.Duration    // 1s
+	Stall     time.Duration    // how long a write may take; 5s
+	FS        durable.FS       // durable.OS
+	// SegmentSize is how many bytes of entries a segment takes before the next
+	// is begun; 16 MiB, or a quarter of Config.MaxSize where that is less.
+	SegmentSize int64
+	// BootID names the running of the machine, so that a power cut can be told
+	// from a kill; the kernel's boot_id.
+	BootID string
+}
+
+func (o *Options) fill(cfg Config) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.SyncEvery = cmp.Or(o.SyncEvery, time.Second)
+	o.Stall = cmp.Or(o.Stall, 5*time.Second)
+	if o.FS == nil {
+		o.FS = durable.OS
+	}
+	if o.SegmentSize == 0 {
+		o.SegmentSize = min(16<<20, max(64<<10, int64(cfg.MaxSize)/4))
+	}
+	if o.BootID == "" {
+		b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // where there is none, no cut is told from a kill
+		o.BootID = strings.TrimSpace(string(b))
+	}
+}
+
+// Journal is safe for concurrent use.
+//
+// A method that tells it something returns after the entry went through the
+// page cache. Where the disk refused, it returns the disk's error, and
+// record.ErrStalled where the write took longer than Options.Stall: the journal
+// knows it all the same and writes it as soon as the disk lets it, so the
+// caller goes on. An argument that makes no sense is an error too, and is not
+// taken in.
+type Journal struct {
+	cfg Config
+	o   Options
+	dir string
+
+	wake chan struct{} // one token: the queue or the flags below changed
+	done chan struct{} // closed when the writer has ended
+
+	mu        sync.Mutex
+	state     *state
+	lost      bool // what was known before this run is gone
+	queue     []*op
+	queued    int       // bytes in queue
+	overflow  bool      // the queue lacks entries that the state has: a snapshot is due
+	busy      time.Time // since when the writer is in a call to the disk; zero: it is not
+	trouble   error     // why no segment can be written; nil: one can
+	since     time.Time
+	closed    bool
+	listeners []func(record.File, int64)
+
+	w writer // owned by the writer's goroutine
+}
+
+// Open reads the journal in dir, which is made where it is missing, and begins
+// a new segment. dir must belong to this process alone.
+//
+// It is an error when the folder cannot be read or made, when it belongs to
+// another agent, or when a later version wrote it in a way this one cannot
+// read (durable.ErrVersion). Damage is none: the journal falls back to what it
+// can read, which is never further than the truth, and Recovery says so. A disk
+// that cannot be written is none either, see Health.
+func Open(dir string, cfg Config, opts Options) (*Journal, *Recovery, error) {
+	opts.fill(cfg)
+	if err := durable.MkdirAll(opts.FS, dir); err != nil {
+		return nil, nil, fmt.Errorf("open journal %q: %w", dir, err)
+	}
+	rec, err := recoverState(opts.FS, dir, opts.BootID)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open journal %q: %w", dir, err)
+	}
+	j := &Journal{
+		cfg: cfg, o: opts, dir: dir, state: rec.state, lost: rec.lost,
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	j.w = writer{j: j, log: opts.Logger, next: rec.next, agent: rec.agent, record: rec.record,
+		closed: rec.segments, damaged: rec.damaged}
+	if err := j.w.rotate(); errors.Is(err, os.ErrPermission) {
+		return nil, nil, fmt.Errorf("open journal %q: %w", dir, err)
+	}
+	go j.w.run() // started here; ends when Close asks it to; Close waits
+	return j, rec.report(), nil
+}
+
+// InputSeen records that the input exists and says whether it was known
+// before. After damage took the state every input counts as known, so that
+// its files are read from their beginning.
+func (j *Journal) InputSeen(name string) (known bool, err error) {
+	j.mu.Lock()
+	known, lost := j.state.inputs[name], j.lost
+	j.mu.Unlock()
+	if !known {
+		err = j.tell(&Entry{Kind: Input, Input: name})
+	}
+	return known || lost, err
+}
+
+// Files returns every remembered file of an input, by id and generation. The
+// caller owns what it gets.
+func (j *Journal) Files(input string) []FileState {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var out []FileState
+	for name := range j.state.files {
+		if name.Input == input {
+			v, _ := j.state.view(name)
+			out = append(out, v)
+		}
+	}
+	slices.SortFunc(out, func(a, b FileState) int {
+		return cmp.Or(cmp.Compare(a.File.ID, b.File.ID), cmp.Compare(a.File.Generation, b.File.Generation))
+	})
+	return out
+}
+
+// State returns what is known of one file; false: nothing.
+func (j *Journal) State(f record.File) (FileState, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.state.view(f)
+}
+
+// Position returns how far all bytes of a file are safe, and the mark there.
+func (j *Journal) Position(f record.File) (int64, record.Mark) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if st := j.state.files[f]; st != nil {
+		return st.position, st.mark
+	}
+	return 0, 0
+}
+
+// Register records a file, or what changed of it. What is known already is not
+// written again; it only counts as seen now. info.Handle is not changed and
+// must not be.
+func (j *Journal) Register(f record.File, info record.FileInfo) error {
+	j.mu.Lock()
+	st := j.state.files[f]
+	same := st != nil && sameInfo(&st.info, &info)
+	if same {
+		st.seen = j.o.Now()
+	}
+	j.mu.Unlock()
+	if same {
+		return nil
+	}
+	return j.tell(&Entry{Kind: FileSeen, File: f, Info: info})
+}
+
+// Forget removes all that is known of a file.
+func (j *Journal) Forget(f record.File) error {
+	return j.tell(&Entry{Kind: Forget, File: f})
+}
+
+// Skip makes a range safe that holds nothing to send. mark is that of the
+// bytes before span.End.
+func (j *Journal) Skip(f record.File, span record.Span, mark record.Mark) error {
+	if span.Start < 0 || span.End < span.Start {
+		return fmt.Errorf("skip %s of %s: not a range", span, f)
+	}
+	return j.tell(&Entry{Kind: Skip, File: f, Span: span, Mark: mark})
+}
+
+// Begin records that a request for p is about to be made, its p.Attempt'th.
+// The first time all of p but its body is written, later the attempt alone; a
+// payload that names the batch it Replaces ends that one too. p.Cover and
+// p.Pieces are kept until the end and must not be changed. A payload that goes
+// elsewhere without a request is begun like any other, so that its end is
+// known to cover something.
+func (j *Journal) Begin(p *record.Payload) error {
+	if err := check(p); err != nil {
+		return fmt.Errorf("begin batch %s: %w", p.ID, err)
+	}
+	j.mu.Lock()
+	known := j.state.begun[p.ID] != nil
+	j.mu.Unlock()
+	if known {
+		return j.tell(&Entry{Kind: Attempt, Batch: p.ID, Attempt: p.Attempt})
+	}
+	b := describe(p)
+	return j.tell(&Entry{Kind: Begin, Payload: &b.Payload, HadLens: b.HadLens, Batch: p.ID, Attempt: p.Attempt})
+}
+
+// End records how a batch ended. Its cover is safe from then on, unless o is
+// Split or Replaced.
+func (j *Journal) End(id record.BatchID, o record.Outcome) error {
+	if err := j.mustBeBegun(id); err != nil {
+		return fmt.Errorf("end batch %s: %w", id, err)
+	}
+	return j.tell(&Entry{Kind: End, Batch: id, Outcome: o})
+}
+
+// Split records that the children, begun with it, carry on with the ranges of
+// the parent, which ends. What Begin says of p holds for each child.
+func (j *Journal) Split(parent record.BatchID, children []*record.Payload) error {
+	if err := j.mustBeBegun(parent); err != nil {
+		return fmt.Errorf("split batch %s: %w", parent, err)
+	}
+	e := &Entry{Kind: Split, Batch: parent}
+	for _, c := range children {
+		if err := check(c); err != nil {
+			return fmt.Errorf("split batch %s: %w", parent, err)
+		}
+		e.Children = append(e.Children, describe(c))
+	}
+	return j.tell(e)
+}
+
+func (j *Journal) mustBeBegun(id record.BatchID) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.state.begun[id] == nil {
+		return ErrNotBegun
+	}
+	return nil
+}
+
+// describe copies all of a payload but its bytes.
+func describe(p *record.Payload) Begun {
+	b := Begun{Payload: *p, HadLens: p.Lens != nil}
+	b.Body, b.Lens = nil, nil
+	return b
+}
+
+func check(p *record.Payload) error {
+	if p.ID == (record.BatchID{}) || p.ID == p.Replaces {
+		return errors.New("it has no id of its own")
+	}
+	for _, c := range p.Cover {
+		if c.Start < 0 || c.End < c.Start {
+			return fmt.Errorf("cover %s of %s: not a range", c.Span, c.File)
+		}
+	}
+	for _, c := range p.Pieces {
+		if c.Start < 0 || c.End < c.Start {
+			return fmt.Errorf("piece %s of %s: not a range", c.Span, c.File)
+		}
+	}
+	return nil
+}
+
+// OnSafe has fn called whenever a position advances, with no lock held, on the
+// goroutine that told the journal what moved it. Calls for one file may come
+// out of their order: the furthest position counts.
+func (j *Journal) OnSafe(fn func(f record.File, position int64)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.listeners = append(j.listeners, fn)
+}
+
+// Health returns nil, or why the journal cannot be written (full, read-only,
+// failing, or an error that is record.ErrStalled). Until it is nil again, what
+// ends may be sent again after a restart.
+func (j *Journal) Health() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.badDisk(); err != nil && !j.closed {
+		return fmt.Errorf("write journal: %w", err)
+	}
+	return nil
+}
+
+// badDisk is why there is no use in waiting for the writer now. Needs mu.
+func (j *Journal) badDisk() error {
+	if j.trouble == nil && !j.busy.IsZero() && time.Since(j.busy) >= j.o.Stall {
+		return record.ErrStalled
+	}
+	return j.trouble
+}

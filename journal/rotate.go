@@ -1,0 +1,147 @@
+package journal
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"kusto-agent/internal/durable"
+)
+
+// replace goes on with a new segment after an error of the current one. It
+// returns nil if that could be done: then all is durable again.
+func (w *writer) replace(cause error) error {
+	w.log.Warn("journal segment abandoned", "file", w.name, "err", cause)
+	w.abandon()
+	return w.rotate()
+}
+
+// abandon leaves the segment as it is. What it may have lost is repeated in
+// the next one, for the history: the state itself is in memory.
+func (w *writer) abandon() {
+	w.carry = limit(append(w.carry, w.seg.Unsynced()...))
+	w.closed = append(w.closed, segmentFile{name: w.name, size: w.seg.Size(), end: w.j.o.Now()})
+	w.record = w.seg.NextRecord()
+	w.seg, w.grown = nil, time.Time{}
+}
+
+// limit keeps the newest frames, up to the bound of the queue.
+func limit(frames []durable.Frame) []durable.Frame {
+	for n, i := 0, len(frames)-1; i >= 0; i-- {
+		if n += len(frames[i].Meta) + 64; n > maxQueued {
+			return frames[i+1:]
+		}
+	}
+	return frames
+}
+
+// rotate begins a segment that opens with the state as it is now, and closes
+// the current one. On an error there is no segment, the journal is in trouble
+// and the next try is due at w.retry.
+func (w *writer) rotate() error {
+	if w.seg != nil {
+		w.retire()
+	}
+	snapshot := w.snapshot()
+	name := fmt.Sprintf("%016x%s", w.next, suffix)
+	h := durable.Header{Kind: kind, Major: major, Minor: minor, Seq: w.next, Agent: w.agent, FirstRecord: w.record, Created: w.j.o.Now()}
+	err := w.disk(func() (err error) {
+		w.seg, err = durable.Create(w.j.o.FS, filepath.Join(w.j.dir, name), h, w.j.o.SegmentSize, snapshot...)
+		return err
+	})
+	w.next++ // a name that may be on the disk is not used again
+	if err != nil {
+		w.discard(name)
+		return w.fail(err)
+	}
+	w.name, w.room = name, w.seg.Size()+w.j.o.SegmentSize
+	if err := w.repeat(); err != nil {
+		w.abandon()
+		return w.fail(err)
+	}
+	w.recovered()
+	w.tidy()
+	return nil
+}
+
+// snapshot returns the state as frames, the first of which says how many
+// follow.
+func (w *writer) snapshot() []durable.Frame {
+	w.j.mu.Lock()
+	entries := w.j.state.entries()
+	w.j.overflow = false
+	now := w.j.o.Now()
+	frames := make([]durable.Frame, 0, len(entries)+1)
+	head := &Entry{Kind: Snapshot, At: now, Count: uint64(len(entries)), BootID: w.j.o.BootID}
+	frames = append(frames, head.frame())
+	for _, e := range entries {
+		if e.At.IsZero() {
+			e.At = now
+		}
+		frames = append(frames, e.frame())
+	}
+	w.j.mu.Unlock()
+	return frames
+}
+
+// repeat writes what an abandoned segment may have lost.
+func (w *writer) repeat() error {
+	if len(w.carry) == 0 {
+		return nil
+	}
+	carry := w.carry
+	w.carry = nil
+	err := w.disk(func() error {
+		if err := w.seg.Append(carry...); err != nil {
+			return err
+		}
+		return w.seg.Sync()
+	})
+	return err
+}
+
+// retire closes a segment that is full. Its end must be durable before the
+// next one stands on it as its past; where that fails the next one carries it.
+func (w *writer) retire() {
+	err := w.disk(w.seg.Sync)
+	if err == nil {
+		err = w.disk(w.seg.Close)
+	}
+	if err != nil {
+		w.log.Warn("journal segment abandoned", "file", w.name, "err", err)
+	}
+	w.abandon()
+}
+
+// fail notes that no segment can be written and when to try again.
+func (w *writer) fail(err error) error {
+	w.backoff = min(max(2*w.backoff, firstRetry), lastRetry)
+	w.retry = time.Now().Add(w.backoff)
+	w.j.mu.Lock()
+	first := w.j.trouble == nil
+	if w.j.trouble = err; first {
+		w.j.since = time.Now()
+	}
+	w.j.mu.Unlock()
+	if first {
+		w.log.Error("journal cannot be written: delivery goes on, and what ends meanwhile may be sent again after a restart", "err", err)
+	}
+	return err
+}
+
+func (w *writer) recovered() {
+	w.j.mu.Lock()
+	was, since := w.j.trouble, w.j.since
+	w.j.trouble = nil
+	w.j.mu.Unlock()
+	w.backoff = 0
+	if was != nil {
+		w.log.Info("journal can be written again", "elapsed", time.Since(since))
+	}
+}
+
+func (j *Journal) currentTrouble() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.trouble
+}

@@ -1,0 +1,223 @@
+package journal
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"kusto-agent/record"
+)
+
+// FileState is what is known of one generation of one file, as one input
+// reads it.
+type FileState struct {
+	File     record.File
+	Info     record.FileInfo
+	Position int64         // all bytes before it are safe
+	Mark     record.Mark   // of the bytes before Position; 0: not known
+	Ahead    []record.Span // behind Position, safe or begun: not to be read; sorted, apart
+	LastSeen time.Time     // when it was last registered, or its position moved
+}
+
+// file is the state behind a FileState.
+type file struct {
+	info     record.FileInfo
+	position int64
+	mark     record.Mark
+	ahead    spans // safe, each beyond position
+	seen     time.Time
+}
+
+// safe adds a safe range and says whether the position moved.
+func (f *file) safe(s record.Span, mark record.Mark) bool {
+	s.Start = max(s.Start, f.position)
+	f.ahead = f.ahead.add(safeSpan{s, mark})
+	return f.advance()
+}
+
+// advance is the one place where a position moves: over the safe range that
+// begins where the position is, and over nothing else.
+func (f *file) advance() bool {
+	if len(f.ahead) == 0 || f.ahead[0].Start > f.position {
+		return false
+	}
+	f.position, f.mark, f.ahead = f.ahead[0].End, f.ahead[0].mark, f.ahead[1:]
+	return true
+}
+
+// open is a batch that was begun.
+type open struct {
+	Begun
+	order uint64
+}
+
+// moved is a position that advanced.
+type moved struct {
+	file     record.File
+	position int64
+}
+
+// state is what all entries so far add up to. It does no I/O and holds no
+// lock. To apply an entry a second time, or the entries since some moment again
+// in their order, changes nothing: that is what lets a new segment repeat
+// entries its snapshot knows already.
+type state struct {
+	inputs map[string]bool
+	files  map[record.File]*file
+	begun  map[record.BatchID]*open
+	orders uint64
+}
+
+func newState() *state {
+	return &state{inputs: map[string]bool{}, files: map[record.File]*file{}, begun: map[record.BatchID]*open{}}
+}
+
+// apply takes in one entry and returns the positions that moved.
+func (s *state) apply(e *Entry) (m []moved) {
+	switch e.Kind {
+	case Input:
+		s.inputs[e.Input] = true
+	case FileSeen:
+		f := s.file(e.File, e.At)
+		f.info, f.seen = e.Info, e.At
+	case Begin:
+		delete(s.begun, e.Payload.Replaces) // no batch has the zero id
+		s.begin(&Begun{Payload: *e.Payload, HadLens: e.HadLens}, e.At)
+	case Attempt:
+		if b := s.begun[e.Batch]; b != nil {
+			b.Attempt = max(b.Attempt, e.Attempt)
+		}
+	case End:
+		if b := s.begun[e.Batch]; b != nil && makesSafe(e.Outcome) {
+			for _, c := range b.Cover {
+				m = s.safe(m, c.File, c.Span, c.Mark, e.At)
+			}
+		}
+		delete(s.begun, e.Batch)
+	case Skip:
+		s.file(e.File, e.At)
+		m = s.safe(m, e.File, e.Span, e.Mark, e.At)
+	case Position:
+		s.file(e.File, e.At)
+		m = s.safe(m, e.File, record.Span{End: e.Span.End}, e.Mark, e.At)
+	case Split:
+		delete(s.begun, e.Batch)
+		for i := range e.Children {
+			s.begin(&e.Children[i], e.At)
+		}
+	case Forget:
+		delete(s.files, e.File)
+	}
+	return m
+}
+
+// makesSafe says whether a batch that ended so has its cover behind it. Split
+// and replaced ones do not: others carry on with their ranges.
+func makesSafe(o record.Outcome) bool {
+	switch o {
+	case record.Accepted, record.Spooled, record.Quarantined, record.Dropped, record.SourceGone:
+		return true
+	}
+	return false
+}
+
+func (s *state) file(f record.File, at time.Time) *file {
+	st := s.files[f]
+	if st == nil {
+		st = &file{seen: at}
+		s.files[f] = st
+	}
+	return st
+}
+
+func (s *state) begin(b *Begun, at time.Time) {
+	for _, c := range b.Cover {
+		s.file(c.File, at)
+	}
+	s.orders++
+	o := &open{Begun: *b, order: s.orders}
+	if old := s.begun[b.ID]; old != nil {
+		o.order, o.Attempt = old.order, max(old.Attempt, o.Attempt)
+	}
+	o.Body, o.Lens = nil, nil
+	s.begun[b.ID] = o
+}
+
+// safe marks a range of a file safe, unless the file was forgotten meanwhile.
+func (s *state) safe(m []moved, name record.File, span record.Span, mark record.Mark, at time.Time) []moved {
+	f := s.files[name]
+	if f == nil || !f.safe(span, mark) {
+		return m
+	}
+	if at.After(f.seen) {
+		f.seen = at
+	}
+	return append(m, moved{name, f.position})
+}
+
+// covered says whether all that a batch covers is safe without it: then its
+// records are in the spool, or it ended and the entry that said so was lost
+// before later ones were. A batch that covers nothing never is.
+func (s *state) covered(b *Begun) bool {
+	for _, c := range b.Cover {
+		f := s.files[c.File]
+		if f == nil || c.End > f.position && !f.ahead.holds(c.Span) {
+			return false
+		}
+	}
+	return len(b.Cover) > 0
+}
+
+// open returns the batches under way in the order they were begun.
+func (s *state) open() []*open {
+	return slices.SortedFunc(maps.Values(s.begun), func(a, b *open) int { return cmp.Compare(a.order, b.order) })
+}
+
+// entries are the state as entries: applied to a new state they give it again.
+func (s *state) entries() []*Entry {
+	var out []*Entry
+	for _, in := range slices.Sorted(maps.Keys(s.inputs)) {
+		out = append(out, &Entry{Kind: Input, Input: in})
+	}
+	for name, f := range s.files {
+		out = append(out, &Entry{Kind: FileSeen, File: name, Info: f.info, At: f.seen})
+		if f.position > 0 {
+			out = append(out, &Entry{Kind: Position, File: name, Span: record.Span{End: f.position}, Mark: f.mark, At: f.seen})
+		}
+		for _, a := range f.ahead {
+			out = append(out, &Entry{Kind: Skip, File: name, Span: a.Span, Mark: a.mark, At: f.seen})
+		}
+	}
+	for _, b := range s.open() {
+		out = append(out, &Entry{Kind: Begin, Payload: &b.Payload, HadLens: b.HadLens})
+	}
+	return out
+}
+
+// view copies the state of a file for others to keep.
+func (s *state) view(name record.File) (FileState, bool) {
+	f := s.files[name]
+	if f == nil {
+		return FileState{File: name}, false
+	}
+	v := FileState{File: name, Info: f.info, Position: f.position, Mark: f.mark, LastSeen: f.seen}
+	for _, a := range f.ahead {
+		v.Ahead = append(v.Ahead, a.Span)
+	}
+	for _, b := range s.begun {
+		for _, c := range b.Cover {
+			if c.File == name && c.End > f.position {
+				v.Ahead = append(v.Ahead, record.Span{Start: max(c.Start, f.position), End: c.End})
+			}
+		}
+	}
+	v.Ahead = union(v.Ahead)
+	return v, true
+}
+
+func sameInfo(a, b *record.FileInfo) bool {
+	return a.Path == b.Path && a.First == b.First && a.Dev == b.Dev && a.Inode == b.Inode && a.Birth == b.Birth &&
+		bytes.Equal(a.Handle, b.Handle) && a.Size == b.Size && a.Head == b.Head && a.Encoding == b.Encoding && a.Done == b.Done
+}

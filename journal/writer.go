@@ -1,0 +1,242 @@
+package journal
+
+import (
+	"log/slog"
+	"time"
+
+	"kusto-agent/internal/durable"
+)
+
+const (
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 10 * time.Second
+)
+
+var kind = [4]byte{'j', 'r', 'n', 'l'}
+
+// The version of the segments written here. A reader accepts any minor one.
+const (
+	major = 1
+	minor = 0
+)
+
+// writer is the only one that writes segments. Its fields belong to its
+// goroutine, and to Open before that is started and to Close after it ended.
+type writer struct {
+	j      *Journal
+	log    *slog.Logger
+	agent  [16]byte
+	next   uint64 // number of the next segment
+	record uint64 // number of the next entry
+
+	seg     *durable.Segment // nil: none can be written now
+	name    string           // of seg
+	room    int64            // seg is full at this size
+	carry   []durable.Frame  // of an abandoned segment: to be repeated in the next
+	closed  []segmentFile    // segments before seg, oldest first
+	damaged []string         // to be moved away once a new segment holds the state
+
+	grown   time.Time     // when the first entry since the last sync was written; zero: none
+	retry   time.Time     // when to try for a segment again
+	backoff time.Duration // until the try after that
+	end     error         // of the last sync, once closed
+}
+
+// run is the writer's goroutine. Open starts it; it ends after Close was
+// called, and Close waits for it.
+func (w *writer) run() {
+	defer close(w.j.done)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-w.j.wake:
+		case <-timer.C:
+		}
+		if w.turn() {
+			return
+		}
+		if due := w.due(); due.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(time.Until(due))
+		}
+	}
+}
+
+// due is when the writer has something to do by itself; zero: never.
+func (w *writer) due() time.Time {
+	switch {
+	case w.seg == nil:
+		return w.retry
+	case !w.grown.IsZero():
+		return w.grown.Add(w.j.o.SyncEvery)
+	}
+	return time.Time{}
+}
+
+// turn writes all that waits, in one write, and syncs when it is time. It
+// returns true after the last turn.
+func (w *writer) turn() (last bool) {
+	last = w.isClosed()
+	if !w.ready(last) {
+		if last {
+			w.end = w.j.currentTrouble()
+		}
+		return last
+	}
+	group, sync := w.take()
+	err := w.append(group)
+	if err == nil && (sync || last || w.syncDue()) {
+		err = w.sync()
+	}
+	w.apply(group)
+	if err != nil {
+		err = w.replace(err)
+	}
+	w.release(group, err)
+	if last {
+		w.end = w.stop(err)
+	}
+	return last
+}
+
+func (w *writer) isClosed() bool {
+	w.j.mu.Lock()
+	defer w.j.mu.Unlock()
+	return w.j.closed
+}
+
+// ready makes sure that there is a segment to write to and says whether there
+// is one. Where none can be had it lets go of those who wait.
+func (w *writer) ready(now bool) bool {
+	w.j.mu.Lock()
+	overflow := w.j.overflow
+	w.j.mu.Unlock()
+	switch {
+	case w.seg == nil && !now && time.Now().Before(w.retry):
+		w.giveUpWaiting()
+		return false
+	case w.seg == nil, overflow, w.seg.Size() >= w.room:
+		if err := w.rotate(); err != nil {
+			w.giveUpWaiting()
+			return false
+		}
+	}
+	return true
+}
+
+// take empties the queue.
+func (w *writer) take() (group []*op, sync bool) {
+	w.j.mu.Lock()
+	defer w.j.mu.Unlock()
+	group = w.j.queue
+	w.j.queue, w.j.queued = nil, 0
+	for _, o := range group {
+		sync = sync || o.entry == nil
+	}
+	return group, sync
+}
+
+func (w *writer) append(group []*op) error {
+	frames := make([]durable.Frame, 0, len(group))
+	for _, o := range group {
+		if o.entry != nil {
+			frames = append(frames, o.frame)
+		}
+	}
+	if len(frames) == 0 {
+		return nil
+	}
+	if w.grown.IsZero() {
+		w.grown = time.Now()
+	}
+	return w.disk(func() error { return w.seg.Append(frames...) })
+}
+
+// disk makes a call that may hang, so that others can tell when it does.
+func (w *writer) disk(call func() error) error {
+	w.j.mu.Lock()
+	w.j.busy = time.Now()
+	w.j.mu.Unlock()
+	err := call()
+	w.j.mu.Lock()
+	w.j.busy = time.Time{}
+	w.j.mu.Unlock()
+	return err
+}
+
+func (w *writer) syncDue() bool {
+	return !w.grown.IsZero() && time.Since(w.grown) >= w.j.o.SyncEvery
+}
+
+// sync makes the segment durable and says so in it: an unreadable entry before
+// that mark is damage, not the torn end of a write.
+func (w *writer) sync() error {
+	if w.grown.IsZero() {
+		return nil
+	}
+	if err := w.disk(w.seg.Sync); err != nil {
+		return err
+	}
+	w.grown = time.Time{}
+	return w.mark(Synced)
+}
+
+func (w *writer) mark(k Kind) error {
+	e := &Entry{Kind: k, At: w.j.o.Now()}
+	return w.disk(func() error { return w.seg.Append(e.frame()) })
+}
+
+func (w *writer) apply(group []*op) {
+	w.j.mu.Lock()
+	defer w.j.mu.Unlock()
+	for _, o := range group {
+		w.j.apply(o)
+	}
+}
+
+// release lets those go on who wait for the group.
+func (w *writer) release(group []*op, err error) {
+	w.j.mu.Lock()
+	defer w.j.mu.Unlock()
+	for _, o := range group {
+		if o.err = err; o.done != nil {
+			close(o.done)
+		}
+	}
+}
+
+// giveUpWaiting takes all that waits into the state and lets its callers go on
+// with the error of the disk. The entries stay queued for the next segment.
+func (w *writer) giveUpWaiting() {
+	w.j.mu.Lock()
+	defer w.j.mu.Unlock()
+	var kept []*op
+	w.j.queued = 0
+	for _, o := range w.j.queue {
+		w.j.apply(o)
+		if o.err = w.j.trouble; o.done != nil {
+			close(o.done)
+		}
+		if o.entry != nil {
+			kept = append(kept, &op{entry: o.entry, frame: o.frame, applied: true})
+			w.j.queued += o.size()
+		}
+	}
+	w.j.queue = kept
+}
+
+// stop marks the clean end of the journal, after the last sync.
+func (w *writer) stop(err error) error {
+	if w.seg == nil || err != nil {
+		return err
+	}
+	if err := w.mark(Stopped); err != nil {
+		return err
+	}
+	if err := w.disk(w.seg.Sync); err != nil {
+		return err
+	}
+	return w.disk(w.seg.Close)
+}
