@@ -1,0 +1,266 @@
+package quarantine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/record"
+)
+
+// ErrFull is returned when max_size leaves no room. Nothing was kept.
+var ErrFull = errors.New("quarantine is full")
+
+// ErrClosed is returned by a Put after Close.
+var ErrClosed = errors.New("quarantine is closed")
+
+// Options are what Open may be told; the zero value of each stands for what it
+// says.
+type Options struct {
+	Logger *slog.Logger     // none: nothing is logged
+	Now    func() time.Time // the time of a line; time.Now
+	Stall  time.Duration    // how long a Put may wait for the disk; 5s
+	FS     durable.FS       // durable.OS
+	// FileSize is where the next file is begun; 64 MiB, or a quarter of
+	// Config.MaxSize where that is less.
+	FileSize int64
+	// OnDrop is told what drop_oldest removed, no lock held.
+	OnDrop func(file string, records int, bytes int64)
+}
+
+// Store is safe for concurrent use.
+type Store struct {
+	dir string
+	cfg Config
+	o   Options
+
+	size atomic.Int64 // bytes of all files
+
+	turn  chan struct{} // holds one token: whoever has it owns the fields below
+	files []file        // oldest first; the last is written to while out is open
+	next  uint64
+	out   durable.File // nil: the next Put begins a file
+	end   int64        // of the sound lines in out
+	named bool         // the name of out is durable
+	done  bool         // closed
+}
+
+// Open reads what is in dir, which is made where it is missing. dir must belong
+// to this process alone. A newest file that does not end with a whole line, as
+// a crash leaves it, is left as it is: what comes goes to another.
+func Open(dir string, cfg Config, opts Options) (*Store, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	opts.Stall = cmp.Or(opts.Stall, 5*time.Second)
+	if opts.FS == nil {
+		opts.FS = durable.OS
+	}
+	opts.FileSize = cmp.Or(opts.FileSize, min(64<<20, max(1, int64(cfg.MaxSize)/4)))
+	s := &Store{dir: dir, cfg: cfg, o: opts, turn: make(chan struct{}, 1), next: 1}
+	if err := durable.MkdirAll(opts.FS, dir); err != nil {
+		return nil, fmt.Errorf("open quarantine %q: %w", dir, err)
+	}
+	if err := s.load(); err != nil {
+		return nil, fmt.Errorf("open quarantine %q: %w", dir, err)
+	}
+	s.turn <- struct{}{}
+	return s, nil
+}
+
+func (s *Store) load() (err error) {
+	if s.files, err = listFiles(s.o.FS, s.dir); err != nil {
+		return err
+	}
+	for i := range s.files {
+		f := &s.files[i]
+		if f.size, err = sizeOf(s.o.FS, s.path(f)); err != nil {
+			return err
+		}
+		s.size.Add(f.size)
+		s.next = f.seq + 1
+	}
+	if len(s.files) == 0 {
+		return nil
+	}
+	return s.resume(&s.files[len(s.files)-1])
+}
+
+// resume goes on with the newest file if it ends with a whole line.
+func (s *Store) resume(f *file) error {
+	if f.size >= s.o.FileSize || f.size == 0 {
+		return nil
+	}
+	out, err := s.o.FS.Open(s.path(f), os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	var last [1]byte
+	if _, err := out.ReadAt(last[:], f.size-1); err != nil || last[0] != '\n' {
+		s.o.Logger.Warn("quarantine file ends inside a line: left as it is", "file", f.name)
+		return out.Close()
+	}
+	s.out, s.end = out, f.size // its name is synced again with the next lines
+	return nil
+}
+
+func (s *Store) path(f *file) string { return filepath.Join(s.dir, f.name) }
+
+// Put keeps records: once it returned nil they survive a power cut. It returns
+// ErrFull where max_size leaves no room for all of them, record.ErrStalled where
+// the disk does not answer in time, or the disk's error; then none of them may
+// be counted as kept, though some may be there. Their bytes are not used after
+// it returned.
+func (s *Store) Put(recs []record.Rejected) error {
+	var lines []byte
+	var err error
+	now := s.o.Now()
+	for i := range recs {
+		if lines, err = appendLine(lines, &recs[i], now); err != nil {
+			return err
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	timer := time.NewTimer(s.o.Stall)
+	defer timer.Stop()
+	select {
+	case <-s.turn:
+	case <-timer.C: // another Put holds on to a disk that hangs
+		return record.ErrStalled
+	}
+	done := make(chan error, 1)
+	go func() { // started by Put, ends when the disk answers; Put waits until Stall
+		dropped, err := s.write(lines)
+		s.turn <- struct{}{}
+		for _, d := range dropped {
+			s.dropped(d)
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return record.ErrStalled
+	}
+}
+
+// write appends lines and syncs them. What was dropped for them is returned
+// with an error too.
+func (s *Store) write(lines []byte) (dropped []drop, err error) {
+	if s.done {
+		return nil, ErrClosed
+	}
+	if dropped, err = s.makeRoom(int64(len(lines))); err != nil {
+		return dropped, err
+	}
+	if s.out != nil && s.end >= s.o.FileSize {
+		if err := s.finish(); err != nil {
+			return dropped, err
+		}
+	}
+	if s.out == nil {
+		if err := s.begin(); err != nil {
+			return dropped, err
+		}
+	}
+	return dropped, s.append(lines)
+}
+
+// append writes at the end of the newest file: content, then the folder that
+// holds its name.
+func (s *Store) append(lines []byte) error {
+	if n, err := s.out.WriteAt(lines, s.end); err != nil || n < len(lines) {
+		if s.out.Truncate(s.end) != nil {
+			s.abandon(int64(n))
+		}
+		return fmt.Errorf("write quarantine: %w", cmp.Or(err, io.ErrShortWrite))
+	}
+	if err := s.out.Sync(); err != nil {
+		s.abandon(int64(len(lines)))
+		return fmt.Errorf("sync quarantine: %w", err)
+	}
+	if !s.named {
+		if err := s.o.FS.SyncDir(s.dir); err != nil {
+			s.abandon(int64(len(lines)))
+			return fmt.Errorf("sync quarantine folder: %w", err)
+		}
+		s.named = true
+	}
+	s.grow(int64(len(lines)))
+	return nil
+}
+
+func (s *Store) grow(n int64) {
+	s.end += n
+	s.files[len(s.files)-1].size += n
+	s.size.Add(n)
+}
+
+func (s *Store) begin() error {
+	f := file{name: fmt.Sprintf("%016x%s", s.next, suffix), seq: s.next}
+	out, err := s.o.FS.Open(s.path(&f), os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	s.next++
+	if err != nil {
+		return fmt.Errorf("create quarantine file: %w", err)
+	}
+	s.files = append(s.files, f)
+	s.out, s.end, s.named = out, 0, false
+	return nil
+}
+
+// abandon leaves a file alone whose last n bytes are not known to be kept: no
+// later sync could tell. One with nothing else in it goes, so that a disk that
+// keeps failing does not fill a folder.
+func (s *Store) abandon(n int64) {
+	s.out.Close()
+	s.out = nil
+	last := &s.files[len(s.files)-1]
+	if s.end == 0 && s.o.FS.Remove(s.path(last)) == nil {
+		s.files = s.files[:len(s.files)-1]
+		return
+	}
+	s.grow(n)
+}
+
+// finish closes a full file. All of it was synced.
+func (s *Store) finish() error {
+	err := s.out.Close()
+	s.out = nil
+	if err != nil {
+		return fmt.Errorf("close quarantine file: %w", err)
+	}
+	return nil
+}
+
+// Size is the bytes on disk.
+func (s *Store) Size() int64 { return s.size.Load() }
+
+// Close ends the store. A disk that hangs is not waited for longer than
+// Options.Stall.
+func (s *Store) Close() error {
+	timer := time.NewTimer(s.o.Stall)
+	defer timer.Stop()
+	select {
+	case <-s.turn:
+	case <-timer.C:
+		return record.ErrStalled
+	}
+	defer func() { s.turn <- struct{}{} }()
+	if s.done = true; s.out == nil {
+		return nil
+	}
+	return s.finish()
+}
