@@ -1,0 +1,69 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Env looks up an environment variable, as os.LookupEnv does.
+type Env func(name string) (value string, ok bool)
+
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// expand replaces ${NAME}, ${NAME:-default}, ${NAME:?why} and $$ in a value.
+// What is put in is not looked at again, and a $ by itself stays. As in a
+// shell, the default and the why also hold for a variable that is empty.
+func expand(text string, env Env) (string, error) {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "$")
+		b.WriteString(before)
+		if !found {
+			return b.String(), nil
+		}
+		switch {
+		case strings.HasPrefix(rest, "$"):
+			b.WriteByte('$')
+			text = rest[1:]
+		case strings.HasPrefix(rest, "{"):
+			inside, after, closed := strings.Cut(rest[1:], "}")
+			if !closed {
+				return "", errors.New("${ without its }; write $$ for a dollar sign")
+			}
+			value, err := lookup(inside, env)
+			if err != nil {
+				return "", err
+			}
+			b.WriteString(value)
+			text = after
+		default:
+			b.WriteByte('$')
+			text = rest
+		}
+	}
+}
+
+// lookup is the value of what stands between ${ and }.
+func lookup(inside string, env Env) (string, error) {
+	name, other, conditional := strings.Cut(inside, ":")
+	if !variable.MatchString(name) {
+		return "", errors.New("${} holds no name of a variable; want ${NAME}, ${NAME:-default} or ${NAME:?why}, or $$ for a dollar sign")
+	}
+	if strings.Contains(other, "${") {
+		return "", errors.New("a ${} inside another is not replaced; write it out")
+	}
+	value, ok := env(name)
+	switch {
+	case !conditional && ok, conditional && value != "":
+		return value, nil
+	case !conditional:
+		return "", fmt.Errorf("variable %s is not set; set it, or give a default as in ${%s:-default}", name, name)
+	case strings.HasPrefix(other, "-"):
+		return other[1:], nil
+	case strings.HasPrefix(other, "?"):
+		return "", fmt.Errorf("variable %s is not set: %s", name, other[1:])
+	}
+	return "", fmt.Errorf("${%s:…} is not known; want ${%s:-default} or ${%s:?why}", name, name, name)
+}

@@ -1,0 +1,71 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// maxMatches bounds the files looked at, so that a pattern over a whole disk
+// does not hold up the start. Beyond it the same is seen while running.
+const maxMatches = 100_000
+
+var errEnough = errors.New("enough files seen")
+
+// matching is the files an input would read now, by their real names.
+func matching(in *Input) (files []string) {
+	for _, pattern := range in.Paths {
+		_ = glob("", pattern, func(file string) error {
+			if !excluded(in.Exclude, file) {
+				files = append(files, realName(file))
+			}
+			if len(files) >= maxMatches {
+				return errEnough
+			}
+			return nil
+		})
+	}
+	return files
+}
+
+// glob calls f for each file that pattern matches below folder, which is taken
+// as it is, and where a pattern that is absolute does not belong.
+func glob(folder, pattern string, f func(file string) error) error {
+	base, rest := doublestar.SplitPattern(filepath.ToSlash(filepath.Clean(pattern)))
+	if !filepath.IsAbs(base) {
+		base = filepath.Join(folder, base)
+	}
+	return doublestar.GlobWalk(os.DirFS(base), rest, func(name string, _ fs.DirEntry) error {
+		return f(filepath.Join(base, name))
+	}, doublestar.WithFilesOnly())
+}
+
+// excluded says whether a pattern of exclude matches; one without a slash
+// matches the base name.
+func excluded(patterns []string, file string) bool {
+	for _, p := range patterns {
+		name := file
+		if !strings.Contains(p, "/") {
+			name = filepath.Base(file)
+		}
+		if ok, _ := doublestar.PathMatch(p, name); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// realName is where symbolic links lead; the name itself if they lead nowhere.
+func realName(file string) string {
+	if name, err := filepath.EvalSymlinks(file); err == nil {
+		file = name
+	}
+	if name, err := filepath.Abs(file); err == nil {
+		file = name
+	}
+	return file
+}

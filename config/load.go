@@ -1,0 +1,167 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"kusto-agent/internal/units"
+	"kusto-agent/tail"
+)
+
+// loader builds one Config. Checks go on after a mistake, with the default in
+// place of what was wrong, so that all mistakes are told at once.
+type loader struct {
+	env  Env
+	opts Options
+	out  *report
+	name string
+
+	main    *source
+	doc     document
+	cfg     *Config
+	origins []origin // of cfg.Inputs, one each
+}
+
+// origin is where an input was written.
+type origin struct {
+	src  *source
+	path string
+}
+
+func newLoader(name string, env Env, o Options, out *report) *loader {
+	c := DefaultConfig()
+	return &loader{name: name, env: env, opts: o, out: out, doc: defaultDocument(), cfg: &c}
+}
+
+func (l *loader) load(text []byte) {
+	l.main, text = newText(l.name, text, l.out)
+	l.cfg.Files = []string{l.name}
+	if !l.document(text, l.main, &l.doc) {
+		return
+	}
+	l.settings()
+	l.clusters()
+	l.inputs(l.doc.Inputs, l.main)
+	for _, path := range l.included() {
+		l.include(path)
+	}
+	if len(l.cfg.Inputs) == 0 {
+		l.main.bad("inputs", "missing; want at least one input, with paths and a table")
+	}
+	l.complain(l.main, "limits", l.cfg.Limits.check(l.largestBatch())...)
+	l.together()
+	refuseGaps(l.cfg, l.main, "")
+}
+
+// document fills a struct from the text of a file; false if there is nothing
+// to go on with.
+func (l *loader) document(text []byte, src *source, into any) bool {
+	root := parseYAML(text, src)
+	if root == nil {
+		return false
+	}
+	inspect(root, src, 1)
+	src.mark("", root)
+	d := decoder{src: src, env: l.env}
+	d.value(root, reflect.ValueOf(into).Elem(), "")
+	return root.Kind == yaml.MappingNode
+}
+
+// settings takes over what the top level says once for the whole agent.
+func (l *loader) settings() {
+	c, d := l.cfg, &l.doc
+	c.AllowUntrustedEndpoint, c.App, c.User, c.ShutdownTimeout = d.AllowUntrustedEndpoint, d.App, d.User, d.ShutdownTimeout
+	c.Batch, c.Send, c.Spool, c.Quarantine = d.Batch, d.Send, d.Spool, d.Quarantine
+	c.Journal, c.Limits, c.Telemetry = d.Journal, d.Limits, d.Telemetry
+	c.StateDir = l.stateDir()
+	if c.Spool.Dir == "" {
+		c.Spool.Dir = filepath.Join(c.StateDir, "spool")
+	}
+	if c.Send.TLS.CAFile != "" {
+		c.Send.TLS.CAFile = l.inFolder(c.Send.TLS.CAFile)
+	}
+	l.header("app", c.App)
+	l.header("user", c.User)
+	l.complain(l.main, "batch", c.Batch.Validate())
+	l.complain(l.main, "send", c.Send.Validate())
+	l.complain(l.main, "spool", c.Spool.Validate())
+	l.complain(l.main, "quarantine", c.Quarantine.Validate())
+	l.complain(l.main, "journal", c.Journal.Validate())
+	l.complain(l.main, "telemetry", c.Telemetry.Validate())
+}
+
+// stateDir is as written, else what systemd made for the service, of which
+// there may be several, else a folder here.
+func (l *loader) stateDir() string {
+	if l.doc.StateDir != "" {
+		return filepath.Clean(l.doc.StateDir)
+	}
+	dirs, _ := l.env("STATE_DIRECTORY")
+	if dir, _, _ := strings.Cut(dirs, ":"); dir != "" {
+		return filepath.Clean(dir)
+	}
+	return "kusto-agent-state"
+}
+
+// header checks a value that is sent in a header with every request.
+func (l *loader) header(path, value string) {
+	const most = 256
+	odd := strings.IndexFunc(value, func(r rune) bool { return r < ' ' || r > '~' })
+	if odd >= 0 || len(value) > most {
+		l.main.bad(path, "not fit for a header; want up to %d ASCII letters, digits and signs", most)
+	}
+}
+
+// complain reports what Validate said of a section, each complaint at its key.
+func (l *loader) complain(src *source, section string, errs ...error) {
+	for _, err := range errs {
+		switch e := err.(type) {
+		case nil:
+		case *units.KeyError:
+			src.bad(join(section, e.Key), "%s", e.Problem)
+		case interface{ Unwrap() []error }:
+			l.complain(src, section, e.Unwrap()...)
+		default:
+			src.bad(section, "%v", err)
+		}
+	}
+}
+
+// inputs adds those of one file to the configuration.
+func (l *loader) inputs(n *yaml.Node, src *source) {
+	switch {
+	case n == nil || isNull(n):
+		return
+	case n.Kind != yaml.SequenceNode:
+		src.bad("inputs", "want a list of inputs, each begun with a dash")
+		return
+	}
+	d := decoder{src: src, env: l.env}
+	for i, item := range n.Content {
+		path := fmt.Sprintf("inputs[%d]", i)
+		src.mark(path, item)
+		in := Input{InputConfig: tail.DefaultInputConfig(), Batch: l.doc.Batch}
+		d.value(item, reflect.ValueOf(&in).Elem(), path)
+		if item.Kind != yaml.MappingNode {
+			if isNull(item) {
+				src.bad(path, "an empty input; want at least paths and a table")
+			}
+			continue
+		}
+		l.resolve(&in, src, path)
+		l.cfg.Inputs = append(l.cfg.Inputs, in)
+		l.origins = append(l.origins, origin{src, path})
+	}
+}
+
+func (l *loader) largestBatch() units.Size {
+	largest := l.cfg.Batch.MaxSize
+	for i := range l.cfg.Inputs {
+		largest = max(largest, l.cfg.Inputs[i].Batch.MaxSize)
+	}
+	return largest
+}

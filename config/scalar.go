@@ -1,0 +1,123 @@
+package config
+
+import (
+	"encoding"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// word is one value with its variables replaced.
+type word struct {
+	text     string
+	quoted   bool // in quotes or a block, so that it is text whatever it looks like
+	expanded bool // typed by what was put in
+	tag      string
+}
+
+// maxWord is the longest value taken, in bytes.
+const maxWord = 16 << 10
+
+// word reads a scalar; where it cannot, that has been reported.
+func (d *decoder) word(n *yaml.Node, path string) (w word, ok bool) {
+	switch {
+	case n.Kind != yaml.ScalarNode:
+		d.src.bad(path, "%s; want a single value", kindName(n))
+		return w, false
+	case isNull(n):
+		d.src.bad(path, "no value; give one, write \"\" for none, or leave the key out")
+		return w, false
+	case len(n.Value) > maxWord:
+		d.src.bad(path, "longer than %d KiB; want a shorter value", maxWord>>10)
+		return w, false
+	}
+	text, err := expand(n.Value, d.env)
+	if err != nil {
+		d.src.bad(path, "%v", err)
+		return w, false
+	}
+	if strings.ContainsRune(text, 0) {
+		d.src.bad(path, "a NUL character in the value; remove it")
+		return w, false
+	}
+	w = word{text: text, tag: n.ShortTag(), quoted: n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0}
+	if w.expanded = text != n.Value; w.expanded {
+		p := d.src.places[path]
+		p.expanded = text
+		d.src.places[path] = p
+	}
+	return w, true
+}
+
+// quote shows a value in a message; one that may be a secret is not shown.
+func (w word) quote(path string) string {
+	if w.expanded || isSecret(path) {
+		return "this value"
+	}
+	return strconv.Quote(shortened(w.text))
+}
+
+// isSecret says whether the value of path is never to be shown.
+func isSecret(path string) bool {
+	return strings.HasSuffix(path, "client_secret") || strings.HasSuffix(path, "proxy")
+}
+
+// scalar fills v from a single value, which must be of its kind.
+func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
+	w, ok := d.word(n, path)
+	if !ok {
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		if w.tag == "!!bool" && !w.quoted && !w.expanded {
+			d.src.bad(path, "%s is a truth value; want text, in quotes if it is meant as such", w.quote(path))
+			return
+		}
+		v.SetString(w.text)
+	case reflect.Bool:
+		if w.text != "true" && w.text != "false" || w.quoted && !w.expanded {
+			d.src.bad(path, "%s is no truth value; want true or false, without quotes", w.quote(path))
+			return
+		}
+		v.SetBool(w.text == "true")
+	case reflect.Int:
+		i, err := strconv.Atoi(w.text)
+		if err != nil || w.quoted && !w.expanded {
+			d.src.bad(path, "%s is no whole number; want one such as 8, without quotes", w.quote(path))
+			return
+		}
+		v.SetInt(int64(i))
+	default:
+		panic("config: no key can be of type " + v.Type().String())
+	}
+}
+
+// text fills a value that reads itself, such as a size or a duration.
+func (d *decoder) text(n *yaml.Node, v encoding.TextUnmarshaler, path string) {
+	w, ok := d.word(n, path)
+	if !ok {
+		return
+	}
+	if err := v.UnmarshalText([]byte(w.text)); err != nil {
+		d.src.bad(path, "%s: %v", w.quote(path), err)
+	}
+}
+
+func kindName(n *yaml.Node) string {
+	if n.Kind == yaml.SequenceNode {
+		return "a list"
+	}
+	return "a section of keys"
+}
+
+// shortened cuts a value for a message.
+func shortened(s string) string {
+	const most = 64
+	if r := []rune(s); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return s
+}

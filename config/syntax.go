@@ -1,0 +1,206 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Bounds on what is given to the YAML library, which has none that are small.
+const (
+	maxFileSize   = 1 << 20 // bytes
+	maxSeparators = 100_000 // signs that begin or end a value
+	maxOpen       = 1000    // brackets, dashes and question marks open at one place
+	maxDepth      = 100     // sections in sections
+)
+
+// parseYAML is the one document of a file, as nodes. Where there is none it
+// has been reported why, and nil is returned.
+func parseYAML(text []byte, src *source) *yaml.Node {
+	if line, col, why := refuse(text); why != "" {
+		src.badAt(line, col, "", why)
+		return nil
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	first, err := nextDocument(dec)
+	if err == io.EOF || err == nil && (len(first.Content) == 0 || isNull(first.Content[0])) {
+		src.badAt(1, 1, "", "the file says nothing; want at least inputs")
+		return nil
+	}
+	var second *yaml.Node
+	if err == nil {
+		second, err = nextDocument(dec)
+	}
+	switch {
+	case err == io.EOF:
+		return first.Content[0]
+	case err != nil:
+		reportSyntax(text, err, src)
+	default:
+		src.badAt(second.Line, second.Column, "", "a second document begins; want one document in a file")
+	}
+	return nil
+}
+
+// nextDocument also turns a panic of the library into an error: a bug there
+// must not end an agent that reads its configuration anew.
+func nextDocument(dec *yaml.Decoder) (n *yaml.Node, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("panic")
+		}
+	}()
+	n = new(yaml.Node)
+	return n, dec.Decode(n)
+}
+
+// refuse looks at the text without parsing it, and says what is wrong with it
+// and where, if it is not text or would cost too much to parse.
+func refuse(text []byte) (line, col int, why string) {
+	line, col = 1, 1
+	open, separators := 0, 0
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRune(text[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			return line, col, "not UTF-8 text; want the file saved as UTF-8"
+		case r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7f:
+			return line, col, fmt.Sprintf("a control character, %q; remove it", r)
+		case r == '[' || r == '{':
+			open++
+		case (r == ']' || r == '}') && open > 0:
+			open--
+		}
+		if strings.ContainsRune(",:[{-?\n", r) {
+			separators++
+		}
+		if open > maxOpen {
+			return line, col, "brackets are nested too deep; want no more than " + strconv.Itoa(maxDepth) + " levels"
+		}
+		if separators > maxSeparators {
+			return line, col, "too many values; want a file that a person could read, or several by include"
+		}
+		i, col = i+size, col+1
+		if r == '\n' {
+			if dashes := leadingDashes(text[i:]); dashes > maxOpen {
+				return line + 1, 1, "lists are nested too deep; want no more than " + strconv.Itoa(maxDepth) + " levels"
+			}
+			line, col = line+1, 1
+		}
+	}
+	return 0, 0, ""
+}
+
+// leadingDashes counts the lists and keys that a line begins at once.
+func leadingDashes(line []byte) (n int) {
+	for _, b := range line {
+		switch b {
+		case '-', '?', ':':
+			n++
+		case ' ', '\t':
+		default:
+			return n
+		}
+	}
+	return n
+}
+
+// said are the words of the library, and what is told in their place.
+var said = []struct{ words, told string }{
+	{"mapping values are not allowed", "a : where no key can stand; indent keys of one section alike, and put a value that holds \": \" in quotes"},
+	{"did not find expected key", "this is neither a key of the section above nor of the one around it; indent keys of one section alike"},
+	{"did not find expected '-' indicator", "this is no item of the list above; begin items with - and indent them alike"},
+	{"did not find expected ',' or ']'", "a [ is not closed, or a comma is missing"},
+	{"did not find expected ',' or '}'", "a { is not closed, or a comma is missing"},
+	{"did not find expected node content", "a value is missing, or a bracket is not closed"},
+	{"did not find expected <document start>", "this does not belong to what stands above; indent keys of one section alike, and close brackets and quotes once"},
+	{"block sequence entries are not allowed", "a list item where none can stand; put it on a line of its own, under its key"},
+	{"block collection start", "a list or section where none can stand; put it on a line of its own, under its key"},
+	{"could not find expected ':'", "a key without its colon; want key: value"},
+	{"tab character", "a tab; indent with spaces"},
+	{"cannot start any token", "a value cannot begin with this sign; put it in quotes, and indent with spaces, not tabs"},
+	{"unexpected end of stream", "a quote is not closed"},
+	{"unexpected document indicator", "a quote is not closed before the document ends"},
+	{"unknown escape character", "an unknown escape in double quotes; want \\\\ for a backslash, or single quotes"},
+	{"did not find expected hexdecimal number", "an incomplete escape in double quotes; want \\\\ for a backslash, or single quotes"},
+	{"invalid Unicode character escape", "an escape in double quotes that is no character; want \\\\ for a backslash, or single quotes"},
+	{"unknown anchor", "an alias; write its value out here, or put a value that begins with * in quotes"},
+	{"expected alphabetic or numeric character", "an anchor or alias without a name; put a value that begins with & or * in quotes"},
+	{"max depth", "nested too deep; want no more than " + strconv.Itoa(maxDepth) + " levels"},
+	{"directive", "a line that begins with % is not taken; remove it, or put the value in quotes"},
+	{"version", "a line that begins with % is not taken; remove it, or put the value in quotes"},
+	{"tag", "a tag, which is not taken; put a value that begins with ! in quotes"},
+	{"expected comment or line break", "nothing but a comment can stand behind | or >; begin the text on the next line"},
+	{"indentation indicator", "an indentation of 0 behind | or >; leave it out"},
+}
+
+// reportSyntax tells in our own words what the library could not read.
+func reportSyntax(text []byte, err error, src *source) {
+	told := "not readable as YAML from here on"
+	for _, s := range said {
+		if strings.Contains(err.Error(), s.words) {
+			told = s.told
+			break
+		}
+	}
+	line, col := locate(text, err)
+	src.badAt(line, col, "", told)
+}
+
+var errorLine = regexp.MustCompile(`^yaml: line (\d+): `)
+
+// maxLocate bounds the files in which a mistake is looked for by parsing.
+const maxLocate = 64 << 10
+
+// locate is the line and the column of a syntax error, both from 1. The
+// library tells no column, and its line may be that of the section around.
+// But the shortest beginning of the file that fails in the same way ends with
+// the mistake, and whatever is longer fails so too: it is found by halving.
+func locate(text []byte, err error) (line, col int) {
+	if len(text) > maxLocate {
+		line = 1
+		if m := errorLine.FindStringSubmatch(err.Error()); m != nil {
+			line, _ = strconv.Atoi(m[1])
+		}
+		return line, 1
+	}
+	// The library tells no line of what begins on the first.
+	text = append([]byte("\n"), text...)
+	if err = syntaxError(text); err == nil {
+		return 1, 1
+	}
+	fails, passes := len(text), 0
+	for passes+1 < fails {
+		half := (passes + fails) / 2
+		if e := syntaxError(text[:half]); e != nil && e.Error() == err.Error() {
+			fails = half
+		} else {
+			passes = half
+		}
+	}
+	before := text[:max(fails-1, 0)]
+	for len(before) > 0 && !utf8.RuneStart(text[len(before)]) {
+		before = before[:len(before)-1]
+	}
+	start := bytes.LastIndexByte(before, '\n') + 1
+	return bytes.Count(before, []byte("\n")), utf8.RuneCount(before[start:]) + 1
+}
+
+// syntaxError is what the library says to text; nil where it can be read.
+func syntaxError(text []byte) error {
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		if _, err := nextDocument(dec); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}

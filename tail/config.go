@@ -1,0 +1,94 @@
+package tail
+
+import (
+	"errors"
+	"time"
+
+	"kusto-agent/internal/units"
+	"kusto-agent/record"
+)
+
+// InputConfig is what one input reads and where its records go. Start from
+// DefaultInputConfig.
+type InputConfig struct {
+	Name    string   `yaml:"name"`    // in metrics, logs, state and commands
+	Paths   []string `yaml:"paths"`   // globs; ** matches folders
+	Exclude []string `yaml:"exclude"` // globs; one without a slash matches the base name
+
+	Cluster     string        `yaml:"cluster"` // name of a cluster
+	Database    string        `yaml:"database"`
+	Table       string        `yaml:"table"`
+	Mapping     string        `yaml:"mapping"` // empty: none
+	Format      record.Format `yaml:"format"`
+	Compression string        `yaml:"compression"` // gzip or none; auto before it was resolved
+
+	StartAt          string            `yaml:"start_at"`           // beginning or end, for files that exist when the input is first seen
+	IgnoreOlder      units.Duration    `yaml:"ignore_older"`       // files not changed for longer are left alone; 0: none are
+	MaxRecordSize    units.Size        `yaml:"max_record_size"`    // bytes
+	Header           string            `yaml:"header"`             // skip or none
+	Validate         string            `yaml:"validate"`           // record or none
+	Durability       string            `yaml:"durability"`         // file or spool
+	Parse            string            `yaml:"parse"`              // none, text, logfmt, docker or cri
+	Multiline        *Multiline        `yaml:"multiline"`          // nil: every line is a record
+	Encoding         string            `yaml:"encoding"`           // utf-8, utf-16le, utf-16be or latin1
+	PartialLineWait  units.Duration    `yaml:"partial_line_wait"`  // 0: a last line without its newline is held
+	Compressed       string            `yaml:"compressed"`         // auto or never
+	Watch            string            `yaml:"watch"`              // auto or poll
+	RotateQuiet      units.Duration    `yaml:"rotate_quiet"`       // a file that is gone is let go after this long without growth
+	ForgetAfter      units.Duration    `yaml:"forget_after"`       // positions of files that are gone are kept this long
+	MaxPinnedDeleted units.Size        `yaml:"max_pinned_deleted"` // most bytes held open in deleted files
+	Fields           map[string]string `yaml:"fields"`             // added to every record; values may hold {name} places
+}
+
+// Multiline says which lines belong to one event.
+type Multiline struct {
+	Start    string         `yaml:"start"`  // regular expression of an event's first line
+	Preset   string         `yaml:"preset"` // a known expression by name, in place of Start
+	MaxLines int            `yaml:"max_lines"`
+	MaxWait  units.Duration `yaml:"max_wait"`
+}
+
+// DefaultInputConfig is what holds where the configuration says nothing.
+func DefaultInputConfig() InputConfig {
+	return InputConfig{
+		Compression:      "auto",
+		StartAt:          "beginning",
+		MaxRecordSize:    units.MiB,
+		Header:           "none",
+		Validate:         "record",
+		Durability:       "file",
+		Parse:            "none",
+		Encoding:         "utf-8",
+		Compressed:       "auto",
+		Watch:            "auto",
+		RotateQuiet:      units.Duration(5 * time.Second),
+		ForgetAfter:      units.Duration(24 * time.Hour),
+		MaxPinnedDeleted: units.GiB,
+	}
+}
+
+// DefaultMultiline is what holds where multiline is given and says nothing.
+func DefaultMultiline() Multiline {
+	return Multiline{MaxLines: 500, MaxWait: units.Duration(time.Second)}
+}
+
+// Check returns every complaint about a value by itself as a *units.KeyError,
+// joined. What depends on the rest of the configuration, such as the names of
+// clusters and formats, is not asked here.
+func (c InputConfig) Check() error {
+	errs := []error{
+		units.OneOf("compression", c.Compression, "auto", "gzip", "none"),
+		units.OneOf("start_at", c.StartAt, "beginning", "end"),
+		units.OneOf("header", c.Header, "skip", "none"),
+		units.OneOf("validate", c.Validate, "record", "none"),
+		units.OneOf("durability", c.Durability, "file", "spool"),
+		units.OneOf("parse", c.Parse, "none", "text", "logfmt", "docker", "cri"),
+		units.OneOf("encoding", c.Encoding, "utf-8", "utf-16le", "utf-16be", "latin1"),
+		units.OneOf("compressed", c.Compressed, "auto", "never"),
+		units.OneOf("watch", c.Watch, "auto", "poll"),
+	}
+	if c.MaxRecordSize < 1 {
+		errs = append(errs, units.Bad("max_record_size", "%v is out of range; want more than 0", c.MaxRecordSize))
+	}
+	return errors.Join(errs...)
+}
