@@ -22,10 +22,9 @@ import (
 // world is everything around a sender, scripted: how the service answers, and
 // what the journal, quarantine and the books were told.
 type world struct {
-	t      *testing.T
-	s      *Sender
-	cancel context.CancelFunc
-	logs   bytes.Buffer
+	t    *testing.T
+	s    *Sender
+	logs bytes.Buffer
 
 	mu     sync.Mutex
 	answer func(in *kusto.Ingest) kusto.Answer

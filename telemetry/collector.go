@@ -1,0 +1,148 @@
+package telemetry
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"kusto-agent/ledger"
+	"kusto-agent/record"
+)
+
+// account is an account of the ledger as a metric of each input.
+type account struct {
+	*prometheus.Desc
+	kind  prometheus.ValueType
+	value func(ledger.Books) uint64
+}
+
+// reasons is an account that is kept by reason. The known reasons are shown
+// from the start, so that the first record of one is an increase.
+type reasons struct {
+	*prometheus.Desc
+	known []string
+	value func(ledger.Books) map[string]uint64
+}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
+}
+
+var accounts = []account{
+	{desc("records_read_total", "Records read from files, those that end as filtered or quarantined at once too.", "input"),
+		prometheus.CounterValue, func(b ledger.Books) uint64 { return b.Read }},
+	{desc("bytes_read_total", "Bytes read from files.", "input"),
+		prometheus.CounterValue, func(b ledger.Books) uint64 { return b.ReadBytes }},
+	{desc("records_restored_total", "Records that came into this run from the spool, as a batch sent again, or by requeue.", "input"),
+		prometheus.CounterValue, func(b ledger.Books) uint64 { return b.Restored }},
+	{desc("records_accepted_total", "Records the service accepted.", "input"),
+		prometheus.CounterValue, func(b ledger.Books) uint64 { return b.Accepted }},
+	{desc("records_pending", "Records read and not yet ended.", "input"),
+		prometheus.GaugeValue, func(b ledger.Books) uint64 { return b.Pending }},
+	{desc("records_spooled", "Records that rest in the spool.", "input"),
+		prometheus.GaugeValue, func(b ledger.Books) uint64 { return b.Spooled }},
+}
+
+var reasonAccounts = []reasons{
+	{desc("records_quarantined_total", "Records in quarantine, with the reason.", "input", "reason"),
+		[]string{string(record.TooLong), string(record.Malformed), string(record.Refused), string(record.Grown)},
+		func(b ledger.Books) map[string]uint64 { return b.Quarantined }},
+	{desc("records_dropped_total", "Records given up, with the reason.", "input", "reason"),
+		[]string{ledger.SpoolFull, ledger.SpoolAge, ledger.SourceGone},
+		func(b ledger.Books) map[string]uint64 { return b.Dropped }},
+	{desc("records_filtered_total", "Records that are no data, with the reason.", "input", "reason"),
+		[]string{ledger.Header, ledger.Blank},
+		func(b ledger.Books) map[string]uint64 { return b.Filtered }},
+}
+
+var (
+	inputInfo    = desc("input_info", "Where the records of an input go. Always 1.", "input", "database", "table")
+	fileLag      = desc("file_lag_bytes", "Bytes in the files of an input that are not yet safe.", "input")
+	filesByState = desc("files", "Files the agent knows, by state.", "state")
+	tokenExpires = desc("token_expires_seconds", "Until the token that expires first does; negative: it did. Absent without a token.")
+	reloadGood   = desc("config_last_reload_successful", "1 if the configuration in force is the one last read.")
+	stateDisk    = desc("state_disk_healthy", "1 while the state disk takes the journal; 0: delivery goes on, the bound on duplicates is suspended.")
+	spoolBytes   = desc("spool_bytes", "Bytes in the spool. Absent without a spool.")
+	spoolOldest  = desc("spool_oldest_seconds", "Age of the oldest payload in the spool. Absent without a spool.")
+	buildInfo    = desc("build_info", "What runs. Always 1.", "version", "goversion")
+)
+
+// collector tells everything that is looked up rather than counted. A scrape
+// takes one status, and with it one snapshot of the ledger, so that the books
+// close in every scrape.
+type collector struct{ status func() *Status }
+
+// Describe sends nothing: the metrics of a scrape follow from the status.
+func (c collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect is called once per scrape.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	s := c.status()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	states := map[string]int{}
+	for _, in := range s.Inputs {
+		collectBooks(out, in.Name, in.Books)
+		gauge(inputInfo, 1, in.Name, in.Database, in.Table)
+		gauge(fileLag, float64(in.LagBytes), in.Name)
+		for state, n := range in.Files {
+			states[state] += n
+		}
+	}
+	for state, n := range states {
+		gauge(filesByState, float64(n), state)
+	}
+	if at := firstExpiry(s.Clusters); !at.IsZero() {
+		gauge(tokenExpires, time.Until(at).Seconds())
+	}
+	if s.Spool != nil {
+		gauge(spoolBytes, float64(s.Spool.Bytes))
+		gauge(spoolOldest, secondsSince(s.Spool.Oldest))
+	}
+	gauge(reloadGood, oneIf(s.Config.Error == ""))
+	gauge(stateDisk, oneIf(s.Journal.Error == ""))
+	gauge(buildInfo, 1, s.Version, runtime.Version())
+}
+
+func collectBooks(out chan<- prometheus.Metric, input string, b ledger.Books) {
+	for _, a := range accounts {
+		out <- prometheus.MustNewConstMetric(a.Desc, a.kind, float64(a.value(b)), input)
+	}
+	for _, a := range reasonAccounts {
+		count := a.value(b)
+		for _, reason := range a.known {
+			out <- prometheus.MustNewConstMetric(a.Desc, prometheus.CounterValue, float64(count[reason]), input, reason)
+			delete(count, reason) // the snapshot is ours
+		}
+		for reason, n := range count {
+			out <- prometheus.MustNewConstMetric(a.Desc, prometheus.CounterValue, float64(n), input, reason)
+		}
+	}
+}
+
+// firstExpiry is the earliest expiry of a token in hand; zero if there is none.
+func firstExpiry(clusters []Cluster) (first time.Time) {
+	for _, c := range clusters {
+		if !c.TokenExpires.IsZero() && (first.IsZero() || c.TokenExpires.Before(first)) {
+			first = c.TokenExpires
+		}
+	}
+	return first
+}
+
+// secondsSince is 0 for a time that is not known.
+func secondsSince(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return time.Since(t).Seconds()
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

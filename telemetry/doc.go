@@ -1,0 +1,5 @@
+// Package telemetry shows what the agent does and changes nothing by showing
+// it: metrics, health, a status document and a page for people, all read-only,
+// without a record or a secret in them. A scrape, a page or a broken listener
+// never slows or stops delivery.
+package telemetry

@@ -1,0 +1,109 @@
+package telemetry
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Handler answers GET and HEAD for every endpoint, and nothing else.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.servePage)
+	mux.HandleFunc("GET /api/v1/status", s.serveStatus)
+	mux.HandleFunc("GET /healthz", s.serveHealth(s.opts.Healthy))
+	mux.HandleFunc("GET /readyz", s.serveHealth(s.opts.Ready))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{
+		ErrorLog:           slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelError),
+		DisableCompression: true, // local, and cheaper for both without
+	}))
+	return s.guard(mux)
+}
+
+// guard sets the headers that keep a browser from doing more than showing the
+// answer, and refuses requests that came to a loopback address by a foreign
+// name: a page elsewhere can point its own name at 127.0.0.1 and would then
+// read the answers as its own.
+func (s *Server) guard(next http.Handler) http.Handler {
+	configured, _, _ := net.SplitHostPort(s.opts.Config.Listen)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		if onLoopback(r) && !localName(r.Host, configured) {
+			http.Error(w, "this address answers to localhost only", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// onLoopback says whether the request came in on a loopback address, or on one
+// that is not known.
+func onLoopback(r *http.Request) bool {
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return !ok || addr.IP.IsLoopback()
+}
+
+// localName says whether a Host header names this machine's loopback: by
+// address, as localhost, or as the configuration has it. No browser leaves the
+// header out; a plain health check may.
+func localName(hostport, configured string) bool {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return addr.IsLoopback()
+	}
+	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") || host == strings.ToLower(configured)
+}
+
+func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(s.status()); err != nil {
+		s.opts.Logger.Error("status cannot be written", "err", err)
+		http.Error(w, "status cannot be written", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	s.write(w, body.Bytes())
+}
+
+// serveHealth answers 200, or 503 with one line saying why.
+func (s *Server) serveHealth(check func() error) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if check != nil {
+			if err := check(); err != nil {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				s.write(w, fmt.Appendln(nil, printable(err.Error())))
+				return
+			}
+		}
+		s.write(w, []byte("ok\n"))
+	}
+}
+
+// write sends the body. An error means that the reader went away, which is its
+// own business.
+func (s *Server) write(w http.ResponseWriter, body []byte) {
+	if _, err := w.Write(body); err != nil {
+		s.opts.Logger.Debug("telemetry reader went away", "err", err)
+	}
+}

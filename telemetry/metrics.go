@@ -1,0 +1,143 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"kusto-agent/record"
+)
+
+// How a request ended: the values of the outcome label.
+const (
+	OutcomeAccepted = "accepted"
+	OutcomeRefused  = "refused" // answered with an error, 429 and 5xx with an error body too
+	OutcomeUnknown  = "unknown" // the body was sent and no trustworthy answer came
+	OutcomeNotSent  = "not_sent"
+)
+
+// NoCode is the code of a request that was not answered.
+const NoCode = "none"
+
+// Metrics are the measurements that are no accounts of the ledger. The rooms
+// reach them through interfaces of their own. All methods are safe for
+// concurrent use, never block, and are called per payload, never per record.
+type Metrics struct {
+	requests   *prometheus.CounterVec
+	duration   prometheus.Histogram
+	endToEnd   *prometheus.HistogramVec
+	raw, gzip  prometheus.Counter
+	retries    prometheus.Counter
+	unknown    prometheus.Counter
+	doubtful   prometheus.Counter
+	rotations  *prometheus.CounterVec
+	truncated  *prometheus.CounterVec
+	unreadLost *prometheus.CounterVec
+	abandoned  *prometheus.CounterVec
+	invalid    *prometheus.CounterVec
+}
+
+const namespace = "kusto_agent"
+
+func newMetrics(reg prometheus.Registerer) *Metrics {
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
+		reg.MustRegister(c)
+		return c
+	}
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+		reg.MustRegister(c)
+		return c
+	}
+	m := &Metrics{
+		requests: counters("requests_total", "Ingest requests by how they ended and the HTTP status they were answered with.", "outcome", "code"),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "request_duration_seconds",
+			Help:    "From the start of an ingest request that was sent to its answer, or to giving up on one.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}),
+		endToEnd: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "end_to_end_seconds",
+			Help:    "From reading the oldest record of a payload to the acceptance of the payload.",
+			Buckets: []float64{.05, .1, .25, .5, 1, 2, 5, 10, 30, 60, 300, 1800, 7200},
+		}, []string{"database", "table"}),
+		raw:        counter("batch_raw_bytes_total", "Bytes of sealed payloads before gzip."),
+		gzip:       counter("batch_gzip_bytes_total", "Bytes of sealed payloads as they are posted."),
+		retries:    counter("retries_total", "Ingest requests that were another try of a payload."),
+		unknown:    counter("unknown_outcomes_total", "Ingest requests whose outcome is unknown; only these can double records."),
+		doubtful:   counter("unknown_records_total", "Records in ingest requests whose outcome is unknown."),
+		rotations:  counters("tail_rotations_total", "Files that were rotated away.", "input"),
+		truncated:  counters("tail_truncations_total", "Files that were truncated or rewritten in place.", "input"),
+		invalid:    counters("records_invalid_utf8_total", "Records that passed though they are not valid UTF-8.", "input"),
+		abandoned:  counters("tail_abandoned_bytes_total", "Bytes left unread in deleted files because of max_pinned_deleted.", "input"),
+		unreadLost: counters("tail_truncated_unread_bytes_total", "Bytes that were in a file when last looked at, and truncated away before they were read.", "input"),
+	}
+	reg.MustRegister(m.duration, m.endToEnd)
+	// Present from the start, so that the first failure is an increase.
+	m.requests.WithLabelValues(OutcomeAccepted, "200")
+	m.requests.WithLabelValues(OutcomeUnknown, NoCode)
+	m.requests.WithLabelValues(OutcomeNotSent, NoCode)
+	return m
+}
+
+// Request counts one ingest request: its outcome, the HTTP status it was
+// answered with or NoCode, and how long it took. The time of a request that was
+// not sent says nothing of the service and is left out of the histogram.
+func (m *Metrics) Request(outcome, code string, d time.Duration) {
+	m.requests.WithLabelValues(outcome, code).Inc()
+	if outcome != OutcomeNotSent {
+		m.duration.Observe(d.Seconds())
+	}
+}
+
+// EndToEnd observes the time from reading the oldest record of an accepted
+// payload to its acceptance.
+func (m *Metrics) EndToEnd(route record.Route, d time.Duration) {
+	m.endToEnd.WithLabelValues(route.Database, route.Table).Observe(d.Seconds())
+}
+
+// Sealed counts the bytes of a sealed payload before gzip and as it is posted.
+func (m *Metrics) Sealed(raw, gzip int) {
+	m.raw.Add(float64(raw))
+	m.gzip.Add(float64(gzip))
+}
+
+// Retry counts a request that is another try of a payload.
+func (m *Metrics) Retry() { m.retries.Inc() }
+
+// Unknown counts a request whose outcome is unknown, and the records in it.
+func (m *Metrics) Unknown(records int) {
+	m.unknown.Inc()
+	m.doubtful.Add(float64(records))
+}
+
+// Rotation counts a file of the input that was rotated away.
+func (m *Metrics) Rotation(input string) { m.rotations.WithLabelValues(input).Inc() }
+
+// Truncation counts a file of the input that was truncated or rewritten in
+// place, and how many of its bytes are known to be gone unread.
+func (m *Metrics) Truncation(input string, unread int64) {
+	m.truncated.WithLabelValues(input).Inc()
+	m.unreadLost.WithLabelValues(input).Add(float64(unread))
+}
+
+// Abandoned counts the bytes of a deleted file that are given up unread because
+// the file pins more of the disk than it may.
+func (m *Metrics) Abandoned(input string, bytes int64) {
+	m.abandoned.WithLabelValues(input).Add(float64(bytes))
+}
+
+// InvalidUTF8 counts records that passed though they are not valid UTF-8.
+func (m *Metrics) InvalidUTF8(input string, records int) {
+	m.invalid.WithLabelValues(input).Add(float64(records))
+}
+
+// Input shows the counters of an input at zero before anything happened to it.
+func (m *Metrics) Input(input string) {
+	m.rotations.WithLabelValues(input)
+	m.truncated.WithLabelValues(input)
+	m.unreadLost.WithLabelValues(input)
+	m.abandoned.WithLabelValues(input)
+	m.invalid.WithLabelValues(input)
+}

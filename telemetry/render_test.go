@@ -1,0 +1,125 @@
+package telemetry
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"kusto-agent/ledger"
+)
+
+func rendered(t *testing.T, s Status, l *ledger.Ledger, now time.Time, color bool) string {
+	t.Helper()
+	s.complete("", l.Snapshot(), now)
+	s.Host = "logbox"
+	var b strings.Builder
+	if err := Render(&b, &s, color); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestTheScreenIsTheStatusInWords(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	s, l := busy(now)
+	want := `kusto-agent 0.1.0 on logbox, started 1d 3h ago
+Not everything arrives: 1 route does not deliver.
+
+held Sales.Orders: BadRequest_EntityNotFound, since 12m 0s ago, next try in 18s
+  Entity ID 'Orders_csv' of kind 'MappingPersistent' was not found.
+  what to do: create the mapping with: kusto-agent setup, or correct mapping: of input orders; after a change streaming nodes may need 5 minutes
+
+INPUT   TO                 READ   ACCEPTED  PENDING  FILTERED  QUARANTINED  DROPPED  SPOOLED  BEHIND  FILES
+app     Logs.App      8,412,793  8,401,120   11,656        14            3        0        0  3.1 MB  1 idle, 1 reading
+nginx   Logs.Nginx    1,250,403  1,250,403        0         0            0        0        0     0 B  1 idle, 1 rotated
+orders  Sales.Orders     48,151     40,002    8,118        31            0        0        0  6.6 MB  1 waiting
+
+ROUTE         FORMAT             STATE   ACCEPTED  QUEUED  IN FLIGHT  LAST ACCEPTED
+Logs.App      JSON by App_json   up     8,401,120       2          3         1s ago
+Logs.Nginx    TXT                up     1,250,403       0          0         4s ago
+Sales.Orders  CSV by Orders_csv  held      40,002       2          0     13m 0s ago
+
+CLUSTER  URL                                             STATE  IN FLIGHT  TOKEN EXPIRES
+default  https://mycluster.westeurope.kusto.windows.net  up        3 of 8      in 42m 0s
+dr       https://dr.northeurope.kusto.windows.net        up        0 of 8      in 51m 0s
+
+FILE                                 INPUT   STATE      SIZE    SAFE  BEHIND
+/data/exports/orders 2026-11-20.csv  orders  waiting   14 MB  7.6 MB  6.6 MB  its route is held
+/srv/app/worker-1.json               app     reading  412 MB  409 MB  3.1 MB
+/srv/app/worker-2.json               app     idle      98 kB   98 kB     0 B
+/var/log/nginx/access.log            nginx   idle      11 MB   11 MB     0 B
+/var/log/nginx/access.log.1          nginx   rotated   52 MB   52 MB     0 B
+`
+	if got := rendered(t, s, l, now, false); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if strings.Contains(rendered(t, s, l, now, false), "\x1b") || !strings.Contains(rendered(t, s, l, now, true), "\x1b[31mheld\x1b[0m") {
+		t.Error("colour where none was asked for, or none where it was")
+	}
+}
+
+func TestNothingSteersTheTerminal(t *testing.T) {
+	const bad = "\x1b]0;owned\x07\nforged line\u009b31m"
+	s := Status{
+		Version: bad, Problems: []string{bad}, Started: time.Now(),
+		Inputs:   []Input{{Name: bad}},
+		Routes:   []Route{{State: Held, Hold: &Hold{Code: bad, Message: bad, Fix: bad}}},
+		Clusters: []Cluster{{Name: bad, URL: bad}},
+	}
+	for i := range 12 {
+		s.Files = append(s.Files, File{Input: bad, Path: fmt.Sprint(i, bad), Why: bad})
+	}
+	got := rendered(t, s, ledger.New(), time.Now(), false)
+	if strings.ContainsAny(got, "\x1b\x07\u009b") || strings.Contains(got, "\nforged line") {
+		t.Errorf("got %q", got)
+	}
+	if !strings.Contains(got, "and 2 more files") {
+		t.Errorf("the rest of the files is not told: %s", got)
+	}
+}
+
+func TestWords(t *testing.T) {
+	f := func(got, want string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	f(countText(0), "0")
+	f(countText(999), "999")
+	f(countText(1000), "1,000")
+	f(countText(1234567), "1,234,567")
+	f(bytesText(0), "0 B")
+	f(bytesText(999), "999 B")
+	f(bytesText(1000), "1.0 kB")
+	f(bytesText(9_960), "10 kB")
+	f(bytesText(999_499), "999 kB")
+	f(bytesText(999_600), "1.0 MB")
+	f(bytesText(1<<62), "4.6 EB")
+	f(spanText(-time.Second), "0s")
+	f(spanText(59900*time.Millisecond), "1m 0s")
+	f(spanText(3*time.Hour+61*time.Second), "3h 1m")
+	f(spanText(50*time.Hour), "2d 2h")
+	now := time.Now()
+	f(agoText(now, time.Time{}), "–")
+	f(inText(now, now.Add(-time.Hour)), "now")
+	f(inText(now, time.Time{}), "–")
+	f(lines("a\tb\n\x1b[31mc\n"), "a    b\n\"\\x1b[31mc\"")
+}
+
+func TestTheVerdict(t *testing.T) {
+	f := func(s Status, tone, want string) {
+		t.Helper()
+		if gotTone, got := verdict(&s, sums{Lag: s.Journal.Bytes}); got != want || gotTone != tone {
+			t.Errorf("got %s %q, want %s %q", gotTone, got, tone, want)
+		}
+	}
+	f(Status{State: Starting}, "wait", "Starting.")
+	f(Status{State: Stopping}, "wait", "Stopping: what is under way is being finished.")
+	f(Status{State: Running}, "good", "Up to date: all that was read has been dealt with.")
+	f(Status{State: Running, Journal: Journal{Bytes: 5}}, "good", "Delivering.")
+	f(Status{State: Running, Problems: []string{"a", "b"}}, "bad", "Delivering, with 2 problems.")
+	f(Status{State: Running, Routes: []Route{{State: Retrying}, {State: Up}}}, "wait", "Delivering; 1 route is trying again.")
+	f(Status{State: Running, Routes: []Route{{State: Down}, {State: Held}}}, "bad", "Not everything arrives: 2 routes do not deliver.")
+}

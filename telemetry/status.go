@@ -1,0 +1,198 @@
+package telemetry
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"kusto-agent/ledger"
+)
+
+// States of the agent.
+const (
+	Starting = "starting"
+	Running  = "running"
+	Stopping = "stopping"
+)
+
+// States of a route or a cluster.
+const (
+	Up       = "up"
+	Retrying = "retrying" // the last attempt failed, and patience is not over
+	Down     = "down"     // wanted, and none accepted for as long as patience lasts
+	Held     = "held"     // refused for a cause that a person has to mend
+)
+
+// Status is what the agent is doing at one instant: the document at
+// /api/v1/status, and what the page and the status command show. It holds no
+// records and no secrets. Times that are not known are left out.
+//
+// Whoever provides it owns nothing of it afterwards. Host, UptimeSeconds, the
+// books, file counts and lag of the inputs, and the problems that follow from
+// the rest are filled in by the server.
+type Status struct {
+	Version       string    `json:"version"`
+	Host          string    `json:"host"`
+	Started       time.Time `json:"started,omitzero"`
+	UptimeSeconds float64   `json:"uptime_seconds"`
+	State         string    `json:"state"` // Starting, Running or Stopping
+	Problems      []string  `json:"problems"`
+	Inputs        []Input   `json:"inputs"`
+	Routes        []Route   `json:"routes"`
+	Clusters      []Cluster `json:"clusters"`
+	Files         []File    `json:"files"`
+	Journal       Journal   `json:"journal"`
+	Spool         *Spool    `json:"spool,omitempty"` // nil: there is no spool
+	Config        Loaded    `json:"config"`
+}
+
+// Input is one input of the configuration and its books in this run. An input
+// that a reload took away is still listed, by name alone, for its books.
+type Input struct {
+	Name     string         `json:"name"`
+	Database string         `json:"database"`
+	Table    string         `json:"table"`
+	Format   string         `json:"format"`
+	Books    ledger.Books   `json:"books"`
+	Files    map[string]int `json:"files"` // how many, by state
+	LagBytes int64          `json:"lag_bytes"`
+}
+
+// Route is one destination and how it fares.
+type Route struct {
+	Cluster      string    `json:"cluster"` // its name in the configuration, or its URL
+	Database     string    `json:"database"`
+	Table        string    `json:"table"`
+	Format       string    `json:"format"`
+	Mapping      string    `json:"mapping,omitempty"`
+	State        string    `json:"state"`          // Up, Retrying, Down or Held
+	Hold         *Hold     `json:"hold,omitempty"` // why it is not Up, where that is known
+	Queued       int       `json:"queued"`         // payloads waiting
+	InFlight     int       `json:"in_flight"`      // payloads being sent
+	Accepted     uint64    `json:"accepted"`       // records, in this run
+	LastAccepted time.Time `json:"last_accepted,omitzero"`
+}
+
+// Hold is why a route does not deliver, in the service's words, and what a
+// person can do about it.
+type Hold struct {
+	Since   time.Time `json:"since,omitzero"`
+	Code    string    `json:"code,omitempty"`
+	Message string    `json:"message"`
+	Fix     string    `json:"fix,omitempty"`
+	NextTry time.Time `json:"next_try,omitzero"`
+}
+
+// Cluster is one engine the agent talks to.
+type Cluster struct {
+	Name         string    `json:"name"`
+	URL          string    `json:"url"`
+	State        string    `json:"state"`       // Up, Retrying, Down or Held
+	Concurrency  int       `json:"concurrency"` // requests it may have under way now
+	InFlight     int       `json:"in_flight"`
+	TokenExpires time.Time `json:"token_expires,omitzero"` // zero: no token in hand
+}
+
+// File is one file an input reads. Offsets are in bytes of the file.
+type File struct {
+	Input       string `json:"input"`
+	ID          string `json:"id"`
+	Generation  uint32 `json:"generation"`
+	Path        string `json:"path"`
+	Size        int64  `json:"size"`
+	Read        int64  `json:"read"`         // read up to here
+	Safe        int64  `json:"safe"`         // everything before this is safe
+	BehindBytes int64  `json:"behind_bytes"` // in the file, not yet safe
+	State       string `json:"state"`
+	Why         string `json:"why,omitempty"` // what keeps it from going on
+}
+
+// Journal is the health of the state disk as the journal meets it.
+type Journal struct {
+	Bytes    int64     `json:"bytes"`
+	LastSync time.Time `json:"last_sync,omitzero"`
+	Error    string    `json:"error,omitempty"` // empty: healthy
+	Since    time.Time `json:"since,omitzero"`  // when Error began
+}
+
+// Spool is what waits on disk for the service to come back.
+type Spool struct {
+	Bytes  int64     `json:"bytes"`
+	Oldest time.Time `json:"oldest,omitzero"` // when its oldest payload was put there
+}
+
+// Loaded tells of the last time the configuration was read.
+type Loaded struct {
+	File  string    `json:"file"`
+	Time  time.Time `json:"time,omitzero"`
+	Error string    `json:"error,omitempty"` // why the last reload changed nothing; empty: it is in force
+}
+
+// complete fills in what follows from the rest: from the books of one ledger
+// snapshot, from the files, and from the clock.
+func (s *Status) complete(version string, books map[string]ledger.Books, now time.Time) {
+	s.Host, _ = os.Hostname() // without one the page shows none
+	s.Version = cmp.Or(s.Version, version)
+	s.State = cmp.Or(s.State, Starting)
+	if !s.Started.IsZero() {
+		s.UptimeSeconds = now.Sub(s.Started).Round(time.Millisecond).Seconds()
+	}
+	s.tellInputs(books)
+	s.tellProblems()
+	slices.SortStableFunc(s.Files, func(a, b File) int { return cmp.Compare(b.BehindBytes, a.BehindBytes) })
+	s.Routes, s.Clusters, s.Files = orEmpty(s.Routes), orEmpty(s.Clusters), orEmpty(s.Files)
+}
+
+// tellInputs gives each input its books, file counts and lag.
+func (s *Status) tellInputs(books map[string]ledger.Books) {
+	s.Inputs = slices.Clone(orEmpty(s.Inputs))
+	at := make(map[string]int, len(s.Inputs))
+	for i := range s.Inputs {
+		at[s.Inputs[i].Name] = i
+	}
+	for _, name := range slices.Sorted(maps.Keys(books)) {
+		if _, known := at[name]; !known {
+			at[name] = len(s.Inputs)
+			s.Inputs = append(s.Inputs, Input{Name: name})
+		}
+	}
+	for i := range s.Inputs {
+		in := &s.Inputs[i]
+		in.Books, in.Files, in.LagBytes = books[in.Name], map[string]int{}, 0
+	}
+	for _, f := range s.Files {
+		if i, known := at[f.Input]; known {
+			s.Inputs[i].Files[f.State]++
+			s.Inputs[i].LagBytes += f.BehindBytes
+		}
+	}
+}
+
+// tellProblems adds the problems that the rest of the status shows. Routes tell
+// theirs in their own Hold.
+func (s *Status) tellProblems() {
+	s.Problems = slices.Clone(orEmpty(s.Problems))
+	add := func(format string, args ...any) { s.Problems = append(s.Problems, fmt.Sprintf(format, args...)) }
+	if s.Config.Error != "" {
+		add("the last reload changed nothing: %s", s.Config.Error)
+	}
+	if s.Journal.Error != "" {
+		add("state disk: %s; delivery goes on, the bound on duplicates is suspended", s.Journal.Error)
+	}
+	for _, in := range s.Inputs {
+		if err := in.Books.Check(); err != nil {
+			add("input %s: %v; please report this", in.Name, err)
+		}
+	}
+}
+
+// orEmpty makes JSON say [] where there is nothing, never null.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

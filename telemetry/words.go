@@ -1,0 +1,89 @@
+package telemetry
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// printable returns s as it is if it can be shown on one line, else quoted: a
+// file name or an answer of the service may hold line ends, escape sequences
+// and marks that turn the direction of the text.
+func printable(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// lines is printable for a text that may have several lines, as complaints
+// about a configuration do.
+func lines(s string) string {
+	all := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	for i := range all {
+		all[i] = printable(strings.ReplaceAll(all[i], "\t", "    "))
+	}
+	return strings.Join(all, "\n")
+}
+
+// countText is 1234567 as 1,234,567.
+func countText(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// bytesText is a size for the eye: three digits and a decimal unit.
+func bytesText(n int64) string {
+	if n < 1000 {
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	v, unit := float64(n), ""
+	for _, unit = range []string{"kB", "MB", "GB", "TB", "PB", "EB"} {
+		if v /= 1000; v < 999.5 {
+			break
+		}
+	}
+	digits := 0
+	if v < 9.95 {
+		digits = 1
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64) + " " + unit
+}
+
+// spanText is a length of time for the eye: its two largest units.
+func spanText(d time.Duration) string {
+	d = d.Round(time.Second)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", max(0, d/time.Second))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm %ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh %dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd %dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+}
+
+// agoText is how long before now t was; a dash for a time that is not known.
+func agoText(now, t time.Time) string {
+	if t.IsZero() {
+		return "–"
+	}
+	return spanText(now.Sub(t)) + " ago"
+}
+
+// inText is how long after now t will be.
+func inText(now, t time.Time) string {
+	switch {
+	case t.IsZero():
+		return "–"
+	case !t.After(now):
+		return "now"
+	}
+	return "in " + spanText(t.Sub(now))
+}
