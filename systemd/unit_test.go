@@ -1,0 +1,115 @@
+// Package systemd_test promises that the unit is clean by systemd's own
+// judgement, with the agent as it is built at the path of ExecStart.
+package systemd_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const installed = "/usr/bin/kusto-agent"
+
+// need skips the test where a tool of systemd is not installed.
+func need(t *testing.T, tool string) {
+	t.Helper()
+	if _, err := exec.LookPath(tool); err != nil {
+		t.Skipf("needs %s, which is not installed", tool)
+	}
+}
+
+// build compiles the agent into a folder of the test.
+func build(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "kusto-agent")
+	if out, err := exec.Command("go", "build", "-o", binary, "kusto-agent/cmd/agent").CombinedOutput(); err != nil {
+		t.Fatalf("build the agent: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// unitFor writes the unit with the binary in place of the installed one, and
+// returns its path.
+func unitFor(t *testing.T, binary string) string {
+	t.Helper()
+	unit, err := os.ReadFile("kusto-agent.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(unit), "ExecStart="+installed+" "); n != 1 {
+		t.Fatalf("%d lines start %s", n, installed)
+	}
+	path := filepath.Join(t.TempDir(), "kusto-agent.service")
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(unit), installed, binary)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestTheUnitIsClean(t *testing.T) {
+	need(t, "systemd-analyze")
+	unit := unitFor(t, build(t))
+	out, err := exec.Command("systemd-analyze", "verify", unit).CombinedOutput()
+	if err != nil || len(out) != 0 {
+		t.Errorf("verify: %v\n%s", err, out)
+	}
+	// Offline: judged by the file alone. The threshold is ten times the exposure.
+	out, err = exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=15", "--no-pager", unit).CombinedOutput()
+	if err != nil {
+		t.Errorf("exposed by more than 1.5: %v\n%s", err, out)
+	}
+}
+
+func TestTheUserCanBeMade(t *testing.T) {
+	need(t, "systemd-sysusers")
+	conf, err := filepath.Abs("sysusers.d/kusto-agent.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("systemd-sysusers", "--dry-run", "--root="+t.TempDir(), conf).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "Creating user 'kusto-agent'") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// The command line of the unit is one the agent takes, and a configuration that
+// can not be used ends it with a status that systemd does not answer with
+// another start.
+func TestABadConfigurationIsNotStartedAgain(t *testing.T) {
+	unit, err := os.ReadFile("kusto-agent.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := strings.Fields(setting(t, string(unit), "ExecStart"))[1:]
+	at := slices.Index(args, "/etc/kusto-agent/agent.yaml")
+	if at < 0 {
+		t.Fatalf("arguments %q name no configuration", args)
+	}
+	args[at] = filepath.Join(t.TempDir(), "agent.yaml")
+	if err := os.WriteFile(args[at], []byte("cluster: nonsense\nwhat: is this\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(build(t), args...).CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 78 {
+		t.Fatalf("ended with %v, want status 78\n%s", err, out)
+	}
+	if ends := strings.Fields(setting(t, string(unit), "RestartPreventExitStatus")); !slices.Contains(ends, "78") || !slices.Contains(ends, "64") {
+		t.Errorf("started again but for %q", ends)
+	}
+}
+
+// setting is the value of a key the unit has once.
+func setting(t *testing.T, unit, key string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(unit, "\n"+key+"=")
+	if !found {
+		t.Fatalf("the unit has no %s", key)
+	}
+	value, _, _ := strings.Cut(rest, "\n")
+	return value
+}
