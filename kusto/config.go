@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 
 	"kusto-agent/internal/units"
 )
@@ -69,10 +68,11 @@ func (c AuthConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
+// checkAuthority holds the token service to what holds for a cluster: a secret
+// is sent there.
 func checkAuthority(authority string) error {
-	u, err := url.Parse(authority)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return units.Bad("authority", "not the URL of a token service; want one such as https://login.microsoftonline.com")
+	if _, err := webURL(authority); err != nil {
+		return units.Bad("authority", "%v; want one such as https://login.microsoftonline.com", err)
 	}
 	return nil
 }
