@@ -153,12 +153,12 @@ func (s *Sender) lane(r record.Route) *lane {
 // Serves reports whether payloads for the cluster URL can be taken.
 func (s *Sender) Serves(url string) bool { return s.clusters[url] != nil }
 
-// Wait returns when no payload is left, when those left can not move because
-// their route or cluster is down or held, or with the context's error.
+// Wait returns when no payload is left, when all that are left wait for a route
+// or cluster that is down or held, or with the context's error.
 func (s *Sender) Wait(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		changed, progress := s.changed, s.progress()
+		changed, progress := s.changed, s.progress(0)
 		s.mu.Unlock()
 		if progress.Left == 0 || progress.Stuck {
 			return nil
@@ -183,17 +183,18 @@ type Progress struct {
 func (s *Sender) Progress() Progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.progress()
+	return s.progress(s.o.Config.Retry.Patience.D())
 }
 
-func (s *Sender) progress() Progress {
+// progress takes a hold for stuck after patience. The caller holds mu.
+func (s *Sender) progress(patience time.Duration) Progress {
 	p := Progress{Left: s.items, Stuck: s.items > 0}
 	now := time.Now()
 	for _, l := range s.lanes {
 		if len(l.queue)+l.inflight == 0 {
 			continue
 		}
-		refused, down := l.verdict(now, s.o.Config.Retry.Patience.D())
+		refused, down := l.verdict(now, patience)
 		p.Refused = p.Refused || refused
 		p.Down = p.Down || down
 		p.Stuck = p.Stuck && (refused || down)
