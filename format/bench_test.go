@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +39,10 @@ func umlautLine(r *rand.Rand, n int) string {
 	return strings.Replace(jsonLine(r, n), "Mozilla", "Größenänderung ☃", 1)
 }
 
+func elementLine(r *rand.Rand, n int) string {
+	return "  " + strings.TrimSuffix(jsonLine(r, n), "\n") + ",\n"
+}
+
 func csvLine(r *rand.Rand, n int) string {
 	return fmt.Sprintf("2026-03-01T12:%02d:%02d.%06dZ,info,checkout,web-%03d,%016x,POST,/api/v1/orders/%d/items,%d,%d,%.3f,%d,Mozilla/5.0,order accepted,eu\n",
 		n/60%60, n%60, r.IntN(1e6), r.IntN(400), r.Uint64(), r.IntN(1e7), 200+r.IntN(300), r.IntN(1e5), r.Float64()*100, r.IntN(1e6))
@@ -63,22 +68,47 @@ func BenchmarkScan(b *testing.B) {
 				var c Chunk
 				b.SetBytes(int64(len(data)))
 				b.ReportAllocs()
+				records := 0
 				for b.Loop() {
-					s.Scan(data, 1, false, 0, &c)
+					records = 0
+					for at := 0; at < len(data); at += c.Consumed {
+						s.Scan(data[at:], 1, false, 0, &c)
+						if c.Consumed == 0 || len(c.Rejected) > 0 {
+							b.Fatalf("at %d of %d, rejected %v", at, len(data), c.Rejected)
+						}
+						records += c.Records
+					}
 				}
-				if c.Consumed != len(data) || len(c.Rejected) > 0 {
-					b.Fatalf("consumed %d of %d, rejected %v", c.Consumed, len(data), c.Rejected)
-				}
-				b.ReportMetric(float64(len(data)/c.Records), "B/record")
+				b.ReportMetric(float64(len(data)/records), "B/record")
 			})
 		}
 	}
 	f("JSON", record.JSON, jsonLine)
 	f("JSON-unicode", record.JSON, umlautLine)
+	f("MultiJSON", record.MultiJSON, jsonLine)
+	f("MultiJSON-array", record.MultiJSON, elementLine)
 	f("CSV", record.CSV, csvLine)
 	f("CSV-mixed", record.CSV, mixedLine)
 	f("CSV-quoted", record.CSV, quotedLine)
 	f("TXT", record.TXT, csvLine)
+}
+
+func BenchmarkScanAvro(b *testing.B) {
+	data := avroFile(b, "null", slices.Repeat([]int{2000}, 200)...)
+	for _, validate := range []bool{true, false} {
+		b.Run(fmt.Sprintf("validate=%t", validate), func(b *testing.B) {
+			s := newScanner(b, Options{Format: record.Avro, Validate: validate})
+			var c Chunk
+			b.SetBytes(int64(len(data)))
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Scan(data, 0, true, 0, &c)
+			}
+			if c.Records != 400000 {
+				b.Fatalf("%d records", c.Records)
+			}
+		})
+	}
 }
 
 // BenchmarkJSONCheck sets the check of this package beside those of libraries,

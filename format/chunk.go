@@ -11,18 +11,23 @@ import (
 type Chunk struct {
 	// Body is the accepted records, whole and each ended by its line end. It
 	// is a part of the scanned data: where nothing between its records had to
-	// go it is untouched, else the records were moved together in place.
+	// go it is untouched, else the records were moved together in place. Only
+	// where Copied says so it is memory of the chunk.
 	Body []byte
+	// Copied says that Body does not lie in the scanned data: newlines had to
+	// be added where the data has no room for them.
+	Copied bool
 	// Pieces are the ranges of the data, as it was, that form Body in order.
 	Pieces []Piece
 	// Lens has, as in record.Payload, the source length of each record as an
 	// unsigned varint. Nil: every record has in Body the length it had in the
 	// data.
 	Lens []byte
-	// Records is the number of records in Body.
+	// Records is the number of records in Body. In Avro it is told by blocks.
 	Records int
 	// Group is the number of fields each record in Body has; 0 for formats
-	// without fields and where records are not checked.
+	// without fields and where records are not checked. In Avro it stands for
+	// the header.
 	Group int
 
 	Blank       int // blank lines filtered
@@ -38,14 +43,28 @@ type Chunk struct {
 	// untouched.
 	Consumed int
 
+	// Prefix comes before the body in whatever it becomes a part of, once:
+	// the header of an Avro file. Bodies of different prefixes, and so of
+	// different groups, do not join. It belongs to the scanner and is valid
+	// until its next call.
+	Prefix []byte
+
 	// Long says that a record begins at Consumed whose end is not in the data
-	// although the data already holds more of it than a record may have. The
-	// caller skips it with Resync.
+	// although the data already holds more of it than a record may have, or
+	// that nothing of an Avro file can be told apart. The caller skips it with
+	// Resync or SkipLong.
 	Long bool
+	// Skip is how many bytes from Consumed on belong to that record, Indent
+	// what else SkipLong must know of it; Reason and Message are why it is
+	// rejected.
+	Skip, Indent int
+	Reason       record.Reason
+	Message      string
 
 	base int    // where in the data Body begins
 	lens []byte // memory of Lens
 	held []byte // memory of the Data of Rejected
+	own  []byte // memory of a copied Body
 }
 
 // Piece is a range of the scanned data that holds whole records.
@@ -68,6 +87,7 @@ func (c *Chunk) reset() {
 		Rejected: c.Rejected[:0],
 		lens:     c.lens[:0],
 		held:     c.held[:0],
+		own:      c.own[:0],
 	}
 }
 
@@ -77,20 +97,22 @@ func (c *Chunk) room(pos int) bool {
 	return n < record.MaxPieces || c.Pieces[n-1].End == pos
 }
 
-// piece notes that the record data[start:end] is in the body.
-func (c *Chunk) piece(start, end int) {
+// piece notes that the records data[start:end] are in the body.
+func (c *Chunk) piece(start, end, records int) {
 	if n := len(c.Pieces); n > 0 && c.Pieces[n-1].End == start {
 		c.Pieces[n-1].End = end
-		c.Pieces[n-1].Records++
+		c.Pieces[n-1].Records += records
 		return
 	}
-	c.Pieces = append(c.Pieces, Piece{start, end, 1})
+	c.Pieces = append(c.Pieces, Piece{start, end, records})
 }
 
 // join appends data[start:end] to the body. The body never overtakes start, so
 // that nothing not yet scanned is overwritten.
 func (c *Chunk) join(data []byte, start, end int) {
 	switch {
+	case c.Copied:
+		c.add(data[start:end]...)
 	case c.Records == 0:
 		c.base = start
 		c.Body = data[start:end]
@@ -98,6 +120,23 @@ func (c *Chunk) join(data []byte, start, end int) {
 		c.Body = data[c.base:end]
 	default:
 		c.Body = append(c.Body, data[start:end]...)
+	}
+}
+
+// add appends to the body.
+func (c *Chunk) add(b ...byte) {
+	c.Body = append(c.Body, b...)
+	if c.Copied {
+		c.own = c.Body
+	}
+}
+
+// detach makes the body a copy, so that it can outgrow the data it is of.
+func (c *Chunk) detach() {
+	if !c.Copied {
+		c.Copied = true
+		c.own = append(c.own[:0], c.Body...)
+		c.Body = c.own
 	}
 }
 

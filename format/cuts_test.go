@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -59,7 +60,7 @@ func (r *reading) cut(rnd *rand.Rand) *reading {
 		at += c.Consumed
 		switch {
 		case c.Long:
-			at, end = r.skipLong(at, end, rnd)
+			at, end = r.skipLong(at, end, &c, rnd)
 		case c.Consumed == 0:
 			if end-at >= r.o.MaxRecord {
 				r.t.Fatalf("%d bytes at %d of %q are not enough", end-at, at, r.file)
@@ -74,7 +75,10 @@ func (r *reading) cut(rnd *rand.Rand) *reading {
 }
 
 // skipLong is the long-record mode of a caller.
-func (r *reading) skipLong(start, end int, rnd *rand.Rand) (int, int) {
+func (r *reading) skipLong(start, end int, c *Chunk, rnd *rand.Rand) (int, int) {
+	if r.s.spec.Ends == AtValue || rnd.IntN(2) == 0 {
+		return r.skipOn(start, c, rnd)
+	}
 	at := end
 	for {
 		next := min(len(r.file), at+rnd.IntN(5))
@@ -86,6 +90,19 @@ func (r *reading) skipLong(start, end int, rnd *rand.Rand) (int, int) {
 			r.events = append(r.events, event{start: start, end: at, reason: record.TooLong})
 			return at, at
 		}
+	}
+}
+
+// skipOn does the same with SkipLong.
+func (r *reading) skipOn(start int, c *Chunk, rnd *rand.Rand) (int, int) {
+	at, end := start+c.Skip, start+c.Skip
+	for {
+		n, done := r.s.SkipLong([]byte(r.file[at:end]), c.Indent, end == len(r.file))
+		if at += n; done {
+			r.events = append(r.events, event{start: start, end: at, reason: c.Reason})
+			return at, at
+		}
+		end = min(len(r.file), end+1+rnd.IntN(5))
 	}
 }
 
@@ -146,12 +163,31 @@ func (r *reading) records(at int, source string, c *Chunk) {
 	if i != c.Records || len(body) > 0 {
 		t.Fatalf("%q: the pieces have %d of %d records, %q is left", source, i, c.Records, body)
 	}
+	r.again(source, c)
+}
+
+// again makes the body once more from its pieces alone, with no check.
+func (r *reading) again(source string, c *Chunk) {
+	s := newScanner(r.t, Options{Format: r.o.Format, MaxRecord: math.MaxInt32})
+	var body []byte
+	for _, p := range c.Pieces {
+		var part Chunk
+		for data := buffer(source[p.Start:p.End]); len(data) > 0; data = data[part.Consumed:] {
+			if s.Scan(data, 1, true, 0, &part); part.Consumed == 0 {
+				r.t.Fatalf("%q: nothing in %q", source, data)
+			}
+			body = append(body, part.Body...)
+		}
+	}
+	if string(body) != string(c.Body) {
+		r.t.Fatalf("%q: %q was sent, and from its pieces comes %q", source, c.Body, body)
+	}
 }
 
 // unchanged says how the bytes of a record may differ from those of its file.
 func (r *reading) unchanged(source, sent string) {
 	want := strings.TrimSuffix(source, "\n")
-	if r.o.Format == record.TXT {
+	if r.o.Format == record.TXT || r.o.Format == record.MultiJSON {
 		want = strings.TrimSuffix(want, "\r")
 	}
 	if want += "\n"; sent != want {
@@ -195,6 +231,12 @@ func (r *reading) filtered(at int, source string, c *Chunk) {
 			blank += len(line)
 		}
 		gap = append(gap[:blank:blank], gap[blank+r.headerLen(gap[blank:]):]...)
+	}
+	if r.o.Format == record.MultiJSON {
+		if len(bytes.Trim(gap, " \t\r\n[],")) > 0 {
+			r.t.Fatalf("%q: filtered %q", source, gap)
+		}
+		return
 	}
 	lines := bytes.Count(gap, []byte{'\n'})
 	if len(gap) > 0 && gap[len(gap)-1] != '\n' {

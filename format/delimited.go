@@ -24,11 +24,17 @@ import (
 // not longer than a record may be.
 func (s *Scanner) row(k *cut, data []byte, last bool) {
 	line := data[:k.n]
-	if bytes.IndexByte(line, '"') < 0 {
+	if line[0] != '"' && bytes.IndexByte(line, '"') < 0 {
 		if s.opt.Validate {
 			k.fields = 1 + bytes.Count(line, s.sep)
 		}
 		return
+	}
+	if k.ended && line[0] == '"' {
+		if fields, ok := quotedRow(data, k.n, s.sep[0]); ok {
+			k.fields = fields
+			return
+		}
 	}
 	full := len(data) >= s.opt.MaxRecord
 	r := walkRow(data[:min(len(data), s.opt.MaxRecord)], s.sep)

@@ -6,5 +6,7 @@
 // The table of formats is in format.go. Scan (scan.go) is the one entry for
 // reading; each family of formats has a file that says where its records end
 // and when they are sound: lines.go (TXT and JSON), delimited.go (CSV, TSV,
-// SCsv, SOHsv, PSV) and json.go (the check of a JSON record).
+// SCsv, SOHsv, PSV), multijson.go (objects that span lines), avro.go (blocks of
+// a container file) and json.go (the check of a JSON record). fields.go and
+// splice.go add members to JSON records.
 package format

@@ -12,10 +12,13 @@ import (
 type fault struct {
 	reason record.Reason
 	text   string
-	at     int  // offset in the record
+	at     int  // offset in the record, or nowhere
 	char   bool // the character at that place is what was not expected
 	limit  int  // in bytes, where the record exceeds one
 }
+
+// nowhere is the place of a fault that a column would not explain.
+const nowhere = -1
 
 func malformed(at int, text string) fault {
 	return fault{reason: record.Malformed, at: at, text: text}
@@ -36,6 +39,9 @@ func (s *Scanner) tooLong(what string) fault {
 func (f fault) explain(data []byte) string {
 	if f.limit > 0 {
 		return fmt.Sprintf("%s %d bytes", f.text, f.limit)
+	}
+	if f.at == nowhere {
+		return f.text
 	}
 	where := fmt.Sprintf("column %d", f.at+1)
 	if n := bytes.LastIndexByte(data[:f.at], '\n'); n >= 0 {

@@ -14,6 +14,7 @@ type Spec struct {
 	Ends       Ends          // how a record ends and how records join
 	Mapping    string        // kind of the mappings it is used with
 	NeedsMap   bool          // the ingest call is refused without a mapping
+	NeedsHead  bool          // it is read, and sent, with the header of its file: see Scanner.Prepare
 	Compressed bool          // compressed inside: gzip around it is unproven
 	Extensions []string      // of files that have this format unless told otherwise
 }
@@ -42,7 +43,7 @@ var table = []Spec{
 	{Format: record.TXT, Ends: AtLine, Mapping: "Csv", Extensions: []string{".txt", ".log"}},
 	{Format: record.JSON, Ends: AtLine, Mapping: "Json", NeedsMap: true, Extensions: []string{".json", ".jsonl", ".ndjson"}},
 	{Format: record.MultiJSON, Ends: AtValue, Mapping: "Json", NeedsMap: true},
-	{Format: record.Avro, Ends: InBlocks, Mapping: "Avro", NeedsMap: true, Compressed: true, Extensions: []string{".avro"}},
+	{Format: record.Avro, Ends: InBlocks, Mapping: "Avro", NeedsMap: true, NeedsHead: true, Compressed: true, Extensions: []string{".avro"}},
 }
 
 // All returns every format, in the order of the documentation.

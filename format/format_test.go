@@ -1,7 +1,6 @@
 package format
 
 import (
-	"errors"
 	"testing"
 
 	"kusto-agent/record"
@@ -72,9 +71,4 @@ func TestNewRefuses(t *testing.T) {
 	f(Options{Format: "XML", MaxRecord: 100}, `scan format "XML": unknown`)
 	f(Options{Format: record.CSV}, `scan format CSV: records of at most 0 bytes: at least 4 are needed`)
 	f(Options{Format: record.TXT, MaxRecord: 100, SkipHeader: true}, `scan format TXT: skip a header: only delimited formats have one`)
-	for _, later := range []record.Format{record.MultiJSON, record.Avro} {
-		if _, err := New(Options{Format: later, MaxRecord: 100}); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("New(%s): %v", later, err)
-		}
-	}
 }

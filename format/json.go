@@ -31,49 +31,65 @@ func (s *Scanner) checkJSON(rec []byte) bool {
 }
 
 // strictJSON checks that b is one JSON object with white space around it, by
-// RFC 8259. It goes through b once, without recursion: the containers that
-// are open are a bit each. The zero fault means that it is.
+// RFC 8259. The zero fault means that it is.
 func strictJSON(b []byte) fault {
+	end, unicode, f := strictObject(b, skipSpace(b, 0))
+	if f.text != "" {
+		return f
+	}
+	if end = skipSpace(b, end); end < len(b) {
+		return unexpected(end, "behind the object")
+	}
+	if unicode&eighthBits != 0 {
+		return invalidUTF8(b)
+	}
+	return fault{}
+}
+
+// strictObject goes through the object at i, by RFC 8259, and returns the
+// index behind it. It does so once, without recursion: the containers that are
+// open are a bit each. A fault at len(b) means that no fault came before the
+// data ended. Eighth bits of unicode tell that strings may not be plain ASCII;
+// whether they are UTF-8 is not looked at.
+func strictObject(b []byte, i int) (end int, unicode uint64, f fault) {
 	var (
-		arrays  [MaxDepth / 64]uint64 // bit d: the container at depth d is an array
-		depth   = 0
-		closer  = byte('}')
-		unicode uint64 // any byte of it above 127: strings are not plain ASCII
-		high    uint64
+		arrays [MaxDepth / 64]uint64 // bit d: the container at depth d is an array
+		depth  = 0
+		closer = byte('}')
+		high   uint64
 	)
-	i := skipSpace(b, 0)
 	if i == len(b) || b[i] != '{' {
-		return expected(b, i, "where an object must begin")
+		return 0, 0, expected(b, i, "where an object must begin")
 	}
 	for {
 		// A value begins at i, in an object behind its name.
 		if depth > 0 {
 			if closer == '}' {
 				if i == len(b) || b[i] != '"' {
-					return expected(b, i, "where a name must begin")
+					return 0, 0, expected(b, i, "where a name must begin")
 				}
 				if i, high = stringEnd(b, i+1); i < 0 {
-					return stringFault(b, ^i)
+					return 0, 0, stringFault(b, ^i)
 				}
 				unicode |= high
 				if i = skipSpace(b, i); i == len(b) || b[i] != ':' {
-					return expected(b, i, "where a colon must follow a name")
+					return 0, 0, expected(b, i, "where a colon must follow a name")
 				}
 				i = skipSpace(b, i+1)
 			}
 			if i == len(b) {
-				return expected(b, i, "where a value must begin")
+				return 0, 0, expected(b, i, "where a value must begin")
 			}
 		}
 		switch c := b[i]; c {
 		case '"':
 			if i, high = stringEnd(b, i+1); i < 0 {
-				return stringFault(b, ^i)
+				return 0, 0, stringFault(b, ^i)
 			}
 			unicode |= high
 		case '{', '[':
 			if depth == MaxDepth {
-				return malformed(i, "nested too deeply")
+				return 0, 0, malformed(i, "nested too deeply")
 			}
 			if c == '[' {
 				arrays[depth/64] |= 1 << (depth % 64)
@@ -87,7 +103,7 @@ func strictJSON(b []byte) fault {
 			}
 		default:
 			if i = scalarEnd(b, i); i < 0 {
-				return expected(b, ^i, "in or instead of a value")
+				return 0, 0, expected(b, ^i, "in or instead of a value")
 			}
 		}
 		// Behind a value: containers end, or another value follows.
@@ -98,11 +114,11 @@ func strictJSON(b []byte) fault {
 				break
 			}
 			if i == len(b) || b[i] != closer {
-				return expected(b, i, "where a comma or an end must follow a value")
+				return 0, 0, expected(b, i, "where a comma or an end must follow a value")
 			}
 			i++
 			if depth--; depth == 0 {
-				return behindObject(b, i, unicode)
+				return i, unicode, fault{}
 			}
 			closer = '}'
 			if arrays[(depth-1)/64]>>((depth-1)%64)&1 != 0 {
@@ -110,17 +126,6 @@ func strictJSON(b []byte) fault {
 			}
 		}
 	}
-}
-
-// behindObject finishes the check of b, whose object ends at i.
-func behindObject(b []byte, i int, unicode uint64) fault {
-	if i = skipSpace(b, i); i < len(b) {
-		return unexpected(i, "behind the object")
-	}
-	if unicode&eighthBits != 0 {
-		return invalidUTF8(b)
-	}
-	return fault{}
 }
 
 func invalidUTF8(b []byte) fault {

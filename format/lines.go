@@ -54,6 +54,7 @@ func firstLine(data []byte) int {
 // Resync is for the long record that Chunk.Long tells of: how many bytes of
 // data, which goes on inside that record, still belong to it, or -1 where that
 // is all of data and more. What follows is scanned like the middle of a file.
+// It is for formats whose records end at or within a line; SkipLong is for all.
 func (s *Scanner) Resync(data []byte) int {
 	if n := bytes.IndexByte(data, '\n') + 1; n > 0 {
 		return n
@@ -61,8 +62,31 @@ func (s *Scanner) Resync(data []byte) int {
 	return -1
 }
 
+// SkipLong is for the record that Chunk.Long tells of. Given what lies
+// Chunk.Skip bytes behind its start, and Chunk.Indent, it returns how many
+// bytes of data still belong to the record, and whether that is all of it: if
+// not, it is to be called again with what follows those. With last nothing
+// follows data.
+//
+// Records of MultiJSON go on to the next line that begins with a brace or
+// bracket and is indented no deeper than the record, those of Avro to the next
+// sync marker of the file, all others to the next newline.
+func (s *Scanner) SkipLong(data []byte, indent int, last bool) (n int, done bool) {
+	switch s.spec.Ends {
+	case AtValue:
+		return skipToRecord(data, indent, last)
+	case InBlocks:
+		return s.head.skipToBlock(data, last)
+	}
+	if n = firstLine(data); n > 0 && data[n-1] == '\n' {
+		return n, true
+	}
+	return n, last
+}
+
 // Split returns the length of the first n records of a body that Scan made,
-// the whole length where it has no more than n.
+// the whole length where it has no more than n. Of Avro it takes blocks for
+// records; a prefix is no part of the body.
 func (s *Scanner) Split(body []byte, n int) int {
 	at := 0
 	for ; n > 0 && at < len(body); n-- {
@@ -73,8 +97,11 @@ func (s *Scanner) Split(body []byte, n int) int {
 
 // Count returns the number of records of a body that Scan made.
 func (s *Scanner) Count(body []byte) int {
-	if s.spec.Ends == AtLine {
+	switch s.spec.Ends {
+	case AtLine:
 		return bytes.Count(body, []byte{'\n'})
+	case InBlocks:
+		return countBlocks(body)
 	}
 	n := 0
 	for ; len(body) > 0; n++ {
@@ -85,6 +112,12 @@ func (s *Scanner) Count(body []byte) int {
 
 // measure is the length of the first record of a body that Scan made.
 func (s *Scanner) measure(body []byte) int {
+	switch s.spec.Ends {
+	case AtValue:
+		return s.objectLine(body)
+	case InBlocks:
+		return measureBlock(body)
+	}
 	n := firstLine(body)
 	if s.spec.Ends == AtRow && bytes.IndexByte(body[:n], '"') >= 0 {
 		if r := walkRow(body, s.sep); r.end == rowWhole {

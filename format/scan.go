@@ -2,15 +2,11 @@ package format
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"unicode/utf8"
 
 	"kusto-agent/record"
 )
-
-// ErrUnavailable is returned by New for a format that has no scanner.
-var ErrUnavailable = errors.New("not available yet")
 
 // MinRecord is the least Options.MaxRecord: room for a byte order mark.
 const MinRecord = 4
@@ -20,11 +16,16 @@ type Options struct {
 	Format record.Format
 	// Validate checks each record against its format. Without it only what
 	// framing needs is looked at: a delimited record whose quotes leave its
-	// end in doubt is rejected all the same.
+	// end in doubt, and a MultiJSON record whose syntax does, is rejected all
+	// the same.
 	Validate bool
 	// MaxRecord is the most bytes of a record, its line end included, as it
-	// is in the file.
+	// is in the file. In Avro it is the most bytes of a header and of a block.
 	MaxRecord int
+	// MaxBody is the most bytes of a body with its prefix, for formats whose
+	// bodies can be longer than the data they are of; a record of MaxRecord
+	// bytes is taken whatever it says, but for Avro. 0: no limit.
+	MaxBody int
 	// SkipHeader drops the first record of a file that is not blank, for
 	// delimited formats. The header must end within the first MaxRecord bytes
 	// of the file; if none does, no record is taken for one.
@@ -39,6 +40,7 @@ type Scanner struct {
 	sep     []byte // the delimiter
 	fault   fault  // why the cut at hand is unsound
 	relaxed []byte // a record freed of the engine's leniencies, see json_relaxed.go
+	head    header // of the Avro file at hand
 }
 
 // New returns a scanner.
@@ -47,8 +49,6 @@ func New(o Options) (*Scanner, error) {
 	switch {
 	case !ok:
 		return nil, fmt.Errorf("scan format %q: unknown", o.Format)
-	case spec.Ends != AtLine && spec.Ends != AtRow:
-		return nil, fmt.Errorf("scan format %s: %w", o.Format, ErrUnavailable)
 	case o.MaxRecord < MinRecord:
 		return nil, fmt.Errorf("scan format %s: records of at most %d bytes: at least %d are needed", o.Format, o.MaxRecord, MinRecord)
 	case o.SkipHeader && spec.Delimiter == 0:
@@ -63,6 +63,7 @@ type kind uint8
 const (
 	sound kind = iota
 	blank
+	filler  // between records: filtered, and not counted
 	unsound // to be rejected, for s.fault
 	open    // ends beyond the data
 	endless // open, and longer than a record may be
@@ -75,6 +76,13 @@ type cut struct {
 	flawed bool // sound as far as framing goes, but Validate rejects it for s.fault
 	fields int  // of a sound delimited record
 	n      int  // bytes, the line end included
+
+	// Of MultiJSON.
+	lead    int  // bytes before the record: its indentation
+	cr      int  // bytes of a line end that a bare newline must replace
+	unicode bool // it has bytes above 127
+
+	records int // in a block of Avro
 }
 
 // size is the length of the record with the line end it has or will get.
@@ -95,13 +103,14 @@ func (k *cut) size() int {
 // before the first record that is not whole, before one whose number of fields
 // is not that of the records before it, at the limit, and when c holds
 // record.MaxPieces pieces or rejected records: the caller takes c and calls
-// again for the rest. With nothing consumed, and not c.Long, more data is
+// again for the rest. A block of Avro with more records than the limit is
+// taken alone. With nothing consumed, and not c.Long, more data is
 // needed; MaxRecord bytes are always enough.
 //
 // A byte order mark and a header are looked for only where at is 0.
 func (s *Scanner) Scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 	c.reset()
-	if at == 0 && !dropBOM(data, last, c) {
+	if at == 0 && !s.begin(data, last, c) {
 		return
 	}
 	header := at == 0 && s.opt.SkipHeader
@@ -115,8 +124,9 @@ func (s *Scanner) Scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 		ok := true
 		switch {
 		case k.kind == open || k.kind == endless:
-			c.Long = k.kind == endless
+			s.long(c, rest, k)
 			ok = false
+		case k.kind == filler:
 		case k.kind == blank:
 			c.Blank++
 		case k.kind == unsound:
@@ -124,7 +134,7 @@ func (s *Scanner) Scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 		case isHeader:
 			c.Header++
 		default:
-			ok = s.accept(c, data, k)
+			ok = (limit <= 0 || c.Records == 0 || c.Records+k.records <= limit) && s.accept(c, data, k)
 		}
 		if !ok {
 			break
@@ -137,6 +147,15 @@ func (s *Scanner) Scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 	if header && !last && len(data) < s.opt.MaxRecord {
 		c.reset()
 	}
+}
+
+// begin looks at what comes before the first record of a file. It reports
+// false where no record can follow yet, or at all.
+func (s *Scanner) begin(data []byte, last bool, c *Chunk) bool {
+	if s.spec.Ends == InBlocks {
+		return s.beginBlocks(data, last, c)
+	}
+	return dropBOM(data, last, c)
 }
 
 // dropBOM reports false where more data must show whether there is a mark.
@@ -153,6 +172,12 @@ func dropBOM(data []byte, last bool, c *Chunk) bool {
 
 // next finds the record that data begins with.
 func (s *Scanner) next(data []byte, last bool) cut {
+	switch s.spec.Ends {
+	case AtValue:
+		return s.nextValue(data, last)
+	case InBlocks:
+		return s.nextBlock(data, last)
+	}
 	k := cut{n: bytes.IndexByte(data, '\n') + 1}
 	k.ended = k.n > 0
 	if !k.ended {
@@ -160,7 +185,8 @@ func (s *Scanner) next(data []byte, last bool) cut {
 		case last:
 			k.n = len(data)
 		case len(data) >= s.opt.MaxRecord:
-			return cut{kind: endless}
+			s.fault = s.tooLong("longer than")
+			return cut{kind: endless, n: s.opt.MaxRecord}
 		default:
 			return cut{kind: open}
 		}
@@ -181,11 +207,22 @@ func (s *Scanner) validate(k *cut, rec []byte) {
 	switch {
 	case s.spec.Format == record.JSON:
 		k.flawed = !s.checkJSON(rec)
+	case k.unicode:
+		s.fault = invalidUTF8(rec)
+		k.flawed = s.fault.text != ""
 	case k.flawed:
 		k.n = firstLine(rec)
 	}
 	if k.flawed {
 		k.kind = unsound
+	}
+}
+
+// long notes what to know of a record that does not end in the data.
+func (s *Scanner) long(c *Chunk, rest []byte, k cut) {
+	if k.kind == endless {
+		c.Long, c.Skip, c.Indent = true, k.n, k.lead
+		c.Reason, c.Message = s.fault.reason, s.fault.explain(rest)
 	}
 }
 
@@ -208,9 +245,16 @@ func (s *Scanner) reject(c *Chunk, rest []byte, k cut) bool {
 
 // accept joins the record at c.Consumed to the body.
 func (s *Scanner) accept(c *Chunk, data []byte, k cut) bool {
-	start, end := c.Consumed, c.Consumed+k.n
-	if !c.room(start) {
+	start, end := c.Consumed+k.lead, c.Consumed+k.n
+	if !c.room(start) || s.opt.MaxBody > 0 && c.Records > 0 && len(c.Prefix)+len(c.Body)+k.size() > s.opt.MaxBody {
 		return false
+	}
+	if s.spec.Ends == InBlocks {
+		c.Group, c.Prefix = s.head.group, s.head.bytes
+		c.join(data, start, end)
+		c.piece(start, end, k.records)
+		c.Records += k.records
+		return true
 	}
 	if s.opt.Validate {
 		if c.Records > 0 && k.fields != c.Group {
@@ -218,22 +262,25 @@ func (s *Scanner) accept(c *Chunk, data []byte, k cut) bool {
 		}
 		c.Group = k.fields
 	}
-	if checked := s.opt.Validate && s.spec.Format == record.JSON; !checked && !utf8.Valid(data[start:end]) {
+	if checked := s.opt.Validate && s.spec.Mapping == "Json"; !checked && !utf8.Valid(data[start:end]) {
 		c.InvalidUTF8++
 	}
 	text, newline := end, !k.ended
-	if cr := s.trailingCR(data[start:end]); cr > 0 {
+	if cr := k.cr + s.trailingCR(data[start:end]); cr > 0 {
 		text, newline = end-cr, true
+	}
+	if newline && text == end && end < len(data) {
+		c.detach()
 	}
 	before := len(c.Body)
 	c.join(data, start, text)
 	if newline {
-		c.Body = append(c.Body, '\n')
+		c.add('\n')
 	}
 	if newline || c.Lens != nil {
-		s.length(c, before, k.n)
+		s.length(c, before, end-start)
 	}
-	c.piece(start, end)
+	c.piece(start, end, 1)
 	c.Records++
 	return true
 }

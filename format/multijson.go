@@ -1,0 +1,281 @@
+package format
+
+import "bytes"
+
+// MultiJSON: a record is a JSON object, which may span lines. Objects follow
+// one another with or without white space, or are the elements of arrays at
+// top level; square brackets, commas and white space between objects are
+// filler, in any order, so that reading can begin behind any object. They are
+// filtered. Each object is sent as its bytes are, and a newline; a newline or
+// CRLF directly behind an object is its line end and part of the record. How
+// the service takes an array of arrays, or scalars in one, is not documented:
+// each object found is a record, and anything else is rejected.
+//
+// An object that is not sound is rejected from its first byte, indentation
+// included, to whichever comes first:
+//
+//   - the brace that closes it, so that neighbours on the same line are kept;
+//   - the next line that begins with a brace or bracket and is indented no
+//     deeper than the object, which is where a neighbour begins in any layout
+//     people use: a missing brace or quote costs its own object only. (Of an
+//     object that is not the first of its line only the blanks directly before
+//     it count.)
+//
+// Of what is no object a scalar or a lone closing brace is rejected by itself,
+// anything else to the end of its line. All this is decided by MaxRecord bytes
+// from the start of the record: one that needs more is too long, and goes on
+// to the next line as above, see SkipLong.
+
+// maxIndent is the deepest indentation that is told from a deeper one.
+const maxIndent = 32
+
+// view is the data of which a record may consist: MaxRecord bytes at most.
+type view struct {
+	data  []byte
+	whole bool // nothing follows
+	final bool // nothing follows that could belong to the record
+}
+
+// nextValue finds the record, or what lies before it, that data begins with.
+func (s *Scanner) nextValue(data []byte, last bool) cut {
+	v := view{data: data[:min(len(data), s.opt.MaxRecord)]}
+	v.whole = last && len(v.data) == len(data)
+	v.final = v.whole || len(v.data) == s.opt.MaxRecord
+	k := s.filler(v)
+	if k.kind != sound {
+		return k
+	}
+	if v.data[k.lead] == '{' {
+		s.object(&k, v)
+	} else {
+		s.stranger(&k, v)
+	}
+	if k.kind == endless {
+		k.n = len(v.data)
+		s.fault = s.tooLong("longer than")
+		if n, done := s.SkipLong(data[len(v.data):], k.lead, last); done {
+			k.kind, k.n = unsound, k.n+n
+		}
+	}
+	return k
+}
+
+// filler finds what separates records, but leaves the indentation of the next
+// one to it; with nothing before that indentation the cut is not yet decided.
+func (s *Scanner) filler(v view) cut {
+	n := 0
+	for n < len(v.data) && isFiller(v.data[n]) {
+		n++
+	}
+	lead := 0
+	for most := min(maxIndent, s.opt.MaxRecord/2); lead < min(n, most) && isBlank(v.data[n-1-lead]); {
+		lead++
+	}
+	switch {
+	case n == len(v.data) && v.whole:
+		return cut{kind: filler, n: n}
+	case n > lead:
+		return cut{kind: filler, n: n - lead}
+	case n == len(v.data):
+		return cut{kind: open}
+	}
+	return cut{lead: lead}
+}
+
+func isFiller(c byte) bool {
+	switch c {
+	case ' ', '\t', '\n', '\r', '[', ']', ',':
+		return true
+	}
+	return false
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
+
+// object frames the object behind the indentation.
+func (s *Scanner) object(k *cut, v view) {
+	b := v.data[k.lead:]
+	end, unicode, f := strictObject(b, 0)
+	if leniencyAt(b, f.at) && f.text != "" {
+		end, f = s.looseObject(b)
+		unicode = eighthBits
+	}
+	switch {
+	case f.text == "":
+		k.unicode = unicode&eighthBits != 0
+		s.lineEnd(k, v, k.lead+end)
+	case f.at < len(b) || v.whole && len(v.data) < s.opt.MaxRecord:
+		f.at += k.lead
+		s.fault = f
+		s.isolate(k, v)
+	case v.final:
+		k.kind = endless
+	default:
+		k.kind = open
+	}
+}
+
+// lineEnd ends the cut behind the value that ends at n and its line end.
+func (s *Scanner) lineEnd(k *cut, v view, n int) {
+	rest := v.data[n:]
+	switch {
+	case bytes.HasPrefix(rest, []byte("\n")):
+		k.n, k.ended = n+1, true
+	case bytes.HasPrefix(rest, []byte("\r\n")):
+		k.n, k.ended, k.cr = n+2, true, 2
+	case n == s.opt.MaxRecord:
+		k.kind = endless
+	case !v.final && (len(rest) == 0 || len(rest) == 1 && rest[0] == '\r'):
+		k.kind = open
+	default:
+		k.n = n
+	}
+}
+
+// isolate finds the end of an object that is not sound.
+func (s *Scanner) isolate(k *cut, v view) {
+	k.kind = unsound
+	for i, depth := k.lead, 0; i < len(v.data); i++ {
+		switch v.data[i] {
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				s.lineEnd(k, v, i+1)
+				return
+			}
+		case '"', '\'':
+			i = skipQuoted(v.data, i)
+			if i < len(v.data) && v.data[i] == '\n' {
+				s.isolateByLine(k, v, i)
+				return
+			}
+		case '\n':
+			if begins, known := recordLine(v.data[i+1:], k.lead); begins || !known {
+				s.isolateByLine(k, v, i)
+				return
+			}
+		}
+	}
+	s.isolateByLine(k, v, len(v.data))
+}
+
+// isolateByLine ends the cut where the first line behind i begins that could
+// be the next record.
+func (s *Scanner) isolateByLine(k *cut, v view, i int) {
+	n, done := skipToRecord(v.data[i:], k.lead, v.whole)
+	switch {
+	case done && (i+n < len(v.data) || len(v.data) < s.opt.MaxRecord):
+		k.n = i + n
+	case v.final:
+		k.kind = endless
+	default:
+		k.kind = open
+	}
+}
+
+// skipQuoted returns the index of the quote that ends the string at i, or of
+// the newline before it, or len(b).
+func skipQuoted(b []byte, i int) int {
+	quote := b[i]
+	for i++; i < len(b) && b[i] != quote && b[i] != '\n'; i++ {
+		if b[i] == '\\' && i+1 < len(b) && b[i+1] != '\n' {
+			i++
+		}
+	}
+	return i
+}
+
+// stranger rejects what is behind the indentation and no object.
+func (s *Scanner) stranger(k *cut, v view) {
+	k.kind = unsound
+	s.fault = unexpected(k.lead, "where an object must begin")
+	end := strangerEnd(v.data, k.lead)
+	switch {
+	case end == len(v.data) && !v.final:
+		k.kind = open
+	case end > 0 && (end == len(v.data) || isFiller(v.data[end])):
+		s.lineEnd(k, v, end)
+	default:
+		s.strangeLine(k, v)
+	}
+}
+
+// strangerEnd returns the index behind the scalar or closing brace at i, len(b)
+// where it may go on behind b, or 0 where it is neither.
+func strangerEnd(b []byte, i int) int {
+	end := i + 1
+	switch b[i] {
+	case '}':
+		return end
+	case '"':
+		end, _ = stringEnd(b, end)
+	default:
+		end = scalarEnd(b, i)
+	}
+	if end == ^len(b) {
+		return len(b)
+	}
+	return max(end, 0)
+}
+
+func (s *Scanner) strangeLine(k *cut, v view) {
+	n := bytes.IndexByte(v.data, '\n') + 1
+	switch {
+	case n > 0:
+		k.n = n
+	case len(v.data) == s.opt.MaxRecord:
+		k.kind = endless
+	case v.whole:
+		k.n = len(v.data)
+	default:
+		k.kind = open
+	}
+}
+
+// skipToRecord returns the length of what lies before the first line in data
+// that can be the beginning of a record. Without done there is none in the
+// first n bytes.
+func skipToRecord(data []byte, indent int, last bool) (n int, done bool) {
+	for {
+		i := bytes.IndexByte(data[n:], '\n')
+		if i < 0 {
+			return len(data), last
+		}
+		n += i
+		begins, known := recordLine(data[n+1:], indent)
+		switch {
+		case begins:
+			return n + 1, true
+		case !known && !last:
+			return n, false
+		}
+		n++
+	}
+}
+
+// recordLine reports whether line begins with a brace or bracket that is
+// indented no deeper than indent, where that is known yet.
+func recordLine(line []byte, indent int) (begins, known bool) {
+	for i, c := range line {
+		if !isBlank(c) {
+			return c == '{' || c == '[', true
+		}
+		if i == indent {
+			return false, true
+		}
+	}
+	return false, len(line) > indent
+}
+
+// objectLine is the length of the first record of a body.
+func (s *Scanner) objectLine(body []byte) int {
+	end, _, f := strictObject(body, 0)
+	if f.text != "" {
+		end, f = s.looseObject(body)
+	}
+	if f.text != "" || end == len(body) {
+		return firstLine(body)
+	}
+	return end + 1
+}

@@ -1,0 +1,154 @@
+package format
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Splice appends to dst the JSON record rec, of which nothing changes, with
+// the fields added before the brace that ends its object. A field that the
+// record has itself, at its top level and in the same letter case, is left
+// out: the record's own wins. What is no object is appended as it is.
+func (f *Fields) Splice(dst, rec []byte, s *Stamp) []byte {
+	own, end, empty := f.survey(rec)
+	if end < 0 {
+		return append(dst, rec...)
+	}
+	dst = append(dst, rec[:end]...)
+	for i := range f.all {
+		if own>>i&1 != 0 {
+			continue
+		}
+		if !empty {
+			dst = append(dst, ',')
+		}
+		dst, empty = f.all[i].append(dst, s), false
+	}
+	return append(dst, rec[end:]...)
+}
+
+// append writes the field as a member of an object.
+func (f *field) append(dst []byte, s *Stamp) []byte {
+	dst = append(dst, f.key...)
+	if !f.number {
+		dst = append(dst, '"')
+	}
+	for _, p := range f.parts {
+		if p.place == nil {
+			dst = append(dst, p.text...)
+		} else {
+			dst = p.place(dst, s)
+		}
+	}
+	if !f.number {
+		dst = append(dst, '"')
+	}
+	return dst
+}
+
+// survey goes through the object rec: which fields are its own, where the
+// brace that ends it is, and whether it has no member. end is -1 where rec is
+// no object.
+func (f *Fields) survey(rec []byte) (own uint64, end int, empty bool) {
+	depth, name := 0, false
+	empty = true
+	for i := 0; i < len(rec); {
+		switch c := rec[i]; c {
+		case '"', '\'':
+			to := textEnd(rec, i)
+			if to < 0 || depth == 0 {
+				return 0, -1, false
+			}
+			if name {
+				own |= f.named(rec[i:to])
+				name, empty = false, false
+			}
+			i = to
+			continue
+		case '/':
+			i = commentEnd(rec, i)
+			continue
+		case '{', '[':
+			if depth == 0 && c == '[' {
+				return 0, -1, false
+			}
+			depth++
+			name = depth == 1
+		case '}', ']':
+			if depth--; depth == 0 && c == '}' {
+				return own, i, empty
+			}
+			if depth <= 0 {
+				return 0, -1, false
+			}
+		case ',':
+			name = depth == 1
+		case ' ', '\t', '\r', '\n':
+		default:
+			if depth == 0 {
+				return 0, -1, false
+			}
+		}
+		i++
+	}
+	return 0, -1, false
+}
+
+// textEnd returns the index behind the string at i, or -1.
+func textEnd(b []byte, i int) int {
+	if b[i] == '"' {
+		end, _ := stringEnd(b, i+1)
+		return max(end, -1)
+	}
+	for i++; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case '\'':
+			return i + 1
+		}
+	}
+	return -1
+}
+
+// commentEnd returns the index behind the comment at i, or behind the slash
+// that begins none.
+func commentEnd(b []byte, i int) int {
+	switch rest := b[i:]; {
+	case bytes.HasPrefix(rest, []byte("//")):
+		return lineEnd(b, i)
+	case bytes.HasPrefix(rest, []byte("/*")):
+		if n := bytes.Index(rest[2:], []byte("*/")); n >= 0 {
+			return i + 2 + n + 2
+		}
+		return len(b)
+	}
+	return i + 1
+}
+
+// named returns the bit of the field that a quoted name is that of.
+func (f *Fields) named(quoted []byte) uint64 {
+	name := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		name = unquote(quoted)
+	}
+	for i := range f.all {
+		if f.all[i].name == string(name) {
+			return 1 << i
+		}
+	}
+	return 0
+}
+
+// unquote is the text of a string with escapes.
+func unquote(quoted []byte) []byte {
+	b := bytes.Clone(quoted)
+	if b[0] == '\'' {
+		requote(b, 0)
+	}
+	var s string
+	if json.Unmarshal(b, &s) != nil {
+		return nil
+	}
+	return []byte(s)
+}
