@@ -1,13 +1,13 @@
 package journal
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"kusto-agent/internal/durable"
+	"kusto-agent/internal/wire"
 	"kusto-agent/record"
 )
 
@@ -28,188 +28,60 @@ func decode(f *durable.Found) (*Entry, error) {
 		return nil, fmt.Errorf("type %d at offset %d: %w", f.Type, f.Offset, errUnknown)
 	}
 	e := &Entry{Kind: Kind(f.Type), Number: f.Record}
-	r := &decoder{b: f.Meta[1:]}
-	e.At = time.Unix(0, r.int())
-	r.entry(e)
-	if r.bad {
+	r := &wire.Reader{B: f.Meta[1:]}
+	e.At = time.Unix(0, r.Int())
+	readEntry(r, e)
+	if r.Bad {
 		return nil, fmt.Errorf("%s at offset %d: %w", e.Kind, f.Offset, errMalformed)
 	}
 	return e, nil
 }
 
-// decoder reads what encoder wrote. After the first thing that does not fit,
-// bad is set and all values are zero.
-type decoder struct {
-	b   []byte
-	bad bool
-}
-
-func (r *decoder) fail() { r.b, r.bad = nil, true }
-
-func (r *decoder) uint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *decoder) int() int64 {
-	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-// take returns the next n bytes of the frame, which are not copied.
-func (r *decoder) take(n uint64) []byte {
-	if n > uint64(len(r.b)) {
-		r.fail()
-		return nil
-	}
-	v := r.b[:n]
-	r.b = r.b[n:]
-	return v
-}
-
-// count reads how many things follow that take at least size bytes each, so
-// that a wrong count allocates nothing.
-func (r *decoder) count(size int) int {
-	n := r.uint()
-	if n > uint64(len(r.b)/size) {
-		r.fail()
-		return 0
-	}
-	return int(n)
-}
-
-func (r *decoder) fixed() uint64 {
-	if b := r.take(8); b != nil {
-		return binary.LittleEndian.Uint64(b)
-	}
-	return 0
-}
-
-func (r *decoder) small(limit uint64) int {
-	v := r.uint()
-	if v > limit {
-		r.fail()
-		return 0
-	}
-	return int(v)
-}
-
-func (r *decoder) string() string          { return string(r.take(r.uint())) }
-func (r *decoder) bool() bool              { b := r.take(1); return len(b) == 1 && b[0] != 0 }
-func (r *decoder) id() (id record.BatchID) { copy(id[:], r.take(16)); return id }
-func (r *decoder) file() (f record.File) {
-	f.Input = r.string()
-	f.ID = record.FileID(r.fixed())
-	f.Generation = uint32(r.small(math.MaxUint32))
-	return f
-}
-
-func (r *decoder) span(last int64) record.Span {
-	s := record.Span{Start: last + r.int()}
-	s.End = s.Start + r.int()
-	if s.Start < 0 || s.End < s.Start {
-		r.fail()
-	}
-	return s
-}
-
-func (r *decoder) entry(e *Entry) {
+// readEntry fills the fields that belong to the kind of e.
+func readEntry(r *wire.Reader, e *Entry) {
 	switch e.Kind {
 	case Snapshot:
-		e.Count, e.BootID = r.uint(), r.string()
+		e.Count, e.BootID = r.Uint(), r.String()
 	case Input:
-		e.Input = r.string()
+		e.Input = r.String()
 	case FileSeen:
-		e.File = r.file()
-		r.info(&e.Info)
+		e.File = r.File()
+		readInfo(r, &e.Info)
 	case Begin:
-		b := r.payload()
+		b := readBegun(r)
 		e.Payload, e.HadLens, e.Batch, e.Attempt = &b.Payload, b.HadLens, b.ID, b.Payload.Attempt
 	case Attempt:
-		e.Batch, e.Attempt = r.id(), r.small(math.MaxInt32)
+		e.Batch, e.Attempt = r.ID(), r.Small(math.MaxInt32)
 	case End:
-		e.Batch = r.id()
-		if b := r.take(1); b != nil {
-			e.Outcome = record.Outcome(b[0])
-		}
+		e.Batch = r.ID()
+		e.Outcome = record.Outcome(r.Byte())
 	case Skip:
-		e.File, e.Span, e.Mark = r.file(), r.span(0), record.Mark(r.fixed())
+		e.File, e.Span, e.Mark = r.File(), r.Span(0), record.Mark(r.Fixed())
 	case Position:
-		e.File, e.Span.End, e.Mark = r.file(), r.int(), record.Mark(r.fixed())
+		e.File, e.Span.End, e.Mark = r.File(), r.Int(), record.Mark(r.Fixed())
 	case Split:
-		e.Batch = r.id()
-		for range r.count(32) {
-			e.Children = append(e.Children, r.payload())
+		e.Batch = r.ID()
+		for range r.Count(32) {
+			e.Children = append(e.Children, readBegun(r))
 		}
 	case Forget:
-		e.File = r.file()
+		e.File = r.File()
 	}
 }
 
-func (r *decoder) info(i *record.FileInfo) {
-	i.Path, i.First = r.string(), r.string()
-	i.Dev, i.Inode, i.Birth = r.uint(), r.uint(), r.int()
-	known, handle := r.bool(), r.take(r.uint())
+func readInfo(r *wire.Reader, i *record.FileInfo) {
+	i.Path, i.First = r.String(), r.String()
+	i.Dev, i.Inode, i.Birth = r.Uint(), r.Uint(), r.Int()
+	known, handle := r.Bool(), r.Bytes()
 	if known {
 		i.Handle = append([]byte{}, handle...)
 	}
-	i.Size = r.int()
-	i.Head = record.Head{Len: r.small(math.MaxInt32), Sum: r.fixed()}
-	i.Encoding, i.Done = r.string(), r.bool()
+	i.Size = r.Int()
+	i.Head = record.Head{Len: r.Small(math.MaxInt32), Sum: r.Fixed()}
+	i.Encoding, i.Done = r.String(), r.Bool()
 }
 
-func (r *decoder) payload() (p Begun) {
-	p.ID, p.Replaces, p.Attempt = r.id(), r.id(), r.small(math.MaxInt32)
-	p.Route = record.Route{Cluster: r.string(), Database: r.string(), Table: r.string(),
-		Format: record.Format(r.string()), Mapping: r.string()}
-	p.Records, p.Gzip, p.HadLens, p.RawBytes = int(r.int()), r.bool(), r.bool(), int(r.int())
-	p.CRC, p.Shaping = uint32(r.small(math.MaxUint32)), r.fixed()
-	if r.bool() {
-		p.ReadAt = time.Unix(0, r.int())
-	}
-	files := make([]record.File, r.count(10))
-	for i := range files {
-		files[i] = r.file()
-	}
-	last := make([]int64, len(files))
-	for range r.count(11) {
-		i := r.index(files)
-		if i < 0 {
-			return p
-		}
-		c := record.Extent{File: files[i], Span: r.span(last[i]), Mark: record.Mark(r.fixed())}
-		last[i] = c.End
-		p.Cover = append(p.Cover, c)
-	}
-	clear(last)
-	for range r.count(4) {
-		i := r.index(files)
-		if i < 0 {
-			return p
-		}
-		c := record.Piece{File: files[i], Span: r.span(last[i]), Records: int(r.int())}
-		last[i] = c.End
-		p.Pieces = append(p.Pieces, c)
-	}
-	return p
-}
-
-// index reads a place in the table of files; -1 where there is none.
-func (r *decoder) index(files []record.File) int {
-	i := r.uint()
-	if i >= uint64(len(files)) {
-		r.fail()
-		return -1
-	}
-	return int(i)
+func readBegun(r *wire.Reader) (b Begun) {
+	b.Payload, b.HadLens = r.Payload()
+	return b
 }

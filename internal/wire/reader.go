@@ -1,0 +1,172 @@
+package wire
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	"kusto-agent/record"
+)
+
+// Reader takes the words that a Writer appended from the front of B, in the same
+// order. After the first thing that does not fit, Bad is set and all values are
+// zero. Nothing is returned that keeps B alive but what Take and Bytes return.
+type Reader struct {
+	B   []byte
+	Bad bool
+}
+
+// Fail sets Bad: what was read makes no sense to the caller.
+func (r *Reader) Fail() { r.B, r.Bad = nil, true }
+
+// Uint reads an unsigned varint.
+func (r *Reader) Uint() uint64 {
+	v, n := binary.Uvarint(r.B)
+	if n <= 0 {
+		r.Fail()
+		return 0
+	}
+	r.B = r.B[n:]
+	return v
+}
+
+// Int reads a zigzag varint.
+func (r *Reader) Int() int64 {
+	v, n := binary.Varint(r.B)
+	if n <= 0 {
+		r.Fail()
+		return 0
+	}
+	r.B = r.B[n:]
+	return v
+}
+
+// Take returns the next n bytes, which are not copied.
+func (r *Reader) Take(n uint64) []byte {
+	if n > uint64(len(r.B)) {
+		r.Fail()
+		return nil
+	}
+	v := r.B[:n]
+	r.B = r.B[n:]
+	return v
+}
+
+// Count reads how many things follow that take at least size bytes each, so
+// that a wrong count allocates nothing.
+func (r *Reader) Count(size int) int {
+	n := r.Uint()
+	if n > uint64(len(r.B)/size) {
+		r.Fail()
+		return 0
+	}
+	return int(n)
+}
+
+// Fixed reads eight bytes.
+func (r *Reader) Fixed() uint64 {
+	if b := r.Take(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+// Small reads an unsigned varint of at most limit.
+func (r *Reader) Small(limit uint64) int {
+	v := r.Uint()
+	if v > limit {
+		r.Fail()
+		return 0
+	}
+	return int(v)
+}
+
+// Bytes reads bytes with their length, which are not copied.
+func (r *Reader) Bytes() []byte { return r.Take(r.Uint()) }
+
+// String reads a string with its length.
+func (r *Reader) String() string { return string(r.Bytes()) }
+
+// Byte reads one byte.
+func (r *Reader) Byte() byte {
+	if b := r.Take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+// Bool reads one byte.
+func (r *Reader) Bool() bool { return r.Byte() != 0 }
+
+// ID reads a batch id.
+func (r *Reader) ID() (id record.BatchID) { copy(id[:], r.Take(16)); return id }
+
+// File reads what a position is kept by.
+func (r *Reader) File() (f record.File) {
+	f.Input = r.String()
+	f.ID = record.FileID(r.Fixed())
+	f.Generation = uint32(r.Small(math.MaxUint32))
+	return f
+}
+
+// Span reads a range that was written as its distance from last.
+func (r *Reader) Span(last int64) record.Span {
+	s := record.Span{Start: last + r.Int()}
+	s.End = s.Start + r.Int()
+	if s.Start < 0 || s.End < s.Start {
+		r.Fail()
+	}
+	return s
+}
+
+// Payload reads everything of a payload but Body and Lens, and whether it had
+// a Lens.
+func (r *Reader) Payload() (p record.Payload, hadLens bool) {
+	p.ID, p.Replaces, p.Attempt = r.ID(), r.ID(), r.Small(math.MaxInt32)
+	p.Route = record.Route{Cluster: r.String(), Database: r.String(), Table: r.String(),
+		Format: record.Format(r.String()), Mapping: r.String()}
+	p.Records, p.Gzip, hadLens, p.RawBytes = int(r.Int()), r.Bool(), r.Bool(), int(r.Int())
+	p.CRC, p.Shaping = uint32(r.Small(math.MaxUint32)), r.Fixed()
+	if r.Bool() {
+		p.ReadAt = time.Unix(0, r.Int())
+	}
+	r.ranges(&p)
+	return p, hadLens
+}
+
+func (r *Reader) ranges(p *record.Payload) {
+	files := make([]record.File, r.Count(10))
+	for i := range files {
+		files[i] = r.File()
+	}
+	last := make([]int64, len(files))
+	for range r.Count(11) {
+		i := r.index(files)
+		if i < 0 {
+			return
+		}
+		c := record.Extent{File: files[i], Span: r.Span(last[i]), Mark: record.Mark(r.Fixed())}
+		last[i] = c.End
+		p.Cover = append(p.Cover, c)
+	}
+	clear(last)
+	for range r.Count(4) {
+		i := r.index(files)
+		if i < 0 {
+			return
+		}
+		c := record.Piece{File: files[i], Span: r.Span(last[i]), Records: int(r.Int())}
+		last[i] = c.End
+		p.Pieces = append(p.Pieces, c)
+	}
+}
+
+// index reads a place in the table of files; -1 where there is none.
+func (r *Reader) index(files []record.File) int {
+	i := r.Uint()
+	if i >= uint64(len(files)) {
+		r.Fail()
+		return -1
+	}
+	return int(i)
+}

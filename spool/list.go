@@ -1,0 +1,98 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/record"
+)
+
+// Entry is a payload as it lies in a segment, or a range of a segment that holds
+// none that can be read.
+type Entry struct {
+	Payload *record.Payload // without Body; nil: the range is unreadable
+	Spooled time.Time       // when it came
+	Segment string          // name of the file
+	Offset  int64
+	Size    int64
+	// Torn says that the range was never known as synced: a write that the end
+	// of the process cut short, or one that is under way.
+	Torn bool
+}
+
+// List calls fn for each payload in the folder of a spool, oldest first, and
+// behind those of a segment for what is unreadable in it. It takes no lock, writes
+// nothing and may run beside an open spool: what comes and goes meanwhile may be
+// missed. A payload that has ended is listed until its segment goes; how it ended
+// is in the journal. Bodies are not read, see Entry.Load.
+//
+// The error is that of fn, which ends the list, one of reading, or
+// durable.ErrVersion. A folder that is not there holds nothing.
+func List(dir string, fn func(Entry) error) error {
+	return list(durable.OS, dir, fn)
+}
+
+func list(fsys durable.FS, dir string, fn func(Entry) error) error {
+	segments, _, err := listSegments(fsys, dir)
+	if err != nil {
+		return fmt.Errorf("list spool %q: %w", dir, err)
+	}
+	for _, g := range segments {
+		switch err := listSegment(fsys, dir, g.name, fn); {
+		case errors.Is(err, fs.ErrNotExist): // removed since
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+func listSegment(fsys durable.FS, dir, name string, fn func(Entry) error) error {
+	rep, err := durable.ReadSegment(fsys, filepath.Join(dir, name), kind, major, false, func(f *durable.Found) error {
+		if f.Type != typePayload {
+			return nil
+		}
+		e := Entry{Segment: name, Offset: f.Offset, Size: f.Size}
+		p, spooled, err := decodeMeta(f.Meta)
+		switch {
+		case errors.Is(err, durable.ErrVersion):
+			return err
+		case err == nil:
+			e.Payload, e.Spooled = own(p), spooled
+		}
+		return fn(e)
+	})
+	switch {
+	case errors.Is(err, durable.ErrDamaged):
+		return fn(Entry{Segment: name})
+	case err != nil:
+		return err
+	}
+	for _, b := range rep.Bad {
+		if err := fn(Entry{Segment: name, Offset: b.Offset, Size: b.Length, Torn: b.Torn}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Load reads a listed payload from the folder it was listed from, with its body.
+func (e Entry) Load(dir string) (*record.Payload, error) {
+	return e.load(durable.OS, dir)
+}
+
+func (e Entry) load(fsys durable.FS, dir string) (*record.Payload, error) {
+	if e.Payload == nil {
+		return nil, fmt.Errorf("load %d bytes at %d of %q: %w", e.Size, e.Offset, e.Segment, durable.ErrDamaged)
+	}
+	f, err := fsys.Open(filepath.Join(dir, e.Segment), 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readFrame(f, e.Offset, e.Size, e.Payload.ID)
+}

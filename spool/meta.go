@@ -1,0 +1,113 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"time"
+	"unique"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/internal/wire"
+	"kusto-agent/record"
+)
+
+// kind marks the segments of a spool.
+var kind = [4]byte{'s', 'p', 'o', 'l'}
+
+// The version of the segments written here. A reader accepts any minor one.
+const (
+	major = 1
+	minor = 0
+)
+
+// The types of frames. Never change a number.
+const (
+	typePayload uint8 = 1
+	typeSeal    uint8 = 2 // all before is durable and nothing follows (optional)
+)
+
+// metaVersion opens each meta. A reader accepts more bytes behind those it
+// knows, so that fields may be added at the end; any other change raises it.
+const metaVersion = 1
+
+// errMalformed marks a meta whose checksum is right and whose content is not: a
+// bug of whoever wrote it.
+var errMalformed = errors.New("meta malformed")
+
+// encodeMeta is all of p but its body, and when it came to the spool.
+func encodeMeta(p *record.Payload, spooled time.Time) []byte {
+	w := &wire.Writer{B: make([]byte, 0, 256+len(p.Lens))}
+	w.Byte(metaVersion)
+	w.Int(spooled.UnixNano())
+	w.Payload(p, p.Lens != nil)
+	w.Bytes(p.Lens)
+	return w.B
+}
+
+// decodeMeta reads what encodeMeta wrote. The Lens of p lies in b.
+func decodeMeta(b []byte) (p *record.Payload, spooled time.Time, err error) {
+	if len(b) > 0 && b[0] != metaVersion {
+		return nil, time.Time{}, fmt.Errorf("payload of format %d: %w", b[0], durable.ErrVersion)
+	}
+	r := &wire.Reader{B: b}
+	r.Byte()
+	at := r.Int()
+	read, hadLens := r.Payload()
+	lens := r.Bytes()
+	if r.Bad || read.ID == (record.BatchID{}) {
+		return nil, time.Time{}, errMalformed
+	}
+	if hadLens {
+		read.Lens = lens
+	}
+	return &read, time.Unix(0, at), nil
+}
+
+// entry is what the index knows of a payload.
+type entry struct {
+	id       record.BatchID
+	ord      int // in its segment
+	at, size int64
+	spooled  int64 // ns since 1970
+	cluster  string
+	inputs   []count
+}
+
+// count is how many records of an input there are.
+type count struct {
+	input   string
+	records int
+}
+
+// newEntry is the entry of a payload but for its place.
+func newEntry(p *record.Payload, spooled time.Time) entry {
+	e := entry{id: p.ID, spooled: spooled.UnixNano(), cluster: unique.Make(p.Route.Cluster).Value()}
+	p.Inputs(func(input string, n int) {
+		for i := range e.inputs {
+			if e.inputs[i].input == input {
+				e.inputs[i].records += n
+				return
+			}
+		}
+		e.inputs = append(e.inputs, count{unique.Make(input).Value(), n})
+	})
+	return e
+}
+
+// prefix is the part of an id that stands for it where many are kept.
+func prefix(id record.BatchID) (v uint64) {
+	for _, b := range id[:8] {
+		v = v<<8 | uint64(b)
+	}
+	return v
+}
+
+// unreadable describes a payload of which nothing but counts is known.
+func unreadable(id record.BatchID, cluster string, inputs []count) *record.Payload {
+	p := &record.Payload{ID: id, Route: record.Route{Cluster: cluster}}
+	for _, c := range inputs {
+		p.Records += c.records
+		p.Pieces = append(p.Pieces, record.Piece{File: record.File{Input: c.input}, Records: c.records})
+	}
+	return p
+}

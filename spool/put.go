@@ -1,0 +1,97 @@
+package spool
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/record"
+)
+
+const (
+	// overhead is the most a frame takes besides its meta and its body, and
+	// what a segment's header takes.
+	overhead = 64
+	// segmentCost is what a new segment takes besides its frames: its header, its
+	// seal, and the seal of the one before.
+	segmentCost = 3 * overhead
+)
+
+// request is a payload on its way to the disk.
+type request struct {
+	entry
+	frame durable.Frame
+	cost  int64 // bytes on disk, at most
+
+	done chan error // gets one value
+	// Guarded by Spool.mu.
+	copied bool // the writer has the bytes and needs the caller's no more
+	gaveUp bool // the caller has gone on without it
+}
+
+// Put keeps a payload: once it returned nil the payload survives a power cut.
+// Payloads put at the same time share one sync. One that Next gave out is
+// returned, as by Return.
+//
+// It returns ErrFull where max_size or min_free leaves no room, ErrOff where
+// max_size is 0, the disk's error, or record.ErrStalled where the disk does not
+// answer in time. After an error the payload is not in the spool of this run.
+// It may be there at the next start: the write may have reached the disk.
+// The bytes of p are not used after Put returned.
+func (s *Spool) Put(p *record.Payload) error {
+	if s.giveBack(p.ID) {
+		return nil
+	}
+	if s.cfg.MaxSize <= 0 {
+		return ErrOff
+	}
+	now := s.o.Now()
+	r := &request{entry: newEntry(p, now), done: make(chan error, 1)}
+	r.frame = durable.Frame{Type: typePayload, Records: uint32(p.Records), Meta: encodeMeta(p, now), Body: p.Body}
+	n := len(r.frame.Meta) + len(p.Body)
+	if n > durable.MaxFrame {
+		return fmt.Errorf("spool payload of %d bytes: %w", n, durable.ErrTooLarge)
+	}
+	r.cost = int64(n) + overhead
+	if err := s.submit(r); err != nil {
+		return err
+	}
+	timer := time.NewTimer(s.o.Stall)
+	defer timer.Stop()
+	select {
+	case err := <-r.done:
+		return err
+	case <-timer.C:
+	}
+	return s.giveUp(r)
+}
+
+func (s *Spool) submit(r *request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return ErrClosed
+	case s.hangs():
+		return record.ErrStalled
+	}
+	s.queue = append(s.queue, r)
+	s.poke()
+	return nil
+}
+
+// giveUp takes back a request that took too long, unless it is done now.
+func (s *Spool) giveUp(r *request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case err := <-r.done:
+		return err
+	default:
+	}
+	if r.gaveUp = true; !r.copied {
+		s.queue = slices.DeleteFunc(s.queue, func(q *request) bool { return q == r })
+	}
+	return record.ErrStalled
+}

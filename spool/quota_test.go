@@ -1,0 +1,235 @@
+package spool
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kusto-agent/internal/durable/faultfs"
+	"kusto-agent/internal/units"
+	"kusto-agent/ledger"
+	"kusto-agent/record"
+)
+
+// onDisk is what the files of the spool take.
+func onDisk(fs *faultfs.FS) (n int64) {
+	for _, name := range segments(fs) {
+		n += int64(len(fs.Content(dir + "/" + name)))
+	}
+	return n
+}
+
+// The quota is a bound on what is on disk, and with block each payload is either
+// kept or refused.
+func TestFullBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		cfg := testConfig
+		cfg.MaxSize = 8000
+		s, _ := openWith(t, cfg, testOptions(fs))
+		kept := []int{}
+		for n := 1; n <= 30; n++ {
+			switch err := s.Put(payload(n, here)); {
+			case err == nil:
+				kept = append(kept, n)
+			case !errors.Is(err, ErrFull):
+				t.Errorf("put %d: %v, want ErrFull", n, err)
+			}
+			if size := onDisk(fs); size > 8000 {
+				t.Fatalf("%d bytes on disk, want at most 8000", size)
+			}
+		}
+		if !slices.Equal(kept, upTo(len(kept))) || len(kept) < 7 || !errors.Is(s.Health(), ErrFull) {
+			t.Errorf("kept %v, health %v, want the first ones and ErrFull", kept, s.Health())
+		}
+		for range 6 { // room for as many
+			s.Done(s.Next(here).ID, record.Accepted)
+		}
+		synctest.Wait()
+		must(t, s.Health())
+		put(t, s, here, 50, 51, 52)
+		if got := drain(t, s, here); !slices.Equal(got, append(kept[6:], 50, 51, 52)) {
+			t.Errorf("drained %v, want all that was kept", got)
+		}
+		must(t, s.Close())
+	})
+}
+
+// drop_oldest keeps the newest and counts each payload it gives up, once.
+func TestFullDropsOldest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		cfg := testConfig
+		cfg.MaxSize, cfg.WhenFull = 8000, "drop_oldest"
+		o := testOptions(fs)
+		var dropped []int
+		o.OnDrop = func(p *record.Payload, reason string) {
+			if reason != ledger.SpoolFull || p.Body != nil || len(p.Cover) != 1 {
+				t.Errorf("dropped %+v for %q", p, reason)
+			}
+			dropped = append(dropped, int(p.ReadAt.Unix()))
+		}
+		s, _ := openWith(t, cfg, o)
+		for n := 1; n <= 40; n++ {
+			put(t, s, here, n)
+			if size := onDisk(fs); size > 8000 {
+				t.Fatalf("%d bytes on disk, want at most 8000", size)
+			}
+		}
+		if len(dropped) < 25 || len(dropped) > 35 || !slices.Equal(dropped, upTo(len(dropped))) {
+			t.Errorf("dropped %v, want the oldest", dropped)
+		}
+		must(t, s.Health())
+		first := s.Next(here) // its segment stays
+		before := len(dropped)
+		put(t, s, here, 41, 42, 43, 44, 45, 46)
+		if slices.Contains(dropped, number(t, first)) || len(dropped) == before {
+			t.Errorf("dropped %v, want others than %d, which is under way", dropped[before:], number(t, first))
+		}
+		s.Done(first.ID, record.Accepted)
+		huge := payload(60, here)
+		huge.Body = make([]byte, 9000)
+		before = len(dropped)
+		if err := s.Put(huge); !errors.Is(err, ErrFull) || len(dropped) > before {
+			t.Errorf("put of more than the spool: %v, %d dropped in vain", err, len(dropped)-before)
+		}
+		seen := append(slices.Clone(dropped), number(t, first))
+		seen = append(seen, drain(t, s, here)...)
+		if slices.Sort(seen); !slices.Equal(seen, upTo(46)) {
+			t.Errorf("dropped or drained %v, want each once", seen)
+		}
+		must(t, s.Close())
+	})
+}
+
+// A group larger than the room that is left is kept as far as it fits.
+func TestFullInsideAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		cfg := testConfig
+		cfg.MaxSize = 8000
+		s, _ := openWith(t, cfg, testOptions(fs))
+		var mu sync.Mutex
+		var kept, refused []int
+		var wg sync.WaitGroup
+		for n := 1; n <= 20; n++ {
+			wg.Go(func() { // ends with its Put, awaited below
+				err := s.Put(payload(n, here))
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					kept = append(kept, n)
+				} else {
+					refused = append(refused, n)
+				}
+			})
+		}
+		wg.Wait()
+		got := drain(t, s, here)
+		slices.Sort(got)
+		slices.Sort(kept)
+		if !slices.Equal(got, kept) || len(kept)+len(refused) != 20 || len(kept) < 7 {
+			t.Errorf("kept %v, refused %v, drained %v", kept, refused, got)
+		}
+		must(t, s.Close())
+	})
+}
+
+// min_free is left of the disk, and the spool is well again when it is.
+func TestMinFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		var disk atomic.Int64
+		disk.Store(20000)
+		cfg := testConfig
+		cfg.MinFree = 10000
+		o := testOptions(fs)
+		o.Free = func(string) (int64, error) { return disk.Load() - onDisk(fs), nil }
+		s, _ := openWith(t, cfg, o)
+		kept := 0
+		for n := 1; n <= 30; n++ {
+			if err := s.Put(payload(n, here)); err == nil {
+				kept++
+			} else if !errors.Is(err, ErrFull) {
+				t.Errorf("put %d: %v", n, err)
+			}
+			if free := disk.Load() - onDisk(fs); free < 10000 {
+				t.Fatalf("%d bytes left free", free)
+			}
+		}
+		if kept < 9 || !errors.Is(s.Health(), ErrFull) {
+			t.Errorf("%d kept, health %v", kept, s.Health())
+		}
+		disk.Add(20000)
+		waitFor(again + time.Second)
+		must(t, s.Health())
+		put(t, s, here, 31)
+		disk.Store(0) // others took all of it
+		if err := s.Put(payload(32, here)); err != nil && !errors.Is(err, ErrFull) {
+			t.Errorf("put on a disk full of others: %v", err)
+		}
+		must(t, s.Close())
+	})
+}
+
+// Where the disk is full of other things, giving up payloads would not help and
+// is not done.
+func TestDropsNothingInVain(t *testing.T) {
+	fs := faultfs.New("/state")
+	var disk atomic.Int64
+	disk.Store(1 << 40)
+	cfg := testConfig
+	cfg.MinFree, cfg.WhenFull = 10000, "drop_oldest"
+	o := testOptions(fs)
+	o.Free = func(string) (int64, error) { return disk.Load() - onDisk(fs), nil }
+	o.OnDrop = func(p *record.Payload, _ string) { t.Errorf("%v dropped", p.ID) }
+	s, _ := openWith(t, cfg, o)
+	put(t, s, here, upTo(6)...)
+	disk.Store(0)
+	for range 5 {
+		if err := s.Put(payload(9, here)); err != nil && !errors.Is(err, ErrFull) {
+			t.Errorf("put: %v", err)
+		}
+	}
+}
+
+// What waited longer than max_age is dropped when it is met.
+func TestMaxAge(t *testing.T) {
+	cfg := testConfig
+	cfg.MaxAge = units.Duration(time.Hour)
+	o := testOptions(faultfs.New("/state"))
+	now := time.Unix(5000, 0)
+	o.Now = func() time.Time { return now }
+	var dropped []int
+	o.OnDrop = func(p *record.Payload, reason string) {
+		if reason != ledger.SpoolAge || p.Body != nil {
+			t.Errorf("dropped %+v for %q", p, reason)
+		}
+		dropped = append(dropped, int(p.ReadAt.Unix()))
+	}
+	s, _ := openWith(t, cfg, o)
+	put(t, s, here, 1, 2)
+	now = now.Add(40 * time.Minute)
+	put(t, s, here, 3, 4, 5)
+	now = now.Add(40 * time.Minute)
+	if got := drain(t, s, here); !slices.Equal(got, []int{3, 4, 5}) || !slices.Equal(dropped, []int{1, 2}) {
+		t.Errorf("drained %v, dropped %v, want 3 to 5 and the others", got, dropped)
+	}
+}
+
+// What has ended makes room at once, also in the segment being written.
+func TestEndedMakesRoom(t *testing.T) {
+	cfg := testConfig
+	cfg.MaxSize = 1800
+	s, _ := openWith(t, cfg, testOptions(faultfs.New("/state")))
+	for range 5 {
+		put(t, s, here, 1)
+		if got := drain(t, s, here); !slices.Equal(got, upTo(1)) {
+			t.Errorf("drained %v, want 1", got)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+	"time"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/ledger"
+	"kusto-agent/record"
+)
+
+// admit lets go of those requests there is no room for and returns the others,
+// with the bytes they take at most.
+func (w *writer) admit(group []*request) (in []*request, size int64) {
+	for _, r := range group {
+		if err := w.makeRoom(size + r.cost); err != nil {
+			w.refused = r.cost
+			w.tell(err)
+			r.done <- err
+			continue
+		}
+		in, size = append(in, r), size+r.cost
+	}
+	return in, size
+}
+
+// makeRoom sees to it that n bytes of frames can be written, if need be and
+// allowed by giving up the oldest payloads.
+func (w *writer) makeRoom(n int64) error {
+	err := w.fits(n)
+	if err == nil {
+		return nil
+	}
+	w.sweep(true)
+	if err = w.fits(n); err != nil && w.s.cfg.WhenFull == "drop_oldest" && w.dropOldest(n) {
+		err = w.fits(n)
+	}
+	return err
+}
+
+// fits returns nil if n bytes of frames can be written, else an ErrFull that
+// says which bound is in the way.
+func (w *writer) fits(n int64) error {
+	if w.out != nil && w.out.Size()+n <= w.limit {
+		return nil // all of it was set aside when the segment was begun
+	}
+	if short := w.shortOfQuota(n); short > 0 {
+		return fmt.Errorf("%w: max_size %v leaves %d bytes too few", ErrFull, w.s.cfg.MaxSize, short)
+	}
+	if short := w.shortOfDisk(n); short > 0 {
+		return fmt.Errorf("%w: the disk lacks %d bytes to keep min_free %v", ErrFull, short, w.s.cfg.MinFree)
+	}
+	return nil
+}
+
+// shortOfNew is how many bytes are missing for a new segment with n bytes of
+// frames; where it is negative so many more could be taken.
+func (w *writer) shortOfNew(n int64) int64 {
+	return max(w.shortOfQuota(n), w.shortOfDisk(n))
+}
+
+func (w *writer) shortOfQuota(n int64) int64 {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	return w.s.bytes() + n + segmentCost - int64(w.s.cfg.MaxSize)
+}
+
+func (w *writer) shortOfDisk(n int64) int64 {
+	free, err := w.s.o.Free(w.s.dir)
+	if err != nil {
+		return -w.s.o.SegmentSize // the write itself will tell
+	}
+	return n + segmentCost + int64(w.s.cfg.MinFree) - free
+}
+
+// dropOldest gives up whole segments, oldest first, until n bytes fit. One with
+// payloads that are under way stays. Where all that could go is not enough,
+// nothing goes.
+func (w *writer) dropOldest(n int64) bool {
+	short := w.shortOfNew(n)
+	var victims []*segment
+	w.s.mu.Lock()
+	for _, g := range w.s.segments {
+		if short <= 0 {
+			break
+		}
+		if g.taken == 0 && g.pins == 0 {
+			victims = append(victims, g)
+			short -= g.size
+		}
+	}
+	w.s.mu.Unlock()
+	if short > 0 {
+		return false
+	}
+	for _, g := range victims {
+		w.drop(g)
+	}
+	w.sweep(true)
+	return true
+}
+
+// drop gives up every payload of a segment and tells of each.
+func (w *writer) drop(g *segment) {
+	if g == w.seg {
+		_ = w.retire()
+	}
+	s := w.s
+	records, frames := 0, 0
+	err := s.scan(g, func(e *entry, p *record.Payload) {
+		if !s.endWaiting(g, e, record.Dropped) {
+			return
+		}
+		records, frames = records+p.Records, frames+1
+		s.o.OnDrop(own(p), ledger.SpoolFull)
+	})
+	s.mu.Lock()
+	rest := g.lose(nil, s.takenOf(g))
+	s.mu.Unlock()
+	if rest != nil { // unreadable now, which saves nobody from counting them
+		records, frames = records+rest.Records, frames+1
+		s.o.OnDrop(rest, ledger.SpoolFull)
+	}
+	w.log.Error("spool is full: the oldest payloads are dropped", "file", g.name, "payloads", frames, "records", records, "err", err)
+}
+
+// sweep removes the segments all of whose payloads have ended, the one being
+// written to only if idle.
+func (w *writer) sweep(idle bool) {
+	s := w.s
+	var dead []*segment
+	s.mu.Lock()
+	for _, g := range s.segments {
+		if g.dead() && (g != w.seg || idle) {
+			dead = append(dead, g)
+		}
+	}
+	s.mu.Unlock()
+	if len(dead) == 0 {
+		return
+	}
+	if w.seg != nil && dead[len(dead)-1] == w.seg {
+		_ = w.retire()
+	}
+	if err := s.o.BeforeUnlink(); err != nil && !noSpace(err) { // a full disk is mended by what goes here
+		w.postpone("journal not synced", err)
+		return
+	}
+	w.remove(dead)
+}
+
+// remove unlinks segments, or moves them away where something in them was not
+// readable. They are forgotten once the folder is synced: until then a power cut
+// can bring them back.
+func (w *writer) remove(dead []*segment) {
+	s := w.s
+	for _, g := range dead {
+		err := w.disk(func() error {
+			if g.damaged {
+				return durable.Move(s.o.FS, s.path(g.name), s.path(damagedDir))
+			}
+			return s.o.FS.Remove(s.path(g.name))
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			w.postpone("segment not removed", err)
+			return
+		}
+	}
+	err := w.disk(func() error { return s.o.FS.SyncDir(s.dir) })
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		w.postpone("folder not synced", err)
+		return
+	}
+	s.mu.Lock()
+	gone := map[*segment]bool{}
+	for _, g := range dead {
+		gone[g] = true
+	}
+	kept := s.segments[:0:0]
+	for _, g := range s.segments {
+		if !gone[g] {
+			kept = append(kept, g)
+		}
+	}
+	s.segments = kept
+	full := errors.Is(s.trouble, ErrFull)
+	s.mu.Unlock()
+	if full {
+		w.probe()
+	}
+}
+
+// postpone leaves the removal of segments for later.
+func (w *writer) postpone(what string, err error) {
+	w.log.Warn("spool segments not removed yet: "+what, "err", err)
+	w.retry = time.Now().Add(again)
+}
+
+func noSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}

@@ -1,0 +1,177 @@
+package spool
+
+import (
+	"errors"
+	"io/fs"
+	"sort"
+	"strconv"
+	"strings"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/record"
+)
+
+const (
+	suffix     = ".seg"
+	damagedDir = "damaged"
+)
+
+// segment is a file of payloads and what is known of them. Guarded by Spool.mu
+// but for its name.
+type segment struct {
+	name    string
+	seq     uint64
+	size    int64 // bytes on disk
+	damaged bool  // not to be removed but kept for people
+
+	ids  []uint64         // prefix of the id of each payload, in their order
+	fate []record.Outcome // how each has ended; 0: it has not
+
+	frames   int // not ended
+	taken    int // of these, given out
+	records  map[string]int
+	clusters map[string]*share
+
+	index []entry // of those not ended when it was loaded; nil: not loaded
+	pins  int     // readers without the lock: the file must stay
+}
+
+// share is what a cluster has in a segment.
+type share struct {
+	frames  int   // not ended
+	waiting int   // of these, not taken
+	oldest  int64 // when the first of them came
+	cursor  int   // none of those before it in the index is waiting
+}
+
+func newSegment(name string, seq uint64) *segment {
+	return &segment{name: name, seq: seq, records: map[string]int{}, clusters: map[string]*share{}}
+}
+
+// add takes in a payload behind the others.
+func (g *segment) add(e *entry) {
+	e.ord = len(g.ids)
+	g.ids = append(g.ids, prefix(e.id))
+	g.fate = append(g.fate, 0)
+	g.frames++
+	g.count(e)
+}
+
+// count adds a payload that has not ended to the sums.
+func (g *segment) count(e *entry) {
+	for _, c := range e.inputs {
+		g.records[c.input] += c.records
+	}
+	sh := g.clusters[e.cluster]
+	if sh == nil {
+		sh = &share{oldest: e.spooled}
+		g.clusters[e.cluster] = sh
+	}
+	sh.oldest = min(sh.oldest, e.spooled)
+	sh.frames++
+	sh.waiting++
+}
+
+// end notes how a payload that is not taken ended.
+func (g *segment) end(e *entry, how record.Outcome) {
+	g.fate[e.ord] = how
+	g.frames--
+	for _, c := range e.inputs {
+		if g.records[c.input] -= c.records; g.records[c.input] == 0 {
+			delete(g.records, c.input)
+		}
+	}
+	sh := g.clusters[e.cluster]
+	sh.waiting--
+	if sh.frames--; sh.frames == 0 {
+		delete(g.clusters, e.cluster)
+	}
+}
+
+// waiting is how many payloads of a cluster are to be taken.
+func (g *segment) waiting(cluster string) int {
+	if sh := g.clusters[cluster]; sh != nil {
+		return sh.waiting
+	}
+	return 0
+}
+
+// dead says that the file can go.
+func (g *segment) dead() bool { return g.frames == 0 && g.pins == 0 }
+
+// lose gives up those payloads that have not ended and are neither in found,
+// which was read, nor in taken. It returns how many records that were; nil: none.
+func (g *segment) lose(found, taken []entry) *record.Payload {
+	keep := map[int]*entry{}
+	for _, part := range [][]entry{found, taken} {
+		for i := range part {
+			keep[part[i].ord] = &part[i]
+		}
+	}
+	lost := false
+	for ord, fate := range g.fate {
+		if fate == 0 && keep[ord] == nil {
+			g.fate[ord], lost = record.Replaced, true
+			g.frames--
+		}
+	}
+	if !lost {
+		return nil
+	}
+	records, clusters, cluster := g.records, g.clusters, ""
+	g.records, g.clusters = map[string]int{}, map[string]*share{}
+	for ord, e := range keep {
+		if g.fate[ord] == 0 {
+			g.count(e)
+		}
+	}
+	for i := range taken {
+		g.clusters[taken[i].cluster].waiting--
+	}
+	var gone []count
+	for input, n := range records {
+		if n > g.records[input] {
+			gone = append(gone, count{input, n - g.records[input]})
+		}
+	}
+	for name, sh := range clusters {
+		if now := g.clusters[name]; now == nil || now.frames < sh.frames {
+			cluster = name
+		}
+	}
+	return unreadable(record.BatchID{}, cluster, gone)
+}
+
+// byOrd finds the entry of a payload in the index; nil: it had ended before.
+func (g *segment) byOrd(ord int) *entry {
+	i := sort.Search(len(g.index), func(i int) bool { return g.index[i].ord >= ord })
+	if i < len(g.index) && g.index[i].ord == ord {
+		return &g.index[i]
+	}
+	return nil
+}
+
+// listSegments returns the segments of a folder, oldest first, and the names of
+// temporary files that a crash left.
+func listSegments(fsys durable.FS, dir string) (out []*segment, temp []string, err error) {
+	names, err := fsys.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range names { // sorted, and the numbers have a fixed width
+		base, isTemp := strings.CutSuffix(name, durable.TempSuffix)
+		hex, ok := strings.CutSuffix(base, suffix)
+		seq, err := strconv.ParseUint(hex, 16, 64)
+		switch {
+		case !ok || err != nil || len(hex) != 16:
+		case isTemp:
+			temp = append(temp, name)
+		default:
+			out = append(out, newSegment(name, seq))
+		}
+	}
+	return out, temp, nil
+}

@@ -1,0 +1,210 @@
+package spool
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/record"
+)
+
+// Errors that callers tell apart. Others are those of the disk.
+var (
+	// ErrFull is returned by Put where max_size or min_free leaves no room.
+	ErrFull = errors.New("spool is full")
+	// ErrOff is returned by Put where max_size is 0.
+	ErrOff = errors.New("spool is switched off")
+	// ErrClosed is returned by Put after Close.
+	ErrClosed = errors.New("spool is closed")
+	// ErrForeign is returned by Open for a folder with segments of something
+	// else, or of another spool.
+	ErrForeign = errors.New("not the folder of this spool")
+)
+
+// Options are what Open may be told; the zero value of each stands for what it
+// says. The functions are called with no lock held, from the spool's own
+// goroutine or from Next; they may call every method but Close and Put.
+type Options struct {
+	Logger *slog.Logger     // none: nothing is logged
+	Now    func() time.Time // when a payload came here, and how old it is; time.Now
+	Stall  time.Duration    // how long a Put may wait for the disk; 5s
+	FS     durable.FS       // durable.OS
+	// Free tells how many bytes of the disk that holds a folder are free for
+	// this process. Where it fails min_free is not looked at; statfs(2).
+	Free func(dir string) (int64, error)
+	// SegmentSize is how many bytes a segment takes before the next is begun;
+	// 64 MiB, or an eighth of Config.MaxSize where that is less.
+	SegmentSize int64
+
+	// OnDrop is told of each payload that is given up, without Body, and why:
+	// ledger.SpoolFull or ledger.SpoolAge.
+	OnDrop func(p *record.Payload, reason string)
+	// OnDamage is told of each payload whose body cannot be read any more: its
+	// ranges are to be read again. Where not even they are known, Cover is
+	// empty, and Pieces say no more than how many records of which input are
+	// gone; ID is zero where several payloads are told of as one.
+	OnDamage func(p *record.Payload)
+	// BeforeUnlink makes durable elsewhere how payloads ended; it comes before
+	// their segment is removed. An error puts that off, unless it is that the
+	// disk is full.
+	BeforeUnlink func() error
+}
+
+func (o *Options) fill(cfg Config) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Stall = cmp.Or(o.Stall, 5*time.Second)
+	if o.FS == nil {
+		o.FS = durable.OS
+	}
+	if o.Free == nil {
+		o.Free = statfs
+	}
+	o.SegmentSize = cmp.Or(o.SegmentSize, min(64<<20, max(64<<10, int64(cfg.MaxSize)/8)))
+	if o.OnDrop == nil {
+		o.OnDrop = func(*record.Payload, string) {}
+	}
+	if o.OnDamage == nil {
+		o.OnDamage = func(*record.Payload) {}
+	}
+	if o.BeforeUnlink == nil {
+		o.BeforeUnlink = func() error { return nil }
+	}
+}
+
+func statfs(dir string) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, err
+	}
+	return int64(st.Bavail) * st.Bsize, nil
+}
+
+// Spool is safe for concurrent use.
+//
+// What it keeps in memory is nine bytes per payload, the whole index of the
+// segment being written and of those that are being read from, and nothing of
+// any body.
+type Spool struct {
+	dir string
+	cfg Config
+	o   Options
+
+	wake chan struct{} // one token: the queue or the segments changed
+	done chan struct{} // closed when the writer has ended
+
+	mu       sync.Mutex
+	segments []*segment // oldest first
+	taken    map[record.BatchID]*taken
+	attempts map[record.BatchID]int // where more were made than the frame says
+	queue    []*request
+	busy     time.Time // since when the writer is in a call to the disk; zero: it is not
+	trouble  error     // why the last payload could not be written; nil: it could
+	closed   bool
+
+	w writer // owned by the writer's goroutine
+}
+
+// taken is a payload that Next gave out.
+type taken struct {
+	entry
+	seg     *segment
+	payload *record.Payload
+}
+
+// Open reads the headers and metas of what is in dir, which is made where it is
+// missing. dir must belong to this process alone. BeforeUnlink is not called
+// before another method is.
+//
+// It is an error when the folder cannot be read, or belongs to something else
+// (ErrForeign), or when a later version wrote it in a way this one cannot read
+// (durable.ErrVersion); nothing is changed then. Damage is none: Recovery and
+// Options.OnDamage tell of it. A disk that cannot be written is none either, see
+// Health. With max_size 0 what is there can still be taken.
+func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
+	opts.fill(cfg)
+	s := &Spool{
+		dir: dir, cfg: cfg, o: opts,
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		taken: map[record.BatchID]*taken{}, attempts: map[record.BatchID]int{},
+	}
+	s.w = writer{s: s, log: opts.Logger}
+	if cfg.MaxSize > 0 {
+		if err := durable.MkdirAll(opts.FS, dir); errors.Is(err, os.ErrPermission) {
+			return nil, nil, fmt.Errorf("open spool %q: %w", dir, err)
+		} else if err != nil {
+			s.trouble = err // each new segment tries again
+			s.w.retry = time.Now().Add(again)
+		}
+	}
+	rec, err := s.readFolder()
+	if err != nil {
+		return nil, nil, fmt.Errorf("open spool %q: %w", dir, err)
+	}
+	go s.w.run() // started here; ends when Close asks it to; Close waits
+	return s, rec, nil
+}
+
+func (s *Spool) path(name string) string { return filepath.Join(s.dir, name) }
+
+// Health returns nil, or why payloads cannot be kept now: full (ErrFull),
+// read-only, failing, or record.ErrStalled. It is looked at again by itself.
+func (s *Spool) Health() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return nil
+	case s.hangs():
+		return fmt.Errorf("write spool: %w", record.ErrStalled)
+	case s.trouble != nil:
+		return fmt.Errorf("write spool: %w", s.trouble)
+	}
+	return nil
+}
+
+// hangs says whether the disk does not answer. Needs mu.
+func (s *Spool) hangs() bool { return !s.busy.IsZero() && time.Since(s.busy) >= s.o.Stall }
+
+// poke wakes the writer.
+func (s *Spool) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it has a token already and will see what changed
+	}
+}
+
+// Close writes what waits, seals the segment being written and ends the
+// writer. Payloads that were taken stay for the next run. A disk that does not
+// answer is waited for no longer than Options.Stall. A second Close does
+// nothing.
+func (s *Spool) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	s.poke()
+	timer := time.NewTimer(s.o.Stall)
+	defer timer.Stop()
+	select {
+	case <-s.done:
+		return s.w.end
+	case <-timer.C:
+		return record.ErrStalled
+	}
+}

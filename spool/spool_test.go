@@ -1,0 +1,611 @@
+package spool
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/internal/durable/faultfs"
+	"kusto-agent/internal/units"
+	"kusto-agent/record"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	dir  = "/state/spool"
+	here = "https://here"
+	dr   = "https://dr"
+)
+
+var testConfig = Config{MaxSize: 64 * units.MiB, WhenFull: "block"}
+
+// testOptions make segments of three payloads on a disk with room.
+func testOptions(fs durable.FS) Options {
+	return Options{FS: fs, Stall: time.Hour, SegmentSize: 2500, Free: func(string) (int64, error) { return 1 << 40, nil }}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t testing.TB, fs durable.FS) (*Spool, *Recovery) {
+	t.Helper()
+	return openWith(t, testConfig, testOptions(fs))
+}
+
+func openWith(t testing.TB, cfg Config, o Options) (*Spool, *Recovery) {
+	t.Helper()
+	s, rec, err := Open(dir, cfg, o)
+	must(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s, rec
+}
+
+func batchID(n int) (id record.BatchID) {
+	binary.BigEndian.PutUint64(id[:], uint64(n)*0x9e3779b97f4a7c15)
+	id[15] = byte(n) | 1
+	return id
+}
+
+// payload is the n'th of a test: about 500 bytes that no other has.
+func payload(n int, cluster string) *record.Payload {
+	f := record.File{Input: fmt.Sprint("in", n%2), ID: record.FileID(n % 3), Generation: 1}
+	span := record.Span{Start: int64(n) * 1000, End: int64(n)*1000 + 1000}
+	p := &record.Payload{
+		ID: batchID(n), Attempt: n % 4, Records: n%7 + 1, RawBytes: 1000, CRC: uint32(n), Gzip: n%2 == 0, Shaping: uint64(n) << 40,
+		Route:  record.Route{Cluster: cluster, Database: "d", Table: fmt.Sprint("t", n%5), Format: record.JSON, Mapping: "m"},
+		Cover:  []record.Extent{{File: f, Span: span, Mark: record.Mark(n * 31)}},
+		Pieces: []record.Piece{{File: f, Span: span, Records: n%7 + 1}},
+		Body:   body(n, 500), ReadAt: time.Unix(int64(n), 7),
+	}
+	if n%3 == 0 {
+		p.Lens = []byte{1, 2, byte(n)}
+	}
+	return p
+}
+
+func body(n, size int) []byte {
+	b := make([]byte, size)
+	r := rand.NewPCG(uint64(n), 1)
+	for i := range b {
+		b[i] = byte(r.Uint64())
+	}
+	return b
+}
+
+func put(t testing.TB, s *Spool, cluster string, ns ...int) {
+	t.Helper()
+	for _, n := range ns {
+		must(t, s.Put(payload(n, cluster)))
+	}
+}
+
+// number says which payload of the test p is, all of it.
+func number(t testing.TB, p *record.Payload) int {
+	t.Helper()
+	n := int(p.ReadAt.Unix())
+	if want := payload(n, p.Route.Cluster); !reflect.DeepEqual(p, want) {
+		t.Fatalf("payload %d came back as %+v, want %+v", n, p, want)
+	}
+	return n
+}
+
+// drain takes and ends everything of a cluster.
+func drain(t testing.TB, s *Spool, cluster string) (ns []int) {
+	t.Helper()
+	for p := s.Next(cluster); p != nil; p = s.Next(cluster) {
+		ns = append(ns, number(t, p))
+		s.Done(p.ID, record.Accepted)
+	}
+	return ns
+}
+
+func segments(fs *faultfs.FS) (out []string) {
+	names, _ := fs.List(dir)
+	for _, n := range names {
+		if strings.Contains(n, suffix) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func contents(fs *faultfs.FS) map[string]string {
+	out := map[string]string{}
+	names, _ := fs.List(dir)
+	for _, n := range names {
+		out[n] = string(fs.Content(dir + "/" + n))
+	}
+	return out
+}
+
+func upTo(n int) (ns []int) {
+	for i := range n {
+		ns = append(ns, i+1)
+	}
+	return ns
+}
+
+func TestOldestComesBackFirst(t *testing.T) {
+	fs := faultfs.New("/state")
+	s, _ := open(t, fs)
+	put(t, s, here, upTo(5)...)
+	put(t, s, dr, 50, 51)
+	put(t, s, here, 6, 7, 8)
+	first, second := s.Next(here), s.Next(here)
+	if number(t, first) != 1 || number(t, second) != 2 {
+		t.Errorf("got %d and %d, want 1 and 2", number(t, first), number(t, second))
+	}
+	s.Return(second.ID)
+	s.Return(first.ID)
+	if got := drain(t, s, here); !slices.Equal(got, upTo(8)) {
+		t.Errorf("drained %v, want 1 to 8: what was returned keeps its place", got)
+	}
+	if got := drain(t, s, dr); !slices.Equal(got, []int{50, 51}) {
+		t.Errorf("drained %v of the other cluster, want 50 and 51", got)
+	}
+	if p := s.Next("https://nobody"); p != nil {
+		t.Errorf("got %v for a cluster without payloads", p)
+	}
+}
+
+func TestRestartKeepsAllAndItsOrder(t *testing.T) {
+	fs := faultfs.New("/state")
+	s, _ := open(t, fs)
+	put(t, s, here, upTo(9)...)
+	put(t, s, dr, 50)
+	p := s.Next(here)
+	s.Done(p.ID, record.Accepted) // as the journal knows
+	s.Next(here)                  // under way when the agent stops
+	must(t, s.Close())
+
+	s, rec := open(t, fs)
+	if len(rec.Problems) > 0 || len(rec.Damaged) > 0 {
+		t.Errorf("recovery %+v, want no problems", rec)
+	}
+	var held []int
+	must(t, s.Held(func(q *record.Payload) bool {
+		held = append(held, int(q.ReadAt.Unix()))
+		if q.Body != nil || len(q.Cover) != 1 || q.Cover[0].Mark == 0 {
+			t.Errorf("described as %+v", q)
+		}
+		return q.ID != p.ID
+	}))
+	if want := append(upTo(9), 50); !slices.Equal(held, want) {
+		t.Errorf("held %v, want %v", held, want)
+	}
+	s.Attempted(batchID(2), 9)
+	if q := s.Next(here); q.ID != batchID(2) || q.Attempt != 9 {
+		t.Errorf("next is %v, attempt %d, want 2 after its attempt 9", q.ID, q.Attempt)
+	} else {
+		q.Attempt = 11
+		s.Return(q.ID)
+		if q = s.Next(here); q.Attempt != 11 {
+			t.Errorf("attempt %d after a return, want 11", q.Attempt)
+		}
+		s.Done(q.ID, record.Quarantined)
+	}
+	if got := drain(t, s, here); !slices.Equal(got, upTo(9)[2:]) {
+		t.Errorf("drained %v, want 3 to 9", got)
+	}
+	drain(t, s, dr)
+	must(t, s.Close())
+	if left := segments(fs); len(left) > 0 {
+		t.Errorf("%v left in an empty spool", left)
+	}
+}
+
+// What has ended in a segment that is still there is told, so that the journal
+// can go on to know.
+func TestEndedIsToldUntilTheSegmentGoes(t *testing.T) {
+	fs := faultfs.New("/state")
+	s, _ := open(t, fs)
+	put(t, s, here, 1, 2, 3)
+	ended := func() map[record.BatchID]record.Outcome {
+		out := map[record.BatchID]record.Outcome{}
+		must(t, s.Ended(func(id record.BatchID, how record.Outcome) { out[id] = how }))
+		return out
+	}
+	s.Done(s.Next(here).ID, record.Quarantined)
+	s.Drop(batchID(3))
+	want := map[record.BatchID]record.Outcome{batchID(1): record.Quarantined, batchID(3): record.Accepted}
+	if got := ended(); !reflect.DeepEqual(got, want) {
+		t.Errorf("ended %v, want %v", got, want)
+	}
+	for n, want := range map[int]bool{1: false, 2: true, 3: false, 4: false} {
+		if s.Has(batchID(n)) != want {
+			t.Errorf("has payload %d: %v, want %v", n, !want, want)
+		}
+	}
+	s.Next(here)
+	if !s.Has(batchID(2)) {
+		t.Error("a payload that is given out is in the spool still")
+	}
+	s.Done(batchID(2), record.Split)
+	must(t, s.Close())
+	if got := ended(); len(got) > 0 {
+		t.Errorf("ended %v of a segment that is gone", got)
+	}
+}
+
+func TestStats(t *testing.T) {
+	fs := faultfs.New("/state")
+	o := testOptions(fs)
+	now := time.Unix(1000, 0)
+	o.Now = func() time.Time { return now }
+	s, _ := openWith(t, testConfig, o)
+	if st := s.Stats(); st.Bytes != 0 || st.Frames != 0 || !st.Oldest.IsZero() {
+		t.Errorf("empty spool: %+v", st)
+	}
+	for n := 1; n <= 8; n++ {
+		put(t, s, here, n)
+		now = now.Add(time.Second)
+	}
+	put(t, s, dr, 9)
+	check := func(s *Spool, frames, taken int, oldest, oldestDR int64, in0, in1 int) {
+		t.Helper()
+		st := s.Stats()
+		if st.Frames != frames || st.Taken != taken || st.Oldest.Unix() != oldest || st.Clusters[dr].Oldest.Unix() != oldestDR ||
+			st.Records["in0"] != in0 || st.Records["in1"] != in1 || st.Clusters[here].Frames != frames-1 {
+			t.Errorf("%+v, want %d frames, %d taken, since %d and %d, %d and %d records", st, frames, taken, oldest, oldestDR, in0, in1)
+		}
+		var size int64
+		for _, name := range segments(fs) {
+			size += int64(len(fs.Content(s.path(name))))
+		}
+		if st.Bytes > size { // what is allocated in advance is no content
+			t.Errorf("%d bytes, the files have %d", st.Bytes, size)
+		}
+	}
+	check(s, 9, 0, 1000, 1008, 3+5+7+2, 2+4+6+1+3)
+	p := s.Next(here)
+	check(s, 9, 1, 1000, 1008, 3+5+7+2, 2+4+6+1+3)
+	s.Done(p.ID, record.Accepted)
+	check(s, 8, 0, 1001, 1008, 3+5+7+2, 4+6+1+3)
+	must(t, s.Close())
+	s, rec := openWith(t, testConfig, o)
+	if s.Drop(p.ID); rec.Frames != 9 {
+		t.Errorf("recovered %d frames, want 9", rec.Frames)
+	}
+	check(s, 8, 0, 1001, 1008, 3+5+7+2, 4+6+1+3)
+}
+
+// Puts that come together share a sync.
+func TestGroupCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const puts = 50
+		fs := faultfs.New("/state")
+		gate := make(chan struct{})
+		var syncs atomic.Int32
+		var held atomic.Bool
+		fs.Judge = func(op faultfs.Op) faultfs.Verdict {
+			if op.Kind == "sync" {
+				if syncs.Add(1); held.Load() {
+					<-gate
+				}
+			}
+			return faultfs.Verdict{}
+		}
+		o := testOptions(fs)
+		o.SegmentSize = 1 << 20
+		s, _ := openWith(t, testConfig, o)
+		put(t, s, here, 1)
+		before := syncs.Load()
+		held.Store(true)
+		var wg sync.WaitGroup
+		for n := range puts {
+			wg.Go(func() { put(t, s, here, 100+n) }) // ends with its Put, awaited below
+		}
+		synctest.Wait()
+		held.Store(false)
+		close(gate)
+		wg.Wait()
+		if got := syncs.Load() - before; got > 2 {
+			t.Errorf("%d syncs for %d puts at the same time, want 2", got, puts)
+		}
+		if got := drain(t, s, here); len(got) != puts+1 {
+			t.Errorf("%d came back, want %d", len(got), puts+1)
+		}
+		must(t, s.Close())
+	})
+}
+
+// Nothing is on disk before the first Put, and nothing is left on it a little
+// after the last payload has ended.
+func TestDiskIsUntouchedWhenTheServiceIsWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		s, _ := open(t, fs)
+		synctest.Wait()
+		if left := segments(fs); len(left) > 0 {
+			t.Errorf("%v before the first put", left)
+		}
+		for n := range 3 { // comes and goes: one segment
+			put(t, s, here, n)
+			drain(t, s, here)
+			synctest.Wait()
+		}
+		if got := segments(fs); len(got) != 1 {
+			t.Errorf("%v, want the one being written", got)
+		}
+		waitFor(linger + time.Second)
+		if left := segments(fs); len(left) > 0 || s.Stats().Bytes != 0 {
+			t.Errorf("%v and %d bytes left in an empty spool", left, s.Stats().Bytes)
+		}
+		put(t, s, here, 7)
+		must(t, s.Close())
+		s, _ = open(t, fs)
+		if got := drain(t, s, here); !slices.Equal(got, []int{7}) {
+			t.Errorf("drained %v, want 7", got)
+		}
+		must(t, s.Close())
+	})
+}
+
+// A segment goes after how its payloads ended is durable elsewhere, and not as
+// long as that cannot be had, unless the disk is full.
+func TestBeforeUnlink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		var mu sync.Mutex // guards the three below
+		done, synced := 0, 0
+		var refuse error
+		set := func(err error) { mu.Lock(); defer mu.Unlock(); refuse = err }
+		fs.Judge = func(op faultfs.Op) faultfs.Verdict {
+			mu.Lock()
+			defer mu.Unlock()
+			if op.Kind == "remove" && refuse == nil && strings.HasSuffix(op.Name, suffix) && synced != done {
+				t.Errorf("%s removed with %d ends, %d of them synced", op.Name, done, synced)
+			}
+			return faultfs.Verdict{}
+		}
+		o := testOptions(fs)
+		o.BeforeUnlink = func() error {
+			mu.Lock()
+			defer mu.Unlock()
+			if refuse == nil {
+				synced = done
+			}
+			return refuse
+		}
+		s, _ := openWith(t, testConfig, o)
+		put(t, s, here, upTo(20)...)
+		before := len(segments(fs))
+		end := func(n int) {
+			for range n {
+				p := s.Next(here)
+				mu.Lock()
+				done++
+				mu.Unlock()
+				s.Done(p.ID, record.Accepted)
+				synctest.Wait()
+			}
+		}
+		end(6)
+		if n := len(segments(fs)); n != before-2 {
+			t.Errorf("%d segments of %d after six ends, want two less", n, before)
+		}
+		set(record.ErrStalled)
+		end(6)
+		if n := len(segments(fs)); n != before-2 {
+			t.Errorf("%d segments of %d removed without a sync", n, before)
+		}
+		set(nil)
+		waitFor(again + time.Second)
+		if n := len(segments(fs)); n != before-4 {
+			t.Errorf("%d segments of %d, want four less by itself", n, before)
+		}
+		set(faultfs.NoSpace)
+		end(3)
+		if n := len(segments(fs)); n != before-5 {
+			t.Errorf("%d segments of %d on a full disk, want five less", n, before)
+		}
+		must(t, s.Close())
+	})
+}
+
+func TestOffAndClosed(t *testing.T) {
+	fs := faultfs.New("/state")
+	s, _ := open(t, fs)
+	put(t, s, here, 1, 2)
+	if p := s.Next(here); s.Put(p) != nil || s.Stats().Frames != 2 || s.Stats().Taken != 0 {
+		t.Errorf("a payload that was given out is not returned by Put: %+v", s.Stats())
+	}
+	must(t, s.Close())
+	must(t, s.Close())
+	if err := s.Put(payload(3, here)); !errors.Is(err, ErrClosed) {
+		t.Errorf("put after close: %v", err)
+	}
+	off := testConfig
+	off.MaxSize = 0
+	s, _ = openWith(t, off, testOptions(fs))
+	if err := s.Put(payload(3, here)); !errors.Is(err, ErrOff) {
+		t.Errorf("put without a spool: %v", err)
+	}
+	if got := drain(t, s, here); !slices.Equal(got, upTo(2)) {
+		t.Errorf("drained %v, want what is there still", got)
+	}
+	must(t, s.Close())
+	if left := segments(fs); len(left) > 0 {
+		t.Errorf("%v left", left)
+	}
+	none := faultfs.New("/state")
+	openWith(t, off, testOptions(none))
+	if none.Ops() > 0 {
+		t.Errorf("%d operations of a spool that is off", none.Ops())
+	}
+	big := payload(1, here)
+	big.Body = make([]byte, durable.MaxFrame+1)
+	s, _ = open(t, fs)
+	if err := s.Put(big); !errors.Is(err, durable.ErrTooLarge) {
+		t.Errorf("put of a huge payload: %v", err)
+	}
+}
+
+// What is not this spool, or newer than it, is refused and left as it is.
+func TestRefusesWhatItCannotJudge(t *testing.T) {
+	f := func(want error, change func(h *durable.Header), frame durable.Frame) {
+		t.Helper()
+		fs := faultfs.New("/state", dir)
+		h := durable.Header{Kind: kind, Major: major, Seq: 1, Agent: [16]byte{1}}
+		own, err := durable.Create(fs, dir+"/0000000000000001.seg", h, 0, durable.Frame{Type: typePayload, Meta: encodeMeta(payload(1, here), time.Unix(1, 0))})
+		must(t, err)
+		must(t, own.Close())
+		h.Seq = 2
+		change(&h)
+		other, err := durable.Create(fs, dir+"/0000000000000002.seg", h, 0, frame)
+		must(t, err)
+		must(t, other.Close())
+		before := contents(fs)
+		if _, _, err := Open(dir, testConfig, testOptions(fs)); !errors.Is(err, want) && (want != nil || err == nil) {
+			t.Errorf("open: %v, want %v", err, want)
+		}
+		if got := contents(fs); !reflect.DeepEqual(got, before) {
+			t.Errorf("a folder that is refused was changed: %d files, then %d", len(before), len(got))
+		}
+	}
+	same := func(*durable.Header) {}
+	f(durable.ErrVersion, func(h *durable.Header) { h.Major++ }, durable.Frame{Type: typePayload})
+	f(ErrForeign, func(h *durable.Header) { h.Kind = [4]byte{'j', 'r', 'n', 'l'} }, durable.Frame{Type: 1})
+	f(ErrForeign, func(h *durable.Header) { h.Agent[0]++ }, durable.Frame{Type: typePayload})
+	f(durable.ErrVersion, same, durable.Frame{Type: 99})
+	f(durable.ErrVersion, same, durable.Frame{Type: typePayload, Meta: []byte{metaVersion + 1}})
+	f(nil, func(h *durable.Header) { h.Seq = 9 }, durable.Frame{Type: typePayload})
+}
+
+// What a later minor version adds is passed over.
+func TestReadsLaterMinorVersion(t *testing.T) {
+	fs := faultfs.New("/state", dir)
+	h := durable.Header{Kind: kind, Major: major, Minor: 7, Seq: 1, Agent: [16]byte{1}}
+	p := payload(1, here)
+	seg, err := durable.Create(fs, dir+"/0000000000000001.seg", h, 0,
+		durable.Frame{Type: 99, Flags: durable.Optional},
+		durable.Frame{Type: typePayload, Records: 2, Meta: append(encodeMeta(p, time.Unix(1, 0)), "more"...), Body: p.Body})
+	must(t, err)
+	must(t, seg.Close())
+	s, rec := open(t, fs)
+	if got := drain(t, s, here); !slices.Equal(got, []int{1}) || len(rec.Problems) > 0 {
+		t.Errorf("drained %v, problems %q", got, rec.Problems)
+	}
+}
+
+func TestList(t *testing.T) {
+	fs := faultfs.New("/state")
+	s, _ := open(t, fs)
+	must(t, list(fs, "/state/none", func(Entry) error { t.Error("an entry of no spool"); return nil }))
+	put(t, s, here, upTo(9)...)
+	f := func(name string) {
+		t.Helper()
+		var got []int
+		must(t, list(fs, dir, func(e Entry) error {
+			p, err := e.load(fs, dir)
+			if must(t, err); e.Spooled.IsZero() || e.Payload.Body != nil {
+				t.Errorf("%s: listed as %+v", name, e)
+			}
+			got = append(got, number(t, p))
+			return nil
+		}))
+		if !slices.Equal(got, upTo(9)) {
+			t.Errorf("%s: listed %v, want 1 to 9", name, got)
+		}
+	}
+	f("beside an open spool")
+	must(t, s.Close())
+	f("when it is closed")
+	stop := errors.New("enough")
+	if err := list(fs, dir, func(Entry) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("list: %v, want the error of its function", err)
+	}
+}
+
+// An index that is read back, or asked for by several clusters in turn, is the
+// same as one that was kept.
+func TestManyClustersInManySegments(t *testing.T) {
+	fs := faultfs.New("/state")
+	s, _ := open(t, fs)
+	names := []string{here, dr, "https://third"}
+	want := map[string][]int{}
+	for n := 1; n <= 60; n++ {
+		c := names[n%len(names)]
+		put(t, s, c, n)
+		want[c] = append(want[c], n)
+	}
+	got := map[string][]int{}
+	for i := range 60 {
+		c := names[min(i/7, 5)*i%len(names)]
+		if p := s.Next(c); p != nil && i%4 == 0 {
+			s.Return(p.ID)
+		} else if p != nil {
+			got[c] = append(got[c], number(t, p))
+			s.Done(p.ID, record.Accepted)
+		}
+	}
+	for _, c := range names {
+		if got[c] = append(got[c], drain(t, s, c)...); !slices.Equal(got[c], want[c]) {
+			t.Errorf("%s: %v, want %v", c, got[c], want[c])
+		}
+	}
+	if st := s.Stats(); st.Frames != 0 || len(st.Records) > 0 || len(st.Clusters) > 0 {
+		t.Errorf("emptied: %+v", st)
+	}
+}
+
+// A payload put is not changed by what its caller does with the bytes later.
+func TestBytesAreTheCallersAgain(t *testing.T) {
+	s, _ := open(t, faultfs.New("/state"))
+	p := payload(1, here)
+	b := bytes.Clone(p.Body)
+	must(t, s.Put(p))
+	clear(p.Body)
+	if got := s.Next(here); !bytes.Equal(got.Body, b) {
+		t.Error("the body changed with the caller's")
+	}
+}
+
+// Record ids go on from segment to segment and from run to run, so that a gap
+// inside one is the number that was lost.
+func TestRecordIDsGoOn(t *testing.T) {
+	fs := faultfs.New("/state")
+	want := uint64(0)
+	for n := 1; n <= 12; n++ {
+		if n%5 == 1 {
+			s, _ := open(t, fs)
+			put(t, s, here, n, n+1, n+2, n+3, n+4)
+			must(t, s.Close())
+		}
+		want += uint64(payload(n, here).Records)
+	}
+	got := uint64(0)
+	for _, name := range segments(fs) {
+		rep, err := durable.ReadSegment(fs, dir+"/"+name, kind, major, true, func(f *durable.Found) error {
+			if f.Record != got {
+				t.Errorf("%s: record %d at offset %d, want %d", name, f.Record, f.Offset, got)
+			}
+			got += uint64(f.Records)
+			return nil
+		})
+		if must(t, err); rep.Lost > 0 {
+			t.Errorf("%s: %d lost", name, rep.Lost)
+		}
+	}
+	if got < want {
+		t.Errorf("%d records, want at least %d", got, want)
+	}
+}

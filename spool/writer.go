@@ -1,0 +1,333 @@
+package spool
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/record"
+)
+
+const (
+	// maxGroup is how many bytes of bodies are written before a sync. The
+	// writer has a copy of them, so that a Put can return before the disk does.
+	maxGroup = 8 << 20
+	// linger is how long the segment being written is kept when all in it has
+	// ended, so that a payload that comes and goes costs one sync.
+	linger = 10 * time.Second
+	// again is when what the disk refused is tried once more without a Put.
+	again = 10 * time.Second
+)
+
+// writer is the only one that writes segments. Its fields belong to its
+// goroutine, and to Open before that is started and to Close after it ended.
+type writer struct {
+	s      *Spool
+	log    *slog.Logger
+	agent  [16]byte
+	next   uint64 // number of the next segment
+	record uint64 // id of the next record
+
+	out     *durable.Segment // nil: the next payload begins one
+	seg     *segment         // of out
+	limit   int64            // out is full at this size
+	used    time.Time        // when out was last written to
+	retry   time.Time        // when to look again at what was refused; zero: nothing was
+	refused int64            // bytes of the last payload there was no room for
+	buf     []byte           // bodies of a group, reused
+	end     error            // of the last write, once closed
+}
+
+// run is the writer's goroutine. Open starts it; it ends after Close was
+// called, and Close waits for it.
+func (w *writer) run() {
+	defer close(w.s.done)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		if due := w.due(); due.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(time.Until(due))
+		}
+		select {
+		case <-w.s.wake:
+		case <-timer.C:
+		}
+		if w.turn() {
+			return
+		}
+	}
+}
+
+// due is when the writer has something to do by itself; zero: never.
+func (w *writer) due() time.Time {
+	if !w.retry.IsZero() {
+		return w.retry
+	}
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	if w.out != nil && w.seg.dead() {
+		return w.used.Add(linger)
+	}
+	return time.Time{}
+}
+
+// turn writes all that waits and removes what has ended. It returns true after
+// the last turn.
+func (w *writer) turn() (last bool) {
+	for {
+		group, closed := w.take()
+		if len(group) == 0 {
+			last = closed
+			break
+		}
+		w.commit(group)
+	}
+	if !w.retry.IsZero() && !time.Now().Before(w.retry) {
+		w.retry = time.Time{}
+		w.probe()
+	}
+	w.sweep(last || w.out != nil && time.Since(w.used) >= linger)
+	if last && w.out != nil {
+		w.end = w.retire()
+	}
+	return last
+}
+
+// take empties the queue up to maxGroup bytes and copies their bodies: whoever
+// gave them may stop waiting at any time.
+func (w *writer) take() (group []*request, closed bool) {
+	s := w.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, size := 0, 0
+	for ; n < len(s.queue) && (n == 0 || size+len(s.queue[n].frame.Body) <= maxGroup); n++ {
+		size += len(s.queue[n].frame.Body)
+	}
+	group = s.queue[:n:n]
+	s.queue = s.queue[n:]
+	buf := w.buf[:0]
+	if cap(buf) < size {
+		buf = make([]byte, 0, size)
+	}
+	for _, r := range group {
+		at := len(buf)
+		buf = append(buf, r.frame.Body...)
+		r.frame.Body, r.copied = buf[at:len(buf):len(buf)], true
+	}
+	if w.buf = buf; cap(buf) > 1<<20 {
+		w.buf = nil
+	}
+	return group, s.closed
+}
+
+// commit makes a group durable with one sync and lets go of those who wait.
+func (w *writer) commit(group []*request) {
+	group, size := w.admit(group)
+	if len(group) == 0 {
+		return
+	}
+	err := w.write(group, size)
+	if err != nil && w.fits(size) == nil { // what the old segment has of it counts as lost
+		err = w.write(group, size)
+	}
+	w.tell(err)
+	s := w.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range group {
+		if err == nil {
+			w.seg.add(&r.entry)
+			w.seg.index = append(w.seg.index, r.entry)
+			if r.gaveUp {
+				w.seg.end(&r.entry, record.Replaced)
+			}
+		}
+		r.done <- err
+	}
+}
+
+// write puts a group of at most size bytes into one segment.
+func (w *writer) write(group []*request, size int64) error {
+	if w.out == nil || w.out.Size()+size > w.limit {
+		if err := w.rotate(size); err != nil {
+			return err
+		}
+	}
+	for _, r := range group {
+		r.at = w.out.Size()
+		if err := w.disk(func() error { return w.out.Append(r.frame) }); err != nil {
+			return w.abandon(err)
+		}
+		r.size = w.out.Size() - r.at
+	}
+	if err := w.disk(w.out.Sync); err != nil {
+		return w.abandon(err)
+	}
+	w.used = time.Now()
+	w.grown()
+	return nil
+}
+
+// disk makes a call that may hang, so that others can tell when it does.
+func (w *writer) disk(call func() error) error {
+	w.s.mu.Lock()
+	w.s.busy = time.Now()
+	w.s.mu.Unlock()
+	err := call()
+	w.s.mu.Lock()
+	w.s.busy = time.Time{}
+	w.s.mu.Unlock()
+	return err
+}
+
+// rotate closes the current segment and begins one that can take size bytes.
+// The rest of it is allocated as far as max_size and min_free let it.
+func (w *writer) rotate(size int64) error {
+	if w.out != nil {
+		_ = w.retire()
+	}
+	s := w.s
+	room := max(size, min(s.o.SegmentSize, -w.shortOfNew(0)))
+	if w.agent == ([16]byte{}) {
+		_, _ = rand.Read(w.agent[:]) // never fails
+	}
+	g := newSegment(fmt.Sprintf("%016x%s", w.next, suffix), w.next)
+	g.index = []entry{}
+	h := durable.Header{Kind: kind, Major: major, Minor: minor, Seq: w.next, Agent: w.agent, FirstRecord: w.record, Created: s.o.Now()}
+	w.next++ // a name that may be on the disk is not used again
+	err := w.disk(func() (err error) {
+		if err = durable.MkdirAll(s.o.FS, s.dir); err == nil {
+			w.out, err = durable.Create(s.o.FS, s.path(g.name), h, room+overhead)
+		}
+		return err
+	})
+	if err != nil {
+		w.out = nil
+		w.discard(g.name)
+		return err
+	}
+	w.seg, w.limit, w.used = g, w.out.Size()+room, time.Now()
+	g.size = w.out.Size()
+	s.mu.Lock()
+	s.segments = append(s.segments, g)
+	s.mu.Unlock()
+	return nil
+}
+
+// discard removes what a failed try for a segment left. What cannot be removed
+// holds nothing.
+func (w *writer) discard(name string) {
+	for _, n := range []string{name, name + durable.TempSuffix} {
+		_ = w.s.o.FS.Remove(w.s.path(n))
+	}
+}
+
+// grown takes the size of the current segment into account.
+func (w *writer) grown() {
+	w.s.mu.Lock()
+	w.seg.size = w.out.Size()
+	w.s.mu.Unlock()
+}
+
+// abandon leaves a segment alone for good. What was synced in it stays.
+func (w *writer) abandon(err error) error {
+	w.log.Warn("spool segment abandoned", "file", w.seg.name, "err", err)
+	w.grown()
+	w.leave()
+	return err
+}
+
+// leave gives the unused space of a segment back that was not closed in peace.
+func (w *writer) leave() {
+	g := w.seg
+	size := w.out.Size()
+	if err := w.disk(func() error { return trim(w.s.o.FS, w.s.path(g.name), size) }); err != nil {
+		size = w.limit + overhead
+	}
+	w.forget(size)
+}
+
+// retire seals the current segment, all of which is durable already, and closes
+// it.
+func (w *writer) retire() error {
+	seal := durable.Frame{Type: typeSeal, Flags: durable.Optional}
+	err := w.disk(func() error { return w.out.Append(seal) })
+	if err == nil {
+		err = w.disk(w.out.Sync)
+	}
+	if err == nil {
+		err = w.disk(w.out.Close)
+	}
+	if err != nil {
+		w.log.Warn("spool segment not sealed", "file", w.seg.name, "err", err)
+		w.leave()
+		return err
+	}
+	w.forget(w.out.Size())
+	return nil
+}
+
+// forget ends the writing of the current segment. Its index is read again when
+// it is needed.
+func (w *writer) forget(size int64) {
+	w.record = w.out.NextRecord()
+	w.s.mu.Lock()
+	w.seg.size = size
+	if len(w.s.segments) > 0 && w.s.segments[0] != w.seg {
+		w.seg.index = nil
+	}
+	w.s.mu.Unlock()
+	w.out, w.seg = nil, nil
+}
+
+func trim(fsys durable.FS, path string, size int64) error {
+	f, err := fsys.Open(path, os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	err = f.Truncate(size)
+	return errors.Join(err, f.Close())
+}
+
+// tell notes whether payloads can be kept, and logs when that changes.
+func (w *writer) tell(err error) {
+	w.s.mu.Lock()
+	was := w.s.trouble
+	w.s.trouble = err
+	w.s.mu.Unlock()
+	switch {
+	case err == nil && was != nil:
+		w.log.Info("spool can be written again")
+	case err != nil && (was == nil || errors.Is(was, ErrFull) != errors.Is(err, ErrFull)):
+		w.log.Error("payloads cannot be spooled, they stay in their files or in memory", "err", err)
+	}
+	if err == nil {
+		w.retry = time.Time{}
+	} else {
+		w.retry = time.Now().Add(again)
+	}
+}
+
+// probe looks whether what was refused would be taken now, so that nobody is
+// told of trouble that is over.
+func (w *writer) probe() {
+	s := w.s
+	s.mu.Lock()
+	trouble := s.trouble
+	s.mu.Unlock()
+	switch {
+	case trouble == nil || s.cfg.MaxSize <= 0:
+	case errors.Is(trouble, ErrFull):
+		w.tell(w.fits(w.refused))
+	case w.out != nil:
+		w.tell(nil)
+	default: // a segment can be made, or there is the reason
+		w.tell(w.rotate(0))
+	}
+}
