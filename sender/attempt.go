@@ -12,7 +12,9 @@ import (
 
 // attempt makes one request for a payload and acts on its answer.
 func (s *Sender) attempt(ctx context.Context, l *lane, it *item) {
-	if s.limiter != nil && s.limiter.WaitN(ctx, it.RawBytes) != nil {
+	err := s.waitForRate(ctx, it.RawBytes)
+	s.ask(l) // waiting for send.rate_limit says nothing of the service
+	if err != nil {
 		s.settle(l, func() { l.back(it) })
 		return
 	}
@@ -34,6 +36,23 @@ func (s *Sender) attempt(ctx context.Context, l *lane, it *item) {
 	})
 	s.o.Metrics.Request(outcome(ans.Verdict), code(ans.Status), time.Since(began))
 	s.act(ctx, l, it, ans, began)
+}
+
+func (s *Sender) waitForRate(ctx context.Context, bytes int) error {
+	if s.limiter == nil {
+		return nil
+	}
+	return s.limiter.WaitN(ctx, bytes)
+}
+
+// ask notes that a request is wanted from now on.
+func (s *Sender) ask(l *lane) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	l.began(now)
+	l.cluster.began(now)
+	l.cluster.wake() // patience counts from here
 }
 
 // outcome is the word of the metric: an answer that refuses is an answer.
@@ -89,7 +108,9 @@ func (s *Sender) act(ctx context.Context, l *lane, it *item, ans kusto.Answer, b
 func (s *Sender) settle(l *lane, follow func()) {
 	s.mu.Lock()
 	l.inflight--
+	l.asking--
 	l.cluster.inflight--
+	l.cluster.asking--
 	follow()
 	s.announce()
 	wake := s.wakes
@@ -127,7 +148,7 @@ func (s *Sender) routeAnswered(l *lane) {
 	if l.failures > 0 {
 		s.o.Logger.Info("route answers again", "database", l.route.Database, "table", l.route.Table, "failures", l.failures)
 	}
-	if l.succeeded(time.Now(), l.inflight > 0) {
+	if l.succeeded(time.Now()) {
 		s.wakes = append(s.wakes, l.route)
 	}
 	s.clusterAnswered(l.cluster)
@@ -136,7 +157,7 @@ func (s *Sender) routeAnswered(l *lane) {
 // clusterAnswered ends the bad time of a cluster, if it had one. The caller
 // holds mu.
 func (s *Sender) clusterAnswered(c *cluster) {
-	if c.succeeded(time.Now(), c.inflight > 0) {
+	if c.succeeded(time.Now()) {
 		for _, l := range c.lanes {
 			s.wakes = append(s.wakes, l.route)
 		}

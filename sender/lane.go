@@ -210,8 +210,6 @@ func (s *Sender) choose(c *cluster) (*lane, *item, time.Duration) {
 	if it != nil {
 		c.inflight++
 		l.inflight++
-		c.began(now)
-		l.began(now)
 		return l, it, 0
 	}
 	if at = earlier(at, patience); at.IsZero() {

@@ -33,6 +33,7 @@ type pace struct {
 	gate   time.Time // while down or held: the next probe
 	probe  *backoff.ExponentialBackOff
 
+	asking   int    // requests that are not answered
 	failures int    // since the last acceptance
 	told     string // the last failure that was logged
 }
@@ -43,19 +44,19 @@ func (p *pace) blocked() bool { return p.down || p.hold != nil }
 
 // began notes that a request is wanted.
 func (p *pace) began(now time.Time) {
+	p.asking++
 	if p.wanted.IsZero() {
 		p.wanted = now
 	}
 }
 
-// succeeded notes an acceptance, or an answer that proves the service well.
-// busy says that other requests are still unanswered. It reports whether this
-// ended a bad time.
-func (p *pace) succeeded(now time.Time, busy bool) (recovered bool) {
+// succeeded notes an acceptance, or an answer that proves the service well. It
+// reports whether this ended a bad time.
+func (p *pace) succeeded(now time.Time) (recovered bool) {
 	recovered = p.blocked()
 	p.down, p.hold, p.failures, p.told = false, nil, 0, ""
 	p.wanted, p.gate = time.Time{}, time.Time{}
-	if busy {
+	if p.asking > 0 {
 		p.wanted = now
 	}
 	p.probe.Reset()

@@ -87,6 +87,9 @@ type Sender struct {
 	changed  chan struct{}  // closed and replaced when a payload ends or a state changes
 }
 
+// largestPayload is more than any payload has bytes before gzip.
+const largestPayload = 16 << 20
+
 // New returns a sender. Run must be called.
 func New(o Options) *Sender {
 	s := &Sender{
@@ -96,7 +99,8 @@ func New(o Options) *Sender {
 		changed:  make(chan struct{}),
 	}
 	if n := int(o.Config.RateLimit); n > 0 {
-		s.limiter = rate.NewLimiter(rate.Limit(n), max(n, 16<<20))
+		s.limiter = rate.NewLimiter(rate.Limit(n), max(n, largestPayload))
+		s.limiter.AllowN(time.Now(), s.limiter.Burst()-n) // begin with one second's worth
 	}
 	for _, c := range o.Clusters {
 		s.clusters[c.URL] = newCluster(c, o.Config)

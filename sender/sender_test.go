@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"kusto-agent/internal/units"
 	"kusto-agent/kusto"
 	"kusto-agent/record"
@@ -356,6 +358,22 @@ func TestAnIdleRouteIsNeverDown(t *testing.T) {
 		pass(time.Hour)
 		if _, served := w.s.Credit(route("T")); !served {
 			t.Error("an idle route is down")
+		}
+	})
+}
+
+func TestWaitingForTheRateLimitIsNoFailure(t *testing.T) {
+	in(t, ok, func(w *world) {
+		w.s.limiter = rate.NewLimiter(1, 100)
+		w.s.limiter.AllowN(time.Now(), 100)
+		w.s.Put(payload("T", strings.Repeat("a", 60)))
+		pass(30 * time.Second)
+		if _, served := w.s.Credit(route("T")); !served || w.s.Progress().Left != 1 {
+			t.Error("a route that waits for send.rate_limit is down, or was not made to wait")
+		}
+		pass(31 * time.Second)
+		if w.s.Progress().Left != 0 {
+			t.Error("60 bytes at one a second are not sent after a minute")
 		}
 	})
 }
