@@ -1,0 +1,212 @@
+// Package batcher promises that records of one route leave together as one
+// well-formed payload, no bigger and no older than asked, and that what is in
+// hand never grows past a fixed number of bytes: a caller gets a Lease before
+// it reads, or is woken when there is room.
+package batcher
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"time"
+
+	"kusto-agent/record"
+)
+
+// Limits are the batch settings of one route.
+type Limits struct {
+	MaxBytes   int           // of a body before gzip
+	MaxRecords int           // 0: no limit
+	MaxWait    time.Duration // a record waits no longer than this for company
+	Gzip       bool
+	Level      int // of gzip
+}
+
+// Next is what the batcher asks of whoever sends its payloads. Its methods are
+// called with and without the batcher's lock held and must not call back.
+type Next interface {
+	// Credit is how many payloads the route may have sealed and not yet
+	// ended, and whether the route is being served. One that is not served
+	// may fill only half of the memory, so that the others go on.
+	Credit(record.Route) (payloads int, served bool)
+	// Put takes a payload over. Its Body belongs to the taker until Release.
+	Put(*record.Payload)
+}
+
+// Options are what New needs.
+type Options struct {
+	Routes map[record.Route]Limits
+	Memory int64 // bytes in hand: blocks being read, open and sealed payloads
+	Next   Next
+	// Sealed is told the size of each payload before and after gzip. May be nil.
+	Sealed func(raw, body int)
+}
+
+// Batcher is safe for concurrent use.
+type Batcher struct {
+	next      Next
+	onSealed  func(raw, body int)
+	blockSize int // the largest MaxBytes of any route
+	mostRaw   int // blocks of that size in hand at once
+
+	mu      sync.Mutex
+	lanes   map[record.Route]*lane
+	open    map[key]*block
+	memory  budget
+	blocks  [][]byte // free ones, each with record.MarkLen bytes of headroom
+	rawOut  int      // blocks leased or waiting for a compressor
+	bodies  [][]byte // free output buffers
+	waiting waiters  // for memory or a block
+
+	sealed  queue // blocks that wait for a compressor
+	busy    int   // blocks sealed, not yet given to next
+	kick    chan struct{}
+	closing chan struct{}
+	once    sync.Once
+	rescued time.Time // when wakeForgotten last did something
+}
+
+// key tells which records may share a body: those of one route that were
+// shaped alike, have the same number of fields, and map back to their files in
+// the same way.
+type key struct {
+	route   record.Route
+	shaping uint64
+	group   int
+	lens    bool
+}
+
+// lane is what is known of a route. Guarded by Batcher.mu.
+type lane struct {
+	Limits
+	held    int     // payloads sealed and not yet released
+	waiting waiters // for credit
+}
+
+// New returns a batcher for the given routes. Run must be called.
+func New(o Options) *Batcher {
+	b := &Batcher{
+		next:     o.Next,
+		onSealed: o.Sealed,
+		mostRaw:  runtime.GOMAXPROCS(0) + 2,
+		lanes:    make(map[record.Route]*lane),
+		open:     make(map[key]*block),
+		memory:   budget{limit: o.Memory},
+		kick:     make(chan struct{}, 1),
+		closing:  make(chan struct{}),
+	}
+	b.sealed.init()
+	b.SetRoutes(o.Routes)
+	return b
+}
+
+// SetRoutes replaces the settings of routes, as a reload does. Routes that are
+// no longer named keep theirs until their last payload ended.
+func (b *Batcher) SetRoutes(routes map[record.Route]Limits) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for r, l := range routes {
+		if ln := b.lanes[r]; ln != nil {
+			ln.Limits = l
+		} else {
+			b.lanes[r] = &lane{Limits: l}
+		}
+		if l.MaxBytes > b.blockSize {
+			b.blockSize, b.blocks = l.MaxBytes, nil
+		}
+	}
+}
+
+// Run compresses sealed blocks on every core and seals blocks that are old
+// enough. It returns after Close, when every block that was sealed has been
+// given to Next.
+func (b *Batcher) Run() {
+	var compressors sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		// Started here, ended by the closing of the queue, awaited below.
+		compressors.Go(b.compress)
+	}
+	b.age()
+	b.Flush()
+	b.sealed.close()
+	compressors.Wait()
+}
+
+// Close ends Run after all that is open was sealed. Nothing may be appended
+// afterwards.
+func (b *Batcher) Close() { b.once.Do(func() { close(b.closing) }) }
+
+// Flush seals every open block now.
+func (b *Batcher) Flush() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, blk := range b.open {
+		b.seal(blk)
+	}
+}
+
+// Idle reports that no record is in the batcher: none open, none being
+// compressed.
+func (b *Batcher) Idle() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.open) == 0 && b.busy == 0
+}
+
+// Wake lets readers of a route ask again, after its Credit grew.
+func (b *Batcher) Wake(r record.Route) {
+	b.mu.Lock()
+	wake := b.wakeSome(b.lanes[r])
+	b.mu.Unlock()
+	call(wake)
+}
+
+// Release gives back the memory of a payload that has ended, or that was
+// split. The payload's Body must not be used afterwards.
+func (b *Batcher) Release(p *record.Payload) {
+	b.mu.Lock()
+	b.memory.used -= int64(cap(p.Body))
+	b.keepBody(p.Body)
+	p.Body = nil
+	ln := b.lanes[p.Route]
+	if ln != nil {
+		ln.held--
+	}
+	wake := b.wakeSome(ln)
+	b.mu.Unlock()
+	call(wake)
+}
+
+// age seals blocks when their time has come, until Close.
+func (b *Batcher) age() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		timer.Reset(b.sealOld())
+		select {
+		case <-timer.C:
+		case <-b.kick:
+		case <-b.closing:
+			return
+		}
+	}
+}
+
+// sealOld seals what is due and returns how long the next block may wait.
+func (b *Batcher) sealOld() time.Duration {
+	b.mu.Lock()
+	now := time.Now()
+	wait, wake := b.wakeForgotten(now)
+	defer call(wake)
+	defer b.mu.Unlock()
+	for _, blk := range b.open {
+		if left := blk.due.Sub(now); left <= 0 {
+			b.seal(blk)
+		} else if left < wait {
+			wait = left
+		}
+	}
+	return wait
+}
+
+var errNoRoute = errors.New("route is not configured")

@@ -1,0 +1,154 @@
+package batcher
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/google/uuid"
+	"github.com/klauspost/compress/gzip"
+
+	"kusto-agent/record"
+)
+
+// queue is an unbounded first-in first-out of sealed blocks; the budget bounds
+// what can be in it.
+type queue struct {
+	mu     sync.Mutex
+	more   sync.Cond
+	items  []*block
+	closed bool
+}
+
+func (q *queue) init() { q.more.L = &q.mu }
+
+func (q *queue) push(b *block) {
+	q.mu.Lock()
+	q.items = append(q.items, b)
+	q.mu.Unlock()
+	q.more.Signal()
+}
+
+// pop waits for a block. It returns nil when the queue is closed and empty.
+func (q *queue) pop() *block {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.items) == 0 && !q.closed {
+		q.more.Wait()
+	}
+	if len(q.items) == 0 {
+		return nil
+	}
+	b := q.items[0]
+	q.items[0] = nil
+	q.items = q.items[1:]
+	return b
+}
+
+func (q *queue) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.more.Broadcast()
+}
+
+// compress turns sealed blocks into payloads until the queue is closed.
+func (b *Batcher) compress() {
+	for blk := b.sealed.pop(); blk != nil; blk = b.sealed.pop() {
+		p := &record.Payload{
+			ID:      record.BatchID(uuid.New()),
+			Route:   blk.route,
+			Cover:   blk.cover,
+			Pieces:  blk.pieces,
+			Records: blk.records,
+			Lens:    blk.lens,
+			Shaping: blk.shaping,
+			ReadAt:  blk.readAt,
+		}
+		b.pack(p, blk.data, blk.sealed)
+		b.finish(p, blk)
+	}
+}
+
+// finish gives back what a block held and hands its payload on.
+func (b *Batcher) finish(p *record.Payload, blk *block) {
+	b.mu.Lock()
+	b.memory.used += int64(cap(p.Body)) - blk.cost
+	if blk.leased {
+		b.rawOut--
+	}
+	if blk.pooled {
+		b.giveBlock(blk.raw)
+	}
+	wake := b.wakeSome(nil)
+	b.mu.Unlock()
+	b.next.Put(p)
+	b.mu.Lock()
+	b.busy--
+	b.mu.Unlock()
+	call(wake)
+}
+
+// pack fills in the body of a payload and what is known of it.
+func (b *Batcher) pack(p *record.Payload, raw []byte, l Limits) {
+	p.RawBytes, p.CRC, p.Gzip = len(raw), Checksum(raw), l.Gzip
+	b.mu.Lock()
+	out := b.takeBody(len(raw))
+	b.mu.Unlock()
+	if l.Gzip {
+		p.Body = deflate(out, raw, l.Level)
+	} else {
+		p.Body = append(out, raw...)
+	}
+	if b.onSealed != nil {
+		b.onSealed(p.RawBytes, len(p.Body))
+	}
+}
+
+// writers keeps gzip writers, one pool for each level: a new one costs more
+// than a small payload.
+var writers [gzip.BestCompression + 1]sync.Pool
+
+// deflate appends raw, as one gzip member, to out.
+func deflate(out, raw []byte, level int) []byte {
+	buf := bytes.NewBuffer(out)
+	zw, _ := writers[level].Get().(*gzip.Writer)
+	if zw == nil {
+		var err error
+		if zw, err = gzip.NewWriterLevel(buf, level); err != nil {
+			panic(err) // the level was checked with the configuration
+		}
+	} else {
+		zw.Reset(buf)
+	}
+	// Writing to memory does not fail.
+	if _, err := zw.Write(raw); err != nil {
+		panic(err)
+	}
+	if err := zw.Close(); err != nil {
+		panic(err)
+	}
+	writers[level].Put(zw)
+	return buf.Bytes()
+}
+
+// Raw returns the body of a payload as it was before gzip, in memory of its
+// own. It fails if the body is not what was sealed.
+func Raw(p *record.Payload) ([]byte, error) {
+	if !p.Gzip {
+		return bytes.Clone(p.Body), nil
+	}
+	zr, err := gzip.NewReader(bytes.NewReader(p.Body))
+	if err != nil {
+		return nil, fmt.Errorf("open body of batch %v: %w", p.ID, err)
+	}
+	raw := make([]byte, p.RawBytes)
+	if _, err := io.ReadFull(zr, raw); err != nil {
+		return nil, fmt.Errorf("inflate body of batch %v: %w", p.ID, err)
+	}
+	if Checksum(raw) != p.CRC {
+		return nil, fmt.Errorf("inflate body of batch %v: checksum differs", p.ID)
+	}
+	return raw, nil
+}

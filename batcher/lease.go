@@ -1,0 +1,247 @@
+package batcher
+
+import (
+	"fmt"
+	"hash/crc32"
+	"time"
+
+	"kusto-agent/record"
+)
+
+// Lease is room for what a caller is about to read. Every lease ends with
+// Seal or Done.
+type Lease struct {
+	b    *Batcher
+	raw  []byte // nil for a short read
+	cost int64
+}
+
+// Lease asks for room to read want bytes of a route. Where want is half a
+// payload or more the lease carries a Block. With no room it returns nil, and
+// wake is called once, from any goroutine, when asking again makes sense.
+func (b *Batcher) Lease(r record.Route, want int, wake func()) (*Lease, error) {
+	var others []func()
+	defer func() { call(others) }()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ln := b.lanes[r]
+	if ln == nil {
+		return nil, fmt.Errorf("lease %v: %w", r, errNoRoute)
+	}
+	credit, served := b.next.Credit(r)
+	if ln.held >= credit {
+		b.wait(&ln.waiting, wake)
+		return nil, nil
+	}
+	l := &Lease{b: b, cost: 2 * int64(want)}
+	full := want >= ln.MaxBytes/2
+	if full {
+		l.cost = 2 * int64(b.blockSize)
+	}
+	short := !b.memory.fits(l.cost, served)
+	if short {
+		b.sealLargest()
+	}
+	// Reading is ten times faster than gzip: what is sealed and waits for a
+	// compressor is kept to a few blocks too.
+	if short || b.busy >= b.mostRaw || full && b.rawOut >= b.mostRaw {
+		b.wait(&b.waiting, wake)
+		return nil, nil
+	}
+	if full {
+		b.rawOut++
+		l.raw = b.takeBlock()
+	}
+	b.memory.used += l.cost
+	others = b.wakeNext(ln) // where one got room, there may be more
+	return l, nil
+}
+
+// Block is the buffer to read into: record.MarkLen bytes of headroom, then
+// room for one payload, then one byte to spare. It is nil for a short read.
+func (l *Lease) Block() []byte { return l.raw }
+
+// Seal makes the chunk, whose body lies in the lease's block, a payload of its
+// own without copying it. What was open for the same records leaves first. The
+// lease is ended, and the block belongs to the batcher.
+func (l *Lease) Seal(c *record.Chunk) {
+	b := l.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := keyOf(c)
+	if blk := b.open[k]; blk != nil {
+		b.seal(blk)
+	}
+	blk := &block{key: k, lane: b.lanes[c.Route], raw: l.raw, data: c.Body, pooled: true, leased: true, cost: l.cost}
+	l.raw, l.cost = nil, 0
+	blk.note(c)
+	b.enqueue(blk)
+}
+
+// Append copies the chunk's body to the open block of its records. The chunk
+// may be used again at once.
+func (l *Lease) Append(c *record.Chunk) {
+	b := l.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := keyOf(c)
+	ln := b.lanes[c.Route]
+	blk := b.open[k]
+	if blk != nil && !blk.takes(c) {
+		b.seal(blk)
+		blk = nil
+	}
+	if blk == nil {
+		blk = &block{key: k, lane: ln, due: time.Now().Add(ln.MaxWait)}
+		b.open[k] = blk
+		select {
+		case b.kick <- struct{}{}:
+		default:
+		}
+	}
+	b.grow(blk, len(c.Body))
+	blk.data = append(blk.data, c.Body...)
+	blk.note(c)
+	if len(blk.data) >= ln.MaxBytes || ln.MaxRecords > 0 && blk.records >= ln.MaxRecords {
+		b.seal(blk)
+	}
+}
+
+// Done ends the lease. What Seal took is not given back.
+func (l *Lease) Done() {
+	b := l.b
+	b.mu.Lock()
+	if l.raw != nil {
+		b.rawOut--
+		b.giveBlock(l.raw)
+		l.raw = nil
+	}
+	b.memory.used -= l.cost
+	l.cost = 0
+	wake := b.wakeSome(nil)
+	b.mu.Unlock()
+	call(wake)
+}
+
+// keyOf is the open block a chunk goes to.
+func keyOf(c *record.Chunk) key {
+	return key{c.Route, c.Shaping, c.Group, c.Lens != nil}
+}
+
+// block is a body in the making.
+type block struct {
+	key
+	lane *lane
+	due  time.Time
+
+	data   []byte // the body
+	raw    []byte // the full-size buffer that data lies in
+	pooled bool   // raw goes back to the others
+	leased bool   // and is counted in rawOut
+	sealed Limits // what held for the lane when it was sealed
+	cost   int64  // bytes counted in the budget
+
+	cover   []record.Extent
+	last    map[record.File]int // index in cover of a file's last extent
+	pieces  []record.Piece
+	lens    []byte
+	records int
+	readAt  time.Time
+}
+
+// takes reports whether the block has room for the chunk.
+func (blk *block) takes(c *record.Chunk) bool {
+	ln := blk.lane
+	return len(blk.data)+len(c.Body) <= ln.MaxBytes &&
+		(ln.MaxRecords == 0 || blk.records+c.Records <= ln.MaxRecords) &&
+		len(blk.pieces)+len(c.Pieces) <= record.MaxPieces
+}
+
+// note adds what is known of the chunk to the block.
+func (blk *block) note(c *record.Chunk) {
+	if blk.records == 0 || c.ReadAt.Before(blk.readAt) {
+		blk.readAt = c.ReadAt
+	}
+	blk.records += c.Records
+	blk.lens = append(blk.lens, c.Lens...)
+	blk.noteCover(c.Cover)
+	pieces := c.Pieces
+	if n := len(blk.pieces); n > 0 && len(pieces) > 0 && c.Lens == nil {
+		if last := &blk.pieces[n-1]; last.File == pieces[0].File && last.End == pieces[0].Start {
+			last.End = pieces[0].End
+			last.Records += pieces[0].Records
+			pieces = pieces[1:]
+		}
+	}
+	blk.pieces = append(blk.pieces, pieces...)
+}
+
+// noteCover adds an extent, lengthening the file's last one where it follows.
+func (blk *block) noteCover(x record.Extent) {
+	if i, ok := blk.last[x.File]; ok && blk.cover[i].End == x.Start {
+		blk.cover[i].End, blk.cover[i].Mark = x.End, x.Mark
+		return
+	}
+	if blk.last == nil {
+		blk.last = make(map[record.File]int)
+	}
+	blk.last[x.File] = len(blk.cover)
+	blk.cover = append(blk.cover, x)
+}
+
+// grow makes room for n more bytes: 64 KiB at first, then four times as much,
+// then a whole payload.
+func (b *Batcher) grow(blk *block, n int) {
+	need := len(blk.data) + n
+	if need <= cap(blk.data) {
+		return
+	}
+	size := max(64<<10, cap(blk.data))
+	for size < need {
+		size *= 4
+	}
+	size = min(size, max(blk.lane.MaxBytes, need))
+	var data []byte
+	if blk.pooled = size > b.blockSize/2; blk.pooled {
+		blk.raw = b.takeBlock()
+		data = append(blk.raw[:0], blk.data...)
+		size = cap(data)
+	} else {
+		data = append(make([]byte, 0, size), blk.data...)
+	}
+	// Counted twice: the block itself, and room for what it compresses to.
+	b.memory.used += 2*int64(size) - blk.cost
+	blk.data, blk.cost = data, 2*int64(size)
+}
+
+// sealLargest makes room when memory is short.
+func (b *Batcher) sealLargest() {
+	var largest *block
+	for _, blk := range b.open {
+		if largest == nil || len(blk.data) > len(largest.data) {
+			largest = blk
+		}
+	}
+	if largest != nil {
+		b.seal(largest)
+	}
+}
+
+// seal closes an open block and gives it to the compressors.
+func (b *Batcher) seal(blk *block) {
+	delete(b.open, blk.key)
+	b.enqueue(blk)
+}
+
+func (b *Batcher) enqueue(blk *block) {
+	blk.lane.held++
+	blk.sealed = blk.lane.Limits
+	b.busy++
+	b.sealed.push(blk)
+}
+
+// Castagnoli is the polynomial of Payload.CRC.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Checksum is the CRC32C of a body before gzip, as kept in Payload.CRC.
+func Checksum(body []byte) uint32 { return crc32.Checksum(body, castagnoli) }
