@@ -1,0 +1,180 @@
+package tail
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/cespare/xxhash/v2"
+	"golang.org/x/sys/unix"
+
+	"kusto-agent/record"
+)
+
+// node names a file while it exists. The birth time tells a file from an
+// earlier one with the same inode number, which ext4 hands out again at once.
+type node struct {
+	dev, ino uint64
+	birth    int64 // ns; 0 where the file system does not tell
+}
+
+// status is what one look at a file says.
+type status struct {
+	node
+	size    int64
+	mtime   int64 // ns
+	ctime   int64 // ns; of a deleted file, when it was deleted
+	links   uint32
+	regular bool
+	mode    uint16
+}
+
+const statMask = unix.STATX_BASIC_STATS | unix.STATX_BTIME
+
+// statPath looks at a path, following links.
+func statPath(path string) (status, error) { return statAt(unix.AT_FDCWD, path, 0) }
+
+// statFile looks at an open file, whatever its path is now.
+func statFile(f *os.File) (status, error) { return statAt(int(f.Fd()), "", unix.AT_EMPTY_PATH) }
+
+func statAt(fd int, path string, flags int) (status, error) {
+	var x unix.Statx_t
+	for {
+		err := unix.Statx(fd, path, flags, statMask, &x)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return status{}, &os.PathError{Op: "statx", Path: path, Err: err}
+		}
+		break
+	}
+	s := status{
+		node:    node{dev: unix.Mkdev(x.Dev_major, x.Dev_minor), ino: x.Ino},
+		size:    int64(x.Size),
+		mtime:   x.Mtime.Sec*1e9 + int64(x.Mtime.Nsec),
+		ctime:   x.Ctime.Sec*1e9 + int64(x.Ctime.Nsec),
+		links:   x.Nlink,
+		regular: x.Mode&unix.S_IFMT == unix.S_IFREG,
+		mode:    x.Mode,
+	}
+	if x.Mask&unix.STATX_BTIME != 0 {
+		s.birth = x.Btime.Sec*1e9 + int64(x.Btime.Nsec)
+	}
+	return s, nil
+}
+
+// kind is what an entry is called that is not a regular file.
+func (s status) kind() string {
+	switch s.mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return "a directory"
+	case unix.S_IFIFO:
+		return "a FIFO"
+	case unix.S_IFSOCK:
+		return "a socket"
+	case unix.S_IFCHR, unix.S_IFBLK:
+		return "a device"
+	}
+	return "not a regular file"
+}
+
+// openFile opens a path for reading without ever blocking: a FIFO would.
+func openFile(path string) (*os.File, status, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, status{}, err
+	}
+	s, err := statFile(f)
+	if err == nil && !s.regular {
+		err = fmt.Errorf("open %q: it is %s", path, s.kind())
+	}
+	if err != nil {
+		f.Close()
+		return nil, status{}, err
+	}
+	return f, s, nil
+}
+
+// atHandleFID asks for a handle that only identifies, which file systems give
+// that do not export any other (name_to_handle_at(2)).
+const atHandleFID = 0x200
+
+// handleOf is the kernel's handle of an open file: inode and its generation.
+// Where the file system or a sandbox denies it, the birth time has to do.
+func handleOf(f *os.File) []byte {
+	for _, flags := range []int{unix.AT_EMPTY_PATH, unix.AT_EMPTY_PATH | atHandleFID} {
+		if h, _, err := unix.NameToHandleAt(int(f.Fd()), "", flags); err == nil {
+			return append(binary.LittleEndian.AppendUint32(nil, uint32(h.Type())), h.Bytes()...)
+		}
+	}
+	return nil
+}
+
+// newID makes the id of a file that is seen for the first time; salt tells
+// apart what would otherwise be given an id that is taken.
+func newID(n node, handle []byte, salt uint64) record.FileID {
+	b := make([]byte, 0, 64)
+	for _, v := range []uint64{n.dev, n.ino, uint64(n.birth), salt} {
+		b = binary.LittleEndian.AppendUint64(b, v)
+	}
+	return record.FileID(xxhash.Sum64(append(b, handle...)))
+}
+
+// markOf is the mark of a position whose preceding bytes are b.
+func markOf(b []byte) record.Mark {
+	if len(b) == 0 {
+		return 0
+	}
+	return record.Mark(max(xxhash.Sum64(b), 1)) // 0 means not known
+}
+
+// markAt reads the mark of a position.
+func markAt(f *os.File, pos int64) (record.Mark, error) {
+	b := make([]byte, min(pos, record.MarkLen))
+	if _, err := readFull(f, b, pos-int64(len(b))); err != nil {
+		return 0, err
+	}
+	return markOf(b), nil
+}
+
+// readFull reads len(b) bytes at off. A file that ends before is io.EOF or
+// io.ErrUnexpectedEOF, with the bytes there were.
+func readFull(f *os.File, b []byte, off int64) (int, error) {
+	n, err := f.ReadAt(b, off)
+	if n == len(b) {
+		return n, nil
+	}
+	if n > 0 && errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// A head is taken over the longest of these that the file has.
+var headLens = [...]int{1024, 256, 64, 16}
+
+// headOf is the fingerprint of the beginning of a file of the given size.
+func headOf(f *os.File, size int64) (record.Head, error) {
+	for _, n := range headLens {
+		if int64(n) <= size {
+			return headOfLen(f, n)
+		}
+	}
+	return record.Head{}, nil
+}
+
+func headOfLen(f *os.File, n int) (record.Head, error) {
+	b := make([]byte, n)
+	if _, err := readFull(f, b, 0); err != nil {
+		return record.Head{}, err
+	}
+	for _, c := range b {
+		if c != 0 {
+			return record.Head{Len: n, Sum: xxhash.Sum64(b)}, nil
+		}
+	}
+	return record.Head{}, nil // NULs alone recognise nothing
+}

@@ -1,0 +1,168 @@
+package tail
+
+import (
+	"bytes"
+	"os"
+	"time"
+
+	"kusto-agent/record"
+)
+
+// isLast reports whether bytes behind the last line end are a whole record
+// because nothing will follow: this run ends at the end of the file, the file
+// is gone and quiet, or the input asks not to wait longer.
+func (t *Tailer) isLast(r *reader) bool {
+	if t.o.Once {
+		return true
+	}
+	quiet := time.Since(r.grown)
+	if wait := r.in.PartialLineWait.D(); wait > 0 && quiet >= wait {
+		return true
+	}
+	return t.isGone(r) && quiet >= r.in.RotateQuiet.D()
+}
+
+// atEnd decides what becomes of a file that has nothing to read just now.
+func (w *worker) atEnd(r *reader) after {
+	t := w.t
+	if t.o.Once {
+		t.finish(r)
+		return idle
+	}
+	if r.offset < r.size || !t.isGone(r) || time.Since(r.grown) < r.in.RotateQuiet.D() {
+		return idle
+	}
+	// Read to its end and quiet: it is let go when all of it is safe. Until
+	// then its descriptor is the only way back to its bytes.
+	if t.safeOf(r) < r.offset && t.waitSafe(r) {
+		return parked
+	}
+	r.info.Done = true
+	w.retire(r)
+	t.o.Logger.Info("file is gone and read to its end", "file", t.pathOf(r), "bytes", r.offset)
+	return closed
+}
+
+// shrunk is called when the file seems shorter than what was read of it. The
+// size alone is not trusted: network file systems lie about it.
+func (w *worker) shrunk(r *reader) (after, error) {
+	if m, err := markAt(r.f, r.offset); err == nil && (r.mark == 0 || m == r.mark) {
+		return idle, nil
+	}
+	return w.restart(r, "file was truncated")
+}
+
+// lose lets a reader go whose file was moved or deleted while it had no
+// descriptor.
+func (w *worker) lose(r *reader) after {
+	if left := r.high - r.offset; left > 0 {
+		w.t.o.Metrics.Abandoned(r.in.Name, left)
+		w.t.o.Logger.Error("file is gone while there were too few descriptors to hold it", "file", w.t.pathOf(r),
+			"offset", r.offset, "bytes", left, "fix", "raise limits.open_files and LimitNOFILE of the unit")
+	}
+	w.retire(r)
+	return closed
+}
+
+// passOld skips what a file held when its input was first seen, up to its last
+// line end.
+func (w *worker) passOld(r *reader) error {
+	pos, err := lastLineEnd(r.f, min(r.pass, r.size))
+	if err != nil {
+		return err
+	}
+	if pos > 0 {
+		mark, err := markAt(r.f, pos)
+		if err != nil {
+			return err
+		}
+		if err := w.register(r); err != nil {
+			return err
+		}
+		w.t.skip(r.file, record.Span{End: pos}, mark)
+		r.offset, r.mark = pos, mark
+	}
+	r.pass = 0
+	return nil
+}
+
+// lastLineEnd is the offset behind the last newline before size; 0 if none.
+func lastLineEnd(f *os.File, size int64) (int64, error) {
+	b := make([]byte, min(size, 64<<10))
+	for end := size; end > 0; {
+		n := min(end, int64(len(b)))
+		if _, err := readFull(f, b[:n], end-n); err != nil {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(b[:n], '\n'); i >= 0 {
+			return end - n + int64(i) + 1, nil
+		}
+		end -= n
+	}
+	return 0, nil
+}
+
+// restart begins a new generation: the file is read from its start. What was
+// handed over of the old one is acknowledged to the old one.
+func (w *worker) restart(r *reader, why string) (after, error) {
+	unread := max(r.highest-r.offset, 0)
+	w.t.o.Logger.Warn("file begins anew", "file", w.t.pathOf(r), "reason", why, "offset", r.offset, "unread", unread)
+	w.t.o.Metrics.Truncation(r.in.Name, unread)
+	w.retire(r)
+	w.t.nextGeneration(r)
+	r.info.Head, r.info.Done = record.Head{}, false
+	r.offset, r.mark, r.skips, r.stuck, r.long, r.high, r.pass = 0, 0, nil, 0, 0, 0, 0
+	r.registered = false
+	return again, w.register(r)
+}
+
+// retire notes how far a generation was read, so that its content is known
+// again under another name.
+func (w *worker) retire(r *reader) {
+	t := w.t
+	r.info.Size = r.high
+	t.mu.Lock()
+	if r.k.reader == r {
+		k := r.k
+		k.position, k.mark, k.ahead = r.offset, r.mark, r.skips
+		r.in.heads.move(k, r.info.Head)
+		k.info = r.info
+		k.reader, k.safe = nil, r.safe
+	}
+	t.mu.Unlock()
+	if r.registered {
+		t.remember(r.file, r.info)
+	}
+}
+
+// nextGeneration gives the reader the next free generation of its file id.
+func (t *Tailer) nextGeneration(r *reader) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.k.truncated = time.Now()
+	r.in.truncated = append(r.in.truncated, r.k)
+	t.rescanSoon()
+	delete(t.byFile, r.file)
+	r.file = r.in.nextOf(r.file.ID)
+	r.k = &known{file: r.file, info: r.info, reader: r}
+	r.in.known[r.file] = r.k
+	r.k.info.Head = record.Head{}
+	r.in.byNode[nodeOf(r.info)] = r.k
+	t.byFile[r.file] = r
+	r.safe = 0
+	if r.finished {
+		r.finished = false
+		t.unread++
+	}
+}
+
+// nextOf is the generation after the last one that is remembered.
+func (in *input) nextOf(id record.FileID) record.File {
+	f := in.file(id, 0)
+	for in.known[f] != nil {
+		f.Generation++
+	}
+	return f
+}
+
+func nodeOf(i record.FileInfo) node { return node{dev: i.Dev, ino: i.Inode, birth: i.Birth} }

@@ -1,0 +1,500 @@
+package tail
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"kusto-agent/format"
+	"kusto-agent/record"
+)
+
+// window is the most bytes of one file that may be read and not yet safe.
+const window = 64 << 20
+
+// keptHead is how much of a record that is too long quarantine keeps.
+const keptHead = 64 << 10
+
+// reader is one generation of one file, read for one input.
+type reader struct {
+	in *input
+	k  *known // what is remembered of the generation; guarded by Tailer.mu
+
+	// Guarded by Tailer.mu.
+	run     runState
+	path    string
+	scan    uint64 // number of the scan that saw it last
+	missed  bool   // the last scan did not find it
+	gone    bool   // its path is gone, or names another file, and two scans did not find it
+	deleted bool   // no name is left
+	drop    bool   // to be let go at its next turn, whatever it holds
+	owed    bool   // a wake-up for room comes
+	moved   bool   // the journal knows it under another name
+	polled  poll
+	shown   shown
+	safe    int64 // end of the prefix that is safe
+
+	finished bool // read to its end by a run --once
+
+	// Owned by the worker that has its turn.
+	f          *os.File
+	file       record.File
+	info       record.FileInfo
+	offset     int64       // all before it is handed over
+	mark       record.Mark // of offset; 0: not known
+	skips      []record.Span
+	size       int64 // at the last look
+	high       int64 // the largest size of this generation
+	highest    int64 // the same before the last look, which may have seen the next generation
+	mtime      int64
+	checked    int64     // mtime when the bytes before offset were last compared with mark
+	grown      time.Time // when size or mtime last changed
+	pass       int64     // >0: what lies before this is not to be read, see passOld
+	stuck      int64     // nothing ends a record between offset and here
+	long       int64     // >0: looking behind a record that is too long, from here
+	registered bool
+	empty      bool // it was never seen to hold anything
+}
+
+// shown is what the status tells of a reader.
+type shown struct {
+	file         record.File
+	size, offset int64
+	mark         record.Mark
+	mtime        int64
+	grown        time.Time
+	atEnd        bool
+	why          string // why it is not being read; empty: it is
+	failed       string // the error of the last turn; empty: none
+}
+
+// after says what a turn leads to.
+type after uint8
+
+const (
+	again  after = iota // there is more to read
+	idle                // nothing to do until the file grows
+	parked              // somebody will call
+	closed              // let go
+)
+
+// worker takes turns of readers. It belongs to one goroutine.
+type worker struct {
+	t        *Tailer
+	scanners map[*input]*format.Scanner
+	scratch  []byte
+	found    format.Chunk
+	chunk    record.Chunk
+	rejected []record.Rejected
+}
+
+// turn reads a bounded number of bytes of a file and hands them over.
+func (w *worker) turn(r *reader) (after, error) {
+	st, err := w.look(r)
+	if errors.Is(err, errMoved) && w.t.isGone(r) {
+		return w.lose(r), nil
+	}
+	if err != nil {
+		return idle, err
+	}
+	if st.size < r.offset {
+		return w.shrunk(r)
+	}
+	if r.empty && st.size > 0 && w.t.mayBeCopy(r, st) {
+		return closed, nil
+	}
+	if w.t.hasMoved(r) {
+		r.registered = false
+		if err := w.register(r); err != nil {
+			return idle, err
+		}
+	}
+	if r.pass > 0 {
+		if err := w.passOld(r); err != nil {
+			return idle, err
+		}
+	}
+	if err := r.skipDone(); err != nil {
+		return idle, err
+	}
+	if r.long > st.size {
+		r.long = 0
+	}
+	last := w.t.isLast(r)
+	ended := r.offset == st.size || !last && r.stuck == st.size
+	switch {
+	case (ended || r.long > 0) && r.rewritten():
+		return w.restart(r, "content changed before the position")
+	case r.long > 0:
+		return w.passLong(r)
+	case ended:
+		return w.atEnd(r), nil
+	}
+	if r.offset-w.t.safeOf(r) >= window {
+		if w.t.waitSafe(r) {
+			return parked, nil
+		}
+	}
+	return w.read(r, last)
+}
+
+// look takes the size of the file and notes whether it changed.
+func (w *worker) look(r *reader) (status, error) {
+	if r.f == nil {
+		if err := w.reopen(r); err != nil {
+			return status{}, err
+		}
+	}
+	st, err := statFile(r.f)
+	if err != nil {
+		return st, err
+	}
+	if st.size != r.size || st.mtime != r.mtime {
+		r.size, r.mtime, r.grown, r.stuck = st.size, st.mtime, time.Now(), 0
+	}
+	r.highest, r.high = r.high, max(r.high, st.size)
+	return st, nil
+}
+
+// errMoved says that a file is not to be found in its folder any more.
+var errMoved = errors.New("file was moved or deleted")
+
+// reopen opens the file of a reader that gave its descriptor back: at its path,
+// or where it is now in its folder.
+func (w *worker) reopen(r *reader) error {
+	info := r.info
+	info.Path = w.t.pathOf(r)
+	path, ok := findNode(info)
+	if !ok {
+		return fmt.Errorf("reopen %q: %w", info.Path, errMoved)
+	}
+	f, st, err := openFile(path)
+	if err != nil {
+		return err
+	}
+	if st.ino != info.Inode || st.birth != info.Birth {
+		f.Close()
+		return fmt.Errorf("reopen %q: %w", path, errMoved)
+	}
+	w.t.hold(r, f)
+	return nil
+}
+
+// rewritten reports whether other bytes lie before the offset than did. Each
+// read sees this by itself; this is for turns that do not come to read.
+func (r *reader) rewritten() bool {
+	if r.mark == 0 || r.mtime == r.checked {
+		return false
+	}
+	m, err := markAt(r.f, r.offset)
+	if err != nil {
+		return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	}
+	r.checked = r.mtime
+	return m != r.mark
+}
+
+// skipDone moves over ranges that need no reading: what earlier runs have
+// ended beyond the position, and what they have begun and is being rebuilt.
+func (r *reader) skipDone() error {
+	for len(r.skips) > 0 && r.offset >= r.skips[0].Start {
+		if end := r.skips[0].End; end > r.offset {
+			mark, err := markAt(r.f, end)
+			if err != nil {
+				return err
+			}
+			r.offset, r.mark = end, mark
+		}
+		r.skips = r.skips[1:]
+	}
+	return nil
+}
+
+// read reads from the offset to the end of the file, of the payload, or to the
+// next range that needs no reading, whichever comes first.
+func (w *worker) read(r *reader, last bool) (after, error) {
+	end := r.size
+	if len(r.skips) > 0 && r.skips[0].Start <= end {
+		end, last = r.skips[0].Start, true // only whole records lie between such ranges
+	}
+	want := min(end-r.offset, int64(r.in.MaxSize-1))
+	lease, err := w.lease(r, int(want))
+	switch {
+	case err != nil:
+		return idle, err
+	case lease == nil && r.rewritten():
+		return w.restart(r, "content changed before the position")
+	case lease == nil:
+		return parked, nil
+	}
+	defer lease.Done()
+	buf := lease.Block()
+	if buf == nil {
+		buf = w.buffer(int(want))
+	}
+	// The bytes before the offset come with the same read: if they are not the
+	// ones that were there, the file was cut or rewritten since.
+	before := min(r.offset, record.MarkLen)
+	n, err := r.f.ReadAt(buf[record.MarkLen-before:record.MarkLen+want], r.offset-before)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return idle, err
+	}
+	if int64(n) < before {
+		return w.shrunk(r)
+	}
+	if m := markOf(buf[record.MarkLen-before : record.MarkLen]); r.mark != 0 && m != r.mark {
+		return w.restart(r, "content changed before the position")
+	}
+	r.checked = r.mtime
+	whole := int64(n)-before == end-r.offset
+	return w.frame(r, lease, buf[:record.MarkLen+int64(n)-before], last && whole)
+}
+
+// lease asks for room. While a wake-up is owed it does not ask again: each
+// event of a busy file would leave one more behind.
+func (w *worker) lease(r *reader, want int) (Lease, error) {
+	t := w.t
+	t.mu.Lock()
+	owed := r.owed
+	r.owed = true
+	t.mu.Unlock()
+	if owed {
+		return nil, nil
+	}
+	l, err := t.sink.Lease(r.in.Route, want, func() {
+		t.mu.Lock()
+		r.owed = false
+		t.readyLocked(r)
+		t.mu.Unlock()
+	})
+	if l != nil || err != nil {
+		t.mu.Lock()
+		r.owed = false
+		t.mu.Unlock()
+	}
+	return l, err
+}
+
+func (w *worker) buffer(n int) []byte {
+	if need := record.MarkLen + n + 1; len(w.scratch) < need {
+		w.scratch = make([]byte, max(need, 2*len(w.scratch)))
+	}
+	return w.scratch
+}
+
+// frame hands over the whole records that buf holds behind its headroom.
+func (w *worker) frame(r *reader, lease Lease, buf []byte, last bool) (after, error) {
+	scan, err := w.scanner(r.in)
+	if err != nil {
+		return idle, err
+	}
+	touched := false // the bytes of buf were moved about
+	cut := last && len(buf) > record.MarkLen && buf[len(buf)-1] != '\n'
+	for pos := record.MarkLen; pos < len(buf); {
+		c := &w.found
+		data := buf[pos:]
+		scan.Scan(data, r.offset, last, r.in.MaxRecords, c)
+		if c.Consumed == 0 {
+			if c.Long {
+				r.long = r.offset + int64(len(data))
+				return again, nil
+			}
+			r.stuck = r.offset + int64(len(data))
+			break
+		}
+		touched = touched || c.Lens != nil || len(c.Body) != c.Consumed
+		cover := record.Extent{File: r.file, Span: record.Span{Start: r.offset, End: r.offset + int64(c.Consumed)}}
+		if touched {
+			cover.Mark, err = markAt(r.f, cover.End)
+		} else {
+			end := pos + c.Consumed
+			have := min(cover.End, record.MarkLen)
+			cover.Mark = markOf(buf[int64(end)-have : end])
+		}
+		if err != nil {
+			return idle, err
+		}
+		direct := lease.Block() != nil && c.Consumed >= len(buf)/2
+		if err := w.deliver(r, lease, c, cover, direct); err != nil {
+			return idle, err
+		}
+		r.offset, r.mark, r.stuck = cover.End, cover.Mark, 0
+		pos += c.Consumed
+		if direct && c.Records > 0 {
+			break // the block is the batcher's now
+		}
+	}
+	if cut && r.offset == r.size {
+		w.t.o.Logger.Info("last record had no line end and was sent as it is", "file", w.t.pathOf(r), "offset", r.offset)
+	}
+	if r.offset < r.size && r.stuck != r.size {
+		return again, nil
+	}
+	return w.atEnd(r), nil
+}
+
+func (w *worker) scanner(in *input) (*format.Scanner, error) {
+	s := w.scanners[in]
+	if s == nil {
+		var err error
+		if s, err = in.scanner(); err != nil {
+			return nil, err
+		}
+		w.scanners[in] = s
+	}
+	return s, nil
+}
+
+// deliver puts what was found where it belongs: refused records to quarantine
+// first, then the rest to the batcher, or, where nothing is to be sent, into
+// the journal.
+func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.Extent, direct bool) error {
+	if err := w.register(r); err != nil {
+		return err
+	}
+	if err := w.quarantine(r, c); err != nil {
+		return err
+	}
+	w.count(r.in.Name, c)
+	if c.Records == 0 {
+		w.t.skip(r.file, cover.Span, cover.Mark)
+		return nil
+	}
+	out := &w.chunk
+	*out = record.Chunk{
+		Route: r.in.Route, Shaping: r.in.shaping, Group: c.Group,
+		Cover: cover, Pieces: out.Pieces[:0],
+		Body: c.Body, Lens: c.Lens, Records: c.Records, ReadAt: time.Now(),
+	}
+	for _, p := range c.Pieces {
+		out.Pieces = append(out.Pieces, record.Piece{
+			File:    r.file,
+			Span:    record.Span{Start: cover.Start + int64(p.Start), End: cover.Start + int64(p.End)},
+			Records: p.Records,
+		})
+	}
+	if direct {
+		lease.Seal(out)
+	} else {
+		lease.Append(out)
+	}
+	return nil
+}
+
+func (w *worker) count(input string, c *format.Chunk) {
+	books := w.t.o.Books
+	books.Read(input, c.Records, int64(c.Consumed))
+	if c.Blank > 0 {
+		books.Filtered(input, "blank", c.Blank)
+	}
+	if c.Header > 0 {
+		books.Filtered(input, "header", c.Header)
+	}
+	for _, j := range c.Rejected {
+		books.Rejected(input, j.Reason, 1)
+	}
+	if c.InvalidUTF8 > 0 {
+		w.t.o.Metrics.InvalidUTF8(input, c.InvalidUTF8)
+	}
+}
+
+// quarantine makes the refused records of a chunk durable, before anything
+// covers them.
+func (w *worker) quarantine(r *reader, c *format.Chunk) error {
+	if len(c.Rejected) == 0 {
+		return nil
+	}
+	w.rejected = w.rejected[:0]
+	for _, j := range c.Rejected {
+		if j.Reason == record.TooLong {
+			j.Data = j.Data[:min(len(j.Data), keptHead)]
+		}
+		w.rejected = append(w.rejected, record.Rejected{
+			File: r.file, Path: r.info.First, Route: r.in.Route,
+			Offset: r.offset + int64(j.Start), Length: int64(j.End - j.Start),
+			Data: j.Data, Truncated: len(j.Data) < j.End-j.Start,
+			Reason: j.Reason, Message: j.Message,
+		})
+	}
+	return w.t.o.Quarantine.Put(w.rejected)
+}
+
+// register has the journal know the generation before it hears of its ranges.
+func (w *worker) register(r *reader) error {
+	grown := false
+	for _, n := range headLens {
+		grown = grown || n > r.info.Head.Len && int64(n) <= r.size
+	}
+	if r.registered && !grown {
+		return nil
+	}
+	head, err := headOf(r.f, r.size)
+	if err != nil {
+		return err
+	}
+	r.info.Head, r.info.Size = head, r.size
+	w.t.mu.Lock()
+	r.info.Path = r.path
+	r.in.heads.move(r.k, r.info.Head)
+	r.k.info = r.info
+	w.t.mu.Unlock()
+	r.registered = true
+	w.t.remember(r.file, r.info)
+	return nil
+}
+
+// passLong looks for the end of a record that is longer than any may be,
+// keeping nothing of it in memory.
+func (w *worker) passLong(r *reader) (after, error) {
+	scan, err := w.scanner(r.in)
+	if err != nil {
+		return idle, err
+	}
+	buf := w.buffer(1 << 20)[:1<<20]
+	n, err := r.f.ReadAt(buf, r.long)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return idle, err
+	}
+	end := scan.Resync(buf[:n])
+	if end < 0 {
+		r.long += int64(n)
+		if r.long < r.size {
+			return again, nil
+		}
+		if !w.t.isLast(r) {
+			return idle, nil
+		}
+		end = 0
+	}
+	head := make([]byte, min(keptHead, r.long+int64(end)-r.offset))
+	if _, err := readFull(r.f, head, r.offset); err != nil {
+		return idle, err
+	}
+	return w.endLong(r, r.long+int64(end), head)
+}
+
+// endLong sends the record that ended at end to quarantine and goes on there.
+func (w *worker) endLong(r *reader, end int64, head []byte) (after, error) {
+	mark, err := markAt(r.f, end)
+	if err != nil {
+		return idle, err
+	}
+	if err := w.register(r); err != nil {
+		return idle, err
+	}
+	err = w.t.o.Quarantine.Put([]record.Rejected{{
+		File: r.file, Path: r.info.First, Route: r.in.Route,
+		Offset: r.offset, Length: end - r.offset, Data: head, Truncated: int64(len(head)) < end-r.offset,
+		Reason: record.TooLong, Message: fmt.Sprintf("%d bytes, more than max_record_size allows (%d)", end-r.offset, r.in.MaxRecordSize),
+	}})
+	if err != nil {
+		return idle, err
+	}
+	w.t.o.Books.Read(r.in.Name, 0, end-r.offset)
+	w.t.o.Books.Rejected(r.in.Name, record.TooLong, 1)
+	w.t.skip(r.file, record.Span{Start: r.offset, End: end}, mark)
+	r.offset, r.mark, r.long, r.stuck = end, mark, 0, 0
+	return again, nil
+}

@@ -1,0 +1,117 @@
+package tail
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"testing"
+
+	"kusto-agent/record"
+)
+
+// sent has a tailer read files and returns the payloads it made of them, with
+// their bodies.
+func sent(t *testing.T, format record.Format, files map[string]string) (*world, []*record.Payload) {
+	t.Helper()
+	w := newWorld(t)
+	w.in().Format = format
+	w.block = 200
+	w.start()
+	w.taker.set(func() { w.taker.hold = true })
+	for name, text := range files {
+		must(t, os.WriteFile(w.path(name), []byte(text), 0o644))
+	}
+	w.look()
+	w.taker.mu.Lock()
+	defer w.taker.mu.Unlock()
+	return w, slices.Clone(w.taker.unsent)
+}
+
+// describe is a payload as the journal keeps it: without body and lengths.
+func describe(p *record.Payload) *record.Payload {
+	q := *p
+	q.Body, q.Lens, q.Pieces = nil, nil, slices.Clone(p.Pieces)
+	return &q
+}
+
+func TestReadSpans(t *testing.T) {
+	f := func(name string, format record.Format, files map[string]string, payloads int) {
+		t.Run(name, func(t *testing.T) {
+			w, made := sent(t, format, files)
+			if len(made) < payloads {
+				t.Fatalf("%d payloads; want %d or more", len(made), payloads)
+			}
+			for _, p := range made {
+				q := describe(p)
+				body, err := w.tailer.ReadSpans(q)
+				must(t, err)
+				if string(body) != string(p.Body) || string(q.Lens) != string(p.Lens) || (q.Lens == nil) != (p.Lens == nil) || q.Records != p.Records {
+					t.Errorf("body of %v is\n%q, %d records, lens %v; want\n%q, %d, %v", p.Cover, body, q.Records, q.Lens, p.Body, p.Records, p.Lens)
+				}
+				if !slices.Equal(q.Pieces, p.Pieces) {
+					t.Errorf("pieces are %v; want %v", q.Pieces, p.Pieces)
+				}
+			}
+		})
+	}
+	long := ""
+	for range 40 {
+		long += "a line of text\n"
+	}
+	f("text", record.TXT, map[string]string{"a.log": "one\ntwo\n\nthree\n"}, 1)
+	f("CRLF", record.TXT, map[string]string{"a.log": "one\r\ntwo\nthree\r\n\r\nfour\r\n"}, 1)
+	f("byte order mark", record.TXT, map[string]string{"a.log": "\xEF\xBB\xBFone\n\xEF\xBB\xBFtwo\n"}, 1)
+	f("several files and blocks", record.TXT, map[string]string{"a.log": long, "b.log": long + "b\n"}, 6)
+	f("JSON with a rejected record", record.JSON, map[string]string{"a.log": "{}\n{]\n{\"a\":1}\r\n \n{\"b\":2}\n"}, 1)
+	f("quoted rows", record.CSV, map[string]string{"a.log": "a,\"1\n2\"\nb,2\nx\"y,1\nc,3,4\n\"d\"\"\n\",5,6\n"}, 2)
+}
+
+// A last line without its end is read again as it was sent, also where the
+// file went on.
+func TestReadSpansUnended(t *testing.T) {
+	w := newWorld(t)
+	w.in().PartialLineWait = 1
+	w.start()
+	w.taker.set(func() { w.taker.hold = true })
+	must(t, os.WriteFile(w.path("a.log"), []byte("one\ntwo"), 0o644))
+	w.look()
+	w.taker.mu.Lock()
+	made := slices.Clone(w.taker.unsent)
+	w.taker.mu.Unlock()
+	must(t, newScript(w).write(os.O_APPEND, "a.log", " and more\n"))
+	for _, p := range made {
+		q := describe(p)
+		body, err := w.tailer.ReadSpans(q)
+		must(t, err)
+		if string(body) != string(p.Body) || string(q.Lens) != string(p.Lens) {
+			t.Errorf("body is %q, lens %v; want %q, %v", body, q.Lens, p.Body, p.Lens)
+		}
+	}
+}
+
+func TestReadSpansGone(t *testing.T) {
+	const text = "one\ntwo\nthree\n"
+	f := func(name string, want error, change func(path string) error) {
+		t.Run(name, func(t *testing.T) {
+			w, made := sent(t, record.TXT, map[string]string{"a.log": text})
+			w.shut()
+			must(t, change(w.path("a.log")))
+			w.start()
+			body, err := w.tailer.ReadSpans(describe(made[0]))
+			if !errors.Is(err, want) || want == nil && string(body) != text {
+				t.Errorf("body is %q, err %v; want err %v", body, err, want)
+			}
+		})
+	}
+	f("as it was", nil, func(string) error { return nil })
+	f("renamed in its folder", nil, func(p string) error { return os.Rename(p, p+".1") })
+	f("renamed, and another has its name", nil, func(p string) error {
+		return errors.Join(os.Rename(p, p+".1"), os.WriteFile(p, []byte("another file altogether\n"), 0o644))
+	})
+	f("copied, and the copy has its name", nil, func(p string) error {
+		return errors.Join(copyFile(p, p+".1"), os.Rename(p+".1", p))
+	})
+	f("deleted", ErrSourceGone, os.Remove)
+	f("truncated", ErrSourceGone, func(p string) error { return os.Truncate(p, 3) })
+	f("written anew", ErrSourceGone, func(p string) error { return os.WriteFile(p, []byte("eins\nzwei\ndrei\nvier\n"), 0o644) })
+}

@@ -1,0 +1,45 @@
+package tail
+
+import (
+	"os"
+
+	"kusto-agent/record"
+)
+
+// trail is where reading of a generation stood lately, with the mark of each
+// place. What is written between a copy and the truncation that follows it is
+// read from the file and missing in the copy; the trail knows such a copy, which
+// is shorter than what was read, for what it is. Guarded by Tailer.mu.
+type trail []place
+
+type place struct {
+	offset int64
+	mark   record.Mark
+}
+
+// trailLen is how many places are kept; one is added by a turn at most.
+const trailLen = 64
+
+func (t *trail) add(offset int64, mark record.Mark) {
+	if n := len(*t); mark == 0 || n > 0 && (*t)[n-1].offset == offset {
+		return
+	} else if n == trailLen {
+		for i := range n / 2 { // every second one will do for what is long past
+			(*t)[i] = (*t)[2*i]
+		}
+		*t = (*t)[:n/2]
+	}
+	*t = append(*t, place{offset, mark})
+}
+
+// holds reports whether an open file of the given size holds nothing that was
+// not read: it agrees at the last place that it reaches.
+func (t trail) holds(f *os.File, size int64) bool {
+	for i := len(t) - 1; i >= 0; i-- {
+		if t[i].offset <= size {
+			m, err := markAt(f, t[i].offset)
+			return err == nil && m == t[i].mark
+		}
+	}
+	return false
+}

@@ -1,0 +1,371 @@
+package tail
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"kusto-agent/internal/units"
+	"kusto-agent/journal"
+	"kusto-agent/record"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds how long a test waits for what must happen. It decides
+// nothing but when a failure is told.
+const patience = time.Minute
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// world is a folder of files, a journal, a tailer and somebody who takes the
+// records. It belongs to the goroutine of its test.
+type world struct {
+	t      testing.TB
+	dir    string // of the files
+	state  string // of the journal
+	inputs []Input
+	open   int  // descriptors the tailer may hold
+	once   bool // the tailer runs once
+	block  int  // bytes of a payload
+	batch  bool // a real batcher stands between tailer and taker
+	boxed  *box // remembers what happens across restarts
+
+	j       *journal.Journal
+	tailer  *Tailer
+	taker   *taker
+	stop    context.CancelFunc
+	stopped chan struct{} // closed when Run has returned
+}
+
+func newWorld(t testing.TB) *world {
+	w := &world{t: t, dir: t.TempDir(), state: filepath.Join(t.TempDir(), "journal"), open: 1000, block: 64 << 10, boxed: newBox()}
+	w.addInput("in", "*.log")
+	t.Cleanup(w.end)
+	return w
+}
+
+// addInput adds an input of lines of text. Times are short, so that what waits
+// for them need not wait long.
+func (w *world) addInput(name string, paths ...string) *Input {
+	c := DefaultInputConfig()
+	c.Name, c.Format, c.Compression = name, record.TXT, "none"
+	c.RotateQuiet = units.Duration(50 * time.Millisecond)
+	for _, p := range paths {
+		c.Paths = append(c.Paths, filepath.Join(w.dir, p))
+	}
+	w.inputs = append(w.inputs, Input{InputConfig: c})
+	return &w.inputs[len(w.inputs)-1]
+}
+
+func (w *world) in() *Input { return &w.inputs[len(w.inputs)-1] }
+
+func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
+
+// start opens the journal and runs a tailer on it. What an earlier run had
+// begun is sent again first, as the agent does.
+func (w *world) start() {
+	w.t.Helper()
+	var rec *journal.Recovery
+	var err error
+	w.j, rec, err = journal.Open(w.state, journal.DefaultConfig(), journal.Options{SyncEvery: time.Hour, Stall: time.Minute})
+	must(w.t, err)
+	for i := range w.inputs {
+		in := &w.inputs[i]
+		in.Route = record.Route{Cluster: "http://c", Database: "d", Table: cmp.Or(in.Table, in.Name), Format: in.Format}
+		in.MaxSize = w.block
+	}
+	w.taker = newTaker(w)
+	for _, s := range w.j.Files("in") {
+		w.boxed.logf("known %v position %d ahead %v %s inode %d", s.File, s.Position, s.Ahead, s.Info.Path, s.Info.Inode)
+	}
+	w.tailer, err = New(Options{
+		Inputs: w.inputs, Positions: positions{w.j}, Sink: w.taker.sink(), Quarantine: w.boxed, Books: w.boxed, Metrics: w.boxed,
+		Logger: slog.New(w.boxed), OpenFiles: w.open, Once: w.once, Avoid: []string{filepath.Dir(w.state)},
+	})
+	must(w.t, err)
+	w.taker.tailer.Store(w.tailer)
+	w.j.OnSafe(w.tailer.Safe)
+	for _, b := range rec.Begun {
+		w.resend(&b.Payload)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	w.stop, w.stopped = cancel, done
+	tailer := w.tailer
+	// Ended by w.stop, awaited by halt.
+	go func() {
+		defer close(done)
+		tailer.Run(ctx)
+	}()
+}
+
+func (w *world) resend(p *record.Payload) {
+	w.t.Helper()
+	body, err := w.tailer.ReadSpans(p)
+	if err != nil {
+		w.boxed.logf("begun batch: %v", err)
+		must(w.t, w.j.End(p.ID, record.SourceGone))
+		return
+	}
+	if crc := checksum(body); crc != p.CRC {
+		w.t.Errorf("batch of %v was rebuilt with another body: %q", p.Cover, body)
+	}
+	p.Body, p.Attempt = body, p.Attempt+1
+	must(w.t, w.j.Begin(p))
+	w.boxed.receive(p)
+	must(w.t, w.j.End(p.ID, record.Accepted))
+}
+
+// halt ends the tailer and the taker; the journal stays as it is.
+func (w *world) halt() {
+	if w.tailer == nil {
+		return
+	}
+	w.stop()
+	<-w.stopped
+	w.taker.end()
+	w.tailer = nil
+}
+
+// shut is a stop in good order.
+func (w *world) shut() {
+	w.halt()
+	must(w.t, w.j.Close())
+	w.j = nil
+}
+
+// kill ends everything as if the process had been killed at this moment: the
+// next start finds the journal as it lies there now.
+func (w *world) kill() {
+	left := filepath.Join(w.t.TempDir(), "journal")
+	w.taker.freeze(func() { must(w.t, os.CopyFS(left, os.DirFS(w.state))) })
+	w.halt()
+	must(w.t, w.j.Close())
+	w.j, w.state = nil, left
+}
+
+func (w *world) end() {
+	w.halt()
+	if w.j != nil {
+		w.j.Close()
+	}
+}
+
+// await waits until is true, which it asks with the tailer's lock held after
+// each turn and scan and after each record received.
+func (w *world) await(what string, is func() bool) bool {
+	w.t.Helper()
+	t := w.tailer
+	late := false
+	bell := time.AfterFunc(patience, func() {
+		t.mu.Lock()
+		late = true
+		t.mu.Unlock()
+		t.turned.Broadcast()
+	})
+	defer bell.Stop()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for !is() {
+		if late {
+			w.t.Errorf("waited in vain for %s", what)
+			return false
+		}
+		t.turned.Wait()
+	}
+	return true
+}
+
+// look has the tailer look at all names and then at all files, and waits until
+// it has done so. What is handed over has arrived when it returns.
+func (w *world) look() {
+	w.t.Helper()
+	t := w.tailer
+	for range 2 { // it takes two scans to miss a file
+		t.mu.Lock()
+		next := t.scanNo + 1
+		t.mu.Unlock()
+		t.rescanSoon()
+		w.await("a scan", func() bool { return t.scans >= next })
+	}
+	t.mu.Lock()
+	for _, r := range t.all() {
+		t.readyLocked(r)
+	}
+	t.mu.Unlock()
+	w.taker.mu.Lock()
+	full := w.taker.full
+	w.taker.mu.Unlock()
+	w.await("rest", func() bool {
+		return !slices.ContainsFunc(t.all(), func(r *reader) bool { return r.run != resting || r.owed && !full })
+	})
+	w.taker.flush()
+}
+
+func (t *Tailer) all() (all []*reader) {
+	for _, in := range t.inputs {
+		for _, r := range in.readers {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// suspects reports whether a file may be a copy and is not being read yet.
+func (t *Tailer) suspects() bool {
+	return slices.ContainsFunc(t.inputs, func(in *input) bool { return len(in.suspect) > 0 })
+}
+
+// expect waits for exactly these records of an input, in any order, since it
+// was last asked.
+func (w *world) expect(input string, want ...string) {
+	w.t.Helper()
+	if w.in().Watch == "poll" {
+		w.tailer.rescanSoon()
+	}
+	w.await(fmt.Sprintf("%d records of %s", len(want), input), func() bool { return w.boxed.count(input) >= len(want) })
+	w.look()
+	w.await("no doubts", func() bool { return !w.tailer.suspects() })
+	w.look()
+	got := w.boxed.take(input)
+	slices.Sort(got)
+	want = slices.Sorted(slices.Values(want))
+	if !slices.Equal(got, want) {
+		w.t.Errorf("input %s: records are %s; want %s", input, brief(got), brief(want))
+	}
+}
+
+// brief quotes records, leaving out the middle of many.
+func brief(all []string) string {
+	if len(all) > 30 {
+		return fmt.Sprintf("%q … %q (%d)", all[:12], all[len(all)-12:], len(all))
+	}
+	return fmt.Sprintf("%q", all)
+}
+
+// box is where everything ends that a world's tailers tell. It is safe for
+// concurrent use.
+type box struct {
+	mu       sync.Mutex
+	records  map[string][]string // by input, since they were last taken
+	refused  []record.Rejected
+	log      []string
+	counters map[string]int64
+	bodies   int
+}
+
+func newBox() *box {
+	return &box{records: make(map[string][]string), counters: make(map[string]int64)}
+}
+
+// receive takes the records of a payload as they are.
+func (b *box) receive(p *record.Payload) {
+	b.mu.Lock()
+	b.bodies++
+	in := p.Pieces[0].File.Input
+	for line := range strings.Lines(string(p.Body)) {
+		b.records[in] = append(b.records[in], strings.TrimSuffix(line, "\n"))
+	}
+	b.mu.Unlock()
+}
+
+func (b *box) count(input string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.records[input])
+}
+
+func (b *box) take(input string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := b.records[input]
+	delete(b.records, input)
+	return all
+}
+
+func (b *box) add(counter string, n int64) {
+	b.mu.Lock()
+	b.counters[counter] += n
+	b.mu.Unlock()
+}
+
+func (b *box) counter(name string) int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.counters[name]
+}
+
+func (b *box) Put(recs []record.Rejected) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range recs {
+		r.Data = slices.Clone(r.Data)
+		b.refused = append(b.refused, r)
+	}
+	return nil
+}
+
+func (b *box) Read(input string, records int, bytes int64) {
+	b.add("read", int64(records))
+	b.add("bytes", bytes)
+}
+func (b *box) Filtered(_, reason string, n int)               { b.add(reason, int64(n)) }
+func (b *box) Rejected(_ string, reason record.Reason, n int) { b.add(string(reason), int64(n)) }
+func (b *box) Rotation(string)                                { b.add("rotations", 1) }
+func (b *box) Truncation(_ string, unread int64)              { b.add("truncations", 1); b.add("unread", unread) }
+func (b *box) Abandoned(_ string, bytes int64)                { b.add("abandoned", bytes) }
+func (b *box) InvalidUTF8(_ string, n int)                    { b.add("utf8", int64(n)) }
+func (b *box) logf(format string, args ...any)                { b.note(fmt.Sprintf(format, args...)) }
+func (b *box) Enabled(context.Context, slog.Level) bool       { return true }
+func (b *box) WithAttrs([]slog.Attr) slog.Handler             { return b }
+func (b *box) WithGroup(string) slog.Handler                  { return b }
+func (b *box) note(line string)                               { b.mu.Lock(); b.log = append(b.log, line); b.mu.Unlock() }
+
+// Handle keeps a log line as text.
+func (b *box) Handle(_ context.Context, r slog.Record) error {
+	line := r.Level.String() + " " + r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		line += fmt.Sprintf(" %s=%v", a.Key, a.Value)
+		return true
+	})
+	b.note(line)
+	return nil
+}
+
+// logged counts the log lines that hold all words.
+func (b *box) logged(words ...string) (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, l := range b.log {
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(l, w) }) {
+			n++
+		}
+	}
+	return n
+}
+
+// positions hands a journal to the tailer, as the agent does.
+type positions struct{ *journal.Journal }
+
+func (p positions) Files(input string) (all []State) {
+	for _, s := range p.Journal.Files(input) {
+		all = append(all, State{File: s.File, Info: s.Info, Position: s.Position, Mark: s.Mark, Ahead: s.Ahead})
+	}
+	return all
+}
