@@ -1,0 +1,236 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"kusto-agent/batcher"
+	"kusto-agent/config"
+	"kusto-agent/journal"
+	"kusto-agent/kusto"
+	"kusto-agent/ledger"
+	"kusto-agent/quarantine"
+	"kusto-agent/record"
+	"kusto-agent/sender"
+	"kusto-agent/tail"
+	"kusto-agent/telemetry"
+)
+
+// agent is every room of a running agent. Its fields do not change after
+// newAgent, but for those under mu.
+type agent struct {
+	cfg    *config.Config
+	log    *slog.Logger
+	once   bool
+	unread bool // a run --once met files it could not read
+	began  time.Time
+
+	lock       *flock.Flock
+	journal    *journal.Journal
+	begun      []journal.Begun // by an earlier run, not ended
+	quarantine *quarantine.Store
+	ledger     *ledger.Ledger
+	telemetry  *telemetry.Server
+	clients    map[string]*kusto.Client // by URL
+	tokens     map[string]*kusto.Tokens
+	sender     *sender.Sender
+	batcher    *batcher.Batcher
+	tail       *tail.Tailer
+
+	closers []io.Closer
+
+	mu      sync.Mutex
+	state   string
+	reload  telemetry.Loaded
+	stopTel func()
+}
+
+// newAgent builds the rooms from the bottom up. Nothing is read or sent yet.
+func newAgent(cfg *config.Config, log *slog.Logger, once bool) (_ *agent, err error) {
+	a := &agent{
+		cfg: cfg, log: log, once: once, began: time.Now(), state: telemetry.Starting,
+		ledger: ledger.New(), clients: make(map[string]*kusto.Client), tokens: make(map[string]*kusto.Tokens),
+		reload: telemetry.Loaded{File: cfg.Files[0], Time: time.Now()},
+	}
+	defer func() {
+		if err != nil {
+			a.close()
+		}
+	}()
+	for _, build := range []func() error{a.lockState, a.openJournal, a.openQuarantine, a.buildTelemetry, a.buildSender, a.buildBatcher, a.buildTail} {
+		if err := build(); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// lockState makes state_dir and takes it for this process alone.
+func (a *agent) lockState() error {
+	dir := a.cfg.StateDir
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return &exitError{exitFailed, fmt.Errorf("make state_dir: %w; run as a user who may write there, or set state_dir", err)}
+	}
+	path := filepath.Join(dir, "LOCK")
+	lock := flock.New(path, flock.SetPermissions(0o600))
+	ok, err := lock.TryLock()
+	if err != nil {
+		return &exitError{exitFailed, fmt.Errorf("lock state_dir %q: %w", dir, err)}
+	}
+	if !ok {
+		pid, _ := os.ReadFile(path)
+		return &exitError{exitFailed, fmt.Errorf("state_dir %q is in use by another agent (pid %s); give this one a state_dir of its own", dir, strings.TrimSpace(string(pid)))}
+	}
+	a.lock = lock
+	a.closers = append(a.closers, lock)
+	// Only for the message above: the lock itself is the kernel's.
+	_ = os.WriteFile(path, fmt.Appendf(nil, "%d\n", os.Getpid()), 0o600)
+	return nil
+}
+
+func (a *agent) openJournal() error {
+	j, found, err := journal.Open(filepath.Join(a.cfg.StateDir, "journal"), a.cfg.Journal, journal.Options{Logger: a.log})
+	if err != nil {
+		return &exitError{exitFailed, err}
+	}
+	logProblems(a.log, found.Problems)
+	a.journal, a.begun = j, found.Begun
+	a.closers = append(a.closers, j)
+	return nil
+}
+
+func (a *agent) openQuarantine() error {
+	q, err := quarantine.Open(filepath.Join(a.cfg.StateDir, "quarantine"), a.cfg.Quarantine, quarantine.Options{Logger: a.log})
+	if err != nil {
+		return &exitError{exitFailed, err}
+	}
+	a.quarantine = q
+	a.closers = append(a.closers, q)
+	return nil
+}
+
+func (a *agent) buildTelemetry() error {
+	a.telemetry = telemetry.New(telemetry.Options{
+		Config: a.cfg.Telemetry, Ledger: a.ledger, Status: a.status,
+		Healthy: a.healthy, Ready: a.isReady, Logger: a.log, Version: versionText(),
+	})
+	return nil
+}
+
+func (a *agent) buildSender() error {
+	var clusters []sender.Cluster
+	used := make(map[string]bool)
+	for i := range a.cfg.Inputs {
+		used[a.cfg.Inputs[i].Cluster] = true
+	}
+	for name, c := range a.cfg.Clusters {
+		if !used[name] || a.clients[c.URL] != nil {
+			continue
+		}
+		client, err := a.client(name, c)
+		if err != nil {
+			return &exitError{exitConfig, fmt.Errorf("cluster %s: %w", name, err)}
+		}
+		clusters = append(clusters, sender.Cluster{Name: name, URL: c.URL, Ingester: client})
+	}
+	a.sender = sender.New(sender.Options{
+		Config: a.cfg.Send, Clusters: clusters,
+		Journal: a.journal, Quarantine: a.quarantine, Sealer: sealer{a}, Books: a.ledger,
+		Metrics: a.telemetry.Metrics(), Wake: func(r record.Route) { a.batcher.Wake(r) }, Logger: a.log,
+	})
+	return nil
+}
+
+// client makes the client of one cluster, with its tokens.
+func (a *agent) client(name string, c config.Cluster) (*kusto.Client, error) {
+	s := a.cfg.Send
+	log := a.log.With("cluster", name)
+	tokens, err := kusto.NewTokenSource(c.Auth, c.URL, kusto.TokenOptions{
+		Proxy: s.Proxy, CAFile: s.TLS.CAFile, MinTLS: s.TLS.MinVersion, Logger: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	client, err := kusto.New(kusto.Options{
+		URL: c.URL, AllowUntrusted: a.cfg.AllowUntrustedEndpoint,
+		App: a.cfg.App, User: a.cfg.User, Version: versionText(),
+		Auth: tokens, Timeout: s.Timeout.D(), ExpectContinue: s.ExpectContinue,
+		Proxy: s.Proxy, CAFile: s.TLS.CAFile, MinTLS: s.TLS.MinVersion,
+		Concurrency: s.Concurrency, Logger: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.clients[c.URL], a.tokens[c.URL] = client, tokens
+	a.closers = append(a.closers, closing(tokens.Close), closing(client.Close))
+	return client, nil
+}
+
+func (a *agent) buildBatcher() error {
+	routes := make(map[record.Route]batcher.Limits)
+	for i := range a.cfg.Inputs {
+		in := &a.cfg.Inputs[i]
+		routes[in.Route()] = batcher.Limits{
+			MaxBytes: int(in.Batch.MaxSize), MaxRecords: in.Batch.MaxRecords, MaxWait: in.Batch.MaxWait.D(),
+			Gzip: in.Compression == "gzip", Level: in.Batch.GzipLevel,
+		}
+	}
+	a.batcher = batcher.New(batcher.Options{
+		Routes: routes, Memory: int64(a.cfg.Limits.Memory), Next: a.sender, Sealed: a.telemetry.Metrics().Sealed,
+	})
+	return nil
+}
+
+func (a *agent) buildTail() error {
+	var inputs []tail.Input
+	for i := range a.cfg.Inputs {
+		in := &a.cfg.Inputs[i]
+		a.ledger.Read(in.Name, 0, 0) // opens its books
+		a.telemetry.Metrics().Input(in.Name)
+		inputs = append(inputs, tail.Input{
+			InputConfig: in.InputConfig, Route: in.Route(),
+			MaxSize: int(in.Batch.MaxSize), MaxRecords: in.Batch.MaxRecords,
+		})
+	}
+	state, err := filepath.Abs(a.cfg.StateDir)
+	if err != nil {
+		return &exitError{exitFailed, err}
+	}
+	a.letGoForeign()
+	a.tail, err = tail.New(tail.Options{
+		Inputs: inputs, Positions: positions{a.journal}, Sink: sink{a.batcher}, Quarantine: a.quarantine,
+		Books: a.ledger, Metrics: a.telemetry.Metrics(), Logger: a.log,
+		Avoid: []string{state}, OpenFiles: a.cfg.Limits.OpenFiles, Once: a.once,
+	})
+	if err != nil {
+		return &exitError{exitFailed, err}
+	}
+	a.journal.OnSafe(a.tail.Safe)
+	return nil
+}
+
+// close gives back what was opened, the last first.
+func (a *agent) close() {
+	a.mu.Lock()
+	stop := a.stopTel
+	a.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+	var errs []error
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		errs = append(errs, a.closers[i].Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		a.log.Error("not everything could be closed well", "err", err)
+	}
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"io"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// asProgram is set in the environment of a child: the test binary is then the
+// program itself, so that a signal, also SIGKILL, hits a real process.
+const asProgram = "KUSTO_AGENT_TEST_AS_PROGRAM"
+
+// longForm asks for the forms of the tests that take minutes.
+var longForm = os.Getenv("KUSTO_AGENT_LONG") != ""
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		// Ends with the process: whoever started it holds stdin open, so that no
+		// child outlives a test binary that was killed.
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			os.Exit(exitFailed)
+		}()
+		os.Exit(execute(os.Args[1:]))
+	}
+	goleak.VerifyTestMain(m)
+}

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gofrs/flock"
+
+	"kusto-agent/emulator"
+)
+
+// everyFormat reads files of seven formats into two databases of one cluster
+// and one of another.
+const everyFormat = head + `
+auth:
+  method: client_secret
+  authority: ${URL}
+  tenant: contoso.onmicrosoft.com
+  client_id: agent
+  client_secret_file: ${DIR}/secret
+clusters:
+  dr:
+    url: ${DR}
+    database: Backup
+    auth: {method: token_file, token_file: "${DIR}/token"}
+inputs:
+  - {paths: ["${DIR}/logs/**/*.json"], exclude: ["*.skip.json", "${DIR}/logs/old/**"], table: App, mapping: App_json}
+  - {paths: ["${DIR}/logs/*.csv"], table: Sales, database: Shop, header: skip}
+  - {paths: ["${DIR}/logs/*.tsv"], table: Tabs}
+  - {paths: ["${DIR}/logs/*.scsv"], table: Semicolons, format: scsv}
+  - {paths: ["${DIR}/logs/*.soh"], table: Controls, format: SOHsv}
+  - {paths: "${DIR}/logs/*.psv", table: Pipes}
+  - {name: text, paths: ["${DIR}/logs/*.log"], table: Text, mapping: Text_txt, compression: none}
+  - {name: copy, paths: ["${DIR}/logs/*.log"], table: Text, cluster: dr}
+`
+
+func TestOnceShipsEveryFormat(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{TokenSecret: "zq-secret-one"})
+	dr, drURL := s.endpoint(emulator.Options{TokenSecret: "zq-secret-two"})
+	s.env = []string{"DR=" + drURL}
+	s.write("secret", "zq-secret-one\n")
+	s.write("token", s.token(drURL, "zq-secret-two"))
+
+	app := jsonRecords(0, 3000)
+	s.write("logs/app.json", joined(app[:1000]))
+	s.write("logs/host-1/app.json", joined(app[1000:2000]))
+	s.write("logs/host-2/deep/er/app.json", strings.TrimSuffix(joined(app[2000:]), "\n"))
+	s.write("logs/app.skip.json", `{"not":"sent"}`+"\n")
+	s.write("logs/old/app.json", `{"not":"sent"}`+"\n")
+	sales := []string{`1,"two ` + "\n" + ` lines, a ""quote"" ` + recordMark + `",3`, "4,five,6", `,"",`}
+	s.write("logs/sales.csv", "a,b,c\n"+joined(sales))
+	fields := func(sep string) []string {
+		return []string{strings.Join([]string{"1", recordMark, "3"}, sep), strings.Join([]string{"", "b c", ""}, sep)}
+	}
+	s.write("logs/a.tsv", joined(fields("\t")))
+	s.write("logs/a.scsv", joined(fields(";")))
+	s.write("logs/a.soh", joined(fields("\x01")))
+	s.write("logs/a.psv", joined(fields("|")))
+	text := []string{"plain " + recordMark, `a "quote, and ` + "\ttab", "größer ☃"}
+	s.write("logs/a.log", text[0]+"\r\n\n"+joined(text[1:]))
+
+	check := func() {
+		t.Helper()
+		s.wantRows("App", app)
+		wantRows(t, s.server, "Shop", "Sales", sales)
+		s.wantRows("Tabs", fields("\t"))
+		s.wantRows("Semicolons", fields(";"))
+		s.wantRows("Controls", fields("\x01"))
+		s.wantRows("Pipes", fields("|"))
+		s.wantRows("Text", text)
+		wantRows(t, dr, "Backup", "Text", text)
+		s.wantUniqueRequests()
+	}
+	s.once(everyFormat, 0)
+	check()
+	if n := s.server.TokenCalls(); n != 1 {
+		t.Errorf("%d tokens were asked for, want 1", n)
+	}
+
+	before := s.server.Totals().Requests + dr.Totals().Requests
+	s.once(everyFormat, 0)
+	if after := s.server.Totals().Requests + dr.Totals().Requests; after != before {
+		t.Errorf("a second run made %d requests", after-before)
+	}
+
+	s.append("logs/a.log", "one more\n")
+	text = append(text, "one more")
+	s.once(everyFormat, 0)
+	check()
+}
+
+// token asks an endpoint for a token, as something beside the agent would.
+func (s *site) token(endpoint, secret string) string {
+	s.t.Helper()
+	resp, err := client.PostForm(endpoint+"/tenant/oauth2/token", url.Values{
+		"grant_type": {"client_credentials"}, "client_id": {"agent"}, "client_secret": {secret}, "resource": {endpoint},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Token string `json:"access_token"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || resp.StatusCode != http.StatusOK {
+		s.t.Fatal(resp.Status, err)
+	}
+	s.secrets = append(s.secrets, answer.Token)
+	return answer.Token
+}
+
+// TestBooksAtTheEndOfOnce stops a run --once in its last request, when all is
+// read, and looks into the books.
+func TestBooksAtTheEndOfOnce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.write("logs/a.csv", "h1,h2\n1,2\n\n3,4\n5\"6,7\n8,9\n")
+	hold := s.server.Fail(emulator.Fault{Hang: true})
+	p := s.run(open+`inputs: [{paths: ["${DIR}/logs/*.csv"], table: T, header: skip}]`, "--once")
+	s.awaitHits(hold, 1)
+	p.wantBooks("T", account{read: 6, filtered: 2, quarantined: 1, pending: 3})
+	hold.Remove()
+	p.want(1)
+	s.wantRows("T", []string{"1,2", "3,4", "8,9"})
+}
+
+const oneText = `inputs: [{paths: ["${DIR}/logs/*.log"], table: Text}]
+`
+
+// impatient gives up soon on what is out of reach.
+const impatient = "send: {retry: {initial: 20ms, max: 100ms, patience: 300ms}}\n"
+
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	f := func(name string, want int, o emulator.Options, config string, prepare func(*site)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, o)
+			s.write("logs/a.log", "one "+recordMark+"\ntwo\n")
+			if prepare != nil {
+				prepare(s)
+			}
+			s.once(config, want)
+			if want == exitUnreachable || want == exitRefused {
+				// What was not accepted is still there for the next run.
+				before := s.server.RowCount("Logs", "Text")
+				s.server.Recover()
+				if err := s.server.SetSchema(nil); err != nil {
+					t.Fatal(err)
+				}
+				if before != 0 {
+					t.Errorf("%d rows were stored", before)
+				}
+			}
+		})
+	}
+	secret := head + "auth: {method: client_secret, authority: \"${URL}\", tenant: t, client_id: agent, client_secret: \"${SECRET}\"}\n"
+	env := func(s *site) { s.env, s.secrets = []string{"SECRET=zq-wrong"}, append(s.secrets, "zq-wrong") }
+	f("all accepted", 0, emulator.Options{}, open+oneText, nil)
+	f("no file", 0, emulator.Options{}, open+`inputs: [{paths: ["${DIR}/none/*.log"], table: Text}]`, nil)
+	f("malformed here", 1, emulator.Options{}, open+`inputs: [{paths: ["${DIR}/logs/*.log"], table: T, format: json, mapping: m}]`, nil)
+	f("refused there", 1, emulator.Options{}, open+oneText, func(s *site) {
+		s.server.Fail(emulator.Fault{Match: emulator.Match{Contains: "two"}, Status: 400})
+	})
+	f("closed", exitUnreachable, emulator.Options{}, strings.ReplaceAll(open, "${URL}", "${DEAD}")+impatient+oneText, func(s *site) {
+		s.env = []string{"DEAD=" + s.deadURL()}
+	})
+	f("failing", exitUnreachable, emulator.Options{}, open+impatient+oneText, func(s *site) {
+		s.server.Fail(emulator.Fault{Status: 503})
+	})
+	f("no table", exitUnreachable, emulator.Options{Schema: schema(t, `{"databases":{"Logs":{}}}`)}, open+impatient+oneText, nil)
+	f("wrong secret", exitRefused, emulator.Options{TokenSecret: "zq-right"}, secret+impatient+oneText, env)
+	f("no role", exitRefused, emulator.Options{
+		TokenSecret: "zq-wrong",
+		Schema:      schema(t, `{"databases":{"Logs":{"ingestors":["another"],"tables":{"Text":{}}}}}`),
+	}, secret+impatient+oneText, env)
+	f("token refused", exitRefused, emulator.Options{TokenSecret: "zq-right"}, head+`auth: {method: token_file, token_file: "${DIR}/token"}`+"\n"+impatient+oneText, func(s *site) {
+		s.write("token", "zq-stale-token")
+		s.secrets = append(s.secrets, "zq-stale-token")
+	})
+	f("authority closed", exitUnreachable, emulator.Options{TokenSecret: "zq-wrong"}, strings.ReplaceAll(secret, `authority: "${URL}"`, `authority: "${DEAD}"`)+impatient+oneText, func(s *site) {
+		env(s)
+		s.env = append(s.env, "DEAD="+s.deadURL())
+	})
+	f("refused goes before down and quarantine", exitRefused, emulator.Options{TokenSecret: "zq-wrong", Schema: schema(t,
+		`{"databases":{"Logs":{"tables":{"Text":{"ingestors":["another"]},"Bad":{}}}}}`)},
+		secret+impatient+`
+inputs:
+  - {paths: ["${DIR}/logs/*.log"], table: Text}
+  - {paths: ["${DIR}/logs/*.log"], table: None}
+  - {paths: ["${DIR}/logs/*.log"], table: Bad, format: CSV, name: bad}
+`, func(s *site) {
+			env(s)
+			s.append("logs/a.log", "br\"oken\n")
+		})
+}
+
+func schema(t *testing.T, text string) *emulator.Schema {
+	t.Helper()
+	s, err := emulator.LoadSchema(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	f := func(want int, says string, args ...string) {
+		t.Helper()
+		p := s.launch(args...).want(want)
+		if said := p.log.text() + p.out.text(); !strings.Contains(said, says) {
+			t.Errorf("%v says %q, want %q in it", args, said, says)
+		}
+	}
+	f(64, "frobnicate", "frobnicate")
+	f(64, "--bogus", "run", "--bogus")
+	f(64, "--onc", "run", "--onc")
+	f(64, "extra", "run", "extra")
+	f(64, "xyz", "demo", "--for", "xyz")
+	f(64, "schema", "emulator", "--schema", s.path("schema"))
+	f(0, "kusto-agent", "version")
+	f(0, "run", "help")
+	f(0, "--once", "run", "--help")
+	f(0, "Usage", "--help")
+	f(78, "agent.yaml", "run", "--config", s.path("agent.yaml"))
+	f(1, "is it running", "status", "--address", strings.TrimPrefix(s.deadURL(), "http://"))
+}
+
+// TestBadConfig: every mistake is told at once, with its place, and nothing is
+// touched.
+func TestBadConfig(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{TokenSecret: "zq-in-the-config"})
+	s.env = []string{"SECRET=zq-in-the-config"}
+	p := s.once(s.mustRead("bad.yaml"), exitConfig)
+	wantFile(t, "bad.txt", strings.ReplaceAll(p.log.text(), s.dir, "DIR"))
+	if entries, err := os.ReadDir(s.dir); err != nil || len(entries) != 1 {
+		t.Errorf("made %v, %v", entries, err)
+	}
+	if out := p.out.text(); out != "\n" {
+		t.Errorf("stdout: %q", out)
+	}
+}
+
+// mustRead reads a file of testdata.
+func (s *site) mustRead(name string) string {
+	s.t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestSecondAgentOnStateDir(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	first := s.run(open + oneText)
+	first.await(1, "agent is running")
+	second := s.once(open+oneText, 1)
+	if want := fmt.Sprintf("in use by another agent (pid %d)", first.cmd.Process.Pid); !strings.Contains(second.log.text(), want) {
+		t.Errorf("says %q, want %q", second.log.text(), want)
+	}
+	first.kill()
+	if ok, err := flock.New(s.path("state/LOCK")).TryLock(); !ok || err != nil {
+		t.Errorf("the lock outlives a kill: %v %v", ok, err)
+	}
+}
+
+func TestExampleConfigurationIsSound(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	example, err := os.ReadFile("../../agent.yaml.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Sound but for one key: the run ends before it reads or sends.
+	p := s.once(string(example)+"\nno_such_key: true\n", exitConfig)
+	if n := strings.Count(p.log.text(), "agent.yaml:"); n != 1 || !strings.Contains(p.log.text(), "no_such_key") {
+		t.Errorf("says\n%s", p.log.text())
+	}
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kusto-agent/config"
+	"kusto-agent/telemetry"
+)
+
+func runCommand() *cobra.Command {
+	var path string
+	var once bool
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Ship records until told to stop",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			// From the first moment on: SIGHUP never kills.
+			hup := make(chan os.Signal, 1)
+			signal.Notify(hup, syscall.SIGHUP)
+			defer signal.Stop(hup)
+			cfg, err := loadConfig(path)
+			if err != nil {
+				return err
+			}
+			log := telemetry.NewLogger(cfg.Telemetry.Log, os.Stderr)
+			a, err := newAgent(cfg, log, once)
+			if err != nil {
+				return err
+			}
+			return a.serve(context.Background(), path, hup)
+		},
+	}
+	cmd.Flags().StringVar(&path, "config", config.DefaultPath, "the configuration `file`")
+	cmd.Flags().BoolVar(&once, "once", false, "ship what the files hold now, wait until it is accepted, and exit")
+	return cmd
+}
+
+func loadConfig(path string) (*config.Config, error) {
+	cfg, err := config.Load(path, os.LookupEnv, config.Options{})
+	if err != nil {
+		return nil, &exitError{exitConfig, err}
+	}
+	return cfg, nil
+}
+
+// serve runs the agent until a signal, or to the end of a run --once.
+func (a *agent) serve(ctx context.Context, path string, hup <-chan os.Signal) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	done := make(chan struct{})
+	defer close(done)
+	// Started here, ended by the return of serve. It only reads a file and
+	// logs, so nobody waits for it.
+	go func() {
+		for {
+			select {
+			case <-hup:
+				a.checkReload(path)
+			case <-done:
+				return
+			}
+		}
+	}()
+	return a.run(ctx)
+}
+
+// checkReload says what a restart would do with the configuration as it is
+// now. Taking it over without a restart is not available yet.
+func (a *agent) checkReload(path string) {
+	_, err := config.Load(path, os.LookupEnv, config.Options{})
+	a.noteReload(err)
+	if err != nil {
+		a.log.Error("configuration has mistakes, the one in force stays", "err", err)
+		return
+	}
+	a.log.Info("configuration is sound; restart the agent to put it in force, a reload is not available yet")
+}
+
+// run starts every room, waits, and stops them in the order that loses
+// nothing. Each stage is a blocking Run that is started and awaited here.
+func (a *agent) run(ctx context.Context) error {
+	defer a.close()
+	a.startTelemetry()
+	sending, cutSending := context.WithCancel(context.Background())
+	defer cutSending()
+	sender := start(func() { a.sender.Run(sending) })
+	batcher := start(a.batcher.Run)
+	a.rebuild()
+	tailing, stopTailing := context.WithCancel(ctx)
+	defer stopTailing()
+	tail := start(func() { a.tail.Run(tailing) })
+	a.ready()
+
+	if a.once {
+		a.untilDone(tailing, tail)
+	} else {
+		<-ctx.Done()
+	}
+
+	// Only the front hears the bell; the others end when nothing more comes.
+	a.stopping()
+	stopTailing()
+	<-tail
+	a.batcher.Close()
+	<-batcher
+	a.drain()
+	cutSending()
+	<-sender
+	return a.verdict()
+}
+
+// start runs f and returns a channel that is closed when it returns.
+func start(f func()) <-chan struct{} {
+	done := make(chan struct{})
+	// Awaited by whoever receives from done.
+	go func() {
+		defer close(done)
+		f()
+	}()
+	return done
+}
+
+// untilDone waits until everything that was read has ended, or can not for
+// now.
+func (a *agent) untilDone(ctx context.Context, tail <-chan struct{}) {
+	const look = 20 * time.Millisecond
+	const giveUp = 2 * time.Second // on files that can not be read
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	var unreadSince time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			a.unread = true
+			return
+		case <-tick.C:
+		}
+		read := false
+		select {
+		case <-tail:
+			read = ctx.Err() == nil // else it was told to stop before the end
+		default:
+		}
+		if !read && !a.tail.Resting() {
+			unreadSince = time.Time{}
+			continue
+		}
+		if read || a.sender.Progress().Stuck {
+			a.batcher.Flush() // no company will come
+		}
+		idle := a.batcher.Idle() // asked first: what has left the batcher is with the sender
+		p := a.sender.Progress()
+		switch {
+		case !idle:
+		case p.Stuck, read && p.Left == 0:
+			return
+		case p.Left > 0:
+			unreadSince = time.Time{}
+		case unreadSince.IsZero():
+			unreadSince = time.Now()
+		case time.Since(unreadSince) > giveUp:
+			a.unread = true
+			return
+		}
+	}
+}
+
+// drain gives the senders until shutdown_timeout, or until nothing can move.
+func (a *agent) drain() {
+	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.ShutdownTimeout.D())
+	defer cancel()
+	again, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	err := a.sender.Wait(again)
+	left := a.sender.Progress().Left
+	switch {
+	case left == 0:
+	case errors.Is(err, context.DeadlineExceeded):
+		a.log.Warn("shutdown_timeout is over; what was not accepted is sent after the next start", "batches", left)
+	default:
+		a.log.Warn("what was not accepted is sent after the next start", "batches", left)
+	}
+}
+
+// verdict is how a run --once ended; the agent itself always ends well here.
+func (a *agent) verdict() error {
+	if !a.once {
+		return nil
+	}
+	p := a.sender.Progress()
+	var quarantined uint64
+	for _, b := range a.ledger.Snapshot() {
+		for _, n := range b.Quarantined {
+			quarantined += n
+		}
+	}
+	switch {
+	case p.Refused:
+		return &exitError{exitRefused, errors.New("a token or a route was refused; what was not accepted is still in its files")}
+	case p.Down || p.Left > 0:
+		return &exitError{exitUnreachable, errors.New("the service did not accept everything; the rest is still in its files")}
+	case a.unread:
+		return &exitError{exitFailed, errors.New("not every file could be read to its end")}
+	case quarantined > 0:
+		return &exitError{exitFailed, fmt.Errorf("records refused and kept in quarantine: %d", quarantined)}
+	}
+	return nil
+}
+
+// logProblems tells what the journal found at the start, one line each.
+func logProblems(log *slog.Logger, problems []string) {
+	for _, p := range problems {
+		log.Warn("journal: " + p)
+	}
+}

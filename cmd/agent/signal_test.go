@@ -1,0 +1,193 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"kusto-agent/emulator"
+)
+
+// What the agent says of a batch that was begun by an earlier run.
+const sentAgain = "outcome of a batch of an earlier run is unknown, it is sent again and may be stored twice"
+
+const oneJSON = `inputs: [{paths: ["${DIR}/logs/*.json*"], format: JSON, table: T, mapping: m}]
+`
+
+// TestStopUnderLoad: SIGTERM while much is being read and sent ends well, and
+// the next run goes on where it ended, doubling nothing.
+func TestStopUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	records := jsonRecords(0, 60000)
+	s.write("logs/a.json", joined(records))
+	s.server.Fail(emulator.Fault{Delay: 3_000_000})
+	config := open + "batch: {max_size: 16KiB}\nsend: {concurrency: 3}\n" + oneJSON
+	for _, after := range []int{1, 7, 12} {
+		p := s.run(config)
+		s.awaitRequests(s.server.Totals().Requests + after)
+		p.stop()
+		p.await(1, "agent is stopping")
+	}
+	again := s.once(config, 0)
+	if n := len(again.entries(sentAgain)); n != 0 {
+		t.Errorf("%d batches are in doubt after an orderly end", n)
+	}
+	s.wantRows("T", records)
+	s.wantUniqueRequests()
+}
+
+// TestStopInAnOutage: with nothing being accepted SIGTERM does not wait for
+// shutdown_timeout; what is left is sent after the next start.
+func TestStopInAnOutage(t *testing.T) {
+	t.Parallel()
+	f := func(name, config string, fault emulator.Fault, settled, left string) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, emulator.Options{})
+			records := jsonRecords(0, 20000)
+			s.write("logs/a.json", joined(records))
+			script := s.server.Fail(fault)
+			p := s.run(open + "batch: {max_size: 64KiB}\n" + config + oneJSON)
+			s.awaitHits(script, 1)
+			if settled != "" {
+				p.await(1, settled)
+			}
+			p.stop()
+			p.await(1, left)
+			script.Remove()
+			p = s.run(open + "batch: {max_size: 64KiB}\n" + oneJSON)
+			s.awaitRows("T", len(records))
+			p.awaitBooks("T", func(a account) bool { return a.pending == 0 && a.accepted == a.read+a.restored })
+			p.stop()
+			s.wantNoneMissing("T", records, p)
+			s.wantUniqueRequests()
+		})
+	}
+	const nothingMoves = "what was not accepted is sent after the next start"
+	const timeIsOver = "shutdown_timeout is over; what was not accepted is sent after the next start"
+	const never = "shutdown_timeout: 24h\nsend: {retry: {initial: 10ms, max: 50ms, patience: 200ms}}\n"
+	f("failing", never, emulator.Fault{Status: 503}, "route is down, asking it now and then", nothingMoves)
+	f("failing, not yet down", never, emulator.Fault{Status: 503}, "", nothingMoves)
+	f("no table", never, emulator.Fault{Status: 404}, "route is held, its records stay where they are", nothingMoves)
+	f("no token", never, emulator.Fault{Status: 401}, "cluster is held: no valid token", nothingMoves)
+	f("hanging, nothing stored", "shutdown_timeout: 300ms\n", emulator.Fault{Hang: true, Reset: true}, "", timeIsOver)
+}
+
+// wantNoneMissing expects every record in a table, and twice only those of the
+// batches that a run says it sends again.
+func (s *site) wantNoneMissing(table string, records []string, p *process) {
+	s.t.Helper()
+	extra, stored := 0, make(map[string]int)
+	for _, r := range s.server.Requests() {
+		if !r.Stored {
+			continue
+		}
+		if stored[batchOf(r)]++; stored[batchOf(r)] == 1 {
+			continue
+		}
+		extra += r.Records
+		if len(p.entries(sentAgain, batchOf(r))) != 1 {
+			s.t.Errorf("batch %s was stored again and not named", batchOf(r))
+		}
+	}
+	count := make(map[string]int)
+	for _, row := range s.server.Rows("Logs", table) {
+		count[string(row.Raw)]++
+	}
+	missing, double := 0, 0
+	for _, r := range records {
+		if count[r] == 0 {
+			missing++
+		} else {
+			double += count[r] - 1
+		}
+	}
+	if missing > 0 || double != extra || len(count) != len(records) {
+		s.t.Errorf("%d missing, %d double of which %d are explained, %d different rows of %d", missing, double, extra, len(count), len(records))
+	}
+}
+
+// TestStopWithoutAnswers: requests whose answers never come are cut off at
+// shutdown_timeout. Their rows are stored, and stored again: each batch is
+// named.
+func TestStopWithoutAnswers(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	records := jsonRecords(0, 3000)
+	s.write("logs/a.json", joined(records))
+	config := open + "shutdown_timeout: 200ms\nbatch: {max_records: 500}\n" + oneJSON
+	script := s.server.Fail(emulator.Fault{Hang: true, When: emulator.AfterCommit})
+	p := s.run(config)
+	s.awaitHits(script, 4)
+	p.stop()
+	p.await(1, "shutdown_timeout is over; what was not accepted is sent after the next start")
+	script.Remove()
+	again := s.once(config, 0)
+	s.wantNoneMissing("T", records, again)
+	s.wantUniqueRequests()
+}
+
+func TestHangupNeverKills(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.write("logs/a.json", joined(jsonRecords(0, 10)))
+	p := s.run(open + oneJSON)
+	p.await(1, "agent is running")
+	s.awaitRows("T", 10)
+
+	p.signal(syscall.SIGHUP)
+	p.await(1, "configuration is sound; restart the agent to put it in force, a reload is not available yet")
+	if got := p.metric("config_last_reload_successful"); got != 1 {
+		t.Errorf("config_last_reload_successful %v", got)
+	}
+	s.write("agent.yaml", open+oneJSON+"sned: {}\n")
+	p.signal(syscall.SIGHUP)
+	e := p.await(1, "configuration has mistakes, the one in force stays")
+	if !strings.Contains(e.text("err"), "agent.yaml:7:1: sned: unknown key; did you mean send?") {
+		t.Errorf("says %q", e.text("err"))
+	}
+	if got := p.metric("config_last_reload_successful"); got != 0 {
+		t.Errorf("config_last_reload_successful %v after a bad one", got)
+	}
+	if s := p.status(); s.Config.Error == "" || len(s.Problems) == 0 {
+		t.Errorf("the status does not tell: %+v %v", s.Config, s.Problems)
+	}
+	if err := os.Remove(s.path("agent.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	p.signal(syscall.SIGHUP)
+	p.await(2, "configuration has mistakes, the one in force stays")
+	s.append("logs/a.json", joined(jsonRecords(10, 10)))
+	s.awaitRows("T", 20)
+	p.stop()
+	s.wantRows("T", jsonRecords(0, 20))
+}
+
+// TestHealth: both answers, from the start to the end.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.write("logs/a.json", joined(jsonRecords(0, 10)))
+	script := s.server.Fail(emulator.Fault{Hang: true})
+	p := s.run(open + oneJSON)
+	p.await(1, "agent is running")
+	s.awaitHits(script, 1) // a request: files were looked for
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if code, text := p.mustGet(path); code != 200 {
+			t.Errorf("%s: %d %q", path, code, text)
+		}
+	}
+	p.signal(syscall.SIGTERM)
+	p.await(1, "agent is stopping")
+	if code, text := p.mustGet("/readyz"); code != 503 || text != "stopping\n" {
+		t.Errorf("/readyz while stopping: %d %q", code, text)
+	}
+	if code, text := p.mustGet("/healthz"); code != 200 {
+		t.Errorf("/healthz while stopping: %d %q", code, text)
+	}
+	script.Remove()
+	p.want(0)
+	s.wantRows("T", jsonRecords(0, 10))
+}

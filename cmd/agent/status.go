@@ -1,0 +1,121 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"kusto-agent/config"
+	"kusto-agent/telemetry"
+)
+
+func statusCommand() *cobra.Command {
+	var addr, path string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show what the running agent is doing",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if addr == "" {
+				addr = listenAddress(path)
+			}
+			ctx, cancel := context.WithTimeout(c.Context(), 10*time.Second)
+			defer cancel()
+			s, err := telemetry.Fetch(ctx, addr)
+			if err != nil {
+				return &exitError{exitFailed, fmt.Errorf("%w; is it running, and is telemetry.listen %q?", err, addr)}
+			}
+			if asJSON {
+				return json.NewEncoder(os.Stdout).Encode(s)
+			}
+			color := term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == ""
+			return telemetry.Render(os.Stdout, s, color)
+		},
+	}
+	cmd.Flags().StringVar(&addr, "address", "", "`host:port` of the agent (default: telemetry.listen of the configuration)")
+	cmd.Flags().StringVar(&path, "config", config.DefaultPath, "the configuration `file`")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the status document")
+	return cmd
+}
+
+// listenAddress is where the agent of a configuration listens. A file that can
+// not be read leaves the default: status must work for everyone.
+func listenAddress(path string) string {
+	cfg, err := config.Load(path, os.LookupEnv, config.Options{})
+	if err != nil || cfg.Telemetry.Listen == "" {
+		return telemetry.DefaultConfig().Listen
+	}
+	return cfg.Telemetry.Listen
+}
+
+// status gathers what the rooms say of themselves.
+func (a *agent) status() telemetry.Status {
+	a.mu.Lock()
+	s := telemetry.Status{Version: versionText(), Started: a.began, State: a.state, Config: a.reload}
+	a.mu.Unlock()
+	for i := range a.cfg.Inputs {
+		in := &a.cfg.Inputs[i]
+		s.Inputs = append(s.Inputs, telemetry.Input{Name: in.Name, Database: in.Database, Table: in.Table, Format: string(in.Format)})
+	}
+	names := a.addClusters(&s)
+	a.addRoutes(&s, names)
+	a.addFiles(&s)
+	for path, why := range a.tail.Problems() {
+		s.Problems = append(s.Problems, path+": "+why)
+	}
+	slices.Sort(s.Problems)
+	if err := a.journal.Health(); err != nil {
+		s.Journal.Error = err.Error()
+	}
+	return s
+}
+
+// addClusters returns the names of the clusters by URL.
+func (a *agent) addClusters(s *telemetry.Status) map[string]string {
+	names := make(map[string]string)
+	_, clusters := a.sender.Status()
+	for _, c := range clusters {
+		names[c.URL] = c.Name
+		s.Clusters = append(s.Clusters, telemetry.Cluster{
+			Name: c.Name, URL: c.URL, State: c.State, Concurrency: c.Concurrency, InFlight: c.InFlight,
+			TokenExpires: a.tokens[c.URL].ExpiresAt(),
+		})
+	}
+	slices.SortFunc(s.Clusters, func(a, b telemetry.Cluster) int { return cmp.Compare(a.Name, b.Name) })
+	return names
+}
+
+func (a *agent) addRoutes(s *telemetry.Status, names map[string]string) {
+	routes, _ := a.sender.Status()
+	for _, r := range routes {
+		out := telemetry.Route{
+			Cluster: names[r.Route.Cluster], Database: r.Route.Database, Table: r.Route.Table,
+			Format: string(r.Route.Format), Mapping: r.Route.Mapping, State: r.State,
+			Queued: r.Queued, InFlight: r.InFlight, Accepted: r.Accepted, LastAccepted: r.Last,
+		}
+		if h := r.Hold; h != nil {
+			out.Hold = &telemetry.Hold{Since: h.Since, Code: h.Code, Message: h.Message, Fix: h.Fix, NextTry: r.NextTry}
+		}
+		s.Routes = append(s.Routes, out)
+	}
+	slices.SortFunc(s.Routes, func(a, b telemetry.Route) int {
+		return cmp.Or(cmp.Compare(a.Database, b.Database), cmp.Compare(a.Table, b.Table), cmp.Compare(a.Format, b.Format), cmp.Compare(a.Mapping, b.Mapping))
+	})
+}
+
+func (a *agent) addFiles(s *telemetry.Status) {
+	for _, f := range a.tail.Files() {
+		s.Files = append(s.Files, telemetry.File{
+			Input: f.File.Input, ID: f.File.ID.String(), Generation: f.File.Generation, Path: f.Path,
+			Size: f.Size, Read: f.Read, Safe: f.Safe, BehindBytes: max(f.Size-f.Safe, 0), State: f.State(), Why: f.Why,
+		})
+	}
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+
+	"kusto-agent/batcher"
+	"kusto-agent/journal"
+	"kusto-agent/record"
+	"kusto-agent/tail"
+)
+
+// Where rooms meet that do not know each other: each type here turns one
+// room into the interface of another.
+
+// sink lets tail hand chunks to the batcher.
+type sink struct{ *batcher.Batcher }
+
+func (s sink) Lease(r record.Route, want int, wake func()) (tail.Lease, error) {
+	l, err := s.Batcher.Lease(r, want, wake)
+	if l == nil {
+		return nil, err // a nil *Lease must not become an interface that is not nil
+	}
+	return l, err
+}
+
+// positions lets tail ask the journal where to go on.
+type positions struct{ *journal.Journal }
+
+func (p positions) Files(input string) []tail.State {
+	var all []tail.State
+	for _, s := range p.Journal.Files(input) {
+		all = append(all, tail.State{File: s.File, Info: s.Info, Position: s.Position, Mark: s.Mark, Ahead: s.Ahead})
+	}
+	return all
+}
+
+// sealer lets the sender take payloads apart, each record with the path its
+// file had when first seen.
+type sealer struct{ *agent }
+
+func (s sealer) Split(p *record.Payload) ([]*record.Payload, error) { return s.batcher.Split(p) }
+func (s sealer) Release(p *record.Payload)                          { s.batcher.Release(p) }
+
+func (s sealer) Records(p *record.Payload) ([]record.Rejected, error) {
+	records, err := batcher.Records(p)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]record.Rejected, len(records))
+	for i, r := range records {
+		st, _ := s.journal.State(r.File)
+		all[i] = record.Rejected{File: r.File, Path: st.Info.First, Offset: r.Offset, Length: r.Length, Data: r.Data}
+	}
+	return all, nil
+}
+
+// closing makes a function that can not fail an io.Closer.
+type closing func()
+
+func (f closing) Close() error {
+	f()
+	return nil
+}
+
+// Why a batch of an earlier run can not be sent again.
+var (
+	errNoCluster = errors.New("its cluster is no longer configured")
+	errNoInput   = errors.New("its input is no longer configured")
+)
