@@ -1,0 +1,87 @@
+package bench
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"kusto-agent/internal/units"
+)
+
+var size = 64 * units.MiB
+
+func TestMain(m *testing.M) {
+	Main()
+	flag.TextVar(&size, "size", size, "bytes of input")
+	flag.Parse()
+	os.Exit(m.Run())
+}
+
+// BenchmarkWholeProcess runs limit and agent in turns, each in a process of
+// its own. The time of an iteration is that of both and says little; the
+// figures are medians of the agent's.
+func BenchmarkWholeProcess(b *testing.B) {
+	dir := b.TempDir()
+	rig, err := NewRig(dir, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer rig.Close()
+	for _, s := range []Shape{
+		{Name: "one", Files: 1, Size: int64(size)},
+		{Name: "hundred", Files: 100, Size: int64(size) / 100},
+		{Name: "thousand", Files: 1000, Size: int64(size) / 1000},
+	} {
+		in, err := s.Make(dir)
+		if err != nil {
+			b.Fatal(err)
+		}
+		all := rig.Contenders()
+		b.Run(s.Name+"/validate=none", func(b *testing.B) { report(b, in, all[0], all[1]) })
+		b.Run(s.Name+"/validate=record", func(b *testing.B) { report(b, in, all[0], all[2]) })
+	}
+}
+
+func report(b *testing.B, in *Input, limit, agent Contender) {
+	var results [2][]Result
+	for b.Loop() {
+		turn, err := Compare(in, []Contender{limit, agent}, 1, func(Contender, Result) {})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for i := range results {
+			results[i] = append(results[i], turn[i]...)
+		}
+	}
+	limits, agents := results[0], results[1]
+	f := func(unit string, figure func(i int) float64) {
+		b.ReportMetric(SpreadOf(len(agents), figure).Median, unit)
+	}
+	f("MB/s", func(i int) float64 { return agents[i].MBps() })
+	f("of-limit-MB/s", func(i int) float64 { return agents[i].MBps() / limits[i].MBps() })
+	f("CPU-s/GB", func(i int) float64 { return agents[i].CPUPerGB() })
+	f("times-limit-CPU", func(i int) float64 { return agents[i].CPUPerGB() / limits[i].CPUPerGB() })
+	f("peak-MB", func(i int) float64 { return agents[i].PeakMB() })
+}
+
+// TestWholeProcess sees that the rig finds what was written, and that it would
+// notice if it did not.
+func TestWholeProcess(t *testing.T) {
+	dir := t.TempDir()
+	rig, err := NewRig(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rig.Close()
+	in, err := Shape{Name: "few", Files: 3, Size: 1 << 20}.Make(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Compare(in, rig.Contenders(), 1, func(Contender, Result) {}); err != nil {
+		t.Error(err)
+	}
+	in.Records++
+	if _, err := rig.Limit(in, 2, true); err == nil {
+		t.Error("a record that was lost passed")
+	}
+}

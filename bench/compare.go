@@ -1,0 +1,63 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Contender is something to measure over an input.
+type Contender struct {
+	Name string
+	Run  func(*Input) (Result, error)
+}
+
+// Contenders are the limit, which the others are set beside, the agent without
+// and with its check of records, and the bare cost of gzip.
+func (r *Rig) Contenders() []Contender {
+	return []Contender{
+		{"limit: two workers, posted", func(in *Input) (Result, error) { return r.Limit(in, 2, true) }},
+		{"agent, `validate: none`", func(in *Input) (Result, error) { return r.Agent(in, "none") }},
+		{"agent, `validate: record`", func(in *Input) (Result, error) { return r.Agent(in, "record") }},
+		{"limit: one thread, dropped", func(in *Input) (Result, error) { return r.Limit(in, 1, false) }},
+	}
+}
+
+// Compare lets the contenders take turns over an input, and returns the
+// results of each, by turn. Each turn is handed to progress as it ends.
+func Compare(in *Input, contenders []Contender, turns int, progress func(Contender, Result)) ([][]Result, error) {
+	if err := in.warm(); err != nil {
+		return nil, err
+	}
+	results := make([][]Result, len(contenders))
+	for range turns {
+		for i, c := range contenders {
+			res, err := c.Run(in)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", c.Name, err)
+			}
+			progress(c, res)
+			results[i] = append(results[i], res)
+		}
+	}
+	return results, nil
+}
+
+// Spread is the median of some figures, the least and the most.
+type Spread struct{ Median, Min, Max float64 }
+
+// SpreadOf takes figure i of n. Of an even number the median is the lower of
+// the two in the middle.
+func SpreadOf(n int, figure func(i int) float64) Spread {
+	all := make([]float64, n)
+	for i := range all {
+		all[i] = figure(i)
+	}
+	slices.SortFunc(all, cmp.Compare)
+	return Spread{all[(n-1)/2], all[0], all[n-1]}
+}
+
+// Format shows the spread with so many digits behind the point.
+func (s Spread) Format(digits int) string {
+	return fmt.Sprintf("%.*f (%.*f–%.*f)", digits, s.Median, digits, s.Min, digits, s.Max)
+}

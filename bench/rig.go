@@ -1,0 +1,206 @@
+package bench
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Rig is a folder, a sink and an agent to measure with. Use it from one
+// goroutine; Close it.
+type Rig struct {
+	dir    string
+	agent  string // path of the binary
+	sink   *exec.Cmd
+	hangUp func() error // ends the sink
+	url    string
+	runs   int
+}
+
+// NewRig builds the agent, unless a binary is given, and starts the sink.
+// Inputs and state are kept below dir.
+func NewRig(dir, agent string) (*Rig, error) {
+	r := &Rig{dir: dir, agent: agent}
+	if agent == "" {
+		r.agent = filepath.Join(dir, "kusto-agent")
+		if out, err := exec.Command("go", "build", "-o", r.agent, "kusto-agent/cmd/agent").CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("build the agent: %w\n%s", err, out)
+		}
+	}
+	cmd, err := self("sink")
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the sink: %w", err)
+	}
+	r.sink, r.hangUp = cmd, in.Close
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start the sink: %w", err), r.Close())
+	}
+	r.url = strings.TrimSpace(line)
+	return r, nil
+}
+
+// Close ends the sink.
+func (r *Rig) Close() error {
+	return errors.Join(r.hangUp(), r.sink.Wait())
+}
+
+// Result is one run over an input.
+type Result struct {
+	Wall  time.Duration // from exec to the last arrival; to the end where nothing is posted
+	CPU   time.Duration // of all threads
+	Peak  int64         // bytes of resident memory
+	Bytes int64         // of input
+	Sink  Report
+}
+
+// MBps is input megabytes (1e6) a second.
+func (r Result) MBps() float64 { return float64(r.Bytes) / 1e6 / r.Wall.Seconds() }
+
+// CPUPerGB is CPU seconds for a gigabyte (1e9) of input.
+func (r Result) CPUPerGB() float64 { return r.CPU.Seconds() / (float64(r.Bytes) / 1e9) }
+
+// PeakMB is the most resident memory in megabytes (1e6).
+func (r Result) PeakMB() float64 { return float64(r.Peak) / 1e6 }
+
+// Limit runs the plain limit: gzip level 1 by so many workers, posted to the
+// sink or dropped.
+func (r *Rig) Limit(in *Input, workers int, toSink bool) (Result, error) {
+	url := ""
+	if toSink {
+		url = r.url
+	}
+	cmd, err := self(fmt.Sprintf("limit %d %s", workers, url), in.Paths...)
+	if err != nil {
+		return Result{}, err
+	}
+	return r.run(cmd, in, toSink)
+}
+
+// Agent runs `run --once` with an empty state.
+func (r *Rig) Agent(in *Input, validate string) (Result, error) {
+	cmd, state, err := r.agentCommand(in.Dir, validate, "--once")
+	if err != nil {
+		return Result{}, err
+	}
+	defer os.RemoveAll(state)
+	return r.run(cmd, in, true)
+}
+
+// agentCommand writes a configuration for the files of a folder. What is not
+// in it has its default.
+func (r *Rig) agentCommand(input, validate string, flags ...string) (cmd *exec.Cmd, state string, err error) {
+	r.runs++
+	state = filepath.Join(r.dir, fmt.Sprintf("state-%d-%d", os.Getpid(), r.runs))
+	if err := os.Mkdir(state, 0o700); err != nil {
+		return nil, "", err
+	}
+	text := fmt.Sprintf(`cluster: %s
+database: Bench
+auth: {method: none}
+state_dir: %q
+telemetry: {listen: ""}
+inputs:
+  - paths: [%q]
+    table: Lines
+    mapping: Lines_json
+    validate: %s
+`, r.url, state, filepath.Join(input, "*.json"), validate)
+	config := filepath.Join(state, "agent.yaml")
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return nil, "", err
+	}
+	return exec.Command(r.agent, append([]string{"run", "--config", config}, flags...)...), state, nil
+}
+
+// run measures one process from its start to its end.
+func (r *Rig) run(cmd *exec.Cmd, in *Input, posted bool) (Result, error) {
+	if err := r.reset(); err != nil {
+		return Result{}, err
+	}
+	p, err := begin(cmd)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := p.wait(); err != nil {
+		return Result{}, err
+	}
+	res := Result{Wall: time.Since(p.began), CPU: p.cpu(), Peak: p.peak.Load(), Bytes: in.Bytes}
+	if !posted {
+		return res, nil
+	}
+	if res.Sink, err = r.report(); err != nil {
+		return Result{}, err
+	}
+	res.Wall = res.Sink.Last.Sub(p.began)
+	return res, in.verify(res.Sink)
+}
+
+// verify refuses a run that lost or doubled anything.
+func (in *Input) verify(got Report) error {
+	if got.Records != in.Records || got.Duplicates != 0 || got.Raw != in.Bytes {
+		return fmt.Errorf("sink holds %d records, %d twice, in %d bytes; written were %d in %d", got.Records, got.Duplicates, got.Raw, in.Records, in.Bytes)
+	}
+	return nil
+}
+
+func (r *Rig) reset() error {
+	resp, err := http.Post(r.url+"/reset", "", nil)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// report is what the sink holds; counting it takes a while.
+func (r *Rig) report() (rep Report, err error) {
+	return rep, r.get("/report", &rep)
+}
+
+// await returns when so many bytes have arrived at the sink, or p has ended.
+func (r *Rig) await(p *process, bytes int64) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var have int64
+		if err := r.get("/arrived", &have); err != nil || have >= bytes {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-p.ended:
+			return fmt.Errorf("agent ended when %d of %d bytes had arrived", have, bytes)
+		}
+	}
+}
+
+func (r *Rig) get(path string, into any) error {
+	resp, err := http.Get(r.url + path)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("ask the sink for %s: status %d", path, resp.StatusCode)
+	}
+	return json.NewDecoder(resp.Body).Decode(into)
+}
