@@ -15,9 +15,8 @@ import (
 // original is one file and its records as they are there, with what lies between
 // them and is not sent.
 type original struct {
-	file    record.File
-	data    []byte
-	records []Record
+	file record.File
+	data []byte
 }
 
 // made is a payload with what it was made of.

@@ -119,7 +119,7 @@ func TestTimeout(t *testing.T) {
 			c := script(t, func(c *net.TCPConn) {
 				do(c)
 				io.Copy(io.Discard, c) // until the client has had enough
-			}, timeout(100*time.Millisecond))
+			}, timeout(time.Second))
 			a := c.Ingest(t.Context(), in)
 			if a.Verdict != want || !strings.Contains(a.Err.Error(), "deadline exceeded") {
 				t.Errorf("got %s, %v", a.Verdict, a.Err)
@@ -144,7 +144,7 @@ func TestTimeoutWhileSending(t *testing.T) {
 		c.SetReadBuffer(4096)
 		readHead(c)
 		<-release // reads nothing more
-	}, timeout(200*time.Millisecond))
+	}, timeout(time.Second))
 	t.Cleanup(func() { close(release) })
 	in := sample("")
 	in.Body = make([]byte, 32<<20)

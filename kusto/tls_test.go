@@ -105,7 +105,7 @@ func TestTLSResetAndTimeoutAfterTheBody(t *testing.T) {
 			io.Copy(io.Discard, r.Body)
 			io.Copy(io.Discard, hijack(w)) // until the client goes
 		}, nil)
-		if a := newClient(t, url, trust, timeout(200*time.Millisecond)).Ingest(t.Context(), sample("x")); a.Verdict != Unknown || !a.Wrote {
+		if a := newClient(t, url, trust, timeout(time.Second)).Ingest(t.Context(), sample("x")); a.Verdict != Unknown || !a.Wrote {
 			t.Errorf("got %s, wrote %v, %v", a.Verdict, a.Wrote, a.Err)
 		}
 	})

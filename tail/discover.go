@@ -313,9 +313,13 @@ func (t *Tailer) findCopies(in *input) {
 	t.mu.Lock()
 	lost := in.truncated
 	in.truncated = nil
+	paths := make([]string, len(lost))
+	for i, k := range lost {
+		paths[i] = k.info.Path
+	}
 	t.mu.Unlock()
-	for _, k := range lost {
-		dir, base := filepath.Split(k.info.Path)
+	for i, k := range lost {
+		dir, base := filepath.Split(paths[i])
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			continue // what is lost was counted

@@ -108,6 +108,9 @@ func (w *worker) restart(r *reader, why string) (after, error) {
 	unread := max(r.highest-r.offset, 0)
 	w.t.o.Logger.Warn("file begins anew", "file", w.t.pathOf(r), "reason", why, "offset", r.offset, "unread", unread)
 	w.t.o.Metrics.Truncation(r.in.Name, unread)
+	w.t.mu.Lock()
+	r.k.truncated = time.Now() // before it is retired: a scan may come between
+	w.t.mu.Unlock()
 	w.retire(r)
 	w.t.nextGeneration(r)
 	r.info.Head, r.info.Done = record.Head{}, false
@@ -139,7 +142,6 @@ func (w *worker) retire(r *reader) {
 func (t *Tailer) nextGeneration(r *reader) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r.k.truncated = time.Now()
 	r.in.truncated = append(r.in.truncated, r.k)
 	t.rescanSoon()
 	delete(t.byFile, r.file)

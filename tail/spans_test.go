@@ -61,7 +61,7 @@ func TestReadSpans(t *testing.T) {
 	f("text", record.TXT, map[string]string{"a.log": "one\ntwo\n\nthree\n"}, 1)
 	f("CRLF", record.TXT, map[string]string{"a.log": "one\r\ntwo\nthree\r\n\r\nfour\r\n"}, 1)
 	f("byte order mark", record.TXT, map[string]string{"a.log": "\xEF\xBB\xBFone\n\xEF\xBB\xBFtwo\n"}, 1)
-	f("several files and blocks", record.TXT, map[string]string{"a.log": long, "b.log": long + "b\n"}, 6)
+	f("several files and blocks", record.TXT, map[string]string{"a.log": long, "b.log": "b\n" + long}, 6)
 	f("JSON with a rejected record", record.JSON, map[string]string{"a.log": "{}\n{]\n{\"a\":1}\r\n \n{\"b\":2}\n"}, 1)
 	f("quoted rows", record.CSV, map[string]string{"a.log": "a,\"1\n2\"\nb,2\nx\"y,1\nc,3,4\n\"d\"\"\n\",5,6\n"}, 2)
 }

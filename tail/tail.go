@@ -205,13 +205,7 @@ const (
 	ended            // let go
 )
 
-// ready gives a reader a turn.
-func (t *Tailer) ready(r *reader) {
-	t.mu.Lock()
-	t.readyLocked(r)
-	t.mu.Unlock()
-}
-
+// readyLocked gives a reader a turn. The caller holds mu.
 func (t *Tailer) readyLocked(r *reader) {
 	switch r.run {
 	case resting:

@@ -195,7 +195,7 @@ func TestBadPatterns(t *testing.T) {
 // it. The owner of all files is never refused, so this needs another user.
 func TestPermission(t *testing.T) {
 	if os.Geteuid() == 0 {
-		t.Skip("root may read everything")
+		t.Skip("the kernel refuses root nothing")
 	}
 	w := newWorld(t)
 	s := newScript(w)
