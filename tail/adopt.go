@@ -1,0 +1,111 @@
+package tail
+
+import (
+	"time"
+
+	"kusto-agent/record"
+)
+
+// adopt begins to read a file that nobody reads; gone says that no pattern
+// matches it any more.
+func (t *Tailer) adopt(in *input, path string, gone bool) {
+	f, st, err := openFile(path)
+	t.tell(path, err)
+	if err != nil {
+		return
+	}
+	handle := handleOf(f)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if in.readers[st.node] != nil { // renamed between the look and the opening
+		f.Close()
+		return
+	}
+	quiet := in.RotateQuiet.D()
+	if t.o.Once {
+		quiet = 0 // there is no other time
+	}
+	m := in.recognise(f, st, handle, quiet)
+	if !m.wait {
+		delete(in.suspect, st.node)
+	} else {
+		f.Close()
+		in.suspect[st.node] = suspicion{since: m.since, scan: t.scanNo}
+		if m.live != nil {
+			t.readyLocked(m.live) // it may have been truncated since its last turn
+		}
+		time.AfterFunc(pollSlow, t.rescanSoon)
+		return
+	}
+	r := &reader{in: in, path: path, scan: t.scanNo, gone: gone, f: f, grown: time.Now(), size: st.size}
+	r.info = record.FileInfo{Path: path, First: path, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle}
+	switch {
+	case m.k == nil:
+		t.begin(r)
+	case m.resume:
+		t.resume(r, m.k)
+	default:
+		t.o.Logger.Warn("file was truncated or rewritten while nobody read it, reading it from the start",
+			"file", path, "offset", m.k.position, "bytes", st.size)
+		r.info.First = m.k.info.First
+		t.start(r, in.nextOf(m.k.file.ID), &known{})
+	}
+	if int(t.open.Add(1)) > t.o.OpenFiles {
+		t.closeIdle(r)
+	}
+}
+
+// resume goes on where an earlier reader stopped. The caller holds mu.
+func (t *Tailer) resume(r *reader, k *known) {
+	if old := k.reader; old != nil {
+		old.drop = true
+		t.readyLocked(old)
+	}
+	if k.info.Path != r.path {
+		t.o.Logger.Info("file is known from another path, going on in it", "file", r.path, "was", k.info.Path, "offset", k.position)
+	}
+	r.info.First, r.info.Head = k.info.First, k.info.Head
+	r.moved = k.info.Path != r.path || nodeOf(k.info) != nodeOf(r.info)
+	if k.reader != nil {
+		k.position, k.mark = k.reader.shown.offset, k.reader.shown.mark
+	}
+	r.offset, r.mark, r.skips = k.position, k.mark, k.ahead
+	if r.offset > r.size { // a copy of less than was read: nothing in it is new
+		r.offset, r.skips = r.size, nil
+		r.mark, _ = markAt(r.f, r.offset) // 0, not known, if it can not be read
+		r.info.Done, r.info.Size = true, r.size
+		t.remember(k.file, r.info)
+	}
+	t.start(r, k.file, k)
+	r.safe = k.safe
+}
+
+// begin reads a file that was never seen. The caller holds mu.
+func (t *Tailer) begin(r *reader) {
+	id, salt := newID(nodeOf(r.info), r.info.Handle, 0), uint64(0)
+	for r.in.known[r.in.file(id, 0)] != nil {
+		salt++
+		id = newID(nodeOf(r.info), r.info.Handle, salt)
+	}
+	t.start(r, r.in.file(id, 0), &known{})
+	r.empty = r.size == 0 && !t.o.Once
+	if r.in.isNew && r.in.StartAt == "end" {
+		r.pass = max(r.size, 0)
+	}
+}
+
+// start puts a reader to work on a generation. The caller holds mu.
+func (t *Tailer) start(r *reader, f record.File, k *known) {
+	r.file, r.k = f, k
+	k.file, k.info, k.reader = f, r.info, r
+	k.truncated, k.missing = time.Time{}, time.Time{}
+	r.in.known[f] = k
+	r.in.heads.move(k, r.info.Head)
+	r.in.byNode[nodeOf(r.info)] = k
+	r.in.readers[nodeOf(r.info)] = r
+	t.byFile[f] = r
+	t.byPath[r.path] = append(t.byPath[r.path], r)
+	r.show(idle)
+	t.unread++
+	t.readyLocked(r)
+}

@@ -1,0 +1,106 @@
+package tail
+
+import (
+	"time"
+
+	"kusto-agent/format"
+	"kusto-agent/record"
+)
+
+// deliver puts what was found where it belongs: refused records to quarantine
+// first, then the rest to the batcher, or, where nothing is to be sent, into
+// the journal.
+func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.Extent, direct bool) error {
+	if err := w.register(r); err != nil {
+		return err
+	}
+	if err := w.quarantine(r, c); err != nil {
+		return err
+	}
+	w.count(r.in.Name, c)
+	if c.Records == 0 {
+		w.t.skip(r.file, cover.Span, cover.Mark)
+		return nil
+	}
+	out := &w.chunk
+	*out = record.Chunk{
+		Route: r.in.Route, Shaping: r.in.shaping, Group: c.Group,
+		Cover: cover, Pieces: out.Pieces[:0],
+		Body: c.Body, Lens: c.Lens, Records: c.Records, ReadAt: time.Now(),
+	}
+	for _, p := range c.Pieces {
+		out.Pieces = append(out.Pieces, record.Piece{
+			File:    r.file,
+			Span:    record.Span{Start: cover.Start + int64(p.Start), End: cover.Start + int64(p.End)},
+			Records: p.Records,
+		})
+	}
+	if direct {
+		lease.Seal(out)
+	} else {
+		lease.Append(out)
+	}
+	return nil
+}
+
+func (w *worker) count(input string, c *format.Chunk) {
+	books := w.t.o.Books
+	books.Read(input, c.Records, int64(c.Consumed))
+	if c.Blank > 0 {
+		books.Filtered(input, "blank", c.Blank)
+	}
+	if c.Header > 0 {
+		books.Filtered(input, "header", c.Header)
+	}
+	for _, j := range c.Rejected {
+		books.Rejected(input, j.Reason, 1)
+	}
+	if c.InvalidUTF8 > 0 {
+		w.t.o.Metrics.InvalidUTF8(input, c.InvalidUTF8)
+	}
+}
+
+// quarantine makes the refused records of a chunk durable, before anything
+// covers them.
+func (w *worker) quarantine(r *reader, c *format.Chunk) error {
+	if len(c.Rejected) == 0 {
+		return nil
+	}
+	w.rejected = w.rejected[:0]
+	for _, j := range c.Rejected {
+		if j.Reason == record.TooLong {
+			j.Data = j.Data[:min(len(j.Data), keptHead)]
+		}
+		w.rejected = append(w.rejected, record.Rejected{
+			File: r.file, Path: r.info.First, Route: r.in.Route,
+			Offset: r.offset + int64(j.Start), Length: int64(j.End - j.Start),
+			Data: j.Data, Truncated: len(j.Data) < j.End-j.Start,
+			Reason: j.Reason, Message: j.Message,
+		})
+	}
+	return w.t.o.Quarantine.Put(w.rejected)
+}
+
+// register has the journal know the generation before it hears of its ranges.
+func (w *worker) register(r *reader) error {
+	grown := false
+	for _, n := range headLens {
+		grown = grown || n > r.info.Head.Len && int64(n) <= r.size
+	}
+	if r.registered && !grown {
+		return nil
+	}
+	head, err := headOf(r.f, r.size)
+	if err != nil {
+		return err
+	}
+	r.info.Head, r.info.Size = head, r.size
+	w.t.mu.Lock()
+	r.info.Path = r.path
+	r.in.heads.move(r.k, r.info.Head)
+	r.k.info = r.info
+	w.t.mu.Unlock()
+	r.registered = true
+	w.t.remember(r.file, r.info)
+	return nil
+}

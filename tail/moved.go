@@ -1,0 +1,93 @@
+package tail
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"kusto-agent/record"
+)
+
+// findMoved looks, at the start, for files an earlier run has not read to
+// their end and that no pattern matches now: rotated while nobody looked. They
+// are found in their old folder by their inode.
+func (t *Tailer) findMoved(in *input) {
+	t.mu.Lock()
+	var lost []record.FileInfo
+	for _, k := range in.known {
+		if k.reader == nil && !k.info.Done && in.byNode[nodeOf(k.info)] == k {
+			lost = append(lost, k.info)
+		}
+	}
+	t.mu.Unlock()
+	for _, info := range lost {
+		if path, ok := findNode(info); ok && path != info.Path {
+			t.adopt(in, path, true)
+		}
+	}
+}
+
+// findCopies looks for copies of files that were truncated, beside them and
+// under names that begin as theirs: what copytruncate leaves. Such a copy may
+// hold lines that were written after the last read, though no pattern matches
+// it.
+func (t *Tailer) findCopies(in *input) {
+	t.mu.Lock()
+	lost := in.truncated
+	in.truncated = nil
+	paths := make([]string, len(lost))
+	for i, k := range lost {
+		paths[i] = k.info.Path
+	}
+	t.mu.Unlock()
+	for i, k := range lost {
+		dir, base := filepath.Split(paths[i])
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue // what is lost was counted
+		}
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), base) && e.Name() != base && e.Type().IsRegular() && t.continues(k, dir+e.Name()) {
+				t.adopt(in, dir+e.Name(), true)
+			}
+		}
+	}
+}
+
+// continues reports whether a file holds what was read of k and more.
+func (t *Tailer) continues(k *known, path string) bool {
+	f, st, err := openFile(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if k.reader != nil || k.mark == 0 || st.size <= k.position {
+		return false
+	}
+	h, err := headOfLen(f, k.info.Head.Len)
+	return err == nil && h == k.info.Head && k.fits(f, st.size)
+}
+
+// findNode looks for a file at its last path, then in the folder of it.
+func findNode(info record.FileInfo) (path string, ok bool) {
+	is := func(path string) bool {
+		st, err := statPath(path)
+		return err == nil && st.regular && st.ino == info.Inode && st.birth == info.Birth
+	}
+	if is(info.Path) {
+		return info.Path, true
+	}
+	dir := info.Path[:strings.LastIndexByte(info.Path, '/')+1]
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", false
+	}
+	for _, e := range entries {
+		if e.Type().IsRegular() && is(dir+e.Name()) {
+			return dir + e.Name(), true
+		}
+	}
+	return "", false
+}

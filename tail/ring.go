@@ -1,0 +1,176 @@
+package tail
+
+import (
+	"os"
+
+	"kusto-agent/format"
+	"kusto-agent/record"
+)
+
+// workLoop gives turns to readers that are ready, until the tailer stops.
+func (t *Tailer) workLoop() {
+	w := &worker{t: t, scanners: make(map[*input]*format.Scanner)}
+	for {
+		t.mu.Lock()
+		for len(t.ring) == 0 && !t.stopped {
+			t.work.Wait()
+		}
+		if t.stopped {
+			t.mu.Unlock()
+			return
+		}
+		r := t.ring[0]
+		t.ring[0] = nil
+		t.ring = t.ring[1:]
+		r.run = running
+		drop := r.drop
+		t.mu.Unlock()
+		next := closed
+		if !drop {
+			var err error
+			if next, err = w.turn(r); err != nil {
+				next = idle
+			}
+			t.tellRead(r, err)
+		}
+		t.put(r, next)
+	}
+}
+
+// runState is where a reader stands between two turns.
+type runState uint8
+
+const (
+	resting runState = iota
+	queued           // in the ring
+	running          // a worker has it
+	dirty            // a worker has it, and it is wanted again
+	ended            // let go
+)
+
+// readyLocked gives a reader a turn. The caller holds mu.
+func (t *Tailer) readyLocked(r *reader) {
+	switch r.run {
+	case resting:
+		r.run = queued
+		t.ring = append(t.ring, r)
+		t.work.Signal()
+	case running:
+		r.run = dirty
+	}
+}
+
+// put takes a reader back after its turn.
+func (t *Tailer) put(r *reader, next after) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	defer t.turned.Broadcast()
+	r.show(next)
+	if next == closed {
+		t.letGo(r)
+		return
+	}
+	wanted := next == again || r.run == dirty
+	r.run = resting
+	if wanted {
+		t.readyLocked(r)
+		return
+	}
+	if int(t.open.Load()) > t.o.OpenFiles {
+		t.closeIdle(r)
+	}
+	if next == idle {
+		t.poll(r)
+	}
+}
+
+// letGo closes a reader for good. The caller holds mu.
+func (t *Tailer) letGo(r *reader) {
+	r.run = ended
+	if r.f != nil {
+		r.f.Close()
+		r.f = nil
+		t.open.Add(-1)
+	}
+	if t.byFile[r.file] == r {
+		delete(t.byFile, r.file)
+	}
+	if n := nodeOf(r.info); r.in.readers[n] == r {
+		delete(r.in.readers, n)
+	}
+	if r.k.reader == r {
+		r.k.reader = nil
+	}
+	t.unpath(r)
+	t.poll(r)
+}
+
+// hold keeps a descriptor for a reader.
+func (t *Tailer) hold(r *reader, f *os.File) {
+	t.mu.Lock()
+	r.f = f
+	t.mu.Unlock()
+	t.open.Add(1)
+}
+
+func (t *Tailer) pathOf(r *reader) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return r.path
+}
+
+// Safe tells that everything of a generation before pos is safe. It is called
+// by the journal.
+func (t *Tailer) Safe(f record.File, pos int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r := t.byFile[f]; r != nil {
+		if pos > r.safe {
+			r.safe = pos
+			t.readyIfWaiting(r)
+		}
+		return
+	}
+	for _, in := range t.inputs {
+		if k := in.known[f]; k != nil {
+			k.safe = max(k.safe, pos) // for whoever goes on in the file
+		}
+	}
+}
+
+func (t *Tailer) readyIfWaiting(r *reader) {
+	if r.polled.safe {
+		r.polled.safe = false
+		t.readyLocked(r)
+	}
+}
+
+func (t *Tailer) safeOf(r *reader) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return r.safe
+}
+
+// waitSafe asks for a turn when more of the file is safe. It is false when all
+// that was handed over is safe already.
+func (t *Tailer) waitSafe(r *reader) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.polled.safe = r.safe < r.offset
+	return r.polled.safe
+}
+
+// hasMoved reports, once, that the journal is to be told of a new name.
+func (t *Tailer) hasMoved(r *reader) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	moved := r.moved
+	r.moved = false
+	return moved
+}
+
+func (t *Tailer) isGone(r *reader) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return r.gone
+}
