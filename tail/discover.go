@@ -118,12 +118,12 @@ func (t *Tailer) meet(in *input, path string) {
 	}
 	rival := t.rival(in, st.node)
 	k := in.byNode[st.node]
+	unread := k != nil && k.position < st.size // what was begun is ended
 	t.mu.Unlock()
 	if rival != "" {
 		t.tell(path+" for input "+in.Name, fmt.Errorf("input %s reads it for the same route", rival))
 		return
 	}
-	unread := k != nil && k.position < st.size // what was begun is ended
 	if old := in.IgnoreOlder.D(); old > 0 && !unread && time.Since(time.Unix(0, st.mtime)) > old {
 		return
 	}
