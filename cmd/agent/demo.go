@@ -92,7 +92,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	agentDone := start(func() { agentErr = a.run(running) })
 	began := time.Now()
 	d.write(ctx)
-	d.awaitRows(ctx, began)
+	d.awaitRows(ctx)
 	took := time.Since(began)
 	stopAgent()
 	<-agentDone
@@ -183,9 +183,10 @@ func (d *demo) show(line *progress, began time.Time) {
 		s, written, float64(bytes)/1e6, rotations+len(d.writers), stored, float64(bytes)/1e6/s)
 }
 
-// awaitRows waits until every row written is stored, for a while.
-func (d *demo) awaitRows(ctx context.Context, began time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+// awaitRows waits until every row written is stored, for a while; also after a
+// Ctrl-C, which only ends the writing.
+func (d *demo) awaitRows(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
 	for _, w := range d.writers {
 		if err := d.server.WaitRows(ctx, "Demo", w.table, int(w.rows.Load())); err != nil {
