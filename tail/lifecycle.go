@@ -144,7 +144,14 @@ func (t *Tailer) nextGeneration(r *reader) {
 	defer t.mu.Unlock()
 	r.in.truncated = append(r.in.truncated, r.k)
 	t.rescanSoon()
-	delete(t.byFile, r.file)
+	// A scan may have found the copy since, and acknowledgements go on.
+	r.k.safe = max(r.k.safe, r.safe)
+	if copied := r.k.reader; copied != nil && copied != r {
+		copied.safe = max(copied.safe, r.k.safe)
+	}
+	if t.byFile[r.file] == r {
+		delete(t.byFile, r.file)
+	}
 	r.file = r.in.nextOf(r.file.ID)
 	r.k = &known{file: r.file, info: r.info, reader: r}
 	r.in.known[r.file] = r.k
