@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
 )
@@ -20,7 +19,7 @@ var errEnough = errors.New("enough files seen")
 func matching(in *Input) (files []string) {
 	for _, pattern := range in.Paths {
 		_ = glob("", pattern, func(file string) error {
-			if !excluded(in.Exclude, file) {
+			if !in.Excludes(file) {
 				files = append(files, realName(file))
 			}
 			if len(files) >= maxMatches {
@@ -42,21 +41,6 @@ func glob(folder, pattern string, f func(file string) error) error {
 	return doublestar.GlobWalk(os.DirFS(base), rest, func(name string, _ fs.DirEntry) error {
 		return f(filepath.Join(base, name))
 	}, doublestar.WithFilesOnly())
-}
-
-// excluded says whether a pattern of exclude matches; one without a slash
-// matches the base name.
-func excluded(patterns []string, file string) bool {
-	for _, p := range patterns {
-		name := file
-		if !strings.Contains(p, "/") {
-			name = filepath.Base(file)
-		}
-		if ok, _ := doublestar.PathMatch(p, name); ok {
-			return true
-		}
-	}
-	return false
 }
 
 // realName is where symbolic links lead; the name itself if they lead nowhere.

@@ -2,7 +2,11 @@ package tail
 
 import (
 	"errors"
+	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/bmatcuk/doublestar/v4"
 
 	"kusto-agent/internal/units"
 	"kusto-agent/record"
@@ -91,4 +95,19 @@ func (c InputConfig) Check() error {
 		errs = append(errs, units.Bad("max_record_size", "%v is out of range; want more than 0", c.MaxRecordSize))
 	}
 	return errors.Join(errs...)
+}
+
+// Excludes reports whether a path is not to be read though it matches Paths: a
+// pattern without a slash is for the last name alone.
+func (c InputConfig) Excludes(path string) bool {
+	for _, p := range c.Exclude {
+		name := path
+		if !strings.Contains(p, "/") {
+			name = filepath.Base(path)
+		}
+		if ok, _ := doublestar.PathMatch(p, name); ok {
+			return true
+		}
+	}
+	return false
 }

@@ -91,21 +91,6 @@ func newPattern(p string) (pattern, error) {
 	return pattern{base: filepath.Clean(base), parts: strings.Split(rest, "/")}, nil
 }
 
-// excluded reports whether a path is not to be read: a pattern without a slash
-// is for the last name alone.
-func (in *input) excluded(path string) bool {
-	for _, p := range in.Exclude {
-		name := path
-		if !strings.Contains(p, "/") {
-			name = filepath.Base(path)
-		}
-		if ok, _ := doublestar.PathMatch(p, name); ok {
-			return true
-		}
-	}
-	return false
-}
-
 // shaping is a hash of the settings that turn bytes of a file into a body.
 func shaping(c InputConfig) uint64 {
 	return xxhash.Sum64String(fmt.Sprint(c.Format, c.Header, c.Validate, c.MaxRecordSize, c.Encoding, c.Parse))

@@ -80,7 +80,7 @@ func (w *walk) deep(folder string, parts []string, in *input) {
 }
 
 func (w *walk) add(path string, in *input) {
-	if !w.seen[path] && !in.excluded(path) {
+	if !w.seen[path] && !in.Excludes(path) {
 		w.seen[path] = true
 		w.found = append(w.found, path)
 	}
