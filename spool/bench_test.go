@@ -61,7 +61,7 @@ func BenchmarkNext(b *testing.B) {
 	b.SetBytes(1 << 20)
 	b.ReportAllocs()
 	for b.Loop() {
-		q := s.Next(here)
+		q := s.Next(to(here))
 		if q == nil {
 			b.Fatal("nothing there")
 		}
@@ -69,19 +69,47 @@ func BenchmarkNext(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen is a start on a full spool: 100,000 small payloads.
+// BenchmarkOpen is a start on a full spool: 100,000 small payloads, or 1 GB of
+// large ones, of which only headers and metas are read.
 func BenchmarkOpen(b *testing.B) {
-	dir := b.TempDir()
+	f := func(name string, kept, size int) {
+		b.Run(name, func(b *testing.B) {
+			dir := b.TempDir()
+			fill(b, dir, kept, size)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for b.Loop() {
+				s, rec, err := Open(dir, benchConfig, Options{})
+				must(b, err)
+				if rec.Frames != kept {
+					b.Fatalf("%d payloads, want %d", rec.Frames, kept)
+				}
+				must(b, s.Close())
+			}
+			b.ReportMetric(float64(kept)*float64(b.N)/b.Elapsed().Seconds(), "payloads/s")
+		})
+	}
+	f("small", 100_000, 500)
+	if !testing.Short() {
+		f("large", 1_000, 1<<20)
+	}
+}
+
+// fill leaves a spool with payloads of size bytes in dir.
+func fill(b *testing.B, dir string, kept, size int) {
 	s, _, err := Open(dir, benchConfig, Options{})
 	must(b, err)
-	const kept = 100_000
 	var at atomic.Int64
 	done := make(chan error)
 	for range 64 { // each ends with its last Put, awaited below
 		go func() {
 			var err error
-			for n := at.Add(1); n <= kept && err == nil; n = at.Add(1) {
-				err = s.Put(payload(int(n), here))
+			for n := at.Add(1); n <= int64(kept) && err == nil; n = at.Add(1) {
+				p := payload(int(n), here)
+				if len(p.Body) < size {
+					p.Body = body(int(n), size)
+				}
+				err = s.Put(p)
 			}
 			done <- err
 		}()
@@ -90,15 +118,4 @@ func BenchmarkOpen(b *testing.B) {
 		must(b, <-done)
 	}
 	must(b, s.Close())
-	b.ReportAllocs()
-	b.ResetTimer()
-	for b.Loop() {
-		s, rec, err := Open(dir, benchConfig, Options{})
-		must(b, err)
-		if rec.Frames != kept {
-			b.Fatalf("%d payloads, want %d", rec.Frames, kept)
-		}
-		must(b, s.Close())
-	}
-	b.ReportMetric(kept*float64(b.N)/b.Elapsed().Seconds(), "payloads/s")
 }

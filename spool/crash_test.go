@@ -35,7 +35,7 @@ func (l *life) put(s *Spool, ns ...int) {
 
 func (l *life) end(s *Spool, puts int) {
 	for range puts {
-		p := s.Next(here)
+		p := s.Next(to(here))
 		if p == nil {
 			return
 		}
@@ -51,7 +51,7 @@ func (l *life) run(t *testing.T, fs *faultfs.FS) {
 	must(t, err)
 	l.put(s, 1, 2, 3, 4, 5)
 	l.end(s, 2)
-	kept := s.Next(here)
+	kept := s.Next(to(here))
 	l.end(s, 2)
 	l.put(s, 6, 7, 8)
 	if kept != nil {
@@ -63,7 +63,7 @@ func (l *life) run(t *testing.T, fs *faultfs.FS) {
 	if s, _, err = Open(dir, testConfig, testOptions(fs)); err != nil {
 		t.Fatalf("reopen on the failing disk: %v", err)
 	}
-	must(t, s.Held(func(p *record.Payload) bool { return !l.ended[int(p.ReadAt.Unix())] }))
+	must(t, s.Held(func(p *record.Payload, _ bool) bool { return !l.ended[int(p.ReadAt.Unix())] }))
 	l.put(s, 9, 10)
 	l.end(s, 3)
 	s.Close()
@@ -75,7 +75,10 @@ func (l *life) run(t *testing.T, fs *faultfs.FS) {
 func (l *life) check(fs *faultfs.FS) error {
 	o := testOptions(fs)
 	var late error // Open has seen to what a crash can leave
-	o.OnDamage = func(p *record.Payload) { late = fmt.Errorf("payload %v is found damaged after Open", p.ID) }
+	o.Rebuild = func(p *record.Payload) error {
+		late = fmt.Errorf("payload %v is found damaged after Open", p.ID)
+		return ErrGone
+	}
 	s, rec, err := Open(dir, testConfig, o)
 	if err != nil {
 		return err
@@ -87,14 +90,18 @@ func (l *life) check(fs *faultfs.FS) error {
 	if len(fs.Content(dir+"/"+damagedDir)) > 0 {
 		return errors.New("a crash is taken for damage")
 	}
-	damaged := map[record.BatchID]bool{}
-	for _, p := range rec.Damaged {
-		if n := int(p.ReadAt.Unix()); l.acked[n] || p.ID != batchID(n) || len(p.Cover) != 1 {
-			return fmt.Errorf("payload %d is reported damaged", n)
-		}
-		damaged[p.ID] = true
+	if rec.Lost {
+		return errors.New("a crash is taken for loss")
 	}
-	if err := s.Held(func(p *record.Payload) bool { return !l.ended[int(p.ReadAt.Unix())] }); err != nil {
+	torn := map[record.BatchID]bool{}
+	err = s.Held(func(p *record.Payload, sound bool) bool {
+		n := int(p.ReadAt.Unix())
+		if torn[p.ID] = !sound; !sound && (l.acked[n] || p.ID != batchID(n) || len(p.Cover) != 1) {
+			late = fmt.Errorf("payload %d is reported damaged", n)
+		}
+		return sound && !l.ended[n]
+	})
+	if err != nil {
 		return err
 	}
 	want := []int{}
@@ -104,9 +111,9 @@ func (l *life) check(fs *faultfs.FS) error {
 		}
 	}
 	got := []int{}
-	for p := s.Next(here); p != nil; p = s.Next(here) {
+	for p := s.Next(to(here)); p != nil; p = s.Next(to(here)) {
 		n := int(p.ReadAt.Unix())
-		if string(p.Body) != string(body(n, 500)) || !l.tried[n] || l.ended[n] || damaged[p.ID] || slices.Contains(got, n) {
+		if string(p.Body) != string(body(n, 500)) || !l.tried[n] || l.ended[n] || torn[p.ID] || slices.Contains(got, n) {
 			return fmt.Errorf("payload %d came back, or not as it was", n)
 		}
 		if l.acked[n] {
@@ -125,7 +132,7 @@ func (l *life) goOn(s *Spool, fs *faultfs.FS) error {
 	if err := s.Put(payload(70, here)); err != nil {
 		return err
 	}
-	if p := s.Next(here); p == nil || p.ID != batchID(70) {
+	if p := s.Next(to(here)); p == nil || p.ID != batchID(70) {
 		return errors.New("what is put after a crash does not come back")
 	} else {
 		s.Done(p.ID, record.Accepted)
@@ -254,7 +261,7 @@ func TestFailingDiskIsToldAndRecovers(t *testing.T) {
 			put(t, s, here, 5)
 			must(t, s.Close())
 			s, rec := open(t, fs)
-			must(t, s.Held(func(p *record.Payload) bool { return p.ID == batchID(5) })) // the others went another way
+			must(t, s.Held(func(p *record.Payload, _ bool) bool { return p.ID == batchID(5) })) // the others went another way
 			if got := drain(t, s, here); !slices.Equal(got, []int{5}) {
 				t.Errorf("%s: drained %v, want 5 (%q)", kind, got, rec.Problems)
 			}

@@ -47,7 +47,7 @@ type found struct {
 
 func recovered(t *testing.T, disk durable.FS) (f found, s *Spool, err error) {
 	o := testOptions(disk)
-	o.OnDamage = func(p *record.Payload) {
+	name := func(p *record.Payload) {
 		if p.Body != nil {
 			t.Error("a damaged body is given out")
 		}
@@ -57,13 +57,18 @@ func recovered(t *testing.T, disk durable.FS) (f found, s *Spool, err error) {
 			f.told = true
 		}
 	}
+	o.Rebuild = func(p *record.Payload) error { name(p); return ErrGone }
+	o.OnLost = func([]record.BatchID, *record.Payload) { f.told = true }
 	s, rec, err := Open(dir, testConfig, o)
 	if err != nil {
 		return f, nil, err
 	}
-	for i := range rec.Damaged {
-		o.OnDamage(&rec.Damaged[i])
-	}
+	must(t, s.Held(func(p *record.Payload, sound bool) bool {
+		if !sound {
+			name(p)
+		}
+		return sound
+	}))
 	f.told = f.told || len(rec.Problems) > 0
 	f.drained = drain(t, s, here)
 	return f, s, s.Close()
@@ -138,12 +143,22 @@ func TestDamageWhileOpen(t *testing.T) {
 		o := testOptions(disk)
 		var named []int
 		gone := 0
-		o.OnDamage = func(p *record.Payload) {
+		count := func(p *record.Payload) { p.Inputs(func(_ string, n int) { gone += n }) }
+		o.Rebuild = func(p *record.Payload) error {
 			if len(p.Cover) == 0 {
-				p.Inputs(func(_ string, n int) { gone += n })
-				return
+				count(p)
+			} else {
+				named = append(named, int(p.ReadAt.Unix()))
 			}
-			named = append(named, int(p.ReadAt.Unix()))
+			return ErrGone
+		}
+		o.OnLost = func(ids []record.BatchID, p *record.Payload) {
+			for _, id := range ids {
+				if id == (record.BatchID{}) {
+					t.Error("a lost payload has no id")
+				}
+			}
+			count(p)
 		}
 		s, _ := openWith(t, testConfig, o)
 		put(t, s, here, upTo(9)...) // three segments
@@ -160,7 +175,7 @@ func TestDamageWhileOpen(t *testing.T) {
 		if !slices.Equal(named, wantNamed) || gone != wantGone {
 			t.Errorf("named %v and counted %d, want %v and %d", named, gone, wantNamed, wantGone)
 		}
-		if st := s.Stats(); st.Frames != 0 || len(st.Records) > 0 || len(st.Clusters) > 0 {
+		if st := s.Stats(); st.Frames != 0 || len(st.Records) > 0 || len(st.Routes) > 0 {
 			t.Errorf("emptied: %+v", st)
 		}
 		must(t, s.Close())
@@ -212,11 +227,11 @@ func TestUnreadableSegment(t *testing.T) {
 	}})
 	s, _ = openWith(t, testConfig, o)
 	err = syscall.EMFILE
-	if p := s.Next(here); p != nil || s.Stats().Frames != 4 {
+	if p := s.Next(to(here)); p != nil || s.Stats().Frames != 4 {
 		t.Errorf("got %v of a segment that cannot be read now, %+v", p, s.Stats())
 	}
 	err = nil
-	if p := s.Next(here); p == nil || number(t, p) != 1 {
+	if p := s.Next(to(here)); p == nil || number(t, p) != 1 {
 		t.Error("it does not come back when it can be read")
 	}
 	must(t, s.Close())
@@ -242,7 +257,8 @@ func TestFolderVanishes(t *testing.T) {
 		disk := faultfs.New("/state")
 		o := testOptions(disk)
 		gone := 0
-		o.OnDamage = func(p *record.Payload) { gone += p.Records }
+		o.Rebuild = func(p *record.Payload) error { gone += p.Records; return ErrGone }
+		o.OnLost = func(_ []record.BatchID, p *record.Payload) { gone += p.Records }
 		s, _ := openWith(t, testConfig, o)
 		put(t, s, here, 1, 2, 3, 4)
 		for _, n := range segments(disk) {

@@ -7,32 +7,22 @@ import (
 )
 
 // Held calls fn with each payload that has not ended and is not given out,
-// without Body, oldest first; fn owns it. Where fn returns false the payload
-// has ended elsewhere, and is not to be sent: that is how a start lets what the
-// journal knows as accepted win over a frame that is still there. It reads the
-// metas from disk, so that a full spool costs no memory. The error is one of
-// reading; damage is none.
-func (s *Spool) Held(fn func(p *record.Payload) bool) error {
-	return s.each(func(g *segment, e *entry, p *record.Payload, fate record.Outcome) {
-		if fate == 0 && !fn(own(p)) {
-			s.endWaiting(g, e, record.Accepted)
+// without Body, oldest first; fn owns it. Sound is false where the body was found
+// not to be what was written: a write may have been under way, and nobody relied
+// on it, or the disk lost it. Where fn returns false the payload is not to be
+// sent from here: that is how a start lets what the journal knows as ended win
+// over a frame that is still there. It reads the metas from disk, so that a full
+// spool costs no memory. The error is one of reading; damage is none.
+func (s *Spool) Held(fn func(p *record.Payload, sound bool) bool) error {
+	return s.each(func(g *segment, e *entry, p *record.Payload) {
+		if !fn(own(p), !g.unsound[e.ord]) {
+			s.endWaiting(g, e, record.Replaced)
 		}
 	})
 }
 
-// Ended calls fn with each payload that has ended and whose segment is still
-// there, and how: what a journal must not forget, since a restart meets them
-// again.
-func (s *Spool) Ended(fn func(id record.BatchID, how record.Outcome)) error {
-	return s.each(func(_ *segment, e *entry, _ *record.Payload, fate record.Outcome) {
-		if fate != 0 {
-			fn(e.id, fate)
-		}
-	})
-}
-
-// each goes over all payloads that are not given out.
-func (s *Spool) each(fn func(g *segment, e *entry, p *record.Payload, fate record.Outcome)) error {
+// each goes over all payloads that wait.
+func (s *Spool) each(fn func(g *segment, e *entry, p *record.Payload)) error {
 	s.mu.Lock()
 	segments := slices.Clone(s.segments)
 	for _, g := range segments {
@@ -44,10 +34,10 @@ func (s *Spool) each(fn func(g *segment, e *entry, p *record.Payload, fate recor
 		if failed == nil {
 			failed = s.scan(g, func(e *entry, p *record.Payload) {
 				s.mu.Lock()
-				fate, out := g.fate[e.ord], s.isTaken(g, e)
+				waits := g.fate[e.ord] == 0 && !s.isTaken(g, e)
 				s.mu.Unlock()
-				if !out {
-					fn(g, e, p, fate)
+				if waits {
+					fn(g, e, p)
 				}
 			})
 		}
@@ -79,17 +69,13 @@ func (s *Spool) Has(id record.BatchID) bool {
 	return g != nil
 }
 
-// Drop ends a payload that another place knows to have been accepted.
-func (s *Spool) Drop(id record.BatchID) { s.Done(id, record.Accepted) }
-
 // find returns where a payload waits; nil: nowhere.
 func (s *Spool) find(id record.BatchID) (*segment, *entry) {
-	want := prefix(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, g := range slices.Clone(s.segments) {
 		for ord := 0; ord < len(g.ids); ord++ {
-			if g.ids[ord] != want || g.fate[ord] != 0 {
+			if g.ids[ord] != id || g.fate[ord] != 0 {
 				continue
 			}
 			if g.index == nil {
@@ -98,7 +84,7 @@ func (s *Spool) find(id record.BatchID) (*segment, *entry) {
 				_ = s.load(g)
 				s.mu.Lock()
 			}
-			if e := g.byOrd(ord); e != nil && e.id == id {
+			if e := g.byOrd(ord); e != nil {
 				found := *e
 				return g, &found
 			}

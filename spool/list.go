@@ -37,7 +37,7 @@ func List(dir string, fn func(Entry) error) error {
 }
 
 func list(fsys durable.FS, dir string, fn func(Entry) error) error {
-	segments, _, err := listSegments(fsys, dir)
+	segments, _, err := listSegments(fsys, dir, nil)
 	if err != nil {
 		return fmt.Errorf("list spool %q: %w", dir, err)
 	}

@@ -69,9 +69,12 @@ type entry struct {
 	ord      int // in its segment
 	at, size int64
 	spooled  int64 // ns since 1970
-	cluster  string
+	route    route
 	inputs   []count
 }
+
+// route is a record.Route in the size of a pointer: an index has many.
+type route = unique.Handle[record.Route]
 
 // count is how many records of an input there are.
 type count struct {
@@ -81,7 +84,7 @@ type count struct {
 
 // newEntry is the entry of a payload but for its place.
 func newEntry(p *record.Payload, spooled time.Time) entry {
-	e := entry{id: p.ID, spooled: spooled.UnixNano(), cluster: unique.Make(p.Route.Cluster).Value()}
+	e := entry{id: p.ID, spooled: spooled.UnixNano(), route: unique.Make(p.Route)}
 	p.Inputs(func(input string, n int) {
 		for i := range e.inputs {
 			if e.inputs[i].input == input {
@@ -94,17 +97,9 @@ func newEntry(p *record.Payload, spooled time.Time) entry {
 	return e
 }
 
-// prefix is the part of an id that stands for it where many are kept.
-func prefix(id record.BatchID) (v uint64) {
-	for _, b := range id[:8] {
-		v = v<<8 | uint64(b)
-	}
-	return v
-}
-
 // unreadable describes a payload of which nothing but counts is known.
-func unreadable(id record.BatchID, cluster string, inputs []count) *record.Payload {
-	p := &record.Payload{ID: id, Route: record.Route{Cluster: cluster}}
+func unreadable(id record.BatchID, to record.Route, inputs []count) *record.Payload {
+	p := &record.Payload{ID: id, Route: to}
 	for _, c := range inputs {
 		p.Records += c.records
 		p.Pieces = append(p.Pieces, record.Piece{File: record.File{Input: c.input}, Records: c.records})

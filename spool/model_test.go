@@ -63,7 +63,7 @@ func TestModel(t *testing.T) {
 		reopen := func() {
 			s, _, err = Open(dir, testConfig, testOptions(fs))
 			must(t, err)
-			must(t, s.Held(func(p *record.Payload) bool { return !ended[p.ID] }))
+			must(t, s.Held(func(p *record.Payload, _ bool) bool { return !ended[p.ID] }))
 			for n := range maps.Clone(m.taken) {
 				m.giveBack(n)
 			}
@@ -82,7 +82,7 @@ func TestModel(t *testing.T) {
 			},
 			"next": func(rt *rapid.T) {
 				c := rapid.SampledFrom(clusters).Draw(rt, "cluster")
-				p := s.Next(c)
+				p := s.Next(to(c))
 				if len(m.waiting[c]) == 0 {
 					if p != nil {
 						rt.Fatalf("next of %s is %v, want none", c, p.ID)
@@ -115,7 +115,7 @@ func TestModel(t *testing.T) {
 					i = rapid.IntRange(0, i-1).Draw(rt, "which")
 					n := m.waiting[c][i]
 					ended[batchID(n)] = true
-					s.Drop(batchID(n))
+					s.Done(batchID(n), record.Accepted)
 					m.waiting[c] = slices.Delete(slices.Clone(m.waiting[c]), i, i+1)
 				}
 			},
@@ -167,7 +167,7 @@ func TestConcurrentUse(t *testing.T) {
 			go func() { // ends with quit, awaited below
 				defer func() { running <- struct{}{} }()
 				for i := 0; ; i++ {
-					p := s.Next(here)
+					p := s.Next(to(here))
 					switch {
 					case p == nil:
 						select {

@@ -3,20 +3,23 @@ package spool
 import (
 	"errors"
 	"time"
+	"unique"
 
 	"kusto-agent/ledger"
 	"kusto-agent/record"
 )
 
-// Next returns the oldest payload of a cluster that is not given out, or nil.
-// It stays on disk until Done; the caller owns its bytes. Its Attempt is the last
-// that the spool knows of. Payloads older than max_age are dropped and those whose
-// body is damaged are told of when they are met, and the next one is returned.
-// It reads from the disk and may take as long as that does.
-func (s *Spool) Next(cluster string) *record.Payload {
+// Next returns the oldest payload of a route that is not given out, or nil. It
+// stays on disk until Done; the caller owns its bytes. Its Attempt is the last
+// that the spool knows of. Payloads older than max_age are dropped and those that
+// cannot be read or made again are told of when they are met, and the next one is
+// returned. It reads from the disk and may take as long as that does; nil while
+// payloads wait means that reading is to be tried again later.
+func (s *Spool) Next(r record.Route) *record.Payload {
+	to := unique.Make(r)
 	for {
 		s.mu.Lock()
-		g := s.head(cluster)
+		g := s.head(to)
 		if g == nil {
 			s.mu.Unlock()
 			return nil
@@ -30,7 +33,7 @@ func (s *Spool) Next(cluster string) *record.Payload {
 			}
 			continue
 		}
-		t := s.take(g, cluster)
+		t := s.take(g, to)
 		s.mu.Unlock()
 		if p, again := s.fetch(t); !again {
 			return p
@@ -38,35 +41,66 @@ func (s *Spool) Next(cluster string) *record.Payload {
 	}
 }
 
-// head is the oldest segment with a payload for the cluster. Needs mu.
-func (s *Spool) head(cluster string) *segment {
+// Waiting is how many payloads of a route Next has to give. It does not read
+// from the disk.
+func (s *Spool) Waiting(r record.Route) int {
+	to := unique.Make(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting[to]
+}
+
+// Routes returns the routes that Next has payloads of, in no order.
+func (s *Spool) Routes() []record.Route {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]record.Route, 0, len(s.waiting))
+	for to := range s.waiting {
+		out = append(out, to.Value())
+	}
+	return out
+}
+
+// head is the oldest segment with a payload for the route. Needs mu.
+func (s *Spool) head(to route) *segment {
+	if s.waiting[to] == 0 {
+		return nil
+	}
 	for _, g := range s.segments {
-		if g.waiting(cluster) > 0 {
+		if g.has(to) {
 			return g
 		}
 	}
 	return nil
 }
 
-// take gives out the oldest payload of a cluster that waits in a segment, which
+// take gives out the oldest payload of a route that waits in a segment, which
 // is loaded and has one. Needs mu.
-func (s *Spool) take(g *segment, cluster string) *taken {
-	sh := g.clusters[cluster]
+func (s *Spool) take(g *segment, to route) *taken {
+	s.touch(g)
+	sh := g.routes[to]
 	i := sh.cursor
 	for ; ; i++ {
 		e := &g.index[i]
-		if e.cluster != cluster || g.fate[e.ord] != 0 || s.isTaken(g, e) {
+		if e.route != to || g.fate[e.ord] != 0 || s.isTaken(g, e) {
 			continue
 		}
-		t := &taken{entry: *e, seg: g}
-		s.taken[e.id] = t
-		g.taken++
-		sh.waiting--
-		if sh.cursor = i + 1; sh.waiting == 0 && g != s.segments[len(s.segments)-1] {
-			g.index = nil // it is read again for other clusters
+		sh.cursor = i + 1
+		t := s.give(g, e, nil)
+		if g.frames == g.taken && g != s.segments[len(s.segments)-1] {
+			g.index = nil
 		}
 		return t
 	}
+}
+
+// give notes that a payload that waits is given out. Needs mu.
+func (s *Spool) give(g *segment, e *entry, p *record.Payload) *taken {
+	t := &taken{entry: *e, seg: g, payload: p}
+	s.taken[e.id] = t
+	g.taken++
+	g.wait(e.route, -1)
+	return t
 }
 
 // isTaken says whether this very copy of a payload is given out. Needs mu.
@@ -89,12 +123,17 @@ func (s *Spool) takenOf(g *segment) (out []entry) {
 // whether to go on with the next one.
 func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 	p, err := s.read(t.seg, &t.entry)
+	if err != nil && (errors.Is(err, errBody) || lasts(err)) {
+		if p == nil {
+			p = unreadable(t.id, t.route.Value(), t.inputs)
+		}
+		p, err = s.mend(t, p, err)
+	}
 	switch {
-	case errors.Is(err, errBody), err != nil && lasts(err):
-		s.damage(t, p, err)
+	case errors.Is(err, ErrGone):
 		return nil, true
 	case err != nil:
-		s.o.Logger.Warn("spooled payload not read, it is tried again", "file", t.seg.name, "err", err)
+		s.o.Logger.Warn("spooled payload not read, it is tried again", "file", t.seg.name, "batch", t.id.String(), "err", err)
 		s.giveBack(t.id)
 		return nil, false
 	}
@@ -113,19 +152,24 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 	return p, false
 }
 
-// damage ends a payload that cannot be read any more. p is nil where not even
-// its ranges can.
-func (s *Spool) damage(t *taken, p *record.Payload, err error) {
+// mend has a payload made again whose frame cannot be read. The frame stays where
+// it is: after a crash it is met again, and made again.
+func (s *Spool) mend(t *taken, p *record.Payload, cause error) (*record.Payload, error) {
 	s.mu.Lock()
 	t.seg.damaged = true
 	s.mu.Unlock()
-	s.finish(t, record.Replaced)
-	if p == nil {
-		p = unreadable(t.id, t.cluster, t.inputs)
-	}
 	s.o.Logger.Error("spooled payload is damaged, its ranges are read again", "file", t.seg.name, "offset", t.at,
-		"batch", t.id.String(), "records", p.Records, "err", err)
-	s.o.OnDamage(p)
+		"batch", t.id.String(), "database", p.Route.Database, "table", p.Route.Table, "records", p.Records, "err", cause)
+	err := s.o.Rebuild(p)
+	if !errors.Is(err, ErrGone) {
+		return p, err
+	}
+	s.finish(t, record.SourceGone)
+	p.Body = nil
+	s.o.Logger.Error("records of a damaged payload are lost: their source is gone", "batch", t.id.String(), "database", p.Route.Database,
+		"table", p.Route.Table, "records", p.Records, "err", err)
+	s.o.OnDrop(p, ledger.SourceGone)
+	return nil, err
 }
 
 // Return puts a payload back that Next gave out and that was not accepted. It
@@ -143,7 +187,7 @@ func (s *Spool) giveBack(id record.BatchID) bool {
 		s.attempts[id] = t.payload.Attempt
 	}
 	s.untake(t)
-	t.seg.clusters[t.cluster].cursor = 0
+	t.seg.routes[t.route].cursor = 0
 	return true
 }
 
@@ -151,7 +195,7 @@ func (s *Spool) giveBack(id record.BatchID) bool {
 func (s *Spool) untake(t *taken) {
 	delete(s.taken, t.id)
 	t.seg.taken--
-	t.seg.clusters[t.cluster].waiting++
+	t.seg.wait(t.route, 1)
 }
 
 // Done ends a payload: it was accepted, quarantined, dropped, or split and all

@@ -24,7 +24,8 @@ type request struct {
 	frame durable.Frame
 	cost  int64 // bytes on disk, at most
 
-	done chan error // gets one value
+	hold *record.Payload // to be given out once it is durable; nil: it waits
+	done chan error      // gets one value
 	// Guarded by Spool.mu.
 	copied bool // the writer has the bytes and needs the caller's no more
 	gaveUp bool // the caller has gone on without it
@@ -43,11 +44,19 @@ func (s *Spool) Put(p *record.Payload) error {
 	if s.giveBack(p.ID) {
 		return nil
 	}
+	return s.put(p, nil)
+}
+
+// Hold keeps a payload like Put and leaves it with the caller, as if Next had
+// given it out.
+func (s *Spool) Hold(p *record.Payload) error { return s.put(p, p) }
+
+func (s *Spool) put(p, hold *record.Payload) error {
 	if s.cfg.MaxSize <= 0 {
 		return ErrOff
 	}
 	now := s.o.Now()
-	r := &request{entry: newEntry(p, now), done: make(chan error, 1)}
+	r := &request{entry: newEntry(p, now), hold: hold, done: make(chan error, 1)}
 	r.frame = durable.Frame{Type: typePayload, Records: uint32(p.Records), Meta: encodeMeta(p, now), Body: p.Body}
 	n := len(r.frame.Meta) + len(p.Body)
 	if n > durable.MaxFrame {

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ func (s *Spool) scan(g *segment, fn func(e *entry, p *record.Payload)) error {
 		if err != nil {
 			return nil
 		}
-		ord := slices.Index(ids[next:], prefix(p.ID))
+		ord := slices.Index(ids[next:], p.ID)
 		if ord < 0 {
 			return nil // written by a Put that failed, or just now
 		}
@@ -63,7 +64,7 @@ func lasts(err error) bool {
 }
 
 // load reads the index of a segment that was pinned for it and ends the pin.
-// Payloads that are not found any more are told of as damaged.
+// Payloads that are not found any more are told of as lost.
 func (s *Spool) load(g *segment) error {
 	index := []entry{}
 	err := s.scan(g, func(e *entry, _ *record.Payload) { index = append(index, *e) })
@@ -78,18 +79,49 @@ func (s *Spool) load(g *segment) error {
 		return err
 	}
 	g.index = slices.DeleteFunc(index, func(e entry) bool { return g.fate[e.ord] != 0 })
-	for _, sh := range g.clusters {
+	for _, sh := range g.routes {
 		sh.cursor = 0
 	}
-	lost := g.lose(g.index, s.takenOf(g))
+	s.touch(g)
+	s.boundIndexes()
+	ids, lost := g.lose(g.index, s.takenOf(g))
 	g.damaged = g.damaged || lost != nil
 	s.mu.Unlock()
 	if lost != nil {
-		s.o.Logger.Error("spooled payloads are gone or unreadable", "file", g.name, "records", lost.Records, "err", err)
-		s.o.OnDamage(lost)
+		s.o.Logger.Error("spooled payloads are gone or unreadable", "file", g.name, "batches", len(ids), "records", lost.Records, "err", err)
+		s.o.OnLost(ids, lost)
 		s.poke()
 	}
 	return nil
+}
+
+// maxIndexed is how many payloads are in the indexes of segments that are not
+// being written, where there is more than one of these.
+const maxIndexed = 64 << 10
+
+// touch notes that the index of a segment is in use. Needs mu.
+func (s *Spool) touch(g *segment) {
+	s.turns++
+	g.used = s.turns
+}
+
+// boundIndexes lets the indexes go that were not used for the longest time. They
+// are read again when they are needed. Needs mu.
+func (s *Spool) boundIndexes() {
+	total := 0
+	var loaded []*segment
+	for _, g := range s.segments[:max(len(s.segments)-1, 0)] { // the last one may be being written
+		if g.index != nil {
+			loaded = append(loaded, g)
+			total += len(g.index)
+		}
+	}
+	slices.SortFunc(loaded, func(a, b *segment) int { return cmp.Compare(a.used, b.used) })
+	for len(loaded) > 1 && total > maxIndexed {
+		total -= len(loaded[0].index)
+		loaded[0].index = nil
+		loaded = loaded[1:]
+	}
 }
 
 // read returns a payload with its body. With errBody it is without, and with

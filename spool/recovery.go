@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,11 +15,8 @@ import (
 type Recovery struct {
 	// Frames is how many payloads wait.
 	Frames int
-	// Damaged are payloads whose body is not what was written, without it, as
-	// far as Open looks: at the end of a segment that was not closed in peace. A
-	// write may have been under way, and nobody relied on them yet, or the disk
-	// lost them: their ranges are to be read again.
-	Damaged []record.Payload
+	// Lost says that payloads were there of which not even the ids can be read.
+	Lost bool
 	// Problems are sentences for people: what was unreadable.
 	Problems []string
 }
@@ -34,12 +32,12 @@ type recovery struct {
 
 // readFolder fills s with what is in the folder.
 func (s *Spool) readFolder() (*Recovery, error) {
-	segments, temp, err := listSegments(s.o.FS, s.dir)
+	segments, temp, err := listSegments(s.o.FS, s.dir, s.waiting)
 	if err != nil {
 		return nil, err
 	}
 	r := &recovery{s: s, temp: temp, content: map[*segment]int64{}}
-	aside, _, err := listSegments(s.o.FS, s.path(damagedDir))
+	aside, _, err := listSegments(s.o.FS, s.path(damagedDir), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +62,6 @@ func (s *Spool) readFolder() (*Recovery, error) {
 	if err := r.dedupe(); err != nil {
 		return nil, err
 	}
-	r.dropTwins()
 	r.tidy()
 	for _, g := range s.segments {
 		r.out.Frames += g.frames
@@ -86,7 +83,7 @@ func (r *recovery) header(g *segment) error {
 	case errors.Is(err, durable.ErrDamaged) && h.Kind != [4]byte{}:
 		return fmt.Errorf("segment %q is of kind %q: %w", g.name, h.Kind, ErrForeign)
 	case errors.Is(err, durable.ErrDamaged), brokenDisk(err):
-		r.broken = append(r.broken, g)
+		r.broken, r.out.Lost = append(r.broken, g), true
 		r.problem("spool segment %s: header damaged, nothing of it readable; it is kept in the folder %s", g.name, damagedDir)
 		return nil
 	case err != nil:
@@ -125,7 +122,7 @@ func (r *recovery) survey(g *segment) error {
 	})
 	switch {
 	case brokenDisk(err):
-		g.damaged = true
+		g.damaged, r.out.Lost = true, true
 		r.problem("spool segment %s: %v; what lies behind is not readable", g.name, err)
 		if rep == nil {
 			return nil
@@ -143,7 +140,7 @@ func (r *recovery) survey(g *segment) error {
 func (r *recovery) payload(g *segment, f *durable.Found) error {
 	p, spooled, err := decodeMeta(f.Meta)
 	if errors.Is(err, errMalformed) {
-		g.damaged = true
+		g.damaged, r.out.Lost = true, true
 		r.problem("spool segment %s: payload of %d records at offset %d: %v", g.name, f.Records, f.Offset, err)
 		return nil
 	}
@@ -164,11 +161,11 @@ func (r *recovery) bad(g *segment, rep *durable.Report) {
 			r.problem("spool segment %s: %d bytes of an unfinished write at offset %d left out", g.name, b.Length, b.Offset)
 			continue
 		}
-		g.damaged = true
+		g.damaged, r.out.Lost = true, true
 		r.problem("spool segment %s: %d bytes damaged at offset %d", g.name, b.Length, b.Offset)
 	}
 	if rep.Lost > 0 {
-		g.damaged = true
+		g.damaged, r.out.Lost = true, true
 		r.problem("spool segment %s: %d records lost with them", g.name, rep.Lost)
 	}
 	if end < g.size {
@@ -177,95 +174,81 @@ func (r *recovery) bad(g *segment, rep *durable.Report) {
 }
 
 // tail reads the bodies that were written after the last sync the segment
-// itself knows of: a power cut may have left anything there.
+// itself knows of: a write may have been under way, and nobody relied on it yet,
+// or a power cut may have left anything there.
 func (r *recovery) tail(g *segment, rep *durable.Report) error {
-	var bad []entry
 	var failed error
 	err := r.s.scan(g, func(e *entry, _ *record.Payload) {
 		if failed != nil || e.at < rep.Synced {
 			return
 		}
-		p, err := r.s.read(g, e)
-		switch {
+		switch _, err := r.s.read(g, e); {
 		case err == nil:
-			return
-		case errors.Is(err, errBody):
-			r.out.Damaged = append(r.out.Damaged, *p)
-			r.problem("spool segment %s: body of a payload of %d records at offset %d damaged, or its write unfinished; its ranges are read again", g.name, p.Records, e.at)
-		case lasts(err):
-			g.damaged = true
-			r.problem("spool segment %s: payload at offset %d: %v", g.name, e.at, err)
+		case errors.Is(err, errBody), lasts(err):
+			if g.unsound == nil {
+				g.unsound = map[int]bool{}
+			}
+			g.unsound[e.ord] = true
 		default:
 			failed = err
-			return
 		}
-		bad = append(bad, *e)
 	})
-	for i := range bad {
-		g.end(&bad[i], record.Replaced)
-	}
 	if err != nil && lasts(err) {
 		err = nil // told by survey
 	}
 	return errors.Join(err, failed)
 }
 
-// dedupe lets the newest copy of a payload count where there are several.
+// copyOf is one of several frames with the same payload.
+type copyOf struct {
+	g *segment
+	entry
+}
+
+// dedupe lets the newest sound copy of a payload count where there are several.
 func (r *recovery) dedupe() error {
 	twice := duplicates(r.s.segments)
 	if len(twice) == 0 {
 		return nil
 	}
-	seen := map[record.BatchID]bool{}
-	for _, g := range slices.Backward(r.s.segments) {
-		var copies []entry
+	counts := map[record.BatchID]copyOf{}
+	for _, g := range r.s.segments { // oldest first
+		var copies []copyOf
 		err := r.s.scan(g, func(e *entry, _ *record.Payload) {
-			if g.fate[e.ord] == 0 && twice[prefix(e.id)] {
-				copies = append(copies, *e)
+			if twice[e.id] {
+				copies = append(copies, copyOf{g, *e})
 			}
 		})
 		if err != nil && !lasts(err) {
 			return err
 		}
-		for i := range slices.Backward(copies) {
-			if seen[copies[i].id] {
-				g.end(&copies[i], record.Replaced)
+		for _, c := range copies {
+			best, other := counts[c.id]
+			if other && g.unsound[c.ord] && !best.g.unsound[best.ord] {
+				best, c = c, best
 			}
-			seen[copies[i].id] = true
+			if counts[c.id] = c; other {
+				best.g.end(&best.entry, record.Replaced)
+			}
 		}
 	}
 	return nil
 }
 
-// duplicates returns the prefixes that more than one payload has.
-func duplicates(segments []*segment) map[uint64]bool {
-	var all []uint64
+// duplicates returns the ids that more than one payload has.
+func duplicates(segments []*segment) map[record.BatchID]bool {
+	var all []record.BatchID
 	for _, g := range segments {
-		for ord, id := range g.ids {
-			if g.fate[ord] == 0 {
-				all = append(all, id)
-			}
-		}
+		all = append(all, g.ids...)
 	}
-	slices.Sort(all)
-	twice := map[uint64]bool{}
+	slices.SortFunc(all, func(a, b record.BatchID) int { return bytes.Compare(a[:], b[:]) })
+	twice := map[record.BatchID]bool{}
 	for i := 1; i < len(all); i++ {
 		if all[i] == all[i-1] {
 			twice[all[i]] = true
 		}
 	}
 	return twice
-}
-
-// dropTwins leaves out damaged payloads of which there is a sound copy, or that
-// are told of already.
-func (r *recovery) dropTwins() {
-	seen := map[record.BatchID]bool{}
-	r.out.Damaged = slices.DeleteFunc(r.out.Damaged, func(p record.Payload) bool {
-		twin := seen[p.ID] || r.s.Has(p.ID)
-		seen[p.ID] = true
-		return twin
-	})
 }
 
 // tidy moves segments away of which nothing can be told, removes what a crash

@@ -118,7 +118,7 @@ func (w *writer) drop(g *segment) {
 		s.o.OnDrop(own(p), ledger.SpoolFull)
 	})
 	s.mu.Lock()
-	rest := g.lose(nil, s.takenOf(g))
+	_, rest := g.lose(nil, s.takenOf(g))
 	s.mu.Unlock()
 	if rest != nil { // unreadable now, which saves nobody from counting them
 		records, frames = records+rest.Records, frames+1
@@ -188,6 +188,9 @@ func (w *writer) remove(dead []*segment) {
 	s.segments = kept
 	full := errors.Is(s.trouble, ErrFull)
 	s.mu.Unlock()
+	for _, g := range dead {
+		s.o.OnRemove(g.ids)
+	}
 	if full {
 		w.probe()
 	}

@@ -24,19 +24,22 @@ type segment struct {
 	size    int64 // bytes on disk
 	damaged bool  // not to be removed but kept for people
 
-	ids  []uint64         // prefix of the id of each payload, in their order
-	fate []record.Outcome // how each has ended; 0: it has not
+	ids     []record.BatchID // of the payloads, in their order
+	fate    []record.Outcome // how each has ended; 0: it has not
+	unsound map[int]bool     // those whose body was found damaged at the start
 
-	frames   int // not ended
-	taken    int // of these, given out
-	records  map[string]int
-	clusters map[string]*share
+	frames  int // not ended
+	taken   int // of these, given out
+	records map[string]int
+	routes  map[route]*share
+	waiting map[route]int // the sums of all segments
 
 	index []entry // of those not ended when it was loaded; nil: not loaded
+	used  uint64  // when the index was last asked, see Spool.turns
 	pins  int     // readers without the lock: the file must stay
 }
 
-// share is what a cluster has in a segment.
+// share is what a route has in a segment.
 type share struct {
 	frames  int   // not ended
 	waiting int   // of these, not taken
@@ -44,14 +47,14 @@ type share struct {
 	cursor  int   // none of those before it in the index is waiting
 }
 
-func newSegment(name string, seq uint64) *segment {
-	return &segment{name: name, seq: seq, records: map[string]int{}, clusters: map[string]*share{}}
+func newSegment(name string, seq uint64, waiting map[route]int) *segment {
+	return &segment{name: name, seq: seq, records: map[string]int{}, routes: map[route]*share{}, waiting: waiting}
 }
 
 // add takes in a payload behind the others.
 func (g *segment) add(e *entry) {
 	e.ord = len(g.ids)
-	g.ids = append(g.ids, prefix(e.id))
+	g.ids = append(g.ids, e.id)
 	g.fate = append(g.fate, 0)
 	g.frames++
 	g.count(e)
@@ -62,14 +65,22 @@ func (g *segment) count(e *entry) {
 	for _, c := range e.inputs {
 		g.records[c.input] += c.records
 	}
-	sh := g.clusters[e.cluster]
+	sh := g.routes[e.route]
 	if sh == nil {
 		sh = &share{oldest: e.spooled}
-		g.clusters[e.cluster] = sh
+		g.routes[e.route] = sh
 	}
 	sh.oldest = min(sh.oldest, e.spooled)
 	sh.frames++
-	sh.waiting++
+	g.wait(e.route, 1)
+}
+
+// wait notes that n more payloads of a route are to be taken.
+func (g *segment) wait(to route, n int) {
+	g.routes[to].waiting += n
+	if g.waiting[to] += n; g.waiting[to] == 0 {
+		delete(g.waiting, to)
+	}
 }
 
 // end notes how a payload that is not taken ended.
@@ -81,52 +92,54 @@ func (g *segment) end(e *entry, how record.Outcome) {
 			delete(g.records, c.input)
 		}
 	}
-	sh := g.clusters[e.cluster]
-	sh.waiting--
+	g.wait(e.route, -1)
+	sh := g.routes[e.route]
 	if sh.frames--; sh.frames == 0 {
-		delete(g.clusters, e.cluster)
+		delete(g.routes, e.route)
 	}
 }
 
-// waiting is how many payloads of a cluster are to be taken.
-func (g *segment) waiting(cluster string) int {
-	if sh := g.clusters[cluster]; sh != nil {
-		return sh.waiting
-	}
-	return 0
+// has says whether payloads of a route are to be taken.
+func (g *segment) has(to route) bool {
+	sh := g.routes[to]
+	return sh != nil && sh.waiting > 0
 }
 
 // dead says that the file can go.
 func (g *segment) dead() bool { return g.frames == 0 && g.pins == 0 }
 
 // lose gives up those payloads that have not ended and are neither in found,
-// which was read, nor in taken. It returns how many records that were; nil: none.
-func (g *segment) lose(found, taken []entry) *record.Payload {
+// which was read, nor in taken. It returns their ids and how many records they
+// had.
+func (g *segment) lose(found, taken []entry) (ids []record.BatchID, what *record.Payload) {
 	keep := map[int]*entry{}
 	for _, part := range [][]entry{found, taken} {
 		for i := range part {
 			keep[part[i].ord] = &part[i]
 		}
 	}
-	lost := false
 	for ord, fate := range g.fate {
 		if fate == 0 && keep[ord] == nil {
-			g.fate[ord], lost = record.Replaced, true
+			g.fate[ord] = record.Replaced
+			ids = append(ids, g.ids[ord])
 			g.frames--
 		}
 	}
-	if !lost {
-		return nil
+	if len(ids) == 0 {
+		return nil, nil
 	}
-	records, clusters, cluster := g.records, g.clusters, ""
-	g.records, g.clusters = map[string]int{}, map[string]*share{}
+	records, routes := g.records, g.routes
+	for to, sh := range routes {
+		g.wait(to, -sh.waiting)
+	}
+	g.records, g.routes = map[string]int{}, map[route]*share{}
 	for ord, e := range keep {
 		if g.fate[ord] == 0 {
 			g.count(e)
 		}
 	}
 	for i := range taken {
-		g.clusters[taken[i].cluster].waiting--
+		g.wait(taken[i].route, -1)
 	}
 	var gone []count
 	for input, n := range records {
@@ -134,12 +147,13 @@ func (g *segment) lose(found, taken []entry) *record.Payload {
 			gone = append(gone, count{input, n - g.records[input]})
 		}
 	}
-	for name, sh := range clusters {
-		if now := g.clusters[name]; now == nil || now.frames < sh.frames {
-			cluster = name
+	var to record.Route
+	for r, sh := range routes {
+		if now := g.routes[r]; now == nil || now.frames < sh.frames {
+			to = r.Value()
 		}
 	}
-	return unreadable(record.BatchID{}, cluster, gone)
+	return ids, unreadable(record.BatchID{}, to, gone)
 }
 
 // byOrd finds the entry of a payload in the index; nil: it had ended before.
@@ -153,7 +167,7 @@ func (g *segment) byOrd(ord int) *entry {
 
 // listSegments returns the segments of a folder, oldest first, and the names of
 // temporary files that a crash left.
-func listSegments(fsys durable.FS, dir string) (out []*segment, temp []string, err error) {
+func listSegments(fsys durable.FS, dir string, waiting map[route]int) (out []*segment, temp []string, err error) {
 	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
@@ -170,7 +184,7 @@ func listSegments(fsys durable.FS, dir string) (out []*segment, temp []string, e
 		case isTemp:
 			temp = append(temp, name)
 		default:
-			out = append(out, newSegment(name, seq))
+			out = append(out, newSegment(name, seq, waiting))
 		}
 	}
 	return out, temp, nil

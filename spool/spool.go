@@ -27,6 +27,8 @@ var (
 	// ErrForeign is returned by Open for a folder with segments of something
 	// else, or of another spool.
 	ErrForeign = errors.New("not the folder of this spool")
+	// ErrGone is returned by Options.Rebuild where the source of a payload is gone.
+	ErrGone = errors.New("source is gone")
 )
 
 // Options are what Open may be told; the zero value of each stands for what it
@@ -47,11 +49,16 @@ type Options struct {
 	// OnDrop is told of each payload that is given up, without Body, and why:
 	// ledger.SpoolFull or ledger.SpoolAge.
 	OnDrop func(p *record.Payload, reason string)
-	// OnDamage is told of each payload whose body cannot be read any more: its
-	// ranges are to be read again. Where not even they are known, Cover is
-	// empty, and Pieces say no more than how many records of which input are
-	// gone; ID is zero where several payloads are told of as one.
-	OnDamage func(p *record.Payload)
+	// Rebuild gives a payload its Body again, which cannot be read any more, from
+	// where it came. Where not even its ranges are known, Cover is empty, and Pieces
+	// say no more than how many records of which input it has. ErrGone ends the
+	// payload, another error puts it off. Without Rebuild nothing can be had again.
+	Rebuild func(p *record.Payload) error
+	// OnLost is told of payloads that are not in their segment any more: their ids,
+	// and, as one payload without ranges, how many records of which input they had.
+	OnLost func(ids []record.BatchID, what *record.Payload)
+	// OnRemove is told which payloads the spool knows nothing of any more.
+	OnRemove func(ids []record.BatchID)
 	// BeforeUnlink makes durable elsewhere how payloads ended; it comes before
 	// their segment is removed. An error puts that off, unless it is that the
 	// disk is full.
@@ -76,8 +83,14 @@ func (o *Options) fill(cfg Config) {
 	if o.OnDrop == nil {
 		o.OnDrop = func(*record.Payload, string) {}
 	}
-	if o.OnDamage == nil {
-		o.OnDamage = func(*record.Payload) {}
+	if o.Rebuild == nil {
+		o.Rebuild = func(*record.Payload) error { return ErrGone }
+	}
+	if o.OnLost == nil {
+		o.OnLost = func([]record.BatchID, *record.Payload) {}
+	}
+	if o.OnRemove == nil {
+		o.OnRemove = func([]record.BatchID) {}
 	}
 	if o.BeforeUnlink == nil {
 		o.BeforeUnlink = func() error { return nil }
@@ -94,9 +107,9 @@ func statfs(dir string) (int64, error) {
 
 // Spool is safe for concurrent use.
 //
-// What it keeps in memory is nine bytes per payload, the whole index of the
-// segment being written and of those that are being read from, and nothing of
-// any body.
+// What it keeps in memory is 17 bytes per payload, the whole index of the
+// segment being written and of a few that are being read from, and nothing of any
+// body.
 type Spool struct {
 	dir string
 	cfg Config
@@ -106,7 +119,9 @@ type Spool struct {
 	done chan struct{} // closed when the writer has ended
 
 	mu       sync.Mutex
-	segments []*segment // oldest first
+	segments []*segment    // oldest first
+	waiting  map[route]int // payloads that are neither ended nor given out
+	turns    uint64        // counts the uses of indexes
 	taken    map[record.BatchID]*taken
 	attempts map[record.BatchID]int // where more were made than the frame says
 	queue    []*request
@@ -138,7 +153,7 @@ func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 	s := &Spool{
 		dir: dir, cfg: cfg, o: opts,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
-		taken: map[record.BatchID]*taken{}, attempts: map[record.BatchID]int{},
+		waiting: map[route]int{}, taken: map[record.BatchID]*taken{}, attempts: map[record.BatchID]int{},
 	}
 	s.w = writer{s: s, log: opts.Logger}
 	if cfg.MaxSize > 0 {

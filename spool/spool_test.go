@@ -64,13 +64,18 @@ func batchID(n int) (id record.BatchID) {
 	return id
 }
 
+// to is the route of a test to a cluster.
+func to(cluster string) record.Route {
+	return record.Route{Cluster: cluster, Database: "d", Table: "t", Format: record.JSON, Mapping: "m"}
+}
+
 // payload is the n'th of a test: about 500 bytes that no other has.
 func payload(n int, cluster string) *record.Payload {
 	f := record.File{Input: fmt.Sprint("in", n%2), ID: record.FileID(n % 3), Generation: 1}
 	span := record.Span{Start: int64(n) * 1000, End: int64(n)*1000 + 1000}
 	p := &record.Payload{
 		ID: batchID(n), Attempt: n % 4, Records: n%7 + 1, RawBytes: 1000, CRC: uint32(n), Gzip: n%2 == 0, Shaping: uint64(n) << 40,
-		Route:  record.Route{Cluster: cluster, Database: "d", Table: fmt.Sprint("t", n%5), Format: record.JSON, Mapping: "m"},
+		Route:  to(cluster),
 		Cover:  []record.Extent{{File: f, Span: span, Mark: record.Mark(n * 31)}},
 		Pieces: []record.Piece{{File: f, Span: span, Records: n%7 + 1}},
 		Body:   body(n, 500), ReadAt: time.Unix(int64(n), 7),
@@ -110,7 +115,7 @@ func number(t testing.TB, p *record.Payload) int {
 // drain takes and ends everything of a cluster.
 func drain(t testing.TB, s *Spool, cluster string) (ns []int) {
 	t.Helper()
-	for p := s.Next(cluster); p != nil; p = s.Next(cluster) {
+	for p := s.Next(to(cluster)); p != nil; p = s.Next(to(cluster)) {
 		ns = append(ns, number(t, p))
 		s.Done(p.ID, record.Accepted)
 	}
@@ -149,7 +154,7 @@ func TestOldestComesBackFirst(t *testing.T) {
 	put(t, s, here, upTo(5)...)
 	put(t, s, dr, 50, 51)
 	put(t, s, here, 6, 7, 8)
-	first, second := s.Next(here), s.Next(here)
+	first, second := s.Next(to(here)), s.Next(to(here))
 	if number(t, first) != 1 || number(t, second) != 2 {
 		t.Errorf("got %d and %d, want 1 and 2", number(t, first), number(t, second))
 	}
@@ -161,7 +166,7 @@ func TestOldestComesBackFirst(t *testing.T) {
 	if got := drain(t, s, dr); !slices.Equal(got, []int{50, 51}) {
 		t.Errorf("drained %v of the other cluster, want 50 and 51", got)
 	}
-	if p := s.Next("https://nobody"); p != nil {
+	if p := s.Next(to("https://nobody")); p != nil {
 		t.Errorf("got %v for a cluster without payloads", p)
 	}
 }
@@ -171,19 +176,19 @@ func TestRestartKeepsAllAndItsOrder(t *testing.T) {
 	s, _ := open(t, fs)
 	put(t, s, here, upTo(9)...)
 	put(t, s, dr, 50)
-	p := s.Next(here)
+	p := s.Next(to(here))
 	s.Done(p.ID, record.Accepted) // as the journal knows
-	s.Next(here)                  // under way when the agent stops
+	s.Next(to(here))              // under way when the agent stops
 	must(t, s.Close())
 
 	s, rec := open(t, fs)
-	if len(rec.Problems) > 0 || len(rec.Damaged) > 0 {
+	if len(rec.Problems) > 0 || rec.Lost {
 		t.Errorf("recovery %+v, want no problems", rec)
 	}
 	var held []int
-	must(t, s.Held(func(q *record.Payload) bool {
+	must(t, s.Held(func(q *record.Payload, sound bool) bool {
 		held = append(held, int(q.ReadAt.Unix()))
-		if q.Body != nil || len(q.Cover) != 1 || q.Cover[0].Mark == 0 {
+		if !sound || q.Body != nil || len(q.Cover) != 1 || q.Cover[0].Mark == 0 {
 			t.Errorf("described as %+v", q)
 		}
 		return q.ID != p.ID
@@ -192,12 +197,12 @@ func TestRestartKeepsAllAndItsOrder(t *testing.T) {
 		t.Errorf("held %v, want %v", held, want)
 	}
 	s.Attempted(batchID(2), 9)
-	if q := s.Next(here); q.ID != batchID(2) || q.Attempt != 9 {
+	if q := s.Next(to(here)); q.ID != batchID(2) || q.Attempt != 9 {
 		t.Errorf("next is %v, attempt %d, want 2 after its attempt 9", q.ID, q.Attempt)
 	} else {
 		q.Attempt = 11
 		s.Return(q.ID)
-		if q = s.Next(here); q.Attempt != 11 {
+		if q = s.Next(to(here)); q.Attempt != 11 {
 			t.Errorf("attempt %d after a return, want 11", q.Attempt)
 		}
 		s.Done(q.ID, record.Quarantined)
@@ -212,37 +217,94 @@ func TestRestartKeepsAllAndItsOrder(t *testing.T) {
 	}
 }
 
-// What has ended in a segment that is still there is told, so that the journal
-// can go on to know.
-func TestEndedIsToldUntilTheSegmentGoes(t *testing.T) {
-	fs := faultfs.New("/state")
-	s, _ := open(t, fs)
+// A payload is there until it has ended, and its id is told when its segment goes.
+func TestHasUntilItEnds(t *testing.T) {
+	o := testOptions(faultfs.New("/state"))
+	removed := map[record.BatchID]bool{}
+	o.OnRemove = func(ids []record.BatchID) {
+		for _, id := range ids {
+			removed[id] = true
+		}
+	}
+	s, _ := openWith(t, testConfig, o)
 	put(t, s, here, 1, 2, 3)
-	ended := func() map[record.BatchID]record.Outcome {
-		out := map[record.BatchID]record.Outcome{}
-		must(t, s.Ended(func(id record.BatchID, how record.Outcome) { out[id] = how }))
-		return out
-	}
-	s.Done(s.Next(here).ID, record.Quarantined)
-	s.Drop(batchID(3))
-	want := map[record.BatchID]record.Outcome{batchID(1): record.Quarantined, batchID(3): record.Accepted}
-	if got := ended(); !reflect.DeepEqual(got, want) {
-		t.Errorf("ended %v, want %v", got, want)
-	}
+	s.Done(s.Next(to(here)).ID, record.Quarantined)
+	s.Done(batchID(3), record.Accepted)
 	for n, want := range map[int]bool{1: false, 2: true, 3: false, 4: false} {
 		if s.Has(batchID(n)) != want {
 			t.Errorf("has payload %d: %v, want %v", n, !want, want)
 		}
 	}
-	s.Next(here)
-	if !s.Has(batchID(2)) {
-		t.Error("a payload that is given out is in the spool still")
+	if s.Waiting(to(here)) != 1 || !slices.Equal(s.Routes(), []record.Route{to(here)}) {
+		t.Errorf("%d wait for %v, want one", s.Waiting(to(here)), s.Routes())
+	}
+	s.Next(to(here))
+	if !s.Has(batchID(2)) || s.Waiting(to(here)) != 0 || len(s.Routes()) > 0 {
+		t.Error("a payload that is given out is in the spool still, and does not wait")
 	}
 	s.Done(batchID(2), record.Split)
 	must(t, s.Close())
-	if got := ended(); len(got) > 0 {
-		t.Errorf("ended %v of a segment that is gone", got)
+	if len(removed) != 3 {
+		t.Errorf("%d payloads were told to be gone, want 3", len(removed))
 	}
+}
+
+// A payload that is held is durable and with whoever put it, until it is
+// returned.
+func TestHold(t *testing.T) {
+	fs := faultfs.New("/state")
+	s, _ := open(t, fs)
+	p := payload(1, here)
+	must(t, s.Hold(p))
+	if !s.Has(p.ID) || s.Waiting(to(here)) != 0 || s.Next(to(here)) != nil || s.Stats().Taken != 1 {
+		t.Errorf("held: %+v", s.Stats())
+	}
+	p.Attempt = 5
+	s.Return(p.ID)
+	if q := s.Next(to(here)); q == nil || q.Attempt != 5 || !bytes.Equal(q.Body, p.Body) {
+		t.Errorf("returned: %+v", q)
+	}
+	must(t, s.Close())
+	s, _ = open(t, fs)
+	if s.Waiting(to(here)) != 1 {
+		t.Error("what was held does not wait after a restart")
+	}
+	s.Done(p.ID, record.Accepted)
+	must(t, s.Close())
+}
+
+// What cannot be read and is made again is given out like any other, and its
+// frame stays until it has ended.
+func TestRebuilt(t *testing.T) {
+	disk, name, at := three(t, true)
+	b := disk.Content(name)
+	b[at[2]-60] ^= 4 // body of 2
+	disk.SetContent(name, b)
+	o := testOptions(disk)
+	busy := true
+	o.Rebuild = func(p *record.Payload) error {
+		if busy {
+			return errors.New("not just now")
+		}
+		p.Body = body(int(p.ReadAt.Unix()), 500)
+		return nil
+	}
+	s, _ := openWith(t, testConfig, o)
+	first := s.Next(to(here))
+	if p := s.Next(to(here)); p != nil || s.Waiting(to(here)) != 2 {
+		t.Errorf("got %v while it cannot be made again", p)
+	}
+	busy = false
+	p := s.Next(to(here))
+	if p == nil || number(t, p) != 2 || !s.Has(p.ID) {
+		t.Fatalf("made again: %+v", p)
+	}
+	s.Return(p.ID)
+	s.Return(first.ID)
+	if got := drain(t, s, here); !slices.Equal(got, upTo(3)) {
+		t.Errorf("drained %v, want all", got)
+	}
+	must(t, s.Close())
 }
 
 func TestStats(t *testing.T) {
@@ -262,8 +324,8 @@ func TestStats(t *testing.T) {
 	check := func(s *Spool, frames, taken int, oldest, oldestDR int64, in0, in1 int) {
 		t.Helper()
 		st := s.Stats()
-		if st.Frames != frames || st.Taken != taken || st.Oldest.Unix() != oldest || st.Clusters[dr].Oldest.Unix() != oldestDR ||
-			st.Records["in0"] != in0 || st.Records["in1"] != in1 || st.Clusters[here].Frames != frames-1 {
+		if st.Frames != frames || st.Taken != taken || st.Oldest.Unix() != oldest || st.Routes[to(dr)].Oldest.Unix() != oldestDR ||
+			st.Records["in0"] != in0 || st.Records["in1"] != in1 || st.Routes[to(here)].Frames != frames-1 {
 			t.Errorf("%+v, want %d frames, %d taken, since %d and %d, %d and %d records", st, frames, taken, oldest, oldestDR, in0, in1)
 		}
 		var size int64
@@ -275,13 +337,13 @@ func TestStats(t *testing.T) {
 		}
 	}
 	check(s, 9, 0, 1000, 1008, 3+5+7+2, 2+4+6+1+3)
-	p := s.Next(here)
+	p := s.Next(to(here))
 	check(s, 9, 1, 1000, 1008, 3+5+7+2, 2+4+6+1+3)
 	s.Done(p.ID, record.Accepted)
 	check(s, 8, 0, 1001, 1008, 3+5+7+2, 4+6+1+3)
 	must(t, s.Close())
 	s, rec := openWith(t, testConfig, o)
-	if s.Drop(p.ID); rec.Frames != 9 {
+	if s.Done(p.ID, record.Accepted); rec.Frames != 9 {
 		t.Errorf("recovered %d frames, want 9", rec.Frames)
 	}
 	check(s, 8, 0, 1001, 1008, 3+5+7+2, 4+6+1+3)
@@ -390,7 +452,7 @@ func TestBeforeUnlink(t *testing.T) {
 		before := len(segments(fs))
 		end := func(n int) {
 			for range n {
-				p := s.Next(here)
+				p := s.Next(to(here))
 				mu.Lock()
 				done++
 				mu.Unlock()
@@ -425,7 +487,7 @@ func TestOffAndClosed(t *testing.T) {
 	fs := faultfs.New("/state")
 	s, _ := open(t, fs)
 	put(t, s, here, 1, 2)
-	if p := s.Next(here); s.Put(p) != nil || s.Stats().Frames != 2 || s.Stats().Taken != 0 {
+	if p := s.Next(to(here)); s.Put(p) != nil || s.Stats().Frames != 2 || s.Stats().Taken != 0 {
 		t.Errorf("a payload that was given out is not returned by Put: %+v", s.Stats())
 	}
 	must(t, s.Close())
@@ -550,7 +612,7 @@ func TestManyClustersInManySegments(t *testing.T) {
 	got := map[string][]int{}
 	for i := range 60 {
 		c := names[min(i/7, 5)*i%len(names)]
-		if p := s.Next(c); p != nil && i%4 == 0 {
+		if p := s.Next(to(c)); p != nil && i%4 == 0 {
 			s.Return(p.ID)
 		} else if p != nil {
 			got[c] = append(got[c], number(t, p))
@@ -562,7 +624,7 @@ func TestManyClustersInManySegments(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c, got[c], want[c])
 		}
 	}
-	if st := s.Stats(); st.Frames != 0 || len(st.Records) > 0 || len(st.Clusters) > 0 {
+	if st := s.Stats(); st.Frames != 0 || len(st.Records) > 0 || len(st.Routes) > 0 {
 		t.Errorf("emptied: %+v", st)
 	}
 }
@@ -574,7 +636,7 @@ func TestBytesAreTheCallersAgain(t *testing.T) {
 	b := bytes.Clone(p.Body)
 	must(t, s.Put(p))
 	clear(p.Body)
-	if got := s.Next(here); !bytes.Equal(got.Body, b) {
+	if got := s.Next(to(here)); !bytes.Equal(got.Body, b) {
 		t.Error("the body changed with the caller's")
 	}
 }

@@ -2,20 +2,22 @@ package spool
 
 import (
 	"time"
+
+	"kusto-agent/record"
 )
 
 // Stats is what the spool holds.
 type Stats struct {
-	Bytes    int64          // on disk, those of payloads that ended beside others included
-	Frames   int            // payloads that have not ended
-	Taken    int            // of these, given out
-	Records  map[string]int // in these, by input
-	Oldest   time.Time      // when the oldest of them came here; zero: there is none
-	Clusters map[string]ClusterStats
+	Bytes   int64          // on disk, those of payloads that ended beside others included
+	Frames  int            // payloads that have not ended
+	Taken   int            // of these, given out
+	Records map[string]int // in these, by input
+	Oldest  time.Time      // when the oldest of them came here; zero: there is none
+	Routes  map[record.Route]RouteStats
 }
 
-// ClusterStats is what the spool holds for a cluster URL.
-type ClusterStats struct {
+// RouteStats is what the spool holds for a route.
+type RouteStats struct {
 	Frames int
 	Oldest time.Time
 }
@@ -24,20 +26,20 @@ type ClusterStats struct {
 func (s *Spool) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := Stats{Bytes: s.bytes(), Taken: len(s.taken), Records: map[string]int{}, Clusters: map[string]ClusterStats{}}
+	st := Stats{Bytes: s.bytes(), Taken: len(s.taken), Records: map[string]int{}, Routes: map[record.Route]RouteStats{}}
 	for _, g := range s.segments {
 		st.Frames += g.frames
 		for input, n := range g.records {
 			st.Records[input] += n
 		}
-		for cluster, share := range g.clusters {
-			c := st.Clusters[cluster]
-			if c.Frames += share.frames; c.Oldest.IsZero() {
-				c.Oldest = time.Unix(0, g.oldest(cluster))
+		for to, share := range g.routes {
+			r := st.Routes[to.Value()]
+			if r.Frames += share.frames; r.Oldest.IsZero() {
+				r.Oldest = time.Unix(0, g.oldest(to))
 			}
-			st.Clusters[cluster] = c
-			if st.Oldest.IsZero() || c.Oldest.Before(st.Oldest) {
-				st.Oldest = c.Oldest
+			st.Routes[to.Value()] = r
+			if st.Oldest.IsZero() || r.Oldest.Before(st.Oldest) {
+				st.Oldest = r.Oldest
 			}
 		}
 	}
@@ -52,13 +54,13 @@ func (s *Spool) bytes() (n int64) {
 	return n
 }
 
-// oldest is when the oldest payload of a cluster came that has not ended, or,
+// oldest is when the oldest payload of a route came that has not ended, or,
 // where the index is not loaded, the oldest of those that were there when it was.
-func (g *segment) oldest(cluster string) int64 {
+func (g *segment) oldest(to route) int64 {
 	for i := range g.index {
-		if e := &g.index[i]; e.cluster == cluster && g.fate[e.ord] == 0 {
+		if e := &g.index[i]; e.route == to && g.fate[e.ord] == 0 {
 			return e.spooled
 		}
 	}
-	return g.clusters[cluster].oldest
+	return g.routes[to].oldest
 }

@@ -144,8 +144,11 @@ func (w *writer) commit(group []*request) {
 		if err == nil {
 			w.seg.add(&r.entry)
 			w.seg.index = append(w.seg.index, r.entry)
-			if r.gaveUp {
+			switch {
+			case r.gaveUp:
 				w.seg.end(&r.entry, record.Replaced)
+			case r.hold != nil:
+				s.give(w.seg, &r.entry, r.hold)
 			}
 		}
 		r.done <- err
@@ -197,7 +200,7 @@ func (w *writer) rotate(size int64) error {
 	if w.agent == ([16]byte{}) {
 		_, _ = rand.Read(w.agent[:]) // never fails
 	}
-	g := newSegment(fmt.Sprintf("%016x%s", w.next, suffix), w.next)
+	g := newSegment(fmt.Sprintf("%016x%s", w.next, suffix), w.next, s.waiting)
 	g.index = []entry{}
 	h := durable.Header{Kind: kind, Major: major, Minor: minor, Seq: w.next, Agent: w.agent, FirstRecord: w.record, Created: s.o.Now()}
 	w.next++ // a name that may be on the disk is not used again

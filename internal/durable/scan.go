@@ -236,13 +236,19 @@ func ReadHeader(fsys FS, path string, kind [4]byte, major uint16) (Header, int64
 	return h, size, err
 }
 
-const windowSize = 256 << 10
+const (
+	windowSize = 256 << 10
+	windowStep = 4 << 10
+)
 
-// window reads a file in large steps, so that small frames cost no system
-// call each. It grows to the largest frame asked for.
+// window reads a file in steps that grow while it is read on and on, so that
+// small frames cost no system call each, and that begin anew behind a leap, so
+// that large bodies that nobody asks for are not read. It grows to the largest
+// frame asked for.
 type window struct {
 	r    io.ReaderAt
 	size int64
+	step int64
 	buf  []byte
 	at   int64 // where buf lies in the file
 }
@@ -263,7 +269,10 @@ func (w *window) bytes(off, n int64) ([]byte, error) {
 	if off >= w.at && off+n <= w.at+int64(len(w.buf)) {
 		return w.buf[off-w.at:][:n], nil
 	}
-	want := min(max(n, windowSize), w.size-off)
+	if w.step = min(4*w.step, windowSize); off > w.at+int64(len(w.buf)) || w.step == 0 {
+		w.step = windowStep
+	}
+	want := min(max(n, w.step), w.size-off)
 	if int64(cap(w.buf)) < want {
 		w.buf = make([]byte, want)
 	}
