@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"kusto-agent/internal/durable/faultfs"
 	"kusto-agent/record"
 )
 
@@ -34,6 +36,29 @@ func BenchmarkBeginEnd(b *testing.B) {
 				}
 			})
 		})
+	}
+}
+
+// BenchmarkFullDisk is one batch begun and ended while the disk takes nothing
+// and the queue for it is full.
+func BenchmarkFullDisk(b *testing.B) {
+	fs := faultfs.New("/state")
+	fs.Judge = func(faultfs.Op) faultfs.Verdict { return faultfs.Verdict{Err: faultfs.NoSpace} }
+	j, _, err := Open("/state/journal", testConfig, Options{FS: fs, Stall: time.Hour})
+	must(b, err)
+	defer j.Close()
+	one := func(n int64) {
+		p := payload(0, file1(1), n, n+1)
+		p.ID[4], p.ID[5], p.ID[6] = byte(n>>16), byte(n>>8), byte(n)
+		_, _ = j.Begin(p), j.End(p.ID, record.Accepted) // the error is the disk's
+	}
+	n := int64(0)
+	for ; n < 50_000; n++ {
+		one(n)
+	}
+	for b.Loop() {
+		one(n)
+		n++
 	}
 }
 

@@ -225,10 +225,7 @@ func faultAt(t *testing.T, steps []step, n int, short bool) {
 	}))
 	j, _, err := Open("/state/journal", testConfig, o)
 	if err != nil {
-		if n > 2 { // without a folder there is no start
-			t.Fatalf("fault at %d: %v", n, err)
-		}
-		return
+		t.Fatalf("fault at %d: %v", n, err)
 	}
 	for _, s := range steps[:len(steps)-1] {
 		_ = s.do(j) // the error may be told; nothing may be lost for it

@@ -50,9 +50,9 @@ func readEntry(r *wire.Reader, e *Entry) {
 	case Begin:
 		b := readBegun(r)
 		e.Payload, e.HadLens, e.Batch, e.Attempt = &b.Payload, b.HadLens, b.ID, b.Payload.Attempt
-	case Attempt:
+	case Attempt, Replay:
 		e.Batch, e.Attempt = r.ID(), r.Small(math.MaxInt32)
-	case End:
+	case End, ReplayEnd:
 		e.Batch = r.ID()
 		e.Outcome = record.Outcome(r.Byte())
 	case Skip:

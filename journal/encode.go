@@ -21,10 +21,10 @@ func encode(e *Entry) []byte {
 		writeInfo(w, &e.Info)
 	case Begin:
 		w.Payload(e.Payload, e.HadLens)
-	case Attempt:
+	case Attempt, Replay:
 		w.ID(e.Batch)
 		w.Uint(uint64(e.Attempt))
-	case End:
+	case End, ReplayEnd:
 		w.ID(e.Batch)
 		w.Byte(byte(e.Outcome))
 	case Skip:

@@ -25,13 +25,15 @@ const (
 	Forget    Kind = 10 // File
 	Synced    Kind = 11 // all entries before are durable (optional)
 	Stopped   Kind = 12 // a clean stop: nothing follows in this segment (optional)
+	Replay    Kind = 13 // Batch, Attempt: a request for a batch in the spool
+	ReplayEnd Kind = 14 // Batch, Outcome: a batch in the spool has ended
 	Unread    Kind = 0  // never written: Span of the segment is unreadable, see Read
-	knownKind      = Stopped
+	knownKind      = ReplayEnd
 )
 
 func (k Kind) String() string {
 	names := [...]string{"unread", "snapshot", "input", "file", "begin", "attempt", "end", "skip",
-		"position", "split", "forget", "synced", "stopped"}
+		"position", "split", "forget", "synced", "stopped", "replay", "replay end"}
 	if int(k) < len(names) {
 		return names[k]
 	}

@@ -66,3 +66,34 @@ func readSegment(fsys durable.FS, path string, seq uint64, fn func(Entry) error)
 	}
 	return nil
 }
+
+// InSpool reads the history for batches that went to the spool and have not
+// ended, as they were begun: what a spool whose folder was hurt should hold. As
+// far back as the history goes, see Config.
+func InSpool(dir string) (map[record.BatchID]*record.Payload, error) {
+	return inSpool(durable.OS, dir)
+}
+
+func inSpool(fsys durable.FS, dir string) (map[record.BatchID]*record.Payload, error) {
+	begun, spooled := map[record.BatchID]*record.Payload{}, map[record.BatchID]*record.Payload{}
+	err := read(fsys, dir, func(e Entry) error {
+		switch e.Kind {
+		case Begin:
+			begun[e.Batch] = e.Payload
+		case Split:
+			delete(begun, e.Batch)
+			for i := range e.Children {
+				begun[e.Children[i].ID] = &e.Children[i].Payload
+			}
+		case End:
+			if p := begun[e.Batch]; p != nil && e.Outcome == record.Spooled {
+				spooled[e.Batch] = p
+			}
+			delete(begun, e.Batch)
+		case ReplayEnd:
+			delete(spooled, e.Batch)
+		}
+		return nil
+	})
+	return spooled, err
+}

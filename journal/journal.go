@@ -80,6 +80,7 @@ type Journal struct {
 	lost      bool // what was known before this run is gone
 	queue     []*op
 	queued    int       // bytes in queue
+	given     int       // how many at the head of queue nobody waits for
 	overflow  bool      // the queue lacks entries that the state has: a snapshot is due
 	busy      time.Time // since when the writer is in a call to the disk; zero: it is not
 	trouble   error     // why no segment can be written; nil: one can
@@ -93,16 +94,12 @@ type Journal struct {
 // Open reads the journal in dir, which is made where it is missing, and begins
 // a new segment. dir must belong to this process alone.
 //
-// It is an error when the folder cannot be read or made, when it belongs to
-// another agent, or when a later version wrote it in a way this one cannot
+// It is an error when the folder cannot be read, when it belongs to another agent, or when a later version wrote it in a way this one cannot
 // read (durable.ErrVersion). Damage is none: the journal falls back to what it
 // can read, which is never further than the truth, and Recovery says so. A disk
 // that cannot be written is none either, see Health.
 func Open(dir string, cfg Config, opts Options) (*Journal, *Recovery, error) {
 	opts.fill(cfg)
-	if err := durable.MkdirAll(opts.FS, dir); err != nil {
-		return nil, nil, fmt.Errorf("open journal %q: %w", dir, err)
-	}
 	rec, err := recoverState(opts.FS, dir, opts.BootID)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open journal %q: %w", dir, err)
@@ -242,6 +239,29 @@ func (j *Journal) Split(parent record.BatchID, children []*record.Payload) error
 		e.Children = append(e.Children, describe(c))
 	}
 	return j.tell(e)
+}
+
+// Replay records that a request for a batch that lies in the spool is about to
+// be made, its attempt'th.
+func (j *Journal) Replay(id record.BatchID, attempt int) error {
+	return j.tell(&Entry{Kind: Replay, Batch: id, Attempt: attempt})
+}
+
+// EndReplay records how a batch that lies in the spool ended. It is remembered
+// until Removed says that the spool has nothing of it any more.
+func (j *Journal) EndReplay(id record.BatchID, o record.Outcome) error {
+	return j.tell(&Entry{Kind: ReplayEnd, Batch: id, Outcome: o})
+}
+
+// Removed says that nothing of these batches is in the spool any more: how they
+// ended needs not be remembered. It does not wait for the disk.
+func (j *Journal) Removed(ids []record.BatchID) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, id := range ids {
+		delete(j.state.replays, id)
+		delete(j.state.ended, id)
+	}
 }
 
 func (j *Journal) mustBeBegun(id record.BatchID) error {

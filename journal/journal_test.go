@@ -199,6 +199,73 @@ func TestEverythingIsRememberedAcrossRuns(t *testing.T) {
 	}
 }
 
+// What became of batches in the spool is remembered, across segments and runs,
+// until they are removed from there.
+func TestReplaysAreRemembered(t *testing.T) {
+	fs := faultfs.New("/state")
+	j, _ := open2(t, fs)
+	for n := 1; n <= 4; n++ {
+		must(t, j.Begin(payload(n, file1(1), int64(n)*10-10, int64(n)*10)))
+		must(t, j.End(batchID(n), record.Spooled))
+		must(t, j.Replay(batchID(n), n+1))
+	}
+	must(t, j.Replay(batchID(1), 7))
+	must(t, j.EndReplay(batchID(2), record.Accepted))
+	must(t, j.EndReplay(batchID(3), record.Quarantined))
+	if pos, _ := j.Position(file1(1)); pos != 40 {
+		t.Errorf("position %d, want 40", pos)
+	}
+	for n := range 200 { // more segments
+		must(t, j.Skip(file1(2), record.Span{Start: int64(n), End: int64(n) + 1}, 1))
+	}
+	for range 2 {
+		must(t, j.Close())
+		var rec *Recovery
+		j, rec = open2(t, fs)
+		replays := map[record.BatchID]int{batchID(1): 7, batchID(4): 5}
+		ended := map[record.BatchID]record.Outcome{batchID(2): record.Accepted, batchID(3): record.Quarantined}
+		if !reflect.DeepEqual(rec.Replays, replays) || !reflect.DeepEqual(rec.Ended, ended) || len(rec.Begun) > 0 {
+			t.Errorf("recovered %+v, want %v and %v", rec, replays, ended)
+		}
+	}
+	j.Removed([]record.BatchID{batchID(1), batchID(2), batchID(3)})
+	for n := range 200 {
+		must(t, j.Skip(file1(3), record.Span{Start: int64(n), End: int64(n) + 1}, 1))
+	}
+	must(t, j.Close())
+	if _, rec := open2(t, fs); len(rec.Ended) > 0 || len(rec.Replays) != 1 {
+		t.Errorf("%v and %v are remembered of batches that were removed", rec.Ended, rec.Replays)
+	}
+}
+
+// The history tells what should be in the spool.
+func TestInSpool(t *testing.T) {
+	fs := faultfs.New("/state")
+	j, _ := open2(t, fs)
+	for n := 1; n <= 6; n++ {
+		must(t, j.Begin(payload(n, file1(1), int64(n)*10-10, int64(n)*10)))
+	}
+	must(t, j.Split(batchID(6), []*record.Payload{payload(7, file1(1), 50, 55), payload(8, file1(1), 55, 60)}))
+	for n, how := range map[int]record.Outcome{1: record.Spooled, 2: record.Accepted, 3: record.Spooled, 4: record.Quarantined, 8: record.Spooled} {
+		must(t, j.End(batchID(n), how))
+	}
+	must(t, j.EndReplay(batchID(3), record.Accepted))
+	for n := range 200 { // more segments, with snapshots
+		must(t, j.Skip(file1(2), record.Span{Start: int64(n), End: int64(n) + 1}, 1))
+	}
+	must(t, j.End(batchID(5), record.Spooled))
+	got := map[int]record.Span{}
+	all, err := inSpool(fs, "/state/journal")
+	must(t, err)
+	for id, p := range all {
+		got[int(id[15])] = p.Cover[0].Span
+	}
+	want := map[int]record.Span{1: {Start: 0, End: 10}, 5: {Start: 40, End: 50}, 8: {Start: 55, End: 60}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("in the spool: %v, want %v", got, want)
+	}
+}
+
 func TestRegisterWritesOnlyChanges(t *testing.T) {
 	fs := faultfs.New("/state")
 	j, _ := open2(t, fs)

@@ -106,6 +106,8 @@ func TestEntriesRoundTrip(t *testing.T) {
 			{Kind: Begin, Payload: &b.Payload, HadLens: b.HadLens},
 			{Kind: Split, Batch: b.ID, Children: []Begun{b, genPayload(t)}},
 			{Kind: Skip, File: genFile(t), Span: genSpan(t), Mark: 5},
+			{Kind: Replay, Batch: b.ID, Attempt: rapid.IntRange(0, 1<<30).Draw(t, "replay")},
+			{Kind: ReplayEnd, Batch: b.ID, Outcome: record.Quarantined},
 			{Kind: FileSeen, File: genFile(t), Info: record.FileInfo{Path: rapid.String().Draw(t, "path"), Handle: []byte{}, Birth: -1, Inode: 1 << 63}},
 		} {
 			e.At = e.At.AddDate(2020, 0, 0)

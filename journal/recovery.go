@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +20,10 @@ type Recovery struct {
 	// Attempt is the last one written. They are under way in the journal: each
 	// is to be begun again with its next attempt, or ended.
 	Begun []Begun
+	// Replays are the last attempts of batches that were tried out of the spool
+	// and have not ended, and Ended how others did that may still be there.
+	Replays map[record.BatchID]int
+	Ended   map[record.BatchID]record.Outcome
 	// Problems are sentences for people: what was unreadable, and what may be
 	// sent twice for it.
 	Problems []string
@@ -41,7 +46,10 @@ type recovered struct {
 }
 
 func (r *recovered) report() *Recovery {
-	out := &Recovery{Problems: r.problems, Clean: r.clean && len(r.problems) == 0}
+	out := &Recovery{
+		Problems: r.problems, Clean: r.clean && len(r.problems) == 0,
+		Replays: maps.Clone(r.state.replays), Ended: maps.Clone(r.state.ended),
+	}
 	for _, b := range r.state.open() {
 		out.Begun = append(out.Begun, b.Begun)
 	}

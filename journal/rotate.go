@@ -46,6 +46,9 @@ func (w *writer) rotate() error {
 	name := fmt.Sprintf("%016x%s", w.next, suffix)
 	h := durable.Header{Kind: kind, Major: major, Minor: minor, Seq: w.next, Agent: w.agent, FirstRecord: w.record, Created: w.j.o.Now()}
 	err := w.disk(func() (err error) {
+		if err = durable.MkdirAll(w.j.o.FS, w.j.dir); err != nil {
+			return err
+		}
 		w.seg, err = durable.Create(w.j.o.FS, filepath.Join(w.j.dir, name), h, w.j.o.SegmentSize, snapshot...)
 		return err
 	})

@@ -29,6 +29,9 @@ type segmentFile struct {
 // listSegments returns the segments of a folder, oldest first.
 func listSegments(fsys durable.FS, dir string) ([]segmentFile, error) {
 	names, err := fsys.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

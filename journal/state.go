@@ -68,10 +68,18 @@ type state struct {
 	files  map[record.File]*file
 	begun  map[record.BatchID]*open
 	orders uint64
+
+	// Of batches in the spool, whose cover is safe: the last attempt of those
+	// that were tried from there, and how those ended that may still lie there.
+	replays map[record.BatchID]int
+	ended   map[record.BatchID]record.Outcome
 }
 
 func newState() *state {
-	return &state{inputs: map[string]bool{}, files: map[record.File]*file{}, begun: map[record.BatchID]*open{}}
+	return &state{
+		inputs: map[string]bool{}, files: map[record.File]*file{}, begun: map[record.BatchID]*open{},
+		replays: map[record.BatchID]int{}, ended: map[record.BatchID]record.Outcome{},
+	}
 }
 
 // apply takes in one entry and returns the positions that moved.
@@ -109,6 +117,13 @@ func (s *state) apply(e *Entry) (m []moved) {
 		}
 	case Forget:
 		delete(s.files, e.File)
+	case Replay:
+		if s.ended[e.Batch] == 0 {
+			s.replays[e.Batch] = max(s.replays[e.Batch], e.Attempt)
+		}
+	case ReplayEnd:
+		delete(s.replays, e.Batch)
+		s.ended[e.Batch] = e.Outcome
 	}
 	return m
 }
@@ -192,6 +207,12 @@ func (s *state) entries() []*Entry {
 	}
 	for _, b := range s.open() {
 		out = append(out, &Entry{Kind: Begin, Payload: &b.Payload, HadLens: b.HadLens})
+	}
+	for id, n := range s.replays {
+		out = append(out, &Entry{Kind: Replay, Batch: id, Attempt: n})
+	}
+	for id, o := range s.ended {
+		out = append(out, &Entry{Kind: ReplayEnd, Batch: id, Outcome: o})
 	}
 	return out
 }

@@ -131,7 +131,7 @@ func (w *writer) take() (group []*op, sync bool) {
 	w.j.mu.Lock()
 	defer w.j.mu.Unlock()
 	group = w.j.queue
-	w.j.queue, w.j.queued = nil, 0
+	w.j.queue, w.j.queued, w.j.given = nil, 0, 0
 	for _, o := range group {
 		sync = sync || o.entry == nil
 	}
@@ -212,19 +212,19 @@ func (w *writer) release(group []*op, err error) {
 func (w *writer) giveUpWaiting() {
 	w.j.mu.Lock()
 	defer w.j.mu.Unlock()
-	var kept []*op
-	w.j.queued = 0
-	for _, o := range w.j.queue {
+	kept := w.j.queue[:w.j.given]
+	for _, o := range w.j.queue[w.j.given:] {
 		w.j.apply(o)
 		if o.err = w.j.trouble; o.done != nil {
 			close(o.done)
 		}
-		if o.entry != nil {
-			kept = append(kept, &op{entry: o.entry, frame: o.frame, applied: true})
-			w.j.queued += o.size()
+		if o.entry == nil {
+			w.j.queued -= o.size()
+			continue
 		}
+		kept = append(kept, &op{entry: o.entry, frame: o.frame, applied: true})
 	}
-	w.j.queue = kept
+	w.j.queue, w.j.given = kept, len(kept)
 }
 
 // stop marks the clean end of the journal, after the last sync.

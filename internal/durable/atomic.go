@@ -87,6 +87,7 @@ func MkdirAll(fsys FS, dir string) error {
 		return fmt.Errorf("make folder: %w", err)
 	}
 	if err := fsys.SyncDir(parent); err != nil {
+		_ = fsys.Remove(dir) // so that another try makes its name durable, and does not find it there
 		return fmt.Errorf("sync folder %q: %w", parent, err)
 	}
 	return nil
