@@ -21,19 +21,35 @@ var fallback = Limits{MaxBytes: 4e6, MaxWait: time.Second, Gzip: true, Level: 1}
 // counts it as sealed: Release must follow. It is for payloads that do not
 // come from reading: rebuilt ones, and the halves of a refused one.
 func (b *Batcher) Pack(p *record.Payload, raw []byte) {
+	b.Fill(p, raw)
+	b.Adopt(p)
+}
+
+// Fill gives p the body raw like Pack, and does not count it.
+func (b *Batcher) Fill(p *record.Payload, raw []byte) {
 	b.mu.Lock()
-	ln := b.lanes[p.Route]
-	if ln == nil {
-		ln = &lane{Limits: fallback}
-		b.lanes[p.Route] = ln
-	}
-	ln.held++
-	limits := ln.Limits
+	limits := b.lane(p.Route).Limits
 	b.mu.Unlock()
 	b.pack(p, raw, limits)
+}
+
+// Adopt counts a payload as sealed whose body is there already: Release must
+// follow.
+func (b *Batcher) Adopt(p *record.Payload) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lane(p.Route).held++
 	b.memory.used += int64(cap(p.Body))
-	b.mu.Unlock()
+}
+
+// lane finds or makes what is known of a route. The caller holds mu.
+func (b *Batcher) lane(r record.Route) *lane {
+	ln := b.lanes[r]
+	if ln == nil {
+		ln = &lane{Limits: fallback}
+		b.lanes[r] = ln
+	}
+	return ln
 }
 
 // Split makes two payloads of one that has at least two records, each with half
