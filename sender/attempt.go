@@ -12,6 +12,9 @@ import (
 
 // attempt makes one request for a payload and acts on its answer.
 func (s *Sender) attempt(ctx context.Context, l *lane, it *item) {
+	if it.Payload == nil && !s.fetch(l, it) {
+		return
+	}
 	err := s.waitForRate(ctx, it.RawBytes)
 	s.ask(l) // waiting for send.rate_limit says nothing of the service
 	if err != nil {
@@ -21,10 +24,11 @@ func (s *Sender) attempt(ctx context.Context, l *lane, it *item) {
 	if it.Attempt++; it.Attempt > 1 {
 		s.o.Metrics.Retry()
 	}
-	// A begin that could not be written suspends the bound on duplicates, which
-	// the journal tells; it is no reason to stop delivering.
-	_ = s.o.Journal.Begin(it.Payload)
+	s.begin(it)
 	began := time.Now()
+	if it.first.IsZero() {
+		it.first = began
+	}
 	ans := l.cluster.Ingester.Ingest(ctx, &kusto.Ingest{
 		Database:  it.Route.Database,
 		Table:     it.Route.Table,
@@ -78,6 +82,7 @@ func code(status int) string {
 // act is the one place where a verdict becomes a deed.
 func (s *Sender) act(ctx context.Context, l *lane, it *item, ans kusto.Answer, began time.Time) {
 	if ctx.Err() != nil && ans.Verdict != kusto.Accepted {
+		it.cut = ans.Wrote
 		s.settle(l, func() { l.back(it) }) // broken off by us: says nothing of the service
 		return
 	}
@@ -106,11 +111,18 @@ func (s *Sender) act(ctx context.Context, l *lane, it *item, ans kusto.Answer, b
 // settle ends a request: it counts it as answered, does what follows from the
 // answer under the lock, and lets the dispatcher look again.
 func (s *Sender) settle(l *lane, follow func()) {
+	s.finish(l, func() {
+		l.asking--
+		l.cluster.asking--
+		follow()
+	})
+}
+
+// finish ends what dispatch started.
+func (s *Sender) finish(l *lane, follow func()) {
 	s.mu.Lock()
 	l.inflight--
-	l.asking--
 	l.cluster.inflight--
-	l.cluster.asking--
 	follow()
 	s.announce()
 	wake := s.wakes
@@ -128,11 +140,11 @@ func (s *Sender) accept(l *lane, it *item, ans kusto.Answer) {
 		s.o.Logger.Warn("rows were stored but an update policy failed", "database", it.Route.Database,
 			"table", it.Route.Table, "err", ans.UpdatePolicy, "activity", ans.ActivityID)
 	}
-	_ = s.o.Journal.End(it.ID, record.Accepted)
+	s.end(it, record.Accepted)
 	it.Inputs(s.o.Books.Accepted)
 	s.o.Metrics.EndToEnd(it.Route, time.Since(it.ReadAt))
 	s.settle(l, func() {
-		s.items--
+		s.gone(l, it)
 		l.sent += uint64(it.Records)
 		l.cluster.smooth()
 		l.accepted = time.Now()
@@ -171,10 +183,14 @@ func (s *Sender) later(l *lane, it *item, ans kusto.Answer) {
 	}
 	now := time.Now()
 	it.notBefore = now.Add(after(it.backoff, ans.RetryAfter))
-	l.back(it)
 	l.failed(now, ans.RetryAfter)
 	l.cluster.failed(now, ans.RetryAfter)
 	s.tell(l, it, ans)
+	if ans.Verdict != kusto.Throttled && s.failsAlone(it, now) {
+		s.keep(l, it, false)
+		return
+	}
+	l.back(it)
 }
 
 // tell logs a failure when it is not the one that was told last.
@@ -246,16 +262,30 @@ func (s *Sender) refuse(l *lane, it *item, ans kusto.Answer) {
 		s.settle(l, func() { s.hold(l, it, Hold{Code: "split", Message: err.Error()}, 0) })
 		return
 	}
-	_ = s.o.Journal.Split(it.ID, children)
+	halves, err := s.halve(it, children)
+	if err != nil { // the spool tells why; its own backoff brings the payload here again
+		s.settle(l, func() {
+			s.later(l, it, ans)
+			s.routeAnswered(l)
+		})
+		return
+	}
 	s.settle(l, func() {
-		s.items++
+		s.gone(l, it)
+		s.items += len(halves)
 		if it.family == nil {
 			it.family = new(int)
 			s.o.Logger.Warn("batch was refused, looking for the records at fault", "database", l.route.Database, "table", l.route.Table,
 				"batch", it.ID.String(), "records", it.Records, "activity", ans.ActivityID, "err", ans.Err)
 		}
-		*it.family += 2
-		l.back(&item{Payload: children[0], family: it.family}, &item{Payload: children[1], family: it.family})
+		*it.family += len(halves)
+		for _, h := range halves {
+			h.family = it.family
+			if h.spooled() {
+				l.replays++
+			}
+		}
+		l.back(halves...)
 		s.routeAnswered(l)
 	})
 	s.o.Sealer.Release(it.Payload)
@@ -279,12 +309,12 @@ func (s *Sender) quarantine(l *lane, it *item, ans kusto.Answer) {
 		})
 		return
 	}
-	_ = s.o.Journal.End(it.ID, record.Quarantined)
+	s.end(it, record.Quarantined)
 	it.Inputs(func(input string, n int) { s.o.Books.Quarantined(input, record.Refused, n) })
 	s.o.Logger.Warn("records were refused and are in quarantine", "database", l.route.Database, "table", l.route.Table,
 		"records", it.Records, "activity", ans.ActivityID, "err", ans.Err)
 	s.settle(l, func() {
-		s.items--
+		s.gone(l, it)
 		s.routeAnswered(l)
 	})
 	s.o.Sealer.Release(it.Payload)

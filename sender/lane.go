@@ -9,56 +9,98 @@ import (
 	"kusto-agent/record"
 )
 
-// item is a payload in hand.
+// item is a payload in hand, or, with none, the wish for the next one of its lane
+// out of the spool.
 type item struct {
 	*record.Payload
+	frame     record.BatchID              // what the spool knows it by; zero: it is not there
+	first     time.Time                   // when it was first tried in this run
 	backoff   *backoff.ExponentialBackOff // nil before the first failure
 	notBefore time.Time
 	reauth    bool // the token was refused once and replaced
+	cut       bool // its last request was broken off by us: the outcome is unknown
+	tooLarge  bool // the spool cannot take it
 	family    *int // requests made to isolate refused records; nil: none
 }
+
+func (it *item) spooled() bool { return it.frame != record.BatchID{} }
+
+// asSpooled says that it is in the spool with the body and under the id it has.
+func (it *item) asSpooled() bool { return it.spooled() && it.frame == it.ID }
 
 // lane is a route: its queue and how it fares. Guarded by Sender.mu.
 type lane struct {
 	pace
 	route    record.Route
 	cluster  *cluster
+	spool    Spool
 	queue    []*item
 	inflight int
 	sent     uint64    // records accepted
 	accepted time.Time // the last time
+
+	replays  int       // items in hand that are in the spool, and wishes for one
+	replayed bool      // the last item taken was one
+	unread   time.Time // the spool had one and could not read it: not asked again before
 }
+
+// waiting is how many payloads of the lane rest in the spool.
+func (l *lane) waiting() int { return l.spool.Waiting(l.route) }
 
 // bisectAtFullRate is how many requests the search for the refused records of
 // one batch may make before it goes on one request at a time.
 const bisectAtFullRate = 64
 
-// next takes the first payload that may be sent now. Where none may, it tells
-// when that can change; zero: not by time.
-func (l *lane) next(now time.Time) (*item, time.Time) {
-	if len(l.queue) == 0 {
+// next takes the first payload that may be sent now, from the queue and from the
+// spool by turns; the latter unless draining. Where none may, it tells when that
+// can change; zero: not by time.
+func (l *lane) next(now time.Time, draining bool) (*item, time.Time) {
+	i, at := l.fresh(now)
+	spooled, again := l.replay(now, draining)
+	switch {
+	case i < 0 && !spooled:
+		return nil, earlier(at, again)
+	case l.blocked() && l.inflight > 0:
 		return nil, time.Time{}
+	case l.blocked() && now.Before(l.gate):
+		return nil, l.gate
+	case spooled && (i < 0 || !l.replayed):
+		l.replays++
+		l.replayed = true
+		return &item{}, time.Time{}
 	}
-	if l.blocked() {
-		switch {
-		case l.inflight > 0:
-			return nil, time.Time{}
-		case now.Before(l.gate):
-			return nil, l.gate
-		}
-		return l.take(0), time.Time{}
+	l.replayed = false
+	return l.take(i), time.Time{}
+}
+
+// fresh finds the first payload of the queue that may be sent now: its index, or
+// -1 and when one may be.
+func (l *lane) fresh(now time.Time) (int, time.Time) {
+	if l.blocked() && len(l.queue) > 0 {
+		return 0, time.Time{} // the gate of the lane is that of the payload
 	}
 	var soonest time.Time
 	for i, it := range l.queue {
 		if it.family != nil && *it.family > bisectAtFullRate && l.inflight > 0 {
-			return nil, soonest
+			return -1, soonest
 		}
 		if !now.Before(it.notBefore) {
-			return l.take(i), time.Time{}
+			return i, time.Time{}
 		}
 		soonest = earlier(soonest, it.notBefore)
 	}
-	return nil, soonest
+	return -1, soonest
+}
+
+// replay says whether a payload may be taken out of the spool now, or when.
+func (l *lane) replay(now time.Time, draining bool) (bool, time.Time) {
+	switch {
+	case draining || l.replays >= l.cluster.limit || l.waiting() == 0:
+		return false, time.Time{}
+	case now.Before(l.unread):
+		return false, l.unread
+	}
+	return true, time.Time{}
 }
 
 func (l *lane) take(i int) *item {
@@ -141,7 +183,7 @@ func (c *cluster) smooth() {
 
 // pick chooses the next payload, lanes taking turns. Where there is none it
 // tells when to look again; zero: when kicked.
-func (c *cluster) pick(now time.Time) (*lane, *item, time.Time) {
+func (c *cluster) pick(now time.Time, draining bool) (*lane, *item, time.Time) {
 	if c.inflight >= c.limit {
 		return nil, nil, time.Time{}
 	}
@@ -158,7 +200,7 @@ func (c *cluster) pick(now time.Time) (*lane, *item, time.Time) {
 	}
 	var soonest time.Time
 	for i, l := range c.lanes {
-		it, at := l.next(now)
+		it, at := l.next(now, draining)
 		if it != nil {
 			c.lanes = append(append(c.lanes[:i:i], c.lanes[i+1:]...), l)
 			return l, it, time.Time{}
@@ -205,8 +247,8 @@ func (s *Sender) choose(c *cluster) (*lane, *item, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	patience := s.tellOverdue(c, now)
-	l, it, at := c.pick(now)
+	patience := earlier(s.tellOverdue(c, now), s.shed(c, now))
+	l, it, at := c.pick(now, s.draining)
 	if it != nil {
 		c.inflight++
 		l.inflight++

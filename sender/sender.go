@@ -1,7 +1,25 @@
 // Package sender promises that every payload it takes ends in exactly one way,
-// accepted, quarantined or kept for the next run, and that its end is in the
-// journal before its memory is given back. A cluster that is down, throttled
-// or refuses one route costs only what belongs to it.
+// accepted, quarantined or kept for later, and that its end is in the journal
+// before its memory is given back. A cluster that is down, throttled or refuses
+// one route costs only what belongs to it: its payloads rest in the spool, and
+// come back from there by turns with new ones.
+//
+// # Order of writes
+//
+// What a kill leaves, step by step.
+//
+//	(a) The journal has the begin of a payload before the first byte of its
+//	    request. Kill between: it is sent again.
+//	(b) It has the end after the answer was judged. Kill between: it is sent
+//	    again, and may be stored twice.
+//	(c) A payload that goes to the spool is begun, durable there, and then ended
+//	    as spooled. Kill between: it is begun and in the spool, which wins.
+//	(d) A payload out of the spool: the journal has its attempt before its
+//	    request, and its end before the spool lets go of it. Kill between: the
+//	    journal's end wins.
+//	(e) The halves of a refused payload out of the spool are durable there
+//	    before the journal has its split, and tried after that. Kill between:
+//	    both it and they are in the spool, and it wins.
 package sender
 
 import (
@@ -26,6 +44,26 @@ type Journal interface {
 	Begin(p *record.Payload) error
 	End(id record.BatchID, o record.Outcome) error
 	Split(parent record.BatchID, children []*record.Payload) error
+	// Of a payload in the spool:
+	Replay(id record.BatchID, attempt int) error
+	EndReplay(id record.BatchID, o record.Outcome) error
+}
+
+// Spool keeps payloads on disk. Each is known there by the id it came with.
+type Spool interface {
+	// Put returns after the payload is durable, and Hold leaves it in hand
+	// besides, as if Next had given it out.
+	Put(p *record.Payload) error
+	Hold(p *record.Payload) error
+	// Next gives out the oldest payload of a route and the id it is known by,
+	// which is its own unless its body had to be made anew; nil: not now.
+	Next(r record.Route) (p *record.Payload, frame record.BatchID)
+	Return(frame record.BatchID)
+	Done(frame record.BatchID, how record.Outcome)
+	Waiting(r record.Route) int
+	Routes() []record.Route
+	// Health is nil while Put makes sense.
+	Health() error
 }
 
 // Quarantine keeps refused records. Put returns after they are durable.
@@ -37,6 +75,7 @@ type Quarantine interface {
 type Sealer interface {
 	Split(p *record.Payload) ([]*record.Payload, error)
 	Records(p *record.Payload) ([]record.Rejected, error)
+	Adopt(p *record.Payload) // its memory came from elsewhere and is counted from now on
 	Release(p *record.Payload)
 }
 
@@ -44,6 +83,8 @@ type Sealer interface {
 type Books interface {
 	Accepted(input string, n int)
 	Quarantined(input string, reason record.Reason, n int)
+	Spooled(input string, n int)
+	Unspooled(input string, n int)
 }
 
 // Metrics are told of requests as they end.
@@ -66,6 +107,8 @@ type Options struct {
 	Config     Config
 	Clusters   []Cluster
 	Journal    Journal
+	Spool      Spool
+	Durable    func(*record.Payload) bool // it is to be in the spool before it is posted
 	Quarantine Quarantine
 	Sealer     Sealer
 	Books      Books
@@ -82,7 +125,10 @@ type Sender struct {
 	mu       sync.Mutex
 	clusters map[string]*cluster // by URL
 	lanes    map[record.Route]*lane
-	items    int            // payloads taken and not ended
+	items    int            // payloads in hand: taken or out of the spool, not ended
+	draining bool           // nothing is taken out of the spool any more
+	keeping  []toKeep       // on their way to the spool
+	keepers  int            // goroutines that bring them there
 	wakes    []record.Route // whose credit grew and whose readers are to be told
 	changed  chan struct{}  // closed and replaced when a payload ends or a state changes
 }
@@ -108,9 +154,16 @@ func New(o Options) *Sender {
 	return s
 }
 
-// Run sends until ctx ends, then breaks off the requests under way. A payload
-// that has not ended by then stays begun, or unread, in the journal.
+// Run sends until ctx ends, then breaks off the requests under way. Keep must
+// follow.
 func (s *Sender) Run(ctx context.Context) {
+	s.mu.Lock()
+	for _, r := range s.o.Spool.Routes() {
+		if s.clusters[r.Cluster] != nil {
+			s.lane(r)
+		}
+	}
+	s.mu.Unlock()
 	var dispatchers sync.WaitGroup
 	for _, c := range s.clusters {
 		// Started here, ended by ctx, awaited below.
@@ -121,10 +174,24 @@ func (s *Sender) Run(ctx context.Context) {
 
 // Put takes a payload over. It never blocks; Credit bounds what is in hand.
 func (s *Sender) Put(p *record.Payload) {
+	durable := s.o.Durable(p)
 	s.mu.Lock()
 	l := s.lane(p.Route)
 	s.items++
-	l.queue = append(l.queue, &item{Payload: p})
+	it := &item{Payload: p}
+	if durable && s.o.Spool.Health() == nil {
+		s.keep(l, it, true)
+	} else {
+		l.queue = append(l.queue, it)
+	}
+	s.mu.Unlock()
+	l.cluster.wake()
+}
+
+// Expect tells of a payload of a route that was put into the spool by others.
+func (s *Sender) Expect(r record.Route) {
+	s.mu.Lock()
+	l := s.lane(r)
 	s.mu.Unlock()
 	l.cluster.wake()
 }
@@ -146,7 +213,7 @@ func (s *Sender) lane(r record.Route) *lane {
 	l := s.lanes[r]
 	if l == nil {
 		c := s.clusters[r.Cluster]
-		l = &lane{route: r, cluster: c}
+		l = &lane{route: r, cluster: c, spool: s.o.Spool}
 		l.pace = newPace(s.o.Config.Retry)
 		s.lanes[r] = l
 		c.lanes = append(c.lanes, l)
@@ -157,9 +224,13 @@ func (s *Sender) lane(r record.Route) *lane {
 // Serves reports whether payloads for the cluster URL can be taken.
 func (s *Sender) Serves(url string) bool { return s.clusters[url] != nil }
 
-// Wait returns when no payload is left, when all that are left wait for a route
-// or cluster that is down or held, or with the context's error.
-func (s *Sender) Wait(ctx context.Context) error {
+// Drain returns when no payload is in hand, when all that are wait for a route or
+// cluster that is down or held, or with the context's error. From its call on
+// nothing is taken out of the spool.
+func (s *Sender) Drain(ctx context.Context) error {
+	s.mu.Lock()
+	s.draining = true
+	s.mu.Unlock()
 	for {
 		s.mu.Lock()
 		changed, progress := s.changed, s.progress(0)
@@ -177,7 +248,8 @@ func (s *Sender) Wait(ctx context.Context) error {
 
 // Progress sums up what is left to send.
 type Progress struct {
-	Left    int  // payloads not ended
+	Left    int  // payloads in hand, not ended
+	Spooled int  // payloads in the spool for clusters that are served
 	Stuck   bool // all of them wait for a route or cluster that is down or held
 	Refused bool // a token or a route was refused (401, 403)
 	Down    bool // another route with payloads does not accept
@@ -192,17 +264,21 @@ func (s *Sender) Progress() Progress {
 
 // progress takes a hold for stuck after patience. The caller holds mu.
 func (s *Sender) progress(patience time.Duration) Progress {
-	p := Progress{Left: s.items, Stuck: s.items > 0}
+	p := Progress{Left: s.items}
+	moving := len(s.keeping)+s.keepers > 0
 	now := time.Now()
 	for _, l := range s.lanes {
-		if len(l.queue)+l.inflight == 0 {
+		inHand, waiting := len(l.queue)+l.inflight, l.waiting()
+		if inHand+waiting == 0 {
 			continue
 		}
+		p.Spooled += waiting
 		refused, down := l.verdict(now, patience)
 		p.Refused = p.Refused || refused
 		p.Down = p.Down || down
-		p.Stuck = p.Stuck && (refused || down)
+		moving = moving || !refused && !down && (inHand > 0 || !s.draining)
 	}
+	p.Stuck = p.Left+p.Spooled > 0 && !moving
 	return p
 }
 

@@ -16,9 +16,11 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"kusto-agent/internal/durable/faultfs"
 	"kusto-agent/internal/units"
 	"kusto-agent/kusto"
 	"kusto-agent/record"
+	"kusto-agent/spool"
 )
 
 // world is everything around a sender, scripted: how the service answers, and
@@ -37,7 +39,14 @@ type world struct {
 	kept   []record.Rejected
 	keep   error // what quarantine answers
 	woken  []record.Route
+
+	spool *spool.Spool
+	disk  *faultfs.FS
+	full  atomic.Bool            // the disk has no space
+	stop  func(meanwhile func()) // ends Run
 }
+
+func plenty(string) (int64, error) { return 1 << 50, nil }
 
 func (w *world) Ingest(ctx context.Context, in *kusto.Ingest) kusto.Answer {
 	w.mu.Lock()
@@ -69,6 +78,16 @@ func (w *world) End(_ record.BatchID, o record.Outcome) error {
 	return nil
 }
 
+func (w *world) Replay(_ record.BatchID, attempt int) error {
+	w.note("replay %d", attempt)
+	return nil
+}
+
+func (w *world) EndReplay(_ record.BatchID, o record.Outcome) error {
+	w.note("replay ends %v", o)
+	return nil
+}
+
 func (w *world) Split(record.BatchID, []*record.Payload) error {
 	w.note("split")
 	return nil
@@ -88,7 +107,7 @@ type halves struct{ released *atomic.Int64 }
 
 func (h halves) Split(p *record.Payload) ([]*record.Payload, error) {
 	k := len(p.Body) / 2
-	return []*record.Payload{payload(p.Route.Table, string(p.Body[:k])), payload(p.Route.Table, string(p.Body[k:]))}, nil
+	return []*record.Payload{numbered(p.Route.Table, string(p.Body[:k])), numbered(p.Route.Table, string(p.Body[k:]))}, nil
 }
 
 func (h halves) Records(p *record.Payload) (recs []record.Rejected, err error) {
@@ -98,12 +117,15 @@ func (h halves) Records(p *record.Payload) (recs []record.Rejected, err error) {
 	return recs, nil
 }
 
+func (h halves) Adopt(*record.Payload)   { h.released.Add(-1) }
 func (h halves) Release(*record.Payload) { h.released.Add(1) }
 
 type deaf struct{}
 
 func (deaf) Accepted(string, int)                   {}
 func (deaf) Quarantined(string, record.Reason, int) {}
+func (deaf) Spooled(string, int)                    {}
+func (deaf) Unspooled(string, int)                  {}
 func (deaf) Request(string, string, time.Duration)  {}
 func (deaf) EndToEnd(record.Route, time.Duration)   {}
 func (deaf) Retry()                                 {}
@@ -124,27 +146,54 @@ func payload(table, body string) *record.Payload {
 
 var released atomic.Int64
 
-// in runs f in a bubble with a sender whose service answers as told.
+// in runs f in a bubble with a sender that has no spool and whose service answers
+// as told.
 func in(t *testing.T, answer func(in *kusto.Ingest) kusto.Answer, f func(w *world)) {
+	t.Helper()
+	within(t, answer, spool.Config{}, f)
+}
+
+func within(t *testing.T, answer func(in *kusto.Ingest) kusto.Answer, cfg spool.Config, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		released.Store(0)
-		w := &world{t: t, answer: answer}
+		w := &world{t: t, answer: answer, disk: faultfs.New("/state")}
+		w.disk.Judge = func(op faultfs.Op) faultfs.Verdict {
+			if w.full.Load() && op.Kind != "remove" {
+				return faultfs.Verdict{Err: faultfs.NoSpace}
+			}
+			return faultfs.Verdict{}
+		}
+		var err error
+		if w.spool, _, err = spool.Open("/state/spool", cfg, spool.Options{FS: w.disk, Free: plenty, SegmentSize: 64 << 10}); err != nil {
+			t.Fatal(err)
+		}
+		defer w.spool.Close()
 		w.s = New(Options{
 			Config: Config{Concurrency: 8, Retry: Retry{
 				Initial: units.Duration(500 * time.Millisecond), Max: units.Duration(30 * time.Second), Patience: units.Duration(10 * time.Second)}},
 			Clusters: []Cluster{{Name: "default", URL: here, Ingester: w}},
 			Journal:  w, Quarantine: w, Sealer: halves{&released}, Books: deaf{}, Metrics: deaf{},
+			Spool: w.spool, Durable: func(p *record.Payload) bool { return p.Route.Table == "Durable" },
 			Wake:   func(r record.Route) { w.mu.Lock(); w.woken = append(w.woken, r); w.mu.Unlock() },
 			Logger: slog.New(slog.NewTextHandler(&w.logs, nil)),
 		})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { w.s.Run(ctx); close(done) }() // ended by cancel, awaited below
+		w.start()
 		f(w)
-		cancel()
-		<-done
+		w.stop(func() {})
+		w.s.Keep()
 	})
+}
+
+func (w *world) start() {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	done := make(chan struct{})
+	go func() { w.s.Run(ctx); close(done) }() // ended and awaited by stop
+	w.stop = func(meanwhile func()) {
+		cancel()
+		meanwhile()
+		<-done
+	}
 }
 
 func ok(*kusto.Ingest) kusto.Answer { return kusto.Answer{Verdict: kusto.Accepted, Status: 200} }
@@ -165,7 +214,7 @@ func first(n int, a kusto.Answer) func(*kusto.Ingest) kusto.Answer {
 
 func (w *world) wait() {
 	w.t.Helper()
-	if err := w.s.Wait(w.t.Context()); err != nil {
+	if err := w.s.Drain(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
 	synctest.Wait()

@@ -13,6 +13,7 @@ type RouteStatus struct {
 	Hold     *Hold  // nil unless held; the cluster's, where that is held
 	NextTry  time.Time
 	Queued   int
+	Spooled  int // payloads that rest in the spool
 	InFlight int
 	Accepted uint64 // records since the start
 	Last     time.Time
@@ -38,7 +39,7 @@ func (s *Sender) Status() (routes []RouteStatus, clusters []ClusterStatus) {
 		}
 		routes = append(routes, RouteStatus{
 			Route: l.route, State: p.state(), Hold: p.hold, NextTry: p.gate,
-			Queued: len(l.queue), InFlight: l.inflight, Accepted: l.sent, Last: l.accepted,
+			Queued: len(l.queue), Spooled: l.waiting(), InFlight: l.inflight, Accepted: l.sent, Last: l.accepted,
 		})
 	}
 	for _, c := range s.clusters {
