@@ -152,21 +152,22 @@ func TestNotYet(t *testing.T) {
 	f("encoding: utf-8", "", "")
 	f("fields: {a: b}", "", "inputs[0].fields")
 	f("fields: {}", "", "")
-	f("durability: spool", "", "inputs[0].durability")
+	f("durability: spool", "", "")
 	f("durability: file", "", "")
 	f("compressed: auto", "", "")
 	f("compressed: never", "", "")
 	f("partial_line_wait: 3s", "", "")
-	f("", "spool: {max_size: 0}", "")
-	f("", "spool: {max_size: 10GiB, max_age: 0s, min_free: 1GiB, when_full: block, dir: ''}", "")
-	f("", "spool: {max_size: 1GiB}", "spool.max_size")
-	f("", "spool: {dir: /x}", "spool.dir")
-	f("", "spool: {max_age: 1s}", "spool.max_age")
-	f("", "spool: {min_free: 0}", "spool.min_free")
-	f("", "spool: {when_full: drop_oldest}", "spool.when_full")
+	f("", "spool: {max_size: 1GiB, max_age: 1d, min_free: 0, when_full: drop_oldest, dir: /x}", "")
 	f("", "quarantine: {max_size: 1MB, when_full: drop_oldest}\njournal: {max_size: 1MB, max_age: 1d}", "")
 	for _, method := range methodsNotYet {
 		f("", "clusters: {x: {url: 'https://x.kusto.windows.net', auth: {method: "+method+"}}}", "clusters.x.auth.method")
+	}
+}
+
+func TestDurabilityNeedsASpool(t *testing.T) {
+	got := told(t, "agent.yaml", top+"inputs: [{paths: /a.csv, table: A, durability: spool}]\nspool: {max_size: 0}\n")
+	if !strings.HasPrefix(got, "inputs[0].durability: needs a spool") {
+		t.Errorf("told %q", got)
 	}
 }
 

@@ -25,6 +25,9 @@ func (l *loader) resolve(in *Input, src *source, at string) {
 		l.fitFormat(in, spec, src, at)
 	}
 	l.sizes(in, src, at)
+	if in.Durability == "spool" && l.cfg.Spool.MaxSize == 0 {
+		src.bad(join(at, "durability"), "needs a spool, and spool.max_size is 0; give it a size, or want durability: file")
+	}
 	refuseGaps(in, src, at)
 }
 

@@ -54,7 +54,6 @@ func (l *loader) load(text []byte) {
 	}
 	l.complain(l.main, "limits", l.cfg.Limits.check(l.largestBatch())...)
 	l.together()
-	refuseGaps(l.cfg, l.main, "")
 }
 
 // document fills a struct from the text of a file; false if there is nothing

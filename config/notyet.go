@@ -1,12 +1,10 @@
 package config
 
 import (
-	"path/filepath"
 	"slices"
 
 	"kusto-agent/kusto"
 	"kusto-agent/record"
-	"kusto-agent/spool"
 )
 
 // gap is a setting that is part of the configuration and not built yet. It is
@@ -15,7 +13,7 @@ import (
 type gap struct {
 	key  string // below the section that the gap is of
 	want string // what can be written in its place
-	used any    // func(*Input), func(*kusto.AuthConfig) or func(*Config), to bool
+	used any    // func(*Input) or func(*kusto.AuthConfig), to bool
 }
 
 // gaps is all that is not built yet, in one place: what gets built loses its row.
@@ -25,16 +23,9 @@ var gaps = []gap{
 	{"multiline", "leave it out", func(in *Input) bool { return in.Multiline != nil }},
 	{"encoding", "want utf-8", func(in *Input) bool { return in.Encoding != "utf-8" }},
 	{"fields", "leave it out", func(in *Input) bool { return len(in.Fields) > 0 }},
-	{"durability", "want file", func(in *Input) bool { return in.Durability != "file" }},
 	{"paths", "compressed files are not read, so want others", func(in *Input) bool { return slices.ContainsFunc(in.Paths, compressed) }},
 
 	{"method", "want client_secret, token_file, or none for a cluster on this machine", func(a *kusto.AuthConfig) bool { return slices.Contains(methodsNotYet, a.Method) }},
-
-	{"spool.dir", "leave it out", func(c *Config) bool { return c.Spool.Dir != filepath.Join(c.StateDir, "spool") }},
-	{"spool.max_size", "leave it out, or write 0", func(c *Config) bool { return c.Spool.MaxSize != 0 && c.Spool.MaxSize != spool.DefaultConfig().MaxSize }},
-	{"spool.max_age", "leave it out", func(c *Config) bool { return c.Spool.MaxAge != spool.DefaultConfig().MaxAge }},
-	{"spool.min_free", "leave it out", func(c *Config) bool { return c.Spool.MinFree != spool.DefaultConfig().MinFree }},
-	{"spool.when_full", "leave it out", func(c *Config) bool { return c.Spool.WhenFull != spool.DefaultConfig().WhenFull }},
 }
 
 // methodsNotYet are the ways to sign in that are not built yet.

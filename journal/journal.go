@@ -148,6 +148,13 @@ func (j *Journal) Files(input string) []FileState {
 	return out
 }
 
+// Covers says whether all that a payload covers is safe.
+func (j *Journal) Covers(p *record.Payload) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.state.covered(&Begun{Payload: *p})
+}
+
 // State returns what is known of one file; false: nothing.
 func (j *Journal) State(f record.File) (FileState, bool) {
 	j.mu.Lock()

@@ -61,7 +61,7 @@ func BenchmarkNext(b *testing.B) {
 	b.SetBytes(1 << 20)
 	b.ReportAllocs()
 	for b.Loop() {
-		q := s.Next(to(here))
+		q := next(s, to(here))
 		if q == nil {
 			b.Fatal("nothing there")
 		}

@@ -35,7 +35,7 @@ func (l *life) put(s *Spool, ns ...int) {
 
 func (l *life) end(s *Spool, puts int) {
 	for range puts {
-		p := s.Next(to(here))
+		p := next(s, to(here))
 		if p == nil {
 			return
 		}
@@ -51,7 +51,7 @@ func (l *life) run(t *testing.T, fs *faultfs.FS) {
 	must(t, err)
 	l.put(s, 1, 2, 3, 4, 5)
 	l.end(s, 2)
-	kept := s.Next(to(here))
+	kept := next(s, to(here))
 	l.end(s, 2)
 	l.put(s, 6, 7, 8)
 	if kept != nil {
@@ -111,7 +111,7 @@ func (l *life) check(fs *faultfs.FS) error {
 		}
 	}
 	got := []int{}
-	for p := s.Next(to(here)); p != nil; p = s.Next(to(here)) {
+	for p := next(s, to(here)); p != nil; p = next(s, to(here)) {
 		n := int(p.ReadAt.Unix())
 		if string(p.Body) != string(body(n, 500)) || !l.tried[n] || l.ended[n] || torn[p.ID] || slices.Contains(got, n) {
 			return fmt.Errorf("payload %d came back, or not as it was", n)
@@ -132,7 +132,7 @@ func (l *life) goOn(s *Spool, fs *faultfs.FS) error {
 	if err := s.Put(payload(70, here)); err != nil {
 		return err
 	}
-	if p := s.Next(to(here)); p == nil || p.ID != batchID(70) {
+	if p := next(s, to(here)); p == nil || p.ID != batchID(70) {
 		return errors.New("what is put after a crash does not come back")
 	} else {
 		s.Done(p.ID, record.Accepted)

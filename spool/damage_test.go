@@ -227,11 +227,11 @@ func TestUnreadableSegment(t *testing.T) {
 	}})
 	s, _ = openWith(t, testConfig, o)
 	err = syscall.EMFILE
-	if p := s.Next(to(here)); p != nil || s.Stats().Frames != 4 {
+	if p := next(s, to(here)); p != nil || s.Stats().Frames != 4 {
 		t.Errorf("got %v of a segment that cannot be read now, %+v", p, s.Stats())
 	}
 	err = nil
-	if p := s.Next(to(here)); p == nil || number(t, p) != 1 {
+	if p := next(s, to(here)); p == nil || number(t, p) != 1 {
 		t.Error("it does not come back when it can be read")
 	}
 	must(t, s.Close())

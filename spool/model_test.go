@@ -82,7 +82,7 @@ func TestModel(t *testing.T) {
 			},
 			"next": func(rt *rapid.T) {
 				c := rapid.SampledFrom(clusters).Draw(rt, "cluster")
-				p := s.Next(to(c))
+				p := next(s, to(c))
 				if len(m.waiting[c]) == 0 {
 					if p != nil {
 						rt.Fatalf("next of %s is %v, want none", c, p.ID)
@@ -167,7 +167,7 @@ func TestConcurrentUse(t *testing.T) {
 			go func() { // ends with quit, awaited below
 				defer func() { running <- struct{}{} }()
 				for i := 0; ; i++ {
-					p := s.Next(to(here))
+					p := next(s, to(here))
 					switch {
 					case p == nil:
 						select {

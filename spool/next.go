@@ -9,34 +9,35 @@ import (
 	"kusto-agent/record"
 )
 
-// Next returns the oldest payload of a route that is not given out, or nil. It
-// stays on disk until Done; the caller owns its bytes. Its Attempt is the last
+// Next returns the oldest payload of a route that is not given out, or nil, and
+// the id that Return and Done know it by: its own, unless Rebuild gave it another.
+// It stays on disk until Done; the caller owns its bytes. Its Attempt is the last
 // that the spool knows of. Payloads older than max_age are dropped and those that
 // cannot be read or made again are told of when they are met, and the next one is
 // returned. It reads from the disk and may take as long as that does; nil while
 // payloads wait means that reading is to be tried again later.
-func (s *Spool) Next(r record.Route) *record.Payload {
+func (s *Spool) Next(r record.Route) (p *record.Payload, frame record.BatchID) {
 	to := unique.Make(r)
 	for {
 		s.mu.Lock()
 		g := s.head(to)
 		if g == nil {
 			s.mu.Unlock()
-			return nil
+			return nil, frame
 		}
 		if g.index == nil {
 			g.pins++
 			s.mu.Unlock()
 			if err := s.load(g); err != nil {
 				s.o.Logger.Warn("spool segment not read, it is tried again", "file", g.name, "err", err)
-				return nil
+				return nil, frame
 			}
 			continue
 		}
 		t := s.take(g, to)
 		s.mu.Unlock()
 		if p, again := s.fetch(t); !again {
-			return p
+			return p, t.id
 		}
 	}
 }

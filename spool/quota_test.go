@@ -47,7 +47,7 @@ func TestFullBlocks(t *testing.T) {
 			t.Errorf("kept %v, health %v, want the first ones and ErrFull", kept, s.Health())
 		}
 		for range 6 { // room for as many
-			s.Done(s.Next(to(here)).ID, record.Accepted)
+			s.Done(next(s, to(here)).ID, record.Accepted)
 		}
 		synctest.Wait()
 		must(t, s.Health())
@@ -84,7 +84,7 @@ func TestFullDropsOldest(t *testing.T) {
 			t.Errorf("dropped %v, want the oldest", dropped)
 		}
 		must(t, s.Health())
-		first := s.Next(to(here)) // its segment stays
+		first := next(s, to(here)) // its segment stays
 		before := len(dropped)
 		put(t, s, here, 41, 42, 43, 44, 45, 46)
 		if slices.Contains(dropped, number(t, first)) || len(dropped) == before {

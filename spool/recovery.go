@@ -15,7 +15,9 @@ import (
 type Recovery struct {
 	// Frames is how many payloads wait.
 	Frames int
-	// Lost says that payloads were there of which not even the ids can be read.
+	// Lost says that there are, or were before, segments of which not all could be
+	// read: payloads may be missing of which not even the ids are known. It stays
+	// until people have emptied the folder damaged.
 	Lost bool
 	// Problems are sentences for people: what was unreadable.
 	Problems []string
@@ -45,6 +47,7 @@ func (s *Spool) readFolder() (*Recovery, error) {
 	for _, g := range aside { // one more by such a name would replace it
 		s.w.next = max(s.w.next, g.seq+1)
 	}
+	r.out.Lost = len(aside) > 0
 	for _, g := range segments {
 		if err := r.header(g); err != nil {
 			return nil, err

@@ -50,7 +50,7 @@ type Options struct {
 	// ledger.SpoolFull or ledger.SpoolAge.
 	OnDrop func(p *record.Payload, reason string)
 	// Rebuild gives a payload its Body again, which cannot be read any more, from
-	// where it came. Where not even its ranges are known, Cover is empty, and Pieces
+	// where it came; if it is not the same as it was, another ID as well. Where not even its ranges are known, Cover is empty, and Pieces
 	// say no more than how many records of which input it has. ErrGone ends the
 	// payload, another error puts it off. Without Rebuild nothing can be had again.
 	Rebuild func(p *record.Payload) error
@@ -174,14 +174,17 @@ func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 
 func (s *Spool) path(name string) string { return filepath.Join(s.dir, name) }
 
-// Health returns nil, or why payloads cannot be kept now: full (ErrFull),
-// read-only, failing, or record.ErrStalled. It is looked at again by itself.
+// Health returns nil, or why payloads cannot be kept now: off (ErrOff), full
+// (ErrFull), read-only, failing, or record.ErrStalled. It is looked at again by
+// itself.
 func (s *Spool) Health() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
 		return nil
+	case s.cfg.MaxSize <= 0:
+		return ErrOff
 	case s.hangs():
 		return fmt.Errorf("write spool: %w", record.ErrStalled)
 	case s.trouble != nil:

@@ -112,10 +112,18 @@ func number(t testing.TB, p *record.Payload) int {
 	return n
 }
 
+func next(s *Spool, r record.Route) *record.Payload {
+	p, frame := s.Next(r)
+	if p != nil && frame != p.ID {
+		panic("a payload is known by another id than its own")
+	}
+	return p
+}
+
 // drain takes and ends everything of a cluster.
 func drain(t testing.TB, s *Spool, cluster string) (ns []int) {
 	t.Helper()
-	for p := s.Next(to(cluster)); p != nil; p = s.Next(to(cluster)) {
+	for p := next(s, to(cluster)); p != nil; p = next(s, to(cluster)) {
 		ns = append(ns, number(t, p))
 		s.Done(p.ID, record.Accepted)
 	}
@@ -154,7 +162,7 @@ func TestOldestComesBackFirst(t *testing.T) {
 	put(t, s, here, upTo(5)...)
 	put(t, s, dr, 50, 51)
 	put(t, s, here, 6, 7, 8)
-	first, second := s.Next(to(here)), s.Next(to(here))
+	first, second := next(s, to(here)), next(s, to(here))
 	if number(t, first) != 1 || number(t, second) != 2 {
 		t.Errorf("got %d and %d, want 1 and 2", number(t, first), number(t, second))
 	}
@@ -166,7 +174,7 @@ func TestOldestComesBackFirst(t *testing.T) {
 	if got := drain(t, s, dr); !slices.Equal(got, []int{50, 51}) {
 		t.Errorf("drained %v of the other cluster, want 50 and 51", got)
 	}
-	if p := s.Next(to("https://nobody")); p != nil {
+	if p := next(s, to("https://nobody")); p != nil {
 		t.Errorf("got %v for a cluster without payloads", p)
 	}
 }
@@ -176,9 +184,9 @@ func TestRestartKeepsAllAndItsOrder(t *testing.T) {
 	s, _ := open(t, fs)
 	put(t, s, here, upTo(9)...)
 	put(t, s, dr, 50)
-	p := s.Next(to(here))
+	p := next(s, to(here))
 	s.Done(p.ID, record.Accepted) // as the journal knows
-	s.Next(to(here))              // under way when the agent stops
+	next(s, to(here))             // under way when the agent stops
 	must(t, s.Close())
 
 	s, rec := open(t, fs)
@@ -197,12 +205,12 @@ func TestRestartKeepsAllAndItsOrder(t *testing.T) {
 		t.Errorf("held %v, want %v", held, want)
 	}
 	s.Attempted(batchID(2), 9)
-	if q := s.Next(to(here)); q.ID != batchID(2) || q.Attempt != 9 {
+	if q := next(s, to(here)); q.ID != batchID(2) || q.Attempt != 9 {
 		t.Errorf("next is %v, attempt %d, want 2 after its attempt 9", q.ID, q.Attempt)
 	} else {
 		q.Attempt = 11
 		s.Return(q.ID)
-		if q = s.Next(to(here)); q.Attempt != 11 {
+		if q = next(s, to(here)); q.Attempt != 11 {
 			t.Errorf("attempt %d after a return, want 11", q.Attempt)
 		}
 		s.Done(q.ID, record.Quarantined)
@@ -228,7 +236,7 @@ func TestHasUntilItEnds(t *testing.T) {
 	}
 	s, _ := openWith(t, testConfig, o)
 	put(t, s, here, 1, 2, 3)
-	s.Done(s.Next(to(here)).ID, record.Quarantined)
+	s.Done(next(s, to(here)).ID, record.Quarantined)
 	s.Done(batchID(3), record.Accepted)
 	for n, want := range map[int]bool{1: false, 2: true, 3: false, 4: false} {
 		if s.Has(batchID(n)) != want {
@@ -238,7 +246,7 @@ func TestHasUntilItEnds(t *testing.T) {
 	if s.Waiting(to(here)) != 1 || !slices.Equal(s.Routes(), []record.Route{to(here)}) {
 		t.Errorf("%d wait for %v, want one", s.Waiting(to(here)), s.Routes())
 	}
-	s.Next(to(here))
+	next(s, to(here))
 	if !s.Has(batchID(2)) || s.Waiting(to(here)) != 0 || len(s.Routes()) > 0 {
 		t.Error("a payload that is given out is in the spool still, and does not wait")
 	}
@@ -256,12 +264,12 @@ func TestHold(t *testing.T) {
 	s, _ := open(t, fs)
 	p := payload(1, here)
 	must(t, s.Hold(p))
-	if !s.Has(p.ID) || s.Waiting(to(here)) != 0 || s.Next(to(here)) != nil || s.Stats().Taken != 1 {
+	if !s.Has(p.ID) || s.Waiting(to(here)) != 0 || next(s, to(here)) != nil || s.Stats().Taken != 1 {
 		t.Errorf("held: %+v", s.Stats())
 	}
 	p.Attempt = 5
 	s.Return(p.ID)
-	if q := s.Next(to(here)); q == nil || q.Attempt != 5 || !bytes.Equal(q.Body, p.Body) {
+	if q := next(s, to(here)); q == nil || q.Attempt != 5 || !bytes.Equal(q.Body, p.Body) {
 		t.Errorf("returned: %+v", q)
 	}
 	must(t, s.Close())
@@ -290,12 +298,12 @@ func TestRebuilt(t *testing.T) {
 		return nil
 	}
 	s, _ := openWith(t, testConfig, o)
-	first := s.Next(to(here))
-	if p := s.Next(to(here)); p != nil || s.Waiting(to(here)) != 2 {
+	first := next(s, to(here))
+	if p := next(s, to(here)); p != nil || s.Waiting(to(here)) != 2 {
 		t.Errorf("got %v while it cannot be made again", p)
 	}
 	busy = false
-	p := s.Next(to(here))
+	p := next(s, to(here))
 	if p == nil || number(t, p) != 2 || !s.Has(p.ID) {
 		t.Fatalf("made again: %+v", p)
 	}
@@ -337,7 +345,7 @@ func TestStats(t *testing.T) {
 		}
 	}
 	check(s, 9, 0, 1000, 1008, 3+5+7+2, 2+4+6+1+3)
-	p := s.Next(to(here))
+	p := next(s, to(here))
 	check(s, 9, 1, 1000, 1008, 3+5+7+2, 2+4+6+1+3)
 	s.Done(p.ID, record.Accepted)
 	check(s, 8, 0, 1001, 1008, 3+5+7+2, 4+6+1+3)
@@ -452,7 +460,7 @@ func TestBeforeUnlink(t *testing.T) {
 		before := len(segments(fs))
 		end := func(n int) {
 			for range n {
-				p := s.Next(to(here))
+				p := next(s, to(here))
 				mu.Lock()
 				done++
 				mu.Unlock()
@@ -487,7 +495,7 @@ func TestOffAndClosed(t *testing.T) {
 	fs := faultfs.New("/state")
 	s, _ := open(t, fs)
 	put(t, s, here, 1, 2)
-	if p := s.Next(to(here)); s.Put(p) != nil || s.Stats().Frames != 2 || s.Stats().Taken != 0 {
+	if p := next(s, to(here)); s.Put(p) != nil || s.Stats().Frames != 2 || s.Stats().Taken != 0 {
 		t.Errorf("a payload that was given out is not returned by Put: %+v", s.Stats())
 	}
 	must(t, s.Close())
@@ -612,7 +620,7 @@ func TestManyClustersInManySegments(t *testing.T) {
 	got := map[string][]int{}
 	for i := range 60 {
 		c := names[min(i/7, 5)*i%len(names)]
-		if p := s.Next(to(c)); p != nil && i%4 == 0 {
+		if p := next(s, to(c)); p != nil && i%4 == 0 {
 			s.Return(p.ID)
 		} else if p != nil {
 			got[c] = append(got[c], number(t, p))
@@ -636,7 +644,7 @@ func TestBytesAreTheCallersAgain(t *testing.T) {
 	b := bytes.Clone(p.Body)
 	must(t, s.Put(p))
 	clear(p.Body)
-	if got := s.Next(to(here)); !bytes.Equal(got.Body, b) {
+	if got := next(s, to(here)); !bytes.Equal(got.Body, b) {
 		t.Error("the body changed with the caller's")
 	}
 }

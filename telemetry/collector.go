@@ -64,6 +64,7 @@ var (
 	reloadGood   = desc("config_last_reload_successful", "1 if the configuration in force is the one last read.")
 	stateDisk    = desc("state_disk_healthy", "1 while the state disk takes the journal; 0: delivery goes on, the bound on duplicates is suspended.")
 	spoolBytes   = desc("spool_bytes", "Bytes in the spool. Absent without a spool.")
+	spoolHealthy = desc("spool_healthy", "1 while the spool takes payloads; 0: it is full or its disk does not. Absent without a spool.")
 	spoolOldest  = desc("spool_oldest_seconds", "Age of the oldest payload in the spool. Absent without a spool.")
 	buildInfo    = desc("build_info", "What runs. Always 1.", "version", "goversion")
 )
@@ -100,6 +101,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	if s.Spool != nil {
 		gauge(spoolBytes, float64(s.Spool.Bytes))
 		gauge(spoolOldest, secondsSince(s.Spool.Oldest))
+		gauge(spoolHealthy, oneIf(s.Spool.Error == ""))
 	}
 	gauge(reloadGood, oneIf(s.Config.Error == ""))
 	gauge(stateDisk, oneIf(s.Journal.Error == ""))

@@ -72,6 +72,7 @@ type Route struct {
 	Hold         *Hold     `json:"hold,omitempty"` // why it is not Up, where that is known
 	Queued       int       `json:"queued"`         // payloads waiting
 	InFlight     int       `json:"in_flight"`      // payloads being sent
+	Spooled      int       `json:"spooled"`        // payloads that rest in the spool
 	Accepted     uint64    `json:"accepted"`       // records, in this run
 	LastAccepted time.Time `json:"last_accepted,omitzero"`
 }
@@ -120,8 +121,10 @@ type Journal struct {
 
 // Spool is what waits on disk for the service to come back.
 type Spool struct {
-	Bytes  int64     `json:"bytes"`
-	Oldest time.Time `json:"oldest,omitzero"` // when its oldest payload was put there
+	Bytes    int64     `json:"bytes"`
+	Payloads int       `json:"payloads"`
+	Oldest   time.Time `json:"oldest,omitzero"` // when its oldest payload was put there
+	Error    string    `json:"error,omitempty"` // why it takes no more; empty: it does
 }
 
 // Loaded tells of the last time the configuration was read.
@@ -181,6 +184,9 @@ func (s *Status) tellProblems() {
 	}
 	if s.Journal.Error != "" {
 		add("state disk: %s; delivery goes on, the bound on duplicates is suspended", s.Journal.Error)
+	}
+	if s.Spool != nil && s.Spool.Error != "" {
+		add("spool: %s; payloads that cannot be sent stay in memory and in their files", s.Spool.Error)
 	}
 	for _, in := range s.Inputs {
 		if err := in.Books.Check(); err != nil {

@@ -21,6 +21,7 @@ import (
 	"kusto-agent/quarantine"
 	"kusto-agent/record"
 	"kusto-agent/sender"
+	"kusto-agent/spool"
 	"kusto-agent/tail"
 	"kusto-agent/telemetry"
 )
@@ -35,8 +36,10 @@ type agent struct {
 	began  time.Time
 
 	lock       *flock.Flock
+	spool      *spool.Spool
 	journal    *journal.Journal
-	begun      []journal.Begun // by an earlier run, not ended
+	begun      []journal.Begun   // by an earlier run, not ended
+	missing    []*record.Payload // spooled by an earlier run, and not in the spool
 	quarantine *quarantine.Store
 	ledger     *ledger.Ledger
 	telemetry  *telemetry.Server
@@ -66,7 +69,7 @@ func newAgent(cfg *config.Config, log *slog.Logger, once bool) (_ *agent, err er
 			a.close()
 		}
 	}()
-	for _, build := range []func() error{a.lockState, a.openJournal, a.openQuarantine, a.buildTelemetry, a.buildSender, a.buildBatcher, a.buildTail} {
+	for _, build := range []func() error{a.lockState, a.openStores, a.openQuarantine, a.buildTelemetry, a.buildSender, a.buildBatcher, a.buildTail} {
 		if err := build(); err != nil {
 			return nil, err
 		}
@@ -97,16 +100,30 @@ func (a *agent) lockState() error {
 	return nil
 }
 
-func (a *agent) openJournal() error {
-	j, found, err := journal.Open(filepath.Join(a.cfg.StateDir, "journal"), a.cfg.Journal, journal.Options{Logger: a.log})
+// openStores opens the spool and then the journal, and has them agree. What is in
+// the spool wins over a begin in the journal, and an end there over the spool.
+func (a *agent) openStores() error {
+	fresh := a.isFresh()
+	s, held, err := spool.Open(a.cfg.Spool.Dir, a.cfg.Spool, a.spoolOptions())
 	if err != nil {
 		return &exitError{exitFailed, err}
 	}
-	logProblems(a.log, found.Problems)
-	a.journal, a.begun = j, found.Begun
-	a.closers = append(a.closers, j)
+	j, found, err := journal.Open(a.journalDir(), a.cfg.Journal, journal.Options{Logger: a.log})
+	if err != nil {
+		_ = s.Close() // nothing was put there
+		return &exitError{exitFailed, err}
+	}
+	a.spool, a.journal, a.begun = s, j, found.Begun
+	a.closers = append(a.closers, j, s) // the spool is closed first: it syncs the journal
+	logProblems(a.log, "spool", held.Problems)
+	logProblems(a.log, "journal", found.Problems)
+	if err := a.reconcile(held, found, fresh); err != nil {
+		return &exitError{exitFailed, err}
+	}
 	return nil
 }
+
+func (a *agent) journalDir() string { return filepath.Join(a.cfg.StateDir, "journal") }
 
 func (a *agent) openQuarantine() error {
 	q, err := quarantine.Open(filepath.Join(a.cfg.StateDir, "quarantine"), a.cfg.Quarantine, quarantine.Options{Logger: a.log})
@@ -144,7 +161,8 @@ func (a *agent) buildSender() error {
 	}
 	a.sender = sender.New(sender.Options{
 		Config: a.cfg.Send, Clusters: clusters,
-		Journal: a.journal, Quarantine: a.quarantine, Sealer: sealer{a}, Books: a.ledger,
+		Journal: a.journal, Spool: a.spool, Durable: a.isDurable,
+		Quarantine: a.quarantine, Sealer: sealer{a}, Books: a.ledger,
 		Metrics: a.telemetry.Metrics(), Wake: func(r record.Route) { a.batcher.Wake(r) }, Logger: a.log,
 	})
 	return nil
@@ -205,11 +223,15 @@ func (a *agent) buildTail() error {
 	if err != nil {
 		return &exitError{exitFailed, err}
 	}
+	spooled, err := filepath.Abs(a.cfg.Spool.Dir)
+	if err != nil {
+		return &exitError{exitFailed, err}
+	}
 	a.letGoForeign()
 	a.tail, err = tail.New(tail.Options{
 		Inputs: inputs, Positions: positions{a.journal}, Sink: sink{a.batcher}, Quarantine: a.quarantine,
 		Books: a.ledger, Metrics: a.telemetry.Metrics(), Logger: a.log,
-		Avoid: []string{state}, OpenFiles: a.cfg.Limits.OpenFiles, Once: a.once,
+		Avoid: []string{state, spooled}, OpenFiles: a.cfg.Limits.OpenFiles, Once: a.once,
 	})
 	if err != nil {
 		return &exitError{exitFailed, err}

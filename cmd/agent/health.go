@@ -8,6 +8,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
+	"kusto-agent/spool"
 	"kusto-agent/telemetry"
 )
 
@@ -34,6 +35,9 @@ func (a *agent) startTelemetry() {
 func (a *agent) ready() {
 	a.setState(telemetry.Running)
 	a.notify(daemon.SdNotifyReady)
+	for _, p := range a.foreignSpool() {
+		a.log.Warn(p)
+	}
 	a.log.Info("agent is running", "version", versionText(), "inputs", len(a.cfg.Inputs), "state_dir", a.cfg.StateDir)
 }
 
@@ -109,6 +113,9 @@ func (a *agent) isReady() error {
 	}
 	if err := a.journal.Health(); err != nil {
 		return fmt.Errorf("state disk: %w; delivery goes on, the bound on duplicates is suspended", err)
+	}
+	if err := a.spool.Health(); err != nil && !errors.Is(err, spool.ErrOff) && !errors.Is(err, spool.ErrFull) {
+		return fmt.Errorf("spool disk: %w; delivery goes on, what cannot be sent stays in its files", err)
 	}
 	return nil
 }

@@ -98,10 +98,12 @@ func (a *agent) run(ctx context.Context) error {
 	a.rebuild()
 	tailing, stopTailing := context.WithCancel(ctx)
 	defer stopTailing()
+	restoring := start(func() { a.restoreMissing(tailing) })
 	tail := start(func() { a.tail.Run(tailing) })
 	a.ready()
 
 	if a.once {
+		<-restoring
 		a.untilDone(tailing, tail)
 	} else {
 		<-ctx.Done()
@@ -111,11 +113,13 @@ func (a *agent) run(ctx context.Context) error {
 	a.stopping()
 	stopTailing()
 	<-tail
+	<-restoring
 	a.batcher.Close()
 	<-batcher
 	a.drain()
 	cutSending()
 	<-sender
+	a.keep()
 	return a.verdict()
 }
 
@@ -162,9 +166,9 @@ func (a *agent) untilDone(ctx context.Context, tail <-chan struct{}) {
 		p := a.sender.Progress()
 		switch {
 		case !idle:
-		case p.Stuck, read && p.Left == 0:
+		case p.Stuck, read && p.Left+p.Spooled == 0:
 			return
-		case p.Left > 0:
+		case p.Left+p.Spooled > 0:
 			unreadSince = time.Time{}
 		case unreadSince.IsZero():
 			unreadSince = time.Now()
@@ -181,14 +185,19 @@ func (a *agent) drain() {
 	defer cancel()
 	again, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	err := a.sender.Wait(again)
-	left := a.sender.Progress().Left
-	switch {
-	case left == 0:
-	case errors.Is(err, context.DeadlineExceeded):
-		a.log.Warn("shutdown_timeout is over; what was not accepted is sent after the next start", "batches", left)
-	default:
-		a.log.Warn("what was not accepted is sent after the next start", "batches", left)
+	if err := a.sender.Drain(again); errors.Is(err, context.DeadlineExceeded) {
+		a.log.Warn("shutdown_timeout is over, requests under way are broken off", "batches", a.sender.Progress().Left)
+	}
+}
+
+// keep brings what was not accepted to the spool.
+func (a *agent) keep() {
+	kept, left := a.sender.Keep()
+	if kept > 0 {
+		a.log.Info("what was not accepted is in the spool, and sent after the next start", "batches", kept)
+	}
+	if left > 0 {
+		a.log.Warn("what was not accepted is still in its files, and sent after the next start", "batches", left)
 	}
 }
 
@@ -206,9 +215,9 @@ func (a *agent) verdict() error {
 	}
 	switch {
 	case p.Refused:
-		return &exitError{exitRefused, errors.New("a token or a route was refused; what was not accepted is still in its files")}
-	case p.Down || p.Left > 0:
-		return &exitError{exitUnreachable, errors.New("the service did not accept everything; the rest is still in its files")}
+		return &exitError{exitRefused, errors.New("a token or a route was refused; what was not accepted is in its files or in the spool")}
+	case p.Down || p.Left+p.Spooled > 0:
+		return &exitError{exitUnreachable, errors.New("the service did not accept everything; the rest is in its files or in the spool")}
 	case a.unread:
 		return &exitError{exitFailed, errors.New("not every file could be read to its end")}
 	case quarantined > 0:
@@ -217,9 +226,9 @@ func (a *agent) verdict() error {
 	return nil
 }
 
-// logProblems tells what the journal found at the start, one line each.
-func logProblems(log *slog.Logger, problems []string) {
+// logProblems tells what a store found at the start, one line each.
+func logProblems(log *slog.Logger, store string, problems []string) {
 	for _, p := range problems {
-		log.Warn("journal: " + p)
+		log.Warn(store + ": " + p)
 	}
 }

@@ -71,7 +71,9 @@ func (a *agent) status() telemetry.Status {
 	for path, why := range a.tail.Problems() {
 		s.Problems = append(s.Problems, path+": "+why)
 	}
+	s.Problems = append(s.Problems, a.foreignSpool()...)
 	slices.Sort(s.Problems)
+	s.Spool = a.spoolStatus()
 	if err := a.journal.Health(); err != nil {
 		s.Journal.Error = err.Error()
 	}
@@ -99,7 +101,7 @@ func (a *agent) addRoutes(s *telemetry.Status, names map[string]string) {
 		out := telemetry.Route{
 			Cluster: names[r.Route.Cluster], Database: r.Route.Database, Table: r.Route.Table,
 			Format: string(r.Route.Format), Mapping: r.Route.Mapping, State: r.State,
-			Queued: r.Queued, InFlight: r.InFlight, Accepted: r.Accepted, LastAccepted: r.Last,
+			Queued: r.Queued, InFlight: r.InFlight, Spooled: r.Spooled, Accepted: r.Accepted, LastAccepted: r.Last,
 		}
 		if h := r.Hold; h != nil {
 			out.Hold = &telemetry.Hold{Since: h.Since, Code: h.Code, Message: h.Message, Fix: h.Fix, NextTry: r.NextTry}

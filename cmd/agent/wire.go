@@ -39,6 +39,7 @@ func (p positions) Files(input string) []tail.State {
 type sealer struct{ *agent }
 
 func (s sealer) Split(p *record.Payload) ([]*record.Payload, error) { return s.batcher.Split(p) }
+func (s sealer) Adopt(p *record.Payload)                            { s.batcher.Adopt(p) }
 func (s sealer) Release(p *record.Payload)                          { s.batcher.Release(p) }
 
 func (s sealer) Records(p *record.Payload) ([]record.Rejected, error) {
