@@ -9,7 +9,7 @@ import (
 // Config says how much is kept of what was refused. Start from DefaultConfig.
 type Config struct {
 	MaxSize  units.Size `yaml:"max_size"`  // bytes on disk
-	WhenFull string     `yaml:"when_full"` // block: the route waits for a person; drop_oldest: dropped and counted
+	WhenFull string     `yaml:"when_full"` // block: what meets a bad record waits for a person; drop_oldest: the oldest files go, counted
 }
 
 // DefaultConfig is what holds where the configuration says nothing.

@@ -1,11 +1,10 @@
 package quarantine
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -47,121 +46,94 @@ func sizeOf(fsys durable.FS, path string) (int64, error) {
 	return f.Size()
 }
 
-// drop is a file that made room.
-type drop struct {
-	name    string
-	records int
-	bytes   int64
+// makeFolder makes the folder and its name durable.
+func (s *Store) makeFolder() error {
+	was := s.unsure
+	s.unsure = true
+	err := durable.MkdirAll(s.o.FS, s.dir)
+	if err == nil && was { // it may have been made by a try whose sync failed
+		err = s.o.FS.SyncDir(filepath.Dir(s.dir))
+	}
+	s.unsure = err != nil
+	return err
 }
 
-// makeRoom sees to it that n more bytes fit into max_size.
-func (s *Store) makeRoom(n int64) (dropped []drop, err error) {
-	limit := int64(s.cfg.MaxSize)
-	if s.size.Load()+n <= limit {
-		return nil, nil
+// look takes over what a person did to the folder: files that went are room,
+// and one that was moved, removed or cut is not written to any more. The
+// caller has the turn.
+func (s *Store) look() error {
+	now, err := listFiles(s.o.FS, s.dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && s.unsure {
+		err = s.makeFolder()
 	}
-	if s.cfg.WhenFull != "drop_oldest" || n > limit {
-		return nil, fmt.Errorf("%w: %d bytes of %d are taken and %d more are asked for", ErrFull, s.size.Load(), limit, n)
-	}
-	for len(s.files) > 0 && s.size.Load()+n > limit {
-		d, err := s.dropOldest()
-		if err != nil {
-			return dropped, err
-		}
-		dropped = append(dropped, d)
-	}
-	return dropped, nil
-}
-
-func (s *Store) dropOldest() (drop, error) {
-	if len(s.files) == 1 && s.out != nil { // it is the one being written
-		if err := s.finish(); err != nil {
-			return drop{}, err
-		}
-	}
-	old := s.files[0]
-	d := drop{name: old.name, bytes: old.size}
-	// Counting is for the log and the metric: a file that cannot be read has no
-	// lines to lose.
-	_ = eachLine(s.o.FS, s.path(&old), func(b []byte) error { d.records++; return nil })
-	if err := s.o.FS.Remove(s.path(&old)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return drop{}, fmt.Errorf("remove oldest quarantine file: %w", err)
-	}
-	s.files = s.files[1:]
-	s.size.Add(-old.size)
-	return d, nil
-}
-
-func (s *Store) dropped(d drop) {
-	s.o.Logger.Warn("quarantine is full: oldest file removed", "file", d.name, "records", d.records, "bytes", d.bytes)
-	if s.o.OnDrop != nil {
-		s.o.OnDrop(d.name, d.records, d.bytes)
-	}
-}
-
-// List calls fn for every record in quarantine, oldest first. It takes no lock
-// and may run beside an open store; a last line that is still being written is
-// left out. A line that cannot be read is passed over and told in the error,
-// which names all of them. An error of fn ends the listing.
-func List(dir string, fn func(Entry) error) error { return list(durable.OS, dir, fn) }
-
-func list(fsys durable.FS, dir string, fn func(Entry) error) error {
-	files, err := listFiles(fsys, dir)
 	if err != nil {
-		return fmt.Errorf("list quarantine %q: %w", dir, err)
+		return fmt.Errorf("open quarantine: %w", cause(err))
 	}
-	var unread []error
-	for _, f := range files {
-		n := 0
-		err := eachLine(fsys, filepath.Join(dir, f.name), func(b []byte) error {
-			n++
-			e, err := parseLine(b)
-			if err != nil {
-				unread = append(unread, fmt.Errorf("read quarantine %s line %d: %w", f.name, n, err))
-				return nil
-			}
-			return fn(e)
-		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // removed since it was listed
-			return errors.Join(append(unread, err)...)
+	known := make(map[string]int64, len(s.files))
+	for _, f := range s.files {
+		known[f.name] = f.size
+	}
+	writing := ""
+	if s.out != nil {
+		writing = s.files[len(s.files)-1].name
+	}
+	s.files, s.size = now, 0
+	for i := range now {
+		f := &now[i]
+		size, ok := known[f.name]
+		if !ok {
+			size, _ = sizeOf(s.o.FS, s.path(f)) // one that cannot be asked takes no room that is known
 		}
+		f.size = size
+		s.size += size
+		s.next = max(s.next, f.seq+1)
 	}
-	return errors.Join(unread...)
+	if s.out != nil && !s.writesTo(writing) {
+		s.out.Close() // all that was put there was synced
+		s.out = nil
+	}
+	return nil
 }
 
-// eachLine calls fn for each line that has its newline, without it. The bytes
-// are good until fn returns.
-func eachLine(fsys durable.FS, path string, fn func([]byte) error) error {
-	f, err := fsys.Open(path, 0)
+// writesTo reports whether the open file is still the newest of the folder, and
+// as it was left.
+func (s *Store) writesTo(name string) bool {
+	if len(s.files) == 0 || s.files[len(s.files)-1].name != name {
+		return false
+	}
+	f, err := s.o.FS.Open(filepath.Join(s.dir, name), 0)
 	if err != nil {
-		return err
+		return false
 	}
 	defer f.Close()
-	var off int64
-	buf := make([]byte, 64<<10)
-	have := 0
-	for {
-		n, err := f.ReadAt(buf[have:], off)
-		off, have = off+int64(n), have+n
-		rest := buf[:have]
-		for {
-			i := bytes.IndexByte(rest, '\n')
-			if i < 0 {
-				break
-			}
-			if err := fn(rest[:i]); err != nil {
-				return err
-			}
-			rest = rest[i+1:]
+	size, err := f.Size()
+	return err == nil && size == s.end && same(f, s.out)
+}
+
+// same reports whether two open files are one, as far as the file system tells.
+func same(a, b durable.File) bool {
+	type statter interface{ Stat() (os.FileInfo, error) }
+	x, ok := a.(statter)
+	y, ok2 := b.(statter)
+	if !ok || !ok2 {
+		return true
+	}
+	of, err := x.Stat()
+	is, err2 := y.Stat()
+	return err == nil && err2 == nil && os.SameFile(of, is)
+}
+
+// measure asks every file how long it is: a person may have cut one. The
+// caller has the turn.
+func (s *Store) measure() {
+	s.size = 0
+	for i := range s.files {
+		f := &s.files[i]
+		if size, err := sizeOf(s.o.FS, s.path(f)); err == nil {
+			f.size = size
+		} else if errors.Is(err, fs.ErrNotExist) {
+			f.size = 0
 		}
-		have = copy(buf, rest)
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return fmt.Errorf("read quarantine file: %w", err)
-		case have == len(buf): // a line longer than the buffer
-			buf = append(buf, make([]byte, len(buf))...)
-		}
+		s.size += f.size
 	}
 }

@@ -11,13 +11,7 @@ import (
 	"kusto-agent/record"
 )
 
-// Entry is one line: a record that was refused.
-type Entry struct {
-	Time time.Time // when it was put here
-	record.Rejected
-}
-
-// line is an entry as it is written. The names are for people and scripts:
+// line is a record as it is written. The names are for people and scripts:
 // never change one.
 type line struct {
 	Time       time.Time `json:"time"`

@@ -51,8 +51,16 @@ func open(t testing.TB, fs durable.FS, cfg Config) *Store {
 // offsets lists what is there by offset.
 func offsets(t testing.TB, fs durable.FS) (got []int64, err error) {
 	t.Helper()
-	err = list(fs, dir, func(e Entry) error { got = append(got, e.Offset); return nil })
-	return got, err
+	var unread error
+	err = list(fs, dir, func(e Entry) error {
+		if e.Err == nil {
+			got = append(got, e.Offset)
+		} else if !e.Torn {
+			unread = fmt.Errorf("%s line %d: %w", e.Name, e.Line, e.Err)
+		}
+		return nil
+	})
+	return got, errors.Join(err, unread)
 }
 
 func TestLineOfTheContract(t *testing.T) {
@@ -155,35 +163,48 @@ func TestFullBlocks(t *testing.T) {
 	fs := faultfs.New("/state")
 	s := open(t, fs, Config{MaxSize: 1000, WhenFull: "block"})
 	must(t, s.Put([]record.Rejected{rejected(1)}))
-	size := s.Size()
+	size := s.State().Bytes
 	var err error
 	for err == nil {
 		err = s.Put([]record.Rejected{rejected(2)})
 	}
-	if !errors.Is(err, ErrFull) || s.Size() > 1000 || s.Size() < size {
-		t.Errorf("%v at %d bytes, want ErrFull below 1000", err, s.Size())
+	if got := s.State(); !errors.Is(err, ErrFull) || got.Err != err || got.Bytes > 1000 || got.Bytes < size {
+		t.Errorf("%v with %+v, want ErrFull below 1000", err, got)
 	}
 }
 
 func TestDropOldest(t *testing.T) {
 	fs := faultfs.New("/state")
-	dropped := 0
-	s, err := Open(dir, Config{MaxSize: 4000, WhenFull: "drop_oldest"}, Options{FS: fs, OnDrop: func(_ string, n int, _ int64) { dropped += n }})
-	must(t, err)
-	defer s.Close()
+	s := open(t, fs, Config{MaxSize: 4000, WhenFull: "drop_oldest"})
 	for n := range 50 {
 		must(t, s.Put([]record.Rejected{rejected(n)}))
-		if s.Size() > 4000 {
-			t.Fatalf("%d bytes, want at most 4000", s.Size())
+		if n := s.State().Bytes; n > 4000 {
+			t.Fatalf("%d bytes, want at most 4000", n)
 		}
 	}
 	got, err := offsets(t, fs)
 	must(t, err)
+	dropped := int(s.State().Dropped)
 	if len(got)+dropped != 50 || got[0] != int64(dropped) || len(got) < 5 {
 		t.Errorf("%v with %d dropped, want the newest and the others counted", got, dropped)
 	}
-	if err := s.Put(make([]record.Rejected, 100)); !errors.Is(err, ErrFull) {
-		t.Errorf("more than the whole: %v, want ErrFull", err)
+	// More than the whole at once: the newest of it stay.
+	var many []record.Rejected
+	for n := range 100 {
+		many = append(many, rejected(1000+n))
+	}
+	must(t, s.Put(many))
+	got, err = offsets(t, fs)
+	must(t, err)
+	if n := s.State(); n.Bytes > 4000 || n.Err != nil || len(got)+int(n.Dropped) != 150 || len(got) < 5 || got[len(got)-1] != 1099 {
+		t.Errorf("%v is left, and %+v", got, n)
+	}
+	// And one that never fits is counted, and holds nobody up.
+	big := rejected(2000)
+	big.Data = make([]byte, 5000)
+	must(t, s.Put([]record.Rejected{big}))
+	if n := s.State(); n.Err != nil || len(got)+int(n.Dropped) != 151 {
+		t.Errorf("behind one that never fits: %+v", n)
 	}
 }
 
@@ -306,8 +327,8 @@ func TestShortWriteLeavesNothing(t *testing.T) {
 	if err != nil || len(got) != 2 || got[1] != 3 {
 		t.Errorf("%v, %v, want 1 and 3 alone", got, err)
 	}
-	if n := int64(len(fs.Content(dir + "/0000000000000001.jsonl"))); n != s.Size() {
-		t.Errorf("%d bytes on disk, size says %d", n, s.Size())
+	if n := int64(len(fs.Content(dir + "/0000000000000001.jsonl"))); n != s.State().Bytes {
+		t.Errorf("%d bytes on disk, size says %d", n, s.State().Bytes)
 	}
 }
 

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"kusto-agent/internal/durable"
@@ -31,8 +32,6 @@ type Options struct {
 	// FileSize is where the next file is begun; 64 MiB, or a quarter of
 	// Config.MaxSize where that is less.
 	FileSize int64
-	// OnDrop is told what drop_oldest removed, no lock held.
-	OnDrop func(file string, records int, bytes int64)
 }
 
 // Store is safe for concurrent use.
@@ -41,20 +40,27 @@ type Store struct {
 	cfg Config
 	o   Options
 
-	size atomic.Int64 // bytes of all files
+	mu     sync.Mutex
+	state  State // guarded by mu
+	busy   bool  // a write is at the disk; guarded by mu
+	wanted int64 // bytes there was no room for; guarded by mu
 
 	turn  chan struct{} // holds one token: whoever has it owns the fields below
+	size  int64         // bytes of all files, as last looked at
 	files []file        // oldest first; the last is written to while out is open
 	next  uint64
 	out   durable.File // nil: the next Put begins a file
 	end   int64        // of the sound lines in out
 	named bool         // the name of out is durable
 	done  bool         // closed
+	// unsure says that the folder may not be there, or its name not durable.
+	unsure bool
 }
 
 // Open reads what is in dir, which is made where it is missing. dir must belong
 // to this process alone. A newest file that does not end with a whole line, as
-// a crash leaves it, is left as it is: what comes goes to another.
+// a crash leaves it, is left as it is: what comes goes to another. A disk that
+// cannot be written is no error here: each Put tries again.
 func Open(dir string, cfg Config, opts Options) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -68,11 +74,15 @@ func Open(dir string, cfg Config, opts Options) (*Store, error) {
 	}
 	opts.FileSize = cmp.Or(opts.FileSize, min(64<<20, max(1, int64(cfg.MaxSize)/4)))
 	s := &Store{dir: dir, cfg: cfg, o: opts, turn: make(chan struct{}, 1), next: 1}
-	if err := durable.MkdirAll(opts.FS, dir); err != nil {
+	err := s.makeFolder()
+	if err == nil {
+		err = s.load()
+	}
+	if errors.Is(err, fs.ErrPermission) || err != nil && !s.unsure {
 		return nil, fmt.Errorf("open quarantine %q: %w", dir, err)
 	}
-	if err := s.load(); err != nil {
-		return nil, fmt.Errorf("open quarantine %q: %w", dir, err)
+	if err != nil {
+		s.trouble(err)
 	}
 	s.turn <- struct{}{}
 	return s, nil
@@ -87,9 +97,10 @@ func (s *Store) load() (err error) {
 		if f.size, err = sizeOf(s.o.FS, s.path(f)); err != nil {
 			return err
 		}
-		s.size.Add(f.size)
+		s.size += f.size
 		s.next = f.seq + 1
 	}
+	s.state.Bytes = s.size
 	if len(s.files) == 0 {
 		return nil
 	}
@@ -103,7 +114,8 @@ func (s *Store) resume(f *file) error {
 	}
 	out, err := s.o.FS.Open(s.path(f), os.O_RDWR)
 	if err != nil {
-		return err
+		s.o.Logger.Warn("quarantine file cannot be written to: left as it is", "file", f.name, "err", cause(err))
+		return nil
 	}
 	var last [1]byte
 	if _, err := out.ReadAt(last[:], f.size-1); err != nil || last[0] != '\n' {
@@ -120,7 +132,8 @@ func (s *Store) path(f *file) string { return filepath.Join(s.dir, f.name) }
 // ErrFull where max_size leaves no room for all of them, record.ErrStalled where
 // the disk does not answer in time, or the disk's error; then none of them may
 // be counted as kept, though some may be there. Their bytes are not used after
-// it returned.
+// it returned. It looks at the folder each time, so it goes on by itself when a
+// person made room, or moved files away.
 func (s *Store) Put(recs []record.Rejected) error {
 	var lines []byte
 	var err error
@@ -138,22 +151,22 @@ func (s *Store) Put(recs []record.Rejected) error {
 	select {
 	case <-s.turn:
 	case <-timer.C: // another Put holds on to a disk that hangs
-		return record.ErrStalled
+		return s.stalled()
 	}
+	s.setBusy()
 	done := make(chan error, 1)
 	go func() { // started by Put, ends when the disk answers; Put waits until Stall
 		dropped, err := s.write(lines)
+		s.settle(err, len(recs), int64(len(lines)))
 		s.turn <- struct{}{}
-		for _, d := range dropped {
-			s.dropped(d)
-		}
+		s.tellDropped(dropped)
 		done <- err
 	}()
 	select {
 	case err := <-done:
 		return err
 	case <-timer.C:
-		return record.ErrStalled
+		return s.stalled()
 	}
 }
 
@@ -163,7 +176,10 @@ func (s *Store) write(lines []byte) (dropped []drop, err error) {
 	if s.done {
 		return nil, ErrClosed
 	}
-	if dropped, err = s.makeRoom(int64(len(lines))); err != nil {
+	if err := s.look(); err != nil {
+		return nil, err
+	}
+	if lines, dropped, err = s.makeRoom(lines); err != nil || len(lines) == 0 {
 		return dropped, err
 	}
 	if s.out != nil && s.end >= s.o.FileSize {
@@ -186,16 +202,16 @@ func (s *Store) append(lines []byte) error {
 		if s.out.Truncate(s.end) != nil {
 			s.abandon(int64(n))
 		}
-		return fmt.Errorf("write quarantine: %w", cmp.Or(err, io.ErrShortWrite))
+		return fmt.Errorf("write quarantine: %w", cmp.Or(cause(err), io.ErrShortWrite))
 	}
 	if err := s.out.Sync(); err != nil {
 		s.abandon(int64(len(lines)))
-		return fmt.Errorf("sync quarantine: %w", err)
+		return fmt.Errorf("sync quarantine: %w", cause(err))
 	}
 	if !s.named {
 		if err := s.o.FS.SyncDir(s.dir); err != nil {
 			s.abandon(int64(len(lines)))
-			return fmt.Errorf("sync quarantine folder: %w", err)
+			return fmt.Errorf("sync quarantine folder: %w", cause(err))
 		}
 		s.named = true
 	}
@@ -206,7 +222,7 @@ func (s *Store) append(lines []byte) error {
 func (s *Store) grow(n int64) {
 	s.end += n
 	s.files[len(s.files)-1].size += n
-	s.size.Add(n)
+	s.size += n
 }
 
 func (s *Store) begin() error {
@@ -214,7 +230,7 @@ func (s *Store) begin() error {
 	out, err := s.o.FS.Open(s.path(&f), os.O_RDWR|os.O_CREATE|os.O_EXCL)
 	s.next++
 	if err != nil {
-		return fmt.Errorf("create quarantine file: %w", err)
+		return fmt.Errorf("create quarantine file: %w", cause(err))
 	}
 	s.files = append(s.files, f)
 	s.out, s.end, s.named = out, 0, false
@@ -240,13 +256,10 @@ func (s *Store) finish() error {
 	err := s.out.Close()
 	s.out = nil
 	if err != nil {
-		return fmt.Errorf("close quarantine file: %w", err)
+		return fmt.Errorf("close quarantine file: %w", cause(err))
 	}
 	return nil
 }
-
-// Size is the bytes on disk.
-func (s *Store) Size() int64 { return s.size.Load() }
 
 // Close ends the store. A disk that hangs is not waited for longer than
 // Options.Stall.

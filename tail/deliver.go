@@ -1,6 +1,8 @@
 package tail
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"kusto-agent/format"
@@ -78,7 +80,53 @@ func (w *worker) quarantine(r *reader, c *format.Chunk) error {
 			Reason: j.Reason, Message: j.Message,
 		})
 	}
-	return w.t.o.Quarantine.Put(w.rejected)
+	return w.keep(w.rejected)
+}
+
+// unkeptError says that quarantine does not take a record. It hides what kind of error
+// that is: the file is not to blame.
+type unkeptError struct {
+	offset int64
+	err    error
+}
+
+func (e *unkeptError) Error() string {
+	return fmt.Sprintf("quarantine does not take the bad record at offset %d: %v", e.offset, e.err)
+}
+
+// keep puts records into quarantine.
+func (w *worker) keep(recs []record.Rejected) error {
+	if err := w.t.o.Quarantine.Put(recs); err != nil {
+		return &unkeptError{recs[0].Offset, err}
+	}
+	return nil
+}
+
+// narrowTo makes the next read shorter where quarantine did not take the
+// rejected records of a chunk: to half of them, and when there is but one to the
+// records before it. So the file is read up to the record that has to wait. It
+// reports whether there is less to try.
+func (r *reader) narrowTo(c *format.Chunk, err error) bool {
+	var unkept *unkeptError
+	if !errors.As(err, &unkept) || r.atOnce {
+		return false
+	}
+	n := len(c.Rejected)
+	first, to := c.Rejected[0], c.Rejected[(n-1)/2].End
+	if n == 1 && first.Start > 0 {
+		to = first.Start
+	}
+	r.narrow, r.chosen = int64(to), true
+	less := n > 1 || first.Start > 0
+	return less && !errors.Is(unkept.err, record.ErrStalled) // each try would wait for the disk
+}
+
+// widen makes the next read longer again, after one that went well.
+func (r *reader) widen() {
+	r.chosen, r.atOnce = false, false
+	if r.narrow *= 2; r.narrow > int64(r.in.MaxSize) {
+		r.narrow = 0
+	}
 }
 
 // register has the journal know the generation before it hears of its ranges.

@@ -180,7 +180,10 @@ func (t *Tailer) unpath(r *reader) {
 
 // fixOf says what to do about a file that can not be read.
 func fixOf(err error) string {
+	var unkept *unkeptError
 	switch {
+	case errors.As(err, &unkept):
+		return "make room or mend the disk as quarantine says; the file is then read on by itself"
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return "let the agent's user read it: setfacl -m u:kusto-agent:r on the file, :rx on its folders, or add the user to the file's group"
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):

@@ -50,7 +50,7 @@ func (w *worker) endLong(r *reader, end int64, head []byte) (after, error) {
 	if err := w.register(r); err != nil {
 		return idle, err
 	}
-	err = w.t.o.Quarantine.Put([]record.Rejected{{
+	err = w.keep([]record.Rejected{{
 		File: r.file, Path: r.info.First, Route: r.in.Route,
 		Offset: r.offset, Length: end - r.offset, Data: head, Truncated: int64(len(head)) < end-r.offset,
 		Reason: record.TooLong, Message: fmt.Sprintf("%d bytes, more than max_record_size allows (%d)", end-r.offset, r.in.MaxRecordSize),

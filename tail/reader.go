@@ -51,6 +51,9 @@ type reader struct {
 	pass       int64     // >0: what lies before this is not to be read, see passOld
 	stuck      int64     // nothing ends a record between offset and here
 	long       int64     // >0: looking behind a record that is too long, from here
+	narrow     int64     // >0: most bytes of the next read, since quarantine would not take all of the last
+	chosen     bool      // narrow was chosen for what lies here
+	atOnce     bool      // what lies here can not be read in parts
 	registered bool
 	empty      bool // it was never seen to hold anything
 }
@@ -217,6 +220,9 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 		end, last = r.skips[0].Start, true // only whole records lie between such ranges
 	}
 	want := min(end-r.offset, int64(r.in.MaxSize-1))
+	if r.narrow > 0 {
+		want = min(want, r.narrow)
+	}
 	lease, err := w.lease(r, int(want))
 	switch {
 	case err != nil:
@@ -298,6 +304,10 @@ func (w *worker) frame(r *reader, lease Lease, buf []byte, last bool) (after, er
 				r.long = r.offset + int64(len(data))
 				return again, nil
 			}
+			if r.narrow > 0 { // it ended inside a record
+				r.narrow, r.atOnce = 0, r.chosen
+				return again, nil
+			}
 			r.stuck = r.offset + int64(len(data))
 			break
 		}
@@ -315,8 +325,12 @@ func (w *worker) frame(r *reader, lease Lease, buf []byte, last bool) (after, er
 		}
 		direct := lease.Block() != nil && c.Consumed >= len(buf)/2
 		if err := w.deliver(r, lease, c, cover, direct); err != nil {
+			if r.narrowTo(c, err) {
+				return again, nil
+			}
 			return idle, err
 		}
+		r.widen()
 		r.offset, r.mark, r.stuck = cover.End, cover.Mark, 0
 		pos += c.Consumed
 		if direct && c.Records > 0 {

@@ -3,8 +3,10 @@ package tail
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -265,13 +267,14 @@ type box struct {
 	mu       sync.Mutex
 	records  map[string][]string // by input, since they were last taken
 	refused  []record.Rejected
+	room     int // how many records quarantine takes
 	log      []string
 	counters map[string]int64
 	bodies   int
 }
 
 func newBox() *box {
-	return &box{records: make(map[string][]string), counters: make(map[string]int64)}
+	return &box{records: make(map[string][]string), counters: make(map[string]int64), room: math.MaxInt}
 }
 
 // receive takes the records of a payload as they are.
@@ -314,6 +317,9 @@ func (b *box) counter(name string) int64 {
 func (b *box) Put(recs []record.Rejected) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if len(b.refused)+len(recs) > b.room {
+		return errors.New("no room")
+	}
 	for _, r := range recs {
 		r.Data = slices.Clone(r.Data)
 		b.refused = append(b.refused, r)

@@ -1,0 +1,92 @@
+package quarantine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+// drop is what made room: an old file, or lines that were to come.
+type drop struct {
+	name    string // empty: lines that were to come
+	records int
+	bytes   int64
+}
+
+// makeRoom sees to it that lines fit into max_size, and returns those that are
+// to be written: with drop_oldest only the newest of more than fit at all. What
+// was dropped is returned with an error too.
+func (s *Store) makeRoom(lines []byte) (fit []byte, dropped []drop, err error) {
+	limit, n := int64(s.cfg.MaxSize), int64(len(lines))
+	if s.size+n <= limit {
+		return lines, nil, nil
+	}
+	if s.measure(); s.size+n <= limit {
+		return lines, nil, nil
+	}
+	if s.cfg.WhenFull != "drop_oldest" {
+		return nil, nil, s.errFull(n)
+	}
+	if n > limit {
+		d := drop{}
+		lines, d.records = newest(lines, limit)
+		d.bytes, n = n-int64(len(lines)), int64(len(lines))
+		dropped = append(dropped, d)
+	}
+	for len(s.files) > 0 && s.size+n > limit {
+		d, err := s.dropOldest()
+		if err != nil {
+			return nil, dropped, err
+		}
+		dropped = append(dropped, d)
+	}
+	return lines, dropped, nil
+}
+
+// newest returns the last whole lines that fit into limit, and how many do not.
+func newest(lines []byte, limit int64) (fit []byte, rest int) {
+	for int64(len(lines)) > limit {
+		lines = lines[bytes.IndexByte(lines, '\n')+1:]
+		rest++
+	}
+	return lines, rest
+}
+
+func (s *Store) dropOldest() (drop, error) {
+	if len(s.files) == 1 && s.out != nil { // it is the one being written
+		if err := s.finish(); err != nil {
+			return drop{}, err
+		}
+	}
+	old := s.files[0]
+	d := drop{name: old.name, bytes: old.size}
+	// Counting is for the log and the metric: a file that cannot be read has no
+	// lines to lose.
+	_ = eachLine(s.o.FS, s.path(&old), func(_ []byte, ended bool) error {
+		if ended {
+			d.records++
+		}
+		return nil
+	})
+	if err := s.o.FS.Remove(s.path(&old)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return drop{}, fmt.Errorf("remove oldest quarantine file: %w", cause(err))
+	}
+	s.files = s.files[1:]
+	s.size -= old.size
+	return d, nil
+}
+
+// tellDropped counts and logs what made room.
+func (s *Store) tellDropped(all []drop) {
+	for _, d := range all {
+		s.mu.Lock()
+		s.state.Dropped += uint64(d.records)
+		s.mu.Unlock()
+		if d.name == "" {
+			s.o.Logger.Warn("records are more than quarantine holds: not kept", "records", d.records, "bytes", d.bytes)
+			continue
+		}
+		s.o.Logger.Warn("quarantine is full: oldest file removed", "file", d.name, "records", d.records, "bytes", d.bytes)
+	}
+}

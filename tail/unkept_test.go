@@ -1,0 +1,113 @@
+package tail
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"kusto-agent/format"
+	"kusto-agent/record"
+)
+
+// TestReadUpToTheRecordThatWaits: where quarantine takes no more, a file is read
+// up to the bad record that has to wait, other files to their end, and all of it
+// is told once; with room it goes on where it stopped.
+func TestReadUpToTheRecordThatWaits(t *testing.T) {
+	f := func(kind record.Format, good, bad, odd string) {
+		t.Run(string(kind), func(t *testing.T) {
+			w := newWorld(t)
+			w.in().Format, w.in().Mapping = kind, "m"
+			var want []string
+			var text strings.Builder
+			offsets := []int64{}
+			add := func(n int, what string) {
+				for range n {
+					line := fmt.Sprintf(what, text.Len())
+					if what == good {
+						want = append(want, line)
+					} else {
+						offsets = append(offsets, int64(text.Len()))
+					}
+					text.WriteString(line + "\n")
+				}
+			}
+			add(10, good)
+			add(15, bad)
+			add(1, odd)
+			add(34, bad)
+			add(10, good)
+			before := len(want)
+			add(1, bad)
+			add(10, good)
+			refused := func(n int) {
+				t.Helper()
+				w.look()
+				w.boxed.mu.Lock()
+				defer w.boxed.mu.Unlock()
+				var got []int64
+				for _, r := range w.boxed.refused {
+					got = append(got, r.Offset)
+				}
+				if !slices.Equal(got, offsets[:n]) {
+					t.Errorf("refused at %v, want %v", got, offsets[:n])
+				}
+			}
+			room := func(n int) {
+				w.boxed.mu.Lock()
+				w.boxed.room = n
+				w.boxed.mu.Unlock()
+			}
+			room(20)
+			must(t, os.WriteFile(w.path("a.log"), []byte(text.String()), 0o600))
+			must(t, os.WriteFile(w.path("b.log"), []byte(fmt.Sprintf(good, -1)+"\n"), 0o600))
+			w.start()
+			w.expect("in", append(want[:10:10], fmt.Sprintf(good, -1))...)
+			refused(20)
+			refused(20)
+			told := func(n int) {
+				t.Helper()
+				if got := w.boxed.logged("file is not being read", "a.log", "no room", "bad record at offset", "fix=make room"); got != n {
+					t.Errorf("told %d times, want %d: %q", got, n, w.boxed.log)
+				}
+			}
+			told(1)
+			if why := w.tailer.Problems()[w.path("a.log")]; !strings.Contains(why, fmt.Sprint("offset ", offsets[20], ": no room")) {
+				t.Errorf("status says %q", why)
+			}
+			room(50)
+			w.expect("in", want[10:before]...)
+			refused(50)
+			told(2) // it went on, and met the next
+			room(51)
+			w.expect("in", want[before:]...)
+			refused(51)
+			told(2)
+			if n := w.boxed.logged("file is being read again"); n == 0 || len(w.tailer.Problems()) > 0 {
+				t.Errorf("told %d times that it is over; problems %v", n, w.tailer.Problems())
+			}
+		})
+	}
+	f(record.JSON, `{"at":%d,"fill":"some more"}`, `no json %d`, `no json %d`)
+	// A quote in the middle of a field leaves the end of its record in doubt.
+	f(record.CSV, `%d,some more`, `%d,a"b`, `%d,"a"b`)
+}
+
+// TestOneThatStalls: a disk that hangs is not asked again and again in one turn.
+func TestOneThatStalls(t *testing.T) {
+	w := newWorld(t)
+	r := &reader{in: &input{Input: w.inputs[0]}}
+	c := &format.Chunk{Rejected: []format.Reject{{Start: 0, End: 9}, {Start: 9, End: 19}, {Start: 19, End: 29}}}
+	other := errors.New("other")
+	if r.narrowTo(c, &unkeptError{0, record.ErrStalled}) {
+		t.Error("there is less to try on a disk that hangs")
+	}
+	if !r.narrowTo(c, &unkeptError{0, other}) || r.narrow != 19 {
+		t.Errorf("next read is %d bytes, want 19", r.narrow)
+	}
+	if r.narrowTo(c, other) {
+		t.Error("another error is no reason to read less")
+	}
+}
