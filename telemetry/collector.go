@@ -57,16 +57,19 @@ var reasonAccounts = []reasons{
 }
 
 var (
-	inputInfo    = desc("input_info", "Where the records of an input go. Always 1.", "input", "database", "table")
-	fileLag      = desc("file_lag_bytes", "Bytes in the files of an input that are not yet safe.", "input")
-	filesByState = desc("files", "Files the agent knows, by state.", "state")
-	tokenExpires = desc("token_expires_seconds", "Until the token that expires first does; negative: it did. Absent without a token.")
-	reloadGood   = desc("config_last_reload_successful", "1 if the configuration in force is the one last read.")
-	stateDisk    = desc("state_disk_healthy", "1 while the state disk takes the journal; 0: delivery goes on, the bound on duplicates is suspended.")
-	spoolBytes   = desc("spool_bytes", "Bytes in the spool. Absent without a spool.")
-	spoolHealthy = desc("spool_healthy", "1 while the spool takes payloads; 0: it is full or its disk does not. Absent without a spool.")
-	spoolOldest  = desc("spool_oldest_seconds", "Age of the oldest payload in the spool. Absent without a spool.")
-	buildInfo    = desc("build_info", "What runs. Always 1.", "version", "goversion")
+	inputInfo      = desc("input_info", "Where the records of an input go. Always 1.", "input", "database", "table")
+	fileLag        = desc("file_lag_bytes", "Bytes in the files of an input that are not yet safe.", "input")
+	filesByState   = desc("files", "Files the agent knows, by state.", "state")
+	tokenExpires   = desc("token_expires_seconds", "Until the token that expires first does; negative: it did. Absent without a token.")
+	reloadGood     = desc("config_last_reload_successful", "1 if the configuration in force is the one last read.")
+	stateDisk      = desc("state_disk_healthy", "1 while the state disk takes the journal; 0: delivery goes on, the bound on duplicates is suspended.")
+	quarantined    = desc("quarantine_bytes", "Bytes in quarantine.")
+	quarantineUp   = desc("quarantine_healthy", "1 while quarantine keeps records; 0: it is full or its disk fails, and what meets a bad record waits in its file.")
+	quarantineLost = desc("quarantine_dropped_records_total", "Records removed from quarantine to make room, as quarantine.when_full says.")
+	spoolBytes     = desc("spool_bytes", "Bytes in the spool. Absent without a spool.")
+	spoolHealthy   = desc("spool_healthy", "1 while the spool takes payloads; 0: it is full or its disk does not. Absent without a spool.")
+	spoolOldest    = desc("spool_oldest_seconds", "Age of the oldest payload in the spool. Absent without a spool.")
+	buildInfo      = desc("build_info", "What runs. Always 1.", "version", "goversion")
 )
 
 // collector tells everything that is looked up rather than counted. A scrape
@@ -98,6 +101,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	if at := firstExpiry(s.Clusters); !at.IsZero() {
 		gauge(tokenExpires, time.Until(at).Seconds())
 	}
+	gauge(quarantined, float64(s.Quarantine.Bytes))
+	gauge(quarantineUp, oneIf(s.Quarantine.Error == ""))
+	out <- prometheus.MustNewConstMetric(quarantineLost, prometheus.CounterValue, float64(s.Quarantine.Dropped))
 	if s.Spool != nil {
 		gauge(spoolBytes, float64(s.Spool.Bytes))
 		gauge(spoolOldest, secondsSince(s.Spool.Oldest))

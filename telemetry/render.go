@@ -117,6 +117,9 @@ func (p *painter) inputs(s *Status) {
 			cell{bytesText(in.LagBytes), zeroStyle(in.LagBytes == 0)}, cell{byState(in.Files), plain})
 	}
 	t.write(p)
+	if q := s.Quarantine; q.Bytes > 0 {
+		p.line("%s", p.paint(faint, fmt.Sprintf("quarantine holds %s of %s", bytesText(q.Bytes), bytesText(q.MaxBytes))))
+	}
 }
 
 func (p *painter) routes(s *Status) {

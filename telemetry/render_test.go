@@ -108,6 +108,27 @@ func TestWords(t *testing.T) {
 	f(lines("a\tb\n\x1b[31mc\n"), "a    b\n\"\\x1b[31mc\"")
 }
 
+// What quarantine holds, and why it keeps nothing, is on the screen and in the
+// metrics.
+func TestQuarantineIsShown(t *testing.T) {
+	s := Status{State: Running, Quarantine: Quarantine{Bytes: 16_000, MaxBytes: 20_000, Dropped: 7, Error: "quarantine is full", Fix: "make room"}}
+	got := rendered(t, s, ledger.New(), time.Now(), false)
+	for _, want := range []string{
+		"Delivering, with 1 problem.", "quarantine holds 16 kB of 20 kB",
+		"quarantine is full; what meets a bad record waits in its file. What to do: make room",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	families := scrape(t, serverFor(s, ledger.New()))
+	for name, want := range map[string]float64{"quarantine_bytes": 16_000, "quarantine_healthy": 0, "quarantine_dropped_records_total": 7} {
+		if got := value(families, name); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+}
+
 func TestTheVerdict(t *testing.T) {
 	f := func(s Status, tone, want string) {
 		t.Helper()

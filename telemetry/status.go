@@ -34,19 +34,20 @@ const (
 // books, file counts and lag of the inputs, and the problems that follow from
 // the rest are filled in by the server.
 type Status struct {
-	Version       string    `json:"version"`
-	Host          string    `json:"host"`
-	Started       time.Time `json:"started,omitzero"`
-	UptimeSeconds float64   `json:"uptime_seconds"`
-	State         string    `json:"state"` // Starting, Running or Stopping
-	Problems      []string  `json:"problems"`
-	Inputs        []Input   `json:"inputs"`
-	Routes        []Route   `json:"routes"`
-	Clusters      []Cluster `json:"clusters"`
-	Files         []File    `json:"files"`
-	Journal       Journal   `json:"journal"`
-	Spool         *Spool    `json:"spool,omitempty"` // nil: there is no spool
-	Config        Loaded    `json:"config"`
+	Version       string     `json:"version"`
+	Host          string     `json:"host"`
+	Started       time.Time  `json:"started,omitzero"`
+	UptimeSeconds float64    `json:"uptime_seconds"`
+	State         string     `json:"state"` // Starting, Running or Stopping
+	Problems      []string   `json:"problems"`
+	Inputs        []Input    `json:"inputs"`
+	Routes        []Route    `json:"routes"`
+	Clusters      []Cluster  `json:"clusters"`
+	Files         []File     `json:"files"`
+	Journal       Journal    `json:"journal"`
+	Quarantine    Quarantine `json:"quarantine"`
+	Spool         *Spool     `json:"spool,omitempty"` // nil: there is no spool
+	Config        Loaded     `json:"config"`
 }
 
 // Input is one input of the configuration and its books in this run. An input
@@ -119,6 +120,16 @@ type Journal struct {
 	Since    time.Time `json:"since,omitzero"`  // when Error began
 }
 
+// Quarantine is where refused records are kept, and whether they can be.
+type Quarantine struct {
+	Bytes    int64     `json:"bytes"`
+	MaxBytes int64     `json:"max_bytes"`
+	Dropped  uint64    `json:"dropped_records"` // removed to make room, in this run
+	Error    string    `json:"error,omitempty"` // empty: it keeps records
+	Fix      string    `json:"fix,omitempty"`
+	Since    time.Time `json:"since,omitzero"` // when Error began
+}
+
 // Spool is what waits on disk for the service to come back.
 type Spool struct {
 	Bytes    int64     `json:"bytes"`
@@ -187,6 +198,9 @@ func (s *Status) tellProblems() {
 	}
 	if s.Spool != nil && s.Spool.Error != "" {
 		add("spool: %s; payloads that cannot be sent stay in memory and in their files", s.Spool.Error)
+	}
+	if s.Quarantine.Error != "" {
+		add("%s; what meets a bad record waits in its file. What to do: %s", s.Quarantine.Error, s.Quarantine.Fix)
 	}
 	for _, in := range s.Inputs {
 		if err := in.Books.Check(); err != nil {

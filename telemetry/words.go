@@ -28,6 +28,16 @@ func lines(s string) string {
 	return strings.Join(all, "\n")
 }
 
+// Printable returns s for one line of a terminal: as it is, or quoted where it
+// holds what could steer one.
+func Printable(s string) string { return printable(s) }
+
+// BytesText is a size for the eye: three digits and a decimal unit.
+func BytesText(n int64) string { return bytesText(n) }
+
+// AgoText is how long before now t was, for the eye.
+func AgoText(now, t time.Time) string { return agoText(now, t) }
+
 // countText is 1234567 as 1,234,567.
 func countText(n uint64) string {
 	s := strconv.FormatUint(n, 10)

@@ -85,6 +85,7 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.AddCommand(runCommand(), demoCommand(), emulatorCommand(), statusCommand(), versionCommand())
+	root.AddCommand(spoolCommand(), quarantineCommand())
 	return root
 }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"kusto-agent/config"
+	"kusto-agent/quarantine"
 	"kusto-agent/telemetry"
 )
 
@@ -77,7 +78,16 @@ func (a *agent) status() telemetry.Status {
 	if err := a.journal.Health(); err != nil {
 		s.Journal.Error = err.Error()
 	}
+	a.addQuarantine(&s)
 	return s
+}
+
+func (a *agent) addQuarantine(s *telemetry.Status) {
+	q := a.quarantine.State()
+	s.Quarantine = telemetry.Quarantine{Bytes: q.Bytes, MaxBytes: int64(a.cfg.Quarantine.MaxSize), Dropped: q.Dropped, Since: q.Since}
+	if q.Err != nil {
+		s.Quarantine.Error, s.Quarantine.Fix = q.Err.Error(), quarantine.Fix(q.Err)
+	}
 }
 
 // addClusters returns the names of the clusters by URL.
