@@ -127,7 +127,7 @@ func Load(path string, env Env, o Options) (*Config, error) {
 	out := newReport()
 	text, err := readFile(path)
 	if err != nil {
-		out.add(Problem{File: path, Message: err.Error()})
+		out.add(unread(path, err))
 		return nil, out.err()
 	}
 	return parse(path, text, env, o, out)
@@ -138,7 +138,7 @@ func Load(path string, env Env, o Options) (*Config, error) {
 func Parse(name string, text []byte, env Env, o Options) (*Config, error) {
 	out := newReport()
 	if len(text) > maxFileSize {
-		out.add(Problem{File: name, Message: errTooLarge.Error()})
+		out.add(unread(name, errTooLarge))
 		return nil, out.err()
 	}
 	return parse(name, text, env, o, out)

@@ -131,6 +131,51 @@ func TestOneClusterByNameAlone(t *testing.T) {
 	}
 }
 
+// Names that could lead elsewhere are refused wherever they can stand, each
+// where it stands and by what is wrong with it, and no other part of the file.
+func TestHostileNames(t *testing.T) {
+	places := map[string]string{
+		"database":            "database: NAME\ncluster: https://c.kusto.windows.net\nauth: {tenant: t, client_id: c, client_secret_file: /f}\ninputs: [{paths: /a.csv, table: T}]\n",
+		"inputs[0].database":  top + "inputs: [{paths: /a.csv, table: T, database: NAME}]\n",
+		"inputs[0].table":     top + "inputs: [{paths: /a.csv, table: NAME}]\n",
+		"inputs[0].mapping":   top + "inputs: [{paths: /a.csv, table: T, mapping: NAME}]\n",
+		"inputs[0].name":      top + "inputs: [{paths: /a.csv, table: T, name: NAME}]\n",
+		"clusters.x.database": top + "inputs: [{paths: /a.csv, table: T}]\nclusters: {x: {url: 'https://x.kusto.windows.net', database: NAME}}\n",
+	}
+	headers := map[string]string{
+		"app":  top + "app: NAME\ninputs: [{paths: /a.csv, table: T}]\n",
+		"user": top + "user: NAME\ninputs: [{paths: /a.csv, table: T}]\n",
+	}
+	f := func(where map[string]string, name, want string) {
+		t.Helper()
+		for path, text := range where {
+			got := told(t, "agent.yaml", strings.ReplaceAll(text, "NAME", "'${EVIL}'"), "EVIL", name)
+			if strings.Contains(name, "\x00") {
+				want = "a NUL character in the value; remove it"
+			}
+			if got != path+": "+want+"\n" {
+				t.Errorf("%q as %s: told %q; want %q", name, path, got, want)
+			}
+		}
+	}
+	const allowed = " is not allowed in a name; letters, digits, underscore, space, dot and dash are"
+	for _, name := range []string{".", ".."} {
+		f(places, name, "not a name but a step in a path; want a name with a letter or digit in it")
+	}
+	for name, sign := range map[string]string{
+		"a/b": "'/'", "../b": "'/'", `a\b`: `'\\'`, "a%2fb": "'%'", "a?b": "'?'", "a#b": "'#'", "a\r\nb": `'\r'`, "a\u202eb": `'\u202e'`,
+		"\u200fa": `'\u200f'`, "a\x1b[31m": `'\x1b'`, `a": b`: `'"'`, "a'b": `'\''`, "a\x00b": "",
+	} {
+		f(places, name, sign+allowed)
+	}
+	f(places, "  ", "the name is blank; want at least one letter or digit")
+	f(places, strings.Repeat("x", 2048), "the name has 2048 characters, at most 1024 are allowed")
+	const header = "not fit for a header; want up to 256 ASCII letters, digits and signs"
+	for _, value := range []string{"a\r\nb", "a\nX-Evil: 1", "a\u202eb", "a\x1b[31m", "a\x00b", "é", strings.Repeat("x", 2048)} {
+		f(headers, value, header)
+	}
+}
+
 func TestNotYet(t *testing.T) {
 	f := func(input, rest, want string) {
 		t.Helper()

@@ -35,7 +35,15 @@ func hostile() map[string]struct{ text, told string } {
 		"long key":       {r("a", 1000) + ": b", "unknown key"},
 		"long word":      {"cluster: " + r("a ", 500_000), "longer than 16 KiB"},
 		"quotes":         {"a: \"" + r("b ", 500_000), "not closed"},
+		"10 MB":          {r("# a comment\n", 900_000), "larger than 1024 KiB"},
 		"100 MB":         {r("a", 100<<20), "larger than 1024 KiB"},
+		"tabs":           {r("\t", 900_000) + "a: b", "a tab"},
+		"doubled keys":   {r("app: b\n", 40_000), "given twice"},
+		"wrong types":    {"inputs: [" + r("7,", 40_000) + "]", "want a section of keys"},
+		"invalid UTF-8":  {r("a: b\n", 1000) + "\xc3\x28", "not UTF-8"},
+		"NUL":            {r("a: b\n", 1000) + "\x00", "a control character"},
+		"nothing":        {"", "says nothing"},
+		"blank":          {r(" ", 900_000), "says nothing"},
 		"binary":         {r("\x00\xff", 1000), "control character"},
 		"variables":      {"cluster: '" + r("${A:-b}", 100_000) + "'", "too many values"},
 	}
@@ -72,6 +80,11 @@ func TestHostileFiles(t *testing.T) {
 			if spent := after.TotalAlloc - before.TotalAlloc; spent > 50<<20 {
 				t.Errorf("%d MB allocated; want less than 50", spent>>20)
 			}
+			for _, p := range err.(*Errors).Problems {
+				if p.Line < 1 || p.Col < 1 {
+					t.Errorf("no place: %+v", p)
+				}
+			}
 			if len(err.Error()) > 64<<10 {
 				t.Errorf("the error has %d bytes", len(err.Error()))
 			}
@@ -92,13 +105,13 @@ func TestLoadRefusesWhatIsNoFile(t *testing.T) {
 		t.Helper()
 		_, err := Load(path, environ(), Options{})
 		var all *Errors
-		if !errors.As(err, &all) || err.Error() != path+": "+want {
+		if !errors.As(err, &all) || err.Error() != path+want {
 			t.Errorf("got %v; want %s", err, want)
 		}
 	}
-	f(large, "larger than 1024 KiB; want a file that a person could read, or several by include")
-	f(dir, "read file: is a directory")
-	f(filepath.Join(dir, "none.yaml"), "open file: no such file or directory")
+	f(large, ":1:1: larger than 1024 KiB; want a file that a person could read, or several by include")
+	f(dir, ": read file: is a directory; want a file")
+	f(filepath.Join(dir, "none.yaml"), ": open file: no such file or directory; write one there, or name another with --config")
 }
 
 func BenchmarkHostileFiles(b *testing.B) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -107,11 +108,12 @@ func (l *loader) checkName(src *source, at, kind, name string) {
 	}
 }
 
-// unnamed is what an error says behind the quoted name of what it is about: the
-// name stands in the line that is shown, where a secret in it is masked.
+// unnamed is what an error says without the name of what it is about, where it
+// wraps that: the name stands in the line that is shown, where a secret in it
+// is masked.
 func unnamed(err error) string {
-	if _, told, named := strings.Cut(err.Error(), `": `); named {
-		return told
+	if inner := errors.Unwrap(err); inner != nil {
+		err = inner
 	}
 	return err.Error()
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 var errTooLarge = fmt.Errorf("larger than %d KiB; want a file that a person could read, or several by include", maxFileSize>>10)
@@ -31,13 +32,33 @@ func readFile(path string) ([]byte, error) {
 	return text, nil
 }
 
-// cause says what went wrong without the path, which stands before it.
+// unread is the problem of a file that could not be taken in. One that is there
+// has a place, as all mistakes in it would have.
+func unread(path string, err error) Problem {
+	p := Problem{File: path, Message: err.Error()}
+	if errors.Is(err, errTooLarge) {
+		p.Line, p.Col = 1, 1
+	}
+	return p
+}
+
+// cause says what went wrong without the path, which stands before it, and what
+// to do about it.
 func cause(verb string, err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		err = path.Err
 	}
-	return verb + " file: " + err.Error()
+	words := verb + " file: " + err.Error()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		words += "; write one there, or name another with --config"
+	case errors.Is(err, fs.ErrPermission):
+		words += "; let the user the agent runs as read it"
+	case errors.Is(err, syscall.EISDIR):
+		words += "; want a file"
+	}
+	return words
 }
 
 // newText makes a source of a file, and its text ready to parse.
@@ -93,7 +114,7 @@ func (l *loader) include(path string) {
 		text, err = readFile(path)
 	}
 	if err != nil {
-		l.out.add(Problem{File: path, Message: err.Error()})
+		l.out.add(unread(path, err))
 		return
 	}
 	l.cfg.Files = append(l.cfg.Files, path)

@@ -151,7 +151,20 @@ func reportSyntax(text []byte, err error, src *source) {
 		}
 	}
 	line, col := locate(text, err)
+	if runeAt(src.lines[min(line, len(src.lines))-1], col) == '\t' {
+		told = "a tab; indent with spaces"
+	}
 	src.badAt(line, col, "", told)
+}
+
+// runeAt is the character of a line at a column from 1; 0: there is none.
+func runeAt(line string, col int) rune {
+	for _, r := range line {
+		if col--; col == 0 {
+			return r
+		}
+	}
+	return 0
 }
 
 var errorLine = regexp.MustCompile(`^yaml: line (\d+): `)
