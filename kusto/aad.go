@@ -31,6 +31,12 @@ var aadHints = map[string]string{
 func explain(err error, secret string) error {
 	clean := func(s string) string { return printable(redact(strings.TrimSpace(s), secret), maxMessage) }
 	var refusal *oauth2.RetrieveError
+	if err != nil && strings.Contains(err.Error(), "cannot parse json") { // the library's words for a 200 that is something else
+		return &Error{
+			Message: "get token: what answered is not the authority, or a proxy answered in its place", cause: err,
+			Hint: "check auth.authority, and send.proxy and HTTPS_PROXY",
+		}
+	}
 	if !errors.As(err, &refusal) || refusal.Response == nil {
 		return &Error{
 			Message: clean("get token: " + err.Error()), cause: err,
@@ -40,6 +46,9 @@ func explain(err error, secret string) error {
 	words := refusal.ErrorDescription
 	if words == "" {
 		words = string(refusal.Body)
+	}
+	if page, isPage := pageWords([]byte(words), secret); isPage {
+		words = page
 	}
 	words, _, _ = strings.Cut(words, "\n") // trace and time stamps follow
 	e := &Error{

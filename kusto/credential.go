@@ -68,6 +68,7 @@ func credentialPath(name string) string {
 type secretGrant struct {
 	conf   clientcredentials.Config
 	file   string // read each time, so that a new secret needs no restart; empty: the secret is in conf
+	seen   seenFile
 	client *http.Client
 	conns  *pool
 }
@@ -117,7 +118,9 @@ func credentialFile(cfg AuthConfig) string {
 	return credentialPath(cfg.ClientSecretFile)
 }
 
-func (g *secretGrant) changed() bool { return false }
+// changed says that another secret may be had, so that one that was refused need
+// not be waited out.
+func (g *secretGrant) changed() bool { return g.file != "" && g.seen.changed(g.file) }
 func (g *secretGrant) close()        { g.conns.close() }
 
 // unstatedLife is how long a token is used that does not say how long it lives.
@@ -129,6 +132,7 @@ func (g *secretGrant) fetch(ctx context.Context) (string, time.Time, error) {
 		EndpointParams: g.conf.EndpointParams, AuthStyle: g.conf.AuthStyle,
 	}
 	if g.file != "" {
+		g.seen.look(g.file)
 		secret, err := readSecret(g.file, "auth.client_secret_file")
 		if err != nil {
 			return "", time.Time{}, err

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -230,5 +231,49 @@ func TestMethodsRefused(t *testing.T) {
 	f("auth.client_secret_file", AuthConfig{Method: "client_secret", Tenant: "t", ClientID: "c"})
 	if tokens, err := NewTokenSource(AuthConfig{Method: "none"}, "http://localhost", TokenOptions{}); err != nil || tokens == nil {
 		t.Errorf("none: %v", err)
+	}
+}
+
+// What is no file of a secret ends in words, and is not waited for.
+func TestSecretFileIsNoFile(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, "/dev/zero", "/dev/null", t.TempDir()} {
+		secret, err := readSecret(path, "auth.client_secret_file")
+		var e *Error
+		if secret != "" || !errors.As(err, &e) || e.Hint == "" {
+			t.Errorf("%s: got %d bytes, %v", path, len(secret), err)
+		}
+	}
+}
+
+// A secret that was wrong is asked with again as soon as the file holds another.
+func TestMendedSecretIsUsedAtOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	write := func(s string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(s), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked := 0
+	tokens := authority(t, func(w http.ResponseWriter, r *http.Request) {
+		if asked++; r.FormValue("client_secret") != "right" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		giveToken(w, "3600")
+	}, func(c *AuthConfig) { c.ClientSecret, c.ClientSecretFile = "", file })
+	write("wrong one")
+	for range 3 {
+		if _, err := tokens.Token(t.Context()); err == nil {
+			t.Error("a token for a wrong secret")
+		}
+	}
+	write("right")
+	if token, err := tokens.Token(t.Context()); err != nil || token != "T0KEN" || asked != 2 {
+		t.Errorf("got %q, %v after %d requests", token, err, asked)
 	}
 }

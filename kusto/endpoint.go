@@ -43,7 +43,8 @@ var queryOnly = []string{
 // CheckEndpoint refuses a cluster URL that must not be sent a token or cannot
 // take data. It makes no request. A host outside the known domains of the
 // service is refused unless allowUntrusted; plain http to another machine
-// always is. The error says what to write instead.
+// always is. The error says what to write instead, and wraps that without the
+// URL.
 func CheckEndpoint(rawURL string, allowUntrusted bool) error {
 	_, err := endpoint(rawURL, allowUntrusted)
 	return err
@@ -61,11 +62,14 @@ func endpoint(rawURL string, allowUntrusted bool) (*url.URL, error) {
 	host := hostOf(u)
 	switch {
 	case strings.HasPrefix(host, "ingest-"):
-		return nil, fmt.Errorf("cluster %q: this is the address of queued ingestion; use the query URI %s://%s", rawURL, u.Scheme, strings.TrimPrefix(strings.ToLower(u.Host), "ingest-"))
+		err = fmt.Errorf("this is the address of queued ingestion; use the query URI %s://%s", u.Scheme, strings.TrimPrefix(strings.ToLower(u.Host), "ingest-"))
 	case slices.ContainsFunc(queryOnly, func(head string) bool { return strings.HasPrefix(host, head) || strings.Contains(host, "."+head) }):
-		return nil, fmt.Errorf("cluster %q: Azure Monitor answers queries there and takes no data; use the query URI of a cluster", rawURL)
+		err = errors.New("that is Azure Monitor, which answers queries and takes no data; use the query URI of a cluster")
 	case !loopback(host) && !isTrusted(host) && !allowUntrusted:
-		return nil, fmt.Errorf("cluster %q: host %s is not a known Kusto domain, so it is sent no token; set allow_untrusted_endpoint: true if it is yours", rawURL, host)
+		err = fmt.Errorf("host %s is not a known Kusto domain, so it is sent no token; set allow_untrusted_endpoint: true if it is yours", host)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cluster %q: %w", rawURL, err)
 	}
 	return u, nil
 }

@@ -68,7 +68,7 @@ func TestValidName(t *testing.T) {
 		f(name, true)
 	}
 	for _, name := range []string{
-		"", ".", "..", "a/b", `a\b`, "../mgmt", "a%2fb", "a?b", "a#b", "a\x00b", "a\r\nb", "a\u202eb", "a\u200fb", "a'b", `a"b`, "a\tb", "a;b", "a:b", "\xff",
+		"", ".", "..", " ", "   ", "a/b", `a\b`, "../mgmt", "a%2fb", "a?b", "a#b", "a\x00b", "a\r\nb", "a\u202eb", "a\u200fb", "a'b", `a"b`, "a\tb", "a;b", "a:b", "\xff",
 		strings.Repeat("x", 1025), strings.Repeat("x", 2048),
 	} {
 		f(name, false)

@@ -123,6 +123,9 @@ func judge(o *outcome, in *Ingest, secret string) Answer {
 		r = parseReply([]byte(redact(string(o.body), secret)), in.Database+"."+in.Table)
 	}
 	verdict, why := classify(o, &r)
+	if words, isPage := pageWords(o.body, secret); isPage {
+		r.page, r.message = true, words
+	}
 	clean := func(s string, limit int) string { return printable(redact(strings.TrimSpace(s), secret), limit) }
 	a := Answer{
 		Verdict: verdict, Status: o.status, Wrote: o.sent,

@@ -16,11 +16,25 @@ import (
 func hint(v Verdict, o *outcome, r *reply, in *Ingest) string {
 	switch v {
 	case NotSent:
+		if r.page {
+			return pageHint
+		}
 		return netHint(o.err)
 	case Auth:
 		return "the service refused the token: check that auth.resource is the audience of this cluster and auth.tenant its tenant"
 	case Hold:
 		return holdHint(o.status, r, in)
+	case Unknown:
+		return unknownHint(o, r)
+	}
+	return ""
+}
+
+// unknownHint is for answers that are not the service's. One that is lost on
+// the way needs nobody.
+func unknownHint(o *outcome, r *reply) string {
+	if r.page || o.sent && o.torn == nil && o.status >= 200 && o.status < 300 {
+		return pageHint
 	}
 	return ""
 }
@@ -35,12 +49,18 @@ func holdHint(status int, r *reply, in *Ingest) string {
 		return "streaming ingestion is off at the cluster: switch it on in the portal under Configurations, then run .alter table " + table + " policy streamingingestion enable"
 	case r.about == missing:
 		return missingHint(r, in)
-	case r.about == denied, status == http.StatusForbidden:
+	case r.about == denied, status == http.StatusForbidden && !r.page:
 		return "let this identity ingest: .add table " + table + " ingestors (" + kqlString(principal(r), '\'') + ")"
 	case r.about == badMapping:
 		return "the mapping or format cannot be used; look at .show table " + table + " ingestion mappings"
 	case r.about == updatePolicy:
 		return "the table's update policy refuses the data; look at .show table " + table + " policy update"
+	}
+	if r.page && status == http.StatusNotFound {
+		return pageHint + "; if it is the cluster's own: " + statusHint(status, table)
+	}
+	if r.page && status >= 400 && status != http.StatusProxyAuthRequired && status != http.StatusExpectationFailed {
+		return pageHint
 	}
 	return statusHint(status, table)
 }

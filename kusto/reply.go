@@ -18,6 +18,7 @@ type reply struct {
 	activity  string
 	about     subject
 	texts     string // all messages in one, names included
+	page      bool   // a web page, whose words message is: not of the service
 }
 
 // oneAPIError is the error object of the service. Field names are matched in

@@ -101,7 +101,7 @@ func (t *Tokens) look() (token string, flight <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now, changed := time.Now(), t.grant.changed()
-	usable := t.token != "" && !t.refused && (t.expires.IsZero() || now.Before(t.expires))
+	usable := t.usable(now)
 	if usable && !changed && !t.due(now) {
 		return t.token, nil, nil
 	}
@@ -118,6 +118,11 @@ func (t *Tokens) look() (token string, flight <-chan struct{}, err error) {
 		return t.token, nil, nil
 	}
 	return "", t.flight, nil
+}
+
+// usable says that the token in hand can be given out.
+func (t *Tokens) usable(now time.Time) bool {
+	return t.token != "" && !t.refused && (t.expires.IsZero() || now.Before(t.expires))
 }
 
 // due says that a good token nears its end. One that lives shorter than twice
@@ -173,8 +178,8 @@ func (t *Tokens) land(token string, expires time.Time, err error) {
 	now := time.Now()
 	t.flight = nil
 	if err != nil {
-		if t.err == nil {
-			t.log.Warn("token request failed", "err", err)
+		if t.err == nil && t.usable(now) { // else those who wait for it tell
+			t.log.Warn("token request failed, the old token is used on", "err", err, "fix", fixOf(err), "expires", t.expires)
 		}
 		t.err, t.after = err, now.Add(max(refreshPause, askedPause(err)))
 		return
@@ -186,6 +191,14 @@ func (t *Tokens) land(token string, expires time.Time, err error) {
 		t.forced = now.Add(refreshPause)
 	}
 	t.token, t.got, t.expires, t.refused, t.err, t.after = token, now, expires, false, nil, time.Time{}
+}
+
+func fixOf(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Hint
+	}
+	return "check the keys under auth"
 }
 
 func askedPause(err error) time.Duration {

@@ -5,9 +5,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -16,7 +18,7 @@ const maxSecret = 64 << 10
 
 // readSecret reads a file whose one line is the secret.
 func readSecret(path, key string) (string, error) {
-	data, err := os.ReadFile(path)
+	data, err := readUpTo(path, maxSecret+1)
 	secret := strings.TrimRight(string(data), "\r\n")
 	switch {
 	case err != nil:
@@ -33,40 +35,61 @@ func readSecret(path, key string) (string, error) {
 	return secret, nil
 }
 
+// readUpTo reads the beginning of a file. It waits for nobody: a FIFO to which
+// nobody writes is empty.
+func readUpTo(path string, most int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most))
+}
+
 // fileGrant reads a token that something else keeps fresh.
 type fileGrant struct {
 	path string
-
-	mu   sync.Mutex  // guards seen
-	seen os.FileInfo // of the file last read; nil: there was none
+	seen seenFile
 }
 
-// changed says that the file was written or replaced since it was read.
-func (g *fileGrant) changed() bool {
-	now, err := os.Stat(g.path)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case err != nil:
-		return false
-	case g.seen == nil:
-		return true
-	}
-	return !os.SameFile(now, g.seen) || now.Size() != g.seen.Size() || !now.ModTime().Equal(g.seen.ModTime())
+func (g *fileGrant) changed() bool { return g.seen.changed(g.path) }
+func (g *fileGrant) close()        {}
+
+// seenFile remembers how a file was when it was last read. It is safe for
+// concurrent use.
+type seenFile struct {
+	mu   sync.Mutex  // guards info
+	info os.FileInfo // nil: there was none
 }
 
-func (g *fileGrant) close() {}
-
-// fetch looks at the file before it reads it: what is written in between is
-// seen as changed, and read again.
-func (g *fileGrant) fetch(context.Context) (string, time.Time, error) {
-	info, err := os.Stat(g.path)
+// look is called before the file is read: what is written in between is seen as
+// changed.
+func (s *seenFile) look(path string) {
+	info, err := os.Stat(path)
 	if err != nil {
 		info = nil
 	}
-	g.mu.Lock()
-	g.seen = info
-	g.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.info = info
+}
+
+// changed says that the file was written or replaced since it was read.
+func (s *seenFile) changed(path string) bool {
+	now, err := os.Stat(path)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil:
+		return false
+	case s.info == nil:
+		return true
+	}
+	return !os.SameFile(now, s.info) || now.Size() != s.info.Size() || !now.ModTime().Equal(s.info.ModTime())
+}
+
+func (g *fileGrant) fetch(context.Context) (string, time.Time, error) {
+	g.seen.look(g.path)
 	token, err := readSecret(g.path, "auth.token_file")
 	if err != nil {
 		return "", time.Time{}, err

@@ -22,7 +22,7 @@ type line struct {
 	Format     string    `json:"format"`
 	Mapping    string    `json:"mapping"`
 	File       string    `json:"file"`
-	Path       string    `json:"path"`
+	Path       string    `json:"path"` // quoted where it is not UTF-8
 	Generation uint32    `json:"generation"`
 	Offset     int64     `json:"offset"`
 	Length     int64     `json:"length"` // in the file; data may hold less of it where truncated
@@ -40,7 +40,7 @@ func appendLine(b []byte, r *record.Rejected, now time.Time) ([]byte, error) {
 		Time: now.UTC(), Input: r.File.Input,
 		Cluster: r.Route.Cluster, Database: r.Route.Database, Table: r.Route.Table,
 		Format: string(r.Route.Format), Mapping: r.Route.Mapping,
-		File: r.File.ID.String(), Path: r.Path, Generation: r.File.Generation,
+		File: r.File.ID.String(), Path: record.Spell(r.Path), Generation: r.File.Generation,
 		Offset: r.Offset, Length: r.Length, Truncated: r.Truncated,
 		Reason: string(r.Reason), Code: r.Code, Message: r.Message,
 	}

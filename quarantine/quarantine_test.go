@@ -383,3 +383,14 @@ func BenchmarkPut(b *testing.B) {
 		must(b, s.Put(recs))
 	}
 }
+
+// A path that is not UTF-8 is kept so that the file can be found.
+func TestPathOfBytes(t *testing.T) {
+	line, err := appendLine(nil, &record.Rejected{Path: "/log/a\xff.json"}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := parseLine(line); err != nil || e.Path != `"/log/a\xff.json"` {
+		t.Errorf("path %q, %v", e.Path, err)
+	}
+}

@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"kusto-agent/record"
 )
 
 // NewLogger writes logs to w in the form asked for. Format auto is text on a
@@ -33,7 +35,20 @@ func NewLeveledLogger(cfg LogConfig, w io.Writer, level slog.Leveler) *slog.Logg
 	case text, cfg.Format != "json" && isFile && term.IsTerminal(int(f.Fd())):
 		return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 	}
-	return slog.New(slog.NewJSONHandler(escaper{w}, &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewJSONHandler(escaper{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: quoteBytes}))
+}
+
+// quoteBytes quotes a value that is not UTF-8, as the text form does: JSON has
+// no word for such bytes, and a file whose name is told without them can not be
+// found.
+func quoteBytes(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case string:
+		a.Value = slog.StringValue(record.Spell(v))
+	case error:
+		a.Value = slog.StringValue(record.Spell(v.Error()))
+	}
+	return a
 }
 
 // Level is the level of a valid configuration as slog has it.

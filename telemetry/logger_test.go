@@ -35,6 +35,24 @@ func TestNoFormLetsControlCharactersThrough(t *testing.T) {
 	f("auto")
 }
 
+// A name that is not UTF-8 is told so that it can be told from any other.
+func TestBytesThatAreNoText(t *testing.T) {
+	f := func(format string) (got struct{ File, Err, Sound string }) {
+		t.Helper()
+		var b strings.Builder
+		NewLogger(LogConfig{Format: format}, &b).Warn("m", "file", "a\xff\xfe\n.log", "err", errors.New("open a\xff"), "sound", "ü")
+		if !strings.Contains(b.String(), `a\\xff`) && !strings.Contains(b.String(), `a\xff`) || strings.Count(b.String(), "\n") != 1 {
+			t.Errorf("%s: %q", format, b.String())
+		}
+		_ = json.Unmarshal([]byte(b.String()), &got) // of the text form nothing
+		return got
+	}
+	f("text")
+	if got := f("json"); got.File != `"a\xff\xfe\n.log"` || got.Err != `"open a\xff"` || got.Sound != "ü" {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestLevelAndForm(t *testing.T) {
 	var b strings.Builder
 	NewLogger(LogConfig{Level: "warn", Format: "auto"}, &b).Info("not shown")
