@@ -20,6 +20,9 @@ func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.E
 		return err
 	}
 	w.count(r.in.Name, c)
+	if c.InvalidUTF8 > 0 {
+		w.t.tellNoText(r, cover.Start)
+	}
 	if c.Records == 0 {
 		w.t.skip(r.file, cover.Span, cover.Mark)
 		return nil
@@ -80,7 +83,12 @@ func (w *worker) quarantine(r *reader, c *format.Chunk) error {
 			Reason: j.Reason, Message: j.Message,
 		})
 	}
-	return w.keep(w.rejected)
+	if err := w.keep(w.rejected); err != nil {
+		return err
+	}
+	first := &w.rejected[0]
+	w.t.tellQuarantined(r, first.Offset, first.Reason, first.Message)
+	return nil
 }
 
 // unkeptError says that quarantine does not take a record. It hides what kind of error
@@ -97,7 +105,7 @@ func (e *unkeptError) Error() string {
 // keep puts records into quarantine.
 func (w *worker) keep(recs []record.Rejected) error {
 	if err := w.t.o.Quarantine.Put(recs); err != nil {
-		return &unkeptError{recs[0].Offset, err}
+		return errQuarantine(&unkeptError{recs[0].Offset, err})
 	}
 	return nil
 }

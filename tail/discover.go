@@ -3,14 +3,11 @@ package tail
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // discover looks for files until ctx ends: now and then, and soon after an
@@ -62,7 +59,7 @@ func (t *Tailer) rescan() {
 	for _, in := range t.inputs {
 		paths := w.match(in)
 		if len(paths) == 0 {
-			t.tell("input "+in.Name, errors.New("no file matches its paths"))
+			t.tell("input "+in.Name, errNoMatch)
 		} else {
 			t.tell("input "+in.Name, nil)
 		}
@@ -76,9 +73,7 @@ func (t *Tailer) rescan() {
 		t.findCopies(in)
 		t.miss(in, w)
 	}
-	for path, err := range w.errs {
-		t.tell(path, err)
-	}
+	t.tellUnknown(w)
 	t.boundPinned()
 	if t.watch.update(w.passed) {
 		t.rescanSoon()
@@ -95,13 +90,13 @@ func (t *Tailer) rescan() {
 func (t *Tailer) meet(in *input, path string) {
 	for _, dir := range t.o.Avoid {
 		if path == dir || strings.HasPrefix(path, dir+"/") {
-			t.tell(path, errors.New("it belongs to the agent itself"))
+			t.tell(path, errOwn)
 			return
 		}
 	}
 	st, err := statPath(path)
 	if err == nil && !st.regular {
-		err = fmt.Errorf("it is %s", st.kind())
+		err = errKind(st)
 	}
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) || isLink(path) {
@@ -121,7 +116,7 @@ func (t *Tailer) meet(in *input, path string) {
 	unread := k != nil && k.position < st.size // what was begun is ended
 	t.mu.Unlock()
 	if rival != "" {
-		t.tell(path+" for input "+in.Name, fmt.Errorf("input %s reads it for the same route", rival))
+		t.tellOf(subject{path, in.Name}, errRival(rival))
 		return
 	}
 	if old := in.IgnoreOlder.D(); old > 0 && !unread && time.Since(time.Unix(0, st.mtime)) > old {
@@ -176,20 +171,4 @@ func (t *Tailer) unpath(r *reader) {
 	} else {
 		t.byPath[r.path] = left
 	}
-}
-
-// fixOf says what to do about a file that can not be read.
-func fixOf(err error) string {
-	var unkept *unkeptError
-	switch {
-	case errors.As(err, &unkept):
-		return "make room or mend the disk as quarantine says; the file is then read on by itself"
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return "let the agent's user read it: setfacl -m u:kusto-agent:r on the file, :rx on its folders, or add the user to the file's group"
-	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
-		return "raise LimitNOFILE of the unit, or lower limits.open_files"
-	case errors.Is(err, fs.ErrNotExist):
-		return "nothing, if the file is still to come"
-	}
-	return ""
 }

@@ -3,7 +3,6 @@ package tail
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -89,7 +88,7 @@ func openFile(path string) (*os.File, status, error) {
 	}
 	s, err := statFile(f)
 	if err == nil && !s.regular {
-		err = fmt.Errorf("open %q: it is %s", path, s.kind())
+		err = errKind(s)
 	}
 	if err != nil {
 		f.Close()

@@ -115,7 +115,7 @@ func (w *worker) restart(r *reader, why string) (after, error) {
 	w.t.nextGeneration(r)
 	r.info.Head, r.info.Done = record.Head{}, false
 	r.offset, r.mark, r.skips, r.stuck, r.long, r.high, r.pass = 0, 0, nil, 0, 0, 0, 0
-	r.registered = false
+	r.registered, r.quarantined, r.noText = false, false, false
 	return again, w.register(r)
 }
 

@@ -50,14 +50,16 @@ func (w *worker) endLong(r *reader, end int64, head []byte) (after, error) {
 	if err := w.register(r); err != nil {
 		return idle, err
 	}
+	why := fmt.Sprintf("%d bytes, more than max_record_size allows (%d)", end-r.offset, r.in.MaxRecordSize)
 	err = w.keep([]record.Rejected{{
 		File: r.file, Path: r.info.First, Route: r.in.Route,
 		Offset: r.offset, Length: end - r.offset, Data: head, Truncated: int64(len(head)) < end-r.offset,
-		Reason: record.TooLong, Message: fmt.Sprintf("%d bytes, more than max_record_size allows (%d)", end-r.offset, r.in.MaxRecordSize),
+		Reason: record.TooLong, Message: why,
 	}})
 	if err != nil {
 		return idle, err
 	}
+	w.t.tellQuarantined(r, r.offset, record.TooLong, why)
 	w.t.o.Books.Read(r.in.Name, 0, end-r.offset)
 	w.t.o.Books.Rejected(r.in.Name, record.TooLong, 1)
 	w.t.skip(r.file, record.Span{Start: r.offset, End: end}, mark)

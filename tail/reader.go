@@ -56,6 +56,8 @@ type reader struct {
 	atOnce     bool      // what lies here can not be read in parts
 	registered bool
 	empty      bool // it was never seen to hold anything
+
+	quarantined, noText bool // told of this generation: see tell.go
 }
 
 // shown is what the status tells of a reader.

@@ -72,10 +72,23 @@ func (t *Tailer) Problems() map[string]string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := make(map[string]string, len(t.told))
-	for path, c := range t.told {
-		all[path] = c.why
+	for about, c := range t.told {
+		all[about.String()] = c.why
 	}
 	return all
+}
+
+// Refused reports whether there is a file, or a folder, that could not be
+// opened.
+func (t *Tailer) Refused() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.told {
+		if c.file {
+			return true
+		}
+	}
+	return false
 }
 
 // Scanned reports whether the files were looked for at least once.

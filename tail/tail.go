@@ -98,7 +98,7 @@ type Tailer struct {
 	stopped bool
 	polls   pollQueue
 	unread  int // readers of a run --once that have not come to their end
-	told    map[string]complaint
+	told    map[subject]complaint
 	scanNo  uint64    // of the scan under way, or of the last one
 	scans   uint64    // that were completed
 	turned  sync.Cond // told after every turn and every scan
@@ -115,7 +115,7 @@ func New(o Options) (*Tailer, error) {
 		o: o, sink: o.Sink,
 		byFile: make(map[record.File]*reader),
 		byPath: make(map[string][]*reader),
-		told:   make(map[string]complaint),
+		told:   make(map[subject]complaint),
 		tick:   make(chan struct{}, 1),
 		scan:   make(chan struct{}, 1),
 		done:   make(chan struct{}, 1),

@@ -1,6 +1,17 @@
 package tail
 
-// tellRead logs why a file is not being read, once, and that it is again.
+import (
+	"errors"
+	"io/fs"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"kusto-agent/record"
+)
+
+// tellRead logs why a file is not being read for an input, once, and that it is
+// again.
 func (t *Tailer) tellRead(r *reader, err error) {
 	t.mu.Lock()
 	path := r.path
@@ -9,43 +20,170 @@ func (t *Tailer) tellRead(r *reader, err error) {
 		r.shown.failed = err.Error()
 	}
 	t.mu.Unlock()
-	t.tell(path, err)
+	t.tellOf(subject{path, r.in.Name}, err)
 }
 
-// complaint is what was last told of a path.
+// subject is what a complaint is about: a path, for all inputs or for one of
+// several that may read it.
+type subject struct{ path, input string }
+
+func (s subject) String() string {
+	if s.input == "" {
+		return s.path
+	}
+	return s.path + " for input " + s.input
+}
+
+// complaint is what was last told of a subject.
 type complaint struct {
 	why  string
 	scan uint64 // number of the scan it was told in
+	file bool   // there is a file, or may be, that ought to be read
 }
 
 // forgive drops complaints about paths that are no longer there to complain
-// about. The caller holds mu.
+// about: each scan repeats its own. The caller holds mu.
 func (t *Tailer) forgive() {
-	for path, c := range t.told {
-		if c.scan < t.scanNo && t.byPath[path] == nil {
-			delete(t.told, path)
+	for about, c := range t.told {
+		if c.scan < t.scanNo && (about.input == "" || t.byPath[about.path] == nil) {
+			delete(t.told, about)
 		}
 	}
 }
 
-// tell logs what is wrong with a path when that changes.
-func (t *Tailer) tell(path string, err error) {
+// tell logs what is wrong with a path, whatever the input, when that changes.
+func (t *Tailer) tell(path string, err error) { t.tellOf(subject{path: path}, err) }
+
+func (t *Tailer) tellOf(about subject, err error) {
 	t.mu.Lock()
-	was := t.told[path].why
+	was := t.told[about].why
 	now := ""
 	if err != nil {
 		now = err.Error()
-		t.told[path] = complaint{now, t.scanNo}
+		t.told[about] = complaint{now, t.scanNo, isFile(err)}
 	} else {
-		delete(t.told, path)
+		delete(t.told, about)
 	}
 	t.mu.Unlock()
-	if now == was {
+	if sameReason(now, was) {
 		return
 	}
-	if err != nil {
-		t.o.Logger.Warn("file is not being read, trying again", "file", path, "err", err, "fix", fixOf(err))
-	} else {
-		t.o.Logger.Info("file is being read again", "file", path)
+	where := []any{"file", about.path}
+	if about.input != "" {
+		where = append(where, "input", about.input)
 	}
+	if err != nil {
+		t.o.Logger.Warn("file is not being read, trying again", append(where, "err", err, "fix", fixOf(err))...)
+	} else {
+		t.o.Logger.Info("file is being read again", where...)
+	}
+}
+
+// sameReason reports whether two reasons differ in nothing but numbers: how full
+// something is changes with every try, and is not told again.
+func sameReason(a, b string) bool {
+	wordsOf := func(s string) string {
+		return strings.Map(func(r rune) rune {
+			if r >= '0' && r <= '9' {
+				return -1
+			}
+			return r
+		}, s)
+	}
+	return a == b || a != "" && b != "" && wordsOf(a) == wordsOf(b)
+}
+
+// tellUnknown logs what a walk could not look at, unless this scan has told
+// something of it already: two reasons would be told in turn without end.
+func (t *Tailer) tellUnknown(w *walk) {
+	for path, err := range w.errs {
+		t.mu.Lock()
+		c := t.told[subject{path: path}]
+		told := c.why != "" && c.scan == t.scanNo
+		t.mu.Unlock()
+		if !told {
+			t.tell(path, err)
+		}
+	}
+}
+
+// problem is an error that knows what a person can do about it.
+type problem struct {
+	error
+	fix string
+}
+
+func (p *problem) Unwrap() error { return p.error }
+
+var (
+	errNoMatch = &problem{errors.New("no file matches its paths"), "check paths and exclude of the input; nothing, if the files are still to come"}
+	errOwn     = &problem{errors.New("it belongs to the agent itself"), leaveOut}
+)
+
+const leaveOut = "leave it out with exclude, or narrow the paths"
+
+func errKind(s status) error {
+	fix := leaveOut
+	if s.mode&unix.S_IFMT == unix.S_IFDIR {
+		fix = "to read the files in it, add /* to the path; else " + leaveOut
+	}
+	return &problem{errors.New("it is " + s.kind()), fix}
+}
+
+func errRival(input string) error {
+	return &problem{errors.New("input " + input + " reads it for the same route"), "nothing is missing; to end this, narrow the paths of one of the two"}
+}
+
+func errQuarantine(err error) error {
+	return &problem{err, "look at quarantine and remove what is no longer needed, or raise quarantine.max_size; see that the disk of state_dir can be written"}
+}
+
+// isFile reports whether an error may keep records from being read: it is not
+// about what is no file, or leads to none.
+func isFile(err error) bool {
+	var p *problem
+	return !errors.As(err, &p) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ELOOP)
+}
+
+// fixOf says what to do about what is not being read.
+func fixOf(err error) string {
+	var p *problem
+	switch {
+	case errors.As(err, &p):
+		return p.fix
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return "let the agent's user read it: setfacl -m u:kusto-agent:r on the file, :rx on its folders, or add the user to the file's group"
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+		return "raise LimitNOFILE of the unit, or lower limits.open_files"
+	case errors.Is(err, unix.ELOOP):
+		return "the link leads round in a circle: let it lead to a file, or leave it out with exclude"
+	case errors.Is(err, fs.ErrNotExist):
+		return "nothing, if the file is still to come; else remove the link, or leave it out with exclude"
+	}
+	return "look at the file, its folder and its file system; it is tried again by itself"
+}
+
+// tellQuarantined logs the first record of a file that goes to quarantine:
+// where the first is, the others are, and they are counted.
+func (t *Tailer) tellQuarantined(r *reader, offset int64, reason record.Reason, message string) {
+	if r.quarantined {
+		return
+	}
+	r.quarantined = true
+	fix := "see that format is that of the file; the records are kept in state_dir/quarantine"
+	if reason == record.TooLong {
+		fix = "raise max_record_size if such records are wanted; their beginnings are kept in state_dir/quarantine"
+	}
+	t.o.Logger.Warn("records of a file go to quarantine, this is the first", "input", r.in.Name, "file", t.pathOf(r), "offset", offset,
+		"reason", string(reason), "err", message, "fix", fix)
+}
+
+// tellNoText logs the first records of a file that are not UTF-8, which pass.
+func (t *Tailer) tellNoText(r *reader, offset int64) {
+	if r.noText {
+		return
+	}
+	r.noText = true
+	t.o.Logger.Warn("file holds records that are not UTF-8, they are sent as they are", "input", r.in.Name, "file", t.pathOf(r), "offset", offset,
+		"fix", "if it is no text, leave it out with exclude; else have it written as UTF-8")
 }

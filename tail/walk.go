@@ -57,6 +57,9 @@ func (w *walk) step(folder string, parts []string, in *input) {
 			}
 			path := filepath.Join(folder, e.Name())
 			if len(rest) == 0 {
+				if name == "*" && e.IsDir() {
+					continue // whoever asks for all means the files
+				}
 				w.add(path, in)
 			} else if isFolder(path, e) {
 				w.step(path, rest, in)
