@@ -679,3 +679,33 @@ func TestRecordIDsGoOn(t *testing.T) {
 		t.Errorf("%d records, want at least %d", got, want)
 	}
 }
+
+// What is sent elsewhere leaves once, also when the agent is killed meanwhile.
+func TestReroute(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		fs := faultfs.New("/state")
+		s, _ := open(t, fs)
+		put(t, s, here, upTo(9)...)
+		put(t, s, dr, 50)
+		if n, err := s.Reroute(to(here), dr); n != 9 || err != nil {
+			t.Fatalf("moved %d: %v", n, err)
+		}
+		if killed {
+			left := fs.Crash(faultfs.Kill, 0)
+			must(t, s.Close())
+			s, _ = open(t, left)
+		}
+		if n := s.Waiting(to(here)); n != 0 {
+			t.Errorf("%d wait for the old cluster", n)
+		}
+		var got []int
+		for p := next(s, to(dr)); p != nil; p = next(s, to(dr)) {
+			got = append(got, int(p.ReadAt.Unix()))
+			s.Done(p.ID, record.Accepted)
+		}
+		if want := append([]int{50}, upTo(9)...); !slices.Equal(got, want) {
+			t.Errorf("drained %v of the new cluster, want %v", got, want)
+		}
+		must(t, s.Close())
+	}
+}
