@@ -333,7 +333,7 @@ func TestKeepAtTheStop(t *testing.T) {
 		if kept, left := w.s.Keep(); kept != 12 || left != 0 {
 			t.Errorf("kept %d and left %d, want all kept", kept, left)
 		}
-		if n := strings.Count(w.logs.String(), "outcome is unknown"); n != 8 {
+		if n := strings.Count(w.logs.String(), "outcome of a batch is unknown"); n != 8 {
 			t.Errorf("%d are named as unknown, want those that were under way:\n%s", n, w.logs.String())
 		}
 		if n := released.Load(); n != 12 {

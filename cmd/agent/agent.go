@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -87,17 +88,26 @@ func (a *agent) lockState() error {
 	lock := flock.New(path, flock.SetPermissions(0o600))
 	ok, err := lock.TryLock()
 	if err != nil {
-		return &exitError{exitFailed, fmt.Errorf("lock state_dir %q: %w", dir, err)}
+		return &exitError{exitFailed, fmt.Errorf("lock state_dir %q: %w; run as the user it belongs to, or set another state_dir", dir, err)}
 	}
 	if !ok {
-		pid, _ := os.ReadFile(path)
-		return &exitError{exitFailed, fmt.Errorf("state_dir %q is in use by another agent (pid %s); give this one a state_dir of its own", dir, strings.TrimSpace(string(pid)))}
+		return &exitError{exitFailed, fmt.Errorf("state_dir %q is in use by another agent%s; stop that one, or give this one a state_dir of its own", dir, pidIn(path))}
 	}
 	a.lock = lock
 	a.closers = append(a.closers, lock)
 	// Only for the message above: the lock itself is the kernel's.
 	_ = os.WriteFile(path, fmt.Appendf(nil, "%d\n", os.Getpid()), 0o600)
 	return nil
+}
+
+// pidIn is the number in a lock file, for people; empty where the one that has
+// the lock has not written it yet.
+func pidIn(path string) string {
+	text, _ := os.ReadFile(path)
+	if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+		return fmt.Sprintf(" (pid %d)", pid)
+	}
+	return ""
 }
 
 // openStores opens the spool and then the journal, and has them agree. What is in

@@ -35,8 +35,8 @@ func (a *agent) startTelemetry() {
 func (a *agent) ready() {
 	a.setState(telemetry.Running)
 	a.notify(daemon.SdNotifyReady)
-	for _, p := range a.foreignSpool() {
-		a.log.Warn(p)
+	for cluster, n := range a.foreignSpool() {
+		a.log.Warn("payloads in the spool wait for a cluster that no input sends to", "cluster", cluster, "batches", n, "fix", replayFix(cluster))
 	}
 	a.log.Info("agent is running", "version", versionText(), "inputs", len(a.cfg.Inputs), "state_dir", a.cfg.StateDir)
 }

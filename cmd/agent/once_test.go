@@ -261,19 +261,59 @@ func (s *site) mustRead(name string) string {
 	return string(text)
 }
 
+// TestSecondAgentOnStateDir: the second ends and names the first, which goes on.
 func TestSecondAgentOnStateDir(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, emulator.Options{})
+	s.write("logs/a.log", "one\n")
 	first := s.run(open + oneText)
-	first.await(1, "agent is running")
-	second := s.once(open+oneText, 1)
-	if want := fmt.Sprintf("in use by another agent (pid %d)", first.cmd.Process.Pid); !strings.Contains(second.log.text(), want) {
-		t.Errorf("says %q, want %q", second.log.text(), want)
+	s.awaitRows("Text", 1)
+	for _, flags := range [][]string{nil, {"--once"}} {
+		second := s.run(open+oneText, flags...).want(exitFailed)
+		want := fmt.Sprintf("state_dir %q is in use by another agent (pid %d); stop that one, or give this one a state_dir of its own\n",
+			s.path("state"), first.cmd.Process.Pid)
+		if second.log.text() != want || second.out.text() != "\n" {
+			t.Errorf("says %q, want %q", second.log.text(), want)
+		}
 	}
+	s.agent = first
+	s.append("logs/a.log", "two\n")
+	s.awaitRows("Text", 2)
+	first.await(1, "agent is running")
+	first.wantComplaints()
 	first.kill()
 	if ok, err := flock.New(s.path("state/LOCK")).TryLock(); !ok || err != nil {
 		t.Errorf("the lock outlives a kill: %v %v", ok, err)
 	}
+	s.wantRows("Text", []string{"one", "two"})
+}
+
+// TestStateDirOfAnother: a state_dir that may not be used is told with what to
+// do, and left as it is.
+func TestStateDirOfAnother(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.refusable()
+	s.write("logs/a.log", "one\n")
+	s.write("closed/LOCK", "")
+	s.write("file", "")
+	if err := os.Chmod(s.path("closed/LOCK"), 0); err != nil {
+		t.Fatal(err)
+	}
+	f := func(dir, says string) {
+		t.Helper()
+		p := s.once(strings.Replace(open, "${DIR}/state", "${DIR}/"+dir, 1)+oneText, exitFailed)
+		said := strings.ReplaceAll(p.log.text(), s.dir, "DIR")
+		if said != says+"\n\n" && said != says+"\n" {
+			t.Errorf("says %q, want %q", said, says)
+		}
+	}
+	f("closed", `lock state_dir "DIR/closed": open DIR/closed/LOCK: permission denied; run as the user it belongs to, or set another state_dir`)
+	f("file", "make state_dir: mkdir DIR/file: not a directory; run as a user who may write there, or set state_dir")
+	f("file/state", "make state_dir: mkdir DIR/file: not a directory; run as a user who may write there, or set state_dir")
+	s.wantRows("Text", nil)
+	s.once(open+oneText, 0)
+	s.wantRows("Text", []string{"one"})
 }
 
 func TestExampleConfigurationIsSound(t *testing.T) {

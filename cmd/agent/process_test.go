@@ -89,6 +89,10 @@ func (s *site) launch(args ...string) *process {
 		"GORACE=atexit_sleep_ms=0") // the race detector waits a second before it ends a process
 	p.cmd.Env = append(p.cmd.Env, s.env...)
 	p.cmd.Dir = s.dir
+	if s.asNobody {
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		p.cmd.Path = "/proc/self/exe" // the program may lie where only root goes
+	}
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.log
 	// Held open until the process has ended: see TestMain.
 	held, err := p.cmd.StdinPipe()
@@ -106,6 +110,37 @@ func (s *site) launch(args ...string) *process {
 	}()
 	s.processes = append(s.processes, p)
 	return p
+}
+
+// complaints are the lines of its log that ask for somebody's attention.
+func (p *process) complaints() (found []entry) {
+	all, _ := p.log.seen()
+	for _, line := range all {
+		e := entry{}
+		if json.Unmarshal([]byte(line), &e) == nil && (e["level"] == "WARN" || e["level"] == "ERROR") {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// wantComplaints expects exactly these messages in the log, each once for each
+// time it is named, and with each something to do, but for those that say by
+// themselves that nothing is.
+func (p *process) wantComplaints(want ...string) {
+	p.t.Helper()
+	var got []string
+	for _, e := range p.complaints() {
+		got = append(got, e.text("msg"))
+		if fix, _ := e["fix"].(string); fix == "" && !strings.Contains(e.text("msg"), "is sent after the next start") && e.text("msg") != timeIsOver {
+			p.t.Errorf("no fix: %v", e)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		p.t.Errorf("complains of\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
 }
 
 // finish is called at the end of the test.

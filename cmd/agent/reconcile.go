@@ -309,12 +309,19 @@ func (a *agent) spoolStatus() *telemetry.Spool {
 	return out
 }
 
-// foreignSpool names what is in the spool for clusters that are not configured.
-func (a *agent) foreignSpool() (problems []string) {
+// foreignSpool is how many payloads the spool has for clusters that are not
+// configured, by URL.
+func (a *agent) foreignSpool() map[string]int {
+	waiting := map[string]int{}
 	for r, st := range a.spool.Stats().Routes {
 		if !a.sender.Serves(r.Cluster) {
-			problems = append(problems, fmt.Sprintf("spool: %d payloads for %v wait for cluster %s, which is not configured; configure it, or export and remove them", st.Frames, r, r.Cluster))
+			waiting[r.Cluster] += st.Frames
 		}
 	}
-	return problems
+	return waiting
+}
+
+// replayFix is what to do about them.
+func replayFix(cluster string) string {
+	return "if its URL was wrong, stop the agent and run: kusto-agent spool replay --cluster " + cluster
 }

@@ -218,7 +218,7 @@ func (a *agent) verdict() error {
 		return &exitError{exitRefused, errors.New("a token or a route was refused; what was not accepted is in its files or in the spool")}
 	case p.Down || p.Left+p.Spooled > 0:
 		return &exitError{exitUnreachable, errors.New("the service did not accept everything; the rest is in its files or in the spool")}
-	case a.unread:
+	case a.unread || a.tail.Refused():
 		return &exitError{exitFailed, errors.New("not every file could be read to its end")}
 	case quarantined > 0:
 		return &exitError{exitFailed, fmt.Errorf("records refused and kept in quarantine: %d", quarantined)}

@@ -39,6 +39,7 @@ type site struct {
 	server    *emulator.Server
 	url       string
 	env       []string // of every process, beside DIR and URL
+	asNobody  bool     // every process is started as the user nobody
 	secrets   []string // that no process may ever write
 	processes []*process
 	agent     *process // the one started last
@@ -53,6 +54,26 @@ func newSite(t *testing.T, o emulator.Options) *site {
 		}
 	})
 	return s
+}
+
+// nobody is a user and a group who own nothing.
+const nobody = 65534
+
+// refusable has the agent run as a user whom the kernel refuses what the mode of
+// a file does. Where the tests do not run as root, that is who they run as.
+func (s *site) refusable() {
+	s.t.Helper()
+	if os.Getuid() != 0 {
+		return
+	}
+	s.asNobody = true
+	err := os.Chown(s.dir, nobody, nobody)
+	if err == nil {
+		err = os.Chmod(filepath.Dir(s.dir), 0o755)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // endpoint serves until the end of the test.

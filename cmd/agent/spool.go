@@ -18,7 +18,7 @@ import (
 )
 
 func spoolCommand() *cobra.Command {
-	return group("spool", "Show what waits on disk for the service", spoolListCommand())
+	return group("spool", "Show what waits on disk for the service", spoolListCommand(), spoolReplayCommand())
 }
 
 func spoolListCommand() *cobra.Command {

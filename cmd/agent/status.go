@@ -14,6 +14,7 @@ import (
 
 	"kusto-agent/config"
 	"kusto-agent/quarantine"
+	"kusto-agent/record"
 	"kusto-agent/telemetry"
 )
 
@@ -70,9 +71,11 @@ func (a *agent) status() telemetry.Status {
 	a.addRoutes(&s, names)
 	a.addFiles(&s)
 	for path, why := range a.tail.Problems() {
-		s.Problems = append(s.Problems, path+": "+why)
+		s.Problems = append(s.Problems, record.Spell(path)+": "+record.Spell(why))
 	}
-	s.Problems = append(s.Problems, a.foreignSpool()...)
+	for cluster, n := range a.foreignSpool() {
+		s.Problems = append(s.Problems, fmt.Sprintf("spool: %d payloads wait for %s, which no input sends to; %s", n, cluster, replayFix(cluster)))
+	}
 	slices.Sort(s.Problems)
 	s.Spool = a.spoolStatus()
 	if err := a.journal.Health(); err != nil {
@@ -126,7 +129,7 @@ func (a *agent) addRoutes(s *telemetry.Status, names map[string]string) {
 func (a *agent) addFiles(s *telemetry.Status) {
 	for _, f := range a.tail.Files() {
 		s.Files = append(s.Files, telemetry.File{
-			Input: f.File.Input, ID: f.File.ID.String(), Generation: f.File.Generation, Path: f.Path,
+			Input: f.File.Input, ID: f.File.ID.String(), Generation: f.File.Generation, Path: record.Spell(f.Path),
 			Size: f.Size, Read: f.Read, Safe: f.Safe, BehindBytes: max(f.Size-f.Safe, 0), State: f.State(), Why: f.Why,
 		})
 	}
