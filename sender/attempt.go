@@ -21,6 +21,10 @@ func (s *Sender) attempt(ctx context.Context, l *lane, it *item) {
 		s.settle(l, func() { l.back(it) })
 		return
 	}
+	if it.refused != nil {
+		s.quarantine(l, it, *it.refused)
+		return
+	}
 	if it.Attempt++; it.Attempt > 1 {
 		s.o.Metrics.Retry()
 	}
@@ -199,8 +203,8 @@ func (s *Sender) tell(l *lane, it *item, ans kusto.Answer) {
 	if ans.Err != nil {
 		what += " " + ans.Err.Code
 	}
-	if l.told == what {
-		return
+	if l.told == what || ans.Verdict == kusto.NotSent && l.cluster.told == what {
+		return // one that cannot be reached is out of reach for all its routes
 	}
 	l.told, l.cluster.told = what, what
 	s.o.Logger.Warn("request was not accepted, trying again", "verdict", ans.Verdict.String(), "database", l.route.Database,
@@ -224,7 +228,7 @@ func (s *Sender) hold(l *lane, it *item, h Hold, asked time.Duration) {
 		s.o.Logger.Error("route is held, its records stay where they are", "database", l.route.Database,
 			"table", l.route.Table, "status", h.Status, "code", h.Code, "err", h.Message, "fix", h.Fix)
 	}
-	if h.Status != 0 {
+	if h.Status != 0 || h.Local {
 		// The service answered: it is the route that is refused.
 		s.clusterAnswered(l.cluster)
 	}
@@ -241,8 +245,8 @@ func (s *Sender) refuseToken(l *lane, it *item, ans kusto.Answer) {
 		}
 		it.reauth = false
 		h := holdOf(ans)
-		if e := ans.Err; h.Status == 0 && e != nil && e.Status != 0 {
-			h.Status = 401 // the authority was reached and gave no token
+		if e := ans.Err; h.Status == 0 && e != nil && (e.Status == 400 || e.Status == 401 || e.Status == 403) {
+			h.Status = 401 // the authority was reached and refused a token
 		}
 		if c := l.cluster; c.held(time.Now(), h, ans.RetryAfter) {
 			s.o.Logger.Error("cluster is held: no valid token", "cluster", c.Name, "code", h.Code, "err", h.Message, "fix", h.Fix)
@@ -257,9 +261,16 @@ func (s *Sender) refuse(l *lane, it *item, ans kusto.Answer) {
 		s.quarantine(l, it, ans)
 		return
 	}
+	s.split(l, it, ans)
+}
+
+// split sends the halves of a payload in its place.
+func (s *Sender) split(l *lane, it *item, ans kusto.Answer) {
 	children, err := s.o.Sealer.Split(it.Payload)
 	if err != nil {
-		s.settle(l, func() { s.hold(l, it, Hold{Code: "split", Message: err.Error()}, 0) })
+		s.settle(l, func() {
+			s.hold(l, it, Hold{Local: true, Code: "split", Message: err.Error(), Fix: "the batch cannot be taken apart; please report this"}, 0)
+		})
 		return
 	}
 	halves, err := s.halve(it, children)
@@ -302,9 +313,14 @@ func (s *Sender) quarantine(l *lane, it *item, ans kusto.Answer) {
 		// The line is durable before the end that covers its record is written.
 		err = s.o.Quarantine.Put(recs)
 	}
+	if err != nil && it.Records > 1 {
+		s.split(l, it, ans) // there may be room for some
+		return
+	}
 	if err != nil {
+		it.refused = &ans
 		s.settle(l, func() {
-			s.hold(l, it, Hold{Code: "quarantine", Message: err.Error(),
+			s.hold(l, it, Hold{Local: true, Code: "quarantine", Message: err.Error(),
 				Fix: "make room for quarantine (quarantine.max_size, the disk of state_dir) or remove what is no longer needed"}, 0)
 		})
 		return

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"kusto-agent/kusto"
 	"kusto-agent/record"
 )
 
@@ -17,10 +18,11 @@ type item struct {
 	first     time.Time                   // when it was first tried in this run
 	backoff   *backoff.ExponentialBackOff // nil before the first failure
 	notBefore time.Time
-	reauth    bool // the token was refused once and replaced
-	cut       bool // its last request was broken off by us: the outcome is unknown
-	tooLarge  bool // the spool cannot take it
-	family    *int // requests made to isolate refused records; nil: none
+	reauth    bool          // the token was refused once and replaced
+	refused   *kusto.Answer // quarantine could not take it yet: it is not asked for again
+	cut       bool          // its last request was broken off by us: the outcome is unknown
+	tooLarge  bool          // the spool cannot take it
+	family    *int          // requests made to isolate refused records; nil: none
 }
 
 func (it *item) spooled() bool { return it.frame != record.BatchID{} }
@@ -266,6 +268,9 @@ func (s *Sender) tellOverdue(c *cluster, now time.Time) (next time.Time) {
 	due := func(p *pace, what string, l *lane) {
 		if p.overdue(now) {
 			s.announce()
+			if p.hold != nil || l != nil && c.blocked() {
+				return // what is the matter was told
+			}
 			log := s.o.Logger.With("cluster", c.Name, "last", p.told)
 			if l != nil {
 				log = log.With("database", l.route.Database, "table", l.route.Table)

@@ -83,10 +83,12 @@ func (p *pace) failed(now time.Time, asked time.Duration) {
 }
 
 // Hold is why a route or a cluster is not asked at full rate: the service
-// refuses it for a reason outside the payloads.
+// refuses it for a reason outside the payloads, or something on this machine is in
+// the way of what it refused.
 type Hold struct {
 	Since   time.Time
-	Status  int // 401 and 403 are final for run --once
+	Local   bool // it is something on this machine
+	Status  int  // 401 and 403 are final for run --once
 	Code    string
 	Message string
 	Fix     string
@@ -110,7 +112,7 @@ func (p *pace) held(now time.Time, h Hold, asked time.Duration) bool {
 	}
 	p.hold = &h
 	wait := holdFirst
-	if age := now.Sub(h.Since); age > holdSteady {
+	if age := now.Sub(h.Since); age > holdSteady && !h.Local {
 		wait = min(age/8, holdMost)
 	}
 	wait += time.Duration(rand.Int64N(int64(wait / 10)))

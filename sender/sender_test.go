@@ -38,6 +38,7 @@ type world struct {
 	events []string // begin, end, split
 	kept   []record.Rejected
 	keep   error // what quarantine answers
+	fits   int   // how many records it takes at a time; 0: any number
 	woken  []record.Route
 
 	spool *spool.Spool
@@ -96,6 +97,9 @@ func (w *world) Split(record.BatchID, []*record.Payload) error {
 func (w *world) Put(recs []record.Rejected) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.fits > 0 && len(recs) > w.fits {
+		return errors.New("quarantine has no room for so many")
+	}
 	if w.keep == nil {
 		w.kept = append(w.kept, recs...)
 	}
@@ -510,16 +514,64 @@ func TestAFullQuarantineHoldsTheRoute(t *testing.T) {
 		if routes[0].State != "held" || routes[0].Hold.Code != "quarantine" {
 			t.Errorf("state %q, hold %+v", routes[0].State, routes[0].Hold)
 		}
+		pass(time.Hour)
+		if n := len(w.asked); n != 1 {
+			t.Errorf("the service was asked %d times for what only this machine lacks", n)
+		}
+		if strings.Contains(w.logs.String(), "is down") {
+			t.Errorf("it is told as down:\n%s", w.logs.String())
+		}
 		w.mu.Lock()
 		w.keep = nil
 		w.mu.Unlock()
+		began := time.Now()
 		for w.s.Progress().Left > 0 {
 			pass(time.Second)
 		}
-		if len(w.kept) != 1 {
-			t.Errorf("kept %d records, want 1", len(w.kept))
+		if d := time.Since(began); len(w.kept) != 1 || d > 15*time.Second {
+			t.Errorf("kept %d records after %v, want 1 soon", len(w.kept), d)
 		}
 	})
+}
+
+// A payload that is refused as a whole is kept in parts where it does not fit at
+// once.
+func TestQuarantineTakesPartsOfARefusedPayload(t *testing.T) {
+	in(t, func(*kusto.Ingest) kusto.Answer {
+		return kusto.Answer{Verdict: kusto.BadData, Status: 400, Wrote: true, Err: &kusto.Error{Status: 400}}
+	}, func(w *world) {
+		w.fits = 2
+		w.s.Put(payload("T", "xxxxx"))
+		w.wait()
+		if len(w.kept) != 5 {
+			t.Errorf("kept %d records, want all", len(w.kept))
+		}
+	})
+}
+
+// What is the matter with a cluster is told once, not once for each route, and
+// what is held is not told to be down as well.
+func TestOneComplaintForManyRoutes(t *testing.T) {
+	f := func(a kusto.Answer, want ...string) {
+		t.Helper()
+		in(t, func(*kusto.Ingest) kusto.Answer { return a }, func(w *world) {
+			for n := range 50 {
+				w.s.Put(payload(fmt.Sprint("T", n), "a"))
+			}
+			pass(10 * time.Minute)
+			var got []string
+			for line := range strings.Lines(w.logs.String()) {
+				_, msg, _ := strings.Cut(line, "msg=\"")
+				msg, _, _ = strings.Cut(msg, "\"")
+				got = append(got, msg)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%v: told %q, want %q", a.Verdict, got, want)
+			}
+		})
+	}
+	f(refusal(kusto.NotSent, 0, ""), "request was not accepted, trying again", "cluster is down, asking it now and then")
+	f(refusal(kusto.Auth, 401, "Unauthorized"), "cluster is held: no valid token")
 }
 
 func TestStoppingLeavesBegunWhatHasNoAnswer(t *testing.T) {
