@@ -12,7 +12,7 @@ import (
 // because nothing will follow: this run ends at the end of the file, the file
 // is gone and quiet, or the input asks not to wait longer.
 func (t *Tailer) isLast(r *reader) bool {
-	if t.o.Once {
+	if t.o.Once || t.isRest(r) {
 		return true
 	}
 	quiet := time.Since(r.grown)
@@ -27,6 +27,9 @@ func (w *worker) atEnd(r *reader) after {
 	t := w.t
 	if t.o.Once {
 		t.finish(r)
+		return idle
+	}
+	if t.isRest(r) {
 		return idle
 	}
 	if r.offset < r.size || !t.isGone(r) || time.Since(r.grown) < r.in.RotateQuiet.D() {

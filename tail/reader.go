@@ -27,6 +27,7 @@ type reader struct {
 	gone    bool   // its path is gone, or names another file, and two scans did not find it
 	deleted bool   // no name is left
 	drop    bool   // to be let go at its next turn, whatever it holds
+	rest    bool   // deleted, and read to its end before the tailer stops
 	owed    bool   // a wake-up for room comes
 	moved   bool   // the journal knows it under another name
 	polled  poll

@@ -50,6 +50,9 @@ const (
 
 // readyLocked gives a reader a turn. The caller holds mu.
 func (t *Tailer) readyLocked(r *reader) {
+	if t.rests != nil && !r.rest {
+		return
+	}
 	switch r.run {
 	case resting:
 		r.run = queued
@@ -67,10 +70,14 @@ func (t *Tailer) put(r *reader, next after) {
 	defer t.turned.Broadcast()
 	r.show(next)
 	if next == closed {
+		t.endRest(r)
 		t.letGo(r)
 		return
 	}
 	wanted := next == again || r.run == dirty
+	if next == idle && !wanted {
+		t.endRest(r)
+	}
 	r.run = resting
 	if wanted {
 		t.readyLocked(r)

@@ -96,6 +96,8 @@ type Tailer struct {
 	ring    []*reader // readers that wait for a worker
 	work    sync.Cond
 	stopped bool
+	rests   chan struct{} // not nil: only deleted files are read, and it is closed when none is left
+	left    int           // of them
 	polls   pollQueue
 	unread  int // readers of a run --once that have not come to their end
 	told    map[subject]complaint
@@ -137,29 +139,35 @@ func New(o Options) (*Tailer, error) {
 	return t, nil
 }
 
-// Run reads until ctx ends; with Once, until every file was read to its end.
-// When it returns nothing more is handed over.
-func (t *Tailer) Run(ctx context.Context) {
+// Run reads until ctx ends; with Once, until every file was read to its end. Files
+// that have no name any more by then cannot be found again: they are read to their
+// end, unless rest ends before. When it returns nothing more is handed over.
+func (t *Tailer) Run(ctx, rest context.Context) {
 	var all sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
 	defer t.closeFiles()
 	defer all.Wait()
+	defer t.stop()
 	defer cancel()
 	t.watch = newWatcher(t)
-	// All of these are started here, ended by ctx, and awaited above.
+	// All of these are started here, ended by ctx or stop, and awaited above.
 	for range runtime.GOMAXPROCS(0) {
 		all.Go(t.workLoop)
 	}
-	all.Go(func() {
-		<-ctx.Done()
-		t.mu.Lock()
-		t.stopped = true
-		t.mu.Unlock()
-		t.work.Broadcast()
-	})
 	all.Go(func() { t.pollLoop(ctx) })
 	all.Go(func() { t.watch.loop(ctx) })
 	t.discover(ctx)
+	if ctx.Err() != nil {
+		t.readRests(rest)
+	}
+}
+
+// stop ends the workers.
+func (t *Tailer) stop() {
+	t.mu.Lock()
+	t.stopped = true
+	t.mu.Unlock()
+	t.work.Broadcast()
 }
 
 // finish counts the readers of a run --once that have come to their end.

@@ -69,12 +69,12 @@ func TestReadUpToTheRecordThatWaits(t *testing.T) {
 			refused(20)
 			told := func(n int) {
 				t.Helper()
-				if got := w.boxed.logged("file is not being read", "a.log", "no room", "bad record at offset", "fix=make room"); got != n {
+				if got := w.boxed.logged("file is not being read", "a.log", "no room", "bad record at offset", "quarantine.max_size"); got != n {
 					t.Errorf("told %d times, want %d: %q", got, n, w.boxed.log)
 				}
 			}
 			told(1)
-			if why := w.tailer.Problems()[w.path("a.log")]; !strings.Contains(why, fmt.Sprint("offset ", offsets[20], ": no room")) {
+			if why := w.tailer.Problems()[subject{w.path("a.log"), "in"}.String()]; !strings.Contains(why, fmt.Sprint("offset ", offsets[20], ": no room")) {
 				t.Errorf("status says %q", why)
 			}
 			room(50)

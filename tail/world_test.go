@@ -52,6 +52,7 @@ type world struct {
 	tailer  *Tailer
 	taker   *taker
 	stop    context.CancelFunc
+	giveUp  context.CancelFunc // on deleted files that are read at the stop
 	stopped chan struct{} // closed when Run has returned
 }
 
@@ -107,13 +108,14 @@ func (w *world) start() {
 		w.resend(&b.Payload)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	rest, giveUp := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	w.stop, w.stopped = cancel, done
+	w.stop, w.giveUp, w.stopped = cancel, giveUp, done
 	tailer := w.tailer
 	// Ended by w.stop, awaited by halt.
 	go func() {
 		defer close(done)
-		tailer.Run(ctx)
+		tailer.Run(ctx, rest)
 	}()
 }
 
@@ -140,13 +142,21 @@ func (w *world) halt() {
 		return
 	}
 	w.stop()
+	w.giveUp()
 	<-w.stopped
 	w.taker.end()
 	w.tailer = nil
 }
 
-// shut is a stop in good order.
+// shut is a stop in good order: with room, deleted files are read to their end.
 func (w *world) shut() {
+	w.taker.mu.Lock()
+	full := w.taker.full
+	w.taker.mu.Unlock()
+	if !full {
+		w.stop()
+		<-w.stopped
+	}
 	w.halt()
 	must(w.t, w.j.Close())
 	w.j = nil

@@ -13,7 +13,7 @@ const (
 	routeHeld   = "route is held, its records stay where they are"
 	clusterHeld = "cluster is held: no valid token"
 	clusterDown = "cluster is down, asking it now and then"
-	timeIsOver  = "shutdown_timeout is over, requests under way are broken off"
+	timeIsOver  = "shutdown_timeout is over, what is under way is broken off"
 )
 
 // besides is an input whose cluster is bad, and one whose cluster is good.

@@ -99,7 +99,9 @@ func (a *agent) run(ctx context.Context) error {
 	tailing, stopTailing := context.WithCancel(ctx)
 	defer stopTailing()
 	restoring := start(func() { a.restoreMissing(tailing) })
-	tail := start(func() { a.tail.Run(tailing) })
+	ending, cutEnding := context.WithCancel(context.Background())
+	defer cutEnding()
+	tail := start(func() { a.tail.Run(tailing, ending) })
 	a.ready()
 
 	if a.once {
@@ -111,12 +113,13 @@ func (a *agent) run(ctx context.Context) error {
 
 	// Only the front hears the bell; the others end when nothing more comes.
 	a.stopping()
+	defer a.hurry(cutEnding)()
 	stopTailing()
 	<-tail
 	<-restoring
 	a.batcher.Close()
 	<-batcher
-	a.drain()
+	a.drain(ending)
 	cutSending()
 	<-sender
 	a.keep()
@@ -179,15 +182,28 @@ func (a *agent) untilDone(ctx context.Context, tail <-chan struct{}) {
 	}
 }
 
-// drain gives the senders until shutdown_timeout, or until nothing can move.
-func (a *agent) drain() {
+// hurry ends the stop after shutdown_timeout, or when it is asked for again. The
+// function it returns ends the waiting.
+func (a *agent) hurry(cut func()) (end func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.ShutdownTimeout.D())
-	defer cancel()
 	again, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	if err := a.sender.Drain(again); errors.Is(err, context.DeadlineExceeded) {
-		a.log.Warn("shutdown_timeout is over, requests under way are broken off", "batches", a.sender.Progress().Left)
+	waiting := start(func() {
+		<-again.Done()
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			a.log.Warn("shutdown_timeout is over, what is under way is broken off", "batches", a.sender.Progress().Left)
+		}
+		cut()
+	})
+	return func() {
+		stop()
+		cancel()
+		<-waiting
 	}
+}
+
+// drain gives the senders until the stop has to end, or until nothing can move.
+func (a *agent) drain(ending context.Context) {
+	_ = a.sender.Drain(ending) // what is left is kept
 }
 
 // keep brings what was not accepted to the spool.

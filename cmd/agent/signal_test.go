@@ -134,7 +134,7 @@ func TestStopWithoutAnswers(t *testing.T) {
 	p := s.run(config)
 	s.awaitHits(script, 4)
 	p.stop()
-	p.await(1, "shutdown_timeout is over, requests under way are broken off")
+	p.await(1, "shutdown_timeout is over, what is under way is broken off")
 	script.Remove()
 	again := s.once(config, 0)
 	s.wantNoneMissing("T", records, p, again)

@@ -1,0 +1,77 @@
+package tail
+
+import "context"
+
+// When the tailer stops, files that have a name stay where they are, and the next
+// run goes on in them. What is left in those that have none is read now.
+
+// readRests reads deleted files to their end, or until ctx ends, and tells what is
+// lost.
+func (t *Tailer) readRests(ctx context.Context) {
+	files, done := t.findRests()
+	if len(files) > 0 {
+		t.o.Logger.Info("reading deleted files to their end before the stop", "files", len(files))
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range files {
+		if left := r.shown.size - r.shown.offset; left > 0 {
+			t.o.Metrics.Abandoned(r.in.Name, left)
+			t.o.Logger.Error("deleted file was not read to its end before the stop, the rest of it is lost", "input", r.in.Name, "file", r.path,
+				"id", r.shown.file.ID.String(), "offset", r.shown.offset, "bytes", left, "fix", "raise shutdown_timeout, or see what is in the way of reading it")
+		}
+	}
+}
+
+// findRests gives a turn to each reader whose file has no name, and to no other from
+// now on.
+func (t *Tailer) findRests() (files []*reader, done <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rests = make(chan struct{})
+	for _, r := range t.ring {
+		r.run = resting
+	}
+	t.ring = nil
+	for _, in := range t.inputs {
+		for _, r := range in.readers {
+			if r.f == nil {
+				continue // found again by its name
+			}
+			if st, err := statFile(r.f); err != nil || st.links > 0 {
+				continue
+			}
+			r.rest = true
+			files = append(files, r)
+			t.left++
+			t.readyLocked(r)
+		}
+	}
+	if t.left == 0 {
+		close(t.rests)
+	}
+	t.turned.Broadcast()
+	return files, t.rests
+}
+
+// endRest notes that a deleted file was read to its end, or cannot be. The caller
+// holds mu.
+func (t *Tailer) endRest(r *reader) {
+	if !r.rest {
+		return
+	}
+	r.rest = false
+	if t.left--; t.left == 0 {
+		close(t.rests)
+	}
+}
+
+func (t *Tailer) isRest(r *reader) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return r.rest
+}

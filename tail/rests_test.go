@@ -1,0 +1,60 @@
+package tail
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// deleted leaves a world whose file was deleted with much unread, since nothing is
+// taken, and another that still has its name.
+func deleted(t *testing.T) (w *world, gone, named []string) {
+	w = newWorld(t)
+	w.start()
+	w.taker.set(func() { w.taker.full = true })
+	for n := range 20_000 {
+		gone = append(gone, fmt.Sprint("gone ", n))
+		named = append(named, fmt.Sprint("named ", n))
+	}
+	must(t, os.WriteFile(w.path("a.log"), []byte(strings.Join(gone, "\n")), 0o600)) // no last line end
+	must(t, os.WriteFile(w.path("b.log"), []byte(strings.Join(named, "\n")+"\n"), 0o600))
+	w.look()
+	must(t, os.Remove(w.path("a.log")))
+	w.look()
+	w.stop()
+	w.await("the stop", func() bool { return w.tailer.rests != nil })
+	return w, gone, named
+}
+
+// What is left in a deleted file is read before the stop, its last line too, and
+// nothing of files that can be found again.
+func TestDeletedFilesAreReadAtTheStop(t *testing.T) {
+	w, gone, named := deleted(t)
+	w.taker.set(func() { w.taker.full = false })
+	w.shut()
+	if got := w.boxed.take("in"); !slices.Equal(got, gone) {
+		t.Errorf("records are %s; want %s", brief(got), brief(gone))
+	}
+	w.start()
+	w.look()
+	w.expect("in", named...)
+}
+
+// What cannot be read in time is lost, counted and named.
+func TestRestOfADeletedFileIsNamed(t *testing.T) {
+	w, gone, _ := deleted(t)
+	w.giveUp()
+	<-w.stopped
+	if got := w.boxed.take("in"); len(got) > 0 {
+		t.Errorf("records are %s, want none", brief(got))
+	}
+	size := int64(len(strings.Join(gone, "\n")))
+	if n := w.boxed.counter("abandoned"); n != size {
+		t.Errorf("%d bytes are counted as lost, want %d", n, size)
+	}
+	if w.boxed.logged("was not read to its end", "a.log", "offset=0", fmt.Sprint("bytes=", size)) != 1 {
+		t.Error("the loss is not named")
+	}
+}
