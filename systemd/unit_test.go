@@ -1,5 +1,6 @@
 // Package systemd_test promises that the unit is clean by systemd's own
-// judgement, with the agent as it is built at the path of ExecStart.
+// judgement, and that under a real systemd, installed as the manual says, it
+// starts, ships, stops, restarts and is shut in as its lines say.
 package systemd_test
 
 import (

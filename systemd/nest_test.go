@@ -1,0 +1,259 @@
+package systemd_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	managerPath = "/lib/systemd/systemd"
+	// role is the variable that makes the test binary something else than the
+	// test: the init of the nest, or the part of the test that runs in it.
+	role     = "KUSTO_AGENT_NEST"
+	deadline = 30 * time.Second
+	look     = 20 * time.Millisecond // between looks at what another process does
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(role) == "init" {
+		becomeInit(os.Args[1], os.Args[2])
+	}
+	os.Exit(m.Run())
+}
+
+// inNest says that this process is the part of the test that runs in the nest.
+func inNest() bool { return os.Getenv(role) == "inside" }
+
+// nest is a systemd with namespaces and a root of its own.
+type nest struct {
+	t     *testing.T
+	init  *exec.Cmd
+	said  bytes.Buffer  // by the init before it was systemd; read it after ended
+	ended chan struct{} // closed when init is gone
+}
+
+// newNest boots systemd, with what is in the folder brought in /nest. It is torn
+// down at the end of the test, and dies with the test binary. Where the kernel
+// does not allow it, the test is skipped.
+func newNest(t *testing.T, brought string) *nest {
+	t.Helper()
+	n := &nest{t: t, ended: make(chan struct{})}
+	group := newCgroup(t)
+	n.init = exec.Command(testBinary(t), t.TempDir(), brought)
+	n.init.Env = []string{role + "=init"}
+	n.init.Stderr = &n.said
+	n.init.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+		Pdeathsig:   syscall.SIGKILL,
+		UseCgroupFD: true,
+		CgroupFD:    int(group.Fd()),
+	}
+	if err := n.init.Start(); refused(err) {
+		t.Skipf("the kernel refuses namespaces: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	// Started here, ended by the death of init, awaited by close.
+	go func() {
+		defer close(n.ended)
+		_ = n.init.Wait() // how it ended is read from its state
+	}()
+	t.Cleanup(n.close)
+	n.awaitBoot()
+	return n
+}
+
+func testBinary(t *testing.T) string {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exe
+}
+
+// close kills all that runs in the nest: the kernel takes the namespace with its
+// init.
+func (n *nest) close() {
+	_ = n.init.Process.Kill() // it may have ended by itself
+	<-n.ended
+}
+
+// awaitBoot returns when systemd has started all that it is to start by itself.
+func (n *nest) awaitBoot() {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	var out []byte
+	for {
+		select {
+		case <-n.ended:
+			if n.init.ProcessState.ExitCode() == exitRefused {
+				n.t.Skipf("the kernel refuses a root for systemd: %s", n.said.String())
+			}
+			n.t.Fatalf("systemd ended: %v\n%s", n.init.ProcessState, n.said.String())
+		case <-ctx.Done():
+			n.t.Fatalf("systemd does not come up: %s", out)
+		case <-tick.C:
+		}
+		var err error
+		if out, err = n.command(ctx, "systemctl", "is-active", "nest.target").CombinedOutput(); err == nil {
+			return
+		}
+	}
+}
+
+// command is one that runs in the nest, as its root.
+func (n *nest) command(ctx context.Context, args ...string) *exec.Cmd {
+	into := []string{"--target", strconv.Itoa(n.init.Process.Pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--"}
+	cmd := exec.CommandContext(ctx, "nsenter", append(into, args...)...)
+	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", role + "=inside",
+		"GORACE=atexit_sleep_ms=0"} // the race detector waits a second before it ends a process
+	cmd.Dir = "/"
+	return cmd
+}
+
+// test runs one subtest of the test binary in the nest.
+func (n *nest) test(t *testing.T, name string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*deadline)
+	defer cancel()
+	var pattern []string
+	for part := range strings.SplitSeq(name, "/") {
+		pattern = append(pattern, "^"+part+"$")
+	}
+	out, err := n.command(ctx, "/nest/test", "-test.run="+strings.Join(pattern, "/"), "-test.v").CombinedOutput()
+	if err == nil && bytes.Contains(out, []byte("--- PASS: "+name+" ")) {
+		return
+	}
+	said, _ := n.command(context.Background(), "journalctl", "--no-pager", "--lines=150", "--output=short-precise").CombinedOutput()
+	t.Errorf("in the nest: %v\n%s\njournal:\n%s", err, out, said)
+}
+
+// newCgroup makes a control group for the nest alone, below the one of this
+// process, and removes it with all that systemd made in it at the end of the
+// test. It is reached by a mount that no path leads to.
+func newCgroup(t *testing.T) *os.File {
+	t.Helper()
+	tree, err := cgroupTree(t)
+	if refused(err) {
+		t.Skipf("the kernel refuses a cgroup tree: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(tree, ownCgroup(t), groupName+strconv.Itoa(os.Getpid()))
+	removeStale(filepath.Dir(path))
+	if err := os.Mkdir(path, 0o755); refused(err) {
+		t.Skipf("the kernel refuses a cgroup: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { removeCgroup(t, path) })
+	group, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { group.Close() })
+	return group
+}
+
+// cgroupTree mounts the unified cgroups until the end of the test and returns a
+// path to their root that only this process can walk.
+func cgroupTree(t *testing.T) (string, error) {
+	fs, err := unix.Fsopen("cgroup2", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return "", fmt.Errorf("open cgroup2: %w", err)
+	}
+	defer unix.Close(fs)
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return "", fmt.Errorf("create cgroup2: %w", err)
+	}
+	tree, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, 0)
+	if err != nil {
+		return "", fmt.Errorf("mount cgroup2: %w", err)
+	}
+	t.Cleanup(func() { unix.Close(tree) })
+	return fmt.Sprintf("/proc/self/fd/%d", tree), nil
+}
+
+// ownCgroup is the unified group of this process.
+func ownCgroup(t *testing.T) string {
+	t.Helper()
+	groups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(groups)) {
+		if path, ok := strings.CutPrefix(line, "0::"); ok {
+			return strings.TrimSpace(path)
+		}
+	}
+	t.Skip("the kernel refuses unified cgroups")
+	return ""
+}
+
+const groupName = "kusto-agent-test-" // and the pid of the test
+
+// removeStale removes the groups of tests that were killed: they hold nothing
+// any more, and nobody else would.
+func removeStale(in string) {
+	all, err := os.ReadDir(in)
+	if err != nil {
+		return
+	}
+	for _, e := range all {
+		pid, ours := strings.CutPrefix(e.Name(), groupName)
+		n, err := strconv.Atoi(pid)
+		if ours && err == nil && errors.Is(syscall.Kill(n, 0), syscall.ESRCH) {
+			_ = removeEmpty(filepath.Join(in, e.Name())) // the next test tries again
+		}
+	}
+}
+
+// removeCgroup removes a group and those below it, as soon as the last process
+// is out of them.
+func removeCgroup(t *testing.T, path string) {
+	end := time.Now().Add(deadline)
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for {
+		err := removeEmpty(path)
+		if err == nil || errors.Is(err, os.ErrNotExist) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Errorf("the cgroup of the nest stays: %v", err)
+			return
+		}
+		<-tick.C
+	}
+}
+
+func removeEmpty(path string) error {
+	below, err := os.ReadDir(path)
+	if err != nil {
+		return err
+	}
+	for _, e := range below {
+		if e.IsDir() {
+			if err := removeEmpty(filepath.Join(path, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return os.Remove(path)
+}

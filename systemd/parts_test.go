@@ -1,0 +1,349 @@
+package systemd_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// manual is the commands under a heading of the manual, block by block.
+func (h *host) manual(heading string) (blocks []string) {
+	h.Helper()
+	text := h.read("/nest/checkout/docs/operations.md")
+	_, rest, found := strings.Cut(text, "\n"+heading+"\n")
+	if !found {
+		h.Fatalf("the manual has no %q", heading)
+	}
+	section := regexp.MustCompile(`(?m)^#+ `).Split(rest, 2)[0]
+	for _, m := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1) {
+		blocks = append(blocks, m[1])
+	}
+	if len(blocks) == 0 {
+		h.Fatalf("the manual has no commands under %q", heading)
+	}
+	return blocks
+}
+
+// install follows the manual. The nest has no Go: the build was done before.
+func install(h *host) {
+	const compile = "go build -o kusto-agent ./cmd/agent\n"
+	blocks := h.manual("## Install")
+	rest, found := strings.CutPrefix(blocks[0], compile)
+	if !found {
+		h.Fatalf("the manual does not begin with %q", compile)
+	}
+	blocks[0] = rest
+	for _, b := range blocks {
+		h.sh(b, secret+"\n")
+	}
+	h.properties("ActiveState=active", "SubState=running", "Type=notify", "UnitFileState=enabled", "NRestarts=0", "User=kusto-agent", "WatchdogUSec=1min")
+	for _, path := range []string{"/var/log/app/a.json", "/tmp/app/a.json"} {
+		f := h.logs(path)
+		f.write(1000)
+		f.awaitOnce()
+	}
+	if log := h.log(); strings.Contains(log, secret) {
+		h.Errorf("the secret is in the log:\n%s", log)
+	}
+}
+
+// activeWhenReady: a start lasts until the agent says that it reads. It is held
+// up by its configuration, which is a pipe that nobody writes to yet.
+func activeWhenReady(h *host) {
+	config := h.read(configPath)
+	h.systemctl("stop", service)
+	h.remove(configPath)
+	if err := syscall.Mkfifo(configPath, 0o640); err != nil {
+		h.Fatal(err)
+	}
+	h.owned(configPath, service, 0o640)
+	h.systemctl("start", "--no-block", service)
+	var pipe *os.File
+	h.until("the agent opens its configuration", func() bool {
+		fd, err := unix.Open(configPath, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if errors.Is(err, unix.ENXIO) { // nobody reads
+			return false
+		} else if err != nil {
+			h.Fatal(err)
+		}
+		pipe = os.NewFile(uintptr(fd), configPath)
+		return true
+	})
+	h.properties("ActiveState=activating", "SubState=start")
+	h.remove(configPath)
+	h.write(configPath, config)
+	h.owned(configPath, service, 0o640)
+	if _, err := pipe.WriteString(config); err != nil {
+		h.Fatal(err)
+	}
+	if err := pipe.Close(); err != nil {
+		h.Fatal(err)
+	}
+	h.systemctl("start", service) // joins the start that is under way
+	h.properties("ActiveState=active")
+	f := h.logs("/var/log/app/ready.json")
+	f.write(10)
+	f.awaitOnce()
+}
+
+// cleanStop: a stop while records are written ends well by itself, and the next
+// start goes on where it ended.
+func cleanStop(h *host) {
+	f := h.logs("/var/log/app/stop.json")
+	stopWriting := f.keepWriting()
+	f.await(200)
+	h.systemctl("stop", service)
+	h.properties("ActiveState=inactive", "Result=success", "ExecMainCode=1", "ExecMainStatus=0")
+	stopWriting()
+	if n := f.doubled(); n != 0 {
+		h.Errorf("%d records stored more than once", n)
+	}
+	if log := h.log(); strings.Contains(log, "timed out") {
+		h.Errorf("systemd had to end it:\n%s", log)
+	}
+	h.systemctl("start", service)
+	f.awaitOnce()
+}
+
+// killed: systemd starts it again after the RestartSec of the unit, and nothing
+// is lost. A record may be stored twice only if the log says so.
+func killed(h *host) {
+	had := h.number("NRestarts")
+	f := h.logs("/var/log/app/kill.json")
+	stopWriting := f.keepWriting()
+	f.await(200)
+	h.signal(syscall.SIGKILL)
+	h.untilRestarted(had)
+	stopWriting()
+	if n := f.awaitAll(); n != 0 && !strings.Contains(h.log(), "may be stored twice") {
+		h.Errorf("%d records stored twice, and no word of it:\n%s", n, h.log())
+	}
+}
+
+// reloaded: a reload looks at the configuration and keeps the process, also if
+// it is a bad one.
+func reloaded(h *host) {
+	config, pid := h.read(configPath), h.show("MainPID")
+	reload := func() status {
+		was := h.status().Config.Time
+		h.systemctl("reload", service)
+		h.until("configuration looked at", func() bool { return h.status().Config.Time.After(was) })
+		return h.status()
+	}
+	if got := reload().Config.Error; got != "" {
+		h.Errorf("a sound configuration: %s", got)
+	}
+	h.write(configPath, "nonsense: true\n"+config)
+	if got := reload().Config.Error; !strings.Contains(got, "nonsense") {
+		h.Errorf("a bad configuration: %q", got)
+	}
+	h.write(configPath, config)
+	if got := reload().Config.Error; got != "" {
+		h.Errorf("a sound configuration again: %s", got)
+	}
+	h.properties("ActiveState=active", "MainPID="+pid)
+	f := h.logs("/var/log/app/reload.json")
+	f.write(10)
+	f.awaitOnce()
+}
+
+// watched: an agent that stands still is ended and started again. The times of
+// the unit are shortened.
+func watched(h *host) {
+	h.drop("WatchdogSec=1\nRestartSec=100ms\n")
+	h.systemctl("restart", service)
+	had, id := h.number("NRestarts"), h.show("InvocationID")
+	f := h.logs("/var/log/app/watchdog.json")
+	f.write(10)
+	f.awaitOnce()
+	for range 2 {
+		was := h.show("WatchdogTimestampMonotonic")
+		h.until("the watchdog is fed", func() bool { return h.show("WatchdogTimestampMonotonic") != was })
+	}
+	h.properties(fmt.Sprintf("NRestarts=%d", had))
+	h.signal(syscall.SIGSTOP)
+	f.write(10)
+	h.untilRestarted(had)
+	f.awaitAll()
+	h.sh("journalctl --sync", "")
+	if log := h.sh("journalctl --no-pager --output=cat INVOCATION_ID="+id, ""); !strings.Contains(log, "Failed with result 'watchdog'") {
+		h.Errorf("it did not end by the watchdog:\n%s", log)
+	}
+}
+
+// unusable: systemd does not try a bad configuration again.
+func unusable(h *host) {
+	config := h.read(configPath)
+	h.write(configPath, "nonsense: true\n")
+	if out, err := exec.Command("systemctl", "restart", service).CombinedOutput(); err == nil {
+		h.Errorf("started: %s", out)
+	}
+	h.properties("ActiveState=failed", "SubState=failed", "Result=exit-code", "ExecMainStatus=78", "NRestarts=0")
+	h.write(configPath, config)
+	h.systemctl("start", service)
+	h.properties("ActiveState=active")
+}
+
+// sandboxed looks at the process itself, and through its eyes.
+func sandboxed(h *host) {
+	u, err := user.Lookup(service)
+	if err != nil {
+		h.Fatal(err)
+	}
+	status := h.process("status")
+	for _, want := range []string{
+		`Uid:\s` + u.Uid + `\s`, `Gid:\s` + u.Gid + `\s`, `NoNewPrivs:\s1\n`, `Seccomp:\s2\n`,
+		`CapInh:\s0+\n`, `CapPrm:\s0+\n`, `CapEff:\s0+\n`, `CapBnd:\s0+\n`, `CapAmb:\s0+\n`,
+	} {
+		if !regexp.MustCompile(want).MatchString(status) {
+			h.Errorf("no %q in the status of the process:\n%s", want, status)
+		}
+	}
+	if u.Uid == "0" {
+		h.Error("it runs as root")
+	}
+	// A manager that may not raise its own limit hands that one on.
+	if got := openFiles(h.process("limits")); got != "65536" && got != openFiles(h.read("/proc/1/limits")) {
+		h.Errorf("it may open %q files", got)
+	}
+	info, err := os.Stat("/var/lib/kusto-agent")
+	if err != nil {
+		h.Fatal(err)
+	}
+	if owner := fmt.Sprint(info.Sys().(*syscall.Stat_t).Uid); info.Mode() != os.ModeDir|0o700 || owner != u.Uid {
+		h.Errorf("state folder: %v of %s", info.Mode(), owner)
+	}
+	h.writable()
+}
+
+// openFiles is the hard limit of open files in the limits of a process.
+func openFiles(limits string) string {
+	m := regexp.MustCompile(`Max open files +\d+ +(\d+)`).FindStringSubmatch(limits)
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}
+
+// writable: of all that the service sees only its state folder is.
+func (h *host) writable() {
+	for _, dir := range []string{
+		"/", "/etc", "/etc/kusto-agent", "/usr", "/usr/bin", "/home", "/root", "/var/log", "/var/log/app",
+		"/tmp", "/tmp/app", "/var/tmp", "/run", "/run/lock", "/dev", "/dev/shm", "/sys/fs/cgroup",
+	} {
+		if err := h.touchInside(dir); err == nil || !strings.Contains(err.Error(), "Read-only file system") {
+			h.Errorf("write to %s: %v", dir, err)
+		}
+	}
+	if err := h.touchInside("/var/lib/kusto-agent"); err != nil {
+		h.Errorf("write to the state folder: %v", err)
+	}
+}
+
+// touchInside makes a file and removes it where the service would, as a root
+// whom no permission stops, but mounts do.
+func (h *host) touchInside(dir string) error {
+	h.Helper()
+	path := dir + "/probe"
+	cmd := exec.Command("nsenter", "--target", h.show("MainPID"), "--mount", "--", "sh", "-c", "touch "+path+" && rm "+path)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+// unreadable: a file of others is told once, harms nothing, and is taken up
+// when it is given to the group, without a restart.
+func unreadable(h *host) {
+	f, other := h.logs("/var/log/app/closed.json"), h.logs("/var/log/app/open.json")
+	h.owned(f.file.Name(), "root", 0o600)
+	h.systemctl("restart", service)
+	f.write(10)
+	for range 3 {
+		other.write(10)
+		other.awaitOnce()
+	}
+	told := func() int { return strings.Count(h.log(), "file is not being read") }
+	h.until("the closed file is told of", func() bool { return told() > 0 })
+	f.write(10)
+	other.write(10)
+	other.awaitOnce()
+	if n := told(); n != 1 {
+		h.Errorf("told %d times:\n%s", n, h.log())
+	}
+	if n := len(f.stored()); n != 0 {
+		h.Errorf("%d records of it were read", n)
+	}
+	h.owned(f.file.Name(), "adm", 0o640)
+	f.awaitOnce()
+}
+
+// readsAll is the capability of the manual, for a file nobody grants.
+func readsAll(h *host) {
+	text := h.read("/nest/checkout/docs/operations.md")
+	_, rest, _ := strings.Cut(text, "```ini\n[Service]\n")
+	settings, _, found := strings.Cut(rest, "```")
+	if !found {
+		h.Fatal("the manual has no drop-in")
+	}
+	f := h.logs("/var/log/app/all.json")
+	h.owned(f.file.Name(), "root", 0o600)
+	f.write(10)
+	h.drop(settings)
+	h.systemctl("restart", service)
+	f.awaitOnce()
+	h.remove(f.file.Name())
+}
+
+// noSecret: without a credential the service runs, tells what is wrong, and a
+// restart after the mending is enough.
+func noSecret(h *host) {
+	h.remove(credential)
+	h.systemctl("restart", service)
+	f := h.logs("/var/log/app/nosecret.json")
+	f.write(10)
+	h.until("the missing secret is told", func() bool {
+		r := h.status().Routes
+		return len(r) == 1 && strings.Contains(r[0].Hold.Message, "client_secret_file") && strings.Contains(r[0].Hold.Fix, "/etc/credstore")
+	})
+	h.properties("ActiveState=active", "NRestarts=0")
+	h.sh(h.manual("## Install")[1], secret)
+	began := time.Now()
+	h.systemctl("restart", service)
+	f.awaitOnce()
+	h.Logf("records held for want of a secret are stored %v after the restart", time.Since(began).Round(time.Millisecond))
+}
+
+// secretInFile is the manual's way for a systemd without a credential store.
+func secretInFile(h *host) {
+	config := h.read(configPath)
+	h.remove(credential)
+	h.sh(h.manual("### A systemd without a credential store")[0], secret+"\n")
+	h.write(configPath, strings.Replace(config, "client_secret_file: ", "client_secret_file: /etc/kusto-agent/client-secret #", 1))
+	h.systemctl("restart", service)
+	f := h.logs("/var/log/app/insecret.json")
+	f.write(10)
+	f.awaitOnce()
+	h.write(configPath, config)
+	h.remove("/etc/kusto-agent/client-secret")
+}
+
+// secretEncrypted is the manual's way to keep no plain secret on disk.
+func secretEncrypted(h *host) {
+	h.sh(h.manual("### The secret, encrypted on disk")[0], secret)
+	if _, err := os.Stat(credential); !errors.Is(err, os.ErrNotExist) {
+		h.Errorf("the plain secret is still there: %v", err)
+	}
+	f := h.logs("/var/log/app/encrypted.json")
+	f.write(10)
+	f.awaitOnce()
+}
