@@ -133,6 +133,25 @@ func TestAuthorityOutOfReach(t *testing.T) {
 	}
 }
 
+// What is not among the credentials of a service has to be put where systemd
+// looks for it, elsewhere the file itself is what is wrong.
+func TestSecretMissing(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("CREDENTIALS_DIRECTORY", dir)
+	f := func(file, want string) {
+		t.Helper()
+		tokens := authority(t, nil, func(c *AuthConfig) { c.ClientSecret, c.ClientSecretFile = "", file })
+		_, err := tokens.Token(t.Context())
+		var e *Error
+		if !errors.As(err, &e) || !strings.Contains(e.Message, "auth.client_secret_file") || !strings.Contains(e.Hint, want) {
+			t.Errorf("%s: got %+v, want the hint %q", file, e, want)
+		}
+	}
+	f("secret", "into /etc/credstore/secret and restart")
+	f(filepath.Join(dir, "secret"), "into /etc/credstore/secret and restart")
+	f("/nowhere/secret", "make /nowhere/secret readable")
+}
+
 func TestSecretFile(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("CREDENTIALS_DIRECTORY", dir)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,7 +25,7 @@ func readSecret(path, key string) (string, error) {
 	case err != nil:
 		return "", &Error{
 			Message: printable("read "+key+": "+err.Error(), maxMessage), cause: err,
-			Hint: "make " + printable(path, 256) + " readable for the user the agent runs as; under systemd, LoadCredential= hands it over",
+			Hint: readHint(path),
 		}
 	case secret == "" || len(secret) > maxSecret:
 		return "", &Error{
@@ -44,6 +45,16 @@ func readUpTo(path string, most int64) ([]byte, error) {
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, most))
+}
+
+// readHint is what to do about a secret that can not be read. In the folder that
+// systemd makes for a service nobody can put anything.
+func readHint(path string) string {
+	if dir := os.Getenv("CREDENTIALS_DIRECTORY"); dir != "" && filepath.Dir(path) == filepath.Clean(dir) {
+		name := printable(filepath.Base(path), 256)
+		return "put the secret into /etc/credstore/" + name + " and restart the service; its unit has to say LoadCredential=" + name
+	}
+	return "make " + printable(path, 256) + " readable for the user the agent runs as; under systemd, LoadCredential= hands it over"
 }
 
 // fileGrant reads a token that something else keeps fresh.

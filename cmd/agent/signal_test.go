@@ -74,7 +74,7 @@ func TestStopInAnOutage(t *testing.T) {
 	}
 	const kept = "what was not accepted is in the spool, and sent after the next start"
 	const never = "shutdown_timeout: 24h\nsend: {retry: {initial: 10ms, max: 50ms, patience: 200ms}}\n"
-	f("failing", never, emulator.Fault{Status: 503}, "route is down, asking it now and then", "")
+	f("failing", never, emulator.Fault{Status: 503}, "cluster is down, asking it now and then", "")
 	f("failing, not yet down", never, emulator.Fault{Status: 503}, "", "")
 	f("no table", never, emulator.Fault{Status: 404}, "route is held, its records stay where they are", kept)
 	f("no token", never, emulator.Fault{Status: 401}, "cluster is held: no valid token", kept)
