@@ -67,13 +67,14 @@ type Batcher struct {
 }
 
 // key tells which records may share a body: those of one route that were
-// shaped alike, have the same number of fields, and map back to their files in
-// the same way.
+// shaped alike, have the same number of fields or the same prefix, and map back
+// to their files in the same way.
 type key struct {
 	route   record.Route
 	shaping uint64
 	group   int
 	lens    bool
+	stamp   record.BatchID
 }
 
 // lane is what is known of a route. Guarded by Batcher.mu.

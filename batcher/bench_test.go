@@ -140,3 +140,18 @@ func BenchmarkAppend(b *testing.B) {
 	b.ReportMetric(float64(at)/1e6/b.Elapsed().Seconds(), "MB/s")
 	b.ReportAllocs()
 }
+
+// BenchmarkRestamp writes the id of a payload into 4 MB of records that have a
+// place for it.
+func BenchmarkRestamp(b *testing.B) {
+	ids := []record.BatchID{{0: 0x5f, 15: 1}, {0: 0xc3, 15: 2}}
+	var body []byte
+	for line := range bytes.Lines(benchLines(3_200_000)) {
+		body = append(append(append(body, line[:len(line)-2]...), `,"batch":"`+ids[0].String()...), "\"}\n"...)
+	}
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		restamp(body, ids[n%2], ids[1-n%2])
+	}
+}

@@ -66,7 +66,10 @@ func (b *Batcher) compress() {
 			Shaping: blk.shaping,
 			ReadAt:  blk.readAt,
 		}
-		b.pack(p, blk.data, blk.sealed)
+		if blk.stamp != (record.BatchID{}) {
+			restamp(blk.data, blk.stamp, p.ID)
+		}
+		b.pack(p, blk.sealed, blk.prefix, blk.data)
 		b.finish(p, blk)
 	}
 }
@@ -90,16 +93,37 @@ func (b *Batcher) finish(p *record.Payload, blk *block) {
 	call(wake)
 }
 
-// pack fills in the body of a payload and what is known of it.
-func (b *Batcher) pack(p *record.Payload, raw []byte, l Limits) {
-	p.RawBytes, p.CRC, p.Gzip = len(raw), Checksum(raw), l.Gzip
+// restamp writes one batch id wherever another one stands in a body. It is for
+// ids that are in it only because fields put them there: one that is random, or
+// was given after the records were read.
+func restamp(body []byte, from, to record.BatchID) {
+	old, id := []byte(from.String()), to.String()
+	for {
+		i := bytes.Index(body, old)
+		if i < 0 {
+			return
+		}
+		body = body[i+copy(body[i:], id):]
+	}
+}
+
+// pack fills in the body of a payload, which comes in parts, and what is known
+// of it.
+func (b *Batcher) pack(p *record.Payload, l Limits, raw ...[]byte) {
+	p.RawBytes, p.CRC, p.Gzip = 0, Checksum(raw...), l.Gzip
+	for _, part := range raw {
+		p.RawBytes += len(part)
+	}
 	b.mu.Lock()
-	out := b.takeBody(len(raw))
+	out := b.takeBody(p.RawBytes)
 	b.mu.Unlock()
 	if l.Gzip {
 		p.Body = deflate(out, raw, l.Level)
 	} else {
-		p.Body = append(out, raw...)
+		p.Body = out
+		for _, part := range raw {
+			p.Body = append(p.Body, part...)
+		}
 	}
 	if b.onSealed != nil {
 		b.onSealed(p.RawBytes, len(p.Body))
@@ -110,8 +134,8 @@ func (b *Batcher) pack(p *record.Payload, raw []byte, l Limits) {
 // than a small payload.
 var writers [gzip.BestCompression + 1]sync.Pool
 
-// deflate appends raw, as one gzip member, to out.
-func deflate(out, raw []byte, level int) []byte {
+// deflate appends the parts of raw, as one gzip member, to out.
+func deflate(out []byte, raw [][]byte, level int) []byte {
 	buf := bytes.NewBuffer(out)
 	zw, _ := writers[level].Get().(*gzip.Writer)
 	if zw == nil {
@@ -123,8 +147,10 @@ func deflate(out, raw []byte, level int) []byte {
 		zw.Reset(buf)
 	}
 	// Writing to memory does not fail.
-	if _, err := zw.Write(raw); err != nil {
-		panic(err)
+	for _, part := range raw {
+		if _, err := zw.Write(part); err != nil {
+			panic(err)
+		}
 	}
 	if err := zw.Close(); err != nil {
 		panic(err)

@@ -1,6 +1,7 @@
 package batcher
 
 import (
+	"bytes"
 	"fmt"
 	"hash/crc32"
 	"time"
@@ -74,6 +75,7 @@ func (l *Lease) Seal(c *record.Chunk) {
 	}
 	blk := &block{key: k, lane: b.lanes[c.Route], raw: l.raw, data: c.Body, pooled: true, leased: true, cost: l.cost}
 	l.raw, l.cost = nil, 0
+	b.begin(blk, c.Prefix)
 	blk.note(c)
 	b.enqueue(blk)
 }
@@ -93,6 +95,7 @@ func (l *Lease) Append(c *record.Chunk) {
 	}
 	if blk == nil {
 		blk = &block{key: k, lane: ln, due: time.Now().Add(ln.MaxWait)}
+		b.begin(blk, c.Prefix)
 		b.open[k] = blk
 		select {
 		case b.kick <- struct{}{}:
@@ -102,7 +105,7 @@ func (l *Lease) Append(c *record.Chunk) {
 	b.grow(blk, len(c.Body))
 	blk.data = append(blk.data, c.Body...)
 	blk.note(c)
-	if len(blk.data) >= ln.MaxBytes || ln.MaxRecords > 0 && blk.records >= ln.MaxRecords {
+	if blk.size() >= ln.MaxBytes || ln.MaxRecords > 0 && blk.records >= ln.MaxRecords {
 		b.seal(blk)
 	}
 }
@@ -125,7 +128,7 @@ func (l *Lease) Done() {
 
 // keyOf is the open block a chunk goes to.
 func keyOf(c *record.Chunk) key {
-	return key{c.Route, c.Shaping, c.Group, c.Lens != nil}
+	return key{c.Route, c.Shaping, c.Group, c.Lens != nil, c.Stamp}
 }
 
 // block is a body in the making.
@@ -134,7 +137,8 @@ type block struct {
 	lane *lane
 	due  time.Time
 
-	data   []byte // the body
+	prefix []byte // comes before data in the body
+	data   []byte // the body, but for its prefix
 	raw    []byte // the full-size buffer that data lies in
 	pooled bool   // raw goes back to the others
 	leased bool   // and is counted in rawOut
@@ -149,10 +153,23 @@ type block struct {
 	readAt  time.Time
 }
 
-// takes reports whether the block has room for the chunk.
+// begin gives a new block its prefix, which is the caller's, and counts it: once
+// as it is, and once in the body.
+func (b *Batcher) begin(blk *block, prefix []byte) {
+	blk.prefix = bytes.Clone(prefix)
+	blk.cost += 2 * int64(len(prefix))
+	b.memory.used += 2 * int64(len(prefix))
+}
+
+// size is that of the body.
+func (blk *block) size() int { return len(blk.prefix) + len(blk.data) }
+
+// takes reports whether the block has room for the chunk, and is one of its
+// kind: a group may be the same by chance.
 func (blk *block) takes(c *record.Chunk) bool {
 	ln := blk.lane
-	return len(blk.data)+len(c.Body) <= ln.MaxBytes &&
+	return blk.size()+len(c.Body) <= ln.MaxBytes &&
+		bytes.Equal(blk.prefix, c.Prefix) &&
 		(ln.MaxRecords == 0 || blk.records+c.Records <= ln.MaxRecords) &&
 		len(blk.pieces)+len(c.Pieces) <= record.MaxPieces
 }
@@ -210,8 +227,9 @@ func (b *Batcher) grow(blk *block, n int) {
 		data = append(make([]byte, 0, size), blk.data...)
 	}
 	// Counted twice: the block itself, and room for what it compresses to.
-	b.memory.used += 2*int64(size) - blk.cost
-	blk.data, blk.cost = data, 2*int64(size)
+	cost := 2 * int64(size+len(blk.prefix))
+	b.memory.used += cost - blk.cost
+	blk.data, blk.cost = data, cost
 }
 
 // sealLargest makes room when memory is short.
@@ -243,5 +261,11 @@ func (b *Batcher) enqueue(blk *block) {
 // Castagnoli is the polynomial of Payload.CRC.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Checksum is the CRC32C of a body before gzip, as kept in Payload.CRC.
-func Checksum(body []byte) uint32 { return crc32.Checksum(body, castagnoli) }
+// Checksum is the CRC32C of a body before gzip, as kept in Payload.CRC. The body
+// may come in parts.
+func Checksum(body ...[]byte) (sum uint32) {
+	for _, part := range body {
+		sum = crc32.Update(sum, castagnoli, part)
+	}
+	return sum
+}

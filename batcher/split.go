@@ -1,7 +1,6 @@
 package batcher
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -17,20 +16,27 @@ import (
 // fallback serves a route that is no longer configured but has payloads left.
 var fallback = Limits{MaxBytes: 4e6, MaxWait: time.Second, Gzip: true, Level: 1}
 
-// Pack gives p the body raw, which is what its pieces hold after shaping, and
-// counts it as sealed: Release must follow. It is for payloads that do not
-// come from reading: rebuilt ones, and the halves of a refused one.
-func (b *Batcher) Pack(p *record.Payload, raw []byte) {
-	b.Fill(p, raw)
+// Pack gives p the body raw, in parts, which is what its pieces hold after
+// shaping, and counts it as sealed: Release must follow. It is for payloads that
+// do not come from reading: rebuilt ones, and the halves of a refused one. Where
+// p replaces a batch whose id is in its fields, its own id is written there,
+// within raw.
+func (b *Batcher) Pack(p *record.Payload, raw ...[]byte) {
+	b.Fill(p, raw...)
 	b.Adopt(p)
 }
 
 // Fill gives p the body raw like Pack, and does not count it.
-func (b *Batcher) Fill(p *record.Payload, raw []byte) {
+func (b *Batcher) Fill(p *record.Payload, raw ...[]byte) {
+	if p.Replaces != (record.BatchID{}) && p.Lens != nil {
+		for _, part := range raw {
+			restamp(part, p.Replaces, p.ID)
+		}
+	}
 	b.mu.Lock()
 	limits := b.lane(p.Route).Limits
 	b.mu.Unlock()
-	b.pack(p, raw, limits)
+	b.pack(p, limits, raw...)
 }
 
 // Adopt counts a payload as sealed whose body is there already: Release must
@@ -47,14 +53,19 @@ func (b *Batcher) lane(r record.Route) *lane {
 	ln := b.lanes[r]
 	if ln == nil {
 		ln = &lane{Limits: fallback}
+		spec, _ := format.Of(r.Format)
+		ln.Gzip = !spec.Compressed
 		b.lanes[r] = ln
 	}
 	return ln
 }
 
 // Split makes two payloads of one that has at least two records, each with half
-// of them and the cover that belongs to them. The parent is left as it is;
-// Release it.
+// of them, or of its blocks, and the cover that belongs to them. Where its id is
+// in fields, each half has its own id there: a row names the batch that stored
+// it, and a half is made again from its file by what is known of it alone. It
+// fails with record.ErrWhole where all records are in one block. The parent is
+// left as it is; Release it.
 func (b *Batcher) Split(p *record.Payload) ([]*record.Payload, error) {
 	if p.Records < 2 {
 		return nil, fmt.Errorf("split batch %v: it has %d records", p.ID, p.Records)
@@ -67,38 +78,33 @@ func (b *Batcher) Split(p *record.Payload) ([]*record.Payload, error) {
 	if err != nil {
 		return nil, err
 	}
-	for w.n < p.Records/2 {
+	for more := true; more; more = w.n < p.Records/2 && !w.atLastBlock() {
 		if _, err := w.next(); err != nil {
 			return nil, err
 		}
+	}
+	if w.at == len(raw) {
+		return nil, fmt.Errorf("split batch %v: %w", p.ID, record.ErrWhole)
 	}
 	left, right := w.cut()
 	for _, h := range []*half{left, right} {
 		h.ID = record.BatchID(uuid.New())
 		h.Route, h.Shaping, h.ReadAt = p.Route, p.Shaping, p.ReadAt
-		b.Pack(&h.Payload, h.raw)
+		if p.Lens != nil {
+			restamp(h.raw, p.ID, h.ID)
+		}
+		b.Pack(&h.Payload, raw[:w.prefix], h.raw)
 	}
 	return []*record.Payload{&left.Payload, &right.Payload}, nil
 }
 
-// Record is one record of a payload and where it came from.
+// Record is one record of a payload, or one block of them in Avro, and where it
+// came from.
 type Record struct {
 	File   record.File
 	Offset int64  // of its first byte in the file
 	Length int64  // in the file, its line end included
 	Data   []byte // as in the file
-}
-
-// source undoes the shaping of a record that had length bytes in its file: a
-// newline was added, or the CR before it taken away.
-func source(data []byte, length int64) []byte {
-	switch n := int64(len(data)); {
-	case length < n:
-		return data[:length]
-	case length > n:
-		return append(bytes.TrimSuffix(bytes.Clone(data), []byte("\n")), "\r\n"...)
-	}
-	return data
 }
 
 // Records takes a payload apart.
@@ -129,12 +135,13 @@ type walker struct {
 	raw  []byte
 	scan *format.Scanner
 
-	n     int // records passed
-	at    int // offset in raw
-	lens  int // offset in p.Lens
-	piece int // index of the piece at hand
-	src   int64
-	taken int // records of that piece passed
+	prefix int // bytes of raw before its first record
+	n      int // records passed
+	at     int // offset in raw
+	lens   int // offset in p.Lens
+	piece  int // index of the piece at hand
+	src    int64
+	taken  int // records of that piece passed
 
 	before []byte // of the file, up to src: as much as a mark covers, or since a gap
 }
@@ -147,10 +154,18 @@ func walk(p *record.Payload, raw []byte) (*walker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &walker{p: p, raw: raw, scan: s, src: p.Pieces[0].Start}, nil
+	prefix := s.PrefixLen(raw)
+	return &walker{p: p, raw: raw, scan: s, prefix: prefix, at: prefix, src: p.Pieces[0].Start}, nil
 }
 
-// next passes one record.
+// atLastBlock reports whether no more than one block is left, of those that have
+// a prefix.
+func (w *walker) atLastBlock() bool {
+	rest := w.raw[w.at:]
+	return w.prefix > 0 && w.scan.Split(rest, 1) == len(rest)
+}
+
+// next passes one record, or all of a block.
 func (w *walker) next() (Record, error) {
 	if here := w.p.Pieces[w.piece]; w.src == here.End && w.piece+1 < len(w.p.Pieces) {
 		w.piece++
@@ -172,13 +187,17 @@ func (w *walker) next() (Record, error) {
 		}
 		length, w.lens = int64(v), w.lens+k
 	}
-	r := Record{File: w.p.Pieces[w.piece].File, Offset: w.src, Length: length, Data: source(w.raw[w.at:w.at+size], length)}
+	rec, records := w.raw[w.at:w.at+size], 1
+	if w.prefix > 0 {
+		records = w.scan.Count(rec)
+	}
+	r := Record{File: w.p.Pieces[w.piece].File, Offset: w.src, Length: length, Data: w.scan.Source(rec, int(length))}
 	w.before = append(w.before, r.Data...)
 	w.before = w.before[max(0, len(w.before)-record.MarkLen):]
 	w.at += size
 	w.src += length
-	w.n++
-	w.taken++
+	w.n += records
+	w.taken += records
 	return r, nil
 }
 
@@ -194,13 +213,13 @@ func (w *walker) mark() record.Mark {
 // half is one side of a split, before its body is compressed.
 type half struct {
 	record.Payload
-	raw []byte
+	raw []byte // the body, but for its prefix
 }
 
 // cut divides the payload behind the last record passed.
 func (w *walker) cut() (left, right *half) {
 	p, here := w.p, w.p.Pieces[w.piece]
-	left, right = &half{raw: w.raw[:w.at]}, &half{raw: w.raw[w.at:]}
+	left, right = &half{raw: w.raw[w.prefix:w.at]}, &half{raw: w.raw[w.at:]}
 	left.Records, right.Records = w.n, p.Records-w.n
 	left.Pieces = append(left.Pieces, p.Pieces[:w.piece]...)
 	left.Pieces = append(left.Pieces, record.Piece{File: here.File, Span: record.Span{Start: here.Start, End: w.src}, Records: w.taken})

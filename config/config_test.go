@@ -187,15 +187,15 @@ func TestNotYet(t *testing.T) {
 			t.Errorf("%s %s is told %q; want %q", input, rest, got, want)
 		}
 	}
-	f("mapping: m, format: Avro", "", "inputs[0].format")
-	f("mapping: m, format: multijson", "", "inputs[0].format")
+	f("mapping: m, format: Avro", "", "")
+	f("mapping: m, format: multijson", "", "")
 	f("parse: cri", "", "inputs[0].parse")
 	f("parse: none", "", "")
 	f("multiline: {preset: java}", "", "inputs[0].multiline")
 	f("multiline: ", "", "")
 	f("encoding: utf-16le", "", "inputs[0].encoding")
 	f("encoding: utf-8", "", "")
-	f("fields: {a: b}", "", "inputs[0].fields")
+	f("fields: {a: b}, format: JSON, mapping: m", "", "")
 	f("fields: {}", "", "")
 	f("durability: spool", "", "")
 	f("durability: file", "", "")
@@ -223,12 +223,13 @@ user: ${USER_NAME}
 batch: {max_wait: 5s, max_records: 3}
 inputs:
   - {paths: ['/srv/$$a/$${b}/*.json', '/x: y #z.json'], exclude: "*.bak", table: "2024", mapping: m}
+  - {paths: /srv/a.json, table: F, mapping: m, fields: {env: "a $$ {{ ${HOME_DIR}", "a b.c": "{offset}", host: "{host}"}}
   - {name: "true", paths: /srv/d.data, table: D, cluster: dr, format: psv, header: skip, ignore_older: 36h}
 clusters: {dr: {url: 'https://dr.kusto.windows.net', auth: {method: token_file, token_file: token}}}
 spool: {max_size: 0}
 send: {rate_limit: 1.5MB, tls: {min_version: 1.3, ca_file: ca.pem}, proxy: 'http://p:1'}
 telemetry: {listen: ""}
-`, "USER_NAME", "a $USER ${X}")
+`, "USER_NAME", "a $USER ${X}", "HOME_DIR", "$a")
 	var first, second bytes.Buffer
 	if err := c.Print(&first); err != nil {
 		t.Fatal(err)

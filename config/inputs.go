@@ -176,12 +176,54 @@ func (l *loader) fitFormat(in *Input, spec format.Spec, src *source, at string) 
 	if in.Header == "skip" && spec.Delimiter == 0 {
 		src.bad(join(at, "header"), "format %s has no header; want none", spec.Format)
 	}
+	if spec.Ends == format.InBlocks {
+		l.blocksOnly(spec, src, at)
+	}
+	l.fields(in, spec, src, at)
 	switch {
 	case in.Compression != "auto":
 	case spec.Compressed:
 		in.Compression = "none"
 	default:
 		in.Compression = "gzip"
+	}
+}
+
+// blocksOnly refuses what has no meaning for a format whose records nobody sees.
+func (l *loader) blocksOnly(spec format.Spec, src *source, at string) {
+	for key, instead := range map[string]string{
+		"max_record_size":   "leave it out: a block may be as large as batch.max_size allows",
+		"partial_line_wait": "leave it out: a block is sent when it is whole",
+	} {
+		if src.given(join(at, key)) {
+			src.bad(join(at, key), "format %s is read in blocks, not in records; %s", spec.Format, instead)
+		}
+	}
+}
+
+// fields checks what is to be added to every record.
+func (l *loader) fields(in *Input, spec format.Spec, src *source, at string) {
+	at = join(at, "fields")
+	if len(in.Fields) > 0 && spec.Mapping != "Json" && in.Parse == "none" {
+		src.bad(at, "nothing can be added to records of format %s; leave it out, or want format JSON or MultiJSON", spec.Format)
+		return
+	}
+	_, err := format.NewFields(in.Fields)
+	mistakes := flatten(err)
+	if mistakes == nil && err != nil {
+		mistakes = []error{err}
+	}
+	for _, err := range mistakes {
+		var bad *units.KeyError
+		switch {
+		case !errors.As(err, &bad):
+			src.bad(at, "%v", err)
+		case src.places[join(at, bad.Key)].expanded != "":
+			// What a variable holds may be a secret that was meant for another key.
+			src.bad(join(at, bad.Key), "a brace in what the variables put in; want {{ there for a brace, and places such as {host} only here")
+		default:
+			src.bad(join(at, bad.Key), "%s", bad.Problem)
+		}
 	}
 }
 

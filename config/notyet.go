@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"kusto-agent/kusto"
-	"kusto-agent/record"
 )
 
 // gap is a setting that is part of the configuration and not built yet. It is
@@ -18,11 +17,9 @@ type gap struct {
 
 // gaps is all that is not built yet, in one place: what gets built loses its row.
 var gaps = []gap{
-	{"format", "want a format of lines, such as JSON or CSV", func(in *Input) bool { return in.Format == record.MultiJSON || in.Format == record.Avro }},
 	{"parse", "want none", func(in *Input) bool { return in.Parse != "none" }},
 	{"multiline", "leave it out", func(in *Input) bool { return in.Multiline != nil }},
 	{"encoding", "want utf-8", func(in *Input) bool { return in.Encoding != "utf-8" }},
-	{"fields", "leave it out", func(in *Input) bool { return len(in.Fields) > 0 }},
 	{"paths", "compressed files are not read, so want others", func(in *Input) bool { return slices.ContainsFunc(in.Paths, compressed) }},
 
 	{"method", "want client_secret, token_file, or none for a cluster on this machine", func(a *kusto.AuthConfig) bool { return slices.Contains(methodsNotYet, a.Method) }},

@@ -23,6 +23,9 @@ const maxWord = 16 << 10
 // word reads a scalar; where it cannot, that has been reported.
 func (d *decoder) word(n *yaml.Node, path string) (w word, ok bool) {
 	switch {
+	case n.Kind == yaml.MappingNode && n.Style&yaml.FlowStyle != 0:
+		d.src.bad(path, "%s; want a single value, in quotes if it begins with a brace", kindName(n))
+		return w, false
 	case n.Kind != yaml.ScalarNode:
 		d.src.bad(path, "%s; want a single value", kindName(n))
 		return w, false

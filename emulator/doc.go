@@ -4,7 +4,7 @@
 //
 // It is an http.Handler, for a socket of its own ([Server.Listen]) or in
 // process. It shares no code with the programs it judges: records are found
-// with encoding/csv and encoding/json alone.
+// with encoding/csv, encoding/json and an Avro library alone.
 //
 // # Endpoints
 //
@@ -39,7 +39,9 @@
 //	          "mappings": [
 //	            {"name": "App_json", "kind": "Json", "columns": [
 //	              {"column": "ts", "path": "$.time"}, {"column": "level", "path": "$['log level']"}]},
-//	            {"name": "App_csv", "kind": "Csv", "columns": [{"column": "ts", "ordinal": 0}]}
+//	            {"name": "App_csv", "kind": "Csv", "columns": [{"column": "ts", "ordinal": 0}]},
+//	            {"name": "App_avro", "kind": "Avro", "columns": [
+//	              {"column": "ts", "field": "time"}, {"column": "level", "path": "$.log.level"}]}
 //	          ]
 //	        }
 //	      }
@@ -52,7 +54,7 @@
 // "ingestors" limits who may write, by the client id of the token; left out,
 // everyone may, and a table's own list stands instead of its database's. A
 // table without "columns" keeps its rows as they were sent. A mapping without
-// "columns" is the identity: by name for JSON, by position for the rest.
+// "columns" is the identity: by name for JSON and Avro, by position for the rest.
 //
 // # Faults
 //
@@ -72,6 +74,5 @@
 //
 // # What it does not do
 //
-// Management commands, queries and Avro (refused as a format that is not
-// supported), and bodies that name a blob (sourceKind=uri).
+// Management commands, queries, and bodies that name a blob (sourceKind=uri).
 package emulator

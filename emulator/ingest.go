@@ -149,8 +149,6 @@ func (c *call) query() (*format, *refusal) {
 	case f.needsMapping && !q.Has("mappingName"):
 		return nil, badRequest("BadRequest_MissingMappingtFailure",
 			"Avro and Json formats must be ingested with ingestionMapping or ingestionMappingReference. Format: '%s'.", f.name)
-	case f.records == nil:
-		return nil, badRequest("BadRequest_FormatNotSupported", "Stream format '%s' is not supported by the emulator.", f.name)
 	}
 	return f, nil
 }

@@ -105,7 +105,7 @@ func TestStrictness(t *testing.T) {
 	f(in+"Logs/App?streamFormat=CSV&mappingName=m", "1", 400, "BadRequest_EntityNotFound", "Entity ID 'm' of kind 'MappingPersistent' was not found.")
 	f(in+"Logs/App", "x\n", 400, "BadRequest_FormatNotSupported", "''")
 	f(in+"Logs/App?streamFormat=parquet", "x\n", 400, "BadRequest_FormatNotSupported", "'parquet'")
-	f(in+"Logs/App?streamFormat=Avro&mappingName=m", "x\n", 400, "BadRequest_FormatNotSupported", "'Avro'")
+	f(in+"Logs/App?streamFormat=Avro&mappingName=m", "x\n", 400, "BadRequest_EntityNotFound", "Entity ID 'm' of kind 'MappingPersistent' was not found.")
 	f(in+"Logs/App?streamFormat=Avro", "x\n", 400, "BadRequest_MissingMappingtFailure", "Avro and Json formats must be ingested with")
 	f(in+"Logs/App?streamFormat=JSON", "{}", 400, "BadRequest_MissingMappingtFailure", "'JSON'")
 	f(in+"Logs/App?streamFormat=JSON&mappingName=", "{}", 400, "BadRequest_EmptyMappingReference", "")

@@ -14,9 +14,10 @@ type format struct {
 	kind         string // of the mappings that fit
 	needsMapping bool
 	comma        rune // delimited formats only
+	binary       bool // not text
 	// records finds every record of body and hands its bytes, without the line
-	// end, to emit; a nil emit only counts, and emit returning false ends it.
-	// Its error is always *badData. Nil: the format is known but cannot be read.
+	// end, to emit, a record that is not text as a JSON object; a nil emit only counts, and emit returning false ends it.
+	// Its error is always *badData.
 	records func(body []byte, emit func(raw []byte) bool) (tally, error)
 }
 
@@ -35,7 +36,7 @@ var formats = func() map[string]*format {
 		"txt":       {name: "TXT", kind: kindCSV, records: textLines},
 		"json":      {name: "JSON", kind: kindJSON, needsMapping: true, records: jsonLines},
 		"multijson": {name: "MultiJSON", kind: kindJSON, needsMapping: true, records: multiJSON},
-		"avro":      {name: "Avro", kind: kindAvro, needsMapping: true},
+		"avro":      {name: "Avro", kind: kindAvro, needsMapping: true, binary: true, records: avroRecords},
 	}
 	delimited := func(key, name string, comma rune) {
 		m[key] = &format{name: name, kind: kindCSV, comma: comma,

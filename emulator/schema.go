@@ -48,14 +48,16 @@ type Mapping struct {
 	Columns []MappingColumn `json:"columns"`
 }
 
-// MappingColumn fills one column: from a path of a JSON object, or from the
-// field at an ordinal, counted from 0, of a delimited record.
+// MappingColumn fills one column: from a path of a JSON object, from a field or
+// a path of an Avro record, or from the field at an ordinal, counted from 0, of
+// a delimited record.
 type MappingColumn struct {
 	Column  string `json:"column"`
 	Path    string `json:"path"`
+	Field   string `json:"field"` // Avro only
 	Ordinal *int   `json:"ordinal"`
 
-	steps []step // of Path
+	steps []step // of Path or Field
 }
 
 // The kinds of mappings; each format looks names up among its own kind only.
@@ -145,10 +147,14 @@ func (m *Mapping) check(columns map[string]bool) error {
 		switch {
 		case !columns[c.Column]:
 			return fmt.Errorf("the table has no column %q", c.Column)
-		case kind == kindCSV && (c.Ordinal == nil || *c.Ordinal < 0 || c.Path != ""):
+		case kind == kindCSV && (c.Ordinal == nil || *c.Ordinal < 0 || c.Path != "" || c.Field != ""):
 			return fmt.Errorf("column %q: want an ordinal and no path", c.Column)
 		case kind != kindCSV && c.Ordinal != nil:
 			return fmt.Errorf("column %q: want a path and no ordinal", c.Column)
+		case c.Field != "" && (kind != kindAvro || c.Path != ""):
+			return fmt.Errorf("column %q: want a path and no field; in Avro either", c.Column)
+		case c.Field != "":
+			c.steps = []step{{name: c.Field}}
 		case kind != kindCSV:
 			c.steps, err = parsePath(c.Path)
 		}

@@ -15,7 +15,9 @@ import (
 
 // Row is one stored record.
 type Row struct {
-	Raw []byte // as it was sent, without its line end, invalid UTF-8 replaced by U+FFFD; the caller's own
+	// Raw is as it was sent, without its line end, invalid UTF-8 replaced by
+	// U+FFFD; of Avro it is the record as a JSON object. It is the caller's own.
+	Raw []byte
 
 	format *format
 	shape  *shape
@@ -26,7 +28,7 @@ type Row struct {
 func (r Row) MarshalJSON() ([]byte, error) { return r.shape.row(r.format, r.Raw) }
 
 // Fields are the values of a delimited record, or a line of text as the only
-// one. Of a JSON record there are none.
+// one. Of a JSON or Avro record there are none.
 func (r Row) Fields() []string {
 	if r.format.kind != kindCSV {
 		return nil
@@ -139,7 +141,7 @@ func (c chunk) each(yield func(Row) bool) error {
 	} else {
 		body = bytes.Clone(body)
 	}
-	if !utf8.Valid(body) {
+	if !c.format.binary && !utf8.Valid(body) {
 		body = []byte(string([]rune(string(body)))) // one U+FFFD for each invalid byte
 	}
 	_, err := c.format.records(body, func(raw []byte) bool {

@@ -14,8 +14,8 @@ type Chunk struct {
 	// go it is untouched, else the records were moved together in place. Only
 	// where Copied says so it is memory of the chunk.
 	Body []byte
-	// Copied says that Body does not lie in the scanned data: newlines had to
-	// be added where the data has no room for them.
+	// Copied says that Body does not lie in the scanned data: newlines or
+	// fields had to be added where the data has no room for them.
 	Copied bool
 	// Pieces are the ranges of the data, as it was, that form Body in order.
 	Pieces []Piece
@@ -120,6 +120,18 @@ func (c *Chunk) join(data []byte, start, end int) {
 		c.Body = data[c.base:end]
 	default:
 		c.Body = append(c.Body, data[start:end]...)
+	}
+}
+
+// joinLine appends data[start:text] to the body, of a record that ends at end,
+// and a newline where it has none of its own.
+func (c *Chunk) joinLine(data []byte, start, end, text int, newline bool) {
+	if newline && text == end && end < len(data) {
+		c.detach()
+	}
+	c.join(data, start, text)
+	if newline {
+		c.add('\n')
 	}
 }
 

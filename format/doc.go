@@ -8,5 +8,6 @@
 // and when they are sound: lines.go (TXT and JSON), delimited.go (CSV, TSV,
 // SCsv, SOHsv, PSV), multijson.go (objects that span lines), avro.go (blocks of
 // a container file) and json.go (the check of a JSON record). fields.go and
-// splice.go add members to JSON records.
+// splice.go add members to JSON records, source.go gives a record its own bytes
+// back.
 package format

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"kusto-agent/internal/units"
 	"kusto-agent/record"
 )
 
@@ -19,7 +20,10 @@ const MaxFields = 64
 
 // Fields are members to be added to JSON records, by splicing bytes: nothing of
 // the record is decoded or written anew. They are safe for concurrent use.
-type Fields struct{ all []field }
+type Fields struct {
+	all   []field
+	batch bool
+}
 
 type field struct {
 	name   string
@@ -31,6 +35,7 @@ type field struct {
 // part is text, in the form it has within a JSON string, or a place.
 type part struct {
 	text  []byte
+	name  string                            // of the place
 	place func(dst []byte, s *Stamp) []byte // nil: the text
 }
 
@@ -58,7 +63,8 @@ var places = map[string]func(dst []byte, s *Stamp) []byte{
 // other places stand for what differs from record to record, and {{ for a
 // brace. A value that is {offset} or {generation} alone becomes a number, all
 // others a string. Fields are added in the order of their names. The error
-// tells every mistake, each on a line.
+// tells every mistake: each a *units.KeyError, joined, where it is that of one
+// field.
 func NewFields(values map[string]string) (*Fields, error) {
 	if len(values) > MaxFields {
 		return nil, fmt.Errorf("%d fields: at most %d can be added", len(values), MaxFields)
@@ -72,7 +78,7 @@ func NewFields(values map[string]string) (*Fields, error) {
 			err = errors.New("its name is not UTF-8")
 		}
 		if err != nil {
-			bad = append(bad, fmt.Errorf("field %q: %w", name, err))
+			bad = append(bad, units.Bad(name, "%v", err))
 		}
 		f.all = append(f.all, field{
 			name:   name,
@@ -80,12 +86,16 @@ func NewFields(values map[string]string) (*Fields, error) {
 			parts:  parts,
 			number: value == "{offset}" || value == "{generation}",
 		})
+		f.batch = f.batch || slices.ContainsFunc(parts, func(p part) bool { return p.name == "batch" })
 	}
 	if len(bad) > 0 {
 		return nil, errors.Join(bad...)
 	}
 	return f, nil
 }
+
+// HasBatch reports whether the id of the batch is in a field.
+func (f *Fields) HasBatch() bool { return f != nil && f.batch }
 
 // partsOf takes a value apart.
 func partsOf(value string) (parts []part, err error) {
@@ -111,7 +121,7 @@ func partsOf(value string) (parts []part, err error) {
 		if len(text) > 0 {
 			parts = append(parts, part{text: text})
 		}
-		parts, text, value = append(parts, part{place: places[name]}), nil, after
+		parts, text, value = append(parts, part{name: name, place: places[name]}), nil, after
 	}
 	if len(text) > 0 {
 		parts = append(parts, part{text: text})

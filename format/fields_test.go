@@ -59,9 +59,9 @@ func TestFieldMistakes(t *testing.T) {
 			t.Errorf("%q: %v\nwant %s", values, err, want)
 		}
 	}
-	f(`field "a": {hots} is not known; want one of {batch} {file} {generation} {host} {input} {offset} {path}, or {{ for a brace
-field "b": a brace is not closed; want {{ for a brace`, map[string]string{"a": "{hots}", "b": "x{host", "c": "fine"})
-	f(`field "\xff": its name is not UTF-8`, map[string]string{"\xff": ""})
+	f(`a: {hots} is not known; want one of {batch} {file} {generation} {host} {input} {offset} {path}, or {{ for a brace
+b: a brace is not closed; want {{ for a brace`, map[string]string{"a": "{hots}", "b": "x{host", "c": "fine"})
+	f("\xff: its name is not UTF-8", map[string]string{"\xff": ""})
 	many := map[string]string{}
 	for i := range MaxFields + 1 {
 		many[strings.Repeat("a", i)] = ""

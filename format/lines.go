@@ -25,22 +25,22 @@ func (s *Scanner) blank(line []byte) bool {
 	if line[0] != '\n' && line[0] != '\r' {
 		return false
 	}
+	if s.spec.Format == record.TXT && line[len(line)-1] == '\r' {
+		return len(bytes.TrimLeft(line, "\r")) == 0
+	}
 	return len(line) == 1 || len(line) == 2 && line[1] == '\n'
 }
 
 // trailingCR is the length of a line end that TXT must lose for a bare
-// newline: a CRLF, or a CR that ends the file where its LF never came.
+// newline: a CRLF, or each CR that ends the file where its LF never came.
 func (s *Scanner) trailingCR(rec []byte) int {
-	if s.spec.Format != record.TXT {
+	switch {
+	case s.spec.Format != record.TXT:
 		return 0
-	}
-	if bytes.HasSuffix(rec, []byte("\r\n")) {
+	case bytes.HasSuffix(rec, []byte("\r\n")):
 		return 2
 	}
-	if bytes.HasSuffix(rec, []byte("\r")) {
-		return 1
-	}
-	return 0
+	return len(rec) - len(bytes.TrimRight(rec, "\r"))
 }
 
 // firstLine is the length of the first line of data, newline included.

@@ -24,8 +24,13 @@ type Options struct {
 	MaxRecord int
 	// MaxBody is the most bytes of a body with its prefix, for formats whose
 	// bodies can be longer than the data they are of; a record of MaxRecord
-	// bytes is taken whatever it says, but for Avro. 0: no limit.
+	// bytes is taken whatever it says, but for Avro and with Fields. 0: no
+	// limit.
 	MaxBody int
+	// Fields are added to each record, for JSON and MultiJSON; what they stand
+	// for is told with SetStamp. A record that they make longer than MaxBody is
+	// rejected as grown. Nil: none.
+	Fields *Fields
 	// SkipHeader drops the first record of a file that is not blank, for
 	// delimited formats. The header must end within the first MaxRecord bytes
 	// of the file; if none does, no record is taken for one.
@@ -41,6 +46,7 @@ type Scanner struct {
 	fault   fault  // why the cut at hand is unsound
 	relaxed []byte // a record freed of the engine's leniencies, see json_relaxed.go
 	head    header // of the Avro file at hand
+	stamp   Stamp  // of the file at hand
 }
 
 // New returns a scanner.
@@ -51,6 +57,8 @@ func New(o Options) (*Scanner, error) {
 		return nil, fmt.Errorf("scan format %q: unknown", o.Format)
 	case o.MaxRecord < MinRecord:
 		return nil, fmt.Errorf("scan format %s: records of at most %d bytes: at least %d are needed", o.Format, o.MaxRecord, MinRecord)
+	case o.Fields != nil && spec.Mapping != "Json":
+		return nil, fmt.Errorf("scan format %s: add fields: only JSON has them", o.Format)
 	case o.SkipHeader && spec.Delimiter == 0:
 		return nil, fmt.Errorf("scan format %s: skip a header: only delimited formats have one", o.Format)
 	}
@@ -101,9 +109,9 @@ func (k *cut) size() int {
 //
 // Scan accounts for data[:c.Consumed] and may move records within it. It stops
 // before the first record that is not whole, before one whose number of fields
-// is not that of the records before it, at the limit, and when c holds
-// record.MaxPieces pieces or rejected records: the caller takes c and calls
-// again for the rest. A block of Avro with more records than the limit is
+// is not that of the records before it, at the limit, when c holds
+// record.MaxPieces pieces or rejected records, and where a copied body has
+// grown to copiedRun: the caller takes c and calls again for the rest. A block of Avro with more records than the limit is
 // taken alone. With nothing consumed, and not c.Long, more data is
 // needed; MaxRecord bytes are always enough.
 //
@@ -134,7 +142,7 @@ func (s *Scanner) Scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 		case isHeader:
 			c.Header++
 		default:
-			ok = (limit <= 0 || c.Records == 0 || c.Records+k.records <= limit) && s.accept(c, data, k)
+			ok = (limit <= 0 || c.Records == 0 || c.Records+k.records <= limit) && s.accept(c, data, at, k)
 		}
 		if !ok {
 			break
@@ -243,10 +251,15 @@ func (s *Scanner) reject(c *Chunk, rest []byte, k cut) bool {
 	return true
 }
 
-// accept joins the record at c.Consumed to the body.
-func (s *Scanner) accept(c *Chunk, data []byte, k cut) bool {
+// copiedRun is how long a copied body grows before it is handed over: what was
+// copied stays in the cache of a core until it is copied on.
+const copiedRun = 256 << 10
+
+// accept joins the record at c.Consumed to the body. It reports false where the
+// record has to wait for the next chunk.
+func (s *Scanner) accept(c *Chunk, data []byte, at int64, k cut) bool {
 	start, end := c.Consumed+k.lead, c.Consumed+k.n
-	if !c.room(start) || s.opt.MaxBody > 0 && c.Records > 0 && len(c.Prefix)+len(c.Body)+k.size() > s.opt.MaxBody {
+	if !s.fits(c, start, k) {
 		return false
 	}
 	if s.spec.Ends == InBlocks {
@@ -256,31 +269,49 @@ func (s *Scanner) accept(c *Chunk, data []byte, k cut) bool {
 		c.Records += k.records
 		return true
 	}
-	if s.opt.Validate {
-		if c.Records > 0 && k.fields != c.Group {
-			return false
-		}
-		c.Group = k.fields
-	}
-	if checked := s.opt.Validate && s.spec.Mapping == "Json"; !checked && !utf8.Valid(data[start:end]) {
-		c.InvalidUTF8++
-	}
 	text, newline := end, !k.ended
-	if cr := k.cr + s.trailingCR(data[start:end]); cr > 0 {
+	switch cr := k.cr + s.trailingCR(data[start:end]); {
+	case cr > 0 && !k.ended: // no part of the record: with the newline it gets nobody could tell them apart
+		end -= cr
+		text = end
+	case cr > 0:
 		text, newline = end-cr, true
 	}
-	if newline && text == end && end < len(data) {
-		c.detach()
-	}
+	checked := s.opt.Validate && s.spec.Mapping == "Json"
+	invalid := !checked && !utf8.Valid(data[start:end])
 	before := len(c.Body)
-	c.join(data, start, text)
-	if newline {
-		c.add('\n')
+	switch {
+	case s.opt.Fields == nil:
+		c.joinLine(data, start, end, text, newline)
+	case s.splice(c, data[start:text], newline, at+int64(start)):
+	case c.Records > 0:
+		return false // alone it may have room
+	default:
+		s.fault = fault{reason: record.Grown, text: "with its fields it is longer than", limit: s.opt.MaxBody}
+		return s.reject(c, data[c.Consumed:], k)
 	}
-	if newline || c.Lens != nil {
+	if s.opt.Validate {
+		c.Group = k.fields
+	}
+	if invalid {
+		c.InvalidUTF8++
+	}
+	if newline || c.Lens != nil || s.opt.Fields != nil {
 		s.length(c, before, end-start)
 	}
 	c.piece(start, end, 1)
 	c.Records++
 	return true
+}
+
+// fits reports whether a record that begins at start may join the body.
+func (s *Scanner) fits(c *Chunk, start int, k cut) bool {
+	if !c.room(start) || c.Copied && len(c.Body) >= copiedRun {
+		return false
+	}
+	if c.Records == 0 {
+		return true
+	}
+	return (k.fields == c.Group || !s.opt.Validate || s.spec.Ends == InBlocks) &&
+		(s.opt.MaxBody <= 0 || len(c.Prefix)+len(c.Body)+k.size() <= s.opt.MaxBody)
 }

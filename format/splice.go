@@ -5,6 +5,28 @@ import (
 	"encoding/json"
 )
 
+// SetStamp says what the places of fields stand for in what is scanned next.
+// Its Offset is that of each record.
+func (s *Scanner) SetStamp(stamp Stamp) { s.stamp = stamp }
+
+// splice joins a record, which begins at an offset of its file, to the body
+// with its fields. It reports false, and leaves the body as it was, where that
+// would be longer than a body may be.
+func (s *Scanner) splice(c *Chunk, rec []byte, newline bool, offset int64) bool {
+	c.detach()
+	s.stamp.Offset = offset
+	body := s.opt.Fields.Splice(c.Body, rec, &s.stamp)
+	if newline {
+		body = append(body, '\n')
+	}
+	fits := s.opt.MaxBody <= 0 || len(body) <= s.opt.MaxBody
+	if !fits {
+		body = body[:len(c.Body)]
+	}
+	c.Body, c.own = body, body
+	return fits
+}
+
 // Splice appends to dst the JSON record rec, of which nothing changes, with
 // the fields added before the brace that ends its object. A field that the
 // record has itself, at its top level and in the same letter case, is left

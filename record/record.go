@@ -119,14 +119,19 @@ type Head struct {
 type Chunk struct {
 	Route   Route
 	Shaping uint64 // as in Payload
-	Group   int    // field count; 0 where it does not matter
+	Group   int    // field count, or a hash of Prefix; 0 where neither matters
 
 	Cover   Extent
 	Pieces  []Piece
-	Body    []byte // whole records, each with its line end
+	Prefix  []byte // comes once before the bodies it has in common; nil: nothing does
+	Body    []byte // whole records, each with its line end, or whole blocks of them
 	Lens    []byte // as in Payload
 	Records int
 	ReadAt  time.Time
+
+	// Stamp stands, as text, wherever in Body the id of its payload belongs.
+	// It is random, so that nothing else in Body is the same. Zero: nowhere.
+	Stamp BatchID
 }
 
 // MaxPieces is the most pieces a payload holds; at that number it is sealed,
@@ -166,7 +171,7 @@ type Payload struct {
 	CRC      uint32 // CRC32C of the body before gzip
 
 	// Lens maps the body back to the files where shaping changed lengths (a
-	// CR taken away, a newline added): one unsigned varint per record, the
+	// CR taken away, a newline or fields added): one unsigned varint per record, the
 	// bytes it has in its file, its line end included. Nil where every record
 	// has the same bytes in the body as in the file.
 	Lens []byte
@@ -249,6 +254,10 @@ type Rejected struct {
 	// Truncated says that Data holds less than Length bytes.
 	Truncated bool
 }
+
+// ErrWhole says that a payload can not be divided: what it holds is refused or
+// accepted as one.
+var ErrWhole = errors.New("payload can not be divided")
 
 // ErrStalled is returned for a write to the state disk that was not done
 // within the bound; the write may still happen.

@@ -2,6 +2,7 @@ package sender
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -254,8 +255,9 @@ func (s *Sender) refuseToken(l *lane, it *item, ans kusto.Answer) {
 	})
 }
 
-// refuse isolates what the service will not take: a payload of one record goes
-// to quarantine, a larger one is halved and both halves are sent.
+// refuse isolates what the service will not take: a payload of one record, or of
+// one block of records, goes to quarantine, a larger one is halved and both
+// halves are sent.
 func (s *Sender) refuse(l *lane, it *item, ans kusto.Answer) {
 	if it.Records == 1 || ans.Verdict == kusto.BadData && ans.Err.Empty() {
 		s.quarantine(l, it, ans)
@@ -267,6 +269,11 @@ func (s *Sender) refuse(l *lane, it *item, ans kusto.Answer) {
 // split sends the halves of a payload in its place.
 func (s *Sender) split(l *lane, it *item, ans kusto.Answer) {
 	children, err := s.o.Sealer.Split(it.Payload)
+	if errors.Is(err, record.ErrWhole) {
+		it.whole = true
+		s.quarantine(l, it, ans)
+		return
+	}
 	if err != nil {
 		s.settle(l, func() {
 			s.hold(l, it, Hold{Local: true, Code: "split", Message: err.Error(), Fix: "the batch cannot be taken apart; please report this"}, 0)
@@ -313,7 +320,7 @@ func (s *Sender) quarantine(l *lane, it *item, ans kusto.Answer) {
 		// The line is durable before the end that covers its record is written.
 		err = s.o.Quarantine.Put(recs)
 	}
-	if err != nil && it.Records > 1 {
+	if err != nil && it.Records > 1 && !it.whole {
 		s.split(l, it, ans) // there may be room for some
 		return
 	}

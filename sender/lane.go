@@ -22,6 +22,7 @@ type item struct {
 	refused   *kusto.Answer // quarantine could not take it yet: it is not asked for again
 	cut       bool          // its last request was broken off by us: the outcome is unknown
 	tooLarge  bool          // the spool cannot take it
+	whole     bool          // it cannot be taken apart
 	family    *int          // requests made to isolate refused records; nil: none
 }
 

@@ -110,6 +110,9 @@ func (w *world) Put(recs []record.Rejected) error {
 type halves struct{ released *atomic.Int64 }
 
 func (h halves) Split(p *record.Payload) ([]*record.Payload, error) {
+	if p.Route.Table == "Whole" {
+		return nil, record.ErrWhole
+	}
 	k := len(p.Body) / 2
 	return []*record.Payload{numbered(p.Route.Table, string(p.Body[:k])), numbered(p.Route.Table, string(p.Body[k:]))}, nil
 }
@@ -543,6 +546,27 @@ func TestQuarantineTakesPartsOfARefusedPayload(t *testing.T) {
 		w.fits = 2
 		w.s.Put(payload("T", "xxxxx"))
 		w.wait()
+		if len(w.kept) != 5 {
+			t.Errorf("kept %d records, want all", len(w.kept))
+		}
+	})
+}
+
+// What cannot be taken apart waits for room in quarantine.
+func TestAWholeBlockWaitsForQuarantine(t *testing.T) {
+	in(t, func(*kusto.Ingest) kusto.Answer { return refusal(kusto.BadData, 400, "BadRequest_InvalidBlob") }, func(w *world) {
+		w.fits = 2
+		w.s.Put(payload("Whole", "xxxxx"))
+		pass(time.Minute)
+		if routes, _ := w.s.Status(); routes[0].State != "held" || len(w.asked) != 1 {
+			t.Errorf("%+v, asked %d times", routes[0], len(w.asked))
+		}
+		w.mu.Lock()
+		w.fits = 5
+		w.mu.Unlock()
+		for w.s.Progress().Left > 0 {
+			pass(time.Second)
+		}
 		if len(w.kept) != 5 {
 			t.Errorf("kept %d records, want all", len(w.kept))
 		}

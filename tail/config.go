@@ -28,7 +28,7 @@ type InputConfig struct {
 
 	StartAt          string            `yaml:"start_at"`           // beginning or end, for files that exist when the input is first seen
 	IgnoreOlder      units.Duration    `yaml:"ignore_older"`       // files not changed for longer are left alone; 0: none are
-	MaxRecordSize    units.Size        `yaml:"max_record_size"`    // bytes
+	MaxRecordSize    units.Size        `yaml:"max_record_size"`    // bytes; of formats with records that are seen
 	Header           string            `yaml:"header"`             // skip or none
 	Validate         string            `yaml:"validate"`           // record or none
 	Durability       string            `yaml:"durability"`         // file or spool

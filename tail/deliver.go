@@ -31,7 +31,10 @@ func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.E
 	*out = record.Chunk{
 		Route: r.in.Route, Shaping: r.in.shaping, Group: c.Group,
 		Cover: cover, Pieces: out.Pieces[:0],
-		Body: c.Body, Lens: c.Lens, Records: c.Records, ReadAt: time.Now(),
+		Prefix: c.Prefix, Body: c.Body, Lens: c.Lens, Records: c.Records, ReadAt: time.Now(),
+	}
+	if r.in.fields.HasBatch() {
+		out.Stamp = w.t.stamp
 	}
 	for _, p := range c.Pieces {
 		out.Pieces = append(out.Pieces, record.Piece{

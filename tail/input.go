@@ -3,6 +3,7 @@ package tail
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -25,6 +26,8 @@ type Input struct {
 type input struct {
 	Input
 	patterns []pattern
+	fields   *format.Fields // added to every record; nil: none
+	host     string         // what {host} in them stands for
 	shaping  uint64
 	isNew    bool // no earlier run has seen it
 
@@ -46,7 +49,6 @@ type pattern struct {
 func newInput(in Input) (*input, error) {
 	x := &input{
 		Input:   in,
-		shaping: shaping(in.InputConfig),
 		known:   make(map[record.File]*known),
 		byNode:  make(map[node]*known),
 		readers: make(map[node]*reader),
@@ -60,6 +62,16 @@ func newInput(in Input) (*input, error) {
 		}
 		x.patterns = append(x.patterns, pat)
 	}
+	if len(in.Fields) > 0 {
+		var err error
+		if x.fields, err = format.NewFields(in.Fields); err != nil {
+			return nil, fmt.Errorf("input %s: fields: %w", in.Name, err)
+		}
+		if x.host, err = os.Hostname(); err != nil {
+			return nil, fmt.Errorf("input %s: ask for the name of this host: %w", in.Name, err)
+		}
+	}
+	x.shaping = shaping(x)
 	for _, p := range in.Exclude {
 		if !doublestar.ValidatePathPattern(p) {
 			return nil, fmt.Errorf("input %s: exclude %q: not a valid pattern", in.Name, p)
@@ -91,20 +103,45 @@ func newPattern(p string) (pattern, error) {
 	return pattern{base: filepath.Clean(base), parts: strings.Split(rest, "/")}, nil
 }
 
-// shaping is a hash of the settings that turn bytes of a file into a body.
-func shaping(c InputConfig) uint64 {
-	return xxhash.Sum64String(fmt.Sprint(c.Format, c.Header, c.Validate, c.MaxRecordSize, c.Encoding, c.Parse))
+// shaping is a hash of what turns the bytes of a file into a body.
+func shaping(in *input) uint64 {
+	c := in.InputConfig
+	text := fmt.Sprint(c.Format, c.Header, c.Validate, c.MaxRecordSize, c.Encoding, c.Parse)
+	if in.fields != nil {
+		text += fmt.Sprintf(" %q %q %q", in.host, in.Name, in.Fields)
+	}
+	return xxhash.Sum64String(text)
+}
+
+// ofLines reports whether a newline ends each record.
+func (in *input) ofLines() bool {
+	spec, _ := format.Of(in.Format)
+	return spec.Ends == format.AtLine || spec.Ends == format.AtRow
 }
 
 // scanner makes the framer of this input; it is for one goroutine. A record
-// that fills a whole read is too long, or its end would never be seen.
+// that fills a whole read is too long, or its end would never be seen. Of Avro,
+// whose records nobody sees, a block may be as large as fits.
 func (in *input) scanner() (*format.Scanner, error) {
+	most := in.MaxSize - 2
+	if spec, _ := format.Of(in.Format); spec.Ends != format.InBlocks {
+		most = min(int(in.MaxRecordSize), most)
+	}
 	return format.New(format.Options{
 		Format:     in.Format,
 		Validate:   in.Validate == "record",
-		MaxRecord:  min(int(in.MaxRecordSize), in.MaxSize-2),
+		MaxRecord:  most,
+		MaxBody:    in.MaxSize,
+		Fields:     in.fields,
 		SkipHeader: in.Header == "skip",
 	})
+}
+
+// prepare has a scanner know what is to be scanned next: a file, the path where
+// it was first seen, and the batch it is for.
+func (in *input) prepare(scan *format.Scanner, f *os.File, of record.File, first string, batch record.BatchID) error {
+	scan.SetStamp(format.Stamp{Host: in.host, Path: first, Input: in.Name, File: of.ID, Generation: of.Generation, Batch: batch})
+	return scan.Prepare(f)
 }
 
 func (in *input) file(id record.FileID, generation uint32) record.File {

@@ -68,9 +68,13 @@ func (w *worker) lose(r *reader) after {
 }
 
 // passOld skips what a file held when its input was first seen, up to its last
-// line end.
+// line end, or the last end of a block.
 func (w *worker) passOld(r *reader) error {
-	pos, err := lastLineEnd(r.f, min(r.pass, r.size))
+	scan, err := w.scanner(r)
+	if err != nil {
+		return err
+	}
+	pos, err := lastEnd(r.f, min(r.pass, r.size), scan.Border())
 	if err != nil {
 		return err
 	}
@@ -89,18 +93,24 @@ func (w *worker) passOld(r *reader) error {
 	return nil
 }
 
-// lastLineEnd is the offset behind the last newline before size; 0 if none.
-func lastLineEnd(f *os.File, size int64) (int64, error) {
+// lastEnd is the offset behind the last border before size; 0 if none.
+func lastEnd(f *os.File, size int64, border []byte) (int64, error) {
+	if len(border) == 0 {
+		return 0, nil
+	}
 	b := make([]byte, min(size, 64<<10))
-	for end := size; end > 0; {
+	for end := size; end >= int64(len(border)); {
 		n := min(end, int64(len(b)))
 		if _, err := readFull(f, b[:n], end-n); err != nil {
 			return 0, err
 		}
-		if i := bytes.LastIndexByte(b[:n], '\n'); i >= 0 {
-			return end - n + int64(i) + 1, nil
+		if i := bytes.LastIndex(b[:n], border); i >= 0 {
+			return end - n + int64(i+len(border)), nil
 		}
-		end -= n
+		if n == end {
+			break
+		}
+		end -= n - int64(len(border)) + 1 // a border may lie across two reads
 	}
 	return 0, nil
 }
@@ -117,7 +127,7 @@ func (w *worker) restart(r *reader, why string) (after, error) {
 	w.retire(r)
 	w.t.nextGeneration(r)
 	r.info.Head, r.info.Done = record.Head{}, false
-	r.offset, r.mark, r.skips, r.stuck, r.long, r.high, r.pass = 0, 0, nil, 0, 0, 0, 0
+	r.offset, r.mark, r.skips, r.stuck, r.long, r.high, r.pass = 0, 0, nil, 0, long{}, 0, 0
 	r.registered, r.quarantined, r.noText = false, false, false
 	return again, w.register(r)
 }

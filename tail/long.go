@@ -5,44 +5,65 @@ import (
 	"fmt"
 	"io"
 
+	"kusto-agent/format"
 	"kusto-agent/record"
 )
 
 // keptHead is how much of a record that is too long quarantine keeps.
 const keptHead = 64 << 10
 
+// long is a record whose end is not in one read, or a stretch of a file in which
+// no record can be told apart.
+type long struct {
+	at      int64 // where the look goes on; 0: there is none
+	indent  int
+	reason  record.Reason
+	message string
+}
+
+// meetLong begins to look for the end of what does not end in one read.
+func (w *worker) meetLong(r *reader, c *format.Chunk) {
+	r.long = long{at: r.offset + int64(c.Skip), indent: c.Indent, reason: c.Reason, message: c.Message}
+	if c.Reason == record.Malformed {
+		w.t.o.Logger.Warn("no record can be told apart here, all of it goes to quarantine when its end is found", "file", w.t.pathOf(r),
+			"offset", r.offset, "err", c.Message)
+	}
+}
+
 // passLong looks for the end of a record that is longer than any may be,
 // keeping nothing of it in memory.
-func (w *worker) passLong(r *reader) (after, error) {
-	scan, err := w.scanner(r.in)
+func (w *worker) passLong(r *reader, last bool) (after, error) {
+	scan, err := w.scanner(r)
 	if err != nil {
 		return idle, err
 	}
 	buf := w.buffer(1 << 20)[:1<<20]
-	n, err := r.f.ReadAt(buf, r.long)
+	n, err := r.f.ReadAt(buf, r.long.at)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return idle, err
 	}
-	end := scan.Resync(buf[:n])
-	if end < 0 {
-		r.long += int64(n)
-		if r.long < r.size {
-			return again, nil
-		}
-		if !w.t.isLast(r) {
-			return idle, nil
-		}
-		end = 0
+	whole := r.long.at+int64(n) >= r.size
+	passed, done := scan.SkipLong(buf[:n], r.long.indent, last && whole)
+	r.long.at += int64(passed)
+	switch {
+	case !done && whole:
+		return idle, nil
+	case !done:
+		return again, nil
 	}
-	head := make([]byte, min(keptHead, r.long+int64(end)-r.offset))
+	head := make([]byte, min(keptHead, r.long.at-r.offset))
 	if _, err := readFull(r.f, head, r.offset); err != nil {
 		return idle, err
 	}
-	return w.endLong(r, r.long+int64(end), head)
+	return w.endLong(r, head)
 }
 
-// endLong sends the record that ended at end to quarantine and goes on there.
-func (w *worker) endLong(r *reader, end int64, head []byte) (after, error) {
+// endLong sends what was looked behind to quarantine and goes on there.
+func (w *worker) endLong(r *reader, head []byte) (after, error) {
+	end, reason, message := r.long.at, r.long.reason, r.long.message
+	if reason == record.TooLong && r.in.Format != record.Avro {
+		message = fmt.Sprintf("%d bytes, more than max_record_size allows (%d)", end-r.offset, r.in.MaxRecordSize)
+	}
 	mark, err := markAt(r.f, end)
 	if err != nil {
 		return idle, err
@@ -50,19 +71,18 @@ func (w *worker) endLong(r *reader, end int64, head []byte) (after, error) {
 	if err := w.register(r); err != nil {
 		return idle, err
 	}
-	why := fmt.Sprintf("%d bytes, more than max_record_size allows (%d)", end-r.offset, r.in.MaxRecordSize)
 	err = w.keep([]record.Rejected{{
 		File: r.file, Path: r.info.First, Route: r.in.Route,
 		Offset: r.offset, Length: end - r.offset, Data: head, Truncated: int64(len(head)) < end-r.offset,
-		Reason: record.TooLong, Message: why,
+		Reason: reason, Message: message,
 	}})
 	if err != nil {
 		return idle, err
 	}
-	w.t.tellQuarantined(r, r.offset, record.TooLong, why)
+	w.t.tellQuarantined(r, r.offset, reason, message)
 	w.t.o.Books.Read(r.in.Name, 0, end-r.offset)
-	w.t.o.Books.Rejected(r.in.Name, record.TooLong, 1)
+	w.t.o.Books.Rejected(r.in.Name, reason, 1)
 	w.t.skip(r.file, record.Span{Start: r.offset, End: end}, mark)
-	r.offset, r.mark, r.long, r.stuck = end, mark, 0, 0
+	r.offset, r.mark, r.long, r.stuck = end, mark, long{}, 0
 	return again, nil
 }

@@ -51,7 +51,7 @@ type reader struct {
 	grown      time.Time // when size or mtime last changed
 	pass       int64     // >0: what lies before this is not to be read, see passOld
 	stuck      int64     // nothing ends a record between offset and here
-	long       int64     // >0: looking behind a record that is too long, from here
+	long       long      // what is looked behind, where that is more than one read
 	narrow     int64     // >0: most bytes of the next read, since quarantine would not take all of the last
 	chosen     bool      // narrow was chosen for what lies here
 	atOnce     bool      // what lies here can not be read in parts
@@ -122,16 +122,16 @@ func (w *worker) turn(r *reader) (after, error) {
 	if err := r.skipDone(); err != nil {
 		return idle, err
 	}
-	if r.long > st.size {
-		r.long = 0
+	if r.long.at > st.size {
+		r.long = long{}
 	}
 	last := w.t.isLast(r)
 	ended := r.offset == st.size || !last && r.stuck == st.size
 	switch {
-	case (ended || r.long > 0) && r.rewritten():
+	case (ended || r.long.at > 0) && r.rewritten():
 		return w.restart(r, "content changed before the position")
-	case r.long > 0:
-		return w.passLong(r)
+	case r.long.at > 0:
+		return w.passLong(r, last)
 	case ended:
 		return w.atEnd(r), nil
 	}
@@ -236,6 +236,11 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 		return parked, nil
 	}
 	defer lease.Done()
+	// Before the read, which sees whether the file is still the same.
+	scan, err := w.scanner(r)
+	if err != nil {
+		return idle, err
+	}
 	buf := lease.Block()
 	if buf == nil {
 		buf = w.buffer(int(want))
@@ -255,7 +260,7 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 	}
 	r.checked = r.mtime
 	whole := int64(n)-before == end-r.offset
-	return w.frame(r, lease, buf[:record.MarkLen+int64(n)-before], last && whole)
+	return w.frame(r, lease, scan, buf[:record.MarkLen+int64(n)-before], last && whole)
 }
 
 // lease asks for room. While a wake-up is owed it does not ask again: each
@@ -291,20 +296,16 @@ func (w *worker) buffer(n int) []byte {
 }
 
 // frame hands over the whole records that buf holds behind its headroom.
-func (w *worker) frame(r *reader, lease Lease, buf []byte, last bool) (after, error) {
-	scan, err := w.scanner(r.in)
-	if err != nil {
-		return idle, err
-	}
+func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte, last bool) (next after, err error) {
 	touched := false // the bytes of buf were moved about
-	cut := last && len(buf) > record.MarkLen && buf[len(buf)-1] != '\n'
+	cut := last && len(buf) > record.MarkLen && buf[len(buf)-1] != '\n' && r.in.ofLines()
 	for pos := record.MarkLen; pos < len(buf); {
 		c := &w.found
 		data := buf[pos:]
 		scan.Scan(data, r.offset, last, r.in.MaxRecords, c)
 		if c.Consumed == 0 {
 			if c.Long {
-				r.long = r.offset + int64(len(data))
+				w.meetLong(r, c)
 				return again, nil
 			}
 			if r.narrow > 0 { // it ended inside a record
@@ -326,7 +327,7 @@ func (w *worker) frame(r *reader, lease Lease, buf []byte, last bool) (after, er
 		if err != nil {
 			return idle, err
 		}
-		direct := lease.Block() != nil && c.Consumed >= len(buf)/2
+		direct := lease.Block() != nil && !c.Copied && c.Consumed >= len(buf)/2
 		if err := w.deliver(r, lease, c, cover, direct); err != nil {
 			if r.narrowTo(c, err) {
 				return again, nil
@@ -349,14 +350,15 @@ func (w *worker) frame(r *reader, lease Lease, buf []byte, last bool) (after, er
 	return w.atEnd(r), nil
 }
 
-func (w *worker) scanner(in *input) (*format.Scanner, error) {
-	s := w.scanners[in]
+// scanner is the framer of an input, ready for the file of a reader.
+func (w *worker) scanner(r *reader) (*format.Scanner, error) {
+	s := w.scanners[r.in]
 	if s == nil {
 		var err error
-		if s, err = in.scanner(); err != nil {
+		if s, err = r.in.scanner(); err != nil {
 			return nil, err
 		}
-		w.scanners[in] = s
+		w.scanners[r.in] = s
 	}
-	return s, nil
+	return s, r.in.prepare(s, r.f, r.file, r.info.First, w.t.stamp)
 }

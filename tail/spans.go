@@ -1,12 +1,12 @@
 package tail
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 
 	"kusto-agent/format"
@@ -32,40 +32,94 @@ func (t *Tailer) ReadSpans(p *record.Payload) ([]byte, error) {
 			return nil, fmt.Errorf("read %v %v: %w", x.File, x.Span, err)
 		}
 	}
-	scan, err := format.New(format.Options{Format: p.Route.Format, MaxRecord: math.MaxInt32})
-	if err != nil {
-		return nil, err
-	}
-	body := make([]byte, 0, p.RawBytes)
-	lens, shaped := []byte(nil), false
+	again := rereader{t: t, p: p, body: make([]byte, 0, p.RawBytes), scanners: make(map[string]*format.Scanner)}
 	p.Records = 0
-	for i, piece := range p.Pieces {
-		f := files[piece.File]
+	for i := range p.Pieces {
+		f := files[p.Pieces[i].File]
 		if f == nil {
-			return nil, fmt.Errorf("%w: %v has no cover", ErrSourceGone, piece.File)
+			return nil, fmt.Errorf("%w: %v has no cover", ErrSourceGone, p.Pieces[i].File)
 		}
-		data := make([]byte, piece.Len(), piece.Len()+1)
-		if _, err := readFull(f, data, piece.Start); err != nil {
-			return nil, fmt.Errorf("read %v %v: %w", piece.File, piece.Span, goneIf(err, io.EOF, io.ErrUnexpectedEOF))
-		}
-		p.Pieces[i].Records = 0
-		for at := 0; at < len(data); {
-			var c format.Chunk
-			scan.Scan(data[at:], max(piece.Start, 1), true, 0, &c)
-			if c.Consumed == 0 {
-				return nil, fmt.Errorf("%w: %v %v holds no whole record", ErrSourceGone, piece.File, piece.Span)
-			}
-			body = append(body, c.Body...)
-			lens, shaped = append(lens, lengths(scan, &c)...), shaped || c.Lens != nil
-			p.Pieces[i].Records += c.Records
-			p.Records += c.Records
-			at += c.Consumed
+		if err := again.read(f, &p.Pieces[i]); err != nil {
+			return nil, fmt.Errorf("read %v %v: %w", p.Pieces[i].File, p.Pieces[i].Span, err)
 		}
 	}
-	if p.Lens = nil; shaped {
-		p.Lens = lens
+	if p.Records == 0 {
+		return nil, fmt.Errorf("%w: no record is there", ErrSourceGone)
 	}
-	return body, nil
+	if p.Lens = nil; again.shaped {
+		p.Lens = again.lens
+	}
+	return again.body, nil
+}
+
+// rereader makes a body again, piece by piece.
+type rereader struct {
+	t        *Tailer
+	p        *record.Payload
+	scanners map[string]*format.Scanner // by input
+
+	prefix []byte
+	body   []byte
+	lens   []byte
+	shaped bool // a record has another length than in its file
+}
+
+// mostRecord is more than any record, block or header of a payload can have.
+const mostRecord = 16 << 20
+
+// scanner is that of the input of a piece. It checks nothing, since the piece
+// was: settings that are stricter now than they were have no say.
+func (a *rereader) scanner(f *os.File, piece *record.Piece) (*format.Scanner, error) {
+	in, info, ok := a.t.rememberedOf(piece.File)
+	if !ok {
+		return nil, fmt.Errorf("%w: nothing is remembered of the file", ErrSourceGone)
+	}
+	scan := a.scanners[in.Name]
+	if scan == nil {
+		o := format.Options{Format: a.p.Route.Format, MaxRecord: mostRecord}
+		if a.p.Route.Format == in.Format {
+			o.Fields = in.fields // else they are for what the input sends by now
+		}
+		var err error
+		if scan, err = format.New(o); err != nil {
+			return nil, err
+		}
+		a.scanners[in.Name] = scan
+	}
+	return scan, in.prepare(scan, f, piece.File, info.First, a.p.ID)
+}
+
+// read adds the records of a piece.
+func (a *rereader) read(f *os.File, piece *record.Piece) error {
+	scan, err := a.scanner(f, piece)
+	if err != nil {
+		return err
+	}
+	data := make([]byte, piece.Len(), piece.Len()+1)
+	if _, err := readFull(f, data, piece.Start); err != nil {
+		return goneIf(err, io.EOF, io.ErrUnexpectedEOF)
+	}
+	piece.Records = 0
+	var c format.Chunk
+	for at := 0; at < len(data); at += c.Consumed {
+		scan.Scan(data[at:], piece.Start+int64(at), true, 0, &c)
+		switch {
+		case c.Consumed == 0:
+			return fmt.Errorf("%w: no whole record is there", ErrSourceGone)
+		case c.Records == 0: // it was rewritten, and something else is there
+			continue
+		case len(a.body) == 0:
+			a.prefix = bytes.Clone(c.Prefix)
+			a.body = append(a.body, c.Prefix...)
+		case !bytes.Equal(a.prefix, c.Prefix):
+			return fmt.Errorf("%w: its header has changed", ErrSourceGone)
+		}
+		a.body = append(a.body, c.Body...)
+		a.lens, a.shaped = append(a.lens, lengths(scan, &c)...), a.shaped || c.Lens != nil
+		piece.Records += c.Records
+		a.p.Records += c.Records
+	}
+	return nil
 }
 
 // lengths are those of a chunk's records in their file, as in record.Payload.
@@ -88,7 +142,7 @@ func lengths(scan *format.Scanner, c *format.Chunk) []byte {
 func (t *Tailer) openSource(files map[record.File]*os.File, x record.Extent) error {
 	f := files[x.File]
 	if f == nil {
-		info, ok := t.infoOf(x.File)
+		_, info, ok := t.rememberedOf(x.File)
 		if !ok {
 			return fmt.Errorf("%w: nothing is remembered of the file", ErrSourceGone)
 		}
@@ -125,13 +179,14 @@ func goneIf(err error, ends ...error) error {
 	return err
 }
 
-func (t *Tailer) infoOf(f record.File) (record.FileInfo, bool) {
+// rememberedOf is what is remembered of a file, and the input it is of.
+func (t *Tailer) rememberedOf(f record.File) (*input, record.FileInfo, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, in := range t.inputs {
 		if k := in.known[f]; k != nil {
-			return k.info, true
+			return in, k.info, true
 		}
 	}
-	return record.FileInfo{}, false
+	return nil, record.FileInfo{}, false
 }

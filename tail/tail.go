@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+
 	"kusto-agent/record"
 )
 
@@ -87,7 +89,8 @@ type Tailer struct {
 	o     Options
 	sink  Sink
 	watch *watcher
-	open  atomic.Int64 // descriptors held
+	open  atomic.Int64   // descriptors held
+	stamp record.BatchID // see record.Chunk; of this run
 
 	mu      sync.Mutex
 	inputs  []*input
@@ -114,7 +117,7 @@ type Tailer struct {
 // called.
 func New(o Options) (*Tailer, error) {
 	t := &Tailer{
-		o: o, sink: o.Sink,
+		o: o, sink: o.Sink, stamp: record.BatchID(uuid.New()),
 		byFile: make(map[record.File]*reader),
 		byPath: make(map[string][]*reader),
 		told:   make(map[subject]complaint),

@@ -3,6 +3,7 @@ package tail
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -232,10 +233,15 @@ func (l *lease) Append(c *record.Chunk) {
 		l.real.Append(c)
 		return
 	}
+	id := record.BatchID(uuid.New())
+	body := slices.Concat(c.Prefix, c.Body)
+	if c.Stamp != (record.BatchID{}) {
+		body = bytes.ReplaceAll(body, []byte(c.Stamp.String()), []byte(id.String()))
+	}
 	p := &record.Payload{
-		ID: record.BatchID(uuid.New()), Route: c.Route, Shaping: c.Shaping,
+		ID: id, Route: c.Route, Shaping: c.Shaping,
 		Cover: []record.Extent{c.Cover}, Pieces: append([]record.Piece(nil), c.Pieces...), Records: c.Records,
-		Body: bytes.Clone(c.Body), RawBytes: len(c.Body), CRC: checksum(c.Body), Lens: bytes.Clone(c.Lens), ReadAt: c.ReadAt,
+		Body: body, RawBytes: len(body), CRC: checksum(body), Lens: bytes.Clone(c.Lens), ReadAt: c.ReadAt,
 	}
 	l.k.Put(p)
 }
@@ -261,7 +267,7 @@ func (k *taker) check(c *record.Chunk) {
 		}
 		at, n = p.End, n+p.Records
 	}
-	if n != c.Records || n == 0 || c.Records > len(c.Body) || c.Body[len(c.Body)-1] != '\n' {
+	if n != c.Records || n == 0 || c.Prefix == nil && (c.Records > len(c.Body) || c.Body[len(c.Body)-1] != '\n') {
 		bad("%d records, %d in its pieces, body %q", c.Records, n, c.Body)
 	}
 	if c.Cover.Mark == 0 {

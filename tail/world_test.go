@@ -53,7 +53,7 @@ type world struct {
 	taker   *taker
 	stop    context.CancelFunc
 	giveUp  context.CancelFunc // on deleted files that are read at the stop
-	stopped chan struct{} // closed when Run has returned
+	stopped chan struct{}      // closed when Run has returned
 }
 
 func newWorld(t testing.TB) *world {

@@ -1,0 +1,92 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/big"
+	"time"
+	"unicode/utf8"
+
+	"github.com/twmb/avro/ocf"
+)
+
+// avroRecords: one object container file, whole blocks behind one header. Every
+// record is decoded, and handed on as a JSON object; a block that cannot be read
+// spoils the whole body.
+func avroRecords(body []byte, emit func(raw []byte) bool) (t tally, _ error) {
+	bad := func(err error) error {
+		return &badData{"BadRequest_InvalidBlob", "The Avro stream is invalid: " + err.Error()}
+	}
+	r, err := ocf.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return t, bad(err)
+	}
+	defer r.Close()
+	for {
+		var value any
+		switch err := r.Decode(&value); {
+		case errors.Is(err, io.EOF):
+			return t, nil
+		case err != nil:
+			return t, bad(err)
+		}
+		row, ok := value.(map[string]any)
+		if !ok {
+			return t, bad(errors.New("its schema is not that of a record"))
+		}
+		t.rows++
+		if emit != nil && !emit(marshal(plain(row))) {
+			return t, nil
+		}
+	}
+}
+
+// plain turns what the library decodes into what JSON can say: times as ISO
+// 8601, durations and decimals as their column types write them, bytes as text
+// where they are some, else in base64.
+func plain(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for name := range v {
+			v[name] = plain(v[name])
+		}
+	case []any:
+		for i := range v {
+			v[i] = plain(v[i])
+		}
+	case float32:
+		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
+			return fmt.Sprint(v)
+		}
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Sprint(v)
+		}
+	case []byte:
+		if utf8.Valid(v) {
+			return string(v)
+		}
+		return base64.StdEncoding.EncodeToString(v)
+	case [16]byte:
+		return fmt.Sprintf("%x-%x-%x-%x-%x", v[:4], v[4:6], v[6:8], v[8:10], v[10:])
+	case time.Time:
+		return v.UTC().Format(time.RFC3339Nano)
+	case time.Duration:
+		return timespan(v)
+	case *big.Rat:
+		digits, _ := v.FloatPrec()
+		return v.FloatString(digits)
+	case fmt.Stringer:
+		return v.String()
+	}
+	return value
+}
+
+// timespan writes a time of day, to the tick of 100 ns.
+func timespan(d time.Duration) string {
+	return fmt.Sprintf("%02d:%02d:%02d.%07d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60, d%time.Second/100)
+}
