@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -220,7 +221,7 @@ func TestNginxRotated(t *testing.T) {
 
 // TestNginxCopyTruncated: each line that is left in a copy or in the live file
 // is stored, or lies within bytes the log tells as unread; none is stored
-// twice and none is cut.
+// twice, and none is cut but by who made the copy.
 func TestNginxCopyTruncated(t *testing.T) {
 	t.Parallel()
 	f := func(name, inputs string, rotations int) {
@@ -233,18 +234,23 @@ func TestNginxCopyTruncated(t *testing.T) {
 			w.underLoad(rotations)
 			w.stop()
 			p.awaitBooks("text", func(a account) bool { return a.pending == 0 && readToEnd(p) })
+			var cuts []string
 			for _, log := range []struct{ name, table, input string }{{"access.log", "Text", "text"}, {"access.json", "Json", "json"}} {
 				all, files := w.written(log.name)
+				all, cut := cutLines(all, files)
+				cuts = append(cuts, cut...)
 				unread := p.metric("tail_truncated_unread_bytes_total", `input="`+log.input+`"`)
-				missing := w.compareCopies(log.table, all)
+				missing := w.compareCopies(log.table, all, cut)
 				t.Logf("%s: %d lines in %d files, %d bytes of them not stored, %v bytes told as unread", log.name, len(all), len(files), missing, unread)
 				if float64(missing) > unread {
 					t.Errorf("%s: %d bytes of whole lines are missing, %v are told as unread", log.name, missing, unread)
 				}
 			}
 			p.stop()
-			if n := len(s.quarantined()); n > 0 {
-				t.Errorf("%d records in quarantine", n)
+			for _, q := range s.quarantined() {
+				if data, _ := q["data"].(string); !slices.Contains(cuts, data) {
+					t.Errorf("in quarantine: %v", q)
+				}
 			}
 		})
 	}
@@ -256,10 +262,22 @@ func TestNginxCopyTruncated(t *testing.T) {
 	f("with the copies", webInputsAndCopies, rotations)
 }
 
-// readToEnd reports whether the agent is at the end of every file.
+// cutLines takes the lines out that a copy ends in the middle of: cp may meet the
+// half of what nginx is writing, and the other half is truncated away.
+func cutLines(all []string, files map[string]string) (whole, cut []string) {
+	for _, text := range files {
+		if i := strings.LastIndexByte(text, '\n'); i < len(text)-1 {
+			cut = append(cut, text[i+1:])
+		}
+	}
+	return slices.DeleteFunc(all, func(line string) bool { return slices.Contains(cut, line) }), cut
+}
+
+// readToEnd reports whether the agent is at the end of the last line of every
+// file.
 func readToEnd(p *process) bool {
 	for _, f := range p.status().Files {
-		if st, err := os.Stat(f.Path); err == nil && st.Size() != f.Safe {
+		if text, err := os.ReadFile(f.Path); err == nil && int64(bytes.LastIndexByte(text, '\n')+1) > f.Safe {
 			return false
 		}
 	}
@@ -268,7 +286,7 @@ func readToEnd(p *process) bool {
 
 // compareCopies expects each row at most once, and whole. It returns the bytes
 // of the lines that are not stored.
-func (w *webServer) compareCopies(table string, written []string) (missing int) {
+func (w *webServer) compareCopies(table string, written, cut []string) (missing int) {
 	w.t.Helper()
 	stored, twice := make(map[string]int), 0
 	for _, row := range w.server.Rows("Logs", table) {
@@ -276,7 +294,7 @@ func (w *webServer) compareCopies(table string, written []string) (missing int) 
 		if stored[line]++; stored[line] == 2 {
 			twice++
 		}
-		if !nginxLine.MatchString(line) {
+		if !nginxLine.MatchString(line) && !slices.Contains(cut, line) {
 			w.t.Fatalf("%s: a line nginx has not written: %q", table, line)
 		}
 	}
