@@ -208,6 +208,9 @@ func (s *Sender) tell(l *lane, it *item, ans kusto.Answer) {
 		return // one that cannot be reached is out of reach for all its routes
 	}
 	l.told, l.cluster.told = what, what
+	if ans.Err != nil {
+		l.last, l.cluster.last = ans.Err, ans.Err
+	}
 	s.o.Logger.Warn("request was not accepted, trying again", "verdict", ans.Verdict.String(), "database", l.route.Database,
 		"table", l.route.Table, "batch", it.ID.String(), "attempt", it.Attempt, "records", it.Records,
 		"activity", ans.ActivityID, "err", ans.Err, "fix", ans.Hint)

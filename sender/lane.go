@@ -272,7 +272,7 @@ func (s *Sender) tellOverdue(c *cluster, now time.Time) (next time.Time) {
 			if p.hold != nil || l != nil && c.blocked() {
 				return // what is the matter was told
 			}
-			log := s.o.Logger.With("cluster", c.Name, "last", p.told)
+			log := s.o.Logger.With("cluster", c.Name, "last", p.last)
 			if l != nil {
 				log = log.With("database", l.route.Database, "table", l.route.Table)
 			}

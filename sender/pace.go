@@ -35,7 +35,8 @@ type pace struct {
 
 	asking   int    // requests that are not answered
 	failures int    // since the last acceptance
-	told     string // the last failure that was logged
+	told     string // the last failure that was logged, in short
+	last     error  // and in its own words
 }
 
 func newPace(r Retry) pace { return pace{retry: r, probe: newBackoff(r)} }
@@ -54,7 +55,7 @@ func (p *pace) began(now time.Time) {
 // reports whether this ended a bad time.
 func (p *pace) succeeded(now time.Time) (recovered bool) {
 	recovered = p.blocked()
-	p.down, p.hold, p.failures, p.told = false, nil, 0, ""
+	p.down, p.hold, p.failures, p.told, p.last = false, nil, 0, "", nil
 	p.wanted, p.gate = time.Time{}, time.Time{}
 	if p.asking > 0 {
 		p.wanted = now

@@ -60,6 +60,8 @@ var (
 	inputInfo      = desc("input_info", "Where the records of an input go. Always 1.", "input", "database", "table")
 	fileLag        = desc("file_lag_bytes", "Bytes in the files of an input that are not yet safe.", "input")
 	filesByState   = desc("files", "Files the agent knows, by state.", "state")
+	routesByState  = desc("routes", "Routes, by state: up, retrying, down or held.", "state")
+	routesHeld     = desc("routes_held", "Routes that are refused for a reason a person has to mend; the status says what to do. Absent where none is.", "database", "table", "code")
 	tokenExpires   = desc("token_expires_seconds", "Until the token that expires first does; negative: it did. Absent without a token.")
 	reloadGood     = desc("config_last_reload_successful", "1 if the configuration in force is the one last read.")
 	stateDisk      = desc("state_disk_healthy", "1 while the state disk takes the journal; 0: delivery goes on, the bound on duplicates is suspended.")
@@ -98,6 +100,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for state, n := range states {
 		gauge(filesByState, float64(n), state)
 	}
+	collectRoutes(s.Routes, gauge)
 	if at := firstExpiry(s.Clusters); !at.IsZero() {
 		gauge(tokenExpires, time.Until(at).Seconds())
 	}
@@ -112,6 +115,25 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	gauge(reloadGood, oneIf(s.Config.Error == ""))
 	gauge(stateDisk, oneIf(s.Journal.Error == ""))
 	gauge(buildInfo, 1, s.Version, runtime.Version())
+}
+
+// collectRoutes tells how routes fare. Several routes of one table, of different
+// formats or mappings, are summed up.
+func collectRoutes(routes []Route, gauge func(*prometheus.Desc, float64, ...string)) {
+	states := map[string]int{Up: 0, Retrying: 0, Down: 0, Held: 0}
+	held := map[[3]string]int{}
+	for _, r := range routes {
+		states[r.State]++
+		if r.Hold != nil {
+			held[[3]string{r.Database, r.Table, r.Hold.Code}]++
+		}
+	}
+	for state, n := range states {
+		gauge(routesByState, float64(n), state)
+	}
+	for h, n := range held {
+		gauge(routesHeld, float64(n), h[0], h[1], h[2])
+	}
 }
 
 func collectBooks(out chan<- prometheus.Metric, input string, b ledger.Books) {

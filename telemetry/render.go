@@ -117,20 +117,23 @@ func (p *painter) inputs(s *Status) {
 			cell{bytesText(in.LagBytes), zeroStyle(in.LagBytes == 0)}, cell{byState(in.Files), plain})
 	}
 	t.write(p)
+	if sp := s.Spool; sp != nil && sp.Payloads > 0 {
+		p.line("%s", p.paint(faint, fmt.Sprintf("spool holds %d payloads, %s, the oldest put there %s", sp.Payloads, bytesText(sp.Bytes), agoText(p.now, sp.Oldest))))
+	}
 	if q := s.Quarantine; q.Bytes > 0 {
 		p.line("%s", p.paint(faint, fmt.Sprintf("quarantine holds %s of %s", bytesText(q.Bytes), bytesText(q.MaxBytes))))
 	}
 }
 
 func (p *painter) routes(s *Status) {
-	t := newTable("ROUTE", "FORMAT", "STATE", "ACCEPTED>", "QUEUED>", "IN FLIGHT>", "LAST ACCEPTED>")
+	t := newTable("ROUTE", "FORMAT", "STATE", "ACCEPTED>", "QUEUED>", "SPOOLED>", "IN FLIGHT>", "LAST ACCEPTED>")
 	for _, r := range s.Routes {
 		format := r.Format
 		if r.Mapping != "" {
 			format += " by " + r.Mapping
 		}
 		t.row(cell{r.Database + "." + r.Table, bold}, cell{format, plain}, cell{r.State, stateStyle(r.State)},
-			number64(r.Accepted, plain), number64(uint64(r.Queued), plain), number64(uint64(r.InFlight), plain),
+			number64(r.Accepted, plain), number64(uint64(r.Queued), plain), number64(uint64(r.Spooled), yellow), number64(uint64(r.InFlight), plain),
 			cell{agoText(p.now, r.LastAccepted), plain})
 	}
 	t.write(p)

@@ -40,7 +40,7 @@ func busy(now time.Time) (Status, *ledger.Ledger) {
 		Routes: []Route{
 			{Cluster: "default", Database: "Logs", Table: "App", Format: "JSON", Mapping: "App_json", State: Up, Queued: 2, InFlight: 3, Accepted: 8_401_120, LastAccepted: now.Add(-time.Second)},
 			{Cluster: "default", Database: "Logs", Table: "Nginx", Format: "TXT", State: Up, Accepted: 1_250_403, LastAccepted: now.Add(-4 * time.Second)},
-			{Cluster: "dr", Database: "Sales", Table: "Orders", Format: "CSV", Mapping: "Orders_csv", State: Held, Queued: 2, Accepted: 40_002, LastAccepted: now.Add(-13 * time.Minute), Hold: &Hold{
+			{Cluster: "dr", Database: "Sales", Table: "Orders", Format: "CSV", Mapping: "Orders_csv", State: Held, Queued: 2, Spooled: 7, Accepted: 40_002, LastAccepted: now.Add(-13 * time.Minute), Hold: &Hold{
 				Since: now.Add(-12 * time.Minute), NextTry: now.Add(18 * time.Second), Code: "BadRequest_EntityNotFound",
 				Message: "Entity ID 'Orders_csv' of kind 'MappingPersistent' was not found.",
 				Fix:     "create the mapping with: kusto-agent setup, or correct mapping: of input orders; after a change streaming nodes may need 5 minutes",
