@@ -134,7 +134,9 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 	case errors.Is(err, ErrGone):
 		return nil, true
 	case err != nil:
-		s.o.Logger.Warn("spooled payload not read, it is tried again", "file", t.seg.name, "batch", t.id.String(), "err", err)
+		if s.isNews(t, err.Error()) {
+			s.o.Logger.Warn("spooled payload not read, it is tried again", "file", t.seg.name, "batch", t.id.String(), "err", err)
+		}
 		s.giveBack(t.id)
 		return nil, false
 	}
@@ -158,9 +160,12 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 func (s *Spool) mend(t *taken, p *record.Payload, cause error) (*record.Payload, error) {
 	s.mu.Lock()
 	t.seg.damaged = true
+	first := t.seg.told[t.ord] == ""
 	s.mu.Unlock()
-	s.o.Logger.Error("spooled payload is damaged, its ranges are read again", "file", t.seg.name, "offset", t.at,
-		"batch", t.id.String(), "database", p.Route.Database, "table", p.Route.Table, "records", p.Records, "err", cause)
+	if first && s.isNews(t, cause.Error()) {
+		s.o.Logger.Error("spooled payload is damaged, its ranges are read again", "file", t.seg.name, "offset", t.at,
+			"batch", t.id.String(), "database", p.Route.Database, "table", p.Route.Table, "records", p.Records, "err", cause)
+	}
 	err := s.o.Rebuild(p)
 	if !errors.Is(err, ErrGone) {
 		return p, err
@@ -171,6 +176,20 @@ func (s *Spool) mend(t *taken, p *record.Payload, cause error) (*record.Payload,
 		"table", p.Route.Table, "records", p.Records, "err", err)
 	s.o.OnDrop(p, ledger.SourceGone)
 	return nil, err
+}
+
+// isNews says whether something was not the last that was told of a payload.
+func (s *Spool) isNews(t *taken, what string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.seg.told[t.ord] == what {
+		return false
+	}
+	if t.seg.told == nil {
+		t.seg.told = map[int]string{}
+	}
+	t.seg.told[t.ord] = what
+	return true
 }
 
 // Return puts a payload back that Next gave out and that was not accepted. It

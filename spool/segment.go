@@ -27,6 +27,7 @@ type segment struct {
 	ids     []record.BatchID // of the payloads, in their order
 	fate    []record.Outcome // how each has ended; 0: it has not
 	unsound map[int]bool     // those whose body was found damaged at the start
+	told    map[int]string   // what was told of those that cannot be read
 
 	frames  int // not ended
 	taken   int // of these, given out

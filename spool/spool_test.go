@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -297,10 +298,17 @@ func TestRebuilt(t *testing.T) {
 		p.Body = body(int(p.ReadAt.Unix()), 500)
 		return nil
 	}
+	var logs bytes.Buffer
+	o.Logger = slog.New(slog.NewTextHandler(&logs, nil))
 	s, _ := openWith(t, testConfig, o)
 	first := next(s, to(here))
-	if p := next(s, to(here)); p != nil || s.Waiting(to(here)) != 2 {
-		t.Errorf("got %v while it cannot be made again", p)
+	for range 5 {
+		if p := next(s, to(here)); p != nil || s.Waiting(to(here)) != 2 {
+			t.Errorf("got %v while it cannot be made again", p)
+		}
+	}
+	if n := strings.Count(logs.String(), "level="); n != 2 {
+		t.Errorf("told %d times, want the damage and why it is not mended:\n%s", n, logs.String())
 	}
 	busy = false
 	p := next(s, to(here))
