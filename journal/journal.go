@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -135,17 +134,7 @@ func (j *Journal) InputSeen(name string) (known bool, err error) {
 func (j *Journal) Files(input string) []FileState {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	var out []FileState
-	for name := range j.state.files {
-		if name.Input == input {
-			v, _ := j.state.view(name)
-			out = append(out, v)
-		}
-	}
-	slices.SortFunc(out, func(a, b FileState) int {
-		return cmp.Or(cmp.Compare(a.File.ID, b.File.ID), cmp.Compare(a.File.Generation, b.File.Generation))
-	})
-	return out
+	return j.state.filesOf(input)
 }
 
 // Covers says whether all that a payload covers is safe.

@@ -78,6 +78,22 @@ func (c *Client) ingest(ctx context.Context, in *Ingest) Answer {
 	return a
 }
 
+// Preview is the request that Ingest would make for in, without its body, and with
+// a mask in place of a token. Nothing is asked for and nothing is sent.
+func (c *Client) Preview(in *Ingest) (*http.Request, error) {
+	req, err := c.request(context.Background(), in)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.mayCarryToken(req.URL); err != nil {
+		return nil, err
+	}
+	if t, ok := c.auth.(*Tokens); !ok || t.grant != nil {
+		req.Header.Set("Authorization", "Bearer ***")
+	}
+	return req, nil
+}
+
 // bearer is the token for u, checked again for where it is going.
 func (c *Client) bearer(ctx context.Context, u *url.URL) (string, error) {
 	if err := c.mayCarryToken(u); err != nil {

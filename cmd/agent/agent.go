@@ -203,14 +203,36 @@ func (a *agent) client(name string, c config.Cluster) (*kusto.Client, error) {
 	return client, nil
 }
 
+// limitsOf are the batch settings of an input for its route.
+func limitsOf(in *config.Input) batcher.Limits {
+	return batcher.Limits{
+		MaxBytes: int(in.Batch.MaxSize), MaxRecords: in.Batch.MaxRecords, MaxWait: in.Batch.MaxWait.D(),
+		Gzip: in.Compression == "gzip", Level: in.Batch.GzipLevel,
+	}
+}
+
+// inputOf is what tail has to know of an input.
+func inputOf(in *config.Input) tail.Input {
+	return tail.Input{
+		InputConfig: in.InputConfig, Route: in.Route(),
+		MaxSize: int(in.Batch.MaxSize), MaxRecords: in.Batch.MaxRecords,
+	}
+}
+
+// absolute is a path that holds wherever one stands. It fails only where the
+// working directory is gone, and then the path is as good as any.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
 func (a *agent) buildBatcher() error {
 	routes := make(map[record.Route]batcher.Limits)
 	for i := range a.cfg.Inputs {
 		in := &a.cfg.Inputs[i]
-		routes[in.Route()] = batcher.Limits{
-			MaxBytes: int(in.Batch.MaxSize), MaxRecords: in.Batch.MaxRecords, MaxWait: in.Batch.MaxWait.D(),
-			Gzip: in.Compression == "gzip", Level: in.Batch.GzipLevel,
-		}
+		routes[in.Route()] = limitsOf(in)
 	}
 	a.batcher = batcher.New(batcher.Options{
 		Routes: routes, Memory: int64(a.cfg.Limits.Memory), Next: a.sender, Sealed: a.telemetry.Metrics().Sealed,
@@ -224,24 +246,14 @@ func (a *agent) buildTail() error {
 		in := &a.cfg.Inputs[i]
 		a.ledger.Read(in.Name, 0, 0) // opens its books
 		a.telemetry.Metrics().Input(in.Name)
-		inputs = append(inputs, tail.Input{
-			InputConfig: in.InputConfig, Route: in.Route(),
-			MaxSize: int(in.Batch.MaxSize), MaxRecords: in.Batch.MaxRecords,
-		})
-	}
-	state, err := filepath.Abs(a.cfg.StateDir)
-	if err != nil {
-		return &exitError{exitFailed, err}
-	}
-	spooled, err := filepath.Abs(a.cfg.Spool.Dir)
-	if err != nil {
-		return &exitError{exitFailed, err}
+		inputs = append(inputs, inputOf(in))
 	}
 	a.letGoForeign()
+	var err error
 	a.tail, err = tail.New(tail.Options{
 		Inputs: inputs, Positions: positions{a.journal}, Sink: sink{a.batcher}, Quarantine: a.quarantine,
 		Books: a.ledger, Metrics: a.telemetry.Metrics(), Logger: a.log,
-		Avoid: []string{state, spooled}, OpenFiles: a.cfg.Limits.OpenFiles, Once: a.once,
+		Avoid: []string{absolute(a.cfg.StateDir), absolute(a.cfg.Spool.Dir)}, OpenFiles: a.cfg.Limits.OpenFiles, Once: a.once,
 	})
 	if err != nil {
 		return &exitError{exitFailed, err}

@@ -84,7 +84,7 @@ func rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(runCommand(), demoCommand(), emulatorCommand(), statusCommand(), versionCommand())
+	root.AddCommand(runCommand(), demoCommand(), emulatorCommand(), statusCommand(), previewCommand(), versionCommand())
 	root.AddCommand(spoolCommand(), quarantineCommand())
 	return root
 }

@@ -27,8 +27,11 @@ func (s sink) Lease(r record.Route, want int, wake func()) (tail.Lease, error) {
 type positions struct{ *journal.Journal }
 
 func (p positions) Files(input string) []tail.State {
-	var all []tail.State
-	for _, s := range p.Journal.Files(input) {
+	return statesOf(p.Journal.Files(input))
+}
+
+func statesOf(files []journal.FileState) (all []tail.State) {
+	for _, s := range files {
 		all = append(all, tail.State{File: s.File, Info: s.Info, Position: s.Position, Mark: s.Mark, Ahead: s.Ahead})
 	}
 	return all

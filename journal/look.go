@@ -1,0 +1,44 @@
+package journal
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"kusto-agent/internal/durable"
+)
+
+// Past is a journal as it lies on disk.
+type Past struct{ state *state }
+
+// Look reads the journal in dir and changes nothing. It takes no lock and may run
+// beside an open journal: what is told to that meanwhile may be missed. A folder
+// that is not there is an empty journal. The errors are those of Open.
+func Look(dir string) (*Past, error) {
+	rec, err := recoverState(durable.OS, dir, "")
+	if err != nil {
+		return nil, fmt.Errorf("read journal %q: %w", dir, err)
+	}
+	return &Past{rec.state}, nil
+}
+
+// InputSeen says whether an input was known.
+func (p *Past) InputSeen(name string) bool { return p.state.inputs[name] }
+
+// Files is as in Journal.
+func (p *Past) Files(input string) []FileState { return p.state.filesOf(input) }
+
+// filesOf returns every remembered file of an input, by id and generation.
+func (s *state) filesOf(input string) []FileState {
+	var out []FileState
+	for name := range s.files {
+		if name.Input == input {
+			v, _ := s.view(name)
+			out = append(out, v)
+		}
+	}
+	slices.SortFunc(out, func(a, b FileState) int {
+		return cmp.Or(cmp.Compare(a.File.ID, b.File.ID), cmp.Compare(a.File.Generation, b.File.Generation))
+	})
+	return out
+}
