@@ -13,12 +13,14 @@ type Contender struct {
 }
 
 // Contenders are the limit, which the others are set beside, the agent without
-// and with its check of records, and the bare cost of gzip.
+// and with its check of records, the agent with every payload in the spool before it
+// is posted, and the bare cost of gzip.
 func (r *Rig) Contenders() []Contender {
 	return []Contender{
 		{"limit: two workers, posted", func(in *Input) (Result, error) { return r.Limit(in, 2, true) }},
-		{"agent, `validate: none`", func(in *Input) (Result, error) { return r.Agent(in, "none") }},
-		{"agent, `validate: record`", func(in *Input) (Result, error) { return r.Agent(in, "record") }},
+		{"agent, `validate: none`", func(in *Input) (Result, error) { return r.Agent(in, "validate: none") }},
+		{"agent, `validate: record`", func(in *Input) (Result, error) { return r.Agent(in, "validate: record") }},
+		{"the same, `durability: spool`", func(in *Input) (Result, error) { return r.Agent(in, "validate: record", "durability: spool") }},
 		{"limit: one thread, dropped", func(in *Input) (Result, error) { return r.Limit(in, 1, false) }},
 	}
 }

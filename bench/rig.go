@@ -96,9 +96,9 @@ func (r *Rig) Limit(in *Input, workers int, toSink bool) (Result, error) {
 	return r.run(cmd, in, toSink)
 }
 
-// Agent runs `run --once` with an empty state.
-func (r *Rig) Agent(in *Input, validate string) (Result, error) {
-	cmd, state, err := r.agentCommand(in.Dir, validate, "--once")
+// Agent runs `run --once` with an empty state and keys of the input.
+func (r *Rig) Agent(in *Input, keys ...string) (Result, error) {
+	cmd, state, err := r.agentCommand(in.Dir, keys, "--once")
 	if err != nil {
 		return Result{}, err
 	}
@@ -108,7 +108,7 @@ func (r *Rig) Agent(in *Input, validate string) (Result, error) {
 
 // agentCommand writes a configuration for the files of a folder. What is not
 // in it has its default.
-func (r *Rig) agentCommand(input, validate string, flags ...string) (cmd *exec.Cmd, state string, err error) {
+func (r *Rig) agentCommand(input string, keys []string, flags ...string) (cmd *exec.Cmd, state string, err error) {
 	r.runs++
 	state = filepath.Join(r.dir, fmt.Sprintf("state-%d-%d", os.Getpid(), r.runs))
 	if err := os.Mkdir(state, 0o700); err != nil {
@@ -123,8 +123,8 @@ inputs:
   - paths: [%q]
     table: Lines
     mapping: Lines_json
-    validate: %s
-`, r.url, state, filepath.Join(input, "*.json"), validate)
+    %s
+`, r.url, state, filepath.Join(input, "*.json"), strings.Join(keys, "\n    "))
 	config := filepath.Join(state, "agent.yaml")
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, "", err
