@@ -245,3 +245,66 @@ func TestSyncsWhileItGrows(t *testing.T) {
 		must(t, j.Close())
 	})
 }
+
+// That the disk hangs is told once, and that it answers again, also where it is
+// the removal of history that hangs; an end that comes meanwhile waits no more.
+func TestStallIsTold(t *testing.T) {
+	for _, kind := range []string{"write", "sync", "create", "remove"} {
+		for _, closes := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) { testStallIsTold(t, kind, closes) })
+		}
+	}
+}
+
+func testStallIsTold(t *testing.T, kind string, closes bool) {
+	fs := faultfs.New("/state")
+	var hang atomic.Bool
+	thaw := make(chan struct{})
+	fs.Judge = func(op faultfs.Op) faultfs.Verdict {
+		if hang.Load() && op.Kind == kind {
+			<-thaw
+		}
+		return faultfs.Verdict{}
+	}
+	var told, over atomic.Int32
+	o := testOptions(fs)
+	o.Stall, o.SyncEvery, o.SegmentSize = 5*time.Second, time.Second, 300
+	o.Logger = slog.New(logHook(func(m string) {
+		switch m {
+		case "journal cannot be written: delivery goes on, and what ends meanwhile may be sent again after a restart":
+			told.Add(1)
+		case "journal can be written again":
+			over.Add(1)
+		}
+	}))
+	j, _, err := Open("/state/journal", Config{MaxSize: 1}, o)
+	must(t, err)
+	fill := func() { // more than one segment
+		for i := range int64(20) {
+			_ = j.Skip(file1(1), record.Span{Start: i, End: i + 1}, 0)
+		}
+	}
+	fill()
+	hang.Store(true)
+	fill()
+	<-time.After(10 * time.Second) // the clock of the bubble
+	for range 3 {
+		if err := j.Health(); !errors.Is(err, record.ErrStalled) {
+			t.Errorf("%s hangs: health %v, want ErrStalled", kind, err)
+		}
+	}
+	start := time.Now()
+	if closes {
+		if err := j.Close(); !errors.Is(err, record.ErrStalled) || time.Since(start) > 0 {
+			t.Errorf("%s hangs: close %v after %v, want ErrStalled at once", kind, err, time.Since(start))
+		}
+	}
+	hang.Store(false)
+	close(thaw)
+	synctest.Wait()
+	must(t, j.Health())
+	if told.Load() != 1 || over.Load() != 1 {
+		t.Errorf("%s hangs: told %d times, and %d times that it is over", kind, told.Load(), over.Load())
+	}
+	must(t, j.Close())
+}

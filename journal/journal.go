@@ -82,6 +82,7 @@ type Journal struct {
 	given     int       // how many at the head of queue nobody waits for
 	overflow  bool      // the queue lacks entries that the state has: a snapshot is due
 	busy      time.Time // since when the writer is in a call to the disk; zero: it is not
+	stalled   bool      // it was told that the disk does not answer
 	trouble   error     // why no segment can be written; nil: one can
 	since     time.Time
 	closed    bool
@@ -316,8 +317,30 @@ func (j *Journal) Health() error {
 
 // badDisk is why there is no use in waiting for the writer now. Needs mu.
 func (j *Journal) badDisk() error {
-	if j.trouble == nil && !j.busy.IsZero() && time.Since(j.busy) >= j.o.Stall {
-		return record.ErrStalled
+	if j.trouble != nil || j.busy.IsZero() || time.Since(j.busy) < j.o.Stall {
+		return j.trouble
 	}
-	return j.trouble
+	if !j.stalled {
+		j.stalled = true
+		j.tellTrouble(record.ErrStalled)
+	}
+	return record.ErrStalled
+}
+
+// answered notes that a call to the disk has ended that began at since. Needs mu.
+func (j *Journal) answered(since time.Time) {
+	j.busy = time.Time{}
+	if j.stalled {
+		j.stalled = false
+		j.tellWell(since)
+	}
+}
+
+func (j *Journal) tellTrouble(err error) {
+	j.o.Logger.Error("journal cannot be written: delivery goes on, and what ends meanwhile may be sent again after a restart",
+		"err", err, "fix", durable.Fix(err, "state_dir"))
+}
+
+func (j *Journal) tellWell(since time.Time) {
+	j.o.Logger.Info("journal can be written again", "elapsed", time.Since(since))
 }

@@ -122,7 +122,8 @@ func (j *Journal) announce(ms []moved) {
 
 // Close makes all that was told durable, marks a clean stop and ends the
 // writer. A disk that does not answer is waited for no longer than
-// Options.Stall. A second Close does nothing.
+// Options.Stall, the time it has not answered yet included. A second Close does
+// nothing.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	if j.closed {
@@ -130,9 +131,13 @@ func (j *Journal) Close() error {
 		return nil
 	}
 	j.closed = true
+	wait := j.o.Stall
+	if !j.busy.IsZero() {
+		wait -= time.Since(j.busy)
+	}
 	j.mu.Unlock()
 	j.poke()
-	timer := time.NewTimer(j.o.Stall)
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-j.done:

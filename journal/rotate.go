@@ -54,7 +54,10 @@ func (w *writer) rotate() error {
 	})
 	w.next++ // a name that may be on the disk is not used again
 	if err != nil {
-		w.discard(name)
+		_ = w.disk(func() error {
+			w.discard(name)
+			return nil
+		})
 		return w.fail(err)
 	}
 	w.name, w.room = name, w.seg.Size()+w.j.o.SegmentSize
@@ -63,8 +66,10 @@ func (w *writer) rotate() error {
 		return w.fail(err)
 	}
 	w.recovered()
-	w.tidy()
-	return nil
+	return w.disk(func() error {
+		w.tidy()
+		return nil
+	})
 }
 
 // snapshot returns the state as frames, the first of which says how many
@@ -127,7 +132,7 @@ func (w *writer) fail(err error) error {
 	}
 	w.j.mu.Unlock()
 	if first {
-		w.log.Error("journal cannot be written: delivery goes on, and what ends meanwhile may be sent again after a restart", "err", err)
+		w.j.tellTrouble(err)
 	}
 	return err
 }
@@ -139,7 +144,7 @@ func (w *writer) recovered() {
 	w.j.mu.Unlock()
 	w.backoff = 0
 	if was != nil {
-		w.log.Info("journal can be written again", "elapsed", time.Since(since))
+		w.j.tellWell(since)
 	}
 }
 

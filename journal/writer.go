@@ -156,12 +156,13 @@ func (w *writer) append(group []*op) error {
 
 // disk makes a call that may hang, so that others can tell when it does.
 func (w *writer) disk(call func() error) error {
+	began := time.Now()
 	w.j.mu.Lock()
-	w.j.busy = time.Now()
+	w.j.busy = began
 	w.j.mu.Unlock()
 	err := call()
 	w.j.mu.Lock()
-	w.j.busy = time.Time{}
+	w.j.answered(began)
 	w.j.mu.Unlock()
 	return err
 }

@@ -285,3 +285,26 @@ func TestSeveralAreNoTrouble(t *testing.T) {
 	}
 	must(t, s.Put([]record.Rejected{rejected(1)}))
 }
+
+// A disk that takes nothing is told of once, whether it is met at the start or by
+// a Put.
+func TestBadDiskIsToldOnce(t *testing.T) {
+	fs := faultfs.New("/state")
+	fs.Judge = func(faultfs.Op) faultfs.Verdict { return faultfs.Verdict{Err: faultfs.NoSpace} }
+	log := &journal{}
+	s, err := Open("/state/quarantine", Config{MaxSize: 1 << 20}, Options{FS: fs, Logger: log.logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := s.Put([]record.Rejected{{Data: []byte("bad")}}); !errors.Is(err, faultfs.NoSpace) {
+			t.Errorf("put: %v", err)
+		}
+	}
+	if n := log.count(keepsNot); n != 1 {
+		t.Errorf("told %d times", n)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -3,11 +3,11 @@ package quarantine
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"kusto-agent/internal/durable"
 	"kusto-agent/record"
 )
 
@@ -119,14 +119,10 @@ func Fix(err error) string {
 	switch {
 	case errors.Is(err, ErrFull):
 		return "look at it with: kusto-agent quarantine ls; then remove its oldest files, or raise quarantine.max_size"
-	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		return "make room on the disk of state_dir"
-	case errors.Is(err, unix.EROFS):
-		return "mount the disk of state_dir writable"
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return "let the agent's user write to state_dir/quarantine"
+	case errors.Is(err, fs.ErrPermission):
+		return durable.Fix(err, "state_dir/quarantine")
 	}
-	return "see to the disk of state_dir"
+	return durable.Fix(err, "state_dir")
 }
 
 // cause is an error without the path, whose number changes with each try: told

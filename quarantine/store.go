@@ -82,7 +82,7 @@ func Open(dir string, cfg Config, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open quarantine %q: %w", dir, err)
 	}
 	if err != nil {
-		s.trouble(err)
+		s.trouble(fmt.Errorf("open quarantine: %w", cause(err))) // as look says it
 	}
 	s.turn <- struct{}{}
 	return s, nil

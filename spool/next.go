@@ -14,8 +14,8 @@ import (
 // It stays on disk until Done; the caller owns its bytes. Its Attempt is the last
 // that the spool knows of. Payloads older than max_age are dropped and those that
 // cannot be read or made again are told of when they are met, and the next one is
-// returned. It reads from the disk and may take as long as that does; nil while
-// payloads wait means that reading is to be tried again later.
+// returned. Nil while payloads wait means that reading is to be tried again later,
+// such as where the disk does not answer in time.
 func (s *Spool) Next(r record.Route) (p *record.Payload, frame record.BatchID) {
 	to := unique.Make(r)
 	for {
@@ -28,7 +28,9 @@ func (s *Spool) Next(r record.Route) (p *record.Payload, frame record.BatchID) {
 		if g.index == nil {
 			g.pins++
 			s.mu.Unlock()
-			if err := s.load(g); err != nil {
+			if err := s.load(g); errors.Is(err, record.ErrStalled) {
+				return nil, frame // told
+			} else if err != nil {
 				s.o.Logger.Warn("spool segment not read, it is tried again", "file", g.name, "err", err)
 				return nil, frame
 			}
@@ -123,7 +125,7 @@ func (s *Spool) takenOf(g *segment) (out []entry) {
 // fetch reads a payload that was taken. Where it is not to be had, again says
 // whether to go on with the next one.
 func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
-	p, err := s.read(t.seg, &t.entry)
+	p, err := s.readPatiently(t)
 	if err != nil && (errors.Is(err, errBody) || lasts(err)) {
 		if p == nil {
 			p = unreadable(t.id, t.route.Value(), t.inputs)
@@ -133,6 +135,9 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 	switch {
 	case errors.Is(err, ErrGone):
 		return nil, true
+	case errors.Is(err, record.ErrStalled): // told
+		s.giveBack(t.id)
+		return nil, false
 	case err != nil:
 		if s.isNews(t, err.Error()) {
 			s.o.Logger.Warn("spooled payload not read, it is tried again", "file", t.seg.name, "batch", t.id.String(), "err", err)

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"slices"
 	"syscall"
+	"time"
 
 	"kusto-agent/internal/durable"
 	"kusto-agent/record"
@@ -66,8 +67,11 @@ func lasts(err error) bool {
 // load reads the index of a segment that was pinned for it and ends the pin.
 // Payloads that are not found any more are told of as lost.
 func (s *Spool) load(g *segment) error {
-	index := []entry{}
-	err := s.scan(g, func(e *entry, _ *record.Payload) { index = append(index, *e) })
+	index, err := patiently(s, func() ([]entry, error) {
+		index := []entry{}
+		err := s.scan(g, func(e *entry, _ *record.Payload) { index = append(index, *e) })
+		return index, err
+	})
 	s.mu.Lock()
 	g.pins--
 	if g.index != nil { // another reader was faster
@@ -122,6 +126,57 @@ func (s *Spool) boundIndexes() {
 		loaded[0].index = nil
 		loaded = loaded[1:]
 	}
+}
+
+// patiently makes a call that reads from the disk, and goes on without it where it
+// takes longer than Options.Stall. Until that has ended no other one is made.
+func patiently[T any](s *Spool, call func() (T, error)) (got T, err error) {
+	s.mu.Lock()
+	hung := s.hung > 0
+	s.mu.Unlock()
+	if hung {
+		return got, record.ErrStalled
+	}
+	type answer struct {
+		got T
+		err error
+	}
+	done := make(chan answer, 1)
+	go func() { // started here, ends when the disk answers; waited for until Stall
+		got, err := call()
+		done <- answer{got, err}
+	}()
+	timer := time.NewTimer(s.o.Stall)
+	defer timer.Stop()
+	select {
+	case a := <-done:
+		return a.got, a.err
+	case <-timer.C:
+	}
+	if s.hangers(1) == 1 {
+		s.o.Logger.Error("spool cannot be read: its disk does not answer; what lies there waits", "folder", s.dir, "fix", "see to that disk")
+	}
+	go func() { // started here, ends when the disk answers; nobody waits for it
+		<-done
+		if s.hangers(-1) == 0 {
+			s.o.Logger.Info("spool can be read again")
+		}
+	}()
+	return got, record.ErrStalled
+}
+
+// hangers counts the readers that wait for a disk that does not answer.
+func (s *Spool) hangers(more int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hung += more
+	return s.hung
+}
+
+// readPatiently reads a payload that is given out.
+func (s *Spool) readPatiently(t *taken) (*record.Payload, error) {
+	e := t.entry
+	return patiently(s, func() (*record.Payload, error) { return s.read(t.seg, &e) })
 }
 
 // read returns a payload with its body. With errBody it is without, and with

@@ -37,7 +37,7 @@ var (
 type Options struct {
 	Logger *slog.Logger     // none: nothing is logged
 	Now    func() time.Time // when a payload came here, and how old it is; time.Now
-	Stall  time.Duration    // how long a Put may wait for the disk; 5s
+	Stall  time.Duration    // how long a Put or a Next may wait for the disk; 5s
 	FS     durable.FS       // durable.OS
 	// Free tells how many bytes of the disk that holds a folder are free for
 	// this process. Where it fails min_free is not looked at; statfs(2).
@@ -97,9 +97,14 @@ func (o *Options) fill(cfg Config) {
 	}
 }
 
+// statfs asks for the disk a folder is on, or would be.
 func statfs(dir string) (int64, error) {
 	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
+	err := unix.Statfs(dir, &st)
+	for ; errors.Is(err, unix.ENOENT) && dir != filepath.Dir(dir); err = unix.Statfs(dir, &st) {
+		dir = filepath.Dir(dir)
+	}
+	if err != nil {
 		return 0, err
 	}
 	return int64(st.Bavail) * st.Bsize, nil
@@ -127,6 +132,8 @@ type Spool struct {
 	queue    []*request
 	busy     time.Time // since when the writer is in a call to the disk; zero: it is not
 	trouble  error     // why the last payload could not be written; nil: it could
+	stalled  bool      // it was told that the writer's call is not answered
+	hung     int       // readers that the disk has not answered in time
 	closed   bool
 
 	w writer // owned by the writer's goroutine
@@ -160,8 +167,7 @@ func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 		if err := durable.MkdirAll(opts.FS, dir); errors.Is(err, os.ErrPermission) {
 			return nil, nil, fmt.Errorf("open spool %q: %w", dir, err)
 		} else if err != nil {
-			s.trouble = err // each new segment tries again
-			s.w.retry = time.Now().Add(again)
+			s.w.tell(err) // each new segment tries again
 		}
 	}
 	rec, err := s.readFolder()
@@ -187,14 +193,44 @@ func (s *Spool) Health() error {
 		return ErrOff
 	case s.hangs():
 		return fmt.Errorf("write spool: %w", record.ErrStalled)
+	case s.hung > 0:
+		return fmt.Errorf("read spool: %w", record.ErrStalled)
 	case s.trouble != nil:
 		return fmt.Errorf("write spool: %w", s.trouble)
 	}
 	return nil
 }
 
-// hangs says whether the disk does not answer. Needs mu.
-func (s *Spool) hangs() bool { return !s.busy.IsZero() && time.Since(s.busy) >= s.o.Stall }
+// hangs says whether the disk does not answer, and logs it the first time. Needs mu.
+func (s *Spool) hangs() bool {
+	if s.busy.IsZero() || time.Since(s.busy) < s.o.Stall {
+		return false
+	}
+	if !s.stalled {
+		s.stalled = true
+		s.tellTrouble(record.ErrStalled)
+	}
+	return true
+}
+
+// answered notes that the writer's call to the disk has ended. Needs mu.
+func (s *Spool) answered() {
+	s.busy = time.Time{}
+	if s.stalled {
+		s.stalled = false
+		s.tellWell()
+	}
+}
+
+func (s *Spool) tellTrouble(err error) {
+	fix := durable.Fix(err, "the spool")
+	if errors.Is(err, ErrFull) {
+		fix = "let the service take what waits, raise spool.max_size, or make room on the disk of the spool"
+	}
+	s.o.Logger.Error("payloads cannot be spooled, they stay in their files or in memory", "err", err, "fix", fix)
+}
+
+func (s *Spool) tellWell() { s.o.Logger.Info("spool can be written again") }
 
 // poke wakes the writer.
 func (s *Spool) poke() {
@@ -206,8 +242,8 @@ func (s *Spool) poke() {
 
 // Close writes what waits, seals the segment being written and ends the
 // writer. Payloads that were taken stay for the next run. A disk that does not
-// answer is waited for no longer than Options.Stall. A second Close does
-// nothing.
+// answer is waited for no longer than Options.Stall, the time it has not answered
+// yet included. A second Close does nothing.
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -215,9 +251,13 @@ func (s *Spool) Close() error {
 		return nil
 	}
 	s.closed = true
+	wait := s.o.Stall
+	if !s.busy.IsZero() {
+		wait -= time.Since(s.busy)
+	}
 	s.mu.Unlock()
 	s.poke()
-	timer := time.NewTimer(s.o.Stall)
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-s.done:

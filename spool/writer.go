@@ -19,7 +19,9 @@ const (
 	// linger is how long the segment being written is kept when all in it has
 	// ended, so that a payload that comes and goes costs one sync.
 	linger = 10 * time.Second
-	// again is when what the disk refused is tried once more without a Put.
+	// soon is when what the disk refused is first tried once more without a Put;
+	// then ever more rarely, up to again.
+	soon  = time.Second
 	again = 10 * time.Second
 )
 
@@ -37,6 +39,7 @@ type writer struct {
 	limit   int64            // out is full at this size
 	used    time.Time        // when out was last written to
 	retry   time.Time        // when to look again at what was refused; zero: nothing was
+	backoff time.Duration    // how long the last wait for that was
 	refused int64            // bytes of the last payload there was no room for
 	buf     []byte           // bodies of a group, reused
 	end     error            // of the last write, once closed
@@ -184,7 +187,7 @@ func (w *writer) disk(call func() error) error {
 	w.s.mu.Unlock()
 	err := call()
 	w.s.mu.Lock()
-	w.s.busy = time.Time{}
+	w.s.answered()
 	w.s.mu.Unlock()
 	return err
 }
@@ -196,7 +199,9 @@ func (w *writer) rotate(size int64) error {
 		_ = w.retire()
 	}
 	s := w.s
-	room := max(size, min(s.o.SegmentSize, -w.shortOfNew(0)))
+	// Of the disk no more than half of what is left is set aside: others live there
+	// too, such as the journal.
+	room := max(size, min(s.o.SegmentSize, -w.shortOfQuota(0), -w.shortOfDisk(0)/2))
 	if w.agent == ([16]byte{}) {
 		_, _ = rand.Read(w.agent[:]) // never fails
 	}
@@ -226,9 +231,12 @@ func (w *writer) rotate(size int64) error {
 // discard removes what a failed try for a segment left. What cannot be removed
 // holds nothing.
 func (w *writer) discard(name string) {
-	for _, n := range []string{name, name + durable.TempSuffix} {
-		_ = w.s.o.FS.Remove(w.s.path(n))
-	}
+	_ = w.disk(func() error {
+		for _, n := range []string{name, name + durable.TempSuffix} {
+			_ = w.s.o.FS.Remove(w.s.path(n))
+		}
+		return nil
+	})
 }
 
 // grown takes the size of the current segment into account.
@@ -306,14 +314,15 @@ func (w *writer) tell(err error) {
 	w.s.mu.Unlock()
 	switch {
 	case err == nil && was != nil:
-		w.log.Info("spool can be written again")
+		w.s.tellWell()
 	case err != nil && (was == nil || errors.Is(was, ErrFull) != errors.Is(err, ErrFull)):
-		w.log.Error("payloads cannot be spooled, they stay in their files or in memory", "err", err)
+		w.s.tellTrouble(err)
 	}
 	if err == nil {
-		w.retry = time.Time{}
+		w.retry, w.backoff = time.Time{}, 0
 	} else {
-		w.retry = time.Now().Add(again)
+		w.backoff = min(max(2*w.backoff, soon), again)
+		w.retry = time.Now().Add(w.backoff)
 	}
 }
 

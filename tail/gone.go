@@ -49,9 +49,7 @@ func (t *Tailer) miss(in *input, w *walk) {
 // forget drops what is remembered of files that are long gone.
 func (t *Tailer) forget(in *input, w *walk) {
 	for _, k := range t.longGone(in, w) {
-		if err := t.o.Positions.Forget(k.file); err != nil {
-			t.o.Logger.Warn("position of a file that is gone is kept", "file", k.info.Path, "err", err)
-		}
+		_ = t.o.Positions.Forget(k.file) // as remember
 	}
 }
 

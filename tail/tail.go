@@ -131,10 +131,7 @@ func New(o Options) (*Tailer, error) {
 		if err != nil {
 			return nil, err
 		}
-		seen, err := o.Positions.InputSeen(in.Name)
-		if err != nil {
-			return nil, err
-		}
+		seen, _ := o.Positions.InputSeen(in.Name) // an error is of writing, see remember
 		in.isNew = !seen
 		in.recall(o.Positions.Files(in.Name))
 		t.inputs = append(t.inputs, in)

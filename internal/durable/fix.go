@@ -1,0 +1,21 @@
+package durable
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+)
+
+// Fix says what a person can do about an error of the disk that holds where, such
+// as a key of the configuration.
+func Fix(err error, where string) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "make room on the disk of " + where
+	case errors.Is(err, syscall.EROFS):
+		return "mount the disk of " + where + " writable"
+	case errors.Is(err, fs.ErrPermission):
+		return "let the agent's user write to " + where
+	}
+	return "see to the disk of " + where
+}
