@@ -67,9 +67,13 @@ func newAgent(cfg *config.Config, log *slog.Logger, once bool) (_ *agent, err er
 	}
 	defer func() {
 		if err != nil {
-			a.close()
+			_ = a.close() // it was told, and there is another reason to end
 		}
 	}()
+	slow := time.AfterFunc(patience, func() {
+		log.Warn("the disk of state_dir does not answer, the start waits for it", "folder", cfg.StateDir, "fix", "see to that disk")
+	})
+	defer slow.Stop()
 	for _, build := range []func() error{a.lockState, a.openStores, a.openQuarantine, a.buildTelemetry, a.buildSender, a.buildBatcher, a.buildTail} {
 		if err := build(); err != nil {
 			return nil, err
@@ -81,11 +85,12 @@ func newAgent(cfg *config.Config, log *slog.Logger, once bool) (_ *agent, err er
 // lockState makes state_dir and takes it for this process alone.
 func (a *agent) lockState() error {
 	dir := a.cfg.StateDir
+	path := filepath.Join(dir, "LOCK")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return &exitError{exitFailed, fmt.Errorf("make state_dir: %w; run as a user who may write there, or set state_dir", err)}
 	}
-	path := filepath.Join(dir, "LOCK")
-	lock := flock.New(path, flock.SetPermissions(0o600))
+	// The folder itself is locked: it is there on a disk that takes no new file.
+	lock := flock.New(dir, flock.SetFlag(os.O_RDONLY))
 	ok, err := lock.TryLock()
 	if err != nil {
 		return &exitError{exitFailed, fmt.Errorf("lock state_dir %q: %w; run as the user it belongs to, or set another state_dir", dir, err)}
@@ -95,12 +100,13 @@ func (a *agent) lockState() error {
 	}
 	a.lock = lock
 	a.closers = append(a.closers, lock)
-	// Only for the message above: the lock itself is the kernel's.
+	// Only for the message above: the lock itself is the kernel's. On a disk that
+	// cannot be written the message lacks it.
 	_ = os.WriteFile(path, fmt.Appendf(nil, "%d\n", os.Getpid()), 0o600)
 	return nil
 }
 
-// pidIn is the number in a lock file, for people; empty where the one that has
+// pidIn is the number in a file, for people; empty where the one that has
 // the lock has not written it yet.
 func pidIn(path string) string {
 	text, _ := os.ReadFile(path)
@@ -262,8 +268,9 @@ func (a *agent) buildTail() error {
 	return nil
 }
 
-// close gives back what was opened, the last first.
-func (a *agent) close() {
+// close gives back what was opened, the last first. Its error says that what
+// this run knows is not all on disk.
+func (a *agent) close() error {
 	a.mu.Lock()
 	stop := a.stopTel
 	a.mu.Unlock()
@@ -274,7 +281,10 @@ func (a *agent) close() {
 	for i := len(a.closers) - 1; i >= 0; i-- {
 		errs = append(errs, a.closers[i].Close())
 	}
-	if err := errors.Join(errs...); err != nil {
-		a.log.Error("not everything could be closed well", "err", err)
+	err := errors.Join(errs...)
+	if err != nil {
+		a.log.Error("state of this run cannot be kept: what was sent since it last could may be sent again after the next start",
+			"err", err, "fix", "see to the disk of state_dir")
 	}
+	return err
 }

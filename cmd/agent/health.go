@@ -75,10 +75,12 @@ func (a *agent) feedWatchdog(ctx context.Context) {
 	}
 }
 
+// patience is how long something may take that takes no time when all is well.
+const patience = 5 * time.Second
+
 // healthy asks every room for an answer that needs its lock. A room that can
 // not give one in time is stuck.
 func (a *agent) healthy() error {
-	const patience = 5 * time.Second
 	ask := []struct {
 		room  string
 		reach func()

@@ -282,7 +282,7 @@ func TestSecondAgentOnStateDir(t *testing.T) {
 	first.await(1, "agent is running")
 	first.wantComplaints()
 	first.kill()
-	if ok, err := flock.New(s.path("state/LOCK")).TryLock(); !ok || err != nil {
+	if ok, err := flock.New(s.path("state"), flock.SetFlag(os.O_RDONLY)).TryLock(); !ok || err != nil {
 		t.Errorf("the lock outlives a kill: %v %v", ok, err)
 	}
 	s.wantRows("Text", []string{"one", "two"})
@@ -297,7 +297,7 @@ func TestStateDirOfAnother(t *testing.T) {
 	s.write("logs/a.log", "one\n")
 	s.write("closed/LOCK", "")
 	s.write("file", "")
-	if err := os.Chmod(s.path("closed/LOCK"), 0); err != nil {
+	if err := os.Chmod(s.path("closed"), 0); err != nil {
 		t.Fatal(err)
 	}
 	f := func(dir, says string) {
@@ -308,7 +308,7 @@ func TestStateDirOfAnother(t *testing.T) {
 			t.Errorf("says %q, want %q", said, says)
 		}
 	}
-	f("closed", `lock state_dir "DIR/closed": open DIR/closed/LOCK: permission denied; run as the user it belongs to, or set another state_dir`)
+	f("closed", `lock state_dir "DIR/closed": open DIR/closed: permission denied; run as the user it belongs to, or set another state_dir`)
 	f("file", "make state_dir: mkdir DIR/file: not a directory; run as a user who may write there, or set state_dir")
 	f("file/state", "make state_dir: mkdir DIR/file: not a directory; run as a user who may write there, or set state_dir")
 	s.wantRows("Text", nil)

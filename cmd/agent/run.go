@@ -88,8 +88,12 @@ func (a *agent) checkReload(path string) {
 
 // run starts every room, waits, and stops them in the order that loses
 // nothing. Each stage is a blocking Run that is started and awaited here.
-func (a *agent) run(ctx context.Context) error {
-	defer a.close()
+func (a *agent) run(ctx context.Context) (err error) {
+	defer func() {
+		if cerr := a.close(); cerr != nil && err == nil {
+			err = &exitError{code: exitFailed}
+		}
+	}()
 	a.startTelemetry()
 	sending, cutSending := context.WithCancel(context.Background())
 	defer cutSending()
