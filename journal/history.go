@@ -68,8 +68,8 @@ func readSegment(fsys durable.FS, path string, seq uint64, fn func(Entry) error)
 }
 
 // InSpool reads the history for batches that went to the spool and have not
-// ended, as they were begun: what a spool whose folder was hurt should hold. As
-// far back as the history goes, see Config.
+// ended, as they were begun but for Attempt, which is the last: what a spool whose
+// folder was hurt should hold. As far back as the history goes, see Config.
 func InSpool(dir string) (map[record.BatchID]*record.Payload, error) {
 	return inSpool(durable.OS, dir)
 }
@@ -86,14 +86,28 @@ func inSpool(fsys durable.FS, dir string) (map[record.BatchID]*record.Payload, e
 				begun[e.Children[i].ID] = &e.Children[i].Payload
 			}
 		case End:
-			if p := begun[e.Batch]; p != nil && e.Outcome == record.Spooled {
+			switch p := begun[e.Batch]; {
+			case e.Outcome != record.Spooled:
+				delete(spooled, e.Batch)
+			case p != nil:
 				spooled[e.Batch] = p
 			}
 			delete(begun, e.Batch)
+		case Attempt:
+			tried(begun[e.Batch], e.Attempt)
+		case Replay:
+			tried(spooled[e.Batch], e.Attempt)
 		case ReplayEnd:
 			delete(spooled, e.Batch)
 		}
 		return nil
 	})
 	return spooled, err
+}
+
+// tried notes an attempt for a batch; nil: one that is not looked for.
+func tried(p *record.Payload, attempt int) {
+	if p != nil {
+		p.Attempt = max(p.Attempt, attempt)
+	}
 }

@@ -238,6 +238,33 @@ func TestReplaysAreRemembered(t *testing.T) {
 	}
 }
 
+// One that is put into the spool anew has not ended, whatever became of an older
+// frame of it.
+func TestSpooledAgain(t *testing.T) {
+	fs := faultfs.New("/state")
+	j, _ := open2(t, fs)
+	must(t, j.Begin(payload(1, file1(1), 0, 10)))
+	must(t, j.EndReplay(batchID(1), record.Replaced)) // a frame that was cut short
+	must(t, j.End(batchID(1), record.Spooled))
+	for range 2 {
+		must(t, j.Close())
+		var rec *Recovery
+		if j, rec = open2(t, fs); len(rec.Ended) > 0 {
+			t.Errorf("%v are remembered as ended", rec.Ended)
+		}
+	}
+	// One whose frame was lost is sent from hand in the end.
+	must(t, j.Replay(batchID(1), 2))
+	must(t, j.Begin(payload(1, file1(1), 0, 10)))
+	must(t, j.End(batchID(1), record.Accepted))
+	must(t, j.Close())
+	j, rec := open2(t, fs)
+	if all, err := inSpool(fs, "/state/journal"); len(rec.Replays)+len(all) > 0 || err != nil {
+		t.Errorf("%v and %v are remembered as in the spool: %v", rec.Replays, all, err)
+	}
+	must(t, j.Close())
+}
+
 // The history tells what should be in the spool.
 func TestInSpool(t *testing.T) {
 	fs := faultfs.New("/state")
@@ -253,7 +280,11 @@ func TestInSpool(t *testing.T) {
 	for n := range 200 { // more segments, with snapshots
 		must(t, j.Skip(file1(2), record.Span{Start: int64(n), End: int64(n) + 1}, 1))
 	}
+	again := payload(5, file1(1), 40, 50)
+	again.Attempt = 3
+	must(t, j.Begin(again))
 	must(t, j.End(batchID(5), record.Spooled))
+	must(t, j.Replay(batchID(1), 7))
 	got := map[int]record.Span{}
 	all, err := inSpool(fs, "/state/journal")
 	must(t, err)
@@ -263,6 +294,9 @@ func TestInSpool(t *testing.T) {
 	want := map[int]record.Span{1: {Start: 0, End: 10}, 5: {Start: 40, End: 50}, 8: {Start: 55, End: 60}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("in the spool: %v, want %v", got, want)
+	}
+	if a, b := all[batchID(1)].Attempt, all[batchID(5)].Attempt; a != 7 || b != 3 {
+		t.Errorf("attempts %d and %d, want the last, 7 and 3", a, b)
 	}
 }
 

@@ -104,6 +104,11 @@ func (s *state) apply(e *Entry) (m []moved) {
 			}
 		}
 		delete(s.begun, e.Batch)
+		if e.Outcome == record.Spooled {
+			delete(s.ended, e.Batch) // said of an older frame of it
+		} else {
+			delete(s.replays, e.Batch) // it was sent though its frame was lost
+		}
 	case Skip:
 		s.file(e.File, e.At)
 		m = s.safe(m, e.File, e.Span, e.Mark, e.At)

@@ -65,12 +65,26 @@ func (s *Sender) fetch(l *lane, it *item) bool {
 		})
 		return false
 	}
+	s.awaitKept(it.frame)
 	it.Inputs(s.o.Books.Unspooled)
 	s.o.Sealer.Adopt(it.Payload)
 	s.mu.Lock()
 	s.items++
 	s.mu.Unlock()
 	return true
+}
+
+// awaitKept waits until who brought a payload to the spool has told books and
+// journal of it: the spool may give it out before.
+func (s *Sender) awaitKept(frame record.BatchID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.onWay[frame] {
+		changed := s.changed
+		s.mu.Unlock()
+		<-changed
+		s.mu.Lock()
+	}
 }
 
 // failsAlone says whether a payload was tried often and long enough to rest in
@@ -128,6 +142,11 @@ func (s *Sender) keepLoop() {
 	for len(s.keeping) > 0 {
 		k := s.keeping[0]
 		s.keeping = s.keeping[1:]
+		frame := k.frame
+		if !k.spooled() {
+			frame = k.ID
+		}
+		s.onWay[frame] = true
 		s.mu.Unlock()
 		err := s.toSpool(k)
 		rests := err == nil && !k.hold
@@ -136,6 +155,7 @@ func (s *Sender) keepLoop() {
 			s.o.Sealer.Release(k.Payload)
 		}
 		s.mu.Lock()
+		delete(s.onWay, frame)
 		if rests {
 			s.gone(k.lane, k.item)
 		} else {

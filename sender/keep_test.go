@@ -383,3 +383,60 @@ func TestReplayTakesTurns(t *testing.T) {
 		w.untilEmpty()
 	})
 }
+
+// eager gives a payload out before its Put has returned.
+type eager struct {
+	Spool
+	out chan struct{} // gets a token when Next gave one out
+}
+
+func (e eager) Put(p *record.Payload) error {
+	err := e.Spool.Put(p)
+	<-e.out
+	return err
+}
+
+func (e eager) Next(r record.Route) (*record.Payload, record.BatchID) {
+	p, frame := e.Spool.Next(r)
+	if p != nil {
+		select {
+		case e.out <- struct{}{}:
+		default: // no Put waits
+		}
+	}
+	return p, frame
+}
+
+// tally counts what rests in the spool.
+type tally struct {
+	deaf
+	spooled atomic.Int64
+	least   atomic.Int64
+}
+
+func (b *tally) Spooled(_ string, n int) { b.spooled.Add(int64(n)) }
+
+func (b *tally) Unspooled(_ string, n int) {
+	if left := b.spooled.Add(int64(-n)); left < b.least.Load() {
+		b.least.Store(left)
+	}
+}
+
+// A payload that the spool gives out at once has been counted there before.
+func TestWhatIsGivenOutWasCounted(t *testing.T) {
+	within(t, nil, roomy, func(w *world) {
+		synctest.Wait()
+		books := &tally{}
+		w.s.o.Books, w.s.o.Spool = books, eager{w.s.o.Spool, make(chan struct{})}
+		r := outage(w)
+		p := numbered("T", "abc")
+		p.Pieces = []record.Piece{{File: record.File{Input: "app"}, Records: 1}}
+		w.s.Put(p)
+		pass(time.Minute)
+		r.on.Store(false)
+		w.untilEmpty()
+		if books.least.Load() < 0 || books.spooled.Load() != 0 {
+			t.Errorf("at least %d, in the end %d records in the spool", books.least.Load(), books.spooled.Load())
+		}
+	})
+}

@@ -125,12 +125,13 @@ type Sender struct {
 	mu       sync.Mutex
 	clusters map[string]*cluster // by URL
 	lanes    map[record.Route]*lane
-	items    int            // payloads in hand: taken or out of the spool, not ended
-	draining bool           // nothing is taken out of the spool any more
-	keeping  []toKeep       // on their way to the spool
-	keepers  int            // goroutines that bring them there
-	wakes    []record.Route // whose credit grew and whose readers are to be told
-	changed  chan struct{}  // closed and replaced when a payload ends or a state changes
+	items    int                     // payloads in hand: taken or out of the spool, not ended
+	draining bool                    // nothing is taken out of the spool any more
+	keeping  []toKeep                // on their way to the spool
+	keepers  int                     // goroutines that bring them there
+	onWay    map[record.BatchID]bool // what these have in hand
+	wakes    []record.Route          // whose credit grew and whose readers are to be told
+	changed  chan struct{}           // closed and replaced when a payload ends or a state changes
 }
 
 // largestPayload is more than any payload has bytes before gzip.
@@ -142,6 +143,7 @@ func New(o Options) *Sender {
 		o:        o,
 		clusters: make(map[string]*cluster),
 		lanes:    make(map[record.Route]*lane),
+		onWay:    make(map[record.BatchID]bool),
 		changed:  make(chan struct{}),
 	}
 	if n := int(o.Config.RateLimit); n > 0 {

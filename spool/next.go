@@ -177,8 +177,6 @@ func (s *Spool) mend(t *taken, p *record.Payload, cause error) (*record.Payload,
 	}
 	s.finish(t, record.SourceGone)
 	p.Body = nil
-	s.o.Logger.Error("records of a damaged payload are lost: their source is gone", "batch", t.id.String(), "database", p.Route.Database,
-		"table", p.Route.Table, "records", p.Records, "err", err)
 	s.o.OnDrop(p, ledger.SourceGone)
 	return nil, err
 }

@@ -59,6 +59,31 @@ func TestFullBlocks(t *testing.T) {
 	})
 }
 
+// A full spool of one segment takes payloads again as soon as all in it has ended.
+func TestFullIsOverWhenEmpty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		cfg := testConfig
+		cfg.MaxSize = 2400
+		s, _ := openWith(t, cfg, testOptions(fs))
+		n := 1
+		for s.Put(payload(n, here)) == nil {
+			n++
+		}
+		if !errors.Is(s.Health(), ErrFull) || len(segments(fs)) != 1 {
+			t.Fatalf("health %v, segments %v", s.Health(), segments(fs))
+		}
+		drain(t, s, here)
+		synctest.Wait()
+		must(t, s.Health())
+		if left := segments(fs); len(left) > 0 {
+			t.Errorf("segments %v", left)
+		}
+		put(t, s, here, 50)
+		must(t, s.Close())
+	})
+}
+
 // drop_oldest keeps the newest and counts each payload it gives up, once.
 func TestFullDropsOldest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -186,12 +186,11 @@ func (w *writer) remove(dead []*segment) {
 		}
 	}
 	s.segments = kept
-	full := errors.Is(s.trouble, ErrFull)
 	s.mu.Unlock()
 	for _, g := range dead {
 		s.o.OnRemove(g.ids)
 	}
-	if full {
+	if w.isFull() {
 		w.probe()
 	}
 }

@@ -95,11 +95,18 @@ func (w *writer) turn() (last bool) {
 		w.retry = time.Time{}
 		w.probe()
 	}
-	w.sweep(last || w.out != nil && time.Since(w.used) >= linger)
+	w.sweep(last || w.isFull() || w.out != nil && time.Since(w.used) >= linger)
 	if last && w.out != nil {
 		w.end = w.retire()
 	}
 	return last
+}
+
+// isFull says that payloads are refused for want of room.
+func (w *writer) isFull() bool {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	return errors.Is(w.s.trouble, ErrFull)
 }
 
 // take empties the queue up to maxGroup bytes and copies their bodies: whoever
