@@ -163,7 +163,7 @@ func TestSpoolReadFails(t *testing.T) {
 			if a.dropped == 0 || a.accepted+a.dropped != a.read+a.restored || a.read != float64(o.n) {
 				t.Errorf("books %+v", a)
 			}
-			o.p.await(1, "records of a damaged payload are lost: their source is gone")
+			o.p.await(1, "records were in the spool and are lost: their source is gone too")
 			if got := float64(o.server.RowCount("Logs", "T")); got != a.accepted {
 				t.Errorf("%v rows, %v accepted", got, a.accepted)
 			}

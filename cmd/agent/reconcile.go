@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -62,11 +63,29 @@ func (a *agent) reconcile(held *spool.Recovery, found *journal.Recovery, fresh b
 		return fmt.Errorf("read spool: %w", err)
 	}
 	a.begun = slices.DeleteFunc(a.begun, func(b journal.Begun) bool { return r.begun[b.ID] == nil })
+	if err := r.suspect(); err != nil {
+		return fmt.Errorf("read spool: %w", err)
+	}
 	r.forget()
 	if !r.lost {
 		return nil
 	}
 	return r.findMissing()
+}
+
+// suspect notes that something is missing where a payload is that was tried out of
+// the spool and has not ended: a segment was taken away.
+func (r *reconciliation) suspect() error {
+	for id := range r.found.Replays {
+		r.lost = r.lost || !r.there[id]
+	}
+	if !r.lost {
+		return nil
+	}
+	return r.spool.Held(func(p *record.Payload, _ bool) bool {
+		r.there[p.ID] = true
+		return true
+	})
 }
 
 // reconciliation is what is known while the spool is gone through.
@@ -86,13 +105,13 @@ func (r *reconciliation) meet(p *record.Payload, sound bool) bool {
 	if ended || replayed || r.lost {
 		r.there[p.ID] = true
 	}
-	if ended {
-		return false
+	if begun := r.begun[p.ID] != nil; ended && !(begun && sound) {
+		return false // if begun, it was put here anew after what is known of its end
 	}
-	if r.parents[p.Replaces] {
-		return false // the whole is there, so this half was not tried yet
-	}
-	if !r.safe(p, sound) {
+	// The whole is there, so this half was not tried yet; or the writing was cut
+	// short. The frame stays on disk: the next start is to know that it counts for nothing.
+	if r.parents[p.Replaces] || !r.safe(p, sound) {
+		_ = r.journal.EndReplay(p.ID, record.Replaced)
 		return false
 	}
 	if _, halved := r.parents[p.ID]; halved {
@@ -157,6 +176,7 @@ func (r *reconciliation) findMissing() error {
 	for id, p := range all {
 		if !r.there[id] {
 			p.Attempt = max(p.Attempt, r.found.Replays[id])
+			_ = r.journal.Replay(id, p.Attempt) // so that a start after this one misses it too
 			r.missing = append(r.missing, p)
 		}
 	}
@@ -169,6 +189,7 @@ func (r *reconciliation) findMissing() error {
 // refill puts a payload back into the spool whose frame is gone, read again from
 // its files; where the spool cannot take it, into the sender.
 func (a *agent) refill(p *record.Payload) error {
+	was := p.ID
 	if err := a.rebuildSpooled(p); err != nil {
 		return err
 	}
@@ -176,43 +197,76 @@ func (a *agent) refill(p *record.Payload) error {
 		"table", p.Route.Table, "ranges", ranges(p.Cover), "records", p.Records, "attempt", p.Attempt)
 	if a.spool.Put(p) == nil {
 		a.sender.Expect(p.Route)
-		return nil
+	} else {
+		p.Inputs(a.ledger.Unspooled)
+		a.batcher.Adopt(p)
+		a.sender.Put(p)
 	}
-	p.Inputs(a.ledger.Unspooled)
-	a.batcher.Adopt(p)
-	a.sender.Put(p)
+	if p.ID != was {
+		_ = a.journal.EndReplay(was, record.Replaced)
+	}
 	return nil
 }
 
 // restoreMissing brings back what was in the spool and is not there any more, until
 // ctx ends: the next start goes on with it.
 func (a *agent) restoreMissing(ctx context.Context) {
+	var left []*record.Payload
 	for _, p := range a.missing {
-		if ctx.Err() != nil {
+		if a.sender.Serves(p.Route.Cluster) {
+			p.Inputs(func(input string, n int) {
+				a.ledger.Restored(input, n)
+				a.ledger.Spooled(input, n)
+			})
+			left = append(left, p)
+		}
+	}
+	const again = 10 * time.Second // for files that cannot be read just now
+	tick := time.NewTicker(again)
+	defer tick.Stop()
+	for {
+		if left = a.restore(ctx, left); len(left) == 0 || a.once {
+			a.unread = a.unread || len(left) > 0
 			return
 		}
-		if !a.sender.Serves(p.Route.Cluster) {
-			continue
-		}
-		p.Inputs(func(input string, n int) {
-			a.ledger.Restored(input, n)
-			a.ledger.Spooled(input, n)
-		})
-		if err := a.refill(p); err != nil {
-			a.giveUp(p, err)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
 		}
 	}
 }
 
-// giveUp ends a spooled payload of which nothing is left.
-func (a *agent) giveUp(p *record.Payload, err error) {
-	a.log.Error("records were in the spool and are lost: their source is gone too", "batch", p.ID.String(), "database", p.Route.Database,
-		"table", p.Route.Table, "ranges", ranges(p.Cover), "records", p.Records, "err", err)
-	a.spoolDropped(p, ledger.SourceGone)
+// restore tries each once and returns those that are to be tried again.
+func (a *agent) restore(ctx context.Context, missing []*record.Payload) (left []*record.Payload) {
+	for i, p := range missing {
+		if ctx.Err() != nil {
+			return append(left, missing[i:]...)
+		}
+		switch err := a.refill(p); {
+		case errors.Is(err, spool.ErrGone):
+			a.spoolDropped(p, ledger.SourceGone)
+		case err != nil:
+			a.log.Warn("spooled batch was lost and cannot be read again just now", "batch", p.ID.String(), "ranges", ranges(p.Cover),
+				"records", p.Records, "err", err)
+			left = append(left, p)
+		}
+	}
+	return left
 }
 
-// rebuildSpooled makes the body of a spooled payload again.
+// rebuildSpooled makes the body of a spooled payload again, and tells where nothing
+// is left of it.
 func (a *agent) rebuildSpooled(p *record.Payload) error {
+	err := a.reread(p)
+	if errors.Is(err, spool.ErrGone) {
+		a.log.Error("records were in the spool and are lost: their source is gone too", "batch", p.ID.String(), "database", p.Route.Database,
+			"table", p.Route.Table, "ranges", ranges(p.Cover), "records", p.Records, "err", err)
+	}
+	return err
+}
+
+func (a *agent) reread(p *record.Payload) error {
 	if len(p.Cover) == 0 {
 		all, err := journal.InSpool(a.journalDir())
 		if err != nil {

@@ -1,0 +1,6 @@
+//go:build race
+
+package main
+
+// underRace says that the race detector takes part, and takes memory.
+const underRace = true
