@@ -56,14 +56,15 @@ type Batcher struct {
 	blocks  [][]byte // free ones, each with record.MarkLen bytes of headroom
 	rawOut  int      // blocks leased or waiting for a compressor
 	bodies  [][]byte // free output buffers
-	waiting waiters  // for memory or a block
+	waiting []waiter // for memory or a block
 
-	sealed  queue // blocks that wait for a compressor
-	busy    int   // blocks sealed, not yet given to next
-	kick    chan struct{}
-	closing chan struct{}
-	once    sync.Once
-	rescued time.Time // when wakeForgotten last did something
+	sealed   queue      // blocks that wait for a compressor
+	dividing sync.Mutex // one payload is taken apart at a time: it costs its size before gzip
+	busy     int        // blocks sealed, not yet given to next
+	kick     chan struct{}
+	closing  chan struct{}
+	once     sync.Once
+	rescued  time.Time // when wakeForgotten last did something
 }
 
 // key tells which records may share a body: those of one route that were
@@ -80,7 +81,9 @@ type key struct {
 // lane is what is known of a route. Guarded by Batcher.mu.
 type lane struct {
 	Limits
+	route   record.Route
 	held    int     // payloads sealed and not yet released
+	used    int64   // bytes of the budget
 	waiting waiters // for credit
 }
 
@@ -110,10 +113,14 @@ func (b *Batcher) SetRoutes(routes map[record.Route]Limits) {
 		if ln := b.lanes[r]; ln != nil {
 			ln.Limits = l
 		} else {
-			b.lanes[r] = &lane{Limits: l}
+			b.lanes[r] = &lane{Limits: l, route: r}
 		}
 		if l.MaxBytes > b.blockSize {
-			b.blockSize, b.blocks = l.MaxBytes, nil
+			b.blockSize = l.MaxBytes
+			for _, blk := range b.blocks {
+				b.memory.kept -= int64(cap(blk))
+			}
+			b.blocks = nil
 		}
 	}
 }
@@ -166,13 +173,11 @@ func (b *Batcher) Wake(r record.Route) {
 // split. The payload's Body must not be used afterwards.
 func (b *Batcher) Release(p *record.Payload) {
 	b.mu.Lock()
-	b.memory.used -= int64(cap(p.Body))
+	ln := b.lane(p.Route)
+	b.take(ln, -weight(p))
 	b.keepBody(p.Body)
 	p.Body = nil
-	ln := b.lanes[p.Route]
-	if ln != nil {
-		ln.held--
-	}
+	ln.held--
 	wake := b.wakeSome(ln)
 	b.mu.Unlock()
 	call(wake)

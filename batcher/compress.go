@@ -77,7 +77,7 @@ func (b *Batcher) compress() {
 // finish gives back what a block held and hands its payload on.
 func (b *Batcher) finish(p *record.Payload, blk *block) {
 	b.mu.Lock()
-	b.memory.used += int64(cap(p.Body)) - blk.cost
+	b.take(blk.lane, weight(p)-blk.cost)
 	if blk.leased {
 		b.rawOut--
 	}
@@ -136,7 +136,10 @@ var writers [gzip.BestCompression + 1]sync.Pool
 
 // deflate appends the parts of raw, as one gzip member, to out.
 func deflate(out []byte, raw [][]byte, level int) []byte {
-	buf := bytes.NewBuffer(out)
+	buf := &output{bytes: out}
+	for _, part := range raw {
+		buf.raw += len(part)
+	}
 	zw, _ := writers[level].Get().(*gzip.Writer)
 	if zw == nil {
 		var err error
@@ -156,7 +159,23 @@ func deflate(out []byte, raw [][]byte, level int) []byte {
 		panic(err)
 	}
 	writers[level].Put(zw)
-	return buf.Bytes()
+	return buf.bytes
+}
+
+// output grows by half of what went in, so that it is seldom larger than that.
+type output struct {
+	bytes []byte
+	raw   int
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	if need := len(o.bytes) + len(p); need > cap(o.bytes) {
+		most := o.raw + o.raw/1024 + 512 // of what does not compress
+		size := min(cap(o.bytes)+o.raw/2, most)
+		o.bytes = append(make([]byte, 0, max(size, need)), o.bytes...)
+	}
+	o.bytes = append(o.bytes, p...)
+	return len(p), nil
 }
 
 // Raw returns the body of a payload as it was before gzip, in memory of its

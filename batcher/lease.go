@@ -13,6 +13,7 @@ import (
 // Seal or Done.
 type Lease struct {
 	b    *Batcher
+	lane *lane
 	raw  []byte // nil for a short read
 	cost int64
 }
@@ -34,26 +35,26 @@ func (b *Batcher) Lease(r record.Route, want int, wake func()) (*Lease, error) {
 		b.wait(&ln.waiting, wake)
 		return nil, nil
 	}
-	l := &Lease{b: b, cost: 2 * int64(want)}
+	l := &Lease{b: b, lane: ln, cost: 2 * int64(want)}
 	full := want >= ln.MaxBytes/2
 	if full {
 		l.cost = 2 * int64(b.blockSize)
 	}
-	short := !b.memory.fits(l.cost, served)
+	short := !b.fits(ln, l.cost, served)
 	if short {
-		b.sealLargest()
+		b.sealFor(ln)
 	}
 	// Reading is ten times faster than gzip: what is sealed and waits for a
 	// compressor is kept to a few blocks too.
 	if short || b.busy >= b.mostRaw || full && b.rawOut >= b.mostRaw {
-		b.wait(&b.waiting, wake)
+		b.waitForMemory(waiter{ln, l.cost, full, wake})
 		return nil, nil
 	}
 	if full {
 		b.rawOut++
 		l.raw = b.takeBlock()
 	}
-	b.memory.used += l.cost
+	b.take(ln, l.cost)
 	others = b.wakeNext(ln) // where one got room, there may be more
 	return l, nil
 }
@@ -77,6 +78,7 @@ func (l *Lease) Seal(c *record.Chunk) {
 	l.raw, l.cost = nil, 0
 	b.begin(blk, c.Prefix)
 	blk.note(c)
+	b.count(blk, blk.cost+blk.notes())
 	b.enqueue(blk)
 }
 
@@ -105,6 +107,7 @@ func (l *Lease) Append(c *record.Chunk) {
 	b.grow(blk, len(c.Body))
 	blk.data = append(blk.data, c.Body...)
 	blk.note(c)
+	b.count(blk, 2*int64(cap(blk.data)+len(blk.prefix))+blk.notes())
 	if blk.size() >= ln.MaxBytes || ln.MaxRecords > 0 && blk.records >= ln.MaxRecords {
 		b.seal(blk)
 	}
@@ -119,7 +122,7 @@ func (l *Lease) Done() {
 		b.giveBlock(l.raw)
 		l.raw = nil
 	}
-	b.memory.used -= l.cost
+	b.take(l.lane, -l.cost)
 	l.cost = 0
 	wake := b.wakeSome(nil)
 	b.mu.Unlock()
@@ -157,8 +160,7 @@ type block struct {
 // as it is, and once in the body.
 func (b *Batcher) begin(blk *block, prefix []byte) {
 	blk.prefix = bytes.Clone(prefix)
-	blk.cost += 2 * int64(len(prefix))
-	b.memory.used += 2 * int64(len(prefix))
+	b.count(blk, blk.cost+2*int64(len(prefix)))
 }
 
 // size is that of the body.
@@ -206,14 +208,14 @@ func (blk *block) noteCover(x record.Extent) {
 	blk.cover = append(blk.cover, x)
 }
 
-// grow makes room for n more bytes: 64 KiB at first, then four times as much,
+// grow makes room for n more bytes: 8 KiB at first, then four times as much,
 // then a whole payload.
 func (b *Batcher) grow(blk *block, n int) {
 	need := len(blk.data) + n
 	if need <= cap(blk.data) {
 		return
 	}
-	size := max(64<<10, cap(blk.data))
+	size := max(8<<10, cap(blk.data))
 	for size < need {
 		size *= 4
 	}
@@ -222,26 +224,43 @@ func (b *Batcher) grow(blk *block, n int) {
 	if blk.pooled = size > b.blockSize/2; blk.pooled {
 		blk.raw = b.takeBlock()
 		data = append(blk.raw[:0], blk.data...)
-		size = cap(data)
 	} else {
 		data = append(make([]byte, 0, size), blk.data...)
 	}
-	// Counted twice: the block itself, and room for what it compresses to.
-	cost := 2 * int64(size+len(blk.prefix))
-	b.memory.used += cost - blk.cost
-	blk.data, blk.cost = data, cost
+	blk.data = data
 }
 
-// sealLargest makes room when memory is short.
-func (b *Batcher) sealLargest() {
-	var largest *block
+// count notes what a block costs: twice its size, for itself and for what it
+// compresses to, and what is known of its records.
+func (b *Batcher) count(blk *block, cost int64) {
+	b.take(blk.lane, cost-blk.cost)
+	blk.cost = cost
+}
+
+func (blk *block) notes() int64 { return notes(blk.cover, blk.pieces, blk.lens) }
+
+// sealFor makes room for a route when memory is short: of the open blocks the
+// largest goes if they hold much of it, else the largest of the route. Were it
+// always one of them, with many routes in want of memory all bodies would be
+// small.
+func (b *Batcher) sealFor(ln *lane) {
+	var largest, own *block
+	open := int64(0)
 	for _, blk := range b.open {
+		open += blk.cost
 		if largest == nil || len(blk.data) > len(largest.data) {
 			largest = blk
 		}
+		if blk.lane == ln && (own == nil || len(blk.data) > len(own.data)) {
+			own = blk
+		}
 	}
-	if largest != nil {
+	switch {
+	case largest == nil:
+	case open > b.memory.limit/4 || len(b.lanes) < 2:
 		b.seal(largest)
+	case own != nil:
+		b.seal(own)
 	}
 }
 

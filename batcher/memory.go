@@ -1,19 +1,117 @@
 package batcher
 
-import "kusto-agent/record"
+import (
+	"unsafe"
+
+	"kusto-agent/record"
+)
 
 // budget counts the bytes in hand: raw blocks, open blocks, room kept for the
-// output of compression, and bodies. Guarded by Batcher.mu.
-type budget struct{ limit, used int64 }
+// output of compression, bodies with what is known of their records, and free
+// buffers that are kept for later. Guarded by Batcher.mu.
+type budget struct{ limit, used, kept int64 }
 
-// fits reports whether n more bytes may be taken for a route. A route that is
-// not served leaves half to the others.
-func (m budget) fits(n int64, served bool) bool {
-	limit := m.limit
-	if !served {
-		limit /= 2
+// take counts n more bytes of a route. The caller holds mu.
+func (b *Batcher) take(ln *lane, n int64) {
+	ln.used += n
+	b.memory.used += n
+	b.makeRoom()
+}
+
+// common is the part of the budget that whoever comes first may take. Where there
+// are several routes a quarter is set aside: routes that hold what nobody accepts
+// must not keep the others from showing that theirs is accepted.
+func (b *Batcher) common() int64 {
+	if len(b.lanes) < 2 {
+		return b.memory.limit
 	}
-	return m.used+n <= limit
+	return b.memory.limit - b.memory.limit/4
+}
+
+// share is the part of what was set aside that is each route's own.
+func (b *Batcher) share() int64 {
+	return (b.memory.limit - b.common()) / int64(max(len(b.lanes), 1))
+}
+
+// fits reports whether n more bytes may be taken for a route. One that is not
+// served leaves half of the common part to the others. Free buffers are not in
+// the way: see makeRoom. The caller holds mu.
+func (b *Batcher) fits(ln *lane, n int64, served bool) bool {
+	return b.fitsAll(n, served) || ln.used+n <= b.share() && b.memory.used+n <= b.memory.limit
+}
+
+func (b *Batcher) fitsAll(n int64, served bool) bool {
+	return b.memory.used+n <= b.commonTo(served)
+}
+
+func (b *Batcher) commonTo(served bool) int64 {
+	if !served {
+		return b.common() / 2
+	}
+	return b.common()
+}
+
+// leastRead is how much it always makes sense to read, in bytes.
+const leastRead = 4 << 10
+
+// Most is how many bytes a lease of the route can be for now: a payload, or, while
+// others hold all that is common, what its own share has room for.
+func (b *Batcher) Most(r record.Route) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ln := b.lane(r)
+	_, served := b.next.Credit(r)
+	if len(b.lanes) < 2 {
+		return ln.MaxBytes // there is nobody to wait for
+	}
+	room := max(b.commonTo(served)-b.memory.used, b.share()-ln.used)
+	if room >= 2*int64(b.blockSize) {
+		return ln.MaxBytes
+	}
+	some := int(max(room/2, b.share()/4, leastRead)) // less is not worth a turn
+	return min(some, max(ln.MaxBytes/2-1, 1))        // more would ask for a whole block
+}
+
+// makeRoom gives free buffers to the garbage collector until the budget holds
+// them all. The caller holds mu.
+func (b *Batcher) makeRoom() {
+	m := &b.memory
+	for m.used+m.kept > m.limit && m.kept > 0 {
+		if n := len(b.bodies); n > 0 {
+			m.kept -= int64(cap(b.bodies[n-1]))
+			b.bodies[n-1] = nil
+			b.bodies = b.bodies[:n-1]
+			continue
+		}
+		n := len(b.blocks)
+		m.kept -= int64(cap(b.blocks[n-1]))
+		b.blocks[n-1] = nil
+		b.blocks = b.blocks[:n-1]
+	}
+}
+
+// Reserve counts room for one payload that is about to be read back from
+// elsewhere. Where there is none it returns false, unless must is set. Unreserve
+// must follow, after Adopt where there is a payload.
+func (b *Batcher) Reserve(must bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := int64(b.blockSize)
+	if !must && !b.fitsAll(n, true) {
+		return false
+	}
+	b.memory.used += n
+	b.makeRoom()
+	return true
+}
+
+// Unreserve gives back what Reserve counted.
+func (b *Batcher) Unreserve() {
+	b.mu.Lock()
+	b.memory.used -= int64(b.blockSize)
+	wake := b.wakeSome(nil)
+	b.mu.Unlock()
+	call(wake)
 }
 
 // Output buffers that are kept for the next payload instead of being given to
@@ -24,7 +122,9 @@ const keptBodies = 24 << 20
 func (b *Batcher) takeBlock() []byte {
 	if n := len(b.blocks); n > 0 {
 		blk := b.blocks[n-1]
+		b.blocks[n-1] = nil
 		b.blocks = b.blocks[:n-1]
+		b.memory.kept -= int64(cap(blk))
 		return blk
 	}
 	return make([]byte, record.MarkLen+b.blockSize+1)
@@ -33,6 +133,8 @@ func (b *Batcher) takeBlock() []byte {
 func (b *Batcher) giveBlock(buf []byte) {
 	if len(buf) == record.MarkLen+b.blockSize+1 && len(b.blocks) < b.mostRaw {
 		b.blocks = append(b.blocks, buf)
+		b.memory.kept += int64(cap(buf))
+		b.makeRoom()
 	}
 }
 
@@ -40,7 +142,9 @@ func (b *Batcher) giveBlock(buf []byte) {
 func (b *Batcher) takeBody(n int) []byte {
 	if k := len(b.bodies); k > 0 && n > 256<<10 {
 		body := b.bodies[k-1]
+		b.bodies[k-1] = nil
 		b.bodies = b.bodies[:k-1]
+		b.memory.kept -= int64(cap(body))
 		return body[:0]
 	}
 	return make([]byte, 0, n/3+512)
@@ -56,5 +160,18 @@ func (b *Batcher) keepBody(body []byte) {
 	}
 	if kept <= keptBodies {
 		b.bodies = append(b.bodies, body)
+		b.memory.kept += int64(cap(body))
+		b.makeRoom()
 	}
+}
+
+// weight is what a payload counts while it is in hand: its body, and what is
+// known of its records.
+func weight(p *record.Payload) int64 {
+	return int64(cap(p.Body)) + notes(p.Cover, p.Pieces, p.Lens)
+}
+
+func notes(cover []record.Extent, pieces []record.Piece, lens []byte) int64 {
+	const extent, piece = int64(unsafe.Sizeof(record.Extent{})), int64(unsafe.Sizeof(record.Piece{}))
+	return extent*int64(len(cover)) + piece*int64(len(pieces)) + int64(len(lens))
 }

@@ -44,15 +44,16 @@ func (b *Batcher) Fill(p *record.Payload, raw ...[]byte) {
 func (b *Batcher) Adopt(p *record.Payload) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lane(p.Route).held++
-	b.memory.used += int64(cap(p.Body))
+	ln := b.lane(p.Route)
+	ln.held++
+	b.take(ln, weight(p))
 }
 
 // lane finds or makes what is known of a route. The caller holds mu.
 func (b *Batcher) lane(r record.Route) *lane {
 	ln := b.lanes[r]
 	if ln == nil {
-		ln = &lane{Limits: fallback}
+		ln = &lane{Limits: fallback, route: r}
 		spec, _ := format.Of(r.Format)
 		ln.Gzip = !spec.Compressed
 		b.lanes[r] = ln
@@ -70,6 +71,8 @@ func (b *Batcher) Split(p *record.Payload) ([]*record.Payload, error) {
 	if p.Records < 2 {
 		return nil, fmt.Errorf("split batch %v: it has %d records", p.ID, p.Records)
 	}
+	b.dividing.Lock()
+	defer b.dividing.Unlock()
 	raw, err := Raw(p)
 	if err != nil {
 		return nil, err

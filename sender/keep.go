@@ -15,6 +15,10 @@ const maxKeepers = 8
 // again is when a spool that could not be written or read is asked once more.
 const again = time.Second
 
+// noRoom is when memory that was too short for a payload out of the spool is
+// asked once more.
+const noRoom = 50 * time.Millisecond
+
 // toKeep is a payload on its way to the spool.
 type toKeep struct {
 	*lane
@@ -57,13 +61,20 @@ func (s *Sender) gone(l *lane, it *item) {
 // fetch takes the next payload of a lane out of the spool. It returns false, and
 // has settled, where there is none to be had now.
 func (s *Sender) fetch(l *lane, it *item) bool {
-	it.Payload, it.frame = s.o.Spool.Next(l.route)
-	if it.Payload == nil {
+	later := func(wait time.Duration) bool {
 		s.finish(l, func() {
 			l.replays--
-			l.unread = time.Now().Add(again)
+			l.unread = time.Now().Add(wait)
 		})
 		return false
+	}
+	if !s.o.Sealer.Reserve(s.isOnlyReplay(l)) {
+		return later(noRoom)
+	}
+	defer s.o.Sealer.Unreserve()
+	it.Payload, it.frame = s.o.Spool.Next(l.route)
+	if it.Payload == nil {
+		return later(again)
 	}
 	s.awaitKept(it.frame)
 	it.Inputs(s.o.Books.Unspooled)
@@ -85,6 +96,19 @@ func (s *Sender) awaitKept(frame record.BatchID) {
 		<-changed
 		s.mu.Lock()
 	}
+}
+
+// isOnlyReplay says whether a lane asks for the only payload out of the spool
+// that its cluster has in hand: that one is read whether there is memory or not,
+// so that what is kept comes to its turn.
+func (s *Sender) isOnlyReplay(l *lane) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, other := range l.cluster.lanes {
+		n += other.replays
+	}
+	return n == 1
 }
 
 // failsAlone says whether a payload was tried often and long enough to rest in

@@ -440,3 +440,58 @@ func TestWhatIsGivenOutWasCounted(t *testing.T) {
 		}
 	})
 }
+
+// scarce is memory that is short while it is told so.
+type scarce struct {
+	halves
+	short           atomic.Bool
+	refused, beyond atomic.Int64
+	reserved        atomic.Int64
+}
+
+func (m *scarce) Reserve(must bool) bool {
+	if m.short.Load() && !must {
+		m.refused.Add(1)
+		return false
+	}
+	if m.short.Load() {
+		m.beyond.Add(1)
+	}
+	m.reserved.Add(1)
+	return true
+}
+
+func (m *scarce) Unreserve() { m.reserved.Add(-1) }
+
+// While memory is short one payload at a time comes back out of the spool, and it
+// comes; afterwards several.
+func TestReplayWithLittleMemory(t *testing.T) {
+	within(t, nil, roomy, func(w *world) {
+		memory := &scarce{halves: halves{&released}}
+		w.s.o.Sealer = memory
+		r := outage(w)
+		for i := range 20 {
+			w.s.Put(numbered("T", fmt.Sprint("body ", i)))
+		}
+		pass(time.Minute)
+		if p := w.s.Progress(); p.Spooled < 18 {
+			t.Fatalf("%+v", p)
+		}
+		memory.short.Store(true)
+		var inHand, most atomic.Int64
+		w.answer = func(in *kusto.Ingest) kusto.Answer {
+			most.Store(max(most.Load(), inHand.Add(1)))
+			defer inHand.Add(-1)
+			time.Sleep(100 * time.Millisecond)
+			return r.ask(w)(in)
+		}
+		r.on.Store(false)
+		w.untilEmpty()
+		if n := len(r.got(w)); n != 20 || most.Load() != 1 || memory.refused.Load() == 0 || memory.beyond.Load() == 0 {
+			t.Errorf("%d were taken, %d at a time; %d refused, %d beyond", n, most.Load(), memory.refused.Load(), memory.beyond.Load())
+		}
+		if n := memory.reserved.Load(); n != 0 {
+			t.Errorf("%d stay reserved", n)
+		}
+	})
+}

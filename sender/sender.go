@@ -76,6 +76,10 @@ type Sealer interface {
 	Split(p *record.Payload) ([]*record.Payload, error)
 	Records(p *record.Payload) ([]record.Rejected, error)
 	Adopt(p *record.Payload) // its memory came from elsewhere and is counted from now on
+	// Reserve counts room for a payload that is about to be read; false: there
+	// is none, and must was not set. Unreserve follows.
+	Reserve(must bool) bool
+	Unreserve()
 	Release(p *record.Payload)
 }
 

@@ -125,6 +125,8 @@ func (h halves) Records(p *record.Payload) (recs []record.Rejected, err error) {
 }
 
 func (h halves) Adopt(*record.Payload)   { h.released.Add(-1) }
+func (h halves) Reserve(bool) bool       { return true }
+func (h halves) Unreserve()              {}
 func (h halves) Release(*record.Payload) { h.released.Add(1) }
 
 type deaf struct{}

@@ -54,6 +54,8 @@ type reader struct {
 	long       long      // what is looked behind, where that is more than one read
 	narrow     int64     // >0: most bytes of the next read, since quarantine would not take all of the last
 	chosen     bool      // narrow was chosen for what lies here
+	short      bool      // memory was short, so the last read was too
+	unbound    bool      // the next may not be: a record did not fit
 	atOnce     bool      // what lies here can not be read in parts
 	registered bool
 	empty      bool // it was never seen to hold anything
@@ -226,6 +228,10 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 	if r.narrow > 0 {
 		want = min(want, r.narrow)
 	}
+	r.short = false
+	if most := int64(w.t.sink.Most(r.in.Route)); most < want && !r.unbound {
+		want, r.short = most, true
+	}
 	lease, err := w.lease(r, int(want))
 	switch {
 	case err != nil:
@@ -288,9 +294,17 @@ func (w *worker) lease(r *reader, want int) (Lease, error) {
 	return l, err
 }
 
+// keptScratch is the most bytes a worker keeps for reads to come: no lease
+// counts them.
+const keptScratch = 1 << 20
+
 func (w *worker) buffer(n int) []byte {
-	if need := record.MarkLen + n + 1; len(w.scratch) < need {
-		w.scratch = make([]byte, max(need, 2*len(w.scratch)))
+	need := record.MarkLen + n + 1
+	switch {
+	case need > keptScratch: // seldom: half a payload is read into a block
+		return make([]byte, need)
+	case len(w.scratch) < need:
+		w.scratch = make([]byte, min(max(need, 2*len(w.scratch)), keptScratch))
 	}
 	return w.scratch
 }
@@ -310,6 +324,10 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 			}
 			if r.narrow > 0 { // it ended inside a record
 				r.narrow, r.atOnce = 0, r.chosen
+				return again, nil
+			}
+			if r.short {
+				r.unbound = pos == record.MarkLen
 				return again, nil
 			}
 			r.stuck = r.offset + int64(len(data))
@@ -335,6 +353,7 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 			return idle, err
 		}
 		r.widen()
+		r.unbound = false
 		r.offset, r.mark, r.stuck = cover.End, cover.Mark, 0
 		pos += c.Consumed
 		if direct && c.Records > 0 {

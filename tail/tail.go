@@ -47,6 +47,8 @@ type Lease interface {
 // once when it makes sense to ask again.
 type Sink interface {
 	Lease(r record.Route, want int, wake func()) (Lease, error)
+	// Most is how many bytes it makes sense to want for now.
+	Most(r record.Route) int
 }
 
 // Quarantine keeps refused records. Put returns after they are durable.

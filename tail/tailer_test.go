@@ -136,6 +136,22 @@ func TestAsksOnce(t *testing.T) {
 	s.run("append a.log z\nroom\nexpect z")
 }
 
+// With little memory a file is read in small parts, and a record that is larger
+// than these at once.
+func TestLittleRoom(t *testing.T) {
+	w := newWorld(t)
+	s := newScript(w)
+	s.run("start")
+	w.taker.mu.Lock()
+	w.taker.most = 16
+	w.taker.mu.Unlock()
+	s.run("append a.log x1..x99\nexpect x1..x99")
+	w.taker.mu.Lock()
+	w.taker.most = 3 // less than any record takes
+	w.taker.mu.Unlock()
+	s.run("append a.log y1..y99\nexpect y1..y99")
+}
+
 // A large file and many small ones take turns: the small ones need not wait
 // for the end of the large one.
 func TestTurns(t *testing.T) {

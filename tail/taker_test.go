@@ -3,6 +3,7 @@ package tail
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,7 @@ type taker struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	dead    bool              // killed: nothing is written any more
+	most    int               // see Most; 0: no bound
 	full    bool              // no lease is given
 	hold    bool              // payloads wait unsent
 	deaf    bool              // payloads are sent, their end is not heard of
@@ -176,6 +178,16 @@ func (k *taker) Put(p *record.Payload) {
 }
 
 func (k *taker) sink() Sink { return k }
+
+// Most is less than a record takes, where a test asks for it.
+func (k *taker) Most(record.Route) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.most > 0 {
+		return k.most
+	}
+	return math.MaxInt
+}
 
 func (k *taker) Lease(r record.Route, want int, wake func()) (Lease, error) {
 	k.mu.Lock()

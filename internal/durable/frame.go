@@ -52,6 +52,11 @@ type place struct {
 
 // appendFrame adds the frame's bytes to b.
 func appendFrame(b []byte, f *Frame, at place) []byte {
+	return appendTail(append(appendHead(b, f, at), f.Body...), f)
+}
+
+// appendHead adds what comes before the frame's body.
+func appendHead(b []byte, f *Frame, at place) []byte {
 	start := len(b)
 	b = binary.LittleEndian.AppendUint32(b, frameMagic)
 	b = append(b, f.Type, f.Flags)
@@ -63,13 +68,14 @@ func appendFrame(b []byte, f *Frame, at place) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(at.synced))
 	b = binary.LittleEndian.AppendUint32(b, headerSum(b[start:], at.seq, at.offset))
 	b = append(b, f.Meta...)
-	b = binary.LittleEndian.AppendUint32(b, checksum(f.Meta))
-	b = append(b, f.Body...)
+	return binary.LittleEndian.AppendUint32(b, checksum(f.Meta))
+}
+
+// appendTail adds what comes behind the frame's body.
+func appendTail(b []byte, f *Frame) []byte {
 	b = binary.LittleEndian.AppendUint32(b, checksum(f.Body))
-	for int64(len(b)-start) < f.size() {
-		b = append(b, 0)
-	}
-	return b
+	padding := f.size() - int64(frameHeader+len(f.Meta)+4+len(f.Body)+4)
+	return append(b, make([]byte, padding)...)
 }
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }

@@ -296,3 +296,27 @@ func FuzzScan(f *testing.F) {
 		}
 	})
 }
+
+// A large body is not copied, and is read like any other.
+func TestLargeBodies(t *testing.T) {
+	fsys := faultfs.New("/d")
+	s, err := durable.Create(fsys, "/d/a", header(1), 1<<20, frame(1, "first", strings.Repeat("f", 300_001)))
+	must(t, err)
+	var want []string
+	for i, n := range []int{10, 256<<10 - 1, 256 << 10, 300_000, 0} {
+		must(t, s.Append(frame(1, fmt.Sprint("meta ", i), strings.Repeat(fmt.Sprint(i), n)), frame(2, "small", "x")))
+		want = append(want, fmt.Sprintf("%d %d", i, n))
+	}
+	must(t, s.Sync())
+	must(t, s.Close())
+	var got []string
+	rep, err := durable.ReadSegment(fsys, "/d/a", kind, 1, true, func(f *durable.Found) error {
+		if i, ok := strings.CutPrefix(string(f.Meta), "meta "); ok && string(f.Body) == strings.Repeat(i, len(f.Body)) {
+			got = append(got, fmt.Sprintf("%s %d", i, len(f.Body)))
+		}
+		return nil
+	})
+	if err != nil || rep.Damaged() || !slices.Equal(got, want) {
+		t.Errorf("read %v, %+v, %v; want %v", got, rep, err, want)
+	}
+}

@@ -47,18 +47,20 @@ func Create(fsys FS, path string, h Header, room int64, first ...Frame) (*Segmen
 }
 
 func (s *Segment) begin(room int64, first []Frame) error {
-	b := appendHeader(nil, &s.header)
-	b, err := s.encode(b, first)
+	parts, err := s.encode(appendHeader(nil, &s.header), first)
 	if err != nil {
 		return err
 	}
-	if err := s.file.Allocate(int64(len(b)) + room); err != nil {
+	size := int64(0)
+	for _, b := range parts {
+		size += int64(len(b))
+	}
+	if err := s.file.Allocate(size + room); err != nil {
 		return fmt.Errorf("allocate segment %q: %w", s.path, err)
 	}
-	if err := writeFull(s.file, b, 0); err != nil {
-		return fmt.Errorf("write segment %q: %w", s.path, err)
+	if err := s.write(parts); err != nil {
+		return err
 	}
-	s.size = int64(len(b))
 	if err := commit(s.fs, s.file, s.path); err != nil {
 		return err
 	}
@@ -66,43 +68,52 @@ func (s *Segment) begin(room int64, first []Frame) error {
 	return nil
 }
 
-// encode adds frames to b, which lies at the end of the segment.
-func (s *Segment) encode(b []byte, frames []Frame) ([]byte, error) {
+// largeBody is from how many bytes on a body is written from where it lies: a
+// copy would cost its size once more.
+const largeBody = 256 << 10
+
+// encode adds frames to b, which lies at the end of the segment, and returns it in
+// parts that follow each other.
+func (s *Segment) encode(b []byte, frames []Frame) (parts [][]byte, err error) {
 	at := place{seq: s.header.Seq, offset: s.size + int64(len(b)), record: s.record, synced: s.synced}
 	for i := range frames {
 		f := &frames[i]
 		if len(f.Meta)+len(f.Body) > MaxFrame {
-			return b, fmt.Errorf("append %d bytes: %w", len(f.Meta)+len(f.Body), ErrTooLarge)
+			return nil, fmt.Errorf("append %d bytes: %w", len(f.Meta)+len(f.Body), ErrTooLarge)
 		}
-		b = appendFrame(b, f, at)
+		if len(f.Body) < largeBody {
+			b = appendFrame(b, f, at)
+		} else {
+			parts = append(parts, appendHead(b, f, at), f.Body)
+			b = appendTail(nil, f)
+		}
 		at.offset += f.size()
 		at.record += uint64(f.Records)
 	}
 	s.record = at.record
-	return b, nil
+	return append(parts, b), nil
 }
 
-// Append writes frames at the end, in one write to the page cache: they
-// survive the end of the process, and a power cut once Sync returned nil. The
-// segment keeps the bytes of frames until then; the caller must not change
-// them.
+// Append writes frames at the end, to the page cache: they survive the end of
+// the process, and a power cut once Sync returned nil. What a process that ends
+// in the midst of it leaves is a torn frame, which counts as none. The segment
+// keeps the bytes of frames until then; the caller must not change them.
 func (s *Segment) Append(frames ...Frame) error {
 	if s.failed != nil {
 		return s.failed
 	}
-	record := s.record
-	b, err := s.encode(s.buf[:0], frames)
+	parts, err := s.encode(s.buf[:0], frames)
 	if err != nil {
-		s.record = record
 		return err
 	}
 	s.unsynced = append(s.unsynced, frames...)
-	s.unsyncedLen += int64(len(b))
-	if err := writeFull(s.file, b, s.size); err != nil {
-		return s.abandon(fmt.Errorf("write segment %q: %w", s.path, err))
+	for i := range frames {
+		s.unsyncedLen += frames[i].size()
 	}
-	s.size += int64(len(b))
-	if s.buf = b; cap(b) > 1<<20 {
+	if err := s.write(parts); err != nil {
+		return s.abandon(err)
+	}
+	if s.buf = parts[0]; cap(s.buf) > 1<<20 {
 		s.buf = nil
 	}
 	if s.unsyncedLen > maxUnsynced {
@@ -155,6 +166,17 @@ func (s *Segment) Close() error {
 	}
 	if err != nil {
 		return fmt.Errorf("close segment %q: %w", s.path, err)
+	}
+	return nil
+}
+
+// write puts parts at the end, one behind the other.
+func (s *Segment) write(parts [][]byte) error {
+	for _, b := range parts {
+		if err := writeFull(s.file, b, s.size); err != nil {
+			return fmt.Errorf("write segment %q: %w", s.path, err)
+		}
+		s.size += int64(len(b))
 	}
 	return nil
 }

@@ -1,0 +1,150 @@
+package batcher
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kusto-agent/record"
+)
+
+// A route whose payloads nobody accepts may hold all that is common; the others
+// then read what their own share has room for, and none of the wake-ups goes to
+// one that could not use it.
+func TestShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		routes := map[record.Route]Limits{}
+		for i := range 4 {
+			routes[record.Route{Database: "d", Table: fmt.Sprint(i), Format: record.JSON}] = Limits{MaxBytes: 100_000, MaxWait: time.Hour}
+		}
+		n := &next{credit: 1000, served: true, got: make(chan *record.Payload, 1000)}
+		const memory = 1_600_000 // a quarter is set aside: 100,000 bytes for each route
+		b := New(Options{Routes: routes, Memory: memory, Next: n})
+		done := make(chan struct{})
+		go func() { // ended by Close, awaited below
+			defer close(done)
+			b.Run()
+		}()
+		route := func(i int) record.Route {
+			return record.Route{Database: "d", Table: fmt.Sprint(i), Format: record.JSON}
+		}
+		if got := b.Most(route(0)); got != 100_000 {
+			t.Errorf("with all memory free %d bytes make sense, want a payload", got)
+		}
+		hog := &reader{t: t, b: b, r: route(0), file: fileA}
+		for size := 49_000; size > 1000; {
+			l, err := b.Lease(route(0), size, func() {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l == nil {
+				size /= 2
+				continue
+			}
+			l.Append(hog.chunk(0, string(bytes.Repeat([]byte("x"), size-1))))
+			l.Done()
+			b.Flush()
+			synctest.Wait()
+		}
+		if used := b.used(); used < memory/2 || used > memory*3/4 {
+			t.Errorf("one route holds %d of %d", used, memory)
+		}
+		most := b.Most(route(1))
+		if most < 4<<10 || most > 50_000 {
+			t.Errorf("%d bytes make sense", most)
+		}
+		woken := make([]int, 4)
+		ask := func(i, want int) *Lease {
+			l, err := b.Lease(route(i), want, func() { woken[i]++ })
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		for range 5 * wokenAtOnce {
+			ask(0, 49_001) // in the queue before all others
+		}
+		l := ask(1, most)
+		if l == nil {
+			t.Fatalf("no lease of %d bytes out of a share", most)
+		}
+		if ask(1, most) != nil {
+			t.Error("a lease beyond the share")
+		}
+		l.Done()
+		if woken[0] != 0 || woken[1] != 1 {
+			t.Errorf("woken %v, want the route whose share has room", woken)
+		}
+		for len(n.got) > 0 {
+			b.Release(<-n.got)
+		}
+		if woken[0] == 0 {
+			t.Error("nobody told of what is common again")
+		}
+		b.Close()
+		<-done
+		if b.used() != 0 {
+			t.Errorf("%d bytes are held at the end", b.used())
+		}
+	})
+}
+
+// Free buffers count: they go when what is in hand needs their room.
+func TestKeptBuffers(t *testing.T) {
+	const size = 1 << 20
+	b, n := start(t, Limits{MaxBytes: size, MaxWait: time.Hour}, 6*size)
+	r := &reader{t: t, b: b, r: routeA, file: fileA}
+	line := string(bytes.Repeat([]byte("x"), size-1))
+	var held []*record.Payload
+	for range 2 {
+		r.append(line)
+		held = append(held, <-n.got)
+	}
+	for _, p := range held {
+		b.Release(p)
+	}
+	kept := func() int64 {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		sum := int64(0)
+		for _, buf := range append(b.bodies[:len(b.bodies):len(b.bodies)], b.blocks...) {
+			sum += int64(cap(buf))
+		}
+		if sum != b.memory.kept {
+			t.Errorf("%d bytes are kept, %d counted", sum, b.memory.kept)
+		}
+		return sum
+	}
+	if kept() == 0 {
+		t.Fatal("no buffer was kept")
+	}
+	for range 4 {
+		if !b.Reserve(false) {
+			break
+		}
+	}
+	if got := kept() + b.used(); got > 6*size {
+		t.Errorf("%d bytes in all, want at most %d", got, 6*size)
+	}
+	if b.Reserve(false) {
+		t.Error("room beyond what is common")
+	}
+	if !b.Reserve(true) {
+		t.Error("no room for the one that must be")
+	}
+	for b.used() > 0 {
+		b.Unreserve()
+	}
+}
+
+// What does not compress takes little more than itself.
+func TestOutputSize(t *testing.T) {
+	raw := make([]byte, 4_000_000)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(raw)
+	if out := deflate(make([]byte, 0, len(raw)/3+512), [][]byte{raw}, 1); cap(out) > len(raw)+len(raw)/100 {
+		t.Errorf("a body of %d bytes in a buffer of %d", len(out), cap(out))
+	}
+}
