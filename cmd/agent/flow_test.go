@@ -180,21 +180,6 @@ func (p *process) pinned(dir string) (n int) {
 	return n
 }
 
-// peak is the most memory the process had, in bytes.
-func (p *process) peak() int64 {
-	p.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(text), "VmHWM:")
-	kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return kib << 10
-}
-
 // gate is a front of the endpoint that can be shut: then connections are refused.
 // Its port stays its own.
 type gate struct {

@@ -43,6 +43,8 @@ type sealer struct{ *agent }
 
 func (s sealer) Split(p *record.Payload) ([]*record.Payload, error) { return s.batcher.Split(p) }
 func (s sealer) Adopt(p *record.Payload)                            { s.batcher.Adopt(p) }
+func (s sealer) Reserve(must bool) bool                             { return s.batcher.Reserve(must) }
+func (s sealer) Unreserve()                                         { s.batcher.Unreserve() }
 func (s sealer) Release(p *record.Payload)                          { s.batcher.Release(p) }
 
 func (s sealer) Records(p *record.Payload) ([]record.Rejected, error) {
