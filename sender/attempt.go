@@ -31,6 +31,7 @@ func (s *Sender) attempt(ctx context.Context, l *lane, it *item) {
 	}
 	s.begin(it)
 	began := time.Now()
+	it.asked = began
 	if it.first.IsZero() {
 		it.first = began
 	}
@@ -102,7 +103,13 @@ func (s *Sender) act(ctx context.Context, l *lane, it *item, ans kusto.Answer, b
 	case kusto.Auth:
 		s.refuseToken(l, it, ans)
 	case kusto.Hold:
-		s.settle(l, func() { s.hold(l, it, holdOf(ans), ans.RetryAfter) })
+		s.settle(l, func() {
+			if l.outdated(it) {
+				s.later(l, it, ans)
+				return
+			}
+			s.hold(l, it, holdOf(ans), ans.RetryAfter)
+		})
 	case kusto.TooLarge, kusto.BadData:
 		s.refuse(l, it, ans)
 	case kusto.Unknown:
@@ -188,6 +195,10 @@ func (s *Sender) later(l *lane, it *item, ans kusto.Answer) {
 	}
 	now := time.Now()
 	it.notBefore = now.Add(after(it.backoff, ans.RetryAfter))
+	if l.outdated(it) {
+		l.back(it)
+		return
+	}
 	l.failed(now, ans.RetryAfter)
 	l.cluster.failed(now, ans.RetryAfter)
 	s.tell(l, it, ans)

@@ -16,6 +16,7 @@ type item struct {
 	*record.Payload
 	frame     record.BatchID              // what the spool knows it by; zero: it is not there
 	first     time.Time                   // when it was first tried in this run
+	asked     time.Time                   // when its last request began
 	backoff   *backoff.ExponentialBackOff // nil before the first failure
 	notBefore time.Time
 	reauth    bool          // the token was refused once and replaced
@@ -46,6 +47,10 @@ type lane struct {
 	replayed bool      // the last item taken was one
 	unread   time.Time // the spool had one and could not read it: not asked again before
 }
+
+// outdated says that a request began before the route last accepted another: what
+// its answer says of the route may be over.
+func (l *lane) outdated(it *item) bool { return !it.asked.After(l.accepted) }
 
 // waiting is how many payloads of the lane rest in the spool.
 func (l *lane) waiting() int { return l.spool.Waiting(l.route) }

@@ -575,6 +575,34 @@ func TestAWholeBlockWaitsForQuarantine(t *testing.T) {
 	})
 }
 
+// An answer to a request that began before the route was accepted again says
+// nothing of it any more.
+func TestALateRefusalHoldsNothing(t *testing.T) {
+	for _, late := range []kusto.Answer{refusal(kusto.Hold, 403, "Forbidden"), refusal(kusto.Retry, 503, "ServiceUnavailable")} {
+		in(t, nil, func(w *world) {
+			n := 0
+			w.answer = func(in *kusto.Ingest) kusto.Answer {
+				w.mu.Lock()
+				n++
+				first := n == 1
+				w.mu.Unlock()
+				if first {
+					time.Sleep(5 * time.Second)
+					return late
+				}
+				return ok(in)
+			}
+			w.s.Put(payload("T", "a"))
+			synctest.Wait()
+			w.s.Put(payload("T", "b"))
+			w.wait()
+			if n != 3 || strings.Contains(w.logs.String(), "level=ERROR") || strings.Contains(w.logs.String(), "was not accepted") {
+				t.Errorf("%v: asked %d times, told\n%s", late.Verdict, n, w.logs.String())
+			}
+		})
+	}
+}
+
 // What is the matter with a cluster is told once, not once for each route, and
 // what is held is not told to be down as well.
 func TestOneComplaintForManyRoutes(t *testing.T) {
