@@ -68,7 +68,7 @@ func scanned(t *rapid.T, f record.Format, fields *format.Fields) (p *record.Payl
 		t.Fatal(err)
 	}
 	s.SetStamp(format.Stamp{Batch: placeholder})
-	p = &record.Payload{ID: record.BatchID{1}, Route: record.Route{Table: "t", Format: f}, Shaping: 7, ReadAt: time.Unix(1, 0)}
+	p = &record.Payload{ID: record.BatchID{1}, Route: record.Route{Table: "t", Format: f}, Shaping: 6, ReadAt: time.Unix(1, 0)}
 	id, blk := record.File{Input: "in", ID: 1}, &block{}
 	var c format.Chunk
 	for at := 0; at < len(file); at += c.Consumed {

@@ -1,6 +1,7 @@
 package batcher
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -107,7 +108,7 @@ type Record struct {
 	File   record.File
 	Offset int64  // of its first byte in the file
 	Length int64  // in the file, its line end included
-	Data   []byte // as in the file
+	Data   []byte // as in the file; of a payload that is reshaped, as in the body
 }
 
 // Records takes a payload apart.
@@ -162,13 +163,20 @@ func walk(p *record.Payload, raw []byte) (*walker, error) {
 }
 
 // atLastBlock reports whether no more than one block is left, of those that have
-// a prefix.
+// a prefix, or no more than the records of the same lines.
 func (w *walker) atLastBlock() bool {
-	rest := w.raw[w.at:]
-	return w.prefix > 0 && w.scan.Split(rest, 1) == len(rest)
+	if rest := w.raw[w.at:]; w.prefix > 0 {
+		return w.scan.Split(rest, 1) == len(rest)
+	}
+	if w.p.Lens == nil {
+		return false
+	}
+	lens := bytes.TrimLeft(w.p.Lens[w.lens:], "\x00")
+	_, k := binary.Uvarint(lens)
+	return k == len(lens)
 }
 
-// next passes one record, or all of a block.
+// next passes one record, all of a block, or all that are of the same lines.
 func (w *walker) next() (Record, error) {
 	if here := w.p.Pieces[w.piece]; w.src == here.End && w.piece+1 < len(w.p.Pieces) {
 		w.piece++
@@ -182,21 +190,28 @@ func (w *walker) next() (Record, error) {
 	if size <= 0 {
 		return Record{}, fmt.Errorf("batch %v: body ends after %d of %d records", w.p.ID, w.n, w.p.Records)
 	}
-	length := int64(size)
-	if w.p.Lens != nil {
+	length, records := int64(size), 1
+	for passed := false; w.p.Lens != nil && !passed; {
 		v, k := binary.Uvarint(w.p.Lens[w.lens:])
 		if k <= 0 {
 			return Record{}, fmt.Errorf("batch %v: record %d has no length", w.p.ID, w.n)
 		}
 		length, w.lens = int64(v), w.lens+k
+		if passed = v > 0; !passed {
+			size += w.scan.Split(w.raw[w.at+size:], 1)
+			records++
+		}
 	}
-	rec, records := w.raw[w.at:w.at+size], 1
+	rec := w.raw[w.at : w.at+size]
 	if w.prefix > 0 {
 		records = w.scan.Count(rec)
 	}
-	r := Record{File: w.p.Pieces[w.piece].File, Offset: w.src, Length: length, Data: w.scan.Source(rec, int(length))}
-	w.before = append(w.before, r.Data...)
-	w.before = w.before[max(0, len(w.before)-record.MarkLen):]
+	r := Record{File: w.p.Pieces[w.piece].File, Offset: w.src, Length: length, Data: rec}
+	if w.p.Shaping&record.Reshaped == 0 {
+		r.Data = w.scan.Source(rec, int(length))
+		w.before = append(w.before, r.Data...)
+		w.before = w.before[max(0, len(w.before)-record.MarkLen):]
+	}
 	w.at += size
 	w.src += length
 	w.n += records

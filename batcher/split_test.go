@@ -44,7 +44,7 @@ func drawPayload(t *rapid.T) made {
 	f := rapid.SampledFrom(formats).Draw(t, "format")
 	shaped := f == record.TXT && rapid.Bool().Draw(t, "shaped")
 	m := made{files: make(map[record.File]*original)}
-	p := &record.Payload{Route: record.Route{Table: "t", Format: f}, Gzip: true, Shaping: 7, ReadAt: time.Unix(1, 0), ID: record.BatchID{1}}
+	p := &record.Payload{Route: record.Route{Table: "t", Format: f}, Gzip: true, Shaping: 6, ReadAt: time.Unix(1, 0), ID: record.BatchID{1}}
 	blk := &block{}
 	for range rapid.IntRange(1, 40).Draw(t, "runs") {
 		id := record.File{Input: "in", ID: record.FileID(rapid.IntRange(1, 3).Draw(t, "file"))}

@@ -22,6 +22,7 @@ func (l *loader) resolve(in *Input, src *source, at string) {
 	l.patterns(in, src, at)
 	l.destination(in, src, at)
 	in.Format = l.format(in, src, at)
+	l.parsing(in, src, at)
 	if spec, ok := format.Of(in.Format); ok {
 		l.fitFormat(in, spec, src, at)
 	}
@@ -125,8 +126,13 @@ func (l *loader) format(in *Input, src *source, at string) record.Format {
 		f, ok := format.Lookup(string(in.Format))
 		if !ok {
 			src.bad(at, "%q is no format; want %s", shortened(string(in.Format)), orList(formatNames()))
+		} else if parses(in) && f != record.JSON {
+			src.bad(at, "%s, and parse: %s makes JSON of every line; leave format out, or want JSON", f, in.Parse)
 		}
 		return f
+	}
+	if parses(in) {
+		return record.JSON
 	}
 	var found record.Format
 	for _, p := range in.Paths {
@@ -170,7 +176,11 @@ func formatNames() (names []string) {
 
 // fitFormat checks what depends on the format.
 func (l *loader) fitFormat(in *Input, spec format.Spec, src *source, at string) {
-	if spec.NeedsMap && in.Mapping == "" {
+	switch {
+	case !spec.NeedsMap || in.Mapping != "":
+	case parses(in):
+		src.bad(join(at, "mapping"), "missing; parse: %s makes JSON, which needs the name of a Json mapping of the table", in.Parse)
+	default:
 		src.bad(join(at, "mapping"), "missing; format %s needs the name of a %s mapping of the table", spec.Format, spec.Mapping)
 	}
 	if in.Header == "skip" && spec.Delimiter == 0 {
@@ -204,8 +214,8 @@ func (l *loader) blocksOnly(spec format.Spec, src *source, at string) {
 // fields checks what is to be added to every record.
 func (l *loader) fields(in *Input, spec format.Spec, src *source, at string) {
 	at = join(at, "fields")
-	if len(in.Fields) > 0 && spec.Mapping != "Json" && in.Parse == "none" {
-		src.bad(at, "nothing can be added to records of format %s; leave it out, or want format JSON or MultiJSON", spec.Format)
+	if len(in.Fields) > 0 && spec.Mapping != "Json" {
+		src.bad(at, "nothing can be added to records of format %s; leave it out, or want format JSON or MultiJSON, or parse", spec.Format)
 		return
 	}
 	_, err := format.NewFields(in.Fields)
@@ -230,11 +240,13 @@ func (l *loader) fields(in *Input, spec format.Spec, src *source, at string) {
 // sizes checks that a record fits into a payload. Where only the payload was
 // made smaller, records follow.
 func (l *loader) sizes(in *Input, src *source, at string) {
-	own, most := join(at, "max_record_size"), in.Batch.MaxSize
+	own := join(at, "max_record_size")
+	size, what := roomFor(in)
+	most := units.Size(size)
 	if !src.given(own) {
 		in.MaxRecordSize = min(in.MaxRecordSize, most)
 	} else if in.MaxRecordSize > most {
-		src.bad(own, "%v is more than batch.max_size, %v; want no more, since a record leaves in one batch", in.MaxRecordSize, most)
+		src.bad(own, "%v is more than %s, %v; want no more, since a record leaves in one batch", in.MaxRecordSize, what, most)
 	}
 	var given []error
 	for _, err := range flatten(in.Batch.Validate()) {

@@ -256,16 +256,6 @@ func (s *Scanner) isolateBlock(data []byte, last bool) cut {
 	return cut{kind: open}
 }
 
-// Border is what a place in the middle of a file ends in at which reading can
-// begin: a newline, or the sync marker of the Avro file at hand; nothing where
-// that has no header. A newline may lie within a record of MultiJSON or CSV.
-func (s *Scanner) Border() []byte {
-	if s.spec.Ends == InBlocks {
-		return s.head.sync()
-	}
-	return []byte{'\n'}
-}
-
 func (h *header) sync() []byte { return h.bytes[max(0, len(h.bytes)-syncLen):] }
 
 // skipToBlock returns the length of what lies before the end of the first sync

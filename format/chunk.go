@@ -15,13 +15,14 @@ type Chunk struct {
 	// where Copied says so it is memory of the chunk.
 	Body []byte
 	// Copied says that Body does not lie in the scanned data: newlines or
-	// fields had to be added where the data has no room for them.
+	// fields had to be added where the data has no room for them, or it was
+	// decoded or parsed.
 	Copied bool
 	// Pieces are the ranges of the data, as it was, that form Body in order.
 	Pieces []Piece
 	// Lens has, as in record.Payload, the source length of each record as an
 	// unsigned varint. Nil: every record has in Body the length it had in the
-	// data.
+	// data. With Options.Parse it is never nil.
 	Lens []byte
 	// Records is the number of records in Body. In Avro it is told by blocks.
 	Records int
@@ -65,6 +66,7 @@ type Chunk struct {
 	lens []byte // memory of Lens
 	held []byte // memory of the Data of Rejected
 	own  []byte // memory of a copied Body
+	text []byte // memory of a decoded file, in which Body may lie
 }
 
 // Piece is a range of the scanned data that holds whole records.
@@ -88,6 +90,7 @@ func (c *Chunk) reset() {
 		lens:     c.lens[:0],
 		held:     c.held[:0],
 		own:      c.own[:0],
+		text:     c.text,
 	}
 }
 

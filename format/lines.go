@@ -19,13 +19,14 @@ import (
 // white space. The service skips such lines in some formats and stores an
 // empty row in others.
 func (s *Scanner) blank(line []byte) bool {
-	if s.spec.Format == record.JSON {
+	text := s.spec.Format == record.TXT || s.opt.Parse != ParseNone
+	if s.spec.Format == record.JSON && !text {
 		return skipSpace(line, 0) == len(line)
 	}
 	if line[0] != '\n' && line[0] != '\r' {
 		return false
 	}
-	if s.spec.Format == record.TXT && line[len(line)-1] == '\r' {
+	if text && line[len(line)-1] == '\r' {
 		return len(bytes.TrimLeft(line, "\r")) == 0
 	}
 	return len(line) == 1 || len(line) == 2 && line[1] == '\n'
@@ -54,7 +55,8 @@ func firstLine(data []byte) int {
 // Resync is for the long record that Chunk.Long tells of: how many bytes of
 // data, which goes on inside that record, still belong to it, or -1 where that
 // is all of data and more. What follows is scanned like the middle of a file.
-// It is for formats whose records end at or within a line; SkipLong is for all.
+// It is for formats whose records end at or within a line, in UTF-8; SkipLong is
+// for all.
 func (s *Scanner) Resync(data []byte) int {
 	if n := bytes.IndexByte(data, '\n') + 1; n > 0 {
 		return n
@@ -70,13 +72,25 @@ func (s *Scanner) Resync(data []byte) int {
 //
 // Records of MultiJSON go on to the next line that begins with a brace or
 // bracket and is indented no deeper than the record, those of Avro to the next
-// sync marker of the file, all others to the next newline.
+// sync marker of the file, events of several lines to the first line of another,
+// all others to the next newline.
 func (s *Scanner) SkipLong(data []byte, indent int, last bool) (n int, done bool) {
+	s.ends = s.quiet
+	if s.opt.Encoding != UTF8 {
+		return s.skipLongDecoded(data, indent, last)
+	}
+	return s.skipLong(data, indent, last)
+}
+
+func (s *Scanner) skipLong(data []byte, indent int, last bool) (n int, done bool) {
 	switch s.spec.Ends {
 	case AtValue:
 		return skipToRecord(data, indent, last)
 	case InBlocks:
 		return s.head.skipToBlock(data, last)
+	}
+	if s.opt.Multiline != nil {
+		return s.skipEvent(data, uint8(indent), last)
 	}
 	if n = firstLine(data); n > 0 && data[n-1] == '\n' {
 		return n, true

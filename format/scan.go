@@ -35,6 +35,14 @@ type Options struct {
 	// delimited formats. The header must end within the first MaxRecord bytes
 	// of the file; if none does, no record is taken for one.
 	SkipHeader bool
+	// Encoding is that of the file; MaxRecord and MaxBody are bytes of UTF-8.
+	// Not for Avro.
+	Encoding Encoding
+	// Parse makes JSON of lines, for Format JSON. A record that it makes longer
+	// than MaxBody is rejected as grown.
+	Parse Parse
+	// Multiline says which lines are one event, for ParseText. Nil: each is.
+	Multiline *Multiline
 }
 
 // Scanner finds and checks records. It keeps scratch memory, so only one
@@ -47,6 +55,22 @@ type Scanner struct {
 	relaxed []byte // a record freed of the engine's leniencies, see json_relaxed.go
 	head    header // of the Avro file at hand
 	stamp   Stamp  // of the file at hand
+	quiet   bool   // see SetQuiet
+	ends    bool   // quiet, and the data at hand goes to the end
+
+	// Of text that was decoded.
+	window  int    // bytes that are decoded at a time
+	text    []byte // at hand
+	size    int    // bytes that it was decoded from
+	known   place  // the last one asked for
+	lossy   bool   // something in it was no character
+	skipped []byte // memory of the text of a record that is too long
+
+	// Of what is parsed.
+	unit   unit   // of the cut at hand
+	keys   keys   // of the record at hand
+	joined []byte // lines of the record at hand
+	shaped []byte // the record at hand, without its fields
 }
 
 // New returns a scanner.
@@ -59,6 +83,12 @@ func New(o Options) (*Scanner, error) {
 		return nil, fmt.Errorf("scan format %s: records of at most %d bytes: at least %d are needed", o.Format, o.MaxRecord, MinRecord)
 	case o.Fields != nil && spec.Mapping != "Json":
 		return nil, fmt.Errorf("scan format %s: add fields: only JSON has them", o.Format)
+	case o.Encoding != UTF8 && spec.Ends == InBlocks:
+		return nil, fmt.Errorf("scan format %s: read %v: it is no text", o.Format, o.Encoding)
+	case o.Parse != ParseNone && o.Format != record.JSON:
+		return nil, fmt.Errorf("scan format %s: parse %v: it makes JSON", o.Format, o.Parse)
+	case o.Multiline != nil && o.Parse != ParseText:
+		return nil, fmt.Errorf("scan format %s: parse %v: only text has events of several lines", o.Format, o.Parse)
 	case o.SkipHeader && spec.Delimiter == 0:
 		return nil, fmt.Errorf("scan format %s: skip a header: only delimited formats have one", o.Format)
 	}
@@ -113,14 +143,26 @@ func (k *cut) size() int {
 // record.MaxPieces pieces or rejected records, and where a copied body has
 // grown to copiedRun: the caller takes c and calls again for the rest. A block of Avro with more records than the limit is
 // taken alone. With nothing consumed, and not c.Long, more data is
-// needed; MaxRecord bytes are always enough.
+// needed; see Options.Room for how much is always enough.
 //
 // A byte order mark and a header are looked for only where at is 0.
 func (s *Scanner) Scan(data []byte, at int64, last bool, limit int, c *Chunk) {
+	if s.opt.Encoding != UTF8 {
+		s.scanDecoded(data, at, last, limit, c)
+		return
+	}
+	s.ends = s.quiet
+	s.scan(data, at, last, limit, c)
+}
+
+// scan is Scan for text that is UTF-8. Of the places that it tells in c, those
+// in the file count the bytes of the file.
+func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 	c.reset()
 	if at == 0 && !s.begin(data, last, c) {
 		return
 	}
+	defer s.places(c)
 	header := at == 0 && s.opt.SkipHeader
 	for c.Consumed < len(data) && (limit <= 0 || c.Records < limit) {
 		rest := data[c.Consumed:]
@@ -186,6 +228,15 @@ func (s *Scanner) next(data []byte, last bool) cut {
 	case InBlocks:
 		return s.nextBlock(data, last)
 	}
+	k := s.nextLine(data, last)
+	if s.opt.Parse != ParseNone {
+		s.join(&k, data, last)
+	}
+	return k
+}
+
+// nextLine finds the line, or the lines between quotes, that data begins with.
+func (s *Scanner) nextLine(data []byte, last bool) cut {
 	k := cut{n: bytes.IndexByte(data, '\n') + 1}
 	k.ended = k.n > 0
 	if !k.ended {
@@ -213,6 +264,7 @@ func (s *Scanner) next(data []byte, last bool) cut {
 // validate checks a record that framing found sound.
 func (s *Scanner) validate(k *cut, rec []byte) {
 	switch {
+	case s.opt.Parse != ParseNone:
 	case s.spec.Format == record.JSON:
 		k.flawed = !s.checkJSON(rec)
 	case k.unicode:
@@ -229,7 +281,7 @@ func (s *Scanner) validate(k *cut, rec []byte) {
 // long notes what to know of a record that does not end in the data.
 func (s *Scanner) long(c *Chunk, rest []byte, k cut) {
 	if k.kind == endless {
-		c.Long, c.Skip, c.Indent = true, k.n, k.lead
+		c.Long, c.Skip, c.Indent = true, s.pos(c.Consumed+k.n)-s.pos(c.Consumed), k.lead
 		c.Reason, c.Message = s.fault.reason, s.fault.explain(rest)
 	}
 }
@@ -243,7 +295,7 @@ func (s *Scanner) reject(c *Chunk, rest []byte, k cut) bool {
 	held := len(c.held)
 	c.held = append(c.held, rec[:min(k.n, s.opt.MaxRecord)]...)
 	c.Rejected = append(c.Rejected, Reject{
-		Start: c.Consumed, End: c.Consumed + k.n,
+		Start: s.pos(c.Consumed), End: s.pos(c.Consumed + k.n),
 		Reason:  s.fault.reason,
 		Message: s.fault.explain(rest),
 		Data:    c.held[held:len(c.held):len(c.held)],
@@ -258,6 +310,9 @@ const copiedRun = 256 << 10
 // accept joins the record at c.Consumed to the body. It reports false where the
 // record has to wait for the next chunk.
 func (s *Scanner) accept(c *Chunk, data []byte, at int64, k cut) bool {
+	if s.opt.Parse != ParseNone {
+		return s.shape(c, data, at, k)
+	}
 	start, end := c.Consumed+k.lead, c.Consumed+k.n
 	if !s.fits(c, start, k) {
 		return false
@@ -278,12 +333,13 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k cut) bool {
 		text, newline = end-cr, true
 	}
 	checked := s.opt.Validate && s.spec.Mapping == "Json"
-	invalid := !checked && !utf8.Valid(data[start:end])
+	invalid := !checked && !utf8.Valid(data[start:end]) || s.replaced(data[start:end])
+	from, to := s.pos(start), s.pos(end)
 	before := len(c.Body)
 	switch {
 	case s.opt.Fields == nil:
 		c.joinLine(data, start, end, text, newline)
-	case s.splice(c, data[start:text], newline, at+int64(start)):
+	case s.splice(c, data[start:text], newline, at+int64(from)):
 	case c.Records > 0:
 		return false // alone it may have room
 	default:
@@ -296,17 +352,17 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k cut) bool {
 	if invalid {
 		c.InvalidUTF8++
 	}
-	if newline || c.Lens != nil || s.opt.Fields != nil {
-		s.length(c, before, end-start)
+	if newline || c.Lens != nil || s.opt.Fields != nil || to-from != end-start {
+		s.length(c, before, to-from)
 	}
-	c.piece(start, end, 1)
+	c.piece(from, to, 1)
 	c.Records++
 	return true
 }
 
 // fits reports whether a record that begins at start may join the body.
 func (s *Scanner) fits(c *Chunk, start int, k cut) bool {
-	if !c.room(start) || c.Copied && len(c.Body) >= copiedRun {
+	if !c.room(s.pos(start)) || c.Copied && len(c.Body) >= copiedRun {
 		return false
 	}
 	if c.Records == 0 {

@@ -61,8 +61,8 @@ func TestBorder(t *testing.T) {
 		if err := s.Prepare(bytes.NewReader([]byte(file))); err != nil {
 			t.Fatal(err)
 		}
-		if got := string(s.Border()); got != want {
-			t.Errorf("%s: border %q, want %q", format, got, want)
+		if got, unit := s.Border(); string(got) != want || unit != 1 {
+			t.Errorf("%s: border %q of unit %d, want %q", format, got, unit, want)
 		}
 	}
 	f(record.TXT, "x", "\n")

@@ -172,16 +172,21 @@ type Payload struct {
 
 	// Lens maps the body back to the files where shaping changed lengths (a
 	// CR taken away, a newline or fields added): one unsigned varint per record, the
-	// bytes it has in its file, its line end included. Nil where every record
-	// has the same bytes in the body as in the file.
+	// bytes it has in its file, its line end included. A record of no bytes is of
+	// the same lines as the next one that has some: the two are never parted. Nil
+	// where every record has the same bytes in the body as in the file.
 	Lens []byte
 
 	// Shaping is a hash of the settings that turn a file's bytes into a body.
-	// Two payloads of the same ranges and shaping have the same body.
+	// Two payloads of the same ranges and shaping have the same body. It has the
+	// bit Reshaped where a body does not tell what the bytes of the file were.
 	Shaping uint64
 
 	ReadAt time.Time // when the oldest of its records was read
 }
+
+// Reshaped is the bit of Payload.Shaping that parsing and decoding set.
+const Reshaped uint64 = 1
 
 // Inputs calls f with each input that has records in p, and how many.
 func (p *Payload) Inputs(f func(input string, records int)) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/cespare/xxhash/v2"
@@ -27,7 +28,10 @@ type input struct {
 	Input
 	patterns []pattern
 	fields   *format.Fields // added to every record; nil: none
-	host     string         // what {host} in them stands for
+	encoding format.Encoding
+	parse    format.Parse
+	events   *format.Multiline // nil: every line is a record
+	host     string            // what {host} in them stands for
 	shaping  uint64
 	isNew    bool // no earlier run has seen it
 
@@ -71,7 +75,9 @@ func newInput(in Input) (*input, error) {
 			return nil, fmt.Errorf("input %s: ask for the name of this host: %w", in.Name, err)
 		}
 	}
-	x.shaping = shaping(x)
+	if err := x.shape(); err != nil {
+		return nil, fmt.Errorf("input %s: %w", in.Name, err)
+	}
 	for _, p := range in.Exclude {
 		if !doublestar.ValidatePathPattern(p) {
 			return nil, fmt.Errorf("input %s: exclude %q: not a valid pattern", in.Name, p)
@@ -103,6 +109,29 @@ func newPattern(p string) (pattern, error) {
 	return pattern{base: filepath.Clean(base), parts: strings.Split(rest, "/")}, nil
 }
 
+// shape reads what turns lines into something else. An encoding or a way of
+// parsing that is not told is the plain one.
+func (in *input) shape() error {
+	known, ok := true, true
+	if in.Encoding != "" {
+		in.encoding, ok = format.EncodingOf(in.Encoding)
+	}
+	if in.Parse != "" {
+		in.parse, known = format.ParseOf(in.Parse)
+	}
+	if !ok || !known {
+		return fmt.Errorf("encoding %q, parse %q: not known", in.Encoding, in.Parse)
+	}
+	if m := in.Multiline; m != nil {
+		var err error
+		if in.events, err = format.NewMultiline(m.Start, m.Preset, m.MaxLines); err != nil {
+			return fmt.Errorf("multiline: %w", err)
+		}
+	}
+	in.shaping = shaping(in)
+	return nil
+}
+
 // shaping is a hash of what turns the bytes of a file into a body.
 func shaping(in *input) uint64 {
 	c := in.InputConfig
@@ -110,7 +139,37 @@ func shaping(in *input) uint64 {
 	if in.fields != nil {
 		text += fmt.Sprintf(" %q %q %q", in.host, in.Name, in.Fields)
 	}
-	return xxhash.Sum64String(text)
+	if m := in.Multiline; m != nil {
+		text += fmt.Sprintf(" %q %q %d", m.Start, m.Preset, m.MaxLines)
+	}
+	if in.joins() {
+		text += fmt.Sprint(" ", in.MaxSize) // which bounds a record too
+	}
+	sum := xxhash.Sum64String(text) &^ record.Reshaped
+	if in.parse != format.ParseNone || in.encoding != format.UTF8 {
+		sum |= record.Reshaped
+	}
+	return sum
+}
+
+// joins reports whether a record can be several lines that need not end.
+func (in *input) joins() bool {
+	o := in.options()
+	return o.Joins()
+}
+
+// isQuiet reports whether what is at the end of a file is no longer waited for,
+// although the file may grow. An event of lines is whole when the file was quiet
+// for max_wait. The end of a message of a container log is waited for no longer
+// than rotate_quiet, whatever else is written: it holds back the other stream.
+func (r *reader) isQuiet() bool {
+	switch {
+	case r.in.events != nil:
+		return time.Since(r.grown) >= r.in.Multiline.MaxWait.D()
+	case r.in.joins():
+		return !r.held.IsZero() && time.Since(r.held) >= r.in.RotateQuiet.D()
+	}
+	return false
 }
 
 // ofLines reports whether a newline ends each record.
@@ -122,19 +181,24 @@ func (in *input) ofLines() bool {
 // scanner makes the framer of this input; it is for one goroutine. A record
 // that fills a whole read is too long, or its end would never be seen. Of Avro,
 // whose records nobody sees, a block may be as large as fits.
-func (in *input) scanner() (*format.Scanner, error) {
-	most := in.MaxSize - 2
-	if spec, _ := format.Of(in.Format); spec.Ends != format.InBlocks {
-		most = min(int(in.MaxRecordSize), most)
-	}
-	return format.New(format.Options{
+func (in *input) scanner() (*format.Scanner, error) { return format.New(in.options()) }
+
+func (in *input) options() format.Options {
+	o := format.Options{
 		Format:     in.Format,
 		Validate:   in.Validate == "record",
-		MaxRecord:  most,
 		MaxBody:    in.MaxSize,
 		Fields:     in.fields,
 		SkipHeader: in.Header == "skip",
-	})
+		Encoding:   in.encoding,
+		Parse:      in.parse,
+		Multiline:  in.events,
+	}
+	o.MaxRecord = o.Room(in.MaxSize)
+	if spec, _ := format.Of(in.Format); spec.Ends != format.InBlocks {
+		o.MaxRecord = min(int(in.MaxRecordSize), o.MaxRecord)
+	}
+	return o
 }
 
 // prepare has a scanner know what is to be scanned next: a file, the path where

@@ -74,7 +74,8 @@ func (w *worker) passOld(r *reader) error {
 	if err != nil {
 		return err
 	}
-	pos, err := lastEnd(r.f, min(r.pass, r.size), scan.Border())
+	border, unit := scan.Border()
+	pos, err := lastEnd(r.f, min(r.pass, r.size), border, unit)
 	if err != nil {
 		return err
 	}
@@ -93,8 +94,9 @@ func (w *worker) passOld(r *reader) error {
 	return nil
 }
 
-// lastEnd is the offset behind the last border before size; 0 if none.
-func lastEnd(f *os.File, size int64, border []byte) (int64, error) {
+// lastEnd is the offset behind the last border before size that begins a
+// multiple of unit bytes into the file; 0 if none.
+func lastEnd(f *os.File, size int64, border []byte, unit int) (int64, error) {
 	if len(border) == 0 {
 		return 0, nil
 	}
@@ -104,8 +106,15 @@ func lastEnd(f *os.File, size int64, border []byte) (int64, error) {
 		if _, err := readFull(f, b[:n], end-n); err != nil {
 			return 0, err
 		}
-		if i := bytes.LastIndex(b[:n], border); i >= 0 {
-			return end - n + int64(i+len(border)), nil
+		for in := b[:n]; ; {
+			i := bytes.LastIndex(in, border)
+			if i < 0 {
+				break
+			}
+			if at := end - n + int64(i); at%int64(unit) == 0 {
+				return at + int64(len(border)), nil
+			}
+			in = in[:i+len(border)-1]
 		}
 		if n == end {
 			break
@@ -128,7 +137,8 @@ func (w *worker) restart(r *reader, why string) (after, error) {
 	w.t.nextGeneration(r)
 	r.info.Head, r.info.Done = record.Head{}, false
 	r.offset, r.mark, r.skips, r.stuck, r.long, r.high, r.pass = 0, 0, nil, 0, long{}, 0, 0
-	r.registered, r.quarantined, r.noText = false, false, false
+	r.held, r.settled = time.Time{}, 0
+	r.registered, r.quarantined, r.noText, r.marked = false, false, false, false
 	return again, w.register(r)
 }
 

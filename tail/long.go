@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"kusto-agent/format"
 	"kusto-agent/record"
@@ -43,6 +44,7 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 		return idle, err
 	}
 	whole := r.long.at+int64(n) >= r.size
+	scan.SetQuiet(whole && r.isQuiet())
 	passed, done := scan.SkipLong(buf[:n], r.long.indent, last && whole)
 	r.long.at += int64(passed)
 	switch {
@@ -61,7 +63,7 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 // endLong sends what was looked behind to quarantine and goes on there.
 func (w *worker) endLong(r *reader, head []byte) (after, error) {
 	end, reason, message := r.long.at, r.long.reason, r.long.message
-	if reason == record.TooLong && r.in.Format != record.Avro {
+	if reason == record.TooLong && r.in.Format != record.Avro && r.in.encoding == format.UTF8 {
 		message = fmt.Sprintf("%d bytes, more than max_record_size allows (%d)", end-r.offset, r.in.MaxRecordSize)
 	}
 	mark, err := markAt(r.f, end)
@@ -83,6 +85,6 @@ func (w *worker) endLong(r *reader, head []byte) (after, error) {
 	w.t.o.Books.Read(r.in.Name, 0, end-r.offset)
 	w.t.o.Books.Rejected(r.in.Name, reason, 1)
 	w.t.skip(r.file, record.Span{Start: r.offset, End: end}, mark)
-	r.offset, r.mark, r.long, r.stuck = end, mark, long{}, 0
+	r.offset, r.mark, r.long, r.stuck, r.held = end, mark, long{}, 0, time.Time{}
 	return again, nil
 }

@@ -36,7 +36,7 @@ func (t *Tailer) poll(r *reader) {
 	switch {
 	case r.shown.failed != "":
 		wait = pollIdle
-	case r.gone || r.in.PartialLineWait > 0 && !r.shown.atEnd:
+	case r.gone || (r.in.PartialLineWait > 0 || r.in.joins()) && !r.shown.atEnd:
 		wait = max(wait, pollSlow)
 	case rested < activeFor:
 	case t.watch.covers(r.path) && r.in.Watch != "poll":

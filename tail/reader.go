@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -51,6 +52,9 @@ type reader struct {
 	grown      time.Time // when size or mtime last changed
 	pass       int64     // >0: what lies before this is not to be read, see passOld
 	stuck      int64     // nothing ends a record between offset and here
+	held       time.Time // when a record at offset was first seen to have no end; zero: it was not
+	quiet      bool      // what is at the end is not waited for in this turn, see isQuiet
+	settled    int64     // size up to which it was not
 	long       long      // what is looked behind, where that is more than one read
 	narrow     int64     // >0: most bytes of the next read, since quarantine would not take all of the last
 	chosen     bool      // narrow was chosen for what lies here
@@ -60,7 +64,7 @@ type reader struct {
 	registered bool
 	empty      bool // it was never seen to hold anything
 
-	quarantined, noText bool // told of this generation: see tell.go
+	quarantined, noText, marked bool // told of this generation: see tell.go
 }
 
 // shown is what the status tells of a reader.
@@ -128,7 +132,8 @@ func (w *worker) turn(r *reader) (after, error) {
 		r.long = long{}
 	}
 	last := w.t.isLast(r)
-	ended := r.offset == st.size || !last && r.stuck == st.size
+	r.quiet = r.isQuiet() && r.settled != st.size
+	ended := r.offset == st.size || !last && !r.quiet && r.stuck == st.size
 	switch {
 	case (ended || r.long.at > 0) && r.rewritten():
 		return w.restart(r, "content changed before the position")
@@ -265,7 +270,14 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 		return w.restart(r, "content changed before the position")
 	}
 	r.checked = r.mtime
+	if r.offset == 0 {
+		w.t.tellMark(r, buf[record.MarkLen:record.MarkLen+n])
+	}
 	whole := int64(n)-before == end-r.offset
+	scan.SetQuiet(whole && r.quiet)
+	if whole && r.quiet {
+		r.settled = end
+	}
 	return w.frame(r, lease, scan, buf[:record.MarkLen+int64(n)-before], last && whole)
 }
 
@@ -312,7 +324,8 @@ func (w *worker) buffer(n int) []byte {
 // frame hands over the whole records that buf holds behind its headroom.
 func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte, last bool) (next after, err error) {
 	touched := false // the bytes of buf were moved about
-	cut := last && len(buf) > record.MarkLen && buf[len(buf)-1] != '\n' && r.in.ofLines()
+	border, _ := scan.Border()
+	cut := last && len(buf) > record.MarkLen && !bytes.HasSuffix(buf, border) && r.in.ofLines()
 	for pos := record.MarkLen; pos < len(buf); {
 		c := &w.found
 		data := buf[pos:]
@@ -330,7 +343,9 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 				r.unbound = pos == record.MarkLen
 				return again, nil
 			}
-			r.stuck = r.offset + int64(len(data))
+			if r.stuck = r.offset + int64(len(data)); r.held.IsZero() {
+				r.held = time.Now()
+			}
 			break
 		}
 		touched = touched || c.Lens != nil || len(c.Body) != c.Consumed
@@ -354,7 +369,7 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 		}
 		r.widen()
 		r.unbound = false
-		r.offset, r.mark, r.stuck = cover.End, cover.Mark, 0
+		r.offset, r.mark, r.stuck, r.held = cover.End, cover.Mark, 0, time.Time{}
 		pos += c.Consumed
 		if direct && c.Records > 0 {
 			break // the block is the batcher's now

@@ -12,8 +12,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"kusto-agent/batcher"
+	"kusto-agent/internal/units"
 	"kusto-agent/record"
 )
 
@@ -105,31 +107,49 @@ func anyFile(format record.Format, r *rand.Rand) string {
 // one.
 func TestReadSpansOfAnything(t *testing.T) {
 	fields := map[string]string{"offset": "{offset}", "f": "{file}/{generation}", "batch": "{batch}", "at": "{host} {path} {input}"}
-	f := func(name string, format record.Format, fields map[string]string) {
+	shaped := func(name string, set func(*Input), file func(*rand.Rand) string) {
 		t.Run(name, func(t *testing.T) {
 			for range 6 {
-				readSpansOfAnything(t, format, fields)
+				readSpansOfAnything(t, set, file)
 			}
 		})
+	}
+	f := func(name string, format record.Format, fields map[string]string) {
+		shaped(name, func(in *Input) { in.Format, in.Fields = format, fields }, func(r *rand.Rand) string { return anyFile(format, r) })
+	}
+	parsed := func(name, how string, fields map[string]string, m *Multiline, file func(*rand.Rand) string) {
+		shaped(name, func(in *Input) { in.Format, in.Parse, in.Fields, in.Multiline = record.JSON, how, fields, m }, file)
 	}
 	f("JSON with fields", record.JSON, fields)
 	f("MultiJSON", record.MultiJSON, nil)
 	f("MultiJSON with fields", record.MultiJSON, fields)
 	f("Avro", record.Avro, nil)
+	parsed("text", "text", nil, nil, anyText)
+	parsed("logfmt with fields", "logfmt", fields, nil, anyText)
+	parsed("events", "text", nil, &Multiline{Start: `^\d`, MaxLines: 5, MaxWait: 1}, anyText)
+	parsed("events with fields", "text", fields, &Multiline{Preset: "java", MaxLines: 5, MaxWait: units.Duration(time.Hour)}, anyText)
+	parsed("cri", "cri", nil, nil, anyLog)
+	parsed("cri with fields", "cri", fields, nil, anyLog)
+	shaped("UTF-16", func(in *Input) { in.Encoding = "utf-16be" }, func(r *rand.Rand) string { return utf16be("\uFEFF" + anyText(r)) })
+	shaped("UTF-16 parsed", func(in *Input) { in.Format, in.Encoding, in.Parse, in.Fields = record.JSON, "utf-16be", "text", fields },
+		func(r *rand.Rand) string { return utf16be(anyText(r)) })
+	shaped("ISO 8859-1", func(in *Input) { in.Format, in.Encoding, in.Fields = record.JSON, "latin1", fields },
+		func(r *rand.Rand) string { return strings.ReplaceAll(anyFile(record.JSON, r), "ü", "\xfc") })
 }
 
-func readSpansOfAnything(t *testing.T, format record.Format, fields map[string]string) {
+func readSpansOfAnything(t *testing.T, set func(*Input), file func(*rand.Rand) string) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	w := newWorld(t)
 	in := w.in()
-	in.Format, in.Fields, in.MaxRecordSize = format, fields, 250
+	in.MaxRecordSize = 250
+	set(in)
 	w.block, w.batch = 400+r.IntN(2000), r.IntN(2) == 0
 	w.start()
 	w.taker.set(func() { w.taker.hold = true })
 	for n := range 3 {
-		must(t, os.WriteFile(w.path(fmt.Sprintf("%d.log", n)), []byte(anyFile(format, r)), 0o644))
+		must(t, os.WriteFile(w.path(fmt.Sprintf("%d.log", n)), []byte(file(r)), 0o644))
 	}
 	w.look()
 	w.taker.mu.Lock()
@@ -447,7 +467,7 @@ func TestLastEnd(t *testing.T) {
 		file, err := os.Open(name)
 		must(t, err)
 		defer file.Close()
-		if got, err := lastEnd(file, int64(size), []byte(border)); err != nil || got != want {
+		if got, err := lastEnd(file, int64(size), []byte(border), 1); err != nil || got != want {
 			t.Errorf("%d bytes: got %d, %v; want %d", size, got, err, want)
 		}
 	}

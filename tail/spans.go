@@ -77,8 +77,11 @@ func (a *rereader) scanner(f *os.File, piece *record.Piece) (*format.Scanner, er
 	scan := a.scanners[in.Name]
 	if scan == nil {
 		o := format.Options{Format: a.p.Route.Format, MaxRecord: mostRecord}
-		if a.p.Route.Format == in.Format {
-			o.Fields = in.fields // else they are for what the input sends by now
+		if a.p.Route.Format == in.Format { // else these are for what the input sends by now
+			o.Fields, o.Encoding, o.Parse, o.Multiline = in.fields, in.encoding, in.parse, in.events
+		}
+		if in.joins() && a.p.Shaping == in.shaping {
+			o.MaxRecord = in.options().MaxRecord // where it is reached, lines are parted
 		}
 		var err error
 		if scan, err = format.New(o); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kusto-agent/format"
 	"kusto-agent/record"
 )
 
@@ -178,12 +179,31 @@ func (t *Tailer) tellQuarantined(r *reader, offset int64, reason record.Reason, 
 		"reason", string(reason), "err", message, "fix", fix)
 }
 
-// tellNoText logs the first records of a file that are not UTF-8, which pass.
+// tellNoText logs the first records of a file that are not text in its encoding,
+// which pass.
 func (t *Tailer) tellNoText(r *reader, offset int64) {
 	if r.noText {
 		return
 	}
 	r.noText = true
-	t.o.Logger.Warn("file holds records that are not UTF-8, they are sent as they are", "input", r.in.Name, "file", t.pathOf(r), "offset", offset,
-		"fix", "if it is no text, leave it out with exclude; else have it written as UTF-8")
+	about := []any{"input", r.in.Name, "file", t.pathOf(r), "offset", offset}
+	if r.in.shaping&record.Reshaped != 0 {
+		t.o.Logger.Warn("file holds bytes that are no text in its encoding, U+FFFD is sent for them", append(about,
+			"fix", "set encoding to that of the file; if it is no text, leave it out with exclude")...)
+		return
+	}
+	t.o.Logger.Warn("file holds records that are not UTF-8, they are sent as they are", append(about,
+		"fix", "if it is no text, leave it out with exclude; else set encoding to that of the file, or have it written as UTF-8")...)
+}
+
+// tellMark logs that a file begins with the byte order mark of another encoding
+// than that of its input.
+func (t *Tailer) tellMark(r *reader, head []byte) {
+	e, ok := format.Mark(head)
+	if !ok || e == r.in.encoding || r.marked || r.in.Format == record.Avro {
+		return
+	}
+	r.marked = true
+	t.o.Logger.Warn("file begins with the mark of another encoding than its input has", "input", r.in.Name, "file", t.pathOf(r),
+		"fix", "set encoding: "+e.String()+", in an input of its own if others of its files have another")
 }

@@ -1,0 +1,317 @@
+package format
+
+import (
+	"bytes"
+	"slices"
+)
+
+// The logs of container runtimes: each line is a message, or a part of a long
+// one, of the stream that it names.
+//
+// Docker (json-file): {"log":"...\n","stream":"stdout","time":"..."}; without
+// the newline the message goes on in the next line of its stream.
+// CRI: <time> <stream> <tag> <text>; with tag P it goes on, with F it is whole.
+//
+// Each message becomes {"time":"...","stream":"...","message":"..."}, with the
+// time of its first part as it stands there, and other members of a docker line
+// behind it. Streams interleave: all lines from the first part of a message to
+// where no message is open any more are read as one unit, whose messages are
+// never parted. It ends early, and what is open then has "partial":true, where
+// the file does, where no end is waited for any longer (SetQuiet), at a line
+// that is none of its format, and before the line with which it would be longer
+// than MaxRecord. So a part is sent as it is where the rest can not be joined.
+//
+// A line that is none of its format is rejected; without Validate it is sent as
+// {"message":"..."}.
+
+// mostStreams is how many streams can have an open message.
+const mostStreams = 8
+
+// unit is lines whose messages are read together.
+type unit struct {
+	messages []message
+	parts    []fragment
+	beside   [][]byte // members
+	open     []int    // the messages that go on
+}
+
+// message is put together from fragments, in a chain.
+type message struct {
+	containerLine
+	at          int // where in the unit its first line begins
+	first, last int // fragments
+}
+
+type fragment struct {
+	text []byte
+	next int // 0: none
+}
+
+// containerLine is one line of a log.
+type containerLine struct {
+	time, stream, text []byte // nil: it has none
+	from, to           int    // members beside these: a range of unit.beside; to is -1 where it is no line of a log
+	partial            bool   // the message goes on behind it
+}
+
+// assemble makes the cut, which has one line, that of all lines of its unit.
+func (s *Scanner) assemble(k *cut, data []byte, last bool) {
+	u := &s.unit
+	u.messages, u.parts, u.beside, u.open = u.messages[:0], u.parts[:0], u.beside[:0], u.open[:0]
+	l, f := s.containerLine(data[:k.n])
+	switch {
+	case f.text == "":
+	case s.opt.Validate:
+		k.kind, s.fault = unsound, f
+		return
+	default:
+		l = containerLine{text: withoutEnd(data[:k.n]), to: -1}
+	}
+	u.add(l, 0)
+	for len(u.open) > 0 && k.ended {
+		rest := data[k.n:]
+		n := bytes.IndexByte(rest, '\n') + 1
+		ended := n > 0
+		if !ended {
+			n = len(rest)
+		}
+		switch {
+		case k.n+n > s.opt.MaxRecord, !ended && (k.n+n == s.opt.MaxRecord || s.ends || last && n == 0):
+			k.records = len(u.messages)
+			return
+		case !ended && !last:
+			k.kind = open
+			return
+		}
+		if l, f = s.containerLine(rest[:n]); f.text != "" || !u.add(l, k.n) {
+			break
+		}
+		k.n, k.ended = k.n+n, ended
+	}
+	k.records = len(u.messages)
+}
+
+// add puts a line, which begins at a place of the unit, where it belongs. It
+// reports false where too many messages are open.
+func (u *unit) add(l containerLine, at int) bool {
+	n := slices.IndexFunc(u.open, func(i int) bool { return bytes.Equal(u.messages[i].stream, l.stream) })
+	if n < 0 && l.partial && len(u.open) == mostStreams {
+		return false
+	}
+	u.parts = append(u.parts, fragment{text: l.text})
+	part := len(u.parts) - 1
+	if n < 0 {
+		if l.partial {
+			u.open = append(u.open, len(u.messages))
+		}
+		u.messages = append(u.messages, message{containerLine: l, at: at, first: part, last: part})
+		return true
+	}
+	m := &u.messages[u.open[n]]
+	u.parts[m.last].next = part
+	if m.last, m.partial = part, l.partial; !l.partial {
+		u.open = slices.Delete(u.open, n, n+1)
+	}
+	return true
+}
+
+// containerLine takes a line apart. The zero fault means that it is one.
+func (s *Scanner) containerLine(line []byte) (l containerLine, f fault) {
+	if s.opt.Parse == ParseCRI {
+		return criLine(line)
+	}
+	line = bytes.TrimRight(line, "\r\n")
+	if f = strictJSON(line); f.text != "" {
+		return l, f
+	}
+	l.from = len(s.unit.beside)
+	for i := skipSpace(line, 0) + 1; ; {
+		if i = skipSpace(line, i); line[i] == '}' {
+			break
+		}
+		if line[i] == ',' {
+			i = skipSpace(line, i+1)
+		}
+		begin := i
+		i, _ = stringEnd(line, i+1)
+		name := line[begin+1 : i-1]
+		at := skipSpace(line, skipSpace(line, i)+1)
+		i = valueEnd(line, at)
+		if f = l.member(s, name, line[begin:i], line[at:i], begin); f.text != "" {
+			return l, f
+		}
+	}
+	l.to = len(s.unit.beside)
+	if l.text == nil {
+		return l, malformed(nowhere, "it has no member log")
+	}
+	l.text, l.partial = withoutNewline(l.text)
+	return l, fault{}
+}
+
+// member takes one member of a docker line.
+func (l *containerLine) member(s *Scanner, name, whole, value []byte, at int) fault {
+	var to *[]byte
+	switch string(name) {
+	case "log":
+		to = &l.text
+	case "stream":
+		to = &l.stream
+	case "time":
+		to = &l.time
+	case "message", "partial":
+		return malformed(at, "a member that no log of docker has")
+	default:
+		s.unit.beside = append(s.unit.beside, whole)
+		return fault{}
+	}
+	switch {
+	case *to != nil:
+		return malformed(at, "a member that was there before")
+	case value[0] != '"':
+		return malformed(at, "a member whose value is not a string")
+	}
+	*to = value[1 : len(value)-1]
+	return fault{}
+}
+
+// valueEnd returns the index behind the value at i, of sound JSON.
+func valueEnd(b []byte, i int) int {
+	switch b[i] {
+	case '"':
+		end, _ := stringEnd(b, i+1)
+		return end
+	case '{', '[':
+	default:
+		return scalarEnd(b, i)
+	}
+	for depth := 0; ; i++ {
+		switch b[i] {
+		case '"':
+			i, _ = stringEnd(b, i+1)
+			i--
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+}
+
+// withoutNewline is the content of a JSON string without the newline, or CRLF,
+// that it ends in. Without a newline it is a part of a message.
+func withoutNewline(text []byte) (_ []byte, partial bool) {
+	bare := withoutEscape(text, "n", "u000a")
+	if len(bare) == len(text) {
+		return text, true
+	}
+	return withoutEscape(bare, "r", "u000d"), false
+}
+
+// withoutEscape is the content of a JSON string without the escape that it ends
+// in, written in either way.
+func withoutEscape(text []byte, short, long string) []byte {
+	for _, name := range []string{short, long} {
+		n := len(text) - len(name)
+		if n < 1 || !bytes.EqualFold(text[n:], []byte(name)) || name == short && text[n] != name[0] || text[n] == 'U' {
+			continue
+		}
+		slashes := n - len(bytes.TrimRight(text[:n], `\`))
+		if slashes%2 == 1 {
+			return text[:n-1]
+		}
+	}
+	return text
+}
+
+// criLine takes a line of CRI apart.
+func criLine(line []byte) (l containerLine, f fault) {
+	line = bytes.TrimSuffix(line, []byte{'\n'})
+	var tag []byte
+	at := 0
+	field := func() (word []byte) {
+		if n := bytes.IndexByte(line[at:], ' '); n >= 0 {
+			word, at = line[at:at+n], at+n+1
+		} else {
+			word, at = line[at:], len(line)
+		}
+		return word
+	}
+	if l.time = field(); !isTime(l.time) {
+		return l, malformed(0, "no time where a line of CRI must begin with one")
+	}
+	begin := at
+	if l.stream = field(); string(l.stream) != "stdout" && string(l.stream) != "stderr" {
+		return l, malformed(begin, "neither stdout nor stderr behind the time")
+	}
+	begin = at
+	switch tag, _, _ = bytes.Cut(bytes.TrimSuffix(field(), []byte{'\r'}), []byte{':'}); string(tag) {
+	case "F":
+		l.text = bytes.TrimSuffix(line[at:], []byte{'\r'})
+	case "P":
+		l.text, l.partial = line[at:], true
+	default:
+		return l, malformed(begin, "neither of the tags P and F behind the stream")
+	}
+	return l, fault{}
+}
+
+// isTime reports whether text begins as ISO 8601 does.
+func isTime(text []byte) bool {
+	const like = "0000-00-00T00:00:00"
+	if len(text) < len(like) {
+		return false
+	}
+	for i := range like {
+		if like[i] == '0' && !isDigit(text[i]) || like[i] != '0' && text[i] != like[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// appendMessage appends the object of a message.
+func (s *Scanner) appendMessage(dst []byte, m *message) (_ []byte, lossy bool) {
+	docker := s.opt.Parse == ParseDocker && m.to >= 0
+	member := func(name string, text []byte) {
+		dst = append(dst, name...)
+		if docker { // as it is within a string already
+			dst = append(dst, text...)
+			return
+		}
+		var bad bool
+		dst, bad = appendString(dst, text)
+		lossy = lossy || bad
+	}
+	dst = append(dst, '{')
+	if m.time != nil {
+		member(`"time":"`, m.time)
+		dst = append(dst, `",`...)
+	}
+	if m.stream != nil {
+		member(`"stream":"`, m.stream)
+		dst = append(dst, `",`...)
+	}
+	text := m.text
+	if m.first != m.last { // a character may be in two parts
+		s.joined = s.joined[:0]
+		for i := m.first; ; i = s.unit.parts[i].next {
+			s.joined = append(s.joined, s.unit.parts[i].text...)
+			if i == m.last {
+				break
+			}
+		}
+		text = s.joined
+	}
+	member(`"message":"`, text)
+	dst = append(dst, '"')
+	if m.partial {
+		dst = append(dst, `,"partial":true`...)
+	}
+	for i := m.from; i < m.to; i++ {
+		dst = append(append(dst, ','), s.unit.beside[i]...)
+	}
+	return append(dst, '}'), lossy
+}
