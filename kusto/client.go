@@ -17,7 +17,7 @@ type TokenSource interface {
 	// Token is the token to send now; empty: send none. It may wait for one.
 	Token(ctx context.Context) (string, error)
 	// Invalidate says that the service refused this token.
-	Invalidate(token string)
+	Invalidate(token string, why *Error)
 }
 
 // Options is what a Client is made of.

@@ -172,7 +172,7 @@ func TestSecretFile(t *testing.T) {
 		if token, err := tokens.Token(t.Context()); err != nil || got != want {
 			t.Errorf("got %q with secret %q, %v", token, got, err)
 		}
-		tokens.Invalidate("T0KEN")
+		tokens.Invalidate("T0KEN", errRefused)
 	}
 	write("first \r\n")
 	ask("first ")

@@ -33,7 +33,7 @@ func (s *staticToken) Token(context.Context) (string, error) {
 	return s.token, s.err
 }
 
-func (s *staticToken) Invalidate(token string) {
+func (s *staticToken) Invalidate(token string, _ *Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refused = append(s.refused, token)

@@ -73,7 +73,7 @@ func (c *Client) ingest(ctx context.Context, in *Ingest) Answer {
 	}
 	a := judge(c.exchange(req, in.Body), in, bearer)
 	if a.Status == http.StatusUnauthorized {
-		c.auth.Invalidate(bearer)
+		c.auth.Invalidate(bearer, a.Err)
 	}
 	return a
 }

@@ -38,6 +38,7 @@ type Tokens struct {
 	got     time.Time
 	expires time.Time     // of token; zero: never, or there is no token
 	refused bool          // the service refused token
+	why     *Error        // with this
 	err     error         // of the last request; nil: it gave a token
 	after   time.Time     // no request before, after one that failed
 	forced  time.Time     // no request before for a token refused
@@ -109,7 +110,7 @@ func (t *Tokens) look() (token string, flight <-chan struct{}, err error) {
 		if usable {
 			return t.token, nil, nil
 		}
-		return "", nil, t.waiting(wait)
+		return "", nil, t.waiting()
 	}
 	if t.flight == nil {
 		t.takeOff()
@@ -141,14 +142,13 @@ func (t *Tokens) wait(now time.Time) time.Duration {
 	return wait
 }
 
-func (t *Tokens) waiting(wait time.Duration) error {
+// waiting is why there is no token for now. Of one that the service refused it is
+// what the service said, so that a hold keeps its reason while no request is made.
+func (t *Tokens) waiting() error {
 	if t.err != nil {
 		return t.err
 	}
-	return &Error{
-		Message: fmt.Sprintf("the service refuses the token it was given; the next is asked for in %s", wait.Round(time.Second)),
-		Hint:    "check that auth.resource is the audience of this cluster and auth.tenant its tenant",
-	}
+	return t.why
 }
 
 // takeOff starts a request. Its goroutine is started by whoever asks for a
@@ -209,13 +209,14 @@ func askedPause(err error) time.Duration {
 	return 0
 }
 
-// Invalidate gives up token, if it is still the one given out. The next Token
-// asks for a new one at once, but not twice within half a minute.
-func (t *Tokens) Invalidate(token string) {
+// Invalidate gives up token, if it is still the one given out, since the service
+// refused it with why. The next Token asks for a new one at once, but not twice
+// within half a minute; until then it fails with why.
+func (t *Tokens) Invalidate(token string, why *Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.grant != nil && token == t.token {
-		t.refused = true
+		t.refused, t.why = true, why
 	}
 }
 

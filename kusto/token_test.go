@@ -150,18 +150,24 @@ func TestGoodTokenOutlivesFailedRefresh(t *testing.T) {
 	})
 }
 
+// errRefused is what the service says of a token.
+var errRefused = &Error{Status: 401, Message: "Unauthorized"}
+
 func TestRefusedToken(t *testing.T) {
 	inTime(t, &stubGrant{life: time.Hour}, func(t *testing.T, tokens *Tokens, want func(string, int)) {
 		want("t", 1)
-		tokens.Invalidate("another")
+		tokens.Invalidate("another", errRefused)
 		want("t", 1)
-		tokens.Invalidate("t")
-		tokens.Invalidate("t")
-		want("tt", 2)          // at once, the first time
-		tokens.Invalidate("t") // a latecomer: it is not the token given out any more
+		tokens.Invalidate("t", errRefused)
+		tokens.Invalidate("t", errRefused)
+		want("tt", 2)                      // at once, the first time
+		tokens.Invalidate("t", errRefused) // a latecomer: it is not the token given out any more
 		want("tt", 2)
-		tokens.Invalidate("tt")
+		tokens.Invalidate("tt", errRefused)
 		want("", 2)
+		if _, err := tokens.Token(t.Context()); err != errRefused {
+			t.Errorf("says %v, want what the service said", err)
+		}
 		time.Sleep(refreshPause)
 		want("ttt", 3)
 	})
@@ -173,7 +179,7 @@ func TestRefusedForever(t *testing.T) {
 	inTime(t, g, func(t *testing.T, tokens *Tokens, _ func(string, int)) {
 		for range 3600 {
 			if token, err := tokens.Token(t.Context()); err == nil {
-				tokens.Invalidate(token)
+				tokens.Invalidate(token, errRefused)
 			}
 			time.Sleep(time.Second)
 		}
@@ -233,7 +239,7 @@ func TestNoToken(t *testing.T) {
 	if got, err := none.Token(t.Context()); got != "" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
-	none.Invalidate("")
+	none.Invalidate("", errRefused)
 	none.Close()
 	if !none.ExpiresAt().IsZero() {
 		t.Error("it expires")
