@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/google/uuid"
@@ -120,7 +121,7 @@ func (b *Batcher) pack(p *record.Payload, l Limits, raw ...[]byte) {
 	if l.Gzip {
 		p.Body = deflate(out, raw, l.Level)
 	} else {
-		p.Body = out
+		p.Body = slices.Grow(out, p.RawBytes) // no more than that
 		for _, part := range raw {
 			p.Body = append(p.Body, part...)
 		}

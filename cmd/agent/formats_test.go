@@ -559,7 +559,7 @@ func TestKillsWithAvro(t *testing.T) {
 	p := s.run(config)
 	<-written
 	p.awaitBooks("T", func(a account) bool {
-		return a.pending == 0 && s.server.RowCount("Logs", "T") >= total && readToEnd(p) && len(p.status().Files) == files
+		return a.pending == 0 && s.server.RowCount("Logs", "T") >= total && readWhole(p) && len(p.status().Files) == files
 	})
 	p.stop()
 	count(p)

@@ -273,6 +273,16 @@ func cutLines(all []string, files map[string]string) (whole, cut []string) {
 	return slices.DeleteFunc(all, func(line string) bool { return slices.Contains(cut, line) }), cut
 }
 
+// readWhole reports whether the agent is at the end of every file.
+func readWhole(p *process) bool {
+	for _, f := range p.status().Files {
+		if st, err := os.Stat(f.Path); err == nil && st.Size() != f.Safe {
+			return false
+		}
+	}
+	return true
+}
+
 // readToEnd reports whether the agent is at the end of the last line of every
 // file.
 func readToEnd(p *process) bool {
