@@ -1,8 +1,11 @@
 package spool
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -257,4 +260,40 @@ func TestEndedMakesRoom(t *testing.T) {
 			t.Errorf("drained %v, want 1", got)
 		}
 	}
+}
+
+// A spool that is full is told once, though small payloads still fit now and then.
+func TestFullIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logs bytes.Buffer
+		o := testOptions(faultfs.New("/state"))
+		o.Logger, o.SegmentSize = slog.New(slog.NewTextHandler(&logs, nil)), 4<<10
+		s, _ := openWith(t, Config{MaxSize: 4 << 10, WhenFull: "block"}, o)
+		large := func(n int) error {
+			p := payload(n, here)
+			p.Body = body(n, 2000)
+			return s.Put(p)
+		}
+		must(t, large(1))
+		for n := range 3 {
+			if err := large(10 + n); !errors.Is(err, ErrFull) {
+				t.Fatalf("put: %v, want full", err)
+			}
+			if n < 2 {
+				put(t, s, here, 20+n)
+			}
+			if !errors.Is(s.Health(), ErrFull) {
+				t.Errorf("health %v while the last large one does not fit", s.Health())
+			}
+		}
+		s.Done(batchID(1), record.Accepted)
+		s.Done(batchID(20), record.Accepted)
+		s.Done(batchID(21), record.Accepted)
+		time.Sleep(time.Minute) // of the bubble
+		must(t, s.Health())
+		if n := strings.Count(logs.String(), "level="); n != 2 {
+			t.Errorf("told %d times, want that it is full and that it is not:\n%s", n, logs.String())
+		}
+		must(t, s.Close())
+	})
 }

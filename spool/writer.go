@@ -313,8 +313,12 @@ func trim(fsys durable.FS, path string, size int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// tell notes whether payloads can be kept, and logs when that changes.
+// tell notes whether payloads can be kept, and logs when that changes. That a small
+// one could be is no end of being full: room for the last that was refused is.
 func (w *writer) tell(err error) {
+	if err == nil && w.isFull() {
+		err = w.fits(w.refused)
+	}
 	w.s.mu.Lock()
 	was := w.s.trouble
 	w.s.trouble = err
