@@ -261,15 +261,16 @@ func (s *Sender) Keep() (kept, left int) {
 	defer s.mu.Unlock()
 	before := s.items
 	for _, l := range s.lanes {
+		if s.o.Spool.Health() != nil {
+			continue // what stays begun is named by the next start
+		}
 		for _, it := range l.queue {
 			if it.cut {
 				s.o.Logger.Warn("outcome of a batch is unknown at the stop, it is sent again after the next start and may be stored twice",
 					"database", l.route.Database, "table", l.route.Table, "batch", it.ID.String(), "attempt", it.Attempt, "records", it.Records)
 			}
 		}
-		if s.o.Spool.Health() == nil {
-			s.keepAll(l)
-		}
+		s.keepAll(l)
 	}
 	for s.keepers > 0 {
 		changed := s.changed
