@@ -15,20 +15,22 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 		return
 	}
 	handle := handleOf(f)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if in.readers[st.node] != nil { // renamed between the look and the opening
-		f.Close()
-		return
-	}
 	quiet := in.RotateQuiet.D()
 	if t.o.Once {
 		quiet = 0 // there is no other time
 	}
-	m := in.recognise(f, st, handle, quiet)
-	if !m.wait {
-		delete(in.suspect, st.node)
-	} else {
+	m := t.recognise(in, newSample(f, st, handle), quiet)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case in.readers[st.node] != nil: // renamed between the look and the opening
+		f.Close()
+		return
+	case m.of != nil && !m.of.stands():
+		f.Close()
+		t.rescanSoon()
+		return
+	case m.wait:
 		f.Close()
 		in.suspect[st.node] = suspicion{since: m.since, scan: t.scanNo}
 		if m.live != nil {
@@ -37,18 +39,20 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 		time.AfterFunc(pollSlow, t.rescanSoon)
 		return
 	}
+	delete(in.suspect, st.node)
 	r := &reader{in: in, path: path, scan: t.scanNo, gone: gone, f: f, grown: time.Now(), size: st.size}
 	r.info = record.FileInfo{Path: path, First: path, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle}
 	switch {
-	case m.k == nil:
+	case m.of == nil:
 		t.begin(r)
 	case m.resume:
-		t.resume(r, m.k)
+		t.resume(r, m.of.k)
 	default:
+		k := m.of.k
 		t.o.Logger.Warn("file was truncated or rewritten while nobody read it, reading it from the start",
-			"file", path, "offset", m.k.position, "bytes", st.size)
-		r.info.First = m.k.info.First
-		t.start(r, in.nextOf(m.k.file.ID), &known{})
+			"file", path, "offset", k.position, "bytes", st.size)
+		r.info.First = k.info.First
+		t.start(r, in.nextOf(k.file.ID), &known{})
 	}
 	if int(t.open.Add(1)) > t.o.OpenFiles {
 		t.closeIdle(r)

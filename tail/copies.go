@@ -3,6 +3,8 @@ package tail
 import (
 	"os"
 	"time"
+
+	"kusto-agent/record"
 )
 
 // What a truncated file held is recognised in another for this long with little
@@ -31,102 +33,170 @@ type suspicion struct {
 	scan  uint64 // number of the last scan that had it
 }
 
-// likeness compares an open file with a generation that has the same head. The
-// caller holds Tailer.mu.
-func (k *known) likeness(f *os.File, st status) likeness {
-	if k.reader != nil {
-		return k.reader.likeness(f, st)
+// candidate is a generation that a file may continue, as it stood when the
+// comparing began. Comparing reads files, which can take long, so it is done
+// without Tailer.mu; what came of it counts only if the candidate still stands.
+type candidate struct {
+	k         *known
+	info      record.FileInfo
+	position  int64 // it was read so far
+	mark      record.Mark
+	aheadEnd  int64 // of what was begun or ended beyond the position
+	trail     trail
+	truncated time.Time
+
+	reader  *reader // who reads it; nil: nobody
+	f       *os.File
+	deleted bool
+	resting bool // at its end, with nothing to do
+	intact  bool // found as it was since the scan under way began
+}
+
+// candidate takes down how a generation stands. The caller holds Tailer.mu.
+func (k *known) candidate(scan uint64) *candidate {
+	c := &candidate{k: k, info: k.info, position: k.position, mark: k.mark, truncated: k.truncated}
+	if n := len(k.ahead); n > 0 {
+		c.aheadEnd = k.ahead[n-1].End
 	}
-	enough := k.position >= copyEvidence ||
-		time.Since(k.truncated) < freshCopy && st.birth <= k.truncated.UnixNano()
-	// What was written between copy and truncation was read and is not in it.
-	short := !k.truncated.IsZero() && st.size < k.position && k.trail.holds(f, st.size)
+	if r := k.reader; r != nil {
+		c.position, c.mark = r.shown.offset, r.shown.mark
+		c.reader, c.f, c.deleted = r, r.f, r.deleted
+		c.resting = r.shown.atEnd && r.run == resting
+		c.intact = k.intact == scan
+	} else if !k.truncated.IsZero() {
+		c.trail = append(trail(nil), k.trail...)
+	}
+	return c
+}
+
+// stands reports whether nothing was read since of what was compared, and nobody
+// else reads it. The caller holds Tailer.mu.
+func (c *candidate) stands() bool {
 	switch {
-	case !enough || k.mark == 0 || !short && !k.fits(f, st.size):
+	case c.k.reader != c.reader:
+		return false
+	case c.reader == nil:
+		return c.k.position == c.position
+	}
+	return c.reader.run == resting && c.reader.shown.offset == c.position
+}
+
+// likeness compares a file with a generation that has the same head.
+func (c *candidate) likeness(s *sample) likeness {
+	if c.reader != nil {
+		return c.likenessOfRead(s)
+	}
+	enough := c.position >= copyEvidence ||
+		time.Since(c.truncated) < freshCopy && s.birth <= c.truncated.UnixNano()
+	// What was written between copy and truncation was read and is not in it.
+	short := !c.truncated.IsZero() && s.size < c.position && c.trail.holds(s.f, s.size)
+	switch {
+	case !enough || c.mark == 0 || !short && !c.fits(s.f, s.size):
 		return different
-	case k.inPlace():
+	case c.inPlace():
 		return copied
 	}
 	return successor
 }
 
-// likeness compares an open file with one that is being read.
-func (r *reader) likeness(f *os.File, st status) likeness {
-	at := &known{position: r.shown.offset, mark: r.shown.mark}
+// likenessOfRead compares a file with one that is being read.
+func (c *candidate) likenessOfRead(s *sample) likeness {
 	switch {
-	case at.mark == 0:
+	case c.mark == 0:
 		return different
-	case st.size < at.position:
-		if r.unlessTruncated(at) == unsettled {
+	case s.size < c.position:
+		if !c.isIntact() {
 			return unsettled // what is left of it to compare with says nothing
 		}
-		return r.beginsWith(f, st.size)
-	case !at.fits(f, st.size):
+		return c.beginsWith(s)
+	case !c.fits(s.f, s.size):
 		return different
-	case !r.replacedBy(st):
-		return r.unlessTruncated(at)
-	case r.shown.atEnd && r.run == resting:
-		return successor
+	case c.replacedBy(s):
+		if c.resting {
+			return successor
+		}
+		return unsettled
+	case !c.isIntact():
+		return unsettled
 	}
-	return unsettled
+	return copied
 }
 
-// beginsWith reports whether a file is a copy that is still being made.
-func (r *reader) beginsWith(f *os.File, size int64) likeness {
-	if r.f == nil {
+// beginsWith compares a file with the beginning of one that is being read: it
+// may be a copy that is still being made.
+func (c *candidate) beginsWith(s *sample) likeness {
+	if c.f == nil {
 		return different
 	}
-	a, err1 := markAt(f, size)
-	b, err2 := markAt(r.f, size)
+	a, err1 := markAt(s.f, s.size)
+	b, err2 := markAt(c.f, s.size)
 	if err1 != nil || err2 != nil || a != b {
 		return different
 	}
 	return copied
 }
 
-// unlessTruncated is for the copy of a file that may have been truncated since
-// its reader's last turn.
-func (r *reader) unlessTruncated(at *known) likeness {
-	if r.f != nil {
-		if st, err := statFile(r.f); err == nil && !at.fits(r.f, st.size) {
-			return unsettled
+// isIntact reports that a file that is being read was not truncated since its
+// reader's last turn. One scan asks once.
+func (c *candidate) isIntact() bool {
+	if !c.intact && c.f != nil {
+		if st, err := statFile(c.f); err == nil && !c.fits(c.f, st.size) {
+			return false
 		}
 	}
-	return copied
+	c.intact = true
+	return true
 }
 
-// replacedBy reports whether a file that looks like r's was there before r's
-// was deleted: saved by an editor, or moved to another file system. A file that
-// was made later is a new one, however alike it begins.
-func (r *reader) replacedBy(st status) bool {
-	if !r.deleted || r.f == nil {
+// replacedBy reports whether a file that looks like the one that is being read
+// was there before that was deleted: saved by an editor, or moved to another file
+// system. A file that was made later is a new one, however alike it begins.
+func (c *candidate) replacedBy(s *sample) bool {
+	if !c.deleted || c.f == nil {
 		return false
 	}
-	old, err := statFile(r.f)
-	return err == nil && old.links == 0 && st.birth < old.ctime
+	old, err := statFile(c.f)
+	return err == nil && old.links == 0 && s.birth < old.ctime
 }
 
-// inPlace reports whether the file k was read from is still where it was and as
-// it was: then what looks like it is a copy.
-func (k *known) inPlace() bool {
-	f, st, err := openFile(k.info.Path)
+// inPlace reports whether the file that was read is still where it was and as it
+// was: then what looks like it is a copy.
+func (c *candidate) inPlace() bool {
+	f, st, err := openFile(c.info.Path)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	return st.node == nodeOf(k.info) && k.fits(f, st.size)
+	return st.node == nodeOf(c.info) && c.fits(f, st.size)
+}
+
+// fits reports whether a file holds what was read of the candidate.
+func (c *candidate) fits(f *os.File, size int64) bool {
+	switch short := size < c.position; {
+	case short && c.info.Done && size == c.info.Size: // a short copy, see trail
+	case short:
+		return false
+	case c.mark != 0:
+		m, err := markAt(f, c.position)
+		return err == nil && m == c.mark
+	case size < c.aheadEnd: // of the bytes before the position nothing is known
+		return false
+	}
+	h, err := headOfLen(f, c.info.Head.Len)
+	return err == nil && h == c.info.Head
 }
 
 // mayBeCopy looks at a file that was empty when it was found and has its first
 // content now: a copy begins as an empty file too. One that may be a copy is
 // let go, to be found again by a scan.
 func (t *Tailer) mayBeCopy(r *reader, st status) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	r.empty = false
-	if m := r.in.recognise(r.f, st, r.info.Handle, r.in.RotateQuiet.D()); m.k == nil && !m.wait {
+	m := t.recognise(r.in, newSample(r.f, st, r.info.Handle), r.in.RotateQuiet.D())
+	if m.of == nil && !m.wait {
 		return false
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	delete(r.in.known, r.file)
 	delete(r.in.byNode, nodeOf(r.info))
 	t.rescanSoon()

@@ -105,10 +105,10 @@ func (t *Tailer) meet(in *input, path string) {
 		return
 	}
 	t.mu.Lock()
-	r := in.readers[st.node]
-	if r != nil {
-		t.seen(r, path, st)
+	if r := in.readers[st.node]; r != nil {
+		was := r.path
 		t.mu.Unlock()
+		t.seen(r, path, was, st)
 		return
 	}
 	rival := t.rival(in, st.node)
@@ -141,23 +141,29 @@ func isLink(path string) bool {
 	return err == nil && s.Mode()&fs.ModeSymlink != 0
 }
 
-// seen notes that a file that is being read is there. The caller holds mu.
-func (t *Tailer) seen(r *reader, path string, st status) {
-	if r.scan == t.scanNo {
-		return // another of its names came first
+// seen notes that a file that is being read is there; was is the path it is
+// known by.
+func (t *Tailer) seen(r *reader, path, was string, st status) {
+	renamed := false
+	if was != path {
+		now, err := statPath(was)
+		renamed = err != nil || now.node != st.node
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r.scan == t.scanNo || r.run == ended {
+		return // another of its names came first, or it was let go meanwhile
 	}
 	r.scan = t.scanNo
 	r.missed, r.gone = false, false
-	if r.path != path {
-		if now, err := statPath(r.path); err != nil || now.node != st.node {
-			t.o.Logger.Info("file was renamed", "file", path, "was", r.path)
-			t.o.Metrics.Rotation(r.in.Name)
-			t.unpath(r)
-			r.path = path
-			t.byPath[path] = append(t.byPath[path], r)
-			r.moved = true
-			t.readyLocked(r)
-		}
+	if renamed {
+		t.o.Logger.Info("file was renamed", "file", path, "was", was)
+		t.o.Metrics.Rotation(r.in.Name)
+		t.unpath(r)
+		r.path = path
+		t.byPath[path] = append(t.byPath[path], r)
+		r.moved = true
+		t.readyLocked(r)
 	}
 	if st.size != r.shown.size || st.mtime != r.shown.mtime {
 		t.readyLocked(r)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"time"
 
@@ -12,35 +13,68 @@ import (
 	"kusto-agent/record"
 )
 
+// absence is a reader whose file a scan did not find, and what a look at it says.
+type absence struct {
+	r       *reader
+	node    node
+	path    string
+	f       *os.File
+	deleted bool // no name is left
+	left    bool // its path is gone, or names another file
+}
+
+// look asks what became of the file; it may have been renamed under the eyes of
+// the scan, or nobody knows.
+func (a *absence) look() {
+	if a.f != nil {
+		if st, err := statFile(a.f); err == nil {
+			a.deleted = st.links == 0
+		}
+	}
+	st, err := statPath(a.path)
+	a.left = err == nil && st.node != a.node ||
+		errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+}
+
 // miss looks after readers whose files the scan did not find.
 func (t *Tailer) miss(in *input, w *walk) {
-	defer t.forget(in, w)
+	absent := t.absent(in, w)
+	for i := range absent {
+		absent[i].look()
+	}
+	t.mu.Lock()
+	for _, a := range absent {
+		t.missed(a)
+	}
+	t.mu.Unlock()
+	t.forget(in, w)
+}
+
+// absent are the readers whose files the scan did not find, though it looked
+// where they were.
+func (t *Tailer) absent(in *input, w *walk) (all []absence) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	maps.DeleteFunc(in.suspect, func(_ node, s suspicion) bool { return s.scan != t.scanNo })
 	for n, r := range in.readers {
-		if r.scan == t.scanNo || w.unknown(r.path) {
-			continue
+		if r.scan != t.scanNo && !w.unknown(r.path) {
+			all = append(all, absence{r: r, node: n, path: r.path, f: r.f, deleted: r.deleted})
 		}
-		if r.f != nil {
-			if st, err := statFile(r.f); err == nil {
-				r.deleted = st.links == 0
-			}
-		}
-		if r.gone {
-			continue
-		}
-		st, err := statPath(r.path)
-		if err == nil && st.node == n || err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
-			continue // there in spite of the scan, or nobody knows
-		}
-		if !r.missed { // it may have been renamed under the eyes of the scan
-			r.missed = true
-			t.rescanSoon()
-			continue
-		}
+	}
+	return all
+}
+
+// missed acts on an absence. The caller holds mu.
+func (t *Tailer) missed(a absence) {
+	r := a.r
+	switch r.deleted = a.deleted; {
+	case r.gone || !a.left || r.run == ended:
+	case !r.missed:
+		r.missed = true
+		t.rescanSoon()
+	default:
 		r.gone = true
-		t.o.Metrics.Rotation(in.Name)
+		t.o.Metrics.Rotation(r.in.Name)
 		t.o.Logger.Info("file is gone from its path, reading it to its end", "file", r.path, "bytes", r.shown.size-r.shown.offset)
 		t.readyLocked(r)
 	}
@@ -48,38 +82,52 @@ func (t *Tailer) miss(in *input, w *walk) {
 
 // forget drops what is remembered of files that are long gone.
 func (t *Tailer) forget(in *input, w *walk) {
-	for _, k := range t.longGone(in, w) {
-		_ = t.o.Positions.Forget(k.file) // as remember
+	for _, c := range t.longMissing(in, w) {
+		if _, there := findNode(c.info); !t.forgot(in, c, there) {
+			continue
+		}
+		_ = t.o.Positions.Forget(c.k.file) // as remember
 	}
 }
 
-// longGone takes out what is remembered of files that are long gone.
-func (t *Tailer) longGone(in *input, w *walk) (gone []*known) {
+// longMissing are the generations that nobody has read for forget_after.
+func (t *Tailer) longMissing(in *input, w *walk) (all []*candidate) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	for f, k := range in.known {
+	for _, k := range in.known {
 		if k.reader != nil {
 			continue
 		}
 		if k.missing.IsZero() || w.unknown(k.info.Path) {
 			k.missing = now
 		}
-		if now.Sub(k.missing) < in.ForgetAfter.D() {
-			continue
+		if now.Sub(k.missing) >= in.ForgetAfter.D() {
+			all = append(all, k.candidate(t.scanNo))
 		}
-		if _, there := findNode(k.info); there && in.byNode[nodeOf(k.info)] == k {
-			k.missing = time.Time{}
-			continue
-		}
-		delete(in.known, f)
-		in.heads.move(k, record.Head{})
-		if in.byNode[nodeOf(k.info)] == k {
-			delete(in.byNode, nodeOf(k.info))
-		}
-		gone = append(gone, k)
 	}
-	return gone
+	return all
+}
+
+// forgot takes out what is remembered of a generation, unless its file is there
+// and it is the last of it, or somebody reads it by now.
+func (t *Tailer) forgot(in *input, c *candidate, there bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k := c.k
+	last := in.byNode[nodeOf(k.info)] == k
+	if there && last {
+		k.missing = time.Time{}
+	}
+	if there && last || k.reader != nil {
+		return false
+	}
+	delete(in.known, k.file)
+	in.heads.move(k, record.Head{})
+	if last {
+		delete(in.byNode, nodeOf(k.info))
+	}
+	return true
 }
 
 // boundPinned lets the oldest deleted files go while they hold more of the

@@ -177,3 +177,18 @@ func headOfLen(f *os.File, n int) (record.Head, error) {
 	}
 	return record.Head{}, nil // NULs alone recognise nothing
 }
+
+// headsOf are the fingerprints of the beginning of a file over every length it
+// has, the longest first.
+func headsOf(f *os.File, size int64) []record.Head {
+	var all []record.Head
+	for _, n := range headLens {
+		if int64(n) > size {
+			continue
+		}
+		if h, err := headOfLen(f, n); err == nil && h.Len > 0 {
+			all = append(all, h)
+		}
+	}
+	return all
+}

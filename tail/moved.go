@@ -62,12 +62,13 @@ func (t *Tailer) continues(k *known, path string) bool {
 	}
 	defer f.Close()
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if k.reader != nil || k.mark == 0 || st.size <= k.position {
+	c := k.candidate(t.scanNo)
+	t.mu.Unlock()
+	if c.reader != nil || c.mark == 0 || st.size <= c.position {
 		return false
 	}
-	h, err := headOfLen(f, k.info.Head.Len)
-	return err == nil && h == k.info.Head && k.fits(f, st.size)
+	h, err := headOfLen(f, c.info.Head.Len)
+	return err == nil && h == c.info.Head && c.fits(f, st.size)
 }
 
 // findNode looks for a file at its last path, then in the folder of it.

@@ -22,6 +22,7 @@ type known struct {
 	reader   *reader       // who reads it; nil: nobody
 	trail    trail         // where reading stood before the position
 	missing  time.Time     // when it was first found to have no file
+	intact   uint64        // number of the last scan that found its file as its reader left it
 
 	truncated time.Time // when reading ended with a truncation; zero: it did not, or in an earlier run
 }
@@ -38,39 +39,56 @@ func (in *input) recall(states []State) {
 	}
 }
 
-// match is what an open file was recognised as.
-type match struct {
-	k      *known  // nil: a file that was never seen
-	resume bool    // at the position of k; else k was truncated, or rewritten
-	wait   bool    // it may be a copy of a file that is being read: ask again
-	live   *reader // of that file; nil: it is still to come
-	since  int64   // when it was first taken for one, ns
+// sample is an open file, with what of it finds the generations it may continue.
+type sample struct {
+	f *os.File
+	status
+	handle []byte
+	heads  []record.Head // over every length it has
 }
 
-// recognise finds the generation an open file continues. The caller holds mu.
-func (in *input) recognise(f *os.File, st status, handle []byte, quiet time.Duration) match {
-	if k := in.sameFile(f, st, handle); k != nil {
-		return match{k: k, resume: k.fits(f, st.size)}
+func newSample(f *os.File, st status, handle []byte) *sample {
+	return &sample{f: f, status: st, handle: handle, heads: headsOf(f, st.size)}
+}
+
+// match is what an open file was recognised as.
+type match struct {
+	of     *candidate // nil: a file that was never seen
+	resume bool       // at the position of it; else it was truncated, or rewritten
+	wait   bool       // it may be a copy of a file that is being read: ask again
+	live   *reader    // of that file; nil: it is still to come
+	since  int64      // when it was first taken for one, ns
+}
+
+// recognise finds the generation an open file continues.
+func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
+	t.mu.Lock()
+	same, alike := in.sameFile(s, t.scanNo), in.alike(s, t.scanNo)
+	since := in.suspect[s.node].since
+	t.mu.Unlock()
+	if same != nil {
+		return match{of: same, resume: same.fits(s.f, s.size)}
 	}
+	defer t.noteIntact(alike)
 	var like likeness
 	var live *reader
-	for _, k := range in.heads.alike(f, st.size) {
-		l := k.likeness(f, st)
+	for _, c := range alike {
+		l := c.likeness(s)
 		if l == successor {
-			return match{k: k, resume: true}
+			return match{of: c, resume: true}
 		}
 		if like = max(like, l); l > different {
-			live = k.reader
+			live = c.reader
 		}
 	}
 	if like == different {
 		return match{}
 	}
 	now := time.Now().UnixNano()
-	since := cmp.Or(in.suspect[st.node].since, now)
+	since = cmp.Or(since, now)
 	grown := since
-	if st.mtime <= now {
-		grown = max(since, st.mtime)
+	if s.mtime <= now {
+		grown = max(since, s.mtime)
 	}
 	if like == unsettled || now-grown < int64(quiet) {
 		return match{wait: true, live: live, since: since}
@@ -78,44 +96,48 @@ func (in *input) recognise(f *os.File, st status, handle []byte, quiet time.Dura
 	return match{}
 }
 
-// sameFile finds a file by its identity.
-func (in *input) sameFile(f *os.File, st status, handle []byte) *known {
-	if k := in.byNode[st.node]; k != nil && k.reader == nil && !otherHandle(k.info.Handle, handle) {
-		return k
+// noteIntact remembers which files were found as they were, for the rest of the
+// scan.
+func (t *Tailer) noteIntact(compared []*candidate) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range compared {
+		if c.intact && c.k.reader == c.reader {
+			c.k.intact = t.scanNo
+		}
 	}
-	if st.birth == 0 {
+}
+
+// sameFile finds a file by its identity. The caller holds mu.
+func (in *input) sameFile(s *sample, scan uint64) *candidate {
+	if k := in.byNode[s.node]; k != nil && k.reader == nil && !otherHandle(k.info.Handle, s.handle) {
+		return k.candidate(scan)
+	}
+	if s.birth == 0 {
 		return nil
 	}
 	// Device numbers change over a reboot; all else together does not.
-	for _, k := range in.heads.alike(f, st.size) {
-		if k.reader == nil && k.info.Inode == st.ino && k.info.Birth == st.birth {
-			return k
+	for _, h := range s.heads {
+		for _, k := range in.heads[h] {
+			if k.reader == nil && k.info.Inode == s.ino && k.info.Birth == s.birth {
+				return k.candidate(scan)
+			}
 		}
 	}
 	return nil
 }
 
-func otherHandle(a, b []byte) bool { return a != nil && b != nil && !bytes.Equal(a, b) }
-
-// fits reports whether a file still holds what was read of it.
-func (k *known) fits(f *os.File, size int64) bool {
-	if k.info.Done && size == k.info.Size && size < k.position { // a short copy, see trail
-		h, err := headOfLen(f, k.info.Head.Len)
-		return err == nil && h == k.info.Head
-	}
-	if size < k.position {
-		return false
-	}
-	if k.mark == 0 { // nothing is known of the bytes before the position, but of others
-		if n := len(k.ahead); n > 0 && size < k.ahead[n-1].End {
-			return false
+// alike returns the generations that begin as a file does. The caller holds mu.
+func (in *input) alike(s *sample, scan uint64) (all []*candidate) {
+	for _, h := range s.heads {
+		for _, k := range in.heads[h] {
+			all = append(all, k.candidate(scan))
 		}
-		h, err := headOfLen(f, k.info.Head.Len)
-		return err == nil && h == k.info.Head
 	}
-	m, err := markAt(f, k.position)
-	return err == nil && m == k.mark
+	return all
 }
+
+func otherHandle(a, b []byte) bool { return a != nil && b != nil && !bytes.Equal(a, b) }
 
 // headIndex finds generations by how their content begins. Guarded by
 // Tailer.mu.
@@ -137,18 +159,4 @@ func (x headIndex) move(k *known, h record.Head) {
 	}
 	k.info.Head = h
 	x.add(k)
-}
-
-// alike returns the generations that begin as an open file does.
-func (x headIndex) alike(f *os.File, size int64) []*known {
-	var all []*known
-	for _, n := range headLens {
-		if int64(n) > size {
-			continue
-		}
-		if h, err := headOfLen(f, n); err == nil && h.Len > 0 {
-			all = append(all, x[h]...)
-		}
-	}
-	return all
 }
