@@ -1,21 +1,74 @@
 package tail
 
 import (
+	"context"
 	"os"
+	"runtime"
+	"sync"
+	"time"
 
 	"kusto-agent/format"
 	"kusto-agent/record"
 )
 
-// workLoop gives turns to readers that are ready, until the tailer stops.
+// A read of a disk or a server that does not answer keeps its worker. So that
+// others are read meanwhile, a spare worker comes when readers have waited this
+// long and no turn was ended; there are so many at most.
+const (
+	relief    = time.Second
+	mostSpare = 32
+)
+
+// workers counts those who give turns. Guarded by Tailer.mu.
+type workers struct {
+	all   int
+	idle  int
+	turns uint64 // that were ended
+}
+
+// addWorker starts a worker; it is awaited by all.
+func (t *Tailer) addWorker(all *sync.WaitGroup) {
+	t.mu.Lock()
+	t.workers.all++
+	t.mu.Unlock()
+	all.Go(t.workLoop)
+}
+
+// relieve brings spare workers until ctx ends.
+func (t *Tailer) relieve(ctx context.Context, all *sync.WaitGroup) {
+	tick := time.NewTicker(relief)
+	defer tick.Stop()
+	var turns uint64
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		t.mu.Lock()
+		stuck := len(t.ring) > 0 && t.workers.turns == turns && t.workers.all < runtime.GOMAXPROCS(0)+mostSpare
+		turns = t.workers.turns
+		t.mu.Unlock()
+		if stuck {
+			t.addWorker(all)
+		}
+	}
+}
+
+// workLoop gives turns to readers that are ready, until the tailer stops, or
+// there are as many idle workers as cores.
 func (t *Tailer) workLoop() {
 	w := &worker{t: t, scanners: make(map[*input]*format.Scanner)}
 	for {
 		t.mu.Lock()
-		for len(t.ring) == 0 && !t.stopped {
+		for len(t.ring) == 0 && !t.stopped && t.workers.idle < runtime.GOMAXPROCS(0) {
+			t.workers.idle++
 			t.work.Wait()
+			t.workers.idle--
 		}
-		if t.stopped {
+		if t.stopped || len(t.ring) == 0 {
+			t.workers.all--
+			t.turned.Broadcast()
 			t.mu.Unlock()
 			return
 		}
@@ -68,6 +121,7 @@ func (t *Tailer) put(r *reader, next after) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	defer t.turned.Broadcast()
+	t.workers.turns++
 	r.show(next)
 	if next == closed {
 		t.endRest(r)

@@ -100,6 +100,7 @@ type Tailer struct {
 	byPath  map[string][]*reader
 	ring    []*reader // readers that wait for a worker
 	work    sync.Cond
+	workers workers
 	stopped bool
 	rests   chan struct{} // not nil: only deleted files are read, and it is closed when none is left
 	left    int           // of them
@@ -108,7 +109,7 @@ type Tailer struct {
 	told    map[subject]complaint
 	scanNo  uint64    // of the scan under way, or of the last one
 	scans   uint64    // that were completed
-	turned  sync.Cond // told after every turn and every scan
+	turned  sync.Cond // told after every turn and every scan, and when a worker ends
 
 	tick chan struct{} // the poll queue has a new first
 	scan chan struct{} // a rescan is wanted
@@ -154,8 +155,9 @@ func (t *Tailer) Run(ctx, rest context.Context) {
 	t.watch = newWatcher(t)
 	// All of these are started here, ended by ctx or stop, and awaited above.
 	for range runtime.GOMAXPROCS(0) {
-		all.Go(t.workLoop)
+		t.addWorker(&all)
 	}
+	all.Go(func() { t.relieve(ctx, &all) })
 	all.Go(func() { t.pollLoop(ctx) })
 	all.Go(func() { t.watch.loop(ctx) })
 	t.discover(ctx)

@@ -42,11 +42,12 @@ type world struct {
 	dir    string // of the files
 	state  string // of the journal
 	inputs []Input
-	open   int  // descriptors the tailer may hold
-	once   bool // the tailer runs once
-	block  int  // bytes of a payload
-	batch  bool // a real batcher stands between tailer and taker
-	boxed  *box // remembers what happens across restarts
+	open   int        // descriptors the tailer may hold
+	once   bool       // the tailer runs once
+	block  int        // bytes of a payload
+	batch  bool       // a real batcher stands between tailer and taker
+	boxed  *box       // remembers what happens across restarts
+	keeper Quarantine // nil: boxed is
 
 	j       *journal.Journal
 	tailer  *Tailer
@@ -98,7 +99,7 @@ func (w *world) start() {
 		w.boxed.logf("known %v position %d ahead %v %s inode %d", s.File, s.Position, s.Ahead, s.Info.Path, s.Info.Inode)
 	}
 	w.tailer, err = New(Options{
-		Inputs: w.inputs, Positions: positions{w.j}, Sink: w.taker.sink(), Quarantine: w.boxed, Books: w.boxed, Metrics: w.boxed,
+		Inputs: w.inputs, Positions: positions{w.j}, Sink: w.taker.sink(), Quarantine: cmp.Or[Quarantine](w.keeper, w.boxed), Books: w.boxed, Metrics: w.boxed,
 		Logger: slog.New(w.boxed), OpenFiles: w.open, Once: w.once, Avoid: []string{filepath.Dir(w.state)},
 	})
 	must(w.t, err)
