@@ -176,8 +176,9 @@ func asciiRun(b []byte) int {
 }
 
 // appendUTF16 appends raw as UTF-8. What is no character becomes the
-// replacement character, and is told as lossy: half of a surrogate pair, and a
-// single byte at the end of a file.
+// replacement character: half of a surrogate pair, and a single byte at the end
+// of a file. One that is in the file stands for such a loss too, so lossy says
+// that there is one.
 func appendUTF16(dst, raw []byte, big, last bool) (text []byte, lossy bool) {
 	for len(raw) >= 2 {
 		for len(raw) >= 8 { // four units of ASCII
@@ -196,7 +197,7 @@ func appendUTF16(dst, raw []byte, big, last bool) (text []byte, lossy bool) {
 		}
 		r := unitOf(raw, big)
 		if !utf16.IsSurrogate(r) {
-			dst, raw = utf8.AppendRune(dst, r), raw[2:]
+			dst, raw, lossy = utf8.AppendRune(dst, r), raw[2:], lossy || r == utf8.RuneError
 			continue
 		}
 		if len(raw) < 4 && !last && r < 0xDC00 {

@@ -63,7 +63,7 @@ type Scanner struct {
 	text    []byte // at hand
 	size    int    // bytes that it was decoded from
 	known   place  // the last one asked for
-	lossy   bool   // something in it was no character
+	lossy   bool   // it holds U+FFFD: something was no character
 	skipped []byte // memory of the text of a record that is too long
 
 	// Of what is parsed.
