@@ -74,10 +74,11 @@ func TestStopInAnOutage(t *testing.T) {
 	}
 	const kept = "what was not accepted is in the spool, and sent after the next start"
 	const never = "shutdown_timeout: 24h\nsend: {retry: {initial: 10ms, max: 50ms, patience: 200ms}}\n"
+	const patient = "shutdown_timeout: 24h\nsend: {retry: {initial: 10ms, max: 50ms, patience: 1h}}\n" // what is held is in hand
 	f("failing", never, emulator.Fault{Status: 503}, "cluster is down, asking it now and then", "")
 	f("failing, not yet down", never, emulator.Fault{Status: 503}, "", "")
-	f("no table", never, emulator.Fault{Status: 404}, "route is held, its records stay where they are", kept)
-	f("no token", never, emulator.Fault{Status: 401}, "cluster is held: no valid token", kept)
+	f("no table", patient, emulator.Fault{Status: 404}, "route is held, its records stay where they are", kept)
+	f("no token", patient, emulator.Fault{Status: 401}, "cluster is held: no valid token", kept)
 	f("hanging, nothing stored", "shutdown_timeout: 300ms\n", emulator.Fault{Hang: true, Reset: true}, "", kept)
 	f("no spool", "spool: {max_size: 0}\nshutdown_timeout: 24h\nsend: {retry: {initial: 10ms, max: 50ms, patience: 200ms}}\n",
 		emulator.Fault{Status: 503}, "", "what was not accepted is still in its files, and sent after the next start")
