@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
@@ -144,7 +145,9 @@ func (t *Tailer) boundPinned() {
 				held = append(held, r)
 			}
 		}
-		slices.SortFunc(held, func(a, b *reader) int { return a.shown.grown.Compare(b.shown.grown) })
+		slices.SortFunc(held, func(a, b *reader) int {
+			return cmp.Or(cmp.Compare(a.shown.mtime, b.shown.mtime), a.shown.grown.Compare(b.shown.grown))
+		})
 		for _, r := range held {
 			if pinned <= int64(in.MaxPinnedDeleted) {
 				break
