@@ -16,6 +16,7 @@ type Error struct {
 	ActivityID string
 	RetryAfter time.Duration
 	Hint       string // what to do about it
+	Partial    bool   // it came after rows of a result, which are not all
 
 	empty bool
 	cause error

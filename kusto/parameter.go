@@ -1,0 +1,142 @@
+package kusto
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Parameter is a value for a name in a query's text.
+type Parameter struct {
+	Name  string
+	Type  string // a scalar type of KQL
+	Value string // as people write it; for dynamic JSON
+}
+
+// scalarTypes are those a parameter may have, with their other names.
+var scalarTypes = map[string]string{
+	"bool": "bool", "boolean": "bool",
+	"datetime": "datetime", "date": "datetime",
+	"decimal": "decimal",
+	"dynamic": "dynamic",
+	"guid":    "guid", "uuid": "guid", "uniqueid": "guid",
+	"int":  "int",
+	"long": "long",
+	"real": "real", "double": "real",
+	"string":   "string",
+	"timespan": "timespan", "time": "timespan",
+}
+
+// ScalarType is the usual name of a type; it fails for what is none.
+func ScalarType(name string) (string, error) {
+	if t, ok := scalarTypes[strings.ToLower(name)]; ok {
+		return t, nil
+	}
+	return "", fmt.Errorf("type %s: want bool, datetime, decimal, dynamic, guid, int, long, real, string or timespan", quoteName(name))
+}
+
+// ParseParameter reads name:type=value; name=value is a string.
+func ParseParameter(text string) (Parameter, error) {
+	head, value, ok := strings.Cut(text, "=")
+	name, kind, typed := strings.Cut(head, ":")
+	p := Parameter{Name: strings.TrimSpace(name), Type: "string", Value: value}
+	var err error
+	if typed {
+		p.Type, err = ScalarType(strings.TrimSpace(kind))
+	}
+	switch {
+	case !ok:
+		return p, fmt.Errorf("parameter %s: want name:type=value", quoteName(text))
+	case !identifier.MatchString(p.Name):
+		return p, fmt.Errorf("parameter %s: the name is to be of letters, digits and underscores", quoteName(p.Name))
+	case err != nil:
+		return p, fmt.Errorf("parameter %s: %w", p.Name, err)
+	}
+	_, err = p.Literal()
+	return p, err
+}
+
+var (
+	identifier  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	kqlTimespan = regexp.MustCompile(`^-?(?:\d+\.)?\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,7})?)?$|^-?\d+(?:\.\d+)?(?:d|h|m|s|ms|microsecond|microseconds|tick|ticks)$`)
+	kqlDatetime = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})?)?$`)
+	kqlReal     = regexp.MustCompile(`^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$`)
+)
+
+var errNotOfType = errors.New("the value is not of the type")
+
+// Literal is the value as KQL writes it. Nothing of the value can become part of
+// the text around it.
+func (p Parameter) Literal() (string, error) {
+	text, err := p.literal(strings.TrimSpace(p.Value))
+	if err != nil {
+		return "", fmt.Errorf("parameter %s of type %s: %s: %w", p.Name, p.Type, quoteName(p.Value), err)
+	}
+	return text, nil
+}
+
+func (p Parameter) literal(v string) (string, error) {
+	isNull := v == "null"
+	is := func(ok bool) (string, error) {
+		if !ok && !isNull {
+			return "", errNotOfType
+		}
+		return p.Type + "(" + v + ")", nil
+	}
+	switch p.Type {
+	case "string":
+		return kqlString(p.Value, '"'), nil
+	case "bool":
+		b, err := strconv.ParseBool(v)
+		if v = strconv.FormatBool(b); isNull {
+			v = "null"
+		}
+		return is(err == nil)
+	case "int", "long":
+		_, err := strconv.ParseInt(v, 0, map[string]int{"int": 32, "long": 64}[p.Type])
+		return is(err == nil && !strings.Contains(v, "_"))
+	case "real":
+		return is(kqlReal.MatchString(v) || v == "nan" || v == "+inf" || v == "-inf")
+	case "decimal":
+		return is(kqlReal.MatchString(v))
+	case "datetime":
+		return is(kqlDatetime.MatchString(v))
+	case "timespan":
+		if d, err := time.ParseDuration(v); err == nil && !kqlTimespan.MatchString(v) {
+			v = timespan(d)
+		}
+		return is(kqlTimespan.MatchString(v))
+	case "guid":
+		_, err := uuid.Parse(v)
+		return is(err == nil && len(v) == 36)
+	case "dynamic":
+		return is(json.Valid([]byte(v)))
+	}
+	_, err := ScalarType(p.Type)
+	return "", err
+}
+
+var declares = regexp.MustCompile(`(?i)\bdeclare\s+query_parameters\s*\(`)
+
+// declared is the text with a declaration of its parameters before it, unless it
+// has one.
+func declared(text string, parameters []Parameter) (string, error) {
+	if len(parameters) == 0 || declares.MatchString(text) {
+		return text, nil
+	}
+	var list []string
+	for _, p := range parameters {
+		t, err := ScalarType(p.Type)
+		if err != nil || !identifier.MatchString(p.Name) {
+			return "", fmt.Errorf("parameter %s of type %s: want a name of letters, digits and underscores, and a scalar type", quoteName(p.Name), quoteName(p.Type))
+		}
+		list = append(list, p.Name+":"+t)
+	}
+	return "declare query_parameters(" + strings.Join(list, ", ") + ");\n" + text, nil
+}

@@ -1,0 +1,359 @@
+package kusto
+
+import (
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// transcript is a Reader that writes down what it is told.
+type transcript struct{ lines []string }
+
+func (t *transcript) Table(table *Table) error {
+	var columns []string
+	for _, c := range table.Columns {
+		columns = append(columns, c.Name+":"+c.Type)
+	}
+	t.lines = append(t.lines, table.Kind+" "+table.Name+" ("+strings.Join(columns, ", ")+")")
+	return nil
+}
+
+func (t *transcript) Row(table *Table, row []json.RawMessage) error {
+	var cells []string
+	for _, c := range row {
+		cells = append(cells, string(c))
+	}
+	t.lines = append(t.lines, table.Name+": "+strings.Join(cells, " | "))
+	return nil
+}
+
+func (t *transcript) Replace(table *Table) error {
+	t.lines = append(t.lines, "replace "+table.Name)
+	return nil
+}
+
+func (t *transcript) Progress(percent float64) {
+	t.lines = append(t.lines, fmt.Sprintf("progress %v", percent))
+}
+
+const (
+	v1Status = `{"TableName":"Table_2","Columns":[{"ColumnName":"Timestamp","DataType":"DateTime"},{"ColumnName":"Severity","DataType":"Int32"},` +
+		`{"ColumnName":"SeverityName","DataType":"String"},{"ColumnName":"StatusCode","DataType":"Int32"},{"ColumnName":"StatusDescription","DataType":"String"},` +
+		`{"ColumnName":"Count","DataType":"Int32"},{"ColumnName":"RequestId","DataType":"Guid"},{"ColumnName":"ActivityId","DataType":"Guid"}],"Rows":[%s]}`
+	v1Well = `["2026-01-01T00:00:00Z",4,"Info",0,"Query completed successfully",1,"r","a"]`
+	v1Bad  = `["2026-01-01T00:00:00Z",2,"Error",1,"Query execution has exceeded the allowed limits (0x80DA0003): result set is too large",1,"r","act-9"]`
+)
+
+func v1(status string, rows ...string) string {
+	return `{"Tables":[{"TableName":"Table_0","Columns":[{"ColumnName":"n","DataType":"Int64","ColumnType":"long"},{"ColumnName":"s","DataType":"String","ColumnType":"string"}],"Rows":[` +
+		strings.Join(rows, ",") + `]},` + fmt.Sprintf(v1Status, status) + `]}`
+}
+
+const v2Head = `[{"FrameType":"DataSetHeader","IsProgressive":false,"Version":"v2.0"},
+{"FrameType":"DataTable","TableId":0,"TableKind":"QueryProperties","TableName":"@ExtendedProperties","Columns":[{"ColumnName":"Key","ColumnType":"string"}],"Rows":[["Visualization"]]},
+`
+
+// TestResults: every form of an answer becomes tables and rows, with all digits, and
+// what went wrong inside a 200 is an error.
+func TestResults(t *testing.T) {
+	f := func(name string, call Call, answer string, want []string, fault string) {
+		t.Run(name, func(t *testing.T) {
+			c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("x-ms-activity-id", "act-1")
+				io.WriteString(w, answer)
+			})
+			var got transcript
+			err := c.Query(t.Context(), &Query{Call: call, Database: "D", Text: "T"}, &got)
+			if !slices.Equal(got.lines, want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got.lines, "\n"), strings.Join(want, "\n"))
+			}
+			if fault == "" && err != nil || fault != "" && (err == nil || !strings.Contains(err.Error(), fault)) {
+				t.Errorf("error %v, want %q", err, fault)
+			}
+			var e *Error
+			if err != nil && (!errors.As(err, &e) || !e.Partial || e.Hint == "" && e.Message != "the query was cancelled" || e.ActivityID == "") {
+				t.Errorf("error %#v", err)
+			}
+		})
+	}
+	table := "PrimaryResult Table_0 (n:long, s:string)"
+	status := "QueryStatus Table_2 (Timestamp:datetime, Severity:int, SeverityName:string, StatusCode:int, StatusDescription:string, Count:int, RequestId:guid, ActivityId:guid)"
+	statusRow := func(row string) string {
+		return "Table_2: " + strings.ReplaceAll(strings.Trim(row, "[]"), ",", " | ")
+	}
+	f("v1", QueryV1, v1(v1Well, `[9223372036854775807,"a\nb"]`, `[null,""]`),
+		[]string{table, `Table_0: 9223372036854775807 | "a\nb"`, `Table_0: null | ""`, status, statusRow(v1Well)}, "")
+	f("v1, failed", QueryV1, v1(v1Bad, `[1,"x"]`),
+		[]string{table, `Table_0: 1 | "x"`, status, statusRow(v1Bad)}, "result set is too large (activity act-9)")
+	f("v1, a row that is an error", QueryV1, v1(v1Well, `[1,"x"]`, `{"Exceptions":["Request aborted: SEM0100: no such column"]}`),
+		[]string{table, `Table_0: 1 | "x"`, status, statusRow(v1Well)}, "SEM0100")
+	f("v1, exceptions behind", QueryV1, `{"Tables":[],"Exceptions":["E_QUERY_TIMEOUT: Request timed out"]}`, nil, "timed out")
+	f("mgmt", Mgmt, `{"Tables":[{"TableName":"Table_0","Columns":[{"ColumnName":"Value","DataType":"String"}],"Rows":[["x"]]}]}`,
+		[]string{"PrimaryResult Table_0 (Value:string)", `Table_0: "x"`}, "")
+	f("v2", QueryV2, v2Head+`{"FrameType":"DataTable","TableId":1,"TableKind":"PrimaryResult","TableName":"PrimaryResult","Columns":[{"ColumnName":"d","ColumnType":"decimal"},{"ColumnName":"o","ColumnType":"dynamic"}],"Rows":[["1.10",{"a":[1,2]}]]},
+{"FrameType":"DataSetCompletion","HasErrors":false,"Cancelled":false}]`,
+		[]string{"QueryProperties @ExtendedProperties (Key:string)", `@ExtendedProperties: "Visualization"`,
+			"PrimaryResult PrimaryResult (d:decimal, o:dynamic)", `PrimaryResult: "1.10" | {"a":[1,2]}`}, "")
+	f("v2, fragments, progressive", QueryV2, v2Head+`{"FrameType":"TableHeader","TableId":1,"TableKind":"PrimaryResult","TableName":"P","Columns":[{"ColumnName":"a","ColumnType":"int"}]},
+{"FrameType":"TableFragment","TableId":1,"FieldCount":1,"TableFragmentType":"DataAppend","Rows":[[1],[2]]},
+{"FrameType":"TableProgress","TableId":1,"TableProgress":50.5},
+{"FrameType":"TableFragment","TableId":1,"FieldCount":1,"TableFragmentType":"DataReplace","Rows":[[3]]},
+{"FrameType":"TableCompletion","TableId":1,"RowCount":1},
+{"FrameType":"DataSetCompletion","HasErrors":false,"Cancelled":false}]`,
+		[]string{"QueryProperties @ExtendedProperties (Key:string)", `@ExtendedProperties: "Visualization"`,
+			"PrimaryResult P (a:int)", "P: 1", "P: 2", "progress 50.5", "replace P", "P: 3"}, "")
+	const oneAPI = `[{"error":{"code":"LimitsExceeded","message":"Request is invalid.","@type":"Kusto.Data.Exceptions.KustoServicePartialQueryFailureLimitsExceededException","@message":"Query execution has exceeded the allowed limits (80DA0003): E_QUERY_RESULT_SET_TOO_LARGE","@context":{"activityId":"act-2"},"@permanent":true}}]`
+	f("v2, errors at the end", QueryV2, v2Head+`{"FrameType":"DataSetCompletion","HasErrors":true,"Cancelled":false,"OneApiErrors":`+oneAPI+`}]`,
+		[]string{"QueryProperties @ExtendedProperties (Key:string)", `@ExtendedProperties: "Visualization"`}, "LimitsExceeded: Query execution has exceeded the allowed limits (80DA0003): E_QUERY_RESULT_SET_TOO_LARGE (activity act-2)")
+	f("v2, errors among the rows", QueryV2, `[{"FrameType":"DataTable","TableId":1,"TableKind":"PrimaryResult","TableName":"P","Columns":[{"ColumnName":"a","ColumnType":"int"}],"Rows":[[1],{"OneApiErrors":`+oneAPI+`}]},
+{"FrameType":"DataSetCompletion","HasErrors":true,"Cancelled":false}]`,
+		[]string{"PrimaryResult P (a:int)", "P: 1"}, "LimitsExceeded")
+	f("v2, errors of a table", QueryV2, `[{"FrameType":"TableHeader","TableId":1,"TableKind":"PrimaryResult","TableName":"P","Columns":[{"ColumnName":"a","ColumnType":"int"}]},
+{"FrameType":"TableCompletion","TableId":1,"RowCount":0,"OneApiErrors":`+oneAPI+`},{"FrameType":"DataSetCompletion","HasErrors":true,"Cancelled":false}]`,
+		[]string{"PrimaryResult P (a:int)"}, "LimitsExceeded")
+	f("v2, cancelled", QueryV2, `[{"FrameType":"DataSetCompletion","HasErrors":false,"Cancelled":true}]`, nil, "cancelled")
+	f("v2, cut", QueryV2, `[{"FrameType":"DataTable","TableId":1,"TableKind":"PrimaryResult","TableName":"P","Columns":[{"ColumnName":"a","ColumnType":"int"}],"Rows":[[1],[2`,
+		[]string{"PrimaryResult P (a:int)", "P: 1"}, "ends early")
+	f("v2, no end", QueryV2, `[]`, nil, "it has no end")
+	f("a stranger", QueryV2, `<html>hello</html>`, nil, "not a result of the service")
+	f("another stranger", QueryV1, `{"hello":1}`, nil, "not a result of the service")
+	f("cells and columns", QueryV2, `[{"FrameType":"DataTable","TableId":1,"TableKind":"PrimaryResult","TableName":"P","Columns":[{"ColumnName":"a","ColumnType":"int"}],"Rows":[[1,2]]}]`,
+		[]string{"PrimaryResult P (a:int)"}, "a row has 2 cells")
+}
+
+// TestQueryRequests: what goes out, by every call and method.
+func TestQueryRequests(t *testing.T) {
+	f := func(name string, q Query, method, path, body string, headers ...string) {
+		t.Run(name, func(t *testing.T) {
+			c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				got, _ := io.ReadAll(r.Body)
+				if r.Method != method || r.RequestURI != path || string(got) != body {
+					t.Errorf("%s %s\n%s\nwant %s %s\n%s", r.Method, r.RequestURI, got, method, path, body)
+				}
+				for _, h := range append(headers, "Accept: application/json", "Accept-Encoding: gzip, deflate", "X-Ms-App: test", "X-Ms-User: me") {
+					name, want, _ := strings.Cut(h, ": ")
+					if got := r.Header.Get(name); got != want {
+						t.Errorf("%s: %q, want %q", name, got, want)
+					}
+				}
+				io.WriteString(w, v1(v1Well))
+			}, func(o *Options) { o.User, o.ExpectContinue = "me", true })
+			q.RequestID = cmpOr(q.RequestID, "id")
+			if err := c.Query(t.Context(), &q, &Collector{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	f("v2", Query{Database: "my db", Text: `T | where a < "é"`}, "POST", "/v2/rest/query",
+		`{"db":"my db","csl":"T | where a < \"é\"","properties":{"ClientRequestId":"id","Options":{}}}`, "X-Ms-Client-Request-Id: id", "X-Ms-Readonly: ", "Expect: ")
+	f("options", Query{Call: QueryV1, Database: "D", Text: "T", Options: map[string]any{"notruncation": true}, Timeout: 90*time.Minute - 30*time.Minute, ReadOnly: true},
+		"POST", "/v1/rest/query", `{"db":"D","csl":"T","properties":{"ClientRequestId":"id","Options":{"notruncation":true,"request_readonly":true,"servertimeout":"01:00:00"}}}`,
+		"X-Ms-Readonly: true")
+	f("mgmt, text properties", Query{Call: Mgmt, Database: "D", Text: ".show tables", TextProperties: true}, "POST", "/v1/rest/mgmt",
+		`{"db":"D","csl":".show tables","properties":"{\"ClientRequestId\":\"id\",\"Options\":{}}"}`)
+	f("no database", Query{Call: Mgmt, Text: ".show databases"}, "POST", "/v1/rest/mgmt",
+		`{"csl":".show databases","properties":{"ClientRequestId":"id","Options":{}}}`)
+	f("get", Query{Database: "a b", Text: "T | take 1+1", Get: true}, "GET",
+		"/v2/rest/query?csl=T%20%7C%20take%201%2B1&db=a%20b&properties=%7B%22ClientRequestId%22%3A%22id%22%2C%22Options%22%3A%7B%7D%7D", "")
+	f("parameters", Query{Database: "D", Text: "T | where a == x", Parameters: []Parameter{{"x", "long", "5"}, {"y", "string", `a"b\`}}},
+		"POST", "/v2/rest/query", `{"db":"D","csl":"declare query_parameters(x:long, y:string);\nT | where a == x","properties":{"ClientRequestId":"id","Options":{},"Parameters":{"x":"long(5)","y":"\"a\\\"b\\\\\""}}}`)
+	f("declared", Query{Database: "D", Text: "declare query_parameters (x:long);T", Parameters: []Parameter{{"x", "long", "5"}}},
+		"POST", "/v2/rest/query", `{"db":"D","csl":"declare query_parameters (x:long);T","properties":{"ClientRequestId":"id","Options":{},"Parameters":{"x":"long(5)"}}}`)
+}
+
+func cmpOr(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// TestParameters: a value becomes a literal of its type and nothing else.
+func TestParameters(t *testing.T) {
+	f := func(text, want string) {
+		t.Helper()
+		p, err := ParseParameter(text)
+		got := ""
+		if err == nil {
+			got, err = p.Literal()
+		}
+		if (err != nil) != (want == "") || got != want {
+			t.Errorf("%q is %q (%v), want %q", text, got, err, want)
+		}
+	}
+	f(`s=a "b" \ 'c'`, `"a \"b\" \\ 'c'"`)
+	f("s:string=", `""`)
+	f("n:int=-5", "int(-5)")
+	f("n:int=2147483648", "")
+	f("n:long=9223372036854775807", "long(9223372036854775807)")
+	f("n:long=null", "long(null)")
+	f("n:long=5) | take 1 //", "")
+	f("b:bool=1", "bool(true)")
+	f("b:boolean=FALSE", "bool(false)")
+	f("r:real=1.5e3", "real(1.5e3)")
+	f("r:double=nan", "real(nan)")
+	f("r:real=x", "")
+	f("d:decimal=0.1", "decimal(0.1)")
+	f("d:decimal=1/3", "")
+	f("t:datetime=2026-11-21T10:00:00.1234567Z", "datetime(2026-11-21T10:00:00.1234567Z)")
+	f("t:datetime=2026-11-21", "datetime(2026-11-21)")
+	f("t:datetime=yesterday", "")
+	f("t:timespan=1h30m", "timespan(01:30:00)")
+	f("t:time=1.02:03:04.5", "timespan(1.02:03:04.5)")
+	f("t:timespan=2d", "timespan(2d)")
+	f("t:timespan=soon", "")
+	f("g:guid=f80da32c-108c-415c-a19e-643f461a677a", "guid(f80da32c-108c-415c-a19e-643f461a677a)")
+	f("g:guid=f80da32c108c415ca19e643f461a677a", "")
+	f(`o:dynamic={"a":[1,"x"]}`, `dynamic({"a":[1,"x"]})`)
+	f("o:dynamic={", "")
+	f("x:float=1", "")
+	f("x y=1", "")
+	f("lonely", "")
+}
+
+// TestQueryEncodings: an answer may be compressed in any of three ways.
+func TestQueryEncodings(t *testing.T) {
+	f := func(encoding string, pack func(io.Writer) io.WriteCloser) {
+		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", encoding)
+			z := pack(w)
+			io.WriteString(z, v1(v1Well, `[1,"x"]`))
+			z.Close()
+		})
+		var got Collector
+		if err := c.Query(t.Context(), &Query{Database: "D", Text: "T"}, &got); err != nil || len(got.Tables) != 1 || len(got.Tables[0].Rows) != 1 {
+			t.Errorf("%s: %v, %v", encoding, got, err)
+		}
+	}
+	f("gzip", func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) })
+	f("deflate", func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) })
+	f("deflate", func(w io.Writer) io.WriteCloser {
+		z, _ := flate.NewWriter(w, 5)
+		return z
+	})
+}
+
+// TestQueryRefused: a refusal has the service's words, its activity and a hint; a
+// token that was refused is replaced once.
+func TestQueryRefused(t *testing.T) {
+	f := func(status int, body string, code, hint string) {
+		t.Helper()
+		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("x-ms-activity-id", "act-1")
+			w.WriteHeader(status)
+			io.WriteString(w, body)
+		})
+		err := c.Query(t.Context(), &Query{Database: "Logs", Text: "T"}, &Collector{})
+		var e *Error
+		if !errors.As(err, &e) || e.Status != status || e.Code != code || e.ActivityID != "act-1" || !strings.Contains(e.Hint, hint) || e.Message == "" || e.Partial {
+			t.Errorf("%d: %#v", status, err)
+		}
+	}
+	oneAPI := func(code, words string) string {
+		return fmt.Sprintf(`{"error":{"code":"BadRequest","message":"Request is invalid.","@message":%q,"@permanent":true,"innererror":{"code":%q}}}`, words, code)
+	}
+	f(400, oneAPI("SYN0002", "Syntax error: Query could not be parsed at 'x' on line [1,3]"), "BadRequest", "not KQL as it stands")
+	f(400, oneAPI("SEM0100", "Semantic error: 'take' operator: Failed to resolve table"), "BadRequest", "a name or a type")
+	f(400, oneAPI("BadRequest_EntityNotFound", "Entity ID 'X' of kind 'Database' was not found."), "BadRequest_EntityNotFound", ".show databases")
+	f(403, oneAPI("Forbidden", "Principal 'aadapp=1;2' is not authorized to read database 'Logs'"), "Forbidden", ".add database ['Logs'] viewers ('aadapp=1;2')")
+	f(401, ``, "", "auth.resource")
+	f(429, `{"error":{"code":"Throttling","message":"too many"}}`, "Throttling", "busy")
+	f(404, `<html><title>Not here</title></html>`, "", "")
+	f(302, ``, "", "redirects elsewhere")
+	f(503, `{"error":{"code":"ServiceUnavailable","message":"later"}}`, "ServiceUnavailable", "ask again")
+
+	token := &staticToken{token: "abc"}
+	var asked atomic.Int32
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) == 1 {
+			w.WriteHeader(401)
+			return
+		}
+		io.WriteString(w, v1(v1Well))
+	}, func(o *Options) { o.Auth = token })
+	if err := c.Query(t.Context(), &Query{Database: "D", Text: "T"}, &Collector{}); err != nil || asked.Load() != 2 || len(token.refused) != 1 {
+		t.Errorf("after a 401: %v, asked %d times, %d tokens given up", err, asked.Load(), len(token.refused))
+	}
+}
+
+// TestQueryCancelled: who stops waiting has the service stop too.
+func TestQueryCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan string, 1)
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.HasSuffix(r.URL.Path, "/mgmt") {
+			stopped <- string(body)
+			io.WriteString(w, v1(v1Well))
+			return
+		}
+		io.WriteString(w, v2Head)
+		http.NewResponseController(w).Flush()
+		cancel()
+		<-r.Context().Done()
+	})
+	err := c.Query(ctx, &Query{Database: "D", Text: "T", RequestID: "mine;1"}, &Collector{})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if got := <-stopped; !strings.Contains(got, `.cancel query \"mine;1\"`) {
+		t.Errorf("sent %s", got)
+	}
+}
+
+// TestQueryStreams: rows are handed on before the answer ends.
+func TestQueryStreams(t *testing.T) {
+	seen := make(chan struct{})
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, `[{"FrameType":"DataTable","TableId":1,"TableKind":"PrimaryResult","TableName":"P","Columns":[{"ColumnName":"a","ColumnType":"int"}],"Rows":[[1]`)
+		http.NewResponseController(w).Flush()
+		<-seen
+		io.WriteString(w, `]},{"FrameType":"DataSetCompletion","HasErrors":false,"Cancelled":false}]`)
+	})
+	if err := c.Query(t.Context(), &Query{Database: "D", Text: "T"}, &firstRow{seen: seen}); err != nil {
+		t.Error(err)
+	}
+}
+
+type firstRow struct {
+	Collector
+	seen chan struct{}
+}
+
+func (f *firstRow) Row(*Table, []json.RawMessage) error {
+	close(f.seen)
+	return nil
+}
+
+// FuzzResult: no answer makes the parser panic, and what it hands on fits its head.
+func FuzzResult(f *testing.F) {
+	f.Add([]byte(v1(v1Bad, `[1,"x"]`)))
+	f.Add([]byte(v2Head + `{"FrameType":"TableHeader","TableId":1,"TableKind":"PrimaryResult","TableName":"P","Columns":[{"ColumnName":"a","ColumnType":"int"}]},` +
+		`{"FrameType":"TableFragment","TableId":1,"TableFragmentType":"DataReplace","Rows":[[1],{"OneApiErrors":[{"error":{"code":"x"}}]}]},{"FrameType":"DataSetCompletion","HasErrors":true}]`))
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		_ = readResult(strings.NewReader(string(answer)), &Query{}, &fitting{t: t})
+	})
+}
+
+type fitting struct {
+	Collector
+	t *testing.T
+}
+
+func (f *fitting) Row(t *Table, row []json.RawMessage) error {
+	if len(row) != len(t.Columns) {
+		f.t.Errorf("%d cells in %d columns", len(row), len(t.Columns))
+	}
+	return f.Collector.Row(t, row)
+}

@@ -1,0 +1,175 @@
+package kusto
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// newRequestID is a name for a request that nobody else gives one.
+func newRequestID(call Call) string {
+	verb := "query"
+	if call == Mgmt {
+		verb = "mgmt"
+	}
+	return "kusto-agent." + verb + ";" + uuid.NewString()
+}
+
+// refusal reads the error of an answer that is no result.
+func refusal(resp *http.Response, q *Query, secret string) *Error {
+	var raw []byte
+	body, err := decoded(resp)
+	if err == nil {
+		raw, _ = io.ReadAll(io.LimitReader(body, maxAnswer)) // what of it came is judged
+	}
+	r := parseReply([]byte(redact(string(raw), secret)), "")
+	if words, isPage := pageWords(raw, secret); isPage {
+		r.page, r.message = true, words
+	}
+	o := outcome{status: resp.StatusCode, header: resp.Header}
+	r.message = words(&o, &r, nil)
+	return queryError(resp, r, q, secret)
+}
+
+// queryError is the error of an answer: its status, its ids, and what a reply in it
+// says.
+func queryError(resp *http.Response, r reply, q *Query, secret string) *Error {
+	clean := func(s string, limit int) string { return printable(redact(strings.TrimSpace(s), secret), limit) }
+	activity := clean(resp.Header.Get(headerActivity), 128)
+	if activity == "" {
+		activity = clean(r.activity, 128)
+	}
+	return &Error{
+		Status: resp.StatusCode, Code: clean(r.code, 128), Message: clean(r.message, maxMessage), Permanent: r.permanent,
+		ActivityID: activity, RetryAfter: retryAfter(resp.Header, time.Now()), Hint: queryHint(resp.StatusCode, &r, q),
+	}
+}
+
+// replyError makes an error of a reply that came inside a result; nil if it says
+// nothing.
+func replyError(r reply, q *Query) *Error {
+	message := printable(redact(strings.TrimSpace(r.message)), maxMessage)
+	if r.code == "" && message == "" {
+		return nil
+	}
+	return &Error{
+		Code: printable(r.code, 128), Message: message, Permanent: r.permanent,
+		ActivityID: printable(r.activity, 128), Hint: queryHint(http.StatusOK, &r, q),
+	}
+}
+
+// noAnswer is the error where none came.
+func (c *Client) noAnswer(ctx context.Context, err error, secret string) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	e := &Error{Message: printable(redact(err.Error(), secret), maxMessage), Hint: netHint(err), cause: err}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		e.Message, e.Hint = "no answer in time", "give it more time with a longer timeout, or ask for less"
+		e.cause = ctx.Err()
+	}
+	return e
+}
+
+// broken is the error of an answer that began well, nil if it ended so.
+func (c *Client) broken(ctx context.Context, err error, resp *http.Response, q *Query, secret string) error {
+	var e *Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e):
+		if e.ActivityID == "" {
+			e.ActivityID = printable(resp.Header.Get(headerActivity), 128)
+		}
+		e.Partial = true
+		return e
+	case ctx.Err() != nil:
+		return c.noAnswer(ctx, err, secret)
+	case errors.Is(err, errShape), errors.Is(err, io.ErrUnexpectedEOF):
+		e = queryError(resp, reply{message: err.Error()}, q, secret)
+		e.Hint, e.Partial, e.cause = pageHint, true, err
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			e.Hint = "the connection ended in the middle of the result; ask again, and look at proxies on the way if it stays so"
+		}
+		return e
+	}
+	return err // of the Reader
+}
+
+// cancelPatience is how long the service is given to take a cancellation.
+const cancelPatience = 5 * time.Second
+
+// cancelQuery has the service stop what it does for a request that nobody waits for
+// any more. What it says to that changes nothing.
+func (c *Client) cancelQuery(q *Query) {
+	ctx, done := context.WithTimeout(context.Background(), cancelPatience)
+	defer done()
+	stop := &Query{
+		Call: Mgmt, Database: q.Database, RequestID: newRequestID(Mgmt),
+		Text: ".cancel query " + kqlString(q.RequestID, '"'),
+	}
+	if err := c.query(ctx, stop, &Collector{}); err != nil {
+		c.log.Debug("query was not cancelled", "request", q.RequestID, "err", err)
+	}
+}
+
+// queryHint says what a person can do about a refusal of a query or a command.
+func queryHint(status int, r *reply, q *Query) string {
+	database := q.Database
+	if database == "" {
+		database = "<database>"
+	}
+	for _, h := range queryHints {
+		if h.says.MatchString(r.code) || h.says.MatchString(r.texts) {
+			return h.hint
+		}
+	}
+	switch {
+	case status == http.StatusUnauthorized:
+		return "the service refused the token: check that auth.resource is the audience of this cluster and auth.tenant its tenant"
+	case r.about == denied, status == http.StatusForbidden && !r.page:
+		role := "viewers"
+		if q.Call == Mgmt && !strings.HasPrefix(strings.TrimSpace(strings.ToLower(q.Text)), ".show") {
+			role = "admins"
+		}
+		return fmt.Sprintf("let this identity do it: .add database %s %s (%s)", kqlName(database), role, kqlString(principal(r), '\''))
+	case r.about == load, status == http.StatusTooManyRequests:
+		return "the service is busy: ask again later, or ask less at a time"
+	case r.about == missing:
+		return "check the names: .show databases, .show tables, .show functions; names of tables and columns are case-sensitive"
+	case r.page:
+		return pageHint
+	case status == http.StatusNotFound:
+		return "nothing answers there: set cluster to the query URI, such as https://<cluster>.<region>.kusto.windows.net"
+	case status == http.StatusProxyAuthRequired:
+		return proxyHint
+	case status >= 300 && status < 400:
+		return "the address redirects elsewhere, and no token is sent there; set cluster to the query URI of the cluster"
+	case status >= 500, r.about == passing:
+		return "the service failed at it: ask again; if it stays so, give support the activity id"
+	}
+	return "the message says what the service did not like; if it does not help, give support the activity id"
+}
+
+// queryHints are for what is told by a code, or by words where there is none.
+var queryHints = []struct {
+	says *regexp.Regexp
+	hint string
+}{
+	{regexp.MustCompile(`AdminCommandWrongEndpoint`), "the command is for the other endpoint of the cluster, with ingest- before its name; the agent does not need it"},
+	{regexp.MustCompile(`(?i)E_QUERY_RESULT_SET_TOO_LARGE|0x80DA0003|result set is too large|exceeded the (?:row|record|size) limit`),
+		"ask for less: end the query with | take 1000 or summarize; or give the option notruncation=true"},
+	{regexp.MustCompile(`(?i)E_LOW_MEMORY_CONDITION|E_RUNAWAY_QUERY|0x80DA0001|0x80DA0007`), "the query takes more memory than the service gives: filter by time first, and summarize less at once"},
+	{regexp.MustCompile(`(?i)E_QUERY_TIMEOUT|Request timed out|0x80DA0012|query execution (?:has )?exceeded the`), "give it more time with a longer timeout (an hour is the most), or filter by time first"},
+	{regexp.MustCompile(`(?i)control command.* (?:query|v2)|query endpoint.*(?:command|mgmt)|must (?:be sent|use) .*mgmt`), "a text that begins with a dot is a management command: send it with mgmt"},
+	{regexp.MustCompile(`(?i)request_readonly|readonly.*(?:not allowed|cannot)|is marked as read-?only`), "the request was marked read-only; leave that out to change something"},
+	{regexp.MustCompile(`\bSYN\d{4}\b|(?i)syntax error`), "the text is not KQL as it stands: the message says where"},
+	{regexp.MustCompile(`\bSEM\d{4}\b|(?i)semantic error|failed to resolve`), "a name or a type in the text is not known there: check columns with .show table <table> cslschema, and the database"},
+}
