@@ -39,6 +39,8 @@ type call struct {
 	activity string
 	rec      Request // filled as things become known
 	noted    bool
+
+	cancelled chan struct{} // closed to end a query; nil: nobody can
 }
 
 func (s *Server) begin(kind Kind, w http.ResponseWriter, r *http.Request) *call {
@@ -49,7 +51,7 @@ func (s *Server) begin(kind Kind, w http.ResponseWriter, r *http.Request) *call 
 	id := r.Header.Get("x-ms-client-request-id")
 	c.rec = Request{
 		Time: time.Now(), Method: r.Method, RawPath: wirePath(r), Query: r.URL.RawQuery,
-		Header: withoutToken(r.Header), ClientRequestID: id, Attempt: attemptOf(id),
+		Header: withoutToken(r.Header), ClientRequestID: id, Attempt: attemptOf(id), ActivityID: c.activity,
 	}
 	if id == "" {
 		id = "unspecified;" + uuid.NewString()
@@ -92,7 +94,7 @@ func (c *call) refuse(e *refusal) {
 		io.CopyN(io.Discard, c.in, drainLimit) // a client that left gets no answer anyway
 	}
 	maps.Copy(c.w.Header(), e.header)
-	c.rec.Code = e.code
+	c.rec.Code, c.rec.Message = e.code, e.detail
 	body, ctype := e.render(c.w.Header().Get("x-ms-client-request-id"), c.activity, acceptsJSON(c.r.Header))
 	c.send(e.status, ctype, body)
 }

@@ -11,6 +11,8 @@
 //	POST   /v1/rest/ingest/{database}/{table}?streamFormat=…&mappingName=…
 //	POST   /{tenant}/oauth2/token, /{tenant}/oauth2/v2.0/token
 //	GET    /v1/rest/auth/metadata
+//	POST   /v1/rest/mgmt         management commands
+//	GET, POST /v1/rest/query, /v2/rest/query
 //	GET    /                     an index of the tables
 //	GET    /rows?db=&table=      stored rows as JSON lines; skip=, limit=, format=text for the bytes as sent
 //	GET    /counts               rows, requests and bytes per table, and totals
@@ -56,12 +58,28 @@
 // table without "columns" keeps its rows as they were sent. A mapping without
 // "columns" is the identity: by name for JSON and Avro, by position for the rest.
 //
+// "open": true has what is not named exist too; so it is without a schema, and for
+// what commands make there.
+//
+// "viewers" and "admins" of a database limit who may read and who may change, as
+// "ingestors" does who may write.
+//
+// # Commands and queries
+//
+// Commands read and change the schema: databases, tables, columns, mappings, the
+// streaming policy, principals, statistics and failures of streaming ingestion.
+// They and queries see a change at once; ingestion sees it after SchemaDelay, or
+// when .clear … cache streamingingestion schema was sent. A query is a table or
+// print, and behind it where, count, take, project, extend, distinct, summarize,
+// order, top and getschema, with few functions. Results come in both versions, and
+// as fragments or progressively where an option asks for that.
+//
 // # Faults
 //
 // A fault is what happens to requests that match it; see [Fault]. As JSON:
 //
 //	{
-//	  "match": {"kind": "ingest", "database": "Logs", "table": "App", "format": "JSON",
+//	  "match": {"kind": "ingest | query | mgmt | token | metadata", "database": "Logs", "table": "App", "format": "JSON",
 //	            "mapping": "App_json", "request_id": "prefix", "contains": "in the decoded body"},
 //	  "skip": 2, "times": 3, "fraction": 0.5,
 //	  "when": "arrival | mid_body | before_commit | after_commit",
@@ -74,5 +92,5 @@
 //
 // # What it does not do
 //
-// Management commands, queries, and bodies that name a blob (sourceKind=uri).
+// Most of the query language, and bodies that name a blob (sourceKind=uri).
 package emulator

@@ -20,12 +20,14 @@ const (
 	KindIngest   Kind = "ingest"
 	KindToken    Kind = "token"
 	KindMetadata Kind = "metadata"
+	KindQuery    Kind = "query"
+	KindMgmt     Kind = "mgmt"
 )
 
 // When is the moment of a request at which a fault strikes.
 type When string
 
-// The moments. Token and metadata calls have the first and the third.
+// The moments. All calls but ingest have the first and the third.
 const (
 	OnArrival    When = "arrival"       // nothing is checked, and of the body nothing is read
 	MidBody      When = "mid_body"      // half of the body is read
@@ -93,7 +95,7 @@ func (f *Fault) check() error {
 		return nil
 	}
 	return cmp.Or(
-		oneOf("kind", string(f.Match.Kind), string(KindIngest), string(KindToken), string(KindMetadata)),
+		oneOf("kind", string(f.Match.Kind), string(KindIngest), string(KindToken), string(KindMetadata), string(KindQuery), string(KindMgmt)),
 		oneOf("when", string(f.When), string(OnArrival), string(MidBody), string(BeforeCommit), string(AfterCommit)),
 		oneOf("as", string(f.As), string(AsJSON), string(AsText), string(AsHTML), string(AsEmpty), string(AsJunk)),
 		f.checkSense(),

@@ -279,7 +279,7 @@ func TestFaultsThatCannotStrike(t *testing.T) {
 	f(Fault{Status: 500, When: "later"})
 	f(Fault{Status: 500, As: "xml"})
 	f(Fault{Status: 500, Fraction: 2})
-	f(Fault{Status: 500, Match: Match{Kind: "query"}})
+	f(Fault{Status: 500, Match: Match{Kind: "blob"}})
 	f(Fault{Status: 500, Match: Match{Kind: KindToken}, When: AfterCommit})
 	f(Fault{Status: 500, Match: Match{Contains: "x"}, When: OnArrival})
 }

@@ -156,14 +156,20 @@ func (c *call) query() (*format, *refusal) {
 // resolve finds the names of the request in the schema and puts them into t.
 func (c *call) resolve(t *target, schema *Schema, principal string) *refusal {
 	name, db := schema.database(c.rec.Database)
-	if db == nil {
+	switch {
+	case db == nil && schema.Open:
+		return nil
+	case db == nil:
 		return notFound("Database", c.rec.Database)
 	}
+	t.database = name
 	table := db.Tables[t.table]
-	if table == nil {
+	switch {
+	case table == nil && schema.Open:
+		return nil
+	case table == nil:
 		return notFound("Table", t.table)
 	}
-	t.database = name
 	if allowed := table.ingestors(db); allowed != nil && !slices.Contains(allowed, principal) {
 		return forbidden("aadapp="+principal, "StreamIngest", "https://"+c.r.Host+"/"+name+"/"+t.table)
 	}

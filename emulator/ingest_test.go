@@ -144,7 +144,9 @@ func TestOtherMethodsAndPaths(t *testing.T) {
 	f("POST", "/v1/rest/ingest/Logs?streamFormat=TXT", 404)
 	f("POST", "/v1/rest/ingest/Logs/App/x?streamFormat=TXT", 404)
 	f("POST", "/v1/rest/Ingest/Logs/App?streamFormat=TXT", 404)
-	f("POST", "/v1/rest/mgmt", 404)
+	f("POST", "/v1/rest/mgmt", 400)
+	f("GET", "/v1/rest/mgmt", 405)
+	f("POST", "/v2/rest/mgmt", 404)
 	f("POST", "/", 405)
 }
 

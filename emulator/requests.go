@@ -22,6 +22,7 @@ type Request struct {
 	Header  http.Header `json:"header"`   // the token replaced by a hash of it
 
 	ClientRequestID string `json:"client_request_id"`
+	ActivityID      string `json:"activity_id"`
 	Attempt         int    `json:"attempt"` // the number behind its last semicolon; 0: none
 
 	Database string `json:"database"` // decoded once
@@ -34,8 +35,9 @@ type Request struct {
 	Whole    bool   `json:"whole"`   // the body was read to its end
 	RawLen   int64  `json:"raw_len"` // after gunzip
 
-	Status  int    `json:"status"` // 0: no answer was given
-	Code    string `json:"code"`   // of the error
+	Status  int    `json:"status"`  // 0: no answer was given
+	Code    string `json:"code"`    // of the error
+	Message string `json:"message"` // of the error
 	Stored  bool   `json:"stored"`
 	Records int    `json:"records"` // stored
 	Dropped int    `json:"dropped"` // lines dropped without a word

@@ -14,6 +14,7 @@ import (
 // It must not be changed after it was given to a Server.
 type Schema struct {
 	Streaming *bool                `json:"streaming"` // of the cluster; nil: on
+	Open      bool                 `json:"open"`      // what is not named exists too, as without a schema
 	Databases map[string]*Database `json:"databases"`
 
 	checked bool
@@ -23,6 +24,8 @@ type Schema struct {
 type Database struct {
 	Streaming *bool             `json:"streaming"` // policy; nil: on
 	Ingestors []string          `json:"ingestors"` // client ids that may write; nil: all
+	Viewers   []string          `json:"viewers"`   // that may read; nil: all
+	Admins    []string          `json:"admins"`    // that may read and change; nil: all
 	Tables    map[string]*Table `json:"tables"`
 }
 
@@ -53,6 +56,7 @@ type Mapping struct {
 // a delimited record.
 type MappingColumn struct {
 	Column  string `json:"column"`
+	Type    string `json:"type"` // as a command gave it; empty: that of the column
 	Path    string `json:"path"`
 	Field   string `json:"field"` // Avro only
 	Ordinal *int   `json:"ordinal"`
@@ -251,6 +255,28 @@ func (c *catalog) current() *Schema {
 		c.versions = c.versions[1:]
 	}
 	return c.versions[0].schema
+}
+
+// latest is the newest schema, seen or not.
+func (c *catalog) latest() *Schema {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.versions[len(c.versions)-1].schema
+}
+
+// change makes a new version of the newest schema; with an error none is made.
+func (c *catalog) change(delay time.Duration, f func(*Schema) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.versions[len(c.versions)-1].schema.clone()
+	if err := f(s); err != nil {
+		return err
+	}
+	if err := s.check(); err != nil {
+		return badText("BadRequest", err.Error())
+	}
+	c.versions = append(c.versions, version{time.Now().Add(delay), s})
+	return nil
 }
 
 func (c *catalog) clear() {

@@ -64,6 +64,7 @@ type Server struct {
 	tokens  tokens
 	faults  faults
 	log     requestLog
+	console console
 
 	closing  chan struct{} // closed by Close: frees what hangs
 	handlers sync.WaitGroup
@@ -104,6 +105,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case len(seg) == 5 && strings.HasPrefix(path, "/v1/rest/ingest/"):
 		s.ingest(w, r, seg[3], seg[4])
+	case path == "/v1/rest/mgmt":
+		s.ask(w, r, KindMgmt)
+	case path == "/v1/rest/query", path == "/v2/rest/query":
+		s.ask(w, r, KindQuery)
 	case path == "/v1/rest/auth/metadata":
 		s.authMetadata(w, r)
 	case len(seg) == 3 && seg[1] == "oauth2" && seg[2] == "token":

@@ -230,6 +230,13 @@ func (st *store) changes() <-chan struct{} {
 
 var _ json.Marshaler = Row{}
 
+// drop forgets the rows of a table.
+func (st *store) drop(database, table string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	delete(st.tables, tableKey{strings.ToLower(database), table})
+}
+
 // stored counts rows whether or not they are visible.
 func (st *store) stored(database, table string) int {
 	st.mu.Lock()

@@ -142,7 +142,6 @@ type frame struct {
 	kind     string
 	id       int64
 	table    Table
-	begun    bool
 	replaces bool
 	progress float64
 	hasError bool

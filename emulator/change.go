@@ -1,0 +1,526 @@
+package emulator
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// change makes a new version of the schema. Commands and queries see it at once,
+// ingestion when its cache expires.
+func (se *session) change(f func(db *Database) error) error {
+	err := se.s.catalog.change(se.s.opt.SchemaDelay, func(s *Schema) error {
+		_, db := s.database(se.databaseName)
+		if db == nil {
+			if !validName(se.databaseName) {
+				return notFound("Database", se.databaseName)
+			}
+			db = &Database{}
+			s.Databases[se.databaseName] = db
+		}
+		if db.Tables == nil {
+			db.Tables = make(map[string]*Table)
+		}
+		return f(db)
+	})
+	if err != nil {
+		return err
+	}
+	se.schema = se.s.catalog.latest()
+	se.databaseName, se.database = se.schema.database(se.databaseName)
+	return nil
+}
+
+// changeTable is change for one table.
+func (se *session) changeTable(name string, f func(t *Table) error) error {
+	return se.change(func(db *Database) error {
+		t := db.Tables[name]
+		if t == nil {
+			return notFound("Table", name)
+		}
+		return f(t)
+	})
+}
+
+func (se *session) create(c *cursor) (*result, error) {
+	verb := c.verb()
+	if !c.word("table") {
+		return nil, c.fault("the emulator creates tables and their mappings")
+	}
+	name, err := c.name()
+	if err != nil {
+		return nil, err
+	}
+	if c.word("ingestion") {
+		return se.putMapping(c, verb, name)
+	}
+	if bad := se.mayChange("TableCreate", nil); bad != nil {
+		return nil, bad
+	}
+	columns, err := readColumns(c)
+	if err != nil {
+		return nil, err
+	}
+	err = se.change(func(db *Database) error {
+		t := db.Tables[name]
+		if t == nil {
+			db.Tables[name] = &Table{Columns: columns}
+			return nil
+		}
+		if verb == "create-merge" {
+			return t.merge(columns)
+		}
+		return nil // it is there, and stays as it is
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := resultOf("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string")
+	r.add(name, string(marshal(se.table(name).schemaDocument(name))), se.databaseName, "", "")
+	return r, nil
+}
+
+// readColumns reads (name:type, …).
+func readColumns(c *cursor) (Columns, error) {
+	if err := c.want("("); err != nil {
+		return nil, err
+	}
+	all := Columns{}
+	for !c.sign(")") {
+		name, err := c.name()
+		if err != nil {
+			return nil, err
+		}
+		if err := c.want(":"); err != nil {
+			return nil, err
+		}
+		typ := scalarTypes[strings.ToLower(c.next().text)]
+		if typ == "" {
+			return nil, c.fault("want a type")
+		}
+		all = append(all, Column{name, typ})
+		c.sign(",")
+	}
+	return all, nil
+}
+
+// merge adds columns at the end. One that has another type is an error.
+func (t *Table) merge(columns Columns) error {
+	for _, c := range columns {
+		i := slices.IndexFunc(t.Columns, func(old Column) bool { return old.Name == c.Name })
+		switch {
+		case i < 0:
+			t.Columns = append(t.Columns, c)
+		case t.Columns[i].Type != c.Type:
+			return badText("BadRequest_ColumnTypeMismatch", fmt.Sprintf("Column '%s' has type %s, and cannot become %s.", c.Name, t.Columns[i].Type, c.Type))
+		}
+	}
+	return nil
+}
+
+// putMapping reads KIND mapping "NAME" 'DOCUMENT'.
+func (se *session) putMapping(c *cursor, verb, table string) (*result, error) {
+	kind := c.next().text
+	if !c.word("mapping") {
+		return nil, c.fault("want mapping")
+	}
+	name, err := c.str()
+	if err != nil {
+		return nil, err
+	}
+	text, err := c.str()
+	if err != nil {
+		return nil, err
+	}
+	t := se.table(table)
+	if t == nil {
+		return nil, notFound("Table", table)
+	}
+	if bad := se.mayChange("TableMappingCreate", t.ingestors(se.database)); bad != nil {
+		return nil, bad
+	}
+	m, err := readMapping(kind, name, text)
+	if err != nil {
+		return nil, badText("BadRequest_InvalidMapping", err.Error())
+	}
+	var made *Mapping
+	err = se.changeTable(table, func(t *Table) error {
+		old := t.mapping(m.Kind, name)
+		switch {
+		case old != nil && verb == "create":
+			return badText("BadRequest_EntityAlreadyExists", fmt.Sprintf("Mapping '%s' of kind %s already exists.", name, m.Kind))
+		case old == nil && verb == "alter":
+			return notFound("MappingPersistent", name)
+		case old != nil:
+			*old = m
+		default:
+			t.Mappings = append(t.Mappings, m)
+		}
+		if err := t.check(); err != nil {
+			return badText("BadRequest_InvalidMapping", err.Error())
+		}
+		made = t.mapping(m.Kind, name)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := resultOf("Name:string, Kind:string, Mapping:string, LastUpdatedOn:datetime, Database:string, Table:string")
+	r.add(name, made.Kind, string(made.document()), time.Now(), se.databaseName, table)
+	return r, nil
+}
+
+// mappingElement is one column of a mapping's document, in the present form and in
+// the flat one that came before it. Keys are matched in any case.
+type mappingElement struct {
+	Column     string
+	Name       string // of old CSV mappings
+	Datatype   string
+	DataType   string
+	Path       string
+	Field      string
+	Ordinal    json.RawMessage
+	Properties struct {
+		Path, Field string
+		Ordinal     json.RawMessage
+		ConstValue  json.RawMessage
+		Transform   string
+	}
+}
+
+func readMapping(kind, name, text string) (Mapping, error) {
+	m := Mapping{Name: name}
+	for _, k := range []string{kindCSV, kindJSON, kindAvro} {
+		if strings.EqualFold(k, kind) {
+			m.Kind = k
+		}
+	}
+	if m.Kind == "" {
+		return m, fmt.Errorf("mapping kind '%s' is not supported", kind)
+	}
+	var elements []mappingElement
+	if err := json.Unmarshal([]byte(text), &elements); err != nil {
+		return m, fmt.Errorf("the mapping is not a JSON list of columns: %w", err)
+	}
+	if len(elements) == 0 {
+		return m, errors.New("the mapping has no columns")
+	}
+	seen := make(map[string]bool)
+	for _, e := range elements {
+		c, err := e.read()
+		if err != nil {
+			return m, fmt.Errorf("column '%s': %w", c.Column, err)
+		}
+		if seen[c.Column] {
+			return m, fmt.Errorf("column '%s' is mapped twice", c.Column)
+		}
+		seen[c.Column] = true
+		m.Columns = append(m.Columns, c)
+	}
+	return m, nil
+}
+
+func (e mappingElement) read() (c MappingColumn, err error) {
+	or := func(a, b string) string {
+		if a != "" {
+			return a
+		}
+		return b
+	}
+	c = MappingColumn{Column: or(e.Column, e.Name), Type: or(e.Datatype, e.DataType), Path: or(e.Properties.Path, e.Path), Field: or(e.Properties.Field, e.Field)}
+	ordinal := e.Properties.Ordinal
+	if len(ordinal) == 0 {
+		ordinal = e.Ordinal
+	}
+	if len(e.Properties.ConstValue) > 0 || e.Properties.Transform != "" {
+		return c, errors.New("ConstValue and Transform are not supported by the emulator")
+	}
+	if text := strings.Trim(string(ordinal), `"`); text != "" && text != "null" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return c, fmt.Errorf("ordinal %s is no number", ordinal)
+		}
+		c.Ordinal = &n
+	}
+	return c, nil
+}
+
+func (se *session) alter(c *cursor) (*result, error) {
+	verb := c.verb()
+	if c.words("table") {
+		name, _, err := se.existing(c)
+		if err != nil {
+			return nil, err
+		}
+		if c.word("ingestion") {
+			return se.putMapping(c, verb, name)
+		}
+		on, err := se.policy(c)
+		if err != nil {
+			return nil, err
+		}
+		if err := se.changeTable(name, func(t *Table) error { t.Streaming = on; return nil }); err != nil {
+			return nil, err
+		}
+		return policyResult("["+se.databaseName+"].["+name+"]", "Table", on), nil
+	}
+	if c.word("database") {
+		if _, err := c.name(); err != nil {
+			return nil, err
+		}
+		on, err := se.policy(c)
+		if err != nil {
+			return nil, err
+		}
+		if err := se.change(func(db *Database) error { db.Streaming = on; return nil }); err != nil {
+			return nil, err
+		}
+		return policyResult("["+se.databaseName+"]", "Database", on), nil
+	}
+	return nil, c.fault("the emulator does not know this command")
+}
+
+// policy reads policy streamingingestion enable, disable or a document.
+func (se *session) policy(c *cursor) (*bool, error) {
+	if !c.words("policy", "streamingingestion") {
+		return nil, c.fault("want policy streamingingestion")
+	}
+	if bad := se.mayChange("AlterStreamingIngestionPolicy", nil); bad != nil {
+		return nil, bad
+	}
+	yes, no := true, false
+	switch {
+	case c.word("enable"):
+		return &yes, nil
+	case c.word("disable"):
+		return &no, nil
+	}
+	text, err := c.str()
+	if err != nil {
+		return nil, err
+	}
+	var p *struct{ IsEnabled bool }
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return nil, badText("BadRequest_InvalidPolicy", "The policy is not a JSON object: "+err.Error())
+	}
+	if p == nil {
+		return nil, nil
+	}
+	return &p.IsEnabled, nil
+}
+
+func (se *session) deletePolicy(c *cursor) (*result, error) {
+	if bad := se.mayChange("AlterStreamingIngestionPolicy", nil); bad != nil {
+		return nil, bad
+	}
+	of := c.next().text
+	name, err := c.name()
+	if err != nil {
+		return nil, err
+	}
+	if !c.words("policy", "streamingingestion") {
+		return nil, c.fault("want policy streamingingestion")
+	}
+	if strings.EqualFold(of, "table") {
+		err = se.changeTable(name, func(t *Table) error { t.Streaming = nil; return nil })
+	} else {
+		err = se.change(func(db *Database) error { db.Streaming = nil; return nil })
+	}
+	return policyResult(name, of, nil), err
+}
+
+func (se *session) drop(c *cursor) (*result, error) {
+	if !c.word("table") {
+		return nil, c.fault("the emulator drops tables and their mappings")
+	}
+	name, err := c.name()
+	if err != nil {
+		return nil, err
+	}
+	if bad := se.mayChange("TableDrop", nil); bad != nil {
+		return nil, bad
+	}
+	if c.word("ingestion") {
+		kind := c.next().text
+		if !c.word("mapping") {
+			return nil, c.fault("want mapping")
+		}
+		mapping, err := c.str()
+		if err != nil {
+			return nil, err
+		}
+		err = se.changeTable(name, func(t *Table) error {
+			n := len(t.Mappings)
+			t.Mappings = slices.DeleteFunc(t.Mappings, func(m Mapping) bool { return strings.EqualFold(m.Kind, kind) && m.Name == mapping })
+			if len(t.Mappings) == n {
+				return notFound("MappingPersistent", mapping)
+			}
+			return nil
+		})
+		return se.showTables(), err
+	}
+	if se.table(name) == nil && !c.word("ifexists") {
+		return nil, notFound("Table", name)
+	}
+	c.word("ifexists")
+	err = se.change(func(db *Database) error { delete(db.Tables, name); return nil })
+	se.s.store.drop(se.databaseName, name)
+	return se.showTables(), err
+}
+
+func (se *session) clear(c *cursor) (*result, error) {
+	r := resultOf("NodeId:string, Status:string")
+	r.add("KEngine000000", "Succeeded")
+	switch {
+	case c.words("database", "cache", "streamingingestion", "schema"):
+		if bad := se.mayChange("ClearCache", nil); bad != nil && !se.has(se.database.Ingestors) {
+			return nil, bad
+		}
+		se.s.catalog.clear()
+		return r, nil
+	case c.word("table"):
+		name, t, err := se.existing(c)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case c.words("cache", "streamingingestion", "schema"):
+			if bad := se.mayChange("ClearCache", t.ingestors(se.dbOrNone())); bad != nil {
+				return nil, bad
+			}
+			se.s.catalog.clear()
+			return r, nil
+		case c.word("data"):
+			if bad := se.mayChange("TableClear", nil); bad != nil {
+				return nil, bad
+			}
+			se.s.store.drop(se.databaseName, name)
+			return r, nil
+		}
+	}
+	return nil, c.fault("the emulator does not know this command")
+}
+
+func (se *session) dbOrNone() *Database {
+	if se.database == nil {
+		return &Database{}
+	}
+	return se.database
+}
+
+// addPrincipals reads table T ingestors ('…', …) and the like. A role that everyone
+// has already needs nobody added.
+func (se *session) addPrincipals(c *cursor) (*result, error) {
+	if bad := se.mayChange("AddPrincipal", nil); bad != nil {
+		return nil, bad
+	}
+	of := strings.ToLower(c.next().text)
+	name, err := c.name()
+	if err != nil {
+		return nil, err
+	}
+	role := strings.ToLower(c.next().text)
+	if err := c.want("("); err != nil {
+		return nil, err
+	}
+	var ids []string
+	for !c.sign(")") {
+		fqn, err := c.str()
+		if err != nil {
+			return nil, err
+		}
+		id, ok := strings.CutPrefix(fqn, "aadapp=")
+		if !ok {
+			return nil, badText("BadRequest_InvalidPrincipal", fmt.Sprintf("Principal '%s' is not of the form aadapp=<client id>;<tenant>.", fqn))
+		}
+		id, _, _ = strings.Cut(id, ";")
+		ids = append(ids, id)
+		c.sign(",")
+	}
+	if c.peek().kind == tokText {
+		c.next() // a note
+	}
+	grant := func(list *[]string) {
+		for _, id := range ids {
+			if *list != nil && !slices.Contains(*list, id) {
+				*list = append(slices.Clone(*list), id)
+			}
+		}
+	}
+	switch {
+	case of == "table" && role == "ingestors":
+		err = se.change(func(db *Database) error {
+			t := db.Tables[name]
+			if t == nil {
+				return notFound("Table", name)
+			}
+			if t.Ingestors == nil { // its own list stands in place of its database's
+				t.Ingestors = slices.Clone(db.Ingestors)
+			}
+			grant(&t.Ingestors)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		return principals("Table", se.table(name).Ingestors, nil, nil), nil
+	case of == "database" && slices.Contains([]string{"ingestors", "viewers", "users", "admins"}, role):
+		err = se.change(func(db *Database) error {
+			switch role {
+			case "ingestors":
+				grant(&db.Ingestors)
+			case "admins":
+				grant(&db.Admins)
+			default:
+				grant(&db.Viewers)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		return principals("Database "+se.databaseName, se.database.Ingestors, se.database.Viewers, se.database.Admins), nil
+	}
+	return nil, c.fault("the emulator does not know this role")
+}
+
+// cancel ends a query that a fault holds; no other runs for long.
+func (se *session) cancel(c *cursor) (*result, error) {
+	if !c.word("query") {
+		return nil, c.fault("want query")
+	}
+	id, err := c.str()
+	if err != nil {
+		return nil, err
+	}
+	r := resultOf("QueryId:string, CancelRequested:bool")
+	r.add(id, se.s.console.cancel(id))
+	return r, nil
+}
+
+// clone copies a schema as deep as commands change it.
+func (s *Schema) clone() *Schema {
+	if s == nil {
+		return &Schema{Open: true, Databases: make(map[string]*Database)}
+	}
+	out := &Schema{Streaming: s.Streaming, Open: s.Open, Databases: make(map[string]*Database)}
+	for name, db := range s.Databases {
+		d := *db
+		d.Tables = maps.Clone(db.Tables)
+		for n, t := range d.Tables {
+			own := *t
+			own.Columns, own.Mappings = slices.Clone(t.Columns), slices.Clone(t.Mappings)
+			for i := range own.Mappings {
+				own.Mappings[i].Columns = slices.Clone(own.Mappings[i].Columns)
+			}
+			d.Tables[n] = &own
+		}
+		out.Databases[name] = &d
+	}
+	return out
+}

@@ -1,0 +1,364 @@
+package emulator
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// command is one management command, and what may follow it behind a pipe.
+func (se *session) command(text string) {
+	r, err := se.runCommand(text)
+	var bad *refusal
+	switch {
+	case errors.As(err, &bad):
+		se.refuse(bad)
+	case err != nil:
+		se.refuse(queryRefusal(err))
+	default:
+		se.answerMgmt(r)
+	}
+}
+
+// Error makes a refusal an error, so that a command can end with one.
+func (e *refusal) Error() string { return e.code + ": " + e.detail }
+
+func (se *session) runCommand(text string) (*result, error) {
+	c, err := newCursor(text, true)
+	if err != nil {
+		return nil, err
+	}
+	if !c.sign(".") {
+		return nil, badText("BadRequest", "A management command begins with a dot; a query is sent to the query endpoint.")
+	}
+	var r *result
+	for _, verb := range verbs {
+		if c.word(verb.word) {
+			if r, err = verb.run(se, c); err != nil {
+				return nil, err
+			}
+			break
+		}
+	}
+	if r == nil {
+		return nil, c.fault("the emulator does not know this command")
+	}
+	if c.peek().kind == tokSign && c.peek().text == "|" {
+		inner, err := newCursor(text[c.peek().at:], false)
+		if err != nil {
+			return nil, err
+		}
+		rel, err := (&scope{session: se}).pipeline(inner, relationOf(r))
+		if err != nil {
+			return nil, err
+		}
+		return rel.result(), inner.end()
+	}
+	return r, c.end()
+}
+
+// verbs are what commands begin with.
+var verbs = []struct {
+	word string
+	run  func(*session, *cursor) (*result, error)
+}{
+	{"show", (*session).show},
+	{"create", (*session).create},
+	{"create-merge", (*session).create},
+	{"create-or-alter", (*session).create},
+	{"alter", (*session).alter},
+	{"alter-merge", (*session).alter},
+	{"drop", (*session).drop},
+	{"delete", (*session).deletePolicy},
+	{"clear", (*session).clear},
+	{"add", (*session).addPrincipals},
+	{"cancel", (*session).cancel},
+}
+
+// verb is the word the cursor has just taken.
+func (c *cursor) verb() string { return strings.ToLower(c.tokens[c.i-1].text) }
+
+// existing takes the name of a table that is there.
+func (se *session) existing(c *cursor) (string, *Table, error) {
+	name, err := c.name()
+	if err != nil {
+		return "", nil, err
+	}
+	if t := se.table(name); t != nil {
+		return name, t, nil
+	}
+	if se.isOpen() && se.s.store.stored(se.databaseName, name) > 0 {
+		return name, &Table{}, nil
+	}
+	return "", nil, notFound("Table", name)
+}
+
+func (se *session) isOpen() bool { return se.schema == nil || se.schema.Open }
+
+func (se *session) show(c *cursor) (*result, error) {
+	switch {
+	case c.word("databases"):
+		return se.showDatabases(), nil
+	case c.word("tables"):
+		return se.showTables(), nil
+	case c.word("version"):
+		r := resultOf("BuildVersion:string, BuildTime:datetime, ServiceType:string, ProductVersion:string")
+		r.add("1.0.0.0", time.Now(), "Engine", "KustoEmulator")
+		return r, nil
+	case c.words("streamingingestion", "failures"):
+		return se.showFailures(), nil
+	case c.words("streamingingestion", "statistics"):
+		return se.showStatistics(), nil
+	case c.word("table"):
+		name, t, err := se.existing(c)
+		if err != nil {
+			return nil, err
+		}
+		return se.showTable(c, name, t)
+	case c.word("database"):
+		return se.showDatabase(c)
+	}
+	return nil, c.fault("the emulator does not know this command")
+}
+
+func (se *session) showDatabases() *result {
+	r := resultOf("DatabaseName:string, PersistentStorage:string, Version:string, IsCurrent:bool, DatabaseAccessMode:string, PrettyName:string")
+	names := []string{}
+	if se.schema != nil {
+		names = slices.Collect(maps.Keys(se.schema.Databases))
+	}
+	if se.isOpen() {
+		for _, t := range se.s.Tables() {
+			names = append(names, t.Database)
+		}
+	}
+	slices.Sort(names)
+	for _, n := range slices.Compact(names) {
+		r.add(n, "", "v1.0", n == se.databaseName, "ReadWrite", "")
+	}
+	return r
+}
+
+// tableNames are the tables of the database, in order.
+func (se *session) tableNames() []string {
+	var names []string
+	if se.database != nil {
+		names = slices.Collect(maps.Keys(se.database.Tables))
+	}
+	if se.isOpen() {
+		for _, t := range se.s.Tables() {
+			if strings.EqualFold(t.Database, se.databaseName) {
+				names = append(names, t.Table)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func (se *session) showTables() *result {
+	r := resultOf("TableName:string, DatabaseName:string, Folder:string, DocString:string")
+	for _, n := range se.tableNames() {
+		r.add(n, se.databaseName, "", "")
+	}
+	return r
+}
+
+func (se *session) showTable(c *cursor, name string, t *Table) (*result, error) {
+	switch {
+	case c.word("cslschema"):
+		r := resultOf("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string")
+		r.add(name, t.Columns.csl(), se.databaseName, "", "")
+		return r, nil
+	case c.words("schema", "as", "json"):
+		r := resultOf("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string")
+		r.add(name, string(marshal(t.schemaDocument(name))), se.databaseName, "", "")
+		return r, nil
+	case c.word("details"):
+		r := resultOf("TableName:string, DatabaseName:string, TotalRowCount:long")
+		r.add(name, se.databaseName, se.s.RowCount(se.databaseName, name))
+		return r, nil
+	case c.word("principals"):
+		return principals("Table", t.Ingestors, nil, nil), nil
+	case c.words("policy", "streamingingestion"):
+		return policyResult("["+se.databaseName+"].["+name+"]", "Table", t.Streaming), nil
+	case c.word("ingestion"):
+		return showMappings(c, se.databaseName, name, t)
+	}
+	return nil, c.fault("the emulator does not know this command")
+}
+
+// csl writes columns as a create command does, names in brackets where needed.
+func (cs Columns) csl() string {
+	var all []string
+	for _, c := range cs {
+		name := c.Name
+		if strings.ContainsFunc(name, func(r rune) bool { return r > 0x7f || !isWordByte(byte(r)) }) || isDigit(name[0]) {
+			name = "['" + name + "']"
+		}
+		all = append(all, name+":"+c.Type)
+	}
+	return strings.Join(all, ",")
+}
+
+func (t *Table) schemaDocument(name string) any {
+	columns := []any{}
+	for _, c := range t.Columns {
+		columns = append(columns, map[string]string{"Name": c.Name, "Type": "System." + dotnet[c.Type], "CslType": c.Type})
+	}
+	return map[string]any{"Name": name, "OrderedColumns": columns}
+}
+
+// principals lists who has which role. A role everyone has is shown to nobody.
+func principals(of string, ingestors, viewers, admins []string) *result {
+	r := resultOf("Role:string, PrincipalType:string, PrincipalDisplayName:string, PrincipalObjectId:string, PrincipalFQN:string, Notes:string")
+	for _, role := range []struct {
+		name string
+		who  []string
+	}{{"Ingestor", ingestors}, {"Viewer", viewers}, {"Admin", admins}} {
+		for _, id := range role.who {
+			r.add(of+" "+role.name, "AAD Application", id, id, "aadapp="+id, "")
+		}
+	}
+	return r
+}
+
+func policyResult(entity, kind string, enabled *bool) *result {
+	r := resultOf("PolicyName:string, EntityName:string, Policy:string, ChildEntities:string, EntityType:string")
+	policy := "null"
+	if enabled != nil {
+		policy = fmt.Sprintf(`{"IsEnabled":%v,"HintAllocatedRate":null}`, *enabled)
+	}
+	r.add("StreamingIngestionPolicy", entity, policy, "[]", kind)
+	return r
+}
+
+func showMappings(c *cursor, database, table string, t *Table) (*result, error) {
+	kind := ""
+	if k := strings.ToLower(c.peek().text); c.peek().kind == tokWord && k != "mappings" && k != "mapping" {
+		kind = c.next().text
+	}
+	r := resultOf("Name:string, Kind:string, Mapping:string, LastUpdatedOn:datetime, Database:string, Table:string")
+	wanted := ""
+	if c.word("mapping") {
+		var err error
+		if wanted, err = c.str(); err != nil {
+			return nil, err
+		}
+	} else if !c.word("mappings") {
+		return nil, c.fault("want mappings")
+	}
+	for i := range t.Mappings {
+		m := &t.Mappings[i]
+		if (kind == "" || strings.EqualFold(kind, m.Kind)) && (wanted == "" || wanted == m.Name) {
+			r.add(m.Name, m.Kind, string(m.document()), time.Now(), database, table)
+		}
+	}
+	if wanted != "" && len(r.rows) == 0 {
+		return nil, notFound("MappingPersistent", wanted)
+	}
+	return r, nil
+}
+
+// document is a mapping as the service shows it.
+func (m *Mapping) document() json.RawMessage {
+	all := []any{}
+	for _, c := range m.Columns {
+		p := map[string]string{}
+		switch {
+		case c.Ordinal != nil:
+			p["Ordinal"] = fmt.Sprint(*c.Ordinal)
+		case c.Field != "":
+			p["Field"] = c.Field
+		default:
+			p["Path"] = c.Path
+		}
+		all = append(all, struct {
+			Column     string            `json:"column"`
+			Datatype   string            `json:"datatype"`
+			Properties map[string]string `json:"Properties"`
+		}{c.Column, c.Type, p})
+	}
+	return marshal(all)
+}
+
+func (se *session) showDatabase(c *cursor) (*result, error) {
+	if !slices.Contains([]string{"schema", "policy", "principals", "cslschema"}, strings.ToLower(c.peek().text)) || c.peek().kind == tokName {
+		name, err := c.name()
+		if err != nil {
+			return nil, err
+		}
+		if !strings.EqualFold(name, se.databaseName) {
+			if bad := se.open(name, KindQuery); bad != nil {
+				return nil, bad
+			}
+		}
+	}
+	db := cmp.Or(se.database, &Database{})
+	switch {
+	case c.words("schema", "as", "json"):
+		tables := make(map[string]any)
+		for name, t := range db.Tables {
+			tables[name] = t.schemaDocument(name)
+		}
+		r := resultOf("DatabaseSchema:string")
+		r.add(string(marshal(map[string]any{"Databases": map[string]any{se.databaseName: map[string]any{"Name": se.databaseName, "Tables": tables}}})))
+		return r, nil
+	case c.word("schema"):
+		r := resultOf("DatabaseName:string, TableName:string, ColumnName:string, ColumnType:string")
+		for _, name := range se.tableNames() {
+			r.add(se.databaseName, name, "", "")
+			if t := db.Tables[name]; t != nil {
+				for _, col := range t.Columns {
+					r.add(se.databaseName, name, col.Name, "System."+dotnet[col.Type])
+				}
+			}
+		}
+		return r, nil
+	case c.words("policy", "streamingingestion"):
+		return policyResult("["+se.databaseName+"]", "Database", db.Streaming), nil
+	case c.word("principals"):
+		return principals("Database "+se.databaseName, db.Ingestors, db.Viewers, db.Admins), nil
+	}
+	return nil, c.fault("the emulator does not know this command")
+}
+
+// showFailures tells of requests that were refused for what they asked: not of
+// those that never came so far, throttled ones among them.
+func (se *session) showFailures() *result {
+	r := resultOf("Database:string, Table:string, Principal:string, RootActivityId:guid, IngestionProperties:string, Count:long, FirstFailureOn:datetime, LastFailureOn:datetime, FailureKind:string, ErrorCode:string, Details:string")
+	type key struct{ table, code, format, mapping string }
+	first, last, count := map[key]Request{}, map[key]Request{}, map[key]int{}
+	var order []key
+	for _, q := range se.s.Requests() {
+		if q.Status != 400 && q.Status != 413 || !strings.EqualFold(q.Database, se.databaseName) {
+			continue
+		}
+		k := key{q.Table, q.Code, q.Format, q.Mapping}
+		if count[k]++; count[k] == 1 {
+			first[k] = q
+			order = append(order, k)
+		}
+		last[k] = q
+	}
+	for _, k := range order {
+		p := marshal(map[string]any{"Mapping": k.mapping, "Format": k.format, "Compressed": false, "IngestionSource": "Stream"})
+		r.add(se.databaseName, k.table, se.principalName(), first[k].ActivityID, string(p), count[k], first[k].Time, last[k].Time, "Permanent", k.code, first[k].Message)
+	}
+	return r
+}
+
+func (se *session) showStatistics() *result {
+	r := resultOf("Database:string, Table:string, StartTime:datetime, EndTime:datetime, Count:long, TotalDataSize:long, TotalRowCount:long, IngestionStatus:string, IngestionProperties:string")
+	for _, t := range se.s.Tables() {
+		if strings.EqualFold(t.Database, se.databaseName) && t.Requests > 0 {
+			r.add(se.databaseName, t.Table, time.Now().Add(-time.Minute), time.Now(), t.Requests, t.RawBytes, t.Rows, "Success", `{"IngestionSource":"Stream"}`)
+		}
+	}
+	return r
+}

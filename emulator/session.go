@@ -1,0 +1,326 @@
+package emulator
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// session is a query or a command under way, and who asks.
+type session struct {
+	*call
+	principal    string
+	databaseName string // as the schema spells it
+	schema       *Schema
+	database     *Database // nil: every name exists in it
+	options      map[string]any
+	readOnly     bool
+}
+
+// maxText bounds a request for a query or a command.
+const maxText = 4 << 20
+
+// asked is the document of a query or a command.
+type asked struct {
+	DB         string          `json:"db"`
+	CSL        string          `json:"csl"`
+	Properties json.RawMessage `json:"properties"`
+}
+
+// properties are what a request says of itself, as an object or as text of one.
+type properties struct {
+	Options    map[string]any
+	Parameters map[string]json.RawMessage
+}
+
+func (q asked) read() (p properties, err error) {
+	raw := q.Properties
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		raw = json.RawMessage(text)
+	}
+	if len(raw) == 0 || string(raw) == "null" {
+		return p, nil
+	}
+	return p, json.Unmarshal(raw, &p)
+}
+
+// literals are the parameters as KQL.
+func (p properties) literals() map[string]string {
+	all := make(map[string]string)
+	for name, raw := range p.Parameters {
+		all[name] = string(raw)
+		var text string
+		if json.Unmarshal(raw, &text) == nil {
+			all[name] = text
+		}
+	}
+	return all
+}
+
+// ask answers queries and commands: /v1/rest/query, /v2/rest/query and
+// /v1/rest/mgmt.
+func (s *Server) ask(w http.ResponseWriter, r *http.Request, kind Kind) {
+	c := s.begin(kind, w, r)
+	q, bad := c.readAsked()
+	c.rec.Database = q.DB
+	defer s.console.begin(c)()
+	if c.interrupted(OnArrival, []byte(q.CSL)) {
+		return
+	}
+	if bad != nil {
+		c.refuse(bad)
+		return
+	}
+	principal, ok := s.tokens.principal(r.Header)
+	if !ok {
+		c.refuse(s.unauthorized())
+		return
+	}
+	p, err := q.read()
+	if err != nil {
+		c.refuse(badText("BadRequest", "The properties of the request are invalid: "+err.Error()))
+		return
+	}
+	if c.interrupted(BeforeCommit, []byte(q.CSL)) {
+		return
+	}
+	s.console.note(Asked{kind, q.DB, q.CSL, principal, c.rec.Header, c.rec.Query})
+	se := &session{call: c, principal: principal, options: p.Options}
+	se.readOnly = strings.EqualFold(r.Header.Get("x-ms-readonly"), "true") || p.Options["request_readonly"] == true
+	if bad := se.open(q.DB, kind); bad != nil {
+		c.refuse(bad)
+		return
+	}
+	if kind == KindMgmt {
+		se.command(q.CSL)
+		return
+	}
+	se.query(q.CSL, p)
+}
+
+// Asked is a query or a command that came from somebody who may ask.
+type Asked struct {
+	Kind      Kind
+	Database  string
+	Text      string
+	Principal string // client id
+	Header    http.Header
+	Query     string // of the URL, as it came
+}
+
+// console knows what was asked, and what is being answered.
+type console struct {
+	mu      sync.Mutex
+	asked   []Asked
+	running map[string]chan struct{} // by client request id; closed to end it
+}
+
+// keptAsked is how many questions are remembered.
+const keptAsked = 10_000
+
+func (k *console) note(a Asked) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.asked) == keptAsked {
+		k.asked = k.asked[keptAsked/2:]
+	}
+	k.asked = append(k.asked, a)
+}
+
+// begin lets a call be cancelled, until the function that it returns is called.
+func (k *console) begin(c *call) (end func()) {
+	id := c.w.Header().Get("x-ms-client-request-id")
+	c.cancelled = make(chan struct{})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.running == nil {
+		k.running = make(map[string]chan struct{})
+	}
+	k.running[id] = c.cancelled
+	return func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.running, id)
+	}
+}
+
+// cancel reports whether there was something to end.
+func (k *console) cancel(id string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	ch := k.running[id]
+	if ch != nil {
+		close(ch)
+		delete(k.running, id)
+	}
+	return ch != nil
+}
+
+// Asked are the last queries and commands, the oldest first.
+func (s *Server) Asked() []Asked {
+	s.console.mu.Lock()
+	defer s.console.mu.Unlock()
+	return slices.Clone(s.console.asked)
+}
+
+// readAsked reads the text by either method.
+func (c *call) readAsked() (q asked, bad *refusal) {
+	switch {
+	case c.r.Method == http.MethodGet && c.kind == KindQuery:
+		in := c.r.URL.Query()
+		q = asked{DB: in.Get("db"), CSL: in.Get("csl"), Properties: json.RawMessage(in.Get("properties"))}
+		if len(q.Properties) > 0 && !json.Valid(q.Properties) {
+			return q, badText("BadRequest", "The properties of the request are not JSON.")
+		}
+	case c.r.Method == http.MethodPost:
+		raw, err := io.ReadAll(io.LimitReader(c.in, maxText+1))
+		if err != nil || len(raw) > maxText || json.Unmarshal(raw, &q) != nil {
+			return q, badText("BadRequest", "The body of the request is not a JSON object with db and csl, or is too large.")
+		}
+	default:
+		return q, wrongMethod(c.r.Method, "GET, POST")
+	}
+	if strings.TrimSpace(q.CSL) == "" {
+		return q, badText("BadRequest", "The request has no csl.")
+	}
+	return q, nil
+}
+
+// badText is a refusal of what was asked.
+func badText(code, detail string) *refusal {
+	return &refusal{status: http.StatusBadRequest, code: code, message: badRequestText,
+		typ: "Kusto.Data.Exceptions.KustoBadRequestException", detail: detail, permanent: true}
+}
+
+// open finds the database, and sees that the principal may read it. The schema is
+// the newest: only streaming nodes see it late.
+func (se *session) open(name string, kind Kind) *refusal {
+	se.schema = se.s.catalog.latest()
+	se.databaseName = name
+	if se.schema != nil {
+		if n, db := se.schema.database(name); db != nil {
+			se.databaseName, se.database = n, db
+		} else if !se.schema.Open && (name != "" || kind == KindQuery) {
+			return notFound("Database", name)
+		}
+	}
+	if db := se.database; db != nil && db.Viewers != nil && !se.has(db.Viewers) && !se.has(db.Admins) {
+		return forbidden("aadapp="+se.principal, "DatabaseView", se.databaseName)
+	}
+	return nil
+}
+
+func (se *session) has(list []string) bool { return list != nil && slices.Contains(list, se.principal) }
+
+func (se *session) principalName() string { return "aadapp=" + se.principal }
+
+// mayChange sees that the principal may change the database, or the table where
+// being its ingestor is enough.
+func (se *session) mayChange(operation string, ingestors []string) *refusal {
+	switch db := se.database; {
+	case se.readOnly:
+		return badText("BadRequest_RequestReadonly", "The request is marked as readonly (request_readonly), and may not change anything.")
+	case db == nil, db.Admins == nil, se.has(db.Admins), se.has(ingestors):
+		return nil
+	}
+	return forbidden("aadapp="+se.principal, operation, se.databaseName)
+}
+
+// tableRows reads a table for a query.
+func (se *session) tableRows(name string) (*relation, error) {
+	var columns Columns
+	stored := se.s.store.stored(se.databaseName, name) > 0
+	switch t := se.table(name); {
+	case t != nil:
+		columns = t.Columns
+	case se.schema != nil && !se.schema.Open, !stored:
+		return nil, semantic("'%s': Failed to resolve table or column expression named '%s'", name, name)
+	}
+	out := &relation{columns: columns}
+	if columns == nil {
+		out.columns = Columns{{"record", "dynamic"}}
+	}
+	for row := range se.s.All(se.databaseName, name, 0) {
+		cells, err := row.cells(columns)
+		if err != nil {
+			return nil, err
+		}
+		out.rows = append(out.rows, cells)
+	}
+	return out, nil
+}
+
+func (se *session) table(name string) *Table {
+	if se.database == nil {
+		return nil
+	}
+	return se.database.Tables[name]
+}
+
+// cells are the values of a row in the columns its table has by now; with none it
+// is one value.
+func (r Row) cells(columns Columns) ([]any, error) {
+	raw, err := r.MarshalJSON()
+	if err != nil || columns == nil {
+		return []any{json.RawMessage(raw)}, err
+	}
+	if r.shape == nil || r.shape.columns == nil { // it came before the columns did
+		raw, err = (&shape{columns: columns}).row(r.format, r.Raw)
+		if err != nil {
+			return nil, err
+		}
+	}
+	var named map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &named); err != nil {
+		return nil, err
+	}
+	cells := make([]any, len(columns))
+	for i, c := range columns {
+		cells[i] = valueOf(c.Type, named[c.Name])
+		if c.Type == "string" && cells[i] == nil {
+			cells[i] = ""
+		}
+	}
+	return cells, nil
+}
+
+// maxResult is how many rows a query gives unless it says notruncation.
+const maxResult = 500_000
+
+// query evaluates and answers.
+func (se *session) query(text string, p properties) {
+	r, err := se.runQuery(text, p.literals())
+	if err != nil {
+		se.refuse(queryRefusal(err))
+		return
+	}
+	most := maxResult
+	if n, ok := se.options["truncationmaxrecords"].(float64); ok && n > 0 {
+		most = int(n)
+	}
+	var bad *failure
+	if len(r.rows) > most && se.options["notruncation"] != true {
+		r.rows = r.rows[:most]
+		bad = &failure{"E_QUERY_RESULT_SET_TOO_LARGE", "Query execution has exceeded the allowed limits (80DA0003): The results of this query exceed the set limit of records."}
+	}
+	if strings.HasPrefix(se.rec.RawPath, "/v1/") {
+		se.answerV1(r, bad)
+		return
+	}
+	se.answerV2(r, bad, se.options["results_v2_fragment_primary_tables"] == true, se.options["results_progressive_enabled"] == true)
+}
+
+// queryRefusal is the answer to a text that cannot be run.
+func queryRefusal(err error) *refusal {
+	if errors.Is(err, errControl) {
+		return &refusal{status: http.StatusBadRequest, contentType: textType, text: "Bad request: " + strings.TrimPrefix(err.Error(), "BadRequest: ")}
+	}
+	code, _, _ := strings.Cut(err.Error(), ":")
+	return &refusal{status: http.StatusBadRequest, code: code, message: badRequestText, permanent: true,
+		typ: "Kusto.Data.Exceptions.SyntaxException", detail: err.Error()}
+}
