@@ -1,0 +1,80 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"kusto-agent/config"
+	"kusto-agent/kusto"
+)
+
+// connection is a client of one cluster, for a command that is not the agent.
+type connection struct {
+	*kusto.Client
+	name    string
+	cluster config.Cluster
+	tokens  *kusto.Tokens
+	agent   *agent
+}
+
+// connect makes a client as the agent would. An empty name is the cluster of the
+// top level, or the only one there is.
+func connect(cfg *config.Config, name string) (*connection, error) {
+	names := slices.Sorted(maps.Keys(cfg.Clusters))
+	if name == "" && len(names) == 1 {
+		name = names[0]
+	}
+	name = cmp.Or(name, config.DefaultCluster)
+	c, ok := cfg.Clusters[name]
+	if !ok {
+		return nil, &exitError{exitUsage, fmt.Errorf("there is no cluster %q; the configuration has %s", name, strings.Join(names, ", "))}
+	}
+	a := &agent{cfg: cfg, log: slog.New(slog.DiscardHandler), clients: map[string]*kusto.Client{}, tokens: map[string]*kusto.Tokens{}}
+	client, err := a.client(name, c)
+	if err != nil {
+		_ = a.close() // nothing is kept
+		return nil, &exitError{exitConfig, fmt.Errorf("cluster %s: %w", name, err)}
+	}
+	return &connection{client, name, c, a.tokens[c.URL], a}, nil
+}
+
+// close gives back the connections.
+func (c *connection) close() { _ = c.agent.close() }
+
+// serviceError makes the end of a command of what the service said.
+func serviceError(err error) error {
+	var exit *exitError
+	if err == nil || errors.As(err, &exit) {
+		return err
+	}
+	var e *kusto.Error
+	code := exitFailed
+	if errors.As(err, &e) {
+		switch {
+		case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden:
+			code = exitRefused
+		case e.Status == 0 && e.Code == "" && !e.Partial:
+			code = exitUnreachable
+		}
+		return &exitError{code, errors.New(explained(e))}
+	}
+	return &exitError{code, err}
+}
+
+// explained is an error of the service with what to do about it on a line of its own.
+func explained(e *kusto.Error) string {
+	s := e.Error()
+	if e.Partial {
+		s = "the result is not whole: " + s
+	}
+	if e.Hint != "" {
+		s += "\nto fix it: " + e.Hint
+	}
+	return s
+}

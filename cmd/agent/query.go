@@ -1,0 +1,211 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"kusto-agent/config"
+	"kusto-agent/kusto"
+)
+
+func queryCommand() *cobra.Command {
+	q := asking{q: kusto.Query{Call: kusto.QueryV2}}
+	cmd := q.command("query KQL", "Run a query as the agent's identity",
+		"Run a query as the agent's identity and print what it gives. KQL is the text; - reads it from stdin.\n"+
+			"It is made read-only on the service with --read-only. Ctrl-C stops it there too.")
+	cmd.Flags().BoolVar(&q.v1, "v1", false, "ask by the first version of the interface, not the second")
+	cmd.Flags().BoolVar(&q.q.Get, "get", false, "ask by GET, not by POST")
+	return cmd
+}
+
+func mgmtCommand() *cobra.Command {
+	q := asking{q: kusto.Query{Call: kusto.Mgmt}}
+	return q.command("mgmt COMMAND", "Run a management command as the agent's identity",
+		"Run a management command, such as '.show tables', as the agent's identity and print what it gives.\n"+
+			"- reads it from stdin. Whatever the identity may do is done, unless --read-only is given.")
+}
+
+// asking is one run of query or mgmt.
+type asking struct {
+	q       kusto.Query
+	config  string
+	cluster string
+	format  string
+	options []string
+	params  []string
+	v1      bool
+}
+
+func (a *asking) command(use, short, long string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.read(cmd, args[0]); err != nil {
+				return err
+			}
+			return a.run(cmd)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&a.config, "config", config.DefaultPath, "the configuration `file`")
+	f.StringVar(&a.cluster, "cluster", "", "the `name` of a cluster of the configuration (default: that of its top level)")
+	f.StringVar(&a.q.Database, "database", "", "the database (default: that of the cluster)")
+	f.StringVar(&a.format, "format", "", "how to print: table, csv or json, an object a line (default: table on a terminal, else csv)")
+	f.StringArrayVar(&a.params, "param", nil, "a value for a parameter, as `name:type=value`; may be repeated")
+	f.StringArrayVar(&a.options, "option", nil, "a request option, as `name=value`, such as notruncation=true; may be repeated")
+	f.DurationVar(&a.q.Timeout, "timeout", 0, "how long the service may work on it, at most 1h (default: what the service gives)")
+	f.BoolVar(&a.q.ReadOnly, "read-only", false, "have the service refuse what would change something")
+	f.BoolVar(&a.q.TextProperties, "text-properties", false, "send the properties as text, as older clients do")
+	return cmd
+}
+
+// read takes the command line apart.
+func (a *asking) read(cmd *cobra.Command, text string) error {
+	if a.q.Text = text; text == "-" {
+		raw, err := io.ReadAll(cmd.InOrStdin())
+		if err != nil {
+			return &exitError{exitFailed, fmt.Errorf("read stdin: %w", err)}
+		}
+		a.q.Text = string(raw)
+	}
+	usage := func(format string, args ...any) error { return &exitError{exitUsage, fmt.Errorf(format, args...)} }
+	isCommand := strings.HasPrefix(strings.TrimSpace(a.q.Text), ".")
+	switch {
+	case strings.TrimSpace(a.q.Text) == "":
+		return usage("the text is empty")
+	case isCommand && a.q.Call != kusto.Mgmt:
+		return usage("a text that begins with a dot is a management command; use: kusto-agent mgmt")
+	case !isCommand && a.q.Call == kusto.Mgmt:
+		return usage("a management command begins with a dot; for a query use: kusto-agent query")
+	}
+	if a.v1 {
+		a.q.Call = kusto.QueryV1
+	}
+	for _, p := range a.params {
+		parameter, err := kusto.ParseParameter(p)
+		if err != nil {
+			return usage("--param %w", err)
+		}
+		a.q.Parameters = append(a.q.Parameters, parameter)
+	}
+	a.q.Options = make(map[string]any)
+	for _, o := range a.options {
+		name, value, ok := strings.Cut(o, "=")
+		if !ok || name == "" {
+			return usage("--option %q: want name=value", o)
+		}
+		a.q.Options[name] = optionValue(value)
+	}
+	return nil
+}
+
+// optionValue is what JSON makes of a text, else the text.
+func optionValue(text string) any {
+	var v any
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.UseNumber()
+	if dec.Decode(&v) == nil && !dec.More() {
+		return v
+	}
+	return text
+}
+
+func (a *asking) run(cmd *cobra.Command) error {
+	cfg, err := loadConfig(a.config)
+	if err != nil {
+		return err
+	}
+	conn, err := connect(cfg, a.cluster)
+	if err != nil {
+		return err
+	}
+	defer conn.close()
+	a.q.Database = cmp.Or(a.q.Database, conn.cluster.Database)
+	out := newOutput(cmd)
+	to, err := newPrinter(cmp.Or(a.format, map[bool]string{true: "table", false: "csv"}[out.terminal]), out)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	eyes := &watched{Reader: to, began: time.Now()}
+	if term.IsTerminal(int(os.Stderr.Fd())) && (!out.terminal || a.format != "csv") {
+		defer eyes.show(os.Stderr)()
+	}
+	err = conn.Query(ctx, &a.q, eyes)
+	if ferr := to.finish(); err == nil {
+		err = ferr
+	}
+	if ctx.Err() != nil {
+		err = &exitError{exitFailed, fmt.Errorf("stopped; the service was told to stop %s too", a.q.RequestID)}
+	}
+	return out.end(serviceError(err))
+}
+
+// watched tells a person that waits how long it has been and how much came.
+type watched struct {
+	kusto.Reader
+	began time.Time
+	rows  counter
+	done  percent
+}
+
+func (p *watched) Row(t *kusto.Table, row []json.RawMessage) error {
+	if t.Kind == kusto.PrimaryResult {
+		p.rows.Add(1)
+	}
+	return p.Reader.Row(t, row)
+}
+
+func (p *watched) Progress(percent float64) { p.done.Store(int64(percent)) }
+
+// patientFor is how long a person waits without a word.
+const patientFor = 2 * time.Second
+
+// show writes a line now and then, until the function it returns is called.
+func (p *watched) show(w io.Writer) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	// Ended and awaited by end.
+	told := start(func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		said := false
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				if said {
+					fmt.Fprint(w, "\r\x1b[K")
+				}
+				return
+			}
+			if took := time.Since(p.began); took >= patientFor {
+				said = true
+				fmt.Fprintf(w, "\r\x1b[K%s", p.line(took))
+			}
+		}
+	})
+	return func() {
+		cancel()
+		<-told
+	}
+}
+
+func (p *watched) line(took time.Duration) string {
+	s := fmt.Sprintf("%v, %s", took.Round(time.Second), counted(int(p.rows.Load()), "row"))
+	if n := p.done.Load(); n > 0 {
+		s += fmt.Sprintf(", %d%%", n)
+	}
+	return s
+}

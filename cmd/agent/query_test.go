@@ -1,0 +1,80 @@
+package main
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"kusto-agent/emulator"
+)
+
+const someTables = `{"databases": {"Logs": {"tables": {"T": {"columns": "n:long, s:string, d:dynamic", "mappings": [{"name": "m", "kind": "Json"}]}}}}}`
+
+// TestQueryCommands: what is printed, in each form, and how each failure ends.
+func TestQueryCommands(t *testing.T) {
+	t.Parallel()
+	schema, err := emulator.LoadSchema(strings.NewReader(someTables))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, emulator.Options{Schema: schema})
+	s.write("agent.yaml", open+oneJSON)
+	s.write("logs/a.json", `{"n":9007199254740993,"s":"a, \"b\"","d":{"x":[1]}}`+"\n"+`{"n":-1,"s":"line\nbreak"}`+"\n")
+	s.once(open+oneJSON, 0)
+	f := func(code int, want, words string, args ...string) {
+		t.Helper()
+		out, err := s.show(code, append(args, "--config", s.path("agent.yaml"))...)
+		if want = strings.TrimRight(want, "\n"); out != want {
+			t.Errorf("%q prints\n%s\nwant\n%s", args, out, want)
+		}
+		if !strings.Contains(err, words) {
+			t.Errorf("%q says %q, want %q", args, err, words)
+		}
+	}
+	byN := "T | order by n asc"
+	f(0, "n,s,d\n-1,\"line\nbreak\",\n9007199254740993,\"a, \"\"b\"\"\",\"{\"\"x\"\":[1]}\"\n", "", "query", byN)
+	f(0, "{\"n\":-1,\"s\":\"line\\nbreak\",\"d\":null}\n{\"n\":9007199254740993,\"s\":\"a, \\\"b\\\"\",\"d\":{\"x\":[1]}}\n", "", "query", byN, "--format", "json")
+	f(0, "n                 s              d\n----------------  -------------  ---------\n-1                \"line\\nbreak\"\n9007199254740993  a, \"b\"         {\"x\":[1]}\n", "",
+		"query", byN, "--format", "table")
+	for _, way := range [][]string{{"--v1"}, {"--get"}, {"--v1", "--get"}, {"--text-properties"}, {"--option", "results_v2_fragment_primary_tables=true"}, {"--read-only", "--timeout", "1m"}} {
+		f(0, "Count\n2\n", "", append([]string{"query", "T | count"}, way...)...)
+	}
+	f(0, "Count\n1\n", "", "query", "T | where n == x and s == y | count", "--param", "x:long=-1", "--param", "y=line\nbreak")
+	f(0, "TableName\nT\n", "", "mgmt", ".show tables | project TableName")
+	f(0, "TableName\n", "", "mgmt", ".show tables | where TableName == 'x' | project TableName", "--read-only")
+
+	f(64, "", "use: kusto-agent mgmt", "query", ".show tables")
+	f(64, "", "use: kusto-agent query", "mgmt", "T | count")
+	f(64, "", "the value is not of the type", "query", "T", "--param", "x:int=a")
+	f(64, "", "want table, csv or json", "query", "T", "--format", "xml")
+	f(64, "", `there is no cluster "dr"; the configuration has default`, "query", "T", "--cluster", "dr")
+	f(1, "", "SEM0100: Semantic error: 'Nope'", "query", "Nope | count")
+	f(1, "", "to fix it: a name or a type in the text is not known there", "query", "Nope | count")
+	f(1, "", "SYN0002", "query", "T | wher x")
+	f(1, "n,s,d\n9007199254740993,\"a, \"\"b\"\"\",\"{\"\"x\"\":[1]}\"\n", "the result is not whole: LimitsExceeded", "query", "T", "--option", "truncationmaxrecords=1")
+	f(1, "", "marked as readonly", "mgmt", ".create table U (a:int)", "--read-only")
+	s.server.Fail(emulator.Fault{Match: emulator.Match{Kind: emulator.KindQuery}, Status: 403, Times: 1})
+	f(77, "", ".add database ['Logs'] viewers", "query", "T")
+	s.write("agent.yaml", strings.Replace(open, "${URL}", s.deadURL(), 1)+oneJSON)
+	f(69, "", "nothing listens there", "query", "T")
+	s.write("agent.yaml", "cluster: [\n")
+	f(78, "", "agent.yaml:1", "query", "T")
+}
+
+// TestQueryStopped: who stops waiting has the service stop.
+func TestQueryStopped(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.write("agent.yaml", open+oneJSON)
+	script := s.server.Fail(emulator.Fault{Match: emulator.Match{Kind: emulator.KindQuery}, Hang: true})
+	p := s.launch("query", "print 1", "--config", s.path("agent.yaml"))
+	s.awaitHits(script, 1)
+	s.must(p.cmd.Process.Signal(syscall.SIGINT))
+	if p.want(1); !strings.Contains(p.log.text(), "the service was told to stop") {
+		t.Errorf("it says %s", p.log.text())
+	}
+	asked := s.server.Asked()
+	if last := asked[len(asked)-1]; last.Kind != emulator.KindMgmt || !strings.HasPrefix(last.Text, ".cancel query \"kusto-agent.query;") {
+		t.Errorf("last asked: %+v", last)
+	}
+}
