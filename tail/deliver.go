@@ -43,6 +43,7 @@ func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.E
 			Records: p.Records,
 		})
 	}
+	w.tap(r, out)
 	if direct {
 		lease.Seal(out)
 	} else {

@@ -20,8 +20,9 @@ type absence struct {
 	node    node
 	path    string
 	f       *os.File
-	deleted bool // no name is left
-	left    bool // its path is gone, or names another file
+	deleted bool  // no name is left
+	pinned  int64 // its size, where that is known
+	left    bool  // its path is gone, or names another file
 }
 
 // look asks what became of the file; it may have been renamed under the eyes of
@@ -29,7 +30,7 @@ type absence struct {
 func (a *absence) look() {
 	if a.f != nil {
 		if st, err := statFile(a.f); err == nil {
-			a.deleted = st.links == 0
+			a.deleted, a.pinned = st.links == 0, st.size
 		}
 	}
 	st, err := statPath(a.path)
@@ -59,7 +60,7 @@ func (t *Tailer) absent(in *input, w *walk) (all []absence) {
 	maps.DeleteFunc(in.suspect, func(_ node, s suspicion) bool { return s.scan != t.scanNo })
 	for n, r := range in.readers {
 		if r.scan != t.scanNo && !w.unknown(r.path) {
-			all = append(all, absence{r: r, node: n, path: r.path, f: r.f, deleted: r.deleted})
+			all = append(all, absence{r: r, node: n, path: r.path, f: r.f, deleted: r.deleted, pinned: r.pinned})
 		}
 	}
 	return all
@@ -68,7 +69,7 @@ func (t *Tailer) absent(in *input, w *walk) (all []absence) {
 // missed acts on an absence. The caller holds mu.
 func (t *Tailer) missed(a absence) {
 	r := a.r
-	switch r.deleted = a.deleted; {
+	switch r.deleted, r.pinned = a.deleted, a.pinned; {
 	case r.gone || !a.left || r.run == ended:
 	case !r.missed:
 		r.missed = true
@@ -131,6 +132,10 @@ func (t *Tailer) forgot(in *input, c *candidate, there bool) bool {
 	return true
 }
 
+// pins is how many bytes are on disk only because a deleted file is held open.
+// The caller holds mu.
+func (r *reader) pins() int64 { return max(r.pinned, r.shown.size) }
+
 // boundPinned lets the oldest deleted files go while they hold more of the
 // disk than an input may pin.
 func (t *Tailer) boundPinned() {
@@ -141,7 +146,7 @@ func (t *Tailer) boundPinned() {
 		var held []*reader
 		for _, r := range in.readers {
 			if r.deleted && !r.drop {
-				pinned += r.shown.size
+				pinned += r.pins()
 				held = append(held, r)
 			}
 		}
@@ -152,20 +157,28 @@ func (t *Tailer) boundPinned() {
 			if pinned <= int64(in.MaxPinnedDeleted) {
 				break
 			}
-			pinned -= r.shown.size
-			r.drop = true
-			t.o.Metrics.Abandoned(in.Name, r.shown.size-r.shown.offset)
-			t.o.Logger.Error("deleted file is abandoned, it pins more than max_pinned_deleted allows", "file", r.path,
-				"offset", r.shown.offset, "bytes", r.shown.size-r.shown.offset)
-			t.readyLocked(r)
+			pinned -= r.pins()
+			t.abandon(r)
 		}
 	}
+}
+
+// abandon lets a deleted file go, whatever is unread in it. The caller holds mu.
+func (t *Tailer) abandon(r *reader) {
+	r.drop = true
+	end := r.pins()
+	unread := max(end-r.shown.offset, 0)
+	t.o.Metrics.Abandoned(r.in.Name, unread)
+	t.o.Logger.Error("deleted file is abandoned, it pins more than max_pinned_deleted allows", "input", r.in.Name, "file", r.path,
+		"id", r.shown.file.ID.String(), "offset", r.shown.offset, "end", end, "bytes", unread,
+		"fix", "raise max_pinned_deleted of the input, or see why its records are not accepted")
+	t.readyLocked(r)
 }
 
 // closeIdle gives a descriptor back; the reader opens its file again for its
 // next turn. The caller holds mu.
 func (t *Tailer) closeIdle(r *reader) {
-	if r.f != nil && !r.gone {
+	if r.f != nil && !r.gone && !r.deleted {
 		r.f.Close()
 		r.f = nil
 		t.open.Add(-1)

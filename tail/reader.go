@@ -21,19 +21,21 @@ type reader struct {
 	k  *known // what is remembered of the generation; guarded by Tailer.mu
 
 	// Guarded by Tailer.mu.
-	run     runState
-	path    string
-	scan    uint64 // number of the scan that saw it last
-	missed  bool   // the last scan did not find it
-	gone    bool   // its path is gone, or names another file, and two scans did not find it
-	deleted bool   // no name is left
-	drop    bool   // to be let go at its next turn, whatever it holds
-	rest    bool   // deleted, and read to its end before the tailer stops
-	owed    bool   // a wake-up for room comes
-	moved   bool   // the journal knows it under another name
-	polled  poll
-	shown   shown
-	safe    int64 // end of the prefix that is safe
+	run      runState
+	path     string
+	scan     uint64 // number of the scan that saw it last
+	missed   bool   // the last scan did not find it
+	gone     bool   // its path is gone, or names another file, and two scans did not find it
+	deleted  bool   // no name is left
+	drop     bool   // to be let go at its next turn, whatever it holds
+	rest     bool   // deleted, and read to its end before the tailer stops
+	owed     bool   // a wake-up for room comes
+	moved    bool   // the journal knows it under another name
+	polled   poll
+	shown    shown
+	safe     int64 // end of the prefix that is safe
+	pinned   int64 // its size when a scan last found it deleted
+	arrivals arrivals
 
 	finished bool // read to its end by a run --once
 

@@ -8,20 +8,36 @@ import (
 
 // FileStatus is how far one file is, for people.
 type FileStatus struct {
-	File    record.File
+	File    record.File // its ID is zero where nothing is known of the file but its path
 	Path    string
 	Size    int64
-	Read    int64 // bytes handed over
-	Safe    int64 // bytes that are safe
-	Gone    bool  // its path is gone or names another file
+	Read    int64     // bytes handed over
+	Safe    int64     // bytes that are safe
+	Waits   time.Time // since when at least the oldest byte that is not safe is there; zero: there is none
+	Gone    bool      // its path is gone or names another file
 	Deleted bool
+	Pinned  int64 // bytes that are on disk only because the file is held open
 	Grown   time.Time
+	Unread  Unread // why nobody reads it; empty: somebody does
 	Why     string // why it is not being read; empty: it is
+	Fix     string // what to do about it; empty: nothing is to be done, or it is not known
 }
+
+// Unread is why nobody reads a file, in a word.
+type Unread string
+
+// The reasons for which nobody reads a file.
+const (
+	NotRead    Unread = "not read"   // something is in the way
+	LeftOut    Unread = "left out"   // the configuration says so
+	Remembered Unread = "remembered" // it is gone, or an older generation
+)
 
 // State says in a word how a file fares.
 func (f FileStatus) State() string {
 	switch {
+	case f.Unread != "":
+		return string(f.Unread)
 	case f.Deleted:
 		return "deleted"
 	case f.Gone:
@@ -30,6 +46,8 @@ func (f FileStatus) State() string {
 		return "waiting"
 	case f.Read < f.Size:
 		return "reading"
+	case f.Safe < f.Size:
+		return "sending" // all of it is read
 	}
 	return "idle"
 }
@@ -45,26 +63,41 @@ func (r *reader) show(next after) {
 		why = "its last record has no end yet"
 	}
 	r.k.trail.add(r.offset, r.mark)
+	if r.mtime != 0 { // it was looked at
+		r.arrivals.add(r.size, r.mtime, r.safe)
+	}
 	r.shown = shown{
 		file: r.file, size: max(r.size, 0), offset: r.offset, mark: r.mark, mtime: r.mtime,
 		grown: r.grown, atEnd: r.offset == r.size, why: why, failed: r.shown.failed,
 	}
 }
 
-// Files tells how far every file is, in no order.
+// Files tells how far every file is that is being read, in no order.
 func (t *Tailer) Files() []FileStatus {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var all []FileStatus
 	for _, in := range t.inputs {
 		for _, r := range in.readers {
-			all = append(all, FileStatus{
-				File: r.shown.file, Path: r.path, Size: r.shown.size, Read: r.shown.offset, Safe: min(r.safe, r.shown.size),
-				Gone: r.gone, Deleted: r.deleted, Grown: r.shown.grown, Why: r.shown.why,
-			})
+			all = append(all, t.statusOf(r))
 		}
 	}
 	return all
+}
+
+// statusOf is how far a reader is. The caller holds mu.
+func (t *Tailer) statusOf(r *reader) FileStatus {
+	f := FileStatus{
+		File: r.shown.file, Path: r.path, Size: r.shown.size, Read: r.shown.offset, Safe: min(r.safe, r.shown.size),
+		Gone: r.gone, Deleted: r.deleted, Grown: r.shown.grown, Why: r.shown.why, Fix: t.told[subject{r.path, r.in.Name}].fix,
+	}
+	if f.Safe < f.Size {
+		f.Waits = r.arrivals.of(f.Safe)
+	}
+	if r.deleted {
+		f.Pinned = r.pins()
+	}
+	return f
 }
 
 // Problems tells what is not being read, by path, and why.

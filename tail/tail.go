@@ -93,6 +93,7 @@ type Tailer struct {
 	watch *watcher
 	open  atomic.Int64   // descriptors held
 	stamp record.BatchID // see record.Chunk; of this run
+	taps  taps
 
 	mu      sync.Mutex
 	inputs  []*input
@@ -149,6 +150,7 @@ func (t *Tailer) Run(ctx, rest context.Context) {
 	var all sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
 	defer t.closeFiles()
+	defer t.taps.end()
 	defer all.Wait()
 	defer t.stop()
 	defer cancel()

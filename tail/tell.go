@@ -38,6 +38,7 @@ func (s subject) String() string {
 // complaint is what was last told of a subject.
 type complaint struct {
 	why  string
+	fix  string
 	scan uint64 // number of the scan it was told in
 	file bool   // there is a file, or may be, that ought to be read
 }
@@ -61,7 +62,7 @@ func (t *Tailer) tellOf(about subject, err error) {
 	now := ""
 	if err != nil {
 		now = err.Error()
-		t.told[about] = complaint{now, t.scanNo, isFile(err)}
+		t.told[about] = complaint{now, fixOf(err), t.scanNo, isFile(err)}
 	} else {
 		delete(t.told, about)
 	}

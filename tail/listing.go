@@ -1,0 +1,142 @@
+package tail
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"kusto-agent/record"
+)
+
+// Listing tells of every file: of those that are being read how far they are,
+// and of all others that match why they are not. With all, also what exclude
+// leaves out and what is remembered of files that are gone. It looks at the
+// folders itself, and takes as long as that takes; no reader waits for it.
+func (t *Tailer) Listing(all bool) []FileStatus {
+	t.mu.Lock()
+	inputs := slices.Clone(t.inputs)
+	t.mu.Unlock()
+	l := listing{t: t, all: all, told: make(map[subject]bool)}
+	for _, in := range inputs {
+		l.match(in)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l.files = slices.DeleteFunc(l.files, func(f FileStatus) bool { // somebody has begun to since
+		return slices.ContainsFunc(t.byPath[f.Path], func(r *reader) bool { return r.in.Name == f.File.Input && !r.gone })
+	})
+	for _, in := range inputs {
+		for _, r := range in.readers {
+			l.told[subject{r.path, in.Name}] = true
+			l.files = append(l.files, t.statusOf(r))
+		}
+		if all {
+			l.remember(in)
+		}
+	}
+	l.complaints()
+	return l.files
+}
+
+// listing is one look at everything.
+type listing struct {
+	t     *Tailer
+	all   bool
+	told  map[subject]bool // complaints that are in files
+	files []FileStatus
+}
+
+// match adds the files that match and that the input does not read.
+func (l *listing) match(in *input) {
+	bare := input{Input: in.Input, patterns: in.patterns}
+	bare.Watch = "poll" // no folder has to be watched for this
+	if l.all {
+		bare.Exclude = nil
+	}
+	for _, path := range newWalk().match(&bare) {
+		st, err := statPath(path)
+		l.t.mu.Lock()
+		l.meet(in, path, st, err == nil && st.regular)
+		l.t.mu.Unlock()
+	}
+}
+
+// meet adds a path unless its file is being read. The caller holds the mu of
+// the tailer.
+func (l *listing) meet(in *input, path string, st status, regular bool) {
+	if regular && in.readers[st.node] != nil {
+		return
+	}
+	f := FileStatus{File: record.File{Input: in.Name}, Path: path, Unread: NotRead}
+	if regular {
+		f.Size = st.size
+	}
+	if k := in.byNode[st.node]; k != nil && regular {
+		f.File, f.Read, f.Safe = k.file, k.position, k.safe
+	}
+	_, copied := in.suspect[st.node]
+	switch old := in.IgnoreOlder.D(); {
+	case in.Excludes(path):
+		f.Unread, f.Why = LeftOut, "exclude leaves it out"
+	case l.complaint(&f, subject{path, in.Name}), l.complaint(&f, subject{path: path}):
+	case !regular:
+		return // it is gone, or was seen by no scan yet
+	case copied:
+		f.Why = "it may be a copy of a file that is being read, and is read when that is settled"
+	case old > 0 && time.Since(time.Unix(0, st.mtime)) > old:
+		f.Unread, f.Why = LeftOut, fmt.Sprintf("it was not changed for longer than ignore_older allows (%v)", in.IgnoreOlder)
+	default:
+		f.Why = "it was found just now"
+	}
+	l.files = append(l.files, f)
+}
+
+// complaint takes over what was told of a path. It reports whether there is
+// something.
+func (l *listing) complaint(f *FileStatus, about subject) bool {
+	c, is := l.t.told[about]
+	f.Why, f.Fix = c.why, c.fix
+	l.told[about] = true
+	return is
+}
+
+// complaints adds those that are left: about folders, and about inputs as a
+// whole, which have no path. The caller holds the mu of the tailer.
+func (l *listing) complaints() {
+	for about := range l.t.told {
+		if l.told[about] {
+			continue
+		}
+		f := FileStatus{File: record.File{Input: about.input}, Path: about.path, Unread: NotRead}
+		if name, is := strings.CutPrefix(about.path, "input "); is {
+			f.File.Input, f.Path = name, ""
+		}
+		l.complaint(&f, about)
+		l.files = append(l.files, f)
+	}
+}
+
+// remember adds the generations that are remembered and were not met. The
+// caller holds the mu of the tailer.
+func (l *listing) remember(in *input) {
+	met := make(map[record.File]bool)
+	for _, f := range l.files {
+		met[f.File] = true
+	}
+	for _, k := range in.known {
+		if k.reader != nil || met[k.file] {
+			continue
+		}
+		f := FileStatus{File: k.file, Path: k.info.Path, Size: k.info.Size, Read: k.position, Safe: k.safe, Unread: Remembered}
+		switch {
+		case in.byNode[nodeOf(k.info)] != k:
+			f.Why = "the file has begun anew since"
+		case k.info.Done:
+			f.Why = "it is gone, or no longer matched, and was read to its end"
+		default:
+			f.Why = "it was not found; forgotten when it is gone for longer than forget_after"
+		}
+		l.files = append(l.files, f)
+	}
+}

@@ -1,0 +1,247 @@
+package tail
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// listed is a listing as lines: input, path, state, position and why.
+func (w *world) listed(all bool) (lines []string) {
+	for _, f := range w.tailer.Listing(all) {
+		name, err := filepath.Rel(w.dir, f.Path)
+		if err != nil {
+			name = f.Path
+		}
+		line := fmt.Sprintf("%s %s %s %d/%d/%d", f.File.Input, name, f.State(), f.Safe, f.Read, f.Size)
+		if f.File.ID == 0 {
+			line = fmt.Sprintf("%s %s %s -", f.File.Input, name, f.State())
+		}
+		if f.Why != "" {
+			line += " " + strings.ReplaceAll(f.Why, w.dir+"/", "")
+		}
+		if f.Fix != "" {
+			line += " FIX"
+		}
+		lines = append(lines, line)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func (w *world) wantListed(all bool, want ...string) {
+	w.t.Helper()
+	got := w.listed(all)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		w.t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestListing: every file that matches is listed, with what keeps it from being
+// read.
+func TestListing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := newScript(w)
+	w.in().Exclude = []string{"x*"}
+	s.run(`
+		set ignore_older 1h
+		append a.log x1..x3
+		partial p.log "no end"
+		append x.log x
+		append old.log old
+		age old.log 2h
+		mkdir d.log
+		mkfifo f.log
+		symlink nowhere l.log
+		symlink r.log r.log
+		input rival *.log
+		set exclude old.log
+		input empty none/*.log
+	`)
+	w.inputs[1].Table = "in" // the same route
+	s.run(`
+		start
+		look
+	`)
+	fifo, link := "not read - it is a FIFO FIX", "not read - statx l.log: no such file or directory FIX"
+	const rival = "not read - input in reads it for the same route FIX"
+	both := func(line string) []string { return []string{"in " + line, "rival " + line} }
+	want := slices.Concat(
+		both("f.log "+fifo), both("l.log "+link), both("d.log not read - it is a directory FIX"),
+		both("r.log not read - statx r.log: too many levels of symbolic links FIX"),
+		[]string{
+			"empty  not read - no file matches its paths FIX",
+			"in a.log idle 9/9/9",
+			"in old.log left out - it was not changed for longer than ignore_older allows (1h)",
+			"in p.log waiting 0/0/6 its last record has no end yet",
+			"rival a.log " + rival, "rival p.log " + rival,
+			"rival x.log idle 2/2/2",
+		})
+	w.wantListed(false, want...)
+	w.wantListed(true, append(want, "in x.log left out - exclude leaves it out", "rival old.log left out - exclude leaves it out")...)
+}
+
+// TestListingOfWhatIsGone: what is rotated, deleted, truncated or forgotten is
+// told by its state; what is only remembered, if it is asked for.
+func TestListingOfWhatIsGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := newScript(w)
+	s.run(`
+		start
+		append a.log x1..x3
+		append t.log t1..t3
+		expect x1..x3 t1..t3
+		full
+		append b.log y1..y3
+		append c.log z1..z9
+		look
+		rm b.log
+		mv c.log c.old
+		rm a.log
+		look
+	`)
+	s.await("the end of a.log", func() bool { return len(w.tailer.all()) == 3 })
+	const wait = " what was read of it has to be accepted first"
+	w.wantListed(false, "in b.log deleted 0/0/9"+wait, "in c.log rotated 0/0/27"+wait, "in t.log idle 9/9/9")
+	var pinned int64
+	for _, f := range w.tailer.Files() {
+		pinned += f.Pinned
+		if (f.Path == w.path("b.log")) != (f.Pinned == 9) || f.Waits.IsZero() != (f.Safe == f.Size) {
+			t.Errorf("%+v", f)
+		}
+	}
+	if pinned != 9 {
+		t.Errorf("%d bytes are pinned", pinned)
+	}
+	s.run(`
+		room
+		expect y1..y3 z1..z9
+		released
+		write t.log u1
+		expect u1
+	`)
+	w.wantListed(false, "in t.log idle 3/3/3")
+	w.wantListed(true, "in t.log idle 3/3/3",
+		"in a.log remembered 9/9/9 it is gone, or no longer matched, and was read to its end",
+		"in b.log remembered 9/9/9 it is gone, or no longer matched, and was read to its end",
+		"in c.log remembered 27/27/27 it is gone, or no longer matched, and was read to its end",
+		"in t.log remembered 9/9/9 the file has begun anew since")
+}
+
+// TestPinnedGrows: what is written to a deleted file that is read no further
+// counts too, also without events.
+func TestPinnedGrows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.in().Watch = "poll"
+	s := newScript(w)
+	s.run(`
+		set max_pinned_deleted 100
+		start
+		full
+		grab w a.log
+		say w x1..x9
+		look
+		rm a.log
+		look
+		look
+		say w y1..y30
+	`)
+	scan := func() {
+		w.tailer.mu.Lock()
+		next := w.tailer.scanNo + 1
+		w.tailer.mu.Unlock()
+		w.tailer.rescanSoon()
+		w.await("a scan", func() bool { return w.tailer.scans >= next })
+	}
+	scan()
+	scan()
+	s.run("counter abandoned 138\nreleased\ncounter abandoned 138")
+	if n := w.boxed.logged("ERROR", "max_pinned_deleted", "input=in", "a.log", "offset=0", "end=138", "fix="); n != 1 {
+		t.Errorf("logged %d times", n)
+	}
+}
+
+// TestDeletedIsHeld: a descriptor that is the only way to a file is not given
+// back, also before the second scan has missed it.
+func TestDeletedIsHeld(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := newScript(w)
+	s.run("start\nfull\nappend a.log x1..x9\nlook\nrm a.log")
+	tailer := w.tailer
+	tailer.rescanSoon()
+	w.await("a look at the deleted file", func() bool { return tailer.all()[0].deleted })
+	tailer.mu.Lock()
+	r := tailer.all()[0]
+	r.gone = false
+	tailer.closeIdle(r)
+	if r.f == nil {
+		t.Error("it was closed")
+	}
+	tailer.mu.Unlock()
+	s.run("room\nexpect x1..x9\nreleased\ncounter abandoned 0")
+}
+
+// TestArrivals: a wait is told as what it is, or shorter.
+func TestArrivals(t *testing.T) {
+	t.Parallel()
+	var a arrivals
+	now := time.Now().UnixNano()
+	began := now - int64(time.Hour)
+	at := func(size int64) int64 { return began + size*int64(time.Second) }
+	for size := int64(10); size <= 1000; size += 10 {
+		a.add(size, at(size), 0)
+		if len(a) > arrivalsLen {
+			t.Fatalf("%d are kept", len(a))
+		}
+	}
+	for pos := range int64(1000) {
+		written := (pos/10 + 1) * 10
+		if got := a.of(pos).UnixNano(); got < at(written) || got > at(1000) {
+			t.Errorf("byte %d is there since %d, written at %d", pos, (got-began)/1e9, written)
+		}
+	}
+	if !a.of(1000).IsZero() {
+		t.Error("what was not seen is there")
+	}
+	a.add(1000, at(1000), 995)
+	if len(a) != 1 || a.of(999).UnixNano() != at(1000) {
+		t.Errorf("of what is safe it keeps %v", a)
+	}
+	a.add(1010, now+int64(time.Hour), 995) // a clock that is ahead
+	if got := a.of(1005).UnixNano(); got < now || got > time.Now().UnixNano() {
+		t.Errorf("written in %v", time.Duration(got-now))
+	}
+	a.add(5, at(5), 0) // another generation
+	if len(a) != 1 || a.of(0).UnixNano() != at(5) || !a.of(5).IsZero() {
+		t.Errorf("after a truncation: %v", a)
+	}
+	a.add(5, at(5), 5)
+	if len(a) != 0 {
+		t.Errorf("when all is safe: %v", a)
+	}
+}
+
+// A file that waits from before the start is there at least since it was last
+// written.
+func TestWaitsSinceBefore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := newScript(w)
+	s.run("partial a.log x\nage a.log 2h\nstart\nlook")
+	f := w.tailer.Files()
+	if len(f) != 1 || time.Since(f[0].Waits).Round(time.Minute) != 2*time.Hour {
+		t.Errorf("%+v", f)
+	}
+	s.run("append a.log y\nexpect xy")
+	if f = w.tailer.Files(); !f[0].Waits.IsZero() {
+		t.Errorf("%+v", f)
+	}
+}
