@@ -59,6 +59,7 @@ var reasonAccounts = []reasons{
 var (
 	inputInfo      = desc("input_info", "Where the records of an input go. Always 1.", "input", "database", "table")
 	fileLag        = desc("file_lag_bytes", "Bytes in the files of an input that are not yet safe.", "input")
+	pinnedDeleted  = desc("pinned_deleted_bytes", "Bytes that are on disk only because the agent holds deleted files open, until all of them is safe; at most max_pinned_deleted.", "input")
 	filesByState   = desc("files", "Files the agent knows, by state.", "state")
 	routesByState  = desc("routes", "Routes, by state: up, retrying, down or held.", "state")
 	routesHeld     = desc("routes_held", "Routes that are refused for a reason a person has to mend; the status says what to do. Absent where none is.", "database", "table", "code")
@@ -93,6 +94,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		collectBooks(out, in.Name, in.Books)
 		gauge(inputInfo, 1, in.Name, in.Database, in.Table)
 		gauge(fileLag, float64(in.LagBytes), in.Name)
+		gauge(pinnedDeleted, float64(in.Pinned), in.Name)
 		for state, n := range in.Files {
 			states[state] += n
 		}

@@ -70,7 +70,7 @@ func newMetrics(reg prometheus.Registerer) *Metrics {
 		rotations:  counters("tail_rotations_total", "Files that were rotated away.", "input"),
 		truncated:  counters("tail_truncations_total", "Files that were truncated or rewritten in place.", "input"),
 		invalid:    counters("records_invalid_utf8_total", "Records that passed though they are not valid UTF-8.", "input"),
-		abandoned:  counters("tail_abandoned_bytes_total", "Bytes left unread in deleted files because of max_pinned_deleted.", "input"),
+		abandoned:  counters("tail_abandoned_bytes_total", "Bytes left unread in files that were deleted, because of max_pinned_deleted, too few descriptors, or a stop that took too long; the log says which.", "input"),
 		unreadLost: counters("tail_truncated_unread_bytes_total", "Bytes that were in a file when last looked at, and truncated away before they were read.", "input"),
 	}
 	reg.MustRegister(m.duration, m.endToEnd)
@@ -122,8 +122,7 @@ func (m *Metrics) Truncation(input string, unread int64) {
 	m.unreadLost.WithLabelValues(input).Add(float64(unread))
 }
 
-// Abandoned counts the bytes of a deleted file that are given up unread because
-// the file pins more of the disk than it may.
+// Abandoned counts the bytes of a deleted file that are given up unread.
 func (m *Metrics) Abandoned(input string, bytes int64) {
 	m.abandoned.WithLabelValues(input).Add(float64(bytes))
 }

@@ -59,6 +59,7 @@ func TestEveryMetricSaysWhatHappened(t *testing.T) {
 	now := time.Now()
 	status, l := busy(now)
 	status.Spool = &Spool{Bytes: 4096, Oldest: now.Add(-time.Hour)}
+	status.Files[0].Pinned = 512
 	s := serverFor(status, l)
 	m := s.Metrics()
 	m.Request(OutcomeAccepted, "200", 30*time.Millisecond)
@@ -81,6 +82,8 @@ func TestEveryMetricSaysWhatHappened(t *testing.T) {
 			t.Errorf("%s%v = %v, want %v", name, labels, got, want)
 		}
 	}
+	f(512, "pinned_deleted_bytes", "input=app")
+	f(0, "pinned_deleted_bytes", "input=nginx")
 	f(8_412_793, "records_read_total", "input=app")
 	f(2_791_000_512, "bytes_read_total", "input=app")
 	f(8_401_120, "records_accepted_total", "input=app")

@@ -160,8 +160,12 @@ func (p *painter) files(s *Status) {
 			cell{bytesText(f.BehindBytes), zeroStyle(f.BehindBytes == 0)}, cell{printable(f.Why), yellow})
 	}
 	t.write(p)
-	if rest := len(s.Files) - renderedFiles; rest > 0 {
-		p.line("%s", p.paint(faint, fmt.Sprintf("and %d more files, no further behind", rest)))
+	rest := len(s.Files) - renderedFiles
+	switch {
+	case rest > 0:
+		p.line("%s", p.paint(faint, fmt.Sprintf("and %d more files, no further behind; of all of them tells: kusto-agent files", rest)))
+	case len(s.Files) > 0:
+		p.line("%s", p.paint(faint, "what is not read, and why, tells: kusto-agent files"))
 	}
 }
 

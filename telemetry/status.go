@@ -60,6 +60,7 @@ type Input struct {
 	Books    ledger.Books   `json:"books"`
 	Files    map[string]int `json:"files"` // how many, by state
 	LagBytes int64          `json:"lag_bytes"`
+	Pinned   int64          `json:"pinned_deleted_bytes"` // on disk only because deleted files are held open
 }
 
 // Route is one destination and how it fares.
@@ -108,8 +109,12 @@ type File struct {
 	Read        int64  `json:"read"`         // read up to here
 	Safe        int64  `json:"safe"`         // everything before this is safe
 	BehindBytes int64  `json:"behind_bytes"` // in the file, not yet safe
-	State       string `json:"state"`
-	Why         string `json:"why,omitempty"` // what keeps it from going on
+	// BehindSeconds is for how long at least the oldest of these bytes is there.
+	BehindSeconds float64 `json:"behind_seconds"`
+	Pinned        int64   `json:"pinned_bytes,omitempty"` // of a deleted file: on disk only because it is held open
+	State         string  `json:"state"`
+	Why           string  `json:"why,omitempty"` // what keeps it from going on
+	Fix           string  `json:"fix,omitempty"`
 }
 
 // Journal is the health of the state disk as the journal meets it.
@@ -175,12 +180,13 @@ func (s *Status) tellInputs(books map[string]ledger.Books) {
 	}
 	for i := range s.Inputs {
 		in := &s.Inputs[i]
-		in.Books, in.Files, in.LagBytes = books[in.Name], map[string]int{}, 0
+		in.Books, in.Files, in.LagBytes, in.Pinned = books[in.Name], map[string]int{}, 0, 0
 	}
 	for _, f := range s.Files {
 		if i, known := at[f.Input]; known {
 			s.Inputs[i].Files[f.State]++
 			s.Inputs[i].LagBytes += f.BehindBytes
+			s.Inputs[i].Pinned += f.Pinned
 		}
 	}
 }

@@ -1,0 +1,187 @@
+package telemetry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ControlOptions are what a Control answers with. All are needed.
+type ControlOptions struct {
+	Dir    string                                               // state_dir, in which the socket is made
+	Files  func(ctx context.Context, all bool) ([]File, error)  // in any order
+	Inputs func() []TapInput                                    // those that can be tapped
+	Tap    func(inputs []string) (tap Tap, most int, err error) // ErrTaps: there are most already
+	Logger *slog.Logger
+}
+
+// TapInput is an input that can be tapped.
+type TapInput struct {
+	Name   string
+	Blocks bool // what is handed over is blocks of Avro, whose records nobody sees
+}
+
+// ErrTaps says that there are as many taps as there may be.
+var ErrTaps = errors.New("too many taps are open")
+
+// FileList is the answer to /v1/files.
+type FileList struct {
+	Time  time.Time `json:"time"`
+	Files []File    `json:"files"`
+}
+
+// Control answers on a socket in the state folder that only the user of the
+// agent, and root, can open: it shows what Server must not, the records.
+// GET /v1/files lists every file, GET /v1/tap?input=NAME streams records.
+type Control struct {
+	o       ControlOptions
+	looking chan struct{} // holds one while a list is made
+	retry   time.Duration // controlRetry, but in tests
+	tried   chan struct{} // closed when the socket was made, or can not be for now
+}
+
+// NewControl returns a control that does not listen yet.
+func NewControl(o ControlOptions) *Control {
+	return &Control{o: o, looking: make(chan struct{}, 1), retry: controlRetry, tried: make(chan struct{})}
+}
+
+// Handler answers GET for both paths, and nothing else.
+func (c *Control) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/files", c.serveFiles)
+	mux.HandleFunc("GET /v1/tap", c.serveTap)
+	return mux
+}
+
+// refuse answers with an error in one line.
+func refuse(w http.ResponseWriter, code int, format string, args ...any) {
+	http.Error(w, fmt.Sprintf(format, args...), code)
+}
+
+// serveFiles lists the files, one request at a time: each looks at all folders.
+func (c *Control) serveFiles(w http.ResponseWriter, r *http.Request) {
+	select {
+	case c.looking <- struct{}{}:
+		defer func() { <-c.looking }()
+	case <-r.Context().Done():
+		return
+	}
+	all, _ := strconv.ParseBool(r.URL.Query().Get("all"))
+	files, err := c.o.Files(r.Context(), all)
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, "%v", err)
+		return
+	}
+	if inputs := r.URL.Query()["input"]; len(inputs) > 0 {
+		if !c.known(w, inputs) {
+			return
+		}
+		files = slices.DeleteFunc(files, func(f File) bool { return f.Input != "" && !slices.Contains(inputs, f.Input) })
+	}
+	SortFiles(files)
+	body, err := json.Marshal(FileList{Time: time.Now(), Files: orEmpty(files)})
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, "%v", err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	c.write(w, append(body, '\n'))
+}
+
+// known refuses a request for inputs that do not exist.
+func (c *Control) known(w http.ResponseWriter, inputs []string) bool {
+	var names []string
+	for _, in := range c.o.Inputs() {
+		names = append(names, in.Name)
+	}
+	for _, name := range inputs {
+		if !slices.Contains(names, name) {
+			refuse(w, http.StatusNotFound, "there is no input %q; the agent has %s", name, strings.Join(names, ", "))
+			return false
+		}
+	}
+	return true
+}
+
+// serveTap streams records until the client goes or no more come.
+func (c *Control) serveTap(w http.ResponseWriter, r *http.Request) {
+	names := r.URL.Query()["input"]
+	if len(names) == 0 {
+		refuse(w, http.StatusBadRequest, "say which input: /v1/tap?input=NAME")
+		return
+	}
+	if !c.known(w, names) {
+		return
+	}
+	tap, most, err := c.o.Tap(names)
+	if err != nil {
+		if errors.Is(err, ErrTaps) {
+			err = fmt.Errorf("%w: %d at a time; end one of them", err, most)
+		}
+		refuse(w, http.StatusServiceUnavailable, "%v", err)
+		return
+	}
+	defer tap.Close()
+	var note TapNote
+	for _, in := range c.o.Inputs() {
+		if in.Blocks && slices.Contains(names, in.Name) {
+			note.Blocks = append(note.Blocks, in.Name)
+		}
+	}
+	s := newTapStream(w, r)
+	defer s.end()
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	if err := s.note(note); err != nil {
+		return
+	}
+	for err == nil {
+		if err = tap.Next(r.Context(), s.record); err == nil || errors.Is(err, io.EOF) {
+			err = errors.Join(err, s.tell(tap.Dropped(), err != nil))
+		}
+	}
+}
+
+// write writes the body. An error means that the reader went away.
+func (c *Control) write(w http.ResponseWriter, body []byte) {
+	if _, err := w.Write(body); err != nil {
+		c.o.Logger.Debug("reader of the control socket went away", "err", err)
+	}
+}
+
+// serve answers on a listener until ctx ends.
+func (c *Control) serve(ctx context.Context, ln net.Listener) error {
+	base := context.WithValue(context.WithoutCancel(ctx), stoppingKey{}, ctx)
+	server := &http.Server{
+		Handler:           c.Handler(),
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ReadHeaderTimeout: 5 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       60 * time.Second,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(c.o.Logger.Handler(), slog.LevelDebug),
+	}
+	served := make(chan error, 1)
+	// Started here, ended by Shutdown or Close below, waited for here.
+	go func() { served <- server.Serve(ln) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	deadline, cancel := context.WithTimeout(base, lastAnswers)
+	defer cancel()
+	if err := server.Shutdown(deadline); err != nil {
+		c.o.Logger.Debug("answers of the control socket cut off", "err", errors.Join(err, server.Close()))
+	}
+	<-served
+	return nil
+}

@@ -1,0 +1,93 @@
+package telemetry
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// SortFiles puts files in the order of their paths; what has no path, such as
+// the complaint of an input that matches nothing, comes first.
+func SortFiles(files []File) {
+	slices.SortStableFunc(files, func(a, b File) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Input, b.Input), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Generation, b.Generation))
+	})
+}
+
+// RenderFiles writes a list of files as text: below each path a line for each
+// input that reads it, and below that why it does not go on. The columns fit 80
+// characters where the names of inputs are short. Nothing in it can steer a
+// terminal; colour is for those.
+func RenderFiles(w io.Writer, l *FileList, color bool) error {
+	p := painter{color: color, now: l.Time}
+	var behind int64
+	width := len("INPUT")
+	for _, f := range l.Files {
+		behind += f.BehindBytes
+		width = max(width, len([]rune(printable(f.Input))))
+	}
+	if len(l.Files) > 0 {
+		p.line("%s", p.paint(faint, fmt.Sprintf("FILE\n  %-*s  %-18s  %-8s  %6s  %6s  %6s  %6s  %s", width, "INPUT", "ID/GENERATION", "STATE", "SIZE", "READ", "SAFE", "BEHIND", "FOR")))
+	}
+	for i, f := range l.Files {
+		if i == 0 || f.Path != l.Files[i-1].Path {
+			path := "no file"
+			if f.Path != "" {
+				path = printable(f.Path)
+			}
+			p.line("%s", p.paint(bold, path))
+		}
+		p.file(f, width)
+	}
+	p.line("%s", p.paint(faint, fmt.Sprintf("%s, %s behind", number(len(l.Files), "entry", "entries"), bytesText(behind))))
+	if _, err := io.WriteString(w, p.String()); err != nil {
+		return fmt.Errorf("write files: %w", err)
+	}
+	return nil
+}
+
+// file is what is told of one file below its path.
+func (p *painter) file(f File, width int) {
+	const figures = "  %6s  %6s  %6s  "
+	input := "-"
+	if f.Input != "" {
+		input = printable(f.Input)
+	}
+	line := "  " + input + strings.Repeat(" ", width-min(width, len([]rune(input))))
+	state := p.paint(fileStyle(f), fmt.Sprintf("%-8s", printable(f.State)))
+	if f.ID == "" {
+		p.line("%s", strings.TrimRight(line+fmt.Sprintf("  %-18s  ", "-")+state, " "))
+	} else {
+		line += fmt.Sprintf("  %-18s  ", printable(f.ID)+"/"+fmt.Sprint(f.Generation)) + state +
+			fmt.Sprintf(figures, bytesText(f.Size), bytesText(f.Read), bytesText(f.Safe)) +
+			p.paint(zeroStyle(f.BehindBytes == 0), fmt.Sprintf("%6s", bytesText(f.BehindBytes)))
+		if f.BehindBytes > 0 {
+			line += "  " + spanText(time.Duration(f.BehindSeconds*float64(time.Second)))
+		}
+		p.line("%s", line)
+	}
+	if f.Why != "" {
+		p.line("    %s", p.paint(yellow, printable(f.Why)))
+	}
+	if f.Pinned > 0 {
+		p.line("    %s", p.paint(yellow, bytesText(f.Pinned)+" stay on the disk until all of it is safe"))
+	}
+	if f.Fix != "" {
+		p.line("    %s %s", p.paint(bold, "what to do:"), printable(f.Fix))
+	}
+}
+
+func fileStyle(f File) string {
+	switch f.State {
+	case "not read":
+		return red
+	case "idle", "remembered", "left out":
+		return faint
+	case "waiting", "deleted":
+		return yellow
+	}
+	return plain
+}

@@ -1,0 +1,157 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/netutil"
+	"golang.org/x/sys/unix"
+)
+
+// SocketName is that of the control socket in the state folder.
+const SocketName = "agent.sock"
+
+const (
+	maxSocketPath = 107 // bytes of sun_path, but for the NUL at its end: unix(7)
+	controlRetry  = 10 * time.Second
+)
+
+// Run listens in the state folder and answers until ctx ends. A disk that can
+// not take the socket is told once, and asked again now and then: the control
+// never stops the agent. It must be the only one in its folder.
+func (c *Control) Run(ctx context.Context) {
+	told := false
+	tried := sync.OnceFunc(func() { close(c.tried) })
+	defer tried()
+	for ctx.Err() == nil {
+		ln, err := c.listenUntil(ctx)
+		tried()
+		if err == nil && ln != nil {
+			if told {
+				c.o.Logger.Info("control socket is there again")
+			}
+			told = false
+			err = c.serve(ctx, netutil.LimitListener(ln, maxConnections))
+			c.remove()
+		}
+		if err != nil && !told {
+			told = true
+			c.o.Logger.Warn("no control socket: the commands files and tap can not ask this agent, all else goes on", "err", err,
+				"fix", "see to the disk of state_dir; it is tried again by itself")
+		} else if err != nil {
+			c.o.Logger.Debug("still no control socket", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(c.retry):
+		}
+	}
+}
+
+// Tried is closed when Run has made the socket, or found that it can not be made
+// for now.
+func (c *Control) Tried() <-chan struct{} { return c.tried }
+
+// listenUntil is listen, but for a disk that does not answer: when ctx ends it
+// returns nil.
+func (c *Control) listenUntil(ctx context.Context) (net.Listener, error) {
+	type result struct {
+		ln  net.Listener
+		err error
+	}
+	made := make(chan result, 1)
+	// Ends when the disk answers, or with the process.
+	go func() {
+		ln, err := c.listen()
+		made <- result{ln, err}
+	}()
+	select {
+	case r := <-made:
+		return r.ln, r.err
+	case <-ctx.Done():
+		return nil, nil
+	}
+}
+
+func (c *Control) path() string { return filepath.Join(c.o.Dir, SocketName) }
+
+// listen makes the socket, in place of one that a killed agent has left. Its mode
+// is set before it has a name, so that at no moment anybody else can open it.
+func (c *Control) listen() (net.Listener, error) {
+	if st, err := os.Lstat(c.path()); err == nil && st.Mode()&fs.ModeSocket == 0 {
+		return nil, fmt.Errorf("make control socket: %q is there and is no socket", c.path())
+	}
+	if err := os.Remove(c.path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("make control socket: %w", err)
+	}
+	addr, done, err := socketAddress(c.path())
+	if err != nil {
+		return nil, fmt.Errorf("make control socket: %w", err)
+	}
+	defer done()
+	lc := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) error {
+		var err error
+		return errors.Join(conn.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }), err)
+	}}
+	ln, err := lc.Listen(context.Background(), "unix", addr)
+	if err != nil {
+		return nil, fmt.Errorf("make control socket: %w", err)
+	}
+	ln.(*net.UnixListener).SetUnlinkOnClose(false) // its address may be another by then
+	if err := c.checkMode(); err != nil {
+		ln.Close()
+		c.remove()
+		return nil, err
+	}
+	return ln, nil
+}
+
+// checkMode sees that the kernel made the socket as it was asked to.
+func (c *Control) checkMode() error {
+	st, err := os.Lstat(c.path())
+	if err != nil {
+		return fmt.Errorf("look at control socket: %w", err)
+	}
+	if m := st.Mode().Perm(); m&^0o600 != 0 {
+		return fmt.Errorf("make control socket: its mode is %v, want 0600", m)
+	}
+	return nil
+}
+
+// remove takes the socket away. A disk that does not answer has it left there:
+// the next agent replaces it.
+func (c *Control) remove() {
+	removed := make(chan struct{})
+	// Ends when the disk answers, or with the process.
+	go func() {
+		defer close(removed)
+		_ = os.Remove(c.path())
+	}()
+	select {
+	case <-removed:
+	case <-time.After(lastAnswers):
+	}
+}
+
+// socketAddress is an address for a path that may be longer than an address can
+// be: then one by way of its folder, which is held open until done.
+func socketAddress(path string) (addr string, done func(), err error) {
+	if len(path) <= maxSocketPath {
+		return path, func() {}, nil
+	}
+	dir, name := filepath.Split(path)
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", nil, &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	return "/proc/self/fd/" + strconv.Itoa(fd) + "/" + name, func() { _ = unix.Close(fd) }, nil
+}
