@@ -12,8 +12,9 @@ import (
 	"kusto-agent/telemetry"
 )
 
-// startTelemetry answers on telemetry.listen until the agent closes. A port
-// that is taken is told, and the agent goes on without.
+// startTelemetry answers on telemetry.listen and on the control socket until
+// the agent closes. A port that is taken, or a socket that cannot be made, is
+// told, and the agent goes on without.
 func (a *agent) startTelemetry() {
 	ctx, cancel := context.WithCancel(context.Background())
 	served := start(func() {
@@ -21,12 +22,19 @@ func (a *agent) startTelemetry() {
 			a.log.Error("status and metrics are not served", "err", err)
 		}
 	})
+	control := a.control()
+	controlled := start(func() { control.Run(ctx) })
+	select { // who was told that the agent runs can ask it
+	case <-control.Tried():
+	case <-time.After(patience):
+	}
 	watched := start(func() { a.feedWatchdog(ctx) })
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stopTel = func() {
 		cancel()
 		<-served
+		<-controlled
 		<-watched
 	}
 }

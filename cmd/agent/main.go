@@ -85,7 +85,7 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.AddCommand(runCommand(), demoCommand(), emulatorCommand(), statusCommand(), previewCommand(), versionCommand())
-	root.AddCommand(spoolCommand(), quarantineCommand(), queryCommand(), mgmtCommand())
+	root.AddCommand(filesCommand(), tapCommand(), spoolCommand(), quarantineCommand(), queryCommand(), mgmtCommand())
 	return root
 }
 

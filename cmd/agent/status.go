@@ -127,10 +127,8 @@ func (a *agent) addRoutes(s *telemetry.Status, names map[string]string) {
 }
 
 func (a *agent) addFiles(s *telemetry.Status) {
+	now := time.Now()
 	for _, f := range a.tail.Files() {
-		s.Files = append(s.Files, telemetry.File{
-			Input: f.File.Input, ID: f.File.ID.String(), Generation: f.File.Generation, Path: record.Spell(f.Path),
-			Size: f.Size, Read: f.Read, Safe: f.Safe, BehindBytes: max(f.Size-f.Safe, 0), State: f.State(), Why: f.Why,
-		})
+		s.Files = append(s.Files, fileStatus(f, now))
 	}
 }

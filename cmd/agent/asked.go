@@ -1,0 +1,49 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"kusto-agent/config"
+	"kusto-agent/telemetry"
+)
+
+// asked says which running agent to ask over the socket in its state_dir.
+type asked struct {
+	config, dir string
+}
+
+func (a *asked) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&a.config, "config", config.DefaultPath, "the configuration `file` of the agent, which says where its state_dir is")
+	f.StringVar(&a.dir, "state-dir", "", "the state_dir of the agent, a `folder`; no configuration is read then")
+}
+
+func (a *asked) folder() (string, error) {
+	if a.dir != "" {
+		return a.dir, nil
+	}
+	cfg, err := loadConfig(a.config)
+	if err != nil {
+		return "", &exitError{exitConfig, fmt.Errorf("%w\nwithout a configuration: name the state_dir of the agent with --state-dir", err)}
+	}
+	return cfg.StateDir, nil
+}
+
+// askError is why the agent could not be asked, with what a person can do.
+func askError(err error, dir string) error {
+	switch {
+	case errors.Is(err, telemetry.ErrInput):
+		return &exitError{exitUsage, err}
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTDIR):
+		return &exitError{exitUnreachable, fmt.Errorf(
+			"no agent answers in %s; start it, or name its state_dir with --state-dir (that of the systemd unit is /var/lib/kusto-agent)", telemetry.Printable(dir))}
+	case errors.Is(err, fs.ErrPermission):
+		return &exitError{exitFailed, fmt.Errorf("%w; run it with sudo, or as the agent's user: sudo -u kusto-agent kusto-agent …", err)}
+	}
+	return &exitError{exitFailed, err}
+}

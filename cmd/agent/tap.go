@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"kusto-agent/telemetry"
+)
+
+func tapCommand() *cobra.Command {
+	var t tap
+	cmd := &cobra.Command{
+		Use:   "tap INPUT…",
+		Short: "Print records as they pass, until Ctrl-C",
+		Long: "Print the records of inputs as the running agent hands them on to be sent, until Ctrl-C or until it stops.\n" +
+			"Delivery does not wait for it: what is not taken in time is not shown, counted, and delivered all the same.\n" +
+			"It asks the agent over the socket in its state_dir, as root or as the agent's user.",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if t.limit < 0 {
+				return fmt.Errorf("--limit %d: want 0 or more", t.limit)
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			t.inputs, t.out, t.words = args, newOutput(cmd), cmd.ErrOrStderr()
+			dir, err := t.folder()
+			if err != nil {
+				return err
+			}
+			return t.out.end(t.run(ctx, dir))
+		},
+	}
+	t.flags(cmd)
+	cmd.Flags().BoolVar(&t.json, "json", false, "print one JSON document per record, with its file and offset")
+	cmd.Flags().IntVar(&t.limit, "limit", 0, "end after this many records; 0: do not")
+	return cmd
+}
+
+// tap is one run of the command.
+type tap struct {
+	asked
+	inputs []string
+	json   bool
+	limit  int
+	out    output
+	words  io.Writer // for people
+
+	shown   int
+	dropped uint64 // as the agent told last
+}
+
+func (t *tap) run(ctx context.Context, dir string) error {
+	r, err := telemetry.OpenTap(ctx, dir, t.inputs)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return askError(err, dir)
+	}
+	defer r.Close()
+	err = t.copy(r)
+	if ctx.Err() != nil {
+		err = nil
+	}
+	text := counted(t.shown, "record") + " shown"
+	if t.dropped > 0 {
+		text += fmt.Sprintf(", %d not shown, since they were not taken in time; they are delivered like the others", t.dropped)
+	}
+	if ferr := t.out.Flush(); err == nil {
+		err = ferr // before the last words
+	}
+	fmt.Fprintln(t.words, text)
+	return err
+}
+
+// copy prints what the tap brings, until it ends or there is enough.
+func (t *tap) copy(r *telemetry.TapReader) error {
+	for {
+		line, raw, err := r.Next()
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+			return &exitError{exitFailed, errors.New("the agent has gone without a word")}
+		case err != nil:
+			return err
+		case line.Input == "":
+			if done, err := t.note(line); done {
+				return err
+			}
+		default:
+			if err := t.print(line, raw); err != nil {
+				return err
+			}
+			if t.shown++; t.shown == t.limit {
+				return nil
+			}
+		}
+		if !r.Pending() {
+			if err := t.out.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// note hears what the agent says beside records; done: no more comes.
+func (t *tap) note(line *telemetry.TapLine) (done bool, err error) {
+	t.dropped = max(t.dropped, line.Dropped)
+	switch {
+	case line.Ended:
+		fmt.Fprintln(t.words, "the agent stops")
+		return true, nil
+	case len(line.Blocks) > 0 && !t.json:
+		return true, &exitError{exitUsage, fmt.Errorf("input %s is Avro: its records lie in blocks that are not taken apart; --json shows where those are",
+			strings.Join(line.Blocks, ", "))}
+	case line.Dropped == 0:
+		fmt.Fprintf(t.words, "tap on %s, Ctrl-C ends it\n", strings.Join(t.inputs, ", "))
+	}
+	return false, nil
+}
+
+func (t *tap) print(line *telemetry.TapLine, raw []byte) error {
+	if t.json {
+		return t.out.line(raw)
+	}
+	return t.out.record(append(line.Data, '\n'))
+}
