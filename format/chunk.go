@@ -34,6 +34,8 @@ type Chunk struct {
 	Blank       int // blank lines filtered
 	Header      int // header records filtered
 	BOM         int // bytes of a byte order mark filtered
+	NULs        int // bytes of NULs between records filtered
+	NULsAt      int // where in the data the first of them is
 	InvalidUTF8 int // records in Body that are not valid UTF-8
 
 	// Rejected are the records that must not be sent.

@@ -34,6 +34,7 @@ type reading struct {
 	blank   int
 	header  int
 	invalid int
+	nuls    int
 }
 
 func read(t *testing.T, o Options, file string) *reading {
@@ -131,7 +132,7 @@ func (r *reading) scan(at, end, limit int, c *Chunk) int {
 		r.events = append(r.events, event{start: at + j.Start, end: at + j.End, reason: j.Reason})
 	}
 	r.filtered(at, source, c)
-	r.blank, r.header, r.invalid = r.blank+c.Blank, r.header+c.Header, r.invalid+c.InvalidUTF8
+	r.blank, r.header, r.invalid, r.nuls = r.blank+c.Blank, r.header+c.Header, r.invalid+c.InvalidUTF8, r.nuls+c.NULs
 	slices.SortFunc(r.events, func(a, b event) int { return a.start - b.start })
 	return c.Consumed
 }
@@ -245,6 +246,13 @@ func (r *reading) filtered(at int, source string, c *Chunk) {
 			gap = append(gap, source[i])
 		}
 	}
+	if n := bytes.Count(gap, []byte{0}); n != c.NULs && c.Header == 0 {
+		r.t.Fatalf("%q: %d NULs, want %d", source, c.NULs, n)
+	}
+	if c.NULs > 0 && source[c.NULsAt] != 0 {
+		r.t.Fatalf("%q: no NUL at %d", source, c.NULsAt)
+	}
+	gap = bytes.ReplaceAll(gap, []byte{0}, nil)
 	if c.BOM > 0 && at == 0 {
 		gap = bytes.TrimPrefix(gap, []byte("\xEF\xBB\xBF"))
 	}
@@ -267,8 +275,9 @@ func (r *reading) filtered(at int, source string, c *Chunk) {
 		}
 		return
 	}
-	if n := len(c.Pieces); r.o.Format == record.TXT && at+c.Consumed == len(r.file) && n > 0 && source[c.Pieces[n-1].End-1] != '\n' {
-		gap = bytes.TrimRight(gap, "\r") // of a line end that has lost its LF
+	if n := len(c.Pieces); r.o.Format == record.TXT && n > 0 && source[c.Pieces[n-1].End-1] != '\n' {
+		behind := source[c.Pieces[n-1].End:c.Consumed] // begins with a line end that has lost its LF
+		gap = gap[:len(gap)-(len(behind)-len(strings.TrimLeft(behind, "\r")))]
 	}
 	lines := bytes.Count(gap, []byte{'\n'})
 	if len(gap) > 0 && gap[len(gap)-1] != '\n' {
@@ -373,6 +382,7 @@ func FuzzCuts(f *testing.F) {
 		"a,b\nc,d\n", "\"a\nb\",c\n\n\r\nd,e", "{\"a\":1}\n\n{\"b\":\"c\"}\r\nx\n {}", "a\r\nb\n\r\n\xff\r", "\xEF\xBB\xBF\nh|i\na|b\n\"c|\n",
 		"\"a\"b,c\n\"d,e\nf,\"g\"\n", "a;\"b\"\"\n\";c\r\n1;2;3\n1;2\n", "x\"y,z\n,\n\"\"\n", "h\n\"\n\"\n\"\r\n", "a long line that is longer than most limits are, and one more\nb\n",
 		"{'a':1}//b\n{/**/}\n[]\n", "\r\r\n\"a\"\r\r\n\"\r\n", "\xEF\xBB\xEF\xBB\xBF\n",
+		"\x00\x00a,b\n\x00\x00\n\x00\"c\n\x00\",d\x00\x00", "\x00{}\n\x00", "a\r\x00", "\x00\x00\x00\x00\x00\x00h\n\x00a\x00b\n",
 	} {
 		for o := range uint16(8) {
 			f.Add([]byte(s), uint64(n), uint16(n)+o*37)
@@ -390,9 +400,9 @@ func FuzzCuts(f *testing.F) {
 		if got, want := fmt.Sprint(cut.events), fmt.Sprint(whole.events); got != want {
 			t.Fatalf("%+v %q\n  cut %s\nwhole %s", o, file, got, want)
 		}
-		if cut.blank != whole.blank || cut.header != whole.header || cut.invalid != whole.invalid {
-			t.Fatalf("%+v %q\n  cut: blank %d header %d invalid %d\nwhole: blank %d header %d invalid %d", o, file,
-				cut.blank, cut.header, cut.invalid, whole.blank, whole.header, whole.invalid)
+		if cut.blank != whole.blank || cut.header != whole.header || cut.invalid != whole.invalid || cut.nuls != whole.nuls {
+			t.Fatalf("%+v %q\n  cut: blank %d header %d invalid %d NULs %d\nwhole: blank %d header %d invalid %d NULs %d", o, file,
+				cut.blank, cut.header, cut.invalid, cut.nuls, whole.blank, whole.header, whole.invalid, whole.nuls)
 		}
 	})
 }
@@ -410,7 +420,7 @@ func FuzzDelimited(f *testing.F) {
 		c := csv.NewReader(bytes.NewReader(in))
 		c.Comma, c.FieldsPerRecord = rune(spec.Delimiter), -1
 		records, err := c.ReadAll()
-		if err != nil || bytes.HasPrefix(in, []byte("\xEF\xBB\xBF")) {
+		if err != nil || bytes.HasPrefix(in, []byte("\xEF\xBB\xBF")) || bytes.IndexByte(in, 0) >= 0 {
 			return
 		}
 		r := read(t, Options{Format: spec.Format, Validate: true, MaxRecord: 1 << 20}, string(in)).whole()

@@ -9,8 +9,8 @@ import (
 // Formats of lines: a record ends at the first newline, whatever it holds.
 //
 // TXT: each line is one string column. The CR of a CRLF is taken away, since
-// nothing says that the service does it; all other bytes, also NUL and invalid
-// UTF-8, pass.
+// nothing says that the service does it; all other bytes, also NULs within and
+// invalid UTF-8, pass.
 //
 // JSON: each line is one object, checked in json.go. Its bytes are never
 // changed: a CR before the newline is white space to JSON.

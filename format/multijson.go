@@ -4,7 +4,7 @@ import "bytes"
 
 // MultiJSON: a record is a JSON object, which may span lines. Objects follow
 // one another with or without white space, or are the elements of arrays at
-// top level; square brackets, commas and white space between objects are
+// top level; square brackets, commas, NULs and white space between objects are
 // filler, in any order, so that reading can begin behind any object. They are
 // filtered. Each object is sent as its bytes are, and a newline; a newline or
 // CRLF directly behind an object is its line end and part of the record. How
@@ -84,7 +84,7 @@ func (s *Scanner) filler(v view) cut {
 
 func isFiller(c byte) bool {
 	switch c {
-	case ' ', '\t', '\n', '\r', '[', ']', ',':
+	case ' ', '\t', '\n', '\r', '[', ']', ',', 0:
 		return true
 	}
 	return false

@@ -62,6 +62,9 @@ func (m *Multiline) more(kind uint8, line []byte) (now uint8, more bool) {
 	if len(line) == 0 {
 		return kind, true
 	}
+	if line[0] == 0 { // what was left by a crash is no part of an event
+		return kind, false
+	}
 	if m.start != nil {
 		return 0, !m.start.Match(line)
 	}

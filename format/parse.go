@@ -63,6 +63,9 @@ func (s *Scanner) SetQuiet(quiet bool) { s.quiet = quiet }
 
 // join makes the cut, which has one line, that of all the lines of its record.
 func (s *Scanner) join(k *cut, data []byte, last bool) {
+	if last {
+		data = data[:max(k.n, len(bytes.TrimRight(data, "\x00")))]
+	}
 	switch {
 	case s.opt.Parse == ParseDocker || s.opt.Parse == ParseCRI:
 		if k.kind == sound {

@@ -138,7 +138,7 @@ func (p *shaping) scan(at, end, limit int, c *Chunk) {
 			rest = append(rest, source[j])
 		}
 	}
-	if c.BOM == 0 && c.Blank == 0 && c.Header == 0 && len(rest) > 0 && p.o.Format != record.MultiJSON {
+	if c.BOM == 0 && c.Blank == 0 && c.Header == 0 && c.NULs == 0 && len(rest) > 0 && p.o.Format != record.MultiJSON {
 		t.Fatalf("%q: nothing became of %q", source, rest)
 	}
 	p.counts[3] += c.Header
@@ -229,7 +229,7 @@ func TestParseText(t *testing.T) {
 	f("\n\r\n \n", `{"message":" "}`)
 	f("\xEF\xBB\xBFa\n\xEF\xBB\xBFb\r\r", `{"message":"a"}`, "{\"message\":\"\uFEFFb\"}")
 	f("{\"a\":\"\\n\"}\n", `{"message":"{\"a\":\"\\n\"}"}`)
-	f("\x00\x1f\t\b\x7f/\r.\n", `{"message":"\u0000\u001f\t\u0008`+"\x7f"+`/\r."}`)
+	f("\x1f\x00\t\b\x7f/\r.\n", `{"message":"\u001f\u0000\t\u0008`+"\x7f"+`/\r."}`)
 	f("äö\xff€\n", "{\"message\":\"äö\uFFFD€\"}")
 	f("0123456789\"abcdefgh\\ijklmnopqrstuvwxyz\n", `{"message":"0123456789\"abcdefgh\\ijklmnopqrstuvwxyz"}`)
 }

@@ -177,6 +177,7 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 			s.long(c, rest, k)
 			ok = false
 		case k.kind == filler:
+			s.passed(c, rest[:k.n])
 		case k.kind == blank:
 			c.Blank++
 		case k.kind == unsound:
@@ -189,7 +190,7 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 		if !ok {
 			break
 		}
-		header = header && k.kind == blank
+		header = header && k.kind == blank // behind NULs is not the beginning of what was written
 		c.Consumed += k.n
 	}
 	// Blank lines before a header are given back with it: once they are
@@ -228,6 +229,9 @@ func (s *Scanner) next(data []byte, last bool) cut {
 	case InBlocks:
 		return s.nextBlock(data, last)
 	}
+	if n := leadingNULs(data); n > 0 {
+		return cut{kind: filler, n: n}
+	}
 	k := s.nextLine(data, last)
 	if s.opt.Parse != ParseNone {
 		s.join(&k, data, last)
@@ -239,9 +243,13 @@ func (s *Scanner) next(data []byte, last bool) cut {
 func (s *Scanner) nextLine(data []byte, last bool) cut {
 	k := cut{n: bytes.IndexByte(data, '\n') + 1}
 	k.ended = k.n > 0
+	if n := s.torn(data, k.n); n > 0 {
+		data, last, k.ended = data[:n], true, false
+	}
 	if !k.ended {
 		switch {
 		case last:
+			data = s.withoutNULs(data)
 			k.n = len(data)
 		case len(data) >= s.opt.MaxRecord:
 			s.fault = s.tooLong("longer than")

@@ -44,7 +44,7 @@ func tell(c *Chunk, data []byte) string {
 	for _, n := range []struct {
 		what string
 		n    int
-	}{{"blank", c.Blank}, {"header", c.Header}, {"bom", c.BOM}, {"notutf8", c.InvalidUTF8}} {
+	}{{"blank", c.Blank}, {"header", c.Header}, {"bom", c.BOM}, {"NULs", c.NULs}, {"from", c.NULsAt}, {"notutf8", c.InvalidUTF8}} {
 		if n.n > 0 {
 			add("%s %d", n.what, n.n)
 		}

@@ -15,6 +15,9 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 		return
 	}
 	handle := handleOf(f)
+	if t.size != nil {
+		st.size = t.size(st.size)
+	}
 	quiet := in.RotateQuiet.D()
 	if t.o.Once {
 		quiet = 0 // there is no other time
@@ -40,13 +43,13 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 		return
 	}
 	delete(in.suspect, st.node)
-	r := &reader{in: in, path: path, scan: t.scanNo, gone: gone, f: f, grown: time.Now(), size: st.size}
+	r := &reader{in: in, path: path, scan: t.scanNo, at: time.Now(), gone: gone, f: f, grown: time.Now(), size: st.size}
 	r.info = record.FileInfo{Path: path, First: path, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle}
 	switch {
 	case m.of == nil:
 		t.begin(r)
 	case m.resume:
-		t.resume(r, m.of.k)
+		t.resume(r, m.of)
 	default:
 		k := m.of.k
 		t.o.Logger.Warn("file was truncated or rewritten while nobody read it, reading it from the start",
@@ -60,7 +63,8 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 }
 
 // resume goes on where an earlier reader stopped. The caller holds mu.
-func (t *Tailer) resume(r *reader, k *known) {
+func (t *Tailer) resume(r *reader, c *candidate) {
+	k := c.k
 	if old := k.reader; old != nil {
 		old.drop = true
 		t.readyLocked(old)
@@ -74,7 +78,7 @@ func (t *Tailer) resume(r *reader, k *known) {
 		k.position, k.mark = k.reader.shown.offset, k.reader.shown.mark
 	}
 	r.offset, r.mark, r.skips = k.position, k.mark, k.ahead
-	if r.offset > r.size { // a copy of less than was read: nothing in it is new
+	if r.offset > r.size && !c.reached { // a copy of less than was read: nothing in it is new
 		r.offset, r.skips = r.size, nil
 		r.mark, _ = markAt(r.f, r.offset) // 0, not known, if it can not be read
 		r.info.Done, r.info.Size = true, r.size

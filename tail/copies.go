@@ -50,6 +50,8 @@ type candidate struct {
 	deleted bool
 	resting bool // at its end, with nothing to do
 	intact  bool // found as it was since the scan under way began
+
+	reached bool // the bytes before the position are in the file compared, whatever size it tells
 }
 
 // candidate takes down how a generation stands. The caller holds Tailer.mu.
@@ -170,21 +172,28 @@ func (c *candidate) inPlace() bool {
 	return st.node == nodeOf(c.info) && c.fits(f, st.size)
 }
 
-// fits reports whether a file holds what was read of the candidate.
+// fits reports whether a file holds what was read of the candidate. The size that
+// is told counts only where nothing else does: network file systems tell old ones.
 func (c *candidate) fits(f *os.File, size int64) bool {
-	switch short := size < c.position; {
-	case short && c.info.Done && size == c.info.Size: // a short copy, see trail
-	case short:
-		return false
+	switch {
+	case c.info.Done && size == c.info.Size && size < c.position: // a short copy, see trail
 	case c.mark != 0:
-		m, err := markAt(f, c.position)
-		return err == nil && m == c.mark
-	case size < c.aheadEnd: // of the bytes before the position nothing is known
+		return c.reaches(f)
+	case size < c.position, size < c.aheadEnd: // of the bytes before the position nothing is known
 		return false
 	}
 	h, err := headOfLen(f, c.info.Head.Len)
 	return err == nil && h == c.info.Head
 }
+
+// reaches reports whether the bytes before the position are in a file.
+func (c *candidate) reaches(f *os.File) bool {
+	m, err := markAt(f, c.position)
+	return c.mark != 0 && err == nil && m == c.mark
+}
+
+// reach notes whether the candidate reaches into a file that is to be gone on in.
+func (c *candidate) reach(s *sample) { c.reached = s.size < c.position && c.reaches(s.f) }
 
 // mayBeCopy looks at a file that was empty when it was found and has its first
 // content now: a copy begins as an empty file too. One that may be a copy is

@@ -23,6 +23,9 @@ func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.E
 	if c.InvalidUTF8 > 0 {
 		w.t.tellNoText(r, cover.Start)
 	}
+	if c.NULs > 0 {
+		w.t.tellNULs(r, cover.Start+int64(c.NULsAt), int64(c.NULs))
+	}
 	if c.Records == 0 {
 		w.t.skip(r.file, cover.Span, cover.Mark)
 		return nil
@@ -145,7 +148,7 @@ func (r *reader) widen() {
 func (w *worker) register(r *reader) error {
 	grown := false
 	for _, n := range headLens {
-		grown = grown || n > r.info.Head.Len && int64(n) <= r.size
+		grown = grown || n > max(r.info.Head.Len, r.headed) && int64(n) <= r.size
 	}
 	if r.registered && !grown {
 		return nil
@@ -155,6 +158,7 @@ func (w *worker) register(r *reader) error {
 		return err
 	}
 	r.info.Head, r.info.Size = head, r.size
+	r.headed = int(min(r.size, int64(headLens[0])))
 	w.t.mu.Lock()
 	r.info.Path = r.path
 	r.in.heads.move(r.k, r.info.Head)

@@ -58,11 +58,7 @@ func (t *Tailer) rescan() {
 	t.mu.Unlock()
 	for _, in := range t.inputs {
 		paths := w.match(in)
-		if len(paths) == 0 {
-			t.tell("input "+in.Name, errNoMatch)
-		} else {
-			t.tell("input "+in.Name, nil)
-		}
+		t.tellMatched(in, len(paths) > 0)
 		for _, path := range paths {
 			t.meet(in, path)
 		}
@@ -72,6 +68,7 @@ func (t *Tailer) rescan() {
 		}
 		t.findCopies(in)
 		t.miss(in, w)
+		t.findRotated(in)
 	}
 	t.tellUnknown(w)
 	t.boundPinned()
@@ -154,7 +151,7 @@ func (t *Tailer) seen(r *reader, path, was string, st status) {
 	if r.scan == t.scanNo || r.run == ended {
 		return // another of its names came first, or it was let go meanwhile
 	}
-	r.scan = t.scanNo
+	r.scan, r.at = t.scanNo, time.Now()
 	r.missed, r.gone = false, false
 	if renamed {
 		t.o.Logger.Info("file was renamed", "file", path, "was", was)

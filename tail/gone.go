@@ -76,6 +76,9 @@ func (t *Tailer) missed(a absence) {
 		t.rescanSoon()
 	default:
 		r.gone = true
+		info := r.k.info
+		info.Path = r.path
+		r.in.rotated = append(r.in.rotated, rotated{info: info, since: r.at})
 		t.o.Metrics.Rotation(r.in.Name)
 		t.o.Logger.Info("file is gone from its path, reading it to its end", "file", r.path, "bytes", r.shown.size-r.shown.offset)
 		t.readyLocked(r)

@@ -41,7 +41,9 @@ type input struct {
 	heads   headIndex
 	suspect map[node]suspicion
 
-	truncated []*known // whose copies are to be looked for
+	truncated []*known  // whose copies are to be looked for
+	rotated   []rotated // beside which others may be
+	matched   time.Time // when a path matched last
 }
 
 // pattern is a glob, cut into the names of its folders.

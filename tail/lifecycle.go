@@ -12,14 +12,15 @@ import (
 // because nothing will follow: this run ends at the end of the file, the file
 // is gone and quiet, or the input asks not to wait longer.
 func (t *Tailer) isLast(r *reader) bool {
-	if t.o.Once || t.isRest(r) {
+	if wait := r.in.PartialLineWait.D(); wait > 0 && time.Since(r.grown) >= wait {
 		return true
 	}
-	quiet := time.Since(r.grown)
-	if wait := r.in.PartialLineWait.D(); wait > 0 && quiet >= wait {
-		return true
-	}
-	return t.isGone(r) && quiet >= r.in.RotateQuiet.D()
+	return t.o.Once || t.isOver(r)
+}
+
+// isOver reports whether nobody writes to a file any more.
+func (t *Tailer) isOver(r *reader) bool {
+	return t.isRest(r) || t.isGone(r) && time.Since(r.grown) >= r.in.RotateQuiet.D()
 }
 
 // atEnd decides what becomes of a file that has nothing to read just now.
@@ -52,7 +53,7 @@ func (w *worker) shrunk(r *reader) (after, error) {
 	if m, err := markAt(r.f, r.offset); err == nil && (r.mark == 0 || m == r.mark) {
 		return idle, nil
 	}
-	return w.restart(r, "file was truncated")
+	return w.changed(r, "file was truncated")
 }
 
 // lose lets a reader go whose file was moved or deleted while it had no
@@ -130,6 +131,11 @@ func (w *worker) restart(r *reader, why string) (after, error) {
 	unread := max(r.highest-r.offset, 0)
 	w.t.o.Logger.Warn("file begins anew", "file", w.t.pathOf(r), "reason", why, "offset", r.offset, "unread", unread)
 	w.t.o.Metrics.Truncation(r.in.Name, unread)
+	return again, w.renew(r)
+}
+
+// renew has the reader read a new generation of its file, from its start.
+func (w *worker) renew(r *reader) error {
 	w.t.mu.Lock()
 	r.k.truncated = time.Now() // before it is retired: a scan may come between
 	w.t.mu.Unlock()
@@ -137,9 +143,9 @@ func (w *worker) restart(r *reader, why string) (after, error) {
 	w.t.nextGeneration(r)
 	r.info.Head, r.info.Done = record.Head{}, false
 	r.offset, r.mark, r.skips, r.stuck, r.long, r.high, r.pass = 0, 0, nil, 0, long{}, 0, 0
-	r.held, r.settled = time.Time{}, 0
-	r.registered, r.quarantined, r.noText, r.marked = false, false, false, false
-	return again, w.register(r)
+	r.held, r.settled, r.nuls, r.headed = time.Time{}, 0, nuls{}, 0
+	r.registered, r.quarantined, r.noText, r.marked, r.holey = false, false, false, false, false
+	return w.register(r)
 }
 
 // retire notes how far a generation was read, so that its content is known

@@ -39,11 +39,19 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 		return idle, err
 	}
 	buf := w.buffer(1 << 20)[:1<<20]
+	if r.in.Format != record.Avro {
+		_, unit := scan.Border()
+		at := dataAt(r.f, r.long.at, r.size)
+		r.long.at = max(r.long.at, at-at%int64(unit))
+	}
 	n, err := r.f.ReadAt(buf, r.long.at)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return idle, err
 	}
 	whole := r.long.at+int64(n) >= r.size
+	if whole && !w.t.isOver(r) {
+		n = r.in.textLen(buf[:n], r.long.at) // what is behind may be written yet
+	}
 	scan.SetQuiet(whole && r.isQuiet())
 	passed, done := scan.SkipLong(buf[:n], r.long.indent, last && whole)
 	r.long.at += int64(passed)

@@ -23,6 +23,7 @@ func (t *Tailer) findMoved(in *input) {
 	for _, info := range lost {
 		if path, ok := findNode(info); ok && path != info.Path {
 			t.adopt(in, path, true)
+			t.findSiblings(in, rotated{info: info}, path)
 		}
 	}
 }

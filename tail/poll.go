@@ -39,7 +39,7 @@ func (t *Tailer) poll(r *reader) {
 	case r.gone || (r.in.PartialLineWait > 0 || r.in.joins()) && !r.shown.atEnd:
 		wait = max(wait, pollSlow)
 	case rested < activeFor:
-	case t.watch.covers(r.path) && r.in.Watch != "poll":
+	case t.watch.covers(r.path) && r.in.Watch != "poll" && !r.shown.reserved:
 		return
 	default:
 		wait = pollIdle

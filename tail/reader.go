@@ -23,14 +23,15 @@ type reader struct {
 	// Guarded by Tailer.mu.
 	run      runState
 	path     string
-	scan     uint64 // number of the scan that saw it last
-	missed   bool   // the last scan did not find it
-	gone     bool   // its path is gone, or names another file, and two scans did not find it
-	deleted  bool   // no name is left
-	drop     bool   // to be let go at its next turn, whatever it holds
-	rest     bool   // deleted, and read to its end before the tailer stops
-	owed     bool   // a wake-up for room comes
-	moved    bool   // the journal knows it under another name
+	scan     uint64    // number of the scan that saw it last
+	at       time.Time // of that scan
+	missed   bool      // the last scan did not find it
+	gone     bool      // its path is gone, or names another file, and two scans did not find it
+	deleted  bool      // no name is left
+	drop     bool      // to be let go at its next turn, whatever it holds
+	rest     bool      // deleted, and read to its end before the tailer stops
+	owed     bool      // a wake-up for room comes
+	moved    bool      // the journal knows it under another name
 	polled   poll
 	shown    shown
 	safe     int64 // end of the prefix that is safe
@@ -58,15 +59,17 @@ type reader struct {
 	quiet      bool      // what is at the end is not waited for in this turn, see isQuiet
 	settled    int64     // size up to which it was not
 	long       long      // what is looked behind, where that is more than one read
+	nuls       nuls      // what was found at the end of a read
 	narrow     int64     // >0: most bytes of the next read, since quarantine would not take all of the last
 	chosen     bool      // narrow was chosen for what lies here
 	short      bool      // memory was short, so the last read was too
 	unbound    bool      // the next may not be: a record did not fit
 	atOnce     bool      // what lies here can not be read in parts
 	registered bool
+	headed     int  // of so many bytes its head was taken, if any; NULs have none
 	empty      bool // it was never seen to hold anything
 
-	quarantined, noText, marked bool // told of this generation: see tell.go
+	quarantined, noText, marked, holey bool // told of this generation: see tell.go
 }
 
 // shown is what the status tells of a reader.
@@ -77,6 +80,7 @@ type shown struct {
 	mtime        int64
 	grown        time.Time
 	atEnd        bool
+	reserved     bool   // it ends with NULs, in whose place something may be written
 	why          string // why it is not being read; empty: it is
 	failed       string // the error of the last turn; empty: none
 }
@@ -133,12 +137,16 @@ func (w *worker) turn(r *reader) (after, error) {
 	if r.long.at > st.size {
 		r.long = long{}
 	}
-	last := w.t.isLast(r)
-	r.quiet = r.isQuiet() && r.settled != st.size
-	ended := r.offset == st.size || !last && !r.quiet && r.stuck == st.size
+	r.reviewNULs()
+	last, end := w.t.isLast(r), r.end()
+	if end < st.size && w.t.isOver(r) {
+		end = st.size
+	}
+	r.quiet = r.isQuiet() && r.settled != end
+	ended := r.offset == end || !last && !r.quiet && r.stuck == end
 	switch {
 	case (ended || r.long.at > 0) && r.rewritten():
-		return w.restart(r, "content changed before the position")
+		return w.changed(r, "content changed before the position")
 	case r.long.at > 0:
 		return w.passLong(r, last)
 	case ended:
@@ -159,7 +167,7 @@ func (w *worker) look(r *reader) (status, error) {
 			return status{}, err
 		}
 	}
-	st, err := statFile(r.f)
+	st, err := w.t.stat(r.f)
 	if err != nil {
 		return st, err
 	}
@@ -239,12 +247,15 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 	if most := int64(w.t.sink.Most(r.in.Route)); most < want && !r.unbound {
 		want, r.short = most, true
 	}
+	if r.nuls.at > 0 && besideNULs < want && !r.unbound {
+		want, r.short = besideNULs, true
+	}
 	lease, err := w.lease(r, int(want))
 	switch {
 	case err != nil:
 		return idle, err
 	case lease == nil && r.rewritten():
-		return w.restart(r, "content changed before the position")
+		return w.changed(r, "content changed before the position")
 	case lease == nil:
 		return parked, nil
 	}
@@ -269,18 +280,28 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 		return w.shrunk(r)
 	}
 	if m := markOf(buf[record.MarkLen-before : record.MarkLen]); r.mark != 0 && m != r.mark {
-		return w.restart(r, "content changed before the position")
+		return w.changed(r, "content changed before the position")
 	}
 	r.checked = r.mtime
 	if r.offset == 0 {
 		w.t.tellMark(r, buf[record.MarkLen:record.MarkLen+n])
 	}
-	whole := int64(n)-before == end-r.offset
+	data, whole := buf[record.MarkLen:record.MarkLen+int64(n)-before], int64(n)-before == end-r.offset
+	if n := r.in.textLen(data, r.offset); n < len(data) && end == r.size {
+		framed, ok := r.withNULs(n, len(data), w.t.isOver(r))
+		if !ok {
+			return w.meetNULs(r)
+		}
+		if framed < len(data) {
+			end, whole = r.offset+int64(framed), true
+			data = data[:framed]
+		}
+	}
 	scan.SetQuiet(whole && r.quiet)
 	if whole && r.quiet {
 		r.settled = end
 	}
-	return w.frame(r, lease, scan, buf[:record.MarkLen+int64(n)-before], last && whole)
+	return w.frame(r, lease, scan, buf[:record.MarkLen+len(data)], last && whole)
 }
 
 // lease asks for room. While a wake-up is owed it does not ask again: each
@@ -380,7 +401,7 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 	if cut && r.offset == r.size {
 		w.t.o.Logger.Info("last record had no line end and was sent as it is", "file", w.t.pathOf(r), "offset", r.offset)
 	}
-	if r.offset < r.size && r.stuck != r.size {
+	if end := r.end(); r.offset < end && r.stuck != end {
 		return again, nil
 	}
 	return w.atEnd(r), nil

@@ -67,7 +67,8 @@ func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
 	since := in.suspect[s.node].since
 	t.mu.Unlock()
 	if same != nil {
-		return match{of: same, resume: same.fits(s.f, s.size)}
+		same.reach(s)
+		return match{of: same, resume: same.fits(s.f, s.size) || punched(s.f, s.size, same.position)}
 	}
 	defer t.noteIntact(alike)
 	var like likeness
@@ -75,6 +76,7 @@ func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
 	for _, c := range alike {
 		l := c.likeness(s)
 		if l == successor {
+			c.reach(s)
 			return match{of: c, resume: true}
 		}
 		if like = max(like, l); l > different {

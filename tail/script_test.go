@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -35,14 +36,19 @@ func TestScripts(t *testing.T) {
 		must(t, err)
 		base := strings.TrimSuffix(filepath.Base(name), ".txt")
 		for _, v := range []struct {
-			name, watch string
-			batch       bool
-		}{{"auto", "auto", false}, {"poll", "poll", false}, {"batcher", "auto", true}} {
+			name, watch   string
+			batch, killed bool
+		}{{"auto", "auto", false, false}, {"poll", "poll", false, false}, {"batcher", "auto", true, false}, {"killed", "poll", false, true}} {
+			if v.killed && !strings.Contains(string(text), "\nstop\n") {
+				continue
+			}
 			t.Run(base+"/"+v.name, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
 				w.in().Watch, w.batch = v.watch, v.batch
-				newScript(w).run(string(text))
+				s := newScript(w)
+				s.killed = v.killed
+				s.run(string(text))
 			})
 		}
 	}
@@ -51,6 +57,7 @@ func TestScripts(t *testing.T) {
 type script struct {
 	*world
 	writers map[string]*os.File
+	killed  bool // each stop is a kill
 	line    int
 }
 
@@ -84,9 +91,7 @@ func (s *script) run(text string) {
 			s.t.Fatalf("line %d: %s: %v", s.line, line, err)
 		}
 		if s.t.Failed() {
-			s.boxed.mu.Lock()
-			defer s.boxed.mu.Unlock()
-			s.t.Fatalf("line %d: %s\nlog:\n%s", s.line, line, strings.Join(s.boxed.log, "\n"))
+			s.t.Fatalf("line %d: %s\nlog:\n%s", s.line, line, s.boxed.text())
 		}
 	}
 }
@@ -143,6 +148,28 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, b, 0o644)
 }
 
+// fallocate makes a command of what fallocate(2) can do to a range of a file.
+func fallocate(mode uint32) func(*script, []string) error {
+	return func(s *script, a []string) error {
+		f, err := os.OpenFile(s.path(a[0]), os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		var span [2]int64
+		for i := range span {
+			if span[i], err = strconv.ParseInt(a[i+1], 10, 64); err != nil {
+				return err
+			}
+		}
+		err = unix.Fallocate(int(f.Fd()), mode, span[0], span[1])
+		if errors.Is(err, unix.EOPNOTSUPP) {
+			s.t.Skip("the file system has no such thing")
+		}
+		return err
+	}
+}
+
 var commands = map[string]func(s *script, a []string) error{
 	// What is done to files.
 	"append":  func(s *script, a []string) error { return s.write(os.O_APPEND, a[0], lined(a[1:])...) },
@@ -155,6 +182,52 @@ var commands = map[string]func(s *script, a []string) error{
 			return err
 		}
 		return os.Truncate(s.path(a[0]), n)
+	},
+	"pad": func(s *script, a []string) error { // FILE N: so many NULs are written at its end
+		n, err := strconv.Atoi(a[1])
+		if err != nil {
+			return err
+		}
+		return s.write(os.O_APPEND, a[0], strings.Repeat("\x00", n))
+	},
+	"fill": func(s *script, a []string) error { // FILE N CHARACTER: a line of so many bytes is appended
+		n, err := strconv.Atoi(a[1])
+		if err != nil {
+			return err
+		}
+		return s.write(os.O_APPEND, a[0], strings.Repeat(a[2], n-1)+"\n")
+	},
+	"dribble": func(s *script, a []string) error { // FILE RECORD…: each byte is a write of its own
+		f, err := os.OpenFile(s.path(a[0]), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		for _, b := range []byte(strings.Join(lined(a[1:]), "")) {
+			if _, err := f.Write([]byte{b}); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+	"poke": func(s *script, a []string) error { // FILE OFFSET TEXT: written in place
+		f, err := os.OpenFile(s.path(a[0]), os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		at, err := strconv.ParseInt(a[1], 10, 64)
+		if err == nil {
+			_, err = f.WriteAt([]byte(a[2]), at)
+		}
+		return err
+	},
+	"punch":    fallocate(unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE), // FILE OFFSET LENGTH
+	"collapse": fallocate(unix.FALLOC_FL_COLLAPSE_RANGE),
+	"lie": func(s *script, a []string) error { // N: files tell that they have at most N bytes; 0: the truth
+		n, err := strconv.ParseInt(a[0], 10, 64)
+		s.lie.Store(n)
+		return err
 	},
 	"mv":      two(os.Rename),
 	"cp":      two(copyFile),
@@ -205,8 +278,15 @@ var commands = map[string]func(s *script, a []string) error{
 	},
 
 	// What is done to the agent.
-	"start":   func(s *script, a []string) error { s.start(); return nil },
-	"stop":    func(s *script, a []string) error { s.look(); s.shut(); return nil },
+	"start": func(s *script, a []string) error { s.start(); return nil },
+	"stop": func(s *script, a []string) error {
+		if s.look(); s.killed {
+			s.kill()
+		} else {
+			s.shut()
+		}
+		return nil
+	},
 	"kill":    func(s *script, a []string) error { s.look(); s.kill(); return nil },
 	"look":    func(s *script, a []string) error { s.look(); return nil },
 	"full":    func(s *script, a []string) error { s.taker.set(func() { s.taker.full = true }); return nil },
@@ -258,9 +338,23 @@ var commands = map[string]func(s *script, a []string) error{
 		}
 		return nil
 	},
+	"scan": func(s *script, a []string) error { // all names are looked at once
+		s.tailer.mu.Lock()
+		next := s.tailer.scanNo + 1
+		s.tailer.mu.Unlock()
+		s.tailer.rescanSoon()
+		s.await("a scan", func() bool { return s.tailer.scans >= next })
+		return nil
+	},
+	"told": func(s *script, a []string) error { // WORD…: it is logged sooner or later
+		for s.boxed.logged(a...) == 0 && !s.t.Failed() {
+			s.look()
+		}
+		return nil
+	},
 	"logged": func(s *script, a []string) error { // TIMES WORD…
 		if got := s.boxed.logged(a[1:]...); fmt.Sprint(got) != a[0] {
-			return fmt.Errorf("it is logged %d times", got)
+			return fmt.Errorf("it is logged %d times:\n%s", got, s.boxed.text())
 		}
 		return nil
 	},
@@ -295,6 +389,8 @@ func (s *script) set(key string, values []string) error {
 		in.Exclude = values
 	case "start_at":
 		in.StartAt = one
+	case "encoding":
+		in.Encoding = one
 	case "header":
 		in.Header = one
 	case "validate":

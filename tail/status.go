@@ -61,6 +61,8 @@ func (r *reader) show(next after) {
 		why = "what was read of it has to be accepted first"
 	case why == "" && next == idle && r.stuck == r.size && r.offset < r.size:
 		why = "its last record has no end yet"
+	case why == "" && next == idle && r.offset < r.size && r.offset == r.end():
+		why = "it ends with NULs, in whose place something may be written"
 	}
 	r.k.trail.add(r.offset, r.mark)
 	if r.mtime != 0 { // it was looked at
@@ -68,7 +70,7 @@ func (r *reader) show(next after) {
 	}
 	r.shown = shown{
 		file: r.file, size: max(r.size, 0), offset: r.offset, mark: r.mark, mtime: r.mtime,
-		grown: r.grown, atEnd: r.offset == r.size, why: why, failed: r.shown.failed,
+		grown: r.grown, atEnd: r.offset == r.size, reserved: r.end() < r.size, why: why, failed: r.shown.failed,
 	}
 }
 

@@ -69,6 +69,7 @@ type Metrics interface {
 	Truncation(input string, unread int64)
 	Abandoned(input string, bytes int64)
 	InvalidUTF8(input string, records int)
+	NULs(input string, bytes int64)
 }
 
 // Options are what New needs.
@@ -94,6 +95,7 @@ type Tailer struct {
 	open  atomic.Int64   // descriptors held
 	stamp record.BatchID // see record.Chunk; of this run
 	taps  taps
+	size  func(int64) int64 // nil but in tests, see stat
 
 	mu      sync.Mutex
 	inputs  []*input

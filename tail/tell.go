@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -78,6 +79,21 @@ func (t *Tailer) tellOf(about subject, err error) {
 		t.o.Logger.Warn("file is not being read, trying again", append(where, "err", err, "fix", fixOf(err))...)
 	} else {
 		t.o.Logger.Info("file is being read again", where...)
+	}
+}
+
+// awayFor is how many times rotate_quiet an input whose files are gone matches
+// nothing before that is told: between a rotation and the next file nothing is amiss.
+const awayFor = 12
+
+// tellMatched tells whether an input has files.
+func (t *Tailer) tellMatched(in *input, matched bool) {
+	switch {
+	case matched:
+		in.matched = time.Now()
+		t.tell("input "+in.Name, nil)
+	case time.Since(in.matched) >= awayFor*in.RotateQuiet.D():
+		t.tell("input "+in.Name, errNoMatch)
 	}
 }
 

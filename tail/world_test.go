@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,12 +43,13 @@ type world struct {
 	dir    string // of the files
 	state  string // of the journal
 	inputs []Input
-	open   int        // descriptors the tailer may hold
-	once   bool       // the tailer runs once
-	block  int        // bytes of a payload
-	batch  bool       // a real batcher stands between tailer and taker
-	boxed  *box       // remembers what happens across restarts
-	keeper Quarantine // nil: boxed is
+	open   int          // descriptors the tailer may hold
+	once   bool         // the tailer runs once
+	block  int          // bytes of a payload
+	batch  bool         // a real batcher stands between tailer and taker
+	lie    atomic.Int64 // files say they have at most so many bytes; 0: they do not lie
+	boxed  *box         // remembers what happens across restarts
+	keeper Quarantine   // nil: boxed is
 
 	j       *journal.Journal
 	tailer  *Tailer
@@ -103,6 +105,12 @@ func (w *world) start() {
 		Logger: slog.New(w.boxed), OpenFiles: w.open, Once: w.once, Avoid: []string{filepath.Dir(w.state)},
 	})
 	must(w.t, err)
+	w.tailer.size = func(size int64) int64 {
+		if most := w.lie.Load(); most > 0 {
+			return min(size, most)
+		}
+		return size
+	}
 	w.taker.tailer.Store(w.tailer)
 	w.j.OnSafe(w.tailer.Safe)
 	for _, b := range rec.Begun {
@@ -348,11 +356,19 @@ func (b *box) Rotation(string)                                { b.add("rotations
 func (b *box) Truncation(_ string, unread int64)              { b.add("truncations", 1); b.add("unread", unread) }
 func (b *box) Abandoned(_ string, bytes int64)                { b.add("abandoned", bytes) }
 func (b *box) InvalidUTF8(_ string, n int)                    { b.add("utf8", int64(n)) }
+func (b *box) NULs(_ string, n int64)                         { b.add("nuls", n) }
 func (b *box) logf(format string, args ...any)                { b.note(fmt.Sprintf(format, args...)) }
 func (b *box) Enabled(context.Context, slog.Level) bool       { return true }
 func (b *box) WithAttrs([]slog.Attr) slog.Handler             { return b }
 func (b *box) WithGroup(string) slog.Handler                  { return b }
 func (b *box) note(line string)                               { b.mu.Lock(); b.log = append(b.log, line); b.mu.Unlock() }
+
+// text is the log.
+func (b *box) text() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Join(b.log, "\n")
+}
 
 // Handle keeps a log line as text.
 func (b *box) Handle(_ context.Context, r slog.Record) error {

@@ -35,6 +35,7 @@ type Metrics struct {
 	unreadLost *prometheus.CounterVec
 	abandoned  *prometheus.CounterVec
 	invalid    *prometheus.CounterVec
+	nuls       *prometheus.CounterVec
 }
 
 const namespace = "kusto_agent"
@@ -70,6 +71,7 @@ func newMetrics(reg prometheus.Registerer) *Metrics {
 		rotations:  counters("tail_rotations_total", "Files that were rotated away.", "input"),
 		truncated:  counters("tail_truncations_total", "Files that were truncated or rewritten in place.", "input"),
 		invalid:    counters("records_invalid_utf8_total", "Records that passed though they are not valid UTF-8.", "input"),
+		nuls:       counters("tail_nul_bytes_total", "Bytes of NULs between records, which are left out.", "input"),
 		abandoned:  counters("tail_abandoned_bytes_total", "Bytes left unread in files that were deleted, because of max_pinned_deleted, too few descriptors, or a stop that took too long; the log says which.", "input"),
 		unreadLost: counters("tail_truncated_unread_bytes_total", "Bytes that were in a file when last looked at, and truncated away before they were read.", "input"),
 	}
@@ -132,6 +134,11 @@ func (m *Metrics) InvalidUTF8(input string, records int) {
 	m.invalid.WithLabelValues(input).Add(float64(records))
 }
 
+// NULs counts bytes between records that nobody wrote, and that are left out.
+func (m *Metrics) NULs(input string, bytes int64) {
+	m.nuls.WithLabelValues(input).Add(float64(bytes))
+}
+
 // Input shows the counters of an input at zero before anything happened to it.
 func (m *Metrics) Input(input string) {
 	m.rotations.WithLabelValues(input)
@@ -139,4 +146,5 @@ func (m *Metrics) Input(input string) {
 	m.unreadLost.WithLabelValues(input)
 	m.abandoned.WithLabelValues(input)
 	m.invalid.WithLabelValues(input)
+	m.nuls.WithLabelValues(input)
 }

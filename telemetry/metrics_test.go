@@ -72,6 +72,7 @@ func TestEveryMetricSaysWhatHappened(t *testing.T) {
 	m.Input("nginx")
 	m.Rotation("app")
 	m.Truncation("app", 512)
+	m.NULs("app", 4096)
 
 	families := scrape(t, s)
 	f := func(want float64, name string, labels ...string) {
@@ -117,6 +118,8 @@ func TestEveryMetricSaysWhatHappened(t *testing.T) {
 	f(0, "tail_rotations_total", "input=nginx")
 	f(1, "tail_truncations_total", "input=app")
 	f(512, "tail_truncated_unread_bytes_total", "input=app")
+	f(4096, "tail_nul_bytes_total", "input=app")
+	f(0, "tail_nul_bytes_total", "input=nginx")
 	f(1, "config_last_reload_successful")
 	f(1, "state_disk_healthy")
 	f(1, "input_info", "input=orders", "database=Sales", "table=Orders")

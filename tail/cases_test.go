@@ -1,0 +1,156 @@
+package tail
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// earlyCases names the tests that show each case of docs/cases.md: a script of
+// testdata, or a test by its package and name. Scripts run with events and by polling,
+// and, where they stop the tailer, also with a kill in place of each stop.
+var earlyCases = map[int][]string{
+	1:  {"script:001-appends"},
+	2:  {"script:002-start-at-end", "tail.TestStartAtEndOfUTF16", "tail.TestAvroStartAtEnd"},
+	5:  {"script:005-missing-folder"},
+	7:  {"script:007-empty-files"},
+	8:  {"script:008-small"},
+	9:  {"script:009-only-newlines", "script:007-empty-files", "format.TestTXT", "format.TestJSONLines", "format.TestDelimited"},
+	10: {"script:041-hole", "cmd/agent.TestHolesAndRestarts"},
+	11: {"script:011-many-lines", "script:011-byte-by-byte"},
+	12: {"script:012-two-inputs"},
+	13: {"config.TestOneFileOneRoute", "tail.TestRival"},
+	14: {"script:014-ignore-older"},
+	15: {"script:014-ignore-older"},
+	16: {"script:014-ignore-older"},
+	17: {"script:017-old-link"},
+
+	18: {"script:018-partial"},
+	19: {"script:018-partial", "cmd/agent.TestHolesAndRestarts"},
+	20: {"script:020-partial-line-wait"},
+	22: {"script:022-deleted-partial"},
+	23: {"script:023-renamed-partial"},
+	25: {"script:025-crlf", "format.TestTXT", "format.FuzzCuts"},
+	27: {"script:027-bom"},
+	28: {"format.TestEncodings", "format.TestDecode", "format.TestOffsetsOfEncodings"},
+	29: {"format.FuzzShapes", "tail.TestForeignMark", "script:029-half-characters"},
+	32: {"script:034-odd-text", "script:110-no-text", "format.TestJSONLines", "format.TestDelimited"},
+	34: {"script:034-odd-text"},
+
+	35: {"script:035-long", "cmd/agent.TestLongLine"},
+	37: {"script:037-long-blocks", "script:041-hole", "cmd/agent.TestLongLine"},
+	38: {"quarantine.TestDataComesBack"},
+	39: {"script:035-long"},
+	40: {"script:040-nuls", "tail.TestWrittenAsMemory", "script:040-nuls-json", "format.TestNULs", "format.TestTornLines", "cmd/agent.TestHolesAndRestarts"},
+	41: {"script:041-hole", "cmd/agent.TestHolesAndRestarts"},
+	43: {"cmd/agent.TestBinaryFile"},
+
+	44: {"script:044-rename-create"},
+	45: {"script:045-rename-inside"},
+	46: {"script:044-rename-create"},
+	47: {"script:047-compressed-away"},
+	48: {"script:048-rename-chain"},
+	49: {"script:045-rename-inside"},
+	50: {"script:048-rename-chain", "cmd/agent.TestOutage"},
+	51: {"tail.TestRotateFast", "script:060-rotated-twice-between-looks"},
+	52: {"script:052-no-spam", "script:052-away"},
+	53: {"script:053-create-over"},
+	54: {"script:054-editor"},
+	55: {"script:055-swap"},
+	56: {"script:056-other-folder"},
+	57: {"script:057-moved-across", "tail.TestMoveAcrossFileSystems"},
+	58: {"script:058-moved-while-stopped"},
+	59: {"script:059-rotated-while-stopped", "script:059-no-longer-matched", "cmd/agent.TestRotatedWhileNobodyLooked"},
+	60: {"script:060-rotated-twice-while-stopped", "cmd/agent.TestHolesAndRestarts"},
+	62: {"tail.TestRenameUnderTheEyes"},
+	63: {"script:063-away-for-a-scan"},
+	64: {"script:063-away-for-a-scan", "script:045-rename-inside"},
+	65: {"cmd/agent.TestNginxRotated", "cmd/agent.TestNginxCopyTruncated", "cmd/agent.TestPackageLog"},
+	66: {"script:066-log4j", "script:066-python", "script:066-lumberjack", "script:066-logback"},
+	67: {"script:067-folder-rename"},
+
+	68: {"script:068-truncate"},
+	69: {"script:069-refill-same-size"},
+	70: {"script:070-refill-larger"},
+	71: {"script:071-many-truncations", "tail.TestFiftyTruncations"},
+	72: {"script:072-same-head"},
+	73: {"script:073-refilled-alike"},
+	74: {"script:074-copytruncate"},
+	75: {"script:075-copytruncate-inside", "script:075-copytruncate-all-read"},
+	76: {"script:076-no-copy", "script:076-copy-outside"},
+	77: {"script:077-copytruncate-while-stopped", "script:077-copytruncate-after-kill"},
+	79: {"script:068-truncate"},
+	80: {"script:080-last-line-removed"},
+	82: {"script:082-overwritten"},
+	83: {"script:083-holes-punched", "script:083-collapsed"},
+	84: {"script:084-late-acknowledgement", "script:084-truncated-unsent"},
+	85: {"script:085-size-lies"},
+}
+
+// TestEarlyCases: what the manual promises is shown by tests that are there.
+func TestEarlyCases(t *testing.T) {
+	t.Parallel()
+	checkCases(t, earlyCases, "cases.md")
+}
+
+// checkCases sees that a file of docs has a line for each case of a table, and for
+// no other, and that all tests of the table exist.
+func checkCases(t *testing.T, cases map[int][]string, name string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../docs", name))
+	must(t, err)
+	var told []int
+	for _, m := range regexp.MustCompile(`(?m)^- \*\*(\d+)\*\* \S`).FindAllStringSubmatch(string(text), -1) {
+		n, _ := strconv.Atoi(m[1])
+		told = append(told, n)
+	}
+	if shown := slices.Sorted(maps.Keys(cases)); !slices.Equal(told, shown) {
+		t.Errorf("docs/%s has the cases %v; shown are %v", name, told, shown)
+	}
+	tests := make(map[string][]string) // by package
+	for n, all := range cases {
+		if len(all) == 0 {
+			t.Errorf("case %d is not shown", n)
+		}
+		for _, test := range all {
+			if script, ok := strings.CutPrefix(test, "script:"); ok {
+				if _, err := os.Stat("testdata/" + script + ".txt"); err != nil {
+					t.Errorf("case %d: %v", n, err)
+				}
+				continue
+			}
+			room, function, _ := strings.Cut(test, ".")
+			if tests[room] == nil {
+				tests[room] = testsOf(t, room)
+			}
+			if !slices.Contains(tests[room], function) {
+				t.Errorf("case %d: there is no %s", n, test)
+			}
+		}
+	}
+}
+
+// testsOf are the tests of a package.
+func testsOf(t *testing.T, room string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", room, "*_test.go"))
+	must(t, err)
+	for _, file := range files {
+		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		must(t, err)
+		for _, d := range tree.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && (strings.HasPrefix(f.Name.Name, "Test") || strings.HasPrefix(f.Name.Name, "Fuzz")) {
+				names = append(names, f.Name.Name)
+			}
+		}
+	}
+	return names
+}

@@ -1,0 +1,164 @@
+package tail
+
+import (
+	"errors"
+	"io"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"kusto-agent/format"
+	"kusto-agent/record"
+)
+
+// A file can hold NULs that nobody wrote: behind a crash, behind a truncation
+// whose writer goes on where it was, and where room was reserved for what is still
+// to come. Those between records are left out, as package format says; a hole is
+// passed without being read. Those that a file ends with are held: something else
+// may be written in their place.
+
+// nuls is a stretch that held nothing but NULs at the last look.
+type nuls struct {
+	from int64 // -1: something was written where it began
+	at   int64 // what was looked at ends here; 0: nothing was
+	text bool  // something else is at that place
+}
+
+// toEnd reports whether nothing else follows in a file of a size.
+func (n nuls) toEnd(size int64) bool { return n.at > 0 && n.from >= 0 && !n.text && n.at >= size }
+
+// end is where reading ends for now.
+func (r *reader) end() int64 {
+	if r.nuls.toEnd(r.size) {
+		return r.nuls.from
+	}
+	return r.size
+}
+
+// textLen is the length of data without the NULs that it ends with, where those
+// are no part of what a file holds.
+func (in *input) textLen(data []byte, at int64) int {
+	if in.Format == record.Avro || len(data) == 0 || data[len(data)-1] != 0 {
+		return len(data)
+	}
+	return format.TextLen(data, at, in.encoding)
+}
+
+// reviewNULs looks whether something was written where NULs were: a file that is
+// written to as memory need not show it. Who reserved room fills it from its start.
+func (r *reader) reviewNULs() {
+	switch {
+	case r.nuls.at > r.size:
+		r.nuls = nuls{}
+	case r.nuls.at > 0 && !r.nuls.text && r.nuls.from >= 0:
+		b := make([]byte, 4096)
+		n, _ := r.f.ReadAt(b, r.nuls.from) // what can not be read, the next read tells
+		if firstText(b[:n]) >= 0 {
+			r.nuls.from = -1
+		}
+	}
+}
+
+// besideNULs is the most bytes of a read where NULs are known to follow.
+const besideNULs = 64 << 10
+
+// withNULs decides about data that was read at the offset and ends with NULs
+// behind its first n bytes: how much of it is to be framed. Without ok it is
+// not: what follows has to be looked at first, or can be passed.
+func (r *reader) withNULs(n, all int, over bool) (frame int, ok bool) {
+	if from := r.offset + int64(n); r.nuls.from != from || r.nuls.at == 0 {
+		if r.nuls.text {
+			r.nuls = nuls{}
+		}
+		r.nuls = nuls{from: from, at: max(r.offset+int64(all), r.nuls.at)}
+	}
+	held := r.nuls.toEnd(r.size)
+	switch {
+	case !r.nuls.text && !held, n == 0 && (r.nuls.text || over):
+		return 0, false
+	case held && !over:
+		return n, true
+	}
+	return all, true
+}
+
+// meetNULs acts on NULs at the offset, or behind what is there.
+func (w *worker) meetNULs(r *reader) (after, error) {
+	if !r.nuls.text && r.nuls.at < r.size {
+		return w.lookNULs(r)
+	}
+	return w.passNULs(r)
+}
+
+// lookNULs looks on, at a bounded number of bytes, where NULs were found.
+func (w *worker) lookNULs(r *reader) (after, error) {
+	buf := w.buffer(1 << 20)[:1<<20]
+	at := dataAt(r.f, r.nuls.at, r.size)
+	n, err := r.f.ReadAt(buf[:min(int64(len(buf)), r.size-at)], at)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return idle, err
+	}
+	if i := firstText(buf[:n]); i >= 0 {
+		r.nuls.at, r.nuls.text = at+int64(i), true
+	} else if r.nuls.at = at + int64(n); err != nil {
+		r.nuls.at = r.size // it was cut: the next turn sees it
+	}
+	return again, nil
+}
+
+// passNULs goes on where something else begins, or at a range that needs no
+// reading.
+func (w *worker) passNULs(r *reader) (after, error) {
+	scan, err := w.scanner(r)
+	if err != nil {
+		return idle, err
+	}
+	_, unit := scan.Border()
+	to := r.nuls.at - r.nuls.at%int64(unit)
+	if len(r.skips) > 0 {
+		to = min(to, r.skips[0].Start)
+	}
+	mark, err := markAt(r.f, to)
+	if err != nil {
+		return idle, err
+	}
+	if err := w.register(r); err != nil {
+		return idle, err
+	}
+	w.t.o.Books.Read(r.in.Name, 0, to-r.offset)
+	w.t.tellNULs(r, r.offset, to-r.offset)
+	w.t.skip(r.file, record.Span{Start: r.offset, End: to}, mark)
+	r.offset, r.mark, r.nuls, r.stuck = to, mark, nuls{}, 0
+	return again, nil
+}
+
+// tellNULs counts NULs that are left out, and logs the first ones of a file.
+func (t *Tailer) tellNULs(r *reader, offset, bytes int64) {
+	t.o.Metrics.NULs(r.in.Name, bytes)
+	if r.holey {
+		return
+	}
+	r.holey = true
+	if r.nuls.text && r.nuls.from == offset {
+		bytes = r.nuls.at - offset // those to come, too
+	}
+	t.o.Logger.Warn("file holds NULs between its records, they are left out", "input", r.in.Name, "file", t.pathOf(r),
+		"offset", offset, "bytes", bytes, "fix", "nothing after a crash; else have its writer append (O_APPEND), or rotate by rename")
+}
+
+// firstText is the index of the first byte that is not NUL, or -1.
+func firstText(b []byte) int { return slices.IndexFunc(b, func(c byte) bool { return c != 0 }) }
+
+// dataAt is the first place from at on that is not in a hole, or size. Where the
+// file system does not tell, it is at.
+func dataAt(f *os.File, at, size int64) int64 {
+	to, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
+	switch {
+	case errors.Is(err, unix.ENXIO):
+		return size
+	case err != nil:
+		return at
+	}
+	return min(max(to, at), size)
+}

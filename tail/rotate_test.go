@@ -1,0 +1,185 @@
+package tail
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// eachWatch runs a test with events and without.
+func eachWatch(t *testing.T, f func(t *testing.T, w *world)) {
+	for _, watch := range []string{"auto", "poll"} {
+		t.Run(watch, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.in().Watch = watch
+			f(t, w)
+		})
+	}
+}
+
+// TestRenameUnderTheEyes: files are renamed and made as fast as can be while the
+// tailer looks at names and opens them. Each line comes once, and each file was
+// read to its own end.
+func TestRenameUnderTheEyes(t *testing.T) {
+	t.Parallel()
+	eachWatch(t, func(t *testing.T, w *world) {
+		w.in().Paths = append(w.in().Paths, w.path("a.log.*"))
+		w.start()
+		const rotations = 400
+		done := make(chan struct{})
+		// Ends by itself, awaited below.
+		go func() {
+			defer close(done)
+			for n := range rotations {
+				must(t, os.WriteFile(w.path("a.log"), fmt.Appendf(nil, "line %d\nline %d\nline %d\n", 3*n, 3*n+1, 3*n+2), 0o644))
+				if err := os.Rename(w.path("a.log"), w.path(fmt.Sprintf("a.log.%d", n))); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		for running := true; running; {
+			select {
+			case <-done:
+				running = false
+			default:
+				w.look()
+			}
+		}
+		var want []string
+		for n := range 3 * rotations {
+			want = append(want, fmt.Sprintf("line %d", n))
+		}
+		w.expect("in", want...)
+		w.wantReadToTheirEnds()
+	})
+}
+
+// wantReadToTheirEnds compares how far each file was read with what it holds.
+func (w *world) wantReadToTheirEnds() {
+	w.t.Helper()
+	paths, err := filepath.Glob(w.path("*"))
+	must(w.t, err)
+	w.tailer.mu.Lock()
+	defer w.tailer.mu.Unlock()
+	for _, path := range paths {
+		st, err := statPath(path)
+		must(w.t, err)
+		if r := w.tailer.inputs[0].readers[st.node]; r == nil || r.shown.offset != st.size || r.path != path {
+			w.t.Errorf("%s of %d bytes is read as %+v", path, st.size, r)
+		}
+	}
+}
+
+// TestRotateFast: a file is rotated far more often than names are looked at, to
+// names that no pattern matches, and five are kept. Each is found before it is
+// removed, and each line comes once.
+func TestRotateFast(t *testing.T) {
+	t.Parallel()
+	eachWatch(t, func(t *testing.T, w *world) {
+		w.start()
+		var want []string
+		name := func(n int) string { return w.path(fmt.Sprintf("a.log.%d", n)) }
+		known := func(path string) func() bool {
+			st, err := statPath(path)
+			return func() bool { return err != nil || w.tailer.inputs[0].byNode[st.node] != nil }
+		}
+		for n := range 60 {
+			var text []byte
+			for i := range 50 {
+				want = append(want, fmt.Sprintf("line %d of file %d", i, n))
+				text = append(text, want[len(want)-1]+"\n"...)
+			}
+			must(t, os.WriteFile(w.path("a.log"), text, 0o644))
+			if n == 0 {
+				w.look() // from then on the others are found beside it
+			}
+			if _, err := os.Stat(name(5)); err == nil {
+				w.tailer.rescanSoon()
+				if !w.await("the oldest file", known(name(5))) {
+					t.FailNow()
+				}
+				must(t, os.Remove(name(5)))
+			}
+			for k := 4; k > 0; k-- {
+				_ = os.Rename(name(k), name(k+1)) // there are less at first
+			}
+			must(t, os.Rename(w.path("a.log"), name(1)))
+		}
+		must(t, os.WriteFile(w.path("a.log"), []byte("the last line\n"), 0o644))
+		w.expect("in", append(want, "the last line")...)
+	})
+}
+
+// TestFiftyTruncations: each content that is on disk when it is read comes whole,
+// and no record is made of two.
+func TestFiftyTruncations(t *testing.T) {
+	t.Parallel()
+	eachWatch(t, func(t *testing.T, w *world) {
+		w.start()
+		for n := range 50 {
+			var want []string
+			for i := range 3 + n {
+				want = append(want, fmt.Sprintf("line %d of content %d, %d", i, n, n*i))
+			}
+			must(t, os.WriteFile(w.path("a.log"), []byte(strings.Join(want, "\n")+"\n"), 0o644))
+			if w.expect("in", want...); t.Failed() {
+				return
+			}
+		}
+		if n := w.boxed.counter("truncations"); n != 49 {
+			t.Errorf("%d truncations are counted", n)
+		}
+	})
+}
+
+// TestMoveAcrossFileSystems: a file goes on where it was, though it is another on
+// another file system.
+func TestMoveAcrossFileSystems(t *testing.T) {
+	t.Parallel()
+	eachWatch(t, func(t *testing.T, w *world) {
+		far, err := os.MkdirTemp("/dev/shm", "kusto-agent")
+		if err != nil {
+			t.Skip("there is no other file system: ", err)
+		}
+		defer os.RemoveAll(far)
+		w.in().Paths = append(w.in().Paths, filepath.Join(far, "*.log"))
+		w.start()
+		must(t, os.WriteFile(w.path("a.log"), []byte("a line that is long enough to be known by\n"), 0o644))
+		w.expect("in", "a line that is long enough to be known by")
+		must(t, exec.Command("mv", w.path("a.log"), far).Run())
+		f, err := os.OpenFile(filepath.Join(far, "a.log"), os.O_APPEND|os.O_WRONLY, 0)
+		must(t, err)
+		defer f.Close()
+		_, err = f.WriteString("more\n")
+		must(t, err)
+		w.expect("in", "more")
+	})
+}
+
+// TestWrittenAsMemory: what is written where room was reserved is read, though
+// neither size nor time of the file tell of it.
+func TestWrittenAsMemory(t *testing.T) {
+	t.Parallel()
+	eachWatch(t, func(t *testing.T, w *world) {
+		w.start()
+		must(t, os.WriteFile(w.path("a.log"), append([]byte("one\n"), make([]byte, 300<<10)...), 0o644))
+		w.expect("in", "one")
+		st, err := os.Stat(w.path("a.log"))
+		must(t, err)
+		for i, line := range []string{"two", "six"} {
+			f, err := os.OpenFile(w.path("a.log"), os.O_WRONLY, 0)
+			must(t, err)
+			_, err = f.WriteAt([]byte(line+"\n"), int64(4+4*i))
+			must(t, errors.Join(err, f.Close(), os.Chtimes(w.path("a.log"), st.ModTime(), st.ModTime())))
+			w.expect("in", line)
+		}
+		if n := w.boxed.counter("nuls"); n != 0 {
+			t.Errorf("%d NULs are counted", n)
+		}
+	})
+}

@@ -1,0 +1,84 @@
+package tail
+
+import (
+	"os"
+
+	"kusto-agent/record"
+)
+
+// Somebody may give the beginning of a file that was read back to the disk, while
+// it is written to (fallocate(2)): a hole that is punched leaves NULs in its place,
+// a range that is collapsed moves what is behind it. Neither is content to be read.
+
+// block is the least size of the blocks of a disk.
+const block = 4096
+
+// changed is called where other bytes lie before the offset than did, or none.
+func (w *worker) changed(r *reader, why string) (after, error) {
+	if punched(r.f, r.size, r.offset) {
+		mark, err := markAt(r.f, r.offset)
+		if err != nil {
+			return idle, err
+		}
+		w.t.o.Logger.Info("beginning of a file was given back to the disk, going on in it", "file", w.t.pathOf(r), "offset", r.offset)
+		r.mark, r.checked = mark, r.mtime
+		return again, nil
+	}
+	to, mark := r.shifted(), r.mark
+	if to == 0 {
+		return w.restart(r, why)
+	}
+	w.t.o.Logger.Info("beginning of a file was cut off, going on in it", "file", w.t.pathOf(r), "offset", to, "was", r.offset)
+	w.t.o.Metrics.Truncation(r.in.Name, 0)
+	if err := w.renew(r); err != nil {
+		return idle, err
+	}
+	w.t.skip(r.file, record.Span{End: to}, mark)
+	r.offset, r.mark = to, mark
+	return again, nil
+}
+
+// punched reports whether the bytes before a position are others than they were
+// because a hole was punched that ends within the mark: nothing is left before.
+func punched(f *os.File, size, pos int64) bool {
+	b := make([]byte, min(pos, record.MarkLen))
+	if size < pos {
+		return false
+	}
+	if _, err := readFull(f, b, pos-int64(len(b))); err != nil {
+		return false
+	}
+	text := firstText(b)
+	whole := (pos - int64(len(b)) + int64(text)) / block * block
+	return text > 0 && whole > 0 && dataAt(f, 0, size) >= whole
+}
+
+// mostShifts is how many places are looked at for the bytes before the offset.
+const mostShifts = 4096
+
+// shifted finds where the offset is in a file of which whole blocks were taken
+// out before it; 0: nowhere, or in more than one place. Less was taken out than
+// the file is shorter by, and what was written since.
+func (r *reader) shifted() (to int64) {
+	if r.mark == 0 {
+		return 0
+	}
+	least := max((r.highest-r.size+block-1)/block, 1)
+	for n := range int64(mostShifts) {
+		at := r.offset - (least+n)*block
+		if at < record.MarkLen {
+			break
+		}
+		if at > r.size {
+			continue
+		}
+		if m, err := markAt(r.f, at); err != nil || m != r.mark {
+			continue
+		}
+		if to > 0 {
+			return 0
+		}
+		to = at
+	}
+	return to
+}
