@@ -79,6 +79,9 @@ func readInfo(r *wire.Reader, i *record.FileInfo) {
 	i.Size = r.Int()
 	i.Head = record.Head{Len: r.Small(math.MaxInt32), Sum: r.Fixed()}
 	i.Encoding, i.Done = r.String(), r.Bool()
+	if len(r.B) > 0 { // since minor version 1
+		i.Old = r.Int()
+	}
 }
 
 func readBegun(r *wire.Reader) (b Begun) {

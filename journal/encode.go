@@ -60,4 +60,5 @@ func writeInfo(w *wire.Writer, i *record.FileInfo) {
 	w.Fixed(i.Head.Sum)
 	w.String(i.Encoding)
 	w.Bool(i.Done)
+	w.Int(i.Old)
 }

@@ -117,9 +117,17 @@ func Open(dir string, cfg Config, opts Options) (*Journal, *Recovery, error) {
 	return j, rec.report(), nil
 }
 
-// InputSeen records that the input exists and says whether it was known
-// before. After damage took the state every input counts as known, so that
-// its files are read from their beginning.
+// InputKnown says whether an input was seen before. After damage took the state
+// every input counts as known, so that its files are read from their beginning.
+func (j *Journal) InputKnown(name string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.state.inputs[name] || j.lost
+}
+
+// InputSeen records that the input was seen: that its files were looked for, and
+// those that are old registered. It says whether it was known before, as
+// InputKnown does.
 func (j *Journal) InputSeen(name string) (known bool, err error) {
 	j.mu.Lock()
 	known, lost := j.state.inputs[name], j.lost

@@ -63,6 +63,11 @@ func payload(n int, f record.File, start, end int64) *record.Payload {
 	}
 }
 
+// ahead is a range beyond a position, with its mark.
+func ahead(f record.File, start, end int64) record.Extent {
+	return record.Extent{File: f, Span: record.Span{Start: start, End: end}, Mark: markAt(end)}
+}
+
 func markAt(off int64) record.Mark { return record.Mark(off*31 + 7) }
 
 func TestPositionIsTheUnbrokenPrefix(t *testing.T) {
@@ -79,7 +84,7 @@ func TestPositionIsTheUnbrokenPrefix(t *testing.T) {
 	for i := range 4 {
 		must(t, j.Begin(payload(i, f, int64(i)*10, int64(i)*10+10)))
 	}
-	want := func(pos int64, ahead ...record.Span) {
+	want := func(pos int64, ahead ...record.Extent) {
 		t.Helper()
 		st, _ := j.State(f)
 		if st.Position != pos || !reflect.DeepEqual(st.Ahead, ahead) {
@@ -89,12 +94,12 @@ func TestPositionIsTheUnbrokenPrefix(t *testing.T) {
 			t.Errorf("position %d with mark %d, want that of %d", at, mark, pos)
 		}
 	}
-	want(0, record.Span{Start: 0, End: 40})
+	want(0, ahead(f, 0, 40))
 	must(t, j.End(batchID(1), record.Accepted))
 	must(t, j.End(batchID(3), record.Quarantined))
-	want(0, record.Span{Start: 0, End: 40})
+	want(0, ahead(f, 0, 40))
 	must(t, j.End(batchID(0), record.Spooled))
-	want(20, record.Span{Start: 20, End: 40})
+	want(20, ahead(f, 20, 40))
 	must(t, j.Skip(f, record.Span{Start: 40, End: 45}, markAt(45)))
 	must(t, j.End(batchID(2), record.Dropped))
 	want(45)
@@ -145,17 +150,17 @@ func TestEverythingIsRememberedAcrossRuns(t *testing.T) {
 	}
 	f, g := file1(1), record.File{Input: "other", ID: 9, Generation: 3}
 	info := record.FileInfo{Path: "/a", First: "/b", Dev: 1, Inode: 2, Birth: -3, Handle: []byte{1, 2}, Size: 5,
-		Head: record.Head{Len: 4, Sum: 99}, Encoding: "utf-16le", Done: true}
+		Head: record.Head{Len: 4, Sum: 99}, Encoding: "utf-16le", Done: true, Old: 3}
 	known, err := j.InputSeen("app")
 	if must(t, err); known {
 		t.Error("a new input was known")
 	}
 	must(t, j.Register(f, info))
 	must(t, j.Register(g, record.FileInfo{Path: "/g"}))
-	must(t, j.Skip(g, record.Span{Start: 10, End: 20}, 77))
+	must(t, j.Skip(g, record.Span{Start: 10, End: 20}, markAt(20)))
 	p := payload(1, f, 0, 50)
 	p.Lens, p.Gzip, p.CRC, p.Shaping, p.ReadAt = []byte{1}, true, 0xdeadbeef, 42, time.Unix(5, 6)
-	p.Cover = append(p.Cover, record.Extent{File: g, Span: record.Span{Start: 30, End: 31}})
+	p.Cover = append(p.Cover, ahead(g, 30, 31))
 	p.Pieces = append(p.Pieces, record.Piece{File: g, Span: record.Span{Start: 30, End: 31}, Records: 4}, record.Piece{File: f, Span: record.Span{Start: 50, End: 51}, Records: 1})
 	must(t, j.Begin(p))
 	for p.Attempt = 2; p.Attempt < 5; p.Attempt++ {
@@ -164,11 +169,11 @@ func TestEverythingIsRememberedAcrossRuns(t *testing.T) {
 	check := func() {
 		t.Helper()
 		st, ok := j.State(f)
-		if !ok || !reflect.DeepEqual(st.Info, info) || !reflect.DeepEqual(st.Ahead, []record.Span{{Start: 0, End: 50}}) {
+		if !ok || !reflect.DeepEqual(st.Info, info) || !reflect.DeepEqual(st.Ahead, []record.Extent{ahead(f, 0, 50)}) {
 			t.Errorf("file %+v, want %+v", st, info)
 		}
 		files := j.Files("other")
-		if len(files) != 1 || files[0].File != g || !reflect.DeepEqual(files[0].Ahead, []record.Span{{Start: 10, End: 20}, {Start: 30, End: 31}}) {
+		if len(files) != 1 || files[0].File != g || !reflect.DeepEqual(files[0].Ahead, []record.Extent{ahead(g, 10, 20), ahead(g, 30, 31)}) {
 			t.Errorf("files %+v", files)
 		}
 		if known, _ := j.InputSeen("app"); !known {

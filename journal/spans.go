@@ -46,15 +46,18 @@ func (s spans) holds(n record.Span) bool {
 	return n.Len() <= 0
 }
 
-// union merges ranges of any order.
-func union(in []record.Span) []record.Span {
-	slices.SortFunc(in, func(a, b record.Span) int { return cmpInt(a.Start, b.Start) })
+// union merges ranges of one file, in any order. The mark that survives is that
+// of the end that survives.
+func union(in []record.Extent) []record.Extent {
+	slices.SortFunc(in, func(a, b record.Extent) int { return cmpInt(a.Start, b.Start) })
 	out := in[:0]
 	for _, e := range in {
 		switch last := len(out) - 1; {
 		case e.Len() <= 0:
 		case last >= 0 && e.Start <= out[last].End:
-			out[last].End = max(out[last].End, e.End)
+			if e.End > out[last].End || e.End == out[last].End && out[last].Mark == 0 {
+				out[last].End, out[last].Mark = e.End, e.Mark
+			}
 		default:
 			out = append(out, e)
 		}

@@ -15,10 +15,10 @@ import (
 type FileState struct {
 	File     record.File
 	Info     record.FileInfo
-	Position int64         // all bytes before it are safe
-	Mark     record.Mark   // of the bytes before Position; 0: not known
-	Ahead    []record.Span // behind Position, safe or begun: not to be read; sorted, apart
-	LastSeen time.Time     // when it was last registered, or its position moved
+	Position int64           // all bytes before it are safe
+	Mark     record.Mark     // of the bytes before Position; 0: not known
+	Ahead    []record.Extent // behind Position, safe or begun: not to be read; sorted, apart
+	LastSeen time.Time       // when it was last registered, or its position moved
 }
 
 // file is the state behind a FileState.
@@ -230,12 +230,13 @@ func (s *state) view(name record.File) (FileState, bool) {
 	}
 	v := FileState{File: name, Info: f.info, Position: f.position, Mark: f.mark, LastSeen: f.seen}
 	for _, a := range f.ahead {
-		v.Ahead = append(v.Ahead, a.Span)
+		v.Ahead = append(v.Ahead, record.Extent{File: name, Span: a.Span, Mark: a.mark})
 	}
 	for _, b := range s.begun {
 		for _, c := range b.Cover {
 			if c.File == name && c.End > f.position {
-				v.Ahead = append(v.Ahead, record.Span{Start: max(c.Start, f.position), End: c.End})
+				c.Start = max(c.Start, f.position)
+				v.Ahead = append(v.Ahead, c)
 			}
 		}
 	}
@@ -245,5 +246,5 @@ func (s *state) view(name record.File) (FileState, bool) {
 
 func sameInfo(a, b *record.FileInfo) bool {
 	return a.Path == b.Path && a.First == b.First && a.Dev == b.Dev && a.Inode == b.Inode && a.Birth == b.Birth &&
-		bytes.Equal(a.Handle, b.Handle) && a.Size == b.Size && a.Head == b.Head && a.Encoding == b.Encoding && a.Done == b.Done
+		bytes.Equal(a.Handle, b.Handle) && a.Size == b.Size && a.Head == b.Head && a.Encoding == b.Encoding && a.Done == b.Done && a.Old == b.Old
 }

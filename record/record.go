@@ -281,4 +281,5 @@ type FileInfo struct {
 	Head     Head
 	Encoding string // empty: utf-8
 	Done     bool   // gone or rotated, read to its end: nothing more will come
+	Old      int64  // >0: its first bytes up to the last record end before here are not wanted, see start_at
 }

@@ -261,6 +261,61 @@ func (h *host) touchInside(dir string) error {
 	return nil
 }
 
+// rotated: in its sandbox the service follows a file through renaming, removal and
+// truncation, also while it is stopped or killed.
+func rotated(h *host) {
+	const path = "/var/log/app/rotate.json"
+	f := h.logs(path)
+	again := func() { f.file = h.logs(path).file }
+	rename := func(to string) {
+		h.Helper()
+		if err := os.Rename(path, to); err != nil {
+			h.Fatal(err)
+		}
+	}
+	f.write(100)
+	rename(path + ".1") // no pattern matches it
+	f.write(100)
+	again()
+	f.write(100)
+	f.awaitOnce()
+	rename("/var/log/app/rotate-1.json") // one does
+	again()
+	f.write(100)
+	f.awaitOnce()
+	for range 2 { // ext4 and tmpfs give out the inode again
+		h.remove(path)
+		f.write(10)
+		again()
+		f.write(10)
+		f.awaitOnce()
+	}
+	for range 2 {
+		if err := os.Truncate(path, 0); err != nil {
+			h.Fatal(err)
+		}
+		f.write(20)
+		f.awaitOnce()
+	}
+	h.systemctl("stop", service)
+	f.write(10)
+	rename(path + ".2")
+	again()
+	f.write(10)
+	h.systemctl("start", service)
+	f.awaitOnce()
+	had := h.number("NRestarts")
+	f.write(10)
+	h.signal(syscall.SIGKILL)
+	rename(path + ".3")
+	again()
+	f.write(10)
+	h.untilRestarted(had)
+	if n := f.awaitAll(); n != 0 && !strings.Contains(h.log(), "may be stored twice") {
+		h.Errorf("%d records stored twice, and no word of it:\n%s", n, h.log())
+	}
+}
+
 // unreadable: a file of others is told once, harms nothing, and is taken up
 // when it is given to the group, without a restart.
 func unreadable(h *host) {

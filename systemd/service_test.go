@@ -24,6 +24,7 @@ func TestUnderSystemd(t *testing.T) {
 		{"Watchdog", watched},
 		{"BadConfiguration", unusable},
 		{"Sandbox", sandboxed},
+		{"Rotation", rotated},
 		{"UnreadableFile", unreadable},
 		{"ReadsAll", readsAll},
 		{"NoSecret", noSecret},

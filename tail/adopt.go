@@ -10,6 +10,10 @@ import (
 // matches it any more.
 func (t *Tailer) adopt(in *input, path string, gone bool) {
 	f, st, err := openFile(path)
+	if err == nil && t.own.holds(path, st.node) {
+		f.Close()
+		err = errOwn
+	}
 	t.tell(path, err)
 	if err != nil {
 		return
@@ -23,6 +27,10 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 		quiet = 0 // there is no other time
 	}
 	m := t.recognise(in, newSample(f, st, handle), quiet)
+	old := in.isNew && in.StartAt == "end"
+	if old && m.wait {
+		m = match{} // it is passed over, whatever it is a copy of
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -48,6 +56,9 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 	switch {
 	case m.of == nil:
 		t.begin(r)
+		if old {
+			t.passOver(r)
+		}
 	case m.resume:
 		t.resume(r, m.of)
 	default:
@@ -72,7 +83,10 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 	if k.info.Path != r.path {
 		t.o.Logger.Info("file is known from another path, going on in it", "file", r.path, "was", k.info.Path, "offset", k.position)
 	}
-	r.info.First, r.info.Head = k.info.First, k.info.Head
+	r.info.First, r.info.Head, r.info.Old = k.info.First, k.info.Head, k.info.Old
+	if k.position == 0 {
+		r.pass = min(r.info.Old, r.size)
+	}
 	r.moved = k.info.Path != r.path || nodeOf(k.info) != nodeOf(r.info)
 	if k.reader != nil {
 		k.position, k.mark = k.reader.shown.offset, k.reader.shown.mark
@@ -97,9 +111,20 @@ func (t *Tailer) begin(r *reader) {
 	}
 	t.start(r, r.in.file(id, 0), &known{})
 	r.empty = r.size == 0 && !t.o.Once
-	if r.in.isNew && r.in.StartAt == "end" {
-		r.pass = max(r.size, 0)
+}
+
+// passOver has a reader begin behind what its file holds. The journal hears of it
+// before it hears that the input was seen: a run that is killed in between leaves
+// nothing that the next one takes for new, and skips nothing that is. The caller
+// holds mu.
+func (t *Tailer) passOver(r *reader) {
+	r.pass, r.info.Old = r.size, r.size
+	if head, err := headOf(r.f, r.size); err == nil {
+		r.info.Head = head
+		r.in.heads.move(r.k, head)
 	}
+	r.k.info = r.info
+	t.remember(r.file, r.info)
 }
 
 // start puts a reader to work on a generation. The caller holds mu.

@@ -41,7 +41,7 @@ type candidate struct {
 	info      record.FileInfo
 	position  int64 // it was read so far
 	mark      record.Mark
-	aheadEnd  int64 // of what was begun or ended beyond the position
+	ahead     []record.Extent // begun or ended beyond the position
 	trail     trail
 	truncated time.Time
 
@@ -56,13 +56,10 @@ type candidate struct {
 
 // candidate takes down how a generation stands. The caller holds Tailer.mu.
 func (k *known) candidate(scan uint64) *candidate {
-	c := &candidate{k: k, info: k.info, position: k.position, mark: k.mark, truncated: k.truncated}
-	if n := len(k.ahead); n > 0 {
-		c.aheadEnd = k.ahead[n-1].End
-	}
+	c := &candidate{k: k, info: k.info, position: k.position, mark: k.mark, ahead: k.ahead, truncated: k.truncated}
 	if r := k.reader; r != nil {
 		c.position, c.mark = r.shown.offset, r.shown.mark
-		c.reader, c.f, c.deleted = r, r.f, r.deleted
+		c.reader, c.f, c.deleted, c.ahead = r, r.f, r.deleted, nil
 		c.resting = r.shown.atEnd && r.run == resting
 		c.intact = k.intact == scan
 	} else if !k.truncated.IsZero() {
@@ -178,8 +175,8 @@ func (c *candidate) fits(f *os.File, size int64) bool {
 	switch {
 	case c.info.Done && size == c.info.Size && size < c.position: // a short copy, see trail
 	case c.mark != 0:
-		return c.reaches(f)
-	case size < c.position, size < c.aheadEnd: // of the bytes before the position nothing is known
+		return c.reaches(f) && holdsAhead(f, c.ahead)
+	case size < c.position, !holdsAhead(f, c.ahead): // of the bytes before the position nothing is known
 		return false
 	}
 	h, err := headOfLen(f, c.info.Head.Len)

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -52,17 +51,19 @@ func (t *Tailer) polling() bool {
 // rescan makes the readers agree with what is on disk.
 func (t *Tailer) rescan() {
 	w := newWalk()
+	t.own.look(t.o.Avoid)
 	t.mu.Lock()
 	t.scanNo++
 	first := t.scanNo == 1
 	t.mu.Unlock()
 	for _, in := range t.inputs {
 		paths := w.match(in)
+		in.renewed = nil
 		t.tellMatched(in, len(paths) > 0)
 		for _, path := range paths {
 			t.meet(in, path)
 		}
-		in.isNew = false
+		t.noteSeen(in)
 		if first {
 			t.findMoved(in)
 		}
@@ -85,15 +86,17 @@ func (t *Tailer) rescan() {
 
 // meet is called for each path that matches.
 func (t *Tailer) meet(in *input, path string) {
-	for _, dir := range t.o.Avoid {
-		if path == dir || strings.HasPrefix(path, dir+"/") {
-			t.tell(path, errOwn)
-			return
-		}
+	if t.own.names(path) {
+		t.tell(path, errOwn)
+		return
 	}
 	st, err := statPath(path)
 	if err == nil && !st.regular {
 		err = errKind(st)
+	}
+	if folder, shut := shutFolder(path, err); shut != nil {
+		t.tell(folder, shut)
+		return
 	}
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) || isLink(path) {
@@ -119,7 +122,18 @@ func (t *Tailer) meet(in *input, path string) {
 	if old := in.IgnoreOlder.D(); old > 0 && !unread && time.Since(time.Unix(0, st.mtime)) > old {
 		return
 	}
-	t.adopt(in, path, false)
+	if !t.copiedUp(in, path, st.node) {
+		t.adopt(in, path, false)
+	}
+}
+
+// noteSeen has the journal know that an input was seen, once its old files are
+// known there.
+func (t *Tailer) noteSeen(in *input) {
+	if !in.noted {
+		in.noted, in.isNew = true, false
+		_, _ = t.o.Positions.InputSeen(in.Name) // an error is of writing, see remember
+	}
 }
 
 // rival is the input that reads a file for the route of in already, and so

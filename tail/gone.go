@@ -171,11 +171,14 @@ func (t *Tailer) abandon(r *reader) {
 	r.drop = true
 	end := r.pins()
 	unread := max(end-r.shown.offset, 0)
+	t.readyLocked(r)
+	if unread == 0 {
+		return // it waits to be safe: what it holds is in hand
+	}
 	t.o.Metrics.Abandoned(r.in.Name, unread)
 	t.o.Logger.Error("deleted file is abandoned, it pins more than max_pinned_deleted allows", "input", r.in.Name, "file", r.path,
 		"id", r.shown.file.ID.String(), "offset", r.shown.offset, "end", end, "bytes", unread,
 		"fix", "raise max_pinned_deleted of the input, or see why its records are not accepted")
-	t.readyLocked(r)
 }
 
 // closeIdle gives a descriptor back; the reader opens its file again for its

@@ -33,13 +33,15 @@ type input struct {
 	events   *format.Multiline // nil: every line is a record
 	host     string            // what {host} in them stands for
 	shaping  uint64
-	isNew    bool // no earlier run has seen it
+	isNew    bool // no earlier run has seen it, and its files are looked for the first time
+	noted    bool // the journal knows that it was seen
 
 	known   map[record.File]*known // every generation that is remembered
 	byNode  map[node]*known        // the latest generation of a file that is there
 	readers map[node]*reader
 	heads   headIndex
 	suspect map[node]suspicion
+	renewed map[node]*reader // in this scan, see copiedUp; nil: not looked for
 
 	truncated []*known  // whose copies are to be looked for
 	rotated   []rotated // beside which others may be

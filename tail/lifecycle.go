@@ -2,6 +2,8 @@ package tail
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"os"
 	"time"
 
@@ -50,8 +52,12 @@ func (w *worker) atEnd(r *reader) after {
 // shrunk is called when the file seems shorter than what was read of it. The
 // size alone is not trusted: network file systems lie about it.
 func (w *worker) shrunk(r *reader) (after, error) {
-	if m, err := markAt(r.f, r.offset); err == nil && (r.mark == 0 || m == r.mark) {
+	m, err := markAt(r.f, r.offset)
+	switch {
+	case err == nil && (r.mark == 0 || m == r.mark):
 		return idle, nil
+	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		return idle, err // it can not be read just now
 	}
 	return w.changed(r, "file was truncated")
 }
@@ -141,7 +147,7 @@ func (w *worker) renew(r *reader) error {
 	w.t.mu.Unlock()
 	w.retire(r)
 	w.t.nextGeneration(r)
-	r.info.Head, r.info.Done = record.Head{}, false
+	r.info.Head, r.info.Done, r.info.Old = record.Head{}, false, 0
 	r.offset, r.mark, r.skips, r.stuck, r.long, r.high, r.pass = 0, 0, nil, 0, long{}, 0, 0
 	r.held, r.settled, r.nuls, r.headed = time.Time{}, 0, nuls{}, 0
 	r.registered, r.quarantined, r.noText, r.marked, r.holey = false, false, false, false, false

@@ -21,7 +21,11 @@ func (t *Tailer) findMoved(in *input) {
 	}
 	t.mu.Unlock()
 	for _, info := range lost {
-		if path, ok := findNode(info); ok && path != info.Path {
+		path, ok := findNode(info)
+		if !ok {
+			path, ok = findBesideFolder(info)
+		}
+		if ok && path != info.Path {
 			t.adopt(in, path, true)
 			t.findSiblings(in, rotated{info: info}, path)
 		}

@@ -46,7 +46,7 @@ type reader struct {
 	info       record.FileInfo
 	offset     int64       // all before it is handed over
 	mark       record.Mark // of offset; 0: not known
-	skips      []record.Span
+	skips      []record.Extent
 	size       int64 // at the last look
 	high       int64 // the largest size of this generation
 	highest    int64 // the same before the last look, which may have seen the next generation
@@ -170,6 +170,9 @@ func (w *worker) look(r *reader) (status, error) {
 	st, err := w.t.stat(r.f)
 	if err != nil {
 		return st, err
+	}
+	if st.node != nodeOf(r.info) {
+		w.follow(r, st)
 	}
 	if st.size != r.size || st.mtime != r.mtime {
 		r.size, r.mtime, r.grown, r.stuck = st.size, st.mtime, time.Now(), 0

@@ -18,11 +18,11 @@ type known struct {
 	position int64 // read from here on
 	safe     int64 // all before is safe; of its reader while it has one
 	mark     record.Mark
-	ahead    []record.Span // beyond the position, in need of no reading
-	reader   *reader       // who reads it; nil: nobody
-	trail    trail         // where reading stood before the position
-	missing  time.Time     // when it was first found to have no file
-	intact   uint64        // number of the last scan that found its file as its reader left it
+	ahead    []record.Extent // beyond the position, in need of no reading
+	reader   *reader         // who reads it; nil: nobody
+	trail    trail           // where reading stood before the position
+	missing  time.Time       // when it was first found to have no file
+	intact   uint64          // number of the last scan that found its file as its reader left it
 
 	truncated time.Time // when reading ended with a truncation; zero: it did not, or in an earlier run
 }

@@ -35,23 +35,36 @@ func TestScripts(t *testing.T) {
 		text, err := os.ReadFile(name)
 		must(t, err)
 		base := strings.TrimSuffix(filepath.Base(name), ".txt")
-		for _, v := range []struct {
-			name, watch   string
-			batch, killed bool
-		}{{"auto", "auto", false, false}, {"poll", "poll", false, false}, {"batcher", "auto", true, false}, {"killed", "poll", false, true}} {
-			if v.killed && !strings.Contains(string(text), "\nstop\n") {
-				continue
-			}
+		for _, v := range variants(string(text)) {
 			t.Run(base+"/"+v.name, func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t)
-				w.in().Watch, w.batch = v.watch, v.batch
-				s := newScript(w)
-				s.killed = v.killed
-				s.run(string(text))
+				v.script(newWorld(t)).run(string(text))
 			})
 		}
 	}
+}
+
+// variant is a way to run a script.
+type variant struct {
+	name, watch   string
+	batch, killed bool
+}
+
+// variants are all ways. One that stops the agent is run with a kill in place of
+// each stop too.
+func variants(text string) []variant {
+	all := []variant{{"auto", "auto", false, false}, {"poll", "poll", false, true}, {"batcher", "auto", true, false}}
+	if strings.Contains(text, "\nstop\n") {
+		all = append(all, variant{"auto-killed", "auto", false, true}, variant{"poll-stopped", "poll", false, false})
+	}
+	return all
+}
+
+func (v variant) script(w *world) *script {
+	w.in().Watch, w.batch = v.watch, v.batch
+	s := newScript(w)
+	s.killed = v.killed
+	return s
 }
 
 type script struct {
@@ -279,7 +292,7 @@ var commands = map[string]func(s *script, a []string) error{
 
 	// What is done to the agent.
 	"start": func(s *script, a []string) error { s.start(); return nil },
-	"stop": func(s *script, a []string) error {
+	"stop": func(s *script, a []string) error { // a script that has it is run with a kill in its place too
 		if s.look(); s.killed {
 			s.kill()
 		} else {
@@ -322,6 +335,20 @@ var commands = map[string]func(s *script, a []string) error{
 		slices.Sort(a)
 		if !slices.Equal(got, a) {
 			return fmt.Errorf("files are %q", got)
+		}
+		return nil
+	},
+	"remembered": func(s *script, a []string) error { // N: so many generations, once it is so
+		n := -1
+		late := time.Now().Add(patience)
+		for fmt.Sprint(n) != a[0] && time.Now().Before(late) {
+			s.look()
+			s.tailer.mu.Lock()
+			n = len(s.tailer.inputs[0].known)
+			s.tailer.mu.Unlock()
+		}
+		if fmt.Sprint(n) != a[0] {
+			return fmt.Errorf("it is %d", n)
 		}
 		return nil
 	},

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 
 	"kusto-agent/format"
@@ -143,25 +142,22 @@ func lengths(scan *format.Scanner, c *format.Chunk) []byte {
 // file that may be read another time, such as one without permission, is not
 // gone.
 func (t *Tailer) openSource(files map[record.File]*os.File, x record.Extent) error {
-	f := files[x.File]
-	if f == nil {
-		_, info, ok := t.rememberedOf(x.File)
-		if !ok {
-			return fmt.Errorf("%w: nothing is remembered of the file", ErrSourceGone)
-		}
-		path, ok := findNode(info)
-		if !ok && x.Mark == 0 {
-			return fmt.Errorf("%w: file was moved or deleted", ErrSourceGone)
-		}
-		if !ok {
-			path = info.Path // perhaps a copy: the mark decides
-		}
-		var err error
-		if f, _, err = openFile(path); err != nil {
-			return goneIf(err, fs.ErrNotExist)
-		}
+	if f := files[x.File]; f != nil {
+		return holdsExtent(f, x)
+	}
+	in, info, ok := t.rememberedOf(x.File)
+	if !ok {
+		return fmt.Errorf("%w: nothing is remembered of the file", ErrSourceGone)
+	}
+	f, err := findSource(in, info, x)
+	if err == nil {
 		files[x.File] = f
 	}
+	return err
+}
+
+// holdsExtent sees that the bytes of an extent are in a file.
+func holdsExtent(f *os.File, x record.Extent) error {
 	m, err := markAt(f, x.End)
 	if err != nil {
 		return goneIf(err, io.EOF, io.ErrUnexpectedEOF)

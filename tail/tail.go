@@ -7,6 +7,7 @@ package tail
 import (
 	"context"
 	"log/slog"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -23,12 +24,13 @@ type State struct {
 	Info     record.FileInfo
 	Position int64 // all before it is safe
 	Mark     record.Mark
-	Ahead    []record.Span // safe or begun beyond the position, in order
+	Ahead    []record.Extent // safe or begun beyond the position, in order
 }
 
 // Positions remembers files and how far they are safe.
 type Positions interface {
 	Files(input string) []State
+	InputKnown(name string) bool
 	InputSeen(name string) (known bool, err error)
 	Register(f record.File, info record.FileInfo) error
 	Skip(f record.File, span record.Span, mark record.Mark) error
@@ -81,9 +83,10 @@ type Options struct {
 	Books      Books
 	Metrics    Metrics
 	Logger     *slog.Logger
-	Avoid      []string // folders never read: the agent's own state
-	OpenFiles  int      // descriptors to hold at most
-	Once       bool     // read what is there to its end, then return
+	Avoid      []string   // folders never read, under whatever name: the agent's own state
+	Own        []*os.File // files never read: where the agent's own log goes
+	OpenFiles  int        // descriptors to hold at most
+	Once       bool       // read what is there to its end, then return
 }
 
 // Tailer reads the files of all inputs. Its methods are safe for concurrent
@@ -116,6 +119,7 @@ type Tailer struct {
 
 	tick chan struct{} // the poll queue has a new first
 	scan chan struct{} // a rescan is wanted
+	own  own           // what is never read
 	done chan struct{} // Once: every reader has come to its end
 }
 
@@ -130,6 +134,7 @@ func New(o Options) (*Tailer, error) {
 		tick:   make(chan struct{}, 1),
 		scan:   make(chan struct{}, 1),
 		done:   make(chan struct{}, 1),
+		own:    newOwn(o),
 	}
 	t.work.L, t.turned.L = &t.mu, &t.mu
 	for _, i := range o.Inputs {
@@ -137,8 +142,7 @@ func New(o Options) (*Tailer, error) {
 		if err != nil {
 			return nil, err
 		}
-		seen, _ := o.Positions.InputSeen(in.Name) // an error is of writing, see remember
-		in.isNew = !seen
+		in.isNew = !o.Positions.InputKnown(in.Name)
 		in.recall(o.Positions.Files(in.Name))
 		t.inputs = append(t.inputs, in)
 	}

@@ -3,6 +3,8 @@ package tail
 import (
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -139,6 +141,17 @@ var (
 )
 
 const leaveOut = "leave it out with exclude, or narrow the paths"
+
+// shutFolder is the folder of a path that could not be looked at because nobody
+// lets the agent enter the folder, and an error to tell of it once for all files
+// in it; nil: that is not the reason.
+func shutFolder(path string, err error) (folder string, shut error) {
+	folder = filepath.Dir(path)
+	if !errors.Is(err, unix.EACCES) || !errors.Is(unix.Faccessat(unix.AT_FDCWD, folder, unix.X_OK, unix.AT_EACCESS), unix.EACCES) {
+		return "", nil
+	}
+	return folder, &os.PathError{Op: "enter", Path: folder, Err: unix.EACCES}
+}
 
 func errKind(s status) error {
 	fix := leaveOut

@@ -39,17 +39,19 @@ func must(t testing.TB, err error) {
 // world is a folder of files, a journal, a tailer and somebody who takes the
 // records. It belongs to the goroutine of its test.
 type world struct {
-	t      testing.TB
-	dir    string // of the files
-	state  string // of the journal
-	inputs []Input
-	open   int          // descriptors the tailer may hold
-	once   bool         // the tailer runs once
-	block  int          // bytes of a payload
-	batch  bool         // a real batcher stands between tailer and taker
-	lie    atomic.Int64 // files say they have at most so many bytes; 0: they do not lie
-	boxed  *box         // remembers what happens across restarts
-	keeper Quarantine   // nil: boxed is
+	t          testing.TB
+	dir        string // of the files
+	state      string // of the journal
+	inputs     []Input
+	open       int                       // descriptors the tailer may hold
+	once       bool                      // the tailer runs once
+	block      int                       // bytes of a payload
+	journalFor func(positions) Positions // stands before the journal; nil: nothing does
+	own        *os.File                  // where the agent's log goes; nil: nowhere
+	batch      bool                      // a real batcher stands between tailer and taker
+	lie        atomic.Int64              // files say they have at most so many bytes; 0: they do not lie
+	boxed      *box                      // remembers what happens across restarts
+	keeper     Quarantine                // nil: boxed is
 
 	j       *journal.Journal
 	tailer  *Tailer
@@ -59,8 +61,11 @@ type world struct {
 	stopped chan struct{}      // closed when Run has returned
 }
 
-func newWorld(t testing.TB) *world {
-	w := &world{t: t, dir: t.TempDir(), state: filepath.Join(t.TempDir(), "journal"), open: 1000, block: 64 << 10, boxed: newBox()}
+func newWorld(t testing.TB) *world { return newWorldIn(t, t.TempDir()) }
+
+// newWorldIn is a world whose files are in a folder that is there.
+func newWorldIn(t testing.TB, dir string) *world {
+	w := &world{t: t, dir: dir, state: filepath.Join(t.TempDir(), "journal"), open: 1000, block: 64 << 10, boxed: newBox()}
 	w.addInput("in", "*.log")
 	t.Cleanup(w.end)
 	return w
@@ -77,6 +82,20 @@ func (w *world) addInput(name string, paths ...string) *Input {
 	}
 	w.inputs = append(w.inputs, Input{InputConfig: c})
 	return &w.inputs[len(w.inputs)-1]
+}
+
+func (w *world) positions() Positions {
+	if w.journalFor != nil {
+		return w.journalFor(positions{w.j})
+	}
+	return positions{w.j}
+}
+
+func (w *world) ownFiles() []*os.File {
+	if w.own == nil {
+		return nil
+	}
+	return []*os.File{w.own}
 }
 
 func (w *world) in() *Input { return &w.inputs[len(w.inputs)-1] }
@@ -101,8 +120,8 @@ func (w *world) start() {
 		w.boxed.logf("known %v position %d ahead %v %s inode %d", s.File, s.Position, s.Ahead, s.Info.Path, s.Info.Inode)
 	}
 	w.tailer, err = New(Options{
-		Inputs: w.inputs, Positions: positions{w.j}, Sink: w.taker.sink(), Quarantine: cmp.Or[Quarantine](w.keeper, w.boxed), Books: w.boxed, Metrics: w.boxed,
-		Logger: slog.New(w.boxed), OpenFiles: w.open, Once: w.once, Avoid: []string{filepath.Dir(w.state)},
+		Inputs: w.inputs, Positions: w.positions(), Sink: w.taker.sink(), Quarantine: cmp.Or[Quarantine](w.keeper, w.boxed), Books: w.boxed, Metrics: w.boxed,
+		Logger: slog.New(w.boxed), OpenFiles: w.open, Once: w.once, Avoid: []string{filepath.Dir(w.state)}, Own: w.ownFiles(),
 	})
 	must(w.t, err)
 	w.tailer.size = func(size int64) int64 {

@@ -259,7 +259,8 @@ func (a *agent) buildTail() error {
 	a.tail, err = tail.New(tail.Options{
 		Inputs: inputs, Positions: positions{a.journal}, Sink: sink{a.batcher}, Quarantine: a.quarantine,
 		Books: a.ledger, Metrics: a.telemetry.Metrics(), Logger: a.log,
-		Avoid: []string{absolute(a.cfg.StateDir), absolute(a.cfg.Spool.Dir)}, OpenFiles: a.cfg.Limits.OpenFiles, Once: a.once,
+		Avoid: []string{absolute(a.cfg.StateDir), absolute(a.cfg.Spool.Dir)}, Own: []*os.File{os.Stdout, os.Stderr},
+		OpenFiles: a.cfg.Limits.OpenFiles, Once: a.once,
 	})
 	if err != nil {
 		return &exitError{exitFailed, err}

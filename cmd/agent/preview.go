@@ -239,10 +239,9 @@ func (c *catcher) Put(p *record.Payload) {
 }
 
 // As the journal, which is only read.
-func (c *catcher) Files(input string) []tail.State { return statesOf(c.past.Files(input)) }
-func (c *catcher) InputSeen(name string) (bool, error) {
-	return c.past.InputSeen(name), nil
-}
+func (c *catcher) Files(input string) []tail.State                  { return statesOf(c.past.Files(input)) }
+func (c *catcher) InputKnown(name string) bool                      { return c.past.InputSeen(name) }
+func (c *catcher) InputSeen(name string) (bool, error)              { return c.past.InputSeen(name), nil }
 func (c *catcher) Register(record.File, record.FileInfo) error      { return nil }
 func (c *catcher) Skip(record.File, record.Span, record.Mark) error { return nil }
 func (c *catcher) Forget(record.File) error                         { return nil }

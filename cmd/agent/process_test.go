@@ -94,6 +94,9 @@ func (s *site) launch(args ...string) *process {
 		p.cmd.Path = "/proc/self/exe" // the program may lie where only root goes
 	}
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.log
+	if s.logTo != nil {
+		p.cmd.Stderr = s.logTo
+	}
 	// Held open until the process has ended: see TestMain.
 	held, err := p.cmd.StdinPipe()
 	if err == nil {

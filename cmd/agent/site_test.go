@@ -39,6 +39,7 @@ type site struct {
 	server    *emulator.Server
 	url       string
 	env       []string // of every process, beside DIR and URL
+	logTo     *os.File // the log of every process; nil: it is kept in memory
 	asNobody  bool     // every process is started as the user nobody
 	secrets   []string // that no process may ever write
 	processes []*process

@@ -1,0 +1,83 @@
+package tail
+
+import (
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// On overlayfs the first write to a file of a lower layer, and its renaming, make
+// another file of it: the kernel copies it up. Whoever has it open has the new one
+// from then on. So it is by its descriptor that the file is known for the same.
+
+// copiedUp reports whether a file that nobody seems to read is one that a reader
+// has open, and has that reader take its new identity. It is called in a scan.
+func (t *Tailer) copiedUp(in *input, path string, n node) bool {
+	if !isOverlay(filepath.Dir(path)) {
+		return false
+	}
+	if in.renewed == nil {
+		in.renewed = t.renewedOf(in, "")
+	}
+	r := in.renewed[n]
+	if r == nil {
+		r = t.renewedOf(in, path)[n] // it may have become so since this scan began
+	}
+	if r == nil {
+		return false
+	}
+	t.mu.Lock()
+	t.readyLocked(r)
+	t.mu.Unlock()
+	t.rescanSoon()
+	return true
+}
+
+// renewedOf are the readers of an input, or those of a path, whose open file has
+// another identity than it had, by the one it has now.
+func (t *Tailer) renewedOf(in *input, path string) map[node]*reader {
+	open := make(map[*reader]*os.File)
+	was := make(map[*reader]node)
+	t.mu.Lock()
+	for n, r := range in.readers {
+		if r.f != nil && (path == "" || r.path == path) {
+			open[r], was[r] = r.f, n
+		}
+	}
+	t.mu.Unlock()
+	renewed := make(map[node]*reader)
+	for r, f := range open {
+		if st, err := statFile(f); err == nil && st.node != was[r] {
+			renewed[st.node] = r
+		}
+	}
+	return renewed
+}
+
+// follow gives a reader the identity that its open file has by now.
+func (w *worker) follow(r *reader, st status) {
+	t := w.t
+	handle := handleOf(r.f)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	was := nodeOf(r.info)
+	if r.in.readers[was] != r || r.in.readers[st.node] != nil {
+		return
+	}
+	delete(r.in.readers, was)
+	r.in.readers[st.node] = r
+	if r.in.byNode[was] == r.k {
+		delete(r.in.byNode, was)
+	}
+	r.in.byNode[st.node] = r.k
+	r.info.Dev, r.info.Inode, r.info.Birth, r.info.Handle = st.dev, st.ino, st.birth, handle
+	r.k.info = r.info
+	r.moved = true
+}
+
+// isOverlay reports whether a folder is on overlayfs.
+func isOverlay(dir string) bool {
+	var s unix.Statfs_t
+	return unix.Statfs(dir, &s) == nil && uint32(s.Type) == unix.OVERLAYFS_SUPER_MAGIC
+}

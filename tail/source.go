@@ -1,0 +1,121 @@
+package tail
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"kusto-agent/record"
+)
+
+// The file of a batch in doubt may have been moved since, with its folder or
+// alone, or there is but a copy of it left. It is looked for in the places where
+// it most likely is; the mark of the extent decides whether it is the one.
+
+// findSource opens the file of an extent.
+func findSource(in *input, info record.FileInfo, x record.Extent) (*os.File, error) {
+	path, ok := findNode(info)
+	if !ok {
+		path = info.Path // perhaps another file with the same bytes
+	}
+	f, _, err := openFile(path)
+	if err == nil {
+		if err = holdsExtent(f, x); err == nil && (ok || x.Mark != 0) {
+			return f, nil
+		}
+		f.Close()
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrSourceGone) {
+		return nil, err
+	}
+	if f := findElsewhere(in, info, x); f != nil {
+		return f, nil
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: file was moved or deleted", ErrSourceGone)
+	}
+	return nil, err
+}
+
+// findElsewhere looks for the file in a folder that was renamed, and then for its
+// bytes where the patterns lead, and beside it under a name that begins as its own.
+// A file that is the same is taken before one that holds the same.
+func findElsewhere(in *input, info record.FileInfo, x record.Extent) *os.File {
+	if path, ok := findBesideFolder(info); ok {
+		if f, _, err := openFile(path); err == nil {
+			if holdsExtent(f, x) == nil {
+				return f
+			}
+			f.Close()
+		}
+	}
+	var alike *os.File
+	for _, path := range placesOf(in, info) {
+		f, st, err := openFile(path)
+		if err != nil {
+			continue
+		}
+		same := st.ino == info.Inode && st.birth == info.Birth
+		switch {
+		case holdsExtent(f, x) != nil, !same && (alike != nil || x.Mark == 0 || !beginsAs(f, info.Head)):
+			f.Close()
+		case !same:
+			alike = f
+		default:
+			if alike != nil {
+				alike.Close()
+			}
+			return f
+		}
+	}
+	return alike
+}
+
+// beginsAs reports whether a file has the head of another; one that is too short
+// to have been given any is known by its mark alone, which is then of all of it.
+func beginsAs(f *os.File, want record.Head) bool {
+	h, err := headOfLen(f, want.Len)
+	return err == nil && h == want
+}
+
+// placesOf are the paths where a file may be that is not where it was.
+func placesOf(in *input, info record.FileInfo) []string {
+	places := newWalk().match(in)
+	dir, base := filepath.Split(info.Path)
+	beside, _ := os.ReadDir(dir) // where there is none, nothing is in it
+	for _, e := range beside {
+		if e.Type().IsRegular() && strings.HasPrefix(e.Name(), base) {
+			places = append(places, dir+e.Name())
+		}
+	}
+	slices.Sort(places)
+	return slices.Compact(places)
+}
+
+// besideFolder are the paths of the same name in the folders beside that of a
+// path: where a file is whose folder was renamed.
+func besideFolder(path string) (all []string) {
+	dir, base := filepath.Split(path)
+	up := filepath.Dir(filepath.Clean(dir))
+	folders, _ := os.ReadDir(up) // where there is none, nothing is in it
+	for _, e := range folders {
+		if e.IsDir() {
+			all = append(all, filepath.Join(up, e.Name(), base))
+		}
+	}
+	return all
+}
+
+// findBesideFolder looks for a file in a folder that was renamed.
+func findBesideFolder(info record.FileInfo) (path string, ok bool) {
+	for _, path := range besideFolder(info.Path) {
+		if st, err := statPath(path); err == nil && st.regular && st.ino == info.Inode && st.birth == info.Birth {
+			return path, true
+		}
+	}
+	return "", false
+}
