@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"kusto-agent/format"
 	"kusto-agent/record"
 )
 
@@ -84,6 +85,26 @@ clusters:
 	}
 	if got := c.Clusters["third"]; got.Auth != c.Clusters[DefaultCluster].Auth || got.Auth.Method != "client_secret" || got.Database != "Logs" {
 		t.Errorf("a cluster without auth has that of the top level; got %+v", got)
+	}
+}
+
+// A format has one spelling, however it is written, and asks for a mapping where
+// the service does.
+func TestFormats(t *testing.T) {
+	for _, spec := range format.All() {
+		for _, name := range []string{string(spec.Format), strings.ToLower(string(spec.Format)), strings.ToUpper(string(spec.Format))} {
+			input := "inputs: [{paths: /srv/a, table: A, format: " + name
+			if in := load(t, top+input+", mapping: m}]").Inputs[0]; in.Format != spec.Format || in.Mapping != "m" {
+				t.Errorf("%s is %s with mapping %q", name, in.Format, in.Mapping)
+			}
+			want := ""
+			if spec.NeedsMap {
+				want = "inputs[0].mapping: missing; format " + string(spec.Format) + " needs the name of a"
+			}
+			if got := told(t, "agent.yaml", top+input+"}]"); (got == "") != (want == "") || !strings.HasPrefix(got, want) {
+				t.Errorf("%s without a mapping: %q, want %q", name, got, want)
+			}
+		}
 	}
 }
 

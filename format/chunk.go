@@ -57,6 +57,11 @@ type Chunk struct {
 	// that nothing of an Avro file can be told apart. The caller skips it with
 	// Resync or SkipLong.
 	Long bool
+	// Parts says that it is a message in parts of the log of a container. The
+	// caller skips it with SkipParts, which needs its Stream: that is a part of
+	// the scanned data.
+	Parts  bool
+	Stream []byte
 	// Skip is how many bytes from Consumed on belong to that record, Indent
 	// what else SkipLong must know of it; Reason and Message are why it is
 	// rejected.

@@ -17,9 +17,15 @@ import (
 // behind it. Streams interleave: all lines from the first part of a message to
 // where no message is open any more are read as one unit, whose messages are
 // never parted. It ends early, and what is open then has "partial":true, where
-// the file does, where no end is waited for any longer (SetQuiet), at a line
-// that is none of its format, and before the line with which it would be longer
-// than MaxRecord. So a part is sent as it is where the rest can not be joined.
+// the file does, where no end is waited for any longer (SetQuiet), and at a line
+// that is none of its format. So a part is sent as it is where the rest can not
+// be joined.
+//
+// A message is as long as all lines from its first part to its last, those of
+// other streams between them included. One that is longer than MaxRecord is
+// passed line by line with SkipParts: its lines are rejected, those of other
+// streams are not. (Messages of several streams that overlap without end are
+// parted before the line with which they would be longer together.)
 //
 // A line that is none of its format is rejected; without Validate it is sent as
 // {"message":"..."}.
@@ -76,7 +82,15 @@ func (s *Scanner) assemble(k *cut, data []byte, last bool) {
 			n = len(rest)
 		}
 		switch {
-		case k.n+n > s.opt.MaxRecord, !ended && (k.n+n == s.opt.MaxRecord || s.ends || last && n == 0):
+		case k.n+n > s.opt.MaxRecord, !ended && k.n+n == s.opt.MaxRecord:
+			if u.open[0] == 0 { // the first message of the unit is longer
+				*k = cut{kind: endless, n: firstLine(data), parts: true}
+				s.fault = s.tooLong("with all its parts longer than")
+				return
+			}
+			k.records = len(u.messages)
+			return
+		case !ended && (s.ends || last && n == 0):
 			k.records = len(u.messages)
 			return
 		case !ended && !last:
@@ -113,6 +127,63 @@ func (u *unit) add(l containerLine, at int) bool {
 		u.open = slices.Delete(u.open, n, n+1)
 	}
 	return true
+}
+
+// SkipParts is for the message that Chunk.Parts tells of, in place of SkipLong.
+// Given what lies behind its first line, and its stream, it returns the ranges of
+// data that are lines of the message, how many bytes of data it has passed, and
+// whether the message ends there: if not, it is to be called again with what
+// follows those. What lies between the ranges belongs to other streams and is
+// still to be scanned, each stretch as if nothing followed it.
+//
+// The message ends as any does, or before a line that is longer than MaxRecord.
+// With last nothing follows data. The pieces are memory of the scanner.
+func (s *Scanner) SkipParts(data, stream []byte, last bool) (own []Piece, n int, done bool) {
+	s.ends = s.quiet
+	if s.opt.Encoding == UTF8 {
+		return s.skipParts(data, stream, last)
+	}
+	var c Chunk
+	c.text = s.skipped
+	s.decode(&c, data, last)
+	s.skipped = c.text
+	own, n, done = s.skipParts(c.text, stream, last)
+	for i := range own {
+		own[i].Start, own[i].End = s.pos(own[i].Start), s.pos(own[i].End)
+	}
+	n, s.raw = s.pos(n), nil
+	return own, n, done
+}
+
+func (s *Scanner) skipParts(data, stream []byte, last bool) (_ []Piece, n int, done bool) {
+	s.lines = s.lines[:0]
+	for {
+		rest := data[n:]
+		line := rest[:firstLine(rest)]
+		ended := len(line) > 0 && line[len(line)-1] == '\n'
+		switch {
+		case len(line) > s.opt.MaxRecord || !ended && (s.ends || last && len(line) == 0):
+			return s.lines, n, true
+		case !ended && !last:
+			return s.lines, n, false
+		}
+		s.unit.beside = s.unit.beside[:0]
+		l, f := s.containerLine(line)
+		if f.text != "" {
+			return s.lines, n, true
+		}
+		if n += len(line); !bytes.Equal(l.stream, stream) {
+			continue
+		}
+		if i := len(s.lines) - 1; i >= 0 && s.lines[i].End == n-len(line) {
+			s.lines[i].End = n
+		} else {
+			s.lines = append(s.lines, Piece{Start: n - len(line), End: n})
+		}
+		if !l.partial {
+			return s.lines, n, true
+		}
+	}
 }
 
 // containerLine takes a line apart. The zero fault means that it is one.

@@ -78,6 +78,7 @@ func (s *Scanner) scanDecoded(data []byte, at int64, last bool, limit int, c *Ch
 			break
 		}
 	}
+	s.raw = nil // whose memory is the caller's
 	s.window = min(max(4*c.Consumed, leastWindow), mostWindow)
 	c.Copied = true
 	// What is kept of a rejected record is the bytes of its file.
@@ -93,7 +94,7 @@ func (s *Scanner) scanDecoded(data []byte, at int64, last bool, limit int, c *Ch
 // decode puts the text of raw into c. A character that raw has only the
 // beginning of is left out, but for the last one of a file.
 func (s *Scanner) decode(c *Chunk, raw []byte, last bool) {
-	s.lossy, s.known, s.size = false, place{}, len(raw)
+	s.raw, s.lossy, s.known = raw, false, place{}
 	switch s.opt.Encoding {
 	case Latin1:
 		c.text = appendLatin1(c.text[:0], raw)
@@ -124,7 +125,20 @@ func (s *Scanner) sourcePos(i int) int {
 		p.source -= s.opt.Encoding.sourceLen(s.text[i:p.text])
 	}
 	p.text = i
-	return min(p.source, s.size) // half a unit that ends a file counts as one
+	return min(p.source, len(s.raw)) // half a unit that ends a file counts as one
+}
+
+// replaced reports whether text, which begins at i of the text at hand, holds
+// what was no character. The replacement character can be in a file too: only
+// the bytes that it was decoded from tell.
+func (s *Scanner) replaced(text []byte, i int) bool {
+	if !s.lossy || !bytes.Contains(text, []byte("\uFFFD")) {
+		return false
+	}
+	raw := s.raw[s.pos(i):s.pos(i+len(text))]
+	var lossy bool
+	s.again, lossy = appendUTF16(s.again[:0], raw, s.opt.Encoding == UTF16BE, true)
+	return lossy
 }
 
 // sourceLen is the number of bytes that text was decoded from.
@@ -176,9 +190,8 @@ func asciiRun(b []byte) int {
 }
 
 // appendUTF16 appends raw as UTF-8. What is no character becomes the
-// replacement character: half of a surrogate pair, and a single byte at the end
-// of a file. One that is in the file stands for such a loss too, so lossy says
-// that there is one.
+// replacement character, and is told as lossy: half of a surrogate pair, and a
+// single byte at the end of a file.
 func appendUTF16(dst, raw []byte, big, last bool) (text []byte, lossy bool) {
 	for len(raw) >= 2 {
 		for len(raw) >= 8 { // four units of ASCII
@@ -197,7 +210,7 @@ func appendUTF16(dst, raw []byte, big, last bool) (text []byte, lossy bool) {
 		}
 		r := unitOf(raw, big)
 		if !utf16.IsSurrogate(r) {
-			dst, raw, lossy = utf8.AppendRune(dst, r), raw[2:], lossy || r == utf8.RuneError
+			dst, raw = utf8.AppendRune(dst, r), raw[2:]
 			continue
 		}
 		if len(raw) < 4 && !last && r < 0xDC00 {
@@ -241,7 +254,8 @@ func (s *Scanner) skipLongDecoded(data []byte, indent int, last bool) (n int, do
 	s.decode(&c, data, last)
 	s.skipped = c.text
 	n, done = s.skipLong(c.text, indent, last)
-	return s.pos(n), done
+	n, s.raw = s.pos(n), nil
+	return n, done
 }
 
 // Border is what a place in the middle of a file ends in at which reading can

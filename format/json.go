@@ -15,11 +15,12 @@ const MaxDepth = 512
 // engine's leniencies. Invalid UTF-8 is malformed: RFC 8259 has none, and what
 // a reader would make of it is not what was written.
 func (s *Scanner) checkJSON(rec []byte) bool {
-	rec = bytes.TrimRight(rec, "\r\n")
-	f := strictJSON(rec)
+	f := strictJSON(rec) // to which a line end is white space
 	if f.text == "" {
 		return true
 	}
+	rec = bytes.TrimRight(rec, "\r\n")
+	f = strictJSON(rec)
 	if plain := relax(s.relaxed[:0], rec); plain != nil {
 		s.relaxed = plain
 		if f = strictJSON(plain); f.text == "" {
@@ -154,7 +155,7 @@ func stringFault(b []byte, i int) fault { return expected(b, i, "in a string") }
 
 // skipSpace returns the first index from i on that is not white space to JSON.
 func skipSpace(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
+	for i < len(b) && b[i] <= ' ' && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
 		i++
 	}
 	return i
@@ -175,9 +176,9 @@ const (
 func stringEnd(b []byte, i int) (end int, high uint64) {
 	for i+8 <= len(b) {
 		w := binary.LittleEndian.Uint64(b[i:])
-		quote := w ^ '"'*everyByte
-		slash := w ^ '\\'*everyByte
-		hit := ((quote-everyByte)&^quote | (slash-everyByte)&^slash | (w-' '*everyByte)&^w) & eighthBits
+		low := (w ^ 2*everyByte) - '!'*everyByte // a control character or, with one bit turned, the quote
+		slash := (w ^ '\\'*everyByte) - everyByte
+		hit := (low | slash) &^ w & eighthBits
 		high |= w
 		if hit == 0 {
 			i += 8

@@ -127,7 +127,7 @@ func (s *Scanner) appendObjects(body, lines []byte, k cut, at int64, place int) 
 			lossy++
 		}
 	}
-	if lossy == 0 && s.replaced(lines) {
+	if lossy == 0 && s.replaced(lines, place) {
 		lossy = 1
 	}
 	return body, lossy
@@ -174,9 +174,4 @@ func appendBareLines(dst, lines []byte) []byte {
 		dst = append(append(dst, lines[:i]...), '\n')
 		lines = lines[i+2:]
 	}
-}
-
-// replaced reports whether text holds what was no character in its file.
-func (s *Scanner) replaced(text []byte) bool {
-	return s.lossy && bytes.Contains(text, []byte("\uFFFD"))
 }

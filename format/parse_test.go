@@ -39,25 +39,40 @@ func shapes(t testing.TB, o Options, file string) *shaping {
 
 // whole scans the file in one piece, to its end.
 func (p *shaping) whole() *shaping {
+	p.wholeFrom(0)
+	return p
+}
+
+func (p *shaping) wholeFrom(at int) {
 	var c Chunk
-	for at := 0; at < len(p.file); at += c.Consumed {
-		if p.scan(at, len(p.file), 0, &c); c.Consumed == 0 {
+	for at < len(p.file) {
+		p.scan(at, len(p.file), 0, &c)
+		if at += c.Consumed; c.Parts {
+			at = p.parts(at, &c, nil)
+		} else if c.Consumed == 0 {
 			p.t.Fatalf("%+v: no progress at %d of %q", p.o, at, p.file)
 		}
 	}
-	return p
 }
 
 // cut scans the file as it grows.
 func (p *shaping) cut(rnd *rand.Rand) *shaping {
+	p.cutFrom(0, rnd)
+	return p
+}
+
+func (p *shaping) cutFrom(at int, rnd *rand.Rand) {
 	var c Chunk
 	enough := p.o.MaxRecord * p.o.Encoding.unit()
 	for p.o.Room(enough) < p.o.MaxRecord {
 		enough++
 	}
-	for at, end := 0, 0; at < len(p.file); {
+	for end := at; at < len(p.file); {
 		p.scan(at, end, rnd.IntN(4), &c)
 		switch at += c.Consumed; {
+		case c.Parts:
+			at = p.parts(at, &c, rnd)
+			end = at
 		case c.Long:
 			at = p.skip(at, &c, rnd)
 			end = at
@@ -70,7 +85,48 @@ func (p *shaping) cut(rnd *rand.Rand) *shaping {
 			end = at + rnd.IntN(end-at+1)
 		}
 	}
-	return p
+}
+
+// parts passes a message in parts, at once or as the file grows, and then scans
+// what lies between its lines.
+func (p *shaping) parts(start int, c *Chunk, rnd *rand.Rand) (end int) {
+	stream := bytes.Clone(c.Stream)
+	var own []Piece
+	at := start + c.Skip
+	own = append(own, Piece{Start: start, End: at})
+	for done, more := false, 0; !done; {
+		if end = len(p.file); rnd != nil {
+			more += 1 + rnd.IntN(1+len(p.file)/4)
+			end = min(end, at+more)
+		}
+		pieces, n, ended := p.s.SkipParts([]byte(p.file[at:end]), stream, end == len(p.file))
+		for _, o := range pieces {
+			if o.Start += at; own[len(own)-1].End == o.Start {
+				own[len(own)-1].End = at + o.End
+			} else {
+				own = append(own, Piece{Start: o.Start, End: at + o.End})
+			}
+		}
+		if at, done = at+n, ended; n > 0 {
+			more = 0
+		}
+	}
+	file := p.file
+	for i, o := range own {
+		p.all = append(p.all, outcome{start: o.Start, end: o.End, reason: record.TooLong})
+		if i == 0 {
+			continue
+		}
+		p.file = file[:o.Start] // what is between is read as if nothing followed
+		if between := own[i-1].End; rnd == nil {
+			p.wholeFrom(between)
+		} else {
+			p.cutFrom(between, rnd)
+		}
+	}
+	p.file = file
+	slices.SortFunc(p.all, func(a, b outcome) int { return a.start - b.start })
+	return own[len(own)-1].End
 }
 
 func (p *shaping) skip(start int, c *Chunk, rnd *rand.Rand) int {
@@ -329,33 +385,70 @@ func TestParseCRI(t *testing.T) {
 	p.want(`{"message":"nonsense \""}`, part(msg("stdout", `"x"`)), `{"message":"more"}`)
 }
 
-// A message whose end does not come is sent in parts, of which each has room,
+// A message that is longer than a record may be is rejected with all its parts,
 // and costs the other stream nothing.
-func TestUnitsAreBounded(t *testing.T) {
-	var file strings.Builder
-	for n := range 400 {
-		fmt.Fprintf(&file, "2026-03-01T12:00:00Z stdout P %d,\n2026-03-01T12:00:00Z stderr F %d\n", n, n)
+func TestLongMessages(t *testing.T) {
+	const t1 = "2026-03-01T12:00:00Z"
+	line := func(stream, tag, text string) string { return t1 + " " + stream + " " + tag + " " + text + "\n" }
+	msg := func(stream, text string) string {
+		return fmt.Sprintf(`{"time":%q,"stream":%q,"message":%q}`, t1, stream, text)
 	}
-	p := shapes(t, Options{Format: record.JSON, Validate: true, Parse: ParseCRI, MaxRecord: 1000}, file.String())
-	p.whole()
-	p.same(shapes(t, p.o, p.file).cut(rand.New(rand.NewPCG(1, 2))))
-	var out, errs strings.Builder
-	for _, line := range p.lines() {
-		var m struct{ Stream, Message string }
-		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			t.Fatal(err)
-		}
-		if m.Stream == "stdout" {
-			out.WriteString(m.Message)
-			if !strings.Contains(line, `"partial":true`) {
-				t.Errorf("%s is not told as a part", line)
+	f := func(file string, want ...string) {
+		t.Helper()
+		for _, e := range []Encoding{UTF8, UTF16BE} {
+			o := Options{Format: record.JSON, Validate: true, Parse: ParseCRI, MaxRecord: 100, Encoding: e}
+			text := file
+			if e != UTF8 {
+				text = utf16Text(file, true)
 			}
-		} else {
-			errs.WriteString(m.Message + ",")
+			shapes(t, o, text).whole().parsedAs(t, len(text)/len(file), want...)
+			for seed := range uint64(20) {
+				shapes(t, o, text).cut(rand.New(rand.NewPCG(seed, 3))).parsedAs(t, len(text)/len(file), want...)
+			}
 		}
 	}
-	if out.String() != errs.String() || !strings.HasSuffix(out.String(), ",399,") {
-		t.Errorf("stdout %q\nstderr %q", out.String(), errs.String())
+	o, e := line("stdout", "P", "ab"), line("stderr", "F", "e") // 33 and 32 bytes
+	f(o+o+line("stdout", "F", "c")+e, msg("stdout", "ababc"), msg("stderr", "e"))
+	f(o+o+line("stdout", "F", "cdef")+e, "<too_long 101>", msg("stderr", "e"))
+	f(strings.Repeat(o, 50)+line("stdout", "F", "c")+o+line("stdout", "F", "d"), "<too_long 1682>", msg("stdout", "abd"))
+	f(o+e+o+e+e+o+line("stdout", "F", "c")+e,
+		"<too_long 33>", msg("stderr", "e"), "<too_long 33>", msg("stderr", "e"), msg("stderr", "e"), "<too_long 65>", msg("stderr", "e"))
+	// Its end does not come, or not before another line.
+	f(o+o+o+o, "<too_long 132>")
+	f(o+o+o+"nonsense\n"+o, "<too_long 99>", "<malformed 9>", strings.TrimSuffix(msg("stdout", "ab"), "}")+`,"partial":true}`)
+	f(o+o+strings.Repeat("x", 200)+"\n"+e, "<too_long 66>", "<too_long 201>", msg("stderr", "e"))
+	// Both streams are too long; of one whose parts lie between those of another nothing can be joined.
+	p := line("stderr", "P", "xy")
+	f(o+p+o+p+p+p+p+o+line("stdout", "F", "c")+line("stderr", "F", "z"),
+		"<too_long 33>", strings.TrimSuffix(msg("stderr", "xy"), "}")+`,"partial":true}`, "<too_long 33>", "<too_long 132>", "<too_long 65>", msg("stderr", "z"))
+	// Short messages that overlap without end are parted.
+	f(o+p+line("stdout", "F", "c")+line("stderr", "F", "z"), msg("stdout", "abc"), strings.TrimSuffix(msg("stderr", "xy"), "}")+`,"partial":true}`, msg("stderr", "z"))
+}
+
+// Docker's streams can have any name, or none.
+func TestLongMessagesOfDocker(t *testing.T) {
+	part := `{"log":"part ","stream":"x"}` + "\n"
+	other := `{"log":"other\n"}` + "\n"
+	o := Options{Format: record.JSON, Validate: true, Parse: ParseDocker, MaxRecord: 60}
+	shapes(t, o, part+other+strings.Repeat(part, 3)+`{"log":"end\n","stream":"x"}`+"\n"+other).
+		want("<too_long 29>", `{"message":"other"}`, "<too_long 116>", `{"message":"other"}`)
+	bare := `{"log":"part "}` + "\n"
+	shapes(t, o, strings.Repeat(bare, 5)+part).want("<too_long 80>", `{"stream":"x","message":"part ","partial":true}`)
+}
+
+// parsedAs compares what became of a file; a character of it has so many bytes.
+func (p *shaping) parsedAs(t *testing.T, unit int, want ...string) {
+	t.Helper()
+	got := p.lines()
+	for i, line := range got {
+		var reason string
+		var n int
+		if _, err := fmt.Sscanf(line, "<%s %d>", &reason, &n); err == nil {
+			got[i] = fmt.Sprintf("<%s %d>", reason, n/unit)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("%q becomes\n%s\nwant\n%s", p.file, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

@@ -70,7 +70,7 @@ func equalBits(block []byte, a, b uint64) (isA, isB uint64) {
 func zeroBytes(w uint64) uint64 {
 	const low = 0x7f * everyByte
 	hit := ^((w&low + low) | w | low) // the eighth bit of those bytes
-	return (hit >> 7) * 0x0102040810204080 >> 56
+	return hit * 0x0002040810204081 >> 56
 }
 
 // evenOut has each bit set that has an odd number of bits of q up to and with

@@ -61,16 +61,18 @@ type Scanner struct {
 	// Of text that was decoded.
 	window  int    // bytes that are decoded at a time
 	text    []byte // at hand
-	size    int    // bytes that it was decoded from
 	known   place  // the last one asked for
-	lossy   bool   // it holds U+FFFD: something was no character
+	raw     []byte // what it was decoded from
+	lossy   bool   // something in it was no character
+	again   []byte // memory of what is decoded once more
 	skipped []byte // memory of the text of a record that is too long
 
 	// Of what is parsed.
-	unit   unit   // of the cut at hand
-	keys   keys   // of the record at hand
-	joined []byte // lines of the record at hand
-	shaped []byte // the record at hand, without its fields
+	unit   unit    // of the cut at hand
+	keys   keys    // of the record at hand
+	joined []byte  // lines of the record at hand
+	shaped []byte  // the record at hand, without its fields
+	lines  []Piece // of a message that is too long
 }
 
 // New returns a scanner.
@@ -120,7 +122,8 @@ type cut struct {
 	cr      int  // bytes of a line end that a bare newline must replace
 	unicode bool // it has bytes above 127
 
-	records int // in a block of Avro
+	records int  // in a block of Avro, or messages of a unit
+	parts   bool // endless, and SkipParts is for it
 }
 
 // size is the length of the record with the line end it has or will get.
@@ -292,6 +295,9 @@ func (s *Scanner) long(c *Chunk, rest []byte, k cut) {
 		c.Long, c.Skip, c.Indent = true, s.pos(c.Consumed+k.n)-s.pos(c.Consumed), k.lead
 		c.Reason, c.Message = s.fault.reason, s.fault.explain(rest)
 	}
+	if k.parts {
+		c.Parts, c.Stream = true, s.unit.messages[0].stream
+	}
 }
 
 // reject sets the record that rest begins with aside.
@@ -341,7 +347,7 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k cut) bool {
 		text, newline = end-cr, true
 	}
 	checked := s.opt.Validate && s.spec.Mapping == "Json"
-	invalid := !checked && !utf8.Valid(data[start:end]) || s.replaced(data[start:end])
+	invalid := !checked && !utf8.Valid(data[start:end]) || s.replaced(data[start:end], start)
 	from, to := s.pos(start), s.pos(end)
 	before := len(c.Body)
 	switch {
