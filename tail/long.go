@@ -17,14 +17,19 @@ const keptHead = 64 << 10
 // no record can be told apart.
 type long struct {
 	at      int64 // where the look goes on; 0: there is none
+	ended   bool  // at that place: only quarantine has still to take it
 	indent  int
 	reason  record.Reason
 	message string
+	parts   *parts // nil: it is one stretch
 }
 
 // meetLong begins to look for the end of what does not end in one read.
 func (w *worker) meetLong(r *reader, c *format.Chunk) {
 	r.long = long{at: r.offset + int64(c.Skip), indent: c.Indent, reason: c.Reason, message: c.Message}
+	if c.Parts {
+		r.meetParts(c)
+	}
 	if c.Reason == record.Malformed {
 		w.t.o.Logger.Warn("no record can be told apart here, all of it goes to quarantine when its end is found", "file", w.t.pathOf(r),
 			"offset", r.offset, "err", c.Message)
@@ -34,6 +39,14 @@ func (w *worker) meetLong(r *reader, c *format.Chunk) {
 // passLong looks for the end of a record that is longer than any may be,
 // keeping nothing of it in memory.
 func (w *worker) passLong(r *reader, last bool) (after, error) {
+	switch {
+	case r.long.parts != nil && r.long.ended:
+		return w.endParts(r)
+	case r.long.parts != nil:
+		return w.passParts(r, last)
+	case r.long.ended:
+		return w.endLong(r)
+	}
 	scan, err := w.scanner(r)
 	if err != nil {
 		return idle, err
@@ -61,38 +74,48 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 	case !done:
 		return again, nil
 	}
+	r.long.ended = true
+	return w.endLong(r)
+}
+
+// endLong sends what was looked behind to quarantine and goes on there.
+func (w *worker) endLong(r *reader) (after, error) {
 	head := make([]byte, min(keptHead, r.long.at-r.offset))
 	if _, err := readFull(r.f, head, r.offset); err != nil {
 		return idle, err
 	}
-	return w.endLong(r, head)
-}
-
-// endLong sends what was looked behind to quarantine and goes on there.
-func (w *worker) endLong(r *reader, head []byte) (after, error) {
-	end, reason, message := r.long.at, r.long.reason, r.long.message
-	if reason == record.TooLong && r.in.Format != record.Avro && r.in.encoding == format.UTF8 {
+	end, message := r.long.at, r.long.message
+	if r.long.reason == record.TooLong && r.in.Format != record.Avro && r.in.encoding == format.UTF8 {
 		message = fmt.Sprintf("%d bytes, more than max_record_size allows (%d)", end-r.offset, r.in.MaxRecordSize)
 	}
 	mark, err := markAt(r.f, end)
 	if err != nil {
 		return idle, err
 	}
-	if err := w.register(r); err != nil {
+	if err := w.rejectLong(r, head, end-r.offset, message); err != nil {
 		return idle, err
 	}
-	err = w.keep([]record.Rejected{{
-		File: r.file, Path: r.info.First, Route: r.in.Route,
-		Offset: r.offset, Length: end - r.offset, Data: head, Truncated: int64(len(head)) < end-r.offset,
-		Reason: reason, Message: message,
-	}})
-	if err != nil {
-		return idle, err
-	}
-	w.t.tellQuarantined(r, r.offset, reason, message)
-	w.t.o.Books.Read(r.in.Name, 0, end-r.offset)
-	w.t.o.Books.Rejected(r.in.Name, reason, 1)
 	w.t.skip(r.file, record.Span{Start: r.offset, End: end}, mark)
 	r.offset, r.mark, r.long, r.stuck, r.held = end, mark, long{}, 0, time.Time{}
 	return again, nil
+}
+
+// rejectLong puts the record at the offset into quarantine, and counts it.
+func (w *worker) rejectLong(r *reader, head []byte, length int64, message string) error {
+	if err := w.register(r); err != nil {
+		return err
+	}
+	reason := r.long.reason
+	err := w.keep([]record.Rejected{{
+		File: r.file, Path: r.info.First, Route: r.in.Route,
+		Offset: r.offset, Length: length, Data: head, Truncated: int64(len(head)) < length,
+		Reason: reason, Message: message,
+	}})
+	if err != nil {
+		return err
+	}
+	w.t.tellQuarantined(r, r.offset, reason, message)
+	w.t.o.Books.Read(r.in.Name, 0, length)
+	w.t.o.Books.Rejected(r.in.Name, reason, 1)
+	return nil
 }

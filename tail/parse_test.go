@@ -183,6 +183,20 @@ func TestPartsThatCannotBeJoined(t *testing.T) {
 	w.expect("in", criMessage("stdout", "x"), criMessage("stdout", "a", isPartial), criMessage("stdout", "b"))
 }
 
+// The rest of a message is joined although its file was renamed meanwhile.
+func TestMessageOverARename(t *testing.T) {
+	w := parseWorld(t, "cri", nil)
+	w.in().RotateQuiet = units.Duration(time.Hour)
+	w.start()
+	w.appendTo("a.log", criLine("stdout", "F", "x"), criLine("stdout", "P", "a"))
+	w.look()
+	must(t, os.Rename(w.path("a.log"), w.path("a.old")))
+	w.appendTo("a.log", criLine("stdout", "F", "new"))
+	w.look()
+	w.appendTo("a.old", criLine("stderr", "F", "y"), criLine("stdout", "F", "b"))
+	w.expect("in", criMessage("stdout", "x"), criMessage("stdout", "ab"), criMessage("stderr", "y"), criMessage("stdout", "new"))
+}
+
 // In UTF-16 the last line end is one that begins a unit.
 func TestStartAtEndOfUTF16(t *testing.T) {
 	w := newWorld(t)
@@ -241,5 +255,64 @@ func TestRestore(t *testing.T) {
 	recs[0].Data = []byte("x")
 	if err := w.tailer.Restore(p, recs); err == nil || string(recs[0].Data) != "x" {
 		t.Errorf("of a file that changed: %v, data %q", err, recs[0].Data)
+	}
+}
+
+// A message that is longer than any may be goes to quarantine with all its
+// parts, as one record; what other streams wrote between them is sent, also when
+// the run ends in the middle of it.
+func TestLongMessage(t *testing.T) {
+	w := parseWorld(t, "cri", nil)
+	w.in().MaxRecordSize = 1000
+	w.in().RotateQuiet = units.Duration(time.Hour)
+	w.start()
+	w.appendTo("a.log", criLine("stdout", "F", "first"))
+	var own int
+	var want []string
+	for n := range 400 {
+		part := criLine("stdout", "P", strings.Repeat("x", n%50))
+		own += len(part)
+		w.appendTo("a.log", part)
+		if n%7 == 0 {
+			w.appendTo("a.log", criLine("stderr", "P", "e"), criLine("stderr", "F", fmt.Sprint(n)))
+			want = append(want, criMessage("stderr", fmt.Sprint("e", n)))
+		}
+	}
+	w.look()
+	w.expect("in", criMessage("stdout", "first"))
+	w.shut()
+	w.start()
+	end := criLine("stdout", "F", "end")
+	w.appendTo("a.log", end, criLine("stdout", "F", "last"))
+	w.expect("in", append(want, criMessage("stdout", "last"))...)
+	if n := len(w.boxed.refused); n != 1 {
+		t.Fatalf("%d refused: %.300v", n, w.boxed.refused)
+	}
+	r := w.boxed.refused[0]
+	if first := int64(len(criLine("stdout", "F", "first"))); r.Offset != first || r.Length != int64(own+len(end)) || r.Reason != record.TooLong || r.Truncated || !strings.HasSuffix(string(r.Data), end) || strings.Contains(string(r.Data), "stderr") {
+		t.Errorf("refused %.300v", r)
+	}
+	w.shut()
+	w.start()
+	w.look()
+	w.expect("in")
+}
+
+// Of a message of any length only the head is kept, and it is waited for as long
+// as it goes on.
+func TestEndlessMessage(t *testing.T) {
+	w := parseWorld(t, "cri", nil)
+	w.in().MaxRecordSize = 1000
+	w.start()
+	long := strings.Repeat(criLine("stdout", "P", strings.Repeat("x", 500)), 3000)
+	w.appendTo("a.log", long[:1_000_000], long[1_000_000:], criLine("stderr", "F", "e"))
+	w.expect("in", criMessage("stderr", "e")) // when no part came any more
+	w.appendTo("a.log", criLine("stdout", "F", "rest"))
+	w.expect("in", criMessage("stdout", "rest"))
+	if n := len(w.boxed.refused); n != 1 {
+		t.Fatalf("%d refused: %.300v", n, w.boxed.refused)
+	}
+	if r := w.boxed.refused[0]; r.Length != int64(len(long)) || !r.Truncated || len(r.Data) != keptHead {
+		t.Errorf("refused %d bytes, %d kept", r.Length, len(r.Data))
 	}
 }

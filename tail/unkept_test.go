@@ -111,3 +111,36 @@ func TestOneThatStalls(t *testing.T) {
 		t.Error("another error is no reason to read less")
 	}
 }
+
+// What is longer than one read waits for room in quarantine like any record,
+// and takes nothing of what follows it along.
+func TestLongOneThatWaits(t *testing.T) {
+	f := func(name, how, long, good string) {
+		t.Run(name, func(t *testing.T) {
+			w := parseWorld(t, how, nil)
+			w.in().MaxRecordSize = 1000
+			w.boxed.room = 0
+			w.start()
+			w.appendTo("a.log", long, good)
+			w.look()
+			w.appendTo("a.log", good, good)
+			w.look()
+			if n := len(w.boxed.refused); n != 0 {
+				t.Fatalf("%d refused", n)
+			}
+			w.boxed.mu.Lock()
+			w.boxed.room = 10
+			w.boxed.mu.Unlock()
+			want := message("good")
+			if how == "cri" {
+				want = criMessage("stdout", "good")
+			}
+			w.expect("in", want, want, want)
+			if n := len(w.boxed.refused); n != 1 || w.boxed.refused[0].Length != int64(len(long)) {
+				t.Errorf("refused %d: %.300v", n, w.boxed.refused)
+			}
+		})
+	}
+	f("line", "text", strings.Repeat("x", 100_000)+"\n", "good\n")
+	f("message", "cri", strings.Repeat(criLine("stdout", "P", "x"), 3000)+criLine("stdout", "F", "x"), criLine("stdout", "F", "good"))
+}

@@ -83,6 +83,12 @@ func TestOnceShipsEveryFormat(t *testing.T) {
 	if n := s.server.TokenCalls(); n != 1 {
 		t.Errorf("%d tokens were asked for, want 1", n)
 	}
+	for _, r := range s.server.Requests() { // in the documented spelling, whatever the configuration has
+		name := map[string]string{"App": "JSON", "Sales": "CSV", "Tabs": "TSV", "Semicolons": "SCsv", "Controls": "SOHsv", "Pipes": "PSV", "Text": "TXT"}[r.Table]
+		if query, err := url.ParseQuery(r.Query); err != nil || query.Get("streamFormat") != name {
+			t.Errorf("table %s: %s", r.Table, r.Query)
+		}
+	}
 
 	before := s.server.Totals().Requests + dr.Totals().Requests
 	s.once(everyFormat, 0)

@@ -234,3 +234,43 @@ func TestParseKills(t *testing.T) {
 			return fmt.Sprint(n)
 		})
 }
+
+// TestLongMessage: a message of any number of parts costs no memory and goes to
+// quarantine once, and what the other stream wrote meanwhile is stored.
+func TestLongMessage(t *testing.T) {
+	s := newParseSite(t)
+	parts := 2000 // of 16 KB
+	if longForm {
+		parts = 64000
+	}
+	own, want := 0, []string{"first", "last"}
+	s.write("logs/a.log", criText("stdout", "F", "first"))
+	for n := 0; n < parts; n += 100 {
+		text := strings.Repeat(criText("stdout", "P", strings.Repeat("x", 16000)), 100)
+		own += len(text)
+		want = append(want, fmt.Sprint("beside ", n))
+		s.append("logs/a.log", text+criText("stderr", "F", fmt.Sprint("beside ", n)))
+	}
+	end := criText("stdout", "F", "end")
+	s.append("logs/a.log", end+criText("stdout", "F", "last"))
+	p := s.run(parseConfig("parse: cri, max_record_size: 64KiB, name: in"))
+	s.awaitRows("T", len(want))
+	p.awaitBooks("in", func(a account) bool {
+		return a == account{read: float64(len(want) + 1), accepted: float64(len(want)), quarantined: 1}
+	})
+	if peak := p.peakMemory(); peak > 150<<20 {
+		t.Errorf("%d MiB of memory", peak>>20)
+	}
+	p.stop()
+	s.wantMessages(want...)
+	all := s.quarantined()
+	if len(all) != 1 {
+		t.Fatalf("%d lines in quarantine", len(all))
+	}
+	q := all[0]
+	data, _ := q["data"].(string)
+	if q["reason"] != "too_long" || q["truncated"] != true || q["offset"] != float64(len(criText("stdout", "F", "first"))) || q["length"] != float64(own+len(end)) ||
+		len(data) != 64<<10 || strings.Contains(data, "beside") {
+		t.Errorf("reason %v truncated %v offset %v length %v, %d bytes of data", q["reason"], q["truncated"], q["offset"], q["length"], len(data))
+	}
+}

@@ -17,7 +17,12 @@ import (
 
 // deadline ends a wait for an event that will never come. No test passes or
 // fails by how fast it is below that.
-const deadline = time.Minute
+var deadline = func() time.Duration {
+	if longForm {
+		return 10 * time.Minute
+	}
+	return time.Minute
+}()
 
 // recordMark is in every record of the tests, and must be in no log.
 const recordMark = "zq-payload"

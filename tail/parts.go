@@ -1,0 +1,118 @@
+package tail
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"kusto-agent/format"
+	"kusto-agent/record"
+)
+
+// parts is a message of a container log that is longer than any may be. Its
+// lines go to quarantine, as one; the lines of other streams that lie between
+// them do not, and are read when its end is known.
+type parts struct {
+	stream []byte
+	runs   []record.Span // its lines, in the order of the file
+}
+
+// mostRuns bounds the memory of such a message: one that lines of other streams
+// part more often ends there, and what follows is another.
+const mostRuns = 1 << 16
+
+// meetParts begins to look for the end of a message.
+func (r *reader) meetParts(c *format.Chunk) {
+	first := record.Span{Start: r.offset, End: r.long.at}
+	r.long.parts = &parts{stream: bytes.Clone(c.Stream), runs: []record.Span{first}}
+}
+
+// passParts looks for the end of a message, keeping nothing of it in memory but
+// where its lines are.
+func (w *worker) passParts(r *reader, last bool) (after, error) {
+	scan, err := w.scanner(r)
+	if err != nil {
+		return idle, err
+	}
+	for room := 1 << 20; ; room *= 2 {
+		buf := w.buffer(room)[:room]
+		n, err := r.f.ReadAt(buf, r.long.at)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return idle, err
+		}
+		whole := r.long.at+int64(n) >= r.size
+		scan.SetQuiet(whole && r.isQuiet())
+		own, passed, done := scan.SkipParts(buf[:n], r.long.parts.stream, last && whole)
+		switch {
+		case passed == 0 && !done && !whole:
+			continue // a line is longer
+		case len(own) > 0 || r.held.IsZero():
+			r.held = time.Now() // its end is waited for as long as it goes on
+		}
+		r.long.parts.add(own, r.long.at)
+		r.long.at += int64(passed)
+		switch {
+		case done || len(r.long.parts.runs) >= mostRuns:
+			r.long.ended = true
+			return w.endParts(r)
+		case whole:
+			return idle, nil
+		}
+		return again, nil
+	}
+}
+
+// add notes lines that were found from an offset on.
+func (p *parts) add(own []format.Piece, at int64) {
+	for _, o := range own {
+		span := record.Span{Start: at + int64(o.Start), End: at + int64(o.End)}
+		if end := &p.runs[len(p.runs)-1].End; *end == span.Start {
+			*end = span.End
+		} else {
+			p.runs = append(p.runs, span)
+		}
+	}
+}
+
+// endParts sends the message to quarantine. Its lines are passed from there on,
+// also after a restart.
+func (w *worker) endParts(r *reader) (after, error) {
+	p := r.long.parts
+	size := int64(0)
+	for _, run := range p.runs {
+		size += run.Len()
+	}
+	most := int64(keptHead)
+	if size <= int64(r.in.MaxRecordSize) {
+		most = size // it is long only with what lies between
+	}
+	var head []byte
+	for _, run := range p.runs {
+		have := len(head)
+		head = slices.Grow(head, int(min(run.Len(), most-int64(have))))
+		head = head[:have+int(min(run.Len(), most-int64(have)))]
+		if _, err := readFull(r.f, head[have:], run.Start); err != nil {
+			return idle, err
+		}
+	}
+	message := fmt.Sprintf("a message of %d bytes, over %d bytes of the file, more than max_record_size allows (%d)",
+		size, p.runs[len(p.runs)-1].End-r.offset, r.in.MaxRecordSize)
+	if err := w.rejectLong(r, head, size, message); err != nil {
+		return idle, err
+	}
+	for _, run := range slices.Backward(p.runs) { // while the first is not told, the position stays before it
+		mark, err := markAt(r.f, run.End)
+		if err != nil {
+			return idle, err
+		}
+		w.t.skip(r.file, run, mark)
+		r.skips = append(slices.Clip(r.skips), record.Extent{File: r.file, Span: run, Mark: mark})
+	}
+	slices.SortFunc(r.skips, func(a, b record.Extent) int { return cmp.Compare(a.Start, b.Start) })
+	r.long, r.stuck, r.held = long{}, 0, time.Time{}
+	return again, nil
+}
