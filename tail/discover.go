@@ -31,6 +31,8 @@ func (t *Tailer) discover(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case c := <-t.changes:
+			t.change(c)
 		case <-time.After(wait):
 		case <-t.scan:
 			// Looking at everything on every event must not become all we do.
@@ -54,7 +56,6 @@ func (t *Tailer) rescan() {
 	t.own.look(t.o.Avoid)
 	t.mu.Lock()
 	t.scanNo++
-	first := t.scanNo == 1
 	t.mu.Unlock()
 	for _, in := range t.inputs {
 		paths := w.match(in)
@@ -64,7 +65,7 @@ func (t *Tailer) rescan() {
 			t.meet(in, path)
 		}
 		t.noteSeen(in)
-		if first {
+		if t.seeks(in) {
 			t.findMoved(in)
 		}
 		t.findCopies(in)

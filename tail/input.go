@@ -23,9 +23,12 @@ type Input struct {
 	MaxRecords int // of a payload; 0: no limit
 }
 
-// input is an Input at work. Its maps belong to the goroutine that discovers.
+// input is an Input at work. Its settings do not change: when they are to be
+// others, another input takes over its files.
 type input struct {
 	Input
+	*files
+	next     *input // that has taken over; guarded by Tailer.mu
 	patterns []pattern
 	fields   *format.Fields // added to every record; nil: none
 	encoding format.Encoding
@@ -33,8 +36,14 @@ type input struct {
 	events   *format.Multiline // nil: every line is a record
 	host     string            // what {host} in them stands for
 	shaping  uint64
+}
+
+// files is what an input knows of its files. It belongs to the goroutine that
+// discovers, and what Tailer.mu guards is guarded by it.
+type files struct {
 	isNew    bool // no earlier run has seen it, and its files are looked for the first time
 	noted    bool // the journal knows that it was seen
+	unsought bool // files that were renamed in its absence are to be looked for
 
 	known   map[record.File]*known // every generation that is remembered
 	byNode  map[node]*known        // the latest generation of a file that is there
@@ -48,21 +57,26 @@ type input struct {
 	matched   time.Time // when a path matched last
 }
 
+func newFiles() *files {
+	return &files{
+		unsought: true,
+		known:    make(map[record.File]*known),
+		byNode:   make(map[node]*known),
+		readers:  make(map[node]*reader),
+		heads:    make(headIndex),
+		suspect:  make(map[node]suspicion),
+	}
+}
+
 // pattern is a glob, cut into the names of its folders.
 type pattern struct {
+	text  string // all of it, from the root
 	base  string // the folder to start from
 	parts []string
 }
 
 func newInput(in Input) (*input, error) {
-	x := &input{
-		Input:   in,
-		known:   make(map[record.File]*known),
-		byNode:  make(map[node]*known),
-		readers: make(map[node]*reader),
-		heads:   make(headIndex),
-		suspect: make(map[node]suspicion),
-	}
+	x := &input{Input: in, files: newFiles()}
 	for _, p := range in.Paths {
 		pat, err := newPattern(p)
 		if err != nil {
@@ -110,7 +124,7 @@ func newPattern(p string) (pattern, error) {
 		}
 	}
 	base, rest := doublestar.SplitPattern(abs)
-	return pattern{base: filepath.Clean(base), parts: strings.Split(rest, "/")}, nil
+	return pattern{text: abs, base: filepath.Clean(base), parts: strings.Split(rest, "/")}, nil
 }
 
 // shape reads what turns lines into something else. An encoding or a way of

@@ -21,6 +21,9 @@ func (t *Tailer) findMoved(in *input) {
 	}
 	t.mu.Unlock()
 	for _, info := range lost {
+		if !in.reads(info.Path) {
+			continue // it was no longer wanted before it was moved
+		}
 		path, ok := findNode(info)
 		if !ok {
 			path, ok = findBesideFolder(info)

@@ -29,6 +29,7 @@ type reader struct {
 	gone     bool      // its path is gone, or names another file, and two scans did not find it
 	deleted  bool      // no name is left
 	drop     bool      // to be let go at its next turn, whatever it holds
+	leave    bool      // the same, and how far it was read is kept
 	rest     bool      // deleted, and read to its end before the tailer stops
 	owed     bool      // a wake-up for room comes
 	moved    bool      // the journal knows it under another name
@@ -98,6 +99,7 @@ const (
 // worker takes turns of readers. It belongs to one goroutine.
 type worker struct {
 	t        *Tailer
+	era      uint64 // that of its scanners
 	scanners map[*input]*format.Scanner
 	scratch  []byte
 	found    format.Chunk

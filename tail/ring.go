@@ -76,10 +76,15 @@ func (t *Tailer) workLoop() {
 		t.ring[0] = nil
 		t.ring = t.ring[1:]
 		r.run = running
-		drop := r.drop
+		drop, leave := r.drop, r.leave
+		w.adapt(r)
 		t.mu.Unlock()
 		next := closed
-		if !drop {
+		switch {
+		case drop:
+		case leave:
+			next = w.leave(r)
+		default:
 			var err error
 			if next, err = w.turn(r); err != nil {
 				next = idle
@@ -192,7 +197,7 @@ func (t *Tailer) Safe(f record.File, pos int64) {
 		}
 		return
 	}
-	for _, in := range t.inputs {
+	for in := range t.everyInput {
 		if k := in.known[f]; k != nil {
 			k.safe = max(k.safe, pos) // for whoever goes on in the file
 		}

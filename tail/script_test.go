@@ -290,6 +290,12 @@ var commands = map[string]func(s *script, a []string) error{
 		return nil
 	},
 
+	"only": func(s *script, a []string) error { // NAME…: the other inputs are taken away
+		s.inputs = slices.DeleteFunc(s.inputs, func(in Input) bool { return !slices.Contains(a, in.Name) })
+		return nil
+	},
+	"reload": func(s *script, a []string) error { s.reload(); return nil },
+
 	// What is done to the agent.
 	"start": func(s *script, a []string) error { s.start(); return nil },
 	"stop": func(s *script, a []string) error { // a script that has it is run with a kill in its place too
@@ -414,6 +420,8 @@ func (s *script) set(key string, values []string) error {
 		}
 	case "exclude":
 		in.Exclude = values
+	case "table":
+		in.Table = one
 	case "start_at":
 		in.StartAt = one
 	case "encoding":

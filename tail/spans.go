@@ -182,7 +182,7 @@ func goneIf(err error, ends ...error) error {
 func (t *Tailer) rememberedOf(f record.File) (*input, record.FileInfo, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, in := range t.inputs {
+	for in := range t.everyInput {
 		if k := in.known[f]; k != nil {
 			return in, k.info, true
 		}

@@ -101,7 +101,9 @@ type Tailer struct {
 	size  func(int64) int64 // nil but in tests, see stat
 
 	mu      sync.Mutex
-	inputs  []*input
+	inputs  []*input          // replaced only by the goroutine that discovers
+	former  map[string]*input // by name: those that are no longer there
+	era     uint64            // of inputs: how often they were replaced
 	byFile  map[record.File]*reader
 	byPath  map[string][]*reader
 	ring    []*reader // readers that wait for a worker
@@ -121,6 +123,9 @@ type Tailer struct {
 	scan chan struct{} // a rescan is wanted
 	own  own           // what is never read
 	done chan struct{} // Once: every reader has come to its end
+
+	changes chan *Change
+	ended   chan struct{} // closed when no change is taken any more
 }
 
 // New prepares reading; what the journal remembers is read here. Run must be
@@ -135,6 +140,10 @@ func New(o Options) (*Tailer, error) {
 		scan:   make(chan struct{}, 1),
 		done:   make(chan struct{}, 1),
 		own:    newOwn(o),
+
+		former:  make(map[string]*input),
+		changes: make(chan *Change),
+		ended:   make(chan struct{}),
 	}
 	t.work.L, t.turned.L = &t.mu, &t.mu
 	for _, i := range o.Inputs {
@@ -142,8 +151,7 @@ func New(o Options) (*Tailer, error) {
 		if err != nil {
 			return nil, err
 		}
-		in.isNew = !o.Positions.InputKnown(in.Name)
-		in.recall(o.Positions.Files(in.Name))
+		t.remind(in)
 		t.inputs = append(t.inputs, in)
 	}
 	return t, nil
@@ -169,6 +177,7 @@ func (t *Tailer) Run(ctx, rest context.Context) {
 	all.Go(func() { t.pollLoop(ctx) })
 	all.Go(func() { t.watch.loop(ctx) })
 	t.discover(ctx)
+	close(t.ended)
 	if ctx.Err() != nil {
 		t.readRests(rest)
 	}
@@ -231,7 +240,7 @@ func (t *Tailer) skip(f record.File, span record.Span, mark record.Mark) {
 func (t *Tailer) closeFiles() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, in := range t.inputs {
+	for in := range t.everyInput {
 		for _, r := range in.readers {
 			if r.f != nil {
 				r.f.Close()

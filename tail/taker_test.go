@@ -48,17 +48,27 @@ func newTaker(w *world) *taker {
 		close(k.done)
 		return k
 	}
-	routes := make(map[record.Route]batcher.Limits)
-	for _, in := range w.inputs {
-		routes[in.Route] = batcher.Limits{MaxBytes: w.block, MaxWait: time.Millisecond, Gzip: true, Level: 1}
-	}
-	k.batcher = batcher.New(batcher.Options{Routes: routes, Memory: 64 << 20, Next: k})
+	k.batcher = batcher.New(batcher.Options{Routes: k.routes(), Memory: 64 << 20, Next: k})
 	// Ended by end, which waits.
 	go func() {
 		defer close(k.done)
 		k.batcher.Run()
 	}()
 	return k
+}
+
+func (k *taker) routes() map[record.Route]batcher.Limits {
+	routes := make(map[record.Route]batcher.Limits)
+	for _, in := range k.w.inputs {
+		routes[in.Route] = batcher.Limits{MaxBytes: k.w.block, MaxWait: time.Millisecond, Gzip: true, Level: 1}
+	}
+	return routes
+}
+
+func (k *taker) setRoutes() {
+	if k.batcher != nil {
+		k.batcher.SetRoutes(k.routes())
+	}
 }
 
 func (k *taker) end() {

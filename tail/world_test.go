@@ -110,17 +110,13 @@ func (w *world) start() {
 	var err error
 	w.j, rec, err = journal.Open(w.state, journal.DefaultConfig(), journal.Options{SyncEvery: time.Hour, Stall: time.Minute})
 	must(w.t, err)
-	for i := range w.inputs {
-		in := &w.inputs[i]
-		in.Route = record.Route{Cluster: "http://c", Database: "d", Table: cmp.Or(in.Table, in.Name), Format: in.Format}
-		in.MaxSize = w.block
-	}
+	w.setRoutes()
 	w.taker = newTaker(w)
 	for _, s := range w.j.Files("in") {
 		w.boxed.logf("known %v position %d ahead %v %s inode %d", s.File, s.Position, s.Ahead, s.Info.Path, s.Info.Inode)
 	}
 	w.tailer, err = New(Options{
-		Inputs: w.inputs, Positions: w.positions(), Sink: w.taker.sink(), Quarantine: cmp.Or[Quarantine](w.keeper, w.boxed), Books: w.boxed, Metrics: w.boxed,
+		Inputs: slices.Clone(w.inputs), Positions: w.positions(), Sink: w.taker.sink(), Quarantine: cmp.Or[Quarantine](w.keeper, w.boxed), Books: w.boxed, Metrics: w.boxed,
 		Logger: slog.New(w.boxed), OpenFiles: w.open, Once: w.once, Avoid: []string{filepath.Dir(w.state)}, Own: w.ownFiles(),
 	})
 	must(w.t, err)
@@ -145,6 +141,25 @@ func (w *world) start() {
 		defer close(done)
 		tailer.Run(ctx, rest)
 	}()
+}
+
+// setRoutes gives every input its route.
+func (w *world) setRoutes() {
+	for i := range w.inputs {
+		in := &w.inputs[i]
+		in.Route = record.Route{Cluster: "http://c", Database: "d", Table: cmp.Or(in.Table, in.Name), Format: in.Format}
+		in.MaxSize = w.block
+	}
+}
+
+// reload puts the inputs in force as they are now.
+func (w *world) reload() {
+	w.t.Helper()
+	w.setRoutes()
+	w.taker.setRoutes()
+	c, err := w.tailer.Prepare(slices.Clone(w.inputs), w.open)
+	must(w.t, err)
+	w.tailer.Apply(c)
 }
 
 func (w *world) resend(p *record.Payload) {

@@ -1,0 +1,213 @@
+package tail
+
+import (
+	"maps"
+	"reflect"
+	"time"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// Inputs can be replaced while files are being read. A reader whose input has
+// other settings goes on in its open file with these, from where it has read, as
+// soon as its turn has ended. One that nobody wants any more notes how far it has
+// read and lets its file go. What was handed over before is acknowledged as ever,
+// since that goes by the name of the input: nothing has to be waited for.
+
+// Change is a list of inputs ready to take the place of that in use.
+type Change struct {
+	inputs    []*input
+	openFiles int
+	done      chan struct{} // closed when it is in force
+}
+
+// Prepare checks a new list of inputs and of descriptors to hold at most. Inputs
+// that are as they were are not touched when the change is applied. There must be
+// no other change between Prepare and Apply.
+func (t *Tailer) Prepare(inputs []Input, openFiles int) (*Change, error) {
+	t.mu.Lock()
+	now := byName(t.inputs)
+	t.mu.Unlock()
+	c := &Change{openFiles: openFiles, done: make(chan struct{})}
+	for _, i := range inputs {
+		in := now[i.Name]
+		if in == nil || !sameInput(in.Input, i) {
+			var err error
+			if in, err = newInput(i); err != nil {
+				return nil, err
+			}
+		}
+		c.inputs = append(c.inputs, in)
+	}
+	return c, nil
+}
+
+// sameInput reports whether two inputs are read alike. What a cluster is called
+// is not asked: its URL is in the route.
+func sameInput(a, b Input) bool {
+	a.Cluster, b.Cluster = "", ""
+	return reflect.DeepEqual(a, b)
+}
+
+func byName(inputs []*input) map[string]*input {
+	all := make(map[string]*input, len(inputs))
+	for _, in := range inputs {
+		all[in.Name] = in
+	}
+	return all
+}
+
+// Apply puts a change in force: no turn begins any more with what was before. It
+// waits for a scan that is under way. Where Run has come to its end, nothing
+// happens.
+func (t *Tailer) Apply(c *Change) {
+	select {
+	case t.changes <- c:
+		<-c.done
+	case <-t.ended:
+	}
+}
+
+// change is called between two scans by the goroutine that makes them.
+func (t *Tailer) change(c *Change) {
+	defer close(c.done)
+	was := byName(t.inputs)
+	for _, in := range c.inputs {
+		if was[in.Name] == nil && t.former[in.Name] == nil {
+			t.remind(in)
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, in := range c.inputs {
+		old, absent := was[in.Name], false
+		if old == nil {
+			old, absent = t.former[in.Name], true
+		}
+		if old != nil && old != in {
+			in.files, old.next = old.files, in
+		}
+		in.unsought = in.unsought || absent // its files may have been renamed meanwhile
+		delete(was, in.Name)
+		delete(t.former, in.Name)
+	}
+	t.inputs, t.o.OpenFiles = c.inputs, c.openFiles
+	t.era++
+	for _, in := range t.inputs {
+		t.regroup(in)
+	}
+	maps.Copy(t.former, was)
+	for name, in := range was {
+		t.dismiss(name, in)
+	}
+}
+
+// seeks reports, once, that files are to be looked for that were renamed while
+// nobody read them for an input.
+func (t *Tailer) seeks(in *input) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	unsought := in.unsought
+	in.unsought = false
+	return unsought
+}
+
+// remind tells an input what the journal remembers of it.
+func (t *Tailer) remind(in *input) {
+	in.isNew = !t.o.Positions.InputKnown(in.Name)
+	in.recall(t.o.Positions.Files(in.Name))
+}
+
+// regroup has the readers of an input take over its settings, or leave where
+// these no longer cover their files. A file that is gone is read to its end all
+// the same. The caller holds mu.
+func (t *Tailer) regroup(in *input) {
+	for n, r := range in.readers {
+		if r.in == in && !r.leave {
+			continue
+		}
+		r.leave = !r.gone && !in.reads(r.path) || t.rival(in, n) != ""
+		t.readyLocked(r)
+	}
+}
+
+// dismiss has the readers of an input leave that is no longer wanted. The caller
+// holds mu.
+func (t *Tailer) dismiss(name string, in *input) {
+	for _, r := range in.readers {
+		r.leave = true
+		t.readyLocked(r)
+	}
+	maps.DeleteFunc(t.told, func(about subject, _ complaint) bool { return about.input == name })
+}
+
+// reads reports whether the patterns of an input cover a path.
+func (in *input) reads(path string) bool {
+	for _, p := range in.patterns {
+		if ok, _ := doublestar.PathMatch(p.text, path); ok {
+			return !in.Excludes(path)
+		}
+	}
+	return false
+}
+
+// everyInput yields each input there is, and each there was: what was read for
+// these may not have ended yet, or may be asked for again. The caller holds mu.
+func (t *Tailer) everyInput(yield func(*input) bool) {
+	for _, in := range t.inputs {
+		if !yield(in) {
+			return
+		}
+	}
+	for _, in := range t.former {
+		if !yield(in) {
+			return
+		}
+	}
+}
+
+// adapt has a worker forget the settings of former times, and gives the reader at
+// hand those of today. What it found out with others does not hold any more: it
+// begins where it has handed over. The caller holds mu.
+func (w *worker) adapt(r *reader) {
+	if w.era != w.t.era {
+		clear(w.scanners)
+		w.era = w.t.era
+	}
+	if r.in.next == nil {
+		return
+	}
+	for r.in.next != nil {
+		r.in = r.in.next
+	}
+	r.owed = false // the room it waits for may be that of another route
+	r.stuck, r.long, r.held, r.settled = 0, long{}, time.Time{}, 0
+	r.narrow, r.chosen, r.short, r.unbound, r.atOnce = 0, false, false, false, false
+	r.quarantined, r.noText, r.marked = false, false, false
+}
+
+// leave lets a file go that its input no longer reads. How far it was read is kept,
+// in case it is wanted again.
+func (w *worker) leave(r *reader) after {
+	t := w.t
+	st, err := w.look(r)
+	if err == nil && r.pass > 0 {
+		err = w.passOld(r) // it must not be read when the input comes back
+	}
+	t.mu.Lock()
+	r.info.Path = r.path
+	r.in.unsought = true // it may be wanted again by now, and have another name
+	delete(t.told, subject{r.path, r.in.Name})
+	t.mu.Unlock()
+	w.retire(r)
+	about := []any{"input", r.in.Name, "file", r.info.Path, "offset", r.offset}
+	if left := st.size - r.offset; err == nil && st.links == 0 && left > 0 {
+		t.o.Metrics.Abandoned(r.in.Name, left)
+		t.o.Logger.Error("deleted file is let go before it was read to its end, the rest of it is lost: its input no longer reads it", append(about,
+			"bytes", left, "fix", "before an input is taken away, wait until no file of it is deleted and unread")...)
+	} else {
+		t.o.Logger.Info("file is let go, its input no longer reads it", about...)
+	}
+	t.rescanSoon()
+	return closed
+}

@@ -1,0 +1,128 @@
+package tail
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A file that waits for room of one route does not wait for it when its input goes
+// elsewhere: nobody may ever have room there.
+func TestRoomOfAnotherRoute(t *testing.T) {
+	w := newWorld(t)
+	s := newScript(w)
+	s.run("append a.log one\nstart\nexpect one\nfull\nappend a.log two\nlook")
+	w.taker.mu.Lock()
+	w.taker.full, w.taker.wakes = false, nil // those who wait are never called
+	w.taker.mu.Unlock()
+	s.run("set table elsewhere\nreload\nexpect two")
+}
+
+// A deleted file that is let go with its input has nobody else who remembers it:
+// what is lost is counted and told.
+func TestDeletedFileIsLetGo(t *testing.T) {
+	w := newWorld(t)
+	w.addInput("other", "*.txt")
+	s := newScript(w)
+	s.run(`
+		append a.log one
+		append b.log one
+		start
+		expect-of in one one
+		full
+		append a.log two
+		look
+		rm a.log
+		rm b.log
+		only other
+		reload
+		look
+		counter abandoned 4
+		logged 1 "deleted file is let go before it was read to its end"
+		logged 1 "file is let go, its input no longer reads it" b.log
+	`)
+}
+
+// What is wrong with new inputs is told before anything changes, and a change that
+// comes when reading has ended does nothing.
+func TestPrepare(t *testing.T) {
+	w := newWorld(t)
+	s := newScript(w)
+	s.run("append a.log one\nstart\nexpect one")
+	bad := w.inputs[0]
+	bad.Paths = []string{"/a/["}
+	if _, err := w.tailer.Prepare([]Input{bad}, w.open); err == nil || !strings.Contains(err.Error(), "not a valid pattern") {
+		t.Errorf("err is %v", err)
+	}
+	s.run("append a.log two\nexpect two")
+	c, err := w.tailer.Prepare(nil, w.open)
+	must(t, err)
+	w.stop()
+	<-w.stopped
+	w.tailer.Apply(c)
+	if got := len(w.tailer.Files()); got != 1 {
+		t.Errorf("%d files", got)
+	}
+}
+
+// A descriptor bound holds at once.
+func TestFewerDescriptors(t *testing.T) {
+	w := newWorld(t)
+	s := newScript(w)
+	s.run("append a.log a\nappend b.log b\nappend c.log c\nstart\nexpect a b c\nset open_files 1\nreload\nappend a.log a1\nappend b.log b1\nappend c.log c1\nexpect a1 b1 c1")
+	w.await("descriptors to be given back", func() bool { return w.tailer.open.Load() <= 1 })
+}
+
+// TestModelOfReloads does random things to files and to the agent, and reloads in
+// between: the input goes to another table, has other settings, or is taken away and
+// comes back.
+func TestModelOfReloads(t *testing.T) {
+	runs := 8
+	switch {
+	case os.Getenv("KUSTO_AGENT_LONG") != "":
+		runs = 300
+	case testing.Short():
+		runs = 2
+	}
+	for seed := range runs {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			m := newModel(t, uint64(1000+seed))
+			for range 60 {
+				m.step()
+				m.change()
+			}
+			m.finish()
+			if t.Failed() {
+				t.Logf("what happened:\n%s", strings.Join(m.boxed.log, "\n"))
+			}
+		})
+	}
+}
+
+// change reloads, as a rule.
+func (m *model) change() {
+	in := m.in()
+	switch m.r.IntN(8) {
+	case 0, 1, 2:
+		in.Table = fmt.Sprint("table", m.r.IntN(5))
+	case 3:
+		in.Validate = []string{"record", "none"}[m.r.IntN(2)]
+	case 4:
+		in.Watch = []string{"auto", "poll"}[m.r.IntN(2)]
+	case 5:
+		m.settle() // a deleted file is not found again
+		was := slices.Clone(m.inputs)
+		m.inputs = nil
+		m.do("reload")
+		if m.r.IntN(2) == 0 {
+			m.do("look")
+		}
+		m.inputs = was
+	default:
+		return
+	}
+	m.do("reload")
+}
