@@ -44,19 +44,21 @@ type Options struct {
 
 // Batcher is safe for concurrent use.
 type Batcher struct {
-	next      Next
-	onSealed  func(raw, body int)
-	blockSize int // the largest MaxBytes of any route
-	mostRaw   int // blocks of that size in hand at once
+	next     Next
+	onSealed func(raw, body int)
+	mostRaw  int // blocks of full size in hand at once
 
-	mu      sync.Mutex
-	lanes   map[record.Route]*lane
-	open    map[key]*block
-	memory  budget
-	blocks  [][]byte // free ones, each with record.MarkLen bytes of headroom
-	rawOut  int      // blocks leased or waiting for a compressor
-	bodies  [][]byte // free output buffers
-	waiting []waiter // for memory or a block
+	mu        sync.Mutex
+	blockSize int // of a full block: the largest MaxBytes of any configured route
+	reserved  int // blocks of that size that Reserve has counted
+	lanes     map[record.Route]*lane
+	live      int // lanes that are configured, or hold something
+	open      map[key]*block
+	memory    budget
+	blocks    [][]byte // free ones, each with record.MarkLen bytes of headroom
+	rawOut    int      // blocks leased or waiting for a compressor
+	bodies    [][]byte // free output buffers
+	waiting   []waiter // for memory or a block
 
 	sealed   queue      // blocks that wait for a compressor
 	dividing sync.Mutex // one payload is taken apart at a time: it costs its size before gzip
@@ -82,6 +84,7 @@ type key struct {
 type lane struct {
 	Limits
 	route   record.Route
+	wanted  bool    // it is configured; else it only ends what it holds
 	held    int     // payloads sealed and not yet released
 	used    int64   // bytes of the budget
 	waiting waiters // for credit
@@ -104,26 +107,63 @@ func New(o Options) *Batcher {
 	return b
 }
 
-// SetRoutes replaces the settings of routes, as a reload does. Routes that are
-// no longer named keep theirs until their last payload ended.
+// SetRoutes replaces the routes and their settings, as a reload does. What is open
+// for a route whose settings change leaves with those it was begun with. A route
+// that is no longer named keeps its own for what may still come to it.
 func (b *Batcher) SetRoutes(routes map[record.Route]Limits) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for r, l := range routes {
-		if ln := b.lanes[r]; ln != nil {
-			ln.Limits = l
-		} else {
-			b.lanes[r] = &lane{Limits: l, route: r}
-		}
-		if l.MaxBytes > b.blockSize {
-			b.blockSize = l.MaxBytes
-			for _, blk := range b.blocks {
-				b.memory.kept -= int64(cap(blk))
-			}
-			b.blocks = nil
+	for _, blk := range b.open {
+		if l, wanted := routes[blk.route]; !wanted || l != blk.lane.Limits {
+			b.seal(blk)
 		}
 	}
+	for r := range routes {
+		if b.lanes[r] == nil {
+			b.lanes[r] = &lane{route: r}
+		}
+	}
+	b.live = 0
+	largest := 0
+	for r, ln := range b.lanes {
+		l, wanted := routes[r]
+		if ln.wanted = wanted; wanted {
+			ln.Limits = l
+			largest = max(largest, l.MaxBytes)
+		}
+		if ln.isLive() {
+			b.live++
+		}
+	}
+	b.resize(largest)
 }
+
+// resize gives full blocks another size. The caller holds mu.
+func (b *Batcher) resize(size int) {
+	if size == b.blockSize {
+		return
+	}
+	b.memory.used += int64(size-b.blockSize) * int64(b.reserved)
+	b.blockSize = size
+	for _, blk := range b.blocks {
+		b.memory.kept -= int64(cap(blk))
+	}
+	b.blocks = nil
+}
+
+// SetMemory changes how many bytes may be in hand. Where more are already, they
+// leave first.
+func (b *Batcher) SetMemory(n int64) {
+	b.mu.Lock()
+	b.memory.limit = n
+	b.makeRoom()
+	wake := b.wakeSome(nil)
+	b.mu.Unlock()
+	call(wake)
+}
+
+// isLive reports whether a lane is to have a share of the memory.
+func (ln *lane) isLive() bool { return ln.wanted || ln.used > 0 }
 
 // Run compresses sealed blocks on every core and seals blocks that are old
 // enough. It returns after Close, when every block that was sealed has been

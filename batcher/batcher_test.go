@@ -464,9 +464,10 @@ func TestSetRoutes(t *testing.T) {
 	r := &reader{t: t, b: b, r: routeA, file: fileA}
 	r.append("one")
 	b.Flush()
+	r.append("open")
 	b.SetRoutes(map[record.Route]Limits{routeA: {MaxBytes: 4, MaxWait: time.Hour, Gzip: true, Level: 1}})
 	r.append("two")
-	for range 2 {
+	for range 3 {
 		p := <-n.got
 		if text := body(t, p); p.Gzip != (text == "two\n") {
 			t.Errorf("%q: gzip %v", text, p.Gzip)
@@ -476,4 +477,84 @@ func TestSetRoutes(t *testing.T) {
 	if b.used() != 0 {
 		t.Errorf("%d bytes are held at the end", b.used())
 	}
+}
+
+// A route that is taken away ends what it holds, and takes what comes late; a share
+// of the memory it has only so long.
+func TestRouteIsTakenAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := Limits{MaxBytes: 1000, MaxWait: time.Second}
+		b, n := start(t, l, 1<<20)
+		r := &reader{t: t, b: b, r: routeA, file: fileA}
+		late, err := b.Lease(routeA, 10, func() {})
+		if late == nil || err != nil {
+			t.Fatalf("no lease: %v", err)
+		}
+		r.append("open")
+		b.SetRoutes(map[record.Route]Limits{routeB: l})
+		first := <-n.got // at once: no company comes
+		late.Append(r.chunk(0, "late"))
+		late.Done()
+		if got := b.common(); got != 3<<18 {
+			t.Errorf("while it holds something %d bytes are common", got)
+		}
+		second := <-n.got
+		if a, b := body(t, first), body(t, second); a != "open\n" || b != "late\n" {
+			t.Errorf("payloads are %q and %q", a, b)
+		}
+		b.Release(first)
+		b.Release(second)
+		if got := b.common(); got != 1<<20 || b.used() != 0 {
+			t.Errorf("afterwards %d bytes are common, %d held", got, b.used())
+		}
+		b.SetRoutes(map[record.Route]Limits{routeA: l, routeB: l})
+		r.append("again")
+		b.Flush()
+		b.Release(<-n.got)
+		if got := b.common(); got != 3<<18 {
+			t.Errorf("when it is back %d bytes are common", got)
+		}
+	})
+}
+
+// The size of blocks and the memory change while some are out; the books close.
+func TestSizesChange(t *testing.T) {
+	b, n := start(t, Limits{MaxBytes: 1000, MaxWait: time.Hour}, 1<<20)
+	limits := func(size int) map[record.Route]Limits {
+		return map[record.Route]Limits{routeA: {MaxBytes: size, MaxWait: time.Hour}}
+	}
+	r := &reader{t: t, b: b, r: routeA, file: fileA}
+	before, _ := b.Lease(routeA, 900, func() {})
+	if !b.Reserve(false) {
+		t.Fatal("no room")
+	}
+	b.SetRoutes(limits(4000))
+	after, _ := b.Lease(routeA, 3900, func() {})
+	if len(before.Block()) < 1000 || len(after.Block()) < 4000 {
+		t.Errorf("blocks have %d and %d bytes", len(before.Block()), len(after.Block()))
+	}
+	b.SetRoutes(limits(500))
+	if l, _ := b.Lease(routeA, 3900, func() {}); l == nil || l.Block() != nil {
+		t.Errorf("a read by settings of former times gets %+v", l) // and no block that is too short
+	} else {
+		l.Done()
+	}
+	b.Unreserve()
+	for _, l := range []*Lease{before, after} {
+		c := r.chunk(0, "x")
+		c.Body = append(l.Block()[record.MarkLen:record.MarkLen], c.Body...)
+		l.Seal(c)
+		l.Done()
+		b.Release(<-n.got)
+	}
+	if b.used() != 0 {
+		t.Errorf("%d bytes are held at the end", b.used())
+	}
+	b.SetMemory(100)
+	woken := make(chan bool, 1)
+	if l, _ := b.Lease(routeA, 400, func() { woken <- true }); l != nil {
+		t.Error("a lease beyond the memory")
+	}
+	b.SetMemory(1 << 20)
+	<-woken
 }

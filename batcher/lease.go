@@ -36,7 +36,7 @@ func (b *Batcher) Lease(r record.Route, want int, wake func()) (*Lease, error) {
 		return nil, nil
 	}
 	l := &Lease{b: b, lane: ln, cost: 2 * int64(want)}
-	full := want >= ln.MaxBytes/2
+	full := want >= ln.MaxBytes/2 && want <= b.blockSize // more is wanted only by settings of former times
 	if full {
 		l.cost = 2 * int64(b.blockSize)
 	}
@@ -257,7 +257,7 @@ func (b *Batcher) sealFor(ln *lane) {
 	}
 	switch {
 	case largest == nil:
-	case open > b.memory.limit/4 || len(b.lanes) < 2:
+	case open > b.memory.limit/4 || b.live < 2:
 		b.seal(largest)
 	case own != nil:
 		b.seal(own)

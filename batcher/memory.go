@@ -13,8 +13,15 @@ type budget struct{ limit, used, kept int64 }
 
 // take counts n more bytes of a route. The caller holds mu.
 func (b *Batcher) take(ln *lane, n int64) {
+	was := ln.isLive()
 	ln.used += n
 	b.memory.used += n
+	switch is := ln.isLive(); {
+	case is && !was:
+		b.live++
+	case was && !is:
+		b.live--
+	}
 	b.makeRoom()
 }
 
@@ -22,7 +29,7 @@ func (b *Batcher) take(ln *lane, n int64) {
 // are several routes a quarter is set aside: routes that hold what nobody accepts
 // must not keep the others from showing that theirs is accepted.
 func (b *Batcher) common() int64 {
-	if len(b.lanes) < 2 {
+	if b.live < 2 {
 		return b.memory.limit
 	}
 	return b.memory.limit - b.memory.limit/4
@@ -30,7 +37,7 @@ func (b *Batcher) common() int64 {
 
 // share is the part of what was set aside that is each route's own.
 func (b *Batcher) share() int64 {
-	return (b.memory.limit - b.common()) / int64(max(len(b.lanes), 1))
+	return (b.memory.limit - b.common()) / int64(max(b.live, 1))
 }
 
 // fits reports whether n more bytes may be taken for a route. One that is not
@@ -61,7 +68,7 @@ func (b *Batcher) Most(r record.Route) int {
 	defer b.mu.Unlock()
 	ln := b.lane(r)
 	_, served := b.next.Credit(r)
-	if len(b.lanes) < 2 {
+	if b.live < 2 {
 		return ln.MaxBytes // there is nobody to wait for
 	}
 	room := max(b.commonTo(served)-b.memory.used, b.share()-ln.used)
@@ -101,6 +108,7 @@ func (b *Batcher) Reserve(must bool) bool {
 		return false
 	}
 	b.memory.used += n
+	b.reserved++
 	b.makeRoom()
 	return true
 }
@@ -109,6 +117,7 @@ func (b *Batcher) Reserve(must bool) bool {
 func (b *Batcher) Unreserve() {
 	b.mu.Lock()
 	b.memory.used -= int64(b.blockSize)
+	b.reserved--
 	wake := b.wakeSome(nil)
 	b.mu.Unlock()
 	call(wake)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kusto-agent/internal/durable"
@@ -37,7 +38,7 @@ type Options struct {
 	BootID string
 }
 
-func (o *Options) fill(cfg Config) {
+func (o *Options) fill() {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -48,9 +49,6 @@ func (o *Options) fill(cfg Config) {
 	o.Stall = cmp.Or(o.Stall, 5*time.Second)
 	if o.FS == nil {
 		o.FS = durable.OS
-	}
-	if o.SegmentSize == 0 {
-		o.SegmentSize = min(16<<20, max(64<<10, int64(cfg.MaxSize)/4))
 	}
 	if o.BootID == "" {
 		b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // where there is none, no cut is told from a kill
@@ -67,9 +65,9 @@ func (o *Options) fill(cfg Config) {
 // caller goes on. An argument that makes no sense is an error too, and is not
 // taken in.
 type Journal struct {
-	cfg Config
-	o   Options
-	dir string
+	conf atomic.Pointer[Config]
+	o    Options
+	dir  string
 
 	wake chan struct{} // one token: the queue or the flags below changed
 	done chan struct{} // closed when the writer has ended
@@ -99,15 +97,16 @@ type Journal struct {
 // can read, which is never further than the truth, and Recovery says so. A disk
 // that cannot be written is none either, see Health.
 func Open(dir string, cfg Config, opts Options) (*Journal, *Recovery, error) {
-	opts.fill(cfg)
+	opts.fill()
 	rec, err := recoverState(opts.FS, dir, opts.BootID)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open journal %q: %w", dir, err)
 	}
 	j := &Journal{
-		cfg: cfg, o: opts, dir: dir, state: rec.state, lost: rec.lost,
+		o: opts, dir: dir, state: rec.state, lost: rec.lost,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
+	j.conf.Store(&cfg)
 	j.w = writer{j: j, log: opts.Logger, next: rec.next, agent: rec.agent, record: rec.record,
 		closed: rec.segments, damaged: rec.damaged}
 	if err := j.w.rotate(); errors.Is(err, os.ErrPermission) {
@@ -115,6 +114,15 @@ func Open(dir string, cfg Config, opts Options) (*Journal, *Recovery, error) {
 	}
 	go j.w.run() // started here; ends when Close asks it to; Close waits
 	return j, rec.report(), nil
+}
+
+// SetConfig puts other bounds of the history in force, from the next segment on.
+func (j *Journal) SetConfig(cfg Config) { j.conf.Store(&cfg) }
+
+func (j *Journal) cfg() *Config { return j.conf.Load() }
+
+func (j *Journal) segmentSize() int64 {
+	return cmp.Or(j.o.SegmentSize, min(16<<20, max(64<<10, int64(j.cfg().MaxSize)/4)))
 }
 
 // InputKnown says whether an input was seen before. After damage took the state

@@ -348,8 +348,9 @@ func TestHistoryIsBounded(t *testing.T) {
 	fs := faultfs.New("/state")
 	o := testOptions(fs)
 	cfg := Config{MaxSize: 20 * units.KiB}
-	j, _, err := Open("/state/journal", cfg, o)
+	j, _, err := Open("/state/journal", testConfig, o)
 	must(t, err)
+	j.SetConfig(cfg) // as a reload does
 	f := file1(1)
 	for i := range 500 {
 		must(t, j.Begin(payload(i, f, int64(i), int64(i)+1)))

@@ -49,7 +49,7 @@ func (w *writer) rotate() error {
 		if err = durable.MkdirAll(w.j.o.FS, w.j.dir); err != nil {
 			return err
 		}
-		w.seg, err = durable.Create(w.j.o.FS, filepath.Join(w.j.dir, name), h, w.j.o.SegmentSize, snapshot...)
+		w.seg, err = durable.Create(w.j.o.FS, filepath.Join(w.j.dir, name), h, w.j.segmentSize(), snapshot...)
 		return err
 	})
 	w.next++ // a name that may be on the disk is not used again
@@ -60,7 +60,7 @@ func (w *writer) rotate() error {
 		})
 		return w.fail(err)
 	}
-	w.name, w.room = name, w.seg.Size()+w.j.o.SegmentSize
+	w.name, w.room = name, w.seg.Size()+w.j.segmentSize()
 	if err := w.repeat(); err != nil {
 		w.abandon()
 		return w.fail(err)

@@ -56,12 +56,12 @@ func (w *writer) tidy() {
 	for _, s := range w.closed {
 		total += s.size
 	}
-	maxAge := w.j.cfg.MaxAge.D()
+	maxAge := w.j.cfg().MaxAge.D()
 	removed := 0
 	for len(w.closed) > 1 {
 		old := w.closed[0]
 		tooOld := maxAge > 0 && !old.end.IsZero() && w.j.o.Now().Sub(old.end) > maxAge
-		if total <= int64(w.j.cfg.MaxSize) && !tooOld {
+		if total <= int64(w.j.cfg().MaxSize) && !tooOld {
 			break
 		}
 		if err := w.j.o.FS.Remove(filepath.Join(w.j.dir, old.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -18,14 +18,14 @@ type drop struct {
 // to be written: with drop_oldest only the newest of more than fit at all. What
 // was dropped is returned with an error too.
 func (s *Store) makeRoom(lines []byte) (fit []byte, dropped []drop, err error) {
-	limit, n := int64(s.cfg.MaxSize), int64(len(lines))
+	limit, n := int64(s.cfg().MaxSize), int64(len(lines))
 	if s.size+n <= limit {
 		return lines, nil, nil
 	}
 	if s.measure(); s.size+n <= limit {
 		return lines, nil, nil
 	}
-	if s.cfg.WhenFull != "drop_oldest" {
+	if s.cfg().WhenFull != "drop_oldest" {
 		return nil, nil, s.errFull(n)
 	}
 	if n > limit {

@@ -55,7 +55,7 @@ func (s *Store) refresh() {
 	}
 	s.measure()
 	s.mu.Lock()
-	over := errors.Is(s.state.Err, ErrFull) && s.size+s.wanted <= int64(s.cfg.MaxSize)
+	over := errors.Is(s.state.Err, ErrFull) && s.size+s.wanted <= int64(s.cfg().MaxSize)
 	s.state.Bytes = s.size
 	s.mu.Unlock()
 	if over {
@@ -137,8 +137,8 @@ func cause(err error) error {
 
 // errFull is ErrFull with the limit.
 func (s *Store) errFull(n int64) error {
-	if n > int64(s.cfg.MaxSize) {
-		return fmt.Errorf("%w: this alone is more than quarantine.max_size, which is %v", ErrFull, s.cfg.MaxSize)
+	if n > int64(s.cfg().MaxSize) {
+		return fmt.Errorf("%w: this alone is more than quarantine.max_size, which is %v", ErrFull, s.cfg().MaxSize)
 	}
-	return fmt.Errorf("%w: quarantine.max_size is %v", ErrFull, s.cfg.MaxSize)
+	return fmt.Errorf("%w: quarantine.max_size is %v", ErrFull, s.cfg().MaxSize)
 }

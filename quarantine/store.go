@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kusto-agent/internal/durable"
@@ -36,9 +37,9 @@ type Options struct {
 
 // Store is safe for concurrent use.
 type Store struct {
-	dir string
-	cfg Config
-	o   Options
+	dir  string
+	conf atomic.Pointer[Config]
+	o    Options
 
 	mu     sync.Mutex
 	state  State // guarded by mu
@@ -72,8 +73,8 @@ func Open(dir string, cfg Config, opts Options) (*Store, error) {
 	if opts.FS == nil {
 		opts.FS = durable.OS
 	}
-	opts.FileSize = cmp.Or(opts.FileSize, min(64<<20, max(1, int64(cfg.MaxSize)/4)))
-	s := &Store{dir: dir, cfg: cfg, o: opts, turn: make(chan struct{}, 1), next: 1}
+	s := &Store{dir: dir, o: opts, turn: make(chan struct{}, 1), next: 1}
+	s.conf.Store(&cfg)
 	err := s.makeFolder()
 	if err == nil {
 		err = s.load()
@@ -86,6 +87,16 @@ func Open(dir string, cfg Config, opts Options) (*Store, error) {
 	}
 	s.turn <- struct{}{}
 	return s, nil
+}
+
+// SetConfig puts another bound in force. Whoever waits for room finds it with the
+// next try.
+func (s *Store) SetConfig(cfg Config) { s.conf.Store(&cfg) }
+
+func (s *Store) cfg() *Config { return s.conf.Load() }
+
+func (s *Store) fileSize() int64 {
+	return cmp.Or(s.o.FileSize, min(64<<20, max(1, int64(s.cfg().MaxSize)/4)))
 }
 
 func (s *Store) load() (err error) {
@@ -109,7 +120,7 @@ func (s *Store) load() (err error) {
 
 // resume goes on with the newest file if it ends with a whole line.
 func (s *Store) resume(f *file) error {
-	if f.size >= s.o.FileSize || f.size == 0 {
+	if f.size >= s.fileSize() || f.size == 0 {
 		return nil
 	}
 	out, err := s.o.FS.Open(s.path(f), os.O_RDWR)
@@ -182,7 +193,7 @@ func (s *Store) write(lines []byte) (dropped []drop, err error) {
 	if lines, dropped, err = s.makeRoom(lines); err != nil || len(lines) == 0 {
 		return dropped, err
 	}
-	if s.out != nil && s.end >= s.o.FileSize {
+	if s.out != nil && s.end >= s.fileSize() {
 		if err := s.finish(); err != nil {
 			return dropped, err
 		}

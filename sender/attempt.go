@@ -35,7 +35,7 @@ func (s *Sender) attempt(ctx context.Context, l *lane, it *item) {
 	if it.first.IsZero() {
 		it.first = began
 	}
-	ans := l.cluster.Ingester.Ingest(ctx, &kusto.Ingest{
+	ans := s.ingest(ctx, l, &kusto.Ingest{
 		Database:  it.Route.Database,
 		Table:     it.Route.Table,
 		Format:    string(it.Route.Format),
@@ -49,10 +49,13 @@ func (s *Sender) attempt(ctx context.Context, l *lane, it *item) {
 }
 
 func (s *Sender) waitForRate(ctx context.Context, bytes int) error {
-	if s.limiter == nil {
+	s.mu.Lock()
+	limiter := s.limiter
+	s.mu.Unlock()
+	if limiter == nil {
 		return nil
 	}
-	return s.limiter.WaitN(ctx, bytes)
+	return limiter.WaitN(ctx, bytes)
 }
 
 // ask notes that a request is wanted from now on.

@@ -144,7 +144,9 @@ func earlier(a, b time.Time) time.Time {
 
 // cluster is one service. Guarded by Sender.mu.
 type cluster struct {
-	Cluster
+	Name, URL string
+	client    *client
+	wanted    bool // it is configured; else it only takes what is left for it
 	pace
 	most      int // requests under way, as configured
 	limit     int // the same, lowered by throttling
@@ -157,7 +159,10 @@ type cluster struct {
 }
 
 func newCluster(c Cluster, cfg Config) *cluster {
-	return &cluster{Cluster: c, pace: newPace(cfg.Retry), most: cfg.Concurrency, limit: cfg.Concurrency, kick: make(chan struct{}, 1)}
+	return &cluster{
+		Name: c.Name, URL: c.URL, client: &client{Ingester: c.Ingester, close: c.Close}, wanted: true,
+		pace: newPace(cfg.Retry), most: cfg.Concurrency, limit: cfg.Concurrency, kick: make(chan struct{}, 1),
+	}
 }
 
 // wake lets the dispatcher look again.

@@ -103,7 +103,8 @@ type Metrics interface {
 type Cluster struct {
 	Name     string
 	URL      string
-	Ingester Ingester
+	Ingester Ingester // comparable
+	Close    func()   // told once Ingester was replaced by a Reload and its last request has ended; nil: nobody is
 }
 
 // Options are what New needs. All are required.
@@ -123,10 +124,11 @@ type Options struct {
 
 // Sender is safe for concurrent use.
 type Sender struct {
-	o       Options
-	limiter *rate.Limiter // nil: no limit
+	o Options
 
 	mu       sync.Mutex
+	limiter  *rate.Limiter       // nil: no limit
+	serve    func(*cluster)      // starts a dispatcher; nil before and after Run
 	clusters map[string]*cluster // by URL
 	lanes    map[record.Route]*lane
 	items    int                     // payloads in hand: taken or out of the spool, not ended
@@ -150,13 +152,8 @@ func New(o Options) *Sender {
 		onWay:    make(map[record.BatchID]bool),
 		changed:  make(chan struct{}),
 	}
-	if n := int(o.Config.RateLimit); n > 0 {
-		s.limiter = rate.NewLimiter(rate.Limit(n), max(n, largestPayload))
-		s.limiter.AllowN(time.Now(), s.limiter.Burst()-n) // begin with one second's worth
-	}
-	for _, c := range o.Clusters {
-		s.clusters[c.URL] = newCluster(c, o.Config)
-	}
+	s.limiter = newLimiter(o.Config)
+	s.setClusters(o.Clusters)
 	return s
 }
 
@@ -169,12 +166,19 @@ func (s *Sender) Run(ctx context.Context) {
 			s.lane(r)
 		}
 	}
-	s.mu.Unlock()
 	var dispatchers sync.WaitGroup
-	for _, c := range s.clusters {
-		// Started here, ended by ctx, awaited below.
+	s.serve = func(c *cluster) {
+		// Started here or by Reload, ended by ctx, awaited below.
 		dispatchers.Go(func() { s.dispatch(ctx, c) })
 	}
+	for _, c := range s.clusters {
+		s.serve(c)
+	}
+	s.mu.Unlock()
+	<-ctx.Done()
+	s.mu.Lock()
+	s.serve = nil
+	s.mu.Unlock()
 	dispatchers.Wait()
 }
 
@@ -228,7 +232,11 @@ func (s *Sender) lane(r record.Route) *lane {
 }
 
 // Serves reports whether payloads for the cluster URL can be taken.
-func (s *Sender) Serves(url string) bool { return s.clusters[url] != nil }
+func (s *Sender) Serves(url string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.clusters[url] != nil
+}
 
 // Drain returns when no payload is in hand, when all that are wait for a route or
 // cluster that is down or held, or with the context's error. From its call on

@@ -28,7 +28,8 @@ type ClusterStatus struct {
 	InFlight    int
 }
 
-// Status tells how all routes and clusters fare, in no order.
+// Status tells how all routes and clusters fare, in no order, but for clusters that
+// are no longer named and have taken all that was for them.
 func (s *Sender) Status() (routes []RouteStatus, clusters []ClusterStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,11 +44,24 @@ func (s *Sender) Status() (routes []RouteStatus, clusters []ClusterStatus) {
 		})
 	}
 	for _, c := range s.clusters {
+		if !c.wanted && c.isEmpty() {
+			continue
+		}
 		clusters = append(clusters, ClusterStatus{
 			Name: c.Name, URL: c.URL, State: c.state(), Concurrency: c.limit, InFlight: c.inflight,
 		})
 	}
 	return routes, clusters
+}
+
+// isEmpty reports whether nothing is in hand or in the spool for a cluster.
+func (c *cluster) isEmpty() bool {
+	for _, l := range c.lanes {
+		if len(l.queue)+l.inflight+l.waiting() > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (p *pace) state() string {

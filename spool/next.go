@@ -145,7 +145,7 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 		s.giveBack(t.id)
 		return nil, false
 	}
-	if age := s.o.Now().Sub(time.Unix(0, t.spooled)); s.cfg.MaxAge > 0 && age > s.cfg.MaxAge.D() {
+	if age := s.o.Now().Sub(time.Unix(0, t.spooled)); s.cfg().MaxAge > 0 && age > s.cfg().MaxAge.D() {
 		s.finish(t, record.Dropped)
 		p.Body = nil
 		s.o.Logger.Warn("payload dropped: it waited in the spool longer than max_age", "database", p.Route.Database,

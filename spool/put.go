@@ -52,7 +52,7 @@ func (s *Spool) Put(p *record.Payload) error {
 func (s *Spool) Hold(p *record.Payload) error { return s.put(p, p) }
 
 func (s *Spool) put(p, hold *record.Payload) error {
-	if s.cfg.MaxSize <= 0 {
+	if s.cfg().MaxSize <= 0 {
 		return ErrOff
 	}
 	now := s.o.Now()

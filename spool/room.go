@@ -35,7 +35,7 @@ func (w *writer) makeRoom(n int64) error {
 		return nil
 	}
 	w.sweep(true)
-	if err = w.fits(n); err != nil && w.s.cfg.WhenFull == "drop_oldest" && w.dropOldest(n) {
+	if err = w.fits(n); err != nil && w.s.cfg().WhenFull == "drop_oldest" && w.dropOldest(n) {
 		err = w.fits(n)
 	}
 	return err
@@ -48,10 +48,10 @@ func (w *writer) fits(n int64) error {
 		return nil // all of it was set aside when the segment was begun
 	}
 	if short := w.shortOfQuota(n); short > 0 {
-		return fmt.Errorf("%w: max_size %v leaves %d bytes too few", ErrFull, w.s.cfg.MaxSize, short)
+		return fmt.Errorf("%w: max_size %v leaves %d bytes too few", ErrFull, w.s.cfg().MaxSize, short)
 	}
 	if short := w.shortOfDisk(n); short > 0 {
-		return fmt.Errorf("%w: the disk lacks %d bytes to keep min_free %v", ErrFull, short, w.s.cfg.MinFree)
+		return fmt.Errorf("%w: the disk lacks %d bytes to keep min_free %v", ErrFull, short, w.s.cfg().MinFree)
 	}
 	return nil
 }
@@ -65,15 +65,15 @@ func (w *writer) shortOfNew(n int64) int64 {
 func (w *writer) shortOfQuota(n int64) int64 {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	return w.s.bytes() + n + segmentCost - int64(w.s.cfg.MaxSize)
+	return w.s.bytes() + n + segmentCost - int64(w.s.cfg().MaxSize)
 }
 
 func (w *writer) shortOfDisk(n int64) int64 {
 	free, err := w.s.o.Free(w.s.dir)
 	if err != nil {
-		return -w.s.o.SegmentSize // the write itself will tell
+		return -w.s.segmentSize() // the write itself will tell
 	}
-	return n + segmentCost + int64(w.s.cfg.MinFree) - free
+	return n + segmentCost + int64(w.s.cfg().MinFree) - free
 }
 
 // dropOldest gives up whole segments, oldest first, until n bytes fit. One with

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -65,7 +66,7 @@ type Options struct {
 	BeforeUnlink func() error
 }
 
-func (o *Options) fill(cfg Config) {
+func (o *Options) fill() {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -79,7 +80,6 @@ func (o *Options) fill(cfg Config) {
 	if o.Free == nil {
 		o.Free = statfs
 	}
-	o.SegmentSize = cmp.Or(o.SegmentSize, min(64<<20, max(64<<10, int64(cfg.MaxSize)/8)))
 	if o.OnDrop == nil {
 		o.OnDrop = func(*record.Payload, string) {}
 	}
@@ -116,9 +116,9 @@ func statfs(dir string) (int64, error) {
 // segment being written and of a few that are being read from, and nothing of any
 // body.
 type Spool struct {
-	dir string
-	cfg Config
-	o   Options
+	dir  string
+	conf atomic.Pointer[Config]
+	o    Options
 
 	wake chan struct{} // one token: the queue or the segments changed
 	done chan struct{} // closed when the writer has ended
@@ -156,12 +156,13 @@ type taken struct {
 // Options.OnDamage tell of it. A disk that cannot be written is none either, see
 // Health. With max_size 0 what is there can still be taken.
 func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
-	opts.fill(cfg)
+	opts.fill()
 	s := &Spool{
-		dir: dir, cfg: cfg, o: opts,
+		dir: dir, o: opts,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 		waiting: map[route]int{}, taken: map[record.BatchID]*taken{}, attempts: map[record.BatchID]int{},
 	}
+	s.conf.Store(&cfg)
 	s.w = writer{s: s, log: opts.Logger}
 	if cfg.MaxSize > 0 {
 		if err := durable.MkdirAll(opts.FS, dir); errors.Is(err, os.ErrPermission) {
@@ -178,6 +179,19 @@ func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 	return s, rec, nil
 }
 
+// SetConfig puts other bounds in force, but for Dir. What is in the spool stays;
+// where there is too much of it, the next Put meets the bound.
+func (s *Spool) SetConfig(cfg Config) {
+	s.conf.Store(&cfg)
+	s.poke()
+}
+
+func (s *Spool) cfg() *Config { return s.conf.Load() }
+
+func (s *Spool) segmentSize() int64 {
+	return cmp.Or(s.o.SegmentSize, min(64<<20, max(64<<10, int64(s.cfg().MaxSize)/8)))
+}
+
 func (s *Spool) path(name string) string { return filepath.Join(s.dir, name) }
 
 // Health returns nil, or why payloads cannot be kept now: off (ErrOff), full
@@ -189,7 +203,7 @@ func (s *Spool) Health() error {
 	switch {
 	case s.closed:
 		return nil
-	case s.cfg.MaxSize <= 0:
+	case s.cfg().MaxSize <= 0:
 		return ErrOff
 	case s.hangs():
 		return fmt.Errorf("write spool: %w", record.ErrStalled)

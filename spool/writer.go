@@ -208,7 +208,7 @@ func (w *writer) rotate(size int64) error {
 	s := w.s
 	// Of the disk no more than half of what is left is set aside: others live there
 	// too, such as the journal.
-	room := max(size, min(s.o.SegmentSize, -w.shortOfQuota(0), -w.shortOfDisk(0)/2))
+	room := max(size, min(s.segmentSize(), -w.shortOfQuota(0), -w.shortOfDisk(0)/2))
 	if w.agent == ([16]byte{}) {
 		_, _ = rand.Read(w.agent[:]) // never fails
 	}
@@ -345,7 +345,7 @@ func (w *writer) probe() {
 	trouble := s.trouble
 	s.mu.Unlock()
 	switch {
-	case trouble == nil || s.cfg.MaxSize <= 0:
+	case trouble == nil || s.cfg().MaxSize <= 0:
 	case errors.Is(trouble, ErrFull):
 		w.tell(w.fits(w.refused))
 	case w.out != nil:

@@ -58,14 +58,28 @@ func install(h *host) {
 // activeWhenReady: a start lasts until the agent says that it reads. It is held
 // up by its configuration, which is a pipe that nobody writes to yet.
 func activeWhenReady(h *host) {
-	config := h.read(configPath)
 	h.systemctl("stop", service)
+	finish := h.slowConfig(func() { h.systemctl("start", "--no-block", service) })
+	h.properties("ActiveState=activating", "SubState=start")
+	finish()
+	h.systemctl("start", service) // joins the start that is under way
+	h.properties("ActiveState=active")
+	f := h.logs("/var/log/app/ready.json")
+	f.write(10)
+	f.awaitOnce()
+}
+
+// slowConfig makes the configuration a pipe that nobody writes to and has it read.
+// The function it returns puts it back, and lets the reader go on.
+func (h *host) slowConfig(read func()) (finish func()) {
+	h.Helper()
+	config := h.read(configPath)
 	h.remove(configPath)
 	if err := syscall.Mkfifo(configPath, 0o640); err != nil {
 		h.Fatal(err)
 	}
 	h.owned(configPath, service, 0o640)
-	h.systemctl("start", "--no-block", service)
+	read()
 	var pipe *os.File
 	h.until("the agent opens its configuration", func() bool {
 		fd, err := unix.Open(configPath, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -77,21 +91,18 @@ func activeWhenReady(h *host) {
 		pipe = os.NewFile(uintptr(fd), configPath)
 		return true
 	})
-	h.properties("ActiveState=activating", "SubState=start")
-	h.remove(configPath)
-	h.write(configPath, config)
-	h.owned(configPath, service, 0o640)
-	if _, err := pipe.WriteString(config); err != nil {
-		h.Fatal(err)
+	return func() {
+		h.Helper()
+		h.remove(configPath)
+		h.write(configPath, config)
+		h.owned(configPath, service, 0o640)
+		if _, err := pipe.WriteString(config); err != nil {
+			h.Fatal(err)
+		}
+		if err := pipe.Close(); err != nil {
+			h.Fatal(err)
+		}
 	}
-	if err := pipe.Close(); err != nil {
-		h.Fatal(err)
-	}
-	h.systemctl("start", service) // joins the start that is under way
-	h.properties("ActiveState=active")
-	f := h.logs("/var/log/app/ready.json")
-	f.write(10)
-	f.awaitOnce()
 }
 
 // cleanStop: a stop while records are written ends well by itself, and the next
@@ -128,8 +139,8 @@ func killed(h *host) {
 	}
 }
 
-// reloaded: a reload looks at the configuration and keeps the process, also if
-// it is a bad one.
+// reloaded: a reload puts the configuration in force and keeps the process, also if
+// it is a bad one. systemd knows when it is under way.
 func reloaded(h *host) {
 	config, pid := h.read(configPath), h.show("MainPID")
 	reload := func() status {
@@ -149,8 +160,27 @@ func reloaded(h *host) {
 	if got := reload().Config.Error; got != "" {
 		h.Errorf("a sound configuration again: %s", got)
 	}
-	h.properties("ActiveState=active", "MainPID="+pid)
-	f := h.logs("/var/log/app/reload.json")
+	f, more := h.logs("/var/log/app/reload.json"), h.logs("/var/log/more/reload.json")
+	f.write(10)
+	more.write(10)
+	f.awaitOnce()
+	if n := len(more.stored()); n != 0 {
+		h.Errorf("%d records stored of a file that no pattern matches yet", n)
+	}
+	h.write(configPath, strings.Replace(config, "/var/log/app/*.json", "/var/log/app/*.json, /var/log/more/*.json", 1))
+	if got := reload().Config.Error; got != "" {
+		h.Errorf("another pattern: %s", got)
+	}
+	f.write(10)
+	more.write(10)
+	f.awaitOnce()
+	more.awaitOnce()
+	h.write(configPath, config)
+	finish := h.slowConfig(func() { h.signal(syscall.SIGHUP) })
+	h.until("systemd knows that it reloads", func() bool { return h.show("ActiveState") == "reloading" })
+	finish()
+	h.until("systemd knows that it is done", func() bool { return h.show("ActiveState") == "active" })
+	h.properties("SubState=running", "MainPID="+pid)
 	f.write(10)
 	f.awaitOnce()
 }

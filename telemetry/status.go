@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"kusto-agent/ledger"
@@ -148,6 +149,8 @@ type Loaded struct {
 	File  string    `json:"file"`
 	Time  time.Time `json:"time,omitzero"`
 	Error string    `json:"error,omitempty"` // why the last reload changed nothing; empty: it is in force
+	// Restart is the keys that were changed and are not in force before a restart.
+	Restart []string `json:"restart,omitempty"`
 }
 
 // complete fills in what follows from the rest: from the books of one ledger
@@ -198,6 +201,9 @@ func (s *Status) tellProblems() {
 	add := func(format string, args ...any) { s.Problems = append(s.Problems, fmt.Sprintf(format, args...)) }
 	if s.Config.Error != "" {
 		add("the last reload changed nothing: %s", s.Config.Error)
+	}
+	if keys := s.Config.Restart; len(keys) > 0 {
+		add("changed in the configuration, and in force after a restart of the agent: %s", strings.Join(keys, ", "))
 	}
 	if s.Journal.Error != "" {
 		add("state disk: %s; delivery goes on, the bound on duplicates is suspended", s.Journal.Error)

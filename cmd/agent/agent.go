@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -17,7 +18,6 @@ import (
 	"kusto-agent/batcher"
 	"kusto-agent/config"
 	"kusto-agent/journal"
-	"kusto-agent/kusto"
 	"kusto-agent/ledger"
 	"kusto-agent/quarantine"
 	"kusto-agent/record"
@@ -30,8 +30,9 @@ import (
 // agent is every room of a running agent. Its fields do not change after
 // newAgent, but for those under mu.
 type agent struct {
-	cfg    *config.Config
+	cfg    *config.Config // at the start; see config for what is in force
 	log    *slog.Logger
+	level  *slog.LevelVar // of log; nil: it is fixed
 	once   bool
 	unread bool // a run --once met files it could not read
 	began  time.Time
@@ -44,27 +45,32 @@ type agent struct {
 	quarantine *quarantine.Store
 	ledger     *ledger.Ledger
 	telemetry  *telemetry.Server
-	clients    map[string]*kusto.Client // by URL
-	tokens     map[string]*kusto.Tokens
 	sender     *sender.Sender
 	batcher    *batcher.Batcher
 	tail       *tail.Tailer
 
 	closers []io.Closer
 
-	mu      sync.Mutex
-	state   string
-	reload  telemetry.Loaded
-	stopTel func()
+	inForce atomic.Pointer[config.Config]
+	path    string           // of the configuration
+	hangups <-chan os.Signal // each asks for it to be read again; nil: none comes
+
+	mu       sync.Mutex
+	state    string
+	reload   telemetry.Loaded
+	stopTel  func()
+	services map[string]*service // by URL
+	durable  map[string]bool     // inputs whose payloads go to the spool first
 }
 
 // newAgent builds the rooms from the bottom up. Nothing is read or sent yet.
 func newAgent(cfg *config.Config, log *slog.Logger, once bool) (_ *agent, err error) {
 	a := &agent{
 		cfg: cfg, log: log, once: once, began: time.Now(), state: telemetry.Starting,
-		ledger: ledger.New(), clients: make(map[string]*kusto.Client), tokens: make(map[string]*kusto.Tokens),
+		ledger: ledger.New(), services: make(map[string]*service), durable: make(map[string]bool),
 		reload: telemetry.Loaded{File: cfg.Files[0], Time: time.Now()},
 	}
+	a.inForce.Store(cfg)
 	defer func() {
 		if err != nil {
 			_ = a.close() // it was told, and there is another reason to end
@@ -160,53 +166,18 @@ func (a *agent) buildTelemetry() error {
 }
 
 func (a *agent) buildSender() error {
-	var clusters []sender.Cluster
-	used := make(map[string]bool)
-	for i := range a.cfg.Inputs {
-		used[a.cfg.Inputs[i].Cluster] = true
+	services, err := a.makeServices(a.cfg)
+	if err != nil {
+		return &exitError{exitConfig, err}
 	}
-	for name, c := range a.cfg.Clusters {
-		if !used[name] || a.clients[c.URL] != nil {
-			continue
-		}
-		client, err := a.client(name, c)
-		if err != nil {
-			return &exitError{exitConfig, fmt.Errorf("cluster %s: %w", name, err)}
-		}
-		clusters = append(clusters, sender.Cluster{Name: name, URL: c.URL, Ingester: client})
-	}
+	a.closers = append(a.closers, closing(a.closeServices))
 	a.sender = sender.New(sender.Options{
-		Config: a.cfg.Send, Clusters: clusters,
+		Config: a.cfg.Send, Clusters: services.use(),
 		Journal: a.journal, Spool: a.spool, Durable: a.isDurable,
 		Quarantine: a.quarantine, Sealer: sealer{a}, Books: a.ledger,
 		Metrics: a.telemetry.Metrics(), Wake: func(r record.Route) { a.batcher.Wake(r) }, Logger: a.log,
 	})
 	return nil
-}
-
-// client makes the client of one cluster, with its tokens.
-func (a *agent) client(name string, c config.Cluster) (*kusto.Client, error) {
-	s := a.cfg.Send
-	log := a.log.With("cluster", name)
-	tokens, err := kusto.NewTokenSource(c.Auth, c.URL, kusto.TokenOptions{
-		Proxy: s.Proxy, CAFile: s.TLS.CAFile, MinTLS: s.TLS.MinVersion, Logger: log,
-	})
-	if err != nil {
-		return nil, err
-	}
-	client, err := kusto.New(kusto.Options{
-		URL: c.URL, AllowUntrusted: a.cfg.AllowUntrustedEndpoint,
-		App: a.cfg.App, User: a.cfg.User, Version: versionText(),
-		Auth: tokens, Timeout: s.Timeout.D(), ExpectContinue: s.ExpectContinue,
-		Proxy: s.Proxy, CAFile: s.TLS.CAFile, MinTLS: s.TLS.MinVersion,
-		Concurrency: s.Concurrency, Logger: log,
-	})
-	if err != nil {
-		return nil, err
-	}
-	a.clients[c.URL], a.tokens[c.URL] = client, tokens
-	a.closers = append(a.closers, closing(tokens.Close), closing(client.Close))
-	return client, nil
 }
 
 // limitsOf are the batch settings of an input for its route.
@@ -235,29 +206,18 @@ func absolute(path string) string {
 }
 
 func (a *agent) buildBatcher() error {
-	routes := make(map[record.Route]batcher.Limits)
-	for i := range a.cfg.Inputs {
-		in := &a.cfg.Inputs[i]
-		routes[in.Route()] = limitsOf(in)
-	}
 	a.batcher = batcher.New(batcher.Options{
-		Routes: routes, Memory: int64(a.cfg.Limits.Memory), Next: a.sender, Sealed: a.telemetry.Metrics().Sealed,
+		Routes: routesOf(a.cfg), Memory: int64(a.cfg.Limits.Memory), Next: a.sender, Sealed: a.telemetry.Metrics().Sealed,
 	})
 	return nil
 }
 
 func (a *agent) buildTail() error {
-	var inputs []tail.Input
-	for i := range a.cfg.Inputs {
-		in := &a.cfg.Inputs[i]
-		a.ledger.Read(in.Name, 0, 0) // opens its books
-		a.telemetry.Metrics().Input(in.Name)
-		inputs = append(inputs, inputOf(in))
-	}
+	a.takeOver(a.cfg)
 	a.letGoForeign()
 	var err error
 	a.tail, err = tail.New(tail.Options{
-		Inputs: inputs, Positions: positions{a.journal}, Sink: sink{a.batcher}, Quarantine: a.quarantine,
+		Inputs: tailInputs(a.cfg), Positions: positions{a.journal}, Sink: sink{a.batcher}, Quarantine: a.quarantine,
 		Books: a.ledger, Metrics: a.telemetry.Metrics(), Logger: a.log,
 		Avoid: []string{absolute(a.cfg.StateDir), absolute(a.cfg.Spool.Dir)}, Own: []*os.File{os.Stdout, os.Stderr},
 		OpenFiles: a.cfg.Limits.OpenFiles, Once: a.once,

@@ -17,10 +17,8 @@ import (
 // connection is a client of one cluster, for a command that is not the agent.
 type connection struct {
 	*kusto.Client
-	name    string
 	cluster config.Cluster
-	tokens  *kusto.Tokens
-	agent   *agent
+	tokens  *tokens
 }
 
 // connect makes a client as the agent would. An empty name is the cluster of the
@@ -35,17 +33,18 @@ func connect(cfg *config.Config, name string) (*connection, error) {
 	if !ok {
 		return nil, &exitError{exitUsage, fmt.Errorf("there is no cluster %q; the configuration has %s", name, strings.Join(names, ", "))}
 	}
-	a := &agent{cfg: cfg, log: slog.New(slog.DiscardHandler), clients: map[string]*kusto.Client{}, tokens: map[string]*kusto.Tokens{}}
-	client, err := a.client(name, c)
+	to, err := newService(keyOf(name, c, cfg), nil, slog.New(slog.DiscardHandler))
 	if err != nil {
-		_ = a.close() // nothing is kept
 		return nil, &exitError{exitConfig, fmt.Errorf("cluster %s: %w", name, err)}
 	}
-	return &connection{client, name, c, a.tokens[c.URL], a}, nil
+	return &connection{to.client, c, to.tokens}, nil
 }
 
 // close gives back the connections.
-func (c *connection) close() { _ = c.agent.close() }
+func (c *connection) close() {
+	c.Client.Close()
+	c.tokens.Close()
+}
 
 // serviceError makes the end of a command of what the service said.
 func serviceError(err error) error {

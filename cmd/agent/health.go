@@ -136,11 +136,13 @@ func (a *agent) setState(s string) {
 	a.state = s
 }
 
-func (a *agent) noteReload(err error) {
+func (a *agent) noteReload(err error, restart []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.reload.Time, a.reload.Error = time.Now(), ""
 	if err != nil {
 		a.reload.Error = err.Error()
+		return
 	}
+	a.reload.Restart = restart
 }

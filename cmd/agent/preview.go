@@ -87,13 +87,13 @@ func (v *preview) run(ctx context.Context, cfg *config.Config, name string) erro
 
 // show prints the request for a payload.
 func (v *preview) show(cfg *config.Config, in *config.Input, p *record.Payload, c *catcher) error {
-	a := &agent{cfg: cfg, log: slog.New(slog.DiscardHandler), clients: map[string]*kusto.Client{}, tokens: map[string]*kusto.Tokens{}}
-	defer a.close()
-	client, err := a.client(in.Cluster, cfg.Clusters[in.Cluster])
+	to, err := newService(keyOf(in.Cluster, cfg.Clusters[in.Cluster], cfg), nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return &exitError{exitConfig, fmt.Errorf("cluster %s: %w", in.Cluster, err)}
 	}
-	req, err := client.Preview(&kusto.Ingest{
+	defer to.client.Close()
+	defer to.tokens.Close()
+	req, err := to.client.Preview(&kusto.Ingest{
 		Database: p.Route.Database, Table: p.Route.Table, Format: string(p.Route.Format), Mapping: p.Route.Mapping,
 		Body: p.Body, Gzip: p.Gzip, RequestID: fmt.Sprintf("kusto-agent.ingest;%v;1", p.ID),
 	})

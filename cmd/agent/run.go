@@ -34,12 +34,14 @@ func runCommand() *cobra.Command {
 				return err
 			}
 			boundHeap(cfg)
-			log := telemetry.NewLogger(cfg.Telemetry.Log, os.Stderr)
-			a, err := newAgent(cfg, log, once)
+			level := new(slog.LevelVar)
+			level.Set(telemetry.Level(cfg.Telemetry.Log))
+			a, err := newAgent(cfg, telemetry.NewLeveledLogger(cfg.Telemetry.Log, os.Stderr, level), once)
 			if err != nil {
 				return err
 			}
-			return a.serve(context.Background(), path, hup)
+			a.level, a.path, a.hangups = level, path, hup
+			return a.serve(context.Background())
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", config.DefaultPath, "the configuration `file`")
@@ -67,36 +69,10 @@ func loadConfig(path string) (*config.Config, error) {
 }
 
 // serve runs the agent until a signal, or to the end of a run --once.
-func (a *agent) serve(ctx context.Context, path string, hup <-chan os.Signal) error {
+func (a *agent) serve(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	done := make(chan struct{})
-	defer close(done)
-	// Started here, ended by the return of serve. It only reads a file and
-	// logs, so nobody waits for it.
-	go func() {
-		for {
-			select {
-			case <-hup:
-				a.checkReload(path)
-			case <-done:
-				return
-			}
-		}
-	}()
 	return a.run(ctx)
-}
-
-// checkReload says what a restart would do with the configuration as it is
-// now. Taking it over without a restart is not available yet.
-func (a *agent) checkReload(path string) {
-	_, err := config.Load(path, os.LookupEnv, config.Options{})
-	a.noteReload(err)
-	if err != nil {
-		a.log.Error("configuration has mistakes, the one in force stays", "err", err)
-		return
-	}
-	a.log.Info("configuration is sound; restart the agent to put it in force, a reload is not available yet")
 }
 
 // run starts every room, waits, and stops them in the order that loses
@@ -120,6 +96,9 @@ func (a *agent) run(ctx context.Context) (err error) {
 	defer cutEnding()
 	tail := start(func() { a.tail.Run(tailing, ending) })
 	a.ready()
+	changing, endChanges := context.WithCancel(ctx)
+	defer endChanges()
+	reloads := start(func() { a.reloads(changing) })
 
 	if a.once {
 		<-restoring
@@ -127,6 +106,8 @@ func (a *agent) run(ctx context.Context) (err error) {
 	} else {
 		<-ctx.Done()
 	}
+	endChanges()
+	<-reloads
 
 	// Only the front hears the bell; the others end when nothing more comes.
 	a.stopping()
@@ -202,7 +183,7 @@ func (a *agent) untilDone(ctx context.Context, tail <-chan struct{}) {
 // hurry ends the stop after shutdown_timeout, or when it is asked for again. The
 // function it returns ends the waiting.
 func (a *agent) hurry(cut func()) (end func()) {
-	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.ShutdownTimeout.D())
+	ctx, cancel := context.WithTimeout(context.Background(), a.config().ShutdownTimeout.D())
 	again, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	waiting := start(func() {
 		<-again.Done()

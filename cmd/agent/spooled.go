@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"kusto-agent/batcher"
-	"kusto-agent/config"
 	"kusto-agent/journal"
 	"kusto-agent/ledger"
 	"kusto-agent/record"
@@ -184,11 +182,9 @@ func (a *agent) spoolDropped(p *record.Payload, reason string) {
 // isDurable says whether a payload holds records of an input that wants them in
 // the spool before they are sent.
 func (a *agent) isDurable(p *record.Payload) (durable bool) {
-	p.Inputs(func(input string, _ int) {
-		durable = durable || slices.ContainsFunc(a.cfg.Inputs, func(in config.Input) bool {
-			return in.Name == input && in.Durability == "spool"
-		})
-	})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p.Inputs(func(input string, _ int) { durable = durable || a.durable[input] })
 	return durable
 }
 

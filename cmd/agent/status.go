@@ -63,8 +63,9 @@ func (a *agent) status() telemetry.Status {
 	a.mu.Lock()
 	s := telemetry.Status{Version: versionText(), Started: a.began, State: a.state, Config: a.reload}
 	a.mu.Unlock()
-	for i := range a.cfg.Inputs {
-		in := &a.cfg.Inputs[i]
+	cfg := a.config()
+	for i := range cfg.Inputs {
+		in := &cfg.Inputs[i]
 		s.Inputs = append(s.Inputs, telemetry.Input{Name: in.Name, Database: in.Database, Table: in.Table, Format: string(in.Format)})
 	}
 	names := a.addClusters(&s)
@@ -87,7 +88,7 @@ func (a *agent) status() telemetry.Status {
 
 func (a *agent) addQuarantine(s *telemetry.Status) {
 	q := a.quarantine.State()
-	s.Quarantine = telemetry.Quarantine{Bytes: q.Bytes, MaxBytes: int64(a.cfg.Quarantine.MaxSize), Dropped: q.Dropped, Since: q.Since}
+	s.Quarantine = telemetry.Quarantine{Bytes: q.Bytes, MaxBytes: int64(a.config().Quarantine.MaxSize), Dropped: q.Dropped, Since: q.Since}
 	if q.Err != nil {
 		s.Quarantine.Error, s.Quarantine.Fix = q.Err.Error(), quarantine.Fix(q.Err)
 	}
@@ -101,7 +102,7 @@ func (a *agent) addClusters(s *telemetry.Status) map[string]string {
 		names[c.URL] = c.Name
 		s.Clusters = append(s.Clusters, telemetry.Cluster{
 			Name: c.Name, URL: c.URL, State: c.State, Concurrency: c.Concurrency, InFlight: c.InFlight,
-			TokenExpires: a.tokens[c.URL].ExpiresAt(),
+			TokenExpires: a.tokenExpiry(c.URL),
 		})
 	}
 	slices.SortFunc(s.Clusters, func(a, b telemetry.Cluster) int { return cmp.Compare(a.Name, b.Name) })
@@ -110,7 +111,11 @@ func (a *agent) addClusters(s *telemetry.Status) map[string]string {
 
 func (a *agent) addRoutes(s *telemetry.Status, names map[string]string) {
 	routes, _ := a.sender.Status()
+	configured := routesOf(a.config())
 	for _, r := range routes {
+		if _, wanted := configured[r.Route]; !wanted && r.Queued+r.InFlight+r.Spooled == 0 {
+			continue // it was taken away, and all that was for it has ended
+		}
 		out := telemetry.Route{
 			Cluster: names[r.Route.Cluster], Database: r.Route.Database, Table: r.Route.Table,
 			Format: string(r.Route.Format), Mapping: r.Route.Mapping, State: r.State,

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"kusto-agent/batcher"
+	"kusto-agent/config"
+	"kusto-agent/record"
+	"kusto-agent/tail"
+	"kusto-agent/telemetry"
+)
+
+// A reload checks everything first and can then no longer fail: what is wrong with
+// a configuration changes nothing. Rooms change from the service to the files, so
+// that whoever hands something on finds a taker for it.
+
+// reloads reads the configuration anew at each SIGHUP, until ctx ends. Signals that
+// come meanwhile are one more.
+func (a *agent) reloads(ctx context.Context) {
+	for {
+		select {
+		case <-a.hangups:
+			a.reloadNow(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// reloadNow reads the configuration and puts it in force.
+func (a *agent) reloadNow(ctx context.Context) {
+	if a.once {
+		a.log.Info("a run --once keeps the configuration it began with")
+		return
+	}
+	a.notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
+	defer a.notify(daemon.SdNotifyReady)
+	slow := time.AfterFunc(patience, func() {
+		a.log.Warn("the reload waits for a file system that does not answer", "fix", "see to the file systems of the configuration and of the inputs")
+	})
+	defer slow.Stop()
+	loaded, err := loadUntil(ctx, a.path)
+	if ctx.Err() != nil {
+		return
+	}
+	var next *config.Config
+	var diff config.Diff
+	if err == nil {
+		next, diff = config.Reload(a.config(), loaded)
+		err = a.change(next)
+	}
+	a.noteReload(err, diff.Restart)
+	if err != nil {
+		a.log.Error("configuration has mistakes, the one in force stays", "err", err, "fix", "mend the file and send SIGHUP again")
+		return
+	}
+	a.tellReload(diff)
+}
+
+// loadUntil loads a configuration, but waits for it no longer than until ctx ends:
+// a file may be one that nobody writes to.
+func loadUntil(ctx context.Context, path string) (*config.Config, error) {
+	var cfg *config.Config
+	var err error
+	loaded := start(func() { cfg, err = config.Load(path, os.LookupEnv, config.Options{}) })
+	select {
+	case <-loaded:
+		return cfg, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// change puts a configuration in force, or leaves everything as it was.
+func (a *agent) change(next *config.Config) error {
+	services, err := a.makeServices(next)
+	if err != nil {
+		return err
+	}
+	inputs, err := a.tail.Prepare(tailInputs(next), next.Limits.OpenFiles)
+	if err != nil {
+		services.discard()
+		return err
+	}
+	a.sender.Reload(next.Send, services.use())
+	a.takeOver(next)
+	if a.level != nil {
+		a.level.Set(telemetry.Level(next.Telemetry.Log))
+	}
+	a.spool.SetConfig(next.Spool)
+	a.quarantine.SetConfig(next.Quarantine)
+	a.journal.SetConfig(next.Journal)
+	boundHeap(next)
+	a.batcher.SetMemory(int64(next.Limits.Memory))
+	a.batcher.SetRoutes(routesOf(next))
+	a.tail.Apply(inputs)
+	return nil
+}
+
+// takeOver has everybody who asks for the configuration see this one.
+func (a *agent) takeOver(cfg *config.Config) {
+	a.inForce.Store(cfg)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range cfg.Inputs {
+		in := &cfg.Inputs[i]
+		a.ledger.Read(in.Name, 0, 0) // opens its books
+		a.telemetry.Metrics().Input(in.Name)
+		a.durable[in.Name] = in.Durability == "spool" // of one that was taken away it is kept
+	}
+}
+
+// config is the configuration in force. It is not changed, but replaced.
+func (a *agent) config() *config.Config { return a.inForce.Load() }
+
+func (a *agent) tellReload(d config.Diff) {
+	if d.IsEmpty() {
+		a.log.Info("configuration was read again, nothing in it has changed")
+		return
+	}
+	var about []any
+	for _, part := range []struct {
+		key   string
+		names []string
+	}{
+		{"added", d.Added}, {"changed", d.Changed}, {"removed", d.Removed},
+		{"clusters", d.Clusters}, {"settings", d.Settings}, {"restart", d.Restart},
+	} {
+		if len(part.names) > 0 {
+			about = append(about, part.key, strings.Join(part.names, " "))
+		}
+	}
+	if len(d.Restart) > 0 {
+		a.log.Warn("configuration is in force, but for keys that need a restart", append(about, "fix", "restart the agent to put in force what restart names")...)
+		return
+	}
+	a.log.Info("configuration is in force", about...)
+}
+
+// routesOf are the routes of all inputs with their batch settings.
+func routesOf(cfg *config.Config) map[record.Route]batcher.Limits {
+	routes := make(map[record.Route]batcher.Limits)
+	for i := range cfg.Inputs {
+		routes[cfg.Inputs[i].Route()] = limitsOf(&cfg.Inputs[i])
+	}
+	return routes
+}
+
+// tailInputs are the inputs as tail has to know them.
+func tailInputs(cfg *config.Config) []tail.Input {
+	var inputs []tail.Input
+	for i := range cfg.Inputs {
+		inputs = append(inputs, inputOf(&cfg.Inputs[i]))
+	}
+	return inputs
+}

@@ -1,0 +1,130 @@
+package config
+
+import (
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Diff is in what one configuration differs from another, by names and keys and
+// without values: some are secret.
+type Diff struct {
+	Added, Changed, Removed []string // inputs
+	Clusters                []string // that are new, changed or gone
+	Settings                []string // other keys that hold at once
+	Restart                 []string // keys that hold after a restart
+}
+
+// IsEmpty reports whether there is no difference.
+func (d Diff) IsEmpty() bool { return reflect.DeepEqual(d, Diff{}) }
+
+// fixed are the keys that cannot be changed while the agent runs.
+var fixed = []struct {
+	key string
+	of  func(*Config) *string
+}{
+	{"state_dir", func(c *Config) *string { return &c.StateDir }},
+	{"spool.dir", func(c *Config) *string { return &c.Spool.Dir }},
+	{"telemetry.listen", func(c *Config) *string { return &c.Telemetry.Listen }},
+	{"telemetry.log.format", func(c *Config) *string { return &c.Telemetry.Log.Format }},
+}
+
+// Reload is what holds after the agent that runs with old has read loaded: loaded,
+// but for the keys that need a restart, which stay as they were. The Diff says what
+// that changes. Neither argument is changed.
+func Reload(old, loaded *Config) (*Config, Diff) {
+	var d Diff
+	next := *loaded
+	for _, f := range fixed {
+		was, is := *f.of(old), *f.of(loaded)
+		*f.of(&next) = was
+		if was != is && !(f.key == "spool.dir" && hasDefaultSpool(old) && hasDefaultSpool(loaded)) {
+			d.Restart = append(d.Restart, f.key)
+		}
+	}
+	d.inputs(old.Inputs, next.Inputs)
+	d.clusters(old.Clusters, next.Clusters)
+	for _, s := range []struct {
+		key      string
+		old, now any
+	}{
+		{"allow_untrusted_endpoint", old.AllowUntrustedEndpoint, next.AllowUntrustedEndpoint},
+		{"app", old.App, next.App},
+		{"user", old.User, next.User},
+		{"shutdown_timeout", old.ShutdownTimeout, next.ShutdownTimeout},
+		{"send", old.Send, next.Send},
+		{"spool", old.Spool, next.Spool},
+		{"quarantine", old.Quarantine, next.Quarantine},
+		{"journal", old.Journal, next.Journal},
+		{"limits", old.Limits, next.Limits},
+		{"telemetry", old.Telemetry, next.Telemetry},
+	} {
+		d.Settings = append(d.Settings, keysThatDiffer(s.key, reflect.ValueOf(s.old), reflect.ValueOf(s.now))...)
+	}
+	return &next, d
+}
+
+// hasDefaultSpool reports whether the folder of the spool goes with state_dir.
+func hasDefaultSpool(c *Config) bool { return c.Spool.Dir == filepath.Join(c.StateDir, "spool") }
+
+func (d *Diff) inputs(old, now []Input) {
+	was := make(map[string]*Input, len(old))
+	for i := range old {
+		was[old[i].Name] = &old[i]
+	}
+	for i := range now {
+		name := now[i].Name
+		switch o := was[name]; {
+		case o == nil:
+			d.Added = append(d.Added, name)
+		case !sameInput(*o, now[i]):
+			d.Changed = append(d.Changed, name)
+		}
+		delete(was, name)
+	}
+	for i := range old {
+		if was[old[i].Name] != nil {
+			d.Removed = append(d.Removed, old[i].Name)
+		}
+	}
+}
+
+// sameInput reports whether two inputs mean the same. What a cluster is called does
+// not count, only where it is.
+func sameInput(a, b Input) bool {
+	a.Cluster, b.Cluster = "", ""
+	return reflect.DeepEqual(a, b)
+}
+
+func (d *Diff) clusters(old, now map[string]Cluster) {
+	names := map[string]bool{}
+	for name, c := range now {
+		if was, known := old[name]; !known || was.URL != c.URL || was.Auth != c.Auth {
+			names[name] = true
+		}
+	}
+	for name := range old {
+		if _, known := now[name]; !known {
+			names[name] = true
+		}
+	}
+	d.Clusters = slices.Sorted(maps.Keys(names))
+}
+
+// keysThatDiffer are the keys of a section whose values are not the same, in the
+// order of the section.
+func keysThatDiffer(key string, a, b reflect.Value) (keys []string) {
+	if a.Kind() != reflect.Struct {
+		if !reflect.DeepEqual(a.Interface(), b.Interface()) {
+			keys = append(keys, key)
+		}
+		return keys
+	}
+	for i := range a.NumField() {
+		name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("yaml"), ",")
+		keys = append(keys, keysThatDiffer(join(key, name), a.Field(i), b.Field(i))...)
+	}
+	return keys
+}
