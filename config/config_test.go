@@ -52,7 +52,7 @@ batch: {max_size: 2MB, max_wait: 3s}
 inputs:
   - {paths: /srv/a.json, table: A, mapping: m}
   - {name: b, paths: [/srv/**/b.csv], table: A, database: Other, batch: {max_wait: 5s, max_records: 7}, header: skip}
-  - {paths: "/srv/*.{log,txt}", table: C, cluster: dr, compression: none, batch: {max_size: 512KiB}}
+  - {paths: ["/srv/*.{log,txt}", "/srv/*.log.gz", "/srv/*.txt{,.gz,.zst}"], table: C, cluster: dr, compression: none, batch: {max_size: 512KiB}}
   - {paths: /srv/d.data, table: D, cluster: default, format: scsv}
 clusters:
   dr: {url: "https://dr.kusto.windows.net", database: Dr, auth: {method: token_file, token_file: token}}

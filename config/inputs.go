@@ -163,9 +163,17 @@ func formatOf(pattern string) (found record.Format, ok bool) {
 	return found, found != ""
 }
 
-// extension is what the names that match a pattern end in. It can be a pattern
-// itself.
-func extension(pattern string) string { return path.Ext(path.Base(pattern)) }
+// extension is what the names that match a pattern end in, before they were
+// compressed. It can be a pattern itself.
+func extension(pattern string) string {
+	name := path.Base(pattern)
+	for _, packed := range []string{".gz", ".zst", "{,.gz}", "{,.zst}", "{,.gz,.zst}"} {
+		if inner, is := strings.CutSuffix(name, packed); is {
+			return path.Ext(inner)
+		}
+	}
+	return path.Ext(name)
+}
 
 func formatNames() (names []string) {
 	for _, s := range format.All() {

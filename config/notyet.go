@@ -17,18 +17,11 @@ type gap struct {
 
 // gaps is all that is not built yet, in one place: what gets built loses its row.
 var gaps = []gap{
-	{"paths", "compressed files are not read, so want others", func(in *Input) bool { return slices.ContainsFunc(in.Paths, compressed) }},
-
 	{"method", "want client_secret, token_file, or none for a cluster on this machine", func(a *kusto.AuthConfig) bool { return slices.Contains(methodsNotYet, a.Method) }},
 }
 
 // methodsNotYet are the ways to sign in that are not built yet.
 var methodsNotYet = []string{"certificate", "managed_identity", "workload_identity", "azure_cli"}
-
-// compressed says whether a pattern asks for compressed files by name.
-func compressed(pattern string) bool {
-	return slices.Contains([]string{".gz", ".zst"}, extension(pattern))
-}
 
 // refuseGaps reports every gap that section uses, and whether there was one.
 func refuseGaps[T any](section *T, src *source, at string) (refused bool) {

@@ -82,6 +82,9 @@ func readInfo(r *wire.Reader, i *record.FileInfo) {
 	if len(r.B) > 0 { // since minor version 1
 		i.Old = r.Int()
 	}
+	if len(r.B) > 0 {
+		i.Packed = record.Packed{Size: r.Int(), Mtime: r.Int(), Cut: r.Bool()}
+	}
 }
 
 func readBegun(r *wire.Reader) (b Begun) {

@@ -282,4 +282,14 @@ type FileInfo struct {
 	Encoding string // empty: utf-8
 	Done     bool   // gone or rotated, read to its end: nothing more will come
 	Old      int64  // >0: its first bytes up to the last record end before here are not wanted, see start_at
+
+	// Of a compressed file. Size, like every offset in it, counts what is inside.
+	Packed Packed
+}
+
+// Packed recognises a compressed file that was looked through before.
+type Packed struct {
+	Size  int64 // of the file itself; 0: it is not compressed
+	Mtime int64 // ns since 1970
+	Cut   bool  // it breaks off, or is damaged: what can be read of it may end in part of a record
 }

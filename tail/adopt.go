@@ -14,6 +14,13 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 		f.Close()
 		err = errOwn
 	}
+	if err == nil {
+		if how := in.packing(f, path); how != plain {
+			t.meetPacked(in, path, f, st, how, gone)
+			f.Close()
+			return
+		}
+	}
 	t.tell(path, err)
 	if err != nil {
 		return
@@ -66,6 +73,7 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 		t.o.Logger.Warn("file was truncated or rewritten while nobody read it, reading it from the start",
 			"file", path, "offset", k.position, "bytes", st.size)
 		r.info.First = k.info.First
+		in.truncated, in.lost = append(in.truncated, k), append(in.lost, k) // a copy may have been made before
 		t.start(r, in.nextOf(k.file.ID), &known{})
 	}
 	if int(t.open.Add(1)) > t.o.OpenFiles {
@@ -94,7 +102,11 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 	r.offset, r.mark, r.skips = k.position, k.mark, k.ahead
 	if r.offset > r.size && !c.reached { // a copy of less than was read: nothing in it is new
 		r.offset, r.skips = r.size, nil
-		r.mark, _ = markAt(r.f, r.offset) // 0, not known, if it can not be read
+		if r.z != nil {
+			r.mark = r.z.end
+		} else {
+			r.mark, _ = markAt(r.f, r.offset) // 0, not known, if it can not be read
+		}
 		r.info.Done, r.info.Size = true, r.size
 		t.remember(k.file, r.info)
 	}

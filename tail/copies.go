@@ -50,6 +50,8 @@ type candidate struct {
 	deleted bool
 	resting bool // at its end, with nothing to do
 	intact  bool // found as it was since the scan under way began
+	packed  bool // it is compressed
+	missing bool // it is not where it was
 
 	reached bool // the bytes before the position are in the file compared, whatever size it tells
 }
@@ -62,6 +64,7 @@ func (k *known) candidate(scan uint64) *candidate {
 		c.reader, c.f, c.deleted, c.ahead = r, r.f, r.deleted, nil
 		c.resting = r.shown.atEnd && r.run == resting
 		c.intact = k.intact == scan
+		c.packed, c.missing = r.z != nil, r.missed || r.gone
 	} else if !k.truncated.IsZero() {
 		c.trail = append(trail(nil), k.trail...)
 	}
@@ -101,6 +104,14 @@ func (c *candidate) likeness(s *sample) likeness {
 // likenessOfRead compares a file with one that is being read.
 func (c *candidate) likenessOfRead(s *sample) likeness {
 	switch {
+	case c.packed: // what was unpacked beside it, or in its place
+		switch {
+		case c.mark == 0 || s.size < c.position || !c.fits(s.f, s.size):
+			return different
+		case c.missing:
+			return unsettled
+		}
+		return copied
 	case c.mark == 0:
 		return different
 	case s.size < c.position:
@@ -166,6 +177,9 @@ func (c *candidate) inPlace() bool {
 		return false
 	}
 	defer f.Close()
+	if c.info.Packed.Size > 0 {
+		return st.node == nodeOf(c.info) && st.size == c.info.Packed.Size && st.mtime == c.info.Packed.Mtime
+	}
 	return st.node == nodeOf(c.info) && c.fits(f, st.size)
 }
 
@@ -197,14 +211,23 @@ func (c *candidate) reach(s *sample) { c.reached = s.size < c.position && c.reac
 // let go, to be found again by a scan.
 func (t *Tailer) mayBeCopy(r *reader, st status) bool {
 	r.empty = false
+	if r.in.packing(r.f, r.path) != plain {
+		t.forgetReader(r)
+		return true
+	}
 	m := t.recognise(r.in, newSample(r.f, st, r.info.Handle), r.in.RotateQuiet.D())
 	if m.of == nil && !m.wait {
 		return false
 	}
+	t.forgetReader(r)
+	return true
+}
+
+// forgetReader forgets that a file was found, so that the next scan finds it again.
+func (t *Tailer) forgetReader(r *reader) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(r.in.known, r.file)
 	delete(r.in.byNode, nodeOf(r.info))
 	t.rescanSoon()
-	return true
 }

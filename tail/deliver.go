@@ -153,7 +153,7 @@ func (w *worker) register(r *reader) error {
 	if r.registered && !grown {
 		return nil
 	}
-	head, err := headOf(r.f, r.size)
+	head, err := headOfReader(r)
 	if err != nil {
 		return err
 	}

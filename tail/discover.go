@@ -69,9 +69,11 @@ func (t *Tailer) rescan() {
 			t.findMoved(in)
 		}
 		t.findCopies(in)
+		t.findPacked(in)
 		t.miss(in, w)
 		t.findRotated(in)
 	}
+	t.settlePacked()
 	t.tellUnknown(w)
 	t.boundPinned()
 	if t.watch.update(w.passed) {
@@ -114,7 +116,7 @@ func (t *Tailer) meet(in *input, path string) {
 	}
 	rival := t.rival(in, st.node)
 	k := in.byNode[st.node]
-	unread := k != nil && k.position < st.size // what was begun is ended
+	unread := k != nil && k.position < k.sizeAt(st) // what was begun is ended
 	t.mu.Unlock()
 	if rival != "" {
 		t.tellOf(subject{path, in.Name}, errRival(rival))
@@ -177,7 +179,7 @@ func (t *Tailer) seen(r *reader, path, was string, st status) {
 		r.moved = true
 		t.readyLocked(r)
 	}
-	if st.size != r.shown.size || st.mtime != r.shown.mtime {
+	if r.changed(st) {
 		t.readyLocked(r)
 	}
 }

@@ -58,6 +58,7 @@ func (t *Tailer) absent(in *input, w *walk) (all []absence) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	maps.DeleteFunc(in.suspect, func(_ node, s suspicion) bool { return s.scan != t.scanNo })
+	maps.DeleteFunc(in.packed, func(_ node, p *packed) bool { return p.scan != t.scanNo && !w.unknown(p.path) })
 	for n, r := range in.readers {
 		if r.scan != t.scanNo && !w.unknown(r.path) {
 			all = append(all, absence{r: r, node: n, path: r.path, f: r.f, deleted: r.deleted, pinned: r.pinned})
@@ -137,7 +138,12 @@ func (t *Tailer) forgot(in *input, c *candidate, there bool) bool {
 
 // pins is how many bytes are on disk only because a deleted file is held open.
 // The caller holds mu.
-func (r *reader) pins() int64 { return max(r.pinned, r.shown.size) }
+func (r *reader) pins() int64 {
+	if r.z != nil {
+		return r.z.file.Size
+	}
+	return max(r.pinned, r.shown.size)
+}
 
 // boundPinned lets the oldest deleted files go while they hold more of the
 // disk than an input may pin.
@@ -169,7 +175,10 @@ func (t *Tailer) boundPinned() {
 // abandon lets a deleted file go, whatever is unread in it. The caller holds mu.
 func (t *Tailer) abandon(r *reader) {
 	r.drop = true
-	end := r.pins()
+	end := r.shown.size
+	if r.z == nil {
+		end = max(end, r.pinned)
+	}
 	unread := max(end-r.shown.offset, 0)
 	t.readyLocked(r)
 	if unread == 0 {
@@ -188,5 +197,6 @@ func (t *Tailer) closeIdle(r *reader) {
 		r.f.Close()
 		r.f = nil
 		t.open.Add(-1)
+		t.endUnpacking(r)
 	}
 }

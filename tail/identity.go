@@ -140,7 +140,7 @@ func markOf(b []byte) record.Mark {
 }
 
 // markAt reads the mark of a position.
-func markAt(f *os.File, pos int64) (record.Mark, error) {
+func markAt(f io.ReaderAt, pos int64) (record.Mark, error) {
 	b := make([]byte, min(pos, record.MarkLen))
 	if _, err := readFull(f, b, pos-int64(len(b))); err != nil {
 		return 0, err
@@ -150,7 +150,7 @@ func markAt(f *os.File, pos int64) (record.Mark, error) {
 
 // readFull reads len(b) bytes at off. A file that ends before is io.EOF or
 // io.ErrUnexpectedEOF, with the bytes there were.
-func readFull(f *os.File, b []byte, off int64) (int, error) {
+func readFull(f io.ReaderAt, b []byte, off int64) (int, error) {
 	n, err := f.ReadAt(b, off)
 	if n == len(b) {
 		return n, nil
@@ -165,7 +165,7 @@ func readFull(f *os.File, b []byte, off int64) (int, error) {
 var headLens = [...]int{1024, 256, 64, 16}
 
 // headOf is the fingerprint of the beginning of a file of the given size.
-func headOf(f *os.File, size int64) (record.Head, error) {
+func headOf(f io.ReaderAt, size int64) (record.Head, error) {
 	for _, n := range headLens {
 		if int64(n) <= size {
 			return headOfLen(f, n)
@@ -174,7 +174,7 @@ func headOf(f *os.File, size int64) (record.Head, error) {
 	return record.Head{}, nil
 }
 
-func headOfLen(f *os.File, n int) (record.Head, error) {
+func headOfLen(f io.ReaderAt, n int) (record.Head, error) {
 	b := make([]byte, n)
 	if _, err := readFull(f, b, 0); err != nil {
 		return record.Head{}, err
@@ -187,9 +187,9 @@ func headOfLen(f *os.File, n int) (record.Head, error) {
 	return record.Head{}, nil // NULs alone recognise nothing
 }
 
-// headsOf are the fingerprints of the beginning of a file over every length it
+// fileHeads are the fingerprints of the beginning of a file over every length it
 // has, the longest first.
-func headsOf(f *os.File, size int64) []record.Head {
+func fileHeads(f *os.File, size int64) []record.Head {
 	var all []record.Head
 	for _, n := range headLens {
 		if int64(n) > size {

@@ -3,6 +3,7 @@ package tail
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,7 +53,10 @@ type files struct {
 	suspect map[node]suspicion
 	renewed map[node]*reader // in this scan, see copiedUp; nil: not looked for
 
+	packed map[node]*packed // compressed files that are not being read
+
 	truncated []*known  // whose copies are to be looked for
+	lost      []*known  // gone before they were read to their end; guarded by Tailer.mu
 	rotated   []rotated // beside which others may be
 	matched   time.Time // when a path matched last
 }
@@ -65,6 +69,7 @@ func newFiles() *files {
 		readers:  make(map[node]*reader),
 		heads:    make(headIndex),
 		suspect:  make(map[node]suspicion),
+		packed:   make(map[node]*packed),
 	}
 }
 
@@ -221,7 +226,7 @@ func (in *input) options() format.Options {
 
 // prepare has a scanner know what is to be scanned next: a file, the path where
 // it was first seen, and the batch it is for.
-func (in *input) prepare(scan *format.Scanner, f *os.File, of record.File, first string, batch record.BatchID) error {
+func (in *input) prepare(scan *format.Scanner, f io.ReaderAt, of record.File, first string, batch record.BatchID) error {
 	scan.SetStamp(format.Stamp{Host: in.host, Path: first, Input: in.Name, File: of.ID, Generation: of.Generation, Batch: batch})
 	return scan.Prepare(f)
 }

@@ -14,6 +14,9 @@ import (
 // because nothing will follow: this run ends at the end of the file, the file
 // is gone and quiet, or the input asks not to wait longer.
 func (t *Tailer) isLast(r *reader) bool {
+	if r.z != nil { // nothing follows, or only what does not belong to the last record
+		return !r.isCut()
+	}
 	if wait := r.in.PartialLineWait.D(); wait > 0 && time.Since(r.grown) >= wait {
 		return true
 	}
@@ -22,7 +25,7 @@ func (t *Tailer) isLast(r *reader) bool {
 
 // isOver reports whether nobody writes to a file any more.
 func (t *Tailer) isOver(r *reader) bool {
-	return t.isRest(r) || t.isGone(r) && time.Since(r.grown) >= r.in.RotateQuiet.D()
+	return r.z != nil || t.isRest(r) || t.isGone(r) && time.Since(r.grown) >= r.in.RotateQuiet.D()
 }
 
 // atEnd decides what becomes of a file that has nothing to read just now.
@@ -52,7 +55,7 @@ func (w *worker) atEnd(r *reader) after {
 // shrunk is called when the file seems shorter than what was read of it. The
 // size alone is not trusted: network file systems lie about it.
 func (w *worker) shrunk(r *reader) (after, error) {
-	m, err := markAt(r.f, r.offset)
+	m, err := markAt(r.src(), r.offset)
 	switch {
 	case err == nil && (r.mark == 0 || m == r.mark):
 		return idle, nil
@@ -71,26 +74,18 @@ func (w *worker) lose(r *reader) after {
 			"offset", r.offset, "bytes", left, "fix", "raise limits.open_files and LimitNOFILE of the unit")
 	}
 	w.retire(r)
+	w.t.lost(r)
 	return closed
 }
 
 // passOld skips what a file held when its input was first seen, up to its last
 // line end, or the last end of a block.
 func (w *worker) passOld(r *reader) error {
-	scan, err := w.scanner(r)
-	if err != nil {
-		return err
-	}
-	border, unit := scan.Border()
-	pos, err := lastEnd(r.f, min(r.pass, r.size), border, unit)
+	pos, mark, err := w.oldEnd(r)
 	if err != nil {
 		return err
 	}
 	if pos > 0 {
-		mark, err := markAt(r.f, pos)
-		if err != nil {
-			return err
-		}
 		if err := w.register(r); err != nil {
 			return err
 		}
@@ -99,6 +94,24 @@ func (w *worker) passOld(r *reader) error {
 	}
 	r.pass = 0
 	return nil
+}
+
+// oldEnd is up to where passOld skips.
+func (w *worker) oldEnd(r *reader) (int64, record.Mark, error) {
+	if r.z != nil {
+		return r.size, r.z.end, nil // nothing follows
+	}
+	scan, err := w.scanner(r)
+	if err != nil {
+		return 0, 0, err
+	}
+	border, unit := scan.Border()
+	pos, err := lastEnd(r.f, min(r.pass, r.size), border, unit)
+	if err != nil {
+		return 0, 0, err
+	}
+	mark, err := markAt(r.f, pos)
+	return pos, mark, err
 }
 
 // lastEnd is the offset behind the last border before size that begins a
@@ -178,6 +191,7 @@ func (t *Tailer) nextGeneration(r *reader) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r.in.truncated = append(r.in.truncated, r.k)
+	r.in.lost = append(r.in.lost, r.k)
 	t.rescanSoon()
 	// A scan may have found the copy since, and acknowledgements go on.
 	r.k.safe = max(r.k.safe, r.safe)

@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -22,13 +23,17 @@ type long struct {
 	reason  record.Reason
 	message string
 	parts   *parts // nil: it is one stretch
+	head    []byte // its beginning, where to go back for it would cost much
 }
 
 // meetLong begins to look for the end of what does not end in one read.
-func (w *worker) meetLong(r *reader, c *format.Chunk) {
+func (w *worker) meetLong(r *reader, c *format.Chunk, data []byte) {
 	r.long = long{at: r.offset + int64(c.Skip), indent: c.Indent, reason: c.Reason, message: c.Message}
 	if c.Parts {
 		r.meetParts(c)
+	}
+	if r.z != nil {
+		r.long.head = bytes.Clone(data[:min(keptHead, len(data))])
 	}
 	if c.Reason == record.Malformed {
 		w.t.o.Logger.Warn("no record can be told apart here, all of it goes to quarantine when its end is found", "file", w.t.pathOf(r),
@@ -54,10 +59,10 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 	buf := w.buffer(1 << 20)[:1<<20]
 	if r.in.Format != record.Avro {
 		_, unit := scan.Border()
-		at := dataAt(r.f, r.long.at, r.size)
+		at := r.dataAt(r.long.at)
 		r.long.at = max(r.long.at, at-at%int64(unit))
 	}
-	n, err := r.f.ReadAt(buf, r.long.at)
+	n, err := r.src().ReadAt(buf, r.long.at)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return idle, err
 	}
@@ -69,6 +74,8 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 	passed, done := scan.SkipLong(buf[:n], r.long.indent, last && whole)
 	r.long.at += int64(passed)
 	switch {
+	case !done && whole && r.isCut():
+		return w.giveUpRest(r)
 	case !done && whole:
 		return idle, nil
 	case !done:
@@ -80,15 +87,18 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 
 // endLong sends what was looked behind to quarantine and goes on there.
 func (w *worker) endLong(r *reader) (after, error) {
-	head := make([]byte, min(keptHead, r.long.at-r.offset))
-	if _, err := readFull(r.f, head, r.offset); err != nil {
-		return idle, err
+	head := r.long.head
+	if want := min(keptHead, r.long.at-r.offset); int64(len(head)) < want {
+		head = make([]byte, want)
+		if _, err := readFull(r.src(), head, r.offset); err != nil {
+			return idle, err
+		}
 	}
 	end, message := r.long.at, r.long.message
 	if r.long.reason == record.TooLong && r.in.Format != record.Avro && r.in.encoding == format.UTF8 {
 		message = fmt.Sprintf("%d bytes, more than max_record_size allows (%d)", end-r.offset, r.in.MaxRecordSize)
 	}
-	mark, err := markAt(r.f, end)
+	mark, err := markAt(r.src(), end)
 	if err != nil {
 		return idle, err
 	}

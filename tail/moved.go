@@ -14,13 +14,14 @@ import (
 func (t *Tailer) findMoved(in *input) {
 	t.mu.Lock()
 	var lost []record.FileInfo
+	var whose []*known
 	for _, k := range in.known {
 		if k.reader == nil && !k.info.Done && in.byNode[nodeOf(k.info)] == k {
-			lost = append(lost, k.info)
+			lost, whose = append(lost, k.info), append(whose, k)
 		}
 	}
 	t.mu.Unlock()
-	for _, info := range lost {
+	for i, info := range lost {
 		if !in.reads(info.Path) {
 			continue // it was no longer wanted before it was moved
 		}
@@ -28,7 +29,12 @@ func (t *Tailer) findMoved(in *input) {
 		if !ok {
 			path, ok = findBesideFolder(info)
 		}
-		if ok && path != info.Path {
+		switch {
+		case !ok:
+			t.mu.Lock()
+			in.lost = append(in.lost, whose[i])
+			t.mu.Unlock()
+		case path != info.Path:
 			t.adopt(in, path, true)
 			t.findSiblings(in, rotated{info: info}, path)
 		}

@@ -51,6 +51,7 @@ func (r *reader) reviewNULs() {
 	switch {
 	case r.nuls.at > r.size:
 		r.nuls = nuls{}
+	case r.z != nil: // nobody writes there
 	case r.nuls.at > 0 && !r.nuls.text && r.nuls.from >= 0:
 		b := make([]byte, 4096)
 		n, _ := r.f.ReadAt(b, r.nuls.from) // what can not be read, the next read tells
@@ -94,8 +95,8 @@ func (w *worker) meetNULs(r *reader) (after, error) {
 // lookNULs looks on, at a bounded number of bytes, where NULs were found.
 func (w *worker) lookNULs(r *reader) (after, error) {
 	buf := w.buffer(1 << 20)[:1<<20]
-	at := dataAt(r.f, r.nuls.at, r.size)
-	n, err := r.f.ReadAt(buf[:min(int64(len(buf)), r.size-at)], at)
+	at := r.dataAt(r.nuls.at)
+	n, err := r.src().ReadAt(buf[:min(int64(len(buf)), r.size-at)], at)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return idle, err
 	}
@@ -119,7 +120,7 @@ func (w *worker) passNULs(r *reader) (after, error) {
 	if len(r.skips) > 0 {
 		to = min(to, r.skips[0].Start)
 	}
-	mark, err := markAt(r.f, to)
+	mark, err := markAt(r.src(), to)
 	if err != nil {
 		return idle, err
 	}
@@ -149,6 +150,15 @@ func (t *Tailer) tellNULs(r *reader, offset, bytes int64) {
 
 // firstText is the index of the first byte that is not NUL, or -1.
 func firstText(b []byte) int { return slices.IndexFunc(b, func(c byte) bool { return c != 0 }) }
+
+// dataAt is the same for the file of a reader. Where it is compressed there are no
+// holes.
+func (r *reader) dataAt(at int64) int64 {
+	if r.z != nil {
+		return at
+	}
+	return dataAt(r.f, at, r.size)
+}
 
 // dataAt is the first place from at on that is not in a hole, or size. Where the
 // file system does not tell, it is at.

@@ -40,7 +40,7 @@ func (w *worker) passParts(r *reader, last bool) (after, error) {
 	}
 	for room := 1 << 20; ; room *= 2 {
 		buf := w.buffer(room)[:room]
-		n, err := r.f.ReadAt(buf, r.long.at)
+		n, err := r.src().ReadAt(buf, r.long.at)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return idle, err
 		}
@@ -95,7 +95,7 @@ func (w *worker) endParts(r *reader) (after, error) {
 		have := len(head)
 		head = slices.Grow(head, int(min(run.Len(), most-int64(have))))
 		head = head[:have+int(min(run.Len(), most-int64(have)))]
-		if _, err := readFull(r.f, head[have:], run.Start); err != nil {
+		if _, err := readFull(r.src(), head[have:], run.Start); err != nil {
 			return idle, err
 		}
 	}
@@ -105,7 +105,7 @@ func (w *worker) endParts(r *reader) (after, error) {
 		return idle, err
 	}
 	for _, run := range slices.Backward(p.runs) { // while the first is not told, the position stays before it
-		mark, err := markAt(r.f, run.End)
+		mark, err := markAt(r.src(), run.End)
 		if err != nil {
 			return idle, err
 		}

@@ -43,6 +43,7 @@ type reader struct {
 
 	// Owned by the worker that has its turn.
 	f          *os.File
+	z          *contents // nil: the file is not compressed
 	file       record.File
 	info       record.FileInfo
 	offset     int64       // all before it is handed over
@@ -113,6 +114,9 @@ func (w *worker) turn(r *reader) (after, error) {
 	if errors.Is(err, errMoved) && w.t.isGone(r) {
 		return w.lose(r), nil
 	}
+	if errors.Is(err, errRepacked) {
+		return w.repacked(r)
+	}
 	if err != nil {
 		return idle, err
 	}
@@ -121,6 +125,9 @@ func (w *worker) turn(r *reader) (after, error) {
 	}
 	if r.empty && st.size > 0 && w.t.mayBeCopy(r, st) {
 		return closed, nil
+	}
+	if r.z != nil && r.offset < st.size && !w.t.mayUnpack(r) {
+		return parked, nil
 	}
 	if w.t.hasMoved(r) {
 		r.registered = false
@@ -144,13 +151,15 @@ func (w *worker) turn(r *reader) (after, error) {
 	if end < st.size && w.t.isOver(r) {
 		end = st.size
 	}
-	r.quiet = r.isQuiet() && r.settled != end
+	r.quiet = (r.isQuiet() || r.isCut()) && r.settled != end
 	ended := r.offset == end || !last && !r.quiet && r.stuck == end
 	switch {
 	case (ended || r.long.at > 0) && r.rewritten():
 		return w.changed(r, "content changed before the position")
 	case r.long.at > 0:
 		return w.passLong(r, last)
+	case ended && r.z != nil && r.offset < st.size:
+		return w.giveUpRest(r)
 	case ended:
 		return w.atEnd(r), nil
 	}
@@ -173,7 +182,12 @@ func (w *worker) look(r *reader) (status, error) {
 	if err != nil {
 		return st, err
 	}
-	if st.node != nodeOf(r.info) {
+	if r.z != nil {
+		if !r.z.isOf(st) {
+			return st, errRepacked
+		}
+		st.size = r.z.size
+	} else if st.node != nodeOf(r.info) {
 		w.follow(r, st)
 	}
 	if st.size != r.size || st.mtime != r.mtime {
@@ -213,7 +227,7 @@ func (r *reader) rewritten() bool {
 	if r.mark == 0 || r.mtime == r.checked {
 		return false
 	}
-	m, err := markAt(r.f, r.offset)
+	m, err := markAt(r.src(), r.offset)
 	if err != nil {
 		return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	}
@@ -226,7 +240,7 @@ func (r *reader) rewritten() bool {
 func (r *reader) skipDone() error {
 	for len(r.skips) > 0 && r.offset >= r.skips[0].Start {
 		if end := r.skips[0].End; end > r.offset {
-			mark, err := markAt(r.f, end)
+			mark, err := markAt(r.src(), end)
 			if err != nil {
 				return err
 			}
@@ -277,7 +291,7 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 	// The bytes before the offset come with the same read: if they are not the
 	// ones that were there, the file was cut or rewritten since.
 	before := min(r.offset, record.MarkLen)
-	n, err := r.f.ReadAt(buf[record.MarkLen-before:record.MarkLen+want], r.offset-before)
+	n, err := r.src().ReadAt(buf[record.MarkLen-before:record.MarkLen+want], r.offset-before)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return idle, err
 	}
@@ -360,7 +374,7 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 		scan.Scan(data, r.offset, last, r.in.MaxRecords, c)
 		if c.Consumed == 0 {
 			if c.Long {
-				w.meetLong(r, c)
+				w.meetLong(r, c, data)
 				return again, nil
 			}
 			if r.narrow > 0 { // it ended inside a record
@@ -379,7 +393,7 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 		touched = touched || c.Lens != nil || len(c.Body) != c.Consumed
 		cover := record.Extent{File: r.file, Span: record.Span{Start: r.offset, End: r.offset + int64(c.Consumed)}}
 		if touched {
-			cover.Mark, err = markAt(r.f, cover.End)
+			cover.Mark, err = markAt(r.src(), cover.End)
 		} else {
 			end := pos + c.Consumed
 			have := min(cover.End, record.MarkLen)
@@ -422,5 +436,5 @@ func (w *worker) scanner(r *reader) (*format.Scanner, error) {
 		}
 		w.scanners[r.in] = s
 	}
-	return s, r.in.prepare(s, r.f, r.file, r.info.First, w.t.stamp)
+	return s, r.in.prepare(s, r.src(), r.file, r.info.First, w.t.stamp)
 }

@@ -23,6 +23,7 @@ type known struct {
 	trail    trail           // where reading stood before the position
 	missing  time.Time       // when it was first found to have no file
 	intact   uint64          // number of the last scan that found its file as its reader left it
+	toldLost bool
 
 	truncated time.Time // when reading ended with a truncation; zero: it did not, or in an earlier run
 }
@@ -48,7 +49,7 @@ type sample struct {
 }
 
 func newSample(f *os.File, st status, handle []byte) *sample {
-	return &sample{f: f, status: st, handle: handle, heads: headsOf(f, st.size)}
+	return &sample{f: f, status: st, handle: handle, heads: fileHeads(f, st.size)}
 }
 
 // match is what an open file was recognised as.

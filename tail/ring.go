@@ -127,7 +127,11 @@ func (t *Tailer) put(r *reader, next after) {
 	defer t.mu.Unlock()
 	defer t.turned.Broadcast()
 	t.workers.turns++
+	defer t.finishIfAll()
 	r.show(next)
+	if next == closed || next == idle && r.offset == r.size {
+		t.endUnpacking(r)
+	}
 	if next == closed {
 		t.endRest(r)
 		t.letGo(r)

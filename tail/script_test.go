@@ -153,6 +153,22 @@ func two(f func(a, b string) error) func(*script, []string) error {
 	return func(s *script, a []string) error { return f(s.path(a[0]), s.path(a[1])) }
 }
 
+// pack puts a compressed file in the place of a file.
+func (s *script) pack(name, suffix string) error {
+	text, err := os.ReadFile(s.path(name))
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(s.t.TempDir(), "packed")
+	if err := os.WriteFile(tmp, packedBytes(suffix, text), 0o644); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, s.path(name+suffix)); err != nil {
+		return err
+	}
+	return os.Remove(s.path(name))
+}
+
 func copyFile(from, to string) error {
 	b, err := os.ReadFile(from)
 	if err != nil {
@@ -242,6 +258,26 @@ var commands = map[string]func(s *script, a []string) error{
 		s.lie.Store(n)
 		return err
 	},
+	"gzip": func(s *script, a []string) error { return s.pack(a[0], ".gz") }, // as the commands do
+	"zstd": func(s *script, a []string) error { return s.pack(a[0], ".zst") },
+	"keep-gzip": func(s *script, a []string) error { // as gzip -c A >>A.gz
+		text, err := os.ReadFile(s.path(a[0]))
+		if err != nil {
+			return err
+		}
+		return s.write(os.O_APPEND, a[0]+".gz", string(packedBytes(".gz", text)))
+	},
+	"cut": func(s *script, a []string) error { // FILE N: N bytes are taken off its end
+		st, err := os.Stat(s.path(a[0]))
+		if err != nil {
+			return err
+		}
+		n, err := strconv.ParseInt(a[1], 10, 64)
+		if err != nil {
+			return err
+		}
+		return os.Truncate(s.path(a[0]), st.Size()-n)
+	},
 	"mv":      two(os.Rename),
 	"cp":      two(copyFile),
 	"ln":      two(os.Link),
@@ -328,6 +364,10 @@ var commands = map[string]func(s *script, a []string) error{
 		s.await("files to be let go", func() bool {
 			return !slices.ContainsFunc(s.tailer.all(), func(r *reader) bool { return r.gone })
 		})
+		return nil
+	},
+	"decided": func(s *script, a []string) error { // no compressed file is left to be looked through
+		s.decided()
 		return nil
 	},
 	"files": func(s *script, a []string) error { // NAME…: exactly these are being read
@@ -422,6 +462,8 @@ func (s *script) set(key string, values []string) error {
 		in.Exclude = values
 	case "table":
 		in.Table = one
+	case "compressed":
+		in.Compressed = one
 	case "start_at":
 		in.StartAt = one
 	case "encoding":

@@ -15,7 +15,7 @@ const block = 4096
 
 // changed is called where other bytes lie before the offset than did, or none.
 func (w *worker) changed(r *reader, why string) (after, error) {
-	if punched(r.f, r.size, r.offset) {
+	if r.z == nil && punched(r.f, r.size, r.offset) {
 		mark, err := markAt(r.f, r.offset)
 		if err != nil {
 			return idle, err
@@ -60,7 +60,7 @@ const mostShifts = 4096
 // out before it; 0: nowhere, or in more than one place. Less was taken out than
 // the file is shorter by, and what was written since.
 func (r *reader) shifted() (to int64) {
-	if r.mark == 0 {
+	if r.mark == 0 || r.z != nil {
 		return 0
 	}
 	least := max((r.highest-r.size+block-1)/block, 1)

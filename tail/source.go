@@ -24,7 +24,7 @@ func findSource(in *input, info record.FileInfo, x record.Extent) (*os.File, err
 	}
 	f, _, err := openFile(path)
 	if err == nil {
-		if err = holdsExtent(f, x); err == nil && (ok || x.Mark != 0) {
+		if err = holds(f, x); err == nil && (ok || x.Mark != 0) {
 			return f, nil
 		}
 		f.Close()
@@ -47,7 +47,7 @@ func findSource(in *input, info record.FileInfo, x record.Extent) (*os.File, err
 func findElsewhere(in *input, info record.FileInfo, x record.Extent) *os.File {
 	if path, ok := findBesideFolder(info); ok {
 		if f, _, err := openFile(path); err == nil {
-			if holdsExtent(f, x) == nil {
+			if holds(f, x) == nil {
 				return f
 			}
 			f.Close()
@@ -61,7 +61,7 @@ func findElsewhere(in *input, info record.FileInfo, x record.Extent) *os.File {
 		}
 		same := st.ino == info.Inode && st.birth == info.Birth
 		switch {
-		case holdsExtent(f, x) != nil, !same && (alike != nil || x.Mark == 0 || !beginsAs(f, info.Head)):
+		case holds(f, x) != nil, !same && (alike != nil || x.Mark == 0 || !beginsAs(f, info.Head)):
 			f.Close()
 		case !same:
 			alike = f

@@ -3,7 +3,6 @@ package tail
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"kusto-agent/record"
 )
@@ -15,7 +14,7 @@ func (t *Tailer) Restore(p *record.Payload, recs []record.Rejected) error {
 	if p.Shaping&record.Reshaped == 0 {
 		return nil
 	}
-	files := make(map[record.File]*os.File)
+	files := make(map[record.File]source)
 	defer func() {
 		for _, f := range files {
 			f.Close()

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 
 	"kusto-agent/format"
 	"kusto-agent/record"
@@ -20,7 +20,7 @@ var ErrSourceGone = errors.New("source is gone")
 // the same bytes, if file and settings are the same. Lens is set in p as
 // sealing would. It fails with ErrSourceGone where the ranges can not be had.
 func (t *Tailer) ReadSpans(p *record.Payload) ([]byte, error) {
-	files := make(map[record.File]*os.File)
+	files := make(map[record.File]source)
 	defer func() {
 		for _, f := range files {
 			f.Close()
@@ -68,7 +68,7 @@ const mostRecord = 16 << 20
 
 // scanner is that of the input of a piece. It checks nothing, since the piece
 // was: settings that are stricter now than they were have no say.
-func (a *rereader) scanner(f *os.File, piece *record.Piece) (*format.Scanner, error) {
+func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner, error) {
 	in, info, ok := a.t.rememberedOf(piece.File)
 	if !ok {
 		return nil, fmt.Errorf("%w: nothing is remembered of the file", ErrSourceGone)
@@ -92,7 +92,7 @@ func (a *rereader) scanner(f *os.File, piece *record.Piece) (*format.Scanner, er
 }
 
 // read adds the records of a piece.
-func (a *rereader) read(f *os.File, piece *record.Piece) error {
+func (a *rereader) read(f io.ReaderAt, piece *record.Piece) error {
 	scan, err := a.scanner(f, piece)
 	if err != nil {
 		return err
@@ -141,26 +141,57 @@ func lengths(scan *format.Scanner, c *format.Chunk) []byte {
 // openSource opens the file of an extent and sees that its bytes are there. A
 // file that may be read another time, such as one without permission, is not
 // gone.
-func (t *Tailer) openSource(files map[record.File]*os.File, x record.Extent) error {
+func (t *Tailer) openSource(files map[record.File]source, x record.Extent) error {
 	if f := files[x.File]; f != nil {
-		return holdsExtent(f, x)
+		return holds(f, x)
 	}
 	in, info, ok := t.rememberedOf(x.File)
 	if !ok {
 		return fmt.Errorf("%w: nothing is remembered of the file", ErrSourceGone)
 	}
-	f, err := findSource(in, info, x)
+	f, err := openKnown(in, info, x)
+	if errors.Is(err, ErrSourceGone) && x.Mark != 0 {
+		if z := openPackedBeside(info, x); z != nil {
+			f, err = z, nil
+		}
+	}
 	if err == nil {
 		files[x.File] = f
 	}
 	return err
 }
 
-// holdsExtent sees that the bytes of an extent are in a file.
-func holdsExtent(f *os.File, x record.Extent) error {
-	m, err := markAt(f, x.End)
+// openKnown opens the file of an extent, with its bytes.
+func openKnown(in *input, info record.FileInfo, x record.Extent) (source, error) {
+	if info.Packed.Size == 0 {
+		f, err := findSource(in, info, x)
+		if err != nil {
+			return nil, err
+		}
+		return f, nil
+	}
+	path, ok := findNode(info)
+	if !ok {
+		return nil, fmt.Errorf("%w: file was moved or deleted", ErrSourceGone)
+	}
+	file, st, err := openFile(path)
 	if err != nil {
-		return goneIf(err, io.EOF, io.ErrUnexpectedEOF)
+		return nil, goneIf(err, fs.ErrNotExist)
+	}
+	f := unpacked(file, st, info.Size)
+	if err := holds(f, x); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// holds reports whether the bytes of an extent are there. Of a compressed file all
+// of them are read, so that they are at hand.
+func holds(f source, x record.Extent) error {
+	m, err := markAfter(f, x)
+	if err != nil {
+		return goneIf(err, io.EOF, io.ErrUnexpectedEOF, errRepacked)
 	}
 	if x.Mark != 0 && m != x.Mark {
 		return fmt.Errorf("%w: its content has changed", ErrSourceGone)

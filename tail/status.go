@@ -83,6 +83,11 @@ func (t *Tailer) Files() []FileStatus {
 		for _, r := range in.readers {
 			all = append(all, t.statusOf(r))
 		}
+		for _, p := range in.packed {
+			if why := p.why(); why != "" && !p.barred {
+				all = append(all, FileStatus{File: record.File{Input: in.Name}, Path: p.path, Grown: p.since, Why: why})
+			}
+		}
 	}
 	return all
 }

@@ -122,6 +122,14 @@ type Tailer struct {
 	tick chan struct{} // the poll queue has a new first
 	scan chan struct{} // a rescan is wanted
 	own  own           // what is never read
+
+	survey    chan struct{} // there is something in surveys
+	surveys   []*packed     // to be looked through
+	surveying int           // these, and the one that is being looked through
+	compared  bool          // they may be compared with what is known: the first scan has found it
+	unpacking []*reader     // that have a place to unpack in
+	unpackers []*reader     // that wait for one
+
 	done chan struct{} // Once: every reader has come to its end
 
 	changes chan *Change
@@ -138,6 +146,7 @@ func New(o Options) (*Tailer, error) {
 		told:   make(map[subject]complaint),
 		tick:   make(chan struct{}, 1),
 		scan:   make(chan struct{}, 1),
+		survey: make(chan struct{}, 1),
 		done:   make(chan struct{}, 1),
 		own:    newOwn(o),
 
@@ -176,6 +185,7 @@ func (t *Tailer) Run(ctx, rest context.Context) {
 	all.Go(func() { t.relieve(ctx, &all) })
 	all.Go(func() { t.pollLoop(ctx) })
 	all.Go(func() { t.watch.loop(ctx) })
+	all.Go(func() { t.surveyLoop(ctx) })
 	t.discover(ctx)
 	close(t.ended)
 	if ctx.Err() != nil {
@@ -199,11 +209,11 @@ func (t *Tailer) finish(r *reader) {
 		r.finished = true
 		t.unread--
 	}
-	t.finishIfAll()
 }
 
+// finishIfAll ends a run --once that has nothing left to do. The caller holds mu.
 func (t *Tailer) finishIfAll() {
-	if t.o.Once && t.scans > 0 && t.unread == 0 {
+	if t.o.Once && t.scans > 0 && t.unread == 0 && !t.morePacked() {
 		select {
 		case t.done <- struct{}{}:
 		default:
@@ -216,7 +226,7 @@ func (t *Tailer) finishIfAll() {
 func (t *Tailer) Resting() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.scans == 0 {
+	if t.scans == 0 || t.surveying > 0 {
 		return false
 	}
 	for _, in := range t.inputs {
@@ -246,6 +256,7 @@ func (t *Tailer) closeFiles() {
 				r.f.Close()
 				r.f = nil
 			}
+			t.endUnpacking(r)
 		}
 	}
 }

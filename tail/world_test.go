@@ -282,6 +282,29 @@ func (t *Tailer) all() (all []*reader) {
 	return all
 }
 
+// decided waits until no compressed file is left to be looked through, but those
+// that break off.
+func (w *world) decided() {
+	w.t.Helper()
+	w.look()
+	w.await("compressed files to be looked through", func() bool { return !w.tailer.undecided() })
+	w.look()
+}
+
+func (t *Tailer) undecided() bool {
+	if t.surveying > 0 {
+		return true
+	}
+	for _, in := range t.inputs {
+		for _, p := range in.packed {
+			if p.facts == nil && p.err == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // suspects reports whether a file may be a copy and is not being read yet.
 func (t *Tailer) suspects() bool {
 	return slices.ContainsFunc(t.inputs, func(in *input) bool { return len(in.suspect) > 0 })
@@ -297,6 +320,7 @@ func (w *world) expect(input string, want ...string) {
 	w.await(fmt.Sprintf("%d records of %s", len(want), input), func() bool { return w.boxed.count(input) >= len(want) })
 	w.look()
 	w.await("no doubts", func() bool { return !w.tailer.suspects() })
+	w.decided()
 	w.look()
 	got := w.boxed.take(input)
 	slices.Sort(got)

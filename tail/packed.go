@@ -1,0 +1,256 @@
+package tail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"kusto-agent/record"
+)
+
+// A compressed file is looked through once it was quiet, to its end: only there
+// is written whether it is whole. Then it is known how much is in it and whose
+// content that is, and it is read like any other file, by offsets in what is in it.
+
+// packed is a compressed file that is not being read. Guarded by Tailer.mu.
+type packed struct {
+	in      *input
+	path    string
+	st      status
+	how     packing
+	handle  []byte
+	since   time.Time // unchanged
+	matched bool      // by the patterns; else it is only looked at for what it may continue
+	barred  bool      // whatever it holds is not to be read
+	old     bool      // the input had not been seen before, so start_at has a say
+	scan    uint64    // number of the last scan that had it
+	queued  bool      // it is to be looked through, or just being so
+	facts   *facts    // nil: it was not looked through
+	err     error     // why it is not being read
+	waits   bool      // its content is being read in another file
+}
+
+// cutAfter is how many times rotate_quiet a file that breaks off has to be quiet
+// before nobody is expected to go on with it.
+const cutAfter = 10
+
+// hasPackedName reports whether a file is compressed by its name.
+func hasPackedName(path string) bool {
+	return strings.HasSuffix(path, ".gz") || strings.HasSuffix(path, ".zst")
+}
+
+// packing tells how an open file is compressed. What is still to be seen counts
+// only where the name says that it will be.
+func (in *input) packing(f *os.File, path string) packing {
+	var b [4]byte
+	n, err := f.ReadAt(b[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return plain // whoever reads it will say why not
+	}
+	how := packingOf(b[:n])
+	named := hasPackedName(path)
+	switch {
+	case in.Compressed == "never" && !named, how == undecided && !named && n < 2:
+		return plain
+	case how == plain && in.Compressed == "never":
+		return undecided // nothing named so is read
+	}
+	return how
+}
+
+// meetPacked is called for each compressed file that is not being read; gone says
+// that no pattern matches it.
+func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how packing, gone bool) {
+	never := in.Compressed == "never"
+	if how == undecided && !never && time.Since(time.Unix(0, st.ctime)) < activeFor {
+		time.AfterFunc(in.RotateQuiet.D(), t.rescanSoon) // its beginning is still to come
+	}
+	if how == undecided || never && !gone {
+		return
+	}
+	handle := handleOf(f)
+	t.mu.Lock()
+	if in.readers[st.node] != nil {
+		t.mu.Unlock()
+		return
+	}
+	p := in.packed[st.node]
+	if p == nil || p.st.size != st.size || p.st.ctime != st.ctime {
+		p = &packed{in: in, st: st, how: how, handle: handle, since: time.Now()}
+		in.packed[st.node] = p
+	}
+	if p.scan != t.scanNo {
+		p.path, p.scan, p.matched = path, t.scanNo, !gone
+	}
+	p.barred = gone && (never || in.Excludes(path))
+	p.old = p.old || in.isNew
+	t.advance(p)
+	err := p.err
+	t.mu.Unlock()
+	t.tell(path, err)
+}
+
+// advance does what is next for a compressed file. The caller holds mu.
+func (t *Tailer) advance(p *packed) {
+	k := p.in.byNode[p.st.node]
+	if k != nil && (k.reader != nil || otherHandle(k.info.Handle, p.handle)) {
+		k = nil
+	}
+	switch {
+	case p.queued:
+	case p.facts != nil:
+		t.settle(p)
+	case k != nil && !p.barred && k.info.Packed.Size == p.st.size && k.info.Packed.Mtime == p.st.mtime:
+		// It was looked through before.
+		t.readPacked(p, &facts{size: k.info.Size, heads: []record.Head{k.info.Head}}, k, continues)
+	default:
+		t.queueIfQuiet(p, 1)
+	}
+}
+
+// why says why a compressed file is not being read. The caller holds mu.
+func (p *packed) why() string {
+	switch {
+	case p.err != nil:
+		return p.err.Error()
+	case p.waits:
+		return "what is in it is read from another file"
+	case p.queued:
+		return "it is looked through before it is read"
+	case p.facts == nil:
+		return "it has to be quiet before it is read"
+	}
+	return ""
+}
+
+// queueIfQuiet has a file looked through if it was quiet for so many times
+// rotate_quiet, or sees that it is asked again then.
+func (t *Tailer) queueIfQuiet(p *packed, times int) {
+	if wait := p.in.RotateQuiet.D()*time.Duration(times) - p.quiet(); wait > 0 && !t.o.Once {
+		time.AfterFunc(wait, t.rescanSoon)
+		return
+	}
+	p.queued, p.facts = true, nil
+	t.surveys = append(t.surveys, p)
+	t.surveying++
+	select {
+	case t.survey <- struct{}{}:
+	default:
+	}
+}
+
+// quiet is for how long a file was not changed. The time of a change is that of
+// its status: gzip sets the other one to that of the original.
+func (p *packed) quiet() time.Duration {
+	now := time.Now()
+	changed := time.Unix(0, p.st.ctime)
+	if changed.After(p.since) {
+		changed = p.since // by a clock that was set back
+	}
+	return now.Sub(changed)
+}
+
+// surveyLoop looks through compressed files, one at a time, until ctx ends.
+func (t *Tailer) surveyLoop(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.survey:
+		}
+		for ctx.Err() == nil {
+			t.mu.Lock()
+			if len(t.surveys) == 0 {
+				t.mu.Unlock()
+				break
+			}
+			p := t.surveys[0]
+			t.surveys = slices.Delete(t.surveys, 0, 1)
+			path := p.path
+			t.mu.Unlock()
+			x, err := t.lookThrough(ctx, p, path)
+			t.surveyed(p, x, err)
+		}
+	}
+}
+
+// lookThrough surveys a file that has to stay the same meanwhile.
+func (t *Tailer) lookThrough(ctx context.Context, p *packed, path string) (*facts, error) {
+	f, st, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	same := func() bool { return st.node == p.st.node && st.size == p.st.size && st.mtime == p.st.mtime }
+	if !same() {
+		return nil, errRepacked
+	}
+	x, err := survey(ctx, f, p.how, st.size, func(heads []record.Head) []int64 { return t.places(p, heads) })
+	if err != nil {
+		return nil, err
+	}
+	if st, err = statFile(f); err == nil && !same() {
+		err = errRepacked
+	}
+	return x, err
+}
+
+// surveyed goes on with a file that was looked through.
+func (t *Tailer) surveyed(p *packed, x *facts, err error) {
+	t.mu.Lock()
+	p.queued, p.facts = false, x
+	t.surveying--
+	p.err = nil
+	switch {
+	case errors.Is(err, errRepacked) && !t.o.Once, errors.Is(err, os.ErrNotExist):
+		t.rescanSoon()
+	case err != nil:
+		p.err = fmt.Errorf("look through compressed file: %w", err)
+	case p.in.packed[p.st.node] == p:
+		t.advance(p)
+	}
+	err = p.err
+	t.finishIfAll()
+	t.mu.Unlock()
+	t.turned.Broadcast()
+	if err != nil {
+		t.tell(p.path, err)
+	}
+}
+
+// settle decides what becomes of a file that was looked through. The caller holds
+// mu.
+func (t *Tailer) settle(p *packed) {
+	p.waits, p.err = false, nil
+	if !t.compared {
+		return // what it is to be compared with is still to be found
+	}
+	if wait := p.in.RotateQuiet.D()*cutAfter - p.quiet(); p.facts.cut != nil && wait > 0 {
+		p.err = fmt.Errorf("compressed file: %w", p.facts.cut)
+		if !t.o.Once {
+			time.AfterFunc(wait, t.rescanSoon)
+		}
+		return
+	}
+	k, is := t.judge(p)
+	switch {
+	case is == unclear:
+		t.queueIfQuiet(p, 1)
+	case is == isBeingRead:
+		p.waits = true
+		if k == nil && !t.o.Once {
+			time.AfterFunc(pollIdle, t.rescanSoon) // it will be known soon
+		}
+	case is == continues && p.barred:
+		t.loseBarred(p, k)
+	case p.barred, is == stranger && !p.matched:
+		// It is not asked for.
+	default:
+		t.readPacked(p, p.facts, k, is)
+	}
+}

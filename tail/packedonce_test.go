@@ -1,0 +1,168 @@
+package tail
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"kusto-agent/record"
+)
+
+// runOnce runs a tailer to its end and returns what it handed over.
+func (w *world) runOnce() []string {
+	w.t.Helper()
+	w.once = true
+	w.start()
+	<-w.stopped
+	w.taker.flush()
+	w.tailer.mu.Lock()
+	if n := len(w.tailer.unpacking) + len(w.tailer.unpackers); n > 0 {
+		w.t.Errorf("%d places to unpack in are still taken", n)
+	}
+	w.tailer.mu.Unlock()
+	refused := w.tailer.Refused()
+	w.shut()
+	if refused {
+		w.boxed.add("told as refused", 1)
+	}
+	got := w.boxed.take("in")
+	slices.Sort(got)
+	return got
+}
+
+func wantRecords(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("records are %s, want %s", brief(got), brief(want))
+	}
+}
+
+// TestCompressedRunOnce: more compressed files than are unpacked at a time, one
+// that begins as the live file does, one that holds the same as it, and one that
+// breaks off.
+func TestCompressedRunOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.in().Paths[0] = w.path("*.log*")
+	s := newScript(w)
+	var want []string
+	for i := range 3*mostUnpacking + 1 {
+		name := fmt.Sprintf("many%d.log", i)
+		for j := range 200 {
+			want = append(want, fmt.Sprintf("%s %d", name, j))
+		}
+		must(t, s.write(os.O_APPEND, name, lined(want[len(want)-200:])...))
+		must(t, s.pack(name, []string{".gz", ".zst"}[i%2]))
+	}
+	w.block = 1000
+	s.run(`
+		append x.log "a first line that every day begins with"
+		keep-gzip x.log
+		mv x.log.gz x.log.2.gz
+		append x.log.1 "a first line that every day begins with" "and another"
+		gzip x.log.1
+		append b.log one two
+		keep-gzip b.log
+		append cut.log three
+		gzip cut.log
+		cut cut.log.gz 5
+	`)
+	want = append(want, "a first line that every day begins with", "a first line that every day begins with", "and another", "one", "two")
+	wantRecords(t, w.runOnce(), want...)
+	if n := w.boxed.counter("told as refused"); n != 1 {
+		t.Error("nothing is told of the file that breaks off")
+	}
+	wantRecords(t, w.runOnce())
+	if n := w.boxed.counter("abandoned"); n != 0 {
+		t.Errorf("%d bytes abandoned", n)
+	}
+}
+
+// TestCompressedBomb: what unpacks to a thousand times its size goes through in
+// pieces. A record without an end is looked behind, and costs itself.
+func TestCompressedBomb(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.in().Paths[0] = w.path("*.gz")
+	size := 64 << 20
+	text := append(bytes.Repeat([]byte("a"), size), "\nlast\n"...)
+	text = append([]byte("first\n"), text...)
+	must(t, os.WriteFile(w.path("x.gz"), packedBytes(".gz", text), 0o600))
+	wantRecords(t, w.runOnce(), "first", "last")
+	r := w.boxed.refused
+	if len(r) != 1 || r[0].Reason != record.TooLong || r[0].Offset != 6 || r[0].Length != int64(size)+1 || !bytes.Equal(r[0].Data, text[6:6+keptHead]) {
+		t.Errorf("%d refused", len(r))
+	}
+}
+
+// TestContentsKeepHeader: the header of a file that is compressed as a whole is found
+// again at every turn.
+func TestContentsKeepHeader(t *testing.T) {
+	t.Parallel()
+	var text []byte
+	for i := range 3000 {
+		text = fmt.Appendf(text, "line %d\n", i)
+	}
+	path := t.TempDir() + "/f.gz"
+	must(t, os.WriteFile(path, packedBytes(".gz", text), 0o600))
+	f, st, err := openFile(path)
+	must(t, err)
+	c := unpacked(f, st, int64(len(text))).(*contents)
+	defer c.Close()
+	head, data := make([]byte, 4<<10), make([]byte, 1000)
+	var dec *unpacker
+	for at := 5000; at+len(data) < len(text); at += len(data) {
+		for _, x := range []struct {
+			b  []byte
+			at int
+		}{{head, 0}, {data, at}} {
+			if n, err := c.ReadAt(x.b, int64(x.at)); err != nil || !bytes.Equal(x.b[:n], text[x.at:x.at+len(x.b)]) {
+				t.Fatalf("at %d: %d bytes, %v", x.at, n, err)
+			}
+		}
+		if dec != nil && c.dec != dec {
+			t.Fatalf("at %d it began anew", at)
+		}
+		dec = c.dec
+	}
+}
+
+// TestPlacesToUnpackIn: a place is kept while there is progress, and given to another
+// when it is given back or there is none for long.
+func TestPlacesToUnpackIn(t *testing.T) {
+	t.Parallel()
+	w := &Tailer{}
+	w.work.L = &w.mu
+	var all []*reader
+	for range mostUnpacking + 2 {
+		all = append(all, &reader{z: &contents{}, run: running})
+	}
+	for _, r := range all[:mostUnpacking] {
+		if !w.mayUnpack(r) {
+			t.Fatal("no place is free")
+		}
+		r.run = resting
+	}
+	late, last := all[mostUnpacking], all[mostUnpacking+1]
+	if w.mayUnpack(late) || w.mayUnpack(last) || !w.mayUnpack(all[0]) {
+		t.Error("a place is given twice")
+	}
+	late.run, last.run = resting, resting
+	w.endUnpacking(all[1])
+	if late.run != queued || last.run != resting || !w.mayUnpack(late) || w.mayUnpack(last) {
+		t.Error("the place is not that of the first who waits")
+	}
+	all[2].z.moved = time.Now().Add(-stalledAfter)
+	all[3].z.moved, all[3].run = time.Now().Add(-stalledAfter), running
+	if !w.mayUnpack(last) || slices.Contains(w.unpacking, all[2]) || !slices.Contains(w.unpacking, all[3]) {
+		t.Error("the place of one that does not go on is not given away, or that of one at work")
+	}
+	all[2].offset = 1
+	if w.mayUnpack(all[2]) {
+		t.Error("there are too many places")
+	}
+}

@@ -1,0 +1,361 @@
+package tail
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"kusto-agent/record"
+)
+
+// readPacked begins to read a compressed file, or goes on in it. The caller holds
+// mu.
+func (t *Tailer) readPacked(p *packed, x *facts, k *known, is relation) {
+	in := p.in
+	delete(in.packed, p.st.node)
+	if rival := t.rival(in, p.st.node); rival != "" {
+		return // the next scan tells
+	}
+	r := &reader{
+		in: in, path: p.path, scan: p.scan, gone: !p.matched, grown: time.Now(),
+		size: x.size, high: x.size, highest: x.size, mtime: p.st.mtime, checked: p.st.mtime,
+	}
+	r.z = &contents{how: p.how, size: x.size, end: x.end, file: record.Packed{Size: p.st.size, Mtime: p.st.mtime, Cut: x.cut != nil}}
+	if len(x.heads) > 0 {
+		r.z.head = x.heads[0]
+	}
+	looked := k == nil || k.info.Packed != r.z.file
+	if is == continues && !looked {
+		r.z.file = k.info.Packed
+	}
+	r.info = record.FileInfo{
+		Path: p.path, First: p.path, Dev: p.st.dev, Inode: p.st.ino, Birth: p.st.birth, Handle: p.handle,
+		Size: x.size, Head: r.z.head, Packed: r.z.file,
+	}
+	switch is {
+	case continues:
+		t.resume(r, k.candidate(t.scanNo))
+		r.moved = r.moved || looked
+	case rewritten:
+		t.o.Logger.Warn("compressed file was rewritten, reading it from the start", "file", p.path, "offset", k.position, "bytes", x.size)
+		t.o.Metrics.Truncation(in.Name, 0)
+		r.info.First = k.info.First
+		t.start(r, in.nextOf(k.file.ID), &known{})
+	default:
+		t.begin(r)
+		r.empty, r.pass = false, 0
+		if p.old && in.StartAt == "end" {
+			r.pass = x.size
+		}
+	}
+	t.tellFlaw(p, x, r)
+}
+
+// tellFlaw logs what is wrong with a compressed file, when that was found. The
+// caller holds mu.
+func (t *Tailer) tellFlaw(p *packed, x *facts, r *reader) {
+	about := []any{"input", p.in.Name, "file", p.path, "bytes", x.size}
+	switch {
+	case x.cut != nil:
+		t.o.Metrics.Abandoned(p.in.Name, x.left)
+		t.o.Logger.Error("compressed file can not be read to its end, what comes before is sent", append(about,
+			"err", x.cut, "left", x.left, "fix", "nothing, if its writer was killed; else see that its disk is sound, or put a sound copy in its place")...)
+	case x.flaw != nil:
+		t.o.Logger.Error("compressed file is damaged, what can be read of it is sent", append(about,
+			"err", x.flaw, "fix", "see that its disk is sound; compare it with a sound copy if there is one")...)
+	}
+}
+
+// changed reports whether a file is not as it was at the last turn of its reader.
+func (r *reader) changed(st status) bool {
+	if r.z != nil {
+		return !r.z.isOf(st)
+	}
+	return st.size != r.shown.size || st.mtime != r.shown.mtime
+}
+
+// isOf reports whether a compressed file is as it was when it was looked through.
+func (c *contents) isOf(st status) bool { return st.size == c.file.Size && st.mtime == c.file.Mtime }
+
+// giveUpRest ends the reading of a file that breaks off: what is left of it is part
+// of a record.
+func (w *worker) giveUpRest(r *reader) (after, error) {
+	mark, err := markAt(r.src(), r.size)
+	if err != nil {
+		return idle, err
+	}
+	if err := w.register(r); err != nil {
+		return idle, err
+	}
+	left := r.size - r.offset
+	w.t.o.Metrics.Abandoned(r.in.Name, left)
+	w.t.o.Logger.Error("last record of a compressed file is cut off, it is not sent", "input", r.in.Name, "file", w.t.pathOf(r),
+		"offset", r.offset, "bytes", left)
+	w.t.skip(r.file, record.Span{Start: r.offset, End: r.size}, mark)
+	r.offset, r.mark, r.stuck, r.held, r.long = r.size, mark, 0, time.Time{}, long{}
+	return w.atEnd(r), nil
+}
+
+// repacked lets a reader go whose compressed file has changed; it is to be looked
+// through again, and read on from where this one was. A run --once does not wait for
+// that.
+func (w *worker) repacked(r *reader) (after, error) {
+	if w.t.o.Once {
+		w.t.finish(r)
+		return idle, errRepacked
+	}
+	w.retire(r)
+	w.t.rescanSoon()
+	return closed, nil
+}
+
+// Few compressed files are unpacked at a time: each takes memory that nobody counts,
+// and to go on in one after another was read costs all that is before.
+const (
+	mostUnpacking = 4
+	stalledAfter  = 10 * time.Second // then another may have the place of one that does not go on
+)
+
+// mayUnpack gives a reader one of the places to unpack in. It gets a turn later
+// where there is none.
+func (t *Tailer) mayUnpack(r *reader) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if r.offset != r.z.reached || r.z.moved.IsZero() {
+		r.z.reached, r.z.moved = r.offset, now
+	}
+	if slices.Contains(t.unpacking, r) {
+		return true
+	}
+	if len(t.unpacking) >= mostUnpacking {
+		stalled := func(o *reader) bool {
+			return (o.run == resting || o.run == queued) && now.Sub(o.z.moved) >= stalledAfter
+		}
+		i := slices.IndexFunc(t.unpacking, stalled)
+		if i < 0 {
+			if !slices.Contains(t.unpackers, r) {
+				t.unpackers = append(t.unpackers, r)
+			}
+			time.AfterFunc(stalledAfter, func() {
+				t.mu.Lock()
+				t.readyLocked(r)
+				t.mu.Unlock()
+			})
+			return false
+		}
+		t.unpacking[i].z.close()
+		t.unpacking = slices.Delete(t.unpacking, i, i+1)
+	}
+	t.unpackers = slices.DeleteFunc(t.unpackers, func(o *reader) bool { return o == r })
+	t.unpacking = append(t.unpacking, r)
+	return true
+}
+
+// endUnpacking gives the place of a reader to the next. The caller holds mu, and no
+// worker has the reader.
+func (t *Tailer) endUnpacking(r *reader) {
+	if r.z == nil {
+		return
+	}
+	r.z.close()
+	r.z.moved = time.Time{}
+	i := slices.Index(t.unpacking, r)
+	if i < 0 {
+		return
+	}
+	t.unpacking = slices.Delete(t.unpacking, i, i+1)
+	if len(t.unpackers) > 0 {
+		t.readyLocked(t.unpackers[0])
+		t.unpackers = t.unpackers[1:]
+	}
+}
+
+// settlePacked decides what could not be decided before the first scan was over.
+func (t *Tailer) settlePacked() {
+	type outcome struct {
+		path string
+		err  error
+	}
+	var all []outcome
+	t.mu.Lock()
+	if !t.compared {
+		t.compared = true
+		for _, p := range t.surveyedPacked() {
+			t.advance(p)
+			all = append(all, outcome{p.path, p.err})
+		}
+	}
+	t.mu.Unlock()
+	for _, o := range all {
+		t.tell(o.path, o.err)
+	}
+}
+
+// surveyedPacked are the files that were looked through and are not being read.
+func (t *Tailer) surveyedPacked() (all []*packed) {
+	for _, in := range t.inputs {
+		for _, p := range in.packed {
+			if p.facts != nil {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// morePacked reports whether a run --once has compressed files to read: those that
+// waited for others to be read are looked at again. The caller holds mu.
+func (t *Tailer) morePacked() bool {
+	if t.surveying == 0 {
+		for _, p := range t.surveyedPacked() {
+			if p.waits {
+				t.advance(p)
+			}
+		}
+	}
+	return t.surveying > 0 || t.unread > 0
+}
+
+// findPacked looks, beside files that are gone and were not read to their end, for
+// what compressing has made of them.
+func (t *Tailer) findPacked(in *input) {
+	t.mu.Lock()
+	in.lost = slices.DeleteFunc(in.lost, func(k *known) bool {
+		return k.reader != nil || k.info.Done && k.truncated.IsZero() || in.known[k.file] != k ||
+			!k.truncated.IsZero() && time.Since(k.truncated) > freshCopy
+	})
+	infos := make([]record.FileInfo, len(in.lost))
+	for i, k := range in.lost {
+		infos[i] = k.info
+	}
+	t.mu.Unlock()
+	for _, path := range packedBeside(infos...) {
+		st, err := statPath(path)
+		if err != nil || !st.regular {
+			continue
+		}
+		t.mu.Lock()
+		busy := in.readers[st.node] != nil || in.packed[st.node] != nil && in.packed[st.node].scan == t.scanNo
+		t.mu.Unlock()
+		if !busy {
+			t.meetStray(in, path)
+		}
+	}
+	t.tellLost(in)
+}
+
+// meetStray looks at a compressed file that no pattern matches.
+func (t *Tailer) meetStray(in *input, path string) {
+	f, st, err := openFile(path)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	var b [4]byte
+	n, _ := f.ReadAt(b[:], 0)
+	if how := packingOf(b[:n]); how > undecided {
+		t.meetPacked(in, path, f, st, how, true)
+	}
+}
+
+// packedBeside are the compressed files whose names can come of those of files.
+func packedBeside(infos ...record.FileInfo) (found []string) {
+	folders := make(map[string][]record.FileInfo)
+	for _, info := range infos {
+		dir := filepath.Dir(info.Path)
+		folders[dir] = append(folders[dir], info)
+		if first := filepath.Dir(info.First); first != dir {
+			folders[first] = append(folders[first], info)
+		}
+	}
+	for dir, all := range folders {
+		entries, _ := os.ReadDir(dir) // what can not be read has nothing to find
+		for _, e := range entries {
+			path := filepath.Join(dir, e.Name())
+			if hasPackedName(path) && e.Type().IsRegular() &&
+				slices.ContainsFunc(all, func(i record.FileInfo) bool { return isNameOf(path, i) }) {
+				found = append(found, path)
+			}
+		}
+	}
+	return found
+}
+
+// tellLost logs files that are gone and were found nowhere, once nothing is left to
+// be looked through.
+func (t *Tailer) tellLost(in *input) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.compared {
+		return
+	}
+	for _, p := range in.packed {
+		if p.queued || p.facts == nil || p.err != nil {
+			return
+		}
+	}
+	for _, k := range in.lost {
+		if k.toldLost || k.reader != nil || !k.truncated.IsZero() {
+			continue // what was truncated was counted then
+		}
+		k.toldLost = true
+		left := k.info.Size - k.position
+		if left <= 0 {
+			t.o.Logger.Info("file is gone since it was read, whether to its end is not known", "input", in.Name, "file", k.info.Path, "offset", k.position)
+			continue
+		}
+		t.o.Metrics.Abandoned(in.Name, left)
+		t.o.Logger.Error("file is gone, what was not read of it is lost unless it comes back", "input", in.Name, "file", k.info.Path,
+			"offset", k.position, "bytes", left, "fix", "rotate by rename, and compress no sooner than it is read (delaycompress)")
+	}
+}
+
+// loseBarred counts what is left of a file and lies where it is not to be read. The
+// caller holds mu.
+func (t *Tailer) loseBarred(p *packed, k *known) {
+	if k.info.Done {
+		return
+	}
+	why := "exclude"
+	if p.in.Compressed == "never" {
+		why = "compressed: never"
+	}
+	if left := p.facts.size - k.position; left > 0 {
+		t.o.Metrics.Abandoned(p.in.Name, left)
+		t.o.Logger.Error("rest of a file was compressed and is not to be read, it is lost", "input", p.in.Name, "file", k.info.Path,
+			"in", p.path, "offset", k.position, "bytes", left, "err", why+" forbids it",
+			"fix", "have it compressed later (delaycompress), or let it be read")
+	}
+	k.info.Done = true
+	t.remember(k.file, k.info)
+}
+
+// isCut reports whether a file is a compressed one that breaks off.
+func (r *reader) isCut() bool { return r.z != nil && r.z.file.Cut }
+
+// headOfReader is the fingerprint of how a file begins.
+func headOfReader(r *reader) (record.Head, error) {
+	if r.z != nil && r.z.head.Len > 0 {
+		return r.z.head, nil
+	}
+	return headOf(r.src(), r.size)
+}
+
+// lost notes that a file is gone, and may be found again compressed.
+func (t *Tailer) lost(r *reader) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.k.toldLost = true
+	r.in.lost = append(r.in.lost, r.k)
+}
+
+// sizeAt is how much a file holds that looks so; of a compressed one, as far as it
+// is known.
+func (k *known) sizeAt(st status) int64 {
+	if k.info.Packed.Size > 0 {
+		return k.info.Size
+	}
+	return st.size
+}

@@ -1,0 +1,168 @@
+package tail
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// packing is how a file is compressed.
+type packing uint8
+
+const (
+	plain     packing = iota
+	undecided         // too short to tell
+	gzipped
+	zstdPacked
+)
+
+var (
+	gzipMagic = []byte{0x1f, 0x8b, 8}
+	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+	skipMagic = []byte{0x2a, 0x4d, 0x18} // behind 0x50 to 0x5f: a frame of zstd that holds no data
+)
+
+// packingOf tells how a file is compressed by its first four bytes; undecided
+// where there are fewer and they could become those of a compressed one.
+func packingOf(b []byte) packing {
+	begins := func(magic []byte) bool { return bytes.HasPrefix(magic, b[:min(len(b), len(magic))]) }
+	skips := len(b) > 0 && b[0]>>4 == 5 && bytes.HasPrefix(skipMagic, b[1:])
+	switch {
+	case bytes.HasPrefix(b, gzipMagic):
+		return gzipped
+	case bytes.HasPrefix(b, zstdMagic), skips && len(b) == 4:
+		return zstdPacked
+	case skips, begins(gzipMagic), begins(zstdMagic):
+		return undecided
+	}
+	return plain
+}
+
+// Why what is in a compressed file can not be read to its end.
+var (
+	errCut     = errors.New("it breaks off in the middle of its compressed data")
+	errDamaged = errors.New("its compressed data is damaged")
+	errWindow  = errors.New("it was compressed with a window larger than 8 MiB")
+)
+
+// What is wrong with a compressed file whose content can be read all the same.
+var (
+	errChecksum = errors.New("its checksum is not that of its content")
+	errTrailing = errors.New("behind its end lies something that is no compressed data")
+)
+
+// maxWindow is the largest window of zstd that is held in memory: what every
+// decoder has to support (RFC 8878, 3.1.1.1.2), and all that zstd itself makes
+// without --ultra or --long.
+const maxWindow = 8 << 20
+
+// unpacker reads what is in a compressed file from its start. At the end of it
+// Read fails with io.EOF, or says why there is no more: errCut, errDamaged,
+// errWindow, or an error of the disk. It is for one goroutine.
+type unpacker struct {
+	file *io.SectionReader
+	in   *bufio.Reader
+	gz   *gzip.Reader  // nil: it is
+	zst  *zstd.Decoder // nil: it is
+	any  bool          // something was read
+	flaw error         // errChecksum, errTrailing
+}
+
+// newUnpacker reads a file of size bytes. A checksum of zstd is looked at only to
+// verify: the last of the data before a wrong one would not be had else.
+func newUnpacker(f io.ReaderAt, how packing, size int64, verify bool) (*unpacker, error) {
+	u := &unpacker{file: io.NewSectionReader(f, 0, size)}
+	u.in = bufio.NewReaderSize(u.file, 64<<10)
+	var err error
+	if how == gzipped {
+		u.gz = new(gzip.Reader)
+		err = u.nextMember()
+	} else {
+		u.zst, err = zstd.NewReader(u.in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(maxWindow), zstd.IgnoreChecksum(!verify))
+	}
+	return u, err
+}
+
+// close gives memory back.
+func (u *unpacker) close() {
+	if u.zst != nil {
+		u.zst.Close()
+	}
+}
+
+// left is how many bytes of the compressed file were not needed.
+func (u *unpacker) left() int64 {
+	at, _ := u.file.Seek(0, io.SeekCurrent) // of a section: never fails
+	return u.file.Size() - at + int64(u.in.Buffered())
+}
+
+func (u *unpacker) Read(p []byte) (n int, err error) {
+	for n == 0 && err == nil && len(p) > 0 {
+		if u.gz != nil {
+			n, err = u.gz.Read(p)
+		} else {
+			n, err = u.zst.Read(p)
+		}
+		u.any = u.any || n > 0
+		if err != nil {
+			err = u.judge(err)
+		}
+	}
+	return n, err
+}
+
+// judge says what an error of a decoder means; nil: the next member follows.
+func (u *unpacker) judge(err error) error {
+	var corrupt flate.CorruptInputError
+	switch {
+	case u.gz != nil && errors.Is(err, gzip.ErrChecksum):
+		u.flaw = errChecksum
+		return u.nextMember()
+	case u.gz != nil && errors.Is(err, io.EOF):
+		return u.nextMember()
+	case errors.Is(err, zstd.ErrMagicMismatch) && u.any:
+		u.flaw = errTrailing
+		return io.EOF
+	case errors.Is(err, io.EOF):
+		return io.EOF
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errCut
+	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		return errWindow
+	case u.zst != nil && !isDisk(err), errors.As(err, &corrupt):
+		return errors.Join(errDamaged, err)
+	}
+	return err
+}
+
+// nextMember begins the next of the files that are one behind the other in one of
+// gzip; io.EOF: there is none. NULs behind the last are padding.
+func (u *unpacker) nextMember() error {
+	magic, err := u.in.Peek(len(gzipMagic))
+	switch {
+	case len(magic) == 0:
+		return err
+	case packingOf(magic) == undecided && u.left() < 10:
+		return errCut
+	case packingOf(magic) != gzipped:
+		if magic[0] != 0 {
+			u.flaw = errTrailing
+		}
+		return io.EOF
+	}
+	err = u.gz.Reset(u.in)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return errCut
+	case errors.Is(err, gzip.ErrHeader):
+		return errors.Join(errDamaged, err)
+	}
+	u.gz.Multistream(false)
+	return err
+}

@@ -1,0 +1,50 @@
+package tail
+
+import (
+	"io"
+	"os"
+
+	"kusto-agent/record"
+)
+
+// unpacked is what is in an open file that was compressed when it was last seen:
+// so many bytes, or unknownSize.
+func unpacked(f *os.File, st status, size int64) source {
+	var b [4]byte
+	n, _ := f.ReadAt(b[:], 0)
+	how := packingOf(b[:n])
+	if how <= undecided {
+		return f // it was replaced: what is there does not fit
+	}
+	return &contents{f: f, how: how, size: size, file: record.Packed{Size: st.size, Mtime: st.mtime}}
+}
+
+// openPackedBeside finds what compressing made of a file, with the bytes of an
+// extent; nil: nothing of the kind is there.
+func openPackedBeside(info record.FileInfo, x record.Extent) source {
+	for _, path := range packedBeside(info) {
+		f, st, err := openFile(path)
+		if err != nil {
+			continue
+		}
+		z := unpacked(f, st, unknownSize)
+		if h, err := headOfLen(z, info.Head.Len); err == nil && h == info.Head && holds(z, x) == nil {
+			return z
+		}
+		z.Close()
+	}
+	return nil
+}
+
+// markAfter reads the mark of the end of an extent. What is compressed is read from
+// the start of the extent on, and so at hand afterwards.
+func markAfter(f source, x record.Extent) (record.Mark, error) {
+	if _, packed := f.(*contents); packed && x.Len() <= mostRecord {
+		from := max(x.Start-record.MarkLen, 0)
+		b := make([]byte, x.End-from)
+		if _, err := readFull(f, b, from); err != nil && err != io.EOF {
+			return 0, err
+		}
+	}
+	return markAt(f, x.End)
+}
