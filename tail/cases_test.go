@@ -70,6 +70,7 @@ var earlyCases = map[int][]string{
 	58: {"script:058-moved-while-stopped"},
 	59: {"script:059-rotated-while-stopped", "script:059-no-longer-matched", "cmd/agent.TestRotatedWhileNobodyLooked"},
 	60: {"script:060-rotated-twice-while-stopped", "cmd/agent.TestHolesAndRestarts"},
+	61: {"script:061-compressed-while-stopped", "script:061-excluded", "script:061-never", "cmd/agent.TestCompressedByLogrotate"},
 	62: {"tail.TestRenameUnderTheEyes"},
 	63: {"script:063-away-for-a-scan"},
 	64: {"script:063-away-for-a-scan", "script:045-rename-inside"},
@@ -95,10 +96,12 @@ var earlyCases = map[int][]string{
 	85: {"script:085-size-lies"},
 }
 
-// TestEarlyCases: what the manual promises is shown by tests that are there.
-func TestEarlyCases(t *testing.T) {
+// TestCases: what the manual promises is shown by tests that are there.
+func TestCases(t *testing.T) {
 	t.Parallel()
-	checkCases(t, earlyCases, "cases.md")
+	all := maps.Clone(earlyCases)
+	maps.Copy(all, lateCases)
+	checkCases(t, all, "cases.md")
 }
 
 // checkCases sees that a file of docs has a line for each case of a table, and for
