@@ -10,6 +10,8 @@
 //
 //	POST   /v1/rest/ingest/{database}/{table}?streamFormat=…&mappingName=…
 //	POST   /{tenant}/oauth2/token, /{tenant}/oauth2/v2.0/token
+//	GET    /{tenant}/v2.0/.well-known/openid-configuration
+//	GET    /metadata/identity/oauth2/token   managed identity, as a machine in Azure has it at 169.254.169.254
 //	GET    /v1/rest/auth/metadata
 //	POST   /v1/rest/mgmt         management commands
 //	GET, POST /v1/rest/query, /v2/rest/query

@@ -3,9 +3,11 @@ package emulator
 import (
 	"crypto/rand"
 	"crypto/subtle"
+	"crypto/x509"
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,6 +37,10 @@ type tokens struct {
 	resource string
 	lifetime time.Duration
 
+	certificates []*x509.Certificate
+	federations  []Federation
+	identities   []string
+
 	mu     sync.Mutex // guards the two below
 	grants map[string]grant
 	calls  int
@@ -43,6 +49,7 @@ type tokens struct {
 func (t *tokens) init(o Options) {
 	t.required, t.secret = o.TokenSecret != "", o.TokenSecret
 	t.resource, t.lifetime = o.TokenResource, o.TokenLifetime
+	t.certificates, t.federations, t.identities = o.ClientCertificates, o.Federations, o.Identities
 	t.grants = make(map[string]grant)
 }
 
@@ -80,6 +87,12 @@ func (s *Server) TokenCalls() int {
 	return s.tokens.calls
 }
 
+func (t *tokens) count() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.calls++
+}
+
 // RevokeTokens makes every token issued so far worthless.
 func (s *Server) RevokeTokens() {
 	s.tokens.mu.Lock()
@@ -97,9 +110,7 @@ type tokenError struct {
 
 // token answers the client-credentials call.
 func (s *Server) token(w http.ResponseWriter, r *http.Request, tenant string, v tokenVersion) {
-	s.tokens.mu.Lock()
-	s.tokens.calls++
-	s.tokens.mu.Unlock()
+	s.tokens.count()
 	c := s.begin(KindToken, w, r)
 	if c.interrupted(OnArrival, nil) {
 		return
@@ -140,16 +151,27 @@ func (s *Server) checkTokenCall(r *http.Request, v tokenVersion) (resource strin
 	}
 	resource = r.PostForm.Get(audience)
 	if v == v2Token {
-		base, ok := strings.CutSuffix(resource, "/.default")
-		if !ok {
+		scopes := strings.Fields(resource) // those of OpenID may stand beside it
+		i := slices.IndexFunc(scopes, func(s string) bool { return strings.HasSuffix(s, "/.default") })
+		if i < 0 {
 			return "", &tokenError{400, "invalid_scope", 1002012, "The provided value for scope " + resource + " is not valid. Client credential flows must have a scope value with /.default suffixed to the resource identifier."}
 		}
-		resource = base
+		resource = strings.TrimSuffix(scopes[i], "/.default")
 	}
-	if s.tokens.resource != "" && strings.TrimSuffix(resource, "/") != strings.TrimSuffix(s.tokens.resource, "/") {
-		return "", &tokenError{400, "invalid_resource", 500011, "The resource principal named " + resource + " was not found in the tenant."}
+	if bad := s.tokens.checkResource(resource); bad != nil {
+		return "", bad
+	}
+	if text := r.PostForm.Get("client_assertion"); text != "" {
+		return resource, s.tokens.checkAssertion(text, r.PostForm.Get("client_assertion_type"), r.PostForm.Get("client_id"), hereURL(r)+wirePath(r))
 	}
 	return resource, s.tokens.checkSecret(r.PostForm.Get("client_secret"))
+}
+
+func (t *tokens) checkResource(resource string) *tokenError {
+	if t.resource != "" && strings.TrimSuffix(resource, "/") != strings.TrimSuffix(t.resource, "/") {
+		return &tokenError{400, "invalid_resource", 500011, "The resource principal named " + resource + " was not found in the tenant."}
+	}
+	return nil
 }
 
 func (t *tokens) checkSecret(secret string) *tokenError {
@@ -204,7 +226,7 @@ func (s *Server) authMetadata(w http.ResponseWriter, r *http.Request) {
 	if resource == "" {
 		resource = "https://kusto.kusto.windows.net"
 	}
-	login := "http://" + r.Host
+	login := hereURL(r)
 	body := marshal(map[string]any{"AzureAD": map[string]any{
 		"LoginEndpoint": login, "LoginMfaRequired": false,
 		"KustoClientAppId": "db662dc1-0cfe-4e1c-a843-19a68e65be58", "KustoClientRedirectUri": "http://localhost",

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net"
@@ -17,10 +18,14 @@ type Options struct {
 	Schema      *Schema       // nil: every database, table and mapping exists
 	SchemaDelay time.Duration // after which a schema set later is seen; the service takes up to 5 minutes
 
-	TokenSecret     string        // non-empty: ingest needs a token, and the token endpoint this client secret
-	TokenResource   string        // the only resource tokens are issued for; empty: any
-	TokenLifetime   time.Duration // 0: 3599s, as the service has it
-	DenyWithMessage bool          // a 401 carries the older JSON message; else its body is empty
+	TokenSecret   string        // non-empty: ingest needs a token, and the token endpoint this client secret
+	TokenResource string        // the only resource tokens are issued for; empty: any
+	TokenLifetime time.Duration // 0: 3599s, as the service has it
+	// What is taken in place of the secret. Where a list is empty, everything well made is.
+	ClientCertificates []*x509.Certificate // with whose keys applications sign
+	Federations        []Federation        // whom applications trust
+	Identities         []string            // of the machine, by client or resource id; "system-assigned" is its own
+	DenyWithMessage    bool                // a 401 carries the older JSON message; else its body is empty
 
 	MaxBody       int64 // most bytes of a body as sent; 0: 10,000,000
 	MaxDecoded    int64 // most bytes of a body after gunzip; 0: 4 MiB
@@ -113,6 +118,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.authMetadata(w, r)
 	case len(seg) == 3 && seg[1] == "oauth2" && seg[2] == "token":
 		s.token(w, r, seg[0], v1Token)
+	case path == "/metadata/identity/oauth2/token":
+		s.identityToken(w, r)
+	case len(seg) == 4 && strings.Join(seg[1:], "/") == "v2.0/.well-known/openid-configuration":
+		s.openID(w, r, seg[0])
 	case len(seg) == 4 && seg[1] == "oauth2" && seg[2] == "v2.0" && seg[3] == "token":
 		s.token(w, r, seg[0], v2Token)
 	default:

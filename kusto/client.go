@@ -70,15 +70,19 @@ func New(o Options) (*Client, error) {
 	if o.Concurrency <= 0 {
 		o.Concurrency = 8
 	}
-	conns, err := newPool(network{plain: base.Scheme == "http", proxy: o.Proxy, caFile: o.CAFile, minTLS: o.MinTLS, idle: o.Concurrency})
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	clock := newClock(o.Logger)
+	if t, ok := o.Auth.(*Tokens); ok && t.clock != nil {
+		clock = t.clock // one machine has one, and it is told of once
+	}
+	conns, err := newPool(network{plain: base.Scheme == "http", proxy: o.Proxy, caFile: o.CAFile, minTLS: o.MinTLS, idle: o.Concurrency, clock: clock})
 	if err != nil {
 		return nil, err
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = 60 * time.Second
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Client{base: base, local: local, headers: headers, auth: o.Auth, timeout: o.Timeout, conns: conns, log: o.Logger}, nil
 }

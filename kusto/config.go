@@ -14,7 +14,7 @@ import (
 // Files are named, never read here. Start from DefaultAuthConfig.
 type AuthConfig struct {
 	Method    string `yaml:"method"`    // one of AuthMethods
-	Authority string `yaml:"authority"` // URL of the token service, without the tenant
+	Authority string `yaml:"authority"` // URL of the token service, without the tenant; empty: the one the cluster names
 	Tenant    string `yaml:"tenant"`
 	ClientID  string `yaml:"client_id"`
 
@@ -38,7 +38,7 @@ const Mask = "****"
 
 // DefaultAuthConfig is what holds where the configuration says nothing.
 func DefaultAuthConfig() AuthConfig {
-	return AuthConfig{Method: "auto", Authority: "https://login.microsoftonline.com"}
+	return AuthConfig{Method: "auto"}
 }
 
 // Validate returns every complaint as a *units.KeyError, joined. Whether a
@@ -61,6 +61,18 @@ func (c AuthConfig) Validate() error {
 		need("tenant", c.Tenant, "the tenant, by name or id")
 		need("client_id", c.ClientID, "the id of the application")
 		need("certificate_file", c.CertificateFile, "the file that holds the certificate and its key")
+	case "managed_identity":
+		if c.ClientID != "" && c.ResourceID != "" {
+			errs = append(errs, units.Bad("resource_id", "client_id is given too; want one of them"))
+		}
+	case "auto":
+		for _, f := range []struct{ key, value, method string }{
+			{"certificate_file", c.CertificateFile, "certificate"}, {"token_file", c.TokenFile, "token_file"},
+		} {
+			if f.value != "" {
+				errs = append(errs, units.Bad("method", "auto does not look at %s; want method: %s", f.key, f.method))
+			}
+		}
 	}
 	if c.ClientSecret != "" && c.ClientSecretFile != "" {
 		errs = append(errs, units.Bad("client_secret_file", "client_secret is given too; want one of them"))
@@ -71,6 +83,9 @@ func (c AuthConfig) Validate() error {
 // checkAuthority holds the token service to what holds for a cluster: a secret
 // is sent there.
 func checkAuthority(authority string) error {
+	if authority == "" {
+		return nil
+	}
 	if _, err := webURL(authority); err != nil {
 		return units.Bad("authority", "%v; want one such as https://login.microsoftonline.com", err)
 	}

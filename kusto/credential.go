@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -19,16 +20,19 @@ import (
 
 // TokenOptions says how the authority is reached.
 type TokenOptions struct {
-	Proxy  string // as in Options
-	CAFile string
-	MinTLS string
-	Logger *slog.Logger // nil: none
+	AllowUntrusted bool   // as in Options
+	Proxy          string // as in Options; a managed identity never goes through one
+	CAFile         string
+	MinTLS         string
+	Logger         *slog.Logger // nil: none
+
+	dialMetadata func(ctx context.Context, network, addr string) (net.Conn, error) // of tests
 }
 
 // NewTokenSource makes the tokens of cfg for the cluster at clusterURL. It
-// makes no request and reads no secret before a token is asked for. Of the
-// methods it knows client_secret, token_file, none, and auto where a client
-// secret is given; it refuses the others.
+// makes no request and reads no secret before a token is asked for. Where cfg
+// names no authority, and where the authority does not know the cluster by its
+// URL, the cluster is asked, so it is refused here if CheckEndpoint refuses it.
 func NewTokenSource(cfg AuthConfig, clusterURL string, o TokenOptions) (*Tokens, error) {
 	method := cmp.Or(cfg.Method, "auto")
 	if method == "auto" && cfg.ClientSecret+cfg.ClientSecretFile != "" {
@@ -42,16 +46,128 @@ func NewTokenSource(cfg AuthConfig, clusterURL string, o TokenOptions) (*Tokens,
 			return nil, errors.New("auth.token_file: missing; method token_file needs the file that holds the token")
 		}
 		return newTokens(&fileGrant{path: credentialPath(cfg.TokenFile)}, o.Logger), nil
-	case "client_secret":
-		g, err := newSecretGrant(cfg, clusterURL, o)
-		if err != nil {
-			return nil, err
-		}
-		return newTokens(g, o.Logger), nil
-	case "auto":
-		return nil, errors.New("auth.method auto: no client secret is given, and nothing else is looked for yet; set auth.client_secret_file")
 	}
-	return nil, fmt.Errorf("auth.method %q: not available yet; use client_secret or token_file", method)
+	m := &methods{cfg: cfg, cluster: clusterURL, options: o}
+	tokens := newTokens(nil, o.Logger)
+	err := m.prepare(tokens.clock)
+	if err == nil {
+		tokens.grant, err = m.grant(method)
+	}
+	if err != nil {
+		tokens.stop()
+		return nil, err
+	}
+	return tokens, nil
+}
+
+// methods makes the grants of a configuration.
+type methods struct {
+	cfg      AuthConfig
+	cluster  string
+	options  TokenOptions
+	doors    *doors
+	metadata *discovery
+}
+
+func (m *methods) prepare(c *clock) (err error) {
+	if m.doors, err = newDoors(m.options, c); err != nil {
+		return err
+	}
+	if m.cfg.Authority != "" {
+		if _, err := webURL(m.cfg.Authority); err != nil {
+			return fmt.Errorf("auth.authority: %w", err)
+		}
+	}
+	if m.cfg.Tenant == "." || m.cfg.Tenant == ".." {
+		return fmt.Errorf("auth.tenant %q: not a tenant", m.cfg.Tenant)
+	}
+	m.metadata, err = newDiscovery(m.cluster, m.options.AllowUntrusted, m.doors)
+	return err
+}
+
+func (m *methods) grant(method string) (grant, error) {
+	if method == "auto" {
+		return m.auto()
+	}
+	way, err := m.login(method)
+	if err != nil {
+		return nil, err
+	}
+	return m.asked(way), nil
+}
+
+// asked is the grant of a way.
+func (m *methods) asked(way login) *loginGrant {
+	return newLoginGrant(way, m.cfg, m.cluster, m.metadata)
+}
+
+// login is the way of a method that asks for tokens.
+func (m *methods) login(method string) (login, error) {
+	if err := m.complete(method); err != nil {
+		return nil, err
+	}
+	switch method {
+	case "client_secret":
+		return newSecretLogin(m.cfg, m.doors), nil
+	case "certificate":
+		l := &certificateLogin{tenant: m.cfg.Tenant, client: m.cfg.ClientID, file: credentialPath(m.cfg.CertificateFile), doors: m.doors}
+		if m.cfg.CertificatePasswordFile != "" {
+			l.password = credentialPath(m.cfg.CertificatePasswordFile)
+		}
+		return l, nil
+	case "workload_identity":
+		return newFederatedLogin(m.cfg, m.doors)
+	case "managed_identity":
+		return newIdentityLogin(m.cfg, m.options)
+	case "azure_cli":
+		return &cliLogin{tenant: m.cfg.Tenant}, nil
+	}
+	return nil, fmt.Errorf("auth.method %q: want one of %s", method, strings.Join(AuthMethods, ", "))
+}
+
+// complete asks for what the method can not do without.
+func (m *methods) complete(method string) error {
+	type need struct{ key, value string }
+	who := []need{{"tenant", m.cfg.Tenant}, {"client_id", m.cfg.ClientID}}
+	needs := map[string][]need{
+		"client_secret": append(who, need{"client_secret_file", m.cfg.ClientSecret + m.cfg.ClientSecretFile}),
+		"certificate":   append(who, need{"certificate_file", m.cfg.CertificateFile}),
+	}
+	for _, n := range needs[method] {
+		if n.value == "" {
+			return fmt.Errorf("auth.%s: missing; method %s needs it", n.key, method)
+		}
+	}
+	if strings.HasPrefix(m.cfg.Authority, "http:") && (method == "certificate" || method == "workload_identity") {
+		return fmt.Errorf("auth.authority: method %s needs https, also on this machine", method)
+	}
+	return nil
+}
+
+// auto is every way that needs nobody to type, in the order in which they are tried.
+func (m *methods) auto() (grant, error) {
+	g := &autoGrant{none: "set auth.tenant, auth.client_id and auth.client_secret_file; or give a machine in Azure an identity: " +
+		"az vm identity assign --resource-group <group> --name <machine>; or, to try it as yourself: az login"}
+	if m.metadata.local() {
+		g.none = "for an emulator that asks for no token, set auth: {method: none}; else " + g.none
+	}
+	workload := namedGrant{name: "workload identity"}
+	if way, err := m.login("workload_identity"); err != nil {
+		workload.why = strings.TrimPrefix(err.Error(), "auth.")
+	} else {
+		workload.grant = m.asked(way)
+	}
+	identity, err := newIdentityLogin(m.cfg, m.options)
+	if err != nil {
+		return nil, err
+	}
+	identity.brief = true
+	g.ways = []namedGrant{
+		workload,
+		{name: "managed identity", grant: m.asked(identity)},
+		{name: "Azure CLI", grant: m.asked(&cliLogin{tenant: m.cfg.Tenant})},
+	}
+	return g, nil
 }
 
 // credentialPath finds a bare file name where systemd puts credentials.
@@ -63,83 +179,57 @@ func credentialPath(name string) string {
 	return name
 }
 
-// secretGrant is the client credentials grant of version 1 of the authority:
+// secretLogin is the client credentials grant of version 1 of the authority:
 // a form with resource, posted to {authority}/{tenant}/oauth2/token.
-type secretGrant struct {
-	conf   clientcredentials.Config
-	file   string // read each time, so that a new secret needs no restart; empty: the secret is in conf
-	seen   seenFile
-	client *http.Client
-	conns  *pool
+type secretLogin struct {
+	tenant, id string
+	secret     string
+	file       string // read each time, so that a new secret needs no restart; empty: secret is it
+	seen       seenFile
+	client     *http.Client
+	doors      *doors
 }
 
-func newSecretGrant(cfg AuthConfig, clusterURL string, o TokenOptions) (*secretGrant, error) {
-	for _, need := range []struct{ key, value string }{
-		{"tenant", cfg.Tenant}, {"client_id", cfg.ClientID}, {"client_secret_file", cfg.ClientSecret + cfg.ClientSecretFile},
-	} {
-		if need.value == "" {
-			return nil, fmt.Errorf("auth.%s: missing; method client_secret needs it", need.key)
-		}
-	}
-	authority := strings.TrimRight(cmp.Or(cfg.Authority, DefaultAuthConfig().Authority), "/")
-	u, err := webURL(authority)
-	if err != nil {
-		return nil, fmt.Errorf("auth.authority: %w", err)
-	}
-	if cfg.Tenant == "." || cfg.Tenant == ".." {
-		return nil, fmt.Errorf("auth.tenant %q: not a tenant", cfg.Tenant)
-	}
-	// A proxy never sees the form: a plain authority is this machine.
-	n := network{plain: u.Scheme == "http", proxy: o.Proxy, caFile: o.CAFile, minTLS: o.MinTLS, idle: 1}
-	conns, err := newPool(n)
-	if err != nil {
-		return nil, err
-	}
-	return &secretGrant{
-		conf: clientcredentials.Config{
-			ClientID: cfg.ClientID, ClientSecret: cfg.ClientSecret,
-			TokenURL:       authority + "/" + url.PathEscape(cfg.Tenant) + "/oauth2/token",
-			EndpointParams: url.Values{"resource": {cmp.Or(cfg.Resource, strings.TrimRight(clusterURL, "/"))}},
-			AuthStyle:      oauth2.AuthStyleInParams,
-		},
-		file: credentialFile(cfg),
+func newSecretLogin(cfg AuthConfig, d *doors) *secretLogin {
+	l := &secretLogin{
+		tenant: cfg.Tenant, id: cfg.ClientID, secret: cfg.ClientSecret, doors: d,
 		client: &http.Client{
-			Transport:     conns,
+			Transport:     d,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		conns: conns,
-	}, nil
+	}
+	if cfg.ClientSecretFile != "" {
+		l.file = credentialPath(cfg.ClientSecretFile)
+	}
+	return l
 }
 
-func credentialFile(cfg AuthConfig) string {
-	if cfg.ClientSecretFile == "" {
-		return ""
-	}
-	return credentialPath(cfg.ClientSecretFile)
-}
+func (l *secretLogin) wantsAuthority() bool { return true }
 
 // changed says that another secret may be had, so that one that was refused need
 // not be waited out.
-func (g *secretGrant) changed() bool { return g.file != "" && g.seen.changed(g.file) }
-func (g *secretGrant) close()        { g.conns.close() }
+func (l *secretLogin) changed() bool { return l.file != "" && l.seen.changed(l.file) }
+func (l *secretLogin) close()        {}
 
 // unstatedLife is how long a token is used that does not say how long it lives.
 const unstatedLife = 10 * time.Minute
 
-func (g *secretGrant) fetch(ctx context.Context) (string, time.Time, error) {
+func (l *secretLogin) ask(ctx context.Context, authority, resource string) (string, time.Time, error) {
 	conf := clientcredentials.Config{
-		ClientID: g.conf.ClientID, ClientSecret: g.conf.ClientSecret, TokenURL: g.conf.TokenURL,
-		EndpointParams: g.conf.EndpointParams, AuthStyle: g.conf.AuthStyle,
+		ClientID: l.id, ClientSecret: l.secret,
+		TokenURL:       authority + "/" + url.PathEscape(l.tenant) + "/oauth2/token",
+		EndpointParams: url.Values{"resource": {resource}},
+		AuthStyle:      oauth2.AuthStyleInParams,
 	}
-	if g.file != "" {
-		g.seen.look(g.file)
-		secret, err := readSecret(g.file, "auth.client_secret_file")
+	if l.file != "" {
+		l.seen.look(l.file)
+		secret, err := readSecret(l.file, "auth.client_secret_file")
 		if err != nil {
 			return "", time.Time{}, err
 		}
 		conf.ClientSecret = secret
 	}
-	t, err := conf.Token(context.WithValue(ctx, oauth2.HTTPClient, g.client))
+	t, err := conf.Token(context.WithValue(ctx, oauth2.HTTPClient, l.client))
 	if err != nil {
 		return "", time.Time{}, explain(err, conf.ClientSecret)
 	}

@@ -181,8 +181,7 @@ func TestSecretFile(t *testing.T) {
 
 	for _, bad := range []string{"", "\n", strings.Repeat("x", maxSecret+1)} {
 		write(bad)
-		g := tokens.grant.(*secretGrant)
-		if _, _, err := g.fetch(t.Context()); err == nil || !strings.Contains(err.Error(), "client_secret_file") {
+		if _, _, err := tokens.grant.fetch(t.Context()); err == nil || !strings.Contains(err.Error(), "client_secret_file") {
 			t.Errorf("%d bytes: got %v", len(bad), err)
 		}
 	}
@@ -241,8 +240,12 @@ func TestMethodsRefused(t *testing.T) {
 			t.Errorf("%+v: got %v, want an error with %q", cfg, err, want)
 		}
 	}
-	f("auth.client_secret_file", AuthConfig{Method: "auto"})
-	f("not available yet", AuthConfig{Method: "managed_identity"})
+	f("want one of auto, client_secret", AuthConfig{Method: "password"})
+	f("auth.certificate_file", AuthConfig{Method: "certificate", Tenant: "t", ClientID: "c"})
+	f("needs https", AuthConfig{Method: "certificate", Tenant: "t", ClientID: "c", CertificateFile: "f", Authority: "http://127.0.0.1:1"})
+	f("AZURE_FEDERATED_TOKEN_FILE", AuthConfig{Method: "workload_identity", Tenant: "t", ClientID: "c"})
+	f("AZURE_CLIENT_ID", AuthConfig{Method: "workload_identity", Tenant: "t", FederatedTokenFile: "f"})
+	f("plain http", AuthConfig{Method: "azure_cli", Authority: "http://login.example"})
 	f("auth.token_file", AuthConfig{Method: "token_file"})
 	f("auth.tenant", AuthConfig{Method: "client_secret", ClientID: "c", ClientSecret: "s"})
 	f("auth.tenant", AuthConfig{Method: "client_secret", ClientID: "c", ClientSecret: "s", Tenant: ".."})

@@ -18,8 +18,9 @@ type Error struct {
 	Hint       string // what to do about it
 	Partial    bool   // it came after rows of a result, which are not all
 
-	empty bool
-	cause error
+	empty  bool
+	timely bool // a wrong clock may be why
+	cause  error
 }
 
 // Error is the status, the code and the message, without the hint.

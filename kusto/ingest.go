@@ -73,6 +73,8 @@ func (c *Client) ingest(ctx context.Context, in *Ingest) Answer {
 	}
 	a := judge(c.exchange(req, in.Body), in, bearer)
 	if a.Status == http.StatusUnauthorized {
+		a.Err = c.conns.clock.blame(a.Err).(*Error)
+		a.Hint = a.Err.Hint
 		c.auth.Invalidate(bearer, a.Err)
 	}
 	return a

@@ -19,7 +19,7 @@ var (
 // pageWords says of a body that is a web page what it is called, or else what
 // it says without its markup: a whole page in a log helps nobody. Secrets are
 // taken out.
-func pageWords(body []byte, secret string) (words string, isPage bool) {
+func pageWords(body []byte, secrets ...string) (words string, isPage bool) {
 	text := bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
 	if !bytes.HasPrefix(text, []byte("<")) {
 		return "", false
@@ -33,7 +33,7 @@ func pageWords(body []byte, secret string) (words string, isPage bool) {
 	if words == "" {
 		return "a web page without words", true
 	}
-	return "a web page: " + printable(redact(words, secret), maxPageWords), true
+	return "a web page: " + printable(redact(words, secrets...), maxPageWords), true
 }
 
 // maxPageWords bounds what is told of a web page, in bytes.

@@ -119,6 +119,7 @@ func (c *Client) query(ctx context.Context, q *Query, r Reader) error {
 	if resp.StatusCode != http.StatusOK {
 		e := refusal(resp, q, bearer)
 		if e.Status == http.StatusUnauthorized {
+			e = c.conns.clock.blame(e).(*Error)
 			c.auth.Invalidate(bearer, e)
 		}
 		return e

@@ -28,6 +28,7 @@ const (
 type Tokens struct {
 	grant grant // nil: no token at all
 	log   *slog.Logger
+	clock *clock // of this machine, as the answers of the authority and the service show it
 
 	ctx  context.Context // ends the requests under way when Close is called
 	stop context.CancelFunc
@@ -61,7 +62,7 @@ func newTokens(g grant, log *slog.Logger) *Tokens {
 		log = slog.New(slog.DiscardHandler)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	return &Tokens{grant: g, log: log, ctx: ctx, stop: stop}
+	return &Tokens{grant: g, log: log, clock: newClock(log), ctx: ctx, stop: stop}
 }
 
 // Close ends the request under way, if there is one, and waits for it.
@@ -167,7 +168,7 @@ func (t *Tokens) takeOff() {
 		if err == nil && (token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })) {
 			err = errors.New("get token: what was given is no token")
 		}
-		t.land(token, expires, err)
+		t.land(token, expires, t.clock.blame(err))
 	}()
 }
 

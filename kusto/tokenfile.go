@@ -23,10 +23,7 @@ func readSecret(path, key string) (string, error) {
 	secret := strings.TrimRight(string(data), "\r\n")
 	switch {
 	case err != nil:
-		return "", &Error{
-			Message: printable("read "+key+": "+err.Error(), maxMessage), cause: err,
-			Hint: readHint(path),
-		}
+		return "", unreadable(path, key, err)
 	case secret == "" || len(secret) > maxSecret:
 		return "", &Error{
 			Message: fmt.Sprintf("read %s: %s holds %d bytes, which is no secret", key, quoteName(path), len(data)),
@@ -108,8 +105,8 @@ func (g *fileGrant) fetch(context.Context) (string, time.Time, error) {
 	expires := jwtExpiry(token)
 	if !expires.IsZero() && !time.Now().Before(expires) {
 		return "", time.Time{}, &Error{
-			Message: fmt.Sprintf("read auth.token_file: the token in %s ended at %s", quoteName(g.path), expires.UTC().Format(time.RFC3339)),
-			Hint:    "write a new token into the file; it is read as soon as it changes",
+			Message: fmt.Sprintf("read auth.token_file: the token in %s ended at %s", quoteName(g.path), expires.UTC().Format(time.RFC3339)), timely: true,
+			Hint: "write a new token into the file; it is read as soon as it changes",
 		}
 	}
 	return token, expires, nil

@@ -24,17 +24,22 @@ const (
 	connIdle = 90 * time.Second
 
 	dialTimeout    = 10 * time.Second
-	continueWait   = time.Second // for 100-continue, then the body is sent without
+	metadataDial   = 3 * time.Second // it is one hop away
+	continueWait   = time.Second     // for 100-continue, then the body is sent without
 	maxAnswerHeads = 64 << 10
 )
 
 // network says how a transport reaches its server.
 type network struct {
-	plain  bool // http: only to this machine, and past any proxy
-	proxy  string
-	caFile string
-	minTLS string
-	idle   int // connections kept for reuse
+	plain bool // http: only to this machine, and past any proxy
+	// metadata: in plain http also to where Azure tells a machine who it is.
+	metadata bool
+	proxy    string
+	caFile   string
+	minTLS   string
+	idle     int // connections kept for reuse
+	clock    *clock
+	dialTo   func(ctx context.Context, network, addr string) (net.Conn, error) // nil: as addr says
 }
 
 // pool hands out transports and retires them by age, with their connections.
@@ -42,6 +47,7 @@ type network struct {
 type pool struct {
 	fresh func() *http.Transport
 	now   func() time.Time
+	clock *clock // sees every answer
 
 	mu      sync.Mutex // guards what follows
 	current *http.Transport
@@ -58,7 +64,7 @@ func newPool(n network) (*pool, error) {
 		return nil, err
 	}
 	fresh := func() *http.Transport { return n.transport(proxy, conf.Clone()) }
-	return &pool{fresh: fresh, now: time.Now}, nil
+	return &pool{fresh: fresh, now: time.Now, clock: n.clock}, nil
 }
 
 // transport is the one to send the next request with.
@@ -74,7 +80,11 @@ func (p *pool) transport() *http.Transport {
 
 // RoundTrip makes a pool the transport of an http.Client.
 func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
-	return p.transport().RoundTrip(req)
+	resp, err := p.transport().RoundTrip(req)
+	if err == nil {
+		p.clock.see(resp.Header)
+	}
+	return resp, err
 }
 
 // retire lets the requests under way end; a connection that becomes idle
@@ -115,11 +125,20 @@ func (n network) transport(proxy func(*http.Request) (*url.URL, error), conf *tl
 // that answered must be this machine, whatever its name resolved to.
 func (n network) dial(ctx context.Context, netw, addr string) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialTimeout}
-	nc, err := d.DialContext(ctx, netw, addr)
+	if n.metadata {
+		d.Timeout = metadataDial
+	}
+	dial := d.DialContext
+	if n.dialTo != nil {
+		dial = n.dialTo
+	}
+	nc, err := dial(ctx, netw, addr)
 	if err != nil {
 		return nil, err
 	}
-	if tcp, ok := nc.RemoteAddr().(*net.TCPAddr); n.plain && (!ok || !tcp.IP.IsLoopback()) {
+	tcp, ok := nc.RemoteAddr().(*net.TCPAddr)
+	here := ok && (tcp.IP.IsLoopback() || n.metadata && tcp.IP.String() == metadataHost)
+	if n.plain && !here {
 		nc.Close()
 		return nil, fmt.Errorf("dial %s: plain http is only for this machine, and %s is another", addr, nc.RemoteAddr())
 	}

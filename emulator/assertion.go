@@ -1,0 +1,137 @@
+package emulator
+
+import (
+	"crypto"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Federation is somebody whose tokens an application takes in place of a secret.
+type Federation struct{ Issuer, Subject string }
+
+const (
+	assertionType     = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+	federatedAudience = "api://AzureADTokenExchange"
+)
+
+// assertion is a signed token that stands in place of a secret.
+type assertion struct {
+	head struct {
+		Algorithm string   `json:"alg"`
+		Chain     []string `json:"x5c"`
+	}
+	claims struct {
+		Issuer    string   `json:"iss"`
+		Subject   string   `json:"sub"`
+		Audience  audience `json:"aud"`
+		Expires   float64  `json:"exp"`
+		NotBefore float64  `json:"nbf"`
+	}
+	signed    string
+	signature []byte
+}
+
+// audience is one text or a list of them.
+type audience []string
+
+func (a *audience) UnmarshalJSON(raw []byte) error {
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		*a = audience{one}
+		return nil
+	}
+	return json.Unmarshal(raw, (*[]string)(a))
+}
+
+func readAssertion(text string) (*assertion, bool) {
+	parts := strings.Split(text, ".")
+	if len(parts) != 3 {
+		return nil, false
+	}
+	a := &assertion{signed: parts[0] + "." + parts[1]}
+	part := func(i int, into any) bool {
+		raw, err := base64.RawURLEncoding.DecodeString(parts[i])
+		return err == nil && json.Unmarshal(raw, into) == nil
+	}
+	var err error
+	a.signature, err = base64.RawURLEncoding.DecodeString(parts[2])
+	return a, err == nil && part(0, &a.head) && part(1, &a.claims)
+}
+
+// checkAssertion takes the assertion of an application: signed with the key of its
+// certificate, or a token of somebody it trusts, whose signature is not looked at.
+func (t *tokens) checkAssertion(text, kind, client, endpoint string) *tokenError {
+	a, ok := readAssertion(text)
+	now := float64(time.Now().Unix())
+	const slack = 5 * 60
+	switch {
+	case kind != assertionType || !ok:
+		return &tokenError{401, "invalid_client", 50027, "JWT token is invalid or malformed."}
+	case a.claims.Expires < now-slack || a.claims.NotBefore > now+slack:
+		return &tokenError{401, "invalid_client", 700024, "Client assertion is not within its valid time range."}
+	case a.claims.Issuer != client || a.claims.Subject != client:
+		return t.checkFederated(a)
+	case !slices.Contains(a.claims.Audience, endpoint):
+		return &tokenError{401, "invalid_client", 50013, "Assertion failed signature validation. [Reason - The audience is not this endpoint.]"}
+	case !t.isSigned(a):
+		return &tokenError{401, "invalid_client", 700027, "The certificate with identifier used to sign the client assertion is not registered on application."}
+	}
+	return nil
+}
+
+func (t *tokens) checkFederated(a *assertion) *tokenError {
+	none := "No matching federated identity record found for presented assertion "
+	switch issuers := t.trusted(func(f Federation) bool { return f.Issuer == a.claims.Issuer }); {
+	case !slices.Contains(a.claims.Audience, federatedAudience):
+		return &tokenError{401, "invalid_client", 700212, none + "audience '" + strings.Join(a.claims.Audience, " ") + "'."}
+	case len(t.federations) == 0:
+	case len(issuers) == 0:
+		return &tokenError{401, "invalid_client", 700211, none + "issuer '" + a.claims.Issuer + "'."}
+	case !slices.ContainsFunc(issuers, func(f Federation) bool { return f.Subject == a.claims.Subject }):
+		return &tokenError{401, "invalid_client", 700213, none + "subject '" + a.claims.Subject + "'."}
+	}
+	return nil
+}
+
+func (t *tokens) trusted(which func(Federation) bool) (some []Federation) {
+	for _, f := range t.federations {
+		if which(f) {
+			some = append(some, f)
+		}
+	}
+	return some
+}
+
+// isSigned says that the first certificate the assertion brings signed it, and is
+// one of those registered, where any are.
+func (t *tokens) isSigned(a *assertion) bool {
+	if len(a.head.Chain) == 0 {
+		return false
+	}
+	der, err := base64.StdEncoding.DecodeString(a.head.Chain[0])
+	if err != nil {
+		return false
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil || len(t.certificates) > 0 && !slices.ContainsFunc(t.certificates, cert.Equal) {
+		return false
+	}
+	key, ok := cert.PublicKey.(*rsa.PublicKey)
+	if !ok {
+		return false
+	}
+	sum := sha256.Sum256([]byte(a.signed))
+	switch a.head.Algorithm {
+	case "PS256":
+		return rsa.VerifyPSS(key, crypto.SHA256, sum[:], a.signature, nil) == nil
+	case "RS256":
+		return rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], a.signature) == nil
+	}
+	return false
+}

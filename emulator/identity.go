@@ -1,0 +1,85 @@
+package emulator
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+)
+
+// identityToken answers as the service does that hands a machine in Azure the tokens
+// of its identities; with the header of App Service in place of Metadata, as that.
+func (s *Server) identityToken(w http.ResponseWriter, r *http.Request) {
+	s.tokens.count()
+	c := s.begin(KindToken, w, r)
+	if c.interrupted(OnArrival, nil) {
+		return
+	}
+	refuse := func(status int, name, text string) {
+		body := marshal(map[string]string{"error": name, "error_description": text})
+		c.refuse(&refusal{status: status, text: string(body), contentType: jsonType})
+	}
+	q := r.URL.Query()
+	resource := q.Get("resource")
+	who, known := s.tokens.identity(q)
+	switch {
+	case r.Method != http.MethodGet:
+		c.refuse(wrongMethod(r.Method, http.MethodGet))
+		return
+	case r.Header.Get("Metadata") != "true" && r.Header.Get("X-Identity-Header") == "":
+		refuse(http.StatusBadRequest, "invalid_request", "Required metadata header not specified")
+		return
+	case resource == "" || q.Get("api-version") == "":
+		refuse(http.StatusBadRequest, "invalid_request", "Required query variable 'resource' or 'api-version' is missing")
+		return
+	case !known:
+		refuse(http.StatusBadRequest, "invalid_request", "Identity not found")
+		return
+	}
+	if bad := s.tokens.checkResource(resource); bad != nil {
+		c.refuse(bad.refusal())
+		return
+	}
+	if c.interrupted(BeforeCommit, nil) {
+		return
+	}
+	token, expires := s.tokens.issue(who)
+	seconds := strconv.FormatInt(int64(s.opt.TokenLifetime.Seconds()), 10)
+	c.send(http.StatusOK, jsonType, marshal(map[string]string{
+		"access_token": token, "client_id": who, "expires_in": seconds, "expires_on": strconv.FormatInt(expires.Unix(), 10),
+		"ext_expires_in": seconds, "not_before": strconv.FormatInt(expires.Add(-s.opt.TokenLifetime).Unix(), 10),
+		"resource": resource, "token_type": "Bearer",
+	}))
+}
+
+// systemAssigned is the client behind tokens of a machine's own identity.
+const systemAssigned = "system-assigned"
+
+// identity is which one a request asks for, and whether the machine has it.
+func (t *tokens) identity(q map[string][]string) (who string, known bool) {
+	who = systemAssigned
+	for _, name := range []string{"client_id", "object_id", "mi_res_id", "msi_res_id"} {
+		if v := q[name]; len(v) > 0 {
+			who = v[0]
+		}
+	}
+	return who, len(t.identities) == 0 || slices.Contains(t.identities, who)
+}
+
+// openID tells clients of version 2 of the token endpoint where it is.
+func (s *Server) openID(w http.ResponseWriter, r *http.Request, tenant string) {
+	base := hereURL(r) + "/" + tenant
+	w.Header().Set("Content-Type", jsonType)
+	w.Write(marshal(map[string]string{
+		"token_endpoint":         base + "/oauth2/v2.0/token",
+		"authorization_endpoint": base + "/oauth2/v2.0/authorize",
+		"issuer":                 base + "/v2.0",
+	}))
+}
+
+// hereURL is how the client reached this server.
+func hereURL(r *http.Request) string {
+	if r.TLS != nil {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
+}

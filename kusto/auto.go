@@ -1,0 +1,78 @@
+package kusto
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// autoGrant tries ways to sign in, one after the other, and keeps the first that
+// gives a token: who the agent is must not change while it runs.
+type autoGrant struct {
+	ways []namedGrant
+	kept atomic.Pointer[loginGrant]
+	none string // what to do where there is no way at all
+}
+
+type namedGrant struct {
+	name  string
+	grant *loginGrant // nil: it is not there
+	why   string      // it is not
+}
+
+func (g *autoGrant) fetch(ctx context.Context) (string, time.Time, error) {
+	if kept := g.kept.Load(); kept != nil {
+		return kept.fetch(ctx)
+	}
+	var words []string
+	var told *Error // the first that came so far as to be refused
+	for _, way := range g.ways {
+		if way.grant == nil {
+			words = append(words, way.name+": "+way.why)
+			continue
+		}
+		token, expires, err := way.grant.fetch(ctx)
+		if err == nil {
+			g.kept.Store(way.grant)
+			return token, expires, nil
+		}
+		var e *Error
+		why := err.Error()
+		if errors.As(err, &e) {
+			why = e.Message
+			if told == nil && (e.Status != 0 || e.Code != "") {
+				told = e
+			}
+		}
+		words = append(words, way.name+": "+printable(strings.TrimPrefix(why, "get token: "), maxMessage/4))
+	}
+	none := &Error{Code: "no_credentials", Message: "get token: auth.method auto found no way to sign in: " + strings.Join(words, "; "), Hint: g.none}
+	if told != nil {
+		none.Status, none.Code, none.RetryAfter, none.timely = told.Status, told.Code, told.RetryAfter, told.timely
+		none.Hint = told.Hint + "; or: " + g.none
+	}
+	none.Message = printable(none.Message, maxMessage)
+	return "", time.Time{}, none
+}
+
+func (g *autoGrant) changed() bool {
+	if kept := g.kept.Load(); kept != nil {
+		return kept.changed()
+	}
+	for _, way := range g.ways {
+		if way.grant != nil && way.grant.changed() {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *autoGrant) close() {
+	for _, way := range g.ways {
+		if way.grant != nil {
+			way.grant.close()
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package kusto
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kusto-agent/emulator"
+)
+
+// oneCluster is a cluster and its authority on this machine, in one.
+type oneCluster struct {
+	metadata func(w http.ResponseWriter, login string)
+	knows    string // the resource
+	asked    []string
+}
+
+func (c *oneCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasSuffix(r.URL.Path, "/auth/metadata") {
+		c.asked = append(c.asked, "metadata"+r.Header.Get("Authorization"))
+		c.metadata(w, "http://"+r.Host)
+		return
+	}
+	c.asked = append(c.asked, r.FormValue("resource"))
+	if c.knows != "" && r.FormValue("resource") != c.knows {
+		w.WriteHeader(http.StatusBadRequest)
+		io.WriteString(w, `{"error":"invalid_resource","error_description":"AADSTS500011: The resource principal was not found."}`)
+		return
+	}
+	giveToken(w, "3600")
+}
+
+func says(text string) func(http.ResponseWriter, string) {
+	return func(w http.ResponseWriter, login string) { io.WriteString(w, strings.ReplaceAll(text, "LOGIN", login)) }
+}
+
+func TestDiscovery(t *testing.T) {
+	t.Parallel()
+	f := func(c *oneCluster, wantErr string, want ...string) {
+		t.Helper()
+		s := httptest.NewServer(c)
+		defer s.Close()
+		tokens := tokensOf(t, AuthConfig{Method: "client_secret", Tenant: "t", ClientID: "c", ClientSecret: "hunter2"}, s.URL+"/a/path", TokenOptions{})
+		if wantErr != "" {
+			wantFailure(t, tokens, "", wantErr, "auth.authority")
+		} else {
+			for range 2 { // what was found is kept
+				token, err := tokens.Token(t.Context())
+				if err != nil || token != "T0KEN" {
+					t.Errorf("got %q, %v", token, err)
+				}
+				tokens.Invalidate(token, errRefused)
+			}
+		}
+		if got := strings.ReplaceAll(strings.Join(c.asked, " "), s.URL+"/a/path", "CLUSTER"); got != strings.Join(want, " ") {
+			t.Errorf("asked for %s; want %s", got, want)
+		}
+	}
+	f(&oneCluster{metadata: says(`{"AzureAD":{"LoginEndpoint":"LOGIN"}}`)}, "", "metadata", "CLUSTER", "CLUSTER")
+	f(&oneCluster{metadata: says(`{"AzureAD":{"LoginEndpoint":"LOGIN/","KustoServiceResourceId":"https://r"}}`), knows: "https://r"}, "", "metadata", "CLUSTER", "https://r", "https://r")
+	f(&oneCluster{metadata: says(`{"AzureAD":{"LoginEndpoint":"LOGIN","LoginMfaRequired":true,"KustoServiceResourceId":"https://kusto.kusto.windows.net"}}`), knows: "https://kusto.kustomfa.windows.net"},
+		"", "metadata", "CLUSTER", "https://kusto.kustomfa.windows.net", "https://kusto.kustomfa.windows.net")
+	for _, login := range []string{"https://login.evil.example", "https://login.microsoftonline.com.evil.example", "http://login.microsoftonline.com", "https://login.microsoftonline.com:444", "https://login.microsoftonline.com/x", "https://u:p@login.microsoftonline.com", "x"} {
+		f(&oneCluster{metadata: says(`{"AzureAD":{"LoginEndpoint":"` + login + `"}}`)}, "none of the known clouds", "metadata")
+	}
+	f(&oneCluster{metadata: says(`<html>`)}, "what answered is not the service", "metadata")
+	f(&oneCluster{metadata: func(w http.ResponseWriter, _ string) { w.WriteHeader(503) }}, "Service Unavailable", "metadata")
+	f(&oneCluster{metadata: func(w http.ResponseWriter, _ string) { w.Header().Set("Location", "/x"); w.WriteHeader(302) }}, "Found", "metadata")
+}
+
+// What a cluster does not tell is as it is in the public cloud.
+func TestDiscoveryDefaults(t *testing.T) {
+	t.Parallel()
+	f := func(status int, body string) {
+		t.Helper()
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			io.WriteString(w, body)
+		}))
+		defer s.Close()
+		doors, err := newDoors(TokenOptions{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer doors.close()
+		d, err := newDiscovery(s.URL, false, doors)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := d.get(t.Context())
+		if err != nil || m.login != publicAuthority || m.audience() != publicAudience {
+			t.Errorf("%d %q: got %+v, %v", status, body, m, err)
+		}
+		if login, err := m.authority(false); err != nil || login != publicAuthority {
+			t.Errorf("%d %q: got %s, %v", status, body, login, err)
+		}
+	}
+	f(404, "not here")
+	f(200, "")
+	f(200, " \n")
+	f(200, "{}")
+	f(200, `{"AzureAD":{"LoginEndpoint":""}}`)
+}
+
+// A way that has an authority of its own, or was told one, goes on without the
+// metadata; what that cannot be had for is told where it would have helped.
+func TestMetadataOutOfOrder(t *testing.T) {
+	t.Parallel()
+	s, _, o := cloudOf(t, emulator.Options{})
+	c := &oneCluster{metadata: func(w http.ResponseWriter, _ string) { w.WriteHeader(500) }}
+	cluster := httptest.NewServer(c)
+	defer cluster.Close()
+	wantToken(t, s, tokensOf(t, AuthConfig{Method: "managed_identity"}, cluster.URL, o))
+	if len(c.asked) == 0 {
+		t.Error("the cluster was not asked")
+	}
+	c.asked = nil
+	cfg := AuthConfig{Method: "client_secret", Authority: cluster.URL, Tenant: "t", ClientID: "c", ClientSecret: "x"}
+	if token, err := tokensOf(t, cfg, cluster.URL, TokenOptions{}).Token(t.Context()); token != "T0KEN" || err != nil {
+		t.Errorf("got %q, %v", token, err)
+	}
+	c.knows = "https://r"
+	wantFailure(t, tokensOf(t, cfg, cluster.URL, TokenOptions{}), "AADSTS500011", "what tokens for this cluster are called is not known", "auth.resource")
+	if got := strings.ReplaceAll(strings.Join(c.asked, " "), cluster.URL, "CLUSTER"); got != "CLUSTER CLUSTER metadata" {
+		t.Errorf("asked for %s", got)
+	}
+}
+
+func TestClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said strings.Builder
+		c := newClock(slog.New(slog.NewTextHandler(&said, nil)))
+		at := func(off time.Duration) http.Header {
+			return http.Header{"Date": {time.Now().Add(off).UTC().Format(http.TimeFormat)}}
+		}
+		told := func(n int) {
+			t.Helper()
+			if got := strings.Count(said.String(), "level=WARN"); got != n {
+				t.Errorf("told %d times, want %d:\n%s", got, n, said.String())
+			}
+		}
+		late := &Error{Status: 401, Code: "AADSTS700024", Hint: "do that", timely: true}
+		c.see(http.Header{})
+		c.see(http.Header{"Date": {"yesterday"}})
+		c.see(at(4 * time.Minute))
+		c.see(http.Header{"Date": at(time.Hour)["Date"], "Age": {"3600"}})
+		if told(0); c.blame(late) != error(late) {
+			t.Error("the clock is blamed")
+		}
+		c.see(at(7 * time.Minute))
+		c.see(at(8 * time.Minute))
+		told(1)
+		if !strings.Contains(said.String(), `is="7m0s behind" fix="timedatectl set-ntp true"`) {
+			t.Errorf("said %s", said.String())
+		}
+		if got := fixOf(c.blame(late)); !strings.HasPrefix(got, "the clock of this machine is 8m0s behind, set it right first: timedatectl set-ntp true; then: do that") {
+			t.Errorf("hint %q", got)
+		}
+		other := &Error{Status: 400, Code: "AADSTS90002", Hint: "x"}
+		if c.blame(other) != error(other) || c.blame(nil) != nil {
+			t.Error("what has nothing to do with time is blamed on the clock")
+		}
+		c.see(at(0))
+		c.see(at(-time.Hour))
+		if told(2); !strings.Contains(said.String(), "1h0m0s ahead") {
+			t.Errorf("said %s", said.String())
+		}
+		var none *clock
+		none.see(at(time.Hour))
+	})
+}
+
+// The clock is read off the answers of the authority and of the service, and told
+// once; a refusal of either says so.
+func TestClockOfTheAnswers(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
+		if strings.HasSuffix(r.URL.Path, "/token") {
+			giveToken(w, "3600")
+			return
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer s.Close()
+	log := slog.New(slog.NewTextHandler(&said, nil))
+	tokens := tokensOf(t, AuthConfig{Method: "client_secret", Authority: s.URL, Tenant: "t", ClientID: "c", ClientSecret: "x"}, s.URL, TokenOptions{Logger: log})
+	c := newClient(t, s.URL, func(o *Options) { o.Auth, o.Logger = tokens, log })
+	a := c.Ingest(t.Context(), sample("x"))
+	if a.Verdict != Auth || !strings.Contains(a.Hint, "ahead, set it right first") || a.Hint != a.Err.Hint {
+		t.Errorf("got %s, hint %q", a.Verdict, a.Hint)
+	}
+	err := c.Query(t.Context(), &Query{Text: "T"}, &Collector{})
+	if !strings.Contains(fixOf(err), "timedatectl") {
+		t.Errorf("got %v, hint %q", err, fixOf(err))
+	}
+	if n := strings.Count(said.String(), "clock of this machine is wrong"); n != 1 {
+		t.Errorf("told %d times:\n%s", n, said.String())
+	}
+}

@@ -1,0 +1,155 @@
+package kusto
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// login is a way to ask for tokens. ask is called by one at a time.
+type login interface {
+	// ask asks for a token for a resource. authority is the URL of the token
+	// service without the tenant, for a way that has none of its own.
+	ask(ctx context.Context, authority, resource string) (token string, expires time.Time, err error)
+	// wantsAuthority says that the way has none of its own.
+	wantsAuthority() bool
+	// changed says that a file that ask would read was written since it was read.
+	changed() bool
+	// close lets go of idle connections.
+	close()
+}
+
+// metadataPatience is how long the metadata of the cluster is waited for.
+const metadataPatience = 5 * time.Second
+
+// loginGrant is the grant of a login: it knows where to ask, and what for. What
+// the user did not say it asks the cluster.
+type loginGrant struct {
+	way       login
+	authority string // auth.authority; empty: what the cluster names
+	resource  string // auth.resource; empty: the URL of the cluster
+	cluster   string
+	fills     *strings.Replacer // of what stands in hints for a name
+	metadata  *discovery
+	works     string // a resource that gave a token after that of the cluster did not
+}
+
+func newLoginGrant(way login, cfg AuthConfig, clusterURL string, d *discovery) *loginGrant {
+	var names []string
+	for _, f := range []struct{ place, value string }{{"<client id>", cfg.ClientID}, {"<tenant>", cfg.Tenant}} {
+		if f.value != "" {
+			names = append(names, f.place, printable(f.value, 256))
+		}
+	}
+	return &loginGrant{
+		way: way, authority: strings.TrimRight(cfg.Authority, "/"), resource: cfg.Resource,
+		cluster: strings.TrimRight(clusterURL, "/"), fills: strings.NewReplacer(names...), metadata: d,
+	}
+}
+
+func (g *loginGrant) changed() bool { return g.way.changed() }
+
+func (g *loginGrant) close() {
+	g.way.close()
+	g.metadata.doors.close()
+}
+
+func (g *loginGrant) fetch(ctx context.Context) (string, time.Time, error) {
+	token, expires, err := g.ask(ctx)
+	var e *Error
+	if errors.As(err, &e) {
+		named := *e
+		named.Hint = g.fills.Replace(e.Hint)
+		err = &named
+	}
+	return token, expires, err
+}
+
+func (g *loginGrant) ask(ctx context.Context) (string, time.Time, error) {
+	authority, resource, err := g.target(ctx)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	token, expires, err := g.way.ask(ctx, authority, resource)
+	if !isUnknownResource(err) || g.resource != "" || resource == g.works {
+		return token, expires, err
+	}
+	m, merr := g.metadata.get(ctx)
+	if merr != nil {
+		var e *Error
+		errors.As(err, &e)
+		both := *e
+		both.Message = printable(e.Message+"; and what tokens for this cluster are called is not known: "+merr.Error(), maxMessage)
+		return "", time.Time{}, &both
+	}
+	if second := m.audience(); second != resource {
+		if token, expires, err2 := g.way.ask(ctx, authority, second); err2 == nil {
+			g.works = second
+			return token, expires, nil
+		}
+	}
+	return "", time.Time{}, err
+}
+
+// target is where a token is asked for, and for what. The cluster is not asked
+// where the user said it, and not waited for long where a token can be had
+// without its answer.
+func (g *loginGrant) target(ctx context.Context) (authority, resource string, err error) {
+	resource = cmp.Or(g.resource, g.works, g.cluster)
+	if g.authority != "" || !g.way.wantsAuthority() && g.resource != "" {
+		return g.authority, resource, nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, metadataPatience)
+	defer cancel()
+	m, err := g.metadata.get(bounded)
+	if err == nil && resource == g.cluster && m.mfa {
+		resource = mfaResource(resource)
+	}
+	if !g.way.wantsAuthority() {
+		return "", resource, nil
+	}
+	if err == nil {
+		authority, err = m.authority(g.metadata.local())
+	}
+	return authority, resource, err
+}
+
+// doors reach the authority and the metadata of the cluster. Plain http leads to
+// this machine alone, past any proxy.
+type doors struct{ secure, plain *pool }
+
+func newDoors(o TokenOptions, c *clock) (*doors, error) {
+	n := network{proxy: o.Proxy, caFile: o.CAFile, minTLS: o.MinTLS, idle: 1, clock: c}
+	secure, err := newPool(n)
+	if err != nil {
+		return nil, err
+	}
+	n.plain = true
+	plain, err := newPool(n)
+	if err != nil {
+		return nil, err
+	}
+	return &doors{secure, plain}, nil
+}
+
+// RoundTrip makes doors the transport of an http.Client.
+func (d *doors) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Scheme == "https" {
+		return d.secure.RoundTrip(req)
+	}
+	return d.plain.RoundTrip(req)
+}
+
+func (d *doors) close() {
+	d.secure.close()
+	d.plain.close()
+}
+
+// sameServer says that two addresses are of one server.
+func sameServer(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Host, b.Host)
+}
