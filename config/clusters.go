@@ -81,38 +81,14 @@ func (l *loader) auth(a kusto.AuthConfig, at, cluster string) kusto.AuthConfig {
 	if l.main.wrong[join(at, "client_secret")] && a.ClientSecretFile == "" {
 		known.ClientSecret = kusto.Mask // given, if wrongly: not missing
 	}
-	if a.Method == "auto" {
-		a.Method = l.autoMethod(known, at, cluster)
-		known.Method = a.Method
+	if a.Method == "auto" && known.ClientSecret+a.ClientSecretFile != "" {
+		a.Method, known.Method = "client_secret", "client_secret"
 	}
 	if a.Method == "none" && !isLoopback(cluster) {
 		l.main.bad(join(at, "method"), "none is for a cluster on this machine (localhost, 127.0.0.1); want a way to sign in, such as client_secret")
 	}
-	if a.Method != "" && !refuseGaps(&a, l.main, at) {
-		l.complain(l.main, at, known.Validate())
-	}
+	l.complain(l.main, at, known.Validate())
 	return a
-}
-
-// autoMethod is what auto comes to; empty if that has been reported.
-func (l *loader) autoMethod(a kusto.AuthConfig, at, cluster string) string {
-	var missing []string
-	for _, k := range []struct{ key, value string }{
-		{"tenant", a.Tenant}, {"client_id", a.ClientID}, {"client_secret_file", a.ClientSecret + a.ClientSecretFile},
-	} {
-		if k.value == "" && !l.main.wrong[join(at, k.key)] {
-			missing = append(missing, k.key)
-		}
-	}
-	if len(missing) == 0 {
-		return "client_secret"
-	}
-	message := "no way to sign in was found; give " + strings.Join(missing, ", ")
-	if isLoopback(cluster) {
-		message += ", or method: none, since the cluster is on this machine"
-	}
-	l.main.bad(join(at, "method"), "%s (%s are not available yet)", message, strings.Join(methodsNotYet, ", "))
-	return ""
 }
 
 // credential is the path of a file that holds a secret. A bare name is that of

@@ -56,7 +56,7 @@ type Config struct {
 type Cluster struct {
 	URL      string           // of the engine, without a trailing slash
 	Database string           // of inputs that name none; may be empty
-	Auth     kusto.AuthConfig // Method is never auto; files are resolved to paths
+	Auth     kusto.AuthConfig // Method is not auto where a client secret is given; files are resolved to paths
 }
 
 // Input is one input with all that holds for it: Name, Cluster, Database,

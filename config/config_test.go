@@ -225,9 +225,6 @@ func TestNotYet(t *testing.T) {
 	f("partial_line_wait: 3s", "", "")
 	f("", "spool: {max_size: 1GiB, max_age: 1d, min_free: 0, when_full: drop_oldest, dir: /x}", "")
 	f("", "quarantine: {max_size: 1MB, when_full: drop_oldest}\njournal: {max_size: 1MB, max_age: 1d}", "")
-	for _, method := range methodsNotYet {
-		f("", "clusters: {x: {url: 'https://x.kusto.windows.net', auth: {method: "+method+"}}}", "clusters.x.auth.method")
-	}
 }
 
 func TestDurabilityNeedsASpool(t *testing.T) {
@@ -409,7 +406,7 @@ func checkComplete(t *testing.T, c *Config) {
 		}
 	}
 	for name, cluster := range c.Clusters {
-		if cluster.URL == "" || cluster.Auth.Method == "auto" || cluster.Auth.Method == "" {
+		if cluster.URL == "" || cluster.Auth.Method == "" {
 			t.Errorf("cluster %q is not complete: %+v", name, cluster)
 		}
 	}

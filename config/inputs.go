@@ -30,7 +30,6 @@ func (l *loader) resolve(in *Input, src *source, at string) {
 	if in.Durability == "spool" && l.cfg.Spool.MaxSize == 0 {
 		src.bad(join(at, "durability"), "needs a spool, and spool.max_size is 0; give it a size, or want durability: file")
 	}
-	refuseGaps(in, src, at)
 }
 
 func (l *loader) patterns(in *Input, src *source, at string) {

@@ -37,7 +37,6 @@ func (s *service) Ingest(ctx context.Context, in *kusto.Ingest) kusto.Answer {
 type serviceKey struct {
 	tokenKey
 	name           string
-	untrusted      bool
 	app, user      string
 	timeout        time.Duration
 	expectContinue bool
@@ -49,6 +48,7 @@ type tokenKey struct {
 	url               string
 	auth              kusto.AuthConfig
 	proxy, ca, minTLS string
+	untrusted         bool
 	authorities       string // the content of ca
 }
 
@@ -56,7 +56,9 @@ type tokenKey struct {
 // none. It makes no request.
 func newService(k serviceKey, t *tokens, log *slog.Logger) (*service, error) {
 	if t == nil {
-		source, err := kusto.NewTokenSource(k.auth, k.url, kusto.TokenOptions{Proxy: k.proxy, CAFile: k.ca, MinTLS: k.minTLS, Logger: log})
+		source, err := kusto.NewTokenSource(k.auth, k.url, kusto.TokenOptions{
+			AllowUntrusted: k.untrusted, Proxy: k.proxy, CAFile: k.ca, MinTLS: k.minTLS, Logger: log,
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -76,8 +78,8 @@ func newService(k serviceKey, t *tokens, log *slog.Logger) (*service, error) {
 func keyOf(name string, c config.Cluster, cfg *config.Config) serviceKey {
 	s := cfg.Send
 	k := serviceKey{
-		tokenKey: tokenKey{url: c.URL, auth: c.Auth, proxy: s.Proxy, ca: s.TLS.CAFile, minTLS: s.TLS.MinVersion},
-		name:     name, untrusted: cfg.AllowUntrustedEndpoint, app: cfg.App, user: cfg.User,
+		tokenKey: tokenKey{url: c.URL, auth: c.Auth, proxy: s.Proxy, ca: s.TLS.CAFile, minTLS: s.TLS.MinVersion, untrusted: cfg.AllowUntrustedEndpoint},
+		name:     name, app: cfg.App, user: cfg.User,
 		timeout: s.Timeout.D(), expectContinue: s.ExpectContinue, concurrency: s.Concurrency,
 	}
 	if k.ca != "" {
