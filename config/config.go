@@ -124,34 +124,47 @@ type Options struct {
 // Load reads the file at path and those it includes. The error is an *Errors
 // if there is anything wrong with them.
 func Load(path string, env Env, o Options) (*Config, error) {
-	out := newReport()
-	text, err := readFile(path)
-	if err != nil {
-		out.add(unread(path, err))
-		return nil, out.err()
-	}
-	return parse(path, text, env, o, out)
+	t, err := LoadTraced(path, env, o)
+	return t.Config, err
 }
 
 // Parse is Load for text that was read already. The name stands for the file in
 // errors, and its folder is where included and other files are looked for.
 func Parse(name string, text []byte, env Env, o Options) (*Config, error) {
+	t, err := ParseTraced(name, text, env, o)
+	return t.Config, err
+}
+
+// LoadTraced is Load, and keeps where each value came from. With an error
+// there is no Config in it.
+func LoadTraced(path string, env Env, o Options) (Traced, error) {
+	out := newReport()
+	text, err := readFile(path)
+	if err != nil {
+		out.add(unread(path, err))
+		return Traced{}, out.err()
+	}
+	return parse(path, text, env, o, out)
+}
+
+// ParseTraced is to Parse what LoadTraced is to Load.
+func ParseTraced(name string, text []byte, env Env, o Options) (Traced, error) {
 	out := newReport()
 	if len(text) > maxFileSize {
 		out.add(unread(name, errTooLarge))
-		return nil, out.err()
+		return Traced{}, out.err()
 	}
 	return parse(name, text, env, o, out)
 }
 
-func parse(name string, text []byte, env Env, o Options, out *report) (*Config, error) {
+func parse(name string, text []byte, env Env, o Options, out *report) (Traced, error) {
 	if o.CheckEndpoint == nil {
 		o.CheckEndpoint = kusto.CheckEndpoint
 	}
 	l := newLoader(name, env, o, out)
 	l.load(text)
 	if err := out.err(); err != nil {
-		return nil, err
+		return Traced{}, err
 	}
-	return l.cfg, nil
+	return Traced{Config: l.cfg, from: l}, nil
 }

@@ -61,6 +61,11 @@ func defaultDocument() document {
 	}
 }
 
+// defaultInput is what holds for an input where no file says anything.
+func defaultInput() Input {
+	return Input{InputConfig: tail.DefaultInputConfig(), Batch: batcher.DefaultConfig()}
+}
+
 // sections are the types that stand for the sections of a file, by the words
 // that tell people where one is. Sections within them are found by their keys.
 var sections = []struct {

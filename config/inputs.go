@@ -208,15 +208,18 @@ func (l *loader) fitFormat(in *Input, spec format.Spec, src *source, at string) 
 
 // blocksOnly refuses what has no meaning for a format whose records nobody sees.
 func (l *loader) blocksOnly(spec format.Spec, src *source, at string) {
-	for key, instead := range map[string]string{
-		"max_record_size":   "leave it out: a block may be as large as batch.max_size allows",
-		"partial_line_wait": "leave it out: a block is sent when it is whole",
-	} {
+	for _, key := range blockless {
 		if src.given(join(at, key)) {
-			src.bad(join(at, key), "format %s is read in blocks, not in records; %s", spec.Format, instead)
+			src.bad(join(at, key), "format %s is read in blocks, not in records; %s", spec.Format, map[string]string{
+				"max_record_size":   "leave it out: a block may be as large as batch.max_size allows",
+				"partial_line_wait": "leave it out: a block is sent when it is whole",
+			}[key])
 		}
 	}
 }
+
+// blockless is the keys that are not for formats that are read in blocks.
+var blockless = []string{"max_record_size", "partial_line_wait"}
 
 // fields checks what is to be added to every record.
 func (l *loader) fields(in *Input, spec format.Spec, src *source, at string) {

@@ -9,7 +9,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"kusto-agent/internal/units"
-	"kusto-agent/tail"
 )
 
 // loader builds one Config. Checks go on after a mistake, with the default in
@@ -143,7 +142,8 @@ func (l *loader) inputs(n *yaml.Node, src *source) {
 	for i, item := range n.Content {
 		path := fmt.Sprintf("inputs[%d]", i)
 		src.mark(path, item)
-		in := Input{InputConfig: tail.DefaultInputConfig(), Batch: l.doc.Batch}
+		in := defaultInput()
+		in.Batch = l.doc.Batch
 		d.value(item, reflect.ValueOf(&in).Elem(), path)
 		if item.Kind != yaml.MappingNode {
 			if isNull(item) {

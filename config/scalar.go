@@ -46,11 +46,12 @@ func (d *decoder) word(n *yaml.Node, path string) (w word, ok bool) {
 		return w, false
 	}
 	w = word{text: text, tag: n.ShortTag(), quoted: n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0}
+	p := d.src.places[path]
+	p.written = n.Value
 	if w.expanded = text != n.Value; w.expanded {
-		p := d.src.places[path]
 		p.expanded = text
-		d.src.places[path] = p
 	}
+	d.src.places[path] = p
 	return w, true
 }
 

@@ -119,26 +119,30 @@ database: d
 auth: {tenant: t, client_id: c, client_secret: "${SECRET}"}
 clusters:
   dr: {url: "https://dr.kusto.windows.net", auth: {tenant: t, client_id: c, client_secret: hunter2}}
-inputs: [{paths: /a.csv, table: A}]
+inputs: [{paths: /a.json, table: A, mapping: m, fields: {api_token: "${SECRET}", password: hunter2}}]
 send: {proxy: "http://u:hunter2@proxy:8080"}
 `
-	c, err := Parse("agent.yaml", []byte(text), environ("SECRET", secret), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := trace(t, text, "SECRET", secret)
 	if got := c.Clusters[DefaultCluster].Auth.ClientSecret; got != secret {
 		t.Errorf("the secret was lost: %q", got)
 	}
 	var out bytes.Buffer
-	if err := c.Print(&out); err != nil {
+	if err := c.Show(&out, ""); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(out.String(), "****"); n != 3 {
-		t.Errorf("%d masks; want 3:\n%s", n, &out)
+	if n := strings.Count(out.String(), "****"); n != 5 {
+		t.Errorf("%d masks; want 5:\n%s", n, &out)
 	}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
 		fmt.Fprintf(&out, verb, c.Clusters)
 		fmt.Fprintf(&out, verb, c.Clusters[DefaultCluster].Auth)
+	}
+	shown, err := c.Shown("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.NewEncoder(&out).Encode(shown); err != nil {
+		t.Fatal(err)
 	}
 	slog.New(slog.NewTextHandler(&out, nil)).Info("m", "clusters", c.Clusters, "auth", c.Clusters["dr"].Auth)
 	slog.New(slog.NewJSONHandler(&out, nil)).Info("m", "clusters", c.Clusters, "auth", c.Clusters["dr"].Auth)

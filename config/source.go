@@ -26,6 +26,7 @@ type source struct {
 type place struct {
 	line, col int
 	expanded  string // the value, where it was put together from variables
+	written   string // the value before that; empty: it is no single value
 }
 
 func newSource(name string, text []byte, out *report) *source {

@@ -42,8 +42,10 @@ func (d *decoder) unknown(key string, k *yaml.Node, section reflect.Type, path s
 		message += "; did you mean " + stray + "?"
 	case len(keys) <= 12:
 		message += "; want " + orList(keys)
+	case section == reflect.TypeFor[Input]():
+		message += "; for all there are: kusto-agent config explain inputs"
 	default:
-		message += "; see agent.yaml.example for all there are"
+		message += "; for all there are: kusto-agent config explain"
 	}
 	d.src.badAt(k.Line, k.Column, join(path, shortened(key)), message)
 }

@@ -86,6 +86,7 @@ func rootCommand() *cobra.Command {
 	}
 	root.AddCommand(runCommand(), demoCommand(), emulatorCommand(), statusCommand(), previewCommand(), versionCommand())
 	root.AddCommand(filesCommand(), tapCommand(), spoolCommand(), quarantineCommand(), queryCommand(), mgmtCommand())
+	root.AddCommand(configCommand(), manCommand())
 	return root
 }
 

@@ -9,8 +9,9 @@ import "fmt"
 // Validate returns such errors, joined, so that whoever read the values can
 // point at the place they stand in.
 type KeyError struct {
-	Key     string // as written under the room's own section: max_size, retry.initial
-	Problem string // what is wrong; what was meant
+	Key     string   // as written under the room's own section: max_size, retry.initial
+	Problem string   // what is wrong; what was meant
+	Want    []string // all values there are; nil: they cannot be listed
 }
 
 func (e *KeyError) Error() string { return e.Key + ": " + e.Problem }
@@ -36,5 +37,5 @@ func OneOf(key, value string, allowed ...string) error {
 		}
 		list += a
 	}
-	return Bad(key, "%q is not known here; want %s", value, list)
+	return &KeyError{Key: key, Problem: fmt.Sprintf("%q is not known here; want %s", value, list), Want: allowed}
 }

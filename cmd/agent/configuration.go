@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kusto-agent/config"
+)
+
+func configCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Show the configuration that holds, and what its keys are for",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(configShowCommand(), configSchemaCommand(), configExplainCommand())
+	return cmd
+}
+
+func configShowCommand() *cobra.Command {
+	var path, input string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show the effective configuration, and where each value came from",
+		Long: "Show the configuration that the agent would run with: defaults filled in, variables replaced, what the top\n" +
+			"level says merged into the inputs, secrets masked. A comment behind each value says where it came from.\n" +
+			"But for the secrets it can be used as a configuration.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.LoadTraced(path, os.LookupEnv, config.Options{})
+			if err != nil {
+				return &exitError{exitConfig, err}
+			}
+			if err := cfg.HasInput(input); err != nil {
+				return &exitError{exitUsage, err}
+			}
+			out := newOutput(cmd)
+			if !asJSON {
+				return out.end(cfg.Show(out, input))
+			}
+			doc, err := cfg.Shown(input)
+			if err != nil {
+				return err
+			}
+			return out.end(out.json(doc))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&path, "config", config.DefaultPath, "the configuration `file`")
+	f.StringVar(&input, "input", "", "show this input alone, by its `name`")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object: config, and from, which has the origin of each value by its path")
+	return cmd
+}
+
+func configSchemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print a JSON Schema of the configuration, for editors",
+		Long: "Print a JSON Schema (draft 2020-12) of the configuration and of files it includes. Editors use it to complete\n" +
+			"and check keys. What one key means for another it cannot say; the agent checks that.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out := newOutput(cmd)
+			enc := json.NewEncoder(out)
+			enc.SetEscapeHTML(false)
+			enc.SetIndent("", "  ")
+			return out.end(enc.Encode(config.Schema()))
+		},
+	}
+}
+
+func configExplainCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain [KEY]",
+		Short: "Say what a key of the configuration is for, and what it can be",
+		Long: "Say what a key is for, its type, its default, its values and where it may stand. KEY is a path such as\n" +
+			"batch.max_size or inputs.start_at, or one from a message; a section lists its keys, and no KEY those of the top level.",
+		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, typed string) (keys []string, _ cobra.ShellCompDirective) {
+			for _, key := range config.Keys() {
+				if len(args) == 0 && strings.HasPrefix(key, typed) {
+					keys = append(keys, key)
+				}
+			}
+			return keys, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			topic, err := config.Explain(append(args, "")[0])
+			if err != nil {
+				return &exitError{exitUsage, err}
+			}
+			out := newOutput(cmd)
+			if asJSON {
+				return out.end(out.json(topic))
+			}
+			return out.end(topic.Write(out))
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as one JSON object")
+	return cmd
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+func manCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "man [COMMAND...]",
+		Short: "Print the manual page of a command",
+		Long: "Print the manual page of a command, or of the program. To read one: kusto-agent man run | man -l -\n" +
+			"With --dir the pages of all commands are written there, to be installed in a folder such as /usr/share/man/man1.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root := cmd.Root()
+			prepareManual(root)
+			if dir != "" {
+				return writeManual(root, dir, args)
+			}
+			of, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return &exitError{exitUsage, fmt.Errorf("there is no command %q; for a list: kusto-agent help", strings.Join(args, " "))}
+			}
+			out := newOutput(cmd)
+			return out.end(doc.GenMan(of, manualHeader(), out))
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "write the pages of all commands to this `folder`")
+	return cmd
+}
+
+func writeManual(root *cobra.Command, dir string, args []string) error {
+	if len(args) > 0 {
+		return &exitError{exitUsage, fmt.Errorf("--dir writes the pages of all commands; leave %q out", strings.Join(args, " "))}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return &exitError{exitFailed, fmt.Errorf("make folder for the manual: %w", err)}
+	}
+	if err := doc.GenManTree(root, manualHeader(), dir); err != nil {
+		return &exitError{exitFailed, fmt.Errorf("write manual: %w", err)}
+	}
+	return nil
+}
+
+// programManual is what the page of the program has beyond its help.
+const programManual = `Ships records from files to Azure Data Explorer, and knows what became of each.
+Each command has a page of its own, such as kusto-agent-run(1). The configuration is explained by kusto-agent config explain.
+
+# FILES
+
+/etc/kusto-agent/agent.yaml
+: The configuration, unless --config names another.
+
+/var/lib/kusto-agent
+: The state of the service: positions, spool, quarantine, the control socket. state_dir of the configuration names another.
+
+# ENVIRONMENT
+
+STATE_DIRECTORY
+: The state folder, where the configuration names none.
+
+CREDENTIALS_DIRECTORY
+: Where files that hold secrets are looked up by a bare name.
+
+HTTPS_PROXY, NO_PROXY
+: The proxy, where the configuration names none.
+
+NO_COLOR
+: Set to anything, it turns colour off.
+
+# EXIT STATUS
+
+0
+: Done.
+
+1
+: A check failed, or a run-time error.
+
+64
+: The command line is wrong.
+
+69
+: The service, or the agent, is out of reach.
+
+77
+: A token or a route was refused.
+
+78
+: The configuration is wrong.
+`
+
+// prepareManual adds what comes into being only when a command line is run.
+func prepareManual(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	root.DisableAutoGenTag = true // it would tell the day of the run
+	root.Long = programManual
+}
+
+// manualHeader dates the pages by the commit that the program was built from,
+// where that is known; else the library takes today.
+func manualHeader() *doc.GenManHeader {
+	h := &doc.GenManHeader{Section: "1", Source: "kusto-agent " + versionText(), Manual: "kusto-agent"}
+	info, _ := debug.ReadBuildInfo()
+	for i := 0; info != nil && i < len(info.Settings); i++ {
+		if s := info.Settings[i]; s.Key == "vcs.time" {
+			if t, err := time.Parse(time.RFC3339, s.Value); err == nil {
+				h.Date = &t
+			}
+		}
+	}
+	return h
+}

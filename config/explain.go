@@ -1,0 +1,209 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"kusto-agent/internal/units"
+)
+
+// Topic is what there is to say of one key, or of a section.
+type Topic struct {
+	Key     string   `json:"key"`            // as in batch.max_size; empty: the file as a whole
+	About   string   `json:"about"`          // in sentences
+	Type    string   `json:"type"`           // in words
+	Default string   `json:"default"`        // a value, or what holds instead; empty: that of a section is in its keys
+	Allowed []string `json:"allowed"`        // all values there are; nil: they cannot be listed
+	Range   string   `json:"range"`          // in words; empty: none
+	Places  []string `json:"places"`         // where it may stand, each as a path and in words
+	Example string   `json:"example"`        // lines of a file
+	Keys    []Topic  `json:"keys,omitempty"` // of a section
+}
+
+// Keys is the paths of all keys that can be explained.
+func Keys() (paths []string) {
+	everything().all(func(k *key) {
+		if k.path != "" && k.path == k.common() {
+			paths = append(paths, k.path)
+		}
+	})
+	return paths
+}
+
+// Explain says what a key is for. It is named by its path (batch.max_size,
+// inputs.start_at), by one from a message (inputs[2].start_at), or by its last
+// words where they leave no doubt; an empty name is the file as a whole.
+func Explain(name string) (Topic, error) {
+	path, err := findKey(name)
+	if err != nil {
+		return Topic{}, err
+	}
+	var topic Topic
+	everything().all(func(k *key) {
+		if k.path == path {
+			topic = k.topic()
+			for _, sub := range k.keys {
+				topic.Keys = append(topic.Keys, sub.topic())
+			}
+		}
+	})
+	return topic, nil
+}
+
+var index = regexp.MustCompile(`\[[^]]*\]`)
+
+// findKey is the path where the key that a person names is explained.
+func findKey(name string) (string, error) {
+	name = strings.Trim(index.ReplaceAllString(strings.TrimSpace(name), ""), ".")
+	if inCluster := strings.SplitN(name, ".", 3); len(inCluster) == 3 && inCluster[0] == "clusters" && inCluster[1] != "auth" {
+		name = "clusters." + inCluster[2]
+	}
+	var paths, names []string
+	var ends []string // of which the name is the end
+	exact := ""
+	everything().all(func(k *key) {
+		common := k.common()
+		switch {
+		case k.path == name:
+			exact = common
+			fallthrough
+		case k.path != common || k.path == "":
+			return
+		case strings.HasSuffix(k.path, "."+name):
+			ends = append(ends, k.path)
+		}
+		paths, names = append(paths, k.path), append(names, k.name)
+	})
+	switch near, meant := nearest(name, paths); {
+	case exact != "" || name == "":
+		return exact, nil
+	case len(ends) == 1:
+		return ends[0], nil
+	case len(ends) > 1:
+		return "", fmt.Errorf("%q is a key of several sections; want %s", name, orList(ends))
+	case meant:
+		return "", fmt.Errorf("there is no key %q; did you mean %s?", shortened(name), near)
+	}
+	if near, meant := nearest(name[strings.LastIndex(name, ".")+1:], names); meant {
+		for _, path := range paths {
+			if path == near || strings.HasSuffix(path, "."+near) {
+				ends = append(ends, path)
+			}
+		}
+		return "", fmt.Errorf("there is no key %q; did you mean %s?", shortened(name), orList(ends))
+	}
+	return "", fmt.Errorf("there is no key %q; want one of %s", shortened(name), orList(topKeys()))
+}
+
+func topKeys() (names []string) {
+	for _, k := range everything().keys {
+		names = append(names, k.name)
+	}
+	return names
+}
+
+func (k *key) topic() Topic {
+	t := Topic{
+		Key: k.path, About: k.about, Type: k.typeWords(), Default: k.standard(), Allowed: k.allowed,
+		Range: k.rangeWords(), Example: k.exampleLines(),
+	}
+	if t.Default == "" {
+		t.Default = k.without
+	}
+	everything().all(func(other *key) {
+		if k.path != "" && other.common() == k.common() {
+			t.Places = append(t.Places, other.place())
+		}
+	})
+	return t
+}
+
+// place says where a key stands, as a path and in words.
+func (k *key) place() string {
+	path := k.path
+	switch rest, isInput := strings.CutPrefix(path, "inputs."); {
+	case isInput:
+		return "inputs[]." + rest + ", in an input"
+	case strings.HasPrefix(path, "clusters."):
+		return "clusters.NAME." + strings.TrimPrefix(path, "clusters.") + ", in a cluster under clusters"
+	}
+	return path + ", at the top level"
+}
+
+func (k *key) typeWords() string {
+	switch {
+	case len(k.keys) > 0 && k.typ == reflect.TypeFor[*yaml.Node]():
+		return "a list of sections of keys"
+	case len(k.keys) > 0 && k.typ.Kind() == reflect.Map:
+		return "sections of keys, by names of your choice"
+	case len(k.keys) > 0:
+		return "a section of keys"
+	case k.typ == reflect.TypeFor[units.Size]():
+		return "a size, such as 512KiB, 4MB or 1GiB; a plain number is bytes"
+	case k.typ == reflect.TypeFor[units.Duration]():
+		return "a duration, such as 500ms, 30s, 1h30m or 7d"
+	case k.allowed != nil:
+		return "a word of a list"
+	}
+	switch k.typ.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int:
+		return "a whole number"
+	case reflect.Slice:
+		return "a list of texts, or one"
+	case reflect.Map:
+		return "texts, by names of your choice"
+	}
+	return "a text"
+}
+
+func (k *key) rangeWords() string {
+	switch {
+	case k.least == "1ns":
+		return "more than 0"
+	case k.least == "" || strings.Trim(k.least, "0s") == "" && k.most == "":
+		return "" // no size or duration is negative
+	case k.most == "":
+		return k.least + " or more"
+	}
+	return k.least + " to " + k.most
+}
+
+// description is about with the default in words, for who sees no more than that.
+func (k *key) description() string {
+	if k.without == "" || k.standard() != "" {
+		return k.about
+	}
+	return k.about + " Default: " + k.without + "."
+}
+
+// exampleLines is the example as it stands in a file.
+func (k *key) exampleLines() string {
+	if k.example == "" {
+		return ""
+	}
+	var b strings.Builder
+	indent := ""
+	section := func(name, below string) {
+		b.WriteString(indent + name + ":\n")
+		indent = strings.Repeat(" ", len(indent)) + below
+	}
+	sections := strings.Split(k.path, ".")
+	for i, name := range sections[:len(sections)-1] {
+		switch {
+		case i == 0 && name == "inputs":
+			section(name, "  - ")
+		case i == 0 && name == "clusters":
+			section(name, "  ")
+			section("dr", "  ")
+		default:
+			section(name, "  ")
+		}
+	}
+	return b.String() + indent + k.name + ": " + k.example
+}

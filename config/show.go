@@ -1,0 +1,141 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Show writes the effective configuration as a file that loads to the same:
+// every key with the value that holds, variables replaced, included inputs in
+// their place, secrets masked. A comment behind each value says where it came
+// from. With the name of an input, that input alone is written, as a file to
+// include would have it.
+func (t Traced) Show(w io.Writer, input string) error {
+	doc, first, err := t.document(input)
+	if err != nil {
+		return err
+	}
+	escapeDollars(doc)
+	quoteOdd(doc)
+	var text bytes.Buffer
+	enc := yaml.NewEncoder(&text)
+	enc.SetIndent(2)
+	if err := enc.Encode(doc); err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	// Read again for the lines that values came to stand on.
+	var set yaml.Node
+	if err := yaml.Unmarshal(text.Bytes(), &set); err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	shown := escapeOdd(text.String())
+	comments := map[int]string{}
+	each(set.Content[0], "", func(path string, n *yaml.Node) {
+		value := strings.ReplaceAll(n.Value, "$$", "$")
+		comments[n.Line] = t.origin(renumbered(path, first), value).String()
+	})
+	_, err = io.WriteString(w, commented(shown, comments))
+	return err
+}
+
+// Shown is what Show writes as a value that can be marshalled to JSON: the
+// configuration, and of each value in it where it came from, by its path. A
+// dollar sign stands for itself.
+func (t Traced) Shown(input string) (Shown, error) {
+	doc, first, err := t.document(input)
+	if err != nil {
+		return Shown{}, err
+	}
+	s := Shown{From: map[string]Origin{}}
+	each(doc, "", func(path string, n *yaml.Node) {
+		s.From[path] = t.origin(renumbered(path, first), n.Value)
+	})
+	return s, doc.Decode(&s.Config)
+}
+
+// Shown is an effective configuration with the origins of its values.
+type Shown struct {
+	Config map[string]any    `json:"config"`
+	From   map[string]Origin `json:"from"`
+}
+
+// document is what is shown, and the number of the first input in it.
+func (t Traced) document(input string) (doc *yaml.Node, first int, err error) {
+	if doc, err = t.printed(); err != nil || input == "" {
+		return doc, 0, err
+	}
+	if err := t.HasInput(input); err != nil {
+		return nil, 0, err
+	}
+	first = slices.IndexFunc(t.Inputs, func(in Input) bool { return in.Name == input })
+	inputs := keep(doc, "inputs")
+	inputs.Content = inputs.Content[first : first+1]
+	return doc, first, nil
+}
+
+// HasInput is nil if there is an input of a name, which may be empty for all of
+// them; else it says which there are.
+func (c *Config) HasInput(name string) error {
+	var names []string
+	for _, in := range c.Inputs {
+		names = append(names, in.Name)
+	}
+	if name == "" || slices.Contains(names, name) {
+		return nil
+	}
+	if near, meant := nearest(name, names); meant {
+		return fmt.Errorf("there is no input %q; did you mean %s?", name, near)
+	}
+	return fmt.Errorf("there is no input %q; want %s", name, orList(names))
+}
+
+// renumbered is a path with the number that its input has in the whole
+// configuration, where only one is shown.
+func renumbered(path string, first int) string {
+	if i, rest, ok := inputAt(path); ok {
+		return fmt.Sprintf("inputs[%d]%s", i+first, rest)
+	}
+	return path
+}
+
+// each calls f for every value below n that is no section or list of others.
+func each(n *yaml.Node, path string, f func(path string, n *yaml.Node)) {
+	switch {
+	case len(n.Content) == 0:
+		f(path, n)
+	case n.Kind == yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			each(n.Content[i+1], join(path, n.Content[i].Value), f)
+		}
+	default:
+		for i, item := range n.Content {
+			each(item, fmt.Sprintf("%s[%d]", path, i), f)
+		}
+	}
+}
+
+// commentColumn is where comments begin, but behind values that reach further.
+const commentColumn = 48
+
+// commented is text with comments at the ends of its lines, by their numbers
+// from 1.
+func commented(text string, comments map[int]string) string {
+	var b strings.Builder
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSuffix(line, "\n")
+		b.WriteString(line)
+		if comment := comments[number]; comment != "" {
+			b.WriteString(strings.Repeat(" ", max(commentColumn-utf8.RuneCountInString(line), 2)) + "# " + comment)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
