@@ -44,12 +44,15 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 	case in.readers[st.node] != nil: // renamed between the look and the opening
 		f.Close()
 		return
-	case m.of != nil && !m.of.stands():
+	case m.resume && !m.of.stands():
 		f.Close()
 		t.rescanSoon()
 		return
 	case m.wait:
 		f.Close()
+		if gone {
+			in.again = append(in.again, path)
+		}
 		in.suspect[st.node] = suspicion{since: m.since, scan: t.scanNo}
 		if m.live != nil {
 			t.readyLocked(m.live) // it may have been truncated since its last turn
@@ -60,6 +63,9 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 	delete(in.suspect, st.node)
 	r := &reader{in: in, path: path, scan: t.scanNo, at: time.Now(), gone: gone, f: f, grown: time.Now(), size: st.size}
 	r.info = record.FileInfo{Path: path, First: path, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle}
+	if gone && m.of != nil { // it is found again by that, and not by a name that no pattern matches
+		r.outside, r.info.Path = true, m.of.info.Path
+	}
 	switch {
 	case m.of == nil:
 		t.begin(r)
@@ -75,6 +81,7 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 		r.info.First = k.info.First
 		in.truncated, in.lost = append(in.truncated, k), append(in.lost, k) // a copy may have been made before
 		t.start(r, in.nextOf(k.file.ID), &known{})
+		t.remember(r.file, r.info) // what was known by this file may be known by its copy now
 	}
 	if int(t.open.Add(1)) > t.o.OpenFiles {
 		t.closeIdle(r)

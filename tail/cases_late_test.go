@@ -68,5 +68,6 @@ var lateCases = map[int][]string{
 	167: {"tail.TestBindMount"},
 	169: {"script:169-shorter", "journal.TestPowerCutNamesFiles"},
 	170: {"systemd.TestUnderSystemd"},
-	172: {"tail.TestModel"},
+	172: {"tail.TestModel", "cmd/agent.TestModel"},
+	173: {"cmd/agent.TestModelSlowed"},
 }

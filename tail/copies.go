@@ -47,11 +47,14 @@ type candidate struct {
 
 	reader  *reader // who reads it; nil: nobody
 	f       *os.File
+	path    string
 	deleted bool
-	resting bool // at its end, with nothing to do
-	intact  bool // found as it was since the scan under way began
-	packed  bool // it is compressed
-	missing bool // it is not where it was
+	resting bool      // at its end, with nothing to do
+	inTurn  bool      // a worker is reading just now, so that all this is of before
+	intact  bool      // found as it was since the scan under way began
+	packed  bool      // it is compressed
+	missing bool      // it is not where it was
+	anew    time.Time // when it was last found truncated or rewritten
 
 	reached bool // the bytes before the position are in the file compared, whatever size it tells
 }
@@ -61,8 +64,8 @@ func (k *known) candidate(scan uint64) *candidate {
 	c := &candidate{k: k, info: k.info, position: k.position, mark: k.mark, ahead: k.ahead, truncated: k.truncated}
 	if r := k.reader; r != nil {
 		c.position, c.mark = r.shown.offset, r.shown.mark
-		c.reader, c.f, c.deleted, c.ahead = r, r.f, r.deleted, nil
-		c.resting = r.shown.atEnd && r.run == resting
+		c.reader, c.f, c.path, c.deleted, c.ahead = r, r.f, r.path, r.deleted, nil
+		c.resting, c.inTurn, c.anew = r.shown.atEnd && r.run == resting, r.run == running || r.run == dirty, r.anew
 		c.intact = k.intact == scan
 		c.packed, c.missing = r.z != nil, r.missed || r.gone
 	} else if !k.truncated.IsZero() {
@@ -88,17 +91,26 @@ func (c *candidate) likeness(s *sample) likeness {
 	if c.reader != nil {
 		return c.likenessOfRead(s)
 	}
-	enough := c.position >= copyEvidence ||
+	enough := c.end() >= copyEvidence ||
 		time.Since(c.truncated) < freshCopy && s.birth <= c.truncated.UnixNano()
 	// What was written between copy and truncation was read and is not in it.
 	short := !c.truncated.IsZero() && s.size < c.position && c.trail.holds(s.f, s.size)
 	switch {
-	case !enough || c.mark == 0 || !short && !c.fits(s.f, s.size):
+	case !enough || c.mark == 0 && (c.position > 0 || len(c.ahead) == 0) || !short && !c.fits(s.f, s.size):
 		return different
 	case c.inPlace():
 		return copied
 	}
 	return successor
+}
+
+// end is where all ends that needs no reading. What was begun there by an earlier run
+// is made again from the copy, see findSource.
+func (c *candidate) end() int64 {
+	if n := len(c.ahead); n > 0 {
+		return max(c.position, c.ahead[n-1].End)
+	}
+	return c.position
 }
 
 // likenessOfRead compares a file with one that is being read.
@@ -112,6 +124,8 @@ func (c *candidate) likenessOfRead(s *sample) likeness {
 			return unsettled
 		}
 		return copied
+	case c.mark == 0 && c.inTurn:
+		return unsettled
 	case c.mark == 0:
 		return different
 	case s.size < c.position:
@@ -135,27 +149,53 @@ func (c *candidate) likenessOfRead(s *sample) likeness {
 // beginsWith compares a file with the beginning of one that is being read: it
 // may be a copy that is still being made.
 func (c *candidate) beginsWith(s *sample) likeness {
-	if c.f == nil {
+	original, done := c.original()
+	if original == nil {
 		return different
 	}
+	defer done()
 	a, err1 := markAt(s.f, s.size)
-	b, err2 := markAt(c.f, s.size)
-	if err1 != nil || err2 != nil || a != b {
-		return different
+	b, err2 := markAt(original, s.size)
+	if err1 == nil && err2 == nil && a == b {
+		return copied
 	}
-	return copied
+	if c.intact = false; !c.isIntact() { // truncated since it was last looked at
+		return unsettled
+	}
+	return different
 }
 
 // isIntact reports that a file that is being read was not truncated since its
 // reader's last turn. One scan asks once.
 func (c *candidate) isIntact() bool {
-	if !c.intact && c.f != nil {
-		if st, err := statFile(c.f); err == nil && !c.fits(c.f, st.size) {
+	if c.intact {
+		return true
+	}
+	if original, done := c.original(); original != nil {
+		defer done()
+		if st, err := statFile(original); err == nil && !c.fits(original, st.size) {
 			return false
 		}
 	}
 	c.intact = true
 	return true
+}
+
+// original is the file that is being read, opened anew if its descriptor was given
+// back; nil: it is not where it was. done must be called.
+func (c *candidate) original() (f *os.File, done func()) {
+	if c.f != nil {
+		return c.f, func() {}
+	}
+	f, st, err := openFile(c.path)
+	if err != nil {
+		return nil, nil
+	}
+	if st.node != nodeOf(c.info) {
+		f.Close()
+		return nil, nil
+	}
+	return f, func() { f.Close() }
 }
 
 // replacedBy reports whether a file that looks like the one that is being read
@@ -203,8 +243,8 @@ func (c *candidate) reaches(f *os.File) bool {
 	return c.mark != 0 && err == nil && m == c.mark
 }
 
-// reach notes whether the candidate reaches into a file that is to be gone on in.
-func (c *candidate) reach(s *sample) { c.reached = s.size < c.position && c.reaches(s.f) }
+// noteReached notes whether the candidate reaches into a file that is to be gone on in.
+func (c *candidate) noteReached(s *sample) { c.reached = s.size < c.position && c.reaches(s.f) }
 
 // mayBeCopy looks at a file that was empty when it was found and has its first
 // content now: a copy begins as an empty file too. One that may be a copy is

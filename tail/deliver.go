@@ -157,10 +157,15 @@ func (w *worker) register(r *reader) error {
 	if err != nil {
 		return err
 	}
+	if r.otherBefore() { // a head of what is not read yet would hide what was
+		head = r.info.Head
+	}
 	r.info.Head, r.info.Size = head, r.size
 	r.headed = int(min(r.size, int64(headLens[0])))
 	w.t.mu.Lock()
-	r.info.Path = r.path
+	if !r.outside {
+		r.info.Path = r.path
+	}
 	r.in.heads.move(r.k, r.info.Head)
 	r.k.info = r.info
 	w.t.mu.Unlock()

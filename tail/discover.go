@@ -21,6 +21,9 @@ func (t *Tailer) discover(ctx context.Context) {
 		if t.watch.healthy() && !t.polling() {
 			wait = rescanHealthy
 		}
+		if t.o.Rescan > 0 {
+			wait = min(wait, t.o.Rescan)
+		}
 		if t.o.Once {
 			select {
 			case <-t.done:
@@ -58,6 +61,11 @@ func (t *Tailer) rescan() {
 	t.scanNo++
 	t.mu.Unlock()
 	for _, in := range t.inputs {
+		var unread []unfinished
+		seeks := t.seeks(in)
+		if seeks {
+			unread = t.unreadOf(in) // before others are taken for what they hold
+		}
 		paths := w.match(in)
 		in.renewed = nil
 		t.tellMatched(in, len(paths) > 0)
@@ -65,8 +73,9 @@ func (t *Tailer) rescan() {
 			t.meet(in, path)
 		}
 		t.noteSeen(in)
-		if t.seeks(in) {
-			t.findMoved(in)
+		t.askAgain(in)
+		if seeks {
+			t.findMoved(in, unread)
 		}
 		t.findCopies(in)
 		t.findPacked(in)
@@ -130,6 +139,17 @@ func (t *Tailer) meet(in *input, path string) {
 	}
 }
 
+// askAgain looks again at files that no pattern matches and that may have been copies.
+func (t *Tailer) askAgain(in *input) {
+	t.mu.Lock()
+	paths := in.again
+	in.again = nil
+	t.mu.Unlock()
+	for _, path := range paths {
+		t.adopt(in, path, true)
+	}
+}
+
 // noteSeen has the journal know that an input was seen, once its old files are
 // known there.
 func (t *Tailer) noteSeen(in *input) {
@@ -169,7 +189,7 @@ func (t *Tailer) seen(r *reader, path, was string, st status) {
 		return // another of its names came first, or it was let go meanwhile
 	}
 	r.scan, r.at = t.scanNo, time.Now()
-	r.missed, r.gone = false, false
+	r.missed, r.gone, r.outside = false, false, false
 	if renamed {
 		t.o.Logger.Info("file was renamed", "file", path, "was", was)
 		t.o.Metrics.Rotation(r.in.Name)

@@ -55,6 +55,7 @@ type files struct {
 
 	packed map[node]*packed // compressed files that are not being read
 
+	again     []string  // paths that no pattern matches and that have to be asked about again
 	truncated []*known  // whose copies are to be looked for
 	lost      []*known  // gone before they were read to their end; guarded by Tailer.mu
 	rotated   []rotated // beside which others may be

@@ -157,6 +157,7 @@ func (w *worker) restart(r *reader, why string) (after, error) {
 func (w *worker) renew(r *reader) error {
 	w.t.mu.Lock()
 	r.k.truncated = time.Now() // before it is retired: a scan may come between
+	r.anew = r.k.truncated
 	w.t.mu.Unlock()
 	w.retire(r)
 	w.t.nextGeneration(r)

@@ -2,11 +2,13 @@ package tail
 
 import (
 	"fmt"
+	"kusto-agent/internal/units"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestModel does random things to files and to the agent, and holds what
@@ -14,7 +16,10 @@ import (
 // there to be read, no line that was not, and none twice but after a kill.
 func TestModel(t *testing.T) {
 	runs := 50
-	if testing.Short() {
+	switch {
+	case os.Getenv("KUSTO_AGENT_LONG") != "":
+		runs = 2000
+	case testing.Short():
 		runs = 10
 	}
 	for seed := range runs {
@@ -42,8 +47,9 @@ type model struct {
 
 	owed    map[string]int // lines that must arrive, and how often they have
 	partial map[string]string
-	names   []string // of files that are there and match
-	doubles bool     // what was begun when the agent was killed may arrive again
+	names   []string    // of files that are there and match
+	rotated [][2]string // where a file is now that ended with a whole line, and what it was called
+	doubles bool        // what was begun when the agent was killed may arrive again
 }
 
 func newModel(t testing.TB, seed uint64) *model {
@@ -56,6 +62,7 @@ func newModel(t testing.TB, seed uint64) *model {
 	m.batch = seed%3 == 0
 	m.block = []int{256, 4096, 64 << 10}[seed%3]
 	in.MaxRecordSize = 200
+	in.RotateQuiet = units.Duration(200 * time.Millisecond) // a copy that rests so long before the truncation is a file of its own
 	if seed%5 == 0 {
 		m.open = 2
 	}
@@ -83,7 +90,7 @@ func (m *model) line() string {
 // step does one thing.
 func (m *model) step() {
 	f := m.names[m.r.IntN(len(m.names))]
-	switch m.r.IntN(20) {
+	switch m.r.IntN(23) {
 	case 0, 1, 2, 3, 4, 5: // append, ending what line there is
 		lines := []string{m.line()}
 		if p := m.partial[f]; p != "" {
@@ -107,9 +114,13 @@ func (m *model) step() {
 		if !m.exists(f) {
 			break
 		}
+		whole := m.partial[f] == ""
 		if m.r.IntN(2) == 0 { // its last line is not waited for any longer
 			to = fmt.Sprintf("old-%d", m.files)
 			m.ended(f)
+		}
+		if whole {
+			m.rotated = append(m.rotated, [2]string{to, f})
 		}
 		delete(m.partial, f)
 		m.do("look")
@@ -118,10 +129,10 @@ func (m *model) step() {
 		if m.exists(f) && m.partial[f] == "" {
 			m.files++
 			m.do("look")
-			if m.taker.full {
+			if m.taker.full || m.size(f) < 16 { // a shorter file is not known by its content
 				break
 			}
-			m.do("cp", f, fmt.Sprintf("%s.%d", f, m.files))
+			m.copy(f, fmt.Sprintf("%s.%d", f, m.files))
 			m.do("truncate", f, "0")
 			m.do("look")
 		}
@@ -146,6 +157,9 @@ func (m *model) step() {
 			m.ended(f)
 			m.do("look")
 			m.do("rm", f)
+			if m.r.IntN(2) == 0 { // and made anew at once, often of the same inode
+				m.do("append", f, m.line())
+			}
 		}
 	case 14:
 		m.do("full")
@@ -153,7 +167,9 @@ func (m *model) step() {
 		m.do("room")
 	case 17:
 		m.do("look")
-	case 18:
+	case 18, 20:
+		m.renameBack()
+	case 21:
 		m.settle()
 		m.do("hear")
 		m.do("stop")
@@ -168,6 +184,42 @@ func (m *model) step() {
 		m.do("kill")
 		m.do("start")
 	}
+}
+
+// renameBack gives a rotated file its name back; what has that name is rotated.
+func (m *model) renameBack() {
+	if len(m.rotated) == 0 {
+		return
+	}
+	i := m.r.IntN(len(m.rotated))
+	from, to := m.rotated[i][0], m.rotated[i][1]
+	if m.partial[to] != "" {
+		return
+	}
+	m.rotated = slices.Delete(m.rotated, i, i+1)
+	m.do("look")
+	if m.exists(to) {
+		m.files++
+		aside := fmt.Sprintf("old-%d", m.files)
+		m.rotated = append(m.rotated, [2]string{aside, to})
+		m.do("mv", to, aside)
+	}
+	m.do("mv", from, to)
+}
+
+// copy makes a copy, in two writes.
+func (m *model) copy(from, to string) {
+	text, err := os.ReadFile(m.path(from))
+	must(m.t, err)
+	half := m.r.IntN(len(text) + 1)
+	m.do("partial", to, string(text[:half]))
+	m.do("partial", to, string(text[half:]))
+}
+
+func (m *model) size(f string) int64 {
+	st, err := os.Stat(m.path(f))
+	must(m.t, err)
+	return st.Size()
 }
 
 func (m *model) exists(f string) bool {

@@ -3,6 +3,7 @@ package tail
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"kusto-agent/record"
@@ -11,34 +12,46 @@ import (
 // findMoved looks, at the start, for files an earlier run has not read to
 // their end and that no pattern matches now: rotated while nobody looked. They
 // are found in their old folder by their inode.
-func (t *Tailer) findMoved(in *input) {
+func (t *Tailer) findMoved(in *input, unread []unfinished) {
 	t.mu.Lock()
-	var lost []record.FileInfo
-	var whose []*known
-	for _, k := range in.known {
-		if k.reader == nil && !k.info.Done && in.byNode[nodeOf(k.info)] == k {
-			lost, whose = append(lost, k.info), append(whose, k)
-		}
-	}
+	lost := slices.DeleteFunc(unread, func(u unfinished) bool { return in.readers[nodeOf(u.info)] != nil })
 	t.mu.Unlock()
-	for i, info := range lost {
-		if !in.reads(info.Path) {
+	for _, u := range lost {
+		if !in.reads(u.info.Path) {
 			continue // it was no longer wanted before it was moved
 		}
-		path, ok := findNode(info)
+		path, ok := findNode(u.info)
 		if !ok {
-			path, ok = findBesideFolder(info)
+			path, ok = findBesideFolder(u.info)
 		}
 		switch {
 		case !ok:
 			t.mu.Lock()
-			in.lost = append(in.lost, whose[i])
+			in.lost = append(in.lost, u.known)
 			t.mu.Unlock()
-		case path != info.Path:
+		case path != u.info.Path:
 			t.adopt(in, path, true)
-			t.findSiblings(in, rotated{info: info}, path)
+			t.findSiblings(in, rotated{info: u.info}, path)
 		}
 	}
+}
+
+// unfinished is a file that no earlier run has read to its end.
+type unfinished struct {
+	*known
+	info record.FileInfo
+}
+
+// unreadOf are the files of an input that no earlier run has read to their end.
+func (t *Tailer) unreadOf(in *input) (all []unfinished) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, k := range in.known {
+		if k.reader == nil && !k.info.Done && in.byNode[nodeOf(k.info)] == k {
+			all = append(all, unfinished{k, k.info})
+		}
+	}
+	return all
 }
 
 // findCopies looks for copies of files that were truncated, beside them and

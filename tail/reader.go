@@ -27,12 +27,14 @@ type reader struct {
 	at       time.Time // of that scan
 	missed   bool      // the last scan did not find it
 	gone     bool      // its path is gone, or names another file, and two scans did not find it
+	outside  bool      // no pattern matches its path: it is remembered by the one it had
 	deleted  bool      // no name is left
 	drop     bool      // to be let go at its next turn, whatever it holds
 	leave    bool      // the same, and how far it was read is kept
 	rest     bool      // deleted, and read to its end before the tailer stops
 	owed     bool      // a wake-up for room comes
 	moved    bool      // the journal knows it under another name
+	anew     time.Time // when its file was last found truncated or rewritten
 	polled   poll
 	shown    shown
 	safe     int64 // end of the prefix that is safe
@@ -140,7 +142,9 @@ func (w *worker) turn(r *reader) (after, error) {
 			return idle, err
 		}
 	}
-	if err := r.skipDone(); err != nil {
+	if err := r.skipDone(); errors.Is(err, errChanged) {
+		return w.restart(r, "content changed before the position")
+	} else if err != nil {
 		return idle, err
 	}
 	if r.long.at > st.size {
@@ -235,20 +239,45 @@ func (r *reader) rewritten() bool {
 	return m != r.mark
 }
 
+// errChanged says that a file does not hold what earlier runs have read of it.
+var errChanged = errors.New("content changed")
+
 // skipDone moves over ranges that need no reading: what earlier runs have
 // ended beyond the position, and what they have begun and is being rebuilt.
 func (r *reader) skipDone() error {
 	for len(r.skips) > 0 && r.offset >= r.skips[0].Start {
 		if end := r.skips[0].End; end > r.offset {
 			mark, err := markAt(r.src(), end)
-			if err != nil {
+			switch {
+			case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+				return errChanged
+			case err != nil:
 				return err
+			case r.skips[0].Mark != 0 && mark != r.skips[0].Mark, r.otherBefore(): // looked at last: mark was taken of what is there still
+				return errChanged
 			}
 			r.offset, r.mark = end, mark
 		}
 		r.skips = r.skips[1:]
 	}
 	return nil
+}
+
+// otherBefore reports whether a file begins otherwise than it did, or holds something
+// else before the offset.
+func (r *reader) otherBefore() bool {
+	if r.z != nil {
+		return false // that was compared before it was read
+	}
+	if r.mark != 0 {
+		m, err := markAt(r.src(), r.offset)
+		return err == nil && m != r.mark
+	}
+	if r.info.Head.Len == 0 {
+		return false
+	}
+	h, err := headOfLen(r.src(), r.info.Head.Len)
+	return err != nil || h != r.info.Head
 }
 
 // read reads from the offset to the end of the file, of the payload, or to the

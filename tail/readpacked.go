@@ -33,6 +33,9 @@ func (t *Tailer) readPacked(p *packed, x *facts, k *known, is relation) {
 		Path: p.path, First: p.path, Dev: p.st.dev, Inode: p.st.ino, Birth: p.st.birth, Handle: p.handle,
 		Size: x.size, Head: r.z.head, Packed: r.z.file,
 	}
+	if k != nil && !p.matched { // it is found again by the name that a pattern matches
+		r.outside, r.info.Path = true, k.info.Path
+	}
 	switch is {
 	case continues:
 		t.resume(r, k.candidate(t.scanNo))

@@ -64,29 +64,48 @@ type match struct {
 // recognise finds the generation an open file continues.
 func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
 	t.mu.Lock()
-	same, alike := in.sameFile(s, t.scanNo), in.alike(s, t.scanNo)
+	same, alike, named := in.sameFile(s, t.scanNo), in.alike(s, t.scanNo), t.namesakes(in, s)
 	since := in.suspect[s.node].since
 	t.mu.Unlock()
 	if same != nil {
-		same.reach(s)
-		return match{of: same, resume: same.fits(s.f, s.size) || punched(s.f, s.size, same.position)}
+		same.noteReached(s)
+		fits := same.fits(s.f, s.size) || punched(s.f, s.size, same.position)
+		return match{of: same, resume: nodeOf(same.info) == s.node && fits}
 	}
 	defer t.noteIntact(alike)
-	var like likeness
-	var live *reader
-	for _, c := range alike {
-		l := c.likeness(s)
-		if l == successor {
-			c.reach(s)
-			return match{of: c, resume: true}
-		}
-		if like = max(like, l); l > different {
-			live = c.reader
-		}
+	of, like := likest(alike, s)
+	switch {
+	case like == successor:
+		of.noteReached(s)
+		return match{of: of, resume: true}
+	case t.o.Once: // there is no other time to ask: rather twice than never
+		return match{}
+	case like == different && s.size > 0: // see mayBeCopy
+		of, like = firstShort(named, s, quiet)
 	}
 	if like == different {
 		return match{}
 	}
+	return doubt(s, of, like, since, quiet)
+}
+
+// likest compares a file with each candidate, up to one that it is the successor of.
+func likest(candidates []*candidate, s *sample) (of *candidate, like likeness) {
+	for _, c := range candidates {
+		l := c.likeness(s)
+		if l == successor {
+			return c, l
+		}
+		if like = max(like, l); l > different {
+			of = c
+		}
+	}
+	return of, like
+}
+
+// doubt is the match of a file that may be a copy: it is asked about again, until it
+// was quiet for a while.
+func doubt(s *sample, of *candidate, like likeness, since int64, quiet time.Duration) match {
 	now := time.Now().UnixNano()
 	since = cmp.Or(since, now)
 	grown := since
@@ -94,7 +113,7 @@ func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
 		grown = max(since, s.mtime)
 	}
 	if like == unsettled || now-grown < int64(quiet) {
-		return match{wait: true, live: live, since: since}
+		return match{wait: true, live: of.reader, since: since}
 	}
 	return match{}
 }
@@ -113,7 +132,11 @@ func (t *Tailer) noteIntact(compared []*candidate) {
 
 // sameFile finds a file by its identity. The caller holds mu.
 func (in *input) sameFile(s *sample, scan uint64) *candidate {
-	if k := in.byNode[s.node]; k != nil && k.reader == nil && !otherHandle(k.info.Handle, s.handle) {
+	switch k := in.byNode[s.node]; {
+	case k == nil:
+	case nodeOf(k.info) != s.node: // a copy of what it held goes on where it ended
+		return k.candidate(scan)
+	case k.reader == nil && !otherHandle(k.info.Handle, s.handle):
 		return k.candidate(scan)
 	}
 	if s.birth == 0 {

@@ -16,8 +16,9 @@ import (
 // alone, or there is but a copy of it left. It is looked for in the places where
 // it most likely is; the mark of the extent decides whether it is the one.
 
-// findSource opens the file of an extent.
-func findSource(in *input, info record.FileInfo, x record.Extent) (*os.File, error) {
+// findSource opens the file of an extent; copies says whether another file with its
+// bytes will do.
+func findSource(in *input, info record.FileInfo, x record.Extent, copies bool) (*os.File, error) {
 	path, ok := findNode(info)
 	if !ok {
 		path = info.Path // perhaps another file with the same bytes
@@ -32,7 +33,7 @@ func findSource(in *input, info record.FileInfo, x record.Extent) (*os.File, err
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrSourceGone) {
 		return nil, err
 	}
-	if f := findElsewhere(in, info, x); f != nil {
+	if f := findElsewhere(in, info, x, copies); f != nil {
 		return f, nil
 	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -44,7 +45,7 @@ func findSource(in *input, info record.FileInfo, x record.Extent) (*os.File, err
 // findElsewhere looks for the file in a folder that was renamed, and then for its
 // bytes where the patterns lead, and beside it under a name that begins as its own.
 // A file that is the same is taken before one that holds the same.
-func findElsewhere(in *input, info record.FileInfo, x record.Extent) *os.File {
+func findElsewhere(in *input, info record.FileInfo, x record.Extent, copies bool) *os.File {
 	if path, ok := findBesideFolder(info); ok {
 		if f, _, err := openFile(path); err == nil {
 			if holds(f, x) == nil {
@@ -61,7 +62,7 @@ func findElsewhere(in *input, info record.FileInfo, x record.Extent) *os.File {
 		}
 		same := st.ino == info.Inode && st.birth == info.Birth
 		switch {
-		case holds(f, x) != nil, !same && (alike != nil || x.Mark == 0 || !beginsAs(f, info.Head)):
+		case holds(f, x) != nil, !same && (!copies || alike != nil || x.Mark == 0 || !beginsAs(f, info.Head)):
 			f.Close()
 		case !same:
 			alike = f
@@ -82,14 +83,30 @@ func beginsAs(f *os.File, want record.Head) bool {
 	return err == nil && h == want
 }
 
+// recognises reports whether so much of a file was read that its copy is taken for what
+// it is. Of less, the copy is read as a file of its own, from its start.
+func (t *Tailer) recognises(in *input, f record.File) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k := in.known[f]
+	return k != nil && k.candidate(t.scanNo).end() >= copyEvidence
+}
+
 // placesOf are the paths where a file may be that is not where it was.
 func placesOf(in *input, info record.FileInfo) []string {
 	places := newWalk().match(in)
-	dir, base := filepath.Split(info.Path)
-	beside, _ := os.ReadDir(dir) // where there is none, nothing is in it
-	for _, e := range beside {
-		if e.Type().IsRegular() && strings.HasPrefix(e.Name(), base) {
-			places = append(places, dir+e.Name())
+	names := []string{info.Path, info.First}
+	if now, ok := findNode(info); ok {
+		names = append(names, now)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		dir, base := filepath.Split(name)
+		beside, _ := os.ReadDir(dir) // where there is none, nothing is in it
+		for _, e := range beside {
+			if e.Type().IsRegular() && strings.HasPrefix(e.Name(), base) {
+				places = append(places, dir+e.Name())
+			}
 		}
 	}
 	slices.Sort(places)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 
 	"kusto-agent/format"
 	"kusto-agent/record"
@@ -18,8 +19,16 @@ var ErrSourceGone = errors.New("source is gone")
 
 // ReadSpans makes the body of a payload again from the ranges its pieces name:
 // the same bytes, if file and settings are the same. Lens is set in p as
-// sealing would. It fails with ErrSourceGone where the ranges can not be had.
-func (t *Tailer) ReadSpans(p *record.Payload) ([]byte, error) {
+// sealing would. It fails with ErrSourceGone where the ranges can not be had; p is
+// then as it was.
+func (t *Tailer) ReadSpans(p *record.Payload) (body []byte, err error) {
+	was, pieces := p.Records, p.Pieces
+	p.Pieces = slices.Clone(pieces)
+	defer func() {
+		if err != nil {
+			p.Records, p.Pieces = was, pieces
+		}
+	}()
 	files := make(map[record.File]source)
 	defer func() {
 		for _, f := range files {
@@ -49,6 +58,37 @@ func (t *Tailer) ReadSpans(p *record.Payload) ([]byte, error) {
 		p.Lens = again.lens
 	}
 	return again.body, nil
+}
+
+// Divide parts what a payload covers, which ReadSpans can not make again as a whole:
+// into what can be, and what is gone.
+func (t *Tailer) Divide(p *record.Payload) (left, gone record.Payload, err error) {
+	left, gone = *p, *p
+	for _, part := range []*record.Payload{&left, &gone} {
+		part.Cover, part.Pieces, part.Records = nil, nil, 0
+	}
+	for _, x := range p.Cover {
+		of := *p
+		of.Cover, of.Pieces = []record.Extent{x}, nil
+		to := &left
+		for _, piece := range p.Pieces {
+			if piece.File == x.File && piece.Start >= x.Start && piece.End <= x.End {
+				of.Pieces = append(of.Pieces, piece)
+			}
+		}
+		if len(of.Pieces) > 0 {
+			if _, err := t.ReadSpans(&of); errors.Is(err, ErrSourceGone) {
+				to = &gone
+			} else if err != nil {
+				return left, gone, err
+			}
+		}
+		to.Cover, to.Pieces = append(to.Cover, x), append(to.Pieces, of.Pieces...)
+		for _, piece := range of.Pieces {
+			to.Records += piece.Records
+		}
+	}
+	return left, gone, nil
 }
 
 // rereader makes a body again, piece by piece.
@@ -149,7 +189,7 @@ func (t *Tailer) openSource(files map[record.File]source, x record.Extent) error
 	if !ok {
 		return fmt.Errorf("%w: nothing is remembered of the file", ErrSourceGone)
 	}
-	f, err := openKnown(in, info, x)
+	f, err := openKnown(in, info, x, t.recognises(in, x.File))
 	if errors.Is(err, ErrSourceGone) && x.Mark != 0 {
 		if z := openPackedBeside(info, x); z != nil {
 			f, err = z, nil
@@ -161,10 +201,11 @@ func (t *Tailer) openSource(files map[record.File]source, x record.Extent) error
 	return err
 }
 
-// openKnown opens the file of an extent, with its bytes.
-func openKnown(in *input, info record.FileInfo, x record.Extent) (source, error) {
+// openKnown opens the file of an extent, with its bytes; copies says whether a copy
+// of it will do.
+func openKnown(in *input, info record.FileInfo, x record.Extent, copies bool) (source, error) {
 	if info.Packed.Size == 0 {
-		f, err := findSource(in, info, x)
+		f, err := findSource(in, info, x, copies)
 		if err != nil {
 			return nil, err
 		}

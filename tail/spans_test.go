@@ -3,7 +3,9 @@ package tail
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"kusto-agent/record"
@@ -114,4 +116,77 @@ func TestReadSpansGone(t *testing.T) {
 	f("deleted", ErrSourceGone, os.Remove)
 	f("truncated", ErrSourceGone, func(p string) error { return os.Truncate(p, 3) })
 	f("written anew", ErrSourceGone, func(p string) error { return os.WriteFile(p, []byte("eins\nzwei\ndrei\nvier\n"), 0o644) })
+}
+
+// Of a payload of several files, of which one is gone, the others are left.
+func TestDivide(t *testing.T) {
+	w := newWorld(t)
+	w.batch = true
+	w.start()
+	w.taker.set(func() { w.taker.hold, w.taker.full = true, true })
+	for _, name := range []string{"a.log", "b.log", "c.log"} {
+		must(t, os.WriteFile(w.path(name), []byte(name+" one\n"+name+" two\n"), 0o644))
+	}
+	w.look()
+	w.taker.set(func() { w.taker.full = false })
+	w.look()
+	p := &record.Payload{}
+	w.taker.mu.Lock()
+	for _, made := range w.taker.unsent {
+		p.Route, p.Shaping = made.Route, made.Shaping
+		p.Cover, p.Pieces, p.Records = append(p.Cover, made.Cover...), append(p.Pieces, made.Pieces...), p.Records+made.Records
+	}
+	w.taker.mu.Unlock()
+	if len(p.Cover) != 3 || p.Records != 6 {
+		t.Fatalf("%d records of %v", p.Records, p.Cover)
+	}
+	must(t, os.Truncate(w.path("b.log"), 3))
+	before := slices.Clone(p.Pieces)
+	if body, err := w.tailer.ReadSpans(p); !errors.Is(err, ErrSourceGone) {
+		t.Errorf("got %q, %v", body, err)
+	}
+	left, gone, err := w.tailer.Divide(p)
+	must(t, err)
+	if len(left.Cover) != 2 || left.Records != 4 || len(gone.Cover) != 1 || gone.Records != 2 || !slices.Equal(p.Pieces, before) {
+		t.Errorf("left %d of %v, gone %d of %v, of %v", left.Records, left.Cover, gone.Records, gone.Cover, p.Pieces)
+	}
+	body, err := w.tailer.ReadSpans(&left)
+	must(t, err)
+	if got := strings.Count(string(body), "\n"); got != 4 || strings.Contains(string(body), "b.log") {
+		t.Errorf("body is %q", body)
+	}
+}
+
+// Ranges that need no reading are passed over only if the file still holds what it
+// held when they were read.
+func TestSkipsOfAnotherContent(t *testing.T) {
+	const was = "what was there before the file was rewritten, and more\n"
+	f := func(name, now string, offset int64, want error) {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "a.log")
+			must(t, os.WriteFile(path, []byte(was), 0o644))
+			file, err := os.Open(path)
+			must(t, err)
+			defer file.Close()
+			r := &reader{f: file, offset: offset, skips: []record.Extent{{Span: record.Span{Start: offset, End: 40}}}}
+			r.info.Head, err = headOf(file, int64(len(was)))
+			must(t, err)
+			r.mark, err = markAt(file, offset)
+			must(t, err)
+			must(t, os.WriteFile(path, []byte(now), 0o644))
+			if err := r.skipDone(); !errors.Is(err, want) {
+				t.Errorf("got %v, want %v", err, want)
+			}
+			if want == nil && r.offset != 40 || want != nil && r.offset != offset {
+				t.Errorf("offset %d", r.offset)
+			}
+		})
+	}
+	other := strings.ReplaceAll(was, "a", "o") + was
+	f("same", was, 0, nil)
+	f("grown", was+was, 20, nil)
+	f("short at the start", "w", 0, errChanged)
+	f("short", was[:30], 20, errChanged)
+	f("other at the start", other, 0, errChanged)
+	f("other", other, 20, errChanged)
 }

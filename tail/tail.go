@@ -87,6 +87,10 @@ type Options struct {
 	Own        []*os.File // files never read: where the agent's own log goes
 	OpenFiles  int        // descriptors to hold at most
 	Once       bool       // read what is there to its end, then return
+
+	// Rescan is the longest time between two scans; 0: as long as events and
+	// polling allow.
+	Rescan time.Duration
 }
 
 // Tailer reads the files of all inputs. Its methods are safe for concurrent

@@ -220,7 +220,7 @@ func (a *agent) buildTail() error {
 		Inputs: tailInputs(a.cfg), Positions: positions{a.journal}, Sink: sink{a.batcher}, Quarantine: a.quarantine,
 		Books: a.ledger, Metrics: a.telemetry.Metrics(), Logger: a.log,
 		Avoid: []string{absolute(a.cfg.StateDir), absolute(a.cfg.Spool.Dir)}, Own: []*os.File{os.Stdout, os.Stderr},
-		OpenFiles: a.cfg.Limits.OpenFiles, Once: a.once,
+		OpenFiles: a.cfg.Limits.OpenFiles, Once: a.once, Rescan: rescan,
 	})
 	if err != nil {
 		return &exitError{exitFailed, err}
@@ -228,6 +228,9 @@ func (a *agent) buildTail() error {
 	a.journal.OnSafe(a.tail.Safe)
 	return nil
 }
+
+// rescan is set by tests that can not wait as long as scans are apart.
+var rescan time.Duration
 
 // close gives back what was opened, the last first. Its error says that what
 // this run knows is not all on disk.

@@ -187,14 +187,18 @@ type gate struct {
 	handler http.Handler
 	holder  int // a bound socket that does not listen: the port is nobody else's
 	addr    string
+	ln      net.Listener
 	server  *http.Server
 	served  sync.WaitGroup
 }
 
 // gated puts a gate before the endpoint of the site, and opens it.
-func (s *site) gated() *gate {
+func (s *site) gated() *gate { return s.gatedFor(s.server) }
+
+// gatedFor does the same for a front of the endpoint.
+func (s *site) gatedFor(front http.Handler) *gate {
 	s.t.Helper()
-	g := &gate{t: s.t, handler: s.server}
+	g := &gate{t: s.t, handler: front}
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	s.must(err)
 	s.must(syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1))
@@ -214,10 +218,13 @@ func (s *site) gated() *gate {
 func (g *gate) open() {
 	g.t.Helper()
 	ln, err := net.Listen("tcp", g.addr)
+	for tick := time.Tick(time.Millisecond); errors.Is(err, syscall.EADDRINUSE); ln, err = net.Listen("tcp", g.addr) {
+		<-tick // a process that is being started has what it inherited until it is another program
+	}
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	g.server = &http.Server{Handler: g.handler}
+	g.ln, g.server = ln, &http.Server{Handler: g.handler}
 	// Started here, ended by shut, which waits.
 	g.served.Go(func() { _ = g.server.Serve(ln) })
 }
@@ -226,6 +233,14 @@ func (g *gate) open() {
 func (g *gate) shut() {
 	_ = g.server.Shutdown(g.t.Context())
 	_ = g.server.Close()
+	g.served.Wait()
+}
+
+// refuse does so too, but does not wait for what is under way: whoever sent it may
+// be stopped.
+func (g *gate) refuse() {
+	g.server.SetKeepAlivesEnabled(false)
+	_ = g.ln.Close()
 	g.served.Wait()
 }
 

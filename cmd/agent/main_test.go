@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -11,6 +12,10 @@ import (
 // asProgram is set in the environment of a child: the test binary is then the
 // program itself, so that a signal, also SIGKILL, hits a real process.
 const asProgram = "KUSTO_AGENT_TEST_AS_PROGRAM"
+
+// fastScans is set in the environment of a child that is to look for files as
+// often as it says.
+const fastScans = "KUSTO_AGENT_TEST_RESCAN"
 
 // longForm asks for the forms of the tests that take minutes.
 var longForm = os.Getenv("KUSTO_AGENT_LONG") != ""
@@ -23,6 +28,7 @@ func TestMain(m *testing.M) {
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			os.Exit(exitFailed)
 		}()
+		rescan, _ = time.ParseDuration(os.Getenv(fastScans))
 		os.Exit(execute(os.Args[1:]))
 	}
 	goleak.VerifyTestMain(m)

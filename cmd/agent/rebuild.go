@@ -64,13 +64,10 @@ func (a *agent) resend(p *record.Payload) {
 		"ranges", ranges(p.Cover), "records", p.Records, "attempt", p.Attempt)
 	raw, err := a.tail.ReadSpans(p)
 	switch {
+	case errors.Is(err, tail.ErrSourceGone) && a.resendLeft(p, err):
+		return
 	case errors.Is(err, tail.ErrSourceGone):
-		log.Error("outcome of a batch of an earlier run is unknown and its source is gone", "err", err)
-		_ = a.journal.End(p.ID, record.SourceGone)
-		p.Inputs(func(input string, n int) {
-			a.ledger.Restored(input, n)
-			a.ledger.Dropped(input, ledger.SourceGone, n)
-		})
+		a.sourceGone(p, err)
 		return
 	case err != nil:
 		log.Error("batch of an earlier run can not be read just now, it is left for the next start", "err", err)
@@ -88,6 +85,41 @@ func (a *agent) resend(p *record.Payload) {
 	p.Inputs(a.ledger.Restored)
 	a.batcher.Pack(p, raw)
 	a.sender.Put(p)
+}
+
+// sourceGone ends a batch of which nothing can be made again.
+func (a *agent) sourceGone(p *record.Payload, err error) {
+	a.log.Error("outcome of a batch of an earlier run is unknown and its source is gone", "batch", p.ID.String(), "database", p.Route.Database,
+		"table", p.Route.Table, "ranges", ranges(p.Cover), "records", p.Records, "attempt", p.Attempt, "err", err)
+	_ = a.journal.End(p.ID, record.SourceGone)
+	p.Inputs(func(input string, n int) {
+		a.ledger.Restored(input, n)
+		a.ledger.Dropped(input, ledger.SourceGone, n)
+	})
+}
+
+// resendLeft sends of a batch what can be made again, if anything can: one file that
+// is gone does not take the records of others with it.
+func (a *agent) resendLeft(p *record.Payload, gone error) bool {
+	left, lost, err := a.tail.Divide(p)
+	if err != nil || len(left.Pieces) == 0 || len(lost.Cover) == 0 {
+		return false
+	}
+	left.ID, left.Replaces, left.Attempt = record.BatchID(uuid.New()), p.ID, 0
+	lost.ID = record.BatchID(uuid.New())
+	raw, err := a.tail.ReadSpans(&left)
+	if err != nil {
+		return false
+	}
+	left.ReadAt = time.Now()
+	a.batcher.Pack(&left, raw)
+	_ = a.journal.Split(p.ID, []*record.Payload{&left, &lost}) // from here on each ends by itself
+	a.log.Warn("batch of an earlier run can be made again in part, this is sent under a new id and may be stored twice", "batch", p.ID.String(),
+		"replaced_by", left.ID.String(), "database", p.Route.Database, "table", p.Route.Table, "ranges", ranges(left.Cover), "records", left.Records)
+	a.sourceGone(&lost, gone)
+	left.Inputs(a.ledger.Restored)
+	a.sender.Put(&left)
+	return true
 }
 
 // ranges is where a batch came from, for the log.
