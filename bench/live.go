@@ -41,7 +41,7 @@ func (r *Rig) live(rate int64, length time.Duration, validate string) (Live, err
 		return Live{}, err
 	}
 	defer os.RemoveAll(dir)
-	cmd, state, err := r.agentCommand(dir, []string{"validate: " + validate})
+	cmd, state, err := r.agentCommand(filepath.Join(dir, "*.json"), []string{"validate: " + validate})
 	if err != nil {
 		return Live{}, err
 	}

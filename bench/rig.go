@@ -98,7 +98,7 @@ func (r *Rig) Limit(in *Input, workers int, toSink bool) (Result, error) {
 
 // Agent runs `run --once` with an empty state and keys of the input.
 func (r *Rig) Agent(in *Input, keys ...string) (Result, error) {
-	cmd, state, err := r.agentCommand(in.Dir, keys, "--once")
+	cmd, state, err := r.agentCommand(filepath.Join(in.Dir, "*.json"), keys, "--once")
 	if err != nil {
 		return Result{}, err
 	}
@@ -106,9 +106,9 @@ func (r *Rig) Agent(in *Input, keys ...string) (Result, error) {
 	return r.run(cmd, in, true)
 }
 
-// agentCommand writes a configuration for the files of a folder. What is not
+// agentCommand writes a configuration for the files of a pattern. What is not
 // in it has its default.
-func (r *Rig) agentCommand(input string, keys []string, flags ...string) (cmd *exec.Cmd, state string, err error) {
+func (r *Rig) agentCommand(pattern string, keys []string, flags ...string) (cmd *exec.Cmd, state string, err error) {
 	r.runs++
 	state = filepath.Join(r.dir, fmt.Sprintf("state-%d-%d", os.Getpid(), r.runs))
 	if err := os.Mkdir(state, 0o700); err != nil {
@@ -124,7 +124,7 @@ inputs:
     table: Lines
     mapping: Lines_json
     %s
-`, r.url, state, filepath.Join(input, "*.json"), strings.Join(keys, "\n    "))
+`, r.url, state, pattern, strings.Join(keys, "\n    "))
 	config := filepath.Join(state, "agent.yaml")
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, "", err

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ type Report struct {
 	Raw        int64 // bytes before gzip
 	Body       int64 // bytes as posted
 	Last       time.Time
+	Delays     []time.Duration // from when a record says it was written to its arrival, of those that do, the least first
 }
 
 // sink takes every body of the ingest call and keeps it as it came. What the
@@ -47,6 +49,7 @@ type sink struct {
 type body struct {
 	data []byte
 	gzip bool
+	came time.Time
 }
 
 const arenaSize = 64 << 20
@@ -97,7 +100,8 @@ func (s *sink) ingest(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mu.Lock()
-	s.bodies, s.last = append(s.bodies, b), time.Now()
+	b.came = time.Now()
+	s.bodies, s.last = append(s.bodies, b), b.came
 	s.raw += b.size()
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
@@ -129,6 +133,7 @@ func (s *sink) report(w http.ResponseWriter, _ *http.Request) {
 			return
 		}
 	}
+	slices.Sort(rep.Delays)
 	json.NewEncoder(w).Encode(rep)
 }
 
@@ -173,7 +178,21 @@ func (b body) count(rep *Report, seen *[]bool) error {
 			(*seen)[seq] = true
 			rep.Records++
 		}
+		if at := writtenAt(line); at > 0 {
+			rep.Delays = append(rep.Delays, b.came.Sub(time.Unix(0, at)))
+		}
 	}
+}
+
+// writtenAt is when a record says it was written, ns; 0 if it does not say.
+func writtenAt(line []byte) int64 {
+	_, rest, found := bytes.Cut(line[:min(len(line), 60)], []byte(`,"at":`))
+	if !found {
+		return 0
+	}
+	digits, _, _ := bytes.Cut(rest, []byte{','})
+	at, _ := strconv.ParseInt(string(digits), 10, 64)
+	return at
 }
 
 func seqOf(line []byte) (int, error) {

@@ -61,7 +61,11 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 		return
 	}
 	delete(in.suspect, st.node)
-	r := &reader{in: in, path: path, scan: t.scanNo, at: time.Now(), gone: gone, f: f, grown: time.Now(), size: st.size}
+	r := &reader{
+		in: in, path: path, linked: isLink(path), scan: t.scanNo, at: time.Now(), gone: gone,
+		f: f, grown: time.Now(), size: st.size, mtime: st.mtime,
+	}
+	r.active = time.Unix(0, min(st.mtime, r.grown.UnixNano()))
 	r.info = record.FileInfo{Path: path, First: path, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle}
 	if gone && m.of != nil { // it is found again by that, and not by a name that no pattern matches
 		r.outside, r.info.Path = true, m.of.info.Path
@@ -83,7 +87,8 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 		t.start(r, in.nextOf(k.file.ID), &known{})
 		t.remember(r.file, r.info) // what was known by this file may be known by its copy now
 	}
-	if int(t.open.Add(1)) > t.o.OpenFiles {
+	t.open.Add(1)
+	if !t.spareOthers() {
 		t.closeIdle(r)
 	}
 }

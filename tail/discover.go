@@ -14,16 +14,7 @@ import (
 // every file was read.
 func (t *Tailer) discover(ctx context.Context) {
 	for {
-		began := time.Now()
-		t.rescan()
-		took := time.Since(began)
-		wait := rescanPolling
-		if t.watch.healthy() && !t.polling() {
-			wait = rescanHealthy
-		}
-		if t.o.Rescan > 0 {
-			wait = min(wait, t.o.Rescan)
-		}
+		scan := costOf(t.rescan)
 		if t.o.Once {
 			select {
 			case <-t.done:
@@ -31,19 +22,8 @@ func (t *Tailer) discover(ctx context.Context) {
 			}
 			return
 		}
-		select {
-		case <-ctx.Done():
+		if !t.untilNextScan(ctx, scan) {
 			return
-		case c := <-t.changes:
-			t.change(c)
-		case <-time.After(wait):
-		case <-t.scan:
-			// Looking at everything on every event must not become all we do.
-			select {
-			case <-time.After(5 * took):
-			case <-ctx.Done():
-				return
-			}
 		}
 	}
 }
@@ -59,7 +39,9 @@ func (t *Tailer) rescan() {
 	t.own.look(t.o.Avoid)
 	t.mu.Lock()
 	t.scanNo++
+	t.fresh = nil
 	t.mu.Unlock()
+	t.boundOpen()
 	for _, in := range t.inputs {
 		var unread []unfinished
 		seeks := t.seeks(in)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 
@@ -38,7 +39,11 @@ func (w *worker) atEnd(r *reader) after {
 	if t.isRest(r) {
 		return idle
 	}
-	if r.offset < r.size || !t.isGone(r) || time.Since(r.grown) < r.in.RotateQuiet.D() {
+	if !t.isGone(r) {
+		t.seeIfRotated(r)
+		return idle
+	}
+	if r.offset < r.size || time.Since(r.grown) < r.in.RotateQuiet.D() {
 		return idle
 	}
 	// Read to its end and quiet: it is let go when all of it is safe. Until
@@ -50,6 +55,20 @@ func (w *worker) atEnd(r *reader) after {
 	w.retire(r)
 	t.o.Logger.Info("file is gone and read to its end", "file", t.pathOf(r), "bytes", r.offset)
 	return closed
+}
+
+// seeIfRotated looks at the path of a file where no event would tell that it names
+// another by now: the next rotation may come before the next scan.
+func (t *Tailer) seeIfRotated(r *reader) {
+	t.mu.Lock()
+	path, heard := r.path, t.hears(r)
+	t.mu.Unlock()
+	if heard {
+		return
+	}
+	if st, err := statPath(path); err == nil && st.node != nodeOf(r.info) || errors.Is(err, fs.ErrNotExist) {
+		t.rescanSoon()
+	}
 }
 
 // shrunk is called when the file seems shorter than what was read of it. The

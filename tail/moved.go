@@ -15,16 +15,20 @@ import (
 func (t *Tailer) findMoved(in *input, unread []unfinished) {
 	t.mu.Lock()
 	lost := slices.DeleteFunc(unread, func(u unfinished) bool { return in.readers[nodeOf(u.info)] != nil })
+	for i := range lost {
+		lost[i].found = lost[i].reader != nil
+	}
 	t.mu.Unlock()
 	for _, u := range lost {
 		if !in.reads(u.info.Path) {
 			continue // it was no longer wanted before it was moved
 		}
 		path, ok := findNode(u.info)
-		if !ok {
+		if !ok && !u.found {
 			path, ok = findBesideFolder(u.info)
 		}
 		switch {
+		case !ok && u.found:
 		case !ok:
 			t.mu.Lock()
 			in.lost = append(in.lost, u.known)
@@ -39,7 +43,8 @@ func (t *Tailer) findMoved(in *input, unread []unfinished) {
 // unfinished is a file that no earlier run has read to its end.
 type unfinished struct {
 	*known
-	info record.FileInfo
+	info  record.FileInfo
+	found bool // what it held goes on in another, which may be a copy of it
 }
 
 // unreadOf are the files of an input that no earlier run has read to their end.
@@ -48,7 +53,7 @@ func (t *Tailer) unreadOf(in *input) (all []unfinished) {
 	defer t.mu.Unlock()
 	for _, k := range in.known {
 		if k.reader == nil && !k.info.Done && in.byNode[nodeOf(k.info)] == k {
-			all = append(all, unfinished{k, k.info})
+			all = append(all, unfinished{known: k, info: k.info})
 		}
 	}
 	return all

@@ -8,12 +8,13 @@ import (
 
 // A file that grew lately is looked at often, and less often the longer it
 // rests. One that rests for activeFor is left to events, where they can be
-// had, and to the rescan.
+// had, and to those who look for files, see Tailer.discover.
 const (
 	pollFast  = 20 * time.Millisecond
 	pollSlow  = 250 * time.Millisecond
 	pollIdle  = time.Second
 	activeFor = 10 * time.Second
+	pollCost  = 100 * time.Microsecond // looks come no closer, all files together
 )
 
 // poll is when a reader is looked at next. Guarded by Tailer.mu.
@@ -31,19 +32,19 @@ func (t *Tailer) poll(r *reader) {
 	if r.run == ended || t.o.Once && r.shown.failed == "" {
 		return
 	}
-	rested := time.Since(r.shown.grown)
+	rested := time.Since(r.shown.active)
 	wait := min(max(rested/4, pollFast), pollSlow)
 	switch {
 	case r.shown.failed != "":
 		wait = pollIdle
 	case r.gone || (r.in.PartialLineWait > 0 || r.in.joins()) && !r.shown.atEnd:
 		wait = max(wait, pollSlow)
-	case rested < activeFor:
-	case t.watch.covers(r.path) && r.in.Watch != "poll" && !r.shown.reserved:
-		return
-	default:
+	case r.shown.reserved:
 		wait = pollIdle
+	case rested >= activeFor:
+		return
 	}
+	wait = max(wait, time.Duration(len(t.polls))*pollCost)
 	r.polled.at = time.Now().Add(wait)
 	heap.Push(&t.polls, r)
 	if r.polled.index == 1 {

@@ -2,6 +2,7 @@ package tail
 
 import (
 	"bytes"
+	"container/list"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ type reader struct {
 	// Guarded by Tailer.mu.
 	run      runState
 	path     string
+	linked   bool      // it was found by a link, and events are of the folder of that
 	scan     uint64    // number of the scan that saw it last
 	at       time.Time // of that scan
 	missed   bool      // the last scan did not find it
@@ -36,6 +38,7 @@ type reader struct {
 	moved    bool      // the journal knows it under another name
 	anew     time.Time // when its file was last found truncated or rewritten
 	polled   poll
+	spare    *list.Element // in Tailer.spares; nil: it is not
 	shown    shown
 	safe     int64 // end of the prefix that is safe
 	pinned   int64 // its size when a scan last found it deleted
@@ -56,7 +59,8 @@ type reader struct {
 	highest    int64 // the same before the last look, which may have seen the next generation
 	mtime      int64
 	checked    int64     // mtime when the bytes before offset were last compared with mark
-	grown      time.Time // when size or mtime last changed
+	grown      time.Time // when size or mtime last changed, or were first seen
+	active     time.Time // the same, but as the file tells where they were first seen
 	pass       int64     // >0: what lies before this is not to be read, see passOld
 	stuck      int64     // nothing ends a record between offset and here
 	held       time.Time // when a record at offset was first seen to have no end; zero: it was not
@@ -83,6 +87,7 @@ type shown struct {
 	mark         record.Mark
 	mtime        int64
 	grown        time.Time
+	active       time.Time
 	atEnd        bool
 	reserved     bool   // it ends with NULs, in whose place something may be written
 	why          string // why it is not being read; empty: it is
@@ -112,14 +117,19 @@ type worker struct {
 
 // turn reads a bounded number of bytes of a file and hands them over.
 func (w *worker) turn(r *reader) (after, error) {
+	if r.f == nil && w.isUnchanged(r) {
+		return idle, nil
+	}
 	st, err := w.look(r)
-	if errors.Is(err, errMoved) && w.t.isGone(r) {
+	switch {
+	case errors.Is(err, errMoved) && w.t.isGone(r):
 		return w.lose(r), nil
-	}
-	if errors.Is(err, errRepacked) {
+	case errors.Is(err, errMoved):
+		w.t.rescanSoon() // which tells whether it is gone
+		return idle, nil
+	case errors.Is(err, errRepacked):
 		return w.repacked(r)
-	}
-	if err != nil {
+	case err != nil:
 		return idle, err
 	}
 	if st.size < r.offset {
@@ -196,6 +206,7 @@ func (w *worker) look(r *reader) (status, error) {
 	}
 	if st.size != r.size || st.mtime != r.mtime {
 		r.size, r.mtime, r.grown, r.stuck = st.size, st.mtime, time.Now(), 0
+		r.active = r.grown
 	}
 	r.highest, r.high = r.high, max(r.high, st.size)
 	return st, nil

@@ -18,7 +18,7 @@ func (t *Tailer) readPacked(p *packed, x *facts, k *known, is relation) {
 		return // the next scan tells
 	}
 	r := &reader{
-		in: in, path: p.path, scan: p.scan, gone: !p.matched, grown: time.Now(),
+		in: in, path: p.path, scan: p.scan, gone: !p.matched, grown: time.Now(), active: time.Now(),
 		size: x.size, high: x.size, highest: x.size, mtime: p.st.mtime, checked: p.st.mtime,
 	}
 	r.z = &contents{how: p.how, size: x.size, end: x.end, file: record.Packed{Size: p.st.size, Mtime: p.st.mtime, Cut: x.cut != nil}}

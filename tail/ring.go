@@ -114,6 +114,7 @@ func (t *Tailer) readyLocked(r *reader) {
 	switch r.run {
 	case resting:
 		r.run = queued
+		t.inUse(r)
 		t.ring = append(t.ring, r)
 		t.work.Signal()
 	case running:
@@ -142,14 +143,16 @@ func (t *Tailer) put(r *reader, next after) {
 		t.endRest(r)
 	}
 	r.run = resting
-	if wanted {
-		t.readyLocked(r)
-		return
+	if next == idle && !wanted {
+		t.atRest(r)
 	}
-	if int(t.open.Load()) > t.o.OpenFiles {
+	if !t.spareOthers() {
 		t.closeIdle(r)
 	}
-	if next == idle {
+	switch {
+	case wanted:
+		t.readyLocked(r)
+	case next == idle:
 		t.poll(r)
 	}
 }
@@ -157,6 +160,7 @@ func (t *Tailer) put(r *reader, next after) {
 // letGo closes a reader for good. The caller holds mu.
 func (t *Tailer) letGo(r *reader) {
 	r.run = ended
+	t.inUse(r)
 	if r.f != nil {
 		r.f.Close()
 		r.f = nil

@@ -5,6 +5,7 @@
 package tail
 
 import (
+	"container/list"
 	"context"
 	"log/slog"
 	"os"
@@ -85,7 +86,7 @@ type Options struct {
 	Logger     *slog.Logger
 	Avoid      []string   // folders never read, under whatever name: the agent's own state
 	Own        []*os.File // files never read: where the agent's own log goes
-	OpenFiles  int        // descriptors to hold at most
+	OpenFiles  int        // descriptors to hold at most, if the limit of the process leaves as many
 	Once       bool       // read what is there to its end, then return
 
 	// Rescan is the longest time between two scans; 0: as long as events and
@@ -117,14 +118,19 @@ type Tailer struct {
 	rests   chan struct{} // not nil: only deleted files are read, and it is closed when none is left
 	left    int           // of them
 	polls   pollQueue
-	unread  int // readers of a run --once that have not come to their end
+	spares  list.List // of readers that could do without their descriptor, the one that rests longest first
+	most    int       // descriptors to hold now
+	turns   bool      // it was told that they are too few
+	unread  int       // readers of a run --once that have not come to their end
 	told    map[subject]complaint
+	fresh   []string  // names of files that events told of since the last look
 	scanNo  uint64    // of the scan under way, or of the last one
 	scans   uint64    // that were completed
 	turned  sync.Cond // told after every turn and every scan, and when a worker ends
 
 	tick chan struct{} // the poll queue has a new first
 	scan chan struct{} // a rescan is wanted
+	news chan struct{} // there is something in fresh
 	own  own           // what is never read
 
 	survey    chan struct{} // there is something in surveys
@@ -151,14 +157,17 @@ func New(o Options) (*Tailer, error) {
 		tick:   make(chan struct{}, 1),
 		scan:   make(chan struct{}, 1),
 		survey: make(chan struct{}, 1),
+		news:   make(chan struct{}, 1),
 		done:   make(chan struct{}, 1),
 		own:    newOwn(o),
+		most:   allowed(o.OpenFiles),
 
 		former:  make(map[string]*input),
 		changes: make(chan *Change),
 		ended:   make(chan struct{}),
 	}
 	t.work.L, t.turned.L = &t.mu, &t.mu
+	t.watch = newWatcher(t)
 	for _, i := range o.Inputs {
 		in, err := newInput(i)
 		if err != nil {
@@ -178,10 +187,10 @@ func (t *Tailer) Run(ctx, rest context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer t.closeFiles()
 	defer t.taps.end()
+	defer t.watch.close()
 	defer all.Wait()
 	defer t.stop()
 	defer cancel()
-	t.watch = newWatcher(t)
 	// All of these are started here, ended by ctx or stop, and awaited above.
 	for range runtime.GOMAXPROCS(0) {
 		t.addWorker(&all)
@@ -264,9 +273,3 @@ func (t *Tailer) closeFiles() {
 		}
 	}
 }
-
-// How long a rescan waits: it alone must be enough, events or not.
-const (
-	rescanHealthy = 10 * time.Second
-	rescanPolling = 2 * time.Second
-)

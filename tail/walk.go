@@ -2,18 +2,23 @@ package tail
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+	"golang.org/x/sys/unix"
 )
 
 // walk finds what the patterns match at one time. Folders are read once,
-// however many patterns pass through them.
+// however many patterns pass through them, unless there is so much in them that
+// it can not be kept.
 type walk struct {
 	folders map[string][]fs.DirEntry
+	kept    int              // entries in folders
 	passed  map[string]bool  // folders to be watched, for a match can appear in them
 	polled  bool             // the input at hand does without events
 	errs    map[string]error // paths that could not be looked at: what is there is unknown
@@ -34,6 +39,17 @@ func (w *walk) match(in *input) []string {
 	return w.found
 }
 
+// matches reports whether a walk would find a path, were it there.
+func (in *input) matches(path string) bool {
+	for _, p := range in.patterns {
+		rest, below := strings.CutPrefix(path, strings.TrimSuffix(p.base, "/")+"/")
+		if ok, _ := doublestar.Match(strings.Join(p.parts, "/"), rest); below && ok {
+			return !in.Excludes(path)
+		}
+	}
+	return false
+}
+
 // step matches the names in one folder against the first of parts.
 func (w *walk) step(folder string, parts []string, in *input) {
 	name, rest := parts[0], parts[1:]
@@ -51,10 +67,7 @@ func (w *walk) step(folder string, parts []string, in *input) {
 			w.errs[path] = err
 		}
 	default:
-		for _, e := range w.list(folder) {
-			if ok, _ := doublestar.Match(name, e.Name()); !ok {
-				continue
-			}
+		for _, e := range w.list(folder, func(e fs.DirEntry) bool { return matches(name, e.Name()) }) {
 			path := filepath.Join(folder, e.Name())
 			if len(rest) == 0 {
 				if name == "*" && e.IsDir() {
@@ -75,11 +88,18 @@ func (w *walk) deep(folder string, parts []string, in *input) {
 		parts = []string{"*"}
 	}
 	w.step(folder, parts, in)
-	for _, e := range w.list(folder) {
-		if e.IsDir() {
-			w.deep(filepath.Join(folder, e.Name()), parts, in)
-		}
+	for _, e := range w.list(folder, fs.DirEntry.IsDir) {
+		w.deep(filepath.Join(folder, e.Name()), parts, in)
 	}
+}
+
+// matches is for names, where a star is nearly always all there is.
+func matches(pattern, name string) bool {
+	if pattern == "*" {
+		return true
+	}
+	ok, _ := doublestar.Match(pattern, name)
+	return ok
 }
 
 func (w *walk) add(path string, in *input) {
@@ -89,22 +109,63 @@ func (w *walk) add(path string, in *input) {
 	}
 }
 
-// list reads a folder. One that is not there is empty, one that can not be
-// read is unknown.
-func (w *walk) list(folder string) []fs.DirEntry {
-	if entries, ok := w.folders[folder]; ok {
-		w.pass(folder)
-		return entries
+// keptEntries is how many entries a walk remembers, and atATime how many it reads
+// of a folder at once: of a tree of a million names nearly none may match.
+const (
+	keptEntries = 100_000
+	atATime     = 4096
+)
+
+// list returns the entries of a folder that are wanted, by name. A folder that is
+// not there is empty, one that can not be read is unknown.
+func (w *walk) list(folder string, wanted func(fs.DirEntry) bool) (found []fs.DirEntry) {
+	w.pass(folder)
+	choose := func(some []fs.DirEntry) {
+		for _, e := range some {
+			if wanted(e) {
+				found = append(found, e)
+			}
+		}
 	}
-	entries, err := os.ReadDir(folder)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if all, ok := w.folders[folder]; ok {
+		choose(all)
+		return found
+	}
+	f, err := os.OpenFile(folder, os.O_RDONLY|unix.O_DIRECTORY, 0) // a FIFO would block
+	if err != nil {
+		w.unread(folder, err)
+		return nil
+	}
+	defer f.Close()
+	var all []fs.DirEntry
+	keep := true
+	for err == nil {
+		var some []fs.DirEntry
+		some, err = f.ReadDir(atATime)
+		choose(some)
+		if keep = keep && w.kept+len(all)+len(some) <= keptEntries; keep {
+			all = append(all, some...)
+		} else {
+			all = nil
+		}
+	}
+	byName := func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) }
+	slices.SortFunc(found, byName)
+	if err != io.EOF {
+		w.unread(folder, err)
+	} else if keep {
+		slices.SortFunc(all, byName)
+		w.folders[folder] = all
+		w.kept += len(all)
+	}
+	return found
+}
+
+// unread notes that a folder could not be read; one that is not there is empty.
+func (w *walk) unread(folder string, err error) {
+	if !errors.Is(err, fs.ErrNotExist) {
 		w.errs[folder] = err
 	}
-	if err == nil {
-		w.folders[folder] = entries
-	}
-	w.pass(folder)
-	return entries
 }
 
 // pass notes that a match can appear in a folder. Where the folder is still to

@@ -3,6 +3,7 @@ package tail
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"sync"
 	"time"
@@ -14,13 +15,21 @@ import (
 // watcher hears of changes in folders. What it hears is a hint: an event that
 // is lost costs time, never data.
 type watcher struct {
-	t  *Tailer
-	fs *fsnotify.Watcher // nil: there are no events to be had
+	t    *Tailer
+	made chan struct{} // closed when there is fs
 
 	mu   sync.Mutex
-	dirs map[string]bool // true: watched; false: can not be
-	ill  bool            // the kernel refuses watches: polling alone for now
-	deaf bool            // some folders can not be watched, whatever the reason
+	fs   *fsnotify.Watcher // nil: nothing is to be watched yet, or the kernel gives none
+	dirs map[string]bool   // true: watched; false: can not be
+	deaf bool              // some folders can not be watched, whatever the reason
+	lost time.Time         // when events were last lost; zero: they are heard
+	ill  *illness          // nil: the kernel refuses nothing
+}
+
+// illness is why events do not tell of everything: polling makes up for it.
+type illness struct {
+	what, fix string
+	err       error
 }
 
 // atOnce is how many events are heard in one go. The others wait in the kernel,
@@ -28,89 +37,154 @@ type watcher struct {
 const atOnce = 4096
 
 func newWatcher(t *Tailer) *watcher {
-	w := &watcher{t: t, dirs: make(map[string]bool)}
-	fs, err := fsnotify.NewWatcher()
-	if err != nil {
-		w.ill = true
-		t.o.Logger.Warn("no file events, polling instead", "err", err,
-			"fix", "raise fs.inotify.max_user_instances if polling costs too much")
-		return w
+	return &watcher{t: t, made: make(chan struct{}), dirs: make(map[string]bool)}
+}
+
+func (w *watcher) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fs != nil {
+		w.fs.Close()
 	}
-	w.fs = fs
-	return w
 }
 
 // covers reports whether a file in a folder can be left to events.
 func (w *watcher) covers(path string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.dirs[filepath.Dir(path)]
+	return w.dirs[filepath.Dir(path)] && w.lost.IsZero()
 }
 
 // healthy reports whether events tell of every new name.
 func (w *watcher) healthy() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.ill && !w.deaf
+	return w.ill == nil && !w.deaf
 }
 
 // update watches the folders a scan passed through and no others. It reports
 // whether some are new: what happened in them before has to be looked for.
 func (w *watcher) update(passed map[string]bool) (added bool) {
-	if w.fs == nil {
-		return false
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	refused := error(nil)
-	for dir := range passed {
-		if w.dirs[dir] || isRemote(dir) {
+	ill := w.open(len(passed) > 0)
+	if w.fs != nil {
+		added, ill = w.follow(passed)
+	}
+	if time.Since(w.lost) >= rescanHealthy { // or it would be told again and again
+		w.lost = time.Time{}
+	}
+	if ill == nil && !w.lost.IsZero() {
+		ill = w.ill
+	}
+	w.tell(ill)
+	return added
+}
+
+// open asks the kernel for events where there is something to hear of. The caller
+// holds mu.
+func (w *watcher) open(wanted bool) *illness {
+	if w.fs != nil || !wanted {
+		return nil
+	}
+	fs, err := fsnotify.NewWatcher()
+	if err != nil {
+		return &illness{"no file events are to be had, polling instead", "raise fs.inotify.max_user_instances if polling costs too much", err}
+	}
+	w.fs = fs
+	close(w.made)
+	return nil
+}
+
+// follow watches these folders and no others. The caller holds mu.
+func (w *watcher) follow(folders map[string]bool) (added bool, ill *illness) {
+	w.deaf = false
+	for dir := range folders {
+		if w.dirs[dir] {
 			continue
 		}
-		err := w.fs.Add(dir)
-		w.dirs[dir] = err == nil
-		added = added || err == nil
-		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENOMEM) {
-			refused = err
+		w.dirs[dir] = false
+		if ill == nil && !isRemote(dir) {
+			err := w.fs.Add(dir)
+			w.dirs[dir] = err == nil
+			if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENOMEM) {
+				ill = &illness{"not all folders can be watched, polling those", "raise fs.inotify.max_user_watches if polling costs too much", err}
+			}
 		}
-	}
-	w.deaf = false
-	for dir := range passed {
+		added = added || w.dirs[dir]
 		w.deaf = w.deaf || !w.dirs[dir]
 	}
 	for dir, on := range w.dirs {
-		if !passed[dir] {
+		if !folders[dir] {
 			if on {
 				_ = w.fs.Remove(dir) // gone already, as a rule
 			}
 			delete(w.dirs, dir)
 		}
 	}
-	if (refused != nil) != w.ill {
-		w.ill = refused != nil
-		if w.ill {
-			w.t.o.Logger.Warn("not all folders can be watched, polling those", "err", refused,
-				"fix", "raise fs.inotify.max_user_watches if polling costs too much")
-		} else {
-			w.t.o.Logger.Info("all folders are watched again")
-		}
+	return added, ill
+}
+
+// add watches a new folder before a scan says whether it is worth it.
+func (w *watcher) add(dir string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fs != nil && w.ill == nil && !w.dirs[dir] && !isRemote(dir) {
+		w.dirs[dir] = w.fs.Add(dir) == nil
 	}
-	return added
+}
+
+// overflow notes that the kernel has dropped events. The files are looked at more
+// often until none was lost for a while.
+func (w *watcher) overflow(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lost = time.Now()
+	if w.ill == nil {
+		w.tell(&illness{"file events were lost, looking at everything and polling for a while", "nothing is missing; if it comes again, raise fs.inotify.max_queued_events", err})
+	}
+}
+
+// tell logs, once, that events do not tell of everything, and that they do again.
+// The caller holds mu.
+func (w *watcher) tell(ill *illness) {
+	was := w.ill
+	w.ill = ill
+	switch {
+	case ill != nil && (was == nil || was.what != ill.what):
+		w.t.o.Logger.Warn(ill.what, "err", ill.err, "fix", ill.fix)
+	case ill == nil && was != nil:
+		w.t.o.Logger.Info("file events tell of everything again")
+	}
+}
+
+// Watching tells why the kernel does not tell of every change where events are
+// wanted, so that files are polled, and what can be done about it. Both are empty
+// while it does.
+func (t *Tailer) Watching() (why, fix string) {
+	w := t.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ill == nil {
+		return "", ""
+	}
+	return fmt.Sprintf("%s: %v", w.ill.what, w.ill.err), w.ill.fix
 }
 
 // loop turns events into turns and scans until ctx ends.
 func (w *watcher) loop(ctx context.Context) {
-	if w.fs == nil {
+	select {
+	case <-w.made:
+	case <-ctx.Done():
 		return
 	}
-	defer w.fs.Close()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case err := <-w.fs.Errors:
 			if errors.Is(err, fsnotify.ErrEventOverflow) {
-				w.t.o.Logger.Info("file events were lost, looking at everything")
+				w.overflow(err)
 			}
 			w.t.rescanSoon()
 		case e := <-w.fs.Events:
@@ -146,6 +220,10 @@ func (w *watcher) rest(ctx context.Context) {
 func (w *watcher) hear(e fsnotify.Event) {
 	if e.Has(fsnotify.Write) {
 		w.t.touched(e.Name)
+		return
+	}
+	if e.Has(fsnotify.Create) {
+		w.t.freshName(e.Name)
 		return
 	}
 	if e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename) {

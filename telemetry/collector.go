@@ -65,6 +65,7 @@ var (
 	routesHeld     = desc("routes_held", "Routes that are refused for a reason a person has to mend; the status says what to do. Absent where none is.", "database", "table", "code")
 	tokenExpires   = desc("token_expires_seconds", "Until the token that expires first does; negative: it did. Absent without a token.")
 	reloadGood     = desc("config_last_reload_successful", "1 if the configuration in force is the one last read.")
+	watchUp        = desc("watch_healthy", "1 while the kernel tells of changes in files wherever it is asked to; 0: polling makes up for it.")
 	stateDisk      = desc("state_disk_healthy", "1 while the state disk takes the journal; 0: delivery goes on, the bound on duplicates is suspended.")
 	quarantined    = desc("quarantine_bytes", "Bytes in quarantine.")
 	quarantineUp   = desc("quarantine_healthy", "1 while quarantine keeps records; 0: it is full or its disk fails, and what meets a bad record waits in its file.")
@@ -115,6 +116,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		gauge(spoolHealthy, oneIf(s.Spool.Error == ""))
 	}
 	gauge(reloadGood, oneIf(s.Config.Error == ""))
+	gauge(watchUp, oneIf(s.Watch.Error == ""))
 	gauge(stateDisk, oneIf(s.Journal.Error == ""))
 	gauge(buildInfo, 1, s.Version, runtime.Version())
 }

@@ -45,6 +45,7 @@ type Status struct {
 	Routes        []Route    `json:"routes"`
 	Clusters      []Cluster  `json:"clusters"`
 	Files         []File     `json:"files"`
+	Watch         Watch      `json:"watch"`
 	Journal       Journal    `json:"journal"`
 	Quarantine    Quarantine `json:"quarantine"`
 	Spool         *Spool     `json:"spool,omitempty"` // nil: there is no spool
@@ -116,6 +117,12 @@ type File struct {
 	State         string  `json:"state"`
 	Why           string  `json:"why,omitempty"` // what keeps it from going on
 	Fix           string  `json:"fix,omitempty"`
+}
+
+// Watch is whether the kernel tells of changes in the folders of the files.
+type Watch struct {
+	Error string `json:"error,omitempty"` // why not of all, which are polled then; empty: it does, or is not asked to
+	Fix   string `json:"fix,omitempty"`
 }
 
 // Journal is the health of the state disk as the journal meets it.
@@ -204,6 +211,9 @@ func (s *Status) tellProblems() {
 	}
 	if keys := s.Config.Restart; len(keys) > 0 {
 		add("changed in the configuration, and in force after a restart of the agent: %s", strings.Join(keys, ", "))
+	}
+	if s.Watch.Error != "" {
+		add("%s. What to do: %s", s.Watch.Error, s.Watch.Fix)
 	}
 	if s.Journal.Error != "" {
 		add("state disk: %s; delivery goes on, the bound on duplicates is suspended", s.Journal.Error)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"testing"
@@ -30,6 +31,13 @@ func TestMain(m *testing.M) {
 		}()
 		rescan, _ = time.ParseDuration(os.Getenv(fastScans))
 		os.Exit(execute(os.Args[1:]))
+	}
+	if os.Getenv(asWriter) != "" {
+		if err := writeLog(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(exitFailed)
+		}
+		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -84,7 +84,8 @@ func (s *site) launch(args ...string) *process {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	p := &process{t: s.t, site: s, cmd: exec.Command(exe, args...), out: newLines(), log: newLines(), ended: make(chan struct{})}
+	args = slices.Concat(s.before, []string{exe}, args)
+	p := &process{t: s.t, site: s, cmd: exec.Command(args[0], args[1:]...), out: newLines(), log: newLines(), ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), asProgram+"=1", "DIR="+s.dir, "URL="+s.url, "NO_COLOR=1", "STATE_DIRECTORY=", "JOURNAL_STREAM=",
 		"GORACE=atexit_sleep_ms=0") // the race detector waits a second before it ends a process
 	p.cmd.Env = append(p.cmd.Env, s.env...)

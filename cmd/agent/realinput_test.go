@@ -216,6 +216,7 @@ func TestNginxRotated(t *testing.T) {
 		rotations = 1
 	}
 	f("by its name", webInputs, rotations)
+	f("by its name, polled", strings.ReplaceAll(webInputs, "table:", "watch: poll, table:"), rotations)
 	f("with what was rotated", webInputsAndCopies, rotations)
 }
 

@@ -45,6 +45,7 @@ type site struct {
 	url       string
 	env       []string // of every process, beside DIR and URL
 	logTo     *os.File // the log of every process; nil: it is kept in memory
+	before    []string // a command by way of which processes are started
 	asNobody  bool     // every process is started as the user nobody
 	secrets   []string // that no process may ever write
 	processes []*process

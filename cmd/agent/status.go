@@ -78,6 +78,7 @@ func (a *agent) status() telemetry.Status {
 		s.Problems = append(s.Problems, fmt.Sprintf("spool: %d payloads wait for %s, which no input sends to; %s", n, cluster, replayFix(cluster)))
 	}
 	slices.Sort(s.Problems)
+	s.Watch.Error, s.Watch.Fix = a.tail.Watching()
 	s.Spool = a.spoolStatus()
 	if err := a.journal.Health(); err != nil {
 		s.Journal.Error = err.Error()

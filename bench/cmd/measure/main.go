@@ -1,6 +1,6 @@
 // Command measure promises the table of BENCHMARKS.md: the agent beside the
 // plain limit, in turns, over one large file, a hundred, a thousand, and one
-// that is being written.
+// that is being written; and what crowds of files cost it.
 package main
 
 import (
@@ -26,8 +26,8 @@ func measure() error {
 	size := units.GiB
 	flag.TextVar(&size, "size", size, "bytes of the one large file; the others scale with it")
 	repeat := flag.Int("repeat", 5, "turns of each contender")
-	shapes := flag.String("shapes", "one,hundred,thousand,live", "what to measure")
-	live := flag.Duration("live", 20*time.Second, "how long the live tail is measured")
+	shapes := flag.String("shapes", "one,hundred,thousand,live", "what to measure; also idle, fair, few, many, forest: crowds of files, which take a minute or two each")
+	live := flag.Duration("live", 20*time.Second, "how long the live tail, or a crowd, is measured")
 	where := flag.String("dir", "", "where to make a folder for inputs and state, removed at the end (default: that for temporary files)")
 	agent := flag.String("agent", "", "binary of the agent (default: built from this checkout)")
 	flag.Parse()
@@ -42,7 +42,9 @@ func measure() error {
 	}
 	defer rig.Close()
 	for name := range strings.SplitSeq(*shapes, ",") {
-		if name == "live" {
+		if many, ok := crowds(*live)[name]; ok {
+			err = crowd(rig, many)
+		} else if name == "live" {
 			err = tail(rig, *live, *repeat)
 		} else {
 			err = compare(rig, dir, name, int64(size), *repeat)
@@ -66,7 +68,7 @@ func shape(name string, size int64) (bench.Shape, error) {
 	case "thousand":
 		return bench.Shape{Name: "1,000 files", Files: 1000, Size: scale(256 << 10)}, nil
 	}
-	return bench.Shape{}, fmt.Errorf("no such shape; want one, hundred, thousand or live")
+	return bench.Shape{}, fmt.Errorf("no such shape; want one, hundred, thousand, live, idle, fair, few, many or forest")
 }
 
 func compare(rig *bench.Rig, dir, name string, size int64, turns int) error {

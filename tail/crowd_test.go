@@ -1,0 +1,178 @@
+package tail
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"kusto-agent/internal/units"
+)
+
+func appendTo(t *testing.T, path, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	defer f.Close()
+	_, err = f.WriteString(text)
+	must(t, err)
+}
+
+// TestRotatedFilesAreForgotten: however many files come and go, what is remembered
+// of them does not grow, and what is there is not forgotten.
+func TestRotatedFilesAreForgotten(t *testing.T) {
+	t.Parallel()
+	rounds := 6
+	if os.Getenv("KUSTO_AGENT_LONG") != "" {
+		rounds = 600
+	}
+	const each = 50
+	w := newWorld(t)
+	w.in().ForgetAfter, w.in().RotateQuiet = units.Duration(time.Millisecond), units.Duration(time.Millisecond)
+	w.open = 20
+	must(t, os.WriteFile(w.path("kept.log"), []byte("kept\n"), 0o644))
+	w.start()
+	w.expect("in", "kept")
+	for round := range rounds {
+		var want []string
+		for i := range each {
+			text := fmt.Sprintf("%d-%d", round, i)
+			want = append(want, text)
+			must(t, os.WriteFile(w.path(text+".log"), []byte(text+"\n"), 0o644))
+		}
+		w.expect("in", want...)
+		for _, text := range want {
+			must(t, os.Remove(w.path(text+".log")))
+		}
+		tailer := w.tailer
+		forgotten := func() bool {
+			if in := tailer.inputs[0]; len(in.known) > 1 || len(in.readers) > 1 {
+				tailer.rescanSoon()
+				return false
+			}
+			return true
+		}
+		if !w.await("what is gone to be forgotten", forgotten) {
+			return
+		}
+	}
+	w.look()
+	in := w.tailer.inputs[0]
+	if n := len(in.known) + len(in.byNode) + len(in.readers) + len(in.heads) + len(w.tailer.byFile) + len(w.tailer.byPath); n > 6 {
+		t.Errorf("%d entries are left of one file", n)
+	}
+	if files := w.j.Files("in"); len(files) != 1 {
+		t.Errorf("the journal has %d files: %v", len(files), files)
+	}
+	appendTo(t, w.path("kept.log"), "more\n")
+	w.expect("in", "more")
+}
+
+// TestDescriptorsGoRound: no more files are open than may be, and each that is open
+// and rests can be asked for its descriptor.
+func TestDescriptorsGoRound(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.open = 8
+	var want []string
+	for i := range 50 {
+		want = append(want, fmt.Sprint("a", i))
+		must(t, os.WriteFile(w.path(fmt.Sprintf("%02d.log", i)), fmt.Appendf(nil, "a%d\n", i), 0o644))
+	}
+	w.start()
+	w.expect("in", want...)
+	for i := range 20 {
+		appendTo(t, w.path(fmt.Sprintf("%02d.log", i)), fmt.Sprintf("b%d\n", i))
+		w.await("the record", func() bool { return w.boxed.count("in") > 0 })
+		w.boxed.take("in")
+		w.await("rest", func() bool {
+			return !slices.ContainsFunc(w.tailer.all(), func(r *reader) bool { return r.run != resting })
+		})
+		w.tailer.mu.Lock()
+		held := 0
+		for _, r := range w.tailer.all() {
+			if r.f != nil {
+				held++
+			}
+			if r.f == nil != (r.spare == nil) {
+				t.Errorf("%s: open %v, can be spared %v", r.path, r.f != nil, r.spare != nil)
+			}
+		}
+		if held > w.open || int(w.tailer.open.Load()) != held {
+			t.Errorf("%d are open, %d counted, %d allowed", held, w.tailer.open.Load(), w.open)
+		}
+		w.tailer.mu.Unlock()
+	}
+}
+
+// TestGlance: a file that rests, of which no event tells, is looked at between two
+// scans too.
+func TestGlance(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.in().Watch = "poll"
+	must(t, os.WriteFile(w.path("a.log"), []byte("one\n"), 0o644))
+	w.start()
+	w.expect("in", "one")
+	tailer := w.tailer
+	w.halt() // nobody else looks at it now
+	r := tailer.all()[0]
+	r.polled.index, tailer.rests = 0, nil
+	tailer.glance()
+	if r.run != resting {
+		t.Error("it has not changed")
+	}
+	appendTo(t, w.path("a.log"), "two\n")
+	if tailer.glance(); r.run != queued {
+		t.Error("that it grew was not seen")
+	}
+}
+
+// TestWalkOfMany: a folder of more names than a walk remembers is walked all the
+// same, and in.matches agrees with a walk on every file.
+func TestWalkOfMany(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var files []string
+	for _, name := range []string{"a.log", "b.txt", "x/a.log", "x/y/b.log", "x/y/c.txt", "z/a.log.1", "z/{b}.log", "z/.hidden.log"} {
+		path := filepath.Join(dir, name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, nil, 0o644))
+		files = append(files, path)
+	}
+	slices.Sort(files)
+	f := func(pattern string, want int) {
+		t.Helper()
+		c := DefaultInputConfig()
+		c.Name, c.Format, c.Paths, c.Exclude = "in", "TXT", []string{filepath.Join(dir, pattern)}, []string{"b.*"}
+		in, err := newInput(Input{InputConfig: c})
+		must(t, err)
+		whole, scant := newWalk(), newWalk()
+		scant.kept = keptEntries - 1
+		found := whole.match(in)
+		if len(found) != want || !slices.Equal(found, scant.match(in)) || len(scant.folders) > 1 {
+			t.Errorf("%s: found %v, with little room %v, want %d", pattern, found, scant.found, want)
+		}
+		slices.Sort(found)
+		var matched []string
+		for _, path := range files {
+			if in.matches(path) {
+				matched = append(matched, path)
+			}
+		}
+		if !slices.Equal(found, matched) {
+			t.Errorf("%s: found %v, matched %v", pattern, found, matched)
+		}
+	}
+	f("*.log", 1)
+	f("a.log", 1)
+	f("x/*", 1)
+	f("**/*.log", 4)
+	f("**", 6)
+	f("*/*.log*", 4)
+	f("{x,z}/a*", 2)
+	f("**/y/*", 1)
+	f("none/*", 0)
+}

@@ -1,0 +1,88 @@
+package tail
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// keptBack is how many descriptors of the process are not for files that are
+// read: connections, the journal, the spool, watches, and looking around.
+const keptBack = 256
+
+// allowed is how many descriptors the kernel lets readers hold, of those that
+// are wanted.
+func allowed(want int) int {
+	var l unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
+		return want
+	}
+	soft := int(min(l.Cur, 1<<30))
+	return min(want, max(soft-keptBack, soft/2))
+}
+
+// boundOpen takes over how many descriptors may be held now. That files take
+// turns because of a limit of the process is told once.
+func (t *Tailer) boundOpen() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	most := allowed(t.o.OpenFiles)
+	t.most = most
+	t.spareOthers()
+	files := len(t.byFile)
+	if turns := most < t.o.OpenFiles && files > most; turns != t.turns {
+		t.turns = turns
+		if turns {
+			t.o.Logger.Warn("files take turns being open, the limit of the process is below limits.open_files", "files", files,
+				"open", most, "fix", "raise LimitNOFILE of the unit; a file that is deleted while it is not open can not be read to its end")
+		}
+	}
+}
+
+// atRest notes that a reader has come to its end and could do without its
+// descriptor: its file has a name. The caller holds mu.
+func (t *Tailer) atRest(r *reader) {
+	if r.f != nil && !r.gone && !r.deleted && r.shown.atEnd {
+		r.spare = t.spares.PushBack(r)
+	}
+}
+
+// inUse notes that it can not. The caller holds mu.
+func (t *Tailer) inUse(r *reader) {
+	if r.spare != nil {
+		t.spares.Remove(r.spare)
+		r.spare = nil
+	}
+}
+
+// spareOthers has readers at rest give descriptors back while too many are held,
+// those that rest longest first. It reports whether that was enough. The caller
+// holds mu.
+func (t *Tailer) spareOthers() bool {
+	for int(t.open.Load()) > t.most {
+		first := t.spares.Front()
+		if first == nil {
+			return false
+		}
+		r := first.Value.(*reader)
+		t.inUse(r)
+		t.closeIdle(r)
+	}
+	return true
+}
+
+// isUnchanged reports whether a file that is not open, and was read to its end,
+// need not be opened: by its path it is as it was.
+func (w *worker) isUnchanged(r *reader) bool {
+	t := w.t
+	t.mu.Lock()
+	path, wanted := r.path, r.gone || r.deleted || r.moved || r.rest || t.o.Once
+	t.mu.Unlock()
+	if wanted || r.offset != r.size || r.pass > 0 || r.mtime != r.checked {
+		return false
+	}
+	size := r.size
+	if r.z != nil {
+		size = r.z.file.Size
+	}
+	st, err := statPath(path)
+	return err == nil && st.node == nodeOf(r.info) && st.size == size && st.mtime == r.mtime
+}
