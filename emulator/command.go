@@ -187,6 +187,8 @@ func (se *session) showTable(c *cursor, name string, t *Table) (*result, error) 
 		return principals("Table", t.Ingestors, nil, nil), nil
 	case c.words("policy", "streamingingestion"):
 		return policyResult("["+se.databaseName+"].["+name+"]", "Table", t.Streaming), nil
+	case c.words("policy", "update"):
+		return policyRow("UpdatePolicy", "["+se.databaseName+"].["+name+"]", "Table", cmp.Or(t.Update, "null")), nil
 	case c.word("ingestion"):
 		return showMappings(c, se.databaseName, name, t)
 	}
@@ -229,12 +231,16 @@ func principals(of string, ingestors, viewers, admins []string) *result {
 }
 
 func policyResult(entity, kind string, enabled *bool) *result {
-	r := resultOf("PolicyName:string, EntityName:string, Policy:string, ChildEntities:string, EntityType:string")
 	policy := "null"
 	if enabled != nil {
 		policy = fmt.Sprintf(`{"IsEnabled":%v,"HintAllocatedRate":null}`, *enabled)
 	}
-	r.add("StreamingIngestionPolicy", entity, policy, "[]", kind)
+	return policyRow("StreamingIngestionPolicy", entity, kind, policy)
+}
+
+func policyRow(name, entity, kind, policy string) *result {
+	r := resultOf("PolicyName:string, EntityName:string, Policy:string, ChildEntities:string, EntityType:string")
+	r.add(name, entity, policy, "[]", kind)
 	return r
 }
 
@@ -321,7 +327,8 @@ func (se *session) showDatabase(c *cursor) (*result, error) {
 		}
 		return r, nil
 	case c.words("policy", "streamingingestion"):
-		return policyResult("["+se.databaseName+"]", "Database", db.Streaming), nil
+		allowed := on(db.Streaming) // what is left out is on, and shown as what holds
+		return policyResult("["+se.databaseName+"]", "Database", &allowed), nil
 	case c.word("principals"):
 		return principals("Database "+se.databaseName, db.Ingestors, db.Viewers, db.Admins), nil
 	}

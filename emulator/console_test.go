@@ -106,6 +106,8 @@ func TestSetUpByCommands(t *testing.T) {
 	has(a.mgmt(`.show table App ingestion json mapping "App_json"`), `$['took']`)
 	has(a.mgmt(`.show table App ingestion json mapping "nope"`), "of kind 'MappingPersistent' was not found")
 	has(a.mgmt(".show table App policy streamingingestion"), `"null"`)
+	has(a.mgmt(".show table App policy update"), `"UpdatePolicy"`)
+	has(a.mgmt(".show table App policy update"), `"null"`)
 	has(a.mgmt(".alter table App policy streamingingestion disable"), `"IsEnabled\":false`[1:])
 	has(a.mgmt(`.alter table App policy streamingingestion '{"IsEnabled": true}'`), `IsEnabled\":true`)
 

@@ -40,6 +40,7 @@
 //	          "streaming": true,
 //	          "ingestors": ["client id"],
 //	          "columns": "ts:datetime, level:string, took:real",
+//	          "update": "[{\"IsEnabled\": true, \"Source\": \"Raw\", \"Query\": \"Raw\"}]",
 //	          "mappings": [
 //	            {"name": "App_json", "kind": "Json", "columns": [
 //	              {"column": "ts", "path": "$.time"}, {"column": "level", "path": "$['log level']"}]},
@@ -57,7 +58,8 @@
 // table; a table without one follows its database, and what is left out is on.
 // "ingestors" limits who may write, by the client id of the token; left out,
 // everyone may, and a table's own list stands instead of its database's. A
-// table without "columns" keeps its rows as they were sent. A mapping without
+// table without "columns" keeps its rows as they were sent. "update" is an update
+// policy that is shown and not run. A mapping without
 // "columns" is the identity: by name for JSON and Avro, by position for the rest.
 //
 // "open": true has what is not named exist too; so it is without a schema, and for

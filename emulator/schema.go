@@ -36,6 +36,10 @@ type Table struct {
 	Ingestors []string  `json:"ingestors"`
 	Columns   Columns   `json:"columns"` // nil: rows are kept as they were sent
 	Mappings  []Mapping `json:"mappings"`
+
+	// Update is the update policy, a JSON list in text as commands give and show
+	// it; it is not run. Empty: none.
+	Update string `json:"update"`
 }
 
 // Columns are written as in a create command: "ts:datetime, level:string".

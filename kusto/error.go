@@ -1,6 +1,7 @@
 package kusto
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +19,7 @@ type Error struct {
 	Hint       string // what to do about it
 	Partial    bool   // it came after rows of a result, which are not all
 
-	empty  bool
+	about  subject
 	timely bool // a wrong clock may be why
 	cause  error
 }
@@ -47,4 +48,15 @@ func (e *Error) Unwrap() error { return e.cause }
 
 // Empty says that the service found no usable record at all in the body, so
 // that looking for the bad one is no use: all are.
-func (e *Error) Empty() bool { return e.empty }
+func (e *Error) Empty() bool { return e.about == emptyStream }
+
+// Missing says that a database, a table or a mapping was not found.
+func (e *Error) Missing() bool { return e.about == missing }
+
+// Denied says that the identity is known and has no role for what it asked.
+func (e *Error) Denied() bool { return e.about == denied || e.Status == http.StatusForbidden }
+
+// StreamingOff says that streaming is off: at the cluster, or for the table alone.
+func (e *Error) StreamingOff() (cluster, table bool) {
+	return e.about == clusterOff, e.about == policyOff
+}

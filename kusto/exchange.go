@@ -27,7 +27,9 @@ func (c *Client) exchange(req *http.Request, body []byte) *outcome {
 	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { used.Store(underlying(i.Conn)) }}
 	upload := &upload{rest: body}
 	req = req.WithContext(httptrace.WithClientTrace(req.Context(), trace))
-	req.Body = upload
+	if req.Body = upload; len(body) == 0 {
+		req.Body = http.NoBody // else it would go out in chunks
+	}
 
 	resp, err := c.conns.RoundTrip(req)
 	o := &outcome{err: err}
@@ -142,7 +144,7 @@ func judge(o *outcome, in *Ingest, secret string) Answer {
 	a.Hint = clean(hint(verdict, o, &r, in), 2*maxMessage+maxName)
 	a.Err = &Error{
 		Status: o.status, Code: clean(r.code, 128), Message: clean(words(o, &r, why), maxMessage), Permanent: r.permanent,
-		ActivityID: a.ActivityID, RetryAfter: a.RetryAfter, Hint: a.Hint, empty: r.about == emptyStream, cause: why,
+		ActivityID: a.ActivityID, RetryAfter: a.RetryAfter, Hint: a.Hint, about: r.about, cause: why,
 	}
 	return a
 }

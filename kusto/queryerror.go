@@ -48,7 +48,7 @@ func queryError(resp *http.Response, r reply, q *Query, secret string) *Error {
 	}
 	return &Error{
 		Status: resp.StatusCode, Code: clean(r.code, 128), Message: clean(r.message, maxMessage), Permanent: r.permanent,
-		ActivityID: activity, RetryAfter: retryAfter(resp.Header, time.Now()), Hint: queryHint(resp.StatusCode, &r, q),
+		ActivityID: activity, RetryAfter: retryAfter(resp.Header, time.Now()), Hint: queryHint(resp.StatusCode, &r, q), about: r.about,
 	}
 }
 
@@ -61,7 +61,7 @@ func replyError(r reply, q *Query) *Error {
 	}
 	return &Error{
 		Code: printable(r.code, 128), Message: message, Permanent: r.permanent,
-		ActivityID: printable(r.activity, 128), Hint: queryHint(http.StatusOK, &r, q),
+		ActivityID: printable(r.activity, 128), Hint: queryHint(http.StatusOK, &r, q), about: r.about,
 	}
 }
 

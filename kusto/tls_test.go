@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -146,5 +147,34 @@ func TestGoodbyeIsNoPartOfARequest(t *testing.T) {
 	c = &conn{Conn: near}
 	if n, err := c.Write([]byte("body")); n != 4 || err != nil || !c.broken.Load() {
 		t.Errorf("%d bytes, error %v, broken %v", n, err, c.broken.Load())
+	}
+}
+
+// TestProbe: what is told of the way, well or not.
+func TestProbe(t *testing.T) {
+	path := ""
+	url, trust := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
+		path = r.URL.Path
+		if r.Header.Get("Authorization") != "" {
+			t.Error("a token was sent")
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}, nil)
+	token := func(o *Options) { o.Auth = &staticToken{token: "T"} }
+	w, err := newClient(t, url+"/below", trust, token).Probe(t.Context())
+	if err != nil || w.Status != 404 || w.Leaf == nil || w.TLS != "TLS 1.3" || !w.Dated || w.Ahead.Abs() > time.Hour || w.Remote != strings.TrimPrefix(url, "https://") || w.Proxy != "" {
+		t.Errorf("%+v, %v", w, err)
+	}
+	if path != "/v1/rest/auth/metadata" {
+		t.Errorf("asked for %s", path)
+	}
+	if w, err := newClient(t, url, token).Probe(t.Context()); !Unreached(err) || w.Status != 0 || w.Dated {
+		t.Errorf("without trust: %+v, %v", w, err)
+	}
+	var shown atomic.Value
+	proxy := connectProxy(t, 200, &shown)
+	w, err = newClient(t, url, trust, token, func(o *Options) { o.Proxy = proxy }).Probe(t.Context())
+	if err != nil || w.Proxy != strings.TrimPrefix(proxy, "http://") || w.Leaf == nil {
+		t.Errorf("by a proxy: %+v, %v", w, err)
 	}
 }

@@ -1,6 +1,7 @@
 package sender
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,7 +154,8 @@ func (s *Sender) finish(l *lane, follow func()) {
 func (s *Sender) accept(l *lane, it *item, ans kusto.Answer) {
 	if ans.UpdatePolicy != "" {
 		s.o.Logger.Warn("rows were stored but an update policy failed", "database", it.Route.Database,
-			"table", it.Route.Table, "err", ans.UpdatePolicy, "activity", ans.ActivityID)
+			"table", it.Route.Table, "err", ans.UpdatePolicy, "activity", ans.ActivityID,
+			"fix", "look at the policy with .show table "+kusto.EntityName(it.Route.Table)+" policy update; what it did not make of these rows is missing where it leads")
 	}
 	s.end(it, record.Accepted)
 	it.Inputs(s.o.Books.Accepted)
@@ -227,11 +229,23 @@ func (s *Sender) tell(l *lane, it *item, ans kusto.Answer) {
 	}
 	s.o.Logger.Warn("request was not accepted, trying again", "verdict", ans.Verdict.String(), "database", l.route.Database,
 		"table", l.route.Table, "batch", it.ID.String(), "attempt", it.Attempt, "records", it.Records,
-		"activity", ans.ActivityID, "err", ans.Err, "fix", ans.Hint)
+		"activity", ans.ActivityID, "err", ans.Err, "fix", cmp.Or(ans.Hint, helped(ans.Verdict)))
+}
+
+// helped is what to do about an answer that the agent helps itself with.
+func helped(v kusto.Verdict) string {
+	const itself = "nothing, it is sent again by itself; "
+	switch v {
+	case kusto.Throttled:
+		return itself + "if it stays so, the cluster is too small for what is sent to it: give it more nodes, or lower send.concurrency"
+	case kusto.Unknown:
+		return itself + "its records may then be stored twice"
+	}
+	return itself + "if it stays so, give support the activity id"
 }
 
 func holdOf(ans kusto.Answer) Hold {
-	h := Hold{Status: ans.Status, Fix: ans.Hint}
+	h := Hold{Status: ans.Status, Fix: ans.Hint, Activity: ans.ActivityID}
 	if ans.Err != nil {
 		h.Code, h.Message = ans.Err.Code, ans.Err.Message
 	}
@@ -244,7 +258,7 @@ func (s *Sender) hold(l *lane, it *item, h Hold, asked time.Duration) {
 	now := time.Now()
 	if l.held(now, h, asked) {
 		s.o.Logger.Error("route is held, its records stay where they are", "database", l.route.Database,
-			"table", l.route.Table, "status", h.Status, "code", h.Code, "err", h.Message, "fix", h.Fix)
+			"table", l.route.Table, "status", h.Status, "code", h.Code, "activity", h.Activity, "err", h.Message, "fix", h.Fix)
 	}
 	if h.Status != 0 || h.Local {
 		// The service answered: it is the route that is refused.
@@ -267,7 +281,7 @@ func (s *Sender) refuseToken(l *lane, it *item, ans kusto.Answer) {
 			h.Status = 401 // the authority was reached and refused a token
 		}
 		if c := l.cluster; c.held(time.Now(), h, ans.RetryAfter) {
-			s.o.Logger.Error("cluster is held: no valid token", "cluster", c.Name, "code", h.Code, "err", h.Message, "fix", h.Fix)
+			s.o.Logger.Error("cluster is held: no valid token", "cluster", c.Name, "code", h.Code, "activity", h.Activity, "err", h.Message, "fix", h.Fix)
 		}
 	})
 }
@@ -311,7 +325,8 @@ func (s *Sender) split(l *lane, it *item, ans kusto.Answer) {
 		if it.family == nil {
 			it.family = new(int)
 			s.o.Logger.Warn("batch was refused, looking for the records at fault", "database", l.route.Database, "table", l.route.Table,
-				"batch", it.ID.String(), "records", it.Records, "activity", ans.ActivityID, "err", ans.Err)
+				"batch", it.ID.String(), "records", it.Records, "activity", ans.ActivityID, "err", ans.Err,
+				"fix", "nothing, the others are sent, and those at fault go to quarantine")
 		}
 		*it.family += len(halves)
 		for _, h := range halves {
@@ -352,7 +367,8 @@ func (s *Sender) quarantine(l *lane, it *item, ans kusto.Answer) {
 	s.end(it, record.Quarantined)
 	it.Inputs(func(input string, n int) { s.o.Books.Quarantined(input, record.Refused, n) })
 	s.o.Logger.Warn("records were refused and are in quarantine", "database", l.route.Database, "table", l.route.Table,
-		"records", it.Records, "activity", ans.ActivityID, "err", ans.Err)
+		"records", it.Records, "activity", ans.ActivityID, "err", ans.Err,
+		"fix", "look at them: kusto-agent quarantine ls --reason refused")
 	s.settle(l, func() {
 		s.gone(l, it)
 		s.routeAnswered(l)

@@ -1,7 +1,9 @@
 package sender
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -283,6 +285,9 @@ func (s *Sender) tellOverdue(c *cluster, now time.Time) (next time.Time) {
 				return // what is the matter was told
 			}
 			log := s.o.Logger.With("cluster", c.Name, "last", p.last)
+			if e := (*kusto.Error)(nil); errors.As(p.last, &e) {
+				log = log.With("activity", e.ActivityID, "fix", cmp.Or(e.Hint, helped(kusto.Retry)))
+			}
 			if l != nil {
 				log = log.With("database", l.route.Database, "table", l.route.Table)
 			}

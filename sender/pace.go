@@ -93,6 +93,8 @@ type Hold struct {
 	Code    string
 	Message string
 	Fix     string
+
+	Activity string // the service's name for the request; empty: it gave none
 }
 
 // Cool-downs of a hold. For the first minutes a schema cache may explain the

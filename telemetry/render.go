@@ -96,7 +96,11 @@ func (p *painter) problems(s *Status) {
 		if !h.NextTry.IsZero() {
 			what += ", next try " + inText(p.now, h.NextTry)
 		}
-		p.line("\n%s %s\n  %s", p.paint(stateStyle(r.State), r.State), what, printable(h.Message))
+		words := h.Message
+		if h.Activity != "" {
+			words += " (activity " + h.Activity + ")"
+		}
+		p.line("\n%s %s\n  %s", p.paint(stateStyle(r.State), r.State), what, printable(words))
 		if h.Fix != "" {
 			p.line("  %s %s", p.paint(bold, "what to do:"), printable(h.Fix))
 		}

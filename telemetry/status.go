@@ -84,11 +84,12 @@ type Route struct {
 // Hold is why a route does not deliver, in the service's words, and what a
 // person can do about it.
 type Hold struct {
-	Since   time.Time `json:"since,omitzero"`
-	Code    string    `json:"code,omitempty"`
-	Message string    `json:"message"`
-	Fix     string    `json:"fix,omitempty"`
-	NextTry time.Time `json:"next_try,omitzero"`
+	Since    time.Time `json:"since,omitzero"`
+	Code     string    `json:"code,omitempty"`
+	Message  string    `json:"message"`
+	Fix      string    `json:"fix,omitempty"`
+	Activity string    `json:"activity,omitempty"` // what support asks for
+	NextTry  time.Time `json:"next_try,omitzero"`
 }
 
 // Cluster is one engine the agent talks to.

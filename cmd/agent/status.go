@@ -123,7 +123,7 @@ func (a *agent) addRoutes(s *telemetry.Status, names map[string]string) {
 			Queued: r.Queued, InFlight: r.InFlight, Spooled: r.Spooled, Accepted: r.Accepted, LastAccepted: r.Last,
 		}
 		if h := r.Hold; h != nil {
-			out.Hold = &telemetry.Hold{Since: h.Since, Code: h.Code, Message: h.Message, Fix: h.Fix, NextTry: r.NextTry}
+			out.Hold = &telemetry.Hold{Since: h.Since, Code: h.Code, Message: h.Message, Fix: h.Fix, Activity: h.Activity, NextTry: r.NextTry}
 		}
 		s.Routes = append(s.Routes, out)
 	}

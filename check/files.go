@@ -1,0 +1,243 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"golang.org/x/sys/unix"
+
+	"kusto-agent/config"
+	"kusto-agent/tail"
+)
+
+// files finds what each input would read, with the rights of the service.
+func (r *run) files(context.Context) {
+	if r.Service.other() {
+		r.add(Finding{ID: "files.user", Severity: Warning, Where: r.Service.name(),
+			What: fmt.Sprintf("files were looked at as %s, and the service runs as %s", r.Service.name(), r.Service.User),
+			Fix:  "run it as root, which looks at them as the service does\nsudo kusto-agent check --config " + quoted(r.Path)})
+	}
+	own, closeAll := r.ownLog()
+	defer closeAll()
+	var seen []tail.Seen
+	var err error
+	taken := r.Service.reading(func() { seen, r.folders, err = tail.Look(tailInputs(r.cfg), r.avoid(), own) })
+	if err = errors.Join(taken, err); err != nil {
+		r.add(Finding{ID: "files.user", Severity: Error, What: "files were not looked at: " + err.Error(), Fix: "run it as the user of the service\nsudo -u " + serviceUser + " kusto-agent check --config " + quoted(r.Path)})
+		return
+	}
+	r.handed()
+	for i := range r.cfg.Inputs {
+		r.filesOf(&r.cfg.Inputs[i], seen)
+	}
+}
+
+// handed looks whether the service may read its configuration and its secrets,
+// where root may. What systemd hands over it reads for it.
+func (r *run) handed() {
+	files := append([]string(nil), r.cfg.Files...)
+	for _, name := range slices.Sorted(maps.Keys(r.cfg.Clusters)) {
+		a := r.cfg.Clusters[name].Auth
+		files = append(files, a.ClientSecretFile, a.TokenFile, a.CertificateFile, a.FederatedTokenFile)
+	}
+	files = append(files, r.cfg.Send.TLS.CAFile)
+	credentials, _ := r.Env("CREDENTIALS_DIRECTORY")
+	for _, path := range files {
+		if path == "" || filepath.Dir(path) == credentials {
+			continue
+		}
+		path = absolute(path)
+		var err error
+		_ = r.Service.reading(func() { err = unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS) }) // it was taken on before
+		if errors.Is(err, unix.EACCES) {
+			r.add(Finding{ID: "files.secret", Severity: Error, Where: path, What: r.Service.name() + " may not read this file, which the configuration is or names",
+				Fix: "give it the right\n" + strings.Join(append(r.enter(filepath.Dir(path)), "setfacl -m u:"+r.Service.name()+":r "+quoted(path)), "\n")})
+		}
+	}
+}
+
+// ownLog are the files that a running agent writes its log to.
+func (r *run) ownLog() (own []*os.File, closeAll func()) {
+	for _, fd := range []string{"1", "2"} {
+		if r.Log == 0 {
+			break
+		}
+		path := fmt.Sprintf("/proc/%d/fd/%s", r.Log, fd)
+		if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
+			continue
+		}
+		if f, err := os.Open(path); err == nil {
+			own = append(own, f)
+		}
+	}
+	return own, func() {
+		for _, f := range own {
+			f.Close()
+		}
+	}
+}
+
+func tailInputs(cfg *config.Config) (all []tail.Input) {
+	for i := range cfg.Inputs {
+		in := &cfg.Inputs[i]
+		all = append(all, tail.Input{InputConfig: in.InputConfig, Route: in.Route(), MaxSize: int(in.Batch.MaxSize), MaxRecords: in.Batch.MaxRecords})
+	}
+	return all
+}
+
+// avoid are the folders that are never read.
+func (r *run) avoid() []string { return []string{absolute(r.cfg.StateDir), absolute(r.cfg.Spool.Dir)} }
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// filesOf tells of the files of one input: what is well in one line, and what is
+// not once for each folder and reason.
+func (r *run) filesOf(in *config.Input, seen []tail.Seen) {
+	readable, bytes := 0, int64(0)
+	groups := make(map[string][]tail.Seen)
+	var order []string
+	for _, s := range seen {
+		switch {
+		case s.Input != in.Name:
+		case s.Err == nil:
+			readable, bytes = readable+1, bytes+s.Size
+		default:
+			key := filepath.Dir(s.Path) + "\x00" + reason(s)
+			if groups[key] == nil {
+				order = append(order, key)
+			}
+			groups[key] = append(groups[key], s)
+		}
+	}
+	if readable > 0 || len(order) == 0 {
+		r.ok("files", in.Name, "", "%s, %s, readable for %s", count(readable, "file"), size(bytes), r.Service.name())
+	}
+	for _, key := range order {
+		r.unread(in, groups[key])
+	}
+}
+
+// reason is why a file is not read, without its path.
+func reason(s tail.Seen) string {
+	var path *fs.PathError
+	if errors.As(s.Err, &path) {
+		return path.Err.Error()
+	}
+	return s.Err.Error()
+}
+
+// unread tells of files in one folder that are not read for one reason.
+func (r *run) unread(in *config.Input, all []tail.Seen) {
+	s := all[0]
+	f := Finding{Input: in.Name, Where: s.Path, What: reason(s), Fix: s.Fix, Severity: Warning, ID: "files.kind"}
+	if more := len(all) - 1; more > 0 {
+		f.What += fmt.Sprintf("; so are %d more in its folder", more)
+	}
+	switch {
+	case errors.Is(s.Err, unix.EACCES), errors.Is(s.Err, unix.EPERM):
+		f.ID, f.Severity = "files.permission", Error
+		f.What = fmt.Sprintf("%s may not read %s of this folder: %s", r.Service.name(), count(len(all), "file"), names(all))
+		f.Where = filepath.Dir(s.Path)
+		if s.Shut {
+			f.Where, f.What = s.Path, r.Service.name()+" may not enter or list this folder"
+		}
+		f.Fix = "give it the right, for what is there and what is still to come\n" + r.grant(in, all)
+	case strings.HasPrefix(f.What, "no file matches"):
+		f.ID, f.Where = "files.match", strings.Join(in.Paths, " ")
+	case strings.Contains(f.What, "belongs to the agent itself"):
+		f.ID = "files.own"
+	case errors.Is(s.Err, fs.ErrNotExist):
+		f.What = "the link leads to nothing"
+	}
+	r.add(f)
+}
+
+func names(all []tail.Seen) string {
+	const most = 3
+	var list []string
+	for _, s := range all[:min(len(all), most)] {
+		list = append(list, filepath.Base(s.Path))
+	}
+	if len(all) > most {
+		list = append(list, "…")
+	}
+	return strings.Join(list, ", ")
+}
+
+// grant is the commands that let the service read files of one folder, and those
+// that are still to come there.
+func (r *run) grant(in *config.Input, all []tail.Seen) string {
+	if all[0].Shut {
+		return r.grantFolder(in, all[0].Path)
+	}
+	folder, who := filepath.Dir(all[0].Path), "u:"+r.Service.name()
+	lines := append(r.enter(filepath.Dir(folder)), fmt.Sprintf("setfacl -m %s:rx,d:%s:r %s", who, who, quoted(folder)))
+	for some := range slices.Chunk(all, 4) {
+		line := "setfacl -m " + who + ":r"
+		for _, s := range some {
+			line += " " + quoted(s.Path)
+		}
+		if lines = append(lines, line); len(lines) > 8 {
+			lines = append(lines, "kusto-agent check --config "+quoted(r.Path)+" # for the rest")
+			break
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// grantFolder is the commands for a folder that is shut: what the patterns of the
+// input want below it, and nothing beside that.
+func (r *run) grantFolder(in *config.Input, shut string) string {
+	who := "u:" + r.Service.name()
+	var lines []string
+	for _, p := range in.Paths {
+		base, rest := doublestar.SplitPattern(absolute(p))
+		switch {
+		case base != shut && !strings.HasPrefix(base, strings.TrimSuffix(shut, "/")+"/"):
+			continue
+		case strings.Contains(rest, "/"):
+			lines = append(append(lines, r.enter(filepath.Dir(base))...), fmt.Sprintf("setfacl -R -m %s:rX,d:%s:rX %s", who, who, quoted(base)))
+		default:
+			name := ""
+			if !strings.ContainsAny(rest, `{}\`) { // which find does not know
+				name = " -name " + quoted(rest)
+			}
+			lines = append(append(lines, r.enter(filepath.Dir(base))...), fmt.Sprintf("setfacl -m %s:rx,d:%s:r %s", who, who, quoted(base)),
+				fmt.Sprintf("find %s -maxdepth 1 -type f%s -exec setfacl -m %s:r {} +", quoted(base), name, who))
+		}
+	}
+	if len(lines) == 0 { // a pattern passes through it
+		lines = append(r.enter(filepath.Dir(shut)), fmt.Sprintf("setfacl -m %s:rx %s", who, quoted(shut)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// enter is the commands that let the service enter a folder and those above it,
+// where it may not.
+func (r *run) enter(folder string) (lines []string) {
+	_ = r.Service.reading(func() { // it was taken on before
+		for up := folder; ; up = filepath.Dir(up) {
+			if unix.Faccessat(unix.AT_FDCWD, up, unix.X_OK, unix.AT_EACCESS) != nil {
+				lines = append(lines, fmt.Sprintf("setfacl -m u:%s:x %s", r.Service.name(), quoted(up)))
+			}
+			if up == filepath.Dir(up) {
+				break
+			}
+		}
+	})
+	slices.Reverse(lines)
+	return lines
+}

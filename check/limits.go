@@ -1,0 +1,72 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// besides are descriptors the agent has open beside files it reads: its state,
+// its log, its listener and its watches.
+const besides = 64
+
+// limits compares what the configuration asks for with what the kernel gives.
+func (r *run) limits(context.Context) {
+	r.descriptors()
+	r.watches()
+}
+
+// descriptors compares limits.open_files with what the service, or we, may open.
+func (r *run) descriptors() {
+	given, whose := r.Service.Files, "LimitNOFILE of the unit"
+	if given == 0 {
+		var l unix.Rlimit
+		if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
+			return // every kernel has it
+		}
+		given, whose = l.Max, "the limit of this shell"
+	}
+	want := uint64(r.cfg.Limits.OpenFiles + besides + r.cfg.Send.Concurrency*len(r.cfg.Clusters))
+	if given >= want {
+		r.ok("limits.open_files", "", "", "limits.open_files is %d, %s allows %d", r.cfg.Limits.OpenFiles, whose, given)
+		return
+	}
+	f := Finding{ID: "limits.open_files", Severity: Error, What: fmt.Sprintf("limits.open_files is %d and the rest needs %d, but %s allows %d", r.cfg.Limits.OpenFiles, want-uint64(r.cfg.Limits.OpenFiles), whose, given),
+		Fix: fmt.Sprintf("raise it, or lower limits.open_files\nulimit -n %d", want)}
+	if r.Service.Unit {
+		f.Fix = fmt.Sprintf("raise it, or lower limits.open_files\nmkdir -p /etc/systemd/system/%s.d\nprintf '[Service]\\nLimitNOFILE=%d\\n' >/etc/systemd/system/%s.d/files.conf\nsystemctl daemon-reload", serviceUnit, want, serviceUnit)
+	}
+	r.add(f)
+}
+
+// watches compares the folders with the watches a user may have.
+func (r *run) watches() {
+	most := kernelNumber("fs/inotify/max_user_watches")
+	instances := kernelNumber("fs/inotify/max_user_instances")
+	switch {
+	case most == 0:
+		return // a kernel without inotify, or a shut /proc: the agent polls then, and says so
+	case r.folders >= most:
+		want := max(2*r.folders, 65536)
+		r.add(Finding{ID: "limits.inotify", Severity: Warning, What: fmt.Sprintf("%d folders are to be watched, and a user may watch %d: the rest is looked at now and then", r.folders, most),
+			Fix: fmt.Sprintf("raise the limit, now and for the next boot\nsysctl -w fs.inotify.max_user_watches=%d\necho fs.inotify.max_user_watches=%d >/etc/sysctl.d/50-kusto-agent.conf", want, want)})
+	case instances > 0 && instances < 8:
+		r.add(Finding{ID: "limits.inotify", Severity: Warning, What: fmt.Sprintf("a user may have %d inotify instances only, and others may hold them", instances),
+			Fix: "raise the limit\nsysctl -w fs.inotify.max_user_instances=128"})
+	default:
+		r.ok("limits.inotify", "", "", "%s to watch, a user may watch %d", count(r.folders, "folder"), most)
+	}
+}
+
+func kernelNumber(name string) int {
+	text, err := os.ReadFile("/proc/sys/" + name)
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return n
+}

@@ -1,0 +1,180 @@
+package check
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Service is who runs the agent on this machine.
+type Service struct {
+	Unit  bool   // systemd knows a unit kusto-agent.service
+	User  string // empty: whoever runs this
+	Files uint64 // descriptors the unit allows; 0: not known
+
+	uid, gid int
+	groups   []int
+	readsAll bool // by a capability, whatever the mode of a file says
+}
+
+const (
+	serviceUser  = "kusto-agent"
+	serviceUnit  = "kusto-agent.service"
+	unitPatience = 5 * time.Second
+)
+
+// FindService asks systemd, and the list of users, who runs the agent. A name that
+// is given wins, and has to exist.
+func FindService(ctx context.Context, name string) (Service, error) {
+	s := Service{}
+	told := unitSettings(ctx)
+	s.Unit = told["LoadState"] == "loaded"
+	var extra []string
+	if s.Unit {
+		s.Files, _ = strconv.ParseUint(told["LimitNOFILE"], 10, 64) // infinity is 0: not a limit
+		extra = strings.Fields(told["SupplementaryGroups"])
+		s.readsAll = name == "" && strings.Contains(told["AmbientCapabilities"], "cap_dac_read_search")
+	}
+	who := name
+	if who == "" {
+		who = serviceUser
+		if s.Unit && told["User"] != "" {
+			who = told["User"]
+		}
+	}
+	u, err := user.Lookup(who)
+	if err != nil {
+		if name != "" {
+			return s, fmt.Errorf("look up user: %w", err)
+		}
+		return s, nil
+	}
+	s.User = who
+	return s, s.identify(u, extra)
+}
+
+// unitSettings are what systemd says of the unit; nothing where there is none.
+func unitSettings(ctx context.Context) map[string]string {
+	ctx, cancel := context.WithTimeout(ctx, unitPatience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "systemctl", "show", serviceUnit, "-p", "LoadState,User,SupplementaryGroups,LimitNOFILE,AmbientCapabilities").Output()
+	if err != nil {
+		return nil
+	}
+	told := make(map[string]string)
+	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
+		key, value, _ := strings.Cut(lines.Text(), "=")
+		told[key] = value
+	}
+	return told
+}
+
+func (s *Service) identify(u *user.User, extra []string) (err error) {
+	if s.uid, err = strconv.Atoi(u.Uid); err == nil {
+		s.gid, err = strconv.Atoi(u.Gid)
+	}
+	if err != nil {
+		return fmt.Errorf("look up user %s: %w", u.Username, err)
+	}
+	ids, err := u.GroupIds()
+	if err != nil {
+		return fmt.Errorf("look up the groups of %s: %w", u.Username, err)
+	}
+	for _, name := range extra {
+		if g, err := user.LookupGroup(name); err == nil {
+			ids = append(ids, g.Gid)
+		}
+	}
+	for _, id := range ids {
+		n, err := strconv.Atoi(id)
+		if err != nil {
+			return fmt.Errorf("look up the groups of %s: %w", u.Username, err)
+		}
+		s.groups = append(s.groups, n)
+	}
+	return nil
+}
+
+// name is who the files are looked at as, for people.
+func (s Service) name() string {
+	switch {
+	case s.assumed():
+		return s.User
+	case s.User != "" && s.uid == os.Geteuid():
+		return s.User
+	}
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return strconv.Itoa(os.Geteuid())
+}
+
+// assumed says that files can be looked at as the user of the service, who is
+// another than ours.
+func (s Service) assumed() bool { return s.User != "" && os.Geteuid() == 0 && s.uid != 0 }
+
+// other says that the service has a user who is not ours, and cannot be assumed.
+func (s Service) other() bool {
+	return s.User != "" && os.Geteuid() != 0 && s.uid != os.Geteuid()
+}
+
+// reading calls f with the rights that the service has to read.
+func (s Service) reading(f func()) error {
+	if s.readsAll && os.Geteuid() == 0 {
+		f()
+		return nil
+	}
+	return s.as(f)
+}
+
+// as calls f with the rights that the user of the service has on files, where they
+// can be taken on: those of the thread it runs on, which ends with it.
+func (s Service) as(f func()) error {
+	if !s.assumed() {
+		f()
+		return nil
+	}
+	done := make(chan error)
+	// Ends with f, and is awaited below. The thread is never unlocked, so that it
+	// ends too and nothing else runs on it.
+	go func() {
+		runtime.LockOSThread()
+		err := s.assume()
+		if err == nil {
+			f()
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+// assume changes what this thread may do with files. The kernel takes away the
+// capabilities that have to do with files when the user is no longer root.
+func (s Service) assume() error {
+	ids := make([]uint32, len(s.groups)+1)
+	for i, id := range s.groups {
+		ids[i] = uint32(id)
+	}
+	// Not unix.Setgroups, which changes all threads.
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(s.groups)), uintptr(unsafe.Pointer(&ids[0])), 0); errno != 0 {
+		return fmt.Errorf("take on the groups of %s: %w", s.User, errno)
+	}
+	if err := unix.Setfsgid(s.gid); err != nil {
+		return fmt.Errorf("take on the group of %s: %w", s.User, err)
+	}
+	if err := unix.Setfsuid(s.uid); err != nil {
+		return fmt.Errorf("take on the user %s: %w", s.User, err)
+	}
+	return nil
+}

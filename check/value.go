@@ -1,0 +1,137 @@
+package check
+
+import (
+	"encoding/json"
+	"math/big"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var (
+	guid     = regexp.MustCompile(`^\{?[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}\}?$`)
+	timespan = regexp.MustCompile(`^-?(?:\d+\.)?\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?$|^-?\d+(?:\.\d+)?\s*(?:d|h|m|s|ms|microseconds?|ticks?)?$`)
+	isoTime  = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s*(?:Z|z|[+-]\d{2}:?\d{2})?)?$`)
+)
+
+// otherTimes are forms of times beside ISO 8601 that the service reads.
+var otherTimes = []string{time.RFC1123, time.RFC1123Z, time.RFC822, time.RFC822Z, time.RFC850, "2 Jan 2006 15:04:05 -0700", "1/2/2006 15:04:05", "1/2/2006", "2006-01-02 15:04:05 -0700"}
+
+// fits reports whether a value is stored in a column of a type, and not null in
+// its place. In doubt it is.
+func fits(kind string, v any) bool {
+	switch kind {
+	case "int":
+		return isInteger(v, 32)
+	case "long":
+		return isInteger(v, 64)
+	}
+	switch x := v.(type) {
+	case nil:
+		return true
+	case string:
+		return textFits(kind, strings.TrimSpace(x))
+	case json.Number:
+		return kind != "datetime" && kind != "guid" && (kind != "bool" || x == "0" || x == "1")
+	case bool:
+		return kind != "datetime" && kind != "guid" && kind != "timespan"
+	}
+	return kind == "dynamic" || kind == "string" || kind == "" // an object or a list
+}
+
+func isInteger(v any, bits int) bool {
+	switch x := v.(type) {
+	case nil, bool:
+		return true
+	case string:
+		return x == "" || integral(strings.TrimSpace(x), bits)
+	case json.Number:
+		return integral(string(x), bits)
+	}
+	return false
+}
+
+// integral takes a number without a fraction, however it is written.
+func integral(s string, bits int) bool {
+	if _, err := strconv.ParseInt(s, 0, bits); err == nil {
+		return true
+	}
+	if len(s) > 40 {
+		return false
+	}
+	x, ok := new(big.Rat).SetString(s)
+	return ok && x.IsInt() && x.Num().BitLen() < bits
+}
+
+func textFits(kind, s string) bool {
+	if s == "" {
+		return true // no value, and so no loss
+	}
+	switch kind {
+	case "real", "decimal":
+		_, err := strconv.ParseFloat(s, 64)
+		return err == nil
+	case "datetime":
+		return isTime(s)
+	case "timespan":
+		return timespan.MatchString(s)
+	case "guid":
+		return guid.MatchString(s)
+	case "bool":
+		_, err := strconv.ParseBool(s)
+		return err == nil
+	}
+	return true
+}
+
+func isTime(s string) bool {
+	if isoTime.MatchString(s) {
+		return true
+	}
+	for _, layout := range otherTimes {
+		if _, err := time.Parse(layout, s); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// typeOf is the narrowest type of column that a value fits.
+func typeOf(v any) string {
+	switch x := v.(type) {
+	case nil:
+		return ""
+	case bool:
+		return "bool"
+	case json.Number:
+		if integral(string(x), 64) {
+			return "long"
+		}
+		return "real"
+	case string:
+		switch {
+		case isTime(x):
+			return "datetime"
+		case guid.MatchString(x):
+			return "guid"
+		}
+		return "string"
+	}
+	return "dynamic"
+}
+
+// widened is a type that takes both.
+func widened(a, b string) string {
+	switch {
+	case a == b, b == "":
+		return a
+	case a == "":
+		return b
+	case a == "long" && b == "real", a == "real" && b == "long":
+		return "real"
+	case a == "dynamic" || b == "dynamic":
+		return "dynamic"
+	}
+	return "string"
+}

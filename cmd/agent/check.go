@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"kusto-agent/batcher"
+	"kusto-agent/check"
+	"kusto-agent/config"
+	"kusto-agent/journal"
+	"kusto-agent/record"
+	"kusto-agent/telemetry"
+)
+
+func checkCommand() *cobra.Command {
+	c := checking{}
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Look at everything a configuration needs, and say how to mend it",
+		Long: "Look at the configuration, the files it reads with the rights of the service, its disks and limits, the way to\n" +
+			"the cluster, token, role, tables, mappings and policies, and compare records with their mapping. All that is\n" +
+			"found is told in one run, each with what to do. Nothing is changed, and no record is sent.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			c.out = newOutput(cmd)
+			return c.out.end(c.run(ctx))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.path, "config", config.DefaultPath, "the configuration `file`")
+	f.BoolVar(&c.offline, "offline", false, "leave out what needs the network")
+	f.BoolVar(&c.json, "json", false, "print one JSON document")
+	f.StringVar(&c.user, "user", "", "the `user` the agent runs as (default: that of the service); only root can look as another")
+	return cmd
+}
+
+// checking is one run of the command.
+type checking struct {
+	path, user    string
+	offline, json bool
+	out           output
+}
+
+func (c *checking) run(ctx context.Context) error {
+	who, err := check.FindService(ctx, c.user)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	found, err := check.Run(ctx, check.Options{
+		Path: c.path, Env: environment(who), Offline: c.offline, Service: who, Log: runningAgent(c.path, environment(who)),
+		Connect: checkConnection, Sample: sampleInput,
+	})
+	if err != nil {
+		return &exitError{exitFailed, err}
+	}
+	if c.json {
+		if found == nil {
+			found = []check.Finding{}
+		}
+		err = c.out.json(map[string]any{"findings": found})
+	} else {
+		err = c.print(found)
+	}
+	if code := checkCode(found); err == nil && code != 0 {
+		err = &exitError{code: code}
+	}
+	return err
+}
+
+// environment is ours; as root on a machine with the unit, with the folders that
+// systemd hands to the service.
+func environment(who check.Service) config.Env {
+	return func(name string) (string, bool) {
+		value, ok := os.LookupEnv(name)
+		if !ok && who.Unit && os.Geteuid() == 0 {
+			switch name {
+			case "STATE_DIRECTORY":
+				return "/var/lib/kusto-agent", true
+			case "CREDENTIALS_DIRECTORY":
+				return "/etc/credstore", true
+			}
+		}
+		return value, ok
+	}
+}
+
+// runningAgent is the process that uses the state_dir of a configuration; 0: none
+// is known.
+func runningAgent(path string, env config.Env) int {
+	cfg, err := config.Load(path, env, config.Options{})
+	if err != nil {
+		return 0
+	}
+	text, err := os.ReadFile(filepath.Join(cfg.StateDir, "LOCK"))
+	if err != nil {
+		return 0
+	}
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	if program(pid) == "" || program(pid) != program(os.Getpid()) {
+		return 0 // it has ended, and its number may be another's
+	}
+	return pid
+}
+
+// program is the name of the file that a process runs; empty: it is not known.
+func program(pid int) string {
+	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil {
+		return ""
+	}
+	return filepath.Base(strings.TrimSuffix(exe, " (deleted)")) // by an upgrade
+}
+
+func checkConnection(cfg *config.Config, cluster string) (*check.Connection, error) {
+	conn, err := connect(cfg, cluster)
+	if err != nil {
+		return nil, err
+	}
+	return &check.Connection{Client: conn.Client, Token: conn.tokens.Token, Close: conn.close}, nil
+}
+
+// sampleInput reads what an input would send next, as preview does.
+func sampleInput(ctx context.Context, cfg *config.Config, in *config.Input) (*check.Sample, error) {
+	past, err := journal.Look(filepath.Join(cfg.StateDir, "journal"))
+	if err != nil {
+		return nil, err
+	}
+	c := &catcher{past: past, avoid: []string{absolute(cfg.StateDir), absolute(cfg.Spool.Dir)}, got: make(chan *record.Payload, 1)}
+	p, err := c.first(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	s := &check.Sample{Quarantined: len(c.rejected)}
+	if len(c.rejected) > 0 {
+		r := c.rejected[0]
+		s.First = fmt.Sprintf("offset %d of %s, %s: %s", r.Offset, r.Path, r.Reason, r.Message)
+	}
+	if p == nil {
+		s.None = c.why()
+		return s, nil
+	}
+	s.Body, err = batcher.Raw(p)
+	return s, err
+}
+
+// checkCode is the exit code: of the most telling error.
+func checkCode(found []check.Finding) int {
+	codes := map[check.Class]int{check.Config: exitConfig, check.Refused: exitRefused, check.Away: exitUnreachable, check.Plain: exitFailed}
+	for _, class := range []check.Class{check.Config, check.Refused, check.Away, check.Plain} {
+		if slices.ContainsFunc(found, func(f check.Finding) bool { return f.Severity == check.Error && f.Class == class }) {
+			return codes[class]
+		}
+	}
+	return 0
+}
+
+// checkWidth is what lines of words keep to. Commands are never broken.
+const checkWidth = 80
+
+// print writes the findings for people, under the heads of their steps.
+func (c *checking) print(found []check.Finding) error {
+	counts := make(map[check.Severity]int)
+	step := ""
+	for _, f := range found {
+		if f.Step != step {
+			if step != "" {
+				fmt.Fprintln(c.out)
+			}
+			step = f.Step
+			fmt.Fprintln(c.out, c.paint("1", step))
+		}
+		counts[f.Severity]++
+		c.finding(f)
+	}
+	_, err := fmt.Fprintf(c.out, "\n%s, %s, %d ok\n", counted(counts[check.Error], "error"), counted(counts[check.Warning], "warning"), counts[check.OK])
+	return err
+}
+
+var checkStyles = map[check.Severity]string{check.OK: "32", check.Warning: "33", check.Error: "31"}
+
+func (c *checking) paint(style, text string) string {
+	if !c.out.terminal || os.Getenv("NO_COLOR") != "" {
+		return text
+	}
+	return "\x1b[" + style + "m" + text + "\x1b[0m"
+}
+
+// finding prints one: its severity, where and what, then what to do.
+func (c *checking) finding(f check.Finding) {
+	const margin = "           "
+	var head []string
+	if f.Input != "" {
+		head = append(head, "input "+f.Input)
+	}
+	if f.Where != "" {
+		head = append(head, f.Where)
+	}
+	text := telemetry.Printable(strings.Join(append(head, f.What), ": "))
+	lines := wrapped(text, checkWidth-len(margin))
+	fmt.Fprintf(c.out, "  %s%s%s\n", c.paint(checkStyles[f.Severity], string(f.Severity)), strings.Repeat(" ", len(margin)-2-len(f.Severity)), lines[0])
+	for _, line := range lines[1:] {
+		fmt.Fprintln(c.out, margin+line)
+	}
+	if f.ID == "config" && f.Detail != "" {
+		fmt.Fprintln(c.out, margin+"  "+telemetry.Printable(f.Detail))
+	}
+	for i, line := range strings.Split(f.Fix, "\n") {
+		switch {
+		case line == "":
+		case i == 0:
+			for _, part := range wrapped("to fix it: "+telemetry.Printable(line), checkWidth-len(margin)) {
+				fmt.Fprintln(c.out, margin+part)
+			}
+		default:
+			fmt.Fprintln(c.out, margin+"  "+telemetry.Printable(line))
+		}
+	}
+}
+
+// wrapped breaks words into lines. A word that is too long stands on its own.
+func wrapped(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		switch {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width:
+			line += " " + word
+		default:
+			lines, line = append(lines, line), word
+		}
+	}
+	return append(lines, line)
+}

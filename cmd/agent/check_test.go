@@ -1,0 +1,302 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kusto-agent/check"
+	"kusto-agent/emulator"
+)
+
+// checks is one run of check --json, by id.
+func (s *site) checks(code int, args ...string) []check.Finding {
+	s.t.Helper()
+	out, words := s.show(code, append([]string{"check", "--json", "--config", s.path("agent.yaml")}, args...)...)
+	var doc struct{ Findings []check.Finding }
+	if err := json.Unmarshal([]byte(out), &doc); err != nil {
+		s.t.Fatalf("%v: %s\n%s", err, out, words)
+	}
+	for _, f := range doc.Findings {
+		if f.Severity != check.OK && f.Fix == "" && f.ID != "files.own" {
+			s.t.Errorf("nothing to do about %+v", f)
+		}
+	}
+	return doc.Findings
+}
+
+// finds fails unless there is a finding with an id and a severity, whose words and
+// fix hold all that is wanted.
+func (s *site) finds(all []check.Finding, id string, severity check.Severity, want ...string) {
+	s.t.Helper()
+	var text string
+next:
+	for _, f := range all {
+		if f.ID != id || f.Severity != severity {
+			continue
+		}
+		text = f.Input + ": " + f.Where + ": " + f.What + "\n" + f.Fix
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				continue next
+			}
+		}
+		return
+	}
+	s.t.Errorf("no %s %s with %q; the last of them is %q; all are %+v", severity, id, want, text, all)
+}
+
+// checkSite is an endpoint with a schema, and a configuration for table T.
+func checkSite(t *testing.T, schema string, o emulator.Options) *site {
+	t.Helper()
+	var err error
+	if o.Schema, err = emulator.LoadSchema(strings.NewReader(schema)); err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, o)
+	s.write("agent.yaml", open+oneJSON)
+	return s
+}
+
+// inLogs is a schema with tables of the database Logs.
+func inLogs(tables string) string { return `{"databases": {"Logs": {"tables": {` + tables + `}}}}` }
+
+const soundTable = `"T": {"columns": "n:long, s:string", "mappings": [{"name": "m", "kind": "Json", "columns": [{"column": "n", "path": "$.n"}, {"column": "s", "path": "$.s"}]}]}`
+
+// TestCheckWell: where all is well it says so, changes nothing and stores nothing.
+func TestCheckWell(t *testing.T) {
+	t.Parallel()
+	s := checkSite(t, inLogs(soundTable), emulator.Options{})
+	s.write("logs/a.json", "{\"n\":1,\"s\":\"x\"}\n")
+	out, _ := s.show(0, "check", "--config", s.path("agent.yaml"))
+	for _, want := range []string{
+		"1 input, 1 cluster", "1 file, 16 B, readable", "state_dir is not there yet", "answers from 127.0.0.1", "no token is asked for",
+		"T: Logs.T: the table has 2 columns", "mapping m of kind Json fills 2 columns", "streaming ingestion is allowed", "anybody may ingest",
+		"the mapping takes everything of 1 record sampled", " 0 errors, 0 warnings, 16 ok",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(out), " "), strings.TrimSpace(want)) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	for line := range strings.Lines(out) {
+		if len([]rune(line)) > 81 && strings.Contains(strings.TrimSpace(line), " ") {
+			t.Errorf("a line of %d: %s", len(line), line)
+		}
+	}
+	if n := s.server.RowCount("Logs", "T"); n != 0 {
+		t.Errorf("%d rows were stored", n)
+	}
+	if _, err := os.Stat(s.path("state")); err == nil {
+		t.Error("something was written to state_dir")
+	}
+	asked := len(s.server.Requests())
+	for _, f := range s.checks(0, "--offline") {
+		if strings.HasPrefix(f.ID, "network") || f.ID == "table" {
+			t.Errorf("offline it tells %+v", f)
+		}
+	}
+	if len(s.server.Requests()) != asked {
+		t.Error("offline a request was made")
+	}
+}
+
+// TestCheckConfig: every mistake is a finding, with its place.
+func TestCheckConfig(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.write("agent.yaml", open+"inputs:\n  - paths: [x.json]\n    tabel: T\n")
+	all := s.checks(78)
+	s.finds(all, "config", check.Error, "agent.yaml:", "tabel")
+	s.finds(all, "config", check.Error, "inputs[0].mapping: missing", "needs the name of a Json mapping")
+	s.show(78, "check", "--config", s.path("nowhere.yaml"))
+}
+
+// TestCheckTables: what is wrong with table, mapping and policy, each with its fix.
+func TestCheckTables(t *testing.T) {
+	t.Parallel()
+	s := checkSite(t, inLogs(soundTable), emulator.Options{})
+	s.write("logs/a.json", "{\"n\":1,\"s\":\"x\",\"t\":\"2026-01-01T00:00:00Z\"}\n")
+	f := func(schema string, code int, id string, severity check.Severity, want ...string) {
+		t.Helper()
+		parsed, err := emulator.LoadSchema(strings.NewReader(schema))
+		s.must(err)
+		s.must(s.server.SetSchema(parsed))
+		s.server.ClearSchemaCache()
+		s.finds(s.checks(code), id, severity, want...)
+	}
+	with := func(from, to string) string { return inLogs(strings.Replace(soundTable, from, to, 1)) }
+	f(`{"databases": {"Other": {}}}`, 1, "database", check.Error, "there is no database Logs", "Other")
+	f(with(`"T"`, `"U"`), 1, "table", check.Error, "there is no table T", "\n.create table ['T'] (['n']: long, ['s']: string, ['t']: datetime)\n.clear database cache")
+	f(with(`"T"`, `"t"`), 1, "table", check.Error, "but one called t", "set table: t")
+	f(with(`"m"`, `"M"`), 1, "mapping", check.Error, "but one called M", "set mapping: M")
+	f(with(`"m"`, `"x"`), 1, "mapping", check.Error, "there is no mapping m of kind Json", ".create-or-alter table ['T'] ingestion json mapping \"m\" '[{\"Properties\":{\"Path\":\"$[\\'n\\']\"},\"column\":\"n\"}")
+	f(inLogs(`"T": {"columns": "n:long", "mappings": [{"name": "m", "kind": "Csv", "columns": [{"column": "n", "ordinal": 0}]}]}`),
+		1, "mapping", check.Error, "but one of the same name and kind Csv")
+	f(with(`{"columns"`, `{"streaming": false, "columns"`), 1, "policy", check.Error, "BadRequest_StreamingIngestionPolicyNotEnabled", "activity", "\n.alter table ['T'] policy streamingingestion enable")
+	f(`{"streaming": false, `+inLogs(soundTable)[1:], 1, "policy", check.Error, "NotFound_StreamingIngestionDisabledForCluster", "activity", "in the portal")
+	f(with(`{"columns"`, `{"update": "[{\"IsEnabled\": true, \"Query\": \"T\"}]", "columns"`), 0, "policy.update", check.Warning, "update policies", "set batch: {max_size: 1")
+	f(inLogs(soundTable), 0, "ingest", check.OK, "may ingest")
+}
+
+// TestCheckStale: what exists and is not known to the streaming nodes yet is told
+// as that.
+func TestCheckStale(t *testing.T) {
+	t.Parallel()
+	s := checkSite(t, inLogs(`"U": {}`), emulator.Options{SchemaDelay: deadline * 10})
+	parsed, err := emulator.LoadSchema(strings.NewReader(inLogs(soundTable)))
+	s.must(err)
+	s.must(s.server.SetSchema(parsed))
+	s.write("logs/a.json", "{\"n\":1,\"s\":\"x\"}\n")
+	s.finds(s.checks(1), "ingest", check.Error, "do not know it yet", "Entity ID 'T'", "\n.clear database cache streamingingestion schema")
+}
+
+// TestCheckIdentity: tokens and roles, each told apart.
+func TestCheckIdentity(t *testing.T) {
+	t.Parallel()
+	const secret = "zq-client-secret"
+	s := newSite(t, emulator.Options{TokenSecret: secret})
+	s.write("secret", secret)
+	signedIn := strings.Replace(open, "auth: {method: none}", `auth: {authority: "${URL}", tenant: contoso, client_id: me, client_secret_file: "${DIR}/secret"}`, 1)
+	s.write("agent.yaml", signedIn+oneJSON)
+	s.write("logs/a.json", "{\"n\":1,\"s\":\"x\"}\n")
+	f := func(roles string, code int) []check.Finding {
+		t.Helper()
+		parsed, err := emulator.LoadSchema(strings.NewReader(`{"databases": {"Logs": {` + roles + ` "tables": {` + soundTable + `}}}}`))
+		s.must(err)
+		s.must(s.server.SetSchema(parsed))
+		s.server.ClearSchemaCache()
+		return s.checks(code)
+	}
+	all := f("", 0)
+	s.finds(all, "token", check.OK, "aadapp=me;contoso")
+	s.finds(all, "ingest", check.OK, "this identity may ingest")
+	s.finds(f(`"ingestors": ["other"],`, 77), "ingest", check.Error, "is not authorized", "activity", "\n.add table ['T'] ingestors ('aadapp=me")
+	all = f(`"viewers": ["other"],`, 0)
+	s.finds(all, "role.view", check.Warning, "could not look at the table, which need not be wrong", "activity", "\n.add database ['Logs'] viewers ('aadapp=me")
+	s.finds(all, "ingest", check.OK, "may ingest")
+	s.write("secret", "wrong")
+	all = s.checks(77)
+	s.finds(all, "token", check.Error, "AADSTS7000215", "the client secret is wrong")
+	s.finds(all, "table", check.Warning, "was not looked at: there is no token")
+	s.must(os.Remove(s.path("secret")))
+	s.finds(s.checks(77), "token", check.Error, "make DIR/secret readable")
+}
+
+// TestCheckWay: nobody there, a clock that is off, and what is left out then.
+func TestCheckWay(t *testing.T) {
+	t.Parallel()
+	s := checkSite(t, inLogs(soundTable), emulator.Options{})
+	s.write("logs/a.json", "{\"n\":1,\"s\":\"x\"}\n")
+	metadata := emulator.Match{Kind: emulator.KindMetadata}
+	fault := s.server.Fail(emulator.Fault{Match: metadata, Status: 200, Body: "{}", Header: map[string]string{"Date": "Mon, 02 Jan 2006 15:04:05 GMT"}})
+	s.finds(s.checks(1), "clock", check.Error, "ahead: tokens are refused", "\ntimedatectl set-ntp true")
+	fault.Remove()
+	s.write("agent.yaml", strings.Replace(open, "${URL}", s.deadURL(), 1)+oneJSON)
+	all := s.checks(69)
+	s.finds(all, "network", check.Error, "connection refused", "nothing listens there")
+	s.finds(all, "table", check.Warning, "was not looked at: the cluster was not reached")
+	s.finds(all, "files", check.OK, "1 file")
+}
+
+// TestCheckRecords: what of the records the mapping would lose.
+func TestCheckRecords(t *testing.T) {
+	t.Parallel()
+	s := checkSite(t, inLogs(`"T": {"columns": "n:long, at:datetime, s:string, d:dynamic", "mappings": [{"name": "m", "kind": "Json", "columns": [
+		{"column": "n", "path": "$.n"}, {"column": "at", "path": "$.time"}, {"column": "s", "path": "$.in.s"}, {"column": "d", "path": "$.D"}]}]},
+		"C": {"columns": "a:long, b:string, c:string"}`), emulator.Options{})
+	s.write("logs/a.json", `{"n":"many","time":1700000000,"in":{"s":1,"x":2},"d":{}}`+"\nno json\n"+`{"n":7,"extra":true}`+"\n")
+	s.write("logs/b.csv", "a,b\n1,x\n")
+	s.write("agent.yaml", open+strings.Replace(oneJSON, "}]\n", "}, {paths: [\"${DIR}/logs/*.csv\"], table: C}]\n", 1))
+	all := s.checks(0)
+	s.finds(all, "records.quarantine", check.Warning, "T: ", "1 record before", "offset 57 of DIR/logs/a.json, malformed")
+	s.finds(all, "records.discarded", check.Warning, "of 2 records sampled", "$.d (1), $.in.x (1), $.extra (1)")
+	s.finds(all, "records.null", check.Warning, "n:long (1), at:datetime (1)", "DateTimeFromUnix")
+	s.finds(all, "records.unfilled", check.Warning, "fills: d")
+	s.finds(all, "records.header", check.Warning, "C: Logs.C", "set header: skip")
+	s.finds(all, "records.null", check.Warning, "a:long (1)")
+	s.finds(all, "records.unfilled", check.Warning, "fills: c")
+}
+
+// TestCheckFiles: what cannot be read is told by folder, as the user of the
+// service.
+func TestCheckFiles(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.refusable()
+	s.write("logs/a.json", "{\"n\":1}\n")
+	s.write("logs/b.json", "{\"n\":1}\n")
+	s.write("logs/c.json", "{\"n\":1}\n")
+	s.write("shut/a.json", "{\"n\":1}\n")
+	s.must(os.Mkdir(s.path("logs/d.json"), 0o755))
+	s.must(os.Symlink("nowhere", s.path("logs/e.json")))
+	s.must(os.Chmod(s.path("logs/b.json"), 0))
+	s.must(os.Chmod(s.path("logs/c.json"), 0))
+	s.must(os.Chmod(s.path("shut"), 0))
+	s.write("agent.yaml", open+`inputs:
+  - {paths: ["${DIR}/logs/*.json"], table: T, mapping: m, format: JSON}
+  - {paths: ["${DIR}/shut/*.json"], table: U, mapping: m}
+  - {paths: ["${DIR}/none/*.json"], table: V, mapping: m}
+  - {paths: ["${DIR}/state/*.json"], table: W, mapping: m}
+  - {paths: ["${DIR}/shut/in/**/*.json"], table: X, mapping: m}
+`)
+	s.write("state/own.json", "{}\n")
+	var how []string
+	if s.asNobody { // as root does it for the service
+		s.asNobody, how = false, []string{"--user", "nobody"}
+	}
+	all := s.checks(1, append(how, "--offline")...)
+	s.finds(all, "files", check.OK, "T: ", "1 file, 8 B")
+	s.finds(all, "files.permission", check.Error, "may not read 2 files of this folder: b.json, c.json", "setfacl -m u:", ":r DIR/logs/b.json DIR/logs/c.json")
+	s.finds(all, "files.permission", check.Error, "DIR/shut", "may not enter or list this folder", "find DIR/shut -maxdepth 1 -type f -name '*.json' -exec setfacl -m u:")
+	s.finds(all, "files.permission", check.Error, "X: ", "may not enter or list this folder", ":x DIR/shut\nsetfacl -R -m u:", ":rX DIR/shut/in")
+	s.finds(all, "files.kind", check.Warning, "it is a directory", "add /* to the path")
+	s.finds(all, "files.kind", check.Warning, "the link leads to nothing")
+	s.finds(all, "files.match", check.Warning, "DIR/none/*.json", "no file matches")
+	s.finds(all, "files.own", check.Warning, "belongs to the agent itself")
+	if os.Getuid() == 0 {
+		s.finds(all, "state", check.Error, "nobody may not write in state_dir", "install -d -m 700 -o nobody")
+		s.must(os.Chmod(s.path("agent.yaml"), 0o600))
+		s.finds(s.checks(1, append(how, "--offline")...), "files.secret", check.Error, "DIR/agent.yaml", "nobody may not read this file", "\nsetfacl -m u:nobody:r DIR/agent.yaml")
+	}
+}
+
+// TestCheckDisks: what the agent keeps, and how much room there is for it.
+func TestCheckDisks(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.write("logs/a.json", "{\"n\":1}\nno json\n")
+	config := open + "spool: {min_free: 1000000GiB}\nlimits: {open_files: 1000000000}\n" + oneJSON
+	s.once(open+oneJSON, 1)
+	s.write("agent.yaml", config)
+	all := s.checks(1, "--offline")
+	s.finds(all, "spool.space", check.Error, "the spool would take nothing", "df -h DIR/state/spool")
+	s.finds(all, "quarantine", check.Warning, "1 record in quarantine", "kusto-agent quarantine ls --config DIR/agent.yaml")
+	s.finds(all, "limits.open_files", check.Error, "limits.open_files is 1000000000", "ulimit -n")
+	s.write("agent.yaml", strings.Replace(config, "min_free: 1000000GiB", "max_size: 1000000GiB", 1)+"quarantine: {max_size: 1}\n")
+	all = s.checks(1, "--offline")
+	s.finds(all, "spool.space", check.Warning, "the disk has room for")
+	s.finds(all, "quarantine", check.Error, "quarantine is full")
+	if _, err := os.Stat(filepath.Join(s.dir, "state", "spool")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCheckOwnLog: beside a running agent, whose log a pattern matches, it tells
+// that, and what is delivered is not compared again.
+func TestCheckOwnLog(t *testing.T) {
+	t.Parallel()
+	s := checkSite(t, inLogs(soundTable), emulator.Options{})
+	s.write("logs/a.json", "{\"n\":1,\"s\":\"x\"}\n")
+	var err error
+	s.logTo, err = os.Create(s.path("logs/own.json"))
+	s.must(err)
+	defer s.logTo.Close()
+	p := s.run(open + oneJSON)
+	s.awaitRows("T", 1)
+	s.logTo = nil
+	s.finds(s.checks(0, "--offline"), "files.own", check.Warning, "DIR/logs/own.json", "belongs to the agent itself")
+	p.stop()
+	s.finds(s.checks(0, "--offline"), "files", check.OK, "2 files")
+}

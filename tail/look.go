@@ -1,0 +1,113 @@
+package tail
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"kusto-agent/record"
+)
+
+// Seen is a path that an input's patterns match, or one that could not be looked
+// at to see whether they do.
+type Seen struct {
+	Input string
+	Path  string
+	Size  int64
+	Err   error  // why it would not be read; nil: it would be
+	Fix   string // what to do about it
+	Shut  bool   // Path is a folder that we may not enter or list, and what is in it is not known
+}
+
+// Look finds what inputs would read now and opens each file once, without reading
+// it and without waiting for anything, as whoever calls it. Folders counts those
+// that would be watched. avoid and own are as in Options.
+func Look(inputs []Input, avoid []string, mine []*os.File) (seen []Seen, folders int, err error) {
+	x := looking{own: newOwn(Options{Avoid: avoid, Own: mine}), walk: newWalk(), taken: make(map[taken]string)}
+	x.own.look(avoid)
+	for _, i := range inputs {
+		in, err := newInput(i)
+		if err != nil {
+			return nil, 0, err
+		}
+		x.shut, x.walk.errs = make(map[string]bool), make(map[string]error)
+		paths := x.walk.match(in)
+		for _, path := range paths {
+			x.meet(in, path)
+		}
+		x.unknown(in)
+		if len(paths) == 0 && len(x.walk.errs) == 0 && len(in.Paths) > 0 {
+			x.add(in, in.Paths[0], 0, errNoMatch)
+		}
+	}
+	return x.seen, len(x.walk.passed), nil
+}
+
+// taken is a file on a route.
+type taken struct {
+	node  node
+	route record.Route
+}
+
+type looking struct {
+	own   own
+	walk  *walk
+	seen  []Seen
+	taken map[taken]string // the input that has it
+	shut  map[string]bool  // folders, told once for an input
+}
+
+func (x *looking) add(in *input, path string, size int64, err error) {
+	s := Seen{Input: in.Name, Path: path, Size: size, Err: err}
+	if folder, shut := shutFolder(path, err); shut != nil {
+		if x.shut[folder] {
+			return
+		}
+		x.shut[folder] = true
+		s.Path, s.Err, s.Shut = folder, shut, true
+	} else if errors.Is(err, unix.EACCES) {
+		st, err := os.Stat(path)
+		s.Shut = err == nil && st.IsDir()
+	}
+	if s.Err != nil {
+		s.Fix = fixOf(s.Err)
+	}
+	x.seen = append(x.seen, s)
+}
+
+// meet is Tailer.meet for one who only looks.
+func (x *looking) meet(in *input, path string) {
+	if x.own.names(path) {
+		x.add(in, path, 0, errOwn)
+		return
+	}
+	f, st, err := openFile(path)
+	if err != nil {
+		x.add(in, path, 0, err)
+		return
+	}
+	f.Close()
+	key := taken{st.node, in.Route}
+	switch rival := x.taken[key]; {
+	case x.own.holds(path, st.node):
+		err = errOwn
+	case rival == in.Name: // another of its names
+		return
+	case rival != "":
+		err = errRival(rival)
+	default:
+		x.taken[key] = in.Name
+	}
+	x.add(in, path, st.size, err)
+}
+
+// unknown tells what the walk for an input could not look at.
+func (x *looking) unknown(in *input) {
+	for path, err := range x.walk.errs {
+		if !x.shut[path] {
+			x.add(in, path, 0, err)
+			x.shut[path] = true
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package tail
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"kusto-agent/record"
+)
+
+// TestLook finds what Run would read, and why it would not read the rest, leaving
+// all as it is.
+func TestLook(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for name, text := range map[string]string{"logs/a.json": "{}\n", "logs/b.json": "", "state/x.json": "{}", "own.json": "x"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at(name)), 0o755), os.WriteFile(at(name), []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Link(at("logs/a.json"), at("logs/again.json")), os.Symlink("nowhere", at("logs/c.json")), os.Symlink(at("state"), at("link"))); err != nil {
+		t.Fatal(err)
+	}
+	input := func(name string, paths ...string) Input {
+		in := Input{InputConfig: DefaultInputConfig(), Route: record.Route{Table: "T"}}
+		in.Name, in.Paths = name, paths
+		return in
+	}
+	mine, err := os.Open(at("own.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mine.Close()
+	seen, folders, err := Look([]Input{
+		input("one", at("logs/*.json")), input("two", at("logs/b.json"), at("own.json"), at("link/x.json")), input("three", at("none/*.json")),
+	}, []string{at("state")}, []*os.File{mine})
+	if err != nil || folders == 0 {
+		t.Fatal(folders, err)
+	}
+	got := make(map[string]string)
+	for _, s := range seen {
+		why := "read"
+		if s.Err != nil {
+			why = s.Err.Error()
+		}
+		if rel, err := filepath.Rel(dir, s.Path); err == nil {
+			got[s.Input+" "+rel] = why
+		}
+		if (s.Err == nil) != (s.Fix == "") {
+			t.Errorf("%+v", s)
+		}
+	}
+	for key, want := range map[string]string{
+		"one logs/a.json": "read", "one logs/b.json": "read", "one logs/c.json": "open " + at("logs/c.json") + ": no such file or directory",
+		"two logs/b.json": "input one reads it for the same route", "two own.json": "it belongs to the agent itself", "two link/x.json": "it belongs to the agent itself",
+		"three none/*.json": "no file matches its paths",
+	} {
+		if got[key] != want {
+			t.Errorf("%s: %q, want %q", key, got[key], want)
+		}
+		delete(got, key)
+	}
+	if len(got) > 0 {
+		t.Errorf("and %v", got)
+	}
+}
