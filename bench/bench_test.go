@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"testing"
+	"time"
 
 	"kusto-agent/internal/units"
 )
@@ -83,5 +84,24 @@ func TestWholeProcess(t *testing.T) {
 	in.Records++
 	if _, err := rig.Limit(in, 2, true); err == nil {
 		t.Error("a record that was lost passed")
+	}
+}
+
+// TestCrowds: small crowds, of every kind at once, arrive whole. What they cost is
+// for the measure command to tell.
+func TestCrowds(t *testing.T) {
+	rig, err := NewRig(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rig.Close()
+	for _, watch := range []string{"auto", "poll"} {
+		st, err := rig.Crowd(Crowd{Idle: 300, Active: 20, Others: 3000, Born: 5, Full: true, Watch: watch, Settle: 100 * time.Millisecond, Length: time.Second})
+		if err != nil {
+			t.Errorf("%s: %v", watch, err)
+		}
+		if st.FullRate <= 0 || len(st.Delays) == 0 || st.Descriptors == 0 || st.Resident == 0 {
+			t.Errorf("%s: nothing was accounted for: %+v", watch, st)
+		}
 	}
 }

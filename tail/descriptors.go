@@ -76,13 +76,15 @@ func (w *worker) isUnchanged(r *reader) bool {
 	t.mu.Lock()
 	path, wanted := r.path, r.gone || r.deleted || r.moved || r.rest || t.o.Once
 	t.mu.Unlock()
-	if wanted || r.offset != r.size || r.pass > 0 || r.mtime != r.checked {
+	if wanted || r.offset != r.size || r.pass > 0 || r.z == nil && r.mtime != r.checked {
 		return false
 	}
-	size := r.size
-	if r.z != nil {
-		size = r.z.file.Size
-	}
 	st, err := statPath(path)
-	return err == nil && st.node == nodeOf(r.info) && st.size == size && st.mtime == r.mtime
+	if err != nil || st.node != nodeOf(r.info) {
+		return false
+	}
+	if r.z != nil {
+		return r.z.isOf(st)
+	}
+	return st.size == r.size && st.mtime == r.mtime
 }

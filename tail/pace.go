@@ -2,9 +2,8 @@ package tail
 
 import (
 	"context"
-	"io/fs"
-	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +15,7 @@ const (
 	rescanHealthy = 10 * time.Second
 	rescanPolling = 2 * time.Second
 	idlePart      = 20 // times what the last cost, without news
-	newsPart      = 5  // the same after an event that says that names have changed
+	newsPart      = 10 // the same after an event that says that names have changed
 )
 
 // cost is what a scan took. On a busy machine it takes long and costs little, on
@@ -55,19 +54,14 @@ func (t *Tailer) untilNextScan(ctx context.Context, scan cost) bool {
 	if t.watch.healthy() && !t.polling() {
 		wait = rescanHealthy
 	}
-	if wait = scan.rest(wait, idlePart); t.o.Rescan > 0 {
+	wait = scan.rest(wait, idlePart)
+	if t.o.Rescan > 0 {
 		wait = min(wait, t.o.Rescan)
 	}
 	next, glance := time.NewTimer(wait), time.NewTimer(rescanPolling)
 	defer next.Stop()
 	defer glance.Stop()
 	wanted := false
-	soon := func() {
-		if !wanted {
-			wanted = true
-			next.Reset(min(scan.rest(0, newsPart), wait))
-		}
-	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -78,10 +72,10 @@ func (t *Tailer) untilNextScan(ctx context.Context, scan cost) bool {
 			t.change(c)
 			return true
 		case <-t.scan:
-			soon()
-		case <-t.news:
-			if t.meetFresh() {
-				soon()
+			t.meetFresh()
+			if !wanted {
+				wanted = true
+				next.Reset(min(scan.rest(0, newsPart), wait))
 			}
 		case <-glance.C:
 			var c cost
@@ -93,70 +87,33 @@ func (t *Tailer) untilNextScan(ctx context.Context, scan cost) bool {
 	}
 }
 
-// freshName notes the name of a file that an event told of. It is looked at before
-// the next scan, which takes its time: the file may be moved away before that.
+// freshName notes that there is a new file where one that is being read was. It is
+// looked at before the next scan, which takes its time: the next rotation may come
+// before that.
 func (t *Tailer) freshName(path string) {
 	t.mu.Lock()
-	all := len(t.fresh) < atOnce
-	if all {
+	live := func(r *reader) bool { return !r.missed && !r.gone }
+	if slices.ContainsFunc(t.byPath[path], live) && len(t.fresh) < atOnce {
 		t.fresh = append(t.fresh, path)
 	}
 	t.mu.Unlock()
-	if !all {
-		t.rescanSoon()
-	}
-	select {
-	case t.news <- struct{}{}:
-	default:
-	}
+	t.rescanSoon()
 }
 
-// meetFresh takes up new files by their names. It reports whether a scan is wanted
-// all the same: for a file that is new, and nothing else, it is not.
-func (t *Tailer) meetFresh() (scan bool) {
+// meetFresh takes up new files in the place of others.
+func (t *Tailer) meetFresh() {
 	t.mu.Lock()
 	paths := t.fresh
 	t.fresh = nil
 	t.mu.Unlock()
 	for _, path := range paths {
-		if st, err := statPath(path); err == nil && st.regular {
-			t.meetNew(path)
-		} else {
-			scan = true
-			if err == nil && st.mode&unix.S_IFMT == unix.S_IFDIR {
-				t.meetFolder(path)
+		for _, in := range t.inputs {
+			if in.Watch == "poll" || !in.matches(path) {
+				continue
 			}
-		}
-	}
-	return scan
-}
-
-// meetFolder takes up the files of a new folder, and listens to it, as far as that
-// is not too much: the scan does all.
-func (t *Tailer) meetFolder(dir string) {
-	left := atOnce
-	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		switch left--; {
-		case left < 0:
-			return fs.SkipAll
-		case err != nil: // for the scan to tell
-		case e.IsDir():
-			t.watch.add(path)
-		default:
-			t.meetNew(path)
-		}
-		return nil
-	})
-}
-
-// meetNew takes up a file that matches.
-func (t *Tailer) meetNew(path string) {
-	for _, in := range t.inputs {
-		if in.Watch == "poll" || !in.matches(path) {
-			continue
-		}
-		if st, err := statPath(path); err == nil && st.regular {
-			t.meet(in, path)
+			if st, err := statPath(path); err == nil && st.regular {
+				t.meet(in, path)
+			}
 		}
 	}
 }
@@ -189,7 +146,7 @@ func (t *Tailer) glance() {
 			continue // for the scan to judge
 		}
 		t.mu.Lock()
-		if s := &l.r.shown; st.size != s.size || st.mtime != s.mtime {
+		if l.r.changed(st) {
 			t.readyLocked(l.r)
 		}
 		t.mu.Unlock()

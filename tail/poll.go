@@ -39,9 +39,10 @@ func (t *Tailer) poll(r *reader) {
 		wait = pollIdle
 	case r.gone || (r.in.PartialLineWait > 0 || r.in.joins()) && !r.shown.atEnd:
 		wait = max(wait, pollSlow)
+	case rested < activeFor:
 	case r.shown.reserved:
 		wait = pollIdle
-	case rested >= activeFor:
+	default:
 		return
 	}
 	wait = max(wait, time.Duration(len(t.polls))*pollCost)

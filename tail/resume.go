@@ -153,10 +153,20 @@ func (in *input) sameFile(s *sample, scan uint64) *candidate {
 	return nil
 }
 
-// alike returns the generations that begin as a file does. The caller holds mu.
+// alike returns the generations that begin as a file does. Of those that are being
+// read, up to the same place, and that the scan has found as they were, one speaks
+// for all: there may be thousands. The caller holds mu.
 func (in *input) alike(s *sample, scan uint64) (all []*candidate) {
+	told := make(map[place]bool)
 	for _, h := range s.heads {
 		for _, k := range in.heads[h] {
+			if r := k.reader; r != nil && !r.deleted && k.intact == scan && r.shown.offset <= s.size {
+				at := place{r.shown.offset, r.shown.mark}
+				if told[at] {
+					continue
+				}
+				told[at] = true
+			}
 			all = append(all, k.candidate(scan))
 		}
 	}

@@ -123,14 +123,13 @@ type Tailer struct {
 	turns   bool      // it was told that they are too few
 	unread  int       // readers of a run --once that have not come to their end
 	told    map[subject]complaint
-	fresh   []string  // names of files that events told of since the last look
+	fresh   []string  // paths at which events told of another file
 	scanNo  uint64    // of the scan under way, or of the last one
 	scans   uint64    // that were completed
 	turned  sync.Cond // told after every turn and every scan, and when a worker ends
 
 	tick chan struct{} // the poll queue has a new first
 	scan chan struct{} // a rescan is wanted
-	news chan struct{} // there is something in fresh
 	own  own           // what is never read
 
 	survey    chan struct{} // there is something in surveys
@@ -157,10 +156,9 @@ func New(o Options) (*Tailer, error) {
 		tick:   make(chan struct{}, 1),
 		scan:   make(chan struct{}, 1),
 		survey: make(chan struct{}, 1),
-		news:   make(chan struct{}, 1),
 		done:   make(chan struct{}, 1),
-		own:    newOwn(o),
 		most:   allowed(o.OpenFiles),
+		own:    newOwn(o),
 
 		former:  make(map[string]*input),
 		changes: make(chan *Change),

@@ -125,15 +125,6 @@ func (w *watcher) follow(folders map[string]bool) (added bool, ill *illness) {
 	return added, ill
 }
 
-// add watches a new folder before a scan says whether it is worth it.
-func (w *watcher) add(dir string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.fs != nil && w.ill == nil && !w.dirs[dir] && !isRemote(dir) {
-		w.dirs[dir] = w.fs.Add(dir) == nil
-	}
-}
-
 // overflow notes that the kernel has dropped events. The files are looked at more
 // often until none was lost for a while.
 func (w *watcher) overflow(err error) {

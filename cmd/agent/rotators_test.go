@@ -19,7 +19,7 @@ inputs:
 const withRotated = `
 batch: {max_wait: 200ms}
 inputs:
-  - {name: app, paths: ["${DIR}/logs/app*"], exclude: ["*.gz"], table: App, mapping: m, format: JSON, watch: MODE}
+  - {name: app, paths: ["${DIR}/logs/app*"], table: App, mapping: m, format: JSON, watch: MODE}
 `
 
 // rotated is what is written while logrotate rotates so many times.
