@@ -156,7 +156,7 @@ func TestEveryHint(t *testing.T) {
 	h.ofTheWay()
 	h.ofTheAuthority()
 	for text, place := range hintTexts(t) {
-		if !slices.ContainsFunc(h.hints, func(hint string) bool { return strings.Contains(hint, text) }) {
+		if !slices.ContainsFunc(h.hints, func(hint string) bool { return strings.Contains(hint, filledIn(text)) }) {
 			t.Errorf("%s: no row reaches %q", place, text)
 		}
 	}
@@ -259,6 +259,11 @@ func (h *hinted) ofTheWay() {
 	}
 }
 
+// filledIn is a hint about the application and the tenant of the test.
+func filledIn(hint string) string {
+	return strings.NewReplacer("<client id>", "me", "<tenant>", "t").Replace(hint)
+}
+
 func (h *hinted) ofTheAuthority() {
 	file := filepath.Join(h.TempDir(), "secret")
 	if err := os.WriteFile(file, []byte("a secret"), 0o600); err != nil {
@@ -281,12 +286,12 @@ func (h *hinted) ofTheAuthority() {
 			h.Fatal(err)
 		}
 		defer h.server.Fail(emulator.Fault{Match: emulator.Match{Kind: emulator.KindToken}, Status: 401, Body: string(body)}).Remove()
-		h.says(code, ask(h.server.URL()), aadHints[code], "status 401", code, "their words")
+		h.says(code, ask(h.server.URL()), filledIn(aadHints[code]), "status 401", code, "their words")
 	}
 	for code := range aadHints {
 		f(code)
 	}
-	f("AADSTS50034")
+	f("AADSTS99999") // one that nobody has explained
 	page := h.server.Fail(emulator.Fault{Match: emulator.Match{Kind: emulator.KindToken}, Status: 200, As: emulator.AsJunk, Body: "welcome"})
 	h.says("a page", ask(h.server.URL()), "check auth.authority", "not the authority")
 	page.Remove()
