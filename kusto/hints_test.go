@@ -156,7 +156,9 @@ func TestEveryHint(t *testing.T) {
 	h.ofTheWay()
 	h.ofTheAuthority()
 	for text, place := range hintTexts(t) {
-		if !slices.ContainsFunc(h.hints, func(hint string) bool { return strings.Contains(hint, filledIn(text)) }) {
+		if !slices.ContainsFunc(h.hints, func(hint string) bool {
+			return strings.Contains(hint, text) || strings.Contains(hint, filledIn(text))
+		}) {
 			t.Errorf("%s: no row reaches %q", place, text)
 		}
 	}

@@ -86,7 +86,7 @@ func rootCommand() *cobra.Command {
 	}
 	root.AddCommand(runCommand(), demoCommand(), emulatorCommand(), statusCommand(), previewCommand(), versionCommand())
 	root.AddCommand(filesCommand(), tapCommand(), spoolCommand(), quarantineCommand(), queryCommand(), mgmtCommand())
-	root.AddCommand(configCommand(), manCommand(), checkCommand())
+	root.AddCommand(configCommand(), manCommand(), checkCommand(), setupCommand(), initCommand())
 	return root
 }
 

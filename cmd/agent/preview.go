@@ -154,7 +154,7 @@ func sampleOf(p *record.Payload, records int) ([]byte, error) {
 // catcher reads files as the agent does and keeps the first payload. Whatever
 // would be written is kept from being so.
 type catcher struct {
-	past  *journal.Past
+	past  *journal.Past // nil: nothing was read before
 	avoid []string
 	got   chan *record.Payload
 
@@ -239,9 +239,14 @@ func (c *catcher) Put(p *record.Payload) {
 }
 
 // As the journal, which is only read.
-func (c *catcher) Files(input string) []tail.State                  { return statesOf(c.past.Files(input)) }
-func (c *catcher) InputKnown(name string) bool                      { return c.past.InputSeen(name) }
-func (c *catcher) InputSeen(name string) (bool, error)              { return c.past.InputSeen(name), nil }
+func (c *catcher) Files(input string) []tail.State {
+	if c.past == nil {
+		return nil
+	}
+	return statesOf(c.past.Files(input))
+}
+func (c *catcher) InputKnown(name string) bool                      { return c.past != nil && c.past.InputSeen(name) }
+func (c *catcher) InputSeen(name string) (bool, error)              { return c.InputKnown(name), nil }
 func (c *catcher) Register(record.File, record.FileInfo) error      { return nil }
 func (c *catcher) Skip(record.File, record.Span, record.Mark) error { return nil }
 func (c *catcher) Forget(record.File) error                         { return nil }

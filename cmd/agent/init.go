@@ -1,0 +1,189 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kusto-agent/config"
+	"kusto-agent/format"
+	"kusto-agent/infer"
+	"kusto-agent/kusto"
+)
+
+func initCommand() *cobra.Command {
+	c := &initial{}
+	cmd := &cobra.Command{
+		Use:   "init [SAMPLEFILE]",
+		Short: "Write a configuration from flags, questions and a sample file",
+		Long: "Write a configuration with one input. What no flag says is asked on a terminal, with an answer to agree to\n" +
+			"where the sample file tells one: what format it has, and from its name the table and the paths.\n" +
+			"Without a terminal those answers are taken. A file that is there is overwritten only with --force.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.ask = newAsker(cmd)
+			if len(args) == 1 {
+				c.sample = args[0]
+			}
+			out := newOutput(cmd)
+			return out.end(c.run(out))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.cluster, "cluster", "", "the query `URL` of the cluster")
+	f.StringVar(&c.database, "database", "", "the database")
+	f.StringVar(&c.path, "path", "", "the files to read, as a `pattern` such as /srv/app/*.json")
+	f.StringVar(&c.table, "table", "", "the table")
+	f.StringVar(&c.mapping, "mapping", "", "the `name` of the mapping; for formats that need one the default is that of the table and the kind")
+	f.StringVar(&c.format, "format", "", "the format of the files")
+	f.StringVar(&c.method, "auth", "", "how to sign in: a `method`, such as client_secret, or none for an emulator on this machine")
+	f.StringVar(&c.tenant, "tenant", "", "the tenant, for methods that need it")
+	f.StringVar(&c.clientID, "client-id", "", "the client `id`, for methods that need it")
+	f.StringVar(&c.secretFile, "client-secret-file", "", "the `file` that holds the client secret (default kusto-agent.client-secret)")
+	f.StringVar(&c.certificateFile, "certificate-file", "", "the `file` of method certificate")
+	f.StringVar(&c.tokenFile, "token-file", "", "the `file` of method token_file")
+	f.StringVar(&c.output, "output", "agent.yaml", "the `file` to write; - prints it")
+	f.BoolVar(&c.force, "force", false, "overwrite the file")
+	return cmd
+}
+
+// initial is one run of the command: what the configuration is to say.
+type initial struct {
+	cluster, database, path, table, mapping, format        string
+	method, tenant, clientID                               string
+	secretFile, certificateFile, tokenFile, output, sample string
+	force                                                  bool
+
+	guess infer.Guess
+	ask   asker
+}
+
+func (c *initial) run(out output) error {
+	if _, err := os.Lstat(c.output); err == nil && c.output != "-" && !c.force {
+		return &exitError{exitUsage, fmt.Errorf("%q is there already; overwrite it with --force, or name another file with --output", c.output)}
+	}
+	if c.sample != "" {
+		if err := c.look(); err != nil {
+			return err
+		}
+	}
+	if err := c.answers(); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	text := c.text()
+	if _, err := config.Parse(c.output, []byte(text), os.LookupEnv, config.Options{}); err != nil {
+		return &exitError{exitUsage, fmt.Errorf("these answers make no configuration, and nothing was written\n%w", err)}
+	}
+	if c.output == "-" {
+		_, err := out.WriteString(text)
+		return err
+	}
+	if err := c.write(text); err != nil {
+		return &exitError{exitFailed, err}
+	}
+	say("%s is written; next: kusto-agent setup --dry-run --config %s", c.output, quotedWord(c.output))
+	return nil
+}
+
+// write makes the file whole or not at all.
+func (c *initial) write(text string) error {
+	if !c.force {
+		f, err := os.OpenFile(c.output, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if err != nil {
+			return fmt.Errorf("write the configuration: %w", err)
+		}
+		_, err = f.WriteString(text)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return fmt.Errorf("write the configuration: %w", err)
+		}
+		return nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(c.output), ".agent-*.yaml")
+	if err != nil {
+		return fmt.Errorf("write the configuration: %w", err)
+	}
+	_, err = f.WriteString(text)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), c.output)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // it is of no use to anybody
+		return fmt.Errorf("write the configuration: %w", err)
+	}
+	return nil
+}
+
+// answers has everything that the configuration needs, from flags, from answers
+// and from the sample.
+func (c *initial) answers() error {
+	endpoint := func(url string) error { return kusto.CheckEndpoint(url, false) }
+	name := func(kind string) func(string) error {
+		return func(s string) error { return kusto.ValidName(kind, s) }
+	}
+	some := func(string) error { return nil }
+	steps := []struct {
+		to       *string
+		flag     string
+		question string
+		suggest  func() string
+		check    func(string) error
+		skip     func() bool
+	}{
+		{to: &c.cluster, flag: "cluster", question: "Query URL of the cluster", check: endpoint},
+		{to: &c.database, flag: "database", question: "Database", check: name("database")},
+		{to: &c.path, flag: "path", question: "Files to read, as a pattern", suggest: c.pattern, check: some},
+		{to: &c.format, flag: "format", question: "Format", suggest: c.likelyFormat, check: knownFormat},
+		{to: &c.table, flag: "table", question: "Table", suggest: c.likelyTable, check: name("table")},
+		{to: &c.mapping, flag: "mapping", question: "Mapping", suggest: c.likelyMapping, check: name("mapping")},
+		{to: &c.method, flag: "auth", question: "How to sign in", suggest: c.likelyMethod, check: some},
+		{to: &c.tenant, flag: "tenant", question: "Tenant", check: some, skip: func() bool { return !c.signsIn("client_secret", "certificate") }},
+		{to: &c.clientID, flag: "client-id", question: "Client id", check: some, skip: func() bool { return !c.signsIn("client_secret", "certificate") }},
+		{to: &c.secretFile, flag: "client-secret-file", question: "File of the client secret", suggest: func() string { return "kusto-agent.client-secret" }, check: some, skip: func() bool { return !c.signsIn("client_secret") }},
+		{to: &c.certificateFile, flag: "certificate-file", question: "File of the certificate", check: some, skip: func() bool { return !c.signsIn("certificate") }},
+		{to: &c.tokenFile, flag: "token-file", question: "File of the token", check: some, skip: func() bool { return !c.signsIn("token_file") }},
+	}
+	var missing []string
+	for _, s := range steps {
+		if s.skip != nil && s.skip() {
+			continue
+		}
+		suggested := ""
+		if s.suggest != nil {
+			suggested = s.suggest()
+		}
+		optional := s.to == &c.mapping && !c.needsMapping()
+		err := c.ask.value(s.to, s.question, suggested, optional, s.check)
+		switch {
+		case err != nil:
+			return fmt.Errorf("--%s: %w", s.flag, err)
+		case *s.to == "" && !optional:
+			missing = append(missing, "--"+s.flag)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("missing: %s", strings.Join(missing, ", "))
+	}
+	if f, ok := format.Lookup(c.format); ok {
+		c.format = string(f)
+	}
+	return nil
+}
+
+func knownFormat(name string) error {
+	if _, ok := format.Lookup(name); ok {
+		return nil
+	}
+	var names []string
+	for _, s := range format.All() {
+		names = append(names, string(s.Format))
+	}
+	return fmt.Errorf("%q is no format; want one of %s", name, strings.Join(names, ", "))
+}
+
+func (c *initial) signsIn(methods ...string) bool { return slices.Contains(methods, c.method) }

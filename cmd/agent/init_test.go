@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"os"
+	"strings"
+	"testing"
+
+	"kusto-agent/config"
+)
+
+// TestInitToRows: from a sample file alone to rows in their columns.
+func TestInitToRows(t *testing.T) {
+	t.Parallel()
+	f := func(name, file, text, table, rows string) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, strict(t))
+			s.write(file, text)
+			out, words := s.show(0, "init", s.path(file), "--cluster", s.url, "--database", "Logs")
+			if out != "" || !strings.Contains(words, "agent.yaml is written; next: kusto-agent setup --dry-run --config agent.yaml") {
+				t.Fatalf("it prints %s and says %s", out, words)
+			}
+			s.show(0, "setup", "--config", "agent.yaml")
+			s.agent = s.launch("run", "--once", "--config", "agent.yaml").want(0)
+			if got := s.tableText(table); got != rows {
+				t.Errorf("rows\n%s\nwant\n%s\nof %s", got, rows, s.read("agent.yaml"))
+			}
+		})
+	}
+	f("JSON in a log", "my [logs]/app-2026-03-01.log", "{\"a b\":1}\n", "App", `{"a b":1}`)
+	f("CSV", "logs/web.hits.csv", "id,name\n1,a\n2,b\n", "Web", `{"id":1,"name":"a"}`+"\n"+`{"id":2,"name":"b"}`)
+	f("text", "logs/syslog", "one\n", "Syslog", `{"Line":"one"}`)
+	f("docker", "logs/x-json.log", `{"log":"hello\n","stream":"stdout","time":"2026-03-01T12:00:00.5Z"}`+"\n", "X-json", `{"time":"2026-03-01T12:00:00.5000000Z","stream":"stdout","message":"hello"}`)
+	f("UTF-16", "logs/u.json", "\xff\xfe{\x00\"\x00a\x00\"\x00:\x001\x00}\x00\n\x00", "U", `{"a":1}`)
+	f("Avro", "logs/e.1.avro", logicalAvro(t), "E", `{"at":"2026-03-01T12:00:00.0000000Z","d":"2026-03-01T00:00:00.0000000Z","t":"12:00:00.0000000","price":"1.25","id":"f80da32c-108c-415c-a19e-643f461a677a","n":7,"x":null,"kind":"A","tags":["a"],"again":"B","maybe":{"note":"in"}}`)
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write([]byte("{\"a\":1}\n")); err != nil || w.Close() != nil {
+		t.Fatal(err)
+	}
+	f("gzip", "logs/z.json.gz", packed.String(), "Z", `{"a":1}`)
+}
+
+// TestInitFlags: what is missing or wrong is told, and nothing is overwritten.
+func TestInitFlags(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, strict(t))
+	f := func(code int, says string, flags ...string) string {
+		t.Helper()
+		out, words := s.show(code, append([]string{"init"}, flags...)...)
+		if !strings.Contains(words, says) {
+			t.Errorf("%q says %q, want %q", flags, words, says)
+		}
+		return out
+	}
+	f(64, "missing: --cluster, --database, --path, --format, --table")
+	f(64, `--format: "xml" is no format; want one of CSV`, "--cluster", s.url, "--database", "D", "--path", "/x", "--format", "xml")
+	f(64, "--database: database", "--cluster", s.url, "--database", "a/b")
+	f(64, "--cluster: ", "--cluster", "https://ingest-c.westeurope.kusto.windows.net")
+	f(64, "no such file", "nothing.json")
+	all := []string{"--cluster", "https://c.westeurope.kusto.windows.net", "--database", "My logs", "--path", "/srv/app/*.json", "--tenant", "t", "--client-id", "true"}
+	f(64, "these answers make no configuration", append(all, "--auth", "magic")...)
+	out := f(0, "", append(all, "--output", "-")...)
+	wantFile(t, "init.yaml", out+"\n")
+	f(0, "agent.yaml is written", all...)
+	f(64, `"agent.yaml" is there already; overwrite it with --force`, all...)
+	f(0, "agent.yaml is written", append(all, "--force", "--table", "Other")...)
+	if text := s.read("agent.yaml"); !strings.Contains(text, "table: Other ") || !strings.Contains(text, "mapping: Other_json") {
+		t.Error(text)
+	}
+}
+
+// TestInitQuestions: a person agrees to what is suggested, or says another thing,
+// and is asked again after a mistake.
+func TestInitQuestions(t *testing.T) {
+	t.Parallel()
+	var asked bytes.Buffer
+	c := &initial{output: "agent.yaml", path: "/srv/app/*.json"}
+	answers := "\nhttps://c.westeurope.kusto.windows.net\na/b\nLogs\n\n\nMine\n\nt\nid\n\n"
+	c.ask = asker{in: bufio.NewReader(strings.NewReader(answers)), out: &asked, on: true}
+	if err := c.answers(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Query URL of the cluster: ", "Format [JSON]: ", "Table [App]: ", "Mapping [App_json]: ", "How to sign in [client_secret]: ", "File of the client secret [kusto-agent.client-secret]: "} {
+		if !strings.Contains(asked.String(), want) {
+			t.Errorf("it does not ask %q: %s", want, asked.String())
+		}
+	}
+	cfg, err := config.Parse("agent.yaml", []byte(c.text()), os.LookupEnv, config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in := cfg.Inputs[0]; in.Table != "App" || in.Mapping != "Mine" || in.Database != "Logs" {
+		t.Errorf("it makes %+v", in)
+	}
+	c = &initial{ask: asker{in: bufio.NewReader(strings.NewReader("")), out: &asked, on: true}}
+	if err := c.answers(); err == nil {
+		t.Error("no answer is taken for one")
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"kusto-agent/format"
+	"kusto-agent/infer"
+	"kusto-agent/kusto"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// look guesses from the sample file.
+func (c *initial) look() error {
+	text, err := beginningOf(c.sample)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &exitError{exitUsage, fmt.Errorf("read the sample: %w", err)}
+	case err != nil:
+		return &exitError{exitFailed, fmt.Errorf("read the sample: %w", err)}
+	}
+	c.guess = infer.Look(filepath.Base(c.sample), text)
+	return nil
+}
+
+// beginningOf is the first of what a file holds, unpacked.
+func beginningOf(name string) ([]byte, error) {
+	const most = 256 << 10
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r := bufio.NewReader(f)
+	start, _ := r.Peek(4)
+	var from io.Reader = r
+	switch {
+	case bytes.HasPrefix(start, []byte{0x1f, 0x8b}):
+		if from, err = gzip.NewReader(r); err != nil {
+			return nil, err
+		}
+	case bytes.Equal(start, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			return nil, err
+		}
+		defer z.Close()
+		from = z
+	}
+	text, err := io.ReadAll(io.LimitReader(from, most))
+	if len(text) > 0 {
+		err = nil // what breaks off later has a beginning
+	}
+	return text, err
+}
+
+// pattern is for the files beside the sample that are named like it.
+func (c *initial) pattern() string {
+	if c.sample == "" {
+		return ""
+	}
+	path := absolute(c.sample)
+	bare := infer.Bare(path)
+	if filepath.Ext(bare) == "" {
+		return escapedPattern(path)
+	}
+	return escapedPattern(filepath.Dir(path)) + "/*" + escapedPattern(filepath.Ext(bare)+strings.TrimPrefix(path, bare))
+}
+
+func (c *initial) likelyFormat() string {
+	if c.guess.Format != "" {
+		return string(c.guess.Format)
+	}
+	if f, ok := format.ByExtension(filepath.Ext(infer.Bare(c.path))); ok {
+		return string(f)
+	}
+	return ""
+}
+
+func (c *initial) needsMapping() bool {
+	f, _ := format.Lookup(cmp.Or(c.format, string(c.guess.Format)))
+	spec, _ := format.Of(f)
+	return spec.NeedsMap
+}
+
+func (c *initial) likelyMapping() string {
+	f, _ := format.Lookup(c.format)
+	spec, _ := format.Of(f)
+	if !spec.NeedsMap || c.table == "" {
+		return ""
+	}
+	return c.table + "_" + strings.ToLower(spec.Mapping)
+}
+
+func (c *initial) likelyMethod() string {
+	if strings.HasPrefix(c.cluster, "http://") {
+		return "none"
+	}
+	return "client_secret"
+}
+
+// ofRotation is what rotation puts behind the name of a file: dates and numbers.
+var ofRotation = regexp.MustCompile(`[-_.]*[0-9][-_.0-9T:]*$`)
+
+// likelyTable is the name of the sample, or of the folder, without what changes in it.
+func (c *initial) likelyTable() string {
+	name := ""
+	if c.sample != "" {
+		name = filepath.Base(infer.Bare(c.sample))
+	} else if name = filepath.Base(c.path); strings.ContainsAny(name, "*?[{") {
+		name = filepath.Base(filepath.Dir(c.path))
+	}
+	for filepath.Ext(name) != "" && filepath.Ext(name) != name {
+		name = strings.TrimSuffix(name, filepath.Ext(name))
+	}
+	name = strings.Trim(infer.Legal(ofRotation.ReplaceAllString(name, "")), " ._-")
+	first, n := utf8.DecodeRuneInString(name)
+	if name == "" || kusto.ValidName("table", name) != nil {
+		return ""
+	}
+	return string(unicode.ToUpper(first)) + name[n:]
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"kusto-agent/telemetry"
+)
+
+// text is the configuration, each key with what it means.
+func (c *initial) text() string {
+	var b strings.Builder
+	line := func(indent int, key, value, why string) {
+		text := strings.Repeat(" ", indent) + key + ": " + value
+		if why != "" {
+			text = fmt.Sprintf("%-46s # %s", text, why)
+		}
+		b.WriteString(text + "\n")
+	}
+	file := c.output
+	if file == "-" {
+		file = "agent.yaml"
+	}
+	fmt.Fprintf(&b, "# A configuration of kusto-agent. Every other key, with its default, is in agent.yaml.example.\n"+
+		"# What it needs on the service:  kusto-agent setup --dry-run --config %[1]s\n"+
+		"# A first run, to its end:       kusto-agent run --once --config %[1]s\n\n", telemetry.Printable(quotedWord(file)))
+	line(0, "cluster", scalar(c.cluster), "the query URL")
+	line(0, "database", scalar(c.database), "an input can name another")
+	b.WriteString("# state_dir: /var/lib/kusto-agent              # positions, spool and quarantine; default: that of systemd, else ./kusto-agent-state\n\n")
+	b.WriteString("auth:\n")
+	line(2, "method", scalar(c.method), methodWords[c.method])
+	for _, k := range []struct{ key, value, why string }{
+		{"tenant", c.tenant, ""}, {"client_id", c.clientID, ""},
+		{"client_secret_file", c.secretFile, "beside this file, or a credential of systemd"},
+		{"certificate_file", c.certificateFile, "beside this file, or a credential of systemd"},
+		{"token_file", c.tokenFile, "read again when it changes"},
+	} {
+		if k.value != "" {
+			line(2, k.key, scalar(k.value), k.why)
+		}
+	}
+	b.WriteString("\ninputs:\n")
+	line(2, "- paths", "["+quotedScalar(c.path)+"]", "** matches folders")
+	line(4, "table", scalar(c.table), "also names the input in commands, metrics and logs")
+	if c.mapping != "" {
+		line(4, "mapping", scalar(c.mapping), "which member or field goes to which column")
+	}
+	c.reading(line)
+	b.WriteString("    # exclude: [\"*.bak\"]                       # files that match paths and are not to be read\n" +
+		"    # start_at: end                            # leave what files hold when they are first seen\n")
+	return b.String()
+}
+
+// reading is how the files are read.
+func (c *initial) reading(line func(indent int, key, value, why string)) {
+	g := c.guess
+	if g.Parse != "" && c.format == "JSON" {
+		line(4, "parse", g.Parse, "each message becomes a JSON object, with its time and stream")
+	} else {
+		line(4, "format", scalar(c.format), "default: by the extension of the files")
+	}
+	if g.Header && c.format == string(g.Format) {
+		line(4, "header", "skip", "the first record of every file holds names")
+	}
+	if g.Encoding != "" {
+		line(4, "encoding", g.Encoding, "UTF-8 is sent")
+	}
+}
+
+var methodWords = map[string]string{
+	"none": "no token; only for an endpoint on this machine", "client_secret": "a client id and its secret",
+	"certificate": "a client id and its certificate", "token_file": "somebody else puts tokens into a file",
+	"managed_identity": "the identity of this machine", "workload_identity": "that of the Kubernetes service account", "azure_cli": "who is signed in with az login",
+}
+
+var bareScalar = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9_./:@-]*$`)
+
+// reserved are words that are something else in YAML than text.
+var reserved = regexp.MustCompile(`(?i)^(?:true|false|yes|no|on|off|null|y|n)$`)
+
+// scalar writes a text as YAML reads it back.
+func scalar(text string) string {
+	if bareScalar.MatchString(text) && !reserved.MatchString(text) && !strings.HasSuffix(text, ":") {
+		return text
+	}
+	return quotedScalar(text)
+}
+
+// quotedScalar is in double quotes, where JSON and YAML agree.
+func quotedScalar(text string) string {
+	b, err := json.Marshal(text)
+	if err != nil {
+		return text // a string can always be written
+	}
+	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(b))
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"kusto-agent/config"
+	"kusto-agent/telemetry"
+)
+
+func setupCommand() *cobra.Command {
+	s := &setup{}
+	cmd := &cobra.Command{
+		Use:   "setup",
+		Short: "Make tables, mappings and policies for what the files of the inputs hold",
+		Long: "Make the table, the mapping and the streaming policy that each input needs: columns and their types are told\n" +
+			"from the beginning of its newest files. What is there stays; what is missing is added, and a second run has\n" +
+			"nothing to do. The commands are printed as they are run, with --dry-run instead of that. At the end it waits\n" +
+			"until the service takes records for each input; no record is sent for that unless --probe-record is given.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			s.out, s.ask = newOutput(cmd), newAsker(cmd)
+			return s.out.end(s.run(ctx))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.config, "config", config.DefaultPath, "the configuration `file`")
+	f.BoolVar(&s.dryRun, "dry-run", false, "print the commands, and change and send nothing")
+	f.StringArrayVar(&s.names, "input", nil, "an input, by its `name`; may be repeated (default: all of them)")
+	f.StringArrayVar(&s.grantees, "grant", nil, "let a `principal` write to the tables and read the schema, such as 'aadapp=CLIENT_ID;TENANT'; may be repeated")
+	f.BoolVar(&s.yes, "yes", false, "change what is there already without asking")
+	f.BoolVar(&s.probeRecord, "probe-record", false, "send the first record of each sample, which stores a row that the agent stores again, and wait until a query sees it")
+	f.DurationVar(&s.wait, "wait", 5*time.Minute, "how long to wait for the service to see what was made")
+	return cmd
+}
+
+// setup is one run of the command.
+type setup struct {
+	config      string
+	dryRun      bool
+	names       []string
+	grantees    []string
+	yes         bool
+	probeRecord bool
+	wait        time.Duration
+
+	out   output
+	ask   asker
+	cfg   *config.Config
+	conns map[string]*connection // by cluster
+	known map[grant]bool
+	plans []*planner // of the inputs that could be planned, in their order
+
+	cleared map[tableKey]bool // databases of which all nodes have looked at the schema
+	noClear bool              // the identity may not have the nodes look at the schema again
+}
+
+func (s *setup) run(ctx context.Context) (err error) {
+	if s.cfg, err = loadConfig(s.config); err != nil {
+		return err
+	}
+	inputs, err := s.chosen()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, c := range s.conns {
+			c.close()
+		}
+	}()
+	failed, err := s.plan(ctx, inputs)
+	if err != nil {
+		return err
+	}
+	if err := s.agreed(); err != nil {
+		return err
+	}
+	if err := s.execute(ctx); err != nil {
+		return err
+	}
+	if !s.dryRun {
+		for _, p := range s.plans {
+			if err := s.await(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+	if failed {
+		return &exitError{code: exitFailed}
+	}
+	return nil
+}
+
+// say tells a person something.
+func say(format string, args ...any) {
+	fmt.Fprintln(os.Stderr, telemetry.Printable(fmt.Sprintf(format, args...)))
+}
+
+// quotedWord is a word of a command line, for a shell.
+func quotedWord(word string) string {
+	if !strings.ContainsFunc(word, func(r rune) bool {
+		return !strings.ContainsRune("./_-+:", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// chosen are the inputs that are meant.
+func (s *setup) chosen() ([]*config.Input, error) {
+	for _, who := range s.grantees {
+		kind, id, ok := strings.Cut(who, "=")
+		if !ok || kind == "" || strings.Trim(id, "; ") == "" {
+			return nil, &exitError{exitUsage, fmt.Errorf("--grant %q: want a principal such as aadapp=CLIENT_ID;TENANT", who)}
+		}
+	}
+	var all []*config.Input
+	var names []string
+	for i := range s.cfg.Inputs {
+		in := &s.cfg.Inputs[i]
+		names = append(names, in.Name)
+		if len(s.names) == 0 || slices.Contains(s.names, in.Name) {
+			all = append(all, in)
+		}
+	}
+	for _, name := range s.names {
+		if !slices.Contains(names, name) {
+			return nil, &exitError{exitUsage, fmt.Errorf("there is no input %q; the configuration has %s", name, strings.Join(names, ", "))}
+		}
+	}
+	return all, nil
+}
+
+// plan looks at what there is and at the files, and changes nothing. An input
+// whose files tell nothing is told; failed says that there was one.
+func (s *setup) plan(ctx context.Context, inputs []*config.Input) (failed bool, err error) {
+	s.conns, s.known, s.cleared = make(map[string]*connection), make(map[grant]bool), make(map[tableKey]bool)
+	tables := make(map[tableKey]*tableState)
+	for _, in := range inputs {
+		conn := s.conns[in.Cluster]
+		if conn == nil {
+			if conn, err = connect(s.cfg, in.Cluster); err != nil {
+				return false, err
+			}
+			s.conns[in.Cluster] = conn
+		}
+		key := tableKey{in.Cluster, in.Database, in.Table}
+		t := tables[key]
+		if t == nil {
+			if t, err = conn.look(ctx, in); err != nil {
+				return false, err
+			}
+			tables[key] = t
+			if len(s.grantees) > 0 {
+				conn.principals(ctx, s.known, key, t.exists)
+			}
+		}
+		p := &planner{in: in, key: key, t: t, known: s.known}
+		var bad error
+		if p.sample, bad = takeSample(ctx, s.cfg, in); bad != nil {
+			failed = true
+			say("%s: %v", in.Name, bad)
+			say("to fix it: see that its files are there and can be read: kusto-agent preview %s --config %s", quotedWord(in.Name), quotedWord(s.config))
+			continue
+		}
+		mapping := p.mapping()
+		t.seen[mapping] = append(t.seen[mapping], p.sample.Fields()...)
+		s.plans = append(s.plans, p)
+	}
+	for _, p := range s.plans {
+		if err := p.plan(); err != nil {
+			return false, err
+		}
+		p.grants(s.grantees)
+		for _, note := range p.notes {
+			say("%s: %s", p.in.Name, note)
+		}
+	}
+	return failed, ctx.Err()
+}
+
+// agreed asks before anything that is there is changed.
+func (s *setup) agreed() error {
+	var changes []string
+	for _, p := range s.plans {
+		for _, st := range p.steps {
+			changes = append(changes, st.changes...)
+		}
+	}
+	for _, c := range changes {
+		say("%s", c)
+	}
+	if len(changes) == 0 || s.dryRun || s.yes {
+		return nil
+	}
+	if !s.ask.on {
+		return &exitError{exitUsage, errors.New("this changes what is there already, and nothing was done; look at the commands with --dry-run, and run it with --yes")}
+	}
+	fmt.Fprint(s.ask.out, "Change it? [y/N] ")
+	answer, _ := s.ask.in.ReadString('\n') // none is no
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return &exitError{exitFailed, errors.New("nothing was done")}
+	}
+	return nil
+}

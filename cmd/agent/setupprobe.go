@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"kusto-agent/kusto"
+)
+
+// A probe is a request to store nothing: the service refuses an empty body, but
+// only after it found the table and the mapping.
+
+// How long to wait between two probes.
+const (
+	firstPause = 500 * time.Millisecond
+	mostPause  = 10 * time.Second
+)
+
+// await waits until the service takes records for the input of a plan.
+func (s *setup) await(ctx context.Context, p *planner) error {
+	ctx, cancel := context.WithTimeout(ctx, s.wait)
+	defer cancel()
+	database := tableKey{p.key.cluster, p.key.database, ""}
+	stale := len(p.steps) > 0 && !s.cleared[database] // nodes may know an older schema
+	mayGrant, granted := s.own(p) != "", len(s.grantees) > 0
+	var last *kusto.Error
+	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+		if stale {
+			stale = s.clear(ctx, p)
+			s.cleared[database] = !stale
+		}
+		a := s.conns[p.key.cluster].Ingest(ctx, p.probe(nil))
+		seen := a.Verdict == kusto.Accepted || a.Verdict == kusto.BadData
+		forbidden := a.Status == http.StatusForbidden
+		switch {
+		case seen && !stale:
+			say("%s: the service takes its records", p.in.Name)
+			if s.probeRecord {
+				return s.sendRecord(ctx, p)
+			}
+			return nil
+		case seen: // by this node, and perhaps not by others
+		case forbidden && !granted && mayGrant:
+			if err := s.do(ctx, p, grantIngestor(p.in.Table, s.own(p))); err != nil {
+				return err
+			}
+			granted, stale = true, true
+			continue
+		case a.Verdict == kusto.Hold && (isStale(a.Err) || forbidden && granted):
+			stale = !s.cleared[database] // once is enough: it costs the service
+		case a.Verdict == kusto.Hold, a.Verdict == kusto.Auth, a.Verdict == kusto.TooLarge:
+			return serviceError(a.Err)
+		}
+		if !seen && ctx.Err() == nil {
+			last = a.Err
+			say("%s: not seen yet: %v", p.in.Name, last)
+		}
+		if err := rest(ctx, pause); err != nil {
+			return s.gaveUp(p, err, last)
+		}
+	}
+}
+
+// gaveUp is the end of a wait that was in vain.
+func (s *setup) gaveUp(p *planner, err error, last *kusto.Error) error {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return &exitError{exitFailed, errors.New("stopped")}
+	}
+	say("%s: it was not seen within %v; a second run of setup goes on", p.in.Name, s.wait)
+	if last == nil {
+		return &exitError{code: exitFailed}
+	}
+	return serviceError(last)
+}
+
+// rest waits, unless ctx ends first.
+func rest(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// isStale says that a refusal is what a node says that has not seen a change.
+func isStale(e *kusto.Error) bool {
+	for _, code := range []string{"EntityNotFound", "NotExist", "PolicyNotEnabled"} {
+		if strings.Contains(e.Code, code) {
+			return true
+		}
+	}
+	return false
+}
+
+// probe is a request for the route of the plan.
+func (p *planner) probe(body []byte) *kusto.Ingest {
+	return &kusto.Ingest{
+		Database: p.in.Database, Table: p.in.Table, Format: string(p.in.Format), Mapping: p.in.Mapping,
+		Body: body, RequestID: "kusto-agent.setup;" + uuid.NewString(),
+	}
+}
+
+// clear has all nodes look at the schema again. It reports whether some have not.
+// Who may not ask for it has to wait as long as they take by themselves.
+func (s *setup) clear(ctx context.Context, p *planner) (left bool) {
+	if s.noClear {
+		return false
+	}
+	var got kusto.Collector
+	err := s.conns[p.key.cluster].Query(ctx, &kusto.Query{Call: kusto.Mgmt, Database: p.key.database, Text: clearCache}, &got)
+	var e *kusto.Error
+	switch {
+	case errors.As(err, &e) && e.Status == http.StatusForbidden:
+		s.noClear = true
+		say("%s: the streaming nodes cannot be told of the change, which takes up to 5 minutes then: %v", p.in.Name, err)
+		return false
+	case err != nil:
+		say("%s: %v", p.in.Name, err)
+		return true
+	}
+	nodes, slow := 0, 0
+	got.Each(func(row map[string]string) {
+		if nodes++; row["Status"] != "Succeeded" {
+			slow++
+		}
+	})
+	if slow > 0 {
+		say("%s: %d of %s have not looked at the schema yet", p.in.Name, slow, counted(nodes, "node"))
+	}
+	return slow > 0
+}
+
+// sendRecord stores the first record of the sample, and waits until it is seen.
+func (s *setup) sendRecord(ctx context.Context, p *planner) error {
+	conn := s.conns[p.key.cluster]
+	if p.sample == nil || p.sample.First == nil {
+		say("%s: %s has no single records that could be sent", p.in.Name, p.in.Format)
+		return nil
+	}
+	count := func() (n int64, err error) {
+		err = conn.ask(ctx, kusto.QueryV2, p.in.Database, kusto.EntityName(p.in.Table)+" | count", func(row map[string]string) {
+			n, _ = strconv.ParseInt(row["Count"], 10, 64)
+		})
+		return n, serviceError(err)
+	}
+	before, err := count()
+	if err != nil {
+		return err
+	}
+	if a := conn.Ingest(ctx, p.probe(p.sample.First)); a.Verdict != kusto.Accepted {
+		return serviceError(a.Err)
+	}
+	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+		now, err := count()
+		if err != nil {
+			return err
+		}
+		if now > before {
+			say("%s: its first record is stored and can be queried; the agent will store it a second time", p.in.Name)
+			return nil
+		}
+		if err := rest(ctx, pause); err != nil {
+			return &exitError{exitFailed, fmt.Errorf("%s: a record was accepted, and is not seen within %v", p.in.Name, s.wait)}
+		}
+	}
+}

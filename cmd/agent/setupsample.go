@@ -1,0 +1,108 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"kusto-agent/batcher"
+	"kusto-agent/config"
+	"kusto-agent/infer"
+	"kusto-agent/internal/units"
+	"kusto-agent/record"
+)
+
+// How much of the files of an input a sample is.
+const (
+	sampleFiles   = 8 // the newest ones
+	sampleBytes   = 1 << 20
+	sampleRecords = 10_000
+)
+
+// takeSample reads the beginning of the newest files of an input as the agent
+// does, and tells what records it would send. Nothing is sent or written.
+func takeSample(ctx context.Context, cfg *config.Config, in *config.Input) (*infer.Sample, error) {
+	files, err := newestFiles(in)
+	if err != nil {
+		return nil, err
+	}
+	sample := &infer.Sample{Format: in.Format, Header: in.Header == "skip"}
+	why := errors.New("no file matches its paths")
+	for _, file := range files {
+		c := &catcher{avoid: []string{absolute(cfg.StateDir), absolute(cfg.Spool.Dir)}, got: make(chan *record.Payload, 1)}
+		p, err := c.first(ctx, fromTheBeginning(in, file))
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			return nil, err
+		case p == nil:
+			why = errors.New(c.why())
+			continue
+		}
+		text, err := batcher.Raw(p)
+		if err == nil {
+			err = sample.Add(text, sampleBytes/len(files), sampleRecords/len(files))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", file, err)
+		}
+	}
+	if sample.Records == 0 && len(sample.Fields()) == 0 {
+		return nil, fmt.Errorf("there is no sample to tell its columns from: %w", why)
+	}
+	return sample, nil
+}
+
+// fromTheBeginning is an input for one of its files, all of it.
+func fromTheBeginning(in *config.Input, file string) *config.Input {
+	one := *in
+	one.Paths, one.Exclude = []string{escapedPattern(file)}, nil
+	one.StartAt, one.IgnoreOlder, one.Header = "beginning", 0, "none"
+	one.RotateQuiet = units.Duration(10 * time.Millisecond)
+	return &one
+}
+
+var escapedPattern = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`).Replace
+
+// newestFiles are those of the files of an input that were changed last.
+func newestFiles(in *config.Input) ([]string, error) {
+	type found struct {
+		path string
+		at   time.Time
+	}
+	var all []found
+	for _, pattern := range in.Paths {
+		paths, err := doublestar.FilepathGlob(pattern, doublestar.WithFilesOnly())
+		if err != nil {
+			return nil, fmt.Errorf("look for %q: %w", pattern, err)
+		}
+		for _, path := range paths {
+			st, err := os.Stat(path)
+			switch {
+			case errors.Is(err, fs.ErrNotExist) || err == nil && (!st.Mode().IsRegular() || st.Size() == 0) || in.Excludes(absolute(path)):
+			case err != nil:
+				return nil, fmt.Errorf("look at a file: %w", err)
+			default:
+				all = append(all, found{filepath.Clean(path), st.ModTime()})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b found) int { return cmp.Or(b.at.Compare(a.at), strings.Compare(a.path, b.path)) })
+	var files []string
+	for _, f := range all[:min(len(all), sampleFiles)] {
+		if !slices.Contains(files, f.path) {
+			files = append(files, f.path)
+		}
+	}
+	return files, nil
+}

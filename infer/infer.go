@@ -1,0 +1,257 @@
+// Package infer tells from a sample of records which columns of a table would
+// hold them. A type it names holds every value of the sample as it is: where
+// values differ it is the narrowest that holds them all, and where nothing was
+// seen it is string.
+package infer
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"kusto-agent/format"
+	"kusto-agent/record"
+)
+
+// Type is a scalar type of a column, in the service's word for it; empty: no
+// value was seen.
+type Type string
+
+// The types that are told. There is no int: what is small in a sample may grow.
+const (
+	Bool     Type = "bool"
+	Long     Type = "long"
+	Real     Type = "real"
+	Decimal  Type = "decimal" // a whole number that long does not hold
+	Datetime Type = "datetime"
+	Timespan Type = "timespan"
+	GUID     Type = "guid"
+	String   Type = "string"
+	Dynamic  Type = "dynamic"
+)
+
+// Field is a member of JSON objects, a field of Avro records, or a field of
+// delimited ones.
+type Field struct {
+	Name    string // of the member; of delimited text that of its header, else made up
+	Named   bool   // the name stood in the data
+	Ordinal int    // of delimited text and TXT, from 0
+	Type    Type   // never empty in Sample.Fields
+}
+
+// Sample collects what is seen of the records of one route. Its zero value with a
+// format is ready. It is for one goroutine.
+type Sample struct {
+	Format record.Format
+	Header bool // the first record of each text is a header
+
+	Records int    // that were looked at
+	First   []byte // the first of them that is data, with its line end; nil for Avro
+	Others  int    // texts whose header is not that of the first
+
+	fields []Field
+	index  map[string]int // of JSON and Avro, by name
+	header []string
+}
+
+// Fields are in the order they were first seen.
+func (s *Sample) Fields() []Field {
+	all := make([]Field, len(s.fields))
+	for i, f := range s.fields {
+		if f.Type == "" {
+			f.Type = String
+		}
+		all[i] = f
+	}
+	return all
+}
+
+// Add looks at the records at the beginning of a text, at most so many bytes and
+// records of it, and at one at least. The text is what the agent would send.
+func (s *Sample) Add(text []byte, bytes, records int) error {
+	spec, ok := format.Of(s.Format)
+	switch {
+	case !ok:
+		return fmt.Errorf("format %q is not known", s.Format)
+	case spec.NeedsHead:
+		return s.addAvro(text)
+	case spec.Delimiter != 0:
+		s.addDelimited(text, rune(spec.Delimiter), bytes, records)
+	case spec.Ends == format.AtLine && spec.Mapping == "Csv":
+		s.addLines(text, bytes, records)
+	case spec.Ends == format.AtLine:
+		s.addJSONLines(text, bytes, records)
+	default:
+		s.addJSONValues(text, bytes, records)
+	}
+	return nil
+}
+
+// see is told of a value.
+func (s *Sample) see(name string, t Type) {
+	if s.index == nil {
+		s.index = make(map[string]int)
+	}
+	i, known := s.index[name]
+	if !known {
+		i = len(s.fields)
+		s.index[name] = i
+		s.fields = append(s.fields, Field{Name: name, Named: true})
+	}
+	s.fields[i].Type = Merged(s.fields[i].Type, t)
+}
+
+// Merged is the narrowest type for values of two.
+func Merged(a, b Type) Type {
+	switch {
+	case a == b || b == "":
+		return a
+	case a == "":
+		return b
+	case isNumber(a) && isNumber(b):
+		if a == Real || b == Real {
+			return Real
+		}
+		return Decimal
+	case a == Dynamic || b == Dynamic:
+		return Dynamic
+	}
+	return String
+}
+
+func isNumber(t Type) bool { return t == Long || t == Real || t == Decimal }
+
+// ofJSON is the type of a sound JSON value.
+func ofJSON(raw []byte) Type {
+	switch raw[0] {
+	case 'n':
+		return ""
+	case 't', 'f':
+		return Bool
+	case '{', '[':
+		return Dynamic
+	case '"':
+		var text string
+		if json.Unmarshal(raw, &text) != nil {
+			return String
+		}
+		return ofText(text)
+	}
+	return ofNumber(string(raw))
+}
+
+var whole = regexp.MustCompile(`^-?\d+$`)
+
+// mostDigits is what a decimal of the service holds.
+const mostDigits = 34
+
+func ofNumber(text string) Type {
+	if whole.MatchString(text) {
+		if _, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return Long
+		}
+		if len(strings.TrimPrefix(text, "-")) <= mostDigits {
+			return Decimal
+		}
+	}
+	if f, err := strconv.ParseFloat(text, 64); err != nil || math.IsInf(f, 0) {
+		return String
+	}
+	return Real
+}
+
+var (
+	guids     = regexp.MustCompile(`^(?i:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})$`)
+	timespans = regexp.MustCompile(`^-?(?:\d{1,7}\.)?(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,7})?$`)
+	dateBegin = regexp.MustCompile(`^\d{4}-\d\d-\d\d`)
+	dates     = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00",
+		"2006-01-02 15:04:05.999999999", "2006-01-02"}
+)
+
+// ofText is the type of a string. An empty one tells nothing: where the others
+// are times, say, it stands for none.
+func ofText(text string) Type {
+	switch {
+	case text == "":
+		return ""
+	case guids.MatchString(text):
+		return GUID
+	case timespans.MatchString(text):
+		return Timespan
+	case dateBegin.MatchString(text):
+		for _, layout := range dates {
+			if at, err := time.Parse(layout, text); err == nil && at.Year() > 0 {
+				return Datetime
+			}
+		}
+	}
+	return String
+}
+
+var decimalPoint = regexp.MustCompile(`^-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$`)
+
+// ofCell is the type of a field of delimited text. Digits behind a zero are a
+// code and no number.
+func ofCell(text string) Type {
+	digits := strings.TrimPrefix(text, "-")
+	switch {
+	case strings.EqualFold(text, "true") || strings.EqualFold(text, "false"):
+		return Bool
+	case len(digits) > 1 && digits[0] == '0' && digits[1] != '.':
+		return textOrTime(text)
+	case decimalPoint.MatchString(text):
+		return ofNumber(text)
+	case len(text) > 1 && (text[0] == '{' || text[0] == '[') && json.Valid([]byte(text)):
+		return Dynamic
+	}
+	return ofText(text)
+}
+
+// textOrTime is for what begins with a zero: a time, an id or text.
+func textOrTime(text string) Type {
+	if t := ofText(text); t != "" {
+		return t
+	}
+	return String
+}
+
+// mostName is the most characters in the name of a column.
+const mostName = 1024
+
+// Legal is name as the service allows it for a column: letters, digits, _ - . and
+// spaces. What else is in it becomes an underscore.
+func Legal(name string) string {
+	name = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-. ", r) {
+			return r
+		}
+		return '_'
+	}, strings.ToValidUTF8(name, "_")))
+	if strings.Trim(name, ".") == "" {
+		return "_" + name
+	}
+	if utf8.RuneCountInString(name) > mostName {
+		name = string([]rune(name)[:mostName])
+	}
+	return name
+}
+
+// Unique is name, or name_2 and so on where that is taken.
+func Unique(name string, taken func(string) bool) string {
+	if !taken(name) {
+		return name
+	}
+	runes := []rune(name)
+	for n := 2; ; n++ {
+		end := "_" + strconv.Itoa(n)
+		if next := string(runes[:min(len(runes), mostName-len(end))]) + end; !taken(next) {
+			return next
+		}
+	}
+}

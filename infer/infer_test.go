@@ -1,0 +1,164 @@
+package infer
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"kusto-agent/record"
+)
+
+// columns tells the fields of texts as name:type.
+func columns(t *testing.T, s *Sample, texts ...string) string {
+	t.Helper()
+	for _, text := range texts {
+		if err := s.Add([]byte(text), 1<<20, 1000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all []string
+	for _, f := range s.Fields() {
+		all = append(all, f.Name+":"+string(f.Type))
+	}
+	return strings.Join(all, " ")
+}
+
+func TestTypesOfJSON(t *testing.T) {
+	t.Parallel()
+	f := func(want string, values ...string) {
+		t.Helper()
+		s := &Sample{Format: record.JSON}
+		text := ""
+		for _, v := range values {
+			text += `{"a":` + v + "}\n"
+		}
+		if got := columns(t, s, text); got != "a:"+want {
+			t.Errorf("%q is %s, want %s", values, got, want)
+		}
+	}
+	f("bool", "true", "false", "null")
+	f("long", "1", "-9223372036854775808")
+	f("real", "1", "2.5")
+	f("real", "1e3")
+	f("decimal", "1", "9223372036854775808")
+	f("real", "9223372036854775808", "1.5")
+	f("real", "1"+strings.Repeat("0", 40))
+	f("string", "1e400")
+	f("string", "null")
+	f("string", `""`, `"x"`)
+	f("string", "1", `"x"`)
+	f("string", "true", "1")
+	f("dynamic", "1", `[1]`)
+	f("dynamic", `{"b":1}`, `"x"`, "null")
+	f("datetime", `"2026-03-01T12:00:00Z"`, `"2026-03-01"`, `""`, `"2026-03-01 12:00:00.123+01:00"`)
+	f("string", `"2026-13-01"`)
+	f("string", `"2026-03-01T12:00:00Z"`, `"yesterday"`)
+	f("timespan", `"12:00:00"`, `"1.02:03:04.5"`)
+	f("string", `"12:00"`)
+	f("guid", `"F80da32c-108c-415c-a19e-643f461a677a"`)
+	f("string", `"f80da32c108c415ca19e643f461a677a"`)
+}
+
+func TestTypesOfCells(t *testing.T) {
+	t.Parallel()
+	f := func(want string, cells ...string) {
+		t.Helper()
+		s := &Sample{Format: record.CSV}
+		text := ""
+		for _, c := range cells {
+			text += "x," + `"` + strings.ReplaceAll(c, `"`, `""`) + "\"\n"
+		}
+		if got := columns(t, s, text); got != "Column1:string Column2:"+want {
+			t.Errorf("%q is %s, want %s", cells, got, want)
+		}
+	}
+	f("bool", "true", "False", "")
+	f("long", "0", "-7", "")
+	f("real", "0.5", "1", "-1e3")
+	f("string", "007")
+	f("string", "1", "a")
+	f("string", "")
+	f("dynamic", `{"a":1}`, "[1]")
+	f("string", `{"a":1}`, "x")
+	f("string", "{a}")
+	f("timespan", "00:10:00")
+	f("datetime", "2026-03-01")
+}
+
+func TestSamples(t *testing.T) {
+	t.Parallel()
+	f := func(s *Sample, want, first string, records int, texts ...string) {
+		t.Helper()
+		if got := columns(t, s, texts...); got != want || string(s.First) != first || s.Records != records {
+			t.Errorf("%q: %s, first %q of %d; want %s, first %q of %d", texts, got, s.First, s.Records, want, first, records)
+		}
+	}
+	f(&Sample{Format: record.JSON}, "b:long a:string c:bool", "{\"b\":1}\n", 3, "no\n{\"b\":1}\n{\"a\":null}\n", `{"c":true}`)
+	f(&Sample{Format: record.MultiJSON}, "b:real", "{\"b\":1}\n", 3, "[{\"b\":1},\n{\"b\":2}]{\n\"b\":0.5} {")
+	f(&Sample{Format: record.TXT}, "Line:string", "a\n", 2, "a\nb\n")
+	f(&Sample{Format: record.CSV, Header: true}, "id:long na me:string Column3:long", "1,\"x\ny\",2\n", 3, "id, na me \n1,\"x\ny\",2\n2\n", "id, na me \n5,6,7\n")
+	f(&Sample{Format: record.CSV}, "Column1:long", "1\n", 1, "\n1\n")
+	f(&Sample{Format: record.TSV, Header: true}, "a:string b:string", "", 0, "a\tb\n")
+	s := &Sample{Format: record.CSV, Header: true}
+	if columns(t, s, "a,b\n1,2\n", "b,a\n1,2\n"); s.Others != 1 {
+		t.Errorf("%d other headers", s.Others)
+	}
+	s = &Sample{Format: record.JSON}
+	if err := s.Add([]byte(strings.Repeat("{\"a\":1}\n", 100)), 80, 5); err != nil || s.Records != 5 {
+		t.Errorf("%d records, %v", s.Records, err)
+	}
+	s = &Sample{Format: record.JSON}
+	if err := s.Add([]byte(strings.Repeat("{\"a\":1}\n", 100)), 80, 1000); err != nil || s.Records != 10 {
+		t.Errorf("%d records, %v", s.Records, err)
+	}
+	if err := (&Sample{Format: record.Avro}).Add([]byte("Obj"), 1, 1); err == nil {
+		t.Error("half a header is no error")
+	}
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	f := func(in, want string) {
+		t.Helper()
+		if got := Legal(in); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+	f("a.b c-d_é", "a.b c-d_é")
+	f("it's [1]", "it_s _1_")
+	f("", "_")
+	f("..", "_..")
+	f("a\xff", "a_")
+	f(strings.Repeat("é", 2000), strings.Repeat("é", 1024))
+	taken := map[string]bool{"a": true, "a_2": true}
+	if got := Unique("a", func(s string) bool { return taken[s] }); got != "a_3" {
+		t.Errorf("unique is %q", got)
+	}
+}
+
+func TestLook(t *testing.T) {
+	t.Parallel()
+	f := func(want, name, text string) {
+		t.Helper()
+		if got := fmt.Sprint(Look(name, []byte(text))); got != want {
+			t.Errorf("%s %.60q looks like %s, want %s", name, text, got, want)
+		}
+	}
+	f("{JSON  false }", "a.log", "{\"a\":1}\n{\"b\":2}\n{\"c\":")
+	f("{JSON  false }", "a.json.gz", "")
+	f("{JSON  false utf-16le}", "a.json", "\xff\xfe{\x00}\x00\n\x00")
+	f("{MultiJSON  false }", "a.json", "[{\"a\":\n1}]")
+	f("{MultiJSON  false }", "a.json", "{\n\"a\": 1}\n")
+	f("{JSON docker false }", "x-json.log", `{"log":"a\n","stream":"stdout","time":"2026-03-01T12:00:00Z"}`+"\n")
+	f("{JSON cri false }", "0.log", "2026-03-01T12:00:00.5Z stdout F a\n2026-03-01T12:00:00.5Z stderr P b\n")
+	f("{Avro  false }", "x", "Obj\x01")
+	f("{CSV  true }", "a.csv", "id,name\n1,a\n")
+	f("{CSV  false }", "a.csv", "id,name\nx,a\n")
+	f("{CSV  false }", "a.csv", "1,name\n2,a\n")
+	f("{TSV  true }", "a.txt", "id\tname\n1\ta\n")
+	f("{PSV  false }", "a", "1|2\n1|a\n")
+	f("{TXT  false }", "a.log", "hello, world\nhello\n")
+	f("{TXT  false }", "a", "hello\n")
+	f("{TXT  false }", "a.log", "")
+	f("{  false }", "a", "")
+}

@@ -1,0 +1,186 @@
+package infer
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf16"
+
+	"kusto-agent/format"
+	"kusto-agent/record"
+)
+
+// Guess is what a file looks like, in the words of the configuration. What is
+// empty, or false, is as usual.
+type Guess struct {
+	Format   record.Format
+	Parse    string // docker or cri
+	Header   bool   // its first record is a header
+	Encoding string
+}
+
+// Look guesses from the name of a file, and from its beginning, unpacked. What
+// is in it counts for more, except where the name says which delimiter it has.
+func Look(name string, text []byte) Guess {
+	var g Guess
+	text, g.Encoding = decoded(text)
+	byName, _ := format.ByExtension(path.Ext(Bare(name)))
+	if bytes.HasPrefix(text, []byte("Obj\x01")) {
+		return Guess{Format: record.Avro}
+	}
+	lines := wholeLines(text)
+	switch spec, _ := format.Of(byName); {
+	case len(lines) == 0:
+		g.Format = byName
+	case spec.Delimiter != 0:
+		g.Format = byName
+	case every(lines, isDocker):
+		g.Format, g.Parse = record.JSON, "docker"
+	case every(lines, isCRI):
+		g.Format, g.Parse = record.JSON, "cri"
+	case every(lines, isObject):
+		g.Format = record.JSON
+	case beginsWithObjects(text):
+		g.Format = record.MultiJSON
+	default:
+		g.Format = delimitedBy(lines)
+	}
+	if g.Format == "" && len(lines) > 0 {
+		g.Format = record.TXT
+		if byName != "" && byName != record.Avro {
+			g.Format = byName
+		}
+	}
+	if spec, _ := format.Of(g.Format); spec.Delimiter != 0 {
+		g.Header = hasHeader(text, rune(spec.Delimiter))
+	}
+	return g
+}
+
+// Bare is the name of a file before it was compressed.
+func Bare(name string) string {
+	for _, end := range []string{".gz", ".zst"} {
+		if bare, packed := strings.CutSuffix(name, end); packed {
+			return bare
+		}
+	}
+	return name
+}
+
+// decoded is text in UTF-8, if its mark says that it is UTF-16.
+func decoded(text []byte) (_ []byte, encoding string) {
+	little := bytes.HasPrefix(text, []byte{0xff, 0xfe})
+	if !little && !bytes.HasPrefix(text, []byte{0xfe, 0xff}) {
+		return bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), ""
+	}
+	var units []uint16
+	for text = text[2:]; len(text) > 1; text = text[2:] {
+		a, b := uint16(text[0]), uint16(text[1])
+		if little {
+			a, b = b, a
+		}
+		units = append(units, a<<8|b)
+	}
+	if encoding = "utf-16be"; little {
+		encoding = "utf-16le"
+	}
+	return []byte(string(utf16.Decode(units))), encoding
+}
+
+// wholeLines are those that are not empty. The last one may be cut, and counts
+// only where it is the only one.
+func wholeLines(text []byte) (lines []string) {
+	all := strings.Split(string(text), "\n")
+	if len(all) > 1 {
+		all = all[:len(all)-1]
+	}
+	for _, line := range all {
+		if line = strings.TrimRight(line, "\r\x00"); strings.TrimSpace(line) != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func every(lines []string, is func(string) bool) bool {
+	return !slices.ContainsFunc(lines, func(line string) bool { return !is(line) })
+}
+
+func isObject(line string) bool {
+	return strings.HasPrefix(strings.TrimSpace(line), "{") && json.Valid([]byte(line))
+}
+
+func isDocker(line string) bool {
+	var d struct{ Log, Stream, Time *string }
+	return isObject(line) && json.Unmarshal([]byte(line), &d) == nil && d.Log != nil && d.Time != nil
+}
+
+var criLine = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S* (?:stdout|stderr) [FP](?::\S*)? `)
+
+func isCRI(line string) bool { return criLine.MatchString(line) }
+
+// beginsWithObjects: its first value is an object, or an array of them.
+func beginsWithObjects(text []byte) bool {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	t, err := dec.Token()
+	if err != nil {
+		return false
+	}
+	if t == json.Delim('[') {
+		t, err = dec.Token()
+	}
+	if err != nil || t != json.Delim('{') {
+		return false
+	}
+	name, err := dec.Token()
+	_, isText := name.(string)
+	return err == nil && (isText || name == json.Delim('}'))
+}
+
+// delimitedBy is the format in which all lines have as many fields, two at least.
+// One line tells nothing.
+func delimitedBy(lines []string) record.Format {
+	if len(lines) < 2 {
+		return ""
+	}
+	for _, f := range []record.Format{record.SOHsv, record.TSV, record.PSV, record.SCsv, record.CSV} {
+		spec, _ := format.Of(f)
+		r := csv.NewReader(strings.NewReader(strings.Join(lines, "\n")))
+		r.Comma = rune(spec.Delimiter)
+		if rows, err := r.ReadAll(); err == nil && len(rows[0]) > 1 {
+			return f
+		}
+	}
+	return ""
+}
+
+// hasHeader: the first row holds names, and below one of them are values that are
+// not text. Where all is text nothing tells, and no record is given up.
+func hasHeader(text []byte, comma rune) bool {
+	r := csv.NewReader(bytes.NewReader(text))
+	r.Comma, r.FieldsPerRecord, r.LazyQuotes = comma, -1, true
+	head, err := r.Read()
+	if err != nil {
+		return false
+	}
+	for i, name := range head {
+		if ofCell(name) != String || slices.Contains(head[:i], name) {
+			return false
+		}
+	}
+	below := make([]Type, len(head))
+	for range 100 {
+		row, err := r.Read()
+		if err != nil {
+			break
+		}
+		for i, cell := range row[:min(len(row), len(head))] {
+			below[i] = Merged(below[i], ofCell(cell))
+		}
+	}
+	return slices.ContainsFunc(below, func(t Type) bool { return t != "" && t != String })
+}

@@ -1,0 +1,147 @@
+package infer
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// addJSONLines reads an object a line. A line that is none is passed over: the
+// agent sends it only where the service has words of its own for it.
+func (s *Sample) addJSONLines(text []byte, most, records int) {
+	for n := 0; len(text) > 0 && records > 0; records-- {
+		line := text
+		if i := bytes.IndexByte(text, '\n'); i >= 0 {
+			line = text[:i+1]
+		}
+		text = text[len(line):]
+		if n += len(line); n > most && s.Records > 0 {
+			return
+		}
+		if s.object(line) && s.First == nil {
+			s.First = bytes.Clone(line)
+		}
+	}
+}
+
+// addJSONValues reads objects one after the other, or in arrays.
+func (s *Sample) addJSONValues(text []byte, most, records int) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	for records > 0 {
+		var value json.RawMessage
+		if dec.Decode(&value) != nil || dec.InputOffset() > int64(most) && s.Records > 0 {
+			return
+		}
+		objects := []json.RawMessage{value}
+		if value[0] == '[' && json.Unmarshal(value, &objects) != nil {
+			return
+		}
+		for _, o := range objects {
+			if records--; s.object(o) && s.First == nil {
+				s.First = append(bytes.Clone(o), '\n')
+			}
+		}
+	}
+}
+
+// object looks at the members of one, in their order.
+func (s *Sample) object(text []byte) bool {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') || !json.Valid(text) {
+		return false
+	}
+	s.Records++
+	for dec.More() {
+		name, err := dec.Token()
+		var value json.RawMessage
+		if err == nil {
+			err = dec.Decode(&value)
+		}
+		if text, isText := name.(string); err == nil && isText {
+			s.see(text, ofJSON(value))
+		}
+	}
+	return true
+}
+
+// addLines: each line is one string.
+func (s *Sample) addLines(text []byte, most, records int) {
+	if s.fields == nil {
+		s.fields = []Field{{Name: "Line", Type: String}}
+	}
+	for n := 0; len(text) > 0 && records > 0; records-- {
+		line := text
+		if i := bytes.IndexByte(text, '\n'); i >= 0 {
+			line = text[:i+1]
+		}
+		text = text[len(line):]
+		if n += len(line); n > most && s.Records > 0 {
+			return
+		}
+		if s.Records++; s.First == nil {
+			s.First = bytes.Clone(line)
+		}
+	}
+}
+
+// addDelimited reads rows as RFC 4180 has them.
+func (s *Sample) addDelimited(text []byte, comma rune, most, records int) {
+	r := csv.NewReader(bytes.NewReader(text))
+	r.Comma, r.FieldsPerRecord, r.LazyQuotes = comma, -1, true
+	for first := true; records > 0; records-- {
+		from := r.InputOffset()
+		row, err := r.Read()
+		if err != nil || r.InputOffset() > int64(most) && s.Records > 0 {
+			return
+		}
+		if first && s.Header {
+			first = false
+			s.names(row)
+			continue
+		}
+		if s.Records++; s.First == nil {
+			s.First = bytes.TrimLeft(text[from:r.InputOffset()], "\r\n")
+			s.First = bytes.Clone(s.First)
+		}
+		for i, cell := range row {
+			s.cell(i, ofCell(cell))
+		}
+	}
+}
+
+// names takes a header in. That of the first text holds.
+func (s *Sample) names(row []string) {
+	if s.header != nil {
+		if !slices.Equal(s.header, row) {
+			s.Others++
+		}
+		return
+	}
+	s.header = row
+	for i := range row {
+		s.cell(i, "")
+	}
+}
+
+// cell is told of the value of a field. JSON beside other text is text: where it
+// stands in quotes no dynamic column holds it.
+func (s *Sample) cell(i int, t Type) {
+	for n := len(s.fields); n <= i; n++ {
+		f := Field{Name: "Column" + strconv.Itoa(n+1), Ordinal: n}
+		if n < len(s.header) {
+			if name := strings.TrimSpace(s.header[n]); name != "" {
+				f.Name, f.Named = name, true
+			}
+		}
+		s.fields = append(s.fields, f)
+	}
+	f := &s.fields[i]
+	if m := Merged(f.Type, t); m == Dynamic && f.Type != "" && t != "" && f.Type != t {
+		f.Type = String
+	} else {
+		f.Type = m
+	}
+}
