@@ -257,6 +257,30 @@ func TestJoining(t *testing.T) {
 	}
 }
 
+// A record that begins in another file leaves alone, with the ranges of both.
+func TestBefore(t *testing.T) {
+	b, n := start(t, Limits{MaxBytes: 1000, MaxWait: time.Hour}, 1<<20)
+	a := &reader{t: t, b: b, r: routeA, file: fileA}
+	c := &reader{t: t, b: b, r: routeA, file: fileB}
+	a.append("a1")
+	joined := c.chunk(0, "joined")
+	joined.Before = []record.Extent{{File: fileA, Span: record.Span{Start: 3, End: 9}, Mark: 9}}
+	c.put(joined)
+	c.append("c1")
+	b.Flush()
+	for range 3 {
+		p := <-n.got
+		want := map[string]string{"a1\n": "[[0,3)]", "joined\n": "[[3,9) [0,7)]", "c1\n": "[[7,10)]"}[body(t, p)]
+		var spans []record.Span
+		for _, x := range p.Cover {
+			spans = append(spans, x.Span)
+		}
+		if fmt.Sprint(spans) != want || len(p.Pieces) != 1 {
+			t.Errorf("%q covers %v with %d pieces", body(t, p), spans, len(p.Pieces))
+		}
+	}
+}
+
 // What is sealed where it lies comes behind what was open, and is not copied.
 func TestSeal(t *testing.T) {
 	b, n := start(t, Limits{MaxBytes: 100, MaxWait: time.Hour, Gzip: true, Level: 9}, 1<<20)

@@ -91,7 +91,8 @@ func (l *Lease) Append(c *record.Chunk) {
 	k := keyOf(c)
 	ln := b.lanes[c.Route]
 	blk := b.open[k]
-	if blk != nil && !blk.takes(c) {
+	alone := len(c.Before) > 0 // so that no half of it is without what comes before
+	if blk != nil && (alone || !blk.takes(c)) {
 		b.seal(blk)
 		blk = nil
 	}
@@ -108,7 +109,7 @@ func (l *Lease) Append(c *record.Chunk) {
 	blk.data = append(blk.data, c.Body...)
 	blk.note(c)
 	b.count(blk, 2*int64(cap(blk.data)+len(blk.prefix))+blk.notes())
-	if blk.size() >= ln.MaxBytes || ln.MaxRecords > 0 && blk.records >= ln.MaxRecords {
+	if alone || blk.size() >= ln.MaxBytes || ln.MaxRecords > 0 && blk.records >= ln.MaxRecords {
 		b.seal(blk)
 	}
 }
@@ -183,6 +184,9 @@ func (blk *block) note(c *record.Chunk) {
 	}
 	blk.records += c.Records
 	blk.lens = append(blk.lens, c.Lens...)
+	for _, x := range c.Before {
+		blk.noteCover(x)
+	}
 	blk.noteCover(c.Cover)
 	pieces := c.Pieces
 	if n := len(blk.pieces); n > 0 && len(pieces) > 0 && c.Lens == nil {

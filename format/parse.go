@@ -119,7 +119,7 @@ func (s *Scanner) appendObjects(body, lines []byte, k cut, at int64, place int) 
 			body, bad = s.appendObject(body, lines, k, i)
 		} else {
 			s.shaped, bad = s.appendObject(s.shaped[:0], lines, k, i)
-			s.stamp.Offset = at + int64(s.pos(place+s.begins(k, i)))
+			s.stamp.Offset = max(at+int64(s.pos(place+s.begins(k, i))), 0)
 			body = s.opt.Fields.Splice(body, s.shaped, &s.stamp)
 		}
 		body = append(body, '\n')

@@ -148,7 +148,9 @@ func (k *cut) size() int {
 // taken alone. With nothing consumed, and not c.Long, more data is
 // needed; see Options.Room for how much is always enough.
 //
-// A byte order mark and a header are looked for only where at is 0.
+// A byte order mark and a header are looked for only where at is 0. Below 0, data
+// begins with as many bytes of the file before: what begins there is told to be at
+// the beginning of its own.
 func (s *Scanner) Scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 	if s.opt.Encoding != UTF8 {
 		s.scanDecoded(data, at, last, limit, c)

@@ -121,6 +121,7 @@ type Chunk struct {
 	Shaping uint64 // as in Payload
 	Group   int    // field count, or a hash of Prefix; 0 where neither matters
 
+	Before  []Extent // of the files before, where the first record begins; such a chunk is a payload of its own
 	Cover   Extent
 	Pieces  []Piece
 	Prefix  []byte // comes once before the bodies it has in common; nil: nothing does
@@ -161,8 +162,11 @@ type Payload struct {
 	Attempt  int     // of the last request made for it; 0: none yet
 	Route    Route
 
-	Cover   []Extent // in the order read; ranges of one file do not overlap
-	Pieces  []Piece  // in the order of the body
+	// Cover is in the order read; ranges of one file do not overlap. The bytes of an
+	// extent without a piece of its file come before those of the next piece: its
+	// record begins there.
+	Cover   []Extent
+	Pieces  []Piece // in the order of the body
 	Records int
 
 	Body     []byte // as it is posted

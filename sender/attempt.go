@@ -346,7 +346,10 @@ func (s *Sender) quarantine(l *lane, it *item, ans kusto.Answer) {
 	recs, err := s.o.Sealer.Records(it.Payload)
 	for i := range recs {
 		recs[i].Route, recs[i].Reason = it.Route, record.Refused
-		recs[i].Code, recs[i].Message = ans.Err.Code, ans.Err.Message
+		where := recs[i].Message
+		if recs[i].Code, recs[i].Message = ans.Err.Code, ans.Err.Message; where != "" {
+			recs[i].Message += " (" + where + ")"
+		}
 	}
 	if err == nil {
 		// The line is durable before the end that covers its record is written.

@@ -62,8 +62,8 @@ var lateCases = map[int][]string{
 
 	157: {"tail.TestEventIsHeld", "tail.TestEventEndsInQuiet", "tail.TestMessagesAreJoined", "cmd/agent.TestParseKills"},
 	158: {"tail.TestEventIsHeld", "cmd/agent.TestParseRotation"},
-	160: {"tail.TestMessagesAreJoined", "tail.TestPartsThatCannotBeJoined", "cmd/agent.TestParseRotation"},
-	161: {"format.TestLongMessages", "tail.TestLongMessage", "tail.TestPartsThatCannotBeJoined"},
+	160: {"tail.TestMessagesAreJoined", "tail.TestMessageOverFiles", "tail.TestMessagesOverAnyFiles", "tail.TestPartsThatCannotBeJoined", "cmd/agent.TestParseRotation"},
+	161: {"format.TestLongMessages", "tail.TestLongMessage", "tail.TestEndlessMessage", "tail.TestPartsThatCannotBeJoined"},
 	162: {"format.TestDelimited", "format.TestQuotedRow", "script:162-field-counts", "script:162-max-records"},
 	163: {"script:163-header"},
 	164: {"format.TestMultiJSON", "format.TestMultiJSONIsolates", "format.TestJSONLines"},

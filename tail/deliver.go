@@ -12,7 +12,7 @@ import (
 // deliver puts what was found where it belongs: refused records to quarantine
 // first, then the rest to the batcher, or, where nothing is to be sent, into
 // the journal.
-func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.Extent, direct bool) error {
+func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.Extent, before []record.Extent, direct bool) error {
 	if err := w.register(r); err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.E
 	out := &w.chunk
 	*out = record.Chunk{
 		Route: r.in.Route, Shaping: r.in.shaping, Group: c.Group,
-		Cover: cover, Pieces: out.Pieces[:0],
+		Before: before, Cover: cover, Pieces: out.Pieces[:0],
 		Prefix: c.Prefix, Body: c.Body, Lens: c.Lens, Records: c.Records, ReadAt: time.Now(),
 	}
 	if r.in.fields.HasBatch() {

@@ -72,6 +72,7 @@ func (t *Tailer) rescan() {
 	}
 	t.mu.Lock()
 	t.scans++
+	t.readySeekers()
 	t.forgive()
 	t.finishIfAll()
 	t.mu.Unlock()

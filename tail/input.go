@@ -49,6 +49,7 @@ type files struct {
 	known   map[record.File]*known // every generation that is remembered
 	byNode  map[node]*known        // the latest generation of a file that is there
 	readers map[node]*reader
+	homes   map[string][]*reader // by where their files were written, in the order they were found; see loan.go
 	heads   headIndex
 	suspect map[node]suspicion
 	renewed map[node]*reader // in this scan, see copiedUp; nil: not looked for
@@ -68,6 +69,7 @@ func newFiles() *files {
 		known:    make(map[record.File]*known),
 		byNode:   make(map[node]*known),
 		readers:  make(map[node]*reader),
+		homes:    make(map[string][]*reader),
 		heads:    make(headIndex),
 		suspect:  make(map[node]suspicion),
 		packed:   make(map[node]*packed),
@@ -194,6 +196,12 @@ func (r *reader) isQuiet() bool {
 		return !r.held.IsZero() && time.Since(r.held) >= r.in.RotateQuiet.D()
 	}
 	return false
+}
+
+// onceNamed reports whether no pattern matches a file where it was last seen, though
+// one did before it was moved there.
+func (in *input) onceNamed(info record.FileInfo) bool {
+	return !in.reads(info.Path) && (in.reads(info.First) || in.reads(homeOf(info.First)))
 }
 
 // ofLines reports whether a newline ends each record.

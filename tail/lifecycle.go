@@ -32,6 +32,9 @@ func (t *Tailer) isOver(r *reader) bool {
 // atEnd decides what becomes of a file that has nothing to read just now.
 func (w *worker) atEnd(r *reader) after {
 	t := w.t
+	if w.lends(r) {
+		return t.wait()
+	}
 	if t.o.Once {
 		t.finish(r)
 		return idle
@@ -177,6 +180,8 @@ func (w *worker) renew(r *reader) error {
 	w.t.mu.Lock()
 	r.k.truncated = time.Now() // before it is retired: a scan may come between
 	r.anew = r.k.truncated
+	w.t.endLoans(r)
+	r.seeks, r.carrying = 0, nil
 	w.t.mu.Unlock()
 	w.retire(r)
 	w.t.nextGeneration(r)

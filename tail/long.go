@@ -102,7 +102,7 @@ func (w *worker) endLong(r *reader) (after, error) {
 	if err != nil {
 		return idle, err
 	}
-	if err := w.rejectLong(r, head, end-r.offset, message); err != nil {
+	if err := w.rejectLong(r, r.offset, head, end-r.offset, message); err != nil {
 		return idle, err
 	}
 	w.t.skip(r.file, record.Span{Start: r.offset, End: end}, mark)
@@ -110,21 +110,21 @@ func (w *worker) endLong(r *reader) (after, error) {
 	return again, nil
 }
 
-// rejectLong puts the record at the offset into quarantine, and counts it.
-func (w *worker) rejectLong(r *reader, head []byte, length int64, message string) error {
+// rejectLong puts the record at an offset into quarantine, and counts it.
+func (w *worker) rejectLong(r *reader, offset int64, head []byte, length int64, message string) error {
 	if err := w.register(r); err != nil {
 		return err
 	}
 	reason := r.long.reason
 	err := w.keep([]record.Rejected{{
 		File: r.file, Path: r.info.First, Route: r.in.Route,
-		Offset: r.offset, Length: length, Data: head, Truncated: int64(len(head)) < length,
+		Offset: offset, Length: length, Data: head, Truncated: int64(len(head)) < length,
 		Reason: reason, Message: message,
 	}})
 	if err != nil {
 		return err
 	}
-	w.t.tellQuarantined(r, r.offset, reason, message)
+	w.t.tellQuarantined(r, offset, reason, message)
 	w.t.o.Books.Read(r.in.Name, 0, length)
 	w.t.o.Books.Rejected(r.in.Name, reason, 1)
 	return nil

@@ -24,7 +24,7 @@ type Seen struct {
 // it and without waiting for anything, as whoever calls it. Folders counts those
 // that would be watched. avoid and own are as in Options.
 func Look(inputs []Input, avoid []string, mine []*os.File) (seen []Seen, folders int, err error) {
-	x := looking{own: newOwn(Options{Avoid: avoid, Own: mine}), walk: newWalk(), taken: make(map[taken]string)}
+	x := looking{own: newOwn(Options{Avoid: avoid, Own: mine}), walk: newWalk(), taken: make(map[onRoute]string)}
 	x.own.look(avoid)
 	for _, i := range inputs {
 		in, err := newInput(i)
@@ -44,8 +44,8 @@ func Look(inputs []Input, avoid []string, mine []*os.File) (seen []Seen, folders
 	return x.seen, len(x.walk.passed), nil
 }
 
-// taken is a file on a route.
-type taken struct {
+// onRoute is a file on a route.
+type onRoute struct {
 	node  node
 	route record.Route
 }
@@ -54,8 +54,8 @@ type looking struct {
 	own   own
 	walk  *walk
 	seen  []Seen
-	taken map[taken]string // the input that has it
-	shut  map[string]bool  // folders, told once for an input
+	taken map[onRoute]string // the input that has it
+	shut  map[string]bool    // folders, told once for an input
 }
 
 func (x *looking) add(in *input, path string, size int64, err error) {
@@ -88,7 +88,7 @@ func (x *looking) meet(in *input, path string) {
 		return
 	}
 	f.Close()
-	key := taken{st.node, in.Route}
+	key := onRoute{st.node, in.Route}
 	switch rival := x.taken[key]; {
 	case x.own.holds(path, st.node):
 		err = errOwn

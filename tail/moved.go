@@ -20,7 +20,7 @@ func (t *Tailer) findMoved(in *input, unread []unfinished) {
 	}
 	t.mu.Unlock()
 	for _, u := range lost {
-		if !in.reads(u.info.Path) {
+		if !in.reads(u.info.Path) && !in.onceNamed(u.info) {
 			continue // it was no longer wanted before it was moved
 		}
 		path, ok := findNode(u.info)
@@ -33,7 +33,7 @@ func (t *Tailer) findMoved(in *input, unread []unfinished) {
 			t.mu.Lock()
 			in.lost = append(in.lost, u.known)
 			t.mu.Unlock()
-		case path != u.info.Path:
+		case path != u.info.Path || in.onceNamed(u.info):
 			t.adopt(in, path, true)
 			t.findSiblings(in, rotated{info: u.info}, path)
 		}

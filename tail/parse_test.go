@@ -179,7 +179,7 @@ func TestPartsThatCannotBeJoined(t *testing.T) {
 	w.appendTo("a.log", criLine("stdout", "F", "x"), criLine("stdout", "P", "a"))
 	w.look()
 	must(t, os.Rename(w.path("a.log"), w.path("a.old")))
-	w.appendTo("a.log", criLine("stdout", "F", "b"))
+	w.appendTo("b.log", criLine("stdout", "F", "b"))
 	w.expect("in", criMessage("stdout", "x"), criMessage("stdout", "a", isPartial), criMessage("stdout", "b"))
 }
 
@@ -191,9 +191,11 @@ func TestMessageOverARename(t *testing.T) {
 	w.appendTo("a.log", criLine("stdout", "F", "x"), criLine("stdout", "P", "a"))
 	w.look()
 	must(t, os.Rename(w.path("a.log"), w.path("a.old")))
-	w.appendTo("a.log", criLine("stdout", "F", "new"))
+	w.appendTo("a.log", "")
 	w.look()
 	w.appendTo("a.old", criLine("stderr", "F", "y"), criLine("stdout", "F", "b"))
+	w.look()
+	w.appendTo("a.log", criLine("stdout", "F", "new"))
 	w.expect("in", criMessage("stdout", "x"), criMessage("stdout", "ab"), criMessage("stderr", "y"), criMessage("stdout", "new"))
 }
 

@@ -19,6 +19,7 @@ import (
 type parts struct {
 	stream []byte
 	runs   []record.Span // its lines, in the order of the file
+	beside string        // where the file is that has others of its lines; empty: none
 }
 
 // mostRuns bounds the memory of such a message: one that lines of other streams
@@ -70,8 +71,8 @@ func (w *worker) passParts(r *reader, last bool) (after, error) {
 func (p *parts) add(own []format.Piece, at int64) {
 	for _, o := range own {
 		span := record.Span{Start: at + int64(o.Start), End: at + int64(o.End)}
-		if end := &p.runs[len(p.runs)-1].End; *end == span.Start {
-			*end = span.End
+		if i := len(p.runs) - 1; i >= 0 && p.runs[i].End == span.Start {
+			p.runs[i].End = span.End
 		} else {
 			p.runs = append(p.runs, span)
 		}
@@ -82,6 +83,10 @@ func (p *parts) add(own []format.Piece, at int64) {
 // also after a restart.
 func (w *worker) endParts(r *reader) (after, error) {
 	p := r.long.parts
+	if len(p.runs) == 0 {
+		r.long, r.stuck, r.held = long{}, 0, time.Time{}
+		return again, nil
+	}
 	size := int64(0)
 	for _, run := range p.runs {
 		size += run.Len()
@@ -101,7 +106,11 @@ func (w *worker) endParts(r *reader) (after, error) {
 	}
 	message := fmt.Sprintf("a message of %d bytes, over %d bytes of the file, more than max_record_size allows (%d)",
 		size, p.runs[len(p.runs)-1].End-r.offset, r.in.MaxRecordSize)
-	if err := w.rejectLong(r, head, size, message); err != nil {
+	if p.beside != "" {
+		message = fmt.Sprintf("%d bytes of a message that is longer than max_record_size allows (%d) with those in the file %s this one",
+			size, r.in.MaxRecordSize, p.beside)
+	}
+	if err := w.rejectLong(r, p.runs[0].Start, head, size, message); err != nil {
 		return idle, err
 	}
 	for _, run := range slices.Backward(p.runs) { // while the first is not told, the position stays before it

@@ -44,6 +44,16 @@ type reader struct {
 	pinned   int64 // its size when a scan last found it deleted
 	arrivals arrivals
 
+	// Of messages that are in two files, see loan.go. Guarded by Tailer.mu.
+	home  string    // the path where its file was written; empty: it is nobody's heir
+	seeks uint64    // >0: it waits for that scan, and then for the file before it
+	asks  *reader   // whom it waits for
+	heir  *reader   // who waits for this one to come to its end
+	asked time.Time // since then
+	sure  uint64    // the scan that has found all files between the two
+	lent  *loan     // by this one
+	carry *loan     // to this one
+
 	finished bool // read to its end by a run --once
 
 	// Owned by the worker that has its turn.
@@ -74,8 +84,11 @@ type reader struct {
 	unbound    bool      // the next may not be: a record did not fit
 	atOnce     bool      // what lies here can not be read in parts
 	registered bool
-	headed     int  // of so many bytes its head was taken, if any; NULs have none
-	empty      bool // it was never seen to hold anything
+	carrying   *loan   // carry, as of this turn
+	knows      *reader // heir, as of this turn
+	undecided  bool    // the heir is to wait on
+	headed     int     // of so many bytes its head was taken, if any; NULs have none
+	empty      bool    // it was never seen to hold anything
 
 	quarantined, noText, marked, holey bool // told of this generation: see tell.go
 }
@@ -132,6 +145,7 @@ func (w *worker) turn(r *reader) (after, error) {
 	case err != nil:
 		return idle, err
 	}
+	w.reviewLoans(r)
 	if st.size < r.offset {
 		return w.shrunk(r)
 	}
@@ -141,8 +155,11 @@ func (w *worker) turn(r *reader) (after, error) {
 	if r.z != nil && r.offset < st.size && !w.t.mayUnpack(r) {
 		return parked, nil
 	}
-	if w.t.hasMoved(r) {
+	moved := w.t.hasMoved(r)
+	if moved {
 		r.registered = false
+	}
+	if !r.registered && (moved || st.size > 0) { // before it is read: it may be moved while nobody looks
 		if err := w.register(r); err != nil {
 			return idle, err
 		}
@@ -157,6 +174,10 @@ func (w *worker) turn(r *reader) (after, error) {
 	} else if err != nil {
 		return idle, err
 	}
+	if w.t.seek(r) {
+		r.undecided = true
+		return w.t.wait(), nil
+	}
 	if r.long.at > st.size {
 		r.long = long{}
 	}
@@ -166,6 +187,9 @@ func (w *worker) turn(r *reader) (after, error) {
 		end = st.size
 	}
 	r.quiet = (r.isQuiet() || r.isCut()) && r.settled != end
+	if w.t.isLent(r) {
+		last, r.quiet = false, false
+	}
 	ended := r.offset == end || !last && !r.quiet && r.stuck == end
 	switch {
 	case (ended || r.long.at > 0) && r.rewritten():
@@ -181,6 +205,9 @@ func (w *worker) turn(r *reader) (after, error) {
 		if w.t.waitSafe(r) {
 			return parked, nil
 		}
+	}
+	if r.carrying != nil {
+		return w.readCarried(r, last)
 	}
 	return w.read(r, last)
 }
@@ -443,7 +470,7 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 			return idle, err
 		}
 		direct := lease.Block() != nil && !c.Copied && c.Consumed >= len(buf)/2
-		if err := w.deliver(r, lease, c, cover, direct); err != nil {
+		if err := w.deliver(r, lease, c, cover, nil, direct); err != nil {
 			if r.narrowTo(c, err) {
 				return again, nil
 			}

@@ -58,3 +58,26 @@ func TestRestOfADeletedFileIsNamed(t *testing.T) {
 		t.Error("the loss is not named")
 	}
 }
+
+// A file that was moved where no pattern matches is read to its end, however often
+// the agent is restarted meanwhile.
+func TestMovedFileOverRestarts(t *testing.T) {
+	w := newWorld(t)
+	full := func() { w.taker.set(func() { w.taker.full = true }) }
+	w.start()
+	w.appendTo("a.log", "x\n")
+	w.expect("in", "x")
+	full()
+	w.appendTo("a.log", "a\n")
+	w.look()
+	w.shut()
+	w.rename("a.log", "old")
+	for range 3 {
+		w.start()
+		full()
+		w.look()
+		w.shut()
+	}
+	w.start()
+	w.expect("in", "a")
+}

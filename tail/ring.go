@@ -133,6 +133,7 @@ func (t *Tailer) put(r *reader, next after) {
 	if next == closed || next == idle && r.offset == r.size {
 		t.endUnpacking(r)
 	}
+	t.answer(r, next)
 	if next == closed {
 		t.endRest(r)
 		t.letGo(r)
@@ -176,6 +177,7 @@ func (t *Tailer) letGo(r *reader) {
 		r.k.reader = nil
 	}
 	t.unpath(r)
+	t.unsettle(r)
 	t.poll(r)
 }
 

@@ -3,6 +3,7 @@ package tail
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"kusto-agent/record"
 )
@@ -29,12 +30,9 @@ func (t *Tailer) Restore(p *record.Payload, recs []record.Rejected) error {
 	for i := range recs {
 		r := &recs[i]
 		if f := files[r.File]; f != nil && bad[r.File] == nil {
-			data := make([]byte, r.Length)
-			if _, err := readFull(f, data, r.Offset); err != nil {
+			if err := restore(p, r, files); err != nil {
 				bad[r.File] = fmt.Errorf("read %v at %d: %w", r.File, r.Offset, err)
-				continue
 			}
-			r.Data = data
 		}
 	}
 	var all []error
@@ -42,4 +40,25 @@ func (t *Tailer) Restore(p *record.Payload, recs []record.Rejected) error {
 		all = append(all, err)
 	}
 	return errors.Join(all...)
+}
+
+// restore gives one record its bytes. Where it begins in another file, its message
+// says so.
+func restore(p *record.Payload, r *record.Rejected, files map[record.File]source) error {
+	before := extentsBefore(p, r.File, r.Offset)
+	var data []byte
+	for _, x := range append(slices.Clip(before), record.Extent{File: r.File, Span: record.Span{Start: r.Offset, End: r.Offset + r.Length}}) {
+		have := len(data)
+		data = append(data, make([]byte, x.Len())...)
+		if files[x.File] == nil {
+			return ErrSourceGone
+		}
+		if _, err := readFull(files[x.File], data[have:], x.Start); err != nil {
+			return err
+		}
+	}
+	if r.Data = data; len(before) > 0 {
+		r.Length, r.Message = int64(len(data)), whereBefore(before)
+	}
+	return nil
 }

@@ -47,7 +47,11 @@ func (t *Tailer) ReadSpans(p *record.Payload) (body []byte, err error) {
 		if f == nil {
 			return nil, fmt.Errorf("%w: %v has no cover", ErrSourceGone, p.Pieces[i].File)
 		}
-		if err := again.read(f, &p.Pieces[i]); err != nil {
+		before, err := readBefore(p, i, files)
+		if err == nil {
+			err = again.read(f, &p.Pieces[i], before)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("read %v %v: %w", p.Pieces[i].File, p.Pieces[i].Span, err)
 		}
 	}
@@ -131,20 +135,45 @@ func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner,
 	return scan, in.prepare(scan, f, piece.File, info.First, a.p.ID)
 }
 
-// read adds the records of a piece.
-func (a *rereader) read(f io.ReaderAt, piece *record.Piece) error {
+// readBefore is what lies in the files before that of a piece and belongs to its
+// first record.
+func readBefore(p *record.Payload, piece int, files map[record.File]source) (all []byte, err error) {
+	for _, x := range extentsBefore(p, p.Pieces[piece].File, p.Pieces[piece].Start) {
+		data := make([]byte, x.Len())
+		if _, err := readFull(files[x.File], data, x.Start); err != nil {
+			return nil, goneIf(err, io.EOF, io.ErrUnexpectedEOF)
+		}
+		all = append(all, data...)
+	}
+	return all, nil
+}
+
+// extentsBefore are the extents that hold the beginning of the record at the start of
+// a file: they are before that of the file, and have no piece.
+func extentsBefore(p *record.Payload, f record.File, at int64) []record.Extent {
+	i := slices.IndexFunc(p.Cover, func(x record.Extent) bool { return x.File == f && x.Start == at })
+	first := max(i, 0)
+	for first > 0 && at == 0 && !slices.ContainsFunc(p.Pieces, func(o record.Piece) bool { return o.File == p.Cover[first-1].File }) {
+		first--
+	}
+	return p.Cover[first:max(i, 0)]
+}
+
+// read adds the records of a piece, the first of which begins with what is before.
+func (a *rereader) read(f io.ReaderAt, piece *record.Piece, before []byte) error {
 	scan, err := a.scanner(f, piece)
 	if err != nil {
 		return err
 	}
-	data := make([]byte, piece.Len(), piece.Len()+1)
-	if _, err := readFull(f, data, piece.Start); err != nil {
+	data := append(make([]byte, 0, len(before)+int(piece.Len())+1), before...)
+	data = data[:len(before)+int(piece.Len())]
+	if _, err := readFull(f, data[len(before):], piece.Start); err != nil {
 		return goneIf(err, io.EOF, io.ErrUnexpectedEOF)
 	}
 	piece.Records = 0
 	var c format.Chunk
 	for at := 0; at < len(data); at += c.Consumed {
-		scan.Scan(data[at:], piece.Start+int64(at), true, 0, &c)
+		scan.Scan(data[at:], piece.Start+int64(at-len(before)), true, 0, &c)
 		switch {
 		case c.Consumed == 0:
 			return fmt.Errorf("%w: no whole record is there", ErrSourceGone)
@@ -157,11 +186,19 @@ func (a *rereader) read(f io.ReaderAt, piece *record.Piece) error {
 			return fmt.Errorf("%w: its header has changed", ErrSourceGone)
 		}
 		a.body = append(a.body, c.Body...)
+		if at < len(before) {
+			c.Lens = unitLens(c.Records, int64(max(at+c.Consumed-len(before), 0)))
+		}
 		a.lens, a.shaped = append(a.lens, lengths(scan, &c)...), a.shaped || c.Lens != nil
 		piece.Records += c.Records
 		a.p.Records += c.Records
 	}
 	return nil
+}
+
+// unitLens are the lengths of records that are of the same n bytes.
+func unitLens(records int, n int64) []byte {
+	return binary.AppendUvarint(make([]byte, records-1, records+binary.MaxVarintLen64), uint64(n))
 }
 
 // lengths are those of a chunk's records in their file, as in record.Payload.

@@ -57,6 +57,10 @@ func (f FileStatus) State() string {
 func (r *reader) show(next after) {
 	why := r.shown.failed
 	switch {
+	case r.seeks > 0 && r.size > 0 && r.offset == 0:
+		why = "the file that was there before it is read first"
+	case r.lent != nil:
+		why = "the end of its last message is looked for in the next file"
 	case next == parked:
 		why = "what was read of it has to be accepted first"
 	case why == "" && next == idle && r.stuck == r.size && r.offset < r.size:

@@ -262,7 +262,7 @@ func (l *lease) Append(c *record.Chunk) {
 	}
 	p := &record.Payload{
 		ID: id, Route: c.Route, Shaping: c.Shaping,
-		Cover: []record.Extent{c.Cover}, Pieces: append([]record.Piece(nil), c.Pieces...), Records: c.Records,
+		Cover: append(slices.Clone(c.Before), c.Cover), Pieces: append([]record.Piece(nil), c.Pieces...), Records: c.Records,
 		Body: body, RawBytes: len(body), CRC: checksum(body), Lens: bytes.Clone(c.Lens), ReadAt: c.ReadAt,
 	}
 	l.k.Put(p)
@@ -281,6 +281,12 @@ func (k *taker) check(c *record.Chunk) {
 		bad("bytes before %d were handed over already", k.ends[c.Cover.File])
 	}
 	k.ends[c.Cover.File] = c.Cover.End
+	for _, x := range c.Before {
+		if x.Start < k.ends[x.File] || x.Len() <= 0 || x.Mark == 0 || c.Cover.Start > 0 {
+			bad("what is before, %v %v, is not in place", x.File, x.Span)
+		}
+		k.ends[x.File] = x.End
+	}
 	k.w.boxed.logf("chunk %v %v", c.Cover.File, c.Cover.Span)
 	at, n := c.Cover.Start, 0
 	for _, p := range c.Pieces {

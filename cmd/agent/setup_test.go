@@ -191,7 +191,7 @@ func TestSetupMerges(t *testing.T) {
 // TestSetupGrants: who may not write is let to, by name or when the probe tells.
 func TestSetupGrants(t *testing.T) {
 	t.Parallel()
-	o := emulator.Options{SchemaDelay: time.Hour, TokenSecret: "zq-secret", Schema: schema(t, `{"databases":{"Logs":{"ingestors":["somebody"],"viewers":["agent"]}}}`)}
+	o := emulator.Options{SchemaDelay: time.Hour, TokenSecret: "zq-secret", Schema: schema(t, `{"databases":{"Logs":{"streaming":false,"ingestors":["somebody"],"viewers":["agent"]}}}`)}
 	s := newSite(t, o)
 	config := head + "auth: {authority: \"${URL}\", tenant: t, client_id: agent, client_secret: \"${SECRET}\"}\n" + oneText
 	s.env = []string{"SECRET=zq-secret"}

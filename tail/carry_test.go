@@ -1,0 +1,417 @@
+package tail
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kusto-agent/batcher"
+	"kusto-agent/internal/units"
+	"kusto-agent/record"
+)
+
+func dockerLine(stream, text string) string {
+	return fmt.Sprintf(`{"log":%q,"stream":%q,"time":"2026-03-01T12:00:00.5Z"}`+"\n", text, stream)
+}
+
+// carryWorld is a world of a container log whose messages are waited for without
+// end.
+func carryWorld(t *testing.T, how string) *world {
+	t.Parallel()
+	w := parseWorld(t, how, nil)
+	w.in().RotateQuiet = units.Duration(time.Hour)
+	return w
+}
+
+func (w *world) rename(from, to string) {
+	w.t.Helper()
+	must(w.t, os.Rename(w.path(from), w.path(to)))
+}
+
+// The rest of a message is joined that is in the next file of the same path, with
+// what the other stream wrote, wherever the first file is moved, and with any stop
+// or kill between.
+func TestMessageOverFiles(t *testing.T) {
+	cri := func(stream, text string, whole bool) string {
+		return criLine(stream, map[bool]string{false: "P", true: "F"}[whole], text)
+	}
+	docker := func(stream, text string, whole bool) string {
+		return dockerLine(stream, text+map[bool]string{true: "\n"}[whole])
+	}
+	for how, line := range map[string]func(string, string, bool) string{"cri": cri, "docker": docker} {
+		for _, to := range []string{"a.log.1", "a.log.20260301-120000", "old"} {
+			for _, between := range []string{"", "stop", "kill", "both"} {
+				for _, batch := range []bool{false, true} {
+					t.Run(strings.Join([]string{how, to, between, fmt.Sprint(batch)}, " "), func(t *testing.T) {
+						w := carryWorld(t, how)
+						w.in().Paths, w.batch = []string{w.path("*.log"), w.path("*.1")}, batch
+						w.start()
+						w.appendTo("a.log", line("stdout", "x", true), line("stdout", "a", false), line("stderr", "e", true), line("stderr", "f", false))
+						w.look()
+						w.expect("in", criMessage("stdout", "x"))
+						again := func() {
+							switch between {
+							case "stop":
+								w.shut()
+								w.start()
+							case "kill":
+								w.kill()
+								w.start()
+							}
+						}
+						if between == "both" {
+							w.shut()
+						}
+						w.rename("a.log", to)
+						w.appendTo("a.log", line("stderr", "g", true), line("stdout", "b", false))
+						if between == "both" {
+							w.start()
+						}
+						w.look()
+						again()
+						w.appendTo("a.log", line("stdout", "c", true), line("stdout", "y", true))
+						w.expect("in", criMessage("stdout", "abc"), criMessage("stderr", "e"), criMessage("stderr", "fg"), criMessage("stdout", "y"))
+						w.shut()
+						w.start()
+						w.look()
+						w.expect("in")
+					})
+				}
+			}
+		}
+	}
+}
+
+// What was begun is made again from both files.
+func TestMessageOverFilesIsMadeAgain(t *testing.T) {
+	for _, fields := range []map[string]string{nil, {"offset": "{offset}", "f": "{file}", "b": "{batch}"}} {
+		t.Run(fmt.Sprint(len(fields)), func(t *testing.T) {
+			w := carryWorld(t, "cri")
+			w.in().Fields, w.batch = fields, true
+			w.start()
+			w.appendTo("a.log", criLine("stdout", "F", "x"), criLine("stdout", "P", "a"), criLine("stderr", "F", "y"))
+			w.look()
+			w.taker.set(func() { w.taker.deaf = true })
+			w.rename("a.log", "a.old")
+			w.appendTo("a.log", criLine("stdout", "F", "b"), criLine("stdout", "F", "z"))
+			w.await("records", func() bool { return w.boxed.count("in") >= 4 })
+			first := w.boxed.take("in")
+			w.kill()
+			w.start() // makes them again, and compares
+			w.look()
+			again := w.boxed.take("in")
+			if len(first) != 4 || len(again) != 3 || !strings.Contains(strings.Join(again, "\n"), `"message":"ab"`) {
+				t.Errorf("first %q, again %q", first, again)
+			}
+			w.shut()
+			w.start()
+			w.look()
+			w.expect("in")
+		})
+	}
+}
+
+// A message can go through several files, if each has a part of it.
+func TestMessageOverThreeFiles(t *testing.T) {
+	w := carryWorld(t, "cri")
+	w.start()
+	w.appendTo("a.log", criLine("stdout", "P", "a"))
+	w.look()
+	w.rename("a.log", "a.log.1")
+	w.appendTo("a.log", criLine("stdout", "P", "b"))
+	w.look()
+	w.rename("a.log.1", "a.log.2")
+	w.rename("a.log", "a.log.1")
+	w.appendTo("a.log", criLine("stdout", "F", "c"), criLine("stdout", "F", "d"))
+	w.expect("in", criMessage("stdout", "abc"), criMessage("stdout", "d"))
+	w.shut()
+	w.start()
+	w.look()
+	w.expect("in")
+}
+
+// Two rotations while nobody looks: the file between is not passed over.
+func TestMessagesOverTwoRotations(t *testing.T) {
+	for _, stopped := range []bool{false, true} {
+		t.Run(fmt.Sprint(stopped), func(t *testing.T) {
+			w := carryWorld(t, "cri")
+			long := func(text string) string { return strings.Repeat(text, 60) } // so that files do not begin alike
+			w.start()
+			w.appendTo("a.log", criLine("stdout", "F", long("x")), criLine("stdout", "P", "a"))
+			w.expect("in", criMessage("stdout", long("x")))
+			if stopped {
+				w.shut()
+			}
+			w.rename("a.log", "a.log.2")
+			w.appendTo("a.log", criLine("stdout", "F", long("b")), criLine("stdout", "P", "c"))
+			w.rename("a.log", "a.log.1")
+			w.appendTo("a.log", criLine("stdout", "F", long("d")))
+			if stopped {
+				w.start()
+			}
+			w.expect("in", criMessage("stdout", "a"+long("b")), criMessage("stdout", "c"+long("d")))
+		})
+	}
+}
+
+// What can not be joined is sent as it is, in time.
+func TestMessageNotOverFiles(t *testing.T) {
+	f := func(name, old, next string, want ...string) {
+		t.Run(name, func(t *testing.T) {
+			w := carryWorld(t, "cri")
+			w.in().RotateQuiet = units.Duration(300 * time.Millisecond)
+			w.start()
+			w.appendTo("a.log", criLine("stdout", "F", "x"), old)
+			w.look()
+			w.rename("a.log", "a.old")
+			w.appendTo("a.log", next)
+			w.expect("in", append(want, criMessage("stdout", "x"))...)
+			w.look()
+			w.await("the old file to be let go", func() bool { return len(w.tailer.all()) == 1 })
+		})
+	}
+	part := criLine("stdout", "P", "a")
+	f("nothing open", criLine("stderr", "F", "a"), criLine("stdout", "F", "b"), criMessage("stderr", "a"), criMessage("stdout", "b"))
+	f("nothing follows", part, "", criMessage("stdout", "a", isPartial))
+	f("half a line follows", part, strings.TrimSuffix(criLine("stdout", "F", "b"), "\n"), criMessage("stdout", "a", isPartial))
+	f("no end follows", part, criLine("stdout", "P", "b")+criLine("stderr", "F", "c"), criMessage("stdout", "ab", isPartial), criMessage("stderr", "c"))
+	f("nonsense follows", part, "nonsense\n"+criLine("stdout", "F", "b"), criMessage("stdout", "a", isPartial), criMessage("stdout", "b"))
+	f("half a line is open", part+"2026", criLine("stdout", "F", "b"), criMessage("stdout", "a", isPartial), criMessage("stdout", "b"))
+}
+
+// The old file grows when its message was lent already: it is joined there.
+func TestLentMessageGoesOn(t *testing.T) {
+	w := carryWorld(t, "cri")
+	w.start()
+	w.appendTo("a.log", criLine("stdout", "P", "a"))
+	w.look()
+	w.rename("a.log", "a.old")
+	w.appendTo("a.log", criLine("stdout", "P", "c"))
+	w.await("a loan", func() bool {
+		for _, r := range w.tailer.all() {
+			if r.carry != nil {
+				return true
+			}
+		}
+		return false
+	})
+	w.appendTo("a.old", criLine("stdout", "F", "b"))
+	w.look()
+	w.appendTo("a.log", criLine("stdout", "F", "d"))
+	w.expect("in", criMessage("stdout", "ab"), criMessage("stdout", "cd"))
+}
+
+// A deleted file lends too; what it has lent is sent at a stop, as it cannot be
+// found again.
+func TestMessageOfADeletedFile(t *testing.T) {
+	w := carryWorld(t, "cri")
+	w.start()
+	w.appendTo("a.log", criLine("stdout", "P", "a"))
+	w.look()
+	must(t, os.Remove(w.path("a.log")))
+	w.appendTo("a.log", criLine("stdout", "F", "b"), criLine("stdout", "P", "c"))
+	w.expect("in", criMessage("stdout", "ab"))
+	must(t, os.Remove(w.path("a.log")))
+	w.appendTo("a.log", criLine("stdout", "P", "d"))
+	w.look()
+	w.shut()
+	w.start()
+	w.appendTo("a.log", criLine("stdout", "F", "e"))
+	w.expect("in", criMessage("stdout", "c", isPartial), criMessage("stdout", "de"))
+}
+
+// A run that ends joins what it finds.
+func TestMessageOverFilesOnce(t *testing.T) {
+	w := carryWorld(t, "cri")
+	w.in().Paths, w.once = []string{w.path("*.log*")}, true
+	w.appendTo("a.log.2", criLine("stdout", "F", "x"), criLine("stdout", "P", "a"))
+	must(t, commands["tick"](&script{world: w}, nil))
+	w.appendTo("a.log.1", criLine("stdout", "F", "b"), criLine("stdout", "P", "c"), "half")
+	w.appendTo("a.log", criLine("stdout", "F", "d"), criLine("stdout", "P", "e"))
+	w.appendTo("b.log.1", criLine("stdout", "P", "f"))
+	w.appendTo("b.log", "")
+	w.appendTo("c.log.1", criLine("stdout", "P", "g"))
+	w.start()
+	<-w.stopped
+	w.taker.flush()
+	got := strings.Join(w.boxed.take("in"), "\n")
+	for _, want := range []string{criMessage("stdout", "x"), criMessage("stdout", "ab"), criMessage("stdout", "c", isPartial), criMessage("stdout", "d"),
+		criMessage("stdout", "e", isPartial), criMessage("stdout", "f", isPartial), criMessage("stdout", "g", isPartial)} {
+		if strings.Count(got, want) != 1 {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+}
+
+// A message that is too long with what is in the next file goes to quarantine from
+// both, and what other streams wrote is sent.
+func TestLongMessageOverFiles(t *testing.T) {
+	w := carryWorld(t, "cri")
+	w.in().MaxRecordSize = 1000
+	w.start()
+	part := criLine("stdout", "P", strings.Repeat("x", 300))
+	w.appendTo("a.log", criLine("stdout", "F", "x"), part, criLine("stderr", "F", "y"), part)
+	w.look()
+	w.rename("a.log", "a.old")
+	w.appendTo("a.log", criLine("stderr", "F", "z"), part, part)
+	w.look()
+	end := criLine("stdout", "F", "end")
+	w.appendTo("a.log", end, criLine("stdout", "F", "next"))
+	w.expect("in", criMessage("stdout", "x"), criMessage("stderr", "y"), criMessage("stderr", "z"), criMessage("stdout", "next"))
+	var got []string
+	for _, r := range w.boxed.refused {
+		got = append(got, fmt.Sprintf("%s %d+%d %t %t", r.Reason, r.Offset, r.Length, r.Truncated, strings.HasSuffix(string(r.Data), end)))
+	}
+	first := len(criLine("stdout", "F", "x"))
+	want := []string{fmt.Sprintf("too_long %d+%d false false", first, 2*len(part)), fmt.Sprintf("too_long %d+%d false true", first, 2*len(part)+len(end))}
+	if len(got) != 2 || !(got[0] == want[0] && got[1] == want[1] || got[0] == want[1] && got[1] == want[0]) {
+		t.Errorf("refused %q, want %q: %.500v", got, want, w.boxed.refused)
+	}
+	w.shut()
+	w.start()
+	w.look()
+	w.expect("in")
+}
+
+// A message that is longer as JSON than a payload may be is kept whole.
+func TestGrownMessageOverFiles(t *testing.T) {
+	w := carryWorld(t, "cri")
+	w.block, w.in().Fields = 1000, map[string]string{"f": strings.Repeat("f", 800)}
+	w.start()
+	old, next := criLine("stdout", "P", strings.Repeat("a", 100)), criLine("stdout", "F", strings.Repeat("b", 100))
+	w.appendTo("a.log", old)
+	w.look()
+	w.rename("a.log", "a.old")
+	w.appendTo("a.log", next, criLine("stdout", "F", "c"))
+	w.await("a record", func() bool { return w.boxed.count("in") > 0 })
+	w.look()
+	if len(w.boxed.refused) != 1 {
+		t.Fatalf("refused %v", w.boxed.refused)
+	}
+	if r := w.boxed.refused[0]; string(r.Data) != old+next || r.Reason != record.Grown || !strings.Contains(r.Message, fmt.Sprintf("its first %d bytes", len(old))) {
+		t.Errorf("refused %v", r)
+	}
+	for _, r := range w.tailer.all() {
+		if r.shown.offset != r.shown.size {
+			t.Errorf("%s is at %d of %d", r.path, r.shown.offset, r.shown.size)
+		}
+	}
+}
+
+// A record that is refused has its bytes of both files.
+func TestRestoreOverFiles(t *testing.T) {
+	w := carryWorld(t, "cri")
+	w.batch = true
+	w.start()
+	w.taker.set(func() { w.taker.hold = true })
+	old, next := criLine("stdout", "P", "a"), criLine("stderr", "F", "e")+criLine("stdout", "F", "b")
+	w.appendTo("a.log", old)
+	w.look()
+	w.rename("a.log", "a.old")
+	w.appendTo("a.log", next)
+	w.await("a payload", func() bool {
+		w.taker.mu.Lock()
+		defer w.taker.mu.Unlock()
+		return len(w.taker.unsent) > 0
+	})
+	w.taker.mu.Lock()
+	p := w.taker.unsent[0]
+	w.taker.mu.Unlock()
+	recs, err := recordsOf(p)
+	must(t, err)
+	must(t, w.tailer.Restore(p, recs))
+	if len(recs) != 1 || string(recs[0].Data) != old+next || recs[0].Length != int64(len(old+next)) || recs[0].Offset != 0 || !strings.Contains(recs[0].Message, "its first") {
+		t.Errorf("records %v", recs)
+	}
+}
+
+// recordsOf are the records of a payload, as its refusal gives them.
+func recordsOf(p *record.Payload) (all []record.Rejected, err error) {
+	recs, err := batcher.Records(p)
+	for _, r := range recs {
+		all = append(all, record.Rejected{File: r.File, Offset: r.Offset, Length: r.Length, Data: r.Data})
+	}
+	return all, err
+}
+
+// However a log is cut into files, and whenever the agent is stopped or killed, each
+// message is one record.
+func TestMessagesOverAnyFiles(t *testing.T) {
+	for seed := range uint64(24) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			w := carryWorld(t, "cri")
+			r := rand.New(rand.NewPCG(seed, 7))
+			w.batch = seed%2 == 0
+			inside := seed%3 > 0
+			if inside {
+				w.in().Paths = []string{w.path("*.log*")}
+			}
+			if seed%4 == 1 {
+				w.in().Fields = map[string]string{"b": "{batch}"}
+			}
+			w.start()
+			var want []string
+			open := make(map[string]string)
+			files, n := 0, 0
+			for range 60 {
+				switch r.IntN(8) {
+				case 0: // the log goes on in a new file, perhaps before anybody looks
+					if files++; !inside || files == 1 || r.IntN(2) == 0 {
+						w.look()
+					}
+					to := fmt.Sprintf("a.log.%d", files)
+					if !inside {
+						to = fmt.Sprintf("old-%d", files)
+					}
+					if _, err := os.Stat(w.path("a.log")); err == nil {
+						w.rename("a.log", to)
+						must(t, commands["tick"](&script{world: w}, nil))
+					}
+				case 1:
+					if r.IntN(2) == 0 {
+						w.look()
+					}
+					if r.IntN(2) == 0 {
+						w.kill()
+					} else {
+						w.shut()
+					}
+					w.start()
+				case 2:
+					w.look()
+				default:
+					stream, tag := []string{"stdout", "stderr"}[r.IntN(2)], []string{"P", "P", "F"}[r.IntN(3)]
+					n++
+					text := fmt.Sprintf(" %d", n)
+					w.appendTo("a.log", criLine(stream, tag, text))
+					if open[stream] += text; tag == "F" {
+						want = append(want, open[stream])
+						delete(open, stream)
+					}
+				}
+			}
+			for stream, text := range open {
+				w.appendTo("a.log", criLine(stream, "F", ""))
+				want = append(want, text)
+			}
+			w.await("all messages", func() bool { return w.boxed.count("in") >= len(want) })
+			w.look()
+			var got []string
+			for _, rec := range w.boxed.take("in") {
+				var m struct{ Message string }
+				must(t, json.Unmarshal([]byte(rec), &m))
+				got = append(got, m.Message)
+			}
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("messages\n%q, want\n%q\nlog:\n%s", got, want, w.boxed.text())
+			}
+		})
+	}
+}
