@@ -1,9 +1,12 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -39,5 +42,15 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	runMore()
 	goleak.VerifyTestMain(m)
+}
+
+// runMore has more tests run at a time than there are cores, unless it was asked for
+// so many: they wait for processes most of the time.
+func runMore() {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0)))
+	}
 }
