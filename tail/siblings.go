@@ -121,11 +121,24 @@ func (t *Tailer) strangerSince(in *input, path string, was rotated) int64 {
 	}
 	s := newSample(f, st, nil)
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if in.readers[st.node] != nil || in.byNode[st.node] != nil || len(in.alike(s, t.scanNo)) > 0 {
+	known := in.readers[st.node] != nil || in.byNode[st.node] != nil || len(in.alike(s, t.scanNo)) > 0
+	longer := in.trailsBeyond(st.size)
+	t.mu.Unlock()
+	if known || slices.ContainsFunc(longer, func(t trail) bool { return t.holds(f, st.size) }) {
 		return 0
 	}
 	return st.birth
+}
+
+// trailsBeyond are the trails of what begins with more than a file of a size has: it
+// may be a copy that was made when there was less. The caller holds mu.
+func (in *input) trailsBeyond(size int64) (all []trail) {
+	for _, k := range in.known {
+		if int64(k.info.Head.Len) > size && len(k.trail) > 0 {
+			all = append(all, slices.Clone(k.trail))
+		}
+	}
+	return all
 }
 
 // formOf is a name with one zero for each number in it.
