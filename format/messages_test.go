@@ -161,6 +161,9 @@ func FuzzMessages(f *testing.F) {
 			if file = strings.TrimSuffix(file, "\n"); len(want) > 0 && !strings.HasSuffix(file, "\n") {
 				want[len(want)-1] = strings.Replace(want[len(want)-1], "<malformed 9>", "<malformed 8>", 1)
 			}
+			if strings.HasSuffix(file, "\x00") {
+				return // NULs that end a file are left out, as FuzzCuts has it
+			}
 		}
 		for _, p := range []*shaping{shapes(t, o, file).whole(), shapes(t, o, file).cut(rand.New(rand.NewPCG(seed, 5)))} {
 			var got []string
