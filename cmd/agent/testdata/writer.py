@@ -44,4 +44,5 @@ for seq in range(records):
         due += 100 / rate
         time.sleep(max(0, due - time.monotonic()))
         due = max(due, time.monotonic() - 0.1)  # makes up for no more than that
+signal.signal(signal.SIGHUP, signal.SIG_IGN)  # or a signal kills it while Python ends
 logging.shutdown()
