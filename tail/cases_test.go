@@ -60,7 +60,7 @@ var earlyCases = map[int][]string{
 	48: {"script:048-rename-chain"},
 	49: {"script:045-rename-inside"},
 	50: {"script:048-rename-chain", "cmd/agent.TestOutage"},
-	51: {"tail.TestRotateFast", "script:060-rotated-twice-between-looks", "cmd/agent.TestSelfRotating"},
+	51: {"tail.TestRotateFast", "tail.TestRotatedBeforeSeen", "script:060-rotated-twice-between-looks", "cmd/agent.TestSelfRotating"},
 	52: {"script:052-no-spam", "script:052-away"},
 	53: {"script:053-create-over"},
 	54: {"script:054-editor"},

@@ -35,13 +35,14 @@ func (t *Tailer) polling() bool {
 
 // rescan makes the readers agree with what is on disk.
 func (t *Tailer) rescan() {
-	w := newWalk()
+	w, began := newWalk(), time.Now()
 	t.own.look(t.o.Avoid)
 	t.mu.Lock()
 	t.scanNo++
 	t.fresh = nil
 	t.mu.Unlock()
 	t.boundOpen()
+	t.shareAway()
 	for _, in := range t.inputs {
 		var unread []unfinished
 		seeks := t.seeks(in)
@@ -72,6 +73,7 @@ func (t *Tailer) rescan() {
 	}
 	t.mu.Lock()
 	t.scans++
+	t.looked = [2]time.Time{t.looked[1], began}
 	t.readySeekers()
 	t.forgive()
 	t.finishIfAll()

@@ -19,6 +19,8 @@ func (t *Tailer) findMoved(in *input, unread []unfinished) {
 		lost[i].found = lost[i].reader != nil
 	}
 	t.mu.Unlock()
+	w := newWalk()
+	w.polled = true // as findRotated
 	for _, u := range lost {
 		if !in.reads(u.info.Path) && !in.onceNamed(u.info) {
 			continue // it was no longer wanted before it was moved
@@ -35,7 +37,7 @@ func (t *Tailer) findMoved(in *input, unread []unfinished) {
 			t.mu.Unlock()
 		case path != u.info.Path || in.onceNamed(u.info):
 			t.adopt(in, path, true)
-			t.findSiblings(in, rotated{info: u.info}, path)
+			t.findSiblings(in, w, rotated{info: u.info}, path)
 		}
 	}
 }

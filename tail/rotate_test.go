@@ -115,6 +115,42 @@ func TestRotateFast(t *testing.T) {
 	})
 }
 
+// TestRotatedBeforeSeen: files are made, written and rotated to names that no pattern
+// matches before anybody has looked at them, and nothing was there before. Events
+// tell that they were.
+func TestRotatedBeforeSeen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	must(t, os.WriteFile(w.path("old.log.1"), []byte("of another time\n"), 0o644))
+	must(t, commands["tick"](newScript(w), nil))
+	w.start()
+	w.await("events", func() bool { return w.tailer.scans > 1 && w.tailer.watch.covers(w.path("a.log")) })
+	var want []string
+	line := func(f *os.File, what string, n int) {
+		want = append(want, fmt.Sprintf("%s of %d", what, n))
+		_, err := f.WriteString(want[len(want)-1] + "\n")
+		must(t, err)
+	}
+	for n := range 40 {
+		path := w.path(fmt.Sprintf("%d.log", n))
+		for k := range 1 + n%3 {
+			f, err := os.Create(path)
+			must(t, err)
+			defer f.Close()
+			line(f, fmt.Sprintf("before %d", k), n)
+			must(t, os.Rename(path, path+fmt.Sprint(".", k)))
+			line(f, fmt.Sprintf("after %d", k), n)
+		}
+		if n%2 == 0 {
+			f, err := os.Create(path)
+			must(t, err)
+			defer f.Close()
+			line(f, "last", n)
+		}
+	}
+	w.expect("in", want...)
+}
+
 // TestFiftyTruncations: each content that is on disk when it is read comes whole,
 // and no record is made of two.
 func TestFiftyTruncations(t *testing.T) {

@@ -1,7 +1,7 @@
 package tail
 
 import (
-	"os"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,13 +12,54 @@ import (
 
 // A file can be made and rotated away between two looks, or while nobody looks, to
 // a name that no pattern matches. The file that was rotated before it was read, and
-// shows the form of such names; if it was deleted since, they begin as its own.
+// shows the form of such names; if it was deleted since, or nobody ever saw it, they
+// begin as its own.
 
 // rotated is a file that is gone from its path.
 type rotated struct {
-	info  record.FileInfo
-	since time.Time // it was at its path at that time; zero: nobody knows
-	looks int       // that were taken beside it
+	info  record.FileInfo // without an inode: an event told of it, and it may be one that nobody ever saw
+	since time.Time       // it was at its path at that time; zero: nobody knows
+	looks int             // that were taken beside it
+}
+
+// coarse is how far the clock of a file system may be behind: a tick of the kernel.
+const coarse = 10 * time.Millisecond
+
+// renamedAway notes that a file was renamed from a path. One that was made after the
+// scans that are over have looked was seen by none.
+func (t *Tailer) renamedAway(path string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.away) < atOnce {
+		since := t.looked[0].Add(-coarse).UnixNano()
+		t.away = append(t.away, rotated{info: record.FileInfo{Path: path, Birth: since}})
+	}
+}
+
+// shareAway hands what was renamed to the inputs that would have read it.
+func (t *Tailer) shareAway() {
+	t.mu.Lock()
+	away := t.away
+	t.away = nil
+	t.mu.Unlock()
+	for _, a := range away {
+		for _, in := range t.inputs {
+			if in.Watch != "poll" && in.matches(a.info.Path) {
+				in.noteAway(a)
+			}
+		}
+	}
+}
+
+// noteAway has a rename looked into, with the others from that path.
+func (in *input) noteAway(a rotated) {
+	for i, r := range in.rotated {
+		if r.info.Inode == 0 && r.info.Path == a.info.Path {
+			in.rotated[i].looks = 0
+			return
+		}
+	}
+	in.rotated = append(in.rotated, a)
 }
 
 // mostLooks is how often is looked beside a file: names can change under the eyes
@@ -31,13 +72,15 @@ func (t *Tailer) findRotated(in *input) {
 	gone := in.rotated
 	in.rotated = nil
 	t.mu.Unlock()
+	w := newWalk()
+	w.polled = true // no folder has to be watched for this
 	for _, g := range gone {
-		path, ok := findNode(g.info)
-		if !ok {
-			path = ""
+		path := ""
+		if g.info.Inode != 0 {
+			path, _ = findNode(g.info)
 		}
 		if path != g.info.Path {
-			t.findSiblings(in, g, path)
+			t.findSiblings(in, w, g, path)
 		}
 		if g.looks++; g.looks < mostLooks {
 			t.mu.Lock()
@@ -51,7 +94,7 @@ func (t *Tailer) findRotated(in *input) {
 // findSiblings reads the files beside one that was rotated to a path, or is gone
 // where that is empty, that were rotated after it: they are younger, and nobody
 // knows them.
-func (t *Tailer) findSiblings(in *input, was rotated, path string) {
+func (t *Tailer) findSiblings(in *input, w *walk, was rotated, path string) {
 	dir, old := filepath.Split(was.info.Path)
 	isOne := rotatedFrom(old)
 	if path != "" {
@@ -60,17 +103,13 @@ func (t *Tailer) findSiblings(in *input, was rotated, path string) {
 		}
 		isOne = likeRotated(old, filepath.Base(path))
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return
-	}
 	type sibling struct {
 		path  string
 		birth int64
 	}
 	var found []sibling
-	for _, e := range entries {
-		if !e.Type().IsRegular() || !isOne(e.Name()) || in.Excludes(dir+e.Name()) {
+	for _, e := range w.list(filepath.Clean(dir), func(e fs.DirEntry) bool { return e.Type().IsRegular() && isOne(e.Name()) }) {
+		if in.Excludes(dir + e.Name()) {
 			continue
 		}
 		if birth := t.strangerSince(in, dir+e.Name(), was); birth > 0 {
@@ -79,7 +118,7 @@ func (t *Tailer) findSiblings(in *input, was rotated, path string) {
 	}
 	slices.SortFunc(found, func(a, b sibling) int { return int(min(max(a.birth-b.birth, -1), 1)) })
 	for _, s := range found {
-		t.o.Logger.Info("file was rotated before it was seen, reading it", "file", s.path, "behind", path)
+		t.o.Logger.Info("file was rotated before it was seen, reading it", "file", s.path, "was", was.info.Path)
 		t.adopt(in, s.path, true)
 	}
 }

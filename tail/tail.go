@@ -123,10 +123,12 @@ type Tailer struct {
 	turns   bool      // it was told that they are too few
 	unread  int       // readers of a run --once that have not come to their end
 	told    map[subject]complaint
-	fresh   []string  // paths at which events told of another file
-	scanNo  uint64    // of the scan under way, or of the last one
-	scans   uint64    // that were completed
-	turned  sync.Cond // told after every turn and every scan, and when a worker ends
+	fresh   []string     // paths at which events told of another file
+	away    []rotated    // paths from which events told that a file was renamed
+	looked  [2]time.Time // when the last two scans that are over began
+	scanNo  uint64       // of the scan under way, or of the last one
+	scans   uint64       // that were completed
+	turned  sync.Cond    // told after every turn and every scan, and when a worker ends
 
 	tick chan struct{} // the poll queue has a new first
 	scan chan struct{} // a rescan is wanted
@@ -165,6 +167,7 @@ func New(o Options) (*Tailer, error) {
 		ended:   make(chan struct{}),
 	}
 	t.work.L, t.turned.L = &t.mu, &t.mu
+	t.looked = [2]time.Time{time.Now(), time.Now()}
 	t.watch = newWatcher(t)
 	for _, i := range o.Inputs {
 		in, err := newInput(i)

@@ -224,6 +224,9 @@ func (w *watcher) hear(e fsnotify.Event) {
 		}
 		w.mu.Unlock()
 	}
+	if e.Has(fsnotify.Rename) {
+		w.t.renamedAway(e.Name)
+	}
 	w.t.rescanSoon()
 }
 
