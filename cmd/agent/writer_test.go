@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"gopkg.in/natefinch/lumberjack.v2"
 )
 
@@ -85,10 +86,9 @@ func (w *writer) kick(sig syscall.Signal) {
 	if sig != syscall.SIGSTOP {
 		return
 	}
-	// The signal is delivered when the process stands still.
-	var st syscall.WaitStatus
-	if _, err := syscall.Wait4(w.cmd.Process.Pid, &st, syscall.WUNTRACED, nil); err != nil || !st.Stopped() {
-		w.t.Fatalf("hold the writer: %v, status %x", err, st)
+	// The signal is delivered when the process stands still, or has ended.
+	if err := unix.Waitid(unix.P_PID, w.cmd.Process.Pid, nil, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		w.t.Fatalf("hold the writer: %v", err)
 	}
 }
 
