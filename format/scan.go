@@ -134,6 +134,18 @@ func (k *cut) size() int {
 	return k.n + 1
 }
 
+// shownBy is how many bytes of data, which the record begins, it takes to see where
+// the record ends: NULs behind it may turn out to be within it.
+func (k *cut) shownBy(data []byte) int {
+	switch {
+	case k.ended:
+		return k.n
+	case bytes.HasPrefix(data[k.n:], tear):
+		return k.n + leastTear
+	}
+	return len(data) + 1
+}
+
 // Scan reads records from data, which begins at offset at of its file, into
 // c. With last nothing follows data, and a last record without a newline is
 // whole and gets one, for which Scan may write the byte behind data where its
@@ -172,7 +184,7 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 	for c.Consumed < len(data) && (limit <= 0 || c.Records < limit) {
 		rest := data[c.Consumed:]
 		k := s.next(rest, last)
-		isHeader := header && k.kind == sound && c.Consumed+k.size() <= s.opt.MaxRecord
+		isHeader := header && k.kind == sound && c.Consumed+k.shownBy(rest) <= s.opt.MaxRecord
 		if k.kind == sound && s.opt.Validate && !isHeader {
 			s.validate(&k, rest[:k.n])
 		}
