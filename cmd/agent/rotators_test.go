@@ -27,8 +27,13 @@ var rotated = load{records: 15_000, rate: 5_000}
 
 const rotations = 3
 
-// before is how many records are stored before the n-th of these rotations, from 0.
-func (l load) before(n int) int { return (n + 1) * l.records / (rotations + 2) }
+// awaitRotation waits until the n-th of these rotations is due, from 0: in the middle of
+// a portion.
+func (w *writer) awaitRotation(n int) {
+	w.t.Helper()
+	w.more()
+	w.awaitRows("App", (n+1)*w.portion()+w.portion()/2)
+}
 
 // TestSelfRotating: what an application writes that rotates its log itself, again
 // and again, is stored once, record by record.
@@ -81,7 +86,7 @@ func TestLogrotate(t *testing.T) {
 			p.await(1, "agent is running")
 			w := s.writer(kind, s.path("logs/app.log"), rotated)
 			for n := range rotations {
-				s.awaitRows("App", rotated.before(n))
+				w.awaitRotation(n)
 				w.rotate(s.path("logs/app.log"), "su root root\nrotate 100\n"+directives)
 			}
 			w.wantStored("App")
@@ -123,7 +128,7 @@ func TestLogrotateCopies(t *testing.T) {
 			p.await(1, "agent is running")
 			w := s.writer("slog", s.path("logs/app.log"), rotated)
 			for n := range rotations {
-				s.awaitRows("App", rotated.before(n))
+				w.awaitRotation(n)
 				w.hold()
 				w.rotate(s.path("logs/app.log"), "su root root\nrotate 100\n"+directives)
 				w.goOn()

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -26,8 +28,14 @@ const asWriter = "KUSTO_AGENT_TEST_AS_WRITER"
 
 // load is what a writer writes: records that are numbered from 0, so many a second
 // (0: as fast as it can), and a new file after perFile of them where it is the
-// writer who rotates.
+// writer who rotates. Before each of the portions but the first it waits for a line on
+// its standard input, or the end of it: what is done to the file is done while more is
+// to come.
 type load struct{ records, rate, perFile int }
+
+const portions = 5
+
+func (l load) portion() int { return l.records / portions }
 
 // writer is a process that writes a log.
 type writer struct {
@@ -35,6 +43,7 @@ type writer struct {
 	cmd *exec.Cmd
 	load
 	said *lines
+	in   io.WriteCloser // see load
 }
 
 // writer starts a process that writes a file: lumberjack and slog are written in Go,
@@ -62,9 +71,14 @@ func (s *site) writer(kind, path string, l load) *writer {
 		w.cmd = exec.Command("python3", append([]string{script}, args...)...)
 	}
 	w.cmd.Stdout, w.cmd.Stderr = w.said, w.said
-	if err := w.cmd.Start(); err != nil {
+	in, err := w.cmd.StdinPipe()
+	if err == nil {
+		err = w.cmd.Start()
+	}
+	if err != nil {
 		s.t.Fatal(err)
 	}
+	w.in = in
 	s.t.Cleanup(func() {
 		if w.cmd.ProcessState == nil {
 			_ = w.cmd.Process.Kill()
@@ -72,6 +86,14 @@ func (s *site) writer(kind, path string, l load) *writer {
 		}
 	})
 	return w
+}
+
+// more lets it write the next portion.
+func (w *writer) more() {
+	w.t.Helper()
+	if _, err := io.WriteString(w.in, "\n"); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // hold stops the process in its tracks, and goOn lets it go on.
@@ -95,6 +117,7 @@ func (w *writer) kick(sig syscall.Signal) {
 // wait returns when everything is written.
 func (w *writer) wait() {
 	w.t.Helper()
+	_ = w.in.Close() // fails only where it has ended
 	if err := w.cmd.Wait(); err != nil {
 		w.t.Fatalf("writer: %v: %s", err, w.said.text())
 	}
@@ -176,8 +199,13 @@ func writeLog(args []string) error {
 // not make up for time that the machine had for others, or one file after the other
 // would be there for milliseconds only.
 func (l load) each(write func(seq int) error) error {
-	due := time.Now()
+	due, more := time.Now(), bufio.NewReader(os.Stdin)
 	for seq := range l.records {
+		if seq > 0 && seq%l.portion() == 0 {
+			if _, err := more.ReadString('\n'); err != nil && err != io.EOF {
+				return err
+			}
+		}
 		if err := write(seq); err != nil {
 			return err
 		}

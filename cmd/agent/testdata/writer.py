@@ -1,4 +1,6 @@
-"""Writes numbered records with a handler of Python's logging: MODE PATH RECORDS PER_SECOND PER_FILE."""
+"""Writes numbered records with a handler of Python's logging: MODE PATH RECORDS PER_SECOND PER_FILE.
+
+Before each fifth but the first it waits for a line, or the end, of standard input."""
 import logging
 import logging.handlers
 import signal
@@ -36,6 +38,8 @@ log.addHandler(handler)
 
 due = time.monotonic()
 for seq in range(records):
+    if seq > 0 and seq % (records // 5) == 0:
+        sys.stdin.readline()
     if mode == "reopening" and hup:
         hup.clear()
         handler.close()  # the next record opens it again
