@@ -11,8 +11,9 @@ import (
 // evidence: a copy made at the truncation shows up at once.
 const freshCopy = 10 * time.Minute
 
-// Later, or in another run, at least this much must have been read of it: two
-// files may well begin with the same banner.
+// Later, or in another run, at least this much must have been read of it, or the file
+// was rewritten and the copy is named after it: two files may well begin with the same
+// banner.
 const copyEvidence = 1024
 
 // likeness is what a file may be that begins like one that is known. A copy
@@ -95,10 +96,13 @@ func (c *candidate) likeness(s *sample) likeness {
 		time.Since(c.truncated) < freshCopy && s.birth <= c.truncated.UnixNano()
 	// What was written between copy and truncation was read and is not in it.
 	short := !c.truncated.IsZero() && s.size < c.position && c.trail.holds(s.f, s.size)
-	switch {
-	case !enough || c.mark == 0 && (c.position > 0 || len(c.ahead) == 0) || !short && !c.fits(s.f, s.size):
+	if c.mark == 0 && (c.position > 0 || len(c.ahead) == 0) || !short && !c.fits(s.f, s.size) {
 		return different
-	case c.inPlace():
+	}
+	switch is := c.lookInPlace(); {
+	case !enough && (is != rewrittenThere || !isNameOf(s.f.Name(), c.info)):
+		return different
+	case is == unchangedThere:
 		return copied
 	}
 	return successor
@@ -209,18 +213,32 @@ func (c *candidate) replacedBy(s *sample) bool {
 	return err == nil && old.links == 0 && s.birth < old.ctime
 }
 
-// inPlace reports whether the file that was read is still where it was and as it
-// was: then what looks like it is a copy.
-func (c *candidate) inPlace() bool {
+// there is what became of a file that was read, where it was.
+type there uint8
+
+const (
+	goneThere      there = iota // or another has its name
+	unchangedThere              // but for what was appended: what looks like it is a copy
+	rewrittenThere              // truncated, with whatever since
+)
+
+func (c *candidate) lookInPlace() there {
 	f, st, err := openFile(c.info.Path)
 	if err != nil {
-		return false
+		return goneThere
 	}
 	defer f.Close()
+	same := c.fits
 	if c.info.Packed.Size > 0 {
-		return st.node == nodeOf(c.info) && st.size == c.info.Packed.Size && st.mtime == c.info.Packed.Mtime
+		same = func(*os.File, int64) bool { return st.size == c.info.Packed.Size && st.mtime == c.info.Packed.Mtime }
 	}
-	return st.node == nodeOf(c.info) && c.fits(f, st.size)
+	switch {
+	case st.node != nodeOf(c.info):
+		return goneThere
+	case same(f, st.size):
+		return unchangedThere
+	}
+	return rewrittenThere
 }
 
 // fits reports whether a file holds what was read of the candidate. The size that

@@ -13,7 +13,8 @@ import (
 )
 
 // watcher hears of changes in folders. What it hears is a hint: an event that
-// is lost costs time, never data.
+// is lost costs time, and data only of a file that was made and renamed away
+// before anybody looked.
 type watcher struct {
 	t    *Tailer
 	made chan struct{} // closed when there is fs
