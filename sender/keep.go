@@ -6,6 +6,7 @@ import (
 
 	"kusto-agent/internal/durable"
 	"kusto-agent/record"
+	"kusto-agent/spool"
 )
 
 // maxKeepers is how many payloads are brought to the spool at a time: they share
@@ -120,26 +121,31 @@ func (s *Sender) failsAlone(it *item, now time.Time) bool {
 }
 
 // shed sends what waits for routes that are down to the spool, so that reading
-// goes on. Where the spool cannot take it, it returns when to look again. The
-// caller holds mu.
-func (s *Sender) shed(c *cluster, now time.Time) time.Time {
+// goes on. Where the spool cannot take it, it returns when to look again. To one
+// that is full what came from there goes back all the same: in hand it keeps room
+// from being made. The caller holds mu.
+func (s *Sender) shed(c *cluster, now time.Time) (later time.Time) {
 	for _, l := range c.lanes {
 		if !l.down && !c.down || len(l.queue) == 0 {
 			continue
 		}
-		if s.o.Spool.Health() != nil {
-			return now.Add(again)
+		err := s.o.Spool.Health()
+		if err == nil || errors.Is(err, spool.ErrFull) {
+			s.keepAll(l, err == nil)
 		}
-		s.keepAll(l)
+		if err != nil {
+			later = now.Add(again)
+		}
 	}
-	return time.Time{}
+	return later
 }
 
-// keepAll sends the queue of a lane to the spool. The caller holds mu.
-func (s *Sender) keepAll(l *lane) {
+// keepAll sends the queue of a lane to the spool; without room, what is there
+// already. The caller holds mu.
+func (s *Sender) keepAll(l *lane, room bool) {
 	stay := l.queue[:0]
 	for _, it := range l.queue {
-		if it.tooLarge {
+		if it.tooLarge || !room && !it.spooled() {
 			stay = append(stay, it)
 			continue
 		}
@@ -270,7 +276,7 @@ func (s *Sender) Keep() (kept, left int) {
 					"database", l.route.Database, "table", l.route.Table, "batch", it.ID.String(), "attempt", it.Attempt, "records", it.Records)
 			}
 		}
-		s.keepAll(l)
+		s.keepAll(l, true)
 	}
 	for s.keepers > 0 {
 		changed := s.changed

@@ -2,6 +2,7 @@ package sender
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -314,6 +315,42 @@ func TestAFullSpoolKeepsTwo(t *testing.T) {
 		if len(r.got(w)) != 2 {
 			t.Errorf("stored %v", r.got(w))
 		}
+	})
+}
+
+// What came out of a full spool goes back while the service is down: in hand it would
+// keep the oldest from being dropped for what is new.
+func TestAFullSpoolGetsItsOwnBack(t *testing.T) {
+	within(t, nil, spool.Config{MaxSize: 192 << 10, WhenFull: "drop_oldest"}, func(w *world) {
+		r := outage(w)
+		large := func() *record.Payload { return numbered("T", strings.Repeat("a", 32<<10)) }
+		for range 10 {
+			w.s.Put(large())
+			pass(10 * time.Second)
+		}
+		w.s.mu.Lock() // as after many requests that were under way when the service went
+		l := w.s.lanes[route("T")]
+		for {
+			it := &item{}
+			if it.Payload, it.frame = w.spool.Next(l.route); it.Payload == nil {
+				break
+			}
+			it.Inputs(w.s.o.Books.Unspooled)
+			w.s.o.Sealer.Adopt(it.Payload)
+			w.s.items++
+			l.replays++
+			l.queue = append(l.queue, it)
+		}
+		w.s.mu.Unlock()
+		if err := w.spool.Put(large()); !errors.Is(err, spool.ErrFull) {
+			t.Fatalf("put: %v", err)
+		}
+		pass(time.Minute)
+		if p := w.s.Progress(); p.Left > 1 || w.spool.Health() != nil {
+			t.Errorf("%+v, the spool is %v", p, w.spool.Health())
+		}
+		r.on.Store(false)
+		w.untilEmpty()
 	})
 }
 

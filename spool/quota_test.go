@@ -134,6 +134,38 @@ func TestFullDropsOldest(t *testing.T) {
 	})
 }
 
+// With drop_oldest a spool that could give up nothing, for all of it was under way,
+// says that it is well as soon as it can, and gives up nothing before it has to.
+func TestFullOfWhatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := testConfig
+		cfg.MaxSize, cfg.WhenFull = 8000, "drop_oldest"
+		o := testOptions(faultfs.New("/state"))
+		dropped := 0
+		o.OnDrop = func(*record.Payload, string) { dropped++ }
+		s, _ := openWith(t, cfg, o)
+		var out []record.BatchID
+		n := 1
+		for ; s.Put(payload(n, here)) == nil; n++ {
+			out = append(out, next(s, to(here)).ID)
+		}
+		if !errors.Is(s.Health(), ErrFull) {
+			t.Fatalf("health %v, want full", s.Health())
+		}
+		for _, id := range out {
+			s.Return(id)
+		}
+		time.Sleep(time.Minute) // of the bubble
+		if must(t, s.Health()); dropped > 0 {
+			t.Errorf("%d dropped for nothing", dropped)
+		}
+		if put(t, s, here, n); dropped == 0 {
+			t.Error("nothing dropped for the next one")
+		}
+		must(t, s.Close())
+	})
+}
+
 // A group larger than the room that is left is kept as far as it fits.
 func TestFullInsideAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

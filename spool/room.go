@@ -35,8 +35,24 @@ func (w *writer) makeRoom(n int64) error {
 		return nil
 	}
 	w.sweep(true)
-	if err = w.fits(n); err != nil && w.s.cfg().WhenFull == "drop_oldest" && w.dropOldest(n) {
+	if err = w.fits(n); err == nil {
+		return nil
+	}
+	if victims := w.victims(n); len(victims) > 0 {
+		for _, g := range victims {
+			w.drop(g)
+		}
+		w.sweep(true)
 		err = w.fits(n)
+	}
+	return err
+}
+
+// couldFit is fits, but for what may be given up to make room.
+func (w *writer) couldFit(n int64) error {
+	err := w.fits(n)
+	if err != nil && len(w.victims(n)) > 0 {
+		return nil
 	}
 	return err
 }
@@ -76,10 +92,13 @@ func (w *writer) shortOfDisk(n int64) int64 {
 	return n + segmentCost + int64(w.s.cfg().MinFree) - free
 }
 
-// dropOldest gives up whole segments, oldest first, until n bytes fit. One with
-// payloads that are under way stays. Where all that could go is not enough,
-// nothing goes.
-func (w *writer) dropOldest(n int64) bool {
+// victims are the segments to give up, oldest first, so that n bytes fit. One with
+// payloads that are under way stays. Where all that could go is not enough, and
+// where nothing may, there are none.
+func (w *writer) victims(n int64) []*segment {
+	if w.s.cfg().WhenFull != "drop_oldest" {
+		return nil
+	}
 	short := w.shortOfNew(n)
 	var victims []*segment
 	w.s.mu.Lock()
@@ -94,13 +113,9 @@ func (w *writer) dropOldest(n int64) bool {
 	}
 	w.s.mu.Unlock()
 	if short > 0 {
-		return false
+		return nil
 	}
-	for _, g := range victims {
-		w.drop(g)
-	}
-	w.sweep(true)
-	return true
+	return victims
 }
 
 // drop gives up every payload of a segment and tells of each.

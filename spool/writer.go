@@ -317,7 +317,7 @@ func trim(fsys durable.FS, path string, size int64) error {
 // one could be is no end of being full: room for the last that was refused is.
 func (w *writer) tell(err error) {
 	if err == nil && w.isFull() {
-		err = w.fits(w.refused)
+		err = w.couldFit(w.refused)
 	}
 	w.s.mu.Lock()
 	was := w.s.trouble
@@ -347,7 +347,7 @@ func (w *writer) probe() {
 	switch {
 	case trouble == nil || s.cfg().MaxSize <= 0:
 	case errors.Is(trouble, ErrFull):
-		w.tell(w.fits(w.refused))
+		w.tell(w.couldFit(w.refused))
 	case w.out != nil:
 		w.tell(nil)
 	default: // a segment can be made, or there is the reason
