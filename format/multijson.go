@@ -15,11 +15,12 @@ import "bytes"
 // included, to whichever comes first:
 //
 //   - the brace that closes it, so that neighbours on the same line are kept;
-//   - the next line that begins with a brace or bracket and is indented no
-//     deeper than the object, which is where a neighbour begins in any layout
-//     people use: a missing brace or quote costs its own object only. (Of an
-//     object that is not the first of its line only the blanks directly before
-//     it count.)
+//   - the next line that is indented no deeper than the object and begins with
+//     a brace or bracket, if need be behind a comma, or behind the brace that
+//     closes another and a comma: that is where a neighbour begins in the layouts
+//     that programs write, so that a missing brace or quote costs its own object
+//     only. (Of an object that is not the first of its line only the blanks
+//     directly before it count.)
 //
 // Of what is no object a scalar or a lone closing brace is rejected by itself,
 // anything else to the end of its line. All this is decided by MaxRecord bytes
@@ -52,8 +53,7 @@ func (s *Scanner) nextValue(data []byte, last bool) cut {
 	}
 	if k.kind == endless {
 		k.n = len(v.data)
-		s.fault = s.tooLong("longer than")
-		if n, done := s.SkipLong(data[len(v.data):], k.lead, last); done {
+		if n, done := skipToRecord(data[len(v.data):], k.lead, last); done {
 			k.kind, k.n = unsound, k.n+n
 		}
 	}
@@ -109,11 +109,14 @@ func (s *Scanner) object(k *cut, v view) {
 		s.fault = f
 		s.isolate(k, v)
 	case v.final:
-		k.kind = endless
+		s.endless(k)
 	default:
 		k.kind = open
 	}
 }
+
+// endless notes a record that is longer than one may be.
+func (s *Scanner) endless(k *cut) { k.kind, s.fault = endless, s.tooLong("longer than") }
 
 // lineEnd ends the cut behind the value that ends at n and its line end.
 func (s *Scanner) lineEnd(k *cut, v view, n int) {
@@ -124,7 +127,7 @@ func (s *Scanner) lineEnd(k *cut, v view, n int) {
 	case bytes.HasPrefix(rest, []byte("\r\n")):
 		k.n, k.ended, k.cr = n+2, true, 2
 	case n == s.opt.MaxRecord:
-		k.kind = endless
+		s.endless(k)
 	case !v.final && (len(rest) == 0 || len(rest) == 1 && rest[0] == '\r'):
 		k.kind = open
 	default:
@@ -151,7 +154,7 @@ func (s *Scanner) isolate(k *cut, v view) {
 				return
 			}
 		case '\n':
-			if begins, known := recordLine(v.data[i+1:], k.lead); begins || !known {
+			if n, known := recordLine(v.data[i+1:], k.lead); n >= 0 || !known {
 				s.isolateByLine(k, v, i)
 				return
 			}
@@ -225,7 +228,7 @@ func (s *Scanner) strangeLine(k *cut, v view) {
 	case n > 0:
 		k.n = n
 	case len(v.data) == s.opt.MaxRecord:
-		k.kind = endless
+		s.endless(k)
 	case v.whole:
 		k.n = len(v.data)
 	default:
@@ -243,10 +246,10 @@ func skipToRecord(data []byte, indent int, last bool) (n int, done bool) {
 			return len(data), last
 		}
 		n += i
-		begins, known := recordLine(data[n+1:], indent)
+		before, known := recordLine(data[n+1:], indent)
 		switch {
-		case begins:
-			return n + 1, true
+		case before >= 0:
+			return n + 1 + before, true
 		case !known && !last:
 			return n, false
 		}
@@ -254,19 +257,40 @@ func skipToRecord(data []byte, indent int, last bool) (n int, done bool) {
 	}
 }
 
-// recordLine reports whether line begins with a brace or bracket that is
-// indented no deeper than indent, where that is known yet.
-func recordLine(line []byte, indent int) (begins, known bool) {
-	for i, c := range line {
-		if !isBlank(c) {
-			return c == '{' || c == '[', true
+// recordLine returns what of a line is before the record that begins in it, or -1:
+// a record begins with a brace or bracket, which may have a comma before it, or the
+// brace that closes another and a comma. The line is indented no deeper than indent.
+// Whether there is one may not be known yet.
+func recordLine(line []byte, indent int) (before int, known bool) {
+	i := blanks(line)
+	switch {
+	case i > indent:
+		return -1, true
+	case i == len(line):
+		return -1, false
+	case line[i] == '}':
+		before = i + 1
+		if i = before + blanks(line[before:]); i < len(line) && line[i] != ',' {
+			return -1, true
 		}
-		if i == indent {
-			return false, true
+		fallthrough
+	case line[i] == ',':
+		if i < len(line) {
+			i++
+			i += blanks(line[i:])
 		}
 	}
-	return false, len(line) > indent
+	switch {
+	case i == len(line):
+		return -1, false
+	case line[i] != '{' && line[i] != '[':
+		return -1, true
+	}
+	return before, true
 }
+
+// blanks is how many b begins with.
+func blanks(b []byte) int { return len(b) - len(bytes.TrimLeft(b, " \t")) }
 
 // objectLine is the length of the first record of a body.
 func (s *Scanner) objectLine(body []byte) int {

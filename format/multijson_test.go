@@ -61,6 +61,8 @@ func TestMultiJSONIsolates(t *testing.T) {
 	f("{\"a\":\"1}\n{\"b\":2}\n", `1 "{\"b\":2}\n" · reject "{\"a\":\"1}\n" malformed column 9: unexpected '\n' in a string`)
 	f("{\"a\":1}}\n{}\n", `2 "{\"a\":1}\n{}\n" · lens [7 3] · reject "}\n" malformed column 1: unexpected '}' where an object must begin`)
 	f("[\n  {\"a\":\n    [\n      {\"n\": \"\n    ]\n  },\n  {}\n]\n", `1 "{}\n" · reject "  {\"a\":\n    [\n      {\"n\": \"\n    ]\n  },\n" malformed line 3, column 14: unexpected '\n' in a string`)
+	f("[ {\n  \"a\" : \"1\n}, {\n  \"a\" : 2\n} ]", `1 "{\n  \"a\" : 2\n}\n" · lens [13] · reject " {\n  \"a\" : \"1\n}" malformed line 2, column 11: unexpected '\n' in a string`)
+	f("[\n  {\"a\":1}\n, {\"a\":2\n, {\"a\":3}\n]", `2 "{\"a\":1}\n{\"a\":3}\n" · reject " {\"a\":2\n" malformed line 2, column 3: unexpected '{' where a name must begin`)
 	f("{\n\"a\":\n  {},,\n[\n{}\n", `1 "{}\n" · reject "{\n\"a\":\n  {},,\n" malformed line 3, column 6: unexpected ',' where a name must begin`)
 	f(`[1,{},null,{},"a"]`, `2 "{}\n{}\n" · lens [2 2] · reject "1" malformed column 1: unexpected '1' where an object must begin · `+
 		`reject "null" malformed column 1: unexpected 'n' where an object must begin · reject "\"a\"" malformed column 1: unexpected '"' where an object must begin`)
@@ -82,7 +84,7 @@ func TestMultiJSONTooLong(t *testing.T) {
 	f("  {\"a\":[1,2,3,4,5,\n   {},\n\t\t{}\n", `1 "{}\n" · reject "  {\"a\":[1,2,3,4," too_long longer than 16 bytes`)
 	f("{\"a\":[1,2,3,4,5,6,\n  ", `rest "{\"a\":[1,2,3,4,5,6,\n  " · long`)
 	f("{\"a\":/*34567890123456\n}\n", `rest "{\"a\":/*34567890123456\n}\n" · long`)
-	f("{\"a\":x345678901234567\n{}\n", `1 "{}\n" · reject "{\"a\":x3456789012" too_long longer than 16 bytes`)
+	f("{\"a\":x345678901234567\n{}\n", `1 "{}\n" · reject "{\"a\":x3456789012" malformed column 6: unexpected 'x' in or instead of a value`)
 	f("123456789012345678\n{}\n", `1 "{}\n" · reject "1234567890123456" too_long longer than 16 bytes`)
 	f("                    {}\n", `1 "{}\n"`)
 }
@@ -201,6 +203,40 @@ func sent(r *reading) string {
 		raw = append(raw, strings.TrimSuffix(e.body, "\n")+string(e.reason))
 	}
 	return fmt.Sprint(raw)
+}
+
+// TestMultiNeighbours: in the layouts that programs write, a string that is not closed
+// costs its own record.
+func TestMultiNeighbours(t *testing.T) {
+	for name, of := range map[string]struct{ first, between, last string }{
+		"indented":          {"[\n", ",\n", "\n]\n"},
+		"one after another": {"", "\n", "\n"},
+		"brace and comma":   {"[ ", ", ", " ]"},
+		"leading comma":     {"[\n", "\n, ", "\n]\n"},
+	} {
+		var file, want strings.Builder
+		file.WriteString(of.first)
+		for n := range 100 {
+			if n > 0 {
+				file.WriteString(of.between)
+			}
+			object := fmt.Sprintf("{\n  \"n\" : %d,\n  \"of\" : { \"a\" : [ {\n    \"b\" : 1\n  }, {\n    \"c\" : 2\n  } ] },\n  \"m\" : \"x\"\n}", n)
+			if n%7 == 3 {
+				object = strings.Replace(object, "\"x\"", "\"x", 1)
+			} else {
+				want.WriteString(object + "\n")
+			}
+			file.WriteString(object)
+		}
+		file.WriteString(of.last)
+		var got strings.Builder
+		for _, e := range read(t, Options{Format: record.MultiJSON, Validate: true, MaxRecord: 1 << 20}, file.String()).whole().events {
+			got.WriteString(e.body)
+		}
+		if got.String() != want.String() {
+			t.Errorf("%s: %d of %d bytes are sent", name, got.Len(), want.Len())
+		}
+	}
 }
 
 // FuzzMultiNeighbours: whatever is written on a line, the records on the lines

@@ -517,7 +517,7 @@ func TestMultiline(t *testing.T) {
 	f(chain+"\nINFO b\nDuring handling of the above exception\n", chain, "INFO b", "During handling of the above exception")
 
 	m = multiline(t, "", "go", 500)
-	const dump = "panic: boom [recovered]\n\tpanic: boom\n[signal SIGSEGV: segmentation violation]\n\ngoroutine 1 [running]:\nmain.(*T).f(0xc000010000, {0x1, 0x2})\n\t/x/main.go:5 +0x1d\n" +
+	const dump = "panic: boom [recovered]\n\tpanic: boom\n[signal SIGSEGV: segmentation violation]\n\ngoroutine 1 [running]:\npanic({0x45a0c0, 0x48d1a8})\n\t/go/src/runtime/panic.go:785 +0x132\nmain.(*T).f(0xc000010000, {0x1, 0x2})\n\t/x/main.go:5 +0x1d\n" +
 		"main.main()\n\t/x/main.go:9 +0x20\n\ngoroutine 7 [select]:\nruntime.gopark(...)\ncreated by main.main in goroutine 1\n\t/x/main.go:8\nrax    0x0\nexit status 2"
 	f("2026/03/01 start\n"+dump+"\n2026/03/01 done (ok)\n", "2026/03/01 start", dump, "2026/03/01 done (ok)")
 	f("fatal error: all asleep\nruntime stack:\nx.y()\npanic: again\n", "fatal error: all asleep\nruntime stack:\nx.y()", "panic: again")
@@ -607,6 +607,16 @@ func FuzzShapes(f *testing.F) {
 	} {
 		for o := range uint32(20) {
 			f.Add([]byte(s), uint64(n), o+20*uint32(n))
+		}
+	}
+	for n, s := range []string{ // each format as it is, in each encoding, with any limit
+		"{\"ok\":1}\n{\"long\":\"" + strings.Repeat("x", 200) + "\"}\n{\"ok\":2}\n[{}, {\"a\":\n1}]", "a,\"b\nc\"\n\"d" + strings.Repeat("e\n", 100) + "f,g\n",
+	} {
+		for o := range uint32(4 * 5 * 5) {
+			at := 5*(o%4) + 20 + 80*(o/4%5) + 400 + 1200*(o/20)
+			f.Add([]byte(s), uint64(n), at)
+			f.Add([]byte(utf16Text(s, false)), uint64(n), at)
+			f.Add([]byte(utf16Text(s, true)), uint64(n), at)
 		}
 	}
 	f.Fuzz(func(t *testing.T, in []byte, seed uint64, options uint32) {
