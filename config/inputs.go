@@ -186,9 +186,9 @@ func (l *loader) fitFormat(in *Input, spec format.Spec, src *source, at string) 
 	switch {
 	case !spec.NeedsMap || in.Mapping != "":
 	case parses(in):
-		src.bad(join(at, "mapping"), "missing; parse: %s makes JSON, which needs the name of a Json mapping of the table", in.Parse)
+		src.bad(join(at, "mapping"), "missing; parse: %s makes JSON, which needs the name of a mapping of the table of kind Json", in.Parse)
 	default:
-		src.bad(join(at, "mapping"), "missing; format %s needs the name of a %s mapping of the table", spec.Format, spec.Mapping)
+		src.bad(join(at, "mapping"), "missing; format %s needs the name of a mapping of the table of kind %s", spec.Format, spec.Mapping)
 	}
 	if in.Header == "skip" && spec.Delimiter == 0 {
 		src.bad(join(at, "header"), "format %s has no header; want none", spec.Format)

@@ -55,7 +55,7 @@ type Chunk struct {
 	// Long says that a record begins at Consumed whose end is not in the data
 	// although the data already holds more of it than a record may have, or
 	// that nothing of an Avro file can be told apart. The caller skips it with
-	// Resync or SkipLong.
+	// SkipLong.
 	Long bool
 	// Parts says that it is a message in parts of the log of a container. The
 	// caller skips it with SkipParts, which needs its Stream: that is a part of

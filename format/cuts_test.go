@@ -63,7 +63,7 @@ func (r *reading) cut(rnd *rand.Rand) *reading {
 		at += c.Consumed
 		switch {
 		case c.Long:
-			at, end = r.skipLong(at, end, &c, rnd)
+			at, end = r.skipLong(at, &c, rnd)
 		case c.Consumed == 0:
 			if end-at >= r.o.MaxRecord {
 				r.t.Fatalf("%d bytes at %d of %q are not enough", end-at, at, r.file)
@@ -78,26 +78,7 @@ func (r *reading) cut(rnd *rand.Rand) *reading {
 }
 
 // skipLong is the long-record mode of a caller.
-func (r *reading) skipLong(start, end int, c *Chunk, rnd *rand.Rand) (int, int) {
-	if r.s.spec.Ends == AtValue || rnd.IntN(2) == 0 {
-		return r.skipOn(start, c, rnd)
-	}
-	at := end
-	for {
-		next := min(len(r.file), at+rnd.IntN(5))
-		n := r.s.Resync([]byte(r.file[at:next]))
-		if at += max(n, 0); n < 0 {
-			at = next
-		}
-		if n >= 0 || at == len(r.file) {
-			r.events = append(r.events, event{start: start, end: at, reason: record.TooLong})
-			return at, at
-		}
-	}
-}
-
-// skipOn does the same with SkipLong.
-func (r *reading) skipOn(start int, c *Chunk, rnd *rand.Rand) (int, int) {
+func (r *reading) skipLong(start int, c *Chunk, rnd *rand.Rand) (int, int) {
 	at, end := start+c.Skip, start+c.Skip
 	for {
 		n, done := r.s.SkipLong([]byte(r.file[at:end]), c.Indent, end == len(r.file))

@@ -47,6 +47,8 @@ func (s *Scanner) row(k *cut, data []byte, last bool) {
 		s.stray(k, r)
 	case !full && !last:
 		k.kind = open
+	case r.end == rowQuoted && full:
+		k.kind, s.fault = unsound, malformed(r.at, "the quote that opens here is not closed within max_record_size")
 	case r.end == rowQuoted:
 		k.kind, s.fault = unsound, malformed(r.at, "the quote that opens here is never closed")
 	case full:

@@ -52,18 +52,6 @@ func firstLine(data []byte) int {
 	return len(data)
 }
 
-// Resync is for the long record that Chunk.Long tells of: how many bytes of
-// data, which goes on inside that record, still belong to it, or -1 where that
-// is all of data and more. What follows is scanned like the middle of a file.
-// It is for formats whose records end at or within a line, in UTF-8; SkipLong is
-// for all.
-func (s *Scanner) Resync(data []byte) int {
-	if n := bytes.IndexByte(data, '\n') + 1; n > 0 {
-		return n
-	}
-	return -1
-}
-
 // SkipLong is for the record that Chunk.Long tells of. Given what lies
 // Chunk.Skip bytes behind its start, and Chunk.Indent, it returns how many
 // bytes of data still belong to the record, and whether that is all of it: if

@@ -131,10 +131,11 @@ func goLine(kind uint8, line []byte) (uint8, bool) {
 }
 
 // isCall reports whether a line is that of a function in a stack of Go, such as
-// main.(*T).Do(0x1, ...).
+// main.(*T).Do(0x1, ...), or panic({0x1, 0x2}).
 func isCall(line []byte) bool {
 	name, _, found := bytes.Cut(line, []byte("("))
-	return found && line[len(line)-1] == ')' && bytes.IndexByte(name, '.') > 0 && bytes.IndexByte(name, ' ') < 0
+	return found && line[len(line)-1] == ')' && bytes.IndexByte(name, ' ') < 0 &&
+		(bytes.IndexByte(name, '.') > 0 || string(name) == "panic")
 }
 
 // withoutEnd is a line without its newline or CRLF.

@@ -194,7 +194,9 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 			s.long(c, rest, k)
 			ok = false
 		case k.kind == filler:
-			s.passed(c, rest[:k.n])
+			if s.spec.Ends != InBlocks { // blocks without records are no text
+				s.passed(c, rest[:k.n])
+			}
 		case k.kind == blank:
 			c.Blank++
 		case k.kind == unsound:

@@ -141,9 +141,9 @@ func TestDelimited(t *testing.T) {
 	f("\"a, b\nc,\"d\"\n", `1 "c,\"d\"\n" · group 2 · reject "\"a, b\n" malformed line 2, column 4: unexpected 'd' behind a closing quote`)
 	f("\"a\nb\",c\"d\ne,f\n", `1 "e,f\n" · group 2 · reject "\"a\n" malformed line 2, column 5: unexpected '"' in a field that does not begin with a quote · `+
 		`reject "b\",c\"d\n" malformed column 2: unexpected '"' in a field that does not begin with a quote`)
-	f("\"a\n345678901234567890123\nx\n", `2 "345678901234567890123\nx\n" · reject "\"a\n" malformed column 1: the quote that opens here is never closed`)
+	f("\"a\n345678901234567890123\nx\n", `2 "345678901234567890123\nx\n" · reject "\"a\n" malformed column 1: the quote that opens here is not closed within max_record_size`)
 	f("\"a\n\",67890123456789012345\nx\n", `1 "x\n" · reject "\"a\n" too_long over several lines and longer than 24 bytes · `+
-		`reject "\",67890123456789012345\n" malformed column 1: the quote that opens here is never closed`)
+		`reject "\",67890123456789012345\n" malformed column 1: the quote that opens here is not closed within max_record_size`)
 
 	f = scanned(t, Options{Format: record.CSV, Validate: true, MaxRecord: 24}, true)
 	f("a,\"b\"", `1 "a,\"b\"\n" · group 2 · lens [5]`)
@@ -279,20 +279,6 @@ func TestTooManyPieces(t *testing.T) {
 	}
 	f("{}\n\n", record.MaxPieces, 0)
 	f("x\n", 0, record.MaxPieces)
-}
-
-func TestResync(t *testing.T) {
-	s := newScanner(t, Options{Format: record.CSV})
-	f := func(in string, want int) {
-		t.Helper()
-		if got := s.Resync([]byte(in)); got != want {
-			t.Errorf("Resync(%q) = %d, want %d", in, got, want)
-		}
-	}
-	f("", -1)
-	f("abc", -1)
-	f("a\nb\n", 2)
-	f("\"a\n\"\n", 3)
 }
 
 func TestSplitAndCount(t *testing.T) {

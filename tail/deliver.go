@@ -21,7 +21,7 @@ func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.E
 	}
 	w.count(r.in.Name, c)
 	if c.InvalidUTF8 > 0 {
-		w.t.tellNoText(r, cover.Start)
+		w.t.tellNoText(r, cover.Span)
 	}
 	if c.NULs > 0 {
 		w.t.tellNULs(r, cover.Start+int64(c.NULsAt), int64(c.NULs))

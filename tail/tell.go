@@ -206,21 +206,26 @@ func (t *Tailer) tellQuarantined(r *reader, offset int64, reason record.Reason, 
 	}
 	r.quarantined = true
 	fix := "see that format is that of the file; the records are kept in state_dir/quarantine"
-	if reason == record.TooLong {
+	switch {
+	case reason == record.TooLong && r.in.Format == record.Avro:
+		fix = "raise batch.max_size, or have smaller blocks written; their beginnings are kept in state_dir/quarantine"
+	case reason == record.TooLong:
 		fix = "raise max_record_size if such records are wanted; their beginnings are kept in state_dir/quarantine"
+	case reason == record.Grown:
+		fix = "raise batch.max_size, or add less with fields; the records are kept in state_dir/quarantine"
 	}
 	t.o.Logger.Warn("records of a file go to quarantine, this is the first", "input", r.in.Name, "file", t.pathOf(r), "offset", offset,
 		"reason", string(reason), "err", message, "fix", fix)
 }
 
-// tellNoText logs the first records of a file that are not text in its encoding,
-// which pass.
-func (t *Tailer) tellNoText(r *reader, offset int64) {
+// tellNoText logs where the first records of a file are that are not text in its
+// encoding, which pass.
+func (t *Tailer) tellNoText(r *reader, in record.Span) {
 	if r.noText {
 		return
 	}
 	r.noText = true
-	about := []any{"input", r.in.Name, "file", t.pathOf(r), "offset", offset}
+	about := []any{"input", r.in.Name, "file", t.pathOf(r), "offset", in.Start, "end", in.End}
 	if r.in.shaping&record.Reshaped != 0 {
 		t.o.Logger.Warn("file holds bytes that are no text in its encoding, U+FFFD is sent for them", append(about,
 			"fix", "set encoding to that of the file; if it is no text, leave it out with exclude")...)

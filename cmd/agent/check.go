@@ -18,7 +18,6 @@ import (
 	"kusto-agent/check"
 	"kusto-agent/config"
 	"kusto-agent/journal"
-	"kusto-agent/record"
 	"kusto-agent/telemetry"
 )
 
@@ -137,7 +136,7 @@ func sampleInput(ctx context.Context, cfg *config.Config, in *config.Input) (*ch
 	if err != nil {
 		return nil, err
 	}
-	c := &catcher{past: past, avoid: []string{absolute(cfg.StateDir), absolute(cfg.Spool.Dir)}, got: make(chan *record.Payload, 1)}
+	c := newCatcher(past, []string{absolute(cfg.StateDir), absolute(cfg.Spool.Dir)})
 	p, err := c.first(ctx, in)
 	if err != nil {
 		return nil, err

@@ -109,7 +109,7 @@ func TestCheckConfig(t *testing.T) {
 	s.write("agent.yaml", open+"inputs:\n  - paths: [x.json]\n    tabel: T\n")
 	all := s.checks(78)
 	s.finds(all, "config", check.Error, "agent.yaml:", "tabel")
-	s.finds(all, "config", check.Error, "inputs[0].mapping: missing", "needs the name of a Json mapping")
+	s.finds(all, "config", check.Error, "inputs[0].mapping: missing", "needs the name of a mapping of the table of kind Json")
 	s.show(78, "check", "--config", s.path("nowhere.yaml"))
 }
 

@@ -34,8 +34,8 @@ func previewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "preview INPUT",
 		Short: "Print the next request an input would make, sending nothing",
-		Long: "Print the next request an input would make from what its files hold now, behind what the agent has dealt\n" +
-			"with already: its headers, with the token masked, and the beginning of its body before gzip.\n" +
+		Long: "Print the next request an input would make with run --once from what its files hold now, behind what the\n" +
+			"agent has dealt with already: its headers, with the token masked, and the beginning of its body before gzip.\n" +
 			"Nothing is sent or written, and a running agent is not disturbed.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -74,7 +74,7 @@ func (v *preview) run(ctx context.Context, cfg *config.Config, name string) erro
 	if err != nil {
 		return readError(err)
 	}
-	c := &catcher{past: past, avoid: []string{absolute(cfg.StateDir), absolute(cfg.Spool.Dir)}, got: make(chan *record.Payload, 1)}
+	c := newCatcher(past, []string{absolute(cfg.StateDir), absolute(cfg.Spool.Dir)})
 	p, err := c.first(ctx, in)
 	if err != nil {
 		return &exitError{exitFailed, err}
@@ -156,11 +156,16 @@ func sampleOf(p *record.Payload, records int) ([]byte, error) {
 type catcher struct {
 	past  *journal.Past // nil: nothing was read before
 	avoid []string
-	got   chan *record.Payload
+	more  chan struct{} // there is something in got
 
 	mu       sync.Mutex
+	got      []*record.Payload
 	rejected []record.Rejected // the first of them
 	tailer   *tail.Tailer
+}
+
+func newCatcher(past *journal.Past, avoid []string) *catcher {
+	return &catcher{past: past, avoid: avoid, more: make(chan struct{}, 1)}
 }
 
 // first returns the first payload that an input would send; nil: none.
@@ -185,20 +190,39 @@ func (c *catcher) first(ctx context.Context, in *config.Input) (*record.Payload,
 		<-batching
 	}()
 	select {
-	case p := <-c.got:
-		return p, nil
+	case <-c.more:
+		return c.earliest(), nil
 	case <-reading:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	b.Close()
+	b.Close() // seals what is open, in any order
 	<-batching
-	select {
-	case p := <-c.got:
-		return p, nil
-	default:
-		return nil, nil
+	return c.earliest(), nil
+}
+
+// earliest is, of the payloads there are, the one whose records are first in the file
+// that comes first by its path; nil: there is none.
+func (c *catcher) earliest() *record.Payload {
+	paths := c.paths()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.got) == 0 {
+		return nil
 	}
+	return slices.MinFunc(c.got, func(a, b *record.Payload) int {
+		x, y := a.Cover[0], b.Cover[0]
+		return cmp.Or(strings.Compare(paths[x.File], paths[y.File]), cmp.Compare(x.File.Generation, y.File.Generation), cmp.Compare(x.Start, y.Start))
+	})
+}
+
+// paths are those of the files that are being read.
+func (c *catcher) paths() map[record.File]string {
+	paths := map[record.File]string{}
+	for _, f := range c.tailer.Files() {
+		paths[f.File] = f.Path
+	}
+	return paths
 }
 
 // why says why there is nothing.
@@ -218,10 +242,7 @@ func (c *catcher) why() string {
 
 // places names the files of a payload by their paths.
 func (c *catcher) places(p *record.Payload) string {
-	paths := map[record.File]string{}
-	for _, f := range c.tailer.Files() {
-		paths[f.File] = f.Path
-	}
+	paths := c.paths()
 	var all []string
 	for _, x := range p.Cover {
 		all = append(all, telemetry.Printable(cmp.Or(paths[x.File], x.File.String()))+" "+strconv.FormatInt(x.Start, 10)+" to "+strconv.FormatInt(x.End, 10))
@@ -229,11 +250,14 @@ func (c *catcher) places(p *record.Payload) string {
 	return strings.Join(all, ", ")
 }
 
-// As the sender, for one payload.
+// As the sender, for one payload of each kind.
 func (c *catcher) Credit(record.Route) (int, bool) { return 1, true }
 func (c *catcher) Put(p *record.Payload) {
+	c.mu.Lock()
+	c.got = append(c.got, p)
+	c.mu.Unlock()
 	select {
-	case c.got <- p:
+	case c.more <- struct{}{}:
 	default:
 	}
 }

@@ -75,3 +75,17 @@ func TestPreview(t *testing.T) {
 	}
 	s.show(64, "preview", "Nope", "--config", s.path("agent.yaml"))
 }
+
+// TestPreviewOfManyPayloads: where what a file holds makes several requests, the one
+// that is shown has what comes first.
+func TestPreviewOfManyPayloads(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.write("logs/a.csv", "a,1\n1,2,3\n4,5\n1,2,3,4\n")
+	s.write("agent.yaml", open+`inputs: [{paths: ["${DIR}/logs/*.csv"], table: T}]`)
+	for range 10 {
+		if out, _ := s.show(0, "preview", "T", "--config", s.path("agent.yaml")); !strings.Contains(out, "\n\na,1\n") {
+			t.Fatalf("shown\n%s", out)
+		}
+	}
+}

@@ -18,7 +18,6 @@ import (
 	"kusto-agent/config"
 	"kusto-agent/infer"
 	"kusto-agent/internal/units"
-	"kusto-agent/record"
 )
 
 // How much of the files of an input a sample is.
@@ -38,7 +37,7 @@ func takeSample(ctx context.Context, cfg *config.Config, in *config.Input) (*inf
 	sample := &infer.Sample{Format: in.Format, Header: in.Header == "skip"}
 	why := errors.New("no file matches its paths")
 	for _, file := range files {
-		c := &catcher{avoid: []string{absolute(cfg.StateDir), absolute(cfg.Spool.Dir)}, got: make(chan *record.Payload, 1)}
+		c := newCatcher(nil, []string{absolute(cfg.StateDir), absolute(cfg.Spool.Dir)})
 		p, err := c.first(ctx, fromTheBeginning(in, file))
 		switch {
 		case ctx.Err() != nil:
