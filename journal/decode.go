@@ -85,6 +85,9 @@ func readInfo(r *wire.Reader, i *record.FileInfo) {
 	if len(r.B) > 0 {
 		i.Packed = record.Packed{Size: r.Int(), Mtime: r.Int(), Cut: r.Bool()}
 	}
+	if len(r.B) > 0 {
+		i.Real = r.String()
+	}
 }
 
 func readBegun(r *wire.Reader) (b Begun) {

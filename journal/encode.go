@@ -61,9 +61,12 @@ func writeInfo(w *wire.Writer, i *record.FileInfo) {
 	w.String(i.Encoding)
 	w.Bool(i.Done)
 	w.Int(i.Old)
-	if i.Packed != (record.Packed{}) { // added later: who does not know it reads no further
+	if i.Packed != (record.Packed{}) || i.Real != "" { // added later: who does not know it reads no further
 		w.Int(i.Packed.Size)
 		w.Int(i.Packed.Mtime)
 		w.Bool(i.Packed.Cut)
+	}
+	if i.Real != "" {
+		w.String(i.Real)
 	}
 }

@@ -287,8 +287,20 @@ type FileInfo struct {
 	Done     bool   // gone or rotated, read to its end: nothing more will come
 	Old      int64  // >0: its first bytes up to the last record end before here are not wanted, see start_at
 
+	// Real is where Path led through links, if that was in another folder: rotation
+	// is there, and the links may lead elsewhere by now.
+	Real string
+
 	// Of a compressed file. Size, like every offset in it, counts what is inside.
 	Packed Packed
+}
+
+// Paths are where the file was when last seen.
+func (i *FileInfo) Paths() []string {
+	if i.Real == "" {
+		return []string{i.Path}
+	}
+	return []string{i.Path, i.Real}
 }
 
 // Packed recognises a compressed file that was looked through before.

@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"path/filepath"
 	"time"
 
 	"kusto-agent/record"
@@ -38,6 +39,7 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 	if old && m.wait {
 		m = match{} // it is passed over, whatever it is a copy of
 	}
+	real := realOf(path)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -69,6 +71,9 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 	r.info = record.FileInfo{Path: path, First: path, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle}
 	if gone && m.of != nil { // it is found again by that, and not by a name that no pattern matches
 		r.outside, r.info.Path = true, m.of.info.Path
+	}
+	if r.info.Real = real; real == "" && filepath.Dir(path) != filepath.Dir(r.info.Path) {
+		r.info.Real = path
 	}
 	switch {
 	case m.of == nil:

@@ -126,7 +126,7 @@ func (t *Tailer) regroup(in *input) {
 		if r.in == in && !r.leave {
 			continue
 		}
-		r.leave = !r.gone && !in.reads(r.path) || t.rival(in, n) != ""
+		r.leave = !r.gone && !in.reads(r.path) || t.reader(in, n) != nil
 		t.readyLocked(r)
 	}
 }

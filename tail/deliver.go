@@ -160,7 +160,11 @@ func (w *worker) register(r *reader) error {
 	if r.otherBefore() { // a head of what is not read yet would hide what was
 		head = r.info.Head
 	}
-	r.info.Head, r.info.Size = head, r.size
+	real := r.info.Real
+	if path := w.t.pathOf(r); !r.outside && path != r.info.Path {
+		real = realOf(path)
+	}
+	r.info.Head, r.info.Size, r.info.Real = head, r.size, real
 	r.headed = int(min(r.size, int64(headLens[0])))
 	w.t.mu.Lock()
 	if !r.outside {

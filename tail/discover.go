@@ -35,14 +35,13 @@ func (t *Tailer) polling() bool {
 
 // rescan makes the readers agree with what is on disk.
 func (t *Tailer) rescan() {
-	w, began := newWalk(), time.Now()
+	w := newWalk()
 	t.own.look(t.o.Avoid)
 	t.mu.Lock()
 	t.scanNo++
 	t.fresh = nil
 	t.mu.Unlock()
 	t.boundOpen()
-	t.shareAway()
 	for _, in := range t.inputs {
 		var unread []unfinished
 		seeks := t.seeks(in)
@@ -53,7 +52,7 @@ func (t *Tailer) rescan() {
 		in.renewed = nil
 		t.tellMatched(in, len(paths) > 0)
 		for _, path := range paths {
-			t.meet(in, path)
+			t.meet(in, path, false)
 		}
 		t.noteSeen(in)
 		t.askAgain(in)
@@ -65,6 +64,10 @@ func (t *Tailer) rescan() {
 		t.miss(in, w)
 		t.findRotated(in)
 	}
+	t.meetRenamed()
+	for _, in := range t.inputs {
+		in.folders.forget()
+	}
 	t.settlePacked()
 	t.tellUnknown(w)
 	t.boundPinned()
@@ -73,7 +76,6 @@ func (t *Tailer) rescan() {
 	}
 	t.mu.Lock()
 	t.scans++
-	t.looked = [2]time.Time{t.looked[1], began}
 	t.readySeekers()
 	t.forgive()
 	t.finishIfAll()
@@ -81,8 +83,8 @@ func (t *Tailer) rescan() {
 	t.turned.Broadcast()
 }
 
-// meet is called for each path that matches.
-func (t *Tailer) meet(in *input, path string) {
+// meet is called for each path that matches; gone says that it matches no more.
+func (t *Tailer) meet(in *input, path string, gone bool) {
 	if t.own.names(path) {
 		t.tell(path, errOwn)
 		return
@@ -108,19 +110,22 @@ func (t *Tailer) meet(in *input, path string) {
 		t.seen(r, path, was, st)
 		return
 	}
-	rival := t.rival(in, st.node)
+	rival, left := t.rival(in, st)
 	k := in.byNode[st.node]
 	unread := k != nil && k.position < k.sizeAt(st) // what was begun is ended
 	t.mu.Unlock()
-	if rival != "" {
-		t.tellOf(subject{path, in.Name}, errRival(rival))
+	if rival != nil {
+		if left {
+			t.adopt(rival, path, true)
+		}
+		t.tellOf(subject{path, in.Name}, errRival(rival.Name))
 		return
 	}
 	if old := in.IgnoreOlder.D(); old > 0 && !unread && time.Since(time.Unix(0, st.mtime)) > old {
 		return
 	}
-	if !t.copiedUp(in, path, st.node) {
-		t.adopt(in, path, false)
+	if gone || !t.copiedUp(in, path, st.node) {
+		t.adopt(in, path, gone)
 	}
 }
 
@@ -144,15 +149,37 @@ func (t *Tailer) noteSeen(in *input) {
 	}
 }
 
-// rival is the input that reads a file for the route of in already, and so
-// keeps it: its records would arrive twice. The caller holds mu.
-func (t *Tailer) rival(in *input, n node) string {
+// reader is the input that reads a file for the route of in already, and so keeps it:
+// its records would arrive twice. The caller holds mu.
+func (t *Tailer) reader(in *input, n node) *input {
 	for _, other := range t.inputs {
 		if other != in && other.Route == in.Route && other.readers[n] != nil {
-			return other.Name
+			return other
 		}
 	}
-	return ""
+	return nil
+}
+
+// rival is the input that reads a file, or has read it under another name, and keeps it
+// for the same reason. It reports whether some of the file is left that nobody reads.
+// The caller holds mu.
+func (t *Tailer) rival(in *input, st status) (rival *input, left bool) {
+	if other := t.reader(in, st.node); other != nil {
+		return other, false
+	}
+	if in.byNode[st.node] != nil || st.birth == 0 { // without a birth it may be another file
+		return nil, false
+	}
+	for _, other := range t.inputs {
+		k := other.byNode[st.node]
+		if other == in || other.Route != in.Route || k == nil {
+			continue
+		}
+		if size := k.sizeAt(st); k.position > 0 && k.position <= size {
+			return other, k.position < size
+		}
+	}
+	return nil, false
 }
 
 func isLink(path string) bool {

@@ -89,7 +89,7 @@ func (t *Tailer) missed(a absence) {
 // forget drops what is remembered of files that are long gone.
 func (t *Tailer) forget(in *input, w *walk) {
 	for _, c := range t.longMissing(in, w) {
-		if _, there := findNode(c.info); !t.forgot(in, c, there) {
+		if _, there := in.folders.findNode(c.info); !t.forgot(in, c, there) {
 			continue
 		}
 		_ = t.o.Positions.Forget(c.k.file) // as remember

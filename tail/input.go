@@ -54,6 +54,8 @@ type files struct {
 	suspect map[node]suspicion
 	renewed map[node]*reader // in this scan, see copiedUp; nil: not looked for
 
+	folders folders
+
 	packed map[node]*packed // compressed files that are not being read
 
 	again     []string  // paths that no pattern matches and that have to be asked about again

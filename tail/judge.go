@@ -158,9 +158,9 @@ func (k *known) tells(p *packed) bool {
 // same folder, and its name begins as that of the file, without its extension.
 func isNameOf(path string, info record.FileInfo) bool {
 	dir, base := filepath.Split(path)
-	for _, was := range []string{info.Path, info.First} {
+	for _, was := range append(info.Paths(), info.First) {
 		wasDir, name := filepath.Split(was)
-		stem := strings.TrimSuffix(name, filepath.Ext(name))
+		stem := stemOf(name)
 		if dir == wasDir && stem != "" && strings.HasPrefix(base, stem) && base != name {
 			return true
 		}

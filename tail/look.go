@@ -82,6 +82,14 @@ func (x *looking) meet(in *input, path string) {
 		x.add(in, path, 0, errOwn)
 		return
 	}
+	st, err := statPath(path)
+	if err == nil && !st.regular { // opening it may do something
+		err = errKind(st)
+	}
+	if err != nil {
+		x.add(in, path, 0, err)
+		return
+	}
 	f, st, err := openFile(path)
 	if err != nil {
 		x.add(in, path, 0, err)

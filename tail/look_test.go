@@ -52,7 +52,7 @@ func TestLook(t *testing.T) {
 		}
 	}
 	for key, want := range map[string]string{
-		"one logs/a.json": "read", "one logs/b.json": "read", "one logs/c.json": "open " + at("logs/c.json") + ": no such file or directory",
+		"one logs/a.json": "read", "one logs/b.json": "read", "one logs/c.json": "statx " + at("logs/c.json") + ": no such file or directory",
 		"two logs/b.json": "input one reads it for the same route", "two own.json": "it belongs to the agent itself", "two link/x.json": "it belongs to the agent itself",
 		"three none/*.json": "no file matches its paths",
 	} {

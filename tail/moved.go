@@ -25,7 +25,7 @@ func (t *Tailer) findMoved(in *input, unread []unfinished) {
 		if !in.reads(u.info.Path) && !in.onceNamed(u.info) {
 			continue // it was no longer wanted before it was moved
 		}
-		path, ok := findNode(u.info)
+		path, ok := in.folders.findNode(u.info)
 		if !ok && !u.found {
 			path, ok = findBesideFolder(u.info)
 		}
@@ -69,20 +69,19 @@ func (t *Tailer) findCopies(in *input) {
 	t.mu.Lock()
 	lost := in.truncated
 	in.truncated = nil
-	paths := make([]string, len(lost))
+	paths := make([][]string, len(lost))
 	for i, k := range lost {
-		paths[i] = k.info.Path
+		paths[i] = k.info.Paths()
 	}
 	t.mu.Unlock()
 	for i, k := range lost {
-		dir, base := filepath.Split(paths[i])
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			continue // what is lost was counted
-		}
-		for _, e := range entries {
-			if strings.HasPrefix(e.Name(), base) && e.Name() != base && e.Type().IsRegular() && t.continues(k, dir+e.Name()) {
-				t.adopt(in, dir+e.Name(), true)
+		for _, path := range paths[i] {
+			dir, base := filepath.Split(path)
+			entries, _ := os.ReadDir(dir) // where there is none, what is lost was counted
+			for _, e := range entries {
+				if strings.HasPrefix(e.Name(), base) && e.Name() != base && e.Type().IsRegular() && t.continues(k, dir+e.Name()) {
+					t.adopt(in, dir+e.Name(), true)
+				}
 			}
 		}
 	}
@@ -103,26 +102,4 @@ func (t *Tailer) continues(k *known, path string) bool {
 	}
 	h, err := headOfLen(f, c.info.Head.Len)
 	return err == nil && h == c.info.Head && c.fits(f, st.size)
-}
-
-// findNode looks for a file at its last path, then in the folder of it.
-func findNode(info record.FileInfo) (path string, ok bool) {
-	is := func(path string) bool {
-		st, err := statPath(path)
-		return err == nil && st.regular && st.ino == info.Inode && st.birth == info.Birth
-	}
-	if is(info.Path) {
-		return info.Path, true
-	}
-	dir := info.Path[:strings.LastIndexByte(info.Path, '/')+1]
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return "", false
-	}
-	for _, e := range entries {
-		if e.Type().IsRegular() && is(dir+e.Name()) {
-			return dir + e.Name(), true
-		}
-	}
-	return "", false
 }

@@ -112,7 +112,7 @@ func (t *Tailer) meetFresh() {
 				continue
 			}
 			if st, err := statPath(path); err == nil && st.regular {
-				t.meet(in, path)
+				t.meet(in, path, false)
 			}
 		}
 	}

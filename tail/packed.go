@@ -105,6 +105,8 @@ func (t *Tailer) advance(p *packed) {
 	case p.queued:
 	case p.facts != nil:
 		t.settle(p)
+	case k != nil && !p.matched && k.info.Done && k.info.Packed.Size == p.st.size && k.info.Packed.Mtime == p.st.mtime:
+		// It was read to its end, and nobody asked for it.
 	case k != nil && !p.barred && k.info.Packed.Size == p.st.size && k.info.Packed.Mtime == p.st.mtime:
 		// It was looked through before.
 		t.readPacked(p, &facts{size: k.info.Size, heads: []record.Head{k.info.Head}}, k, continues)

@@ -247,7 +247,7 @@ var errMoved = errors.New("file was moved or deleted")
 func (w *worker) reopen(r *reader) error {
 	info := r.info
 	info.Path = w.t.pathOf(r)
-	path, ok := findNode(info)
+	path, ok := r.in.folders.findNode(info)
 	if !ok {
 		return fmt.Errorf("reopen %q: %w", info.Path, errMoved)
 	}

@@ -14,7 +14,7 @@ import (
 func (t *Tailer) readPacked(p *packed, x *facts, k *known, is relation) {
 	in := p.in
 	delete(in.packed, p.st.node)
-	if rival := t.rival(in, p.st.node); rival != "" {
+	if t.reader(in, p.st.node) != nil {
 		return // the next scan tells
 	}
 	r := &reader{
@@ -267,10 +267,12 @@ func (t *Tailer) meetStray(in *input, path string) {
 func packedBeside(infos ...record.FileInfo) (found []string) {
 	folders := make(map[string][]record.FileInfo)
 	for _, info := range infos {
-		dir := filepath.Dir(info.Path)
-		folders[dir] = append(folders[dir], info)
-		if first := filepath.Dir(info.First); first != dir {
-			folders[first] = append(folders[first], info)
+		var dirs []string
+		for _, path := range append(info.Paths(), info.First) {
+			if dir := filepath.Dir(path); !slices.Contains(dirs, dir) {
+				dirs = append(dirs, dir)
+				folders[dir] = append(folders[dir], info)
+			}
 		}
 	}
 	for dir, all := range folders {

@@ -115,14 +115,13 @@ func TestRotateFast(t *testing.T) {
 	})
 }
 
-// TestRotatedBeforeSeen: files are made, written and rotated to names that no pattern
+// TestRotatedBeforeSeen: files are made, written and renamed to names that no pattern
 // matches before anybody has looked at them, and nothing was there before. Events
-// tell that they were.
+// tell that they were. Other rotations have names looked at all the time.
 func TestRotatedBeforeSeen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	must(t, os.WriteFile(w.path("old.log.1"), []byte("of another time\n"), 0o644))
-	must(t, commands["tick"](newScript(w), nil))
 	w.start()
 	w.await("events", func() bool { return w.tailer.scans > 1 && w.tailer.watch.covers(w.path("a.log")) })
 	var want []string
@@ -131,24 +130,62 @@ func TestRotatedBeforeSeen(t *testing.T) {
 		_, err := f.WriteString(want[len(want)-1] + "\n")
 		must(t, err)
 	}
+	make := func(path string) *os.File {
+		f, err := os.Create(path)
+		must(t, err)
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	line(make(w.path("x.log")), "first", -1)
 	for n := range 40 {
+		must(t, os.Rename(w.path("x.log"), w.path(fmt.Sprint("x.log.", n))))
+		line(make(w.path("x.log")), "rotated", n)
 		path := w.path(fmt.Sprintf("%d.log", n))
 		for k := range 1 + n%3 {
-			f, err := os.Create(path)
-			must(t, err)
-			defer f.Close()
+			f := make(path)
 			line(f, fmt.Sprintf("before %d", k), n)
-			must(t, os.Rename(path, path+fmt.Sprint(".", k)))
+			must(t, os.Rename(path, path+fmt.Sprint(".old-", k)))
 			line(f, fmt.Sprintf("after %d", k), n)
+			if k > 0 {
+				must(t, os.Rename(path+fmt.Sprint(".old-", k), path+fmt.Sprint(".older-", k)))
+			}
 		}
 		if n%2 == 0 {
-			f, err := os.Create(path)
-			must(t, err)
-			defer f.Close()
-			line(f, "last", n)
+			line(make(path), "last", n)
 		}
 	}
 	w.expect("in", want...)
+}
+
+// TestManyRotated: thousands of files in one folder are rotated together, to names that
+// no pattern matches, and each is made anew. What was read of none of them is missing
+// afterwards, and the cost is not that of looking for each in all of the folder.
+func TestManyRotated(t *testing.T) {
+	t.Parallel()
+	eachWatch(t, func(t *testing.T, w *world) {
+		const files = 1000
+		name := func(n int) string { return w.path(fmt.Sprintf("%d.log", n)) }
+		var want []string
+		put := func(what string) {
+			for n := range files {
+				want = append(want, fmt.Sprintf("%06d: a %s line", n, what))
+				must(t, os.WriteFile(name(n), []byte(want[len(want)-1]+"\n"), 0o644))
+			}
+		}
+		put("first")
+		w.start()
+		w.expect("in", want...)
+		want = nil
+		for n := range files {
+			f, err := os.OpenFile(name(n), os.O_APPEND|os.O_WRONLY, 0)
+			must(t, err)
+			want = append(want, fmt.Sprintf("%06d: a late line", n))
+			_, err = f.WriteString(want[len(want)-1] + "\n")
+			must(t, errors.Join(err, f.Close(), os.Rename(name(n), name(n)+".1")))
+		}
+		put("new")
+		w.expect("in", want...)
+	})
 }
 
 // TestFiftyTruncations: each content that is on disk when it is read comes whole,

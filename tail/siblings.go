@@ -1,8 +1,8 @@
 package tail
 
 import (
-	"io/fs"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -12,54 +12,13 @@ import (
 
 // A file can be made and rotated away between two looks, or while nobody looks, to
 // a name that no pattern matches. The file that was rotated before it was read, and
-// shows the form of such names; if it was deleted since, or nobody ever saw it, they
-// begin as its own.
+// shows the form of such names; if it was deleted since, they begin as its own.
 
 // rotated is a file that is gone from its path.
 type rotated struct {
-	info  record.FileInfo // without an inode: an event told of it, and it may be one that nobody ever saw
-	since time.Time       // it was at its path at that time; zero: nobody knows
-	looks int             // that were taken beside it
-}
-
-// coarse is how far the clock of a file system may be behind: a tick of the kernel.
-const coarse = 10 * time.Millisecond
-
-// renamedAway notes that a file was renamed from a path. One that was made after the
-// scans that are over have looked was seen by none.
-func (t *Tailer) renamedAway(path string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.away) < atOnce {
-		since := t.looked[0].Add(-coarse).UnixNano()
-		t.away = append(t.away, rotated{info: record.FileInfo{Path: path, Birth: since}})
-	}
-}
-
-// shareAway hands what was renamed to the inputs that would have read it.
-func (t *Tailer) shareAway() {
-	t.mu.Lock()
-	away := t.away
-	t.away = nil
-	t.mu.Unlock()
-	for _, a := range away {
-		for _, in := range t.inputs {
-			if in.Watch != "poll" && in.matches(a.info.Path) {
-				in.noteAway(a)
-			}
-		}
-	}
-}
-
-// noteAway has a rename looked into, with the others from that path.
-func (in *input) noteAway(a rotated) {
-	for i, r := range in.rotated {
-		if r.info.Inode == 0 && r.info.Path == a.info.Path {
-			in.rotated[i].looks = 0
-			return
-		}
-	}
-	in.rotated = append(in.rotated, a)
+	info  record.FileInfo
+	since time.Time // it was at its path at that time; zero: nobody knows
+	looks int       // that were taken beside it
 }
 
 // mostLooks is how often is looked beside a file: names can change under the eyes
@@ -75,10 +34,7 @@ func (t *Tailer) findRotated(in *input) {
 	w := newWalk()
 	w.polled = true // no folder has to be watched for this
 	for _, g := range gone {
-		path := ""
-		if g.info.Inode != 0 {
-			path, _ = findNode(g.info)
-		}
+		path, _ := in.folders.findNode(g.info)
 		if path != g.info.Path {
 			t.findSiblings(in, w, g, path)
 		}
@@ -95,7 +51,8 @@ func (t *Tailer) findRotated(in *input) {
 // where that is empty, that were rotated after it: they are younger, and nobody
 // knows them.
 func (t *Tailer) findSiblings(in *input, w *walk, was rotated, path string) {
-	dir, old := filepath.Split(was.info.Path)
+	at := was.info.Paths()
+	dir, old := filepath.Split(at[len(at)-1])
 	isOne := rotatedFrom(old)
 	if path != "" {
 		if filepath.Dir(path) != filepath.Clean(dir) {
@@ -108,8 +65,8 @@ func (t *Tailer) findSiblings(in *input, w *walk, was rotated, path string) {
 		birth int64
 	}
 	var found []sibling
-	for _, e := range w.list(filepath.Clean(dir), func(e fs.DirEntry) bool { return e.Type().IsRegular() && isOne(e.Name()) }) {
-		if in.Excludes(dir + e.Name()) {
+	for _, e := range w.beginning(filepath.Clean(dir), stemOf(old)) {
+		if !e.Type().IsRegular() || !isOne(e.Name()) || in.Excludes(dir+e.Name()) || t.isOfAnother(in, dir+e.Name()) {
 			continue
 		}
 		if birth := t.strangerSince(in, dir+e.Name(), was); birth > 0 {
@@ -126,44 +83,58 @@ func (t *Tailer) findSiblings(in *input, w *walk, was rotated, path string) {
 // likeRotated tells names that are as one to which a file was rotated but for the
 // digits. They begin as the old name does.
 func likeRotated(old, rotated string) func(name string) bool {
-	form, stem := formOf(rotated), strings.TrimSuffix(old, filepath.Ext(old))
+	form, stem := formOf(rotated), stemOf(old)
 	if !strings.HasPrefix(rotated, stem) || !strings.Contains(form, "0") || form == formOf(old) {
 		return func(string) bool { return false }
 	}
-	return func(name string) bool { return name != rotated && formOf(name) == form }
+	return func(name string) bool {
+		return strings.HasPrefix(name, stem) && name != rotated && formOf(name) == form
+	}
 }
+
+// stemOf is a name without its extension.
+func stemOf(name string) string { return strings.TrimSuffix(name, filepath.Ext(name)) }
+
+// numbered is what rotation puts behind a name: a number, a date or a time.
+var numbered = regexp.MustCompile(`^[-._]?[0-9][-._:TZ0-9]*$`)
 
 // rotatedFrom tells names to which a file may have been rotated: its own, with a
 // number behind it.
 func rotatedFrom(old string) func(name string) bool {
 	return func(name string) bool {
 		more, ok := strings.CutPrefix(name, old)
-		return ok && strings.Contains(formOf(more), "0") && !isCompressed(name)
+		return ok && numbered.MatchString(more)
 	}
 }
 
-func isCompressed(name string) bool {
-	return slices.Contains([]string{".gz", ".zst", ".bz2", ".xz"}, filepath.Ext(name))
+// isOfAnother reports whether a path is one that another input reads.
+func (t *Tailer) isOfAnother(in *input, path string) bool {
+	return slices.ContainsFunc(t.inputs, func(o *input) bool { return o != in && o.matches(path) })
 }
 
 // strangerSince returns the birth time of a file that was made after another, and
 // that is neither known nor a copy of what is; 0: it is something else.
 func (t *Tailer) strangerSince(in *input, path string, was rotated) int64 {
+	isOne := func(st status) bool {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return in.readers[st.node] == nil && in.byNode[st.node] == nil && st.birth > was.info.Birth &&
+			(was.since.IsZero() || st.birth >= was.since.Add(-time.Second).UnixNano()) // the clock of files may be a little behind
+	}
+	if st, err := statPath(path); err != nil || !isOne(st) {
+		return 0
+	}
 	f, st, err := openFile(path)
 	if err != nil {
 		return 0
 	}
 	defer f.Close()
-	// The clock of files may be a little behind.
-	if st.birth <= was.info.Birth || !was.since.IsZero() && st.birth < was.since.Add(-time.Second).UnixNano() {
-		return 0
-	}
 	s := newSample(f, st, nil)
 	t.mu.Lock()
-	known := in.readers[st.node] != nil || in.byNode[st.node] != nil || len(in.alike(s, t.scanNo)) > 0
+	known := len(in.alike(s, t.scanNo)) > 0
 	longer := in.trailsBeyond(st.size)
 	t.mu.Unlock()
-	if known || slices.ContainsFunc(longer, func(t trail) bool { return t.holds(f, st.size) }) {
+	if !isOne(st) || known || slices.ContainsFunc(longer, func(t trail) bool { return t.holds(f, st.size) }) {
 		return 0
 	}
 	return st.birth

@@ -19,7 +19,7 @@ import (
 // findSource opens the file of an extent; copies says whether another file with its
 // bytes will do.
 func findSource(in *input, info record.FileInfo, x record.Extent, copies bool) (*os.File, error) {
-	path, ok := findNode(info)
+	path, ok := in.folders.findNode(info)
 	if !ok {
 		path = info.Path // perhaps another file with the same bytes
 	}
@@ -95,8 +95,8 @@ func (t *Tailer) recognises(in *input, f record.File) bool {
 // placesOf are the paths where a file may be that is not where it was.
 func placesOf(in *input, info record.FileInfo) []string {
 	places := newWalk().match(in)
-	names := []string{info.Path, info.First}
-	if now, ok := findNode(info); ok {
+	names := append(info.Paths(), info.First)
+	if now, ok := in.folders.findNode(info); ok {
 		names = append(names, now)
 	}
 	slices.Sort(names)

@@ -248,7 +248,7 @@ func openKnown(in *input, info record.FileInfo, x record.Extent, copies bool) (s
 		}
 		return f, nil
 	}
-	path, ok := findNode(info)
+	path, ok := in.folders.findNode(info)
 	if !ok {
 		return nil, fmt.Errorf("%w: file was moved or deleted", ErrSourceGone)
 	}

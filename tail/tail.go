@@ -123,16 +123,17 @@ type Tailer struct {
 	turns   bool      // it was told that they are too few
 	unread  int       // readers of a run --once that have not come to their end
 	told    map[subject]complaint
-	fresh   []string     // paths at which events told of another file
-	away    []rotated    // paths from which events told that a file was renamed
-	looked  [2]time.Time // when the last two scans that are over began
-	scanNo  uint64       // of the scan under way, or of the last one
-	scans   uint64       // that were completed
-	turned  sync.Cond    // told after every turn and every scan, and when a worker ends
+	fresh   []string  // paths at which events told of another file
+	renames []rename  // that events told of since the last scan
+	scanNo  uint64    // of the scan under way, or of the last one
+	scans   uint64    // that were completed
+	turned  sync.Cond // told after every turn and every scan, and when a worker ends
 
 	tick chan struct{} // the poll queue has a new first
 	scan chan struct{} // a rescan is wanted
 	own  own           // what is never read
+
+	origins map[string]origin // by the name that a file has now; of the goroutine that discovers
 
 	survey    chan struct{} // there is something in surveys
 	surveys   []*packed     // to be looked through
@@ -162,12 +163,13 @@ func New(o Options) (*Tailer, error) {
 		most:   allowed(o.OpenFiles),
 		own:    newOwn(o),
 
+		origins: make(map[string]origin),
+
 		former:  make(map[string]*input),
 		changes: make(chan *Change),
 		ended:   make(chan struct{}),
 	}
 	t.work.L, t.turned.L = &t.mu, &t.mu
-	t.looked = [2]time.Time{time.Now(), time.Now()}
 	t.watch = newWatcher(t)
 	for _, i := range o.Inputs {
 		in, err := newInput(i)

@@ -161,6 +161,24 @@ func (w *walk) list(folder string, wanted func(fs.DirEntry) bool) (found []fs.Di
 	return found
 }
 
+// beginning returns the entries of a folder whose names begin so.
+func (w *walk) beginning(folder, prefix string) []fs.DirEntry {
+	begins := func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), prefix) }
+	all, ok := w.folders[folder]
+	if !ok {
+		found := w.list(folder, begins)
+		if all, ok = w.folders[folder]; !ok { // it is too large to be kept
+			return found
+		}
+	}
+	i, _ := slices.BinarySearchFunc(all, prefix, func(e fs.DirEntry, p string) int { return strings.Compare(e.Name(), p) })
+	n := slices.IndexFunc(all[i:], func(e fs.DirEntry) bool { return !begins(e) })
+	if n < 0 {
+		n = len(all) - i
+	}
+	return all[i : i+n]
+}
+
 // unread notes that a folder could not be read; one that is not there is empty.
 func (w *walk) unread(folder string, err error) {
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -215,6 +215,9 @@ func (w *watcher) hear(e fsnotify.Event) {
 		return
 	}
 	if e.Has(fsnotify.Create) {
+		if from := renamedFrom(e); from != "" {
+			w.t.noteRename(from, e.Name)
+		}
 		w.t.freshName(e.Name)
 		return
 	}
@@ -224,9 +227,6 @@ func (w *watcher) hear(e fsnotify.Event) {
 			delete(w.dirs, e.Name) // the kernel has dropped the watch
 		}
 		w.mu.Unlock()
-	}
-	if e.Has(fsnotify.Rename) {
-		w.t.renamedAway(e.Name)
 	}
 	w.t.rescanSoon()
 }

@@ -1,0 +1,108 @@
+package tail
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"kusto-agent/record"
+)
+
+// folders remembers which files are in folders: those of thousands that were renamed
+// together are found at the cost of one look at theirs. For any goroutine.
+type folders struct {
+	mu   sync.Mutex
+	seen map[string]*folder
+}
+
+// folder is one as it was when it was looked at.
+type folder struct {
+	status
+	at    time.Time           // before the look
+	nodes map[uint64][]string // names of files by inode
+}
+
+// coarse is how far the clock of a file system may be behind: a tick of the kernel.
+const coarse = 10 * time.Millisecond
+
+// names are those of a file in a folder, by its inode alone. The result is only read.
+func (x *folders) names(dir string, ino uint64) []string {
+	st, err := statPath(dir)
+	if err != nil {
+		return nil
+	}
+	x.mu.Lock()
+	f := x.seen[dir]
+	x.mu.Unlock()
+	if f == nil || f.node != st.node || f.mtime != st.mtime || f.at.UnixNano()-f.mtime < int64(coarse) {
+		f = lookInto(dir, st)
+		x.mu.Lock()
+		if x.seen == nil {
+			x.seen = make(map[string]*folder)
+		}
+		x.seen[dir] = f
+		x.mu.Unlock()
+	}
+	return f.nodes[ino]
+}
+
+// forget gives back the memory.
+func (x *folders) forget() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	clear(x.seen)
+}
+
+func lookInto(dir string, st status) *folder {
+	f := &folder{status: st, at: time.Now(), nodes: make(map[uint64][]string)}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return f
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			continue // gone since
+		}
+		if s, ok := info.Sys().(*syscall.Stat_t); ok {
+			f.nodes[s.Ino] = append(f.nodes[s.Ino], e.Name())
+		}
+	}
+	return f
+}
+
+// findNode looks for a file at its last path, where that led, and in their folders.
+func (x *folders) findNode(info record.FileInfo) (path string, ok bool) {
+	is := func(path string) bool {
+		st, err := statPath(path)
+		return err == nil && st.regular && st.ino == info.Inode && st.birth == info.Birth
+	}
+	for _, was := range info.Paths() {
+		if is(was) {
+			return was, true
+		}
+	}
+	for _, was := range info.Paths() {
+		dir, _ := filepath.Split(was)
+		for _, name := range x.names(dir, info.Inode) {
+			if is(dir + name) {
+				return dir + name, true
+			}
+		}
+	}
+	return "", false
+}
+
+// realOf is where a path leads, if that is in another folder; else it is empty.
+func realOf(path string) string {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil || filepath.Dir(real) == filepath.Dir(path) {
+		return ""
+	}
+	return real
+}
