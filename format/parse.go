@@ -63,7 +63,7 @@ func (s *Scanner) SetQuiet(quiet bool) { s.quiet = quiet }
 
 // join makes the cut, which has one line, that of all the lines of its record.
 func (s *Scanner) join(k *cut, data []byte, last bool) {
-	if last {
+	if last && (s.opt.Multiline == nil || len(data) < s.opt.MaxRecord) { // as withoutNULs
 		data = data[:max(k.n, len(bytes.TrimRight(data, "\x00")))]
 	}
 	switch {
