@@ -44,7 +44,8 @@ func (p *parser) table1() error {
 			if t.Columns, err = p.columns(); err != nil {
 				return err
 			}
-			t.Kind = kindOf(t, p.q.Call)
+			t.Kind = kindOf(t, p.q.Call, p.tables1)
+			p.tables1++
 			return p.r.Table(t)
 		case "Rows":
 			if t.Columns == nil {
@@ -69,9 +70,9 @@ func (p *parser) table1() error {
 
 const queryStatus = "QueryStatus"
 
-// kindOf tells what a table of version 1 is by its columns. The answer to a
-// command has one table, which is what was asked for.
-func kindOf(t *Table, call Call) string {
+// kindOf tells what a table of version 1, with before tables ahead of it, is by its
+// columns. What was asked for comes first, and is all that a command answers.
+func kindOf(t *Table, call Call, before int) string {
 	var names []string
 	for _, c := range t.Columns {
 		names = append(names, c.Name)
@@ -81,6 +82,8 @@ func kindOf(t *Table, call Call) string {
 		return PrimaryResult
 	case strings.HasPrefix(strings.Join(names, ","), "Timestamp,Severity,SeverityName,StatusCode,StatusDescription,Count,RequestId"):
 		return queryStatus
+	case before == 0:
+		return PrimaryResult
 	case strings.Join(names, ",") == "Ordinal,Kind,Name,Id,PrettyName":
 		return "TableOfContents"
 	case t.Name == "@ExtendedProperties" || strings.Join(names, ",") == "Value":

@@ -99,7 +99,12 @@ func TestResults(t *testing.T) {
 	f("v1, a row that is an error", QueryV1, v1(v1Well, `[1,"x"]`, `{"Exceptions":["Request aborted: SEM0100: no such column"]}`),
 		[]string{table, `Table_0: 1 | "x"`, status, statusRow(v1Well)}, "SEM0100")
 	f("v1, exceptions behind", QueryV1, `{"Tables":[],"Exceptions":["E_QUERY_TIMEOUT: Request timed out"]}`, nil, "timed out")
-	f("mgmt", Mgmt, `{"Tables":[{"TableName":"Table_0","Columns":[{"ColumnName":"Value","DataType":"String"}],"Rows":[["x"]]}]}`,
+	value := func(rows string) string {
+		return `{"TableName":"Table_0","Columns":[{"ColumnName":"Value","DataType":"String"}],"Rows":[` + rows + `]}`
+	}
+	f("v1, a column called Value", QueryV1, `{"Tables":[`+value(`["x"]`)+`,`+strings.Replace(value(`["{}"]`), "Table_0", "Table_1", 1)+`]}`,
+		[]string{"PrimaryResult Table_0 (Value:string)", `Table_0: "x"`, "QueryProperties Table_1 (Value:string)", `Table_1: "{}"`}, "")
+	f("mgmt", Mgmt, `{"Tables":[`+value(`["x"]`)+`]}`,
 		[]string{"PrimaryResult Table_0 (Value:string)", `Table_0: "x"`}, "")
 	f("v2", QueryV2, v2Head+`{"FrameType":"DataTable","TableId":1,"TableKind":"PrimaryResult","TableName":"PrimaryResult","Columns":[{"ColumnName":"d","ColumnType":"decimal"},{"ColumnName":"o","ColumnType":"dynamic"}],"Rows":[["1.10",{"a":[1,2]}]]},
 {"FrameType":"DataSetCompletion","HasErrors":false,"Cancelled":false}]`,

@@ -221,13 +221,14 @@ func shapeError(err error) error {
 
 // parser reads a result token by token, so that it never holds more than a row.
 type parser struct {
-	dec    *json.Decoder
-	q      *Query
-	r      Reader
-	tables map[int64]*Table // of version 2, by id
-	row    []json.RawMessage
-	fault  error // what the service says went wrong after it began to answer
-	given  bool  // rows were handed on
+	dec     *json.Decoder
+	q       *Query
+	r       Reader
+	tables  map[int64]*Table // of version 2, by id
+	tables1 int              // of version 1, so far
+	row     []json.RawMessage
+	fault   error // what the service says went wrong after it began to answer
+	given   bool  // rows were handed on
 }
 
 // object calls f for each key of an object whose opening brace was read.
