@@ -2,6 +2,7 @@ package kusto
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -34,8 +36,9 @@ type Query struct {
 	Options    map[string]any // by the names of the documentation; unknown ones are ignored by the service
 	Parameters []Parameter    // named in the text, which is made to declare them if it does not
 
-	// Timeout is how long the service may work on it, 0 for its own default (4
-	// minutes for a query, 10 for a command); an hour is the most it takes.
+	// Timeout is how long the service may work on it, at most MaxTimeout; 0 for
+	// what Options say, or else its own default (4 minutes for a query, 10 for a
+	// command).
 	Timeout time.Duration
 	// ReadOnly has the service refuse whatever would change something.
 	ReadOnly bool
@@ -47,12 +50,14 @@ type Query struct {
 	TextProperties bool // send the properties as JSON in a string, as older clients do
 }
 
+// MaxTimeout is the most that the service works on a request.
+const MaxTimeout = time.Hour
+
 // The times the service gives a request that does not ask for another, and what is
 // added before the client gives up by itself.
 const (
 	queryTimeout = 4 * time.Minute
 	mgmtTimeout  = 10 * time.Minute
-	maxTimeout   = time.Hour
 	timeoutGrace = 30 * time.Second
 )
 
@@ -86,15 +91,35 @@ func (c *Client) Query(ctx context.Context, q *Query, r Reader) error {
 
 // timeout is how long the request may take, by the service or by what is asked.
 func (q *Query) timeout() (time.Duration, error) {
+	limit, limited := q.Options["servertimeout"]
 	switch {
-	case q.Timeout < 0 || q.Timeout > maxTimeout:
-		return 0, fmt.Errorf("timeout %v: want at most %v, which is what the service allows", q.Timeout, maxTimeout)
+	case q.Timeout < 0 || q.Timeout > MaxTimeout:
+		return 0, fmt.Errorf("timeout %v: want at most %v, which is what the service allows", q.Timeout, MaxTimeout)
+	case strings.EqualFold(fmt.Sprint(q.Options["norequesttimeout"]), "true"):
+		return MaxTimeout, nil
 	case q.Timeout > 0:
 		return q.Timeout, nil
+	case limited:
+		return optionTimeout(fmt.Sprint(limit)), nil
 	case q.Call == Mgmt:
 		return mgmtTimeout, nil
 	}
 	return queryTimeout, nil
+}
+
+// clockTime is a timespan of less than a day.
+var clockTime = regexp.MustCompile(`^(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?$`)
+
+// optionTimeout is how long a timespan is, up to the most there is; so long is also
+// one that is written in another way, for the service to judge.
+func optionTimeout(text string) time.Duration {
+	if m := clockTime.FindStringSubmatch(text); m != nil {
+		text = m[1] + "h" + m[2] + "m" + cmp.Or(m[3], "0") + "s"
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return min(d, MaxTimeout)
+	}
+	return MaxTimeout
 }
 
 // query makes one attempt.

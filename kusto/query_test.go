@@ -177,6 +177,34 @@ func TestQueryRequests(t *testing.T) {
 		"POST", "/v2/rest/query", `{"db":"D","csl":"declare query_parameters (x:long);T","properties":{"ClientRequestId":"id","Options":{},"Parameters":{"x":"long(5)"}}}`)
 }
 
+// TestQueryTimeouts: the client waits as long as the service is let work.
+func TestQueryTimeouts(t *testing.T) {
+	f := func(q Query, want time.Duration) {
+		t.Helper()
+		if got, err := q.timeout(); got != want || (err != nil) != (want == 0) {
+			t.Errorf("%+v: %v, %v, want %v", q, got, err, want)
+		}
+	}
+	option := func(name string, value any) Query { return Query{Options: map[string]any{name: value}} }
+	f(Query{}, 4*time.Minute)
+	f(Query{Call: Mgmt}, 10*time.Minute)
+	f(Query{Timeout: time.Second}, time.Second)
+	f(Query{Timeout: time.Hour + 1}, 0)
+	f(Query{Timeout: -1}, 0)
+	f(option("norequesttimeout", true), time.Hour)
+	f(option("norequesttimeout", "True"), time.Hour)
+	f(option("norequesttimeout", false), 4*time.Minute)
+	f(Query{Timeout: time.Second, Options: map[string]any{"norequesttimeout": true}}, time.Hour)
+	f(option("servertimeout", "00:30:00"), 30*time.Minute)
+	f(option("servertimeout", "00:00:01.5"), 1500*time.Millisecond)
+	f(option("servertimeout", "00:20"), 20*time.Minute)
+	f(option("servertimeout", "12m"), 12*time.Minute)
+	f(option("servertimeout", "1.02:00:00"), time.Hour)
+	f(option("servertimeout", "02:00:00"), time.Hour)
+	f(option("servertimeout", "3d"), time.Hour)
+	f(Query{Timeout: time.Minute, Options: map[string]any{"servertimeout": "00:30:00"}}, time.Minute)
+}
+
 func cmpOr(a, b string) string {
 	if a != "" {
 		return a
