@@ -152,6 +152,8 @@ func (c *Client) query(ctx context.Context, q *Query, r Reader) error {
 	plain, err := decoded(resp)
 	if err == nil {
 		err = readResult(plain, q, r)
+	} else {
+		err = shapeError(err)
 	}
 	return c.broken(ctx, err, resp, q, bearer)
 }

@@ -1,6 +1,7 @@
 package kusto
 
 import (
+	"bytes"
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
@@ -9,9 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -133,8 +136,38 @@ func TestResults(t *testing.T) {
 	f("v2, no end", QueryV2, `[]`, nil, "it has no end")
 	f("a stranger", QueryV2, `<html>hello</html>`, nil, "not a result of the service")
 	f("another stranger", QueryV1, `{"hello":1}`, nil, "not a result of the service")
+	f("a stranger with tables", QueryV1, `{"Tables":[{"TableName":1}]}`, nil, "not a result of the service")
 	f("cells and columns", QueryV2, `[{"FrameType":"DataTable","TableId":1,"TableKind":"PrimaryResult","TableName":"P","Columns":[{"ColumnName":"a","ColumnType":"int"}],"Rows":[[1,2]]}]`,
 		[]string{"PrimaryResult P (a:int)"}, "a row has 2 cells")
+}
+
+// TestTornResults: whatever ends a result before its end, the error says that it is
+// not whole, which request it was and what to do.
+func TestTornResults(t *testing.T) {
+	const rows = `{"Tables":[{"TableName":"Table_0","Columns":[{"ColumnName":"n","DataType":"Int64"}],"Rows":[[1],[2]`
+	f := func(name, head string, body []byte, end func(*net.TCPConn, <-chan struct{})) {
+		t.Run(name, func(t *testing.T) {
+			seen := make(chan struct{})
+			c := script(t, func(conn *net.TCPConn) {
+				readRequest(conn)
+				fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nx-ms-activity-id: act-1\r\n%s\r\n%s", head, body)
+				end(conn, seen)
+			})
+			var e *Error
+			err := c.Query(t.Context(), &Query{Call: QueryV1, Database: "D", Text: "T"}, &firstRow{seen: seen})
+			if !errors.As(err, &e) || !e.Partial || e.ActivityID != "act-1" || !strings.Contains(e.Hint, "in the middle of the result") || !strings.Contains(e.Message, "the answer ends early") {
+				t.Errorf("error %#v", err)
+			}
+		})
+	}
+	f("reset", "Content-Length: 1000\r\n", []byte(rows), func(c *net.TCPConn, seen <-chan struct{}) { <-seen; reset(c) })
+	f("closed", "Content-Length: 1000\r\n", []byte(rows), func(*net.TCPConn, <-chan struct{}) {})
+	f("no chunk", "Transfer-Encoding: chunked\r\n", fmt.Appendf(nil, "%x\r\n%s\r\nno chunk\r\n", len(rows), rows), func(*net.TCPConn, <-chan struct{}) {})
+	var z bytes.Buffer
+	zw := gzip.NewWriter(&z)
+	io.WriteString(zw, rows)
+	zw.Flush()
+	f("no gzip any more", "Content-Encoding: gzip\r\n", append(z.Bytes(), "\xff\xff\xff\xff"...), func(*net.TCPConn, <-chan struct{}) {})
 }
 
 // TestQueryRequests: what goes out, by every call and method.
@@ -362,10 +395,11 @@ func TestQueryStreams(t *testing.T) {
 type firstRow struct {
 	Collector
 	seen chan struct{}
+	once sync.Once
 }
 
 func (f *firstRow) Row(*Table, []json.RawMessage) error {
-	close(f.seen)
+	f.once.Do(func() { close(f.seen) })
 	return nil
 }
 

@@ -92,10 +92,10 @@ func (c *Client) broken(ctx context.Context, err error, resp *http.Response, q *
 		return e
 	case ctx.Err() != nil:
 		return c.noAnswer(ctx, err, secret)
-	case errors.Is(err, errShape), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, errShape), errors.Is(err, errTorn):
 		e = queryError(resp, reply{message: err.Error()}, q, secret)
 		e.Hint, e.Partial, e.cause = pageHint, true, err
-		if errors.Is(err, io.ErrUnexpectedEOF) {
+		if errors.Is(err, errTorn) {
 			e.Hint = "the connection ended in the middle of the result; ask again, and look at proxies on the way if it stays so"
 		}
 		return e

@@ -178,11 +178,14 @@ func decoded(resp *http.Response) (io.Reader, error) {
 		}
 		return flate.NewReader(raw), nil
 	}
-	return nil, fmt.Errorf("answer is encoded as %s, which was not asked for", quoteName(resp.Header.Get("Content-Encoding")))
+	return nil, fmt.Errorf("%w: it is encoded as %s, which was not asked for", errShape, quoteName(resp.Header.Get("Content-Encoding")))
 }
 
 // errShape says that an answer is no result.
 var errShape = errors.New("the answer is not a result of the service; a proxy or a portal may have answered")
+
+// errTorn says that an answer was not read to its end, whatever ended it.
+var errTorn = errors.New("the answer ends early")
 
 // readResult reads an answer, by the form of its first byte: an object is a result
 // of version 1, a list one of version 2.
@@ -207,16 +210,20 @@ func readResult(body io.Reader, q *Query, r Reader) error {
 	return p.fault
 }
 
-// shapeError tells an answer that ends early from one that is no JSON.
+// shapeError tells an answer that ends early from one that is no JSON, or other
+// JSON than a result.
 func shapeError(err error) error {
 	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
 	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("the answer ends early: %w", io.ErrUnexpectedEOF)
-	case errors.As(err, &syntax):
+	case errors.Is(err, errShape):
+		return err
+	case errors.As(err, &syntax), errors.As(err, &kind), errors.Is(err, gzip.ErrHeader), errors.Is(err, zlib.ErrHeader):
 		return fmt.Errorf("%w: %w", errShape, err)
+	case errors.Is(err, io.EOF):
+		err = io.ErrUnexpectedEOF
 	}
-	return err
+	return fmt.Errorf("%w: %w", errTorn, err)
 }
 
 // parser reads a result token by token, so that it never holds more than a row.
