@@ -6,21 +6,18 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync/atomic"
 	"unicode/utf8"
 
 	"kusto-agent/kusto"
 	"kusto-agent/telemetry"
 )
 
-type (
-	counter = atomic.Int64
-	percent = atomic.Int64
-)
-
 // printer is a kusto.Reader that prints the tables that were asked for as they come.
 type printer interface {
 	kusto.Reader
+	// flush prints the rows that are held to be seen with those behind them.
+	flush() error
+	// finish prints all that is held, behind the last row.
 	finish() error
 }
 
@@ -29,7 +26,7 @@ func newPrinter(format string, out output) (printer, error) {
 	case "table":
 		return &tablePrinter{out: out}, nil
 	case "csv":
-		return &csvPrinter{out: out, w: csv.NewWriter(out)}, nil
+		return &csvPrinter{out: out, w: csv.NewWriter(out.Writer)}, nil
 	case "json":
 		return &jsonPrinter{out: out}, nil
 	}
@@ -46,13 +43,21 @@ func (unreplaced) Replace(*kusto.Table) error {
 
 func (unreplaced) Progress(float64) {}
 
+// unheld is for printers that hold nothing.
+type unheld struct{}
+
+func (unheld) flush() error { return nil }
+
+func (unheld) finish() error { return nil }
+
 func isAsked(t *kusto.Table) bool { return t.Kind == kusto.PrimaryResult }
 
 // csvPrinter prints RFC 4180, each table with its header, an empty line between two.
 type csvPrinter struct {
 	unreplaced
+	unheld
 	out    output
-	w      *csv.Writer
+	w      *csv.Writer // has no buffer but that of out
 	tables int
 	cells  []string
 }
@@ -62,7 +67,6 @@ func (p *csvPrinter) Table(t *kusto.Table) error {
 		return nil
 	}
 	if p.tables++; p.tables > 1 {
-		p.w.Flush()
 		if err := p.out.WriteByte('\n'); err != nil {
 			return err
 		}
@@ -85,15 +89,11 @@ func (p *csvPrinter) Row(t *kusto.Table, row []json.RawMessage) error {
 	return p.w.Write(p.cells)
 }
 
-func (p *csvPrinter) finish() error {
-	p.w.Flush()
-	return p.w.Error()
-}
-
 // jsonPrinter prints an object a row, its members in the order of the columns and
 // its values as they came.
 type jsonPrinter struct {
 	unreplaced
+	unheld
 	out  output
 	line []byte
 }
@@ -118,16 +118,15 @@ func (p *jsonPrinter) Row(t *kusto.Table, row []json.RawMessage) error {
 	return p.out.line(append(p.line, '}'))
 }
 
-func (p *jsonPrinter) finish() error { return nil }
-
 // measured is how many rows a table is printed by the widths of.
 const measured = 100
 
 // widest is the most columns of the screen that a cell takes.
 const widest = 80
 
-// tablePrinter prints columns of equal width. The first rows decide how wide they
-// are; what is wider afterwards stands out, so that not all has to be held.
+// tablePrinter prints columns of equal width. The first rows, or those that came
+// before it was flushed, decide how wide they are; what is wider afterwards stands
+// out, so that not all has to be held.
 type tablePrinter struct {
 	unreplaced
 	out    output
@@ -142,7 +141,7 @@ func (p *tablePrinter) Table(t *kusto.Table) error {
 	if !isAsked(t) {
 		return nil
 	}
-	if err := p.flush(); err != nil {
+	if err := p.finish(); err != nil {
 		return err
 	}
 	if p.tables++; p.tables > 1 {
@@ -169,13 +168,20 @@ func (p *tablePrinter) Row(t *kusto.Table, row []json.RawMessage) error {
 		return p.print(cells)
 	}
 	if p.rows = append(p.rows, cells); len(p.rows) > measured {
-		return p.flush()
+		return p.finish()
 	}
 	return nil
 }
 
-// flush prints what is held.
+// flush leaves a head without rows, which says too little about widths.
 func (p *tablePrinter) flush() error {
+	if len(p.rows) < 2 {
+		return nil
+	}
+	return p.finish()
+}
+
+func (p *tablePrinter) finish() error {
 	if p.t == nil || p.set {
 		return nil
 	}
@@ -216,5 +222,3 @@ func (p *tablePrinter) print(cells []string) error {
 	_, err := io.WriteString(p.out, strings.TrimRight(line.String(), " ")+"\n")
 	return err
 }
-
-func (p *tablePrinter) finish() error { return p.flush() }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -139,11 +137,13 @@ func (a *asking) run(cmd *cobra.Command) error {
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	eyes := &watched{Reader: to, began: time.Now()}
-	if term.IsTerminal(int(os.Stderr.Fd())) && (!out.terminal || a.format != "csv") {
-		defer eyes.show(os.Stderr)()
+	eyes := watch(to, out, cmd.OutOrStdout())
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		eyes.words = os.Stderr
 	}
+	end := eyes.begin()
 	err = conn.Query(ctx, &a.q, eyes)
+	end()
 	if ferr := to.finish(); err == nil {
 		err = ferr
 	}
@@ -151,61 +151,4 @@ func (a *asking) run(cmd *cobra.Command) error {
 		err = &exitError{exitFailed, fmt.Errorf("stopped; the service was told to stop %s too", a.q.RequestID)}
 	}
 	return out.end(serviceError(err))
-}
-
-// watched tells a person that waits how long it has been and how much came.
-type watched struct {
-	kusto.Reader
-	began time.Time
-	rows  counter
-	done  percent
-}
-
-func (p *watched) Row(t *kusto.Table, row []json.RawMessage) error {
-	if t.Kind == kusto.PrimaryResult {
-		p.rows.Add(1)
-	}
-	return p.Reader.Row(t, row)
-}
-
-func (p *watched) Progress(percent float64) { p.done.Store(int64(percent)) }
-
-// patientFor is how long a person waits without a word.
-const patientFor = 2 * time.Second
-
-// show writes a line now and then, until the function it returns is called.
-func (p *watched) show(w io.Writer) (end func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	// Ended and awaited by end.
-	told := start(func() {
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		said := false
-		for {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				if said {
-					fmt.Fprint(w, "\r\x1b[K")
-				}
-				return
-			}
-			if took := time.Since(p.began); took >= patientFor {
-				said = true
-				fmt.Fprintf(w, "\r\x1b[K%s", p.line(took))
-			}
-		}
-	})
-	return func() {
-		cancel()
-		<-told
-	}
-}
-
-func (p *watched) line(took time.Duration) string {
-	s := fmt.Sprintf("%v, %s", took.Round(time.Second), counted(int(p.rows.Load()), "row"))
-	if n := p.done.Load(); n > 0 {
-		s += fmt.Sprintf(", %d%%", n)
-	}
-	return s
 }

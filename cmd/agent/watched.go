@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"kusto-agent/kusto"
+)
+
+// watched is a result on its way to somebody who waits for it: what came is given
+// out soon, and a terminal on which nothing came yet is told how long it has been
+// and how much was read.
+type watched struct {
+	to    printer
+	out   output
+	below io.Writer // where out goes
+	words io.Writer // a terminal; nil: nobody reads it, or what it would be told by now would be among the rows
+	began time.Time
+
+	mu   sync.Mutex // of everything that writes, and of what is below
+	rows int
+	done float64 // percent
+	said string  // the line on the terminal
+}
+
+// watch puts itself between out and where that goes.
+func watch(to printer, out output, below io.Writer) *watched {
+	w := &watched{to: to, out: out, below: below, began: time.Now()}
+	out.Reset(w)
+	return w
+}
+
+// Table passes a table on.
+func (w *watched) Table(t *kusto.Table) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Table(t)
+}
+
+// Row counts a row and passes it on.
+func (w *watched) Row(t *kusto.Table, row []json.RawMessage) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if isAsked(t) {
+		w.rows++
+	}
+	return w.to.Row(t, row)
+}
+
+// Replace passes on that rows are void.
+func (w *watched) Replace(t *kusto.Table) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Replace(t)
+}
+
+// Progress is for the line on the terminal.
+func (w *watched) Progress(percent float64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done = percent
+}
+
+// Write is what out does when it is full or flushed. On a terminal the rows take
+// the place of the line.
+func (w *watched) Write(b []byte) (int, error) {
+	if w.out.terminal {
+		w.wipe()
+		w.words = nil
+	}
+	return w.below.Write(b)
+}
+
+const (
+	// seenWithin is how long a row waits for others to be given out with.
+	seenWithin = 250 * time.Millisecond
+	// patientFor is how long a person waits without a word.
+	patientFor = 2 * time.Second
+)
+
+// begin gives out what comes until the function it returns is called.
+func (w *watched) begin() (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	// Ended and awaited by end.
+	told := start(func() {
+		tick := time.NewTicker(seenWithin)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				w.look()
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		<-told
+		w.wipe()
+	}
+}
+
+// look gives out what came. That it cannot be written, out tells whoever writes
+// next.
+func (w *watched) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_ = w.to.flush()
+	_ = w.out.Flush()
+	if took := time.Since(w.began); w.words != nil && took >= patientFor {
+		if line := w.line(took); line != w.said {
+			w.said = line
+			fmt.Fprintf(w.words, "\r\x1b[K%s", line)
+		}
+	}
+}
+
+func (w *watched) line(took time.Duration) string {
+	s := fmt.Sprintf("%v, %s", took.Truncate(time.Second), counted(w.rows, "row"))
+	if n := int(w.done); n > 0 {
+		s += fmt.Sprintf(", %d%%", n)
+	}
+	return s
+}
+
+// wipe takes the line away.
+func (w *watched) wipe() {
+	if w.said != "" {
+		fmt.Fprint(w.words, "\r\x1b[K")
+		w.said = ""
+	}
+}
