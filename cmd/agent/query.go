@@ -82,6 +82,8 @@ func (a *asking) read(cmd *cobra.Command, text string) error {
 	switch {
 	case strings.TrimSpace(a.q.Text) == "":
 		return usage("the text is empty")
+	case a.q.Timeout < 0 || a.q.Timeout > kusto.MaxTimeout:
+		return usage("--timeout %v: want at most %v, which is what the service allows", a.q.Timeout, kusto.MaxTimeout)
 	case isCommand && a.q.Call != kusto.Mgmt:
 		return usage("a text that begins with a dot is a management command; use: kusto-agent mgmt")
 	case !isCommand && a.q.Call == kusto.Mgmt:

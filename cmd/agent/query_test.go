@@ -46,6 +46,8 @@ func TestQueryCommands(t *testing.T) {
 	f(64, "", "use: kusto-agent mgmt", "query", ".show tables")
 	f(64, "", "use: kusto-agent query", "mgmt", "T | count")
 	f(64, "", "the value is not of the type", "query", "T", "--param", "x:int=a")
+	f(64, "", "--timeout 2h0m0s: want at most 1h0m0s", "query", "T", "--timeout", "2h")
+	f(64, "", "--timeout -1s: want", "mgmt", ".show tables", "--timeout", "-1s")
 	f(64, "", "want table, csv or json", "query", "T", "--format", "xml")
 	f(64, "", `there is no cluster "dr"; the configuration has default`, "query", "T", "--cluster", "dr")
 	f(1, "", "SEM0100: Semantic error: 'Nope'", "query", "Nope | count")
