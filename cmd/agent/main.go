@@ -91,12 +91,20 @@ func rootCommand() *cobra.Command {
 }
 
 func versionCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
-		Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintln(cmd.OutOrStdout(), "kusto-agent", versionText())
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out := newOutput(cmd)
+			if asJSON {
+				return out.end(out.json(map[string]string{"version": versionText()}))
+			}
+			fmt.Fprintln(out, "kusto-agent", versionText())
+			return out.end(nil)
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return cmd
 }

@@ -234,6 +234,7 @@ func TestUsage(t *testing.T) {
 	f(64, "xyz", "demo", "--for", "xyz")
 	f(64, "schema", "emulator", "--schema", s.path("schema"))
 	f(0, "kusto-agent", "version")
+	f(0, `{"version":"`, "version", "--json")
 	f(0, "run", "help")
 	f(0, "--once", "run", "--help")
 	f(0, "Usage", "--help")

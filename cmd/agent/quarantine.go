@@ -156,10 +156,14 @@ func quarantineShowCommand() *cobra.Command {
 			if e.Truncated {
 				fmt.Fprintf(cmd.ErrOrStderr(), "only the first %d of %d bytes were kept\n", len(e.Data), e.Length)
 			}
+			if s.json {
+				return out.end(out.line(e.Raw))
+			}
 			return out.end(out.record(e.Data))
 		},
 	}
 	s.flags(cmd, "quarantine")
+	cmd.Flags().BoolVar(&s.json, "json", false, "print the line as it lies there, with the reason and the place of the record")
 	return cmd
 }
 

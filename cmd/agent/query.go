@@ -40,6 +40,7 @@ type asking struct {
 	config  string
 	cluster string
 	format  string
+	json    bool
 	options []string
 	params  []string
 	v1      bool
@@ -60,6 +61,8 @@ func (a *asking) command(use, short, long string) *cobra.Command {
 	f.StringVar(&a.cluster, "cluster", "", "the `name` of a cluster of the configuration (default: that of its top level)")
 	f.StringVar(&a.q.Database, "database", "", "the database (default: that of the cluster)")
 	f.StringVar(&a.format, "format", "", "how to print: table, csv or json, an object a line (default: table on a terminal, else csv)")
+	f.BoolVar(&a.json, "json", false, "print an object a line, as --format json does")
+	cmd.MarkFlagsMutuallyExclusive("format", "json")
 	f.StringArrayVar(&a.params, "param", nil, "a value for a parameter, as `name:type=value`; may be repeated")
 	f.StringArrayVar(&a.options, "option", nil, "a request option, as `name=value`, such as notruncation=true; may be repeated")
 	f.DurationVar(&a.q.Timeout, "timeout", 0, "how long the service may work on it, at most 1h (default: what the service gives)")
@@ -76,6 +79,9 @@ func (a *asking) read(cmd *cobra.Command, text string) error {
 			return &exitError{exitFailed, fmt.Errorf("read stdin: %w", err)}
 		}
 		a.q.Text = string(raw)
+	}
+	if a.json {
+		a.format = "json"
 	}
 	usage := func(format string, args ...any) error { return &exitError{exitUsage, fmt.Errorf(format, args...)} }
 	isCommand := strings.HasPrefix(strings.TrimSpace(a.q.Text), ".")

@@ -36,6 +36,8 @@ func TestQueryCommands(t *testing.T) {
 	f(0, "{\"n\":-1,\"s\":\"line\\nbreak\",\"d\":null}\n{\"n\":9007199254740993,\"s\":\"a, \\\"b\\\"\",\"d\":{\"x\":[1]}}\n", "", "query", byN, "--format", "json")
 	f(0, "n                 s              d\n----------------  -------------  ---------\n-1                \"line\\nbreak\"\n9007199254740993  a, \"b\"         {\"x\":[1]}\n", "",
 		"query", byN, "--format", "table")
+	f(0, "{\"n\":-1}\n", "", "query", byN+" | project n | take 1", "--json")
+	f(0, "{\"TableName\":\"T\"}\n", "", "mgmt", ".show tables | project TableName", "--json")
 	for _, way := range [][]string{{"--v1"}, {"--get"}, {"--v1", "--get"}, {"--text-properties"}, {"--option", "results_v2_fragment_primary_tables=true"}, {"--read-only", "--timeout", "1m"}} {
 		f(0, "Count\n2\n", "", append([]string{"query", "T | count"}, way...)...)
 	}
@@ -48,6 +50,7 @@ func TestQueryCommands(t *testing.T) {
 	f(64, "", "the value is not of the type", "query", "T", "--param", "x:int=a")
 	f(64, "", "--timeout 2h0m0s: want at most 1h0m0s", "query", "T", "--timeout", "2h")
 	f(64, "", "--timeout -1s: want", "mgmt", ".show tables", "--timeout", "-1s")
+	f(64, "", "[format json]", "query", "T", "--json", "--format", "csv")
 	f(64, "", "want table, csv or json", "query", "T", "--format", "xml")
 	f(64, "", `there is no cluster "dr"; the configuration has default`, "query", "T", "--cluster", "dr")
 	f(1, "", "SEM0100: Semantic error: 'Nope'", "query", "Nope | count")

@@ -108,6 +108,10 @@ func TestQuarantineLs(t *testing.T) {
 	if p := s.launch("quarantine", "show", "1:3", "--config", config).want(0); p.out.text() != hostile+"\xff\n" {
 		t.Errorf("shows %q", p.out.text())
 	}
+	p = s.launch("quarantine", "show", "1:2", "--json", "--config", config).want(0)
+	if got, want := p.out.text(), strings.SplitAfter(s.read("state/quarantine/0000000000000001.jsonl"), "\n")[1]; got != want {
+		t.Errorf("shows\n%s\nwant\n%s", got, want)
+	}
 	_, words = s.show(1, "quarantine", "show", "1:4", "--config", config)
 	s.is(words, `no record "1:4" in DIR/state/quarantine; the IDs are those of: kusto-agent quarantine ls`)
 
