@@ -65,7 +65,8 @@ const (
 // hand at a time is a row. An error of the service is an *Error with a hint, also
 // one that came after rows, in an answer that began well: Partial then says so.
 // The first 401 is answered with a fresh token. When ctx ends the service is told
-// to stop too, unless it has answered.
+// to stop too, unless it has answered; if it could not be told, the error is an
+// *UnstoppedError.
 func (c *Client) Query(ctx context.Context, q *Query, r Reader) error {
 	if q.RequestID == "" {
 		q.RequestID = newRequestID(q.Call)
@@ -84,7 +85,9 @@ func (c *Client) Query(ctx context.Context, q *Query, r Reader) error {
 		}
 	}
 	if err != nil && bounded.Err() != nil {
-		c.cancelQuery(q)
+		if why := c.cancelQuery(q); why != nil {
+			return &UnstoppedError{err, why}
+		}
 	}
 	return err
 }

@@ -370,11 +370,31 @@ func TestQueryCancelled(t *testing.T) {
 		<-r.Context().Done()
 	})
 	err := c.Query(ctx, &Query{Database: "D", Text: "T", RequestID: "mine;1"}, &Collector{})
-	if !errors.Is(err, context.Canceled) {
+	var unstopped *UnstoppedError
+	if !errors.Is(err, context.Canceled) || errors.As(err, &unstopped) {
 		t.Errorf("error %v", err)
 	}
 	if got := <-stopped; !strings.Contains(got, `.cancel query \"mine;1\"`) {
 		t.Errorf("sent %s", got)
+	}
+}
+
+// TestQueryNotCancelled: that the service could not be told to stop is said.
+func TestQueryNotCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/mgmt") {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		io.Copy(io.Discard, r.Body)
+		cancel()
+		<-r.Context().Done()
+	})
+	var unstopped *UnstoppedError
+	err := c.Query(ctx, &Query{Database: "D", Text: "T"}, &Collector{})
+	if !errors.Is(err, context.Canceled) || !errors.As(err, &unstopped) || !strings.Contains(unstopped.Why.Error(), "403") {
+		t.Errorf("error %#v", err)
 	}
 }
 

@@ -106,18 +106,32 @@ func (c *Client) broken(ctx context.Context, err error, resp *http.Response, q *
 // cancelPatience is how long the service is given to take a cancellation.
 const cancelPatience = 5 * time.Second
 
+// UnstoppedError is the end of a request that nobody waits for any more, and that
+// the service may still be at.
+type UnstoppedError struct {
+	err error
+	Why error // the service could not be told to stop
+}
+
+func (e *UnstoppedError) Error() string { return e.err.Error() }
+
+// Unwrap is how the request ended.
+func (e *UnstoppedError) Unwrap() error { return e.err }
+
 // cancelQuery has the service stop what it does for a request that nobody waits for
-// any more. What it says to that changes nothing.
-func (c *Client) cancelQuery(q *Query) {
+// any more.
+func (c *Client) cancelQuery(q *Query) error {
 	ctx, done := context.WithTimeout(context.Background(), cancelPatience)
 	defer done()
 	stop := &Query{
 		Call: Mgmt, Database: q.Database, RequestID: newRequestID(Mgmt),
 		Text: ".cancel query " + kqlString(q.RequestID, '"'),
 	}
-	if err := c.query(ctx, stop, &Collector{}); err != nil {
+	err := c.query(ctx, stop, &Collector{})
+	if err != nil {
 		c.log.Debug("query was not cancelled", "request", q.RequestID, "err", err)
 	}
+	return err
 }
 
 // queryHint says what a person can do about a refusal of a query or a command.

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -155,8 +156,17 @@ func (a *asking) run(cmd *cobra.Command) error {
 	if ferr := to.finish(); err == nil {
 		err = ferr
 	}
-	if ctx.Err() != nil {
-		err = &exitError{exitFailed, fmt.Errorf("stopped; the service was told to stop %s too", a.q.RequestID)}
+	if err != nil && ctx.Err() != nil {
+		err = a.stopped(err)
 	}
 	return out.end(serviceError(err))
+}
+
+// stopped says what became of a request that somebody had enough of.
+func (a *asking) stopped(err error) error {
+	var unstopped *kusto.UnstoppedError
+	if errors.As(err, &unstopped) {
+		return &exitError{exitFailed, fmt.Errorf("stopped; the service could not be told to stop %s, and may still be at it: %w", a.q.RequestID, unstopped.Why)}
+	}
+	return &exitError{exitFailed, fmt.Errorf("stopped; the service was told to stop %s too", a.q.RequestID)}
 }

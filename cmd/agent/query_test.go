@@ -66,20 +66,32 @@ func TestQueryCommands(t *testing.T) {
 	f(78, "", "agent.yaml:1", "query", "T")
 }
 
-// TestQueryStopped: who stops waiting has the service stop.
+// TestQueryStopped: who stops waiting has the service stop, and is told if it could
+// not be reached.
 func TestQueryStopped(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, emulator.Options{})
-	s.write("agent.yaml", open+oneJSON)
-	script := s.server.Fail(emulator.Fault{Match: emulator.Match{Kind: emulator.KindQuery}, Hang: true})
-	p := s.launch("query", "print 1", "--config", s.path("agent.yaml"))
-	s.awaitHits(script, 1)
-	s.must(p.cmd.Process.Signal(syscall.SIGINT))
-	if p.want(1); !strings.Contains(p.log.text(), "the service was told to stop") {
-		t.Errorf("it says %s", p.log.text())
+	f := func(says string, faults ...emulator.Fault) {
+		t.Helper()
+		s := newSite(t, emulator.Options{})
+		s.write("agent.yaml", open+oneJSON)
+		script := s.server.Fail(emulator.Fault{Match: emulator.Match{Kind: emulator.KindQuery}, Hang: true})
+		for _, other := range faults {
+			s.server.Fail(other)
+		}
+		p := s.launch("query", "print 1", "--config", s.path("agent.yaml"))
+		s.awaitHits(script, 1)
+		s.must(p.cmd.Process.Signal(syscall.SIGINT))
+		if p.want(1); !strings.Contains(p.log.text(), says) {
+			t.Errorf("it says %s, want %s", p.log.text(), says)
+		}
+		if len(faults) > 0 {
+			return
+		}
+		asked := s.server.Asked()
+		if last := asked[len(asked)-1]; last.Kind != emulator.KindMgmt || !strings.HasPrefix(last.Text, ".cancel query \"kusto-agent.query;") {
+			t.Errorf("last asked: %+v", last)
+		}
 	}
-	asked := s.server.Asked()
-	if last := asked[len(asked)-1]; last.Kind != emulator.KindMgmt || !strings.HasPrefix(last.Text, ".cancel query \"kusto-agent.query;") {
-		t.Errorf("last asked: %+v", last)
-	}
+	f("the service was told to stop")
+	f("and may still be at it: status 503", emulator.Fault{Match: emulator.Match{Kind: emulator.KindMgmt}, Status: 503})
 }
