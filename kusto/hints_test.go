@@ -201,6 +201,8 @@ func (h *hinted) ofQueries() {
 	}
 	f(400, "AdminCommandWrongEndpoint", "go elsewhere", "with ingest- before its name")
 	f(400, "LimitsExceeded", "E_QUERY_RESULT_SET_TOO_LARGE: too much", "| take 1000")
+	f(400, "LimitsExceeded", "Query execution has exceeded the allowed limits (80DA0003): .", "| take 1000")
+	f(400, "LimitsExceeded", "Query execution has exceeded the allowed limits (80DA0007): .", "more memory than the service gives")
 	f(400, "LimitsExceeded", "E_LOW_MEMORY_CONDITION: no room", "more memory than the service gives")
 	f(504, "Timeout", "Request timed out", "an hour is the most")
 	f(400, "BadRequest", "a control command cannot be sent to the query endpoint", "send it with mgmt")

@@ -178,10 +178,10 @@ var queryHints = []struct {
 	hint string
 }{
 	{regexp.MustCompile(`AdminCommandWrongEndpoint`), "the command is for the other endpoint of the cluster, with ingest- before its name; the agent does not need it"},
-	{regexp.MustCompile(`(?i)E_QUERY_RESULT_SET_TOO_LARGE|0x80DA0003|result set is too large|exceeded the (?:row|record|size) limit`),
+	{regexp.MustCompile(`(?i)E_QUERY_RESULT_SET_TOO_LARGE|80DA0003|result set is too large|exceeded the (?:row|record|size) limit`),
 		"ask for less: end the query with | take 1000 or summarize; or give the option notruncation=true"},
-	{regexp.MustCompile(`(?i)E_LOW_MEMORY_CONDITION|E_RUNAWAY_QUERY|0x80DA0001|0x80DA0007`), "the query takes more memory than the service gives: filter by time first, and summarize less at once"},
-	{regexp.MustCompile(`(?i)E_QUERY_TIMEOUT|Request timed out|0x80DA0012|query execution (?:has )?exceeded the`), "give it more time with a longer timeout (an hour is the most), or filter by time first"},
+	{regexp.MustCompile(`(?i)E_LOW_MEMORY_CONDITION|E_RUNAWAY_QUERY|80DA0001|80DA0007`), "the query takes more memory than the service gives: filter by time first, and summarize less at once"},
+	{regexp.MustCompile(`(?i)E_QUERY_TIMEOUT|Request timed out|80DA0012|query execution (?:has )?exceeded the`), "give it more time with a longer timeout (an hour is the most), or filter by time first"},
 	{regexp.MustCompile(`(?i)control command.* (?:query|v2)|query endpoint.*(?:command|mgmt)|must (?:be sent|use) .*mgmt`), "a text that begins with a dot is a management command: send it with mgmt"},
 	{regexp.MustCompile(`(?i)request_readonly|readonly.*(?:not allowed|cannot)|is marked as read-?only`), "the request was marked read-only; leave that out to change something"},
 	{regexp.MustCompile(`\bSYN\d{4}\b|(?i)syntax error`), "the text is not KQL as it stands: the message says where"},
