@@ -17,7 +17,7 @@ func hint(v Verdict, o *outcome, r *reply, in *Ingest) string {
 	switch v {
 	case NotSent:
 		if r.page {
-			return pageHint
+			return pageAgain
 		}
 		return netHint(o.err)
 	case Auth:
@@ -34,7 +34,7 @@ func hint(v Verdict, o *outcome, r *reply, in *Ingest) string {
 // the way needs nobody.
 func unknownHint(o *outcome, r *reply) string {
 	if r.page || o.sent && o.torn == nil && o.status >= 200 && o.status < 300 {
-		return pageHint
+		return pageAgain
 	}
 	return ""
 }
@@ -57,10 +57,10 @@ func holdHint(status int, r *reply, in *Ingest) string {
 		return "the table's update policy refuses the data; look at .show table " + table + " policy update"
 	}
 	if r.page && status == http.StatusNotFound {
-		return pageHint + "; if it is the cluster's own: " + statusHint(status, table)
+		return pageAgain + "; if it is the cluster's own: " + statusHint(status, table)
 	}
 	if r.page && status >= 400 && status != http.StatusProxyAuthRequired && status != http.StatusExpectationFailed {
-		return pageHint
+		return pageAgain
 	}
 	return statusHint(status, table)
 }

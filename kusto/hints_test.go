@@ -186,7 +186,7 @@ func (h *hinted) ofIngestion() {
 	f(status(401, ""), "App", "CSV", "", "auth.resource is the audience", "status 401")
 	f(status(404, emulator.AsEmpty), "App", "CSV", "", "or cluster is not its query URI", "status 404")
 	f(status(404, emulator.AsHTML), "App", "CSV", "", "; if it is the cluster's own: ", "a web page")
-	f(status(400, emulator.AsHTML), "App", "CSV", "", pageHint, "a web page")
+	f(status(400, emulator.AsHTML), "App", "CSV", "", pageAgain, "a web page")
 	f(status(409, emulator.AsEmpty), "App", "CSV", "", "may be stopped or changing", "status 409")
 	f(status(407, emulator.AsEmpty), "App", "CSV", "", proxyHint, "status 407")
 	f(status(417, emulator.AsEmpty), "App", "CSV", "", "send.expect_continue: false", "status 417")
@@ -219,6 +219,10 @@ func (h *hinted) ofQueries() {
 		h.ask(emulator.Fault{Status: n, As: as}, QueryV2, "App", hint, words...)
 	}
 	page(400, emulator.AsHTML, pageHint, "a web page")
+	page(502, emulator.AsHTML, pageHint, "a web page")
+	if last := h.hints[len(h.hints)-1]; strings.Contains(last, "by itself") {
+		h.Errorf("a query is asked once, and the hint is %q", last)
+	}
 	page(401, emulator.AsEmpty, "auth.resource is the audience")
 	page(404, emulator.AsEmpty, "nothing answers there")
 	page(407, emulator.AsEmpty, proxyHint)

@@ -8,7 +8,10 @@ import (
 )
 
 // pageHint is for a web page in place of an answer: the service writes none.
-const pageHint = "a proxy, load balancer or portal answered in place of the service: check cluster, and send.proxy and HTTPS_PROXY; it is asked again by itself"
+const pageHint = "a proxy, load balancer or portal answered in place of the service: check cluster, and send.proxy and HTTPS_PROXY"
+
+// pageAgain is pageHint for what is sent until it is taken.
+const pageAgain = pageHint + "; it is asked again by itself"
 
 var (
 	pageTitle  = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)

@@ -48,18 +48,18 @@ func TestPageInPlaceOfAnAnswer(t *testing.T) {
 			t.Errorf("%d: hint %q is about rights in the cluster", status, a.Hint)
 		}
 	}
-	f(true, 200, Unknown, pageHint)
-	f(true, 204, Unknown, pageHint)
-	f(true, 400, Hold, pageHint)
+	f(true, 200, Unknown, pageAgain)
+	f(true, 204, Unknown, pageAgain)
+	f(true, 400, Hold, pageAgain)
 	f(true, 401, Auth, "auth.resource")
-	f(true, 403, Hold, pageHint)
-	f(true, 404, Hold, pageHint, "policy streamingingestion enable")
+	f(true, 403, Hold, pageAgain)
+	f(true, 404, Hold, pageAgain, "policy streamingingestion enable")
 	f(true, 407, Hold, proxyHint)
-	f(true, 502, Unknown, pageHint)
-	f(true, 503, Unknown, pageHint)
-	f(false, 503, NotSent, pageHint)
+	f(true, 502, Unknown, pageAgain)
+	f(true, 503, Unknown, pageAgain)
+	f(false, 503, NotSent, pageAgain)
 	a := judge(&outcome{sent: true, status: 200, header: http.Header{}, body: []byte("OK")}, sample("x"), "")
-	if a.Verdict != Unknown || a.Hint != pageHint {
+	if a.Verdict != Unknown || a.Hint != pageAgain {
 		t.Errorf("words of a stranger: got %s, %q", a.Verdict, a.Hint)
 	}
 }
