@@ -138,7 +138,13 @@ func authorityRefusal(status int, h http.Header, body []byte, secrets ...string)
 		Message:    clean("get token: " + firstLine(words)), // trace and time stamps follow
 		RetryAfter: retryAfter(h, time.Now()),
 	}
-	e.Hint = cmp.Or(aadHints[e.Code], "the authority refused: check auth.tenant, auth.client_id and the secret")
+	switch e.Hint = aadHints[e.Code]; {
+	case e.Hint != "":
+	case status >= http.StatusInternalServerError:
+		e.Hint = "the authority, or a proxy on the way to it, is out of order: try again; if it stays so, check auth.authority, and send.proxy and HTTPS_PROXY"
+	default:
+		e.Hint = "the authority refused: check auth.tenant, auth.client_id and the secret"
+	}
 	e.timely = timelyCodes[e.Code]
 	return e
 }

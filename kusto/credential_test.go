@@ -103,7 +103,7 @@ func TestAuthorityRefusals(t *testing.T) {
 	f(400, refusal("AADSTS500011"), "AADSTS500011", "auth.resource")
 	f(400, refusal("AADSTS1"), "invalid_client", "auth.tenant")
 	f(400, refusal("AADSTS99999"), "AADSTS99999", "auth.tenant")
-	f(503, "<html>\x1b[1m hunter2", "", "refused")
+	f(503, "<html>\x1b[1m hunter2", "", "out of order")
 	f(302, "", "", "refused") // and the secret goes nowhere else
 }
 

@@ -300,6 +300,9 @@ func (h *hinted) ofTheAuthority() {
 		f(code)
 	}
 	f("AADSTS99999") // one that nobody has explained
+	broken := h.server.Fail(emulator.Fault{Match: emulator.Match{Kind: emulator.KindToken}, Status: 500, As: emulator.AsEmpty})
+	h.says("out of order", ask(h.server.URL()), "the authority, or a proxy on the way to it, is out of order: try again", "status 500")
+	broken.Remove()
 	page := h.server.Fail(emulator.Fault{Match: emulator.Match{Kind: emulator.KindToken}, Status: 200, As: emulator.AsJunk, Body: "welcome"})
 	h.says("a page", ask(h.server.URL()), "check auth.authority", "not the authority")
 	page.Remove()
