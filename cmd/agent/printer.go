@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -75,7 +76,7 @@ func (p *csvPrinter) Table(t *kusto.Table) error {
 	for _, c := range t.Columns {
 		p.cells = append(p.cells, c.Name)
 	}
-	return p.w.Write(p.cells)
+	return p.print()
 }
 
 func (p *csvPrinter) Row(t *kusto.Table, row []json.RawMessage) error {
@@ -86,16 +87,26 @@ func (p *csvPrinter) Row(t *kusto.Table, row []json.RawMessage) error {
 	for _, cell := range row {
 		p.cells = append(p.cells, kusto.CellText(cell))
 	}
+	return p.print()
+}
+
+// print quotes a lone cell that is empty: an empty line is read as no row, and
+// stands between tables.
+func (p *csvPrinter) print() error {
+	if len(p.cells) == 1 && p.cells[0] == "" {
+		_, err := p.out.WriteString("\"\"\n")
+		return err
+	}
 	return p.w.Write(p.cells)
 }
 
 // jsonPrinter prints an object a row, its members in the order of the columns and
-// its values as they came.
+// its values as they came, but on one line.
 type jsonPrinter struct {
 	unreplaced
 	unheld
 	out  output
-	line []byte
+	line bytes.Buffer
 }
 
 func (p *jsonPrinter) Table(*kusto.Table) error { return nil }
@@ -104,18 +115,24 @@ func (p *jsonPrinter) Row(t *kusto.Table, row []json.RawMessage) error {
 	if !isAsked(t) {
 		return nil
 	}
-	p.line = append(p.line[:0], '{')
+	p.line.Reset()
+	p.line.WriteByte('{')
 	for i, c := range t.Columns {
 		if i > 0 {
-			p.line = append(p.line, ',')
+			p.line.WriteByte(',')
 		}
 		name, err := json.Marshal(c.Name)
 		if err != nil {
 			return err
 		}
-		p.line = append(append(append(p.line, name...), ':'), row[i]...)
+		p.line.Write(name)
+		p.line.WriteByte(':')
+		if err := json.Compact(&p.line, row[i]); err != nil {
+			return err
+		}
 	}
-	return p.out.line(append(p.line, '}'))
+	p.line.WriteByte('}')
+	return p.out.line(p.line.Bytes())
 }
 
 // measured is how many rows a table is printed by the widths of.
