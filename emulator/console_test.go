@@ -149,6 +149,30 @@ func TestSetUpByCommands(t *testing.T) {
 	}
 }
 
+// TestDecimals: a decimal keeps all its digits, wherever it comes from and whatever
+// is made of it.
+func TestDecimals(t *testing.T) {
+	a := asker{t: t, s: New(Options{Schema: loadSchema(t, `{"databases": {"Logs": {"tables": {"T": {"columns": "d:decimal, n:long", "mappings": [{"name": "m", "kind": "Json"}]}}}}}`)})}
+	body := `{"d":18446744073709551615,"n":1}` + "\n" + `{"d":"1.23456789012345678901234567","n":2}` + "\n" + `{"d":-1e-7,"n":3}` + "\n" + `{"d":1e999999999,"n":4}` + "\n" + `{"d":"x","n":5}` + "\n"
+	if w := post(a.s, ingestURL("Logs", "T", "JSON", "m"), body); w.Code != 200 {
+		t.Fatalf("ingest: %d %s", w.Code, w.Body)
+	}
+	f := func(text, want string) {
+		t.Helper()
+		if got := a.query(text); got != want {
+			t.Errorf("%s\ngives %s\nwant  %s", text, got, want)
+		}
+	}
+	f("T | order by n asc | project d", `"18446744073709551615"`+"\n"+`"1.23456789012345678901234567"`+"\n"+`"-0.0000001"`+"\nnull\nnull")
+	f("print decimal(1.23456789012345678901234567), decimal(1e3), decimal(null)", `"1.23456789012345678901234567" "1000" null`)
+	f("print -decimal(0.1), decimal(0.1) + decimal(0.2), 1 + decimal(0.1), decimal(0.5) + 0.25", `"-0.1" "0.3" "1.1" 0.75`)
+	f("print tostring(decimal(0.10)), todecimal('18446744073709551616'), decimal(9007199254740993) == 9007199254740992, decimal(0.1) == 0.1",
+		`"0.1" "18446744073709551616" false true`)
+	f("T | where d > decimal(18446744073709551614) | project n", "1")
+	f("T | where n < 4 | summarize sum(d), max(d), dcount(d)", `"18446744073709551616.23456779012345678901234567" "18446744073709551615" 3`)
+	f("T | where n > 9 | summarize sum(d)", `"0"`)
+}
+
 // TestFormsOfResults: the same rows in every form of answer.
 func TestFormsOfResults(t *testing.T) {
 	s := New(Options{})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/big"
 	"regexp"
 	"slices"
 	"strconv"
@@ -37,7 +38,11 @@ func valueOf(typ string, cell json.RawMessage) any {
 		if err == nil {
 			return n
 		}
-	case "real", "decimal":
+	case "decimal":
+		if d := decimalOf(text); d != nil {
+			return d
+		}
+	case "real":
 		x, err := strconv.ParseFloat(text, 64)
 		if err == nil {
 			return x
@@ -78,9 +83,8 @@ func written(v any, typ string) json.RawMessage {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return quote(fmt.Sprint(v))
 		}
-		if typ == "decimal" {
-			return quote(strconv.FormatFloat(v, 'f', -1, 64))
-		}
+	case *big.Rat:
+		return quote(decimalText(v))
 	}
 	return marshal(v)
 }
@@ -164,6 +168,13 @@ func compare(a, b any) int {
 		if y, ok := b.(int64); ok {
 			return cmp.Compare(x, y)
 		}
+		if y, ok := b.(*big.Rat); ok {
+			return exact(x).Cmp(y)
+		}
+	case *big.Rat:
+		if y := exact(b); y != nil {
+			return x.Cmp(y)
+		}
 	case bool:
 		if y, ok := b.(bool); ok && x != y {
 			return map[bool]int{true: 1, false: -1}[x]
@@ -188,8 +199,47 @@ func realOf(v any) (float64, bool) {
 		return float64(v), true
 	case float64:
 		return v, true
+	case *big.Rat:
+		x, _ := v.Float64()
+		return x, true
 	}
 	return 0, false
+}
+
+// exact is a whole number or a decimal with all its digits; nil for what is neither.
+func exact(v any) *big.Rat {
+	switch v := v.(type) {
+	case int64:
+		return new(big.Rat).SetInt64(v)
+	case *big.Rat:
+		return v
+	}
+	return nil
+}
+
+// decimalOf reads a decimal; nil for what is none, or further from 1 than the
+// service has them.
+func decimalOf(text string) *big.Rat {
+	m := decimals.FindStringSubmatch(text)
+	if m == nil {
+		return nil
+	}
+	if m[2] != "" {
+		if e, err := strconv.Atoi(m[2]); err != nil || e < -maxExponent || e > maxExponent {
+			return nil
+		}
+	}
+	d, _ := new(big.Rat).SetString(text) // the pattern holds for it
+	return d
+}
+
+// maxExponent bounds decimals as those of 128 bits are.
+const maxExponent = 6144
+
+// decimalText writes all digits of a decimal, of which there is an end.
+func decimalText(d *big.Rat) string {
+	n, _ := d.FloatPrec()
+	return d.FloatString(n)
 }
 
 // expression reads or-ed terms, the weakest binding first.
@@ -304,8 +354,8 @@ func (sc *scope) sum(c *cursor) (expression, error) {
 		typ := a.typ
 		if a.typ == "datetime" && b.typ == "datetime" {
 			typ = "timespan"
-		} else if b.typ == "real" {
-			typ = "real"
+		} else if b.typ == "real" || b.typ == "decimal" && a.typ != "real" {
+			typ = b.typ
 		}
 		left = expression{typ, func(row []any) any { return added(a.of(row), b.of(row), sign) }}
 	}
@@ -329,6 +379,12 @@ func added(a, b any, sign int) any {
 		if y, ok := b.(int64); ok {
 			return x + y*int64(sign)
 		}
+	}
+	if x, y := exact(a), exact(b); x != nil && y != nil {
+		if sign < 0 {
+			return new(big.Rat).Sub(x, y)
+		}
+		return new(big.Rat).Add(x, y)
 	}
 	x, ok1 := realOf(a)
 	y, ok2 := realOf(b)
@@ -483,7 +539,7 @@ func (sc *scope) function(c *cursor, name token) (expression, error) {
 		}}, nil
 	case f == "tostring" && want(1):
 		return expression{"string", func(row []any) any { return textOf(args[0].of(row)) }}, nil
-	case (f == "tolong" || f == "toint" || f == "toreal" || f == "todouble" || f == "todatetime" || f == "tobool") && want(1):
+	case (f == "tolong" || f == "toint" || f == "toreal" || f == "todouble" || f == "todecimal" || f == "todatetime" || f == "tobool") && want(1):
 		typ := scalarTypes[strings.TrimPrefix(f, "to")]
 		return expression{typ, func(row []any) any { return valueOf(typ, quote(textOf(args[0].of(row)))) }}, nil
 	case f == "strlen" && want(1):
@@ -548,6 +604,9 @@ func (sc *scope) aggregate(c *cursor) (a aggregate, err error) {
 	case f.text == "sum" && len(args) == 1:
 		a.typ, a.over = value.typ, func(rows [][]any) any {
 			var sum any = int64(0)
+			if value.typ == "decimal" {
+				sum = new(big.Rat)
+			}
 			for _, row := range rows {
 				if v := value.of(row); v != nil {
 					sum = added(sum, v, 1)

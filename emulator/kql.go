@@ -18,7 +18,7 @@ import (
 // relation is a table under evaluation.
 type relation struct {
 	columns Columns
-	rows    [][]any // bool, int64, float64, string, time.Time, time.Duration, json.RawMessage or nil
+	rows    [][]any // bool, int64, float64, *big.Rat, string, time.Time, time.Duration, json.RawMessage or nil
 }
 
 func (r *relation) index(name string) int {

@@ -179,7 +179,7 @@ var scalarTypes = map[string]string{
 }
 
 var (
-	decimals  = regexp.MustCompile(`^[+-]?\d+(\.\d+)?([eE][+-]?\d+)?$`)
+	decimals  = regexp.MustCompile(`^[+-]?\d+(\.\d+)?(?:[eE]([+-]?\d+))?$`)
 	guids     = regexp.MustCompile(`^(?i:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})$`)
 	timespans = regexp.MustCompile(`^-?(?:(?:\d+\.)?\d{1,2}:\d{2}:\d{2}(?:\.\d{1,7})?|\d+(?:\.\d+)?(?:d|h|m|s|ms|microsecond|tick)s?)$`)
 	dates     = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00",
@@ -228,7 +228,7 @@ func scalar(typ, text string) json.RawMessage {
 			return strconv.AppendBool(nil, b)
 		}
 	case "decimal":
-		if decimals.MatchString(text) {
+		if decimalOf(text) != nil {
 			return quote(text)
 		}
 	case "guid":
