@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -64,10 +65,29 @@ func ParseParameter(text string) (Parameter, error) {
 
 var (
 	identifier  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	kqlTimespan = regexp.MustCompile(`^-?(?:\d+\.)?\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,7})?)?$|^-?\d+(?:\.\d+)?(?:d|h|m|s|ms|microsecond|microseconds|tick|ticks)$`)
+	kqlWhole    = regexp.MustCompile(`^[+-]?(?:\d+|0[xX][0-9a-fA-F]+)$`)
+	kqlTimespan = regexp.MustCompile(`^-?(?:\d+\.)?(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,7})?)?$|^-?\d+(?:\.\d+)?(?:d|h|m|s|ms|microsecond|microseconds|tick|ticks)$`)
 	kqlDatetime = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})?)?$`)
 	kqlReal     = regexp.MustCompile(`^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$`)
 )
+
+// isWhole tells whether v is a whole number of so many bits, in digits or after 0x.
+func isWhole(v string, bits int) bool {
+	base := 10
+	if strings.ContainsAny(v, "xX") {
+		base = 0 // as its beginning says
+	}
+	_, err := strconv.ParseInt(v, base, bits)
+	return err == nil && kqlWhole.MatchString(v)
+}
+
+// isDatetime tells whether v is a time of a day that there is.
+func isDatetime(v string) bool {
+	v = strings.Replace(v, " ", "T", 1)
+	return kqlDatetime.MatchString(v) && slices.ContainsFunc(
+		[]string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", time.RFC3339},
+		func(layout string) bool { _, err := time.Parse(layout, v); return err == nil })
+}
 
 var errNotOfType = errors.New("the value is not of the type")
 
@@ -99,14 +119,13 @@ func (p Parameter) literal(v string) (string, error) {
 		}
 		return is(err == nil)
 	case "int", "long":
-		_, err := strconv.ParseInt(v, 0, map[string]int{"int": 32, "long": 64}[p.Type])
-		return is(err == nil && !strings.Contains(v, "_"))
+		return is(isWhole(v, map[string]int{"int": 32, "long": 64}[p.Type]))
 	case "real":
 		return is(kqlReal.MatchString(v) || v == "nan" || v == "+inf" || v == "-inf")
 	case "decimal":
 		return is(kqlReal.MatchString(v))
 	case "datetime":
-		return is(kqlDatetime.MatchString(v))
+		return is(isDatetime(v))
 	case "timespan":
 		if d, err := time.ParseDuration(v); err == nil && !kqlTimespan.MatchString(v) {
 			v = timespan(d)
