@@ -87,6 +87,12 @@ func rootCommand() *cobra.Command {
 	root.AddCommand(runCommand(), demoCommand(), emulatorCommand(), statusCommand(), previewCommand(), versionCommand())
 	root.AddCommand(filesCommand(), tapCommand(), spoolCommand(), quarantineCommand(), queryCommand(), mgmtCommand())
 	root.AddCommand(configCommand(), manCommand(), checkCommand(), setupCommand(), initCommand())
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.RunE = sayWhich
+		}
+	}
 	return root
 }
 

@@ -99,7 +99,6 @@ NO_COLOR
 // prepareManual adds what comes into being only when a command line is run.
 func prepareManual(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
 	root.DisableAutoGenTag = true // it would tell the day of the run
 	root.Long = programManual
 }

@@ -233,6 +233,8 @@ func TestUsage(t *testing.T) {
 	f(64, "extra", "run", "extra")
 	f(64, "xyz", "demo", "--for", "xyz")
 	f(64, "schema", "emulator", "--schema", s.path("schema"))
+	f(64, "bogus", "completion", "bogus")
+	f(64, "say which: bash", "completion")
 	f(0, "kusto-agent", "version")
 	f(0, `{"version":"`, "version", "--json")
 	f(0, "run", "help")

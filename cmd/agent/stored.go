@@ -187,16 +187,16 @@ func shortened(s string, most int) string {
 
 // group is a command that only has others below it.
 func group(use, short string, below ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: use, Short: short, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var names []string
-			for _, c := range cmd.Commands() {
-				names = append(names, c.Name())
-			}
-			return fmt.Errorf("%s: say which: %s", cmd.CommandPath(), strings.Join(names, ", "))
-		},
-	}
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: sayWhich}
 	cmd.AddCommand(below...)
 	return cmd
+}
+
+// sayWhich is the run of a command that is only a group of others.
+func sayWhich(cmd *cobra.Command, _ []string) error {
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	return fmt.Errorf("%s: say which: %s", cmd.CommandPath(), strings.Join(names, ", "))
 }
