@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -260,33 +261,46 @@ func (se *session) alter(c *cursor) (*result, error) {
 		if c.word("ingestion") {
 			return se.putMapping(c, verb, name)
 		}
-		on, err := se.policy(c)
+		p, err := se.policy(c)
 		if err != nil {
 			return nil, err
 		}
-		if err := se.changeTable(name, func(t *Table) error { t.Streaming = on; return nil }); err != nil {
+		if err := se.changeTable(name, func(t *Table) error { t.put(p, verb); return nil }); err != nil {
 			return nil, err
 		}
-		return policyResult("["+se.databaseName+"].["+name+"]", "Table", on), nil
+		return se.tablePolicy(name, se.table(name)), nil
 	}
 	if c.word("database") {
 		if _, err := c.name(); err != nil {
 			return nil, err
 		}
-		on, err := se.policy(c)
+		p, err := se.policy(c)
 		if err != nil {
 			return nil, err
 		}
-		if err := se.change(func(db *Database) error { db.Streaming = on; return nil }); err != nil {
+		err = se.change(func(db *Database) error {
+			held := on(db.Streaming)
+			db.Streaming = &held
+			db.put(p, verb)
+			return nil
+		})
+		if err != nil {
 			return nil, err
 		}
-		return policyResult("["+se.databaseName+"]", "Database", on), nil
+		return se.databasePolicy(se.database.streamingPolicy), nil
 	}
 	return nil, c.fault("the emulator does not know this command")
 }
 
-// policy reads policy streamingingestion enable, disable or a document.
-func (se *session) policy(c *cursor) (*bool, error) {
+// policyDocument is a policy as commands give and show it.
+type policyDocument struct {
+	IsEnabled         *bool
+	HintAllocatedRate *float64
+}
+
+// policy reads policy streamingingestion enable, disable or a document; nil for a
+// document that is null.
+func (se *session) policy(c *cursor) (*policyDocument, error) {
 	if !c.words("policy", "streamingingestion") {
 		return nil, c.fault("want policy streamingingestion")
 	}
@@ -296,22 +310,34 @@ func (se *session) policy(c *cursor) (*bool, error) {
 	yes, no := true, false
 	switch {
 	case c.word("enable"):
-		return &yes, nil
+		return &policyDocument{IsEnabled: &yes}, nil
 	case c.word("disable"):
-		return &no, nil
+		return &policyDocument{IsEnabled: &no}, nil
 	}
 	text, err := c.str()
 	if err != nil {
 		return nil, err
 	}
-	var p *struct{ IsEnabled bool }
+	var p *policyDocument
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		return nil, badText("BadRequest_InvalidPolicy", "The policy is not a JSON object: "+err.Error())
 	}
+	return p, nil
+}
+
+// put takes what a command gives in place of what was there; with alter-merge what
+// it leaves out stays.
+func (s *streamingPolicy) put(p *policyDocument, verb string) {
+	merge := verb == "alter-merge"
 	if p == nil {
-		return nil, nil
+		p = &policyDocument{}
+	} else if p.IsEnabled == nil && (!merge || s.Streaming == nil) {
+		p.IsEnabled = new(bool)
 	}
-	return &p.IsEnabled, nil
+	if merge {
+		p.IsEnabled, p.HintAllocatedRate = cmp.Or(p.IsEnabled, s.Streaming), cmp.Or(p.HintAllocatedRate, s.rate)
+	}
+	s.Streaming, s.rate = p.IsEnabled, p.HintAllocatedRate
 }
 
 func (se *session) deletePolicy(c *cursor) (*result, error) {
@@ -327,11 +353,11 @@ func (se *session) deletePolicy(c *cursor) (*result, error) {
 		return nil, c.fault("want policy streamingingestion")
 	}
 	if strings.EqualFold(of, "table") {
-		err = se.changeTable(name, func(t *Table) error { t.Streaming = nil; return nil })
-	} else {
-		err = se.change(func(db *Database) error { db.Streaming = nil; return nil })
+		err = se.changeTable(name, func(t *Table) error { t.streamingPolicy = streamingPolicy{}; return nil })
+		return se.tablePolicy(name, &Table{}), err
 	}
-	return policyResult(name, of, nil), err
+	err = se.change(func(db *Database) error { db.streamingPolicy = streamingPolicy{}; return nil })
+	return se.databasePolicy(streamingPolicy{}), err
 }
 
 func (se *session) drop(c *cursor) (*result, error) {

@@ -186,7 +186,7 @@ func (se *session) showTable(c *cursor, name string, t *Table) (*result, error) 
 	case c.word("principals"):
 		return principals("Table", t.Ingestors, nil, nil), nil
 	case c.words("policy", "streamingingestion"):
-		return policyResult("["+se.databaseName+"].["+name+"]", "Table", t.Streaming), nil
+		return se.tablePolicy(name, t), nil
 	case c.words("policy", "update"):
 		return policyRow("UpdatePolicy", "["+se.databaseName+"].["+name+"]", "Table", cmp.Or(t.Update, "null")), nil
 	case c.word("ingestion"):
@@ -230,12 +230,20 @@ func principals(of string, ingestors, viewers, admins []string) *result {
 	return r
 }
 
-func policyResult(entity, kind string, enabled *bool) *result {
-	policy := "null"
-	if enabled != nil {
-		policy = fmt.Sprintf(`{"IsEnabled":%v,"HintAllocatedRate":null}`, *enabled)
+func (se *session) tablePolicy(name string, t *Table) *result {
+	return policyRow("StreamingIngestionPolicy", "["+se.databaseName+"].["+name+"]", "Table", t.text())
+}
+
+func (se *session) databasePolicy(p streamingPolicy) *result {
+	return policyRow("StreamingIngestionPolicy", "["+se.databaseName+"]", "Database", p.text())
+}
+
+// text is the policy as the service shows it.
+func (s streamingPolicy) text() string {
+	if s.Streaming == nil {
+		return "null"
 	}
-	return policyRow("StreamingIngestionPolicy", entity, kind, policy)
+	return string(marshal(policyDocument{s.Streaming, s.rate}))
 }
 
 func policyRow(name, entity, kind, policy string) *result {
@@ -328,7 +336,7 @@ func (se *session) showDatabase(c *cursor) (*result, error) {
 		return r, nil
 	case c.words("policy", "streamingingestion"):
 		allowed := on(db.Streaming) // what is left out is on, and shown as what holds
-		return policyResult("["+se.databaseName+"]", "Database", &allowed), nil
+		return se.databasePolicy(streamingPolicy{&allowed, db.rate}), nil
 	case c.word("principals"):
 		return principals("Database "+se.databaseName, db.Ingestors, db.Viewers, db.Admins), nil
 	}

@@ -111,6 +111,14 @@ func TestSetUpByCommands(t *testing.T) {
 	has(a.mgmt(".alter table App policy streamingingestion disable"), `"IsEnabled\":false`[1:])
 	has(a.mgmt(`.alter table App policy streamingingestion '{"IsEnabled": true}'`), `IsEnabled\":true`)
 
+	has(a.mgmt(`.alter table App policy streamingingestion '{"IsEnabled": true, "HintAllocatedRate": 2.1}'`), `"[Logs].[App]" "{\"IsEnabled\":true,\"HintAllocatedRate\":2.1}"`)
+	has(a.mgmt(".alter-merge table App policy streamingingestion disable"), `{\"IsEnabled\":false,\"HintAllocatedRate\":2.1}`)
+	has(a.mgmt(`.alter-merge table App policy streamingingestion '{"HintAllocatedRate": 3}'`), `{\"IsEnabled\":false,\"HintAllocatedRate\":3}`)
+	has(a.mgmt(".show table App policy streamingingestion"), `{\"IsEnabled\":false,\"HintAllocatedRate\":3}`)
+	has(a.mgmt(".delete table App policy streamingingestion"), `"[Logs].[App]" "null" "[]" "Table"`)
+	has(a.mgmt(`.alter-merge database Logs policy streamingingestion '{"HintAllocatedRate": 1.5}'`), `"[Logs]" "{\"IsEnabled\":true,\"HintAllocatedRate\":1.5}"`)
+	has(a.mgmt(".alter database Logs policy streamingingestion enable"), `{\"IsEnabled\":true,\"HintAllocatedRate\":null}`)
+	has(a.mgmt(".delete database Logs policy streamingingestion"), `"[Logs]" "null" "[]" "Database"`)
 	if w := post(a.s, url, line); w.Code != 400 {
 		t.Errorf("before the cache was cleared: %d", w.Code)
 	}

@@ -22,17 +22,24 @@ type Schema struct {
 
 // Database is one database of a Schema. Its name is matched in any case.
 type Database struct {
-	Streaming *bool             `json:"streaming"` // policy; nil: on
-	Ingestors []string          `json:"ingestors"` // client ids that may write; nil: all
-	Viewers   []string          `json:"viewers"`   // that may read; nil: all
-	Admins    []string          `json:"admins"`    // that may read and change; nil: all
-	Tables    map[string]*Table `json:"tables"`
+	streamingPolicy                   // nil: on
+	Ingestors       []string          `json:"ingestors"` // client ids that may write; nil: all
+	Viewers         []string          `json:"viewers"`   // that may read; nil: all
+	Admins          []string          `json:"admins"`    // that may read and change; nil: all
+	Tables          map[string]*Table `json:"tables"`
+}
+
+// streamingPolicy says whether streaming ingestion is allowed.
+type streamingPolicy struct {
+	Streaming *bool `json:"streaming"`
+
+	rate *float64 // HintAllocatedRate, which is shown and changes nothing
 }
 
 // Table is one table; its policy and its ingestors, where it has them, stand
 // instead of its database's.
 type Table struct {
-	Streaming *bool     `json:"streaming"`
+	streamingPolicy
 	Ingestors []string  `json:"ingestors"`
 	Columns   Columns   `json:"columns"` // nil: rows are kept as they were sent
 	Mappings  []Mapping `json:"mappings"`
