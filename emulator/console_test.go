@@ -206,6 +206,8 @@ func TestFormsOfResults(t *testing.T) {
 	f("/v2/rest/query", `{"results_progressive_enabled":true}`, all, `"DataReplace"`, `"TableProgress":50`)
 	f("/v2/rest/query", `{"truncationmaxrecords":2}`, "[\"a\"]\n[\"b\"]", `"OneApiErrors"`, "E_QUERY_RESULT_SET_TOO_LARGE")
 	f("/v1/rest/query", `{"truncationmaxrecords":2}`, "[\"a\"]\n[\"b\"]", `"Exceptions"`, `"Severity"`)
+	f("/v2/rest/query", `{"query_take_max_records":2}`, "[\"a\"]\n[\"b\"]", `"HasErrors":false`)
+	f("/v2/rest/query", `{"query_take_max_records":9}`, all, `"HasErrors":false`)
 	got := get(t, s, "/v2/rest/query?db=Logs&csl=App%20%7C%20count&properties=%7B%7D")
 	if !strings.Contains(got, `"Rows":[[3]]`) {
 		t.Errorf("by GET: %s", got)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -299,10 +300,10 @@ func (se *session) query(text string, p properties) {
 		se.refuse(queryRefusal(err))
 		return
 	}
-	most := maxResult
-	if n, ok := se.options["truncationmaxrecords"].(float64); ok && n > 0 {
-		most = int(n)
+	if n := se.most("query_take_max_records", len(r.rows)); n < len(r.rows) {
+		r.rows = r.rows[:n]
 	}
+	most := se.most("truncationmaxrecords", maxResult)
 	var bad *failure
 	if len(r.rows) > most && se.options["notruncation"] != true {
 		r.rows = r.rows[:most]
@@ -313,6 +314,14 @@ func (se *session) query(text string, p properties) {
 		return
 	}
 	se.answerV2(r, bad, se.options["results_v2_fragment_primary_tables"] == true, se.options["results_progressive_enabled"] == true)
+}
+
+// most is an option that bounds rows, or what holds without it.
+func (se *session) most(option string, without int) int {
+	if n, ok := se.options[option].(float64); ok && n > 0 {
+		return int(min(n, math.MaxInt32))
+	}
+	return without
 }
 
 // queryRefusal is the answer to a text that cannot be run.
