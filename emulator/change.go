@@ -401,7 +401,7 @@ func (se *session) drop(c *cursor) (*result, error) {
 
 func (se *session) clear(c *cursor) (*result, error) {
 	r := resultOf("NodeId:string, Status:string")
-	r.add("KEngine000000", "Succeeded")
+	r.add(nodeID, "Succeeded")
 	switch {
 	case c.words("database", "cache", "streamingingestion", "schema"):
 		if bad := se.mayChange("ClearCache", nil); bad != nil && !se.has(se.database.Ingestors) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -114,6 +115,8 @@ func (se *session) show(c *cursor) (*result, error) {
 		return se.showFailures(), nil
 	case c.words("streamingingestion", "statistics"):
 		return se.showStatistics(), nil
+	case c.words("ingestion", "failures"):
+		return showIngestionFailures(), nil
 	case c.word("table"):
 		name, t, err := se.existing(c)
 		if err != nil {
@@ -368,12 +371,57 @@ func (se *session) showFailures() *result {
 	return r
 }
 
+// showIngestionFailures is empty: commands ingest nothing here, and what is streamed
+// does not show in it.
+func showIngestionFailures() *result {
+	return resultOf("OperationId:string, Database:string, Table:string, FailedOn:datetime, IngestionSourcePath:string, Details:string, FailureKind:string, RootActivityId:string, OperationKind:string, OriginatesFromUpdatePolicy:bool, ErrorCode:string, Principal:string, ShouldRetry:bool, User:string, IngestionProperties:string")
+}
+
+// showStatistics tells of what was stored and is seen. How long that took it tells
+// by the requests that are remembered.
 func (se *session) showStatistics() *result {
-	r := resultOf("Database:string, Table:string, StartTime:datetime, EndTime:datetime, Count:long, TotalDataSize:long, TotalRowCount:long, IngestionStatus:string, IngestionProperties:string")
-	for _, t := range se.s.Tables() {
-		if strings.EqualFold(t.Database, se.databaseName) && t.Requests > 0 {
-			r.add(se.databaseName, t.Table, time.Now().Add(-time.Minute), time.Now(), t.Requests, t.RawBytes, t.Rows, "Success", `{"IngestionSource":"Stream"}`)
+	r := resultOf("Database:string, Table:string, StartTime:datetime, EndTime:datetime, Count:long, MinDuration:timespan, MaxDuration:timespan, AvgDuration:timespan, " +
+		"TotalDataSize:long, MinDataSize:long, MaxDataSize:long, TotalRowCount:long, MinRowCount:long, MaxRowCount:long, " +
+		"IngestionStatus:string, NumOfRowStoresReferences:long, Principal:string, NodeId:string, IngestionProperties:string")
+	took := make(map[string]*span)
+	for _, q := range se.s.Requests() {
+		if q.Status == http.StatusOK && strings.EqualFold(q.Database, se.databaseName) {
+			if took[q.Table] == nil {
+				took[q.Table] = new(span)
+			}
+			took[q.Table].add(int64(q.Elapsed))
 		}
 	}
+	for _, t := range se.s.Tables() {
+		if !strings.EqualFold(t.Database, se.databaseName) {
+			continue
+		}
+		var size, rows span
+		for _, c := range se.s.store.visible(t.Database, t.Table) {
+			size.add(int64(c.rawLen))
+			rows.add(int64(c.rows))
+		}
+		if size.count == 0 {
+			continue
+		}
+		long := cmp.Or(took[t.Table], &span{count: 1})
+		r.add(se.databaseName, t.Table, time.Now().Add(-time.Minute), time.Now(), size.count,
+			time.Duration(long.least), time.Duration(long.most), time.Duration(long.sum/long.count),
+			size.sum, size.least, size.most, rows.sum, rows.least, rows.most,
+			"Success", 1, se.principalName(), nodeID, `{"IngestionSource":"Stream"}`)
+	}
 	return r
+}
+
+// nodeID is the only node there is.
+const nodeID = "KEngine000000"
+
+// span is what a view tells of a number of values.
+type span struct{ count, sum, least, most int64 }
+
+func (s *span) add(n int64) {
+	if s.count == 0 || n < s.least {
+		s.least = n
+	}
+	s.count, s.sum, s.most = s.count+1, s.sum+n, max(s.most, n)
 }

@@ -144,6 +144,12 @@ func TestSetUpByCommands(t *testing.T) {
 	has(a.mgmt("App | count"), "begins with a dot")
 	has(a.mgmt(".show streamingingestion failures | project Table, ErrorCode, Count"), `"App" "BadRequest_EntityNotFound" 1`)
 	has(a.mgmt(".show streamingingestion statistics | project Table, TotalRowCount"), `"App" 3`)
+	has(a.mgmt(".show streamingingestion statistics | project Count, MinDataSize, MaxDataSize, TotalDataSize, MinRowCount, MaxRowCount, NodeId, Principal"),
+		fmt.Sprintf(`3 %d %d %d 1 1 "KEngine000000" "aadapp=`, len(line), len(line), 3*len(line)))
+	has(a.mgmt(".show streamingingestion statistics | where MinDuration <= AvgDuration and AvgDuration <= MaxDuration | count"), "1")
+	if got := a.mgmt(".show ingestion failures | project OperationId, ErrorCode, ShouldRetry"); got != "" {
+		t.Errorf("failures of commands: %s", got)
+	}
 	has(a.mgmt(".show tables | count"), "1")
 	has(a.mgmt(".show databases"), `"Logs"`)
 	has(a.mgmt(".show database Logs schema as json"), `\"App\"`)

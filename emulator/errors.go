@@ -174,7 +174,7 @@ func (e *refusal) render(requestID, activity string, acceptsJSON bool) (body []b
 	doc.Error.Code, doc.Error.Message, doc.Error.Type = e.code, e.message, e.typ
 	doc.Error.Detail, doc.Error.Permanent = e.detail, e.permanent
 	doc.Error.Context = apiContext{
-		Timestamp: now, ServiceAlias: "EMULATOR", MachineName: "KEngine000000", ProcessName: "Kusto.WinSvc.Svc",
+		Timestamp: now, ServiceAlias: "EMULATOR", MachineName: nodeID, ProcessName: "Kusto.WinSvc.Svc",
 		ProcessID: os.Getpid(), ThreadID: 1, ClientRequestID: requestID, ActivityID: activity, SubActivityID: activity,
 		ActivityType: "DN.StreamingIngestCommand", ParentActivityID: activity,
 		ActivityStack: fmt.Sprintf("(Activity stack: CRID=%s ARID=%s > DN.StreamingIngestCommand/%s)", requestID, activity, activity),

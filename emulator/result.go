@@ -31,6 +31,8 @@ func (r *result) add(cells ...any) {
 			row[i] = v
 		case time.Time:
 			row[i] = quote(v.UTC().Format(timeLayout))
+		case time.Duration:
+			row[i] = quote(spanText(v))
 		default:
 			row[i] = marshal(v)
 		}
