@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"compress/gzip"
+	"compress/zlib"
 	"io"
 	"maps"
 	"net"
@@ -99,26 +100,37 @@ func (c *call) refuse(e *refusal) {
 	c.send(e.status, ctype, body)
 }
 
-// send writes one whole answer, as gzip where that was asked for.
+// encodings are those an answer may be sent in, the preferred first.
+var encodings = []struct {
+	name string
+	pack func(io.Writer) io.WriteCloser
+}{
+	{"gzip", func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }},
+	{"deflate", func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }},
+}
+
+// send writes one whole answer, compressed where that was asked for.
 func (c *call) send(status int, contentType string, body []byte) {
 	c.note(status)
 	h := c.w.Header()
 	if contentType != "" && len(body) > 0 {
 		h.Set("Content-Type", contentType)
 	}
-	if len(body) == 0 || !acceptsGzip(c.r.Header) {
-		if status != http.StatusNoContent {
-			h.Set("Content-Length", strconv.Itoa(len(body)))
+	for _, e := range encodings {
+		if len(body) > 0 && accepts(c.r.Header, e.name) {
+			h.Set("Content-Encoding", e.name)
+			c.w.WriteHeader(status)
+			zw := e.pack(c.w)
+			zw.Write(body) // the client's loss
+			zw.Close()
+			return
 		}
-		c.w.WriteHeader(status)
-		c.w.Write(body) // the client's loss
-		return
 	}
-	h.Set("Content-Encoding", "gzip")
+	if status != http.StatusNoContent {
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+	}
 	c.w.WriteHeader(status)
-	zw := gzip.NewWriter(c.w)
-	zw.Write(body)
-	zw.Close()
+	c.w.Write(body)
 }
 
 // reset breaks the connection at once, with a TCP reset where there is TCP.
@@ -147,10 +159,10 @@ func acceptsJSON(h http.Header) bool {
 	return strings.Contains(accept, "application/json") || strings.Contains(accept, "*/*") || strings.Contains(accept, "application/*")
 }
 
-func acceptsGzip(h http.Header) bool {
+func accepts(h http.Header, encoding string) bool {
 	for part := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Accept-Encoding"), ",")), ",") {
 		name, weight, _ := strings.Cut(strings.ReplaceAll(part, " ", ""), ";")
-		if name == "gzip" {
+		if name == encoding {
 			q, err := strconv.ParseFloat(strings.TrimPrefix(weight, "q="), 64)
 			return err != nil || q > 0
 		}
