@@ -109,21 +109,22 @@ func TestPasted(t *testing.T) {
 
 // TestGuess: columns for what a sample holds.
 func TestGuess(t *testing.T) {
-	f := func(format, body string, want ...field) {
+	f := func(format record.Format, body string, want ...column) {
 		t.Helper()
 		in := &config.Input{}
-		in.Format = "JSON"
-		if format != "" {
-			in.Format = "CSV"
-		}
+		in.Format = format
 		if got := guess(&Sample{Body: []byte(body)}, in); !slices.Equal(got, want) {
 			t.Errorf("%s: got %v, want %v", body, got, want)
 		}
 	}
-	f("", `{"a":1,"b":"x","c":{},"d":null}`+"\n"+`{"a":1.5,"b":2,"c":[],"e":"2026-01-01T00:00:00Z","f":true}`,
-		field{"a", "real"}, field{"b", "string"}, field{"c", "dynamic"}, field{"d", "dynamic"}, field{"e", "datetime"}, field{"f", "bool"})
-	f("CSV", "1,x,,true\n2,y,1.5,false\n", field{"c1", "long"}, field{"c2", "string"}, field{"c3", "real"}, field{"c4", "bool"})
-	f("", "")
+	as := func(name, kind, member string) column { return column{field{name, kind}, member} }
+	f("JSON", `{"a":1,"b":"x","c":{}}`+"\n"+`{"a":1.5,"b":2,"c":[],"e":"2026-01-01T00:00:00Z"}`,
+		as("a", "real", "a"), as("b", "string", "b"), as("c", "dynamic", "c"), as("e", "datetime", "e"))
+	f("JSON", `{"":1,"[br]":2,"q\"q":3,"it's":4,"br_":5,"(br]":6,"'\"":7}`,
+		as("_", "long", ""), as("_br_", "long", "[br]"), as("q_q", "long", `q"q`), as("it_s", "long", "it's"), as("br_", "long", "br_"), as("_br__2", "long", "(br]"))
+	f("CSV", "1,x,,true\n2,y,1.5,false\n", as("Column1", "long", "Column1"), as("Column2", "string", "Column2"), as("Column3", "real", "Column3"), as("Column4", "bool", "Column4"))
+	f("JSON", "")
+	f("Avro", "")
 }
 
 // TestQuoted: a path in a command is one word of a shell, whatever is in it.
@@ -250,7 +251,7 @@ func TestAvro(t *testing.T) {
 	in := &config.Input{}
 	in.Format = record.Avro
 	s := &Sample{Body: file.Bytes()}
-	if got, want := guess(s, in), []field{{"in", "dynamic"}, {"n", "long"}, {"s", "string"}}; !slices.Equal(got, want) {
+	if got, want := guess(s, in), []column{{field{"n", "long"}, "n"}, {field{"s", "string"}, "s"}, {field{"in", "dynamic"}, "in"}}; !slices.Equal(got, want) {
 		t.Errorf("guessed %v, want %v", got, want)
 	}
 	r := new(run)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
+	"kusto-agent/infer"
 	"kusto-agent/kusto"
 )
 
@@ -33,6 +35,10 @@ func (v *view) mappings(ctx context.Context) {
 			otherCase = row["Name"]
 		}
 	})
+	create := "\n" + v.setup()
+	if len(v.columns) > 0 {
+		create = "\n" + v.createMapping(v.likely(ctx)) + "\n" + clearCache
+	}
 	what := fmt.Sprintf("there is no mapping %s of kind %s, which format %s needs", v.in.Mapping, v.kind, v.in.Format)
 	switch {
 	case found:
@@ -44,10 +50,10 @@ func (v *view) mappings(ctx context.Context) {
 		v.tell("mapping", Error, what+", but one called "+otherCase, "letter case counts: set mapping: "+otherCase)
 	case otherKind != "":
 		v.told = true
-		v.tell("mapping", Error, what+", but one of the same name and kind "+otherKind, "create one of this kind, or set format to one that goes with kind "+otherKind+"\n"+v.createMapping())
+		v.tell("mapping", Error, what+", but one of the same name and kind "+otherKind, "create one of this kind, or set format to one that goes with kind "+otherKind+create)
 	default:
 		v.told = true
-		v.tell("mapping", Error, what, "create it, with what goes into each column\n"+v.createMapping())
+		v.tell("mapping", Error, what, "create it, with what goes into each column"+create)
 	}
 }
 
@@ -64,16 +70,27 @@ func (v *view) readMapping(document string) {
 	v.tell("mapping", OK, fmt.Sprintf("mapping %s of kind %s fills %s", v.in.Mapping, v.kind, count(len(v.mapping), "column")), "")
 }
 
-// createMapping is the command for a mapping that fills each column by its name or
-// its place.
-func (v *view) createMapping() string {
-	columns := v.columns
-	if len(columns) == 0 {
-		columns = []field{{"c", "string"}}
+// likely are the columns of the table, each from the member that setup would put
+// there, else from that of its name.
+func (v *view) likely(ctx context.Context) (all []column) {
+	guessed := guess(v.sample(ctx, v.in), v.in)
+	for _, f := range v.columns {
+		c := column{f, f.Name}
+		if i := slices.IndexFunc(guessed, func(g column) bool { return g.Name == f.Name }); i >= 0 {
+			c = column{f, guessed[i].member}
+		}
+		all = append(all, c)
 	}
+	return all
+}
+
+// createMapping is the command for a mapping that fills each column from its member
+// or by its place.
+func (v *view) createMapping(columns []column) string {
 	var list []any
 	for i, c := range columns {
-		properties := map[string]string{"Path": "$['" + c.Name + "']"}
+		path, _ := infer.Path(c.member) // guess leaves out what has none
+		properties := map[string]string{"Path": path}
 		if v.kind == "Csv" {
 			properties = map[string]string{"Ordinal": fmt.Sprint(i)}
 		}

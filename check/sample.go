@@ -6,16 +6,14 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/twmb/avro/ocf"
 
 	"kusto-agent/config"
 	"kusto-agent/format"
+	"kusto-agent/infer"
 	"kusto-agent/record"
 )
 
@@ -117,50 +115,27 @@ func rows(body []byte, in *config.Input) (all [][]string) {
 	return all
 }
 
-// guess is columns for what a sample holds.
-func guess(s *Sample, in *config.Input) (all []field) {
-	types := make(map[string]string)
-	var names []string
-	note := func(name, kind string) {
-		if _, known := types[name]; !known {
-			names = append(names, name)
-		}
-		types[name] = widened(types[name], kind)
-	}
-	switch spec, _ := format.Of(in.Format); spec.Mapping {
-	case "Json", "Avro":
-		for _, o := range objects(s.Body, in) {
-			for _, name := range slices.Sorted(maps.Keys(o)) {
-				note(name, typeOf(o[name]))
-			}
-		}
-	case "Csv":
-		for _, row := range rows(s.Body, in) {
-			for i, cell := range row {
-				note("c"+strconv.Itoa(i+1), typeOfText(cell))
-			}
-		}
-	}
-	for _, name := range names {
-		kind := types[name]
-		if kind == "" {
-			kind = "dynamic"
-		}
-		all = append(all, field{name, kind})
-	}
-	return all
+// column is one for a member of records.
+type column struct {
+	field
+	member string
 }
 
-// typeOfText is typeOf for a field of a delimited record.
-func typeOfText(cell string) string {
-	cell = strings.TrimSpace(cell)
-	switch _, err := strconv.ParseFloat(cell, 64); {
-	case cell == "":
-		return ""
-	case err == nil:
-		return typeOf(json.Number(cell))
-	case cell == "true" || cell == "false":
-		return "bool"
+// guess is columns for what a sample holds, as setup would make them.
+func guess(s *Sample, in *config.Input) (all []column) {
+	seen := infer.Sample{Format: in.Format}
+	if seen.Add(s.Body, len(s.Body), sampled) != nil {
+		return nil
 	}
-	return typeOf(cell)
+	spec, _ := format.Of(in.Format)
+	for _, f := range seen.Fields() {
+		if _, ok := infer.Path(f.Name); !ok && spec.Mapping != "Csv" {
+			continue
+		}
+		name := infer.Unique(infer.Legal(f.Name), func(s string) bool {
+			return slices.ContainsFunc(all, func(c column) bool { return c.Name == s })
+		})
+		all = append(all, column{field{name, string(f.Type)}, f.Name})
+	}
+	return all
 }

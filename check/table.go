@@ -169,20 +169,37 @@ func (v *view) noTable(ctx context.Context, names []string) {
 			return
 		}
 	}
-	fix := fmt.Sprintf("create it, then clear the cache of streaming ingestion\n.create table %s (%s)\n.clear database cache streamingingestion schema", kusto.EntityName(v.in.Table), v.guessed(ctx))
-	v.tell("table", Error, what, fix)
+	v.tell("table", Error, what, v.creation(ctx))
 }
 
-// guessed are columns for what a sample of the input holds.
-func (v *view) guessed(ctx context.Context) string {
+// creation is the commands for the table and all that it needs, in the order in
+// which they work.
+func (v *view) creation(ctx context.Context) string {
+	columns := guess(v.sample(ctx, v.in), v.in)
+	if len(columns) == 0 {
+		return "let setup make it, with its mapping and policy, from what the files hold\n" + v.setup()
+	}
 	var list []string
-	for _, c := range guess(v.sample(ctx, v.in), v.in) {
+	for _, c := range columns {
 		list = append(list, kusto.EntityName(c.Name)+": "+c.Type)
 	}
-	if len(list) == 0 {
-		return "['c']: string"
+	table := kusto.EntityName(v.in.Table)
+	lines := []string{"create it with what it needs, then clear the cache of streaming ingestion", fmt.Sprintf(".create-merge table %s (%s)", table, strings.Join(list, ", "))}
+	if v.in.Mapping != "" {
+		lines = append(lines, v.createMapping(columns))
 	}
-	return strings.Join(list, ", ")
+	if v.policy(ctx, "database "+kusto.EntityName(v.in.Database)+" policy streamingingestion") != "on" {
+		lines = append(lines, ".alter table "+table+" policy streamingingestion enable")
+	}
+	return strings.Join(append(lines, clearCache), "\n")
+}
+
+// clearCache has the streaming nodes look at the schema again.
+const clearCache = ".clear database cache streamingingestion schema"
+
+// setup is the command line that makes what the input needs.
+func (v *view) setup() string {
+	return "kusto-agent setup --input " + quoted(v.in.Name) + " --config " + quoted(v.Path)
 }
 
 // schema reads the columns.
@@ -216,7 +233,7 @@ func (v *view) verdict() {
 	}
 	if v.refused.Missing() && !v.blind {
 		f.What = "the streaming nodes do not know it yet: " + f.What
-		f.Fix = "have them look again, or wait five minutes\n.clear database cache streamingingestion schema"
+		f.Fix = "have them look again, or wait five minutes\n" + clearCache
 	}
 	v.add(f)
 }

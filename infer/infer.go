@@ -242,6 +242,19 @@ func Legal(name string) string {
 	return name
 }
 
+var bareMember = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// Path is how a mapping names a member of records; false where no path can.
+func Path(member string) (string, bool) {
+	switch {
+	case bareMember.MatchString(member):
+		return "$." + member, true
+	case !strings.Contains(member, "'"):
+		return "$['" + member + "']", true
+	}
+	return `$["` + member + `"]`, !strings.Contains(member, `"`)
+}
+
 // Unique is name, or name_2 and so on where that is taken.
 func Unique(name string, taken func(string) bool) string {
 	if !taken(name) {

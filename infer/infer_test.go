@@ -134,6 +134,17 @@ func TestNames(t *testing.T) {
 	if got := Unique("a", func(s string) bool { return taken[s] }); got != "a_3" {
 		t.Errorf("unique is %q", got)
 	}
+	path := func(in, want string) {
+		t.Helper()
+		if got, ok := Path(in); ok != (want != "") || ok && got != want {
+			t.Errorf("%q is at %q, %v; want %q", in, got, ok, want)
+		}
+	}
+	path("a_1", "$.a_1")
+	path("a.b", "$['a.b']")
+	path("", "$['']")
+	path("it's", `$["it's"]`)
+	path(`it's "it"`, "")
 }
 
 func TestLook(t *testing.T) {

@@ -111,24 +111,16 @@ func (e *element) takes(f infer.Field) bool {
 	return path == "$" || m != nil && m[1]+m[2]+m[3] == f.Name
 }
 
-var bareMember = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
 // elementOf maps a field to a column; false where no path can name it.
 func elementOf(kind string, f infer.Field, column, datatype string) (element, bool) {
 	e := element{Column: column, Datatype: datatype}
-	switch {
-	case kind == "csv":
+	if kind == "csv" {
 		e.Properties = map[string]string{"Ordinal": strconv.Itoa(f.Ordinal)}
-	case bareMember.MatchString(f.Name):
-		e.Properties = map[string]string{"Path": "$." + f.Name}
-	case !strings.Contains(f.Name, "'"):
-		e.Properties = map[string]string{"Path": "$['" + f.Name + "']"}
-	case !strings.Contains(f.Name, `"`):
-		e.Properties = map[string]string{"Path": `$["` + f.Name + `"]`}
-	default:
-		return e, false
+		return e, true
 	}
-	return e, true
+	path, ok := infer.Path(f.Name)
+	e.Properties = map[string]string{"Path": path}
+	return e, ok
 }
 
 // mappingText is a mapping as a command takes it.
