@@ -13,7 +13,7 @@ import (
 // that of the database.
 func (v *view) policies(ctx context.Context) {
 	if cluster, table := v.off(); cluster || table {
-		return // the service said so itself
+		return // the service said so itself, which the verdict tells
 	}
 	if v.refused == nil {
 		v.tell("policy", OK, "streaming ingestion is allowed", "")
@@ -25,11 +25,11 @@ func (v *view) policies(ctx context.Context) {
 			v.tell("policy", OK, "streaming ingestion is allowed by the "+of, "")
 			return
 		case "off":
-			v.tell("policy", Error, "streaming ingestion is not allowed by the "+of, "allow it\n.alter table "+kusto.EntityName(v.in.Table)+" policy streamingingestion enable\n.clear database cache streamingingestion schema")
+			v.tell("policy", Error, "streaming ingestion is not allowed by the "+of, "allow it\n.alter table "+kusto.EntityName(v.in.Table)+" policy streamingingestion enable\n"+clearCache)
 			return
 		}
 	}
-	v.tell("policy", Warning, "neither the table nor its database has a policy of streaming ingestion, which only Fabric does without", "allow it\n.alter table "+kusto.EntityName(v.in.Table)+" policy streamingingestion enable\n.clear database cache streamingingestion schema")
+	v.tell("policy", Warning, "neither the table nor its database has a policy of streaming ingestion, which only Fabric does without", "allow it\n.alter table "+kusto.EntityName(v.in.Table)+" policy streamingingestion enable\n"+clearCache)
 }
 
 func (v *view) off() (cluster, table bool) {

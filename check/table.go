@@ -29,7 +29,7 @@ type view struct {
 
 	refused *kusto.Error // by the probe; nil: it may ingest
 	blind   bool         // the identity may not look
-	told    bool         // what the probe was refused for was told
+	told    bool         // that something is not there was told
 }
 
 // field is a column of a table.
@@ -218,18 +218,19 @@ func (v *view) schema(ctx context.Context) bool {
 	return true
 }
 
-// verdict tells what the probe was refused for, unless something else told it.
+// verdict tells what the probe was refused for. That something is not there may
+// have been told already; a role or a policy is told beside it.
 func (v *view) verdict() {
 	switch {
 	case v.refused == nil:
 		v.tell("ingest", OK, v.c.ingestor()+" may ingest, and the service takes table, mapping and format", "")
 		return
-	case v.told:
+	case v.told && v.refused.Missing():
 		return
 	}
 	f := v.c.named(failed(Finding{ID: "ingest", Input: v.in.Name, Where: v.where()}, v.refused))
 	if cluster, table := v.off(); cluster || table {
-		f.ID = "policy"
+		f.ID, f.Fix = "policy", f.Fix+"\n"+clearCache
 	}
 	if v.refused.Missing() && !v.blind {
 		f.What = "the streaming nodes do not know it yet: " + f.What

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"kusto-agent/check"
 	"kusto-agent/emulator"
@@ -140,6 +142,40 @@ func TestCheckTables(t *testing.T) {
 	f(`{"streaming": false, `+inLogs(soundTable)[1:], 1, "policy", check.Error, "NotFound_StreamingIngestionDisabledForCluster", "activity", "in the portal")
 	f(with(`{"columns"`, `{"update": "[{\"IsEnabled\": true, \"Query\": \"T\"}]", "columns"`), 0, "policy.update", check.Warning, "update policies", "set batch: {max_size: 1")
 	f(inLogs(soundTable), 0, "ingest", check.OK, "may ingest")
+}
+
+// TestCheckPasted: whatever is wrong on the service is told in one run, and the
+// commands of its fixes mend it when they are pasted in their order.
+func TestCheckPasted(t *testing.T) {
+	t.Parallel()
+	signedIn := strings.Replace(open, "auth: {method: none}", `auth: {authority: "${URL}", tenant: contoso, client_id: me, client_secret_file: "${DIR}/secret"}`, 1)
+	f := func(delay time.Duration, database string, code int, ids ...string) {
+		t.Helper()
+		s := newSite(t, emulator.Options{TokenSecret: "zq-secret", SchemaDelay: delay, Schema: schema(t, `{"databases": {"Logs": {`+database+`}}}`)})
+		s.write("secret", "zq-secret")
+		s.write("agent.yaml", signedIn+oneJSON)
+		s.write("logs/a.json", `{"n":1,"s":"x","":2,"[br]":3,"q\"q":4,"it's":5}`+"\n")
+		var told []string
+		for _, found := range s.checks(code) {
+			if found.Severity != check.Error {
+				continue
+			}
+			told = append(told, found.ID)
+			for _, line := range strings.Split(found.Fix, "\n")[1:] {
+				s.show(0, "mgmt", line, "--config", "agent.yaml")
+			}
+		}
+		if !slices.Equal(told, ids) {
+			t.Errorf("%s: told %v, want %v", database, told, ids)
+		}
+		s.checks(0)
+	}
+	const columns = `"n:long, s:string, _:long, _br_:long, q_q:long, it_s:long"`
+	f(deadline*10, `"tables": {}`, 1, "table")
+	f(deadline*10, `"streaming": false, "tables": {}`, 1, "table")
+	f(deadline*10, `"tables": {"T": {"streaming": false, "columns": `+columns+`}}`, 1, "mapping", "policy")
+	f(0, `"ingestors": ["other"], "tables": {"T": {"columns": `+columns+`}}`, 77, "mapping", "ingest")
+	f(0, `"ingestors": ["other"], "tables": {"T": {"streaming": false, "columns": `+columns+`}}`, 77, "mapping", "policy", "ingest")
 }
 
 // TestCheckStale: what exists and is not known to the streaming nodes yet is told
