@@ -128,9 +128,6 @@ func (r *run) identity(ctx context.Context) {
 			c.closed = "there is no token"
 		}
 		f := failed(Finding{ID: "token", Where: c.URL}, err)
-		if f.Class == Plain {
-			f.Class = Refused
-		}
 		f.Fix = c.credentialFix(f.Fix, r.Path)
 		r.add(f)
 	})
@@ -173,7 +170,7 @@ func failed(f Finding, err error) Finding {
 	switch {
 	case kusto.Unreached(err):
 		f.Class = Away
-	case e.Status == 401, e.Denied():
+	case e.Refused():
 		f.Class = Refused
 	}
 	return f

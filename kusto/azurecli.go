@@ -34,7 +34,7 @@ func (l *cliLogin) explain(ctx context.Context, err error) error {
 	words, _, _ = strings.Cut(words, "To troubleshoot, visit")
 	words = strings.TrimSpace(words)
 	e := &Error{
-		Code: aadCode.FindString(words), cause: err,
+		Code:    aadCode.FindString(words),
 		Message: printable("get token: az: "+strings.TrimPrefix(firstLine(words), "ERROR: "), maxMessage),
 	}
 	again := "az login"

@@ -147,7 +147,7 @@ func badCertificate(path string, err error) error {
 		hint = "write the key without a password: openssl pkey -in key.pem -out plain.pem; or make PKCS#12 of both: openssl pkcs12 -export -in certificate.pem -inkey key.pem -out agent.pfx"
 	}
 	return &Error{
-		Message: printable("read auth.certificate_file: "+quoteName(path)+": "+err.Error(), maxMessage), cause: err, Hint: hint,
+		Message: printable("read auth.certificate_file: "+quoteName(path)+": "+err.Error(), maxMessage), Hint: hint,
 	}
 }
 

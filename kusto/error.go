@@ -10,7 +10,7 @@ import (
 // Error is why a request was not accepted. Its texts are one printable line,
 // bounded, and never hold a token. It is not changed once it was returned.
 type Error struct {
-	Status     int    // of the answer that told it, of the token endpoint too; 0: none came
+	Status     int    // of the answer that told it, of the authority where it gave no token; 0: none came
 	Code       string // the most telling code found, as the service spells it; empty: none
 	Message    string // at most about 1 KiB
 	Permanent  *bool  // what the service said of it; nil: nothing
@@ -18,6 +18,7 @@ type Error struct {
 	RetryAfter time.Duration
 	Hint       string // what to do about it
 	Partial    bool   // it came after rows of a result, which are not all
+	NoToken    bool   // there was none to be had, so that nothing was asked
 
 	about  subject
 	timely bool // a wrong clock may be why
@@ -55,6 +56,12 @@ func (e *Error) Missing() bool { return e.about == missing }
 
 // Denied says that the identity is known and has no role for what it asked.
 func (e *Error) Denied() bool { return e.about == denied || e.Status == http.StatusForbidden }
+
+// Refused says that it is about who asks: a token or a role was refused, or what is
+// on this machine gives no token. Nothing but a person changes that.
+func (e *Error) Refused() bool {
+	return e.Status == http.StatusUnauthorized || e.Denied() || e.NoToken && !Unreached(e)
+}
 
 // StreamingOff says that streaming is off: at the cluster, or for the table alone.
 func (e *Error) StreamingOff() (cluster, table bool) {

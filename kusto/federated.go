@@ -71,7 +71,7 @@ func (l *federatedLogin) ask(ctx context.Context, authority, resource string) (s
 	cred, err := azidentity.NewClientAssertionCredential(l.tenant, l.client, func(context.Context) (string, error) { return assertion, nil },
 		&azidentity.ClientAssertionCredentialOptions{ClientOptions: e.options(authority), DisableInstanceDiscovery: true})
 	if err != nil {
-		return "", time.Time{}, &Error{Message: printable("get token: "+err.Error(), maxMessage), Hint: "check auth.tenant and auth.authority", cause: err}
+		return "", time.Time{}, &Error{Message: printable("get token: "+err.Error(), maxMessage), Hint: "check auth.tenant and auth.authority"}
 	}
 	t, err := cred.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{resource + "/.default"}})
 	return e.result(t, err, assertion)

@@ -107,7 +107,7 @@ func (l *identityLogin) explain(e *errand, err error) error {
 		return identityOutOfReach(e.err)
 	}
 	if e.status == 0 {
-		return &Error{Message: printable("get token: "+firstLine(err.Error()), maxMessage), cause: err,
+		return &Error{Message: printable("get token: "+firstLine(err.Error()), maxMessage),
 			Hint: "the managed identity of this kind of machine cannot be used like this; use another auth.method, such as client_secret"}
 	}
 	if e.status == http.StatusOK {

@@ -166,10 +166,21 @@ func (t *Tokens) takeOff() {
 		defer cancel()
 		token, expires, err := t.grant.fetch(ctx)
 		if err == nil && (token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })) {
-			err = errors.New("get token: what was given is no token")
+			err = &Error{Message: "get token: what was given is no token", Hint: "check the keys under auth"}
 		}
-		t.land(token, expires, t.clock.blame(err))
+		t.land(token, expires, tokenless(t.clock.blame(err)))
 	}()
+}
+
+// tokenless marks an error as why there is no token. The error itself is not changed.
+func tokenless(err error) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	told := *e
+	told.NoToken = true
+	return &told
 }
 
 // land keeps what a request brought.

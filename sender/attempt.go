@@ -247,7 +247,7 @@ func helped(v kusto.Verdict) string {
 func holdOf(ans kusto.Answer) Hold {
 	h := Hold{Status: ans.Status, Fix: ans.Hint, Activity: ans.ActivityID}
 	if ans.Err != nil {
-		h.Code, h.Message = ans.Err.Code, ans.Err.Message
+		h.Code, h.Message, h.Refused = ans.Err.Code, ans.Err.Message, ans.Err.Refused()
 	}
 	return h
 }
@@ -277,9 +277,6 @@ func (s *Sender) refuseToken(l *lane, it *item, ans kusto.Answer) {
 		}
 		it.reauth = false
 		h := holdOf(ans)
-		if e := ans.Err; h.Status == 0 && e != nil && (e.Status == 400 || e.Status == 401 || e.Status == 403) {
-			h.Status = 401 // the authority was reached and refused a token
-		}
 		if c := l.cluster; c.held(time.Now(), h, ans.RetryAfter) {
 			s.o.Logger.Error("cluster is held: no valid token", "cluster", c.Name, "code", h.Code, "activity", h.Activity, "err", h.Message, "fix", h.Fix)
 		}

@@ -127,7 +127,7 @@ func (l *lane) back(items ...*item) { l.queue = append(items, l.queue...) }
 func (l *lane) verdict(now time.Time, patience time.Duration) (refused, down bool) {
 	for _, p := range []*pace{&l.pace, &l.cluster.pace} {
 		if h := p.hold; h != nil {
-			if h.Status == 401 || h.Status == 403 {
+			if h.Refused {
 				return true, false
 			}
 			down = down || now.Sub(h.Since) >= patience

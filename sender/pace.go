@@ -89,7 +89,8 @@ func (p *pace) failed(now time.Time, asked time.Duration) {
 type Hold struct {
 	Since   time.Time
 	Local   bool // it is something on this machine
-	Status  int  // 401 and 403 are final for run --once
+	Refused bool // it is who asks, which is final for run --once
+	Status  int
 	Code    string
 	Message string
 	Fix     string

@@ -265,7 +265,7 @@ type Progress struct {
 	Left    int  // payloads in hand, not ended
 	Spooled int  // payloads in the spool for clusters that are served
 	Stuck   bool // all of them wait for a route or cluster that is down or held
-	Refused bool // a token or a route was refused (401, 403)
+	Refused bool // a token or a route was refused, or there is no token
 	Down    bool // another route with payloads does not accept
 }
 

@@ -437,7 +437,7 @@ func TestWaitingForTheRateLimitIsNoFailure(t *testing.T) {
 }
 
 func TestAForbiddenRouteAndARefusedTokenAreRefused(t *testing.T) {
-	for _, a := range []kusto.Answer{refusal(kusto.Hold, 403, "Forbidden"), refusal(kusto.Auth, 401, ""), {Verdict: kusto.Auth, Err: &kusto.Error{Status: 400, Code: "AADSTS7000215"}}} {
+	for _, a := range []kusto.Answer{refusal(kusto.Hold, 403, "Forbidden"), refusal(kusto.Auth, 401, ""), {Verdict: kusto.Auth, Err: &kusto.Error{NoToken: true, Status: 400, Code: "AADSTS7000215"}}, {Verdict: kusto.Auth, Err: &kusto.Error{NoToken: true, Message: "no file"}}} {
 		in(t, func(*kusto.Ingest) kusto.Answer { return a }, func(w *world) {
 			w.s.Put(payload("T", "a"))
 			w.wait()
@@ -449,7 +449,9 @@ func TestAForbiddenRouteAndARefusedTokenAreRefused(t *testing.T) {
 }
 
 func TestAnAuthorityOutOfReachIsNoRefusal(t *testing.T) {
-	in(t, func(*kusto.Ingest) kusto.Answer { return kusto.Answer{Verdict: kusto.Auth, Err: &kusto.Error{}} }, func(w *world) {
+	in(t, func(*kusto.Ingest) kusto.Answer {
+		return kusto.Answer{Verdict: kusto.Auth, Err: &kusto.Error{NoToken: true, Status: 503}}
+	}, func(w *world) {
 		w.s.Put(payload("T", "a"))
 		pass(11 * time.Second)
 		if p := w.s.Progress(); p.Refused || !p.Down || !p.Stuck {

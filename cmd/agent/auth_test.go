@@ -86,9 +86,44 @@ func TestAuthMethods(t *testing.T) {
 	f(0, `method: managed_identity, client_id: id-1`, one, "", machine...)
 	f(0, "", one, "", machine...)
 
-	f(1, `method: managed_identity, client_id: id-2`, "", "az vm identity assign", machine...)
+	f(77, `method: managed_identity, client_id: id-2`, "", "az vm identity assign", machine...)
 	f(78, `method: workload_identity`, "", "auth.federated_token_file: missing; method workload_identity needs it, or AZURE_FEDERATED_TOKEN_FILE in the environment")
-	f(69, `method: workload_identity, tenant: t, client_id: c, federated_token_file: "${DIR}/late"`, "", "to fix it: what writes the file")
-	f(69, `method: azure_cli`, "", "to fix it: as the user the agent runs as: az login")
-	f(1, `method: auto, client_id: id-2`, "", "workload identity: federated_token_file: missing", machine...)
+	f(77, `method: workload_identity, tenant: t, client_id: c, federated_token_file: "${DIR}/late"`, "", "to fix it: what writes the file")
+	f(77, `method: azure_cli`, "", "to fix it: as the user the agent runs as: az login")
+	f(77, `method: auto, client_id: id-2`, "", "workload identity: federated_token_file: missing", machine...)
+}
+
+// TestNoToken: where there is no token, every command ends by the same code.
+func TestNoToken(t *testing.T) {
+	t.Parallel()
+	f := func(code int, auth string, faults ...emulator.Fault) {
+		t.Helper()
+		s := newSite(t, emulator.Options{TokenSecret: "zq-secret", Schema: schema(t, inLogs(soundTable))})
+		s.write("secret", "zq-secret")
+		s.write("logs/a.json", "{\"n\":1,\"s\":\"x\"}\n")
+		s.write("bin/az", "#!/bin/sh\necho \"ERROR: Please run 'az login' to setup account.\" >&2\nexit 1\n")
+		s.must(os.Chmod(s.path("bin/az"), 0o755))
+		s.env = []string{"DEAD=" + s.deadURL(), "PATH=" + s.path("bin") + ":/usr/bin:/bin"}
+		for _, fault := range faults {
+			fault.Match.Kind = emulator.KindToken
+			s.server.Fail(fault)
+		}
+		s.write("agent.yaml", head+impatient+"auth: {"+auth+"}\n"+oneJSON)
+		for _, command := range [][]string{{"query", "print 1"}, {"setup"}, {"check"}, {"run", "--once"}} {
+			s.show(code, append(command, "--config", s.path("agent.yaml"))...)
+		}
+	}
+	const signedIn = `method: client_secret, authority: "${URL}", tenant: t, client_id: c, client_secret_file: "${DIR}/`
+	says := func(status int, code string) emulator.Fault {
+		return emulator.Fault{Status: status, Body: `{"error":"x","error_description":"` + code + `: so it is."}`, Type: "application/json"}
+	}
+	f(0, signedIn+`secret"`)
+	f(77, signedIn+`secret"`, says(400, "AADSTS90002"))
+	f(77, signedIn+`secret"`, says(400, "AADSTS700016"))
+	f(77, signedIn+`secret"`, says(401, "AADSTS7000215"))
+	f(69, signedIn+`secret"`, says(503, "AADSTS90033"))
+	f(77, signedIn+`nowhere"`)
+	f(77, `method: certificate, authority: "https://localhost:1", tenant: t, client_id: c, certificate_file: "${DIR}/secret"`)
+	f(77, `method: azure_cli`)
+	f(69, strings.Replace(signedIn, "${URL}", "${DEAD}", 1)+`secret"`)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -56,9 +55,9 @@ func serviceError(err error) error {
 	code := exitFailed
 	if errors.As(err, &e) {
 		switch {
-		case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden:
+		case e.Refused():
 			code = exitRefused
-		case e.Status == 0 && e.Code == "" && !e.Partial:
+		case kusto.Unreached(e):
 			code = exitUnreachable
 		}
 		return &exitError{code, errors.New(explained(e))}

@@ -18,7 +18,7 @@ const (
 	exitFailed      = 1  // a check or an audit failed, or a run-time error
 	exitUsage       = 64 // the command line is wrong
 	exitUnreachable = 69 // the service was out of reach
-	exitRefused     = 77 // a token or a route was refused (401, 403)
+	exitRefused     = 77 // a token or a route was refused (401, 403), or there is no token
 	exitConfig      = 78 // the configuration is wrong
 )
 
