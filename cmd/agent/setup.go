@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,6 +149,7 @@ func (s *setup) chosen() ([]*config.Input, error) {
 func (s *setup) plan(ctx context.Context, inputs []*config.Input) (failed bool, err error) {
 	s.conns, s.known, s.cleared = make(map[string]*connection), make(map[grant]bool), make(map[tableKey]bool)
 	tables := make(map[tableKey]*tableState)
+	databases := make(map[tableKey]string) // as they were first written: their case does not count
 	for _, in := range inputs {
 		conn := s.conns[in.Cluster]
 		if conn == nil {
@@ -156,7 +158,9 @@ func (s *setup) plan(ctx context.Context, inputs []*config.Input) (failed bool, 
 			}
 			s.conns[in.Cluster] = conn
 		}
-		key := tableKey{in.Cluster, in.Database, in.Table}
+		database := tableKey{in.Cluster, strings.ToLower(in.Database), ""}
+		databases[database] = cmp.Or(databases[database], in.Database)
+		key := tableKey{in.Cluster, databases[database], in.Table}
 		t := tables[key]
 		if t == nil {
 			if t, err = conn.look(ctx, in); err != nil {

@@ -324,3 +324,39 @@ func TestSetupShared(t *testing.T) {
 		{"x_":1,"y":1,"x__2":null}
 		{"x_":null,"y":2.5,"x__2":2}`)
 }
+
+// TestSetupDatabases: each has its commands under one heading, whatever the order of
+// the inputs and the case its name is written in.
+func TestSetupDatabases(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{SchemaDelay: time.Hour, TokenSecret: "zq-secret", Schema: schema(t, `{"databases":{"Logs":{"streaming":true},"More":{"streaming":true}}}`)})
+	s.env = []string{"SECRET=zq-secret"}
+	s.write("agent.yaml", head+`auth: {authority: "${URL}", tenant: t, client_id: agent, client_secret: "${SECRET}"}
+inputs:
+  - {paths: ["${DIR}/a.json"], table: T, mapping: m}
+  - {paths: ["${DIR}/a.json"], table: U, mapping: m, database: More}
+  - {paths: ["${DIR}/b.json"], table: T, mapping: n, database: LOGS, name: b}
+`)
+	s.write("a.json", `{"x":1}`+"\n")
+	s.write("b.json", `{"x":"one","y":2}`+"\n")
+	out, _ := s.show(0, "setup", "--dry-run", "--config", s.path("agent.yaml"))
+	const grant = `// where the identity of the agent may not write there yet:
+		// .add table ['T'] ingestors ('aadapp=agent;t')
+		`
+	s.is(strings.ReplaceAll(out, s.url, "URL"), `
+		// database Logs of URL
+		.create-merge table ['T'] (['x']:long)
+		.create-or-alter table ['T'] ingestion json mapping "m" '[{"column":"x","datatype":"long","Properties":{"Path":"$.x"}}]'
+		.create-merge table ['T'] (['y']:long)
+		.create-or-alter table ['T'] ingestion json mapping "n" '[{"column":"x","datatype":"long","Properties":{"Path":"$.x"}},{"column":"y","datatype":"long","Properties":{"Path":"$.y"}}]'
+		`+clearCache+`
+		`+grant+`// database More of URL
+		.create-merge table ['U'] (['x']:long)
+		.create-or-alter table ['U'] ingestion json mapping "m" '[{"column":"x","datatype":"long","Properties":{"Path":"$.x"}}]'
+		`+clearCache+`
+		`+strings.TrimSpace(strings.ReplaceAll(grant, "['T']", "['U']")))
+	s.show(0, "setup", "--config", s.path("agent.yaml"))
+	if out, _ := s.show(0, "setup", "--config", s.path("agent.yaml")); out != "" {
+		t.Errorf("again it prints %s", out)
+	}
+}

@@ -39,7 +39,6 @@ func (t *tableState) column(name string) *tableColumn {
 
 // step is a command of the plan.
 type step struct {
-	tableKey
 	text    string
 	changes []string // what was there and would change, for people; empty: the command makes something new
 }
@@ -60,7 +59,7 @@ func (p *planner) note(format string, args ...any) {
 }
 
 func (p *planner) step(text string, changes ...string) {
-	p.steps = append(p.steps, step{p.key, text, changes})
+	p.steps = append(p.steps, step{text, changes})
 }
 
 // plan is all commands for an input; the state becomes what they make of it.
@@ -192,7 +191,7 @@ func (p *planner) mapped() (*step, error) {
 		changes = nil
 	}
 	text, err := mappingText(all)
-	return &step{p.key, fmt.Sprintf(".create-or-alter table %s ingestion %s mapping %s %s",
+	return &step{fmt.Sprintf(".create-or-alter table %s ingestion %s mapping %s %s",
 		kusto.EntityName(p.in.Table), key.kind, kusto.StringLiteral(p.in.Mapping), kusto.TextLiteral(text)), changes}, err
 }
 

@@ -10,30 +10,43 @@ import (
 
 const clearCache = ".clear database cache streamingingestion schema"
 
-// execute prints the commands, and runs them.
+// execute prints the commands, and runs them, one database after the other.
 func (s *setup) execute(ctx context.Context) error {
-	var at tableKey
-	touched := false
-	for _, p := range s.plans {
-		for _, st := range p.steps {
-			if here := (tableKey{st.cluster, st.database, ""}); here != at {
-				at = here
-				fmt.Fprintf(s.out, "// database %s of %s\n", telemetry.Printable(st.database), p.in.ClusterURL)
-			}
-			touched = true
-			if err := s.do(ctx, p, st.text); err != nil {
-				return err
+	databases := s.databases()
+	for _, plans := range databases {
+		fmt.Fprintf(s.out, "// database %s of %s\n", telemetry.Printable(plans[0].key.database), plans[0].in.ClusterURL)
+		for _, p := range plans {
+			for _, st := range p.steps {
+				if err := s.do(ctx, p, st.text); err != nil {
+					return err
+				}
 			}
 		}
+		if s.dryRun {
+			s.further(plans)
+		}
 	}
-	if !touched {
+	if len(databases) == 0 {
 		say("nothing to do: tables, mappings and policies are there")
-		return nil
-	}
-	if s.dryRun {
-		s.further()
 	}
 	return nil
+}
+
+// databases are the plans that have something to do, by their database.
+func (s *setup) databases() (all [][]*planner) {
+	at := make(map[tableKey]int)
+	for _, p := range s.plans {
+		if len(p.steps) == 0 {
+			continue
+		}
+		database := tableKey{p.key.cluster, p.key.database, ""}
+		if _, known := at[database]; !known {
+			at[database] = len(all)
+			all = append(all, nil)
+		}
+		all[at[database]] = append(all[at[database]], p)
+	}
+	return all
 }
 
 // do prints a command and runs it.
@@ -53,22 +66,16 @@ func (s *setup) do(ctx context.Context, p *planner, text string) error {
 	return serviceError(err)
 }
 
-// further prints what follows the commands where they are run by hand.
-func (s *setup) further() {
-	done := make(map[tableKey]bool)
-	for _, p := range s.plans {
-		database := tableKey{p.key.cluster, p.key.database, ""}
-		if len(p.steps) == 0 || done[database] {
-			continue
-		}
-		done[database] = true
-		fmt.Fprintln(s.out, clearCache)
-	}
+// further prints what follows the commands for a database where they are run by
+// hand.
+func (s *setup) further(plans []*planner) {
+	fmt.Fprintln(s.out, clearCache)
 	if len(s.grantees) > 0 {
 		return
 	}
-	for _, p := range s.plans {
-		if who := s.own(p); who != "" && len(p.steps) > 0 && !done[p.key] {
+	done := make(map[tableKey]bool)
+	for _, p := range plans {
+		if who := s.own(p); who != "" && !done[p.key] {
 			done[p.key] = true
 			fmt.Fprintln(s.out, "// where the identity of the agent may not write there yet:")
 			fmt.Fprintln(s.out, "// "+grantIngestor(p.in.Table, who))
