@@ -133,14 +133,16 @@ func (r *run) identity(ctx context.Context) {
 	})
 }
 
+// credentialStore is where systemd finds what it hands over.
+const credentialStore = "/etc/credstore"
+
 // credentialFix says where a secret is that systemd alone hands over.
 func (c *cluster) credentialFix(fix, path string) string {
-	const store = "/etc/credstore"
-	for _, file := range []string{c.Auth.ClientSecretFile, c.Auth.TokenFile} {
+	for _, file := range []string{c.Auth.ClientSecretFile, c.Auth.TokenFile, c.Auth.CertificateFile, c.Auth.CertificatePasswordFile} {
 		_, err := os.Stat(file)
-		_, there := os.Stat(filepath.Join(store, filepath.Base(file)))
+		_, there := os.Stat(filepath.Join(credentialStore, filepath.Base(file)))
 		if file != "" && err != nil && there == nil {
-			return "systemd hands it to the service; let this find it\nsudo CREDENTIALS_DIRECTORY=" + store + " kusto-agent check --config " + quoted(path)
+			return "systemd hands it to the service; let this find it\nsudo CREDENTIALS_DIRECTORY=" + credentialStore + " kusto-agent check --config " + quoted(path)
 		}
 	}
 	return fix

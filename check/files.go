@@ -46,22 +46,55 @@ func (r *run) handed() {
 	files := append([]string(nil), r.cfg.Files...)
 	for _, name := range slices.Sorted(maps.Keys(r.cfg.Clusters)) {
 		a := r.cfg.Clusters[name].Auth
-		files = append(files, a.ClientSecretFile, a.TokenFile, a.CertificateFile, a.FederatedTokenFile)
+		files = append(files, a.ClientSecretFile, a.TokenFile, a.CertificateFile, a.CertificatePasswordFile, a.FederatedTokenFile)
 	}
 	files = append(files, r.cfg.Send.TLS.CAFile)
 	credentials, _ := r.Env("CREDENTIALS_DIRECTORY")
 	for _, path := range files {
-		if path == "" || filepath.Dir(path) == credentials {
+		if path == "" {
 			continue
 		}
+		byName := filepath.Dir(path) == credentials
 		path = absolute(path)
-		var err error
+		f := Finding{ID: "files.secret", Severity: Error, Where: path}
+		_, err := os.Stat(path)
+		switch {
+		case gone(err) && inStore(path):
+			continue
+		case gone(err):
+			owner := "-o " + quoted(r.Service.name()) + " "
+			if byName {
+				owner = "" // systemd reads it
+			}
+			f.What = "this file, which the configuration names, is not there"
+			if byName || filepath.Dir(path) == filepath.Dir(absolute(r.Path)) { // a bare name
+				f.Severity, f.What = Warning, f.What+", unless systemd has it from elsewhere"
+			}
+			f.Fix = "put it there, or name another; this takes it from the terminal\ninstall -D -m 600 " + owner + "/dev/stdin " + quoted(path)
+			r.add(f)
+			continue
+		}
 		_ = r.Service.reading(func() { err = unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS) }) // it was taken on before
-		if errors.Is(err, unix.EACCES) {
-			r.add(Finding{ID: "files.secret", Severity: Error, Where: path, What: r.Service.name() + " may not read this file, which the configuration is or names",
-				Fix: "give it the right\n" + strings.Join(append(r.enter(filepath.Dir(path)), "setfacl -m u:"+r.Service.name()+":r "+quoted(path)), "\n")})
+		if errors.Is(err, unix.EACCES) && !byName {
+			f.What = r.Service.name() + " may not read this file, which the configuration is or names"
+			f.Fix = "give it the right\n" + strings.Join(append(r.enter(filepath.Dir(path)), "setfacl -m u:"+r.Service.name()+":r "+quoted(path)), "\n")
+			r.add(f)
 		}
 	}
+}
+
+// gone says that an error is of a path that leads to nothing.
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
+
+// inStore says that systemd has a credential of the name of a file to hand over, as
+// far as may be seen.
+func inStore(path string) bool {
+	for _, store := range []string{credentialStore, credentialStore + ".encrypted"} {
+		if _, err := os.Stat(filepath.Join(store, filepath.Base(path))); !gone(err) {
+			return true
+		}
+	}
+	return false
 }
 
 // ownLog are the files that a running agent writes its log to.
