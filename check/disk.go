@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -31,7 +33,7 @@ func (r *run) writable(key, dir string) {
 	at, what := dir, "can be written"
 	var err error
 	for {
-		taken := r.Service.as(func() { err = unix.Faccessat(unix.AT_FDCWD, at, unix.W_OK|unix.X_OK, unix.AT_EACCESS) })
+		taken := r.Service.as(func() { err = mayKeep(at) })
 		err = errors.Join(taken, err)
 		if !errors.Is(err, unix.ENOENT) || at == filepath.Dir(at) {
 			break
@@ -44,10 +46,33 @@ func (r *run) writable(key, dir string) {
 	case r.Service.Unit && dir == stateOfUnit && at != dir:
 		r.ok("state", "", dir, "%s is not there yet; systemd makes it at the start", key)
 	default:
-		who := quoted(r.Service.name())
-		r.add(Finding{ID: "state", Severity: Error, Where: dir, What: fmt.Sprintf("%s may not write in %s: %v", r.Service.name(), key, err),
-			Fix: fmt.Sprintf("make it, and give it to that user\ninstall -d -m 700 -o %s -g %s %s", who, who, quoted(dir))})
+		f := Finding{ID: "state", Severity: Error, Where: dir, What: fmt.Sprintf("%s may not write in %s: %v", r.Service.name(), key, err), Fix: "set " + key + " to a folder on a disk"}
+		if errors.Is(err, fs.ErrPermission) {
+			install := fmt.Sprintf("install -d -m 700 -o %s -g %s %s", quoted(r.Service.name()), quoted(r.Service.group()), quoted(dir))
+			f.Fix = strings.Join(append([]string{"make it, and give it to that user", install}, r.enter(filepath.Dir(dir))...), "\n")
+		}
+		r.add(f)
 	}
+}
+
+// mayKeep tells whether files can be kept in a folder, as far as that is told
+// without making one.
+func mayKeep(dir string) error {
+	var st unix.Stat_t
+	var disk unix.Statfs_t
+	err := unix.Stat(dir, &st)
+	if err == nil {
+		err = unix.Statfs(dir, &disk)
+	}
+	switch {
+	case err != nil:
+		return err
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return unix.ENOTDIR
+	case slices.Contains([]int64{unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC}, int64(disk.Type)):
+		return errors.New("what is there is of the kernel's making, and on no disk")
+	}
+	return unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 }
 
 // stateOfUnit is the folder that the unit has systemd make.

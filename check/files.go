@@ -263,7 +263,7 @@ func (r *run) grantFolder(in *config.Input, shut string) string {
 func (r *run) enter(folder string) (lines []string) {
 	_ = r.Service.reading(func() { // it was taken on before
 		for up := folder; ; up = filepath.Dir(up) {
-			if unix.Faccessat(unix.AT_FDCWD, up, unix.X_OK, unix.AT_EACCESS) != nil {
+			if errors.Is(unix.Faccessat(unix.AT_FDCWD, up, unix.X_OK, unix.AT_EACCESS), unix.EACCES) {
 				lines = append(lines, fmt.Sprintf("setfacl -m u:%s:x %s", r.Service.name(), quoted(up)))
 			}
 			if up == filepath.Dir(up) {

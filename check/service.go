@@ -120,6 +120,18 @@ func (s Service) name() string {
 	return strconv.Itoa(os.Geteuid())
 }
 
+// group is the first group of who the files are looked at as.
+func (s Service) group() string {
+	gid := os.Getegid()
+	if s.assumed() || s.other() {
+		gid = s.gid
+	}
+	if g, err := user.LookupGroupId(strconv.Itoa(gid)); err == nil {
+		return g.Name
+	}
+	return strconv.Itoa(gid)
+}
+
 // assumed says that files can be looked at as the user of the service, who is
 // another than ours.
 func (s Service) assumed() bool { return s.User != "" && os.Geteuid() == 0 && s.uid != 0 }

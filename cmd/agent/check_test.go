@@ -303,7 +303,9 @@ func TestCheckFiles(t *testing.T) {
 		s.must(os.Chmod(s.path("password"), 0o600))
 		s.write("secret.yaml", strings.Replace(s.read("agent.yaml"), "auth: {method: none}", `auth: {method: certificate, tenant: t, client_id: c, certificate_file: "${DIR}/agent.pem", certificate_password_file: "${DIR}/password"}`, 1))
 		s.finds(s.checks(1, append(how, "--offline", "--config", s.path("secret.yaml"))...), "files.secret", check.Error, "DIR/password", "nobody may not read this file")
-		s.finds(all, "state", check.Error, "nobody may not write in state_dir", "install -d -m 700 -o nobody")
+		s.finds(all, "state", check.Error, "nobody may not write in state_dir", "install -d -m 700 -o nobody -g "+s.tool("id", "-gn", "nobody")+" DIR/state")
+		s.write("shut.yaml", strings.Replace(s.read("agent.yaml"), "${DIR}/state", "${DIR}/shut/state", 1))
+		s.finds(s.checks(1, append(how, "--offline", "--config", s.path("shut.yaml"))...), "state", check.Error, "DIR/shut/state\nsetfacl -m u:nobody:x DIR/shut")
 		s.must(os.Chmod(s.path("agent.yaml"), 0o600))
 		s.finds(s.checks(1, append(how, "--offline")...), "files.secret", check.Error, "DIR/agent.yaml", "nobody may not read this file", "\nsetfacl -m u:nobody:r DIR/agent.yaml")
 	}
@@ -321,6 +323,10 @@ func TestCheckDisks(t *testing.T) {
 	s.finds(all, "spool.space", check.Error, "the spool would take nothing", "df -h DIR/state/spool")
 	s.finds(all, "quarantine", check.Warning, "1 record in quarantine", "kusto-agent quarantine ls --config DIR/agent.yaml")
 	s.finds(all, "limits.open_files", check.Error, "limits.open_files is 1000000000", "ulimit -n")
+	for _, dir := range []string{"/proc/none", "${DIR}/logs/a.json/state"} {
+		s.write("nowhere.yaml", strings.Replace(open, "${DIR}/state", dir, 1)+oneJSON)
+		s.finds(s.checks(1, "--offline", "--config", s.path("nowhere.yaml")), "state", check.Error, "may not write in state_dir")
+	}
 	s.write("agent.yaml", strings.Replace(config, "min_free: 1000000GiB", "max_size: 1000000GiB", 1)+"quarantine: {max_size: 1}\n")
 	all = s.checks(1, "--offline")
 	s.finds(all, "spool.space", check.Warning, "the disk has room for")
