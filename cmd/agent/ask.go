@@ -40,12 +40,13 @@ func (a *asker) value(to *string, question, suggested string, optional bool, che
 			fmt.Fprintf(a.out, "%s%s: ", question, hint)
 			line, err := a.in.ReadString('\n')
 			if err != nil {
+				fmt.Fprintln(a.out) // which the answer would have ended
 				return fmt.Errorf("no answer: %w", err)
 			}
 			answer = cmp.Or(strings.TrimSpace(line), suggested)
 		}
 		switch {
-		case answer == "" && (optional || !a.on):
+		case answer == "" && (optional || !a.on), a.on && optional && suggested == "" && answer == "none":
 			return nil
 		case answer == "":
 		case !a.on:

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bmatcuk/doublestar/v4"
 	"github.com/spf13/cobra"
 
 	"kusto-agent/config"
@@ -36,6 +37,7 @@ func initCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.cluster, "cluster", "", "the query `URL` of the cluster")
+	f.BoolVar(&c.trust, "allow-untrusted-endpoint", false, "let a token be sent to a cluster outside the known domains of the service")
 	f.StringVar(&c.database, "database", "", "the database")
 	f.StringVar(&c.path, "path", "", "the files to read, as a `pattern` such as /srv/app/*.json")
 	f.StringVar(&c.table, "table", "", "the table")
@@ -57,7 +59,7 @@ type initial struct {
 	cluster, database, path, table, mapping, format        string
 	method, tenant, clientID                               string
 	secretFile, certificateFile, tokenFile, output, sample string
-	force                                                  bool
+	force, trust                                           bool
 
 	guess infer.Guess
 	ask   asker
@@ -122,7 +124,6 @@ func (c *initial) write(text string) error {
 // answers has everything that the configuration needs, from flags, from answers
 // and from the sample.
 func (c *initial) answers() error {
-	endpoint := func(url string) error { return kusto.CheckEndpoint(url, false) }
 	name := func(kind string) func(string) error {
 		return func(s string) error { return kusto.ValidName(kind, s) }
 	}
@@ -135,13 +136,13 @@ func (c *initial) answers() error {
 		check    func(string) error
 		skip     func() bool
 	}{
-		{to: &c.cluster, flag: "cluster", question: "Query URL of the cluster", check: endpoint},
+		{to: &c.cluster, flag: "cluster", question: "Query URL of the cluster", check: c.endpoint},
 		{to: &c.database, flag: "database", question: "Database", check: name("database")},
-		{to: &c.path, flag: "path", question: "Files to read, as a pattern", suggest: c.pattern, check: some},
+		{to: &c.path, flag: "path", question: "Files to read, as a pattern", suggest: c.pattern, check: aPattern},
 		{to: &c.format, flag: "format", question: "Format", suggest: c.likelyFormat, check: knownFormat},
 		{to: &c.table, flag: "table", question: "Table", suggest: c.likelyTable, check: name("table")},
 		{to: &c.mapping, flag: "mapping", question: "Mapping", suggest: c.likelyMapping, check: name("mapping")},
-		{to: &c.method, flag: "auth", question: "How to sign in", suggest: c.likelyMethod, check: some},
+		{to: &c.method, flag: "auth", question: "How to sign in", suggest: c.likelyMethod, check: c.wayIn},
 		{to: &c.tenant, flag: "tenant", question: "Tenant", check: some, skip: func() bool { return !c.signsIn("client_secret", "certificate") }},
 		{to: &c.clientID, flag: "client-id", question: "Client id", check: some, skip: func() bool { return !c.signsIn("client_secret", "certificate") }},
 		{to: &c.secretFile, flag: "client-secret-file", question: "File of the client secret", suggest: func() string { return "kusto-agent.client-secret" }, check: some, skip: func() bool { return !c.signsIn("client_secret") }},
@@ -171,6 +172,34 @@ func (c *initial) answers() error {
 	}
 	if f, ok := format.Lookup(c.format); ok {
 		c.format = string(f)
+	}
+	return nil
+}
+
+// endpoint refuses what no token may be sent to, unless it is trusted.
+func (c *initial) endpoint(url string) error {
+	err := kusto.CheckEndpoint(url, c.trust)
+	if err != nil && kusto.CheckEndpoint(url, true) == nil {
+		return fmt.Errorf("%w, which init does with --allow-untrusted-endpoint", err)
+	}
+	return err
+}
+
+func aPattern(path string) error {
+	if !doublestar.ValidatePathPattern(path) {
+		return fmt.Errorf(`%q is no pattern of files; want one such as /srv/app/*.json, and \ before a sign that is not one of a pattern`, path)
+	}
+	return nil
+}
+
+// wayIn takes a method, and none only where the cluster is this machine.
+func (c *initial) wayIn(method string) error {
+	host := strings.TrimPrefix(c.cluster, "https://")
+	switch {
+	case !slices.Contains(kusto.AuthMethods, method):
+		return fmt.Errorf("%q is no way to sign in; want one of %s", method, strings.Join(kusto.AuthMethods, ", "))
+	case method == "none" && host != c.cluster && kusto.CheckEndpoint("http://"+host, true) != nil: // plain is for this machine
+		return errors.New("none is for a cluster on this machine; want a way to sign in, such as client_secret")
 	}
 	return nil
 }

@@ -62,7 +62,14 @@ func TestInitFlags(t *testing.T) {
 	f(64, "--cluster: ", "--cluster", "https://ingest-c.westeurope.kusto.windows.net")
 	f(64, "no such file", "nothing.json")
 	all := []string{"--cluster", "https://c.westeurope.kusto.windows.net", "--database", "My logs", "--path", "/srv/app/*.json", "--tenant", "t", "--client-id", "true"}
-	f(64, "these answers make no configuration", append(all, "--auth", "magic")...)
+	f(64, `--auth: "magic" is no way to sign in; want one of auto, client_secret`, append(all, "--auth", "magic")...)
+	f(64, "--auth: none is for a cluster on this machine", append(all, "--auth", "none")...)
+	f(64, `--path: "/srv/[a" is no pattern of files`, append(all, "--path", "/srv/[a")...)
+	other := append(all, "--cluster", "https://adx.example.com")
+	f(64, "set allow_untrusted_endpoint: true if it is yours, which init does with --allow-untrusted-endpoint", other...)
+	if text := f(0, "", append(other, "--allow-untrusted-endpoint", "--output", "-")...); !strings.Contains(text, "\nallow_untrusted_endpoint: true ") {
+		t.Error(text)
+	}
 	out := f(0, "", append(all, "--output", "-")...)
 	wantFile(t, "init.yaml", out+"\n")
 	f(0, "agent.yaml is written", all...)
@@ -79,12 +86,12 @@ func TestInitQuestions(t *testing.T) {
 	t.Parallel()
 	var asked bytes.Buffer
 	c := &initial{output: "agent.yaml", path: "/srv/app/*.json"}
-	answers := "\nhttps://c.westeurope.kusto.windows.net\na/b\nLogs\n\n\nMine\n\nt\nid\n\n"
+	answers := "\nhttps://c.westeurope.kusto.windows.net\na/b\nLogs\n\n\nMine\nmagic\nnone\n\nt\nid\n\n"
 	c.ask = asker{in: bufio.NewReader(strings.NewReader(answers)), out: &asked, on: true}
 	if err := c.answers(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Query URL of the cluster: ", "Format [JSON]: ", "Table [App]: ", "Mapping [App_json]: ", "How to sign in [client_secret]: ", "File of the client secret [kusto-agent.client-secret]: "} {
+	for _, want := range []string{"Query URL of the cluster: ", "Format [JSON]: ", "Table [App]: ", "Mapping [App_json]: ", "How to sign in [client_secret]: ", "no way to sign in", "none is for a cluster on this machine", "File of the client secret [kusto-agent.client-secret]: "} {
 		if !strings.Contains(asked.String(), want) {
 			t.Errorf("it does not ask %q: %s", want, asked.String())
 		}
@@ -95,6 +102,14 @@ func TestInitQuestions(t *testing.T) {
 	}
 	if in := cfg.Inputs[0]; in.Table != "App" || in.Mapping != "Mine" || in.Database != "Logs" {
 		t.Errorf("it makes %+v", in)
+	}
+	c = &initial{cluster: "http://localhost:1", database: "D", path: "/x/[a", format: "CSV", table: "T"}
+	c.ask = asker{in: bufio.NewReader(strings.NewReader("none\n\n")), out: &asked, on: true}
+	if err := c.answers(); err == nil || !strings.Contains(err.Error(), "pattern") {
+		t.Errorf("a pattern that is none: %v", err)
+	}
+	if c.path = "/x/*"; c.answers() != nil || c.mapping != "" || c.method != "none" {
+		t.Errorf("without a mapping it makes %+v", c)
 	}
 	c = &initial{ask: asker{in: bufio.NewReader(strings.NewReader("")), out: &asked, on: true}}
 	if err := c.answers(); err == nil {

@@ -27,6 +27,9 @@ func (c *initial) text() string {
 		"# What it needs on the service:  kusto-agent setup --dry-run --config %[1]s\n"+
 		"# A first run, to its end:       kusto-agent run --once --config %[1]s\n\n", telemetry.Printable(quotedWord(file)))
 	line(0, "cluster", scalar(c.cluster), "the query URL")
+	if c.trust {
+		line(0, "allow_untrusted_endpoint", "true", "a token is sent there all the same")
+	}
 	line(0, "database", scalar(c.database), "an input can name another")
 	b.WriteString("# state_dir: /var/lib/kusto-agent              # positions, spool and quarantine; default: that of systemd, else ./kusto-agent-state\n\n")
 	b.WriteString("auth:\n")
