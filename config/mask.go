@@ -13,17 +13,18 @@ import (
 var (
 	// secretWord finds a word that names a secret, where a key could stand.
 	secretWord = regexp.MustCompile(`(?i)(?:^|[\s{,\[?"'&#-])([\w-]*(?:secret|passw|pwd|token|credential|api_?key|app_?key|access_?key)[\w-]*|sig)["']?`)
-	// userInfo finds the user and password of a URL.
-	userInfo = regexp.MustCompile(`(://)[^/\s]*@`)
+	// userInfo finds the user and password of a URL, with any sign but a space.
+	userInfo = regexp.MustCompile(`(://)\S*@`)
 )
 
 // maskLine is a line that does not go on with a secret of the line before,
 // with whatever in it may be one replaced.
 func maskLine(line string) string {
+	line = userInfo.ReplaceAllString(line, "${1}"+kusto.Mask+"@") // first: a word in it may name a secret
 	if key, found := findSecret(line); found && strings.TrimSpace(line[key.value:]) != "" {
 		line = line[:key.value] + " " + kusto.Mask
 	}
-	return userInfo.ReplaceAllString(line, "${1}"+kusto.Mask+"@")
+	return line
 }
 
 // hiddenLines tells of each line whether it goes on with a secret that began

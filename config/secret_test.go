@@ -110,6 +110,8 @@ func TestMaskKeepsTheRest(t *testing.T) {
 	f("    table: tokens", "    table: tokens")
 	f("  client_secret: x", "  client_secret: ****")
 	f("proxy: http://u:p@h:1", "proxy: http://****@h:1")
+	f("proxy: http://u:a-secret-1@h:1", "proxy: http://****@h:1")
+	f("proxy: http://u:a/b@h:1", "proxy: http://****@h:1")
 }
 
 func TestPrintingTellsNoSecret(t *testing.T) {
