@@ -76,6 +76,8 @@ func (t *Tailer) seek(r *reader) (wait bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
+	case r.carry != r.carrying:
+		return true // it was lent since this turn began, and the next one has it
 	case r.seeks == 0:
 		return false
 	case r.offset > 0 || r.rest || r.size == 0 && t.o.Once:
