@@ -100,8 +100,8 @@ func (c *candidate) likeness(s *sample) likeness {
 		return different
 	}
 	switch is := c.lookInPlace(); {
-	case !enough && (is != rewrittenThere || !isNameOf(s.f.Name(), c.info)):
-		return different
+	case !enough && (is != rewrittenThere || c.position == 0 || len(c.ahead) > 0 || !isNameOf(s.f.Name(), c.info)):
+		return different // what was begun beyond is looked for as recognises says
 	case is == unchangedThere:
 		return copied
 	}
@@ -139,15 +139,14 @@ func (c *candidate) likenessOfRead(s *sample) likeness {
 		return c.beginsWith(s)
 	case !c.fits(s.f, s.size):
 		return different
-	case c.replacedBy(s):
-		if c.resting {
-			return successor
-		}
+	case !c.isIntact(): // also one that was deleted since
 		return unsettled
-	case !c.isIntact():
-		return unsettled
+	case !c.replacedBy(s):
+		return copied
+	case c.resting:
+		return successor
 	}
-	return copied
+	return unsettled
 }
 
 // beginsWith compares a file with the beginning of one that is being read: it
