@@ -318,6 +318,18 @@ func (r *reader) otherBefore() bool {
 	return err != nil || h != r.info.Head
 }
 
+// noteBeginning has a file known by what is read at its start: it may have been written
+// anew since it was found, with nothing read of what it held then.
+func (r *reader) noteBeginning(data []byte) {
+	was := r.info.Head
+	if r.offset > 0 || r.z != nil || len(r.skips) > 0 || was.Len == 0 || was.Len > len(data) {
+		return
+	}
+	if h, err := headOfLen(bytes.NewReader(data), was.Len); err == nil && h != was {
+		r.info.Head, r.headed, r.registered = record.Head{}, 0, false
+	}
+}
+
 // read reads from the offset to the end of the file, of the payload, or to the
 // next range that needs no reading, whichever comes first.
 func (w *worker) read(r *reader, last bool) (after, error) {
@@ -432,6 +444,7 @@ func (w *worker) buffer(n int) []byte {
 
 // frame hands over the whole records that buf holds behind its headroom.
 func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte, last bool) (next after, err error) {
+	r.noteBeginning(buf[record.MarkLen:])
 	touched := false // the bytes of buf were moved about
 	border, _ := scan.Border()
 	cut := last && len(buf) > record.MarkLen && !bytes.HasSuffix(buf, border) && r.in.ofLines()
