@@ -322,10 +322,14 @@ func (r *reader) otherBefore() bool {
 // anew since it was found, with nothing read of what it held then.
 func (r *reader) noteBeginning(data []byte) {
 	was := r.info.Head
-	if r.offset > 0 || r.z != nil || len(r.skips) > 0 || was.Len == 0 || was.Len > len(data) {
+	if r.offset > 0 || r.z != nil || len(r.skips) > 0 || was.Len == 0 {
 		return
 	}
-	if h, err := headOfLen(bytes.NewReader(data), was.Len); err == nil && h != was {
+	var from io.ReaderAt = bytes.NewReader(data)
+	if len(data) < was.Len {
+		from = r.src()
+	}
+	if h, err := headOfLen(from, was.Len); err != nil || h != was {
 		r.info.Head, r.headed, r.registered = record.Head{}, 0, false
 	}
 }
