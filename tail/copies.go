@@ -11,9 +11,8 @@ import (
 // evidence: a copy made at the truncation shows up at once.
 const freshCopy = 10 * time.Minute
 
-// Later, or in another run, at least this much must have been read of it, or the file
-// was rewritten and the copy is named after it: two files may well begin with the same
-// banner.
+// Later, or in another run, at least this much must have been read of it: two
+// files may well begin with the same banner.
 const copyEvidence = 1024
 
 // likeness is what a file may be that begins like one that is known. A copy
@@ -96,13 +95,10 @@ func (c *candidate) likeness(s *sample) likeness {
 		time.Since(c.truncated) < freshCopy && s.birth <= c.truncated.UnixNano()
 	// What was written between copy and truncation was read and is not in it.
 	short := !c.truncated.IsZero() && s.size < c.position && c.trail.holds(s.f, s.size)
-	if c.mark == 0 && (c.position > 0 || len(c.ahead) == 0) || !short && !c.fits(s.f, s.size) {
+	switch {
+	case !enough || c.mark == 0 && (c.position > 0 || len(c.ahead) == 0) || !short && !c.fits(s.f, s.size):
 		return different
-	}
-	switch is := c.lookInPlace(); {
-	case !enough && (is != rewrittenThere || c.position == 0 || len(c.ahead) > 0 || !isNameOf(s.f.Name(), c.info)):
-		return different // what was begun beyond is looked for as recognises says
-	case is == unchangedThere:
+	case c.inPlace():
 		return copied
 	}
 	return successor
@@ -212,32 +208,18 @@ func (c *candidate) replacedBy(s *sample) bool {
 	return err == nil && old.links == 0 && s.birth < old.ctime
 }
 
-// there is what became of a file that was read, where it was.
-type there uint8
-
-const (
-	goneThere      there = iota // or another has its name
-	unchangedThere              // but for what was appended: what looks like it is a copy
-	rewrittenThere              // truncated, with whatever since
-)
-
-func (c *candidate) lookInPlace() there {
+// inPlace reports whether the file that was read is still where it was and as it
+// was: then what looks like it is a copy.
+func (c *candidate) inPlace() bool {
 	f, st, err := openFile(c.info.Path)
 	if err != nil {
-		return goneThere
+		return false
 	}
 	defer f.Close()
-	same := c.fits
 	if c.info.Packed.Size > 0 {
-		same = func(*os.File, int64) bool { return st.size == c.info.Packed.Size && st.mtime == c.info.Packed.Mtime }
+		return st.node == nodeOf(c.info) && st.size == c.info.Packed.Size && st.mtime == c.info.Packed.Mtime
 	}
-	switch {
-	case st.node != nodeOf(c.info):
-		return goneThere
-	case same(f, st.size):
-		return unchangedThere
-	}
-	return rewrittenThere
+	return st.node == nodeOf(c.info) && c.fits(f, st.size)
 }
 
 // fits reports whether a file holds what was read of the candidate. The size that

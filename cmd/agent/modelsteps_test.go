@@ -180,7 +180,7 @@ func (m *model) copyTruncate(f *modelFile) {
 	for r, must := range inCopy {
 		r.must = must
 	}
-	if m.agent == nil {
+	if m.agent == nil || !f.listed { // or it has not come to the file yet
 		m.forgets(g)
 	}
 	if n := m.random.IntN(4); n > 0 {
