@@ -29,12 +29,8 @@ type absence struct {
 // the scan, or nobody knows.
 func (a *absence) look() {
 	if a.f != nil {
-		if raw, err := a.f.SyscallConn(); err == nil { // it may be given back meanwhile
-			_ = raw.Control(func(fd uintptr) {
-				if st, err := statAt(int(fd), "", unix.AT_EMPTY_PATH); err == nil {
-					a.deleted, a.pinned = st.links == 0, st.size
-				}
-			})
+		if st, err := statFile(a.f); err == nil { // it may be given back meanwhile
+			a.deleted, a.pinned = st.links == 0, st.size
 		}
 	}
 	st, err := statPath(a.path)

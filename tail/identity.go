@@ -35,8 +35,18 @@ const statMask = unix.STATX_BASIC_STATS | unix.STATX_BTIME
 // statPath looks at a path, following links.
 func statPath(path string) (status, error) { return statAt(unix.AT_FDCWD, path, 0) }
 
-// statFile looks at an open file, whatever its path is now.
-func statFile(f *os.File) (status, error) { return statAt(int(f.Fd()), "", unix.AT_EMPTY_PATH) }
+// statFile looks at an open file, whatever its path is now. Another goroutine may
+// close it meanwhile.
+func statFile(f *os.File) (s status, err error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return status{}, err
+	}
+	if shut := raw.Control(func(fd uintptr) { s, err = statAt(int(fd), "", unix.AT_EMPTY_PATH) }); shut != nil {
+		return status{}, shut
+	}
+	return s, err
+}
 
 // stat is statFile, but where a test has a file system tell another size.
 func (t *Tailer) stat(f *os.File) (status, error) {
