@@ -1,7 +1,6 @@
 package tail
 
 import (
-	"path/filepath"
 	"time"
 
 	"kusto-agent/record"
@@ -39,7 +38,7 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 	if old && m.wait {
 		m = match{} // it is passed over, whatever it is a copy of
 	}
-	real := realOf(path)
+	real := leads(path)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -72,9 +71,7 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 	if gone && m.of != nil { // it is found again by that, and not by a name that no pattern matches
 		r.outside, r.info.Path = true, m.of.info.Path
 	}
-	if r.info.Real = real; real == "" && filepath.Dir(path) != filepath.Dir(r.info.Path) {
-		r.info.Real = path
-	}
+	r.info.Real = elsewhere(real, r.info.Path)
 	switch {
 	case m.of == nil:
 		t.begin(r)

@@ -162,7 +162,7 @@ func (w *worker) register(r *reader) error {
 	}
 	real := r.info.Real
 	if path := w.t.pathOf(r); !r.outside && path != r.info.Path {
-		real = realOf(path)
+		real = elsewhere(leads(path), path)
 	}
 	r.info.Head, r.info.Size, r.info.Real = head, r.size, real
 	r.headed = int(min(r.size, int64(headLens[0])))

@@ -98,10 +98,18 @@ func (x *folders) findNode(info record.FileInfo) (path string, ok bool) {
 	return "", false
 }
 
-// realOf is where a path leads, if that is in another folder; else it is empty.
-func realOf(path string) string {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil || filepath.Dir(real) == filepath.Dir(path) {
+// leads is where a path leads through links.
+func leads(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
+// elsewhere is what is remembered of where a file really is, beside the path it is
+// known at: nothing, if that is in the same folder.
+func elsewhere(real, path string) string {
+	if filepath.Dir(real) == filepath.Dir(path) {
 		return ""
 	}
 	return real

@@ -21,6 +21,7 @@ import (
 type packed struct {
 	in      *input
 	path    string
+	real    string // where the path leads
 	st      status
 	how     packing
 	handle  []byte
@@ -73,7 +74,7 @@ func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how p
 	if how == undecided || never && !gone {
 		return
 	}
-	handle := handleOf(f)
+	handle, real := handleOf(f), leads(path)
 	t.mu.Lock()
 	if in.readers[st.node] != nil {
 		t.mu.Unlock()
@@ -85,7 +86,7 @@ func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how p
 		in.packed[st.node] = p
 	}
 	if p.scan != t.scanNo {
-		p.path, p.scan, p.matched = path, t.scanNo, !gone
+		p.path, p.real, p.scan, p.matched = path, real, t.scanNo, !gone
 	}
 	p.barred = gone && (never || in.Excludes(path))
 	p.old = p.old || in.isNew

@@ -36,6 +36,7 @@ func (t *Tailer) readPacked(p *packed, x *facts, k *known, is relation) {
 	if k != nil && !p.matched { // it is found again by the name that a pattern matches
 		r.outside, r.info.Path = true, k.info.Path
 	}
+	r.info.Real = elsewhere(p.real, r.info.Path)
 	switch is {
 	case continues:
 		t.resume(r, k.candidate(t.scanNo))
