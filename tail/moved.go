@@ -19,8 +19,7 @@ func (t *Tailer) findMoved(in *input, unread []unfinished) {
 		lost[i].found = lost[i].reader != nil
 	}
 	t.mu.Unlock()
-	w := newWalk()
-	w.polled = true // as findRotated
+	w := newLook()
 	for _, u := range lost {
 		if !in.reads(u.info.Path) && !in.onceNamed(u.info) {
 			continue // it was no longer wanted before it was moved

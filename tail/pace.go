@@ -108,7 +108,7 @@ func (t *Tailer) meetFresh() {
 	t.mu.Unlock()
 	for _, path := range paths {
 		for _, in := range t.inputs {
-			if in.Watch == "poll" || !in.matches(path) {
+			if !in.hears(path) {
 				continue
 			}
 			if st, err := statPath(path); err == nil && st.regular {

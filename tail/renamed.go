@@ -66,7 +66,7 @@ func (t *Tailer) meetRenamed() {
 		delete(t.origins, r.from)
 		delete(last, r.from)
 		for _, in := range t.inputs {
-			if in.Watch != "poll" && in.matches(first) {
+			if in.hears(first) {
 				t.origins[r.to] = origin{first, now}
 				last[r.to] = true
 			}
@@ -74,7 +74,7 @@ func (t *Tailer) meetRenamed() {
 	}
 	for to := range last {
 		for _, in := range t.inputs {
-			if in.Watch != "poll" && in.matches(t.origins[to].path) && !in.matches(to) && !in.Excludes(to) && !t.isKnown(in, to) {
+			if in.hears(t.origins[to].path) && !in.matches(to) && !in.Excludes(to) && !t.isKnown(in, to) {
 				t.o.Logger.Info("file was renamed before it was seen, reading it", "file", to, "was", t.origins[to].path)
 				t.meet(in, to, true)
 			}

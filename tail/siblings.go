@@ -31,8 +31,7 @@ func (t *Tailer) findRotated(in *input) {
 	gone := in.rotated
 	in.rotated = nil
 	t.mu.Unlock()
-	w := newWalk()
-	w.polled = true // no folder has to be watched for this
+	w := newLook()
 	for _, g := range gone {
 		path, _ := in.folders.findNode(g.info)
 		if path != g.info.Path {

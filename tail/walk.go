@@ -30,6 +30,13 @@ func newWalk() *walk {
 	return &walk{folders: make(map[string][]fs.DirEntry), passed: make(map[string]bool), errs: make(map[string]error)}
 }
 
+// newLook is a walk that has no folder watched.
+func newLook() *walk {
+	w := newWalk()
+	w.polled = true
+	return w
+}
+
 // match returns the paths one input reads, in the order of its patterns.
 func (w *walk) match(in *input) []string {
 	w.found, w.seen, w.polled = nil, make(map[string]bool), in.Watch == "poll"
@@ -38,6 +45,9 @@ func (w *walk) match(in *input) []string {
 	}
 	return w.found
 }
+
+// hears reports whether a walk would find a path of which events tell.
+func (in *input) hears(path string) bool { return in.Watch != "poll" && in.matches(path) }
 
 // matches reports whether a walk would find a path, were it there.
 func (in *input) matches(path string) bool {
