@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,17 +13,22 @@ import (
 // addJSONLines reads an object a line. A line that is none is passed over: the
 // agent sends it only where the service has words of its own for it.
 func (s *Sample) addJSONLines(text []byte, most, records int) {
-	for n := 0; len(text) > 0 && records > 0; records-- {
-		line := text
-		if i := bytes.IndexByte(text, '\n'); i >= 0 {
-			line = text[:i+1]
-		}
-		text = text[len(line):]
-		if n += len(line); n > most && s.Records > 0 {
-			return
-		}
+	for line := range s.lines(text, most, records) {
 		if s.object(line) && s.First == nil {
 			s.First = bytes.Clone(line)
+		}
+	}
+}
+
+// lines are the first lines of a text, as many as a sample takes.
+func (s *Sample) lines(text []byte, most, records int) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		n := 0
+		for line := range bytes.Lines(text) {
+			n += len(line)
+			if records--; records < 0 || n > most && s.Records > 0 || !yield(line) {
+				return
+			}
 		}
 	}
 }
@@ -72,15 +78,7 @@ func (s *Sample) addLines(text []byte, most, records int) {
 	if s.fields == nil {
 		s.fields = []Field{{Name: "Line", Type: String}}
 	}
-	for n := 0; len(text) > 0 && records > 0; records-- {
-		line := text
-		if i := bytes.IndexByte(text, '\n'); i >= 0 {
-			line = text[:i+1]
-		}
-		text = text[len(line):]
-		if n += len(line); n > most && s.Records > 0 {
-			return
-		}
+	for line := range s.lines(text, most, records) {
 		if s.Records++; s.First == nil {
 			s.First = bytes.Clone(line)
 		}
