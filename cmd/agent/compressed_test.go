@@ -159,7 +159,7 @@ func TestCompressedKilled(t *testing.T) {
 				named = append(named, c.named(p)...)
 			}
 			p := s.run(config)
-			p.awaitBooks("T", func(account) bool { return s.server.RowCount("Logs", "T") >= n && c.allSafe(p) })
+			p.awaitBooks("T", func(account) bool { return s.server.RowCount("Logs", "T") >= n && p.allRead() })
 			named = append(named, c.named(p)...)
 			p.stop()
 			paths := make(map[string]string)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -342,6 +343,35 @@ func (p *process) files() []telemetry.File {
 		return nil
 	}
 	return s.Files
+}
+
+// allRead reports whether all that is in the files of logs is safe. The agent has to
+// know each by its name of now: what it tells of one that was renamed meanwhile, or
+// of how long it is, may be from before.
+func (p *process) allRead() bool {
+	known := make(map[string]telemetry.File)
+	for _, f := range p.files() {
+		if f.Safe != f.Size {
+			return false
+		}
+		known[f.Path] = f
+	}
+	whole := true
+	err := filepath.WalkDir(p.site.path("logs"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		f, found := known[path]
+		delete(known, path)
+		packed := slices.Contains([]string{".gz", ".zst"}, filepath.Ext(path)) // they tell of what is in them
+		whole = whole && (found || info.Size() == 0) && (!found || packed || f.Size == info.Size())
+		return nil
+	})
+	return err == nil && whole && len(known) == 0
 }
 
 // isSafe says whether all of a file is safe: accepted, or in the spool.

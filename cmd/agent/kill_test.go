@@ -71,7 +71,7 @@ func (c *crash) run(t *testing.T) {
 	}
 	p := c.site.run(config)
 	<-written
-	p.awaitBooks("T", func(account) bool { return c.server.RowCount("Logs", "T") >= c.records && c.allSafe(p) })
+	p.awaitBooks("T", func(account) bool { return c.server.RowCount("Logs", "T") >= c.records && p.allRead() })
 	named = append(named, c.named(p)...)
 	paths := make(map[string]string)
 	for _, f := range p.status().Files {
@@ -99,17 +99,6 @@ func (c *crash) apply() {
 			return
 		}
 	}
-}
-
-// allSafe reports whether the agent has come to the end of every file.
-func (c *crash) allSafe(p *process) bool {
-	all := p.status().Files
-	for _, f := range all {
-		if f.Safe != f.Size {
-			return false
-		}
-	}
-	return len(all) == (c.records+c.perFile-1)/c.perFile
 }
 
 // span is a range of a file, by the id the log tells.

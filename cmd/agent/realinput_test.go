@@ -274,21 +274,11 @@ func cutLines(all []string, files map[string]string) (whole, cut []string) {
 	return slices.DeleteFunc(all, func(line string) bool { return slices.Contains(cut, line) }), cut
 }
 
-// readWhole reports whether the agent is at the end of every file.
-func readWhole(p *process) bool {
-	for _, f := range p.status().Files {
-		if st, err := os.Stat(f.Path); err == nil && st.Size() != f.Safe {
-			return false
-		}
-	}
-	return true
-}
-
 // readToEnd reports whether the agent is at the end of the last line of every
-// file.
+// file. Of one that was renamed it has to know that.
 func readToEnd(p *process) bool {
 	for _, f := range p.status().Files {
-		if text, err := os.ReadFile(f.Path); err == nil && int64(bytes.LastIndexByte(text, '\n')+1) > f.Safe {
+		if text, err := os.ReadFile(f.Path); err != nil || int64(bytes.LastIndexByte(text, '\n')+1) > f.Safe {
 			return false
 		}
 	}

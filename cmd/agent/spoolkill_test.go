@@ -75,8 +75,12 @@ func TestKillsInAnOutage(t *testing.T) {
 	runs = append(runs, p)
 	records := w.stop()
 	bad := records / w.refused
-	p.awaitBooks("T", func(a account) bool {
-		return a.spooled+a.pending == 0 && s.server.RowCount("Logs", "T") >= records-bad && p.allRead()
+	s.until("all is accepted", func() bool {
+		if !p.allRead() || s.server.RowCount("Logs", "T") < records-bad {
+			return false
+		}
+		a := p.mustBooks()["T"]
+		return a.spooled+a.pending == 0
 	})
 	p.stop()
 	w.wantStored(records, nil, 0, runs...)
@@ -101,16 +105,6 @@ func TestKillsInAnOutage(t *testing.T) {
 	if left, _ := os.ReadDir(s.path("state/spool/damaged")); len(left) > 0 {
 		t.Errorf("found damaged: %v", left)
 	}
-}
-
-// allRead says that a process has come to the end of all files.
-func (p *process) allRead() bool {
-	for _, f := range p.files() {
-		if f.Safe != f.Size {
-			return false
-		}
-	}
-	return true
 }
 
 // TestHalfOfAnEarlierTry: a kill while a spooled batch is taken apart leaves one of

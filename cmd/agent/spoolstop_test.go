@@ -80,8 +80,11 @@ func TestStopsInOutages(t *testing.T) {
 	p = run("24h")
 	records := w.stop()
 	s.until("all is accepted", func() bool {
+		if !p.allRead() {
+			return false
+		}
 		a := p.mustBooks()["T"]
-		return a.spooled+a.pending == 0 && p.allRead()
+		return a.spooled+a.pending == 0
 	})
 	p.stop()
 	for _, p := range runs {

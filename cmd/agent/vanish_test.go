@@ -270,14 +270,7 @@ func TestInputComesBack(t *testing.T) {
 				for input := range p.mustBooks() {
 					p.awaitBooks(input, func(a account) bool { return a.pending == 0 })
 				}
-				s.until("all is safe", func() bool {
-					for _, f := range p.files() {
-						if f.Safe != f.Size {
-							return false
-						}
-					}
-					return true
-				})
+				s.until("all is safe", p.allRead)
 				if killed {
 					p.kill()
 				} else {
