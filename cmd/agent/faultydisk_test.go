@@ -139,11 +139,12 @@ func (p *process) inject(what string, paths ...string) *fault {
 		args = append(args, "-P", path)
 	}
 	f.cmd = exec.Command(s.toolPath("strace"), args...)
-	said := newLines()
-	f.cmd.Stderr = said
+	said := newLines(s.t)
+	f.cmd.Stderr = said.in
 	if err := f.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
+	said.follow()
 	// Started here, ended by the end of strace, awaited by stop.
 	go func() {
 		defer close(f.ended)

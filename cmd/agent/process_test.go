@@ -16,19 +16,61 @@ import (
 	"time"
 )
 
-// lines collects what a process writes, and lets others wait for a line.
+// lines collects what a process writes, and lets others wait for a line. What was
+// written before somebody asks is there when it is asked for.
 type lines struct {
+	in      *os.File // given to the process
+	out     *os.File
+	pipe    syscall.RawConn // of out
+	ended   chan struct{}   // closed when nobody has it open for writing any more
 	mu      sync.Mutex
 	all     []string
 	part    []byte
-	changed chan struct{} // closed and replaced by each write
+	changed chan struct{} // closed and replaced when there is more
 }
 
-func newLines() *lines { return &lines{changed: make(chan struct{})} }
+func newLines(t *testing.T) *lines {
+	t.Helper()
+	l := &lines{ended: make(chan struct{}), changed: make(chan struct{})}
+	var err error
+	if l.out, l.in, err = os.Pipe(); err == nil {
+		l.pipe, err = l.out.SyscallConn()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
 
-func (l *lines) Write(p []byte) (int, error) {
+// follow reads from now on, for the process has started.
+func (l *lines) follow() {
+	l.in.Close()
+	// Started here, ended by the end of the processes that have the pipe.
+	go func() {
+		defer close(l.ended)
+		defer l.out.Close()
+		_ = l.pipe.Read(l.take)
+	}()
+}
+
+// take reads what is in the pipe, and reports whether that is the end.
+func (l *lines) take(fd uintptr) (ended bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := syscall.Read(int(fd), buf)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case n > 0:
+			l.add(buf[:n])
+		default:
+			return !errors.Is(err, syscall.EAGAIN)
+		}
+	}
+}
+
+func (l *lines) add(p []byte) {
 	l.part = append(l.part, p...)
 	for {
 		line, rest, found := bytes.Cut(l.part, []byte("\n"))
@@ -40,17 +82,23 @@ func (l *lines) Write(p []byte) (int, error) {
 	}
 	close(l.changed)
 	l.changed = make(chan struct{})
-	return len(p), nil
+}
+
+// catchUp reads what was written until now.
+func (l *lines) catchUp() {
+	_ = l.pipe.Control(func(fd uintptr) { l.take(fd) }) // fails only behind the end
 }
 
 // seen returns the whole lines so far, and a channel closed when there is more.
 func (l *lines) seen() ([]string, <-chan struct{}) {
+	l.catchUp()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all, l.changed
 }
 
 func (l *lines) text() string {
+	l.catchUp()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Join(l.all, "\n") + "\n" + string(l.part)
@@ -85,7 +133,7 @@ func (s *site) launch(args ...string) *process {
 		s.t.Fatal(err)
 	}
 	args = slices.Concat(s.before, []string{exe}, args)
-	p := &process{t: s.t, site: s, cmd: exec.Command(args[0], args[1:]...), out: newLines(), log: newLines(), ended: make(chan struct{})}
+	p := &process{t: s.t, site: s, cmd: exec.Command(args[0], args[1:]...), out: newLines(s.t), log: newLines(s.t), ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), asProgram+"=1", "DIR="+s.dir, "URL="+s.url, "NO_COLOR=1", "STATE_DIRECTORY=", "JOURNAL_STREAM=",
 		"GORACE=atexit_sleep_ms=0") // the race detector waits a second before it ends a process
 	p.cmd.Env = append(p.cmd.Env, s.env...)
@@ -94,7 +142,7 @@ func (s *site) launch(args ...string) *process {
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 		p.cmd.Path = "/proc/self/exe" // the program may lie where only root goes
 	}
-	p.cmd.Stdout, p.cmd.Stderr = p.out, p.log
+	p.cmd.Stdout, p.cmd.Stderr = p.out.in, p.log.in
 	if s.logTo != nil {
 		p.cmd.Stderr = s.logTo
 	}
@@ -106,11 +154,15 @@ func (s *site) launch(args ...string) *process {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	p.out.follow()
+	p.log.follow()
 	// Started here, ended by the exit of the process, awaited through ended.
 	go func() {
 		defer close(p.ended)
 		defer held.Close()
 		_ = p.cmd.Wait() // the exit code is read from its state
+		<-p.out.ended
+		<-p.log.ended
 	}()
 	s.processes = append(s.processes, p)
 	return p

@@ -77,11 +77,12 @@ func newWebServer(s *site, directives string) *webServer {
 		}
 	}
 	w.process = exec.Command("nginx", "-p", s.dir, "-e", s.path("nginx-error.log"), "-c", s.path("nginx.conf"))
-	said := newLines()
-	w.process.Stdout, w.process.Stderr = said, said
+	said := newLines(s.t)
+	w.process.Stdout, w.process.Stderr = said.in, said.in
 	if err := w.process.Start(); err != nil {
 		s.t.Fatal(err)
 	}
+	said.follow()
 	s.t.Cleanup(func() { w.stop() })
 	w.awaitAnswer(said)
 	return w

@@ -51,7 +51,7 @@ type writer struct {
 func (s *site) writer(kind, path string, l load) *writer {
 	s.t.Helper()
 	args := []string{kind, path, strconv.Itoa(l.records), strconv.Itoa(l.rate), strconv.Itoa(l.perFile)}
-	w := &writer{site: s, load: l, said: newLines()}
+	w := &writer{site: s, load: l, said: newLines(s.t)}
 	switch kind {
 	case "lumberjack", "slog":
 		exe, err := os.Executable()
@@ -70,7 +70,7 @@ func (s *site) writer(kind, path string, l load) *writer {
 		}
 		w.cmd = exec.Command("python3", append([]string{script}, args...)...)
 	}
-	w.cmd.Stdout, w.cmd.Stderr = w.said, w.said
+	w.cmd.Stdout, w.cmd.Stderr = w.said.in, w.said.in
 	in, err := w.cmd.StdinPipe()
 	if err == nil {
 		err = w.cmd.Start()
@@ -79,6 +79,7 @@ func (s *site) writer(kind, path string, l load) *writer {
 		s.t.Fatal(err)
 	}
 	w.in = in
+	w.said.follow()
 	s.t.Cleanup(func() {
 		if w.cmd.ProcessState == nil {
 			_ = w.cmd.Process.Kill()
