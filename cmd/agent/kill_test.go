@@ -109,26 +109,32 @@ type span struct {
 
 var rangeText = regexp.MustCompile(`^T/([0-9a-f]{16})/0\[(\d+),(\d+)\)$`)
 
-// named reads the batches the agent says it sends again, and their ranges.
-func (c *crash) named(p *process) (all []span) {
-	c.t.Helper()
+// sendsAgain reads the ranges of the batches the agent says it sends again.
+func (p *process) sendsAgain() (all []span) {
+	p.t.Helper()
 	for _, e := range p.entries(sentAgain) {
 		for _, text := range strings.Fields(e.text("ranges")) {
 			m := rangeText.FindStringSubmatch(text)
 			if m == nil {
-				c.t.Fatalf("not a range: %q in %v", text, e)
+				p.t.Fatalf("not a range: %q in %v", text, e)
 			}
 			start, _ := strconv.ParseInt(m[2], 10, 64)
 			end, _ := strconv.ParseInt(m[3], 10, 64)
 			all = append(all, span{e.text("batch"), m[1], start, end})
 		}
 	}
+	return all
+}
+
+// named reads what the agent says it sends again, and expects that it lost nothing.
+func (c *crash) named(p *process) []span {
+	c.t.Helper()
 	for _, word := range []string{"begins anew", "another body", "source is gone", "rewritten"} {
 		if strings.Contains(p.log.text(), word) {
 			c.t.Errorf("the log has %q:\n%s", word, p.log.text())
 		}
 	}
-	return all
+	return p.sendsAgain()
 }
 
 // compare checks every row: none is missing or corrupt, and each is stored at
