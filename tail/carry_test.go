@@ -161,10 +161,10 @@ func TestMessagesOverTwoRotations(t *testing.T) {
 
 // What can not be joined is sent as it is, in time.
 func TestMessageNotOverFiles(t *testing.T) {
-	f := func(name, old, next string, want ...string) {
+	f := func(name, old, next string, quiet time.Duration, want ...string) {
 		t.Run(name, func(t *testing.T) {
 			w := carryWorld(t, "cri")
-			w.in().RotateQuiet = units.Duration(300 * time.Millisecond)
+			w.in().RotateQuiet = units.Duration(quiet)
 			w.start()
 			w.appendTo("a.log", criLine("stdout", "F", "x"), old)
 			w.look()
@@ -176,12 +176,13 @@ func TestMessageNotOverFiles(t *testing.T) {
 		})
 	}
 	part := criLine("stdout", "P", "a")
-	f("nothing open", criLine("stderr", "F", "a"), criLine("stdout", "F", "b"), criMessage("stderr", "a"), criMessage("stdout", "b"))
-	f("nothing follows", part, "", criMessage("stdout", "a", isPartial))
-	f("half a line follows", part, strings.TrimSuffix(criLine("stdout", "F", "b"), "\n"), criMessage("stdout", "a", isPartial))
-	f("no end follows", part, criLine("stdout", "P", "b")+criLine("stderr", "F", "c"), criMessage("stdout", "ab", isPartial), criMessage("stderr", "c"))
-	f("nonsense follows", part, "nonsense\n"+criLine("stdout", "F", "b"), criMessage("stdout", "a", isPartial), criMessage("stdout", "b"))
-	f("half a line is open", part+"2026", criLine("stdout", "F", "b"), criMessage("stdout", "a", isPartial), criMessage("stdout", "b"))
+	const soon, later = 300 * time.Millisecond, 5 * time.Second // when the next file is there for certain
+	f("nothing open", criLine("stderr", "F", "a"), criLine("stdout", "F", "b"), soon, criMessage("stderr", "a"), criMessage("stdout", "b"))
+	f("nothing follows", part, "", soon, criMessage("stdout", "a", isPartial))
+	f("half a line follows", part, strings.TrimSuffix(criLine("stdout", "F", "b"), "\n"), soon, criMessage("stdout", "a", isPartial))
+	f("no end follows", part, criLine("stdout", "P", "b")+criLine("stderr", "F", "c"), later, criMessage("stdout", "ab", isPartial), criMessage("stderr", "c"))
+	f("nonsense follows", part, "nonsense\n"+criLine("stdout", "F", "b"), soon, criMessage("stdout", "a", isPartial), criMessage("stdout", "b"))
+	f("half a line is open", part+"2026", criLine("stdout", "F", "b"), soon, criMessage("stdout", "a", isPartial), criMessage("stdout", "b"))
 }
 
 // The old file grows when its message was lent already: it is joined there.
