@@ -374,6 +374,16 @@ func (p *process) allRead() bool {
 	return err == nil && whole && len(known) == 0
 }
 
+// allAccepted reports whether all that is in the files of logs has left the agent. It
+// looks at the books last: what was safe may have been so in the spool.
+func (p *process) allAccepted(input string) bool {
+	if !p.allRead() {
+		return false
+	}
+	a := p.mustBooks()[input]
+	return a.spooled+a.pending == 0
+}
+
 // isSafe says whether all of a file is safe: accepted, or in the spool.
 func (p *process) isSafe(path string, size int64) bool {
 	return slices.ContainsFunc(p.files(), func(f telemetry.File) bool { return f.Path == path && f.Size == size && f.Safe == size })

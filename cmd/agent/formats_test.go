@@ -558,8 +558,8 @@ func TestKillsWithAvro(t *testing.T) {
 	}
 	p := s.run(config)
 	<-written
-	p.awaitBooks("T", func(a account) bool {
-		return a.pending == 0 && s.server.RowCount("Logs", "T") >= total && p.allRead()
+	s.until("all is accepted", func() bool {
+		return s.server.RowCount("Logs", "T") >= total && p.allAccepted("T")
 	})
 	p.stop()
 	count(p)

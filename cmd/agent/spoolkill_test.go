@@ -76,11 +76,7 @@ func TestKillsInAnOutage(t *testing.T) {
 	records := w.stop()
 	bad := records / w.refused
 	s.until("all is accepted", func() bool {
-		if !p.allRead() || s.server.RowCount("Logs", "T") < records-bad {
-			return false
-		}
-		a := p.mustBooks()["T"]
-		return a.spooled+a.pending == 0
+		return s.server.RowCount("Logs", "T") >= records-bad && p.allAccepted("T")
 	})
 	p.stop()
 	w.wantStored(records, nil, 0, runs...)

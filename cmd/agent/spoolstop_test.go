@@ -79,13 +79,7 @@ func TestStopsInOutages(t *testing.T) {
 
 	p = run("24h")
 	records := w.stop()
-	s.until("all is accepted", func() bool {
-		if !p.allRead() {
-			return false
-		}
-		a := p.mustBooks()["T"]
-		return a.spooled+a.pending == 0
-	})
+	s.until("all is accepted", func() bool { return p.allAccepted("T") })
 	p.stop()
 	for _, p := range runs {
 		for _, e := range p.complaints() {
