@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"bytes"
 	"os"
 
 	"kusto-agent/record"
@@ -80,5 +81,29 @@ func (r *reader) shifted() (to int64) {
 		}
 		to = at
 	}
+	if to > 0 && r.repeatsAt(to) {
+		return 0
+	}
 	return to
+}
+
+// besideShift is how far around a place its bytes are looked for again.
+const besideShift = 64 << 10
+
+// repeatsAt reports whether the bytes before a place lie elsewhere around it too, or
+// whether that cannot be told. Text that repeats is met anywhere, and proves nothing
+// of what was before it.
+func (r *reader) repeatsAt(at int64) bool {
+	mark := make([]byte, min(at, record.MarkLen))
+	start := at - int64(len(mark))
+	if _, err := readFull(r.f, mark, start); err != nil {
+		return true
+	}
+	from := max(start-besideShift, 0)
+	around := make([]byte, min(at+besideShift, r.size)-from)
+	if _, err := readFull(r.f, around, from); err != nil {
+		return true
+	}
+	here := int(start - from)
+	return bytes.Contains(around[:here+len(mark)-1], mark) || bytes.Contains(around[here+1:], mark)
 }
