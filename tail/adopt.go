@@ -157,7 +157,7 @@ func (t *Tailer) passOver(r *reader) {
 func (t *Tailer) start(r *reader, f record.File, k *known) {
 	r.file, r.k = f, k
 	k.file, k.info, k.reader = f, r.info, r
-	k.truncated, k.missing = time.Time{}, time.Time{}
+	k.truncated, k.missing, k.left = time.Time{}, time.Time{}, departure{}
 	r.in.known[f] = k
 	r.in.heads.move(k, r.info.Head)
 	r.in.byNode[nodeOf(r.info)] = k

@@ -5,9 +5,38 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // What applications write begins alike: a header, a banner, a line that repeats.
+
+// TestGrowsBeyondIdle: a file begins with all that an idle file holds, and grows
+// without a pause. It holds more than that file, so it is no copy, and is read
+// while it grows.
+func TestGrowsBeyondIdle(t *testing.T) {
+	t.Parallel()
+	eachWatch(t, func(t *testing.T, w *world) {
+		must(t, os.WriteFile(w.path("a.log"), []byte("service is starting\n"), 0o644))
+		w.start()
+		w.expect("in", "service is starting")
+		f, err := os.OpenFile(w.path("b.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+		must(t, err)
+		defer f.Close()
+		_, err = f.WriteString("service is starting\nfirst\n")
+		must(t, err)
+		want := []string{"service is starting", "first"}
+		for late := time.Now().Add(patience); w.boxed.count("in") == 0; {
+			if time.Now().After(late) {
+				t.Fatal("nothing of it was read while it grew")
+			}
+			want = append(want, fmt.Sprint("line ", len(want)))
+			_, err := fmt.Fprintln(f, want[len(want)-1])
+			must(t, err)
+			w.look()
+		}
+		w.expect("in", want...)
+	})
+}
 
 // TestRepeatingLinesTruncated: a file of lines that are all alike is truncated and
 // written anew with fewer of them. What was there before is met at every block, so

@@ -33,6 +33,42 @@ type suspicion struct {
 	scan  uint64 // number of the last scan that had it
 }
 
+// departure is how the content of a file came to an end in this run: the file was
+// truncated, or read to its end and let go. The zero departure is not known: it was in
+// another run, if at all.
+type departure struct {
+	at    int64 // ns; when it was deleted or found truncated
+	there bool  // it has a name that no pattern matches
+}
+
+// explains reports whether a file of the given birth can hold what the file that
+// departed held: it was copied before that came to its end. A file that was made later
+// begins like it and is another; so is one beside a file that is there.
+func (d departure) explains(birth int64) bool {
+	switch {
+	case d.there:
+		return false
+	case d.at == 0 || birth == 0:
+		return true
+	}
+	return birth <= d.at
+}
+
+// departureOf is how the open file of a reader that is let go left its path.
+func departureOf(f *os.File) departure {
+	if f == nil {
+		return departure{}
+	}
+	st, err := statFile(f)
+	switch {
+	case err != nil:
+		return departure{}
+	case st.links == 0:
+		return departure{at: st.ctime}
+	}
+	return departure{there: true}
+}
+
 // candidate is a generation that a file may continue, as it stood when the
 // comparing began. Comparing reads files, which can take long, so it is done
 // without Tailer.mu; what came of it counts only if the candidate still stands.
@@ -44,6 +80,7 @@ type candidate struct {
 	ahead     []record.Extent // begun or ended beyond the position
 	trail     trail
 	truncated time.Time
+	left      departure
 
 	reader  *reader // who reads it; nil: nobody
 	f       *os.File
@@ -61,7 +98,7 @@ type candidate struct {
 
 // candidate takes down how a generation stands. The caller holds Tailer.mu.
 func (k *known) candidate(scan uint64) *candidate {
-	c := &candidate{k: k, info: k.info, position: k.position, mark: k.mark, ahead: k.ahead, truncated: k.truncated}
+	c := &candidate{k: k, info: k.info, position: k.position, mark: k.mark, ahead: k.ahead, truncated: k.truncated, left: k.left}
 	if r := k.reader; r != nil {
 		c.position, c.mark = r.shown.offset, r.shown.mark
 		c.reader, c.f, c.path, c.deleted, c.ahead = r, r.f, r.path, r.deleted, nil
@@ -91,11 +128,12 @@ func (c *candidate) likeness(s *sample) likeness {
 	if c.reader != nil {
 		return c.likenessOfRead(s)
 	}
-	enough := c.end() >= copyEvidence ||
-		time.Since(c.truncated) < freshCopy && s.birth <= c.truncated.UnixNano()
+	enough := c.end() >= copyEvidence || time.Since(c.truncated) < freshCopy
 	// What was written between copy and truncation was read and is not in it.
 	short := !c.truncated.IsZero() && s.size < c.position && c.trail.holds(s.f, s.size)
 	switch {
+	case !c.left.explains(s.birth):
+		return different
 	case !enough || c.mark == 0 && (c.position > 0 || len(c.ahead) == 0) || !short && !c.fits(s.f, s.size):
 		return different
 	case c.inPlace():

@@ -104,7 +104,10 @@ func (k *known) isIn(x *facts) (same, told bool) {
 		m, told := x.marks[at]
 		return m == mark, told
 	}
-	// A copy of less than was read.
+	if k.truncated.IsZero() {
+		return false, true
+	}
+	// A copy of less than was read, made before the truncation.
 	for _, p := range slices.Backward(k.trail) {
 		if p.offset <= x.size {
 			m, told := x.marks[p.offset]
@@ -142,10 +145,12 @@ func (t *Tailer) places(p *packed, heads []record.Head) (all []int64) {
 // was read of k: that is much, or the name says the same, or k was just truncated.
 func (k *known) tells(p *packed) bool {
 	switch at, mark := k.place(); {
-	case at >= copyEvidence && mark != 0:
-		return true
 	case k.reader != nil && !k.reader.gone && k.reader.shown.atEnd && p.facts.size > at:
 		return false // it holds what that file does not, and may begin like each of its kind
+	case k.left.at > 0 && p.st.mtime > k.left.at:
+		return false // it was written to after that file was no more
+	case at >= copyEvidence && mark != 0:
+		return true
 	case k.info.Done && k.truncated.IsZero() && k.position != p.facts.size:
 		return false // it was read to its end
 	case time.Since(k.truncated) < freshCopy:

@@ -29,6 +29,10 @@ func (t *Tailer) isOver(r *reader) bool {
 	return r.z != nil || t.isRest(r) || t.isGone(r) && time.Since(r.grown) >= r.in.RotateQuiet.D()
 }
 
+// mayGrow reports whether more may be written to a file though what it holds is sent
+// without waiting for that.
+func (t *Tailer) mayGrow(r *reader) bool { return !t.o.Once && !t.isOver(r) }
+
 // atEnd decides what becomes of a file that has nothing to read just now.
 func (w *worker) atEnd(r *reader) after {
 	t := w.t
@@ -55,6 +59,12 @@ func (w *worker) atEnd(r *reader) after {
 		return parked
 	}
 	r.info.Done = true
+	if r.z == nil {
+		left := departureOf(r.f)
+		t.mu.Lock()
+		r.k.left = left
+		t.mu.Unlock()
+	}
 	w.retire(r)
 	t.o.Logger.Info("file is gone and read to its end", "file", t.pathOf(r), "bytes", r.offset)
 	return closed
@@ -179,6 +189,7 @@ func (w *worker) restart(r *reader, why string) (after, error) {
 func (w *worker) renew(r *reader) error {
 	w.t.mu.Lock()
 	r.k.truncated = time.Now() // before it is retired: a scan may come between
+	r.k.left = departure{at: r.k.truncated.UnixNano()}
 	r.anew = r.k.truncated
 	w.t.endLoans(r)
 	r.seeks, r.carrying = 0, nil

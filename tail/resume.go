@@ -24,6 +24,7 @@ type known struct {
 	missing  time.Time       // when it was first found to have no file
 	intact   uint64          // number of the last scan that found its file as its reader left it
 	toldLost bool
+	left     departure
 
 	truncated time.Time // when reading ended with a truncation; zero: it did not, or in an earlier run
 }
@@ -104,12 +105,14 @@ func likest(candidates []*candidate, s *sample) (of *candidate, like likeness) {
 }
 
 // doubt is the match of a file that may be a copy: it is asked about again, until it
-// was quiet for a while.
+// was quiet for a while. One that holds more than was read of the other is no longer
+// a copy that is being made: it is asked about for that while and no longer, however
+// it grows.
 func doubt(s *sample, of *candidate, like likeness, since int64, quiet time.Duration) match {
 	now := time.Now().UnixNano()
 	since = cmp.Or(since, now)
 	grown := since
-	if s.mtime <= now {
+	if s.mtime <= now && s.size <= of.end() {
 		grown = max(since, s.mtime)
 	}
 	if like == unsettled || now-grown < int64(quiet) {
