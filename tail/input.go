@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/cespare/xxhash/v2"
@@ -57,6 +58,7 @@ type files struct {
 	folders folders
 
 	packed map[node]*packed // compressed files that are not being read
+	behind map[node]string  // compressed files that no pattern matches and that were rotated after a file that was read; guarded by Tailer.mu
 
 	again     []string  // paths that no pattern matches and that have to be asked about again
 	truncated []*known  // whose copies are to be looked for
@@ -75,6 +77,7 @@ func newFiles() *files {
 		heads:    make(headIndex),
 		suspect:  make(map[node]suspicion),
 		packed:   make(map[node]*packed),
+		behind:   make(map[node]string),
 	}
 }
 
@@ -244,4 +247,32 @@ func (in *input) prepare(scan *format.Scanner, f io.ReaderAt, of record.File, fi
 
 func (in *input) file(id record.FileID, generation uint32) record.File {
 	return record.File{Input: in.Name, ID: id, Generation: generation}
+}
+
+// wholeUnits is the length of a prefix of text that cuts no character which may still
+// be completed: half a unit of UTF-16, the first of a pair of surrogates, or the first
+// bytes of a longer form of UTF-8.
+func (in *input) wholeUnits(text []byte) int {
+	n := len(text)
+	switch {
+	case in.encoding == format.UTF16LE || in.encoding == format.UTF16BE:
+		n &^= 1
+		high := 1 // where the higher byte of a unit is
+		if in.encoding == format.UTF16BE {
+			high = 0
+		}
+		if n > 0 && text[n-2+high]&0xFC == 0xD8 {
+			n -= 2
+		}
+	case in.encoding == format.UTF8 && in.ofLines():
+		for back := 1; back < utf8.UTFMax && back <= n; back++ {
+			if b := text[n-back]; utf8.RuneStart(b) {
+				if !utf8.FullRune(text[n-back:]) {
+					n -= back
+				}
+				break
+			}
+		}
+	}
+	return n
 }

@@ -30,10 +30,12 @@ func (t *Tailer) findMoved(in *input, unread []unfinished) {
 		}
 		switch {
 		case !ok && u.found:
+			t.findSiblings(in, w, rotated{info: u.info}, "")
 		case !ok:
 			t.mu.Lock()
 			in.lost = append(in.lost, u.known)
 			t.mu.Unlock()
+			t.findSiblings(in, w, rotated{info: u.info}, "") // it was deleted or compressed, and not the one behind it
 		case path != u.info.Path || in.onceNamed(u.info):
 			t.adopt(in, path, true)
 			t.findSiblings(in, w, rotated{info: u.info}, path)

@@ -251,7 +251,7 @@ func (t *Tailer) settle(p *packed) {
 		}
 	case is == continues && p.barred:
 		t.loseBarred(p, k)
-	case p.barred, is == stranger && !p.matched:
+	case p.barred, is == stranger && !p.matched && p.in.behind[p.st.node] == "":
 		// It is not asked for.
 	default:
 		t.readPacked(p, p.facts, k, is)

@@ -159,7 +159,7 @@ func (w *worker) turn(r *reader) (after, error) {
 	if moved {
 		r.registered = false
 	}
-	if !r.registered && (moved || st.size > 0) { // before it is read: it may be moved while nobody looks
+	if !r.registered { // before it is read, and empty files too: it may be moved while nobody looks
 		if err := w.register(r); err != nil {
 			return idle, err
 		}
@@ -397,6 +397,15 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 		if framed < len(data) {
 			end, whole = r.offset+int64(framed), true
 			data = data[:framed]
+		}
+	}
+	if last && whole && w.t.mayGrow(r) {
+		if n := r.in.wholeUnits(data); n < len(data) {
+			if n == 0 {
+				r.stuck = end // the rest of a character is still to come
+				return w.atEnd(r), nil
+			}
+			end, data = r.offset+int64(n), data[:n]
 		}
 	}
 	scan.SetQuiet(whole && r.quiet)

@@ -1,6 +1,9 @@
 package tail
 
 import (
+	"errors"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +17,7 @@ import (
 func (t *Tailer) readPacked(p *packed, x *facts, k *known, is relation) {
 	in := p.in
 	delete(in.packed, p.st.node)
+	delete(in.behind, p.st.node)
 	if t.reader(in, p.st.node) != nil {
 		return // the next scan tells
 	}
@@ -234,8 +238,14 @@ func (t *Tailer) findPacked(in *input) {
 	for i, k := range in.lost {
 		infos[i] = k.info
 	}
+	for n, path := range in.behind {
+		if st, err := statPath(path); err == nil && st.node != n || errors.Is(err, fs.ErrNotExist) {
+			delete(in.behind, n)
+		}
+	}
+	behind := slices.Collect(maps.Values(in.behind))
 	t.mu.Unlock()
-	for _, path := range packedBeside(infos...) {
+	for _, path := range append(packedBeside(infos...), behind...) {
 		st, err := statPath(path)
 		if err != nil || !st.regular {
 			continue

@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"cmp"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -60,21 +61,26 @@ func (t *Tailer) findSiblings(in *input, w *walk, was rotated, path string) {
 		isOne = likeRotated(old, filepath.Base(path))
 	}
 	type sibling struct {
-		path  string
-		birth int64
+		path string
+		node node
 	}
 	var found []sibling
 	for _, e := range w.beginning(filepath.Clean(dir), stemOf(old)) {
 		if !e.Type().IsRegular() || !isOne(e.Name()) || in.Excludes(dir+e.Name()) || t.isOfAnother(in, dir+e.Name()) {
 			continue
 		}
-		if birth := t.strangerSince(in, dir+e.Name(), was); birth > 0 {
-			found = append(found, sibling{dir + e.Name(), birth})
+		if n, ok := t.strangerSince(in, dir+e.Name(), was); ok {
+			found = append(found, sibling{dir + e.Name(), n})
 		}
 	}
-	slices.SortFunc(found, func(a, b sibling) int { return int(min(max(a.birth-b.birth, -1), 1)) })
+	slices.SortFunc(found, func(a, b sibling) int { return cmp.Compare(a.node.birth, b.node.birth) })
 	for _, s := range found {
 		t.o.Logger.Info("file was rotated before it was seen, reading it", "file", s.path, "was", was.info.Path)
+		if hasPackedName(s.path) {
+			t.mu.Lock()
+			in.behind[s.node] = s.path
+			t.mu.Unlock()
+		}
 		t.adopt(in, s.path, true)
 	}
 }
@@ -102,8 +108,16 @@ var numbered = regexp.MustCompile(`^[-._]?[0-9][-._:TZ0-9]*$`)
 func rotatedFrom(old string) func(name string) bool {
 	return func(name string) bool {
 		more, ok := strings.CutPrefix(name, old)
-		return ok && numbered.MatchString(more)
+		return ok && numbered.MatchString(unpackedName(more))
 	}
+}
+
+// unpackedName is a name without what a compressing command puts behind it.
+func unpackedName(name string) string {
+	if hasPackedName(name) {
+		return stemOf(name)
+	}
+	return name
 }
 
 // isOfAnother reports whether a path is one that another input reads.
@@ -111,21 +125,25 @@ func (t *Tailer) isOfAnother(in *input, path string) bool {
 	return slices.ContainsFunc(t.inputs, func(o *input) bool { return o != in && o.matches(path) })
 }
 
-// strangerSince returns the birth time of a file that was made after another, and
-// that is neither known nor a copy of what is; 0: it is something else.
-func (t *Tailer) strangerSince(in *input, path string, was rotated) int64 {
+// strangerSince finds whether a file was made after another and is neither known nor a
+// copy of what is.
+func (t *Tailer) strangerSince(in *input, path string, was rotated) (node, bool) {
 	isOne := func(st status) bool {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		return in.readers[st.node] == nil && in.byNode[st.node] == nil && st.birth > was.info.Birth &&
+		made := st.birth
+		if hasPackedName(path) { // it is made later than what it holds, whose time it has
+			made = min(made, st.mtime)
+		}
+		return in.readers[st.node] == nil && in.byNode[st.node] == nil && made > was.info.Birth &&
 			(was.since.IsZero() || st.birth >= was.since.Add(-time.Second).UnixNano()) // the clock of files may be a little behind
 	}
 	if st, err := statPath(path); err != nil || !isOne(st) {
-		return 0
+		return node{}, false
 	}
 	f, st, err := openFile(path)
 	if err != nil {
-		return 0
+		return node{}, false
 	}
 	defer f.Close()
 	s := newSample(f, st, nil)
@@ -134,9 +152,9 @@ func (t *Tailer) strangerSince(in *input, path string, was rotated) int64 {
 	longer := in.trailsBeyond(st.size)
 	t.mu.Unlock()
 	if !isOne(st) || known || slices.ContainsFunc(longer, func(t trail) bool { return t.holds(f, st.size) }) {
-		return 0
+		return node{}, false
 	}
-	return st.birth
+	return st.node, true
 }
 
 // trailsBeyond are the trails of what begins with more than a file of a size has: it
