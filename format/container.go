@@ -3,6 +3,7 @@ package format
 import (
 	"bytes"
 	"slices"
+	"unicode/utf8"
 )
 
 // The logs of container runtimes: each line is a message, or a part of a long
@@ -192,8 +193,12 @@ func (s *Scanner) containerLine(line []byte) (l containerLine, f fault) {
 		return criLine(line)
 	}
 	line = bytes.TrimRight(line, "\r\n")
-	if f = strictJSON(line); f.text != "" {
+	beyond, f := strictJSON(line)
+	switch {
+	case f.text != "":
 		return l, f
+	case beyond && !utf8.Valid(line): // it is not sent as it is, and what it says is put together anew
+		return l, malformed(nowhere, "it is not UTF-8")
 	}
 	l.from = len(s.unit.beside)
 	for i := skipSpace(line, 0) + 1; ; {

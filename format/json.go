@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
-	"unicode/utf8"
 )
 
 // MaxDepth is how deeply the containers of a JSON record may nest.
@@ -12,39 +11,36 @@ const MaxDepth = 512
 
 // checkJSON reports whether rec is one JSON object, else s.fault says why not.
 // RFC 8259 comes first; only a record that fails it is read once more with the
-// engine's leniencies. Invalid UTF-8 is malformed: RFC 8259 has none, and what
-// a reader would make of it is not what was written.
-func (s *Scanner) checkJSON(rec []byte) bool {
-	f := strictJSON(rec) // to which a line end is white space
+// engine's leniencies. Bytes that are not UTF-8 are no fault within a string or a
+// comment, since the service takes them; beyond says that there are bytes above 127,
+// so that they may be such.
+func (s *Scanner) checkJSON(rec []byte) (ok, beyond bool) {
+	beyond, f := strictJSON(rec) // to which a line end is white space
 	if f.text == "" {
-		return true
+		return true, beyond
 	}
 	rec = bytes.TrimRight(rec, "\r\n")
-	f = strictJSON(rec)
+	_, f = strictJSON(rec)
 	if plain := relax(s.relaxed[:0], rec); plain != nil {
 		s.relaxed = plain
-		if f = strictJSON(plain); f.text == "" {
-			f = invalidUTF8(rec)
-		}
+		_, f = strictJSON(plain)
 	}
 	s.fault = f
-	return f.text == ""
+	return f.text == "", true
 }
 
 // strictJSON checks that b is one JSON object with white space around it, by
-// RFC 8259. The zero fault means that it is.
-func strictJSON(b []byte) fault {
+// RFC 8259 but for UTF-8. The zero fault means that it is; beyond that it has bytes
+// above 127.
+func strictJSON(b []byte) (beyond bool, f fault) {
 	end, unicode, f := strictObject(b, skipSpace(b, 0))
 	if f.text != "" {
-		return f
+		return false, f
 	}
 	if end = skipSpace(b, end); end < len(b) {
-		return unexpected(end, "behind the object")
+		return false, unexpected(end, "behind the object")
 	}
-	if unicode&eighthBits != 0 {
-		return invalidUTF8(b)
-	}
-	return fault{}
+	return unicode&eighthBits != 0, fault{}
 }
 
 // strictObject goes through the object at i, by RFC 8259, and returns the
@@ -126,20 +122,6 @@ func strictObject(b []byte, i int) (end int, unicode uint64, f fault) {
 				closer = ']'
 			}
 		}
-	}
-}
-
-func invalidUTF8(b []byte) fault {
-	if utf8.Valid(b) {
-		return fault{}
-	}
-	i := 0
-	for {
-		if r, n := utf8.DecodeRune(b[i:]); r != utf8.RuneError || n > 1 {
-			i += n
-			continue
-		}
-		return unexpected(i, "that is not UTF-8")
 	}
 }
 

@@ -67,8 +67,8 @@ func TestMultiJSONIsolates(t *testing.T) {
 	f(`[1,{},null,{},"a"]`, `2 "{}\n{}\n" · lens [2 2] · reject "1" malformed column 1: unexpected '1' where an object must begin · `+
 		`reject "null" malformed column 1: unexpected 'n' where an object must begin · reject "\"a\"" malformed column 1: unexpected '"' where an object must begin`)
 	f("time {\"a\":1}\n{}\n", `1 "{}\n" · reject "time {\"a\":1}\n" malformed column 1: unexpected 't' where an object must begin`)
-	f("{\"a\":\"\xff\"}{}\n", `1 "{}\n" · reject "{\"a\":\"\xff\"}" malformed column 7: unexpected byte 0xff that is not UTF-8`)
-	f("{'a':'\xff'}{}\n", `1 "{}\n" · reject "{'a':'\xff'}" malformed column 7: unexpected byte 0xff that is not UTF-8`)
+	f("{\"a\":\"\xff\"}{}\n", `2 "{\"a\":\"\xff\"}\n{}\n" · lens [9 3] · notutf8 1`)
+	f("{'a':'\xff'}{}\n", `2 "{'a':'\xff'}\n{}\n" · lens [9 3] · notutf8 1`)
 
 	f = scanned(t, Options{Format: record.MultiJSON, MaxRecord: 64}, true)
 	f("{\"a\":\"\xff\"}\n{x}\n", `1 "{\"a\":\"\xff\"}\n" · reject "{x}\n" malformed column 2: unexpected 'x' where a name must begin · notutf8 1`)

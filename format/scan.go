@@ -293,10 +293,9 @@ func (s *Scanner) validate(k *cut, rec []byte) {
 	switch {
 	case s.opt.Parse != ParseNone:
 	case s.spec.Format == record.JSON:
-		k.flawed = !s.checkJSON(rec)
-	case k.unicode:
-		s.fault = invalidUTF8(rec)
-		k.flawed = s.fault.text != ""
+		var ok bool
+		ok, k.unicode = s.checkJSON(rec)
+		k.flawed = !ok
 	case k.flawed:
 		k.n = firstLine(rec)
 	}
@@ -363,7 +362,7 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k cut) bool {
 		text, newline = end-cr, true
 	}
 	checked := s.opt.Validate && s.spec.Mapping == "Json"
-	invalid := !checked && !utf8.Valid(data[start:end]) || s.replaced(data[start:end], start)
+	invalid := (!checked || k.unicode) && !utf8.Valid(data[start:end]) || s.replaced(data[start:end], start)
 	from, to := s.pos(start), s.pos(end)
 	before := len(c.Body)
 	switch {

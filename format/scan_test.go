@@ -111,7 +111,8 @@ func TestJSONLines(t *testing.T) {
 	f("{}\n[1]\n{}\n", `2 "{}\n{}\n" · reject "[1]\n" malformed column 1: unexpected '[' where an object must begin`)
 	f("{}{}\n", `reject "{}{}\n" malformed column 3: unexpected '{' behind the object`)
 	f("{'a':1} // note\n", `1 "{'a':1} // note\n"`)
-	f("{\"\xff\":1}\n", `reject "{\"\xff\":1}\n" malformed column 3: unexpected byte 0xff that is not UTF-8`)
+	f("{\"\xff\":1}\n{}\n", `2 "{\"\xff\":1}\n{}\n" · notutf8 1`)
+	f("{\"a\":\xff}\n", `reject "{\"a\":\xff}\n" malformed column 6: unexpected byte 0xff in or instead of a value`)
 	f("\xEF\xBB\xBF{}\n", `1 "{}\n" · bom 3`)
 	f("{", `rest "{"`)
 
