@@ -21,10 +21,17 @@ type watcher struct {
 
 	mu   sync.Mutex
 	fs   *fsnotify.Watcher // nil: nothing is to be watched yet, or the kernel gives none
-	dirs map[string]bool   // true: watched; false: can not be
+	dirs map[string]watched
 	deaf bool              // some folders can not be watched, whatever the reason
 	lost time.Time         // when events were last lost; zero: they are heard
 	ill  *illness          // nil: the kernel refuses nothing
+}
+
+// watched is what is watched at the path of a folder. The kernel watches what the
+// path led to; a link may lead elsewhere since, or a folder above have another name.
+type watched struct {
+	node node
+	on   bool // false: it cannot be watched
 }
 
 // illness is why events do not tell of everything: polling makes up for it.
@@ -38,7 +45,7 @@ type illness struct {
 const atOnce = 4096
 
 func newWatcher(t *Tailer) *watcher {
-	return &watcher{t: t, made: make(chan struct{}), dirs: make(map[string]bool)}
+	return &watcher{t: t, made: make(chan struct{}), dirs: make(map[string]watched)}
 }
 
 func (w *watcher) close() {
@@ -53,7 +60,7 @@ func (w *watcher) close() {
 func (w *watcher) covers(path string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.dirs[filepath.Dir(path)] && w.lost.IsZero()
+	return w.dirs[filepath.Dir(path)].on && w.lost.IsZero()
 }
 
 // healthy reports whether events tell of every new name.
@@ -101,23 +108,29 @@ func (w *watcher) open(wanted bool) *illness {
 func (w *watcher) follow(folders map[string]bool) (added bool, ill *illness) {
 	w.deaf = false
 	for dir := range folders {
-		if w.dirs[dir] {
+		// Looked at before it is watched: what takes its place in between is seen by the next scan.
+		st, err := statPath(dir)
+		is := watched{node: st.node}
+		switch was := w.dirs[dir]; {
+		case was.on && err == nil && was.node == is.node:
 			continue
+		case was.on:
+			_ = w.fs.Remove(dir) // gone already, as a rule
 		}
-		w.dirs[dir] = false
 		if ill == nil && !isRemote(dir) {
 			err := w.fs.Add(dir)
-			w.dirs[dir] = err == nil
+			is.on = err == nil
 			if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENOMEM) {
 				ill = &illness{"not all folders can be watched, polling those", "raise fs.inotify.max_user_watches if polling costs too much", err}
 			}
 		}
-		added = added || w.dirs[dir]
-		w.deaf = w.deaf || !w.dirs[dir]
+		w.dirs[dir] = is
+		added = added || is.on
+		w.deaf = w.deaf || !is.on
 	}
-	for dir, on := range w.dirs {
+	for dir, is := range w.dirs {
 		if !folders[dir] {
-			if on {
+			if is.on {
 				_ = w.fs.Remove(dir) // gone already, as a rule
 			}
 			delete(w.dirs, dir)
@@ -223,7 +236,7 @@ func (w *watcher) hear(e fsnotify.Event) {
 	}
 	if e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename) {
 		w.mu.Lock()
-		if w.dirs[e.Name] {
+		if w.dirs[e.Name].on {
 			delete(w.dirs, e.Name) // the kernel has dropped the watch
 		}
 		w.mu.Unlock()
