@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
 )
@@ -53,3 +54,9 @@ func realName(file string) string {
 	}
 	return file
 }
+
+// patternSigns are what makes a path a pattern.
+const patternSigns = `\*?[]{}`
+
+// EscapePattern is the pattern that matches one path alone, whatever characters it has.
+var EscapePattern = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`).Replace

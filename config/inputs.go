@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -36,6 +37,11 @@ func (l *loader) patterns(in *Input, src *source, at string) {
 	if len(in.Paths) == 0 {
 		src.bad(join(at, "paths"), "missing; want the files to read, such as [/srv/app/*.json]")
 	}
+	for i, p := range in.Paths {
+		if strings.ContainsAny(p, patternSigns) && isFile(p) {
+			in.Paths[i] = EscapePattern(p)
+		}
+	}
 	for key, patterns := range map[string][]string{"paths": in.Paths, "exclude": in.Exclude} {
 		for i, p := range patterns {
 			if p == "" || !doublestar.ValidatePathPattern(p) {
@@ -43,6 +49,12 @@ func (l *loader) patterns(in *Input, src *source, at string) {
 			}
 		}
 	}
+}
+
+// isFile reports whether a path is there as it is written, and is no folder.
+func isFile(path string) bool {
+	st, err := os.Lstat(path)
+	return err == nil && !st.IsDir()
 }
 
 // destination resolves names: of the table, the mapping, the database, the

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"kusto-agent/config"
 	"kusto-agent/format"
 	"kusto-agent/infer"
 	"kusto-agent/kusto"
@@ -74,9 +75,9 @@ func (c *initial) pattern() string {
 	path := absolute(c.sample)
 	bare := infer.Bare(path)
 	if filepath.Ext(bare) == "" {
-		return escapedPattern(path)
+		return config.EscapePattern(path)
 	}
-	return escapedPattern(filepath.Dir(path)) + "/*" + escapedPattern(filepath.Ext(bare)+strings.TrimPrefix(path, bare))
+	return config.EscapePattern(filepath.Dir(path)) + "/*" + config.EscapePattern(filepath.Ext(bare)+strings.TrimPrefix(path, bare))
 }
 
 func (c *initial) likelyFormat() string {

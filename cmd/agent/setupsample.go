@@ -65,13 +65,11 @@ func takeSample(ctx context.Context, cfg *config.Config, in *config.Input) (*inf
 // fromTheBeginning is an input for one of its files, all of it.
 func fromTheBeginning(in *config.Input, file string) *config.Input {
 	one := *in
-	one.Paths, one.Exclude = []string{escapedPattern(file)}, nil
+	one.Paths, one.Exclude = []string{config.EscapePattern(file)}, nil
 	one.StartAt, one.IgnoreOlder, one.Header = "beginning", 0, "none"
 	one.RotateQuiet = units.Duration(10 * time.Millisecond)
 	return &one
 }
-
-var escapedPattern = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`).Replace
 
 // newestFiles are those of the files of an input that were changed last.
 func newestFiles(in *config.Input) ([]string, error) {
