@@ -211,7 +211,7 @@ func (t *Tailer) seen(r *reader, path, was string, st status) {
 		r.moved = true
 		t.readyLocked(r)
 	}
-	if r.changed(st) {
+	if r.changed(st) || r.shown.offset < r.shown.size && t.replaced(r) { // its end may be waited for no longer
 		t.readyLocked(r)
 	}
 }

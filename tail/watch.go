@@ -22,9 +22,9 @@ type watcher struct {
 	mu   sync.Mutex
 	fs   *fsnotify.Watcher // nil: nothing is to be watched yet, or the kernel gives none
 	dirs map[string]watched
-	deaf bool              // some folders can not be watched, whatever the reason
-	lost time.Time         // when events were last lost; zero: they are heard
-	ill  *illness          // nil: the kernel refuses nothing
+	deaf bool      // some folders can not be watched, whatever the reason
+	lost time.Time // when events were last lost; zero: they are heard
+	ill  *illness  // nil: the kernel refuses nothing
 }
 
 // watched is what is watched at the path of a folder. The kernel watches what the
