@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"os"
 	"time"
 
 	"kusto-agent/record"
@@ -25,6 +26,11 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 	if err != nil {
 		return
 	}
+	t.adoptOpen(in, path, f, st, gone)
+}
+
+// adoptOpen is adopt for an open file, which it takes over.
+func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone bool) {
 	handle := handleOf(f)
 	if t.size != nil {
 		st.size = t.size(st.size)
@@ -43,25 +49,32 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 	defer t.mu.Unlock()
 	switch {
 	case in.readers[st.node] != nil: // renamed between the look and the opening
-		f.Close()
+		if in.suspect[st.node].f != f {
+			f.Close()
+		}
+		t.endSuspicion(in, st.node, nil)
 		return
 	case m.resume && !m.of.stands():
-		f.Close()
+		if in.suspect[st.node].f != f {
+			f.Close()
+		}
 		t.rescanSoon()
 		return
 	case m.wait:
-		f.Close()
-		if gone {
+		s := in.suspect[st.node]
+		if gone && s.f != f {
 			in.again = append(in.again, path)
 		}
-		in.suspect[st.node] = suspicion{since: m.since, scan: t.scanNo}
+		s.since, s.scan, s.path, s.more = m.since, t.scanNo, path, st.size > m.end
+		t.holdSuspect(&s, f)
+		in.suspect[st.node] = s
 		if m.live != nil {
 			t.readyLocked(m.live) // it may have been truncated since its last turn
 		}
 		time.AfterFunc(pollSlow, t.rescanSoon)
 		return
 	}
-	delete(in.suspect, st.node)
+	t.endSuspicion(in, st.node, f)
 	r := &reader{
 		in: in, path: path, linked: isLink(path), scan: t.scanNo, at: time.Now(), gone: gone,
 		f: f, grown: time.Now(), size: st.size, mtime: st.mtime,

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kusto-agent/internal/units"
 )
 
 // What applications write begins alike: a header, a banner, a line that repeats.
@@ -36,6 +38,31 @@ func TestGrowsBeyondIdle(t *testing.T) {
 		}
 		w.expect("in", want...)
 	})
+}
+
+// TestDeletedWhileSuspected: a file that begins with all that an idle one holds is
+// deleted, or renamed to what no pattern matches, before it is clear that it is no copy.
+func TestDeletedWhileSuspected(t *testing.T) {
+	t.Parallel()
+	for name, take := range map[string]func(w *world) error{
+		"deleted": func(w *world) error { return os.Remove(w.path("b.log")) },
+		"renamed": func(w *world) error { return os.Rename(w.path("b.log"), w.path("b.old")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachWatch(t, func(t *testing.T, w *world) {
+				w.in().RotateQuiet = units.Duration(500 * time.Millisecond)
+				must(t, os.WriteFile(w.path("a.log"), []byte("service is starting\n"), 0o644))
+				w.start()
+				w.expect("in", "service is starting")
+				must(t, os.WriteFile(w.path("b.log"), []byte("service is starting\none\n"), 0o644))
+				w.tailer.rescanSoon()
+				w.await("a suspicion", func() bool { return w.tailer.suspects() || w.boxed.count("in") > 0 })
+				must(t, take(w))
+				w.expect("in", "service is starting", "one")
+			})
+		})
+	}
 }
 
 // TestRepeatingLinesTruncated: a file of lines that are all alike is truncated and

@@ -134,6 +134,9 @@ func (t *Tailer) regroup(in *input) {
 // dismiss has the readers of an input leave that is no longer wanted. The caller
 // holds mu.
 func (t *Tailer) dismiss(name string, in *input) {
+	for n := range in.suspect {
+		t.endSuspicion(in, n, nil)
+	}
 	for _, r := range in.readers {
 		r.leave = true
 		t.readyLocked(r)

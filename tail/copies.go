@@ -31,6 +31,57 @@ const (
 type suspicion struct {
 	since int64  // ns
 	scan  uint64 // number of the last scan that had it
+	path  string
+	f     *os.File // holds it open, in case it is deleted or renamed meanwhile; nil: there are too few descriptors
+	more  bool     // it holds more than was read of the other
+}
+
+// holdSuspect keeps a file open that may be a copy, if it is not, or closes it. The
+// caller holds mu.
+func (t *Tailer) holdSuspect(s *suspicion, f *os.File) {
+	switch {
+	case s.f == f:
+	case s.f == nil && int(t.open.Load()) < t.most:
+		s.f = f
+		t.open.Add(1)
+	default:
+		f.Close()
+	}
+}
+
+// endSuspicion forgets that a file may be a copy; taken is the descriptor of it that
+// is in use from now on. The caller holds mu.
+func (t *Tailer) endSuspicion(in *input, n node, taken *os.File) {
+	if s := in.suspect[n]; s.f != nil {
+		if s.f != taken {
+			s.f.Close()
+		}
+		t.open.Add(-1)
+	}
+	delete(in.suspect, n)
+}
+
+// meetVanished goes on with files that may be copies and that the scan did not find.
+// One that holds more than was read of the other is asked about as before, by its
+// descriptor, and then read. What the others hold was read.
+func (t *Tailer) meetVanished(in *input, w *walk) {
+	t.mu.Lock()
+	var vanished []suspicion
+	for n, s := range in.suspect {
+		switch {
+		case s.scan == t.scanNo || w.unknown(s.path):
+		case s.f != nil && s.more:
+			vanished = append(vanished, s)
+		default:
+			t.endSuspicion(in, n, nil)
+		}
+	}
+	t.mu.Unlock()
+	for _, s := range vanished {
+		if st, err := statFile(s.f); err == nil {
+			t.adoptOpen(in, s.path, s.f, st, true)
+		}
+	}
 }
 
 // departure is how the content of a file came to an end in this run: the file was

@@ -61,6 +61,7 @@ func (t *Tailer) rescan() {
 		}
 		t.findCopies(in)
 		t.findPacked(in)
+		t.meetVanished(in, w)
 		t.miss(in, w)
 		t.findRotated(in)
 	}

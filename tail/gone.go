@@ -57,7 +57,6 @@ func (t *Tailer) miss(in *input, w *walk) {
 func (t *Tailer) absent(in *input, w *walk) (all []absence) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	maps.DeleteFunc(in.suspect, func(_ node, s suspicion) bool { return s.scan != t.scanNo })
 	maps.DeleteFunc(in.packed, func(_ node, p *packed) bool { return p.scan != t.scanNo && !w.unknown(p.path) })
 	for n, r := range in.readers {
 		if r.scan != t.scanNo && !w.unknown(r.path) {

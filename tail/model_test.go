@@ -45,7 +45,7 @@ type model struct {
 	n     int // of the last line written
 	files int // of the last name made up
 
-	owed    map[string]int // lines that must arrive, and how often they have
+	owed    map[string]int  // lines that must arrive, and how often they have
 	may     map[string]bool // lines that were never ended, in files that another has replaced
 	partial map[string]string
 	names   []string    // of files that are there and match

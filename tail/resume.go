@@ -60,6 +60,7 @@ type match struct {
 	wait   bool       // it may be a copy of a file that is being read: ask again
 	live   *reader    // of that file; nil: it is still to come
 	since  int64      // when it was first taken for one, ns
+	end    int64      // so much was read of that file
 }
 
 // recognise finds the generation an open file continues.
@@ -116,7 +117,7 @@ func doubt(s *sample, of *candidate, like likeness, since int64, quiet time.Dura
 		grown = max(since, s.mtime)
 	}
 	if like == unsettled || now-grown < int64(quiet) {
-		return match{wait: true, live: of.reader, since: since}
+		return match{wait: true, live: of.reader, since: since, end: of.end()}
 	}
 	return match{}
 }

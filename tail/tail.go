@@ -267,6 +267,9 @@ func (t *Tailer) closeFiles() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for in := range t.everyInput {
+		for n := range in.suspect {
+			t.endSuspicion(in, n, nil)
+		}
 		for _, r := range in.readers {
 			if r.f != nil {
 				r.f.Close()
