@@ -3,6 +3,7 @@ package emulator
 import (
 	"compress/gzip"
 	"compress/zlib"
+	"context"
 	"io"
 	"maps"
 	"net"
@@ -41,11 +42,13 @@ type call struct {
 	rec      Request // filled as things become known
 	noted    bool
 
-	cancelled chan struct{} // closed to end a query; nil: nobody can
+	path      string          // without the case of its letters
+	cancelled context.Context // ends with the query: its cause is why
 }
 
 func (s *Server) begin(kind Kind, w http.ResponseWriter, r *http.Request) *call {
-	c := &call{s: s, w: w, r: r, in: r.Body, kind: kind, activity: uuid.NewString()}
+	c := &call{s: s, w: w, r: r, in: r.Body, kind: kind, activity: uuid.NewString(),
+		path: strings.ToLower(wirePath(r)), cancelled: context.Background()}
 	if r.Body == nil {
 		c.in = http.NoBody
 	}
@@ -60,6 +63,22 @@ func (s *Server) begin(kind Kind, w http.ResponseWriter, r *http.Request) *call 
 	w.Header().Set("x-ms-client-request-id", id)
 	w.Header().Set("x-ms-activity-id", c.activity)
 	return c
+}
+
+// identify gives the call the id that its properties name.
+func (c *call) identify(id string) {
+	c.rec.ClientRequestID, c.rec.Attempt = id, attemptOf(id)
+	c.w.Header().Set("x-ms-client-request-id", printable(id))
+}
+
+// printable is an id as a header can carry it.
+func printable(id string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, id)
 }
 
 // attemptOf reads the number behind the last semicolon of a request id.

@@ -35,6 +35,9 @@ func answerOf(t *testing.T, w *httptest.ResponseRecorder) string {
 		if json.Unmarshal(w.Body.Bytes(), &doc) != nil || doc.Error.Code == "" {
 			return fmt.Sprintf("%d %s", w.Code, w.Body)
 		}
+		if inner := doc.Error.Inner; inner != nil {
+			return fmt.Sprintf("%d %s: %s", w.Code, inner.Code, inner.Detail)
+		}
 		return fmt.Sprintf("%d %s: %s", w.Code, doc.Error.Code, doc.Error.Detail)
 	}
 	var one struct{ Tables []table1 }
@@ -47,7 +50,7 @@ func answerOf(t *testing.T, w *httptest.ResponseRecorder) string {
 	var frames []struct {
 		FrameType, TableKind, TableFragmentType string
 		TableId                                 int
-		Rows                                    [][]json.RawMessage
+		Rows                                    []json.RawMessage
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &frames); err != nil {
 		t.Fatalf("%v in %s", err, w.Body)
@@ -58,7 +61,12 @@ func answerOf(t *testing.T, w *httptest.ResponseRecorder) string {
 			if f.TableFragmentType == "DataReplace" {
 				rows = nil
 			}
-			rows = append(rows, f.Rows...)
+			for _, raw := range f.Rows {
+				var row []json.RawMessage
+				if json.Unmarshal(raw, &row) == nil { // else it is an error
+					rows = append(rows, row)
+				}
+			}
 		}
 	}
 	return lines(rows)

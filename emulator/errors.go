@@ -19,6 +19,7 @@ type refusal struct {
 	detail    string // what exactly is wrong: @message
 	permanent bool
 
+	inner       *innerError // of the language; nil: none
 	text        string
 	contentType string
 	header      http.Header
@@ -141,7 +142,21 @@ type oneAPI struct {
 		Detail    string     `json:"@message"`
 		Context   apiContext `json:"@context"`
 		Permanent bool       `json:"@permanent"`
+
+		Inner *innerError `json:"innererror,omitempty"`
 	} `json:"error"`
+}
+
+// innerError is what exactly is wrong with a query.
+type innerError struct {
+	Code         string     `json:"code"`
+	Message      string     `json:"message"`
+	Type         string     `json:"@type"`
+	Detail       string     `json:"@message"`
+	Context      apiContext `json:"@context"`
+	Permanent    bool       `json:"@permanent"`
+	ErrorCode    string     `json:"@errorCode"`
+	ErrorMessage string     `json:"@errorMessage"`
 }
 
 type apiContext struct {
@@ -178,6 +193,11 @@ func (e *refusal) render(requestID, activity string, acceptsJSON bool) (body []b
 		ProcessID: os.Getpid(), ThreadID: 1, ClientRequestID: requestID, ActivityID: activity, SubActivityID: activity,
 		ActivityType: "DN.StreamingIngestCommand", ParentActivityID: activity,
 		ActivityStack: fmt.Sprintf("(Activity stack: CRID=%s ARID=%s > DN.StreamingIngestCommand/%s)", requestID, activity, activity),
+	}
+	if e.inner != nil {
+		inner := *e.inner
+		inner.Context = doc.Error.Context
+		doc.Error.Inner = &inner
 	}
 	return marshal(doc), jsonType
 }

@@ -329,8 +329,34 @@ func (sc *scope) in(c *cursor, left expression) (expression, error) {
 	list, err := sc.arguments(c)
 	return expression{"bool", func(row []any) any {
 		v := left.of(row)
-		return slices.ContainsFunc(list, func(e expression) bool { return compare(v, e.of(row)) == 0 })
+		return slices.ContainsFunc(list, func(e expression) bool {
+			return slices.ContainsFunc(elements(e.of(row)), func(w any) bool { return compare(v, w) == 0 })
+		})
 	}}, err
+}
+
+// elements are those of a dynamic array; any other value is alone.
+func elements(v any) []any {
+	raw, ok := v.(json.RawMessage)
+	var list []json.RawMessage
+	if !ok || json.Unmarshal(raw, &list) != nil {
+		return []any{v}
+	}
+	all := make([]any, len(list))
+	for i, item := range list {
+		all[i] = item
+		for _, typ := range []string{"long", "real"} {
+			if n := valueOf(typ, item); n != nil && item[0] != '"' {
+				all[i] = n
+				break
+			}
+		}
+		var text string
+		if json.Unmarshal(item, &text) == nil {
+			all[i] = text
+		}
+	}
+	return all
 }
 
 // sum reads terms with + and - between them.
@@ -465,10 +491,10 @@ func typedLiteral(c *cursor, typ string) (expression, error) {
 	}
 	inner := strings.TrimSpace(c.text[from:c.tokens[c.i-1].at])
 	if typ == "dynamic" {
-		if !json.Valid([]byte(inner)) {
-			return expression{}, semantic("dynamic(%s) is not JSON", inner)
+		if strict := relax([]byte(inner)); json.Valid(strict) {
+			return fixed(typ, json.RawMessage(strict)), nil
 		}
-		return fixed(typ, json.RawMessage(inner)), nil
+		return expression{}, semantic("dynamic(%s) is not JSON", inner)
 	}
 	if inner == "null" {
 		return fixed(typ, nil), nil

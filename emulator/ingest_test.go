@@ -145,7 +145,7 @@ func TestOtherMethodsAndPaths(t *testing.T) {
 	f("PUT", "/v1/rest/ingest/Logs/App?streamFormat=TXT", 405)
 	f("POST", "/v1/rest/ingest/Logs?streamFormat=TXT", 404)
 	f("POST", "/v1/rest/ingest/Logs/App/x?streamFormat=TXT", 404)
-	f("POST", "/v1/rest/Ingest/Logs/App?streamFormat=TXT", 404)
+	f("POST", "/v1/rest/Ingest/Logs/App?streamFormat=TXT", 400) // the body is empty
 	f("POST", "/v1/rest/mgmt", 400)
 	f("GET", "/v1/rest/mgmt", 405)
 	f("POST", "/v2/rest/mgmt", 404)

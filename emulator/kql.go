@@ -93,18 +93,36 @@ func (sc *scope) declare(c *cursor, literals map[string]string) error {
 			return semantic("the query parameter '%s' has no value", name)
 		}
 		if given {
-			inner, err := newCursor(literal, false)
-			if err != nil {
-				return err
-			}
-			if v, err = sc.constant(inner); err != nil || inner.end() != nil {
-				return semantic("the value of the query parameter '%s' is not a literal", name)
+			if v, err = sc.parameter(typ, literal); err != nil {
+				return semantic("the query parameter '%s' is of type %s: %s", name, typ, err)
 			}
 		}
 		sc.parameters[name], sc.types[name] = v, typ
 		c.sign(",")
 	}
 	return c.want(";")
+}
+
+// parameter reads the value of a parameter. Those of type string may come as they
+// are, all others are literals; where a type writes its literals in quotes or in
+// brackets, what is in them is enough.
+func (sc *scope) parameter(typ, literal string) (any, error) {
+	inner, n, quoted, err := lexString(literal)
+	if quoted = quoted && err == nil && n == len(literal); typ == "string" {
+		if quoted {
+			return inner, nil
+		}
+		return literal, nil
+	}
+	if c, err := newCursor(literal, false); err == nil {
+		if e, err := sc.expression(c); err == nil && c.end() == nil && e.typ == typ {
+			return e.of(nil), nil
+		}
+	}
+	if v := valueOf(typ, quote(literal)); v != nil && typ != "dynamic" {
+		return v, nil
+	}
+	return nil, fmt.Errorf("'%s' is no literal of it", literal)
 }
 
 func (sc *scope) constant(c *cursor) (any, error) {

@@ -64,7 +64,7 @@ func (s *Server) getIndex(w http.ResponseWriter, r *http.Request) {
 	write := func(cells ...string) { tw.Write([]byte(strings.Join(cells, "\t") + "\n")) }
 	write("DATABASE", "TABLE", "ROWS", "REQUESTS", "LOOK")
 	for _, l := range lines {
-		write(l.Database, l.Table, strconv.Itoa(l.Rows), strconv.Itoa(l.Requests), "http://"+r.Host+l.Link)
+		write(l.Database, l.Table, strconv.Itoa(l.Rows), strconv.Itoa(l.Requests), hereURL(r)+l.Link)
 	}
 	tw.Flush()
 }

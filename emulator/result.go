@@ -59,6 +59,12 @@ type table1 struct {
 	Rows      [][]json.RawMessage
 }
 
+// dataSet1 is an answer of version 1.
+type dataSet1 struct {
+	Tables     []table1
+	Exceptions []string `json:",omitempty"`
+}
+
 func (r *result) v1(name string) table1 {
 	t := table1{TableName: name, Columns: []column1{}, Rows: r.rows}
 	for _, c := range r.columns {
@@ -73,29 +79,31 @@ func (r *result) v1(name string) table1 {
 // failure is what goes wrong with a query after it began to answer.
 type failure struct{ code, words string }
 
+func (f *failure) text() string { return f.words + " (" + f.code + ", 0x80DA0003)." }
+
 // answerMgmt sends what a command answers: one table of version 1.
 func (c *call) answerMgmt(r *result) {
-	c.send(http.StatusOK, jsonType, marshal(map[string]any{"Tables": []table1{r.v1("Table_0")}}))
+	c.send(http.StatusOK, jsonType, marshal(dataSet1{Tables: []table1{r.v1("Table_0")}}))
 }
 
 // answerV1 sends a query's table with the three that tell of the query.
 func (c *call) answerV1(r *result, bad *failure) {
 	properties := resultOf("Value:string")
-	properties.add(`{"Visualization":null,"Title":null}`)
+	properties.add(visualization)
 	status := resultOf("Timestamp:datetime, Severity:int, SeverityName:string, StatusCode:int, StatusDescription:string, Count:int, RequestId:guid, ActivityId:guid, SubActivityId:guid, ClientActivityId:string")
 	id := c.w.Header().Get("x-ms-client-request-id")
 	if bad == nil {
 		status.add(time.Now(), 4, "Info", 0, "Query completed successfully", 1, c.activity, c.activity, c.activity, id)
 	} else {
-		status.add(time.Now(), 2, "Error", 1, bad.code+": "+bad.words, 1, c.activity, c.activity, c.activity, id)
+		status.add(time.Now(), 2, "Error", tooLargeStatus, bad.text(), 1, c.activity, c.activity, c.activity, id)
 	}
 	contents := resultOf("Ordinal:long, Kind:string, Name:string, Id:string, PrettyName:string")
 	contents.add(0, "QueryResult", "PrimaryResult", "1", "")
 	contents.add(1, "QueryProperties", "@ExtendedProperties", "2", "")
 	contents.add(2, "QueryStatus", "QueryStatus", "3", "")
-	doc := map[string]any{"Tables": []table1{r.v1("Table_0"), properties.v1("Table_1"), status.v1("Table_2"), contents.v1("Table_3")}}
+	doc := dataSet1{Tables: []table1{r.v1("Table_0"), properties.v1("Table_1"), status.v1("Table_2"), contents.v1("Table_3")}}
 	if bad != nil {
-		doc["Exceptions"] = []string{bad.code + ": " + bad.words}
+		doc.Exceptions = []string{bad.text()}
 	}
 	c.send(http.StatusOK, jsonType, marshal(doc))
 }
@@ -103,51 +111,167 @@ func (c *call) answerV1(r *result, bad *failure) {
 // fragmentRows is how many rows a fragment has.
 const fragmentRows = 2
 
+// placement is where the error of a result stands, besides the last frame.
+type placement string
+
+const (
+	inData       placement = "InData"       // behind the rows, in place of one
+	endOfTable   placement = "EndOfTable"   // in the frame that completes the table
+	endOfDataset placement = "EndOfDataset" // in the last frame alone
+)
+
+// form is how a result of version 2 is cut into frames.
+type form struct {
+	fragments, progressive bool
+	newlines               bool
+	errors                 placement
+}
+
+// form is what the options of the request ask for.
+func (se *session) form() form {
+	on := func(option string) bool { return se.options[option] == true }
+	f := form{on("results_v2_fragment_primary_tables"), on("results_progressive_enabled"), on("results_v2_newlines_between_frames"), inData}
+	switch se.options["results_error_reporting_placement"] {
+	case "end_of_table":
+		f.errors = endOfTable
+	case "end_of_dataset":
+		f.errors = endOfDataset
+	}
+	return f
+}
+
+// The frames of version 2. Their keys are in the order of the service, which a reader
+// may depend on: Microsoft's Go SDK does.
+type (
+	dataSetHeader struct {
+		FrameType               string
+		IsProgressive           bool
+		Version                 string
+		IsFragmented            bool
+		ErrorReportingPlacement placement
+	}
+	dataTable struct {
+		FrameType string
+		TableId   int //nolint:revive // as the service spells it
+		TableKind string
+		TableName string
+		Columns   []column2
+		Rows      []any
+	}
+	tableHeader struct {
+		FrameType string
+		TableId   int //nolint:revive // as the service spells it
+		TableKind string
+		TableName string
+		Columns   []column2
+	}
+	tableFragment struct {
+		FrameType         string
+		TableFragmentType string
+		TableId           int //nolint:revive // as the service spells it
+		Rows              []any
+	}
+	tableProgress struct {
+		FrameType     string
+		TableId       int //nolint:revive // as the service spells it
+		TableProgress int
+	}
+	tableCompletion struct {
+		FrameType    string
+		TableId      int //nolint:revive // as the service spells it
+		RowCount     int
+		OneApiErrors []json.RawMessage `json:",omitempty"` //nolint:revive // as the service spells it
+	}
+	dataSetCompletion struct {
+		FrameType    string
+		HasErrors    bool
+		Cancelled    bool
+		OneApiErrors []json.RawMessage `json:",omitempty"` //nolint:revive // as the service spells it
+	}
+	errorRow struct {
+		OneApiErrors []json.RawMessage //nolint:revive // as the service spells it
+	}
+)
+
+// visualization is what the service says of a query without render.
+const visualization = `{"Visualization":null,"Title":null,"XColumn":null,"Series":null,"YColumns":null,"AnomalyColumns":null,"XTitle":null,"YTitle":null,` +
+	`"XAxis":null,"YAxis":null,"Legend":null,"YSplit":null,"Accumulate":false,"IsQuerySorted":false,"Kind":null,"Ymin":"NaN","Ymax":"NaN","Xmin":null,"Xmax":null}`
+
 // answerV2 sends frames: whole tables, or fragments of the primary one, or those
 // with progress between them.
-func (c *call) answerV2(r *result, bad *failure, fragments, progressive bool) {
-	frames := []any{map[string]any{"FrameType": "DataSetHeader", "IsProgressive": progressive, "Version": "v2.0", "IsFragmented": fragments, "ErrorReportingPlacement": "in_data"}}
-	table := func(id int, kind, name string, r *result) any {
-		return v2Table{"DataTable", id, kind, name, r.v2(), r.v1("").Rows}
+func (c *call) answerV2(r *result, bad *failure, f form) {
+	var errs []json.RawMessage
+	if bad != nil {
+		errs = []json.RawMessage{c.partial(bad)}
 	}
 	properties := resultOf("TableId:int, Key:string, Value:dynamic")
-	properties.add(1, "Visualization", `{"Visualization":null,"Title":null}`)
-	frames = append(frames, table(0, "QueryProperties", "@ExtendedProperties", properties))
-	if fragments || progressive {
-		frames = append(frames, r.fragments(progressive)...)
+	properties.add(1, "Visualization", visualization)
+	frames := []any{
+		dataSetHeader{"DataSetHeader", f.progressive, "v2.0", f.fragments, f.errors},
+		dataTable{"DataTable", 0, "QueryProperties", "@ExtendedProperties", properties.v2(), properties.cells()},
+	}
+	rows := r.cells()
+	if bad != nil && f.errors == inData {
+		rows = append(rows, errorRow{errs})
+	}
+	if f.fragments || f.progressive {
+		frames = append(frames, tableHeader{"TableHeader", 1, "PrimaryResult", "PrimaryResult", r.v2()})
+		frames = append(frames, fragments(rows, f.progressive)...)
+		end := tableCompletion{"TableCompletion", 1, len(r.rows), nil}
+		if f.errors == endOfTable {
+			end.OneApiErrors = errs
+		}
+		frames = append(frames, end)
 	} else {
-		frames = append(frames, table(1, "PrimaryResult", "PrimaryResult", r))
+		frames = append(frames, dataTable{"DataTable", 1, "PrimaryResult", "PrimaryResult", r.v2(), rows})
 	}
-	information := resultOf("Timestamp:datetime, ClientRequestId:string, ActivityId:guid, EventTypeName:string, Payload:string")
-	information.add(time.Now(), c.w.Header().Get("x-ms-client-request-id"), c.activity, "QueryInfo", `{"Count":1,"Text":"Query completed successfully"}`)
-	frames = append(frames, table(2, "QueryCompletionInformation", "QueryCompletionInformation", information))
-	end := map[string]any{"FrameType": "DataSetCompletion", "HasErrors": bad != nil, "Cancelled": false}
-	if bad != nil {
-		e := &refusal{status: 200, code: "LimitsExceeded", message: badRequestText, typ: "Kusto.Data.Exceptions.KustoServicePartialQueryFailureLimitsExceededException",
-			detail: bad.code + ": " + bad.words, permanent: true}
-		body, _ := e.render(c.w.Header().Get("x-ms-client-request-id"), c.activity, true)
-		end["OneApiErrors"] = []json.RawMessage{body}
-	}
-	frames = append(frames, end)
+	information := c.completion(bad)
+	frames = append(frames,
+		dataTable{"DataTable", 2, "QueryCompletionInformation", "QueryCompletionInformation", information.v2(), information.cells()},
+		dataSetCompletion{"DataSetCompletion", bad != nil, false, errs})
 	var out bytes.Buffer
-	for i, f := range frames {
+	for i, frame := range frames {
+		if f.newlines && i > 0 {
+			out.WriteByte('\n')
+		}
 		out.WriteByte("[,"[min(i, 1)])
-		out.Write(marshal(f))
+		out.Write(marshal(frame))
+	}
+	if f.newlines {
 		out.WriteByte('\n')
 	}
 	out.WriteByte(']')
 	c.send(http.StatusOK, jsonType, out.Bytes())
 }
 
-// v2Table is a frame whose rows come last, as the service writes them.
-type v2Table struct {
-	FrameType string
-	TableId   int //nolint:revive // as the service spells it
-	TableKind string
-	TableName string
-	Columns   []column2
-	Rows      [][]json.RawMessage
+// partial is the error of a result that is not whole.
+func (c *call) partial(bad *failure) json.RawMessage {
+	e := &refusal{status: http.StatusOK, code: "LimitsExceeded", message: badRequestText, detail: bad.text(),
+		typ: "Kusto.Data.Exceptions.KustoServicePartialQueryFailureLimitsExceededException"}
+	body, _ := e.render(c.w.Header().Get("x-ms-client-request-id"), c.activity, true)
+	return body
 }
+
+// completion is the table that tells how the query went.
+func (c *call) completion(bad *failure) *result {
+	r := resultOf("Timestamp:datetime, ClientRequestId:string, ActivityId:guid, SubActivityId:guid, ParentActivityId:guid, Level:int, LevelName:string, " +
+		"StatusCode:int, StatusCodeName:string, EventType:int, EventTypeName:string, Payload:string")
+	add := func(level int, levelName string, status int, statusName string, event int, eventName, payload string) {
+		r.add(time.Now(), c.w.Header().Get("x-ms-client-request-id"), c.activity, c.activity, c.activity, level, levelName, status, statusName, event, eventName, payload)
+	}
+	if bad != nil {
+		add(2, "Error", tooLargeStatus, bad.code, 4, "QueryInfo", string(marshal(struct {
+			Count int
+			Text  string
+		}{1, bad.text()})))
+		return r
+	}
+	add(4, "Info", 0, "S_OK (0)", 4, "QueryInfo", `{"Count":1,"Text":"Query completed successfully"}`)
+	return r
+}
+
+// tooLargeStatus is 0x80DA0003 as a number of 32 bits with a sign.
+const tooLargeStatus = -2133196797
 
 func (r *result) v2() []column2 {
 	all := []column2{}
@@ -157,34 +281,28 @@ func (r *result) v2() []column2 {
 	return all
 }
 
-// fragments are the frames of a table in parts. A progressive one begins with rows
-// that better ones replace.
-func (r *result) fragments(progressive bool) []any {
-	type fragment struct {
-		FrameType         string
-		TableId           int
-		FieldCount        int
-		TableFragmentType string
-		Rows              [][]json.RawMessage
+// cells are the rows, to which an error can be added.
+func (r *result) cells() []any {
+	all := make([]any, len(r.rows))
+	for i, row := range r.rows {
+		all[i] = row
 	}
-	head := struct {
-		FrameType string
-		TableId   int
-		TableKind string
-		TableName string
-		Columns   []column2
-	}{"TableHeader", 1, "PrimaryResult", "PrimaryResult", r.v2()}
-	all := []any{head}
+	return all
+}
+
+// fragments are the rows of a table in parts. A progressive one begins with rows
+// that better ones replace.
+func fragments(rows []any, progressive bool) []any {
+	var all []any
 	kind := "DataAppend"
-	if progressive && len(r.rows) > 0 {
-		all = append(all, fragment{"TableFragment", 1, len(r.columns), "DataAppend", r.rows[:1]},
-			map[string]any{"FrameType": "TableProgress", "TableId": 1, "TableProgress": 50})
+	if progressive && len(rows) > 0 {
+		all = append(all, tableFragment{"TableFragment", "DataAppend", 1, rows[:1]}, tableProgress{"TableProgress", 1, 50})
 		kind = "DataReplace"
 	}
-	for rows := r.rows; len(rows) > 0; {
+	for len(rows) > 0 {
 		n := min(fragmentRows, len(rows))
-		all = append(all, fragment{"TableFragment", 1, len(r.columns), kind, rows[:n]})
+		all = append(all, tableFragment{"TableFragment", kind, 1, rows[:n]})
 		rows, kind = rows[n:], "DataAppend"
 	}
-	return append(all, map[string]any{"FrameType": "TableCompletion", "TableId": 1, "RowCount": len(r.rows)})
+	return all
 }

@@ -105,11 +105,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.handlers.Done()
-	path := wirePath(r)
+	wire := wirePath(r)
+	if len(wire) > 1 {
+		wire = strings.TrimSuffix(wire, "/")
+	}
+	path := strings.ToLower(wire)
 	seg := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	named := strings.Split(strings.TrimPrefix(wire, "/"), "/") // with the case of names
 	switch {
 	case len(seg) == 5 && strings.HasPrefix(path, "/v1/rest/ingest/"):
-		s.ingest(w, r, seg[3], seg[4])
+		s.ingest(w, r, named[3], named[4])
 	case path == "/v1/rest/mgmt":
 		s.ask(w, r, KindMgmt)
 	case path == "/v1/rest/query", path == "/v2/rest/query":
@@ -117,13 +122,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "/v1/rest/auth/metadata":
 		s.authMetadata(w, r)
 	case len(seg) == 3 && seg[1] == "oauth2" && seg[2] == "token":
-		s.token(w, r, seg[0], v1Token)
+		s.token(w, r, named[0], v1Token)
 	case path == "/metadata/identity/oauth2/token":
 		s.identityToken(w, r)
 	case len(seg) == 4 && strings.Join(seg[1:], "/") == "v2.0/.well-known/openid-configuration":
-		s.openID(w, r, seg[0])
+		s.openID(w, r, named[0])
 	case len(seg) == 4 && seg[1] == "oauth2" && seg[2] == "v2.0" && seg[3] == "token":
-		s.token(w, r, seg[0], v2Token)
+		s.token(w, r, named[0], v2Token)
 	default:
 		s.pages.ServeHTTP(w, r)
 	}

@@ -1,14 +1,18 @@
 package emulator
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // session is a query or a command under way, and who asks.
@@ -34,8 +38,9 @@ type asked struct {
 
 // properties are what a request says of itself, as an object or as text of one.
 type properties struct {
-	Options    map[string]any
-	Parameters map[string]json.RawMessage
+	Options         map[string]any
+	Parameters      map[string]json.RawMessage
+	ClientRequestId string //nolint:revive // as the service spells it
 }
 
 func (q asked) read() (p properties, err error) {
@@ -50,7 +55,7 @@ func (q asked) read() (p properties, err error) {
 	return p, json.Unmarshal(raw, &p)
 }
 
-// literals are the parameters as KQL.
+// literals are the parameters as text: what a JSON string holds, else the JSON.
 func (p properties) literals() map[string]string {
 	all := make(map[string]string)
 	for name, raw := range p.Parameters {
@@ -63,13 +68,47 @@ func (p properties) literals() map[string]string {
 	return all
 }
 
+// The time that a request has when it does not say, and the most that it can ask for.
+const (
+	queryTimeout   = 4 * time.Minute
+	commandTimeout = 10 * time.Minute
+	longestTimeout = time.Hour
+)
+
+// timeout is how long the request may take.
+func (p properties) timeout(kind Kind) (time.Duration, *refusal) {
+	if p.Options["norequesttimeout"] == true {
+		return longestTimeout, nil
+	}
+	asked, given := p.Options["servertimeout"]
+	if !given && kind == KindMgmt {
+		return commandTimeout, nil
+	} else if !given {
+		return queryTimeout, nil
+	}
+	text, _ := asked.(string)
+	if inner, typed := strings.CutSuffix(text, ")"); typed {
+		_, text, _ = strings.Cut(inner, "(")
+	}
+	d, ok := spanOf(text)
+	if !ok || d <= 0 {
+		return 0, badText("BadRequest", fmt.Sprintf("The option servertimeout is %v: it has to be a timespan above zero, such as \"00:01:00\" or \"50m\".", asked))
+	}
+	return min(d, longestTimeout), nil
+}
+
 // ask answers queries and commands: /v1/rest/query, /v2/rest/query and
 // /v1/rest/mgmt.
 func (s *Server) ask(w http.ResponseWriter, r *http.Request, kind Kind) {
 	c := s.begin(kind, w, r)
 	q, bad := c.readAsked()
 	c.rec.Database = q.DB
-	defer s.console.begin(c)()
+	p, err := q.read()
+	if p.ClientRequestId != "" {
+		c.identify(p.ClientRequestId)
+	}
+	limit, badLimit := p.timeout(kind)
+	defer s.console.begin(c, cmp.Or(limit, queryTimeout))()
 	if c.interrupted(OnArrival, []byte(q.CSL)) {
 		return
 	}
@@ -82,17 +121,23 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, kind Kind) {
 		c.refuse(s.unauthorized())
 		return
 	}
-	p, err := q.read()
 	if err != nil {
-		c.refuse(badText("BadRequest", "The properties of the request are invalid: "+err.Error()))
+		badLimit = badText("BadRequest", "The properties of the request are invalid: "+err.Error())
+	}
+	if badLimit != nil {
+		c.refuse(badLimit)
 		return
 	}
 	if c.interrupted(BeforeCommit, []byte(q.CSL)) {
 		return
 	}
+	if bad := c.overdue(); bad != nil {
+		c.refuse(bad)
+		return
+	}
 	s.console.note(Asked{kind, q.DB, q.CSL, principal, c.rec.Header, c.rec.Query})
 	se := &session{call: c, principal: principal, options: p.Options}
-	se.readOnly = strings.EqualFold(r.Header.Get("x-ms-readonly"), "true") || p.Options["request_readonly"] == true
+	se.readOnly = r.Header.Values("x-ms-readonly") != nil || p.Options["request_readonly"] == true
 	if bad := se.open(q.DB, kind); bad != nil {
 		c.refuse(bad)
 		return
@@ -118,7 +163,7 @@ type Asked struct {
 type console struct {
 	mu      sync.Mutex
 	asked   []Asked
-	running map[string]chan struct{} // by client request id; closed to end it
+	running map[string]context.CancelCauseFunc // by client request id
 }
 
 // keptAsked is how many questions are remembered.
@@ -133,33 +178,59 @@ func (k *console) note(a Asked) {
 	k.asked = append(k.asked, a)
 }
 
-// begin lets a call be cancelled, until the function that it returns is called.
-func (k *console) begin(c *call) (end func()) {
+// What ends a query before it is done.
+var (
+	errCancelled = errors.New("cancelled")
+	errOverdue   = errors.New("timed out")
+)
+
+// begin lets a call be cancelled, by command or because its time is over, until the
+// function that it returns is called.
+func (k *console) begin(c *call, limit time.Duration) (end func()) {
 	id := c.w.Header().Get("x-ms-client-request-id")
-	c.cancelled = make(chan struct{})
+	timed, stop := context.WithTimeoutCause(context.Background(), limit, errOverdue)
+	ctx, cancel := context.WithCancelCause(timed)
+	c.cancelled = ctx
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.running == nil {
-		k.running = make(map[string]chan struct{})
+		k.running = make(map[string]context.CancelCauseFunc)
 	}
-	k.running[id] = c.cancelled
+	k.running[id] = cancel
 	return func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		delete(k.running, id)
+		cancel(nil)
+		stop()
 	}
+}
+
+// overdue is the answer of a call that was cancelled or whose time is over; nil for
+// one that goes on.
+func (c *call) overdue() *refusal {
+	switch context.Cause(c.cancelled) {
+	case nil:
+		return nil
+	case errOverdue:
+		return &refusal{status: http.StatusGatewayTimeout, code: "Timeout", message: "Request timed out.",
+			typ: "Kusto.Data.Exceptions.KustoServiceTimeoutException", detail: "Request timed out (E_QUERY_TIMEOUT): it took longer than its servertimeout allows."}
+	}
+	e := badText("General_BadRequest", "Query execution was cancelled: a .cancel query command named it.")
+	e.permanent = false
+	return e
 }
 
 // cancel reports whether there was something to end.
 func (k *console) cancel(id string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	ch := k.running[id]
-	if ch != nil {
-		close(ch)
+	end := k.running[id]
+	if end != nil {
+		end(errCancelled)
 		delete(k.running, id)
 	}
-	return ch != nil
+	return end != nil
 }
 
 // Asked are the last queries and commands, the oldest first.
@@ -183,6 +254,8 @@ func (c *call) readAsked() (q asked, bad *refusal) {
 		if err != nil || len(raw) > maxText || json.Unmarshal(raw, &q) != nil {
 			return q, badText("BadRequest", "The body of the request is not a JSON object with db and csl, or is too large.")
 		}
+	case c.kind == KindMgmt:
+		return q, wrongMethod(c.r.Method, "POST")
 	default:
 		return q, wrongMethod(c.r.Method, "GET, POST")
 	}
@@ -290,8 +363,12 @@ func (r Row) cells(columns Columns) ([]any, error) {
 	return cells, nil
 }
 
-// maxResult is how many rows a query gives unless it says notruncation.
-const maxResult = 500_000
+// maxResult and maxResultSize are how many rows and bytes a query gives unless it says
+// notruncation.
+const (
+	maxResult     = 500_000
+	maxResultSize = 64 << 20
+)
 
 // query evaluates and answers.
 func (se *session) query(text string, p properties) {
@@ -303,17 +380,38 @@ func (se *session) query(text string, p properties) {
 	if n := se.most("query_take_max_records", len(r.rows)); n < len(r.rows) {
 		r.rows = r.rows[:n]
 	}
-	most := se.most("truncationmaxrecords", maxResult)
-	var bad *failure
-	if len(r.rows) > most && se.options["notruncation"] != true {
-		r.rows = r.rows[:most]
-		bad = &failure{"E_QUERY_RESULT_SET_TOO_LARGE", "Query execution has exceeded the allowed limits (80DA0003): The results of this query exceed the set limit of records."}
-	}
-	if strings.HasPrefix(se.rec.RawPath, "/v1/") {
+	bad := se.truncate(r)
+	if strings.HasPrefix(se.path, "/v1/") {
 		se.answerV1(r, bad)
 		return
 	}
-	se.answerV2(r, bad, se.options["results_v2_fragment_primary_tables"] == true, se.options["results_progressive_enabled"] == true)
+	se.answerV2(r, bad, se.form())
+}
+
+// truncate cuts what is more than the limits of a result, and says which it was.
+func (se *session) truncate(r *result) *failure {
+	if se.options["notruncation"] == true {
+		return nil
+	}
+	tooLarge := func(kept, limit int, of string) *failure {
+		r.rows = r.rows[:kept]
+		return &failure{"E_QUERY_RESULT_SET_TOO_LARGE",
+			fmt.Sprintf("Query execution has exceeded the allowed limits (80DA0003): the results of this query exceed the set limit of %d %s, so not all records are here", limit, of)}
+	}
+	var bad *failure
+	if most := se.most("truncationmaxrecords", maxResult); len(r.rows) > most {
+		bad = tooLarge(most, most, "records")
+	}
+	size, most := 0, se.most("truncationmaxsize", maxResultSize)
+	for i, row := range r.rows {
+		for _, cell := range row {
+			size += len(cell)
+		}
+		if size > most {
+			return tooLarge(i, most, "bytes")
+		}
+	}
+	return bad
 }
 
 // most is an option that bounds rows, or what holds without it.
@@ -329,7 +427,12 @@ func queryRefusal(err error) *refusal {
 	if errors.Is(err, errControl) {
 		return &refusal{status: http.StatusBadRequest, contentType: textType, text: "Bad request: " + strings.TrimPrefix(err.Error(), "BadRequest: ")}
 	}
-	code, _, _ := strings.Cut(err.Error(), ":")
-	return &refusal{status: http.StatusBadRequest, code: code, message: badRequestText, permanent: true,
-		typ: "Kusto.Data.Exceptions.SyntaxException", detail: err.Error()}
+	code, words, _ := strings.Cut(err.Error(), ": ")
+	typ := "Kusto.Data.Exceptions.SyntaxException"
+	if strings.HasPrefix(code, "SEM") {
+		typ = "Kusto.Data.Exceptions.SemanticException"
+	}
+	e := badText("General_BadRequest", "Request is invalid and cannot be processed: "+err.Error())
+	e.inner = &innerError{Code: code, Message: words, Type: typ, Detail: err.Error(), Permanent: true, ErrorCode: code, ErrorMessage: words}
+	return e
 }

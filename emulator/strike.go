@@ -53,7 +53,7 @@ func (c *call) hold(sc *Script) {
 		select {
 		case <-timer.C:
 		case <-sc.removed:
-		case <-c.cancelled:
+		case <-c.cancelled.Done():
 		case <-c.s.closing:
 			c.abort()
 		case <-c.r.Context().Done():
@@ -63,7 +63,7 @@ func (c *call) hold(sc *Script) {
 	if sc.fault.Hang {
 		select {
 		case <-sc.removed:
-		case <-c.cancelled:
+		case <-c.cancelled.Done():
 		case <-c.s.closing:
 			c.abort()
 		case <-c.r.Context().Done():
