@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"context"
+	"crypto/tls"
 	"io"
 	"maps"
 	"net"
@@ -159,10 +160,14 @@ func (c *call) reset() {
 	if err != nil {
 		c.abort()
 	}
-	if tcp, ok := conn.(*net.TCPConn); ok {
+	under := conn
+	if secure, ok := conn.(*tls.Conn); ok {
+		under = secure.NetConn()
+	}
+	if tcp, ok := under.(*net.TCPConn); ok {
 		tcp.SetLinger(0) // without it the close is merely polite
 	}
-	conn.Close()
+	under.Close() // without a word of TLS
 }
 
 // abort ends the connection without an answer; returning would be taken for

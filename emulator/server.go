@@ -1,6 +1,8 @@
 package emulator
 
 import (
+	"bytes"
+	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"log/slog"
@@ -39,6 +41,7 @@ type Options struct {
 	KeepRequests    int           // how many of the last ingest requests are remembered; 0: 10,000
 
 	AllowRemote bool         // Listen takes addresses other than loopback
+	TLS         bool         // Listen serves https, with a certificate for this machine made then; see Authority
 	Logger      *slog.Logger // nil: silent
 }
 
@@ -74,10 +77,11 @@ type Server struct {
 	closing  chan struct{} // closed by Close: frees what hangs
 	handlers sync.WaitGroup
 
-	mu     sync.Mutex // guards the three below
-	closed bool
-	url    string
-	http   *http.Server
+	mu        sync.Mutex // guards the four below
+	closed    bool
+	url       string
+	authority []byte
+	http      *http.Server
 }
 
 // New returns a server that listens nowhere yet. Close is needed only after
@@ -160,6 +164,14 @@ func (s *Server) Listen(addr string) (string, error) {
 	if err := s.checkAddr(addr); err != nil {
 		return "", err
 	}
+	scheme, authority, config := "http", []byte(nil), (*tls.Config)(nil)
+	if s.opt.TLS {
+		ca, cert, err := certificates(time.Now())
+		if err != nil {
+			return "", fmt.Errorf("make a certificate: %w", err)
+		}
+		scheme, authority, config = "https", ca, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	}
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		return "", fmt.Errorf("listen on %q: %w", addr, err)
@@ -175,7 +187,10 @@ func (s *Server) Listen(addr string) (string, error) {
 		ReadHeaderTimeout: 30 * time.Second,
 		ErrorLog:          slog.NewLogLogger(s.opt.Logger.Handler(), slog.LevelDebug),
 	}
-	s.url = (&url.URL{Scheme: "http", Host: ln.Addr().String()}).String()
+	if config != nil { // HTTP/1.1 as without it: faults break connections
+		ln = tls.NewListener(ln, config)
+	}
+	s.url, s.authority = (&url.URL{Scheme: scheme, Host: ln.Addr().String()}).String(), authority
 	s.handlers.Add(1)
 	// Started here, ended by the Close of the http.Server, awaited by Close.
 	go func(srv *http.Server) {
@@ -204,6 +219,14 @@ func (s *Server) URL() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.url
+}
+
+// Authority is the certificate, in PEM, of the authority that signed the one of the
+// server; nil before Listen and without TLS.
+func (s *Server) Authority() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.Clone(s.authority)
 }
 
 // Close ends listening, breaks every connection, frees what faults hold and

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -13,13 +15,16 @@ import (
 )
 
 func emulatorCommand() *cobra.Command {
-	var listen, schema string
+	var listen, schema, authority string
 	var o emulator.Options
 	cmd := &cobra.Command{
 		Use:   "emulator",
 		Short: "Serve a strict streaming-ingest endpoint on this machine, for trying a configuration and for tests",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if authority != "" && !o.TLS {
+				return &exitError{exitUsage, errors.New("--tls-ca goes with --tls")}
+			}
 			if err := loadSchema(&o, schema); err != nil {
 				return err
 			}
@@ -30,6 +35,14 @@ func emulatorCommand() *cobra.Command {
 				return &exitError{exitFailed, err}
 			}
 			defer s.Close()
+			if o.TLS {
+				remove, err := writeAuthority(s.Authority(), &authority)
+				if err != nil {
+					return &exitError{exitFailed, err}
+				}
+				defer remove()
+				fmt.Fprintf(cmd.OutOrStdout(), "authority %s\n", authority)
+			}
 			fmt.Fprintf(cmd.OutOrStdout(), "endpoint  %s\nrows      %s/rows?db=DATABASE&table=TABLE\nindex     %s/\n", url, url, url)
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
@@ -41,9 +54,30 @@ func emulatorCommand() *cobra.Command {
 	f.StringVar(&listen, "listen", "127.0.0.1:8080", "the `address` to serve on")
 	f.StringVar(&schema, "schema", "", "a JSON `file` of databases, tables and mappings; all else is then unknown")
 	f.StringVar(&o.TokenSecret, "token-secret", "", "demand a token, issued here for this client `secret`")
+	f.BoolVar(&o.TLS, "tls", false, "serve https, with a certificate for 127.0.0.1, ::1 and localhost that is made at start")
+	f.StringVar(&authority, "tls-ca", "", "with --tls, the `file` to write the certificate of the authority to, for clients to trust; default: a new one in the temporary folder, removed at the end")
 	f.BoolVar(&o.Discard, "discard", false, "check and count rows, keep none")
 	f.IntVar(&o.MaxConcurrent, "max-concurrent", 0, "answer 429 to more requests than this at a time; 0: no limit")
 	return cmd
+}
+
+// writeAuthority writes the certificate to the file at path, or to a new one, whose
+// path it stores there and which the returned function removes.
+func writeAuthority(pem []byte, path *string) (remove func(), err error) {
+	if *path != "" {
+		return func() {}, os.WriteFile(*path, pem, 0o644)
+	}
+	dir, err := os.MkdirTemp("", "kusto-emulator-")
+	if err != nil {
+		return nil, err
+	}
+	*path = filepath.Join(dir, "ca.pem")
+	remove = func() { _ = os.RemoveAll(dir) } // it is in the temporary folder
+	if err := os.WriteFile(*path, pem, 0o644); err != nil {
+		remove()
+		return nil, err
+	}
+	return remove, nil
 }
 
 func loadSchema(o *emulator.Options, path string) error {

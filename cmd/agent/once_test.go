@@ -233,6 +233,7 @@ func TestUsage(t *testing.T) {
 	f(64, "extra", "run", "extra")
 	f(64, "xyz", "demo", "--for", "xyz")
 	f(64, "schema", "emulator", "--schema", s.path("schema"))
+	f(64, "--tls-ca goes with --tls", "emulator", "--tls-ca", s.path("ca"))
 	f(64, "bogus", "completion", "bogus")
 	f(64, "say which: bash", "completion")
 	f(0, "kusto-agent", "version")

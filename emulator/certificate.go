@@ -1,0 +1,50 @@
+package emulator
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"time"
+)
+
+// certificates makes an authority, in PEM, and the certificate of a server on this
+// machine that it signed. The key of the authority is kept nowhere: it signs nothing
+// else.
+func certificates(now time.Time) (authority []byte, server tls.Certificate, err error) {
+	from, to := now.Add(-time.Hour), now.AddDate(0, 3, 0)
+	root := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "kusto-agent emulator CA"},
+		NotBefore: from, NotAfter: to, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, MaxPathLenZero: true,
+	}
+	rootKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, server, err
+	}
+	rootDER, err := x509.CreateCertificate(rand.Reader, root, root, rootKey.Public(), rootKey)
+	if err != nil {
+		return nil, server, err
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "localhost"},
+		NotBefore: from, NotAfter: to, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, server, err
+	}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, root, key.Public(), rootKey)
+	if err != nil {
+		return nil, server, err
+	}
+	authority = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: rootDER})
+	return authority, tls.Certificate{Certificate: [][]byte{der, rootDER}, PrivateKey: key}, nil
+}
