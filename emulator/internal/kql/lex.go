@@ -1,0 +1,290 @@
+package kql
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// TokenKind is what a token of KQL is.
+type TokenKind uint8
+
+const (
+	TokEnd   TokenKind = iota
+	TokWord            // a name or a keyword, as it stands
+	TokName            // a name in brackets: ['a b']
+	TokText            // a string
+	TokCount           // a number, with its unit if it has one
+	TokSign            // an operator or a bracket
+)
+
+// Token is a piece of a text of KQL.
+type Token struct {
+	Kind TokenKind
+	Text string // of a string or a name what it means
+	At   int    // in the text
+}
+
+// signs are the operators of more than one character.
+var signs = []string{"==", "!=", "<=", ">=", "=~", "!~", "<|", ".."}
+
+// lex cuts a text into tokens. In a command a word may have dashes in it.
+func lex(text string, command bool) (all []Token, err error) {
+	for i := 0; i < len(text); {
+		rest := text[i:]
+		r, size := utf8.DecodeRuneInString(rest)
+		switch {
+		case unicode.IsSpace(r):
+			i += size
+			continue
+		case strings.HasPrefix(rest, "//"):
+			n := strings.IndexByte(rest, '\n')
+			if n < 0 {
+				n = len(rest)
+			}
+			i += n
+			continue
+		}
+		t, n, err := lexOne(rest, command)
+		if err != nil {
+			return nil, fmt.Errorf("%w at position %d", err, i)
+		}
+		t.At = i
+		all = append(all, t)
+		i += n
+	}
+	return append(all, Token{Kind: TokEnd, At: len(text)}), nil
+}
+
+// lexOne reads the token that text begins with.
+func lexOne(text string, command bool) (Token, int, error) {
+	if inner, n, ok, err := lexString(text); ok || err != nil {
+		return Token{Kind: TokText, Text: inner}, n, err
+	}
+	if text[0] == '[' {
+		after := strings.TrimLeft(text[1:], " ")
+		if inner, n, ok, err := lexString(after); ok && err == nil {
+			if skipped := len(text) - len(after) + n; strings.HasPrefix(text[skipped:], "]") {
+				return Token{Kind: TokName, Text: inner}, skipped + 1, nil
+			}
+		}
+	}
+	c := text[0]
+	switch {
+	case isWordByte(c) && !isDigit(c):
+		n := 1
+		for n < len(text) && (isWordByte(text[n]) || command && text[n] == '-' && n+1 < len(text) && isWordByte(text[n+1])) {
+			n++
+		}
+		return Token{Kind: TokWord, Text: text[:n]}, n, nil
+	case isDigit(c):
+		n := 1
+		for n < len(text) && (isWordByte(text[n]) || text[n] == '.' && n+1 < len(text) && isDigit(text[n+1]) || isExponent(text[:n], text[n:])) {
+			n++
+		}
+		return Token{Kind: TokCount, Text: text[:n]}, n, nil
+	}
+	for _, s := range signs {
+		if strings.HasPrefix(text, s) {
+			return Token{Kind: TokSign, Text: s}, len(s), nil
+		}
+	}
+	if strings.IndexByte("()[]{},;|=<>+-*/%.:!~?", c) < 0 {
+		return Token{}, 0, fmt.Errorf("SYN0002: Syntax error: unexpected %q", text[:1])
+	}
+	return Token{Kind: TokSign, Text: text[:1]}, 1, nil
+}
+
+func isWordByte(c byte) bool {
+	return c == '_' || c == '$' || isDigit(c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= utf8.RuneSelf
+}
+
+// isExponent reports whether rest goes on with the sign of an exponent: 1e-3.
+func isExponent(number, rest string) bool {
+	last := number[len(number)-1]
+	return (rest[0] == '-' || rest[0] == '+') && len(rest) > 1 && isDigit(rest[1]) && (last == 'e' || last == 'E') &&
+		strings.Trim(number[:len(number)-1], "0123456789.") == ""
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// lexString reads a string in any of its forms: '…', "…", with escapes, @'…'
+// without, and of many lines between three backticks.
+func lexString(text string) (inner string, n int, ok bool, err error) {
+	unclosed := fmt.Errorf("SYN0002: Syntax error: a string is not closed")
+	if body, found := strings.CutPrefix(text, "```"); found {
+		end := strings.Index(body, "```")
+		if end < 0 {
+			return "", 0, false, unclosed
+		}
+		return body[:end], end + 6, true, nil
+	}
+	i, verbatim := 0, false
+	for i < len(text) && strings.IndexByte("hH@", text[i]) >= 0 && i < 2 { // h hides it in logs
+		verbatim = verbatim || text[i] == '@'
+		i++
+	}
+	if i >= len(text) || text[i] != '\'' && text[i] != '"' {
+		return "", 0, false, nil
+	}
+	quote := text[i]
+	var b strings.Builder
+	for i++; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == quote && verbatim && i+1 < len(text) && text[i+1] == quote:
+			b.WriteByte(c)
+			i++
+		case c == quote:
+			return b.String(), i + 1, true, nil
+		case c == '\\' && !verbatim && i+1 < len(text):
+			r, n := unescaped(text[i+1:])
+			if n == 0 {
+				return "", 0, false, fmt.Errorf("SYN0002: Syntax error: unknown escape sequence '\\%c' in a string", text[i+1])
+			}
+			b.WriteRune(r)
+			i += n
+		case c == '\n':
+			return "", 0, false, unclosed
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "", 0, false, unclosed
+}
+
+// unescaped reads what stands behind a backslash; n is 0 for what is no escape.
+func unescaped(text string) (r rune, n int) {
+	if i := strings.IndexByte(`nrt0abfv\'"/`, text[0]); i >= 0 {
+		return rune("\n\r\t\x00\a\b\f\v\\'\"/"[i]), 1
+	}
+	if size := map[byte]int{'u': 4, 'x': 2}[text[0]]; size > 0 && len(text) > size {
+		if code, err := strconv.ParseUint(text[1:1+size], 16, 32); err == nil {
+			return rune(code), 1 + size
+		}
+	}
+	return 0, 0
+}
+
+// Cursor walks through tokens.
+type Cursor struct {
+	text   string
+	tokens []Token
+	i      int
+}
+
+func NewCursor(text string, command bool) (*Cursor, error) {
+	tokens, err := lex(text, command)
+	if err != nil {
+		return nil, err
+	}
+	return &Cursor{text: text, tokens: tokens}, nil
+}
+
+func (c *Cursor) Peek() Token { return c.tokens[c.i] }
+
+func (c *Cursor) Next() Token {
+	t := c.tokens[c.i]
+	if t.Kind != TokEnd {
+		c.i++
+	}
+	return t
+}
+
+// Taken is the token that was taken last; there has to be one.
+func (c *Cursor) Taken() Token { return c.tokens[c.i-1] }
+
+// Rest is the text from the next token on.
+func (c *Cursor) Rest() string { return c.text[c.Peek().At:] }
+
+// Word takes a keyword in any case, if it comes next.
+func (c *Cursor) Word(w string) bool {
+	t := c.Peek()
+	if t.Kind == TokWord && strings.EqualFold(t.Text, w) {
+		c.i++
+		return true
+	}
+	return false
+}
+
+// Words takes several keywords, if they come next in this order; else none.
+func (c *Cursor) Words(ws ...string) bool {
+	at := c.i
+	for _, w := range ws {
+		if !c.Word(w) {
+			c.i = at
+			return false
+		}
+	}
+	return true
+}
+
+// Sign takes an operator, if it comes next.
+func (c *Cursor) Sign(s string) bool {
+	t := c.Peek()
+	if t.Kind == TokSign && t.Text == s {
+		c.i++
+		return true
+	}
+	return false
+}
+
+// Want takes an operator that has to come next.
+func (c *Cursor) Want(s string) error {
+	if !c.Sign(s) {
+		return c.Fault("want " + s)
+	}
+	return nil
+}
+
+// Name takes the name of an entity, in brackets or not.
+func (c *Cursor) Name() (string, error) {
+	t := c.Next()
+	switch t.Kind {
+	case TokWord, TokName:
+		if ValidName(t.Text) {
+			return t.Text, nil
+		}
+	}
+	return "", c.Fault("want a name")
+}
+
+// Str takes a string.
+func (c *Cursor) Str() (string, error) {
+	t := c.Next()
+	if t.Kind != TokText {
+		return "", c.Fault("want a string")
+	}
+	return t.Text, nil
+}
+
+// End expects that nothing comes any more.
+func (c *Cursor) End() error {
+	c.Sign(";")
+	if c.Peek().Kind != TokEnd {
+		return c.Fault("want the end")
+	}
+	return nil
+}
+
+// Fault is a syntax error where the Cursor stands.
+func (c *Cursor) Fault(why string) error {
+	at := c.Peek().At
+	near := c.text[at:]
+	if len(near) > 24 {
+		near = strings.ToValidUTF8(near[:24], "")
+	}
+	return fmt.Errorf("SYN0002: Syntax error: Query could not be parsed at '%s' on position %d: %s", near, at, why)
+}
+
+// ValidName reports whether a name is one that the service gives to an entity: 1 to
+// 1024 letters, digits, and _ space . -
+func ValidName(name string) bool {
+	if name == "" || utf8.RuneCountInString(name) > 1024 || !utf8.ValidString(name) {
+		return false
+	}
+	return !strings.ContainsFunc(name, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_ .-", r)
+	})
+}

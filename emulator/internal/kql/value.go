@@ -1,0 +1,403 @@
+package kql
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/big"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Types has the scalar types, and their other names.
+var Types = map[string]string{
+	"bool": "bool", "boolean": "bool", "datetime": "datetime", "date": "datetime", "dynamic": "dynamic",
+	"guid": "guid", "uuid": "guid", "uniqueid": "guid", "int": "int", "long": "long", "real": "real", "double": "real",
+	"string": "string", "timespan": "timespan", "time": "timespan", "decimal": "decimal",
+}
+
+// dates are the forms of a datetime.
+var dates = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00",
+	"2006-01-02 15:04:05.999999999", "2006-01-02T15:04Z07:00", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02", "2006-01-02Z", "2006-1-2",
+	"1/2/2006", "1/2/2006 15:04:05", "2006-01", "2006",
+	time.RFC822, time.RFC822Z, time.RFC850, time.RFC1123, time.RFC1123Z}
+
+const timeLayout = "2006-01-02T15:04:05.0000000Z"
+
+// ValueOf reads a cell of JSON as a value of the type; nil for null and for what does
+// not fit.
+func ValueOf(typ string, cell json.RawMessage) any {
+	if len(cell) == 0 || string(cell) == "null" {
+		return nil
+	}
+	text := string(cell)
+	if cell[0] == '"' {
+		_ = json.Unmarshal(cell, &text) // it is a string
+	}
+	if typ == "dynamic" {
+		return json.RawMessage(bytes.Clone(cell))
+	}
+	return parsed(typ, text)
+}
+
+// parsed reads a text as a value of the type; nil for what is none.
+func parsed(typ, text string) any {
+	if typ != "string" {
+		text = strings.TrimSpace(text)
+	}
+	switch typ {
+	case "bool":
+		switch strings.ToLower(text) {
+		case "true", "1":
+			return true
+		case "false", "0":
+			return false
+		}
+	case "int", "long":
+		bits := map[string]int{"int": 32, "long": 64}[typ]
+		if n, err := strconv.ParseInt(text, 10, bits); err == nil {
+			return n
+		}
+		if hex, found := strings.CutPrefix(strings.ToLower(text), "0x"); found {
+			if n, err := strconv.ParseUint(hex, 16, bits); err == nil {
+				return int64(n)
+			}
+		}
+	case "decimal":
+		if d := decimalOf(text); d != nil {
+			return d
+		}
+	case "real":
+		if x, err := strconv.ParseFloat(text, 64); err == nil && !strings.ContainsAny(text, "xX_pP") {
+			return x
+		}
+	case "datetime":
+		for _, layout := range dates {
+			if t, err := time.Parse(layout, text); err == nil {
+				return t.UTC()
+			}
+		}
+	case "timespan":
+		if d, ok := SpanOf(text); ok {
+			return d
+		}
+	case "guid":
+		if hex := strings.ReplaceAll(strings.ToLower(text), "-", ""); guids.MatchString(hex) {
+			return hex[:8] + "-" + hex[8:12] + "-" + hex[12:16] + "-" + hex[16:20] + "-" + hex[20:]
+		}
+	case "string":
+		return text
+	}
+	return nil
+}
+
+// Written is a value of the type as a cell of JSON.
+func Written(v any, typ string) json.RawMessage {
+	switch v := v.(type) {
+	case nil:
+		if typ == "string" {
+			return json.RawMessage(`""`)
+		}
+		return json.RawMessage("null")
+	case time.Time:
+		return marshal(v.Format(timeLayout))
+	case time.Duration:
+		return marshal(SpanText(v))
+	case json.RawMessage:
+		return v
+	case float64:
+		switch {
+		case math.IsNaN(v):
+			return json.RawMessage(`"NaN"`)
+		case math.IsInf(v, 1):
+			return json.RawMessage(`"Infinity"`)
+		case math.IsInf(v, -1):
+			return json.RawMessage(`"-Infinity"`)
+		}
+	case *big.Rat:
+		return marshal(decimalText(v))
+	}
+	return marshal(v)
+}
+
+// marshal is json.Marshal for what always marshals, with < > and & as they are.
+func marshal(v any) json.RawMessage {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err) // values are plain
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}
+
+// textOf is a value as tostring makes it.
+func textOf(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case bool:
+		return strconv.FormatBool(v)
+	case json.RawMessage:
+		if v[0] != '"' {
+			var out bytes.Buffer
+			if json.Compact(&out, v) == nil {
+				return out.String()
+			}
+		}
+	}
+	text := string(Written(v, ""))
+	if text != "" && text[0] == '"' {
+		_ = json.Unmarshal([]byte(text), &text) // it is a string
+	}
+	return text
+}
+
+var (
+	guids     = regexp.MustCompile(`^[0-9a-f]{32}$`)
+	decimals  = regexp.MustCompile(`^[+-]?\d+(\.\d+)?(?:[eE]([+-]?\d+))?$`)
+	clockSpan = regexp.MustCompile(`^(-)?(?:(\d{1,8})\.)?(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,7}))?)?$`)
+	unitSpan  = regexp.MustCompile(`^(-?\d+(?:\.\d+)?) ?([a-z]+)$`)
+	spanUnits = map[string]time.Duration{}
+)
+
+func init() {
+	for unit, names := range map[time.Duration]string{24 * time.Hour: "d day days", time.Hour: "h hr hrs hour hours", time.Minute: "m min minute minutes",
+		time.Second: "s sec second seconds", time.Millisecond: "ms milli millis millisec millisecond milliseconds",
+		time.Microsecond: "micro micros microsec microsecond microseconds", tick: "tick ticks"} {
+		for name := range strings.FieldsSeq(names) {
+			spanUnits[name] = unit
+		}
+	}
+}
+
+// tick is the precision of times.
+const tick = 100 * time.Nanosecond
+
+// SpanOf reads a timespan with a unit, 1.5h, or as 1.02:03:04.5678901.
+func SpanOf(text string) (time.Duration, bool) {
+	if m := unitSpan.FindStringSubmatch(text); m != nil {
+		x, err := strconv.ParseFloat(m[1], 64)
+		unit := spanUnits[m[2]]
+		if n := x * float64(unit); err == nil && unit > 0 && math.Abs(n) < math.MaxInt64 {
+			return time.Duration(math.Round(n)), true
+		}
+		return 0, false
+	}
+	m := clockSpan.FindStringSubmatch(text)
+	if m == nil {
+		return 0, false
+	}
+	part := func(s string) time.Duration {
+		n, _ := strconv.Atoi(s) // digits, or nothing
+		return time.Duration(n)
+	}
+	if part(m[2]) > 106_000 || part(m[3]) > 23 || part(m[4]) > 59 || part(m[5]) > 59 {
+		return 0, false
+	}
+	d := part(m[2])*24*time.Hour + part(m[3])*time.Hour + part(m[4])*time.Minute + part(m[5])*time.Second +
+		part((m[6] + "0000000")[:7])*tick
+	if m[1] != "" {
+		d = -d
+	}
+	return d, true
+}
+
+// SpanText writes a timespan as the service does.
+func SpanText(d time.Duration) string {
+	sign := ""
+	if d < 0 {
+		sign, d = "-", -d
+	}
+	s := fmt.Sprintf("%02d:%02d:%02d", d/time.Hour%24, d/time.Minute%60, d/time.Second%60)
+	if days := d / (24 * time.Hour); days > 0 {
+		s = fmt.Sprintf("%d.%s", days, s)
+	}
+	if ticks := d % time.Second / tick; ticks > 0 {
+		s += fmt.Sprintf(".%07d", ticks)
+	}
+	return sign + s
+}
+
+// compare orders two values of types that can be compared; nil comes first.
+func compare(a, b any) int {
+	switch x := a.(type) {
+	case nil:
+		if b == nil {
+			return 0
+		}
+		return -1
+	case time.Time:
+		if y, ok := b.(time.Time); ok {
+			return x.Compare(y)
+		}
+	case time.Duration:
+		if y, ok := b.(time.Duration); ok {
+			return cmp.Compare(x, y)
+		}
+	case int64:
+		switch y := b.(type) {
+		case int64:
+			return cmp.Compare(x, y)
+		case float64:
+			return compareReal(x, y)
+		}
+	case float64:
+		if y, ok := b.(int64); ok {
+			return -compareReal(y, x)
+		}
+	case bool:
+		if y, ok := b.(bool); ok && x != y {
+			return map[bool]int{true: 1, false: -1}[x]
+		} else if ok {
+			return 0
+		}
+	}
+	if b == nil {
+		return 1
+	}
+	if x, y := exact(a), exact(b); x != nil && y != nil {
+		return x.Cmp(y)
+	}
+	x, ok1 := realOf(a)
+	y, ok2 := realOf(b)
+	if ok1 && ok2 {
+		return cmp.Compare(x, y)
+	}
+	return strings.Compare(textOf(a), textOf(b))
+}
+
+// compareReal compares with all digits: a long has more of them than a real.
+func compareReal(n int64, x float64) int {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return cmp.Compare(float64(n), x)
+	}
+	return new(big.Float).SetInt64(n).Cmp(big.NewFloat(x))
+}
+
+func realOf(v any) (float64, bool) {
+	switch v := v.(type) {
+	case int64:
+		return float64(v), true
+	case float64:
+		return v, true
+	case *big.Rat:
+		x, _ := v.Float64()
+		return x, true
+	}
+	return 0, false
+}
+
+// exact is a whole number or a decimal with all its digits; nil for what is neither.
+func exact(v any) *big.Rat {
+	switch v := v.(type) {
+	case int64:
+		return new(big.Rat).SetInt64(v)
+	case *big.Rat:
+		return v
+	}
+	return nil
+}
+
+// decimalOf reads a decimal; nil for what is none, or further from 1 than the
+// service has them.
+func decimalOf(text string) *big.Rat {
+	m := decimals.FindStringSubmatch(text)
+	if m == nil || len(text) > 100 {
+		return nil
+	}
+	if m[2] != "" {
+		if e, err := strconv.Atoi(m[2]); err != nil || e < -maxExponent || e > maxExponent {
+			return nil
+		}
+	}
+	d, _ := new(big.Rat).SetString(text) // the pattern holds for it
+	return d
+}
+
+// maxExponent bounds decimals as those of 128 bits are.
+const maxExponent = 6144
+
+// decimalText writes all digits of a decimal, or 34 where there is no end of them.
+func decimalText(d *big.Rat) string {
+	n, finite := d.FloatPrec()
+	if !finite {
+		return strings.TrimRight(d.FloatString(34), "0")
+	}
+	return d.FloatString(n)
+}
+
+// scalarOf is what a dynamic value holds: a string, a number, a bool, nil, or the
+// value itself where it is an array or a bag.
+func scalarOf(v any) any {
+	raw, ok := v.(json.RawMessage)
+	if !ok {
+		return v
+	}
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 {
+		return nil
+	}
+	switch raw[0] {
+	case '"':
+		var text string
+		_ = json.Unmarshal(raw, &text) // it is a string
+		return text
+	case 'n':
+		return nil
+	case 't', 'f':
+		return raw[0] == 't'
+	case '[', '{':
+		return raw
+	}
+	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
+		return n
+	}
+	x, _ := strconv.ParseFloat(string(raw), 64) // it is a number
+	return x
+}
+
+// arrayOf are the elements of a dynamic array; ok is false for what is none.
+func arrayOf(v any) (list []json.RawMessage, ok bool) {
+	raw, is := v.(json.RawMessage)
+	if !is || len(bytes.TrimSpace(raw)) == 0 || bytes.TrimSpace(raw)[0] != '[' {
+		return nil, false
+	}
+	return list, json.Unmarshal(raw, &list) == nil
+}
+
+// dynamicOf is any value as a dynamic one.
+func dynamicOf(v any) json.RawMessage {
+	if v == nil {
+		return json.RawMessage("null")
+	}
+	raw := Written(v, "")
+	if _, real := v.(float64); real && !bytes.ContainsAny(raw, `.e"`) {
+		raw = append(raw, ".0"...) // it stays a real
+	}
+	return raw
+}
+
+// keyOf is a text that is the same for rows that are.
+func keyOf(row []any) string {
+	var b strings.Builder
+	for _, v := range row {
+		switch x := v.(type) {
+		case json.RawMessage:
+			v = textOf(x)
+		case *big.Rat:
+			v = x.RatString()
+		case time.Time:
+			v = x.Format(timeLayout)
+		}
+		text := fmt.Sprint(v)
+		fmt.Fprintf(&b, "%T%d:%s", v, len(text), text)
+	}
+	return b.String()
+}
