@@ -1,0 +1,413 @@
+package kql
+
+import (
+	"encoding/json"
+	"math"
+	"math/big"
+	"slices"
+	"strings"
+)
+
+// aggregates are those that the columns of a summarize ask for. Its expressions are
+// about rows of their values.
+type aggregates struct {
+	over  *Table // whose rows are summarized
+	slots []func(rows [][]any) any
+
+	// arg_max and arg_min are alone in their column, and make several.
+	several []assignment
+	starred int // how many of them the text names; a star adds the others
+	rowOf   func(rows [][]any) []any
+}
+
+// aggregateFunction makes the function of a group of rows, and its type.
+type aggregateFunction struct {
+	prefix string // of the name of its column; empty: the argument alone is the name
+	least  int
+	most   int
+	make   func(args []expression) (typ string, of func(rows [][]any) any, err error)
+}
+
+var aggregateFunctions map[string]*aggregateFunction
+
+// valuesOf are those of an expression that are not null.
+func valuesOf(e expression, rows [][]any) []any {
+	var all []any
+	for _, row := range rows {
+		if v := scalarIfDynamic(e, row); v != nil {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+func scalarIfDynamic(e expression, row []any) any {
+	v := e.of(row)
+	if raw, ok := v.(json.RawMessage); ok && string(raw) == "null" {
+		return nil
+	}
+	return v
+}
+
+// numeric is an error for what is neither a number nor, where that is allowed, a
+// timespan.
+func numeric(name string, e expression) error {
+	if !isNumber(e.typ) && e.typ != "timespan" {
+		return semantic("%s(): wants numbers or timespans, not %s", name, e.typ)
+	}
+	return nil
+}
+
+func init() {
+	counting := func(f func(args []expression, rows [][]any) int) func([]expression) (string, func([][]any) any, error) {
+		return func(args []expression) (string, func([][]any) any, error) {
+			return "long", func(rows [][]any) any { return int64(f(args, rows)) }, nil
+		}
+	}
+	distinct := func(args []expression, rows [][]any) int {
+		seen := make(map[string]bool)
+		for _, v := range valuesOf(args[0], rows) {
+			seen[keyOf([]any{v})] = true
+		}
+		return len(seen)
+	}
+	extremeOf := func(name string, sign int) func([]expression) (string, func([][]any) any, error) {
+		return func(args []expression) (string, func([][]any) any, error) {
+			if args[0].typ == "dynamic" {
+				return "", nil, semantic("%s(): wants values of a type with an order, not dynamic", name)
+			}
+			return args[0].typ, func(rows [][]any) (best any) {
+				for _, v := range valuesOf(args[0], rows) {
+					if best == nil || compare(v, best)*sign > 0 {
+						best = v
+					}
+				}
+				return best
+			}, nil
+		}
+	}
+	sum := func(args []expression) (string, func([][]any) any, error) {
+		typ := args[0].typ
+		if typ == "int" {
+			typ = "long"
+		}
+		return typ, func(rows [][]any) any {
+			var total any = map[string]any{"long": int64(0), "real": 0.0, "decimal": new(big.Rat)}[typ]
+			for _, v := range valuesOf(args[0], rows) {
+				if total == nil { // of timespans
+					total = v
+					continue
+				}
+				total = arithmetic("+", total, v)
+			}
+			if total == nil {
+				return ValueOf("timespan", json.RawMessage(`"00:00:00"`))
+			}
+			return total
+		}, numeric("sum", args[0])
+	}
+	avg := func(args []expression) (string, func([][]any) any, error) {
+		typ := args[0].typ
+		if isWhole(typ) {
+			typ = "real"
+		}
+		_, total, err := sum(args)
+		return typ, func(rows [][]any) any {
+			n := int64(len(valuesOf(args[0], rows)))
+			if n == 0 {
+				return nil
+			}
+			if whole, ok := total(rows).(int64); ok {
+				return float64(whole) / float64(n)
+			}
+			return arithmetic("/", total(rows), n)
+		}, err
+	}
+	spread := func(sample, root bool) func([]expression) (string, func([][]any) any, error) {
+		return func(args []expression) (string, func([][]any) any, error) {
+			if !isNumber(args[0].typ) {
+				return "", nil, semantic("variance(): wants numbers, not %s", args[0].typ)
+			}
+			return "real", func(rows [][]any) any {
+				values := valuesOf(args[0], rows)
+				n := float64(len(values))
+				mean, squares := 0.0, 0.0
+				for _, v := range values {
+					mean += asReal(v) / n
+				}
+				for _, v := range values {
+					squares += (asReal(v) - mean) * (asReal(v) - mean)
+				}
+				if sample {
+					n--
+				}
+				if n <= 0 {
+					return 0.0
+				}
+				if root {
+					return math.Sqrt(squares / n)
+				}
+				return squares / n
+			}, nil
+		}
+	}
+	collect := func(set bool) func([]expression) (string, func([][]any) any, error) {
+		return func(args []expression) (string, func([][]any) any, error) {
+			most := int64(1 << 20)
+			if len(args) > 1 {
+				n, ok := constant(args[1]).(int64)
+				if !ok || n < 0 {
+					return "", nil, semantic("the most that a list holds is no number")
+				}
+				most = min(most, n)
+			}
+			return "dynamic", func(rows [][]any) any {
+				list, seen := []json.RawMessage{}, make(map[string]bool)
+				for _, value := range valuesOf(args[0], rows) {
+					items := []any{value}
+					if set { // of an array it takes the elements
+						items = elements(value)
+					}
+					for _, v := range items {
+						key := keyOf([]any{v})
+						if int64(len(list)) == most || set && seen[key] {
+							continue
+						}
+						seen[key] = true
+						list = append(list, dynamicOf(v))
+					}
+				}
+				return marshal(list)
+			}, nil
+		}
+	}
+	anyOf := func(args []expression) (string, func([][]any) any, error) {
+		return args[0].typ, func(rows [][]any) any {
+			for _, v := range valuesOf(args[0], rows) {
+				if v != "" {
+					return v
+				}
+			}
+			return nil
+		}, nil
+	}
+	// where is an aggregate of the rows for which its second argument holds.
+	where := func(f func([]expression) (string, func([][]any) any, error), at int) func([]expression) (string, func([][]any) any, error) {
+		return func(args []expression) (string, func([][]any) any, error) {
+			predicate := args[at]
+			if predicate.typ != "bool" {
+				return "", nil, semantic("the predicate of an aggregate is of type %s, not bool", predicate.typ)
+			}
+			typ, of, err := f(slices.Delete(slices.Clone(args), at, at+1))
+			return typ, func(rows [][]any) any {
+				return of(slices.DeleteFunc(slices.Clone(rows), func(row []any) bool { return predicate.of(row) != true }))
+			}, err
+		}
+	}
+	rows := counting(func(_ []expression, rows [][]any) int { return len(rows) })
+	distinctly := counting(distinct)
+	aggregateFunctions = map[string]*aggregateFunction{
+		"count": {"count_", 0, 0, rows}, "countif": {"countif_", 1, 1, where(rows, 0)},
+		"dcount": {"dcount_", 1, 2, distinctly}, "dcountif": {"dcountif_", 2, 2, where(distinctly, 1)},
+		"count_distinct": {"count_distinct_", 1, 1, distinctly}, "count_distinctif": {"count_distinctif_", 2, 2, where(distinctly, 1)},
+		"sum": {"sum_", 1, 1, sum}, "sumif": {"sumif_", 2, 2, where(sum, 1)},
+		"avg": {"avg_", 1, 1, avg}, "avgif": {"avgif_", 2, 2, where(avg, 1)},
+		"min": {"min_", 1, 1, extremeOf("min", -1)}, "minif": {"minif_", 2, 2, where(extremeOf("minif", -1), 1)},
+		"max": {"max_", 1, 1, extremeOf("max", 1)}, "maxif": {"maxif_", 2, 2, where(extremeOf("maxif", 1), 1)},
+		"make_list": {"list_", 1, 2, collect(false)}, "make_list_if": {"list_", 2, 3, where(collect(false), 1)},
+		"make_set": {"set_", 1, 2, collect(true)}, "make_set_if": {"set_", 2, 3, where(collect(true), 1)},
+		"stdev": {"stdev_", 1, 1, spread(true, true)}, "variance": {"variance_", 1, 1, spread(true, false)},
+		"stdevp": {"stdevp_", 1, 1, spread(false, true)}, "variancep": {"variancep_", 1, 1, spread(false, false)},
+		"take_any": {"", 1, 1, anyOf},
+		"arg_max":  {"", 1, math.MaxInt, nil}, "arg_min": {"", 1, math.MaxInt, nil},
+	}
+}
+
+// call reads an aggregate: its expression is the place of its value.
+func (a *aggregates) call(c *Cursor, s *scope, name string) (expression, error) {
+	f := aggregateFunctions[name]
+	if f.make == nil {
+		return expression{}, a.extremeRow(c, s, name)
+	}
+	args, err := s.over(a.over).arguments(c)
+	if err != nil {
+		return expression{}, err
+	}
+	if len(args) < f.least || len(args) > f.most {
+		return expression{}, semantic("%s(): it does not take %d arguments", name, len(args))
+	}
+	typ, of, err := f.make(args)
+	if err != nil {
+		return expression{}, err
+	}
+	at := len(a.slots)
+	a.slots = append(a.slots, of)
+	e := expression{typ: typ, of: func(row []any) any { return row[at] }, name: f.prefix}
+	if len(args) > 0 {
+		e.name += args[0].name
+	}
+	return e, nil
+}
+
+// extremeRow reads arg_max(expression, columns…) or (expression, *).
+func (a *aggregates) extremeRow(c *Cursor, s *scope, name string) error {
+	sign := map[string]int{"arg_max": 1, "arg_min": -1}[name]
+	inner := s.over(a.over)
+	if a.several != nil {
+		return semantic("%s(): the emulator knows one of them in a summarize", name)
+	}
+	if err := c.Want("("); err != nil {
+		return err
+	}
+	parts, err := inner.assignments(c, "Column")
+	if err != nil && !c.Taken().is(",") {
+		return err
+	}
+	a.starred = len(parts)
+	if err != nil { // a star follows the comma
+		if len(parts) == 0 || !c.Sign("*") {
+			return err
+		}
+		for i, col := range a.over.Columns {
+			if col.Name != parts[0].name {
+				parts = append(parts, assignment{col.Name, expression{typ: col.Type, of: func(row []any) any { return row[i] }, name: col.Name}})
+			}
+		}
+	}
+	if parts[0].typ == "dynamic" {
+		return semantic("%s(): wants values of a type with an order, not dynamic", name)
+	}
+	a.several = parts
+	a.rowOf = func(rows [][]any) []any {
+		var best []any
+		for _, row := range rows {
+			if v := parts[0].of(row); best == nil || v != nil && (parts[0].of(best) == nil || compare(v, parts[0].of(best))*sign > 0) {
+				best = row
+			}
+		}
+		out := make([]any, len(a.several))
+		for i, p := range a.several {
+			if best != nil {
+				out[i] = p.of(best)
+			}
+		}
+		return out
+	}
+	return c.Want(")")
+}
+
+// summarize reads aggregates and the groups that they are of.
+func (s *scope) summarize(c *Cursor, t *Table) (*Table, error) {
+	if p := c.Peek(); p.Kind == TokWord && strings.HasPrefix(p.Text, "hint") {
+		return nil, unknown("parameter of summarize", p.Text)
+	}
+	a := &aggregates{over: t}
+	var columns []assignment
+	several := -1 // the place of arg_max among them
+	for !c.Word("by") && !c.Peek().is("|", ";", ")") && c.Peek().Kind != TokEnd {
+		inner := s.over(nil)
+		inner.aggregates = a
+		before := a.several == nil
+		one, err := inner.assignment(c, "Column", unnamed(columns)+1)
+		if err != nil {
+			return nil, err
+		}
+		if before && a.several != nil {
+			if one.of != nil {
+				return nil, semantic("arg_max and arg_min are no part of an expression")
+			}
+			several = len(columns)
+			if one.explicit() {
+				a.several[0].name = one.name
+			}
+		}
+		columns = append(columns, one)
+		if !c.Sign(",") {
+			if !c.Word("by") {
+				break
+			}
+			c.i--
+		}
+	}
+	var by []assignment
+	grouped := c.i > 0 && c.Taken().Kind == TokWord && c.Taken().Text == "by"
+	if grouped {
+		var err error
+		if by, err = s.over(t).assignments(c, "Column"); err != nil {
+			return nil, err
+		}
+	}
+	if len(by) == 0 && len(columns) == 0 {
+		return nil, c.Fault("want aggregates, or by")
+	}
+	return s.grouped(t, a, columns, several, by, grouped)
+}
+
+func unnamed(columns []assignment) int {
+	n := 0
+	for _, one := range columns {
+		if strings.HasPrefix(one.name, "Column") {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *scope) grouped(t *Table, a *aggregates, columns []assignment, several int, by []assignment, grouped bool) (*Table, error) {
+	out := &Table{}
+	for _, b := range by {
+		out.Columns = append(out.Columns, Column{b.name, b.typ})
+	}
+	a.several = slices.DeleteFunc(a.several, func(p assignment) bool { // a star does not add what the groups are of
+		a.starred--
+		return a.starred < 0 && slices.ContainsFunc(by, func(b assignment) bool { return b.name == p.name })
+	})
+	for i, one := range columns {
+		if i == several {
+			for _, p := range a.several {
+				out.Columns = append(out.Columns, Column{p.name, p.typ})
+			}
+		} else {
+			out.Columns = append(out.Columns, Column{one.name, one.typ})
+		}
+	}
+	out.Columns = distinctNames(out.Columns)
+	groups, heads, order := make(map[string][][]any), make(map[string][]any), []string{}
+	for _, row := range t.Rows {
+		head := make([]any, len(by))
+		for i, b := range by {
+			head[i] = b.of(row)
+		}
+		k := keyOf(head)
+		if heads[k] == nil {
+			heads[k] = head
+			order = append(order, k)
+		}
+		groups[k] = append(groups[k], row)
+		if err := s.made(len(by)); err != nil {
+			return nil, err
+		}
+	}
+	if !grouped && len(order) == 0 {
+		order, heads[""] = []string{""}, []any{}
+	}
+	for _, k := range order {
+		values := make([]any, len(a.slots))
+		for i, of := range a.slots {
+			values[i] = of(groups[k])
+		}
+		row := slices.Clone(heads[k])
+		for i, one := range columns {
+			if i == several {
+				row = append(row, a.rowOf(groups[k])...)
+			} else {
+				row = append(row, one.of(values))
+			}
+		}
+		out.Rows = append(out.Rows, row)
+		if err := s.made(len(row)); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

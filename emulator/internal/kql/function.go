@@ -1,0 +1,905 @@
+package kql
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"math"
+	"math/big"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// function is a scalar function. params has a letter for each argument, the last of
+// which repeats where the letter is followed by *, and those behind ? may be left out:
+// a any, s string or dynamic, n number, l whole number, d datetime, t timespan,
+// y dynamic, b bool. It gives null where an argument is null, unless it is lenient.
+type function struct {
+	params  string
+	lenient bool
+	typ     string // empty: that of the first argument
+	typeOf  func(args []expression) (string, error)
+	of      func(s *scope, v []any) any
+	names   bool // the result is called as its first argument
+}
+
+const maxText = 16 << 20
+
+func text(f func(v []any) string) func(*scope, []any) any {
+	return func(_ *scope, v []any) any {
+		t := f(v)
+		if len(t) > maxText {
+			panic(fault{semantic("a string of %d bytes is longer than the emulator makes", len(t))})
+		}
+		return t
+	}
+}
+
+func plain(f func(v []any) any) func(*scope, []any) any {
+	return func(_ *scope, v []any) any { return f(v) }
+}
+
+// real is a function of numbers that gives a real.
+func realFunction(f func(x float64) float64) function {
+	return function{params: "n", typ: "real", of: plain(func(v []any) any { return f(asReal(v[0])) })}
+}
+
+func conversion(typ string) function {
+	return function{params: "a", lenient: true, typ: typ, names: true, of: plain(func(v []any) any { return converted(typ, v[0]) })}
+}
+
+// converted is a value as the function to… of a type makes it; nil where it cannot.
+func converted(typ string, v any) any {
+	v = scalarOf(v)
+	switch x := v.(type) {
+	case nil:
+		if typ == "string" {
+			return ""
+		}
+		return nil
+	case bool:
+		switch typ {
+		case "bool":
+			return x
+		case "int", "long":
+			return int64(count(x))
+		case "real":
+			return float64(count(x))
+		case "decimal":
+			return new(big.Rat).SetInt64(int64(count(x)))
+		}
+	case float64:
+		switch typ {
+		case "int", "long":
+			if limit := map[string]float64{"int": 1 << 31, "long": 1 << 63}[typ]; math.Abs(x) < limit {
+				return int64(x)
+			}
+			return nil
+		case "real":
+			return x
+		case "decimal":
+			return new(big.Rat).SetFloat64(x)
+		case "bool":
+			return x != 0
+		}
+	case *big.Rat:
+		switch typ {
+		case "int", "long":
+			if n := new(big.Int).Quo(x.Num(), x.Denom()); n.IsInt64() {
+				return converted(typ, n.Int64())
+			}
+			return nil
+		case "real":
+			return asReal(x)
+		case "decimal":
+			return x
+		}
+	case int64:
+		switch typ {
+		case "int":
+			if x == int64(int32(x)) {
+				return x
+			}
+			return nil
+		case "long":
+			return x
+		case "real":
+			return float64(x)
+		case "decimal":
+			return exact(x)
+		case "bool":
+			return x != 0
+		}
+	case time.Time:
+		if typ == "datetime" {
+			return x
+		}
+	case time.Duration:
+		if typ == "timespan" {
+			return x
+		}
+	case string:
+		if isWhole(typ) {
+			if n := parsed(typ, x); n != nil {
+				return n
+			}
+			if f, ok := parsed("real", x).(float64); ok && strings.Contains(x, ".") {
+				return converted(typ, f)
+			}
+			return nil
+		}
+		return parsed(typ, x)
+	}
+	if typ == "string" {
+		return textOf(v)
+	}
+	return nil
+}
+
+// byPart counts in units of a time.
+var spans = map[string]time.Duration{"week": 7 * 24 * time.Hour, "day": 24 * time.Hour, "hour": time.Hour, "minute": time.Minute, "second": time.Second,
+	"millisecond": time.Millisecond, "microsecond": time.Microsecond, "nanosecond": time.Nanosecond}
+
+func startOf(unit string, t time.Time, offset int) time.Time {
+	switch unit {
+	case "year":
+		return time.Date(t.Year()+offset, 1, 1, 0, 0, 0, 0, time.UTC)
+	case "month":
+		return time.Date(t.Year(), t.Month()+time.Month(offset), 1, 0, 0, 0, 0, time.UTC)
+	case "week": // it begins with Sunday
+		return time.Date(t.Year(), t.Month(), t.Day()-int(t.Weekday())+7*offset, 0, 0, 0, 0, time.UTC)
+	}
+	return time.Date(t.Year(), t.Month(), t.Day()+offset, 0, 0, 0, 0, time.UTC)
+}
+
+func start(unit string, end bool) function {
+	return function{params: "d?l", typ: "datetime", of: plain(func(v []any) any {
+		t, offset := v[0].(time.Time), 0
+		if len(v) > 1 {
+			offset = int(v[1].(int64))
+		}
+		if end {
+			return inRange(unit, startOf(unit, t, offset+1).Add(-tick))
+		}
+		return inRange(unit, startOf(unit, t, offset))
+	})}
+}
+
+func part(typ string, f func(t time.Time) int) function {
+	return function{params: "d", typ: typ, of: plain(func(v []any) any { return int64(f(v[0].(time.Time))) })}
+}
+
+func sinceEpoch(unit time.Duration) function {
+	return function{params: "n", typ: "datetime", of: plain(func(v []any) any {
+		d, _ := scaled("*", unit, asReal(v[0])).(time.Duration)
+		if n, ok := v[0].(int64); ok {
+			d = time.Duration(wholeArithmetic("*", int64(unit), n).(int64))
+		}
+		return time.Unix(0, 0).UTC().Add(d)
+	})}
+}
+
+// sameType is the type that all of the arguments have, from the one at index first on
+// every step-th.
+func sameType(what string, args []expression, pick ...int) (string, error) {
+	typ := ""
+	for _, i := range pick {
+		switch t := args[i].typ; {
+		case typ == "" || typ == t:
+			typ = t
+		case isWhole(typ) && isWhole(t):
+			typ = "long"
+		case isNumber(typ) && isNumber(t) && typ != "decimal" && t != "decimal":
+			typ = "real"
+		default:
+			return "", semantic("%s(): arguments of types %s and %s do not go together", what, typ, t)
+		}
+	}
+	return typ, nil
+}
+
+func all(args []expression) []int {
+	var list []int
+	for i := range args {
+		list = append(list, i)
+	}
+	return list
+}
+
+// extreme is min_of and max_of, which pass over nulls.
+func extreme(name string, sign int) function {
+	return function{params: "aa*", lenient: true, typeOf: func(args []expression) (string, error) { return sameType(name, args, all(args)...) },
+		of: plain(func(v []any) (best any) {
+			for _, x := range v {
+				if x != nil && (best == nil || compare(x, best)*sign > 0) {
+					best = x
+				}
+			}
+			return best
+		})}
+}
+
+func binned(_ *scope, v []any) any {
+	switch x := v[0].(type) {
+	case time.Time:
+		if d, ok := v[1].(time.Duration); ok && d > 0 {
+			ticks := x.Unix()*int64(time.Second/tick) + int64(x.Nanosecond())/int64(tick)
+			size := int64(d / tick)
+			const zero = 62_135_596_800 * int64(time.Second/tick) // from the year 1 on
+			if size > 0 {
+				low := (ticks+zero)/size*size - zero
+				return time.Unix(low/int64(time.Second/tick), low%int64(time.Second/tick)*int64(tick)).UTC()
+			}
+		}
+		return nil
+	case time.Duration:
+		if d, ok := v[1].(time.Duration); ok && d > 0 {
+			return time.Duration(math.Floor(float64(x)/float64(d))) * d
+		}
+		return nil
+	case int64:
+		if n, ok := v[1].(int64); ok {
+			if n <= 0 {
+				return nil
+			}
+			low := x / n * n
+			if x < low {
+				low -= n
+			}
+			return low
+		}
+	}
+	if d := exact(v[0]); d != nil && exact(v[1]) != nil {
+		n := new(big.Rat).Quo(d, exact(v[1]))
+		whole := new(big.Int).Div(n.Num(), n.Denom())
+		return new(big.Rat).Mul(new(big.Rat).SetInt(whole), exact(v[1]))
+	}
+	x, size := asReal(v[0]), asReal(v[1])
+	if size <= 0 {
+		return nil
+	}
+	return math.Floor(x/size) * size
+}
+
+func binType(args []expression) (string, error) {
+	a, b := args[0].typ, args[1].typ
+	switch {
+	case (a == "datetime" || a == "timespan") && b == "timespan":
+		return a, nil
+	case isWhole(a) && isWhole(b):
+		return a, nil
+	case isNumber(a) && isNumber(b):
+		return arithmeticType("*", a, b), nil
+	}
+	return "", semantic("bin(): values of type %s have no bins of type %s", a, b)
+}
+
+func rounded(_ *scope, v []any) any {
+	digits := int64(0)
+	if len(v) > 1 {
+		digits = v[1].(int64)
+	}
+	if n, ok := v[0].(int64); ok {
+		return n
+	}
+	scale := math.Pow(10, float64(digits))
+	return math.RoundToEven(asReal(v[0])*scale) / scale
+}
+
+func substring(v []any) string {
+	runes := []rune(textOf(v[0]))
+	from := v[1].(int64)
+	if from < 0 {
+		from = max(0, from+int64(len(runes)))
+	}
+	runes = runes[min(from, int64(len(runes))):]
+	if len(v) > 2 {
+		runes = runes[:max(0, min(v[2].(int64), int64(len(runes))))]
+	}
+	return string(runes)
+}
+
+func split(_ *scope, v []any) any {
+	var parts []string
+	if delimiter := textOf(v[1]); delimiter == "" {
+		parts = []string{textOf(v[0])}
+	} else {
+		parts = strings.Split(textOf(v[0]), delimiter)
+	}
+	if len(v) > 2 {
+		if i := v[2].(int64); i >= 0 && i < int64(len(parts)) {
+			return marshal(parts[i : i+1])
+		}
+		return nil
+	}
+	return marshal(parts)
+}
+
+func indexOf(_ *scope, v []any) any {
+	runes, part := []rune(textOf(v[0])), textOf(v[1])
+	from := int64(0)
+	if len(v) > 2 {
+		if from = v[2].(int64); from < 0 {
+			from += int64(len(runes))
+		}
+	}
+	if from < 0 || from > int64(len(runes)) {
+		return int64(-1)
+	}
+	rest := string(runes[from:])
+	if i := strings.Index(rest, part); i >= 0 {
+		return from + int64(utf8.RuneCountInString(rest[:i]))
+	}
+	return int64(-1)
+}
+
+// trimmed takes what a regular expression matches from the ends of a text.
+func trimmed(front, back bool) function {
+	return function{params: "ss", typ: "string", of: text(func(v []any) string {
+		pattern, t := "(?:"+textOf(v[0])+")", textOf(v[1])
+		if front {
+			t = t[len(compiled("^"+pattern+"+").FindString(t)):]
+		}
+		if back {
+			if at := compiled(pattern + "+$").FindStringIndex(t); at != nil {
+				t = t[:at[0]]
+			}
+		}
+		return t
+	})}
+}
+
+var rewriteGroup = regexp.MustCompile(`\\(\d)`)
+
+func extract(_ *scope, v []any) any {
+	m := compiled(textOf(v[0])).FindStringSubmatch(textOf(v[2]))
+	if i := v[1].(int64); i >= 0 && i < int64(len(m)) {
+		return m[i]
+	}
+	return ""
+}
+
+func countOf(_ *scope, v []any) any {
+	t, part := textOf(v[0]), textOf(v[1])
+	if len(v) > 2 && textOf(v[2]) == "regex" {
+		return int64(len(compiled(part).FindAllStringIndex(t, -1)))
+	}
+	n := int64(0)
+	for i := 0; part != "" && i < len(t); { // they may overlap
+		at := strings.Index(t[i:], part)
+		if at < 0 {
+			break
+		}
+		n++
+		i += at + 1
+	}
+	return n
+}
+
+func dateDiff(_ *scope, v []any) any {
+	unit, a, b := strings.ToLower(textOf(v[0])), v[1].(time.Time), v[2].(time.Time)
+	switch unit {
+	case "year":
+		return int64(a.Year() - b.Year())
+	case "quarter":
+		return int64((a.Year()*4 + int(a.Month()-1)/3) - (b.Year()*4 + int(b.Month()-1)/3))
+	case "month":
+		return int64(a.Year()*12+int(a.Month())) - int64(b.Year()*12+int(b.Month()))
+	case "week":
+		a, b = startOf("week", a, 0), startOf("week", b, 0)
+	}
+	size := spans[unit]
+	if size == 0 {
+		panic(fault{semantic("datetime_diff(): '%s' is no period that the emulator knows", unit)})
+	}
+	return int64(a.Truncate(size).Sub(b.Truncate(size)) / size) // weeks begin on days apart by whole weeks
+}
+
+func dateAdd(_ *scope, v []any) any {
+	unit, n, t := strings.ToLower(textOf(v[0])), v[1].(int64), v[2].(time.Time)
+	months := map[string]int64{"year": 12, "quarter": 3, "month": 1}[unit]
+	if months > 0 {
+		first := time.Date(t.Year(), t.Month()+time.Month(months*n), 1, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
+		last := first.AddDate(0, 1, -1).Day() // a month may be too short for the day
+		return inRange("datetime_add", first.AddDate(0, 0, min(t.Day(), last)-1))
+	}
+	size := spans[unit]
+	if size == 0 {
+		panic(fault{semantic("datetime_add(): '%s' is no period that the emulator knows", unit)})
+	}
+	return inRange("datetime_add", t.Add(time.Duration(wholeArithmetic("*", int64(size), n).(int64))))
+}
+
+func datePart(_ *scope, v []any) any {
+	t := v[1].(time.Time)
+	_, week := t.ISOWeek()
+	all := map[string]int{"year": t.Year(), "quarter": (int(t.Month())-1)/3 + 1, "month": int(t.Month()), "week_of_year": week, "day": t.Day(),
+		"dayofyear": t.YearDay(), "hour": t.Hour(), "minute": t.Minute(), "second": t.Second(), "millisecond": t.Nanosecond() / 1e6,
+		"microsecond": t.Nanosecond() / 1e3, "nanosecond": t.Nanosecond()}
+	n, ok := all[strings.ToLower(textOf(v[0]))]
+	if !ok {
+		panic(fault{semantic("datetime_part(): '%s' is no part that the emulator knows", textOf(v[0]))})
+	}
+	return int64(n)
+}
+
+func makeDatetime(_ *scope, v []any) any {
+	n := []float64{1, 1, 1, 0, 0, 0}
+	for i, x := range v {
+		n[i] = asReal(x)
+	}
+	if n[0] < 1 || n[0] > 9999 || n[1] < 1 || n[1] > 12 || n[2] < 1 || n[3] < 0 || n[3] > 23 || n[4] < 0 || n[4] > 59 || n[5] < 0 || n[5] >= 60 {
+		return nil
+	}
+	t := time.Date(int(n[0]), time.Month(n[1]), int(n[2]), int(n[3]), int(n[4]), 0, 0, time.UTC)
+	if t.Day() != int(n[2]) {
+		return nil
+	}
+	return t.Add(time.Duration(math.Round(n[5]*1e7)) * tick)
+}
+
+// makeTimespan takes hours and minutes, with seconds, and with days before them.
+func makeTimespan(_ *scope, v []any) any {
+	var n []float64
+	for _, x := range v {
+		n = append(n, asReal(x))
+	}
+	days := 0.0
+	if len(n) == 4 {
+		days, n = n[0], n[1:]
+	}
+	if len(n) == 2 {
+		n = append(n, 0)
+	}
+	if n[0] < 0 || n[0] > 23 || n[1] < 0 || n[1] > 59 || n[2] < 0 || n[2] >= 60 || days < 0 || days > 100_000 {
+		return nil
+	}
+	return time.Duration(days)*24*time.Hour + time.Duration(n[0])*time.Hour + time.Duration(n[1])*time.Minute + time.Duration(math.Round(n[2]*1e7))*tick
+}
+
+func rangeOf(_ *scope, v []any) any {
+	if len(v) == 2 {
+		v = append(v, int64(1))
+		switch v[0].(type) {
+		case time.Time, time.Duration:
+			v[2] = time.Hour
+		}
+	}
+	list := []json.RawMessage{}
+	up := compare(arithmetic("+", v[0], v[2]), v[0])
+	for x := v[0]; up != 0 && compare(x, v[1])*up <= 0; x = arithmetic("+", x, v[2]) {
+		if len(list) == 1<<20 { // the most that the service makes
+			break
+		}
+		list = append(list, dynamicOf(x))
+	}
+	return marshal(list)
+}
+
+func bagPack(_ *scope, v []any) any {
+	var keys []string
+	values := make(map[string]json.RawMessage)
+	for i := 0; i+1 < len(v); i += 2 {
+		key := textOf(v[i])
+		if _, there := values[key]; !there {
+			keys = append(keys, key)
+		}
+		values[key] = dynamicOf(v[i+1])
+	}
+	return bagOf(keys, values)
+}
+
+func typeName(v any) any {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "bool"
+	case int64:
+		return "long"
+	case float64:
+		return "double"
+	case *big.Rat:
+		return "decimal"
+	case time.Time:
+		return "datetime"
+	case time.Duration:
+		return "timespan"
+	case json.RawMessage:
+		if inner := scalarOf(v); inner != nil {
+			if raw, ok := inner.(json.RawMessage); ok {
+				return map[byte]string{'[': "array", '{': "dictionary"}[raw[0]]
+			}
+			return typeName(inner)
+		}
+		return "null"
+	}
+	return "string"
+}
+
+var functions map[string]function
+
+func init() {
+	isEmpty := func(v any) bool { return v == nil || v == "" || textOf(v) == "" }
+	predicate := func(f func(v any) bool) function {
+		return function{params: "a", lenient: true, typ: "bool", of: plain(func(v []any) any { return f(v[0]) })}
+	}
+	iff := function{params: "baa", lenient: true, typeOf: func(args []expression) (string, error) { return sameType("iff", args, 1, 2) },
+		of: plain(func(v []any) any {
+			if v[0] == true {
+				return v[1]
+			}
+			return v[2]
+		})}
+	boolean, toReal, isNotNull, isNotEmpty := conversion("bool"), conversion("real"), predicate(func(v any) bool { return v != nil }), predicate(func(v any) bool { return !isEmpty(v) })
+	parseJSON := function{params: "a", lenient: true, typ: "dynamic", names: true, of: plain(func(v []any) any {
+		raw, ok := v[0].(json.RawMessage)
+		if !ok {
+			raw = json.RawMessage(textOf(v[0]))
+		}
+		if inner, quoted := scalarOf(raw).(string); ok && quoted {
+			raw = json.RawMessage(inner)
+		}
+		if json.Valid(raw) {
+			return notNull(raw)
+		}
+		if len(raw) == 0 {
+			return nil
+		}
+		return marshal(textOf(v[0]))
+	})}
+	bin := function{params: "aa", typeOf: binType, names: true, of: binned}
+	monthOf := part("int", func(t time.Time) int { return int(t.Month()) })
+	bag := function{params: "aa*", lenient: true, typ: "dynamic", of: bagPack}
+	functions = map[string]function{
+		"now": {params: "?t", typ: "datetime", of: func(s *scope, v []any) any {
+			if len(v) == 1 {
+				return arithmetic("+", s.now, v[0])
+			}
+			return s.now
+		}},
+		"ago":               {params: "t", typ: "datetime", of: func(s *scope, v []any) any { return arithmetic("-", s.now, v[0]) }},
+		"current_principal": {typ: "string", of: func(s *scope, _ []any) any { return s.source.Principal() }},
+		"current_database":  {typ: "string", of: func(s *scope, _ []any) any { return s.source.Database() }},
+
+		"not":       {params: "b", typ: "bool", of: plain(func(v []any) any { return v[0] != true })},
+		"isnull":    predicate(func(v any) bool { return v == nil }),
+		"isnotnull": isNotNull, "notnull": isNotNull,
+		"isempty":    predicate(isEmpty),
+		"isnotempty": isNotEmpty, "notempty": isNotEmpty,
+		"isnan":    {params: "n", typ: "bool", of: plain(func(v []any) any { return math.IsNaN(asReal(v[0])) })},
+		"isinf":    {params: "n", typ: "bool", of: plain(func(v []any) any { return math.IsInf(asReal(v[0]), 0) })},
+		"isfinite": {params: "n", typ: "bool", of: plain(func(v []any) any { return !math.IsInf(asReal(v[0]), 0) && !math.IsNaN(asReal(v[0])) })},
+		"iff":      iff, "iif": iff,
+		"case": {params: "baa*", lenient: true, typeOf: func(args []expression) (string, error) {
+			if len(args)%2 == 0 {
+				return "", semantic("case(): want pairs of a predicate and a value, and a value for all others")
+			}
+			pick := []int{len(args) - 1}
+			for i := 0; i+1 < len(args); i += 2 {
+				if args[i].typ != "bool" {
+					return "", semantic("case(): a predicate is of type %s, not bool", args[i].typ)
+				}
+				pick = append(pick, i+1)
+			}
+			return sameType("case", args, pick...)
+		}, of: plain(func(v []any) any {
+			for i := 0; i+1 < len(v); i += 2 {
+				if v[i] == true {
+					return v[i+1]
+				}
+			}
+			return v[len(v)-1]
+		})},
+		"coalesce": {params: "aa*", lenient: true, typeOf: func(args []expression) (string, error) { return sameType("coalesce", args, all(args)...) },
+			of: plain(func(v []any) any {
+				for _, x := range v {
+					if x != nil && x != "" {
+						return x
+					}
+				}
+				return v[len(v)-1]
+			})},
+		"min_of": extreme("min_of", -1), "max_of": extreme("max_of", 1),
+		"gettype": {params: "a", lenient: true, typeOf: func([]expression) (string, error) { return "string", nil }, of: plain(func(v []any) any { return typeName(v[0]) })},
+
+		"tostring": conversion("string"), "toint": conversion("int"), "tolong": conversion("long"), "toreal": toReal, "todouble": toReal,
+		"todecimal": conversion("decimal"), "todatetime": conversion("datetime"), "totimespan": conversion("timespan"), "tobool": boolean,
+		"toboolean": boolean, "toguid": conversion("guid"), "parse_json": parseJSON, "todynamic": parseJSON,
+
+		"strlen":       {params: "s", typ: "long", lenient: true, of: plain(func(v []any) any { return int64(utf8.RuneCountInString(textOf(v[0]))) })},
+		"tolower":      {params: "s", typ: "string", of: text(func(v []any) string { return strings.ToLower(textOf(v[0])) })},
+		"toupper":      {params: "s", typ: "string", of: text(func(v []any) string { return strings.ToUpper(textOf(v[0])) })},
+		"strcat":       {params: "a*", lenient: true, typ: "string", of: text(func(v []any) string { return joined("", v) })},
+		"strcat_delim": {params: "saa*", lenient: true, typ: "string", of: text(func(v []any) string { return joined(textOf(v[0]), v[1:]) })},
+		"strcmp":       {params: "ss", lenient: true, typ: "int", of: plain(func(v []any) any { return int64(strings.Compare(textOf(v[0]), textOf(v[1]))) })},
+		"strrep": {params: "al?s", typ: "string", of: text(func(v []any) string {
+			n, delimiter := v[1].(int64), ""
+			if len(v) > 2 {
+				delimiter = textOf(v[2])
+			}
+			if size := int64(len(textOf(v[0])) + len(delimiter)); n > 1024 || n < 1 || size*n > maxText {
+				panic(fault{semantic("strrep(): it repeats from 1 to 1024 times")})
+			}
+			return strings.TrimSuffix(strings.Repeat(textOf(v[0])+delimiter, int(n)), delimiter)
+		})},
+		"substring": {params: "sl?l", typ: "string", of: text(substring)},
+		"split":     {params: "ss?l", typ: "dynamic", of: split},
+		"indexof":   {params: "ss?l", typ: "long", of: indexOf},
+		"trim":      trimmed(true, true), "trim_start": trimmed(true, false), "trim_end": trimmed(false, true),
+		"replace_string": {params: "sss", typ: "string", of: text(func(v []any) string {
+			if textOf(v[1]) == "" {
+				return textOf(v[0])
+			}
+			return strings.ReplaceAll(textOf(v[0]), textOf(v[1]), textOf(v[2]))
+		})},
+		"replace_regex": {params: "sss", typ: "string", of: text(func(v []any) string {
+			rewrite := rewriteGroup.ReplaceAllString(strings.ReplaceAll(textOf(v[2]), "$", "$$"), "$${$1}")
+			return compiled(textOf(v[1])).ReplaceAllString(textOf(v[0]), rewrite)
+		})},
+		"extract": {params: "sls", typ: "string", of: extract},
+		"countof": {params: "ss?s", typ: "long", of: countOf},
+		"reverse": {params: "a", typ: "string", of: text(func(v []any) string {
+			runes := []rune(textOf(v[0]))
+			slices.Reverse(runes)
+			return string(runes)
+		})},
+		"base64_encode_tostring": {params: "s", typ: "string", of: text(func(v []any) string { return base64.StdEncoding.EncodeToString([]byte(textOf(v[0]))) })},
+		"base64_decode_tostring": {params: "s", typ: "string", of: text(func(v []any) string {
+			raw, err := base64.StdEncoding.DecodeString(textOf(v[0]))
+			if err != nil || !utf8.Valid(raw) {
+				return ""
+			}
+			return string(raw)
+		})},
+
+		"bin": bin, "floor": bin,
+		"ceiling": {params: "n", typeOf: func(args []expression) (string, error) {
+			if isWhole(args[0].typ) {
+				return "long", nil
+			}
+			return "real", nil
+		}, of: plain(func(v []any) any {
+			if n, ok := v[0].(int64); ok {
+				return n
+			}
+			return math.Ceil(asReal(v[0]))
+		})},
+		"round": {params: "n?l", typeOf: func(args []expression) (string, error) {
+			if isWhole(args[0].typ) {
+				return "long", nil
+			}
+			return "real", nil
+		}, of: rounded},
+		"abs": {params: "a", typeOf: func(args []expression) (string, error) {
+			if t := args[0].typ; isNumber(t) || t == "timespan" {
+				return t, nil
+			}
+			return "", semantic("abs(): wants a number or a timespan, not %s", args[0].typ)
+		}, of: plain(func(v []any) any {
+			var zero any = int64(0)
+			switch x := v[0].(type) {
+			case time.Duration:
+				return absolute(x)
+			case float64:
+				return math.Abs(x)
+			}
+			if compare(v[0], zero) < 0 {
+				return arithmetic("-", zero, v[0])
+			}
+			return v[0]
+		})},
+		"sign": {params: "n", typ: "long", of: plain(func(v []any) any { return int64(compare(v[0], int64(0))) })},
+		"sqrt": realFunction(math.Sqrt), "exp": realFunction(math.Exp), "log": realFunction(math.Log), "log10": realFunction(math.Log10), "log2": realFunction(math.Log2),
+		"exp2": realFunction(math.Exp2), "exp10": realFunction(func(x float64) float64 { return math.Pow(10, x) }),
+		"pow": {params: "nn", typ: "real", of: plain(func(v []any) any { return math.Pow(asReal(v[0]), asReal(v[1])) })},
+		"pi":  {typ: "real", of: plain(func([]any) any { return math.Pi })},
+
+		"startofday": start("day", false), "startofweek": start("week", false), "startofmonth": start("month", false), "startofyear": start("year", false),
+		"endofday": start("day", true), "endofweek": start("week", true), "endofmonth": start("month", true), "endofyear": start("year", true),
+		"dayofweek":  {params: "d", typ: "timespan", of: plain(func(v []any) any { return time.Duration(v[0].(time.Time).Weekday()) * 24 * time.Hour })},
+		"dayofmonth": part("int", time.Time.Day), "dayofyear": part("int", time.Time.YearDay), "getyear": part("int", time.Time.Year),
+		"getmonth": monthOf, "monthofyear": monthOf, "hourofday": part("int", time.Time.Hour),
+		"week_of_year":  part("long", func(t time.Time) int { _, w := t.ISOWeek(); return w }),
+		"datetime_diff": {params: "sdd", typ: "long", of: dateDiff}, "datetime_add": {params: "sld", typ: "datetime", of: dateAdd}, "datetime_part": {params: "sd", typ: "long", of: datePart},
+		"make_datetime": {params: "nnn?nnn", typ: "datetime", of: makeDatetime}, "make_timespan": {params: "nn?nn", typ: "timespan", of: makeTimespan},
+		"unixtime_seconds_todatetime": sinceEpoch(time.Second), "unixtime_milliseconds_todatetime": sinceEpoch(time.Millisecond),
+		"unixtime_microseconds_todatetime": sinceEpoch(time.Microsecond), "unixtime_nanoseconds_todatetime": sinceEpoch(time.Nanosecond),
+
+		"array_length": {params: "y", typ: "long", of: plain(func(v []any) any {
+			if list, ok := arrayOf(v[0]); ok {
+				return int64(len(list))
+			}
+			return nil
+		})},
+		"array_concat": {params: "y*", lenient: true, typ: "dynamic", of: plain(func(v []any) any {
+			list := []json.RawMessage{}
+			for _, x := range v {
+				more, _ := arrayOf(x)
+				list = append(list, more...)
+			}
+			return marshal(list)
+		})},
+		"pack_array": {params: "a*", lenient: true, typ: "dynamic", of: plain(func(v []any) any {
+			list := []json.RawMessage{}
+			for _, x := range v {
+				list = append(list, dynamicOf(x))
+			}
+			return marshal(list)
+		})},
+		"bag_pack": bag, "pack": bag,
+		"bag_keys": {params: "y", typ: "dynamic", of: plain(func(v []any) any {
+			keys, ok := keysOf(v[0])
+			if !ok {
+				return nil
+			}
+			return marshal(keys)
+		})},
+		"bag_has_key": {params: "ys", typ: "bool", of: plain(func(v []any) any {
+			keys, ok := keysOf(v[0])
+			if !ok {
+				return nil
+			}
+			if strings.HasPrefix(textOf(v[1]), "$") {
+				panic(fault{semantic("bag_has_key(): the emulator knows keys, not paths")})
+			}
+			return slices.Contains(keys, textOf(v[1]))
+		})},
+		"range": {params: "aa?a", typ: "dynamic", of: rangeOf},
+	}
+}
+
+// keysOf are the keys of a property bag, in their order.
+func keysOf(v any) (keys []string, ok bool) {
+	raw, is := v.(json.RawMessage)
+	var bag map[string]json.RawMessage
+	if !is || json.Unmarshal(raw, &bag) != nil {
+		return nil, false
+	}
+	dec := json.NewDecoder(strings.NewReader(string(raw)))
+	_, _ = dec.Token() // the bracket
+	keys = []string{}
+	for dec.More() {
+		key, err := dec.Token()
+		var value json.RawMessage
+		if err != nil || dec.Decode(&value) != nil {
+			return nil, false
+		}
+		keys = append(keys, key.(string))
+	}
+	return keys, true
+}
+
+func joined(delimiter string, v []any) string {
+	var all []string
+	for _, x := range v {
+		all = append(all, textOf(x))
+	}
+	return strings.Join(all, delimiter)
+}
+
+// call reads a function and its arguments.
+func (s *scope) call(c *Cursor) (expression, error) {
+	name := c.Next().Text
+	if name == "toscalar" {
+		return s.toScalar(c)
+	}
+	if s.aggregates != nil && aggregateFunctions[name] != nil {
+		return s.aggregates.call(c, s, name)
+	}
+	f, ok := functions[name]
+	if !ok {
+		if aggregateFunctions[name] != nil {
+			return expression{}, semantic("the aggregate '%s' is known in summarize alone", name)
+		}
+		return expression{}, unknown("function", name)
+	}
+	args, err := s.arguments(c)
+	if err != nil {
+		return expression{}, err
+	}
+	if err := f.check(name, args); err != nil {
+		return expression{}, err
+	}
+	e := expression{typ: f.typ}
+	if f.typeOf != nil {
+		if e.typ, err = f.typeOf(args); err != nil {
+			return e, err
+		}
+	}
+	if f.names && len(args) > 0 {
+		e.name = args[0].name
+	}
+	inner := *s
+	e.of = func(row []any) any {
+		v := make([]any, len(args))
+		for i, a := range args {
+			if v[i] = a.of(row); v[i] == nil && !f.lenient {
+				return nil
+			}
+		}
+		return f.of(&inner, v)
+	}
+	return e, nil
+}
+
+// check compares the arguments with the parameters.
+func (f function) check(name string, args []expression) error {
+	least, most, optional := 0, 0, false
+	var kinds []byte
+	for i := 0; i < len(f.params); i++ {
+		switch f.params[i] {
+		case '?':
+			optional = true
+		case '*':
+			most = math.MaxInt
+			if f.params == "a*" || f.params == "y*" {
+				least = 1
+			} else {
+				least--
+			}
+		default:
+			kinds = append(kinds, f.params[i])
+			if most++; !optional {
+				least++
+			}
+		}
+	}
+	if len(args) < least || len(args) > most {
+		return semantic("%s(): it does not take %d arguments", name, len(args))
+	}
+	for i, a := range args {
+		ok := true
+		switch kinds[min(i, len(kinds)-1)] {
+		case 's':
+			ok = a.typ == "string" || a.typ == "dynamic"
+		case 'n':
+			ok = isNumber(a.typ)
+		case 'l':
+			ok = isWhole(a.typ)
+		case 'd':
+			ok = a.typ == "datetime"
+		case 't':
+			ok = a.typ == "timespan"
+		case 'y':
+			ok = a.typ == "dynamic"
+		case 'b':
+			ok = a.typ == "bool"
+		}
+		if !ok {
+			return semantic("%s(): argument %d is of type %s", name, i+1, a.typ)
+		}
+	}
+	return nil
+}
+
+// toScalar reads a table, of which it is the first cell, or a scalar.
+func (s *scope) toScalar(c *Cursor) (expression, error) {
+	if err := c.Want("("); err != nil {
+		return expression{}, err
+	}
+	begin := c.i
+	t, err := s.over(nil).tabular(c)
+	if err != nil {
+		reached := c.i
+		c.i = begin
+		e, scalarErr := s.over(nil).scalar(c)
+		if scalarErr != nil || c.i < reached {
+			return expression{}, err
+		}
+		return fixed(e.typ, e.of(nil)), c.Want(")")
+	}
+	if err := c.Want(")"); err != nil {
+		return expression{}, err
+	}
+	if len(t.Columns) == 0 {
+		return expression{}, semantic("toscalar(): the table has no columns")
+	}
+	e := fixed(t.Columns[0].Type, nil)
+	if len(t.Rows) > 0 {
+		e = fixed(t.Columns[0].Type, t.Rows[0][0])
+	}
+	return e, nil
+}

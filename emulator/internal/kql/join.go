@@ -1,0 +1,297 @@
+package kql
+
+import (
+	"slices"
+	"strings"
+)
+
+// kinds are the flavours of join, by their other names too.
+var kinds = map[string]string{
+	"innerunique": "innerunique", "inner": "inner", "leftouter": "leftouter", "rightouter": "rightouter", "fullouter": "fullouter",
+	"leftanti": "leftanti", "anti": "leftanti", "leftantisemi": "leftanti", "rightanti": "rightanti", "rightantisemi": "rightanti",
+	"leftsemi": "leftsemi", "rightsemi": "rightsemi",
+}
+
+// condition is a pair of columns that have to be equal.
+type condition struct{ left, right int }
+
+// join reads kind=… (right table) on columns.
+func (s *scope) join(c *Cursor, left *Table) (*Table, error) {
+	kind := "innerunique"
+	for c.Peek().Kind == TokWord && (c.after().is("=") || c.after().is(".")) {
+		word := c.Peek().Text
+		if !strings.EqualFold(word, "kind") {
+			return nil, unknown("parameter of join", word)
+		}
+		c.i += 2
+		if kind = kinds[c.Peek().Text]; kind == "" {
+			return nil, unknown("kind of join", c.Peek().Text)
+		}
+		c.Next()
+	}
+	right, err := s.joined(c)
+	if err != nil {
+		return nil, err
+	}
+	if !c.Word("on") {
+		return nil, c.Fault("want on")
+	}
+	on, err := s.conditions(c, left, right)
+	if err != nil {
+		return nil, err
+	}
+	return s.match(kind, left, right, on)
+}
+
+// joined reads the table on the right: in brackets, or by name.
+func (s *scope) joined(c *Cursor) (*Table, error) {
+	if c.Peek().is("(") {
+		c.Next()
+		t, err := s.over(nil).tabular(c)
+		if err == nil {
+			err = c.Want(")")
+		}
+		return t, err
+	}
+	return s.over(nil).from(c)
+}
+
+// conditions reads column, … or $left.a == $right.b, with and or a comma between.
+func (s *scope) conditions(c *Cursor, left, right *Table) ([]condition, error) {
+	var list []condition
+	for {
+		one, err := s.condition(c, left, right)
+		if err != nil {
+			return nil, err
+		}
+		if a, b := left.Columns[one.left].Type, right.Columns[one.right].Type; a != b && !(isWhole(a) && isWhole(b)) {
+			return nil, semantic("join: the columns '%s' and '%s' are of types %s and %s", left.Columns[one.left].Name, right.Columns[one.right].Name, a, b)
+		}
+		list = append(list, one)
+		if !c.Sign(",") && !c.Word("and") {
+			return list, nil
+		}
+	}
+}
+
+func (s *scope) condition(c *Cursor, left, right *Table) (one condition, err error) {
+	side := func() (isLeft bool, at int, err error) {
+		word := c.Next().Text
+		t := map[string]*Table{"$left": left, "$right": right}[word]
+		if t == nil {
+			return false, 0, c.Fault("want $left or $right")
+		}
+		if err := c.Want("."); err != nil {
+			return false, 0, err
+		}
+		name, err := c.Name()
+		if err != nil {
+			return false, 0, err
+		}
+		if at = t.index(name); at < 0 {
+			return false, 0, semantic("Failed to resolve scalar expression named '%s'", name)
+		}
+		return word == "$left", at, nil
+	}
+	if p := c.Peek(); p.Kind == TokWord && strings.HasPrefix(p.Text, "$") {
+		first, a, err := side()
+		if err != nil {
+			return one, err
+		}
+		if err := c.Want("=="); err != nil {
+			return one, err
+		}
+		second, b, err := side()
+		switch {
+		case err != nil:
+			return one, err
+		case first == second:
+			return one, semantic("join: an equality compares a column on the left with one on the right")
+		case first:
+			return condition{a, b}, nil
+		}
+		return condition{b, a}, nil
+	}
+	name, err := c.Name()
+	if err != nil {
+		return one, err
+	}
+	one = condition{left.index(name), right.index(name)}
+	if one.left < 0 || one.right < 0 {
+		return one, semantic("join: the column '%s' is not on both sides", name)
+	}
+	return one, nil
+}
+
+// match joins two tables by their keys. A key with a null equals none.
+func (s *scope) match(kind string, left, right *Table, on []condition) (*Table, error) {
+	key := func(row []any, at func(condition) int) (string, bool) {
+		values := make([]any, len(on))
+		for i, one := range on {
+			if values[i] = row[at(one)]; values[i] == nil {
+				return "", false
+			}
+		}
+		return keyOf(values), true
+	}
+	ofLeft, ofRight := func(c condition) int { return c.left }, func(c condition) int { return c.right }
+	byKey, matched := make(map[string][]int), make([]bool, len(right.Rows))
+	for i, row := range right.Rows {
+		if k, ok := key(row, ofRight); ok {
+			byKey[k] = append(byKey[k], i)
+		}
+	}
+	out := &Table{}
+	switch kind {
+	case "leftanti", "leftsemi":
+		out.Columns = left.Columns
+	case "rightanti", "rightsemi":
+		out.Columns = right.Columns
+	default:
+		out.Columns = distinctNames(slices.Concat(left.Columns, right.Columns))
+	}
+	add := func(l, r []any) error {
+		row := make([]any, 0, len(out.Columns))
+		row = append(row, fill(l, left)...)
+		row = append(row, fill(r, right)...)
+		out.Rows = append(out.Rows, row)
+		return s.made(len(row))
+	}
+	both := kind == "inner" || kind == "innerunique" || strings.HasSuffix(kind, "outer")
+	seen := make(map[string]bool)
+	for _, row := range left.Rows {
+		k, ok := key(row, ofLeft)
+		var found []int
+		if ok && !(kind == "innerunique" && seen[k]) {
+			found = byKey[k]
+		}
+		seen[k] = seen[k] || ok
+		for _, i := range found {
+			matched[i] = true
+			if both {
+				if err := add(row, right.Rows[i]); err != nil {
+					return nil, err
+				}
+			}
+		}
+		switch {
+		case kind == "leftsemi" && len(found) > 0, kind == "leftanti" && len(found) == 0:
+			out.Rows = append(out.Rows, row)
+		case len(found) == 0 && (kind == "leftouter" || kind == "fullouter"):
+			if err := add(row, nil); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for i, row := range right.Rows {
+		switch {
+		case kind == "rightsemi" && matched[i], kind == "rightanti" && !matched[i]:
+			out.Rows = append(out.Rows, row)
+		case !matched[i] && (kind == "rightouter" || kind == "fullouter"):
+			if err := add(nil, row); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// fill is the row, or for none the nulls in its place.
+func fill(row []any, t *Table) []any {
+	if row != nil {
+		return row
+	}
+	return make([]any, len(t.Columns))
+}
+
+// unionWith reads what is added to the table before the bar.
+func (s *scope) unionWith(c *Cursor, t *Table) (*Table, error) { return s.union(c, t) }
+
+// union reads kind=…, withsource=… and tables.
+func (s *scope) union(c *Cursor, first *Table) (*Table, error) {
+	inner, source := false, ""
+	for c.Peek().Kind == TokWord && (c.after().is("=") || c.after().is(".")) {
+		word := c.Next().Text
+		if !c.Sign("=") {
+			return nil, unknown("parameter of union", word)
+		}
+		value := c.Next().Text
+		switch {
+		case word == "kind" && (value == "inner" || value == "outer"):
+			inner = value == "inner"
+		case word == "withsource" && ValidName(value):
+			source = value
+		default:
+			return nil, unknown("parameter of union", word+"="+value)
+		}
+	}
+	var legs []*Table
+	var names []string
+	if first != nil {
+		legs, names = append(legs, first), append(names, "union_arg0")
+	}
+	for {
+		name := "union_arg" + string(rune('0'+len(legs)%10))
+		if p := c.Peek(); p.Kind == TokWord || p.Kind == TokName {
+			name = p.Text
+		}
+		if c.after().is("*") && c.after().At == c.Peek().At+len(c.Peek().Text) || c.Peek().is("*") {
+			return nil, unknown("form of union", "with a wildcard")
+		}
+		t, err := s.joined(c)
+		if err != nil {
+			return nil, err
+		}
+		legs, names = append(legs, t), append(names, name)
+		if !c.Sign(",") {
+			break
+		}
+	}
+	return s.append(legs, names, inner, source)
+}
+
+// append makes one table of several, whose columns go together by name and type.
+func (s *scope) append(legs []*Table, names []string, inner bool, source string) (*Table, error) {
+	out := &Table{}
+	types := make(map[string]string)
+	for _, t := range legs {
+		for _, col := range t.Columns {
+			if typ, there := types[col.Name]; there && typ != col.Type {
+				return nil, semantic("union: the column '%s' is of types %s and %s, which the emulator does not put together", col.Name, typ, col.Type)
+			}
+			everywhere := !slices.ContainsFunc(legs, func(other *Table) bool { return other.index(col.Name) < 0 })
+			if _, there := types[col.Name]; !there && (everywhere || !inner) {
+				out.Columns = append(out.Columns, col)
+			}
+			types[col.Name] = col.Type
+		}
+	}
+	columns := out.Columns
+	if source != "" {
+		out.Columns = slices.Concat([]Column{{source, "string"}}, columns)
+	}
+	for n, t := range legs {
+		at := make([]int, len(columns))
+		for i, col := range columns {
+			at[i] = t.index(col.Name)
+		}
+		for _, from := range t.Rows {
+			row := make([]any, 0, len(out.Columns))
+			if source != "" {
+				row = append(row, names[n])
+			}
+			for _, i := range at {
+				if i < 0 {
+					row = append(row, nil)
+				} else {
+					row = append(row, from[i])
+				}
+			}
+			out.Rows = append(out.Rows, row)
+			if err := s.made(len(row)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}

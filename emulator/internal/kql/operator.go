@@ -1,0 +1,709 @@
+package kql
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// operators are those that stand behind a bar.
+var operators map[string]func(s *scope, c *Cursor, t *Table) (*Table, error)
+
+func init() {
+	operators = map[string]func(*scope, *Cursor, *Table) (*Table, error){
+		"where": (*scope).where, "filter": (*scope).where, "count": (*scope).count, "take": (*scope).take, "limit": (*scope).take,
+		"project": (*scope).project, "project-away": (*scope).projectAway, "project-keep": (*scope).projectKeep,
+		"project-rename": (*scope).projectRename, "extend": (*scope).extend, "distinct": (*scope).distinct,
+		"summarize": (*scope).summarize, "order": (*scope).order, "sort": (*scope).order, "top": (*scope).top,
+		"getschema": (*scope).getSchema, "join": (*scope).join, "union": (*scope).unionWith, "render": (*scope).render,
+	}
+}
+
+// beyond are operators of the language that are not in the subset.
+var beyond = strings.Fields("as assert-schema consume evaluate externaldata facet find fork getschema graph-match graph-merge graph-to-table " +
+	"graph-mark-components graph-shortest-paths invoke lookup macro-expand make-graph make-series mv-apply mv-expand parse parse-kv parse-where " +
+	"partition project-by-names project-reorder reduce sample sample-distinct scan search serialize top-hitters top-nested entity_group cluster database")
+
+// tabular reads a source and its operators.
+func (s *scope) tabular(c *Cursor) (*Table, error) {
+	leave, err := s.deeper(c)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	t, err := s.over(nil).from(c)
+	if err != nil {
+		return nil, err
+	}
+	return s.pipeline(c, t)
+}
+
+// from reads what a tabular expression begins with.
+func (s *scope) from(c *Cursor) (*Table, error) {
+	t := c.Peek()
+	called := c.after().is("(")
+	switch {
+	case c.Sign("("):
+		inner, err := s.tabular(c)
+		if err == nil {
+			err = c.Want(")")
+		}
+		return inner, err
+	case t.Kind == TokName, t.Kind == TokWord && s.tables[t.Text] != nil:
+	case t.Kind != TokWord:
+		return nil, c.Fault("want a table")
+	case t.Text == "print":
+		c.Next()
+		return s.print(c)
+	case t.Text == "datatable":
+		c.Next()
+		return s.datatable(c)
+	case t.Text == "range" && !called:
+		c.Next()
+		return s.rangeTable(c)
+	case t.Text == "union" && !c.after().is("|"):
+		c.Next()
+		return s.union(c, nil)
+	case t.Text == "table" && called:
+		c.i += 2
+		name, err := c.Str()
+		if err == nil {
+			err = c.Want(")")
+		}
+		if err != nil {
+			return nil, err
+		}
+		return s.source.Table(name)
+	case t.Text == "materialize" && called:
+		c.i += 2
+		inner, err := s.tabular(c)
+		if err == nil {
+			err = c.Want(")")
+		}
+		return inner, err
+	case called && slices.Contains(beyond, t.Text):
+		return nil, unknown("operator", t.Text)
+	case called:
+		return nil, unknown("function", t.Text)
+	case slices.Contains(beyond, t.Text) && c.after().Kind == TokWord:
+		return nil, unknown("operator", t.Text)
+	}
+	name, err := c.Name()
+	if err != nil {
+		return nil, err
+	}
+	if inner := s.tables[name]; inner != nil {
+		return inner, nil
+	}
+	if _, scalar := s.scalars[name]; scalar {
+		return nil, semantic("'%s' is a scalar, not a table", name)
+	}
+	found, err := s.source.Table(name)
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// pipeline applies operators while there are more.
+func (s *scope) pipeline(c *Cursor, t *Table) (*Table, error) {
+	for c.Sign("|") {
+		name := c.operatorName()
+		apply := operators[name]
+		if apply == nil {
+			if slices.Contains(beyond, name) {
+				return nil, unknown("operator", name)
+			}
+			return nil, c.Fault("'" + name + "' is no operator that the emulator knows")
+		}
+		var err error
+		if t, err = apply(s.over(t), c, t); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// operatorName takes a word with the dashes in it.
+func (c *Cursor) operatorName() string {
+	t := c.Next()
+	name := t.Text
+	if t.Kind != TokWord {
+		return name
+	}
+	for c.Peek().is("-") && c.Peek().At == t.At+len(name) && c.after().Kind == TokWord && c.after().At == c.Peek().At+1 {
+		c.Next()
+		name += "-" + c.Next().Text
+	}
+	return name
+}
+
+// assignment is one cell of project, extend, print and the like.
+type assignment struct {
+	name string
+	expression
+}
+
+// explicit reports whether the text gives the name.
+func (a assignment) explicit() bool { return a.expression.name == "=" }
+
+func (s *scope) assignment(c *Cursor, prefix string, number int) (a assignment, err error) {
+	if t := c.Peek(); (t.Kind == TokWord || t.Kind == TokName) && c.after().is("=") {
+		a.name = t.Text
+		if !ValidName(a.name) {
+			return a, c.Fault("want a name")
+		}
+		c.i += 2
+	}
+	if a.expression, err = s.scalar(c); err != nil {
+		return a, err
+	}
+	switch {
+	case a.name != "":
+		a.expression.name = "="
+	case a.expression.name != "" && prefix != "print_":
+		a.name = a.expression.name
+	default:
+		a.name = fmt.Sprint(prefix, number)
+	}
+	return a, nil
+}
+
+// assignments reads name = expression, …; what has no name is called as its column,
+// or by the prefix and its number.
+func (s *scope) assignments(c *Cursor, prefix string) (list []assignment, err error) {
+	for {
+		number := len(list)
+		if prefix == "Column" {
+			number = unnamed(list) + 1
+		}
+		a, err := s.assignment(c, prefix, number)
+		if err != nil {
+			return list, err
+		}
+		list = append(list, a)
+		if !c.Sign(",") {
+			return list, nil
+		}
+	}
+}
+
+// compute makes a table of the cells of each row.
+func (s *scope) compute(t *Table, cells []assignment) (*Table, error) {
+	out := &Table{Columns: make([]Column, 0, len(cells)), Rows: make([][]any, 0, len(t.Rows))}
+	for _, a := range cells {
+		out.Columns = append(out.Columns, Column{a.name, a.typ})
+	}
+	for _, row := range t.Rows {
+		made := make([]any, len(cells))
+		for i, a := range cells {
+			made[i] = a.of(row)
+		}
+		out.Rows = append(out.Rows, made)
+		if err := s.made(len(cells)); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// uniqueColumns gives numbers to names that come of themselves and are there already,
+// and is an error where the text gives a name twice.
+func uniqueColumns(cells []assignment) error {
+	seen := make(map[string]bool)
+	for i, a := range cells {
+		for n := 1; seen[cells[i].name]; n++ {
+			if a.explicit() {
+				return semantic("a column named '%s' already exists", a.name)
+			}
+			cells[i].name = a.name + strconv.Itoa(n)
+		}
+		seen[cells[i].name] = true
+	}
+	return nil
+}
+
+// distinctNames gives columns of one name numbers, as a join does.
+func distinctNames(columns []Column) []Column {
+	seen := make(map[string]bool)
+	for _, c := range columns {
+		seen[c.Name] = true
+	}
+	used := make(map[string]bool)
+	for i, c := range columns {
+		if used[c.Name] {
+			n := 1
+			for seen[c.Name+strconv.Itoa(n)] {
+				n++
+			}
+			columns[i].Name = c.Name + strconv.Itoa(n)
+			seen[columns[i].Name] = true
+		}
+		used[columns[i].Name] = true
+	}
+	return columns
+}
+
+func (s *scope) print(c *Cursor) (*Table, error) {
+	cells, err := s.assignments(c, "print_")
+	if err == nil {
+		err = uniqueColumns(cells)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.compute(&Table{Rows: [][]any{nil}}, cells)
+}
+
+// datatable reads (name:type, …) [values].
+func (s *scope) datatable(c *Cursor) (*Table, error) {
+	if err := c.Want("("); err != nil {
+		return nil, err
+	}
+	t := &Table{}
+	for !c.Sign(")") {
+		name, typ, err := s.typed(c)
+		if err != nil {
+			return nil, err
+		}
+		t.Columns = append(t.Columns, Column{name, typ})
+		if !c.Sign(",") && !c.Peek().is(")") {
+			return nil, c.Fault("want , or )")
+		}
+	}
+	var values []any
+	add := func(e expression) error {
+		if len(t.Columns) == 0 {
+			return semantic("datatable: values without columns")
+		}
+		col := t.Columns[len(values)%len(t.Columns)]
+		v, err := s.cast(e, col.Type, col.Name)
+		values = append(values, v)
+		return err
+	}
+	if c.Peek().Kind == TokName { // ["one"], which is how a name is written too
+		if err := add(fixed("string", c.Next().Text)); err != nil {
+			return nil, err
+		}
+	} else if err := c.Want("["); err != nil {
+		return nil, err
+	} else {
+		for !c.Sign("]") {
+			e, err := s.over(nil).scalar(c)
+			if err != nil {
+				return nil, err
+			}
+			if err := add(e); err != nil {
+				return nil, err
+			}
+			if !c.Sign(",") && !c.Peek().is("]") {
+				return nil, c.Fault("want , or ]")
+			}
+		}
+	}
+	if len(t.Columns) > 0 && len(values)%len(t.Columns) != 0 {
+		return nil, semantic("datatable: %d values do not fill rows of %d columns", len(values), len(t.Columns))
+	}
+	for row := range slices.Chunk(values, max(len(t.Columns), 1)) {
+		t.Rows = append(t.Rows, row)
+	}
+	return t, s.made(len(values))
+}
+
+// rangeTable reads name from first to last step by.
+func (s *scope) rangeTable(c *Cursor) (*Table, error) {
+	name, err := c.Name()
+	if err != nil {
+		return nil, err
+	}
+	var part [3]expression
+	for i, word := range []string{"from", "to", "step"} {
+		if !c.Word(word) {
+			return nil, c.Fault("want " + word)
+		}
+		if part[i], err = s.sum(c); err != nil {
+			return nil, err
+		}
+	}
+	typ := arithmeticType("+", part[0].typ, part[2].typ)
+	if typ == "" || comparable("<=", typ, part[1].typ, false) != nil {
+		return nil, semantic("range: from %s to %s by steps of %s", part[0].typ, part[1].typ, part[2].typ)
+	}
+	t := &Table{Columns: []Column{{name, typ}}}
+	x, last, step := converted(typ, part[0].of(nil)), part[1].of(nil), part[2].of(nil)
+	if x == nil || last == nil || step == nil {
+		return t, nil
+	}
+	up := compare(arithmetic("+", x, step), x)
+	for ; up != 0 && compare(x, last)*up <= 0; x = arithmetic("+", x, step) {
+		t.Rows = append(t.Rows, []any{x})
+		if err := s.made(1); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+func (s *scope) where(c *Cursor, t *Table) (*Table, error) {
+	e, err := s.scalar(c)
+	if err != nil {
+		return nil, err
+	}
+	if e.typ != "bool" {
+		return nil, semantic("the predicate of where is of type %s, not bool", e.typ)
+	}
+	out := &Table{Columns: t.Columns}
+	for _, row := range t.Rows {
+		if e.of(row) == true {
+			out.Rows = append(out.Rows, row)
+		}
+		if err := s.made(0); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (s *scope) count(_ *Cursor, t *Table) (*Table, error) {
+	return &Table{Columns: []Column{{"Count", "long"}}, Rows: [][]any{{int64(len(t.Rows))}}}, nil
+}
+
+func (s *scope) take(c *Cursor, t *Table) (*Table, error) {
+	n, err := s.number(c)
+	if err != nil {
+		return nil, err
+	}
+	return &Table{Columns: t.Columns, Rows: t.Rows[:min(n, len(t.Rows))]}, nil
+}
+
+// number reads a constant that counts rows.
+func (s *scope) number(c *Cursor) (int, error) {
+	e, err := s.over(nil).sum(c)
+	if err != nil {
+		return 0, err
+	}
+	n, ok := e.of(nil).(int64)
+	if !ok || n < 0 {
+		return 0, semantic("a number of rows is wanted, not a value of type %s", e.typ)
+	}
+	return int(min(n, math.MaxInt32)), nil
+}
+
+func (s *scope) project(c *Cursor, t *Table) (*Table, error) {
+	cells, err := s.assignments(c, "Column")
+	if err == nil {
+		err = uniqueColumns(cells)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.compute(t, cells)
+}
+
+func (s *scope) extend(c *Cursor, t *Table) (*Table, error) {
+	cells, err := s.assignments(c, "Column")
+	if err == nil {
+		err = uniqueColumns(cells)
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := columnsOf(t)
+	for _, a := range cells {
+		if i := t.index(a.name); i >= 0 {
+			list[i] = a
+			continue
+		}
+		list = append(list, a)
+	}
+	return s.compute(t, list)
+}
+
+func columnsOf(t *Table) []assignment {
+	var list []assignment
+	for i, col := range t.Columns {
+		list = append(list, assignment{col.Name, expression{typ: col.Type, of: func(row []any) any { return row[i] }, name: col.Name}})
+	}
+	return list
+}
+
+// patterns reads names of columns, in which a star stands for any text, and reports
+// for a name whether one of them is it.
+func (s *scope) patterns(c *Cursor, t *Table) (func(name string) bool, error) {
+	var list [][]string
+	for {
+		parts, ends := []string{""}, -1
+		for n := 0; ; n++ {
+			p := c.Peek()
+			if ends >= 0 && p.At != ends || p.Kind != TokWord && p.Kind != TokName && !p.is("*") {
+				if n == 0 {
+					return nil, c.Fault("want a column")
+				}
+				break
+			}
+			c.Next()
+			if ends = p.At + len(p.Text); p.is("*") {
+				parts = append(parts, "")
+			} else {
+				parts[len(parts)-1] += p.Text
+			}
+		}
+		if len(parts) == 1 && t.index(parts[0]) < 0 {
+			return nil, semantic("Failed to resolve scalar expression named '%s'", parts[0])
+		}
+		list = append(list, parts)
+		if !c.Sign(",") {
+			break
+		}
+	}
+	return func(name string) bool {
+		return slices.ContainsFunc(list, func(parts []string) bool { return globbed(name, parts) })
+	}, nil
+}
+
+func globbed(name string, parts []string) bool {
+	rest, ok := strings.CutPrefix(name, parts[0])
+	if !ok || len(parts) == 1 {
+		return ok && rest == ""
+	}
+	for _, p := range parts[1 : len(parts)-1] {
+		i := strings.Index(rest, p)
+		if i < 0 {
+			return false
+		}
+		rest = rest[i+len(p):]
+	}
+	return strings.HasSuffix(rest, parts[len(parts)-1])
+}
+
+func (s *scope) projectAway(c *Cursor, t *Table) (*Table, error) { return s.keep(c, t, false) }
+func (s *scope) projectKeep(c *Cursor, t *Table) (*Table, error) { return s.keep(c, t, true) }
+
+func (s *scope) keep(c *Cursor, t *Table, named bool) (*Table, error) {
+	match, err := s.patterns(c, t)
+	if err != nil {
+		return nil, err
+	}
+	return s.compute(t, slices.DeleteFunc(columnsOf(t), func(a assignment) bool { return match(a.name) != named }))
+}
+
+// projectRename reads new = old, …
+func (s *scope) projectRename(c *Cursor, t *Table) (*Table, error) {
+	list := columnsOf(t)
+	for {
+		name, err := c.Name()
+		if err == nil {
+			err = c.Want("=")
+		}
+		if err != nil {
+			return nil, err
+		}
+		old, err := c.Name()
+		if err != nil {
+			return nil, err
+		}
+		i := t.index(old)
+		if i < 0 {
+			return nil, semantic("Failed to resolve scalar expression named '%s'", old)
+		}
+		list[i].name = name
+		if !c.Sign(",") {
+			break
+		}
+	}
+	if err := uniqueColumns(list); err != nil {
+		return nil, err
+	}
+	return s.compute(t, list)
+}
+
+func (s *scope) distinct(c *Cursor, t *Table) (*Table, error) {
+	if !c.Sign("*") {
+		cells, err := s.assignments(c, "Column")
+		if err == nil {
+			err = uniqueColumns(cells)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if t, err = s.compute(t, cells); err != nil {
+			return nil, err
+		}
+	}
+	out, seen := &Table{Columns: t.Columns}, make(map[string]bool)
+	for _, row := range t.Rows {
+		if key := keyOf(row); !seen[key] {
+			seen[key] = true
+			out.Rows = append(out.Rows, row)
+		}
+		if err := s.made(0); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// sortKey is one of order and top.
+type sortKey struct {
+	expression
+	asc        bool
+	nullsFirst bool
+}
+
+// order reads by expression [asc|desc] [nulls first|last], …; desc is the default.
+func (s *scope) order(c *Cursor, t *Table) (*Table, error) {
+	if !c.Word("by") {
+		return nil, c.Fault("want by")
+	}
+	keys, err := s.sortKeys(c)
+	if err != nil {
+		return nil, err
+	}
+	return sorted(t, keys), nil
+}
+
+func (s *scope) sortKeys(c *Cursor) ([]sortKey, error) {
+	var keys []sortKey
+	for {
+		e, err := s.scalar(c)
+		if err != nil {
+			return nil, err
+		}
+		if e.typ == "dynamic" {
+			return nil, semantic("rows have no order by a value of type dynamic; try tostring() or tolong()")
+		}
+		k := sortKey{expression: e}
+		if k.asc = c.Word("asc"); !k.asc {
+			c.Word("desc")
+		}
+		k.nullsFirst = k.asc
+		if c.Word("nulls") {
+			if k.nullsFirst = c.Word("first"); !k.nullsFirst && !c.Word("last") {
+				return nil, c.Fault("want first or last")
+			}
+		}
+		keys = append(keys, k)
+		if !c.Sign(",") {
+			return keys, nil
+		}
+	}
+}
+
+func sorted(t *Table, keys []sortKey) *Table {
+	out := &Table{Columns: t.Columns, Rows: slices.Clone(t.Rows)}
+	slices.SortStableFunc(out.Rows, func(a, b []any) int {
+		for _, k := range keys {
+			if d := k.compare(k.of(a), k.of(b)); d != 0 {
+				return d
+			}
+		}
+		return 0
+	})
+	return out
+}
+
+// compare puts nulls at the outer end of their side, and what is no number inside of
+// them.
+func (k sortKey) compare(a, b any) int {
+	side := func(v any) int {
+		rank := 0
+		if v == nil {
+			rank = 2
+		} else if x, ok := v.(float64); ok && math.IsNaN(x) {
+			rank = 1
+		}
+		if k.nullsFirst {
+			return -rank
+		}
+		return rank
+	}
+	if x, y := side(a), side(b); x != 0 || y != 0 {
+		return x - y
+	}
+	d := compare(a, b)
+	if !k.asc {
+		d = -d
+	}
+	return d
+}
+
+func (s *scope) top(c *Cursor, t *Table) (*Table, error) {
+	n, err := s.number(c)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.order(c, t)
+	if err != nil {
+		return nil, err
+	}
+	out.Rows = out.Rows[:min(n, len(out.Rows))]
+	return out, nil
+}
+
+// dotnet are the names of the types that getschema tells of.
+var dotnet = map[string]string{
+	"bool": "SByte", "datetime": "DateTime", "decimal": "Data.SqlTypes.SqlDecimal", "dynamic": "Object", "guid": "Guid",
+	"int": "Int32", "long": "Int64", "real": "Double", "string": "String", "timespan": "TimeSpan",
+}
+
+func (s *scope) getSchema(_ *Cursor, t *Table) (*Table, error) {
+	out := &Table{Columns: []Column{{"ColumnName", "string"}, {"ColumnOrdinal", "int"}, {"DataType", "string"}, {"ColumnType", "string"}}}
+	for i, col := range t.Columns {
+		out.Rows = append(out.Rows, []any{col.Name, int64(i), "System." + dotnet[col.Type], col.Type})
+	}
+	return out, nil
+}
+
+// render reads the kind of a chart and its properties; the rows stay as they are.
+func (s *scope) render(c *Cursor, t *Table) (*Table, error) {
+	kinds := strings.Fields("anomalychart areachart barchart card columnchart ladderchart linechart piechart pivotchart plotly scatterchart stackedareachart table timechart timepivot treemap")
+	kind := c.Next().Text
+	if !slices.Contains(kinds, kind) {
+		c.i--
+		return nil, c.Fault("want the kind of a chart")
+	}
+	keys, values := []string{"Visualization"}, map[string]json.RawMessage{"Visualization": marshal(kind)}
+	names := map[string]string{"kind": "Kind", "title": "Title", "xcolumn": "XColumn", "ycolumns": "YColumns", "series": "Series", "xtitle": "XTitle", "ytitle": "YTitle",
+		"xaxis": "XAxis", "yaxis": "YAxis", "legend": "Legend", "ysplit": "YSplit", "accumulate": "Accumulate", "ymin": "Ymin", "ymax": "Ymax", "xmin": "Xmin", "xmax": "Xmax", "anomalycolumns": "AnomalyColumns"}
+	if c.Word("with") {
+		if err := c.Want("("); err != nil {
+			return nil, err
+		}
+		for !c.Sign(")") {
+			key := names[strings.ToLower(c.Peek().Text)]
+			if key == "" {
+				return nil, c.Fault("want a property of a chart")
+			}
+			c.Next()
+			if err := c.Want("="); err != nil {
+				return nil, err
+			}
+			list := []string{}
+			for {
+				v := c.Next()
+				if v.Kind == TokEnd || v.Kind == TokSign {
+					c.i--
+					return nil, c.Fault("want the value of a property")
+				}
+				list = append(list, v.Text)
+				if next := c.after(); !c.Peek().is(",") || key != "YColumns" && key != "Series" || names[strings.ToLower(next.Text)] != "" {
+					break
+				}
+				c.Next()
+			}
+			keys, values[key] = append(keys, key), marshal(strings.Join(list, ","))
+			if !c.Sign(",") && !c.Peek().is(")") {
+				return nil, c.Fault("want , or )")
+			}
+		}
+	}
+	return &Table{Columns: t.Columns, Rows: t.Rows, Render: bagOf(keys, values)}, nil
+}
+
+// NoTable is the error of a table that there is not.
+func NoTable(name string) error {
+	return semantic("'%s': Failed to resolve table or column expression named '%s'", name, name)
+}

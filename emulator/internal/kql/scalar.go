@@ -1,0 +1,961 @@
+package kql
+
+import (
+	"encoding/json"
+	"math"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// expression is a scalar: its type, and its value for a row.
+type expression struct {
+	typ  string
+	of   func(row []any) any
+	name string // of the column it makes; empty: it has none of its own
+}
+
+func fixed(typ string, v any) expression {
+	return expression{typ: typ, of: func([]any) any { return v }}
+}
+
+// fault ends an evaluation: Run returns it as its error.
+type fault struct{ err error }
+
+func isNumber(t string) bool { return t == "int" || t == "long" || t == "real" || t == "decimal" }
+
+func isWhole(t string) bool { return t == "int" || t == "long" }
+
+// scalar reads or-ed terms, the weakest binding first.
+func (s *scope) scalar(c *Cursor) (expression, error) {
+	leave, err := s.deeper(c)
+	if err != nil {
+		return expression{}, err
+	}
+	defer leave()
+	return s.logical(c, "or", true, func(c *Cursor) (expression, error) {
+		return s.logical(c, "and", false, s.comparison)
+	})
+}
+
+// logical joins terms. One that is decides is what and and or give whatever the other
+// is, null included.
+func (s *scope) logical(c *Cursor, word string, decides bool, term func(*Cursor) (expression, error)) (expression, error) {
+	left, err := term(c)
+	for err == nil && c.Word(word) {
+		var right expression
+		if right, err = term(c); err != nil {
+			break
+		}
+		if left.typ != "bool" || right.typ != "bool" {
+			return left, semantic("operator '%s' wants bool, not %s and %s", word, left.typ, right.typ)
+		}
+		a, b := left, right
+		left = expression{typ: "bool", of: func(row []any) any {
+			x := a.of(row)
+			if x == decides {
+				return decides
+			}
+			if y := b.of(row); y == decides || x != nil {
+				return y
+			}
+			return nil
+		}}
+	}
+	return left, err
+}
+
+// relations are the comparisons that depend on the order of two values alone.
+var relations = map[string]func(int) bool{
+	"==": func(d int) bool { return d == 0 }, "!=": func(d int) bool { return d != 0 },
+	"<": func(d int) bool { return d < 0 }, ">": func(d int) bool { return d > 0 },
+	"<=": func(d int) bool { return d <= 0 }, ">=": func(d int) bool { return d >= 0 },
+}
+
+func (s *scope) comparison(c *Cursor) (expression, error) {
+	left, err := s.sum(c)
+	if err != nil {
+		return left, err
+	}
+	t := c.Peek()
+	negated := t.Kind == TokSign && t.Text == "!"
+	word := t
+	if negated {
+		word = c.after()
+	}
+	op := word.Text
+	switch {
+	case !negated && t.Kind == TokSign && relations[t.Text] != nil:
+		c.Next()
+		right, err := s.sum(c)
+		if err != nil {
+			return right, err
+		}
+		return relation(t.Text, left, right)
+	case !negated && t.Kind == TokSign && (t.Text == "=~" || t.Text == "!~"):
+		c.Next()
+		right, err := s.sum(c)
+		if err != nil {
+			return right, err
+		}
+		return textual(t.Text, left, right, func(text, part string) bool { return foldEqual(text, part) == (t.Text == "=~") })
+	case word.Kind != TokWord:
+		return left, nil
+	case op == "in":
+		c.i += 1 + count(negated)
+		return s.in(c, left, negated)
+	case op == "between":
+		c.i += 1 + count(negated)
+		return s.between(c, left, negated)
+	case !negated && op == "matches":
+		c.Next()
+		if !c.Word("regex") {
+			return left, c.Fault("want regex")
+		}
+		return s.matches(c, left)
+	case !negated && (op == "has_any" || op == "has_all"):
+		c.Next()
+		return s.hasSome(c, left, op == "has_all")
+	case textTests[op] != nil:
+		c.i += 1 + count(negated)
+		right, err := s.sum(c)
+		if err != nil {
+			return right, err
+		}
+		test := textTests[op]
+		return textual(op, left, right, func(text, part string) bool { return test(text, part) != negated })
+	case negated:
+		c.Next()
+		return left, c.Fault("the emulator does not know this operator")
+	}
+	return left, nil
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// relation compares two values. A null is neither more nor less than anything, equals
+// no value, and is not known to equal a null.
+func relation(op string, left, right expression) (expression, error) {
+	equality := op == "==" || op == "!="
+	if err := comparable(op, left.typ, right.typ, equality); err != nil {
+		return left, err
+	}
+	test := relations[op]
+	return expression{typ: "bool", of: func(row []any) any {
+		return related(op, test, equality, left.of(row), right.of(row))
+	}}, nil
+}
+
+func related(op string, test func(int) bool, equality bool, a, b any) any {
+	a, b = scalarOf(a), scalarOf(b)
+	switch {
+	case a == nil && b == nil, !equality && (a == nil || b == nil):
+		return nil
+	case a == nil || b == nil:
+		return op == "!="
+	case !sameKind(a, b):
+		if equality {
+			return op == "!="
+		}
+		return nil
+	}
+	if x, y := asReal(a), asReal(b); math.IsNaN(x) || math.IsNaN(y) {
+		return op == "!="
+	}
+	return test(compare(a, b))
+}
+
+func asReal(v any) float64 {
+	x, _ := realOf(v)
+	return x
+}
+
+// sameKind reports whether two values that are not null compare with each other: what
+// a dynamic value holds is known only here.
+func sameKind(a, b any) bool {
+	_, x := realOf(a)
+	_, y := realOf(b)
+	if x || y {
+		return x && y
+	}
+	switch a.(type) {
+	case string:
+		_, ok := b.(string)
+		return ok
+	case bool:
+		_, ok := b.(bool)
+		return ok
+	case json.RawMessage:
+		_, ok := b.(json.RawMessage)
+		return ok
+	case time.Time:
+		_, ok := b.(time.Time)
+		return ok
+	case time.Duration:
+		_, ok := b.(time.Duration)
+		return ok
+	}
+	return false
+}
+
+// comparable is an error for types that an operator does not compare.
+func comparable(op, a, b string, equality bool) error {
+	plain := func(t string) bool { return isNumber(t) || t == "bool" || t == "string" }
+	switch {
+	case a == "dynamic" && b == "dynamic", !equality && (a == "string" || b == "string" || a == "guid" || a == "bool"):
+	case isNumber(a) && isNumber(b), a == b:
+		return nil
+	case a == "dynamic" && plain(b), b == "dynamic" && plain(a):
+		return nil
+	}
+	return semantic("operator '%s': cannot compare values of types %s and %s; try adding explicit casts", op, a, b)
+}
+
+// in reads a list of values, an array or a table, and looks for the one on the left in
+// it. A tilde behind the word makes case not count.
+func (s *scope) in(c *Cursor, left expression, negated bool) (expression, error) {
+	op := "in"
+	fold := c.Sign("~")
+	if fold {
+		op = "in~"
+	}
+	list, err := s.list(c)
+	if err != nil {
+		return left, err
+	}
+	for _, e := range list {
+		if e.typ != "dynamic" {
+			if err := comparable(op, left.typ, e.typ, true); err != nil {
+				return left, err
+			}
+		}
+	}
+	equal := func(a, b any) any {
+		x, ok1 := scalarOf(a).(string)
+		y, ok2 := scalarOf(b).(string)
+		if fold && ok1 && ok2 {
+			return foldEqual(x, y)
+		}
+		return related("==", relations["=="], true, a, b)
+	}
+	return expression{typ: "bool", of: func(row []any) any {
+		var found any = false
+		v := left.of(row)
+		for _, e := range list {
+			for _, w := range elements(e.of(row)) {
+				switch equal(v, w) {
+				case true:
+					return !negated
+				case nil:
+					found = nil
+				}
+			}
+		}
+		if found == nil {
+			return nil
+		}
+		return negated
+	}}, nil
+}
+
+// elements are those of a dynamic array; any other value is alone.
+func elements(v any) []any {
+	list, ok := arrayOf(v)
+	if !ok {
+		return []any{v}
+	}
+	all := make([]any, len(list))
+	for i, item := range list {
+		all[i] = item
+	}
+	return all
+}
+
+// list reads the right side of in, has_any and has_all: scalars, or one table, whose
+// first column it is.
+func (s *scope) list(c *Cursor) ([]expression, error) {
+	begin := c.i
+	args, err := s.arguments(c)
+	if err == nil {
+		return args, nil
+	}
+	reached := c.i
+	c.i = begin
+	if c.Want("(") != nil {
+		return nil, err
+	}
+	t, tableErr := s.over(nil).tabular(c)
+	switch {
+	case tableErr != nil && reached >= c.i:
+		return nil, err
+	case tableErr != nil:
+		return nil, tableErr
+	case len(t.Columns) == 0:
+		return nil, semantic("a table without columns is no list")
+	}
+	var all []expression
+	for _, row := range t.Rows {
+		all = append(all, fixed(t.Columns[0].Type, row[0]))
+	}
+	return all, c.Want(")")
+}
+
+// between reads (from .. to), both of which are within.
+func (s *scope) between(c *Cursor, left expression, negated bool) (expression, error) {
+	if err := c.Want("("); err != nil {
+		return left, err
+	}
+	from, err := s.sum(c)
+	if err != nil {
+		return left, err
+	}
+	if err := c.Want(".."); err != nil {
+		return left, err
+	}
+	to, err := s.sum(c)
+	if err != nil {
+		return left, err
+	}
+	if from.typ == "datetime" && to.typ == "timespan" { // as long after from
+		begin, span := from, to
+		to = expression{typ: "datetime", of: func(row []any) any { return arithmetic("+", begin.of(row), span.of(row)) }}
+	}
+	low, err := relation(">=", left, from)
+	if err != nil {
+		return left, err
+	}
+	high, err := relation("<=", left, to)
+	if err != nil {
+		return left, err
+	}
+	return expression{typ: "bool", of: func(row []any) any {
+		a, b := low.of(row), high.of(row)
+		if a == false || b == false {
+			return negated
+		}
+		if a == nil || b == nil {
+			return nil
+		}
+		return !negated
+	}}, c.Want(")")
+}
+
+// sum reads terms with + and - between them.
+func (s *scope) sum(c *Cursor) (expression, error) { return s.chain(c, "+-", s.product) }
+
+func (s *scope) product(c *Cursor) (expression, error) { return s.chain(c, "*/%", s.unary) }
+
+func (s *scope) chain(c *Cursor, signs string, term func(*Cursor) (expression, error)) (expression, error) {
+	left, err := term(c)
+	for err == nil {
+		t := c.Peek()
+		if t.Kind != TokSign || len(t.Text) != 1 || !strings.Contains(signs, t.Text) {
+			return left, nil
+		}
+		c.Next()
+		var right expression
+		if right, err = term(c); err != nil {
+			break
+		}
+		typ := arithmeticType(t.Text, left.typ, right.typ)
+		if typ == "" {
+			return left, semantic("arithmetic expression cannot be carried out: operator '%s' between %s and %s", t.Text, left.typ, right.typ)
+		}
+		a, b := left, right
+		left = expression{typ: typ, of: func(row []any) any { return arithmetic(t.Text, a.of(row), b.of(row)) }}
+	}
+	return left, err
+}
+
+// arithmeticType is the type of what two types give; empty: nothing.
+func arithmeticType(op, a, b string) string {
+	switch {
+	case isWhole(a) && isWhole(b):
+		return "long"
+	case isNumber(a) && isNumber(b) && (a == "real" || b == "real"):
+		return "real"
+	case isNumber(a) && isNumber(b):
+		return "decimal"
+	}
+	switch a + op + b {
+	case "datetime+timespan", "timespan+datetime", "datetime-timespan":
+		return "datetime"
+	case "datetime-datetime", "timespan+timespan", "timespan-timespan", "timespan%timespan":
+		return "timespan"
+	case "timespan/timespan":
+		return "real"
+	}
+	if a == "timespan" && isNumber(b) && b != "decimal" && (op == "*" || op == "/") || b == "timespan" && isNumber(a) && a != "decimal" && op == "*" {
+		return "timespan"
+	}
+	return ""
+}
+
+func overflow(op string) any {
+	panic(fault{semantic("operator '%s': the result is out of the range of its type", op)})
+}
+
+// arithmetic of two values whose types go together; a null gives null.
+func arithmetic(op string, a, b any) any {
+	if a == nil || b == nil {
+		return nil
+	}
+	switch x := a.(type) {
+	case time.Time:
+		switch y := b.(type) {
+		case time.Duration:
+			if op == "-" {
+				y = -y
+			}
+			return inRange(op, x.Add(y))
+		case time.Time:
+			if d := x.Sub(y); d != math.MaxInt64 && d != math.MinInt64 {
+				return d
+			}
+			return overflow(op)
+		}
+	case time.Duration:
+		switch y := b.(type) {
+		case int64:
+			return scaledWhole(op, x, y)
+		case time.Time:
+			return inRange(op, y.Add(x))
+		case time.Duration:
+			switch op {
+			case "/":
+				return float64(x) / float64(y)
+			case "%":
+				if y == 0 {
+					return overflow(op)
+				}
+				return ((x % y) + absolute(y)) % absolute(y)
+			}
+			return time.Duration(wholeArithmetic(op, int64(x), int64(y)).(int64))
+		}
+		return scaled(op, x, asReal(b))
+	case int64:
+		switch y := b.(type) {
+		case int64:
+			return wholeArithmetic(op, x, y)
+		case time.Duration:
+			return scaledWhole(op, y, x)
+		}
+	}
+	if y, ok := b.(time.Duration); ok {
+		return scaled(op, y, asReal(a))
+	}
+	if x, y := exact(a), exact(b); x != nil && y != nil {
+		return decimalArithmetic(op, x, y)
+	}
+	return realArithmetic(op, asReal(a), asReal(b))
+}
+
+func absolute(d time.Duration) time.Duration {
+	if d < 0 {
+		return -d
+	}
+	return d
+}
+
+func inRange(op string, t time.Time) any {
+	if y := t.Year(); y < 1 || y > 9999 {
+		return overflow(op)
+	}
+	return t
+}
+
+// scaledWhole keeps all the ticks of a timespan.
+func scaledWhole(op string, d time.Duration, n int64) any {
+	return time.Duration(wholeArithmetic("*", wholeArithmetic(op, int64(d/tick), n).(int64), int64(tick)).(int64))
+}
+
+func scaled(op string, d time.Duration, x float64) any {
+	if op == "/" {
+		x = 1 / x
+	}
+	n := float64(d) * x
+	if math.IsNaN(n) || math.Abs(n) >= math.MaxInt64 {
+		return overflow(op)
+	}
+	return time.Duration(math.Round(n/float64(tick))) * tick
+}
+
+func wholeArithmetic(op string, x, y int64) any {
+	z := new(big.Int)
+	a, b := big.NewInt(x), big.NewInt(y)
+	switch {
+	case op == "+":
+		z.Add(a, b)
+	case op == "-":
+		z.Sub(a, b)
+	case op == "*":
+		z.Mul(a, b)
+	case y == 0:
+		panic(fault{semantic("operator '%s': what a division of whole numbers by zero gives is not among what the emulator knows", op)})
+	case op == "/":
+		z.Quo(a, b)
+	default:
+		z.Mod(a, b) // never negative, as in the service
+	}
+	if !z.IsInt64() {
+		return overflow(op)
+	}
+	return z.Int64()
+}
+
+func decimalArithmetic(op string, x, y *big.Rat) any {
+	z := new(big.Rat)
+	switch {
+	case op == "+":
+		return z.Add(x, y)
+	case op == "-":
+		return z.Sub(x, y)
+	case op == "*":
+		if z.Mul(x, y); z.Denom().BitLen() > 1<<15 || z.Num().BitLen() > 1<<15 {
+			return overflow(op)
+		}
+		return z
+	case op == "/" && y.Sign() != 0:
+		return z.Quo(x, y)
+	}
+	return overflow(op)
+}
+
+func realArithmetic(op string, x, y float64) any {
+	switch op {
+	case "+":
+		return x + y
+	case "-":
+		return x - y
+	case "*":
+		return x * y
+	case "/":
+		return x / y
+	}
+	z := math.Mod(x, y)
+	if z < 0 {
+		z += math.Abs(y)
+	}
+	return z
+}
+
+func (s *scope) unary(c *Cursor) (expression, error) {
+	leave, err := s.deeper(c)
+	if err != nil {
+		return expression{}, err
+	}
+	defer leave()
+	sign := 0
+	if c.Sign("-") {
+		sign = -1
+	} else if c.Sign("+") {
+		sign = 1
+	}
+	if sign == 0 {
+		return s.postfix(c)
+	}
+	if t := c.Peek(); sign < 0 && t.Kind == TokCount && t.Text == "9223372036854775808" {
+		c.Next()
+		return fixed("long", int64(math.MinInt64)), nil
+	}
+	e, err := s.unary(c)
+	if err != nil || sign > 0 {
+		return e, err
+	}
+	var zero any = int64(0)
+	switch {
+	case e.typ == "timespan":
+		zero = time.Duration(0)
+	case !isNumber(e.typ):
+		return e, semantic("operator '-' wants a number or a timespan, not %s", e.typ)
+	}
+	return expression{typ: e.typ, of: func(row []any) any {
+		if x, ok := e.of(row).(float64); ok {
+			return -x
+		}
+		return arithmetic("-", zero, e.of(row))
+	}}, nil
+}
+
+// postfix reads what is behind a value: .name, ['name'] and [index].
+func (s *scope) postfix(c *Cursor) (expression, error) {
+	e, err := s.primary(c)
+	for err == nil {
+		switch t := c.Peek(); {
+		case t.Kind == TokSign && t.Text == ".":
+			c.Next()
+			key := c.Next()
+			if key.Kind != TokWord && key.Kind != TokName {
+				c.i--
+				return e, c.Fault("want the name of a property")
+			}
+			e, err = property(e, key.Text)
+		case t.Kind == TokName:
+			c.Next()
+			e, err = property(e, t.Text)
+		case t.Kind == TokSign && t.Text == "[":
+			c.Next()
+			var at expression
+			if at, err = s.scalar(c); err != nil {
+				return e, err
+			}
+			if err = c.Want("]"); err == nil {
+				e, err = subscript(e, at)
+			}
+		default:
+			return e, nil
+		}
+	}
+	return e, err
+}
+
+func property(e expression, key string) (expression, error) {
+	if e.typ != "dynamic" {
+		return e, semantic("a property is asked of a value of type %s, not dynamic", e.typ)
+	}
+	name := ""
+	if e.name != "" {
+		name = e.name + "_" + key
+	}
+	return expression{"dynamic", func(row []any) any { return propertyOf(e.of(row), key) }, name}, nil
+}
+
+func propertyOf(v any, key string) any {
+	raw, ok := v.(json.RawMessage)
+	var bag map[string]json.RawMessage
+	if !ok || json.Unmarshal(raw, &bag) != nil {
+		return nil
+	}
+	return notNull(bag[key])
+}
+
+func notNull(raw json.RawMessage) any {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil
+	}
+	return raw
+}
+
+func subscript(e, at expression) (expression, error) {
+	if e.typ != "dynamic" {
+		return e, semantic("an element is asked of a value of type %s, not dynamic", e.typ)
+	}
+	if !isWhole(at.typ) && at.typ != "string" && at.typ != "dynamic" {
+		return e, semantic("an element is asked for by a value of type %s", at.typ)
+	}
+	name := ""
+	if i, ok := constant(at).(int64); ok && e.name != "" && i >= 0 {
+		name = e.name + "_" + strconv.FormatInt(i, 10)
+	}
+	return expression{"dynamic", func(row []any) any {
+		switch i := scalarOf(at.of(row)).(type) {
+		case string:
+			return propertyOf(e.of(row), i)
+		case int64:
+			list, ok := arrayOf(e.of(row))
+			if i < 0 {
+				i += int64(len(list))
+			}
+			if ok && i >= 0 && i < int64(len(list)) {
+				return notNull(list[i])
+			}
+		}
+		return nil
+	}, name}, nil
+}
+
+// constant is the value of an expression that depends on no row; nil for others.
+func constant(e expression) (v any) {
+	defer func() {
+		if recover() != nil { // it looked at the row
+			v = nil
+		}
+	}()
+	return e.of(nil)
+}
+
+// primary reads a literal, a column, a name of let, a function or brackets.
+func (s *scope) primary(c *Cursor) (expression, error) {
+	t := c.Peek()
+	switch t.Kind {
+	case TokText, TokCount:
+		return s.literal(c)
+	case TokSign:
+		if t.Text == "(" {
+			c.Next()
+			e, err := s.scalar(c)
+			if err == nil {
+				err = c.Want(")")
+			}
+			e.name = ""
+			return e, err
+		}
+	case TokName:
+		c.Next()
+		return s.column(t.Text)
+	case TokWord:
+		next := c.after()
+		called := next.Kind == TokSign && next.Text == "("
+		switch {
+		case called && Types[t.Text] != "", t.Text == "true", t.Text == "false":
+			return s.literal(c)
+		case called:
+			return s.call(c)
+		case t.Text == "$left" || t.Text == "$right":
+			return s.side(c)
+		}
+		c.Next()
+		return s.column(t.Text)
+	}
+	return expression{}, c.Fault("want an expression")
+}
+
+// side reads $left.column or $right.column; a row of a join is the left one and the
+// right one behind it.
+func (s *scope) side(c *Cursor) (expression, error) {
+	t, base := s.left, 0
+	if c.Next().Text == "$right" {
+		t = s.right
+		if s.left != nil {
+			base = len(s.left.Columns)
+		}
+	}
+	if t == nil {
+		return expression{}, semantic("'%s' is known in the conditions of a join alone", c.Taken().Text)
+	}
+	if err := c.Want("."); err != nil {
+		return expression{}, err
+	}
+	name, err := c.Name()
+	if err != nil {
+		return expression{}, err
+	}
+	i := t.index(name)
+	if i < 0 {
+		return expression{}, semantic("Failed to resolve scalar expression named '%s'", name)
+	}
+	return expression{typ: t.Columns[i].Type, of: func(row []any) any { return row[base+i] }, name: name}, nil
+}
+
+func (s *scope) column(name string) (expression, error) {
+	if s.at != nil {
+		if i := s.at.index(name); i >= 0 {
+			return expression{s.at.Columns[i].Type, func(row []any) any { return row[i] }, name}, nil
+		}
+	}
+	if e, ok := s.scalars[name]; ok {
+		e.name = name
+		return e, nil
+	}
+	return expression{}, semantic("Failed to resolve scalar expression named '%s'", name)
+}
+
+func (s *scope) arguments(c *Cursor) (all []expression, err error) {
+	if err := c.Want("("); err != nil {
+		return nil, err
+	}
+	for !c.Sign(")") {
+		e, err := s.scalar(c)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+		if !c.Sign(",") {
+			return all, c.Want(")")
+		}
+	}
+	return all, nil
+}
+
+// literal reads a string, a number, a bool, or a literal with its type: long(…).
+func (s *scope) literal(c *Cursor) (expression, error) {
+	if c.Sign("-") {
+		e, err := s.literal(c)
+		if err == nil && !isNumber(e.typ) && e.typ != "timespan" {
+			err = c.Fault("want a number")
+		}
+		if err != nil {
+			return e, err
+		}
+		if e.typ == "timespan" {
+			return fixed(e.typ, arithmetic("-", time.Duration(0), e.of(nil))), nil
+		}
+		return fixed(e.typ, arithmetic("-", int64(0), e.of(nil))), nil
+	}
+	t := c.Next()
+	switch t.Kind {
+	case TokText:
+		text := t.Text
+		for c.Peek().Kind == TokText { // adjacent strings are one
+			text += c.Next().Text
+		}
+		return fixed("string", text), nil
+	case TokCount:
+		return number(c, t)
+	case TokWord:
+		if t.Text == "true" || t.Text == "false" {
+			return fixed("bool", t.Text == "true"), nil
+		}
+		if next := c.Peek(); Types[t.Text] != "" && next.Kind == TokSign && next.Text == "(" {
+			return s.typedLiteral(c, Types[t.Text])
+		}
+	}
+	c.i--
+	return expression{}, c.Fault("want a literal")
+}
+
+func number(c *Cursor, t Token) (expression, error) {
+	if v := parsed("long", t.Text); v != nil {
+		return fixed("long", v), nil
+	}
+	if x, err := strconv.ParseFloat(t.Text, 64); err == nil && strings.ContainsAny(t.Text, ".eE") && !strings.ContainsAny(t.Text, "xXpP_") {
+		return fixed("real", x), nil
+	}
+	if d, ok := SpanOf(t.Text); ok {
+		return fixed("timespan", d), nil
+	}
+	c.i--
+	return expression{}, c.Fault("want a number")
+}
+
+// typedLiteral reads what is between the brackets of long(…), datetime(…) and the
+// like: it is not cut into tokens, but taken as it stands.
+func (s *scope) typedLiteral(c *Cursor, typ string) (expression, error) {
+	if typ == "dynamic" {
+		return s.dynamicLiteral(c)
+	}
+	from := c.Next().At + 1
+	for depth := 1; depth > 0; {
+		t := c.Next()
+		switch {
+		case t.Kind == TokEnd:
+			return expression{}, c.Fault("want )")
+		case t.Kind == TokSign && t.Text == "(":
+			depth++
+		case t.Kind == TokSign && t.Text == ")":
+			depth--
+		}
+	}
+	inner := strings.TrimSpace(c.text[from:c.Taken().At])
+	if inner == "null" {
+		if typ == "string" {
+			return expression{}, semantic("the string type has no null")
+		}
+		return fixed(typ, nil), nil
+	}
+	if text, n, ok, _ := lexString(inner); ok && n == len(inner) {
+		inner = text
+	}
+	switch {
+	case typ == "real" && (inner == "nan" || inner == "+inf" || inner == "-inf"):
+		return fixed(typ, map[string]float64{"nan": math.NaN(), "+inf": math.Inf(1), "-inf": math.Inf(-1)}[inner]), nil
+	case typ == "timespan" && strings.Trim(inner, "0123456789.") == "" && inner != "": // days
+		inner += "d"
+	}
+	v := parsed(typ, inner)
+	if v == nil {
+		return expression{}, semantic("%s(%s) is not a literal that the emulator knows", typ, inner)
+	}
+	return fixed(typ, v), nil
+}
+
+// dynamicLiteral reads (…) of JSON, in which strings may have single quotes and other
+// literals may stand.
+func (s *scope) dynamicLiteral(c *Cursor) (expression, error) {
+	if err := c.Want("("); err != nil {
+		return expression{}, err
+	}
+	raw, err := s.json(c)
+	if err != nil {
+		return expression{}, err
+	}
+	return fixed("dynamic", notNull(raw)), c.Want(")")
+}
+
+func (s *scope) json(c *Cursor) (json.RawMessage, error) {
+	leave, err := s.deeper(c)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	t := c.Peek()
+	switch {
+	case t.Kind == TokName: // ["one"], which is how a name is written too
+		c.Next()
+		return marshal([]string{t.Text}), nil
+	case c.Word("null"):
+		return json.RawMessage("null"), nil
+	case c.Sign("["):
+		list := []json.RawMessage{}
+		for !c.Sign("]") {
+			item, err := s.json(c)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, item)
+			if !c.Sign(",") && (c.Peek().Kind != TokSign || c.Peek().Text != "]") {
+				return nil, c.Fault("want , or ]")
+			}
+		}
+		return marshal(list), nil
+	case c.Sign("{"):
+		return s.bag(c)
+	}
+	e, err := s.literal(c)
+	if err != nil {
+		return nil, err
+	}
+	return dynamicOf(e.of(nil)), nil
+}
+
+// bag reads a property bag behind its bracket. The last of equal keys counts.
+func (s *scope) bag(c *Cursor) (json.RawMessage, error) {
+	var keys []string
+	values := make(map[string]json.RawMessage)
+	for !c.Sign("}") {
+		key := c.Next()
+		if key.Kind != TokText && key.Kind != TokWord {
+			c.i--
+			return nil, c.Fault("want the name of a property")
+		}
+		if err := c.Want(":"); err != nil {
+			return nil, err
+		}
+		item, err := s.json(c)
+		if err != nil {
+			return nil, err
+		}
+		if _, there := values[key.Text]; !there {
+			keys = append(keys, key.Text)
+		}
+		values[key.Text] = item
+		if !c.Sign(",") && (c.Peek().Kind != TokSign || c.Peek().Text != "}") {
+			return nil, c.Fault("want , or }")
+		}
+	}
+	return bagOf(keys, values), nil
+}
+
+// bagOf writes a property bag with its keys in their order.
+func bagOf(keys []string, values map[string]json.RawMessage) json.RawMessage {
+	out := []byte{'{'}
+	for i, key := range keys {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, marshal(key)...)
+		out = append(out, ':')
+		out = append(out, values[key]...)
+	}
+	return append(out, '}')
+}
+
+// is reports whether the token is one of these signs.
+func (t Token) is(signs ...string) bool { return t.Kind == TokSign && slices.Contains(signs, t.Text) }

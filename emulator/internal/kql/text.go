@@ -1,0 +1,128 @@
+package kql
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// textTests are the operators on strings that have a word for a name. Those that end
+// with _cs look at the case of letters.
+var textTests = map[string]func(text, part string) bool{
+	"contains": folded(strings.Contains), "contains_cs": strings.Contains,
+	"startswith": folded(strings.HasPrefix), "startswith_cs": strings.HasPrefix,
+	"endswith": folded(strings.HasSuffix), "endswith_cs": strings.HasSuffix,
+	"has": folded(hasTerm), "has_cs": hasTerm,
+	"hasprefix": folded(hasTermPrefix), "hasprefix_cs": hasTermPrefix,
+	"hassuffix": folded(hasTermSuffix), "hassuffix_cs": hasTermSuffix,
+}
+
+func folded(test func(text, part string) bool) func(text, part string) bool {
+	return func(text, part string) bool { return test(strings.ToLower(text), strings.ToLower(part)) }
+}
+
+func foldEqual(a, b string) bool { return strings.EqualFold(a, b) }
+
+// A term is a run of letters and digits with none beside it.
+func hasTerm(text, part string) bool       { return within(text, part, true, true) }
+func hasTermPrefix(text, part string) bool { return within(text, part, true, false) }
+func hasTermSuffix(text, part string) bool { return within(text, part, false, true) }
+
+// within looks for a place of part in text where a term begins, ends, or both.
+func within(text, part string, begins, ends bool) bool {
+	for from := 0; from <= len(text); {
+		i := strings.Index(text[from:], part)
+		if i < 0 {
+			return false
+		}
+		i += from
+		before, _ := utf8.DecodeLastRuneInString(text[:i])
+		after, _ := utf8.DecodeRuneInString(text[i+len(part):])
+		first, size := utf8.DecodeRuneInString(part)
+		last, _ := utf8.DecodeLastRuneInString(part)
+		if !(begins && inTerm(before) && inTerm(first)) && !(ends && inTerm(after) && inTerm(last)) {
+			return true
+		}
+		from = i + max(size, 1)
+	}
+	return false
+}
+
+func inTerm(r rune) bool {
+	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
+}
+
+// isText is an error for a type that the operators on strings do not take.
+func isText(op string, types ...string) error {
+	for _, t := range types {
+		if t != "string" && t != "dynamic" {
+			return semantic("operator '%s' wants string, not %s; try tostring()", op, t)
+		}
+	}
+	return nil
+}
+
+func textual(op string, left, right expression, test func(text, part string) bool) (expression, error) {
+	if err := isText(op, left.typ, right.typ); err != nil {
+		return left, err
+	}
+	return expression{typ: "bool", of: func(row []any) any { return test(textOf(left.of(row)), textOf(right.of(row))) }}, nil
+}
+
+// hasSome reads the list of has_any and has_all.
+func (s *scope) hasSome(c *Cursor, left expression, all bool) (expression, error) {
+	op := "has_any"
+	if all {
+		op = "has_all"
+	}
+	list, err := s.list(c)
+	if err != nil {
+		return left, err
+	}
+	for _, e := range append([]expression{left}, list...) {
+		if err := isText(op, e.typ); err != nil {
+			return left, err
+		}
+	}
+	test := textTests["has"]
+	return expression{typ: "bool", of: func(row []any) any {
+		text := textOf(left.of(row))
+		for _, e := range list {
+			for _, part := range elements(e.of(row)) {
+				if test(text, textOf(part)) != all {
+					return !all
+				}
+			}
+		}
+		return all
+	}}, nil
+}
+
+// matches reads the expression of matches regex, which is one of RE2.
+func (s *scope) matches(c *Cursor, left expression) (expression, error) {
+	right, err := s.sum(c)
+	if err != nil {
+		return left, err
+	}
+	if err := isText("matches regex", left.typ, right.typ); err != nil {
+		return left, err
+	}
+	known := make(map[string]*regexp.Regexp) // most often one
+	return expression{typ: "bool", of: func(row []any) any {
+		pattern := textOf(right.of(row))
+		if known[pattern] == nil {
+			known[pattern] = compiled(pattern)
+		}
+		return known[pattern].MatchString(textOf(left.of(row)))
+	}}, nil
+}
+
+// compiled is a regular expression, or ends the evaluation.
+func compiled(text string) *regexp.Regexp {
+	re, err := regexp.Compile(text)
+	if err != nil {
+		panic(fault{semantic("'%s' is no regular expression: %s", text, err)})
+	}
+	return re
+}
