@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"kusto-agent/emulator/internal/kql"
 )
 
 // change makes a new version of the schema. Commands and queries see it at once,
@@ -18,7 +20,7 @@ func (se *session) change(f func(db *Database) error) error {
 	err := se.s.catalog.change(se.s.opt.SchemaDelay, func(s *Schema) error {
 		_, db := s.database(se.databaseName)
 		if db == nil {
-			if !validName(se.databaseName) {
+			if !kql.ValidName(se.databaseName) {
 				return notFound("Database", se.databaseName)
 			}
 			db = &Database{}
@@ -48,16 +50,16 @@ func (se *session) changeTable(name string, f func(t *Table) error) error {
 	})
 }
 
-func (se *session) create(c *cursor) (*result, error) {
-	verb := c.verb()
-	if !c.word("table") {
-		return nil, c.fault("the emulator creates tables and their mappings")
+func (se *session) create(c *kql.Cursor) (*result, error) {
+	verb := verbOf(c)
+	if !c.Word("table") {
+		return nil, c.Fault("the emulator creates tables and their mappings")
 	}
-	name, err := c.name()
+	name, err := c.Name()
 	if err != nil {
 		return nil, err
 	}
-	if c.word("ingestion") {
+	if c.Word("ingestion") {
 		return se.putMapping(c, verb, name)
 	}
 	if bad := se.mayChange("TableCreate", nil); bad != nil {
@@ -87,25 +89,25 @@ func (se *session) create(c *cursor) (*result, error) {
 }
 
 // readColumns reads (name:type, …).
-func readColumns(c *cursor) (Columns, error) {
-	if err := c.want("("); err != nil {
+func readColumns(c *kql.Cursor) (Columns, error) {
+	if err := c.Want("("); err != nil {
 		return nil, err
 	}
 	all := Columns{}
-	for !c.sign(")") {
-		name, err := c.name()
+	for !c.Sign(")") {
+		name, err := c.Name()
 		if err != nil {
 			return nil, err
 		}
-		if err := c.want(":"); err != nil {
+		if err := c.Want(":"); err != nil {
 			return nil, err
 		}
-		typ := scalarTypes[strings.ToLower(c.next().text)]
+		typ := kql.Types[strings.ToLower(c.Next().Text)]
 		if typ == "" {
-			return nil, c.fault("want a type")
+			return nil, c.Fault("want a type")
 		}
-		all = append(all, Column{name, typ})
-		c.sign(",")
+		all = append(all, Column{Name: name, Type: typ})
+		c.Sign(",")
 	}
 	return all, nil
 }
@@ -125,16 +127,16 @@ func (t *Table) merge(columns Columns) error {
 }
 
 // putMapping reads KIND mapping "NAME" 'DOCUMENT'.
-func (se *session) putMapping(c *cursor, verb, table string) (*result, error) {
-	kind := c.next().text
-	if !c.word("mapping") {
-		return nil, c.fault("want mapping")
+func (se *session) putMapping(c *kql.Cursor, verb, table string) (*result, error) {
+	kind := c.Next().Text
+	if !c.Word("mapping") {
+		return nil, c.Fault("want mapping")
 	}
-	name, err := c.str()
+	name, err := c.Str()
 	if err != nil {
 		return nil, err
 	}
-	text, err := c.str()
+	text, err := c.Str()
 	if err != nil {
 		return nil, err
 	}
@@ -251,14 +253,14 @@ func (e mappingElement) read() (c MappingColumn, err error) {
 	return c, nil
 }
 
-func (se *session) alter(c *cursor) (*result, error) {
-	verb := c.verb()
-	if c.words("table") {
+func (se *session) alter(c *kql.Cursor) (*result, error) {
+	verb := verbOf(c)
+	if c.Words("table") {
 		name, _, err := se.existing(c)
 		if err != nil {
 			return nil, err
 		}
-		if c.word("ingestion") {
+		if c.Word("ingestion") {
 			return se.putMapping(c, verb, name)
 		}
 		p, err := se.policy(c)
@@ -270,8 +272,8 @@ func (se *session) alter(c *cursor) (*result, error) {
 		}
 		return se.tablePolicy(name, se.table(name)), nil
 	}
-	if c.word("database") {
-		if _, err := c.name(); err != nil {
+	if c.Word("database") {
+		if _, err := c.Name(); err != nil {
 			return nil, err
 		}
 		p, err := se.policy(c)
@@ -289,7 +291,7 @@ func (se *session) alter(c *cursor) (*result, error) {
 		}
 		return se.databasePolicy(se.database.streamingPolicy), nil
 	}
-	return nil, c.fault("the emulator does not know this command")
+	return nil, c.Fault("the emulator does not know this command")
 }
 
 // policyDocument is a policy as commands give and show it.
@@ -300,21 +302,21 @@ type policyDocument struct {
 
 // policy reads policy streamingingestion enable, disable or a document; nil for a
 // document that is null.
-func (se *session) policy(c *cursor) (*policyDocument, error) {
-	if !c.words("policy", "streamingingestion") {
-		return nil, c.fault("want policy streamingingestion")
+func (se *session) policy(c *kql.Cursor) (*policyDocument, error) {
+	if !c.Words("policy", "streamingingestion") {
+		return nil, c.Fault("want policy streamingingestion")
 	}
 	if bad := se.mayChange("AlterStreamingIngestionPolicy", nil); bad != nil {
 		return nil, bad
 	}
 	yes, no := true, false
 	switch {
-	case c.word("enable"):
+	case c.Word("enable"):
 		return &policyDocument{IsEnabled: &yes}, nil
-	case c.word("disable"):
+	case c.Word("disable"):
 		return &policyDocument{IsEnabled: &no}, nil
 	}
-	text, err := c.str()
+	text, err := c.Str()
 	if err != nil {
 		return nil, err
 	}
@@ -340,17 +342,17 @@ func (s *streamingPolicy) put(p *policyDocument, verb string) {
 	s.Streaming, s.rate = p.IsEnabled, p.HintAllocatedRate
 }
 
-func (se *session) deletePolicy(c *cursor) (*result, error) {
+func (se *session) deletePolicy(c *kql.Cursor) (*result, error) {
 	if bad := se.mayChange("AlterStreamingIngestionPolicy", nil); bad != nil {
 		return nil, bad
 	}
-	of := c.next().text
-	name, err := c.name()
+	of := c.Next().Text
+	name, err := c.Name()
 	if err != nil {
 		return nil, err
 	}
-	if !c.words("policy", "streamingingestion") {
-		return nil, c.fault("want policy streamingingestion")
+	if !c.Words("policy", "streamingingestion") {
+		return nil, c.Fault("want policy streamingingestion")
 	}
 	if strings.EqualFold(of, "table") {
 		err = se.changeTable(name, func(t *Table) error { t.streamingPolicy = streamingPolicy{}; return nil })
@@ -360,23 +362,23 @@ func (se *session) deletePolicy(c *cursor) (*result, error) {
 	return se.databasePolicy(streamingPolicy{}), err
 }
 
-func (se *session) drop(c *cursor) (*result, error) {
-	if !c.word("table") {
-		return nil, c.fault("the emulator drops tables and their mappings")
+func (se *session) drop(c *kql.Cursor) (*result, error) {
+	if !c.Word("table") {
+		return nil, c.Fault("the emulator drops tables and their mappings")
 	}
-	name, err := c.name()
+	name, err := c.Name()
 	if err != nil {
 		return nil, err
 	}
 	if bad := se.mayChange("TableDrop", nil); bad != nil {
 		return nil, bad
 	}
-	if c.word("ingestion") {
-		kind := c.next().text
-		if !c.word("mapping") {
-			return nil, c.fault("want mapping")
+	if c.Word("ingestion") {
+		kind := c.Next().Text
+		if !c.Word("mapping") {
+			return nil, c.Fault("want mapping")
 		}
-		mapping, err := c.str()
+		mapping, err := c.Str()
 		if err != nil {
 			return nil, err
 		}
@@ -390,38 +392,38 @@ func (se *session) drop(c *cursor) (*result, error) {
 		})
 		return se.showTables(), err
 	}
-	if se.table(name) == nil && !c.word("ifexists") {
+	if se.table(name) == nil && !c.Word("ifexists") {
 		return nil, notFound("Table", name)
 	}
-	c.word("ifexists")
+	c.Word("ifexists")
 	err = se.change(func(db *Database) error { delete(db.Tables, name); return nil })
 	se.s.store.drop(se.databaseName, name)
 	return se.showTables(), err
 }
 
-func (se *session) clear(c *cursor) (*result, error) {
+func (se *session) clear(c *kql.Cursor) (*result, error) {
 	r := resultOf("NodeId:string, Status:string")
 	r.add(nodeID, "Succeeded")
 	switch {
-	case c.words("database", "cache", "streamingingestion", "schema"):
+	case c.Words("database", "cache", "streamingingestion", "schema"):
 		if bad := se.mayChange("ClearCache", nil); bad != nil && !se.has(se.database.Ingestors) {
 			return nil, bad
 		}
 		se.s.catalog.clear()
 		return r, nil
-	case c.word("table"):
+	case c.Word("table"):
 		name, t, err := se.existing(c)
 		if err != nil {
 			return nil, err
 		}
 		switch {
-		case c.words("cache", "streamingingestion", "schema"):
+		case c.Words("cache", "streamingingestion", "schema"):
 			if bad := se.mayChange("ClearCache", t.ingestors(se.dbOrNone())); bad != nil {
 				return nil, bad
 			}
 			se.s.catalog.clear()
 			return r, nil
-		case c.word("data"):
+		case c.Word("data"):
 			if bad := se.mayChange("TableClear", nil); bad != nil {
 				return nil, bad
 			}
@@ -429,7 +431,7 @@ func (se *session) clear(c *cursor) (*result, error) {
 			return r, nil
 		}
 	}
-	return nil, c.fault("the emulator does not know this command")
+	return nil, c.Fault("the emulator does not know this command")
 }
 
 func (se *session) dbOrNone() *Database {
@@ -441,22 +443,22 @@ func (se *session) dbOrNone() *Database {
 
 // addPrincipals reads table T ingestors ('…', …) and the like. A role that everyone
 // has already needs nobody added.
-func (se *session) addPrincipals(c *cursor) (*result, error) {
+func (se *session) addPrincipals(c *kql.Cursor) (*result, error) {
 	if bad := se.mayChange("AddPrincipal", nil); bad != nil {
 		return nil, bad
 	}
-	of := strings.ToLower(c.next().text)
-	name, err := c.name()
+	of := strings.ToLower(c.Next().Text)
+	name, err := c.Name()
 	if err != nil {
 		return nil, err
 	}
-	role := strings.ToLower(c.next().text)
-	if err := c.want("("); err != nil {
+	role := strings.ToLower(c.Next().Text)
+	if err := c.Want("("); err != nil {
 		return nil, err
 	}
 	var ids []string
-	for !c.sign(")") {
-		fqn, err := c.str()
+	for !c.Sign(")") {
+		fqn, err := c.Str()
 		if err != nil {
 			return nil, err
 		}
@@ -466,10 +468,10 @@ func (se *session) addPrincipals(c *cursor) (*result, error) {
 		}
 		id, _, _ = strings.Cut(id, ";")
 		ids = append(ids, id)
-		c.sign(",")
+		c.Sign(",")
 	}
-	if c.peek().kind == tokText {
-		c.next() // a note
+	if c.Peek().Kind == kql.TokText {
+		c.Next() // a note
 	}
 	grant := func(list *[]string) {
 		for _, id := range ids {
@@ -512,15 +514,15 @@ func (se *session) addPrincipals(c *cursor) (*result, error) {
 		}
 		return principals("Database "+se.databaseName, se.database.Ingestors, se.database.Viewers, se.database.Admins), nil
 	}
-	return nil, c.fault("the emulator does not know this role")
+	return nil, c.Fault("the emulator does not know this role")
 }
 
 // cancel ends a query that a fault holds; no other runs for long.
-func (se *session) cancel(c *cursor) (*result, error) {
-	if !c.word("query") {
-		return nil, c.fault("want query")
+func (se *session) cancel(c *kql.Cursor) (*result, error) {
+	if !c.Word("query") {
+		return nil, c.Fault("want query")
 	}
-	id, err := c.str()
+	id, err := c.Str()
 	if err != nil {
 		return nil, err
 	}

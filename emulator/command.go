@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"kusto-agent/emulator/internal/kql"
 )
 
 // command is one management command, and what may follow it behind a pipe.
@@ -30,16 +33,16 @@ func (se *session) command(text string) {
 func (e *refusal) Error() string { return e.code + ": " + e.detail }
 
 func (se *session) runCommand(text string) (*result, error) {
-	c, err := newCursor(text, true)
+	c, err := kql.NewCursor(text, true)
 	if err != nil {
 		return nil, err
 	}
-	if !c.sign(".") {
+	if !c.Sign(".") {
 		return nil, badText("BadRequest", "A management command begins with a dot; a query is sent to the query endpoint.")
 	}
 	var r *result
 	for _, verb := range verbs {
-		if c.word(verb.word) {
+		if c.Word(verb.word) {
 			if r, err = verb.run(se, c); err != nil {
 				return nil, err
 			}
@@ -47,26 +50,22 @@ func (se *session) runCommand(text string) (*result, error) {
 		}
 	}
 	if r == nil {
-		return nil, c.fault("the emulator does not know this command")
+		return nil, c.Fault("the emulator does not know this command")
 	}
-	if c.peek().kind == tokSign && c.peek().text == "|" {
-		inner, err := newCursor(text[c.peek().at:], false)
+	if c.Peek().Kind == kql.TokSign && c.Peek().Text == "|" {
+		t, err := kql.Pipe(se.cancelled, c.Rest(), tableOf(r), se)
 		if err != nil {
 			return nil, err
 		}
-		rel, err := (&scope{session: se}).pipeline(inner, relationOf(r))
-		if err != nil {
-			return nil, err
-		}
-		return rel.result(), inner.end()
+		return resultOfTable(t), nil
 	}
-	return r, c.end()
+	return r, c.End()
 }
 
 // verbs are what commands begin with.
 var verbs = []struct {
 	word string
-	run  func(*session, *cursor) (*result, error)
+	run  func(*session, *kql.Cursor) (*result, error)
 }{
 	{"show", (*session).show},
 	{"create", (*session).create},
@@ -82,11 +81,11 @@ var verbs = []struct {
 }
 
 // verb is the word the cursor has just taken.
-func (c *cursor) verb() string { return strings.ToLower(c.tokens[c.i-1].text) }
+func verbOf(c *kql.Cursor) string { return strings.ToLower(c.Taken().Text) }
 
 // existing takes the name of a table that is there.
-func (se *session) existing(c *cursor) (string, *Table, error) {
-	name, err := c.name()
+func (se *session) existing(c *kql.Cursor) (string, *Table, error) {
+	name, err := c.Name()
 	if err != nil {
 		return "", nil, err
 	}
@@ -101,32 +100,32 @@ func (se *session) existing(c *cursor) (string, *Table, error) {
 
 func (se *session) isOpen() bool { return se.schema == nil || se.schema.Open }
 
-func (se *session) show(c *cursor) (*result, error) {
+func (se *session) show(c *kql.Cursor) (*result, error) {
 	switch {
-	case c.word("databases"):
+	case c.Word("databases"):
 		return se.showDatabases(), nil
-	case c.word("tables"):
+	case c.Word("tables"):
 		return se.showTables(), nil
-	case c.word("version"):
+	case c.Word("version"):
 		r := resultOf("BuildVersion:string, BuildTime:datetime, ServiceType:string, ProductVersion:string")
 		r.add("1.0.0.0", time.Now(), "Engine", "KustoEmulator")
 		return r, nil
-	case c.words("streamingingestion", "failures"):
+	case c.Words("streamingingestion", "failures"):
 		return se.showFailures(), nil
-	case c.words("streamingingestion", "statistics"):
+	case c.Words("streamingingestion", "statistics"):
 		return se.showStatistics(), nil
-	case c.words("ingestion", "failures"):
+	case c.Words("ingestion", "failures"):
 		return showIngestionFailures(), nil
-	case c.word("table"):
+	case c.Word("table"):
 		name, t, err := se.existing(c)
 		if err != nil {
 			return nil, err
 		}
 		return se.showTable(c, name, t)
-	case c.word("database"):
+	case c.Word("database"):
 		return se.showDatabase(c)
 	}
-	return nil, c.fault("the emulator does not know this command")
+	return nil, c.Fault("the emulator does not know this command")
 }
 
 func (se *session) showDatabases() *result {
@@ -172,38 +171,40 @@ func (se *session) showTables() *result {
 	return r
 }
 
-func (se *session) showTable(c *cursor, name string, t *Table) (*result, error) {
+func (se *session) showTable(c *kql.Cursor, name string, t *Table) (*result, error) {
 	switch {
-	case c.word("cslschema"):
+	case c.Word("cslschema"):
 		r := resultOf("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string")
 		r.add(name, t.Columns.csl(), se.databaseName, "", "")
 		return r, nil
-	case c.words("schema", "as", "json"):
+	case c.Words("schema", "as", "json"):
 		r := resultOf("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string")
 		r.add(name, string(marshal(t.schemaDocument(name))), se.databaseName, "", "")
 		return r, nil
-	case c.word("details"):
+	case c.Word("details"):
 		r := resultOf("TableName:string, DatabaseName:string, TotalRowCount:long")
 		r.add(name, se.databaseName, se.s.RowCount(se.databaseName, name))
 		return r, nil
-	case c.word("principals"):
+	case c.Word("principals"):
 		return principals("Table", t.Ingestors, nil, nil), nil
-	case c.words("policy", "streamingingestion"):
+	case c.Words("policy", "streamingingestion"):
 		return se.tablePolicy(name, t), nil
-	case c.words("policy", "update"):
+	case c.Words("policy", "update"):
 		return policyRow("UpdatePolicy", "["+se.databaseName+"].["+name+"]", "Table", cmp.Or(t.Update, "null")), nil
-	case c.word("ingestion"):
+	case c.Word("ingestion"):
 		return showMappings(c, se.databaseName, name, t)
 	}
-	return nil, c.fault("the emulator does not know this command")
+	return nil, c.Fault("the emulator does not know this command")
 }
+
+var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // csl writes columns as a create command does, names in brackets where needed.
 func (cs Columns) csl() string {
 	var all []string
 	for _, c := range cs {
 		name := c.Name
-		if strings.ContainsFunc(name, func(r rune) bool { return r > 0x7f || !isWordByte(byte(r)) }) || isDigit(name[0]) {
+		if !plainName.MatchString(name) {
 			name = "['" + name + "']"
 		}
 		all = append(all, name+":"+c.Type)
@@ -255,20 +256,20 @@ func policyRow(name, entity, kind, policy string) *result {
 	return r
 }
 
-func showMappings(c *cursor, database, table string, t *Table) (*result, error) {
+func showMappings(c *kql.Cursor, database, table string, t *Table) (*result, error) {
 	kind := ""
-	if k := strings.ToLower(c.peek().text); c.peek().kind == tokWord && k != "mappings" && k != "mapping" {
-		kind = c.next().text
+	if k := strings.ToLower(c.Peek().Text); c.Peek().Kind == kql.TokWord && k != "mappings" && k != "mapping" {
+		kind = c.Next().Text
 	}
 	r := resultOf("Name:string, Kind:string, Mapping:string, LastUpdatedOn:datetime, Database:string, Table:string")
 	wanted := ""
-	if c.word("mapping") {
+	if c.Word("mapping") {
 		var err error
-		if wanted, err = c.str(); err != nil {
+		if wanted, err = c.Str(); err != nil {
 			return nil, err
 		}
-	} else if !c.word("mappings") {
-		return nil, c.fault("want mappings")
+	} else if !c.Word("mappings") {
+		return nil, c.Fault("want mappings")
 	}
 	for i := range t.Mappings {
 		m := &t.Mappings[i]
@@ -304,9 +305,9 @@ func (m *Mapping) document() json.RawMessage {
 	return marshal(all)
 }
 
-func (se *session) showDatabase(c *cursor) (*result, error) {
-	if !slices.Contains([]string{"schema", "policy", "principals", "cslschema"}, strings.ToLower(c.peek().text)) || c.peek().kind == tokName {
-		name, err := c.name()
+func (se *session) showDatabase(c *kql.Cursor) (*result, error) {
+	if !slices.Contains([]string{"schema", "policy", "principals", "cslschema"}, strings.ToLower(c.Peek().Text)) || c.Peek().Kind == kql.TokName {
+		name, err := c.Name()
 		if err != nil {
 			return nil, err
 		}
@@ -318,7 +319,7 @@ func (se *session) showDatabase(c *cursor) (*result, error) {
 	}
 	db := cmp.Or(se.database, &Database{})
 	switch {
-	case c.words("schema", "as", "json"):
+	case c.Words("schema", "as", "json"):
 		tables := make(map[string]any)
 		for name, t := range db.Tables {
 			tables[name] = t.schemaDocument(name)
@@ -326,7 +327,7 @@ func (se *session) showDatabase(c *cursor) (*result, error) {
 		r := resultOf("DatabaseSchema:string")
 		r.add(string(marshal(map[string]any{"Databases": map[string]any{se.databaseName: map[string]any{"Name": se.databaseName, "Tables": tables}}})))
 		return r, nil
-	case c.word("schema"):
+	case c.Word("schema"):
 		r := resultOf("DatabaseName:string, TableName:string, ColumnName:string, ColumnType:string")
 		for _, name := range se.tableNames() {
 			r.add(se.databaseName, name, "", "")
@@ -337,13 +338,13 @@ func (se *session) showDatabase(c *cursor) (*result, error) {
 			}
 		}
 		return r, nil
-	case c.words("policy", "streamingingestion"):
+	case c.Words("policy", "streamingingestion"):
 		allowed := on(db.Streaming) // what is left out is on, and shown as what holds
 		return se.databasePolicy(streamingPolicy{&allowed, db.rate}), nil
-	case c.word("principals"):
+	case c.Word("principals"):
 		return principals("Database "+se.databaseName, db.Ingestors, db.Viewers, db.Admins), nil
 	}
-	return nil, c.fault("the emulator does not know this command")
+	return nil, c.Fault("the emulator does not know this command")
 }
 
 // showFailures tells of requests that were refused for what they asked: not of
@@ -366,7 +367,7 @@ func (se *session) showFailures() *result {
 	}
 	for _, k := range order {
 		p := marshal(map[string]any{"Mapping": k.mapping, "Format": k.format, "Compressed": false, "IngestionSource": "Stream"})
-		r.add(se.databaseName, k.table, se.principalName(), first[k].ActivityID, string(p), count[k], first[k].Time, last[k].Time, "Permanent", k.code, first[k].Message)
+		r.add(se.databaseName, k.table, se.Principal(), first[k].ActivityID, string(p), count[k], first[k].Time, last[k].Time, "Permanent", k.code, first[k].Message)
 	}
 	return r
 }
@@ -408,7 +409,7 @@ func (se *session) showStatistics() *result {
 		r.add(se.databaseName, t.Table, time.Now().Add(-time.Minute), time.Now(), size.count,
 			time.Duration(long.least), time.Duration(long.most), time.Duration(long.sum/long.count),
 			size.sum, size.least, size.most, rows.sum, rows.least, rows.most,
-			"Success", 1, se.principalName(), nodeID, `{"IngestionSource":"Stream"}`)
+			"Success", 1, se.Principal(), nodeID, `{"IngestionSource":"Stream"}`)
 	}
 	return r
 }

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
+
+	"kusto-agent/emulator/internal/kql"
 )
 
 // target is where a checked request writes to and how its body is read.
@@ -110,10 +110,10 @@ func (c *call) admit() (target, *refusal) {
 	if bad != nil {
 		return target{}, bad
 	}
-	if !validName(c.rec.Database) {
+	if !kql.ValidName(c.rec.Database) {
 		return target{}, notFound("Database", c.rec.Database)
 	}
-	if !validName(c.rec.Table) {
+	if !kql.ValidName(c.rec.Table) {
 		return target{}, notFound("Table", c.rec.Table)
 	}
 	t := target{database: c.rec.Database, table: c.rec.Table, format: f}
@@ -185,16 +185,6 @@ func (c *call) resolve(t *target, schema *Schema, principal string) *refusal {
 		return notFound("MappingPersistent", c.rec.Mapping)
 	}
 	return nil
-}
-
-// validName: entity names have 1 to 1024 letters, digits, and _ space . -
-func validName(name string) bool {
-	if name == "" || utf8.RuneCountInString(name) > 1024 || !utf8.ValidString(name) {
-		return false
-	}
-	return !strings.ContainsFunc(name, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_ .-", r)
-	})
 }
 
 // check counts the records of a decoded body, or says why it holds none.

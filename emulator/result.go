@@ -3,14 +3,46 @@ package emulator
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strconv"
 	"time"
+
+	"kusto-agent/emulator/internal/kql"
 )
 
 // result is a table that a command or a query answers with.
 type result struct {
 	columns Columns
 	rows    [][]json.RawMessage
+	render  json.RawMessage // what the render operator said; nil: nothing
+	bad     *failure        // nil: the rows are all there are
+}
+
+// resultOfTable writes a table as JSON.
+func resultOfTable(t *kql.Table) *result {
+	out := &result{columns: t.Columns, render: t.Render}
+	for _, row := range t.Rows {
+		cells := make([]json.RawMessage, len(row))
+		for i, v := range row {
+			cells[i] = kql.Written(v, t.Columns[i].Type)
+		}
+		out.rows = append(out.rows, cells)
+	}
+	return out
+}
+
+// tableOf reads a result back, so that operators can follow a command.
+func tableOf(r *result) *kql.Table {
+	out := &kql.Table{Columns: r.columns}
+	for _, row := range r.rows {
+		values := make([]any, len(row))
+		for i, cell := range row {
+			values[i] = kql.ValueOf(r.columns[i].Type, cell)
+		}
+		out.Rows = append(out.Rows, values)
+	}
+	return out
 }
 
 // resultOf begins a table; its columns are given as "name:type, name:type".
@@ -32,7 +64,7 @@ func (r *result) add(cells ...any) {
 		case time.Time:
 			row[i] = quote(v.UTC().Format(timeLayout))
 		case time.Duration:
-			row[i] = quote(spanText(v))
+			row[i] = quote(kql.SpanText(v))
 		default:
 			row[i] = marshal(v)
 		}
@@ -86,10 +118,18 @@ func (c *call) answerMgmt(r *result) {
 	c.send(http.StatusOK, jsonType, marshal(dataSet1{Tables: []table1{r.v1("Table_0")}}))
 }
 
-// answerV1 sends a query's table with the three that tell of the query.
-func (c *call) answerV1(r *result, bad *failure) {
+// visualizationOf is what the table is to be drawn as.
+func (r *result) visualizationOf() string {
+	if r.render == nil {
+		return visualization
+	}
+	return string(r.render)
+}
+
+// answerV1 sends the tables of a query with the three that tell of the query.
+func (c *call) answerV1(all []*result, bad *failure) {
 	properties := resultOf("Value:string")
-	properties.add(visualization)
+	properties.add(all[0].visualizationOf())
 	status := resultOf("Timestamp:datetime, Severity:int, SeverityName:string, StatusCode:int, StatusDescription:string, Count:int, RequestId:guid, ActivityId:guid, SubActivityId:guid, ClientActivityId:string")
 	id := c.w.Header().Get("x-ms-client-request-id")
 	if bad == nil {
@@ -98,10 +138,20 @@ func (c *call) answerV1(r *result, bad *failure) {
 		status.add(time.Now(), 2, "Error", tooLargeStatus, bad.text(), 1, c.activity, c.activity, c.activity, id)
 	}
 	contents := resultOf("Ordinal:long, Kind:string, Name:string, Id:string, PrettyName:string")
-	contents.add(0, "QueryResult", "PrimaryResult", "1", "")
-	contents.add(1, "QueryProperties", "@ExtendedProperties", "2", "")
-	contents.add(2, "QueryStatus", "QueryStatus", "3", "")
-	doc := dataSet1{Tables: []table1{r.v1("Table_0"), properties.v1("Table_1"), status.v1("Table_2"), contents.v1("Table_3")}}
+	doc := dataSet1{}
+	add := func(r *result, kind, name string) {
+		n := len(doc.Tables)
+		doc.Tables = append(doc.Tables, r.v1(fmt.Sprintf("Table_%d", n)))
+		if r != contents {
+			contents.add(n, kind, name, strconv.Itoa(n+1), "")
+		}
+	}
+	for _, r := range all {
+		add(r, "QueryResult", "PrimaryResult")
+	}
+	add(properties, "QueryProperties", "@ExtendedProperties")
+	add(status, "QueryStatus", "QueryStatus")
+	add(contents, "", "")
 	if bad != nil {
 		doc.Exceptions = []string{bad.text()}
 	}
@@ -197,37 +247,27 @@ type (
 const visualization = `{"Visualization":null,"Title":null,"XColumn":null,"Series":null,"YColumns":null,"AnomalyColumns":null,"XTitle":null,"YTitle":null,` +
 	`"XAxis":null,"YAxis":null,"Legend":null,"YSplit":null,"Accumulate":false,"IsQuerySorted":false,"Kind":null,"Ymin":"NaN","Ymax":"NaN","Xmin":null,"Xmax":null}`
 
-// answerV2 sends frames: whole tables, or fragments of the primary one, or those
+// answerV2 sends frames: whole tables, or fragments of the primary ones, or those
 // with progress between them.
-func (c *call) answerV2(r *result, bad *failure, f form) {
-	var errs []json.RawMessage
-	if bad != nil {
-		errs = []json.RawMessage{c.partial(bad)}
-	}
+func (c *call) answerV2(all []*result, bad *failure, f form) {
 	properties := resultOf("TableId:int, Key:string, Value:dynamic")
-	properties.add(1, "Visualization", visualization)
+	for i, r := range all {
+		properties.add(i+1, "Visualization", r.visualizationOf())
+	}
 	frames := []any{
 		dataSetHeader{"DataSetHeader", f.progressive, "v2.0", f.fragments, f.errors},
 		dataTable{"DataTable", 0, "QueryProperties", "@ExtendedProperties", properties.v2(), properties.cells()},
 	}
-	rows := r.cells()
-	if bad != nil && f.errors == inData {
-		rows = append(rows, errorRow{errs})
+	for i, r := range all {
+		frames = append(frames, c.primary(i+1, r, f)...)
 	}
-	if f.fragments || f.progressive {
-		frames = append(frames, tableHeader{"TableHeader", 1, "PrimaryResult", "PrimaryResult", r.v2()})
-		frames = append(frames, fragments(rows, f.progressive)...)
-		end := tableCompletion{"TableCompletion", 1, len(r.rows), nil}
-		if f.errors == endOfTable {
-			end.OneApiErrors = errs
-		}
-		frames = append(frames, end)
-	} else {
-		frames = append(frames, dataTable{"DataTable", 1, "PrimaryResult", "PrimaryResult", r.v2(), rows})
+	var errs []json.RawMessage
+	if bad != nil {
+		errs = []json.RawMessage{c.partial(bad)}
 	}
 	information := c.completion(bad)
 	frames = append(frames,
-		dataTable{"DataTable", 2, "QueryCompletionInformation", "QueryCompletionInformation", information.v2(), information.cells()},
+		dataTable{"DataTable", len(all) + 1, "QueryCompletionInformation", "QueryCompletionInformation", information.v2(), information.cells()},
 		dataSetCompletion{"DataSetCompletion", bad != nil, false, errs})
 	var out bytes.Buffer
 	for i, frame := range frames {
@@ -242,6 +282,28 @@ func (c *call) answerV2(r *result, bad *failure, f form) {
 	}
 	out.WriteByte(']')
 	c.send(http.StatusOK, jsonType, out.Bytes())
+}
+
+// primary are the frames of one table.
+func (c *call) primary(id int, r *result, f form) []any {
+	var errs []json.RawMessage
+	if r.bad != nil {
+		errs = []json.RawMessage{c.partial(r.bad)}
+	}
+	rows := r.cells()
+	if r.bad != nil && f.errors == inData {
+		rows = append(rows, errorRow{errs})
+	}
+	if !f.fragments && !f.progressive {
+		return []any{dataTable{"DataTable", id, "PrimaryResult", "PrimaryResult", r.v2(), rows}}
+	}
+	frames := []any{tableHeader{"TableHeader", id, "PrimaryResult", "PrimaryResult", r.v2()}}
+	frames = append(frames, fragments(id, rows, f.progressive)...)
+	end := tableCompletion{"TableCompletion", id, len(r.rows), nil}
+	if f.errors == endOfTable {
+		end.OneApiErrors = errs
+	}
+	return append(frames, end)
 }
 
 // partial is the error of a result that is not whole.
@@ -292,16 +354,16 @@ func (r *result) cells() []any {
 
 // fragments are the rows of a table in parts. A progressive one begins with rows
 // that better ones replace.
-func fragments(rows []any, progressive bool) []any {
+func fragments(id int, rows []any, progressive bool) []any {
 	var all []any
 	kind := "DataAppend"
 	if progressive && len(rows) > 0 {
-		all = append(all, tableFragment{"TableFragment", "DataAppend", 1, rows[:1]}, tableProgress{"TableProgress", 1, 50})
+		all = append(all, tableFragment{"TableFragment", "DataAppend", id, rows[:1]}, tableProgress{"TableProgress", id, 50})
 		kind = "DataReplace"
 	}
 	for len(rows) > 0 {
 		n := min(fragmentRows, len(rows))
-		all = append(all, tableFragment{"TableFragment", kind, 1, rows[:n]})
+		all = append(all, tableFragment{"TableFragment", kind, id, rows[:n]})
 		rows, kind = rows[n:], "DataAppend"
 	}
 	return all

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"kusto-agent/emulator/internal/kql"
 )
 
 // Schema is what a strict server knows; package documentation shows its JSON.
@@ -53,7 +55,7 @@ type Table struct {
 type Columns []Column
 
 // Column has the name and the scalar type of a column.
-type Column struct{ Name, Type string }
+type Column = kql.Column
 
 // Mapping names what goes into which column; without columns it is the identity.
 type Mapping struct {
@@ -110,11 +112,11 @@ func (s *Schema) check() error {
 			return fmt.Errorf("databases %q and %q have one name: case does not count", name, other)
 		}
 		names[strings.ToLower(name)] = name
-		if !validName(name) || db == nil {
+		if !kql.ValidName(name) || db == nil {
 			return fmt.Errorf("database %q: empty, or not a valid name", name)
 		}
 		for table, t := range db.Tables {
-			if !validName(table) || t == nil {
+			if !kql.ValidName(table) || t == nil {
 				return fmt.Errorf("table %q.%q: empty, or not a valid name", name, table)
 			}
 			if err := t.check(); err != nil {
@@ -192,8 +194,8 @@ func (cs *Columns) UnmarshalText(text []byte) error {
 		if inner, ok := strings.CutPrefix(name, "['"); ok {
 			name = strings.TrimSuffix(inner, "']")
 		}
-		typ, ok := scalarTypes[strings.TrimSpace(part[i+1:])]
-		if !ok || !validName(name) {
+		typ, ok := kql.Types[strings.TrimSpace(part[i+1:])]
+		if !ok || !kql.ValidName(name) {
 			return fmt.Errorf("column %q: unknown type or invalid name", strings.TrimSpace(part))
 		}
 		*cs = append(*cs, Column{Name: name, Type: typ})

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"kusto-agent/emulator/internal/kql"
 )
 
 // session is a query or a command under way, and who asks.
@@ -90,7 +92,7 @@ func (p properties) timeout(kind Kind) (time.Duration, *refusal) {
 	if inner, typed := strings.CutSuffix(text, ")"); typed {
 		_, text, _ = strings.Cut(inner, "(")
 	}
-	d, ok := spanOf(text)
+	d, ok := kql.SpanOf(text)
 	if !ok || d <= 0 {
 		return 0, badText("BadRequest", fmt.Sprintf("The option servertimeout is %v: it has to be a timespan above zero, such as \"00:01:00\" or \"50m\".", asked))
 	}
@@ -291,8 +293,6 @@ func (se *session) open(name string, kind Kind) *refusal {
 
 func (se *session) has(list []string) bool { return list != nil && slices.Contains(list, se.principal) }
 
-func (se *session) principalName() string { return "aadapp=" + se.principal }
-
 // mayChange sees that the principal may change the database, or the table where
 // being its ingestor is enough.
 func (se *session) mayChange(operation string, ingestors []string) *refusal {
@@ -305,29 +305,33 @@ func (se *session) mayChange(operation string, ingestors []string) *refusal {
 	return forbidden("aadapp="+se.principal, operation, se.databaseName)
 }
 
-// tableRows reads a table for a query.
-func (se *session) tableRows(name string) (*relation, error) {
+// Table reads a table for a query.
+func (se *session) Table(name string) (*kql.Table, error) {
 	var columns Columns
 	stored := se.s.store.stored(se.databaseName, name) > 0
 	switch t := se.table(name); {
 	case t != nil:
 		columns = t.Columns
 	case se.schema != nil && !se.schema.Open, !stored:
-		return nil, semantic("'%s': Failed to resolve table or column expression named '%s'", name, name)
+		return nil, kql.NoTable(name)
 	}
-	out := &relation{columns: columns}
+	out := &kql.Table{Columns: columns}
 	if columns == nil {
-		out.columns = Columns{{"record", "dynamic"}}
+		out.Columns = Columns{{Name: "record", Type: "dynamic"}}
 	}
 	for row := range se.s.All(se.databaseName, name, 0) {
 		cells, err := row.cells(columns)
 		if err != nil {
 			return nil, err
 		}
-		out.rows = append(out.rows, cells)
+		out.Rows = append(out.Rows, cells)
 	}
 	return out, nil
 }
+
+// Database and Principal are what a query may ask for.
+func (se *session) Database() string  { return se.databaseName }
+func (se *session) Principal() string { return "aadapp=" + se.principal }
 
 func (se *session) table(name string) *Table {
 	if se.database == nil {
@@ -355,7 +359,7 @@ func (r Row) cells(columns Columns) ([]any, error) {
 	}
 	cells := make([]any, len(columns))
 	for i, c := range columns {
-		cells[i] = valueOf(c.Type, named[c.Name])
+		cells[i] = kql.ValueOf(c.Type, named[c.Name])
 		if c.Type == "string" && cells[i] == nil {
 			cells[i] = ""
 		}
@@ -372,20 +376,32 @@ const (
 
 // query evaluates and answers.
 func (se *session) query(text string, p properties) {
-	r, err := se.runQuery(text, p.literals())
+	tables, err := kql.Run(se.cancelled, text, p.literals(), se)
+	if bad := se.overdue(); bad != nil {
+		se.refuse(bad)
+		return
+	}
 	if err != nil {
 		se.refuse(queryRefusal(err))
 		return
 	}
-	if n := se.most("query_take_max_records", len(r.rows)); n < len(r.rows) {
-		r.rows = r.rows[:n]
+	var all []*result
+	var bad *failure
+	for _, t := range tables {
+		r := resultOfTable(t)
+		if n := se.most("query_take_max_records", len(r.rows)); n < len(r.rows) {
+			r.rows = r.rows[:n]
+		}
+		if r.bad = se.truncate(r); r.bad != nil {
+			bad = r.bad
+		}
+		all = append(all, r)
 	}
-	bad := se.truncate(r)
 	if strings.HasPrefix(se.path, "/v1/") {
-		se.answerV1(r, bad)
+		se.answerV1(all, bad)
 		return
 	}
-	se.answerV2(r, bad, se.form())
+	se.answerV2(all, bad, se.form())
 }
 
 // truncate cuts what is more than the limits of a result, and says which it was.
@@ -424,7 +440,7 @@ func (se *session) most(option string, without int) int {
 
 // queryRefusal is the answer to a text that cannot be run.
 func queryRefusal(err error) *refusal {
-	if errors.Is(err, errControl) {
+	if errors.Is(err, kql.ErrControl) {
 		return &refusal{status: http.StatusBadRequest, contentType: textType, text: "Bad request: " + strings.TrimPrefix(err.Error(), "BadRequest: ")}
 	}
 	code, words, _ := strings.Cut(err.Error(), ": ")

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"kusto-agent/emulator/internal/kql"
 )
 
 // maxValue is the longest string (cut) and dynamic value (nulled) of a row.
@@ -171,15 +173,7 @@ func parsePath(path string) ([]step, error) {
 	return steps, nil
 }
 
-// scalarTypes has the types of columns, and their other names.
-var scalarTypes = map[string]string{
-	"bool": "bool", "boolean": "bool", "datetime": "datetime", "date": "datetime", "dynamic": "dynamic",
-	"guid": "guid", "uuid": "guid", "int": "int", "long": "long", "real": "real", "double": "real",
-	"string": "string", "timespan": "timespan", "time": "timespan", "decimal": "decimal",
-}
-
 var (
-	decimals  = regexp.MustCompile(`^[+-]?\d+(\.\d+)?(?:[eE]([+-]?\d+))?$`)
 	guids     = regexp.MustCompile(`^(?i:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})$`)
 	timespans = regexp.MustCompile(`^-?(?:(?:\d+\.)?\d{1,2}:\d{2}:\d{2}(?:\.\d{1,7})?|\d+(?:\.\d+)?(?:d|h|m|s|ms|microsecond|tick)s?)$`)
 	dates     = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00",
@@ -228,7 +222,7 @@ func scalar(typ, text string) json.RawMessage {
 			return strconv.AppendBool(nil, b)
 		}
 	case "decimal":
-		if decimalOf(text) != nil {
+		if kql.ValueOf("decimal", quote(text)) != nil {
 			return quote(text)
 		}
 	case "guid":
