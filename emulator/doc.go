@@ -73,10 +73,9 @@
 // Commands read and change the schema: databases, tables, columns, mappings, the
 // streaming policy, principals, statistics and failures of streaming ingestion.
 // They and queries see a change at once; ingestion sees it after SchemaDelay, or
-// when .clear … cache streamingingestion schema was sent. A query is a table or
-// print, and behind it where, count, take, project, extend, distinct, summarize,
-// order, top and getschema, with few functions. Results come in both versions, and
-// as fragments or progressively where an option asks for that.
+// when .clear … cache streamingingestion schema was sent. docs/kql.md names the subset
+// of the query language that is known; all else is an error. Results come in both
+// versions, and as fragments or progressively where an option asks for that.
 //
 // # Faults
 //
@@ -96,5 +95,5 @@
 //
 // # What it does not do
 //
-// Most of the query language, and bodies that name a blob (sourceKind=uri).
+// Update policies, queued ingestion, and bodies that name a blob (sourceKind=uri).
 package emulator

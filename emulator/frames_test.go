@@ -29,9 +29,10 @@ func TestGoldenFrames(t *testing.T) {
 	if w := post(s, ingestURL("Logs", "App", "CSV", ""), "a,1\nb,2\nc,3\n"); w.Code != 200 {
 		t.Fatal(w.Code)
 	}
+	query := "App"
 	f := func(name, target, options string) {
 		t.Helper()
-		w := post(s, target, `{"db":"Logs","csl":"App","properties":{"Options":`+options+`}}`)
+		w := post(s, target, `{"db":"Logs","csl":"`+query+`","properties":{"Options":`+options+`}}`)
 		got := anyTime.ReplaceAllString(w.Body.String(), "2026-01-02T03:04:05.0000000Z")
 		got = anyID.ReplaceAllString(got, "00000000-0000-0000-0000-000000000001")
 		got = anyPID.ReplaceAllString(got, `"processId":1`)
@@ -60,6 +61,10 @@ func TestGoldenFrames(t *testing.T) {
 	f("truncated-end-of-table.json", "/v2/rest/query", `{`+parts+`,"results_error_reporting_placement":"end_of_table","truncationmaxrecords":1}`)
 	f("truncated-end-of-dataset.json", "/v2/rest/query", `{`+parts+`,"results_error_reporting_placement":"end_of_dataset","truncationmaxrecords":1}`)
 	f("truncated-by-size.json", "/v2/rest/query", `{`+lines+`,"truncationmaxsize":10}`)
+	query = "App | where n > 1; print x=1 | render table"
+	f("two-tables.json", "/v2/rest/query", `{`+parts+`,"results_error_reporting_placement":"end_of_table"}`)
+	f("v1-two-tables.json", "/v1/rest/query", `{}`)
+	query = "App"
 	f("v1.json", "/v1/rest/query", `{}`)
 	f("v1-truncated.json", "/v1/rest/query", `{"truncationmaxrecords":1}`)
 }
@@ -76,7 +81,7 @@ func TestFramesAsTheGoSDKReadsThem(t *testing.T) {
 		"TableCompletion":   "FrameType TableId RowCount",
 		"DataSetCompletion": "FrameType HasErrors Cancelled",
 	}
-	for _, name := range []string{"fragments.json", "truncated-end-of-table.json"} {
+	for _, name := range []string{"fragments.json", "truncated-end-of-table.json", "two-tables.json"} {
 		raw, err := os.ReadFile(filepath.Join("testdata", "frames", name))
 		if err != nil {
 			t.Fatal(err)
