@@ -229,6 +229,11 @@ func (h *hinted) ofQueries() {
 	page(302, emulator.AsEmpty, "no token is sent there")
 	h.ask(emulator.Fault{Status: 200, Body: "hello"}, QueryV2, "App", pageHint)
 	h.ask(emulator.Fault{Status: 200, Body: `[{"FrameType":"DataSetHeader","Version":"v2.0"},{"FrameType":`}, QueryV2, "App", "in the middle of the result")
+	const table = `{"FrameType":"TableHeader","TableId":1,"TableKind":"PrimaryResult","TableName":"P","Columns":[{"ColumnName":"a","ColumnType":"int"}]}`
+	h.ask(emulator.Fault{Status: 200, Body: `[` + strings.Repeat("[", 2*maxDepth)}, QueryV2, "App", "")
+	h.ask(emulator.Fault{Status: 200, Body: `[{"New":` + strings.Repeat("[", 2*maxDepth)}, QueryV2, "App", "fewer rows with | take")
+	h.ask(emulator.Fault{Status: 200, Body: `[` + table + `,{"FrameType":"TableFragment","TableId":1,"TableFragmentType":"DataAppend","Rows":[[1]]},` +
+		`{"FrameType":"TableFragment","TableId":1,"TableFragmentType":"DataReplace","Rows":[[2]]}`}, QueryV2, "App", "leave the option results_progressive_enabled out")
 
 	readOnly := errorOf(h.client.Query(h.Context(), &Query{Call: Mgmt, Database: "Logs", Text: ".create table X (a:int)", ReadOnly: true}, &Collector{}))
 	h.says("read-only", readOnly, "leave that out to change something", "BadRequest_RequestReadonly")

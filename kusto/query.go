@@ -46,6 +46,11 @@ type Query struct {
 	// Empty: one is made.
 	RequestID string
 
+	// Progressive hands on the rows of progressive tables as they come, and says
+	// with Reader.Replace when they are void. Else such a table is held, up to 64
+	// MiB, until it is complete.
+	Progressive bool
+
 	Get            bool // ask by GET, with the text in the URL; not for Mgmt
 	TextProperties bool // send the properties as JSON in a string, as older clients do
 }

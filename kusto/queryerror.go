@@ -92,15 +92,29 @@ func (c *Client) broken(ctx context.Context, err error, resp *http.Response, q *
 		return e
 	case ctx.Err() != nil:
 		return c.noAnswer(ctx, err, secret)
-	case errors.Is(err, errShape), errors.Is(err, errTorn):
+	case errors.Is(err, errShape), errors.Is(err, errTorn), errors.Is(err, errSize), errors.Is(err, errReplaced):
 		e = queryError(resp, reply{message: err.Error()}, q, secret)
-		e.Hint, e.Partial, e.cause = pageHint, true, err
-		if errors.Is(err, errTorn) {
-			e.Hint = "the connection ended in the middle of the result; ask again, and look at proxies on the way if it stays so"
+		e.Hint, e.Partial, e.cause = shapeHint(err), true, err
+		var page *pageError
+		if errors.As(err, &page) {
+			e.Partial, e.page = false, true
 		}
 		return e
 	}
 	return err // of the Reader
+}
+
+// shapeHint says what to do about an answer that cannot be read.
+func shapeHint(err error) string {
+	switch {
+	case errors.Is(err, errTorn):
+		return "the connection ended in the middle of the result; ask again, and look at proxies on the way if it stays so"
+	case errors.Is(err, errSize):
+		return "ask for less at a time: fewer rows with | take, fewer or shorter columns with | project; leave the option results_progressive_enabled out"
+	case errors.Is(err, errReplaced):
+		return "leave the option results_progressive_enabled out"
+	}
+	return pageHint
 }
 
 // cancelPatience is how long the service is given to take a cancellation.

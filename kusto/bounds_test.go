@@ -1,0 +1,108 @@
+package kusto
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// bomb is an answer that is small on the wire and mebibytes MiB of one value when
+// it is inflated.
+func bomb(t *testing.T, head, fill, tail string, mebibytes int) []byte {
+	t.Helper()
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(z, head)
+	piece := []byte(strings.Repeat(fill, 1<<20/len(fill)))
+	for range mebibytes {
+		if _, err := z.Write(piece); err != nil {
+			t.Fatal(err)
+		}
+	}
+	io.WriteString(z, tail)
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return packed.Bytes()
+}
+
+// discard is a Reader that keeps nothing.
+type discard struct{ rows int }
+
+func (d *discard) Table(*Table) error                  { return nil }
+func (d *discard) Row(*Table, []json.RawMessage) error { d.rows++; return nil }
+func (d *discard) Replace(*Table) error                { return nil }
+func (d *discard) Progress(float64)                    {}
+
+// TestResultsAreBounded: whatever one value, an unknown key or an unknown frame of
+// an answer holds, reading it allocates 64 MiB at most in all, and what is more is
+// an error that says so.
+func TestResultsAreBounded(t *testing.T) {
+	const (
+		end     = `,{"FrameType":"DataSetCompletion"}]`
+		columns = `"Columns":[{"ColumnName":"a","ColumnType":"string"}]`
+		table   = `[{"FrameType":"DataTable","TableKind":"PrimaryResult","TableName":"P",` + columns
+		size    = 80
+	)
+	f := func(name, head, fill, tail string, words string, rows int) {
+		t.Run(name, func(t *testing.T) {
+			packed := bomb(t, head, fill, tail, size)
+			c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Encoding", "gzip")
+				_, _ = w.Write(packed) // the client hangs up when it has enough
+			})
+			var got discard
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			err := c.Query(t.Context(), &Query{Database: "D", Text: "T"}, &got)
+			runtime.ReadMemStats(&after)
+			if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 66 { // 2 for the request
+				t.Errorf("allocated %d MiB", took)
+			}
+			var e *Error
+			if words == "" && err != nil || words != "" && (!errors.As(err, &e) || !strings.Contains(e.Message, words) || e.Hint == "") || got.rows != rows {
+				t.Errorf("%d rows, %v", got.rows, err)
+			}
+		})
+	}
+	f("an unknown key", table+`,"New":"`, "x", `","Rows":[["1"]]}`+end, "", 1)
+	f("an unknown key with a list", table+`,"New":[0`, ",123.5,{}", `],"Rows":[["1"]]}`+end, "", 1)
+	f("an unknown frame", `[{"FrameType":"New","Data":[0`, `,"xyz"`, `]}`+end, "", 0)
+	f("a cell", table+`,"Rows":[["`, "x", `"]]}`+end, "60 MiB", 0)
+	f("a dynamic cell", table+`,"Rows":[[[0`, ",1", `]]]}`+end, "60 MiB", 0)
+	f("cells without end", table+`,"Rows":[[0`, ",1", `]]}`+end, "cells", 0)
+	f("a name", `[{"FrameType":"`, "x", `"}`+end, "too large", 0)
+	f("a key", `[{"`, "x", `":1}`+end, "too large", 0)
+	f("columns", `[{"FrameType":"DataTable","Columns":[{}`, ",{}", `]}`+end, "columns", 0)
+	f("a number", table+`,"Rows":[[`, "1", `]]}`+end, "digits", 0)
+	f("rows before their columns", `[{"FrameType":"DataTable","TableKind":"PrimaryResult","TableName":"P","Rows":[["1"]`, `,["12345678"]`, `],`+columns+`}`+end, "held until", 0)
+	f("nesting", table+`,"Rows":[[`, "[", `]]}`+end, "levels", 0)
+	f("an error", `[{"FrameType":"DataSetCompletion","OneApiErrors":["`, "x", `"]}]`, "xxx", 0)
+	f("space", `[`, " ", `{"FrameType":"DataSetCompletion"}]`, "", 0)
+	f("tables without end", `{"Tables":[{"Columns":[]}`, `,{"Columns":[]}`, `]}`, "tables", 0)
+	f("many rows", table+`,"Rows":[["0"]`, `,["`+strings.Repeat("x", 1019)+`"]`, `]}`+end, "", size*1024+1)
+}
+
+// TestCollectorIsBounded: rows that are kept are bounded in bytes.
+func TestCollectorIsBounded(t *testing.T) {
+	cell := json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)
+	var c Collector
+	table := &Table{Kind: PrimaryResult, Columns: []Column{{Name: "a"}}}
+	err := c.Table(table)
+	rows := 0
+	for ; err == nil && rows < 100; rows++ {
+		err = c.Row(table, []json.RawMessage{cell})
+	}
+	if rows != 64 {
+		t.Errorf("%d rows, %v", rows, err)
+	}
+}
