@@ -106,20 +106,28 @@ func fixedHeaders(o Options) (http.Header, error) {
 		"X-Ms-Version":        {protocolAsOf},
 		"X-Ms-Client-Version": {"Kusto.Agent.Client:{" + word(o.Version) + "}|Runtime.Go:{" + word(runtime.Version()) + "}"},
 	}
-	for _, f := range []struct{ option, value, header string }{
-		{"app", o.App, "X-Ms-App"}, {"user", o.User, "X-Ms-User"}, {"user", o.User, "X-Ms-User-Id"},
-	} {
-		if strings.ContainsFunc(f.value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return nil, fmt.Errorf("%s %s: control characters cannot be sent in a header", f.option, quoteName(f.value))
-		}
-		if f.value != "" {
-			h.Set(f.header, ascii(f.value))
-		}
+	if err := setNames(h, o.App, o.User); err != nil {
+		return nil, err
 	}
 	if o.ExpectContinue {
 		h.Set("Expect", "100-continue")
 	}
 	return h, nil
+}
+
+// setNames sets the headers that name who asks; what is empty stays as it is.
+func setNames(h http.Header, app, user string) error {
+	for _, f := range []struct{ option, value, header string }{
+		{"app", app, "X-Ms-App"}, {"user", user, "X-Ms-User"}, {"user", user, "X-Ms-User-Id"},
+	} {
+		if strings.ContainsFunc(f.value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return fmt.Errorf("%s %s: control characters cannot be sent in a header", f.option, quoteName(f.value))
+		}
+		if f.value != "" {
+			h.Set(f.header, ascii(f.value))
+		}
+	}
+	return nil
 }
 
 func ascii(s string) string {

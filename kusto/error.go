@@ -21,6 +21,7 @@ type Error struct {
 	NoToken    bool   // there was none to be had, so that nothing was asked
 
 	about  subject
+	own    bool // the service's own words, not those of something between
 	page   bool // a web page answered, of something between
 	timely bool // a wrong clock may be why
 	cause  error

@@ -262,6 +262,11 @@ func (h *hinted) ofTheWay() {
 	broken := script(h.T, func(c *net.TCPConn) { readHead(c); reset(c) })
 	h.says("reset", broken.Ingest(h.Context(), big()).Err, "firewalls and proxies")
 
+	lost := script(h.T, func(c *net.TCPConn) { readRequest(c) })
+	for _, call := range []Call{QueryV2, Mgmt} {
+		h.says("lost", errorOf(lost.Query(h.Context(), &Query{Call: call, Database: "D", Text: ".T"}, &Collector{})), "went out whole")
+	}
+
 	// What only the world can do.
 	for _, err := range []error{
 		&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -139,6 +140,36 @@ func (p Parameter) literal(v string) (string, error) {
 	}
 	_, err := ScalarType(p.Type)
 	return "", err
+}
+
+// sent is the value as a request holds it: a literal, or, where asked for and JSON
+// has one, a value of JSON.
+func (p Parameter) sent(asJSON bool) (any, error) {
+	literal, err := p.Literal()
+	v := strings.TrimSpace(p.Value)
+	if err != nil || !asJSON || v == "null" && p.Type != "string" {
+		return literal, err
+	}
+	switch p.Type {
+	case "string":
+		return p.Value, nil
+	case "bool":
+		return strconv.ParseBool(v)
+	case "int", "long":
+		base := 10
+		if strings.ContainsAny(v, "xX") {
+			base = 0
+		}
+		return strconv.ParseInt(v, base, 64)
+	case "real":
+		if json.Valid([]byte(v)) {
+			return json.Number(v), nil
+		}
+		if f, err := strconv.ParseFloat(v, 64); err == nil && !math.IsInf(f, 0) && !math.IsNaN(f) {
+			return f, nil
+		}
+	}
+	return literal, nil
 }
 
 var declares = regexp.MustCompile(`(?i)\bdeclare\s+query_parameters\s*\(`)

@@ -9,10 +9,14 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
+	"unicode"
 )
 
 // Call is one of the addresses that take text.
@@ -43,13 +47,27 @@ type Query struct {
 	// ReadOnly has the service refuse whatever would change something.
 	ReadOnly bool
 	// RequestID names the request: for logs of the service, and to cancel it.
-	// Empty: one is made.
+	// Empty: one is made. A request that is made again has another, with its
+	// number behind it; when Query returns it is that of the last.
 	RequestID string
+	// App and User are sent in the place of those of Options; empty: those.
+	App, User string
+
+	// OnWait, if it is not nil, has a refusal that names a Retry-After waited out
+	// and the request made again: at most 3 times, for at most 60 s each, if the
+	// timeout allows it, and only where nothing was begun. It is called before
+	// each wait, with the refusal.
+	OnWait func(why *Error, wait time.Duration)
 
 	// Progressive hands on the rows of progressive tables as they come, and says
 	// with Reader.Replace when they are void. Else such a table is held, up to 64
 	// MiB, until it is complete.
 	Progressive bool
+
+	// JSONParameters sends parameters as values of JSON: a long, int or real as a
+	// number, a bool as true or false, a string as it is. Other types, null, and
+	// numbers that JSON does not have, are literals of KQL all the same.
+	JSONParameters bool
 
 	Get            bool // ask by GET, with the text in the URL; not for Mgmt
 	TextProperties bool // send the properties as JSON in a string, as older clients do
@@ -64,14 +82,26 @@ const (
 	queryTimeout = 4 * time.Minute
 	mgmtTimeout  = 10 * time.Minute
 	timeoutGrace = 30 * time.Second
+	// askedGrace is timeoutGrace where the caller chose the time, and waits for it.
+	askedGrace = 2 * time.Second
+)
+
+// Waiting for a service that asks for it.
+const (
+	mostWaits   = 3
+	longestWait = time.Minute
 )
 
 // Query makes a request and hands what it answers to r as it comes: what is in
-// hand at a time is a row. An error of the service is an *Error with a hint, also
-// one that came after rows, in an answer that began well: Partial then says so.
-// The first 401 is answered with a fresh token. When ctx ends the service is told
-// to stop too, unless it has answered; if it could not be told, the error is an
-// *UnstoppedError.
+// hand at a time is a row. It returns nil only if the answer was read to its end
+// and every row of it was handed to r. An error of the service is an *Error with a
+// hint, also one that came after rows, in an answer that began well: Partial then
+// says so. One row takes 60 MiB at most, and what has to be held until a table is
+// complete 64 MiB; more is an error.
+//
+// The first 401 is answered with a fresh token. When ctx ends, or the timeout has
+// passed by 2 s, the service is told to stop too, which takes 2 s at most; if it
+// could not be told, the error is an *UnstoppedError.
 func (c *Client) Query(ctx context.Context, q *Query, r Reader) error {
 	if q.RequestID == "" {
 		q.RequestID = newRequestID(q.Call)
@@ -80,21 +110,67 @@ func (c *Client) Query(ctx context.Context, q *Query, r Reader) error {
 	if err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeout(ctx, limit+timeoutGrace)
-	defer cancel()
-	for again := false; ; again = true {
-		err = c.query(bounded, q, r)
-		var e *Error
-		if again || !errors.As(err, &e) || e.Status != http.StatusUnauthorized || e.Partial {
-			break
-		}
+	if q.Timeout > 0 {
+		limit += askedGrace
+	} else {
+		limit += timeoutGrace
 	}
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err = c.attempts(bounded, q, r)
 	if err != nil && bounded.Err() != nil {
 		if why := c.cancelQuery(q); why != nil {
 			return &UnstoppedError{err, why}
 		}
 	}
 	return err
+}
+
+// attempts makes a request, and again where its refusal allows it.
+func (c *Client) attempts(ctx context.Context, q *Query, r Reader) error {
+	id, refreshed := q.RequestID, false
+	for waits, n := 0, 2; ; n++ {
+		err := c.query(ctx, q, r)
+		var e *Error
+		if !errors.As(err, &e) || e.Partial || e.NoToken {
+			return err
+		}
+		switch wait := q.waits(e); {
+		case e.Status == http.StatusUnauthorized && !refreshed:
+			refreshed = true
+		case wait > 0 && waits < mostWaits && allows(ctx, wait):
+			waits++
+			q.OnWait(e, wait)
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return err
+			}
+		default:
+			return err
+		}
+		q.RequestID = id + ";" + strconv.Itoa(n)
+	}
+}
+
+// waits is how long a refusal is waited out; 0: it is not. A command is only made
+// again where the service itself says that it was refused for load.
+func (q *Query) waits(e *Error) time.Duration {
+	switch {
+	case q.OnWait == nil || e.RetryAfter > longestWait:
+		return 0
+	case q.Call == Mgmt && (!e.own || e.about != load):
+		return 0
+	case e.Status == http.StatusTooManyRequests, e.Status == http.StatusServiceUnavailable:
+		return e.RetryAfter
+	}
+	return 0
+}
+
+// allows says that ctx lives longer than wait.
+func allows(ctx context.Context, wait time.Duration) bool {
+	end, ends := ctx.Deadline()
+	return !ends || time.Until(end) > wait
 }
 
 // timeout is how long the request may take, by the service or by what is asked.
@@ -143,9 +219,17 @@ func (c *Client) query(ctx context.Context, q *Query, r Reader) error {
 	if bearer != "" {
 		req.Header.Set("Authorization", "Bearer "+bearer)
 	}
-	resp, err := c.conns.RoundTrip(req)
+	var used atomic.Pointer[conn]
+	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { used.Store(underlying(i.Conn)) }}
+	resp, err := c.conns.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	if err != nil {
-		return c.noAnswer(ctx, err, bearer)
+		err = c.noAnswer(ctx, err, bearer)
+		whole, conn := body.release(), used.Load()
+		var e *Error
+		if ctx.Err() == nil && whole && conn != nil && !conn.broken.Load() && errors.As(err, &e) {
+			e.Hint = lostHint(q.Call)
+		}
+		return err
 	}
 	defer resp.Body.Close() // closes the connection too, if there is more to come
 	defer body.release()
@@ -187,6 +271,9 @@ func (c *Client) queryRequest(ctx context.Context, q *Query) (*http.Request, *up
 	req.Header.Del("Expect") // is for bodies of data
 	req.Header.Set("Accept-Encoding", "gzip, deflate")
 	req.Header.Set(headerRequest, q.RequestID)
+	if err := setNames(req.Header, q.App, q.User); err != nil {
+		return nil, nil, err
+	}
 	if q.ReadOnly {
 		req.Header.Set("X-Ms-Readonly", "true")
 	}
@@ -223,21 +310,40 @@ func (q *Query) written() (text string, properties []byte, err error) {
 	if q.ReadOnly {
 		options["request_readonly"] = true
 	}
-	if text, err = declared(q.Text, q.Parameters); err != nil {
+	text = q.Text
+	if q.Call == Mgmt {
+		text = uncommented(text) // the service takes a command by its first sign
+	}
+	if text, err = declared(text, q.Parameters); err != nil {
 		return "", nil, err
 	}
 	doc := map[string]any{"Options": options, "ClientRequestId": q.RequestID}
 	if len(q.Parameters) > 0 {
-		literals := make(map[string]string)
+		values := make(map[string]any)
 		for _, p := range q.Parameters {
-			if literals[p.Name], err = p.Literal(); err != nil {
+			if values[p.Name], err = p.sent(q.JSONParameters); err != nil {
 				return "", nil, err
 			}
 		}
-		doc["Parameters"] = literals
+		doc["Parameters"] = values
 	}
 	properties, err = marshal(doc)
 	return text, properties, err
+}
+
+// IsCommand tells a management command from a query: it begins with a dot, behind
+// space and lines of comment.
+func IsCommand(text string) bool { return strings.HasPrefix(uncommented(text), ".") }
+
+// uncommented is a text without the space and the lines of comment before it.
+func uncommented(text string) string {
+	for {
+		text = strings.TrimLeftFunc(text, func(r rune) bool { return unicode.IsSpace(r) || r == '\ufeff' })
+		if !strings.HasPrefix(text, "//") {
+			return text
+		}
+		_, text, _ = strings.Cut(text, "\n")
+	}
 }
 
 // body is what is posted.

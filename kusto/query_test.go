@@ -17,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -183,7 +184,11 @@ func TestQueryRequests(t *testing.T) {
 				if r.Method != method || r.RequestURI != path || string(got) != body {
 					t.Errorf("%s %s\n%s\nwant %s %s\n%s", r.Method, r.RequestURI, got, method, path, body)
 				}
-				for _, h := range append(headers, "Accept: application/json", "Accept-Encoding: gzip, deflate", "X-Ms-App: test", "X-Ms-User: me") {
+				who := []string{"X-Ms-App: test", "X-Ms-User: me", "X-Ms-User-Id: me"}
+				if len(headers) > 0 && headers[0] == "names" {
+					headers, who = nil, []string{"X-Ms-App: other", "X-Ms-User: you", "X-Ms-User-Id: you"}
+				}
+				for _, h := range slices.Concat(headers, who, []string{"Accept: application/json", "Accept-Encoding: gzip, deflate"}) {
 					name, want, _ := strings.Cut(h, ": ")
 					if got := r.Header.Get(name); got != want {
 						t.Errorf("%s: %q, want %q", name, got, want)
@@ -210,6 +215,30 @@ func TestQueryRequests(t *testing.T) {
 		"/v2/rest/query?csl=T%20%7C%20take%201%2B1&db=a%20b&properties=%7B%22ClientRequestId%22%3A%22id%22%2C%22Options%22%3A%7B%7D%7D", "")
 	f("parameters", Query{Database: "D", Text: "T | where a == x", Parameters: []Parameter{{"x", "long", "5"}, {"y", "string", `a"b\`}}},
 		"POST", "/v2/rest/query", `{"db":"D","csl":"declare query_parameters(x:long, y:string);\nT | where a == x","properties":{"ClientRequestId":"id","Options":{},"Parameters":{"x":"long(5)","y":"\"a\\\"b\\\\\""}}}`)
+	parameter := func(kind, value string) Query {
+		return Query{Database: "D", Text: "declare query_parameters (x:long);T", JSONParameters: true, Parameters: []Parameter{{"x", kind, value}}}
+	}
+	g := func(kind, value, want string) {
+		t.Helper()
+		f(kind+" "+value, parameter(kind, value), "POST", "/v2/rest/query",
+			`{"db":"D","csl":"declare query_parameters (x:long);T","properties":{"ClientRequestId":"id","Options":{},"Parameters":{"x":`+want+`}}}`)
+	}
+	g("long", "9223372036854775807", "9223372036854775807")
+	g("int", "0x1F", "31")
+	g("long", "+010", "10")
+	g("long", "null", `"long(null)"`)
+	g("real", "1.50e3", "1.50e3")
+	g("real", "+.5", "0.5")
+	g("real", "nan", `"real(nan)"`)
+	g("bool", "1", "true")
+	g("string", ` a"b `, `" a\"b "`)
+	g("string", "null", `"null"`)
+	g("decimal", "0.1", `"decimal(0.1)"`)
+	g("dynamic", `[1]`, `"dynamic([1])"`)
+	f("names", Query{Database: "D", Text: "T", App: "other", User: "you"}, "POST", "/v2/rest/query",
+		`{"db":"D","csl":"T","properties":{"ClientRequestId":"id","Options":{}}}`, "names")
+	f("a command behind comments", Query{Call: Mgmt, Database: "D", Text: " // one\n\t//two\n .show tables // three\n"}, "POST", "/v1/rest/mgmt",
+		`{"db":"D","csl":".show tables // three\n","properties":{"ClientRequestId":"id","Options":{}}}`)
 	f("declared", Query{Database: "D", Text: "declare query_parameters (x:long);T", Parameters: []Parameter{{"x", "long", "5"}}},
 		"POST", "/v2/rest/query", `{"db":"D","csl":"declare query_parameters (x:long);T","properties":{"ClientRequestId":"id","Options":{},"Parameters":{"x":"long(5)"}}}`)
 }
@@ -318,6 +347,7 @@ func TestQueryEncodings(t *testing.T) {
 		}
 	}
 	f("gzip", func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) })
+	f("x-gzip", func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) })
 	f("deflate", func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) })
 	f("deflate", func(w io.Writer) io.WriteCloser {
 		z, _ := flate.NewWriter(w, 5)
@@ -353,18 +383,157 @@ func TestQueryRefused(t *testing.T) {
 	f(404, `<html><title>Not here</title></html>`, "", "")
 	f(302, ``, "", "redirects elsewhere")
 	f(503, `{"error":{"code":"ServiceUnavailable","message":"later"}}`, "ServiceUnavailable", "ask again")
+}
 
+// TestQueryRefreshed: a token that was refused is replaced once, and the second
+// request has an id of its own.
+func TestQueryRefreshed(t *testing.T) {
 	token := &staticToken{token: "abc"}
-	var asked atomic.Int32
-	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		if asked.Add(1) == 1 {
+	var ids []string
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if ids = append(ids, r.Header.Get(headerRequest)); len(ids) == 1 {
 			w.WriteHeader(401)
 			return
 		}
 		io.WriteString(w, v1(v1Well))
 	}, func(o *Options) { o.Auth = token })
-	if err := c.Query(t.Context(), &Query{Database: "D", Text: "T"}, &Collector{}); err != nil || asked.Load() != 2 || len(token.refused) != 1 {
-		t.Errorf("after a 401: %v, asked %d times, %d tokens given up", err, asked.Load(), len(token.refused))
+	q := &Query{Database: "D", Text: "T", RequestID: "mine"}
+	if err := c.Query(t.Context(), q, &Collector{}); err != nil || !slices.Equal(ids, []string{"mine", "mine;2"}) || len(token.refused) != 1 || q.RequestID != "mine;2" {
+		t.Errorf("after a 401: %v, asked as %q, %d tokens given up, called %s", err, ids, len(token.refused), q.RequestID)
+	}
+}
+
+// within runs f with a client in a bubble of virtual time, whose answers are those
+// of h.
+func within(t *testing.T, h http.HandlerFunc, f func(t *testing.T, c *Client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, "http://127.0.0.1:1")
+		c.conns.fresh = func() *http.Transport { return pipes(t, h) }
+		f(t, c)
+		c.Close()
+	})
+}
+
+// pipes is a transport to a handler, over pipes in memory.
+func pipes(t *testing.T, h http.HandlerFunc) *http.Transport {
+	return &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		l := &onePipe{conn: make(chan net.Conn, 1)}
+		l.conn <- far
+		close(l.conn)
+		go func() { _ = (&http.Server{Handler: h}).Serve(l) }() // ends with the connection
+		return &conn{Conn: near}, nil
+	}}
+}
+
+// onePipe is a listener of one connection.
+type onePipe struct{ conn chan net.Conn }
+
+func (l *onePipe) Accept() (net.Conn, error) {
+	if c, ok := <-l.conn; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (l *onePipe) Close() error   { return nil }
+func (l *onePipe) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestQueryWaits: a service that asks for time is given it, if the caller wants to
+// wait, it is not long, and nothing was begun.
+func TestQueryWaits(t *testing.T) {
+	const busy = `{"error":{"code":"Throttling","message":"too many"}}`
+	f := func(name string, q Query, status int, after, body string, wantRequests int, want time.Duration) {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int32
+			within(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Retry-After", after)
+				asked.Add(1)
+				w.WriteHeader(status)
+				io.WriteString(w, body)
+			}, func(t *testing.T, c *Client) {
+				if strings.Contains(after, "GMT") {
+					after = time.Now().Add(20 * time.Second).UTC().Format(http.TimeFormat)
+				}
+				var waits []time.Duration
+				if q.Timeout >= 0 {
+					q.OnWait = func(why *Error, wait time.Duration) {
+						if waits = append(waits, wait); why.Status != status {
+							t.Errorf("waits for %v", why)
+						}
+					}
+				}
+				q.Timeout = max(q.Timeout, 0)
+				q.Database = "D"
+				began := time.Now()
+				err := c.Query(t.Context(), &q, &Collector{})
+				var e *Error
+				if !errors.As(err, &e) || e.Status != status || len(after) == 2 && !strings.Contains(e.Hint, "it says to wait") {
+					t.Errorf("error %#v", err)
+				}
+				if took := time.Since(began); int(asked.Load()) != wantRequests || took.Round(time.Second) != want || len(waits) != wantRequests-1 {
+					t.Errorf("%d requests in %v, waits %v", asked.Load(), took, waits)
+				}
+			})
+		})
+	}
+	f("429", Query{Text: "T"}, 429, "10", busy, 4, 30*time.Second)
+	f("503 by a date", Query{Text: "T"}, 503, "GMT", "", 2, 20*time.Second) // the date is over then
+	f("a long wait", Query{Text: "T"}, 429, "61", busy, 1, 0)
+	f("no wait named", Query{Text: "T"}, 429, "", busy, 1, 0)
+	f("nobody wants to wait", Query{Text: "T", Timeout: -1}, 429, "10", busy, 1, 0)
+	f("the timeout is over before", Query{Text: "T", Timeout: 15 * time.Second}, 429, "10", busy, 2, 10*time.Second)
+	f("500", Query{Text: "T"}, 500, "10", busy, 1, 0)
+	f("a command", Query{Call: Mgmt, Text: ".drop table T"}, 429, "10", busy, 4, 30*time.Second)
+	f("a command, and not the service's words", Query{Call: Mgmt, Text: ".drop table T"}, 503, "10", "", 1, 0)
+}
+
+// TestTimeoutEnds: a timeout that was asked for ends soon after it says it does,
+// whether no answer comes or one that does not end, and whatever becomes of the
+// cancellation.
+func TestTimeoutEnds(t *testing.T) {
+	for _, begun := range []string{"", v2Head} {
+		within(t, func(w http.ResponseWriter, r *http.Request) {
+			if _, err := io.ReadAll(r.Body); err != nil {
+				t.Error(err)
+			}
+			if begun != "" && !strings.HasSuffix(r.URL.Path, "/mgmt") {
+				io.WriteString(w, begun)
+				_ = http.NewResponseController(w).Flush()
+			}
+			<-r.Context().Done()
+		}, func(t *testing.T, c *Client) {
+			began := time.Now()
+			err := c.Query(t.Context(), &Query{Database: "D", Text: "T", Timeout: time.Second}, &Collector{})
+			var unstopped *UnstoppedError
+			if took := time.Since(began); !errors.As(err, &unstopped) || took != time.Second+askedGrace+cancelPatience || took > 5*time.Second {
+				t.Errorf("after %v: %v", took, err)
+			}
+		})
+	}
+}
+
+// TestLostAnswer: of a request that went out whole it is not said that it did not.
+func TestLostAnswer(t *testing.T) {
+	for call, want := range map[Call]string{QueryV2: "ask again", Mgmt: "may have run"} {
+		c := script(t, func(c *net.TCPConn) { readRequest(c) })
+		var e *Error
+		err := c.Query(t.Context(), &Query{Call: call, Database: "D", Text: ".T"}, &Collector{})
+		if !errors.As(err, &e) || !strings.Contains(e.Hint, want) || !strings.Contains(e.Hint, "went out whole") || !Unreached(err) {
+			t.Errorf("error %#v", err)
+		}
+	}
+}
+
+// TestIsCommand: comments before a command do not make it a query.
+func TestIsCommand(t *testing.T) {
+	for text, want := range map[string]bool{
+		".show tables": true, " \n.show": true, "// c\n.show": true, "// c\r\n  // d\n\n .show": true, "\ufeff.show": true,
+		"T": false, "// .show": false, "": false, "//": false, "/ .show": false,
+	} {
+		if IsCommand(text) != want {
+			t.Errorf("%q: want %v", text, want)
+		}
 	}
 }
 

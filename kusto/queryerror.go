@@ -1,6 +1,7 @@
 package kusto
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ func refusal(resp *http.Response, q *Query, secret string) *Error {
 	if err == nil {
 		raw, _ = io.ReadAll(io.LimitReader(body, maxAnswer)) // what of it came is judged
 	}
+	raw = bytes.TrimPrefix(raw, byteOrderMark)
 	r := parseReply([]byte(redact(string(raw), secret)), "")
 	if words, isPage := pageWords(raw, secret); isPage {
 		r.page, r.message = true, words
@@ -46,10 +48,15 @@ func queryError(resp *http.Response, r reply, q *Query, secret string) *Error {
 	if activity == "" {
 		activity = clean(r.activity, 128)
 	}
-	return &Error{
+	e := &Error{
 		Status: resp.StatusCode, Code: clean(r.code, 128), Message: clean(r.message, maxMessage), Permanent: r.permanent,
-		ActivityID: activity, RetryAfter: retryAfter(resp.Header, time.Now()), Hint: queryHint(resp.StatusCode, &r, q), about: r.about,
+		ActivityID: activity, RetryAfter: retryAfter(resp.Header, time.Now()), Hint: queryHint(resp.StatusCode, &r, q),
+		about: r.about, page: r.page, own: r.own,
 	}
+	if e.RetryAfter > 0 {
+		e.Hint += "; it says to wait " + e.RetryAfter.Round(time.Second).String()
+	}
+	return e
 }
 
 // replyError makes an error of a reply that came inside a result; nil if it says
@@ -76,6 +83,14 @@ func (c *Client) noAnswer(ctx context.Context, err error, secret string) error {
 		e.cause = ctx.Err()
 	}
 	return e
+}
+
+// lostHint is for a request that went out whole and was not answered.
+func lostHint(call Call) string {
+	if call == Mgmt {
+		return "the request went out whole and the connection ended without an answer: the command may have run; look at what it changed before you send it again"
+	}
+	return "the request went out whole and the connection ended without an answer: ask again, and look at proxies on the way if it stays so"
 }
 
 // broken is the error of an answer that began well, nil if it ended so.
@@ -118,7 +133,7 @@ func shapeHint(err error) string {
 }
 
 // cancelPatience is how long the service is given to take a cancellation.
-const cancelPatience = 5 * time.Second
+const cancelPatience = 2 * time.Second
 
 // UnstoppedError is the end of a request that nobody waits for any more, and that
 // the service may still be at.
@@ -164,7 +179,7 @@ func queryHint(status int, r *reply, q *Query) string {
 		return "the service refused the token: check that auth.resource is the audience of this cluster and auth.tenant its tenant"
 	case r.about == denied, status == http.StatusForbidden && !r.page:
 		role := "viewers"
-		if q.Call == Mgmt && !strings.HasPrefix(strings.TrimSpace(strings.ToLower(q.Text)), ".show") {
+		if q.Call == Mgmt && !strings.HasPrefix(strings.ToLower(uncommented(q.Text)), ".show") {
 			role = "admins"
 		}
 		return fmt.Sprintf("let this identity do it: .add database %s %s (%s)", kqlName(database), role, kqlString(principal(r), '\''))
