@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -90,6 +91,9 @@ var aadHints = map[string]string{
 // timelyCodes are those that a wrong clock brings about.
 var timelyCodes = map[string]bool{"AADSTS700024": true, "AADSTS500133": true, "AADSTS50013": true, "AADSTS700027": true}
 
+// passingCodes are those of an authority that is out of order for a while.
+var passingCodes = map[string]bool{"temporarily_unavailable": true, "server_error": true, "AADSTS90033": true, "AADSTS90006": true, "AADSTS50166": true}
+
 // explain turns the failure of a request for a token with a secret into one of our
 // errors. The library's own words hold the whole reply, so they are not used.
 func explain(err error, secret string) error {
@@ -133,6 +137,13 @@ func authorityRefusal(status int, h http.Header, body []byte, secrets ...string)
 	if page, isPage := pageWords([]byte(words), secrets...); isPage {
 		words = page
 	}
+	redirects := status >= 300 && status < 400
+	if redirects {
+		words = "redirected to " + strconv.Quote(h.Get("Location"))
+	}
+	if words == "" {
+		words = http.StatusText(status)
+	}
 	e := &Error{
 		Status: status, Code: cmp.Or(aadCode.FindString(doc.Description), clean(doc.Error)),
 		Message:    clean("get token: " + firstLine(words)), // trace and time stamps follow
@@ -140,12 +151,15 @@ func authorityRefusal(status int, h http.Header, body []byte, secrets ...string)
 	}
 	switch e.Hint = aadHints[e.Code]; {
 	case e.Hint != "":
+	case redirects:
+		e.Hint = "the authority redirects elsewhere, and no secret is sent there: check auth.authority, and send.proxy and HTTPS_PROXY"
 	case status >= http.StatusInternalServerError:
 		e.Hint = "the authority, or a proxy on the way to it, is out of order: try again; if it stays so, check auth.authority, and send.proxy and HTTPS_PROXY"
 	default:
 		e.Hint = "the authority refused: check auth.tenant, auth.client_id and the secret"
 	}
 	e.timely = timelyCodes[e.Code]
+	e.passes = passingCodes[e.Code] || passingCodes[doc.Error]
 	return e
 }
 

@@ -51,5 +51,9 @@ type Answer struct {
 	Hint string
 }
 
+// Token is what the answer says of the token. With the verdict Auth it is never
+// TokenFine, but where Err is none of a token source of this package.
+func (a Answer) Token() TokenFault { return a.Err.Token() }
+
 // MaxRetryAfter caps what a Retry-After header may ask for.
 const MaxRetryAfter = 5 * time.Minute

@@ -27,6 +27,7 @@ func (g *autoGrant) fetch(ctx context.Context) (string, time.Time, error) {
 		return kept.fetch(ctx)
 	}
 	var words []string
+	away := false   // a way was there, and its authority was not
 	var told *Error // the first that came so far as to be refused
 	for _, way := range g.ways {
 		if way.grant == nil {
@@ -45,6 +46,7 @@ func (g *autoGrant) fetch(ctx context.Context) (string, time.Time, error) {
 			if told == nil && (e.Status != 0 || e.Code != "") {
 				told = e
 			}
+			away = away || e.Hint != notInAzure && tokenless(e).Token() == TokenLater
 		}
 		words = append(words, way.name+": "+printable(strings.TrimPrefix(why, "get token: "), maxMessage/4))
 	}
@@ -53,7 +55,7 @@ func (g *autoGrant) fetch(ctx context.Context) (string, time.Time, error) {
 		none.Status, none.Code, none.RetryAfter, none.timely = told.Status, told.Code, told.RetryAfter, told.timely
 		none.Hint = told.Hint + "; or: " + g.none
 	}
-	none.Message = printable(none.Message, maxMessage)
+	none.Message, none.passes = printable(none.Message, maxMessage), away
 	return "", time.Time{}, none
 }
 

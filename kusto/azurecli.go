@@ -48,6 +48,7 @@ func (l *cliLogin) explain(ctx context.Context, err error) error {
 	case strings.Contains(lower, "not found"):
 		e.Hint = "install the Azure CLI where PATH finds it (https://aka.ms/azure-cli), then, as the user the agent runs as: " + again
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		e.cause = context.DeadlineExceeded
 		e.Message, e.Hint = "get token: az did not answer in time", "see what it waits for: az account get-access-token"
 	case strings.Contains(lower, "az login"), strings.Contains(lower, "az account"), strings.Contains(lower, "logged"):
 		e.Hint = "as the user the agent runs as: " + again + "; a service better uses managed_identity or client_secret"

@@ -4,11 +4,14 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	markup "html"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -85,8 +88,11 @@ func TestAuthorityRefusals(t *testing.T) {
 		})
 		_, err := tokens.Token(t.Context())
 		var e *Error
-		if !errors.As(err, &e) || e.Code != code || !strings.Contains(e.Hint, hint) || e.Status != status || e.RetryAfter != 90*time.Second {
+		if !errors.As(err, &e) || e.Code != code || !strings.Contains(e.Hint, hint) || e.Status != status {
 			t.Errorf("got %+v, want code %s and hint %q", e, code, hint)
+		}
+		if e.Token() == TokenRefused && e.RetryAfter != 90*time.Second || e.Token() == TokenLater && e.RetryAfter.Round(time.Second) != mostAskedPause {
+			t.Errorf("asks for %v", e.RetryAfter)
 		}
 		mustBePrintable(t, e.Error())
 		if strings.Contains(e.Error()+e.Hint, "hunter2") {
@@ -104,7 +110,82 @@ func TestAuthorityRefusals(t *testing.T) {
 	f(400, refusal("AADSTS1"), "invalid_client", "auth.tenant")
 	f(400, refusal("AADSTS99999"), "AADSTS99999", "auth.tenant")
 	f(503, "<html>\x1b[1m hunter2", "", "out of order")
-	f(302, "", "", "refused") // and the secret goes nowhere else
+	f(302, "", "", "no secret is sent there")
+}
+
+// TestEchoedSecret: a secret is taken out in whatever form it comes back.
+func TestEchoedSecret(t *testing.T) {
+	const secret = `a+b/c=d &"é\x`
+	for name, echo := range map[string]string{
+		"plain": secret, "form": url.QueryEscape(secret), "path": url.PathEscape(secret), "form in small letters": strings.ToLower(url.QueryEscape(secret)),
+		"form with %20": strings.ReplaceAll(url.QueryEscape(secret), "+", "%20"), "HTML": markup.EscapeString(secret), "JSON": `a+b/c=d \u0026\"é\\x`, "quoted": strings.Trim(strconv.Quote(secret), `"`),
+	} {
+		tokens := authority(t, func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(400)
+			io.WriteString(w, "you sent client_secret="+echo+"&resource=x")
+		}, func(c *AuthConfig) { c.ClientSecret = secret })
+		_, err := tokens.Token(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "=[secret]&resource") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestTokenFaults: only a refusal that says that the credentials are wrong is one.
+func TestTokenFaults(t *testing.T) {
+	f := func(status int, code string, want TokenFault) {
+		t.Helper()
+		body := ""
+		if code != "" {
+			body = `{"error":"` + code + `","error_description":"` + code + `: words"}`
+		}
+		tokens := authority(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			io.WriteString(w, body)
+		})
+		_, err := tokens.Token(t.Context())
+		e := errorOf(err)
+		if got := e.Token(); got != want || Unreached(err) != (want == TokenLater) || e.Refused() != (want == TokenRefused) {
+			t.Errorf("%d %s: %v", status, code, got)
+		}
+		if e.Token() == TokenLater && (e.RetryAfter <= 0 || e.RetryAfter > firstPause) {
+			t.Errorf("%d %s: asked again after %v", status, code, e.RetryAfter)
+		}
+	}
+	f(400, "invalid_client", TokenRefused)
+	f(401, "invalid_client", TokenRefused)
+	f(400, "unauthorized_client", TokenRefused)
+	f(401, "AADSTS7000215", TokenRefused)
+	f(400, "AADSTS700016", TokenRefused)
+	for _, status := range []int{408, 429, 500, 502, 503, 504} {
+		f(status, "", TokenLater)
+		f(status, "invalid_client", TokenLater)
+	}
+	f(400, "temporarily_unavailable", TokenLater)
+	f(400, "server_error", TokenLater)
+	f(400, "AADSTS90033", TokenLater)
+	f(302, "", TokenLater)
+	f(403, "", TokenLater) // a proxy
+	f(404, "", TokenLater)
+	f(200, "", TokenLater) // no JSON at all
+
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	tokens, err := NewTokenSource(AuthConfig{Method: "client_secret", Authority: gone.URL, Tenant: "t", ClientID: "c", ClientSecret: "s"}, gone.URL, TokenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tokens.Close()
+	if _, err := tokens.Token(t.Context()); errorOf(err).Token() != TokenLater {
+		t.Errorf("nobody there: %v", err)
+	}
+	if got := (Answer{}).Token(); got != TokenFine {
+		t.Errorf("an answer without an error: %v", got)
+	}
+	if got := (Answer{Err: errRefused}).Token(); got != TokenRejected {
+		t.Errorf("401: %v", got)
+	}
 }
 
 func TestHugeTokenReply(t *testing.T) {

@@ -81,7 +81,7 @@ type discovery struct {
 
 // metadataPause is how long a cluster that did not tell is not asked again: ways to
 // sign in that are tried in turn all want to know.
-const metadataPause = 10 * time.Second
+const metadataPause = 2 * time.Second
 
 // newDiscovery checks the endpoint: what it names as the authority is believed.
 func newDiscovery(clusterURL string, allowUntrusted bool, d *doors) (*discovery, error) {

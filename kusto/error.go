@@ -1,6 +1,8 @@
 package kusto
 
 import (
+	"errors"
+	"io/fs"
 	"net/http"
 	"strconv"
 	"strings"
@@ -23,6 +25,7 @@ type Error struct {
 	about  subject
 	own    bool // the service's own words, not those of something between
 	page   bool // a web page answered, of something between
+	passes bool // the authority said that it goes away
 	timely bool // a wrong clock may be why
 	cause  error
 }
@@ -33,7 +36,7 @@ func (e *Error) Error() string {
 	if e.Status != 0 {
 		parts = append(parts, "status "+strconv.Itoa(e.Status))
 	}
-	if e.Code != "" {
+	if e.Code != "" && !opens(e.Message, e.Code) {
 		parts = append(parts, e.Code)
 	}
 	if e.Message != "" {
@@ -44,6 +47,12 @@ func (e *Error) Error() string {
 		s += " (activity " + e.ActivityID + ")"
 	}
 	return s
+}
+
+// opens says that a message begins with its code.
+func opens(message, code string) bool {
+	return len(message) >= len(code) && strings.EqualFold(message[:len(code)], code) &&
+		(len(message) == len(code) || message[len(code)] == ':')
 }
 
 // Unwrap is the error of the network below, where there was one.
@@ -59,10 +68,85 @@ func (e *Error) Missing() bool { return e.about == missing }
 // Denied says that the identity is known and has no role for what it asked.
 func (e *Error) Denied() bool { return e.about == denied || e.Status == http.StatusForbidden }
 
+// TokenFault is what an error says of the token of a request.
+type TokenFault uint8
+
+// The faults of a token.
+const (
+	// TokenFine: the error is about something else.
+	TokenFine TokenFault = iota
+	// TokenLater: none is to be had for now, since the authority is out of reach or
+	// busy. RetryAfter says when it is asked again, so that nothing is gained by
+	// asking for a token before; it is 15 s at most unless the authority asked for
+	// more, and a minute then.
+	TokenLater
+	// TokenRefused: the authority says that the credentials are wrong, or what is on
+	// this machine is none. Nothing but a person changes that. It is asked again
+	// after half a minute, or as soon as a file it reads has changed.
+	TokenRefused
+	// TokenRejected: the cluster answered 401. The next request has a fresh token,
+	// if there was none within half a minute.
+	TokenRejected
+)
+
+// Token is what e says of the token; TokenFine if e is nil.
+func (e *Error) Token() TokenFault {
+	switch {
+	case e == nil:
+		return TokenFine
+	case !e.NoToken && e.Status == http.StatusUnauthorized:
+		return TokenRejected
+	case !e.NoToken:
+		return TokenFine
+	case e.Status == 0 && !e.passes:
+		if wayFault(e) {
+			return TokenLater
+		}
+		return TokenRefused
+	case e.passes, e.Code == "", e.Status >= http.StatusInternalServerError, e.Status == http.StatusTooManyRequests,
+		e.Status == http.StatusRequestTimeout, e.Status == http.StatusGone:
+		return TokenLater // what names no code is not the authority
+	}
+	return TokenRefused
+}
+
+// wayFault says that nothing answered at all.
+func wayFault(e *Error) bool {
+	var file *fs.PathError // a secret that was not there to be sent
+	return e.Status == 0 && e.Code == "" && !e.Partial && e.cause != nil && !errors.As(e.cause, &file)
+}
+
 // Refused says that it is about who asks: a token or a role was refused, or what is
 // on this machine gives no token. Nothing but a person changes that.
 func (e *Error) Refused() bool {
-	return e.Status == http.StatusUnauthorized || e.Denied() || e.NoToken && !Unreached(e)
+	if e.NoToken {
+		return e.Token() == TokenRefused
+	}
+	return e.Status == http.StatusUnauthorized || e.Denied()
+}
+
+// Unreached says that an error is of the way: nothing of a service answered, or what
+// answered is out of order or something else, or the authority is out of reach.
+func Unreached(err error) bool {
+	var e *Error
+	switch {
+	case !errors.As(err, &e):
+		return false
+	case e.NoToken:
+		return e.Token() == TokenLater
+	case e.Refused():
+		return false
+	case e.page, e.Status >= 300 && e.Status < 400:
+		return true
+	}
+	switch e.Status {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+		http.StatusRequestTimeout, http.StatusProxyAuthRequired:
+		return true
+	case http.StatusNotFound:
+		return !e.own
+	}
+	return wayFault(e)
 }
 
 // StreamingOff says that streaming is off: at the cluster, or for the table alone.

@@ -316,5 +316,8 @@ func (h *hinted) ofTheAuthority() {
 	page := h.server.Fail(emulator.Fault{Match: emulator.Match{Kind: emulator.KindToken}, Status: 200, As: emulator.AsJunk, Body: "welcome"})
 	h.says("a page", ask(h.server.URL()), "check auth.authority", "not the authority")
 	page.Remove()
+	away := h.server.Fail(emulator.Fault{Match: emulator.Match{Kind: emulator.KindToken}, Status: 302, As: emulator.AsEmpty})
+	h.says("a redirect", ask(h.server.URL()), "no secret is sent there", "status 302", "redirected to")
+	away.Remove()
 	h.says("nobody there", ask("http://127.0.0.1:1"), "the authority gave no token", "get token")
 }

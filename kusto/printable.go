@@ -1,7 +1,12 @@
 package kusto
 
 import (
+	"cmp"
+	"encoding/json"
+	markup "html"
+	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -34,12 +39,35 @@ func printable(s string, limit int) string {
 // tokenShaped finds what looks like a bearer token: a server may echo headers.
 var tokenShaped = regexp.MustCompile(`(?i:bearer[\s:=]+)[\w.~+/-]{20,}=*|eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?`)
 
-// redact takes secrets, and everything shaped like a token, out of s.
+// redact takes secrets, in the forms in which they are echoed, and everything
+// shaped like a token, out of s.
 func redact(s string, secrets ...string) string {
 	for _, secret := range secrets {
-		if secret != "" {
-			s = strings.ReplaceAll(s, secret, "[secret]")
+		if secret == "" {
+			continue
 		}
+		for _, form := range escapedForms(secret) {
+			s = strings.ReplaceAll(s, form, "[secret]")
+		}
+		s = strings.ReplaceAll(s, secret, "[secret]")
 	}
 	return tokenShaped.ReplaceAllString(s, "[secret]")
+}
+
+// lowerHex is the other way in which a percent-encoding is written.
+var lowerHex = regexp.MustCompile(`%[0-9A-F]{2}`)
+
+// escapedForms are a secret as it stands in a form, in a path, in JSON and in HTML,
+// the longest first; none where nothing of it has to be escaped.
+func escapedForms(secret string) []string {
+	form, path := url.QueryEscape(secret), url.PathEscape(secret)
+	all := []string{form, path, strings.ReplaceAll(form, "+", "%20"), strings.Trim(strconv.Quote(secret), `"`), markup.EscapeString(secret)}
+	if raw, err := json.Marshal(secret); err == nil {
+		all = append(all, string(raw[1:len(raw)-1]))
+	}
+	for _, f := range all[:3] {
+		all = append(all, lowerHex.ReplaceAllStringFunc(f, strings.ToLower))
+	}
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	return slices.DeleteFunc(slices.Compact(all), func(f string) bool { return f == secret })
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/http/httptrace"
 	"sync"
@@ -96,18 +94,4 @@ func (c *Client) traced(req *http.Request) (seen func() Way, trace *httptrace.Cl
 		defer mu.Unlock()
 		return w
 	}, trace
-}
-
-// Unreached says that an error is of the way: nothing of a service answered, or the
-// authority is out of order.
-func Unreached(err error) bool {
-	var e *Error
-	var file *fs.PathError // a secret that was not there to be sent
-	switch {
-	case !errors.As(err, &e):
-		return false
-	case e.NoToken && (e.Status == http.StatusTooManyRequests || e.Status >= 500):
-		return true
-	}
-	return e.Status == 0 && e.Code == "" && !e.Partial && e.cause != nil && !errors.As(e.cause, &file)
 }

@@ -525,6 +525,62 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
+// TestOutOfReach: which answers are not of the service, or of one that is out of
+// order, and which are refusals of who asks.
+func TestOutOfReach(t *testing.T) {
+	const own, page = `{"error":{"code":"Odd","message":"words"}}`, `<html><title>Hello</title></html>`
+	f := func(status int, body string, unreached, refused bool) {
+		t.Helper()
+		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			io.WriteString(w, body)
+		})
+		err := c.Query(t.Context(), &Query{Database: "D", Text: "T"}, &Collector{})
+		if e := errorOf(err); e == nil || Unreached(err) != unreached || e.Refused() != refused {
+			t.Errorf("%d %s: unreached %v, %v", status, body, Unreached(err), err)
+		}
+	}
+	for _, status := range []int{502, 503, 504} {
+		f(status, "", true, false)
+		f(status, own, true, false)
+		f(status, page, true, false)
+	}
+	f(200, page, true, false)
+	f(400, page, true, false)
+	f(404, page, true, false)
+	f(404, "", true, false)
+	f(404, own, false, false)
+	f(302, "", true, false)
+	f(308, page, true, false)
+	f(407, "", true, false)
+	f(401, "", false, true)
+	f(401, page, false, true)
+	f(403, own, false, true)
+	f(403, page, false, true)
+	f(400, own, false, false)
+	f(429, own, false, false)
+	f(500, own, false, false)
+	f(200, "[", false, false)
+	if !Unreached(newClient(t, "http://127.0.0.1:1").Query(t.Context(), &Query{Text: "T"}, &Collector{})) {
+		t.Error("nobody there")
+	}
+}
+
+// TestCodeOnce: a code that the message begins with is told once.
+func TestCodeOnce(t *testing.T) {
+	for want, e := range map[string]*Error{
+		"SEM0100: no column":            {Code: "SEM0100", Message: "SEM0100: no column"},
+		"status 403: Forbidden: Caller": {Status: 403, Code: "Forbidden", Message: "Forbidden: Caller"},
+		"Forbidden: Forbiddenness":      {Code: "Forbidden", Message: "Forbiddenness"},
+		"status 500: E (activity x)":    {Status: 500, Code: "E", Message: "E", ActivityID: "x"},
+		"status 500: E: words":          {Status: 500, Code: "E", Message: "words"},
+	} {
+		if e.Error() != want {
+			t.Errorf("%q, want %q", e.Error(), want)
+		}
+	}
+}
+
 // TestIsCommand: comments before a command do not make it a query.
 func TestIsCommand(t *testing.T) {
 	for text, want := range map[string]bool{

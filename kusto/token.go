@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -13,10 +14,16 @@ import (
 const (
 	// refreshEarly is how long before its end a token is replaced.
 	refreshEarly = 5 * time.Minute
-	// refreshPause is the least time between two token requests after one
-	// failed, and between two that refused tokens asked for: the authority
-	// throttles clients that ask without end.
+	// refreshPause is the least time between two token requests after the
+	// credentials were refused, and between two that refused tokens asked for: the
+	// authority throttles clients that ask without end.
 	refreshPause = 30 * time.Second
+	// Between two token requests while the authority is out of reach or busy: from
+	// the first, doubled each time, to the longest.
+	firstPause   = 500 * time.Millisecond
+	longestPause = 15 * time.Second
+	// mostAskedPause is what a Retry-After of such an authority counts at most.
+	mostAskedPause = time.Minute
 	// grantTimeout bounds one token request.
 	grantTimeout = 30 * time.Second
 )
@@ -42,6 +49,7 @@ type Tokens struct {
 	why     *Error        // with this
 	err     error         // of the last request; nil: it gave a token
 	after   time.Time     // no request before, after one that failed
+	pause   time.Duration // after the last request that was not answered; 0: it was
 	forced  time.Time     // no request before for a token refused
 	flight  chan struct{} // closed when the request under way has ended; nil: none is
 }
@@ -92,7 +100,7 @@ func (t *Tokens) Token(ctx context.Context) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.err != nil {
-		return "", t.err
+		return "", t.waiting(time.Now())
 	}
 	return t.token, nil
 }
@@ -111,7 +119,7 @@ func (t *Tokens) look() (token string, flight <-chan struct{}, err error) {
 		if usable {
 			return t.token, nil, nil
 		}
-		return "", nil, t.waiting()
+		return "", nil, t.waiting(now)
 	}
 	if t.flight == nil {
 		t.takeOff()
@@ -143,13 +151,20 @@ func (t *Tokens) wait(now time.Time) time.Duration {
 	return wait
 }
 
-// waiting is why there is no token for now. Of one that the service refused it is
-// what the service said, so that a hold keeps its reason while no request is made.
-func (t *Tokens) waiting() error {
-	if t.err != nil {
+// waiting is why there is no token for now, and when one is asked for again where
+// nothing else brings it about. Of one that the service refused it is what the
+// service said, so that a hold keeps its reason while no request is made.
+func (t *Tokens) waiting(now time.Time) error {
+	if t.err == nil {
+		return t.why
+	}
+	var e *Error
+	if !errors.As(t.err, &e) || e.Token() != TokenLater {
 		return t.err
 	}
-	return t.why
+	told := *e
+	told.RetryAfter = max(t.after.Sub(now), time.Millisecond)
+	return &told
 }
 
 // takeOff starts a request. Its goroutine is started by whoever asks for a
@@ -168,16 +183,17 @@ func (t *Tokens) takeOff() {
 		if err == nil && (token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })) {
 			err = &Error{Message: "get token: what was given is no token", Hint: "check the keys under auth"}
 		}
-		t.land(token, expires, tokenless(t.clock.blame(err)))
+		err = t.clock.blame(err)
+		var e *Error
+		if errors.As(err, &e) {
+			err = tokenless(e)
+		}
+		t.land(token, expires, err)
 	}()
 }
 
 // tokenless marks an error as why there is no token. The error itself is not changed.
-func tokenless(err error) error {
-	var e *Error
-	if !errors.As(err, &e) {
-		return err
-	}
+func tokenless(e *Error) *Error {
 	told := *e
 	told.NoToken = true
 	return &told
@@ -193,7 +209,7 @@ func (t *Tokens) land(token string, expires time.Time, err error) {
 		if t.err == nil && t.usable(now) { // else those who wait for it tell
 			t.log.Warn("token request failed, the old token is used on", "err", err, "fix", fixOf(err), "expires", t.expires)
 		}
-		t.err, t.after = err, now.Add(max(refreshPause, askedPause(err)))
+		t.err, t.after = err, now.Add(t.pauseAfter(err))
 		return
 	}
 	if t.err != nil {
@@ -202,7 +218,20 @@ func (t *Tokens) land(token string, expires time.Time, err error) {
 	if t.refused {
 		t.forced = now.Add(refreshPause)
 	}
-	t.token, t.got, t.expires, t.refused, t.err, t.after = token, now, expires, false, nil, time.Time{}
+	t.token, t.got, t.expires, t.refused, t.err, t.after, t.pause = token, now, expires, false, nil, time.Time{}, 0
+}
+
+// pauseAfter is how long no token is asked for after a request that failed. Agents
+// that lost their authority at one time do not all come back at one time.
+func (t *Tokens) pauseAfter(err error) time.Duration {
+	var e *Error
+	if !errors.As(err, &e) || e.Token() != TokenLater {
+		t.pause = 0
+		return max(refreshPause, askedPause(err))
+	}
+	t.pause = min(max(2*t.pause, firstPause), longestPause)
+	wait := t.pause - time.Duration(rand.Int64N(int64(t.pause/5)))
+	return max(wait, min(askedPause(err), mostAskedPause))
 }
 
 func fixOf(err error) string {

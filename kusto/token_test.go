@@ -132,6 +132,44 @@ func TestFailedTokenRequestsArePaced(t *testing.T) {
 	})
 }
 
+// TestAuthorityOutOfReachIsAskedSoon: after 500 ms, then ever rarer, and so that a
+// token is there 15 s after the authority is.
+func TestAuthorityOutOfReachIsAskedSoon(t *testing.T) {
+	g := &stubGrant{life: time.Hour, err: authorityOutOfReach(errors.New("down"))}
+	inTime(t, g, func(t *testing.T, tokens *Tokens, want func(string, int)) {
+		want("", 1)
+		want("", 1)
+		began := time.Now()
+		for calls := 2; calls < 10; calls++ {
+			_, err := tokens.Token(t.Context())
+			wait := errorOf(err).RetryAfter
+			if most := min(firstPause<<(calls-2), longestPause); wait > most || wait < most*4/5 || errorOf(err).Token() != TokenLater {
+				t.Errorf("after %d requests: %v, %v", calls-1, wait, err)
+			}
+			time.Sleep(wait - time.Nanosecond)
+			want("", calls-1)
+			time.Sleep(time.Nanosecond)
+			want("", calls)
+		}
+		if took := time.Since(began); took > time.Minute+15*time.Second {
+			t.Errorf("9 requests took %v", took)
+		}
+		g.err = &Error{Status: 429, RetryAfter: 2 * time.Minute}
+		time.Sleep(longestPause)
+		want("", 10)
+		time.Sleep(mostAskedPause - time.Nanosecond)
+		want("", 10)
+		g.err = nil
+		time.Sleep(time.Nanosecond)
+		want(strings.Repeat("t", 11), 11)
+		g.err = authorityOutOfReach(errors.New("down"))
+		time.Sleep(time.Hour)
+		want("", 12)
+		time.Sleep(firstPause)
+		want("", 13) // the pauses begin anew
+	})
+}
+
 func TestGoodTokenOutlivesFailedRefresh(t *testing.T) {
 	g := &stubGrant{life: time.Hour}
 	inTime(t, g, func(t *testing.T, _ *Tokens, want func(string, int)) {
