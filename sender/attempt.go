@@ -105,6 +105,10 @@ func (s *Sender) act(ctx context.Context, l *lane, it *item, ans kusto.Answer, b
 			s.later(l, it, ans)
 		})
 	case kusto.Auth:
+		if ans.Token() == kusto.TokenLater {
+			s.settle(l, func() { s.later(l, it, ans) })
+			return
+		}
 		s.refuseToken(l, it, ans)
 	case kusto.Hold:
 		s.settle(l, func() {

@@ -460,6 +460,24 @@ func TestAnAuthorityOutOfReachIsNoRefusal(t *testing.T) {
 	})
 }
 
+// An authority that is out of reach for a moment costs a route no more than its
+// schedule of retries.
+func TestAnAuthorityOutOfReachIsAskedOnTheRetrySchedule(t *testing.T) {
+	var asked atomic.Int32
+	in(t, func(in *kusto.Ingest) kusto.Answer {
+		if asked.Add(1) <= 3 {
+			return kusto.Answer{Verdict: kusto.Auth, RetryAfter: time.Second, Err: &kusto.Error{NoToken: true, Status: 503, RetryAfter: time.Second}}
+		}
+		return ok(in)
+	}, func(w *world) {
+		w.s.Put(payload("T", "a"))
+		pass(8 * time.Second)
+		if p := w.s.Progress(); asked.Load() != 4 || p.Left != 0 || p.Refused {
+			t.Errorf("asked %d times: %+v", asked.Load(), p)
+		}
+	})
+}
+
 func TestOnlyTheRecordAtFaultGoesToQuarantine(t *testing.T) {
 	var mu sync.Mutex
 	var stored []byte
