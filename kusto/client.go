@@ -24,6 +24,7 @@ type TokenSource interface {
 type Options struct {
 	URL            string // query URI of the cluster; a path in it is kept
 	AllowUntrusted bool   // see CheckEndpoint
+	QueryOnly      bool   // nothing is ingested, so that URL need only pass CheckQueryEndpoint
 
 	App     string // x-ms-app
 	User    string // x-ms-user and x-ms-user-id; empty: not sent
@@ -43,6 +44,7 @@ type Options struct {
 type Client struct {
 	base    *url.URL
 	local   bool // base is this machine
+	asked   bool // for queries and commands alone
 	headers http.Header
 	auth    TokenSource
 	timeout time.Duration
@@ -52,7 +54,7 @@ type Client struct {
 
 // New checks the endpoint before anything else and makes no request.
 func New(o Options) (*Client, error) {
-	base, err := endpoint(o.URL, o.AllowUntrusted)
+	base, err := endpoint(o.URL, o.AllowUntrusted, o.QueryOnly)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +86,7 @@ func New(o Options) (*Client, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 60 * time.Second
 	}
-	return &Client{base: base, local: local, headers: headers, auth: o.Auth, timeout: o.Timeout, conns: conns, log: o.Logger}, nil
+	return &Client{base: base, local: local, asked: o.QueryOnly, headers: headers, auth: o.Auth, timeout: o.Timeout, conns: conns, log: o.Logger}, nil
 }
 
 // Close closes the connections that are idle; requests under way end as they

@@ -21,6 +21,7 @@ import (
 // TokenOptions says how the authority is reached.
 type TokenOptions struct {
 	AllowUntrusted bool   // as in Options
+	QueryOnly      bool   // as in Options
 	Proxy          string // as in Options; a managed identity never goes through one
 	CAFile         string
 	MinTLS         string
@@ -81,7 +82,7 @@ func (m *methods) prepare(c *clock) (err error) {
 	if m.cfg.Tenant == "." || m.cfg.Tenant == ".." {
 		return fmt.Errorf("auth.tenant %q: not a tenant", m.cfg.Tenant)
 	}
-	m.metadata, err = newDiscovery(m.cluster, m.options.AllowUntrusted, m.doors)
+	m.metadata, err = newDiscovery(m.cluster, m.options, m.doors)
 	return err
 }
 

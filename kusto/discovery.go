@@ -84,8 +84,8 @@ type discovery struct {
 const metadataPause = 2 * time.Second
 
 // newDiscovery checks the endpoint: what it names as the authority is believed.
-func newDiscovery(clusterURL string, allowUntrusted bool, d *doors) (*discovery, error) {
-	base, err := endpoint(clusterURL, allowUntrusted)
+func newDiscovery(clusterURL string, o TokenOptions, d *doors) (*discovery, error) {
+	base, err := endpoint(clusterURL, o.AllowUntrusted, o.QueryOnly)
 	if err != nil {
 		return nil, err
 	}
@@ -94,6 +94,10 @@ func newDiscovery(clusterURL string, allowUntrusted bool, d *doors) (*discovery,
 
 // local says that the cluster is this machine.
 func (d *discovery) local() bool { return loopback(hostOf(&d.url)) }
+
+// monitor says that the cluster is a proxy of Azure Monitor, which is no resource in
+// tenants.
+func (d *discovery) monitor() bool { return isMonitor(hostOf(&d.url)) }
 
 // get is what the cluster said, which is kept for good.
 func (d *discovery) get(ctx context.Context) (*clusterMetadata, error) {

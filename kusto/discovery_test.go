@@ -1,6 +1,7 @@
 package kusto
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -88,7 +89,7 @@ func TestDiscoveryDefaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer doors.close()
-		d, err := newDiscovery(s.URL, false, doors)
+		d, err := newDiscovery(s.URL, TokenOptions{}, doors)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,4 +204,37 @@ func TestClockOfTheAnswers(t *testing.T) {
 	if n := strings.Count(said.String(), "clock of this machine is wrong"); n != 1 {
 		t.Errorf("told %d times:\n%s", n, said.String())
 	}
+}
+
+// TestMonitorAudience: a proxy of Azure Monitor is no resource of a tenant; tokens
+// for it are for the service that it says it is.
+func TestMonitorAudience(t *testing.T) {
+	const cluster = "https://ade.loganalytics.io/subscriptions/x"
+	if _, err := newDiscovery(cluster, TokenOptions{}, nil); err == nil {
+		t.Error("it is taken for more than queries")
+	}
+	f := func(way login, cfg AuthConfig, known *clusterMetadata, authority, resource string) {
+		t.Helper()
+		d, err := newDiscovery(cluster, TokenOptions{QueryOnly: true}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.known, d.err = known, errors.New("away"); known == nil {
+			d.after = time.Now().Add(time.Hour)
+		} else {
+			d.err = nil
+		}
+		gotAuthority, gotResource, err := newLoginGrant(way, cfg, cluster, d).target(t.Context())
+		if gotAuthority != authority || gotResource != resource || (err != nil) != (authority == "" && way.wantsAuthority()) {
+			t.Errorf("asks %q for %q, %v", gotAuthority, gotResource, err)
+		}
+	}
+	us := &clusterMetadata{login: "https://login.microsoftonline.us", resource: "https://kusto.kusto.usgovcloudapi.net"}
+	f(&secretLogin{}, AuthConfig{}, us, us.login, us.resource)
+	f(&secretLogin{}, AuthConfig{Authority: "https://a"}, us, "https://a", us.resource)
+	f(&secretLogin{}, AuthConfig{Authority: "https://a", Resource: "https://r"}, us, "https://a", "https://r")
+	f(&secretLogin{}, AuthConfig{Authority: "https://a"}, nil, "https://a", publicAudience)
+	f(&secretLogin{}, AuthConfig{}, nil, "", publicAudience)
+	f(&cliLogin{}, AuthConfig{}, us, "", us.resource)
+	f(&cliLogin{}, AuthConfig{}, nil, "", publicAudience)
 }

@@ -9,15 +9,17 @@ import (
 	"strings"
 )
 
-// trusted are the domains of the service in all clouds: what the official
-// clients send a token to. A leading dot means any host below it.
+// trusted are the domains of the service in all clouds: what the official clients
+// send a token to, as of August 2026. A leading dot means any host below it.
 var trusted = []string{
 	// public cloud, Synapse and Fabric
 	".kusto.windows.net", ".kustomfa.windows.net", ".kustodev.windows.net",
 	".kusto.azuresynapse.net", ".kustodev.azuresynapse-dogfood.net",
 	".kusto.data.microsoft.com", ".kusto.fabric.microsoft.com",
-	".dxp.aad.azure.com", ".dxp-dev.aad.azure.com", ".arg.core.windows.net",
+	".dxp.aad.azure.com", ".dxp-dev.aad.azure.com",
+	".arg.core.windows.net", ".arg-int.core.windows.net", ".arg-df.core.windows.net",
 	".playfab.com", ".playfabapi.com", ".azureplayfab.com",
+	".securitycenter.windows.com", ".api.securityplatform.microsoft.com", "api.securityplatform.microsoft.com",
 	"kusto.aria.microsoft.com", "eu.kusto.aria.microsoft.com",
 	// United States government
 	".kusto.usgovcloudapi.net", ".kustomfa.usgovcloudapi.net", ".arg.core.usgovcloudapi.net",
@@ -32,8 +34,26 @@ var trusted = []string{
 	".kusto.sovcloud-api.sg", ".kustomfa.sovcloud-api.sg",
 }
 
-// queryOnly are heads of hosts that answer queries over Azure Monitor and take
-// no data; what follows them differs by cloud.
+// monitors are the proxies of Azure Monitor in all clouds, which answer queries as
+// a cluster does: Application Insights and Log Analytics stand behind them.
+var monitors = func() []string {
+	all := []string{
+		"ade.applicationinsights.io", "ade.loganalytics.io", "adx.aimon.applicationinsights.azure.com",
+		"adx.int.applicationinsights.azure.com", "adx.int.loganalytics.azure.com", "adx.int.monitor.azure.com",
+	}
+	for _, cloud := range []string{"com", "us", "cn", "eaglex.ic.gov", "microsoft.scloud", "fr", "de", "sg"} {
+		for _, what := range []string{"applicationinsights", "loganalytics", "monitor"} {
+			all = append(all, "adx."+what+".azure."+cloud)
+		}
+	}
+	return all
+}()
+
+// isMonitor says that a host is one of the monitors.
+func isMonitor(host string) bool { return slices.Contains(monitors, host) }
+
+// queryOnly are heads of hosts that answer queries over Azure Monitor and take no
+// data, in clouds that may not be known here.
 var queryOnly = []string{
 	"ade.loganalytics.", "ade.applicationinsights.",
 	"adx.loganalytics.", "adx.applicationinsights.", "adx.monitor.azure.", "adx.aimon.",
@@ -46,12 +66,19 @@ var queryOnly = []string{
 // always is. The error says what to write instead, and wraps that without the
 // URL.
 func CheckEndpoint(rawURL string, allowUntrusted bool) error {
-	_, err := endpoint(rawURL, allowUntrusted)
+	_, err := endpoint(rawURL, allowUntrusted, false)
 	return err
 }
 
-// endpoint is CheckEndpoint, and the URL it read.
-func endpoint(rawURL string, allowUntrusted bool) (*url.URL, error) {
+// CheckQueryEndpoint is CheckEndpoint for a URL that is only asked: it need not take
+// data, so that it may be one of the proxies of Azure Monitor.
+func CheckQueryEndpoint(rawURL string, allowUntrusted bool) error {
+	_, err := endpoint(rawURL, allowUntrusted, true)
+	return err
+}
+
+// endpoint is CheckEndpoint, or CheckQueryEndpoint, and the URL it read.
+func endpoint(rawURL string, allowUntrusted, onlyAsked bool) (*url.URL, error) {
 	u, err := webURL(rawURL)
 	if err != nil {
 		if i := strings.LastIndexByte(rawURL, '@'); i >= 0 {
@@ -63,7 +90,8 @@ func endpoint(rawURL string, allowUntrusted bool) (*url.URL, error) {
 	switch {
 	case strings.HasPrefix(host, "ingest-"):
 		err = fmt.Errorf("this is the address of queued ingestion; use the query URI %s://%s", u.Scheme, strings.TrimPrefix(strings.ToLower(u.Host), "ingest-"))
-	case slices.ContainsFunc(queryOnly, func(head string) bool { return strings.HasPrefix(host, head) || strings.Contains(host, "."+head) }):
+	case onlyAsked && isMonitor(host):
+	case !onlyAsked && slices.ContainsFunc(queryOnly, func(head string) bool { return strings.HasPrefix(host, head) || strings.Contains(host, "."+head) }):
 		err = errors.New("that is Azure Monitor, which answers queries and takes no data; use the query URI of a cluster")
 	case !loopback(host) && !isTrusted(host) && !allowUntrusted:
 		err = fmt.Errorf("host %s is not a known Kusto domain, so it is sent no token; set allow_untrusted_endpoint: true if it is yours", host)

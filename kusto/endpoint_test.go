@@ -23,6 +23,7 @@ func TestCheckEndpoint(t *testing.T) {
 		"https://c.kustomfa.windows.net", "https://c.kusto.azuresynapse.net", "https://c.kusto.data.microsoft.com", "https://abc.z9.kusto.fabric.microsoft.com",
 		"https://c.kusto.usgovcloudapi.net", "https://c.kusto.chinacloudapi.cn", "https://c.kusto.core.eaglex.ic.gov", "https://c.kusto.core.microsoft.scloud",
 		"https://c.kusto.sovcloud-api.fr", "https://c.kusto.sovcloud-api.de", "https://c.kusto.sovcloud-api.sg",
+		"https://x.api.securityplatform.microsoft.com", "https://api.securityplatform.microsoft.com", "https://x.securitycenter.windows.com", "https://x.arg-int.core.windows.net", "https://x.arg-df.core.windows.net",
 		"http://localhost:8080", "http://127.0.0.1", "http://[::1]:8080", "https://127.9.9.9", "http://LOCALHOST/base/path",
 	} {
 		ok(url, false)
@@ -45,6 +46,16 @@ func TestCheckEndpoint(t *testing.T) {
 	bad("https://ingest-c.example.com", true, "query URI")
 	for _, host := range []string{"ade.loganalytics.io", "ade.applicationinsights.io", "adx.monitor.azure.com", "adx.loganalytics.azure.us", "adx.applicationinsights.azure.cn", "x.adx.loganalytics.azure.com"} {
 		bad("https://"+host+"/subscriptions/x", true, "takes no data")
+	}
+	for _, host := range []string{"ade.loganalytics.io", "ade.applicationinsights.io", "adx.monitor.azure.com", "ADX.loganalytics.azure.us", "adx.applicationinsights.azure.cn", "adx.int.monitor.azure.com", "adx.monitor.azure.microsoft.scloud", "c.kusto.windows.net"} {
+		if err := CheckQueryEndpoint("https://"+host+"/subscriptions/x", false); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, host := range []string{"x.ade.loganalytics.io", "ade.loganalytics.io.evil.com", "evil-ade.loganalytics.io", "adx.monitor.azure.evil.com", "ingest-c.kusto.windows.net", "example.com"} {
+		if err := CheckQueryEndpoint("https://"+host, false); err == nil {
+			t.Errorf("%s is sent a token", host)
+		}
 	}
 	for _, url := range []string{
 		"", "c.kusto.windows.net", "ftp://c.kusto.windows.net", "https://", "https:///path", "https:c.kusto.windows.net", "https://c.kusto.windows.net@evil.com",

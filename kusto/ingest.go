@@ -123,6 +123,9 @@ func unsent(v Verdict, err error, hint string) Answer {
 
 // request builds everything but the token and the body.
 func (c *Client) request(ctx context.Context, in *Ingest) (*http.Request, error) {
+	if c.asked {
+		return nil, errors.New("this client is for queries alone")
+	}
 	u, err := c.ingestURL(in)
 	if err != nil {
 		return nil, err

@@ -116,6 +116,14 @@ func TestRefusedTokenIsGivenUp(t *testing.T) {
 	}
 }
 
+// TestQueryClientTakesNoData: what is only asked is sent no data.
+func TestQueryClientTakesNoData(t *testing.T) {
+	c := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was made") }, func(o *Options) { o.QueryOnly = true })
+	if a := c.Ingest(t.Context(), sample("x")); a.Verdict != Hold || !strings.Contains(a.Err.Message, "for queries alone") {
+		t.Errorf("%+v", a)
+	}
+}
+
 func TestNoTokenNoRequest(t *testing.T) {
 	broken := &Error{Status: 401, Code: "AADSTS7000215", Message: "get token: wrong", Hint: "the secret is wrong"}
 	c := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was made") }, func(o *Options) { o.Auth = &staticToken{err: broken} })

@@ -100,6 +100,9 @@ func (g *loginGrant) ask(ctx context.Context) (string, time.Time, error) {
 // without its answer.
 func (g *loginGrant) target(ctx context.Context) (authority, resource string, err error) {
 	resource = cmp.Or(g.resource, g.works, g.cluster)
+	if g.resource == "" && g.metadata.monitor() {
+		return g.monitorTarget(ctx)
+	}
 	if g.authority != "" || !g.way.wantsAuthority() && g.resource != "" {
 		return g.authority, resource, nil
 	}
@@ -114,6 +117,26 @@ func (g *loginGrant) target(ctx context.Context) (authority, resource string, er
 	}
 	if err == nil {
 		authority, err = m.authority(g.metadata.local())
+	}
+	return authority, resource, err
+}
+
+// monitorTarget is target for a proxy of Azure Monitor: a token is asked for by the
+// name that the proxy gives for it, or else by that of the service in the public
+// cloud.
+func (g *loginGrant) monitorTarget(ctx context.Context) (authority, resource string, err error) {
+	bounded, cancel := context.WithTimeout(ctx, metadataPatience)
+	defer cancel()
+	resource = publicAudience
+	m, err := g.metadata.get(bounded)
+	if err == nil {
+		resource = m.audience()
+	}
+	if g.authority != "" || !g.way.wantsAuthority() {
+		return g.authority, resource, nil
+	}
+	if err == nil {
+		authority, err = m.authority(false)
 	}
 	return authority, resource, err
 }
