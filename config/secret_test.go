@@ -58,6 +58,27 @@ func TestErrorsTellNoSecret(t *testing.T) {
 		"\n  method: ${SECRET}",
 		"\n  tenant: [${SECRET}]",
 		"\n  client_secret: \"${SECRET}\n",
+		"hunter2",
+		"[hunter2]",
+		"{hunter2}",
+		"\n  hunter2",
+		"\n  - hunter2",
+		"\n- hunter2",
+		"\n  hunter2: x",
+		"&hunter2 {method: none}",
+		"{method: hunter2}",
+		"{method: [hunter2]}",
+		"{method: 'client_secret hunter2'}",
+		"{clientt: hunter2}",
+		"{tenat: hunter2, method: client_secret}",
+		"{method: client_secret,\n  tenat: hunter2}",
+		"\n  client_secrt: hunter2",
+		"\n  client_secrt:\n    hunter2: x",
+		"\n  clientsecrt: \"hunter2",
+		"\n  key: hunter2",
+		"\n  value: hunter2",
+		"\n  tenat: a\n  authorty: https://x/?hunter2",
+		"\n  method hunter2: x",
 	} {
 		text := "cluster: https://c.kusto.windows.net\ndatabase: d\nauth: " + auth + "\ninputs:\n  - {paths: /a.csv, table: A}\n"
 		_, err := Parse("agent.yaml", []byte(text), environ("SECRET", secret), Options{})
@@ -80,6 +101,32 @@ func TestErrorsTellNoSecretElsewhere(t *testing.T) {
 		"send: {proxy: ['http://u:hunter2@x:1']}",
 		"send: {proxy: 'u:${SECRET}'}",
 		"cluster: '${SECRET}'",
+		"cluster: u:hunter2@c.kusto.windows.net",
+		"client_secrt: hunter2",
+		"clientsecrt: hunter2",
+		"pasword: hunter2",
+		"tokn: hunter2",
+		"secrets: {a: hunter2}",
+		"auth = hunter2",
+		"clusters: {dr: {url: 'https://c.kusto.windows.net', auth: hunter2}}",
+		"clusters: {dr: {url: 'https://c.kusto.windows.net', auth: {method: hunter2}}}",
+		"clusters:\n  dr:\n    url: https://c.kusto.windows.net\n    auth:\n      value: hunter2",
+		"send: {proxy: 'u:hunter2@x:1'}",
+		"send: {proxy: //u:hunter2@x:1}",
+		"send: {proxy: 'http:// u:hunter2@x:1'}",
+		"send: {proxy: 'http:/u:hunter2@x:1'}",
+		"send: {proxy: 'http//u:hunter2@x:1'}",
+		"send: {proxy: u%3Ahunter2%40x}",
+		"send: {proxy: 'http://u:hunter2'}",
+		"send: {proxy: 'http://u:hunter2#@x:1'}",
+		"send: {proxy: hunter2}",
+		"send: {proxy: [hunter2]}",
+		"send: {proxy: {hunter2: 1}}",
+		"send:\n  proxy: 'u:hunter2@x:1'\n  timeut: 3",
+		"send:\n  proxy:\n    u:hunter2@x:1",
+		"send:\n  proxy:\n    - hunter2",
+		"send:\n  proxy: |\n    u:hunter2@x:1",
+		"send:\n  prxy: u:hunter2@x:1",
 		"database: '${SECRET}/'",
 		"batch: {max_size: '${SECRET}', max_records: '${SECRET}'}",
 		"telemetry: {listen: '${SECRET}'}",
@@ -112,6 +159,27 @@ func TestMaskKeepsTheRest(t *testing.T) {
 	f("proxy: http://u:p@h:1", "proxy: http://****@h:1")
 	f("proxy: http://u:a-secret-1@h:1", "proxy: http://****@h:1")
 	f("proxy: http://u:a/b@h:1", "proxy: http://****@h:1")
+	f("send: {proxy: http://h:1, timeut: 3}", "send: {proxy: http://h:1, timeut: 3}")
+	f("  proxy: 'socks5://[::1]:1' # ours", "  proxy: 'socks5://[::1]:1' # ours")
+	f("  max_records: 3", "  max_records: 3")
+	f("  taken: 3", "  taken: ****") // as near to token as a misspelt one
+	f("    table: Secrte", "    table: Secrte")
+	f("    format: json", "    format: json")
+	g := func(in, want string) {
+		t.Helper()
+		if got := maskAuth(in); got != want {
+			t.Errorf("maskAuth(%q) = %q; want %q", in, got, want)
+		}
+	}
+	g("auth: {method: client_secret, tenat: x}", "auth: {method: client_secret, tenat: ****}")
+	g("auth: {method: clientsecret, tenant: x, client_id: y}", "auth: {method: clientsecret, tenant: x, client_id: y}")
+	g("dr: {url: 'https://c', auth: {method: none}, datbase: x}", "dr: {url: 'https://c', auth: {method: none}, datbase: x}")
+	g("auth:", "auth:")
+	g("auth: # who we are", "auth: # who we are")
+	g("  # who we are", "  # who we are")
+	g("  authority: https://login.microsoftonline.com # public", "  authority: https://login.microsoftonline.com # public")
+	g("  client_secret_file: /etc/secret", "  client_secret_file: /etc/secret")
+	g("  managed: true", "  managed: ****")
 }
 
 func TestPrintingTellsNoSecret(t *testing.T) {

@@ -19,7 +19,7 @@ type source struct {
 
 	places map[string]place // by path: every key that was given, known or not
 	wrong  map[string]bool  // paths that were complained about: one mistake, one problem
-	hidden []bool           // lines that go on with a secret; nil until a line is to be shown
+	masks  []lineMask       // of the lines; nil until one is to be shown
 }
 
 // place is where a value stands.
@@ -122,12 +122,15 @@ func (s *source) excerpt(line, col int) (shown string, caret int) {
 
 // masked is a line with no secret in it.
 func (s *source) masked(line int) string {
-	if s.hidden == nil {
-		s.hidden = hiddenLines(s.lines)
+	if s.masks == nil {
+		s.masks = lineMasks(s.lines)
 	}
-	text := s.lines[line-1]
-	if s.hidden[line-1] {
+	text, mask := s.lines[line-1], s.masks[line-1]
+	if mask.all {
 		return text[:indentOf(text)] + kusto.Mask
+	}
+	if mask.auth {
+		text = maskAuth(text)
 	}
 	return maskLine(text)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"kusto-agent/kusto"
 )
 
 // unknown reports a key that its section does not have, with what may have
@@ -46,6 +48,9 @@ func (d *decoder) unknown(key string, k *yaml.Node, section reflect.Type, path s
 		message += "; for all there are: kusto-agent config explain inputs"
 	default:
 		message += "; for all there are: kusto-agent config explain"
+	}
+	if section == reflect.TypeFor[kusto.AuthConfig]() && !isWord(key) {
+		key = kusto.Mask
 	}
 	d.src.badAt(k.Line, k.Column, join(path, shortened(key)), message)
 }

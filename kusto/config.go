@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"kusto-agent/internal/units"
 )
@@ -44,7 +45,7 @@ func DefaultAuthConfig() AuthConfig {
 // Validate returns every complaint as a *units.KeyError, joined. Whether a
 // method may be used with a cluster is not asked here.
 func (c AuthConfig) Validate() error {
-	errs := []error{units.OneOf("method", c.Method, AuthMethods...), checkAuthority(c.Authority)}
+	errs := []error{checkMethod(c.Method), checkAuthority(c.Authority)}
 	need := func(key, value, why string) {
 		if value == "" {
 			errs = append(errs, units.Bad(key, "missing; method %s needs %s", c.Method, why))
@@ -78,6 +79,16 @@ func (c AuthConfig) Validate() error {
 		errs = append(errs, units.Bad("client_secret_file", "client_secret is given too; want one of them"))
 	}
 	return errors.Join(errs...)
+}
+
+// checkMethod does not quote what is no method: it may be a secret.
+func checkMethod(method string) error {
+	err := units.OneOf("method", method, AuthMethods...)
+	var told *units.KeyError
+	if errors.As(err, &told) {
+		told.Problem = "not a method" + told.Problem[strings.LastIndex(told.Problem, "; want "):]
+	}
+	return err
 }
 
 // checkAuthority holds the token service to what holds for a cluster: a secret

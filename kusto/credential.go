@@ -123,7 +123,7 @@ func (m *methods) login(method string) (login, error) {
 	case "azure_cli":
 		return &cliLogin{tenant: m.cfg.Tenant}, nil
 	}
-	return nil, fmt.Errorf("auth.method %q: want one of %s", method, strings.Join(AuthMethods, ", "))
+	return nil, fmt.Errorf("auth.method: want one of %s", strings.Join(AuthMethods, ", ")) // it may be a secret
 }
 
 // complete asks for what the method can not do without.
