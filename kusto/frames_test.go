@@ -205,11 +205,39 @@ func TestNothingIsLost(t *testing.T) {
 	f("a table of version 1 without columns", `{"Tables":[{"TableName":"P","Rows":[[1]]}]}`, false)
 	f("an empty error for a row", `{"Tables":[{"TableName":"P","Columns":[{"ColumnName":"a"}],"Rows":[[1],{"OneApiErrors":[]}]}]}`, false, rows...)
 	f("a failure told among the information", `[{"FrameType":"DataTable","TableKind":"QueryCompletionInformation","TableName":"I","Columns":[{"ColumnName":"Level"},{"ColumnName":"Payload"}],"Rows":[[2,"{\"Text\":\"too much\"}"]]}`+end, false)
+	f("an empty frame", `[{}`+end, false)
+	f("a frame whose type is told behind its rows", `[{"Rows":[[1]],"FrameType":"TableProgress"}`+end, false)
+	f("a header twice", `[`+head+`,`+head+`,{"FrameType":"TableCompletion","TableId":1}`+end, false, rows[0])
+	f("a header with rows", `[`+strings.TrimSuffix(head, "}")+`,"Rows":[[1]]},{"FrameType":"TableCompletion","TableId":1}`+end, false)
+	f("a header with rows told before its type", `[{"Rows":[[1]],`+head[1:]+`,{"FrameType":"TableCompletion","TableId":1}`+end, false)
 	f("a byte order mark", "\xef\xbb\xbf[{\"FrameType\":\"DataSetCompletion\"}]", true)
+	contents := func(rows string) []member {
+		return []member{{"TableName", `"C"`}, {"Columns", `[{"ColumnName":"Ordinal"},{"ColumnName":"Kind"},{"ColumnName":"Name"},{"ColumnName":"Id"},{"ColumnName":"PrettyName"}]`}, {"Rows", rows}}
+	}
+	value := func(row string) []member {
+		return []member{{"TableName", `"P"`}, {"Columns", `[{"ColumnName":"Value"}]`}, {"Rows", `[[` + row + `]]`}}
+	}
+	values := []string{"PrimaryResult P (Value:)", "P: 1", "PrimaryResult P (Value:)", "P: 2", "PrimaryResult P (Value:)", "P: 3"}
+	f("contents that leave a table out", version1([][]member{value("1"), value("2"), value("3"), contents(`[[0,"QueryResult","","",""],[1,"QueryResult","","",""]]`)}),
+		true, append(slices.Clone(values), "PrimaryResult C (Ordinal:, Kind:, Name:, Id:, PrettyName:)", `C: 0 | "QueryResult" | "" | "" | ""`, `C: 1 | "QueryResult" | "" | "" | ""`)...)
+	f("contents", version1([][]member{value("1"), value("2"), value("3"), contents(`[[2,"QueryResult","","",""],[0,"QueryResult","","",""],[1,"QueryResult","","",""]]`)}), true, values...)
 	f("a first table with the columns of the contents", version1([][]member{
 		{{"TableName", `"P"`}, {"Columns", `[{"ColumnName":"a"}]`}, {"Rows", `[[1]]`}},
 		{{"TableName", `"P"`}, {"Columns", `[{"ColumnName":"Ordinal"},{"ColumnName":"Kind"},{"ColumnName":"Name"},{"ColumnName":"Id"},{"ColumnName":"PrettyName"}]`}, {"Rows", `[[0,"x","","",""]]`}},
 	}), true, append(slices.Clone(rows), "PrimaryResult P (Ordinal:, Kind:, Name:, Id:, PrettyName:)", `P: 0 | "x" | "" | "" | ""`)...)
+}
+
+// TestTablesBegun: how many tables can be begun and not ended is bounded.
+func TestTablesBegun(t *testing.T) {
+	var answer strings.Builder
+	answer.WriteString(`[{"FrameType":"DataSetHeader"}`)
+	for id := range maxTables + 1 {
+		fmt.Fprintf(&answer, `,{"FrameType":"TableHeader","TableId":%d,"TableKind":"PrimaryResult","TableName":"T","Columns":[]}`, id)
+	}
+	var got discard
+	if err := readResult(strings.NewReader(answer.String()), &Query{}, &got); !errors.Is(err, errShape) {
+		t.Errorf("error %v", err)
+	}
 }
 
 // TestInterleavedFragments: rows come under the head of their own table.
