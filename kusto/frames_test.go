@@ -298,3 +298,26 @@ func TestReaderFails(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// discard is a Reader that keeps nothing.
+type discard struct{ rows int }
+
+func (d *discard) Table(*Table) error                  { return nil }
+func (d *discard) Row(*Table, []json.RawMessage) error { d.rows++; return nil }
+func (d *discard) Replace(*Table) error                { return nil }
+func (d *discard) Progress(float64)                    {}
+
+// TestCollectorIsBounded: rows that are kept are bounded in bytes.
+func TestCollectorIsBounded(t *testing.T) {
+	cell := json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)
+	var c Collector
+	table := &Table{Kind: PrimaryResult, Columns: []Column{{Name: "a"}}}
+	err := c.Table(table)
+	rows := 0
+	for ; err == nil && rows < 100; rows++ {
+		err = c.Row(table, []json.RawMessage{cell})
+	}
+	if rows != 64 {
+		t.Errorf("%d rows, %v", rows, err)
+	}
+}

@@ -1,10 +1,10 @@
 package kusto
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // scanner reads JSON from a stream and checks it, without building what it reads:
@@ -267,7 +267,7 @@ func (s *scanner) escape(to *text) error {
 // word reads a number, true, false or null.
 func (s *scanner) word(to *text) error {
 	var word [maxWord]byte
-	n, digits := 0, true
+	n := 0
 scan:
 	for {
 		if err := s.fill(); err != nil {
@@ -282,14 +282,43 @@ scan:
 			return fmt.Errorf("%w: a number has more than %d digits", errSize, maxWord)
 		}
 		word[n] = b
-		digits = digits && b >= '0' && b <= '9'
 		n, s.pos = n+1, s.pos+1
 	}
 	if n == 0 {
 		return misplaced(s.buf[s.pos])
 	}
-	if plain := digits && (word[0] != '0' || n == 1); !plain && !json.Valid(word[:n]) {
-		return fmt.Errorf("%w: %s is no value", errShape, quoteName(string(word[:n])))
+	if !isNumber(word[:n]) {
+		if w := string(word[:n]); w != "true" && w != "false" && w != "null" {
+			return fmt.Errorf("%w: %s is no value", errShape, quoteName(w))
+		}
 	}
 	return to.add(word[:n])
+}
+
+// isNumber says whether a word is a number of JSON.
+func isNumber(word []byte) bool {
+	digits := func() bool {
+		n := 0
+		for n < len(word) && word[n] >= '0' && word[n] <= '9' {
+			n++
+		}
+		word = word[n:]
+		return n > 0
+	}
+	next := func(signs string) bool {
+		is := len(word) > 0 && strings.IndexByte(signs, word[0]) >= 0
+		if is {
+			word = word[1:]
+		}
+		return is
+	}
+	next("-")
+	if !next("0") && !digits() || next(".") && !digits() {
+		return false
+	}
+	if next("eE") {
+		next("+-")
+		return digits() && len(word) == 0
+	}
+	return len(word) == 0
 }
