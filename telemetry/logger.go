@@ -27,12 +27,36 @@ func NewLogger(cfg LogConfig, w io.Writer) *slog.Logger { return NewLeveledLogge
 
 // NewLeveledLogger is NewLogger with a level that can change while it is used.
 func NewLeveledLogger(cfg LogConfig, w io.Writer, level slog.Leveler) *slog.Logger {
-	f, isFile := w.(*os.File)
-	text := cfg.Format == "text"
+	f, _ := w.(*os.File)
+	return formOf(cfg, f).logger(w, level)
+}
+
+// form is how the lines of a log look.
+type form int
+
+const (
+	asJSON form = iota
+	asText
+	asJournal
+)
+
+// formOf is the form of a log that goes to a file; nil: it goes elsewhere.
+func formOf(cfg LogConfig, f *os.File) form {
 	switch {
-	case isFile && cfg.Format != "json" && isJournal(f):
+	case f != nil && cfg.Format != "json" && isJournal(f):
+		return asJournal
+	case cfg.Format == "text", cfg.Format != "json" && f != nil && term.IsTerminal(int(f.Fd())):
+		return asText
+	}
+	return asJSON
+}
+
+// logger writes lines of this form to w, each with one Write.
+func (f form) logger(w io.Writer, level slog.Leveler) *slog.Logger {
+	switch f {
+	case asJournal:
 		return slog.New(newJournalHandler(w, level))
-	case text, cfg.Format != "json" && isFile && term.IsTerminal(int(f.Fd())):
+	case asText:
 		return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 	}
 	return slog.New(slog.NewJSONHandler(escaper{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: quoteBytes}))

@@ -24,6 +24,7 @@ type Options struct {
 	Healthy func() error  // nil: the loops turn; else one line saying which does not
 	Ready   func() error  // nil: configuration loaded and reading; else one line saying why not
 	Logger  *slog.Logger
+	Log     *LogQueue // where Logger writes to; nil: where nothing is dropped
 	Version string
 }
 
@@ -49,6 +50,14 @@ func New(opts Options) *Server {
 	s := &Server{opts: opts, registry: prometheus.NewRegistry()}
 	s.metrics = newMetrics(s.registry)
 	s.registry.MustRegister(collector{s.status})
+	s.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: namespace, Name: "log_lines_dropped_total", Help: "Lines of the agent's own log that its reader did not take.",
+	}, func() float64 {
+		if opts.Log == nil {
+			return 0
+		}
+		return float64(opts.Log.Dropped())
+	}))
 	s.registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{Namespace: namespace}))
 	prometheus.WrapRegistererWithPrefix(namespace+"_", s.registry).MustRegister(collectors.NewGoCollector())
 	return s
@@ -60,6 +69,9 @@ func (s *Server) Metrics() *Metrics { return s.metrics }
 // status asks for the status once and completes it from one ledger snapshot.
 func (s *Server) status() *Status {
 	status := s.opts.Status()
+	if s.opts.Log != nil {
+		status.LogMissing = s.opts.Log.Missing()
+	}
 	status.complete(s.opts.Version, s.opts.Ledger.Snapshot(), time.Now())
 	return &status
 }

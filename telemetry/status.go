@@ -50,6 +50,7 @@ type Status struct {
 	Quarantine    Quarantine `json:"quarantine"`
 	Spool         *Spool     `json:"spool,omitempty"` // nil: there is no spool
 	Config        Loaded     `json:"config"`
+	LogMissing    uint64     `json:"log_lines_missing,omitempty"` // dropped, which the log could not say yet
 }
 
 // Input is one input of the configuration and its books in this run. An input
@@ -224,6 +225,9 @@ func (s *Status) tellProblems() {
 	}
 	if s.Quarantine.Error != "" {
 		add("%s; what meets a bad record waits in its file. What to do: %s", s.Quarantine.Error, s.Quarantine.Fix)
+	}
+	if s.LogMissing > 0 {
+		add("log: %s missing, its reader does not take them; see to what reads the agent's stderr", number(int(s.LogMissing), "line is", "lines are"))
 	}
 	for _, in := range s.Inputs {
 		if err := in.Books.Check(); err != nil {
