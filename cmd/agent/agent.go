@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -32,7 +33,8 @@ import (
 type agent struct {
 	cfg    *config.Config // at the start; see config for what is in force
 	log    *slog.Logger
-	level  *slog.LevelVar // of log; nil: it is fixed
+	queue  *telemetry.LogQueue // of log; nil: what is logged is written at once
+	level  *slog.LevelVar      // of log; nil: it is fixed
 	once   bool
 	unread bool // a run --once met files it could not read
 	began  time.Time
@@ -49,6 +51,10 @@ type agent struct {
 	batcher    *batcher.Batcher
 	tail       *tail.Tailer
 
+	manager *notifier
+	started func() // says that the start is over
+	pulse   pulse
+
 	closers []io.Closer
 
 	inForce atomic.Pointer[config.Config]
@@ -63,14 +69,21 @@ type agent struct {
 	durable  map[string]bool     // inputs whose payloads go to the spool first
 }
 
-// newAgent builds the rooms from the bottom up. Nothing is read or sent yet.
-func newAgent(cfg *config.Config, log *slog.Logger, once bool) (_ *agent, err error) {
+// newAgent builds the rooms from the bottom up. Nothing is read or sent yet. queue is
+// where log goes to, if that is one.
+func newAgent(cfg *config.Config, log *slog.Logger, queue *telemetry.LogQueue, once bool) (_ *agent, err error) {
 	a := &agent{
-		cfg: cfg, log: log, once: once, began: time.Now(), state: telemetry.Starting,
+		cfg: cfg, log: log, queue: queue, once: once, began: time.Now(), state: telemetry.Starting,
 		ledger: ledger.New(), services: make(map[string]*service), durable: make(map[string]bool),
-		reload: telemetry.Loaded{File: cfg.Files[0], Time: time.Now()},
+		reload:  telemetry.Loaded{File: cfg.Files[0], Time: time.Now()},
+		manager: newNotifier(log),
 	}
 	a.inForce.Store(cfg)
+	starting, started := context.WithCancel(context.Background())
+	a.started = started
+	if a.manager != nil {
+		start(func() { a.extendStart(starting) }) // ended by ready, or by close
+	}
 	defer func() {
 		if err != nil {
 			_ = a.close() // it was told, and there is another reason to end
@@ -160,7 +173,7 @@ func (a *agent) openQuarantine() error {
 func (a *agent) buildTelemetry() error {
 	a.telemetry = telemetry.New(telemetry.Options{
 		Config: a.cfg.Telemetry, Ledger: a.ledger, Status: a.status,
-		Healthy: a.healthy, Ready: a.isReady, Logger: a.log, Version: versionText(),
+		Healthy: a.healthy, Ready: a.isReady, Logger: a.log, Log: a.queue, Version: versionText(),
 	})
 	return nil
 }
@@ -235,6 +248,7 @@ var rescan time.Duration
 // close gives back what was opened, the last first. Its error says that what
 // this run knows is not all on disk.
 func (a *agent) close() error {
+	a.started()
 	a.mu.Lock()
 	stop := a.stopTel
 	a.mu.Unlock()
@@ -250,5 +264,6 @@ func (a *agent) close() error {
 		a.log.Error("state of this run cannot be kept: what was sent since it last could may be sent again after the next start",
 			"err", err, "fix", "see to the disk of state_dir")
 	}
+	a.manager.close(lastLines)
 	return err
 }

@@ -89,7 +89,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	running, stopAgent := context.WithCancel(context.Background())
 	defer stopAgent()
 	var agentErr error
-	agentDone := start(func() { agentErr = a.run(running) })
+	agentDone := start(func() { agentErr = a.run(running, nil) })
 	began := time.Now()
 	d.write(ctx)
 	d.awaitRows(ctx)
@@ -139,7 +139,7 @@ func (d *demo) prepare() (*agent, *os.File, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	a, err := newAgent(cfg, telemetry.NewLogger(cfg.Telemetry.Log, logs), false)
+	a, err := newAgent(cfg, telemetry.NewLogger(cfg.Telemetry.Log, logs), nil, false)
 	return a, logs, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -42,7 +43,8 @@ func (a *agent) startTelemetry() {
 // ready tells systemd that the agent works. Outside systemd it does nothing.
 func (a *agent) ready() {
 	a.setState(telemetry.Running)
-	a.notify(daemon.SdNotifyReady)
+	a.started()
+	a.manager.tell(daemon.SdNotifyReady)
 	for cluster, n := range a.foreignSpool() {
 		a.log.Warn("payloads in the spool wait for a cluster that no input sends to", "cluster", cluster, "batches", n, "fix", replayFix(cluster))
 	}
@@ -51,13 +53,23 @@ func (a *agent) ready() {
 
 func (a *agent) stopping() {
 	a.setState(telemetry.Stopping)
-	a.notify(daemon.SdNotifyStopping)
+	a.manager.tell(daemon.SdNotifyStopping)
 	a.log.Info("agent is stopping")
 }
 
-func (a *agent) notify(state string) {
-	if _, err := daemon.SdNotify(false, state); err != nil {
-		a.log.Warn("systemd was not told", "state", state, "err", err)
+// extendStart asks the service manager for more time until ctx ends: to read a large
+// spool, or to send again what a crash left open, may take longer than the unit says.
+func (a *agent) extendStart(ctx context.Context) {
+	const every = 10 * time.Second
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			a.manager.tell(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (3 * every).Microseconds()))
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
@@ -79,39 +91,83 @@ func (a *agent) feedWatchdog(ctx context.Context) {
 			a.log.Error("a loop does not turn, the watchdog is not fed", "err", err)
 			continue
 		}
-		a.notify(daemon.SdNotifyWatchdog)
+		a.manager.tell(daemon.SdNotifyWatchdog)
 	}
 }
 
 // patience is how long something may take that takes no time when all is well.
 const patience = 5 * time.Second
 
-// healthy asks every room for an answer that needs its lock. A room that can
-// not give one in time is stuck.
-func (a *agent) healthy() error {
-	ask := []struct {
-		room  string
-		reach func()
-	}{
-		{"tail", func() { a.tail.Scanned() }},
-		{"batcher", func() { a.batcher.Idle() }},
-		{"sender", func() { a.sender.Progress() }},
-		{"ledger", func() { a.ledger.Snapshot() }},
-	}
-	timeout := time.NewTimer(patience)
-	defer timeout.Stop()
-	for _, q := range ask {
+// pulse asks the rooms whether they answer. Of a room that is stuck, one goroutine
+// waits, however often it is asked.
+type pulse struct {
+	mu    sync.Mutex
+	asked map[string]*answer // by room
+}
+
+type answer struct {
+	given <-chan struct{} // closed when err is known
+	err   error
+}
+
+// ask calls reach, unless an earlier call of it for the same room has not returned.
+func (p *pulse) ask(room string, reach func() error) *answer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a := p.asked[room]; a != nil {
 		select {
-		case <-start(q.reach):
-		case <-timeout.C:
-			return fmt.Errorf("%s has not answered for %v", q.room, patience)
+		case <-a.given:
+		default:
+			return a
+		}
+	}
+	a := &answer{}
+	a.given = start(func() { a.err = reach() })
+	if p.asked == nil {
+		p.asked = make(map[string]*answer)
+	}
+	p.asked[room] = a
+	return a
+}
+
+// room is a part of the agent that can be asked for an answer that needs its lock.
+type room struct {
+	name  string
+	reach func() error
+}
+
+// answered asks rooms, and says which cannot answer in time: it is stuck.
+func (a *agent) answered(rooms ...room) error {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for _, r := range rooms {
+		ask := a.pulse.ask(r.name, r.reach)
+		select {
+		case <-ask.given:
+			if ask.err != nil {
+				return ask.err
+			}
+		case <-late.C:
+			return fmt.Errorf("%s has not answered for %v", r.name, patience)
 		}
 	}
 	return nil
 }
 
+// healthy is nil while no room is stuck.
+func (a *agent) healthy() error {
+	return a.answered(
+		room{"tail", func() error { a.tail.Scanned(); return nil }},
+		room{"batcher", func() error { a.batcher.Idle(); return nil }},
+		room{"sender", func() error { a.sender.Progress(); return nil }},
+		room{"ledger", func() error { a.ledger.Snapshot(); return nil }},
+	)
+}
+
 // isReady is nil when files were looked for and the journal can be written.
-func (a *agent) isReady() error {
+func (a *agent) isReady() error { return a.answered(room{"a disk or a room", a.readiness}) }
+
+func (a *agent) readiness() error {
 	a.mu.Lock()
 	state := a.state
 	a.mu.Unlock()

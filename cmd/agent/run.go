@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kusto-agent/config"
+	"kusto-agent/internal/hangup"
 	"kusto-agent/telemetry"
 )
 
@@ -24,29 +25,47 @@ func runCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Ship records until told to stop",
 		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			// From the first moment on: SIGHUP never kills.
-			hup := make(chan os.Signal, 1)
-			signal.Notify(hup, syscall.SIGHUP)
-			defer signal.Stop(hup)
-			cfg, err := loadConfig(path)
-			if err != nil {
-				return err
-			}
-			boundHeap(cfg)
-			level := new(slog.LevelVar)
-			level.Set(telemetry.Level(cfg.Telemetry.Log))
-			a, err := newAgent(cfg, telemetry.NewLeveledLogger(cfg.Telemetry.Log, os.Stderr, level), once)
-			if err != nil {
-				return err
-			}
-			a.level, a.path, a.hangups = level, path, hup
-			return a.serve(context.Background())
-		},
+		RunE:  func(*cobra.Command, []string) error { return runAgent(path, once) },
 	}
 	cmd.Flags().StringVar(&path, "config", config.DefaultPath, "the configuration `file`")
 	cmd.Flags().BoolVar(&once, "once", false, "ship what the files hold now, wait until it is accepted, and exit")
 	return cmd
+}
+
+// lastLines is how long the end waits for the reader of the log.
+const lastLines = time.Second
+
+// runAgent runs the agent to its end. All that it says goes through the queue of the
+// log: a reader of stderr that stalls or goes away ends nothing.
+func runAgent(path string, once bool) error {
+	// Go ends a program that writes to a closed stderr, unless it asks for SIGPIPE.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	hangups := hangup.Caught()
+	cfg, err := loadConfig(path)
+	if err != nil {
+		return lastWords(telemetry.NewLogQueue(os.Stderr), err)
+	}
+	boundHeap(cfg)
+	level := new(slog.LevelVar)
+	level.Set(telemetry.Level(cfg.Telemetry.Log))
+	log, queue := telemetry.NewQueuedLogger(cfg.Telemetry.Log, os.Stderr, level)
+	a, err := newAgent(cfg, log, queue, once)
+	if err == nil {
+		a.level, a.path, a.hangups = level, path, hangups
+		err = a.serve(context.Background())
+	}
+	return lastWords(queue, err)
+}
+
+// lastWords says why the agent ends, and leaves the exit code to be returned.
+func lastWords(queue *telemetry.LogQueue, err error) error {
+	var exit *exitError
+	if errors.As(err, &exit) && exit.err != nil {
+		fmt.Fprintln(queue, exit.err)
+		err = &exitError{code: exit.code}
+	}
+	queue.Close(lastLines)
+	return err
 }
 
 // boundHeap has the collector run before garbage takes more than a little beside
@@ -70,57 +89,69 @@ func loadConfig(path string) (*config.Config, error) {
 
 // serve runs the agent until a signal, or to the end of a run --once.
 func (a *agent) serve(ctx context.Context) error {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	return a.run(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(signals)
+	return a.run(ctx, signals)
 }
 
 // run starts every room, waits, and stops them in the order that loses
 // nothing. Each stage is a blocking Run that is started and awaited here.
-func (a *agent) run(ctx context.Context) (err error) {
+func (a *agent) run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	defer func() {
 		if cerr := a.close(); cerr != nil && err == nil {
 			err = &exitError{code: exitFailed}
 		}
 	}()
 	a.startTelemetry()
+	stop := a.stages(ctx, signals)
+	defer stop.leave()
 	sending, cutSending := context.WithCancel(context.Background())
 	defer cutSending()
 	sender := start(func() { a.sender.Run(sending) })
 	batcher := start(a.batcher.Run)
-	a.rebuild()
-	tailing, stopTailing := context.WithCancel(ctx)
+	keep := func() {
+		cutSending()
+		<-sender
+		a.keep()
+	}
+	const lost = "what was lost from the spool and is read again"
+	if !a.await(stop.ending, "batches of an earlier run that are read again", start(a.rebuild)) {
+		keep()
+		return &exitError{code: exitFailed}
+	}
+	tailing, stopTailing := context.WithCancel(stop.running)
 	defer stopTailing()
 	restoring := start(func() { a.restoreMissing(tailing) })
-	ending, cutEnding := context.WithCancel(context.Background())
-	defer cutEnding()
-	tail := start(func() { a.tail.Run(tailing, ending) })
+	tail := start(func() { a.tail.Run(tailing, stop.ending) })
 	a.ready()
-	changing, endChanges := context.WithCancel(ctx)
+	changing, endChanges := context.WithCancel(stop.running)
 	defer endChanges()
 	reloads := start(func() { a.reloads(changing) })
 
 	if a.once {
-		<-restoring
+		a.await(stop.ending, lost, restoring)
 		a.untilDone(tailing, tail)
 	} else {
-		<-ctx.Done()
+		<-stop.running.Done()
 	}
-	endChanges()
-	<-reloads
 
 	// Only the front hears the bell; the others end when nothing more comes.
+	stop.begin()
 	a.stopping()
-	defer a.hurry(cutEnding)()
+	endChanges()
 	stopTailing()
-	<-tail
-	<-restoring
+	ended := a.await(stop.ending, "a reload", reloads)
+	ended = a.await(stop.ending, "files that are being read", tail) && ended
+	ended = a.await(stop.ending, lost, restoring) && ended
+	if !ended { // somebody may still hand something on: the batcher has to stay as it is
+		keep()
+		return &exitError{code: exitFailed}
+	}
 	a.batcher.Close()
 	<-batcher
-	a.drain(ending)
-	cutSending()
-	<-sender
-	a.keep()
+	a.drain(stop.ending)
+	keep()
 	return a.verdict()
 }
 
@@ -177,25 +208,6 @@ func (a *agent) untilDone(ctx context.Context, tail <-chan struct{}) {
 			a.unread = true
 			return
 		}
-	}
-}
-
-// hurry ends the stop after shutdown_timeout, or when it is asked for again. The
-// function it returns ends the waiting.
-func (a *agent) hurry(cut func()) (end func()) {
-	ctx, cancel := context.WithTimeout(context.Background(), a.config().ShutdownTimeout.D())
-	again, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
-	waiting := start(func() {
-		<-again.Done()
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			a.log.Warn("shutdown_timeout is over, what is under way is broken off", "batches", a.sender.Progress().Left)
-		}
-		cut()
-	})
-	return func() {
-		stop()
-		cancel()
-		<-waiting
 	}
 }
 

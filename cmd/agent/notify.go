@@ -1,0 +1,104 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+)
+
+// notifier tells the service manager what the agent does, in the order in which it
+// does it. Whoever tells something does not wait until the manager reads it.
+type notifier struct {
+	log  *slog.Logger
+	send func(state string) error
+
+	mu     sync.Mutex
+	states []string      // that were not sent yet
+	more   chan struct{} // holds one when there are some, or when closed
+	closed bool
+	ended  <-chan struct{} // closed when nothing more is sent
+}
+
+// newNotifier returns nil where no service manager listens.
+func newNotifier(log *slog.Logger) *notifier {
+	if os.Getenv("NOTIFY_SOCKET") == "" {
+		return nil
+	}
+	return startNotifier(log, func(state string) error {
+		_, err := daemon.SdNotify(false, state)
+		return err
+	})
+}
+
+func startNotifier(log *slog.Logger, send func(string) error) *notifier {
+	n := &notifier{log: log, send: send, more: make(chan struct{}, 1)}
+	n.ended = start(n.pass)
+	return n
+}
+
+// tell has a state sent. One that was not sent yet is replaced by a newer one of its
+// kind, so that no more wait than there are kinds.
+func (n *notifier) tell(state string) {
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	kind, _, _ := strings.Cut(state, "=")
+	n.states = append(slices.DeleteFunc(n.states, func(old string) bool { return strings.HasPrefix(old, kind+"=") }), state)
+	n.wake()
+}
+
+func (n *notifier) wake() {
+	select {
+	case n.more <- struct{}{}:
+	default:
+	}
+}
+
+// pass sends one state after the other until it is closed and all are sent.
+func (n *notifier) pass() {
+	for {
+		n.mu.Lock()
+		var state string
+		if len(n.states) > 0 {
+			state, n.states = n.states[0], n.states[1:]
+		}
+		closed := n.closed
+		n.mu.Unlock()
+		switch {
+		case state != "":
+			if err := n.send(state); err != nil {
+				n.log.Warn("systemd was not told", "state", state, "err", err,
+					"fix", "nothing, if systemd was restarted; else see that NOTIFY_SOCKET is that of the service manager")
+			}
+		case closed:
+			return
+		default:
+			<-n.more
+		}
+	}
+}
+
+// close sends what is left, but waits for that no longer than given: a manager that
+// reads nothing does not keep the agent.
+func (n *notifier) close(wait time.Duration) {
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	n.closed = true
+	n.wake()
+	n.mu.Unlock()
+	late := time.NewTimer(wait)
+	defer late.Stop()
+	select {
+	case <-n.ended:
+	case <-late.C:
+	}
+}

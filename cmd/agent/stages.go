@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+)
+
+// stages are the two moments of a stop: from the first on nothing new is begun, at the
+// second what is under way is broken off.
+type stages struct {
+	running context.Context // ends at a signal, or when begin is called
+	ending  context.Context // ends shutdown_timeout later, or at the next signal
+	begin   func()          // the stop
+	leave   func()          // gives back what the stages need
+}
+
+// stages listens to signals from now on, wherever the agent is: in its start, at work
+// or in its stop.
+func (a *agent) stages(parent context.Context, signals <-chan os.Signal) stages {
+	running, begin := context.WithCancel(parent)
+	ending, cut := context.WithCancel(context.Background())
+	left, leave := context.WithCancel(context.Background())
+	listening := start(func() {
+		defer cut()
+		select {
+		case <-signals:
+			begin()
+		case <-running.Done():
+		case <-left.Done():
+			return
+		}
+		late := time.NewTimer(a.config().ShutdownTimeout.D())
+		defer late.Stop()
+		select {
+		case <-signals:
+		case <-left.Done():
+		case <-late.C:
+			a.log.Warn("shutdown_timeout is over, what is under way is broken off", a.underWay()...)
+		}
+	})
+	return stages{running: running, ending: ending, begin: begin, leave: func() {
+		leave()
+		begin()
+		<-listening
+	}}
+}
+
+// underWay is how many batches are with the sender, for the log, if it says so.
+func (a *agent) underWay() []any {
+	left := make(chan int, 1)
+	// Ends when the sender answers, or with the process.
+	go func() { left <- a.sender.Progress().Left }()
+	late := time.NewTimer(lastMoments)
+	defer late.Stop()
+	select {
+	case n := <-left:
+		return []any{"batches", n}
+	case <-late.C:
+		return nil
+	}
+}
+
+// lastMoments is what a part of the agent that was told to end has for that, when
+// the time of the stop is over.
+const lastMoments = 2 * time.Second
+
+// await waits until a part of the agent has ended. In a stop it waits no longer than
+// that may take: what does not end by then, because a disk does not answer, is left
+// where it is, and await reports that it did not end.
+func (a *agent) await(ending context.Context, what string, ended <-chan struct{}) bool {
+	select {
+	case <-ended:
+		return true
+	case <-ending.Done():
+	}
+	late := time.NewTimer(lastMoments)
+	defer late.Stop()
+	select {
+	case <-ended:
+		return true
+	case <-late.C:
+	}
+	a.log.Error("the agent ends without waiting any longer: what is left is sent after the next start", "for", what,
+		"fix", "see to the disks of the files and of state_dir, one does not answer")
+	return false
+}

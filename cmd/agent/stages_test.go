@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kusto-agent/config"
+	"kusto-agent/emulator"
+	"kusto-agent/internal/units"
+	"kusto-agent/ledger"
+	"kusto-agent/sender"
+)
+
+// manager is a socket as a service manager has it.
+func (s *site) manager() *net.UnixConn {
+	s.t.Helper()
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: s.path("notify"), Net: "unixgram"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { conn.Close() })
+	s.env = append(s.env, "NOTIFY_SOCKET="+s.path("notify"))
+	return conn
+}
+
+// TestManagerIsTold: what the agent does, in its order.
+func TestManagerIsTold(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	conn := s.manager()
+	if err := conn.SetReadDeadline(time.Now().Add(deadline)); err != nil {
+		t.Fatal(err)
+	}
+	told := func() string {
+		t.Helper()
+		buf := make([]byte, 256)
+		n, err := conn.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, _, _ := strings.Cut(string(buf[:n]), "\n")
+		return first
+	}
+	s.write("logs/a.json", "")
+	p := s.run(open + oneJSON)
+	all := []string{told()}
+	p.signal(syscall.SIGHUP)
+	all = append(all, told(), told())
+	p.signal(syscall.SIGTERM)
+	all = append(all, told())
+	if want := []string{"READY=1", "RELOADING=1", "READY=1", "STOPPING=1"}; !slices.Equal(all, want) {
+		t.Errorf("told %q, want %q", all, want)
+	}
+	p.want(0)
+}
+
+// TestManagerReadsNothing: the queue of its socket is full before the agent starts, and
+// stays so; the watchdog has to be fed without end.
+func TestManagerReadsNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.manager()
+	fill, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fill)
+	for err == nil {
+		err = unix.Sendto(fill, []byte("full"), 0, &unix.SockaddrUnix{Name: s.path("notify")})
+	}
+	s.env = append(s.env, "WATCHDOG_USEC=3000")
+	s.write("logs/a.json", joined(jsonRecords(0, 10)))
+	p := s.run(open + oneJSON)
+	s.awaitRows("T", 10)
+	p.signal(syscall.SIGHUP)
+	p.await(1, "configuration was read again, nothing in it has changed")
+	p.stop()
+	s.wantRows("T", jsonRecords(0, 10))
+}
+
+// TestNotifierKeepsTheNewestOfAKind, and the order of those.
+func TestNotifierKeepsTheNewestOfAKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read := make(chan struct{})
+		var sent []string
+		n := startNotifier(slog.New(slog.DiscardHandler), func(state string) error {
+			<-read
+			sent = append(sent, state)
+			return nil
+		})
+		n.tell("READY=1")
+		synctest.Wait() // it is being sent
+		for range 1000 {
+			n.tell("WATCHDOG=1")
+		}
+		n.tell("RELOADING=1\nMONOTONIC_USEC=1")
+		n.tell("READY=1")
+		n.tell("RELOADING=1\nMONOTONIC_USEC=2")
+		n.tell("READY=1")
+		n.tell("STOPPING=1")
+		began := time.Now()
+		n.close(time.Second)
+		if waited := time.Since(began); waited != time.Second {
+			t.Errorf("close waited %v", waited)
+		}
+		close(read)
+		<-n.ended
+		want := []string{"READY=1", "WATCHDOG=1", "RELOADING=1\nMONOTONIC_USEC=2", "READY=1", "STOPPING=1"}
+		if !slices.Equal(sent, want) {
+			t.Errorf("sent %q, want %q", sent, want)
+		}
+	})
+}
+
+// TestStages: a stop ends in its time, whatever does not end.
+func TestStages(t *testing.T) {
+	f := func(name string, signals []time.Duration, stuck bool, runs, ends time.Duration) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := &agent{log: slog.New(slog.DiscardHandler), sender: sender.New(sender.Options{Books: ledger.New()})}
+				a.inForce.Store(&config.Config{ShutdownTimeout: units.Duration(time.Minute)})
+				arrive := make(chan os.Signal, 2)
+				for _, at := range signals {
+					time.AfterFunc(at, func() { arrive <- syscall.SIGTERM })
+				}
+				stop := a.stages(context.Background(), arrive)
+				began := time.Now()
+				work := make(chan struct{})
+				if !stuck {
+					time.AfterFunc(ends, func() { close(work) })
+				}
+				<-stop.running.Done()
+				if got := time.Since(began); got != runs {
+					t.Errorf("ran for %v, want %v", got, runs)
+				}
+				if ended := a.await(stop.ending, "work", work); ended == stuck {
+					t.Errorf("the work has ended: %v", ended)
+				}
+				if got := time.Since(began); got != ends {
+					t.Errorf("ended after %v, want %v", got, ends)
+				}
+				stop.leave()
+			})
+		})
+	}
+	const s = time.Second
+	f("ends by itself", []time.Duration{10 * s}, false, 10*s, 15*s)
+	f("never ends", []time.Duration{10 * s}, true, 10*s, 70*s+lastMoments)
+	f("second signal", []time.Duration{10 * s, 13 * s}, true, 10*s, 13*s+lastMoments)
+	f("both at once", []time.Duration{10 * s, 10 * s}, true, 10*s, 10*s+lastMoments)
+	f("ends in the last moment", []time.Duration{10 * s, 13 * s}, false, 10*s, 14*s)
+}
+
+// TestStuckRoomHasOneGoroutine: however often it is asked.
+func TestStuckRoomHasOneGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &agent{}
+		asked, release := 0, make(chan struct{})
+		stuck := room{"tail", func() error {
+			asked++
+			<-release
+			return nil
+		}}
+		for range 5 {
+			began := time.Now()
+			if err := a.answered(stuck); err == nil || time.Since(began) != patience {
+				t.Errorf("%v after %v", err, time.Since(began))
+			}
+		}
+		if asked != 1 {
+			t.Errorf("asked %d times", asked)
+		}
+		close(release)
+		synctest.Wait()
+		if err := a.answered(stuck); err != nil || asked != 2 {
+			t.Errorf("afterwards: %v, asked %d times", err, asked)
+		}
+	})
+}
