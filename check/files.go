@@ -188,6 +188,8 @@ func (r *run) unread(in *config.Input, all []tail.Seen) {
 			f.Where, f.What = s.Path, r.Service.name()+" may not enter or list this folder"
 		}
 		f.Fix = "give it the right, for what is there and what is still to come\n" + r.grant(in, all)
+	case errors.Is(s.Err, tail.ErrPlanted):
+		f.ID, f.Severity = "files.link", Error
 	case strings.HasPrefix(f.What, "no file matches"):
 		f.ID, f.Where = "files.match", strings.Join(in.Paths, " ")
 	case strings.Contains(f.What, "belongs to the agent itself"):

@@ -99,8 +99,11 @@ func (t *Tailer) meet(in *input, path string, gone bool) {
 		return
 	}
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) || isLink(path) {
+		switch {
+		case !errors.Is(err, fs.ErrNotExist):
 			t.tell(path, err)
+		case isLink(path):
+			t.tell(path, errDangling(err))
 		}
 		return
 	}

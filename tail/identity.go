@@ -99,9 +99,10 @@ func (s status) kind() string {
 	return "not a regular file"
 }
 
-// openFile opens a path for reading without ever blocking: a FIFO would.
+// openFile opens a path for reading without ever blocking: a FIFO would. Links are
+// followed as openTrusted does.
 func openFile(path string) (*os.File, status, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	f, err := openTrusted(path)
 	if err != nil {
 		return nil, status{}, err
 	}

@@ -130,14 +130,15 @@ func (t *Tailer) tellUnknown(w *walk) {
 // problem is an error that knows what a person can do about it.
 type problem struct {
 	error
-	fix string
+	fix  string
+	file bool // there may be records that are not read because of it
 }
 
 func (p *problem) Unwrap() error { return p.error }
 
 var (
-	errNoMatch = &problem{errors.New("no file matches its paths"), "check paths and exclude of the input; nothing, if the files are still to come"}
-	errOwn     = &problem{errors.New("it belongs to the agent itself"), leaveOut}
+	errNoMatch = &problem{error: errors.New("no file matches its paths"), fix: "check paths and exclude of the input; nothing, if the files are still to come"}
+	errOwn     = &problem{error: errors.New("it belongs to the agent itself"), fix: leaveOut}
 )
 
 const leaveOut = "leave it out with exclude, or narrow the paths"
@@ -158,22 +159,29 @@ func errKind(s status) error {
 	if s.mode&unix.S_IFMT == unix.S_IFDIR {
 		fix = "to read the files in it, add /* to the path; else " + leaveOut
 	}
-	return &problem{errors.New("it is " + s.kind()), fix}
+	pipe := s.mode&unix.S_IFMT == unix.S_IFIFO || s.mode&unix.S_IFMT == unix.S_IFSOCK
+	return &problem{error: errors.New("it is " + s.kind()), fix: fix, file: pipe}
 }
 
+// errDangling is for a link that leads to nothing: there is to be a file.
+func errDangling(err error) error { return &problem{error: err, fix: fixOf(err), file: true} }
+
 func errRival(input string) error {
-	return &problem{errors.New("input " + input + " reads it for the same route"), "nothing is missing; to end this, narrow the paths of one of the two"}
+	return &problem{error: errors.New("input " + input + " reads it for the same route"), fix: "nothing is missing; to end this, narrow the paths of one of the two"}
 }
 
 func errQuarantine(err error) error {
-	return &problem{err, "look at quarantine and remove what is no longer needed, or raise quarantine.max_size; see that the disk of state_dir can be written"}
+	return &problem{error: err, fix: "look at quarantine and remove what is no longer needed, or raise quarantine.max_size; see that the disk of state_dir can be written"}
 }
 
-// isFile reports whether an error may keep records from being read: it is not
-// about what is no file, or leads to none.
+// isFile reports whether an error may keep records from being read: it is not about
+// what holds none, or is gone.
 func isFile(err error) bool {
 	var p *problem
-	return !errors.As(err, &p) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ELOOP)
+	if errors.As(err, &p) {
+		return p.file
+	}
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // fixOf says what to do about what is not being read.

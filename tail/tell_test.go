@@ -26,12 +26,13 @@ func TestSameReason(t *testing.T) {
 
 // What is no file keeps nothing from being read; what can not be opened may.
 func TestIsFile(t *testing.T) {
-	for _, err := range []error{unix.EACCES, unix.EIO, unix.EMFILE, unix.ESTALE, errors.New("what nobody thought of")} {
+	for _, err := range []error{unix.EACCES, unix.EIO, unix.EMFILE, unix.ESTALE, unix.ELOOP, errDangling(unix.ENOENT), errKind(status{mode: unix.S_IFIFO}), errPlanted("/x", link{}),
+		errors.New("what nobody thought of")} {
 		if !isFile(&os.PathError{Op: "open", Path: "/x", Err: err}) {
 			t.Errorf("%v is not about a file", err)
 		}
 	}
-	for _, err := range []error{unix.ENOENT, unix.ELOOP, errNoMatch, errOwn, errRival("a"), errKind(status{mode: unix.S_IFIFO})} {
+	for _, err := range []error{unix.ENOENT, errNoMatch, errOwn, errRival("a"), errKind(status{mode: unix.S_IFDIR}), errKind(status{mode: unix.S_IFCHR})} {
 		if isFile(&os.PathError{Op: "open", Path: "/x", Err: err}) {
 			t.Errorf("%v is about a file", err)
 		}

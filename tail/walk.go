@@ -84,7 +84,7 @@ func (w *walk) step(folder string, parts []string, in *input) {
 					continue // whoever asks for all means the files
 				}
 				w.add(path, in)
-			} else if isFolder(path, e) {
+			} else if w.isFolder(path, e) {
 				w.step(path, rest, in)
 			}
 		}
@@ -228,9 +228,13 @@ func (w *walk) unknown(path string) bool {
 	}
 }
 
-func isFolder(path string, e fs.DirEntry) bool {
+func (w *walk) isFolder(path string, e fs.DirEntry) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return e.IsDir()
+	}
+	if err := planted(path); err != nil {
+		w.errs[path] = err
+		return false
 	}
 	s, err := os.Stat(path)
 	return err == nil && s.IsDir()

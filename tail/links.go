@@ -1,0 +1,259 @@
+package tail
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Whoever may write to a folder can put a link there that leads to a file that only
+// the agent may read, and has it sent to a table that he may read. The kernel refuses
+// such links where fs.protected_symlinks is set, in folders like /tmp; the agent does
+// so whatever the kernel is told, and with more rights than those of a user also in
+// other folders that are shared.
+
+// link is what there is to know of a link and of who is about to follow it.
+type link struct {
+	owner       uint32 // of the link
+	folder      uint32 // the owner of the folder it is in
+	mode        uint32 // of that folder
+	follower    uint32 // the user whose rights open what it leads to
+	mayReadMore bool   // the follower reads files whatever their mode says
+}
+
+// trusted reports whether a link may be followed. In a folder that others may write to,
+// it may if it belongs to the follower or to the owner of the folder. A folder counts as
+// one where it is sticky and for all, as for the kernel; for who reads files whatever
+// their mode says, also where it is for a group or not sticky.
+func (l link) trusted() bool {
+	shared := l.mode&unix.S_ISVTX != 0 && l.mode&unix.S_IWOTH != 0
+	if l.mayReadMore {
+		shared = l.mode&(unix.S_IWOTH|unix.S_IWGRP) != 0
+	}
+	return !shared || l.owner == l.follower || l.owner == l.folder
+}
+
+// us is the user whose rights on files this thread has, and whether it reads files
+// whatever their mode says.
+func us() (user uint32, mayReadMore bool) {
+	user = uint32(os.Geteuid())
+	if fs, err := unix.SetfsuidRetUid(-1); err == nil && fs >= 0 { // changes nothing, and says what it is
+		user = uint32(fs)
+	}
+	if user == 0 {
+		return user, true
+	}
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if unix.Capget(&head, &data[0]) != nil {
+		return user, false
+	}
+	return user, data[0].Effective&(1<<unix.CAP_DAC_READ_SEARCH|1<<unix.CAP_DAC_OVERRIDE) != 0
+}
+
+// ErrPlanted says that a link is not followed because of who made it.
+var ErrPlanted = errors.New("is not followed: others may write to its folder")
+
+func errPlanted(path string, l link) error {
+	who := strconv.FormatUint(uint64(l.owner), 10)
+	if u, err := user.LookupId(who); err == nil {
+		who = u.Username
+	}
+	fix := "name the file itself in paths; or, if the link is wanted, have the owner of its folder make it, or end the right of others: chmod go-w " + filepath.Dir(path)
+	return &problem{error: fmt.Errorf("the link %s, which belongs to %s, %w", path, who, ErrPlanted), fix: fix, file: true}
+}
+
+// statFd looks at an open file or folder.
+func statFd(fd int) (st unix.Stat_t, err error) {
+	err = ignoringEINTR(func() error { return unix.Fstat(fd, &st) })
+	return st, err
+}
+
+// linkIn is a link in a folder, with us about to follow it.
+func linkIn(of, folder unix.Stat_t) link {
+	l := link{owner: of.Uid, folder: folder.Uid, mode: folder.Mode}
+	l.follower, l.mayReadMore = us()
+	return l
+}
+
+const (
+	reading  = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+	mostHops = 40 // links in one path, as the kernel has it
+)
+
+// openTrusted opens a path for reading, and follows no link in it that is not to be
+// trusted. What it looks at is what it opens: each name is looked up in the folder that
+// is open, without following it, so that nobody can exchange one for another between.
+func openTrusted(path string) (*os.File, error) {
+	path = filepath.Clean(path)
+	var fd int
+	err := ignoringEINTR(func() (err error) {
+		fd, err = unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: reading, Resolve: unix.RESOLVE_NO_SYMLINKS})
+		return err
+	})
+	switch {
+	case err == nil:
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM), errors.Is(err, unix.EAGAIN):
+		if fd, err = openByNames(path); err != nil { // there is a link in it, or the kernel cannot tell
+			return nil, asPathError(path, err)
+		}
+	default:
+		return nil, asPathError(path, err)
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+func asPathError(path string, err error) error {
+	if errors.Is(err, ErrPlanted) {
+		return err
+	}
+	return &os.PathError{Op: "open", Path: path, Err: err}
+}
+
+// steps is a path on the way through its names.
+type steps struct {
+	dir  int      // the folder that was reached, open
+	at   string   // its path, for people
+	rest []string // names still to go
+	hops int
+}
+
+// openByNames goes through a path name by name.
+func openByNames(path string) (fd int, err error) {
+	s := steps{dir: -1}
+	defer func() { s.leave() }()
+	if err := s.lead(path); err != nil {
+		return -1, err
+	}
+	for {
+		name := s.rest[0]
+		s.rest = s.rest[1:]
+		last := len(s.rest) == 0
+		const look = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
+		next, err := -1, error(unix.ENOTDIR)
+		if !last { // so that one that is mounted when it is entered is
+			next, err = s.open(name, look|unix.O_DIRECTORY)
+		}
+		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+			next, err = s.open(name, look)
+		}
+		if err != nil {
+			return -1, err
+		}
+		st, err := statFd(next)
+		switch {
+		case err != nil:
+			_ = unix.Close(next)
+			return -1, err
+		case st.Mode&unix.S_IFMT == unix.S_IFLNK:
+			fd, err := s.follow(name, next, st, last)
+			_ = unix.Close(next)
+			if err != nil || fd >= 0 {
+				return fd, err
+			}
+		case last:
+			_ = unix.Close(next)
+			return s.open(name, reading|unix.O_NOFOLLOW)
+		default:
+			s.enter(next, filepath.Join(s.at, name))
+		}
+	}
+}
+
+func (s *steps) leave() {
+	if s.dir >= 0 {
+		_ = unix.Close(s.dir)
+	}
+}
+
+func (s *steps) enter(dir int, path string) {
+	s.leave()
+	s.dir, s.at = dir, path
+}
+
+func (s *steps) open(name string, flags int) (fd int, err error) {
+	err = ignoringEINTR(func() (err error) {
+		fd, err = unix.Openat(s.dir, name, flags, 0)
+		return err
+	})
+	return fd, err
+}
+
+// lead puts a path before the names still to go.
+func (s *steps) lead(path string) error {
+	start := ""
+	switch {
+	case strings.HasPrefix(path, "/"):
+		start = "/"
+	case s.dir < 0:
+		start = "."
+	}
+	if start != "" {
+		dir, err := unix.Open(start, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		s.enter(dir, start)
+	}
+	names := strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
+	if s.rest = append(names, s.rest...); len(s.rest) == 0 {
+		s.rest = []string{"."}
+	}
+	return nil
+}
+
+// follow goes where a link leads that is open as fd. A file is returned where the kernel
+// alone can follow it: the links in /proc, which nobody can plant, lead to what is open.
+func (s *steps) follow(name string, fd int, st unix.Stat_t, last bool) (file int, err error) {
+	if s.hops++; s.hops > mostHops {
+		return -1, unix.ELOOP
+	}
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err == nil && fs.Type == unix.PROC_SUPER_MAGIC && last {
+		return s.open(name, reading)
+	}
+	folder, err := statFd(s.dir)
+	if err != nil {
+		return -1, err
+	}
+	if l := linkIn(st, folder); !l.trusted() {
+		return -1, errPlanted(filepath.Join(s.at, name), l)
+	}
+	to := make([]byte, unix.PathMax)
+	var n int
+	err = ignoringEINTR(func() (err error) {
+		n, err = unix.Readlinkat(fd, "", to)
+		return err
+	})
+	if err != nil {
+		return -1, err
+	}
+	return -1, s.lead(string(to[:n]))
+}
+
+func ignoringEINTR(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// planted is the error of a link to a folder that is not to be followed; nil: it may
+// be. It is for lists of names: what is opened is looked at again.
+func planted(path string) error {
+	var of, in unix.Stat_t
+	if unix.Lstat(path, &of) != nil || of.Mode&unix.S_IFMT != unix.S_IFLNK || unix.Stat(filepath.Dir(path), &in) != nil {
+		return nil
+	}
+	if l := linkIn(of, in); !l.trusted() {
+		return errPlanted(path, l)
+	}
+	return nil
+}
