@@ -3,13 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,40 +96,6 @@ func newAgent(cfg *config.Config, log *slog.Logger, queue *telemetry.LogQueue, o
 		}
 	}
 	return a, nil
-}
-
-// lockState makes state_dir and takes it for this process alone.
-func (a *agent) lockState() error {
-	dir := a.cfg.StateDir
-	path := filepath.Join(dir, "LOCK")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return &exitError{exitFailed, fmt.Errorf("make state_dir: %w; run as a user who may write there, or set state_dir", err)}
-	}
-	// The folder itself is locked: it is there on a disk that takes no new file.
-	lock := flock.New(dir, flock.SetFlag(os.O_RDONLY))
-	ok, err := lock.TryLock()
-	if err != nil {
-		return &exitError{exitFailed, fmt.Errorf("lock state_dir %q: %w; run as the user it belongs to, or set another state_dir", dir, err)}
-	}
-	if !ok {
-		return &exitError{exitFailed, fmt.Errorf("state_dir %q is in use by another agent%s; stop that one, or give this one a state_dir of its own", dir, pidIn(path))}
-	}
-	a.lock = lock
-	a.closers = append(a.closers, lock)
-	// Only for the message above: the lock itself is the kernel's. On a disk that
-	// cannot be written the message lacks it.
-	_ = os.WriteFile(path, fmt.Appendf(nil, "%d\n", os.Getpid()), 0o600)
-	return nil
-}
-
-// pidIn is the number in a file, for people; empty where the one that has
-// the lock has not written it yet.
-func pidIn(path string) string {
-	text, _ := os.ReadFile(path)
-	if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
-		return fmt.Sprintf(" (pid %d)", pid)
-	}
-	return ""
 }
 
 // openStores opens the spool and then the journal, and has them agree. What is in

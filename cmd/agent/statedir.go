@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
+
+	"kusto-agent/internal/durable"
+)
+
+// lockName is the file in state_dir that says who has it, for people.
+const lockName = "LOCK"
+
+// lockState makes state_dir and takes it for this process alone.
+func (a *agent) lockState() error {
+	dir := a.cfg.StateDir
+	if err := a.makeStateDir(filepath.Clean(dir)); err != nil {
+		return err
+	}
+	// The folder itself is locked: it is there on a disk that takes no new file.
+	lock := flock.New(dir, flock.SetFlag(os.O_RDONLY))
+	ok, err := lock.TryLock()
+	if err != nil {
+		return &exitError{exitFailed, fmt.Errorf("lock state_dir %q: %w; run as the user it belongs to, or set another state_dir", dir, err)}
+	}
+	if !ok {
+		return &exitError{exitFailed, fmt.Errorf("state_dir %q is in use by another agent%s; stop that one, or give this one a state_dir of its own", dir, pidIn(filepath.Join(dir, lockName)))}
+	}
+	a.lock = lock
+	a.closers = append(a.closers, lock)
+	folder, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return &exitError{exitFailed, fmt.Errorf("open state_dir: %w; run as the user it belongs to, or set another state_dir", err)}
+	}
+	defer folder.Close()
+	if err := private(folder, dir); err != nil {
+		return err
+	}
+	writePid(folder)
+	return nil
+}
+
+// makeStateDir makes the folder where it is missing, and its name durable: a power cut
+// would else take it away with all that was kept in it. A disk that cannot promise that
+// is told, and the agent goes on, as with any other fault of it.
+func (a *agent) makeStateDir(dir string) error {
+	var above []string // of each folder that is made
+	for up := dir; ; up = filepath.Dir(up) {
+		if _, err := os.Lstat(up); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		above = append(above, filepath.Dir(up))
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return &exitError{exitFailed, fmt.Errorf("make state_dir: %w; run as a user who may write there, or set state_dir", err)}
+	}
+	for _, folder := range above {
+		if err := durable.OS.SyncDir(folder); err != nil {
+			a.log.Warn("state_dir may be gone after a power cut", "folder", dir, "err", err, "fix", "see to the disk it is on")
+			break
+		}
+	}
+	return nil
+}
+
+// writePid says who has the folder, for the message above alone: the lock itself is the
+// kernel's. On a disk that cannot be written the message lacks it, and so it does where
+// something else than a file has the name.
+func writePid(folder *os.File) {
+	// Not by way of os.Root, which follows a link that leads to a file in the folder.
+	fd, err := unix.Openat(int(folder.Fd()), lockName, unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return
+	}
+	f := os.NewFile(uintptr(fd), lockName)
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.Mode().IsRegular() && f.Truncate(0) == nil {
+		_, _ = fmt.Fprintf(f, "%d\n", os.Getpid())
+	}
+}
+
+// private refuses a state_dir that others may write to.
+func private(folder *os.File, dir string) error {
+	st, err := folder.Stat()
+	if err != nil {
+		return &exitError{exitFailed, fmt.Errorf("look at state_dir: %w", err)}
+	}
+	gid := -1
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+		gid = int(sys.Gid)
+	}
+	groups, err := os.Getgroups()
+	if err != nil {
+		return &exitError{exitFailed, fmt.Errorf("look up the groups of the agent: %w", err)}
+	}
+	who, how := writers(st.Mode(), gid, append(groups, os.Getegid()))
+	if who == "" {
+		return nil
+	}
+	return &exitError{exitConfig, fmt.Errorf("state_dir %q may be written by %s (%v): they could have the agent overwrite files, or lose its state; chmod %s %s, or set another state_dir",
+		dir, who, st.Mode(), how, dir)}
+}
+
+// writers says who beside its owner and the agent may write to a folder, and how to end
+// that; nobody: both are empty. Its owner has given it to the agent, and is no other. A
+// group may write there if the agent is in it, as with volumes that are shared by group.
+// That names can only be removed by their owners (the sticky bit) is not enough: others
+// can be there first.
+func writers(mode fs.FileMode, gid int, groups []int) (who, how string) {
+	group := mode&0o020 != 0 && !slices.Contains(groups, gid)
+	switch {
+	case mode&0o002 != 0 && group:
+		return "anyone", "go-w"
+	case mode&0o002 != 0:
+		return "anyone", "o-w"
+	case group:
+		return "a group that is not the agent's", "g-w"
+	}
+	return "", ""
+}
+
+// pidIn is the number in a file, for people; empty where the one that has
+// the lock has not written it yet.
+func pidIn(path string) string {
+	text, _ := readRegular(path)
+	if pid, err := strconv.Atoi(strings.TrimSpace(text)); err == nil {
+		return fmt.Sprintf(" (pid %d)", pid)
+	}
+	return ""
+}
+
+// readRegular reads the beginning of a file that is no link and no FIFO.
+func readRegular(path string) (string, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return "", errors.Join(err, fs.ErrInvalid)
+	}
+	var head [32]byte
+	n, _ := f.Read(head[:]) // of an empty one nothing
+	return string(head[:n]), nil
+}

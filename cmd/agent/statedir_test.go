@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"kusto-agent/emulator"
+)
+
+func TestWritersOfStateDir(t *testing.T) {
+	f := func(mode fs.FileMode, gid int, who, how string) {
+		t.Helper()
+		if gotWho, gotHow := writers(fs.ModeDir|mode, gid, []int{100, 4}); gotWho != who || gotHow != how {
+			t.Errorf("%v of group %d: %q by %q, want %q by %q", mode, gid, gotWho, gotHow, who, how)
+		}
+	}
+	const foreign = "a group that is not the agent's"
+	for _, mode := range []fs.FileMode{0o700, 0o750, 0o755} { // as systemd makes them
+		f(mode, 0, "", "")
+	}
+	f(0o770, 100, "", "")
+	f(fs.ModeSetgid|0o775, 4, "", "")
+	f(0o770, 0, foreign, "g-w")
+	f(fs.ModeSticky|0o775, 0, foreign, "g-w")
+	f(0o777, 100, "anyone", "o-w")
+	f(0o777, 0, "anyone", "go-w")
+	f(fs.ModeSticky|0o777, 0, "anyone", "go-w")
+	f(0o702, 0, "anyone", "o-w")
+}
+
+// TestStateDirThatOthersMayWriteTo is refused, and nothing in it is touched.
+func TestStateDirThatOthersMayWriteTo(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.write("logs/a.log", "one\n")
+	if err := os.Mkdir(s.path("state"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []os.FileMode{0o777, 0o777 | os.ModeSticky} {
+		if err := os.Chmod(s.path("state"), mode); err != nil {
+			t.Fatal(err)
+		}
+		p := s.once(open+oneText, exitConfig)
+		if said := p.log.text(); !strings.Contains(said, "may be written by anyone") || !strings.Contains(said, "; chmod o-w "+s.path("state")+", or") {
+			t.Errorf("says %q", said)
+		}
+		if entries, err := os.ReadDir(s.path("state")); err != nil || len(entries) != 0 {
+			t.Errorf("made %v, %v", entries, err)
+		}
+	}
+	if err := os.Chmod(s.path("state"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.once(open+oneText, 0)
+	s.wantRows("Text", []string{"one"})
+}
+
+// TestLockIsNoWayOut: what has the name of the file that says who has state_dir is not
+// written where it is a link, in the folder or out of it, or no file.
+func TestLockIsNoWayOut(t *testing.T) {
+	t.Parallel()
+	f := func(name string, make func(s *site) error) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, emulator.Options{})
+			s.write("logs/a.log", "one\n")
+			s.write("victim", "precious")
+			s.write("state/inside", "precious")
+			if err := make(s); err != nil {
+				t.Fatal(err)
+			}
+			s.once(open+oneText, 0)
+			if s.read("victim") != "precious" || s.read("state/inside") != "precious" {
+				t.Errorf("they hold %q and %q", s.read("victim"), s.read("state/inside"))
+			}
+			s.wantRows("Text", []string{"one"})
+		})
+	}
+	f("link out", func(s *site) error { return os.Symlink("../victim", s.path("state/LOCK")) })
+	f("link inside", func(s *site) error { return os.Symlink("inside", s.path("state/LOCK")) })
+	f("link to nothing", func(s *site) error { return os.Symlink("../none", s.path("state/LOCK")) })
+	f("FIFO", func(s *site) error { return syscall.Mkfifo(s.path("state/LOCK"), 0o600) })
+	f("long text", func(s *site) error { s.write("state/LOCK", fmt.Sprint(strings.Repeat("9", 100))); return nil })
+}
