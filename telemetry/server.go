@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"golang.org/x/net/netutil"
 
 	"kusto-agent/ledger"
 )
@@ -34,20 +33,22 @@ type Server struct {
 	opts     Options
 	registry *prometheus.Registry
 	metrics  *Metrics
-	listener net.Listener // set by Listen
+	headTime time.Duration // headTime, but in tests
+	listener *guests       // set by Listen
 }
 
 // Limits of the endpoint: it is for a few readers, and takes no body.
 const (
 	maxConnections = 64
 	maxHeaderBytes = 16 << 10
+	headTime       = 2 * time.Second // for the head of a request
 	lastAnswers    = 2 * time.Second // what answers under way get when Run ends
 )
 
 // New returns a server that does not listen yet. Its metrics count at once,
 // listening or not.
 func New(opts Options) *Server {
-	s := &Server{opts: opts, registry: prometheus.NewRegistry()}
+	s := &Server{opts: opts, registry: prometheus.NewRegistry(), headTime: headTime}
 	s.metrics = newMetrics(s.registry)
 	s.registry.MustRegister(collector{s.status})
 	s.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
@@ -83,7 +84,7 @@ func (s *Server) Listen() (net.Addr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for telemetry: %w", err)
 	}
-	s.listener = netutil.LimitListener(ln, maxConnections)
+	s.listener = newGuests(ln, maxConnections)
 	return ln.Addr(), nil
 }
 
@@ -102,8 +103,10 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.opts.Logger.Info("telemetry listens", "address", s.listener.Addr().String())
 	server := &http.Server{
-		Handler:           s.Handler(),
-		ReadHeaderTimeout: 5 * time.Second,
+		Handler:           serving(s.Handler()),
+		ConnContext:       s.listener.know,
+		ConnState:         turned,
+		ReadHeaderTimeout: s.headTime,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       60 * time.Second,

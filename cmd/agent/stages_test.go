@@ -187,3 +187,25 @@ func TestStuckRoomHasOneGoroutine(t *testing.T) {
 		}
 	})
 }
+
+// TestHalfOpenConnections: those who ask get an answer beside many who say nothing.
+func TestHalfOpenConnections(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	p := s.run(open + oneJSON)
+	address := p.await(1, "telemetry listens").text("address")
+	p.await(1, "agent is running")
+	for range 1000 {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	for _, path := range []string{"/healthz", "/metrics", "/api/v1/status"} {
+		if code, text := p.mustGet(path); code != 200 {
+			t.Errorf("%s: %d %q", path, code, text)
+		}
+	}
+	p.stop()
+}

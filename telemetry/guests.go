@@ -1,0 +1,137 @@
+package telemetry
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+)
+
+// guests is a listener that never keeps whoever asks waiting for those who do not: when
+// it has as many connections as it may have, the oldest that has no request under way is
+// closed for the next one. Where all have one, the next waits.
+type guests struct {
+	net.Listener
+	most int
+
+	mu     sync.Mutex
+	all    []*guest // the oldest first
+	room   chan struct{}
+	closed chan struct{}
+	close  func()
+}
+
+// guest is one connection. It leaves when it is closed.
+type guest struct {
+	net.Conn
+	of    *guests
+	busy  bool // a request is under way; guarded by guests.mu
+	leave func()
+}
+
+func newGuests(ln net.Listener, most int) *guests {
+	g := &guests{Listener: ln, most: most, room: make(chan struct{}, 1), closed: make(chan struct{})}
+	g.close = sync.OnceFunc(func() { close(g.closed) })
+	return g
+}
+
+// Accept waits for a connection, and then until there is room for it.
+func (g *guests) Accept() (net.Conn, error) {
+	conn, err := g.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c := &guest{Conn: conn, of: g}
+	c.leave = sync.OnceFunc(func() { g.remove(c) })
+	for !g.admit(c) {
+		select {
+		case <-g.room:
+		case <-g.closed:
+			conn.Close()
+			return nil, net.ErrClosed
+		}
+	}
+	return c, nil
+}
+
+// admit takes a connection in, in place of an idle one where there is no room.
+func (g *guests) admit(c *guest) bool {
+	var idle *guest
+	g.mu.Lock()
+	if len(g.all) >= g.most {
+		i := slices.IndexFunc(g.all, func(o *guest) bool { return !o.busy })
+		if i < 0 {
+			g.mu.Unlock()
+			return false
+		}
+		idle = g.all[i]
+		g.all = slices.Delete(g.all, i, i+1)
+	}
+	g.all = append(g.all, c)
+	g.mu.Unlock()
+	if idle != nil {
+		idle.Conn.Close() // the server finds it closed, and closes it once more
+	}
+	return true
+}
+
+func (g *guests) remove(c *guest) {
+	g.mu.Lock()
+	g.all = slices.DeleteFunc(g.all, func(o *guest) bool { return o == c })
+	g.mu.Unlock()
+	g.tellRoom()
+}
+
+func (g *guests) tellRoom() {
+	select {
+	case g.room <- struct{}{}:
+	default:
+	}
+}
+
+// Close ends Accept.
+func (g *guests) Close() error {
+	g.close()
+	return g.Listener.Close()
+}
+
+// Close gives the room to another.
+func (c *guest) Close() error {
+	c.leave()
+	return c.Conn.Close()
+}
+
+type guestKey struct{}
+
+// know has a server remember of its requests which connection they came by.
+func (g *guests) know(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, guestKey{}, conn)
+}
+
+// serving notes that a request of a connection is under way, whole.
+func serving(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(guestKey{}).(*guest); ok {
+			c.setBusy(true)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// turned is told by a server what its connections do: one that is idle has sent its
+// answer to the end.
+func turned(conn net.Conn, state http.ConnState) {
+	if c, ok := conn.(*guest); ok && state == http.StateIdle {
+		c.setBusy(false)
+	}
+}
+
+func (c *guest) setBusy(busy bool) {
+	c.of.mu.Lock()
+	c.busy = busy
+	c.of.mu.Unlock()
+	if !busy {
+		c.of.tellRoom()
+	}
+}
