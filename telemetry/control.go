@@ -94,7 +94,7 @@ func (c *Control) serveFiles(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	c.write(w, append(body, '\n'))
+	c.write(w, append(EscapeJSON(body), '\n'))
 }
 
 // known refuses a request for inputs that do not exist.

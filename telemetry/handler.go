@@ -82,7 +82,7 @@ func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	s.write(w, body.Bytes())
+	s.write(w, EscapeJSON(body.Bytes()))
 }
 
 // serveHealth answers 200, or 503 with one line saying why.

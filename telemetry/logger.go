@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -9,9 +8,6 @@ import (
 	"os"
 	"sync"
 	"syscall"
-	"unicode"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 
@@ -162,35 +158,13 @@ func priority(level slog.Level) string {
 	return "<7>"
 }
 
-// escaper writes JSON with every unprintable character beyond ASCII as \u
-// escapes, which mean the same to whoever parses it. The JSON handler escapes
-// the ASCII ones itself, and makes one Write per line.
+// escaper writes JSON with every unprintable character beyond ASCII escaped. The JSON
+// handler escapes the ASCII ones itself, and makes one Write per line.
 type escaper struct{ w io.Writer }
 
 func (e escaper) Write(p []byte) (int, error) {
-	if _, err := e.w.Write(escape(p)); err != nil {
+	if _, err := e.w.Write(EscapeJSON(p)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
-}
-
-// escape returns p itself where there is nothing to escape.
-func escape(p []byte) []byte {
-	unprintable := func(r rune) bool { return r >= 0x7f && !unicode.IsPrint(r) }
-	if !bytes.ContainsFunc(p, unprintable) {
-		return p
-	}
-	var clean []byte
-	for _, r := range string(p) {
-		switch {
-		case !unprintable(r):
-			clean = utf8.AppendRune(clean, r)
-		case r < 0x10000:
-			clean = fmt.Appendf(clean, `\u%04x`, r)
-		default:
-			high, low := utf16.EncodeRune(r)
-			clean = fmt.Appendf(clean, `\u%04x\u%04x`, high, low)
-		}
-	}
-	return clean
 }

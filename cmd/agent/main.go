@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"kusto-agent/telemetry"
 )
 
 // The exit codes of the program. Scripts rely on them.
@@ -72,9 +75,21 @@ func execute(args []string) int {
 		err = exit.err
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(os.Stderr, words(err))
 	}
 	return code
+}
+
+// words are those of an error, in which nothing can steer a terminal: it may name a
+// file. Its lines stay lines.
+func words(err error) string {
+	all := strings.Split(err.Error(), "\n")
+	for i, line := range all {
+		if plain := strings.ReplaceAll(line, "\t", " "); telemetry.Printable(plain) != plain {
+			all[i] = telemetry.Printable(line)
+		}
+	}
+	return strings.Join(all, "\n")
 }
 
 func rootCommand() *cobra.Command {

@@ -52,7 +52,7 @@ func quarantineListCommand() *cobra.Command {
 		},
 	}
 	l.flags(cmd, "quarantine")
-	cmd.Flags().BoolVar(&l.json, "json", false, "print the lines as they lie there")
+	cmd.Flags().BoolVar(&l.json, "json", false, "print the lines that lie there, as JSON that no terminal is steered by")
 	cmd.Flags().StringArrayVar(&l.inputs, "input", nil, "only records of this `input`; may be given more than once")
 	cmd.Flags().StringArrayVar(&l.reasons, "reason", nil, "only records refused for this `reason`: too_long, malformed, refused or grown; may be given more than once")
 	return cmd

@@ -61,7 +61,7 @@ func runAgent(path string, once bool) error {
 func lastWords(queue *telemetry.LogQueue, err error) error {
 	var exit *exitError
 	if errors.As(err, &exit) && exit.err != nil {
-		fmt.Fprintln(queue, exit.err)
+		fmt.Fprintln(queue, words(exit.err))
 		err = &exitError{code: exit.code}
 	}
 	queue.Close(lastLines)

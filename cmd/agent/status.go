@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -36,7 +35,8 @@ func statusCommand() *cobra.Command {
 				return &exitError{exitFailed, fmt.Errorf("%w; is it running, and is telemetry.listen %q?", err, addr)}
 			}
 			if asJSON {
-				return json.NewEncoder(os.Stdout).Encode(s)
+				out := newOutput(c)
+				return out.end(out.json(s))
 			}
 			color := term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == ""
 			return telemetry.Render(os.Stdout, s, color)

@@ -10,8 +10,6 @@ import (
 	"os"
 	"strings"
 	"syscall"
-	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -105,29 +103,10 @@ func (o output) json(v any) error {
 	return o.line(b)
 }
 
-// line prints a line of JSON. JSON may hold control characters above 127 as
-// they are, and marks that turn the text: a terminal gets them escaped.
+// line prints a line of JSON, in which nothing can steer a terminal.
 func (o output) line(b []byte) error {
-	if !o.terminal {
-		_, err := o.Write(b)
-		return errors.Join(err, o.WriteByte('\n'))
-	}
-	for _, r := range string(b) {
-		var err error
-		switch {
-		case unicode.IsPrint(r):
-			_, err = o.WriteRune(r)
-		case r > 0xffff:
-			hi, lo := utf16.EncodeRune(r)
-			_, err = fmt.Fprintf(o, `\u%04x\u%04x`, hi, lo)
-		default:
-			_, err = fmt.Fprintf(o, `\u%04x`, r)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return o.WriteByte('\n')
+	_, err := o.Write(telemetry.EscapeJSON(b))
+	return errors.Join(err, o.WriteByte('\n'))
 }
 
 // record prints bytes as they are; on a terminal, lines that can steer it are
