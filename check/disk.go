@@ -18,6 +18,7 @@ import (
 // disks looks at what the agent keeps.
 func (r *run) disks(context.Context) {
 	r.writable("state_dir", r.cfg.StateDir)
+	r.shared(absolute(r.cfg.StateDir))
 	if r.cfg.Spool.MaxSize == 0 {
 		r.add(Finding{ID: "spool", Severity: Warning, What: "there is no spool: in an outage the files alone are the buffer", Fix: "give spool.max_size a size, unless that is meant"})
 	} else {

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,6 +13,7 @@ import (
 	"github.com/gofrs/flock"
 	"golang.org/x/sys/unix"
 
+	"kusto-agent/check"
 	"kusto-agent/internal/durable"
 )
 
@@ -102,30 +102,12 @@ func private(folder *os.File, dir string) error {
 	if err != nil {
 		return &exitError{exitFailed, fmt.Errorf("look up the groups of the agent: %w", err)}
 	}
-	who, how := writers(st.Mode(), gid, append(groups, os.Getegid()))
+	who, how := check.Writers(st.Mode(), gid, append(groups, os.Getegid()))
 	if who == "" {
 		return nil
 	}
 	return &exitError{exitConfig, fmt.Errorf("state_dir %q may be written by %s (%v): they could have the agent overwrite files, or lose its state; chmod %s %s, or set another state_dir",
 		dir, who, st.Mode(), how, dir)}
-}
-
-// writers says who beside its owner and the agent may write to a folder, and how to end
-// that; nobody: both are empty. Its owner has given it to the agent, and is no other. A
-// group may write there if the agent is in it, as with volumes that are shared by group.
-// That names can only be removed by their owners (the sticky bit) is not enough: others
-// can be there first.
-func writers(mode fs.FileMode, gid int, groups []int) (who, how string) {
-	group := mode&0o020 != 0 && !slices.Contains(groups, gid)
-	switch {
-	case mode&0o002 != 0 && group:
-		return "anyone", "go-w"
-	case mode&0o002 != 0:
-		return "anyone", "o-w"
-	case group:
-		return "a group that is not the agent's", "g-w"
-	}
-	return "", ""
 }
 
 // pidIn is the number in a file, for people; empty where the one that has

@@ -2,35 +2,14 @@ package main
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 
+	"kusto-agent/check"
 	"kusto-agent/emulator"
 )
-
-func TestWritersOfStateDir(t *testing.T) {
-	f := func(mode fs.FileMode, gid int, who, how string) {
-		t.Helper()
-		if gotWho, gotHow := writers(fs.ModeDir|mode, gid, []int{100, 4}); gotWho != who || gotHow != how {
-			t.Errorf("%v of group %d: %q by %q, want %q by %q", mode, gid, gotWho, gotHow, who, how)
-		}
-	}
-	const foreign = "a group that is not the agent's"
-	for _, mode := range []fs.FileMode{0o700, 0o750, 0o755} { // as systemd makes them
-		f(mode, 0, "", "")
-	}
-	f(0o770, 100, "", "")
-	f(fs.ModeSetgid|0o775, 4, "", "")
-	f(0o770, 0, foreign, "g-w")
-	f(fs.ModeSticky|0o775, 0, foreign, "g-w")
-	f(0o777, 100, "anyone", "o-w")
-	f(0o777, 0, "anyone", "go-w")
-	f(fs.ModeSticky|0o777, 0, "anyone", "go-w")
-	f(0o702, 0, "anyone", "o-w")
-}
 
 // TestStateDirThatOthersMayWriteTo is refused, and nothing in it is touched.
 func TestStateDirThatOthersMayWriteTo(t *testing.T) {
@@ -48,6 +27,7 @@ func TestStateDirThatOthersMayWriteTo(t *testing.T) {
 		if said := p.log.text(); !strings.Contains(said, "may be written by anyone") || !strings.Contains(said, "; chmod o-w "+s.path("state")+", or") {
 			t.Errorf("says %q", said)
 		}
+		s.finds(s.checks(1), "state.shared", check.Error, "DIR/state: state_dir may be written by anyone", "chmod o-w DIR/state")
 		if entries, err := os.ReadDir(s.path("state")); err != nil || len(entries) != 0 {
 			t.Errorf("made %v, %v", entries, err)
 		}
