@@ -118,7 +118,8 @@ func (s *tapStream) note(n TapNote) error {
 }
 
 func (s *tapStream) flush() error {
-	_, err := s.buf.WriteTo(s.w)
+	_, err := s.w.Write(EscapeJSON(s.buf.Bytes()))
+	s.buf.Reset()
 	if err == nil {
 		err = s.out.Flush()
 	}
