@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -208,4 +210,45 @@ func TestHalfOpenConnections(t *testing.T) {
 		}
 	}
 	p.stop()
+}
+
+// TestStopWhileABatchIsReadAgain: the disk of the file does not answer, and the stop
+// comes before the start is over.
+func TestStopWhileABatchIsReadAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.tool("strace", "-D", "-f", "-o", "/dev/null", "true")
+	s.write("logs/a.json", joined(jsonRecords(0, 10)))
+	hang := s.server.Fail(emulator.Fault{Hang: true})
+	config := open + "shutdown_timeout: 100ms\n" + oneJSON
+	p := s.run(config)
+	s.awaitHits(hang, 1)
+	p.kill()
+	hang.Remove()
+	// The agent stays our child; whoever traces it is its grandchild.
+	s.before = []string{s.toolPath("strace"), "-D", "-f", "-qq", "-o", s.path("strace"), "-e", "trace=pread64",
+		"-e", "inject=pread64:delay_enter=600000000", "-P", s.path("logs/a.json")}
+	p = s.run(config)
+	s.before = nil
+	p.await(1, "telemetry listens") // signals are listened to since before that
+	p.signal(syscall.SIGTERM)
+	e := p.await(1, "the agent ends without waiting any longer: what is left is sent after the next start")
+	if e.text("for") != "batches of an earlier run that are read again" {
+		t.Errorf("says %v", e)
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(status), "TracerPid:\t")
+	tracer, _ := strconv.Atoi(strings.TrimSpace(strings.SplitN(after, "\n", 2)[0]))
+	if tracer == 0 {
+		t.Fatalf("nobody traces it:\n%s", status)
+	}
+	if err := syscall.Kill(tracer, syscall.SIGKILL); err != nil { // the disk answers: the kernel ends no thread that waits for one
+		t.Fatal(err)
+	}
+	p.want(exitFailed)
+	s.once(config, 0)
+	s.wantRows("T", jsonRecords(0, 10))
 }
