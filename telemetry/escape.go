@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// EscapeJSON returns a JSON document with every unprintable character beyond ASCII as an
+// EscapeJSON returns a JSON document with every unprintable character but line ends as an
 // escape that means the same to whoever parses it: control characters, which may steer a
 // terminal, and marks that turn the direction of a text or cannot be seen. Bytes that are
 // not UTF-8, which no JSON may hold, become U+FFFD. Where there is nothing to escape, the
 // result is doc itself.
 func EscapeJSON(doc []byte) []byte {
-	unprintable := func(r rune) bool { return r == utf8.RuneError || r >= 0x7f && !unicode.IsPrint(r) }
+	unprintable := func(r rune) bool { return r == utf8.RuneError || r != '\n' && !unicode.IsPrint(r) }
 	i := bytes.IndexFunc(doc, unprintable)
 	if i < 0 {
 		return doc

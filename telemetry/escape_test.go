@@ -16,6 +16,7 @@ func TestEscapeJSON(t *testing.T) {
 	f("", "")
 	f("{\"a\":\"größe ☃ \ufffd\"}\n", "{\"a\":\"größe ☃ \ufffd\"}\n")
 	f("\"\u009b\u202e\u2066\u200e\u061c\x7f\"", `"\u009b\u202e\u2066\u200e\u061c\u007f"`)
+	f("{\r\n \x1b}\n", "{\\u000d\n \\u001b}\n")
 	f("\"\U000e0041é\"", `"\udb40\udc41é"`)
 	f("\"\x9b\u202e\ufffd\"", "\"\\ufffd\\u202e\ufffd\"")
 }

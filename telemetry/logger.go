@@ -158,8 +158,8 @@ func priority(level slog.Level) string {
 	return "<7>"
 }
 
-// escaper writes JSON with every unprintable character beyond ASCII escaped. The JSON
-// handler escapes the ASCII ones itself, and makes one Write per line.
+// escaper writes JSON with every unprintable character escaped. The JSON handler makes
+// one Write per line.
 type escaper struct{ w io.Writer }
 
 func (e escaper) Write(p []byte) (int, error) {

@@ -9,11 +9,12 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-
-	"kusto-agent/telemetry"
 )
 
 // The exit codes of the program. Scripts rely on them.
@@ -85,8 +86,9 @@ func execute(args []string) int {
 func words(err error) string {
 	all := strings.Split(err.Error(), "\n")
 	for i, line := range all {
-		if plain := strings.ReplaceAll(line, "\t", " "); telemetry.Printable(plain) != plain {
-			all[i] = telemetry.Printable(line)
+		steers := func(r rune) bool { return r != '\t' && !unicode.IsPrint(r) }
+		if !utf8.ValidString(line) || strings.ContainsFunc(line, steers) {
+			all[i] = strconv.Quote(line)
 		}
 	}
 	return strings.Join(all, "\n")

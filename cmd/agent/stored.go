@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,7 +106,7 @@ func (o output) json(v any) error {
 
 // line prints a line of JSON, in which nothing can steer a terminal.
 func (o output) line(b []byte) error {
-	_, err := o.Write(telemetry.EscapeJSON(b))
+	_, err := o.Write(bytes.ReplaceAll(telemetry.EscapeJSON(b), []byte("\n"), []byte(`\u000a`)))
 	return errors.Join(err, o.WriteByte('\n'))
 }
 

@@ -297,7 +297,7 @@ func TestPrintRecord(t *testing.T) {
 			var b strings.Builder
 			out := output{bufio.NewWriter(&b), quoted}
 			err := out.end(errors.Join(out.record([]byte(data)), out.line([]byte(data))))
-			want := data + data + "\n"
+			want := data + line
 			if quoted {
 				want = terminal + line
 			}
