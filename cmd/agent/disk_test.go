@@ -16,7 +16,7 @@ func TestStateDiskIsFull(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, emulator.Options{})
 	s.write("state/full", "")
-	if err := syscall.Mount("tmpfs", s.path("state"), "tmpfs", 0, "size=32M"); err != nil {
+	if err := syscall.Mount("tmpfs", s.path("state"), "tmpfs", 0, "mode=700,size=32M"); err != nil {
 		t.Skipf("the kernel refuses a disk of its own: %v", err)
 	}
 	t.Cleanup(func() {

@@ -19,7 +19,7 @@ func (s *site) disk(name, options string) {
 	if err := os.MkdirAll(s.path(name), 0o700); err != nil {
 		s.t.Fatal(err)
 	}
-	if err := syscall.Mount("tmpfs", s.path(name), "tmpfs", 0, options); err != nil {
+	if err := syscall.Mount("tmpfs", s.path(name), "tmpfs", 0, "mode=700,"+options); err != nil {
 		s.t.Skipf("the kernel refuses a disk of its own: %v", err)
 	}
 	s.t.Cleanup(func() {

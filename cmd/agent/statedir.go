@@ -106,7 +106,7 @@ func private(folder *os.File, dir string) error {
 	if who == "" {
 		return nil
 	}
-	return &exitError{exitConfig, fmt.Errorf("state_dir %q may be written by %s (%v): they could have the agent overwrite files, or lose its state; chmod %s %s, or set another state_dir",
+	return &exitError{exitConfig, fmt.Errorf("state_dir %q may be written by %s (%v): they could have the agent overwrite files, or lose its state; chmod %s %s, or set state_dir to a folder in it, which the agent makes for itself",
 		dir, who, st.Mode(), how, dir)}
 }
 
