@@ -9,7 +9,8 @@ import (
 	"kusto-agent/record"
 )
 
-// Next returns the oldest payload of a route that is not given out, or nil, and
+// Next returns the oldest payload of a route that is not given out and may be tried
+// now (see ReturnUntil), or nil, and
 // the id that Return and Done know it by: its own, unless Rebuild gave it another.
 // It stays on disk until Done; the caller owns its bytes. Its Attempt is the last
 // that the spool knows of. Payloads older than max_age are dropped and those that
@@ -44,8 +45,8 @@ func (s *Spool) Next(r record.Route) (p *record.Payload, frame record.BatchID) {
 	}
 }
 
-// Waiting is how many payloads of a route Next has to give. It does not read
-// from the disk.
+// Waiting is how many payloads of a route Next has to give, now or, of those that
+// were returned until some time, later; see Ready. It does not read from the disk.
 func (s *Spool) Waiting(r record.Route) int {
 	to := unique.Make(r)
 	s.mu.Lock()
@@ -69,6 +70,7 @@ func (s *Spool) head(to route) *segment {
 	if s.waiting[to] == 0 {
 		return nil
 	}
+	s.wakeDue()
 	for _, g := range s.segments {
 		if g.has(to) {
 			return g
@@ -85,7 +87,7 @@ func (s *Spool) take(g *segment, to route) *taken {
 	i := sh.cursor
 	for ; ; i++ {
 		e := &g.index[i]
-		if e.route != to || g.fate[e.ord] != 0 || s.isTaken(g, e) {
+		if e.route != to || g.fate[e.ord] != 0 || s.isTaken(g, e) || s.rests[e.id].seg == g {
 			continue
 		}
 		sh.cursor = i + 1
@@ -136,13 +138,13 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 	case errors.Is(err, ErrGone):
 		return nil, true
 	case errors.Is(err, record.ErrStalled): // told
-		s.giveBack(t.id)
+		s.giveBack(t.id, time.Time{})
 		return nil, false
 	case err != nil:
 		if s.isNews(t, err.Error()) {
 			s.o.Logger.Warn("spooled payload not read, it is tried again", "file", t.seg.name, "batch", t.id.String(), "err", err)
 		}
-		s.giveBack(t.id)
+		s.giveBack(t.id, time.Time{})
 		return nil, false
 	}
 	if age := s.o.Now().Sub(time.Unix(0, t.spooled)); s.cfg().MaxAge > 0 && age > s.cfg().MaxAge.D() {
@@ -197,9 +199,60 @@ func (s *Spool) isNews(t *taken, what string) bool {
 
 // Return puts a payload back that Next gave out and that was not accepted. It
 // keeps its place, and the Attempt it has now.
-func (s *Spool) Return(id record.BatchID) { s.giveBack(id) }
+func (s *Spool) Return(id record.BatchID) { s.giveBack(id, time.Time{}) }
 
-func (s *Spool) giveBack(id record.BatchID) bool {
+// ReturnUntil is Return for a payload that is not to be tried before a time, by
+// the clock of Options.Now: until then Next passes over it.
+func (s *Spool) ReturnUntil(id record.BatchID, notBefore time.Time) { s.giveBack(id, notBefore) }
+
+// Ready says whether Next has a payload of a route to give at a time, and if not
+// when it has one; zero: none waits. It does not read from the disk.
+func (s *Spool) Ready(r record.Route, now time.Time) (ready bool, due time.Time) {
+	to := unique.Make(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.waiting[to]
+	for _, p := range s.rests {
+		if p.route == to && p.until.After(now) {
+			if n--; due.IsZero() || p.until.Before(due) {
+				due = p.until
+			}
+		}
+	}
+	if n > 0 {
+		return true, time.Time{}
+	}
+	return false, due
+}
+
+// rest is a payload that is not to be given out yet.
+type rest struct {
+	route route
+	seg   *segment
+	until time.Time
+}
+
+// wakeDue ends the rest of what is due. Needs mu.
+func (s *Spool) wakeDue() {
+	now := s.o.Now()
+	for id, p := range s.rests {
+		if !p.until.After(now) {
+			s.endRest(id)
+		}
+	}
+}
+
+// endRest has a payload be given out in its turn. Needs mu.
+func (s *Spool) endRest(id record.BatchID) {
+	if p, rests := s.rests[id]; rests {
+		delete(s.rests, id)
+		if sh := p.seg.routes[p.route]; sh != nil {
+			sh.resting, sh.cursor = sh.resting-1, 0
+		}
+	}
+}
+
+func (s *Spool) giveBack(id record.BatchID, until time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.taken[id]
@@ -210,7 +263,11 @@ func (s *Spool) giveBack(id record.BatchID) bool {
 		s.attempts[id] = t.payload.Attempt
 	}
 	s.untake(t)
-	t.seg.routes[t.route].cursor = 0
+	sh := t.seg.routes[t.route]
+	if sh.cursor = 0; until.After(s.o.Now()) {
+		s.rests[id] = rest{t.route, t.seg, until}
+		sh.resting++
+	}
 	return true
 }
 
@@ -261,6 +318,9 @@ func (s *Spool) endWaiting(g *segment, e *entry, how record.Outcome) bool {
 
 // end ends a payload that waits. Needs mu.
 func (s *Spool) end(g *segment, e *entry, how record.Outcome) {
+	if s.rests[e.id].seg == g {
+		s.endRest(e.id)
+	}
 	g.end(e, how)
 	delete(s.attempts, e.id)
 	if g.frames == 0 {

@@ -24,8 +24,9 @@ type request struct {
 	frame durable.Frame
 	cost  int64 // bytes on disk, at most
 
-	hold *record.Payload // to be given out once it is durable; nil: it waits
-	done chan error      // gets one value
+	hold    *record.Payload // to be given out once it is durable; nil: it waits
+	done    chan error      // gets one value
+	written bool            // a segment may hold a frame of it; the writer's
 	// Guarded by Spool.mu.
 	copied bool // the writer has the bytes and needs the caller's no more
 	gaveUp bool // the caller has gone on without it
@@ -41,7 +42,7 @@ type request struct {
 // It may be there at the next start: the write may have reached the disk.
 // The bytes of p are not used after Put returned.
 func (s *Spool) Put(p *record.Payload) error {
-	if s.giveBack(p.ID) {
+	if s.giveBack(p.ID, time.Time{}) {
 		return nil
 	}
 	return s.put(p, nil)
@@ -101,6 +102,10 @@ func (s *Spool) giveUp(r *request) error {
 	}
 	if r.gaveUp = true; !r.copied {
 		s.queue = slices.DeleteFunc(s.queue, func(q *request) bool { return q == r })
+		return record.ErrStalled
 	}
+	s.mu.Unlock()
+	s.o.OnUnwanted([]record.BatchID{r.id})
+	s.mu.Lock()
 	return record.ErrStalled
 }

@@ -44,6 +44,7 @@ type segment struct {
 type share struct {
 	frames  int   // not ended
 	waiting int   // of these, not taken
+	resting int   // of these, not to be given out yet
 	oldest  int64 // when the first of them came
 	cursor  int   // none of those before it in the index is waiting
 }
@@ -103,7 +104,7 @@ func (g *segment) end(e *entry, how record.Outcome) {
 // has says whether payloads of a route are to be taken.
 func (g *segment) has(to route) bool {
 	sh := g.routes[to]
-	return sh != nil && sh.waiting > 0
+	return sh != nil && sh.waiting > sh.resting
 }
 
 // dead says that the file can go.

@@ -58,6 +58,10 @@ type Options struct {
 	// OnLost is told of payloads that are not in their segment any more: their ids,
 	// and, as one payload without ranges, how many records of which input they had.
 	OnLost func(ids []record.BatchID, what *record.Payload)
+	// OnUnwanted is told of payloads whose Put or Hold returns an error, before it
+	// does, though their frames reached the disk or may reach it yet: a later start
+	// may find them. They are not to be sent from there.
+	OnUnwanted func(ids []record.BatchID)
 	// OnRemove is told which payloads the spool knows nothing of any more.
 	OnRemove func(ids []record.BatchID)
 	// BeforeUnlink makes durable elsewhere how payloads ended; it comes before
@@ -88,6 +92,9 @@ func (o *Options) fill() {
 	}
 	if o.OnLost == nil {
 		o.OnLost = func([]record.BatchID, *record.Payload) {}
+	}
+	if o.OnUnwanted == nil {
+		o.OnUnwanted = func([]record.BatchID) {}
 	}
 	if o.OnRemove == nil {
 		o.OnRemove = func([]record.BatchID) {}
@@ -129,6 +136,7 @@ type Spool struct {
 	turns    uint64        // counts the uses of indexes
 	taken    map[record.BatchID]*taken
 	attempts map[record.BatchID]int // where more were made than the frame says
+	rests    map[record.BatchID]rest
 	queue    []*request
 	busy     time.Time // since when the writer is in a call to the disk; zero: it is not
 	trouble  error     // why the last payload could not be written; nil: it could
@@ -160,7 +168,7 @@ func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 	s := &Spool{
 		dir: dir, o: opts,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
-		waiting: map[route]int{}, taken: map[record.BatchID]*taken{}, attempts: map[record.BatchID]int{},
+		waiting: map[route]int{}, taken: map[record.BatchID]*taken{}, attempts: map[record.BatchID]int{}, rests: map[record.BatchID]rest{},
 	}
 	s.conf.Store(&cfg)
 	s.w = writer{s: s, log: opts.Logger}

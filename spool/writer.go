@@ -148,6 +148,9 @@ func (w *writer) commit(group []*request) {
 	}
 	w.tell(err)
 	s := w.s
+	if err != nil {
+		w.disown(group)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range group {
@@ -165,6 +168,20 @@ func (w *writer) commit(group []*request) {
 	}
 }
 
+// disown tells of those of a group that could not be made durable of which a
+// segment may hold a frame all the same.
+func (w *writer) disown(group []*request) {
+	var ids []record.BatchID
+	for _, r := range group {
+		if r.written {
+			ids = append(ids, r.id)
+		}
+	}
+	if len(ids) > 0 {
+		w.s.o.OnUnwanted(ids)
+	}
+}
+
 // write puts a group of at most size bytes into one segment.
 func (w *writer) write(group []*request, size int64) error {
 	if w.out == nil || w.out.Size()+size > w.limit {
@@ -173,7 +190,7 @@ func (w *writer) write(group []*request, size int64) error {
 		}
 	}
 	for _, r := range group {
-		r.at = w.out.Size()
+		r.at, r.written = w.out.Size(), true
 		if err := w.disk(func() error { return w.out.Append(r.frame) }); err != nil {
 			return w.abandon(err)
 		}
@@ -261,10 +278,11 @@ func (w *writer) abandon(err error) error {
 	return err
 }
 
-// leave gives the unused space of a segment back that was not closed in peace.
+// leave gives the space of a segment back, but for what was synced, that was not
+// closed in peace. What was not is written elsewhere, or nobody relies on it.
 func (w *writer) leave() {
 	g := w.seg
-	size := w.out.Size()
+	size := w.out.Synced()
 	if err := w.disk(func() error { return trim(w.s.o.FS, w.s.path(g.name), size) }); err != nil {
 		size = w.limit + overhead
 	}

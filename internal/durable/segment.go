@@ -150,6 +150,9 @@ func (s *Segment) Unsynced() []Frame { return s.unsynced }
 // Size is the bytes written, the segment's header included.
 func (s *Segment) Size() int64 { return s.size }
 
+// Synced is how many of these bytes are known to be durable.
+func (s *Segment) Synced() int64 { return s.synced }
+
 // NextRecord is the record id the next frame will have.
 func (s *Segment) NextRecord() uint64 { return s.record }
 

@@ -1,0 +1,128 @@
+package spool
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kusto-agent/internal/durable/faultfs"
+	"kusto-agent/record"
+)
+
+// A payload that is returned until some time stands in no other's way, keeps its
+// place, and comes back when it is due.
+func TestReturnUntil(t *testing.T) {
+	o := testOptions(faultfs.New("/state"))
+	now := time.Unix(1000, 0)
+	o.Now = func() time.Time { return now }
+	s, _ := openWith(t, testConfig, o)
+	put(t, s, here, upTo(7)...) // three segments
+	for _, n := range []int{1, 2} {
+		if p := next(s, to(here)); number(t, p) != n {
+			t.Fatalf("got %d, want %d", number(t, p), n)
+		}
+		s.ReturnUntil(batchID(n), now.Add(time.Duration(n)*time.Minute))
+	}
+	if s.Waiting(to(here)) != 7 {
+		t.Errorf("%d wait, want 7", s.Waiting(to(here)))
+	}
+	for n := 3; n <= 7; n++ {
+		if ready, due := s.Ready(to(here), now); !ready || !due.IsZero() {
+			t.Errorf("ready %v, due %v with payloads that wait", ready, due)
+		}
+		if p := next(s, to(here)); p == nil || number(t, p) != n {
+			t.Fatalf("got %v, want %d", p, n)
+		}
+		if n != 4 {
+			s.Done(batchID(n), record.Accepted)
+		}
+	}
+	if p := next(s, to(here)); p != nil {
+		t.Errorf("got %d before it is due", number(t, p))
+	}
+	if ready, due := s.Ready(to(here), now); ready || !due.Equal(now.Add(time.Minute)) {
+		t.Errorf("ready %v, due %v, want in a minute", ready, due)
+	}
+	s.Done(batchID(1), record.Quarantined) // while it rests
+	if ready, due := s.Ready(to(here), now); ready || !due.Equal(now.Add(2*time.Minute)) {
+		t.Errorf("ready %v, due %v, want in two minutes", ready, due)
+	}
+	s.Return(batchID(4))
+	now = now.Add(2 * time.Minute)
+	if got := drain(t, s, here); !slices.Equal(got, []int{2, 4}) {
+		t.Errorf("drained %v, want 2 and 4", got)
+	}
+	if ready, due := s.Ready(to(here), now); ready || !due.IsZero() || s.Waiting(to(here)) != 0 {
+		t.Errorf("emptied: ready %v, due %v, %d wait", ready, due, s.Waiting(to(here)))
+	}
+	must(t, s.Close())
+}
+
+// Whoever goes another way with a payload that the disk may have after all is told
+// so before, whether the disk failed or did not answer.
+func TestUnwanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs, hang, thaw := hangable()
+		o := testOptions(fs)
+		o.Stall = 5 * time.Second
+		var unwanted []record.BatchID
+		o.OnUnwanted = func(ids []record.BatchID) { unwanted = append(unwanted, ids...) }
+		s, _ := openWith(t, testConfig, o)
+		put(t, s, here, 1)
+
+		hang.Store(true)
+		if err := s.Put(payload(2, here)); !errors.Is(err, record.ErrStalled) || !slices.Equal(unwanted, []record.BatchID{batchID(2)}) {
+			t.Errorf("stalled: %v, told of %v", err, unwanted)
+		}
+		if err := s.Put(payload(3, here)); !errors.Is(err, record.ErrStalled) || len(unwanted) != 1 {
+			t.Errorf("refused at once: %v, told of %v", err, unwanted)
+		}
+		hang.Store(false)
+		close(thaw)
+		synctest.Wait()
+
+		bad := true
+		fs.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
+			if bad && op.Kind == "sync" {
+				v.Err = errors.New("input/output error")
+			}
+			return v
+		}
+		if err := s.Put(payload(4, here)); err == nil || !slices.Equal(unwanted, []record.BatchID{batchID(2), batchID(4)}) {
+			t.Errorf("sync failed: %v, told of %v", err, unwanted)
+		}
+		bad = false
+		if got := drain(t, s, here); !slices.Equal(got, []int{1}) {
+			t.Errorf("drained %v, want 1", got)
+		}
+		must(t, s.Close())
+	})
+}
+
+// What a failed sync was for is cut off its segment, so that a later start does not
+// find a payload that went another way.
+func TestUnsyncedIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		s, _ := open(t, fs)
+		put(t, s, here, 1)
+		fs.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
+			if op.Kind == "sync" {
+				v.Err = errors.New("input/output error")
+			}
+			return v
+		}
+		if s.Put(payload(2, here)) == nil {
+			t.Fatal("put succeeds on a disk that cannot sync")
+		}
+		left := fs.Crash(faultfs.Kill, 0)
+		s.Close()
+		s, _ = open(t, left)
+		if got := drain(t, s, here); !slices.Equal(got, []int{1}) {
+			t.Errorf("after a kill %v are there, want 1", got)
+		}
+		must(t, s.Close())
+	})
+}
