@@ -320,3 +320,24 @@ func TestLargeBodies(t *testing.T) {
 		t.Errorf("read %v, %+v, %v; want %v", got, rep, err, want)
 	}
 }
+
+// shrunk is a file that others made shorter after its size was asked for.
+type shrunk struct{ *bytes.Reader }
+
+// A file that got shorter while it is read ends there, and the scan with it.
+func TestFileGetsShorter(t *testing.T) {
+	whole, _ := segment(t)
+	for cut := 64; cut < len(whole); cut++ {
+		for _, more := range []int64{8, 100, 300, 5000, 1 << 20} {
+			done := make(chan *durable.Report, 1)
+			go func() { // ends with its scan, awaited below
+				rep, err := durable.Scan(shrunk{bytes.NewReader(whole[:cut])}, int64(cut)+more, kind, 1, true, func(*durable.Found) error { return nil })
+				must(t, err)
+				done <- rep
+			}()
+			if rep := <-done; rep.End > int64(cut) {
+				t.Fatalf("cut at %d: the last frame ends at %d", cut, rep.End)
+			}
+		}
+	}
+}

@@ -280,6 +280,9 @@ func (w *window) bytes(off, n int64) ([]byte, error) {
 	got, err := w.r.ReadAt(w.buf, off)
 	if int64(got) == want || errors.Is(err, io.EOF) {
 		w.buf = w.buf[:got]
+		if int64(got) < want { // others made it shorter
+			w.size = min(w.size, off+int64(got))
+		}
 		return w.buf[:min(n, int64(got))], nil
 	}
 	w.buf = w.buf[:0]
