@@ -9,7 +9,8 @@ import (
 )
 
 // maxQueued is how many bytes of entries wait while the disk cannot be
-// written. What comes after is left to the next snapshot.
+// written. Above it all that waits is left to the next snapshot, and is not in the
+// history.
 const maxQueued = 4 << 20
 
 // op is an entry on its way to the disk, or a wish for a sync.

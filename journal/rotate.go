@@ -3,6 +3,7 @@ package journal
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"kusto-agent/internal/durable"
@@ -77,7 +78,9 @@ func (w *writer) rotate() error {
 func (w *writer) snapshot() []durable.Frame {
 	w.j.mu.Lock()
 	entries := w.j.state.entries()
-	w.j.overflow = false
+	if w.j.overflow {
+		w.dropQueued()
+	}
 	now := w.j.o.Now()
 	frames := make([]durable.Frame, 0, len(entries)+1)
 	head := &Entry{Kind: Snapshot, At: now, Count: uint64(len(entries)), BootID: w.j.o.BootID}
@@ -90,6 +93,21 @@ func (w *writer) snapshot() []durable.Frame {
 	}
 	w.j.mu.Unlock()
 	return frames
+}
+
+// dropQueued leaves to the snapshot what waits to be repeated behind it. Entries
+// from some moment on, in their order, change nothing in a newer state; without
+// the last of them they would take it back. Needs the journal's mu.
+func (w *writer) dropQueued() {
+	j := w.j
+	j.queue = slices.DeleteFunc(j.queue, func(o *op) bool {
+		drop := o.applied && o.entry != nil
+		if drop {
+			j.queued -= o.size()
+		}
+		return drop
+	})
+	j.given, j.overflow, w.carry = 0, false, nil
 }
 
 // repeat writes what an abandoned segment may have lost.
