@@ -33,6 +33,9 @@ type Options struct {
 	// SegmentSize is how many bytes of entries a segment takes before the next
 	// is begun; 16 MiB, or a quarter of Config.MaxSize where that is less.
 	SegmentSize int64
+	// Agent is whom a new journal belongs to; zero: it gets a random id. One that is
+	// there keeps its own.
+	Agent [16]byte
 	// BootID names the running of the machine, so that a power cut can be told
 	// from a kill; the kernel's boot_id.
 	BootID string
@@ -102,6 +105,9 @@ func Open(dir string, cfg Config, opts Options) (*Journal, *Recovery, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("open journal %q: %w", dir, err)
 	}
+	if !rec.known && opts.Agent != ([16]byte{}) {
+		rec.agent = opts.Agent
+	}
 	j := &Journal{
 		o: opts, dir: dir, state: rec.state, lost: rec.lost,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
@@ -114,6 +120,24 @@ func Open(dir string, cfg Config, opts Options) (*Journal, *Recovery, error) {
 	}
 	go j.w.run() // started here; ends when Close asks it to; Close waits
 	return j, rec.report(), nil
+}
+
+// Agent returns whom the journal in dir belongs to; known is false where it is
+// empty, or nothing of it is readable. It takes no lock. The errors are those of
+// Open.
+func Agent(dir string) (id [16]byte, known bool, err error) {
+	segments, err := listSegments(durable.OS, dir)
+	r := &recovered{}
+	if err == nil {
+		err = r.headers(durable.OS, dir, segments)
+	}
+	if err != nil {
+		return id, false, fmt.Errorf("read journal %q: %w", dir, err)
+	}
+	if !r.known {
+		return id, false, nil
+	}
+	return r.agent, true, nil
 }
 
 // SetConfig puts other bounds of the history in force, from the next segment on.

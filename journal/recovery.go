@@ -37,6 +37,7 @@ type recovered struct {
 	state    *state
 	lost     bool // no snapshot could be read though there were segments
 	agent    [16]byte
+	known    bool   // agent was read
 	next     uint64 // number of the next segment
 	record   uint64 // number of the next entry
 	segments []segmentFile
@@ -96,7 +97,6 @@ func recoverState(fsys durable.FS, dir, bootID string) (*recovered, error) {
 
 // headers fills in what the headers of the segments tell.
 func (r *recovered) headers(fsys durable.FS, dir string, segments []segmentFile) error {
-	known := false
 	for i := range segments {
 		s := &segments[i]
 		h, size, err := durable.ReadHeader(fsys, filepath.Join(dir, s.name), kind, major)
@@ -109,16 +109,16 @@ func (r *recovered) headers(fsys durable.FS, dir string, segments []segmentFile)
 			return err
 		case h.Seq != s.seq:
 			return fmt.Errorf("segment %q says it is number %d: it was renamed", s.name, h.Seq)
-		case known && h.Agent != r.agent:
+		case r.known && h.Agent != r.agent:
 			return fmt.Errorf("segment %q belongs to another agent than those before it: the folder holds two journals", s.name)
 		}
-		r.agent, known = h.Agent, true
+		r.agent, r.known = h.Agent, true
 		r.record = max(r.record, h.FirstRecord)
 		if i > 0 {
 			segments[i-1].end = h.Created
 		}
 	}
-	if !known {
+	if !r.known {
 		_, _ = rand.Read(r.agent[:])
 	}
 	return nil

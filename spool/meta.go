@@ -17,7 +17,7 @@ var kind = [4]byte{'s', 'p', 'o', 'l'}
 // The version of the segments written here. A reader accepts any minor one.
 const (
 	major = 1
-	minor = 0
+	minor = 1 // 1: Header.Agent is that of the agent, and not one of the spool's own
 )
 
 // The types of frames. Never change a number.

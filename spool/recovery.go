@@ -2,6 +2,7 @@ package spool
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +16,8 @@ import (
 type Recovery struct {
 	// Frames is how many payloads wait.
 	Frames int
+	// Agent is whom the folder belongs to.
+	Agent [16]byte
 	// Lost says that there are, or were before, segments of which not all could be
 	// read: payloads may be missing of which not even the ids are known. It stays
 	// until people have emptied the folder damaged.
@@ -27,6 +30,7 @@ type Recovery struct {
 type recovery struct {
 	s       *Spool
 	out     Recovery
+	own     [16]byte // the id of a spool that an earlier version wrote
 	temp    []string
 	broken  []*segment         // nothing in them can be told
 	content map[*segment]int64 // where what was written ends, if not at the end of the file
@@ -66,6 +70,10 @@ func (s *Spool) readFolder() (*Recovery, error) {
 		return nil, err
 	}
 	r.tidy()
+	if s.w.agent == ([16]byte{}) {
+		_, _ = rand.Read(s.w.agent[:]) // never fails
+	}
+	r.out.Agent = s.w.agent
 	for _, g := range s.segments {
 		r.out.Frames += g.frames
 	}
@@ -93,10 +101,16 @@ func (r *recovery) header(g *segment) error {
 		return err
 	case h.Seq != g.seq:
 		return fmt.Errorf("segment %q says it is number %d: it was renamed", g.name, h.Seq)
+	case h.Minor == 0: // a spool had an id of its own
+		if r.own != [16]byte{} && h.Agent != r.own {
+			return fmt.Errorf("segment %q belongs to another agent than those before it: %w", g.name, ErrForeign)
+		}
+		r.own = h.Agent
 	case w.agent != [16]byte{} && h.Agent != w.agent:
-		return fmt.Errorf("segment %q belongs to another agent than those before it: %w", g.name, ErrForeign)
+		return fmt.Errorf("segment %q belongs to another agent: %w; give each agent a spool.dir of its own", g.name, ErrForeign)
+	default:
+		w.agent = h.Agent
 	}
-	w.agent = h.Agent
 	w.record = max(w.record, h.FirstRecord)
 	return nil
 }

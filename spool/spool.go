@@ -28,6 +28,9 @@ var (
 	// ErrForeign is returned by Open for a folder with segments of something
 	// else, or of another spool.
 	ErrForeign = errors.New("not the folder of this spool")
+	// ErrInUse is returned by Open for a folder that another process has open, and
+	// by Put where another one made and took it meanwhile.
+	ErrInUse = errors.New("spool is in use by another agent")
 	// ErrGone is returned by Options.Rebuild where the source of a payload is gone.
 	ErrGone = errors.New("source is gone")
 )
@@ -43,6 +46,9 @@ type Options struct {
 	// Free tells how many bytes of the disk that holds a folder are free for
 	// this process. Where it fails min_free is not looked at; statfs(2).
 	Free func(dir string) (int64, error)
+	// Agent is whom the folder must belong to, and to whom it belongs from now on
+	// where it belongs to nobody; zero: to whomever it belongs to.
+	Agent [16]byte
 	// SegmentSize is how many bytes a segment takes before the next is begun;
 	// 64 MiB, or an eighth of Config.MaxSize where that is less.
 	SegmentSize int64
@@ -155,11 +161,11 @@ type taken struct {
 }
 
 // Open reads the headers and metas of what is in dir, which is made where it is
-// missing. dir must belong to this process alone. BeforeUnlink is not called
-// before another method is.
+// missing and locked until Close. BeforeUnlink is not called before another
+// method is.
 //
-// It is an error when the folder cannot be read, or belongs to something else
-// (ErrForeign), or when a later version wrote it in a way this one cannot read
+// It is an error when another process has the folder open (ErrInUse), when it
+// cannot be read, or belongs to something else (ErrForeign), or when a later version wrote it in a way this one cannot read
 // (durable.ErrVersion); nothing is changed then. Damage is none: Recovery and
 // Options.OnDamage tell of it. A disk that cannot be written is none either, see
 // Health. With max_size 0 what is there can still be taken.
@@ -171,7 +177,7 @@ func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 		waiting: map[route]int{}, taken: map[record.BatchID]*taken{}, attempts: map[record.BatchID]int{}, rests: map[record.BatchID]rest{},
 	}
 	s.conf.Store(&cfg)
-	s.w = writer{s: s, log: opts.Logger}
+	s.w = writer{s: s, log: opts.Logger, agent: opts.Agent}
 	if cfg.MaxSize > 0 {
 		if err := durable.MkdirAll(opts.FS, dir); errors.Is(err, os.ErrPermission) {
 			return nil, nil, fmt.Errorf("open spool %q: %w", dir, err)
@@ -179,8 +185,12 @@ func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 			s.w.tell(err) // each new segment tries again
 		}
 	}
+	if err := s.w.lockFolder(); errors.Is(err, ErrInUse) {
+		return nil, nil, fmt.Errorf("open spool %q: %w; stop that one, or give this one a spool.dir of its own", dir, err)
+	}
 	rec, err := s.readFolder()
 	if err != nil {
+		s.w.unlock()
 		return nil, nil, fmt.Errorf("open spool %q: %w", dir, err)
 	}
 	go s.w.run() // started here; ends when Close asks it to; Close waits

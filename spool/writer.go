@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -31,8 +30,9 @@ type writer struct {
 	s      *Spool
 	log    *slog.Logger
 	agent  [16]byte
-	next   uint64 // number of the next segment
-	record uint64 // id of the next record
+	lock   durable.Lock // of the folder; nil: there is none yet
+	next   uint64       // number of the next segment
+	record uint64       // id of the next record
 
 	out     *durable.Segment // nil: the next payload begins one
 	seg     *segment         // of out
@@ -45,10 +45,37 @@ type writer struct {
 	end     error            // of the last write, once closed
 }
 
+// lockFolder takes the folder for this process, or the one that was made in its
+// place since. A file system that has no locks is none the worse for it.
+func (w *writer) lockFolder() error {
+	dir := w.s.dir
+	if w.lock != nil && w.lock.Holds(dir) {
+		return nil
+	}
+	lock, err := w.s.o.FS.Lock(dir)
+	if err != nil {
+		if errors.Is(err, durable.ErrLocked) {
+			return ErrInUse
+		}
+		return nil
+	}
+	w.unlock()
+	w.lock = lock
+	return nil
+}
+
+func (w *writer) unlock() {
+	if w.lock != nil {
+		_ = w.lock.Unlock()
+		w.lock = nil
+	}
+}
+
 // run is the writer's goroutine. Open starts it; it ends after Close was
 // called, and Close waits for it.
 func (w *writer) run() {
 	defer close(w.s.done)
+	defer w.unlock()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -226,15 +253,15 @@ func (w *writer) rotate(size int64) error {
 	// Of the disk no more than half of what is left is set aside: others live there
 	// too, such as the journal.
 	room := max(size, min(s.segmentSize(), -w.shortOfQuota(0), -w.shortOfDisk(0)/2))
-	if w.agent == ([16]byte{}) {
-		_, _ = rand.Read(w.agent[:]) // never fails
-	}
 	g := newSegment(fmt.Sprintf("%016x%s", w.next, suffix), w.next, s.waiting)
 	g.index = []entry{}
 	h := durable.Header{Kind: kind, Major: major, Minor: minor, Seq: w.next, Agent: w.agent, FirstRecord: w.record, Created: s.o.Now()}
 	w.next++ // a name that may be on the disk is not used again
 	err := w.disk(func() (err error) {
 		if err = durable.MkdirAll(s.o.FS, s.dir); err == nil {
+			err = w.lockFolder()
+		}
+		if err == nil {
 			w.out, err = durable.Create(s.o.FS, s.path(g.name), h, room+overhead)
 		}
 		return err
@@ -252,15 +279,9 @@ func (w *writer) rotate(size int64) error {
 	return nil
 }
 
-// discard removes what a failed try for a segment left. What cannot be removed
-// holds nothing.
+// discard removes what a failed try for a segment left under a temporary name.
 func (w *writer) discard(name string) {
-	_ = w.disk(func() error {
-		for _, n := range []string{name, name + durable.TempSuffix} {
-			_ = w.s.o.FS.Remove(w.s.path(n))
-		}
-		return nil
-	})
+	_ = w.disk(func() error { return w.s.o.FS.Remove(w.s.path(name + durable.TempSuffix)) })
 }
 
 // grown takes the size of the current segment into account.

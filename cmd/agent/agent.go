@@ -102,11 +102,20 @@ func newAgent(cfg *config.Config, log *slog.Logger, queue *telemetry.LogQueue, o
 // the spool wins over a begin in the journal, and an end there over the spool.
 func (a *agent) openStores() error {
 	fresh := a.isFresh()
-	s, held, err := spool.Open(a.cfg.Spool.Dir, a.cfg.Spool, a.spoolOptions())
+	id, _, err := journal.Agent(a.journalDir())
 	if err != nil {
 		return &exitError{exitFailed, err}
 	}
-	j, found, err := journal.Open(a.journalDir(), a.cfg.Journal, journal.Options{Logger: a.log})
+	o := a.spoolOptions()
+	o.Agent = id
+	s, held, err := spool.Open(a.cfg.Spool.Dir, a.cfg.Spool, o)
+	switch {
+	case errors.Is(err, spool.ErrInUse), errors.Is(err, spool.ErrForeign):
+		return &exitError{exitConfig, err}
+	case err != nil:
+		return &exitError{exitFailed, err}
+	}
+	j, found, err := journal.Open(a.journalDir(), a.cfg.Journal, journal.Options{Logger: a.log, Agent: held.Agent})
 	if err != nil {
 		_ = s.Close() // nothing was put there
 		return &exitError{exitFailed, err}

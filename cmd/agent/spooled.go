@@ -25,6 +25,11 @@ import (
 func (a *agent) spoolOptions() spool.Options {
 	return spool.Options{
 		Logger: a.log, OnDrop: a.spoolDropped, OnLost: a.spoolLost, Rebuild: a.rebuildSpooled,
+		OnUnwanted: func(ids []record.BatchID) {
+			for _, id := range ids { // it goes another way: a later start is not to send what it finds of it
+				_ = a.journal.EndReplay(id, record.Replaced)
+			}
+		},
 		OnRemove:     func(ids []record.BatchID) { a.journal.Removed(ids) },
 		BeforeUnlink: func() error { return a.journal.Sync() },
 	}

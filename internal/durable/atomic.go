@@ -27,7 +27,7 @@ func WriteAtomic(fsys FS, path string, write func(io.Writer) error) error {
 		f.Close()
 		return fmt.Errorf("write %q: %w", path, err)
 	}
-	if err := commit(fsys, f, path); err != nil {
+	if err := commit(fsys, f, path, fsys.Rename); err != nil {
 		f.Close()
 		return err
 	}
@@ -53,12 +53,13 @@ func createTemp(fsys FS, path string) (File, error) {
 }
 
 // commit gives a finished temporary file its name. The order is the point:
-// content, then name, then the folder that holds the name.
-func commit(fsys FS, f File, path string) error {
+// content, then name, then the folder that holds the name. rename says whether
+// a file of that name is replaced.
+func commit(fsys FS, f File, path string, rename func(from, to string) error) error {
 	if err := f.Sync(); err != nil {
 		return fmt.Errorf("sync %q: %w", path+TempSuffix, err)
 	}
-	if err := fsys.Rename(path+TempSuffix, path); err != nil {
+	if err := rename(path+TempSuffix, path); err != nil {
 		return fmt.Errorf("rename into place: %w", err)
 	}
 	if err := fsys.SyncDir(filepath.Dir(path)); err != nil {

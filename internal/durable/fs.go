@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"errors"
 	"io"
 	"os"
 
@@ -19,11 +20,29 @@ type FS interface {
 	// Mkdir makes one folder, private to its owner.
 	Mkdir(dir string) error
 	Rename(from, to string) error
+	// RenameNew is Rename, but where to is there already it changes nothing and
+	// returns an fs.ErrExist.
+	RenameNew(from, to string) error
 	Remove(name string) error
 	// SyncDir makes the names in a folder durable: what was created, renamed
 	// or removed there survives a power cut once it returned nil.
 	SyncDir(dir string) error
+	// Lock takes a folder for this process alone, until Unlock or the end of the
+	// process. It returns ErrLocked where another one has it; the folder is
+	// locked, whatever name leads there.
+	Lock(dir string) (Lock, error)
 }
+
+// Lock is a folder that is locked.
+type Lock interface {
+	// Holds says whether dir is that folder still, and not another one made in
+	// its place.
+	Holds(dir string) bool
+	Unlock() error
+}
+
+// ErrLocked is returned for a folder that another process has locked.
+var ErrLocked = errors.New("folder is in use")
 
 // File is an open file. There is no current offset: every access names one.
 type File interface {
@@ -68,6 +87,46 @@ func (osFS) List(dir string) ([]string, error) {
 func (osFS) Mkdir(dir string) error       { return os.Mkdir(dir, 0o700) }
 func (osFS) Rename(from, to string) error { return os.Rename(from, to) }
 func (osFS) Remove(name string) error     { return os.Remove(name) }
+
+func (osFS) RenameNew(from, to string) error {
+	switch err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE); err {
+	case nil:
+		return nil
+	case unix.EINVAL, unix.ENOSYS: // a file system or a kernel without it
+		if err := os.Link(from, to); err != nil {
+			return err
+		}
+		return os.Remove(from)
+	default:
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+}
+
+func (osFS) Lock(dir string) (Lock, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	err = ignoringEINTR(func() error { return unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
+	if err == nil {
+		return osLock{d}, nil
+	}
+	d.Close()
+	if err == unix.EWOULDBLOCK {
+		return nil, ErrLocked
+	}
+	return nil, &os.PathError{Op: "lock", Path: dir, Err: err}
+}
+
+type osLock struct{ dir *os.File }
+
+func (l osLock) Holds(dir string) bool {
+	mine, err := l.dir.Stat()
+	there, err2 := os.Stat(dir)
+	return err == nil && err2 == nil && os.SameFile(mine, there)
+}
+
+func (l osLock) Unlock() error { return l.dir.Close() }
 
 func (osFS) SyncDir(dir string) error {
 	d, err := os.Open(dir)

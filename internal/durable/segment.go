@@ -31,7 +31,8 @@ type Segment struct {
 
 // Create makes the segment path, beginning with the frames of first. Once it
 // returned nil the segment, its name and those frames survive a power cut; a
-// crash before leaves nothing by that name, or all of it. room bytes are
+// crash before leaves nothing by that name, or all of it. A file of that name is
+// never replaced: that is an fs.ErrExist. room bytes are
 // allocated for frames to come, so that a full disk is met here.
 func Create(fsys FS, path string, h Header, room int64, first ...Frame) (*Segment, error) {
 	f, err := createTemp(fsys, path)
@@ -61,7 +62,16 @@ func (s *Segment) begin(room int64, first []Frame) error {
 	if err := s.write(parts); err != nil {
 		return err
 	}
-	if err := commit(s.fs, s.file, s.path); err != nil {
+	named := false
+	err = commit(s.fs, s.file, s.path, func(from, to string) error {
+		err := s.fs.RenameNew(from, to)
+		named = err == nil
+		return err
+	})
+	if err != nil {
+		if named { // by this call, so it is nobody else's
+			_ = s.fs.Remove(s.path)
+		}
 		return err
 	}
 	s.synced = s.size

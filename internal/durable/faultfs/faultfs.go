@@ -43,6 +43,7 @@ type FS struct {
 	ops     int
 	names   map[string]*inode // as the process sees them
 	durable map[string]*inode // as a power cut leaves them
+	locks   map[*inode]bool
 }
 
 type inode struct {
@@ -321,6 +322,52 @@ func (f *FS) Rename(from, to string) error {
 	}
 	delete(f.names, from)
 	f.names[to] = n
+	return nil
+}
+
+// RenameNew implements durable.FS.
+func (f *FS) RenameNew(from, to string) error {
+	f.mu.Lock()
+	taken := f.names[to] != nil
+	f.mu.Unlock()
+	if taken {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: fs.ErrExist}
+	}
+	return f.Rename(from, to)
+}
+
+// Lock implements durable.FS. A crash ends all locks.
+func (f *FS) Lock(dir string) (durable.Lock, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.names[dir]
+	switch {
+	case n == nil:
+		return nil, &os.PathError{Op: "lock", Path: dir, Err: fs.ErrNotExist}
+	case f.locks[n]:
+		return nil, durable.ErrLocked
+	case f.locks == nil:
+		f.locks = map[*inode]bool{}
+	}
+	f.locks[n] = true
+	return &lock{f, n}, nil
+}
+
+type lock struct {
+	fs    *FS
+	inode *inode
+}
+
+func (l *lock) Holds(dir string) bool {
+	l.fs.mu.Lock()
+	defer l.fs.mu.Unlock()
+	return l.fs.names[dir] == l.inode
+}
+
+func (l *lock) Unlock() error {
+	l.fs.mu.Lock()
+	defer l.fs.mu.Unlock()
+	delete(l.fs.locks, l.inode)
 	return nil
 }
 
