@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"errors"
 	"slices"
 
 	"kusto-agent/record"
@@ -12,17 +13,9 @@ import (
 // on it, or the disk lost it. Where fn returns false the payload is not to be
 // sent from here: that is how a start lets what the journal knows as ended win
 // over a frame that is still there. It reads the metas from disk, so that a full
-// spool costs no memory. The error is one of reading; damage is none.
+// spool costs no memory. What the spool has in its index and cannot read is added
+// to the Recovery that Open returned. The error is one of reading; damage is none.
 func (s *Spool) Held(fn func(p *record.Payload, sound bool) bool) error {
-	return s.each(func(g *segment, e *entry, p *record.Payload) {
-		if !fn(own(p), !g.unsound[e.ord]) {
-			s.endWaiting(g, e, record.Replaced)
-		}
-	})
-}
-
-// each goes over all payloads that wait.
-func (s *Spool) each(fn func(g *segment, e *entry, p *record.Payload)) error {
 	s.mu.Lock()
 	segments := slices.Clone(s.segments)
 	for _, g := range segments {
@@ -32,17 +25,7 @@ func (s *Spool) each(fn func(g *segment, e *entry, p *record.Payload)) error {
 	var failed error
 	for _, g := range segments {
 		if failed == nil {
-			failed = s.scan(g, func(e *entry, p *record.Payload) {
-				s.mu.Lock()
-				waits := g.fate[e.ord] == 0 && !s.isTaken(g, e)
-				s.mu.Unlock()
-				if waits {
-					fn(g, e, p)
-				}
-			})
-		}
-		if failed != nil && lasts(failed) {
-			failed = nil // Next will tell what is gone
+			failed = s.held(g, fn)
 		}
 		s.unpin(g)
 	}
@@ -50,45 +33,101 @@ func (s *Spool) each(fn func(g *segment, e *entry, p *record.Payload)) error {
 	return failed
 }
 
+func (s *Spool) held(g *segment, fn func(p *record.Payload, sound bool) bool) error {
+	all, err := s.all(g)
+	if errors.Is(err, errIndex) || err != nil && lasts(err) {
+		return nil // Next tells what is gone
+	}
+	if err != nil {
+		return err
+	}
+	var met bits
+	err = s.scanSlots(g, all, func(at placed, p *record.Payload) {
+		met.set(at.ord, g.n)
+		if s.waits(at) && !fn(own(p), !at.isUnsound()) {
+			s.endWaiting(at)
+		}
+	})
+	if err != nil && !lasts(err) {
+		return err
+	}
+	for i := range all {
+		if at := all[i]; !met.has(at.ord) && s.waits(at) && s.endWaiting(at) {
+			s.mu.Lock()
+			g.damaged = true
+			s.rec.miss(at.sh, &at.slot)
+			s.mu.Unlock()
+		}
+	}
+	s.age(all)
+	return nil
+}
+
+// age looks for the oldest payloads of the shares of a segment anew.
+func (s *Spool) age(all []placed) {
+	oldest := map[*share]int64{}
+	for i := range all {
+		if at := &all[i]; s.waits(*at) {
+			if was, known := oldest[at.sh]; !known || at.sh.g.when(&at.slot) < was {
+				oldest[at.sh] = at.sh.g.when(&at.slot)
+			}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for sh, at := range oldest {
+		sh.oldest = at
+	}
+}
+
+// waits says whether a payload has not ended and is not given out.
+func (s *Spool) waits(at placed) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := at.sh.g
+	return !g.ended.has(at.ord) && !g.moved.has(at.ord) && !(s.isOut(g, &at.slot) && s.out[at.id].given)
+}
+
 func (s *Spool) unpin(g *segment) {
 	s.mu.Lock()
 	g.pins--
+	dead := g.dead()
 	s.mu.Unlock()
+	if dead {
+		s.poke()
+	}
 }
 
-// Has says whether a payload is in the spool and has not ended. It may read the
-// index of a segment.
+// Has says whether a payload is in the spool and has not ended. It may read
+// indexes.
 func (s *Spool) Has(id record.BatchID) bool {
 	s.mu.Lock()
-	out := s.taken[id] != nil
+	out := s.out[id] != nil
 	s.mu.Unlock()
 	if out {
 		return true
 	}
-	g, _ := s.find(id)
-	return g != nil
+	_, all := s.find(id)
+	return all != nil
 }
 
-// find returns where a payload waits; nil: nowhere.
-func (s *Spool) find(id record.BatchID) (*segment, *entry) {
+// find returns where a payload waits that is not given out, and all that its
+// segment has; nil: it is nowhere.
+func (s *Spool) find(id record.BatchID) (at placed, in []placed) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, g := range slices.Clone(s.segments) {
-		for ord := 0; ord < len(g.ids); ord++ {
-			if g.ids[ord] != id || g.fate[ord] != 0 {
-				continue
-			}
-			if g.index == nil {
-				g.pins++
-				s.mu.Unlock()
-				_ = s.load(g)
-				s.mu.Lock()
-			}
-			if e := g.byOrd(ord); e != nil {
-				found := *e
-				return g, &found
+	segments := slices.Clone(s.segments)
+	for _, g := range segments {
+		g.pins++
+	}
+	s.mu.Unlock()
+	for _, g := range segments {
+		if in == nil {
+			all, _ := s.all(g)
+			if i := slices.IndexFunc(all, func(e placed) bool { return e.id == id && s.waits(e) }); i >= 0 {
+				at, in = all[i], all
 			}
 		}
+		s.unpin(g)
 	}
-	return nil, nil
+	return at, in
 }

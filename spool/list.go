@@ -37,11 +37,11 @@ func List(dir string, fn func(Entry) error) error {
 }
 
 func list(fsys durable.FS, dir string, fn func(Entry) error) error {
-	segments, _, err := listSegments(fsys, dir, nil)
+	files, err := listSegments(fsys, dir)
 	if err != nil {
 		return fmt.Errorf("list spool %q: %w", dir, err)
 	}
-	for _, g := range segments {
+	for _, g := range files.segments {
 		switch err := listSegment(fsys, dir, g.name, fn); {
 		case errors.Is(err, fs.ErrNotExist): // removed since
 		case err != nil:

@@ -63,16 +63,6 @@ func decodeMeta(b []byte) (p *record.Payload, spooled time.Time, err error) {
 	return &read, time.Unix(0, at), nil
 }
 
-// entry is what the index knows of a payload.
-type entry struct {
-	id       record.BatchID
-	ord      int // in its segment
-	at, size int64
-	spooled  int64 // ns since 1970
-	route    route
-	inputs   []count
-}
-
 // route is a record.Route in the size of a pointer: an index has many.
 type route = unique.Handle[record.Route]
 
@@ -80,21 +70,6 @@ type route = unique.Handle[record.Route]
 type count struct {
 	input   string
 	records int
-}
-
-// newEntry is the entry of a payload but for its place.
-func newEntry(p *record.Payload, spooled time.Time) entry {
-	e := entry{id: p.ID, spooled: spooled.UnixNano(), route: unique.Make(p.Route)}
-	p.Inputs(func(input string, n int) {
-		for i := range e.inputs {
-			if e.inputs[i].input == input {
-				e.inputs[i].records += n
-				return
-			}
-		}
-		e.inputs = append(e.inputs, count{unique.Make(input).Value(), n})
-	})
-	return e
 }
 
 // unreadable describes a payload of which nothing but counts is known.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unique"
 
 	"kusto-agent/internal/durable"
 	"kusto-agent/record"
@@ -13,16 +14,20 @@ const (
 	// overhead is the most a frame takes besides its meta and its body, and
 	// what a segment's header takes.
 	overhead = 64
-	// segmentCost is what a new segment takes besides its frames: its header, its
-	// seal, and the seal of the one before.
-	segmentCost = 3 * overhead
+	// segmentCost is what a new segment takes besides its frames and their slots:
+	// its header, its seal, the seal of the one before, and the head of its index.
+	segmentCost = 3*overhead + indexHeader + 16
 )
 
 // request is a payload on its way to the disk.
 type request struct {
-	entry
-	frame durable.Frame
-	cost  int64 // bytes on disk, at most
+	p       *record.Payload // its Body is not used
+	route   route
+	spooled int64
+	at      int64 // where its frame was written, and how long it is
+	size    int64
+	frame   durable.Frame
+	cost    int64 // bytes on disk, at most
 
 	hold    *record.Payload // to be given out once it is durable; nil: it waits
 	done    chan error      // gets one value
@@ -31,6 +36,8 @@ type request struct {
 	copied bool // the writer has the bytes and needs the caller's no more
 	gaveUp bool // the caller has gone on without it
 }
+
+func (r *request) id() record.BatchID { return r.p.ID }
 
 // Put keeps a payload: once it returned nil the payload survives a power cut.
 // Payloads put at the same time share one sync. One that Next gave out is
@@ -57,13 +64,13 @@ func (s *Spool) put(p, hold *record.Payload) error {
 		return ErrOff
 	}
 	now := s.o.Now()
-	r := &request{entry: newEntry(p, now), hold: hold, done: make(chan error, 1)}
+	r := &request{p: p, route: unique.Make(p.Route), spooled: now.UnixNano(), hold: hold, done: make(chan error, 1)}
 	r.frame = durable.Frame{Type: typePayload, Records: uint32(p.Records), Meta: encodeMeta(p, now), Body: p.Body}
 	n := len(r.frame.Meta) + len(p.Body)
 	if n > durable.MaxFrame {
 		return fmt.Errorf("spool payload of %d bytes: %w", n, durable.ErrTooLarge)
 	}
-	r.cost = int64(n) + overhead
+	r.cost = int64(n) + overhead + indexCost(p)
 	if err := s.submit(r); err != nil {
 		return err
 	}
@@ -105,7 +112,7 @@ func (s *Spool) giveUp(r *request) error {
 		return record.ErrStalled
 	}
 	s.mu.Unlock()
-	s.o.OnUnwanted([]record.BatchID{r.id})
+	s.o.OnUnwanted([]record.BatchID{r.id()})
 	s.mu.Lock()
 	return record.ErrStalled
 }

@@ -20,8 +20,8 @@ import (
 
 // onDisk is what the files of the spool take.
 func onDisk(fs *faultfs.FS) (n int64) {
-	for _, name := range segments(fs) {
-		n += int64(len(fs.Content(dir + "/" + name)))
+	for _, b := range contents(fs) {
+		n += int64(len(b))
 	}
 	return n
 }
@@ -300,7 +300,7 @@ func TestFullIsToldOnce(t *testing.T) {
 		var logs bytes.Buffer
 		o := testOptions(faultfs.New("/state"))
 		o.Logger, o.SegmentSize = slog.New(slog.NewTextHandler(&logs, nil)), 4<<10
-		s, _ := openWith(t, Config{MaxSize: 4 << 10, WhenFull: "block"}, o)
+		s, _ := openWith(t, Config{MaxSize: 4<<10 + 256, WhenFull: "block"}, o)
 		large := func(n int) error {
 			p := payload(n, here)
 			p.Body = body(n, 2000)

@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"slices"
 	"syscall"
 	"time"
+	"unique"
 
 	"kusto-agent/internal/durable"
 	"kusto-agent/record"
@@ -30,28 +30,36 @@ func own(p *record.Payload) *record.Payload {
 // scan reads the metas of a segment and calls fn with each payload that belongs
 // to it, whether it has ended or not, no lock held. What fn gets is good until it
 // returns; see own. Frames that cannot be read are passed over. The file must
-// stay: see segment.pins.
-func (s *Spool) scan(g *segment, fn func(e *entry, p *record.Payload)) error {
-	s.mu.Lock()
-	ids := g.ids // only ever appended to
-	s.mu.Unlock()
-	next := 0
+// stay: see segment.pins. Where the index cannot be read the error is errIndex or
+// that of the disk.
+func (s *Spool) scan(g *segment, fn func(at placed, p *record.Payload)) error {
+	all, err := s.all(g)
+	if err != nil {
+		return err
+	}
+	return s.scanSlots(g, all, fn)
+}
+
+// scanSlots is scan with the slots of the segment, in the order of the frames.
+func (s *Spool) scanSlots(g *segment, all []placed, fn func(at placed, p *record.Payload)) error {
+	return s.frames(g, func(f *durable.Found, p *record.Payload, _ time.Time) {
+		for len(all) > 0 && all[0].offset() < f.Offset {
+			all = all[1:]
+		}
+		if len(all) > 0 && all[0].offset() == f.Offset && all[0].id == p.ID { // others were written by a Put that failed, or just now
+			fn(all[0], p)
+		}
+	})
+}
+
+// frames calls fn with what can be read of a segment.
+func (s *Spool) frames(g *segment, fn func(f *durable.Found, p *record.Payload, spooled time.Time)) error {
 	_, err := durable.ReadSegment(s.o.FS, s.path(g.name), kind, major, false, func(f *durable.Found) error {
-		if f.Type != typePayload {
-			return nil
+		if f.Type == typePayload {
+			if p, spooled, err := decodeMeta(f.Meta); err == nil {
+				fn(f, p, spooled)
+			}
 		}
-		p, spooled, err := decodeMeta(f.Meta)
-		if err != nil {
-			return nil
-		}
-		ord := slices.Index(ids[next:], p.ID)
-		if ord < 0 {
-			return nil // written by a Put that failed, or just now
-		}
-		e := newEntry(p, spooled)
-		e.ord, e.at, e.size = next+ord, f.Offset, f.Size
-		next = e.ord + 1
-		fn(&e, p)
 		return nil
 	})
 	return err
@@ -64,68 +72,208 @@ func lasts(err error) bool {
 		errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EUCLEAN)
 }
 
-// load reads the index of a segment that was pinned for it and ends the pin.
-// Payloads that are not found any more are told of as lost.
-func (s *Spool) load(g *segment) error {
-	index, err := patiently(s, func() ([]entry, error) {
-		index := []entry{}
-		err := s.scan(g, func(e *entry, _ *record.Payload) { index = append(index, *e) })
-		return index, err
-	})
+// The slots of a route that are read ahead: fewer where there are many routes.
+const (
+	maxAhead   = 512
+	minAhead   = 64
+	totalAhead = 128 << 10
+)
+
+// load reads the next slots of a share whose segment was pinned for it, ends the
+// pin, and says whether to go on.
+func (s *Spool) load(sh *share) bool {
+	g := sh.g
+	defer s.unpin(g)
 	s.mu.Lock()
-	g.pins--
-	if g.index != nil { // another reader was faster
-		s.mu.Unlock()
-		return nil
-	}
-	if err != nil && !lasts(err) {
-		s.mu.Unlock()
-		return err
-	}
-	g.index = slices.DeleteFunc(index, func(e entry) bool { return g.fate[e.ord] != 0 })
-	for _, sh := range g.routes {
-		sh.cursor = 0
-	}
-	s.touch(g)
-	s.boundIndexes()
-	ids, lost := g.lose(g.index, s.takenOf(g))
-	g.damaged = g.damaged || lost != nil
+	x, at := g.index, sh.next
+	n := min(sh.n-at, max(minAhead, min(maxAhead, totalAhead/len(s.lanes))))
 	s.mu.Unlock()
-	if lost != nil {
-		s.o.Logger.Error("spooled payloads are gone or unreadable", "file", g.name, "batches", len(ids), "records", lost.Records, "err", err)
-		s.o.OnLost(ids, lost)
-		s.poke()
+	if x == nil { // the spool is closed
+		return false
 	}
-	return nil
+	slots, err := patiently(s, func() (slots []slot, err error) {
+		slots = make([]slot, 0, n)
+		err = x.read(g, sh.first+at, n, func(e *slot) { slots = append(slots, *e) })
+		return slots, err
+	})
+	switch {
+	case err == nil:
+		s.mu.Lock()
+		if sh.next >= at && sh.next <= at+len(slots) && g.index == x {
+			sh.slots, sh.from = slots, at
+		}
+		s.mu.Unlock()
+		return true
+	case errors.Is(err, errIndex), lasts(err):
+		return s.reindex(g, x, err)
+	case !errors.Is(err, record.ErrStalled): // that was told
+		s.o.Logger.Warn("index of spool segment not read, it is tried again", "file", g.name, "err", err)
+	}
+	return false
 }
 
-// maxIndexed is how many payloads are in the indexes of segments that are not
-// being written, where there is more than one of these.
-const maxIndexed = 64 << 10
-
-// touch notes that the index of a segment is in use. Needs mu.
-func (s *Spool) touch(g *segment) {
-	s.turns++
-	g.used = s.turns
+// reindex reads a segment whose index cannot be read, and says whether to go on.
+// Where it is not whole either, nobody can tell what of it ended: all of it counts
+// as lost.
+func (s *Spool) reindex(g *segment, x *index, cause error) bool {
+	type found struct {
+		to      route
+		p       *record.Payload
+		spooled int64
+		at      int64
+		size    int64
+	}
+	all, err := patiently(s, func() (all []found, err error) {
+		err = s.frames(g, func(f *durable.Found, p *record.Payload, spooled time.Time) {
+			all = append(all, found{unique.Make(p.Route), &record.Payload{ID: p.ID, Records: p.Records, Pieces: p.Pieces}, spooled.UnixNano(), f.Offset, f.Size})
+		})
+		return all, err
+	})
+	if err != nil && !lasts(err) {
+		return false
+	}
+	s.mu.Lock()
+	if g.index != x { // another reader was faster
+		s.mu.Unlock()
+		return true
+	}
+	slots, n := map[route][]slot{}, map[route]int{}
+	for i, f := range all {
+		e := g.newSlot(f.p, f.spooled)
+		e.ord, e.at, e.size = uint32(i), uint32(f.at/unit), uint32(f.size/unit)
+		slots[f.to] = append(slots[f.to], e)
+		n[f.to]++
+	}
+	whole := len(all) == g.n
+	for _, sh := range g.order {
+		whole = whole && n[sh.to] == sh.n
+	}
+	if whole {
+		for _, sh := range g.order {
+			sh.slots, sh.from = slots[sh.to], 0
+		}
+		g.index = nil
+		x.f.Close()
+	}
+	s.mu.Unlock()
+	if whole {
+		s.o.Logger.Warn("index of spool segment not usable, the segment itself is read", "file", g.name, "err", cause)
+		return true
+	}
+	s.loseAll(g, cause)
+	return true
 }
 
-// boundIndexes lets the indexes go that were not used for the longest time. They
-// are read again when they are needed. Needs mu.
-func (s *Spool) boundIndexes() {
-	total := 0
-	var loaded []*segment
-	for _, g := range s.segments[:max(len(s.segments)-1, 0)] { // the last one may be being written
-		if g.index != nil {
-			loaded = append(loaded, g)
-			total += len(g.index)
+// lose gives up those payloads of a segment that were not found there and that
+// nobody has in hand, and tells of them.
+func (s *Spool) lose(g *segment, there bits, cause error) {
+	all, err := s.all(g)
+	if err != nil {
+		s.loseAll(g, errors.Join(cause, err))
+		return
+	}
+	var ids []record.BatchID
+	sum := sums{}
+	s.mu.Lock()
+	for i := range all {
+		at := &all[i]
+		if there.has(at.ord) || g.ended.has(at.ord) || g.moved.has(at.ord) {
+			continue
+		}
+		t := s.out[at.id]
+		if t != nil && (t.sh.g != g || t.ord != at.ord) {
+			t = nil
+		}
+		if t != nil && t.given && t.payload != nil {
+			continue
+		}
+		ids = append(ids, at.id)
+		sum.add(at.sh, &at.slot, 1)
+		if t != nil {
+			s.endOut(t)
+		} else {
+			s.endFresh(at.sh, &at.slot)
 		}
 	}
-	slices.SortFunc(loaded, func(a, b *segment) int { return cmp.Compare(a.used, b.used) })
-	for len(loaded) > 1 && total > maxIndexed {
-		total -= len(loaded[0].index)
-		loaded[0].index = nil
-		loaded = loaded[1:]
+	g.damaged = g.damaged || len(ids) > 0
+	s.mu.Unlock()
+	if len(ids) > 0 {
+		s.tellLost(g, ids, sum.payload(), cause)
 	}
+}
+
+// loseAll gives up all of a segment of which neither the index nor the frames can
+// be read, but for what somebody has in hand.
+func (s *Spool) loseAll(g *segment, cause error) {
+	sum := sums{}
+	var ids []record.BatchID
+	s.mu.Lock()
+	kept := map[*share][]count{}
+	for _, t := range s.outOf(g) {
+		if t.given && t.payload != nil {
+			g.counts(&t.slot, func(input string, n int) { kept[t.sh] = append(kept[t.sh], count{input, n}) })
+			continue
+		}
+		ids = append(ids, t.id)
+		sum.add(t.sh, &t.slot, 1)
+		s.endOut(t)
+	}
+	for _, sh := range g.order { // the rest cannot be told one by one
+		for _, c := range kept[sh] {
+			sh.sum(c.input, -c.records)
+		}
+		for _, c := range sh.sums {
+			sum.put(sh.to, c.input, c.records)
+			s.book(c.input, -c.records)
+		}
+		if sh.sums = kept[sh]; sh.waiting > 0 {
+			l := s.lane(sh.to)
+			l.fresh -= sh.waiting
+			g.live, sh.live, sh.waiting = g.live-sh.waiting, sh.live-sh.waiting, 0
+			s.tidyLane(sh.to, l)
+		}
+	}
+	g.damaged = true
+	s.mu.Unlock()
+	s.tellLost(g, ids, sum.payload(), cause)
+}
+
+func (s *Spool) tellLost(g *segment, ids []record.BatchID, what *record.Payload, cause error) {
+	s.o.Logger.Error("spooled payloads are gone or unreadable", "file", g.name, "batches", len(ids), "records", what.Records, "err", cause)
+	s.o.OnLost(ids, what)
+	s.poke()
+}
+
+// sums adds up what was lost.
+type sums struct {
+	by map[string]int
+	to route
+}
+
+func (s *sums) put(to route, input string, n int) {
+	if s.by == nil {
+		s.by = map[string]int{}
+	}
+	s.by[input] += n
+	s.to = to
+}
+
+func (s *sums) add(sh *share, e *slot, sign int) {
+	sh.g.counts(e, func(input string, n int) { s.put(sh.to, input, sign*n) })
+}
+
+func (s *sums) payload() *record.Payload {
+	var by []count
+	for input, n := range s.by {
+		if n > 0 {
+			by = append(by, count{input, n})
+		}
+	}
+	var to record.Route
+	if s.by != nil {
+		to = s.to.Value()
+	}
+	return unreadable(record.BatchID{}, to, by)
 }
 
 // patiently makes a call that reads from the disk, and goes on without it where it
@@ -175,19 +323,21 @@ func (s *Spool) hangers(more int) int {
 
 // readPatiently reads a payload that is given out.
 func (s *Spool) readPatiently(t *taken) (*record.Payload, error) {
-	e := t.entry
-	return patiently(s, func() (*record.Payload, error) { return s.read(t.seg, &e) })
+	s.mu.Lock()
+	g, e := t.sh.g, t.slot
+	s.mu.Unlock()
+	return patiently(s, func() (*record.Payload, error) { return s.read(g, &e) })
 }
 
 // read returns a payload with its body. With errBody it is without, and with
 // another error there is none.
-func (s *Spool) read(g *segment, e *entry) (*record.Payload, error) {
+func (s *Spool) read(g *segment, e *slot) (*record.Payload, error) {
 	f, err := s.o.FS.Open(s.path(g.name), 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return readFrame(f, e.at, e.size, e.id)
+	return readFrame(f, e.offset(), e.length(), e.id)
 }
 
 // readFrame reads the payload of the given id from its frame, of which the

@@ -1,12 +1,18 @@
 package spool
 
 import (
-	"bytes"
+	"cmp"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	bits64 "math/bits"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
+	"unique"
 
 	"kusto-agent/internal/durable"
 	"kusto-agent/record"
@@ -22,62 +28,177 @@ type Recovery struct {
 	// read: payloads may be missing of which not even the ids are known. It stays
 	// until people have emptied the folder damaged.
 	Lost bool
+	// Missing are payloads that the spool knows of and that cannot be read: without
+	// Cover, and Pieces that say no more than how many records of which input they
+	// have. Lost is set with them. Held may find more.
+	Missing []*record.Payload
 	// Problems are sentences for people: what was unreadable.
 	Problems []string
+}
+
+// miss adds a payload that cannot be read.
+func (r *Recovery) miss(sh *share, e *slot) {
+	r.Lost = true
+	r.Missing = append(r.Missing, sh.unreadable(e))
 }
 
 // recovery gathers what is in the folder before anything of it is changed.
 type recovery struct {
 	s       *Spool
-	out     Recovery
+	out     *Recovery
 	own     [16]byte // the id of a spool that an earlier version wrote
-	temp    []string
+	files   listing
 	broken  []*segment         // nothing in them can be told
-	content map[*segment]int64 // where what was written ends, if not at the end of the file
+	orphans []string           // indexes without their segment
+	content map[*segment]int64 // where what was written ends, of those whose slots are in memory
 }
 
 // readFolder fills s with what is in the folder.
 func (s *Spool) readFolder() (*Recovery, error) {
-	segments, temp, err := listSegments(s.o.FS, s.dir, s.waiting)
+	files, err := listSegments(s.o.FS, s.dir)
 	if err != nil {
 		return nil, err
 	}
-	r := &recovery{s: s, temp: temp, content: map[*segment]int64{}}
-	aside, _, err := listSegments(s.o.FS, s.path(damagedDir), nil)
+	r := &recovery{s: s, out: &Recovery{}, files: files, content: map[*segment]int64{}}
+	aside, err := listSegments(s.o.FS, s.path(damagedDir))
 	if err != nil {
 		return nil, err
 	}
 	s.w.next = 1
-	for _, g := range aside { // one more by such a name would replace it
+	for _, g := range aside.segments { // one more by such a name would replace it
 		s.w.next = max(s.w.next, g.seq+1)
 	}
-	r.out.Lost = len(aside) > 0
-	for _, g := range segments {
+	r.out.Lost = len(aside.segments) > 0 || len(aside.indexes) > 0
+	for _, g := range files.segments {
 		if err := r.header(g); err != nil {
 			return nil, err
 		}
 	}
-	for _, g := range segments {
+	for _, g := range files.segments {
 		if slices.Contains(r.broken, g) {
 			continue
 		}
-		if err := r.survey(g); err != nil {
+		if err := r.segment(g); err != nil {
 			return nil, err
 		}
 		s.segments = append(s.segments, g)
 	}
+	slices.SortStableFunc(s.segments, func(a, b *segment) int { return cmp.Compare(a.place, b.place) })
+	if err := r.orphaned(); err != nil {
+		return nil, err
+	}
 	if err := r.dedupe(); err != nil {
 		return nil, err
 	}
-	r.tidy()
 	if s.w.agent == ([16]byte{}) {
 		_, _ = rand.Read(s.w.agent[:]) // never fails
 	}
+	r.tidy()
 	r.out.Agent = s.w.agent
 	for _, g := range s.segments {
-		r.out.Frames += g.frames
+		s.enter(g)
+		r.out.Frames += g.live
 	}
-	return &r.out, nil
+	return r.out, nil
+}
+
+// segment reads what is known of a segment: its index, or where that is not to be
+// had the segment itself.
+func (r *recovery) segment(g *segment) error {
+	if r.files.indexes[g.name] {
+		switch known, err := r.indexed(g); {
+		case err != nil:
+			return err
+		case known:
+			return nil
+		}
+		r.s.o.Logger.Warn("index of spool segment not usable, the segment itself is read", "file", g.name)
+	}
+	return r.survey(g)
+}
+
+// indexed reads a segment's index. It is not known where that cannot be used.
+func (r *recovery) indexed(g *segment) (known bool, err error) {
+	s := r.s
+	h := newSegment(g.name, g.seq)
+	x, err := openIndex(s.o.FS, s.path(g.name+suffixOfIndex), h)
+	if err != nil {
+		return false, passable(err)
+	}
+	h.size, h.aside = g.size, x.bytes
+	i, done, gone, cut := 0, 0, 0, 0
+	err = x.read(h, 0, x.n, func(e *slot) {
+		for h.order[i].n <= done {
+			i, done = i+1, 0
+		}
+		done++
+		sh := h.order[i]
+		h.count(sh, e)
+		if e.offset()+e.length() > g.size {
+			gone, cut = gone+1, cut+int(e.records)
+			h.end(sh, e)
+			sh.waiting--
+			r.out.miss(sh, e)
+		}
+	})
+	if err != nil {
+		x.f.Close()
+		r.out.Missing = r.out.Missing[:len(r.out.Missing)-gone]
+		return false, passable(err)
+	}
+	h.index = x
+	s.w.record = max(s.w.record, x.record)
+	if *g = *h; g.size < x.end {
+		g.damaged, r.out.Lost = true, true
+		r.problem("spool segment %s: %d bytes are missing at its end, and %d payloads of %d records with them", g.name, x.end-g.size, gone, cut)
+	}
+	for _, sh := range g.order {
+		sh.g = g
+	}
+	return true, nil
+}
+
+// passable is nil for an error of an index that says no more than that the index
+// cannot be used.
+func passable(err error) error {
+	if errors.Is(err, errIndex) || lasts(err) {
+		return nil
+	}
+	return err
+}
+
+// orphaned tells of the payloads of segments of which only the index is there.
+func (r *recovery) orphaned() error {
+	s := r.s
+	for _, g := range r.files.segments {
+		if !slices.Contains(r.broken, g) {
+			delete(r.files.indexes, g.name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.files.indexes)) {
+		seq, _ := strconv.ParseUint(strings.TrimSuffix(name, suffix), 16, 64)
+		s.w.next = max(s.w.next, seq+1)
+		g := newSegment(name, seq)
+		r.orphans = append(r.orphans, name+suffixOfIndex)
+		r.out.Lost = true
+		x, err := openIndex(s.o.FS, s.path(name+suffixOfIndex), g)
+		if err == nil {
+			i, done := 0, 0
+			err = x.read(g, 0, x.n, func(e *slot) {
+				for g.order[i].n <= done {
+					i, done = i+1, 0
+				}
+				done++
+				r.out.miss(g.order[i], e)
+			})
+			x.f.Close()
+		}
+		if err := passable(err); err != nil {
+			return err
+		}
+		r.problem("spool segment %s is gone or unreadable, and %d payloads with it", name, g.n)
+	}
+	return nil
 }
 
 func (r *recovery) problem(format string, args ...any) {
@@ -88,7 +209,7 @@ func (r *recovery) problem(format string, args ...any) {
 func (r *recovery) header(g *segment) error {
 	w := &r.s.w
 	h, size, err := durable.ReadHeader(r.s.o.FS, r.s.path(g.name), kind, major)
-	g.size = size
+	g.size, g.place = size, g.seq
 	w.next = max(w.next, g.seq+1)
 	switch {
 	case errors.Is(err, durable.ErrDamaged) && h.Kind != [4]byte{}:
@@ -164,8 +285,9 @@ func (r *recovery) payload(g *segment, f *durable.Found) error {
 	if err != nil {
 		return err
 	}
-	e := newEntry(p, spooled)
-	g.add(&e)
+	e := g.newSlot(p, spooled.UnixNano())
+	e.at, e.size = uint32(f.Offset/unit), uint32(f.Size/unit)
+	g.add(unique.Make(p.Route), e)
 	return nil
 }
 
@@ -185,9 +307,7 @@ func (r *recovery) bad(g *segment, rep *durable.Report) {
 		g.damaged, r.out.Lost = true, true
 		r.problem("spool segment %s: %d records lost with them", g.name, rep.Lost)
 	}
-	if end < g.size {
-		r.content[g] = end
-	}
+	r.content[g] = min(end, g.size)
 }
 
 // tail reads the bodies that were written after the last sync the segment
@@ -195,17 +315,17 @@ func (r *recovery) bad(g *segment, rep *durable.Report) {
 // or a power cut may have left anything there.
 func (r *recovery) tail(g *segment, rep *durable.Report) error {
 	var failed error
-	err := r.s.scan(g, func(e *entry, _ *record.Payload) {
-		if failed != nil || e.at < rep.Synced {
+	all, _ := r.s.all(g) // in memory
+	err := r.s.scanSlots(g, all, func(at placed, _ *record.Payload) {
+		if failed != nil || at.offset() < rep.Synced {
 			return
 		}
-		switch _, err := r.s.read(g, e); {
+		switch _, err := r.s.read(g, &at.slot); {
 		case err == nil:
 		case errors.Is(err, errBody), lasts(err):
-			if g.unsound == nil {
-				g.unsound = map[int]bool{}
-			}
-			g.unsound[e.ord] = true
+			sh := at.sh
+			i, _ := slices.BinarySearchFunc(sh.slots, at.ord, func(e slot, ord uint32) int { return cmp.Compare(e.ord, ord) })
+			sh.slots[i].size |= unsound
 		default:
 			failed = err
 		}
@@ -216,56 +336,102 @@ func (r *recovery) tail(g *segment, rep *durable.Report) error {
 	return errors.Join(err, failed)
 }
 
-// copyOf is one of several frames with the same payload.
-type copyOf struct {
-	g *segment
-	entry
-}
-
 // dedupe lets the newest sound copy of a payload count where there are several.
 func (r *recovery) dedupe() error {
-	twice := duplicates(r.s.segments)
-	if len(twice) == 0 {
-		return nil
+	n := 0
+	for _, g := range r.s.segments {
+		n += g.n
 	}
-	counts := map[record.BatchID]copyOf{}
-	for _, g := range r.s.segments { // oldest first
-		var copies []copyOf
-		err := r.s.scan(g, func(e *entry, _ *record.Payload) {
-			if twice[e.id] {
-				copies = append(copies, copyOf{g, *e})
-			}
-		})
-		if err != nil && !lasts(err) {
-			return err
+	seen, maybe := newBloom(n), map[record.BatchID][]placed{}
+	err := r.slots(func(at placed) {
+		if seen.add(at.id) {
+			maybe[at.id] = nil
 		}
-		for _, c := range copies {
-			best, other := counts[c.id]
-			if other && g.unsound[c.ord] && !best.g.unsound[best.ord] {
-				best, c = c, best
+	})
+	if err != nil || len(maybe) == 0 {
+		return err
+	}
+	err = r.slots(func(at placed) {
+		if copies, asked := maybe[at.id]; asked {
+			maybe[at.id] = append(copies, at)
+		}
+	})
+	for _, copies := range maybe {
+		if len(copies) < 2 {
+			continue
+		}
+		slices.SortFunc(copies, func(a, b placed) int { // the one that counts last
+			sound := func(p placed) int {
+				if p.isUnsound() {
+					return 0
+				}
+				return 1
 			}
-			if counts[c.id] = c; other {
-				best.g.end(&best.entry, record.Replaced)
+			return cmp.Or(cmp.Compare(sound(a), sound(b)), cmp.Compare(a.sh.g.seq, b.sh.g.seq), cmp.Compare(a.ord, b.ord))
+		})
+		for i := range copies[:len(copies)-1] {
+			c := &copies[i]
+			if !c.sh.g.ended.has(c.ord) {
+				c.sh.g.end(c.sh, &c.slot)
+				c.sh.waiting--
 			}
+		}
+	}
+	return err
+}
+
+// slots calls fn with every slot of every segment.
+func (r *recovery) slots(fn func(at placed)) error {
+	for _, g := range r.s.segments {
+		if g.index == nil {
+			for _, sh := range g.order {
+				for _, e := range sh.slots {
+					fn(placed{sh, e})
+				}
+			}
+			continue
+		}
+		i, done := 0, 0
+		err := g.index.read(g, 0, g.n, func(e *slot) {
+			for g.order[i].n <= done {
+				i, done = i+1, 0
+			}
+			done++
+			fn(placed{g.order[i], *e})
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// duplicates returns the ids that more than one payload has.
-func duplicates(segments []*segment) map[record.BatchID]bool {
-	var all []record.BatchID
-	for _, g := range segments {
-		all = append(all, g.ids...)
+// bloom says of ids whether they may have been met before: two bits for each, of
+// about fifteen that there are for it.
+type bloom struct {
+	words []uint64
+	shift uint
+}
+
+func newBloom(n int) *bloom {
+	log := uint(bits64.Len(uint(max(n, 1)*12) | 1<<12))
+	return &bloom{make([]uint64, 1<<(log-6)), 64 - log}
+}
+
+// add says whether the id may have been added before.
+func (b *bloom) add(id record.BatchID) (maybe bool) {
+	le := binary.LittleEndian
+	h := (le.Uint64(id[:]) ^ bits64.RotateLeft64(le.Uint64(id[8:]), 29)) * 0x9e3779b97f4a7c15
+	maybe = true
+	for range 2 {
+		h ^= h >> 31
+		h *= 0xbf58476d1ce4e5b9
+		i := h >> b.shift
+		word, bit := &b.words[i/64], uint64(1)<<(i%64)
+		maybe = maybe && *word&bit != 0
+		*word |= bit
 	}
-	slices.SortFunc(all, func(a, b record.BatchID) int { return bytes.Compare(a[:], b[:]) })
-	twice := map[record.BatchID]bool{}
-	for i := 1; i < len(all); i++ {
-		if all[i] == all[i-1] {
-			twice[all[i]] = true
-		}
-	}
-	return twice
+	return maybe
 }
 
 // tidy moves segments away of which nothing can be told, removes what a crash
@@ -278,12 +444,25 @@ func (r *recovery) tidy() {
 			s.o.Logger.Warn("damaged spool segment not moved", "file", g.name, "err", err)
 		}
 	}
-	for _, name := range r.temp {
+	for _, name := range r.files.temp {
 		_ = s.o.FS.Remove(s.path(name))
 	}
-	for g, end := range r.content {
-		if trim(s.o.FS, s.path(g.name), end) == nil {
+	for _, name := range r.orphans {
+		if err := durable.Move(s.o.FS, s.path(name), s.path(damagedDir)); err != nil {
+			s.o.Logger.Warn("index of a lost spool segment not moved", "file", name, "err", err)
+		}
+	}
+	for _, g := range s.segments {
+		end, surveyed := r.content[g]
+		if !surveyed || g.live == 0 || g.damaged {
+			continue
+		}
+		// The index first: a segment without one that ends before the space it had
+		// allocated was cut.
+		if s.writeIndex(g, end, s.w.record) == nil && end < g.size && trim(s.o.FS, s.path(g.name), end) == nil {
+			s.mu.Lock()
 			g.size = end
+			s.mu.Unlock()
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"syscall"
 	"time"
 
@@ -60,7 +61,7 @@ func (w *writer) couldFit(n int64) error {
 // fits returns nil if n bytes of frames can be written, else an ErrFull that
 // says which bound is in the way.
 func (w *writer) fits(n int64) error {
-	if w.out != nil && w.out.Size()+n <= w.limit {
+	if w.out != nil && w.out.Size()+w.aside+n <= w.limit {
 		return nil // all of it was set aside when the segment was begun
 	}
 	if short := w.shortOfQuota(n); short > 0 {
@@ -81,7 +82,7 @@ func (w *writer) shortOfNew(n int64) int64 {
 func (w *writer) shortOfQuota(n int64) int64 {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	return w.s.bytes() + n + segmentCost - int64(w.s.cfg().MaxSize)
+	return w.s.bytes() + w.aside + n + segmentCost - int64(w.s.cfg().MaxSize)
 }
 
 func (w *writer) shortOfDisk(n int64) int64 {
@@ -106,9 +107,9 @@ func (w *writer) victims(n int64) []*segment {
 		if short <= 0 {
 			break
 		}
-		if g.taken == 0 && g.pins == 0 {
+		if g.given == 0 && g.pins == 0 {
 			victims = append(victims, g)
-			short -= g.size
+			short -= g.disk()
 		}
 	}
 	w.s.mu.Unlock()
@@ -125,21 +126,31 @@ func (w *writer) drop(g *segment) {
 	}
 	s := w.s
 	records, frames := 0, 0
-	err := s.scan(g, func(e *entry, p *record.Payload) {
-		if !s.endWaiting(g, e, record.Dropped) {
+	err := s.scan(g, func(at placed, p *record.Payload) {
+		if !s.endWaiting(at) {
 			return
 		}
 		records, frames = records+p.Records, frames+1
 		s.o.OnDrop(own(p), ledger.SpoolFull)
 	})
-	s.mu.Lock()
-	_, rest := g.lose(nil, s.takenOf(g))
-	s.mu.Unlock()
-	if rest != nil { // unreadable now, which saves nobody from counting them
-		records, frames = records+rest.Records, frames+1
-		s.o.OnDrop(rest, ledger.SpoolFull)
+	for _, p := range s.giveUpRest(g) { // unreadable now, which saves nobody from counting them
+		records, frames = records+p.Records, frames+1
+		s.o.OnDrop(p, ledger.SpoolFull)
 	}
 	w.log.Error("spool is full: the oldest payloads are dropped", "file", g.name, "payloads", frames, "records", records, "err", err)
+}
+
+// giveUpRest ends what is left in a segment and cannot be read.
+func (s *Spool) giveUpRest(g *segment) (out []*record.Payload) {
+	all, _ := s.all(g)
+	for _, at := range all {
+		if s.endWaiting(at) {
+			s.mu.Lock()
+			out = append(out, at.sh.unreadable(&at.slot))
+			s.mu.Unlock()
+		}
+	}
+	return out
 }
 
 // sweep removes the segments all of whose payloads have ended, the one being
@@ -168,11 +179,33 @@ func (w *writer) sweep(idle bool) {
 }
 
 // remove unlinks segments, or moves them away where something in them was not
-// readable. They are forgotten once the folder is synced: until then a power cut
-// can bring them back.
+// readable. Indexes go before, and durably so: one without its segment says that
+// somebody else took that away. Segments are forgotten once the folder is synced:
+// until then a power cut can bring them back.
 func (w *writer) remove(dead []*segment) {
 	s := w.s
+	ids := make([][]record.BatchID, len(dead))
+	indexed := false
+	for i, g := range dead {
+		err := w.disk(func() error {
+			if ids[i] = s.idsOf(g); g.aside == 0 {
+				return nil
+			}
+			indexed = true
+			return s.o.FS.Remove(s.path(g.name + suffixOfIndex))
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			w.postpone("index not removed", err)
+			return
+		}
+	}
+	if indexed && !w.syncFolder() {
+		return
+	}
 	for _, g := range dead {
+		s.mu.Lock()
+		g.aside = 0
+		s.mu.Unlock()
 		err := w.disk(func() error {
 			if g.damaged {
 				return durable.Move(s.o.FS, s.path(g.name), s.path(damagedDir))
@@ -184,30 +217,45 @@ func (w *writer) remove(dead []*segment) {
 			return
 		}
 	}
-	err := w.disk(func() error { return s.o.FS.SyncDir(s.dir) })
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		w.postpone("folder not synced", err)
+	if !w.syncFolder() {
 		return
 	}
 	s.mu.Lock()
-	gone := map[*segment]bool{}
+	s.segments = slices.DeleteFunc(slices.Clone(s.segments), func(g *segment) bool { return slices.Contains(dead, g) })
 	for _, g := range dead {
-		gone[g] = true
-	}
-	kept := s.segments[:0:0]
-	for _, g := range s.segments {
-		if !gone[g] {
-			kept = append(kept, g)
+		if g.index != nil {
+			g.index.f.Close()
 		}
 	}
-	s.segments = kept
 	s.mu.Unlock()
-	for _, g := range dead {
-		s.o.OnRemove(g.ids)
+	for i := range dead {
+		s.o.OnRemove(ids[i])
 	}
 	if w.isFull() {
 		w.probe()
 	}
+}
+
+func (w *writer) syncFolder() bool {
+	err := w.disk(func() error { return w.s.o.FS.SyncDir(w.s.dir) })
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		w.postpone("folder not synced", err)
+		return false
+	}
+	return true
+}
+
+// idsOf are the payloads of a segment that the spool knows nothing of without it.
+func (s *Spool) idsOf(g *segment) (ids []record.BatchID) {
+	all, _ := s.all(g) // of those that cannot be read a later start lets the journal know
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range all {
+		if !g.moved.has(all[i].ord) {
+			ids = append(ids, all[i].id)
+		}
+	}
+	return ids
 }
 
 // postpone leaves the removal of segments for later.

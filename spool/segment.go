@@ -1,14 +1,15 @@
 package spool
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"kusto-agent/internal/durable"
-	"kusto-agent/record"
 )
 
 const (
@@ -17,177 +18,197 @@ const (
 )
 
 // segment is a file of payloads and what is known of them. Guarded by Spool.mu
-// but for its name.
+// but for its name, its number and its place. Slots, inputs and mixes are only ever
+// appended to, by the writer.
 type segment struct {
 	name    string
 	seq     uint64
-	size    int64 // bytes on disk
-	damaged bool  // not to be removed but kept for people
+	place   uint64 // in the order of payloads: seq, or that of the oldest segment it took in
+	size    int64  // bytes on disk
+	aside   int64  // of these, the index
+	damaged bool   // not to be removed but kept for people
+	stuck   bool   // part of it cannot be read: it is not copied
 
-	ids     []record.BatchID // of the payloads, in their order
-	fate    []record.Outcome // how each has ended; 0: it has not
-	unsound map[int]bool     // those whose body was found damaged at the start
-	told    map[int]string   // what was told of those that cannot be read
+	n     int  // payloads
+	ended bits // those that have ended, by slot.ord
+	moved bits // those of which a newer copy counts
+	told  map[int]string
+	base  int64     // slot.when counts from here
+	live  int       // payloads that have not ended
+	bytes int64     // of the frames of these
+	given int       // of these, given out and not returned
+	calm  time.Time // when the last of them ended
 
-	frames  int // not ended
-	taken   int // of these, given out
-	records map[string]int
-	routes  map[route]*share
-	waiting map[route]int // the sums of all segments
+	shares map[route]*share
+	order  []*share // as their slots lie in the index
+	inputs []string
+	mixes  [][]count
+	index  *index // nil: all slots are in memory
 
-	index []entry // of those not ended when it was loaded; nil: not loaded
-	used  uint64  // when the index was last asked, see Spool.turns
-	pins  int     // readers without the lock: the file must stay
+	pins int // readers without the lock: the file must stay
 }
 
 // share is what a route has in a segment.
 type share struct {
-	frames  int   // not ended
-	waiting int   // of these, not taken
-	resting int   // of these, not to be given out yet
+	g       *segment
+	to      route
+	n       int    // slots
+	first   int    // where in the index they begin
+	slots   []slot // those in memory
+	from    int    // where in the share these begin
+	next    int    // all before it were given out or have ended
+	waiting int    // neither ended nor ever given out
+	live    int    // not ended
+	sums    []count
 	oldest  int64 // when the first of them came
-	cursor  int   // none of those before it in the index is waiting
+	listed  bool  // in lane.shares
 }
 
-func newSegment(name string, seq uint64, waiting map[route]int) *segment {
-	return &segment{name: name, seq: seq, records: map[string]int{}, routes: map[route]*share{}, waiting: waiting}
+// bits are a set of small numbers; nil is empty.
+type bits []uint64
+
+func (b bits) has(i uint32) bool { return int(i/64) < len(b) && b[i/64]&(1<<(i%64)) != 0 }
+
+func (b *bits) set(i uint32, n int) {
+	if want := max(n, int(i)+1)/64 + 1; len(*b) < want {
+		*b = append(*b, make(bits, want-len(*b))...)
+	}
+	(*b)[i/64] |= 1 << (i % 64)
 }
 
-// add takes in a payload behind the others.
-func (g *segment) add(e *entry) {
-	e.ord = len(g.ids)
-	g.ids = append(g.ids, e.id)
-	g.fate = append(g.fate, 0)
-	g.frames++
-	g.count(e)
+func newSegment(name string, seq uint64) *segment {
+	return &segment{name: name, seq: seq, place: seq, shares: map[route]*share{}}
+}
+
+// share returns what a route has in the segment, which is made where it has
+// nothing yet.
+func (g *segment) share(to route) *share {
+	sh := g.shares[to]
+	if sh == nil {
+		sh = &share{g: g, to: to}
+		g.shares[to] = sh
+		g.order = append(g.order, sh)
+	}
+	return sh
+}
+
+// add takes in a payload behind the others of a segment whose slots are in
+// memory.
+func (g *segment) add(to route, e slot) *share {
+	e.ord = uint32(g.n)
+	g.n++
+	sh := g.share(to)
+	sh.slots = append(sh.slots, e)
+	sh.n++
+	g.count(sh, &e)
+	return sh
 }
 
 // count adds a payload that has not ended to the sums.
-func (g *segment) count(e *entry) {
-	for _, c := range e.inputs {
-		g.records[c.input] += c.records
+func (g *segment) count(sh *share, e *slot) {
+	g.live++
+	g.bytes += e.length()
+	if sh.live == 0 || g.when(e) < sh.oldest {
+		sh.oldest = g.when(e)
 	}
-	sh := g.routes[e.route]
-	if sh == nil {
-		sh = &share{oldest: e.spooled}
-		g.routes[e.route] = sh
+	sh.live++
+	sh.waiting++
+	if e.input&mixed == 0 { // as counts, which a start has no time for
+		sh.sum(g.inputs[e.input], int(e.records))
+		return
 	}
-	sh.oldest = min(sh.oldest, e.spooled)
-	sh.frames++
-	g.wait(e.route, 1)
+	g.counts(e, sh.sum)
 }
 
-// wait notes that n more payloads of a route are to be taken.
-func (g *segment) wait(to route, n int) {
-	g.routes[to].waiting += n
-	if g.waiting[to] += n; g.waiting[to] == 0 {
-		delete(g.waiting, to)
-	}
-}
-
-// end notes how a payload that is not taken ended.
-func (g *segment) end(e *entry, how record.Outcome) {
-	g.fate[e.ord] = how
-	g.frames--
-	for _, c := range e.inputs {
-		if g.records[c.input] -= c.records; g.records[c.input] == 0 {
-			delete(g.records, c.input)
+func (sh *share) sum(input string, n int) {
+	for i := range sh.sums {
+		if sh.sums[i].input == input {
+			sh.sums[i].records += n
+			return
 		}
 	}
-	g.wait(e.route, -1)
-	sh := g.routes[e.route]
-	if sh.frames--; sh.frames == 0 {
-		delete(g.routes, e.route)
-	}
+	sh.sums = append(sh.sums, count{input, n})
 }
 
-// has says whether payloads of a route are to be taken.
-func (g *segment) has(to route) bool {
-	sh := g.routes[to]
-	return sh != nil && sh.waiting > sh.resting
+// end notes that a payload has ended which was given out before or still waits.
+func (g *segment) end(sh *share, e *slot) {
+	g.ended.set(e.ord, g.n)
+	g.live--
+	g.bytes -= e.length()
+	sh.live--
+	g.counts(e, func(input string, n int) { sh.sum(input, -n) })
 }
 
 // dead says that the file can go.
-func (g *segment) dead() bool { return g.frames == 0 && g.pins == 0 }
+func (g *segment) dead() bool { return g.live == 0 && g.pins == 0 }
 
-// lose gives up those payloads that have not ended and are neither in found,
-// which was read, nor in taken. It returns their ids and how many records they
-// had.
-func (g *segment) lose(found, taken []entry) (ids []record.BatchID, what *record.Payload) {
-	keep := map[int]*entry{}
-	for _, part := range [][]entry{found, taken} {
-		for i := range part {
-			keep[part[i].ord] = &part[i]
-		}
-	}
-	for ord, fate := range g.fate {
-		if fate == 0 && keep[ord] == nil {
-			g.fate[ord] = record.Replaced
-			ids = append(ids, g.ids[ord])
-			g.frames--
-		}
-	}
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	records, routes := g.records, g.routes
-	for to, sh := range routes {
-		g.wait(to, -sh.waiting)
-	}
-	g.records, g.routes = map[string]int{}, map[route]*share{}
-	for ord, e := range keep {
-		if g.fate[ord] == 0 {
-			g.count(e)
-		}
-	}
-	for i := range taken {
-		g.wait(taken[i].route, -1)
-	}
-	var gone []count
-	for input, n := range records {
-		if n > g.records[input] {
-			gone = append(gone, count{input, n - g.records[input]})
-		}
-	}
-	var to record.Route
-	for r, sh := range routes {
-		if now := g.routes[r]; now == nil || now.frames < sh.frames {
-			to = r.Value()
-		}
-	}
-	return ids, unreadable(record.BatchID{}, to, gone)
+// disk is what the segment takes there.
+func (g *segment) disk() int64 { return g.size + g.aside }
+
+// placed is a slot and whose it is.
+type placed struct {
+	sh *share
+	slot
 }
 
-// byOrd finds the entry of a payload in the index; nil: it had ended before.
-func (g *segment) byOrd(ord int) *entry {
-	i := sort.Search(len(g.index), func(i int) bool { return g.index[i].ord >= ord })
-	if i < len(g.index) && g.index[i].ord == ord {
-		return &g.index[i]
+// all returns every slot of a segment in the order of the frames, those that have
+// ended included. It reads from the disk where the slots are not in memory.
+func (s *Spool) all(g *segment) (out []placed, err error) {
+	s.mu.Lock()
+	x, n := g.index, g.n
+	out = make([]placed, 0, n)
+	order := slices.Clone(g.order)
+	if x == nil {
+		for _, sh := range order {
+			for i := range sh.slots {
+				out = append(out, placed{sh, sh.slots[i]})
+			}
+		}
 	}
-	return nil
+	s.mu.Unlock()
+	if x != nil {
+		i := 0
+		err = x.read(g, 0, n, func(e *slot) {
+			for order[i].first+order[i].n <= len(out) {
+				i++
+			}
+			out = append(out, placed{order[i], *e})
+		})
+	}
+	slices.SortFunc(out, func(a, b placed) int { return cmp.Compare(a.ord, b.ord) })
+	return out, err
 }
 
-// listSegments returns the segments of a folder, oldest first, and the names of
-// temporary files that a crash left.
-func listSegments(fsys durable.FS, dir string, waiting map[route]int) (out []*segment, temp []string, err error) {
+// listing is what a folder holds.
+type listing struct {
+	segments []*segment      // oldest first
+	indexes  map[string]bool // by the name of their segment
+	temp     []string        // what a crash left unfinished
+}
+
+func listSegments(fsys durable.FS, dir string) (l listing, err error) {
 	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
+		return l, nil
 	}
 	if err != nil {
-		return nil, nil, err
+		return l, err
 	}
+	l.indexes = map[string]bool{}
 	for _, name := range names { // sorted, and the numbers have a fixed width
 		base, isTemp := strings.CutSuffix(name, durable.TempSuffix)
+		base, isIndex := strings.CutSuffix(base, suffixOfIndex)
 		hex, ok := strings.CutSuffix(base, suffix)
 		seq, err := strconv.ParseUint(hex, 16, 64)
 		switch {
 		case !ok || err != nil || len(hex) != 16:
 		case isTemp:
-			temp = append(temp, name)
+			l.temp = append(l.temp, name)
+		case isIndex:
+			l.indexes[base] = true
 		default:
-			out = append(out, newSegment(name, seq, waiting))
+			l.segments = append(l.segments, newSegment(name, seq))
 		}
 	}
-	return out, temp, nil
+	return l, nil
 }

@@ -63,6 +63,7 @@ type Options struct {
 	Rebuild func(p *record.Payload) error
 	// OnLost is told of payloads that are not in their segment any more: their ids,
 	// and, as one payload without ranges, how many records of which input they had.
+	// Ids are missing where index and segment cannot be read at the same time.
 	OnLost func(ids []record.BatchID, what *record.Payload)
 	// OnUnwanted is told of payloads whose Put or Hold returns an error, before it
 	// does, though their frames reached the disk or may reach it yet: a later start
@@ -125,24 +126,26 @@ func statfs(dir string) (int64, error) {
 
 // Spool is safe for concurrent use.
 //
-// What it keeps in memory is 17 bytes per payload, the whole index of the
-// segment being written and of a few that are being read from, and nothing of any
+// What it keeps in memory is 40 bytes for each payload of the segment being
+// written, a few bytes for each route in each other segment, the next few hundred
+// payloads of each route, what is given out or was returned, and nothing of any
 // body.
 type Spool struct {
 	dir  string
 	conf atomic.Pointer[Config]
 	o    Options
+	rec  *Recovery
 
 	wake chan struct{} // one token: the queue or the segments changed
 	done chan struct{} // closed when the writer has ended
 
 	mu       sync.Mutex
-	segments []*segment    // oldest first
-	waiting  map[route]int // payloads that are neither ended nor given out
-	turns    uint64        // counts the uses of indexes
-	taken    map[record.BatchID]*taken
-	attempts map[record.BatchID]int // where more were made than the frame says
-	rests    map[record.BatchID]rest
+	segments []*segment // in the order of their places
+	lanes    map[route]*lane
+	out      map[record.BatchID]*taken // given out, or returned since
+	given    int                       // of these, given out
+	records  map[string]int            // in payloads that have not ended, by input
+	attempts map[record.BatchID]int    // where more were made than the frame says
 	queue    []*request
 	busy     time.Time // since when the writer is in a call to the disk; zero: it is not
 	trouble  error     // why the last payload could not be written; nil: it could
@@ -153,28 +156,21 @@ type Spool struct {
 	w writer // owned by the writer's goroutine
 }
 
-// taken is a payload that Next gave out.
-type taken struct {
-	entry
-	seg     *segment
-	payload *record.Payload
-}
-
-// Open reads the headers and metas of what is in dir, which is made where it is
-// missing and locked until Close. BeforeUnlink is not called before another
+// Open reads the indexes of what is in dir, and the metas of segments without one.
+// dir is made where it is missing, and locked until Close. BeforeUnlink is not called before another
 // method is.
 //
 // It is an error when another process has the folder open (ErrInUse), when it
 // cannot be read, or belongs to something else (ErrForeign), or when a later version wrote it in a way this one cannot read
-// (durable.ErrVersion); nothing is changed then. Damage is none: Recovery and
-// Options.OnDamage tell of it. A disk that cannot be written is none either, see
+// (durable.ErrVersion); nothing is changed then. Damage is none: Recovery
+// tells of it. A disk that cannot be written is none either, see
 // Health. With max_size 0 what is there can still be taken.
 func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 	opts.fill()
 	s := &Spool{
 		dir: dir, o: opts,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
-		waiting: map[route]int{}, taken: map[record.BatchID]*taken{}, attempts: map[record.BatchID]int{}, rests: map[record.BatchID]rest{},
+		lanes: map[route]*lane{}, out: map[record.BatchID]*taken{}, records: map[string]int{}, attempts: map[record.BatchID]int{},
 	}
 	s.conf.Store(&cfg)
 	s.w = writer{s: s, log: opts.Logger, agent: opts.Agent}
@@ -193,6 +189,7 @@ func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 		s.w.unlock()
 		return nil, nil, fmt.Errorf("open spool %q: %w", dir, err)
 	}
+	s.rec = rec
 	go s.w.run() // started here; ends when Close asks it to; Close waits
 	return s, rec, nil
 }

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"maps"
 	"time"
 
 	"kusto-agent/record"
@@ -26,21 +27,32 @@ type RouteStats struct {
 func (s *Spool) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := Stats{Bytes: s.bytes(), Taken: len(s.taken), Records: map[string]int{}, Routes: map[record.Route]RouteStats{}}
-	for _, g := range s.segments {
-		st.Frames += g.frames
-		for input, n := range g.records {
-			st.Records[input] += n
+	st := Stats{Bytes: s.bytes(), Taken: s.given, Records: maps.Clone(s.records), Routes: map[record.Route]RouteStats{}}
+	frames, oldest := map[route]int{}, map[route]int64{}
+	came := func(to route, at int64) {
+		if was, known := oldest[to]; !known || at < was {
+			oldest[to] = at
 		}
-		for to, share := range g.routes {
-			r := st.Routes[to.Value()]
-			if r.Frames += share.frames; r.Oldest.IsZero() {
-				r.Oldest = time.Unix(0, g.oldest(to))
+	}
+	for _, g := range s.segments {
+		st.Frames += g.live
+		for _, sh := range g.order {
+			if sh.live == 0 {
+				continue
 			}
-			st.Routes[to.Value()] = r
-			if st.Oldest.IsZero() || r.Oldest.Before(st.Oldest) {
-				st.Oldest = r.Oldest
+			if frames[sh.to] += sh.live; sh.waiting > 0 {
+				came(sh.to, sh.oldestFresh())
 			}
+		}
+	}
+	for _, t := range s.out {
+		came(t.sh.to, t.sh.g.when(&t.slot))
+	}
+	for to, n := range frames {
+		at := time.Unix(0, oldest[to])
+		st.Routes[to.Value()] = RouteStats{Frames: n, Oldest: at}
+		if st.Oldest.IsZero() || at.Before(st.Oldest) {
+			st.Oldest = at
 		}
 	}
 	return st
@@ -49,18 +61,18 @@ func (s *Spool) Stats() Stats {
 // bytes is the size of all segments. Needs mu.
 func (s *Spool) bytes() (n int64) {
 	for _, g := range s.segments {
-		n += g.size
+		n += g.disk()
 	}
 	return n
 }
 
-// oldest is when the oldest payload of a route came that has not ended, or,
-// where the index is not loaded, the oldest of those that were there when it was.
-func (g *segment) oldest(to route) int64 {
-	for i := range g.index {
-		if e := &g.index[i]; e.route == to && g.fate[e.ord] == 0 {
-			return e.spooled
+// oldestFresh is when the oldest payload of a share came that was never given out,
+// or, where its slot is not in memory, the oldest of those that were there at first.
+func (sh *share) oldestFresh() int64 {
+	for i := max(sh.next-sh.from, 0); i < len(sh.slots); i++ {
+		if e := &sh.slots[i]; !sh.g.ended.has(e.ord) {
+			return sh.g.when(e)
 		}
 	}
-	return g.routes[to].oldest
+	return sh.oldest
 }

@@ -36,7 +36,8 @@ type writer struct {
 
 	out     *durable.Segment // nil: the next payload begins one
 	seg     *segment         // of out
-	limit   int64            // out is full at this size
+	limit   int64            // out and its index are full at this size
+	aside   int64            // what the index of seg will take, at most
 	used    time.Time        // when out was last written to
 	retry   time.Time        // when to look again at what was refused; zero: nothing was
 	backoff time.Duration    // how long the last wait for that was
@@ -64,6 +65,17 @@ func (w *writer) lockFolder() error {
 	return nil
 }
 
+// closeIndexes ends the reading of indexes.
+func (s *Spool) closeIndexes() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range s.segments {
+		if g.index != nil {
+			g.index.f.Close()
+		}
+	}
+}
+
 func (w *writer) unlock() {
 	if w.lock != nil {
 		_ = w.lock.Unlock()
@@ -76,6 +88,7 @@ func (w *writer) unlock() {
 func (w *writer) run() {
 	defer close(w.s.done)
 	defer w.unlock()
+	defer w.s.closeIndexes()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -182,16 +195,26 @@ func (w *writer) commit(group []*request) {
 	defer s.mu.Unlock()
 	for _, r := range group {
 		if err == nil {
-			w.seg.add(&r.entry)
-			w.seg.index = append(w.seg.index, r.entry)
-			switch {
-			case r.gaveUp:
-				w.seg.end(&r.entry, record.Replaced)
-			case r.hold != nil:
-				s.give(w.seg, &r.entry, r.hold)
-			}
+			s.take(w.seg, r)
 		}
 		r.done <- err
+	}
+}
+
+// take enters a payload that is durable. Needs mu.
+func (s *Spool) take(g *segment, r *request) {
+	e := g.newSlot(r.p, r.spooled)
+	e.at, e.size = uint32(r.at/unit), uint32(r.size/unit)
+	sh := g.add(r.route, e)
+	e = sh.slots[len(sh.slots)-1]
+	s.list(sh)
+	s.lane(sh.to).fresh++
+	g.counts(&e, s.book)
+	switch {
+	case r.gaveUp:
+		s.endFresh(sh, &e)
+	case r.hold != nil:
+		s.give(sh, &e, r.hold)
 	}
 }
 
@@ -201,7 +224,7 @@ func (w *writer) disown(group []*request) {
 	var ids []record.BatchID
 	for _, r := range group {
 		if r.written {
-			ids = append(ids, r.id)
+			ids = append(ids, r.id())
 		}
 	}
 	if len(ids) > 0 {
@@ -211,7 +234,7 @@ func (w *writer) disown(group []*request) {
 
 // write puts a group of at most size bytes into one segment.
 func (w *writer) write(group []*request, size int64) error {
-	if w.out == nil || w.out.Size()+size > w.limit {
+	if w.out == nil || w.out.Size()+w.aside+size > w.limit {
 		if err := w.rotate(size); err != nil {
 			return err
 		}
@@ -222,6 +245,7 @@ func (w *writer) write(group []*request, size int64) error {
 			return w.abandon(err)
 		}
 		r.size = w.out.Size() - r.at
+		w.aside += w.indexed(r)
 	}
 	if err := w.disk(w.out.Sync); err != nil {
 		return w.abandon(err)
@@ -229,6 +253,16 @@ func (w *writer) write(group []*request, size int64) error {
 	w.used = time.Now()
 	w.grown()
 	return nil
+}
+
+// indexed is how many bytes of the index a payload takes, at most.
+func (w *writer) indexed(r *request) int64 {
+	inputs := 0
+	r.p.Inputs(func(string, int) { inputs++ })
+	if inputs == 1 && w.seg.shares[r.route] != nil { // only this goroutine changes it
+		return slotSize + 1
+	}
+	return indexCost(r.p)
 }
 
 // disk makes a call that may hang, so that others can tell when it does.
@@ -253,8 +287,7 @@ func (w *writer) rotate(size int64) error {
 	// Of the disk no more than half of what is left is set aside: others live there
 	// too, such as the journal.
 	room := max(size, min(s.segmentSize(), -w.shortOfQuota(0), -w.shortOfDisk(0)/2))
-	g := newSegment(fmt.Sprintf("%016x%s", w.next, suffix), w.next, s.waiting)
-	g.index = []entry{}
+	g := newSegment(fmt.Sprintf("%016x%s", w.next, suffix), w.next)
 	h := durable.Header{Kind: kind, Major: major, Minor: minor, Seq: w.next, Agent: w.agent, FirstRecord: w.record, Created: s.o.Now()}
 	w.next++ // a name that may be on the disk is not used again
 	err := w.disk(func() (err error) {
@@ -271,7 +304,7 @@ func (w *writer) rotate(size int64) error {
 		w.discard(g.name)
 		return err
 	}
-	w.seg, w.limit, w.used = g, w.out.Size()+room, time.Now()
+	w.seg, w.limit, w.aside, w.used = g, w.out.Size()+room, 0, time.Now()
 	g.size = w.out.Size()
 	s.mu.Lock()
 	s.segments = append(s.segments, g)
@@ -300,18 +333,20 @@ func (w *writer) abandon(err error) error {
 }
 
 // leave gives the space of a segment back, but for what was synced, that was not
-// closed in peace. What was not is written elsewhere, or nobody relies on it.
+// closed in peace. What was not is written elsewhere, or nobody relies on it. The
+// index comes first: without it a segment that is shorter than the space that was
+// allocated for it was cut by somebody else.
 func (w *writer) leave() {
-	g := w.seg
-	size := w.out.Synced()
+	g, size := w.seg, w.out.Synced()
+	_ = w.s.writeIndex(g, size, w.out.NextRecord())
 	if err := w.disk(func() error { return trim(w.s.o.FS, w.s.path(g.name), size) }); err != nil {
 		size = w.limit + overhead
 	}
 	w.forget(size)
 }
 
-// retire seals the current segment, all of which is durable already, and closes
-// it.
+// retire seals the current segment, all of which is durable already, closes it, and
+// puts its index beside it.
 func (w *writer) retire() error {
 	seal := durable.Frame{Type: typeSeal, Flags: durable.Optional}
 	err := w.disk(func() error { return w.out.Append(seal) })
@@ -326,21 +361,28 @@ func (w *writer) retire() error {
 		w.leave()
 		return err
 	}
+	if !w.isDead(w.seg) {
+		if err := w.s.writeIndex(w.seg, w.out.Size(), w.out.NextRecord()); err != nil {
+			w.log.Warn("index of spool segment not written, the next start reads the segment", "file", w.seg.name, "err", err)
+		}
+	}
 	w.forget(w.out.Size())
 	return nil
 }
 
-// forget ends the writing of the current segment. Its index is read again when
-// it is needed.
+func (w *writer) isDead(g *segment) bool {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	return g.live == 0
+}
+
+// forget ends the writing of the current segment.
 func (w *writer) forget(size int64) {
 	w.record = w.out.NextRecord()
 	w.s.mu.Lock()
 	w.seg.size = size
-	if len(w.s.segments) > 0 && w.s.segments[0] != w.seg {
-		w.seg.index = nil
-	}
 	w.s.mu.Unlock()
-	w.out, w.seg = nil, nil
+	w.out, w.seg, w.aside = nil, nil, 0
 }
 
 func trim(fsys durable.FS, path string, size int64) error {

@@ -1,0 +1,371 @@
+package spool
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"time"
+	"unique"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/internal/wire"
+	"kusto-agent/record"
+)
+
+// A segment that is not written any more has an index beside it, a file of its
+// name with another suffix:
+//
+//	magic u32 | version u16 | zero u16 | seq u64 | agent 16 bytes | place u64 |
+//	    end i64 | base i64 | next record id u64 | payloads u32 | tables size u32 |
+//	    zero u32 | crc32c u32
+//	tables | crc32c u32
+//	slots by route, in blocks of 64: slots | crc32c u32
+//
+// All numbers are little-endian. The tables hold the routes with how many slots
+// each has, the inputs, and the mixes, which are the counts of payloads with
+// records of more than one input. The slots of a route are in their order.
+
+const (
+	suffixOfIndex = ".idx"     // behind the name of the segment
+	indexMagic    = 0x58495053 // "SPIX"
+	indexVersion  = 1          // another one is not read: the segment is
+	indexHeader   = 80
+	slotSize      = 40
+	blockSlots    = 64
+	blockSize     = blockSlots*slotSize + 4
+	unit          = 8                  // of the places and sizes of frames
+	tick          = time.Duration(1e8) // of the times in an index
+)
+
+// errIndex marks an index that cannot be used. Nothing is lost with it: the
+// segment says the same.
+var errIndex = errors.New("index of spool segment not usable")
+
+// slot is what an index knows of a payload.
+type slot struct {
+	id      record.BatchID
+	ord     uint32 // in its segment
+	at      uint32 // its frame, in units
+	size    uint32 // of the frame, in units, and flags
+	when    uint32 // when it came, in ticks since the base of its segment
+	records uint32
+	input   uint32 // where in segment.inputs, or with mixed in segment.mixes
+}
+
+const (
+	unsound = 1 << 31 // flag of slot.size: the body was found damaged at a start
+	mixed   = 1 << 31 // flag of slot.input
+)
+
+func (e *slot) offset() int64   { return int64(e.at) * unit }
+func (e *slot) length() int64   { return int64(e.size&^unsound) * unit }
+func (e *slot) isUnsound() bool { return e.size&unsound != 0 }
+
+// counts are the records of a payload by input.
+func (g *segment) counts(e *slot, fn func(input string, records int)) {
+	if e.input&mixed == 0 {
+		fn(g.inputs[e.input], int(e.records))
+		return
+	}
+	for _, c := range g.mixes[e.input&^mixed] {
+		fn(c.input, c.records)
+	}
+}
+
+// when is when a payload came.
+func (g *segment) when(e *slot) int64 { return g.base + int64(e.when)*int64(tick) }
+
+// newSlot describes a payload of the segment but for its place. A segment knows
+// few inputs: they are in a table.
+func (g *segment) newSlot(p *record.Payload, spooled int64) slot {
+	if g.n == 0 {
+		g.base = spooled
+	}
+	e := slot{id: p.ID, when: uint32(min(max(spooled-g.base, 0)/int64(tick), 1<<32-1)), records: uint32(p.Records)}
+	var by []count
+	p.Inputs(func(input string, n int) {
+		for i := range by {
+			if by[i].input == input {
+				by[i].records += n
+				return
+			}
+		}
+		by = append(by, count{unique.Make(input).Value(), n})
+	})
+	if len(by) == 1 && by[0].records == p.Records {
+		e.input = g.input(by[0].input)
+	} else {
+		e.input = mixed | uint32(len(g.mixes))
+		g.mixes = append(g.mixes, by)
+	}
+	return e
+}
+
+func (g *segment) input(name string) uint32 {
+	for i, in := range g.inputs {
+		if in == name {
+			return uint32(i)
+		}
+	}
+	g.inputs = append(g.inputs, name)
+	return uint32(len(g.inputs) - 1)
+}
+
+// indexCost is how many bytes of an index a payload takes, at most.
+func indexCost(p *record.Payload) (n int64) {
+	n = slotSize + 1 + 40 + int64(len(p.Route.Cluster)+len(p.Route.Database)+len(p.Route.Table)+len(p.Route.Format)+len(p.Route.Mapping))
+	p.Inputs(func(input string, _ int) { n += int64(len(input)) + 12 })
+	return n
+}
+
+// encodeIndex is the index of a segment whose slots are all in memory.
+func encodeIndex(g *segment, agent [16]byte, end int64, record uint64) (b []byte) {
+	t := &wire.Writer{}
+	t.Uint(uint64(len(g.order)))
+	for _, sh := range g.order {
+		r := sh.to.Value()
+		for _, s := range []string{r.Cluster, r.Database, r.Table, string(r.Format), r.Mapping} {
+			t.String(s)
+		}
+		t.Uint(uint64(len(sh.slots)))
+	}
+	t.Uint(uint64(len(g.inputs)))
+	for _, in := range g.inputs {
+		t.String(in)
+	}
+	t.Uint(uint64(len(g.mixes)))
+	for _, m := range g.mixes {
+		t.Uint(uint64(len(m)))
+		for _, c := range m {
+			t.String(c.input)
+			t.Int(int64(c.records))
+		}
+	}
+	n := g.n
+	le := binary.LittleEndian
+	b = make([]byte, 0, indexHeader+len(t.B)+4+n*slotSize+(n/blockSlots+1)*4)
+	b = le.AppendUint32(b, indexMagic)
+	b = le.AppendUint16(b, indexVersion)
+	b = le.AppendUint16(b, 0)
+	b = le.AppendUint64(b, g.seq)
+	b = append(b, agent[:]...)
+	b = le.AppendUint64(b, g.place)
+	b = le.AppendUint64(b, uint64(end))
+	b = le.AppendUint64(b, uint64(g.base))
+	b = le.AppendUint64(b, record)
+	b = le.AppendUint32(b, uint32(n))
+	b = le.AppendUint32(b, uint32(len(t.B)))
+	b = le.AppendUint32(b, 0)
+	b = le.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	b = append(b, t.B...)
+	b = le.AppendUint32(b, crc32.Checksum(t.B, castagnoli))
+	i, block := 0, len(b)
+	for _, sh := range g.order {
+		for j := range sh.slots {
+			b = appendSlot(b, &sh.slots[j])
+			if i++; i%blockSlots == 0 || i == n {
+				b = le.AppendUint32(b, blockSum(b[block:], g.seq, (i-1)/blockSlots))
+				block = len(b)
+			}
+		}
+	}
+	return b
+}
+
+// blockSum is the checksum of a block of slots that belongs at this place.
+func blockSum(b []byte, seq uint64, block int) uint32 {
+	var where [16]byte
+	binary.LittleEndian.PutUint64(where[:8], seq)
+	binary.LittleEndian.PutUint64(where[8:], uint64(block))
+	return crc32.Update(crc32.Checksum(where[:], castagnoli), castagnoli, b)
+}
+
+func appendSlot(b []byte, e *slot) []byte {
+	le := binary.LittleEndian
+	b = append(b, e.id[:]...)
+	b = le.AppendUint32(b, e.ord)
+	b = le.AppendUint32(b, e.at)
+	b = le.AppendUint32(b, e.size)
+	b = le.AppendUint32(b, e.when)
+	b = le.AppendUint32(b, e.records)
+	return le.AppendUint32(b, e.input)
+}
+
+func readSlot(b []byte) (e slot) {
+	le := binary.LittleEndian
+	copy(e.id[:], b)
+	e.ord, e.at, e.size = le.Uint32(b[16:]), le.Uint32(b[20:]), le.Uint32(b[24:])
+	e.when, e.records, e.input = le.Uint32(b[28:]), le.Uint32(b[32:]), le.Uint32(b[36:])
+	return e
+}
+
+// index is an open index file.
+type index struct {
+	f      durable.File
+	seq    uint64
+	agent  [16]byte
+	blocks int64  // where the slots begin
+	n      int    // slots
+	end    int64  // of the content of the segment
+	record uint64 // id of the record behind its last
+	bytes  int64  // of the file
+}
+
+// openIndex reads the head of an index into g, which is empty. The error is
+// errIndex, or of the disk.
+func openIndex(fsys durable.FS, path string, g *segment) (x *index, err error) {
+	f, err := fsys.Open(path, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	var h [indexHeader]byte
+	if err := readFull(f, h[:], 0); err != nil {
+		return nil, err
+	}
+	le := binary.LittleEndian
+	tables := int64(le.Uint32(h[68:]))
+	x = &index{f: f, seq: le.Uint64(h[8:]), blocks: indexHeader + tables + 4, n: int(le.Uint32(h[64:])), record: le.Uint64(h[56:]), end: int64(le.Uint64(h[40:])), bytes: size}
+	copy(x.agent[:], h[16:])
+	if le.Uint32(h[:]) != indexMagic || le.Uint16(h[4:]) != indexVersion || le.Uint32(h[76:]) != crc32.Checksum(h[:76], castagnoli) ||
+		x.seq != g.seq || size != x.blocks+indexBytes(x.n) {
+		return nil, fmt.Errorf("header of %q: %w", path, errIndex)
+	}
+	t := make([]byte, tables+4)
+	if err := readFull(f, t, indexHeader); err != nil {
+		return nil, err
+	}
+	if crc32.Checksum(t[:tables], castagnoli) != le.Uint32(t[tables:]) || !g.readTables(t[:tables], x.n) {
+		return nil, fmt.Errorf("tables of %q: %w", path, errIndex)
+	}
+	g.place, g.base, g.n = le.Uint64(h[32:]), int64(le.Uint64(h[48:])), x.n
+	return x, nil
+}
+
+// indexBytes is what n slots take.
+func indexBytes(n int) int64 { return int64(n)*slotSize + int64((n+blockSlots-1)/blockSlots)*4 }
+
+// readTables fills in routes, inputs and mixes, and says whether they make sense.
+func (g *segment) readTables(b []byte, n int) bool {
+	r := &wire.Reader{B: b}
+	first := 0
+	for range r.Count(6) {
+		to := record.Route{Cluster: r.String(), Database: r.String(), Table: r.String(), Format: record.Format(r.String()), Mapping: r.String()}
+		sh := &share{g: g, to: unique.Make(to), first: first, n: r.Small(uint64(n))}
+		first += sh.n
+		g.shares[sh.to] = sh
+		g.order = append(g.order, sh)
+	}
+	for range r.Count(1) {
+		g.inputs = append(g.inputs, unique.Make(r.String()).Value())
+	}
+	for range r.Count(1) {
+		var m []count
+		for range r.Count(2) {
+			m = append(m, count{unique.Make(r.String()).Value(), int(r.Int())})
+		}
+		g.mixes = append(g.mixes, m)
+	}
+	return !r.Bad && first == n && len(g.order) == len(g.shares)
+}
+
+// fits says whether a slot can be one of the segment.
+func (g *segment) fits(e *slot) bool {
+	known := int(e.input) < len(g.inputs)
+	if e.input&mixed != 0 {
+		known = int(e.input&^mixed) < len(g.mixes)
+	}
+	return known && int(e.ord) < g.n && e.id != record.BatchID{}
+}
+
+// read calls fn with n slots from the first'th on. What it returns besides errors
+// of the disk is errIndex.
+func (x *index) read(g *segment, first, n int, fn func(e *slot)) error {
+	const most = 256 // blocks at a time
+	var buf []byte
+	for n > 0 {
+		from := first / blockSlots
+		blocks := min((first+n+blockSlots-1)/blockSlots-from, most)
+		last := min((from+blocks)*blockSlots, x.n) // behind the last slot that is read
+		size := indexBytes(last) - indexBytes(from*blockSlots)
+		if int64(cap(buf)) < size {
+			buf = make([]byte, size)
+		}
+		b := buf[:size]
+		if err := readFull(x.f, b, x.blocks+indexBytes(from*blockSlots)); err != nil {
+			return err
+		}
+		for block := from; len(b) > 0; block++ {
+			k := min(blockSlots, last-block*blockSlots)
+			part := b[:k*slotSize]
+			if blockSum(part, x.seq, block) != binary.LittleEndian.Uint32(b[len(part):]) {
+				return fmt.Errorf("block %d: %w", block, errIndex)
+			}
+			for i := max(first-block*blockSlots, 0); i < k && n > 0; i, first, n = i+1, first+1, n-1 {
+				e := readSlot(part[i*slotSize:])
+				if !g.fits(&e) {
+					return fmt.Errorf("slot %d: %w", first, errIndex)
+				}
+				fn(&e)
+			}
+			b = b[len(part)+4:]
+		}
+	}
+	return nil
+}
+
+func readFull(f durable.File, b []byte, off int64) error {
+	n, err := f.ReadAt(b, off)
+	switch {
+	case n == len(b):
+		return nil
+	case err == nil || errors.Is(err, io.EOF):
+		return fmt.Errorf("%d bytes at %d: %w", len(b), off, errIndex)
+	}
+	return err
+}
+
+// writeIndex puts an index beside a segment whose slots are all in memory and
+// which is not written any more, and lets the slots go. Where it cannot be written
+// they stay, and the next start reads the segment.
+func (s *Spool) writeIndex(g *segment, end int64, record uint64) error {
+	path := s.path(g.name + suffixOfIndex)
+	b := encodeIndex(g, s.w.agent, end, record)
+	err := s.w.disk(func() error {
+		return durable.WriteAtomic(s.o.FS, path, func(w io.Writer) error {
+			_, err := w.Write(b)
+			return err
+		})
+	})
+	if err != nil {
+		_ = s.w.disk(func() error { return errors.Join(s.o.FS.Remove(path+durable.TempSuffix), s.o.FS.Remove(path)) })
+		return err
+	}
+	h := newSegment(g.name, g.seq)
+	x, err := openIndex(s.o.FS, path, h)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := 0
+	for _, sh := range g.order {
+		sh.first = first
+		first += sh.n
+		if sh.peek() == nil || g != s.segments[0] { // the oldest is being given out
+			sh.slots, sh.from = nil, 0
+		}
+	}
+	g.index, g.aside = x, x.bytes
+	return nil
+}

@@ -1,0 +1,306 @@
+package spool
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/internal/durable/faultfs"
+	"kusto-agent/record"
+)
+
+// mixedSpool returns a closed spool of one segment with an index: payloads for
+// three routes, some with records of two inputs.
+func mixedSpool(t testing.TB) (disk *faultfs.FS, name string) {
+	disk = faultfs.New("/state")
+	o := testOptions(disk)
+	o.SegmentSize = 1 << 20
+	s, _ := openWith(t, testConfig, o)
+	for n := 1; n <= 150; n++ {
+		p := payload(n, []string{here, dr, "https://third"}[n%3])
+		if n%10 == 0 {
+			second := p.Pieces[0]
+			second.File.Input = "another"
+			second.Records = 3
+			p.Pieces = append(p.Pieces, second)
+			p.Records += 3
+		}
+		must(t, s.Put(p))
+	}
+	must(t, s.Close())
+	return disk, dir + "/" + segments(disk)[0]
+}
+
+// ids takes everything of three routes, and says what was counted as lost.
+func everything(t testing.TB, disk durable.FS) (ids []record.BatchID, missing int, rec *Recovery) {
+	o := testOptions(disk)
+	o.Rebuild = func(*record.Payload) error { missing++; return ErrGone }
+	o.OnLost = func(ids []record.BatchID, _ *record.Payload) { missing += len(ids) }
+	s, rec, err := Open(dir, testConfig, o)
+	must(t, err)
+	must(t, s.Held(func(*record.Payload, bool) bool { return true }))
+	for _, c := range []string{here, dr, "https://third"} {
+		for p := next(s, to(c)); p != nil; p = next(s, to(c)) {
+			ids = append(ids, p.ID)
+			s.Done(p.ID, record.Accepted)
+		}
+	}
+	if st := s.Stats(); st.Frames != 0 || len(st.Records) > 0 {
+		t.Errorf("emptied: %+v", st)
+	}
+	must(t, s.Close())
+	return ids, missing + len(rec.Missing), rec
+}
+
+// What the index says is what the segment says: with it, without it, and with any
+// bit of it flipped, the same payloads come back in the same order.
+func TestIndexSaysWhatTheSegmentSays(t *testing.T) {
+	disk, name := mixedSpool(t)
+	whole := contents(disk)
+	with := func(index []byte) *faultfs.FS {
+		fs := faultfs.New("/state", dir)
+		fs.SetContent(name, []byte(whole[strings.TrimPrefix(name, dir+"/")]))
+		if index != nil {
+			fs.SetContent(name+suffixOfIndex, index)
+		}
+		return fs
+	}
+	index := disk.Content(name + suffixOfIndex)
+	want, missing, _ := everything(t, with(nil))
+	if len(want) != 150 || missing > 0 || index == nil {
+		t.Fatalf("%d payloads without the index, %d missing", len(want), missing)
+	}
+	check := func(what string, at int, b []byte) {
+		t.Helper()
+		if got, missing, rec := everything(t, with(b)); !slices.Equal(got, want) || missing > 0 || rec.Lost {
+			t.Fatalf("%s at %d: %d payloads, %d missing", what, at, len(got), missing)
+		}
+	}
+	check("whole", 0, index)
+	for i := range index {
+		if i > 400 && i < len(index)-400 && i%97 != 0 {
+			continue
+		}
+		b := bytes.Clone(index)
+		b[i] ^= 1 << (i % 8)
+		check("flipped", i, b)
+		if i%5 == 0 {
+			check("cut", i, index[:i])
+		}
+	}
+}
+
+// Damage that comes to an index while it is in use costs nothing either.
+func TestIndexDamagedWhileOpen(t *testing.T) {
+	disk, name := mixedSpool(t)
+	o := testOptions(disk)
+	o.OnLost = func(ids []record.BatchID, _ *record.Payload) { t.Errorf("%d are lost", len(ids)) }
+	s, _ := openWith(t, testConfig, o)
+	s.Done(next(s, to(here)).ID, record.Accepted) // the rest of this route is read ahead
+	kept := next(s, to(here))
+	s.mu.Lock()
+	x := s.segments[0].index
+	x.f = broken{x.f}
+	s.mu.Unlock()
+	got := len(drainIDs(s, here)) + len(drainIDs(s, dr)) + len(drainIDs(s, "https://third"))
+	s.Return(kept.ID)
+	if got += len(drainIDs(s, here)); got != 149 {
+		t.Errorf("%d payloads came back, want 149", got)
+	}
+	must(t, s.Close())
+	if disk.Content(name) != nil {
+		t.Error("the segment is not gone")
+	}
+}
+
+// broken is an index on a part of the disk that cannot be read any more.
+type broken struct{ durable.File }
+
+func (broken) ReadAt([]byte, int64) (int, error) { return 0, syscall.EIO }
+
+func drainIDs(s *Spool, cluster string) (ids []record.BatchID) {
+	for p := next(s, to(cluster)); p != nil; p = next(s, to(cluster)) {
+		ids = append(ids, p.ID)
+		s.Done(p.ID, record.Accepted)
+	}
+	return ids
+}
+
+// Where index and segment are gone at the same time the records are counted.
+func TestIndexAndSegmentGone(t *testing.T) {
+	disk, name := mixedSpool(t)
+	o := testOptions(disk)
+	lost := map[string]int{}
+	o.OnLost = func(_ []record.BatchID, what *record.Payload) {
+		what.Inputs(func(in string, n int) { lost[in] += n })
+	}
+	s, _ := openWith(t, testConfig, o)
+	want := s.Stats().Records
+	done, kept, back := next(s, to(here)), next(s, to(here)), next(s, to(here))
+	s.Done(done.ID, record.Accepted)
+	s.Return(back.ID)
+	done.Inputs(func(in string, n int) { want[in] -= n })
+	kept.Inputs(func(in string, n int) { want[in] -= n })
+	s.mu.Lock()
+	x := s.segments[0].index
+	x.f = broken{x.f}
+	s.mu.Unlock()
+	must(t, disk.Remove(name))
+	if p := next(s, to(dr)); p != nil {
+		t.Errorf("got %v of a segment that is gone", p.ID)
+	}
+	if !maps.Equal(lost, want) {
+		t.Errorf("counted %v, want %v", lost, want)
+	}
+	if st := s.Stats(); st.Frames != 1 || st.Taken != 1 {
+		t.Errorf("%+v, want the one in hand", st)
+	}
+	s.Return(kept.ID) // it cannot be read again
+	if p := next(s, to(here)); p != nil {
+		t.Errorf("got %v of a segment that is gone", p.ID)
+	}
+	if st := s.Stats(); st.Frames != 0 || len(st.Records) > 0 {
+		t.Errorf("emptied: %+v", st)
+	}
+	must(t, s.Close())
+}
+
+// A segment vanishes while payloads of it are in hand, and returned later: nothing
+// runs off an index.
+func TestSegmentGoneWhileInHand(t *testing.T) {
+	for _, eio := range []bool{false, true} {
+		disk, name := mixedSpool(t)
+		bad := false
+		o := testOptions(failing{disk, func(n string) error {
+			if bad && n == name {
+				return syscall.EIO
+			}
+			return nil
+		}})
+		o.OnLost = func(ids []record.BatchID, what *record.Payload) {
+			if len(ids) == 0 || what.Records == 0 {
+				t.Errorf("lost %d payloads of %d records", len(ids), what.Records)
+			}
+		}
+		gone := 0
+		o.Rebuild = func(*record.Payload) error { gone++; return ErrGone }
+		s, _ := openWith(t, testConfig, o)
+		var in []record.BatchID
+		for range 5 {
+			in = append(in, next(s, to(here)).ID)
+		}
+		if bad = eio; !eio {
+			must(t, disk.Remove(name))
+		}
+		if p := next(s, to(here)); p != nil {
+			t.Errorf("got %v", p.ID)
+		}
+		for _, id := range in {
+			s.Return(id)
+		}
+		for range 7 {
+			if p := next(s, to(here)); p != nil {
+				t.Errorf("got %v", p.ID)
+			}
+		}
+		if st := s.Stats(); st.Frames != 0 || st.Taken != 0 {
+			t.Errorf("%+v, want nothing", st)
+		}
+		must(t, s.Close())
+	}
+}
+
+// What is missing of a segment that was cut, or of one that was taken away, is told
+// to the payload; what is left comes back.
+func TestMissingIsCounted(t *testing.T) {
+	for cut := range 10 {
+		disk, name := mixedSpool(t)
+		b := disk.Content(name)
+		disk.SetContent(name, b[:len(b)*cut/10])
+		if cut == 0 {
+			must(t, disk.Remove(name))
+		}
+		got, missing, rec := everything(t, disk)
+		if len(got)+missing != 150 || !rec.Lost || len(rec.Problems) == 0 || cut > 0 && len(got) == 0 {
+			t.Errorf("cut to %d tenths: %d come back and %d are missing, want 150 together: %q", cut, len(got), missing, rec.Problems)
+		}
+		for _, p := range rec.Missing {
+			if p.ID == (record.BatchID{}) || slices.Contains(got, p.ID) || p.Records == 0 || len(p.Cover) > 0 {
+				t.Errorf("missing %+v", p)
+			}
+		}
+		if names, _ := disk.List(dir + "/" + damagedDir); len(names) == 0 {
+			t.Errorf("cut to %d tenths: nothing is kept for people", cut)
+		}
+		_, missing, rec = everything(t, disk)
+		if missing > 0 || !rec.Lost {
+			t.Errorf("cut to %d tenths: at the next start %d are missing, lost %v", cut, missing, rec.Lost)
+		}
+	}
+}
+
+// A meta that was damaged while nobody looked is found by the start.
+func TestHeldFindsWhatIsMissing(t *testing.T) {
+	disk, name := mixedSpool(t)
+	var hurt Entry
+	must(t, list(disk, dir, func(e Entry) error {
+		if e.Payload.ID == batchID(77) {
+			hurt = e
+		}
+		return nil
+	}))
+	b := disk.Content(name)
+	b[hurt.Offset+60] ^= 8
+	disk.SetContent(name, b)
+	got, missing, rec := everything(t, disk)
+	if len(got) != 149 || missing != 1 || len(rec.Missing) != 1 || rec.Missing[0].ID != batchID(77) || rec.Missing[0].Records != hurt.Payload.Records {
+		t.Errorf("%d come back, %d are missing: %+v", len(got), missing, rec.Missing)
+	}
+}
+
+// An index that a disk refuses is no reason to refuse a payload.
+func TestIndexCannotBeWritten(t *testing.T) {
+	disk := faultfs.New("/state")
+	disk.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
+		if strings.Contains(op.Name, suffixOfIndex) {
+			v.Err = errors.New("input/output error")
+		}
+		return v
+	}
+	s, _ := open(t, disk)
+	put(t, s, here, upTo(20)...)
+	must(t, s.Health())
+	must(t, s.Close())
+	s, rec := open(t, disk)
+	if got := drain(t, s, here); !slices.Equal(got, upTo(20)) || rec.Lost {
+		t.Errorf("drained %v, want 20", got)
+	}
+	must(t, s.Close())
+	if left := segments(disk); len(left) > 0 {
+		t.Errorf("%v left", left)
+	}
+}
+
+func FuzzIndex(f *testing.F) {
+	disk, name := mixedSpool(f)
+	f.Add(disk.Content(name + suffixOfIndex))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		fs := faultfs.New("/state", dir)
+		fs.SetContent(name+suffixOfIndex, b)
+		g := newSegment("x", 1)
+		x, err := openIndex(fs, name+suffixOfIndex, g)
+		if err != nil {
+			return
+		}
+		n := 0
+		err = x.read(g, 0, x.n, func(e *slot) { n++; g.counts(e, func(string, int) {}) })
+		if err == nil && n != x.n {
+			t.Errorf("%d slots of %d", n, x.n)
+		}
+	})
+}

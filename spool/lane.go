@@ -1,0 +1,305 @@
+package spool
+
+import (
+	"container/heap"
+	"time"
+
+	"kusto-agent/record"
+)
+
+// lane is what the spool has to give to a route. Guarded by Spool.mu.
+type lane struct {
+	shares  []*share // in the order of their places; those before the first that waits are gone
+	fresh   int      // payloads never given out
+	back    int      // payloads that were returned
+	ready   queue    // these, by place
+	resting queue    // and those that are not to be given out yet, by when they are
+}
+
+// taken is a payload that Next gave out, and was returned or not.
+type taken struct {
+	slot
+	sh      *share
+	payload *record.Payload // as it was given out; nil: it was not read yet
+	given   bool            // and not returned
+	until   time.Time       // not to be given out before
+	at      int             // where in the queue it is in
+}
+
+// before is the order in which payloads are given out.
+func (t *taken) before(o *taken) bool {
+	if t.sh.g.place != o.sh.g.place {
+		return t.sh.g.place < o.sh.g.place
+	}
+	return t.ord < o.ord
+}
+
+// queue is a heap of returned payloads: by place, or where byTime is set by
+// when they are due.
+type queue struct {
+	all    []*taken
+	byTime bool
+}
+
+func (q *queue) Len() int { return len(q.all) }
+func (q *queue) Less(i, j int) bool {
+	a, b := q.all[i], q.all[j]
+	if q.byTime && !a.until.Equal(b.until) {
+		return a.until.Before(b.until)
+	}
+	return a.before(b)
+}
+
+func (q *queue) Swap(i, j int) {
+	q.all[i], q.all[j] = q.all[j], q.all[i]
+	q.all[i].at, q.all[j].at = i, j
+}
+
+func (q *queue) Push(x any) {
+	t := x.(*taken)
+	t.at = len(q.all)
+	q.all = append(q.all, t)
+}
+
+func (q *queue) Pop() any {
+	last := len(q.all) - 1
+	t := q.all[last]
+	q.all[last] = nil
+	q.all = q.all[:last]
+	return t
+}
+
+// top is the first of the queue; nil: it is empty.
+func (q *queue) top() *taken {
+	if len(q.all) == 0 {
+		return nil
+	}
+	return q.all[0]
+}
+
+// take removes t if it is in the queue.
+func (q *queue) take(t *taken) bool {
+	if t.at >= len(q.all) || q.all[t.at] != t {
+		return false
+	}
+	heap.Remove(q, t.at)
+	return true
+}
+
+// lane returns what a route has, which is made where it has nothing. Needs mu.
+func (s *Spool) lane(to route) *lane {
+	l := s.lanes[to]
+	if l == nil {
+		l = &lane{resting: queue{byTime: true}}
+		s.lanes[to] = l
+	}
+	return l
+}
+
+// list enters a share that has payloads to give, behind the others. Needs mu.
+func (s *Spool) list(sh *share) {
+	l := s.lane(sh.to)
+	if !sh.listed {
+		sh.listed = true
+		l.shares = append(l.shares, sh)
+	}
+}
+
+// head is the share with the oldest payload that was never given out; nil: none.
+func (l *lane) head() *share {
+	for len(l.shares) > 0 && l.shares[0].waiting == 0 {
+		l.shares[0].drop()
+		l.shares = l.shares[1:]
+	}
+	if len(l.shares) == 0 {
+		return nil
+	}
+	return l.shares[0]
+}
+
+// drop lets the slots in memory go that are not needed any more.
+func (sh *share) drop() {
+	if sh.listed = false; sh.g.index != nil {
+		sh.slots, sh.from = nil, 0
+	}
+}
+
+// wake has those be given out in their turn that are due.
+func (l *lane) wake(now time.Time) {
+	for t := l.resting.top(); t != nil && !t.until.After(now); t = l.resting.top() {
+		heap.Pop(&l.resting)
+		t.until = time.Time{}
+		heap.Push(&l.ready, t)
+	}
+}
+
+// unback takes a payload that was returned out of its queue. Needs mu.
+func (s *Spool) unback(t *taken) {
+	l := s.lane(t.sh.to)
+	if l.ready.take(t) || l.resting.take(t) {
+		l.back--
+	}
+	s.tidyLane(t.sh.to, l)
+}
+
+// tidyLane forgets a lane without payloads. Needs mu.
+func (s *Spool) tidyLane(to route, l *lane) {
+	if l.fresh == 0 && l.back == 0 {
+		l.head() // unlists what there is
+		delete(s.lanes, to)
+	}
+}
+
+// pick gives out the oldest payload of a route that may be, or returns the share
+// of which slots are to be read before. Needs mu.
+func (s *Spool) pick(to route) (t *taken, need *share) {
+	l := s.lanes[to]
+	if l == nil {
+		return nil, nil
+	}
+	l.wake(s.o.Now())
+	for {
+		sh, back := l.head(), l.ready.top()
+		switch {
+		case back != nil && (sh == nil || back.sh.g.place <= sh.g.place):
+			heap.Pop(&l.ready)
+			l.back--
+			s.setGiven(back, true)
+			s.tidyLane(to, l)
+			return back, nil
+		case sh == nil:
+			return nil, nil
+		}
+		e := sh.peek()
+		if e == nil {
+			return nil, sh
+		}
+		if sh.next++; sh.g.ended.has(e.ord) || s.isOut(sh.g, e) {
+			continue
+		}
+		return s.give(sh, e, nil), nil
+	}
+}
+
+// peek is the next slot of the share; nil: it is to be read first.
+func (sh *share) peek() *slot {
+	if i := sh.next - sh.from; i >= 0 && i < len(sh.slots) {
+		return &sh.slots[i]
+	}
+	return nil
+}
+
+// give notes that a payload that was never given out is. Where another copy of it
+// was returned, the newer one counts. Needs mu.
+func (s *Spool) give(sh *share, e *slot, p *record.Payload) *taken {
+	if old := s.out[e.id]; old != nil {
+		s.endOut(old)
+	}
+	t := &taken{slot: *e, sh: sh, payload: p}
+	s.out[e.id] = t
+	s.setGiven(t, true)
+	sh.waiting--
+	l := s.lane(sh.to)
+	l.fresh--
+	s.tidyLane(sh.to, l)
+	return t
+}
+
+// setGiven notes whether somebody has a payload in hand. Needs mu.
+func (s *Spool) setGiven(t *taken, given bool) {
+	n := -1
+	if given {
+		n = 1
+	}
+	t.given = given
+	s.given += n
+	t.sh.g.given += n
+}
+
+// isOut says whether this very copy of a payload was given out. Needs mu.
+func (s *Spool) isOut(g *segment, e *slot) bool {
+	t := s.out[e.id]
+	return t != nil && t.sh.g == g && t.ord == e.ord
+}
+
+// takeBack makes a payload that was given out wait again. Needs mu.
+func (s *Spool) takeBack(t *taken, until time.Time) {
+	if t.payload != nil {
+		s.attempts[t.id] = t.payload.Attempt
+	}
+	l := s.lane(t.sh.to)
+	t.payload, t.until = nil, until
+	s.setGiven(t, false)
+	if l.back++; until.After(s.o.Now()) {
+		heap.Push(&l.resting, t)
+	} else {
+		heap.Push(&l.ready, t)
+	}
+}
+
+// endOut ends a payload that was given out, and was returned or not. Needs mu.
+func (s *Spool) endOut(t *taken) {
+	if s.out[t.id] != t {
+		return
+	}
+	if t.given {
+		s.setGiven(t, false)
+	} else {
+		s.unback(t)
+	}
+	delete(s.out, t.id)
+	s.end(t.sh, &t.slot)
+}
+
+// endFresh ends a payload that was never given out. Needs mu.
+func (s *Spool) endFresh(sh *share, e *slot) {
+	sh.waiting--
+	l := s.lane(sh.to)
+	l.fresh--
+	s.tidyLane(sh.to, l)
+	s.end(sh, e)
+}
+
+// end is what all ends have in common. Needs mu.
+func (s *Spool) end(sh *share, e *slot) {
+	g := sh.g
+	g.end(sh, e)
+	g.calm = time.Now()
+	g.counts(e, func(input string, n int) { s.book(input, -n) })
+	delete(s.attempts, e.id)
+	if g.live == 0 {
+		s.poke()
+	}
+}
+
+// book adds to the records in the spool. Needs mu.
+func (s *Spool) book(input string, n int) {
+	if s.records[input] += n; s.records[input] == 0 {
+		delete(s.records, input)
+	}
+}
+
+// enter takes what a segment has to give into the lanes. Needs mu.
+func (s *Spool) enter(g *segment) {
+	for _, sh := range g.order {
+		if sh.waiting > 0 {
+			s.list(sh)
+			s.lane(sh.to).fresh += sh.waiting
+		}
+		for _, c := range sh.sums {
+			if c.records != 0 {
+				s.book(c.input, c.records)
+			}
+		}
+	}
+}
+
+// outOf returns what was given out of a segment and has not ended. Needs mu.
+func (s *Spool) outOf(g *segment) (out []*taken) {
+	for _, t := range s.out {
+		if t.sh.g == g {
+			out = append(out, t)
+		}
+	}
+	return out
+}
