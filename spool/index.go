@@ -288,11 +288,12 @@ func (g *segment) fits(e *slot) bool {
 	return known && int(e.ord) < g.n && e.id != record.BatchID{}
 }
 
-// read calls fn with n slots from the first'th on. What it returns besides errors
+// read calls fn with n slots from the first'th on, each good until fn returns. What it returns besides errors
 // of the disk is errIndex.
 func (x *index) read(g *segment, first, n int, fn func(e *slot)) error {
 	const most = 256 // blocks at a time
 	var buf []byte
+	var e slot // one for all: fn keeps none
 	for n > 0 {
 		from := first / blockSlots
 		blocks := min((first+n+blockSlots-1)/blockSlots-from, most)
@@ -312,7 +313,7 @@ func (x *index) read(g *segment, first, n int, fn func(e *slot)) error {
 				return fmt.Errorf("block %d: %w", block, errIndex)
 			}
 			for i := max(first-block*blockSlots, 0); i < k && n > 0; i, first, n = i+1, first+1, n-1 {
-				e := readSlot(part[i*slotSize:])
+				e = readSlot(part[i*slotSize:])
 				if !g.fits(&e) {
 					return fmt.Errorf("slot %d: %w", first, errIndex)
 				}
