@@ -59,12 +59,12 @@ func (s *Spool) held(g *segment, fn func(p *record.Payload, sound bool) bool) er
 			s.mu.Unlock()
 		}
 	}
-	s.age(all)
+	s.refresh(all)
 	return nil
 }
 
-// age looks for the oldest payloads of the shares of a segment anew.
-func (s *Spool) age(all []placed) {
+// refresh looks for the oldest payloads of the shares of a segment anew.
+func (s *Spool) refresh(all []placed) {
 	oldest := map[*share]int64{}
 	for i := range all {
 		if at := &all[i]; s.waits(*at) {

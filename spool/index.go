@@ -120,8 +120,9 @@ func indexCost(p *record.Payload) (n int64) {
 	return n
 }
 
-// encodeIndex is the index of a segment whose slots are all in memory.
-func encodeIndex(g *segment, agent [16]byte, end int64, record uint64) (b []byte) {
+// encodeIndex is the index of a segment whose slots are all in memory. ahead is by
+// how much the wall clock is ahead of the time there: on disk is the wall clock's.
+func encodeIndex(g *segment, agent [16]byte, end int64, record uint64, ahead time.Duration) (b []byte) {
 	t := &wire.Writer{}
 	t.Uint(uint64(len(g.order)))
 	for _, sh := range g.order {
@@ -153,7 +154,7 @@ func encodeIndex(g *segment, agent [16]byte, end int64, record uint64) (b []byte
 	b = append(b, agent[:]...)
 	b = le.AppendUint64(b, g.place)
 	b = le.AppendUint64(b, uint64(end))
-	b = le.AppendUint64(b, uint64(g.base))
+	b = le.AppendUint64(b, uint64(g.base+int64(ahead)))
 	b = le.AppendUint64(b, record)
 	b = le.AppendUint32(b, uint32(n))
 	b = le.AppendUint32(b, uint32(len(t.B)))
@@ -341,7 +342,7 @@ func readFull(f durable.File, b []byte, off int64) error {
 // they stay, and the next start reads the segment.
 func (s *Spool) writeIndex(g *segment, end int64, record uint64) error {
 	path := s.path(g.name + suffixOfIndex)
-	b := encodeIndex(g, s.w.agent, end, record)
+	b := encodeIndex(g, s.w.agent, end, record, s.age.ahead())
 	err := s.w.disk(func() error {
 		return durable.WriteAtomic(s.o.FS, path, func(w io.Writer) error {
 			_, err := w.Write(b)

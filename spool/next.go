@@ -85,7 +85,7 @@ func (s *Spool) Routes() []record.Route {
 // whether to go on with the next one.
 func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 	p, err := s.readPatiently(t)
-	if err != nil && !errors.Is(err, errBody) && lasts(err) {
+	if err != nil && !errors.Is(err, errBody) && lasts(err) && !s.isWritten(t.sh.g) {
 		switch found := s.verify(t.sh.g); {
 		case errors.Is(found, record.ErrStalled):
 			err = found
@@ -112,7 +112,7 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 		s.giveBack(t.id, time.Time{})
 		return nil, false
 	}
-	if age := s.o.Now().Sub(time.Unix(0, t.sh.g.when(&t.slot))); s.cfg().MaxAge > 0 && age > s.cfg().MaxAge.D() {
+	if age := s.age.now().Sub(time.Unix(0, t.sh.g.when(&t.slot))); s.cfg().MaxAge > 0 && age > s.cfg().MaxAge.D() {
 		s.finish(t)
 		p.Body = nil
 		s.o.Logger.Warn("payload dropped: it waited in the spool longer than max_age", "database", p.Route.Database,
@@ -125,6 +125,14 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 	t.payload = p
 	s.mu.Unlock()
 	return p, false
+}
+
+// isWritten says whether a segment is the one being written. What is lost of
+// others and made again comes there: a payload of it is made again by itself.
+func (s *Spool) isWritten(g *segment) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return g.open
 }
 
 // isGiven says whether a payload is still given out.
@@ -218,7 +226,7 @@ func (s *Spool) Done(id record.BatchID, _ record.Outcome) {
 	if t == nil {
 		if at, all := s.find(id); all != nil {
 			s.endWaiting(at)
-			s.age(all)
+			s.refresh(all)
 		}
 	}
 }

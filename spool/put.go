@@ -64,7 +64,7 @@ func (s *Spool) put(p, hold *record.Payload) error {
 		return ErrOff
 	}
 	now := s.o.Now()
-	r := &request{p: p, route: unique.Make(p.Route), spooled: now.UnixNano(), hold: hold, done: make(chan error, 1)}
+	r := &request{p: p, route: unique.Make(p.Route), spooled: s.age.now().UnixNano(), hold: hold, done: make(chan error, 1)}
 	r.frame = durable.Frame{Type: typePayload, Records: uint32(p.Records), Meta: encodeMeta(p, now), Body: p.Body}
 	n := len(r.frame.Meta) + len(p.Body)
 	if n > durable.MaxFrame {

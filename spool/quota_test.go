@@ -264,6 +264,7 @@ func TestMaxAge(t *testing.T) {
 	o := testOptions(faultfs.New("/state"))
 	now := time.Unix(5000, 0)
 	o.Now = func() time.Time { return now }
+	o.Elapsed = func() time.Duration { return now.Sub(time.Unix(0, 0)) }
 	var dropped []int
 	o.OnDrop = func(p *record.Payload, reason string) {
 		if reason != ledger.SpoolAge || p.Body != nil {
@@ -326,6 +327,76 @@ func TestFullIsToldOnce(t *testing.T) {
 		if n := strings.Count(logs.String(), "level="); n != 2 {
 			t.Errorf("told %d times, want that it is full and that it is not:\n%s", n, logs.String())
 		}
+		must(t, s.Close())
+	})
+}
+
+// A wall clock that jumps makes no payload old, and one that was set and stays so
+// does after an hour.
+func TestWallClockJumps(t *testing.T) {
+	cfg := testConfig
+	cfg.MaxAge = units.Duration(time.Hour)
+	disk := faultfs.New("/state")
+	o := testOptions(disk)
+	wall, elapsed, dropped := time.Unix(1e9, 0), time.Duration(0), 0
+	pass := func(d time.Duration) { wall, elapsed = wall.Add(d), elapsed+d }
+	o.Now, o.Elapsed = func() time.Time { return wall }, func() time.Duration { return elapsed }
+	o.OnDrop = func(*record.Payload, string) { dropped++ }
+	s, _ := openWith(t, cfg, o)
+	put(t, s, here, 1, 2, 3, 4)
+	peek := func(what string, want int) {
+		t.Helper()
+		p := next(s, to(here))
+		if p == nil || number(t, p) != want {
+			t.Fatalf("%s: got %v, want %d", what, p, want)
+		}
+		s.Return(p.ID)
+	}
+	const month = 30 * 24 * time.Hour
+	for _, jump := range []time.Duration{month, -2 * month, month} {
+		pass(time.Minute)
+		wall = wall.Add(jump)
+		peek("after a jump", 1)
+		put(t, s, here, 10+int(jump/month))
+		pass(time.Second)
+		peek("a moment later", 1)
+	}
+	must(t, s.Close())
+	s, _ = openWith(t, cfg, o)
+	peek("at the next start", 1)
+	wall = wall.Add(month)
+	peek("ahead", 1)
+	pass(50 * time.Minute)
+	peek("ahead for 50 minutes", 1)
+	pass(11 * time.Minute)
+	if p := next(s, to(here)); p != nil || dropped == 0 {
+		t.Errorf("got %v, %d dropped: it is older than an hour by any clock", p, dropped)
+	}
+	put(t, s, here, 50)
+	peek("new by the new clock", 50)
+	must(t, s.Close())
+}
+
+// What is kept of damage counts for max_size, until people take it away.
+func TestDamagedCountsForMaxSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := faultfs.New("/state", dir, dir+"/"+damagedDir)
+		kept := dir + "/" + damagedDir + "/0000000000000001.seg"
+		disk.SetContent(kept, make([]byte, 7000))
+		cfg := testConfig
+		cfg.MaxSize = 10_000
+		s, _ := openWith(t, cfg, testOptions(disk))
+		if n := s.Stats().Bytes; n != 7000 {
+			t.Errorf("%d bytes counted, want 7000", n)
+		}
+		n := 0
+		for ; n < 100 && s.Put(payload(n, here)) == nil; n++ {
+		}
+		if total := onDisk(disk) + 7000; n == 0 || n == 100 || total > 10_000 || !errors.Is(s.Health(), ErrFull) {
+			t.Errorf("%d payloads put, %d bytes on disk, health %v", n, total, s.Health())
+		}
+		must(t, disk.Remove(kept))
+		put(t, s, here, 200)
 		must(t, s.Close())
 	})
 }

@@ -444,6 +444,7 @@ func (r *recovery) tidy() {
 			s.o.Logger.Warn("damaged spool segment not moved", "file", g.name, "err", err)
 		}
 	}
+	defer s.weigh()
 	for _, name := range r.files.temp {
 		_ = s.o.FS.Remove(s.path(name))
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -36,6 +37,7 @@ func (w *writer) makeRoom(n int64) error {
 		return nil
 	}
 	w.sweep(true)
+	w.s.weigh() // people may have emptied the folder damaged
 	if err = w.fits(n); err == nil {
 		return nil
 	}
@@ -153,6 +155,24 @@ func (s *Spool) giveUpRest(g *segment) (out []*record.Payload) {
 	return out
 }
 
+// weigh looks how much is in the folder damaged: it counts for max_size like
+// everything else, so that a disk that goes bad does not fill up.
+func (s *Spool) weigh() {
+	dir := s.path(damagedDir)
+	names, _ := s.o.FS.List(dir)
+	total := int64(0)
+	for _, name := range names {
+		if f, err := s.o.FS.Open(filepath.Join(dir, name), 0); err == nil {
+			n, _ := f.Size()
+			total += n
+			f.Close()
+		}
+	}
+	s.mu.Lock()
+	s.spoiled = total
+	s.mu.Unlock()
+}
+
 // sweep removes the segments all of whose payloads have ended, the one being
 // written to only if idle.
 func (w *writer) sweep(idle bool) {
@@ -222,12 +242,16 @@ func (w *writer) remove(dead []*segment) {
 	}
 	s.mu.Lock()
 	s.segments = slices.DeleteFunc(slices.Clone(s.segments), func(g *segment) bool { return slices.Contains(dead, g) })
+	spoiled := false
 	for _, g := range dead {
-		if g.index != nil {
+		if spoiled = spoiled || g.damaged; g.index != nil {
 			g.index.f.Close()
 		}
 	}
 	s.mu.Unlock()
+	if spoiled {
+		s.weigh()
+	}
 	for i := range dead {
 		s.o.OnRemove(ids[i])
 	}

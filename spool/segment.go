@@ -27,6 +27,7 @@ type segment struct {
 	size    int64  // bytes on disk
 	aside   int64  // of these, the index
 	damaged bool   // not to be removed but kept for people
+	open    bool   // it is being written
 	stuck   bool   // part of it cannot be read: it is not copied
 
 	n     int  // payloads

@@ -40,9 +40,12 @@ var (
 // goroutine or from Next; they may call every method but Close and Put.
 type Options struct {
 	Logger *slog.Logger     // none: nothing is logged
-	Now    func() time.Time // when a payload came here, and how old it is; time.Now
-	Stall  time.Duration    // how long a Put or a Next may wait for the disk; 5s
-	FS     durable.FS       // durable.OS
+	Now    func() time.Time // when a payload came here, and when it may be tried; time.Now
+	// Elapsed is the time that went by, which no clock that is set changes: payloads
+	// age by it. The monotonic clock.
+	Elapsed func() time.Duration
+	Stall   time.Duration // how long a Put or a Next may wait for the disk; 5s
+	FS      durable.FS    // durable.OS
 	// Free tells how many bytes of the disk that holds a folder are free for
 	// this process. Where it fails min_free is not looked at; statfs(2).
 	Free func(dir string) (int64, error)
@@ -83,6 +86,10 @@ func (o *Options) fill() {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Elapsed == nil {
+		start := time.Now()
+		o.Elapsed = func() time.Duration { return time.Since(start) }
 	}
 	o.Stall = cmp.Or(o.Stall, 5*time.Second)
 	if o.FS == nil {
@@ -134,6 +141,7 @@ type Spool struct {
 	dir  string
 	conf atomic.Pointer[Config]
 	o    Options
+	age  *clock
 	rec  *Recovery
 
 	wake chan struct{} // one token: the queue or the segments changed
@@ -146,6 +154,7 @@ type Spool struct {
 	given    int                       // of these, given out
 	records  map[string]int            // in payloads that have not ended, by input
 	attempts map[record.BatchID]int    // where more were made than the frame says
+	spoiled  int64                     // bytes in the folder damaged, when last looked at
 	queue    []*request
 	busy     time.Time // since when the writer is in a call to the disk; zero: it is not
 	trouble  error     // why the last payload could not be written; nil: it could
@@ -168,7 +177,7 @@ type Spool struct {
 func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 	opts.fill()
 	s := &Spool{
-		dir: dir, o: opts,
+		dir: dir, o: opts, age: newClock(opts.Now, opts.Elapsed),
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 		lanes: map[route]*lane{}, out: map[record.BatchID]*taken{}, records: map[string]int{}, attempts: map[record.BatchID]int{},
 	}

@@ -329,6 +329,7 @@ func TestStats(t *testing.T) {
 	o := testOptions(fs)
 	now := time.Unix(1000, 0)
 	o.Now = func() time.Time { return now }
+	o.Elapsed = func() time.Duration { return now.Sub(time.Unix(0, 0)) }
 	s, _ := openWith(t, testConfig, o)
 	if st := s.Stats(); st.Bytes != 0 || st.Frames != 0 || !st.Oldest.IsZero() {
 		t.Errorf("empty spool: %+v", st)

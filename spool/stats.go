@@ -9,7 +9,7 @@ import (
 
 // Stats is what the spool holds.
 type Stats struct {
-	Bytes   int64          // on disk, those of payloads that ended beside others included
+	Bytes   int64          // on disk, those of payloads that ended beside others and of the folder damaged included
 	Frames  int            // payloads that have not ended
 	Taken   int            // of these, given out
 	Records map[string]int // in these, by input
@@ -58,8 +58,9 @@ func (s *Spool) Stats() Stats {
 	return st
 }
 
-// bytes is the size of all segments. Needs mu.
+// bytes is the size of all segments, and of what is kept for people. Needs mu.
 func (s *Spool) bytes() (n int64) {
+	n = s.spoiled
 	for _, g := range s.segments {
 		n += g.disk()
 	}

@@ -307,6 +307,7 @@ func (w *writer) rotate(size int64) error {
 	w.seg, w.limit, w.aside, w.used = g, w.out.Size()+room, 0, time.Now()
 	g.size = w.out.Size()
 	s.mu.Lock()
+	g.open = true
 	s.segments = append(s.segments, g)
 	s.mu.Unlock()
 	return nil
@@ -380,7 +381,7 @@ func (w *writer) isDead(g *segment) bool {
 func (w *writer) forget(size int64) {
 	w.record = w.out.NextRecord()
 	w.s.mu.Lock()
-	w.seg.size = size
+	w.seg.size, w.seg.open = size, false
 	w.s.mu.Unlock()
 	w.out, w.seg, w.aside = nil, nil, 0
 }

@@ -38,7 +38,7 @@ func (a *agent) reconcile(held *spool.Recovery, found *journal.Recovery, fresh b
 		}
 		return true
 	})
-	if err == nil {
+	if r.lost = r.lost || held.Lost; err == nil { // it may have found more
 		err = a.spool.Held(r.meet)
 	}
 	if err != nil {
