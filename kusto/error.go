@@ -24,7 +24,7 @@ type Error struct {
 
 	about  subject
 	own    bool // the service's own words, not those of something between
-	page   bool // a web page answered, of something between
+	away   bool // a query was answered by something between, or by a service that is out of order
 	passes bool // the authority said that it goes away
 	timely bool // a wrong clock may be why
 	cause  error
@@ -136,17 +136,21 @@ func Unreached(err error) bool {
 		return e.Token() == TokenLater
 	case e.Refused():
 		return false
-	case e.page, e.Status >= 300 && e.Status < 400:
-		return true
 	}
-	switch e.Status {
+	return e.away || wayFault(e)
+}
+
+// isAway says that what answered a query is not the service, or that it is out of
+// order: status and the reply in the answer.
+func isAway(status int, r *reply) bool {
+	switch status {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 		http.StatusRequestTimeout, http.StatusProxyAuthRequired:
 		return true
 	case http.StatusNotFound:
-		return !e.own
+		return !r.own
 	}
-	return wayFault(e)
+	return r.page || status >= 300 && status < 400
 }
 
 // StreamingOff says that streaming is off: at the cluster, or for the table alone.

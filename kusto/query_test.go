@@ -564,6 +564,11 @@ func TestOutOfReach(t *testing.T) {
 	if !Unreached(newClient(t, "http://127.0.0.1:1").Query(t.Context(), &Query{Text: "T"}, &Collector{})) {
 		t.Error("nobody there")
 	}
+	for _, body := range []string{"", own} { // streaming ingestion is off there
+		if a := judge(&outcome{sent: true, status: 404, header: http.Header{}, body: []byte(body)}, sample("x"), ""); Unreached(a.Err) {
+			t.Errorf("404 of ingestion: %v", a.Err)
+		}
+	}
 }
 
 // TestCodeOnce: a code that the message begins with is told once.

@@ -51,7 +51,7 @@ func queryError(resp *http.Response, r reply, q *Query, secret string) *Error {
 	e := &Error{
 		Status: resp.StatusCode, Code: clean(r.code, 128), Message: clean(r.message, maxMessage), Permanent: r.permanent,
 		ActivityID: activity, RetryAfter: retryAfter(resp.Header, time.Now()), Hint: queryHint(resp.StatusCode, &r, q),
-		about: r.about, page: r.page, own: r.own,
+		about: r.about, own: r.own, away: isAway(resp.StatusCode, &r),
 	}
 	if e.RetryAfter > 0 {
 		e.Hint += "; it says to wait " + e.RetryAfter.Round(time.Second).String()
@@ -112,7 +112,7 @@ func (c *Client) broken(ctx context.Context, err error, resp *http.Response, q *
 		e.Hint, e.Partial, e.cause = shapeHint(err), true, err
 		var page *pageError
 		if errors.As(err, &page) {
-			e.Partial, e.page = false, true
+			e.Partial, e.away = false, true
 		}
 		return e
 	}
