@@ -23,5 +23,6 @@ func TestWriters(t *testing.T) {
 	f(0o777, 100, "anyone", "o-w")
 	f(0o777, 0, "anyone", "go-w")
 	f(fs.ModeSticky|0o777, 0, "anyone", "go-w")
+	f(fs.ModeSticky|0o777, 100, "anyone", "o-w")
 	f(0o702, 0, "anyone", "o-w")
 }

@@ -12,14 +12,14 @@ import (
 
 const (
 	queuedLogBytes = 1 << 20                // of lines that wait for the reader of the log
-	logPatience    = 200 * time.Millisecond // for which a caller waits until its line is written
-	logDistrust    = 10 * time.Second       // for which no caller waits after one has waited in vain
+	logPatience    = 500 * time.Millisecond // for which a caller waits until its line is written
+	logDistrust    = 30 * time.Second       // for which no caller waits after one has waited in vain
 )
 
 // LogQueue passes the lines of a log on to a reader that may stall or go away, and
 // never keeps who logs waiting for it. While the reader takes lines, each is written
 // before the call that logs it returns, so that a crash takes no line away. Where a
-// line is not written within 200 ms, it waits in the queue, and so do those behind it;
+// line is not written within half a second, it waits in the queue, and so do those behind it;
 // above 1 MiB of them, lines are dropped. Where lines are missing, the log says how
 // many, as soon as it is read again. A LogQueue is safe for concurrent use.
 type LogQueue struct {
