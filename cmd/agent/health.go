@@ -15,8 +15,9 @@ import (
 
 // startTelemetry answers on telemetry.listen and on the control socket until
 // the agent closes. A port that is taken, or a socket that cannot be made, is
-// told, and the agent goes on without.
-func (a *agent) startTelemetry() {
+// told, and the agent goes on without. It waits for the socket no longer than
+// running lasts.
+func (a *agent) startTelemetry(running context.Context) {
 	ctx, cancel := context.WithCancel(context.Background())
 	served := start(func() {
 		if err := a.telemetry.Run(ctx); err != nil {
@@ -27,6 +28,7 @@ func (a *agent) startTelemetry() {
 	controlled := start(func() { control.Run(ctx) })
 	select { // who was told that the agent runs can ask it
 	case <-control.Tried():
+	case <-running.Done():
 	case <-time.After(patience):
 	}
 	watched := start(func() { a.feedWatchdog(ctx) })

@@ -103,9 +103,9 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) (err error) {
 			err = &exitError{code: exitFailed}
 		}
 	}()
-	a.startTelemetry()
 	stop := a.stages(ctx, signals)
 	defer stop.leave()
+	a.startTelemetry(stop.running)
 	sending, cutSending := context.WithCancel(context.Background())
 	defer cutSending()
 	sender := start(func() { a.sender.Run(sending) })
