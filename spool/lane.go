@@ -263,11 +263,12 @@ func (s *Spool) endFresh(sh *share, e *slot) {
 // end is what all ends have in common. Needs mu.
 func (s *Spool) end(sh *share, e *slot) {
 	g := sh.g
+	was := g.isSparse()
 	g.end(sh, e)
 	g.calm = time.Now()
 	g.counts(e, func(input string, n int) { s.book(input, -n) })
 	delete(s.attempts, e.id)
-	if g.live == 0 {
+	if g.live == 0 || !was && g.isSparse() {
 		s.poke()
 	}
 }

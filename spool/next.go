@@ -84,7 +84,12 @@ func (s *Spool) Routes() []record.Route {
 // fetch reads a payload that was taken. Where it is not to be had, again says
 // whether to go on with the next one.
 func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
+	g := s.home(t)
 	p, err := s.readPatiently(t)
+	for now := s.home(t); err != nil && now != g; now = s.home(t) { // it was copied meanwhile
+		g = now
+		p, err = s.readPatiently(t)
+	}
 	if err != nil && !errors.Is(err, errBody) && lasts(err) && !s.isWritten(t.sh.g) {
 		switch found := s.verify(t.sh.g); {
 		case errors.Is(found, record.ErrStalled):

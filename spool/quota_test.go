@@ -301,7 +301,7 @@ func TestFullIsToldOnce(t *testing.T) {
 		var logs bytes.Buffer
 		o := testOptions(faultfs.New("/state"))
 		o.Logger, o.SegmentSize = slog.New(slog.NewTextHandler(&logs, nil)), 4<<10
-		s, _ := openWith(t, Config{MaxSize: 4<<10 + 256, WhenFull: "block"}, o)
+		s, _ := openWith(t, Config{MaxSize: 4<<10 + 512, WhenFull: "block"}, o)
 		large := func(n int) error {
 			p := payload(n, here)
 			p.Body = body(n, 2000)

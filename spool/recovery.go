@@ -83,7 +83,7 @@ func (s *Spool) readFolder() (*Recovery, error) {
 		}
 		s.segments = append(s.segments, g)
 	}
-	slices.SortStableFunc(s.segments, func(a, b *segment) int { return cmp.Compare(a.place, b.place) })
+	slices.SortStableFunc(s.segments, func(a, b *segment) int { return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.seq, b.seq)) })
 	if err := r.orphaned(); err != nil {
 		return nil, err
 	}
@@ -367,7 +367,7 @@ func (r *recovery) dedupe() error {
 				}
 				return 1
 			}
-			return cmp.Or(cmp.Compare(sound(a), sound(b)), cmp.Compare(a.sh.g.seq, b.sh.g.seq), cmp.Compare(a.ord, b.ord))
+			return cmp.Or(cmp.Compare(sound(a), sound(b)), cmp.Compare(a.sh.g.place, b.sh.g.place), cmp.Compare(a.sh.g.seq, b.sh.g.seq), cmp.Compare(a.ord, b.ord))
 		})
 		for i := range copies[:len(copies)-1] {
 			c := &copies[i]

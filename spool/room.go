@@ -38,6 +38,11 @@ func (w *writer) makeRoom(n int64) error {
 	}
 	w.sweep(true)
 	w.s.weigh() // people may have emptied the folder damaged
+	for range 2 {
+		if w.compact(true) {
+			w.sweep(true)
+		}
+	}
 	if err = w.fits(n); err == nil {
 		return nil
 	}
@@ -84,7 +89,13 @@ func (w *writer) shortOfNew(n int64) int64 {
 func (w *writer) shortOfQuota(n int64) int64 {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	return w.s.bytes() + w.aside + n + segmentCost - int64(w.s.cfg().MaxSize)
+	return w.s.bytes() + w.aside + n + segmentCost + w.reserve() - int64(w.s.cfg().MaxSize)
+}
+
+// reserve is how much of max_size is left free to compact in: where all of it held
+// payloads, their rests could not be copied.
+func (w *writer) reserve() int64 {
+	return min(w.s.segmentSize()/2, int64(w.s.cfg().MaxSize)/16)
 }
 
 func (w *writer) shortOfDisk(n int64) int64 {

@@ -39,6 +39,7 @@ type writer struct {
 	limit   int64            // out and its index are full at this size
 	aside   int64            // what the index of seg will take, at most
 	used    time.Time        // when out was last written to
+	spared  time.Time        // nothing can be compacted before
 	retry   time.Time        // when to look again at what was refused; zero: nothing was
 	backoff time.Duration    // how long the last wait for that was
 	refused int64            // bytes of the last payload there was no room for
@@ -114,10 +115,16 @@ func (w *writer) due() time.Time {
 	}
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	if w.out != nil && w.seg.dead() {
-		return w.used.Add(linger)
+	due := w.s.compactDue()
+	if due.Before(w.spared) && !due.IsZero() {
+		due = w.spared
 	}
-	return time.Time{}
+	if w.out != nil && w.seg.dead() {
+		if at := w.used.Add(linger); due.IsZero() || at.Before(due) {
+			due = at
+		}
+	}
+	return due
 }
 
 // turn writes all that waits and removes what has ended. It returns true after
@@ -136,10 +143,35 @@ func (w *writer) turn() (last bool) {
 		w.probe()
 	}
 	w.sweep(last || w.isFull() || w.out != nil && time.Since(w.used) >= linger)
+	if !last {
+		w.tend()
+	}
 	if last && w.out != nil {
 		w.end = w.retire()
 	}
 	return last
+}
+
+// tend compacts what is due.
+func (w *writer) tend() {
+	now := time.Now()
+	w.s.mu.Lock()
+	due := w.s.compactDue()
+	w.s.mu.Unlock()
+	pressed := w.isPressed()
+	switch {
+	case due.IsZero(), now.Before(w.spared), now.Before(due) && !pressed:
+	case w.compact(pressed):
+		w.sweep(false)
+		w.s.poke() // there may be more
+	default:
+		w.spared = now.Add(again)
+	}
+}
+
+// isPressed says that soon there will be no room to compact in.
+func (w *writer) isPressed() bool {
+	return w.shortOfQuota(0) > -2*w.s.segmentSize()
 }
 
 // isFull says that payloads are refused for want of room.

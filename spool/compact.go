@@ -1,0 +1,276 @@
+package spool
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"kusto-agent/internal/durable"
+)
+
+// settle is how long nothing of a segment must have ended before its rest is
+// copied: a route that is being sent empties its segments by itself.
+const settle = 10 * time.Second
+
+// isSparse says that less than half of a segment that is not written any more is
+// of payloads that have not ended, and that these can be copied. Needs the spool's
+// mu.
+func (g *segment) isSparse() bool {
+	return !g.open && !g.stuck && g.live > 0 && g.pins == 0 && 2*g.bytes < g.size
+}
+
+// compactDue is when the next segment is to be compacted; zero: none is. Needs mu.
+func (s *Spool) compactDue() (due time.Time) {
+	for _, g := range s.segments {
+		if at := g.calm.Add(settle); g.isSparse() && (due.IsZero() || at.Before(due)) {
+			due = at
+		}
+	}
+	return due
+}
+
+// move is a payload that is copied.
+type move struct {
+	from placed
+	sh   *share // where to
+	slot slot
+}
+
+// compact copies what has not ended of segments that are mostly of payloads that
+// have, one behind the other, to one new segment, and says whether it did so. Where
+// room is not pressed for only those count that have come to rest.
+func (w *writer) compact(pressed bool) bool {
+	run := w.sparse(pressed)
+	if len(run) == 0 {
+		return false
+	}
+	h, moves, err := w.copyRest(run)
+	s := w.s
+	if err != nil {
+		w.log.Warn("spool segments not compacted", "file", run[0].name, "segments", len(run), "err", err)
+	} else {
+		w.swap(run, h, moves)
+	}
+	for _, g := range run {
+		s.unpin(g)
+	}
+	return err == nil
+}
+
+// sparse picks and pins segments to compact: the oldest run of them that fits into
+// one segment, and into the room there is.
+func (w *writer) sparse(pressed bool) (run []*segment) {
+	room := min(w.s.segmentSize(), w.reserve()-w.shortOfQuota(0), -w.shortOfDisk(0))
+	s := w.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for _, g := range s.segments {
+		if g.live == 0 {
+			continue
+		}
+		cost := g.bytes + int64(g.live)*(slotSize+1) + g.aside/8
+		if !g.isSparse() || !pressed && now.Before(g.calm.Add(settle)) || cost > room {
+			if len(run) > 0 {
+				break
+			}
+			continue
+		}
+		room -= cost
+		run = append(run, g)
+	}
+	for _, g := range run {
+		g.pins++
+	}
+	return run
+}
+
+// copyRest writes a segment, its seal and its index.
+func (w *writer) copyRest(run []*segment) (h *segment, moves []move, err error) {
+	s := w.s
+	first := w.record
+	if w.out != nil {
+		first = w.out.NextRecord()
+	}
+	h = newSegment(fmt.Sprintf("%016x%s", w.next, suffix), w.next)
+	head := durable.Header{Kind: kind, Major: major, Minor: minor, Seq: w.next, Agent: w.agent, FirstRecord: first, Created: s.o.Now()}
+	w.next++
+	room := int64(0)
+	h.place, h.base = run[0].place, run[0].base
+	for _, g := range run {
+		room += g.bytes
+		h.base = min(h.base, g.base)
+	}
+	var out *durable.Segment
+	err = w.disk(func() (err error) {
+		out, err = durable.Create(s.o.FS, s.path(h.name), head, room+overhead)
+		return err
+	})
+	if err != nil {
+		w.discard(h.name)
+		return nil, nil, err
+	}
+	for _, g := range run {
+		if err = w.copySegment(g, h, out, &moves); err != nil {
+			break
+		}
+	}
+	seal := durable.Frame{Type: typeSeal, Flags: durable.Optional}
+	for _, step := range []func() error{func() error { return out.Append(seal) }, out.Sync, out.Close} {
+		if err == nil {
+			err = w.disk(step)
+		}
+	}
+	if err != nil { // what it has is in the others as well
+		_ = w.disk(func() error { return errors.Join(out.Close(), s.o.FS.Remove(s.path(h.name))) })
+		return nil, nil, err
+	}
+	h.size = out.Size()
+	if err := s.writeIndex(h, h.size, out.NextRecord()); err != nil {
+		w.log.Warn("index of spool segment not written, the next start reads the segment", "file", h.name, "err", err)
+	}
+	w.record = max(w.record, out.NextRecord())
+	return h, moves, nil
+}
+
+// copySegment appends the payloads of a segment that have not ended.
+func (w *writer) copySegment(g, h *segment, out *durable.Segment, moves *[]move) error {
+	s := w.s
+	var all []placed
+	var f durable.File
+	err := w.disk(func() (err error) {
+		if all, err = s.all(g); err == nil {
+			f, err = s.o.FS.Open(s.path(g.name), 0)
+		}
+		return err
+	})
+	if err != nil {
+		return w.stick(g, err)
+	}
+	defer f.Close()
+	for _, at := range all {
+		s.mu.Lock()
+		over := g.ended.has(at.ord) || g.moved.has(at.ord)
+		s.mu.Unlock()
+		if over {
+			continue
+		}
+		e := at.slot
+		var broken error
+		err := w.disk(func() error {
+			b := make([]byte, e.length())
+			n, err := f.ReadAt(b, e.offset())
+			meta, body, ok := cut(b[:n])
+			p, _, bad := decodeMeta(meta)
+			if !ok || body == nil || bad != nil || p.ID != e.id {
+				broken = cmp.Or(err, durable.ErrDamaged)
+				return broken
+			}
+			e.at = uint32(out.Size() / unit)
+			if err := out.Append(durable.Frame{Type: typePayload, Records: uint32(p.Records), Meta: meta, Body: body}); err != nil {
+				return err
+			}
+			e.size = uint32((out.Size() - e.offset()) / unit)
+			return nil
+		})
+		if broken != nil {
+			return w.stick(g, broken)
+		}
+		if err != nil {
+			return err
+		}
+		s.mu.Lock() // tables of g may grow where its index is read anew
+		h.adopt(g, &e)
+		s.mu.Unlock()
+		sh := h.add(at.sh.to, e)
+		*moves = append(*moves, move{at, sh, sh.slots[len(sh.slots)-1]})
+	}
+	return nil
+}
+
+// stick leaves a segment as it is, of which something cannot be read: Next sees to
+// that.
+func (w *writer) stick(g *segment, err error) error {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	g.stuck = true
+	return err
+}
+
+// adopt makes a slot of another segment one of this.
+func (h *segment) adopt(g *segment, e *slot) {
+	e.when = uint32(min(max(g.when(e)-h.base, 0)/int64(tick), 1<<32-1))
+	if e.input&mixed == 0 {
+		e.input = h.input(g.inputs[e.input])
+		return
+	}
+	h.mixes = append(h.mixes, g.mixes[e.input&^mixed])
+	e.input = mixed | uint32(len(h.mixes)-1)
+}
+
+// swap has the copies count, and lets the segments go that they came from.
+func (w *writer) swap(run []*segment, h *segment, moves []move) {
+	s := w.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := h.bytes
+	for i := range moves {
+		m := &moves[i]
+		g := m.from.sh.g
+		// One that ended meanwhile lies in h as well: the journal is to know how it
+		// ended until h goes.
+		over := g.ended.has(m.from.ord)
+		g.moved.set(m.from.ord, g.n)
+		if over {
+			h.end(m.sh, &m.slot)
+			m.sh.waiting--
+			continue
+		}
+		if t := s.out[m.slot.id]; t != nil && t.sh.g == g && t.ord == m.from.ord {
+			t.sh, t.slot = m.sh, m.slot
+			if m.sh.waiting--; t.given {
+				h.given++
+			}
+		}
+	}
+	freed := int64(0)
+	for _, g := range run {
+		freed += g.disk()
+		for _, sh := range g.order {
+			if l := s.lanes[sh.to]; l != nil {
+				l.fresh -= sh.waiting
+			}
+			sh.waiting, sh.live, sh.sums = 0, 0, nil
+		}
+		g.live, g.bytes, g.given = 0, 0, 0
+	}
+	for _, sh := range h.order {
+		l := s.lane(sh.to)
+		l.fresh += sh.waiting
+		l.shares = slices.DeleteFunc(l.shares, func(old *share) bool {
+			if old.waiting == 0 {
+				old.drop()
+			}
+			return old.waiting == 0
+		})
+		if sh.waiting > 0 {
+			sh.listed = true
+			l.shares = append(l.shares, sh)
+			slices.SortStableFunc(l.shares, func(a, b *share) int { return cmp.Compare(a.g.place, b.g.place) })
+		}
+		s.tidyLane(sh.to, l)
+	}
+	h.calm = time.Now()
+	s.segments = append(s.segments, h)
+	slices.SortStableFunc(s.segments, func(a, b *segment) int { return cmp.Compare(a.place, b.place) })
+	w.log.Info("spool compacted: segments that were mostly sent are one now", "file", h.name, "segments", len(run), "bytes", before, "freed", freed-h.disk())
+}
+
+// home is the segment that a payload that was given out lies in now.
+func (s *Spool) home(t *taken) *segment {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return t.sh.g
+}

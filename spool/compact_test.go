@@ -1,0 +1,265 @@
+package spool
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/internal/durable/faultfs"
+	"kusto-agent/record"
+)
+
+// sparse puts ten payloads for one cluster for each one of another, whose numbers
+// are those that ten divides.
+func (l *life) sparse(s *Spool, upTo int) {
+	for n := 1; n <= upTo; n++ {
+		c := here
+		if n%10 == 0 {
+			c = dr
+		}
+		if l.tried[n] = true; s.Put(payload(n, c)) == nil {
+			l.acked[n] = true
+		}
+		synctest.Wait()
+	}
+}
+
+func (l *life) endHere(s *Spool) {
+	for p := next(s, to(here)); p != nil; p = next(s, to(here)) {
+		l.ended[int(p.ReadAt.Unix())] = true
+		s.Done(p.ID, record.Accepted)
+		synctest.Wait()
+	}
+}
+
+func tens(from, upTo int) (ns []int) {
+	for n := from; n <= upTo; n += 10 {
+		ns = append(ns, n)
+	}
+	return ns
+}
+
+// What waits for one route costs the disk twice its bytes and a segment, whatever
+// the others had beside it; it keeps its order, and what is in hand stays there.
+func TestCompaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := faultfs.New("/state")
+		o := testOptions(disk)
+		o.SegmentSize = 8 << 10
+		removed := map[record.BatchID]int{}
+		o.OnRemove = func(ids []record.BatchID) {
+			for _, id := range ids {
+				removed[id]++
+			}
+		}
+		s, _ := openWith(t, testConfig, o)
+		l := newLife()
+		l.sparse(s, 300)
+		given, back, rests := next(s, to(dr)), next(s, to(dr)), next(s, to(dr))
+		s.Return(back.ID)
+		s.ReturnUntil(rests.ID, time.Now().Add(time.Hour))
+		full := onDisk(disk)
+		l.endHere(s)
+		waitFor(2 * settle)
+		live := int64(30 * 700)
+		if size := s.Stats().Bytes; onDisk(disk) > 2*live+o.SegmentSize || full < 5*live {
+			t.Errorf("%d bytes on disk of %d, %d counted, for about %d that wait", onDisk(disk), full, size, live)
+		}
+		for n := 1; n <= 300; n++ {
+			if gone := removed[batchID(n)]; n%10 == 0 && gone > 0 || gone > 1 {
+				t.Errorf("payload %d was told to be gone %d times", n, gone)
+			}
+		}
+		if st := s.Stats(); st.Frames != 30 || st.Taken != 1 || s.Waiting(to(dr)) != 29 {
+			t.Errorf("%+v, %d wait", st, s.Waiting(to(dr)))
+		}
+		s.Done(given.ID, record.Accepted)
+		put(t, s, dr, 310)
+		want := slices.Concat([]int{20}, tens(40, 310))
+		left := disk.Crash(faultfs.Kill, 0)
+		if got := drain(t, s, dr); !slices.Equal(got, want) {
+			t.Errorf("drained %v, want %v", got, want)
+		}
+		waitFor(time.Hour)
+		if got := drain(t, s, dr); !slices.Equal(got, []int{30}) {
+			t.Errorf("drained %v, want 30 when it is due", got)
+		}
+		must(t, s.Close())
+		if files := segments(disk); len(files) > 0 {
+			t.Errorf("%v left", files)
+		}
+		for n := 1; n <= 310; n++ {
+			if removed[batchID(n)] != 1 && (n <= 300 || n == 310) {
+				t.Errorf("payload %d was told to be gone %d times, want once", n, removed[batchID(n)])
+			}
+		}
+
+		s, rec := openWith(t, testConfig, testOptions(left))
+		must(t, s.Held(func(p *record.Payload, sound bool) bool { return sound && p.ID != given.ID && p.Route == to(dr) }))
+		if got := drain(t, s, dr); !slices.Equal(got, tens(20, 310)) || rec.Lost || len(rec.Problems) > 1 {
+			t.Errorf("after a kill drained %v (%q)", got, rec.Problems)
+		}
+		must(t, s.Close())
+	})
+}
+
+// After an outage of all routes and the long hold of one, the next outage finds as
+// much room as the first.
+func TestHeldRouteLeavesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := testOptions(faultfs.New("/state"))
+		o.SegmentSize = 0 // an eighth of max_size
+		cfg := testConfig
+		cfg.MaxSize = 1 << 20
+		s, _ := openWith(t, cfg, o)
+		n := 0
+		fill := func() (kept int) {
+			for {
+				n++
+				c := here
+				if n%100 == 0 {
+					c = dr
+				}
+				if s.Put(payload(n, c)) != nil {
+					return kept
+				}
+				kept++
+			}
+		}
+		first := fill()
+		for range 3 {
+			for p := next(s, to(here)); p != nil; p = next(s, to(here)) {
+				s.Done(p.ID, record.Accepted)
+			}
+			waitFor(time.Minute)
+			if again := fill(); again < first*8/10 {
+				t.Errorf("%d payloads in the next outage, %d in the first", again, first)
+			}
+		}
+		must(t, s.Close())
+	})
+}
+
+// Dying at any operation of a compaction loses nothing and brings nothing twice.
+func TestCrashInCompaction(t *testing.T) {
+	run := func(disk *faultfs.FS) *life {
+		l := newLife()
+		s, _, err := Open(dir, testConfig, testOptions(disk))
+		must(t, err)
+		l.sparse(s, 30)
+		l.endHere(s)
+		waitFor(3 * settle)
+		l.acked[40], l.tried[40] = s.Put(payload(40, dr)) == nil, true
+		synctest.Wait()
+		s.Close()
+		synctest.Wait()
+		return l
+	}
+	check := func(l *life, left *faultfs.FS) error {
+		s, rec, err := Open(dir, testConfig, testOptions(left))
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		if rec.Lost {
+			return fmt.Errorf("a crash is taken for loss: %q", rec.Problems)
+		}
+		must(t, s.Held(func(p *record.Payload, sound bool) bool { return sound && !l.ended[int(p.ReadAt.Unix())] }))
+		var want, got []int
+		for n := range 50 {
+			if l.acked[n] && !l.ended[n] && n%10 == 0 {
+				want = append(want, n)
+			}
+		}
+		for p := next(s, to(dr)); p != nil; p = next(s, to(dr)) {
+			n := int(p.ReadAt.Unix())
+			if string(p.Body) != string(body(n, 500)) || slices.Contains(got, n) {
+				return fmt.Errorf("payload %d came back twice, or not as it was", n)
+			}
+			if s.Done(p.ID, record.Accepted); l.acked[n] {
+				got = append(got, n)
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			return fmt.Errorf("%v came back, want %v (%q)", got, want, rec.Problems)
+		}
+		return nil
+	}
+	first, last := 0, 0
+	synctest.Test(t, func(t *testing.T) {
+		disk := faultfs.New("/state")
+		disk.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
+			if op.Kind == "create" && first == 0 && strings.Contains(op.Name, "00b.seg") {
+				first = op.N
+			}
+			return v
+		}
+		run(disk)
+		last = disk.Ops()
+	})
+	if first == 0 {
+		t.Fatal("nothing was compacted")
+	}
+	for n := first - 5; n <= last; n++ {
+		for _, kill := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				disk := faultfs.New("/state")
+				if disk.Judge = faultfs.FailAt(n, faultfs.NoSpace, n%2 == 0); kill {
+					disk.Judge = faultfs.KillAt(n, n%2 == 0)
+				}
+				l := run(disk)
+				for _, mode := range []faultfs.Mode{faultfs.Kill, faultfs.Drop, faultfs.Zero, faultfs.Random} {
+					if err := check(l, disk.Crash(mode, uint64(n))); err != nil {
+						t.Fatalf("operation %d (kill %v), mode %d: %v", n, kill, mode, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A payload that cannot be read is no reason to go on trying, or to lose the rest.
+func TestCompactionOfDamage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := faultfs.New("/state")
+		o := testOptions(disk)
+		o.SegmentSize = 1 << 20
+		s, _ := openWith(t, testConfig, o)
+		newLife().sparse(s, 100)
+		must(t, s.Close())
+		var hurt int64
+		must(t, list(disk, dir, func(e Entry) error {
+			if e.Payload.ID == batchID(50) {
+				hurt = e.Offset + e.Size - 30
+			}
+			return nil
+		}))
+		name := dir + "/" + segments(disk)[0]
+		b := disk.Content(name)
+		b[hurt] ^= 1
+		disk.SetContent(name, b)
+		var named []record.BatchID
+		o.Rebuild = func(p *record.Payload) error { named = append(named, p.ID); return ErrGone }
+		s, _ = openWith(t, testConfig, o)
+		newLife().endHere(s)
+		before := disk.Ops()
+		waitFor(time.Hour)
+		if n := disk.Ops() - before; n > 20 {
+			t.Errorf("%d operations in an hour for a segment that cannot be copied", n)
+		}
+		want := slices.DeleteFunc(tens(10, 100), func(n int) bool { return n == 50 })
+		if got := drain(t, s, dr); !slices.Equal(got, want) || !slices.Equal(named, []record.BatchID{batchID(50)}) {
+			t.Errorf("drained %v, named %v", got, named)
+		}
+		must(t, s.Close())
+		if disk.Content(dir+"/"+damagedDir+strings.TrimPrefix(name, dir)) == nil {
+			t.Error("the damaged segment is not kept")
+		}
+	})
+}
+
+var _ durable.FS = (*faultfs.FS)(nil)
