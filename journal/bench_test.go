@@ -85,3 +85,34 @@ func BenchmarkRecovery(b *testing.B) {
 	}
 	b.ReportMetric(100_000*float64(b.N)/b.Elapsed().Seconds(), "entries/s")
 }
+
+// wide is a payload of one record of each of many files.
+func wide(n, files int) *record.Payload {
+	p := payload(n, file1(0), 0, 1)
+	p.Cover, p.Pieces = nil, nil
+	for i := range files {
+		f, span := file1(1+i), record.Span{Start: int64(n), End: int64(n) + 1}
+		p.Cover = append(p.Cover, record.Extent{File: f, Span: span})
+		p.Pieces = append(p.Pieces, record.Piece{File: f, Span: span, Records: 1})
+	}
+	return p
+}
+
+// BenchmarkState is the question for one file while batches of many are under way.
+func BenchmarkState(b *testing.B) {
+	for _, c := range []struct{ begun, files int }{{1, 1}, {16, 1000}, {64, 4096}} {
+		b.Run(fmt.Sprintf("begun=%dx%d", c.begun, c.files), func(b *testing.B) {
+			j, _, err := Open(b.TempDir(), testConfig, Options{})
+			must(b, err)
+			defer j.Close()
+			for n := range c.begun {
+				must(b, j.Begin(wide(1+n, c.files)))
+			}
+			for b.Loop() {
+				if st, known := j.State(file1(1)); !known || len(st.Ahead) == 0 {
+					b.Fatal("not known")
+				}
+			}
+		})
+	}
+}

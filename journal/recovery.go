@@ -198,7 +198,7 @@ func (p *replayed) used() int64 {
 func (r *recovered) dropCovered() {
 	for id, b := range r.state.begun {
 		if r.state.covered(&b.Begun) {
-			delete(r.state.begun, id)
+			r.state.over(id)
 		}
 	}
 }

@@ -53,6 +53,13 @@ type open struct {
 	order uint64
 }
 
+// covering is a range of a file that a begun batch covers.
+type covering struct {
+	by *open
+	record.Span
+	mark record.Mark
+}
+
 // moved is a position that advanced.
 type moved struct {
 	file     record.File
@@ -67,6 +74,7 @@ type state struct {
 	inputs map[string]bool
 	files  map[record.File]*file
 	begun  map[record.BatchID]*open
+	by     map[record.File][]covering // what those of begun cover, by file
 	orders uint64
 
 	// Of batches in the spool, whose cover is safe: the last attempt of those
@@ -77,7 +85,7 @@ type state struct {
 
 func newState() *state {
 	return &state{
-		inputs: map[string]bool{}, files: map[record.File]*file{}, begun: map[record.BatchID]*open{},
+		inputs: map[string]bool{}, files: map[record.File]*file{}, begun: map[record.BatchID]*open{}, by: map[record.File][]covering{},
 		replays: map[record.BatchID]int{}, ended: map[record.BatchID]record.Outcome{},
 	}
 }
@@ -91,7 +99,7 @@ func (s *state) apply(e *Entry) (m []moved) {
 		f := s.file(e.File, e.At)
 		f.info, f.seen = e.Info, e.At
 	case Begin:
-		delete(s.begun, e.Payload.Replaces) // no batch has the zero id
+		s.over(e.Payload.Replaces) // no batch has the zero id
 		s.begin(&Begun{Payload: *e.Payload, HadLens: e.HadLens}, e.At)
 	case Attempt:
 		if b := s.begun[e.Batch]; b != nil {
@@ -103,7 +111,7 @@ func (s *state) apply(e *Entry) (m []moved) {
 				m = s.safe(m, c.File, c.Span, c.Mark, e.At)
 			}
 		}
-		delete(s.begun, e.Batch)
+		s.over(e.Batch)
 		if e.Outcome == record.Spooled {
 			delete(s.ended, e.Batch) // said of an older frame of it
 		} else {
@@ -116,7 +124,7 @@ func (s *state) apply(e *Entry) (m []moved) {
 		s.file(e.File, e.At)
 		m = s.safe(m, e.File, record.Span{End: e.Span.End}, e.Mark, e.At)
 	case Split:
-		delete(s.begun, e.Batch)
+		s.over(e.Batch)
 		for i := range e.Children {
 			s.begin(&e.Children[i], e.At)
 		}
@@ -160,9 +168,28 @@ func (s *state) begin(b *Begun, at time.Time) {
 	o := &open{Begun: *b, order: s.orders}
 	if old := s.begun[b.ID]; old != nil {
 		o.order, o.Attempt = old.order, max(old.Attempt, o.Attempt)
+		s.over(b.ID)
 	}
 	o.Body, o.Lens = nil, nil
 	s.begun[b.ID] = o
+	for _, c := range b.Cover {
+		s.by[c.File] = append(s.by[c.File], covering{o, c.Span, c.Mark})
+	}
+}
+
+// over forgets a begun batch.
+func (s *state) over(id record.BatchID) {
+	o := s.begun[id]
+	if o == nil {
+		return
+	}
+	delete(s.begun, id)
+	for _, c := range o.Cover {
+		in := slices.DeleteFunc(s.by[c.File], func(c covering) bool { return c.by == o })
+		if s.by[c.File] = in; len(in) == 0 {
+			delete(s.by, c.File)
+		}
+	}
 }
 
 // safe marks a range of a file safe, unless the file was forgotten meanwhile.
@@ -232,12 +259,10 @@ func (s *state) view(name record.File) (FileState, bool) {
 	for _, a := range f.ahead {
 		v.Ahead = append(v.Ahead, record.Extent{File: name, Span: a.Span, Mark: a.mark})
 	}
-	for _, b := range s.begun {
-		for _, c := range b.Cover {
-			if c.File == name && c.End > f.position {
-				c.Start = max(c.Start, f.position)
-				v.Ahead = append(v.Ahead, c)
-			}
+	for _, c := range s.by[name] {
+		if c.End > f.position {
+			c.Start = max(c.Start, f.position)
+			v.Ahead = append(v.Ahead, record.Extent{File: name, Span: c.Span, Mark: c.mark})
 		}
 	}
 	v.Ahead = union(v.Ahead)
