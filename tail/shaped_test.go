@@ -202,14 +202,142 @@ func readSpansOfAnything(t *testing.T, set func(*Input), file func(*rand.Rand) s
 	}
 }
 
-// A batch is made again as what it was, whatever its input sends by now.
-func TestReadSpansOfAnotherFormat(t *testing.T) {
-	w, made := sent(t, record.TXT, map[string]string{"a.log": "{}\r\n{}\n"})
-	w.shut()
-	w.in().Format, w.in().Fields = record.JSON, map[string]string{"a": "b"}
+// A batch is not made again by settings it was not read for: its bytes would be sent in
+// one shape to a table that waits for another.
+func TestReadSpansOfAnotherShape(t *testing.T) {
+	f := func(name string, want error, change func(w *world)) {
+		t.Run(name, func(t *testing.T) {
+			w, made := sent(t, record.TXT, map[string]string{"a.log": "{}\r\n{}\n"})
+			w.shut()
+			change(w)
+			w.start()
+			p := describe(made[0])
+			if err := w.tailer.Shaped(p); !errors.Is(err, want) {
+				t.Errorf("shaped: %v, want %v", err, want)
+			}
+			if body, err := w.tailer.ReadSpans(p); !errors.Is(err, want) || want != nil && errors.Is(err, ErrSourceGone) {
+				t.Errorf("body is %q, %v; want %v", body, err, want)
+			}
+		})
+	}
+	f("as it was", nil, func(*world) {})
+	f("format and fields", ErrReshaped, func(w *world) { w.in().Format, w.in().Fields = record.JSON, map[string]string{"a": "b"} })
+	f("parse", ErrReshaped, func(w *world) { w.in().Format, w.in().Parse = record.JSON, "logfmt" })
+	f("encoding", ErrReshaped, func(w *world) { w.in().Encoding = "utf-16le" })
+	f("table", ErrReshaped, func(w *world) { w.in().Table = "another" })
+	f("input", ErrNotConfigured, func(w *world) { w.inputs = nil; w.addInput("other", "*.log") })
+}
+
+// What was read for other settings is read anew by those of now: nothing of it is
+// lost, and each payload is what normal reading would have made of these ranges.
+func TestReadAnew(t *testing.T) {
+	f := func(name, text string, change func(in *Input), bodies []string, refused int) {
+		t.Run(name, func(t *testing.T) {
+			w, made := sent(t, record.TXT, map[string]string{"a.log": text})
+			if len(made) != 1 {
+				t.Fatalf("%d payloads", len(made))
+			}
+			w.shut()
+			change(w.in())
+			w.start()
+			got, err := w.tailer.ReadAnew(describe(made[0]))
+			must(t, err)
+			var all []string
+			var cover []record.Extent
+			records := 0
+			for _, p := range got.Parts {
+				all = append(all, string(p.Body))
+				cover = append(cover, p.Cover...)
+				records += p.Records
+				for _, x := range p.Pieces {
+					records -= x.Records
+				}
+				if p.Route != w.in().Route {
+					t.Errorf("route %v", p.Route)
+				}
+				// It is made again like any other payload.
+				q := describe(p)
+				body, err := w.tailer.ReadSpans(q)
+				if err != nil || string(body) != string(p.Body) || !bytes.Equal(q.Lens, p.Lens) {
+					t.Errorf("made again it is %q %v, %v; want %q %v", body, q.Lens, err, p.Body, p.Lens)
+				}
+			}
+			if !slices.Equal(all, bodies) || records != 0 || len(got.Refused) != refused {
+				t.Errorf("got %q, %d refused, pieces differ by %d; want %q, %d", all, len(got.Refused), records, bodies, refused)
+			}
+			at := int64(0)
+			for _, x := range append(cover, got.Empty...) {
+				if x.Start != at || x.Mark == 0 {
+					t.Errorf("cover %v, empty %v", cover, got.Empty)
+				}
+				at = x.End
+			}
+			if at != int64(len(text)) {
+				t.Errorf("%d bytes of %d are covered", at, len(text))
+			}
+			for _, r := range got.Refused {
+				if string(r.Data) != text[r.Offset:r.Offset+r.Length] {
+					t.Errorf("refused %q at %d", r.Data, r.Offset)
+				}
+			}
+		})
+	}
+	f("another table", "one\ntwo\n", func(in *Input) { in.Table = "U" }, []string{"one\ntwo\n"}, 0)
+	f("parsed", "a=1 b=2\n\nc=3\n", func(in *Input) { in.Format, in.Parse = record.JSON, "logfmt" },
+		[]string{`{"a":"1","b":"2"}` + "\n" + `{"c":"3"}` + "\n"}, 0)
+	f("rows of other lengths", "a,b\nc,d\ne\nf,g\n", func(in *Input) { in.Format = record.CSV }, []string{"a,b\nc,d\n", "e\n", "f,g\n"}, 0)
+	f("smaller payloads", "one\ntwo\nthree\n", func(in *Input) { in.Table, in.MaxRecords = "U", 2 }, []string{"one\ntwo\n", "three\n"}, 0)
+	f("records to quarantine", "{}\nnonsense\n{\"a\":1}\n[\n", func(in *Input) { in.Format = record.JSON }, []string{"{}\n{\"a\":1}\n"}, 2)
+	f("all to quarantine", "nonsense\n[\n", func(in *Input) { in.Format = record.JSON }, nil, 2)
+	f("no records at all", "one\ntwo\n", func(in *Input) { in.Format = record.Avro }, nil, 1)
+	f("events", "1 a\n b\n2 c\n", func(in *Input) {
+		in.Format, in.Parse, in.Multiline = record.JSON, "text", &Multiline{Start: `^\d`, MaxLines: 5, MaxWait: 1}
+	}, []string{`{"message":"1 a\n b"}` + "\n" + `{"message":"2 c"}` + "\n"}, 0)
+}
+
+// A payload of several inputs goes where each of them sends its files now.
+func TestReadAnewOfTwoInputs(t *testing.T) {
+	w := newWorld(t)
+	w.in().Paths = []string{w.path("a.log")}
+	w.addInput("second", "b.log").Table = "in"
+	w.batch = true
 	w.start()
-	if body, err := w.tailer.ReadSpans(describe(made[0])); err != nil || string(body) != "{}\n{}\n" {
-		t.Errorf("body is %q, %v", body, err)
+	w.taker.set(func() { w.taker.hold, w.taker.full = true, true })
+	must(t, os.WriteFile(w.path("a.log"), []byte("one\n"), 0o644))
+	must(t, os.WriteFile(w.path("b.log"), []byte("two\n"), 0o644))
+	w.look()
+	w.taker.set(func() { w.taker.full = false })
+	w.look()
+	p := &record.Payload{}
+	w.taker.mu.Lock()
+	for _, made := range w.taker.unsent {
+		p.Route, p.Shaping = made.Route, made.Shaping
+		p.Cover, p.Pieces, p.Records = append(p.Cover, made.Cover...), append(p.Pieces, made.Pieces...), p.Records+made.Records
+	}
+	w.taker.mu.Unlock()
+	if len(p.Cover) != 2 {
+		t.Fatalf("cover %v", p.Cover)
+	}
+	w.shut()
+	w.in().Table = "elsewhere"
+	w.start()
+	got, err := w.tailer.ReadAnew(p)
+	must(t, err)
+	to := map[string]string{}
+	for _, part := range got.Parts {
+		to[part.Route.Table] += string(part.Body)
+	}
+	if len(got.Parts) != 2 || to["in"] != "one\n" || to["elsewhere"] != "two\n" {
+		t.Errorf("got %v", to)
+	}
+	must(t, os.Remove(w.path("a.log")))
+	if _, err := w.tailer.ReadAnew(p); !errors.Is(err, ErrSourceGone) {
+		t.Errorf("err %v", err)
+	}
+	left, gone, err := w.tailer.Divide(p)
+	must(t, err)
+	if len(left.Cover) != 1 || left.Cover[0].File.Input != "second" || len(gone.Cover) != 1 {
+		t.Errorf("left %v, gone %v", left.Cover, gone.Cover)
 	}
 }
 

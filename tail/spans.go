@@ -17,10 +17,19 @@ import (
 // of, or can not be found.
 var ErrSourceGone = errors.New("source is gone")
 
+// ErrReshaped says that an input sends its files elsewhere, or in another shape, than
+// when a batch was made of them.
+var ErrReshaped = errors.New("input has other settings now")
+
+// ErrNotConfigured says that no input has the name of the one that read a batch.
+var ErrNotConfigured = errors.New("its input is not configured")
+
 // ReadSpans makes the body of a payload again from the ranges its pieces name:
-// the same bytes, if file and settings are the same. Lens is set in p as
-// sealing would. It fails with ErrSourceGone where the ranges can not be had; p is
-// then as it was.
+// the same bytes, if the files are the same. Lens is set in p as sealing would. It
+// fails with ErrSourceGone where the ranges cannot be had, with ErrReshaped where
+// route or shaping are not those of the input any more (see ReadAnew), with
+// ErrNotConfigured where there is no such input, and with the error of the disk where
+// the files cannot be read now; p is then as it was.
 func (t *Tailer) ReadSpans(p *record.Payload) (body []byte, err error) {
 	was, pieces := p.Records, p.Pieces
 	p.Pieces = slices.Clone(pieces)
@@ -83,7 +92,7 @@ func (t *Tailer) Divide(p *record.Payload) (left, gone record.Payload, err error
 		if len(of.Pieces) > 0 {
 			if _, err := t.ReadSpans(&of); errors.Is(err, ErrSourceGone) {
 				to = &gone
-			} else if err != nil {
+			} else if err != nil && !errors.Is(err, ErrReshaped) {
 				return left, gone, err
 			}
 		}
@@ -113,20 +122,22 @@ const mostRecord = 16 << 20
 // scanner is that of the input of a piece. It checks nothing, since the piece
 // was: settings that are stricter now than they were have no say.
 func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner, error) {
-	in, info, ok := a.t.rememberedOf(piece.File)
-	if !ok {
-		return nil, fmt.Errorf("%w: nothing is remembered of the file", ErrSourceGone)
+	in, info, err := a.t.rememberedOf(piece.File)
+	if err != nil {
+		return nil, err
+	}
+	if !in.shaped(a.p) {
+		return nil, fmt.Errorf("%w: %s", ErrReshaped, in.Name)
 	}
 	scan := a.scanners[in.Name]
 	if scan == nil {
-		o := format.Options{Format: a.p.Route.Format, MaxRecord: mostRecord}
-		if a.p.Route.Format == in.Format { // else these are for what the input sends by now
-			o.Fields, o.Encoding, o.Parse, o.Multiline = in.fields, in.encoding, in.parse, in.events
+		o := format.Options{
+			Format: in.Format, MaxRecord: mostRecord,
+			Fields: in.fields, Encoding: in.encoding, Parse: in.parse, Multiline: in.events,
 		}
-		if in.joins() && a.p.Shaping == in.shaping {
+		if in.joins() {
 			o.MaxRecord = in.options().MaxRecord // where it is reached, lines are parted
 		}
-		var err error
 		if scan, err = format.New(o); err != nil {
 			return nil, err
 		}
@@ -222,9 +233,9 @@ func (t *Tailer) openSource(files map[record.File]source, x record.Extent) error
 	if f := files[x.File]; f != nil {
 		return holds(f, x)
 	}
-	in, info, ok := t.rememberedOf(x.File)
-	if !ok {
-		return fmt.Errorf("%w: nothing is remembered of the file", ErrSourceGone)
+	in, info, err := t.rememberedOf(x.File)
+	if err != nil {
+		return err
 	}
 	f, err := openKnown(in, info, x, t.recognises(in, x.File))
 	if errors.Is(err, ErrSourceGone) && x.Mark != 0 {
@@ -287,14 +298,55 @@ func goneIf(err error, ends ...error) error {
 	return err
 }
 
-// rememberedOf is what is remembered of a file, and the input it is of.
-func (t *Tailer) rememberedOf(f record.File) (*input, record.FileInfo, bool) {
+// rememberedOf is what is remembered of a file, and the input it is of. The error
+// tells an input that is not configured from a file that is not known.
+func (t *Tailer) rememberedOf(f record.File) (*input, record.FileInfo, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	named := false
 	for in := range t.everyInput {
 		if k := in.known[f]; k != nil {
-			return in, k.info, true
+			return in, k.info, nil
+		}
+		named = named || in.Name == f.Input
+	}
+	if !named {
+		return nil, record.FileInfo{}, fmt.Errorf("%w: %s", ErrNotConfigured, f.Input)
+	}
+	return nil, record.FileInfo{}, fmt.Errorf("%w: nothing is remembered of the file", ErrSourceGone)
+}
+
+// shaped reports whether a payload goes where the input sends its files, in the shape
+// it gives them.
+func (in *input) shaped(p *record.Payload) bool {
+	return in.Route == p.Route && in.shaping == p.Shaping
+}
+
+// Shaped returns nil if each input of a payload is as it was when the payload was
+// made, ErrReshaped if one has another route or shaping by now, and ErrNotConfigured
+// if one is not there. It does not look at files.
+func (t *Tailer) Shaped(p *record.Payload) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var other error
+	for _, x := range p.Cover {
+		in, there := t.inputOf(x.File.Input)
+		switch {
+		case in == nil, !there && !in.shaped(p):
+			return fmt.Errorf("%w: %s", ErrNotConfigured, x.File.Input)
+		case !in.shaped(p):
+			other = fmt.Errorf("%w: %s", ErrReshaped, in.Name)
 		}
 	}
-	return nil, record.FileInfo{}, false
+	return other
+}
+
+// inputOf is the input of a name, and whether it is there still. The caller holds mu.
+func (t *Tailer) inputOf(name string) (in *input, there bool) {
+	for _, in := range t.inputs {
+		if in.Name == name {
+			return in, true
+		}
+	}
+	return t.former[name], false
 }

@@ -1,0 +1,209 @@
+package tail
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+
+	"kusto-agent/format"
+	"kusto-agent/record"
+)
+
+// Anew is what the ranges of a payload hold by the settings that are in force.
+type Anew struct {
+	// Parts are the payloads to send, in order, without an id. Body is not compressed
+	// and bears the id of the payload read anew where fields have the batch.
+	Parts []*record.Payload
+	// Refused are the records that must not be sent. They are to be in quarantine
+	// before anything covers them.
+	Refused []record.Rejected
+	// Empty are the ranges that no part covers: nothing in them is to be sent.
+	Empty []record.Extent
+}
+
+// ReadAnew reads the ranges of a payload by the settings its inputs have now, as if
+// they had not been read before, but for ranges that held nothing to send then: what is
+// in quarantine is not put there twice. Records that end with what was one payload end
+// there; one that begins in the file before is read in two. The errors are those of
+// ReadSpans.
+func (t *Tailer) ReadAnew(p *record.Payload) (*Anew, error) {
+	files := make(map[record.File]source)
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	for _, x := range p.Cover {
+		if err := t.openSource(files, x); err != nil {
+			return nil, fmt.Errorf("read %v %v: %w", x.File, x.Span, err)
+		}
+	}
+	a := anew{t: t, p: p, out: &Anew{}}
+	for _, x := range p.Cover {
+		if err := a.extent(files[x.File], x); err != nil {
+			return nil, fmt.Errorf("read %v %v: %w", x.File, x.Span, err)
+		}
+	}
+	a.seal()
+	return a.out, nil
+}
+
+// anew reads a payload anew, extent by extent.
+type anew struct {
+	t   *Tailer
+	p   *record.Payload
+	out *Anew
+
+	part   *record.Payload // at the end of which more is joined; nil: none
+	prefix []byte          // of part
+	group  int
+	lens   []byte
+	shaped bool // a record of part has another length than in its file
+
+	// Of the extent at hand.
+	x     record.Extent // the rest of it that no part covers yet
+	holds bool          // part has records of it
+}
+
+// extent reads one range of the cover.
+func (a *anew) extent(f source, x record.Extent) error {
+	in, info, err := a.t.rememberedOf(x.File)
+	if err != nil {
+		return err
+	}
+	a.t.mu.Lock()
+	now, there := a.t.inputOf(in.Name)
+	a.t.mu.Unlock()
+	if now != in || !there {
+		return fmt.Errorf("%w: %s", ErrNotConfigured, in.Name)
+	}
+	o := in.options()
+	o.MaxRecord = mostRecord // none was longer than was allowed
+	scan, err := format.New(o)
+	if err != nil {
+		return err
+	}
+	if err := in.prepare(scan, f, x.File, info.First, a.p.ID); err != nil {
+		return err
+	}
+	a.x, a.holds = x, false
+	for _, span := range a.spans(x) {
+		if err := a.read(in, info, f, scan, span); err != nil {
+			return err
+		}
+	}
+	if !a.holds {
+		a.out.Empty = append(a.out.Empty, x)
+		return nil
+	}
+	a.part.Cover = append(a.part.Cover, a.x)
+	return nil
+}
+
+// spans are the ranges of an extent that held records.
+func (a *anew) spans(x record.Extent) (all []record.Span) {
+	for i, piece := range a.p.Pieces {
+		if piece.File == x.File && piece.Start >= x.Start && piece.End <= x.End {
+			all = append(all, piece.Span)
+		} else if slices.Contains(extentsBefore(a.p, piece.File, a.p.Pieces[i].Start), x) {
+			return []record.Span{x.Span} // the beginning of its first record
+		}
+	}
+	return all
+}
+
+// read reads one range.
+func (a *anew) read(in *input, info record.FileInfo, f io.ReaderAt, scan *format.Scanner, span record.Span) error {
+	data := make([]byte, span.Len(), span.Len()+1)
+	if _, err := readFull(f, data, span.Start); err != nil {
+		return goneIf(err, io.EOF, io.ErrUnexpectedEOF)
+	}
+	var c format.Chunk
+	for at := 0; at < len(data); at += c.Consumed {
+		base := span.Start + int64(at)
+		scan.Scan(data[at:], base, true, in.MaxRecords, &c)
+		if c.Consumed == 0 { // by these settings nothing in it can be told apart
+			a.refuse(in, info, base, format.Reject{
+				End: len(data) - at, Data: data[at:], Reason: record.Malformed, Message: "no record ends in what was read for other settings",
+			})
+			return nil
+		}
+		for _, j := range c.Rejected {
+			a.refuse(in, info, base, j)
+		}
+		if c.Records == 0 {
+			continue
+		}
+		if err := a.join(in, f, scan, &c, base); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *anew) refuse(in *input, info record.FileInfo, base int64, j format.Reject) {
+	data := j.Data
+	if j.Reason == record.TooLong {
+		data = data[:min(len(data), keptHead)]
+	}
+	a.out.Refused = append(a.out.Refused, record.Rejected{
+		File: a.x.File, Path: info.First, Route: in.Route,
+		Offset: base + int64(j.Start), Length: int64(j.End - j.Start),
+		Data: bytes.Clone(data), Truncated: len(data) < j.End-j.Start,
+		Reason: j.Reason, Message: j.Message,
+	})
+}
+
+// join adds the records of a chunk that begins at an offset of its file, to a part of
+// their own where they do not go together with those before.
+func (a *anew) join(in *input, f io.ReaderAt, scan *format.Scanner, c *format.Chunk, base int64) error {
+	if !a.fits(in, c) {
+		if a.holds {
+			m, err := markAt(f, base)
+			if err != nil {
+				return err
+			}
+			head := a.x
+			head.End, head.Mark = base, m
+			a.part.Cover = append(a.part.Cover, head)
+			a.x.Start = base
+		}
+		a.seal()
+		a.part = &record.Payload{Route: in.Route, Shaping: in.shaping, Body: bytes.Clone(c.Prefix)}
+		a.prefix, a.group, a.lens, a.shaped = bytes.Clone(c.Prefix), c.Group, nil, false
+	}
+	a.holds = true
+	a.part.Body = append(a.part.Body, c.Body...)
+	a.lens, a.shaped = append(a.lens, lengths(scan, c)...), a.shaped || c.Lens != nil
+	a.part.Records += c.Records
+	for _, piece := range c.Pieces {
+		a.part.Pieces = append(a.part.Pieces, record.Piece{
+			File: a.x.File, Span: record.Span{Start: base + int64(piece.Start), End: base + int64(piece.End)}, Records: piece.Records,
+		})
+	}
+	return nil
+}
+
+// fits reports whether the records of a chunk may share a payload with those before.
+func (a *anew) fits(in *input, c *format.Chunk) bool {
+	switch p := a.part; {
+	case p == nil, !in.shaped(p), a.group != c.Group, !bytes.Equal(a.prefix, c.Prefix),
+		len(p.Body)+len(c.Body) > in.MaxSize, len(p.Pieces)+len(c.Pieces) > record.MaxPieces,
+		in.MaxRecords > 0 && p.Records+c.Records > in.MaxRecords:
+		return false
+	}
+	return true
+}
+
+// seal ends the part at hand.
+func (a *anew) seal() {
+	if a.part == nil {
+		return
+	}
+	if a.shaped {
+		a.part.Lens = a.lens
+	}
+	a.out.Parts = append(a.out.Parts, a.part)
+	a.part = nil
+}
