@@ -26,6 +26,7 @@ const (
 const (
 	Header = "header" // the first record of a delimited file, filtered as told
 	Blank  = "blank"  // an empty line
+	Joined = "joined" // part of another record, or none, by the settings their ranges were read anew with
 )
 
 // Ledger keeps the books of all inputs under one lock. It is safe for
@@ -151,6 +152,17 @@ func (l *Ledger) Unspooled(input string, n int) {
 	l.change(input, func(a *account) {
 		a.spooled -= uint64(n)
 		a.pending += uint64(n)
+	})
+}
+
+// Joined ends pending records that are none of their own any more: their ranges were
+// read anew with other settings, and what these found has entered by Restored.
+func (l *Ledger) Joined(input string, n int) {
+	l.change(input, func(a *account) {
+		a.pending -= uint64(n)
+		if n > 0 {
+			a.filtered[Joined] += uint64(n)
+		}
 	})
 }
 

@@ -27,6 +27,7 @@ func TestEveryMoveKeepsTheBooksClosed(t *testing.T) {
 		{"unspooled", func() { l.Unspooled("app", 15) }, 34, 25},
 		{"dropped", func() { l.Dropped("app", SpoolFull, 15) }, 19, 25},
 		{"nothing", func() { l.Dropped("app", SourceGone, 0) }, 19, 25},
+		{"joined", func() { l.Joined("app", 4) }, 15, 25},
 	}
 	for _, s := range steps {
 		s.move()
@@ -50,7 +51,7 @@ func TestEveryMoveKeepsTheBooksClosed(t *testing.T) {
 	}
 	same("quarantined", b.Quarantined, map[string]uint64{"too_long": 2, "refused": 1})
 	same("dropped", b.Dropped, map[string]uint64{SpoolFull: 15})
-	same("filtered", b.Filtered, map[string]uint64{Blank: 3, Header: 1})
+	same("filtered", b.Filtered, map[string]uint64{Blank: 3, Header: 1, Joined: 4})
 }
 
 func TestCheckNoticesWhatDoesNotAddUp(t *testing.T) {
