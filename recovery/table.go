@@ -1,0 +1,166 @@
+package recovery
+
+// Known is what the journal knows of a payload that has a frame in the spool.
+type Known uint8
+
+// What the journal may know. Final ends are all but Replaced and Split: nobody else
+// carries on with the ranges.
+const (
+	Nothing       Known = iota // neither begun nor safe: a power cut took what was known
+	Begun                      // begun, and no request made
+	Tried                      // begun, and a request made: its outcome is unknown
+	Safe                       // its ranges are safe: the frame is all there is
+	Over                       // it ended, for good
+	OverBegun                  // the same, and it is begun: a kill came between two entries
+	Replaced                   // others carry on with its ranges
+	ReplacedBegun              // and then it was begun again
+)
+
+var knownWords = [...]string{"nothing", "begun", "begun and tried", "safe", "ended", "ended and begun", "replaced", "replaced and begun"}
+
+func (k Known) String() string { return knownWords[k] }
+
+// Frame is what the spool has of a payload.
+type Frame uint8
+
+// How a frame may be.
+const (
+	Sound Frame = iota
+	Unsound
+	Half // a part of a payload that is in the spool itself and waits there
+)
+
+var frameWords = [...]string{"sound", "unsound", "part of one that waits"}
+
+func (f Frame) String() string { return frameWords[f] }
+
+// FrameAction is what becomes of a frame at a start.
+type FrameAction uint8
+
+// What may become of it.
+const (
+	Keep      FrameAction = iota // it is sent from the spool
+	Take                         // the same, and it ends the begun batch as spooled
+	TakeNamed                    // the same, and the log names it: it may be stored twice
+	Enter                        // the same, and the journal is told that it was begun
+	Leave                        // it is not sent
+	Refuse                       // it is not sent, and the journal is told so
+	Settle                       // it is not sent, and its end ends the begun batch too
+)
+
+var frameActionWords = [...]string{"keep", "keep, end as spooled", "keep, end as spooled, name", "keep, begin, end as spooled", "leave", "leave, note", "leave, end the batch the same"}
+
+func (a FrameAction) String() string { return frameActionWords[a] }
+
+// Sends says whether the frame is to be sent from the spool.
+func (a FrameAction) Sends() bool { return a < Leave }
+
+// frames is the table of what becomes of a frame, by what the journal knows.
+var frames = [len(knownWords)][len(frameWords)]FrameAction{
+	//             sound      unsound half
+	Nothing:       {Enter, Refuse, Refuse},
+	Begun:         {Take, Refuse, Refuse},
+	Tried:         {TakeNamed, Refuse, Refuse},
+	Safe:          {Keep, Keep, Refuse},
+	Over:          {Leave, Leave, Leave},
+	OverBegun:     {Settle, Settle, Settle},
+	Replaced:      {Leave, Leave, Leave},
+	ReplacedBegun: {TakeNamed, Leave, Leave},
+}
+
+// JudgeFrame says what becomes of a frame in the spool at a start. What is in the spool
+// beats a begin in the journal, and an end in the journal beats what is in the spool. A
+// frame that is not sound counts only where its ranges are safe: else nobody relied on it.
+func JudgeFrame(k Known, f Frame) FrameAction { return frames[k][f] }
+
+// Kind is what has to be read from its files.
+type Kind uint8
+
+// The kinds of batches.
+const (
+	OfRun     Kind = iota // begun by an earlier run and not ended: its outcome is unknown
+	OfSpool               // its frame is gone or damaged, and its ranges are safe
+	Forgotten             // the same, and not even the journal knows its ranges
+)
+
+var kindWords = [...]string{"begun", "lost from the spool", "lost, ranges unknown"}
+
+func (k Kind) String() string { return kindWords[k] }
+
+// Settings is how the inputs of a batch are configured now.
+type Settings uint8
+
+// How they may be.
+const (
+	Same     Settings = iota // route and shaping are those it was made with
+	Reshaped                 // they are others
+	Absent                   // one of its inputs is not configured
+	Unserved                 // they are the same, and nobody sends to its cluster
+)
+
+var settingsWords = [...]string{"same", "changed", "not configured", "cluster not served"}
+
+func (s Settings) String() string { return settingsWords[s] }
+
+// Finding is what a look at its files found.
+type Finding uint8
+
+// What may be found.
+const (
+	Unread Finding = iota // nobody has looked yet
+	Here                  // all of it is there; with the same settings, the same bytes
+	Other                 // its files are there and give another body
+	Part                  // some of its files are there, and some are gone
+	Gone                  // looked for, and not there
+	NotNow                // it cannot be read now: no permission, no descriptor, an error of the disk, no answer
+)
+
+var findingWords = [...]string{"not read yet", "here", "here, other bytes", "in part", "gone", "not now"}
+
+func (f Finding) String() string { return findingWords[f] }
+
+// Action is what is done about a batch.
+type Action uint8
+
+// What may be done.
+const (
+	Look        Action = iota // read its files
+	Wait                      // look again in 10 s
+	Resend                    // under its own id, named
+	ResendAs                  // under another id that names its own
+	ResendPart                // the same for what is left, and count the rest as source gone
+	Restore                   // back into the spool, or to the sender, under its own id
+	RestoreAs                 // under another id that names its own
+	RestorePart               // the same for what is left, and count the rest as source gone
+	Replace                   // end it as replaced, named; its ranges are read anew
+	ReplacePart               // the same for what is left, and count the rest as source gone
+	EndGone                   // end it as source gone, counted
+)
+
+var actionWords = [...]string{"look", "wait", "resend", "resend, new id", "resend what is left", "restore", "restore, new id", "restore what is left", "replace", "replace what is left", "end, source gone"}
+
+func (a Action) String() string { return actionWords[a] }
+
+// Judge says what is done about a batch whose body has to be read from its files. Only
+// what was looked for and is not there has ended; all else is tried again.
+func Judge(k Kind, c Settings, f Finding) Action {
+	switch {
+	case k == Forgotten:
+		return EndGone
+	case c == Absent || c == Unserved:
+		return Wait
+	case c == Reshaped:
+		return anew[f]
+	}
+	return again[k][f]
+}
+
+// again is what is done where the settings are the same.
+var again = [...][len(findingWords)]Action{
+	//       unread here     other      part         gone     not now
+	OfRun:   {Look, Resend, ResendAs, ResendPart, EndGone, Wait},
+	OfSpool: {Look, Restore, RestoreAs, RestorePart, EndGone, Wait},
+}
+
+// anew is what is done where they are others.
+var anew = [len(findingWords)]Action{Look, Replace, Replace, ReplacePart, EndGone, Wait}
