@@ -1,0 +1,256 @@
+package recovery
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"kusto-agent/record"
+)
+
+// Found is what spool and journal say at a start.
+type Found struct {
+	Begun   []*record.Payload                 // not ended, oldest first
+	Replays map[record.BatchID]int            // tried out of the spool and not ended: their last attempt
+	Ended   map[record.BatchID]record.Outcome // ended out of the spool: they may still lie there
+	Clean   bool                              // the last run ended in good order
+	// Report says, once the spool was gone through, whether it may lack what the journal
+	// says is there, and what it knows itself to lack: ids, and how many records.
+	Report func() (lacks bool, missing []*record.Payload)
+}
+
+// Reconcile has spool, journal and books agree at a start, and takes over what has to be
+// read again. The error is one of reading.
+func (r *Recovery) Reconcile(found Found) error {
+	s := &start{
+		Recovery: r, Found: found, begun: map[record.BatchID]*record.Payload{},
+		wholes: map[record.BatchID]*whole{}, there: map[record.BatchID]bool{},
+	}
+	for _, p := range found.Begun {
+		s.begun[p.ID] = p
+	}
+	if err := s.findWholes(); err != nil {
+		return fmt.Errorf("read spool: %w", err)
+	}
+	if err := s.Spool.Held(s.meet); err != nil {
+		return fmt.Errorf("read spool: %w", err)
+	}
+	lacks, missing := found.Report()
+	lacks, err := s.suspect(lacks)
+	if err != nil {
+		return fmt.Errorf("read spool: %w", err)
+	}
+	s.forget(missing)
+	for _, p := range found.Begun {
+		if s.begun[p.ID] != nil {
+			r.add(&batch{Payload: p, kind: OfRun})
+		}
+	}
+	if lacks {
+		err = s.findMissing(missing)
+	}
+	return err
+}
+
+// start is what is known while the spool is gone through.
+type start struct {
+	*Recovery
+	Found
+	begun  map[record.BatchID]*record.Payload // those the spool does not have
+	wholes map[record.BatchID]*whole          // those of which the spool has parts
+	there  map[record.BatchID]bool            // what the spool has, of those that somebody asks for
+}
+
+// whole is a payload of which the spool has parts.
+type whole struct {
+	waits bool  // it is there itself, and has not ended
+	parts int   // records of the parts
+	bytes int64 // what they cover
+}
+
+// findWholes looks which payloads have parts in the spool, and which of these wait there
+// themselves: their parts were not tried yet.
+func (s *start) findWholes() error {
+	err := s.Spool.Held(func(p *record.Payload, _ bool) bool {
+		if p.Replaces != (record.BatchID{}) {
+			w := s.wholes[p.Replaces]
+			if w == nil {
+				w = &whole{}
+				s.wholes[p.Replaces] = w
+			}
+			w.parts += p.Records
+			w.bytes += covered(p)
+		}
+		return true
+	})
+	if err != nil || len(s.wholes) == 0 {
+		return err
+	}
+	return s.Spool.Held(func(p *record.Payload, sound bool) bool {
+		if w := s.wholes[p.ID]; w != nil {
+			w.waits = JudgeFrame(s.known(p), frameOf(sound, false)).Sends()
+		}
+		return true
+	})
+}
+
+func frameOf(sound, part bool) Frame {
+	switch {
+	case part:
+		return Half
+	case sound:
+		return Sound
+	}
+	return Unsound
+}
+
+// known is what the journal knows of a payload in the spool.
+func (s *start) known(p *record.Payload) Known {
+	b := s.begun[p.ID]
+	switch how, ended := s.Ended[p.ID]; {
+	case ended && (how == record.Replaced || how == record.Split):
+		if b != nil {
+			return ReplacedBegun
+		}
+		return Replaced
+	case ended && b != nil:
+		return OverBegun
+	case ended:
+		return Over
+	case b != nil && b.Attempt > 0:
+		return Tried
+	case b != nil:
+		return Begun
+	case s.Ranges.Covers(p):
+		return Safe
+	}
+	return Nothing
+}
+
+// meet decides about one payload of the spool: whether it is to be sent from there.
+func (s *start) meet(p *record.Payload, sound bool) bool {
+	_, ended := s.Ended[p.ID]
+	n, replayed := s.Replays[p.ID]
+	if ended || replayed {
+		s.there[p.ID] = true
+	}
+	w := s.wholes[p.Replaces]
+	b := s.begun[p.ID]
+	named := replayed && n > 0 && !s.Clean
+	switch JudgeFrame(s.known(p), frameOf(sound, w != nil && w.waits)) {
+	case Leave:
+		return false
+	case Refuse:
+		_ = s.Journal.EndReplay(p.ID, record.Replaced)
+		return false
+	case Settle:
+		delete(s.begun, p.ID)
+		_ = s.Journal.End(p.ID, s.Ended[p.ID])
+		return false
+	case Enter:
+		_ = s.Journal.Begin(p)
+		_ = s.Journal.End(p.ID, record.Spooled)
+	case TakeNamed:
+		named = true
+		fallthrough
+	case Take:
+		delete(s.begun, p.ID)
+		n = max(n, b.Attempt)
+		_ = s.Journal.End(p.ID, record.Spooled)
+	case Keep:
+	}
+	s.enter(p)
+	if n > 0 {
+		s.Spool.Attempted(p.ID, n)
+	}
+	if named {
+		p.Attempt = n
+		s.logOf(p).Warn(sentAgain)
+	}
+	return true
+}
+
+// suspect notes that something is missing where a payload is that was tried out of
+// the spool and has not ended: a segment was taken away.
+func (s *start) suspect(lacks bool) (bool, error) {
+	for id := range s.Replays {
+		lacks = lacks || !s.there[id]
+	}
+	if !lacks {
+		return false, nil
+	}
+	return true, s.Spool.Held(func(p *record.Payload, _ bool) bool {
+		s.there[p.ID] = true
+		return true
+	})
+}
+
+// forget lets the journal forget what is no longer in the spool.
+func (s *start) forget(missing []*record.Payload) {
+	kept := map[record.BatchID]bool{} // their frames may be read another time
+	for _, p := range missing {
+		kept[p.ID] = true
+	}
+	var gone []record.BatchID
+	for id := range s.Ended {
+		if !s.there[id] && !kept[id] {
+			gone = append(gone, id)
+		}
+	}
+	for id := range s.Replays {
+		if !s.there[id] {
+			gone = append(gone, id)
+		}
+	}
+	s.Frames.Removed(gone)
+}
+
+// findMissing has those read again that the journal says are in the spool and that are
+// not there, neither themselves nor in parts. What the spool knows to lack and the
+// journal does not know has ended with it.
+func (s *start) findMissing(known []*record.Payload) error {
+	all, err := s.Frames.InSpool(func(id record.BatchID) bool { return !s.there[id] })
+	if err != nil {
+		return err
+	}
+	var missing []*record.Payload
+	for id, p := range all {
+		if w := s.wholes[id]; w != nil && (w.parts >= p.Records || w.bytes >= covered(p)) {
+			_ = s.Journal.EndReplay(id, record.Replaced)
+			continue
+		}
+		p.Attempt = max(p.Attempt, s.Replays[id])
+		_ = s.Frames.Replay(id, p.Attempt) // so that a start after this one misses it too
+		missing = append(missing, p)
+	}
+	slices.SortFunc(missing, func(a, b *record.Payload) int {
+		return cmp.Or(a.ReadAt.Compare(b.ReadAt), cmp.Compare(a.ID.String(), b.ID.String()))
+	})
+	for _, p := range known {
+		if _, ended := s.Ended[p.ID]; !ended && !s.there[p.ID] && all[p.ID] == nil {
+			s.enter(p)
+			s.add(&batch{Payload: p, kind: Forgotten})
+		}
+	}
+	for _, p := range missing {
+		s.enter(p)
+		s.add(&batch{Payload: p, kind: OfSpool})
+	}
+	return nil
+}
+
+// enter counts a payload as one that rests in the spool.
+func (s *start) enter(p *record.Payload) {
+	p.Inputs(func(input string, n int) {
+		s.Books.Restored(input, n)
+		s.Shelf.Spooled(input, n)
+	})
+}
+
+// covered is how many bytes of files a payload covers.
+func covered(p *record.Payload) (n int64) {
+	for _, x := range p.Cover {
+		n += x.Len()
+	}
+	return n
+}
