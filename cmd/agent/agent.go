@@ -19,6 +19,7 @@ import (
 	"kusto-agent/ledger"
 	"kusto-agent/quarantine"
 	"kusto-agent/record"
+	"kusto-agent/recovery"
 	"kusto-agent/sender"
 	"kusto-agent/spool"
 	"kusto-agent/tail"
@@ -39,8 +40,7 @@ type agent struct {
 	lock       *flock.Flock
 	spool      *spool.Spool
 	journal    *journal.Journal
-	begun      []journal.Begun   // by an earlier run, not ended
-	missing    []*record.Payload // spooled by an earlier run, and not in the spool
+	recovery   *recovery.Recovery
 	quarantine *quarantine.Store
 	ledger     *ledger.Ledger
 	telemetry  *telemetry.Server
@@ -120,11 +120,11 @@ func (a *agent) openStores() error {
 		_ = s.Close() // nothing was put there
 		return &exitError{exitFailed, err}
 	}
-	a.spool, a.journal, a.begun = s, j, found.Begun
+	a.spool, a.journal = s, j
 	a.closers = append(a.closers, j, s) // the spool is closed first: it syncs the journal
 	logProblems(a.log, "spool", held.Problems)
 	logProblems(a.log, "journal", found.Problems)
-	if err := a.reconcile(held, found, fresh); err != nil {
+	if err := a.buildRecovery(held, found, fresh); err != nil {
 		return &exitError{exitFailed, err}
 	}
 	return nil
@@ -158,7 +158,7 @@ func (a *agent) buildSender() error {
 	a.closers = append(a.closers, closing(a.closeServices))
 	a.sender = sender.New(sender.Options{
 		Config: a.cfg.Send, Clusters: services.use(),
-		Journal: a.journal, Spool: a.spool, Durable: a.isDurable,
+		Journal: a.recovery.Watched(a.journal), Spool: a.spool, Durable: a.isDurable,
 		Quarantine: a.quarantine, Sealer: sealer{a}, Books: a.ledger,
 		Metrics: a.telemetry.Metrics(), Wake: func(r record.Route) { a.batcher.Wake(r) }, Logger: a.log,
 	})
@@ -199,7 +199,6 @@ func (a *agent) buildBatcher() error {
 
 func (a *agent) buildTail() error {
 	a.takeOver(a.cfg)
-	a.letGoForeign()
 	var err error
 	a.tail, err = tail.New(tail.Options{
 		Inputs: tailInputs(a.cfg), Positions: positions{a.journal}, Sink: sink{a.batcher}, Quarantine: a.quarantine,

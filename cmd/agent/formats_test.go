@@ -389,7 +389,7 @@ func TestFieldsChanged(t *testing.T) {
 	p.kill()
 	s.env = []string{"ENV=after"}
 	p = s.once(open+fmt.Sprintf(fieldsInput, "JSON"), 0)
-	e := p.await(1, "batch of an earlier run has another body now, it is sent under a new id")
+	e := p.await(1, sentAnew)
 	s.wantNumbers(0, 1)
 	for _, r := range s.tableRows() {
 		if r.Env != "after-{x}" || r.Batch != e.text("replaced_by") {

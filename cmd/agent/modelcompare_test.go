@@ -66,8 +66,10 @@ func (m *model) compareBatches() {
 	}
 	replaced := map[string]bool{} // batches that carry on with the ranges of another
 	for _, p := range m.runs {
-		for _, e := range append(p.entries(sentInPart), p.entries(sentAnew)...) {
-			replaced[e.text("replaced_by")] = true
+		for _, e := range slices.Concat(p.entries(sentInPart), p.entries(sentOther), p.entries(sentAnew)) {
+			for _, id := range strings.Fields(e.text("replaced_by")) {
+				replaced[id] = true
+			}
 		}
 	}
 	for text, in := range batches {
@@ -94,7 +96,8 @@ func (m *model) compareBatches() {
 
 // What the agent says of a batch whose ranges go under a new id.
 const (
-	sentAnew   = "batch of an earlier run has another body now, it is sent under a new id"
+	sentOther  = "batch of an earlier run has another body now, it is sent under a new id"
+	sentAnew   = "batch of an earlier run was read for other settings than its input has now, it is replaced: its ranges are read anew and may be stored twice"
 	sentInPart = "batch of an earlier run can be made again in part, this is sent under a new id and may be stored twice"
 )
 

@@ -361,11 +361,11 @@ func TestRotatedWhileNobodyLooked(t *testing.T) {
 	s.wantRows("Text", want)
 }
 
-// TestInputIsAwayForARun: a batch in doubt whose input is not configured at
-// the next start is not lost: it is read again once the input is back.
+// TestInputIsAwayForARun: a batch in doubt whose input is not configured at the next
+// start is not given up: it waits, and is sent again once the input is back.
 func TestInputIsAwayForARun(t *testing.T) {
 	t.Parallel()
-	f := func(name, meanwhile, says string) {
+	f := func(name, meanwhile string) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, emulator.Options{})
@@ -379,17 +379,21 @@ func TestInputIsAwayForARun(t *testing.T) {
 			p.kill()
 			hang.Remove()
 			p = s.once(meanwhile, 0)
-			if e := p.await(1, "batch of an earlier run is given up, its records are read again and may be stored twice"); e["err"] != says {
+			if e := p.told(batchWaits); e["err"] != "its input is not configured: Text" {
 				t.Errorf("says %v", e)
 			}
 			s.wantRows("Text", nil)
-			s.once(open+oneText, 0)
+			p = s.once(open+oneText, 0)
+			p.told(sentAgain)
 			s.wantRows("Text", []string{"one", "two"})
 		})
 	}
-	f("input", open+`inputs: [{paths: ["${DIR}/others/*.log"], table: Other}]`, "its input is no longer configured")
-	f("cluster", strings.ReplaceAll(open, "${URL}", "${OTHER}")+`inputs: [{paths: ["${DIR}/others/*.log"], table: Other}]`, "its cluster is no longer configured")
+	f("input", open+`inputs: [{paths: ["${DIR}/others/*.log"], table: Other}]`)
+	f("cluster", strings.ReplaceAll(open, "${URL}", "${OTHER}")+`inputs: [{paths: ["${DIR}/others/*.log"], table: Other}]`)
 }
+
+// batchWaits is what the agent says of a batch of an earlier run that has to wait.
+const batchWaits = "batch of an earlier run cannot be read just now, it is tried again"
 
 // TestOnceIsInterrupted: a run --once that was told to stop does not claim to
 // have sent everything.

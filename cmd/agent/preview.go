@@ -24,6 +24,7 @@ import (
 	"kusto-agent/kusto"
 	"kusto-agent/ledger"
 	"kusto-agent/record"
+	"kusto-agent/recovery"
 	"kusto-agent/tail"
 	"kusto-agent/telemetry"
 )
@@ -123,7 +124,7 @@ func (v *preview) show(cfg *config.Config, in *config.Input, p *record.Payload, 
 func (v *preview) document(req *http.Request, p *record.Payload, sample []byte, c *catcher) any {
 	doc := map[string]any{
 		"method": req.Method, "url": req.URL.String(), "headers": req.Header, "content_length": req.ContentLength,
-		"records": p.Records, "raw_bytes": p.RawBytes, "ranges": ranges(p.Cover), "quarantined": len(c.rejected),
+		"records": p.Records, "raw_bytes": p.RawBytes, "ranges": recovery.Where(p.Cover), "quarantined": len(c.rejected),
 	}
 	if utf8.Valid(sample) {
 		doc["body"] = string(sample)

@@ -115,14 +115,9 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) (err error) {
 		<-sender
 		a.keep()
 	}
-	const lost = "what was lost from the spool and is read again"
-	if !a.await(stop.ending, "batches of an earlier run that are read again", start(a.rebuild)) {
-		keep()
-		return &exitError{code: exitFailed}
-	}
 	tailing, stopTailing := context.WithCancel(stop.running)
 	defer stopTailing()
-	restoring := start(func() { a.restoreMissing(tailing) })
+	recovering := start(func() { a.recovery.Run(tailing, a.recoveryRooms()) })
 	tail := start(func() { a.tail.Run(tailing, stop.ending) })
 	a.ready()
 	changing, endChanges := context.WithCancel(stop.running)
@@ -130,7 +125,6 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	reloads := start(func() { a.reloads(changing) })
 
 	if a.once {
-		a.await(stop.ending, lost, restoring)
 		a.untilDone(tailing, tail)
 	} else {
 		<-stop.running.Done()
@@ -143,7 +137,7 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	stopTailing()
 	ended := a.await(stop.ending, "a reload", reloads)
 	ended = a.await(stop.ending, "files that are being read", tail) && ended
-	ended = a.await(stop.ending, lost, restoring) && ended
+	ended = a.await(stop.ending, "batches that are read again", recovering) && ended
 	if !ended { // somebody may still hand something on: the batcher has to stay as it is
 		keep()
 		return &exitError{code: exitFailed}
@@ -194,11 +188,16 @@ func (a *agent) untilDone(ctx context.Context, tail <-chan struct{}) {
 		if read || a.sender.Progress().Stuck {
 			a.batcher.Flush() // no company will come
 		}
-		idle := a.batcher.Idle() // asked first: what has left the batcher is with the sender
+		again, _, _ := a.recovery.Pending() // asked first, like the batcher: what has left them is with the sender
+		idle := a.batcher.Idle()
 		p := a.sender.Progress()
 		switch {
 		case !idle:
-		case p.Stuck, read && p.Left+p.Spooled == 0:
+		case p.Stuck:
+			return
+		case again > 0:
+			unreadSince = time.Time{}
+		case read && p.Left+p.Spooled == 0:
 			return
 		case p.Left+p.Spooled > 0:
 			unreadSince = time.Time{}
@@ -244,7 +243,7 @@ func (a *agent) verdict() error {
 		return &exitError{exitRefused, errors.New("a token or a route was refused; what was not accepted is in its files or in the spool")}
 	case p.Down || p.Left+p.Spooled > 0:
 		return &exitError{exitUnreachable, errors.New("the service did not accept everything; the rest is in its files or in the spool")}
-	case a.unread || a.tail.Refused():
+	case a.unread || a.tail.Refused() || a.isUnread():
 		return &exitError{exitFailed, errors.New("not every file could be read to its end")}
 	case quarantined > 0:
 		return &exitError{exitFailed, fmt.Errorf("records refused and kept in quarantine: %d", quarantined)}

@@ -13,6 +13,7 @@ import (
 
 	"kusto-agent/config"
 	"kusto-agent/record"
+	"kusto-agent/recovery"
 	"kusto-agent/spool"
 	"kusto-agent/telemetry"
 )
@@ -161,7 +162,7 @@ func (l *spoolList) row(e *spool.Entry) error {
 	}
 	return row(l.out, spoolColumns, []string{
 		e.Spooled.UTC().Format(time.RFC3339), telemetry.AgoText(l.now, e.Spooled), p.ID.String(), p.Route.Database + "." + p.Route.Table,
-		format, strconv.Itoa(p.Records), telemetry.BytesText(e.Size), strconv.Itoa(p.Attempt), p.Route.Cluster, ranges(p.Cover),
+		format, strconv.Itoa(p.Records), telemetry.BytesText(e.Size), strconv.Itoa(p.Attempt), p.Route.Cluster, recovery.Where(p.Cover),
 	})
 }
 

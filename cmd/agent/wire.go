@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-
 	"kusto-agent/batcher"
 	"kusto-agent/journal"
 	"kusto-agent/record"
@@ -70,9 +68,3 @@ func (f closing) Close() error {
 	f()
 	return nil
 }
-
-// Why a batch of an earlier run can not be sent again.
-var (
-	errNoCluster = errors.New("its cluster is no longer configured")
-	errNoInput   = errors.New("its input is no longer configured")
-)

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"github.com/google/uuid"
+
+	"kusto-agent/batcher"
+	"kusto-agent/journal"
+	"kusto-agent/record"
+	"kusto-agent/recovery"
+	"kusto-agent/spool"
+	"kusto-agent/tail"
+)
+
+// What becomes of batches that were begun by an earlier run, and of what the spool has
+// lost, is decided in the room recovery. Here it is joined with the others.
+
+// buildRecovery has spool, journal and books agree at the start. fresh says that the
+// folder of the spool was not there, so that nothing in it can say what is missing.
+func (a *agent) buildRecovery(held *spool.Recovery, found *journal.Recovery, fresh bool) error {
+	a.recovery = recovery.New(recovery.Stores{
+		Journal: a.journal, Frames: spooledIn{a.journal, a.journalDir()}, Ranges: a.journal, Spool: a.spool,
+		Books: a.ledger, Shelf: a.ledger, Quarantine: quarantineOf{a}, Logger: a.log,
+		NewID: func() record.BatchID { return record.BatchID(uuid.New()) },
+	})
+	what := recovery.Found{
+		Replays: found.Replays, Ended: found.Ended, Clean: found.Clean,
+		Report: func() (bool, []*record.Payload) { return held.Lost || fresh, held.Missing },
+	}
+	for i := range found.Begun {
+		what.Begun = append(what.Begun, &found.Begun[i].Payload)
+	}
+	return a.recovery.Reconcile(what)
+}
+
+// isFresh says whether the folder of the spool is not there.
+func (a *agent) isFresh() bool {
+	_, err := os.Stat(a.cfg.Spool.Dir)
+	return errors.Is(err, os.ErrNotExist) && a.cfg.Spool.MaxSize > 0
+}
+
+// recoveryRooms are what recovery needs to read and to send.
+func (a *agent) recoveryRooms() recovery.Rooms {
+	return recovery.Rooms{Source: sources{a.tail}, Packer: a.batcher, Sender: a.sender}
+}
+
+// isUnread says whether batches of an earlier run, or lost ones, are still to be read
+// again, but for those of inputs that are not configured.
+func (a *agent) isUnread() bool {
+	now, waiting, absent := a.recovery.Pending()
+	return now > 0 || waiting > absent
+}
+
+// spooledIn is what the journal and its history know of the spool.
+type spooledIn struct {
+	*journal.Journal
+	dir string
+}
+
+func (s spooledIn) InSpool(want func(record.BatchID) bool) (map[record.BatchID]*record.Payload, error) {
+	all, err := journal.InSpool(s.dir)
+	for id := range all {
+		if !want(id) {
+			delete(all, id)
+		}
+	}
+	return all, err
+}
+
+// quarantineOf is that of an agent: it is opened after the stores.
+type quarantineOf struct{ *agent }
+
+func (q quarantineOf) Put(recs []record.Rejected) error { return q.quarantine.Put(recs) }
+
+// sources has recovery read files as tail does.
+type sources struct{ *tail.Tailer }
+
+func (s sources) Shaped(p *record.Payload) error { return sourceErr(s.Tailer.Shaped(p)) }
+
+func (s sources) Read(p *record.Payload) (body []byte, same bool, err error) {
+	body, err = s.ReadSpans(p)
+	return body, err == nil && batcher.Checksum(body) == p.CRC, sourceErr(err)
+}
+
+func (s sources) Anew(p *record.Payload) (*recovery.Reading, error) {
+	read, err := s.ReadAnew(p)
+	if err != nil {
+		return nil, sourceErr(err)
+	}
+	return &recovery.Reading{Parts: read.Parts, Refused: read.Refused, Empty: read.Empty}, nil
+}
+
+func (s sources) Divide(p *record.Payload) (left, gone record.Payload, err error) {
+	left, gone, err = s.Tailer.Divide(p)
+	return left, gone, sourceErr(err)
+}
+
+// sourceErr is an error of tail as recovery knows it.
+func sourceErr(err error) error {
+	for is, as := range map[error]error{
+		tail.ErrSourceGone: recovery.ErrGone, tail.ErrReshaped: recovery.ErrReshaped, tail.ErrNotConfigured: recovery.ErrNotConfigured,
+	} {
+		if errors.Is(err, is) {
+			return &sourceError{as, err}
+		}
+	}
+	return err
+}
+
+// sourceError is an error of tail that is one of recovery too.
+type sourceError struct{ as, err error }
+
+func (e *sourceError) Error() string   { return e.err.Error() }
+func (e *sourceError) Unwrap() []error { return []error{e.as, e.err} }
