@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -117,6 +118,7 @@ type Stores struct {
 	Quarantine Quarantine
 	Logger     *slog.Logger
 	NewID      func() record.BatchID
+	Retry      time.Duration // when what cannot be read now is tried again; 0: 10s
 }
 
 // Rooms are what Run needs besides.
@@ -170,6 +172,7 @@ type debt struct {
 
 // New returns a Recovery for the stores of an agent.
 func New(s Stores) *Recovery {
+	s.Retry = cmp.Or(s.Retry, 10*time.Second)
 	return &Recovery{
 		Stores: s, held: map[record.BatchID]bool{}, copies: map[record.BatchID]bool{},
 		sent: map[record.BatchID]*debt{}, ready: map[record.BatchID]*record.Payload{}, wake: make(chan struct{}, 1),

@@ -10,8 +10,6 @@ import (
 )
 
 const (
-	// retry is when what cannot be read now is tried again.
-	retry = 10 * time.Second
 	// patience is how long one batch is waited for before the others go on.
 	patience = 10 * time.Second
 	// noRoom is when memory that was too short is asked for once more.
@@ -25,7 +23,7 @@ const (
 // begun, or missing in the spool, in the journal: the next start goes on with it.
 func (r *Recovery) Run(ctx context.Context, rooms Rooms) {
 	r.Rooms = rooms
-	timer := time.NewTimer(retry)
+	timer := time.NewTimer(r.Retry)
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		b, l, wait := r.next(time.Now())
@@ -54,7 +52,7 @@ func (r *Recovery) next(now time.Time) (*batch, *loss, time.Duration) {
 		r.due = append(r.due, r.later[0])
 		r.later = r.later[1:]
 	}
-	wait := retry
+	wait := r.Retry
 	if len(r.later) > 0 {
 		wait = r.later[0].again.Sub(now)
 	}
@@ -79,11 +77,11 @@ func (r *Recovery) next(now time.Time) (*batch, *loss, time.Duration) {
 func (r *Recovery) wait(b *batch, why error) {
 	if text := why.Error(); text != b.told {
 		b.told = text
-		r.logOf(b.Payload).Warn(waits[b.kind], "err", why, "fix", "let the agent read the file, or configure the input again: it is tried every 10 s, without a restart")
+		r.logOf(b.Payload).Warn(waits[b.kind], "err", why, "fix", "let the agent read the file, or configure the input again: it is tried again by itself")
 	}
 	r.mu.Lock()
 	b.absent = errors.Is(why, ErrNotConfigured)
-	b.again = time.Now().Add(retry)
+	b.again = time.Now().Add(r.Retry)
 	r.later = append(r.later, b)
 	r.mu.Unlock()
 }
@@ -98,7 +96,7 @@ func (r *Recovery) lookUp(l *loss) {
 	if err != nil {
 		r.Logger.Warn("journal cannot be read just now, what vanished from the spool waits for it", "batches", len(l.ids), "err", err,
 			"fix", "see to the disk of state_dir")
-		l.again = time.Now().Add(retry)
+		l.again = time.Now().Add(r.Retry)
 		r.mu.Lock()
 		r.losses = append(r.losses, *l)
 		r.mu.Unlock()

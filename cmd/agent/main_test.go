@@ -21,6 +21,9 @@ const asProgram = "KUSTO_AGENT_TEST_AS_PROGRAM"
 // often as it says.
 const fastScans = "KUSTO_AGENT_TEST_RESCAN"
 
+// fastRetries is the same for what cannot be read again just now.
+const fastRetries = "KUSTO_AGENT_TEST_RETRY"
+
 // longForm asks for the forms of the tests that take minutes.
 var longForm = os.Getenv("KUSTO_AGENT_LONG") != ""
 
@@ -33,6 +36,7 @@ func TestMain(m *testing.M) {
 			os.Exit(exitFailed)
 		}()
 		rescan, _ = time.ParseDuration(os.Getenv(fastScans))
+		retryReading, _ = time.ParseDuration(os.Getenv(fastRetries))
 		os.Exit(execute(os.Args[1:]))
 	}
 	if os.Getenv(asWriter) != "" {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -24,6 +25,7 @@ func (a *agent) buildRecovery(held *spool.Recovery, found *journal.Recovery, fre
 		Journal: a.journal, Frames: spooledIn{a.journal, a.journalDir()}, Ranges: a.journal, Spool: a.spool,
 		Books: a.ledger, Shelf: a.ledger, Quarantine: quarantineOf{a}, Logger: a.log,
 		NewID: func() record.BatchID { return record.BatchID(uuid.New()) },
+		Retry: retryReading,
 	})
 	what := recovery.Found{
 		Replays: found.Replays, Ended: found.Ended, Clean: found.Clean,
@@ -34,6 +36,9 @@ func (a *agent) buildRecovery(held *spool.Recovery, found *journal.Recovery, fre
 	}
 	return a.recovery.Reconcile(what)
 }
+
+// retryReading is set by tests that cannot wait as long as tries are apart.
+var retryReading time.Duration
 
 // isFresh says whether the folder of the spool is not there.
 func (a *agent) isFresh() bool {
