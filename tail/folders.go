@@ -1,6 +1,8 @@
 package tail
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -37,7 +39,9 @@ func (x *folders) names(dir string, ino uint64) []string {
 	f := x.seen[dir]
 	x.mu.Unlock()
 	if f == nil || f.node != st.node || f.mtime != st.mtime || f.at.UnixNano()-f.mtime < int64(coarse) {
-		f = lookInto(dir, st)
+		if f, err = lookInto(dir, st); err != nil {
+			return nil // it may be let in another time
+		}
 		x.mu.Lock()
 		if x.seen == nil {
 			x.seen = make(map[string]*folder)
@@ -55,11 +59,11 @@ func (x *folders) forget() {
 	clear(x.seen)
 }
 
-func lookInto(dir string, st status) *folder {
+func lookInto(dir string, st status) (*folder, error) {
 	f := &folder{status: st, at: time.Now(), nodes: make(map[uint64][]string)}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return f
+		return nil, err
 	}
 	for _, e := range entries {
 		if !e.Type().IsRegular() {
@@ -73,7 +77,18 @@ func lookInto(dir string, st status) *folder {
 			f.nodes[s.Ino] = append(f.nodes[s.Ino], e.Name())
 		}
 	}
-	return f
+	return f, nil
+}
+
+// shut is why the folders where a file should be cannot be listed now, so that it may be
+// in one of them; nil: they were, or are not there.
+func shut(info record.FileInfo) error {
+	for _, was := range info.Paths() {
+		if _, err := os.ReadDir(filepath.Dir(was)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // findNode looks for a file at its last path, where that led, and in their folders.

@@ -36,6 +36,9 @@ func findSource(in *input, info record.FileInfo, x record.Extent, copies bool) (
 	if f := findElsewhere(in, info, x, copies); f != nil {
 		return f, nil
 	}
+	if err := shut(info); err != nil {
+		return nil, err
+	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: file was moved or deleted", ErrSourceGone)
 	}

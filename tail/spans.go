@@ -261,6 +261,9 @@ func openKnown(in *input, info record.FileInfo, x record.Extent, copies bool) (s
 	}
 	path, ok := in.folders.findNode(info)
 	if !ok {
+		if err := shut(info); err != nil {
+			return nil, err
+		}
 		return nil, fmt.Errorf("%w: file was moved or deleted", ErrSourceGone)
 	}
 	file, st, err := openFile(path)
