@@ -204,7 +204,9 @@ func TestTriedAgain(t *testing.T) {
 			if now, waiting, absent := w.r.Pending(); now != 0 || waiting != 1 || absent != 0 {
 				t.Errorf("pending %d, %d, %d", now, waiting, absent)
 			}
+			w.mu.Lock()
 			delete(w.files, file1)
+			w.mu.Unlock()
 			time.Sleep(10 * time.Second)
 			synctest.Wait()
 			w.want(`send x "2"`)
@@ -269,12 +271,14 @@ func TestLostAndUnknown(t *testing.T) {
 		w.during(func() {
 			w.books.Restored("in", 7)
 			w.books.Spooled("in", 7)
-			w.r.Lost([]record.BatchID{id('x'), id('y')}, payload(0, 7))
 			w.history[id('x')] = payload('x', 2)
+			w.r.Lost([]record.BatchID{id('x'), id('y')}, payload(0, 7))
 			synctest.Wait()
 			w.want()
 			w.wantBooks("restored 7 spooled 7")
+			w.mu.Lock()
 			w.noJnl = nil
+			w.mu.Unlock()
 			time.Sleep(11 * time.Second)
 			synctest.Wait()
 			w.want("replay x 0", "end frame y unknown, source gone", "spool x")

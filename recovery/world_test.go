@@ -178,6 +178,8 @@ func (w *world) Removed(ids []record.BatchID) {
 	}
 }
 func (w *world) InSpool(want func(record.BatchID) bool) (map[record.BatchID]*record.Payload, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	all := maps.Clone(w.history)
 	maps.DeleteFunc(all, func(id record.BatchID, _ *record.Payload) bool { return !want(id) })
 	return all, w.noJnl
@@ -248,6 +250,8 @@ func (w *world) look(p *record.Payload) error {
 	if block != nil {
 		<-block
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, x := range p.Cover {
 		if err := w.files[x.File]; err != nil {
 			return err
