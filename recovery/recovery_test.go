@@ -122,6 +122,11 @@ func TestMissing(t *testing.T) {
 	w.reconcile(Found{Replays: map[record.BatchID]int{id('y'): 1}}, false)
 	w.want("removed y", "end frame y replaced")
 	w.wantBooks("restored 3 spooled 3")
+	// Its frame cannot be read now, and can at another start: its end is remembered.
+	w = newWorld(t)
+	w.reconcile(Found{Ended: map[record.BatchID]record.Outcome{id('x'): record.Accepted, id('y'): record.Accepted}}, true, payload('x', 2))
+	w.want("removed y")
+	w.wantBooks("")
 }
 
 // TestBegun: what is done about a batch that was begun, by what is found.
@@ -186,6 +191,21 @@ func TestBegun(t *testing.T) {
 	f("changed and not now", func(w *world) { changed(nil)(w); w.files[file1] = syscall.EACCES }, "", waits[OfRun])
 	f("changed, in part", func(w *world) { changed(reading(0, "u"))(w); w.files[file2] = ErrGone }, "restored 5 pending 2 dropped 3", sentAnew,
 		"skip [40,50)", "split x a b", "end b unknown, source gone", `send a "u"`)
+	f("changed by a reload between two looks", func(w *world) {
+		w.anew, w.readErr = reading(0, "u"), func(*record.Payload) error { return ErrReshaped }
+	}, "restored 2 pending 2", sentAnew, "skip [40,50)", `send a "u"`)
+	f("changed, for a cluster that nobody sends to", func(w *world) {
+		changed(reading(1, "u"))(w)
+		w.anew.Parts[0].Route.Cluster = "another"
+	}, "", waits[OfRun])
+	f("in part, and the rest not any more", func(w *world) {
+		w.files[file1], w.readErr = ErrGone, func(p *record.Payload) error {
+			if len(p.Cover) == 1 {
+				return syscall.EIO
+			}
+			return nil
+		}
+	}, "", waits[OfRun])
 	f("changed, quarantine is full", func(w *world) { changed(reading(1, "u"))(w); w.unkept = errors.New("full") }, "", waits[OfRun], "quarantine 1")
 }
 
@@ -312,12 +332,52 @@ func TestSentFromMemory(t *testing.T) {
 			w.lost()
 			w.want("replay x 1", "replay x 2", "begin a", `send a "6"`)
 			_ = j.Split(id('a'), []*record.Payload{payload('l', 3), payload('r', 3)})
+			_ = j.End(id('a'), record.Accepted) // it has ended with its split
 			_ = j.End(id('l'), record.Spooled)
-			w.want("split a l r", "end l spooled")
+			w.want("split a l r", "end a accepted", "end l spooled")
 			_ = j.End(id('r'), record.Quarantined)
 			w.want("end frame r quarantined", "end frame x replaced", "end r quarantined")
 			_ = j.End(id('r'), record.Quarantined)
 			w.want("end r quarantined")
+		})
+	})
+}
+
+// TestOlderFrames: what was put into the spool again is remembered for as long as the
+// segment of its older frame may be there.
+func TestOlderFrames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.during(func() {
+			p := payload('x', 2)
+			p.Attempt = 3
+			w.books.Restored("in", 2)
+			w.books.Spooled("in", 2)
+			w.r.Damaged(p)
+			w.r.Removed([]record.BatchID{p.ID}) // its segment went to damaged/ before it was read again
+			synctest.Wait()
+			w.want("replay x 3", "spool x")
+			w.r.Removed([]record.BatchID{p.ID})
+			w.want()
+			w.r.Removed([]record.BatchID{p.ID})
+			w.want("removed x")
+		})
+	})
+}
+
+// TestAbsent: what waits for an input is told from what waits for a file.
+func TestAbsent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.shaped = ErrNotConfigured
+		w.reconcile(Found{Begun: []*record.Payload{payload('x', 2)}}, false)
+		if now, waiting, absent := w.r.Pending(); now != 1 || waiting != 0 || absent != 0 {
+			t.Errorf("pending %d, %d, %d", now, waiting, absent)
+		}
+		w.during(func() {
+			if now, waiting, absent := w.r.Pending(); now != 0 || waiting != 1 || absent != 1 {
+				t.Errorf("pending %d, %d, %d", now, waiting, absent)
+			}
 		})
 	})
 }

@@ -38,8 +38,9 @@ type world struct {
 	taken   int
 	most    int // of these at a time
 	shaped  error
-	files   map[record.File]error // nil: it is there
-	other   bool                  // the files give other bytes
+	files   map[record.File]error         // nil: it is there
+	other   bool                          // the files give other bytes
+	readErr func(p *record.Payload) error // of Read, after a look that found all; nil: none
 	anew    *Reading
 	block   chan struct{} // not nil: reading waits for it
 	unkept  error         // of quarantine
@@ -263,6 +264,11 @@ func (w *world) look(p *record.Payload) error {
 func (w *world) Read(p *record.Payload) ([]byte, bool, error) {
 	if err := w.look(p); err != nil {
 		return nil, false, err
+	}
+	if w.readErr != nil {
+		if err := w.readErr(p); err != nil {
+			return nil, false, err
+		}
 	}
 	if w.other {
 		p.Pieces = slices.Clone(p.Pieces)
