@@ -216,3 +216,42 @@ func TestErrorsOfSources(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestCutSegment: what a cut segment held is read again, or counted to the record where its
+// source is gone too.
+func TestCutSegment(t *testing.T) {
+	t.Parallel()
+	for _, gone := range []bool{false, true} {
+		t.Run(fmt.Sprintf("source gone %v", gone), func(t *testing.T) {
+			t.Parallel()
+			const n = 1000
+			s := newSite(t, emulator.Options{})
+			away := s.server.Fail(emulator.Fault{Status: 503})
+			config := open + hasty + "batch: {max_size: 4KiB, max_wait: 10ms}\n" + oneJSON
+			records := jsonRecords(0, n)
+			s.write("logs/a.json", joined(records))
+			p := s.run(config)
+			p.awaitBooks("T", func(a account) bool { return a.spooled == n })
+			p.stop()
+			all, err := filepath.Glob(s.path("state/spool/*.seg"))
+			s.must(err)
+			info, err := os.Stat(all[0])
+			s.must(err)
+			s.must(os.Truncate(all[0], info.Size()*4/5))
+			if gone {
+				s.must(os.Remove(s.path("logs/a.json")))
+			}
+			away.Remove()
+			p = s.run(config)
+			p.awaitBooks("T", func(a account) bool { return a.accepted+a.dropped == n && a.pending+a.spooled == 0 })
+			a := p.mustBooks()["T"]
+			if stored := s.server.RowCount("Logs", "T"); int(a.accepted) != stored || gone != (a.dropped > 0) {
+				t.Errorf("books %+v, %d rows", a, stored)
+			}
+			p.stop()
+			if !gone {
+				s.wantRows("T", records)
+			}
+		})
+	}
+}

@@ -216,8 +216,8 @@ func TestHalfOpenConnections(t *testing.T) {
 	p.stop()
 }
 
-// TestStopWhileABatchIsReadAgain: the disk of the file does not answer, and the stop
-// comes before the start is over.
+// TestStopWhileABatchIsReadAgain: the disk of the file does not answer, neither to who
+// reads on in it nor to who reads a batch of an earlier run again.
 func TestStopWhileABatchIsReadAgain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, emulator.Options{})
@@ -235,9 +235,10 @@ func TestStopWhileABatchIsReadAgain(t *testing.T) {
 	p = s.run(config)
 	s.before = nil
 	p.await(1, "telemetry listens") // signals are listened to since before that
+	s.until("it is read, and read again", func() bool { return len(p.open(s.path("logs"))) == 2 })
 	p.signal(syscall.SIGTERM)
 	e := p.await(1, "the agent ends without waiting any longer: what is left is sent after the next start")
-	if e.text("for") != "batches of an earlier run that are read again" {
+	if e.text("for") != "files that are being read" { // what is read again is waited for by nobody
 		t.Errorf("says %v", e)
 	}
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
