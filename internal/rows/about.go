@@ -1,0 +1,95 @@
+package rows
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"kusto-agent/kusto"
+)
+
+// About collects what an answer tells of itself beside its rows. The zero value is
+// ready for one answer.
+type About struct {
+	Visualization string // what the query renders, as JSON; empty: it was not told
+	Resources     *Resources
+}
+
+// Resources is what the service says that a query took.
+type Resources struct {
+	ExecutionTime float64 // in seconds
+	Usage         struct {
+		CPU struct {
+			Total string `json:"total cpu"` // a timespan
+		}
+		Memory struct {
+			PeakPerNode int64 `json:"peak_per_node"` // bytes
+		}
+	} `json:"resource_usage"`
+	Input struct {
+		Rows struct{ Total, Scanned int64 }
+	} `json:"input_dataset_statistics"`
+}
+
+// Note reads a row of a table that was not asked for.
+func (a *About) Note(t *kusto.Table, row []json.RawMessage) {
+	cell := func(name string) string {
+		for i, c := range t.Columns {
+			if c.Name == name && i < len(row) {
+				return kusto.CellText(row[i])
+			}
+		}
+		return ""
+	}
+	switch t.Kind {
+	case "QueryProperties":
+		if key := cell("Key"); key == "" || key == "Visualization" {
+			var v struct{ Visualization *string }
+			if json.Unmarshal([]byte(cell("Value")), &v) == nil && v.Visualization != nil {
+				a.Visualization = cell("Value")
+			}
+		}
+	case "QueryCompletionInformation", "QueryStatus":
+		text := cell("Payload") + cell("StatusDescription")
+		r := new(Resources)
+		if strings.Contains(text, "resource_usage") && json.Unmarshal([]byte(text), r) == nil {
+			a.Resources = r
+		}
+	}
+}
+
+// Summary is a line for people on what a query took: by the clock of who asked, and
+// by what the service told.
+func (a *About) Summary(took time.Duration, rows int) string {
+	s := fmt.Sprintf("%.3f s, %s", took.Seconds(), counted(int64(rows), "row"))
+	r := a.Resources
+	if r == nil {
+		return s + "; the service told no statistics"
+	}
+	s += fmt.Sprintf("; in the service: %.3f s", r.ExecutionTime)
+	if r.Usage.CPU.Total != "" {
+		s += ", CPU " + r.Usage.CPU.Total
+	}
+	s += fmt.Sprintf(", %s scanned of %s", counted(r.Input.Rows.Scanned, "row"), grouped(r.Input.Rows.Total))
+	if peak := r.Usage.Memory.PeakPerNode; peak > 0 {
+		s += fmt.Sprintf(", memory %.1f MiB", float64(peak)/(1<<20))
+	}
+	return s
+}
+
+func counted(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return grouped(n) + " " + what + "s"
+}
+
+// grouped is 1234567 as 1,234,567.
+func grouped(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,81 @@
+package rows
+
+import (
+	"encoding/json"
+	"strings"
+
+	"kusto-agent/kusto"
+)
+
+// delimited prints CSV and TSV.
+type delimited struct {
+	p    *printer
+	sep  byte
+	cell func(cell json.RawMessage) string
+	line []string
+}
+
+func (d *delimited) head(columns []kusto.Column) error {
+	if d.p.o.NoHeader {
+		return nil
+	}
+	d.line = d.line[:0]
+	for _, c := range columns {
+		name, err := json.Marshal(d.p.name(c))
+		if err != nil {
+			return err
+		}
+		d.line = append(d.line, d.cell(name))
+	}
+	return d.print()
+}
+
+func (d *delimited) row(_ []kusto.Column, cells []json.RawMessage) error {
+	d.line = d.line[:0]
+	for _, cell := range cells {
+		d.line = append(d.line, d.cell(cell))
+	}
+	return d.print()
+}
+
+// print quotes a lone cell that is nothing: an empty line is read as no row, and
+// stands between tables.
+func (d *delimited) print() error {
+	line := strings.Join(d.line, string(d.sep))
+	if line == "" && len(d.line) == 1 && d.sep == ',' {
+		line = `""`
+	}
+	_, err := d.p.w.WriteString(line + "\n")
+	return err
+}
+
+func (d *delimited) flush() error { return nil }
+func (d *delimited) end() error   { return nil }
+
+// csvCell quotes what RFC 4180 wants quoted, and an empty text.
+func (p *printer) csvCell(cell json.RawMessage) string {
+	if IsNull(cell) {
+		return ""
+	}
+	text := kusto.CellText(cell)
+	if p.o.Screen {
+		text = seen(text)
+	}
+	if text != "" && !strings.ContainsAny(text, ",\"\r\n") && text[0] != ' ' && text[len(text)-1] != ' ' {
+		return text
+	}
+	return `"` + strings.ReplaceAll(text, `"`, `""`) + `"`
+}
+
+var tsvEscapes = strings.NewReplacer("\\", `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`)
+
+func (p *printer) tsvCell(cell json.RawMessage) string {
+	if IsNull(cell) {
+		return `\N`
+	}
+	text := tsvEscapes.Replace(kusto.CellText(cell))
+	if p.o.Screen {
+		text = seen(text)
+	}
+	return text
+}

@@ -1,0 +1,58 @@
+package rows
+
+import (
+	"encoding/json"
+	"strings"
+
+	"kusto-agent/kusto"
+)
+
+// markdown prints tables as GitHub reads them.
+type markdown struct{ p *printer }
+
+var markdownEscapes = strings.NewReplacer("\\", `\\`, "|", `\|`, "\r\n", "<br>", "\n", "<br>", "\r", "<br>",
+	"<", "&lt;", "&", "&amp;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`)
+
+func (m *markdown) head(columns []kusto.Column) error {
+	var names, under []string
+	for _, c := range columns {
+		names = append(names, m.text(m.p.name(c)))
+		if isNumber(c.Type) {
+			under = append(under, "---:")
+		} else {
+			under = append(under, "---")
+		}
+	}
+	if err := m.print(names); err != nil {
+		return err
+	}
+	return m.print(under)
+}
+
+func (m *markdown) row(_ []kusto.Column, cells []json.RawMessage) error {
+	var line []string
+	for _, cell := range cells {
+		if IsNull(cell) {
+			line = append(line, "*null*")
+		} else {
+			line = append(line, m.text(kusto.CellText(cell)))
+		}
+	}
+	return m.print(line)
+}
+
+func (m *markdown) text(text string) string {
+	text = markdownEscapes.Replace(text)
+	if m.p.o.Screen {
+		text = seen(text)
+	}
+	return text
+}
+
+func (m *markdown) print(cells []string) error {
+	_, err := m.p.w.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+	return err
+}
+
+func (m *markdown) flush() error { return nil }
+func (m *markdown) end() error   { return nil }

@@ -1,0 +1,69 @@
+package rows
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"kusto-agent/kusto"
+)
+
+// objects prints an object a row, its members in the order of the columns and its
+// values as they came, but on one line.
+type objects struct {
+	p     *printer
+	array bool
+	rows  int
+	names [][]byte // of the columns, as JSON
+	line  bytes.Buffer
+}
+
+func (o *objects) head(columns []kusto.Column) error {
+	o.names = o.names[:0]
+	for _, c := range columns {
+		name, err := json.Marshal(c.Name)
+		if err != nil {
+			return err
+		}
+		o.names = append(o.names, name)
+	}
+	return nil
+}
+
+func (o *objects) row(_ []kusto.Column, cells []json.RawMessage) error {
+	o.line.Reset()
+	o.rows++
+	if o.array {
+		o.line.WriteByte("[,"[min(o.rows-1, 1)])
+	}
+	for i, cell := range cells {
+		o.line.WriteByte("{,"[min(i, 1)])
+		o.line.Write(o.names[i])
+		o.line.WriteByte(':')
+		if IsNull(cell) {
+			o.line.WriteString("null")
+			continue
+		}
+		if err := json.Compact(&o.line, cell); err != nil {
+			return err
+		}
+	}
+	if len(cells) == 0 {
+		o.line.WriteByte('{')
+	}
+	o.line.WriteByte('}')
+	return Line(o.p.w, o.line.Bytes(), o.p.o.Screen)
+}
+
+func (o *objects) flush() error { return nil }
+
+func (o *objects) end() error {
+	if !o.array {
+		return nil
+	}
+	if o.rows == 0 {
+		_, err := o.p.w.WriteString("[]\n")
+		return err
+	}
+	_, err := o.p.w.WriteString("]\n")
+	return err
+}

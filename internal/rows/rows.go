@@ -1,0 +1,210 @@
+// Package rows prints the tables that a query answers with, row by row, in a form
+// for people or for programs: no row is left out unless that was asked for, and in
+// every form a null is told from an empty text.
+//
+// A printer holds at most the rows whose widths it has to know, so that a result of
+// any size costs little memory.
+package rows
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"kusto-agent/kusto"
+)
+
+// Form is how a table is printed.
+type Form string
+
+// The forms.
+const (
+	Table     Form = "table"      // columns of equal width, for people
+	CSV       Form = "csv"        // RFC 4180: null is nothing, an empty text ""
+	TSV       Form = "tsv"        // null is \N; tab, line ends and backslash are escaped with a backslash
+	JSON      Form = "json"       // an object a line
+	JSONArray Form = "json-array" // one array of objects
+	Markdown  Form = "markdown"   // a table of GitHub's Markdown
+	Vertical  Form = "vertical"   // a line for each cell, for rows that are wide
+)
+
+// Forms are all of them, for messages.
+var Forms = []Form{Table, CSV, TSV, JSON, JSONArray, Markdown, Vertical}
+
+var otherNames = map[string]Form{"ndjson": JSON, "jsonl": JSON, "md": Markdown}
+
+// FormOf is the form of a name.
+func FormOf(name string) (Form, bool) {
+	if f, ok := otherNames[name]; ok {
+		return f, true
+	}
+	return Form(name), slices.Contains(Forms, Form(name))
+}
+
+// FormOfFile is the form that the name of a file ends with; a file .json is one
+// document.
+func FormOfFile(path string) (Form, bool) {
+	switch ext := strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), "."); ext {
+	case "csv", "tsv", "ndjson", "jsonl", "md", "markdown":
+		return FormOf(ext)
+	case "json":
+		return JSONArray, true
+	case "txt":
+		return Table, true
+	}
+	return "", false
+}
+
+// Options say how to print.
+type Options struct {
+	Form     Form
+	NoHeader bool // without the names of the columns; not for forms that have them in each row
+	Types    bool // the names with their types, as name:type; likewise
+	MaxRows  int  // of each table; 0: all
+	Width    int  // of the terminal, that lines of Table are cut to; 0: they are not
+	Screen   bool // a terminal reads it, and must not be steered by it
+	Color    bool // of nulls in Table
+}
+
+// Check refuses what a form cannot do.
+func (o Options) Check() error {
+	heads := o.Form == Table || o.Form == CSV || o.Form == TSV || o.Form == Markdown
+	switch {
+	case (o.NoHeader || o.Types) && !heads:
+		return fmt.Errorf("the form %s has no line of names to leave out or to give types", o.Form)
+	case o.NoHeader && o.Form == Markdown:
+		return fmt.Errorf("a table of Markdown is none without its names")
+	case o.NoHeader && o.Types:
+		return fmt.Errorf("types stand in the line of names, which is to be left out")
+	}
+	return nil
+}
+
+// Writer is what is printed to. It is flushed by its owner.
+type Writer interface {
+	Write([]byte) (int, error)
+	WriteString(string) (int, error)
+	WriteByte(byte) error
+}
+
+// Printer is a kusto.Reader that prints the tables that were asked for. Rows are
+// not its own when Row has returned.
+type Printer interface {
+	kusto.Reader
+	// Flush prints what is held, so that it is seen with what is behind it.
+	Flush() error
+	// End prints what follows the last row.
+	End() error
+	// Left is what was not printed.
+	Left() Left
+}
+
+// Left is what a printer did not print.
+type Left struct {
+	Rows, Of int // rows above MaxRows, and how many there were
+	Columns  int // that had no place on the lines of Table
+}
+
+// New makes a printer. Its options are to be checked.
+func New(w Writer, o Options) Printer {
+	p := &printer{o: o, w: w}
+	switch o.Form {
+	case CSV:
+		p.form = &delimited{p: p, sep: ',', cell: p.csvCell}
+	case TSV:
+		p.form = &delimited{p: p, sep: '\t', cell: p.tsvCell}
+	case JSON, JSONArray:
+		p.form = &objects{p: p, array: o.Form == JSONArray}
+	case Markdown:
+		p.form = &markdown{p: p}
+	case Vertical:
+		p.form = &vertical{p: p}
+	default:
+		p.form = &table{p: p}
+	}
+	return p
+}
+
+// form is one way to print.
+type form interface {
+	head(columns []kusto.Column) error // of a table
+	row(columns []kusto.Column, cells []json.RawMessage) error
+	flush() error
+	end() error
+}
+
+// printer is what all forms have in common.
+type printer struct {
+	o      Options
+	w      Writer
+	form   form
+	tables int
+	rows   int // of the table
+	left   Left
+}
+
+// Table begins a table, with an empty line behind the last.
+func (p *printer) Table(t *kusto.Table) error {
+	if !IsAsked(t) {
+		return nil
+	}
+	if err := p.form.flush(); err != nil {
+		return err
+	}
+	p.tables++
+	p.rows = 0
+	_, array := p.form.(*objects)
+	if p.tables > 1 && !array {
+		if err := p.w.WriteByte('\n'); err != nil {
+			return err
+		}
+	}
+	return p.form.head(t.Columns)
+}
+
+// Row prints a row, or holds what it needs of it.
+func (p *printer) Row(t *kusto.Table, row []json.RawMessage) error {
+	if !IsAsked(t) {
+		return nil
+	}
+	p.rows++
+	p.left.Of++
+	if p.o.MaxRows > 0 && p.rows > p.o.MaxRows {
+		p.left.Rows++
+		return nil
+	}
+	return p.form.row(t.Columns, row)
+}
+
+// Replace is not called: rows are final.
+func (p *printer) Replace(*kusto.Table) error {
+	return fmt.Errorf("rows were printed that the service has replaced since")
+}
+
+// Progress does nothing.
+func (p *printer) Progress(float64) {}
+
+func (p *printer) Flush() error { return p.form.flush() }
+func (p *printer) End() error   { return p.form.end() }
+func (p *printer) Left() Left   { return p.left }
+
+// IsAsked tells the tables that were asked for from those about the request.
+func IsAsked(t *kusto.Table) bool { return t.Kind == kusto.PrimaryResult }
+
+// IsNull tells a null from a value.
+func IsNull(cell json.RawMessage) bool { return len(cell) == 0 || string(cell) == "null" }
+
+// isNumber says that the values of a type are numbers, which stand to the right.
+func isNumber(typ string) bool {
+	return slices.Contains([]string{"int", "long", "real", "decimal"}, typ)
+}
+
+// name is the name of a column in a header.
+func (p *printer) name(c kusto.Column) string {
+	if p.o.Types && c.Type != "" {
+		return c.Name + ":" + c.Type
+	}
+	return c.Name
+}

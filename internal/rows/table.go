@@ -1,0 +1,199 @@
+package rows
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/rivo/uniseg"
+
+	"kusto-agent/kusto"
+	"kusto-agent/telemetry"
+)
+
+// measured is how many rows a table is printed by the widths of.
+const measured = 100
+
+const (
+	widest   = 80 // the most of the screen that a cell makes its column, where lines are not cut
+	leastCut = 6  // the least that a column is cut to
+	gap      = 2  // between two columns
+)
+
+// table prints columns of equal width, numbers to the right. The first rows, or
+// those that came before it was flushed, decide how wide they are; what is wider
+// afterwards stands out, or is cut where lines are, so that not all has to be held.
+type table struct {
+	p       *printer
+	columns []kusto.Column
+	held    [][]string
+	widths  []int
+	set     bool // the widths are decided
+}
+
+func (t *table) head(columns []kusto.Column) error {
+	t.columns, t.set, t.held = columns, false, nil
+	return nil
+}
+
+func (t *table) row(columns []kusto.Column, cells []json.RawMessage) error {
+	line := make([]string, len(cells))
+	for i, cell := range cells {
+		line[i] = t.p.shown(cell, columns[i])
+	}
+	if t.set {
+		return t.print(line)
+	}
+	if t.held = append(t.held, line); len(t.held) >= measured {
+		return t.begin()
+	}
+	return nil
+}
+
+// shown is a cell for people.
+func (p *printer) shown(cell json.RawMessage, c kusto.Column) string {
+	switch {
+	case IsNull(cell) && p.o.Color:
+		return "\x1b[2mnull\x1b[0m"
+	case IsNull(cell):
+		return "null"
+	}
+	text := kusto.CellText(cell)
+	if text == "null" && cell[0] == '"' {
+		return `"null"` // the text, or one within dynamic
+	}
+	return telemetry.Printable(text)
+}
+
+// flush leaves a head without rows, which says too little about widths.
+func (t *table) flush() error {
+	if len(t.held) == 0 {
+		return nil
+	}
+	return t.begin()
+}
+
+func (t *table) end() error {
+	if t.columns == nil || t.set {
+		return nil
+	}
+	return t.begin()
+}
+
+// begin decides the widths, and prints the head and what is held.
+func (t *table) begin() error {
+	t.set = true
+	var names []string
+	for _, c := range t.columns {
+		names = append(names, telemetry.Printable(t.p.name(c)))
+	}
+	t.widths = make([]int, len(names))
+	all := t.held
+	if !t.p.o.NoHeader {
+		all = append([][]string{names}, all...)
+	}
+	for _, row := range all {
+		for i, cell := range row {
+			t.widths[i] = max(t.widths[i], width(cell))
+		}
+	}
+	if t.p.o.Width > 0 {
+		fit(t.widths, t.p.o.Width-gap*(len(names)-1))
+	} else {
+		for i, w := range t.widths {
+			t.widths[i] = min(w, widest)
+		}
+	}
+	if !t.p.o.NoHeader {
+		var under []string
+		for _, w := range t.widths {
+			under = append(under, strings.Repeat("-", w))
+		}
+		if err := t.print(names); err != nil {
+			return err
+		}
+		if err := t.print(under); err != nil {
+			return err
+		}
+	}
+	for _, row := range t.held {
+		if err := t.print(row); err != nil {
+			return err
+		}
+	}
+	t.held = nil
+	return nil
+}
+
+// fit takes from the widest columns until all go on a line of so much, or until
+// none can be less.
+func fit(widths []int, room int) {
+	total := 0
+	for _, w := range widths {
+		total += w
+	}
+	for total > room {
+		i := slices.Index(widths, slices.Max(widths))
+		if widths[i] <= leastCut {
+			return
+		}
+		widths[i]--
+		total--
+	}
+}
+
+func (t *table) print(cells []string) error {
+	var line strings.Builder
+	used := 0
+	for i, cell := range cells {
+		room := t.widths[i]
+		if t.p.o.Width > 0 {
+			if used >= t.p.o.Width {
+				t.p.left.Columns = max(t.p.left.Columns, len(cells)-i)
+				break
+			}
+			room = min(room, t.p.o.Width-used)
+			cell = cut(cell, room)
+		}
+		pad := max(room-width(cell), 0)
+		used += room + gap
+		if isNumber(t.columns[i].Type) {
+			line.WriteString(strings.Repeat(" ", pad) + cell)
+			pad = 0
+		} else {
+			line.WriteString(cell)
+		}
+		if i < len(cells)-1 {
+			line.WriteString(strings.Repeat(" ", pad+gap))
+		}
+	}
+	_, err := t.p.w.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	return err
+}
+
+// width is how much of the screen a text takes, without what colors it.
+func width(text string) int { return uniseg.StringWidth(plain(text)) }
+
+// plain is a cell without the color of a null.
+func plain(text string) string {
+	if strings.HasPrefix(text, "\x1b[2m") {
+		return "null"
+	}
+	return text
+}
+
+// cut is a text that takes no more than room, with a sign where it went on.
+func cut(text string, room int) string {
+	if width(text) <= room {
+		return text
+	}
+	var b strings.Builder
+	used := 0
+	for g := uniseg.NewGraphemes(plain(text)); g.Next(); {
+		if used += g.Width(); used > room-1 {
+			break
+		}
+		b.WriteString(g.Str())
+	}
+	return b.String() + "…"
+}

@@ -1,0 +1,46 @@
+package rows
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/rivo/uniseg"
+
+	"kusto-agent/kusto"
+	"kusto-agent/telemetry"
+)
+
+// vertical prints a line for each cell, under a line for each row.
+type vertical struct {
+	p     *printer
+	names []string // as wide as the widest
+}
+
+func (v *vertical) head(columns []kusto.Column) error {
+	v.names = v.names[:0]
+	widest := 0
+	for _, c := range columns {
+		v.names = append(v.names, telemetry.Printable(c.Name)+":")
+		widest = max(widest, uniseg.StringWidth(v.names[len(v.names)-1]))
+	}
+	for i, name := range v.names {
+		v.names[i] = name + strings.Repeat(" ", widest-uniseg.StringWidth(name)+1)
+	}
+	return nil
+}
+
+func (v *vertical) row(columns []kusto.Column, cells []json.RawMessage) error {
+	if _, err := fmt.Fprintf(v.p.w, "-- row %d --\n", v.p.rows); err != nil {
+		return err
+	}
+	for i, cell := range cells {
+		if _, err := v.p.w.WriteString(v.names[i] + v.p.shown(cell, columns[i]) + "\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *vertical) flush() error { return nil }
+func (v *vertical) end() error   { return nil }
