@@ -1,0 +1,382 @@
+// Package chart draws what a query renders, in a terminal or as a picture. A value
+// that is not drawn is told of; nothing is made up between the rows but the lines
+// that join them.
+package chart
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"kusto-agent/kusto"
+)
+
+// Kind is a way to draw.
+type Kind string
+
+// The kinds that are drawn.
+const (
+	Time   Kind = "timechart"   // lines over times
+	Line   Kind = "linechart"   // lines over times or numbers
+	Bar    Kind = "barchart"    // bars to the right
+	Column Kind = "columnchart" // bars upwards
+	Pie    Kind = "piechart"
+)
+
+// Kinds are all of them.
+var Kinds = []Kind{Time, Line, Bar, Column, Pie}
+
+// Spec is what is said of a chart beside its rows. Empty fields are chosen by the
+// types of the columns.
+type Spec struct {
+	Kind           Kind
+	Title          string
+	XTitle, YTitle string
+	XColumn        string
+	YColumns       []string
+	Series         []string // columns whose values name the series
+}
+
+// list is a list of names, as JSON or with commas.
+type list []string
+
+func (l *list) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		for name := range strings.SplitSeq(text, ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				*l = append(*l, name)
+			}
+		}
+		return nil
+	}
+	var all []string
+	err := json.Unmarshal(raw, &all)
+	*l = all
+	return err
+}
+
+// Parse reads what the service says that a query renders, as JSON. The kind may be
+// one that is not drawn.
+func Parse(visualization string) (Spec, error) {
+	var v struct {
+		Visualization, Title, XTitle, YTitle, XColumn string
+		YColumns, Series                              list
+	}
+	if err := json.Unmarshal([]byte(visualization), &v); err != nil {
+		return Spec{}, fmt.Errorf("read what is to be rendered: %w", err)
+	}
+	return Spec{Kind(v.Visualization), v.Title, v.XTitle, v.YTitle, v.XColumn, v.YColumns, v.Series}, nil
+}
+
+// IsDrawn says whether there is a drawing for a kind.
+func IsDrawn(k Kind) bool { return slices.Contains(Kinds, k) }
+
+// Most is how many rows are drawn at most.
+const Most = 100_000
+
+// Chart is what is drawn.
+type Chart struct {
+	Spec
+	X      []string // of bars and slices: their names
+	IsTime bool     // the places are times
+	Series []Series
+}
+
+// Series is a line, or the bars of one color.
+type Series struct {
+	Name string
+	At   []float64 // of lines: where the values are, ascending; times in seconds since 1970
+	Y    []float64 // one for each of At, or of X; NaN: none
+}
+
+// Build makes a chart of the rows of a table. Values of one series in one place are
+// added up.
+func Build(s Spec, columns []kusto.Column, rows [][]json.RawMessage) (*Chart, error) {
+	b, err := newBuilder(s, columns)
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 {
+		return nil, errors.New("there are no rows to draw")
+	}
+	for _, row := range rows {
+		b.add(row)
+	}
+	return b.chart()
+}
+
+// builder knows which columns are what.
+type builder struct {
+	c       *Chart
+	columns []kusto.Column
+	x       int
+	ys      []int
+	names   []int // columns that name the series
+
+	places map[string]int // of X, or of all series together
+	starts []float64      // of times that are names of bars
+	series map[string]int
+	points map[point]int // of lines: which value of its series
+}
+
+type point struct{ series, place int }
+
+func newBuilder(s Spec, columns []kusto.Column) (*builder, error) {
+	b := &builder{c: &Chart{Spec: s}, columns: columns, places: make(map[string]int), series: make(map[string]int), points: make(map[point]int)}
+	b.x = slices.IndexFunc(columns, func(c kusto.Column) bool {
+		switch {
+		case s.XColumn != "":
+			return c.Name == s.XColumn
+		case s.Kind == Time:
+			return c.Type == "datetime"
+		case s.Kind == Line:
+			return c.Type == "datetime" || isNumber(c.Type)
+		}
+		return true
+	})
+	for i, c := range columns {
+		switch {
+		case i == b.x:
+		case slices.Contains(s.Series, c.Name):
+			b.names = append(b.names, i)
+		case len(s.YColumns) > 0:
+			if slices.Contains(s.YColumns, c.Name) {
+				b.ys = append(b.ys, i)
+			}
+		case isNumber(c.Type):
+			b.ys = append(b.ys, i)
+		case len(s.Series) == 0 && c.Type != "datetime" && c.Type != "timespan":
+			b.names = append(b.names, i)
+		}
+	}
+	var has []string
+	for _, c := range columns {
+		has = append(has, c.Name+":"+c.Type)
+	}
+	switch wants := "a column for its places and a number"; {
+	case b.x < 0 || len(b.ys) == 0:
+		if s.Kind == Time {
+			wants = "a datetime and a number"
+		}
+		return nil, fmt.Errorf("%s wants %s; the result has %s", s.Kind, wants, strings.Join(has, ", "))
+	case b.c.isLines() && columns[b.x].Type != "datetime" && !isNumber(columns[b.x].Type):
+		return nil, fmt.Errorf("%s wants a datetime or a number for its places; %s is %s", s.Kind, columns[b.x].Name, columns[b.x].Type)
+	}
+	b.c.IsTime = columns[b.x].Type == "datetime"
+	if s.Kind == Pie {
+		b.ys, b.names = b.ys[:1], nil
+	}
+	return b, nil
+}
+
+func isNumber(typ string) bool {
+	return slices.Contains([]string{"int", "long", "real", "decimal"}, typ)
+}
+
+// number is a cell as a number; NaN: it is none.
+func number(cell json.RawMessage) float64 {
+	f, err := strconv.ParseFloat(kusto.CellText(cell), 64)
+	if err != nil || math.IsInf(f, 0) {
+		return math.NaN()
+	}
+	return f
+}
+
+// place is where a cell is on the axis of lines.
+func (b *builder) place(cell json.RawMessage) (at float64, ok bool) {
+	if !b.c.IsTime {
+		at = number(cell)
+		return at, !math.IsNaN(at)
+	}
+	t, err := time.Parse(time.RFC3339Nano, kusto.CellText(cell))
+	return float64(t.UnixNano()) / 1e9, err == nil
+}
+
+func (b *builder) add(row []json.RawMessage) {
+	label := kusto.CellText(row[b.x])
+	if len(row[b.x]) == 0 || string(row[b.x]) == "null" {
+		label = "null"
+	}
+	at, hasPlace := b.place(row[b.x])
+	if b.c.isLines() && !hasPlace {
+		return // a null has no place
+	}
+	x, known := b.places[label]
+	if !known {
+		x = len(b.places)
+		b.places[label] = x
+		if !b.c.isLines() {
+			b.c.X = append(b.c.X, shortTime(label, b.c.IsTime))
+			b.starts = append(b.starts, at)
+		}
+	}
+	var of []string
+	for _, n := range b.names {
+		of = append(of, kusto.CellText(row[n]))
+	}
+	for _, y := range b.ys {
+		name := strings.Join(of, ", ")
+		switch {
+		case len(of) == 0:
+			name = b.columns[y].Name
+		case len(b.ys) > 1:
+			name += ": " + b.columns[y].Name
+		}
+		value := b.value(name, x, at)
+		switch v := number(row[y]); {
+		case math.IsNaN(v):
+		case math.IsNaN(*value):
+			*value = v
+		default:
+			*value += v
+		}
+	}
+}
+
+// value is where the value of a series at a place is kept.
+func (b *builder) value(name string, x int, at float64) *float64 {
+	i, known := b.series[name]
+	if !known {
+		i = len(b.c.Series)
+		b.series[name] = i
+		b.c.Series = append(b.c.Series, Series{Name: name})
+	}
+	s := &b.c.Series[i]
+	if !b.c.isLines() {
+		for len(s.Y) <= x {
+			s.Y = append(s.Y, math.NaN())
+		}
+		return &s.Y[x]
+	}
+	p, known := b.points[point{i, x}]
+	if !known {
+		p = len(s.Y)
+		b.points[point{i, x}] = p
+		s.At, s.Y = append(s.At, at), append(s.Y, math.NaN())
+	}
+	return &s.Y[p]
+}
+
+// shortTime is a time without the parts that are nothing.
+func shortTime(label string, isTime bool) string {
+	if !isTime {
+		return label
+	}
+	label = strings.TrimSuffix(strings.TrimSuffix(label, "Z"), ".0000000")
+	return strings.Replace(strings.TrimSuffix(label, "T00:00:00"), "T", " ", 1)
+}
+
+// chart brings values to their order.
+func (b *builder) chart() (*Chart, error) {
+	c := b.c
+	if len(b.places) == 0 {
+		return nil, fmt.Errorf("no row has a value of %s", b.columns[b.x].Name)
+	}
+	for i := range c.Series {
+		s := &c.Series[i]
+		for !c.isLines() && len(s.Y) < len(c.X) {
+			s.Y = append(s.Y, math.NaN())
+		}
+		if c.isLines() {
+			order := ascending(s.At)
+			s.At, s.Y = inOrder(s.At, order), inOrder(s.Y, order)
+		} else if c.IsTime {
+			s.Y = inOrder(s.Y, ascending(b.starts))
+		}
+	}
+	if !c.isLines() && c.IsTime {
+		c.X = inOrder(c.X, ascending(b.starts))
+	}
+	low, high := c.bounds()
+	switch {
+	case low > high:
+		return nil, errors.New("no row has a number to draw")
+	case low < 0 && c.Kind == Pie:
+		return nil, fmt.Errorf("a piechart has no place for less than nothing, such as %s", figure(low))
+	}
+	return c, nil
+}
+
+// ascending is the order that brings values from the least to the greatest.
+func ascending(values []float64) []int {
+	order := make([]int, len(values))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(values[i], values[j]) })
+	return order
+}
+
+func inOrder[T any](values []T, order []int) []T {
+	out := make([]T, len(values))
+	for i, from := range order {
+		out[i] = values[from]
+	}
+	return out
+}
+
+func (c *Chart) isLines() bool { return c.Kind == Time || c.Kind == Line }
+
+// ends are the first and the last place of lines.
+func (c *Chart) ends() (first, last float64) {
+	first, last = math.Inf(1), math.Inf(-1)
+	for _, s := range c.Series {
+		if len(s.At) > 0 {
+			first, last = min(first, s.At[0]), max(last, s.At[len(s.At)-1])
+		}
+	}
+	return first, last
+}
+
+// bounds are the least and the greatest value.
+func (c *Chart) bounds() (low, high float64) {
+	low, high = math.Inf(1), math.Inf(-1)
+	for _, s := range c.Series {
+		for _, v := range s.Y {
+			if !math.IsNaN(v) {
+				low, high = min(low, v), max(high, v)
+			}
+		}
+	}
+	return low, high
+}
+
+// figure is a number for the eye.
+func figure(v float64) string {
+	if math.Abs(v) >= 1e15 || v != 0 && math.Abs(v) < 1e-4 {
+		return strconv.FormatFloat(v, 'g', 4, 64)
+	}
+	s := strconv.FormatFloat(v, 'f', 2, 64)
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+}
+
+// timeFigure is a time on an axis that is so long, in seconds.
+func timeFigure(at, length float64) string {
+	t := time.Unix(0, int64(at*1e9)).UTC()
+	switch {
+	case length >= 3*24*3600:
+		return t.Format("2006-01-02")
+	case length >= 24*3600:
+		return t.Format("01-02 15:04")
+	case length >= 300:
+		return t.Format("15:04")
+	case length >= 5:
+		return t.Format("15:04:05")
+	}
+	return t.Format("15:04:05.000")
+}
+
+// place is a place of lines for the eye.
+func (c *Chart) place(at float64) string {
+	if first, last := c.ends(); c.IsTime {
+		return timeFigure(at, last-first)
+	}
+	return figure(at)
+}

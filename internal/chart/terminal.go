@@ -1,0 +1,393 @@
+package chart
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/guptarohit/asciigraph"
+	"github.com/rivo/uniseg"
+
+	"kusto-agent/telemetry"
+)
+
+// Screen is the terminal that a chart is drawn in.
+type Screen struct {
+	Width, Height int
+	Color         bool // else series differ by their signs
+}
+
+// signs are what series are drawn with where there are no colors, and colors those
+// of 256 where there are.
+var (
+	signs  = []string{"█", "▒", "▓", "░", "#", "+", "o", "x", "*", "%", "@", "="}
+	colors = []int{33, 208, 40, 196, 135, 45, 220, 201, 244, 118, 130, 99}
+)
+
+// Draw draws a chart in letters.
+func (c *Chart) Draw(w io.Writer, s Screen) error {
+	s.Width, s.Height = max(s.Width, 30), max(s.Height, 10)
+	var b strings.Builder
+	if c.Title != "" {
+		b.WriteString(telemetry.Printable(c.Title) + "\n\n")
+	}
+	switch c.Kind {
+	case Time, Line:
+		c.lines(&b, s)
+	case Bar:
+		c.bars(&b, s)
+	case Column:
+		c.columns(&b, s)
+	case Pie:
+		c.pie(&b, s)
+	default:
+		return fmt.Errorf("%s is not drawn", c.Kind)
+	}
+	for line := range strings.Lines(b.String()) {
+		if _, err := io.WriteString(w, strings.TrimRight(line, " \n")+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// paint is a text in the color or with the sign of a series; text is what is drawn
+// where there are colors.
+func (s Screen) paint(series int, text string) string {
+	if !s.Color {
+		return text
+	}
+	return fmt.Sprintf("\x1b[38;5;%dm%s\x1b[0m", colors[series%len(colors)], text)
+}
+
+// sign is what the bars of a series are made of.
+func (s Screen) sign(series int) string {
+	if s.Color {
+		return s.paint(series, "█")
+	}
+	return signs[series%len(signs)]
+}
+
+// legend names the series, if there are several.
+func (c *Chart) legend(b *strings.Builder, s Screen) {
+	if len(c.Series) < 2 {
+		return
+	}
+	b.WriteString("\n")
+	for i, one := range c.Series {
+		b.WriteString("  " + s.sign(i) + " " + telemetry.Printable(one.Name))
+	}
+	b.WriteString("\n")
+}
+
+// lines draws over times or numbers. Each column of the screen has the greatest of
+// the values that fall on it, or what lies on the line between two rows.
+func (c *Chart) lines(b *strings.Builder, s Screen) {
+	low, high := c.bounds()
+	label := max(len(figure(low)), len(figure(high))) + 2
+	width := max(s.Width-label-6, 10)
+	var data [][]float64
+	var sets []asciigraph.CharSet
+	var hues []asciigraph.AnsiColor
+	for i, one := range c.Series {
+		data = append(data, c.onScreen(one, width))
+		hues = append(hues, asciigraph.AnsiColor(colors[i%len(colors)]))
+		if len(c.Series) == 1 || s.Color {
+			sets = append(sets, asciigraph.DefaultCharSet)
+		} else {
+			sets = append(sets, asciigraph.CreateCharSet(signs[i%len(signs)]))
+		}
+	}
+	options := []asciigraph.Option{
+		asciigraph.Height(max(s.Height-6, 4)), asciigraph.SeriesChars(sets...),
+		asciigraph.YAxisValueFormatter(figure),
+	}
+	if low == high {
+		options = append(options, asciigraph.LowerBound(min(low, 0)), asciigraph.UpperBound(max(high, 1)))
+	}
+	first, last := c.ends()
+	if first < last {
+		options = append(options, asciigraph.XAxisRange(first, last), asciigraph.XAxisTickCount(max(min(width/14, 8), 2)), asciigraph.XAxisValueFormatter(c.place))
+	}
+	if s.Color {
+		options = append(options, asciigraph.SeriesColors(hues...))
+	}
+	b.WriteString(asciigraph.PlotMany(data, options...) + "\n")
+	if first == last {
+		b.WriteString("  " + c.place(first) + "\n")
+	}
+	c.legend(b, s)
+}
+
+// onScreen is a value for each of so many columns of the screen.
+func (c *Chart) onScreen(s Series, width int) []float64 {
+	out := make([]float64, width)
+	for i := range out {
+		out[i] = math.NaN()
+	}
+	first, last := c.ends()
+	length := last - first
+	column := func(at float64) int {
+		if length == 0 {
+			return 0
+		}
+		return int(math.Round((at - first) / length * float64(width-1)))
+	}
+	was := -1 // the row before, with a value
+	for i, v := range s.Y {
+		if math.IsNaN(v) {
+			was = -1 // a null breaks the line
+			continue
+		}
+		to := column(s.At[i])
+		if was >= 0 {
+			from := column(s.At[was])
+			for x := from + 1; x < to; x++ {
+				out[x] = s.Y[was] + (v-s.Y[was])*float64(x-from)/float64(to-from)
+			}
+		}
+		if math.IsNaN(out[to]) || v > out[to] {
+			out[to] = v
+		}
+		was = i
+	}
+	return out
+}
+
+// labelled is a label cut and filled to a width.
+func labelled(text string, width int) string {
+	text = telemetry.Printable(text)
+	if uniseg.StringWidth(text) > width {
+		var b strings.Builder
+		used := 0
+		for g := uniseg.NewGraphemes(text); g.Next(); {
+			if used += g.Width(); used > width-1 {
+				break
+			}
+			b.WriteString(g.Str())
+		}
+		text = b.String() + "…"
+	}
+	return text + strings.Repeat(" ", max(width-uniseg.StringWidth(text), 0))
+}
+
+// bars draws a line for each place and series, from nothing to its value.
+func (c *Chart) bars(b *strings.Builder, s Screen) {
+	label, value := 0, 0
+	for _, x := range c.X {
+		label = max(label, uniseg.StringWidth(telemetry.Printable(x)))
+	}
+	for _, one := range c.Series {
+		for _, v := range one.Y {
+			value = max(value, len(figure(v)))
+		}
+	}
+	label = min(label, s.Width/3)
+	room := max(s.Width-label-value-5, 8)
+	low, high := c.bounds()
+	low, high = min(low, 0), max(high, 0)
+	if low == high {
+		high = 1
+	}
+	zero := int(math.Round(-low / (high - low) * float64(room)))
+	for i, x := range c.X {
+		for j, one := range c.Series {
+			name := ""
+			if j == 0 {
+				name = x
+			}
+			v := one.Y[i]
+			if math.IsNaN(v) {
+				if j == 0 || len(c.Series) == 1 {
+					b.WriteString(labelled(name, label) + " │\n")
+				}
+				continue
+			}
+			size := int(math.Round(math.Abs(v) / (high - low) * float64(room)))
+			if size == 0 && v != 0 {
+				size = 1
+			}
+			left := max(zero-size, 0)
+			if v >= 0 {
+				left = zero
+			}
+			bar := strings.Repeat(" ", left) + s.paint(j, strings.Repeat(s.plain(j), min(size, room)))
+			if v < 0 {
+				bar += strings.Repeat(" ", zero-left-size)
+			}
+			b.WriteString(labelled(name, label) + " │" + bar + " " + figure(v) + "\n")
+		}
+	}
+	c.legend(b, s)
+}
+
+// plain is the sign of a series without its color.
+func (s Screen) plain(series int) string {
+	if s.Color {
+		return "█"
+	}
+	return signs[series%len(signs)]
+}
+
+// columns draws upwards, or to the right where there are more places than the
+// screen has room for, or values below nothing.
+func (c *Chart) columns(b *strings.Builder, s Screen) {
+	low, high := c.bounds()
+	height := max(s.Height-6, 5)
+	middle := (height + 1) / 2
+	axis := max(len(figure(high)), len(figure(low)), len(figure(high*float64(middle)/float64(height)))) + 2
+	each := (s.Width - axis) / max(len(c.X), 1)
+	thick := (each - 1) / len(c.Series)
+	if thick < 1 || each < 4 || low < 0 {
+		c.bars(b, s)
+		return
+	}
+	thick = min(thick, 12)
+	each = thick*len(c.Series) + 1
+	if high == 0 {
+		high = 1
+	}
+	for row := height; row > 0; row-- {
+		mark := ""
+		if row == height || row == middle {
+			mark = figure(high * float64(row) / float64(height))
+		}
+		fmt.Fprintf(b, "%*s │", axis-2, mark)
+		for i := range c.X {
+			for j, one := range c.Series {
+				sign := " "
+				filled := math.Round(one.Y[i] / high * float64(height))
+				if one.Y[i] > 0 && filled < 1 {
+					filled = 1
+				}
+				if filled >= float64(row) { // NaN is not
+					sign = s.plain(j)
+				}
+				if sign == " " {
+					b.WriteString(strings.Repeat(" ", thick))
+				} else {
+					b.WriteString(s.paint(j, strings.Repeat(sign, thick)))
+				}
+			}
+			b.WriteString(" ")
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(b, "%*s └%s\n%*s", axis-2, "0", strings.Repeat("─", each*len(c.X)), axis, "")
+	for _, x := range c.X {
+		b.WriteString(labelled(x, each-1) + " ")
+	}
+	b.WriteString("\n")
+	if len(c.Series) == 1 { // the values, below their names
+		fmt.Fprintf(b, "%*s", axis, "")
+		for i := range c.X {
+			text := figure(c.Series[0].Y[i])
+			if math.IsNaN(c.Series[0].Y[i]) {
+				text = "null"
+			}
+			b.WriteString(labelled(text, each-1) + " ")
+		}
+		b.WriteString("\n")
+	}
+	c.legend(b, s)
+}
+
+// slice is one of a pie.
+type slice struct {
+	name  string
+	value float64
+	part  float64
+}
+
+// slices of a pie, in their order; the last of many together.
+func (c *Chart) slices(most int) (all []slice) {
+	total := 0.0
+	for _, v := range c.Series[0].Y {
+		if !math.IsNaN(v) {
+			total += v
+		}
+	}
+	for i, v := range c.Series[0].Y {
+		if math.IsNaN(v) {
+			continue
+		}
+		one := slice{c.X[i], v, 0}
+		if total > 0 {
+			one.part = v / total
+		}
+		all = append(all, one)
+	}
+	if len(all) > most {
+		rest := slice{name: fmt.Sprintf("%d others", len(all)-most+1)}
+		for _, one := range all[most-1:] {
+			rest.value += one.value
+			rest.part += one.part
+		}
+		all = append(all[:most-1], rest)
+	}
+	return all
+}
+
+// pie draws a disc, and what its slices are beside it, or below where the screen is
+// narrow.
+func (c *Chart) pie(b *strings.Builder, s Screen) {
+	all := c.slices(len(signs))
+	name, value := 0, 0
+	for _, one := range all {
+		name = max(name, uniseg.StringWidth(telemetry.Printable(one.name)))
+		value = max(value, len(figure(one.value)))
+	}
+	const parts = 14 // what stands between disc, name and value
+	height := min(max(min(s.Height-4, s.Width/4), len(all), 9), s.Width/2)
+	beside := s.Width-2*height-parts-value >= 8
+	if beside {
+		name = min(name, s.Width-2*height-parts-value)
+	} else {
+		name = min(name, max(s.Width-parts-value, 4))
+	}
+	key := func(i int) string {
+		return fmt.Sprintf("  %s %s %5.1f%%  %s", s.sign(i), labelled(all[i].name, name), 100*all[i].part, figure(all[i].value))
+	}
+	top := (height - len(all)) / 2
+	for row := range height {
+		c.pieRow(b, s, all, row, height)
+		if i := row - top; beside && i >= 0 && i < len(all) {
+			b.WriteString(key(i))
+		}
+		b.WriteString("\n")
+	}
+	for i := range all {
+		if !beside {
+			b.WriteString(key(i) + "\n")
+		}
+	}
+}
+
+// pieRow draws a row of a disc; a sign is half as wide as it is high.
+func (c *Chart) pieRow(b *strings.Builder, s Screen, all []slice, row, height int) {
+	radius := float64(height) / 2
+	y := float64(row) + 0.5 - radius
+	for column := range 2 * height {
+		x := (float64(column)+0.5)/2 - radius
+		if x*x+y*y > radius*radius {
+			b.WriteString(" ")
+			continue
+		}
+		angle := math.Atan2(x, -y) / (2 * math.Pi) // from the top, clockwise
+		if angle < 0 {
+			angle++
+		}
+		b.WriteString(s.sign(sliceAt(all, angle)))
+	}
+}
+
+// sliceAt is the slice at a part of the way round.
+func sliceAt(all []slice, part float64) int {
+	for i, one := range all {
+		if part -= one.part; part < 0 {
+			return i
+		}
+	}
+	return len(all) - 1
+}
