@@ -119,6 +119,9 @@ type Options struct {
 	// CheckEndpoint refuses the URL of a cluster that must not be sent a token
 	// or cannot take data. Nil: kusto.CheckEndpoint.
 	CheckEndpoint func(url string, allowUntrusted bool) error
+	// ClustersOnly is for who sends nothing: inputs, included files and what they
+	// need together are not looked at, and Config.Inputs is empty.
+	ClustersOnly bool
 }
 
 // Load reads the file at path and those it includes. The error is an *Errors

@@ -44,6 +44,9 @@ func (l *loader) load(text []byte) {
 	}
 	l.settings()
 	l.clusters()
+	if l.opts.ClustersOnly {
+		return
+	}
 	l.inputs(l.doc.Inputs, l.main)
 	for _, path := range l.included() {
 		l.include(path)

@@ -19,11 +19,12 @@ import (
 
 // The exit codes of the program. Scripts rely on them.
 const (
-	exitFailed      = 1  // a check or an audit failed, or a run-time error
-	exitUsage       = 64 // the command line is wrong
-	exitUnreachable = 69 // the service was out of reach
-	exitRefused     = 77 // a token or a route was refused (401, 403), or there is no token
-	exitConfig      = 78 // the configuration is wrong
+	exitFailed      = 1   // a check or an audit failed, or a run-time error
+	exitUsage       = 64  // the command line is wrong
+	exitUnreachable = 69  // the service was out of reach
+	exitRefused     = 77  // a token or a route was refused (401, 403), or there is no token
+	exitConfig      = 78  // the configuration is wrong
+	exitInterrupted = 130 // somebody stopped it
 )
 
 // exitError ends the program with a code of its own. With no error in it,

@@ -1,27 +1,25 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"kusto-agent/config"
+	"kusto-agent/internal/script"
 	"kusto-agent/kusto"
 )
 
 func queryCommand() *cobra.Command {
 	q := asking{q: kusto.Query{Call: kusto.QueryV2}}
-	cmd := q.command("query KQL", "Run a query as the agent's identity",
-		"Run a query as the agent's identity and print what it gives. KQL is the text; - reads it from stdin.\n"+
+	cmd := q.command("query [KQL]", "Run queries, or open a session to type them in",
+		"Run queries and print what they give. The text is the argument, or that of --file or stdin, in which several\n"+
+			"queries are separated by semicolons or blank lines; a let statement goes before every query of its block.\n"+
+			"On a terminal without a text it opens a session. With --cluster https://… no configuration is needed.\n"+
 			"It is made read-only on the service with --read-only. Ctrl-C stops it there too.")
 	cmd.Flags().BoolVar(&q.v1, "v1", false, "ask by the first version of the interface, not the second")
 	cmd.Flags().BoolVar(&q.q.Get, "get", false, "ask by GET, not by POST")
@@ -30,74 +28,78 @@ func queryCommand() *cobra.Command {
 
 func mgmtCommand() *cobra.Command {
 	q := asking{q: kusto.Query{Call: kusto.Mgmt}}
-	return q.command("mgmt COMMAND", "Run a management command as the agent's identity",
-		"Run a management command, such as '.show tables', as the agent's identity and print what it gives.\n"+
-			"- reads it from stdin. Whatever the identity may do is done, unless --read-only is given.")
+	return q.command("mgmt [COMMAND]", "Run management commands, or open a session to type them in",
+		"Run management commands, such as '.show tables', and print what they give. The text is the argument, or that\n"+
+			"of --file or stdin, in which several commands are separated by semicolons or blank lines. On a terminal without\n"+
+			"a text it opens a session. With --cluster https://… no configuration is needed.\n"+
+			"Whatever the identity may do is done, unless --read-only is given.")
 }
 
 // asking is one run of query or mgmt.
 type asking struct {
-	q       kusto.Query
-	config  string
-	cluster string
-	format  string
-	json    bool
+	q       kusto.Query // what all statements have in common
+	target  target
+	paper   paper
+	file    string
 	options []string
 	params  []string
 	v1      bool
+
+	to   *connection
+	sent int // requests so far
 }
 
 func (a *asking) command(use, short, long string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: use, Short: short, Long: long, Args: cobra.ExactArgs(1),
+		Use: use, Short: short, Long: long, Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.read(cmd, args[0]); err != nil {
+			if err := a.read(cmd); err != nil {
 				return err
 			}
-			return a.run(cmd)
+			all, err := a.statements(cmd, args)
+			if err != nil {
+				return err
+			}
+			return a.run(cmd, all)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&a.config, "config", config.DefaultPath, "the configuration `file`")
-	f.StringVar(&a.cluster, "cluster", "", "the `name` of a cluster of the configuration (default: that of its top level)")
+	a.target.flags(f)
+	a.paper.flags(cmd)
+	f.StringVarP(&a.file, "file", "f", "", "read the text from this `file`; - is stdin")
 	f.StringVar(&a.q.Database, "database", "", "the database (default: that of the cluster)")
-	f.StringVar(&a.format, "format", "", "how to print: table, csv or json, an object a line (default: table on a terminal, else csv)")
-	f.BoolVar(&a.json, "json", false, "print an object a line, as --format json does")
-	cmd.MarkFlagsMutuallyExclusive("format", "json")
 	f.StringArrayVar(&a.params, "param", nil, "a value for a parameter, as `name:type=value`; may be repeated")
+	f.BoolVar(&a.q.JSONParameters, "json-parameters", false, "send parameters as values of JSON, not as literals of KQL")
 	f.StringArrayVar(&a.options, "option", nil, "a request option, as `name=value`, such as notruncation=true; may be repeated")
 	f.DurationVar(&a.q.Timeout, "timeout", 0, "how long the service may work on it, at most 1h (default: what the service gives)")
+	f.StringVar(&a.q.RequestID, "request-id", "", "the `id` of the request, for logs of the service (default: one is made)")
+	f.StringVar(&a.q.App, "app", "", "the `name` of the application that the service notes (default: that of the configuration, or kusto-agent)")
+	f.StringVar(&a.q.User, "user", "", "the `name` of the user that the service notes (default: that of the configuration)")
 	f.BoolVar(&a.q.ReadOnly, "read-only", false, "have the service refuse what would change something")
 	f.BoolVar(&a.q.TextProperties, "text-properties", false, "send the properties as text, as older clients do")
 	return cmd
 }
 
-// read takes the command line apart.
-func (a *asking) read(cmd *cobra.Command, text string) error {
-	if a.q.Text = text; text == "-" {
-		raw, err := io.ReadAll(cmd.InOrStdin())
-		if err != nil {
-			return &exitError{exitFailed, fmt.Errorf("read stdin: %w", err)}
+func usage(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// read takes the flags apart.
+func (a *asking) read(cmd *cobra.Command) error {
+	if err := a.paper.check(cmd); err != nil {
+		return err
+	}
+	for _, one := range []struct{ flag, value string }{{"--request-id", a.q.RequestID}, {"--app", a.q.App}, {"--user", a.q.User}} {
+		least := ' ' // headers may hold spaces, ids may not
+		if one.flag == "--request-id" {
+			least = '!'
 		}
-		a.q.Text = string(raw)
+		if strings.ContainsFunc(one.value, func(r rune) bool { return r < least || r > '~' }) {
+			return usage("%s %q: want ASCII letters, digits and signs", one.flag, one.value)
+		}
 	}
-	if a.json {
-		a.format = "json"
-	}
-	usage := func(format string, args ...any) error { return &exitError{exitUsage, fmt.Errorf(format, args...)} }
-	isCommand := strings.HasPrefix(strings.TrimSpace(a.q.Text), ".")
-	switch {
-	case strings.TrimSpace(a.q.Text) == "":
-		return usage("the text is empty")
-	case a.q.Timeout < 0 || a.q.Timeout > kusto.MaxTimeout:
+	if a.q.Timeout < 0 || a.q.Timeout > kusto.MaxTimeout {
 		return usage("--timeout %v: want at most %v, which is what the service allows", a.q.Timeout, kusto.MaxTimeout)
-	case isCommand && a.q.Call != kusto.Mgmt:
-		return usage("a text that begins with a dot is a management command; use: kusto-agent mgmt")
-	case !isCommand && a.q.Call == kusto.Mgmt:
-		return usage("a management command begins with a dot; for a query use: kusto-agent query")
-	}
-	if a.v1 {
-		a.q.Call = kusto.QueryV1
 	}
 	for _, p := range a.params {
 		parameter, err := kusto.ParseParameter(p)
@@ -128,45 +130,66 @@ func optionValue(text string) any {
 	return text
 }
 
-func (a *asking) run(cmd *cobra.Command) error {
-	cfg, err := loadConfig(a.config)
-	if err != nil {
-		return err
+// statements are what is to be run, checked before any is; nil: a person is to type
+// them. An argument is one statement, as it is.
+func (a *asking) statements(cmd *cobra.Command, args []string) ([]script.Statement, error) {
+	var all []script.Statement
+	switch in, isFile := cmd.InOrStdin().(*os.File); {
+	case len(args) > 0 && a.file != "":
+		return nil, usage("there is a text and a file; want one of them")
+	case len(args) > 0 && args[0] != "-":
+		if all = script.Split(args[0]); len(all) > 0 {
+			all = []script.Statement{{Text: args[0], Line: 1}}
+		}
+	case len(args) == 0 && a.file == "" && isFile && term.IsTerminal(int(in.Fd())):
+		if out, ok := cmd.OutOrStdout().(*os.File); !ok || !term.IsTerminal(int(out.Fd())) || a.paper.output != "" {
+			return nil, usage("there is no text: give it as an argument, in a file with -f, or by stdin")
+		}
+		return nil, nil
+	default:
+		text, err := a.text(cmd)
+		if err != nil {
+			return nil, err
+		}
+		all = script.Split(text)
 	}
-	conn, err := connect(cfg, a.cluster)
-	if err != nil {
-		return err
+	if len(all) == 0 {
+		return nil, usage("the text is empty")
 	}
-	defer conn.close()
-	a.q.Database = cmp.Or(a.q.Database, conn.cluster.Database)
-	out := newOutput(cmd)
-	to, err := newPrinter(cmp.Or(a.format, map[bool]string{true: "table", false: "csv"}[out.terminal]), out)
-	if err != nil {
-		return err
+	if len(all) > 1 && a.paper.isPicture() {
+		return nil, usage("a picture is of one query, and the text has %d", len(all))
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	eyes := watch(to, out, cmd.OutOrStdout())
-	if term.IsTerminal(int(os.Stderr.Fd())) {
-		eyes.words = os.Stderr
+	for _, s := range all {
+		switch isCommand := kusto.IsCommand(s.Text); {
+		case isCommand && a.q.Call != kusto.Mgmt:
+			return nil, usage("%sa text that begins with a dot is a management command; use: kusto-agent mgmt", at(s, all))
+		case !isCommand && a.q.Call == kusto.Mgmt:
+			return nil, usage("%sa management command begins with a dot; for a query use: kusto-agent query", at(s, all))
+		}
 	}
-	end := eyes.begin()
-	err = conn.Query(ctx, &a.q, eyes)
-	end()
-	if ferr := to.finish(); err == nil {
-		err = ferr
-	}
-	if err != nil && ctx.Err() != nil {
-		err = a.stopped(err)
-	}
-	return out.end(serviceError(err))
+	return all, nil
 }
 
-// stopped says what became of a request that somebody had enough of.
-func (a *asking) stopped(err error) error {
-	var unstopped *kusto.UnstoppedError
-	if errors.As(err, &unstopped) {
-		return &exitError{exitFailed, fmt.Errorf("stopped; the service could not be told to stop %s, and may still be at it: %w", a.q.RequestID, unstopped.Why)}
+// at says where a statement is, if there are several.
+func at(s script.Statement, all []script.Statement) string {
+	if len(all) < 2 {
+		return ""
 	}
-	return &exitError{exitFailed, fmt.Errorf("stopped; the service was told to stop %s too", a.q.RequestID)}
+	return fmt.Sprintf("line %d: ", s.Line)
+}
+
+// text is that of a file or of stdin.
+func (a *asking) text(cmd *cobra.Command) (string, error) {
+	if a.file != "" && a.file != "-" {
+		raw, err := os.ReadFile(a.file)
+		if err != nil {
+			return "", &exitError{exitUsage, err}
+		}
+		return strings.TrimPrefix(string(raw), "\ufeff"), nil
+	}
+	raw, err := io.ReadAll(cmd.InOrStdin())
+	if err != nil {
+		return "", &exitError{exitFailed, fmt.Errorf("read stdin: %w", err)}
+	}
+	return strings.TrimPrefix(string(raw), "\ufeff"), nil
 }

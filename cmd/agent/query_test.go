@@ -35,7 +35,7 @@ func TestQueryCommands(t *testing.T) {
 	byN := "T | order by n asc"
 	f(0, "n,s,d\n-1,\"line\nbreak\",\n9007199254740993,\"a, \"\"b\"\"\",\"{\"\"x\"\":[1]}\"\n", "", "query", byN)
 	f(0, "{\"n\":-1,\"s\":\"line\\nbreak\",\"d\":null}\n{\"n\":9007199254740993,\"s\":\"a, \\\"b\\\"\",\"d\":{\"x\":[1]}}\n", "", "query", byN, "--format", "json")
-	f(0, "n                 s              d\n----------------  -------------  ---------\n-1                \"line\\nbreak\"\n9007199254740993  a, \"b\"         {\"x\":[1]}\n", "",
+	f(0, "               n  s              d\n----------------  -------------  ---------\n              -1  \"line\\nbreak\"  null\n9007199254740993  a, \"b\"         {\"x\":[1]}\n", "",
 		"query", byN, "--format", "table")
 	f(0, "{\"n\":-1}\n", "", "query", byN+" | project n | take 1", "--json")
 	f(0, "{\"TableName\":\"T\"}\n", "", "mgmt", ".show tables | project TableName", "--json")
@@ -52,7 +52,7 @@ func TestQueryCommands(t *testing.T) {
 	f(64, "", "--timeout 2h0m0s: want at most 1h0m0s", "query", "T", "--timeout", "2h")
 	f(64, "", "--timeout -1s: want", "mgmt", ".show tables", "--timeout", "-1s")
 	f(64, "", "[format json]", "query", "T", "--json", "--format", "csv")
-	f(64, "", "want table, csv or json", "query", "T", "--format", "xml")
+	f(64, "", "want table, csv, tsv, json", "query", "T", "--format", "xml")
 	f(64, "", `there is no cluster "dr"; the configuration has default`, "query", "T", "--cluster", "dr")
 	f(1, "", "SEM0100: Semantic error: 'Nope'", "query", "Nope | count")
 	f(1, "", "to fix it: a name or a type in the text is not known there", "query", "Nope | count")
@@ -82,7 +82,7 @@ func TestQueryStopped(t *testing.T) {
 		p := s.launch("query", "print 1", "--config", s.path("agent.yaml"))
 		s.awaitHits(script, 1)
 		s.must(p.cmd.Process.Signal(syscall.SIGINT))
-		if p.want(1); !strings.Contains(p.log.text(), says) {
+		if p.want(exitInterrupted); !strings.Contains(p.log.text(), says) {
 			t.Errorf("it says %s, want %s", p.log.text(), says)
 		}
 		if len(faults) > 0 {

@@ -5,17 +5,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 
+	"kusto-agent/internal/rows"
 	"kusto-agent/kusto"
+	"kusto-agent/telemetry"
 )
 
 // watched is a result on its way to somebody who waits for it: what came is given
 // out soon, and a terminal on which nothing came yet is told how long it has been
 // and how much was read.
 type watched struct {
-	to    printer
+	to    rows.Printer
+	about *rows.About
 	out   output
 	below io.Writer // where out goes
 	words io.Writer // a terminal; nil: nobody reads it, or what it would be told by now would be among the rows
@@ -28,8 +32,8 @@ type watched struct {
 }
 
 // watch puts itself between out and where that goes.
-func watch(to printer, out output, below io.Writer) *watched {
-	w := &watched{to: to, out: out, below: below, began: time.Now()}
+func watch(to rows.Printer, about *rows.About, out output, below io.Writer) *watched {
+	w := &watched{to: to, about: about, out: out, below: below, began: time.Now()}
 	out.Reset(w)
 	return w
 }
@@ -45,8 +49,10 @@ func (w *watched) Table(t *kusto.Table) error {
 func (w *watched) Row(t *kusto.Table, row []json.RawMessage) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if isAsked(t) {
+	if rows.IsAsked(t) {
 		w.rows++
+	} else {
+		w.about.Note(t, row)
 	}
 	return w.to.Row(t, row)
 }
@@ -110,7 +116,7 @@ func (w *watched) begin() (end func()) {
 func (w *watched) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_ = w.to.flush()
+	_ = w.to.Flush()
 	_ = w.out.Flush()
 	if took := time.Since(w.began); w.words != nil && took >= patientFor {
 		if line := w.line(took); line != w.said {
@@ -126,6 +132,14 @@ func (w *watched) line(took time.Duration) string {
 		s += fmt.Sprintf(", %d%%", n)
 	}
 	return s
+}
+
+// say tells a person something while they wait.
+func (w *watched) say(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wipe()
+	fmt.Fprintln(os.Stderr, telemetry.Printable(fmt.Sprintf(format, args...)))
 }
 
 // wipe takes the line away.

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kusto-agent/internal/rows"
 	"kusto-agent/kusto"
 )
 
@@ -45,6 +46,12 @@ func (s *screen) shows(took time.Duration, want string) {
 	}
 }
 
+type about = rows.About
+
+func printerTo(form string, out output) rows.Printer {
+	return rows.New(out, rows.Options{Form: rows.Form(form), Screen: out.terminal})
+}
+
 // TestRowsAreSeenSoon: rows are given out with others, and soon; the line about
 // progress makes room for them.
 func TestRowsAreSeenSoon(t *testing.T) {
@@ -56,11 +63,8 @@ func TestRowsAreSeenSoon(t *testing.T) {
 					words = rows
 				}
 				out := output{bufio.NewWriter(nil), terminal}
-				to, err := newPrinter(format, out)
-				if err != nil {
-					t.Fatal(err)
-				}
-				w := watch(to, out, rows)
+				to := printerTo(format, out)
+				w := watch(to, new(about), out, rows)
 				w.words = words
 				table := &kusto.Table{Kind: kusto.PrimaryResult, Columns: []kusto.Column{{Name: "a"}}}
 				end := w.begin()
@@ -74,7 +78,7 @@ func TestRowsAreSeenSoon(t *testing.T) {
 					}
 				})
 				end()
-				if err := to.finish(); err != nil {
+				if err := to.End(); err != nil {
 					t.Error(err)
 				}
 				if err := out.end(nil); err != nil {

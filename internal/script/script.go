@@ -272,3 +272,25 @@ func firstWord(text string) string {
 	}
 	return strings.ToLower(text[:n])
 }
+
+// Quoted reports whether a text ends inside of a string or a comment, where its
+// words are none of the language.
+func Quoted(text string) bool {
+	for i := 0; i < len(text); {
+		rest := text[i:]
+		n := literal(rest)
+		if strings.HasPrefix(rest, "//") {
+			n = lineEnd(rest)
+		}
+		if i += n; i == len(text) && (n > 1 || isQuote(rest[0])) {
+			return strings.HasPrefix(rest, "//") || !isClosed(rest)
+		}
+	}
+	return false
+}
+
+func isQuote(c byte) bool { return c == '"' || c == '\'' }
+
+// isClosed reports whether a literal has its end. Behind one more character that
+// would be inside of it, it would be longer.
+func isClosed(text string) bool { return literal(text+"x") == len(text) }

@@ -114,3 +114,24 @@ func FuzzSplit(f *testing.F) {
 		}
 	})
 }
+
+func TestQuoted(t *testing.T) {
+	f := func(text string, want bool) {
+		t.Helper()
+		if got := Quoted(text); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+	f("", false)
+	f("T | where s == ", false)
+	f("T | where s == '", true)
+	f("T | where s == 'a", true)
+	f("T | where s == 'a'", false)
+	f(`T | where s == "a\"`, true)
+	f(`T | where s == @"a\"`, false)
+	f("T // all", true)
+	f("T // all\n", false)
+	f("T /", false)
+	f("print ```a", true)
+	f("print ```a```", false)
+}

@@ -1,0 +1,342 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"kusto-agent/internal/chart"
+	"kusto-agent/internal/rows"
+	"kusto-agent/kusto"
+	"kusto-agent/telemetry"
+)
+
+// Forms that are drawn.
+const (
+	formChart rows.Form = "chart" // in letters
+	formSVG   rows.Form = "svg"
+)
+
+// paper says what results are printed on, and how.
+type paper struct {
+	format string
+	json   bool
+	o      rows.Options
+	wide   bool
+	render string
+	output string
+	stats  bool
+
+	out   output
+	words io.Writer // notes for people
+	file  *os.File  // that out goes to, until it takes the place of output
+	auto  bool      // a table, or a chart where the query renders one
+	done  int       // results so far
+}
+
+func (p *paper) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	var names []string
+	for _, form := range append(slices.Clone(rows.Forms), formChart, formSVG) {
+		names = append(names, string(form))
+	}
+	f.StringVar(&p.format, "format", "", "how to print: "+strings.Join(names, ", ")+" (default: by the name of --output; on a terminal table, or the chart that the query renders; else csv)")
+	f.BoolVar(&p.json, "json", false, "print an object a line, as --format json does")
+	cmd.MarkFlagsMutuallyExclusive("format", "json")
+	f.BoolVar(&p.o.NoHeader, "no-header", false, "leave out the names of the columns")
+	f.BoolVar(&p.o.Types, "types", false, "print the names of the columns with their types")
+	f.IntVar(&p.o.MaxRows, "max-rows", 0, "print so many rows of a table, and say how many there were (default: all)")
+	f.BoolVar(&p.wide, "wide", false, "do not cut the lines of a table to the terminal")
+	f.StringVar(&p.render, "render", "", "draw this `chart`, whatever the query renders: timechart, linechart, barchart, columnchart or piechart")
+	f.StringVarP(&p.output, "output", "o", "", "print to this `file`, which its owner alone can read, and which is replaced when all is printed")
+	f.BoolVar(&p.stats, "stats", false, "say on stderr what each query took: time, CPU and rows scanned")
+}
+
+// check decides the form.
+func (p *paper) check(cmd *cobra.Command) error {
+	p.out, p.words = newOutput(cmd), cmd.ErrOrStderr()
+	if p.output != "" {
+		p.out.terminal = false
+	}
+	p.o.Screen = p.out.terminal
+	p.o.Color = p.out.terminal && os.Getenv("NO_COLOR") == ""
+	name := p.format
+	if p.json {
+		name = "json"
+	}
+	byFile, known := rows.FormOfFile(p.output)
+	if strings.EqualFold(filepath.Ext(p.output), ".svg") {
+		byFile, known = formSVG, true
+	}
+	switch form, ok := rows.FormOf(name); {
+	case ok:
+		p.o.Form = form
+	case name == string(formChart) || name == string(formSVG):
+		p.o.Form = rows.Form(name)
+	case name != "":
+		return usage("--format %q: want table, csv, tsv, json, json-array, markdown, vertical, chart or svg", name)
+	case known:
+		p.o.Form = byFile
+	case p.render != "" && p.output == "":
+		p.o.Form = formChart
+	case p.out.terminal:
+		p.o.Form, p.auto = rows.Table, true
+	default:
+		p.o.Form = rows.CSV
+	}
+	switch {
+	case p.render != "" && !chart.IsDrawn(chart.Kind(p.render)):
+		return usage("--render %q: want timechart, linechart, barchart, columnchart or piechart", p.render)
+	case p.render != "" && p.o.Form != formChart && p.o.Form != formSVG:
+		return usage("--render draws, and the form %s does not", p.o.Form)
+	case p.o.MaxRows < 0:
+		return usage("--max-rows %d: want a number above 0", p.o.MaxRows)
+	case p.o.MaxRows > 0 && p.draws():
+		return usage("a chart has all rows; limit them in the query")
+	}
+	if p.draws() && (p.o.NoHeader || p.o.Types) {
+		return usage("a chart has no line of names")
+	}
+	if err := p.o.Check(); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	return nil
+}
+
+func (p *paper) draws() bool     { return p.o.Form == formChart || p.o.Form == formSVG }
+func (p *paper) isPicture() bool { return p.o.Form == formSVG }
+
+// begin opens what is printed to.
+func (p *paper) begin() error {
+	if p.output == "" {
+		return nil
+	}
+	st, err := os.Stat(p.output)
+	switch {
+	case err == nil && st.IsDir():
+		return usage("--output %s is a folder", p.output)
+	case err == nil && !st.Mode().IsRegular(): // as /dev/null, or a pipe
+		p.file, err = os.OpenFile(p.output, os.O_WRONLY, 0)
+	default:
+		p.file, err = os.CreateTemp(filepath.Dir(p.output), "."+filepath.Base(p.output)+"-*") // its mode is 0600
+	}
+	if err != nil {
+		return &exitError{exitFailed, err}
+	}
+	p.out.Writer = bufio.NewWriter(p.file)
+	return nil
+}
+
+// end gives out what is left; a file takes its place if all went well.
+func (p *paper) end(err error) error {
+	if p.file == nil {
+		return p.out.end(err)
+	}
+	if ferr := p.out.Flush(); err == nil {
+		err = ferr
+	}
+	isTemporary := p.file.Name() != p.output
+	if cerr := p.file.Close(); err == nil {
+		err = cerr
+	}
+	if isTemporary && err == nil {
+		err = os.Rename(p.file.Name(), p.output)
+	}
+	if err != nil {
+		p.abandon()
+	}
+	var exit *exitError
+	if err == nil || errors.As(err, &exit) {
+		return err
+	}
+	return &exitError{exitFailed, err}
+}
+
+// abandon removes what a file was not replaced by.
+func (p *paper) abandon() {
+	if p.file != nil && p.file.Name() != p.output {
+		_ = os.Remove(p.file.Name()) // nothing more can be done
+	}
+}
+
+// below is where out goes.
+func (p *paper) below(cmd *cobra.Command) io.Writer {
+	if p.file != nil {
+		return p.file
+	}
+	return cmd.OutOrStdout()
+}
+
+// printer makes one for the next result. What about has is known only while rows
+// come.
+func (p *paper) printer(about *rows.About) (rows.Printer, error) {
+	p.done++
+	if p.done > 1 && p.o.Form != rows.JSON && p.o.Form != rows.JSONArray {
+		if err := p.out.WriteByte('\n'); err != nil {
+			return nil, err
+		}
+	}
+	o := p.o
+	if p.out.terminal && !p.wide {
+		o.Width, _ = p.size()
+	}
+	if !p.auto && !p.draws() {
+		return rows.New(p.out, o), nil
+	}
+	if p.draws() {
+		o.Form = rows.Table // where nothing can be drawn
+	}
+	return &drawing{Printer: rows.New(p.out, o), p: p, about: about}, nil
+}
+
+// size is that of the terminal, or of one that is common.
+func (p *paper) size() (width, height int) {
+	width, height, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil || !p.out.terminal || width <= 0 {
+		return 80, 24
+	}
+	return width, height
+}
+
+func (p *paper) note(format string, args ...any) {
+	fmt.Fprintln(p.words, telemetry.Printable(fmt.Sprintf(format, args...)))
+}
+
+// left tells what a printer did not print.
+func (p *paper) left(l rows.Left) {
+	if l.Rows > 0 {
+		p.note("%d of %d rows are not printed, for --max-rows %d", l.Rows, l.Of, p.o.MaxRows)
+	}
+	if l.Columns > 0 {
+		p.note("%s to the right have no place on this terminal: --wide has whole lines, --format vertical a line a cell", counted(l.Columns, "column"))
+	}
+}
+
+// drawing is a Printer that draws tables, where that was asked for or the query
+// renders them, and prints the others.
+type drawing struct {
+	rows.Printer
+	p     *paper
+	about *rows.About
+
+	spec  chart.Spec
+	table *kusto.Table // that is to be drawn; nil: none
+	cells [][]json.RawMessage
+	drawn int
+}
+
+// wanted says what is to be drawn of the next table.
+func (d *drawing) wanted() (chart.Spec, bool) {
+	spec, err := chart.Parse(d.about.Visualization)
+	if err != nil {
+		spec = chart.Spec{}
+	}
+	if d.p.render != "" {
+		spec.Kind = chart.Kind(d.p.render)
+	}
+	return spec, chart.IsDrawn(spec.Kind)
+}
+
+func (d *drawing) Table(t *kusto.Table) error {
+	if !rows.IsAsked(t) {
+		return nil
+	}
+	if err := d.draw(); err != nil {
+		return err
+	}
+	spec, is := d.wanted()
+	if !is && !d.p.draws() {
+		if spec.Kind != "" && spec.Kind != "table" {
+			d.p.note("%s is not drawn here; these are its rows", spec.Kind)
+		}
+		return d.Printer.Table(t)
+	}
+	d.spec, d.table, d.cells = spec, t, nil
+	return nil
+}
+
+func (d *drawing) Row(t *kusto.Table, row []json.RawMessage) error {
+	if !rows.IsAsked(t) {
+		return nil
+	}
+	if t != d.table {
+		return d.Printer.Row(t, row)
+	}
+	if len(d.cells) == chart.Most {
+		return &exitError{exitFailed, fmt.Errorf("there are more than %d rows to draw; summarize them", chart.Most)}
+	}
+	copied := make([]json.RawMessage, len(row))
+	for i, cell := range row {
+		copied[i] = slices.Clone(cell)
+	}
+	d.cells = append(d.cells, copied)
+	return nil
+}
+
+func (d *drawing) End() error {
+	if err := d.draw(); err != nil {
+		return err
+	}
+	return d.Printer.End()
+}
+
+// draw draws the table that is held. What cannot be drawn is printed, with a word on
+// why; a picture has no place for that.
+func (d *drawing) draw() error {
+	t := d.table
+	if t == nil {
+		return nil
+	}
+	d.table = nil
+	if d.spec.Kind == "" { // version 1 tells it behind the rows
+		d.spec, _ = d.wanted()
+	}
+	if d.p.isPicture() && d.drawn > 0 {
+		return usage("a picture is of one table, and the result has several")
+	}
+	c, err := d.built(t)
+	switch {
+	case err != nil && d.p.isPicture():
+		return &exitError{exitFailed, fmt.Errorf("nothing is drawn: %w", err)}
+	case err != nil:
+		d.p.note("nothing is drawn: %v", err)
+		return d.print(t)
+	case d.p.isPicture():
+		d.drawn++
+		return c.SVG(d.p.out)
+	}
+	if d.drawn++; d.drawn > 1 {
+		if err := d.p.out.WriteByte('\n'); err != nil {
+			return err
+		}
+	}
+	width, height := d.p.size()
+	return c.Draw(d.p.out, chart.Screen{Width: width, Height: min(height-2, 30), Color: d.p.o.Color})
+}
+
+func (d *drawing) built(t *kusto.Table) (*chart.Chart, error) {
+	if !chart.IsDrawn(d.spec.Kind) {
+		return nil, errors.New("the query renders no chart; give one with --render")
+	}
+	return chart.Build(d.spec, t.Columns, d.cells)
+}
+
+// print prints the rows that could not be drawn.
+func (d *drawing) print(t *kusto.Table) error {
+	err := d.Printer.Table(t)
+	for _, row := range d.cells {
+		if err == nil {
+			err = d.Printer.Row(t, row)
+		}
+	}
+	return err
+}

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"kusto-agent/internal/console"
+	"kusto-agent/internal/rows"
+	"kusto-agent/internal/script"
+	"kusto-agent/kusto"
+	"kusto-agent/telemetry"
+)
+
+// run runs statements, or a session where there are none.
+func (a *asking) run(cmd *cobra.Command, all []script.Statement) error {
+	var err error
+	if a.to, err = a.target.connect(); err != nil {
+		return err
+	}
+	defer a.to.close()
+	a.q.Database = cmp.Or(a.q.Database, a.to.cluster.Database)
+	if all == nil {
+		return a.session(cmd)
+	}
+	if err := a.paper.begin(); err != nil {
+		return err
+	}
+	for _, s := range all {
+		if err = a.ask(cmd, s); err != nil {
+			err = placed(err, at(s, all))
+			break
+		}
+	}
+	return a.paper.end(err)
+}
+
+// placed is an error with where it was.
+func placed(err error, where string) error {
+	var exit *exitError
+	if where == "" || !errors.As(err, &exit) || exit.err == nil {
+		return err
+	}
+	return &exitError{exit.code, fmt.Errorf("%s%w", where, exit.err)}
+}
+
+// ask runs one statement and prints what it gives. The first signal has the service
+// stop it, the second ends the program.
+func (a *asking) ask(cmd *cobra.Command, s script.Statement) error {
+	q := a.next(s)
+	about := new(rows.About)
+	to, err := a.paper.printer(about)
+	if err != nil {
+		return err
+	}
+	ctx, stop := interruptible(cmd.Context(), a.paper.abandon)
+	defer stop()
+	eyes := watch(to, about, a.paper.out, a.paper.below(cmd))
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		eyes.words = os.Stderr
+	}
+	q.OnWait = func(why *kusto.Error, wait time.Duration) {
+		eyes.say("the service is busy (%v); asking again in %v, as it says", why, wait.Round(time.Millisecond))
+	}
+	end := eyes.begin()
+	err = a.to.Query(ctx, q, eyes)
+	end()
+	if ferr := cmp.Or(to.End(), a.paper.out.Flush()); err == nil {
+		err = ferr
+	}
+	if err != nil && ctx.Err() != nil {
+		return stopped(q, err)
+	}
+	if err != nil {
+		return serviceError(a.target.hinted(err))
+	}
+	a.paper.left(to.Left())
+	if a.paper.stats {
+		a.paper.note("%s; request %s", about.Summary(time.Since(eyes.began), eyes.rows), q.RequestID)
+	}
+	return nil
+}
+
+// next is the request for a statement. Each has an id of its own.
+func (a *asking) next(s script.Statement) *kusto.Query {
+	q := a.q
+	q.Text = s.Text
+	switch {
+	case kusto.IsCommand(s.Text):
+		q.Call, q.Get = kusto.Mgmt, false
+	case a.v1:
+		q.Call = kusto.QueryV1
+	default:
+		q.Call = kusto.QueryV2
+	}
+	if a.sent++; q.RequestID != "" && a.sent > 1 {
+		q.RequestID += fmt.Sprintf(".%d", a.sent)
+	}
+	return &q
+}
+
+// interruptible is a context that the first SIGINT or SIGTERM ends. The second ends
+// the program at once.
+func interruptible(parent context.Context, atLast func()) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	quit := make(chan struct{})
+	// Ended and awaited by stop.
+	done := start(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-signals:
+			case <-quit:
+				return
+			}
+			if n > 0 {
+				atLast()
+				os.Exit(exitInterrupted)
+			}
+			cancel()
+		}
+	})
+	return ctx, func() {
+		signal.Stop(signals)
+		close(quit)
+		<-done
+		cancel()
+	}
+}
+
+// stopped says what became of a request that somebody had enough of.
+func stopped(q *kusto.Query, err error) error {
+	var unstopped *kusto.UnstoppedError
+	if errors.As(err, &unstopped) {
+		return &exitError{exitInterrupted, fmt.Errorf("stopped; the service could not be told to stop %s, and may still be at it: %w", q.RequestID, unstopped.Why)}
+	}
+	return &exitError{exitInterrupted, fmt.Errorf("stopped; the service was told to stop %s too", q.RequestID)}
+}
+
+// session has a person type statements.
+func (a *asking) session(cmd *cobra.Command) error {
+	history, err := console.OpenHistory(console.DefaultHistory())
+	if err != nil {
+		a.paper.note("%v", err)
+	}
+	defer a.restoring()()
+	names := &names{a: a}
+	names.learn(cmd.Context(), a.q.Database)
+	defer names.stop()
+	err = console.Run(console.Options{
+		Prompt:  func() string { return cmp.Or(telemetry.Printable(a.q.Database), "no database") + "> " },
+		Schema:  names.known,
+		History: history,
+		Words:   a.paper.words,
+		Run: func(s script.Statement) error {
+			err := a.paper.out.end(a.ask(cmd, s))
+			if text := strings.ToLower(s.Text); kusto.IsCommand(text) && !strings.Contains(text, ".show") {
+				names.learn(cmd.Context(), a.q.Database)
+			}
+			return err
+		},
+		Commands: []console.Command{
+			{Name: `\db`, Args: "NAME", Help: "ask this database from now on", Run: func(name string) error {
+				if name == "" {
+					return errors.New(`\db wants the name of a database; .show databases lists them`)
+				}
+				a.q.Database = name
+				names.learn(cmd.Context(), name)
+				return nil
+			}},
+			{Name: `\format`, Args: "NAME", Help: "print so from now on, such as csv, json or vertical; auto: tables and charts", Run: a.format},
+		},
+	})
+	if err != nil {
+		return &exitError{exitFailed, err}
+	}
+	return nil
+}
+
+// format changes how results are printed in a session.
+func (a *asking) format(name string) error {
+	was := a.paper.o.Form
+	form, ok := rows.FormOf(name)
+	switch {
+	case name == "auto":
+		form = rows.Table
+	case name == string(formChart):
+		form = formChart
+	case !ok:
+		return fmt.Errorf(`\format %s: want auto, table, csv, tsv, json, json-array, markdown, vertical or chart`, name)
+	}
+	a.paper.o.Form = form
+	if err := a.paper.o.Check(); err != nil {
+		a.paper.o.Form = was
+		return err
+	}
+	a.paper.auto = name == "auto"
+	return nil
+}
+
+// restoring has a signal that ends the program give the terminal back as it was.
+func (a *asking) restoring() (stop func()) {
+	fd := int(os.Stdin.Fd())
+	was, err := term.GetState(fd)
+	if err != nil {
+		return func() {}
+	}
+	signals, quit := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGTERM)
+	// Ended and awaited by stop.
+	done := start(func() {
+		select {
+		case <-signals:
+			_ = term.Restore(fd, was)
+			os.Exit(exitInterrupted)
+		case <-quit:
+		}
+	})
+	return func() {
+		signal.Stop(signals)
+		close(quit)
+		<-done
+	}
+}
+
+// names are those of the schema, learned while a person types.
+type names struct {
+	a       *asking
+	mu      sync.Mutex
+	schema  *console.Schema // guarded by mu
+	running sync.WaitGroup
+	cancel  context.CancelFunc
+}
+
+// learn asks for the schema of a database. Where it may not be read nothing is
+// known, and the first query says why.
+func (n *names) learn(ctx context.Context, database string) {
+	n.stop()
+	ctx, n.cancel = context.WithCancel(ctx)
+	// Ended by stop, which waits for it.
+	n.running.Go(func() {
+		q := &kusto.Query{Call: kusto.Mgmt, Database: database, ReadOnly: true, Text: ".show database schema as json", App: n.a.q.App, User: n.a.q.User}
+		if database != "" {
+			q.Text = ".show database " + kusto.EntityName(database) + " schema as json"
+		}
+		var got kusto.Collector
+		if n.a.to.Query(ctx, q, &got) != nil {
+			return
+		}
+		got.Each(func(row map[string]string) {
+			if schema, err := console.ParseSchema(row["DatabaseSchema"]); err == nil {
+				n.mu.Lock()
+				n.schema = schema
+				n.mu.Unlock()
+			}
+		})
+	})
+}
+
+func (n *names) known() *console.Schema {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.schema
+}
+
+func (n *names) stop() {
+	if n.cancel != nil {
+		n.cancel()
+		n.running.Wait()
+	}
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"kusto-agent/config"
+	"kusto-agent/kusto"
+)
+
+// target says which cluster is asked: one of a configuration, or one that is named
+// by its URL or a connection string, for which none is read.
+type target struct {
+	config    string
+	cluster   string
+	auth      string
+	ca        string
+	untrusted bool
+	set       func(flag string) bool
+}
+
+func (t *target) flags(f *pflag.FlagSet) {
+	f.StringVar(&t.config, "config", config.DefaultPath, "the configuration `file`")
+	f.StringVar(&t.cluster, "cluster", "", "the `URL` of a cluster, or a connection string, and no configuration is read; or the name of a cluster of the configuration (default: that of its top level)")
+	f.StringVar(&t.auth, "auth", "auto", "how to sign in without a configuration: "+strings.Join(plainMethods, ", "))
+	f.StringVar(&t.ca, "ca-file", "", "a PEM `file` of authorities to trust, without a configuration")
+	f.BoolVar(&t.untrusted, "allow-untrusted-endpoint", false, "send a token to a host outside the known domains of the service")
+	t.set = f.Changed
+}
+
+// plainMethods are the ways to sign in that need nothing beside their name.
+var plainMethods = []string{"auto", "azure_cli", "managed_identity", "workload_identity", "none"}
+
+// connect makes a client, and says which database it is for, if that is known.
+func (t *target) connect() (*connection, error) {
+	named, isURL, err := parseCluster(t.cluster)
+	if err != nil {
+		return nil, usage("--cluster: %w", err)
+	}
+	if !isURL {
+		for _, flag := range []string{"auth", "ca-file", "allow-untrusted-endpoint"} {
+			if t.set(flag) {
+				return nil, usage("--%s is for --cluster with a URL; the configuration has its own", flag)
+			}
+		}
+		cfg, err := config.Load(t.config, os.LookupEnv, config.Options{ClustersOnly: true})
+		if err != nil {
+			if _, serr := os.Stat(t.config); errors.Is(serr, fs.ErrNotExist) {
+				err = fmt.Errorf("%w\nwithout a configuration: --cluster https://<cluster>.<region>.kusto.windows.net --database <database>", err)
+			}
+			return nil, &exitError{exitConfig, err}
+		}
+		return connect(cfg, t.cluster)
+	}
+	if t.set("config") {
+		return nil, usage("--cluster is a URL, with which no configuration is read; want a name of it, or no --config")
+	}
+	switch {
+	case !slices.Contains(plainMethods, t.auth):
+		return nil, usage("--auth %q: want %s; other methods need a configuration", t.auth, strings.Join(plainMethods, ", "))
+	case t.auth == "none" && !isLoopback(named.URL):
+		return nil, usage("--auth none is for a cluster on this machine (localhost, 127.0.0.1)")
+	}
+	if err := kusto.CheckEndpoint(named.URL, t.untrusted); err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	named.Auth.Method = t.auth
+	cfg := config.DefaultConfig()
+	cfg.AllowUntrustedEndpoint, cfg.Send.TLS.CAFile = t.untrusted, t.ca
+	cfg.Clusters = map[string]config.Cluster{config.DefaultCluster: named}
+	return connect(&cfg, "")
+}
+
+// hinted adds to an error what only a cluster on this machine can do.
+func (t *target) hinted(err error) error {
+	var e *kusto.Error
+	if errors.As(err, &e) && e.Code == "no_credentials" && isLoopback(t.cluster) {
+		e.Hint = "for an emulator that asks for no token: --auth none"
+	}
+	return err
+}
+
+func isLoopback(raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return strings.EqualFold(u.Hostname(), "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// The keys of a connection string, without spaces and in lower case.
+var (
+	sourceKeys   = []string{"datasource", "addr", "address", "networkaddress", "server"}
+	databaseKeys = []string{"initialcatalog", "database"}
+	clientKeys   = []string{"applicationclientid", "appclientid"}
+	tenantKeys   = []string{"authorityid", "authority", "tenantid", "tid"}
+	secretKeys   = []string{"applicationkey", "appkey", "password", "pwd", "applicationtoken", "apptoken", "usertoken", "usrtoken",
+		"applicationcertificateblob", "applicationcertificateprivatekey"}
+)
+
+// parseCluster reads a URL or a connection string of the service's tools; neither
+// is the name of a cluster.
+func parseCluster(text string) (c config.Cluster, isURL bool, err error) {
+	c.Auth = kusto.DefaultAuthConfig()
+	if !strings.Contains(text, "://") {
+		return c, false, nil
+	}
+	if head, _, _ := strings.Cut(text, "://"); !strings.ContainsAny(head, "=;") && !strings.Contains(text, ";") {
+		c.URL = strings.TrimRight(text, "/")
+		return c, true, nil
+	}
+	for i, part := range strings.Split(text, ";") {
+		key, value, has := strings.Cut(part, "=")
+		if i == 0 && strings.Contains(key, "://") {
+			key, value, has = "Data Source", part, true // it may stand without its key
+		}
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		key = strings.ToLower(strings.ReplaceAll(strings.TrimSpace(key), " ", ""))
+		value = strings.Trim(strings.TrimSpace(value), `"'`)
+		switch {
+		case !has:
+			return c, true, errors.New("a connection string is made of key=value, with semicolons between them")
+		case slices.Contains(sourceKeys, key):
+			c.URL = strings.TrimRight(value, "/")
+		case slices.Contains(databaseKeys, key):
+			c.Database = value
+		case slices.Contains(clientKeys, key):
+			c.Auth.ClientID = value
+		case slices.Contains(tenantKeys, key):
+			c.Auth.Tenant = value
+		case slices.Contains([]string{"fed", "federatedsecurity", "aadfederatedsecurity", "aadfed"}, key):
+			if !strings.EqualFold(value, "true") {
+				return c, true, fmt.Errorf("%s: want true, which is the only way to sign in", part)
+			}
+		case slices.Contains(secretKeys, key):
+			return c, true, fmt.Errorf("%s: a secret on a command line is seen by everyone on the machine; put it into a file, and auth.client_secret_file into a configuration", key)
+		default:
+			return c, true, fmt.Errorf("the key %q of the connection string is not known", key)
+		}
+	}
+	if c.URL == "" {
+		return c, true, errors.New("the connection string names no Data Source")
+	}
+	return c, true, nil
+}

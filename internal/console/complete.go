@@ -1,0 +1,199 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"kusto-agent/internal/script"
+	"kusto-agent/kusto"
+)
+
+// Schema is what names can be completed from.
+type Schema struct {
+	Tables    []Table
+	Functions []string
+}
+
+// Table is a table with its columns.
+type Table struct {
+	Name    string
+	Columns []Column
+}
+
+// Column is a column with its type.
+type Column struct{ Name, Type string }
+
+// ParseSchema reads what .show database schema as json answers.
+func ParseSchema(text string) (*Schema, error) {
+	var doc struct {
+		Databases map[string]struct {
+			Tables map[string]struct {
+				Name           string
+				OrderedColumns []struct{ Name, CslType string }
+			}
+			Functions map[string]struct{ Name string }
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &doc); err != nil {
+		return nil, fmt.Errorf("read the schema: %w", err)
+	}
+	s := new(Schema)
+	for _, db := range doc.Databases {
+		for name, t := range db.Tables {
+			table := Table{Name: name}
+			for _, c := range t.OrderedColumns {
+				table.Columns = append(table.Columns, Column{c.Name, c.CslType})
+			}
+			s.Tables = append(s.Tables, table)
+		}
+		for name := range db.Functions {
+			s.Functions = append(s.Functions, name)
+		}
+	}
+	slices.SortFunc(s.Tables, func(a, b Table) int { return strings.Compare(a.Name, b.Name) })
+	slices.Sort(s.Functions)
+	return s, nil
+}
+
+// Candidate is one way to go on.
+type Candidate struct {
+	Text  string // in the place of the word that was begun
+	About string // what it is
+}
+
+// Words of the language, by where they stand.
+var (
+	operators = strings.Fields(`where extend project project-away project-keep project-rename project-reorder summarize count take limit
+		top top-nested sort order distinct join lookup union mv-expand mv-apply parse parse-where make-series render sample
+		sample-distinct search evaluate invoke partition as serialize getschema scan facet fork consume reduce`)
+	begins   = strings.Fields(`let print range union find search datatable declare set externaldata`)
+	renders  = strings.Fields(`timechart linechart barchart columnchart piechart table areachart scatterchart`)
+	keywords = strings.Fields(`and or not by asc desc between in has contains startswith endswith matches on kind with true false null
+		has_any has_all has_cs contains_cs datetime timespan dynamic long int real string bool guid decimal`)
+	functions = strings.Fields(`count countif sum sumif avg avgif min minif max maxif dcount dcountif percentile percentiles stdev variance
+		arg_max arg_min make_list make_set make_bag take_any ago now bin floor ceiling startofday startofhour startofweek startofmonth
+		endofday datetime_add datetime_diff datetime_part format_datetime format_timespan dayofweek hourofday tostring toint tolong
+		todouble toreal todecimal todatetime totimespan todynamic tobool toguid parse_json strcat strcat_array split substring strlen
+		tolower toupper trim trim_start trim_end replace_string replace_regex extract extract_all indexof reverse isempty isnotempty isnull
+		isnotnull isnan iff iif case coalesce array_length array_concat bag_keys bag_merge pack_all bag_pack hash hash_sha256 round abs
+		sqrt pow log log10 exp rand row_number prev next ingestion_time gettype parse_url parse_path parse_ipv4 ipv4_is_in_range
+		base64_encode_tostring base64_decode_tostring url_encode url_decode series_stats toscalar materialize`)
+	commands = []string{".show tables", ".show databases", ".show table", ".show database schema", ".show database schema as json", ".show functions",
+		".show queries", ".show running queries", ".show version", ".show cluster", ".show ingestion failures", ".show streamingingestion statistics",
+		".show streamingingestion failures", ".cancel query", ".create table", ".create-merge table", ".alter table", ".alter-merge table",
+		".drop table", ".create-or-alter table", ".create-or-alter function", ".clear database cache streamingingestion schema"}
+)
+
+var (
+	word     = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*$`)
+	operator = regexp.MustCompile(`\|\s*([A-Za-z][A-Za-z-]*)?$`)
+	render   = regexp.MustCompile(`\|\s*render\s+[a-z]*$`)
+	tables   = regexp.MustCompile(`(?i)(?:\b(?:join|lookup|union|from|in)\b[^|;]*[(,\s]|\b(?:kind|hint\.[a-z]+)\s*=\s*\w+\s+\(?\s*)$`)
+	assigned = regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_]*)\s*=(?:[^=~]|$)`)
+)
+
+// Complete returns how a text can go on where it ends, and how many bytes of its end
+// that takes the place of.
+func (s *Schema) Complete(text string) (all []Candidate, taken int) {
+	if script.Quoted(text) {
+		return nil, 0
+	}
+	last := lastStatement(text)
+	if strings.HasPrefix(last, ".") {
+		if all = add(nil, last, "command", commands...); len(all) > 0 {
+			return all, len(last)
+		}
+	}
+	begun := word.FindString(text)
+	before := strings.TrimRight(text[:len(text)-len(begun)], " \t\r\n")
+	switch {
+	case render.MatchString(text):
+		return add(nil, begun, "chart", renders...), len(begun)
+	case operator.MatchString(text):
+		begun = operator.FindStringSubmatch(text)[1]
+		return add(nil, begun, "operator", operators...), len(begun)
+	case strings.TrimSpace(last) == begun:
+		return add(s.addTables(nil, begun), begun, "statement", begins...), len(begun)
+	case strings.HasPrefix(last, "."):
+		return s.addTables(nil, begun), len(begun)
+	case tables.MatchString(text[:len(text)-len(begun)]) && !strings.HasSuffix(before, " on"):
+		all = s.addTables(all, begun)
+	}
+	all = s.addColumns(all, begun, last)
+	all = add(all, begun, "word", keywords...)
+	return add(all, begun, "function", functions...), len(begun)
+}
+
+// lastStatement is the text of the statement that is being written.
+func lastStatement(text string) string {
+	if trimmed := strings.TrimRight(text, " \t\r\n"); strings.HasSuffix(trimmed, ";") || trimmed == "" {
+		return ""
+	}
+	all := script.Split(text)
+	if len(all) == 0 {
+		return ""
+	}
+	return strings.TrimLeft(all[len(all)-1].Text, " \t\r\n") + text[len(strings.TrimRight(text, " \t\r\n")):]
+}
+
+// add adds the words that begin as what was begun.
+func add(all []Candidate, begun, about string, words ...string) []Candidate {
+	for _, w := range words {
+		if strings.HasPrefix(strings.ToLower(w), strings.ToLower(begun)) && !slices.ContainsFunc(all, func(c Candidate) bool { return c.Text == w }) {
+			all = append(all, Candidate{w, about})
+		}
+	}
+	return all
+}
+
+// named is a name as the language reads it.
+func named(name string) string {
+	if word.FindString(name) == name {
+		return name
+	}
+	return kusto.EntityName(name)
+}
+
+func (s *Schema) addTables(all []Candidate, begun string) []Candidate {
+	if s == nil {
+		return all
+	}
+	for _, t := range s.Tables {
+		if strings.HasPrefix(strings.ToLower(t.Name), strings.ToLower(begun)) {
+			all = append(all, Candidate{named(t.Name), "table"})
+		}
+	}
+	return add(all, begun, "function of the database", s.Functions...)
+}
+
+// addColumns adds those of the tables that a statement names, of all if it names
+// none, and what the statement gives a name.
+func (s *Schema) addColumns(all []Candidate, begun, statement string) []Candidate {
+	var from []Table
+	if s != nil {
+		for _, t := range s.Tables {
+			if strings.Contains(statement, named(t.Name)) && regexp.MustCompile(`(?:^|\W)`+regexp.QuoteMeta(named(t.Name))+`(?:\W|$)`).MatchString(statement) {
+				from = append(from, t)
+			}
+		}
+		if len(from) == 0 {
+			from = s.Tables
+		}
+	}
+	for _, t := range from {
+		for _, c := range t.Columns {
+			if strings.HasPrefix(strings.ToLower(c.Name), strings.ToLower(begun)) && !slices.ContainsFunc(all, func(o Candidate) bool { return o.Text == named(c.Name) }) {
+				all = append(all, Candidate{named(c.Name), c.Type})
+			}
+		}
+	}
+	for _, m := range assigned.FindAllStringSubmatch(statement, -1) {
+		if m[1] != begun {
+			all = add(all, begun, "name", m[1])
+		}
+	}
+	return all
+}

@@ -1,0 +1,164 @@
+// Package console is a session in which a person types statements: each is run
+// when it is whole, and is answered before the next is read. What was typed comes
+// back with the arrow keys, and the tabulator completes names of the schema.
+package console
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/reeflective/readline"
+
+	"kusto-agent/internal/script"
+)
+
+// Command is what the session itself does. It is one line.
+type Command struct {
+	Name string // begins with a backslash
+	Args string // for help
+	Help string
+	Run  func(arg string) error
+}
+
+// Options say what a session is with.
+type Options struct {
+	Prompt   func() string
+	Schema   func() *Schema // what is known by now; nil: nothing
+	History  *History
+	Commands []Command
+	Run      func(s script.Statement) error // an error is printed, and ends no session
+	Words    io.Writer                      // for people
+}
+
+// ErrQuit is returned by a command to end the session.
+var ErrQuit = errors.New("quit")
+
+// Run reads from the terminal until it ends. Its error is that of the terminal.
+func Run(o Options) error {
+	o.Commands = append(o.Commands,
+		Command{Name: `\help`, Help: "this", Run: func(string) error { o.help(); return nil }},
+		Command{Name: `\q`, Help: "end the session, as Ctrl-D does", Run: func(string) error { return ErrQuit }})
+	shell := readline.NewShell()
+	for name, value := range map[string]any{
+		"cursor-position-probe":     false, // the session begins its lines itself
+		"enable-bracketed-paste":    true,  // what is pasted is no keys: its tabulators and line ends are kept
+		"multiline-column":          false,
+		"history-autosuggest":       false,
+		"completion-ignore-case":    true,
+		"bell-style":                "none",
+		"usage-hint-always":         false,
+		"autocomplete":              false,
+		"multiline-column-numbered": false,
+	} {
+		if err := shell.Config.Set(name, value); err != nil {
+			return fmt.Errorf("set up the terminal: %w", err)
+		}
+	}
+	shell.History.Delete()
+	shell.History.Add("history", o.History)
+	shell.Prompt.Primary(o.Prompt)
+	shell.AcceptMultiline = func(line []rune) bool { return o.isWhole(string(line)) }
+	shell.Completer = func(line []rune, cursor int) readline.Completions {
+		return o.completions(string(line[:min(cursor, len(line))]))
+	}
+	fmt.Fprintln(o.Words, `A statement ends with ; or an empty line. Tab completes, \help tells more, \q ends.`)
+	for {
+		text, err := shell.Readline()
+		switch {
+		case errors.Is(err, readline.ErrInterrupt):
+			continue // the line is given up
+		case errors.Is(err, io.EOF):
+			fmt.Fprintln(o.Words)
+			return nil
+		case err != nil:
+			return fmt.Errorf("read from the terminal: %w", err)
+		}
+		if err := o.do(text); errors.Is(err, ErrQuit) {
+			return nil
+		} else if err != nil {
+			fmt.Fprintln(o.Words, err)
+		}
+	}
+}
+
+// isWhole reports whether a text is run when its line ends.
+func (o *Options) isWhole(text string) bool {
+	_, _, is := o.command(text)
+	return is || script.Complete(text+"\n")
+}
+
+// plain are words that people try to get out with, or help.
+var plain = map[string]string{"help": `\help`, "quit": `\q`, "exit": `\q`, `\?`: `\help`, `\h`: `\help`}
+
+// command tells a command of the session from a statement. Whatever begins with a
+// backslash is none.
+func (o *Options) command(text string) (c *Command, arg string, is bool) {
+	text = strings.TrimSpace(text)
+	name, arg, _ := strings.Cut(strings.TrimSuffix(text, ";"), " ")
+	if strings.Contains(text, "\n") || !strings.HasPrefix(text, `\`) && (plain[name] == "" || arg != "") {
+		return nil, "", false
+	}
+	if known, ok := plain[name]; ok {
+		name = known
+	}
+	for i := range o.Commands {
+		if o.Commands[i].Name == name {
+			return &o.Commands[i], strings.TrimSpace(arg), true
+		}
+	}
+	return nil, "", true
+}
+
+// do runs what was typed.
+func (o *Options) do(text string) error {
+	if c, arg, is := o.command(text); is {
+		if c == nil {
+			return fmt.Errorf(`there is no %s; \help lists what there is`, strings.Fields(text)[0])
+		}
+		return c.Run(arg)
+	}
+	for _, s := range script.Split(text) {
+		if err := o.Run(s); err != nil {
+			return err // what follows may rest on it
+		}
+	}
+	return nil
+}
+
+func (o *Options) help() {
+	for _, c := range o.Commands {
+		fmt.Fprintf(o.Words, "  %-16s %s\n", strings.TrimSpace(c.Name+" "+c.Args), c.Help)
+	}
+	fmt.Fprint(o.Words, `A text that begins with a dot is a management command, all else a query.
+Ctrl-C stops what runs, on the service too; a second one ends the program.
+Up and down go through the history, Ctrl-R searches it.
+`)
+}
+
+func (o *Options) completions(text string) readline.Completions {
+	var schema *Schema
+	if o.Schema != nil {
+		schema = o.Schema()
+	}
+	if strings.HasPrefix(text, `\`) && !strings.Contains(text, " ") {
+		var names []string
+		for _, c := range o.Commands {
+			if strings.HasPrefix(c.Name, text) {
+				names = append(names, c.Name, c.Help)
+			}
+		}
+		all := readline.CompleteValuesDescribed(names...)
+		all.PREFIX = text
+		return all
+	}
+	found, taken := schema.Complete(text)
+	var values []string
+	for _, c := range found {
+		values = append(values, c.Text, c.About)
+	}
+	all := readline.CompleteValuesDescribed(values...).NoSpace().NoSort()
+	all.PREFIX = text[len(text)-taken:]
+	return all
+}

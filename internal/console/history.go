@@ -1,0 +1,140 @@
+package console
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+)
+
+// History is what was typed before, in this session and others. It is kept in a
+// file that its owner alone can read, a JSON string a line. What looks as if it
+// held a secret is never written there.
+type History struct {
+	path string // empty: it is not kept
+	all  []string
+}
+
+// mostKept is how many statements are kept at least.
+const mostKept = 1000
+
+// DefaultHistory is where the history of a user is; empty: the user has no home.
+func DefaultHistory() string {
+	home, _ := os.UserHomeDir()
+	dir := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(dir) {
+		if home == "" {
+			return ""
+		}
+		dir = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(dir, "kusto-agent", "history")
+}
+
+// OpenHistory reads a history. It is usable, if unkept, also with an error.
+func OpenHistory(path string) (*History, error) {
+	h := new(History)
+	if path == "" {
+		return h, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return h, fmt.Errorf("keep the history: %w", err)
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		h.path = path
+		return h, nil
+	}
+	if err != nil {
+		return h, fmt.Errorf("read the history: %w", err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var text string
+		if json.Unmarshal(lines.Bytes(), &text) == nil { // a line that was cut is left out
+			h.all = append(h.all, text)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return h, fmt.Errorf("read the history: %w", err)
+	}
+	h.path = path
+	if len(h.all) > 2*mostKept {
+		h.all = slices.Clone(h.all[len(h.all)-mostKept:])
+		return h, h.rewrite()
+	}
+	return h, nil
+}
+
+// rewrite makes the file as short as the history.
+func (h *History) rewrite() error {
+	f, err := os.CreateTemp(filepath.Dir(h.path), ".history-*") // its mode is 0600
+	if err != nil {
+		return fmt.Errorf("shorten the history: %w", err)
+	}
+	defer os.Remove(f.Name())
+	w := bufio.NewWriter(f)
+	enc := json.NewEncoder(w)
+	for _, text := range h.all {
+		err = cmp.Or(err, enc.Encode(text))
+	}
+	err = cmp.Or(err, w.Flush(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), h.path)
+	}
+	if err != nil {
+		return fmt.Errorf("shorten the history: %w", err)
+	}
+	return nil
+}
+
+// secret finds what is likely to be one: a string that KQL hides from logs, and
+// values that go by the usual names.
+var secret = regexp.MustCompile(`(?i)(?:^|\W)h@?["'` + "`" + `~]|(?:account|app|application|shared|access)[ _]?key["']?\s*[=:]|\b(?:password|pwd|secret|token|sig|bearer)["']?\s*[=:]\s*[^=\s]`)
+
+// Write adds a statement, unless it is the last again. It is what readline calls.
+func (h *History) Write(text string) (int, error) {
+	if text == "" || len(h.all) > 0 && h.all[len(h.all)-1] == text {
+		return len(h.all), nil
+	}
+	h.all = append(h.all, text)
+	if h.path == "" || secret.MatchString(text) {
+		return len(h.all), nil
+	}
+	line, err := json.Marshal(text)
+	if err != nil {
+		return len(h.all), err
+	}
+	f, err := os.OpenFile(h.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = f.Write(append(line, '\n'))
+		err = cmp.Or(err, f.Close())
+	}
+	if err != nil {
+		h.path = "" // told once
+		return len(h.all), fmt.Errorf("keep the history: %w", err)
+	}
+	return len(h.all), nil
+}
+
+// GetLine is the statement at a place, from 0.
+func (h *History) GetLine(i int) (string, error) {
+	if i < 0 || i >= len(h.all) {
+		return "", errors.New("the history is not so long")
+	}
+	return h.all[i], nil
+}
+
+// Len is how many there are.
+func (h *History) Len() int { return len(h.all) }
+
+// Dump is all of them.
+func (h *History) Dump() any { return h.all }
