@@ -122,7 +122,9 @@ func (s *Schema) Complete(text string) (all []Candidate, taken int) {
 	case tables.MatchString(text[:len(text)-len(begun)]) && !strings.HasSuffix(before, " on"):
 		all = s.addTables(all, begun)
 	}
-	all = s.addColumns(all, begun, last)
+	if all = s.addColumns(all, begun, last); begun == "" && len(all) > 0 {
+		return all, 0 // all words there are would hide them
+	}
 	all = add(all, begun, "word", keywords...)
 	return add(all, begun, "function", functions...), len(begun)
 }

@@ -42,15 +42,14 @@ func Run(o Options) error {
 		Command{Name: `\q`, Help: "end the session, as Ctrl-D does", Run: func(string) error { return ErrQuit }})
 	shell := readline.NewShell()
 	for name, value := range map[string]any{
-		"cursor-position-probe":     false, // the session begins its lines itself
-		"enable-bracketed-paste":    true,  // what is pasted is no keys: its tabulators and line ends are kept
-		"multiline-column":          false,
-		"history-autosuggest":       false,
-		"completion-ignore-case":    true,
-		"bell-style":                "none",
-		"usage-hint-always":         false,
-		"autocomplete":              false,
-		"multiline-column-numbered": false,
+		"cursor-position-probe":        false, // the session begins its lines itself
+		"enable-bracketed-paste":       true,  // what is pasted is no keys: its tabulators and line ends are kept
+		"multiline-column":             false,
+		"history-autosuggest":          false,
+		"completion-ignore-case":       true,
+		"bell-style":                   "none",
+		"usage-hint-always":            false,
+		"menu-complete-display-prefix": true, // what all candidates begin with, and then which they are
 	} {
 		if err := shell.Config.Set(name, value); err != nil {
 			return fmt.Errorf("set up the terminal: %w", err)
@@ -154,11 +153,15 @@ func (o *Options) completions(text string) readline.Completions {
 		return all
 	}
 	found, taken := schema.Complete(text)
-	var values []string
+	// What is completed is the word up to a space, with what the language has before
+	// the name, such as a bracket.
+	begun := text[strings.LastIndexAny(text, " \t\n")+1:]
+	lead := begun[:max(len(begun)-taken, 0)]
+	var values []readline.Completion
 	for _, c := range found {
-		values = append(values, c.Text, c.About)
+		values = append(values, readline.Completion{Value: lead + c.Text, Display: c.Text, Description: c.About})
 	}
-	all := readline.CompleteValuesDescribed(values...).NoSpace().NoSort()
-	all.PREFIX = text[len(text)-taken:]
+	all := readline.CompleteRaw(values).NoSort()
+	all.PREFIX = begun
 	return all
 }

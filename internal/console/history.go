@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // History is what was typed before, in this session and others. It is kept in a
@@ -102,7 +103,7 @@ var secret = regexp.MustCompile(`(?i)(?:^|\W)h@?["'` + "`" + `~]|(?:account|app|
 
 // Write adds a statement, unless it is the last again. It is what readline calls.
 func (h *History) Write(text string) (int, error) {
-	if text == "" || len(h.all) > 0 && h.all[len(h.all)-1] == text {
+	if text = strings.TrimSpace(text); text == "" || len(h.all) > 0 && h.all[len(h.all)-1] == text {
 		return len(h.all), nil
 	}
 	h.all = append(h.all, text)
