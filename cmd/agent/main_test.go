@@ -17,6 +17,9 @@ import (
 // program itself, so that a signal, also SIGKILL, hits a real process.
 const asProgram = "KUSTO_AGENT_TEST_AS_PROGRAM"
 
+// readsStdin is set in the environment of a child that reads stdin itself.
+const readsStdin = "KUSTO_AGENT_TEST_STDIN"
+
 // fastScans is set in the environment of a child that is to look for files as
 // often as it says.
 const fastScans = "KUSTO_AGENT_TEST_RESCAN"
@@ -29,12 +32,14 @@ var longForm = os.Getenv("KUSTO_AGENT_LONG") != ""
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
-		// Ends with the process: whoever started it holds stdin open, so that no
-		// child outlives a test binary that was killed.
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin)
-			os.Exit(exitFailed)
-		}()
+		if os.Getenv(readsStdin) == "" {
+			// Ends with the process: whoever started it holds stdin open, so that no
+			// child outlives a test binary that was killed.
+			go func() {
+				_, _ = io.Copy(io.Discard, os.Stdin)
+				os.Exit(exitFailed)
+			}()
+		}
 		rescan, _ = time.ParseDuration(os.Getenv(fastScans))
 		retryReading, _ = time.ParseDuration(os.Getenv(fastRetries))
 		os.Exit(execute(os.Args[1:]))

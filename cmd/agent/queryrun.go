@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -236,20 +235,25 @@ func (a *asking) restoring() (stop func()) {
 
 // names are those of the schema, learned while a person types.
 type names struct {
-	a       *asking
-	mu      sync.Mutex
-	schema  *console.Schema // guarded by mu
-	running sync.WaitGroup
-	cancel  context.CancelFunc
+	a      *asking
+	cancel context.CancelFunc
+	until  time.Time       // a person waits for them
+	done   <-chan struct{} // closed when they are known, or cannot be
+	schema *console.Schema // may be read when done is closed
 }
+
+// learnPatience is how long a person who presses Tab waits for a schema that is on
+// its way, from when it was asked for.
+const learnPatience = 10 * time.Second
 
 // learn asks for the schema of a database. Where it may not be read nothing is
 // known, and the first query says why.
 func (n *names) learn(ctx context.Context, database string) {
 	n.stop()
 	ctx, n.cancel = context.WithCancel(ctx)
+	n.until = time.Now().Add(learnPatience)
 	// Ended by stop, which waits for it.
-	n.running.Go(func() {
+	n.done = start(func() {
 		q := &kusto.Query{Call: kusto.Mgmt, Database: database, ReadOnly: true, Text: ".show database schema as json", App: n.a.q.App, User: n.a.q.User}
 		if database != "" {
 			q.Text = ".show database " + kusto.EntityName(database) + " schema as json"
@@ -260,23 +264,24 @@ func (n *names) learn(ctx context.Context, database string) {
 		}
 		got.Each(func(row map[string]string) {
 			if schema, err := console.ParseSchema(row["DatabaseSchema"]); err == nil {
-				n.mu.Lock()
 				n.schema = schema
-				n.mu.Unlock()
 			}
 		})
 	})
 }
 
 func (n *names) known() *console.Schema {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.schema
+	select {
+	case <-n.done:
+		return n.schema
+	case <-time.After(time.Until(n.until)):
+		return nil
+	}
 }
 
 func (n *names) stop() {
 	if n.cancel != nil {
 		n.cancel()
-		n.running.Wait()
+		<-n.done
 	}
 }
