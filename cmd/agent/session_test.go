@@ -103,6 +103,11 @@ func (p *typist) sees(want string) {
 // ends waits for the end of the program.
 func (p *typist) ends(code int) {
 	p.t.Helper()
+	select {
+	case <-p.over:
+	case <-time.After(deadline):
+		p.t.Fatalf("it does not end; the terminal shows %q", p.text)
+	}
 	_ = p.cmd.Wait()
 	if got := p.cmd.ProcessState.ExitCode(); got != code {
 		p.t.Errorf("it ends with %d, want %d", got, code)
@@ -138,12 +143,19 @@ func TestSession(t *testing.T) {
 	p.sees("extend b = 2")
 	p.keys("\r\r")
 	p.sees("a  b\n-  -\n1  2")
+	p.sees("Logs> ")
 	p.keys(".show tables | project TableName;\r")
 	p.sees("TableName\n-----------\nStormEvents")
+	p.sees("Logs> ")
 	p.keys("Nope;\r")
 	p.sees("SEM0100")
-	p.keys("\\format json\rprint a = 1;\r")
+	p.sees("Logs> ")
+	p.keys("\\format json\r")
+	p.sees("\\format json")
+	p.sees("Logs> ")
+	p.keys("print a = 1;\r")
 	p.sees(`{"a":1}`)
+	p.sees("Logs> ")
 	p.keys("\\db Other\r")
 	p.sees("Other> ")
 	p.keys("\\db Logs\r")
@@ -160,12 +172,17 @@ func TestSession(t *testing.T) {
 	}
 	p.sees("Logs> ")
 	p.keys("help\r")
-	p.sees("\\db NAME")
+	p.sees("Ctrl-R searches it.")
+	p.sees("Logs> ")
 	p.keys(ctrlD)
 	p.ends(0)
 
 	// Another session has the history of the first.
 	p = s.sit(args...)
+	p.sees("Logs> ")
+	p.keys("Sto\t") // so that the schema is known, and no other command on its way
+	p.sees("StormEvents")
+	p.keys(ctrlC)
 	p.sees("Logs> ")
 	p.keys(up + up)
 	p.sees("print 3;")
