@@ -63,7 +63,7 @@ func TestSetupFormats(t *testing.T) {
 			if mapping != "" {
 				want += ".create-or-alter table ['T'] ingestion " + mapping + "\n"
 			}
-			want += ".alter table ['T'] policy streamingingestion enable"
+			want += ".alter table ['T'] policy streamingingestion enable\n" + clearCache
 			if out != want || !strings.Contains(words, "T: the service takes its records") {
 				t.Fatalf("it prints\n%s\nwant\n%s\nand says %s", out, want, words)
 			}
@@ -165,7 +165,8 @@ func TestSetupMerges(t *testing.T) {
 		"rows: column when_2 is bool, and the files have long for it", "U: there is no sample to tell its columns from: no file matches its paths", "preview U",
 	}
 	f(64, "", append(diff, "nothing was done", "--dry-run", "--yes"))
-	f(1, commands+"\n\t\t.clear database cache streamingingestion schema", diff, "--dry-run")
+	commands += "\n\t\t" + clearCache
+	f(1, commands, diff, "--dry-run")
 	if n := s.changesAsked(); len(n) > 0 {
 		t.Fatalf("it has changed something: %q", n)
 	}
@@ -198,18 +199,18 @@ func TestSetupGrants(t *testing.T) {
 	s.write("agent.yaml", config)
 	s.write("logs/a.log", "one\n")
 	grant := ".add table ['Text'] ingestors ('aadapp=agent;t')"
-	out, _ := s.show(0, "setup", "--dry-run", "--config", s.path("agent.yaml"))
-	if !strings.HasSuffix(out, clearCache+"\n// where the identity of the agent may not write there yet:\n// "+grant) {
-		t.Errorf("it prints %s", out)
+	out, words := s.show(0, "setup", "--dry-run", "--config", s.path("agent.yaml"))
+	if !strings.HasSuffix(out, "enable\n"+clearCache) || !strings.Contains(words, "where the identity of the agent may not write there yet: "+grant) {
+		t.Errorf("it prints %s and says %s", out, words)
 	}
-	if out, _ = s.show(0, "setup", "--config", s.path("agent.yaml")); !strings.HasSuffix(out, "enable\n"+grant) {
-		t.Errorf("it prints %s", out)
+	if ran, _ := s.show(0, "setup", "--config", s.path("agent.yaml")); ran != out+"\n"+grant+"\n"+clearCache {
+		t.Errorf("it prints %s", ran)
 	}
 	if out, _ = s.show(0, "setup", "--config", s.path("agent.yaml")); out != "" {
 		t.Errorf("again it prints %s", out)
 	}
 	other := []string{"setup", "--config", s.path("agent.yaml"), "--grant", "aadapp=other;t"}
-	if out, _ = s.show(0, other...); !strings.HasSuffix(out, "\n.add table ['Text'] ingestors ('aadapp=other;t')\n.add database ['Logs'] viewers ('aadapp=other;t')") {
+	if out, _ = s.show(0, other...); !strings.HasSuffix(out, "\n.add table ['Text'] ingestors ('aadapp=other;t')\n.add database ['Logs'] viewers ('aadapp=other;t')\n"+clearCache) {
 		t.Errorf("it prints %s", out)
 	}
 	if out, _ = s.show(0, other...); out != "" {
@@ -340,9 +341,6 @@ inputs:
 	s.write("a.json", `{"x":1}`+"\n")
 	s.write("b.json", `{"x":"one","y":2}`+"\n")
 	out, _ := s.show(0, "setup", "--dry-run", "--config", s.path("agent.yaml"))
-	const grant = `// where the identity of the agent may not write there yet:
-		// .add table ['T'] ingestors ('aadapp=agent;t')
-		`
 	s.is(strings.ReplaceAll(out, s.url, "URL"), `
 		// database Logs of URL
 		.create-merge table ['T'] (['x']:long)
@@ -350,12 +348,13 @@ inputs:
 		.create-merge table ['T'] (['y']:long)
 		.create-or-alter table ['T'] ingestion json mapping "n" '[{"column":"x","datatype":"long","Properties":{"Path":"$.x"}},{"column":"y","datatype":"long","Properties":{"Path":"$.y"}}]'
 		`+clearCache+`
-		`+grant+`// database More of URL
+		// database More of URL
 		.create-merge table ['U'] (['x']:long)
 		.create-or-alter table ['U'] ingestion json mapping "m" '[{"column":"x","datatype":"long","Properties":{"Path":"$.x"}}]'
-		`+clearCache+`
-		`+strings.TrimSpace(strings.ReplaceAll(grant, "['T']", "['U']")))
-	s.show(0, "setup", "--config", s.path("agent.yaml"))
+		`+clearCache)
+	if ran, _ := s.show(0, "setup", "--config", s.path("agent.yaml")); ran != out {
+		t.Errorf("a run prints\n%s\nand --dry-run\n%s", ran, out)
+	}
 	if out, _ := s.show(0, "setup", "--config", s.path("agent.yaml")); out != "" {
 		t.Errorf("again it prints %s", out)
 	}

@@ -48,10 +48,12 @@ func (s *setup) await(ctx context.Context, p *planner) error {
 			return nil
 		case seen: // by this node, and perhaps not by others
 		case forbidden && !granted && mayGrant:
-			if err := s.do(ctx, p, grantIngestor(p.in.Table, s.own(p))); err != nil {
-				return err
+			for _, text := range []string{grantIngestor(p.in.Table, s.own(p)), clearCache} {
+				if err := s.do(ctx, command{p, text}); err != nil {
+					return err
+				}
 			}
-			granted, stale = true, true
+			granted, stale = true, !s.cleared[database]
 			continue
 		case a.Verdict == kusto.Hold && (isStale(a.Err) || forbidden && granted):
 			stale = !s.cleared[database] // once is enough: it costs the service

@@ -10,16 +10,32 @@ import (
 
 const clearCache = ".clear database cache streamingingestion schema"
 
+// command is one of those that a run makes.
+type command struct {
+	of   *planner
+	text string
+}
+
+// commands are all that a run makes for the plans of a database: what --dry-run
+// prints, and what is printed and run without. Behind a change all nodes are to look
+// at the schema again.
+func commands(plans []*planner) (all []command) {
+	for _, p := range plans {
+		for _, st := range p.steps {
+			all = append(all, command{p, st.text})
+		}
+	}
+	return append(all, command{plans[0], clearCache})
+}
+
 // execute prints the commands, and runs them, one database after the other.
 func (s *setup) execute(ctx context.Context) error {
 	databases := s.databases()
 	for _, plans := range databases {
 		fmt.Fprintf(s.out, "// database %s of %s\n", telemetry.Printable(plans[0].key.database), plans[0].in.ClusterURL)
-		for _, p := range plans {
-			for _, st := range p.steps {
-				if err := s.do(ctx, p, st.text); err != nil {
-					return err
-				}
+		for _, c := range commands(plans) {
+			if err := s.do(ctx, c); err != nil {
+				return err
 			}
 		}
 		if s.dryRun {
@@ -50,15 +66,19 @@ func (s *setup) databases() (all [][]*planner) {
 }
 
 // do prints a command and runs it.
-func (s *setup) do(ctx context.Context, p *planner, text string) error {
-	fmt.Fprintln(s.out, text)
+func (s *setup) do(ctx context.Context, c command) error {
+	fmt.Fprintln(s.out, c.text)
 	if s.dryRun {
 		return nil
 	}
 	if err := s.out.Flush(); err != nil {
 		return err
 	}
-	err := s.conns[p.key.cluster].Query(ctx, &kusto.Query{Call: kusto.Mgmt, Database: p.key.database, Text: text}, &kusto.Collector{})
+	if c.text == clearCache {
+		s.cleared[tableKey{c.of.key.cluster, c.of.key.database, ""}] = !s.clear(ctx, c.of)
+		return ctx.Err()
+	}
+	err := s.conns[c.of.key.cluster].Query(ctx, &kusto.Query{Call: kusto.Mgmt, Database: c.of.key.database, Text: c.text}, &kusto.Collector{})
 	var e *kusto.Error
 	if errors.As(err, &e) && e.Status == 403 {
 		say("the identity of the agent may not run this; have somebody run what this prints: kusto-agent setup --dry-run --config %s", quotedWord(s.config))
@@ -66,10 +86,8 @@ func (s *setup) do(ctx context.Context, p *planner, text string) error {
 	return serviceError(err)
 }
 
-// further prints what follows the commands for a database where they are run by
-// hand.
+// further tells what a run would find out, and then also do.
 func (s *setup) further(plans []*planner) {
-	fmt.Fprintln(s.out, clearCache)
 	if len(s.grantees) > 0 {
 		return
 	}
@@ -77,8 +95,7 @@ func (s *setup) further(plans []*planner) {
 	for _, p := range plans {
 		if who := s.own(p); who != "" && !done[p.key] {
 			done[p.key] = true
-			fmt.Fprintln(s.out, "// where the identity of the agent may not write there yet:")
-			fmt.Fprintln(s.out, "// "+grantIngestor(p.in.Table, who))
+			say("where the identity of the agent may not write there yet: %s", grantIngestor(p.in.Table, who))
 		}
 	}
 }
