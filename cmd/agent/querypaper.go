@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -181,7 +182,7 @@ func (p *paper) below(cmd *cobra.Command) io.Writer {
 func (p *paper) printer(about *rows.About) (rows.Printer, error) {
 	p.done++
 	if p.done > 1 && p.o.Form != rows.JSON && p.o.Form != rows.JSONArray {
-		if err := p.out.WriteByte('\n'); err != nil {
+		if err := cmp.Or(p.out.WriteByte('\n'), p.out.Flush()); err != nil {
 			return nil, err
 		}
 	}
