@@ -23,6 +23,11 @@ type connection struct {
 // connect makes a client as the agent would. An empty name is the cluster of the
 // top level, or the only one there is.
 func connect(cfg *config.Config, name string) (*connection, error) {
+	return dial(cfg, name, false)
+}
+
+// dial is connect; with queryOnly for what takes no data, too.
+func dial(cfg *config.Config, name string, queryOnly bool) (*connection, error) {
 	names := slices.Sorted(maps.Keys(cfg.Clusters))
 	if name == "" && len(names) == 1 {
 		name = names[0]
@@ -32,7 +37,9 @@ func connect(cfg *config.Config, name string) (*connection, error) {
 	if !ok {
 		return nil, &exitError{exitUsage, fmt.Errorf("there is no cluster %q; the configuration has %s", name, strings.Join(names, ", "))}
 	}
-	to, err := newService(keyOf(name, c, cfg), nil, slog.New(slog.DiscardHandler))
+	key := keyOf(name, c, cfg)
+	key.queryOnly = queryOnly
+	to, err := newService(key, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, &exitError{exitConfig, fmt.Errorf("cluster %s: %w", name, err)}
 	}

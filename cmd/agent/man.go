@@ -72,6 +72,9 @@ CREDENTIALS_DIRECTORY
 HTTPS_PROXY, NO_PROXY
 : The proxy, where the configuration names none.
 
+XDG_STATE_HOME
+: Where the sessions of query and mgmt keep what was typed, in kusto-agent/history; $HOME/.local/state without it.
+
 NO_COLOR
 : Set to anything, it turns colour off.
 
@@ -94,6 +97,9 @@ NO_COLOR
 
 78
 : The configuration is wrong.
+
+130
+: query or mgmt was stopped by a signal.
 `
 
 // prepareManual adds what comes into being only when a command line is run.

@@ -59,8 +59,32 @@ func TestQueryCommands(t *testing.T) {
 	f(1, "", "SYN0002", "query", "T | wher x")
 	f(1, "n,s,d\n9007199254740993,\"a, \"\"b\"\"\",\"{\"\"x\"\":[1]}\"\n", "the result is not whole: LimitsExceeded", "query", "T", "--option", "truncationmaxrecords=1")
 	f(1, "", "marked as readonly", "mgmt", ".create table U (a:int)", "--read-only")
+	s.write("four.kql", "T;\n\n\n.show tables")
+	s.write("three.kql", "T | count;\nT | where n < 0 | project n\n\nNope;\nT")
+	f(1, "Count\n2\n\nn\n-1\n", "line 4: status 400: SEM0100: Semantic error: 'Nope'", "query", "--file", s.path("three.kql"))
+	f(64, "", "line 4: a text that begins with a dot", "query", "--file", s.path("four.kql"))
+	f(0, "n\n-1\n", "1 of 2 rows are not printed, for --max-rows 1", "query", byN+" | project n", "--max-rows", "1")
+	f(0, "n:long\n-1\n9007199254740993\n", "", "query", byN+" | project n", "--types", "--option", "results_progressive_enabled=true")
+	f(0, "Count\n1\n", "request me.count;7", "query", "T | where n == x | count", "--param", "x:long=-1", "--json-parameters", "--stats", "--request-id", "me.count;7", "--app", "nightly", "--user", "me")
+	isMine := func(a emulator.Asked) bool {
+		return a.Header.Get("X-Ms-App") == "nightly" && a.Header.Get("X-Ms-User") == "me" && a.Header.Get("X-Ms-Client-Request-Id") == "me.count;7"
+	}
+	if asked := s.server.Asked(); !slices.ContainsFunc(asked, isMine) {
+		t.Errorf("asked: %+v", asked[len(asked)-1])
+	}
+	f(0, "", "", "query", "T | count", "--output", s.path("out.tsv"))
+	if got := s.read("out.tsv"); got != "Count\n2\n" {
+		t.Errorf("the file has %q", got)
+	}
+	s.server.Fail(emulator.Fault{Match: emulator.Match{Kind: emulator.KindQuery}, Status: 503, Times: 1})
+	f(69, "", "status 503", "query", "T")
 	s.server.Fail(emulator.Fault{Match: emulator.Match{Kind: emulator.KindQuery}, Status: 403, Times: 1})
 	f(77, "", ".add database ['Logs'] viewers", "query", "T")
+	s.write("agent.yaml", open+"inputs: [{paths: 7, tabel: T}]\n")
+	f(0, "Count\n2\n", "", "query", "T | count")
+	if out, err := s.show(0, "query", "T | count", "--cluster", s.url, "--auth", "none", "--database", "Logs"); out != "Count\n2" || err != "" {
+		t.Errorf("without a configuration it prints %s and says %s", out, err)
+	}
 	s.write("agent.yaml", strings.Replace(open, "${URL}", s.deadURL(), 1)+oneJSON)
 	f(69, "", "nothing listens there", "query", "T")
 	s.write("agent.yaml", "cluster: [\n")

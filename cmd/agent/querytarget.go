@@ -51,14 +51,14 @@ func (t *target) connect() (*connection, error) {
 				return nil, usage("--%s is for --cluster with a URL; the configuration has its own", flag)
 			}
 		}
-		cfg, err := config.Load(t.config, os.LookupEnv, config.Options{ClustersOnly: true})
+		cfg, err := config.Load(t.config, os.LookupEnv, config.Options{ClustersOnly: true, CheckEndpoint: kusto.CheckQueryEndpoint})
 		if err != nil {
 			if _, serr := os.Stat(t.config); errors.Is(serr, fs.ErrNotExist) {
 				err = fmt.Errorf("%w\nwithout a configuration: --cluster https://<cluster>.<region>.kusto.windows.net --database <database>", err)
 			}
 			return nil, &exitError{exitConfig, err}
 		}
-		return connect(cfg, t.cluster)
+		return dial(cfg, t.cluster, true)
 	}
 	if t.set("config") {
 		return nil, usage("--cluster is a URL, with which no configuration is read; want a name of it, or no --config")
@@ -69,14 +69,14 @@ func (t *target) connect() (*connection, error) {
 	case t.auth == "none" && !isLoopback(named.URL):
 		return nil, usage("--auth none is for a cluster on this machine (localhost, 127.0.0.1)")
 	}
-	if err := kusto.CheckEndpoint(named.URL, t.untrusted); err != nil {
+	if err := kusto.CheckQueryEndpoint(named.URL, t.untrusted); err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
 	named.Auth.Method = t.auth
 	cfg := config.DefaultConfig()
 	cfg.AllowUntrustedEndpoint, cfg.Send.TLS.CAFile = t.untrusted, t.ca
 	cfg.Clusters = map[string]config.Cluster{config.DefaultCluster: named}
-	return connect(&cfg, "")
+	return dial(&cfg, "", true)
 }
 
 // hinted adds to an error what only a cluster on this machine can do.

@@ -50,6 +50,7 @@ type tokenKey struct {
 	proxy, ca, minTLS string
 	untrusted         bool
 	authorities       string // the content of ca
+	queryOnly         bool   // nothing is ingested
 }
 
 // newService makes the client of a cluster, with tokens of its own if it is given
@@ -57,7 +58,7 @@ type tokenKey struct {
 func newService(k serviceKey, t *tokens, log *slog.Logger) (*service, error) {
 	if t == nil {
 		source, err := kusto.NewTokenSource(k.auth, k.url, kusto.TokenOptions{
-			AllowUntrusted: k.untrusted, Proxy: k.proxy, CAFile: k.ca, MinTLS: k.minTLS, Logger: log,
+			AllowUntrusted: k.untrusted, QueryOnly: k.queryOnly, Proxy: k.proxy, CAFile: k.ca, MinTLS: k.minTLS, Logger: log,
 		})
 		if err != nil {
 			return nil, err
@@ -65,7 +66,7 @@ func newService(k serviceKey, t *tokens, log *slog.Logger) (*service, error) {
 		t = &tokens{Tokens: source} // it holds nothing before a token is asked for
 	}
 	client, err := kusto.New(kusto.Options{
-		URL: k.url, AllowUntrusted: k.untrusted, App: k.app, User: k.user, Version: versionText(),
+		URL: k.url, AllowUntrusted: k.untrusted, QueryOnly: k.queryOnly, App: k.app, User: k.user, Version: versionText(),
 		Auth: t.Tokens, Timeout: k.timeout, ExpectContinue: k.expectContinue,
 		Proxy: k.proxy, CAFile: k.ca, MinTLS: k.minTLS, Concurrency: k.concurrency, Logger: log,
 	})
