@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"kusto-agent/kusto"
+	"kusto-agent/telemetry"
 )
 
 // objects prints an object a row, its members in the order of the columns and its
@@ -51,7 +52,14 @@ func (o *objects) row(_ []kusto.Column, cells []json.RawMessage) error {
 		o.line.WriteByte('{')
 	}
 	o.line.WriteByte('}')
-	return Line(o.p.w, o.line.Bytes(), o.p.o.Screen)
+	line := o.line.Bytes()
+	if o.p.o.Screen {
+		line = telemetry.EscapeJSON(line)
+	}
+	if _, err := o.p.w.Write(line); err != nil {
+		return err
+	}
+	return o.p.w.WriteByte('\n')
 }
 
 func (o *objects) flush() error { return nil }
