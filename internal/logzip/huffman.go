@@ -1,0 +1,180 @@
+package logzip
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// The alphabets of deflate (RFC 1951).
+const (
+	literals   = 288 // 256 bytes, the end of a block, 29 codes of lengths, 2 that never occur
+	distances  = 30
+	endOfBlock = 256
+	codeLimit  = 15 // bits of the longest code
+)
+
+// lengths are the bits of each symbol's code: those of literals and lengths
+// first, then those of distances. They are all that a table is made from.
+type lengths [literals + distances]uint8
+
+// counts are how often each symbol occurs, in the same order.
+type counts [literals + distances]uint32
+
+// fixed are the lengths of blocks of type 1.
+var fixed = func() (l lengths) {
+	for i := range literals {
+		switch {
+		case i < 144:
+			l[i] = 8
+		case i < 256:
+			l[i] = 9
+		case i < 280:
+			l[i] = 7
+		default:
+			l[i] = 8
+		}
+	}
+	for i := range distances {
+		l[literals+i] = 5
+	}
+	return l
+}()
+
+// cost is the bits of all symbols, without the extra bits of lengths and
+// distances, which are the same with any table.
+func (c *counts) cost(l *lengths) (bits int) {
+	for i, n := range c {
+		bits += int(n) * int(l[i])
+	}
+	return bits
+}
+
+// least is about the bits of all symbols with the best table there is, or a
+// little fewer: their entropy, to 1/256 of a bit.
+func (c *counts) least() int {
+	return entropy(c[:literals]) + entropy(c[literals:])
+}
+
+func entropy(freq []uint32) int {
+	var total, sum uint64
+	for _, n := range freq {
+		total += uint64(n)
+		sum += uint64(n) * log2(n)
+	}
+	return int((total*log2(uint32(total)) - sum) >> 8)
+}
+
+// logs are the logarithms of 1 to 2, in steps of 1/256 both ways.
+var logs = func() (t [256]uint64) {
+	for i := range t {
+		t[i] = uint64(math.Round(256 * math.Log2(1+float64(i)/256)))
+	}
+	return t
+}()
+
+// log2 is the logarithm in steps of 1/256; of 0 it is 0. Integers make it the
+// same on every processor.
+func log2(n uint32) uint64 {
+	if n == 0 {
+		return 0
+	}
+	k := bits.Len32(n) - 1
+	return uint64(k)<<8 + logs[(uint64(n)<<8>>k)&255]
+}
+
+// builder has the scratch space for making codes.
+type builder struct {
+	order  [literals]uint64 // count<<16 | symbol, the rarest first
+	weight [2 * literals]uint32
+	parent [2 * literals]uint16
+	depth  [2 * literals]uint8
+}
+
+// build gives each symbol that occurs a code of at most limit bits, and at least
+// two symbols one, so that the code is complete; the others get 0.
+func (b *builder) build(freq []uint32, out []uint8, limit int) {
+	n := 0
+	for i, f := range freq {
+		out[i] = 0
+		if f > 0 {
+			b.order[n] = uint64(f)<<16 | uint64(i)
+			n++
+		}
+	}
+	for i := 0; n < 2; i++ {
+		if freq[i] == 0 {
+			b.order[n] = 1<<16 | uint64(i)
+			n++
+		}
+	}
+	slices.Sort(b.order[:n])
+
+	// Leaves come first, sorted, and joined pairs behind them in rising order
+	// too: the two rarest are always at the front of one of the two.
+	for i, k := range b.order[:n] {
+		b.weight[i] = uint32(k >> 16)
+	}
+	leaf, pair := 0, n
+	for next := n; next < 2*n-1; next++ {
+		b.weight[next] = 0
+		for range 2 {
+			rarest := &leaf
+			if leaf == n || pair < next && b.weight[pair] < b.weight[leaf] {
+				rarest = &pair
+			}
+			b.weight[next] += b.weight[*rarest]
+			b.parent[*rarest] = uint16(next)
+			*rarest++
+		}
+	}
+	var count [codeLimit + 1]int
+	b.depth[2*n-2] = 0
+	over := -1 << limit
+	for i := 2*n - 3; i >= 0; i-- {
+		b.depth[i] = b.depth[b.parent[i]] + 1
+		if i < n {
+			d := min(int(b.depth[i]), limit)
+			count[d]++
+			over += 1 << (limit - d)
+		}
+	}
+	// Where codes were cut to the limit there are too many of them: each turn
+	// makes one symbol of a shorter code and one of the longest neighbours.
+	for ; over > 0; over-- {
+		d := limit - 1
+		for count[d] == 0 {
+			d--
+		}
+		count[d]--
+		count[d+1] += 2
+		count[limit]--
+	}
+	i := 0
+	for d := limit; d > 0; d-- {
+		for range count[d] {
+			out[uint16(b.order[i])] = uint8(d)
+			i++
+		}
+	}
+}
+
+// assign calls set with the code of each symbol that has one, its first bit
+// lowest, as it goes into the stream.
+func assign(l []uint8, set func(symbol int, code uint32, n uint8)) {
+	var next [codeLimit + 2]uint32
+	for _, n := range l {
+		if n > 0 {
+			next[n+1]++
+		}
+	}
+	for n := 1; n < len(next); n++ {
+		next[n] = (next[n-1] + next[n]) << 1
+	}
+	for i, n := range l {
+		if n > 0 {
+			set(i, uint32(bits.Reverse16(uint16(next[n]))>>(16-n)), n)
+			next[n]++
+		}
+	}
+}
