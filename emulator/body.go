@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net/http"
 	"strings"
@@ -40,12 +42,23 @@ func (c *call) readBody() ([]byte, *refusal) {
 		return nil, c.s.tooLarge("request body", limit)
 	}
 	c.rec.Whole = true
+	c.rec.RawSum = rawSum(buf.Bytes(), isGzip(c.r.Header))
 	return buf.Bytes(), nil
 }
 
 func (c *call) measure(body []byte) {
 	sum := sha256.Sum256(body)
 	c.rec.BodyHash, c.rec.BodyLen = hex.EncodeToString(sum[:]), int64(len(body))
+}
+
+// rawSum is the CRC-32 and the length of what is in a body. Gzip ends with both,
+// and who decodes it compares them.
+func rawSum(body []byte, zipped bool) string {
+	if zipped {
+		return hex.EncodeToString(body[max(0, len(body)-8):])
+	}
+	sum := binary.LittleEndian.AppendUint32(nil, crc32.ChecksumIEEE(body))
+	return hex.EncodeToString(binary.LittleEndian.AppendUint32(sum, uint32(len(body))))
 }
 
 // scratch recycles the buffers bodies are decoded into; each is used by one

@@ -224,7 +224,7 @@ func TestRequestsAreRecorded(t *testing.T) {
 	r := got[0]
 	if r.Number != 2 || r.RawPath != "/v1/rest/ingest/my%20db/App" || r.Query != "streamFormat=JSON&mappingName=a%2Bb" ||
 		r.Database != "my db" || r.Mapping != "a+b" || r.Attempt != 12 || r.Status != 200 || r.Records != 1 || r.Dropped != 1 ||
-		!r.Whole || !r.Stored || r.RawLen != 7 || r.BodyLen != int64(len(zip("{}\nbad\n"))) || len(r.BodyHash) != 64 {
+		!r.Whole || !r.Stored || r.RawLen != 7 || r.BodyLen != int64(len(zip("{}\nbad\n"))) || len(r.BodyHash) != 64 || r.RawSum != rawSum([]byte("{}\nbad\n"), false) {
 		t.Errorf("first: %+v", r)
 	}
 	if strings.Contains(r.Header.Get("Authorization"), "secret") || r.Header.Get("Authorization") == "" {

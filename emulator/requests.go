@@ -34,6 +34,7 @@ type Request struct {
 	BodyLen  int64  `json:"body_len"`
 	Whole    bool   `json:"whole"`   // the body was read to its end
 	RawLen   int64  `json:"raw_len"` // after gunzip
+	RawSum   string `json:"raw_sum"` // of a whole body: CRC-32 and length of what is in it, in hex, by its own account if it is gzip
 
 	Status  int    `json:"status"`  // 0: no answer was given
 	Code    string `json:"code"`    // of the error
