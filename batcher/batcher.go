@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"kusto-agent/internal/logzip"
 	"kusto-agent/record"
 )
 
@@ -19,7 +20,8 @@ type Limits struct {
 	MaxRecords int           // 0: no limit
 	MaxWait    time.Duration // a record waits no longer than this for company
 	Gzip       bool
-	Level      int // of gzip
+	Level      int     // of gzip
+	Encoder    Encoder // of level 1; empty: Auto
 }
 
 // Next is what the batcher asks of whoever sends its payloads. Its methods are
@@ -40,12 +42,16 @@ type Options struct {
 	Next   Next
 	// Sealed is told the size of each payload before and after gzip. May be nil.
 	Sealed func(raw, body int)
+	// GzipFault is told, once, why logzip was switched off: what it wrote was not
+	// the payload. May be nil.
+	GzipFault func(error)
 }
 
 // Batcher is safe for concurrent use.
 type Batcher struct {
 	next     Next
 	onSealed func(raw, body int)
+	deflater deflater
 	mostRaw  int // blocks of full size in hand at once
 
 	mu        sync.Mutex
@@ -84,10 +90,11 @@ type key struct {
 type lane struct {
 	Limits
 	route   record.Route
-	wanted  bool    // it is configured; else it only ends what it holds
-	held    int     // payloads sealed and not yet released
-	used    int64   // bytes of the budget
-	waiting waiters // for credit
+	wanted  bool          // it is configured; else it only ends what it holds
+	held    int           // payloads sealed and not yet released
+	used    int64         // bytes of the budget
+	waiting waiters       // for credit
+	tables  logzip.Tables // that the payload before left for the next one
 }
 
 // New returns a batcher for the given routes. Run must be called.
@@ -95,6 +102,7 @@ func New(o Options) *Batcher {
 	b := &Batcher{
 		next:     o.Next,
 		onSealed: o.Sealed,
+		deflater: deflater{onFault: o.GzipFault, fresh: func() gzipper { return new(logzip.Encoder) }},
 		mostRaw:  runtime.GOMAXPROCS(0) + 2,
 		lanes:    make(map[record.Route]*lane),
 		open:     make(map[key]*block),

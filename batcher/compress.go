@@ -116,10 +116,14 @@ func (b *Batcher) pack(p *record.Payload, l Limits, raw ...[]byte) {
 		p.RawBytes += len(part)
 	}
 	b.mu.Lock()
-	out := b.takeBody(p.RawBytes)
+	out, ln := b.takeBody(p.RawBytes), b.lane(p.Route)
+	tables := ln.tables
 	b.mu.Unlock()
 	if l.Gzip {
-		p.Body = deflate(out, raw, l.Level)
+		p.Body, tables = b.deflater.deflate(out, tables, l, raw)
+		b.mu.Lock()
+		ln.tables = tables // of two payloads at once those of the later one
+		b.mu.Unlock()
 	} else {
 		p.Body = slices.Grow(out, p.RawBytes) // no more than that
 		for _, part := range raw {
@@ -135,8 +139,8 @@ func (b *Batcher) pack(p *record.Payload, l Limits, raw ...[]byte) {
 // than a small payload.
 var writers [gzip.BestCompression + 1]sync.Pool
 
-// deflate appends the parts of raw, as one gzip member, to out.
-func deflate(out []byte, raw [][]byte, level int) []byte {
+// deflateKlauspost appends the parts of raw, as one gzip member, to out.
+func deflateKlauspost(out []byte, raw [][]byte, level int) []byte {
 	buf := &output{bytes: out}
 	for _, part := range raw {
 		buf.raw += len(part)

@@ -14,18 +14,20 @@ const MaxSize = 10 * units.MB
 
 // Config says which records leave together. Start from DefaultConfig.
 type Config struct {
-	MaxSize    units.Size     `yaml:"max_size"`    // bytes before gzip
-	MaxRecords int            `yaml:"max_records"` // 0: by size and age alone
-	MaxWait    units.Duration `yaml:"max_wait"`    // a record waits no longer than this for company
-	GzipLevel  int            `yaml:"gzip_level"`  // 1, the fastest, to 9, the smallest
+	MaxSize     units.Size     `yaml:"max_size"`     // bytes before gzip
+	MaxRecords  int            `yaml:"max_records"`  // 0: by size and age alone
+	MaxWait     units.Duration `yaml:"max_wait"`     // a record waits no longer than this for company
+	GzipLevel   int            `yaml:"gzip_level"`   // 1, the fastest, to 9, the smallest
+	GzipEncoder Encoder        `yaml:"gzip_encoder"` // auto or klauspost
 }
 
 // DefaultConfig is what holds where the configuration says nothing.
 func DefaultConfig() Config {
 	return Config{
-		MaxSize:   4 * units.MB,
-		MaxWait:   units.Duration(time.Second),
-		GzipLevel: 1,
+		MaxSize:     4 * units.MB,
+		MaxWait:     units.Duration(time.Second),
+		GzipLevel:   1,
+		GzipEncoder: Auto,
 	}
 }
 
@@ -41,5 +43,6 @@ func (c Config) Validate() error {
 	if c.GzipLevel < 1 || c.GzipLevel > 9 {
 		errs = append(errs, units.Bad("gzip_level", "%d is out of range; want 1 (fastest) to 9 (smallest), or compression: none on the input", c.GzipLevel))
 	}
+	errs = append(errs, units.OneOf("gzip_encoder", string(c.GzipEncoder), string(Auto), string(Klauspost)))
 	return errors.Join(errs...)
 }

@@ -48,11 +48,12 @@ var keyTexts = map[string]keyText{
 	"clusters.url":      {about: "The query URI of the cluster.", without: "none; needed", example: "https://dr.northeurope.kusto.windows.net"},
 	"clusters.database": {about: "The database of inputs that go to this cluster and name none.", without: "database of the top level", example: "Logs"},
 
-	"batch":             {about: "Which records leave together, in one request. An input can set any of its keys; the others hold as the top level says.", example: "{max_wait: 5s}"},
-	"batch.max_size":    {about: "The most bytes of records in one request, before gzip. The service takes 4MB unless it was set otherwise.", example: "4MB", least: "1", most: "10MB"},
-	"batch.max_records": {about: "The most records in one request. 0: a request ends by size and age alone.", example: "10000", least: "0"},
-	"batch.max_wait":    {about: "How long a record waits for company before it leaves.", example: "5s", least: "0s"},
-	"batch.gzip_level":  {about: "How hard requests are compressed: 1 is the fastest, 9 the smallest.", example: "6", least: "1", most: "9"},
+	"batch":              {about: "Which records leave together, in one request. An input can set any of its keys; the others hold as the top level says.", example: "{max_wait: 5s}"},
+	"batch.max_size":     {about: "The most bytes of records in one request, before gzip. The service takes 4MB unless it was set otherwise.", example: "4MB", least: "1", most: "10MB"},
+	"batch.max_records":  {about: "The most records in one request. 0: a request ends by size and age alone.", example: "10000", least: "0"},
+	"batch.max_wait":     {about: "How long a record waits for company before it leaves.", example: "5s", least: "0s"},
+	"batch.gzip_level":   {about: "How hard requests are compressed: 1 is the fastest, 9 the smallest.", example: "6", least: "1", most: "9"},
+	"batch.gzip_encoder": {about: "What compresses at gzip_level 1: auto, the agent's own encoder, which needs less than half the CPU, or klauspost, a library. Levels 2 to 9 are the library's.", example: "klauspost"},
 
 	"send":                 {about: "How requests are made, and made again.", example: "{concurrency: 16}"},
 	"send.concurrency":     {about: "The most requests under way to one cluster. The agent makes do with fewer when the service throttles it.", example: "16", least: "1", most: "1024"},

@@ -57,7 +57,7 @@ spool: {dir: ""}
 		"\n    format: JSON # resolved, by the extension of paths\n    compression: gzip # resolved, auto for this format\n",
 		"\n    max_record_size: 500KiB # resolved, what batch.max_size has room for\n",
 		"\n      env: prod-f80d # environment ID (agent.yaml:11), ENV is empty or not set\n      user.name: x # agent.yaml:11, UNSET is empty or not set\n",
-		"\n    batch:\n      max_size: 500KiB # agent.yaml:5, of the top level\n      max_records: 7 # agent.yaml:10\n      max_wait: 3s # agent.yaml:5, of the top level, written as 3000ms\n      gzip_level: 1 # default\n",
+		"\n    batch:\n      max_size: 500KiB # agent.yaml:5, of the top level\n      max_records: 7 # agent.yaml:10\n      max_wait: 3s # agent.yaml:5, of the top level, written as 3000ms\n      gzip_level: 1 # default\n      gzip_encoder: auto # default\n",
 		"\n    cluster: dr # agent.yaml:12\n    database: Logs # agent.yaml:2, of the cluster, of the top level\n",
 		"\n    format: JSON # resolved, parse makes JSON\n    compression: gzip # agent.yaml:12, written as auto\n",
 		"\n    compression: none # resolved, the format is compressed inside\n",

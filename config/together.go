@@ -65,6 +65,8 @@ func batchDifference(a, b batcher.Config) string {
 		return "batch.max_wait"
 	case a.GzipLevel != b.GzipLevel:
 		return "batch.gzip_level"
+	case a.GzipEncoder != b.GzipEncoder:
+		return "batch.gzip_encoder"
 	}
 	return ""
 }

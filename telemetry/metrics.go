@@ -27,6 +27,7 @@ type Metrics struct {
 	duration   prometheus.Histogram
 	endToEnd   *prometheus.HistogramVec
 	raw, gzip  prometheus.Counter
+	gzipFaults prometheus.Counter
 	retries    prometheus.Counter
 	unknown    prometheus.Counter
 	doubtful   prometheus.Counter
@@ -65,6 +66,7 @@ func newMetrics(reg prometheus.Registerer) *Metrics {
 		}, []string{"database", "table"}),
 		raw:        counter("batch_raw_bytes_total", "Bytes of sealed payloads before gzip."),
 		gzip:       counter("batch_gzip_bytes_total", "Bytes of sealed payloads as they are posted."),
+		gzipFaults: counter("gzip_encoder_faults_total", "Times the gzip encoder wrote what is not the payload, which was seen before it was sent; it is switched off then, and klauspost compresses."),
 		retries:    counter("retries_total", "Ingest requests that were another try of a payload."),
 		unknown:    counter("unknown_outcomes_total", "Ingest requests whose outcome is unknown; only these can double records."),
 		doubtful:   counter("unknown_records_total", "Records in ingest requests whose outcome is unknown."),
@@ -104,6 +106,9 @@ func (m *Metrics) Sealed(raw, gzip int) {
 	m.raw.Add(float64(raw))
 	m.gzip.Add(float64(gzip))
 }
+
+// GzipFault counts that the gzip encoder was switched off.
+func (m *Metrics) GzipFault() { m.gzipFaults.Inc() }
 
 // Retry counts a request that is another try of a payload.
 func (m *Metrics) Retry() { m.retries.Inc() }

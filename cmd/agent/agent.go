@@ -169,7 +169,7 @@ func (a *agent) buildSender() error {
 func limitsOf(in *config.Input) batcher.Limits {
 	return batcher.Limits{
 		MaxBytes: int(in.Batch.MaxSize), MaxRecords: in.Batch.MaxRecords, MaxWait: in.Batch.MaxWait.D(),
-		Gzip: in.Compression == "gzip", Level: in.Batch.GzipLevel,
+		Gzip: in.Compression == "gzip", Level: in.Batch.GzipLevel, Encoder: in.Batch.GzipEncoder,
 	}
 }
 
@@ -193,6 +193,10 @@ func absolute(path string) string {
 func (a *agent) buildBatcher() error {
 	a.batcher = batcher.New(batcher.Options{
 		Routes: routesOf(a.cfg), Memory: int64(a.cfg.Limits.Memory), Next: a.sender, Sealed: a.telemetry.Metrics().Sealed,
+		GzipFault: func(err error) {
+			a.telemetry.Metrics().GzipFault()
+			a.log.Error("the gzip encoder wrote what is not the payload and is switched off until the next start; the payload was compressed by klauspost, and so are all others", "err", err)
+		},
 	})
 	return nil
 }

@@ -1,0 +1,137 @@
+package batcher
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/klauspost/compress/gzip"
+
+	"kusto-agent/internal/logzip"
+)
+
+// An Encoder of gzip at level 1. Higher levels are klauspost's in any case.
+type Encoder string
+
+const (
+	Auto      Encoder = "auto"      // logzip, until it was found to be wrong
+	Klauspost Encoder = "klauspost" // never logzip
+)
+
+// verifyEvery is after how many payloads one is inflated and compared before it
+// is sent.
+const verifyEvery = 1000
+
+// deflater compresses bodies. Its encoders are checked while they work: what one
+// wrote is inflated and compared, for its first payload and every verifyEvery
+// after that. At the first difference logzip is not used any more.
+type deflater struct {
+	onFault func(error)    // may be nil
+	fresh   func() gzipper // makes another encoder
+	off     atomic.Bool    // there was a fault
+	mu      sync.Mutex
+	free    []*worker
+}
+
+// gzipper is *logzip.Encoder, but in tests of one that is wrong.
+type gzipper interface {
+	Append(dst []byte, t *logzip.Tables, parts ...[]byte) []byte
+}
+
+// worker is an encoder, and what is needed to look at its work. There are no more
+// of them than payloads were compressed at once.
+type worker struct {
+	gzipper
+	payloads int
+	inflate  gzip.Reader
+	piece    [16 << 10]byte
+}
+
+// deflate appends the parts of raw, as one gzip member, to out. It returns the
+// tables that the next payload of the route should use.
+func (d *deflater) deflate(out []byte, t logzip.Tables, l Limits, raw [][]byte) ([]byte, logzip.Tables) {
+	if l.Level > 1 || l.Encoder == Klauspost || d.off.Load() {
+		return deflateKlauspost(out, raw, l.Level), t
+	}
+	w := d.take()
+	next := t
+	body, err := w.deflate(out, &next, raw)
+	if err != nil {
+		// The worker is let go: it may be what is broken.
+		if !d.off.Swap(true) && d.onFault != nil {
+			d.onFault(err)
+		}
+		return deflateKlauspost(out, raw, l.Level), t
+	}
+	d.give(w)
+	return body, next
+}
+
+func (d *deflater) take() *worker {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := len(d.free)
+	if n == 0 {
+		return &worker{gzipper: d.fresh()}
+	}
+	w := d.free[n-1]
+	d.free = d.free[:n-1]
+	return w
+}
+
+func (d *deflater) give(w *worker) {
+	d.mu.Lock()
+	d.free = append(d.free, w)
+	d.mu.Unlock()
+}
+
+// deflate fails where the encoder panics, and where its turn has come and its
+// output is not the payload.
+func (w *worker) deflate(out []byte, t *logzip.Tables, raw [][]byte) (body []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("compress a payload: panic: %v", p)
+		}
+	}()
+	body = w.Append(out, t, raw...)
+	w.payloads++
+	if w.payloads%verifyEvery == 1 {
+		err = w.verify(body[len(out):], raw)
+	}
+	return body, err
+}
+
+// verify inflates a member and compares it with the parts it was made of.
+func (w *worker) verify(member []byte, raw [][]byte) error {
+	in := bytes.NewReader(member)
+	if err := w.inflate.Reset(in); err != nil {
+		return fmt.Errorf("verify a payload: %w", err)
+	}
+	w.inflate.Multistream(false)
+	at := 0
+	for i, part := range raw {
+		for len(part) > 0 {
+			n, err := io.ReadFull(&w.inflate, w.piece[:min(len(part), len(w.piece))])
+			if !bytes.Equal(w.piece[:n], part[:n]) {
+				return fmt.Errorf("verify a payload: it differs within %d bytes from byte %d of part %d on", n, at, i)
+			}
+			if err != nil {
+				return fmt.Errorf("verify a payload: from byte %d on: %w", at, err)
+			}
+			at += n
+			part = part[n:]
+		}
+	}
+	switch n, err := w.inflate.Read(w.piece[:1]); {
+	case n > 0:
+		return fmt.Errorf("verify a payload: more than its %d bytes", at)
+	case !errors.Is(err, io.EOF):
+		return fmt.Errorf("verify the end of a payload: %w", err)
+	case in.Len() > 0:
+		return fmt.Errorf("verify a payload: %d bytes follow it", in.Len())
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package batcher
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"kusto-agent/internal/logzip"
+	"kusto-agent/internal/logzip/corpus"
+	"kusto-agent/record"
+)
+
+// wrong is an encoder that spoils the payload of a number, counted from 1.
+type wrong struct {
+	logzip.Encoder
+	at, n int
+	spoil func(member []byte) []byte
+}
+
+func (w *wrong) Append(dst []byte, t *logzip.Tables, parts ...[]byte) []byte {
+	out := w.Encoder.Append(dst, t, parts...)
+	if w.n++; w.n == w.at {
+		return append(out[:len(dst)], w.spoil(bytes.Clone(out[len(dst):]))...)
+	}
+	return out
+}
+
+func gunzip(t *testing.T, body []byte) []byte {
+	t.Helper()
+	zr, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := io.ReadAll(zr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// other is a sound member of other bytes.
+func other(raw string) []byte {
+	var buf bytes.Buffer
+	zw := gzip.NewWriter(&buf)
+	_, _ = io.WriteString(zw, raw)
+	_ = zw.Close()
+	return buf.Bytes()
+}
+
+// An encoder that is wrong is seen at the first payload and at every thousandth,
+// its payload is compressed by klauspost, it is told once, and is not used again.
+func TestEncoderFault(t *testing.T) {
+	raw := [][]byte{corpus.Of("json").Make(2000, 1), corpus.Of("json").Make(1500, 2)}
+	whole := bytes.Join(raw, nil)
+	f := func(name string, at int, told string, spoil func([]byte) []byte) {
+		t.Helper()
+		var faults []string
+		made := 0
+		d := deflater{
+			onFault: func(err error) { faults = append(faults, err.Error()) },
+			fresh: func() gzipper {
+				made++
+				return &wrong{at: at, spoil: spoil}
+			},
+		}
+		var tables logzip.Tables
+		for n := 1; n <= at; n++ {
+			var body []byte
+			if body, tables = d.deflate(make([]byte, 0, 64), tables, Limits{Level: 1}, raw); n == at && !bytes.Equal(gunzip(t, body), whole) {
+				t.Fatalf("%s: what is sent is not the payload", name)
+			}
+		}
+		for range 3 {
+			body, _ := d.deflate(nil, tables, Limits{Level: 1}, raw)
+			if !bytes.Equal(body, deflateKlauspost(nil, raw, 1)) {
+				t.Errorf("%s: the encoder is used after its fault", name)
+			}
+		}
+		if len(faults) != 1 || !strings.Contains(faults[0], told) || made != 1 || !d.off.Load() {
+			t.Errorf("%s: told %q, want %q once; %d encoders", name, faults, told, made)
+		}
+	}
+	flip := func(i int) func([]byte) []byte {
+		return func(m []byte) []byte { m[(len(m)+i)%len(m)] ^= 0x10; return m }
+	}
+	f("body", 1, "verify a payload", flip(400))
+	f("body, later", 1+verifyEvery, "verify a payload", flip(400))
+	f("checksum", 1, "checksum", flip(-8))
+	f("length", 1, "checksum", flip(-4))
+	f("header", 1, "header", flip(0))
+	f("cut", 1, "EOF", func(m []byte) []byte { return m[:len(m)/2] })
+	f("cut in the end", 1, "EOF", func(m []byte) []byte { return m[:len(m)-1] })
+	f("nothing", 1, "EOF", func(m []byte) []byte { return nil })
+	f("other bytes", 1, "differs", func([]byte) []byte { return other(strings.Repeat("x", len(whole))) })
+	f("last byte", 1, "differs", func([]byte) []byte { return other(string(whole[:len(whole)-1]) + "x") })
+	f("too short", 1, "EOF", func([]byte) []byte { return other(string(whole[:len(whole)-1])) })
+	f("too long", 1, "more than", func([]byte) []byte { return other(string(whole) + "x") })
+	f("two members", 1, "follow", func(m []byte) []byte { return append(m, m...) })
+	f("panic", 1, "panic: broken", func([]byte) []byte { panic("broken") })
+	f("panic, later", 2, "panic: broken", func([]byte) []byte { panic("broken") })
+}
+
+// Which encoder compresses is said by the level and the key.
+func TestEncoderChoice(t *testing.T) {
+	raw := [][]byte{corpus.Of("nginx").Make(100_000, 1)}
+	for level := 1; level <= 9; level++ {
+		for _, e := range []Encoder{Auto, Klauspost, ""} {
+			used := 0
+			d := deflater{fresh: func() gzipper { used++; return new(logzip.Encoder) }}
+			body, _ := d.deflate(nil, logzip.Tables{}, Limits{Level: level, Encoder: e}, raw)
+			if !bytes.Equal(gunzip(t, body), raw[0]) {
+				t.Fatalf("level %d, %q: not the payload", level, e)
+			}
+			if want := level == 1 && e != Klauspost; want != (used > 0) {
+				t.Errorf("level %d, %q: logzip used: %v", level, e, !want)
+			}
+		}
+	}
+}
+
+// The tables of a route pass from payload to payload, and those of another route
+// are its own.
+func TestTablesOfRoutes(t *testing.T) {
+	b, _ := start(t, Limits{MaxBytes: 100_000, MaxWait: time.Hour, Gzip: true, Level: 1}, 1<<30)
+	one, two := corpus.Of("json").Make(100_000, 1), corpus.Of("json").Make(100_000, 2)
+	fill := func(r record.Route, text []byte) []byte {
+		p := &record.Payload{Route: r}
+		b.Fill(p, text)
+		if body(t, p) != string(text) {
+			t.Fatal("what is sent is not the payload")
+		}
+		return p.Body
+	}
+	var e logzip.Encoder
+	var tables, fresh logzip.Tables
+	if !bytes.Equal(fill(routeA, one), e.Append(nil, &tables, one)) {
+		t.Error("a route does not begin as a stream does")
+	}
+	second, alone := e.Append(nil, &tables, two), e.Append(nil, &fresh, two)
+	if bytes.Equal(second, alone) {
+		t.Fatal("tables make no difference here")
+	}
+	if !bytes.Equal(fill(routeA, two), second) {
+		t.Error("the second payload of a route does not use the tables of the first")
+	}
+	if !bytes.Equal(fill(routeB, two), alone) {
+		t.Error("a route uses the tables of another")
+	}
+}
