@@ -1,0 +1,410 @@
+package delivery
+
+import (
+	"strconv"
+	"time"
+
+	"kusto-agent/kusto"
+	"kusto-agent/record"
+)
+
+// take enters a payload.
+func (m *Machine) take(e Take) {
+	r := m.route(e.Data.Route)
+	p := &Payload{Data: e.Data, Place: Memory, stage: Queued, route: r}
+	m.left++
+	if e.Durable {
+		r.queued++
+		r.durable.push(p)
+	} else {
+		m.enqueue(p)
+	}
+	m.look(r)
+}
+
+// remove forgets a payload that is no longer in hand.
+func (m *Machine) remove(p *Payload) {
+	m.left--
+	if p.replayed {
+		p.route.cluster.replaying--
+	}
+}
+
+// asked starts the patience of a request. That of a payload that was shown to fail
+// alone says nothing of its route.
+func (m *Machine) asked(p *Payload) {
+	r := p.route
+	p.asked, p.askedAt = m.now, r.accepted
+	if p.first.IsZero() {
+		p.first = m.now
+	}
+	if p.search != nil {
+		p.search.requests++
+	}
+	if p.watched = p.strikes < proven; p.watched {
+		r.began(m.now)
+		r.cluster.began(m.now)
+	}
+	m.look(r)
+}
+
+// proven is how many strikes show that a payload fails alone.
+const proven = 2
+
+// answered acts on the verdict of a request.
+func (m *Machine) answered(p *Payload, ans *kusto.Answer) {
+	r := p.route
+	m.released(p, ans.Verdict == kusto.Accepted)
+	defer m.look(r)
+	switch ans.Verdict {
+	case kusto.Accepted:
+		m.accept(p)
+	case kusto.Throttled:
+		m.throttled(p, ans)
+	case kusto.Auth:
+		m.auth(p, ans)
+	case kusto.Hold:
+		if m.isOwn(p) {
+			m.failed(p, ans)
+			return
+		}
+		m.hold(p, holdOf(ans), m.pause(r, ans))
+	case kusto.TooLarge, kusto.BadData:
+		if p.Data.Records == 1 || ans.Verdict == kusto.BadData && ans.Err.Empty() {
+			m.quarantine(p, ans)
+			return
+		}
+		p.refusal = ans
+		m.divide(p)
+	case kusto.Unknown:
+		p.uncertain = true
+		m.failed(p, ans)
+	default: // not sent, or to be tried again
+		m.failed(p, ans)
+	}
+}
+
+func (m *Machine) accept(p *Payload) {
+	r, c := p.route, p.route.cluster
+	r.accepted++
+	r.records += uint64(p.Data.Records)
+	r.last = m.now
+	r.throttles, r.paused, r.longTold = 0, time.Time{}, false
+	c.smooth()
+	m.end(p, record.Accepted)
+	m.recovered(r)
+}
+
+func (m *Machine) end(p *Payload, how record.Outcome) {
+	p.stage = Ending
+	p.route.busy++
+	p.route.forget(p)
+	m.emit(End{p, how})
+}
+
+func (m *Machine) ended(p *Payload) {
+	p.route.busy--
+	m.remove(p)
+	m.look(p.route)
+}
+
+// recovered ends the bad time of a route and its cluster, if they had one: the
+// service took a payload, or refused it for nothing but what is in it.
+func (m *Machine) recovered(r *route) {
+	if r.failures > 0 {
+		m.emit(Notice{What: RouteRecovered, Cluster: r.cluster.name, Route: r.name, Count: r.failures})
+	}
+	if r.succeeded(m.now) {
+		m.emit(Wake{r.name})
+	}
+	m.clusterRecovered(r.cluster)
+}
+
+func (m *Machine) clusterRecovered(c *cluster) {
+	if !c.served || !c.succeeded(m.now) {
+		return
+	}
+	for _, r := range c.routes {
+		m.emit(Wake{r.name})
+		m.look(r)
+	}
+}
+
+// isOwn reports whether a failure says nothing of the route: it accepted another
+// payload since this request began, or since this payload failed before.
+func (m *Machine) isOwn(p *Payload) bool {
+	r := p.route
+	return r.accepted > p.askedAt || p.failures > 0 && r.accepted > p.failedAt || p.strikes >= proven
+}
+
+// failed has a payload tried again on its own schedule.
+func (m *Machine) failed(p *Payload, ans *kusto.Answer) {
+	r, c := p.route, p.route.cluster
+	own := m.isOwn(p)
+	asked := min(ans.RetryAfter, MaxPause)
+	p.failures++
+	p.failedAt = r.accepted
+	if own {
+		p.strikes++
+		r.excuse(p.asked, m.now)
+		c.excuse(p.asked, m.now)
+		m.closeGates(r, asked)
+	} else {
+		asked = m.pause(r, ans)
+		m.blame(p, ans, asked)
+	}
+	p.notBefore = m.now.Add(max(m.delay(p.failures), asked))
+	if p.strikes > 0 && m.enough(p) && !r.isAlone(p) {
+		r.setAlone(p)
+		m.emit(Notice{What: FailingAlone, Cluster: c.name, Route: r.name, P: p.Data, Answer: *ans})
+	}
+	m.putBack(p)
+}
+
+// blame counts a failure against route and cluster, and tells it if it is not the
+// one that was told last.
+func (m *Machine) blame(p *Payload, ans *kusto.Answer, asked time.Duration) {
+	r, c := p.route, p.route.cluster
+	r.failures++
+	c.failures++
+	m.closeGates(r, asked)
+	what := ans.Verdict.String() + " " + strconv.Itoa(ans.Status)
+	if ans.Err != nil {
+		what += " " + ans.Err.Code
+	}
+	everywhere := ans.Verdict == kusto.NotSent || ans.Verdict == kusto.Auth // it is so for all routes
+	if r.told == what || everywhere && c.told == what {
+		return
+	}
+	r.told, c.told = what, what
+	if ans.Err != nil {
+		r.breaker.last, c.last = ans.Err, ans.Err
+	}
+	m.emit(Notice{What: Retrying, Cluster: c.name, Route: r.name, P: p.Data, Answer: *ans})
+}
+
+// closeGates has the next probe of what is down wait, after one that failed.
+func (m *Machine) closeGates(r *route, asked time.Duration) {
+	for _, b := range []*breaker{&r.breaker, &r.cluster.breaker} {
+		if b.down {
+			b.probes++
+			b.gate = m.now.Add(max(m.delay(b.probes), asked))
+		}
+	}
+}
+
+// pause has a route wait as the service asked, and returns how long that counts.
+func (m *Machine) pause(r *route, ans *kusto.Answer) time.Duration {
+	wait := min(ans.RetryAfter, MaxPause)
+	if ans.RetryAfter > MaxPause && !r.longTold {
+		r.longTold = true
+		m.emit(Notice{What: LongRetryAfter, Cluster: r.cluster.name, Route: r.name, Answer: *ans})
+	}
+	if wait > 0 {
+		r.paused = later(r.paused, m.now.Add(wait))
+	}
+	return wait
+}
+
+// enough reports whether a payload was tried often and long enough to rest in the
+// spool.
+func (m *Machine) enough(p *Payload) bool {
+	const attempts = 3
+	return p.Data.Attempt >= attempts && (p.replayed || m.now.Sub(p.first) >= m.settings.Patience)
+}
+
+// throttled lowers the slots of the cluster, and has the route wait that was
+// throttled. The payload is not at fault.
+func (m *Machine) throttled(p *Payload, ans *kusto.Answer) {
+	r, c := p.route, p.route.cluster
+	c.throttle(p.asked, m.now)
+	asked := m.pause(r, ans)
+	if p.asked.After(r.throttled) {
+		r.throttled = m.now
+		if r.throttles++; r.throttles > 1 {
+			r.paused = later(r.paused, m.now.Add(m.delay(r.throttles)))
+		}
+	}
+	if c.throttler != nil && c.throttler != r {
+		c.paused = later(c.paused, earlierOf(r.paused, c.throttler.paused))
+	}
+	c.throttler = r
+	if r.accepted == p.askedAt {
+		m.blame(p, ans, asked)
+	}
+	p.notBefore = later(r.paused, m.now.Add(m.delay(max(r.throttles, 1))))
+	m.putBack(p)
+}
+
+// earlierOf is the earlier of two times, either of which may be zero: long ago.
+func earlierOf(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// renewEvery is how often a cluster that accepts payloads gets a fresh token for
+// one that was refused.
+const renewEvery = 30 * time.Second
+
+// auth tries once more with a fresh token, at once; then the cluster is held,
+// since the token is one for all its routes.
+func (m *Machine) auth(p *Payload, ans *kusto.Answer) {
+	r, c := p.route, p.route.cluster
+	works := c.accepted > c.renewal // the token that was made last
+	switch {
+	case ans.Status == 0 && (ans.Err == nil || !ans.Err.Refused()):
+		m.failed(p, ans) // there is no token now
+	case ans.Status == 0:
+		m.holdCluster(p, ans, holdCredentials)
+	case c.renewed.IsZero(), p.asked.Before(c.renewed), works && m.now.Sub(c.renewed) >= renewEvery:
+		if !p.asked.Before(c.renewed) {
+			c.renewed, c.renewal = m.now, c.accepted
+		}
+		if m.phase != serving {
+			m.queueFirst(p)
+			return
+		}
+		m.occupy(r)
+		m.request(p)
+	case works:
+		m.failed(p, ans) // it is refused for this request alone
+	default:
+		m.holdCluster(p, ans, 0)
+	}
+}
+
+func (m *Machine) holdCluster(p *Payload, ans *kusto.Answer, least time.Duration) {
+	c := p.route.cluster
+	h := holdOf(ans)
+	if c.refuse(m.now, h, max(least, min(ans.RetryAfter, MaxPause)), m.jitter) {
+		m.emit(Notice{What: ClusterHeld, Cluster: c.name, Hold: h})
+	}
+	p.notBefore = m.now
+	m.putBack(p)
+}
+
+func holdOf(ans *kusto.Answer) Hold {
+	h := Hold{Status: ans.Status, Fix: ans.Hint, Activity: ans.ActivityID}
+	if ans.Err != nil {
+		h.Code, h.Message, h.Refused = ans.Err.Code, ans.Err.Message, ans.Err.Refused()
+	}
+	return h
+}
+
+// hold stops a route but for a probe now and then.
+func (m *Machine) hold(p *Payload, h Hold, asked time.Duration) {
+	r, c := p.route, p.route.cluster
+	p.failures++
+	p.failedAt = r.accepted
+	if r.refuse(m.now, h, asked, m.jitter) {
+		m.emit(Notice{What: RouteHeld, Cluster: c.name, Route: r.name, Hold: h})
+	}
+	if h.Status != 0 || h.Local {
+		m.clusterRecovered(c) // the service answered: it is the route that is refused
+	}
+	p.notBefore = m.now.Add(m.delay(p.failures))
+	if p.refusal != nil {
+		m.enqueue(p)
+		return
+	}
+	m.putBack(p)
+}
+
+// divide has a refused payload halved.
+func (m *Machine) divide(p *Payload) {
+	p.stage = Bisecting
+	p.route.busy++
+	m.emit(Divide{p})
+}
+
+// divided enters the halves in the place of their payload.
+func (m *Machine) divided(p *Payload, halves []*record.Payload) {
+	r := p.route
+	r.busy--
+	if p.search == nil {
+		p.search = &search{}
+		m.emit(Notice{What: Searching, Cluster: r.cluster.name, Route: r.name, P: p.Data, Answer: *p.refusal})
+	}
+	for i := len(halves) - 1; i >= 0; i-- {
+		h := &Payload{Data: halves[i], Place: Memory, route: r, search: p.search}
+		if p.Place.InSpool() {
+			h.Place, h.Frame = Spooled, halves[i].ID
+		}
+		m.left++
+		m.queueFirst(h)
+	}
+	r.forget(p)
+	m.remove(p)
+	m.recovered(r)
+	m.look(r)
+}
+
+func (m *Machine) notDivided(p *Payload, why Indivisible, err error) {
+	r := p.route
+	r.busy--
+	defer m.look(r)
+	switch why {
+	case IsWhole:
+		p.parts = IsWhole
+		m.quarantine(p, p.refusal)
+	case SpoolFull: // the spool tells why
+		p.failures++
+		p.failedAt = r.accepted
+		p.notBefore = m.now.Add(m.delay(p.failures))
+		p.refusal = nil // it is asked for again
+		m.recovered(r)
+		m.putBack(p)
+	default:
+		p.refusal = nil
+		m.hold(p, Hold{Local: true, Code: "split", Message: err.Error(), Fix: "the batch cannot be taken apart; please report this"}, 0)
+	}
+}
+
+// quarantine has the records of a refused payload kept.
+func (m *Machine) quarantine(p *Payload, ans *kusto.Answer) {
+	p.refusal = ans
+	p.stage = Quarantining
+	p.route.busy++
+	m.emit(Quarantine{p, *ans})
+}
+
+func (m *Machine) quarantined(p *Payload) {
+	r := p.route
+	r.busy--
+	m.end(p, record.Quarantined)
+	m.recovered(r)
+	m.look(r)
+}
+
+// notQuarantined has a payload wait until quarantine takes its records: its route
+// is held, unless that has accepted others meanwhile.
+func (m *Machine) notQuarantined(p *Payload, err error) {
+	r := p.route
+	r.busy--
+	defer m.look(r)
+	if p.Data.Records > 1 && p.parts != IsWhole {
+		m.divide(p) // there may be room for some
+		return
+	}
+	waited := p.failures > 0 && r.accepted > p.failedAt
+	if waited {
+		p.failures++
+		p.failedAt = r.accepted
+		p.notBefore = m.now.Add(holdFirst + m.jitter(holdFirst/10))
+		m.enqueue(p)
+		return
+	}
+	m.hold(p, Hold{Local: true, Code: "quarantine", Message: err.Error(),
+		Fix: "make room for quarantine (quarantine.max_size, the disk of state_dir) or remove what is no longer needed"}, 0)
+}
+
+// brokenOff keeps a payload whose request the stop has ended.
+func (m *Machine) brokenOff(p *Payload, unknown bool) {
+	m.released(p, false)
+	m.phase = max(m.phase, halted)
+	p.broken = p.broken || unknown
+	m.queueFirst(p)
+	m.look(p.route)
+}

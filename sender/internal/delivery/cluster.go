@@ -1,0 +1,189 @@
+package delivery
+
+import (
+	"container/heap"
+	"time"
+)
+
+// cluster is one service: its slots, and the routes that have something to send.
+type cluster struct {
+	breaker
+	name, url  string
+	served     bool // there is a client for it
+	configured bool // it is named; else it only takes what is left for it
+
+	most     int // slots, as configured
+	limit    int // the same, lowered by throttling
+	streak   int // acceptances since the limit last changed
+	inflight int // slots in use
+	suspects int // of these by payloads that fail alone
+	leniency int // how often the slots of these are doubled
+
+	accepted  uint64    // payloads
+	throttled time.Time // when the limit was last lowered
+	throttler *route    // the route that was throttled last; nil: something was accepted since
+	paused    time.Time // all routes are throttled until then
+	rested    time.Time // no suspect is sent before
+	renewed   time.Time // when a token was last refused and a fresh one asked for
+	renewal   uint64    // accepted at that time
+
+	replaying  int // payloads and tickets out of the spool
+	candidates int // routes that have, or will have, one in hand while they are down
+
+	routes  []*route
+	ready   queue[*route] // have something to send, by turns
+	careful queue[*route] // have a suspect to send, by turns
+	alarms  alarms        // of routes
+}
+
+// open reports whether a request may be made now.
+func (c *cluster) open(now time.Time) bool {
+	switch {
+	case !c.served || c.inflight >= c.limit || now.Before(c.paused):
+		return false
+	case c.blocked():
+		return c.inflight == 0 && !now.Before(c.gate)
+	}
+	return true
+}
+
+// suspectShare is the part of its slots, one in so many, that a cluster leaves to
+// payloads that fail alone.
+const suspectShare = 16
+
+// suspectSlots is how many slots payloads that fail alone may use at a time: few,
+// but more as long as such payloads are accepted after all.
+func (c *cluster) suspectSlots() int {
+	return min(max(1, c.limit/suspectShare)<<c.leniency, c.limit)
+}
+
+// trusts reports whether a suspect may be sent now.
+func (c *cluster) trusts(now time.Time) bool {
+	return c.suspects < c.suspectSlots() && !now.Before(c.rested)
+}
+
+// redeem counts a suspect that was accepted.
+func (c *cluster) redeem() {
+	c.rested = time.Time{}
+	if c.suspectSlots() < c.limit {
+		c.leniency++
+	}
+}
+
+// distrust counts a suspect that failed, after a request that took d: the next has
+// to wait so long that they use their share of the slots over time.
+func (c *cluster) distrust(now time.Time, d time.Duration) {
+	if c.leniency > 0 {
+		c.leniency--
+		return
+	}
+	slots := max(1, c.limit/suspectShare)
+	if wait := d*time.Duration(suspectShare*slots)/time.Duration(c.limit) - d; wait > 0 {
+		c.rested = later(c.rested, now.Add(wait))
+	}
+}
+
+// smooth counts an acceptance: ten of them earn one more slot.
+func (c *cluster) smooth() {
+	c.accepted++
+	c.throttler, c.paused = nil, time.Time{}
+	if c.limit == c.most {
+		return
+	}
+	if c.streak++; c.streak == 10 {
+		c.limit, c.streak = c.limit+1, 0
+	}
+}
+
+// throttle halves the slots, once for all requests that were under way at that
+// time.
+func (c *cluster) throttle(began, now time.Time) {
+	if began.After(c.throttled) {
+		c.limit, c.streak, c.throttled = max(c.limit/2, 1), 0, now
+	}
+}
+
+// due is when the cluster has to be looked at; zero: not by time.
+func (c *cluster) due(m *Machine) (at time.Time) {
+	if len(c.alarms) > 0 {
+		at = c.alarms[0].alarm
+	}
+	if !c.served {
+		return at
+	}
+	at = earlier(at, c.deadline(m.settings.Patience))
+	ready, careful := c.ready.len() > 0, c.careful.len() > 0 && !c.blocked()
+	if m.phase != serving || !ready && !careful || c.inflight >= c.limit {
+		return at
+	}
+	switch {
+	case m.now.Before(c.paused):
+		return earlier(at, c.paused)
+	case c.blocked() && c.inflight > 0:
+		return at
+	case c.blocked():
+		return earlier(at, c.gate)
+	case !ready && m.now.Before(c.rested):
+		return earlier(at, c.rested)
+	}
+	return at
+}
+
+// trip turns clusters down that were wanted for patience, before anything else is
+// told of their routes.
+func (m *Machine) trip() {
+	for _, c := range m.order {
+		at := c.deadline(m.settings.Patience)
+		if !c.served || at.IsZero() || m.now.Before(at) {
+			continue
+		}
+		m.goDown(&c.breaker)
+		if c.hold == nil {
+			m.emit(Notice{What: ClusterDown, Cluster: c.name, Last: c.last, Elapsed: m.now.Sub(c.wanted)})
+		}
+		for _, r := range c.routes {
+			m.look(r)
+		}
+	}
+}
+
+func (m *Machine) goDown(b *breaker) {
+	b.down, b.probes = true, 1
+	b.gate = later(b.gate, m.now.Add(m.delay(1)))
+}
+
+// pump gives free slots to routes that have something to send, by turns.
+func (m *Machine) pump(c *cluster) {
+	for len(c.alarms) > 0 && !m.now.Before(c.alarms[0].alarm) {
+		m.look(heap.Pop(&c.alarms).(*route))
+	}
+	for m.phase == serving && c.open(m.now) {
+		if c.careful.len() > 0 && !c.blocked() && c.trusts(m.now) {
+			r := c.careful.pop()
+			r.inCareful = false
+			m.serveSuspect(r)
+			m.look(r)
+			continue
+		}
+		if c.ready.len() == 0 {
+			return
+		}
+		r := c.ready.pop()
+		r.inReady = false
+		m.serve(r)
+		m.look(r)
+	}
+}
+
+// setAlarm has a route looked at no later than the given time.
+func (m *Machine) setAlarm(r *route, at time.Time) {
+	c := r.cluster
+	switch {
+	case r.at < 0:
+		r.alarm = at
+		heap.Push(&c.alarms, r)
+	case at.Before(r.alarm):
+		r.alarm = at
+		heap.Fix(&c.alarms, r.at)
+	}
+}

@@ -1,0 +1,228 @@
+package delivery
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"kusto-agent/record"
+)
+
+// Phase is how far the life of the machine is.
+type phase uint8
+
+const (
+	waiting phase = iota // before Start
+	serving
+	halted // no request is made any more
+	keeping
+)
+
+// Machine is the state of everything in hand. It is not safe for concurrent use.
+type Machine struct {
+	settings Settings
+	rand     *rand.Rand
+	now      time.Time // of the event being applied
+	out      []Action
+
+	phase    phase
+	draining bool
+	clusters map[string]*cluster
+	order    []*cluster // as they were first named
+	routes   map[record.Route]*route
+	all      []*route // as they were first seen
+
+	left     int // payloads in hand
+	spilling int // of these on their way to the spool
+
+	spool      Condition
+	spoolAsked bool      // CheckSpool is not answered
+	spoolSince time.Time // when the condition was told
+	spoolWait  []*route  // these act on the answer
+}
+
+// spoolAgain is how long the condition of the spool is taken for granted.
+const spoolAgain = time.Second
+
+// Retries of a read from the spool: where memory is short, and where nothing could
+// be read.
+const (
+	memoryAgain = 50 * time.Millisecond
+	readAgain   = time.Second
+)
+
+// MaxPause is the most that a Retry-After counts for.
+const MaxPause = 60 * time.Second
+
+// New returns a machine that has nothing in hand. The seed determines its jitter.
+func New(s Settings, clusters []Target, seed uint64) *Machine {
+	m := &Machine{
+		settings: s,
+		rand:     rand.New(rand.NewPCG(seed, 0)),
+		clusters: make(map[string]*cluster),
+		routes:   make(map[record.Route]*route),
+	}
+	m.setClusters(clusters)
+	return m
+}
+
+// Apply takes an event and returns what follows from it, in order. The slice is
+// valid until the next call. Time must not run backwards from one event to the
+// next.
+func (m *Machine) Apply(now time.Time, e Event) []Action {
+	m.now, m.out = now, m.out[:0]
+	m.trip()
+	m.apply(e)
+	for _, c := range m.order {
+		m.pump(c)
+	}
+	return m.out
+}
+
+func (m *Machine) apply(e Event) {
+	switch e := e.(type) {
+	case Take:
+		m.take(e)
+	case Fetched:
+		m.fetched(e)
+	case NotFetched:
+		m.notFetched(e)
+	case Asked:
+		m.asked(e.P)
+	case Answered:
+		m.answered(e.P, &e.Answer)
+	case BrokenOff:
+		m.brokenOff(e.P, e.Unknown)
+	case Spilled:
+		m.spilled(e.P, e.Result)
+	case Returned:
+		m.returned(e.P)
+	case Ended:
+		m.ended(e.P)
+	case Divided:
+		m.divided(e.P, e.Halves)
+	case NotDivided:
+		m.notDivided(e.P, e.Why, e.Err)
+	case Quarantined:
+		m.quarantined(e.P)
+	case NotQuarantined:
+		m.notQuarantined(e.P, e.Err)
+	case Restock:
+		r := m.route(e.Route)
+		r.stock, r.unread = e.Stock, time.Time{}
+		m.look(r)
+	case SpoolIs:
+		m.spoolIs(e.Condition)
+	case Start:
+		m.phase, m.draining = serving, false
+		m.lookAll()
+	case Halt:
+		m.phase = halted
+	case Drain:
+		m.draining = true
+	case Keep:
+		m.keep()
+	case Configure:
+		m.configure(e)
+	case Tick: // pump looks at what is due
+	}
+}
+
+func (m *Machine) emit(a Action) { m.out = append(m.out, a) }
+
+// Alarm is when Tick is due; zero: not before another event.
+func (m *Machine) Alarm() (at time.Time) {
+	for _, c := range m.order {
+		at = earlier(at, c.due(m))
+	}
+	return at
+}
+
+// jitter is a random part of d.
+func (m *Machine) jitter(d time.Duration) time.Duration {
+	return time.Duration(m.rand.Float64() * float64(d))
+}
+
+// delay is the wait after n failures in a row: from initial, doubled each time, to
+// max, less up to a half at random.
+func (m *Machine) delay(n int) time.Duration {
+	d := m.settings.Initial
+	for ; n > 1 && d < m.settings.Max; n-- {
+		d *= 2
+	}
+	d = min(d, m.settings.Max)
+	return d - m.jitter(d/2)
+}
+
+// route finds or makes what is known of a route. Its cluster may be one that nobody
+// configured: then its payloads are kept and never sent.
+func (m *Machine) route(name record.Route) *route {
+	r := m.routes[name]
+	if r == nil {
+		c := m.clusters[name.Cluster]
+		if c == nil {
+			c = m.addCluster(Target{URL: name.Cluster})
+			c.served, c.down = false, true
+		}
+		r = &route{name: name, cluster: c, at: -1}
+		m.routes[name] = r
+		m.all = append(m.all, r)
+		c.routes = append(c.routes, r)
+	}
+	return r
+}
+
+func (m *Machine) addCluster(t Target) *cluster {
+	n := m.settings.Concurrency
+	c := &cluster{name: t.Name, url: t.URL, served: true, configured: true, most: n, limit: n}
+	m.clusters[t.URL] = c
+	m.order = append(m.order, c)
+	return c
+}
+
+// setClusters takes over the clusters of the configuration. One that is no longer
+// named is asked until it has taken all that is for it.
+func (m *Machine) setClusters(targets []Target) {
+	for _, c := range m.order {
+		c.configured = false
+	}
+	for _, t := range targets {
+		c := m.clusters[t.URL]
+		switch {
+		case c == nil:
+			m.addCluster(t)
+		case !c.served:
+			c.served, c.configured, c.down, c.name = true, true, false, t.Name
+		default:
+			c.name, c.configured = t.Name, true
+		}
+	}
+}
+
+func (m *Machine) configure(e Configure) {
+	m.settings = e.Settings
+	for _, c := range m.order {
+		if n := e.Settings.Concurrency; c.limit == c.most || c.limit > n {
+			c.limit = n
+		}
+		c.most = e.Settings.Concurrency
+	}
+	m.setClusters(e.Clusters)
+	for _, c := range m.order {
+		if c.hold != nil {
+			c.gate = m.now
+		}
+	}
+	for _, r := range m.all {
+		if r.hold != nil {
+			r.gate = m.now
+		}
+		m.emit(Wake{r.name})
+	}
+	m.lookAll()
+}
+
+func (m *Machine) lookAll() {
+	for _, r := range m.all {
+		m.look(r)
+	}
+}

@@ -1,0 +1,184 @@
+package delivery
+
+import (
+	"testing"
+	"time"
+
+	"kusto-agent/kusto"
+	"kusto-agent/record"
+)
+
+// Settings hold at once, also for a cluster that is throttled: it has to earn more.
+func TestConcurrencyFollowsTheConfiguration(t *testing.T) {
+	for _, c := range []struct{ limit, to, want int }{{8, 16, 16}, {4, 20, 4}, {4, 3, 3}, {1, 1, 1}} {
+		b := newBench(t)
+		cl := b.m.clusters["http://c"]
+		cl.limit = c.limit
+		s := b.m.settings
+		s.Concurrency = c.to
+		b.do(Configure{s, []Target{{"c", "http://c"}}})
+		if cl.limit != c.want || cl.most != c.to {
+			t.Errorf("%d of 8 becomes %d of %d, want %d of %d", c.limit, cl.limit, cl.most, c.want, c.to)
+		}
+	}
+}
+
+// The wait after a failure doubles from initial to max and never exceeds it.
+func TestDelay(t *testing.T) {
+	b := newBench(t)
+	for n, most := range []time.Duration{0, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second} {
+		for range 100 {
+			if d := b.m.delay(n); n > 0 && (d < most/2 || d > most) {
+				t.Fatalf("%v after %d failures, want %v to %v", d, n, most/2, most)
+			}
+		}
+	}
+	if d := b.m.delay(1 << 20); d > 30*time.Second {
+		t.Errorf("%v after a million failures", d)
+	}
+}
+
+// serveOne answers the requests of the last actions at once and counts them by
+// table and origin.
+func (b *bench) serveAll(rounds int, stock map[string]int, seen map[string]int) {
+	pending := b.actions
+	for len(pending) > 0 && rounds > 0 {
+		a := pending[0]
+		pending = pending[1:]
+		switch a := a.(type) {
+		case Request:
+			rounds--
+			p := a.P
+			from := "/fresh"
+			if p.Place.InSpool() {
+				from = "/spool"
+			}
+			seen[p.Data.Route.Table+from]++
+			p.Data.Attempt++
+			b.do(Asked{p})
+			pending = append(pending, b.actions...)
+			b.do(Answered{p, good})
+			pending = append(pending, b.actions...)
+		case Fetch:
+			r := a.Ticket.Route()
+			stock[r.Table]--
+			d := b.data(r.Table, 1)
+			b.do(Fetched{Ticket: a.Ticket, Data: d, Frame: d.ID, Stock: Stock{Ready: stock[r.Table]}})
+			pending = append(pending, b.actions...)
+		case End:
+			b.do(Ended{a.P})
+			pending = append(pending, b.actions...)
+		}
+	}
+}
+
+// Routes take turns, and in each what is in hand with what is in the spool.
+func TestTurns(t *testing.T) {
+	b := newBench(t)
+	tables := []string{"A", "B", "C", "D"}
+	var first []Action
+	for _, table := range tables {
+		for range 200 {
+			first = append(first, b.do(Take{Data: b.data(table, 1)})...)
+		}
+		first = append(first, b.do(Restock{record.Route{Cluster: "http://c", Table: table}, Stock{Ready: 200}})...)
+	}
+	seen, stock := map[string]int{}, map[string]int{"A": 200, "B": 200, "C": 200, "D": 200}
+	b.actions = first
+	b.serveAll(800, stock, seen)
+	for _, table := range tables {
+		fresh, spool := seen[table+"/fresh"], seen[table+"/spool"]
+		if fresh < 80 || spool < 80 {
+			t.Errorf("%s: %d requests for what is in hand and %d for what is in the spool, of 200", table, fresh, spool)
+		}
+	}
+}
+
+// A route that is down with nothing but payloads in memory is not probed twice in a
+// row with the same one.
+func TestProbesInMemoryTakeTurns(t *testing.T) {
+	b := newBench(t)
+	for range 3 {
+		b.do(Take{Data: b.data("T", 1)})
+		p := find[Request](b).P
+		b.ask(p)
+		b.do(Answered{p, said(kusto.NotSent, 0)})
+	}
+	b.do(SpoolIs{Sick})
+	var last *Payload
+	probes := 0
+	for range 400 {
+		b.wait(time.Second)
+		for _, a := range b.actions {
+			switch a := a.(type) {
+			case CheckSpool:
+				b.do(SpoolIs{Sick})
+			case Request:
+				p := a.P
+				b.ask(p)
+				if p.route.isDown() {
+					if probes++; p == last {
+						t.Fatal("the same payload is probed twice in a row")
+					}
+					last = p
+				}
+				b.do(Answered{p, said(kusto.NotSent, 0)})
+			}
+		}
+	}
+	if probes < 10 {
+		t.Errorf("%d probes in 400 s", probes)
+	}
+}
+
+// What is to be released of a refused token counts once for all requests that had
+// it.
+func TestATokenIsRenewedOnceForAllRequests(t *testing.T) {
+	b := newBench(t)
+	var all []*Payload
+	for range 4 {
+		all = append(all, b.sending("T", 1))
+	}
+	b.now = b.now.Add(time.Second)
+	for _, p := range all {
+		b.do(Answered{p, said(kusto.Auth, 401)})
+		find[Request](b)
+	}
+	for _, p := range all {
+		b.ask(p)
+		b.do(Answered{p, good})
+		b.do(Ended{p})
+	}
+	if b.m.clusters["http://c"].hold != nil {
+		t.Error("the cluster is held")
+	}
+}
+
+// What ended leaves nothing behind.
+func TestNothingIsLeftBehind(t *testing.T) {
+	b := newBench(t)
+	p := b.replayed("T", 1)
+	for range 5 {
+		b.accepts("T")
+		b.do(Answered{p, said(kusto.Retry, 500)})
+		b.do(Returned{p})
+		b.wait(31 * time.Second)
+		b.do(Fetched{Ticket: find[Fetch](b).Ticket, Data: p.Data, Frame: p.Frame})
+		if len(b.actions) == 1 {
+			if _, back := b.actions[0].(Return); back {
+				t.Fatal("it went back without a request")
+			}
+		}
+		p = find[Request](b).P
+		b.ask(p)
+	}
+	r := p.route
+	if len(r.memos) != 1 || len(r.alone) != 1 {
+		t.Errorf("%d memos, %d alone, want one each", len(r.memos), len(r.alone))
+	}
+	b.do(Answered{p, good})
+	b.do(Ended{p})
+	if len(r.memos)+len(r.alone)+r.queued+r.busy+r.inflight+r.tickets+r.asking != 0 || r.cluster.replaying+r.cluster.suspects+r.cluster.asking != 0 {
+		t.Errorf("left: %+v, %+v", r, r.cluster)
+	}
+}

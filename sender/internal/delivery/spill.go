@@ -1,0 +1,347 @@
+package delivery
+
+import (
+	"time"
+
+	"kusto-agent/record"
+)
+
+// maxRound bounds the payloads that go back for each probe.
+const maxRound = 64
+
+// fetched fills a ticket. While the route is probed, a payload that was probed in
+// this round goes back if there is another.
+func (m *Machine) fetched(e Fetched) {
+	r := e.Ticket.route
+	r.tickets--
+	r.stock = e.Stock
+	p := &Payload{Data: e.Data, Place: Spooled, Frame: e.Frame, route: r, replayed: true}
+	if e.Frame != e.Data.ID {
+		p.Place = Rebuilt
+	}
+	m.left++
+	old, known := r.memos[e.Frame]
+	if known {
+		p.failures, p.strikes, p.failedAt = old.failures, old.strikes, old.failedAt
+	}
+	c := r.cluster
+	switch {
+	case m.phase != serving:
+		m.vacate(r)
+		p.stage = Queued
+		m.enqueue(p)
+	case r.blocked():
+		if known && old.round == r.round && r.stock.Ready > 0 && r.probed < maxRound {
+			p.notBefore = m.now.Add(m.settings.Max)
+			m.giveBack(p)
+			m.ticket(r) // in the same slot
+			break
+		}
+		if known && old.round == r.round {
+			r.round, r.probed = r.round+1, 0
+		}
+		r.probed++
+		m.request(p)
+	case p.suspect() && !c.trusts(m.now):
+		m.vacate(r)
+		p.notBefore = m.now.Add(m.delay(p.failures))
+		m.giveBack(p)
+	default:
+		m.request(p)
+	}
+	m.look(r)
+}
+
+func (m *Machine) notFetched(e NotFetched) {
+	r := e.Ticket.route
+	r.tickets--
+	m.vacate(r)
+	r.cluster.replaying--
+	r.stock = e.Stock
+	switch {
+	case e.NoMemory:
+		r.unread = m.now.Add(memoryAgain)
+	case e.Stock.Ready > 0:
+		r.unread = m.now.Add(readAgain)
+	}
+	m.look(r)
+}
+
+// putBack has a payload tried again at its time: one that is in the spool from
+// there, others from memory, or, having failed long enough, out of the spool too.
+func (m *Machine) putBack(p *Payload) {
+	switch {
+	case m.phase != serving:
+		m.enqueue(p)
+	case p.Place.InSpool():
+		m.giveBack(p)
+	case p.failures > 0 && m.enough(p) && p.Place != Oversized && m.spoolTakes(p.route):
+		m.spill(p)
+	default:
+		m.enqueue(p)
+	}
+}
+
+// giveBack has the spool keep a payload that it has.
+func (m *Machine) giveBack(p *Payload) {
+	if p.Place == Rebuilt && p.uncertain {
+		m.emit(Notice{What: UnknownReplaced, Cluster: p.route.cluster.name, Route: p.route.name, P: p.Data})
+	}
+	p.route.remember(p, p.Frame)
+	if p.stage = Returning; p.replayed {
+		p.replayed = false
+		p.route.cluster.replaying--
+	}
+	p.route.busy++
+	m.spilling++
+	m.emit(Return{p, p.notBefore})
+}
+
+func (m *Machine) returned(p *Payload) {
+	r := p.route
+	r.busy--
+	m.spilling--
+	m.restock(r, p.notBefore)
+	m.remove(p)
+	m.look(r)
+}
+
+// restock notes that a payload rests in the spool until the given time.
+func (m *Machine) restock(r *route, notBefore time.Time) {
+	if m.now.Before(notBefore) {
+		r.stock.Next = earlier(r.stock.Next, notBefore)
+		return
+	}
+	r.stock.Ready++
+}
+
+// spill sends a payload to the spool, to rest there.
+func (m *Machine) spill(p *Payload) {
+	p.stage = Spilling
+	p.route.busy++
+	m.spilling++
+	at := p.notBefore
+	if p.failures == 0 || p.route.isDown() {
+		at = time.Time{} // its route is at fault
+	}
+	p.notBefore = at
+	m.emit(Spill{P: p, NotBefore: at})
+}
+
+// secure has a payload written to the spool that stays in hand.
+func (m *Machine) secure(p *Payload) {
+	p.stage = Holding
+	p.route.busy++
+	m.spilling++
+	m.emit(Spill{P: p, Stay: true})
+}
+
+func (m *Machine) spilled(p *Payload, result SpillResult) {
+	r := p.route
+	r.busy--
+	m.spilling--
+	defer m.look(r)
+	switch {
+	case result == Kept && p.stage == Spilling:
+		if p.failures > 0 {
+			r.remember(p, p.Data.ID)
+		}
+		m.restock(r, p.notBefore)
+		m.remove(p)
+		return
+	case result == Kept:
+		p.Place, p.Frame = Spooled, p.Data.ID
+		if m.phase < halted && r.isDown() {
+			m.propose(p)
+			return
+		}
+	case result == TooLarge:
+		p.Place = Oversized
+	case result == Doubtful:
+		p.Place = Perhaps
+		m.spoolIs(Sick)
+	default:
+		m.spoolIs(Sick)
+	}
+	m.enqueue(p)
+}
+
+// propose makes a payload the one that its route is probed with while it is down,
+// in place of an older one. The cluster has as many of them as slots.
+func (m *Machine) propose(p *Payload) {
+	r, c := p.route, p.route.cluster
+	p.stage = Queued
+	switch old := r.candidate; {
+	case old != nil:
+		r.candidate = p
+		m.giveBack(old)
+	case c.candidates < c.most:
+		r.candidate = p
+		c.candidates++
+	default:
+		m.giveBack(p)
+	}
+}
+
+// secureAll has all written to the spool that is to be there before it is sent;
+// where that takes nothing, they are sent all the same.
+func (m *Machine) secureAll(r *route) {
+	for r.durable.len() > 0 && m.phase < halted {
+		p := r.durable.pop()
+		r.queued--
+		if m.spoolTakes(r) {
+			m.secure(p)
+		} else {
+			m.enqueue(p)
+		}
+	}
+}
+
+// shed sends what waits for a route that is down to the spool, so that reading
+// goes on: the newest stays in hand too, as the next probe. What the spool does not
+// take now stays in memory.
+func (m *Machine) shed(r *route) {
+	if r.queued == 0 {
+		return
+	}
+	var stay []*Payload
+	takes := m.spoolTakes(r)
+	waiting := m.empty(r) // the newest last
+	probe := r.cluster.served && (r.candidate != nil || r.cluster.candidates < r.cluster.most)
+	for i, p := range waiting {
+		switch {
+		case p.stage == Refused && p.Place.InSpool():
+			stay = append(stay, p)
+		case p.Place.InSpool():
+			m.giveBack(p)
+		case !takes || p.Place == Oversized:
+			stay = append(stay, p)
+		case probe && i == len(waiting)-1 && p.failures == 0:
+			m.secure(p)
+		default:
+			m.spill(p)
+		}
+	}
+	for _, p := range stay {
+		m.requeue(p)
+	}
+}
+
+// spoolTakes reports whether the spool takes payloads. While it does not, the route
+// is looked at again soon.
+func (m *Machine) spoolTakes(r *route) bool {
+	if m.spool != Sick {
+		return true
+	}
+	if !r.inWait {
+		r.inWait = true
+		m.spoolWait = append(m.spoolWait, r)
+	}
+	if again := m.spoolSince.Add(spoolAgain); m.now.Before(again) {
+		m.setAlarm(r, again)
+	} else if !m.spoolAsked {
+		m.spoolAsked = true
+		m.emit(CheckSpool{})
+	}
+	return false
+}
+
+func (m *Machine) spoolIs(c Condition) {
+	m.spool, m.spoolSince, m.spoolAsked = c, m.now, false
+	wait := m.spoolWait
+	m.spoolWait = nil
+	for _, r := range wait {
+		r.inWait = false
+	}
+	for _, r := range wait {
+		m.look(r)
+	}
+}
+
+// keep brings all that waits to the spool, and names what the stop broke off.
+func (m *Machine) keep() {
+	m.phase = keeping
+	for _, r := range m.all {
+		all := m.empty(r)
+		for r.durable.len() > 0 {
+			r.queued--
+			all = append(all, r.durable.pop())
+		}
+		if p := r.candidate; p != nil {
+			r.dropCandidate()
+			all = append(all, p)
+		}
+		for _, p := range all {
+			if p.broken {
+				p.broken = false
+				m.emit(Notice{What: UnknownAtStop, Cluster: r.cluster.name, Route: r.name, P: p.Data})
+			}
+			m.keepOne(p)
+		}
+	}
+}
+
+// keepOne brings one payload to the spool; where that takes nothing, it stays.
+func (m *Machine) keepOne(p *Payload) {
+	switch {
+	case p.Place.InSpool():
+		m.giveBack(p)
+	case m.spool != Sick && p.Place != Oversized:
+		m.spill(p)
+	default:
+		m.requeue(p)
+	}
+}
+
+// empty takes all payloads out of the queues that are served.
+func (m *Machine) empty(r *route) (all []*Payload) {
+	all = append(all, r.retries...)
+	all = append(all, r.suspects...)
+	r.retries, r.suspects = nil, nil
+	for r.fresh.len() > 0 {
+		all = append(all, r.fresh.pop())
+	}
+	r.queued -= len(all)
+	return all
+}
+
+// remember keeps what is known of a payload that failed and goes to the spool.
+func (r *route) remember(p *Payload, frame record.BatchID) {
+	if p.failures == 0 || len(r.memos) >= maxMemos {
+		return
+	}
+	if r.memos == nil {
+		r.memos = make(map[record.BatchID]memo)
+	}
+	r.memos[frame] = memo{p.failures, p.strikes, p.failedAt, r.round}
+}
+
+// forget is called when a payload ends.
+func (r *route) forget(p *Payload) {
+	delete(r.memos, p.Data.ID)
+	delete(r.memos, p.Frame)
+	delete(r.alone, p.name())
+}
+
+// name is what a payload is known by as long as it is in hand or in the spool.
+func (p *Payload) name() record.BatchID {
+	if p.Place.InSpool() {
+		return p.Frame
+	}
+	return p.Data.ID
+}
+
+func (r *route) isAlone(p *Payload) bool {
+	_, is := r.alone[p.name()]
+	return is
+}
+
+func (r *route) setAlone(p *Payload) {
+	if len(r.alone) >= maxMemos {
+		return
+	}
+	if r.alone == nil {
+		r.alone = make(map[record.BatchID]struct{})
+	}
+	r.alone[p.name()] = struct{}{}
+}

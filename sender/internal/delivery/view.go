@@ -1,0 +1,140 @@
+package delivery
+
+import (
+	"time"
+
+	"kusto-agent/record"
+)
+
+// Progress sums up what is left to send.
+type Progress struct {
+	Left    int  // payloads in hand, not ended
+	Spooled int  // payloads in the spool for clusters that are served
+	Stuck   bool // all of them wait for a route or cluster that is down or held
+	Refused bool // a token or a route was refused, or there is no token
+	Down    bool // another route with payloads does not accept
+}
+
+// Progress takes a hold for stuck after patience. Waiting is how many payloads of a
+// route rest in the spool.
+func (m *Machine) Progress(now time.Time, patience time.Duration, waiting func(record.Route) int) Progress {
+	p := Progress{Left: m.left}
+	moving := m.spilling > 0
+	for _, r := range m.all {
+		inHand, rests := r.inHand(), waiting(r.name)
+		if inHand+rests == 0 {
+			continue
+		}
+		p.Spooled += rests
+		refused, down := r.verdict(now, patience)
+		down = down || !refused && inHand+rests <= len(r.alone) && now.Sub(r.last) >= patience
+		p.Refused = p.Refused || refused
+		p.Down = p.Down || down
+		moving = moving || !refused && !down && (inHand > 0 || !m.draining)
+	}
+	p.Stuck = p.Left+p.Spooled > 0 && !moving
+	return p
+}
+
+// Left is how many payloads are in hand, and how many of them on their way to the
+// spool.
+func (m *Machine) Left() (all, spilling int) { return m.left, m.spilling }
+
+// inHand is how many payloads of the route are in hand, and tickets.
+func (r *route) inHand() int {
+	n := r.queued + r.inflight + r.busy
+	if r.candidate != nil {
+		n++
+	}
+	return n
+}
+
+// verdict says whether a route can be given up for now: refused, or without
+// acceptance for as long as patience.
+func (r *route) verdict(now time.Time, patience time.Duration) (refused, down bool) {
+	for _, b := range []*breaker{&r.breaker, &r.cluster.breaker} {
+		if h := b.hold; h != nil {
+			if h.Refused {
+				return true, false
+			}
+			down = down || now.Sub(h.Since) >= patience
+		}
+		down = down || b.down
+	}
+	return false, down
+}
+
+// RouteStatus is how a route fares.
+type RouteStatus struct {
+	Route        record.Route
+	State        string // up, retrying, down or held
+	Hold         *Hold  // nil unless held; the cluster's, where that is held
+	NextTry      time.Time
+	Queued       int
+	InFlight     int
+	FailingAlone int    // payloads that fail while others are accepted
+	Accepted     uint64 // records since the start
+	Last         time.Time
+}
+
+// Routes tells how all routes fare, as they were first seen.
+func (m *Machine) Routes() []RouteStatus {
+	out := make([]RouteStatus, len(m.all))
+	for i, r := range m.all {
+		b := &r.breaker
+		if r.cluster.blocked() {
+			b = &r.cluster.breaker
+		}
+		out[i] = RouteStatus{
+			Route: r.name, State: b.state(), Hold: b.hold, NextTry: b.gate,
+			Queued: r.inHand() - r.inflight, InFlight: r.inflight, FailingAlone: len(r.alone), Accepted: r.records, Last: r.last,
+		}
+	}
+	return out
+}
+
+// ClusterStatus is how a cluster fares.
+type ClusterStatus struct {
+	Name, URL   string
+	State       string
+	Concurrency int // slots just now
+	InFlight    int
+}
+
+// Clusters tells how the clusters fare that are configured or have something left
+// to take, as they were first seen.
+func (m *Machine) Clusters(waiting func(record.Route) int) (out []ClusterStatus) {
+	for _, c := range m.order {
+		if !c.served || !c.configured && c.isEmpty(waiting) {
+			continue
+		}
+		out = append(out, ClusterStatus{Name: c.name, URL: c.url, State: c.state(), Concurrency: c.limit, InFlight: c.inflight})
+	}
+	return out
+}
+
+func (c *cluster) isEmpty(waiting func(record.Route) int) bool {
+	for _, r := range c.routes {
+		if r.inHand()+waiting(r.name) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Credit is how many payloads of a route may be in hand, and whether it is being
+// served: two while it is not.
+func (m *Machine) Credit(name record.Route) (payloads int, served bool) {
+	if c := m.clusters[name.Cluster]; c == nil || c.blocked() {
+		return 2, false
+	} else if r := m.routes[name]; r == nil || !r.blocked() {
+		return 2 * max(c.limit, 2), true
+	}
+	return 2, false
+}
+
+// Serves reports whether there is a client for the cluster.
+func (m *Machine) Serves(url string) bool {
+	c := m.clusters[url]
+	return c != nil && c.served
+}
