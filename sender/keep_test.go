@@ -206,7 +206,7 @@ func TestADurablePayloadIsInTheSpoolBeforeItIsPosted(t *testing.T) {
 		w.full.Store(true)
 		w.s.Put(numbered("Durable", "abc"))
 		w.wait()
-		if got := w.did(); got != "begin 0, begin 1, end accepted" {
+		if got := w.did(); got != "begin 0, begin 1, end accepted, replay ends accepted" {
 			t.Error(got)
 		}
 	})
@@ -233,6 +233,10 @@ func TestAPayloadThatFailsAloneIsSpooledAlone(t *testing.T) {
 		}
 		if p := w.s.Progress(); p.Left+p.Spooled != 1 || p.Down {
 			t.Errorf("%+v, want one that is tried again", p)
+		}
+		pass(time.Minute) // nothing else is accepted: a run --once is at its end
+		if p := w.s.Progress(); !p.Stuck || !p.Down || p.Refused {
+			t.Errorf("%+v, want stuck", p)
 		}
 		healed.Store(true)
 		w.untilEmpty()
@@ -328,23 +332,38 @@ func TestAFullSpoolGetsItsOwnBack(t *testing.T) {
 			w.s.Put(large())
 			pass(10 * time.Second)
 		}
-		w.s.mu.Lock() // as after many requests that were under way when the service went
-		l := w.s.lanes[route("T")]
-		for {
-			it := &item{}
-			if it.Payload, it.frame = w.spool.Next(l.route); it.Payload == nil {
+		cfg := w.s.o.Config
+		cfg.Concurrency, cfg.Retry.Patience = 32, units.Duration(10*time.Minute)
+		w.s.Reload(cfg, []Cluster{w.s.clustersNow()})
+		// The service takes one and goes again while many are under way out of the
+		// spool.
+		hang, taken := make(chan struct{}), false
+		w.mu.Lock()
+		w.answer = func(in *kusto.Ingest) kusto.Answer {
+			w.mu.Lock()
+			first := !taken
+			taken = true
+			w.mu.Unlock()
+			if first {
+				return ok(in)
+			}
+			<-hang
+			return r.ask(w)(in)
+		}
+		w.mu.Unlock()
+		pass(time.Minute)
+		var err error
+		for range 6 { // what was accepted has left some room
+			if err = w.spool.Put(large()); err != nil {
 				break
 			}
-			it.Inputs(w.s.o.Books.Unspooled)
-			w.s.o.Sealer.Adopt(it.Payload)
-			w.s.items++
-			l.replays++
-			l.queue = append(l.queue, it)
+			w.s.Expect(route("T"))
+			pass(time.Second) // it is under way too
 		}
-		w.s.mu.Unlock()
-		if err := w.spool.Put(large()); !errors.Is(err, spool.ErrFull) {
-			t.Fatalf("put: %v", err)
+		if !errors.Is(err, spool.ErrFull) {
+			t.Errorf("put: %v", err)
 		}
+		close(hang)
 		pass(time.Minute)
 		if p := w.s.Progress(); p.Left > 1 || w.spool.Health() != nil {
 			t.Errorf("%+v, the spool is %v", p, w.spool.Health())
@@ -423,7 +442,7 @@ func TestReplayTakesTurns(t *testing.T) {
 
 // eager gives a payload out before its Put has returned.
 type eager struct {
-	Spool
+	*spool.Spool
 	out chan struct{} // gets a token when Next gave one out
 }
 
@@ -464,11 +483,14 @@ func TestWhatIsGivenOutWasCounted(t *testing.T) {
 	within(t, nil, roomy, func(w *world) {
 		synctest.Wait()
 		books := &tally{}
-		w.s.o.Books, w.s.o.Spool = books, eager{w.s.o.Spool, make(chan struct{})}
+		e := eager{w.spool, make(chan struct{})}
+		w.s.o.Books, w.s.o.Spill, w.s.o.Backlog = books, e, e
 		r := outage(w)
 		p := numbered("T", "abc")
 		p.Pieces = []record.Piece{{File: record.File{Input: "app"}, Records: 1}}
 		w.s.Put(p)
+		pass(15 * time.Second)
+		w.s.Put(numbered("T", "abc")) // stays in hand, is probed and goes back: then p is asked for
 		pass(time.Minute)
 		r.on.Store(false)
 		w.untilEmpty()
@@ -505,7 +527,7 @@ func (m *scarce) Unreserve() { m.reserved.Add(-1) }
 func TestReplayWithLittleMemory(t *testing.T) {
 	within(t, nil, roomy, func(w *world) {
 		memory := &scarce{halves: halves{&released}}
-		w.s.o.Sealer = memory
+		w.s.o.Memory = memory
 		r := outage(w)
 		for i := range 20 {
 			w.s.Put(numbered("T", fmt.Sprint("body ", i)))

@@ -7,60 +7,50 @@ import (
 	"golang.org/x/time/rate"
 
 	"kusto-agent/kusto"
+	"kusto-agent/sender/internal/delivery"
 )
 
 // Reload puts other settings and other clusters in force. Payloads in hand keep
-// their places, and requests under way end as they would have. A cluster that is
-// no longer named gets nothing new, and is asked until it has taken what is in hand
-// and in the spool for it. Whoever is held is asked once more at once, since what a
-// person had to mend may be mended.
+// their places, and requests under way end as they would have; those that wait for
+// send.rate_limit wait for the new one. A cluster that is no longer named gets
+// nothing new, and is asked until it has taken what is in hand and in the spool for
+// it. What is held is asked once more at once, since what a person had to mend may
+// be mended.
 func (s *Sender) Reload(cfg Config, clusters []Cluster) {
 	s.mu.Lock()
-	s.configure(cfg)
-	replaced := s.setClusters(clusters)
-	now := time.Now()
-	for r, l := range s.lanes {
-		l.askAgain(now)
-		s.wakes = append(s.wakes, r)
+	if cfg.RateLimit != s.o.Config.RateLimit {
+		s.limiter = newLimiter(cfg)
+		close(s.limits)
+		s.limits = make(chan struct{})
 	}
-	for _, c := range s.clusters {
-		c.askAgain(now)
-		c.wake()
-	}
-	s.announce()
-	wake := s.wakes
-	s.wakes = nil
+	s.o.Config = cfg
+	replaced, added := s.setClients(clusters)
+	running := s.ctx != nil
 	s.mu.Unlock()
-	for _, r := range wake {
-		s.o.Wake(r)
+	s.apply(delivery.Configure{Settings: settingsOf(cfg), Clusters: targetsOf(clusters)})
+	if added && running {
+		s.restock()
 	}
 	for _, c := range replaced {
 		c.Close()
 	}
 }
 
-// configure takes over settings. The caller holds mu.
-func (s *Sender) configure(cfg Config) {
-	was := s.o.Config
-	s.o.Config = cfg
-	if cfg.RateLimit != was.RateLimit {
-		s.limiter = newLimiter(cfg)
+func settingsOf(cfg Config) delivery.Settings {
+	return delivery.Settings{
+		Concurrency: cfg.Concurrency,
+		Initial:     cfg.Retry.Initial.D(),
+		Max:         cfg.Retry.Max.D(),
+		Patience:    cfg.Retry.Patience.D(),
 	}
-	for _, c := range s.clusters {
-		if c.limit == c.most || c.limit > cfg.Concurrency {
-			c.limit = cfg.Concurrency
-		}
-		c.most = cfg.Concurrency
+}
+
+func targetsOf(clusters []Cluster) []delivery.Target {
+	targets := make([]delivery.Target, len(clusters))
+	for i, c := range clusters {
+		targets[i] = delivery.Target{Name: c.Name, URL: c.URL}
 	}
-	if cfg.Retry == was.Retry {
-		return
-	}
-	for _, c := range s.clusters {
-		c.retry, c.probe = cfg.Retry, newBackoff(cfg.Retry)
-	}
-	for _, l := range s.lanes {
-		l.retry, l.probe = cfg.Retry, newBackoff(cfg.Retry)
-	}
+	return targets
 }
 
 func newLimiter(cfg Config) *rate.Limiter {
@@ -73,51 +63,23 @@ func newLimiter(cfg Config) *rate.Limiter {
 	return l
 }
 
-// setClusters takes over clusters and returns the clients that nobody uses any
-// more. The caller holds mu.
-func (s *Sender) setClusters(clusters []Cluster) (replaced []*client) {
-	for _, c := range s.clusters {
-		c.wanted = false
-	}
+// setClients takes over the clients of clusters. It returns those that nobody uses
+// any more, and whether there is a cluster that had none. The caller holds mu, or
+// is New.
+func (s *Sender) setClients(clusters []Cluster) (replaced []*client, added bool) {
 	for _, c := range clusters {
-		is := s.clusters[c.URL]
+		is := s.clients[c.URL]
+		if is != nil && is.Ingester == c.Ingester {
+			continue
+		}
 		if is == nil {
-			s.addCluster(c)
-			continue
+			added = true
+		} else if is.replaced = true; is.using == 0 {
+			replaced = append(replaced, is)
 		}
-		is.Name, is.wanted = c.Name, true
-		if is.client.Ingester == c.Ingester {
-			continue
-		}
-		if is.client.replaced = true; is.client.using == 0 {
-			replaced = append(replaced, is.client)
-		}
-		is.client = &client{Ingester: c.Ingester, close: c.Close}
+		s.clients[c.URL] = &client{Ingester: c.Ingester, close: c.Close}
 	}
-	return replaced
-}
-
-// addCluster begins to serve a cluster, with what the spool has for it. The caller
-// holds mu.
-func (s *Sender) addCluster(c Cluster) {
-	is := newCluster(c, s.o.Config)
-	s.clusters[c.URL] = is
-	if s.serve == nil {
-		return // Run will
-	}
-	for _, r := range s.o.Spool.Routes() {
-		if r.Cluster == c.URL {
-			s.lane(r)
-		}
-	}
-	s.serve(is)
-}
-
-// askAgain has the next probe of what is held made now.
-func (p *pace) askAgain(now time.Time) {
-	if p.hold != nil {
-		p.gate = now
-	}
+	return replaced, added
 }
 
 // client makes requests. It may be replaced while it does. Its fields are guarded
@@ -137,9 +99,9 @@ func (c *client) Close() {
 }
 
 // ingest makes a request with the client that is in force now.
-func (s *Sender) ingest(ctx context.Context, l *lane, in *kusto.Ingest) kusto.Answer {
+func (s *Sender) ingest(ctx context.Context, url string, in *kusto.Ingest) kusto.Answer {
 	s.mu.Lock()
-	c := l.cluster.client
+	c := s.clients[url]
 	c.using++
 	s.mu.Unlock()
 	ans := c.Ingest(ctx, in)

@@ -111,22 +111,14 @@ func TestSettingsHoldAtOnce(t *testing.T) {
 	in(t, ok, func(w *world) {
 		w.s.Put(payload("T", "a"))
 		w.wait()
-		f := func(limit, concurrency, want int) {
-			t.Helper()
-			w.s.mu.Lock()
-			w.s.clusters[here].limit = limit
-			w.s.mu.Unlock()
+		for _, n := range []int{16, 3, 8} {
 			cfg := w.s.o.Config
-			cfg.Concurrency = concurrency
+			cfg.Concurrency = n
 			w.s.Reload(cfg, []Cluster{w.s.clustersNow()})
-			if _, c := w.s.Status(); c[0].Concurrency != want {
-				t.Errorf("concurrency %d becomes %d, want %d", limit, c[0].Concurrency, want)
+			if _, c := w.s.Status(); c[0].Concurrency != n {
+				t.Errorf("concurrency is %d, want %d", c[0].Concurrency, n)
 			}
 		}
-		f(8, 16, 16)
-		f(4, 20, 4) // throttled: it has to earn more
-		f(4, 3, 3)
-		f(3, 8, 8)
 		cfg := w.s.o.Config
 		cfg.RateLimit, cfg.Retry.Patience, cfg.Retry.Max = 1000, units.Duration(time.Second), units.Duration(time.Second)
 		w.s.Reload(cfg, []Cluster{w.s.clustersNow()})
@@ -147,7 +139,7 @@ func TestSettingsHoldAtOnce(t *testing.T) {
 func (s *Sender) clustersNow() Cluster {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Cluster{Name: "default", URL: here, Ingester: s.clusters[here].client.Ingester}
+	return Cluster{Name: "default", URL: here, Ingester: s.clients[here].Ingester}
 }
 
 // Who is held is asked at once, and its readers with it.

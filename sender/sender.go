@@ -2,7 +2,12 @@
 // accepted, quarantined or kept for later, and that its end is in the journal
 // before its memory is given back. A cluster that is down, throttled or refuses
 // one route costs only what belongs to it: its payloads rest in the spool, and
-// come back from there by turns with new ones.
+// come back from there by turns with new ones. A payload that fails alone waits on
+// a schedule of its own and keeps no other from being sent.
+//
+// What is to be done with a payload, a route and a cluster is decided by the
+// machine of the package delivery below. This package carries its actions out,
+// requests, spool, journal, quarantine and log, and reports to it what came of them.
 //
 // # Order of writes
 //
@@ -20,11 +25,16 @@
 //	(e) The halves of a refused payload out of the spool are durable there
 //	    before the journal has its split, and tried after that. Kill between:
 //	    both it and they are in the spool, and it wins.
+//	(f) A payload whose write to the spool failed or came late is sent from
+//	    memory. Its end is written for the batch and for the frame that the next
+//	    start may find. Kill between: it is begun and perhaps in the spool, sent
+//	    again and named.
 package sender
 
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -32,6 +42,7 @@ import (
 
 	"kusto-agent/kusto"
 	"kusto-agent/record"
+	"kusto-agent/sender/internal/delivery"
 )
 
 // Ingester makes one request and judges its answer.
@@ -39,31 +50,45 @@ type Ingester interface {
 	Ingest(ctx context.Context, in *kusto.Ingest) kusto.Answer
 }
 
-// Journal remembers what was begun and how it ended.
-type Journal interface {
+// Batches is the part of the journal that remembers what was begun and how it ended.
+type Batches interface {
 	Begin(p *record.Payload) error
 	End(id record.BatchID, o record.Outcome) error
 	Split(parent record.BatchID, children []*record.Payload) error
-	// Of a payload in the spool:
+}
+
+// Replays is the part of the journal that remembers requests for payloads in the
+// spool and how these ended.
+type Replays interface {
 	Replay(id record.BatchID, attempt int) error
 	EndReplay(id record.BatchID, o record.Outcome) error
 }
 
-// Spool keeps payloads on disk. Each is known there by the id it came with.
-type Spool interface {
+// Spill is where payloads are kept on disk, each under the id it came with.
+type Spill interface {
 	// Put returns after the payload is durable, and Hold leaves it in hand
 	// besides, as if Next had given it out.
 	Put(p *record.Payload) error
 	Hold(p *record.Payload) error
+	// Health is nil while Put makes sense.
+	Health() error
+}
+
+// Backlog gives out what was kept.
+type Backlog interface {
 	// Next gives out the oldest payload of a route and the id it is known by,
 	// which is its own unless its body had to be made anew; nil: not now.
 	Next(r record.Route) (p *record.Payload, frame record.BatchID)
-	Return(frame record.BatchID)
+	// ReturnUntil takes one back, and Next passes over it until the given time.
+	ReturnUntil(frame record.BatchID, notBefore time.Time)
 	Done(frame record.BatchID, how record.Outcome)
+}
+
+// Stock tells what waits in the spool, without reading from the disk.
+type Stock interface {
+	Ready(r record.Route, now time.Time) (ready bool, due time.Time)
 	Waiting(r record.Route) int
 	Routes() []record.Route
-	// Health is nil while Put makes sense.
-	Health() error
 }
 
 // Quarantine keeps refused records. Put returns after they are durable.
@@ -71,11 +96,15 @@ type Quarantine interface {
 	Put(recs []record.Rejected) error
 }
 
-// Sealer takes payloads apart and takes their memory back.
-type Sealer interface {
+// Divider takes payloads apart.
+type Divider interface {
 	Split(p *record.Payload) ([]*record.Payload, error)
 	Records(p *record.Payload) ([]record.Rejected, error)
-	Adopt(p *record.Payload) // its memory came from elsewhere and is counted from now on
+}
+
+// Memory counts the bytes of payloads in hand.
+type Memory interface {
+	Adopt(p *record.Payload) // it came from elsewhere and is counted from now on
 	// Reserve counts room for a payload that is about to be read; false: there
 	// is none, and must was not set. Unreserve follows.
 	Reserve(must bool) bool
@@ -111,11 +140,15 @@ type Cluster struct {
 type Options struct {
 	Config     Config
 	Clusters   []Cluster
-	Journal    Journal
-	Spool      Spool
+	Batches    Batches
+	Replays    Replays
+	Spill      Spill
+	Backlog    Backlog
+	Stock      Stock
 	Durable    func(*record.Payload) bool // it is to be in the spool before it is posted
 	Quarantine Quarantine
-	Sealer     Sealer
+	Divider    Divider
+	Memory     Memory
 	Books      Books
 	Metrics    Metrics
 	Wake       func(record.Route) // the route's Credit grew
@@ -126,18 +159,19 @@ type Options struct {
 type Sender struct {
 	o Options
 
-	mu       sync.Mutex
-	limiter  *rate.Limiter       // nil: no limit
-	serve    func(*cluster)      // starts a dispatcher; nil before and after Run
-	clusters map[string]*cluster // by URL
-	lanes    map[record.Route]*lane
-	items    int                     // payloads in hand: taken or out of the spool, not ended
-	draining bool                    // nothing is taken out of the spool any more
-	keeping  []toKeep                // on their way to the spool
-	keepers  int                     // goroutines that bring them there
-	onWay    map[record.BatchID]bool // what these have in hand
-	wakes    []record.Route          // whose credit grew and whose readers are to be told
-	changed  chan struct{}           // closed and replaced when a payload ends or a state changes
+	mu      sync.Mutex
+	m       *delivery.Machine
+	clients map[string]*client // by URL
+	limiter *rate.Limiter      // nil: no limit
+	limits  chan struct{}      // closed and replaced when the limiter is
+	ctx     context.Context    // of requests; nil before Run
+	work    sync.WaitGroup     // goroutines that carry out actions, but the writers
+	armed   time.Time          // the alarm that Run waits for; zero: none
+	rearm   chan struct{}      // Run is to look at the alarm again
+	writes  []delivery.Action  // Spill and Return that wait for a writer
+	writers int                // goroutines that write to the spool
+	onWay   map[record.BatchID]bool
+	changed chan struct{} // closed at the next event; nil: nobody waits
 }
 
 // largestPayload is more than any payload has bytes before gzip.
@@ -146,14 +180,15 @@ const largestPayload = 16 << 20
 // New returns a sender. Run must be called.
 func New(o Options) *Sender {
 	s := &Sender{
-		o:        o,
-		clusters: make(map[string]*cluster),
-		lanes:    make(map[record.Route]*lane),
-		onWay:    make(map[record.BatchID]bool),
-		changed:  make(chan struct{}),
+		o:       o,
+		m:       delivery.New(settingsOf(o.Config), targetsOf(o.Clusters), rand.Uint64()),
+		clients: make(map[string]*client),
+		limiter: newLimiter(o.Config),
+		limits:  make(chan struct{}),
+		rearm:   make(chan struct{}, 1),
+		onWay:   make(map[record.BatchID]bool),
 	}
-	s.limiter = newLimiter(o.Config)
-	s.setClusters(o.Clusters)
+	s.setClients(o.Clusters)
 	return s
 }
 
@@ -161,49 +196,50 @@ func New(o Options) *Sender {
 // follow.
 func (s *Sender) Run(ctx context.Context) {
 	s.mu.Lock()
-	for _, r := range s.o.Spool.Routes() {
-		if s.clusters[r.Cluster] != nil {
-			s.lane(r)
+	s.ctx = ctx
+	s.mu.Unlock()
+	s.apply(delivery.Start{})
+	s.restock()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		s.armed = s.m.Alarm()
+		at := s.armed
+		s.mu.Unlock()
+		if at.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(time.Until(at))
+		}
+		select {
+		case <-timer.C:
+			s.apply(delivery.Tick{})
+		case <-s.rearm:
+		case <-ctx.Done():
 		}
 	}
-	var dispatchers sync.WaitGroup
-	s.serve = func(c *cluster) {
-		// Started here or by Reload, ended by ctx, awaited below.
-		dispatchers.Go(func() { s.dispatch(ctx, c) })
+	s.apply(delivery.Halt{})
+	s.work.Wait()
+}
+
+// restock tells the machine what the spool has for the clusters that are served.
+func (s *Sender) restock() {
+	for _, r := range s.o.Stock.Routes() {
+		if s.Serves(r.Cluster) {
+			s.Expect(r)
+		}
 	}
-	for _, c := range s.clusters {
-		s.serve(c)
-	}
-	s.mu.Unlock()
-	<-ctx.Done()
-	s.mu.Lock()
-	s.serve = nil
-	s.mu.Unlock()
-	dispatchers.Wait()
 }
 
 // Put takes a payload over. It never blocks; Credit bounds what is in hand.
 func (s *Sender) Put(p *record.Payload) {
-	durable := s.o.Durable(p)
-	s.mu.Lock()
-	l := s.lane(p.Route)
-	s.items++
-	it := &item{Payload: p}
-	if durable && s.o.Spool.Health() == nil {
-		s.keep(l, it, true)
-	} else {
-		l.queue = append(l.queue, it)
-	}
-	s.mu.Unlock()
-	l.cluster.wake()
+	s.apply(delivery.Take{Data: p, Durable: s.o.Durable(p)})
 }
 
 // Expect tells of a payload of a route that was put into the spool by others.
 func (s *Sender) Expect(r record.Route) {
-	s.mu.Lock()
-	l := s.lane(r)
-	s.mu.Unlock()
-	l.cluster.wake()
+	s.apply(delivery.Restock{Route: r, Stock: s.stock(r)})
 }
 
 // Credit says how many payloads of the route may be in hand, and whether the
@@ -211,43 +247,24 @@ func (s *Sender) Expect(r record.Route) {
 func (s *Sender) Credit(r record.Route) (payloads int, served bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.lane(r)
-	if l.blocked() || l.cluster.blocked() {
-		return 2, false
-	}
-	return 2 * max(l.cluster.limit, 2), true
+	return s.m.Credit(r)
 }
 
-// lane finds or makes what is known of a route. The caller holds mu.
-func (s *Sender) lane(r record.Route) *lane {
-	l := s.lanes[r]
-	if l == nil {
-		c := s.clusters[r.Cluster]
-		l = &lane{route: r, cluster: c, spool: s.o.Spool}
-		l.pace = newPace(s.o.Config.Retry)
-		s.lanes[r] = l
-		c.lanes = append(c.lanes, l)
-	}
-	return l
-}
-
-// Serves reports whether payloads for the cluster URL can be taken.
+// Serves reports whether payloads for the cluster URL are sent.
 func (s *Sender) Serves(url string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.clusters[url] != nil
+	return s.m.Serves(url)
 }
 
 // Drain returns when no payload is in hand, when all that are wait for a route or
 // cluster that is down or held, or with the context's error. From its call on
 // nothing is taken out of the spool.
 func (s *Sender) Drain(ctx context.Context) error {
-	s.mu.Lock()
-	s.draining = true
-	s.mu.Unlock()
+	s.apply(delivery.Drain{})
 	for {
 		s.mu.Lock()
-		changed, progress := s.changed, s.progress(0)
+		changed, progress := s.watch(), s.m.Progress(time.Now(), 0, s.o.Stock.Waiting)
 		s.mu.Unlock()
 		if progress.Left == 0 || progress.Stuck {
 			return nil
@@ -261,43 +278,49 @@ func (s *Sender) Drain(ctx context.Context) error {
 }
 
 // Progress sums up what is left to send.
-type Progress struct {
-	Left    int  // payloads in hand, not ended
-	Spooled int  // payloads in the spool for clusters that are served
-	Stuck   bool // all of them wait for a route or cluster that is down or held
-	Refused bool // a token or a route was refused, or there is no token
-	Down    bool // another route with payloads does not accept
-}
+type Progress = delivery.Progress
 
 // Progress tells how far sending is.
 func (s *Sender) Progress() Progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.progress(s.o.Config.Retry.Patience.D())
+	return s.m.Progress(time.Now(), s.o.Config.Retry.Patience.D(), s.o.Stock.Waiting)
 }
 
-// progress takes a hold for stuck after patience. The caller holds mu.
-func (s *Sender) progress(patience time.Duration) Progress {
-	p := Progress{Left: s.items}
-	moving := len(s.keeping)+s.keepers > 0
-	now := time.Now()
-	for _, l := range s.lanes {
-		inHand, waiting := len(l.queue)+l.inflight, l.waiting()
-		if inHand+waiting == 0 {
-			continue
+// Keep brings what is left in hand to the spool, after Run has returned, and
+// returns how many payloads that were and how many stay as they were: begun, or
+// unread, in the journal. Those whose request the stop broke off are named.
+func (s *Sender) Keep() (kept, left int) {
+	s.mu.Lock()
+	before, _ := s.m.Left()
+	s.mu.Unlock()
+	s.apply(delivery.SpoolIs{Condition: s.condition()})
+	s.apply(delivery.Keep{})
+	for {
+		s.mu.Lock()
+		changed := s.watch()
+		left, spilling := s.m.Left()
+		busy := spilling > 0 || s.writers > 0
+		s.mu.Unlock()
+		if !busy {
+			return before - left, left
 		}
-		p.Spooled += waiting
-		refused, down := l.verdict(now, patience)
-		p.Refused = p.Refused || refused
-		p.Down = p.Down || down
-		moving = moving || !refused && !down && (inHand > 0 || !s.draining)
+		<-changed
 	}
-	p.Stuck = p.Left+p.Spooled > 0 && !moving
-	return p
 }
 
-// announce wakes whoever waits for progress. The caller holds mu.
+// watch returns a channel that is closed at the next event. The caller holds mu.
+func (s *Sender) watch() <-chan struct{} {
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return s.changed
+}
+
+// announce wakes those who watch. The caller holds mu.
 func (s *Sender) announce() {
-	close(s.changed)
-	s.changed = make(chan struct{})
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
 }

@@ -182,8 +182,8 @@ func within(t *testing.T, answer func(in *kusto.Ingest) kusto.Answer, cfg spool.
 			Config: Config{Concurrency: 8, Retry: Retry{
 				Initial: units.Duration(500 * time.Millisecond), Max: units.Duration(30 * time.Second), Patience: units.Duration(10 * time.Second)}},
 			Clusters: []Cluster{{Name: "default", URL: here, Ingester: w}},
-			Journal:  w, Quarantine: w, Sealer: halves{&released}, Books: deaf{}, Metrics: deaf{},
-			Spool: w.spool, Durable: func(p *record.Payload) bool { return p.Route.Table == "Durable" },
+			Batches:  w, Replays: w, Quarantine: w, Divider: halves{&released}, Memory: halves{&released}, Books: deaf{}, Metrics: deaf{},
+			Spill: w.spool, Backlog: w.spool, Stock: w.spool, Durable: func(p *record.Payload) bool { return p.Route.Table == "Durable" },
 			Wake:   func(r record.Route) { w.mu.Lock(); w.woken = append(w.woken, r); w.mu.Unlock() },
 			Logger: slog.New(slog.NewTextHandler(&w.logs, nil)),
 		})
@@ -422,7 +422,7 @@ func TestAnIdleRouteIsNeverDown(t *testing.T) {
 
 func TestWaitingForTheRateLimitIsNoFailure(t *testing.T) {
 	in(t, ok, func(w *world) {
-		w.s.limiter = rate.NewLimiter(1, 100)
+		w.s.limiter = rate.NewLimiter(1, 100) // nothing is sent yet
 		w.s.limiter.AllowN(time.Now(), 100)
 		w.s.Put(payload("T", strings.Repeat("a", 60)))
 		pass(30 * time.Second)

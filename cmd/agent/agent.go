@@ -156,10 +156,11 @@ func (a *agent) buildSender() error {
 		return &exitError{exitConfig, err}
 	}
 	a.closers = append(a.closers, closing(a.closeServices))
+	watched := a.recovery.Watched(a.journal)
 	a.sender = sender.New(sender.Options{
 		Config: a.cfg.Send, Clusters: services.use(),
-		Journal: a.recovery.Watched(a.journal), Spool: a.spool, Durable: a.isDurable,
-		Quarantine: a.quarantine, Sealer: sealer{a}, Books: a.ledger,
+		Batches: watched, Replays: watched, Spill: a.spool, Backlog: a.spool, Stock: a.spool, Durable: a.isDurable,
+		Quarantine: a.quarantine, Divider: sealer{a}, Memory: sealer{a}, Books: a.ledger,
 		Metrics: a.telemetry.Metrics(), Wake: func(r record.Route) { a.batcher.Wake(r) }, Logger: a.log,
 	})
 	return nil

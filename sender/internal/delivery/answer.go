@@ -254,8 +254,8 @@ func (m *Machine) auth(p *Payload, ans *kusto.Answer) {
 	r, c := p.route, p.route.cluster
 	works := c.accepted > c.renewal // the token that was made last
 	switch {
-	case ans.Status == 0 && (ans.Err == nil || !ans.Err.Refused()):
-		m.failed(p, ans) // there is no token now
+	case ans.Token() == kusto.TokenLater:
+		m.failed(p, ans) // there is none now
 	case ans.Status == 0:
 		m.holdCluster(p, ans, holdCredentials)
 	case c.renewed.IsZero(), p.asked.Before(c.renewed), works && m.now.Sub(c.renewed) >= renewEvery:

@@ -38,8 +38,8 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// serveOne answers the requests of the last actions at once and counts them by
-// table and origin.
+// serveAll answers the requests of the last actions at once, and those that follow,
+// and counts them by table and origin.
 func (b *bench) serveAll(rounds int, stock map[string]int, seen map[string]int) {
 	pending := b.actions
 	for len(pending) > 0 && rounds > 0 {
@@ -131,8 +131,7 @@ func TestProbesInMemoryTakeTurns(t *testing.T) {
 	}
 }
 
-// What is to be released of a refused token counts once for all requests that had
-// it.
+// A refused token is renewed once for all requests that had it.
 func TestATokenIsRenewedOnceForAllRequests(t *testing.T) {
 	b := newBench(t)
 	var all []*Payload
@@ -180,5 +179,105 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	b.do(Ended{p})
 	if len(r.memos)+len(r.alone)+r.queued+r.busy+r.inflight+r.tickets+r.asking != 0 || r.cluster.replaying+r.cluster.suspects+r.cluster.asking != 0 {
 		t.Errorf("left: %+v, %+v", r, r.cluster)
+	}
+}
+
+// Throttling holds the route that was told so; the cluster when routes that differ
+// are, with nothing accepted in between.
+func TestThrottlingOfARouteAndOfACluster(t *testing.T) {
+	b := newBench(t)
+	busy := said(kusto.Throttled, 429)
+	busy.RetryAfter = 8 * time.Second
+	a, other, third := b.sending("A", 1), b.sending("B", 1), b.sending("C", 1)
+	b.do(Answered{a, busy})
+	b.now = b.now.Add(time.Second)
+	b.do(Answered{b.sending("B", 1), good}) // B is not held, and proves the cluster well
+	b.do(Answered{other, busy})
+	b.do(Answered{b.sending("C", 1), good})
+	b.do(Answered{third, busy})
+	b.do(Answered{b.sending("D", 1), busy})
+	b.do(Take{Data: b.data("E", 1)})
+	if len(b.actions) != 0 {
+		t.Errorf("%s while routes that differ are throttled", actionsOf(b.actions))
+	}
+	if at := b.m.Alarm(); at.After(b.now.Add(8 * time.Second)) {
+		t.Errorf("asked again at %v, want within Retry-After", at)
+	}
+	b.now = b.now.Add(8 * time.Second)
+	b.do(Tick{})
+	find[Request](b)
+}
+
+// A payload that was shown to fail alone does not turn its route down, however
+// seldom others come.
+func TestAPoisonousPayloadTurnsAQuietRouteDownOnce(t *testing.T) {
+	b := newBench(t)
+	b.do(Take{Data: b.data("T", 1)})
+	poison := find[Request](b).P.Data
+	pending := b.actions
+	down := 0
+	inSpool := map[record.BatchID]*record.Payload{}
+	rest := map[record.BatchID]time.Time{}
+	r := record.Route{Cluster: "http://c", Table: "T"}
+	stock := func() (s Stock) {
+		for id := range inSpool {
+			if b.now.Before(rest[id]) {
+				s.Next = earlier(s.Next, rest[id])
+			} else {
+				s.Ready++
+			}
+		}
+		return s
+	}
+	for second := range 3600 {
+		if second%20 == 0 {
+			pending = append(pending, b.do(Take{Data: &record.Payload{ID: record.BatchID{byte(second), byte(second >> 8), 1}, Route: r, Records: 1}})...)
+		}
+		pending = append(pending, b.do(Tick{})...)
+		for len(pending) > 0 {
+			a := pending[0]
+			pending = pending[1:]
+			switch a := a.(type) {
+			case Notice:
+				if a.What == RouteDown || a.What == ClusterDown {
+					down++
+				}
+			case Request:
+				a.P.Data.Attempt++
+				pending = append(pending, b.do(Asked{a.P})...)
+				ans := good
+				if a.P.Data == poison {
+					ans = said(kusto.Retry, 500)
+				}
+				pending = append(pending, b.do(Answered{a.P, ans})...)
+			case Spill:
+				if !a.Stay {
+					inSpool[a.P.Data.ID], rest[a.P.Data.ID] = a.P.Data, a.NotBefore
+				}
+				pending = append(pending, b.do(Spilled{a.P, Kept})...)
+			case Return:
+				inSpool[a.P.Data.ID], rest[a.P.Data.ID] = a.P.Data, a.NotBefore
+				pending = append(pending, b.do(Returned{a.P})...)
+			case Fetch:
+				var e Event = NotFetched{Ticket: a.Ticket, Stock: stock()}
+				for id, d := range inSpool {
+					if !b.now.Before(rest[id]) {
+						delete(inSpool, id)
+						e = Fetched{Ticket: a.Ticket, Data: d, Frame: id, Stock: stock()}
+						break
+					}
+				}
+				pending = append(pending, b.do(e)...)
+			case End:
+				pending = append(pending, b.do(Ended{a.P})...)
+			}
+		}
+		b.now = b.now.Add(time.Second)
+	}
+	if down > 2 {
+		t.Errorf("told %d times to be down, want once at most for the route and the cluster", down)
+	}
+	if poison.Attempt < 100 {
+		t.Errorf("asked %d times in an hour, want about every retry.max", poison.Attempt)
 	}
 }

@@ -1,0 +1,74 @@
+package sender
+
+import (
+	"cmp"
+	"log/slog"
+	"time"
+
+	"kusto-agent/kusto"
+	"kusto-agent/sender/internal/delivery"
+)
+
+// tell writes a notice of the machine to the log.
+func (s *Sender) tell(n *delivery.Notice) {
+	log := s.o.Logger
+	if n.Route.Table != "" {
+		log = log.With("database", n.Route.Database, "table", n.Route.Table)
+	} else {
+		log = log.With("cluster", n.Cluster)
+	}
+	if p := n.P; p != nil {
+		log = log.With("batch", p.ID.String(), "attempt", p.Attempt, "records", p.Records)
+	}
+	ans := &n.Answer
+	switch n.What {
+	case delivery.Retrying:
+		log.Warn("request was not accepted, trying again", "verdict", ans.Verdict.String(),
+			"activity", ans.ActivityID, "err", ans.Err, "fix", cmp.Or(ans.Hint, helped(ans.Verdict)))
+	case delivery.FailingAlone:
+		log.Warn("batch fails alone while others of its table are accepted, it is tried again on a schedule of its own",
+			"verdict", ans.Verdict.String(), "activity", ans.ActivityID, "err", ans.Err,
+			"fix", cmp.Or(ans.Hint, "it keeps no other batch from being sent; if it stays so, something in its body is refused: look at what answers, a proxy or the service"))
+	case delivery.ClusterDown:
+		tellDown(log, "cluster is down, asking it now and then", n)
+	case delivery.RouteDown:
+		tellDown(log.With("cluster", n.Cluster), "route is down, asking it now and then", n)
+	case delivery.RouteRecovered:
+		log.Info("route answers again", "failures", n.Count)
+	case delivery.RouteHeld:
+		h := &n.Hold
+		log.Error("route is held, its records stay where they are", "status", h.Status, "code", h.Code, "activity", h.Activity, "err", h.Message, "fix", h.Fix)
+	case delivery.ClusterHeld:
+		h := &n.Hold
+		log.Error("cluster is held: no valid token", "code", h.Code, "activity", h.Activity, "err", h.Message, "fix", h.Fix)
+	case delivery.LongRetryAfter:
+		log.Warn("service asked for a longer pause than is made, Retry-After counts as a minute", "asked", ans.RetryAfter,
+			"activity", ans.ActivityID, "err", ans.Err, "fix", cmp.Or(ans.Hint, helped(ans.Verdict)))
+	case delivery.Searching:
+		log.Warn("batch was refused, looking for the records at fault", "activity", ans.ActivityID, "err", ans.Err,
+			"fix", "nothing, the others are sent, and those at fault go to quarantine")
+	case delivery.UnknownAtStop:
+		log.Warn("outcome of a batch is unknown at the stop, it is sent again after the next start and may be stored twice")
+	case delivery.UnknownReplaced:
+		log.Warn("outcome of a batch is unknown, its records are sent again under another id and may be stored twice")
+	}
+}
+
+func tellDown(log *slog.Logger, what string, n *delivery.Notice) {
+	if e := n.Last; e != nil {
+		log = log.With("last", e, "activity", e.ActivityID, "fix", cmp.Or(e.Hint, helped(kusto.Retry)))
+	}
+	log.Warn(what, "elapsed", n.Elapsed.Round(time.Millisecond))
+}
+
+// helped is what to do about an answer that the agent helps itself with.
+func helped(v kusto.Verdict) string {
+	const itself = "nothing, it is sent again by itself; "
+	switch v {
+	case kusto.Throttled:
+		return itself + "if it stays so, the cluster is too small for what is sent to it: give it more nodes, or lower send.concurrency"
+	case kusto.Unknown:
+		return itself + "its records may then be stored twice"
+	}
+	return itself + "if it stays so, give support the activity id"
+}

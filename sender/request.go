@@ -1,0 +1,226 @@
+package sender
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"kusto-agent/kusto"
+	"kusto-agent/record"
+	"kusto-agent/sender/internal/delivery"
+)
+
+// request makes one request for a payload and reports its answer.
+func (s *Sender) request(p *delivery.Payload) {
+	s.mu.Lock()
+	ctx := s.ctx
+	s.mu.Unlock()
+	d := p.Data
+	if s.waitForRate(ctx, d.RawBytes) != nil {
+		s.report(delivery.BrokenOff{P: p})
+		return
+	}
+	if d.Attempt++; d.Attempt > 1 {
+		s.o.Metrics.Retry()
+	}
+	s.begin(p)
+	// Neither the limit nor the journal counts for patience: it begins here.
+	s.report(delivery.Asked{P: p})
+	began := time.Now()
+	ans := s.ingest(ctx, d.Route.Cluster, &kusto.Ingest{
+		Database:  d.Route.Database,
+		Table:     d.Route.Table,
+		Format:    string(d.Route.Format),
+		Mapping:   d.Route.Mapping,
+		Body:      d.Body,
+		Gzip:      d.Gzip,
+		RequestID: fmt.Sprintf("kusto-agent.ingest;%v;%d", d.ID, d.Attempt),
+	})
+	s.o.Metrics.Request(outcome(ans.Verdict), code(ans.Status), time.Since(began))
+	if ctx.Err() != nil && ans.Verdict != kusto.Accepted {
+		// Broken off by us: it says nothing of the service.
+		s.report(delivery.BrokenOff{P: p, Unknown: ans.Wrote})
+		return
+	}
+	if ans.Verdict == kusto.Unknown {
+		s.o.Metrics.Unknown(d.Records)
+	}
+	if ans.UpdatePolicy != "" {
+		s.o.Logger.Warn("rows were stored but an update policy failed", "database", d.Route.Database,
+			"table", d.Route.Table, "err", ans.UpdatePolicy, "activity", ans.ActivityID,
+			"fix", "look at the policy with .show table "+kusto.EntityName(d.Route.Table)+" policy update; what it did not make of these rows is missing where it leads")
+	}
+	s.report(delivery.Answered{P: p, Answer: ans})
+}
+
+// waitForRate returns when send.rate_limit, as it is in force then, lets so many
+// bytes pass, or with the error of the context.
+func (s *Sender) waitForRate(ctx context.Context, bytes int) error {
+	for {
+		s.mu.Lock()
+		limiter, changed := s.limiter, s.limits
+		s.mu.Unlock()
+		if limiter == nil {
+			return ctx.Err()
+		}
+		turn := limiter.ReserveN(time.Now(), bytes)
+		wait := turn.Delay()
+		if wait == 0 {
+			return ctx.Err()
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+			return nil
+		case <-changed: // the new limit decides
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		turn.Cancel()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// outcome is the word of the metric: an answer that refuses is an answer.
+func outcome(v kusto.Verdict) string {
+	switch v {
+	case kusto.Accepted:
+		return "accepted"
+	case kusto.Unknown:
+		return "unknown"
+	case kusto.NotSent:
+		return "not_sent"
+	}
+	return "refused"
+}
+
+func code(status int) string {
+	if status == 0 {
+		return "none"
+	}
+	return strconv.Itoa(status)
+}
+
+// begin tells the journal of a request that is about to be made. A begin that
+// could not be written suspends the bound on duplicates, which the journal tells;
+// it is no reason to stop delivering.
+func (s *Sender) begin(p *delivery.Payload) {
+	if p.Place == delivery.Spooled {
+		_ = s.o.Replays.Replay(p.Data.ID, p.Data.Attempt)
+		return
+	}
+	_ = s.o.Batches.Begin(p.Data)
+}
+
+// end tells the journal how a payload ended, and then the spool, where it has it;
+// then it counts it and gives its memory back.
+func (s *Sender) end(p *delivery.Payload, how record.Outcome) {
+	d := p.Data
+	s.close(p, how)
+	switch how {
+	case record.Accepted:
+		d.Inputs(s.o.Books.Accepted)
+		s.o.Metrics.EndToEnd(d.Route, time.Since(d.ReadAt))
+	case record.Quarantined:
+		d.Inputs(func(input string, n int) { s.o.Books.Quarantined(input, record.Refused, n) })
+	}
+	s.o.Memory.Release(d)
+	s.report(delivery.Ended{P: p})
+}
+
+// close writes an end wherever the payload is known.
+func (s *Sender) close(p *delivery.Payload, how record.Outcome) {
+	d := p.Data
+	switch p.Place {
+	case delivery.Spooled:
+		_ = s.o.Replays.EndReplay(d.ID, how)
+		s.o.Backlog.Done(d.ID, how)
+	case delivery.Rebuilt:
+		_ = s.o.Batches.End(d.ID, how)
+		_ = s.o.Replays.EndReplay(p.Frame, record.Replaced)
+		s.o.Backlog.Done(p.Frame, record.Replaced)
+	case delivery.Perhaps:
+		_ = s.o.Batches.End(d.ID, how)
+		_ = s.o.Replays.EndReplay(d.ID, how) // of the frame that the next start may find
+	default:
+		_ = s.o.Batches.End(d.ID, how)
+	}
+}
+
+// divide halves a refused payload.
+func (s *Sender) divide(p *delivery.Payload) {
+	halves, err := s.o.Divider.Split(p.Data)
+	switch {
+	case errors.Is(err, record.ErrWhole):
+		s.report(delivery.NotDivided{P: p, Why: delivery.IsWhole})
+		return
+	case err != nil:
+		s.report(delivery.NotDivided{P: p, Why: delivery.Failed, Err: err})
+		return
+	case p.Place.InSpool():
+		if !s.holdHalves(p, halves) { // the spool tells why
+			s.report(delivery.NotDivided{P: p, Why: delivery.SpoolFull})
+			return
+		}
+		s.close(p, record.Split)
+	default:
+		_ = s.o.Batches.Split(p.Data.ID, halves)
+		if p.Place == delivery.Perhaps {
+			_ = s.o.Replays.EndReplay(p.Data.ID, record.Split)
+		}
+	}
+	s.o.Memory.Release(p.Data)
+	s.report(delivery.Divided{P: p, Halves: halves})
+}
+
+// holdHalves puts halves into the spool, or none.
+func (s *Sender) holdHalves(p *delivery.Payload, halves []*record.Payload) bool {
+	for i, h := range halves {
+		h.Replaces = p.Frame // so that a restart knows which of them to leave out
+		_ = s.o.Batches.Begin(h)
+		if s.o.Spill.Hold(h) == nil {
+			_ = s.o.Batches.End(h.ID, record.Spooled)
+			continue
+		}
+		for _, kept := range halves[:i] {
+			_ = s.o.Replays.EndReplay(kept.ID, record.Replaced)
+			s.o.Backlog.Done(kept.ID, record.Replaced)
+		}
+		_ = s.o.Replays.EndReplay(h.ID, record.Replaced) // of the frame that the next start may find
+		for _, h := range halves {
+			_ = s.o.Batches.End(h.ID, record.Replaced) // if it was begun and no more
+			s.o.Memory.Release(h)
+		}
+		return false
+	}
+	return true
+}
+
+// quarantine writes the records of a refused payload to quarantine. The line is
+// durable before the end that covers its record is written.
+func (s *Sender) quarantine(p *delivery.Payload, ans *kusto.Answer) {
+	d := p.Data
+	recs, err := s.o.Divider.Records(d)
+	for i := range recs {
+		recs[i].Route, recs[i].Reason = d.Route, record.Refused
+		where := recs[i].Message
+		if recs[i].Code, recs[i].Message = ans.Err.Code, ans.Err.Message; where != "" {
+			recs[i].Message += " (" + where + ")"
+		}
+	}
+	if err == nil {
+		err = s.o.Quarantine.Put(recs)
+	}
+	if err != nil {
+		s.report(delivery.NotQuarantined{P: p, Err: err})
+		return
+	}
+	s.o.Logger.Warn("records were refused and are in quarantine", "database", d.Route.Database, "table", d.Route.Table,
+		"records", d.Records, "activity", ans.ActivityID, "err", ans.Err,
+		"fix", "look at them: kusto-agent quarantine ls --reason refused")
+	s.report(delivery.Quarantined{P: p})
+}
