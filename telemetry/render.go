@@ -136,7 +136,11 @@ func (p *painter) routes(s *Status) {
 		if r.Mapping != "" {
 			format += " by " + r.Mapping
 		}
-		t.row(cell{r.Database + "." + r.Table, bold}, cell{format, plain}, cell{r.State, stateStyle(r.State)},
+		state, style := r.State, stateStyle(r.State)
+		if n := r.FailingAlone; n > 0 {
+			state, style = fmt.Sprintf("%s, %d fail alone", state, n), yellow
+		}
+		t.row(cell{r.Database + "." + r.Table, bold}, cell{format, plain}, cell{state, style},
 			number64(r.Accepted, plain), number64(uint64(r.Queued), plain), number64(uint64(r.Spooled), yellow), number64(uint64(r.InFlight), plain),
 			cell{agoText(p.now, r.LastAccepted), plain})
 	}

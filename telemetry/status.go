@@ -78,6 +78,7 @@ type Route struct {
 	Queued       int       `json:"queued"`         // payloads waiting
 	InFlight     int       `json:"in_flight"`      // payloads being sent
 	Spooled      int       `json:"spooled"`        // payloads that rest in the spool
+	FailingAlone int       `json:"failing_alone"`  // of these and those in hand: payloads that fail while others are accepted
 	Accepted     uint64    `json:"accepted"`       // records, in this run
 	LastAccepted time.Time `json:"last_accepted,omitzero"`
 }

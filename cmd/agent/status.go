@@ -120,7 +120,7 @@ func (a *agent) addRoutes(s *telemetry.Status, names map[string]string) {
 		out := telemetry.Route{
 			Cluster: names[r.Route.Cluster], Database: r.Route.Database, Table: r.Route.Table,
 			Format: string(r.Route.Format), Mapping: r.Route.Mapping, State: r.State,
-			Queued: r.Queued, InFlight: r.InFlight, Spooled: r.Spooled, Accepted: r.Accepted, LastAccepted: r.Last,
+			Queued: r.Queued, InFlight: r.InFlight, Spooled: r.Spooled, FailingAlone: r.FailingAlone, Accepted: r.Accepted, LastAccepted: r.Last,
 		}
 		if h := r.Hold; h != nil {
 			out.Hold = &telemetry.Hold{Since: h.Since, Code: h.Code, Message: h.Message, Fix: h.Fix, Activity: h.Activity, NextTry: r.NextTry}
