@@ -381,6 +381,8 @@ func TestQueryRefused(t *testing.T) {
 	f(401, ``, "", "auth.resource")
 	f(429, `{"error":{"code":"Throttling","message":"too many"}}`, "Throttling", "busy")
 	f(404, `<html><title>Not here</title></html>`, "", "")
+	f(404, ``, "", "nothing answers there")
+	f(404, oneAPI("Odd", "no such thing"), "BadRequest", "the message says")
 	f(302, ``, "", "redirects elsewhere")
 	f(503, `{"error":{"code":"ServiceUnavailable","message":"later"}}`, "ServiceUnavailable", "ask again")
 }

@@ -189,7 +189,7 @@ func queryHint(status int, r *reply, q *Query) string {
 		return "check the names: .show databases, .show tables, .show functions; names of tables and columns are case-sensitive"
 	case r.page:
 		return pageHint
-	case status == http.StatusNotFound:
+	case status == http.StatusNotFound && !r.own:
 		return "nothing answers there: set cluster to the query URI, such as https://<cluster>.<region>.kusto.windows.net"
 	case status == http.StatusProxyAuthRequired:
 		return proxyHint
