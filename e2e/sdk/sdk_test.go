@@ -27,6 +27,9 @@ const secret = "of-the-sdk-test"
 // TestNodeSDK starts the emulator of this checkout with TLS and tokens, and runs
 // sdk.test.mjs as its client.
 func TestNodeSDK(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the short form leaves out other programs")
+	}
 	if _, err := os.Stat("node_modules/azure-kusto-ingest/package.json"); err != nil {
 		t.Skip("npm packages are not installed: npm ci --prefix e2e/sdk")
 	}
