@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"net/http"
 	"net/http/httptest"
@@ -145,6 +146,9 @@ func TestClientRequestIDOfProperties(t *testing.T) {
 	if got := w.Header().Get("x-ms-client-request-id"); got != "mine;2" {
 		t.Errorf("echo is %q", got)
 	}
+	if got := answerOf(t, post(s, "/v2/rest/query", `{"db":"Logs","csl":"print 1","properties":{"ClientRequestId":"a\r\nb: ü"}}`)); got != "1" {
+		t.Errorf("an id that fits no header: %s", got)
+	}
 	w = post(s, "/v2/rest/query", `{"db":"Logs","csl":"prin 1","properties":"{\"ClientRequestId\":\"mine;3\"}"}`)
 	if !strings.Contains(w.Body.String(), `"clientRequestId":"mine;3"`) {
 		t.Errorf("error is %s", w.Body)
@@ -195,6 +199,15 @@ func TestServerTimeout(t *testing.T) {
 	f(`{"servertimeout":"2h"}`, time.Hour) // the most there is
 	f(`{"norequesttimeout":true}`, time.Hour)
 	f(`{}`, 4*time.Minute)
+	synctest.Test(t, func(t *testing.T) { // a command that is held does not run
+		s := New(Options{Schema: loadSchema(t, emptyLogs)})
+		defer s.Close()
+		s.Fail(Fault{Match: Match{Kind: KindMgmt}, Hang: true, Times: 1})
+		w := post(s, "/v1/rest/mgmt", `{"db":"Logs","csl":".create table X (a:int)","properties":{"Options":{"servertimeout":"5s"}}}`)
+		if got := answerOf(t, post(s, "/v1/rest/mgmt", `{"db":"Logs","csl":".show tables"}`)); w.Code != http.StatusGatewayTimeout || got != "" {
+			t.Errorf("the command is answered with %d, and made %s", w.Code, got)
+		}
+	})
 	for _, bad := range []string{`"blah"`, `"-1s"`, `"0s"`, `17`, `true`, `null`, `""`} {
 		if got := answerOf(t, ask(New(Options{}), `{"servertimeout":`+bad+`}`)); !strings.Contains(got, "400 BadRequest") || !strings.Contains(got, "servertimeout") {
 			t.Errorf("%s: %s", bad, got)
@@ -288,8 +301,8 @@ func TestPathsAndMethods(t *testing.T) {
 	f("POST", "/V1/Rest/Ingest/Logs/App/?streamFormat=csv", "a\n", 200, "")
 	f("POST", "/v2/rest/mgmt", show, 404, "")
 	f("GET", "/V1/rest/auth/metadata/", "", 200, "")
-	if rows := answerOf(t, post(s, "/V1/REST/query/", query)); rows != "1" {
-		t.Errorf("v1 in capitals: %s", rows)
+	if w := post(s, "/V1/REST/query/", query); !strings.HasPrefix(w.Body.String(), `{"Tables":`) {
+		t.Errorf("v1 in capitals: %s", w.Body)
 	}
 	if n := len(s.Rows("Logs", "App")); n != 1 {
 		t.Errorf("%d rows are in App", n)
@@ -322,4 +335,7 @@ func TestErrorsOfQueries(t *testing.T) {
 	f("Nope | count", "SEM0100", "SemanticException")
 	f("print 1 +", "SYN0002", "SyntaxException")
 	f("print 'a", "SYN0002", "SyntaxException")
+	if e := queryRefusal(errors.New("E_LOW_MEMORY_CONDITION: no room")); e.code != "LimitsExceeded" || e.inner != nil {
+		t.Errorf("too much: %+v", e)
+	}
 }

@@ -133,7 +133,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, kind Kind) {
 	if c.interrupted(BeforeCommit, []byte(q.CSL)) {
 		return
 	}
-	if bad := c.overdue(); bad != nil {
+	if bad := c.overdue(); bad != nil && kind == KindMgmt { // it must not begin; a query is asked again when it is done
 		c.refuse(bad)
 		return
 	}
@@ -227,6 +227,7 @@ func (c *call) overdue() *refusal {
 func (k *console) cancel(id string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	id = printable(id)
 	end := k.running[id]
 	if end != nil {
 		end(errCancelled)
@@ -445,8 +446,11 @@ func queryRefusal(err error) *refusal {
 	}
 	code, words, _ := strings.Cut(err.Error(), ": ")
 	typ := "Kusto.Data.Exceptions.SyntaxException"
-	if strings.HasPrefix(code, "SEM") {
+	switch {
+	case strings.HasPrefix(code, "SEM"):
 		typ = "Kusto.Data.Exceptions.SemanticException"
+	case !strings.HasPrefix(code, "SYN"): // it is no fault of the text
+		return badText("LimitsExceeded", err.Error())
 	}
 	e := badText("General_BadRequest", "Request is invalid and cannot be processed: "+err.Error())
 	e.inner = &innerError{Code: code, Message: words, Type: typ, Detail: err.Error(), Permanent: true, ErrorCode: code, ErrorMessage: words}

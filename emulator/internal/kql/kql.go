@@ -132,7 +132,7 @@ func (s *scope) over(t *Table) *scope {
 // maxDepth bounds brackets in brackets, maxCells what one query makes.
 const (
 	maxDepth = 200
-	maxCells = 50_000_000
+	maxCells = 20_000_000
 )
 
 // deeper counts a level of brackets, until the function that it returns is called.

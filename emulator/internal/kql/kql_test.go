@@ -92,6 +92,8 @@ func TestStatements(t *testing.T) {
 	f("(print x=1 | extend y=2) | project y", "2")
 	f("range x from 1 to 6 step 1 | summarize n=count(), s=sum(x), round(avg(x), 1) by odd = x % 2 == 1 | sort by s asc", "true | 3 | 9 | 3; false | 3 | 12 | 4")
 	f("range x from 1 to 4 step 1 | summarize arg_max(x, *) by b = x / 3 | sort by b asc", "0 | 2; 1 | 4")
+	f("datatable(k:string, v:long)['a',1, 'a',2] | summarize arg_max(v, *) by k", `"a" | 2`)
+	f("datatable(a:long)[1, long(null)] | join kind=inner (datatable(a:long)[1, long(null)]) on a | project a", "1")
 	f("print d=dynamic({'a':[{'b':'x'}]}) | where d.a[0].b == 'x' and d['a'][0]['b'] startswith 'X' | count", "1")
 	f("print d=dynamic({'n':5}) | where d.n > 4 and d.n in (5, 6) | count", "1")
 	f("print d=dynamic({'n':'5'}) | where d.n == 5 or d.n > 4 | count", "0")
