@@ -121,7 +121,7 @@ func (c *call) answerMgmt(r *result) {
 // visualizationOf is what the table is to be drawn as.
 func (r *result) visualizationOf() string {
 	if r.render == nil {
-		return visualization
+		return kql.NoChart
 	}
 	return string(r.render)
 }
@@ -242,10 +242,6 @@ type (
 		OneApiErrors []json.RawMessage //nolint:revive // as the service spells it
 	}
 )
-
-// visualization is what the service says of a query without render.
-const visualization = `{"Visualization":null,"Title":null,"XColumn":null,"Series":null,"YColumns":null,"AnomalyColumns":null,"XTitle":null,"YTitle":null,` +
-	`"XAxis":null,"YAxis":null,"Legend":null,"YSplit":null,"Accumulate":false,"IsQuerySorted":false,"Kind":null,"Ymin":"NaN","Ymax":"NaN","Xmin":null,"Xmax":null}`
 
 // answerV2 sends frames: whole tables, or fragments of the primary ones, or those
 // with progress between them.

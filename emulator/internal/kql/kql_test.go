@@ -76,7 +76,7 @@ func TestStatements(t *testing.T) {
 	if err != nil || len(tables) != 3 {
 		t.Fatalf("%d tables, %v", len(tables), err)
 	}
-	if tables[0].Rows[0][0] != int64(2) || tables[1].Rows[0][0] != int64(2) || string(tables[2].Render) != `{"Visualization":"timechart","Title":"t","YColumns":"x"}` {
+	if tables[0].Rows[0][0] != int64(2) || tables[1].Rows[0][0] != int64(2) || !strings.HasPrefix(string(tables[2].Render), `{"Visualization":"timechart","Title":"t","XColumn":null,"Series":null,"YColumns":"x","AnomalyColumns":null`) {
 		t.Errorf("%v %v %s", tables[0].Rows, tables[1].Rows, tables[2].Render)
 	}
 	f := func(text, want string) {

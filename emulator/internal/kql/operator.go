@@ -657,6 +657,10 @@ func (s *scope) getSchema(_ *Cursor, t *Table) (*Table, error) {
 	return out, nil
 }
 
+// NoChart is what the service says of a table that is not to be drawn.
+const NoChart = `{"Visualization":null,"Title":null,"XColumn":null,"Series":null,"YColumns":null,"AnomalyColumns":null,"XTitle":null,"YTitle":null,` +
+	`"XAxis":null,"YAxis":null,"Legend":null,"YSplit":null,"Accumulate":false,"IsQuerySorted":false,"Kind":null,"Ymin":"NaN","Ymax":"NaN","Xmin":null,"Xmax":null}`
+
 // render reads the kind of a chart and its properties; the rows stay as they are.
 func (s *scope) render(c *Cursor, t *Table) (*Table, error) {
 	kinds := strings.Fields("anomalychart areachart barchart card columnchart ladderchart linechart piechart pivotchart plotly scatterchart stackedareachart table timechart timepivot treemap")
@@ -665,7 +669,10 @@ func (s *scope) render(c *Cursor, t *Table) (*Table, error) {
 		c.i--
 		return nil, c.Fault("want the kind of a chart")
 	}
-	keys, values := []string{"Visualization"}, map[string]json.RawMessage{"Visualization": marshal(kind)}
+	keys, _ := keysOf(json.RawMessage(NoChart))
+	values := make(map[string]json.RawMessage)
+	_ = json.Unmarshal([]byte(NoChart), &values) // it is a constant
+	values["Visualization"] = marshal(kind)
 	names := map[string]string{"kind": "Kind", "title": "Title", "xcolumn": "XColumn", "ycolumns": "YColumns", "series": "Series", "xtitle": "XTitle", "ytitle": "YTitle",
 		"xaxis": "XAxis", "yaxis": "YAxis", "legend": "Legend", "ysplit": "YSplit", "accumulate": "Accumulate", "ymin": "Ymin", "ymax": "Ymax", "xmin": "Xmin", "xmax": "Xmax", "anomalycolumns": "AnomalyColumns"}
 	if c.Word("with") {
@@ -694,7 +701,7 @@ func (s *scope) render(c *Cursor, t *Table) (*Table, error) {
 				}
 				c.Next()
 			}
-			keys, values[key] = append(keys, key), marshal(strings.Join(list, ","))
+			values[key] = marshal(strings.Join(list, ","))
 			if !c.Sign(",") && !c.Peek().is(")") {
 				return nil, c.Fault("want , or )")
 			}
