@@ -125,6 +125,22 @@ test("request id, readonly, timeout", async () => {
     assert.deepEqual(await query("print 1", timed), [[1]]);
 });
 
+test("the query that the description of the interface shows, and several tables", async () => {
+    await mgmt(".create-merge table StormEvents (StartTime:datetime, State:string)");
+    await mgmt(".clear database cache streamingingestion schema");
+    const ingest = new StreamingIngestClient(connection());
+    await ingest.ingestFromStream(Readable.from([Buffer.from("2007-01-01,TEXAS\n2007-02-01,ATLANTIC SOUTH\n2007-03-01,ATLANTIC SOUTH\n")]), properties("StormEvents", "csv"));
+    ingest.close();
+    const text = "declare query_parameters (n:long, d:dynamic); StormEvents | where State in (d) | top n by StartTime desc";
+    const asked = withOptions({ servertimeout: 3_000_000 }, { n: 10, d: 'dynamic(["ATLANTIC SOUTH"])' });
+    const south = [["2007-03-01T00:00:00.0000000Z", "ATLANTIC SOUTH"], ["2007-02-01T00:00:00.0000000Z", "ATLANTIC SOUTH"]];
+    assert.deepEqual(await query(text, asked), south);
+    assert.deepEqual(await queryV1(text, asked), south);
+    for (const answer of [await client.executeQuery(DB, "print 1; let a = 2; print a, 3"), await client.executeQueryV1(DB, "print 1; let a = 2; print a, 3")]) {
+        assert.deepEqual(answer.primaryResults.map((t) => [...t.rows()].map((r) => [...r.values()])), [[[1]], [[2, 3]]]);
+    }
+});
+
 const formats = {
     csv: "a,1\nb,2\n",
     tsv: "a\t1\nb\t2\n",
