@@ -14,7 +14,7 @@ const (
 	checkEvery  = 256 << 10            // bytes between looks at whether the tables fit, where the output changes
 	checkAlways = 4 * checkEvery       // where it does not
 	sampleSize  = 16 << 10             // bytes of such a look
-	smallSize   = 8 << 10              // bytes of a payload that is worth two passes
+	smallSize   = 4 << 10              // bytes of a payload that is worth two passes
 
 	gzipHeader = 10
 	gzipEnd    = 8
