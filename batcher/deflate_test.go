@@ -150,3 +150,25 @@ func TestTablesOfRoutes(t *testing.T) {
 		t.Error("a route uses the tables of another")
 	}
 }
+
+// Whoever runs a batcher is told of a fault, and its payload leaves as it should.
+func TestEncoderFaultIsTold(t *testing.T) {
+	var faults []error
+	b := New(Options{
+		Routes:    map[record.Route]Limits{routeA: {MaxBytes: 1000, MaxWait: time.Hour, Gzip: true, Level: 1}},
+		GzipFault: func(err error) { faults = append(faults, err) },
+	})
+	b.deflater.fresh = func() gzipper {
+		return &wrong{at: 1, spoil: func(m []byte) []byte { return m[1:] }}
+	}
+	for range 3 {
+		p := &record.Payload{Route: routeA}
+		b.Fill(p, []byte("{\"a\":1}\n"))
+		if got := body(t, p); got != "{\"a\":1}\n" {
+			t.Errorf("sent %q", got)
+		}
+	}
+	if len(faults) != 1 {
+		t.Errorf("told %v, want one fault", faults)
+	}
+}
