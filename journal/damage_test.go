@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/durable/faultfs"
@@ -260,4 +261,31 @@ func TestReadTellsOfDamage(t *testing.T) {
 	if unread != 1 || ends != 1 {
 		t.Errorf("%d unread ranges and %d ends, want one each", unread, ends)
 	}
+}
+
+// A file that was read to its end just before the machine stopped is in doubt like
+// the others, one that was long before is not, and what is in no snapshot is said.
+func TestPowerCutNamesWhatEndedJustNow(t *testing.T) {
+	fs := faultfs.New("/state")
+	o := testOptions(fs)
+	now := time.Unix(10_000, 0)
+	o.Now = func() time.Time { return now }
+	j, _, err := Open("/state/journal", testConfig, o)
+	must(t, err)
+	must(t, j.Register(file1(1), record.FileInfo{Path: "/long-ago", Done: true}))
+	now = now.Add(time.Hour)
+	must(t, j.Register(file1(2), record.FileInfo{Path: "/just-now", Done: true}))
+	must(t, j.Sync())
+	must(t, j.Register(file1(3), record.FileInfo{Path: "/nobody-knows"}))
+	left := fs.Crash(faultfs.Drop, 0)
+	must(t, j.Close())
+	o = testOptions(left)
+	o.BootID = "another boot"
+	j, rec, err := Open("/state/journal", testConfig, o)
+	must(t, err)
+	told := strings.Join(rec.Problems, "\n")
+	if strings.Contains(told, "/long-ago") || !strings.Contains(told, "/just-now") || !strings.Contains(told, "first seen in its last moments") {
+		t.Errorf("told:\n%s", told)
+	}
+	must(t, j.Close())
 }

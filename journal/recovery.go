@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"kusto-agent/internal/durable"
 	"kusto-agent/record"
@@ -206,15 +207,30 @@ func (r *recovered) dropCovered() {
 // maxDoubts is how many files are named one by one.
 const maxDoubts = 100
 
+// doubtful is how long before the last that is known of a machine that stopped an
+// end may have been lost: the longest time between syncs, and some more.
+const doubtful = 10 * time.Second
+
 // nameDoubts tells which files may be sent twice in part since the machine
-// stopped: those that were not read to their end.
+// stopped: those that were not read to their end, or were only just. Of a file that
+// was first seen, read and sent after the last sync nothing is known: the last
+// sentence stands for these.
 func (r *recovered) nameDoubts() {
 	var names []record.File
+	var last time.Time
+	for _, f := range r.state.files {
+		if f.seen.After(last) {
+			last = f.seen
+		}
+	}
 	for name, f := range r.state.files {
-		if !f.info.Done {
+		if !f.info.Done || last.Sub(f.seen) <= doubtful {
 			names = append(names, name)
 		}
 	}
+	defer func() {
+		r.problems = append(r.problems, "the machine stopped: files that were first seen in its last moments may be sent again from their beginning")
+	}()
 	slices.SortFunc(names, func(a, b record.File) int { return strings.Compare(a.String(), b.String()) })
 	for i, name := range names {
 		f := r.state.files[name]
