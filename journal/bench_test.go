@@ -2,6 +2,10 @@ package journal
 
 import (
 	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -115,4 +119,54 @@ func BenchmarkState(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkBesideSnapshot is the longest that a question for a file, or a batch
+// that is begun, waits while a segment with JOURNAL_FILES files is begun.
+func BenchmarkBesideSnapshot(b *testing.B) {
+	files := 2_000
+	if v := os.Getenv("JOURNAL_FILES"); v != "" {
+		n, err := strconv.Atoi(v)
+		must(b, err)
+		files = n
+	}
+	j, _, err := Open(b.TempDir(), testConfig, Options{SegmentSize: 64 << 20})
+	must(b, err)
+	defer j.Close()
+	var wg sync.WaitGroup
+	for g := range 64 {
+		wg.Go(func() {
+			for i := g; i < files; i += 64 {
+				if err := j.Register(file1(i), record.FileInfo{Path: fmt.Sprint("/var/log/some/application/", i, ".log")}); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var asked, begun time.Duration
+	for n := 0; b.Loop(); n++ {
+		j.mu.Lock()
+		j.overflow = true // a snapshot is due
+		j.mu.Unlock()
+		j.poke()
+		done := make(chan error, 1)
+		start := time.Now()
+		go func() { done <- j.Begin(payload(n, file1(0), int64(n), int64(n)+1)) }() // ends with its Begin, awaited below
+		for waits := true; waits; {
+			before := time.Now()
+			j.State(file1(1))
+			asked = max(asked, time.Since(before))
+			select {
+			case err := <-done:
+				must(b, err)
+				waits = false
+			default:
+				runtime.Gosched()
+			}
+		}
+		begun = max(begun, time.Since(start))
+	}
+	b.ReportMetric(float64(asked.Microseconds()), "us-state")
+	b.ReportMetric(float64(begun.Microseconds()), "us-begin")
 }

@@ -2,11 +2,13 @@ package journal
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"kusto-agent/internal/durable"
+	"kusto-agent/record"
 )
 
 // replace goes on with a new segment after an error of the current one. It
@@ -74,25 +76,65 @@ func (w *writer) rotate() error {
 }
 
 // snapshot returns the state as frames, the first of which says how many
-// follow.
+// follow. It has the lock for a moment at a time, and encodes without it: nobody
+// waits for the whole of it. No entry is taken in by this goroutine meanwhile. What
+// others take in, because the disk did not answer them, is queued and repeated
+// behind the snapshot. For that to lead to the same state the batches come first: an
+// end that is repeated finds its batch, or the files have what it made safe.
 func (w *writer) snapshot() []durable.Frame {
-	w.j.mu.Lock()
-	entries := w.j.state.entries()
-	if w.j.overflow {
+	j := w.j
+	j.mu.Lock()
+	if j.overflow {
 		w.dropQueued()
 	}
-	now := w.j.o.Now()
-	frames := make([]durable.Frame, 0, len(entries)+1)
-	head := &Entry{Kind: Snapshot, At: now, Count: uint64(len(entries)), BootID: w.j.o.BootID}
-	frames = append(frames, head.frame())
-	for _, e := range entries {
-		if e.At.IsZero() {
-			e.At = now
+	now := j.o.Now()
+	first := j.state.batches()
+	j.mu.Unlock()
+	var head, files, last []durable.Frame
+	var step []*Entry
+	encode := func(to *[]durable.Frame) {
+		for _, e := range step {
+			if e.At.IsZero() {
+				e.At = now
+			}
+			*to = append(*to, e.frame())
 		}
-		frames = append(frames, e.frame())
+		step = step[:0]
 	}
-	w.j.mu.Unlock()
-	return frames
+	add := func(e *Entry) { step = append(step, e) }
+	inSteps(j, j.state.files, func(name record.File, f *file) { f.entries(name, add) }, func() { encode(&files) })
+	inSteps(j, j.state.replays, func(id record.BatchID, n int) { add(&Entry{Kind: Replay, Batch: id, Attempt: n}) }, func() { encode(&last) })
+	inSteps(j, j.state.ended, func(id record.BatchID, o record.Outcome) { add(&Entry{Kind: ReplayEnd, Batch: id, Outcome: o}) }, func() { encode(&last) })
+	j.mu.Lock()
+	for _, in := range slices.Sorted(maps.Keys(j.state.inputs)) {
+		add(&Entry{Kind: Input, Input: in})
+	}
+	j.mu.Unlock()
+	var inputs, begun []durable.Frame
+	encode(&inputs)
+	step = first
+	encode(&begun)
+	n := len(inputs) + len(files) + len(begun) + len(last)
+	head = append(head, (&Entry{Kind: Snapshot, At: now, Count: uint64(n), BootID: j.o.BootID}).frame())
+	return slices.Concat(head, inputs, files, begun, last)
+}
+
+// inSteps calls take for all of a map, the lock of the journal held, and done
+// without it after each few and at the end.
+func inSteps[K comparable, V any](j *Journal, m map[K]V, take func(K, V), done func()) {
+	const few = 256
+	n := 0
+	j.mu.Lock()
+	for k, v := range m {
+		take(k, v)
+		if n++; n%few == 0 {
+			j.mu.Unlock()
+			done()
+			j.mu.Lock()
+		}
+	}
+	j.mu.Unlock()
+	done()
 }
 
 // dropQueued leaves to the snapshot what waits to be repeated behind it. Entries

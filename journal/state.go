@@ -222,31 +222,24 @@ func (s *state) open() []*open {
 	return slices.SortedFunc(maps.Values(s.begun), func(a, b *open) int { return cmp.Compare(a.order, b.order) })
 }
 
-// entries are the state as entries: applied to a new state they give it again.
-func (s *state) entries() []*Entry {
-	var out []*Entry
-	for _, in := range slices.Sorted(maps.Keys(s.inputs)) {
-		out = append(out, &Entry{Kind: Input, Input: in})
-	}
-	for name, f := range s.files {
-		out = append(out, &Entry{Kind: FileSeen, File: name, Info: f.info, At: f.seen})
-		if f.position > 0 {
-			out = append(out, &Entry{Kind: Position, File: name, Span: record.Span{End: f.position}, Mark: f.mark, At: f.seen})
-		}
-		for _, a := range f.ahead {
-			out = append(out, &Entry{Kind: Skip, File: name, Span: a.Span, Mark: a.mark, At: f.seen})
-		}
-	}
-	for _, b := range s.open() {
+// batches are the begun batches as entries.
+func (s *state) batches() (out []*Entry) {
+	for _, o := range s.open() {
+		b := o.Begun // its attempt may change
 		out = append(out, &Entry{Kind: Begin, Payload: &b.Payload, HadLens: b.HadLens})
 	}
-	for id, n := range s.replays {
-		out = append(out, &Entry{Kind: Replay, Batch: id, Attempt: n})
-	}
-	for id, o := range s.ended {
-		out = append(out, &Entry{Kind: ReplayEnd, Batch: id, Outcome: o})
-	}
 	return out
+}
+
+// entries are the state of a file as entries.
+func (f *file) entries(name record.File, add func(*Entry)) {
+	add(&Entry{Kind: FileSeen, File: name, Info: f.info, At: f.seen})
+	if f.position > 0 {
+		add(&Entry{Kind: Position, File: name, Span: record.Span{End: f.position}, Mark: f.mark, At: f.seen})
+	}
+	for _, a := range f.ahead {
+		add(&Entry{Kind: Skip, File: name, Span: a.Span, Mark: a.mark, At: f.seen})
+	}
 }
 
 // view copies the state of a file for others to keep.
