@@ -244,6 +244,38 @@ func TestMissingIsCounted(t *testing.T) {
 	}
 }
 
+// A segment that was being written at a kill, and was cut then, has nothing that
+// knows what it held: that something is missing is told all the same.
+func TestCutAfterAKill(t *testing.T) {
+	disk := faultfs.New("/state")
+	o := testOptions(disk)
+	o.SegmentSize = 64 << 10
+	s, _ := openWith(t, testConfig, o)
+	put(t, s, here, upTo(50)...)
+	left := disk.Crash(faultfs.Kill, 0)
+	must(t, s.Close())
+	name := dir + "/" + segments(left)[0]
+	b := left.Content(name)
+	var ends []int64
+	must(t, list(left, dir, func(e Entry) error { ends = append(ends, e.Offset+e.Size); return nil }))
+	for _, cut := range []int64{ends[39], ends[39] + 100, int64(len(b))} {
+		fs := faultfs.New("/state", dir)
+		fs.SetContent(name, b[:cut])
+		s, rec, err := Open(dir, testConfig, o.with(fs))
+		must(t, err)
+		whole := cut == int64(len(b))
+		if got := len(drain(t, s, here)); rec.Lost == whole || whole && got != 50 || !whole && (got != 40 || len(rec.Problems) == 0) {
+			t.Errorf("cut to %d bytes: %d come back, lost %v, %q", cut, got, rec.Lost, rec.Problems)
+		}
+		must(t, s.Close())
+	}
+}
+
+func (o Options) with(fs durable.FS) Options {
+	o.FS = fs
+	return o
+}
+
 // A meta that was damaged while nobody looked is found by the start.
 func TestHeldFindsWhatIsMissing(t *testing.T) {
 	disk, name := mixedSpool(t)

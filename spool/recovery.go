@@ -270,6 +270,10 @@ func (r *recovery) survey(g *segment) error {
 	}
 	r.bad(g, rep)
 	if !sealed {
+		if room := int64(rep.Header.Room) << 10; g.size < room {
+			r.out.Lost = true
+			r.problem("spool segment %s: it ends %d bytes before the space that was allocated for it; what was written there is gone", g.name, room-g.size)
+		}
 		return r.tail(g, rep)
 	}
 	return nil

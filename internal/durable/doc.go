@@ -7,7 +7,7 @@
 //
 //	segment header, 64 bytes: magic u32 | kind 4 bytes | major u16 | minor u16 |
 //	    header size u32 | seq u64 | agent 16 bytes | first record id u64 |
-//	    created, ns since 1970, i64 | zero u32 | crc32c u32
+//	    created, ns since 1970, i64 | room, KiB, u32 | crc32c u32
 //	frame, aligned to 8 bytes:
 //	    magic u32 | type u8 | flags u8 | header size u16 | meta size u32 |
 //	    body size u32 | record id u64 | record count u32 | synced up to u64 |

@@ -29,6 +29,9 @@ type Header struct {
 	Agent       [16]byte
 	FirstRecord uint64
 	Created     time.Time
+	// Room is how many KiB were allocated behind what the segment began with; 0:
+	// not known. A segment that is shorter and was not closed was cut.
+	Room uint32
 }
 
 func appendHeader(b []byte, h *Header) []byte {
@@ -42,7 +45,7 @@ func appendHeader(b []byte, h *Header) []byte {
 	b = append(b, h.Agent[:]...)
 	b = binary.LittleEndian.AppendUint64(b, h.FirstRecord)
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.Created.UnixNano()))
-	b = binary.LittleEndian.AppendUint32(b, 0)
+	b = binary.LittleEndian.AppendUint32(b, h.Room)
 	return binary.LittleEndian.AppendUint32(b, checksum(b[start:]))
 }
 
@@ -61,6 +64,7 @@ func parseSegmentHeader(b []byte, kind [4]byte, major uint16) (Header, error) {
 	copy(h.Agent[:], b[24:40])
 	h.FirstRecord = binary.LittleEndian.Uint64(b[40:])
 	h.Created = time.Unix(0, int64(binary.LittleEndian.Uint64(b[48:])))
+	h.Room = binary.LittleEndian.Uint32(b[56:])
 	if h.Kind != kind {
 		return h, fmt.Errorf("segment is of kind %q, want %q: %w", h.Kind, kind, ErrDamaged)
 	}

@@ -39,6 +39,7 @@ func Create(fsys FS, path string, h Header, room int64, first ...Frame) (*Segmen
 	if err != nil {
 		return nil, err
 	}
+	h.Room = uint32(min(room>>10, 1<<32-1))
 	s := &Segment{fs: fsys, file: f, path: path, header: h, record: h.FirstRecord}
 	if err := s.begin(room, first); err != nil {
 		f.Close()
