@@ -263,3 +263,57 @@ func TestCompactionOfDamage(t *testing.T) {
 }
 
 var _ durable.FS = (*faultfs.FS)(nil)
+
+// What ends, is given out or returned while it is copied is so afterwards, and one
+// that ended is told to be gone only when no copy of it is left.
+func TestEndsWhileCopied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk, hold, goOn := faultfs.New("/state"), false, make(chan struct{})
+		held := make(chan struct{})
+		disk.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
+			if hold && op.Kind == "truncate" { // the copy is written
+				hold = false
+				close(held)
+				<-goOn
+			}
+			return v
+		}
+		o := testOptions(disk)
+		o.SegmentSize = 16 << 10
+		removed := map[record.BatchID]bool{}
+		o.OnRemove = func(ids []record.BatchID) {
+			for _, id := range ids {
+				removed[id] = true
+			}
+		}
+		s, _ := openWith(t, testConfig, o)
+		newLife().sparse(s, 100)
+		must(t, s.Close())
+		s, _ = openWith(t, testConfig, o)
+		newLife().endHere(s)
+		hold = true
+		<-held
+		ended, given, back := next(s, to(dr)), next(s, to(dr)), next(s, to(dr))
+		s.Done(ended.ID, record.Accepted)
+		s.Return(back.ID)
+		close(goOn)
+		synctest.Wait()
+		if st := s.Stats(); st.Frames != 9 || st.Taken != 1 || s.Waiting(to(dr)) != 8 {
+			t.Errorf("%+v, %d wait; want 9, one of them given out", st, s.Waiting(to(dr)))
+		}
+		if removed[ended.ID] || !removed[batchID(1)] {
+			t.Error("a payload is told to be gone while a copy of it is there, or others are not")
+		}
+		s.Done(given.ID, record.Accepted)
+		if got := drain(t, s, dr); !slices.Equal(got, tens(30, 100)) {
+			t.Errorf("drained %v, want 30 to 100", got)
+		}
+		if st := s.Stats(); st.Frames != 0 || len(st.Records) > 0 {
+			t.Errorf("emptied: %+v", st)
+		}
+		must(t, s.Close())
+		if !removed[ended.ID] {
+			t.Error("a payload is never told to be gone")
+		}
+	})
+}
