@@ -339,3 +339,22 @@ func TestExampleConfigurationIsSound(t *testing.T) {
 		t.Errorf("says\n%s", p.log.text())
 	}
 }
+
+// TestSecondAgentOnSpool: an agent with a state_dir of its own and the spool of
+// another one ends before it writes there, and that one goes on.
+func TestSecondAgentOnSpool(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.write("logs/a.log", "one\n")
+	shared := open + oneText + "spool: {dir: \"${DIR}/shared\"}\n"
+	first := s.run(shared)
+	s.awaitRows("Text", 1)
+	second := s.run(strings.Replace(shared, "/state", "/other", 1), "--once").want(exitConfig)
+	if !strings.Contains(second.log.text(), "in use by another agent") || !strings.Contains(second.log.text(), "spool.dir of its own") {
+		t.Errorf("says %q", second.log.text())
+	}
+	s.agent = first
+	s.append("logs/a.log", "two\n")
+	s.awaitRows("Text", 2)
+	first.kill()
+}
