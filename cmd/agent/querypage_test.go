@@ -85,20 +85,19 @@ func TestQueryPage(t *testing.T) {
 			server := emulator.New(emulator.Options{})
 			web := httptest.NewUnstartedServer(server)
 			dir := t.TempDir()
-			var env []string
+			ca := ""
 			if name == "https" {
 				web.StartTLS()
-				ca := filepath.Join(dir, "ca.pem")
+				ca = filepath.Join(dir, "ca.pem")
 				if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}), 0o644); err != nil {
 					t.Fatal(err)
 				}
-				env = append(env, "SSL_CERT_FILE="+ca)
 			} else {
 				web.Start()
 			}
 			defer server.Close()
 			defer web.Close()
-			got := runPage(t, dir, web.URL, all, env)
+			got := runPage(t, dir, web.URL, ca, all)
 			for i, c := range all {
 				if got[i] != c.prints && (name == "https" || os.Getenv("UPDATE") == "") {
 					t.Errorf("%s:%d: %s prints\n%s\nthe page shows\n%s", queryPage, c.line, c.command, got[i], c.prints)
@@ -119,8 +118,9 @@ func TestQueryPage(t *testing.T) {
 }
 
 // runPage runs the commands in one shell, with stdout a terminal, and returns what
-// each printed there. One that fails ends the test.
-func runPage(t *testing.T, dir, url string, all []shown, env []string) []string {
+// each printed there. The endpoint is that of url, with an authority unless ca is
+// empty. A command that fails ends the test.
+func runPage(t *testing.T, dir, url, ca string, all []shown) []string {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -132,9 +132,13 @@ func runPage(t *testing.T, dir, url string, all []shown, env []string) []string 
 		t.Fatal(err)
 	}
 	const mark = "@@ next @@"
+	here := strings.NewReplacer(pageURL, url)
+	if ca != "" {
+		here = strings.NewReplacer("--cluster "+pageURL, "--cluster "+url+" --ca-file "+ca, "cluster: "+pageURL, "cluster: "+url+"\nsend: {tls: {ca_file: "+ca+"}}")
+	}
 	script := "set -e\n"
 	for _, c := range all {
-		script += "echo '" + mark + "'\n" + strings.ReplaceAll(c.command, pageURL, url)
+		script += "echo '" + mark + "'\n" + here.Replace(c.command)
 	}
 	tty, screen, err := pty.Open()
 	if err == nil {
@@ -147,7 +151,7 @@ func runPage(t *testing.T, dir, url string, all []shown, env []string) []string 
 	var words strings.Builder
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, screen, &words
-	cmd.Env = append(append(os.Environ(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"), "NO_COLOR=1", "STATE_DIRECTORY=", "JOURNAL_STREAM="), env...)
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"), "NO_COLOR=1", "STATE_DIRECTORY=", "JOURNAL_STREAM=")
 	err = cmd.Start()
 	screen.Close()
 	if err != nil {
