@@ -25,6 +25,7 @@ type target struct {
 	ca        string
 	untrusted bool
 	set       func(flag string) bool
+	url       string // what is asked without a configuration; empty: there is one
 }
 
 func (t *target) flags(f *pflag.FlagSet) {
@@ -70,8 +71,9 @@ func (t *target) connect() (*connection, error) {
 		return nil, usage("--auth none is for a cluster on this machine (localhost, 127.0.0.1)")
 	}
 	if err := kusto.CheckQueryEndpoint(named.URL, t.untrusted); err != nil {
-		return nil, &exitError{exitUsage, err}
+		return nil, usage("%s", flagWords.Replace(err.Error()))
 	}
+	t.url = named.URL
 	named.Auth.Method = t.auth
 	cfg := config.DefaultConfig()
 	cfg.AllowUntrustedEndpoint, cfg.Send.TLS.CAFile = t.untrusted, t.ca
@@ -79,11 +81,18 @@ func (t *target) connect() (*connection, error) {
 	return dial(&cfg, "", true)
 }
 
-// hinted adds to an error what only a cluster on this machine can do.
+// flagWords are keys of a configuration, and the flags in the place of them.
+var flagWords = strings.NewReplacer("in send.tls.ca_file", "with --ca-file", "set allow_untrusted_endpoint: true", "give --allow-untrusted-endpoint")
+
+// hinted has an error name flags, where there is no configuration to change.
 func (t *target) hinted(err error) error {
 	var e *kusto.Error
-	if errors.As(err, &e) && e.Code == "no_credentials" && isLoopback(t.cluster) {
+	switch {
+	case t.url == "" || !errors.As(err, &e):
+	case e.Code == "no_credentials" && isLoopback(t.url):
 		e.Hint = "for an emulator that asks for no token: --auth none"
+	default:
+		e.Hint = flagWords.Replace(e.Hint)
 	}
 	return err
 }

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"kusto-agent/kusto"
 )
 
 func TestParseCluster(t *testing.T) {
@@ -86,10 +89,25 @@ func TestQueryFlags(t *testing.T) {
 	}
 	at("other methods need a configuration", "--cluster", "https://c.kusto.windows.net", "--auth", "client_secret")
 	at("is for a cluster on this machine", "--cluster", "https://c.kusto.windows.net", "--auth", "none")
-	at("not a known Kusto domain", "--cluster", "https://example.com")
+	at("not a known Kusto domain, so it is sent no token; give --allow-untrusted-endpoint", "--cluster", "https://example.com")
 	at("plain http is only for this machine", "--cluster", "http://c.kusto.windows.net")
 	at("no configuration is read", "--cluster", "https://c.kusto.windows.net", "--config", "x.yaml")
 	at("--auth is for --cluster with a URL", "--auth", "azure_cli")
 	at("without a configuration: --cluster https://", "--config", "/none/agent.yaml")
 	at("seen by everyone", "--cluster", "Data Source=https://c.kusto.windows.net;AppKey=x")
+}
+
+// TestPlainHints: without a configuration, what is to be done is done with flags.
+func TestPlainHints(t *testing.T) {
+	f := func(to target, e kusto.Error, want string) {
+		t.Helper()
+		if err := to.hinted(&e); !errors.Is(err, &e) || e.Hint != want {
+			t.Errorf("%+v: %q, want %q", to, e.Hint, want)
+		}
+	}
+	here := target{url: "http://127.0.0.1:8080"}
+	f(here, kusto.Error{Code: "no_credentials", Hint: "x"}, "for an emulator that asks for no token: --auth none")
+	f(here, kusto.Error{Hint: "name the authority's file in send.tls.ca_file"}, "name the authority's file with --ca-file")
+	f(target{url: "https://c.kusto.windows.net"}, kusto.Error{Code: "no_credentials", Hint: "x"}, "x")
+	f(target{}, kusto.Error{Hint: "set send.tls.ca_file"}, "set send.tls.ca_file")
 }
