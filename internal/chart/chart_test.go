@@ -173,3 +173,20 @@ func wantFile(t *testing.T, name, text string) {
 		t.Errorf("%s: got\n%s\nwant\n%s%v", name, text, want, err)
 	}
 }
+
+// TestNullBreaksLine: between two values that follow each other is a line, and none
+// where a null stands between them.
+func TestNullBreaksLine(t *testing.T) {
+	for rows, want := range map[string]string{
+		`[0,1] [4,5]`:          "[1 2 3 4 5]",
+		`[0,1] [2,null] [4,5]`: "[1 NaN NaN NaN 5]",
+	} {
+		c, err := built(t, Spec{Kind: Line}, "x:long n:long", strings.Fields(rows)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(c.onScreen(c.Series[0], 5)); got != want {
+			t.Errorf("%s: %s, want %s", rows, got, want)
+		}
+	}
+}
