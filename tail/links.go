@@ -27,16 +27,30 @@ type link struct {
 	mayReadMore bool   // the follower reads files whatever their mode says
 }
 
-// trusted reports whether a link may be followed. In a folder that others may write to,
-// it may if it belongs to the follower or to the owner of the folder. A folder counts as
-// one where it is sticky and for all, as for the kernel; for who reads files whatever
-// their mode says, also where it is for a group or not sticky.
-func (l link) trusted() bool {
-	shared := l.mode&unix.S_ISVTX != 0 && l.mode&unix.S_IWOTH != 0
-	if l.mayReadMore {
-		shared = l.mode&(unix.S_IWOTH|unix.S_IWGRP) != 0
+// verdict is what becomes of a link.
+type verdict int
+
+const (
+	followed verdict = iota
+	refused
+	followedHome // to what belongs to who made it, which he could read by himself
+)
+
+// verdict says whether a link may be followed. One in a folder that others may write to
+// has to belong to the follower or to the owner of the folder. A folder counts as one
+// where it is sticky and for all, as for the kernel; for who reads files whatever their
+// mode says, also where it is for a group or not sticky, but there a link may lead to
+// what is its owner's.
+func (l link) verdict() verdict {
+	switch {
+	case l.owner == l.follower, l.owner == l.folder:
+		return followed
+	case l.mode&unix.S_ISVTX != 0 && l.mode&unix.S_IWOTH != 0:
+		return refused
+	case l.mayReadMore && l.mode&(unix.S_IWOTH|unix.S_IWGRP) != 0:
+		return followedHome
 	}
-	return !shared || l.owner == l.follower || l.owner == l.folder
+	return followed
 }
 
 // us is the user whose rights on files this thread has, and whether it reads files
@@ -122,6 +136,13 @@ type steps struct {
 	at   string   // its path, for people
 	rest []string // names still to go
 	hops int
+	home []met // links that may lead to what is their owner's alone
+}
+
+// met is a link on the way.
+type met struct {
+	link
+	path string
 }
 
 // openByNames goes through a path name by name.
@@ -159,7 +180,7 @@ func openByNames(path string) (fd int, err error) {
 			}
 		case last:
 			_ = unix.Close(next)
-			return s.open(name, reading|unix.O_NOFOLLOW)
+			return s.arrive(name, reading|unix.O_NOFOLLOW)
 		default:
 			s.enter(next, filepath.Join(s.at, name))
 		}
@@ -183,6 +204,25 @@ func (s *steps) open(name string, flags int) (fd int, err error) {
 		return err
 	})
 	return fd, err
+}
+
+// arrive opens the file, unless a link led to it that may lead to what is its owner's
+// alone.
+func (s *steps) arrive(name string, flags int) (fd int, err error) {
+	if fd, err = s.open(name, flags); err != nil || len(s.home) == 0 {
+		return fd, err
+	}
+	st, err := statFd(fd)
+	for _, l := range s.home {
+		if err == nil && st.Uid != l.owner {
+			err = errPlanted(l.path, l.link)
+		}
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 // lead puts a path before the names still to go.
@@ -216,14 +256,18 @@ func (s *steps) follow(name string, fd int, st unix.Stat_t, last bool) (file int
 	}
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err == nil && fs.Type == unix.PROC_SUPER_MAGIC && last {
-		return s.open(name, reading)
+		return s.arrive(name, reading)
 	}
 	folder, err := statFd(s.dir)
 	if err != nil {
 		return -1, err
 	}
-	if l := linkIn(st, folder); !l.trusted() {
-		return -1, errPlanted(filepath.Join(s.at, name), l)
+	l := met{linkIn(st, folder), filepath.Join(s.at, name)}
+	switch l.verdict() {
+	case refused:
+		return -1, errPlanted(l.path, l.link)
+	case followedHome:
+		s.home = append(s.home, l)
 	}
 	to := make([]byte, unix.PathMax)
 	var n int
@@ -252,7 +296,15 @@ func planted(path string) error {
 	if unix.Lstat(path, &of) != nil || of.Mode&unix.S_IFMT != unix.S_IFLNK || unix.Stat(filepath.Dir(path), &in) != nil {
 		return nil
 	}
-	if l := linkIn(of, in); !l.trusted() {
+	l := linkIn(of, in)
+	v := l.verdict()
+	if v == followedHome {
+		var to unix.Stat_t
+		if err := unix.Stat(path, &to); err == nil && to.Uid != l.owner {
+			v = refused
+		}
+	}
+	if v == refused {
 		return errPlanted(path, l)
 	}
 	return nil

@@ -15,34 +15,34 @@ import (
 func TestTrustedLinks(t *testing.T) {
 	const root, agent, other, third = 0, 100, 1000, 1001
 	const sticky, open, group, shut = 0o41777, 0o40777, 0o40775, 0o40755
-	f := func(owner, folder, mode, follower uint32, mayReadMore, want bool) {
+	f := func(owner, folder, mode, follower uint32, mayReadMore bool, want verdict) {
 		t.Helper()
 		l := link{owner, folder, mode, follower, mayReadMore}
-		if l.trusted() != want {
-			t.Errorf("%+v (mode %o): want %v", l, mode, want)
+		if got := l.verdict(); got != want {
+			t.Errorf("%+v (mode %o): %v, want %v", l, mode, got, want)
 		}
 	}
 	for _, more := range []bool{false, true} {
-		f(agent, root, sticky, agent, more, true)  // its own
-		f(root, root, sticky, agent, more, true)   // of the owner of /tmp
-		f(other, other, sticky, agent, more, true) // of the owner of a shared folder
-		f(other, root, sticky, agent, more, false)
-		f(root, other, sticky, agent, more, false) // as the kernel: root may have been tricked into it
-		f(other, other, shut, agent, more, true)   // only its owner may write there
-		f(other, root, shut, agent, more, true)
+		f(agent, root, sticky, agent, more, followed)  // its own
+		f(root, root, sticky, agent, more, followed)   // of the owner of /tmp
+		f(other, other, sticky, agent, more, followed) // of the owner of a shared folder
+		f(other, root, sticky, agent, more, refused)
+		f(root, other, sticky, agent, more, refused) // as the kernel: root may have been tricked into it
+		f(other, other, shut, agent, more, followed) // only its owner may write there
+		f(other, root, shut, agent, more, followed)
 	}
-	f(root, other, sticky, root, true, true)
-	f(other, root, sticky, root, true, false)
+	f(root, other, sticky, root, true, followed)
+	f(other, root, sticky, root, true, refused)
 	// The kernel alone has nothing against these: others may exchange the file as well.
 	for _, mode := range []uint32{open, group, 0o43775} {
-		f(other, root, mode, agent, false, true)
-		f(other, root, mode, agent, true, false)
-		f(other, root, mode, root, true, false)
-		f(root, root, mode, root, true, true)
-		f(third, third, mode, root, true, true)
+		f(other, root, mode, agent, false, followed)
+		f(other, root, mode, agent, true, followedHome)
+		f(other, root, mode, root, true, followedHome)
+		f(root, root, mode, root, true, followed)
+		f(third, third, mode, root, true, followed)
 	}
-	f(other, root, 0o41775, agent, false, true) // sticky, and not for all
-	f(other, root, 0o41775, agent, true, false)
+	f(other, root, 0o41775, agent, false, followed) // sticky, and not for all
+	f(other, root, 0o41775, agent, true, followedHome)
 }
 
 func TestOpenTrusted(t *testing.T) {
@@ -126,6 +126,21 @@ func TestOpenTrusted(t *testing.T) {
 		if err := planted(path("tmp/folder")); !errors.Is(err, want) {
 			t.Errorf("listing %v: %v", mode, err)
 		}
+	}
+	// To what belongs to who made the link, where the kernel has nothing against it.
+	must(os.Chown(path("a/b/file"), 65534, 65534))
+	for mode, want := range map[os.FileMode]error{0o777 | os.ModeSticky: ErrPlanted, 0o777: nil, 0o775: nil} {
+		must(os.Chmod(path("tmp"), mode))
+		f(path("tmp/up"), want)
+		f(path("by-way"), want)
+	}
+	must(os.Chmod(path("tmp"), 0o775))
+	if err := planted(path("tmp/folder")); !errors.Is(err, ErrPlanted) {
+		t.Errorf("a folder of another is listed: %v", err)
+	}
+	must(os.Chown(path("a"), 65534, 65534))
+	if err := planted(path("tmp/folder")); err != nil {
+		t.Errorf("a folder of who made the link is not listed: %v", err)
 	}
 	must(os.Lchown(path("tmp/up"), 0, 0))
 	f(path("tmp/up"), nil)
