@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -171,9 +172,10 @@ func TestStages(t *testing.T) {
 func TestStuckRoomHasOneGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &agent{}
-		asked, release := 0, make(chan struct{})
+		var asked atomic.Int32
+		release := make(chan struct{})
 		stuck := room{"tail", func() error {
-			asked++
+			asked.Add(1)
 			<-release
 			return nil
 		}}
@@ -183,13 +185,13 @@ func TestStuckRoomHasOneGoroutine(t *testing.T) {
 				t.Errorf("%v after %v", err, time.Since(began))
 			}
 		}
-		if asked != 1 {
-			t.Errorf("asked %d times", asked)
+		if n := asked.Load(); n != 1 {
+			t.Errorf("asked %d times", n)
 		}
 		close(release)
 		synctest.Wait()
-		if err := a.answered(stuck); err != nil || asked != 2 {
-			t.Errorf("afterwards: %v, asked %d times", err, asked)
+		if err := a.answered(stuck); err != nil || asked.Load() != 2 {
+			t.Errorf("afterwards: %v, asked %d times", err, asked.Load())
 		}
 	})
 }
