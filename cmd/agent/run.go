@@ -103,7 +103,7 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) (err error) {
 			err = &exitError{code: exitFailed}
 		}
 	}()
-	stop := a.stages(ctx, signals)
+	stop := a.stages(ctx, signals, func() int { return a.sender.Progress().Left })
 	defer stop.leave()
 	a.startTelemetry(stop.running)
 	sending, cutSending := context.WithCancel(context.Background())

@@ -16,27 +16,27 @@ type stages struct {
 }
 
 // stages listens to signals from now on, wherever the agent is: in its start, at work
-// or in its stop.
-func (a *agent) stages(parent context.Context, signals <-chan os.Signal) stages {
+// or in its stop. left is how many batches are under way, for the log.
+func (a *agent) stages(parent context.Context, signals <-chan os.Signal, left func() int) stages {
 	running, begin := context.WithCancel(parent)
 	ending, cut := context.WithCancel(context.Background())
-	left, leave := context.WithCancel(context.Background())
+	over, leave := context.WithCancel(context.Background())
 	listening := start(func() {
 		defer cut()
 		select {
 		case <-signals:
 			begin()
 		case <-running.Done():
-		case <-left.Done():
+		case <-over.Done():
 			return
 		}
 		late := time.NewTimer(a.config().ShutdownTimeout.D())
 		defer late.Stop()
 		select {
 		case <-signals:
-		case <-left.Done():
+		case <-over.Done():
 		case <-late.C:
-			a.log.Warn("shutdown_timeout is over, what is under way is broken off", a.underWay()...)
+			a.log.Warn("shutdown_timeout is over, what is under way is broken off", underWay(left)...)
 		}
 	})
 	return stages{running: running, ending: ending, begin: begin, leave: func() {
@@ -47,14 +47,14 @@ func (a *agent) stages(parent context.Context, signals <-chan os.Signal) stages 
 }
 
 // underWay is how many batches are with the sender, for the log, if it says so.
-func (a *agent) underWay() []any {
-	left := make(chan int, 1)
+func underWay(left func() int) []any {
+	batches := make(chan int, 1)
 	// Ends when the sender answers, or with the process.
-	go func() { left <- a.sender.Progress().Left }()
+	go func() { batches <- left() }()
 	late := time.NewTimer(lastMoments)
 	defer late.Stop()
 	select {
-	case n := <-left:
+	case n := <-batches:
 		return []any{"batches", n}
 	case <-late.C:
 		return nil

@@ -20,8 +20,6 @@ import (
 	"kusto-agent/config"
 	"kusto-agent/emulator"
 	"kusto-agent/internal/units"
-	"kusto-agent/ledger"
-	"kusto-agent/sender"
 )
 
 // manager is a socket as a service manager has it.
@@ -134,13 +132,13 @@ func TestStages(t *testing.T) {
 	f := func(name string, signals []time.Duration, stuck bool, runs, ends time.Duration) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := &agent{log: slog.New(slog.DiscardHandler), sender: sender.New(sender.Options{Books: ledger.New()})}
+				a := &agent{log: slog.New(slog.DiscardHandler)}
 				a.inForce.Store(&config.Config{ShutdownTimeout: units.Duration(time.Minute)})
 				arrive := make(chan os.Signal, 2)
 				for _, at := range signals {
 					time.AfterFunc(at, func() { arrive <- syscall.SIGTERM })
 				}
-				stop := a.stages(context.Background(), arrive)
+				stop := a.stages(context.Background(), arrive, func() int { return 1 })
 				began := time.Now()
 				work := make(chan struct{})
 				if !stuck {
