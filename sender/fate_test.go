@@ -521,3 +521,29 @@ func TestAStalledJournalIsNoOutage(t *testing.T) {
 		}
 	})
 }
+
+// In an outage in which requests hang, reading does not wait for a probe to end: a
+// payload that is in hand as a probe leaves the credit of its route as it is.
+func TestReadingDoesNotWaitForAProbe(t *testing.T) {
+	within(t, nil, roomy, func(w *world) {
+		w.answer = func(*kusto.Ingest) kusto.Answer {
+			time.Sleep(time.Minute)
+			return refusal(kusto.Unknown, 0, "")
+		}
+		w.s.Put(numbered("T", "a"))
+		pass(2 * time.Minute)
+		const n = 300
+		held, put := func() int { return int(counted.Load()) - int(released.Load()) }, 0
+		base := held() // of other tests
+		for range n {
+			credit, _ := w.s.Credit(route("T"))
+			for ; held()-base < credit-1 && put < n; put++ {
+				w.s.Put(numbered("T", "b"))
+			}
+			pass(time.Second)
+		}
+		if put < n {
+			t.Errorf("%d of %d payloads are taken in five minutes, the others wait for requests that hang", put, n)
+		}
+	})
+}

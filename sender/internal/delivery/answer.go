@@ -25,6 +25,7 @@ func (m *Machine) take(e Take) {
 // remove forgets a payload that is no longer in hand.
 func (m *Machine) remove(p *Payload) {
 	m.left--
+	p.unlend()
 	if p.replayed {
 		p.route.cluster.replaying--
 	}

@@ -70,6 +70,7 @@ type Payload struct {
 	replayed  bool          // it came out of the spool, not from a file
 	watched   bool          // its request counts for the patience of route and cluster
 	bound     bool          // its slot is one of those for suspects
+	lent      bool          // it is one of route.safe
 	broken    bool          // its last request was broken off after the body was sent
 	uncertain bool          // the outcome of one of its requests is unknown
 	refusal   *kusto.Answer // why it is to be divided or quarantined

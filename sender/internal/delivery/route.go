@@ -19,6 +19,7 @@ type route struct {
 	durable  queue[*Payload] // are to be in the spool before they are sent
 
 	candidate *Payload // while down: the newest payload, in hand and in the spool
+	safe      int      // payloads in hand that are in the spool and did not come from there
 
 	stock   Stock
 	tickets int

@@ -88,6 +88,7 @@ func (m *Machine) giveBack(p *Payload) {
 		m.emit(Notice{What: UnknownReplaced, Cluster: p.route.cluster.name, Route: p.route.name, P: p.Data})
 	}
 	p.route.remember(p, p.Frame)
+	p.unlend()
 	if p.stage = Returning; p.replayed {
 		p.replayed = false
 		p.route.cluster.replaying--
@@ -95,6 +96,15 @@ func (m *Machine) giveBack(p *Payload) {
 	p.route.busy++
 	m.spilling++
 	m.emit(Return{p, p.notBefore})
+}
+
+// unlend ends what a payload that was spilled in this run, and stayed in hand, adds
+// to the credit of its route.
+func (p *Payload) unlend() {
+	if p.lent {
+		p.lent = false
+		p.route.safe--
+	}
 }
 
 func (m *Machine) returned(p *Payload) {
@@ -151,6 +161,10 @@ func (m *Machine) spilled(p *Payload, result SpillResult) {
 		return
 	case result == Kept:
 		p.Place, p.Frame = Spooled, p.Data.ID
+		p.lent = true
+		if r.safe++; r.blocked() {
+			m.emit(Wake{r.name})
+		}
 		if m.phase < halted && r.isDown() {
 			m.propose(p)
 			return

@@ -123,14 +123,17 @@ func (c *cluster) isEmpty(waiting func(record.Route) int) bool {
 }
 
 // Credit is how many payloads of a route may be in hand, and whether it is being
-// served: two while it is not.
+// served. While it is not, that is two, and two more in place of those that are in
+// the spool and stay in hand as a probe: reading does not wait for a probe to end.
 func (m *Machine) Credit(name record.Route) (payloads int, served bool) {
-	if c := m.clusters[name.Cluster]; c == nil || c.blocked() {
-		return 2, false
-	} else if r := m.routes[name]; r == nil || !r.blocked() {
+	c, r := m.clusters[name.Cluster], m.routes[name]
+	switch {
+	case c != nil && !c.blocked() && (r == nil || !r.blocked()):
 		return 2 * max(c.limit, 2), true
+	case r == nil:
+		return 2, false
 	}
-	return 2, false
+	return 2 + min(r.safe, 2), false
 }
 
 // Serves reports whether there is a client for the cluster.
