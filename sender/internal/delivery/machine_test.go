@@ -209,9 +209,17 @@ func TestThrottlingOfARouteAndOfACluster(t *testing.T) {
 }
 
 // A payload that was shown to fail alone does not turn its route down, however
-// seldom others come.
+// seldom others come and however long its requests take.
 func TestAPoisonousPayloadTurnsAQuietRouteDownOnce(t *testing.T) {
+	for _, takes := range []time.Duration{0, 15 * time.Second} {
+		t.Run(takes.String(), func(t *testing.T) { quietRoute(t, takes) })
+	}
+}
+
+func quietRoute(t *testing.T, takes time.Duration) {
 	b := newBench(t)
+	var hanging *Payload
+	var until time.Time
 	b.do(Take{Data: b.data("T", 1)})
 	poison := find[Request](b).P.Data
 	pending := b.actions
@@ -234,6 +242,11 @@ func TestAPoisonousPayloadTurnsAQuietRouteDownOnce(t *testing.T) {
 			pending = append(pending, b.do(Take{Data: &record.Payload{ID: record.BatchID{byte(second), byte(second >> 8), 1}, Route: r, Records: 1}})...)
 		}
 		pending = append(pending, b.do(Tick{})...)
+		if hanging != nil && !b.now.Before(until) {
+			p := hanging
+			hanging = nil
+			pending = append(pending, b.do(Answered{p, said(kusto.Retry, 500)})...)
+		}
 		for len(pending) > 0 {
 			a := pending[0]
 			pending = pending[1:]
@@ -245,11 +258,11 @@ func TestAPoisonousPayloadTurnsAQuietRouteDownOnce(t *testing.T) {
 			case Request:
 				a.P.Data.Attempt++
 				pending = append(pending, b.do(Asked{a.P})...)
-				ans := good
 				if a.P.Data == poison {
-					ans = said(kusto.Retry, 500)
+					hanging, until = a.P, b.now.Add(takes)
+					continue
 				}
-				pending = append(pending, b.do(Answered{a.P, ans})...)
+				pending = append(pending, b.do(Answered{a.P, good})...)
 			case Spill:
 				if !a.Stay {
 					inSpool[a.P.Data.ID], rest[a.P.Data.ID] = a.P.Data, a.NotBefore
@@ -277,7 +290,7 @@ func TestAPoisonousPayloadTurnsAQuietRouteDownOnce(t *testing.T) {
 	if down > 2 {
 		t.Errorf("told %d times to be down, want once at most for the route and the cluster", down)
 	}
-	if poison.Attempt < 100 {
-		t.Errorf("asked %d times in an hour, want about every retry.max", poison.Attempt)
+	if least := int(time.Hour / (takes + 40*time.Second)); poison.Attempt < least {
+		t.Errorf("asked %d times in an hour, want %d at least", poison.Attempt, least)
 	}
 }
