@@ -157,12 +157,12 @@ func TestPoisonThatTimesOutLeavesTheRate(t *testing.T) {
 					pass(200 * time.Millisecond)
 				}
 			}
-			feed(4 * time.Minute) // by now each was tried and told from the others
+			feed(8 * time.Minute) // by now each was tried and told from the others
 			if outage {
 				p.down.Store(true)
 				feed(30 * time.Second)
 				p.down.Store(false)
-				feed(2 * time.Minute)
+				feed(4 * time.Minute)
 			}
 			before := p.accepted.Load()
 			feed(2 * time.Minute)
@@ -172,7 +172,9 @@ func TestPoisonThatTimesOutLeavesTheRate(t *testing.T) {
 	}
 	without := rate(0, false)
 	for _, outage := range []bool{false, true} {
-		if with := rate(50, outage); float64(with) < 0.9*float64(without) {
+		with := rate(50, outage)
+		t.Logf("outage %v: %d beside fifty that time out, %d without", outage, with, without)
+		if float64(with) < 0.9*float64(without) {
 			t.Errorf("outage %v: %d accepted beside fifty that time out, %d without them", outage, with, without)
 		}
 	}

@@ -73,10 +73,7 @@ func (c *cluster) redeem() {
 // distrust counts a suspect that failed, after a request that took d: the next has
 // to wait so long that they use their share of the slots over time.
 func (c *cluster) distrust(now time.Time, d time.Duration) {
-	if c.leniency > 0 {
-		c.leniency--
-		return
-	}
+	c.leniency = 0
 	slots := max(1, c.limit/suspectShare)
 	if wait := d*time.Duration(suspectShare*slots)/time.Duration(c.limit) - d; wait > 0 {
 		c.rested = later(c.rested, now.Add(wait))

@@ -257,7 +257,7 @@ func quietRoute(t *testing.T, takes time.Duration) {
 				}
 			case Request:
 				a.P.Data.Attempt++
-				pending = append(pending, b.do(Asked{a.P})...)
+				pending = append(pending, b.do(Asked(a))...)
 				if a.P.Data == poison {
 					hanging, until = a.P, b.now.Add(takes)
 					continue
