@@ -2,6 +2,7 @@ package sender
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -324,8 +325,8 @@ func TestAPayloadForAnUnknownClusterIsKept(t *testing.T) {
 			t.Errorf("credit %d, %v", n, served)
 		}
 		pass(time.Minute)
-		if len(w.asked) != 0 || w.spool.Waiting(p.Route) != 1 {
-			t.Errorf("asked %v, %d in the spool", w.asked, w.spool.Waiting(p.Route))
+		if len(w.requests()) != 0 || w.spool.Waiting(p.Route) != 1 {
+			t.Errorf("asked %v, %d in the spool", w.requests(), w.spool.Waiting(p.Route))
 		}
 	})
 }
@@ -377,12 +378,12 @@ func TestLiftingTheRateLimitFreesWhatWaits(t *testing.T) {
 			w.s.Put(p)
 		}
 		pass(time.Minute)
-		if n := len(w.asked); n != 0 {
+		if n := len(w.requests()); n != 0 {
 			t.Fatalf("%d requests at 1 kB/s within a minute", n)
 		}
 		w.s.Reload(cfg, []Cluster{w.s.clustersNow()})
 		pass(time.Millisecond)
-		if n := len(w.asked); n != 8 {
+		if n := len(w.requests()); n != 8 {
 			t.Errorf("%d of 8 requests are made after the limit is lifted", n)
 		}
 	})
@@ -405,7 +406,7 @@ func TestRetryAfterHoldsItsRouteAlone(t *testing.T) {
 			pass(time.Second)
 		}
 		asked := map[string]int{}
-		for _, a := range w.asked {
+		for _, a := range w.requests() {
 			table, _, _ := strings.Cut(a, "/")
 			asked[table]++
 		}
@@ -437,11 +438,11 @@ func TestThrottlingOfTwoRoutesPausesTheCluster(t *testing.T) {
 		pass(time.Second)
 		w.s.Put(numbered("Other", "a"))
 		pass(5 * time.Second)
-		if n := len(w.asked); n != 2 {
-			t.Errorf("asked %v, want nothing while the cluster is to be left alone", w.asked)
+		if n := len(w.requests()); n != 2 {
+			t.Errorf("asked %v, want nothing while the cluster is to be left alone", w.requests())
 		}
 		pass(3 * time.Second)
-		if got := strings.Join(w.asked, " "); !strings.Contains(got, "Other/1") {
+		if got := strings.Join(w.requests(), " "); !strings.Contains(got, "Other/1") {
 			t.Errorf("asked %s, want Other after the pause", got)
 		}
 	})
@@ -491,11 +492,11 @@ func TestTokensAreAskedForOnTheirSchedules(t *testing.T) {
 	}, func(w *world) {
 		w.s.Put(payload("T", "a"))
 		pass(29 * time.Second)
-		if n := len(w.asked); n != 1 {
+		if n := len(w.requests()); n != 1 {
 			t.Errorf("asked %d times within half a minute of a refusal", n)
 		}
 		pass(time.Minute)
-		if n := len(w.asked); n < 2 {
+		if n := len(w.requests()); n < 2 {
 			t.Error("not asked again after a refusal")
 		}
 	})
@@ -518,7 +519,7 @@ func TestAStalledJournalIsNoOutage(t *testing.T) {
 			w.s.Put(payload("T", "a"))
 			pass(16 * time.Second)
 		}
-		if n := len(w.asked); n != 3 || strings.Contains(w.logs.String(), "down") {
+		if n := len(w.requests()); n != 3 || strings.Contains(w.logs.String(), "down") {
 			t.Errorf("asked %d times, told\n%s", n, w.logs.String())
 		}
 	})
@@ -548,4 +549,11 @@ func TestReadingDoesNotWaitForAProbe(t *testing.T) {
 			t.Errorf("%d of %d payloads are taken in five minutes, the others wait for requests that hang", put, n)
 		}
 	})
+}
+
+// requests are those made so far.
+func (w *world) requests() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.asked)
 }

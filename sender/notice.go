@@ -17,7 +17,7 @@ func (s *Sender) tell(n *delivery.Notice) {
 	} else {
 		log = log.With("cluster", n.Cluster)
 	}
-	if p := n.P; p != nil {
+	if p := n.Batch; p != nil {
 		log = log.With("batch", p.ID.String(), "attempt", p.Attempt, "records", p.Records)
 	}
 	ans := &n.Answer

@@ -157,7 +157,7 @@ func (m *Machine) failed(p *Payload, ans *kusto.Answer) {
 	p.notBefore = m.now.Add(max(m.delay(p.failures), asked))
 	if p.strikes > 0 && m.enough(p) && !r.isAlone(p) {
 		r.setAlone(p)
-		m.emit(Notice{What: FailingAlone, Cluster: c.name, Route: r.name, P: p.Data, Answer: *ans})
+		m.emit(Notice{What: FailingAlone, Cluster: c.name, Route: r.name, Batch: p.batch(), Answer: *ans})
 	}
 	m.putBack(p)
 }
@@ -181,7 +181,7 @@ func (m *Machine) blame(p *Payload, ans *kusto.Answer, asked time.Duration) {
 	if ans.Err != nil {
 		r.breaker.last, c.last = ans.Err, ans.Err
 	}
-	m.emit(Notice{What: Retrying, Cluster: c.name, Route: r.name, P: p.Data, Answer: *ans})
+	m.emit(Notice{What: Retrying, Cluster: c.name, Route: r.name, Batch: p.batch(), Answer: *ans})
 }
 
 // closeGates has the next probe of what is down wait, after one that failed.
@@ -326,7 +326,7 @@ func (m *Machine) divided(p *Payload, halves []*record.Payload) {
 	r.busy--
 	if p.search == nil {
 		p.search = &search{}
-		m.emit(Notice{What: Searching, Cluster: r.cluster.name, Route: r.name, P: p.Data, Answer: *p.refusal})
+		m.emit(Notice{What: Searching, Cluster: r.cluster.name, Route: r.name, Batch: p.batch(), Answer: *p.refusal})
 	}
 	for i := len(halves) - 1; i >= 0; i-- {
 		h := &Payload{Data: halves[i], Place: Memory, route: r, search: p.search}

@@ -200,8 +200,8 @@ type (
 	Notice struct {
 		What    What
 		Cluster string
-		Route   record.Route    // zero for a notice of a cluster
-		P       *record.Payload // nil for one of a route or cluster
+		Route   record.Route // zero for a notice of a cluster
+		Batch   *Batch       // nil for one of a route or cluster
 		Answer  kusto.Answer
 		Last    *kusto.Error // of the failures a notice of Down sums up
 		Hold    Hold
@@ -209,6 +209,12 @@ type (
 		Count   int
 	}
 )
+
+// Batch is a payload as it was when a notice was made.
+type Batch struct {
+	ID               record.BatchID
+	Attempt, Records int
+}
 
 // What is what a notice says.
 type What uint8

@@ -307,7 +307,7 @@ func (u *universe) carryOut(a Action) {
 		u.soon(func() { u.apply(SpoolIs{u.spool}) })
 	case Notice:
 		if a.What == UnknownAtStop {
-			u.things[a.P.ID].named = true
+			u.things[a.Batch.ID].named = true
 		}
 	}
 }

@@ -98,3 +98,6 @@ type Ticket struct{ route *route }
 
 // Route is the route whose payload is wanted.
 func (t *Ticket) Route() record.Route { return t.route.name }
+
+// batch is the payload for a notice: it may be asked for again before that is told.
+func (p *Payload) batch() *Batch { return &Batch{p.Data.ID, p.Data.Attempt, p.Data.Records} }

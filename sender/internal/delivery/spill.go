@@ -85,7 +85,7 @@ func (m *Machine) putBack(p *Payload) {
 // giveBack has the spool keep a payload that it has.
 func (m *Machine) giveBack(p *Payload) {
 	if p.Place == Rebuilt && p.uncertain {
-		m.emit(Notice{What: UnknownReplaced, Cluster: p.route.cluster.name, Route: p.route.name, P: p.Data})
+		m.emit(Notice{What: UnknownReplaced, Cluster: p.route.cluster.name, Route: p.route.name, Batch: p.batch()})
 	}
 	p.route.remember(p, p.Frame)
 	p.unlend()
@@ -288,7 +288,7 @@ func (m *Machine) keep() {
 		for _, p := range all {
 			if p.broken {
 				p.broken = false
-				m.emit(Notice{What: UnknownAtStop, Cluster: r.cluster.name, Route: r.name, P: p.Data})
+				m.emit(Notice{What: UnknownAtStop, Cluster: r.cluster.name, Route: r.name, Batch: p.batch()})
 			}
 			m.keepOne(p)
 		}
