@@ -196,9 +196,7 @@ func TestLostForAnotherCluster(t *testing.T) {
 	away.Remove()
 	p.awaitBooks("T", func(a account) bool { return a.accepted >= 10 && a.pending == 0 && a.accepted+a.spooled == 20 })
 	p.stop()
-	if p = s.once(config, 0); s.server.RowCount("Logs", "T") != 20 {
-		t.Errorf("%d rows", s.server.RowCount("Logs", "T"))
-	}
+	s.once(config, 0)
 	s.wantRows("T", records)
 }
 
