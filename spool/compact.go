@@ -98,11 +98,13 @@ func (w *writer) copyRest(run []*segment) (h *segment, moves []move, err error) 
 	head := durable.Header{Kind: kind, Major: major, Minor: minor, Seq: w.next, Agent: w.agent, FirstRecord: first, Created: s.o.Now()}
 	w.next++
 	room := int64(0)
+	s.mu.Lock() // payloads end meanwhile
 	h.place, h.base = run[0].place, run[0].base
 	for _, g := range run {
 		room += g.bytes
 		h.base = min(h.base, g.base)
 	}
+	s.mu.Unlock()
 	var out *durable.Segment
 	err = w.disk(func() (err error) {
 		out, err = durable.Create(s.o.FS, s.path(h.name), head, room+overhead)

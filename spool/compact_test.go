@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -268,11 +269,11 @@ var _ durable.FS = (*faultfs.FS)(nil)
 // that ended is told to be gone only when no copy of it is left.
 func TestEndsWhileCopied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disk, hold, goOn := faultfs.New("/state"), false, make(chan struct{})
+		disk, goOn := faultfs.New("/state"), make(chan struct{})
+		var hold atomic.Bool
 		held := make(chan struct{})
 		disk.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
-			if hold && op.Kind == "truncate" { // the copy is written
-				hold = false
+			if op.Kind == "truncate" && hold.CompareAndSwap(true, false) { // the copy is written
 				close(held)
 				<-goOn
 			}
@@ -291,7 +292,7 @@ func TestEndsWhileCopied(t *testing.T) {
 		must(t, s.Close())
 		s, _ = openWith(t, testConfig, o)
 		newLife().endHere(s)
-		hold = true
+		hold.Store(true)
 		<-held
 		ended, given, back := next(s, to(dr)), next(s, to(dr)), next(s, to(dr))
 		s.Done(ended.ID, record.Accepted)

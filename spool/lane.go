@@ -18,6 +18,7 @@ type lane struct {
 
 // taken is a payload that Next gave out, and was returned or not.
 type taken struct {
+	id record.BatchID // that of its slot; it stays the same and needs no lock
 	slot
 	sh      *share
 	payload *record.Payload // as it was given out; nil: it was not read yet
@@ -195,7 +196,7 @@ func (s *Spool) give(sh *share, e *slot, p *record.Payload) *taken {
 	if old := s.out[e.id]; old != nil {
 		s.endOut(old)
 	}
-	t := &taken{slot: *e, sh: sh, payload: p}
+	t := &taken{id: e.id, slot: *e, sh: sh, payload: p}
 	s.out[e.id] = t
 	s.setGiven(t, true)
 	sh.waiting--

@@ -90,8 +90,8 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 		g = now
 		p, err = s.readPatiently(t)
 	}
-	if err != nil && !errors.Is(err, errBody) && lasts(err) && !s.isWritten(t.sh.g) {
-		switch found := s.verify(t.sh.g); {
+	if err != nil && !errors.Is(err, errBody) && lasts(err) && !s.isWritten(s.home(t)) {
+		switch found := s.verify(s.home(t)); {
 		case errors.Is(found, record.ErrStalled):
 			err = found
 		case !s.isGiven(t): // lost with others
@@ -112,12 +112,12 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 		return nil, false
 	case err != nil:
 		if s.isNews(t, err.Error()) {
-			s.o.Logger.Warn("spooled payload not read, it is tried again", "file", t.sh.g.name, "batch", t.id.String(), "err", err)
+			s.o.Logger.Warn("spooled payload not read, it is tried again", "file", s.home(t).name, "batch", t.id.String(), "err", err)
 		}
 		s.giveBack(t.id, time.Time{})
 		return nil, false
 	}
-	if age := s.age.now().Sub(time.Unix(0, t.sh.g.when(&t.slot))); s.cfg().MaxAge > 0 && age > s.cfg().MaxAge.D() {
+	if age := s.age.now().Sub(s.came(t)); s.cfg().MaxAge > 0 && age > s.cfg().MaxAge.D() {
 		s.finish(t)
 		p.Body = nil
 		s.o.Logger.Warn("payload dropped: it waited in the spool longer than max_age", "database", p.Route.Database,
@@ -138,6 +138,13 @@ func (s *Spool) isWritten(g *segment) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return g.open
+}
+
+// came is when a payload came to the spool.
+func (s *Spool) came(t *taken) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Unix(0, t.sh.g.when(&t.slot))
 }
 
 // isGiven says whether a payload is still given out.
@@ -167,10 +174,10 @@ func (s *Spool) mend(t *taken, p *record.Payload, cause error) (*record.Payload,
 	s.mu.Lock()
 	g := t.sh.g
 	g.damaged = true
-	first := g.told[int(t.ord)] == ""
+	first, offset := g.told[int(t.ord)] == "", t.offset()
 	s.mu.Unlock()
 	if first && s.isNews(t, cause.Error()) {
-		s.o.Logger.Error("spooled payload is damaged, its ranges are read again", "file", g.name, "offset", t.offset(),
+		s.o.Logger.Error("spooled payload is damaged, its ranges are read again", "file", g.name, "offset", offset,
 			"batch", t.id.String(), "database", p.Route.Database, "table", p.Route.Table, "records", p.Records, "err", cause)
 	}
 	err := s.o.Rebuild(p)
