@@ -77,7 +77,7 @@ func TestHostileFiles(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), h.told) {
 				t.Fatalf("got %.300v; want %q", err, h.told)
 			}
-			if spent := after.TotalAlloc - before.TotalAlloc; spent > 50<<20 {
+			if spent := after.TotalAlloc - before.TotalAlloc; spent > 50<<20 && !underRace { // the detector has pools forget what they hold
 				t.Errorf("%d MB allocated; want less than 50", spent>>20)
 			}
 			for _, p := range err.(*Errors).Problems {
