@@ -47,6 +47,7 @@ func (t *Tailer) rescan() {
 		seeks := t.seeks(in)
 		if seeks {
 			unread = t.unreadOf(in) // before others are taken for what they hold
+			t.meetMoved(in, unread)
 		}
 		paths := w.match(in)
 		in.renewed = nil

@@ -13,13 +13,18 @@ import (
 // their end and that no pattern matches now: rotated while nobody looked. They
 // are found in their old folder by their inode.
 func (t *Tailer) findMoved(in *input, unread []unfinished) {
+	w := newLook()
+	for _, u := range unread {
+		if u.at != "" {
+			t.findSiblings(in, w, rotated{info: u.info}, u.at)
+		}
+	}
 	t.mu.Lock()
-	lost := slices.DeleteFunc(unread, func(u unfinished) bool { return in.readers[nodeOf(u.info)] != nil })
+	lost := slices.DeleteFunc(unread, func(u unfinished) bool { return u.at != "" || in.readers[nodeOf(u.info)] != nil })
 	for i := range lost {
 		lost[i].found = lost[i].reader != nil
 	}
 	t.mu.Unlock()
-	w := newLook()
 	for _, u := range lost {
 		if !in.reads(u.info.Path) && !in.onceNamed(u.info) {
 			continue // it was no longer wanted before it was moved
@@ -43,11 +48,28 @@ func (t *Tailer) findMoved(in *input, unread []unfinished) {
 	}
 }
 
+// meetMoved reads, of the files that an earlier run has not read to their end, those
+// that have a name now that no pattern matches. It comes before all others: one that
+// was truncated before it was renamed has to be in the journal by its inode before a
+// copy takes over what was known by it, or a kill in between would lose it.
+func (t *Tailer) meetMoved(in *input, unread []unfinished) {
+	for i, u := range unread {
+		if !in.reads(u.info.Path) {
+			continue
+		}
+		if path, ok := in.folders.findNode(u.info); ok && path != u.info.Path && !in.reads(path) {
+			t.adopt(in, path, true)
+			unread[i].at = path
+		}
+	}
+}
+
 // unfinished is a file that no earlier run has read to its end.
 type unfinished struct {
 	*known
 	info  record.FileInfo
-	found bool // what it held goes on in another, which may be a copy of it
+	found bool   // what it held goes on in another, which may be a copy of it
+	at    string // where meetMoved has found it
 }
 
 // unreadOf are the files of an input that no earlier run has read to their end.
