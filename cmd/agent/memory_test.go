@@ -169,12 +169,8 @@ func TestMemoryOfAnswers(t *testing.T) {
 			p := s.run(config + fmt.Sprintf(strings.Replace(pressed, "5s", "500ms", 1), 64, "0", "4MB") + tables(6, "logs/a.json"))
 			s.awaitHits(odd, every)
 			odd.Remove()
-			if every > 1 {
-				for i := range 6 {
-					s.awaitRows(fmt.Sprint("T", i), n)
-				}
-			} else {
-				p.await(1, clusterHeld)
+			for i := range 6 {
+				s.awaitRows(fmt.Sprint("T", i), n)
 			}
 			p.wantMemory(64)
 			p.stop()

@@ -37,6 +37,7 @@ type modelFile struct {
 	path    string // below the folder of the logs
 	ino     uint64
 	outside bool // no pattern matches its name
+	moved   bool // it had another name: if another file has that by now, its last line is not waited for
 	lines   []*modelRecord
 	size    int64
 	partial *partial // behind the last line
@@ -120,7 +121,7 @@ func (m *model) rename(f *modelFile, to string) {
 		m.unlinked(over)
 	}
 	was := f.outside
-	f.path, f.outside = to, !inPatterns(to)
+	f.path, f.outside, f.moved = to, !inPatterns(to), true
 	f.sizes, f.current = map[int64]bool{}, map[int64]bool{} // under this name
 	m.resized(f, f.size)
 	switch {
@@ -131,6 +132,8 @@ func (m *model) rename(f *modelFile, to string) {
 			r.must, r.why = true, ""
 		}
 		f.known, f.tracked = false, false
+	case f.partial != nil && !f.outside:
+		m.fragment(f).mayGo("renamed before its last line ended")
 	}
 }
 
