@@ -143,6 +143,7 @@ type Recovery struct {
 	sent   map[record.BatchID]*debt
 	ready  map[record.BatchID]*record.Payload // bodies for frames that were not readable before
 	wake   chan struct{}                      // one token: there is more in due or losses
+	looked chan struct{}                      // see Looked
 	away   int                                // looks that have not come back; of Run
 }
 
@@ -175,7 +176,7 @@ func New(s Stores) *Recovery {
 	s.Retry = cmp.Or(s.Retry, 10*time.Second)
 	return &Recovery{
 		Stores: s, held: map[record.BatchID]bool{}, copies: map[record.BatchID]bool{},
-		sent: map[record.BatchID]*debt{}, ready: map[record.BatchID]*record.Payload{}, wake: make(chan struct{}, 1),
+		sent: map[record.BatchID]*debt{}, ready: map[record.BatchID]*record.Payload{}, wake: make(chan struct{}, 1), looked: make(chan struct{}),
 	}
 }
 

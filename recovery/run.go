@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"kusto-agent/ledger"
@@ -19,12 +20,19 @@ const (
 	mostAway = 2
 )
 
+// Looked is closed when Run has looked at every batch once that there was when it
+// began, or has ended. Until then files are not to be read: what reading takes for a
+// copy of a file, or lets go, may be where the bytes of a batch still are.
+func (r *Recovery) Looked() <-chan struct{} { return r.looked }
+
 // Run looks at what there is until ctx ends, however long a disk takes. What is left is
 // begun, or missing in the spool, in the journal: the next start goes on with it.
 func (r *Recovery) Run(ctx context.Context, rooms Rooms) {
 	r.Rooms = rooms
 	timer := time.NewTimer(r.Retry)
 	defer timer.Stop()
+	first := sync.OnceFunc(func() { close(r.looked) })
+	defer first()
 	for ctx.Err() == nil {
 		b, l, wait := r.next(time.Now())
 		switch {
@@ -33,6 +41,7 @@ func (r *Recovery) Run(ctx context.Context, rooms Rooms) {
 		case l != nil:
 			r.lookUp(l)
 		default:
+			first()
 			timer.Reset(wait)
 			select {
 			case <-ctx.Done():

@@ -95,6 +95,10 @@ func (a *agent) serve(ctx context.Context) error {
 	return a.run(ctx, signals)
 }
 
+// firstLook is how long the start waits for the batches of an earlier run to be read
+// again before files are read.
+const firstLook = 30 * time.Second
+
 // run starts every room, waits, and stops them in the order that loses
 // nothing. Each stage is a blocking Run that is started and awaited here.
 func (a *agent) run(ctx context.Context, signals <-chan os.Signal) (err error) {
@@ -118,6 +122,11 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	tailing, stopTailing := context.WithCancel(stop.running)
 	defer stopTailing()
 	recovering := start(func() { a.recovery.Run(tailing, a.recoveryRooms()) })
+	select { // where a disk does not answer, files on others are read all the same
+	case <-a.recovery.Looked():
+	case <-time.After(firstLook):
+	case <-tailing.Done():
+	}
 	tail := start(func() { a.tail.Run(tailing, stop.ending) })
 	a.ready()
 	changing, endChanges := context.WithCancel(stop.running)
