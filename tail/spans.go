@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"kusto-agent/format"
 	"kusto-agent/record"
@@ -238,6 +241,11 @@ func (t *Tailer) openSource(files map[record.File]source, x record.Extent) error
 		return err
 	}
 	f, err := openKnown(in, info, x, t.recognises(in, x.File))
+	if errors.Is(err, ErrSourceGone) && info.Packed.Size == 0 {
+		if held := t.held(x); held != nil {
+			f, err = held, nil
+		}
+	}
 	if errors.Is(err, ErrSourceGone) && x.Mark != 0 {
 		if z := openPackedBeside(info, x); z != nil {
 			f, err = z, nil
@@ -247,6 +255,36 @@ func (t *Tailer) openSource(files map[record.File]source, x record.Extent) error
 		files[x.File] = f
 	}
 	return err
+}
+
+// held is the file of an extent by the descriptor of its reader, which may be the only
+// way to it: it was deleted. Nil: nobody reads it, or its bytes are others now.
+func (t *Tailer) held(x record.Extent) *os.File {
+	t.mu.Lock()
+	var f *os.File
+	if r := t.byFile[x.File]; r != nil && r.f != nil && r.z == nil {
+		f = secondOf(r.f)
+	}
+	t.mu.Unlock()
+	if f != nil && holds(f, x) != nil {
+		f.Close()
+		return nil
+	}
+	return f
+}
+
+// secondOf is a descriptor of its own of an open file; nil: there is none to be had.
+func secondOf(f *os.File) (dup *os.File) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if n, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			dup = os.NewFile(uintptr(n), f.Name())
+		}
+	})
+	return dup
 }
 
 // openKnown opens the file of an extent, with its bytes; copies says whether a copy

@@ -190,3 +190,18 @@ func TestSkipsOfAnotherContent(t *testing.T) {
 	f("other at the start", other, 0, errChanged)
 	f("other", other, 20, errChanged)
 }
+
+// TestReadSpansDeleted: a deleted file whose reader holds it open has its bytes still.
+func TestReadSpansDeleted(t *testing.T) {
+	w, made := sent(t, record.TXT, map[string]string{"a.log": strings.Repeat("a line that is read again\n", 5)})
+	if len(made) == 0 {
+		t.Fatal("no payload")
+	}
+	must(t, os.Remove(w.path("a.log")))
+	w.look()
+	body, err := w.tailer.ReadSpans(describe(made[0]))
+	must(t, err)
+	if string(body) != string(made[0].Body) {
+		t.Errorf("body is %q; want %q", body, made[0].Body)
+	}
+}
