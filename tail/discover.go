@@ -216,7 +216,7 @@ func (t *Tailer) seen(r *reader, path, was string, st status) {
 		r.moved = true
 		t.readyLocked(r)
 	}
-	if r.changed(st) || r.shown.offset < r.shown.size && t.replaced(r) { // its end may be waited for no longer
+	if r.changed(st) {
 		t.readyLocked(r)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"time"
 
 	"kusto-agent/record"
@@ -27,21 +26,7 @@ func (t *Tailer) isLast(r *reader) bool {
 
 // isOver reports whether nobody writes to a file any more.
 func (t *Tailer) isOver(r *reader) bool {
-	return r.z != nil || t.isRest(r) || (t.isGone(r) || t.isReplaced(r)) && time.Since(r.grown) >= r.in.RotateQuiet.D()
-}
-
-// isReplaced reports whether a file was rotated to a name that is read too: it has
-// another path than it was first seen at, where another file is now.
-func (t *Tailer) isReplaced(r *reader) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.replaced(r)
-}
-
-// replaced is isReplaced for who holds mu. What First is stays the same.
-func (t *Tailer) replaced(r *reader) bool {
-	first := r.k.info.First
-	return first != "" && r.path != first && slices.ContainsFunc(t.byPath[first], func(o *reader) bool { return o.in == r.in })
+	return r.z != nil || t.isRest(r) || t.isGone(r) && time.Since(r.grown) >= r.in.RotateQuiet.D()
 }
 
 // mayGrow reports whether more may be written to a file though what it holds is sent
