@@ -37,7 +37,6 @@ type modelFile struct {
 	path    string // below the folder of the logs
 	ino     uint64
 	outside bool // no pattern matches its name
-	moved   bool // it had another name: if another file has that by now, its last line is not waited for
 	lines   []*modelRecord
 	size    int64
 	partial *partial // behind the last line
@@ -49,7 +48,6 @@ type modelFile struct {
 	known   bool           // the agent has read of it, so that the journal knows it
 	listed  bool           // the agent told of it
 	copied  bool           // it is a copy that the agent may not have recognised yet
-	short   bool           // what it is a copy of went on before it was truncated
 	tracked bool           // outside: the next run finds it
 }
 
@@ -121,7 +119,7 @@ func (m *model) rename(f *modelFile, to string) {
 		m.unlinked(over)
 	}
 	was := f.outside
-	f.path, f.outside, f.moved = to, !inPatterns(to), true
+	f.path, f.outside = to, !inPatterns(to)
 	f.sizes, f.current = map[int64]bool{}, map[int64]bool{} // under this name
 	m.resized(f, f.size)
 	switch {
@@ -132,8 +130,6 @@ func (m *model) rename(f *modelFile, to string) {
 			r.must, r.why = true, ""
 		}
 		f.known, f.tracked = false, false
-	case f.partial != nil && !f.outside:
-		m.fragment(f).mayGo("renamed before its last line ended")
 	}
 }
 

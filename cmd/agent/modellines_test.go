@@ -75,14 +75,11 @@ func (m *model) begin(f *modelFile) {
 	if m.format != "CSV" && m.random.IntN(3) > 0 {
 		cut = 1 + m.random.IntN(len(whole)-1)
 	}
-	f.partial = &partial{text: whole[:cut], rest: whole[cut:], left: f.outside || f.moved}
+	f.partial = &partial{text: whole[:cut], rest: whole[cut:], left: f.outside}
 	m.write(f.path, f.partial.text, os.O_APPEND)
 	m.resized(f, f.size+int64(cut))
-	switch {
-	case f.outside:
+	if f.outside {
 		m.fragment(f)
-	case f.moved:
-		m.fragment(f).mayGo("in a file that was renamed")
 	}
 }
 

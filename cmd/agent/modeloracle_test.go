@@ -57,14 +57,10 @@ func (m *model) loses(f *modelFile, why string) {
 	}
 }
 
-// modelCopyEvidence is how much must be safe of a file for its copy to be known after
-// a restart. So long as the agent has not seen what happened, a copy of less,
-// or a short one, may be taken for a new file.
-const modelCopyEvidence = 1024
-
-// forgets: with the agent goes what it knew of copies.
+// forgets: with the agent goes what it knew of copies, so that each may be read once
+// more as a file of its own.
 func (m *model) forgets(f *modelFile) {
-	if !f.copied || f.safe >= modelCopyEvidence && !f.short {
+	if !f.copied {
 		return
 	}
 	for _, r := range m.whole(f) {

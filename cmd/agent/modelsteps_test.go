@@ -166,7 +166,6 @@ func (m *model) copyTruncate(f *modelFile) {
 	g := m.copyOf(f, m.another(f))
 	gap := f.partial == nil && m.random.IntN(3) == 0
 	if gap {
-		g.short = true
 		m.put(f, 1)
 	}
 	m.note("copy %s with %d bytes to %s (read before: %v), %d bytes when truncated", f.path, g.size, g.path, allRead, f.size)
