@@ -84,6 +84,7 @@ func (l *life) check(fs *faultfs.FS) error {
 		return err
 	}
 	defer s.Close()
+	synctest.Wait() // the writer removes what has ended
 	if size := onDisk(fs); size != s.Stats().Bytes {
 		return fmt.Errorf("%d bytes on disk, %d are counted", size, s.Stats().Bytes)
 	}
