@@ -217,6 +217,7 @@ func (w *writer) swap(run []*segment, h *segment, moves []move) {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.swaps++
 	before := h.bytes
 	for i := range moves {
 		m := &moves[i]

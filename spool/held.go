@@ -114,8 +114,20 @@ func (s *Spool) Has(id record.BatchID) bool {
 // find returns where a payload waits that is not given out, and all that its
 // segment has; nil: it is nowhere.
 func (s *Spool) find(id record.BatchID) (at placed, in []placed) {
+	for {
+		at, in, swaps := s.findOnce(id)
+		s.mu.Lock()
+		same := s.swaps == swaps
+		s.mu.Unlock()
+		if in != nil || same { // else it may have moved from a segment behind to one before
+			return at, in
+		}
+	}
+}
+
+func (s *Spool) findOnce(id record.BatchID) (at placed, in []placed, swaps int) {
 	s.mu.Lock()
-	segments := slices.Clone(s.segments)
+	segments, swaps := slices.Clone(s.segments), s.swaps
 	for _, g := range segments {
 		g.pins++
 	}
@@ -129,5 +141,5 @@ func (s *Spool) find(id record.BatchID) (at placed, in []placed) {
 		}
 		s.unpin(g)
 	}
-	return at, in
+	return at, in, swaps
 }

@@ -235,11 +235,15 @@ func (s *Spool) Done(id record.BatchID, _ record.Outcome) {
 		s.endOut(t)
 	}
 	s.mu.Unlock()
-	if t == nil {
-		if at, all := s.find(id); all != nil {
-			s.endWaiting(at)
-			s.refresh(all)
+	for t == nil {
+		at, all := s.find(id)
+		if all == nil {
+			return
 		}
+		if ended := s.endWaiting(at); ended {
+			s.refresh(all)
+			return
+		} // a compaction has moved it meanwhile
 	}
 }
 

@@ -149,6 +149,7 @@ type Spool struct {
 
 	mu       sync.Mutex
 	segments []*segment // in the order of their places
+	swaps    int        // how often a compaction put one in the place of others
 	lanes    map[route]*lane
 	out      map[record.BatchID]*taken // given out, or returned since
 	given    int                       // of these, given out
