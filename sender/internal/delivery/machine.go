@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"kusto-agent/record"
 )
 
@@ -143,11 +145,19 @@ func (m *Machine) jitter(d time.Duration) time.Duration {
 }
 
 // delay is the wait after n failures in a row: from initial, doubled each time, to
-// max, less up to a half at random.
+// max, less up to a half at random. The schedule has no end: the library would give up
+// after 15 minutes. Its own jitter is off, since the seed determines that of a machine.
 func (m *Machine) delay(n int) time.Duration {
-	d := m.settings.Initial
+	schedule := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(m.settings.Initial),
+		backoff.WithMaxInterval(m.settings.Max),
+		backoff.WithMultiplier(2),
+		backoff.WithRandomizationFactor(0),
+		backoff.WithMaxElapsedTime(0),
+	)
+	d := schedule.NextBackOff()
 	for ; n > 1 && d < m.settings.Max; n-- {
-		d *= 2
+		d = schedule.NextBackOff()
 	}
 	d = min(d, m.settings.Max)
 	return d - m.jitter(d/2)
