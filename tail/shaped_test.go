@@ -330,7 +330,9 @@ func TestReadAnewOfTwoInputs(t *testing.T) {
 	if len(got.Parts) != 2 || to["in"] != "one\n" || to["elsewhere"] != "two\n" {
 		t.Errorf("got %v", to)
 	}
+	w.shut() // a reader may hold the file open, and its bytes with it
 	must(t, os.Remove(w.path("a.log")))
+	w.start()
 	if _, err := w.tailer.ReadAnew(p); !errors.Is(err, ErrSourceGone) {
 		t.Errorf("err %v", err)
 	}
