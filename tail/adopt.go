@@ -137,6 +137,10 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 		r.info.Done, r.info.Size = true, r.size
 		t.remember(k.file, r.info)
 	}
+	if r.moved { // a stop may come before its first turn, and the next start knows it by this alone
+		r.info.Size = r.size
+		t.remember(k.file, r.info)
+	}
 	t.start(r, k.file, k)
 	r.safe = k.safe
 }

@@ -106,6 +106,22 @@ func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 // begun is sent again first, as the agent does.
 func (w *world) start() {
 	w.t.Helper()
+	w.prepare()
+	ctx, cancel := context.WithCancel(context.Background())
+	rest, giveUp := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	w.stop, w.giveUp, w.stopped = cancel, giveUp, done
+	tailer := w.tailer
+	// Ended by w.stop, awaited by halt.
+	go func() {
+		defer close(done)
+		tailer.Run(ctx, rest)
+	}()
+}
+
+// prepare opens the journal and makes a tailer that does not run yet.
+func (w *world) prepare() {
+	w.t.Helper()
 	var rec *journal.Recovery
 	var err error
 	w.j, rec, err = journal.Open(w.state, journal.DefaultConfig(), journal.Options{SyncEvery: time.Hour, Stall: time.Minute})
@@ -131,16 +147,6 @@ func (w *world) start() {
 	for _, b := range rec.Begun {
 		w.resend(&b.Payload)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	rest, giveUp := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	w.stop, w.giveUp, w.stopped = cancel, giveUp, done
-	tailer := w.tailer
-	// Ended by w.stop, awaited by halt.
-	go func() {
-		defer close(done)
-		tailer.Run(ctx, rest)
-	}()
 }
 
 // setRoutes gives every input its route.
