@@ -135,7 +135,7 @@ func newModel(t *testing.T, seed uint64, group string) *model {
 		seed:  seed, random: rand.New(rand.NewPCG(seed, 5)), began: time.Now(), records: map[string]*modelRecord{}, had: map[string]bool{},
 		site: newSite(t, emulator.Options{KeepRequests: 1 << 20}), clean: true,
 	}
-	m.brought = &brought{next: m.server, lines: map[string][]string{}}
+	m.brought = &brought{next: m.server, lines: map[string][]string{}, times: map[string]time.Time{}}
 	m.gate = m.gatedFor(m.brought)
 	m.server.Fail(emulator.Fault{When: emulator.AfterCommit, Delay: 2 * time.Millisecond}) // where a kill does the most harm
 	m.configure()

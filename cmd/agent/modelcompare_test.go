@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing/iotest"
+	"time"
 )
 
 // compare holds what was stored against what was written.
@@ -52,6 +53,7 @@ func (m *model) compareBatches() {
 	m.t.Helper()
 	batches := map[string][]string{}            // of a record
 	requests := map[string][]emulator.Request{} // of a batch, those that stored
+	came := map[string]time.Duration{}          // a batch, since the beginning
 	for _, r := range m.server.Requests() {
 		if !r.Stored {
 			continue
@@ -62,6 +64,7 @@ func (m *model) compareBatches() {
 		}
 		for _, text := range m.brought.of(r.ClientRequestID) {
 			batches[text] = append(batches[text], batch)
+			came[batch] = m.brought.when(r.ClientRequestID).Sub(m.began)
 		}
 	}
 	replaced := map[string]bool{} // batches that carry on with the ranges of another
@@ -75,7 +78,11 @@ func (m *model) compareBatches() {
 	for text, in := range batches {
 		in = slices.DeleteFunc(in, func(batch string) bool { return replaced[batch] })
 		if r := m.records[text]; r != nil && len(in) > 1 && !r.double {
-			m.t.Errorf("stored by %d batches %v: %.50s, written to %s", len(in), in, text, r.place)
+			var when []time.Duration
+			for _, batch := range in {
+				when = append(when, came[batch].Round(time.Millisecond))
+			}
+			m.t.Errorf("stored by %d batches %v at %v: %.50s, written to %s", len(in), in, when, text, r.place)
 		}
 	}
 	for batch, all := range requests {
@@ -112,6 +119,7 @@ type brought struct {
 
 	mu    sync.Mutex
 	lines map[string][]string // by request id
+	times map[string]time.Time
 }
 
 func (b *brought) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -129,6 +137,7 @@ func (b *brought) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	b.mu.Lock()
 	b.lines[r.Header.Get("x-ms-client-request-id")] = strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	b.times[r.Header.Get("x-ms-client-request-id")] = time.Now()
 	b.mu.Unlock()
 	b.next.ServeHTTP(w, r)
 }
@@ -137,4 +146,11 @@ func (b *brought) of(id string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lines[id]
+}
+
+// when a request came.
+func (b *brought) when(id string) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.times[id]
 }
