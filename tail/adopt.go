@@ -140,9 +140,19 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 	if r.moved { // a stop may come before its first turn, and the next start knows it by this alone
 		r.info.Size = r.size
 		t.remember(k.file, r.info)
+		t.forgetEmpty(r, k.file)
 	}
 	t.start(r, k.file, k)
 	r.safe = k.safe
+}
+
+// forgetEmpty has the journal forget what it knows of a file that was empty when it
+// was found and is recognised as another one now. The caller holds mu.
+func (t *Tailer) forgetEmpty(r *reader, is record.File) {
+	id := newID(nodeOf(r.info), r.info.Handle, 0)
+	if empty := r.in.file(id, 0); empty != is && r.in.known[empty] == nil {
+		_ = t.o.Positions.Forget(empty) // as remember
+	}
 }
 
 // begin reads a file that was never seen. The caller holds mu.

@@ -29,3 +29,38 @@ func TestRecognisedBeforeAStop(t *testing.T) {
 	w.taker.end()
 	w.tailer = nil
 }
+
+// TestCopySeenWhileEmpty: a copy is found before anything is in it, and is registered
+// as a file of its own. Once it is recognised the journal knows it by one entry alone:
+// by the other one it would be read once more after a restart.
+func TestCopySeenWhileEmpty(t *testing.T) {
+	w := newWorld(t)
+	text := []byte(strings.Repeat("a line\n", 300))
+	must(t, os.WriteFile(w.path("a.log"), text, 0o644))
+	w.start()
+	w.look()
+	must(t, os.WriteFile(w.path("b.log"), nil, 0o644))
+	w.look()
+	if n := len(w.j.Files("in")); n != 2 {
+		t.Fatalf("the journal knows %d files", n)
+	}
+	must(t, os.WriteFile(w.path("b.log"), text, 0o644))
+	must(t, os.Truncate(w.path("a.log"), 0))
+	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	w.expect("in", lines...)
+	st, err := statPath(w.path("b.log"))
+	must(t, err)
+	n := 0
+	for _, s := range w.j.Files("in") {
+		if s.Info.Inode == st.ino {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("the journal knows the copy by %d entries", n)
+	}
+	w.shut()
+	w.start()
+	w.look()
+	w.expect("in")
+}

@@ -35,7 +35,10 @@ func (in *input) recall(states []State) {
 		k := &known{file: s.File, info: s.Info, position: s.Position, safe: s.Position, mark: s.Mark, ahead: s.Ahead}
 		in.known[k.file] = k
 		in.heads.add(k)
-		if o := in.byNode[nodeOf(k.info)]; o == nil || o.file.ID == k.file.ID && o.file.Generation < k.file.Generation {
+		// Of two that were known by one file, the one that was read is what it is: the
+		// other was registered while the file was empty, and a kill kept it.
+		o := in.byNode[nodeOf(k.info)]
+		if o == nil || o.file.ID == k.file.ID && o.file.Generation < k.file.Generation || o.file.ID != k.file.ID && o.position < k.position {
 			in.byNode[nodeOf(k.info)] = k
 		}
 	}
