@@ -1,10 +1,6 @@
 package format
 
-import (
-	"bytes"
-
-	"kusto-agent/record"
-)
+import "bytes"
 
 // Formats of lines: a record ends at the first newline, whatever it holds.
 //
@@ -19,8 +15,11 @@ import (
 // white space. The service skips such lines in some formats and stores an
 // empty row in others.
 func (s *Scanner) blank(line []byte) bool {
-	text := s.spec.Format == record.TXT || s.opt.Parse != ParseNone
-	if s.spec.Format == record.JSON && !text {
+	if len(line) > 0 && line[0] > ' ' {
+		return false
+	}
+	text := s.txt || s.opt.Parse != ParseNone
+	if s.json && !text {
 		return skipSpace(line, 0) == len(line)
 	}
 	if line[0] != '\n' && line[0] != '\r' {
@@ -36,7 +35,7 @@ func (s *Scanner) blank(line []byte) bool {
 // newline: a CRLF, or each CR that ends the file where its LF never came.
 func (s *Scanner) trailingCR(rec []byte) int {
 	switch {
-	case s.spec.Format != record.TXT:
+	case !s.txt:
 		return 0
 	case bytes.HasSuffix(rec, []byte("\r\n")):
 		return 2

@@ -3,8 +3,6 @@ package format
 import (
 	"bytes"
 	"slices"
-
-	"kusto-agent/record"
 )
 
 // NULs before a record, or behind the last one, are no part of it: a crash leaves
@@ -52,7 +50,7 @@ func (s *Scanner) withoutNULs(data []byte) []byte {
 		return data
 	}
 	data = bytes.TrimRight(data, "\x00")
-	for s.spec.Format == record.TXT {
+	for s.txt {
 		bare := bytes.TrimRight(data, "\r")
 		if !bytes.HasSuffix(bare, []byte{0}) {
 			break

@@ -51,6 +51,8 @@ type Scanner struct {
 	opt     Options
 	spec    Spec
 	sep     []byte // the delimiter
+	json    bool   // the format is JSON
+	txt     bool   // the format is TXT
 	fault   fault  // why the cut at hand is unsound
 	relaxed []byte // a record freed of the engine's leniencies, see json_relaxed.go
 	head    header // of the Avro file at hand
@@ -94,7 +96,7 @@ func New(o Options) (*Scanner, error) {
 	case o.SkipHeader && spec.Delimiter == 0:
 		return nil, fmt.Errorf("scan format %s: skip a header: only delimited formats have one", o.Format)
 	}
-	return &Scanner{opt: o, spec: spec, sep: []byte{spec.Delimiter}}, nil
+	return &Scanner{opt: o, spec: spec, sep: []byte{spec.Delimiter}, json: o.Format == record.JSON, txt: o.Format == record.TXT}, nil
 }
 
 // kind is what the next bytes turned out to be.
@@ -181,9 +183,10 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 	}
 	defer s.places(c)
 	header := at == 0 && s.opt.SkipHeader
+	var k cut
 	for c.Consumed < len(data) && (limit <= 0 || c.Records < limit) {
 		rest := data[c.Consumed:]
-		k := s.next(rest, last)
+		s.next(&k, rest, last)
 		isHeader := header && k.kind == sound && c.Consumed+k.shownBy(rest) <= s.opt.MaxRecord
 		if k.kind == sound && s.opt.Validate && !isHeader {
 			s.validate(&k, rest[:k.n])
@@ -204,7 +207,7 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 		case isHeader:
 			c.Header++
 		default:
-			ok = (limit <= 0 || c.Records == 0 || c.Records+k.records <= limit) && s.accept(c, data, at, k)
+			ok = (limit <= 0 || c.Records == 0 || c.Records+k.records <= limit) && s.accept(c, data, at, &k)
 		}
 		if !ok {
 			break
@@ -240,27 +243,28 @@ func dropBOM(data []byte, last bool, c *Chunk) bool {
 	return true
 }
 
-// next finds the record that data begins with.
-func (s *Scanner) next(data []byte, last bool) cut {
-	switch s.spec.Ends {
-	case AtValue:
-		return s.nextValue(data, last)
-	case InBlocks:
-		return s.nextBlock(data, last)
+// next finds the record that data begins with, which is not empty. Cuts are
+// passed by reference on the way of each record: copies of what was just
+// written stall the processor, and cost as much as the check of a short row.
+func (s *Scanner) next(k *cut, data []byte, last bool) {
+	switch {
+	case s.spec.Ends == AtValue:
+		*k = s.nextValue(data, last)
+	case s.spec.Ends == InBlocks:
+		*k = s.nextBlock(data, last)
+	case data[0] == 0:
+		*k = cut{kind: filler, n: leadingNULs(data)}
+	default:
+		s.nextLine(k, data, last)
+		if s.opt.Parse != ParseNone {
+			s.join(k, data, last)
+		}
 	}
-	if n := leadingNULs(data); n > 0 {
-		return cut{kind: filler, n: n}
-	}
-	k := s.nextLine(data, last)
-	if s.opt.Parse != ParseNone {
-		s.join(&k, data, last)
-	}
-	return k
 }
 
 // nextLine finds the line, or the lines between quotes, that data begins with.
-func (s *Scanner) nextLine(data []byte, last bool) cut {
-	k := cut{n: bytes.IndexByte(data, '\n') + 1}
+func (s *Scanner) nextLine(k *cut, data []byte, last bool) {
+	*k = cut{n: bytes.IndexByte(data, '\n') + 1}
 	k.ended = k.n > 0
 	if n := s.torn(data, k.n); n > 0 {
 		data, last, k.ended = data[:n], true, false
@@ -272,9 +276,11 @@ func (s *Scanner) nextLine(data []byte, last bool) cut {
 			k.n = len(data)
 		case len(data) >= s.opt.MaxRecord:
 			s.fault = s.tooLong("longer than")
-			return cut{kind: endless, n: s.opt.MaxRecord}
+			*k = cut{kind: endless, n: s.opt.MaxRecord}
+			return
 		default:
-			return cut{kind: open}
+			*k = cut{kind: open}
+			return
 		}
 	}
 	switch line := data[:k.n]; {
@@ -283,16 +289,15 @@ func (s *Scanner) nextLine(data []byte, last bool) cut {
 	case s.blank(line):
 		k.kind = blank
 	case s.spec.Ends == AtRow:
-		s.row(&k, data, last)
+		s.row(k, data, last)
 	}
-	return k
 }
 
 // validate checks a record that framing found sound.
 func (s *Scanner) validate(k *cut, rec []byte) {
 	switch {
 	case s.opt.Parse != ParseNone:
-	case s.spec.Format == record.JSON:
+	case s.json:
 		var ok bool
 		ok, k.unicode = s.checkJSON(rec)
 		k.flawed = !ok
@@ -338,9 +343,9 @@ const copiedRun = 256 << 10
 
 // accept joins the record at c.Consumed to the body. It reports false where the
 // record has to wait for the next chunk.
-func (s *Scanner) accept(c *Chunk, data []byte, at int64, k cut) bool {
+func (s *Scanner) accept(c *Chunk, data []byte, at int64, k *cut) bool {
 	if s.opt.Parse != ParseNone {
-		return s.shape(c, data, at, k)
+		return s.shape(c, data, at, *k)
 	}
 	start, end := c.Consumed+k.lead, c.Consumed+k.n
 	if !s.fits(c, start, k) {
@@ -362,7 +367,7 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k cut) bool {
 		text, newline = end-cr, true
 	}
 	checked := s.opt.Validate && s.spec.Mapping == "Json"
-	invalid := (!checked || k.unicode) && !utf8.Valid(data[start:end]) || s.replaced(data[start:end], start)
+	invalid := (!checked || k.unicode) && !utf8.Valid(data[start:end]) || s.lossy && s.replaced(data[start:end], start)
 	from, to := s.pos(start), s.pos(end)
 	before := len(c.Body)
 	switch {
@@ -373,7 +378,7 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k cut) bool {
 		return false // alone it may have room
 	default:
 		s.fault = fault{reason: record.Grown, text: "with its fields it is longer than", limit: s.opt.MaxBody}
-		return s.reject(c, data[c.Consumed:], k)
+		return s.reject(c, data[c.Consumed:], *k)
 	}
 	if s.opt.Validate {
 		c.Group = k.fields
@@ -390,7 +395,7 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k cut) bool {
 }
 
 // fits reports whether a record that begins at start may join the body.
-func (s *Scanner) fits(c *Chunk, start int, k cut) bool {
+func (s *Scanner) fits(c *Chunk, start int, k *cut) bool {
 	if !c.room(s.pos(start)) || c.Copied && len(c.Body) >= copiedRun {
 		return false
 	}
