@@ -3,7 +3,6 @@ package format
 import (
 	"bytes"
 	"fmt"
-	"unicode/utf8"
 
 	"kusto-agent/record"
 )
@@ -367,7 +366,7 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k *cut) bool {
 		text, newline = end-cr, true
 	}
 	checked := s.opt.Validate && s.spec.Mapping == "Json"
-	invalid := (!checked || k.unicode) && !utf8.Valid(data[start:end]) || s.lossy && s.replaced(data[start:end], start)
+	invalid := (!checked || k.unicode) && !validUTF8(data[start:end]) || s.lossy && s.replaced(data[start:end], start)
 	from, to := s.pos(start), s.pos(end)
 	before := len(c.Body)
 	switch {
