@@ -14,7 +14,11 @@ const MaxDepth = 512
 // engine's leniencies. Bytes that are not UTF-8 are no fault within a string or a
 // comment, since the service takes them; beyond says that there are bytes above 127,
 // so that they may be such.
-func (s *Scanner) checkJSON(rec []byte) (ok, beyond bool) {
+func (s *Scanner) checkJSON(data []byte, n int) (ok, beyond bool) {
+	if ok, beyond = s.quickJSON(data, n); ok {
+		return true, beyond
+	}
+	rec := data[:n]
 	beyond, f := strictJSON(rec) // to which a line end is white space
 	if f.text == "" {
 		return true, beyond

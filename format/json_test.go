@@ -13,7 +13,7 @@ func TestJSONFaults(t *testing.T) {
 	f := func(in, want string) {
 		t.Helper()
 		got := ""
-		if ok, _ := s.checkJSON([]byte(in + "\n")); !ok {
+		if ok, _ := s.checkJSON([]byte(in+"\n"), len(in)+1); !ok {
 			got = s.fault.explain([]byte(in + "\n"))
 		}
 		if got != want {
@@ -161,7 +161,7 @@ func FuzzRelaxedJSON(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		before := string(b)
-		ok, _ := s.checkJSON(b)
+		ok, _ := s.checkJSON(b, len(b))
 		if string(b) != before {
 			t.Fatal("the check changed the record")
 		}
@@ -175,7 +175,7 @@ func FuzzRelaxedJSON(f *testing.F) {
 		}
 		if soundJSON(b) {
 			loose := loosen(b)
-			if ok, _ := s.checkJSON(loose); !ok {
+			if ok, _ := s.checkJSON(loose, len(loose)); !ok {
 				t.Fatalf("%q was refused: %s", loose, s.fault.explain(loose))
 			}
 		}

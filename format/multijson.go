@@ -102,7 +102,7 @@ func (s *Scanner) object(k *cut, v view) {
 	}
 	switch {
 	case f.text == "":
-		k.unicode = unicode&eighthBits != 0
+		k.ascii = unicode&eighthBits == 0
 		s.lineEnd(k, v, k.lead+end)
 	case f.at < len(b) || v.whole && len(v.data) < s.opt.MaxRecord:
 		f.at += k.lead

@@ -49,15 +49,17 @@ type Options struct {
 type Scanner struct {
 	opt     Options
 	spec    Spec
-	sep     []byte // the delimiter
-	json    bool   // the format is JSON
-	txt     bool   // the format is TXT
-	fault   fault  // why the cut at hand is unsound
-	relaxed []byte // a record freed of the engine's leniencies, see json_relaxed.go
-	head    header // of the Avro file at hand
-	stamp   Stamp  // of the file at hand
-	quiet   bool   // see SetQuiet
-	ends    bool   // quiet, and the data at hand goes to the end
+	sep     []byte  // the delimiter
+	json    bool    // the format is JSON
+	txt     bool    // the format is TXT
+	fault   fault   // why the cut at hand is unsound
+	closing closing // of the record at hand, see json_quick.go
+	padded  []byte  // a record with quickRoom behind it
+	relaxed []byte  // a record freed of the engine's leniencies, see json_relaxed.go
+	head    header  // of the Avro file at hand
+	stamp   Stamp   // of the file at hand
+	quiet   bool    // see SetQuiet
+	ends    bool    // quiet, and the data at hand goes to the end
 
 	// Of text that was decoded.
 	window  int    // bytes that are decoded at a time
@@ -115,13 +117,13 @@ type cut struct {
 	kind   kind
 	ended  bool // by a newline of its own
 	flawed bool // sound as far as framing goes, but Validate rejects it for s.fault
+	ascii  bool // known to be, so that it is UTF-8 too
 	fields int  // of a sound delimited record
 	n      int  // bytes, the line end included
 
 	// Of MultiJSON.
-	lead    int  // bytes before the record: its indentation
-	cr      int  // bytes of a line end that a bare newline must replace
-	unicode bool // it has bytes above 127
+	lead int // bytes before the record: its indentation
+	cr   int // bytes of a line end that a bare newline must replace
 
 	records int  // in a block of Avro, or messages of a unit
 	parts   bool // endless, and SkipParts is for it
@@ -188,7 +190,7 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 		s.next(&k, rest, last)
 		isHeader := header && k.kind == sound && c.Consumed+k.shownBy(rest) <= s.opt.MaxRecord
 		if k.kind == sound && s.opt.Validate && !isHeader {
-			s.validate(&k, rest[:k.n])
+			s.validate(&k, rest)
 		}
 		ok := true
 		switch {
@@ -293,15 +295,14 @@ func (s *Scanner) nextLine(k *cut, data []byte, last bool) {
 }
 
 // validate checks a record that framing found sound.
-func (s *Scanner) validate(k *cut, rec []byte) {
+func (s *Scanner) validate(k *cut, data []byte) {
 	switch {
 	case s.opt.Parse != ParseNone:
 	case s.json:
-		var ok bool
-		ok, k.unicode = s.checkJSON(rec)
-		k.flawed = !ok
+		ok, beyond := s.checkJSON(data, k.n)
+		k.flawed, k.ascii = !ok, !beyond
 	case k.flawed:
-		k.n = firstLine(rec)
+		k.n = firstLine(data[:k.n])
 	}
 	if k.flawed {
 		k.kind = unsound
@@ -365,8 +366,7 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k *cut) bool {
 	case cr > 0:
 		text, newline = end-cr, true
 	}
-	checked := s.opt.Validate && s.spec.Mapping == "Json"
-	invalid := (!checked || k.unicode) && !validUTF8(data[start:end]) || s.lossy && s.replaced(data[start:end], start)
+	invalid := !k.ascii && !validUTF8(data[start:end]) || s.lossy && s.replaced(data[start:end], start)
 	from, to := s.pos(start), s.pos(end)
 	before := len(c.Body)
 	switch {
