@@ -30,9 +30,9 @@ func (s *Scanner) row(k *cut, data []byte, last bool) {
 		}
 		return
 	}
-	if k.ended && line[0] == '"' {
-		if fields, ok := quotedRow(data, k.n, s.sep[0]); ok {
-			k.fields = fields
+	if k.ended {
+		if fields, high, ok := quotedRow(data, k.n, s.sep[0]); ok {
+			k.fields, k.ascii = fields, high&eighthBits == 0
 			return
 		}
 	}

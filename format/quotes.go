@@ -12,15 +12,15 @@ import (
 
 // quotedRow counts the fields of the line of n bytes, newline included, that
 // data begins with. It reports false where it is not one whole sound record:
-// quotes are left open, or a quote is where it should not be.
-func quotedRow(data []byte, n int, sep byte) (fields int, ok bool) {
+// quotes are left open, or a quote is where it should not be. The eighth bits of
+// high tell of bytes above 127 in the line, or, at times, just behind it.
+func quotedRow(data []byte, n int, sep byte) (fields int, high uint64, ok bool) {
 	var (
 		inside  uint64      // all bits: a quoted field is open
 		before  = uint64(1) // bit 0: a quote may open a field here
 		behind  uint64      // bit 0: a quote was closed before this
 		bad     uint64
 		tail    [64]byte
-		quotes  = uint64('"') * everyByte
 		seps    = uint64(sep) * everyByte
 		lineEnd = n - 1
 	)
@@ -29,16 +29,27 @@ func quotedRow(data []byte, n int, sep byte) (fields int, ok bool) {
 	}
 	fields = 1
 	for i := 0; i < n; i += 64 {
-		block := tail[:]
+		block := &tail
 		if len(data)-i >= 64 {
-			block = data[i : i+64]
+			block = (*[64]byte)(data[i:])
 		} else {
-			copy(block, data[i:])
+			copy(tail[:], data[i:])
 		}
-		q, d := equalBits(block, quotes, seps)
+		w0, w1 := binary.LittleEndian.Uint64(block[0:8]), binary.LittleEndian.Uint64(block[8:16])
+		w2, w3 := binary.LittleEndian.Uint64(block[16:24]), binary.LittleEndian.Uint64(block[24:32])
+		high |= w0 | w1 | w2 | w3
+		q := elsewhere(w0, quotes) | elsewhere(w1, quotes)<<8 | elsewhere(w2, quotes)<<16 | elsewhere(w3, quotes)<<24
+		d := elsewhere(w0, seps) | elsewhere(w1, seps)<<8 | elsewhere(w2, seps)<<16 | elsewhere(w3, seps)<<24
+		w0, w1 = binary.LittleEndian.Uint64(block[32:40]), binary.LittleEndian.Uint64(block[40:48])
+		w2, w3 = binary.LittleEndian.Uint64(block[48:56]), binary.LittleEndian.Uint64(block[56:64])
+		high |= w0 | w1 | w2 | w3
+		q |= elsewhere(w0, quotes)<<32 | elsewhere(w1, quotes)<<40 | elsewhere(w2, quotes)<<48 | elsewhere(w3, quotes)<<56
+		d |= elsewhere(w0, seps)<<32 | elsewhere(w1, seps)<<40 | elsewhere(w2, seps)<<48 | elsewhere(w3, seps)<<56
+
+		q, d = ^q, ^d
 		ends := uint64(0)
-		if left := n - i; left <= 64 {
-			q, d = q&(^uint64(0)>>(64-left)), d&(^uint64(0)>>(64-left))
+		if left := n - i; left < 64 {
+			q, d = q&(1<<left-1), d&(1<<left-1)
 		}
 		if at := lineEnd - i; at < 64 {
 			ends = ^uint64(0) << max(at, 0)
@@ -51,19 +62,15 @@ func quotedRow(data []byte, n int, sep byte) (fields int, ok bool) {
 		inside = -(in >> 63)
 		fields += bits.OnesCount64(d &^ in)
 	}
-	return fields, bad|inside == 0
+	return fields, high, bad|inside == 0
 }
 
-// equalBits has a bit set for each of 64 bytes that is a, and for each that is
-// b; both are given eight times over.
-func equalBits(block []byte, a, b uint64) (isA, isB uint64) {
-	block = block[:64]
-	for i := 0; i < 64; i += 8 {
-		w := binary.LittleEndian.Uint64(block[i:])
-		isA |= zeroBytes(w^a) << i
-		isB |= zeroBytes(w^b) << i
-	}
-	return isA, isB
+const quotes = '"' * everyByte
+
+// elsewhere has a bit set for each of eight bytes that is not c, which is below
+// 128 and given eight times over. See json_quick.go.
+func elsewhere(w, c uint64) uint64 {
+	return gather(((w&sevenBits ^ c) + sevenBits | w) & eighthBits)
 }
 
 // zeroBytes has a bit set for each of eight bytes that is zero.

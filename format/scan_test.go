@@ -164,7 +164,7 @@ func TestQuotedRow(t *testing.T) {
 	f := func(line string, fields int, want bool) {
 		t.Helper()
 		for _, behind := range []string{"", "\"a\",b\n", strings.Repeat("\"", 70)} {
-			got, ok := quotedRow([]byte(line+behind), len(line), ',')
+			got, _, ok := quotedRow([]byte(line+behind), len(line), ',')
 			if ok != want || ok && got != fields {
 				t.Errorf("%q before %q: %d, %t, want %d, %t", line, behind, got, ok, fields, want)
 			}
@@ -195,10 +195,13 @@ func FuzzQuotedRow(f *testing.F) {
 		if n == 0 || b[n-1] != '\n' {
 			return
 		}
-		fields, ok := quotedRow(b, n, ',')
+		fields, high, ok := quotedRow(b, n, ',')
 		r := walkRow(b, []byte{','})
 		if want := r.end == rowWhole && r.n == n && !r.stray; ok != want || ok && fields != r.fields {
 			t.Fatalf("%q: %d, %t, want %+v", b, fields, ok, r)
+		}
+		if high&eighthBits == 0 && strings.ContainsFunc(string(b[:n]), func(c rune) bool { return c > 127 }) {
+			t.Fatalf("%q is told to be ASCII", b[:n])
 		}
 	})
 }
