@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"testing"
@@ -37,7 +38,7 @@ func BenchmarkWholeProcess(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		all := rig.Contenders()
+		all := rig.Contenders(nil)
 		b.Run(s.Name+"/validate=none", func(b *testing.B) { report(b, in, all[0], all[1]) })
 		b.Run(s.Name+"/validate=record", func(b *testing.B) { report(b, in, all[0], all[2]) })
 	}
@@ -78,12 +79,28 @@ func TestWholeProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Compare(in, rig.Contenders(), 1, func(Contender, Result) {}); err != nil {
+	if _, err := Compare(in, rig.Contenders(nil), 1, func(Contender, Result) {}); err != nil {
 		t.Error(err)
 	}
 	in.Records++
 	if _, err := rig.Limit(in, 2, true); err == nil {
 		t.Error("a record that was lost passed")
+	}
+}
+
+// TestLive: what files that grow got arrives whole, with the delays of its records.
+func TestLive(t *testing.T) {
+	rig, err := NewRig(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rig.Close()
+	got, err := rig.live(Live{Files: 20, Rate: 1_000_000, Write: 4 << 10, Length: time.Second, Keys: []string{"batch: {max_wait: 50ms}"}})
+	if err != nil && !errors.Is(err, errPace) { // a busy machine is no fault
+		t.Fatal(err)
+	}
+	if len(got.Delays) == 0 || got.Peak == 0 {
+		t.Errorf("nothing was accounted for: %d delays, peak %d", len(got.Delays), got.Peak)
 	}
 }
 

@@ -14,15 +14,24 @@ type Contender struct {
 
 // Contenders are the limit, which the others are set beside, the agent without
 // and with its check of records, the agent with every payload in the spool before it
-// is posted, and the bare cost of gzip.
-func (r *Rig) Contenders() []Contender {
-	return []Contender{
-		{"limit: two workers, posted", func(in *Input) (Result, error) { return r.Limit(in, 2, true) }},
-		{"agent, `validate: none`", func(in *Input) (Result, error) { return r.Agent(in, "validate: none") }},
-		{"agent, `validate: record`", func(in *Input) (Result, error) { return r.Agent(in, "validate: record") }},
-		{"the same, `durability: spool`", func(in *Input) (Result, error) { return r.Agent(in, "validate: record", "durability: spool") }},
-		{"limit: one thread, dropped", func(in *Input) (Result, error) { return r.Limit(in, 1, false) }},
+// is posted, and the bare cost of gzip. Where there is another agent it has its
+// turns before those of the rig's own.
+func (r *Rig) Contenders(other *Rig) []Contender {
+	all := []Contender{{"limit: two workers, posted", func(in *Input) (Result, error) { return r.Limit(in, 2, true) }}}
+	for _, way := range []struct {
+		name string
+		keys []string
+	}{
+		{"agent, `validate: none`", []string{"validate: none"}},
+		{"agent, `validate: record`", []string{"validate: record"}},
+		{"the same, `durability: spool`", []string{"validate: record", "durability: spool"}},
+	} {
+		if other != nil {
+			all = append(all, Contender{"before: " + way.name, func(in *Input) (Result, error) { return other.Agent(in, way.keys...) }})
+		}
+		all = append(all, Contender{way.name, func(in *Input) (Result, error) { return r.Agent(in, way.keys...) }})
 	}
+	return append(all, Contender{"limit: one thread, dropped", func(in *Input) (Result, error) { return r.Limit(in, 1, false) }})
 }
 
 // Compare lets the contenders take turns over an input, and returns the

@@ -79,10 +79,11 @@ func writeFile(path string, lines *Lines, size int64) (n int64, err error) {
 // Lines makes one log record after the other, 337 bytes on average, each with
 // a number of its own in front: `{"seq":0,…}`. Two of them are alike.
 type Lines struct {
-	rng  *rand.Rand
-	seq  int
-	now  time.Time
-	line []byte
+	rng   *rand.Rand
+	seq   int
+	now   time.Time
+	line  []byte
+	timed bool // each says when it was made, as `"at"`
 }
 
 // maxLine is longer than any line.
@@ -116,6 +117,10 @@ func (l *Lines) Next() []byte {
 	l.now = l.now.Add(time.Duration(r.IntN(2_000_000)))
 	b := append(l.line[:0], `{"seq":`...)
 	b = strconv.AppendInt(b, int64(l.seq), 10)
+	if l.timed {
+		b = append(b, `,"at":`...)
+		b = strconv.AppendInt(b, time.Now().UnixNano(), 10)
+	}
 	b = append(b, `,"time":"`...)
 	b = l.now.AppendFormat(b, "2006-01-02T15:04:05.000000Z")
 	b = fmt.Appendf(b, `","level":%q,"service":%q,"host":"web-%02d"`, pick(r, levels), pick(r, services), r.IntN(40))

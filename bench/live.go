@@ -7,91 +7,97 @@ import (
 	"time"
 )
 
-// Live is a tail of a file that grows at a steady pace.
+// Live is files that grow at a steady pace.
 type Live struct {
+	Files  int
+	Rate   int64 // bytes a second, all files together
+	Write  int   // bytes that the writer hands to the kernel at once, mid-record as often as not
+	Length time.Duration
+	Keys   []string // of the input
+}
+
+// Tailed is what the agent costs behind files that grow, and how long their
+// records take.
+type Tailed struct {
 	Rate  float64       // bytes a second that were written
 	Cores float64       // the agent's CPU time by the clock: 0.1 is a tenth of a core
 	Peak  int64         // bytes of resident memory
 	Drain time.Duration // from the last write to the last arrival
+	Delays
 }
 
 // errPace is why a run of Live does not count: the disk or the machine was too
 // busy for the writer.
 var errPace = errors.New("writer fell behind its pace")
 
-// writeSize is what the writer hands to the kernel at once: a buffered logger
-// that flushes at 8 KiB, mid-record as often as not.
-const writeSize = 8 << 10
-
-// Live appends to one file at rate bytes a second for so long, and accounts
-// for the agent meanwhile. Where the writer falls behind it begins again, a
-// few times.
-func (r *Rig) Live(rate int64, length time.Duration, validate string) (l Live, err error) {
+// Live appends to files, and accounts for the agent meanwhile. Where the writer
+// falls behind it begins again, a few times.
+func (r *Rig) Live(l Live) (t Tailed, err error) {
 	for range 4 {
-		if l, err = r.live(rate, length, validate); !errors.Is(err, errPace) {
+		if t, err = r.live(l); !errors.Is(err, errPace) {
 			break
 		}
 	}
-	return l, err
+	return t, err
 }
 
-func (r *Rig) live(rate int64, length time.Duration, validate string) (Live, error) {
+func (r *Rig) live(l Live) (Tailed, error) {
 	dir, err := os.MkdirTemp(r.dir, "live-")
 	if err != nil {
-		return Live{}, err
+		return Tailed{}, err
 	}
 	defer os.RemoveAll(dir)
-	cmd, state, err := r.agentCommand(filepath.Join(dir, "*.json"), []string{"validate: " + validate})
+	cmd, state, err := r.agentCommand(filepath.Join(dir, "*.json"), l.Keys)
 	if err != nil {
-		return Live{}, err
+		return Tailed{}, err
 	}
 	defer os.RemoveAll(state)
 	if err := r.reset(); err != nil {
-		return Live{}, err
+		return Tailed{}, err
 	}
-	f, err := os.Create(filepath.Join(dir, "live.json"))
+	w, err := newPacer(l, dir)
 	if err != nil {
-		return Live{}, err
+		return Tailed{}, err
 	}
-	defer f.Close()
+	defer w.close()
 	p, err := begin(cmd)
 	if err != nil {
-		return Live{}, err
+		return Tailed{}, err
 	}
-	l, w, err := follow(p, f, rate, length)
+	t, err := follow(p, w, l.Length)
 	if err == nil {
 		err = r.await(p, w.bytes)
 	}
 	if err := errors.Join(err, p.stop()); err != nil {
-		return Live{}, err
+		return Tailed{}, err
 	}
 	rep, err := r.report()
 	if err != nil {
-		return Live{}, err
+		return Tailed{}, err
 	}
-	l.Peak, l.Drain = p.peak.Load(), rep.Last.Sub(w.ended)
+	t.Peak, t.Drain, t.Delays = p.peak.Load(), rep.Last.Sub(w.ended), rep.Delays
 	in := &Input{Records: w.lines.Count(), Bytes: w.bytes}
 	if err := in.verify(rep); err != nil {
-		return Live{}, err
+		return Tailed{}, err
 	}
-	if l.Rate < 0.95*float64(rate) {
-		return l, errPace
+	if t.Rate < 0.95*float64(l.Rate) {
+		return t, errPace
 	}
-	return l, nil
+	return t, nil
 }
 
-// follow writes, and accounts for what p does meanwhile. Its first second,
-// which is for starting, does not count.
-func follow(p *process, f *os.File, rate int64, length time.Duration) (Live, *pacer, error) {
-	w := &pacer{f: f, lines: NewLines(), rate: rate}
-	if err := w.write(time.Second); err != nil {
-		return Live{}, w, err
+// follow writes, and accounts for what p does meanwhile. The first two seconds,
+// which are for starting, do not count.
+func follow(p *process, w *pacer, length time.Duration) (Tailed, error) {
+	if err := w.write(2 * time.Second); err != nil {
+		return Tailed{}, err
 	}
 	cpu, bytes, began := p.cpuNow(), w.bytes, time.Now()
+	w.lines.timed = true
 	if err := w.write(length); err != nil {
-		return Live{}, w, err
+		return Tailed{}, err
 	}
 	took := time.Since(began)
-	l := Live{Rate: float64(w.bytes-bytes) / took.Seconds(), Cores: (p.cpuNow() - cpu).Seconds() / took.Seconds()}
-	return l, w, w.finish()
+	t := Tailed{Rate: float64(w.bytes-bytes) / took.Seconds(), Cores: (p.cpuNow() - cpu).Seconds() / took.Seconds()}
+	return t, w.finish()
 }

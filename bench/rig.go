@@ -21,7 +21,6 @@ type Rig struct {
 	sink   *exec.Cmd
 	hangUp func() error // ends the sink
 	url    string
-	runs   int
 }
 
 // NewRig builds the agent, unless a binary is given, and starts the sink.
@@ -57,6 +56,14 @@ func NewRig(dir, agent string) (*Rig, error) {
 	}
 	r.url = strings.TrimSpace(line)
 	return r, nil
+}
+
+// With is the same rig with another binary of the agent: both take turns at one sink.
+// Close only the first.
+func (r *Rig) With(agent string) *Rig {
+	other := *r
+	other.agent = agent
+	return &other
 }
 
 // Close ends the sink.
@@ -109,9 +116,7 @@ func (r *Rig) Agent(in *Input, keys ...string) (Result, error) {
 // agentCommand writes a configuration for the files of a pattern. What is not
 // in it has its default.
 func (r *Rig) agentCommand(pattern string, keys []string, flags ...string) (cmd *exec.Cmd, state string, err error) {
-	r.runs++
-	state = filepath.Join(r.dir, fmt.Sprintf("state-%d-%d", os.Getpid(), r.runs))
-	if err := os.Mkdir(state, 0o700); err != nil {
+	if state, err = os.MkdirTemp(r.dir, "state-"); err != nil {
 		return nil, "", err
 	}
 	text := fmt.Sprintf(`cluster: %s

@@ -31,16 +31,18 @@ type Steady struct {
 	Peak        int64         // bytes (VmHWM)
 	Descriptors int           // open at the end
 	FullRate    float64       // bytes a second that arrived of the file that is never read to its end
-	Delays      []time.Duration
+	Delays
 }
 
-// Delay is how long so much of the records took from being written to arrival, at
-// most: 0.99 of them.
-func (s Steady) Delay(part float64) time.Duration {
-	if len(s.Delays) == 0 {
+// Delays are how long records took from being written to arrival, the least first.
+type Delays []time.Duration
+
+// Delay is how long so much of the records took at most: 0.99 of them.
+func (d Delays) Delay(part float64) time.Duration {
+	if len(d) == 0 {
 		return 0
 	}
-	return s.Delays[min(int(part*float64(len(s.Delays))), len(s.Delays)-1)]
+	return d[min(int(part*float64(len(d))), len(d)-1)]
 }
 
 // Crowd runs the agent behind a crowd, accounts for it, and sees that what was

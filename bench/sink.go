@@ -31,7 +31,7 @@ type Report struct {
 	Raw        int64 // bytes before gzip
 	Body       int64 // bytes as posted
 	Last       time.Time
-	Delays     []time.Duration // from when a record says it was written to its arrival, of those that do, the least first
+	Delays     Delays // from when a record says it was written to its arrival, of those that do, the least first
 }
 
 // sink takes every body of the ingest call and keeps it as it came. What the

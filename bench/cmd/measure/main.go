@@ -26,10 +26,11 @@ func measure() error {
 	size := units.GiB
 	flag.TextVar(&size, "size", size, "bytes of the one large file; the others scale with it")
 	repeat := flag.Int("repeat", 5, "turns of each contender")
-	shapes := flag.String("shapes", "one,hundred,thousand,live", "what to measure; also idle, fair, few, many, forest: crowds of files, which take a minute or two each")
+	shapes := flag.String("shapes", "one,hundred,thousand,live,trickle", "what to measure; also idle, fair, few, many, forest: crowds of files, which take a minute or two each")
 	live := flag.Duration("live", 20*time.Second, "how long the live tail, or a crowd, is measured")
 	where := flag.String("dir", "", "where to make a folder for inputs and state, removed at the end (default: that for temporary files)")
 	agent := flag.String("agent", "", "binary of the agent (default: built from this checkout)")
+	against := flag.String("against", "", "another binary of the agent, which takes turns with the first: what a change costs or saves")
 	flag.Parse()
 	dir, err := os.MkdirTemp(*where, "kusto-agent-bench-")
 	if err != nil {
@@ -41,13 +42,17 @@ func measure() error {
 		return err
 	}
 	defer rig.Close()
+	var other *bench.Rig
+	if *against != "" {
+		other = rig.With(*against)
+	}
 	for name := range strings.SplitSeq(*shapes, ",") {
 		if many, ok := crowds(*live)[name]; ok {
 			err = crowd(rig, many)
-		} else if name == "live" {
-			err = tail(rig, *live, *repeat)
+		} else if name == "live" || name == "trickle" {
+			err = tail(rig, other, name, *live, *repeat)
 		} else {
-			err = compare(rig, dir, name, int64(size), *repeat)
+			err = compare(rig, other, dir, name, int64(size), *repeat)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -68,10 +73,10 @@ func shape(name string, size int64) (bench.Shape, error) {
 	case "thousand":
 		return bench.Shape{Name: "1,000 files", Files: 1000, Size: scale(256 << 10)}, nil
 	}
-	return bench.Shape{}, fmt.Errorf("no such shape; want one, hundred, thousand, live, idle, fair, few, many or forest")
+	return bench.Shape{}, fmt.Errorf("no such shape; want one, hundred, thousand, live, trickle, idle, fair, few, many or forest")
 }
 
-func compare(rig *bench.Rig, dir, name string, size int64, turns int) error {
+func compare(rig, other *bench.Rig, dir, name string, size int64, turns int) error {
 	s, err := shape(name, size)
 	if err != nil {
 		return err
@@ -80,7 +85,7 @@ func compare(rig *bench.Rig, dir, name string, size int64, turns int) error {
 	if err != nil {
 		return err
 	}
-	all := rig.Contenders()
+	all := rig.Contenders(other)
 	results, err := bench.Compare(in, all, turns, func(c bench.Contender, r bench.Result) {
 		fmt.Fprintf(os.Stderr, "%s: %s: %.0f MB/s, %.2f CPU-s/GB, %.0f MB\n", s.Name, c.Name, r.MBps(), r.CPUPerGB(), r.PeakMB())
 	})
@@ -112,30 +117,59 @@ func row(name string, own, limit []bench.Result) string {
 		own[len(own)-1].Sink.Requests)
 }
 
-// tail measures the agent behind a file that grows by 20 MB a second.
-func tail(rig *bench.Rig, length time.Duration, turns int) error {
-	const rate = 20_000_000
-	fmt.Printf("\nlive tail of one file that grows by %d MB/s, for %v; %d turns: median (least–most)\n\n", rate/1_000_000, length, turns)
-	fmt.Println("| | MB/s written | CPU, % of a core | peak MB | s from the last write to the last arrival |")
-	fmt.Println("|---|---|---|---|---|")
-	for _, validate := range []string{"none", "record"} {
-		var all []bench.Live
+// growing are shapes of files that are being written, by name.
+var growing = map[string]struct {
+	title string
+	bench.Live
+}{
+	"live":    {"one file that grows by 20 MB/s in writes of 8 KiB", bench.Live{Files: 1, Rate: 20_000_000, Write: 8 << 10}},
+	"trickle": {"1,000 files that grow by 20 kB/s each, in writes of 4 KiB", bench.Live{Files: 1000, Rate: 20_000_000, Write: 4 << 10}},
+}
+
+// tail measures the agent behind files that grow.
+func tail(rig, other *bench.Rig, name string, length time.Duration, turns int) error {
+	shape := growing[name]
+	shape.Length = length
+	fmt.Printf("\n%s, for %v; %d turns: median (least–most)\n\n", shape.title, length, turns)
+	fmt.Println("| | MB/s written | CPU, % of a core | peak MB | delay p50, ms | delay p99, ms |")
+	fmt.Println("|---|---|---|---|---|---|")
+	for _, keys := range [][]string{
+		{"validate: none"}, {"validate: record"}, {"validate: none", "batch: {max_wait: 50ms}"}, {"validate: record", "batch: {max_wait: 50ms}"},
+	} {
+		shape.Keys = keys
+		agents := []*bench.Rig{rig}
+		if other != nil {
+			agents = []*bench.Rig{other, rig}
+		}
+		all := make([][]bench.Tailed, len(agents))
 		for range turns {
-			l, err := rig.Live(rate, length, validate)
-			if err != nil {
-				return err
+			for i, agent := range agents {
+				t, err := agent.Live(shape.Live)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(os.Stderr, "%s: %s: %.1f MB/s, %.1f%% of a core, %.0f MB, delay %v, %v\n", name, strings.Join(keys, ", "),
+					t.Rate/1e6, 100*t.Cores, float64(t.Peak)/1e6, t.Delay(0.5), t.Delay(0.99))
+				all[i] = append(all[i], t)
 			}
-			fmt.Fprintf(os.Stderr, "live: validate %s: %.1f MB/s, %.1f%% of a core, %.0f MB\n", validate, l.Rate/1e6, 100*l.Cores, float64(l.Peak)/1e6)
-			all = append(all, l)
 		}
-		f := func(figure func(bench.Live) float64, digits int) string {
-			return bench.SpreadOf(turns, func(i int) float64 { return figure(all[i]) }).Format(digits)
+		for i := range agents {
+			f := func(figure func(bench.Tailed) float64, digits int) string {
+				return bench.SpreadOf(turns, func(turn int) float64 { return figure(all[i][turn]) }).Format(digits)
+			}
+			title := "agent, `" + strings.Join(keys, "`, `") + "`"
+			if i < len(agents)-1 {
+				title = "before: " + title
+			}
+			ms := func(part float64) string {
+				return f(func(t bench.Tailed) float64 { return float64(t.Delay(part).Microseconds()) / 1e3 }, 0)
+			}
+			fmt.Printf("| %s | %s | %s | %s | %s | %s |\n", title,
+				f(func(t bench.Tailed) float64 { return t.Rate / 1e6 }, 1),
+				f(func(t bench.Tailed) float64 { return 100 * t.Cores }, 1),
+				f(func(t bench.Tailed) float64 { return float64(t.Peak) / 1e6 }, 0),
+				ms(0.5), ms(0.99))
 		}
-		fmt.Printf("| agent, `validate: %s` | %s | %s | %s | %s |\n", validate,
-			f(func(l bench.Live) float64 { return l.Rate / 1e6 }, 1),
-			f(func(l bench.Live) float64 { return 100 * l.Cores }, 1),
-			f(func(l bench.Live) float64 { return float64(l.Peak) / 1e6 }, 0),
-			f(func(l bench.Live) float64 { return l.Drain.Seconds() }, 2))
 	}
 	return nil
 }
