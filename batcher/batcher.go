@@ -102,7 +102,7 @@ func New(o Options) *Batcher {
 	b := &Batcher{
 		next:     o.Next,
 		onSealed: o.Sealed,
-		deflater: deflater{onFault: o.GzipFault, fresh: func() gzipper { return new(logzip.Encoder) }},
+		deflater: deflater{onFault: o.GzipFault, fresh: newGzipper},
 		mostRaw:  runtime.GOMAXPROCS(0) + 2,
 		lanes:    make(map[record.Route]*lane),
 		open:     make(map[key]*block),

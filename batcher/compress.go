@@ -111,20 +111,18 @@ func restamp(body []byte, from, to record.BatchID) {
 // pack fills in the body of a payload, which comes in parts, and what is known
 // of it.
 func (b *Batcher) pack(p *record.Payload, l Limits, raw ...[]byte) {
-	p.RawBytes, p.CRC, p.Gzip = 0, Checksum(raw...), l.Gzip
-	for _, part := range raw {
-		p.RawBytes += len(part)
-	}
+	p.RawBytes, p.Gzip = size(raw), l.Gzip
 	b.mu.Lock()
 	out, ln := b.takeBody(p.RawBytes), b.lane(p.Route)
 	tables := ln.tables
 	b.mu.Unlock()
 	if l.Gzip {
-		p.Body, tables = b.deflater.deflate(out, tables, l, raw)
+		p.Body, p.CRC, tables = b.deflater.deflate(out, tables, l, raw)
 		b.mu.Lock()
 		ln.tables = tables // of two payloads at once those of the later one
 		b.mu.Unlock()
 	} else {
+		p.CRC = Checksum(raw...)
 		p.Body = slices.Grow(out, p.RawBytes) // no more than that
 		for _, part := range raw {
 			p.Body = append(p.Body, part...)
@@ -141,10 +139,7 @@ var writers [gzip.BestCompression + 1]sync.Pool
 
 // deflateKlauspost appends the parts of raw, as one gzip member, to out.
 func deflateKlauspost(out []byte, raw [][]byte, level int) []byte {
-	buf := &output{bytes: out}
-	for _, part := range raw {
-		buf.raw += len(part)
-	}
+	buf := &output{bytes: out, raw: size(raw)}
 	zw, _ := writers[level].Get().(*gzip.Writer)
 	if zw == nil {
 		var err error

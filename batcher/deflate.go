@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -29,11 +30,12 @@ const verifyEvery = 1000
 // wrote is inflated and compared, for its first payload and every verifyEvery
 // after that. At the first difference logzip is not used any more.
 type deflater struct {
-	onFault func(error)    // may be nil
-	fresh   func() gzipper // makes another encoder
-	off     atomic.Bool    // there was a fault
-	mu      sync.Mutex
-	free    []*worker
+	onFault func(error) // may be nil
+	// fresh makes another encoder, which calls each with what it compresses.
+	fresh func(each func([]byte)) gzipper
+	off   atomic.Bool // there was a fault
+	mu    sync.Mutex
+	free  []*worker
 }
 
 // gzipper is *logzip.Encoder, but in tests of one that is wrong.
@@ -41,33 +43,39 @@ type gzipper interface {
 	Append(dst []byte, t *logzip.Tables, parts ...[]byte) []byte
 }
 
+func newGzipper(each func([]byte)) gzipper { return &logzip.Encoder{Each: each} }
+
 // worker is an encoder, and what is needed to look at its work. There are no more
 // of them than payloads were compressed at once.
 type worker struct {
 	gzipper
+	sum      uint32 // of what the encoder has compressed of the payload
+	summed   int    // bytes of that
 	payloads int
 	inflate  gzip.Reader
 	piece    [16 << 10]byte
 }
 
 // deflate appends the parts of raw, as one gzip member, to out. It returns the
+// checksum of raw, which costs least where the encoder looks at it anyway, and the
 // tables that the next payload of the route should use.
-func (d *deflater) deflate(out []byte, t logzip.Tables, l Limits, raw [][]byte) ([]byte, logzip.Tables) {
+func (d *deflater) deflate(out []byte, t logzip.Tables, l Limits, raw [][]byte) ([]byte, uint32, logzip.Tables) {
 	if l.Level > 1 || l.Encoder == Klauspost || d.off.Load() {
-		return deflateKlauspost(out, raw, l.Level), t
+		return deflateKlauspost(out, raw, l.Level), Checksum(raw...), t
 	}
 	w := d.take()
 	next := t
 	body, err := w.deflate(out, &next, raw)
+	sum := w.sum
 	if err != nil {
 		// The worker is let go: it may be what is broken.
 		if !d.off.Swap(true) && d.onFault != nil {
 			d.onFault(err)
 		}
-		return deflateKlauspost(out, raw, l.Level), t
+		return deflateKlauspost(out, raw, l.Level), Checksum(raw...), t
 	}
 	d.give(w)
-	return body, next
+	return body, sum, next
 }
 
 func (d *deflater) take() *worker {
@@ -75,7 +83,9 @@ func (d *deflater) take() *worker {
 	defer d.mu.Unlock()
 	n := len(d.free)
 	if n == 0 {
-		return &worker{gzipper: d.fresh()}
+		w := new(worker)
+		w.gzipper = d.fresh(w.add)
+		return w
 	}
 	w := d.free[n-1]
 	d.free = d.free[:n-1]
@@ -88,15 +98,25 @@ func (d *deflater) give(w *worker) {
 	d.mu.Unlock()
 }
 
-// deflate fails where the encoder panics, and where its turn has come and its
-// output is not the payload.
+// add sums up what the encoder has in hand.
+func (w *worker) add(p []byte) {
+	w.sum = crc32.Update(w.sum, castagnoli, p)
+	w.summed += len(p)
+}
+
+// deflate fails where the encoder panics or has not gone through all of the payload,
+// and where its turn has come and its output is not the payload.
 func (w *worker) deflate(out []byte, t *logzip.Tables, raw [][]byte) (body []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("compress a payload: panic: %v", p)
 		}
 	}()
+	w.sum, w.summed = 0, 0
 	body = w.Append(out, t, raw...)
+	if left := size(raw) - w.summed; left != 0 {
+		return nil, fmt.Errorf("compress a payload: the encoder has %d bytes not seen", left)
+	}
 	w.payloads++
 	if w.payloads%verifyEvery == 1 {
 		err = w.verify(body[len(out):], raw)
@@ -104,8 +124,18 @@ func (w *worker) deflate(out []byte, t *logzip.Tables, raw [][]byte) (body []byt
 	return body, err
 }
 
+func size(parts [][]byte) (n int) {
+	for _, p := range parts {
+		n += len(p)
+	}
+	return n
+}
+
 // verify inflates a member and compares it with the parts it was made of.
 func (w *worker) verify(member []byte, raw [][]byte) error {
+	if w.sum != Checksum(raw...) {
+		return errors.New("verify a payload: the encoder has seen other bytes")
+	}
 	in := bytes.NewReader(member)
 	if err := w.inflate.Reset(in); err != nil {
 		return fmt.Errorf("verify a payload: %w", err)

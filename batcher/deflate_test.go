@@ -61,21 +61,25 @@ func TestEncoderFault(t *testing.T) {
 		made := 0
 		d := deflater{
 			onFault: func(err error) { faults = append(faults, err.Error()) },
-			fresh: func() gzipper {
+			fresh: func(each func([]byte)) gzipper {
 				made++
-				return &wrong{at: at, spoil: spoil}
+				return &wrong{Encoder: logzip.Encoder{Each: each}, at: at, spoil: spoil}
 			},
 		}
 		var tables logzip.Tables
 		for n := 1; n <= at; n++ {
 			var body []byte
-			if body, tables = d.deflate(make([]byte, 0, 64), tables, Limits{Level: 1}, raw); n == at && !bytes.Equal(gunzip(t, body), whole) {
+			var sum uint32
+			if body, sum, tables = d.deflate(make([]byte, 0, 64), tables, Limits{Level: 1}, raw); n == at && !bytes.Equal(gunzip(t, body), whole) {
 				t.Fatalf("%s: what is sent is not the payload", name)
+			}
+			if sum != Checksum(whole) {
+				t.Fatalf("%s: the checksum of payload %d is not that of its bytes", name, n)
 			}
 		}
 		for range 3 {
-			body, _ := d.deflate(nil, tables, Limits{Level: 1}, raw)
-			if !bytes.Equal(body, deflateKlauspost(nil, raw, 1)) {
+			body, sum, _ := d.deflate(nil, tables, Limits{Level: 1}, raw)
+			if !bytes.Equal(body, deflateKlauspost(nil, raw, 1)) || sum != Checksum(whole) {
 				t.Errorf("%s: the encoder is used after its fault", name)
 			}
 		}
@@ -103,15 +107,40 @@ func TestEncoderFault(t *testing.T) {
 	f("panic, later", 2, "panic: broken", func([]byte) []byte { panic("broken") })
 }
 
+// An encoder that does not go through the payload as it is, so that the checksum is
+// not that of its bytes, is wrong too.
+func TestEncoderSums(t *testing.T) {
+	raw := [][]byte{corpus.Of("json").Make(200_000, 1)}
+	for name, each := range map[string]func(add func([]byte)) func([]byte){
+		"not seen": func(func([]byte)) func([]byte) { return nil },
+		"other bytes": func(add func([]byte)) func([]byte) {
+			return func(p []byte) { add(bytes.ToUpper(p)) }
+		},
+	} {
+		var faults []string
+		d := deflater{
+			onFault: func(err error) { faults = append(faults, err.Error()) },
+			fresh:   func(add func([]byte)) gzipper { return newGzipper(each(add)) },
+		}
+		body, sum, _ := d.deflate(nil, logzip.Tables{}, Limits{Level: 1}, raw)
+		if !bytes.Equal(body, deflateKlauspost(nil, raw, 1)) || sum != Checksum(raw...) {
+			t.Errorf("%s: not the payload and its checksum", name)
+		}
+		if len(faults) != 1 || !strings.Contains(faults[0], "seen") {
+			t.Errorf("%s: told %q, want one fault", name, faults)
+		}
+	}
+}
+
 // Which encoder compresses is said by the level and the key.
 func TestEncoderChoice(t *testing.T) {
 	raw := [][]byte{corpus.Of("nginx").Make(100_000, 1)}
 	for level := 1; level <= 9; level++ {
 		for _, e := range []Encoder{Auto, Klauspost, ""} {
 			used := 0
-			d := deflater{fresh: func() gzipper { used++; return new(logzip.Encoder) }}
-			body, _ := d.deflate(nil, logzip.Tables{}, Limits{Level: level, Encoder: e}, raw)
-			if !bytes.Equal(gunzip(t, body), raw[0]) {
+			d := deflater{fresh: func(each func([]byte)) gzipper { used++; return newGzipper(each) }}
+			body, sum, _ := d.deflate(nil, logzip.Tables{}, Limits{Level: level, Encoder: e}, raw)
+			if !bytes.Equal(gunzip(t, body), raw[0]) || sum != Checksum(raw[0]) {
 				t.Fatalf("level %d, %q: not the payload", level, e)
 			}
 			if want := level == 1 && e != Klauspost; want != (used > 0) {
@@ -158,8 +187,8 @@ func TestEncoderFaultIsTold(t *testing.T) {
 		Routes:    map[record.Route]Limits{routeA: {MaxBytes: 1000, MaxWait: time.Hour, Gzip: true, Level: 1}},
 		GzipFault: func(err error) { faults = append(faults, err) },
 	})
-	b.deflater.fresh = func() gzipper {
-		return &wrong{at: 1, spoil: func(m []byte) []byte { return m[1:] }}
+	b.deflater.fresh = func(each func([]byte)) gzipper {
+		return &wrong{Encoder: logzip.Encoder{Each: each}, at: 1, spoil: func(m []byte) []byte { return m[1:] }}
 	}
 	for range 3 {
 		p := &record.Payload{Route: routeA}

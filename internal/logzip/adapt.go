@@ -7,9 +7,17 @@ func (e *Encoder) part(t *Tables, src []byte) {
 	clear(e.head[:])
 	for s := 0; s < len(src); {
 		n := e.chunk(t, src, s)
-		e.sum = crc32.Update(e.sum, crc32.IEEETable, src[s:s+n]) // while it is in the cache
+		e.pass(src[s : s+n])
 		t.since += int32(n)
 		s += n
+	}
+}
+
+// pass sums up bytes of the payload while they are in the cache.
+func (e *Encoder) pass(p []byte) {
+	e.sum = crc32.Update(e.sum, crc32.IEEETable, p)
+	if e.Each != nil {
+		e.Each(p)
 	}
 }
 
@@ -188,7 +196,7 @@ func (e *Encoder) small(parts [][]byte) {
 	}
 	e.rewind(began)
 	for _, p := range parts {
-		e.sum = crc32.Update(e.sum, crc32.IEEETable, p)
+		e.pass(p)
 	}
 	e.counts[endOfBlock]++
 	e.build.build(e.counts[:literals], e.fresh[:literals], codeLimit)

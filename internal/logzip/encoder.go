@@ -39,6 +39,10 @@ type Tables struct {
 // turns, each with Tables of its own. The zero value is ready; it is not safe for
 // concurrent use. It takes 28 KiB.
 type Encoder struct {
+	// Each, if it is set, is called with the bytes of the payload, each once and in
+	// their order, while they are in the cache: for a sum of the caller's own.
+	Each func([]byte)
+
 	head [1 << hashBits]uint16 // position of the last six bytes with a hash, modulo 1<<16
 
 	// What is in use, as the matchers need it: bits | code<<8, where the code of a

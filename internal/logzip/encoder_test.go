@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -180,6 +181,27 @@ func tool(t *testing.T, name string, args ...string) string {
 		t.Fatalf("%s: %v\n%s", name, err, out)
 	}
 	return string(out)
+}
+
+// Each is called with the bytes of a payload as they are, whatever is tried with
+// them: of one that is small, in parts, or does not compress.
+func TestEach(t *testing.T) {
+	random := make([]byte, 300_000)
+	rand.NewChaCha8([32]byte{1}).Read(random)
+	json := corpus.Of("json").Make(700_000, 1)
+	var e Encoder
+	var seen []byte
+	e.Each = func(p []byte) { seen = append(seen, p...) }
+	for _, parts := range [][][]byte{nil, {{}}, {json[:100]}, {json[:100], json[100:4000]}, {json}, {json[:5], random, json}, {random, random}, {json, make([]byte, 200_000)}} {
+		var tables Tables
+		for range 2 {
+			seen = seen[:0]
+			e.Append(nil, &tables, parts...)
+			if whole := bytes.Join(parts, nil); !bytes.Equal(seen, whole) {
+				t.Errorf("of %d bytes in %d parts %d were seen, or others", len(whole), len(parts), len(seen))
+			}
+		}
+	}
 }
 
 // TestParts compresses payloads that come in parts, behind what is in dst already.
