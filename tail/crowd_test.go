@@ -130,6 +130,57 @@ func TestGlance(t *testing.T) {
 	}
 }
 
+// TestHeard: a file of whose growth events tell is looked at after one, but no sooner
+// than a file that is polled, and seldom without.
+func TestHeard(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	must(t, os.WriteFile(w.path("a.log"), []byte("one\n"), 0o644))
+	w.start()
+	w.expect("in", "one")
+	w.await("events", func() bool { return w.tailer.watch.covers(w.path("a.log")) })
+	tailer := w.tailer
+	w.halt() // nobody else looks at it now
+	tailer.rests = nil
+	r := tailer.all()[0]
+	const soon, late = pollFast, pollSlow
+	f := func(name string, run runState, heard bool, since, want time.Duration, watch string) {
+		t.Helper()
+		tailer.unpoll(r)
+		r.in.Watch, r.run, r.shown.failed, r.shown.active, r.shown.atEnd = watch, resting, "", time.Now(), true
+		if run == running {
+			r.run = running
+			if heard {
+				tailer.touched(r.path)
+			}
+			r.run = resting // the turn ends
+			tailer.poll(r)
+		} else {
+			tailer.poll(r)
+			r.polled.looked = r.polled.looked.Add(-since)
+			if heard {
+				tailer.touched(r.path)
+			}
+		}
+		switch next := r.polled.at.Sub(r.polled.looked); {
+		case want == 0:
+			if r.run != queued || r.polled.index != 0 {
+				t.Errorf("%s: it has no turn, or is to be looked at besides", name)
+			}
+		case r.run != resting || r.polled.index == 0 || next != want:
+			t.Errorf("%s: it is looked at %v after the last time, want %v", name, next, want)
+		}
+		tailer.ring = nil
+	}
+	f("nothing is heard", resting, false, 0, late, "auto")
+	f("polled", resting, false, 0, soon, "poll")
+	f("a write just after a turn", resting, true, 0, soon, "auto")
+	f("a write some time after one", resting, true, pollFast, 0, "auto")
+	f("no write during a turn", running, false, 0, late, "auto")
+	f("a write during a turn", running, true, 0, soon, "auto")
+	f("polled, a write", resting, true, 0, soon, "poll")
+}
+
 // TestWalkOfMany: a folder of more names than a walk remembers is walked all the
 // same, and in.matches agrees with a walk on every file.
 func TestWalkOfMany(t *testing.T) {

@@ -7,8 +7,10 @@ import (
 )
 
 // A file that grew lately is looked at often, and less often the longer it
-// rests. One that rests for activeFor is left to events, where they can be
-// had, and to those who look for files, see Tailer.discover.
+// rests. Where events tell of its growth it is looked at after one, no sooner
+// than it would be without, and every pollSlow in case one was lost: looking costs
+// more than hearing. One that rests for activeFor is left to events, where they can
+// be had, and to those who look for files, see Tailer.discover.
 const (
 	pollFast  = 20 * time.Millisecond
 	pollSlow  = 250 * time.Millisecond
@@ -19,21 +21,33 @@ const (
 
 // poll is when a reader is looked at next. Guarded by Tailer.mu.
 type poll struct {
-	at    time.Time
-	index int  // in the heap, from 1; 0: not in it
-	safe  bool // a turn is wanted when more is safe
+	at     time.Time
+	index  int       // in the heap, from 1; 0: not in it
+	safe   bool      // a turn is wanted when more is safe
+	looked time.Time // end of the last turn
+	heard  bool      // an event came during the turn
 }
 
-// poll plans the next look at a reader. The caller holds mu.
-func (t *Tailer) poll(r *reader) {
+// unpoll forgets when a reader was to be looked at. The caller holds mu.
+func (t *Tailer) unpoll(r *reader) {
 	if r.polled.index > 0 {
 		heap.Remove(&t.polls, r.polled.index-1)
 	}
+}
+
+// poll plans the next look at a reader after a turn. The caller holds mu.
+func (t *Tailer) poll(r *reader) {
+	t.unpoll(r)
 	if r.run == ended || t.o.Once && r.shown.failed == "" {
 		return
 	}
-	rested := time.Since(r.shown.active)
+	now := time.Now()
+	rested := now.Sub(r.shown.active)
 	wait := min(max(rested/4, pollFast), pollSlow)
+	if !r.polled.heard && t.hears(r) {
+		wait = pollSlow
+	}
+	r.polled.looked, r.polled.heard = now, false
 	switch {
 	case r.shown.failed != "":
 		wait = pollIdle
@@ -45,8 +59,41 @@ func (t *Tailer) poll(r *reader) {
 	default:
 		return
 	}
-	wait = max(wait, time.Duration(len(t.polls))*pollCost)
-	r.polled.at = time.Now().Add(wait)
+	t.lookAt(r, now.Add(max(wait, t.pace())))
+}
+
+// pace is how long a reader that is written to all the time waits between two looks.
+// The caller holds mu.
+func (t *Tailer) pace() time.Duration {
+	return max(pollFast, time.Duration(len(t.polls))*pollCost)
+}
+
+// touched gives a turn to the readers of a path that was written to, or plans one
+// for those that had one lately.
+func (t *Tailer) touched(path string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.byPath[path] {
+		switch r.run {
+		case running, dirty:
+			r.polled.heard = true
+		case resting:
+			next := r.polled.looked.Add(t.pace())
+			switch left := time.Until(next); {
+			case left <= 0:
+				t.unpoll(r)
+				t.readyLocked(r)
+			case r.polled.index == 0 || next.Before(r.polled.at):
+				t.unpoll(r)
+				t.lookAt(r, next)
+			}
+		}
+	}
+}
+
+// lookAt plans a look at a reader for which none is planned. The caller holds mu.
+func (t *Tailer) lookAt(r *reader, at time.Time) {
+	r.polled.at = at
 	heap.Push(&t.polls, r)
 	if r.polled.index == 1 {
 		select {

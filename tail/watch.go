@@ -40,8 +40,7 @@ type illness struct {
 	err       error
 }
 
-// atOnce is how many events are heard in one go. The others wait in the kernel,
-// where those that are alike and follow each other become one.
+// atOnce is how many names that events told of wait to be looked at.
 const atOnce = 4096
 
 func newWatcher(t *Tailer) *watcher {
@@ -56,9 +55,12 @@ func (w *watcher) close() {
 	}
 }
 
-// covers reports whether a file in a folder can be left to events.
+// covers reports whether a file in a folder can be left to events. It does not wait
+// while folders are looked at, which may take long, and is false then.
 func (w *watcher) covers(path string) bool {
-	w.mu.Lock()
+	if !w.mu.TryLock() {
+		return false
+	}
 	defer w.mu.Unlock()
 	return w.dirs[filepath.Dir(path)].on && w.lost.IsZero()
 }
@@ -183,6 +185,7 @@ func (w *watcher) loop(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
+	var rested, last time.Time // the end of the last rest, and the last event
 	for {
 		select {
 		case <-ctx.Done():
@@ -193,31 +196,30 @@ func (w *watcher) loop(ctx context.Context) {
 			}
 			w.t.rescanSoon()
 		case e := <-w.fs.Events:
-			if w.hear(e); e.Has(fsnotify.Write) {
+			now := time.Now()
+			w.hear(e)
+			if e.Has(fsnotify.Write) && (now.Sub(last) > gathered || now.Sub(rested) > pollFast) {
 				w.rest(ctx)
+				now = time.Now()
+				rested = now
 			}
+			last = now
 		}
 	}
 }
 
+// gathered is how close an event follows a rest, or another event, that had gathered
+// in the kernel with it. No timer says when the last of them is heard: that would be
+// one more thing to wake up for.
+const gathered = time.Millisecond
+
 // rest lets events gather after a write: who writes goes on writing, and being
-// woken for every event costs more than looking at the file. Then it hears all
-// that came, so that a rename among them waits no longer than this.
+// woken for every event costs more than looking at the file. A rename among them
+// waits no longer than this.
 func (w *watcher) rest(ctx context.Context) {
 	select {
 	case <-time.After(pollFast):
 	case <-ctx.Done():
-	}
-	quiet := time.NewTimer(time.Millisecond)
-	defer quiet.Stop()
-	for range atOnce {
-		select {
-		case e := <-w.fs.Events:
-			w.hear(e)
-			quiet.Reset(time.Millisecond)
-		case <-quiet.C:
-			return
-		}
 	}
 }
 
@@ -264,17 +266,5 @@ func (t *Tailer) rescanSoon() {
 	select {
 	case t.scan <- struct{}{}:
 	default:
-	}
-}
-
-// touched readies the readers of a path that was written to. Those that are
-// polled already are left alone.
-func (t *Tailer) touched(path string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, r := range t.byPath[path] {
-		if r.run == resting && (r.polled.index == 0 || time.Until(r.polled.at) > pollFast) {
-			t.readyLocked(r)
-		}
 	}
 }
