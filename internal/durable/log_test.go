@@ -147,6 +147,38 @@ func TestOneFlippedBit(t *testing.T) {
 	}
 }
 
+// What was overwritten with zeros, but for one byte, is reported up to that byte or
+// the next frame, wherever the byte is and however long the zeros are.
+func TestZeros(t *testing.T) {
+	for size := 40; size < 900; size += 24 {
+		fs := faultfs.New("/d")
+		s, err := durable.Create(fs, "/d/a", header(7), 4096, frame(1, "first", "one"))
+		must(t, err)
+		from := s.Size()
+		must(t, s.Append(frame(2, "second", strings.Repeat("x", size))))
+		to := s.Size()
+		must(t, s.Append(frame(3, "third", "")))
+		end := s.Size()
+		b := fs.Content("/d/a")
+		clear(b[from:to])
+		for at := int64(0); at < 1000; at += 13 {
+			in := bytes.Clone(b)
+			want := []durable.Bad{{Offset: from, Length: to - from, Torn: true}}
+			if at < to-from {
+				in[from+at] = 'y'
+			} else {
+				in[end+at] = 'y'
+				want = append(want, durable.Bad{Offset: end, Length: at/8*8 + 8, Torn: true})
+			}
+			got, rep, err := read(t, in)
+			must(t, err)
+			if !slices.Equal(got, []string{whole[0], whole[2]}) || !slices.Equal(rep.Bad, want) {
+				t.Fatalf("%d zeros, a byte at %d: read %q and %+v, want %+v", to-from, at, got, rep.Bad, want)
+			}
+		}
+	}
+}
+
 func TestDamageBeforeSyncedIsTold(t *testing.T) {
 	b, offsets := segment(t)
 	clear(b[offsets[0]:offsets[1]])

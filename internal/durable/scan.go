@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -165,6 +166,10 @@ func (s *scanner) resync(off int64) (int64, error) {
 		}
 		i := 0
 		for ; i < whole; i += alignment {
+			if i+len(blank) <= whole && bytes.Equal(b[i:i+len(blank)], blank[:]) {
+				i += len(blank) - alignment
+				continue
+			}
 			if h, ok := parseHeader(b[i:], s.report.Header.Seq, p+int64(i)); ok && h.size() <= s.w.size-p-int64(i) {
 				s.bad(off, p+int64(i)-off)
 				return p + int64(i), nil
@@ -180,6 +185,10 @@ func (s *scanner) resync(off int64) (int64, error) {
 	}
 	return s.w.size, nil
 }
+
+// blank is as much of preallocated space as is passed at once. No header begins with
+// zeros, so none is passed with it.
+var blank [64 * alignment]byte
 
 func zero(b []byte) bool {
 	for _, c := range b {
