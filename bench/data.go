@@ -13,9 +13,10 @@ import (
 
 // Shape is how the input lies in files.
 type Shape struct {
-	Name  string // for tables; "one file"
-	Files int
-	Size  int64 // bytes of each file, at most: it ends with a whole record
+	Name   string // for tables; "one file"
+	Files  int
+	Size   int64 // bytes of each file, at most: it ends with a whole record
+	Routes int   // tables the files are for, by turns, each of an input and a folder of its own; 0: one
 }
 
 // Total is the size of all files.
@@ -24,6 +25,7 @@ func (s Shape) Total() int64 { return int64(s.Files) * s.Size }
 // Input is what Shape.Make wrote.
 type Input struct {
 	Dir     string
+	Routes  []string // a pattern for each
 	Paths   []string
 	Records int
 	Bytes   int64
@@ -32,13 +34,19 @@ type Input struct {
 // Make writes the files of a shape into a folder of its own below dir. The
 // same shape is always the same bytes.
 func (s Shape) Make(dir string) (*Input, error) {
-	in := &Input{Dir: filepath.Join(dir, fmt.Sprintf("input-%dx%d", s.Files, s.Size))}
-	if err := os.MkdirAll(in.Dir, 0o755); err != nil {
-		return nil, err
+	routes := max(s.Routes, 1)
+	in := &Input{Dir: filepath.Join(dir, fmt.Sprintf("input-%dx%d-%d", s.Files, s.Size, routes))}
+	folders := make([]string, routes)
+	for i := range folders {
+		folders[i] = filepath.Join(in.Dir, fmt.Sprint(i))
+		if err := os.MkdirAll(folders[i], 0o755); err != nil {
+			return nil, err
+		}
+		in.Routes = append(in.Routes, filepath.Join(folders[i], "*.json"))
 	}
 	lines := NewLines()
 	for i := range s.Files {
-		path := filepath.Join(in.Dir, fmt.Sprintf("%04d.json", i))
+		path := filepath.Join(folders[i%routes], fmt.Sprintf("%04d.json", i))
 		in.Paths = append(in.Paths, path)
 		n, err := writeFile(path, lines, s.Size)
 		if err != nil {

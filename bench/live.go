@@ -47,7 +47,7 @@ func (r *Rig) live(l Live) (Tailed, error) {
 		return Tailed{}, err
 	}
 	defer os.RemoveAll(dir)
-	cmd, state, err := r.agentCommand(filepath.Join(dir, "*.json"), l.Keys)
+	cmd, state, err := r.agentCommand([]string{filepath.Join(dir, "*.json")}, l.Keys)
 	if err != nil {
 		return Tailed{}, err
 	}
@@ -99,5 +99,9 @@ func follow(p *process, w *pacer, length time.Duration) (Tailed, error) {
 	}
 	took := time.Since(began)
 	t := Tailed{Rate: float64(w.bytes-bytes) / took.Seconds(), Cores: (p.cpuNow() - cpu).Seconds() / took.Seconds()}
+	w.lines.timed = false // the last batch is not filled, and waits: its records do not count
+	if err := w.write(time.Second); err != nil {
+		return Tailed{}, err
+	}
 	return t, w.finish()
 }

@@ -105,7 +105,7 @@ func (r *Rig) Limit(in *Input, workers int, toSink bool) (Result, error) {
 
 // Agent runs `run --once` with an empty state and keys of the input.
 func (r *Rig) Agent(in *Input, keys ...string) (Result, error) {
-	cmd, state, err := r.agentCommand(filepath.Join(in.Dir, "*.json"), keys, "--once")
+	cmd, state, err := r.agentCommand(in.Routes, keys, "--once")
 	if err != nil {
 		return Result{}, err
 	}
@@ -113,9 +113,9 @@ func (r *Rig) Agent(in *Input, keys ...string) (Result, error) {
 	return r.run(cmd, in, true)
 }
 
-// agentCommand writes a configuration for the files of a pattern. What is not
-// in it has its default.
-func (r *Rig) agentCommand(pattern string, keys []string, flags ...string) (cmd *exec.Cmd, state string, err error) {
+// agentCommand writes a configuration for the files of patterns, each an input with a
+// table of its own and the same keys. What is not in it has its default.
+func (r *Rig) agentCommand(patterns, keys []string, flags ...string) (cmd *exec.Cmd, state string, err error) {
 	if state, err = os.MkdirTemp(r.dir, "state-"); err != nil {
 		return nil, "", err
 	}
@@ -125,11 +125,15 @@ auth: {method: none}
 state_dir: %q
 telemetry: {listen: ""}
 inputs:
-  - paths: [%q]
-    table: Lines
+`, r.url, state)
+	for i, pattern := range patterns {
+		text += fmt.Sprintf(`  - paths: [%q]
+    name: lines%d
+    table: Lines%d
     mapping: Lines_json
     %s
-`, r.url, state, pattern, strings.Join(keys, "\n    "))
+`, pattern, i, i, strings.Join(keys, "\n    "))
+	}
 	config := filepath.Join(state, "agent.yaml")
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, "", err

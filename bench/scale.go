@@ -58,7 +58,7 @@ func (r *Rig) Crowd(c Crowd) (st Steady, err error) {
 	if err := w.make(); err != nil {
 		return st, err
 	}
-	cmd, state, err := r.agentCommand(filepath.Join(dir, "**", "*.json"), []string{"watch: " + c.Watch, `exclude: ["*.data"]`})
+	cmd, state, err := r.agentCommand([]string{filepath.Join(dir, "**", "*.json")}, []string{"watch: " + c.Watch, `exclude: ["*.data"]`})
 	if err != nil {
 		return st, err
 	}

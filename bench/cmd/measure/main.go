@@ -26,10 +26,11 @@ func measure() error {
 	size := units.GiB
 	flag.TextVar(&size, "size", size, "bytes of the one large file; the others scale with it")
 	repeat := flag.Int("repeat", 5, "turns of each contender")
-	shapes := flag.String("shapes", "one,hundred,thousand,live,trickle", "what to measure; also idle, fair, few, many, forest: crowds of files, which take a minute or two each")
+	shapes := flag.String("shapes", "one,hundred,thousand,live,trickle", "what to measure; also scaling: little and much input, in few files and many, for one table and many; and idle, fair, few, many, forest: crowds of files, which take a minute or two each")
 	live := flag.Duration("live", 20*time.Second, "how long the live tail, or a crowd, is measured")
 	where := flag.String("dir", "", "where to make a folder for inputs and state, removed at the end (default: that for temporary files)")
 	agent := flag.String("agent", "", "binary of the agent (default: built from this checkout)")
+	plot := flag.String("plot", "", "file for a picture of scaling, SVG")
 	against := flag.String("against", "", "another binary of the agent, which takes turns with the first: what a change costs or saves")
 	flag.Parse()
 	dir, err := os.MkdirTemp(*where, "kusto-agent-bench-")
@@ -49,6 +50,8 @@ func measure() error {
 	for name := range strings.SplitSeq(*shapes, ",") {
 		if many, ok := crowds(*live)[name]; ok {
 			err = crowd(rig, many)
+		} else if name == "scaling" {
+			err = scaling(rig, dir, *plot, int64(size), *repeat)
 		} else if name == "live" || name == "trickle" {
 			err = tail(rig, other, name, *live, *repeat)
 		} else {
@@ -73,7 +76,7 @@ func shape(name string, size int64) (bench.Shape, error) {
 	case "thousand":
 		return bench.Shape{Name: "1,000 files", Files: 1000, Size: scale(256 << 10)}, nil
 	}
-	return bench.Shape{}, fmt.Errorf("no such shape; want one, hundred, thousand, live, trickle, idle, fair, few, many or forest")
+	return bench.Shape{}, fmt.Errorf("no such shape; want one, hundred, thousand, live, trickle, scaling, idle, fair, few, many or forest")
 }
 
 func compare(rig, other *bench.Rig, dir, name string, size int64, turns int) error {
