@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"strings"
 
 	"kusto-agent/bench"
 	"kusto-agent/internal/chart"
@@ -19,7 +20,11 @@ func scaling(rig *bench.Rig, dir, plot string, size int64, turns int) error {
 		{Name: fmt.Sprintf("%d MB in 1 file", size/1e6), Files: 1, Size: size},
 	}
 	for _, n := range []int{1, 10, 100, 1000} {
-		shapes = append(shapes, bench.Shape{Name: fmt.Sprintf("%d MB in %d files", some/1e6, n), Files: n, Size: some / int64(n)})
+		name := fmt.Sprintf("%d MB in %d files", some/1e6, n)
+		if n == 1 {
+			name = strings.TrimSuffix(name, "s")
+		}
+		shapes = append(shapes, bench.Shape{Name: name, Files: n, Size: some / int64(n)})
 	}
 	for _, n := range []int{10, 50, 200} {
 		shapes = append(shapes, bench.Shape{Name: fmt.Sprintf("the same for %d tables", n), Files: 1000, Size: some / 1000, Routes: n})
