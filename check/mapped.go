@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"kusto-agent/infer"
+	"kusto-agent/internal/schema"
 	"kusto-agent/kusto"
 )
 
@@ -89,7 +89,7 @@ func (v *view) likely(ctx context.Context) (all []column) {
 func (v *view) createMapping(columns []column) string {
 	var list []any
 	for i, c := range columns {
-		path, _ := infer.Path(c.member) // guess leaves out what has none
+		path, _ := schema.Path(c.member) // guess leaves out what has none
 		properties := map[string]string{"Path": path}
 		if v.kind == "Csv" {
 			properties = map[string]string{"Ordinal": fmt.Sprint(i)}

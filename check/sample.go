@@ -13,7 +13,7 @@ import (
 
 	"kusto-agent/config"
 	"kusto-agent/format"
-	"kusto-agent/infer"
+	"kusto-agent/internal/schema"
 	"kusto-agent/record"
 )
 
@@ -123,16 +123,16 @@ type column struct {
 
 // guess is columns for what a sample holds, as setup would make them.
 func guess(s *Sample, in *config.Input) (all []column) {
-	seen := infer.Sample{Format: in.Format}
+	seen := schema.Sample{Format: in.Format}
 	if seen.Add(s.Body, len(s.Body), sampled) != nil {
 		return nil
 	}
 	spec, _ := format.Of(in.Format)
 	for _, f := range seen.Fields() {
-		if _, ok := infer.Path(f.Name); !ok && spec.Mapping != "Csv" {
+		if _, ok := schema.Path(f.Name); !ok && spec.Mapping != "Csv" {
 			continue
 		}
-		name := infer.Unique(infer.Legal(f.Name), func(s string) bool {
+		name := schema.Unique(schema.Legal(f.Name), func(s string) bool {
 			return slices.ContainsFunc(all, func(c column) bool { return c.Name == s })
 		})
 		all = append(all, column{field{name, string(f.Type)}, f.Name})

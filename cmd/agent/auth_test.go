@@ -98,7 +98,7 @@ func TestNoToken(t *testing.T) {
 	t.Parallel()
 	f := func(code int, auth string, faults ...emulator.Fault) {
 		t.Helper()
-		s := newSite(t, emulator.Options{TokenSecret: "zq-secret", Schema: schema(t, inLogs(soundTable))})
+		s := newSite(t, emulator.Options{TokenSecret: "zq-secret", Schema: schemaOf(t, inLogs(soundTable))})
 		s.write("secret", "zq-secret")
 		s.write("logs/a.json", "{\"n\":1,\"s\":\"x\"}\n")
 		s.write("bin/az", "#!/bin/sh\necho \"ERROR: Please run 'az login' to setup account.\" >&2\nexit 1\n")

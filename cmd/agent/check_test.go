@@ -151,7 +151,7 @@ func TestCheckPasted(t *testing.T) {
 	signedIn := strings.Replace(open, "auth: {method: none}", `auth: {authority: "${URL}", tenant: contoso, client_id: me, client_secret_file: "${DIR}/secret"}`, 1)
 	f := func(delay time.Duration, database string, code int, ids ...string) {
 		t.Helper()
-		s := newSite(t, emulator.Options{TokenSecret: "zq-secret", SchemaDelay: delay, Schema: schema(t, `{"databases": {"Logs": {`+database+`}}}`)})
+		s := newSite(t, emulator.Options{TokenSecret: "zq-secret", SchemaDelay: delay, Schema: schemaOf(t, `{"databases": {"Logs": {`+database+`}}}`)})
 		s.write("secret", "zq-secret")
 		s.write("agent.yaml", signedIn+oneJSON)
 		s.write("logs/a.json", `{"n":1,"s":"x","":2,"[br]":3,"q\"q":4,"it's":5}`+"\n")

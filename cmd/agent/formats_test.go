@@ -125,7 +125,7 @@ func place(reason, text, part string) string {
 // ones are kept, and cost their neighbours nothing.
 func TestMultiJSON(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, emulator.Options{Schema: schema(t, columns)})
+	s := newSite(t, emulator.Options{Schema: schemaOf(t, columns)})
 	s.server.Fail(emulator.Fault{Match: emulator.Match{Contains: "wont-do"}, Status: 400})
 	bad := `{"seq":7,"in":{"note":01}}`
 	refused := strings.Replace(pretty(8, "  "), recordMark, "wont-do", 1)[2:]
@@ -207,7 +207,7 @@ func TestAvro(t *testing.T) {
 	f := func(codec string) {
 		t.Run(codec, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, emulator.Options{Schema: schema(t, columns)})
+			s := newSite(t, emulator.Options{Schema: schemaOf(t, columns)})
 			// The block of 40,000 is too large, whatever the codec makes of it.
 			text, ends := avroFile(t, codec, [2]int{0, 40}, [2]int{40, 41}, [2]int{41, 80}, [2]int{80, 90}, [2]int{1_000_000, 1_040_000}, [2]int{90, 300}, [2]int{300, 301})
 			damaged := []byte(text[:ends[7]-3])
@@ -240,7 +240,7 @@ func TestAvro(t *testing.T) {
 // the blocks beside it are stored.
 func TestAvroRefused(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, emulator.Options{Schema: schema(t, columns)})
+	s := newSite(t, emulator.Options{Schema: schemaOf(t, columns)})
 	text, ends := avroFile(t, "null", [2]int{0, 10}, [2]int{10, 20}, [2]int{20, 30}, [2]int{30, 31}, [2]int{31, 90})
 	s.write("logs/a.avro", text)
 	s.server.Fail(emulator.Fault{Match: emulator.Match{Contains: noteOf(15)}, Status: 400})
@@ -262,7 +262,7 @@ func TestAvroRefused(t *testing.T) {
 // for the next one loses nothing, and no payload has blocks of two files.
 func TestAvroGrowsAndRotates(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, emulator.Options{Schema: schema(t, columns)})
+	s := newSite(t, emulator.Options{Schema: schemaOf(t, columns)})
 	p := s.run(open + `inputs: [{paths: ["${DIR}/logs/a.avro*"], format: Avro, table: T, mapping: m, batch: {max_wait: 50ms}}]`)
 	random := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	total := 0
@@ -292,7 +292,7 @@ func TestAvroGrowsAndRotates(t *testing.T) {
 // so is what the application writes afterwards, which begins with a new header.
 func TestAvroCopyTruncate(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, emulator.Options{Schema: schema(t, columns)})
+	s := newSite(t, emulator.Options{Schema: schemaOf(t, columns)})
 	p := s.run(open + `inputs: [{paths: ["${DIR}/logs/*.avro"], table: T, mapping: m, batch: {max_wait: 50ms}}]`)
 	for n := range 3 {
 		text, _ := avroFile(t, "deflate", [2]int{100 * n, 100*n + 70}, [2]int{100*n + 70, 100*n + 100})
@@ -319,7 +319,7 @@ func TestFields(t *testing.T) {
 	f := func(format string) {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, emulator.Options{Schema: schema(t, columns)})
+			s := newSite(t, emulator.Options{Schema: schemaOf(t, columns)})
 			s.env = []string{"ENV=prod"}
 			s.server.Fail(emulator.Fault{Match: emulator.Match{Contains: "wont-do"}, Status: 400})
 			s.server.Fail(emulator.Fault{Status: 503, Times: 2}) // a retry has the same bytes
@@ -380,7 +380,7 @@ func TestFields(t *testing.T) {
 // sent with the new ones under a new id, which its rows bear.
 func TestFieldsChanged(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, emulator.Options{Schema: schema(t, columns)})
+	s := newSite(t, emulator.Options{Schema: schemaOf(t, columns)})
 	hang := s.server.Fail(emulator.Fault{Hang: true, Times: 1})
 	s.write("logs/a.json", joined([]string{object(0), object(1)}))
 	s.env = []string{"ENV=before"}
@@ -523,7 +523,7 @@ func TestKillsWithAvro(t *testing.T) {
 	if testing.Short() {
 		files, kills = 3, 2
 	}
-	s := newSite(t, emulator.Options{KeepRequests: 1 << 20, Schema: schema(t, columns)})
+	s := newSite(t, emulator.Options{KeepRequests: 1 << 20, Schema: schemaOf(t, columns)})
 	s.server.Fail(emulator.Fault{When: emulator.AfterCommit, Delay: 5_000_000})
 	config := open + "batch: {max_size: 20kB, max_wait: 20ms}\n" + `inputs: [{paths: ["${DIR}/logs/a.avro*"], format: Avro, table: T, mapping: m}]`
 	total := files * blocks * perBlock

@@ -13,7 +13,7 @@ import (
 
 	"kusto-agent/config"
 	"kusto-agent/format"
-	"kusto-agent/infer"
+	"kusto-agent/internal/schema"
 	"kusto-agent/kusto"
 )
 
@@ -61,7 +61,7 @@ type initial struct {
 	secretFile, certificateFile, tokenFile, output, sample string
 	force, trust                                           bool
 
-	guess infer.Guess
+	guess schema.Guess
 	ask   asker
 }
 

@@ -11,7 +11,7 @@ import (
 	"io/fs"
 	"kusto-agent/config"
 	"kusto-agent/format"
-	"kusto-agent/infer"
+	"kusto-agent/internal/schema"
 	"kusto-agent/kusto"
 	"os"
 	"path/filepath"
@@ -32,7 +32,7 @@ func (c *initial) look() error {
 	case err != nil:
 		return &exitError{exitFailed, fmt.Errorf("read the sample: %w", err)}
 	}
-	c.guess = infer.Look(filepath.Base(c.sample), text)
+	c.guess = schema.Look(filepath.Base(c.sample), text)
 	return nil
 }
 
@@ -73,7 +73,7 @@ func (c *initial) pattern() string {
 		return ""
 	}
 	path := absolute(c.sample)
-	bare := infer.Bare(path)
+	bare := schema.Bare(path)
 	if filepath.Ext(bare) == "" {
 		return config.EscapePattern(path)
 	}
@@ -84,7 +84,7 @@ func (c *initial) likelyFormat() string {
 	if c.guess.Format != "" {
 		return string(c.guess.Format)
 	}
-	if f, ok := format.ByExtension(filepath.Ext(infer.Bare(c.path))); ok {
+	if f, ok := format.ByExtension(filepath.Ext(schema.Bare(c.path))); ok {
 		return string(f)
 	}
 	return ""
@@ -119,14 +119,14 @@ var ofRotation = regexp.MustCompile(`[-_.]*[0-9][-_.0-9T:]*$`)
 func (c *initial) likelyTable() string {
 	name := ""
 	if c.sample != "" {
-		name = filepath.Base(infer.Bare(c.sample))
+		name = filepath.Base(schema.Bare(c.sample))
 	} else if name = filepath.Base(c.path); strings.ContainsAny(name, "*?[{") {
 		name = filepath.Base(filepath.Dir(c.path))
 	}
 	for filepath.Ext(name) != "" && filepath.Ext(name) != name {
 		name = strings.TrimSuffix(name, filepath.Ext(name))
 	}
-	name = strings.Trim(infer.Legal(ofRotation.ReplaceAllString(name, "")), " ._-")
+	name = strings.Trim(schema.Legal(ofRotation.ReplaceAllString(name, "")), " ._-")
 	first, n := utf8.DecodeRuneInString(name)
 	if name == "" || kusto.ValidName("table", name) != nil {
 		return ""

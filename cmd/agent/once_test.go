@@ -181,11 +181,11 @@ func TestExitCodes(t *testing.T) {
 	f("failing", exitUnreachable, emulator.Options{}, open+impatient+oneText, func(s *site) {
 		s.server.Fail(emulator.Fault{Status: 503})
 	})
-	f("no table", exitUnreachable, emulator.Options{Schema: schema(t, `{"databases":{"Logs":{}}}`)}, open+impatient+oneText, nil)
+	f("no table", exitUnreachable, emulator.Options{Schema: schemaOf(t, `{"databases":{"Logs":{}}}`)}, open+impatient+oneText, nil)
 	f("wrong secret", exitRefused, emulator.Options{TokenSecret: "zq-right"}, secret+impatient+oneText, env)
 	f("no role", exitRefused, emulator.Options{
 		TokenSecret: "zq-wrong",
-		Schema:      schema(t, `{"databases":{"Logs":{"ingestors":["another"],"tables":{"Text":{}}}}}`),
+		Schema:      schemaOf(t, `{"databases":{"Logs":{"ingestors":["another"],"tables":{"Text":{}}}}}`),
 	}, secret+impatient+oneText, env)
 	f("token refused", exitRefused, emulator.Options{TokenSecret: "zq-right"}, head+`auth: {method: token_file, token_file: "${DIR}/token"}`+"\n"+impatient+oneText, func(s *site) {
 		s.write("token", "zq-stale-token")
@@ -195,7 +195,7 @@ func TestExitCodes(t *testing.T) {
 		env(s)
 		s.env = append(s.env, "DEAD="+s.deadURL())
 	})
-	f("refused goes before down and quarantine", exitRefused, emulator.Options{TokenSecret: "zq-wrong", Schema: schema(t,
+	f("refused goes before down and quarantine", exitRefused, emulator.Options{TokenSecret: "zq-wrong", Schema: schemaOf(t,
 		`{"databases":{"Logs":{"tables":{"Text":{"ingestors":["another"]},"Bad":{}}}}}`)},
 		secret+impatient+`
 inputs:
@@ -208,7 +208,7 @@ inputs:
 		})
 }
 
-func schema(t *testing.T, text string) *emulator.Schema {
+func schemaOf(t *testing.T, text string) *emulator.Schema {
 	t.Helper()
 	s, err := emulator.LoadSchema(strings.NewReader(text))
 	if err != nil {

@@ -65,7 +65,7 @@ func parseConfig(keys string) string {
 
 func newParseSite(t *testing.T) *site {
 	t.Parallel()
-	return newSite(t, emulator.Options{Schema: schema(t, logColumns)})
+	return newSite(t, emulator.Options{Schema: schemaOf(t, logColumns)})
 }
 
 func criText(stream, tag, text string) string {

@@ -27,7 +27,7 @@ func routeOf(t *testing.T, p *process, table string) telemetry.Route {
 func TestOneRouteIsHeld(t *testing.T) {
 	t.Parallel()
 	const strict = `{"databases":{"Logs":{"tables":{"A":{"mappings":[%s]},"B":{"mappings":[{"name":"m","kind":"Json"}]}}}}}`
-	s := newSite(t, emulator.Options{Schema: schema(t, fmt.Sprintf(strict, ""))})
+	s := newSite(t, emulator.Options{Schema: schemaOf(t, fmt.Sprintf(strict, ""))})
 	records := jsonRecords(0, 20000)
 	s.write("logs/a.json", joined(records[:10000]))
 	s.write("logs/b.json", joined(records))
@@ -63,7 +63,7 @@ inputs:
 	s.append("logs/b.json", joined(jsonRecords(20000, 1000)))
 	s.awaitRows("B", 21000)
 
-	if err := s.server.SetSchema(schema(t, fmt.Sprintf(strict, `{"name":"m","kind":"Json"}`))); err != nil {
+	if err := s.server.SetSchema(schemaOf(t, fmt.Sprintf(strict, `{"name":"m","kind":"Json"}`))); err != nil {
 		t.Fatal(err)
 	}
 	s.awaitRows("A", 10000)

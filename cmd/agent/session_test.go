@@ -118,7 +118,7 @@ func (p *typist) ends(code int) {
 // what was typed before, and stops what takes too long.
 func TestSession(t *testing.T) {
 	t.Parallel()
-	schema := schema(t, `{"databases": {"Logs": {"tables": {"StormEvents": {"columns": "StartTime:datetime, State:string"}}}, "Other": {}}}`)
+	schema := schemaOf(t, `{"databases": {"Logs": {"tables": {"StormEvents": {"columns": "StartTime:datetime, State:string"}}}, "Other": {}}}`)
 	s := newSite(t, emulator.Options{Schema: schema})
 	args := []string{"query", "--cluster", s.url, "--auth", "none", "--database", "Logs"}
 	const ctrlC, ctrlD, up = "\x03", "\x04", "\x1b[A"

@@ -16,13 +16,13 @@ import (
 	"github.com/twmb/avro/ocf"
 
 	"kusto-agent/emulator"
-	"kusto-agent/infer"
+	"kusto-agent/internal/schema"
 )
 
 // strict is an endpoint where nothing exists but the database, and where a change
 // is not seen by itself.
 func strict(t *testing.T) emulator.Options {
-	return emulator.Options{Schema: schema(t, `{"databases":{"Logs": {"streaming": false}}}`), SchemaDelay: time.Hour}
+	return emulator.Options{Schema: schemaOf(t, `{"databases":{"Logs": {"streaming": false}}}`), SchemaDelay: time.Hour}
 }
 
 // tableText has the rows of a table as JSON, sorted.
@@ -136,7 +136,7 @@ func logicalAvro(t *testing.T) string {
 // and what does not fit is told.
 func TestSetupMerges(t *testing.T) {
 	t.Parallel()
-	o := emulator.Options{SchemaDelay: time.Hour, Schema: schema(t, `{"databases":{"Logs":{"streaming":true,"tables":{"T":{"columns":"when:datetime, n:datetime, gone:string, log:dynamic",
+	o := emulator.Options{SchemaDelay: time.Hour, Schema: schemaOf(t, `{"databases":{"Logs":{"streaming":true,"tables":{"T":{"columns":"when:datetime, n:datetime, gone:string, log:dynamic",
 		"mappings":[{"name":"m","kind":"Json","columns":[{"column":"when","path":"$.ts"},{"column":"gone","path":"$.Gone"},{"column":"log","path":"$.log.level"}]}]}}}}}`)}
 	s := newSite(t, o)
 	config := open + "inputs: [{paths: [\"${DIR}/logs/*.json\"], table: T, mapping: m}, {paths: [\"${DIR}/logs/*.csv\"], table: T, name: rows}, {paths: [\"${DIR}/none/*.csv\"], table: U}]\n"
@@ -192,7 +192,7 @@ func TestSetupMerges(t *testing.T) {
 // TestSetupGrants: who may not write is let to, by name or when the probe tells.
 func TestSetupGrants(t *testing.T) {
 	t.Parallel()
-	o := emulator.Options{SchemaDelay: time.Hour, TokenSecret: "zq-secret", Schema: schema(t, `{"databases":{"Logs":{"streaming":false,"ingestors":["somebody"],"viewers":["agent"]}}}`)}
+	o := emulator.Options{SchemaDelay: time.Hour, TokenSecret: "zq-secret", Schema: schemaOf(t, `{"databases":{"Logs":{"streaming":false,"ingestors":["somebody"],"viewers":["agent"]}}}`)}
 	s := newSite(t, o)
 	config := head + "auth: {authority: \"${URL}\", tenant: t, client_id: agent, client_secret: \"${SECRET}\"}\n" + oneText
 	s.env = []string{"SECRET=zq-secret"}
@@ -281,7 +281,7 @@ func TestSetupAsks(t *testing.T) {
 // TestMappingForms: a mapping is read in each form in which the service shows it.
 func TestMappingForms(t *testing.T) {
 	t.Parallel()
-	f := func(text, from string, takes infer.Field, want bool) {
+	f := func(text, from string, takes schema.Field, want bool) {
 		t.Helper()
 		var e element
 		if err := json.Unmarshal([]byte(text), &e); err != nil {
@@ -291,7 +291,7 @@ func TestMappingForms(t *testing.T) {
 			t.Errorf("%s: column %s from %s, takes %+v: %v", text, e.Column, e.from(), takes, !want)
 		}
 	}
-	a, third := infer.Field{Name: "a", Named: true}, infer.Field{Name: "x", Ordinal: 2}
+	a, third := schema.Field{Name: "a", Named: true}, schema.Field{Name: "x", Ordinal: 2}
 	f(`{"column":"c","path":"$.a","datatype":"","transform":null}`, "$.a", a, true)
 	f(`{"Column":"c","Properties":{"path":"$['a']","Transform":"None"}}`, "$['a']", a, true)
 	f(`{"column":"c","Properties":{"Path":"$[\"a\"].b[0]"}}`, `$["a"].b[0]`, a, true)
@@ -330,7 +330,7 @@ func TestSetupShared(t *testing.T) {
 // the inputs and the case its name is written in.
 func TestSetupDatabases(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, emulator.Options{SchemaDelay: time.Hour, TokenSecret: "zq-secret", Schema: schema(t, `{"databases":{"Logs":{"streaming":true},"More":{"streaming":true}}}`)})
+	s := newSite(t, emulator.Options{SchemaDelay: time.Hour, TokenSecret: "zq-secret", Schema: schemaOf(t, `{"databases":{"Logs":{"streaming":true},"More":{"streaming":true}}}`)})
 	s.env = []string{"SECRET=zq-secret"}
 	s.write("agent.yaml", head+`auth: {authority: "${URL}", tenant: t, client_id: agent, client_secret: "${SECRET}"}
 inputs:

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"kusto-agent/config"
-	"kusto-agent/infer"
+	"kusto-agent/internal/schema"
 	"kusto-agent/kusto"
 )
 
@@ -24,7 +24,7 @@ func (c *connection) ask(ctx context.Context, call kusto.Call, database, text st
 
 // look reads what there is of a table.
 func (c *connection) look(ctx context.Context, in *config.Input) (*tableState, error) {
-	t := &tableState{mappings: make(map[mappingKey][]element), foundMaps: make(map[mappingKey]bool), seen: make(map[mappingKey][]infer.Field)}
+	t := &tableState{mappings: make(map[mappingKey][]element), foundMaps: make(map[mappingKey]bool), seen: make(map[mappingKey][]schema.Field)}
 	table := kusto.EntityName(in.Table)
 	var bad error
 	keep := func(what string, err error) {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"kusto-agent/infer"
+	"kusto-agent/internal/schema"
 )
 
 // element is what a mapping has for one column: as it is written now, and as it is
@@ -96,7 +96,7 @@ func (e *element) isConstant() bool {
 var pathBegin = regexp.MustCompile(`^\$(?:\.([^.\[]+)|\['([^']*)'\]|\["([^"]*)"\])`)
 
 // takes reports whether the element reads a field, or something within it.
-func (e *element) takes(f infer.Field) bool {
+func (e *element) takes(f schema.Field) bool {
 	if ordinal, ok := e.Properties["Ordinal"]; ok {
 		return ordinal == strconv.Itoa(f.Ordinal)
 	}
@@ -112,13 +112,13 @@ func (e *element) takes(f infer.Field) bool {
 }
 
 // elementOf maps a field to a column; false where no path can name it.
-func elementOf(kind string, f infer.Field, column, datatype string) (element, bool) {
+func elementOf(kind string, f schema.Field, column, datatype string) (element, bool) {
 	e := element{Column: column, Datatype: datatype}
 	if kind == "csv" {
 		e.Properties = map[string]string{"Ordinal": strconv.Itoa(f.Ordinal)}
 		return e, true
 	}
-	path, ok := infer.Path(f.Name)
+	path, ok := schema.Path(f.Name)
 	e.Properties = map[string]string{"Path": path}
 	return e, ok
 }

@@ -7,7 +7,7 @@ import (
 
 	"kusto-agent/config"
 	"kusto-agent/format"
-	"kusto-agent/infer"
+	"kusto-agent/internal/schema"
 	"kusto-agent/kusto"
 )
 
@@ -21,9 +21,9 @@ type tableState struct {
 	foundMaps map[mappingKey]bool // mappings that were
 	columns   []tableColumn
 	mappings  map[mappingKey][]element
-	seen      map[mappingKey][]infer.Field // what all inputs of a mapping have for it
-	streaming *bool                        // its own policy; nil: that of its database holds
-	inherited bool                         // the policy of its database is on
+	seen      map[mappingKey][]schema.Field // what all inputs of a mapping have for it
+	streaming *bool                         // its own policy; nil: that of its database holds
+	inherited bool                          // the policy of its database is on
 }
 
 type tableColumn struct{ name, typ string }
@@ -48,7 +48,7 @@ type planner struct {
 	in     *config.Input
 	key    tableKey
 	t      *tableState
-	sample *infer.Sample
+	sample *schema.Sample
 	known  map[grant]bool
 	steps  []step
 	notes  []string
@@ -87,12 +87,12 @@ func (p *planner) plan() error {
 
 // fields are those of the sample, with types that hold what other inputs of the
 // mapping have for them too.
-func (p *planner) fields() []infer.Field {
+func (p *planner) fields() []schema.Field {
 	key, all := p.mapping(), p.sample.Fields()
 	for i := range all {
 		for _, other := range p.t.seen[key] {
 			if key.kind == "csv" && other.Ordinal == all[i].Ordinal || key.kind != "csv" && other.Name == all[i].Name {
-				all[i].Type = infer.Merged(all[i].Type, other.Type)
+				all[i].Type = schema.Merged(all[i].Type, other.Type)
 			}
 		}
 	}
@@ -126,11 +126,11 @@ func (p *planner) table(added []tableColumn) {
 func (p *planner) byPosition() {
 	for _, f := range p.fields() {
 		if f.Ordinal >= len(p.t.columns) {
-			p.add(f, infer.Legal(f.Name))
+			p.add(f, schema.Legal(f.Name))
 			continue
 		}
 		c := &p.t.columns[f.Ordinal]
-		if f.Named && c.name != infer.Legal(f.Name) {
+		if f.Named && c.name != schema.Legal(f.Name) {
 			p.note("field %d is called %s in the files, and goes by its position to column %s; with a mapping it can go elsewhere", f.Ordinal+1, f.Name, c.name)
 		}
 		p.fits(f, c)
@@ -138,19 +138,19 @@ func (p *planner) byPosition() {
 }
 
 // add makes a column for a field.
-func (p *planner) add(f infer.Field, name string) *tableColumn {
-	name = infer.Unique(name, func(s string) bool { return p.t.column(s) != nil })
+func (p *planner) add(f schema.Field, name string) *tableColumn {
+	name = schema.Unique(name, func(s string) bool { return p.t.column(s) != nil })
 	p.t.columns = append(p.t.columns, tableColumn{name, string(f.Type)})
 	return &p.t.columns[len(p.t.columns)-1]
 }
 
 // fits tells where a column does not hold what the files have for it.
-func (p *planner) fits(f infer.Field, c *tableColumn) {
-	has := infer.Type(c.typ)
+func (p *planner) fits(f schema.Field, c *tableColumn) {
+	has := schema.Type(c.typ)
 	switch {
-	case has == f.Type, has == infer.String, has == infer.Dynamic:
-	case f.Type == infer.Long && (has == "int" || has == infer.Real || has == infer.Decimal):
-	case f.Type == infer.Decimal && has == infer.Real, f.Type == infer.Real && has == infer.Decimal:
+	case has == f.Type, has == schema.String, has == schema.Dynamic:
+	case f.Type == schema.Long && (has == "int" || has == schema.Real || has == schema.Decimal):
+	case f.Type == schema.Decimal && has == schema.Real, f.Type == schema.Real && has == schema.Decimal:
 	default:
 		p.note("column %s is %s, and the files have %s for it: what does not fit is stored as null. setup never changes the type of a column; for another one: .alter column %s.%s type=%s",
 			c.name, c.typ, f.Type, kusto.EntityName(p.in.Table), kusto.EntityName(c.name), f.Type)
@@ -196,7 +196,7 @@ func (p *planner) mapped() (*step, error) {
 }
 
 // filled is for a field that the mapping has already: only its column may be missing.
-func (p *planner) filled(f infer.Field, e *element) {
+func (p *planner) filled(f schema.Field, e *element) {
 	c := p.t.column(e.Column)
 	_, changed := e.Properties["Transform"]
 	inner := e.Properties["Path"] != "" && !slices.Contains([]string{"$." + f.Name, "$['" + f.Name + "']", `$["` + f.Name + `"]`}, e.Properties["Path"])
@@ -212,17 +212,17 @@ func (p *planner) filled(f infer.Field, e *element) {
 
 // element makes one for a field, with the column it goes to: that of its name, of
 // its position where it has none, else a new one.
-func (p *planner) element(key mappingKey, f infer.Field, all []element, before []tableColumn) (element, bool) {
+func (p *planner) element(key mappingKey, f schema.Field, all []element, before []tableColumn) (element, bool) {
 	taken := func(name string) bool {
 		return slices.ContainsFunc(all, func(e element) bool {
 			return e.Column == name && (e.isConstant() || slices.ContainsFunc(p.t.seen[key], e.takes))
 		})
 	}
-	name := infer.Legal(f.Name)
+	name := schema.Legal(f.Name)
 	if key.kind == "csv" && !f.Named && f.Ordinal < len(before) {
 		name = before[f.Ordinal].name
 	}
-	name = infer.Unique(name, taken)
+	name = schema.Unique(name, taken)
 	e, ok := elementOf(key.kind, f, name, string(f.Type))
 	if !ok {
 		return e, false

@@ -16,7 +16,7 @@ import (
 
 	"kusto-agent/batcher"
 	"kusto-agent/config"
-	"kusto-agent/infer"
+	"kusto-agent/internal/schema"
 	"kusto-agent/internal/units"
 )
 
@@ -29,12 +29,12 @@ const (
 
 // takeSample reads the beginning of the newest files of an input as the agent
 // does, and tells what records it would send. Nothing is sent or written.
-func takeSample(ctx context.Context, cfg *config.Config, in *config.Input) (*infer.Sample, error) {
+func takeSample(ctx context.Context, cfg *config.Config, in *config.Input) (*schema.Sample, error) {
 	files, err := newestFiles(in)
 	if err != nil {
 		return nil, err
 	}
-	sample := &infer.Sample{Format: in.Format, Header: in.Header == "skip"}
+	sample := &schema.Sample{Format: in.Format, Header: in.Header == "skip"}
 	why := errors.New("no file matches its paths")
 	for _, file := range files {
 		c := newCatcher(nil, []string{absolute(cfg.StateDir), absolute(cfg.Spool.Dir)})

@@ -1,8 +1,8 @@
-// Package infer tells from a sample of records which columns of a table would
+// Package schema tells from a sample of records which columns of a table would
 // hold them. A type it names holds every value of the sample as it is: where
 // values differ it is the narrowest that holds them all, and where nothing was
 // seen it is string.
-package infer
+package schema
 
 import (
 	"encoding/json"
