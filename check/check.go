@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"kusto-agent/config"
+	"kusto-agent/internal/units"
 	"kusto-agent/kusto"
 )
 
@@ -164,7 +165,7 @@ func (r *run) load(context.Context) {
 		return
 	}
 	r.cfg = cfg
-	r.ok("config", "", r.Path, "%s, %s", count(len(cfg.Inputs), "input"), count(len(cfg.Clusters), "cluster"))
+	r.ok("config", "", r.Path, "%s, %s", units.Counted(len(cfg.Inputs), "input"), units.Counted(len(cfg.Clusters), "cluster"))
 }
 
 // mistake is one of the configuration: what is wrong; what was meant.
@@ -180,14 +181,6 @@ func (r *run) mistake(p config.Problem) {
 		f.What = p.Path + ": " + f.What
 	}
 	r.add(f)
-}
-
-// count is a number with its noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // quoted is a word of a shell.

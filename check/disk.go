@@ -120,7 +120,7 @@ func (r *run) quarantineSpace() {
 	case used >= most && r.cfg.Quarantine.WhenFull == "block":
 		r.add(Finding{ID: "quarantine", Severity: Error, Where: dir, What: fmt.Sprintf("quarantine is full: %s of %v; what meets a bad record waits", size(used), r.cfg.Quarantine.MaxSize), Fix: look})
 	case records > 0:
-		r.add(Finding{ID: "quarantine", Severity: Warning, Where: dir, What: fmt.Sprintf("%s in quarantine, %s of %v", count(records, "record"), size(used), r.cfg.Quarantine.MaxSize), Fix: look})
+		r.add(Finding{ID: "quarantine", Severity: Warning, Where: dir, What: fmt.Sprintf("%s in quarantine, %s of %v", units.Counted(records, "record"), size(used), r.cfg.Quarantine.MaxSize), Fix: look})
 	default:
 		r.ok("quarantine", "", dir, "quarantine is empty")
 	}

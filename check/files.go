@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kusto-agent/config"
+	"kusto-agent/internal/units"
 	"kusto-agent/tail"
 )
 
@@ -156,7 +157,7 @@ func (r *run) filesOf(in *config.Input, seen []tail.Seen) {
 		}
 	}
 	if readable > 0 || len(order) == 0 {
-		r.ok("files", in.Name, "", "%s, %s, readable for %s", count(readable, "file"), size(bytes), r.Service.name())
+		r.ok("files", in.Name, "", "%s, %s, readable for %s", units.Counted(readable, "file"), size(bytes), r.Service.name())
 	}
 	for _, key := range order {
 		r.unread(in, groups[key])
@@ -182,7 +183,7 @@ func (r *run) unread(in *config.Input, all []tail.Seen) {
 	switch {
 	case errors.Is(s.Err, unix.EACCES), errors.Is(s.Err, unix.EPERM):
 		f.ID, f.Severity = "files.permission", Error
-		f.What = fmt.Sprintf("%s may not read %s of this folder: %s", r.Service.name(), count(len(all), "file"), names(all))
+		f.What = fmt.Sprintf("%s may not read %s of this folder: %s", r.Service.name(), units.Counted(len(all), "file"), names(all))
 		f.Where = filepath.Dir(s.Path)
 		if s.Shut {
 			f.Where, f.What = s.Path, r.Service.name()+" may not enter or list this folder"

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"kusto-agent/internal/units"
 )
 
 // besides are descriptors the agent has open beside files it reads: its state,
@@ -58,7 +60,7 @@ func (r *run) watches() {
 		r.add(Finding{ID: "limits.inotify", Severity: Warning, What: fmt.Sprintf("a user may have %d inotify instances only, and others may hold them", instances),
 			Fix: "raise the limit\nsysctl -w fs.inotify.max_user_instances=128"})
 	default:
-		r.ok("limits.inotify", "", "", "%s to watch, a user may watch %d", count(r.folders, "folder"), most)
+		r.ok("limits.inotify", "", "", "%s to watch, a user may watch %d", units.Counted(r.folders, "folder"), most)
 	}
 }
 

@@ -2,40 +2,29 @@ package check
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
 	"kusto-agent/config"
-	"kusto-agent/format"
+	"kusto-agent/internal/schema"
+	"kusto-agent/internal/units"
 	"kusto-agent/kusto"
 )
 
 // view is what could be seen of an input's table and mapping.
 type view struct {
 	*run
-	in      *config.Input
-	c       *cluster
-	kind    string // of the mappings of its format
-	columns []field
-	known   bool      // columns are those of the table
-	mapping []element // nil: none was seen
-	mapped  bool      // mapping is that of the input
+	in     *config.Input
+	c      *cluster
+	table  *schema.Table // nil: it was not seen
+	mapped bool          // table has columns, and the mapping of the input
 
 	refused *kusto.Error // by the probe; nil: it may ingest
 	blind   bool         // the identity may not look
 	told    bool         // that something is not there was told
-}
-
-// field is a column of a table.
-type field struct {
-	Name string
-	Type string `json:"CslType"`
 }
 
 // tables looks at table, mapping, policies and role of each input.
@@ -47,8 +36,7 @@ func (r *run) tables(ctx context.Context) {
 			r.add(Finding{ID: "table", Severity: Warning, Input: in.Name, Where: in.Database + "." + in.Table, What: "the table was not looked at: " + c.closed, Fix: "mend that first, and check again"})
 			continue
 		}
-		spec, _ := format.Of(in.Format) // it is one of them
-		v := &view{run: r, in: in, c: c, kind: spec.Mapping}
+		v := &view{run: r, in: in, c: c}
 		r.views[in.Name] = v
 		v.look(ctx)
 	}
@@ -60,9 +48,9 @@ func (v *view) look(ctx context.Context) {
 	if !v.probe(ctx) {
 		return
 	}
-	if v.table(ctx) {
+	if v.read(ctx) {
 		v.mappings(ctx)
-		v.policies(ctx)
+		v.policies()
 		v.updates(ctx)
 	}
 	v.verdict()
@@ -101,23 +89,13 @@ func (v *view) probe(ctx context.Context) bool {
 	return true
 }
 
-// showPatience bounds what one look at the schema takes.
-const showPatience = time.Minute
-
-// ask runs a command that only shows.
-func (v *view) ask(ctx context.Context, text string) (*kusto.Collector, error) {
-	return v.askOf(ctx, v.in.Database, text)
+func (v *view) reader(database string) schema.Reader {
+	return schema.Reader{Client: v.c.conn.Client, Database: database}
 }
 
-func (v *view) askOf(ctx context.Context, database, text string) (*kusto.Collector, error) {
-	var got kusto.Collector
-	err := v.c.conn.Client.Query(ctx, &kusto.Query{Call: kusto.Mgmt, Database: database, Text: text, ReadOnly: true, Timeout: showPatience}, &got)
-	return &got, err
-}
-
-// table looks whether there is one, and at its columns.
-func (v *view) table(ctx context.Context) bool {
-	got, err := v.ask(ctx, ".show tables")
+// read looks whether there is a table, and at its columns.
+func (v *view) read(ctx context.Context) bool {
+	t, err := v.reader(v.in.Database).Table(ctx, v.in.Route())
 	var e *kusto.Error
 	switch {
 	case err == nil:
@@ -136,86 +114,126 @@ func (v *view) table(ctx context.Context) bool {
 		v.add(v.c.named(failed(Finding{ID: "table", Input: v.in.Name, Where: v.where()}, err)))
 		return false
 	}
-	var names []string
-	got.Each(func(row map[string]string) { names = append(names, row["TableName"]) })
-	if !slices.Contains(names, v.in.Table) {
-		if v.refused == nil {
-			return true // it takes records: who may ingest need not be shown it
-		}
+	v.table = t
+	switch {
+	case t.ColumnsErr != nil:
+		v.add(v.c.named(failed(Finding{ID: "table", Input: v.in.Name, Where: v.where()}, t.ColumnsErr)))
+		return false
+	case t.Exists:
+		v.tell("table", OK, "the table has "+units.Counted(len(t.Columns), "column"), "")
+	case v.refused != nil: // else it takes records: who may ingest need not be shown it
 		v.told = true
-		v.noTable(ctx, names)
+		v.noTable(ctx)
 		return false
 	}
-	return v.schema(ctx)
+	return true
 }
 
 // otherDatabases is what to do about one that is not there.
 func (v *view) otherDatabases(ctx context.Context) string {
-	var names []string
-	if got, err := v.askOf(ctx, "", ".show databases"); err == nil {
-		got.Each(func(row map[string]string) { names = append(names, row["DatabaseName"]) })
-	}
-	if len(names) == 0 {
+	names, err := v.reader("").Databases(ctx)
+	if err != nil || len(names) == 0 {
 		return "set database to one that is there\n.show databases"
 	}
 	return "set database to one that is there: " + strings.Join(names[:min(len(names), 10)], ", ")
 }
 
-func (v *view) noTable(ctx context.Context, names []string) {
+func (v *view) noTable(ctx context.Context) {
 	what := "there is no table " + v.in.Table
-	for _, n := range names {
-		if strings.EqualFold(n, v.in.Table) {
-			v.tell("table", Error, what+", but one called "+n, "letter case counts: set table: "+n)
-			return
+	if n := v.table.Similar; n != "" {
+		v.tell("table", Error, what+", but one called "+n, "letter case counts: set table: "+n)
+		return
+	}
+	fix := "let setup make it, with its mapping and policy, from what the files hold\n" + v.setup()
+	if commands := v.plan(ctx); len(commands) > 0 {
+		fix = "create it with what it needs, then clear the cache of streaming ingestion\n" + strings.Join(append(commands, schema.ClearCache), "\n")
+	}
+	v.tell("table", Error, what, fix)
+}
+
+// plan is the commands that setup would run for the sample, or, where a table is there and
+// no record, for its columns. There are none where a sample does not say enough: in the
+// files of an input whose header is skipped it lacks the names.
+func (v *view) plan(ctx context.Context) (commands []string) {
+	seen := &schema.Sample{Format: v.in.Format}
+	s := v.sample(ctx, v.in)
+	if v.in.Header == "skip" || seen.Add(s.Body, len(s.Body), sampled) != nil || len(seen.Fields()) == 0 {
+		if seen = schema.SampleOf(v.in.Format, v.table.Columns); len(v.table.Columns) == 0 {
+			return nil
 		}
 	}
-	v.tell("table", Error, what, v.creation(ctx))
+	t := *v.table // which a plan changes
+	p := schema.NewPlan(v.in.Route(), &t, seen)
+	if p.Make() != nil {
+		return nil
+	}
+	for _, s := range p.Steps {
+		commands = append(commands, s.Text)
+	}
+	return commands
 }
-
-// creation is the commands for the table and all that it needs, in the order in
-// which they work.
-func (v *view) creation(ctx context.Context) string {
-	columns := guess(v.sample(ctx, v.in), v.in)
-	if len(columns) == 0 {
-		return "let setup make it, with its mapping and policy, from what the files hold\n" + v.setup()
-	}
-	var list []string
-	for _, c := range columns {
-		list = append(list, kusto.EntityName(c.Name)+": "+c.Type)
-	}
-	table := kusto.EntityName(v.in.Table)
-	lines := []string{"create it with what it needs, then clear the cache of streaming ingestion", fmt.Sprintf(".create-merge table %s (%s)", table, strings.Join(list, ", "))}
-	if v.in.Mapping != "" {
-		lines = append(lines, v.createMapping(columns))
-	}
-	if v.policy(ctx, "database "+kusto.EntityName(v.in.Database)+" policy streamingingestion") != "on" {
-		lines = append(lines, ".alter table "+table+" policy streamingingestion enable")
-	}
-	return strings.Join(append(lines, clearCache), "\n")
-}
-
-// clearCache has the streaming nodes look at the schema again.
-const clearCache = ".clear database cache streamingingestion schema"
 
 // setup is the command line that makes what the input needs.
 func (v *view) setup() string {
 	return "kusto-agent setup --input " + quoted(v.in.Name) + " --config " + quoted(v.Path)
 }
 
-// schema reads the columns.
-func (v *view) schema(ctx context.Context) bool {
-	got, err := v.ask(ctx, ".show table "+kusto.EntityName(v.in.Table)+" schema as json")
-	if err != nil {
-		v.add(v.c.named(failed(Finding{ID: "table", Input: v.in.Name, Where: v.where()}, err)))
-		return false
+// mappings looks for that of the input, by its name and the kind of its format.
+func (v *view) mappings(ctx context.Context) {
+	v.mapped = len(v.table.Columns) > 0
+	if v.in.Mapping == "" {
+		return
 	}
-	var doc struct{ OrderedColumns []field }
-	got.Each(func(row map[string]string) {
-		v.known = json.Unmarshal([]byte(row["Schema"]), &doc) == nil && len(doc.OrderedColumns) > 0
-	})
-	v.columns = doc.OrderedColumns
-	v.add(Finding{ID: "table", Severity: OK, Input: v.in.Name, Where: v.where(), What: "the table has " + count(len(v.columns), "column")})
-	return true
+	kind := schema.Kind(v.in.Format)
+	m := v.table.Mapping(v.in.Route())
+	show := ".show table " + kusto.EntityName(v.in.Table) + " ingestion mappings"
+	switch err := v.table.MappingsErr; {
+	case err != nil:
+		v.mapped = false
+		v.add(v.c.named(failed(Finding{ID: "mapping", Input: v.in.Name, Where: v.where()}, err)))
+	case m == nil:
+		v.mapped = false
+		v.noMapping(ctx, kind)
+	case m.Err != nil:
+		v.mapped = false
+		v.tell("mapping", Warning, fmt.Sprintf("mapping %s was not understood: %v", m.Name, m.Err), "look at it\n"+show)
+	default:
+		of := ""
+		if m.OfDatabase {
+			of = " of the database"
+		}
+		v.tell("mapping", OK, fmt.Sprintf("mapping %s of kind %s%s fills %s", m.Name, kind, of, units.Counted(len(m.Elements), "column")), "")
+	}
+}
+
+func (v *view) noMapping(ctx context.Context, kind string) {
+	if v.refused == nil { // of a database that this identity may not look at, perhaps: it is taken
+		v.tell("mapping", OK, "mapping "+v.in.Mapping+" is not one of the table, and is accepted", "")
+		return
+	}
+	create := "\n" + v.setup()
+	var lines []string
+	for _, c := range v.plan(ctx) {
+		if c != schema.EnableStreaming(v.in.Table) { // which has a finding of its own
+			lines = append(lines, c)
+		}
+	}
+	if len(lines) > 0 {
+		create = "\n" + strings.Join(append(lines, schema.ClearCache), "\n")
+	}
+	v.told = true
+	what := fmt.Sprintf("there is no mapping %s of kind %s, which format %s needs", v.in.Mapping, kind, v.in.Format)
+	for _, m := range v.table.Mappings {
+		switch {
+		case strings.EqualFold(m.Name, v.in.Mapping) && strings.EqualFold(m.Kind, kind):
+			v.tell("mapping", Error, what+", but one called "+m.Name, "letter case counts: set mapping: "+m.Name)
+			return
+		case m.Name == v.in.Mapping:
+			v.tell("mapping", Error, what+", but one of the same name and kind "+m.Kind, "create one of this kind, or set format to one that goes with kind "+m.Kind+create)
+			return
+		}
+	}
+	v.tell("mapping", Error, what, "create it, with what goes into each column"+create)
 }
 
 // verdict tells what the probe was refused for. That something is not there may
@@ -229,12 +247,12 @@ func (v *view) verdict() {
 		return
 	}
 	f := v.c.named(failed(Finding{ID: "ingest", Input: v.in.Name, Where: v.where()}, v.refused))
-	if cluster, table := v.off(); cluster || table {
-		f.ID, f.Fix = "policy", f.Fix+"\n"+clearCache
+	if cluster, table := v.refused.StreamingOff(); cluster || table {
+		f.ID, f.Fix = "policy", f.Fix+"\n"+schema.ClearCache
 	}
 	if v.refused.Missing() && !v.blind {
 		f.What = "the streaming nodes do not know it yet: " + f.What
-		f.Fix = "have them look again, or wait five minutes\n" + clearCache
+		f.Fix = "have them look again, or wait five minutes\n" + schema.ClearCache
 	}
 	v.add(f)
 }

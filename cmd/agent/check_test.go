@@ -130,12 +130,12 @@ func TestCheckTables(t *testing.T) {
 	}
 	with := func(from, to string) string { return inLogs(strings.Replace(soundTable, from, to, 1)) }
 	f(`{"databases": {"Other": {}}}`, 1, "database", check.Error, "there is no database Logs", "Other")
-	f(with(`"T"`, `"U"`), 1, "table", check.Error, "there is no table T", "\n.create-merge table ['T'] (['n']: long, ['s']: string, ['t']: datetime)\n.create-or-alter table ['T'] ingestion json mapping \"m\"")
+	f(with(`"T"`, `"U"`), 1, "table", check.Error, "there is no table T", "\n.create-merge table ['T'] (['n']:long, ['s']:string, ['t']:datetime)\n.create-or-alter table ['T'] ingestion json mapping \"m\"")
 	s.write("none.yaml", strings.Replace(open+oneJSON, "*.json", "*.jsonl", 1))
 	s.finds(s.checks(1, "--config", s.path("none.yaml")), "table", check.Error, "there is no table T", "\nkusto-agent setup --input T --config DIR/none.yaml")
 	f(with(`"T"`, `"t"`), 1, "table", check.Error, "but one called t", "set table: t")
 	f(with(`"m"`, `"M"`), 1, "mapping", check.Error, "but one called M", "set mapping: M")
-	f(with(`"m"`, `"x"`), 1, "mapping", check.Error, "there is no mapping m of kind Json", ".create-or-alter table ['T'] ingestion json mapping \"m\" '[{\"Properties\":{\"Path\":\"$.n\"},\"column\":\"n\"}")
+	f(with(`"m"`, `"x"`), 1, "mapping", check.Error, "there is no mapping m of kind Json", "\n.create-merge table ['T'] (['t']:datetime)\n.create-or-alter table ['T'] ingestion json mapping \"m\" '[{\"column\":\"n\",\"datatype\":\"long\",\"Properties\":{\"Path\":\"$.n\"}}")
 	f(inLogs(`"T": {"columns": "n:long", "mappings": [{"name": "m", "kind": "Csv", "columns": [{"column": "n", "ordinal": 0}]}]}`),
 		1, "mapping", check.Error, "but one of the same name and kind Csv")
 	f(with(`{"columns"`, `{"streaming": false, "columns"`), 1, "policy", check.Error, "BadRequest_StreamingIngestionPolicyNotEnabled", "activity", "\n.alter table ['T'] policy streamingingestion enable")

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kusto-agent/config"
+	"kusto-agent/internal/schema"
 	"kusto-agent/telemetry"
 )
 
@@ -61,12 +62,23 @@ type setup struct {
 	ask   asker
 	cfg   *config.Config
 	conns map[string]*connection // by cluster
-	known map[grant]bool
-	plans []*planner // of the inputs that could be planned, in their order
+	known schema.Roles
+	plans []*inputPlan // of the inputs that could be planned, in their order
 
-	cleared map[tableKey]bool // databases of which all nodes have looked at the schema
+	cleared map[database]bool // those of which all nodes have looked at the schema
 	noClear bool              // the identity may not have the nodes look at the schema again
 }
+
+// inputPlan is the plan for an input.
+type inputPlan struct {
+	*schema.Plan
+	in *config.Input
+}
+
+// database names one by its cluster and itself.
+type database struct{ cluster, name string }
+
+func (p *inputPlan) database() database { return database{p.in.Cluster, p.Route.Database} }
 
 func (s *setup) run(ctx context.Context) (err error) {
 	if s.cfg, err = loadConfig(s.config); err != nil {
@@ -147,9 +159,9 @@ func (s *setup) chosen() ([]*config.Input, error) {
 // plan looks at what there is and at the files, and changes nothing. An input
 // whose files tell nothing is told; failed says that there was one.
 func (s *setup) plan(ctx context.Context, inputs []*config.Input) (failed bool, err error) {
-	s.conns, s.known, s.cleared = make(map[string]*connection), make(map[grant]bool), make(map[tableKey]bool)
-	tables := make(map[tableKey]*tableState)
-	databases := make(map[tableKey]string) // as they were first written: their case does not count
+	s.conns, s.known, s.cleared = make(map[string]*connection), make(schema.Roles), make(map[database]bool)
+	tables := make(map[string]*schema.Table)
+	spelled := make(map[database]string) // databases as they were first written: their case does not count
 	for _, in := range inputs {
 		conn := s.conns[in.Cluster]
 		if conn == nil {
@@ -158,37 +170,36 @@ func (s *setup) plan(ctx context.Context, inputs []*config.Input) (failed bool, 
 			}
 			s.conns[in.Cluster] = conn
 		}
-		database := tableKey{in.Cluster, strings.ToLower(in.Database), ""}
-		databases[database] = cmp.Or(databases[database], in.Database)
-		key := tableKey{in.Cluster, databases[database], in.Table}
+		of, name := in.Route(), database{in.Cluster, strings.ToLower(in.Database)}
+		spelled[name] = cmp.Or(spelled[name], in.Database)
+		of.Database = spelled[name]
+		reader := schema.Reader{Client: conn.Client, Database: of.Database}
+		key := strings.Join([]string{in.Cluster, of.Database, in.Table}, "\x00")
 		t := tables[key]
 		if t == nil {
-			if t, err = conn.look(ctx, in); err != nil {
-				return false, err
+			if t, err = reader.Table(ctx, of); err != nil {
+				return false, serviceError(err)
 			}
 			tables[key] = t
 			if len(s.grantees) > 0 {
-				conn.principals(ctx, s.known, key, t.exists)
+				reader.Principals(ctx, of, t.Exists, s.known)
 			}
 		}
-		p := &planner{in: in, key: key, t: t, known: s.known}
-		var bad error
-		if p.sample, bad = takeSample(ctx, s.cfg, in); bad != nil {
+		sample, bad := takeSample(ctx, s.cfg, in)
+		if bad != nil {
 			failed = true
 			say("%s: %v", in.Name, bad)
 			say("to fix it: see that its files are there and can be read: kusto-agent preview %s --config %s", quotedWord(in.Name), quotedWord(s.config))
 			continue
 		}
-		mapping := p.mapping()
-		t.seen[mapping] = append(t.seen[mapping], p.sample.Fields()...)
-		s.plans = append(s.plans, p)
+		s.plans = append(s.plans, &inputPlan{schema.NewPlan(of, t, sample), in})
 	}
 	for _, p := range s.plans {
-		if err := p.plan(); err != nil {
-			return false, err
+		if err := p.Make(); err != nil {
+			return false, serviceError(err)
 		}
-		p.grants(s.grantees)
-		for _, note := range p.notes {
+		p.Grant(s.grantees, s.known)
+		for _, note := range p.Notes {
 			say("%s: %s", p.in.Name, note)
 		}
 	}
@@ -199,8 +210,8 @@ func (s *setup) plan(ctx context.Context, inputs []*config.Input) (failed bool, 
 func (s *setup) agreed() error {
 	var changes []string
 	for _, p := range s.plans {
-		for _, st := range p.steps {
-			changes = append(changes, st.changes...)
+		for _, st := range p.Steps {
+			changes = append(changes, st.Changes...)
 		}
 	}
 	for _, c := range changes {

@@ -63,7 +63,7 @@ func TestSetupFormats(t *testing.T) {
 			if mapping != "" {
 				want += ".create-or-alter table ['T'] ingestion " + mapping + "\n"
 			}
-			want += ".alter table ['T'] policy streamingingestion enable\n" + clearCache
+			want += ".alter table ['T'] policy streamingingestion enable\n" + schema.ClearCache
 			if out != want || !strings.Contains(words, "T: the service takes its records") {
 				t.Fatalf("it prints\n%s\nwant\n%s\nand says %s", out, want, words)
 			}
@@ -142,7 +142,7 @@ func TestSetupMerges(t *testing.T) {
 	config := open + "inputs: [{paths: [\"${DIR}/logs/*.json\"], table: T, mapping: m}, {paths: [\"${DIR}/logs/*.csv\"], table: T, name: rows}, {paths: [\"${DIR}/none/*.csv\"], table: U}]\n"
 	s.write("agent.yaml", config)
 	s.write("logs/a.json", `{"ts":"2026-03-01","n":1,"gone":"x","log":{"level":"info"},"when":true}`+"\n")
-	s.write("logs/a.csv", "2026-03-01,2026-03-01,x,{},1,true,7\n")
+	s.write("logs/a.csv", "2026-03-01,2026-03-01,x,{},5,true,7\n")
 	f := func(code int, want string, says []string, flags ...string) {
 		t.Helper()
 		out, words := s.show(code, append([]string{"setup", "--config", s.path("agent.yaml")}, flags...)...)
@@ -165,7 +165,7 @@ func TestSetupMerges(t *testing.T) {
 		"rows: column when_2 is bool, and the files have long for it", "U: there is no sample to tell its columns from: no file matches its paths", "preview U",
 	}
 	f(64, "", append(diff, "nothing was done", "--dry-run", "--yes"))
-	commands += "\n\t\t" + clearCache
+	commands += "\n\t\t" + schema.ClearCache
 	f(1, commands, diff, "--dry-run")
 	if n := s.changesAsked(); len(n) > 0 {
 		t.Fatalf("it has changed something: %q", n)
@@ -176,7 +176,7 @@ func TestSetupMerges(t *testing.T) {
 	f(64, "", []string{"want a principal"}, "--grant", "me")
 	cleared := 0
 	for _, c := range s.changesAsked() {
-		if c == clearCache {
+		if c == schema.ClearCache {
 			cleared++
 		}
 	}
@@ -185,7 +185,7 @@ func TestSetupMerges(t *testing.T) {
 	}
 	s.once(config, 0)
 	s.is(s.tableText("T"), `
-		{"when":"2026-03-01T00:00:00.0000000Z","n":"2026-03-01T00:00:00.0000000Z","gone":"x","log":{},"when_2":true,"Column6":true,"Column7":7}
+		{"when":"2026-03-01T00:00:00.0000000Z","n":"2026-03-01T00:00:00.0000000Z","gone":"x","log":{},"when_2":null,"Column6":true,"Column7":7}
 		{"when":"2026-03-01T00:00:00.0000000Z","n":null,"gone":"x","log":"info","when_2":true,"Column6":null,"Column7":null}`)
 }
 
@@ -200,17 +200,17 @@ func TestSetupGrants(t *testing.T) {
 	s.write("logs/a.log", "one\n")
 	grant := ".add table ['Text'] ingestors ('aadapp=agent;t')"
 	out, words := s.show(0, "setup", "--dry-run", "--config", s.path("agent.yaml"))
-	if !strings.HasSuffix(out, "enable\n"+clearCache) || !strings.Contains(words, "where the identity of the agent may not write there yet: "+grant) {
+	if !strings.HasSuffix(out, "enable\n"+schema.ClearCache) || !strings.Contains(words, "where the identity of the agent may not write there yet: "+grant) {
 		t.Errorf("it prints %s and says %s", out, words)
 	}
-	if ran, _ := s.show(0, "setup", "--config", s.path("agent.yaml")); ran != out+"\n"+grant+"\n"+clearCache {
+	if ran, _ := s.show(0, "setup", "--config", s.path("agent.yaml")); ran != out+"\n"+grant+"\n"+schema.ClearCache {
 		t.Errorf("it prints %s", ran)
 	}
 	if out, _ = s.show(0, "setup", "--config", s.path("agent.yaml")); out != "" {
 		t.Errorf("again it prints %s", out)
 	}
 	other := []string{"setup", "--config", s.path("agent.yaml"), "--grant", "aadapp=other;t"}
-	if out, _ = s.show(0, other...); !strings.HasSuffix(out, "\n.add table ['Text'] ingestors ('aadapp=other;t')\n.add database ['Logs'] viewers ('aadapp=other;t')\n"+clearCache) {
+	if out, _ = s.show(0, other...); !strings.HasSuffix(out, "\n.add table ['Text'] ingestors ('aadapp=other;t')\n.add database ['Logs'] viewers ('aadapp=other;t')\n"+schema.ClearCache) {
 		t.Errorf("it prints %s", out)
 	}
 	if out, _ = s.show(0, other...); out != "" {
@@ -258,7 +258,7 @@ func TestSetupAsks(t *testing.T) {
 	f := func(answer string, person bool, code int, changes ...string) {
 		t.Helper()
 		var asked bytes.Buffer
-		s := &setup{plans: []*planner{{steps: []step{{text: "x", changes: changes}}}}}
+		s := &setup{plans: []*inputPlan{{Plan: &schema.Plan{Steps: []schema.Step{{Text: "x", Changes: changes}}}}}}
 		s.ask = asker{in: bufio.NewReader(strings.NewReader(answer)), out: &asked, on: person}
 		got := 0
 		var exit *exitError
@@ -276,32 +276,6 @@ func TestSetupAsks(t *testing.T) {
 	f("y\n", false, exitUsage, "a change")
 	f("", true, 0)
 	f("", false, 0)
-}
-
-// TestMappingForms: a mapping is read in each form in which the service shows it.
-func TestMappingForms(t *testing.T) {
-	t.Parallel()
-	f := func(text, from string, takes schema.Field, want bool) {
-		t.Helper()
-		var e element
-		if err := json.Unmarshal([]byte(text), &e); err != nil {
-			t.Fatal(err)
-		}
-		if e.Column != "c" || e.from() != from || e.takes(takes) != want {
-			t.Errorf("%s: column %s from %s, takes %+v: %v", text, e.Column, e.from(), takes, !want)
-		}
-	}
-	a, third := schema.Field{Name: "a", Named: true}, schema.Field{Name: "x", Ordinal: 2}
-	f(`{"column":"c","path":"$.a","datatype":"","transform":null}`, "$.a", a, true)
-	f(`{"Column":"c","Properties":{"path":"$['a']","Transform":"None"}}`, "$['a']", a, true)
-	f(`{"column":"c","Properties":{"Path":"$[\"a\"].b[0]"}}`, `$["a"].b[0]`, a, true)
-	f(`{"column":"c","Properties":{"Path":"$.ab"}}`, "$.ab", a, false)
-	f(`{"column":"c","Properties":{"Path":"$"}}`, "$", a, true)
-	f(`{"column":"c","Properties":{"Field":"a"}}`, "a", a, true)
-	f(`{"Name":"c","DataType":"int","CsvDataType":null,"Ordinal":2,"ConstValue":null}`, "ordinal 2", third, true)
-	f(`{"column":"c","Properties":{"Ordinal":"1"}}`, "ordinal 1", third, false)
-	f(`{"column":"c","Properties":{"ConstValue":"a"}}`, "constvalue a", a, false)
-	f(`{"column":"c","Properties":{"Transform":"SourceLocation"}}`, "transform SourceLocation", a, false)
 }
 
 // TestSetupShared: inputs of one table and one mapping do not take columns from
@@ -347,11 +321,11 @@ inputs:
 		.create-or-alter table ['T'] ingestion json mapping "m" '[{"column":"x","datatype":"long","Properties":{"Path":"$.x"}}]'
 		.create-merge table ['T'] (['y']:long)
 		.create-or-alter table ['T'] ingestion json mapping "n" '[{"column":"x","datatype":"long","Properties":{"Path":"$.x"}},{"column":"y","datatype":"long","Properties":{"Path":"$.y"}}]'
-		`+clearCache+`
+		`+schema.ClearCache+`
 		// database More of URL
 		.create-merge table ['U'] (['x']:long)
 		.create-or-alter table ['U'] ingestion json mapping "m" '[{"column":"x","datatype":"long","Properties":{"Path":"$.x"}}]'
-		`+clearCache)
+		`+schema.ClearCache)
 	if ran, _ := s.show(0, "setup", "--config", s.path("agent.yaml")); ran != out {
 		t.Errorf("a run prints\n%s\nand --dry-run\n%s", ran, out)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"kusto-agent/internal/schema"
 	"kusto-agent/kusto"
 )
 
@@ -24,19 +25,18 @@ const (
 )
 
 // await waits until the service takes records for the input of a plan.
-func (s *setup) await(ctx context.Context, p *planner) error {
+func (s *setup) await(ctx context.Context, p *inputPlan) error {
 	ctx, cancel := context.WithTimeout(ctx, s.wait)
 	defer cancel()
-	database := tableKey{p.key.cluster, p.key.database, ""}
-	stale := len(p.steps) > 0 && !s.cleared[database] // nodes may know an older schema
+	stale := len(p.Steps) > 0 && !s.cleared[p.database()] // nodes may know an older schema
 	mayGrant, granted := s.own(p) != "", len(s.grantees) > 0
 	var last *kusto.Error
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		if stale {
 			stale = s.clear(ctx, p)
-			s.cleared[database] = !stale
+			s.cleared[p.database()] = !stale
 		}
-		a := s.conns[p.key.cluster].Ingest(ctx, p.probe(nil))
+		a := s.conns[p.in.Cluster].Ingest(ctx, p.probe(nil))
 		seen := a.Verdict == kusto.Accepted || a.Verdict == kusto.BadData
 		forbidden := a.Status == http.StatusForbidden
 		switch {
@@ -48,15 +48,15 @@ func (s *setup) await(ctx context.Context, p *planner) error {
 			return nil
 		case seen: // by this node, and perhaps not by others
 		case forbidden && !granted && mayGrant:
-			for _, text := range []string{grantIngestor(p.in.Table, s.own(p)), clearCache} {
+			for _, text := range []string{schema.GrantIngestor(p.in.Table, s.own(p)), schema.ClearCache} {
 				if err := s.do(ctx, command{p, text}); err != nil {
 					return err
 				}
 			}
-			granted, stale = true, !s.cleared[database]
+			granted, stale = true, !s.cleared[p.database()]
 			continue
 		case a.Verdict == kusto.Hold && (isStale(a.Err) || forbidden && granted):
-			stale = !s.cleared[database] // once is enough: it costs the service
+			stale = !s.cleared[p.database()] // once is enough: it costs the service
 		case a.Verdict == kusto.Hold, a.Verdict == kusto.Auth, a.Verdict == kusto.TooLarge:
 			return serviceError(a.Err)
 		}
@@ -71,7 +71,7 @@ func (s *setup) await(ctx context.Context, p *planner) error {
 }
 
 // gaveUp is the end of a wait that was in vain.
-func (s *setup) gaveUp(p *planner, err error, last *kusto.Error) error {
+func (s *setup) gaveUp(p *inputPlan, err error, last *kusto.Error) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return &exitError{exitFailed, errors.New("stopped")}
 	}
@@ -105,7 +105,7 @@ func isStale(e *kusto.Error) bool {
 }
 
 // probe is a request for the route of the plan.
-func (p *planner) probe(body []byte) *kusto.Ingest {
+func (p *inputPlan) probe(body []byte) *kusto.Ingest {
 	return &kusto.Ingest{
 		Database: p.in.Database, Table: p.in.Table, Format: string(p.in.Format), Mapping: p.in.Mapping,
 		Body: body, RequestID: "kusto-agent.setup;" + uuid.NewString(),
@@ -114,12 +114,12 @@ func (p *planner) probe(body []byte) *kusto.Ingest {
 
 // clear has all nodes look at the schema again. It reports whether some have not.
 // Who may not ask for it has to wait as long as they take by themselves.
-func (s *setup) clear(ctx context.Context, p *planner) (left bool) {
+func (s *setup) clear(ctx context.Context, p *inputPlan) (left bool) {
 	if s.noClear {
 		return false
 	}
 	var got kusto.Collector
-	err := s.conns[p.key.cluster].Query(ctx, &kusto.Query{Call: kusto.Mgmt, Database: p.key.database, Text: clearCache}, &got)
+	err := s.conns[p.in.Cluster].Query(ctx, &kusto.Query{Call: kusto.Mgmt, Database: p.Route.Database, Text: schema.ClearCache}, &got)
 	var e *kusto.Error
 	switch {
 	case errors.As(err, &e) && e.Status == http.StatusForbidden:
@@ -143,23 +143,23 @@ func (s *setup) clear(ctx context.Context, p *planner) (left bool) {
 }
 
 // sendRecord stores the first record of the sample, and waits until it is seen.
-func (s *setup) sendRecord(ctx context.Context, p *planner) error {
-	conn := s.conns[p.key.cluster]
-	if p.sample == nil || p.sample.First == nil {
+func (s *setup) sendRecord(ctx context.Context, p *inputPlan) error {
+	conn := s.conns[p.in.Cluster]
+	if p.Sample == nil || p.Sample.First == nil {
 		say("%s: %s has no single records that could be sent", p.in.Name, p.in.Format)
 		return nil
 	}
 	count := func() (n int64, err error) {
-		err = conn.ask(ctx, kusto.QueryV2, p.in.Database, kusto.EntityName(p.in.Table)+" | count", func(row map[string]string) {
-			n, _ = strconv.ParseInt(row["Count"], 10, 64)
-		})
+		var got kusto.Collector
+		err = conn.Query(ctx, &kusto.Query{Call: kusto.QueryV2, Database: p.in.Database, Text: kusto.EntityName(p.in.Table) + " | count", ReadOnly: true}, &got)
+		got.Each(func(row map[string]string) { n, _ = strconv.ParseInt(row["Count"], 10, 64) })
 		return n, serviceError(err)
 	}
 	before, err := count()
 	if err != nil {
 		return err
 	}
-	if a := conn.Ingest(ctx, p.probe(p.sample.First)); a.Verdict != kusto.Accepted {
+	if a := conn.Ingest(ctx, p.probe(p.Sample.First)); a.Verdict != kusto.Accepted {
 		return serviceError(a.Err)
 	}
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {

@@ -4,35 +4,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"kusto-agent/internal/schema"
 	"kusto-agent/kusto"
 	"kusto-agent/telemetry"
 )
 
-const clearCache = ".clear database cache streamingingestion schema"
-
 // command is one of those that a run makes.
 type command struct {
-	of   *planner
+	of   *inputPlan
 	text string
 }
 
 // commands are all that a run makes for the plans of a database: what --dry-run
 // prints, and what is printed and run without. Behind a change all nodes are to look
 // at the schema again.
-func commands(plans []*planner) (all []command) {
+func commands(plans []*inputPlan) (all []command) {
 	for _, p := range plans {
-		for _, st := range p.steps {
-			all = append(all, command{p, st.text})
+		for _, st := range p.Steps {
+			all = append(all, command{p, st.Text})
 		}
 	}
-	return append(all, command{plans[0], clearCache})
+	return append(all, command{plans[0], schema.ClearCache})
 }
 
 // execute prints the commands, and runs them, one database after the other.
 func (s *setup) execute(ctx context.Context) error {
 	databases := s.databases()
 	for _, plans := range databases {
-		fmt.Fprintf(s.out, "// database %s of %s\n", telemetry.Printable(plans[0].key.database), plans[0].in.ClusterURL)
+		fmt.Fprintf(s.out, "// database %s of %s\n", telemetry.Printable(plans[0].Route.Database), plans[0].in.ClusterURL)
 		for _, c := range commands(plans) {
 			if err := s.do(ctx, c); err != nil {
 				return err
@@ -49,18 +49,17 @@ func (s *setup) execute(ctx context.Context) error {
 }
 
 // databases are the plans that have something to do, by their database.
-func (s *setup) databases() (all [][]*planner) {
-	at := make(map[tableKey]int)
+func (s *setup) databases() (all [][]*inputPlan) {
+	at := make(map[database]int)
 	for _, p := range s.plans {
-		if len(p.steps) == 0 {
+		if len(p.Steps) == 0 {
 			continue
 		}
-		database := tableKey{p.key.cluster, p.key.database, ""}
-		if _, known := at[database]; !known {
-			at[database] = len(all)
+		if _, known := at[p.database()]; !known {
+			at[p.database()] = len(all)
 			all = append(all, nil)
 		}
-		all[at[database]] = append(all[at[database]], p)
+		all[at[p.database()]] = append(all[at[p.database()]], p)
 	}
 	return all
 }
@@ -74,11 +73,11 @@ func (s *setup) do(ctx context.Context, c command) error {
 	if err := s.out.Flush(); err != nil {
 		return err
 	}
-	if c.text == clearCache {
-		s.cleared[tableKey{c.of.key.cluster, c.of.key.database, ""}] = !s.clear(ctx, c.of)
+	if c.text == schema.ClearCache {
+		s.cleared[c.of.database()] = !s.clear(ctx, c.of)
 		return ctx.Err()
 	}
-	err := s.conns[c.of.key.cluster].Query(ctx, &kusto.Query{Call: kusto.Mgmt, Database: c.of.key.database, Text: c.text}, &kusto.Collector{})
+	err := s.conns[c.of.in.Cluster].Query(ctx, &kusto.Query{Call: kusto.Mgmt, Database: c.of.Route.Database, Text: c.text}, &kusto.Collector{})
 	var e *kusto.Error
 	if errors.As(err, &e) && e.Status == 403 {
 		say("the identity of the agent may not run this; have somebody run what this prints: kusto-agent setup --dry-run --config %s", quotedWord(s.config))
@@ -87,23 +86,23 @@ func (s *setup) do(ctx context.Context, c command) error {
 }
 
 // further tells what a run would find out, and then also do.
-func (s *setup) further(plans []*planner) {
+func (s *setup) further(plans []*inputPlan) {
 	if len(s.grantees) > 0 {
 		return
 	}
-	done := make(map[tableKey]bool)
+	done := make(map[string]bool)
 	for _, p := range plans {
-		if who := s.own(p); who != "" && !done[p.key] {
-			done[p.key] = true
-			say("where the identity of the agent may not write there yet: %s", grantIngestor(p.in.Table, who))
+		if who := s.own(p); who != "" && !done[schema.GrantIngestor(p.in.Table, who)] {
+			done[schema.GrantIngestor(p.in.Table, who)] = true
+			say("where the identity of the agent may not write there yet: %s", schema.GrantIngestor(p.in.Table, who))
 		}
 	}
 }
 
 // own is the principal that the agent is by its configuration; empty: that is not
 // written there.
-func (s *setup) own(p *planner) string {
-	a := s.conns[p.key.cluster].cluster.Auth
+func (s *setup) own(p *inputPlan) string {
+	a := s.conns[p.in.Cluster].cluster.Auth
 	if a.ClientID == "" || a.Tenant == "" || a.Method == "none" {
 		return ""
 	}

@@ -1,12 +1,17 @@
-// Package schema tells from a sample of records which columns of a table would
-// hold them. A type it names holds every value of the sample as it is: where
-// values differ it is the narrowest that holds them all, and where nothing was
-// seen it is string.
+// Package schema promises one answer to what the service has for a route and what the
+// records of the route need: check, setup and init ask here and nowhere else. It reads
+// table, columns, mappings, policies and principals, infers columns from a sample of
+// records, compares both, and plans the commands that are missing. It runs none of them.
+//
+// A type it infers holds every value of the sample as it is: where values differ it is
+// the narrowest that holds them all, and where nothing was seen it is string.
 package schema
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"strconv"
@@ -43,6 +48,53 @@ type Field struct {
 	Named   bool   // the name stood in the data
 	Ordinal int    // of delimited text and TXT, from 0
 	Type    Type   // never empty in Sample.Fields
+
+	values bool            // were seen: else fits says nothing
+	misfit map[string]bool // types of columns that do not hold all of them
+}
+
+// columnTypes are those of the service.
+var columnTypes = []string{"bool", "int", "long", "real", "decimal", "datetime", "timespan", "guid", "string", "dynamic"}
+
+// value notes for a value, as Fits takes it, which columns do not hold it.
+func (f *Field) value(v any) {
+	f.values = true
+	for _, kind := range columnTypes {
+		if !f.misfit[kind] && !Fits(kind, v) {
+			if f.misfit == nil {
+				f.misfit = make(map[string]bool)
+			}
+			f.misfit[kind] = true
+		}
+	}
+}
+
+// Fits reports whether a column of a type holds all values that were seen, or, where
+// only their type is known, as of Avro, values of that type.
+func (f Field) Fits(column string) bool {
+	if f.values {
+		return !f.misfit[column]
+	}
+	switch has := Type(column); {
+	case has == f.Type, has == String, has == Dynamic:
+		return true
+	case f.Type == Long:
+		return has == "int" || has == Real || has == Decimal
+	}
+	return isNumber(f.Type) && f.Type != Long && (Type(column) == Real || Type(column) == Decimal)
+}
+
+// merge takes in what another route has for the same field.
+func (f *Field) merge(other Field) {
+	f.Type, f.values = Merged(f.Type, other.Type), f.values || other.values
+	misfit := maps.Clone(f.misfit)
+	for kind := range other.misfit {
+		if misfit == nil {
+			misfit = make(map[string]bool)
+		}
+		misfit[kind] = true
+	}
+	f.misfit = misfit
 }
 
 // Sample collects what is seen of the records of one route. Its zero value with a
@@ -58,6 +110,15 @@ type Sample struct {
 	fields []Field
 	index  map[string]int // of JSON and Avro, by name
 	header []string
+}
+
+// SampleOf is a sample of records that hold nothing but the columns of a table.
+func SampleOf(f record.Format, columns []Column) *Sample {
+	s := &Sample{Format: f}
+	for i, c := range columns {
+		s.fields = append(s.fields, Field{Name: c.Name, Named: true, Ordinal: i, Type: Type(c.Type)})
+	}
+	return s
 }
 
 // Fields are in the order they were first seen.
@@ -93,8 +154,8 @@ func (s *Sample) Add(text []byte, bytes, records int) error {
 	return nil
 }
 
-// see is told of a value.
-func (s *Sample) see(name string, t Type) {
+// see adds a type to those of a member, and returns its field.
+func (s *Sample) see(name string, t Type) *Field {
 	if s.index == nil {
 		s.index = make(map[string]int)
 	}
@@ -105,6 +166,7 @@ func (s *Sample) see(name string, t Type) {
 		s.fields = append(s.fields, Field{Name: name, Named: true})
 	}
 	s.fields[i].Type = Merged(s.fields[i].Type, t)
+	return &s.fields[i]
 }
 
 // Merged is the narrowest type for values of two.
@@ -144,6 +206,18 @@ func ofJSON(raw []byte) Type {
 		return ofText(text)
 	}
 	return ofNumber(string(raw))
+}
+
+// valueOf is a sound JSON value as Fits takes it. What objects and lists hold does not
+// matter to that.
+func valueOf(raw []byte) (v any) {
+	if raw[0] == '{' || raw[0] == '[' {
+		return []any(nil)
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	_ = dec.Decode(&v) // it is sound
+	return v
 }
 
 var whole = regexp.MustCompile(`^-?\d+$`)

@@ -67,7 +67,7 @@ func (s *Sample) object(text []byte) bool {
 			err = dec.Decode(&value)
 		}
 		if text, isText := name.(string); err == nil && isText {
-			s.see(text, ofJSON(value))
+			s.see(text, ofJSON(value)).value(valueOf(value))
 		}
 	}
 	return true
@@ -105,7 +105,7 @@ func (s *Sample) addDelimited(text []byte, comma rune, most, records int) {
 			s.First = bytes.Clone(s.First)
 		}
 		for i, cell := range row {
-			s.cell(i, ofCell(cell))
+			s.cell(i, ofCell(cell)).value(cell)
 		}
 	}
 }
@@ -124,9 +124,9 @@ func (s *Sample) names(row []string) {
 	}
 }
 
-// cell is told of the value of a field. JSON beside other text is text: where it
-// stands in quotes no dynamic column holds it.
-func (s *Sample) cell(i int, t Type) {
+// cell adds a type to those of a field of delimited text, and returns it. JSON beside
+// other text is text: where it stands in quotes no dynamic column holds it.
+func (s *Sample) cell(i int, t Type) *Field {
 	for n := len(s.fields); n <= i; n++ {
 		f := Field{Name: "Column" + strconv.Itoa(n+1), Ordinal: n}
 		if n < len(s.header) {
@@ -142,4 +142,5 @@ func (s *Sample) cell(i int, t Type) {
 	} else {
 		f.Type = m
 	}
+	return f
 }

@@ -1,9 +1,12 @@
 // Package units reads sizes and durations exactly as the configuration writes
 // them, and writes them so that they read back the same. It also has the words
-// in which a room says what is wrong with one of its settings.
+// in which a room says what is wrong with one of its settings, and those of a number.
 package units
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // KeyError says what is wrong with the value of one key of a room's Config.
 // Validate returns such errors, joined, so that whoever read the values can
@@ -38,4 +41,12 @@ func OneOf(key, value string, allowed ...string) error {
 		list += a
 	}
 	return &KeyError{Key: key, Problem: fmt.Sprintf("%q is not known here; want %s", value, list), Want: allowed}
+}
+
+// Counted is a number with its noun: 1 record, 2 records.
+func Counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
 }

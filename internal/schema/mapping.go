@@ -1,4 +1,4 @@
-package main
+package schema
 
 import (
 	"bytes"
@@ -7,15 +7,13 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
-	"kusto-agent/internal/schema"
 )
 
-// element is what a mapping has for one column: as it is written now, and as it is
+// Element is what a mapping has for one column: as it is written now, and as it is
 // read in any of the forms the service shows.
-type element struct {
+type Element struct {
 	Column     string            `json:"column"`
-	Datatype   string            `json:"datatype,omitempty"`
+	Datatype   string            `json:"datatype,omitempty"` // empty: that of the column
 	Properties map[string]string `json:"Properties"`
 }
 
@@ -24,7 +22,7 @@ var properties = map[string]string{"path": "Path", "field": "Field", "ordinal": 
 
 // UnmarshalJSON reads the present form, and the flat ones that came before it: of
 // JSON {"column","path","datatype","transform"}, of CSV {"Name","DataType","Ordinal"}.
-func (e *element) UnmarshalJSON(text []byte) error {
+func (e *Element) UnmarshalJSON(text []byte) error {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(text, &raw); err != nil {
 		return fmt.Errorf("read a column of a mapping: %w", err)
@@ -48,10 +46,15 @@ func (e *element) UnmarshalJSON(text []byte) error {
 			e.property(name, value)
 		}
 	}
+	if n, given := e.Properties["Ordinal"]; given {
+		if _, err := strconv.Atoi(n); err != nil {
+			return fmt.Errorf("column %s: ordinal %q is no number", e.Column, n)
+		}
+	}
 	return nil
 }
 
-func (e *element) property(name string, value json.RawMessage) {
+func (e *Element) property(name string, value json.RawMessage) {
 	text := plainText(value)
 	if proper, known := properties[strings.ToLower(name)]; known {
 		name = proper
@@ -76,7 +79,7 @@ func plainText(value json.RawMessage) string {
 }
 
 // from says where a column comes from, for people.
-func (e *element) from() string {
+func (e *Element) from() string {
 	for _, name := range []string{"Path", "Field", "Ordinal", "ConstValue", "Transform"} {
 		if v, ok := e.Properties[name]; ok {
 			if name == "Path" || name == "Field" {
@@ -88,43 +91,76 @@ func (e *element) from() string {
 	return "nothing"
 }
 
-// isConstant says that the element reads no field.
-func (e *element) isConstant() bool {
-	return e.Properties["Path"]+e.Properties["Field"]+e.Properties["Ordinal"] == ""
+// source is the part of a record that an element reads.
+type source struct {
+	ordinal int      // of delimited formats; -1: it reads a member
+	path    []string // members from the root
+	whole   bool     // the path says more than members can, and stands for all that they lead to
 }
 
-var pathBegin = regexp.MustCompile(`^\$(?:\.([^.\[]+)|\['([^']*)'\]|\["([^"]*)"\])`)
+// source is what the element reads; false: no part of a record, but a constant or where
+// the record came from.
+func (e *Element) source() (source, bool) {
+	p := e.Properties
+	switch {
+	case p["ConstValue"] != "" || strings.HasPrefix(p["Transform"], "Source"):
+		return source{ordinal: -1}, false
+	case p["Ordinal"] != "":
+		n, err := strconv.Atoi(p["Ordinal"])
+		return source{ordinal: n}, err == nil
+	case p["Field"] != "":
+		return source{ordinal: -1, path: []string{p["Field"]}}, true
+	case p["Path"] != "":
+		names, whole := members(p["Path"])
+		return source{-1, names, whole}, true
+	}
+	return source{ordinal: -1}, false
+}
 
 // takes reports whether the element reads a field, or something within it.
-func (e *element) takes(f schema.Field) bool {
-	if ordinal, ok := e.Properties["Ordinal"]; ok {
-		return ordinal == strconv.Itoa(f.Ordinal)
+func (e *Element) takes(f Field) bool {
+	s, reads := e.source()
+	if !reads || s.ordinal >= 0 {
+		return reads && s.ordinal == f.Ordinal
 	}
-	if name, ok := e.Properties["Field"]; ok {
-		return name == f.Name
-	}
-	path, ok := e.Properties["Path"]
-	if !ok {
-		return false
-	}
-	m := pathBegin.FindStringSubmatch(path)
-	return path == "$" || m != nil && m[1]+m[2]+m[3] == f.Name
+	return len(s.path) == 0 || s.path[0] == f.Name
 }
 
+// isInner reports whether the element reads something else than one whole member.
+func (e *Element) isInner() bool {
+	s, reads := e.source()
+	return reads && s.ordinal < 0 && (s.whole || len(s.path) > 1)
+}
+
+// members are the names of a path: $.a.b and $['a b']. Behind an index or anything
+// else the path stands for the whole of what it has come to.
+func members(path string) (names []string, whole bool) {
+	rest, ok := strings.CutPrefix(path, "$")
+	for ok && rest != "" {
+		m := member.FindStringSubmatch(rest)
+		if ok = m != nil; ok {
+			names, rest = append(names, m[1]+m[2]+m[3]), rest[len(m[0]):]
+		}
+	}
+	return names, !ok || len(names) == 0
+}
+
+var member = regexp.MustCompile(`^(?:\.([^.\[]+)|\['([^']*)'\]|\["([^"]*)"\])`)
+
 // elementOf maps a field to a column; false where no path can name it.
-func elementOf(kind string, f schema.Field, column, datatype string) (element, bool) {
-	e := element{Column: column, Datatype: datatype}
-	if kind == "csv" {
+func elementOf(kind string, f Field, column, datatype string) (Element, bool) {
+	e := Element{Column: column, Datatype: datatype}
+	if kind == "Csv" {
 		e.Properties = map[string]string{"Ordinal": strconv.Itoa(f.Ordinal)}
 		return e, true
 	}
-	path, ok := schema.Path(f.Name)
+	path, ok := Path(f.Name)
 	e.Properties = map[string]string{"Path": path}
 	return e, ok
 }
 
 // mappingText is a mapping as a command takes it.
-func mappingText(all []element) (string, error) {
+func mappingText(all []Element) (string, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

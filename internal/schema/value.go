@@ -1,4 +1,4 @@
-package check
+package schema
 
 import (
 	"encoding/json"
@@ -18,9 +18,9 @@ var (
 // otherTimes are forms of times beside ISO 8601 that the service reads.
 var otherTimes = []string{time.RFC1123, time.RFC1123Z, time.RFC822, time.RFC822Z, time.RFC850, "2 Jan 2006 15:04:05 -0700", "1/2/2006 15:04:05", "1/2/2006", "2006-01-02 15:04:05 -0700"}
 
-// fits reports whether a value is stored in a column of a type, and not null in
-// its place. In doubt it is.
-func fits(kind string, v any) bool {
+// Fits reports whether a value of JSON, or the text of a field, is stored in a column of
+// a type, and not null in its place. In doubt it is. Numbers are json.Number.
+func Fits(kind string, v any) bool {
 	switch kind {
 	case "int":
 		return isInteger(v, 32)

@@ -1,0 +1,310 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/avro/ocf"
+
+	"kusto-agent/format"
+	"kusto-agent/record"
+)
+
+// mostCompared is the most records that are compared with a table.
+const mostCompared = 200
+
+// Comparison is what becomes of records in a table.
+type Comparison struct {
+	Records   int
+	Discarded Tally    // members and fields that no column takes
+	Null      Tally    // columns, each with its type, whose values do not fit it
+	Unfilled  []string // columns
+	Header    bool     // the first record holds the names of columns
+}
+
+// Compare looks at the first records of a body, as it would be sent for a route before
+// gzip. Values of Avro are not compared with types: how they are turned is not known.
+func (t *Table) Compare(of record.Route, body []byte) *Comparison {
+	l := &losses{typed: Kind(of.Format) == "Json" || Kind(of.Format) == "Csv", filled: make(map[string]bool), types: make(map[string]string)}
+	for _, c := range t.Columns {
+		l.types[c.Name] = c.Type
+	}
+	if Kind(of.Format) == "Csv" {
+		all := rows(body, of.Format)
+		l.rows(t.Elements(of), all)
+		l.Header = len(all) > 0 && t.names(all[0])
+	} else {
+		l.objects(t.Elements(of), objects(body, of.Format))
+	}
+	for _, c := range t.Columns {
+		if !l.filled[c.Name] {
+			l.Unfilled = append(l.Unfilled, c.Name)
+		}
+	}
+	return &l.Comparison
+}
+
+// CountRecords is how many records of a body are compared.
+func CountRecords(f record.Format, body []byte) int {
+	if Kind(f) == "Csv" {
+		return len(rows(body, f))
+	}
+	return len(objects(body, f))
+}
+
+// names reports whether all cells of a row are names of columns.
+func (t *Table) names(row []string) bool {
+	for _, cell := range row {
+		if !slices.ContainsFunc(t.Columns, func(c Column) bool { return strings.EqualFold(c.Name, strings.TrimSpace(cell)) }) {
+			return false
+		}
+	}
+	return len(row) > 0
+}
+
+// losses is a comparison under way.
+type losses struct {
+	Comparison
+	typed  bool              // values are compared with the types of columns
+	filled map[string]bool   // columns
+	types  map[string]string // of the columns
+}
+
+// Tally counts names in the order they came.
+type Tally struct {
+	names []string
+	n     map[string]int
+}
+
+// Empty reports whether nothing was counted.
+func (t *Tally) Empty() bool { return len(t.names) == 0 }
+
+func (t *Tally) add(name string) {
+	if t.n == nil {
+		t.n = make(map[string]int)
+	}
+	if t.n[name]++; t.n[name] == 1 {
+		t.names = append(t.names, name)
+	}
+}
+
+// String is the names, each with how many records it is in.
+func (t *Tally) String() string {
+	const most = 20
+	var all []string
+	for _, n := range t.names[:min(len(t.names), most)] {
+		all = append(all, fmt.Sprintf("%s (%d)", n, t.n[n]))
+	}
+	if more := len(t.names) - most; more > 0 {
+		all = append(all, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(all, ", ")
+}
+
+// objects looks at records of JSON.
+func (l *losses) objects(mapping []Element, all []map[string]any) {
+	tree := treeOf(mapping)
+	for _, o := range all {
+		l.Records++
+		l.discard(tree, o, "$")
+		for _, e := range mapping {
+			s, reads := e.source()
+			if value, there := lookUp(o, s.path); there || !reads {
+				l.fill(e, value)
+			}
+		}
+	}
+}
+
+// discard counts the members that no column takes.
+func (l *losses) discard(t *tree, o map[string]any, path string) {
+	if t.whole {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		at := path + "." + name
+		if strings.ContainsAny(name, ". '[]") {
+			at = path + "['" + name + "']"
+		}
+		below := t.below[name]
+		inner, isObject := o[name].(map[string]any)
+		switch {
+		case below == nil:
+			l.Discarded.add(at)
+		case isObject:
+			l.discard(below, inner, at)
+		}
+	}
+}
+
+// lookUp finds what a path leads to; there says that it leads to something.
+func lookUp(o map[string]any, path []string) (value any, there bool) {
+	value = o
+	for _, name := range path {
+		inner, ok := value.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		if value, there = inner[name]; !there {
+			return nil, false
+		}
+	}
+	return value, value != nil
+}
+
+// fill notes that a column gets a value, and whether that would become null.
+func (l *losses) fill(e Element, value any) {
+	l.filled[e.Column] = true
+	kind := l.types[e.Column]
+	if kind == "" {
+		kind = e.Datatype
+	}
+	s, reads := e.source()
+	if l.typed && reads && !s.whole && e.Properties["Transform"] == "" && !Fits(kind, value) {
+		l.Null.add(e.Column + ":" + kind)
+	}
+}
+
+// rows looks at records of fields.
+func (l *losses) rows(mapping []Element, all [][]string) {
+	taken := make(map[int]bool)
+	for _, e := range mapping {
+		if s, reads := e.source(); reads {
+			taken[s.ordinal] = true
+		}
+	}
+	for _, row := range all {
+		l.Records++
+		for i := range row {
+			if !taken[i] {
+				l.Discarded.add("field " + strconv.Itoa(i))
+			}
+		}
+		for _, e := range mapping {
+			s, reads := e.source()
+			switch {
+			case !reads:
+				l.filled[e.Column] = true
+			case s.ordinal >= 0 && s.ordinal < len(row):
+				l.fill(e, row[s.ordinal])
+			}
+		}
+	}
+}
+
+// tree is what of an object a mapping takes.
+type tree struct {
+	whole bool
+	below map[string]*tree
+}
+
+func treeOf(all []Element) *tree {
+	root := new(tree)
+	for _, e := range all {
+		s, reads := e.source()
+		if !reads {
+			continue
+		}
+		t := root
+		for _, name := range s.path {
+			if t.below == nil {
+				t.below = make(map[string]*tree)
+			}
+			if t.below[name] == nil {
+				t.below[name] = new(tree)
+			}
+			t = t.below[name]
+		}
+		t.whole = true
+	}
+	return root
+}
+
+// objects are the first records of Avro, or of JSON, one a line or in any other
+// way.
+func objects(body []byte, f record.Format) (all []map[string]any) {
+	if f == record.Avro {
+		return avroRecords(body)
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	for len(all) < mostCompared {
+		var v any
+		if dec.Decode(&v) != nil {
+			return all // the end, or leniencies that the service has and this has not
+		}
+		list, isList := v.([]any)
+		if !isList {
+			list = []any{v}
+		}
+		for _, v := range list {
+			if o, ok := v.(map[string]any); ok {
+				all = append(all, o)
+			}
+		}
+	}
+	return all[:min(len(all), mostCompared)]
+}
+
+// avroRecords are the first records of a container file.
+func avroRecords(file []byte) (all []map[string]any) {
+	r, err := ocf.NewReader(bytes.NewReader(file))
+	if err != nil {
+		return nil
+	}
+	defer r.Close()
+	for len(all) < mostCompared {
+		var o map[string]any
+		if r.Decode(&o) != nil {
+			break // the end, or a block that cannot be read
+		}
+		for name, v := range o {
+			o[name] = plain(v)
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// plain is a value of Avro as JSON would have it, as far as its type can be told.
+func plain(v any) any {
+	switch x := v.(type) {
+	case int32, int64, float32, float64:
+		return json.Number(fmt.Sprint(x))
+	case []byte:
+		return string(x)
+	case time.Time:
+		return x.Format(time.RFC3339Nano)
+	}
+	return v
+}
+
+// rows are the first records of a format with fields, or of text.
+func rows(body []byte, f record.Format) (all [][]string) {
+	spec, _ := format.Of(f)
+	if spec.Delimiter == 0 {
+		for line := range bytes.Lines(body) {
+			if all = append(all, []string{string(bytes.TrimRight(line, "\n"))}); len(all) == mostCompared {
+				break
+			}
+		}
+		return all
+	}
+	in := csv.NewReader(bytes.NewReader(body))
+	in.Comma, in.FieldsPerRecord, in.LazyQuotes = rune(spec.Delimiter), -1, true
+	for len(all) < mostCompared {
+		row, err := in.Read()
+		if err != nil {
+			break
+		}
+		all = append(all, row)
+	}
+	return all
+}

@@ -1,0 +1,280 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"kusto-agent/internal/units"
+	"kusto-agent/kusto"
+	"kusto-agent/record"
+)
+
+// ClearCache has the streaming nodes of a database read its schema again.
+const ClearCache = ".clear database cache streamingingestion schema"
+
+// Step is a command of a plan.
+type Step struct {
+	Text    string
+	Changes []string // what was there and would change, for people; empty: the command makes something new
+}
+
+// Plan is the commands that a route lacks for the records of a sample. None of them has
+// run.
+type Plan struct {
+	Route  record.Route
+	Sample *Sample
+	Steps  []Step
+	Notes  []string // for people
+
+	t *Table
+}
+
+// NewPlan is a plan without steps. Plans of routes that share a table share its Table,
+// and each has to be there before Make is called on the first of them: a column that
+// several of them fill gets a type for all.
+func NewPlan(of record.Route, t *Table, s *Sample) *Plan {
+	if t.seen == nil {
+		t.seen = make(map[string][]Field)
+	}
+	t.seen[key(of)] = append(t.seen[key(of)], s.Fields()...)
+	return &Plan{Route: of, Sample: s, t: t}
+}
+
+// key is what routes of one table have in common that share a mapping.
+func key(of record.Route) string { return Kind(of.Format) + " " + of.Mapping }
+
+func (p *Plan) note(format string, args ...any) {
+	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
+}
+
+func (p *Plan) step(text string, changes ...string) {
+	p.Steps = append(p.Steps, Step{text, changes})
+}
+
+// Make adds the steps for table, mapping and policy; the Table becomes what they make
+// of it. It fails where the Table was not read or not understood.
+func (p *Plan) Make() error {
+	for _, err := range []error{p.t.ColumnsErr, p.t.MappingsErr, p.t.PolicyErr} {
+		if err != nil {
+			return err
+		}
+	}
+	was := len(p.t.Columns)
+	var mapping *Step
+	if p.Route.Mapping == "" {
+		p.byPosition()
+	} else {
+		var err error
+		if mapping, err = p.mapped(); err != nil {
+			return err
+		}
+	}
+	p.table(p.t.Columns[was:])
+	if mapping != nil {
+		p.Steps = append(p.Steps, *mapping)
+	}
+	if n := p.Sample.Others; n > 0 {
+		p.note("the header of %s is not that of the newest file, whose order was taken", units.Counted(n, "file"))
+	}
+	p.policy()
+	return nil
+}
+
+// fields are those of the sample, with types that hold what other routes of the mapping
+// have for them too.
+func (p *Plan) fields() []Field {
+	csv, all := Kind(p.Route.Format) == "Csv", p.Sample.Fields()
+	for i := range all {
+		for _, other := range p.t.seen[key(p.Route)] {
+			if csv && other.Ordinal == all[i].Ordinal || !csv && other.Name == all[i].Name {
+				all[i].merge(other)
+			}
+		}
+	}
+	return all
+}
+
+// table makes the table, or adds columns to it.
+func (p *Plan) table(added []Column) {
+	if p.t.Exists && len(added) == 0 {
+		return
+	}
+	if p.t.Similar != "" {
+		p.note("there is no table %s, but one called %s; letter case counts", p.Route.Table, p.t.Similar)
+	}
+	was := p.t.Exists && !p.t.made
+	var columns, changes []string
+	for _, c := range added {
+		columns = append(columns, kusto.EntityName(c.Name)+":"+c.Type)
+		if was {
+			changes = append(changes, fmt.Sprintf("table %s: + column %s:%s", p.Route.Table, c.Name, c.Type))
+		}
+	}
+	p.step(fmt.Sprintf(".create-merge table %s (%s)", kusto.EntityName(p.Route.Table), strings.Join(columns, ", ")), changes...)
+	p.t.Exists, p.t.made, p.t.Similar = true, !was, ""
+}
+
+// byPosition is for delimited text and TXT without a mapping: what is not in the
+// table yet comes behind what is.
+func (p *Plan) byPosition() {
+	for _, f := range p.fields() {
+		if f.Ordinal >= len(p.t.Columns) {
+			p.add(f, Legal(f.Name))
+			continue
+		}
+		c := &p.t.Columns[f.Ordinal]
+		if f.Named && c.Name != Legal(f.Name) {
+			p.note("field %d is called %s in the files, and goes by its position to column %s; with a mapping it can go elsewhere", f.Ordinal+1, f.Name, c.Name)
+		}
+		p.fits(f, c)
+	}
+}
+
+// add makes a column for a field.
+func (p *Plan) add(f Field, name string) *Column {
+	name = Unique(name, func(s string) bool { return p.t.Column(s) != nil })
+	p.t.Columns = append(p.t.Columns, Column{name, string(f.Type)})
+	return &p.t.Columns[len(p.t.Columns)-1]
+}
+
+// fits notes a column that does not hold what the files have for it.
+func (p *Plan) fits(f Field, c *Column) {
+	if !f.Fits(c.Type) {
+		p.note("column %s is %s, and the files have %s for it: what does not fit is stored as null. setup never changes the type of a column; for another one: .alter column %s.%s type=%s",
+			c.Name, c.Type, f.Type, kusto.EntityName(p.Route.Table), kusto.EntityName(c.Name), f.Type)
+	}
+}
+
+// mapped gives each field that the mapping does not read yet a column and an
+// element. It returns the command for the mapping; nil: it is right as it is.
+func (p *Plan) mapped() (*Step, error) {
+	m := p.t.Mapping(p.Route)
+	exists := m != nil
+	if !exists {
+		p.t.Mappings = append(p.t.Mappings, Mapping{Kind: Kind(p.Route.Format), Name: p.Route.Mapping, made: true})
+		m = &p.t.Mappings[len(p.t.Mappings)-1]
+	}
+	if m.Err != nil {
+		return nil, m.Err
+	}
+	all := slices.Clone(m.Elements)
+	var changes []string
+	before := slices.Clone(p.t.Columns) // that fields without a name go to by their position
+	for _, f := range p.fields() {
+		if i := slices.IndexFunc(all, func(e Element) bool { return e.takes(f) }); i >= 0 {
+			p.filled(f, &all[i])
+			continue
+		}
+		e, ok := p.element(f, all, before)
+		if !ok {
+			p.note("no path can name the member %s; it is left out", f.Name)
+			continue
+		}
+		if i := slices.IndexFunc(all, func(o Element) bool { return o.Column == e.Column }); i >= 0 {
+			changes = append(changes, fmt.Sprintf("mapping %s: column %s from %s, so far from %s, which the files do not have", m.Name, e.Column, e.from(), all[i].from()))
+			all[i] = e
+			continue
+		}
+		changes = append(changes, fmt.Sprintf("mapping %s: + column %s from %s", m.Name, e.Column, e.from()))
+		all = append(all, e)
+	}
+	m.Elements = all
+	if exists && len(changes) == 0 {
+		return nil, nil
+	}
+	if m.OfDatabase {
+		p.note("mapping %s is one of the database; the table gets one of that name, which goes before it", m.Name)
+	}
+	if m.made {
+		changes = nil
+	}
+	text, err := mappingText(all)
+	return &Step{fmt.Sprintf(".create-or-alter table %s ingestion %s mapping %s %s",
+		kusto.EntityName(p.Route.Table), strings.ToLower(m.Kind), kusto.StringLiteral(m.Name), kusto.TextLiteral(text)), changes}, err
+}
+
+// filled is for a field that the mapping has already: only its column may be missing.
+func (p *Plan) filled(f Field, e *Element) {
+	c := p.t.Column(e.Column)
+	_, changed := e.Properties["Transform"]
+	inner := e.isInner()
+	switch {
+	case c == nil && inner:
+		p.note("the mapping %s fills column %s from %s, and the table has no such column; add it with .alter-merge table", p.Route.Mapping, e.Column, e.from())
+	case c == nil:
+		p.add(f, e.Column)
+	case !changed && !inner:
+		p.fits(f, c)
+	}
+}
+
+// element makes one for a field, with the column it goes to: that of its name, of
+// its position where it has none, else a new one.
+func (p *Plan) element(f Field, all []Element, before []Column) (Element, bool) {
+	taken := func(name string) bool {
+		return slices.ContainsFunc(all, func(e Element) bool {
+			_, reads := e.source()
+			return e.Column == name && (!reads || slices.ContainsFunc(p.t.seen[key(p.Route)], e.takes))
+		})
+	}
+	name := Legal(f.Name)
+	if Kind(p.Route.Format) == "Csv" && !f.Named && f.Ordinal < len(before) {
+		name = before[f.Ordinal].Name
+	}
+	name = Unique(name, taken)
+	e, ok := elementOf(Kind(p.Route.Format), f, name, string(f.Type))
+	if !ok {
+		return e, false
+	}
+	if c := p.t.Column(name); c != nil {
+		p.fits(f, c)
+		e.Datatype = c.Type
+	} else {
+		p.t.Columns = append(p.t.Columns, Column{name, string(f.Type)})
+	}
+	return e, true
+}
+
+// policy turns streaming on where neither the table nor its database has it on.
+func (p *Plan) policy() {
+	holds, own := p.t.Streaming()
+	if holds == On {
+		return
+	}
+	var changes []string
+	if own {
+		changes = []string{fmt.Sprintf("table %s: streaming ingestion is off by its own policy, and would be on", p.Route.Table)}
+	}
+	p.step(EnableStreaming(p.Route.Table), changes...)
+	p.t.own = On
+}
+
+// EnableStreaming is the command that lets records stream into a table.
+func EnableStreaming(table string) string {
+	return ".alter table " + kusto.EntityName(table) + " policy streamingingestion enable"
+}
+
+// Grant adds the steps by which principals may write to the table and read the schema of
+// its database, and notes them as known.
+func (p *Plan) Grant(principals []string, known Roles) {
+	for _, who := range principals {
+		for _, g := range []struct {
+			to   role
+			text string
+		}{
+			{ingestor(p.Route), GrantIngestor(p.Route.Table, who)},
+			{viewer(p.Route), fmt.Sprintf(".add database %s viewers (%s)", kusto.EntityName(p.Route.Database), kusto.TextLiteral(who))},
+		} {
+			if g.to.principal = principalKey(who); !known[g.to] {
+				known[g.to] = true
+				p.step(g.text)
+			}
+		}
+	}
+}
+
+// GrantIngestor is the command that lets a principal write to a table.
+func GrantIngestor(table, who string) string {
+	return fmt.Sprintf(".add table %s ingestors (%s)", kusto.EntityName(table), kusto.TextLiteral(who))
+}

@@ -1,0 +1,163 @@
+package schema
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"kusto-agent/kusto"
+	"kusto-agent/record"
+)
+
+// showTimeout bounds what one look at the schema takes.
+const showTimeout = time.Minute
+
+// Reader reads the schema of a database. Its requests change nothing.
+type Reader struct {
+	Client   *kusto.Client
+	Database string // empty: none, for Databases
+}
+
+// show runs a command and calls f with each row of its result.
+func (r Reader) show(ctx context.Context, text string, f func(row map[string]string)) error {
+	var got kusto.Collector
+	err := r.Client.Query(ctx, &kusto.Query{Call: kusto.Mgmt, Database: r.Database, Text: text, ReadOnly: true, Timeout: showTimeout}, &got)
+	if err != nil {
+		return err
+	}
+	got.Each(f)
+	return nil
+}
+
+// names are the values of one column of the result of a command.
+func (r Reader) names(ctx context.Context, text, column string) (all []string, err error) {
+	err = r.show(ctx, text, func(row map[string]string) { all = append(all, row[column]) })
+	return all, err
+}
+
+// Databases are the names of those that the identity may see.
+func (r Reader) Databases(ctx context.Context) ([]string, error) {
+	return r.names(ctx, ".show databases", "DatabaseName")
+}
+
+// Table reads what there is for a route. The error is that of the service where it did
+// not say which tables there are; what else could not be read has its error in Table.
+func (r Reader) Table(ctx context.Context, of record.Route) (*Table, error) {
+	t := &Table{}
+	names, err := r.names(ctx, ".show tables", "TableName")
+	if err != nil {
+		return nil, err
+	}
+	t.Exists = slices.Contains(names, of.Table)
+	if i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, of.Table) }); i >= 0 && !t.Exists {
+		t.Similar = names[i]
+	}
+	database, table := "database "+kusto.EntityName(r.Database), "table "+kusto.EntityName(of.Table)
+	if t.Exists {
+		t.own, t.PolicyErr = r.streaming(ctx, table)
+		t.Columns, t.ColumnsErr = r.columns(ctx, table)
+		t.Mappings, t.MappingsErr = r.mappings(ctx, table)
+	}
+	if t.own == Unset && t.PolicyErr == nil {
+		t.inherited, t.PolicyErr = r.streaming(ctx, database)
+	}
+	if of.Mapping != "" && t.MappingsErr == nil && t.Mapping(of) == nil {
+		// Who may not see those of the database, or a service without them, has none.
+		all, _ := r.mappings(ctx, database)
+		for _, m := range all {
+			m.OfDatabase = true
+			t.Mappings = append(t.Mappings, m)
+		}
+	}
+	return t, nil
+}
+
+// streaming reads the policy of streaming ingestion of a table or a database.
+func (r Reader) streaming(ctx context.Context, of string) (p Policy, err error) {
+	var bad error
+	err = r.show(ctx, ".show "+of+" policy streamingingestion", func(row map[string]string) {
+		if row["Policy"] != "" {
+			bad = json.Unmarshal([]byte(row["Policy"]), &p)
+		}
+	})
+	return p, readError(err, bad, "the policy of streaming ingestion of "+of)
+}
+
+func (r Reader) columns(ctx context.Context, table string) (all []Column, err error) {
+	var bad error
+	err = r.show(ctx, ".show "+table+" schema as json", func(row map[string]string) {
+		var doc struct{ OrderedColumns []Column }
+		bad = json.Unmarshal([]byte(row["Schema"]), &doc)
+		all = doc.OrderedColumns
+	})
+	return all, readError(err, bad, "the columns of "+table)
+}
+
+// mappings reads those of a table or a database. One that is not understood has its own
+// error.
+func (r Reader) mappings(ctx context.Context, of string) (all []Mapping, err error) {
+	err = r.show(ctx, ".show "+of+" ingestion mappings", func(row map[string]string) {
+		m := Mapping{Kind: row["Kind"], Name: row["Name"]}
+		m.Err = readError(nil, json.Unmarshal([]byte(row["Mapping"]), &m.Elements), "mapping "+m.Name)
+		all = append(all, m)
+	})
+	return all, err
+}
+
+// readError is the error of the service as it is, else that of what it answered.
+func readError(err, bad error, what string) error {
+	if err == nil && bad != nil {
+		return fmt.Errorf("read %s: %w", what, bad)
+	}
+	return err
+}
+
+// Updates is how many update policies of a table are enabled.
+func (r Reader) Updates(ctx context.Context, table string) (enabled int, err error) {
+	err = r.show(ctx, ".show table "+kusto.EntityName(table)+" policy update", func(row map[string]string) {
+		var all []struct{ IsEnabled bool }
+		if json.Unmarshal([]byte(row["Policy"]), &all) == nil {
+			for _, p := range all {
+				if p.IsEnabled {
+					enabled++
+				}
+			}
+		}
+	})
+	return enabled, err
+}
+
+// Roles are the roles that principals are known to have.
+type Roles map[role]bool
+
+// role is one of a principal: of a database where it names no table.
+type role struct{ cluster, database, table, role, principal string }
+
+// Principals notes who may read the database of a route, and write to its table if that
+// exists. Where that may not be asked, nothing is noted.
+func (r Reader) Principals(ctx context.Context, of record.Route, exists bool, known Roles) {
+	note := func(to role) func(map[string]string) {
+		return func(row map[string]string) {
+			if strings.HasSuffix(strings.ToLower(row["Role"]), to.role) {
+				to.principal = principalKey(row["PrincipalFQN"])
+				known[to] = true
+			}
+		}
+	}
+	_ = r.show(ctx, ".show database "+kusto.EntityName(r.Database)+" principals", note(viewer(of)))
+	if exists {
+		_ = r.show(ctx, ".show table "+kusto.EntityName(of.Table)+" principals", note(ingestor(of)))
+	}
+}
+
+func viewer(of record.Route) role   { return role{of.Cluster, of.Database, "", "viewer", ""} }
+func ingestor(of record.Route) role { return role{of.Cluster, of.Database, of.Table, "ingestor", ""} }
+
+// principalKey is what two spellings of a principal have in common.
+func principalKey(who string) string {
+	id, _, _ := strings.Cut(strings.ToLower(who), ";")
+	return id
+}
