@@ -15,11 +15,11 @@ import (
 	"kusto-agent/record"
 )
 
-// Why records were dropped. The words are the label values of the metric.
+// Why records were dropped, as record has it.
 const (
-	SpoolFull  = "spool_full"  // the spool was full and gives way to newer data
-	SpoolAge   = "spool_age"   // waited in the spool longer than it may
-	SourceGone = "source_gone" // outcome unknown, and nothing is left to send again
+	SpoolFull  = record.DropSpoolFull
+	SpoolAge   = record.DropSpoolAge
+	SourceGone = record.DropSourceGone
 )
 
 // Why records were filtered: they are no data, so nothing is sent for them.

@@ -272,6 +272,19 @@ var ErrWhole = errors.New("payload can not be divided")
 // within the bound; the write may still happen.
 var ErrStalled = errors.New("state disk stalled")
 
+// Why the spool takes no payload.
+var (
+	ErrFull = errors.New("spool is full")         // max_size or min_free leaves no room
+	ErrOff  = errors.New("spool is switched off") // max_size is 0
+)
+
+// Why records were dropped. The words are the label values of the metric.
+const (
+	DropSpoolFull  = "spool_full"  // the spool was full and gives way to newer data
+	DropSpoolAge   = "spool_age"   // waited in the spool longer than it may
+	DropSourceGone = "source_gone" // outcome unknown, and nothing is left to send again
+)
+
 // FileInfo is what is remembered of a file so that it is known again after a
 // restart, under another name, or copied.
 type FileInfo struct {

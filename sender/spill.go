@@ -6,7 +6,6 @@ import (
 	"kusto-agent/internal/durable"
 	"kusto-agent/record"
 	"kusto-agent/sender/internal/delivery"
-	"kusto-agent/spool"
 )
 
 // maxWriters is how many payloads are brought to the spool at a time: they share
@@ -80,7 +79,7 @@ func (s *Sender) store(a delivery.Spill) delivery.SpillResult {
 		return delivery.Kept
 	case errors.Is(err, durable.ErrTooLarge):
 		return delivery.TooLarge
-	case errors.Is(err, spool.ErrFull), errors.Is(err, spool.ErrOff):
+	case errors.Is(err, record.ErrFull), errors.Is(err, record.ErrOff):
 		return delivery.NoRoom
 	}
 	return delivery.Doubtful

@@ -6,7 +6,6 @@ import (
 	"unique"
 
 	"kusto-agent/internal/durable"
-	"kusto-agent/ledger"
 	"kusto-agent/record"
 )
 
@@ -122,7 +121,7 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 		p.Body = nil
 		s.o.Logger.Warn("payload dropped: it waited in the spool longer than max_age", "database", p.Route.Database,
 			"table", p.Route.Table, "records", p.Records, "elapsed", age)
-		s.o.OnDrop(p, ledger.SpoolAge)
+		s.o.OnDrop(p, record.DropSpoolAge)
 		return nil, true
 	}
 	s.mu.Lock()
@@ -186,7 +185,7 @@ func (s *Spool) mend(t *taken, p *record.Payload, cause error) (*record.Payload,
 	}
 	s.finish(t)
 	p.Body = nil
-	s.o.OnDrop(p, ledger.SourceGone)
+	s.o.OnDrop(p, record.DropSourceGone)
 	return nil, err
 }
 

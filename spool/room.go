@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"kusto-agent/internal/durable"
-	"kusto-agent/ledger"
 	"kusto-agent/record"
 )
 
@@ -144,11 +143,11 @@ func (w *writer) drop(g *segment) {
 			return
 		}
 		records, frames = records+p.Records, frames+1
-		s.o.OnDrop(own(p), ledger.SpoolFull)
+		s.o.OnDrop(own(p), record.DropSpoolFull)
 	})
 	for _, p := range s.giveUpRest(g) { // unreadable now, which saves nobody from counting them
 		records, frames = records+p.Records, frames+1
-		s.o.OnDrop(p, ledger.SpoolFull)
+		s.o.OnDrop(p, record.DropSpoolFull)
 	}
 	w.log.Error("spool is full: the oldest payloads are dropped", "file", g.name, "payloads", frames, "records", records, "err", err)
 }

@@ -20,9 +20,9 @@ import (
 // Errors that callers tell apart. Others are those of the disk.
 var (
 	// ErrFull is returned by Put where max_size or min_free leaves no room.
-	ErrFull = errors.New("spool is full")
+	ErrFull = record.ErrFull
 	// ErrOff is returned by Put where max_size is 0.
-	ErrOff = errors.New("spool is switched off")
+	ErrOff = record.ErrOff
 	// ErrClosed is returned by Put after Close.
 	ErrClosed = errors.New("spool is closed")
 	// ErrForeign is returned by Open for a folder with segments of something
@@ -57,7 +57,7 @@ type Options struct {
 	SegmentSize int64
 
 	// OnDrop is told of each payload that is given up, without Body, and why:
-	// ledger.SpoolFull or ledger.SpoolAge.
+	// record.DropSpoolFull or record.DropSpoolAge.
 	OnDrop func(p *record.Payload, reason string)
 	// Rebuild gives a payload its Body again, which cannot be read any more, from
 	// where it came; if it is not the same as it was, another ID as well. Where not even its ranges are known, Cover is empty, and Pieces

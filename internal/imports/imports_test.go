@@ -1,0 +1,169 @@
+// Package imports holds no code: its test promises that rooms import only what
+// CONTRIBUTING.md lets them.
+package imports
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "kusto-agent/"
+
+// common are what every room may know, beside the folders of internal that know no room.
+var common = []string{"record", "format", "ledger"}
+
+// upper are the folders of internal that know rooms, and that no room may know.
+var upper = []string{"internal/chart", "internal/console", "internal/rows", "internal/schema"}
+
+// rules are what each room may import beside common and its own folders. A room that is
+// not named, such as one that only tests use, may import anything.
+var rules = map[string][]string{
+	"record":     {},
+	"ledger":     {},
+	"format":     {},
+	"tail":       {},
+	"batcher":    {},
+	"journal":    {},
+	"spool":      {},
+	"quarantine": {},
+	"kusto":      {},
+	"telemetry":  {},
+	"recovery":   {},
+	"emulator":   {},
+	"sender":     {"kusto"},
+	"config":     {"batcher", "journal", "kusto", "quarantine", "sender", "spool", "tail", "telemetry"},
+	"check":      {"config", "internal/schema", "kusto", "quarantine", "tail"},
+
+	"internal/chart":   {"kusto", "telemetry"},
+	"internal/console": {"kusto", "internal/schema"},
+	"internal/rows":    {"kusto", "telemetry"},
+	"internal/schema":  {"kusto"},
+}
+
+// alone are rooms that know none of the others, not even common: the lowest, and the one
+// that judges the rest.
+var alone = []string{"record", "emulator", "internal/durable", "internal/logzip", "internal/units"}
+
+// never are rooms that must not come in by a detour either, by who must not have them.
+var never = map[string][]string{
+	"sender":   {"spool", "journal", "batcher", "tail", "recovery", "config"},
+	"spool":    {"journal", "sender", "ledger"},
+	"journal":  {"spool", "sender"},
+	"tail":     {"batcher", "sender", "journal", "kusto"},
+	"recovery": {"journal", "spool", "sender", "batcher", "tail", "kusto"},
+	"config":   {"check", "emulator", "recovery", "cmd/agent"},
+	"kusto":    {"sender", "config"},
+	"emulator": {"kusto", "record", "format"},
+}
+
+// pkg is what go list says of a package.
+type pkg struct {
+	ImportPath    string
+	Imports, Deps []string
+}
+
+func list(t *testing.T) (all []pkg) {
+	t.Helper()
+	var said bytes.Buffer
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", "./...")
+	cmd.Dir, cmd.Stderr = "../..", &said
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, said.String())
+	}
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// in reports whether a package is one of rooms, or below one.
+func in(path string, rooms ...string) bool {
+	return slices.ContainsFunc(rooms, func(r string) bool { return path == r || strings.HasPrefix(path, r+"/") })
+}
+
+// within are the packages of this module, named by their folders.
+func within(paths []string) (all []string) {
+	for _, p := range paths {
+		if p, ok := strings.CutPrefix(p, module); ok {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// may reports whether a room may import a package.
+func may(room, path string) bool {
+	switch {
+	case in(path, room), in(path, rules[room]...):
+		return true
+	case slices.Contains(alone, room):
+		return false
+	case in(path, "internal"):
+		return !in(path, upper...)
+	}
+	return in(path, common...)
+}
+
+func TestImports(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]bool)
+	for _, p := range list(t) {
+		path := strings.TrimPrefix(p.ImportPath, module)
+		for room := range rules {
+			if !in(path, room) {
+				continue
+			}
+			seen[room] = true
+			for _, other := range within(p.Imports) {
+				if !may(room, other) {
+					t.Errorf("%s imports %s, which %s may not know", path, other, room)
+				}
+			}
+		}
+		for room, others := range never {
+			for _, dep := range within(p.Deps) {
+				if in(path, room) && in(dep, others...) {
+					t.Errorf("%s has %s in it, by some way", path, dep)
+				}
+			}
+		}
+	}
+	for room := range rules {
+		if !seen[room] {
+			t.Errorf("there is no room %s", room)
+		}
+	}
+}
+
+// TestRules: the rules refuse what they are there for.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	f := func(room, path string, want bool) {
+		t.Helper()
+		if may(room, path) != want {
+			t.Errorf("%s may import %s: %v, want %v", room, path, !want, want)
+		}
+	}
+	f("sender", "spool", false)
+	f("sender", "kusto", true)
+	f("sender", "sender/internal/delivery", true)
+	f("check", "batcher", false)
+	f("tail", "internal/schema", false)
+	f("tail", "internal/units", true)
+	f("spool", "ledger", true) // by this rule; never has it
+	f("emulator", "record", false)
+	f("emulator", "internal/units", false)
+	f("kusto", "config", false)
+}
