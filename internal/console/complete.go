@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"kusto-agent/internal/schema"
 	"kusto-agent/internal/script"
 	"kusto-agent/kusto"
 )
@@ -20,20 +21,14 @@ type Schema struct {
 // Table is a table with its columns.
 type Table struct {
 	Name    string
-	Columns []Column
+	Columns []schema.Column `json:"OrderedColumns"`
 }
-
-// Column is a column with its type.
-type Column struct{ Name, Type string }
 
 // ParseSchema reads what .show database schema as json answers.
 func ParseSchema(text string) (*Schema, error) {
 	var doc struct {
 		Databases map[string]struct {
-			Tables map[string]struct {
-				Name           string
-				OrderedColumns []struct{ Name, CslType string }
-			}
+			Tables    map[string]Table
 			Functions map[string]struct{ Name string }
 		}
 	}
@@ -43,11 +38,8 @@ func ParseSchema(text string) (*Schema, error) {
 	s := new(Schema)
 	for _, db := range doc.Databases {
 		for name, t := range db.Tables {
-			table := Table{Name: name}
-			for _, c := range t.OrderedColumns {
-				table.Columns = append(table.Columns, Column{c.Name, c.CslType})
-			}
-			s.Tables = append(s.Tables, table)
+			t.Name = name
+			s.Tables = append(s.Tables, t)
 		}
 		for name := range db.Functions {
 			s.Functions = append(s.Functions, name)
