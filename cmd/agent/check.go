@@ -10,13 +10,13 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"kusto-agent/batcher"
 	"kusto-agent/check"
 	"kusto-agent/config"
+	"kusto-agent/internal/console"
 	"kusto-agent/journal"
 	"kusto-agent/telemetry"
 )
@@ -68,7 +68,7 @@ func (c *checking) run(ctx context.Context) error {
 		if found == nil {
 			found = []check.Finding{}
 		}
-		err = c.out.json(map[string]any{"findings": found})
+		err = c.out.JSON(map[string]any{"findings": found})
 	} else {
 		err = c.print(found)
 	}
@@ -178,7 +178,7 @@ func (c *checking) print(found []check.Finding) error {
 				fmt.Fprintln(c.out)
 			}
 			step = f.Step
-			fmt.Fprintln(c.out, c.paint("1", step))
+			fmt.Fprintln(c.out, c.out.Paint("1", step))
 		}
 		counts[f.Severity]++
 		c.finding(f)
@@ -188,13 +188,6 @@ func (c *checking) print(found []check.Finding) error {
 }
 
 var checkStyles = map[check.Severity]string{check.OK: "32", check.Warning: "33", check.Error: "31"}
-
-func (c *checking) paint(style, text string) string {
-	if !c.out.terminal || os.Getenv("NO_COLOR") != "" {
-		return text
-	}
-	return "\x1b[" + style + "m" + text + "\x1b[0m"
-}
 
 // finding prints one: its severity, where and what, then what to do.
 func (c *checking) finding(f check.Finding) {
@@ -207,8 +200,8 @@ func (c *checking) finding(f check.Finding) {
 		head = append(head, f.Where)
 	}
 	text := telemetry.Printable(strings.Join(append(head, f.What), ": "))
-	lines := wrapped(text, checkWidth-len(margin))
-	fmt.Fprintf(c.out, "  %s%s%s\n", c.paint(checkStyles[f.Severity], string(f.Severity)), strings.Repeat(" ", len(margin)-2-len(f.Severity)), lines[0])
+	lines := console.Wrapped(text, checkWidth-len(margin))
+	fmt.Fprintf(c.out, "  %s%s%s\n", c.out.Paint(checkStyles[f.Severity], string(f.Severity)), strings.Repeat(" ", len(margin)-2-len(f.Severity)), lines[0])
 	for _, line := range lines[1:] {
 		fmt.Fprintln(c.out, margin+line)
 	}
@@ -219,27 +212,11 @@ func (c *checking) finding(f check.Finding) {
 		switch {
 		case line == "":
 		case i == 0:
-			for _, part := range wrapped("to fix it: "+telemetry.Printable(line), checkWidth-len(margin)) {
+			for _, part := range console.Wrapped("to fix it: "+telemetry.Printable(line), checkWidth-len(margin)) {
 				fmt.Fprintln(c.out, margin+part)
 			}
 		default:
 			fmt.Fprintln(c.out, margin+"  "+telemetry.Printable(line))
 		}
 	}
-}
-
-// wrapped breaks words into lines. A word that is too long stands on its own.
-func wrapped(text string, width int) (lines []string) {
-	line := ""
-	for _, word := range strings.Fields(text) {
-		switch {
-		case line == "":
-			line = word
-		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width:
-			line += " " + word
-		default:
-			lines, line = append(lines, line), word
-		}
-	}
-	return append(lines, line)
 }

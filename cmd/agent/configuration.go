@@ -47,7 +47,7 @@ func configShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return out.end(out.json(doc))
+			return out.end(out.JSON(doc))
 		},
 	}
 	f := cmd.Flags()
@@ -97,7 +97,7 @@ func configExplainCommand() *cobra.Command {
 			}
 			out := newOutput(cmd)
 			if asJSON {
-				return out.end(out.json(topic))
+				return out.end(out.JSON(topic))
 			}
 			return out.end(topic.Write(out))
 		},

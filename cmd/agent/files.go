@@ -31,7 +31,7 @@ func filesCommand() *cobra.Command {
 			}
 			out := newOutput(cmd)
 			if asJSON {
-				return out.end(out.json(list))
+				return out.end(out.JSON(list))
 			}
 			color := term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == ""
 			return out.end(telemetry.RenderFiles(out, list, color))

@@ -13,6 +13,7 @@ import (
 
 	"kusto-agent/config"
 	"kusto-agent/format"
+	"kusto-agent/internal/console"
 	"kusto-agent/internal/schema"
 	"kusto-agent/kusto"
 )
@@ -27,7 +28,7 @@ func initCommand() *cobra.Command {
 			"Without a terminal those answers are taken. A file that is there is overwritten only with --force.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c.ask = newAsker(cmd)
+			c.ask = console.NewAsker(cmd.InOrStdin(), cmd.ErrOrStderr())
 			if len(args) == 1 {
 				c.sample = args[0]
 			}
@@ -62,7 +63,7 @@ type initial struct {
 	force, trust                                           bool
 
 	guess schema.Guess
-	ask   asker
+	ask   console.Asker
 }
 
 func (c *initial) run(out output) error {
@@ -159,7 +160,7 @@ func (c *initial) answers() error {
 			suggested = s.suggest()
 		}
 		optional := s.to == &c.mapping && !c.needsMapping()
-		err := c.ask.value(s.to, s.question, suggested, optional, s.check)
+		err := c.ask.Value(s.to, s.question, suggested, optional, s.check)
 		switch {
 		case err != nil:
 			return fmt.Errorf("--%s: %w", s.flag, err)

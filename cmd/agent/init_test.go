@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kusto-agent/config"
+	"kusto-agent/internal/console"
 )
 
 // TestInitToRows: from a sample file alone to rows in their columns.
@@ -87,7 +88,7 @@ func TestInitQuestions(t *testing.T) {
 	var asked bytes.Buffer
 	c := &initial{output: "agent.yaml", path: "/srv/app/*.json"}
 	answers := "\nhttps://c.westeurope.kusto.windows.net\na/b\nLogs\n\n\nMine\nmagic\nnone\n\nt\nid\n\n"
-	c.ask = asker{in: bufio.NewReader(strings.NewReader(answers)), out: &asked, on: true}
+	c.ask = console.Asker{In: bufio.NewReader(strings.NewReader(answers)), Out: &asked, On: true}
 	if err := c.answers(); err != nil {
 		t.Fatal(err)
 	}
@@ -104,14 +105,14 @@ func TestInitQuestions(t *testing.T) {
 		t.Errorf("it makes %+v", in)
 	}
 	c = &initial{cluster: "http://localhost:1", database: "D", path: "/x/[a", format: "CSV", table: "T"}
-	c.ask = asker{in: bufio.NewReader(strings.NewReader("none\n\n")), out: &asked, on: true}
+	c.ask = console.Asker{In: bufio.NewReader(strings.NewReader("none\n\n")), Out: &asked, On: true}
 	if err := c.answers(); err == nil || !strings.Contains(err.Error(), "pattern") {
 		t.Errorf("a pattern that is none: %v", err)
 	}
 	if c.path = "/x/*"; c.answers() != nil || c.mapping != "" || c.method != "none" {
 		t.Errorf("without a mapping it makes %+v", c)
 	}
-	c = &initial{ask: asker{in: bufio.NewReader(strings.NewReader("")), out: &asked, on: true}}
+	c = &initial{ask: console.Asker{In: bufio.NewReader(strings.NewReader("")), Out: &asked, On: true}}
 	if err := c.answers(); err == nil {
 		t.Error("no answer is taken for one")
 	}

@@ -123,7 +123,7 @@ func versionCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := newOutput(cmd)
 			if asJSON {
-				return out.end(out.json(map[string]string{"version": versionText()}))
+				return out.end(out.JSON(map[string]string{"version": versionText()}))
 			}
 			fmt.Fprintln(out, "kusto-agent", versionText())
 			return out.end(nil)

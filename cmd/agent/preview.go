@@ -106,7 +106,7 @@ func (v *preview) show(cfg *config.Config, in *config.Input, p *record.Payload, 
 		return &exitError{exitFailed, err}
 	}
 	if v.json {
-		return v.out.json(v.document(req, p, sample, c))
+		return v.out.JSON(v.document(req, p, sample, c))
 	}
 	fmt.Fprintf(os.Stderr, "%s, %s before gzip and %s after, from %s\n", counted(p.Records, "record"), telemetry.BytesText(int64(p.RawBytes)), telemetry.BytesText(int64(len(p.Body))), c.places(p))
 	for _, r := range c.rejected {
@@ -117,7 +117,7 @@ func (v *preview) show(cfg *config.Config, in *config.Input, p *record.Payload, 
 		fmt.Fprintf(v.out, "%s: %s\n", key, strings.Join(req.Header[key], ", "))
 	}
 	fmt.Fprintf(v.out, "Content-Length: %d\n\n", req.ContentLength)
-	return v.out.record(sample)
+	return v.out.Record(sample)
 }
 
 // document is what --json prints.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kusto-agent/config"
+	"kusto-agent/internal/console"
 	"kusto-agent/quarantine"
 	"kusto-agent/record"
 	"kusto-agent/telemetry"
@@ -73,8 +74,8 @@ type quarantineList struct {
 	bytes            int64
 }
 
-var quarantineColumns = []column{
-	{"ID", 5}, {"TIME", 20}, {"INPUT", 10}, {"REASON", 9}, {"FILE", 28}, {"OFFSET", -8}, {"LENGTH", -6}, {"CODE", 0}, {"MESSAGE", 0},
+var quarantineColumns = []console.Column{
+	{Head: "ID", Width: 5}, {Head: "TIME", Width: 20}, {Head: "INPUT", Width: 10}, {Head: "REASON", Width: 9}, {Head: "FILE", Width: 28}, {Head: "OFFSET", Width: -8}, {Head: "LENGTH", Width: -6}, {Head: "CODE", Width: 0}, {Head: "MESSAGE", Width: 0},
 }
 
 // line takes one line of quarantine.
@@ -91,11 +92,11 @@ func (l *quarantineList) line(e quarantine.Entry) error {
 	l.records++
 	l.bytes += int64(len(e.Raw)) + 1
 	if l.json {
-		return l.out.line(e.Raw)
+		return l.out.Line(e.Raw)
 	}
 	if !l.headed {
 		l.headed = true
-		if err := row(l.out, quarantineColumns, heads(quarantineColumns)); err != nil {
+		if err := console.Row(l.out, quarantineColumns, console.Heads(quarantineColumns)); err != nil {
 			return err
 		}
 	}
@@ -107,9 +108,9 @@ func (l *quarantineList) line(e quarantine.Entry) error {
 	if code == "" {
 		code = "-"
 	}
-	return row(l.out, quarantineColumns, []string{
+	return console.Row(l.out, quarantineColumns, []string{
 		lineID(e), e.Time.UTC().Format(time.RFC3339), e.File.Input, string(e.Reason), file,
-		strconv.FormatInt(e.Offset, 10), strconv.FormatInt(e.Length, 10), code, shortened(e.Message, 100),
+		strconv.FormatInt(e.Offset, 10), strconv.FormatInt(e.Length, 10), code, console.Shortened(e.Message, 100),
 	})
 }
 
@@ -157,9 +158,9 @@ func quarantineShowCommand() *cobra.Command {
 				fmt.Fprintf(cmd.ErrOrStderr(), "only the first %d of %d bytes were kept\n", len(e.Data), e.Length)
 			}
 			if s.json {
-				return out.end(out.line(e.Raw))
+				return out.end(out.Line(e.Raw))
 			}
-			return out.end(out.record(e.Data))
+			return out.end(out.Record(e.Data))
 		},
 	}
 	s.flags(cmd, "quarantine")

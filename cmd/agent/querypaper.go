@@ -66,10 +66,10 @@ func (p *paper) flags(cmd *cobra.Command) {
 func (p *paper) check(cmd *cobra.Command) error {
 	p.out, p.words = newOutput(cmd), cmd.ErrOrStderr()
 	if p.output != "" {
-		p.out.terminal = false
+		p.out.Terminal = false
 	}
-	p.o.Screen = p.out.terminal
-	p.o.Color = p.out.terminal && os.Getenv("NO_COLOR") == ""
+	p.o.Screen = p.out.Terminal
+	p.o.Color = p.out.Terminal && os.Getenv("NO_COLOR") == ""
 	name := p.format
 	if p.json {
 		name = "json"
@@ -89,7 +89,7 @@ func (p *paper) check(cmd *cobra.Command) error {
 		p.o.Form = byFile
 	case p.render != "" && p.output == "":
 		p.o.Form = formChart
-	case p.out.terminal:
+	case p.out.Terminal:
 		p.o.Form, p.auto = rows.Table, true
 	default:
 		p.o.Form = rows.CSV
@@ -187,7 +187,7 @@ func (p *paper) printer(about *rows.About) (rows.Printer, error) {
 		}
 	}
 	o := p.o
-	if p.out.terminal && !p.wide {
+	if p.out.Terminal && !p.wide {
 		o.Width, _ = p.size()
 	}
 	if !p.auto && !p.draws() {
@@ -202,7 +202,7 @@ func (p *paper) printer(about *rows.About) (rows.Printer, error) {
 // size is that of the terminal, or of one that is common.
 func (p *paper) size() (width, height int) {
 	width, height, err := term.GetSize(int(os.Stdout.Fd()))
-	if err != nil || !p.out.terminal || width <= 0 {
+	if err != nil || !p.out.Terminal || width <= 0 {
 		return 80, 24
 	}
 	return width, height

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kusto-agent/config"
+	"kusto-agent/internal/console"
 	"kusto-agent/internal/schema"
 	"kusto-agent/telemetry"
 )
@@ -33,7 +34,7 @@ func setupCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			s.out, s.ask = newOutput(cmd), newAsker(cmd)
+			s.out, s.ask = newOutput(cmd), console.NewAsker(cmd.InOrStdin(), cmd.ErrOrStderr())
 			return s.out.end(s.run(ctx))
 		},
 	}
@@ -59,7 +60,7 @@ type setup struct {
 	wait        time.Duration
 
 	out   output
-	ask   asker
+	ask   console.Asker
 	cfg   *config.Config
 	conns map[string]*connection // by cluster
 	known schema.Roles
@@ -220,11 +221,11 @@ func (s *setup) agreed() error {
 	if len(changes) == 0 || s.dryRun || s.yes {
 		return nil
 	}
-	if !s.ask.on {
+	if !s.ask.On {
 		return &exitError{exitUsage, errors.New("this changes what is there already, and nothing was done; look at the commands with --dry-run, and run it with --yes")}
 	}
-	fmt.Fprint(s.ask.out, "Change it? [y/N] ")
-	answer, _ := s.ask.in.ReadString('\n') // none is no
+	fmt.Fprint(s.ask.Out, "Change it? [y/N] ")
+	answer, _ := s.ask.In.ReadString('\n') // none is no
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		return &exitError{exitFailed, errors.New("nothing was done")}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/avro/ocf"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/console"
 	"kusto-agent/internal/schema"
 )
 
@@ -259,7 +260,7 @@ func TestSetupAsks(t *testing.T) {
 		t.Helper()
 		var asked bytes.Buffer
 		s := &setup{plans: []*inputPlan{{Plan: &schema.Plan{Steps: []schema.Step{{Text: "x", Changes: changes}}}}}}
-		s.ask = asker{in: bufio.NewReader(strings.NewReader(answer)), out: &asked, on: person}
+		s.ask = console.Asker{In: bufio.NewReader(strings.NewReader(answer)), Out: &asked, On: person}
 		got := 0
 		var exit *exitError
 		if errors.As(s.agreed(), &exit) {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kusto-agent/config"
+	"kusto-agent/internal/console"
 	"kusto-agent/record"
 	"kusto-agent/recovery"
 	"kusto-agent/spool"
@@ -115,7 +116,7 @@ func (l *spoolList) list(dir string) error {
 			l.sum(&e)
 			return nil
 		case l.json:
-			return l.out.json(spoolJSON(&e))
+			return l.out.JSON(spoolJSON(&e))
 		}
 		return l.row(&e)
 	}); err != nil {
@@ -136,14 +137,14 @@ func (l *spoolList) verdict() error {
 		counted(l.total.damaged, "damaged range"), telemetry.BytesText(l.total.lost))}
 }
 
-var spoolColumns = []column{
-	{"SPOOLED", 20}, {"AGE", 11}, {"BATCH", 36}, {"TO", 16}, {"FORMAT", 9}, {"RECORDS", -8}, {"SIZE", -7}, {"ATTEMPTS", -8}, {"CLUSTER", 24}, {"RANGES", 0},
+var spoolColumns = []console.Column{
+	{Head: "SPOOLED", Width: 20}, {Head: "AGE", Width: 11}, {Head: "BATCH", Width: 36}, {Head: "TO", Width: 16}, {Head: "FORMAT", Width: 9}, {Head: "RECORDS", Width: -8}, {Head: "SIZE", Width: -7}, {Head: "ATTEMPTS", Width: -8}, {Head: "CLUSTER", Width: 24}, {Head: "RANGES", Width: 0},
 }
 
 func (l *spoolList) row(e *spool.Entry) error {
 	if !l.headed {
 		l.headed = true
-		if err := row(l.out, spoolColumns, heads(spoolColumns)); err != nil {
+		if err := console.Row(l.out, spoolColumns, console.Heads(spoolColumns)); err != nil {
 			return err
 		}
 	}
@@ -160,7 +161,7 @@ func (l *spoolList) row(e *spool.Entry) error {
 	if p.Route.Mapping != "" {
 		format += " by " + p.Route.Mapping
 	}
-	return row(l.out, spoolColumns, []string{
+	return console.Row(l.out, spoolColumns, []string{
 		e.Spooled.UTC().Format(time.RFC3339), telemetry.AgoText(l.now, e.Spooled), p.ID.String(), p.Route.Database + "." + p.Route.Table,
 		format, strconv.Itoa(p.Records), telemetry.BytesText(e.Size), strconv.Itoa(p.Attempt), p.Route.Cluster, recovery.Where(p.Cover),
 	})
@@ -179,24 +180,24 @@ func (l *spoolList) sum(e *spool.Entry) {
 }
 
 func (l *spoolList) sums() error {
-	columns := []column{{"TO", 24}, {"PAYLOADS", -8}, {"RECORDS", -10}, {"SIZE", -7}, {"OLDEST", 20}, {"CLUSTER", 0}}
+	columns := []console.Column{{Head: "TO", Width: 24}, {Head: "PAYLOADS", Width: -8}, {Head: "RECORDS", Width: -10}, {Head: "SIZE", Width: -7}, {Head: "OLDEST", Width: 20}, {Head: "CLUSTER", Width: 0}}
 	keys := slices.SortedFunc(maps.Keys(l.tables), func(a, b spoolTable) int {
 		return cmp.Or(cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.database, b.database), cmp.Compare(a.table, b.table))
 	})
 	var errs []error
 	if len(keys) > 0 && !l.json {
-		errs = append(errs, row(l.out, columns, heads(columns)))
+		errs = append(errs, console.Row(l.out, columns, console.Heads(columns)))
 	}
 	for _, k := range keys {
 		s := l.tables[k]
 		if l.json {
-			errs = append(errs, l.out.json(map[string]any{
+			errs = append(errs, l.out.JSON(map[string]any{
 				"cluster": k.cluster, "database": k.database, "table": k.table,
 				"payloads": s.payloads, "records": s.records, "bytes": s.bytes, "oldest": s.oldest.UTC(),
 			}))
 			continue
 		}
-		errs = append(errs, row(l.out, columns, []string{k.database + "." + k.table, strconv.Itoa(s.payloads), strconv.Itoa(s.records),
+		errs = append(errs, console.Row(l.out, columns, []string{k.database + "." + k.table, strconv.Itoa(s.payloads), strconv.Itoa(s.records),
 			telemetry.BytesText(s.bytes), s.oldest.UTC().Format(time.RFC3339), k.cluster}))
 	}
 	return errors.Join(errs...)

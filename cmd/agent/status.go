@@ -36,7 +36,7 @@ func statusCommand() *cobra.Command {
 			}
 			if asJSON {
 				out := newOutput(c)
-				return out.end(out.json(s))
+				return out.end(out.JSON(s))
 			}
 			color := term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == ""
 			return telemetry.Render(os.Stdout, s, color)

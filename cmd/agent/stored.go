@@ -1,23 +1,17 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
 	"syscall"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"kusto-agent/config"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/console"
 )
 
 // What the commands have in common that read what an agent keeps on disk. They
@@ -67,18 +61,10 @@ func readError(err error) error {
 	return &exitError{exitFailed, err}
 }
 
-// output is stdout in large pieces. Whoever reads it may leave early; a
-// terminal gets nothing that could steer it.
-type output struct {
-	*bufio.Writer
-	terminal bool
-}
+// output is stdout of a command.
+type output struct{ console.Output }
 
-func newOutput(cmd *cobra.Command) output {
-	w := cmd.OutOrStdout()
-	f, ok := w.(*os.File)
-	return output{bufio.NewWriter(w), ok && term.IsTerminal(int(f.Fd()))}
-}
+func newOutput(cmd *cobra.Command) output { return output{console.NewOutput(cmd.OutOrStdout())} }
 
 // end gives what is left to the reader, and returns how the command ended.
 func (o output) end(err error) error {
@@ -93,76 +79,6 @@ func (o output) end(err error) error {
 		return nil
 	}
 	return readError(err)
-}
-
-// json prints a value as one line.
-func (o output) json(v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return o.line(b)
-}
-
-// line prints a line of JSON, in which nothing can steer a terminal.
-func (o output) line(b []byte) error {
-	_, err := o.Write(bytes.ReplaceAll(telemetry.EscapeJSON(b), []byte("\n"), []byte(`\u000a`)))
-	return errors.Join(err, o.WriteByte('\n'))
-}
-
-// record prints bytes as they are; on a terminal, lines that can steer it are
-// quoted.
-func (o output) record(data []byte) error {
-	if !o.terminal {
-		_, err := o.Write(data)
-		return err
-	}
-	for line := range strings.Lines(string(data)) {
-		if _, err := fmt.Fprintln(o, telemetry.Printable(strings.TrimRight(line, "\r\n"))); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// column is a head and the least width of what is below it; a negative width
-// is that of figures, which stand to the right. Rows are printed as they come,
-// so a long word moves those behind it.
-type column struct {
-	head  string
-	width int
-}
-
-func heads(columns []column) []string {
-	all := make([]string, len(columns))
-	for i, c := range columns {
-		all[i] = c.head
-	}
-	return all
-}
-
-// row prints one line. Nothing in it can steer a terminal.
-func row(w io.Writer, columns []column, cells []string) error {
-	var b strings.Builder
-	for i, c := range columns {
-		text := telemetry.Printable(cells[i])
-		pad := strings.Repeat(" ", max(0, max(c.width, -c.width)-utf8.RuneCountInString(text)))
-		if c.width < 0 {
-			b.WriteString(pad + text + "  ")
-		} else {
-			b.WriteString(text + pad + "  ")
-		}
-	}
-	_, err := fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
-	return err
-}
-
-// shortened is the beginning of a text that is too long for a line.
-func shortened(s string, most int) string {
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most-1]) + "…"
 }
 
 // group is a command that only has others below it.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/console"
 	"kusto-agent/internal/units"
 	"kusto-agent/quarantine"
 	"kusto-agent/record"
@@ -295,8 +296,8 @@ func TestPrintRecord(t *testing.T) {
 		t.Helper()
 		for _, quoted := range []bool{false, true} {
 			var b strings.Builder
-			out := output{bufio.NewWriter(&b), quoted}
-			err := out.end(errors.Join(out.record([]byte(data)), out.line([]byte(data))))
+			out := output{console.Output{Writer: bufio.NewWriter(&b), Terminal: quoted}}
+			err := out.end(errors.Join(out.Record([]byte(data)), out.Line([]byte(data))))
 			want := data + line
 			if quoted {
 				want = terminal + line

@@ -127,7 +127,7 @@ func (t *tap) note(line *telemetry.TapLine) (done bool, err error) {
 
 func (t *tap) print(line *telemetry.TapLine, raw []byte) error {
 	if t.json {
-		return t.out.line(raw)
+		return t.out.Line(raw)
 	}
-	return t.out.record(append(line.Data, '\n'))
+	return t.out.Record(append(line.Data, '\n'))
 }

@@ -74,7 +74,7 @@ func (w *watched) Progress(percent float64) {
 // Write is what out does when it is full or flushed. On a terminal the rows take
 // the place of the line.
 func (w *watched) Write(b []byte) (int, error) {
-	if w.out.terminal {
+	if w.out.Terminal {
 		w.wipe()
 		w.words = nil
 	}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kusto-agent/internal/console"
 	"kusto-agent/internal/rows"
 	"kusto-agent/kusto"
 )
@@ -49,7 +50,7 @@ func (s *screen) shows(took time.Duration, want string) {
 type about = rows.About
 
 func printerTo(form string, out output) rows.Printer {
-	return rows.New(out, rows.Options{Form: rows.Form(form), Screen: out.terminal})
+	return rows.New(out, rows.Options{Form: rows.Form(form), Screen: out.Terminal})
 }
 
 // TestRowsAreSeenSoon: rows are given out with others, and soon; the line about
@@ -62,7 +63,7 @@ func TestRowsAreSeenSoon(t *testing.T) {
 				if terminal {
 					words = rows
 				}
-				out := output{bufio.NewWriter(nil), terminal}
+				out := output{console.Output{Writer: bufio.NewWriter(nil), Terminal: terminal}}
 				to := printerTo(format, out)
 				w := watch(to, new(about), out, rows)
 				w.words = words

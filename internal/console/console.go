@@ -1,6 +1,8 @@
-// Package console is a session in which a person types statements: each is run
-// when it is whole, and is answered before the next is read. What was typed comes
-// back with the arrow keys, and the tabulator completes names of the schema.
+// Package console is what a person at a terminal sees and types: nothing that is
+// printed can steer the terminal, a question has an answer to agree to, and in a
+// session of statements each is run when it is whole, and is answered before the next
+// is read. What was typed comes back with the arrow keys, and the tabulator completes
+// names of the schema.
 package console
 
 import (

@@ -41,7 +41,7 @@ var rules = map[string][]string{
 	"check":      {"config", "internal/schema", "kusto", "quarantine", "tail"},
 
 	"internal/chart":   {"kusto", "telemetry"},
-	"internal/console": {"kusto", "internal/schema"},
+	"internal/console": {"kusto", "telemetry", "internal/schema"},
 	"internal/rows":    {"kusto", "telemetry"},
 	"internal/schema":  {"kusto"},
 }

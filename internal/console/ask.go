@@ -1,0 +1,62 @@
+package console
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// Asker asks a person.
+type Asker struct {
+	In  *bufio.Reader
+	Out io.Writer
+	On  bool // there is a person
+}
+
+// NewAsker asks on out, if in is a terminal that can answer.
+func NewAsker(in io.Reader, out io.Writer) Asker {
+	f, isFile := in.(*os.File)
+	return Asker{In: bufio.NewReader(in), Out: out, On: isFile && term.IsTerminal(int(f.Fd()))}
+}
+
+// Value fills *to, if it is empty, with an answer, or with what is suggested.
+func (a *Asker) Value(to *string, question, suggested string, optional bool, check func(string) error) error {
+	for *to == "" {
+		answer := suggested
+		if a.On {
+			hint := ""
+			switch {
+			case suggested != "":
+				hint = " [" + suggested + "]"
+			case optional:
+				hint = " [none]"
+			}
+			fmt.Fprintf(a.Out, "%s%s: ", question, hint)
+			line, err := a.In.ReadString('\n')
+			if err != nil {
+				fmt.Fprintln(a.Out) // which the answer would have ended
+				return fmt.Errorf("no answer: %w", err)
+			}
+			answer = cmp.Or(strings.TrimSpace(line), suggested)
+		}
+		switch {
+		case answer == "" && (optional || !a.On), a.On && optional && suggested == "" && answer == "none":
+			return nil
+		case answer == "":
+		case !a.On:
+			*to = answer
+		default:
+			if err := check(answer); err != nil {
+				fmt.Fprintln(a.Out, err)
+				continue
+			}
+			*to = answer
+		}
+	}
+	return check(*to)
+}

@@ -1,0 +1,126 @@
+package console
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"kusto-agent/telemetry"
+)
+
+// Output is where a command prints, in large pieces: Flush gives out what is left. A
+// terminal gets nothing that could steer it.
+type Output struct {
+	*bufio.Writer
+	Terminal bool
+}
+
+// NewOutput prints to w.
+func NewOutput(w io.Writer) Output {
+	f, ok := w.(*os.File)
+	return Output{bufio.NewWriter(w), ok && term.IsTerminal(int(f.Fd()))}
+}
+
+// JSON prints a value as one line.
+func (o Output) JSON(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return o.Line(b)
+}
+
+// Line prints a line of JSON, in which nothing can steer a terminal.
+func (o Output) Line(b []byte) error {
+	_, err := o.Write(bytes.ReplaceAll(telemetry.EscapeJSON(b), []byte("\n"), []byte(`\u000a`)))
+	return errors.Join(err, o.WriteByte('\n'))
+}
+
+// Record prints bytes as they are; on a terminal, lines that can steer it are
+// quoted.
+func (o Output) Record(data []byte) error {
+	if !o.Terminal {
+		_, err := o.Write(data)
+		return err
+	}
+	for line := range strings.Lines(string(data)) {
+		if _, err := fmt.Fprintln(o, telemetry.Printable(strings.TrimRight(line, "\r\n"))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Column is a head and the least width of what is below it; a negative width
+// is that of figures, which stand to the right. Rows are printed as they come,
+// so a long word moves those behind it.
+type Column struct {
+	Head  string
+	Width int
+}
+
+// Heads are those of the columns, as a row.
+func Heads(columns []Column) []string {
+	all := make([]string, len(columns))
+	for i, c := range columns {
+		all[i] = c.Head
+	}
+	return all
+}
+
+// Row prints one line. Nothing in it can steer a terminal.
+func Row(w io.Writer, columns []Column, cells []string) error {
+	var b strings.Builder
+	for i, c := range columns {
+		text := telemetry.Printable(cells[i])
+		pad := strings.Repeat(" ", max(0, max(c.Width, -c.Width)-utf8.RuneCountInString(text)))
+		if c.Width < 0 {
+			b.WriteString(pad + text + "  ")
+		} else {
+			b.WriteString(text + pad + "  ")
+		}
+	}
+	_, err := fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+	return err
+}
+
+// Shortened is the beginning of a text that is too long for a line.
+func Shortened(s string, most int) string {
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most-1]) + "…"
+}
+
+// Paint is a text in a style, such as 31 for red, where the output is a terminal and
+// NO_COLOR is not set.
+func (o Output) Paint(style, text string) string {
+	if !o.Terminal || os.Getenv("NO_COLOR") != "" {
+		return text
+	}
+	return "\x1b[" + style + "m" + text + "\x1b[0m"
+}
+
+// Wrapped breaks words into lines. A word that is too long stands on its own.
+func Wrapped(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		switch {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width:
+			line += " " + word
+		default:
+			lines, line = append(lines, line), word
+		}
+	}
+	return append(lines, line)
+}
