@@ -183,8 +183,8 @@ func (r *run) mistake(p config.Problem) {
 	r.add(f)
 }
 
-// quoted is a word of a shell.
-func quoted(s string) string {
+// Quoted is a word of a command line, for a shell.
+func Quoted(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%") == "" {
 		return s
 	}

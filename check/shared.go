@@ -44,6 +44,6 @@ func (r *run) shared(dir string) {
 	}
 	if who, how := Writers(st.Mode(), gid, groups); who != "" {
 		r.add(Finding{ID: "state.shared", Severity: Error, Where: dir, What: fmt.Sprintf("state_dir may be written by %s (%v), and the agent does not start with it", who, st.Mode()),
-			Fix: "take that right away\nchmod " + how + " " + quoted(dir)})
+			Fix: "take that right away\nchmod " + how + " " + Quoted(dir)})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/spf13/cobra"
 
+	"kusto-agent/check"
 	"kusto-agent/config"
 	"kusto-agent/format"
 	"kusto-agent/internal/console"
@@ -89,7 +90,7 @@ func (c *initial) run(out output) error {
 	if err := c.write(text); err != nil {
 		return &exitError{exitFailed, err}
 	}
-	say("%s is written; next: kusto-agent setup --dry-run --config %s", c.output, quotedWord(c.output))
+	say("%s is written; next: kusto-agent setup --dry-run --config %s", c.output, check.Quoted(c.output))
 	return nil
 }
 

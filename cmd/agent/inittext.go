@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"kusto-agent/check"
 	"kusto-agent/telemetry"
 )
 
@@ -25,7 +26,7 @@ func (c *initial) text() string {
 	}
 	fmt.Fprintf(&b, "# A configuration of kusto-agent. Every other key, with its default, is in agent.yaml.example.\n"+
 		"# What it needs on the service:  kusto-agent setup --dry-run --config %[1]s\n"+
-		"# A first run, to its end:       kusto-agent run --once --config %[1]s\n\n", telemetry.Printable(quotedWord(file)))
+		"# A first run, to its end:       kusto-agent run --once --config %[1]s\n\n", telemetry.Printable(check.Quoted(file)))
 	line(0, "cluster", scalar(c.cluster), "the query URL")
 	if c.trust {
 		line(0, "allow_untrusted_endpoint", "true", "a token is sent there all the same")

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
+	"kusto-agent/check"
 	"kusto-agent/config"
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/schema"
@@ -122,16 +122,6 @@ func say(format string, args ...any) {
 	fmt.Fprintln(os.Stderr, telemetry.Printable(fmt.Sprintf(format, args...)))
 }
 
-// quotedWord is a word of a command line, for a shell.
-func quotedWord(word string) string {
-	if !strings.ContainsFunc(word, func(r rune) bool {
-		return !strings.ContainsRune("./_-+:", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
-	}) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
-
 // chosen are the inputs that are meant.
 func (s *setup) chosen() ([]*config.Input, error) {
 	for _, who := range s.grantees {
@@ -190,7 +180,7 @@ func (s *setup) plan(ctx context.Context, inputs []*config.Input) (failed bool, 
 		if bad != nil {
 			failed = true
 			say("%s: %v", in.Name, bad)
-			say("to fix it: see that its files are there and can be read: kusto-agent preview %s --config %s", quotedWord(in.Name), quotedWord(s.config))
+			say("to fix it: see that its files are there and can be read: kusto-agent preview %s --config %s", check.Quoted(in.Name), check.Quoted(s.config))
 			continue
 		}
 		s.plans = append(s.plans, &inputPlan{schema.NewPlan(of, t, sample), in})

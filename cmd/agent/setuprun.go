@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"kusto-agent/check"
 	"kusto-agent/internal/schema"
 	"kusto-agent/kusto"
 	"kusto-agent/telemetry"
@@ -80,7 +81,7 @@ func (s *setup) do(ctx context.Context, c command) error {
 	err := s.conns[c.of.in.Cluster].Query(ctx, &kusto.Query{Call: kusto.Mgmt, Database: c.of.Route.Database, Text: c.text}, &kusto.Collector{})
 	var e *kusto.Error
 	if errors.As(err, &e) && e.Status == 403 {
-		say("the identity of the agent may not run this; have somebody run what this prints: kusto-agent setup --dry-run --config %s", quotedWord(s.config))
+		say("the identity of the agent may not run this; have somebody run what this prints: kusto-agent setup --dry-run --config %s", check.Quoted(s.config))
 	}
 	return serviceError(err)
 }
