@@ -80,8 +80,9 @@ func (f Field) Fits(column string) bool {
 		return true
 	case f.Type == Long:
 		return has == "int" || has == Real || has == Decimal
+	default:
+		return isNumber(f.Type) && (has == Real || has == Decimal)
 	}
-	return isNumber(f.Type) && f.Type != Long && (Type(column) == Real || Type(column) == Decimal)
 }
 
 // merge takes in what another route has for the same field.

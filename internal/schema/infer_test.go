@@ -18,6 +18,9 @@ func columns(t *testing.T, s *Sample, texts ...string) string {
 	}
 	var all []string
 	for _, f := range s.Fields() {
+		if !f.Fits(string(f.Type)) {
+			t.Errorf("%q: a column of the type of field %s does not hold it", texts, f.Name)
+		}
 		all = append(all, f.Name+":"+string(f.Type))
 	}
 	return strings.Join(all, " ")
