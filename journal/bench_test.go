@@ -1,10 +1,12 @@
 package journal
 
 import (
+	"cmp"
 	"fmt"
 	"os"
-	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -83,7 +85,7 @@ func BenchmarkRecovery(b *testing.B) {
 	for b.Loop() {
 		rec, err := recoverState(j.o.FS, dir, "")
 		must(b, err)
-		if len(rec.state.files) != 1000 {
+		if len(rec.state.files.all) != 1000 {
 			b.Fatal("not all was read")
 		}
 	}
@@ -121,52 +123,86 @@ func BenchmarkState(b *testing.B) {
 	}
 }
 
-// BenchmarkBesideSnapshot is the longest that a question for a file, or a batch
-// that is begun, waits while a segment with JOURNAL_FILES files is begun.
+// BenchmarkBesideSnapshot is how long a Begin waits, and a question for a file, while
+// segments are begun one after another with JOURNAL_FILES files, or JOURNAL_ENDED
+// batches that ended in the spool, in their snapshots. Its first case has nothing in
+// its snapshots: so long takes a Begin by itself.
 func BenchmarkBesideSnapshot(b *testing.B) {
-	files := 2_000
-	if v := os.Getenv("JOURNAL_FILES"); v != "" {
-		n, err := strconv.Atoi(v)
+	fromEnv := func(name string, otherwise int) int {
+		n, err := strconv.Atoi(cmp.Or(os.Getenv(name), strconv.Itoa(otherwise)))
 		must(b, err)
-		files = n
+		return n
 	}
-	j, _, err := Open(b.TempDir(), testConfig, Options{SegmentSize: 64 << 20})
+	for _, c := range []struct{ files, ended int }{{}, {files: fromEnv("JOURNAL_FILES", 2_000)}, {ended: fromEnv("JOURNAL_ENDED", 2_000)}} {
+		b.Run(fmt.Sprintf("files=%d/ended=%d", c.files, c.ended), func(b *testing.B) { besideSnapshot(b, c.files, c.ended) })
+	}
+}
+
+func besideSnapshot(b *testing.B, files, ended int) {
+	j, _, err := Open(b.TempDir(), testConfig, Options{SegmentSize: 16 << 20})
 	must(b, err)
 	defer j.Close()
-	var wg sync.WaitGroup
-	for g := range 64 {
-		wg.Go(func() {
-			for i := g; i < files; i += 64 {
-				if err := j.Register(file1(i), record.FileInfo{Path: fmt.Sprint("/var/log/some/application/", i, ".log")}); err != nil {
-					b.Error(err)
+	told := func(n int, tell func(i int) error) {
+		var wg sync.WaitGroup
+		for g := range 64 {
+			wg.Go(func() {
+				for i := g; i < n; i += 64 {
+					if err := tell(i); err != nil {
+						b.Error(err)
+					}
 				}
-			}
-		})
-	}
-	wg.Wait()
-	var asked, begun time.Duration
-	for n := 0; b.Loop(); n++ {
-		j.mu.Lock()
-		j.overflow = true // a snapshot is due
-		j.mu.Unlock()
-		j.poke()
-		done := make(chan error, 1)
-		start := time.Now()
-		go func() { done <- j.Begin(payload(n, file1(0), int64(n), int64(n)+1)) }() // ends with its Begin, awaited below
-		for waits := true; waits; {
-			before := time.Now()
-			j.State(file1(1))
-			asked = max(asked, time.Since(before))
-			select {
-			case err := <-done:
-				must(b, err)
-				waits = false
-			default:
-				runtime.Gosched()
-			}
+			})
 		}
-		begun = max(begun, time.Since(start))
+		wg.Wait()
 	}
-	b.ReportMetric(float64(asked.Microseconds()), "us-state")
-	b.ReportMetric(float64(begun.Microseconds()), "us-begin")
+	id := func(n int) record.BatchID {
+		return record.BatchID{1, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}
+	}
+	told(files, func(i int) error {
+		return j.Register(file1(i), record.FileInfo{Path: fmt.Sprint("/var/log/some/application/", i, ".log")})
+	})
+	told(ended, func(i int) error { return j.EndReplay(id(1<<30+i), record.Accepted) })
+	var mu sync.Mutex
+	var asked, begun []time.Duration
+	at, long := 0, strings.Repeat("m", 2<<10)
+	for b.Loop() {
+		const each, senders = 2_000, 8 // two segments
+		var wg sync.WaitGroup
+		for g := range senders {
+			wg.Go(func() {
+				took, looked := make([]time.Duration, 0, each), make([]time.Duration, 0, each)
+				for i := range each {
+					n := at + g*each + i
+					p := payload(0, file1(g), int64(n), int64(n)+1)
+					p.ID, p.Route.Mapping = id(n), long
+					start := time.Now()
+					if err := j.Begin(p); err != nil {
+						b.Error(err)
+					}
+					took = append(took, time.Since(start))
+					if err := j.End(p.ID, record.Accepted); err != nil {
+						b.Error(err)
+					}
+					start = time.Now()
+					j.State(file1(g))
+					looked = append(looked, time.Since(start))
+					time.Sleep(time.Millisecond) // so that the cores are not what is waited for
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				begun, asked = append(begun, took...), append(asked, looked...)
+			})
+		}
+		wg.Wait()
+		at += each * senders
+	}
+	for name, all := range map[string][]time.Duration{"begin": begun, "state": asked} {
+		slices.Sort(all)
+		b.ReportMetric(float64(all[len(all)*99/100].Microseconds()), "us-"+name+"-p99")
+		b.ReportMetric(float64(all[len(all)*999/1000].Microseconds()), "us-"+name+"-p99.9")
+		b.ReportMetric(float64(all[len(all)-1].Microseconds()), "us-"+name+"-max")
+	}
+	names, err := listSegments(j.o.FS, j.dir)
+	must(b, err)
+	b.ReportMetric(float64(names[len(names)-1].seq), "segments")
 }

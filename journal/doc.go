@@ -31,11 +31,23 @@
 //	    an End made superfluous.
 //	    Cut before: what ended since is sent again, and its source is still
 //	    there.
-//	(e) A segment is written under a temporary name, with its snapshot; it is
-//	    synced, renamed, its folder synced; only then are entries written to it,
-//	    and only then may an old segment go.
+//	(e) A segment is written under a temporary name, beside the one in use. Its
+//	    snapshot is the state of one moment; it is synced, a piece at a time, and
+//	    what was told since is written behind it, and from then on to both
+//	    segments before anybody goes on. What is older than the snapshot is durable
+//	    in the segment before. Then the new one is synced, renamed, its folder
+//	    synced; then it takes over, and only then is the old one closed, and may
+//	    an older segment go.
 //	    Kill or cut before the rename: the old segment is the newest and whole.
-//	    After it: the new one is. Between rename and folder sync: either.
+//	    Between the rename and the taking over: either is, since what was told is
+//	    in both, and what was synced in both is.
+//	    A segment that fails before its name is removed, and the old one written
+//	    on. One that may have its name is followed by another before anybody goes
+//	    on; so is an old one that fails.
+//	    Nobody waits for any of it, unless the segment grows to twice its size
+//	    meanwhile.
+//	(f) Where there is no segment that can be written on, at a start and after an
+//	    error, the next one is made while entries wait, in the same order.
 //
 // After a failed write or sync the segment is left alone for good. The next one
 // opens with the state as it is in memory, so that nothing depends on what the

@@ -84,6 +84,8 @@ type Journal struct {
 	overflow  bool      // the queue lacks entries that the state has: a snapshot is due
 	busy      time.Time // since when the writer is in a call to the disk; zero: it is not
 	stalled   bool      // it was told that the disk does not answer
+	beside    time.Time // since when a call for the next segment is under way; zero: none is
+	besideHad bool      // it was told that this one is not answered
 	trouble   error     // why no segment can be written; nil: one can
 	since     time.Time
 	closed    bool
@@ -196,7 +198,7 @@ func (j *Journal) State(f record.File) (FileState, bool) {
 func (j *Journal) Position(f record.File) (int64, record.Mark) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if st := j.state.files[f]; st != nil {
+	if st, known := j.state.files.get(f); known {
 		return st.position, st.mark
 	}
 	return 0, 0
@@ -207,9 +209,10 @@ func (j *Journal) Position(f record.File) (int64, record.Mark) {
 // must not be.
 func (j *Journal) Register(f record.File, info record.FileInfo) error {
 	j.mu.Lock()
-	st := j.state.files[f]
-	same := st != nil && sameInfo(&st.info, &info)
+	st, known := j.state.files.get(f)
+	same := known && sameInfo(&st.info, &info)
 	if same {
+		j.state.files.edit(f)
 		st.seen = j.o.Now()
 	}
 	j.mu.Unlock()
@@ -296,8 +299,8 @@ func (j *Journal) Removed(ids []record.BatchID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, id := range ids {
-		delete(j.state.replays, id)
-		delete(j.state.ended, id)
+		j.state.replays.remove(id)
+		j.state.ended.remove(id)
 	}
 }
 
@@ -349,10 +352,42 @@ func (j *Journal) OnSafe(fn func(f record.File, position int64)) {
 func (j *Journal) Health() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.badDisk(); err != nil && !j.closed {
+	err := j.badDisk()
+	if err == nil {
+		err = j.badBeside()
+	}
+	if err != nil && !j.closed {
 		return fmt.Errorf("write journal: %w", err)
 	}
 	return nil
+}
+
+func (j *Journal) hasOverflow() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.overflow
+}
+
+// badBeside is why there is no next segment to come. Needs mu.
+func (j *Journal) badBeside() error {
+	if j.beside.IsZero() || time.Since(j.beside) < j.o.Stall {
+		return nil
+	}
+	if !j.besideHad {
+		j.besideHad = true
+		j.o.Logger.Error("journal segment cannot be begun or removed, the one before is written on", "err", record.ErrStalled,
+			"fix", durable.Fix(record.ErrStalled, "state_dir"))
+	}
+	return record.ErrStalled
+}
+
+// besideAnswered notes that such a call has ended. Needs mu.
+func (j *Journal) besideAnswered() {
+	if j.besideHad {
+		j.besideHad = false
+		j.o.Logger.Info("journal segment can be begun again", "elapsed", time.Since(j.beside))
+	}
+	j.beside = time.Time{}
 }
 
 // badDisk is why there is no use in waiting for the writer now. Needs mu.

@@ -31,7 +31,7 @@ func (p *Past) Files(input string) []FileState { return p.state.filesOf(input) }
 // filesOf returns every remembered file of an input, by id and generation.
 func (s *state) filesOf(input string) []FileState {
 	var out []FileState
-	for name := range s.files {
+	for name := range s.files.all {
 		if name.Input == input {
 			v, _ := s.view(name)
 			out = append(out, v)

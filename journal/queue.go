@@ -133,8 +133,10 @@ func (j *Journal) Close() error {
 	}
 	j.closed = true
 	wait := j.o.Stall
-	if !j.busy.IsZero() {
-		wait -= time.Since(j.busy)
+	for _, since := range []time.Time{j.busy, j.beside} {
+		if !since.IsZero() {
+			wait = min(wait, j.o.Stall-time.Since(since))
+		}
 	}
 	j.mu.Unlock()
 	j.poke()

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,7 +49,7 @@ type recovered struct {
 func (r *recovered) report() *Recovery {
 	out := &Recovery{
 		Problems: r.problems, Clean: r.clean && len(r.problems) == 0,
-		Replays: maps.Clone(r.state.replays), Ended: maps.Clone(r.state.ended),
+		Replays: r.state.replays.plain(), Ended: r.state.ended.plain(),
 	}
 	for _, b := range r.state.open() {
 		out.Begun = append(out.Begun, b.Begun)
@@ -218,13 +217,13 @@ const doubtful = 10 * time.Second
 func (r *recovered) nameDoubts() {
 	var names []record.File
 	var last time.Time
-	for _, f := range r.state.files {
-		if f.seen.After(last) {
-			last = f.seen
+	for _, f := range r.state.files.all {
+		if f.v.seen.After(last) {
+			last = f.v.seen
 		}
 	}
-	for name, f := range r.state.files {
-		if !f.info.Done || last.Sub(f.seen) <= doubtful {
+	for name, i := range r.state.files.all {
+		if f := i.v; !f.info.Done || last.Sub(f.seen) <= doubtful {
 			names = append(names, name)
 		}
 	}
@@ -233,7 +232,7 @@ func (r *recovered) nameDoubts() {
 	}()
 	slices.SortFunc(names, func(a, b record.File) int { return strings.Compare(a.String(), b.String()) })
 	for i, name := range names {
-		f := r.state.files[name]
+		f, _ := r.state.files.get(name)
 		if i == maxDoubts {
 			r.problems = append(r.problems, fmt.Sprintf("the machine stopped: the same holds for %d more files", len(names)-i))
 			return

@@ -46,59 +46,74 @@ func listSegments(fsys durable.FS, dir string) ([]segmentFile, error) {
 	return out, nil
 }
 
+// history is what the folder holds besides the current segment.
+type history struct {
+	j       *Journal
+	closed  []segmentFile // oldest first
+	damaged []string      // to be moved away
+	room    int64         // of the current one
+}
+
+// history takes what the writer knows, to be given back when it is tidy.
+func (w *writer) history() *history {
+	h := &history{j: w.j, closed: w.closed, damaged: w.damaged, room: w.room}
+	w.closed, w.damaged = nil, nil
+	return h
+}
+
 // tidy runs after a new segment holds the whole state: damaged ones are moved
 // away, and history above its bounds goes. The segment before the current one
 // stays whatever the bounds say: it is what damage falls back to.
-func (w *writer) tidy() {
-	w.moveDamaged()
-	w.trim()
-	total := w.room
-	for _, s := range w.closed {
+func (h *history) tidy() {
+	h.moveDamaged()
+	h.trim()
+	total := h.room + h.j.segmentSize() // it may grow as much while the next one is made
+	for _, s := range h.closed {
 		total += s.size
 	}
-	maxAge := w.j.cfg().MaxAge.D()
+	maxAge := h.j.cfg().MaxAge.D()
 	removed := 0
-	for len(w.closed) > 1 {
-		old := w.closed[0]
-		tooOld := maxAge > 0 && !old.end.IsZero() && w.j.o.Now().Sub(old.end) > maxAge
-		if total <= int64(w.j.cfg().MaxSize) && !tooOld {
+	for len(h.closed) > 1 {
+		old := h.closed[0]
+		tooOld := maxAge > 0 && !old.end.IsZero() && h.j.o.Now().Sub(old.end) > maxAge
+		if total <= int64(h.j.cfg().MaxSize) && !tooOld {
 			break
 		}
-		if err := w.j.o.FS.Remove(filepath.Join(w.j.dir, old.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			w.log.Warn("journal history not removed", "file", old.name, "err", err)
+		if err := h.j.o.FS.Remove(filepath.Join(h.j.dir, old.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			h.j.o.Logger.Warn("journal history not removed", "file", old.name, "err", err)
 			break
 		}
 		total -= old.size
-		w.closed = w.closed[1:]
+		h.closed = h.closed[1:]
 		removed++
 	}
 	if removed > 0 { // one that reappears after a power cut is removed again
-		if err := w.j.o.FS.SyncDir(w.j.dir); err != nil {
-			w.log.Warn("journal folder not synced", "file", w.j.dir, "err", err)
+		if err := h.j.o.FS.SyncDir(h.j.dir); err != nil {
+			h.j.o.Logger.Warn("journal folder not synced", "file", h.j.dir, "err", err)
 		}
 	}
 }
 
-func (w *writer) moveDamaged() {
-	for _, name := range w.damaged {
-		if err := durable.Move(w.j.o.FS, filepath.Join(w.j.dir, name), filepath.Join(w.j.dir, damagedDir)); err != nil {
-			w.log.Warn("damaged journal segment not moved", "file", name, "err", err)
+func (h *history) moveDamaged() {
+	for _, name := range h.damaged {
+		if err := durable.Move(h.j.o.FS, filepath.Join(h.j.dir, name), filepath.Join(h.j.dir, damagedDir)); err != nil {
+			h.j.o.Logger.Warn("damaged journal segment not moved", "file", name, "err", err)
 			continue
 		}
-		w.log.Warn("damaged journal segment moved away", "file", filepath.Join(damagedDir, name))
+		h.j.o.Logger.Warn("damaged journal segment moved away", "file", filepath.Join(damagedDir, name))
 	}
-	w.damaged = nil
+	h.damaged = nil
 }
 
 // trim gives back what a segment that was not closed had allocated in advance.
-func (w *writer) trim() {
-	for i := range w.closed {
-		s := &w.closed[i]
+func (h *history) trim() {
+	for i := range h.closed {
+		s := &h.closed[i]
 		if s.used == 0 || s.used == s.size {
 			continue
 		}
-		if err := truncate(w.j.o.FS, filepath.Join(w.j.dir, s.name), s.used); err != nil {
-			w.log.Warn("space of a journal segment not given back", "file", s.name, "err", err)
+		if err := truncate(h.j.o.FS, filepath.Join(h.j.dir, s.name), s.used); err != nil {
+			h.j.o.Logger.Warn("space of a journal segment not given back", "file", s.name, "err", err)
 		} else {
 			s.size = s.used
 		}

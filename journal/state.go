@@ -72,21 +72,22 @@ type moved struct {
 // entries its snapshot knows already.
 type state struct {
 	inputs map[string]bool
-	files  map[record.File]*file
+	files  aged[record.File, *file]
+	pieces int // entries that say what files says
 	begun  map[record.BatchID]*open
 	by     map[record.File][]covering // what those of begun cover, by file
 	orders uint64
 
 	// Of batches in the spool, whose cover is safe: the last attempt of those
 	// that were tried from there, and how those ended that may still lie there.
-	replays map[record.BatchID]int
-	ended   map[record.BatchID]record.Outcome
+	replays aged[record.BatchID, int]
+	ended   aged[record.BatchID, record.Outcome]
 }
 
 func newState() *state {
 	return &state{
-		inputs: map[string]bool{}, files: map[record.File]*file{}, begun: map[record.BatchID]*open{}, by: map[record.File][]covering{},
-		replays: map[record.BatchID]int{}, ended: map[record.BatchID]record.Outcome{},
+		inputs: map[string]bool{}, files: newAged[record.File]((*file).clone), begun: map[record.BatchID]*open{}, by: map[record.File][]covering{},
+		replays: newAged[record.BatchID, int](nil), ended: newAged[record.BatchID, record.Outcome](nil),
 	}
 }
 
@@ -97,6 +98,7 @@ func (s *state) apply(e *Entry) (m []moved) {
 		s.inputs[e.Input] = true
 	case FileSeen:
 		f := s.file(e.File, e.At)
+		s.files.edit(e.File)
 		f.info, f.seen = e.Info, e.At
 	case Begin:
 		s.over(e.Payload.Replaces) // no batch has the zero id
@@ -113,9 +115,9 @@ func (s *state) apply(e *Entry) (m []moved) {
 		}
 		s.over(e.Batch)
 		if e.Outcome == record.Spooled {
-			delete(s.ended, e.Batch) // said of an older frame of it
+			s.ended.remove(e.Batch) // said of an older frame of it
 		} else {
-			delete(s.replays, e.Batch) // it was sent though its frame was lost
+			s.replays.remove(e.Batch) // it was sent though its frame was lost
 		}
 	case Skip:
 		s.file(e.File, e.At)
@@ -129,14 +131,18 @@ func (s *state) apply(e *Entry) (m []moved) {
 			s.begin(&e.Children[i], e.At)
 		}
 	case Forget:
-		delete(s.files, e.File)
+		if f, known := s.files.get(e.File); known {
+			s.pieces -= f.pieces()
+			s.files.remove(e.File)
+		}
 	case Replay:
-		if s.ended[e.Batch] == 0 {
-			s.replays[e.Batch] = max(s.replays[e.Batch], e.Attempt)
+		if how, _ := s.ended.get(e.Batch); how == 0 {
+			last, _ := s.replays.get(e.Batch)
+			s.replays.set(e.Batch, max(last, e.Attempt))
 		}
 	case ReplayEnd:
-		delete(s.replays, e.Batch)
-		s.ended[e.Batch] = e.Outcome
+		s.replays.remove(e.Batch)
+		s.ended.set(e.Batch, e.Outcome)
 	}
 	return m
 }
@@ -152,10 +158,11 @@ func makesSafe(o record.Outcome) bool {
 }
 
 func (s *state) file(f record.File, at time.Time) *file {
-	st := s.files[f]
-	if st == nil {
+	st, known := s.files.get(f)
+	if !known {
 		st = &file{seen: at}
-		s.files[f] = st
+		s.files.set(f, st)
+		s.pieces += st.pieces()
 	}
 	return st
 }
@@ -194,8 +201,15 @@ func (s *state) over(id record.BatchID) {
 
 // safe marks a range of a file safe, unless the file was forgotten meanwhile.
 func (s *state) safe(m []moved, name record.File, span record.Span, mark record.Mark, at time.Time) []moved {
-	f := s.files[name]
-	if f == nil || !f.safe(span, mark) {
+	f, known := s.files.get(name)
+	if !known {
+		return m
+	}
+	s.files.edit(name)
+	s.pieces -= f.pieces()
+	advanced := f.safe(span, mark)
+	s.pieces += f.pieces()
+	if !advanced {
 		return m
 	}
 	if at.After(f.seen) {
@@ -209,8 +223,8 @@ func (s *state) safe(m []moved, name record.File, span record.Span, mark record.
 // before later ones were. A batch that covers nothing never is.
 func (s *state) covered(b *Begun) bool {
 	for _, c := range b.Cover {
-		f := s.files[c.File]
-		if f == nil || c.End > f.position && !f.ahead.holds(c.Span) {
+		f, known := s.files.get(c.File)
+		if !known || c.End > f.position && !f.ahead.holds(c.Span) {
 			return false
 		}
 	}
@@ -231,7 +245,23 @@ func (s *state) batches() (out []*Entry) {
 	return out
 }
 
-// entries are the state of a file as entries.
+// clone is the file as it is now.
+func (f *file) clone() *file {
+	c := *f
+	c.ahead = slices.Clone(f.ahead)
+	return &c
+}
+
+// pieces is how many entries say what is known of the file.
+func (f *file) pieces() int {
+	n := 1 + len(f.ahead)
+	if f.position > 0 {
+		n++
+	}
+	return n
+}
+
+// entries are the state of a file as entries, as many as pieces says.
 func (f *file) entries(name record.File, add func(*Entry)) {
 	add(&Entry{Kind: FileSeen, File: name, Info: f.info, At: f.seen})
 	if f.position > 0 {
@@ -244,8 +274,8 @@ func (f *file) entries(name record.File, add func(*Entry)) {
 
 // view copies the state of a file for others to keep.
 func (s *state) view(name record.File) (FileState, bool) {
-	f := s.files[name]
-	if f == nil {
+	f, known := s.files.get(name)
+	if !known {
 		return FileState{File: name}, false
 	}
 	v := FileState{File: name, Info: f.info, Position: f.position, Mark: f.mark, LastSeen: f.seen}

@@ -35,6 +35,8 @@ type writer struct {
 	carry   []durable.Frame  // of an abandoned segment: to be repeated in the next
 	closed  []segmentFile    // segments before seg, oldest first
 	damaged []string         // to be moved away once a new segment holds the state
+	draft   *draft           // the segment to come, or what is left to do about the one before; nil: nothing
+	inline  bool             // the next segment is begun without a draft
 
 	grown   time.Time     // when the first entry since the last sync was written; zero: none
 	retry   time.Time     // when to try for a segment again
@@ -49,9 +51,15 @@ func (w *writer) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		var beside chan error
+		if w.draft != nil {
+			beside = w.draft.done
+		}
 		select {
 		case <-w.j.wake:
 		case <-timer.C:
+		case err := <-beside:
+			w.step(err)
 		}
 		if w.turn() {
 			return
@@ -81,6 +89,7 @@ func (w *writer) turn() (last bool) {
 	last = w.isClosed()
 	if !w.ready(last) {
 		if last {
+			w.settle()
 			w.end = w.j.currentTrouble()
 		}
 		return last
@@ -110,18 +119,19 @@ func (w *writer) isClosed() bool {
 // ready makes sure that there is a segment to write to and says whether there
 // is one. Where none can be had it lets go of those who wait.
 func (w *writer) ready(now bool) bool {
-	w.j.mu.Lock()
-	overflow := w.j.overflow
-	w.j.mu.Unlock()
+	w.catchUp()
+	overflow := w.j.hasOverflow()
 	switch {
 	case w.seg == nil && !now && time.Now().Before(w.retry):
 		w.giveUpWaiting()
 		return false
-	case w.seg == nil, overflow, w.seg.Size() >= w.room:
+	case w.seg == nil, overflow, w.inline:
 		if err := w.rotate(); err != nil {
 			w.giveUpWaiting()
 			return false
 		}
+	case w.draft == nil && w.seg.Size() >= w.room && !now:
+		w.begin()
 	}
 	return true
 }
@@ -151,7 +161,21 @@ func (w *writer) append(group []*op) error {
 	if w.grown.IsZero() {
 		w.grown = time.Now()
 	}
-	return w.disk(func() error { return w.seg.Append(frames...) })
+	return w.write(frames...)
+}
+
+// write appends to the segment, and to the one that is about to take over.
+func (w *writer) write(frames ...durable.Frame) error {
+	if err := w.disk(func() error { return w.seg.Append(frames...) }); err != nil || w.draft == nil {
+		return err
+	}
+	switch d := w.draft; d.stage {
+	case building:
+		d.since = append(d.since, frames...)
+	case naming:
+		return w.disk(func() error { return d.seg.Append(frames...) })
+	}
+	return nil
 }
 
 // disk makes a call that may hang, so that others can tell when it does.
@@ -180,13 +204,18 @@ func (w *writer) sync() error {
 	if err := w.disk(w.seg.Sync); err != nil {
 		return err
 	}
+	if d := w.draft; d != nil && d.stage == naming {
+		if err := w.disk(d.seg.Sync); err != nil {
+			return err
+		}
+	}
 	w.grown = time.Time{}
 	return w.mark(Synced)
 }
 
 func (w *writer) mark(k Kind) error {
 	e := &Entry{Kind: k, At: w.j.o.Now()}
-	return w.disk(func() error { return w.seg.Append(e.frame()) })
+	return w.write(e.frame())
 }
 
 func (w *writer) apply(group []*op) {
@@ -230,6 +259,7 @@ func (w *writer) giveUpWaiting() {
 
 // stop marks the clean end of the journal, after the last sync.
 func (w *writer) stop(err error) error {
+	w.settle()
 	if w.seg == nil || err != nil {
 		return err
 	}

@@ -48,6 +48,42 @@ func Create(fsys FS, path string, h Header, room int64, first ...Frame) (*Segmen
 	return s, nil
 }
 
+// Draft begins the segment path under its temporary name, with no frame yet. It is
+// written to like any other, and is nothing to a reader before Name. room is what
+// Reserve is going to be told.
+func Draft(fsys FS, path string, h Header, room int64) (*Segment, error) {
+	f, err := createTemp(fsys, path)
+	if err != nil {
+		return nil, err
+	}
+	h.Room = uint32(min(room>>10, 1<<32-1))
+	s := &Segment{fs: fsys, file: f, path: path, header: h, record: h.FirstRecord}
+	if err := s.write([][]byte{appendHeader(nil, &s.header)}); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Reserve allocates room bytes for frames to come.
+func (s *Segment) Reserve(room int64) error {
+	if s.failed != nil {
+		return s.failed
+	}
+	if err := s.file.Allocate(s.size + room); err != nil {
+		return s.abandon(fmt.Errorf("allocate segment %q: %w", s.path, err))
+	}
+	return nil
+}
+
+// Name gives a draft its name, as Create does: once it returned nil the segment,
+// its name and what was appended before survive a power cut. It may run beside
+// Append and Sync, which take note of what it made durable with Named.
+func (s *Segment) Name() error { return commit(s.fs, s.file, s.path, s.fs.RenameNew) }
+
+// Named notes that Name made the first size bytes durable.
+func (s *Segment) Named(size int64) { s.synced = max(s.synced, size) }
+
 func (s *Segment) begin(room int64, first []Frame) error {
 	parts, err := s.encode(appendHeader(nil, &s.header), first)
 	if err != nil {

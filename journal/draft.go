@@ -1,0 +1,254 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"kusto-agent/internal/durable"
+)
+
+// stage is what a draft's goroutine does.
+type stage uint8
+
+const (
+	building stage = iota // it writes the snapshot, and what was told meanwhile
+	naming                // it makes the segment durable and gives it its name; entries go to both segments
+	closing               // the segment has taken over; the one before is closed, and history above its bounds removed
+)
+
+// draft is the segment that is to follow the one being written. What takes long is done
+// by a goroutine beside the writer, in stages: at the end of each it sends to done, and
+// until then what the stage needs is its own.
+type draft struct {
+	w     *writer
+	name  string
+	head  durable.Header
+	snap  *snapshot
+	from  int64 // the size of the segment before, when it was taken
+	stage stage
+	done  chan error
+	stop  atomic.Bool // it is not wanted any more
+
+	seg   *durable.Segment
+	since []durable.Frame // told since the snapshot was taken, and not written to seg yet
+	size  int64           // of seg, when it was to be named
+
+	old     *durable.Segment // closing: the one before
+	oldName string
+	closed  []segmentFile   // and the history behind it
+	carry   []durable.Frame // what old may have lost
+}
+
+var errUnwanted = errors.New("segment not wanted any more")
+
+const (
+	draftSync = 1 << 20 // how many bytes of a snapshot are synced at a time
+	fewSince  = 128     // how many entries the writer copies by itself
+)
+
+// draft takes a snapshot for the next segment. Needs a state in which all is applied
+// that was written.
+func (w *writer) newDraft(first uint64) *draft {
+	d := &draft{
+		w: w, name: fmt.Sprintf("%016x%s", w.next, suffix), done: make(chan error, 1),
+		head: durable.Header{Kind: kind, Major: major, Minor: minor, Seq: w.next, Agent: w.agent, FirstRecord: first, Created: w.j.o.Now()},
+		snap: w.j.freeze(),
+	}
+	w.next++ // a name that may be on the disk is not used again
+	return d
+}
+
+// beside has the draft's goroutine do the work of a stage. It ends when the disk answers;
+// the writer waits for it before it goes on with another draft, or ends.
+func (d *draft) beside(s stage, work func() error) {
+	d.stage = s
+	go func() { d.done <- work() }()
+}
+
+// call makes a call to the disk that others can tell to hang.
+func (d *draft) call(f func() error) error {
+	j := d.w.j
+	j.mu.Lock()
+	j.beside = time.Now()
+	j.mu.Unlock()
+	err := f()
+	j.mu.Lock()
+	j.besideAnswered()
+	j.mu.Unlock()
+	return err
+}
+
+// build writes the snapshot, and makes it durable.
+func (d *draft) build(call func(func() error) error) error {
+	defer d.snap.thaw()
+	o := d.w.j.o
+	room := d.w.j.segmentSize()
+	err := call(func() (err error) {
+		if err = durable.MkdirAll(o.FS, d.w.j.dir); err == nil {
+			d.seg, err = durable.Draft(o.FS, filepath.Join(d.w.j.dir, d.name), d.head, room)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = d.snap.write(func(frames []durable.Frame) error {
+		if d.stop.Load() {
+			return errUnwanted
+		}
+		return call(func() error {
+			if err := d.seg.Append(frames...); err != nil || d.seg.Size()-d.seg.Synced() < draftSync {
+				return err
+			}
+			return d.seg.Sync()
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return call(func() error {
+		if err := d.seg.Reserve(room); err != nil {
+			return err
+		}
+		return d.seg.Sync()
+	})
+}
+
+// begin has the next segment made while this one is written on.
+func (w *writer) begin() {
+	w.draft = w.newDraft(w.seg.NextRecord())
+	d := w.draft
+	d.from = w.seg.Size()
+	d.beside(building, func() error { return d.build(d.call) })
+}
+
+// step goes on with the draft, whose goroutine has done its stage. On an error of a
+// draft that nobody can take for the newest segment, that is made the other way; else
+// it is replaced at once.
+func (w *writer) step(err error) {
+	d := w.draft
+	switch {
+	case err != nil && d.stage == naming:
+		w.log.Warn("journal segment abandoned", "file", d.name, "err", err)
+		d.done <- err
+		_ = w.rotate() // told
+	case err != nil || d.stage == building && w.j.hasOverflow():
+		d.done <- err
+		w.drop()
+		w.inline = true
+	case d.stage == building && len(d.since) > fewSince:
+		more := d.since
+		d.since = nil
+		d.beside(building, func() error {
+			return d.call(func() error { return errors.Join(d.seg.Append(more...), d.seg.Sync()) })
+		})
+	case d.stage == building:
+		if w.seg.Synced() < d.from { // a segment does not get its name before its past is durable
+			if err := w.sync(); err != nil {
+				d.done <- err
+				_ = w.replace(err) // told
+				return
+			}
+		}
+		more := d.since
+		d.since = nil
+		if err := w.disk(func() error { return d.seg.Append(more...) }); err != nil {
+			d.done <- err
+			w.drop()
+			w.inline = true
+			return
+		}
+		d.size = d.seg.Size()
+		d.beside(naming, func() error { return d.call(d.seg.Name) })
+	case d.stage == naming:
+		w.takeOver()
+	default:
+		w.closed = d.closed
+		w.draft = nil
+		if len(d.carry) > 0 {
+			w.carry = d.carry
+			if err := w.repeat(); err != nil {
+				_ = w.replace(err) // told
+			}
+		}
+	}
+}
+
+// takeOver goes on with the draft, which holds all that the segment before does.
+func (w *writer) takeOver() {
+	d := w.draft
+	d.seg.Named(d.size)
+	d.old, d.oldName = w.seg, w.name
+	w.seg, w.name, w.room = d.seg, d.name, d.size+w.j.segmentSize()
+	h := w.history()
+	d.beside(closing, func() error {
+		if err := d.call(func() error { return errors.Join(d.old.Sync(), d.old.Close()) }); err != nil {
+			w.log.Warn("journal segment abandoned", "file", d.oldName, "err", err)
+			d.carry = limit(slices.Clone(d.old.Unsynced()))
+		}
+		h.closed = append(h.closed, segmentFile{name: d.oldName, size: d.old.Size(), end: w.j.o.Now()})
+		_ = d.call(func() error { h.tidy(); return nil })
+		d.closed = h.closed
+		return nil
+	})
+}
+
+// drop waits for the draft's goroutine and gives the draft up, or where it has taken
+// over ends its work.
+func (w *writer) drop() {
+	d := w.draft
+	if d == nil {
+		return
+	}
+	d.stop.Store(true)
+	_ = w.disk(func() error { <-d.done; return nil }) // what went wrong is of no more use
+	w.draft = nil
+	if d.stage == closing {
+		w.closed, w.carry = d.closed, append(w.carry, d.carry...)
+		return
+	}
+	_ = w.disk(func() error {
+		if d.seg != nil {
+			w.record = max(w.record, d.seg.NextRecord())
+			_ = d.seg.Close() // it is removed
+		}
+		w.discard(d.name)
+		return nil
+	})
+}
+
+// catchUp waits for the draft where the segment has grown to twice its size meanwhile:
+// more is told than the disk can take.
+func (w *writer) catchUp() {
+	for d := w.draft; d != nil && w.seg != nil && w.seg.Size() >= w.room+w.j.segmentSize(); d = w.draft {
+		w.wait(d)
+	}
+}
+
+// wait lets the draft's goroutine end its stage.
+func (w *writer) wait(d *draft) {
+	var err error
+	_ = w.disk(func() error { err = <-d.done; return nil })
+	w.step(err)
+}
+
+// settle ends what is done beside the writer, for good.
+func (w *writer) settle() {
+	for d := w.draft; d != nil; d = w.draft {
+		if d.stage == building {
+			w.drop()
+			continue
+		}
+		w.wait(d)
+	}
+}
+
+// sortClosed has the segments before in their order.
+func sortClosed(s []segmentFile) {
+	slices.SortFunc(s, func(a, b segmentFile) int { return strings.Compare(a.name, b.name) })
+}
