@@ -149,7 +149,7 @@ func (m *Machine) failed(p *Payload, ans *kusto.Answer) {
 		p.strikes++
 		r.excuse(p.asked, m.now)
 		c.excuse(p.asked, m.now)
-		m.closeGates(r, asked)
+		m.closeGates(r, ans, asked)
 	} else {
 		asked = m.pause(r, ans)
 		m.blame(p, ans, asked)
@@ -168,7 +168,7 @@ func (m *Machine) blame(p *Payload, ans *kusto.Answer, asked time.Duration) {
 	r, c := p.route, p.route.cluster
 	r.failures++
 	c.failures++
-	m.closeGates(r, asked)
+	m.closeGates(r, ans, asked)
 	what := ans.Verdict.String() + " " + strconv.Itoa(ans.Status)
 	if ans.Err != nil {
 		what += " " + ans.Err.Code
@@ -184,12 +184,25 @@ func (m *Machine) blame(p *Payload, ans *kusto.Answer, asked time.Duration) {
 	m.emit(Notice{What: Retrying, Cluster: c.name, Route: r.name, Batch: p.batch(), Answer: *ans})
 }
 
+// tokenPause is how long at most nobody asks for a token that is not to be had now: as
+// long as the authority itself is left alone.
+const tokenPause = 15 * time.Second
+
+// again is the wait after n failures in a row, of which ans is the last.
+func (m *Machine) again(n int, ans *kusto.Answer, asked time.Duration) time.Duration {
+	wait := m.delay(n)
+	if ans.Verdict == kusto.Auth && ans.Token() == kusto.TokenLater {
+		wait = min(wait, tokenPause)
+	}
+	return max(wait, asked)
+}
+
 // closeGates has the next probe of what is down wait, after one that failed.
-func (m *Machine) closeGates(r *route, asked time.Duration) {
+func (m *Machine) closeGates(r *route, ans *kusto.Answer, asked time.Duration) {
 	for _, b := range []*breaker{&r.breaker, &r.cluster.breaker} {
 		if b.down {
 			b.probes++
-			b.gate = m.now.Add(max(m.delay(b.probes), asked))
+			b.gate = m.now.Add(m.again(b.probes, ans, asked))
 		}
 	}
 }
