@@ -29,10 +29,7 @@ func (r *Recovery) Reconcile(found Found) error {
 	for _, p := range found.Begun {
 		s.begun[p.ID] = p
 	}
-	if err := s.findWholes(); err != nil {
-		return fmt.Errorf("read spool: %w", err)
-	}
-	if err := s.Spool.Held(s.meet); err != nil {
+	if err := s.goThrough(); err != nil {
 		return fmt.Errorf("read spool: %w", err)
 	}
 	lacks, missing := found.Report()
@@ -68,29 +65,38 @@ type whole struct {
 	bytes int64 // what they cover
 }
 
-// findWholes looks which payloads have parts in the spool, and which of these wait there
-// themselves: their parts were not tried yet.
-func (s *start) findWholes() error {
-	err := s.Spool.Held(func(p *record.Payload, _ bool) bool {
-		if p.Replaces != (record.BatchID{}) {
-			w := s.wholes[p.Replaces]
-			if w == nil {
-				w = &whole{}
-				s.wholes[p.Replaces] = w
-			}
-			w.parts += p.Records
-			w.bytes += covered(p)
+// goThrough decides about each payload of the spool, in one pass where it has no parts.
+// Whether a part counts depends on the whole, which may lie before it or behind: where
+// there are parts a second pass looks which wholes wait, whose own fate is decided by
+// then, and a third one decides about the parts.
+func (s *start) goThrough() error {
+	err := s.Spool.Held(func(p *record.Payload, sound bool) bool {
+		if p.Replaces == (record.BatchID{}) {
+			return s.meet(p, sound)
 		}
+		w := s.wholes[p.Replaces]
+		if w == nil {
+			w = &whole{}
+			s.wholes[p.Replaces] = w
+		}
+		w.parts += p.Records
+		w.bytes += covered(p)
 		return true
 	})
 	if err != nil || len(s.wholes) == 0 {
 		return err
 	}
-	return s.Spool.Held(func(p *record.Payload, sound bool) bool {
+	err = s.Spool.Held(func(p *record.Payload, sound bool) bool {
 		if w := s.wholes[p.ID]; w != nil {
-			w.waits = JudgeFrame(s.known(p), frameOf(sound, false)).Sends()
+			w.waits = p.Replaces == (record.BatchID{}) || JudgeFrame(s.known(p), frameOf(sound, false)).Sends()
 		}
 		return true
+	})
+	if err != nil {
+		return err
+	}
+	return s.Spool.Held(func(p *record.Payload, sound bool) bool {
+		return p.Replaces == (record.BatchID{}) || s.meet(p, sound)
 	})
 }
 
