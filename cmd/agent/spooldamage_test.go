@@ -173,3 +173,64 @@ func TestLostSpoolOfAnUnreadableFile(t *testing.T) {
 	p.stop()
 	w.wantStored(n, nil, 0)
 }
+
+// TestMissingIsCounted: what is not in the spool any more though nobody ever tried it
+// from there is read again, or where its source is gone counted to the record.
+func TestMissingIsCounted(t *testing.T) {
+	t.Parallel()
+	const n = 1_000
+	f := func(name string, hurt func(s *site, segment string, size int64) (left int64)) {
+		for _, gone := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, source gone %v", name, gone), func(t *testing.T) {
+				t.Parallel()
+				s := newSite(t, emulator.Options{KeepRequests: 1 << 20})
+				away := s.server.Fail(emulator.Fault{Status: 503})
+				w := &flow{site: s, perFile: n}
+				var b strings.Builder
+				for seq := range n {
+					b.WriteString(crashLine(seq))
+				}
+				s.write("logs/app.json", b.String())
+				batches := "batch: {max_size: 16KiB, max_wait: 20ms}\n" + appLogs
+				p := s.run(open + "send: {retry: {initial: 1h, max: 1h, patience: 10ms}}\n" + batches)
+				p.awaitBooks("T", func(a account) bool { return a.spooled > n-100 && a.spooled+a.pending == n })
+				p.stop()
+				held := s.spooled()
+				name := "state/spool/" + held[0].Segment
+				info, err := os.Stat(s.path(name))
+				s.must(err)
+				left := hurt(s, s.path(name), info.Size())
+				lost := map[int]bool{}
+				for seq := range n {
+					at := int64(seq) * crashRecord
+					for _, e := range held {
+						if gone && e.Segment == held[0].Segment && e.Offset+e.Bytes > left && at >= e.Ranges[0].Start && at < e.Ranges[0].End {
+							lost[seq] = true
+						}
+					}
+				}
+				if gone {
+					s.must(os.Remove(s.path("logs/app.json")))
+				}
+				away.Remove()
+				p = s.run(open + hasty + batches)
+				p.awaitBooks("T", func(a account) bool {
+					return int(a.accepted) == n-len(lost) && int(a.dropped) == len(lost) && a.pending+a.spooled == 0
+				})
+				p.stop()
+				if gone == (len(lost) == 0) {
+					t.Errorf("%d records are lost", len(lost))
+				}
+				w.wantStored(n, func(seq int) bool { return lost[seq] }, 0)
+			})
+		}
+	}
+	f("cut by a fifth", func(s *site, segment string, size int64) int64 {
+		s.must(os.Truncate(segment, size*4/5))
+		return size * 4 / 5
+	})
+	f("removed", func(s *site, segment string, _ int64) int64 {
+		s.must(os.Remove(segment))
+		return 0
+	})
+}
