@@ -84,12 +84,18 @@ func (p *process) read() float64 { return p.metric("records_read_total") }
 func (p *process) awaitStandstill() {
 	p.t.Helper()
 	p.await(1, clusterDown)
+	p.awaitStill(p.read)
+}
+
+// awaitStill waits until a number has stayed the same for many looks.
+func (p *process) awaitStill(number func() float64) {
+	p.t.Helper()
 	ctx, cancel := p.site.waiting()
 	defer cancel()
 	const looks = 300
-	last := p.read()
+	last := number()
 	for same := 0; same < looks && ctx.Err() == nil; same++ {
-		if n := p.read(); n != last {
+		if n := number(); n != last {
 			last, same = n, 0
 		}
 	}
@@ -145,6 +151,38 @@ func TestMemoryInAnOutage(t *testing.T) {
 	f("200 tables without spool", 64, "0", "4MB", 200, 1<<20)
 	f("200 tables without spool, 256 MiB", long(256), "0", "4MB", 200, 3<<20)
 	f("200 tables with spool, 256 MiB", long(256), "4GiB", "4MB", 200, 3<<20)
+}
+
+// TestMemoryOfLostPayloads: all that was in the spool is gone, its sources are there, the
+// service is not, and the spool takes nothing any more: what is read again waits for room
+// like anything else.
+func TestMemoryOfLostPayloads(t *testing.T) {
+	const memory, routes = 16, 8
+	bytes := 12 << 20
+	if underRace { // as below
+		bytes = 1 << 20
+	}
+	s := newSite(t, roomy)
+	text, n := random(4, bytes, 2000)
+	s.write("logs/a.json", text)
+	down := s.server.Fail(emulator.Fault{Status: 503, When: emulator.OnArrival})
+	p := s.run(open + fmt.Sprintf(pressed, memory, "4GiB", "1MB") + tables(routes, "logs/a.json"))
+	for i := range routes {
+		p.awaitBooks(fmt.Sprint("t", i), func(a account) bool { return int(a.spooled+a.pending) == n && int(a.spooled) > n*9/10 })
+	}
+	p.stop()
+	s.must(os.RemoveAll(s.path("state/spool")))
+	p = s.run(open + fmt.Sprintf(pressed, memory, "64KiB", "1MB") + tables(routes, "logs/a.json"))
+	p.await(1, "spooled batch was lost and is read again from its files")
+	p.await(1, clusterDown)
+	p.awaitStill(func() float64 { return p.metric("records_spooled") })
+	t.Logf("%.0f of %d records are still to be read again; so far the peak is %d MiB", p.metric("records_spooled"), routes*n, p.peak()/mebibyte)
+	down.Remove()
+	for i := range routes {
+		s.awaitRows(fmt.Sprint("T", i), n)
+	}
+	p.wantMemory(memory)
+	p.stop()
 }
 
 // TestMemoryOfAnswers: whatever the server answers, and however it does, costs
