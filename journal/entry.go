@@ -27,7 +27,7 @@ const (
 	Stopped   Kind = 12 // a clean stop: nothing follows in this segment (optional)
 	Replay    Kind = 13 // Batch, Attempt: a request for a batch in the spool
 	ReplayEnd Kind = 14 // Batch, Outcome: a batch in the spool has ended
-	Unread    Kind = 0  // never written: Span of the segment is unreadable, see Read
+	Unread    Kind = 0  // never written: Span of the segment is unreadable, see read
 	knownKind      = ReplayEnd
 )
 
@@ -46,7 +46,7 @@ type Entry struct {
 	Kind       Kind
 	At         time.Time // when it was told; in a snapshot, when that was taken
 	Segment    uint64
-	Number     uint64 // of the entry, counted over all segments
+	Number     uint64 // of the entry in its segment, where each begins behind what was told before it was made
 	InSnapshot bool   // repeats what earlier segments told
 
 	Input    string

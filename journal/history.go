@@ -10,18 +10,15 @@ import (
 	"kusto-agent/record"
 )
 
-// Read calls fn for every entry in the journal in dir, oldest first, snapshots
+// read calls fn for every entry in the journal in dir, oldest first, snapshots
 // included (see Entry.InSnapshot). It takes no lock and may run beside an open
 // journal: what is written meanwhile may be missed, and segments removed
-// meanwhile are left out. A damaged range comes as an entry of kind Unread, with
+// meanwhile are left out. What was told while a segment was made is at the end of the
+// one before and in the new one. A damaged range comes as an entry of kind Unread, with
 // its segment and, in Span, its bytes in it, behind the entries of that segment.
 //
 // The error is that of fn, which ends the reading, one of reading the folder,
 // or durable.ErrVersion.
-func Read(dir string, fn func(Entry) error) error {
-	return read(durable.OS, dir, fn)
-}
-
 func read(fsys durable.FS, dir string, fn func(Entry) error) error {
 	segments, err := listSegments(fsys, dir)
 	if err != nil {
@@ -69,21 +66,27 @@ func readSegment(fsys durable.FS, path string, seq uint64, fn func(Entry) error)
 
 // InSpool reads the history for batches that went to the spool and have not
 // ended, as they were begun but for Attempt, which is the last: what a spool whose
-// folder was hurt should hold. As far back as the history goes, see Config.
-func InSpool(dir string) (map[record.BatchID]*record.Payload, error) {
-	return inSpool(durable.OS, dir)
+// folder was hurt should hold. As far back as the history goes, see Config. Those
+// that want says no to are left out, and cost no memory.
+func InSpool(dir string, want func(record.BatchID) bool) (map[record.BatchID]*record.Payload, error) {
+	return inSpool(durable.OS, dir, want)
 }
 
-func inSpool(fsys durable.FS, dir string) (map[record.BatchID]*record.Payload, error) {
+func inSpool(fsys durable.FS, dir string, want func(record.BatchID) bool) (map[record.BatchID]*record.Payload, error) {
 	begun, spooled := map[record.BatchID]*record.Payload{}, map[record.BatchID]*record.Payload{}
+	enter := func(p *record.Payload) {
+		if want(p.ID) {
+			begun[p.ID] = p
+		}
+	}
 	err := read(fsys, dir, func(e Entry) error {
 		switch e.Kind {
 		case Begin:
-			begun[e.Batch] = e.Payload
+			enter(e.Payload)
 		case Split:
 			delete(begun, e.Batch)
 			for i := range e.Children {
-				begun[e.Children[i].ID] = &e.Children[i].Payload
+				enter(&e.Children[i].Payload)
 			}
 		case End:
 			switch p := begun[e.Batch]; {

@@ -79,20 +79,3 @@ func listSegment(fsys durable.FS, dir, name string, fn func(Entry) error) error 
 	}
 	return nil
 }
-
-// Load reads a listed payload from the folder it was listed from, with its body.
-func (e Entry) Load(dir string) (*record.Payload, error) {
-	return e.load(durable.OS, dir)
-}
-
-func (e Entry) load(fsys durable.FS, dir string) (*record.Payload, error) {
-	if e.Payload == nil {
-		return nil, fmt.Errorf("load %d bytes at %d of %q: %w", e.Size, e.Offset, e.Segment, durable.ErrDamaged)
-	}
-	f, err := fsys.Open(filepath.Join(dir, e.Segment), 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readFrame(f, e.Offset, e.Size, e.Payload.ID)
-}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -718,4 +719,17 @@ func TestReroute(t *testing.T) {
 		}
 		must(t, s.Close())
 	}
+}
+
+// load reads a listed payload from the folder it was listed from, with its body.
+func (e Entry) load(fsys durable.FS, dir string) (*record.Payload, error) {
+	if e.Payload == nil {
+		return nil, fmt.Errorf("load %d bytes at %d of %q: %w", e.Size, e.Offset, e.Segment, durable.ErrDamaged)
+	}
+	f, err := fsys.Open(filepath.Join(dir, e.Segment), 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readFrame(f, e.Offset, e.Size, e.Payload.ID)
 }

@@ -65,13 +65,7 @@ type spooledIn struct {
 }
 
 func (s spooledIn) InSpool(want func(record.BatchID) bool) (map[record.BatchID]*record.Payload, error) {
-	all, err := journal.InSpool(s.dir)
-	for id := range all {
-		if !want(id) {
-			delete(all, id)
-		}
-	}
-	return all, err
+	return journal.InSpool(s.dir, want)
 }
 
 // quarantineOf is that of an agent: it is opened after the stores.

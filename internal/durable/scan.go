@@ -33,16 +33,6 @@ type Report struct {
 	Lost   uint64 // records missing between sound frames
 }
 
-// Damaged says whether something is gone that was once known as durable.
-func (r *Report) Damaged() bool {
-	for _, b := range r.Bad {
-		if !b.Torn {
-			return true
-		}
-	}
-	return false
-}
-
 // Scan reads a segment of the given kind, of a major version up to major, and
 // calls fn for each sound frame in order. A frame that cannot be read is
 // passed over: reading goes on at the next place that holds a header written
