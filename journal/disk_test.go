@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -352,4 +353,58 @@ func TestOverflowRepeatsNothingOld(t *testing.T) {
 		}
 		must(t, j.Close())
 	})
+}
+
+// Nobody waits for the segment to come: where the disk hangs over it, entries are written
+// to the one before, and a kill leaves all of them.
+func TestNobodyWaitsForTheNextSegment(t *testing.T) {
+	for _, kind := range []string{"create", "write", "allocate", "sync", "rename"} {
+		synctest.Test(t, func(t *testing.T) {
+			fs := faultfs.New("/state")
+			var hang atomic.Bool
+			var hung atomic.Int32
+			thaw := make(chan struct{})
+			fs.Judge = func(op faultfs.Op) faultfs.Verdict {
+				if hang.Load() && op.Kind == kind && strings.Contains(op.Name, "2.seg") {
+					hung.Add(1)
+					<-thaw
+				}
+				return faultfs.Verdict{}
+			}
+			o := testOptions(fs)
+			o.SegmentSize = 8 << 10
+			j, _, err := Open("/state/journal", testConfig, o)
+			must(t, err)
+			hang.Store(true)
+			start := time.Now()
+			const events = 100 // more than one segment, and less than two
+			for i := range int64(events) {
+				must(t, j.Skip(file1(1), record.Span{Start: i, End: i + 1}, markAt(i+1)))
+				synctest.Wait()
+			}
+			if took := time.Since(start); took > 0 || hung.Load() == 0 {
+				t.Errorf("%s hangs %d times: %d entries took %v", kind, hung.Load(), events, took)
+			}
+			left := fs.Crash(faultfs.Kill, 0)
+			hang.Store(false)
+			close(thaw)
+			must(t, j.Sync())
+			synctest.Wait()
+			must(t, j.Health())
+			names, err := listSegments(fs, "/state/journal")
+			if must(t, err); len(names) < 2 {
+				t.Errorf("%s hung: no segment follows", kind)
+			}
+			must(t, j.Close())
+			for _, fs := range []*faultfs.FS{left, fs} {
+				fs.Judge = nil
+				j, _, err := Open("/state/journal", testConfig, testOptions(fs))
+				must(t, err)
+				if pos, _ := j.Position(file1(1)); pos != events {
+					t.Errorf("%s hung: position %d, want %d", kind, pos, events)
+				}
+				must(t, j.Close())
+			}
+		})
+	}
 }
