@@ -156,6 +156,7 @@ func (v *view) noTable(ctx context.Context) {
 // files of an input whose header is skipped it lacks the names.
 func (v *view) plan(ctx context.Context) (commands []string) {
 	seen := &schema.Sample{Format: v.in.Format}
+	seen.Expect(v.in.ExpectedColumns())
 	s := v.sample(ctx, v.in)
 	if v.in.Header == "skip" || seen.Add(s.Body, len(s.Body), sampled) != nil || len(seen.Fields()) == 0 {
 		if seen = schema.SampleOf(v.in.Format, v.table.Columns); len(v.table.Columns) == 0 {

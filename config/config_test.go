@@ -218,6 +218,7 @@ func TestEverySettingIsTaken(t *testing.T) {
 	f("mapping: m, format: multijson", "")
 	f("parse: cri, mapping: m", "")
 	f("parse: none", "")
+	f("parse: combined, mapping: m, on_error: drop", "")
 	f("parse: text, mapping: m, multiline: {preset: java}", "")
 	f("multiline: ", "")
 	f("encoding: utf-16le", "")

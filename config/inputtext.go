@@ -21,6 +21,7 @@ var inputTexts = map[string]keyText{
 	"inputs.validate":            {about: "Whether every record is checked against its format, so that bad ones go to quarantine alone, or none is.", example: "none"},
 	"inputs.durability":          {about: "Where the copy is while a record is under way. file: in the file it came from. spool: in the spool before it is posted, for files that are truncated or vanish.", example: "spool"},
 	"inputs.parse":               {about: "How each line, or event, becomes a JSON object, which needs a mapping. none: records are sent byte for byte.", example: "logfmt"},
+	"inputs.on_error":            {about: "What becomes of a line that is not as parse says, where parse is combined. raw: it is sent as an object with the line and why. quarantine: it is set aside. drop: it is left out. Each is counted.", example: "quarantine"},
 	"inputs.multiline":           {about: "Which lines are one event. Only with parse: text. It takes start or preset.", without: "every line is an event", example: "{preset: java}"},
 	"inputs.multiline.start":     {about: "A regular expression, in RE2 syntax, of the first line of an event. Put it in single quotes.", without: "none; either this or preset is needed", example: `'^\d{4}-'`},
 	"inputs.multiline.preset":    {about: "The stack traces of a language, in place of start.", without: "none", example: "java"},

@@ -23,6 +23,9 @@ func (l *loader) parsing(in *Input, src *source, at string) {
 		}
 		l.multiline(m, src, join(at, "multiline"))
 	}
+	if how, known := format.ParseOf(in.Parse); known && !how.Parsed() && in.OnError != "raw" {
+		src.bad(join(at, "on_error"), "only with parse: combined, and parse is %s; leave it out", in.Parse)
+	}
 	if spec, _ := format.Of(in.Format); spec.Ends == format.InBlocks && in.Encoding != "utf-8" {
 		src.bad(join(at, "encoding"), "format %s is no text; leave it out", in.Format)
 	}

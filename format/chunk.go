@@ -37,6 +37,8 @@ type Chunk struct {
 	NULs        int // bytes of NULs between records filtered
 	NULsAt      int // where in the data the first of them is
 	InvalidUTF8 int // records in Body that are not valid UTF-8
+	Misfits     int // records in Body that were not as Options.Parse says, sent as they were
+	Unmatched   int // records filtered for that
 
 	// Rejected are the records that must not be sent.
 	Rejected []Reject

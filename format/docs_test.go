@@ -128,6 +128,8 @@ func documentedOptions(t *testing.T, words []string) Options {
 			o.SkipHeader = value == "skip"
 		case "parse":
 			o.Parse, known = ParseOf(value)
+		case "on_error":
+			o.OnError, known = OnErrorOf(value)
 		case "encoding":
 			o.Encoding, known = EncodingOf(value)
 		case "fields":

@@ -2,15 +2,17 @@ package format
 
 import (
 	"bytes"
+	"slices"
 
 	"kusto-agent/record"
 )
 
-// Parse says how lines are turned into JSON objects, one in a line. The number
-// of a member is never read: what is text in a file is a string.
+// Parse says how lines are turned into JSON objects, one in a line. What is text
+// in a file is a string, but for the numbers that a way of parsing knows.
 //
 // Text: {"message":"..."}, of a line or, with Multiline, of an event; line ends
 // within are newlines. Logfmt: see logfmt.go. Docker and CRI: see container.go.
+// Combined: see combined.go.
 //
 // An object is made of the bytes of its lines and the options alone, so that it
 // can be made again.
@@ -23,9 +25,13 @@ const (
 	ParseLogfmt
 	ParseDocker
 	ParseCRI
+	ParseCombined
 )
 
-var parses = []string{"none", "text", "logfmt", "docker", "cri"}
+var parses = []string{"none", "text", "logfmt", "docker", "cri", "combined"}
+
+// Parses are the names of the ways lines are parsed, in the configuration.
+func Parses() []string { return slices.Clone(parses) }
 
 // ParseOf finds a way of parsing by its name in the configuration.
 func ParseOf(name string) (Parse, bool) {
@@ -88,9 +94,12 @@ func (s *Scanner) shape(c *Chunk, data []byte, at int64, k cut) bool {
 	}
 	c.detach()
 	lines, before := data[c.Consumed:c.Consumed+k.n], len(c.Body)
+	s.misfits = 0
 	body, lossy := s.appendObjects(c.Body, lines, k, at, c.Consumed)
 	c.own = body[:before]
 	switch {
+	case s.misfits > 0 && s.opt.OnError != SendRaw:
+		return s.setAside(c, data[c.Consumed:], k)
 	case s.opt.MaxBody <= 0 || len(body) <= s.opt.MaxBody:
 	case c.Records > 0:
 		return false // alone it may have room
@@ -106,6 +115,7 @@ func (s *Scanner) shape(c *Chunk, data []byte, at int64, k cut) bool {
 	s.length(c, before, to-from)
 	c.piece(from, to, max(k.records, 1))
 	c.InvalidUTF8 += lossy
+	c.Misfits += s.misfits
 	return true
 }
 
@@ -150,10 +160,17 @@ func (s *Scanner) appendObject(dst, lines []byte, k cut, i int) (_ []byte, lossy
 	if len(text) == len(lines) {
 		text = bytes.TrimRight(text, "\r") // of a line end that has lost its LF
 	}
-	if s.opt.Parse == ParseLogfmt {
+	switch s.opt.Parse {
+	case ParseLogfmt:
 		if pairs, lossy, ok := s.appendPairs(dst, text); ok {
 			return pairs, lossy
 		}
+	case ParseCombined:
+		made, lossy, why := appendCombined(dst, text)
+		if why.text != "" {
+			return s.unmatched(dst, text, why)
+		}
+		return made, lossy
 	}
 	if s.opt.Multiline != nil && bytes.Contains(text, []byte("\r\n")) {
 		s.joined = appendBareLines(s.joined[:0], text)

@@ -67,6 +67,7 @@ func BenchmarkParse(b *testing.B) {
 	f("logfmt", Options{Parse: ParseLogfmt}, fill(logfmtLine))
 	f("docker", Options{Parse: ParseDocker}, fill(dockerLine))
 	f("cri", Options{Parse: ParseCRI}, fill(criBenchLine))
+	f("combined", Options{Parse: ParseCombined}, fill(accessLine))
 	text := string(fill(logLine))
 	f("latin1", Options{Format: record.TXT, Encoding: Latin1}, []byte(text))
 	f("latin1-umlauts", Options{Format: record.TXT, Encoding: Latin1}, []byte(latin1Text(strings.ReplaceAll(text, "a", "ä"))))

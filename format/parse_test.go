@@ -21,7 +21,7 @@ type shaping struct {
 	s      *Scanner
 	file   string
 	all    []outcome
-	counts [4]int // blank, byte order marks, not UTF-8, headers
+	counts [6]int // blank, byte order marks, not UTF-8, headers, misfits, unmatched
 }
 
 // outcome is what became of a range: sent as lines, or rejected.
@@ -194,14 +194,15 @@ func (p *shaping) scan(at, end, limit int, c *Chunk) {
 			rest = append(rest, source[j])
 		}
 	}
-	if c.BOM == 0 && c.Blank == 0 && c.Header == 0 && c.NULs == 0 && len(rest) > 0 && p.o.Format != record.MultiJSON {
+	if c.BOM == 0 && c.Blank == 0 && c.Header == 0 && c.NULs == 0 && c.Unmatched == 0 && len(rest) > 0 && p.o.Format != record.MultiJSON {
 		t.Fatalf("%q: nothing became of %q", source, rest)
 	}
 	p.counts[3] += c.Header
-	if rest = bytes.Trim(rest, "\x00\xEF\xBB\xBF\xFF\xFE \t\r\n[],"); len(rest) > 0 && c.Header == 0 {
+	if rest = bytes.Trim(rest, "\x00\xEF\xBB\xBF\xFF\xFE \t\r\n[],"); len(rest) > 0 && c.Header == 0 && c.Unmatched == 0 {
 		t.Fatalf("%q: filtered %q", source, rest)
 	}
 	p.counts[0], p.counts[1], p.counts[2] = p.counts[0]+c.Blank, p.counts[1]+c.BOM, p.counts[2]+c.InvalidUTF8
+	p.counts[4], p.counts[5] = p.counts[4]+c.Misfits, p.counts[5]+c.Unmatched
 	slices.SortFunc(p.all, func(a, b outcome) int { return a.start - b.start })
 }
 

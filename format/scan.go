@@ -40,6 +40,9 @@ type Options struct {
 	// Parse makes JSON of lines, for Format JSON. A record that it makes longer
 	// than MaxBody is rejected as grown.
 	Parse Parse
+	// OnError says what becomes of a record that is not as Parse says, where
+	// Parse.Parsed.
+	OnError OnError
 	// Multiline says which lines are one event, for ParseText. Nil: each is.
 	Multiline *Multiline
 }
@@ -71,11 +74,12 @@ type Scanner struct {
 	skipped []byte // memory of the text of a record that is too long
 
 	// Of what is parsed.
-	unit   unit    // of the cut at hand
-	keys   keys    // of the record at hand
-	joined []byte  // lines of the record at hand
-	shaped []byte  // the record at hand, without its fields
-	lines  []Piece // of a message that is too long
+	unit    unit    // of the cut at hand
+	keys    keys    // of the record at hand
+	joined  []byte  // lines of the record at hand
+	shaped  []byte  // the record at hand, without its fields
+	lines   []Piece // of a message that is too long
+	misfits int     // objects of the record at hand that tell that it is not as Parse says
 }
 
 // New returns a scanner.
@@ -94,6 +98,8 @@ func New(o Options) (*Scanner, error) {
 		return nil, fmt.Errorf("scan format %s: parse %v: it makes JSON", o.Format, o.Parse)
 	case o.Multiline != nil && o.Parse != ParseText:
 		return nil, fmt.Errorf("scan format %s: parse %v: only text has events of several lines", o.Format, o.Parse)
+	case o.OnError != SendRaw && !o.Parse.Parsed():
+		return nil, fmt.Errorf("scan format %s: parse %v: every line is as it says", o.Format, o.Parse)
 	case o.SkipHeader && spec.Delimiter == 0:
 		return nil, fmt.Errorf("scan format %s: skip a header: only delimited formats have one", o.Format)
 	}

@@ -24,9 +24,10 @@ const (
 
 // Why records were filtered: they are no data, so nothing is sent for them.
 const (
-	Header = "header" // the first record of a delimited file, filtered as told
-	Blank  = "blank"  // an empty line
-	Joined = "joined" // part of another record, or none, by the settings their ranges were read anew with
+	Header    = "header"    // the first record of a delimited file, filtered as told
+	Blank     = "blank"     // an empty line
+	Unmatched = "unmatched" // a line that is not as parse says, by on_error: drop
+	Joined    = "joined"    // part of another record, or none, by the settings their ranges were read anew with
 )
 
 // Ledger keeps the books of all inputs under one lock. It is safe for

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"kusto-agent/format"
 	"kusto-agent/internal/units"
 	"kusto-agent/record"
 )
@@ -32,7 +33,8 @@ type InputConfig struct {
 	Header           string            `yaml:"header"`             // skip or none
 	Validate         string            `yaml:"validate"`           // record or none
 	Durability       string            `yaml:"durability"`         // file or spool
-	Parse            string            `yaml:"parse"`              // none, text, logfmt, docker or cri
+	Parse            string            `yaml:"parse"`              // a word of format.Parses
+	OnError          string            `yaml:"on_error"`           // raw, quarantine or drop: what becomes of records that are not as Parse says
 	Multiline        *Multiline        `yaml:"multiline"`          // nil: every line is a record
 	Encoding         string            `yaml:"encoding"`           // utf-8, utf-16le, utf-16be or latin1
 	PartialLineWait  units.Duration    `yaml:"partial_line_wait"`  // 0: a last line without its newline is held
@@ -62,6 +64,7 @@ func DefaultInputConfig() InputConfig {
 		Validate:         "record",
 		Durability:       "file",
 		Parse:            "none",
+		OnError:          "raw",
 		Encoding:         "utf-8",
 		Compressed:       "auto",
 		Watch:            "auto",
@@ -86,7 +89,8 @@ func (c InputConfig) Check() error {
 		units.OneOf("header", c.Header, "skip", "none"),
 		units.OneOf("validate", c.Validate, "record", "none"),
 		units.OneOf("durability", c.Durability, "file", "spool"),
-		units.OneOf("parse", c.Parse, "none", "text", "logfmt", "docker", "cri"),
+		units.OneOf("parse", c.Parse, format.Parses()...),
+		units.OneOf("on_error", c.OnError, "raw", "quarantine", "drop"),
 		units.OneOf("encoding", c.Encoding, "utf-8", "utf-16le", "utf-16be", "latin1"),
 		units.OneOf("compressed", c.Compressed, "auto", "never"),
 		units.OneOf("watch", c.Watch, "auto", "poll"),

@@ -64,11 +64,17 @@ func (w *worker) count(input string, c *format.Chunk) {
 	if c.Header > 0 {
 		books.Filtered(input, "header", c.Header)
 	}
+	if c.Unmatched > 0 {
+		books.Filtered(input, "unmatched", c.Unmatched)
+	}
 	for _, j := range c.Rejected {
 		books.Rejected(input, j.Reason, 1)
 	}
 	if c.InvalidUTF8 > 0 {
 		w.t.o.Metrics.InvalidUTF8(input, c.InvalidUTF8)
+	}
+	if c.Misfits > 0 {
+		w.t.o.Metrics.Unparsed(input, c.Misfits)
 	}
 }
 

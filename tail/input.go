@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -35,6 +36,7 @@ type input struct {
 	fields   *format.Fields // added to every record; nil: none
 	encoding format.Encoding
 	parse    format.Parse
+	onError  format.OnError
 	events   *format.Multiline // nil: every line is a record
 	host     string            // what {host} in them stands for
 	shaping  uint64
@@ -153,6 +155,11 @@ func (in *input) shape() error {
 	if !ok || !known {
 		return fmt.Errorf("encoding %q, parse %q: not known", in.Encoding, in.Parse)
 	}
+	if in.parse.Parsed() {
+		if in.onError, ok = format.OnErrorOf(cmp.Or(in.OnError, "raw")); !ok {
+			return fmt.Errorf("on_error %q: not known", in.OnError)
+		}
+	}
 	if m := in.Multiline; m != nil {
 		var err error
 		if in.events, err = format.NewMultiline(m.Start, m.Preset, m.MaxLines); err != nil {
@@ -172,6 +179,9 @@ func shaping(in *input) uint64 {
 	}
 	if m := in.Multiline; m != nil {
 		text += fmt.Sprintf(" %q %q %d", m.Start, m.Preset, m.MaxLines)
+	}
+	if in.parse.Parsed() {
+		text += fmt.Sprintf(" %q", in.onError)
 	}
 	if in.joins() {
 		text += fmt.Sprint(" ", in.MaxSize) // which bounds a record too
@@ -229,6 +239,7 @@ func (in *input) options() format.Options {
 		SkipHeader: in.Header == "skip",
 		Encoding:   in.encoding,
 		Parse:      in.parse,
+		OnError:    in.onError,
 		Multiline:  in.events,
 	}
 	o.MaxRecord = o.Room(in.MaxSize)

@@ -72,6 +72,7 @@ type Metrics interface {
 	Truncation(input string, unread int64)
 	Abandoned(input string, bytes int64)
 	InvalidUTF8(input string, records int)
+	Unparsed(input string, records int)
 	NULs(input string, bytes int64)
 }
 

@@ -52,7 +52,7 @@ var reasonAccounts = []reasons{
 		[]string{ledger.SpoolFull, ledger.SpoolAge, ledger.SourceGone},
 		func(b ledger.Books) map[string]uint64 { return b.Dropped }},
 	{desc("records_filtered_total", "Records that are no data, with the reason.", "input", "reason"),
-		[]string{ledger.Header, ledger.Blank},
+		[]string{ledger.Header, ledger.Blank, ledger.Unmatched},
 		func(b ledger.Books) map[string]uint64 { return b.Filtered }},
 }
 

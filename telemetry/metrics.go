@@ -36,6 +36,7 @@ type Metrics struct {
 	unreadLost *prometheus.CounterVec
 	abandoned  *prometheus.CounterVec
 	invalid    *prometheus.CounterVec
+	unparsed   *prometheus.CounterVec
 	nuls       *prometheus.CounterVec
 }
 
@@ -73,6 +74,7 @@ func newMetrics(reg prometheus.Registerer) *Metrics {
 		rotations:  counters("tail_rotations_total", "Files that were rotated away.", "input"),
 		truncated:  counters("tail_truncations_total", "Files that were truncated or rewritten in place.", "input"),
 		invalid:    counters("records_invalid_utf8_total", "Records that passed though they are not valid UTF-8.", "input"),
+		unparsed:   counters("records_unparsed_total", "Records that are not as parse says, and were sent as they are.", "input"),
 		nuls:       counters("tail_nul_bytes_total", "Bytes of NULs between records, which are left out.", "input"),
 		abandoned:  counters("tail_abandoned_bytes_total", "Bytes left unread in files that were deleted, because of max_pinned_deleted, too few descriptors, or a stop that took too long; the log says which.", "input"),
 		unreadLost: counters("tail_truncated_unread_bytes_total", "Bytes that were in a file when last looked at, and truncated away before they were read.", "input"),
@@ -139,6 +141,11 @@ func (m *Metrics) InvalidUTF8(input string, records int) {
 	m.invalid.WithLabelValues(input).Add(float64(records))
 }
 
+// Unparsed counts records that are not as parse says, and are sent as they are.
+func (m *Metrics) Unparsed(input string, records int) {
+	m.unparsed.WithLabelValues(input).Add(float64(records))
+}
+
 // NULs counts bytes between records that nobody wrote, and that are left out.
 func (m *Metrics) NULs(input string, bytes int64) {
 	m.nuls.WithLabelValues(input).Add(float64(bytes))
@@ -151,5 +158,6 @@ func (m *Metrics) Input(input string) {
 	m.unreadLost.WithLabelValues(input)
 	m.abandoned.WithLabelValues(input)
 	m.invalid.WithLabelValues(input)
+	m.unparsed.WithLabelValues(input)
 	m.nuls.WithLabelValues(input)
 }

@@ -61,7 +61,7 @@ func (c *initial) text() string {
 func (c *initial) reading(line func(indent int, key, value, why string)) {
 	g := c.guess
 	if g.Parse != "" && c.format == "JSON" {
-		line(4, "parse", g.Parse, "each message becomes a JSON object, with its time and stream")
+		line(4, "parse", g.Parse, parseWords[g.Parse])
 	} else {
 		line(4, "format", scalar(c.format), "default: by the extension of the files")
 	}
@@ -71,6 +71,13 @@ func (c *initial) reading(line func(indent int, key, value, why string)) {
 	if g.Encoding != "" {
 		line(4, "encoding", g.Encoding, "UTF-8 is sent")
 	}
+}
+
+var parseWords = map[string]string{
+	"docker":   "each message becomes a JSON object, with its time and stream",
+	"cri":      "each message becomes a JSON object, with its time and stream",
+	"logfmt":   "each line becomes a JSON object, with a member for each key",
+	"combined": "each line becomes a JSON object, with status and bytes as numbers",
 }
 
 var methodWords = map[string]string{

@@ -299,4 +299,5 @@ func (quiet) Rotation(string)          {}
 func (quiet) Truncation(string, int64) {}
 func (quiet) Abandoned(string, int64)  {}
 func (quiet) InvalidUTF8(string, int)  {}
+func (quiet) Unparsed(string, int)     {}
 func (quiet) NULs(string, int64)       {}

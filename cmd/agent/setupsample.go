@@ -35,6 +35,7 @@ func takeSample(ctx context.Context, cfg *config.Config, in *config.Input) (*sch
 		return nil, err
 	}
 	sample := &schema.Sample{Format: in.Format, Header: in.Header == "skip"}
+	sample.Expect(in.ExpectedColumns())
 	why := errors.New("no file matches its paths")
 	for _, file := range files {
 		c := newCatcher(nil, []string{absolute(cfg.StateDir), absolute(cfg.Spool.Dir)})

@@ -165,6 +165,12 @@ func TestLook(t *testing.T) {
 	f("{MultiJSON  false }", "a.json", "{\n\"a\": 1}\n")
 	f("{JSON docker false }", "x-json.log", `{"log":"a\n","stream":"stdout","time":"2026-03-01T12:00:00Z"}`+"\n")
 	f("{JSON cri false }", "0.log", "2026-03-01T12:00:00.5Z stdout F a\n2026-03-01T12:00:00.5Z stderr P b\n")
+	const access = `::1 - - [01/Mar/2026:12:00:00 +0000] "GET /;a;b HTTP/1.1" 200 1` + "\n"
+	f("{JSON combined false }", "access.log", strings.Repeat(access, 9)+"x\n")
+	f("{TXT  false }", "access.log", strings.Repeat(access, 8)+"x\n")
+	f("{JSON logfmt false }", "a.log", "ts=2026-03-01T12:00:00Z level=info msg=\"a b\" n=1\nlevel=warn n=2\n")
+	f("{TXT  false }", "a.log", "2026-03-01 info a=1 b=2\n")
+	f("{TXT  false }", "a.log", "a=1 b=2 and then a sentence\n")
 	f("{Avro  false }", "x", "Obj\x01")
 	f("{CSV  true }", "a.csv", "id,name\n1,a\n")
 	f("{CSV  false }", "a.csv", "id,name\nx,a\n")

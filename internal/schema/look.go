@@ -18,7 +18,7 @@ import (
 // empty, or false, is as usual.
 type Guess struct {
 	Format   record.Format
-	Parse    string // docker or cri
+	Parse    string // docker, cri or what parsed tells
 	Header   bool   // its first record is a header
 	Encoding string
 }
@@ -46,6 +46,8 @@ func Look(name string, text []byte) Guess {
 		g.Format = record.JSON
 	case beginsWithObjects(text):
 		g.Format = record.MultiJSON
+	case parsed(lines) != "":
+		g.Format, g.Parse = record.JSON, parsed(lines)
 	default:
 		g.Format = delimitedBy(lines)
 	}

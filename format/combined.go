@@ -1,0 +1,225 @@
+package format
+
+import (
+	"bytes"
+)
+
+// Combined: the access logs of nginx and Apache, in the formats common and
+// combined:
+//
+//	[vhost:port ]remote_addr ident user [time] "request" status bytes[ "referer" "user_agent"[ more]]
+//
+// Each part is a member; a "-" stands for none, and has none. Status and bytes
+// are numbers, the time is in RFC 3339. A request of three parts becomes method,
+// path and protocol, another is a member as it is. One more string in quotes is
+// forwarded_for, all else behind is extra. What the server has escaped within
+// quotes stays as it wrote it. A name before the address is a vhost where it has
+// a port and ident is "-"; a user may hold spaces, but no bracket.
+
+// mostDigits is how many digits a number may have: a long holds them.
+const mostDigits = 18
+
+// appendCombined appends the object of a line. The zero fault means that it is
+// one of an access log; else dst is as it was.
+func appendCombined(dst, line []byte) (_ []byte, lossy bool, f fault) {
+	o := object{dst: append(dst, '{')}
+	at, f := o.client(line)
+	if f.text != "" {
+		return dst, false, f
+	}
+	if !o.accessTime(line[at:]) {
+		return dst, false, malformed(at, "no time such as [01/Mar/2026:12:00:00 +0100]")
+	}
+	at += accessTimeLen
+	end := quoted(line, at)
+	if end < 0 {
+		return dst, false, malformed(min(at, len(line)), "no request in quotes behind the time")
+	}
+	o.request(line[at+1 : end-1])
+	at = end + 1
+	if at+3 > len(line) || line[end] != ' ' || !isDigit(line[at]) || !isDigit(line[at+1]) || !isDigit(line[at+2]) {
+		return dst, false, malformed(min(end, len(line)), "no status of three digits behind the request")
+	}
+	o.number(`"status":`, line[at:at+3])
+	at += 3
+	if at == len(line) || line[at] != ' ' {
+		return dst, false, malformed(at, "no space behind the status")
+	}
+	at++
+	n := 0
+	for at+n < len(line) && isDigit(line[at+n]) {
+		n++
+	}
+	switch {
+	case n > mostDigits:
+		return dst, false, malformed(at, "a number of bytes that no long holds")
+	case n > 0:
+		o.number(`"bytes":`, line[at:at+n])
+	case at == len(line) || line[at] != '-':
+		return dst, false, malformed(at, "no number of bytes behind the status")
+	default:
+		n = 1
+	}
+	if at += n; at < len(line) && line[at] != ' ' {
+		return dst, false, unexpected(at, "behind the number of bytes")
+	}
+	o.agent(line[at:])
+	o.dst = append(o.dst, '}')
+	return o.dst, o.lossy, fault{}
+}
+
+// client writes who asked, and returns where the time begins.
+func (o *object) client(line []byte) (at int, f fault) {
+	const none = "no address, identity and user before a time in brackets"
+	first := bytes.IndexByte(line, ' ')
+	if first <= 0 {
+		return 0, malformed(0, none)
+	}
+	second := bytes.IndexByte(line[first+1:], ' ')
+	if second <= 0 {
+		return 0, malformed(first, none)
+	}
+	second += first + 1
+	end := bytes.IndexByte(line[second:], '[') + second - 1
+	if end <= second+1 || line[end] != ' ' {
+		return 0, malformed(second, none)
+	}
+	addr, ident, user := line[:first], line[first+1:second], line[second+1:end]
+	if string(ident) != "-" && bytes.HasPrefix(user, []byte("- ")) && len(user) > 2 && isHostPort(addr) {
+		o.text(`"vhost":"`, addr)
+		addr, ident, user = ident, user[:1], user[2:]
+	}
+	o.text(`"remote_addr":"`, addr)
+	o.some(`"ident":"`, ident)
+	o.some(`"user":"`, user)
+	return end + 1, fault{}
+}
+
+// isHostPort reports whether text is a name with a port: no address of IPv6.
+func isHostPort(text []byte) bool {
+	host, port, found := bytes.Cut(text, []byte{':'})
+	if !found || len(host) == 0 || len(port) == 0 {
+		return false
+	}
+	for _, c := range port {
+		if !isDigit(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// accessTimeLen is the length of [01/Mar/2026:12:00:00 +0100] and a space.
+const accessTimeLen = 29
+
+// accessTime writes the time that text begins with, and reports whether it does.
+func (o *object) accessTime(text []byte) bool {
+	const like = "[00/xxx/0000:00:00:00 x0000] "
+	if len(text) < accessTimeLen {
+		return false
+	}
+	for i := range len(like) {
+		switch c := text[i]; like[i] {
+		case '0':
+			if !isDigit(c) {
+				return false
+			}
+		case 'x':
+		default:
+			if c != like[i] {
+				return false
+			}
+		}
+	}
+	month := monthOf(text[4:7])
+	sign := text[22]
+	day, year := two(text[1:]), 100*two(text[8:])+two(text[10:])
+	if month == 0 || day < 1 || day > daysOf(month, year) || sign != '+' && sign != '-' ||
+		two(text[13:]) > 23 || two(text[16:]) > 59 || two(text[19:]) > 59 || two(text[23:]) > 23 || two(text[25:]) > 59 {
+		return false
+	}
+	o.begin(`"time":"`)
+	o.dst = append(o.dst, text[8], text[9], text[10], text[11], '-', byte('0'+month/10), byte('0'+month%10), '-', text[1], text[2], 'T',
+		text[13], text[14], ':', text[16], text[17], ':', text[19], text[20], sign, text[23], text[24], ':', text[25], text[26], '"')
+	return true
+}
+
+// two is the number of two digits that text begins with.
+func two(text []byte) int { return int(text[0]-'0')*10 + int(text[1]-'0') }
+
+// monthOf is the number of a month from its three letters; 0: it is none.
+func monthOf(name []byte) int {
+	const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
+	for i := 0; i < len(months); i += 3 {
+		if string(name) == months[i:i+3] {
+			return i/3 + 1
+		}
+	}
+	return 0
+}
+
+func daysOf(month, year int) int {
+	switch month {
+	case 4, 6, 9, 11:
+		return 30
+	case 2:
+		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
+			return 29
+		}
+		return 28
+	}
+	return 31
+}
+
+// quoted returns the index behind the string in double quotes at i, or -1. A
+// backslash takes its meaning from the character behind it.
+func quoted(line []byte, i int) int {
+	if i >= len(line) || line[i] != '"' {
+		return -1
+	}
+	for i++; ; {
+		n := bytes.IndexByte(line[i:], '"')
+		if n < 0 {
+			return -1
+		}
+		if slash := bytes.IndexByte(line[i:i+n], '\\'); slash < 0 {
+			return i + n + 1
+		} else if i += slash + 2; i > len(line) {
+			return -1
+		}
+	}
+}
+
+// request writes the line that the client began with.
+func (o *object) request(text []byte) {
+	first, last := bytes.IndexByte(text, ' '), bytes.LastIndexByte(text, ' ')
+	if first <= 0 || last-first < 2 || !bytes.HasPrefix(text[last+1:], []byte("HTTP/")) || len(text)-last == len(" HTTP/") {
+		o.text(`"request":"`, text)
+		return
+	}
+	o.text(`"method":"`, text[:first])
+	o.text(`"path":"`, text[first+1:last])
+	o.text(`"protocol":"`, text[last+1:])
+}
+
+// agent writes what is behind the number of bytes, if anything, with its space.
+func (o *object) agent(text []byte) {
+	if len(text) < 2 {
+		return
+	}
+	referer := quoted(text, 1)
+	if referer > 0 && referer < len(text) && text[referer] == ' ' {
+		if agent := quoted(text, referer+1); agent > 0 && (agent == len(text) || text[agent] == ' ') {
+			o.some(`"referer":"`, text[2:referer-1])
+			o.some(`"user_agent":"`, text[referer+2:agent-1])
+			text = text[agent:]
+			if n := quoted(text, 1); n > 0 && n == len(text) {
+				o.some(`"forwarded_for":"`, text[2:n-1])
+				return
+			}
+		}
+	}
+	if len(text) > 1 {
+		o.text(`"extra":"`, text[1:])
+	}
+}

@@ -1,0 +1,124 @@
+package format
+
+// object is a JSON object that is being written, member by member. Names come
+// as they are written, with their quotes, the colon and what begins the value.
+type object struct {
+	dst   []byte // begins with the brace
+	more  bool   // there is a member
+	lossy bool   // something in it was no character
+}
+
+// begin writes a name.
+func (o *object) begin(name string) {
+	if o.more {
+		o.dst = append(o.dst, ',')
+	}
+	o.more = true
+	o.dst = append(o.dst, name...)
+}
+
+// text writes a member that is a string.
+func (o *object) text(name string, value []byte) {
+	o.begin(name)
+	var bad bool
+	o.dst, bad = appendString(o.dst, value)
+	o.dst = append(o.dst, '"')
+	o.lossy = o.lossy || bad
+}
+
+// some is text, but for a "-", which stands for none.
+func (o *object) some(name string, value []byte) {
+	if len(value) != 1 || value[0] != '-' {
+		o.text(name, value)
+	}
+}
+
+// number writes a member that is a number, of digits.
+func (o *object) number(name string, digits []byte) {
+	for len(digits) > 1 && digits[0] == '0' { // which JSON does not have
+		digits = digits[1:]
+	}
+	o.begin(name)
+	o.dst = append(o.dst, digits...)
+}
+
+// OnError says what becomes of a record that is not as Parse says.
+type OnError uint8
+
+// What becomes of it.
+const (
+	SendRaw       OnError = iota // {"message":"...","parse_error":"..."} is sent
+	ToQuarantine                 // it is rejected as malformed
+	DropUnmatched                // it is filtered
+)
+
+var onErrors = []string{"raw", "quarantine", "drop"}
+
+// OnErrorOf finds what becomes of a record by its word in the configuration.
+func OnErrorOf(word string) (OnError, bool) {
+	for i, n := range onErrors {
+		if n == word {
+			return OnError(i), true
+		}
+	}
+	return 0, false
+}
+
+// unmatched notes that a record is not as Parse says, and appends the object that
+// tells so.
+func (s *Scanner) unmatched(dst, text []byte, why fault) (_ []byte, lossy bool) {
+	s.misfits++
+	if s.fault = why; s.opt.OnError != SendRaw {
+		return dst, false
+	}
+	o := object{dst: append(dst, '{')}
+	o.text(`"message":"`, text)
+	said := why.explain(text)
+	o.begin(`"parse_error":"`)
+	o.dst, _ = appendString(o.dst, []byte(said))
+	return append(o.dst, `"}`...), o.lossy
+}
+
+// setAside is for a record that is not as Parse says and is not to be sent. It
+// reports false where the record has to wait for the next chunk.
+func (s *Scanner) setAside(c *Chunk, rest []byte, k cut) bool {
+	if s.opt.OnError == DropUnmatched {
+		c.Unmatched++
+		return true
+	}
+	return s.reject(c, rest, k)
+}
+
+// Parsed is whether a way of parsing takes lines apart that may not be as it says,
+// so that Options.OnError has a say.
+func (p Parse) Parsed() bool { return p >= ParseCombined }
+
+// Column is a member of the objects that a way of parsing makes.
+type Column struct {
+	Name string
+	Type string // the type of a column of the service that holds it
+}
+
+var combinedColumns = []Column{
+	{"remote_addr", "string"}, {"user", "string"}, {"time", "datetime"}, {"method", "string"}, {"path", "string"}, {"protocol", "string"},
+	{"status", "long"}, {"bytes", "long"}, {"referer", "string"}, {"user_agent", "string"}, {"request", "string"},
+}
+
+// rawColumns are those of a record that is not as Parse says.
+var rawColumns = []Column{{"message", "string"}, {"parse_error", "string"}}
+
+// Columns are the members that are known before any record is seen, whether or
+// not a record has them, in their order. Nil: there are none.
+func (o *Options) Columns() []Column {
+	var all []Column
+	switch o.Parse {
+	case ParseCombined:
+		all = append(all, combinedColumns...)
+	default:
+		return nil
+	}
+	if o.OnError == SendRaw {
+		all = append(all, rawColumns...)
+	}
+	return all
+}

@@ -1,0 +1,70 @@
+package schema
+
+import (
+	"regexp"
+	"strings"
+
+	"kusto-agent/format"
+	"kusto-agent/record"
+)
+
+// parsed is the way of parsing that takes lines apart, empty where there is none:
+// nine lines of ten have to be as it says.
+func parsed(lines []string) string {
+	text := []byte(strings.Join(lines, "\n"))
+	for _, how := range []format.Parse{format.ParseCombined} {
+		if matched, all := matches(how, text); all > 0 && 10*matched >= 9*all {
+			return how.String()
+		}
+	}
+	pairs := 0
+	for _, line := range lines {
+		if isLogfmt(line) {
+			pairs++
+		}
+	}
+	if 10*pairs >= 9*len(lines) {
+		return format.ParseLogfmt.String()
+	}
+	return ""
+}
+
+// matches counts the lines that are as a way of parsing says, and all.
+func matches(how format.Parse, text []byte) (matched, all int) {
+	scan, err := format.New(format.Options{Format: record.JSON, Parse: how, OnError: format.DropUnmatched, MaxRecord: 1 << 20})
+	if err != nil {
+		return 0, 0
+	}
+	var c format.Chunk
+	for at := 0; at < len(text); at += c.Consumed {
+		scan.Scan(text[at:], int64(at), true, 0, &c)
+		matched, all = matched+c.Records, all+c.Records+c.Unmatched+len(c.Rejected)
+		if c.Consumed == 0 { // a line that is too long to be one
+			return 0, 0
+		}
+	}
+	return matched, all
+}
+
+var logfmtPair = regexp.MustCompile(`(?:^| )[A-Za-z_][A-Za-z0-9_./-]*=(?:"(?:[^"\\]|\\.)*"|[^" ]*)`)
+
+// isLogfmt: a line begins with a key and its value, has another, and little else.
+func isLogfmt(line string) bool {
+	all := logfmtPair.FindAllStringIndex(line, -1)
+	if len(all) < 2 || all[0][0] != 0 {
+		return false
+	}
+	n := 0
+	for _, at := range all {
+		n += at[1] - at[0]
+	}
+	return 10*n >= 9*len(line)
+}
+
+// Expect has columns in the sample before any record is seen, so that each has its
+// type though the sample may hold none.
+func (s *Sample) Expect(columns []format.Column) {
+	for _, c := range columns {
+		s.see(c.Name, Type(c.Type))
+	}
+}

@@ -1,0 +1,14 @@
+package tail
+
+import "kusto-agent/format"
+
+// ExpectedColumns are the members of the records of an input that its settings tell,
+// in their order; nil: only the records do. The settings are ones that New takes.
+func (c InputConfig) ExpectedColumns() []format.Column {
+	in := &input{Input: Input{InputConfig: c}}
+	if in.shape() != nil {
+		return nil
+	}
+	o := in.options()
+	return o.Columns()
+}
