@@ -15,7 +15,8 @@ import (
 	"kusto-agent/emulator"
 )
 
-// nginxConfig writes each request to two logs: as lines of text, and as JSON.
+// nginxConfig writes each request to three logs: as lines of text, as JSON, and as
+// combined has it.
 const nginxConfig = `
 daemon off;
 user root;
@@ -28,6 +29,7 @@ http {
   log_format json escape=json '{"id":"$request_id","time":"$time_iso8601","request":"$request","status":$status,"took":$request_time,"agent":"$http_user_agent"}';
   access_log %[1]s/logs/access.log plain;
   access_log %[1]s/logs/access.json json;
+  access_log %[1]s/logs/combined.log combined;
   client_body_temp_path %[1]s/tmp-body;
   proxy_temp_path %[1]s/tmp-proxy;
   fastcgi_temp_path %[1]s/tmp-fastcgi;
