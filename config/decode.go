@@ -23,6 +23,7 @@ type decoder struct {
 // the file gives it.
 var fresh = map[reflect.Type]any{
 	reflect.TypeFor[tail.Multiline]():   tail.DefaultMultiline(),
+	reflect.TypeFor[tail.Time]():        tail.DefaultTime(),
 	reflect.TypeFor[kusto.AuthConfig](): kusto.DefaultAuthConfig(),
 	reflect.TypeFor[clusterDoc]():       clusterDoc{},
 }

@@ -76,4 +76,5 @@ var sections = []struct {
 	{"an input", Input{}},
 	{"a cluster under clusters", clusterDoc{}},
 	{"multiline", tail.Multiline{}},
+	{"time", tail.Time{}},
 }

@@ -18,14 +18,12 @@ func parses(in *Input) bool {
 // complained about.
 func (l *loader) parsing(in *Input, src *source, at string) {
 	if m := in.Multiline; m != nil {
-		if in.Parse != "text" {
-			src.bad(join(at, "multiline"), "only with parse: text, and parse is %s; leave it out, or want parse: text", in.Parse)
+		if in.Parse != "text" && in.Parse != "regex" {
+			src.bad(join(at, "multiline"), "only with parse: text or regex, and parse is %s; leave it out, or want parse: text", in.Parse)
 		}
 		l.multiline(m, src, join(at, "multiline"))
 	}
-	if how, known := format.ParseOf(in.Parse); known && !how.Parsed() && in.OnError != "raw" {
-		src.bad(join(at, "on_error"), "only with parse: combined, and parse is %s; leave it out", in.Parse)
-	}
+	l.takenApart(in, src, at)
 	if spec, _ := format.Of(in.Format); spec.Ends == format.InBlocks && in.Encoding != "utf-8" {
 		src.bad(join(at, "encoding"), "format %s is no text; leave it out", in.Format)
 	}

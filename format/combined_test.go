@@ -258,7 +258,15 @@ func parsedShape(t testing.TB, n uint32) Options {
 	if pick(3) == 0 {
 		o.Fields = fieldSets(t)[0]
 	}
-	o.Parse = ParseCombined
+	switch pick(2) {
+	case 0:
+		o.Parse = ParseCombined
+	case 1:
+		o.Parse, o.Pattern = ParseRegex, accessRegex(t)
+		if pick(2) == 0 {
+			o.Multiline = multiline(t, `^\d`, "", 3)
+		}
+	}
 	return o
 }
 

@@ -127,7 +127,9 @@ func documentedOptions(t *testing.T, words []string) Options {
 		case "header":
 			o.SkipHeader = value == "skip"
 		case "parse":
-			o.Parse, known = ParseOf(value)
+			if o.Parse, known = ParseOf(value); o.Parse == ParseRegex {
+				o.Pattern = newPattern(t, map[string]string{"n": "long"}, "", "", `^(?P<n>[^|]*)\|(?P<level>\w+)\|(?P<message>.*)$`)
+			}
 		case "on_error":
 			o.OnError, known = OnErrorOf(value)
 		case "encoding":

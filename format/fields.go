@@ -44,6 +44,7 @@ type Stamp struct {
 	Host, Path, Input string
 	File              record.FileID
 	Generation        uint32
+	Dated             int64 // ns since 1970: the date of the file, by which a year is found; 0: it has none
 	Offset            int64 // of the first byte of the record
 	Batch             record.BatchID
 }

@@ -12,10 +12,10 @@ import (
 //
 // Text: {"message":"..."}, of a line or, with Multiline, of an event; line ends
 // within are newlines. Logfmt: see logfmt.go. Docker and CRI: see container.go.
-// Combined: see combined.go.
+// Combined: see combined.go. Regex: see regex.go.
 //
-// An object is made of the bytes of its lines and the options alone, so that it
-// can be made again.
+// An object is made of the bytes of its lines, the options and the stamp of its
+// file alone, so that it can be made again.
 type Parse uint8
 
 // The ways lines are parsed.
@@ -26,9 +26,10 @@ const (
 	ParseDocker
 	ParseCRI
 	ParseCombined
+	ParseRegex
 )
 
-var parses = []string{"none", "text", "logfmt", "docker", "cri", "combined"}
+var parses = []string{"none", "text", "logfmt", "docker", "cri", "combined", "regex"}
 
 // Parses are the names of the ways lines are parsed, in the configuration.
 func Parses() []string { return slices.Clone(parses) }
@@ -175,6 +176,13 @@ func (s *Scanner) appendObject(dst, lines []byte, k cut, i int) (_ []byte, lossy
 	if s.opt.Multiline != nil && bytes.Contains(text, []byte("\r\n")) {
 		s.joined = appendBareLines(s.joined[:0], text)
 		text = s.joined
+	}
+	if s.opt.Parse == ParseRegex {
+		made, lossy, why := s.appendMatch(dst, text)
+		if why.text != "" {
+			return s.unmatched(dst, text, why)
+		}
+		return made, lossy
 	}
 	dst = append(dst, `{"message":"`...)
 	dst, lossy = appendString(dst, text)

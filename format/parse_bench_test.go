@@ -68,6 +68,7 @@ func BenchmarkParse(b *testing.B) {
 	f("docker", Options{Parse: ParseDocker}, fill(dockerLine))
 	f("cri", Options{Parse: ParseCRI}, fill(criBenchLine))
 	f("combined", Options{Parse: ParseCombined}, fill(accessLine))
+	f("regex", Options{Parse: ParseRegex, Pattern: accessRegex(b)}, fill(accessLine))
 	text := string(fill(logLine))
 	f("latin1", Options{Format: record.TXT, Encoding: Latin1}, []byte(text))
 	f("latin1-umlauts", Options{Format: record.TXT, Encoding: Latin1}, []byte(latin1Text(strings.ReplaceAll(text, "a", "ä"))))

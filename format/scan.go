@@ -43,7 +43,10 @@ type Options struct {
 	// OnError says what becomes of a record that is not as Parse says, where
 	// Parse.Parsed.
 	OnError OnError
-	// Multiline says which lines are one event, for ParseText. Nil: each is.
+	// Pattern is for ParseRegex.
+	Pattern *Pattern
+	// Multiline says which lines are one event, for ParseText and ParseRegex. Nil:
+	// each is.
 	Multiline *Multiline
 }
 
@@ -96,8 +99,10 @@ func New(o Options) (*Scanner, error) {
 		return nil, fmt.Errorf("scan format %s: read %v: it is no text", o.Format, o.Encoding)
 	case o.Parse != ParseNone && o.Format != record.JSON:
 		return nil, fmt.Errorf("scan format %s: parse %v: it makes JSON", o.Format, o.Parse)
-	case o.Multiline != nil && o.Parse != ParseText:
-		return nil, fmt.Errorf("scan format %s: parse %v: only text has events of several lines", o.Format, o.Parse)
+	case (o.Pattern != nil) != (o.Parse == ParseRegex):
+		return nil, fmt.Errorf("scan format %s: parse %v: a pattern is for regex, which needs one", o.Format, o.Parse)
+	case o.Multiline != nil && o.Parse != ParseText && o.Parse != ParseRegex:
+		return nil, fmt.Errorf("scan format %s: parse %v: only text and regex have events of several lines", o.Format, o.Parse)
 	case o.OnError != SendRaw && !o.Parse.Parsed():
 		return nil, fmt.Errorf("scan format %s: parse %v: every line is as it says", o.Format, o.Parse)
 	case o.SkipHeader && spec.Delimiter == 0:

@@ -88,6 +88,9 @@ func readInfo(r *wire.Reader, i *record.FileInfo) {
 	if len(r.B) > 0 {
 		i.Real = r.String()
 	}
+	if len(r.B) > 0 {
+		i.Dated = r.Int()
+	}
 }
 
 func readBegun(r *wire.Reader) (b Begun) {

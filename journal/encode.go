@@ -61,12 +61,15 @@ func writeInfo(w *wire.Writer, i *record.FileInfo) {
 	w.String(i.Encoding)
 	w.Bool(i.Done)
 	w.Int(i.Old)
-	if i.Packed != (record.Packed{}) || i.Real != "" { // added later: who does not know it reads no further
+	if i.Packed != (record.Packed{}) || i.Real != "" || i.Dated != 0 { // added later: who does not know it reads no further
 		w.Int(i.Packed.Size)
 		w.Int(i.Packed.Mtime)
 		w.Bool(i.Packed.Cut)
 	}
-	if i.Real != "" {
+	if i.Real != "" || i.Dated != 0 {
 		w.String(i.Real)
+	}
+	if i.Dated != 0 {
+		w.Int(i.Dated)
 	}
 }

@@ -295,5 +295,5 @@ func (s *state) view(name record.File) (FileState, bool) {
 func sameInfo(a, b *record.FileInfo) bool {
 	return a.Path == b.Path && a.First == b.First && a.Dev == b.Dev && a.Inode == b.Inode && a.Birth == b.Birth &&
 		bytes.Equal(a.Handle, b.Handle) && a.Size == b.Size && a.Head == b.Head && a.Encoding == b.Encoding && a.Done == b.Done && a.Old == b.Old &&
-		a.Packed == b.Packed && a.Real == b.Real
+		a.Packed == b.Packed && a.Real == b.Real && a.Dated == b.Dated
 }

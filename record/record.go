@@ -304,6 +304,11 @@ type FileInfo struct {
 	// is there, and the links may lead elsewhere by now.
 	Real string
 
+	// Dated is when it was changed last, in ns since 1970, when it was first seen: the
+	// date by which a year is found that its lines do not tell. It is kept where the
+	// input needs it; 0: it is not known.
+	Dated int64
+
 	// Of a compressed file. Size, like every offset in it, counts what is inside.
 	Packed Packed
 }

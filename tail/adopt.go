@@ -118,7 +118,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 	if k.info.Path != r.path {
 		t.o.Logger.Info("file is known from another path, going on in it", "file", r.path, "was", k.info.Path, "offset", k.position)
 	}
-	r.info.First, r.info.Head, r.info.Old = k.info.First, k.info.Head, k.info.Old
+	r.info.First, r.info.Head, r.info.Old, r.info.Dated = k.info.First, k.info.Head, k.info.Old, k.info.Dated
 	if k.position == 0 {
 		r.pass = min(r.info.Old, r.size)
 	}
@@ -183,6 +183,9 @@ func (t *Tailer) passOver(r *reader) {
 // start puts a reader to work on a generation. The caller holds mu.
 func (t *Tailer) start(r *reader, f record.File, k *known) {
 	r.file, r.k = f, k
+	if r.info.Dated == 0 && r.in.datesNeeded() {
+		r.info.Dated = r.mtime
+	}
 	k.file, k.info, k.reader = f, r.info, r
 	k.truncated, k.missing, k.left = time.Time{}, time.Time{}, departure{}
 	r.in.known[f] = k

@@ -84,7 +84,7 @@ func (a *anew) extent(f source, x record.Extent) error {
 	if err != nil {
 		return err
 	}
-	if err := in.prepare(scan, f, x.File, info.First, a.p.ID); err != nil {
+	if err := in.prepare(scan, f, x.File, &info, a.p.ID); err != nil {
 		return err
 	}
 	a.x, a.holds = x, false

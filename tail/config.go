@@ -34,6 +34,9 @@ type InputConfig struct {
 	Validate         string            `yaml:"validate"`           // record or none
 	Durability       string            `yaml:"durability"`         // file or spool
 	Parse            string            `yaml:"parse"`              // a word of format.Parses
+	Pattern          []string          `yaml:"pattern"`            // regular expressions with named groups, tried in order, for parse: regex
+	Types            map[string]string `yaml:"types"`              // of the groups of Pattern by name: string, long, real or bool
+	Time             *Time             `yaml:"time"`               // which group is a time, and how it is written; nil: none is
 	OnError          string            `yaml:"on_error"`           // raw, quarantine or drop: what becomes of records that are not as Parse says
 	Multiline        *Multiline        `yaml:"multiline"`          // nil: every line is a record
 	Encoding         string            `yaml:"encoding"`           // utf-8, utf-16le, utf-16be or latin1
@@ -53,6 +56,16 @@ type Multiline struct {
 	MaxLines int            `yaml:"max_lines"`
 	MaxWait  units.Duration `yaml:"max_wait"`
 }
+
+// Time says which member is a time, and how the log writes it.
+type Time struct {
+	Member string `yaml:"member"`
+	Layout string `yaml:"layout"` // a name of format.LayoutNames, or 2 January 2006, 15:04:05 at -0700 as the log writes it
+	Zone   string `yaml:"zone"`   // of times that do not tell theirs: local, utc, or a name
+}
+
+// DefaultTime is what holds where time is given and says nothing.
+func DefaultTime() Time { return Time{Member: "time", Zone: "local"} }
 
 // DefaultInputConfig is what holds where the configuration says nothing.
 func DefaultInputConfig() InputConfig {

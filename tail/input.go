@@ -37,6 +37,7 @@ type input struct {
 	encoding format.Encoding
 	parse    format.Parse
 	onError  format.OnError
+	pattern  *format.Pattern   // of parse: regex
 	events   *format.Multiline // nil: every line is a record
 	host     string            // what {host} in them stands for
 	shaping  uint64
@@ -160,6 +161,12 @@ func (in *input) shape() error {
 			return fmt.Errorf("on_error %q: not known", in.OnError)
 		}
 	}
+	if in.parse == format.ParseRegex {
+		var err error
+		if in.pattern, err = in.NewPattern(); err != nil {
+			return fmt.Errorf("pattern: %w", err)
+		}
+	}
 	if m := in.Multiline; m != nil {
 		var err error
 		if in.events, err = format.NewMultiline(m.Start, m.Preset, m.MaxLines); err != nil {
@@ -180,9 +187,7 @@ func shaping(in *input) uint64 {
 	if m := in.Multiline; m != nil {
 		text += fmt.Sprintf(" %q %q %d", m.Start, m.Preset, m.MaxLines)
 	}
-	if in.parse.Parsed() {
-		text += fmt.Sprintf(" %q", in.onError)
-	}
+	text += in.shapedBy()
 	if in.joins() {
 		text += fmt.Sprint(" ", in.MaxSize) // which bounds a record too
 	}
@@ -240,6 +245,7 @@ func (in *input) options() format.Options {
 		Encoding:   in.encoding,
 		Parse:      in.parse,
 		OnError:    in.onError,
+		Pattern:    in.pattern,
 		Multiline:  in.events,
 	}
 	o.MaxRecord = o.Room(in.MaxSize)
@@ -249,10 +255,10 @@ func (in *input) options() format.Options {
 	return o
 }
 
-// prepare has a scanner know what is to be scanned next: a file, the path where
-// it was first seen, and the batch it is for.
-func (in *input) prepare(scan *format.Scanner, f io.ReaderAt, of record.File, first string, batch record.BatchID) error {
-	scan.SetStamp(format.Stamp{Host: in.host, Path: first, Input: in.Name, File: of.ID, Generation: of.Generation, Batch: batch})
+// prepare has a scanner know what is to be scanned next: a file, what is remembered
+// of it, and the batch it is for.
+func (in *input) prepare(scan *format.Scanner, f io.ReaderAt, of record.File, info *record.FileInfo, batch record.BatchID) error {
+	scan.SetStamp(format.Stamp{Host: in.host, Path: info.First, Input: in.Name, File: of.ID, Generation: of.Generation, Dated: dated(info), Batch: batch})
 	return scan.Prepare(f)
 }
 

@@ -238,6 +238,9 @@ func (t *Tailer) nextGeneration(r *reader) {
 		delete(t.byFile, r.file)
 	}
 	r.file = r.in.nextOf(r.file.ID)
+	if r.info.Dated != 0 {
+		r.info.Dated = r.mtime
+	}
 	r.k = &known{file: r.file, info: r.info, reader: r}
 	r.in.known[r.file] = r.k
 	r.k.info.Head = record.Head{}

@@ -529,5 +529,5 @@ func (w *worker) scanner(r *reader) (*format.Scanner, error) {
 		}
 		w.scanners[r.in] = s
 	}
-	return s, r.in.prepare(s, r.src(), r.file, r.info.First, w.t.stamp)
+	return s, r.in.prepare(s, r.src(), r.file, &r.info, w.t.stamp)
 }

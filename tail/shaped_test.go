@@ -120,6 +120,14 @@ func TestReadSpansOfAnything(t *testing.T) {
 	parsed := func(name, how string, fields map[string]string, m *Multiline, file func(*rand.Rand) string) {
 		shaped(name, func(in *Input) { in.Format, in.Parse, in.Fields, in.Multiline = record.JSON, how, fields, m }, file)
 	}
+	apart := func(name, how, on string) {
+		shaped(name, func(in *Input) {
+			in.Format, in.Parse, in.OnError, in.Fields = record.JSON, how, on, fields
+			if how == "regex" {
+				in.Pattern, in.Types = []string{`^(?P<n>\d) (?P<message>.*)$`}, map[string]string{"n": "long"}
+			}
+		}, func(r *rand.Rand) string { return anyAccess(r) + anyText(r) })
+	}
 	f("JSON with fields", record.JSON, fields)
 	f("MultiJSON", record.MultiJSON, nil)
 	f("MultiJSON with fields", record.MultiJSON, fields)
@@ -130,6 +138,10 @@ func TestReadSpansOfAnything(t *testing.T) {
 	parsed("events with fields", "text", fields, &Multiline{Preset: "java", MaxLines: 5, MaxWait: units.Duration(time.Hour)}, anyText)
 	parsed("cri", "cri", nil, nil, anyLog)
 	parsed("cri with fields", "cri", fields, nil, anyLog)
+	for _, on := range []string{"raw", "drop", "quarantine"} {
+		apart("combined, "+on, "combined", on)
+		apart("regex, "+on, "regex", on)
+	}
 	shaped("UTF-16", func(in *Input) { in.Encoding = "utf-16be" }, func(r *rand.Rand) string { return utf16be("\uFEFF" + anyText(r)) })
 	shaped("UTF-16 parsed", func(in *Input) { in.Format, in.Encoding, in.Parse, in.Fields = record.JSON, "utf-16be", "text", fields },
 		func(r *rand.Rand) string { return utf16be(anyText(r)) })
@@ -223,6 +235,7 @@ func TestReadSpansOfAnotherShape(t *testing.T) {
 	f("as it was", nil, func(*world) {})
 	f("format and fields", ErrReshaped, func(w *world) { w.in().Format, w.in().Fields = record.JSON, map[string]string{"a": "b"} })
 	f("parse", ErrReshaped, func(w *world) { w.in().Format, w.in().Parse = record.JSON, "logfmt" })
+	f("on_error", ErrReshaped, func(w *world) { w.in().Format, w.in().Parse, w.in().OnError = record.JSON, "combined", "drop" })
 	f("encoding", ErrReshaped, func(w *world) { w.in().Encoding = "utf-16le" })
 	f("table", ErrReshaped, func(w *world) { w.in().Table = "another" })
 	f("input", ErrNotConfigured, func(w *world) { w.inputs = nil; w.addInput("other", "*.log") })

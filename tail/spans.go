@@ -136,7 +136,7 @@ func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner,
 	if scan == nil {
 		o := format.Options{
 			Format: in.Format, MaxRecord: mostRecord,
-			Fields: in.fields, Encoding: in.encoding, Parse: in.parse, OnError: in.onError, Multiline: in.events,
+			Fields: in.fields, Encoding: in.encoding, Parse: in.parse, OnError: in.onError, Pattern: in.pattern, Multiline: in.events,
 		}
 		if in.joins() {
 			o.MaxRecord = in.options().MaxRecord // where it is reached, lines are parted
@@ -146,7 +146,7 @@ func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner,
 		}
 		a.scanners[in.Name] = scan
 	}
-	return scan, in.prepare(scan, f, piece.File, info.First, a.p.ID)
+	return scan, in.prepare(scan, f, piece.File, &info, a.p.ID)
 }
 
 // readBefore is what lies in the files before that of a piece and belongs to its

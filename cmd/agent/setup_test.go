@@ -91,6 +91,10 @@ func TestSetupFormats(t *testing.T) {
 	f("TXT", "format: TXT", "a.log", "one\ntwo, three\n", "['Line']:string", "", `{"Line":"one"}`+"\n"+`{"Line":"two, three"}`)
 	f("text", "mapping: m, parse: text, fields: {offset: \"{offset}\", env: prod}", "a.log", "one\ntwo\n", "['message']:string, ['env']:string, ['offset']:long",
 		`json mapping "m" '[{"column":"message","datatype":"string","Properties":{"Path":"$.message"}},{"column":"env","datatype":"string","Properties":{"Path":"$.env"}},{"column":"offset","datatype":"long","Properties":{"Path":"$.offset"}}]'`, `{"message":"one","env":"prod","offset":0}`+"\n"+`{"message":"two","env":"prod","offset":4}`)
+	f("regex", `mapping: m, parse: regex, pattern: '^(?P<time>\S+ \S+) (?P<n>\S+) (?P<message>.*)', types: {n: long}, time: {layout: "2006/01/02 15:04:05", zone: utc}, on_error: drop`, "a.log",
+		"2026/03/01 12:00:00 7 one\n2026/03/01 12:00:00 - 2026-03-01\nno\n", "['time']:datetime, ['n']:long, ['message']:string",
+		`json mapping "m" '[{"column":"time","datatype":"datetime","Properties":{"Path":"$.time"}},{"column":"n","datatype":"long","Properties":{"Path":"$.n"}},{"column":"message","datatype":"string","Properties":{"Path":"$.message"}}]'`,
+		`{"time":"2026-03-01T12:00:00.0000000Z","n":7,"message":"one"}`+"\n"+`{"time":"2026-03-01T12:00:00.0000000Z","n":null,"message":"2026-03-01"}`)
 	f("docker", "mapping: m, parse: docker", "a.log", `{"log":"hello\n","stream":"stdout","time":"2026-03-01T12:00:00.5Z"}`+"\n", "['time']:datetime, ['stream']:string, ['message']:string",
 		`json mapping "m" '[{"column":"time","datatype":"datetime","Properties":{"Path":"$.time"}},{"column":"stream","datatype":"string","Properties":{"Path":"$.stream"}},{"column":"message","datatype":"string","Properties":{"Path":"$.message"}}]'`, `{"time":"2026-03-01T12:00:00.5000000Z","stream":"stdout","message":"hello"}`)
 	f("MultiJSON", "mapping: m, format: MultiJSON", "a.json", "[{\"n\": 1},\n{\"n\": 18446744073709551615, \"a.b\": 1.0}]\n{\"id\": \"f80da32c-108c-415c-a19e-643f461a677a\"}\n", "['n']:decimal, ['a.b']:real, ['id']:guid",

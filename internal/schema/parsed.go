@@ -12,7 +12,7 @@ import (
 // nine lines of ten have to be as it says.
 func parsed(lines []string) string {
 	text := []byte(strings.Join(lines, "\n"))
-	for _, how := range []format.Parse{format.ParseCombined} {
+	for _, how := range []format.Parse{format.ParseCombined} { // others need settings
 		if matched, all := matches(how, text); all > 0 && 10*matched >= 9*all {
 			return how.String()
 		}

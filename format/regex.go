@@ -1,0 +1,227 @@
+package format
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+)
+
+// Regex: each named group of the first pattern that matches is a member, in the
+// order of the pattern; a group that took no part in the match has none. A value
+// is a string, or what its type says: then "-" and the empty string are no value,
+// and one that the type does not hold means that the line is not as it should be.
+
+// Pattern is a list of regular expressions with named groups. It is safe for
+// concurrent use.
+type Pattern struct {
+	all []expression
+}
+
+type expression struct {
+	re     *regexp.Regexp
+	groups []group
+}
+
+type group struct {
+	index int // of the submatch
+	name  string
+	key   string // the name as it is written, up to the value of a string
+	typ   valueType
+	time  *Layout // the group is a time; nil: it is none
+}
+
+// valueType is what a value is in JSON.
+type valueType uint8
+
+const (
+	asString valueType = iota
+	asLong
+	asReal
+	asBool
+)
+
+var valueTypes = []string{"string", "long", "real", "bool"}
+
+// ValueTypes are the words for the types of values.
+func ValueTypes() []string { return slices.Clone(valueTypes) }
+
+// PatternError says which of several expressions is wrong, or which of the types or
+// of the times.
+type PatternError struct {
+	Index int    // of the expression; -1: it is another setting
+	Group string // the name that Types or the time has, where that is wrong
+	Err   error  // a *syntax.Error where it is the syntax
+}
+
+func (e *PatternError) Error() string { return e.Err.Error() }
+
+func (e *PatternError) Unwrap() error { return e.Err }
+
+// NewPattern takes regular expressions in RE2 syntax, which are tried in order, the
+// types of groups by name, and the group that is a time, with its layout; an empty
+// name is none. The error is a *PatternError.
+func NewPattern(expressions []string, types map[string]string, timeGroup string, layout *Layout) (*Pattern, error) {
+	p := &Pattern{}
+	named := make(map[string]bool)
+	for i, text := range expressions {
+		re, err := regexp.Compile(text)
+		if err != nil {
+			return nil, &PatternError{Index: i, Err: err}
+		}
+		x := expression{re: re}
+		for n, name := range re.SubexpNames() {
+			if name == "" {
+				continue
+			}
+			g := group{index: n, name: name, key: `"` + name + `":"`}
+			g.typ = valueType(max(0, slices.Index(valueTypes, types[name])))
+			if name == timeGroup {
+				g.time = layout
+			}
+			x.groups, named[name] = append(x.groups, g), true
+		}
+		if len(x.groups) == 0 {
+			return nil, &PatternError{Index: i, Err: errors.New("no group has a name; want at least one, such as (?P<message>.*)")}
+		}
+		p.all = append(p.all, x)
+	}
+	for name, typ := range types {
+		switch {
+		case !named[name]:
+			return nil, &PatternError{Index: -1, Group: name, Err: errors.New("no group of pattern has this name")}
+		case !slices.Contains(valueTypes, typ):
+			return nil, &PatternError{Index: -1, Group: name, Err: fmt.Errorf("%q is no type; want string, long, real or bool", typ)}
+		case name == timeGroup:
+			return nil, &PatternError{Index: -1, Group: name, Err: errors.New("it is the time, which is a string in RFC 3339; leave it out")}
+		}
+	}
+	if timeGroup != "" && !named[timeGroup] {
+		return nil, &PatternError{Index: -1, Group: timeGroup, Err: errors.New("no group of pattern has this name")}
+	}
+	return p, nil
+}
+
+// appendMatch appends the object of a record. The zero fault means that a pattern
+// matches it and its values are of their types; else dst is as it was.
+func (s *Scanner) appendMatch(dst, text []byte) (_ []byte, lossy bool, f fault) {
+	p := s.opt.Pattern
+	for i := range p.all {
+		x := &p.all[i]
+		if at := x.re.FindSubmatchIndex(text); at != nil {
+			return s.appendGroups(dst, text, x.groups, at)
+		}
+	}
+	return dst, false, malformed(nowhere, "it does not match the pattern")
+}
+
+func (s *Scanner) appendGroups(dst, text []byte, groups []group, at []int) (_ []byte, lossy bool, f fault) {
+	o := object{dst: append(dst, '{')}
+	for i := range groups {
+		g := &groups[i]
+		from, to := at[2*g.index], at[2*g.index+1]
+		if from < 0 {
+			continue
+		}
+		value := text[from:to]
+		switch {
+		case g.time != nil:
+			ok := false
+			if len(value) == 0 || string(value) == "-" {
+				continue
+			}
+			if o.begin(g.key); true {
+				o.dst, ok = g.time.Append(o.dst, value, s.stamp.Dated)
+				o.dst = append(o.dst, '"')
+			}
+			if !ok {
+				return dst, false, malformed(from, "the time "+g.name+" is not of its layout")
+			}
+		case g.typ == asString:
+			o.text(g.key, value)
+		case len(value) == 0 || string(value) == "-":
+		case !o.typed(g, value):
+			return dst, false, malformed(from, "the value of "+g.name+" is no "+valueTypes[g.typ])
+		}
+	}
+	o.dst = append(o.dst, '}')
+	return o.dst, o.lossy, fault{}
+}
+
+// typed writes a value that is not a string, and reports false where it is not of
+// its type.
+func (o *object) typed(g *group, value []byte) bool {
+	o.begin(g.key[:len(g.key)-1])
+	switch g.typ {
+	case asBool:
+		switch string(value) {
+		case "true", "True", "TRUE", "1":
+			o.dst = append(o.dst, "true"...)
+		case "false", "False", "FALSE", "0":
+			o.dst = append(o.dst, "false"...)
+		default:
+			return false
+		}
+		return true
+	}
+	sign := 0
+	if value[0] == '-' || value[0] == '+' {
+		sign = 1
+	}
+	digits := digitsOf(value[sign:])
+	whole, rest := value[sign:sign+digits], value[sign+digits:]
+	if digits == 0 || g.typ == asLong && (len(rest) > 0 || digits > mostDigits) {
+		return false
+	}
+	for len(whole) > 1 && whole[0] == '0' { // which JSON does not have
+		whole = whole[1:]
+	}
+	if value[0] == '-' {
+		o.dst = append(o.dst, '-')
+	}
+	o.dst = append(o.dst, whole...)
+	if len(rest) > 0 && rest[0] == '.' {
+		n := digitsOf(rest[1:])
+		if n == 0 {
+			return false
+		}
+		o.dst, rest = append(o.dst, rest[:1+n]...), rest[1+n:]
+	}
+	if len(rest) > 0 && (rest[0] == 'e' || rest[0] == 'E') {
+		n := 1
+		if n < len(rest) && (rest[n] == '+' || rest[n] == '-') {
+			n++
+		}
+		exponent := digitsOf(rest[n:])
+		if exponent == 0 || exponent > 2 || digits > 200 { // no real holds it
+			return false
+		}
+		o.dst, rest = append(o.dst, rest[:n+exponent]...), rest[n+exponent:]
+	}
+	return len(rest) == 0 && len(value) <= 300
+}
+
+func digitsOf(text []byte) int {
+	n := 0
+	for n < len(text) && isDigit(text[n]) {
+		n++
+	}
+	return n
+}
+
+// Columns are the groups with their types, in the order of the patterns.
+func (p *Pattern) columns() (all []Column) {
+	for _, x := range p.all {
+		for _, g := range x.groups {
+			typ := valueTypes[g.typ]
+			if g.time != nil {
+				typ = "datetime"
+			}
+			c := Column{g.name, typ}
+			if !slices.ContainsFunc(all, func(o Column) bool { return o.Name == g.name }) {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}

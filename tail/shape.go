@@ -1,0 +1,63 @@
+package tail
+
+import (
+	"cmp"
+	"fmt"
+
+	"kusto-agent/format"
+	"kusto-agent/record"
+)
+
+// NewPattern makes the pattern of parse: regex, with its types and its time. The
+// error is a *format.PatternError, or one of *TimeError.
+func (c InputConfig) NewPattern() (*format.Pattern, error) {
+	if c.Time == nil {
+		return format.NewPattern(c.Pattern, c.Types, "", nil)
+	}
+	zone, err := format.ZoneOf(c.Time.Zone)
+	if err != nil {
+		return nil, &TimeError{"zone", err}
+	}
+	layout, err := format.NewLayout(c.Time.Layout, zone)
+	if err != nil {
+		return nil, &TimeError{"layout", err}
+	}
+	if c.Time.Member == "" {
+		return nil, &TimeError{"member", fmt.Errorf("empty; want the name of the group that is the time")}
+	}
+	return format.NewPattern(c.Pattern, c.Types, c.Time.Member, layout)
+}
+
+// TimeError says which key of time is wrong.
+type TimeError struct {
+	Key string
+	Err error
+}
+
+func (e *TimeError) Error() string { return "time." + e.Key + ": " + e.Err.Error() }
+
+func (e *TimeError) Unwrap() error { return e.Err }
+
+// shapedBy is the part of the shaping hash of an input that says how lines are
+// taken apart; empty where nothing does.
+func (in *input) shapedBy() string {
+	if !in.parse.Parsed() {
+		return ""
+	}
+	text := fmt.Sprintf(" %q", in.onError)
+	if in.pattern != nil {
+		text += fmt.Sprintf(" %q %q", in.Pattern, in.Types)
+	}
+	if in.Time != nil {
+		text += fmt.Sprintf(" %q", *in.Time)
+	}
+	return text
+}
+
+// datesNeeded reports whether the dates of files are kept: lines may not tell their
+// year, which is found by a fact that stays, so that what is made again has the same.
+func (in *input) datesNeeded() bool { return in.Time != nil }
+
+// dated is the date of a file; where it is not kept, because it was known before the
+// input needed it, that of its birth.
+func dated(i *record.FileInfo) int64 { return cmp.Or(i.Dated, i.Birth) }
