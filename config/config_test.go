@@ -219,6 +219,7 @@ func TestEverySettingIsTaken(t *testing.T) {
 	f("parse: cri, mapping: m", "")
 	f("parse: none", "")
 	f("parse: combined, mapping: m, on_error: drop", "")
+	f("parse: syslog, mapping: m, time: {zone: Europe/Berlin}, on_error: quarantine", "")
 	f("parse: regex, mapping: m, pattern: '(?P<a>x)', types: {a: long}", "")
 	f("parse: regex, mapping: m, pattern: ['(?P<at>x)', '(?P<b>x)'], time: {member: at, layout: syslog, zone: utc}, multiline: {preset: go}", "")
 	f("parse: text, mapping: m, multiline: {preset: java}", "")

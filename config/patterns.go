@@ -14,19 +14,36 @@ import (
 func (l *loader) takenApart(in *Input, src *source, at string) {
 	how, known := format.ParseOf(in.Parse)
 	if known && !how.Parsed() && in.OnError != "raw" {
-		src.bad(join(at, "on_error"), "only with parse: combined or regex, and parse is %s; leave it out", in.Parse)
+		src.bad(join(at, "on_error"), "only with parse: combined, syslog or regex, and parse is %s; leave it out", in.Parse)
 	}
-	if how == format.ParseRegex {
+	switch how {
+	case format.ParseRegex:
 		l.pattern(in, src, at)
 		return
+	case format.ParseSyslog:
+		l.syslog(in, src, at)
 	}
 	for _, k := range []struct {
 		key   string
 		given bool
 	}{{"pattern", len(in.Pattern) > 0}, {"types", len(in.Types) > 0}, {"time", in.Time != nil}} {
-		if known && k.given {
+		if known && k.given && (k.key != "time" || how != format.ParseSyslog) {
 			src.bad(join(at, k.key), "only with parse: regex, and parse is %s; leave it out, or want parse: regex", in.Parse)
 		}
+	}
+}
+
+// syslog checks what can be said of lines of syslog, whose times are known but for
+// their zone.
+func (l *loader) syslog(in *Input, src *source, at string) {
+	for _, key := range []string{"time.member", "time.layout"} {
+		if src.given(join(at, key)) {
+			src.bad(join(at, key), "only with parse: regex, and parse is %s, which knows its times; leave it out", in.Parse)
+		}
+	}
+	var bad *tail.TimeError
+	if _, err := in.ZoneOfTimes(); errors.As(err, &bad) {
+		src.bad(join(at, "time."+bad.Key), "%v", bad.Err)
 	}
 }
 

@@ -239,6 +239,7 @@ func FuzzParsed(f *testing.F) {
 	for i := range uint32(16) {
 		n := int(i) * 2 % len(accessLines)
 		f.Add([]byte(strings.Join(accessLines[n:n+3], "\n")), uint64(i), i)
+		f.Add([]byte(strings.Join(syslogLines[n:n+3], "\n")), uint64(i), i+2*3*3*4*3)
 	}
 	f.Fuzz(func(t *testing.T, in []byte, seed uint64, options uint32) {
 		if len(in) > 1024 {
@@ -258,9 +259,11 @@ func parsedShape(t testing.TB, n uint32) Options {
 	if pick(3) == 0 {
 		o.Fields = fieldSets(t)[0]
 	}
-	switch pick(2) {
+	switch pick(3) {
 	case 0:
 		o.Parse = ParseCombined
+	case 2:
+		o.Parse, o.Zone = ParseSyslog, time.UTC
 	case 1:
 		o.Parse, o.Pattern = ParseRegex, accessRegex(t)
 		if pick(2) == 0 {

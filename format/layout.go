@@ -92,7 +92,7 @@ func (l *Layout) Append(dst, text []byte, dated int64) (_ []byte, ok bool) {
 		var err error
 		t, err = time.ParseInLocation(l.text, string(text), l.zone)
 		if ok = err == nil; ok && l.noYear {
-			t, ok = inYear(t, dated)
+			t, ok = inYear(t, t.Location(), dated)
 		}
 	}
 	if !ok || t.Year() < 1 || t.Year() > 9999 {
@@ -107,6 +107,11 @@ func isoTime(text []byte, zone *time.Location) (t time.Time, ok bool) {
 	const date = "2006-01-02T15:04:05"
 	if len(text) < len(date) || text[10] != 'T' && text[10] != ' ' {
 		return t, false
+	}
+	for i, c := range []byte("0000-00-00 00:00:00") {
+		if c == '0' && !isDigit(text[i]) {
+			return t, false
+		}
 	}
 	end := text[len(date):]
 	if len(end) > 0 && (end[0] == '.' || end[0] == ',') {
@@ -154,17 +159,18 @@ func (l *Layout) number(text []byte) (t time.Time, ok bool) {
 	return time.Unix(n/l.ticks, ns).UTC(), true
 }
 
-// inYear is a time without a year in the one that brings it nearest to a date.
-func inYear(t time.Time, dated int64) (best time.Time, ok bool) {
+// inYear is a time without a year, in a zone, in the one that brings it nearest to a
+// date.
+func inYear(t time.Time, zone *time.Location, dated int64) (best time.Time, ok bool) {
 	if dated == 0 {
 		return t, false
 	}
 	date := time.Unix(0, dated)
-	year := date.In(t.Location()).Year()
+	year := date.In(zone).Year()
 	away := func(a time.Time) time.Duration { return max(a.Sub(date), date.Sub(a)) }
 	var all []time.Time
 	for y := year - 1; y <= year+1; y++ {
-		if a := time.Date(y, t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), t.Location()); a.Day() == t.Day() {
+		if a := time.Date(y, t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), zone); a.Day() == t.Day() {
 			all = append(all, a)
 		}
 	}

@@ -114,6 +114,8 @@ func (o *Options) Columns() []Column {
 	switch o.Parse {
 	case ParseCombined:
 		all = append(all, combinedColumns...)
+	case ParseSyslog:
+		all = append(all, syslogColumns...)
 	case ParseRegex:
 		all = append(all, o.Pattern.columns()...)
 	default:

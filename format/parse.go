@@ -12,7 +12,8 @@ import (
 //
 // Text: {"message":"..."}, of a line or, with Multiline, of an event; line ends
 // within are newlines. Logfmt: see logfmt.go. Docker and CRI: see container.go.
-// Combined: see combined.go. Regex: see regex.go.
+// Combined: see combined.go. Regex: see regex.go. Syslog:
+// see syslog.go.
 //
 // An object is made of the bytes of its lines, the options and the stamp of its
 // file alone, so that it can be made again.
@@ -27,9 +28,10 @@ const (
 	ParseCRI
 	ParseCombined
 	ParseRegex
+	ParseSyslog
 )
 
-var parses = []string{"none", "text", "logfmt", "docker", "cri", "combined", "regex"}
+var parses = []string{"none", "text", "logfmt", "docker", "cri", "combined", "regex", "syslog"}
 
 // Parses are the names of the ways lines are parsed, in the configuration.
 func Parses() []string { return slices.Clone(parses) }
@@ -166,6 +168,12 @@ func (s *Scanner) appendObject(dst, lines []byte, k cut, i int) (_ []byte, lossy
 		if pairs, lossy, ok := s.appendPairs(dst, text); ok {
 			return pairs, lossy
 		}
+	case ParseSyslog:
+		made, lossy, why := s.appendSyslog(dst, text)
+		if why.text != "" {
+			return s.unmatched(dst, text, why)
+		}
+		return made, lossy
 	case ParseCombined:
 		made, lossy, why := appendCombined(dst, text)
 		if why.text != "" {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"kusto-agent/record"
 )
@@ -44,6 +45,7 @@ func BenchmarkParse(b *testing.B) {
 				o.Format = record.JSON
 			}
 			s := newScanner(b, o)
+			s.SetStamp(Stamp{Dated: 1})
 			var c Chunk
 			b.SetBytes(int64(len(data)))
 			b.ReportAllocs()
@@ -68,6 +70,8 @@ func BenchmarkParse(b *testing.B) {
 	f("docker", Options{Parse: ParseDocker}, fill(dockerLine))
 	f("cri", Options{Parse: ParseCRI}, fill(criBenchLine))
 	f("combined", Options{Parse: ParseCombined}, fill(accessLine))
+	f("syslog", Options{Parse: ParseSyslog, Zone: time.UTC}, fill(syslogLine))
+	f("syslog-5424", Options{Parse: ParseSyslog}, fill(modernLine))
 	f("regex", Options{Parse: ParseRegex, Pattern: accessRegex(b)}, fill(accessLine))
 	text := string(fill(logLine))
 	f("latin1", Options{Format: record.TXT, Encoding: Latin1}, []byte(text))

@@ -3,6 +3,7 @@ package format
 import (
 	"bytes"
 	"fmt"
+	"time"
 
 	"kusto-agent/record"
 )
@@ -43,6 +44,8 @@ type Options struct {
 	// OnError says what becomes of a record that is not as Parse says, where
 	// Parse.Parsed.
 	OnError OnError
+	// Zone is that of times that do not tell theirs, for ParseSyslog. Nil: time.Local.
+	Zone *time.Location
 	// Pattern is for ParseRegex.
 	Pattern *Pattern
 	// Multiline says which lines are one event, for ParseText and ParseRegex. Nil:
@@ -79,6 +82,7 @@ type Scanner struct {
 	// Of what is parsed.
 	unit    unit    // of the cut at hand
 	keys    keys    // of the record at hand
+	ids     keys    // of the structured data at hand
 	joined  []byte  // lines of the record at hand
 	shaped  []byte  // the record at hand, without its fields
 	lines   []Piece // of a message that is too long

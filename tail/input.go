@@ -38,6 +38,7 @@ type input struct {
 	parse    format.Parse
 	onError  format.OnError
 	pattern  *format.Pattern   // of parse: regex
+	zone     *time.Location    // of parse: syslog
 	events   *format.Multiline // nil: every line is a record
 	host     string            // what {host} in them stands for
 	shaping  uint64
@@ -161,6 +162,12 @@ func (in *input) shape() error {
 			return fmt.Errorf("on_error %q: not known", in.OnError)
 		}
 	}
+	if in.parse == format.ParseSyslog {
+		var err error
+		if in.zone, err = in.ZoneOfTimes(); err != nil {
+			return err
+		}
+	}
 	if in.parse == format.ParseRegex {
 		var err error
 		if in.pattern, err = in.NewPattern(); err != nil {
@@ -246,6 +253,7 @@ func (in *input) options() format.Options {
 		Parse:      in.parse,
 		OnError:    in.onError,
 		Pattern:    in.pattern,
+		Zone:       in.zone,
 		Multiline:  in.events,
 	}
 	o.MaxRecord = o.Room(in.MaxSize)

@@ -3,6 +3,7 @@ package tail
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"kusto-agent/format"
 	"kusto-agent/record"
@@ -14,9 +15,9 @@ func (c InputConfig) NewPattern() (*format.Pattern, error) {
 	if c.Time == nil {
 		return format.NewPattern(c.Pattern, c.Types, "", nil)
 	}
-	zone, err := format.ZoneOf(c.Time.Zone)
+	zone, err := c.ZoneOfTimes()
 	if err != nil {
-		return nil, &TimeError{"zone", err}
+		return nil, err
 	}
 	layout, err := format.NewLayout(c.Time.Layout, zone)
 	if err != nil {
@@ -26,6 +27,19 @@ func (c InputConfig) NewPattern() (*format.Pattern, error) {
 		return nil, &TimeError{"member", fmt.Errorf("empty; want the name of the group that is the time")}
 	}
 	return format.NewPattern(c.Pattern, c.Types, c.Time.Member, layout)
+}
+
+// ZoneOfTimes is the zone of times that do not tell theirs. The error is a *TimeError.
+func (c InputConfig) ZoneOfTimes() (*time.Location, error) {
+	t := c.Time
+	if t == nil {
+		t = &Time{Zone: DefaultTime().Zone}
+	}
+	zone, err := format.ZoneOf(t.Zone)
+	if err != nil {
+		return nil, &TimeError{"zone", err}
+	}
+	return zone, nil
 }
 
 // TimeError says which key of time is wrong.
@@ -56,7 +70,7 @@ func (in *input) shapedBy() string {
 
 // datesNeeded reports whether the dates of files are kept: lines may not tell their
 // year, which is found by a fact that stays, so that what is made again has the same.
-func (in *input) datesNeeded() bool { return in.Time != nil }
+func (in *input) datesNeeded() bool { return in.Time != nil || in.parse == format.ParseSyslog }
 
 // dated is the date of a file; where it is not kept, because it was known before the
 // input needed it, that of its birth.

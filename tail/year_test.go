@@ -16,6 +16,7 @@ func anyAccess(r *rand.Rand) string {
 	var b strings.Builder
 	for n := range r.IntN(100) + 1 {
 		fmt.Fprintf(&b, "10.0.0.%d - - [01/Mar/2026:12:00:00 +0000] \"GET /%d HTTP/1.1\" 200 %d\n", n%256, n, r.IntN(1000))
+		fmt.Fprintf(&b, "%s %2d 12:00:00 host app[%d]: message\n", time.Month(1 + r.IntN(12)).String()[:3], 1+r.IntN(29), n)
 		if r.IntN(5) == 0 {
 			b.WriteString("nonsense\n")
 		}

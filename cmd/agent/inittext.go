@@ -77,6 +77,7 @@ var parseWords = map[string]string{
 	"docker":   "each message becomes a JSON object, with its time and stream",
 	"cri":      "each message becomes a JSON object, with its time and stream",
 	"logfmt":   "each line becomes a JSON object, with a member for each key",
+	"syslog":   "each line becomes a JSON object, with its time, host, app and pid",
 	"combined": "each line becomes a JSON object, with status and bytes as numbers",
 }
 

@@ -168,6 +168,8 @@ func TestLook(t *testing.T) {
 	const access = `::1 - - [01/Mar/2026:12:00:00 +0000] "GET /;a;b HTTP/1.1" 200 1` + "\n"
 	f("{JSON combined false }", "access.log", strings.Repeat(access, 9)+"x\n")
 	f("{TXT  false }", "access.log", strings.Repeat(access, 8)+"x\n")
+	f("{JSON syslog false }", "auth.log", "2026-03-01T12:00:00Z h sshd[1]: a, b\n2026-03-01T12:00:00Z h sshd[1]: c, d\n")
+	f("{JSON syslog false }", "syslog", "Mar  1 12:00:00 h kernel: a\n")
 	f("{JSON logfmt false }", "a.log", "ts=2026-03-01T12:00:00Z level=info msg=\"a b\" n=1\nlevel=warn n=2\n")
 	f("{TXT  false }", "a.log", "2026-03-01 info a=1 b=2\n")
 	f("{TXT  false }", "a.log", "a=1 b=2 and then a sentence\n")

@@ -3,6 +3,7 @@ package schema
 import (
 	"regexp"
 	"strings"
+	"time"
 
 	"kusto-agent/format"
 	"kusto-agent/record"
@@ -12,7 +13,7 @@ import (
 // nine lines of ten have to be as it says.
 func parsed(lines []string) string {
 	text := []byte(strings.Join(lines, "\n"))
-	for _, how := range []format.Parse{format.ParseCombined} { // others need settings
+	for _, how := range []format.Parse{format.ParseCombined, format.ParseSyslog} { // regex needs settings
 		if matched, all := matches(how, text); all > 0 && 10*matched >= 9*all {
 			return how.String()
 		}
@@ -35,6 +36,7 @@ func matches(how format.Parse, text []byte) (matched, all int) {
 	if err != nil {
 		return 0, 0
 	}
+	scan.SetStamp(format.Stamp{Dated: time.Now().UnixNano()}) // any year will do
 	var c format.Chunk
 	for at := 0; at < len(text); at += c.Consumed {
 		scan.Scan(text[at:], int64(at), true, 0, &c)
