@@ -252,7 +252,7 @@ func (l *syslog) params() (f fault) {
 		}
 		rest := l.line[begin:]
 		n := bytes.IndexByte(rest, '=')
-		if n < 2 || rest[0] != ' ' || bytes.IndexAny(rest[1:n], " ]\"") >= 0 {
+		if n < 2 || rest[0] != ' ' || bytes.ContainsAny(rest[1:n], " ]\"") {
 			return malformed(min(begin, len(l.line)), "no name=\"value\" in the structured data, nor its end")
 		}
 		end := quoted(l.line, begin+n+1)

@@ -41,14 +41,21 @@ func (w *world) dateOf(name, date string) {
 	must(w.t, os.Chtimes(w.path(name), at, at))
 }
 
+// dated makes a file that has its date when it is first seen.
+func (w *world) dated(name, date, text string) {
+	w.t.Helper()
+	must(w.t, os.WriteFile(w.path("new"), []byte(text), 0o644))
+	w.dateOf("new", date)
+	must(w.t, os.Rename(w.path("new"), w.path(name)))
+}
+
 // The year of lines that do not tell it is that of the date which the file had when it
 // was first seen: whatever year it is now, whoever touches the file, and after a restart.
 func TestYearsOfFiles(t *testing.T) {
 	w := yearWorld(t)
 	w.start()
 	w.taker.set(func() { w.taker.hold = true })
-	must(t, os.WriteFile(w.path("a.log"), []byte("Dec 31 23:59:59 a\nJan  1 00:00:00 b\n"), 0o644))
-	w.dateOf("a.log", "2019-01-02")
+	w.dated("a.log", "2019-01-02", "Dec 31 23:59:59 a\nJan  1 00:00:00 b\n")
 	w.look()
 	w.taker.mu.Lock()
 	p := w.taker.unsent[0]
@@ -67,4 +74,25 @@ func TestYearsOfFiles(t *testing.T) {
 	if string(body) != want {
 		t.Errorf("made again it is %s", body)
 	}
+}
+
+// A file keeps its date over a restart, and gets another one when it is begun anew.
+func TestYearsOfGenerations(t *testing.T) {
+	w := yearWorld(t)
+	w.start()
+	year := func(year, text string) string {
+		return `{"time":"` + year + `-02-01T00:00:00Z","message":"` + text + `"}`
+	}
+	w.dated("a.log", "2019-01-02", "Feb  1 00:00:00 a\nFeb  1 00:00:00 b\n")
+	w.look()
+	w.shut()
+	w.appendTo("a.log", "Feb  1 00:00:00 c\n")
+	w.start()
+	w.look()
+	w.shut()
+	must(t, os.WriteFile(w.path("a.log"), []byte("Feb  1 00:00:00 d\n"), 0o644))
+	w.dateOf("a.log", "2023-01-02")
+	w.start()
+	w.look()
+	w.expect("in", year("2019", "a"), year("2019", "b"), year("2019", "c"), year("2023", "d"))
 }
