@@ -2,6 +2,8 @@ package tail
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"os"
 
 	"kusto-agent/record"
@@ -101,9 +103,11 @@ func (r *reader) repeatsAt(at int64) bool {
 	}
 	from := max(start-besideShift, 0)
 	around := make([]byte, min(at+besideShift, r.size)-from)
-	if _, err := readFull(r.f, around, from); err != nil {
+	n, err := r.f.ReadAt(around, from) // it may be shorter than when it was last looked at
+	here := int(start - from)
+	if err != nil && !errors.Is(err, io.EOF) || n < here+len(mark) {
 		return true
 	}
-	here := int(start - from)
+	around = around[:n]
 	return bytes.Contains(around[:here+len(mark)-1], mark) || bytes.Contains(around[here+1:], mark)
 }
