@@ -76,6 +76,7 @@ func (l *listing) meet(in *input, path string, st status, regular bool) {
 		f.File, f.Read, f.Safe = k.file, k.position, k.safe
 	}
 	_, copied := in.suspect[st.node]
+	packed := in.packed[st.node]
 	switch old := in.IgnoreOlder.D(); {
 	case in.Excludes(path):
 		f.Unread, f.Why = LeftOut, "exclude leaves it out"
@@ -84,6 +85,8 @@ func (l *listing) meet(in *input, path string, st status, regular bool) {
 		return // it is gone, or was seen by no scan yet
 	case copied:
 		f.Why = "it may be a copy of a file that is being read, and is read when that is settled"
+	case packed != nil && packed.why() != "":
+		f.Why = packed.why()
 	case old > 0 && time.Since(time.Unix(0, st.mtime)) > old:
 		f.Unread, f.Why = LeftOut, fmt.Sprintf("it was not changed for longer than ignore_older allows (%v)", in.IgnoreOlder)
 	default:

@@ -2,6 +2,7 @@ package tail
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -244,4 +245,24 @@ func TestWaitsSinceBefore(t *testing.T) {
 	if f = w.tailer.Files(); !f[0].Waits.IsZero() {
 		t.Errorf("%+v", f)
 	}
+}
+
+// TestListingOfCompressed: a compressed file that waits for another says so.
+func TestListingOfCompressed(t *testing.T) {
+	s := newScript(newWorld(t))
+	s.world.in().Paths = []string{s.path("*.log"), s.path("*.gz")}
+	must(t, os.WriteFile(s.path("a.log"), []byte(strings.Repeat("a line\n", 300)), 0o644))
+	s.start()
+	s.look()
+	must(t, commands["keep-gzip"](s, []string{"a.log"}))
+	s.decided()
+	for _, f := range s.tailer.Listing(false) {
+		if f.Path == s.path("a.log.gz") {
+			if f.Why != "what is in it is read from another file" {
+				t.Errorf("%+v", f)
+			}
+			return
+		}
+	}
+	t.Error("it is not listed")
 }
