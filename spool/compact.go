@@ -50,8 +50,11 @@ func (w *writer) compact(pressed bool) bool {
 	s := w.s
 	if err != nil {
 		w.log.Warn("spool segments not compacted", "file", run[0].name, "segments", len(run), "err", err)
-	} else {
-		w.swap(run, h, moves)
+	} else if !w.swap(run, h, moves) {
+		err = errWalked
+		_ = w.disk(func() error { // what it has is in the others as well
+			return errors.Join(s.o.FS.Remove(s.path(h.name+suffixOfIndex)), s.o.FS.Remove(s.path(h.name)))
+		})
 	}
 	for _, g := range run {
 		s.unpin(g)
@@ -212,11 +215,18 @@ func (h *segment) adopt(g *segment, e *slot) {
 	e.input = mixed | uint32(len(h.mixes)-1)
 }
 
-// swap has the copies count, and lets the segments go that they came from.
-func (w *writer) swap(run []*segment, h *segment, moves []move) {
+// errWalked says that copies do not count since Held would have passed them by.
+var errWalked = errors.New("all payloads are being gone through")
+
+// swap has the copies count, and lets the segments go that they came from. It does
+// nothing and returns false while Held goes through these.
+func (w *writer) swap(run []*segment, h *segment, moves []move) bool {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.walks > 0 {
+		return false
+	}
 	s.swaps++
 	before := h.bytes
 	for i := range moves {
@@ -269,6 +279,7 @@ func (w *writer) swap(run []*segment, h *segment, moves []move) {
 	s.segments = append(s.segments, h)
 	slices.SortStableFunc(s.segments, func(a, b *segment) int { return cmp.Compare(a.place, b.place) })
 	w.log.Info("spool compacted: segments that were mostly sent are one now", "file", h.name, "segments", len(run), "bytes", before, "freed", freed-h.disk())
+	return true
 }
 
 // home is the segment that a payload that was given out lies in now.

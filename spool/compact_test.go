@@ -318,3 +318,45 @@ func TestEndsWhileCopied(t *testing.T) {
 		}
 	})
 }
+
+// Held meets every payload though a compaction ends while it goes through them.
+func TestHeldMeetsWhatIsCopied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk, goOn := faultfs.New("/state"), make(chan struct{})
+		var hold atomic.Bool
+		held := make(chan struct{})
+		disk.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
+			if op.Kind == "truncate" && hold.CompareAndSwap(true, false) { // the copy is written
+				close(held)
+				<-goOn
+			}
+			return v
+		}
+		o := testOptions(disk)
+		o.SegmentSize = 16 << 10
+		s, _ := openWith(t, testConfig, o)
+		newLife().sparse(s, 100)
+		must(t, s.Close())
+		s, _ = openWith(t, testConfig, o)
+		newLife().endHere(s)
+		hold.Store(true)
+		<-held
+		met := 0
+		must(t, s.Held(func(*record.Payload, bool) bool {
+			if met++; met == 1 {
+				close(goOn)
+				synctest.Wait()
+			}
+			return true
+		}))
+		if met != 10 {
+			t.Errorf("met %d payloads of 10", met)
+		}
+		before := onDisk(disk)
+		waitFor(3 * settle)
+		if got := drain(t, s, dr); !slices.Equal(got, tens(10, 100)) || before <= 2*10*700 {
+			t.Errorf("drained %v from %d bytes", got, before)
+		}
+		must(t, s.Close())
+	})
+}

@@ -17,6 +17,7 @@ import (
 // to the Recovery that Open returned. The error is one of reading; damage is none.
 func (s *Spool) Held(fn func(p *record.Payload, sound bool) bool) error {
 	s.mu.Lock()
+	s.walks++
 	segments := slices.Clone(s.segments)
 	for _, g := range segments {
 		g.pins++
@@ -29,6 +30,9 @@ func (s *Spool) Held(fn func(p *record.Payload, sound bool) bool) error {
 		}
 		s.unpin(g)
 	}
+	s.mu.Lock()
+	s.walks--
+	s.mu.Unlock()
 	s.poke()
 	return failed
 }

@@ -150,6 +150,7 @@ type Spool struct {
 	mu       sync.Mutex
 	segments []*segment // in the order of their places
 	swaps    int        // how often a compaction put one in the place of others
+	walks    int        // of Held that are under way
 	lanes    map[route]*lane
 	out      map[record.BatchID]*taken // given out, or returned since
 	given    int                       // of these, given out
