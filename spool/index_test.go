@@ -336,3 +336,24 @@ func FuzzIndex(f *testing.F) {
 		}
 	})
 }
+
+// What a segment holds behind the end that its index knows is cut off at a start: it is of a
+// write that failed, and must not come to light when the index is lost later.
+func TestFramesBehindTheIndexAreCutOff(t *testing.T) {
+	disk, name := mixedSpool(t)
+	index := disk.Content(name + suffixOfIndex)
+	s, _ := open(t, disk)
+	must(t, s.Put(payload(1000, here)))
+	more := disk.Content(dir + "/" + segments(disk)[1])
+	must(t, s.Close())
+
+	fs := faultfs.New("/state", dir)
+	whole := disk.Content(name)
+	fs.SetContent(name, append(bytes.Clone(whole), more...))
+	fs.SetContent(name+suffixOfIndex, index)
+	s, _ = open(t, fs)
+	must(t, s.Close())
+	if n := len(fs.Content(name)); n != len(whole) {
+		t.Errorf("the segment has %d bytes after a start, its index knows %d", n, len(whole))
+	}
+}

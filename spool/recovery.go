@@ -51,6 +51,7 @@ type recovery struct {
 	broken  []*segment         // nothing in them can be told
 	orphans []string           // indexes without their segment
 	content map[*segment]int64 // where what was written ends, of those whose slots are in memory
+	excess  map[*segment]int64 // the same of those that are longer than their index says
 }
 
 // readFolder fills s with what is in the folder.
@@ -59,7 +60,7 @@ func (s *Spool) readFolder() (*Recovery, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &recovery{s: s, out: &Recovery{}, files: files, content: map[*segment]int64{}}
+	r := &recovery{s: s, out: &Recovery{}, files: files, content: map[*segment]int64{}, excess: map[*segment]int64{}}
 	aside, err := listSegments(s.o.FS, s.path(damagedDir))
 	if err != nil {
 		return nil, err
@@ -154,6 +155,9 @@ func (r *recovery) indexed(g *segment) (known bool, err error) {
 	}
 	for _, sh := range g.order {
 		sh.g = g
+	}
+	if g.size > x.end {
+		r.excess[g] = x.end
 	}
 	return true, nil
 }
@@ -455,6 +459,13 @@ func (r *recovery) tidy() {
 	for _, name := range r.orphans {
 		if err := durable.Move(s.o.FS, s.path(name), s.path(damagedDir)); err != nil {
 			s.o.Logger.Warn("index of a lost spool segment not moved", "file", name, "err", err)
+		}
+	}
+	for g, end := range r.excess { // frames of a write that failed, which nobody is to find without the index
+		if trim(s.o.FS, s.path(g.name), end) == nil {
+			s.mu.Lock()
+			g.size = end
+			s.mu.Unlock()
 		}
 	}
 	for _, g := range s.segments {
