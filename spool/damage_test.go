@@ -297,3 +297,23 @@ func TestDamagedAreNeverReplaced(t *testing.T) {
 		t.Errorf("%v are kept, want three", names)
 	}
 }
+
+// Damage to the last frame of a segment that was not closed looks like a write under way:
+// Recovery says that there was something.
+func TestDamageThatLooksTorn(t *testing.T) {
+	disk, name, at := three(t, false)
+	whole := disk.Content(name)
+	for _, hurt := range []bool{false, true} {
+		left := faultfs.New("/state", dir)
+		content := bytes.Clone(whole)
+		if hurt {
+			content[at[2]+8] ^= 1
+		}
+		left.SetContent(name, content)
+		s, rec := open(t, left)
+		if rec.Torn != hurt || rec.Lost {
+			t.Errorf("hurt %v: torn %v, lost %v", hurt, rec.Torn, rec.Lost)
+		}
+		must(t, s.Close())
+	}
+}

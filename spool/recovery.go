@@ -28,6 +28,10 @@ type Recovery struct {
 	// read: payloads may be missing of which not even the ids are known. It stays
 	// until people have emptied the folder damaged.
 	Lost bool
+	// Torn says that something was left out that looks like a write under way, on which
+	// nobody relied. It looks the same where the last frames of a segment were damaged:
+	// whoever knows what a Put returned nil for is to look for it.
+	Torn bool
 	// Missing are payloads that the spool knows of and that cannot be read: without
 	// Cover, and Pieces that say no more than how many records of which input they
 	// have. Lost is set with them. Held may find more.
@@ -305,6 +309,7 @@ func (r *recovery) bad(g *segment, rep *durable.Report) {
 	for _, b := range rep.Bad {
 		end = max(end, b.Offset+b.Length)
 		if b.Torn {
+			r.out.Torn = true
 			r.problem("spool segment %s: %d bytes of an unfinished write at offset %d left out", g.name, b.Length, b.Offset)
 			continue
 		}

@@ -29,7 +29,7 @@ func (a *agent) buildRecovery(held *spool.Recovery, found *journal.Recovery, fre
 	})
 	what := recovery.Found{
 		Replays: found.Replays, Ended: found.Ended, Clean: found.Clean,
-		Report: func() (bool, []*record.Payload) { return held.Lost || fresh, held.Missing },
+		Report: func() (bool, []*record.Payload) { return held.Lost || held.Torn || fresh, held.Missing },
 	}
 	for i := range found.Begun {
 		what.Begun = append(what.Begun, &found.Begun[i].Payload)
