@@ -410,3 +410,26 @@ func (f *FS) SyncDir(dir string) error {
 
 // NoSpace is the error of a full disk.
 var NoSpace error = syscall.ENOSPC
+
+// Damage has somebody else change the bytes of a file, in place and durably: who has
+// it open sees the new ones. It counts as no operation. Where there is no such file
+// nothing happens.
+func (f *FS) Damage(name string, change func([]byte) []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.names[name]
+	if n == nil {
+		return
+	}
+	n.data = change(slices.Clone(n.data))
+	n.safe, n.dirty = slices.Clone(n.data), make([]bool, len(n.data))
+}
+
+// Vanish has somebody else remove a file, durably; who has it open keeps it. It counts
+// as no operation.
+func (f *FS) Vanish(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.names, name)
+	delete(f.durable, name)
+}
