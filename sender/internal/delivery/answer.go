@@ -341,6 +341,9 @@ func (m *Machine) divided(p *Payload, halves []*record.Payload) {
 		p.search = &search{}
 		m.emit(Notice{What: Searching, Cluster: r.cluster.name, Route: r.name, Batch: p.batch(), Answer: *p.refusal})
 	}
+	if p.uncertain { // the halves have ids of their own
+		m.emit(Notice{What: UnknownReplaced, Cluster: r.cluster.name, Route: r.name, Batch: p.batch()})
+	}
 	for i := len(halves) - 1; i >= 0; i-- {
 		h := &Payload{Data: halves[i], Place: Memory, route: r, search: p.search}
 		if p.Place.InSpool() {

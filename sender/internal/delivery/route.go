@@ -56,6 +56,7 @@ type memo struct {
 	failures, strikes int
 	failedAt          uint64 // route.accepted at its last failure
 	round             int    // of probes in which it was tried
+	uncertain         bool   // the outcome of one of its requests is unknown
 }
 
 // maxMemos bounds what is remembered for a route. What is beyond is taken for a

@@ -22,7 +22,7 @@ func (m *Machine) fetched(e Fetched) {
 	m.left++
 	old, known := r.memos[e.Frame]
 	if known {
-		p.failures, p.strikes, p.failedAt = old.failures, old.strikes, old.failedAt
+		p.failures, p.strikes, p.failedAt, p.uncertain = old.failures, old.strikes, old.failedAt, old.uncertain
 	}
 	c := r.cluster
 	switch {
@@ -327,7 +327,7 @@ func (r *route) remember(p *Payload, frame record.BatchID) {
 	if r.memos == nil {
 		r.memos = make(map[record.BatchID]memo)
 	}
-	r.memos[frame] = memo{p.failures, p.strikes, p.failedAt, r.round}
+	r.memos[frame] = memo{p.failures, p.strikes, p.failedAt, r.round, p.uncertain}
 }
 
 // forget is called when a payload ends.

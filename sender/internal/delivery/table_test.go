@@ -200,6 +200,14 @@ var rows = []row{
 		b.do(Answered{p, said(kusto.BadData, 400)})
 		return p, Divided{p, []*record.Payload{b.data("T", 2), b.data("T", 2)}}
 	}},
+	{"bisecting", "the same, an outcome unknown before", "gone; its halves sending", "Searching, UnknownReplaced, RouteRecovered, Request, Request", func(b *bench) (*Payload, Event) {
+		p := b.sending("T", 4)
+		b.do(Answered{p, said(kusto.Unknown, 0)})
+		b.wait(time.Second)
+		b.ask(p)
+		b.do(Answered{p, said(kusto.BadData, 400)})
+		return p, Divided{p, []*record.Payload{b.data("T", 2), b.data("T", 2)}}
+	}},
 	{"bisecting", "NotDivided: whole", "quarantining", "Quarantine", func(b *bench) (*Payload, Event) {
 		p := b.sending("T", 4)
 		b.do(Answered{p, said(kusto.BadData, 400)})
