@@ -226,6 +226,9 @@ func (s *start) findMissing(known []*record.Payload) error {
 			continue
 		}
 		p.Attempt = max(p.Attempt, s.Replays[id])
+		if s.Replays[id] > 0 && !s.Clean {
+			s.logOf(p).Warn(sentAgain)
+		}
 		_ = s.Frames.Replay(id, p.Attempt) // so that a start after this one misses it too
 		missing = append(missing, p)
 	}
@@ -241,6 +244,12 @@ func (s *start) findMissing(known []*record.Payload) error {
 	for _, p := range missing {
 		s.enter(p)
 		s.add(&batch{Payload: p, kind: OfSpool})
+	}
+	for id, n := range s.Replays {
+		if !s.there[id] && all[id] == nil && !slices.ContainsFunc(known, func(p *record.Payload) bool { return p.ID == id }) {
+			s.Logger.Error("a batch in the spool is lost, and nobody knows how many records it had", "batch", id.String(), "attempt", n,
+				"err", errForgotten, "fix", "look at the folder of the spool: a segment was removed or damaged while the journal could not be written")
+		}
 	}
 	return nil
 }

@@ -35,6 +35,8 @@ type Frames interface {
 	// InSpool returns those of the batches that went to the spool and have not ended,
 	// as they were begun.
 	InSpool(want func(record.BatchID) bool) (map[record.BatchID]*record.Payload, error)
+	// Health is nil where all that was told is in the history that InSpool reads.
+	Health() error
 }
 
 // Ranges is what the journal remembers of files.
@@ -180,8 +182,13 @@ func New(s Stores) *Recovery {
 	}
 }
 
-// Lost tells of payloads that vanished from the spool; it does not wait.
+// Lost tells of payloads that vanished from the spool. When it returns the journal has
+// them as tried, so that the next start misses them: only then may the spool remove what
+// would tell it so. It waits for the journal and for no file.
 func (r *Recovery) Lost(ids []record.BatchID, what *record.Payload) {
+	for _, id := range ids {
+		_ = r.Frames.Replay(id, 0)
+	}
 	r.mu.Lock()
 	for _, id := range ids {
 		r.held[id] = true

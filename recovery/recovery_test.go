@@ -243,6 +243,13 @@ func (w *world) lost() {
 	w.books.Spooled("in", 5)
 	w.r.Lost([]record.BatchID{p.ID}, p)
 	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.told) == 0 || w.told[0] != "replay x 0" { // before Lost returns
+		w.t.Errorf("told %q, want that the journal has it as tried first", w.told)
+		return
+	}
+	w.told = w.told[1:]
 }
 
 // TestLost: what is done about what the spool lost, by what is found.
@@ -294,7 +301,7 @@ func TestLostAndUnknown(t *testing.T) {
 			w.history[id('x')] = payload('x', 2)
 			w.r.Lost([]record.BatchID{id('x'), id('y')}, payload(0, 7))
 			synctest.Wait()
-			w.want()
+			w.want("replay x 0", "replay y 0")
 			w.wantBooks("restored 7 spooled 7")
 			w.mu.Lock()
 			w.noJnl = nil
@@ -305,6 +312,43 @@ func TestLostAndUnknown(t *testing.T) {
 			w.wantBooks("restored 7 spooled 2 dropped 5")
 		})
 	})
+}
+
+// TestLostWhileTheJournalCannotBeWritten: what the history lacks is not given up as long as
+// the journal has entries that are not on the disk.
+func TestLostWhileTheJournalCannotBeWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.unwell = syscall.ENOSPC
+		w.during(func() {
+			w.books.Restored("in", 7)
+			w.books.Spooled("in", 7)
+			w.history[id('x')] = payload('x', 2)
+			w.r.Lost([]record.BatchID{id('x'), id('y')}, payload(0, 7))
+			synctest.Wait()
+			w.want("replay x 0", "replay y 0", "replay x 0", "spool x")
+			w.wantBooks("restored 7 spooled 7")
+			w.mu.Lock()
+			w.unwell, w.history[id('y')] = nil, payload('y', 5)
+			w.mu.Unlock()
+			time.Sleep(11 * time.Second)
+			synctest.Wait()
+			w.want("replay y 0", "spool y")
+			w.wantBooks("restored 7 spooled 7")
+			w.wantLog("are lost", 0)
+		})
+	})
+}
+
+// TestTriedAndForgotten: a payload that was tried out of the spool, and is neither there nor
+// in the history, is told.
+func TestTriedAndForgotten(t *testing.T) {
+	w := newWorld(t)
+	if err := w.r.Reconcile(Found{Replays: map[record.BatchID]int{id('x'): 2}, Report: func() (bool, []*record.Payload) { return false, nil }}); err != nil {
+		t.Fatal(err)
+	}
+	w.want("removed x")
+	w.wantLog("nobody knows how many records it had", 1)
 }
 
 // TestSentFromMemory: the frames of what is sent in place of a payload of the spool may come

@@ -95,24 +95,35 @@ func (r *Recovery) wait(b *batch, why error) {
 	r.mu.Unlock()
 }
 
+// putOff has a loss looked up again later.
+func (r *Recovery) putOff(l *loss, why error) {
+	r.Logger.Warn("journal cannot be read just now, what vanished from the spool waits for it", "batches", len(l.ids), "err", why,
+		"fix", "see to the disk of state_dir")
+	l.again = time.Now().Add(r.Retry)
+	r.mu.Lock()
+	r.losses = append(r.losses, *l)
+	r.mu.Unlock()
+}
+
 // lookUp finds out what the spool has lost.
 func (r *Recovery) lookUp(l *loss) {
 	asked := make(map[record.BatchID]bool, len(l.ids))
 	for _, id := range l.ids {
 		asked[id] = true
 	}
+	unwritten := r.Frames.Health() // asked first: what is written later is not in what is read
 	known, err := r.Frames.InSpool(func(id record.BatchID) bool { return asked[id] })
 	if err != nil {
-		r.Logger.Warn("journal cannot be read just now, what vanished from the spool waits for it", "batches", len(l.ids), "err", err,
-			"fix", "see to the disk of state_dir")
-		l.again = time.Now().Add(r.Retry)
-		r.mu.Lock()
-		r.losses = append(r.losses, *l)
-		r.mu.Unlock()
+		r.putOff(l, err)
 		return
 	}
+	var unknown []record.BatchID
 	for _, id := range l.ids {
 		p := known[id]
+		if p == nil && unwritten != nil {
+			unknown = append(unknown, id)
+			continue
+		}
 		if p == nil {
 			r.end(id, record.SourceGone)
 			continue
@@ -122,6 +133,11 @@ func (r *Recovery) lookUp(l *loss) {
 			l.what[input] -= n
 		}
 		r.add(&batch{Payload: p, kind: OfSpool})
+	}
+	if len(unknown) > 0 { // the history may lack them only as long as it cannot be written
+		l.ids = unknown
+		r.putOff(l, unwritten)
+		return
 	}
 	for input, n := range l.what {
 		if n > 0 {

@@ -31,6 +31,7 @@ type world struct {
 	covers  map[record.BatchID]bool
 	history map[record.BatchID]*record.Payload
 	noJnl   error // of reading the history
+	unwell  error // of writing it
 	frames  []frame
 	putErr  error
 	served  map[string]bool
@@ -185,6 +186,7 @@ func (w *world) InSpool(want func(record.BatchID) bool) (map[record.BatchID]*rec
 	maps.DeleteFunc(all, func(id record.BatchID, _ *record.Payload) bool { return !want(id) })
 	return all, w.noJnl
 }
+func (w *world) Health() error                 { w.mu.Lock(); defer w.mu.Unlock(); return w.unwell }
 func (w *world) Covers(p *record.Payload) bool { return w.covers[p.ID] }
 func (w *world) Skip(f record.File, s record.Span, _ record.Mark) error {
 	w.tell("skip %v", s)
