@@ -26,8 +26,19 @@ func (a *agent) spoolOptions() spool.Options {
 		},
 		OnUnwanted:   func(ids []record.BatchID) { a.recovery.Unwanted(ids) },
 		OnRemove:     func(ids []record.BatchID) { a.recovery.Removed(ids) },
-		BeforeUnlink: func() error { return a.journal.Sync() },
+		BeforeUnlink: a.syncJournal,
 	}
+}
+
+var errNoJournal = errors.New("journal is not open")
+
+// syncJournal makes durable how payloads ended. Where the journal could not be opened the
+// spool is closed again, and nothing is to be removed from it.
+func (a *agent) syncJournal() error {
+	if a.journal == nil {
+		return errNoJournal
+	}
+	return a.journal.Sync()
 }
 
 // spoolDropped is told of payloads that are given up as the configuration allows. Those
