@@ -1,0 +1,6 @@
+//go:build race
+
+package simulation
+
+// racing says that the race detector watches, which takes ten times as long.
+const racing = true
