@@ -44,9 +44,16 @@
 //   - The spool can be read while a process starts, and its indexes always: what Held cannot
 //     read for a moment comes into no books.
 //
+// The ordinary form plays 120 histories. KUSTO_AGENT_SEEDS=2000 plays more, in about 5 s,
+// and one run in eight of these shows what is not mended yet: seed 153, where the books count
+// a payload as dropped that is restored and accepted after a failed write of the spool; seeds
+// 824 and 919, where a payload in the spool is not sent again within the bound. Goroutines
+// run in any order, so that a seed may need many tries; KUSTO_AGENT_TRACE=1 keeps the trace
+// of each.
+//
 // # Guards
 //
-// Each of these was taken away once, and the ordinary form failed. The seeds are those that
+// Each of these was taken away once, and 2,000 histories showed it. The seeds are those that
 // showed it first.
 //
 //	an end in the journal beats a frame of the spool                    25, 53, 65

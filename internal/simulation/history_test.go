@@ -19,8 +19,12 @@ import (
 	"kusto-agent/spool"
 )
 
-// verbose keeps a trace: of one seed that is asked for.
-var verbose = os.Getenv("KUSTO_AGENT_SEED") != ""
+// verbose keeps a trace: of the one seed that is asked for, or with KUSTO_AGENT_TRACE of
+// each, since a failure may not come again with the same seed.
+var (
+	single  = os.Getenv("KUSTO_AGENT_SEED") != ""
+	verbose = single || os.Getenv("KUSTO_AGENT_TRACE") != ""
+)
 
 // hard lets the disks of spool and journal fail in the same history.
 var hard = os.Getenv("KUSTO_AGENT_HARD") != ""
@@ -35,16 +39,16 @@ func histories(t *testing.T) (first, n uint64) {
 		return n
 	}
 	switch {
-	case verbose:
+	case single:
 		return number("KUSTO_AGENT_SEED"), 1
 	case os.Getenv("KUSTO_AGENT_SEEDS") != "":
 		return number("KUSTO_AGENT_FIRST"), number("KUSTO_AGENT_SEEDS")
 	case os.Getenv("KUSTO_AGENT_LONG") != "":
 		return 1, 20_000
 	case testing.Short(), racing:
-		return 1, 200
+		return 1, 40
 	}
-	return 1, 2_000
+	return 1, 120
 }
 
 // TestHistories plays random histories, each from one seed.
