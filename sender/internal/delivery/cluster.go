@@ -3,6 +3,8 @@ package delivery
 import (
 	"container/heap"
 	"time"
+
+	"kusto-agent/record"
 )
 
 // cluster is one service: its slots, and the routes that have something to send.
@@ -18,6 +20,8 @@ type cluster struct {
 	inflight int // slots in use
 	suspects int // of these by payloads that fail alone
 	leniency int // how often the slots of these are doubled
+	promise  promise
+	fromDisk bool // the last suspect that was sent came out of the spool
 
 	accepted  uint64    // payloads
 	throttled time.Time // when the limit was last lowered
@@ -60,6 +64,51 @@ func (c *cluster) suspectSlots() int {
 // trusts reports whether a suspect may be sent now.
 func (c *cluster) trusts(now time.Time) bool {
 	return c.suspects < c.suspectSlots() && !now.Before(c.rested)
+}
+
+// promise keeps the next slot for suspects for a payload of the spool. Each of these
+// comes at its own time, and without it one that never finds a slot free may wait for as
+// long as there are others.
+type promise struct {
+	frame  record.BatchID
+	passed int
+	until  time.Time // zero, or over: there is none
+}
+
+// promiseAfter is how often a suspect is turned away before it is promised a slot.
+const promiseAfter = 3
+
+func (c *cluster) promised(now time.Time) bool { return now.Before(c.promise.until) }
+
+// admits reports whether a suspect that came out of the spool may be sent now.
+func (c *cluster) admits(p *Payload, now time.Time) bool {
+	return c.trusts(now) && (!c.promised(now) || c.promise.frame == p.Frame)
+}
+
+// passOver has a suspect that is not admitted wait in the spool, and returns until when.
+// Who was turned away most often is promised a slot, and comes again soon; with suspects in
+// hand too, these have every other slot.
+func (c *cluster) passOver(p *Payload, now time.Time, wait time.Duration, s Settings) time.Time {
+	held := c.promised(now)
+	if held && c.promise.frame != p.Frame || !held {
+		p.passed++
+		if p.passed < promiseAfter || held && p.passed <= c.promise.passed || c.fromDisk && c.careful.len() > 0 {
+			return later(c.rested, now.Add(wait))
+		}
+	}
+	at := later(c.rested, now.Add(min(wait, 4*s.Initial)))
+	c.promise = promise{p.Frame, p.passed, at.Add(s.Max)}
+	return at
+}
+
+// bind counts a suspect that is sent.
+func (c *cluster) bind(p *Payload) {
+	c.suspects++
+	p.passed = 0
+	c.fromDisk = p.replayed
+	if c.promise.frame == p.Frame {
+		c.promise = promise{}
+	}
 }
 
 // redeem counts a suspect that was accepted.
@@ -122,6 +171,8 @@ func (c *cluster) due(m *Machine) (at time.Time) {
 		return earlier(at, c.gate)
 	case !ready && m.now.Before(c.rested):
 		return earlier(at, c.rested)
+	case !ready && c.promised(m.now):
+		return earlier(at, c.promise.until)
 	}
 	return at
 }
@@ -155,7 +206,7 @@ func (m *Machine) pump(c *cluster) {
 		m.look(heap.Pop(&c.alarms).(*route))
 	}
 	for m.phase == serving && c.open(m.now) {
-		if c.careful.len() > 0 && !c.blocked() && c.trusts(m.now) {
+		if c.careful.len() > 0 && !c.blocked() && c.trusts(m.now) && !c.promised(m.now) {
 			r := c.careful.pop()
 			r.inCareful = false
 			m.serveSuspect(r)

@@ -67,6 +67,7 @@ type Payload struct {
 	notBefore time.Time
 	failures  int
 	strikes   int           // failures that are its own: the route accepted others meanwhile
+	passed    int           // how often it came out of the spool since, and no slot for suspects was free
 	replayed  bool          // it came out of the spool, not from a file
 	watched   bool          // its request counts for the patience of route and cluster
 	bound     bool          // its slot is one of those for suspects

@@ -54,6 +54,7 @@ type route struct {
 // memo is what is remembered of a payload that failed and went to the spool.
 type memo struct {
 	failures, strikes int
+	passed            int
 	failedAt          uint64 // route.accepted at its last failure
 	round             int    // of probes in which it was tried
 	uncertain         bool   // the outcome of one of its requests is unknown
@@ -257,7 +258,7 @@ func (m *Machine) request(p *Payload) {
 	p.stage = Sending
 	p.asked, p.refusal = time.Time{}, nil
 	if p.bound = p.suspect(); p.bound {
-		p.route.cluster.suspects++
+		p.route.cluster.bind(p)
 	}
 	m.emit(Request{p})
 }

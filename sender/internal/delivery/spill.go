@@ -22,7 +22,7 @@ func (m *Machine) fetched(e Fetched) {
 	m.left++
 	old, known := r.memos[e.Frame]
 	if known {
-		p.failures, p.strikes, p.failedAt, p.uncertain = old.failures, old.strikes, old.failedAt, old.uncertain
+		p.failures, p.strikes, p.passed, p.failedAt, p.uncertain = old.failures, old.strikes, old.passed, old.failedAt, old.uncertain
 	}
 	c := r.cluster
 	switch {
@@ -42,9 +42,9 @@ func (m *Machine) fetched(e Fetched) {
 		}
 		r.probed++
 		m.request(p)
-	case p.suspect() && !c.trusts(m.now):
+	case p.suspect() && !c.admits(p, m.now):
 		m.vacate(r)
-		p.notBefore = m.now.Add(m.delay(p.failures))
+		p.notBefore = c.passOver(p, m.now, m.delay(p.failures), m.settings)
 		m.giveBack(p)
 	default:
 		m.request(p)
@@ -327,7 +327,7 @@ func (r *route) remember(p *Payload, frame record.BatchID) {
 	if r.memos == nil {
 		r.memos = make(map[record.BatchID]memo)
 	}
-	r.memos[frame] = memo{p.failures, p.strikes, p.failedAt, r.round, p.uncertain}
+	r.memos[frame] = memo{p.failures, p.strikes, p.passed, p.failedAt, r.round, p.uncertain}
 }
 
 // forget is called when a payload ends.
