@@ -90,7 +90,7 @@ func (c *cluster) admits(p *Payload, now time.Time) bool {
 // hand too, these have every other slot.
 func (c *cluster) passOver(p *Payload, now time.Time, wait time.Duration, s Settings) time.Time {
 	held := c.promised(now)
-	if held && c.promise.frame != p.Frame || !held {
+	if !held || c.promise.frame != p.Frame {
 		p.passed++
 		if p.passed < promiseAfter || held && p.passed <= c.promise.passed || c.fromDisk && c.careful.len() > 0 {
 			return later(c.rested, now.Add(wait))
