@@ -43,9 +43,6 @@ const (
 
 var valueTypes = []string{"string", "long", "real", "bool"}
 
-// ValueTypes are the words for the types of values.
-func ValueTypes() []string { return slices.Clone(valueTypes) }
-
 // PatternError says which of several expressions is wrong, or which of the types or
 // of the times.
 type PatternError struct {
