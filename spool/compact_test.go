@@ -265,35 +265,43 @@ func TestCompactionOfDamage(t *testing.T) {
 
 var _ durable.FS = (*faultfs.FS)(nil)
 
+// copying is a spool of 100 payloads, each tenth of which waits, whose compaction has
+// written its copy and goes on when goOn is closed.
+func copying(t *testing.T, onRemove func([]record.BatchID)) (s *Spool, disk *faultfs.FS, goOn chan struct{}) {
+	t.Helper()
+	disk, goOn = faultfs.New("/state"), make(chan struct{})
+	var hold atomic.Bool
+	held := make(chan struct{})
+	disk.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
+		if op.Kind == "truncate" && hold.CompareAndSwap(true, false) { // the copy is written
+			close(held)
+			<-goOn
+		}
+		return v
+	}
+	o := testOptions(disk)
+	o.SegmentSize = 16 << 10
+	o.OnRemove = onRemove
+	s, _ = openWith(t, testConfig, o)
+	newLife().sparse(s, 100)
+	must(t, s.Close())
+	s, _ = openWith(t, testConfig, o)
+	newLife().endHere(s)
+	hold.Store(true)
+	<-held
+	return s, disk, goOn
+}
+
 // What ends, is given out or returned while it is copied is so afterwards, and one
 // that ended is told to be gone only when no copy of it is left.
 func TestEndsWhileCopied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disk, goOn := faultfs.New("/state"), make(chan struct{})
-		var hold atomic.Bool
-		held := make(chan struct{})
-		disk.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
-			if op.Kind == "truncate" && hold.CompareAndSwap(true, false) { // the copy is written
-				close(held)
-				<-goOn
-			}
-			return v
-		}
-		o := testOptions(disk)
-		o.SegmentSize = 16 << 10
 		removed := map[record.BatchID]bool{}
-		o.OnRemove = func(ids []record.BatchID) {
+		s, _, goOn := copying(t, func(ids []record.BatchID) {
 			for _, id := range ids {
 				removed[id] = true
 			}
-		}
-		s, _ := openWith(t, testConfig, o)
-		newLife().sparse(s, 100)
-		must(t, s.Close())
-		s, _ = openWith(t, testConfig, o)
-		newLife().endHere(s)
-		hold.Store(true)
-		<-held
+		})
 		ended, given, back := next(s, to(dr)), next(s, to(dr)), next(s, to(dr))
 		s.Done(ended.ID, record.Accepted)
 		s.Return(back.ID)
@@ -322,25 +330,7 @@ func TestEndsWhileCopied(t *testing.T) {
 // Held meets every payload though a compaction ends while it goes through them.
 func TestHeldMeetsWhatIsCopied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disk, goOn := faultfs.New("/state"), make(chan struct{})
-		var hold atomic.Bool
-		held := make(chan struct{})
-		disk.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
-			if op.Kind == "truncate" && hold.CompareAndSwap(true, false) { // the copy is written
-				close(held)
-				<-goOn
-			}
-			return v
-		}
-		o := testOptions(disk)
-		o.SegmentSize = 16 << 10
-		s, _ := openWith(t, testConfig, o)
-		newLife().sparse(s, 100)
-		must(t, s.Close())
-		s, _ = openWith(t, testConfig, o)
-		newLife().endHere(s)
-		hold.Store(true)
-		<-held
+		s, disk, goOn := copying(t, nil)
 		met := 0
 		must(t, s.Held(func(*record.Payload, bool) bool {
 			if met++; met == 1 {
