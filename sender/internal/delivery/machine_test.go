@@ -182,6 +182,76 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 }
 
+// A held route that is probed with a payload that hangs takes no turn from the suspects
+// of other routes.
+func TestProbesTakeNoTurnOfSuspects(t *testing.T) {
+	b := newBench(t)
+	fails := func(p *Payload, after time.Duration, ans kusto.Answer) *Ticket {
+		for ; after > 0; after -= 5 * time.Second {
+			b.wait(5 * time.Second)
+			b.accepts("C")
+		}
+		b.do(Answered{p, ans})
+		b.do(Returned{p})
+		for range 31 {
+			b.wait(time.Second)
+			for _, a := range b.actions {
+				if f, ok := a.(Fetch); ok {
+					return f.Ticket
+				}
+			}
+		}
+		t.Fatal("it is not fetched again")
+		return nil
+	}
+	suspect := func(table string) (*Payload, *Ticket) {
+		p := b.replayed(table, 1)
+		b.accepts(table)
+		return p, fails(p, 0, said(kusto.Retry, 500))
+	}
+	again := func(p *Payload, t *Ticket) *Payload {
+		b.do(Fetched{Ticket: t, Data: p.Data, Frame: p.Frame})
+		p = find[Request](b).P
+		b.ask(p)
+		return p
+	}
+	other, turn := suspect("B")
+	hangs, probe := suspect("A")
+	hangs = again(hangs, probe)
+	probe = fails(hangs, 0, said(kusto.Hold, 400))
+	hangs = again(hangs, probe)
+	fails(hangs, time.Minute, said(kusto.Unknown, 0))
+	if s := hangs.route.state(); s != "held" {
+		t.Fatalf("the route is %s", s)
+	}
+	again(other, turn)
+}
+
+// A payload that is known stays known when its route can remember no other.
+func TestMemosAreRenewedAtTheirBound(t *testing.T) {
+	b := newBench(t)
+	p := b.replayed("T", 1)
+	r := p.route
+	fails := func() {
+		b.accepts("T")
+		b.do(Answered{p, said(kusto.Retry, 500)})
+		b.do(Returned{p})
+	}
+	fails()
+	for i := range maxMemos {
+		r.memos[record.BatchID{1, byte(i >> 8), byte(i), 255}] = memo{failures: 1}
+	}
+	first := r.memos[p.Frame].failures
+	b.wait(31 * time.Second)
+	b.do(Fetched{Ticket: find[Fetch](b).Ticket, Data: p.Data, Frame: p.Frame})
+	p = find[Request](b).P
+	b.ask(p)
+	fails()
+	if n := r.memos[p.Frame].failures; n != first+1 {
+		t.Errorf("%d failures remembered after %d, want one more", n, first)
+	}
+}
+
 // Throttling holds the route that was told so; the cluster when routes that differ
 // are, with nothing accepted in between.
 func TestThrottlingOfARouteAndOfACluster(t *testing.T) {

@@ -253,11 +253,12 @@ func (m *Machine) send(p *Payload) {
 	m.request(p)
 }
 
-// request has the request made for which a slot is taken.
+// request has the request made for which a slot is taken. A probe goes at the pace of its
+// breaker, whatever its payload: it takes no turn from the suspects of other routes.
 func (m *Machine) request(p *Payload) {
 	p.stage = Sending
 	p.asked, p.refusal = time.Time{}, nil
-	if p.bound = p.suspect(); p.bound {
+	if p.bound = p.suspect() && !p.route.blocked(); p.bound {
 		p.route.cluster.bind(p)
 	}
 	m.emit(Request{p})

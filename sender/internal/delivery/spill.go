@@ -321,7 +321,7 @@ func (m *Machine) empty(r *route) (all []*Payload) {
 
 // remember keeps what is known of a payload that failed and goes to the spool.
 func (r *route) remember(p *Payload, frame record.BatchID) {
-	if p.failures == 0 || len(r.memos) >= maxMemos {
+	if _, known := r.memos[frame]; p.failures == 0 || !known && len(r.memos) >= maxMemos {
 		return
 	}
 	if r.memos == nil {
