@@ -23,14 +23,31 @@ type Rig struct {
 	url    string
 }
 
+// build builds the agent with the versions of its own module.
+func build(path string) error {
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "kusto-agent").Output()
+	if err != nil {
+		return fmt.Errorf("find the agent's module, from the folder of bench: %w", err)
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return err
+	}
+	cmd := exec.Command("go", "build", "-o", path, "./cmd/agent")
+	cmd.Dir = strings.TrimSpace(string(root))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the agent: %w\n%s", err, out)
+	}
+	return nil
+}
+
 // NewRig builds the agent, unless a binary is given, and starts the sink.
 // Inputs and state are kept below dir.
 func NewRig(dir, agent string) (*Rig, error) {
 	r := &Rig{dir: dir, agent: agent}
 	if agent == "" {
 		r.agent = filepath.Join(dir, "kusto-agent")
-		if out, err := exec.Command("go", "build", "-o", r.agent, "kusto-agent/cmd/agent").CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("build the agent: %w\n%s", err, out)
+		if err := build(r.agent); err != nil {
+			return nil, err
 		}
 	}
 	cmd, err := self("sink")
