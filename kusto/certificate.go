@@ -23,7 +23,7 @@ type certificateLogin struct {
 	file, password string // password may be empty
 	seenFile       seenFile
 	seenPassword   seenFile
-	doors          *doors
+	transports     *transports
 }
 
 func (l *certificateLogin) wantsAuthority() bool { return true }
@@ -38,7 +38,7 @@ func (l *certificateLogin) ask(ctx context.Context, authority, resource string) 
 	if err != nil {
 		return "", time.Time{}, err
 	}
-	e, err := toAuthority(authority, l.doors)
+	e, err := toAuthority(authority, l.transports)
 	if err != nil {
 		return "", time.Time{}, err
 	}

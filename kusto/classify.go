@@ -25,7 +25,7 @@ const maxAnswer = 64 << 10
 
 var (
 	errEarly    = errors.New("accepted before the body was sent whole")
-	errStranger = errors.New("accepted in words that are not the service's; a proxy or a portal may have answered")
+	errStranger = errors.New("HTTP 200 with an unrecognized body; a proxy or a portal may have answered")
 	errNoTrust  = errors.New("the answer does not tell whether the body was stored")
 )
 

@@ -63,15 +63,15 @@ func NewTokenSource(cfg AuthConfig, clusterURL string, o TokenOptions) (*Tokens,
 
 // methods makes the grants of a configuration.
 type methods struct {
-	cfg      AuthConfig
-	cluster  string
-	options  TokenOptions
-	doors    *doors
-	metadata *discovery
+	cfg        AuthConfig
+	cluster    string
+	options    TokenOptions
+	transports *transports
+	metadata   *discovery
 }
 
 func (m *methods) prepare(c *clock) (err error) {
-	if m.doors, err = newDoors(m.options, c); err != nil {
+	if m.transports, err = newTransports(m.options, c); err != nil {
 		return err
 	}
 	if m.cfg.Authority != "" {
@@ -82,7 +82,7 @@ func (m *methods) prepare(c *clock) (err error) {
 	if m.cfg.Tenant == "." || m.cfg.Tenant == ".." {
 		return fmt.Errorf("auth.tenant %q: not a tenant", m.cfg.Tenant)
 	}
-	m.metadata, err = newDiscovery(m.cluster, m.options, m.doors)
+	m.metadata, err = newDiscovery(m.cluster, m.options, m.transports)
 	return err
 }
 
@@ -109,15 +109,15 @@ func (m *methods) login(method string) (login, error) {
 	}
 	switch method {
 	case "client_secret":
-		return newSecretLogin(m.cfg, m.doors), nil
+		return newSecretLogin(m.cfg, m.transports), nil
 	case "certificate":
-		l := &certificateLogin{tenant: m.cfg.Tenant, client: m.cfg.ClientID, file: credentialPath(m.cfg.CertificateFile), doors: m.doors}
+		l := &certificateLogin{tenant: m.cfg.Tenant, client: m.cfg.ClientID, file: credentialPath(m.cfg.CertificateFile), transports: m.transports}
 		if m.cfg.CertificatePasswordFile != "" {
 			l.password = credentialPath(m.cfg.CertificatePasswordFile)
 		}
 		return l, nil
 	case "workload_identity":
-		return newFederatedLogin(m.cfg, m.doors)
+		return newFederatedLogin(m.cfg, m.transports)
 	case "managed_identity":
 		return newIdentityLogin(m.cfg, m.options)
 	case "azure_cli":
@@ -188,12 +188,12 @@ type secretLogin struct {
 	file       string // read each time, so that a new secret needs no restart; empty: secret is it
 	seen       seenFile
 	client     *http.Client
-	doors      *doors
+	transports *transports
 }
 
-func newSecretLogin(cfg AuthConfig, d *doors) *secretLogin {
+func newSecretLogin(cfg AuthConfig, d *transports) *secretLogin {
 	l := &secretLogin{
-		tenant: cfg.Tenant, id: cfg.ClientID, secret: cfg.ClientSecret, doors: d,
+		tenant: cfg.Tenant, id: cfg.ClientID, secret: cfg.ClientSecret, transports: d,
 		client: &http.Client{
 			Transport:     d,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -72,11 +72,11 @@ func mfaResource(resource string) string {
 // discovery asks a cluster for its metadata, once. It is used by one at a time,
 // and sends no token.
 type discovery struct {
-	url   url.URL // of a cluster that may be sent tokens
-	doors *doors
-	known *clusterMetadata
-	err   error // why it is not known
-	after time.Time
+	url        url.URL // of a cluster that may be sent tokens
+	transports *transports
+	known      *clusterMetadata
+	err        error // why it is not known
+	after      time.Time
 }
 
 // metadataPause is how long a cluster that did not tell is not asked again: ways to
@@ -84,12 +84,12 @@ type discovery struct {
 const metadataPause = 2 * time.Second
 
 // newDiscovery checks the endpoint: what it names as the authority is believed.
-func newDiscovery(clusterURL string, o TokenOptions, d *doors) (*discovery, error) {
+func newDiscovery(clusterURL string, o TokenOptions, d *transports) (*discovery, error) {
 	base, err := endpoint(clusterURL, o.AllowUntrusted, o.QueryOnly)
 	if err != nil {
 		return nil, err
 	}
-	return &discovery{url: url.URL{Scheme: base.Scheme, Host: base.Host, Path: "/v1/rest/auth/metadata"}, doors: d}, nil
+	return &discovery{url: url.URL{Scheme: base.Scheme, Host: base.Host, Path: "/v1/rest/auth/metadata"}, transports: d}, nil
 }
 
 // local says that the cluster is this machine.
@@ -115,7 +115,7 @@ func (d *discovery) ask(ctx context.Context) (*clusterMetadata, error) {
 		return nil, err
 	}
 	req.Header.Set("Accept", "application/json")
-	resp, err := d.doors.RoundTrip(req)
+	resp, err := d.transports.RoundTrip(req)
 	if err != nil {
 		return nil, d.failed(0, nil, err)
 	}

@@ -84,12 +84,12 @@ func TestDiscoveryDefaults(t *testing.T) {
 			io.WriteString(w, body)
 		}))
 		defer s.Close()
-		doors, err := newDoors(TokenOptions{}, nil)
+		transports, err := newTransports(TokenOptions{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer doors.close()
-		d, err := newDiscovery(s.URL, TokenOptions{}, doors)
+		defer transports.close()
+		d, err := newDiscovery(s.URL, TokenOptions{}, transports)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,14 +24,14 @@ const (
 type federatedLogin struct {
 	tenant, client, file string
 	seen                 seenFile
-	doors                *doors
+	transports           *transports
 }
 
 // newFederatedLogin completes cfg from the environment, and says what is missing.
-func newFederatedLogin(cfg AuthConfig, d *doors) (*federatedLogin, error) {
+func newFederatedLogin(cfg AuthConfig, d *transports) (*federatedLogin, error) {
 	l := &federatedLogin{
 		tenant: cmp.Or(cfg.Tenant, os.Getenv(envTenantID)), client: cmp.Or(cfg.ClientID, os.Getenv(envClientID)),
-		file: os.Getenv(envFederatedTokenFile), doors: d,
+		file: os.Getenv(envFederatedTokenFile), transports: d,
 	}
 	if cfg.FederatedTokenFile != "" {
 		l.file = credentialPath(cfg.FederatedTokenFile)
@@ -63,7 +63,7 @@ func (l *federatedLogin) ask(ctx context.Context, authority, resource string) (s
 			Hint: "what writes the file has to write a new one; in Kubernetes the volume of the service account token does",
 		}
 	}
-	e, err := toAuthority(authority, l.doors)
+	e, err := toAuthority(authority, l.transports)
 	if err != nil {
 		return "", time.Time{}, err
 	}

@@ -106,7 +106,7 @@ func (c *Client) bearer(ctx context.Context, u *url.URL) (string, error) {
 		return "", err
 	}
 	if bearer == "" && !c.local {
-		return "", errors.New("there is no token, and only this machine is spoken to without one")
+		return "", errors.New("no token; requests without one are allowed to loopback only")
 	}
 	return bearer, nil
 }

@@ -55,7 +55,7 @@ func (g *loginGrant) changed() bool { return g.way.changed() }
 
 func (g *loginGrant) close() {
 	g.way.close()
-	g.metadata.doors.close()
+	g.metadata.transports.close()
 }
 
 func (g *loginGrant) fetch(ctx context.Context) (string, time.Time, error) {
@@ -141,11 +141,11 @@ func (g *loginGrant) monitorTarget(ctx context.Context) (authority, resource str
 	return authority, resource, err
 }
 
-// doors reach the authority and the metadata of the cluster. Plain http leads to
+// transports reach the authority and the metadata of the cluster. Plain http leads to
 // this machine alone, past any proxy.
-type doors struct{ secure, plain *pool }
+type transports struct{ secure, plain *pool }
 
-func newDoors(o TokenOptions, c *clock) (*doors, error) {
+func newTransports(o TokenOptions, c *clock) (*transports, error) {
 	n := network{proxy: o.Proxy, caFile: o.CAFile, minTLS: o.MinTLS, idle: 1, clock: c}
 	secure, err := newPool(n)
 	if err != nil {
@@ -156,20 +156,20 @@ func newDoors(o TokenOptions, c *clock) (*doors, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &doors{secure, plain}, nil
+	return &transports{secure, plain}, nil
 }
 
-// RoundTrip makes doors the transport of an http.Client.
-func (d *doors) RoundTrip(req *http.Request) (*http.Response, error) {
+// RoundTrip implements http.RoundTripper.
+func (t *transports) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme == "https" {
-		return d.secure.RoundTrip(req)
+		return t.secure.RoundTrip(req)
 	}
-	return d.plain.RoundTrip(req)
+	return t.plain.RoundTrip(req)
 }
 
-func (d *doors) close() {
-	d.secure.close()
-	d.plain.close()
+func (t *transports) close() {
+	t.secure.close()
+	t.plain.close()
 }
 
 // sameServer says that two addresses are of one server.

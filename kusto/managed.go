@@ -61,7 +61,7 @@ func (l *identityLogin) ask(ctx context.Context, _, resource string) (string, ti
 		}
 		l.brief = false
 	}
-	e := &errand{through: l.conns, allowed: mayAskIdentity}
+	e := &tokenRequest{through: l.conns, allowed: mayAskIdentity}
 	o := e.options("")
 	// The service is documented to answer with these now and then.
 	o.Retry = policy.RetryOptions{
@@ -102,7 +102,7 @@ func (l *identityLogin) probe(ctx context.Context) error {
 }
 
 // explain turns a failure into one of our errors.
-func (l *identityLogin) explain(e *errand, err error) error {
+func (l *identityLogin) explain(e *tokenRequest, err error) error {
 	if e.err != nil {
 		return identityOutOfReach(e.err)
 	}
@@ -132,7 +132,7 @@ func identityOutOfReach(err error) error {
 }
 
 // hint is for what the machine's own service refuses.
-func (l *identityLogin) hint(e *errand) string {
+func (l *identityLogin) hint(e *tokenRequest) string {
 	var doc struct {
 		Words string `json:"error_description"`
 	}
