@@ -15,6 +15,9 @@ import (
 
 	"kusto-agent/batcher"
 	"kusto-agent/config"
+	"kusto-agent/internal/async"
+	"kusto-agent/internal/exit"
+	"kusto-agent/internal/version"
 	"kusto-agent/journal"
 	"kusto-agent/ledger"
 	"kusto-agent/quarantine"
@@ -79,7 +82,7 @@ func newAgent(cfg *config.Config, log *slog.Logger, queue *telemetry.LogQueue, o
 	starting, started := context.WithCancel(context.Background())
 	a.started = started
 	if a.manager != nil {
-		start(func() { a.extendStart(starting) }) // ended by ready, or by close
+		async.Start(func() { a.extendStart(starting) }) // ended by ready, or by close
 	}
 	defer func() {
 		if err != nil {
@@ -104,28 +107,28 @@ func (a *agent) openStores() error {
 	fresh := a.isFresh()
 	id, _, err := journal.Agent(a.journalDir())
 	if err != nil {
-		return &exitError{exitFailed, err}
+		return exit.With(exit.Failed, err)
 	}
 	o := a.spoolOptions()
 	o.Agent = id
 	s, held, err := spool.Open(a.cfg.Spool.Dir, a.cfg.Spool, o)
 	switch {
 	case errors.Is(err, spool.ErrInUse), errors.Is(err, spool.ErrForeign):
-		return &exitError{exitConfig, err}
+		return exit.With(exit.Config, err)
 	case err != nil:
-		return &exitError{exitFailed, err}
+		return exit.With(exit.Failed, err)
 	}
 	j, found, err := journal.Open(a.journalDir(), a.cfg.Journal, journal.Options{Logger: a.log, Agent: held.Agent})
 	if err != nil {
 		_ = s.Close() // nothing was put there
-		return &exitError{exitFailed, err}
+		return exit.With(exit.Failed, err)
 	}
 	a.spool, a.journal = s, j
 	a.closers = append(a.closers, j, s) // the spool is closed first: it syncs the journal
 	logProblems(a.log, "spool", held.Problems)
 	logProblems(a.log, "journal", found.Problems)
 	if err := a.buildRecovery(held, found, fresh); err != nil {
-		return &exitError{exitFailed, err}
+		return exit.With(exit.Failed, err)
 	}
 	return nil
 }
@@ -135,7 +138,7 @@ func (a *agent) journalDir() string { return filepath.Join(a.cfg.StateDir, "jour
 func (a *agent) openQuarantine() error {
 	q, err := quarantine.Open(filepath.Join(a.cfg.StateDir, "quarantine"), a.cfg.Quarantine, quarantine.Options{Logger: a.log})
 	if err != nil {
-		return &exitError{exitFailed, err}
+		return exit.With(exit.Failed, err)
 	}
 	a.quarantine = q
 	a.closers = append(a.closers, q)
@@ -145,7 +148,7 @@ func (a *agent) openQuarantine() error {
 func (a *agent) buildTelemetry() error {
 	a.telemetry = telemetry.New(telemetry.Options{
 		Config: a.cfg.Telemetry, Ledger: a.ledger, Status: a.status,
-		Healthy: a.healthy, Ready: a.isReady, Logger: a.log, Log: a.queue, Version: versionText(),
+		Healthy: a.healthy, Ready: a.isReady, Logger: a.log, Log: a.queue, Version: version.Text(),
 	})
 	return nil
 }
@@ -153,7 +156,7 @@ func (a *agent) buildTelemetry() error {
 func (a *agent) buildSender() error {
 	services, err := a.makeServices(a.cfg)
 	if err != nil {
-		return &exitError{exitConfig, err}
+		return exit.With(exit.Config, err)
 	}
 	a.closers = append(a.closers, closing(a.closeServices))
 	watched := a.recovery.Watched(a.journal)
@@ -212,7 +215,7 @@ func (a *agent) buildTail() error {
 		OpenFiles: a.cfg.Limits.OpenFiles, Once: a.once, Rescan: rescan,
 	})
 	if err != nil {
-		return &exitError{exitFailed, err}
+		return exit.With(exit.Failed, err)
 	}
 	a.journal.OnSafe(a.tail.Safe)
 	return nil

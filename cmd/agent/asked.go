@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kusto-agent/config"
+	"kusto-agent/internal/exit"
 	"kusto-agent/telemetry"
 )
 
@@ -29,7 +30,7 @@ func (a *asked) folder() (string, error) {
 	}
 	cfg, err := loadConfig(a.config)
 	if err != nil {
-		return "", &exitError{exitConfig, fmt.Errorf("%w\nwithout a configuration: name the state_dir of the agent with --state-dir", err)}
+		return "", exit.With(exit.Config, fmt.Errorf("%w\nwithout a configuration: name the state_dir of the agent with --state-dir", err))
 	}
 	return cfg.StateDir, nil
 }
@@ -38,12 +39,12 @@ func (a *asked) folder() (string, error) {
 func askError(err error, dir string) error {
 	switch {
 	case errors.Is(err, telemetry.ErrInput):
-		return &exitError{exitUsage, err}
+		return exit.With(exit.Usage, err)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTDIR):
-		return &exitError{exitUnreachable, fmt.Errorf(
-			"no agent answers in %s; start it, or name its state_dir with --state-dir (that of the systemd unit is /var/lib/kusto-agent)", telemetry.Printable(dir))}
+		return exit.With(exit.Unreachable, fmt.Errorf(
+			"no agent answers in %s; start it, or name its state_dir with --state-dir (that of the systemd unit is /var/lib/kusto-agent)", telemetry.Printable(dir)))
 	case errors.Is(err, fs.ErrPermission):
-		return &exitError{exitFailed, fmt.Errorf("%w; run it with sudo, or as the agent's user: sudo -u kusto-agent kusto-agent …", err)}
+		return exit.With(exit.Failed, fmt.Errorf("%w; run it with sudo, or as the agent's user: sudo -u kusto-agent kusto-agent …", err))
 	}
-	return &exitError{exitFailed, err}
+	return exit.With(exit.Failed, err)
 }

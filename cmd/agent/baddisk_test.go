@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/exit"
 )
 
 // TestStartOnBadStateDisk: on a state disk that takes nothing the agent starts,
@@ -83,7 +84,7 @@ func TestNoStateDir(t *testing.T) {
 			s.disk("disk", options)
 			spoil(s)
 			s.write("logs/a.json", joined(jsonRecords(0, 10)))
-			p := s.once(strings.Replace(open, "${DIR}/state", "${DIR}/disk/state", 1)+oneJSON, exitFailed)
+			p := s.once(strings.Replace(open, "${DIR}/state", "${DIR}/disk/state", 1)+oneJSON, exit.Failed)
 			want := "make state_dir: mkdir " + s.path("disk/state") + ": " + says + "; run as a user who may write there, or set state_dir\n"
 			if got := strings.TrimSuffix(p.log.text(), "\n"); got != want && got+"\n" != want {
 				t.Errorf("says %q, want %q", got, want)

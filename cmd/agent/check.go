@@ -17,6 +17,7 @@ import (
 	"kusto-agent/check"
 	"kusto-agent/config"
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
 	"kusto-agent/journal"
 	"kusto-agent/telemetry"
 )
@@ -33,8 +34,8 @@ func checkCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			c.out = newOutput(cmd)
-			return c.out.end(c.run(ctx))
+			c.out = console.NewOutput(cmd.OutOrStdout())
+			return c.out.End(c.run(ctx))
 		},
 	}
 	f := cmd.Flags()
@@ -49,20 +50,20 @@ func checkCommand() *cobra.Command {
 type checking struct {
 	path, user    string
 	offline, json bool
-	out           output
+	out           console.Output
 }
 
 func (c *checking) run(ctx context.Context) error {
 	who, err := check.FindService(ctx, c.user)
 	if err != nil {
-		return &exitError{exitUsage, err}
+		return exit.With(exit.Usage, err)
 	}
 	found, err := check.Run(ctx, check.Options{
 		Path: c.path, Env: environment(who), Offline: c.offline, Service: who, Log: runningAgent(c.path, environment(who)),
 		Connect: checkConnection, Sample: sampleInput,
 	})
 	if err != nil {
-		return &exitError{exitFailed, err}
+		return exit.With(exit.Failed, err)
 	}
 	if c.json {
 		if found == nil {
@@ -73,7 +74,7 @@ func (c *checking) run(ctx context.Context) error {
 		err = c.print(found)
 	}
 	if code := checkCode(found); err == nil && code != 0 {
-		err = &exitError{code: code}
+		err = exit.Silently(code)
 	}
 	return err
 }
@@ -156,7 +157,7 @@ func sampleInput(ctx context.Context, cfg *config.Config, in *config.Input) (*ch
 
 // checkCode is the exit code: of the most telling error.
 func checkCode(found []check.Finding) int {
-	codes := map[check.Class]int{check.Config: exitConfig, check.Refused: exitRefused, check.Away: exitUnreachable, check.Plain: exitFailed}
+	codes := map[check.Class]int{check.Config: exit.Config, check.Refused: exit.Refused, check.Away: exit.Unreachable, check.Plain: exit.Failed}
 	for _, class := range []check.Class{check.Config, check.Refused, check.Away, check.Plain} {
 		if slices.ContainsFunc(found, func(f check.Finding) bool { return f.Severity == check.Error && f.Class == class }) {
 			return codes[class]
@@ -183,7 +184,7 @@ func (c *checking) print(found []check.Finding) error {
 		counts[f.Severity]++
 		c.finding(f)
 	}
-	_, err := fmt.Fprintf(c.out, "\n%s, %s, %d ok\n", counted(counts[check.Error], "error"), counted(counts[check.Warning], "warning"), counts[check.OK])
+	_, err := fmt.Fprintf(c.out, "\n%s, %s, %d ok\n", console.Counted(counts[check.Error], "error"), console.Counted(counts[check.Warning], "warning"), counts[check.OK])
 	return err
 }
 

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kusto-agent/config"
+	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
 )
 
 func configCommand() *cobra.Command {
@@ -34,20 +36,20 @@ func configShowCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.LoadTraced(path, os.LookupEnv, config.Options{})
 			if err != nil {
-				return &exitError{exitConfig, err}
+				return exit.With(exit.Config, err)
 			}
 			if err := cfg.HasInput(input); err != nil {
-				return &exitError{exitUsage, err}
+				return exit.With(exit.Usage, err)
 			}
-			out := newOutput(cmd)
+			out := console.NewOutput(cmd.OutOrStdout())
 			if !asJSON {
-				return out.end(cfg.Show(out, input))
+				return out.End(cfg.Show(out, input))
 			}
 			doc, err := cfg.Shown(input)
 			if err != nil {
 				return err
 			}
-			return out.end(out.JSON(doc))
+			return out.End(out.JSON(doc))
 		},
 	}
 	f := cmd.Flags()
@@ -65,11 +67,11 @@ func configSchemaCommand() *cobra.Command {
 			"and check keys. What one key means for another it cannot say; the agent checks that.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			out := newOutput(cmd)
+			out := console.NewOutput(cmd.OutOrStdout())
 			enc := json.NewEncoder(out)
 			enc.SetEscapeHTML(false)
 			enc.SetIndent("", "  ")
-			return out.end(enc.Encode(config.Schema()))
+			return out.End(enc.Encode(config.Schema()))
 		},
 	}
 }
@@ -93,13 +95,13 @@ func configExplainCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			topic, err := config.Explain(append(args, "")[0])
 			if err != nil {
-				return &exitError{exitUsage, err}
+				return exit.With(exit.Usage, err)
 			}
-			out := newOutput(cmd)
+			out := console.NewOutput(cmd.OutOrStdout())
 			if asJSON {
-				return out.end(out.JSON(topic))
+				return out.End(out.JSON(topic))
 			}
-			return out.end(topic.Write(out))
+			return out.End(topic.Write(out))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as one JSON object")

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"kusto-agent/config"
+	"kusto-agent/internal/exit"
 	"kusto-agent/kusto"
 )
 
@@ -35,13 +36,13 @@ func dial(cfg *config.Config, name string, queryOnly bool) (*connection, error) 
 	name = cmp.Or(name, config.DefaultCluster)
 	c, ok := cfg.Clusters[name]
 	if !ok {
-		return nil, &exitError{exitUsage, fmt.Errorf("there is no cluster %q; the configuration has %s", name, strings.Join(names, ", "))}
+		return nil, exit.With(exit.Usage, fmt.Errorf("there is no cluster %q; the configuration has %s", name, strings.Join(names, ", ")))
 	}
 	key := keyOf(name, c, cfg)
 	key.queryOnly = queryOnly
 	to, err := newService(key, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return nil, &exitError{exitConfig, fmt.Errorf("cluster %s: %w", name, err)}
+		return nil, exit.With(exit.Config, fmt.Errorf("cluster %s: %w", name, err))
 	}
 	return &connection{to.client, c, to.tokens}, nil
 }
@@ -54,22 +55,22 @@ func (c *connection) close() {
 
 // serviceError makes the end of a command of what the service said.
 func serviceError(err error) error {
-	var exit *exitError
-	if err == nil || errors.As(err, &exit) {
+	var ended *exit.Error
+	if err == nil || errors.As(err, &ended) {
 		return err
 	}
 	var e *kusto.Error
-	code := exitFailed
+	code := exit.Failed
 	if errors.As(err, &e) {
 		switch {
 		case e.Refused():
-			code = exitRefused
+			code = exit.Refused
 		case kusto.Unreached(e):
-			code = exitUnreachable
+			code = exit.Unreachable
 		}
-		return &exitError{code, errors.New(explained(e))}
+		return exit.With(code, errors.New(explained(e)))
 	}
-	return &exitError{code, err}
+	return exit.With(code, err)
 }
 
 // explained is an error of the service with what to do about it on a line of its own.

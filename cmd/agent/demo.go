@@ -16,6 +16,8 @@ import (
 	"golang.org/x/term"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/async"
+	"kusto-agent/internal/exit"
 	"kusto-agent/telemetry"
 )
 
@@ -75,11 +77,11 @@ type demo struct {
 
 func (d *demo) run(ctx context.Context) (err error) {
 	if d.dir, err = os.MkdirTemp("", "kusto-agent-demo-"); err != nil {
-		return &exitError{exitFailed, err}
+		return exit.With(exit.Failed, err)
 	}
 	a, logs, err := d.prepare()
 	if err != nil {
-		return &exitError{exitFailed, err}
+		return exit.With(exit.Failed, err)
 	}
 	defer logs.Close()
 	defer d.server.Close()
@@ -89,7 +91,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	running, stopAgent := context.WithCancel(context.Background())
 	defer stopAgent()
 	var agentErr error
-	agentDone := start(func() { agentErr = a.run(running, nil) })
+	agentDone := async.Start(func() { agentErr = a.run(running, nil) })
 	began := time.Now()
 	d.write(ctx)
 	d.awaitRows(ctx)
@@ -97,7 +99,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	stopAgent()
 	<-agentDone
 	if agentErr != nil {
-		return &exitError{exitFailed, agentErr}
+		return exit.With(exit.Failed, agentErr)
 	}
 	if err := d.report(a, took); err != nil {
 		return err
@@ -150,7 +152,7 @@ func (d *demo) write(ctx context.Context) {
 	began := time.Now()
 	var running []<-chan struct{}
 	for _, w := range d.writers {
-		running = append(running, start(func() { w.run(ctx) }))
+		running = append(running, async.Start(func() { w.run(ctx) }))
 	}
 	line := newProgress(d.out)
 	tick := time.NewTicker(line.every)
@@ -201,14 +203,14 @@ func (d *demo) report(a *agent, took time.Duration) error {
 	fmt.Fprintf(d.out, "\n%-10s %12s %12s %12s %12s\n", "table", "written", "stored", "missing", "duplicates")
 	rowsDir := filepath.Join(d.dir, "rows")
 	if err := os.Mkdir(rowsDir, 0o700); err != nil {
-		return &exitError{exitFailed, err}
+		return exit.With(exit.Failed, err)
 	}
 	var bytes int64
 	equal := true
 	for _, w := range d.writers {
 		c, err := d.compare(w, rowsDir)
 		if err != nil {
-			return &exitError{exitFailed, err}
+			return exit.With(exit.Failed, err)
 		}
 		fmt.Fprintf(d.out, "%-10s %12d %12d %12d %12d\n", w.table, w.rows.Load(), c.stored, c.missing, c.double)
 		equal = equal && c.stored == int(w.rows.Load()) && c.missing == 0 && c.double == 0
@@ -216,7 +218,7 @@ func (d *demo) report(a *agent, took time.Duration) error {
 	}
 	for input, b := range a.ledger.Snapshot() {
 		if err := b.Check(); err != nil {
-			return &exitError{exitFailed, fmt.Errorf("the books of %s do not close: %w", input, err)}
+			return exit.With(exit.Failed, fmt.Errorf("the books of %s do not close: %w", input, err))
 		}
 	}
 	n := d.server.Totals()
@@ -224,7 +226,7 @@ func (d *demo) report(a *agent, took time.Duration) error {
 		float64(bytes)/1e6, took.Seconds(), float64(bytes)/1e6/took.Seconds(), n.Requests, d.server.TokenCalls(), n.DroppedLines)
 	fmt.Fprintf(d.out, "rows are in %s, one JSON line each\n", rowsDir)
 	if !equal || n.DroppedLines > 0 {
-		return &exitError{exitFailed, errors.New("what is stored is not what was written")}
+		return exit.With(exit.Failed, errors.New("what is stored is not what was written"))
 	}
 	fmt.Fprintln(d.out, "written = stored in every table")
 	return nil

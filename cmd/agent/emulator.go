@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/exit"
 	"kusto-agent/telemetry"
 )
 
@@ -23,7 +24,7 @@ func emulatorCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if authority != "" && !o.TLS {
-				return &exitError{exitUsage, errors.New("--tls-ca goes with --tls")}
+				return exit.With(exit.Usage, errors.New("--tls-ca goes with --tls"))
 			}
 			if err := loadSchema(&o, schema); err != nil {
 				return err
@@ -32,13 +33,13 @@ func emulatorCommand() *cobra.Command {
 			s := emulator.New(o)
 			url, err := s.Listen(listen)
 			if err != nil {
-				return &exitError{exitFailed, err}
+				return exit.With(exit.Failed, err)
 			}
 			defer s.Close()
 			if o.TLS {
 				remove, err := writeAuthority(s.Authority(), &authority)
 				if err != nil {
-					return &exitError{exitFailed, err}
+					return exit.With(exit.Failed, err)
 				}
 				defer remove()
 				fmt.Fprintf(cmd.OutOrStdout(), "authority %s\n", authority)
@@ -86,11 +87,11 @@ func loadSchema(o *emulator.Options, path string) error {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return &exitError{exitUsage, err}
+		return exit.With(exit.Usage, err)
 	}
 	defer f.Close()
 	if o.Schema, err = emulator.LoadSchema(f); err != nil {
-		return &exitError{exitConfig, fmt.Errorf("%s: %w", path, err)}
+		return exit.With(exit.Config, fmt.Errorf("%s: %w", path, err))
 	}
 	return nil
 }

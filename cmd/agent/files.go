@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"kusto-agent/internal/console"
 	"kusto-agent/telemetry"
 )
 
@@ -29,12 +30,12 @@ func filesCommand() *cobra.Command {
 			if err != nil {
 				return askError(err, dir)
 			}
-			out := newOutput(cmd)
+			out := console.NewOutput(cmd.OutOrStdout())
 			if asJSON {
-				return out.end(out.JSON(list))
+				return out.End(out.JSON(list))
 			}
 			color := term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == ""
-			return out.end(telemetry.RenderFiles(out, list, color))
+			return out.End(telemetry.RenderFiles(out, list, color))
 		},
 	}
 	from.flags(cmd)

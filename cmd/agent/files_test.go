@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/exit"
 	"kusto-agent/telemetry"
 )
 
@@ -98,7 +99,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
 	}
-	s.show(exitUsage, "files", "--input", "nope", "--config", s.path("agent.yaml"))
+	s.show(exit.Usage, "files", "--input", "nope", "--config", s.path("agent.yaml"))
 	p.stop()
 }
 
@@ -113,12 +114,12 @@ func TestFilesWithoutAgent(t *testing.T) {
 			t.Errorf("%v prints %q, says %q; want %q", args, out, words, says)
 		}
 	}
-	f(exitUnreachable, "no agent answers in DIR/none; start it, or name its state_dir with --state-dir", "--state-dir", s.path("none"))
+	f(exit.Unreachable, "no agent answers in DIR/none; start it, or name its state_dir with --state-dir", "--state-dir", s.path("none"))
 	s.write("agent.yaml", open+oneJSON)
-	f(exitUnreachable, "no agent answers in DIR/state", "--config", s.path("agent.yaml"))
-	f(exitConfig, "--state-dir", "--config", s.path("none.yaml"))
+	f(exit.Unreachable, "no agent answers in DIR/state", "--config", s.path("agent.yaml"))
+	f(exit.Config, "--state-dir", "--config", s.path("none.yaml"))
 	s.write("file", "")
-	f(exitUnreachable, "no agent answers in DIR/file", "--state-dir", s.path("file"))
+	f(exit.Unreachable, "no agent answers in DIR/file", "--state-dir", s.path("file"))
 
 	// Of another user.
 	if os.Getuid() != 0 {
@@ -128,9 +129,9 @@ func TestFilesWithoutAgent(t *testing.T) {
 	p.await(1, "agent is running")
 	s.show(0, "files", "--state-dir", s.path("state"))
 	s.refusable() // from here on as nobody
-	f(exitFailed, "permission denied; run it with sudo, or as the agent's user", "--state-dir", s.path("state"))
+	f(exit.Failed, "permission denied; run it with sudo, or as the agent's user", "--state-dir", s.path("state"))
 	s.must(os.Chmod(s.path("state"), 0o755)) // the socket is closed by itself too
-	f(exitFailed, "permission denied; run it with sudo, or as the agent's user", "--state-dir", s.path("state"))
+	f(exit.Failed, "permission denied; run it with sudo, or as the agent's user", "--state-dir", s.path("state"))
 	p.stop()
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/exit"
 )
 
 const silent = "state disk stalled"
@@ -90,7 +91,7 @@ func TestStopOnFrozenStateDisk(t *testing.T) {
 			p.signal(syscall.SIGTERM)
 			p.await(1, stateUnkept, silent)
 			thaw() // the kernel ends no process that waits for a frozen disk
-			p.want(exitFailed)
+			p.want(exit.Failed)
 			if outage {
 				script.Remove()
 			}
@@ -116,7 +117,7 @@ func TestStopOnSilentStateDisk(t *testing.T) {
 	s.append("logs/a.json", joined(jsonRecords(500, 500)))
 	s.awaitRows("T", 1000)
 	p.signal(syscall.SIGTERM)
-	p.want(exitFailed)
+	p.want(exit.Failed)
 	p.told(stateUnkept, silent)
 	s.once(config, 0)
 	s.wantEach("T", jsonRecords(0, 1000))

@@ -9,6 +9,8 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
+	"kusto-agent/internal/async"
+	"kusto-agent/internal/version"
 	"kusto-agent/spool"
 	"kusto-agent/telemetry"
 )
@@ -19,19 +21,19 @@ import (
 // running lasts.
 func (a *agent) startTelemetry(running context.Context) {
 	ctx, cancel := context.WithCancel(context.Background())
-	served := start(func() {
+	served := async.Start(func() {
 		if err := a.telemetry.Run(ctx); err != nil {
 			a.log.Error("status and metrics are not served", "err", err)
 		}
 	})
 	control := a.control()
-	controlled := start(func() { control.Run(ctx) })
+	controlled := async.Start(func() { control.Run(ctx) })
 	select { // who was told that the agent runs can ask it
 	case <-control.Tried():
 	case <-running.Done():
 	case <-time.After(patience):
 	}
-	watched := start(func() { a.feedWatchdog(ctx) })
+	watched := async.Start(func() { a.feedWatchdog(ctx) })
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stopTel = func() {
@@ -50,7 +52,7 @@ func (a *agent) ready() {
 	for cluster, n := range a.foreignSpool() {
 		a.log.Warn("payloads in the spool wait for a cluster that no input sends to", "cluster", cluster, "batches", n, "fix", replayFix(cluster))
 	}
-	a.log.Info("agent is running", "version", versionText(), "inputs", len(a.cfg.Inputs), "state_dir", a.cfg.StateDir)
+	a.log.Info("agent is running", "version", version.Text(), "inputs", len(a.cfg.Inputs), "state_dir", a.cfg.StateDir)
 }
 
 func (a *agent) stopping() {
@@ -124,7 +126,7 @@ func (p *pulse) ask(room string, reach func() error) *answer {
 		}
 	}
 	a := &answer{}
-	a.given = start(func() { a.err = reach() })
+	a.given = async.Start(func() { a.err = reach() })
 	if p.asked == nil {
 		p.asked = make(map[string]*answer)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/exit"
 )
 
 // hostileConfigs are files that are wrong, or made to cost, and what is told of
@@ -56,7 +57,7 @@ func TestHostileConfigs(t *testing.T) {
 	for name, h := range hostileConfigs() {
 		s := newSite(t, emulator.Options{})
 		s.write("logs/a.log", "one\n")
-		p := s.once(h.text, exitConfig)
+		p := s.once(h.text, exit.Config)
 		said := strings.ReplaceAll(p.log.text(), s.dir+"/", "")
 		if !strings.HasPrefix(said, "agent.yaml"+h.told) || len(said) > 64<<10 || strings.Trim(p.out.text(), "\n") != "" {
 			t.Errorf("%s: says\n%.500s\nwant agent.yaml%s", name, said, h.told)

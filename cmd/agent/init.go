@@ -15,6 +15,7 @@ import (
 	"kusto-agent/config"
 	"kusto-agent/format"
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
 	"kusto-agent/internal/schema"
 	"kusto-agent/kusto"
 )
@@ -33,8 +34,8 @@ func initCommand() *cobra.Command {
 			if len(args) == 1 {
 				c.sample = args[0]
 			}
-			out := newOutput(cmd)
-			return out.end(c.run(out))
+			out := console.NewOutput(cmd.OutOrStdout())
+			return out.End(c.run(out))
 		},
 	}
 	f := cmd.Flags()
@@ -67,9 +68,9 @@ type initial struct {
 	ask   console.Asker
 }
 
-func (c *initial) run(out output) error {
+func (c *initial) run(out console.Output) error {
 	if _, err := os.Lstat(c.output); err == nil && c.output != "-" && !c.force {
-		return &exitError{exitUsage, fmt.Errorf("%q is there already; overwrite it with --force, or name another file with --output", c.output)}
+		return exit.With(exit.Usage, fmt.Errorf("%q is there already; overwrite it with --force, or name another file with --output", c.output))
 	}
 	if c.sample != "" {
 		if err := c.look(); err != nil {
@@ -77,20 +78,20 @@ func (c *initial) run(out output) error {
 		}
 	}
 	if err := c.answers(); err != nil {
-		return &exitError{exitUsage, err}
+		return exit.With(exit.Usage, err)
 	}
 	text := c.text()
 	if _, err := config.Parse(c.output, []byte(text), os.LookupEnv, config.Options{}); err != nil {
-		return &exitError{exitUsage, fmt.Errorf("these answers make no configuration, and nothing was written\n%w", err)}
+		return exit.With(exit.Usage, fmt.Errorf("these answers make no configuration, and nothing was written\n%w", err))
 	}
 	if c.output == "-" {
 		_, err := out.WriteString(text)
 		return err
 	}
 	if err := c.write(text); err != nil {
-		return &exitError{exitFailed, err}
+		return exit.With(exit.Failed, err)
 	}
-	say("%s is written; next: kusto-agent setup --dry-run --config %s", c.output, check.Quoted(c.output))
+	console.Say("%s is written; next: kusto-agent setup --dry-run --config %s", c.output, check.Quoted(c.output))
 	return nil
 }
 

@@ -9,10 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"kusto-agent/config"
-	"kusto-agent/format"
-	"kusto-agent/internal/schema"
-	"kusto-agent/kusto"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,6 +17,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
+
+	"kusto-agent/config"
+	"kusto-agent/format"
+	"kusto-agent/internal/exit"
+	"kusto-agent/internal/schema"
+	"kusto-agent/kusto"
 )
 
 // look guesses from the sample file.
@@ -28,9 +30,9 @@ func (c *initial) look() error {
 	text, err := beginningOf(c.sample)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &exitError{exitUsage, fmt.Errorf("read the sample: %w", err)}
+		return exit.With(exit.Usage, fmt.Errorf("read the sample: %w", err))
 	case err != nil:
-		return &exitError{exitFailed, fmt.Errorf("read the sample: %w", err)}
+		return exit.With(exit.Failed, fmt.Errorf("read the sample: %w", err))
 	}
 	c.guess = schema.Look(filepath.Base(c.sample), text)
 	return nil

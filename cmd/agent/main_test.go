@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"kusto-agent/internal/exit"
 )
 
 // asProgram is set in the environment of a child: the test binary is then the
@@ -37,7 +39,7 @@ func TestMain(m *testing.M) {
 			// child outlives a test binary that was killed.
 			go func() {
 				_, _ = io.Copy(io.Discard, os.Stdin)
-				os.Exit(exitFailed)
+				os.Exit(exit.Failed)
 			}()
 		}
 		rescan, _ = time.ParseDuration(os.Getenv(fastScans))
@@ -47,7 +49,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asWriter) != "" {
 		if err := writeLog(os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			os.Exit(exitFailed)
+			os.Exit(exit.Failed)
 		}
 		os.Exit(0)
 	}

@@ -9,6 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
+	"kusto-agent/internal/version"
 )
 
 func manCommand() *cobra.Command {
@@ -26,10 +30,10 @@ func manCommand() *cobra.Command {
 			}
 			of, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return &exitError{exitUsage, fmt.Errorf("there is no command %q; for a list: kusto-agent help", strings.Join(args, " "))}
+				return exit.With(exit.Usage, fmt.Errorf("there is no command %q; for a list: kusto-agent help", strings.Join(args, " ")))
 			}
-			out := newOutput(cmd)
-			return out.end(doc.GenMan(of, manualHeader(), out))
+			out := console.NewOutput(cmd.OutOrStdout())
+			return out.End(doc.GenMan(of, manualHeader(), out))
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "write the pages of all commands to this `folder`")
@@ -38,13 +42,13 @@ func manCommand() *cobra.Command {
 
 func writeManual(root *cobra.Command, dir string, args []string) error {
 	if len(args) > 0 {
-		return &exitError{exitUsage, fmt.Errorf("--dir writes the pages of all commands; leave %q out", strings.Join(args, " "))}
+		return exit.With(exit.Usage, fmt.Errorf("--dir writes the pages of all commands; leave %q out", strings.Join(args, " ")))
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return &exitError{exitFailed, fmt.Errorf("make folder for the manual: %w", err)}
+		return exit.With(exit.Failed, fmt.Errorf("make folder for the manual: %w", err))
 	}
 	if err := doc.GenManTree(root, manualHeader(), dir); err != nil {
-		return &exitError{exitFailed, fmt.Errorf("write manual: %w", err)}
+		return exit.With(exit.Failed, fmt.Errorf("write manual: %w", err))
 	}
 	return nil
 }
@@ -112,7 +116,7 @@ func prepareManual(root *cobra.Command) {
 // manualHeader dates the pages by the commit that the program was built from,
 // where that is known; else the library takes today.
 func manualHeader() *doc.GenManHeader {
-	h := &doc.GenManHeader{Section: "1", Source: "kusto-agent " + versionText(), Manual: "kusto-agent"}
+	h := &doc.GenManHeader{Section: "1", Source: "kusto-agent " + version.Text(), Manual: "kusto-agent"}
 	info, _ := debug.ReadBuildInfo()
 	for i := 0; info != nil && i < len(info.Settings); i++ {
 		if s := info.Settings[i]; s.Key == "vcs.time" {

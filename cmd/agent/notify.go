@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+
+	"kusto-agent/internal/async"
 )
 
 // notifier tells the service manager what the agent does, in the order in which it
@@ -37,7 +39,7 @@ func newNotifier(log *slog.Logger) *notifier {
 
 func startNotifier(log *slog.Logger, send func(string) error) *notifier {
 	n := &notifier{log: log, send: send, more: make(chan struct{}, 1)}
-	n.ended = start(n.pass)
+	n.ended = async.Start(n.pass)
 	return n
 }
 

@@ -16,6 +16,7 @@ import (
 	"unicode"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/exit"
 	"kusto-agent/record"
 	"kusto-agent/telemetry"
 )
@@ -180,7 +181,7 @@ func TestUnreadableConfig(t *testing.T) {
 	if err := os.Chmod(s.path("agent.yaml"), 0); err != nil {
 		t.Fatal(err)
 	}
-	p := s.launch("run", "--config", s.path("agent.yaml")).want(exitConfig)
+	p := s.launch("run", "--config", s.path("agent.yaml")).want(exit.Config)
 	if want := s.path("agent.yaml") + ": open file: permission denied; let the user the agent runs as read it\n"; p.log.text() != want {
 		t.Errorf("says %q, want %q", p.log.text(), want)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/exit"
 )
 
 // everyFormat reads files of seven formats into two databases of one cluster
@@ -154,7 +155,7 @@ func TestExitCodes(t *testing.T) {
 				prepare(s)
 			}
 			s.once(config, want)
-			if want == exitUnreachable || want == exitRefused {
+			if want == exit.Unreachable || want == exit.Refused {
 				// What was not accepted is still there for the next run.
 				before := s.server.RowCount("Logs", "Text")
 				s.server.Recover()
@@ -175,27 +176,27 @@ func TestExitCodes(t *testing.T) {
 	f("refused there", 1, emulator.Options{}, open+oneText, func(s *site) {
 		s.server.Fail(emulator.Fault{Match: emulator.Match{Contains: "two"}, Status: 400})
 	})
-	f("closed", exitUnreachable, emulator.Options{}, strings.ReplaceAll(open, "${URL}", "${DEAD}")+impatient+oneText, func(s *site) {
+	f("closed", exit.Unreachable, emulator.Options{}, strings.ReplaceAll(open, "${URL}", "${DEAD}")+impatient+oneText, func(s *site) {
 		s.env = []string{"DEAD=" + s.deadURL()}
 	})
-	f("failing", exitUnreachable, emulator.Options{}, open+impatient+oneText, func(s *site) {
+	f("failing", exit.Unreachable, emulator.Options{}, open+impatient+oneText, func(s *site) {
 		s.server.Fail(emulator.Fault{Status: 503})
 	})
-	f("no table", exitUnreachable, emulator.Options{Schema: schemaOf(t, `{"databases":{"Logs":{}}}`)}, open+impatient+oneText, nil)
-	f("wrong secret", exitRefused, emulator.Options{TokenSecret: "zq-right"}, secret+impatient+oneText, env)
-	f("no role", exitRefused, emulator.Options{
+	f("no table", exit.Unreachable, emulator.Options{Schema: schemaOf(t, `{"databases":{"Logs":{}}}`)}, open+impatient+oneText, nil)
+	f("wrong secret", exit.Refused, emulator.Options{TokenSecret: "zq-right"}, secret+impatient+oneText, env)
+	f("no role", exit.Refused, emulator.Options{
 		TokenSecret: "zq-wrong",
 		Schema:      schemaOf(t, `{"databases":{"Logs":{"ingestors":["another"],"tables":{"Text":{}}}}}`),
 	}, secret+impatient+oneText, env)
-	f("token refused", exitRefused, emulator.Options{TokenSecret: "zq-right"}, head+`auth: {method: token_file, token_file: "${DIR}/token"}`+"\n"+impatient+oneText, func(s *site) {
+	f("token refused", exit.Refused, emulator.Options{TokenSecret: "zq-right"}, head+`auth: {method: token_file, token_file: "${DIR}/token"}`+"\n"+impatient+oneText, func(s *site) {
 		s.write("token", "zq-stale-token")
 		s.secrets = append(s.secrets, "zq-stale-token")
 	})
-	f("authority closed", exitUnreachable, emulator.Options{TokenSecret: "zq-wrong"}, strings.ReplaceAll(secret, `authority: "${URL}"`, `authority: "${DEAD}"`)+impatient+oneText, func(s *site) {
+	f("authority closed", exit.Unreachable, emulator.Options{TokenSecret: "zq-wrong"}, strings.ReplaceAll(secret, `authority: "${URL}"`, `authority: "${DEAD}"`)+impatient+oneText, func(s *site) {
 		env(s)
 		s.env = append(s.env, "DEAD="+s.deadURL())
 	})
-	f("refused goes before down and quarantine", exitRefused, emulator.Options{TokenSecret: "zq-wrong", Schema: schemaOf(t,
+	f("refused goes before down and quarantine", exit.Refused, emulator.Options{TokenSecret: "zq-wrong", Schema: schemaOf(t,
 		`{"databases":{"Logs":{"tables":{"Text":{"ingestors":["another"]},"Bad":{}}}}}`)},
 		secret+impatient+`
 inputs:
@@ -251,7 +252,7 @@ func TestBadConfig(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, emulator.Options{TokenSecret: "zq-in-the-config"})
 	s.env = []string{"SECRET=zq-in-the-config"}
-	p := s.once(s.mustRead("bad.yaml"), exitConfig)
+	p := s.once(s.mustRead("bad.yaml"), exit.Config)
 	wantFile(t, "bad.txt", strings.ReplaceAll(p.log.text(), s.dir, "DIR"))
 	if entries, err := os.ReadDir(s.dir); err != nil || len(entries) != 1 {
 		t.Errorf("made %v, %v", entries, err)
@@ -279,7 +280,7 @@ func TestSecondAgentOnStateDir(t *testing.T) {
 	first := s.run(open + oneText)
 	s.awaitRows("Text", 1)
 	for _, flags := range [][]string{nil, {"--once"}} {
-		second := s.run(open+oneText, flags...).want(exitFailed)
+		second := s.run(open+oneText, flags...).want(exit.Failed)
 		want := fmt.Sprintf("state_dir %q is in use by another agent (pid %d); stop that one, or give this one a state_dir of its own\n",
 			s.path("state"), first.cmd.Process.Pid)
 		if second.log.text() != want || second.out.text() != "\n" {
@@ -312,7 +313,7 @@ func TestStateDirOfAnother(t *testing.T) {
 	}
 	f := func(dir, says string) {
 		t.Helper()
-		p := s.once(strings.Replace(open, "${DIR}/state", "${DIR}/"+dir, 1)+oneText, exitFailed)
+		p := s.once(strings.Replace(open, "${DIR}/state", "${DIR}/"+dir, 1)+oneText, exit.Failed)
 		said := strings.ReplaceAll(p.log.text(), s.dir, "DIR")
 		if said != says+"\n\n" && said != says+"\n" {
 			t.Errorf("says %q, want %q", said, says)
@@ -334,7 +335,7 @@ func TestExampleConfigurationIsSound(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Sound but for one key: the run ends before it reads or sends.
-	p := s.once(string(example)+"\nno_such_key: true\n", exitConfig)
+	p := s.once(string(example)+"\nno_such_key: true\n", exit.Config)
 	if n := strings.Count(p.log.text(), "agent.yaml:"); n != 1 || !strings.Contains(p.log.text(), "no_such_key") {
 		t.Errorf("says\n%s", p.log.text())
 	}
@@ -349,7 +350,7 @@ func TestSecondAgentOnSpool(t *testing.T) {
 	shared := open + oneText + "spool: {dir: \"${DIR}/shared\"}\n"
 	first := s.run(shared)
 	s.awaitRows("Text", 1)
-	second := s.run(strings.Replace(shared, "/state", "/other", 1), "--once").want(exitConfig)
+	second := s.run(strings.Replace(shared, "/state", "/other", 1), "--once").want(exit.Config)
 	if !strings.Contains(second.log.text(), "in use by another agent") || !strings.Contains(second.log.text(), "spool.dir of its own") {
 		t.Errorf("says %q", second.log.text())
 	}

@@ -20,6 +20,9 @@ import (
 
 	"kusto-agent/batcher"
 	"kusto-agent/config"
+	"kusto-agent/internal/async"
+	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
 	"kusto-agent/journal"
 	"kusto-agent/kusto"
 	"kusto-agent/ledger"
@@ -44,8 +47,8 @@ func previewCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v.out = newOutput(cmd)
-			return v.out.end(v.run(cmd.Context(), cfg, args[0]))
+			v.out = console.NewOutput(cmd.OutOrStdout())
+			return v.out.End(v.run(cmd.Context(), cfg, args[0]))
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", config.DefaultPath, "the configuration `file`")
@@ -58,7 +61,7 @@ func previewCommand() *cobra.Command {
 type preview struct {
 	records int
 	json    bool
-	out     output
+	out     console.Output
 }
 
 func (v *preview) run(ctx context.Context, cfg *config.Config, name string) error {
@@ -68,20 +71,20 @@ func (v *preview) run(ctx context.Context, cfg *config.Config, name string) erro
 		for _, in := range cfg.Inputs {
 			names = append(names, in.Name)
 		}
-		return &exitError{exitUsage, fmt.Errorf("there is no input %q; the configuration has %s", name, strings.Join(names, ", "))}
+		return exit.With(exit.Usage, fmt.Errorf("there is no input %q; the configuration has %s", name, strings.Join(names, ", ")))
 	}
 	in := &cfg.Inputs[i]
 	past, err := journal.Look(filepath.Join(cfg.StateDir, "journal"))
 	if err != nil {
-		return readError(err)
+		return exit.Reading(err)
 	}
 	c := newCatcher(past, []string{absolute(cfg.StateDir), absolute(cfg.Spool.Dir)})
 	p, err := c.first(ctx, in)
 	if err != nil {
-		return &exitError{exitFailed, err}
+		return exit.With(exit.Failed, err)
 	}
 	if p == nil {
-		return &exitError{exitFailed, fmt.Errorf("there is nothing to send for input %s: %s", name, c.why())}
+		return exit.With(exit.Failed, fmt.Errorf("there is nothing to send for input %s: %s", name, c.why()))
 	}
 	return v.show(cfg, in, p, c)
 }
@@ -90,7 +93,7 @@ func (v *preview) run(ctx context.Context, cfg *config.Config, name string) erro
 func (v *preview) show(cfg *config.Config, in *config.Input, p *record.Payload, c *catcher) error {
 	to, err := newService(keyOf(in.Cluster, cfg.Clusters[in.Cluster], cfg), nil, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return &exitError{exitConfig, fmt.Errorf("cluster %s: %w", in.Cluster, err)}
+		return exit.With(exit.Config, fmt.Errorf("cluster %s: %w", in.Cluster, err))
 	}
 	defer to.client.Close()
 	defer to.tokens.Close()
@@ -99,16 +102,16 @@ func (v *preview) show(cfg *config.Config, in *config.Input, p *record.Payload, 
 		Body: p.Body, Gzip: p.Gzip, RequestID: fmt.Sprintf("kusto-agent.ingest;%v;1", p.ID),
 	})
 	if err != nil {
-		return &exitError{exitFailed, err}
+		return exit.With(exit.Failed, err)
 	}
 	sample, err := sampleOf(p, v.records)
 	if err != nil {
-		return &exitError{exitFailed, err}
+		return exit.With(exit.Failed, err)
 	}
 	if v.json {
 		return v.out.JSON(v.document(req, p, sample, c))
 	}
-	fmt.Fprintf(os.Stderr, "%s, %s before gzip and %s after, from %s\n", counted(p.Records, "record"), telemetry.BytesText(int64(p.RawBytes)), telemetry.BytesText(int64(len(p.Body))), c.places(p))
+	fmt.Fprintf(os.Stderr, "%s, %s before gzip and %s after, from %s\n", console.Counted(p.Records, "record"), telemetry.BytesText(int64(p.RawBytes)), telemetry.BytesText(int64(len(p.Body))), c.places(p))
 	for _, r := range c.rejected {
 		fmt.Fprintln(os.Stderr, telemetry.Printable(fmt.Sprintf("quarantine: offset %d of %s, %s: %s", r.Offset, r.Path, r.Reason, r.Message)))
 	}
@@ -182,8 +185,8 @@ func (c *catcher) first(ctx context.Context, in *config.Input) (*record.Payload,
 	c.tailer = t
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	batching := start(b.Run)
-	reading := start(func() { t.Run(ctx, ctx) })
+	batching := async.Start(b.Run)
+	reading := async.Start(func() { t.Run(ctx, ctx) })
 	defer func() {
 		cancel()
 		<-reading
@@ -229,7 +232,7 @@ func (c *catcher) paths() map[record.File]string {
 // why says why there is nothing.
 func (c *catcher) why() string {
 	if n := len(c.rejected); n > 0 {
-		return fmt.Sprintf("%s would go to quarantine, and no other was read", counted(n, "record"))
+		return fmt.Sprintf("%s would go to quarantine, and no other was read", console.Counted(n, "record"))
 	}
 	var all []string
 	for path, why := range c.tailer.Problems() {

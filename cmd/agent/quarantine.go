@@ -14,6 +14,7 @@ import (
 
 	"kusto-agent/config"
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
 	"kusto-agent/quarantine"
 	"kusto-agent/record"
 	"kusto-agent/telemetry"
@@ -43,10 +44,10 @@ func quarantineListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			l.out, l.words = newOutput(cmd), cmd.ErrOrStderr()
-			err = l.out.end(quarantine.List(dir, l.line))
+			l.out, l.words = console.NewOutput(cmd.OutOrStdout()), cmd.ErrOrStderr()
+			err = l.out.End(quarantine.List(dir, l.line))
 			if err == nil {
-				fmt.Fprintf(l.words, "%s, %s in %s\n", counted(l.records, "record"), telemetry.BytesText(l.bytes), telemetry.Printable(dir))
+				fmt.Fprintf(l.words, "%s, %s in %s\n", console.Counted(l.records, "record"), telemetry.BytesText(l.bytes), telemetry.Printable(dir))
 				err = l.verdict()
 			}
 			return err
@@ -65,7 +66,7 @@ var reasons = []record.Reason{record.TooLong, record.Malformed, record.Refused, 
 type quarantineList struct {
 	stored
 	inputs, reasons []string
-	out             output
+	out             console.Output
 
 	words io.Writer // for people
 
@@ -126,7 +127,7 @@ func (l *quarantineList) verdict() error {
 	if l.damaged == 0 {
 		return nil
 	}
-	return &exitError{exitFailed, fmt.Errorf("%s can not be read", counted(l.damaged, "damaged line"))}
+	return exit.With(exit.Failed, fmt.Errorf("%s can not be read", console.Counted(l.damaged, "damaged line")))
 }
 
 // lineID names a line of quarantine for good, since none is ever changed: the
@@ -149,7 +150,7 @@ func quarantineShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := newOutput(cmd)
+			out := console.NewOutput(cmd.OutOrStdout())
 			e, err := findLine(dir, args[0])
 			if err != nil {
 				return err
@@ -158,9 +159,9 @@ func quarantineShowCommand() *cobra.Command {
 				fmt.Fprintf(cmd.ErrOrStderr(), "only the first %d of %d bytes were kept\n", len(e.Data), e.Length)
 			}
 			if s.json {
-				return out.end(out.Line(e.Raw))
+				return out.End(out.Line(e.Raw))
 			}
-			return out.end(out.Record(e.Data))
+			return out.End(out.Record(e.Data))
 		},
 	}
 	s.flags(cmd, "quarantine")
@@ -179,11 +180,11 @@ func findLine(dir, id string) (found quarantine.Entry, err error) {
 	})
 	switch {
 	case err == nil:
-		return found, &exitError{exitFailed, fmt.Errorf("no record %q in %s; the IDs are those of: kusto-agent quarantine ls", id, telemetry.Printable(dir))}
+		return found, exit.With(exit.Failed, fmt.Errorf("no record %q in %s; the IDs are those of: kusto-agent quarantine ls", id, telemetry.Printable(dir)))
 	case !errors.Is(err, stop):
-		return found, readError(err)
+		return found, exit.Reading(err)
 	case found.Err != nil:
-		return found, &exitError{exitFailed, fmt.Errorf("record %s can not be read: %w", id, found.Err)}
+		return found, exit.With(exit.Failed, fmt.Errorf("record %s can not be read: %w", id, found.Err))
 	}
 	return found, nil
 }

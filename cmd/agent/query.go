@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"kusto-agent/internal/exit"
 	"kusto-agent/internal/script"
 	"kusto-agent/kusto"
 )
@@ -80,10 +81,6 @@ func (a *asking) command(use, short, long string) *cobra.Command {
 	return cmd
 }
 
-func usage(format string, args ...any) error {
-	return &exitError{exitUsage, fmt.Errorf(format, args...)}
-}
-
 // read takes the flags apart.
 func (a *asking) read(cmd *cobra.Command) error {
 	if err := a.paper.check(cmd); err != nil {
@@ -95,16 +92,16 @@ func (a *asking) read(cmd *cobra.Command) error {
 			least = '!'
 		}
 		if strings.ContainsFunc(one.value, func(r rune) bool { return r < least || r > '~' }) {
-			return usage("%s %q: want ASCII letters, digits and signs", one.flag, one.value)
+			return exit.Usagef("%s %q: want ASCII letters, digits and signs", one.flag, one.value)
 		}
 	}
 	if a.q.Timeout < 0 || a.q.Timeout > kusto.MaxTimeout {
-		return usage("--timeout %v: want at most %v, which is what the service allows", a.q.Timeout, kusto.MaxTimeout)
+		return exit.Usagef("--timeout %v: want at most %v, which is what the service allows", a.q.Timeout, kusto.MaxTimeout)
 	}
 	for _, p := range a.params {
 		parameter, err := kusto.ParseParameter(p)
 		if err != nil {
-			return usage("--param %w", err)
+			return exit.Usagef("--param %w", err)
 		}
 		a.q.Parameters = append(a.q.Parameters, parameter)
 	}
@@ -112,7 +109,7 @@ func (a *asking) read(cmd *cobra.Command) error {
 	for _, o := range a.options {
 		name, value, ok := strings.Cut(o, "=")
 		if !ok || name == "" {
-			return usage("--option %q: want name=value", o)
+			return exit.Usagef("--option %q: want name=value", o)
 		}
 		a.q.Options[name] = optionValue(value)
 	}
@@ -136,14 +133,14 @@ func (a *asking) statements(cmd *cobra.Command, args []string) ([]script.Stateme
 	var all []script.Statement
 	switch in, isFile := cmd.InOrStdin().(*os.File); {
 	case len(args) > 0 && a.file != "":
-		return nil, usage("there is a text and a file; want one of them")
+		return nil, exit.Usagef("there is a text and a file; want one of them")
 	case len(args) > 0 && args[0] != "-":
 		if all = script.Split(args[0]); len(all) > 0 {
 			all = []script.Statement{{Text: args[0], Line: 1}}
 		}
 	case len(args) == 0 && a.file == "" && isFile && term.IsTerminal(int(in.Fd())):
 		if out, ok := cmd.OutOrStdout().(*os.File); !ok || !term.IsTerminal(int(out.Fd())) || a.paper.output != "" {
-			return nil, usage("there is no text: give it as an argument, in a file with -f, or by stdin")
+			return nil, exit.Usagef("there is no text: give it as an argument, in a file with -f, or by stdin")
 		}
 		return nil, nil
 	default:
@@ -154,17 +151,17 @@ func (a *asking) statements(cmd *cobra.Command, args []string) ([]script.Stateme
 		all = script.Split(text)
 	}
 	if len(all) == 0 {
-		return nil, usage("the text is empty")
+		return nil, exit.Usagef("the text is empty")
 	}
 	if len(all) > 1 && a.paper.isPicture() {
-		return nil, usage("a picture is of one query, and the text has %d", len(all))
+		return nil, exit.Usagef("a picture is of one query, and the text has %d", len(all))
 	}
 	for _, s := range all {
 		switch isCommand := kusto.IsCommand(s.Text); {
 		case isCommand && a.q.Call != kusto.Mgmt:
-			return nil, usage("%sa text that begins with a dot is a management command; use: kusto-agent mgmt", at(s, all))
+			return nil, exit.Usagef("%sa text that begins with a dot is a management command; use: kusto-agent mgmt", at(s, all))
 		case !isCommand && a.q.Call == kusto.Mgmt:
-			return nil, usage("%sa management command begins with a dot; for a query use: kusto-agent query", at(s, all))
+			return nil, exit.Usagef("%sa management command begins with a dot; for a query use: kusto-agent query", at(s, all))
 		}
 	}
 	return all, nil
@@ -183,13 +180,13 @@ func (a *asking) text(cmd *cobra.Command) (string, error) {
 	if a.file != "" && a.file != "-" {
 		raw, err := os.ReadFile(a.file)
 		if err != nil {
-			return "", &exitError{exitUsage, err}
+			return "", exit.With(exit.Usage, err)
 		}
 		return strings.TrimPrefix(string(raw), "\ufeff"), nil
 	}
 	raw, err := io.ReadAll(cmd.InOrStdin())
 	if err != nil {
-		return "", &exitError{exitFailed, fmt.Errorf("read stdin: %w", err)}
+		return "", exit.With(exit.Failed, fmt.Errorf("read stdin: %w", err))
 	}
 	return strings.TrimPrefix(string(raw), "\ufeff"), nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/exit"
 )
 
 const someTables = `{"databases": {"Logs": {"tables": {"T": {"columns": "n:long, s:string, d:dynamic", "mappings": [{"name": "m", "kind": "Json"}]}}}}}`
@@ -106,7 +107,7 @@ func TestQueryStopped(t *testing.T) {
 		p := s.launch("query", "print 1", "--config", s.path("agent.yaml"))
 		s.awaitHits(script, 1)
 		s.must(p.cmd.Process.Signal(syscall.SIGINT))
-		if p.want(exitInterrupted); !strings.Contains(p.log.text(), says) {
+		if p.want(exit.Interrupted); !strings.Contains(p.log.text(), says) {
 			t.Errorf("it says %s, want %s", p.log.text(), says)
 		}
 		if len(faults) > 0 {

@@ -16,6 +16,8 @@ import (
 	"golang.org/x/term"
 
 	"kusto-agent/internal/chart"
+	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
 	"kusto-agent/internal/rows"
 	"kusto-agent/kusto"
 	"kusto-agent/telemetry"
@@ -37,7 +39,7 @@ type paper struct {
 	output string
 	stats  bool
 
-	out   output
+	out   console.Output
 	words io.Writer // notes for people
 	file  *os.File  // that out goes to, until it takes the place of output
 	auto  bool      // a table, or a chart where the query renders one
@@ -64,7 +66,7 @@ func (p *paper) flags(cmd *cobra.Command) {
 
 // check decides the form.
 func (p *paper) check(cmd *cobra.Command) error {
-	p.out, p.words = newOutput(cmd), cmd.ErrOrStderr()
+	p.out, p.words = console.NewOutput(cmd.OutOrStdout()), cmd.ErrOrStderr()
 	if p.output != "" {
 		p.out.Terminal = false
 	}
@@ -84,7 +86,7 @@ func (p *paper) check(cmd *cobra.Command) error {
 	case name == string(formChart) || name == string(formSVG):
 		p.o.Form = rows.Form(name)
 	case name != "":
-		return usage("--format %q: want table, csv, tsv, json, json-array, markdown, vertical, chart or svg", name)
+		return exit.Usagef("--format %q: want table, csv, tsv, json, json-array, markdown, vertical, chart or svg", name)
 	case known:
 		p.o.Form = byFile
 	case p.render != "" && p.output == "":
@@ -96,19 +98,19 @@ func (p *paper) check(cmd *cobra.Command) error {
 	}
 	switch {
 	case p.render != "" && !chart.IsDrawn(chart.Kind(p.render)):
-		return usage("--render %q: want timechart, linechart, barchart, columnchart or piechart", p.render)
+		return exit.Usagef("--render %q: want timechart, linechart, barchart, columnchart or piechart", p.render)
 	case p.render != "" && p.o.Form != formChart && p.o.Form != formSVG:
-		return usage("--render draws, and the form %s does not", p.o.Form)
+		return exit.Usagef("--render draws, and the form %s does not", p.o.Form)
 	case p.o.MaxRows < 0:
-		return usage("--max-rows %d: want a number above 0", p.o.MaxRows)
+		return exit.Usagef("--max-rows %d: want a number above 0", p.o.MaxRows)
 	case p.o.MaxRows > 0 && p.draws():
-		return usage("a chart has all rows; limit them in the query")
+		return exit.Usagef("a chart has all rows; limit them in the query")
 	}
 	if p.draws() && (p.o.NoHeader || p.o.Types) {
-		return usage("a chart has no line of names")
+		return exit.Usagef("a chart has no line of names")
 	}
 	if err := p.o.Check(); err != nil {
-		return &exitError{exitUsage, err}
+		return exit.With(exit.Usage, err)
 	}
 	return nil
 }
@@ -124,14 +126,14 @@ func (p *paper) begin() error {
 	st, err := os.Stat(p.output)
 	switch {
 	case err == nil && st.IsDir():
-		return usage("--output %s is a folder", p.output)
+		return exit.Usagef("--output %s is a folder", p.output)
 	case err == nil && !st.Mode().IsRegular(): // as /dev/null, or a pipe
 		p.file, err = os.OpenFile(p.output, os.O_WRONLY, 0)
 	default:
 		p.file, err = os.CreateTemp(filepath.Dir(p.output), "."+filepath.Base(p.output)+"-*") // its mode is 0600
 	}
 	if err != nil {
-		return &exitError{exitFailed, err}
+		return exit.With(exit.Failed, err)
 	}
 	p.out.Writer = bufio.NewWriter(p.file)
 	return nil
@@ -140,7 +142,7 @@ func (p *paper) begin() error {
 // end gives out what is left; a file takes its place if all went well.
 func (p *paper) end(err error) error {
 	if p.file == nil {
-		return p.out.end(err)
+		return p.out.End(err)
 	}
 	if ferr := p.out.Flush(); err == nil {
 		err = ferr
@@ -155,11 +157,11 @@ func (p *paper) end(err error) error {
 	if err != nil {
 		p.abandon()
 	}
-	var exit *exitError
-	if err == nil || errors.As(err, &exit) {
+	var ended *exit.Error
+	if err == nil || errors.As(err, &ended) {
 		return err
 	}
-	return &exitError{exitFailed, err}
+	return exit.With(exit.Failed, err)
 }
 
 // abandon removes what a file was not replaced by.
@@ -218,7 +220,7 @@ func (p *paper) left(l rows.Left) {
 		p.note("%d of %d rows are not printed, for --max-rows %d", l.Rows, l.Of, p.o.MaxRows)
 	}
 	if l.Columns > 0 {
-		p.note("%s to the right have no place on this terminal: --wide has whole lines, --format vertical a line a cell", counted(l.Columns, "column"))
+		p.note("%s to the right have no place on this terminal: --wide has whole lines, --format vertical a line a cell", console.Counted(l.Columns, "column"))
 	}
 }
 
@@ -273,7 +275,7 @@ func (d *drawing) Row(t *kusto.Table, row []json.RawMessage) error {
 		return d.Printer.Row(t, row)
 	}
 	if len(d.cells) == chart.Most {
-		return &exitError{exitFailed, fmt.Errorf("there are more than %d rows to draw; summarize them", chart.Most)}
+		return exit.With(exit.Failed, fmt.Errorf("there are more than %d rows to draw; summarize them", chart.Most))
 	}
 	copied := make([]json.RawMessage, len(row))
 	for i, cell := range row {
@@ -302,12 +304,12 @@ func (d *drawing) draw() error {
 		d.spec, _ = d.wanted()
 	}
 	if d.p.isPicture() && d.drawn > 0 {
-		return usage("a picture is of one table, and the result has several")
+		return exit.Usagef("a picture is of one table, and the result has several")
 	}
 	c, err := d.built(t)
 	switch {
 	case err != nil && d.p.isPicture():
-		return &exitError{exitFailed, fmt.Errorf("nothing is drawn: %w", err)}
+		return exit.With(exit.Failed, fmt.Errorf("nothing is drawn: %w", err))
 	case err != nil:
 		d.p.note("nothing is drawn: %v", err)
 		return d.print(t)

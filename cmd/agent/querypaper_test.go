@@ -21,7 +21,7 @@ func TestDrawing(t *testing.T) {
 	f := func(p paper, visualization, columns string, prints, says string, all ...string) {
 		t.Helper()
 		var out, words strings.Builder
-		p.out, p.words = output{console.Output{Writer: bufio.NewWriter(&out), Terminal: false}}, &words
+		p.out, p.words = console.Output{Writer: bufio.NewWriter(&out), Terminal: false}, &words
 		about := &rows.About{Visualization: visualization}
 		to, err := p.printer(about)
 		if err != nil {

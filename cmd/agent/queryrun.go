@@ -14,7 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"kusto-agent/internal/async"
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
 	"kusto-agent/internal/rows"
 	"kusto-agent/internal/script"
 	"kusto-agent/kusto"
@@ -46,11 +48,11 @@ func (a *asking) run(cmd *cobra.Command, all []script.Statement) error {
 
 // placed is an error with where it was.
 func placed(err error, where string) error {
-	var exit *exitError
-	if where == "" || !errors.As(err, &exit) || exit.err == nil {
+	var ended *exit.Error
+	if where == "" || !errors.As(err, &ended) || ended.Err == nil {
 		return err
 	}
-	return &exitError{exit.code, fmt.Errorf("%s%w", where, exit.err)}
+	return exit.With(ended.Code, fmt.Errorf("%s%w", where, ended.Err))
 }
 
 // ask runs one statement and prints what it gives. The first signal has the service
@@ -116,7 +118,7 @@ func interruptible(parent context.Context, atLast func()) (ctx context.Context, 
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	quit := make(chan struct{})
 	// Ended and awaited by stop.
-	done := start(func() {
+	done := async.Start(func() {
 		for n := 0; ; n++ {
 			select {
 			case <-signals:
@@ -125,7 +127,7 @@ func interruptible(parent context.Context, atLast func()) (ctx context.Context, 
 			}
 			if n > 0 {
 				atLast()
-				os.Exit(exitInterrupted)
+				os.Exit(exit.Interrupted)
 			}
 			cancel()
 		}
@@ -142,9 +144,9 @@ func interruptible(parent context.Context, atLast func()) (ctx context.Context, 
 func stopped(q *kusto.Query, err error) error {
 	var unstopped *kusto.UnstoppedError
 	if errors.As(err, &unstopped) {
-		return &exitError{exitInterrupted, fmt.Errorf("stopped; the service could not be told to stop %s, and may still be at it: %w", q.RequestID, unstopped.Why)}
+		return exit.With(exit.Interrupted, fmt.Errorf("stopped; the service could not be told to stop %s, and may still be at it: %w", q.RequestID, unstopped.Why))
 	}
-	return &exitError{exitInterrupted, fmt.Errorf("stopped; the service was told to stop %s too", q.RequestID)}
+	return exit.With(exit.Interrupted, fmt.Errorf("stopped; the service was told to stop %s too", q.RequestID))
 }
 
 // session has a person type statements.
@@ -163,7 +165,7 @@ func (a *asking) session(cmd *cobra.Command) error {
 		History: history,
 		Words:   a.paper.words,
 		Run: func(s script.Statement) error {
-			err := a.paper.out.end(a.ask(cmd, s))
+			err := a.paper.out.End(a.ask(cmd, s))
 			if text := strings.ToLower(s.Text); kusto.IsCommand(text) && !strings.Contains(text, ".show") {
 				names.learn(cmd.Context(), a.q.Database)
 			}
@@ -182,7 +184,7 @@ func (a *asking) session(cmd *cobra.Command) error {
 		},
 	})
 	if err != nil {
-		return &exitError{exitFailed, err}
+		return exit.With(exit.Failed, err)
 	}
 	return nil
 }
@@ -218,11 +220,11 @@ func (a *asking) restoring() (stop func()) {
 	signals, quit := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGTERM)
 	// Ended and awaited by stop.
-	done := start(func() {
+	done := async.Start(func() {
 		select {
 		case <-signals:
 			_ = term.Restore(fd, was)
-			os.Exit(exitInterrupted)
+			os.Exit(exit.Interrupted)
 		case <-quit:
 		}
 	})
@@ -253,7 +255,7 @@ func (n *names) learn(ctx context.Context, database string) {
 	ctx, n.cancel = context.WithCancel(ctx)
 	n.until = time.Now().Add(learnPatience)
 	// Ended by stop, which waits for it.
-	n.done = start(func() {
+	n.done = async.Start(func() {
 		q := &kusto.Query{Call: kusto.Mgmt, Database: database, ReadOnly: true, Text: ".show database schema as json", App: n.a.q.App, User: n.a.q.User}
 		if database != "" {
 			q.Text = ".show database " + kusto.EntityName(database) + " schema as json"

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kusto-agent/config"
+	"kusto-agent/internal/exit"
 	"kusto-agent/kusto"
 )
 
@@ -44,12 +45,12 @@ var plainMethods = []string{"auto", "azure_cli", "managed_identity", "workload_i
 func (t *target) connect() (*connection, error) {
 	named, isURL, err := parseCluster(t.cluster)
 	if err != nil {
-		return nil, usage("--cluster: %w", err)
+		return nil, exit.Usagef("--cluster: %w", err)
 	}
 	if !isURL {
 		for _, flag := range []string{"auth", "ca-file", "allow-untrusted-endpoint"} {
 			if t.set(flag) {
-				return nil, usage("--%s is for --cluster with a URL; the configuration has its own", flag)
+				return nil, exit.Usagef("--%s is for --cluster with a URL; the configuration has its own", flag)
 			}
 		}
 		cfg, err := config.Load(t.config, os.LookupEnv, config.Options{ClustersOnly: true, CheckEndpoint: kusto.CheckQueryEndpoint})
@@ -57,21 +58,21 @@ func (t *target) connect() (*connection, error) {
 			if _, serr := os.Stat(t.config); errors.Is(serr, fs.ErrNotExist) {
 				err = fmt.Errorf("%w\nwithout a configuration: --cluster https://<cluster>.<region>.kusto.windows.net --database <database>", err)
 			}
-			return nil, &exitError{exitConfig, err}
+			return nil, exit.With(exit.Config, err)
 		}
 		return dial(cfg, t.cluster, true)
 	}
 	if t.set("config") {
-		return nil, usage("--cluster is a URL, with which no configuration is read; want a name of it, or no --config")
+		return nil, exit.Usagef("--cluster is a URL, with which no configuration is read; want a name of it, or no --config")
 	}
 	switch {
 	case !slices.Contains(plainMethods, t.auth):
-		return nil, usage("--auth %q: want %s; other methods need a configuration", t.auth, strings.Join(plainMethods, ", "))
+		return nil, exit.Usagef("--auth %q: want %s; other methods need a configuration", t.auth, strings.Join(plainMethods, ", "))
 	case t.auth == "none" && !isLoopback(named.URL):
-		return nil, usage("--auth none is for a cluster on this machine (localhost, 127.0.0.1)")
+		return nil, exit.Usagef("--auth none is for a cluster on this machine (localhost, 127.0.0.1)")
 	}
 	if err := kusto.CheckQueryEndpoint(named.URL, t.untrusted); err != nil {
-		return nil, usage("%s", flagWords.Replace(err.Error()))
+		return nil, exit.Usagef("%s", flagWords.Replace(err.Error()))
 	}
 	t.url = named.URL
 	named.Auth.Method = t.auth

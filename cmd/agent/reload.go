@@ -10,6 +10,7 @@ import (
 
 	"kusto-agent/batcher"
 	"kusto-agent/config"
+	"kusto-agent/internal/async"
 	"kusto-agent/record"
 	"kusto-agent/tail"
 	"kusto-agent/telemetry"
@@ -67,7 +68,7 @@ func (a *agent) reloadNow(ctx context.Context) {
 func loadUntil(ctx context.Context, path string) (*config.Config, error) {
 	var cfg *config.Config
 	var err error
-	loaded := start(func() { cfg, err = config.Load(path, os.LookupEnv, config.Options{}) })
+	loaded := async.Start(func() { cfg, err = config.Load(path, os.LookupEnv, config.Options{}) })
 	select {
 	case <-loaded:
 		return cfg, err

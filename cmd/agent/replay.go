@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kusto-agent/config"
+	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
 	"kusto-agent/record"
 	"kusto-agent/spool"
 )
@@ -30,7 +32,7 @@ func spoolReplayCommand() *cobra.Command {
 			}
 			n, err := replayTo(cfg, from, to)
 			if n > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s sent elsewhere after the next start of the agent\n", counted(n, "payload"))
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s sent elsewhere after the next start of the agent\n", console.Counted(n, "payload"))
 			}
 			return err
 		},
@@ -46,7 +48,7 @@ func spoolReplayCommand() *cobra.Command {
 func replayTo(cfg *config.Config, from, name string) (moved int, err error) {
 	c, known := cfg.Clusters[name]
 	if !known {
-		return 0, &exitError{exitUsage, fmt.Errorf("--to %q is no cluster of the configuration; it has %s", name, strings.Join(slices.Sorted(maps.Keys(cfg.Clusters)), ", "))}
+		return 0, exit.With(exit.Usage, fmt.Errorf("--to %q is no cluster of the configuration; it has %s", name, strings.Join(slices.Sorted(maps.Keys(cfg.Clusters)), ", ")))
 	}
 	a := &agent{cfg: cfg}
 	if err := a.lockState(); err != nil {
@@ -55,22 +57,22 @@ func replayTo(cfg *config.Config, from, name string) (moved int, err error) {
 	defer a.lock.Close()
 	s, found, err := spool.Open(cfg.Spool.Dir, cfg.Spool, spool.Options{})
 	if err != nil {
-		return 0, &exitError{exitFailed, err}
+		return 0, exit.With(exit.Failed, err)
 	}
 	defer func() {
 		if cerr := s.Close(); err == nil && cerr != nil {
-			err = &exitError{exitFailed, cerr}
+			err = exit.With(exit.Failed, cerr)
 		}
 	}()
 	routes := slices.SortedFunc(slices.Values(s.Routes()), func(a, b record.Route) int { return cmp.Compare(a.String(), b.String()) })
 	routes = slices.DeleteFunc(routes, func(r record.Route) bool { return r.Cluster != from || from == c.URL })
 	if len(routes) == 0 {
-		return 0, &exitError{exitFailed, errors.Join(fmt.Errorf("nothing in the spool waits for %s; see kusto-agent spool ls", from), problemsOf(found))}
+		return 0, exit.With(exit.Failed, errors.Join(fmt.Errorf("nothing in the spool waits for %s; see kusto-agent spool ls", from), problemsOf(found)))
 	}
 	for _, r := range routes {
 		n, err := s.Reroute(r, c.URL)
 		if moved += n; err != nil {
-			return moved, &exitError{exitFailed, errors.Join(err, problemsOf(found))}
+			return moved, exit.With(exit.Failed, errors.Join(err, problemsOf(found)))
 		}
 	}
 	return moved, nil

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kusto-agent/config"
+	"kusto-agent/internal/async"
+	"kusto-agent/internal/exit"
 	"kusto-agent/internal/hangup"
 	"kusto-agent/telemetry"
 )
@@ -59,10 +61,10 @@ func runAgent(path string, once bool) error {
 
 // lastWords says why the agent ends, and leaves the exit code to be returned.
 func lastWords(queue *telemetry.LogQueue, err error) error {
-	var exit *exitError
-	if errors.As(err, &exit) && exit.err != nil {
-		fmt.Fprintln(queue, words(exit.err))
-		err = &exitError{code: exit.code}
+	var ended *exit.Error
+	if errors.As(err, &ended) && ended.Err != nil {
+		fmt.Fprintln(queue, exit.Words(ended.Err))
+		err = exit.Silently(ended.Code)
 	}
 	queue.Close(lastLines)
 	return err
@@ -82,7 +84,7 @@ func boundHeap(cfg *config.Config) {
 func loadConfig(path string) (*config.Config, error) {
 	cfg, err := config.Load(path, os.LookupEnv, config.Options{})
 	if err != nil {
-		return nil, &exitError{exitConfig, err}
+		return nil, exit.With(exit.Config, err)
 	}
 	return cfg, nil
 }
@@ -104,7 +106,7 @@ const firstLook = 30 * time.Second
 func (a *agent) run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	defer func() {
 		if cerr := a.close(); cerr != nil && err == nil {
-			err = &exitError{code: exitFailed}
+			err = exit.Silently(exit.Failed)
 		}
 	}()
 	stop := a.stages(ctx, signals, func() int { return a.sender.Progress().Left })
@@ -112,8 +114,8 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	a.startTelemetry(stop.running)
 	sending, cutSending := context.WithCancel(context.Background())
 	defer cutSending()
-	sender := start(func() { a.sender.Run(sending) })
-	batcher := start(a.batcher.Run)
+	sender := async.Start(func() { a.sender.Run(sending) })
+	batcher := async.Start(a.batcher.Run)
 	keep := func() {
 		cutSending()
 		<-sender
@@ -121,17 +123,17 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	}
 	tailing, stopTailing := context.WithCancel(stop.running)
 	defer stopTailing()
-	recovering := start(func() { a.recovery.Run(tailing, a.recoveryRooms()) })
+	recovering := async.Start(func() { a.recovery.Run(tailing, a.recoveryRooms()) })
 	select { // where a disk does not answer, files on others are read all the same
 	case <-a.recovery.Looked():
 	case <-time.After(firstLook):
 	case <-tailing.Done():
 	}
-	tail := start(func() { a.tail.Run(tailing, stop.ending) })
+	tail := async.Start(func() { a.tail.Run(tailing, stop.ending) })
 	a.ready()
 	changing, endChanges := context.WithCancel(stop.running)
 	defer endChanges()
-	reloads := start(func() { a.reloads(changing) })
+	reloads := async.Start(func() { a.reloads(changing) })
 
 	if a.once {
 		a.untilDone(tailing, tail)
@@ -149,24 +151,13 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	ended = a.await(stop.ending, "batches that are read again", recovering) && ended
 	if !ended { // somebody may still hand something on: the batcher has to stay as it is
 		keep()
-		return &exitError{code: exitFailed}
+		return exit.Silently(exit.Failed)
 	}
 	a.batcher.Close()
 	<-batcher
 	a.drain(stop.ending)
 	keep()
 	return a.verdict()
-}
-
-// start runs f and returns a channel that is closed when it returns.
-func start(f func()) <-chan struct{} {
-	done := make(chan struct{})
-	// Awaited by whoever receives from done.
-	go func() {
-		defer close(done)
-		f()
-	}()
-	return done
 }
 
 // untilDone waits until everything that was read has ended, or can not for
@@ -249,13 +240,13 @@ func (a *agent) verdict() error {
 	}
 	switch {
 	case p.Refused:
-		return &exitError{exitRefused, errors.New("a token or a route was refused; what was not accepted is in its files or in the spool")}
+		return exit.With(exit.Refused, errors.New("a token or a route was refused; what was not accepted is in its files or in the spool"))
 	case p.Down || p.Left+p.Spooled > 0:
-		return &exitError{exitUnreachable, errors.New("the service did not accept everything; the rest is in its files or in the spool")}
+		return exit.With(exit.Unreachable, errors.New("the service did not accept everything; the rest is in its files or in the spool"))
 	case a.unread || a.tail.Refused() || a.isUnread():
-		return &exitError{exitFailed, errors.New("not every file could be read to its end")}
+		return exit.With(exit.Failed, errors.New("not every file could be read to its end"))
 	case quarantined > 0:
-		return &exitError{exitFailed, fmt.Errorf("records refused and kept in quarantine: %d", quarantined)}
+		return exit.With(exit.Failed, fmt.Errorf("records refused and kept in quarantine: %d", quarantined))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kusto-agent/config"
+	"kusto-agent/internal/version"
 	"kusto-agent/kusto"
 	"kusto-agent/sender"
 )
@@ -66,7 +67,7 @@ func newService(k serviceKey, t *tokens, log *slog.Logger) (*service, error) {
 		t = &tokens{Tokens: source} // it holds nothing before a token is asked for
 	}
 	client, err := kusto.New(kusto.Options{
-		URL: k.url, AllowUntrusted: k.untrusted, QueryOnly: k.queryOnly, App: k.app, User: k.user, Version: versionText(),
+		URL: k.url, AllowUntrusted: k.untrusted, QueryOnly: k.queryOnly, App: k.app, User: k.user, Version: version.Text(),
 		Auth: t.Tokens, Timeout: k.timeout, ExpectContinue: k.expectContinue,
 		Proxy: k.proxy, CAFile: k.ca, MinTLS: k.minTLS, Concurrency: k.concurrency, Logger: log,
 	})

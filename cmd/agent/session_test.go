@@ -14,6 +14,7 @@ import (
 	"github.com/creack/pty"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/exit"
 )
 
 // typist is a person at a terminal, with a program that runs in it.
@@ -192,5 +193,5 @@ func TestSession(t *testing.T) {
 	p.keys(ctrlC)
 	s.awaitHits(cancels, 1)
 	p.keys(ctrlC)
-	p.ends(exitInterrupted)
+	p.ends(exit.Interrupted)
 }

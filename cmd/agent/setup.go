@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/signal"
 	"slices"
 	"strings"
@@ -17,8 +16,8 @@ import (
 	"kusto-agent/check"
 	"kusto-agent/config"
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
 	"kusto-agent/internal/schema"
-	"kusto-agent/telemetry"
 )
 
 func setupCommand() *cobra.Command {
@@ -34,8 +33,8 @@ func setupCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			s.out, s.ask = newOutput(cmd), console.NewAsker(cmd.InOrStdin(), cmd.ErrOrStderr())
-			return s.out.end(s.run(ctx))
+			s.out, s.ask = console.NewOutput(cmd.OutOrStdout()), console.NewAsker(cmd.InOrStdin(), cmd.ErrOrStderr())
+			return s.out.End(s.run(ctx))
 		},
 	}
 	f := cmd.Flags()
@@ -59,7 +58,7 @@ type setup struct {
 	probeRecord bool
 	wait        time.Duration
 
-	out   output
+	out   console.Output
 	ask   console.Asker
 	cfg   *config.Config
 	conns map[string]*connection // by cluster
@@ -112,14 +111,9 @@ func (s *setup) run(ctx context.Context) (err error) {
 		}
 	}
 	if failed {
-		return &exitError{code: exitFailed}
+		return exit.Silently(exit.Failed)
 	}
 	return nil
-}
-
-// say tells a person something.
-func say(format string, args ...any) {
-	fmt.Fprintln(os.Stderr, telemetry.Printable(fmt.Sprintf(format, args...)))
 }
 
 // chosen are the inputs that are meant.
@@ -127,7 +121,7 @@ func (s *setup) chosen() ([]*config.Input, error) {
 	for _, who := range s.grantees {
 		kind, id, ok := strings.Cut(who, "=")
 		if !ok || kind == "" || strings.Trim(id, "; ") == "" {
-			return nil, &exitError{exitUsage, fmt.Errorf("--grant %q: want a principal such as aadapp=CLIENT_ID;TENANT", who)}
+			return nil, exit.With(exit.Usage, fmt.Errorf("--grant %q: want a principal such as aadapp=CLIENT_ID;TENANT", who))
 		}
 	}
 	var all []*config.Input
@@ -141,7 +135,7 @@ func (s *setup) chosen() ([]*config.Input, error) {
 	}
 	for _, name := range s.names {
 		if !slices.Contains(names, name) {
-			return nil, &exitError{exitUsage, fmt.Errorf("there is no input %q; the configuration has %s", name, strings.Join(names, ", "))}
+			return nil, exit.With(exit.Usage, fmt.Errorf("there is no input %q; the configuration has %s", name, strings.Join(names, ", ")))
 		}
 	}
 	return all, nil
@@ -179,8 +173,8 @@ func (s *setup) plan(ctx context.Context, inputs []*config.Input) (failed bool, 
 		sample, bad := takeSample(ctx, s.cfg, in)
 		if bad != nil {
 			failed = true
-			say("%s: %v", in.Name, bad)
-			say("to fix it: see that its files are there and can be read: kusto-agent preview %s --config %s", check.Quoted(in.Name), check.Quoted(s.config))
+			console.Say("%s: %v", in.Name, bad)
+			console.Say("to fix it: see that its files are there and can be read: kusto-agent preview %s --config %s", check.Quoted(in.Name), check.Quoted(s.config))
 			continue
 		}
 		s.plans = append(s.plans, &inputPlan{schema.NewPlan(of, t, sample), in})
@@ -191,7 +185,7 @@ func (s *setup) plan(ctx context.Context, inputs []*config.Input) (failed bool, 
 		}
 		p.Grant(s.grantees, s.known)
 		for _, note := range p.Notes {
-			say("%s: %s", p.in.Name, note)
+			console.Say("%s: %s", p.in.Name, note)
 		}
 	}
 	return failed, ctx.Err()
@@ -206,18 +200,18 @@ func (s *setup) agreed() error {
 		}
 	}
 	for _, c := range changes {
-		say("%s", c)
+		console.Say("%s", c)
 	}
 	if len(changes) == 0 || s.dryRun || s.yes {
 		return nil
 	}
 	if !s.ask.On {
-		return &exitError{exitUsage, errors.New("this changes what is there already, and nothing was done; look at the commands with --dry-run, and run it with --yes")}
+		return exit.With(exit.Usage, errors.New("this changes what is there already, and nothing was done; look at the commands with --dry-run, and run it with --yes"))
 	}
 	fmt.Fprint(s.ask.Out, "Change it? [y/N] ")
 	answer, _ := s.ask.In.ReadString('\n') // none is no
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return &exitError{exitFailed, errors.New("nothing was done")}
+		return exit.With(exit.Failed, errors.New("nothing was done"))
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"kusto-agent/emulator"
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
 	"kusto-agent/internal/schema"
 )
 
@@ -266,9 +267,9 @@ func TestSetupAsks(t *testing.T) {
 		s := &setup{plans: []*inputPlan{{Plan: &schema.Plan{Steps: []schema.Step{{Text: "x", Changes: changes}}}}}}
 		s.ask = console.Asker{In: bufio.NewReader(strings.NewReader(answer)), Out: &asked, On: person}
 		got := 0
-		var exit *exitError
-		if errors.As(s.agreed(), &exit) {
-			got = exit.code
+		var ended *exit.Error
+		if errors.As(s.agreed(), &ended) {
+			got = ended.Code
 		}
 		if got != code || (asked.Len() > 0) != (person && changes != nil) {
 			t.Errorf("%q ends with %d, want %d, and asks %q", answer, got, code, asked.String())
@@ -276,9 +277,9 @@ func TestSetupAsks(t *testing.T) {
 	}
 	f("y\n", true, 0, "a change")
 	f("Yes\n", true, 0, "a change")
-	f("\n", true, exitFailed, "a change")
-	f("", true, exitFailed, "a change")
-	f("y\n", false, exitUsage, "a change")
+	f("\n", true, exit.Failed, "a change")
+	f("", true, exit.Failed, "a change")
+	f("y\n", false, exit.Usage, "a change")
 	f("", true, 0)
 	f("", false, 0)
 }

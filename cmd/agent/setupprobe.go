@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
 	"kusto-agent/internal/schema"
 	"kusto-agent/kusto"
 )
@@ -41,7 +43,7 @@ func (s *setup) await(ctx context.Context, p *inputPlan) error {
 		forbidden := a.Status == http.StatusForbidden
 		switch {
 		case seen && !stale:
-			say("%s: the service takes its records", p.in.Name)
+			console.Say("%s: the service takes its records", p.in.Name)
 			if s.probeRecord {
 				return s.sendRecord(ctx, p)
 			}
@@ -62,7 +64,7 @@ func (s *setup) await(ctx context.Context, p *inputPlan) error {
 		}
 		if !seen && ctx.Err() == nil {
 			last = a.Err
-			say("%s: not seen yet: %v", p.in.Name, last)
+			console.Say("%s: not seen yet: %v", p.in.Name, last)
 		}
 		if err := rest(ctx, pause); err != nil {
 			return s.gaveUp(p, err, last)
@@ -73,11 +75,11 @@ func (s *setup) await(ctx context.Context, p *inputPlan) error {
 // gaveUp is the end of a wait that was in vain.
 func (s *setup) gaveUp(p *inputPlan, err error, last *kusto.Error) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
-		return &exitError{exitFailed, errors.New("stopped")}
+		return exit.With(exit.Failed, errors.New("stopped"))
 	}
-	say("%s: it was not seen within %v; a second run of setup goes on", p.in.Name, s.wait)
+	console.Say("%s: it was not seen within %v; a second run of setup goes on", p.in.Name, s.wait)
 	if last == nil {
-		return &exitError{code: exitFailed}
+		return exit.Silently(exit.Failed)
 	}
 	return serviceError(last)
 }
@@ -124,10 +126,10 @@ func (s *setup) clear(ctx context.Context, p *inputPlan) (left bool) {
 	switch {
 	case errors.As(err, &e) && e.Status == http.StatusForbidden:
 		s.noClear = true
-		say("%s: the streaming nodes cannot be told of the change, which takes up to 5 minutes then: %v", p.in.Name, err)
+		console.Say("%s: the streaming nodes cannot be told of the change, which takes up to 5 minutes then: %v", p.in.Name, err)
 		return false
 	case err != nil:
-		say("%s: %v", p.in.Name, err)
+		console.Say("%s: %v", p.in.Name, err)
 		return true
 	}
 	nodes, slow := 0, 0
@@ -137,7 +139,7 @@ func (s *setup) clear(ctx context.Context, p *inputPlan) (left bool) {
 		}
 	})
 	if slow > 0 {
-		say("%s: %d of %s have not looked at the schema yet", p.in.Name, slow, counted(nodes, "node"))
+		console.Say("%s: %d of %s have not looked at the schema yet", p.in.Name, slow, console.Counted(nodes, "node"))
 	}
 	return slow > 0
 }
@@ -146,7 +148,7 @@ func (s *setup) clear(ctx context.Context, p *inputPlan) (left bool) {
 func (s *setup) sendRecord(ctx context.Context, p *inputPlan) error {
 	conn := s.conns[p.in.Cluster]
 	if p.Sample == nil || p.Sample.First == nil {
-		say("%s: %s has no single records that could be sent", p.in.Name, p.in.Format)
+		console.Say("%s: %s has no single records that could be sent", p.in.Name, p.in.Format)
 		return nil
 	}
 	count := func() (n int64, err error) {
@@ -168,11 +170,11 @@ func (s *setup) sendRecord(ctx context.Context, p *inputPlan) error {
 			return err
 		}
 		if now > before {
-			say("%s: its first record is stored and can be queried; the agent will store it a second time", p.in.Name)
+			console.Say("%s: its first record is stored and can be queried; the agent will store it a second time", p.in.Name)
 			return nil
 		}
 		if err := rest(ctx, pause); err != nil {
-			return &exitError{exitFailed, fmt.Errorf("%s: a record was accepted, and is not seen within %v", p.in.Name, s.wait)}
+			return exit.With(exit.Failed, fmt.Errorf("%s: a record was accepted, and is not seen within %v", p.in.Name, s.wait))
 		}
 	}
 }

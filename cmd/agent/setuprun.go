@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"kusto-agent/check"
+	"kusto-agent/internal/console"
 	"kusto-agent/internal/schema"
 	"kusto-agent/kusto"
 	"kusto-agent/telemetry"
@@ -44,7 +45,7 @@ func (s *setup) execute(ctx context.Context) error {
 		}
 	}
 	if len(databases) == 0 {
-		say("nothing to do: tables, mappings and policies are there")
+		console.Say("nothing to do: tables, mappings and policies are there")
 	}
 	return nil
 }
@@ -81,7 +82,7 @@ func (s *setup) do(ctx context.Context, c command) error {
 	err := s.conns[c.of.in.Cluster].Query(ctx, &kusto.Query{Call: kusto.Mgmt, Database: c.of.Route.Database, Text: c.text}, &kusto.Collector{})
 	var e *kusto.Error
 	if errors.As(err, &e) && e.Status == 403 {
-		say("the identity of the agent may not run this; have somebody run what this prints: kusto-agent setup --dry-run --config %s", check.Quoted(s.config))
+		console.Say("the identity of the agent may not run this; have somebody run what this prints: kusto-agent setup --dry-run --config %s", check.Quoted(s.config))
 	}
 	return serviceError(err)
 }
@@ -95,7 +96,7 @@ func (s *setup) further(plans []*inputPlan) {
 	for _, p := range plans {
 		if who := s.own(p); who != "" && !done[schema.GrantIngestor(p.in.Table, who)] {
 			done[schema.GrantIngestor(p.in.Table, who)] = true
-			say("where the identity of the agent may not write there yet: %s", schema.GrantIngestor(p.in.Table, who))
+			console.Say("where the identity of the agent may not write there yet: %s", schema.GrantIngestor(p.in.Table, who))
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"kusto-agent/config"
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
 	"kusto-agent/record"
 	"kusto-agent/recovery"
 	"kusto-agent/spool"
@@ -37,8 +38,8 @@ func spoolListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			l.out, l.now = newOutput(cmd), time.Now()
-			err = l.out.end(l.list(dir))
+			l.out, l.now = console.NewOutput(cmd.OutOrStdout()), time.Now()
+			err = l.out.End(l.list(dir))
 			if err == nil {
 				fmt.Fprintln(cmd.ErrOrStderr(), l.total.words()+" in "+telemetry.Printable(dir))
 				err = l.verdict()
@@ -56,7 +57,7 @@ func spoolListCommand() *cobra.Command {
 type spoolList struct {
 	stored
 	summary bool
-	out     output
+	out     console.Output
 	now     time.Time
 
 	headed bool
@@ -94,18 +95,11 @@ func (s *spoolSum) add(e *spool.Entry) {
 }
 
 func (s *spoolSum) words() string {
-	text := fmt.Sprintf("%s with %s, %s", counted(s.payloads, "payload"), counted(s.records, "record"), telemetry.BytesText(s.bytes))
+	text := fmt.Sprintf("%s with %s, %s", console.Counted(s.payloads, "payload"), console.Counted(s.records, "record"), telemetry.BytesText(s.bytes))
 	if s.torn > 0 {
-		text += fmt.Sprintf(", and %s (%s) of a write that was cut short or is under way,", counted(s.torn, "range"), telemetry.BytesText(s.tornBytes))
+		text += fmt.Sprintf(", and %s (%s) of a write that was cut short or is under way,", console.Counted(s.torn, "range"), telemetry.BytesText(s.tornBytes))
 	}
 	return text
-}
-
-func counted(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return strconv.Itoa(n) + " " + what
 }
 
 func (l *spoolList) list(dir string) error {
@@ -133,8 +127,8 @@ func (l *spoolList) verdict() error {
 	if l.total.damaged == 0 {
 		return nil
 	}
-	return &exitError{exitFailed, fmt.Errorf("%s (%s) can not be read; the agent reads what it can of their records again from their files",
-		counted(l.total.damaged, "damaged range"), telemetry.BytesText(l.total.lost))}
+	return exit.With(exit.Failed, fmt.Errorf("%s (%s) can not be read; the agent reads what it can of their records again from their files",
+		console.Counted(l.total.damaged, "damaged range"), telemetry.BytesText(l.total.lost)))
 }
 
 var spoolColumns = []console.Column{

@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"time"
+
+	"kusto-agent/internal/async"
 )
 
 // stages are the two moments of a stop: from the first on nothing new is begun, at the
@@ -21,7 +23,7 @@ func (a *agent) stages(parent context.Context, signals <-chan os.Signal, left fu
 	running, begin := context.WithCancel(parent)
 	ending, cut := context.WithCancel(context.Background())
 	over, leave := context.WithCancel(context.Background())
-	listening := start(func() {
+	listening := async.Start(func() {
 		defer cut()
 		select {
 		case <-signals:

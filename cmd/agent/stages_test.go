@@ -19,6 +19,7 @@ import (
 
 	"kusto-agent/config"
 	"kusto-agent/emulator"
+	"kusto-agent/internal/exit"
 	"kusto-agent/internal/units"
 )
 
@@ -253,7 +254,7 @@ func TestStopWhileABatchIsReadAgain(t *testing.T) {
 	if err := syscall.Kill(tracer, syscall.SIGKILL); err != nil { // the disk answers: the kernel ends no thread that waits for one
 		t.Fatal(err)
 	}
-	p.want(exitFailed)
+	p.want(exit.Failed)
 	s.once(config, 0)
 	s.wantRows("T", jsonRecords(0, 10))
 }

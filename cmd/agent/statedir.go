@@ -15,6 +15,7 @@ import (
 
 	"kusto-agent/check"
 	"kusto-agent/internal/durable"
+	"kusto-agent/internal/exit"
 )
 
 // lockName is the file in state_dir that says who has it, for people.
@@ -30,16 +31,16 @@ func (a *agent) lockState() error {
 	lock := flock.New(dir, flock.SetFlag(os.O_RDONLY))
 	ok, err := lock.TryLock()
 	if err != nil {
-		return &exitError{exitFailed, fmt.Errorf("lock state_dir %q: %w; run as the user it belongs to, or set another state_dir", dir, err)}
+		return exit.With(exit.Failed, fmt.Errorf("lock state_dir %q: %w; run as the user it belongs to, or set another state_dir", dir, err))
 	}
 	if !ok {
-		return &exitError{exitFailed, fmt.Errorf("state_dir %q is in use by another agent%s; stop that one, or give this one a state_dir of its own", dir, pidIn(filepath.Join(dir, lockName)))}
+		return exit.With(exit.Failed, fmt.Errorf("state_dir %q is in use by another agent%s; stop that one, or give this one a state_dir of its own", dir, pidIn(filepath.Join(dir, lockName))))
 	}
 	a.lock = lock
 	a.closers = append(a.closers, lock)
 	folder, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
-		return &exitError{exitFailed, fmt.Errorf("open state_dir: %w; run as the user it belongs to, or set another state_dir", err)}
+		return exit.With(exit.Failed, fmt.Errorf("open state_dir: %w; run as the user it belongs to, or set another state_dir", err))
 	}
 	defer folder.Close()
 	if err := private(folder, dir); err != nil {
@@ -61,7 +62,7 @@ func (a *agent) makeStateDir(dir string) error {
 		above = append(above, filepath.Dir(up))
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return &exitError{exitFailed, fmt.Errorf("make state_dir: %w; run as a user who may write there, or set state_dir", err)}
+		return exit.With(exit.Failed, fmt.Errorf("make state_dir: %w; run as a user who may write there, or set state_dir", err))
 	}
 	for _, folder := range above {
 		if err := durable.OS.SyncDir(folder); err != nil {
@@ -92,7 +93,7 @@ func writePid(folder *os.File) {
 func private(folder *os.File, dir string) error {
 	st, err := folder.Stat()
 	if err != nil {
-		return &exitError{exitFailed, fmt.Errorf("look at state_dir: %w", err)}
+		return exit.With(exit.Failed, fmt.Errorf("look at state_dir: %w", err))
 	}
 	gid := -1
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
@@ -100,14 +101,14 @@ func private(folder *os.File, dir string) error {
 	}
 	groups, err := os.Getgroups()
 	if err != nil {
-		return &exitError{exitFailed, fmt.Errorf("look up the groups of the agent: %w", err)}
+		return exit.With(exit.Failed, fmt.Errorf("look up the groups of the agent: %w", err))
 	}
 	who, how := check.Writers(st.Mode(), gid, append(groups, os.Getegid()))
 	if who == "" {
 		return nil
 	}
-	return &exitError{exitConfig, fmt.Errorf("state_dir %q may be written by %s (%v): they could have the agent overwrite files, or lose its state; chmod %s %s, or set state_dir to a folder in it, which the agent makes for itself",
-		dir, who, st.Mode(), how, dir)}
+	return exit.With(exit.Config, fmt.Errorf("state_dir %q may be written by %s (%v): they could have the agent overwrite files, or lose its state; chmod %s %s, or set state_dir to a folder in it, which the agent makes for itself",
+		dir, who, st.Mode(), how, dir))
 }
 
 // pidIn is the number in a file, for people; empty where the one that has

@@ -9,6 +9,7 @@ import (
 
 	"kusto-agent/check"
 	"kusto-agent/emulator"
+	"kusto-agent/internal/exit"
 )
 
 // TestStateDirThatOthersMayWriteTo is refused, and nothing in it is touched.
@@ -23,7 +24,7 @@ func TestStateDirThatOthersMayWriteTo(t *testing.T) {
 		if err := os.Chmod(s.path("state"), mode); err != nil {
 			t.Fatal(err)
 		}
-		p := s.once(open+oneText, exitConfig)
+		p := s.once(open+oneText, exit.Config)
 		if said := p.log.text(); !strings.Contains(said, "may be written by anyone") || !strings.Contains(said, "; chmod o-w "+s.path("state")+", or") {
 			t.Errorf("says %q", said)
 		}

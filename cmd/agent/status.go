@@ -12,6 +12,9 @@ import (
 	"golang.org/x/term"
 
 	"kusto-agent/config"
+	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
+	"kusto-agent/internal/version"
 	"kusto-agent/quarantine"
 	"kusto-agent/record"
 	"kusto-agent/telemetry"
@@ -32,11 +35,11 @@ func statusCommand() *cobra.Command {
 			defer cancel()
 			s, err := telemetry.Fetch(ctx, addr)
 			if err != nil {
-				return &exitError{exitFailed, fmt.Errorf("%w; is it running, and is telemetry.listen %q?", err, addr)}
+				return exit.With(exit.Failed, fmt.Errorf("%w; is it running, and is telemetry.listen %q?", err, addr))
 			}
 			if asJSON {
-				out := newOutput(c)
-				return out.end(out.JSON(s))
+				out := console.NewOutput(c.OutOrStdout())
+				return out.End(out.JSON(s))
 			}
 			color := term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == ""
 			return telemetry.Render(os.Stdout, s, color)
@@ -61,7 +64,7 @@ func listenAddress(path string) string {
 // status gathers what the rooms say of themselves.
 func (a *agent) status() telemetry.Status {
 	a.mu.Lock()
-	s := telemetry.Status{Version: versionText(), Started: a.began, State: a.state, Config: a.reload}
+	s := telemetry.Status{Version: version.Text(), Started: a.began, State: a.state, Config: a.reload}
 	a.mu.Unlock()
 	cfg := a.config()
 	for i := range cfg.Inputs {

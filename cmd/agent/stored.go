@@ -1,17 +1,14 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"kusto-agent/config"
-	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
 )
 
 // What the commands have in common that read what an agent keeps on disk. They
@@ -36,49 +33,18 @@ func (s *stored) folder(where func(*config.Config) string) (string, error) {
 	if s.dir == "" {
 		cfg, err := loadConfig(s.config)
 		if err != nil {
-			return "", &exitError{exitConfig, fmt.Errorf("%w\nwithout a configuration: name the folder with --dir", err)}
+			return "", exit.With(exit.Config, fmt.Errorf("%w\nwithout a configuration: name the folder with --dir", err))
 		}
 		s.dir, must = where(cfg), cfg.StateDir
 	}
 	st, err := os.Stat(must)
 	switch {
 	case err != nil:
-		return "", readError(err)
+		return "", exit.Reading(err)
 	case !st.IsDir():
-		return "", &exitError{exitFailed, fmt.Errorf("%q is not a folder", must)}
+		return "", exit.With(exit.Failed, fmt.Errorf("%q is not a folder", must))
 	}
 	return s.dir, nil
-}
-
-// readError is an error of reading, with what a person can do about it.
-func readError(err error) error {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		err = fmt.Errorf("%w; is it another state_dir, or is $STATE_DIRECTORY set for the agent? Name the folder with --dir", err)
-	case errors.Is(err, fs.ErrPermission):
-		err = fmt.Errorf("%w; run it as root or as the agent's user", err)
-	}
-	return &exitError{exitFailed, err}
-}
-
-// output is stdout of a command.
-type output struct{ console.Output }
-
-func newOutput(cmd *cobra.Command) output { return output{console.NewOutput(cmd.OutOrStdout())} }
-
-// end gives what is left to the reader, and returns how the command ended.
-func (o output) end(err error) error {
-	if ferr := o.Flush(); err == nil {
-		err = ferr
-	}
-	var exit *exitError
-	switch {
-	case err == nil, errors.As(err, &exit):
-		return err
-	case errors.Is(err, syscall.EPIPE): // as with head: it has what it wanted
-		return nil
-	}
-	return readError(err)
 }
 
 // group is a command that only has others below it.

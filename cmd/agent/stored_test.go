@@ -296,8 +296,8 @@ func TestPrintRecord(t *testing.T) {
 		t.Helper()
 		for _, quoted := range []bool{false, true} {
 			var b strings.Builder
-			out := output{console.Output{Writer: bufio.NewWriter(&b), Terminal: quoted}}
-			err := out.end(errors.Join(out.Record([]byte(data)), out.Line([]byte(data))))
+			out := console.Output{Writer: bufio.NewWriter(&b), Terminal: quoted}
+			err := out.End(errors.Join(out.Record([]byte(data)), out.Line([]byte(data))))
 			want := data + line
 			if quoted {
 				want = terminal + line

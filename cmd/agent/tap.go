@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
 	"kusto-agent/telemetry"
 )
 
@@ -29,12 +31,12 @@ func tapCommand() *cobra.Command {
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			t.inputs, t.out, t.words = args, newOutput(cmd), cmd.ErrOrStderr()
+			t.inputs, t.out, t.words = args, console.NewOutput(cmd.OutOrStdout()), cmd.ErrOrStderr()
 			dir, err := t.folder()
 			if err != nil {
 				return err
 			}
-			return t.out.end(t.run(ctx, dir))
+			return t.out.End(t.run(ctx, dir))
 		},
 	}
 	t.flags(cmd)
@@ -49,7 +51,7 @@ type tap struct {
 	inputs []string
 	json   bool
 	limit  int
-	out    output
+	out    console.Output
 	words  io.Writer // for people
 
 	shown   int
@@ -69,7 +71,7 @@ func (t *tap) run(ctx context.Context, dir string) error {
 	if ctx.Err() != nil {
 		err = nil
 	}
-	text := counted(t.shown, "record") + " shown"
+	text := console.Counted(t.shown, "record") + " shown"
 	if t.dropped > 0 {
 		text += fmt.Sprintf(", %d not shown, since they were not taken in time; they are delivered like the others", t.dropped)
 	}
@@ -86,7 +88,7 @@ func (t *tap) copy(r *telemetry.TapReader) error {
 		line, raw, err := r.Next()
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
-			return &exitError{exitFailed, errors.New("the agent has gone without a word")}
+			return exit.With(exit.Failed, errors.New("the agent has gone without a word"))
 		case err != nil:
 			return err
 		case line.Input == "":
@@ -117,8 +119,8 @@ func (t *tap) note(line *telemetry.TapLine) (done bool, err error) {
 		fmt.Fprintln(t.words, "the agent stops")
 		return true, nil
 	case len(line.Blocks) > 0 && !t.json:
-		return true, &exitError{exitUsage, fmt.Errorf("input %s is Avro: its records lie in blocks that are not taken apart; --json shows where those are",
-			strings.Join(line.Blocks, ", "))}
+		return true, exit.With(exit.Usage, fmt.Errorf("input %s is Avro: its records lie in blocks that are not taken apart; --json shows where those are",
+			strings.Join(line.Blocks, ", ")))
 	case line.Dropped == 0:
 		fmt.Fprintf(t.words, "tap on %s, Ctrl-C ends it\n", strings.Join(t.inputs, ", "))
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/exit"
 	"kusto-agent/telemetry"
 )
 
@@ -246,25 +247,25 @@ func TestTapEnds(t *testing.T) {
 		}
 	}
 	state := s.path("state")
-	f(exitUsage, `there is no input "x"; the agent has T, A`, "tap", "x", "--state-dir", state)
-	f(exitUsage, "input A is Avro", "tap", "T", "A", "--state-dir", state)
-	f(exitUsage, "--limit -1", "tap", "T", "--limit", "-1", "--state-dir", state)
-	f(exitUsage, "requires at least 1 arg", "tap", "--state-dir", state)
+	f(exit.Usage, `there is no input "x"; the agent has T, A`, "tap", "x", "--state-dir", state)
+	f(exit.Usage, "input A is Avro", "tap", "T", "A", "--state-dir", state)
+	f(exit.Usage, "--limit -1", "tap", "T", "--limit", "-1", "--state-dir", state)
+	f(exit.Usage, "requires at least 1 arg", "tap", "--state-dir", state)
 	p.stop()
 	if words := rest.want(0).log.text(); !strings.Contains(words, "the agent stops\n3 records shown\n") {
 		t.Errorf("at the stop it says %q", words)
 	}
-	f(exitUnreachable, "no agent answers in DIR/state; start it", "tap", "T", "--state-dir", state)
+	f(exit.Unreachable, "no agent answers in DIR/state; start it", "tap", "T", "--state-dir", state)
 
 	p = s.run(config)
 	p.await(1, "agent is running")
 	killed := s.tap("T")
 	p.signal(syscall.SIGKILL)
-	if words := killed.want(exitFailed).log.text(); !strings.Contains(words, "gone without a word") {
+	if words := killed.want(exit.Failed).log.text(); !strings.Contains(words, "gone without a word") {
 		t.Errorf("after a kill it says %q", words)
 	}
 	p.code()
-	f(exitUnreachable, "no agent answers in DIR/state", "files", "--state-dir", state)
+	f(exit.Unreachable, "no agent answers in DIR/state", "files", "--state-dir", state)
 	p = s.run(config) // replaces what the killed one has left
 	p.await(1, "agent is running")
 	s.show(0, "files", "--state-dir", state)

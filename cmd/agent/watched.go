@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"kusto-agent/internal/async"
+	"kusto-agent/internal/console"
 	"kusto-agent/internal/rows"
 	"kusto-agent/kusto"
 	"kusto-agent/telemetry"
@@ -20,7 +22,7 @@ import (
 type watched struct {
 	to    rows.Printer
 	about *rows.About
-	out   output
+	out   console.Output
 	below io.Writer // where out goes
 	words io.Writer // a terminal; nil: nobody reads it, or what it would be told by now would be among the rows
 	began time.Time
@@ -32,7 +34,7 @@ type watched struct {
 }
 
 // watch puts itself between out and where that goes.
-func watch(to rows.Printer, about *rows.About, out output, below io.Writer) *watched {
+func watch(to rows.Printer, about *rows.About, out console.Output, below io.Writer) *watched {
 	w := &watched{to: to, about: about, out: out, below: below, began: time.Now()}
 	out.Reset(w)
 	return w
@@ -92,7 +94,7 @@ const (
 func (w *watched) begin() (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	// Ended and awaited by end.
-	told := start(func() {
+	told := async.Start(func() {
 		tick := time.NewTicker(seenWithin)
 		defer tick.Stop()
 		for {
@@ -127,7 +129,7 @@ func (w *watched) look() {
 }
 
 func (w *watched) line(took time.Duration) string {
-	s := fmt.Sprintf("%v, %s", took.Truncate(time.Second), counted(w.rows, "row"))
+	s := fmt.Sprintf("%v, %s", took.Truncate(time.Second), console.Counted(w.rows, "row"))
 	if n := int(w.done); n > 0 {
 		s += fmt.Sprintf(", %d%%", n)
 	}

@@ -49,7 +49,7 @@ func (s *screen) shows(took time.Duration, want string) {
 
 type about = rows.About
 
-func printerTo(form string, out output) rows.Printer {
+func printerTo(form string, out console.Output) rows.Printer {
 	return rows.New(out, rows.Options{Form: rows.Form(form), Screen: out.Terminal})
 }
 
@@ -63,7 +63,7 @@ func TestRowsAreSeenSoon(t *testing.T) {
 				if terminal {
 					words = rows
 				}
-				out := output{console.Output{Writer: bufio.NewWriter(nil), Terminal: terminal}}
+				out := console.Output{Writer: bufio.NewWriter(nil), Terminal: terminal}
 				to := printerTo(format, out)
 				w := watch(to, new(about), out, rows)
 				w.words = words
@@ -82,7 +82,7 @@ func TestRowsAreSeenSoon(t *testing.T) {
 				if err := to.End(); err != nil {
 					t.Error(err)
 				}
-				if err := out.end(nil); err != nil {
+				if err := out.End(nil); err != nil {
 					t.Error(err)
 				}
 			})

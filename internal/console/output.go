@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"golang.org/x/term"
 
+	"kusto-agent/internal/exit"
 	"kusto-agent/telemetry"
 )
 
@@ -57,6 +60,35 @@ func (o Output) Record(data []byte) error {
 		}
 	}
 	return nil
+}
+
+// End gives what is left to the reader, and returns how the command ended that has
+// ended with err.
+func (o Output) End(err error) error {
+	if ferr := o.Flush(); err == nil {
+		err = ferr
+	}
+	var ended *exit.Error
+	switch {
+	case err == nil, errors.As(err, &ended):
+		return err
+	case errors.Is(err, syscall.EPIPE): // as with head: it has what it wanted
+		return nil
+	}
+	return exit.Reading(err)
+}
+
+// Counted is a number of things in words, such as 1 record or 2 records.
+func Counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return strconv.Itoa(n) + " " + what
+}
+
+// Say tells a person something on stderr. Nothing in it can steer a terminal.
+func Say(format string, args ...any) {
+	fmt.Fprintln(os.Stderr, telemetry.Printable(fmt.Sprintf(format, args...)))
 }
 
 // Column is a head and the least width of what is below it; a negative width
