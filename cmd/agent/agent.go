@@ -19,6 +19,7 @@ import (
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/version"
 	"kusto-agent/journal"
+	"kusto-agent/kusto"
 	"kusto-agent/ledger"
 	"kusto-agent/quarantine"
 	"kusto-agent/record"
@@ -61,12 +62,13 @@ type agent struct {
 	path    string           // of the configuration
 	hangups <-chan os.Signal // each asks for it to be read again; nil: none comes
 
-	mu       sync.Mutex
-	state    string
-	reload   telemetry.Loaded
-	stopTel  func()
-	services map[string]*service // by URL
-	durable  map[string]bool     // inputs whose payloads go to the spool first
+	mu         sync.Mutex
+	state      string
+	reload     telemetry.Loaded
+	stopTel    func()
+	services   map[string]*service   // by URL
+	tokenUsers map[*kusto.Tokens]int // how many services have them
+	durable    map[string]bool       // inputs whose payloads go to the spool first
 }
 
 // newAgent builds the rooms from the bottom up. Nothing is read or sent yet. queue is
@@ -74,7 +76,7 @@ type agent struct {
 func newAgent(cfg *config.Config, log *slog.Logger, queue *telemetry.LogQueue, once bool) (_ *agent, err error) {
 	a := &agent{
 		cfg: cfg, log: log, queue: queue, once: once, began: time.Now(), state: telemetry.Starting,
-		ledger: ledger.New(), services: make(map[string]*service), durable: make(map[string]bool),
+		ledger: ledger.New(), services: make(map[string]*service), tokenUsers: make(map[*kusto.Tokens]int), durable: make(map[string]bool),
 		reload:  telemetry.Loaded{File: cfg.Files[0], Time: time.Now()},
 		manager: newNotifier(log),
 	}

@@ -18,7 +18,7 @@ import (
 type connection struct {
 	*kusto.Client
 	cluster config.Cluster
-	tokens  *tokens
+	tokens  *kusto.Tokens
 }
 
 // connect makes a client as the agent would. An empty name is the cluster of the

@@ -1,17 +1,14 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
-	"io"
-	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+	"github.com/spf13/pflag"
 
-	"kusto-agent/internal/exit"
-	"kusto-agent/internal/script"
+	"kusto-agent/config"
+	"kusto-agent/internal/rows"
 	"kusto-agent/kusto"
 )
 
@@ -34,20 +31,6 @@ func mgmtCommand() *cobra.Command {
 			"of --file or stdin, in which several commands are separated by semicolons or blank lines. On a terminal without\n"+
 			"a text it opens a session. With --cluster https://… no configuration is needed.\n"+
 			"Whatever the identity may do is done, unless --read-only is given.")
-}
-
-// asking is one run of query or mgmt.
-type asking struct {
-	q       kusto.Query // what all statements have in common
-	target  target
-	paper   paper
-	file    string
-	options []string
-	params  []string
-	v1      bool
-
-	to   *connection
-	sent int // requests so far
 }
 
 func (a *asking) command(use, short, long string) *cobra.Command {
@@ -81,112 +64,29 @@ func (a *asking) command(use, short, long string) *cobra.Command {
 	return cmd
 }
 
-// read takes the flags apart.
-func (a *asking) read(cmd *cobra.Command) error {
-	if err := a.paper.check(cmd); err != nil {
-		return err
-	}
-	for _, one := range []struct{ flag, value string }{{"--request-id", a.q.RequestID}, {"--app", a.q.App}, {"--user", a.q.User}} {
-		least := ' ' // headers may hold spaces, ids may not
-		if one.flag == "--request-id" {
-			least = '!'
-		}
-		if strings.ContainsFunc(one.value, func(r rune) bool { return r < least || r > '~' }) {
-			return exit.Usagef("%s %q: want ASCII letters, digits and signs", one.flag, one.value)
-		}
-	}
-	if a.q.Timeout < 0 || a.q.Timeout > kusto.MaxTimeout {
-		return exit.Usagef("--timeout %v: want at most %v, which is what the service allows", a.q.Timeout, kusto.MaxTimeout)
-	}
-	for _, p := range a.params {
-		parameter, err := kusto.ParseParameter(p)
-		if err != nil {
-			return exit.Usagef("--param %w", err)
-		}
-		a.q.Parameters = append(a.q.Parameters, parameter)
-	}
-	a.q.Options = make(map[string]any)
-	for _, o := range a.options {
-		name, value, ok := strings.Cut(o, "=")
-		if !ok || name == "" {
-			return exit.Usagef("--option %q: want name=value", o)
-		}
-		a.q.Options[name] = optionValue(value)
-	}
-	return nil
+func (t *target) flags(f *pflag.FlagSet) {
+	f.StringVar(&t.config, "config", config.DefaultPath, "the configuration `file`")
+	f.StringVar(&t.cluster, "cluster", "", "the `URL` of a cluster, or a connection string, and no configuration is read; or the name of a cluster of the configuration (default: that of its top level)")
+	f.StringVar(&t.auth, "auth", "auto", "how to sign in without a configuration: "+strings.Join(plainMethods, ", "))
+	f.StringVar(&t.ca, "ca-file", "", "a PEM `file` of authorities to trust, without a configuration")
+	f.BoolVar(&t.untrusted, "allow-untrusted-endpoint", false, "send a token to a host outside the known domains of the service")
+	t.set = f.Changed
 }
 
-// optionValue is what JSON makes of a text, else the text.
-func optionValue(text string) any {
-	var v any
-	dec := json.NewDecoder(strings.NewReader(text))
-	dec.UseNumber()
-	if dec.Decode(&v) == nil && !dec.More() {
-		return v
+func (p *paper) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	var names []string
+	for _, form := range append(slices.Clone(rows.Forms), formChart, formSVG) {
+		names = append(names, string(form))
 	}
-	return text
-}
-
-// statements are what is to be run, checked before any is; nil: a person is to type
-// them. An argument is one statement, as it is.
-func (a *asking) statements(cmd *cobra.Command, args []string) ([]script.Statement, error) {
-	var all []script.Statement
-	switch in, isFile := cmd.InOrStdin().(*os.File); {
-	case len(args) > 0 && a.file != "":
-		return nil, exit.Usagef("there is a text and a file; want one of them")
-	case len(args) > 0 && args[0] != "-":
-		if all = script.Split(args[0]); len(all) > 0 {
-			all = []script.Statement{{Text: args[0], Line: 1}}
-		}
-	case len(args) == 0 && a.file == "" && isFile && term.IsTerminal(int(in.Fd())):
-		if out, ok := cmd.OutOrStdout().(*os.File); !ok || !term.IsTerminal(int(out.Fd())) || a.paper.output != "" {
-			return nil, exit.Usagef("there is no text: give it as an argument, in a file with -f, or by stdin")
-		}
-		return nil, nil
-	default:
-		text, err := a.text(cmd)
-		if err != nil {
-			return nil, err
-		}
-		all = script.Split(text)
-	}
-	if len(all) == 0 {
-		return nil, exit.Usagef("the text is empty")
-	}
-	if len(all) > 1 && a.paper.isPicture() {
-		return nil, exit.Usagef("a picture is of one query, and the text has %d", len(all))
-	}
-	for _, s := range all {
-		switch isCommand := kusto.IsCommand(s.Text); {
-		case isCommand && a.q.Call != kusto.Mgmt:
-			return nil, exit.Usagef("%sa text that begins with a dot is a management command; use: kusto-agent mgmt", at(s, all))
-		case !isCommand && a.q.Call == kusto.Mgmt:
-			return nil, exit.Usagef("%sa management command begins with a dot; for a query use: kusto-agent query", at(s, all))
-		}
-	}
-	return all, nil
-}
-
-// at says where a statement is, if there are several.
-func at(s script.Statement, all []script.Statement) string {
-	if len(all) < 2 {
-		return ""
-	}
-	return fmt.Sprintf("line %d: ", s.Line)
-}
-
-// text is that of a file or of stdin.
-func (a *asking) text(cmd *cobra.Command) (string, error) {
-	if a.file != "" && a.file != "-" {
-		raw, err := os.ReadFile(a.file)
-		if err != nil {
-			return "", exit.With(exit.Usage, err)
-		}
-		return strings.TrimPrefix(string(raw), "\ufeff"), nil
-	}
-	raw, err := io.ReadAll(cmd.InOrStdin())
-	if err != nil {
-		return "", exit.With(exit.Failed, fmt.Errorf("read stdin: %w", err))
-	}
-	return strings.TrimPrefix(string(raw), "\ufeff"), nil
+	f.StringVar(&p.format, "format", "", "how to print: "+strings.Join(names, ", ")+" (default: by the name of --output; on a terminal table, or the chart that the query renders; else csv)")
+	f.BoolVar(&p.json, "json", false, "print an object a line, as --format json does")
+	cmd.MarkFlagsMutuallyExclusive("format", "json")
+	f.BoolVar(&p.o.NoHeader, "no-header", false, "leave out the names of the columns")
+	f.BoolVar(&p.o.Types, "types", false, "print the names of the columns with their types")
+	f.IntVar(&p.o.MaxRows, "max-rows", 0, "print so many rows of a table, and say how many there were (default: all)")
+	f.BoolVar(&p.wide, "wide", false, "do not cut the lines of a table to the terminal")
+	f.StringVar(&p.render, "render", "", "draw this `chart`, whatever the query renders: timechart, linechart, barchart, columnchart or piechart")
+	f.StringVarP(&p.output, "output", "o", "", "print to this `file`, which its owner alone can read, and which is replaced when all is printed")
+	f.BoolVar(&p.stats, "stats", false, "say on stderr what each query took: time, CPU and rows scanned")
 }

@@ -46,24 +46,6 @@ type paper struct {
 	done  int       // results so far
 }
 
-func (p *paper) flags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	var names []string
-	for _, form := range append(slices.Clone(rows.Forms), formChart, formSVG) {
-		names = append(names, string(form))
-	}
-	f.StringVar(&p.format, "format", "", "how to print: "+strings.Join(names, ", ")+" (default: by the name of --output; on a terminal table, or the chart that the query renders; else csv)")
-	f.BoolVar(&p.json, "json", false, "print an object a line, as --format json does")
-	cmd.MarkFlagsMutuallyExclusive("format", "json")
-	f.BoolVar(&p.o.NoHeader, "no-header", false, "leave out the names of the columns")
-	f.BoolVar(&p.o.Types, "types", false, "print the names of the columns with their types")
-	f.IntVar(&p.o.MaxRows, "max-rows", 0, "print so many rows of a table, and say how many there were (default: all)")
-	f.BoolVar(&p.wide, "wide", false, "do not cut the lines of a table to the terminal")
-	f.StringVar(&p.render, "render", "", "draw this `chart`, whatever the query renders: timechart, linechart, barchart, columnchart or piechart")
-	f.StringVarP(&p.output, "output", "o", "", "print to this `file`, which its owner alone can read, and which is replaced when all is printed")
-	f.BoolVar(&p.stats, "stats", false, "say on stderr what each query took: time, CPU and rows scanned")
-}
-
 // check decides the form.
 func (p *paper) check(cmd *cobra.Command) error {
 	p.out, p.words = console.NewOutput(cmd.OutOrStdout()), cmd.ErrOrStderr()

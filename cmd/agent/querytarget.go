@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"kusto-agent/config"
 	"kusto-agent/internal/exit"
 	"kusto-agent/kusto"
@@ -27,15 +25,6 @@ type target struct {
 	untrusted bool
 	set       func(flag string) bool
 	url       string // what is asked without a configuration; empty: there is one
-}
-
-func (t *target) flags(f *pflag.FlagSet) {
-	f.StringVar(&t.config, "config", config.DefaultPath, "the configuration `file`")
-	f.StringVar(&t.cluster, "cluster", "", "the `URL` of a cluster, or a connection string, and no configuration is read; or the name of a cluster of the configuration (default: that of its top level)")
-	f.StringVar(&t.auth, "auth", "auto", "how to sign in without a configuration: "+strings.Join(plainMethods, ", "))
-	f.StringVar(&t.ca, "ca-file", "", "a PEM `file` of authorities to trust, without a configuration")
-	f.BoolVar(&t.untrusted, "allow-untrusted-endpoint", false, "send a token to a host outside the known domains of the service")
-	t.set = f.Changed
 }
 
 // plainMethods are the ways to sign in that need nothing beside their name.

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"kusto-agent/config"
+	"kusto-agent/kusto"
+	"kusto-agent/sender"
+)
+
+// services are the services of a configuration that is not in force yet.
+type services struct {
+	*agent
+	all   map[string]*service // by URL
+	fresh []*service          // those of them that were made for it
+}
+
+// makeServices makes the clients of the clusters that inputs send to, or for which
+// something waits in the spool. Those that would be as they are stay.
+func (a *agent) makeServices(cfg *config.Config) (*services, error) {
+	used := make(map[string]bool)
+	for i := range cfg.Inputs {
+		used[cfg.Inputs[i].ClusterURL] = true
+	}
+	for _, r := range a.spool.Routes() {
+		used[r.Cluster] = true
+	}
+	made := &services{agent: a, all: make(map[string]*service)}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Clusters)) {
+		c := cfg.Clusters[name]
+		if !used[c.URL] || made.all[c.URL] != nil {
+			continue
+		}
+		if err := made.make(keyOf(name, c, cfg)); err != nil {
+			made.discard()
+			return nil, fmt.Errorf("cluster %s: %w", name, err)
+		}
+	}
+	return made, nil
+}
+
+func (m *services) make(k serviceKey) error {
+	m.mu.Lock()
+	was := m.services[k.url]
+	m.mu.Unlock()
+	if was != nil && was.serviceKey == k {
+		m.all[k.url] = was
+		return nil
+	}
+	var shared *kusto.Tokens
+	if was != nil && was.tokenKey == k.tokenKey {
+		shared = was.tokens
+	}
+	s, err := newService(k, shared, m.log.With("cluster", k.name))
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.tokenUsers[s.tokens]++
+	m.mu.Unlock()
+	m.all[k.url] = s
+	m.fresh = append(m.fresh, s)
+	return nil
+}
+
+// discard gives back what was made and is not going to be used.
+func (m *services) discard() {
+	for _, s := range m.fresh {
+		m.retire(s)
+	}
+}
+
+// use makes the services those of the agent and returns them for the sender. A
+// cluster that is no longer used keeps its own: something may be left for it.
+func (m *services) use() (clusters []sender.Cluster) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for url, s := range m.all {
+		m.services[url] = s
+		clusters = append(clusters, sender.Cluster{Name: s.name, URL: url, Ingester: s, Close: func() { m.retire(s) }})
+	}
+	return clusters
+}
+
+// retire closes a service that nobody uses any more.
+func (a *agent) retire(s *service) {
+	s.client.Close()
+	a.giveBack(s.tokens)
+}
+
+// giveBack closes tokens when the last service that has them is gone.
+func (a *agent) giveBack(t *kusto.Tokens) {
+	a.mu.Lock()
+	a.tokenUsers[t]--
+	last := a.tokenUsers[t] == 0
+	if last {
+		delete(a.tokenUsers, t)
+	}
+	a.mu.Unlock()
+	if last {
+		t.Close()
+	}
+}
+
+// closeServices closes those that were in force at the end.
+func (a *agent) closeServices() {
+	a.mu.Lock()
+	all := a.services
+	a.services = nil
+	a.mu.Unlock()
+	for _, s := range all {
+		a.retire(s)
+	}
+}
+
+// tokenExpiry is when the token in hand for a cluster ends; zero: there is none.
+func (a *agent) tokenExpiry(url string) (at time.Time) {
+	a.mu.Lock()
+	s := a.services[url]
+	a.mu.Unlock()
+	if s != nil {
+		at = s.tokens.ExpiresAt()
+	}
+	return at
+}

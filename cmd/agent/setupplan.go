@@ -1,0 +1,185 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"kusto-agent/check"
+	"kusto-agent/config"
+	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
+	"kusto-agent/internal/schema"
+)
+
+// setup is one run of the command.
+type setup struct {
+	config      string
+	dryRun      bool
+	names       []string
+	grantees    []string
+	yes         bool
+	probeRecord bool
+	wait        time.Duration
+
+	out   console.Output
+	ask   console.Asker
+	cfg   *config.Config
+	conns map[string]*connection // by cluster
+	known schema.Roles
+	plans []*inputPlan // of the inputs that could be planned, in their order
+
+	cleared map[database]bool // those of which all nodes have looked at the schema
+	noClear bool              // the identity may not have the nodes look at the schema again
+}
+
+// inputPlan is the plan for an input.
+type inputPlan struct {
+	*schema.Plan
+	in *config.Input
+}
+
+// database names one by its cluster and itself.
+type database struct{ cluster, name string }
+
+func (p *inputPlan) database() database { return database{p.in.Cluster, p.Route.Database} }
+
+func (s *setup) run(ctx context.Context) (err error) {
+	if s.cfg, err = loadConfig(s.config); err != nil {
+		return err
+	}
+	inputs, err := s.chosen()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, c := range s.conns {
+			c.close()
+		}
+	}()
+	failed, err := s.plan(ctx, inputs)
+	if err != nil {
+		return err
+	}
+	if err := s.agreed(); err != nil {
+		return err
+	}
+	if err := s.execute(ctx); err != nil {
+		return err
+	}
+	if !s.dryRun {
+		for _, p := range s.plans {
+			if err := s.await(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+	if failed {
+		return exit.Silently(exit.Failed)
+	}
+	return nil
+}
+
+// chosen are the inputs that are meant.
+func (s *setup) chosen() ([]*config.Input, error) {
+	for _, who := range s.grantees {
+		kind, id, ok := strings.Cut(who, "=")
+		if !ok || kind == "" || strings.Trim(id, "; ") == "" {
+			return nil, exit.With(exit.Usage, fmt.Errorf("--grant %q: want a principal such as aadapp=CLIENT_ID;TENANT", who))
+		}
+	}
+	var all []*config.Input
+	var names []string
+	for i := range s.cfg.Inputs {
+		in := &s.cfg.Inputs[i]
+		names = append(names, in.Name)
+		if len(s.names) == 0 || slices.Contains(s.names, in.Name) {
+			all = append(all, in)
+		}
+	}
+	for _, name := range s.names {
+		if !slices.Contains(names, name) {
+			return nil, exit.With(exit.Usage, fmt.Errorf("there is no input %q; the configuration has %s", name, strings.Join(names, ", ")))
+		}
+	}
+	return all, nil
+}
+
+// plan looks at what there is and at the files, and changes nothing. An input
+// whose files tell nothing is told; failed says that there was one.
+func (s *setup) plan(ctx context.Context, inputs []*config.Input) (failed bool, err error) {
+	s.conns, s.known, s.cleared = make(map[string]*connection), make(schema.Roles), make(map[database]bool)
+	tables := make(map[string]*schema.Table)
+	spelled := make(map[database]string) // databases as they were first written: their case does not count
+	for _, in := range inputs {
+		conn := s.conns[in.Cluster]
+		if conn == nil {
+			if conn, err = connect(s.cfg, in.Cluster); err != nil {
+				return false, err
+			}
+			s.conns[in.Cluster] = conn
+		}
+		of, name := in.Route(), database{in.Cluster, strings.ToLower(in.Database)}
+		spelled[name] = cmp.Or(spelled[name], in.Database)
+		of.Database = spelled[name]
+		reader := schema.Reader{Client: conn.Client, Database: of.Database}
+		key := strings.Join([]string{in.Cluster, of.Database, in.Table}, "\x00")
+		t := tables[key]
+		if t == nil {
+			if t, err = reader.Table(ctx, of); err != nil {
+				return false, serviceError(err)
+			}
+			tables[key] = t
+			if len(s.grantees) > 0 {
+				reader.Principals(ctx, of, t.Exists, s.known)
+			}
+		}
+		sample, bad := takeSample(ctx, s.cfg, in)
+		if bad != nil {
+			failed = true
+			console.Say("%s: %v", in.Name, bad)
+			console.Say("to fix it: see that its files are there and can be read: kusto-agent preview %s --config %s", check.Quoted(in.Name), check.Quoted(s.config))
+			continue
+		}
+		s.plans = append(s.plans, &inputPlan{schema.NewPlan(of, t, sample), in})
+	}
+	for _, p := range s.plans {
+		if err := p.Make(); err != nil {
+			return false, serviceError(err)
+		}
+		p.Grant(s.grantees, s.known)
+		for _, note := range p.Notes {
+			console.Say("%s: %s", p.in.Name, note)
+		}
+	}
+	return failed, ctx.Err()
+}
+
+// agreed asks before anything that is there is changed.
+func (s *setup) agreed() error {
+	var changes []string
+	for _, p := range s.plans {
+		for _, st := range p.Steps {
+			changes = append(changes, st.Changes...)
+		}
+	}
+	for _, c := range changes {
+		console.Say("%s", c)
+	}
+	if len(changes) == 0 || s.dryRun || s.yes {
+		return nil
+	}
+	if !s.ask.On {
+		return exit.With(exit.Usage, errors.New("this changes what is there already, and nothing was done; look at the commands with --dry-run, and run it with --yes"))
+	}
+	fmt.Fprint(s.ask.Out, "Change it? [y/N] ")
+	answer, _ := s.ask.In.ReadString('\n') // none is no
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return exit.With(exit.Failed, errors.New("nothing was done"))
+	}
+	return nil
+}
