@@ -16,6 +16,7 @@ import (
 	"kusto-agent/batcher"
 	"kusto-agent/config"
 	"kusto-agent/internal/async"
+	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/version"
 	"kusto-agent/journal"
@@ -66,9 +67,9 @@ type agent struct {
 	state      string
 	reload     telemetry.Loaded
 	stopTel    func()
-	services   map[string]*service   // by URL
-	tokenUsers map[*kusto.Tokens]int // how many services have them
-	durable    map[string]bool       // inputs whose payloads go to the spool first
+	services   map[string]*endpoint.Endpoint // by URL
+	tokenUsers map[*kusto.Tokens]int         // how many services have them
+	durable    map[string]bool               // inputs whose payloads go to the spool first
 }
 
 // newAgent builds the rooms from the bottom up. Nothing is read or sent yet. queue is
@@ -76,7 +77,7 @@ type agent struct {
 func newAgent(cfg *config.Config, log *slog.Logger, queue *telemetry.LogQueue, once bool) (_ *agent, err error) {
 	a := &agent{
 		cfg: cfg, log: log, queue: queue, once: once, began: time.Now(), state: telemetry.Starting,
-		ledger: ledger.New(), services: make(map[string]*service), tokenUsers: make(map[*kusto.Tokens]int), durable: make(map[string]bool),
+		ledger: ledger.New(), services: make(map[string]*endpoint.Endpoint), tokenUsers: make(map[*kusto.Tokens]int), durable: make(map[string]bool),
 		reload:  telemetry.Loaded{File: cfg.Files[0], Time: time.Now()},
 		manager: newNotifier(log),
 	}

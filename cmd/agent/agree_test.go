@@ -122,7 +122,7 @@ func (s *site) planned() (lacks, commands []string) {
 	_, err = run.plan(context.Background(), inputs)
 	s.must(err)
 	for _, c := range run.conns {
-		c.close()
+		c.Close()
 	}
 	for _, p := range run.plans {
 		for _, note := range p.Notes {

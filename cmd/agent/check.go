@@ -17,6 +17,7 @@ import (
 	"kusto-agent/check"
 	"kusto-agent/config"
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
 	"kusto-agent/journal"
 	"kusto-agent/telemetry"
@@ -124,11 +125,11 @@ func program(pid int) string {
 }
 
 func checkConnection(cfg *config.Config, cluster string) (*check.Connection, error) {
-	conn, err := connect(cfg, cluster)
+	conn, err := endpoint.Connect(cfg, cluster)
 	if err != nil {
 		return nil, err
 	}
-	return &check.Connection{Client: conn.Client, Token: conn.tokens.Token, Close: conn.close}, nil
+	return &check.Connection{Client: conn.Client, Token: conn.Tokens.Token, Close: conn.Close}, nil
 }
 
 // sampleInput reads what an input would send next, as preview does.

@@ -22,6 +22,7 @@ import (
 	"kusto-agent/config"
 	"kusto-agent/internal/async"
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
 	"kusto-agent/journal"
 	"kusto-agent/kusto"
@@ -91,13 +92,13 @@ func (v *preview) run(ctx context.Context, cfg *config.Config, name string) erro
 
 // show prints the request for a payload.
 func (v *preview) show(cfg *config.Config, in *config.Input, p *record.Payload, c *catcher) error {
-	to, err := newService(keyOf(in.Cluster, cfg.Clusters[in.Cluster], cfg), nil, slog.New(slog.DiscardHandler))
+	to, err := endpoint.New(endpoint.KeyOf(in.Cluster, cfg.Clusters[in.Cluster], cfg), nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return exit.With(exit.Config, fmt.Errorf("cluster %s: %w", in.Cluster, err))
 	}
-	defer to.client.Close()
-	defer to.tokens.Close()
-	req, err := to.client.Preview(&kusto.Ingest{
+	defer to.Client.Close()
+	defer to.Tokens.Close()
+	req, err := to.Client.Preview(&kusto.Ingest{
 		Database: p.Route.Database, Table: p.Route.Table, Format: string(p.Route.Format), Mapping: p.Route.Mapping,
 		Body: p.Body, Gzip: p.Gzip, RequestID: fmt.Sprintf("kusto-agent.ingest;%v;1", p.ID),
 	})

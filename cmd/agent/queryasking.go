@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/script"
 	"kusto-agent/kusto"
@@ -25,7 +26,7 @@ type asking struct {
 	params  []string
 	v1      bool
 
-	to   *connection
+	to   *endpoint.Connection
 	sent int // requests so far
 }
 

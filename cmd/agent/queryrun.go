@@ -16,6 +16,7 @@ import (
 
 	"kusto-agent/internal/async"
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/rows"
 	"kusto-agent/internal/script"
@@ -29,8 +30,8 @@ func (a *asking) run(cmd *cobra.Command, all []script.Statement) error {
 	if a.to, err = a.target.connect(); err != nil {
 		return err
 	}
-	defer a.to.close()
-	a.q.Database = cmp.Or(a.q.Database, a.to.cluster.Database)
+	defer a.to.Close()
+	a.q.Database = cmp.Or(a.q.Database, a.to.Cluster.Database)
 	if all == nil {
 		return a.session(cmd)
 	}
@@ -83,7 +84,7 @@ func (a *asking) ask(cmd *cobra.Command, s script.Statement) error {
 		return stopped(q, err)
 	}
 	if err != nil {
-		return serviceError(a.target.hinted(err))
+		return endpoint.Failure(a.target.hinted(err))
 	}
 	a.paper.left(to.Left())
 	if a.paper.stats {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"kusto-agent/config"
+	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
 	"kusto-agent/kusto"
 )
@@ -31,7 +32,7 @@ type target struct {
 var plainMethods = []string{"auto", "azure_cli", "managed_identity", "workload_identity", "none"}
 
 // connect makes a client, and says which database it is for, if that is known.
-func (t *target) connect() (*connection, error) {
+func (t *target) connect() (*endpoint.Connection, error) {
 	named, isURL, err := parseCluster(t.cluster)
 	if err != nil {
 		return nil, exit.Usagef("--cluster: %w", err)
@@ -49,7 +50,7 @@ func (t *target) connect() (*connection, error) {
 			}
 			return nil, exit.With(exit.Config, err)
 		}
-		return dial(cfg, t.cluster, true)
+		return endpoint.Dial(cfg, t.cluster, true)
 	}
 	if t.set("config") {
 		return nil, exit.Usagef("--cluster is a URL, with which no configuration is read; want a name of it, or no --config")
@@ -68,7 +69,7 @@ func (t *target) connect() (*connection, error) {
 	cfg := config.DefaultConfig()
 	cfg.AllowUntrustedEndpoint, cfg.Send.TLS.CAFile = t.untrusted, t.ca
 	cfg.Clusters = map[string]config.Cluster{config.DefaultCluster: named}
-	return dial(&cfg, "", true)
+	return endpoint.Dial(&cfg, "", true)
 }
 
 // flagWords are keys of a configuration, and the flags in the place of them.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kusto-agent/config"
+	"kusto-agent/internal/endpoint"
 	"kusto-agent/kusto"
 	"kusto-agent/sender"
 )
@@ -14,8 +15,8 @@ import (
 // services are the services of a configuration that is not in force yet.
 type services struct {
 	*agent
-	all   map[string]*service // by URL
-	fresh []*service          // those of them that were made for it
+	all   map[string]*endpoint.Endpoint // by URL
+	fresh []*endpoint.Endpoint          // those of them that were made for it
 }
 
 // makeServices makes the clients of the clusters that inputs send to, or for which
@@ -28,13 +29,13 @@ func (a *agent) makeServices(cfg *config.Config) (*services, error) {
 	for _, r := range a.spool.Routes() {
 		used[r.Cluster] = true
 	}
-	made := &services{agent: a, all: make(map[string]*service)}
+	made := &services{agent: a, all: make(map[string]*endpoint.Endpoint)}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Clusters)) {
 		c := cfg.Clusters[name]
 		if !used[c.URL] || made.all[c.URL] != nil {
 			continue
 		}
-		if err := made.make(keyOf(name, c, cfg)); err != nil {
+		if err := made.make(endpoint.KeyOf(name, c, cfg)); err != nil {
 			made.discard()
 			return nil, fmt.Errorf("cluster %s: %w", name, err)
 		}
@@ -42,26 +43,26 @@ func (a *agent) makeServices(cfg *config.Config) (*services, error) {
 	return made, nil
 }
 
-func (m *services) make(k serviceKey) error {
+func (m *services) make(k endpoint.Key) error {
 	m.mu.Lock()
-	was := m.services[k.url]
+	was := m.services[k.URL]
 	m.mu.Unlock()
-	if was != nil && was.serviceKey == k {
-		m.all[k.url] = was
+	if was != nil && was.Key == k {
+		m.all[k.URL] = was
 		return nil
 	}
 	var shared *kusto.Tokens
-	if was != nil && was.tokenKey == k.tokenKey {
-		shared = was.tokens
+	if was != nil && was.TokenKey == k.TokenKey {
+		shared = was.Tokens
 	}
-	s, err := newService(k, shared, m.log.With("cluster", k.name))
+	s, err := endpoint.New(k, shared, m.log.With("cluster", k.Name))
 	if err != nil {
 		return err
 	}
 	m.mu.Lock()
-	m.tokenUsers[s.tokens]++
+	m.tokenUsers[s.Tokens]++
 	m.mu.Unlock()
-	m.all[k.url] = s
+	m.all[k.URL] = s
 	m.fresh = append(m.fresh, s)
 	return nil
 }
@@ -80,15 +81,15 @@ func (m *services) use() (clusters []sender.Cluster) {
 	defer m.mu.Unlock()
 	for url, s := range m.all {
 		m.services[url] = s
-		clusters = append(clusters, sender.Cluster{Name: s.name, URL: url, Ingester: s, Close: func() { m.retire(s) }})
+		clusters = append(clusters, sender.Cluster{Name: s.Name, URL: url, Ingester: s, Close: func() { m.retire(s) }})
 	}
 	return clusters
 }
 
 // retire closes a service that nobody uses any more.
-func (a *agent) retire(s *service) {
-	s.client.Close()
-	a.giveBack(s.tokens)
+func (a *agent) retire(s *endpoint.Endpoint) {
+	s.Client.Close()
+	a.giveBack(s.Tokens)
 }
 
 // giveBack closes tokens when the last service that has them is gone.
@@ -122,7 +123,7 @@ func (a *agent) tokenExpiry(url string) (at time.Time) {
 	s := a.services[url]
 	a.mu.Unlock()
 	if s != nil {
-		at = s.tokens.ExpiresAt()
+		at = s.Tokens.ExpiresAt()
 	}
 	return at
 }

@@ -12,6 +12,7 @@ import (
 	"kusto-agent/check"
 	"kusto-agent/config"
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/schema"
 )
@@ -29,7 +30,7 @@ type setup struct {
 	out   console.Output
 	ask   console.Asker
 	cfg   *config.Config
-	conns map[string]*connection // by cluster
+	conns map[string]*endpoint.Connection // by cluster
 	known schema.Roles
 	plans []*inputPlan // of the inputs that could be planned, in their order
 
@@ -58,7 +59,7 @@ func (s *setup) run(ctx context.Context) (err error) {
 	}
 	defer func() {
 		for _, c := range s.conns {
-			c.close()
+			c.Close()
 		}
 	}()
 	failed, err := s.plan(ctx, inputs)
@@ -112,13 +113,13 @@ func (s *setup) chosen() ([]*config.Input, error) {
 // plan looks at what there is and at the files, and changes nothing. An input
 // whose files tell nothing is told; failed says that there was one.
 func (s *setup) plan(ctx context.Context, inputs []*config.Input) (failed bool, err error) {
-	s.conns, s.known, s.cleared = make(map[string]*connection), make(schema.Roles), make(map[database]bool)
+	s.conns, s.known, s.cleared = make(map[string]*endpoint.Connection), make(schema.Roles), make(map[database]bool)
 	tables := make(map[string]*schema.Table)
 	spelled := make(map[database]string) // databases as they were first written: their case does not count
 	for _, in := range inputs {
 		conn := s.conns[in.Cluster]
 		if conn == nil {
-			if conn, err = connect(s.cfg, in.Cluster); err != nil {
+			if conn, err = endpoint.Connect(s.cfg, in.Cluster); err != nil {
 				return false, err
 			}
 			s.conns[in.Cluster] = conn
@@ -131,7 +132,7 @@ func (s *setup) plan(ctx context.Context, inputs []*config.Input) (failed bool, 
 		t := tables[key]
 		if t == nil {
 			if t, err = reader.Table(ctx, of); err != nil {
-				return false, serviceError(err)
+				return false, endpoint.Failure(err)
 			}
 			tables[key] = t
 			if len(s.grantees) > 0 {
@@ -149,7 +150,7 @@ func (s *setup) plan(ctx context.Context, inputs []*config.Input) (failed bool, 
 	}
 	for _, p := range s.plans {
 		if err := p.Make(); err != nil {
-			return false, serviceError(err)
+			return false, endpoint.Failure(err)
 		}
 		p.Grant(s.grantees, s.known)
 		for _, note := range p.Notes {

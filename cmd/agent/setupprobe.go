@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/schema"
 	"kusto-agent/kusto"
@@ -60,7 +61,7 @@ func (s *setup) await(ctx context.Context, p *inputPlan) error {
 		case a.Verdict == kusto.Hold && (isStale(a.Err) || forbidden && granted):
 			stale = !s.cleared[p.database()] // once is enough: it costs the service
 		case a.Verdict == kusto.Hold, a.Verdict == kusto.Auth, a.Verdict == kusto.TooLarge:
-			return serviceError(a.Err)
+			return endpoint.Failure(a.Err)
 		}
 		if !seen && ctx.Err() == nil {
 			last = a.Err
@@ -81,7 +82,7 @@ func (s *setup) gaveUp(p *inputPlan, err error, last *kusto.Error) error {
 	if last == nil {
 		return exit.Silently(exit.Failed)
 	}
-	return serviceError(last)
+	return endpoint.Failure(last)
 }
 
 // rest waits, unless ctx ends first.
@@ -155,14 +156,14 @@ func (s *setup) sendRecord(ctx context.Context, p *inputPlan) error {
 		var got kusto.Collector
 		err = conn.Query(ctx, &kusto.Query{Call: kusto.QueryV2, Database: p.in.Database, Text: kusto.EntityName(p.in.Table) + " | count", ReadOnly: true}, &got)
 		got.Each(func(row map[string]string) { n, _ = strconv.ParseInt(row["Count"], 10, 64) })
-		return n, serviceError(err)
+		return n, endpoint.Failure(err)
 	}
 	before, err := count()
 	if err != nil {
 		return err
 	}
 	if a := conn.Ingest(ctx, p.probe(p.Sample.First)); a.Verdict != kusto.Accepted {
-		return serviceError(a.Err)
+		return endpoint.Failure(a.Err)
 	}
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		now, err := count()

@@ -7,6 +7,7 @@ import (
 
 	"kusto-agent/check"
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/schema"
 	"kusto-agent/kusto"
 	"kusto-agent/telemetry"
@@ -84,7 +85,7 @@ func (s *setup) do(ctx context.Context, c command) error {
 	if errors.As(err, &e) && e.Status == 403 {
 		console.Say("the identity of the agent may not run this; have somebody run what this prints: kusto-agent setup --dry-run --config %s", check.Quoted(s.config))
 	}
-	return serviceError(err)
+	return endpoint.Failure(err)
 }
 
 // further tells what a run would find out, and then also do.
@@ -104,7 +105,7 @@ func (s *setup) further(plans []*inputPlan) {
 // own is the principal that the agent is by its configuration; empty: that is not
 // written there.
 func (s *setup) own(p *inputPlan) string {
-	a := s.conns[p.in.Cluster].cluster.Auth
+	a := s.conns[p.in.Cluster].Cluster.Auth
 	if a.ClientID == "" || a.Tenant == "" || a.Method == "none" {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package main
+package endpoint
 
 import (
 	"cmp"
@@ -14,21 +14,22 @@ import (
 	"kusto-agent/kusto"
 )
 
-// connection is a client of one cluster, for a command that is not the agent.
-type connection struct {
+// Connection is a client of one cluster, for a command that is not the agent.
+type Connection struct {
 	*kusto.Client
-	cluster config.Cluster
-	tokens  *kusto.Tokens
+	Cluster config.Cluster
+	Tokens  *kusto.Tokens
 }
 
-// connect makes a client as the agent would. An empty name is the cluster of the
-// top level, or the only one there is.
-func connect(cfg *config.Config, name string) (*connection, error) {
-	return dial(cfg, name, false)
+// Connect makes a client as the agent would. An empty name is the cluster of the top
+// level, or the only one there is. Its error ends a command.
+func Connect(cfg *config.Config, name string) (*Connection, error) {
+	return Dial(cfg, name, false)
 }
 
-// dial is connect; with queryOnly for what takes no data, too.
-func dial(cfg *config.Config, name string, queryOnly bool) (*connection, error) {
+// Dial makes a client as Connect does; with queryOnly, one also of a cluster that takes
+// no data.
+func Dial(cfg *config.Config, name string, queryOnly bool) (*Connection, error) {
 	names := slices.Sorted(maps.Keys(cfg.Clusters))
 	if name == "" && len(names) == 1 {
 		name = names[0]
@@ -38,23 +39,24 @@ func dial(cfg *config.Config, name string, queryOnly bool) (*connection, error) 
 	if !ok {
 		return nil, exit.With(exit.Usage, fmt.Errorf("there is no cluster %q; the configuration has %s", name, strings.Join(names, ", ")))
 	}
-	key := keyOf(name, c, cfg)
+	key := KeyOf(name, c, cfg)
 	key.queryOnly = queryOnly
-	to, err := newService(key, nil, slog.New(slog.DiscardHandler))
+	to, err := New(key, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, exit.With(exit.Config, fmt.Errorf("cluster %s: %w", name, err))
 	}
-	return &connection{to.client, c, to.tokens}, nil
+	return &Connection{to.Client, c, to.Tokens}, nil
 }
 
-// close gives back the connections.
-func (c *connection) close() {
+// Close gives back the connections.
+func (c *Connection) Close() {
 	c.Client.Close()
-	c.tokens.Close()
+	c.Tokens.Close()
 }
 
-// serviceError makes the end of a command of what the service said.
-func serviceError(err error) error {
+// Failure makes an error of the service the end of a command, with its exit code and with
+// what to do about it.
+func Failure(err error) error {
 	var ended *exit.Error
 	if err == nil || errors.As(err, &ended) {
 		return err

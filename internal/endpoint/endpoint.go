@@ -1,0 +1,87 @@
+// Package endpoint makes clients of clusters as a configuration describes them: two with
+// an equal Key behave the same, so that one can stand for the other. To make one sends
+// nothing.
+package endpoint
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"time"
+
+	"kusto-agent/config"
+	"kusto-agent/internal/version"
+	"kusto-agent/kusto"
+)
+
+// Endpoint is how one cluster is reached: its client and its tokens.
+type Endpoint struct {
+	Key
+	Client *kusto.Client
+	Tokens *kusto.Tokens // may be those of others too
+}
+
+// Ingest makes it a sender.Ingester.
+func (s *Endpoint) Ingest(ctx context.Context, in *kusto.Ingest) kusto.Answer {
+	return s.Client.Ingest(ctx, in)
+}
+
+// Key is all that a client is made of: as long as it is the same, the client
+// stays, with its connections.
+type Key struct {
+	TokenKey
+	Name           string
+	app, user      string
+	timeout        time.Duration
+	expectContinue bool
+	concurrency    int
+}
+
+// TokenKey is all that tokens are made of.
+type TokenKey struct {
+	URL               string
+	auth              kusto.AuthConfig
+	proxy, ca, minTLS string
+	untrusted         bool
+	authorities       string // the content of ca
+	queryOnly         bool   // nothing is ingested
+}
+
+// New makes the client of a cluster, with tokens of its own if it is given
+// none. It makes no request.
+func New(k Key, t *kusto.Tokens, log *slog.Logger) (*Endpoint, error) {
+	if t == nil {
+		var err error
+		if t, err = kusto.NewTokenSource(k.auth, k.URL, kusto.TokenOptions{
+			AllowUntrusted: k.untrusted, QueryOnly: k.queryOnly, Proxy: k.proxy, CAFile: k.ca, MinTLS: k.minTLS, Logger: log,
+		}); err != nil {
+			return nil, err
+		}
+	}
+	// An error leaves nothing open: tokens hold nothing before one is asked for.
+	client, err := kusto.New(kusto.Options{
+		URL: k.URL, AllowUntrusted: k.untrusted, QueryOnly: k.queryOnly, App: k.app, User: k.user, Version: version.Text(),
+		Auth: t, Timeout: k.timeout, ExpectContinue: k.expectContinue,
+		Proxy: k.proxy, CAFile: k.ca, MinTLS: k.minTLS, Concurrency: k.concurrency, Logger: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Endpoint{Key: k, Client: client, Tokens: t}, nil
+}
+
+// KeyOf is the key of a cluster, by its name and its part of the configuration. The file
+// of authorities is read; whoever makes the client tells what is wrong with it.
+func KeyOf(name string, c config.Cluster, cfg *config.Config) Key {
+	s := cfg.Send
+	k := Key{
+		TokenKey: TokenKey{URL: c.URL, auth: c.Auth, proxy: s.Proxy, ca: s.TLS.CAFile, minTLS: s.TLS.MinVersion, untrusted: cfg.AllowUntrustedEndpoint},
+		Name:     name, app: cfg.App, user: cfg.User,
+		timeout: s.Timeout.D(), expectContinue: s.ExpectContinue, concurrency: s.Concurrency,
+	}
+	if k.ca != "" {
+		text, _ := os.ReadFile(k.ca)
+		k.authorities = string(text)
+	}
+	return k
+}
