@@ -13,8 +13,8 @@ import (
 )
 
 func queryCommand() *cobra.Command {
-	q := asking{q: kusto.Query{Call: kusto.QueryV2}}
-	cmd := q.command("query [KQL]", "Run queries, or open a session to type them in",
+	q := &asking{q: kusto.Query{Call: kusto.QueryV2}}
+	cmd := askingCommand(q, "query [KQL]", "Run queries, or open a session to type them in",
 		"Run queries and print what they give. The text is the argument, or that of --file or stdin, in which several\n"+
 			"queries are separated by semicolons or blank lines; a let statement goes before every query of its block.\n"+
 			"On a terminal without a text it opens a session. With --cluster https://… no configuration is needed.\n"+
@@ -25,31 +25,25 @@ func queryCommand() *cobra.Command {
 }
 
 func mgmtCommand() *cobra.Command {
-	q := asking{q: kusto.Query{Call: kusto.Mgmt}}
-	return q.command("mgmt [COMMAND]", "Run management commands, or open a session to type them in",
+	return askingCommand(&asking{q: kusto.Query{Call: kusto.Mgmt}}, "mgmt [COMMAND]", "Run management commands, or open a session to type them in",
 		"Run management commands, such as '.show tables', and print what they give. The text is the argument, or that\n"+
 			"of --file or stdin, in which several commands are separated by semicolons or blank lines. On a terminal without\n"+
 			"a text it opens a session. With --cluster https://… no configuration is needed.\n"+
 			"Whatever the identity may do is done, unless --read-only is given.")
 }
 
-func (a *asking) command(use, short, long string) *cobra.Command {
+// askingCommand is what query and mgmt have in common.
+func askingCommand(a *asking, use, short, long string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long, Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.read(cmd); err != nil {
-				return err
-			}
-			all, err := a.statements(cmd, args)
-			if err != nil {
-				return err
-			}
-			return a.run(cmd, all)
+			a.in, a.out, a.words = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+			return a.run(cmd.Context(), args)
 		},
 	}
 	f := cmd.Flags()
-	a.target.flags(f)
-	a.paper.flags(cmd)
+	targetFlags(f, &a.target)
+	paperFlags(cmd, &a.paper)
 	f.StringVarP(&a.file, "file", "f", "", "read the text from this `file`; - is stdin")
 	f.StringVar(&a.q.Database, "database", "", "the database (default: that of the cluster)")
 	f.StringArrayVar(&a.params, "param", nil, "a value for a parameter, as `name:type=value`; may be repeated")
@@ -64,7 +58,7 @@ func (a *asking) command(use, short, long string) *cobra.Command {
 	return cmd
 }
 
-func (t *target) flags(f *pflag.FlagSet) {
+func targetFlags(f *pflag.FlagSet, t *target) {
 	f.StringVar(&t.config, "config", config.DefaultPath, "the configuration `file`")
 	f.StringVar(&t.cluster, "cluster", "", "the `URL` of a cluster, or a connection string, and no configuration is read; or the name of a cluster of the configuration (default: that of its top level)")
 	f.StringVar(&t.auth, "auth", "auto", "how to sign in without a configuration: "+strings.Join(plainMethods, ", "))
@@ -73,7 +67,7 @@ func (t *target) flags(f *pflag.FlagSet) {
 	t.set = f.Changed
 }
 
-func (p *paper) flags(cmd *cobra.Command) {
+func paperFlags(cmd *cobra.Command, p *paper) {
 	f := cmd.Flags()
 	var names []string
 	for _, form := range append(slices.Clone(rows.Forms), formChart, formSVG) {

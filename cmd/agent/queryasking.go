@@ -1,13 +1,13 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"kusto-agent/internal/endpoint"
@@ -26,13 +26,29 @@ type asking struct {
 	params  []string
 	v1      bool
 
+	in         io.Reader
+	out, words io.Writer // for results and for people
+
 	to   *endpoint.Connection
 	sent int // requests so far
 }
 
+// run does what the flags and the arguments ask for. Nothing is sent before all of
+// them were looked at.
+func (a *asking) run(ctx context.Context, args []string) error {
+	if err := a.read(); err != nil {
+		return err
+	}
+	all, err := a.statements(args)
+	if err != nil {
+		return err
+	}
+	return a.runAll(ctx, all)
+}
+
 // read takes the flags apart.
-func (a *asking) read(cmd *cobra.Command) error {
-	if err := a.paper.check(cmd); err != nil {
+func (a *asking) read() error {
+	if err := a.paper.check(a.out, a.words); err != nil {
 		return err
 	}
 	for _, one := range []struct{ flag, value string }{{"--request-id", a.q.RequestID}, {"--app", a.q.App}, {"--user", a.q.User}} {
@@ -78,9 +94,9 @@ func optionValue(text string) any {
 
 // statements are what is to be run, checked before any is; nil: a person is to type
 // them. An argument is one statement, as it is.
-func (a *asking) statements(cmd *cobra.Command, args []string) ([]script.Statement, error) {
+func (a *asking) statements(args []string) ([]script.Statement, error) {
 	var all []script.Statement
-	switch in, isFile := cmd.InOrStdin().(*os.File); {
+	switch in, isFile := a.in.(*os.File); {
 	case len(args) > 0 && a.file != "":
 		return nil, exit.Usagef("there is a text and a file; want one of them")
 	case len(args) > 0 && args[0] != "-":
@@ -88,12 +104,12 @@ func (a *asking) statements(cmd *cobra.Command, args []string) ([]script.Stateme
 			all = []script.Statement{{Text: args[0], Line: 1}}
 		}
 	case len(args) == 0 && a.file == "" && isFile && term.IsTerminal(int(in.Fd())):
-		if out, ok := cmd.OutOrStdout().(*os.File); !ok || !term.IsTerminal(int(out.Fd())) || a.paper.output != "" {
+		if out, ok := a.out.(*os.File); !ok || !term.IsTerminal(int(out.Fd())) || a.paper.output != "" {
 			return nil, exit.Usagef("there is no text: give it as an argument, in a file with -f, or by stdin")
 		}
 		return nil, nil
 	default:
-		text, err := a.text(cmd)
+		text, err := a.text()
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +141,7 @@ func at(s script.Statement, all []script.Statement) string {
 }
 
 // text is that of a file or of stdin.
-func (a *asking) text(cmd *cobra.Command) (string, error) {
+func (a *asking) text() (string, error) {
 	if a.file != "" && a.file != "-" {
 		raw, err := os.ReadFile(a.file)
 		if err != nil {
@@ -133,7 +149,7 @@ func (a *asking) text(cmd *cobra.Command) (string, error) {
 		}
 		return strings.TrimPrefix(string(raw), "\ufeff"), nil
 	}
-	raw, err := io.ReadAll(cmd.InOrStdin())
+	raw, err := io.ReadAll(a.in)
 	if err != nil {
 		return "", exit.With(exit.Failed, fmt.Errorf("read stdin: %w", err))
 	}

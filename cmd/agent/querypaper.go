@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"kusto-agent/internal/chart"
@@ -39,6 +38,7 @@ type paper struct {
 	output string
 	stats  bool
 
+	to    io.Writer // where out goes, if not to file
 	out   console.Output
 	words io.Writer // notes for people
 	file  *os.File  // that out goes to, until it takes the place of output
@@ -47,8 +47,8 @@ type paper struct {
 }
 
 // check decides the form.
-func (p *paper) check(cmd *cobra.Command) error {
-	p.out, p.words = console.NewOutput(cmd.OutOrStdout()), cmd.ErrOrStderr()
+func (p *paper) check(to, words io.Writer) error {
+	p.to, p.out, p.words = to, console.NewOutput(to), words
 	if p.output != "" {
 		p.out.Terminal = false
 	}
@@ -154,11 +154,11 @@ func (p *paper) abandon() {
 }
 
 // below is where out goes.
-func (p *paper) below(cmd *cobra.Command) io.Writer {
+func (p *paper) below() io.Writer {
 	if p.file != nil {
 		return p.file
 	}
-	return cmd.OutOrStdout()
+	return p.to
 }
 
 // printer makes one for the next result. What about has is known only while rows

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"kusto-agent/internal/async"
@@ -24,8 +23,8 @@ import (
 	"kusto-agent/telemetry"
 )
 
-// run runs statements, or a session where there are none.
-func (a *asking) run(cmd *cobra.Command, all []script.Statement) error {
+// runAll runs statements, or a session where there are none.
+func (a *asking) runAll(ctx context.Context, all []script.Statement) error {
 	var err error
 	if a.to, err = a.target.connect(); err != nil {
 		return err
@@ -33,13 +32,13 @@ func (a *asking) run(cmd *cobra.Command, all []script.Statement) error {
 	defer a.to.Close()
 	a.q.Database = cmp.Or(a.q.Database, a.to.Cluster.Database)
 	if all == nil {
-		return a.session(cmd)
+		return a.session(ctx)
 	}
 	if err := a.paper.begin(); err != nil {
 		return err
 	}
 	for _, s := range all {
-		if err = a.ask(cmd, s); err != nil {
+		if err = a.ask(ctx, s); err != nil {
 			err = placed(err, at(s, all))
 			break
 		}
@@ -58,16 +57,16 @@ func placed(err error, where string) error {
 
 // ask runs one statement and prints what it gives. The first signal has the service
 // stop it, the second ends the program.
-func (a *asking) ask(cmd *cobra.Command, s script.Statement) error {
+func (a *asking) ask(ctx context.Context, s script.Statement) error {
 	q := a.next(s)
 	about := new(rows.About)
 	to, err := a.paper.printer(about)
 	if err != nil {
 		return err
 	}
-	ctx, stop := interruptible(cmd.Context(), a.paper.abandon)
+	ctx, stop := interruptible(ctx, a.paper.abandon)
 	defer stop()
-	eyes := watch(to, about, a.paper.out, a.paper.below(cmd))
+	eyes := watch(to, about, a.paper.out, a.paper.below())
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		eyes.words = os.Stderr
 	}
@@ -151,14 +150,14 @@ func stopped(q *kusto.Query, err error) error {
 }
 
 // session has a person type statements.
-func (a *asking) session(cmd *cobra.Command) error {
+func (a *asking) session(ctx context.Context) error {
 	history, err := console.OpenHistory(console.DefaultHistory())
 	if err != nil {
 		a.paper.note("%v", err)
 	}
 	defer a.restoring()()
 	names := &names{a: a}
-	names.learn(cmd.Context(), a.q.Database)
+	names.learn(ctx, a.q.Database)
 	defer names.stop()
 	err = console.Run(console.Options{
 		Prompt:  func() string { return cmp.Or(telemetry.Printable(a.q.Database), "no database") + "> " },
@@ -166,9 +165,9 @@ func (a *asking) session(cmd *cobra.Command) error {
 		History: history,
 		Words:   a.paper.words,
 		Run: func(s script.Statement) error {
-			err := a.paper.out.End(a.ask(cmd, s))
+			err := a.paper.out.End(a.ask(ctx, s))
 			if text := strings.ToLower(s.Text); kusto.IsCommand(text) && !strings.Contains(text, ".show") {
-				names.learn(cmd.Context(), a.q.Database)
+				names.learn(ctx, a.q.Database)
 			}
 			return err
 		},
@@ -178,7 +177,7 @@ func (a *asking) session(cmd *cobra.Command) error {
 					return errors.New(`\db wants the name of a database; .show databases lists them`)
 				}
 				a.q.Database = name
-				names.learn(cmd.Context(), name)
+				names.learn(ctx, name)
 				return nil
 			}},
 			{Name: `\format`, Args: "NAME", Help: "print so from now on, such as csv, json or vertical; auto: tables and charts", Run: a.format},
