@@ -1,4 +1,4 @@
-package main
+package queryshell
 
 import (
 	"errors"
@@ -16,58 +16,58 @@ import (
 	"kusto-agent/kusto"
 )
 
-// target says which cluster is asked: one of a configuration, or one that is named
+// Target says which cluster is asked: one of a configuration, or one that is named
 // by its URL or a connection string, for which none is read.
-type target struct {
-	config    string
-	cluster   string
-	auth      string
-	ca        string
-	untrusted bool
-	set       func(flag string) bool
-	url       string // what is asked without a configuration; empty: there is one
+type Target struct {
+	Config    string                 // the file of the configuration
+	Cluster   string                 // a URL, a connection string or a name; empty: that of the top level
+	Auth      string                 // one of PlainMethods, for a URL
+	CAFile    string                 // of authorities to trust, for a URL
+	Untrusted bool                   // a token is sent outside the known domains of the service, for a URL
+	IsSet     func(flag string) bool // whether a flag was given
+	url       string                 // what is asked without a configuration; empty: there is one
 }
 
-// plainMethods are the ways to sign in that need nothing beside their name.
-var plainMethods = []string{"auto", "azure_cli", "managed_identity", "workload_identity", "none"}
+// PlainMethods are the ways to sign in that need nothing beside their name.
+var PlainMethods = []string{"auto", "azure_cli", "managed_identity", "workload_identity", "none"}
 
 // connect makes a client, and says which database it is for, if that is known.
-func (t *target) connect() (*endpoint.Connection, error) {
-	named, isURL, err := parseCluster(t.cluster)
+func (t *Target) connect() (*endpoint.Connection, error) {
+	named, isURL, err := parseCluster(t.Cluster)
 	if err != nil {
 		return nil, exit.Usagef("--cluster: %w", err)
 	}
 	if !isURL {
 		for _, flag := range []string{"auth", "ca-file", "allow-untrusted-endpoint"} {
-			if t.set(flag) {
+			if t.IsSet(flag) {
 				return nil, exit.Usagef("--%s is for --cluster with a URL; the configuration has its own", flag)
 			}
 		}
-		cfg, err := config.Load(t.config, os.LookupEnv, config.Options{ClustersOnly: true, CheckEndpoint: kusto.CheckQueryEndpoint})
+		cfg, err := config.Load(t.Config, os.LookupEnv, config.Options{ClustersOnly: true, CheckEndpoint: kusto.CheckQueryEndpoint})
 		if err != nil {
-			if _, serr := os.Stat(t.config); errors.Is(serr, fs.ErrNotExist) {
+			if _, serr := os.Stat(t.Config); errors.Is(serr, fs.ErrNotExist) {
 				err = fmt.Errorf("%w\nwithout a configuration: --cluster https://<cluster>.<region>.kusto.windows.net --database <database>", err)
 			}
 			return nil, exit.With(exit.Config, err)
 		}
-		return endpoint.Dial(cfg, t.cluster, true)
+		return endpoint.Dial(cfg, t.Cluster, true)
 	}
-	if t.set("config") {
+	if t.IsSet("config") {
 		return nil, exit.Usagef("--cluster is a URL, with which no configuration is read; want a name of it, or no --config")
 	}
 	switch {
-	case !slices.Contains(plainMethods, t.auth):
-		return nil, exit.Usagef("--auth %q: want %s; other methods need a configuration", t.auth, strings.Join(plainMethods, ", "))
-	case t.auth == "none" && !isLoopback(named.URL):
+	case !slices.Contains(PlainMethods, t.Auth):
+		return nil, exit.Usagef("--auth %q: want %s; other methods need a configuration", t.Auth, strings.Join(PlainMethods, ", "))
+	case t.Auth == "none" && !isLoopback(named.URL):
 		return nil, exit.Usagef("--auth none is for a cluster on this machine (localhost, 127.0.0.1)")
 	}
-	if err := kusto.CheckQueryEndpoint(named.URL, t.untrusted); err != nil {
+	if err := kusto.CheckQueryEndpoint(named.URL, t.Untrusted); err != nil {
 		return nil, exit.Usagef("%s", flagWords.Replace(err.Error()))
 	}
 	t.url = named.URL
-	named.Auth.Method = t.auth
+	named.Auth.Method = t.Auth
 	cfg := config.DefaultConfig()
-	cfg.AllowUntrustedEndpoint, cfg.Send.TLS.CAFile = t.untrusted, t.ca
+	cfg.AllowUntrustedEndpoint, cfg.Send.TLS.CAFile = t.Untrusted, t.CAFile
 	cfg.Clusters = map[string]config.Cluster{config.DefaultCluster: named}
 	return endpoint.Dial(&cfg, "", true)
 }
@@ -76,7 +76,7 @@ func (t *target) connect() (*endpoint.Connection, error) {
 var flagWords = strings.NewReplacer("in send.tls.ca_file", "with --ca-file", "set allow_untrusted_endpoint: true", "give --allow-untrusted-endpoint")
 
 // hinted has an error name flags, where there is no configuration to change.
-func (t *target) hinted(err error) error {
+func (t *Target) hinted(err error) error {
 	var e *kusto.Error
 	switch {
 	case t.url == "" || !errors.As(err, &e):

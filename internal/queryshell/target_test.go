@@ -1,4 +1,4 @@
-package main
+package queryshell
 
 import (
 	"errors"
@@ -41,15 +41,15 @@ func TestParseCluster(t *testing.T) {
 
 // TestPlainHints: without a configuration, what is to be done is done with flags.
 func TestPlainHints(t *testing.T) {
-	f := func(to target, e kusto.Error, want string) {
+	f := func(to Target, e kusto.Error, want string) {
 		t.Helper()
 		if err := to.hinted(&e); !errors.Is(err, &e) || e.Hint != want {
 			t.Errorf("%+v: %q, want %q", to, e.Hint, want)
 		}
 	}
-	here := target{url: "http://127.0.0.1:8080"}
+	here := Target{url: "http://127.0.0.1:8080"}
 	f(here, kusto.Error{Code: "no_credentials", Hint: "x"}, "for an emulator that asks for no token: --auth none")
 	f(here, kusto.Error{Hint: "name the authority's file in send.tls.ca_file"}, "name the authority's file with --ca-file")
-	f(target{url: "https://c.kusto.windows.net"}, kusto.Error{Code: "no_credentials", Hint: "x"}, "x")
-	f(target{}, kusto.Error{Hint: "set send.tls.ca_file"}, "set send.tls.ca_file")
+	f(Target{url: "https://c.kusto.windows.net"}, kusto.Error{Code: "no_credentials", Hint: "x"}, "x")
+	f(Target{}, kusto.Error{Hint: "set send.tls.ca_file"}, "set send.tls.ca_file")
 }

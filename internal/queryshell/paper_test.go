@@ -1,4 +1,4 @@
-package main
+package queryshell
 
 import (
 	"bufio"
@@ -18,7 +18,7 @@ import (
 // TestDrawing: a query that renders what can be drawn is drawn on a terminal, and
 // all else is printed, with a word where something else was asked for.
 func TestDrawing(t *testing.T) {
-	f := func(p paper, visualization, columns string, prints, says string, all ...string) {
+	f := func(p Paper, visualization, columns string, prints, says string, all ...string) {
 		t.Helper()
 		var out, words strings.Builder
 		p.out, p.words = console.Output{Writer: bufio.NewWriter(&out), Terminal: false}, &words
@@ -56,7 +56,7 @@ func TestDrawing(t *testing.T) {
 			t.Errorf("%s prints\n%s\nand says %s", visualization, out.String(), words.String())
 		}
 	}
-	auto := paper{o: rows.Options{Form: rows.Table}, auto: true}
+	auto := Paper{Rows: rows.Options{Form: rows.Table}, auto: true}
 	const pie = `{"Visualization":"piechart","Title":"Storms"}`
 	f(auto, "", "s:string n:long", "s   n\n-  --\na  40\n", "", `["a",40]`)
 	f(auto, `{"Visualization":null}`, "s:string n:long", "s   n\n-  --\na  40\n", "", `["a",40]`)
@@ -64,11 +64,11 @@ func TestDrawing(t *testing.T) {
 	f(auto, `{"Visualization":"card"}`, "s:string n:long", "s   n\n-  --\na  40\n", "card is not drawn here; these are its rows", `["a",40]`)
 	f(auto, pie, "s:string n:long", "Storms\n\n", "", `["a",40]`, `["b",2]`)
 	f(auto, pie, "s:string t:string", "s  t\n-  -\na  b\n", "nothing is drawn: piechart wants a column for its places and a number; the result has s:string, t:string", `["a","b"]`)
-	drawn := paper{o: rows.Options{Form: formChart}}
+	drawn := Paper{Rows: rows.Options{Form: FormChart}}
 	f(drawn, "", "s:string n:long", "s   n\n-  --\na  40\n", "nothing is drawn: the query renders no chart; give one with --render", `["a",40]`)
-	drawn.render = "barchart"
+	drawn.Render = "barchart"
 	f(drawn, pie, "s:string n:long", "Storms\n\na │█", "", `["a",40]`)
-	picture := paper{o: rows.Options{Form: formSVG}}
+	picture := Paper{Rows: rows.Options{Form: FormSVG}}
 	f(picture, pie, "s:string n:long", "<svg", "", `["a",40]`)
 	f(picture, "", "s:string n:long", "", "nothing is drawn: the query renders no chart; give one with --render", `["a",40]`)
 }
@@ -80,7 +80,7 @@ func TestOutputFile(t *testing.T) {
 	path := filepath.Join(dir, "x.csv")
 	write := func(text string, err error) error {
 		t.Helper()
-		p := paper{output: path}
+		p := Paper{Output: path}
 		if err := p.begin(); err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +120,7 @@ func TestOutputFile(t *testing.T) {
 	if st, err := os.Stat(path); err != nil || st.Mode().IsRegular() {
 		t.Errorf("%v, %v", st.Mode(), err)
 	}
-	if err := (&paper{output: dir}).begin(); err == nil {
+	if err := (&Paper{Output: dir}).begin(); err == nil {
 		t.Error("it takes a folder")
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package queryshell
 
 import (
 	"bufio"
@@ -24,19 +24,19 @@ import (
 
 // Forms that are drawn.
 const (
-	formChart rows.Form = "chart" // in letters
-	formSVG   rows.Form = "svg"
+	FormChart rows.Form = "chart" // in letters
+	FormSVG   rows.Form = "svg"
 )
 
-// paper says what results are printed on, and how.
-type paper struct {
-	format string
-	json   bool
-	o      rows.Options
-	wide   bool
-	render string
-	output string
-	stats  bool
+// Paper says what results are printed on, and how.
+type Paper struct {
+	Format string       // the name of a form; empty: by Output, and by whether it is a terminal
+	JSON   bool         // Format is json
+	Rows   rows.Options // but for the form
+	Wide   bool         // lines of a table are not cut to the terminal
+	Render string       // a kind of chart that is drawn whatever the query renders
+	Output string       // a file, which is replaced when all is printed; empty: there is none
+	Stats  bool         // what each request took is told
 
 	to    io.Writer // where out goes, if not to file
 	out   console.Output
@@ -47,72 +47,72 @@ type paper struct {
 }
 
 // check decides the form.
-func (p *paper) check(to, words io.Writer) error {
+func (p *Paper) check(to, words io.Writer) error {
 	p.to, p.out, p.words = to, console.NewOutput(to), words
-	if p.output != "" {
+	if p.Output != "" {
 		p.out.Terminal = false
 	}
-	p.o.Screen = p.out.Terminal
-	p.o.Color = p.out.Terminal && os.Getenv("NO_COLOR") == ""
-	name := p.format
-	if p.json {
+	p.Rows.Screen = p.out.Terminal
+	p.Rows.Color = p.out.Terminal && os.Getenv("NO_COLOR") == ""
+	name := p.Format
+	if p.JSON {
 		name = "json"
 	}
-	byFile, known := rows.FormOfFile(p.output)
-	if strings.EqualFold(filepath.Ext(p.output), ".svg") {
-		byFile, known = formSVG, true
+	byFile, known := rows.FormOfFile(p.Output)
+	if strings.EqualFold(filepath.Ext(p.Output), ".svg") {
+		byFile, known = FormSVG, true
 	}
 	switch form, ok := rows.FormOf(name); {
 	case ok:
-		p.o.Form = form
-	case name == string(formChart) || name == string(formSVG):
-		p.o.Form = rows.Form(name)
+		p.Rows.Form = form
+	case name == string(FormChart) || name == string(FormSVG):
+		p.Rows.Form = rows.Form(name)
 	case name != "":
 		return exit.Usagef("--format %q: want table, csv, tsv, json, json-array, markdown, vertical, chart or svg", name)
 	case known:
-		p.o.Form = byFile
-	case p.render != "" && p.output == "":
-		p.o.Form = formChart
+		p.Rows.Form = byFile
+	case p.Render != "" && p.Output == "":
+		p.Rows.Form = FormChart
 	case p.out.Terminal:
-		p.o.Form, p.auto = rows.Table, true
+		p.Rows.Form, p.auto = rows.Table, true
 	default:
-		p.o.Form = rows.CSV
+		p.Rows.Form = rows.CSV
 	}
 	switch {
-	case p.render != "" && !chart.IsDrawn(chart.Kind(p.render)):
-		return exit.Usagef("--render %q: want timechart, linechart, barchart, columnchart or piechart", p.render)
-	case p.render != "" && p.o.Form != formChart && p.o.Form != formSVG:
-		return exit.Usagef("--render draws, and the form %s does not", p.o.Form)
-	case p.o.MaxRows < 0:
-		return exit.Usagef("--max-rows %d: want a number above 0", p.o.MaxRows)
-	case p.o.MaxRows > 0 && p.draws():
+	case p.Render != "" && !chart.IsDrawn(chart.Kind(p.Render)):
+		return exit.Usagef("--render %q: want timechart, linechart, barchart, columnchart or piechart", p.Render)
+	case p.Render != "" && p.Rows.Form != FormChart && p.Rows.Form != FormSVG:
+		return exit.Usagef("--render draws, and the form %s does not", p.Rows.Form)
+	case p.Rows.MaxRows < 0:
+		return exit.Usagef("--max-rows %d: want a number above 0", p.Rows.MaxRows)
+	case p.Rows.MaxRows > 0 && p.draws():
 		return exit.Usagef("a chart has all rows; limit them in the query")
 	}
-	if p.draws() && (p.o.NoHeader || p.o.Types) {
+	if p.draws() && (p.Rows.NoHeader || p.Rows.Types) {
 		return exit.Usagef("a chart has no line of names")
 	}
-	if err := p.o.Check(); err != nil {
+	if err := p.Rows.Check(); err != nil {
 		return exit.With(exit.Usage, err)
 	}
 	return nil
 }
 
-func (p *paper) draws() bool     { return p.o.Form == formChart || p.o.Form == formSVG }
-func (p *paper) isPicture() bool { return p.o.Form == formSVG }
+func (p *Paper) draws() bool     { return p.Rows.Form == FormChart || p.Rows.Form == FormSVG }
+func (p *Paper) isPicture() bool { return p.Rows.Form == FormSVG }
 
 // begin opens what is printed to.
-func (p *paper) begin() error {
-	if p.output == "" {
+func (p *Paper) begin() error {
+	if p.Output == "" {
 		return nil
 	}
-	st, err := os.Stat(p.output)
+	st, err := os.Stat(p.Output)
 	switch {
 	case err == nil && st.IsDir():
-		return exit.Usagef("--output %s is a folder", p.output)
+		return exit.Usagef("--output %s is a folder", p.Output)
 	case err == nil && !st.Mode().IsRegular(): // as /dev/null, or a pipe
-		p.file, err = os.OpenFile(p.output, os.O_WRONLY, 0)
+		p.file, err = os.OpenFile(p.Output, os.O_WRONLY, 0)
 	default:
-		p.file, err = os.CreateTemp(filepath.Dir(p.output), "."+filepath.Base(p.output)+"-*") // its mode is 0600
+		p.file, err = os.CreateTemp(filepath.Dir(p.Output), "."+filepath.Base(p.Output)+"-*") // its mode is 0600
 	}
 	if err != nil {
 		return exit.With(exit.Failed, err)
@@ -122,19 +122,19 @@ func (p *paper) begin() error {
 }
 
 // end gives out what is left; a file takes its place if all went well.
-func (p *paper) end(err error) error {
+func (p *Paper) end(err error) error {
 	if p.file == nil {
 		return p.out.End(err)
 	}
 	if ferr := p.out.Flush(); err == nil {
 		err = ferr
 	}
-	isTemporary := p.file.Name() != p.output
+	isTemporary := p.file.Name() != p.Output
 	if cerr := p.file.Close(); err == nil {
 		err = cerr
 	}
 	if isTemporary && err == nil {
-		err = os.Rename(p.file.Name(), p.output)
+		err = os.Rename(p.file.Name(), p.Output)
 	}
 	if err != nil {
 		p.abandon()
@@ -147,14 +147,14 @@ func (p *paper) end(err error) error {
 }
 
 // abandon removes what a file was not replaced by.
-func (p *paper) abandon() {
-	if p.file != nil && p.file.Name() != p.output {
+func (p *Paper) abandon() {
+	if p.file != nil && p.file.Name() != p.Output {
 		_ = os.Remove(p.file.Name()) // nothing more can be done
 	}
 }
 
 // below is where out goes.
-func (p *paper) below() io.Writer {
+func (p *Paper) below() io.Writer {
 	if p.file != nil {
 		return p.file
 	}
@@ -163,15 +163,15 @@ func (p *paper) below() io.Writer {
 
 // printer makes one for the next result. What about has is known only while rows
 // come.
-func (p *paper) printer(about *rows.About) (rows.Printer, error) {
+func (p *Paper) printer(about *rows.About) (rows.Printer, error) {
 	p.done++
-	if p.done > 1 && p.o.Form != rows.JSON && p.o.Form != rows.JSONArray {
+	if p.done > 1 && p.Rows.Form != rows.JSON && p.Rows.Form != rows.JSONArray {
 		if err := cmp.Or(p.out.WriteByte('\n'), p.out.Flush()); err != nil {
 			return nil, err
 		}
 	}
-	o := p.o
-	if p.out.Terminal && !p.wide {
+	o := p.Rows
+	if p.out.Terminal && !p.Wide {
 		o.Width, _ = p.size()
 	}
 	if !p.auto && !p.draws() {
@@ -184,7 +184,7 @@ func (p *paper) printer(about *rows.About) (rows.Printer, error) {
 }
 
 // size is that of the terminal, or of one that is common.
-func (p *paper) size() (width, height int) {
+func (p *Paper) size() (width, height int) {
 	width, height, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil || !p.out.Terminal || width <= 0 {
 		return 80, 24
@@ -192,14 +192,14 @@ func (p *paper) size() (width, height int) {
 	return width, height
 }
 
-func (p *paper) note(format string, args ...any) {
+func (p *Paper) note(format string, args ...any) {
 	fmt.Fprintln(p.words, telemetry.Printable(fmt.Sprintf(format, args...)))
 }
 
 // left tells what a printer did not print.
-func (p *paper) left(l rows.Left) {
+func (p *Paper) left(l rows.Left) {
 	if l.Rows > 0 {
-		p.note("%d of %d rows are not printed, for --max-rows %d", l.Rows, l.Of, p.o.MaxRows)
+		p.note("%d of %d rows are not printed, for --max-rows %d", l.Rows, l.Of, p.Rows.MaxRows)
 	}
 	if l.Columns > 0 {
 		p.note("%s to the right have no place on this terminal: --wide has whole lines, --format vertical a line a cell", console.Counted(l.Columns, "column"))
@@ -210,7 +210,7 @@ func (p *paper) left(l rows.Left) {
 // renders them, and prints the others.
 type drawing struct {
 	rows.Printer
-	p     *paper
+	p     *Paper
 	about *rows.About
 
 	spec  chart.Spec
@@ -225,8 +225,8 @@ func (d *drawing) wanted() (chart.Spec, bool) {
 	if err != nil {
 		spec = chart.Spec{}
 	}
-	if d.p.render != "" {
-		spec.Kind = chart.Kind(d.p.render)
+	if d.p.Render != "" {
+		spec.Kind = chart.Kind(d.p.Render)
 	}
 	return spec, chart.IsDrawn(spec.Kind)
 }
@@ -305,7 +305,7 @@ func (d *drawing) draw() error {
 		}
 	}
 	width, height := d.p.size()
-	return c.Draw(d.p.out, chart.Screen{Width: width, Height: min(height-2, 30), Color: d.p.o.Color})
+	return c.Draw(d.p.out, chart.Screen{Width: width, Height: min(height-2, 30), Color: d.p.Rows.Color})
 }
 
 func (d *drawing) built(t *kusto.Table) (*chart.Chart, error) {

@@ -1,4 +1,4 @@
-package main
+package queryshell
 
 import (
 	"cmp"
@@ -24,17 +24,17 @@ import (
 )
 
 // runAll runs statements, or a session where there are none.
-func (a *asking) runAll(ctx context.Context, all []script.Statement) error {
+func (a *Shell) runAll(ctx context.Context, all []script.Statement) error {
 	var err error
-	if a.to, err = a.target.connect(); err != nil {
+	if a.to, err = a.Target.connect(); err != nil {
 		return err
 	}
 	defer a.to.Close()
-	a.q.Database = cmp.Or(a.q.Database, a.to.Cluster.Database)
+	a.Query.Database = cmp.Or(a.Query.Database, a.to.Cluster.Database)
 	if all == nil {
 		return a.session(ctx)
 	}
-	if err := a.paper.begin(); err != nil {
+	if err := a.Paper.begin(); err != nil {
 		return err
 	}
 	for _, s := range all {
@@ -43,7 +43,7 @@ func (a *asking) runAll(ctx context.Context, all []script.Statement) error {
 			break
 		}
 	}
-	return a.paper.end(err)
+	return a.Paper.end(err)
 }
 
 // placed is an error with where it was.
@@ -57,16 +57,16 @@ func placed(err error, where string) error {
 
 // ask runs one statement and prints what it gives. The first signal has the service
 // stop it, the second ends the program.
-func (a *asking) ask(ctx context.Context, s script.Statement) error {
+func (a *Shell) ask(ctx context.Context, s script.Statement) error {
 	q := a.next(s)
 	about := new(rows.About)
-	to, err := a.paper.printer(about)
+	to, err := a.Paper.printer(about)
 	if err != nil {
 		return err
 	}
-	ctx, stop := interruptible(ctx, a.paper.abandon)
+	ctx, stop := interruptible(ctx, a.Paper.abandon)
 	defer stop()
-	eyes := watch(to, about, a.paper.out, a.paper.below())
+	eyes := watch(to, about, a.Paper.out, a.Paper.below())
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		eyes.words = os.Stderr
 	}
@@ -76,30 +76,30 @@ func (a *asking) ask(ctx context.Context, s script.Statement) error {
 	end := eyes.begin()
 	err = a.to.Query(ctx, q, eyes)
 	end()
-	if ferr := cmp.Or(to.End(), a.paper.out.Flush()); err == nil {
+	if ferr := cmp.Or(to.End(), a.Paper.out.Flush()); err == nil {
 		err = ferr
 	}
 	if err != nil && ctx.Err() != nil {
 		return stopped(q, err)
 	}
 	if err != nil {
-		return endpoint.Failure(a.target.hinted(err))
+		return endpoint.Failure(a.Target.hinted(err))
 	}
-	a.paper.left(to.Left())
-	if a.paper.stats {
-		a.paper.note("%s; request %s", about.Summary(time.Since(eyes.began), eyes.rows), q.RequestID)
+	a.Paper.left(to.Left())
+	if a.Paper.Stats {
+		a.Paper.note("%s; request %s", about.Summary(time.Since(eyes.began), eyes.rows), q.RequestID)
 	}
 	return nil
 }
 
 // next is the request for a statement. Each has an id of its own.
-func (a *asking) next(s script.Statement) *kusto.Query {
-	q := a.q
+func (a *Shell) next(s script.Statement) *kusto.Query {
+	q := a.Query
 	q.Text = s.Text
 	switch {
 	case kusto.IsCommand(s.Text):
 		q.Call, q.Get = kusto.Mgmt, false
-	case a.v1:
+	case a.V1:
 		q.Call = kusto.QueryV1
 	default:
 		q.Call = kusto.QueryV2
@@ -150,24 +150,24 @@ func stopped(q *kusto.Query, err error) error {
 }
 
 // session has a person type statements.
-func (a *asking) session(ctx context.Context) error {
+func (a *Shell) session(ctx context.Context) error {
 	history, err := console.OpenHistory(console.DefaultHistory())
 	if err != nil {
-		a.paper.note("%v", err)
+		a.Paper.note("%v", err)
 	}
 	defer a.restoring()()
 	names := &names{a: a}
-	names.learn(ctx, a.q.Database)
+	names.learn(ctx, a.Query.Database)
 	defer names.stop()
 	err = console.Run(console.Options{
-		Prompt:  func() string { return cmp.Or(telemetry.Printable(a.q.Database), "no database") + "> " },
+		Prompt:  func() string { return cmp.Or(telemetry.Printable(a.Query.Database), "no database") + "> " },
 		Schema:  names.known,
 		History: history,
-		Words:   a.paper.words,
+		Words:   a.Paper.words,
 		Run: func(s script.Statement) error {
-			err := a.paper.out.End(a.ask(ctx, s))
+			err := a.Paper.out.End(a.ask(ctx, s))
 			if text := strings.ToLower(s.Text); kusto.IsCommand(text) && !strings.Contains(text, ".show") {
-				names.learn(ctx, a.q.Database)
+				names.learn(ctx, a.Query.Database)
 			}
 			return err
 		},
@@ -176,7 +176,7 @@ func (a *asking) session(ctx context.Context) error {
 				if name == "" {
 					return errors.New(`\db wants the name of a database; .show databases lists them`)
 				}
-				a.q.Database = name
+				a.Query.Database = name
 				names.learn(ctx, name)
 				return nil
 			}},
@@ -190,28 +190,28 @@ func (a *asking) session(ctx context.Context) error {
 }
 
 // format changes how results are printed in a session.
-func (a *asking) format(name string) error {
-	was := a.paper.o.Form
+func (a *Shell) format(name string) error {
+	was := a.Paper.Rows.Form
 	form, ok := rows.FormOf(name)
 	switch {
 	case name == "auto":
 		form = rows.Table
-	case name == string(formChart):
-		form = formChart
+	case name == string(FormChart):
+		form = FormChart
 	case !ok:
 		return fmt.Errorf(`\format %s: want auto, table, csv, tsv, json, json-array, markdown, vertical or chart`, name)
 	}
-	a.paper.o.Form = form
-	if err := a.paper.o.Check(); err != nil {
-		a.paper.o.Form = was
+	a.Paper.Rows.Form = form
+	if err := a.Paper.Rows.Check(); err != nil {
+		a.Paper.Rows.Form = was
 		return err
 	}
-	a.paper.auto = name == "auto"
+	a.Paper.auto = name == "auto"
 	return nil
 }
 
 // restoring has a signal that ends the program give the terminal back as it was.
-func (a *asking) restoring() (stop func()) {
+func (a *Shell) restoring() (stop func()) {
 	fd := int(os.Stdin.Fd())
 	was, err := term.GetState(fd)
 	if err != nil {
@@ -237,7 +237,7 @@ func (a *asking) restoring() (stop func()) {
 
 // names are those of the schema, learned while a person types.
 type names struct {
-	a      *asking
+	a      *Shell
 	cancel context.CancelFunc
 	until  time.Time       // a person waits for them
 	done   <-chan struct{} // closed when they are known, or cannot be
@@ -256,7 +256,7 @@ func (n *names) learn(ctx context.Context, database string) {
 	n.until = time.Now().Add(learnPatience)
 	// Ended by stop, which waits for it.
 	n.done = async.Start(func() {
-		q := &kusto.Query{Call: kusto.Mgmt, Database: database, ReadOnly: true, Text: ".show database schema as json", App: n.a.q.App, User: n.a.q.User}
+		q := &kusto.Query{Call: kusto.Mgmt, Database: database, ReadOnly: true, Text: ".show database schema as json", App: n.a.Query.App, User: n.a.Query.User}
 		if database != "" {
 			q.Text = ".show database " + kusto.EntityName(database) + " schema as json"
 		}

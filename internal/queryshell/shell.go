@@ -1,4 +1,7 @@
-package main
+// Package queryshell runs queries and management commands that a person or a script
+// typed: nothing is sent before all of it was understood, results come as they arrive in
+// the form that was asked for, and an interrupt stops the request on the service too.
+package queryshell
 
 import (
 	"context"
@@ -16,26 +19,26 @@ import (
 	"kusto-agent/kusto"
 )
 
-// asking is one run of query or mgmt.
-type asking struct {
-	q       kusto.Query // what all statements have in common
-	target  target
-	paper   paper
-	file    string
-	options []string
-	params  []string
-	v1      bool
+// Shell is one run of query or mgmt.
+type Shell struct {
+	Query      kusto.Query // what all statements have in common
+	Target     Target
+	Paper      Paper
+	File       string   // of the statements; "-" is In, empty: they are an argument or come from In
+	Options    []string // of requests, as name=value
+	Parameters []string // as name:type=value
+	V1         bool     // queries go by the first version of the interface
 
-	in         io.Reader
-	out, words io.Writer // for results and for people
+	In         io.Reader
+	Out, Words io.Writer // for results and for people
 
 	to   *endpoint.Connection
 	sent int // requests so far
 }
 
-// run does what the flags and the arguments ask for. Nothing is sent before all of
-// them were looked at.
-func (a *asking) run(ctx context.Context, args []string) error {
+// Run runs the statements of the arguments, of File or of In; on a terminal without any
+// it opens a session. Its errors have exit codes.
+func (a *Shell) Run(ctx context.Context, args []string) error {
 	if err := a.read(); err != nil {
 		return err
 	}
@@ -47,11 +50,11 @@ func (a *asking) run(ctx context.Context, args []string) error {
 }
 
 // read takes the flags apart.
-func (a *asking) read() error {
-	if err := a.paper.check(a.out, a.words); err != nil {
+func (a *Shell) read() error {
+	if err := a.Paper.check(a.Out, a.Words); err != nil {
 		return err
 	}
-	for _, one := range []struct{ flag, value string }{{"--request-id", a.q.RequestID}, {"--app", a.q.App}, {"--user", a.q.User}} {
+	for _, one := range []struct{ flag, value string }{{"--request-id", a.Query.RequestID}, {"--app", a.Query.App}, {"--user", a.Query.User}} {
 		least := ' ' // headers may hold spaces, ids may not
 		if one.flag == "--request-id" {
 			least = '!'
@@ -60,23 +63,23 @@ func (a *asking) read() error {
 			return exit.Usagef("%s %q: want ASCII letters, digits and signs", one.flag, one.value)
 		}
 	}
-	if a.q.Timeout < 0 || a.q.Timeout > kusto.MaxTimeout {
-		return exit.Usagef("--timeout %v: want at most %v, which is what the service allows", a.q.Timeout, kusto.MaxTimeout)
+	if a.Query.Timeout < 0 || a.Query.Timeout > kusto.MaxTimeout {
+		return exit.Usagef("--timeout %v: want at most %v, which is what the service allows", a.Query.Timeout, kusto.MaxTimeout)
 	}
-	for _, p := range a.params {
+	for _, p := range a.Parameters {
 		parameter, err := kusto.ParseParameter(p)
 		if err != nil {
 			return exit.Usagef("--param %w", err)
 		}
-		a.q.Parameters = append(a.q.Parameters, parameter)
+		a.Query.Parameters = append(a.Query.Parameters, parameter)
 	}
-	a.q.Options = make(map[string]any)
-	for _, o := range a.options {
+	a.Query.Options = make(map[string]any)
+	for _, o := range a.Options {
 		name, value, ok := strings.Cut(o, "=")
 		if !ok || name == "" {
 			return exit.Usagef("--option %q: want name=value", o)
 		}
-		a.q.Options[name] = optionValue(value)
+		a.Query.Options[name] = optionValue(value)
 	}
 	return nil
 }
@@ -94,17 +97,17 @@ func optionValue(text string) any {
 
 // statements are what is to be run, checked before any is; nil: a person is to type
 // them. An argument is one statement, as it is.
-func (a *asking) statements(args []string) ([]script.Statement, error) {
+func (a *Shell) statements(args []string) ([]script.Statement, error) {
 	var all []script.Statement
-	switch in, isFile := a.in.(*os.File); {
-	case len(args) > 0 && a.file != "":
+	switch in, isFile := a.In.(*os.File); {
+	case len(args) > 0 && a.File != "":
 		return nil, exit.Usagef("there is a text and a file; want one of them")
 	case len(args) > 0 && args[0] != "-":
 		if all = script.Split(args[0]); len(all) > 0 {
 			all = []script.Statement{{Text: args[0], Line: 1}}
 		}
-	case len(args) == 0 && a.file == "" && isFile && term.IsTerminal(int(in.Fd())):
-		if out, ok := a.out.(*os.File); !ok || !term.IsTerminal(int(out.Fd())) || a.paper.output != "" {
+	case len(args) == 0 && a.File == "" && isFile && term.IsTerminal(int(in.Fd())):
+		if out, ok := a.Out.(*os.File); !ok || !term.IsTerminal(int(out.Fd())) || a.Paper.Output != "" {
 			return nil, exit.Usagef("there is no text: give it as an argument, in a file with -f, or by stdin")
 		}
 		return nil, nil
@@ -118,14 +121,14 @@ func (a *asking) statements(args []string) ([]script.Statement, error) {
 	if len(all) == 0 {
 		return nil, exit.Usagef("the text is empty")
 	}
-	if len(all) > 1 && a.paper.isPicture() {
+	if len(all) > 1 && a.Paper.isPicture() {
 		return nil, exit.Usagef("a picture is of one query, and the text has %d", len(all))
 	}
 	for _, s := range all {
 		switch isCommand := kusto.IsCommand(s.Text); {
-		case isCommand && a.q.Call != kusto.Mgmt:
+		case isCommand && a.Query.Call != kusto.Mgmt:
 			return nil, exit.Usagef("%sa text that begins with a dot is a management command; use: kusto-agent mgmt", at(s, all))
-		case !isCommand && a.q.Call == kusto.Mgmt:
+		case !isCommand && a.Query.Call == kusto.Mgmt:
 			return nil, exit.Usagef("%sa management command begins with a dot; for a query use: kusto-agent query", at(s, all))
 		}
 	}
@@ -141,15 +144,15 @@ func at(s script.Statement, all []script.Statement) string {
 }
 
 // text is that of a file or of stdin.
-func (a *asking) text() (string, error) {
-	if a.file != "" && a.file != "-" {
-		raw, err := os.ReadFile(a.file)
+func (a *Shell) text() (string, error) {
+	if a.File != "" && a.File != "-" {
+		raw, err := os.ReadFile(a.File)
 		if err != nil {
 			return "", exit.With(exit.Usage, err)
 		}
 		return strings.TrimPrefix(string(raw), "\ufeff"), nil
 	}
-	raw, err := io.ReadAll(a.in)
+	raw, err := io.ReadAll(a.In)
 	if err != nil {
 		return "", exit.With(exit.Failed, fmt.Errorf("read stdin: %w", err))
 	}
