@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kusto-agent/config"
 	"kusto-agent/internal/units"
 	"kusto-agent/quarantine"
 )
@@ -18,7 +19,7 @@ import (
 // disks looks at what the agent keeps.
 func (r *run) disks(context.Context) {
 	r.writable("state_dir", r.cfg.StateDir)
-	r.shared(absolute(r.cfg.StateDir))
+	r.shared(config.Absolute(r.cfg.StateDir))
 	if r.cfg.Spool.MaxSize == 0 {
 		r.add(Finding{ID: "spool", Severity: Warning, What: "there is no spool: in an outage the files alone are the buffer", Fix: "give spool.max_size a size, unless that is meant"})
 	} else {
@@ -30,7 +31,7 @@ func (r *run) disks(context.Context) {
 
 // writable tells whether the service may write in a folder, or make it.
 func (r *run) writable(key, dir string) {
-	dir = absolute(dir)
+	dir = config.Absolute(dir)
 	at, what := dir, "can be written"
 	var err error
 	for {
@@ -81,7 +82,7 @@ const stateOfUnit = "/var/lib/kusto-agent"
 
 // spoolSpace compares the disk with what the spool may take of it.
 func (r *run) spoolSpace() {
-	dir := absolute(r.cfg.Spool.Dir)
+	dir := config.Absolute(r.cfg.Spool.Dir)
 	free, err := freeOf(dir)
 	if err != nil {
 		r.add(Finding{ID: "spool.space", Severity: Warning, Where: dir, What: "the disk was not looked at: " + err.Error(), Fix: "see to that disk\ndf -h " + Quoted(dir)})
@@ -105,7 +106,7 @@ func (r *run) spoolSpace() {
 
 // quarantineSpace tells how full quarantine is.
 func (r *run) quarantineSpace() {
-	dir, most := filepath.Join(absolute(r.cfg.StateDir), "quarantine"), int64(r.cfg.Quarantine.MaxSize)
+	dir, most := filepath.Join(config.Absolute(r.cfg.StateDir), "quarantine"), int64(r.cfg.Quarantine.MaxSize)
 	used, err := held(dir)
 	records := 0
 	if err == nil {

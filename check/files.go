@@ -30,7 +30,7 @@ func (r *run) files(context.Context) {
 	defer closeAll()
 	var seen []tail.Seen
 	var err error
-	taken := r.Service.reading(func() { seen, r.folders, err = tail.Look(tailInputs(r.cfg), r.avoid(), own) })
+	taken := r.Service.reading(func() { seen, r.folders, err = tail.Look(r.cfg.Tails(), r.cfg.Folders(), own) })
 	if err = errors.Join(taken, err); err != nil {
 		r.add(Finding{ID: "files.user", Severity: Error, What: "files were not looked at: " + err.Error(), Fix: "run it as the user of the service\nsudo -u " + serviceUser + " kusto-agent check --config " + Quoted(r.Path)})
 		return
@@ -56,7 +56,7 @@ func (r *run) handed() {
 			continue
 		}
 		byName := filepath.Dir(path) == credentials
-		path = absolute(path)
+		path = config.Absolute(path)
 		f := Finding{ID: "files.secret", Severity: Error, Where: path}
 		_, err := os.Stat(path)
 		switch {
@@ -68,7 +68,7 @@ func (r *run) handed() {
 				owner = "" // systemd reads it
 			}
 			f.What = "this file, which the configuration names, is not there"
-			if byName || filepath.Dir(path) == filepath.Dir(absolute(r.Path)) { // a bare name
+			if byName || filepath.Dir(path) == filepath.Dir(config.Absolute(r.Path)) { // a bare name
 				f.Severity, f.What = Warning, f.What+", unless systemd has it from elsewhere"
 			}
 			f.Fix = "put it there, or name another; this takes it from the terminal\ninstall -D -m 600 " + owner + "/dev/stdin " + Quoted(path)
@@ -117,24 +117,6 @@ func (r *run) ownLog() (own []*os.File, closeAll func()) {
 			f.Close()
 		}
 	}
-}
-
-func tailInputs(cfg *config.Config) (all []tail.Input) {
-	for i := range cfg.Inputs {
-		in := &cfg.Inputs[i]
-		all = append(all, tail.Input{InputConfig: in.InputConfig, Route: in.Route(), MaxSize: int(in.Batch.MaxSize), MaxRecords: in.Batch.MaxRecords})
-	}
-	return all
-}
-
-// avoid are the folders that are never read.
-func (r *run) avoid() []string { return []string{absolute(r.cfg.StateDir), absolute(r.cfg.Spool.Dir)} }
-
-func absolute(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		return abs
-	}
-	return path
 }
 
 // filesOf tells of the files of one input: what is well in one line, and what is
@@ -240,7 +222,7 @@ func (r *run) grantFolder(in *config.Input, shut string) string {
 	who := "u:" + r.Service.name()
 	var lines []string
 	for _, p := range in.Paths {
-		base, rest := doublestar.SplitPattern(absolute(p))
+		base, rest := doublestar.SplitPattern(config.Absolute(p))
 		switch {
 		case base != shut && !strings.HasPrefix(base, strings.TrimSuffix(shut, "/")+"/"):
 			continue

@@ -172,34 +172,9 @@ func (a *agent) buildSender() error {
 	return nil
 }
 
-// limitsOf are the batch settings of an input for its route.
-func limitsOf(in *config.Input) batcher.Limits {
-	return batcher.Limits{
-		MaxBytes: int(in.Batch.MaxSize), MaxRecords: in.Batch.MaxRecords, MaxWait: in.Batch.MaxWait.D(),
-		Gzip: in.Compression == "gzip", Level: in.Batch.GzipLevel, Encoder: in.Batch.GzipEncoder,
-	}
-}
-
-// inputOf is what tail has to know of an input.
-func inputOf(in *config.Input) tail.Input {
-	return tail.Input{
-		InputConfig: in.InputConfig, Route: in.Route(),
-		MaxSize: int(in.Batch.MaxSize), MaxRecords: in.Batch.MaxRecords,
-	}
-}
-
-// absolute is a path that holds wherever one stands. It fails only where the
-// working directory is gone, and then the path is as good as any.
-func absolute(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		return abs
-	}
-	return path
-}
-
 func (a *agent) buildBatcher() error {
 	a.batcher = batcher.New(batcher.Options{
-		Routes: routesOf(a.cfg), Memory: int64(a.cfg.Limits.Memory), Next: a.sender, Sealed: a.telemetry.Metrics().Sealed,
+		Routes: a.cfg.Routes(), Memory: int64(a.cfg.Limits.Memory), Next: a.sender, Sealed: a.telemetry.Metrics().Sealed,
 		GzipFault: func(err error) {
 			a.telemetry.Metrics().GzipFault()
 			a.log.Error("the gzip encoder wrote what is not the payload and is switched off until the next start; the payload was compressed by klauspost, and so are all others", "err", err)
@@ -212,9 +187,9 @@ func (a *agent) buildTail() error {
 	a.takeOver(a.cfg)
 	var err error
 	a.tail, err = tail.New(tail.Options{
-		Inputs: tailInputs(a.cfg), Positions: positions{a.journal}, Sink: sink{a.batcher}, Quarantine: a.quarantine,
+		Inputs: a.cfg.Tails(), Positions: positions{a.journal}, Sink: sink{a.batcher}, Quarantine: a.quarantine,
 		Books: a.ledger, Metrics: a.telemetry.Metrics(), Logger: a.log,
-		Avoid: []string{absolute(a.cfg.StateDir), absolute(a.cfg.Spool.Dir)}, Own: []*os.File{os.Stdout, os.Stderr},
+		Avoid: a.cfg.Folders(), Own: []*os.File{os.Stdout, os.Stderr},
 		OpenFiles: a.cfg.Limits.OpenFiles, Once: a.once, Rescan: rescan,
 	})
 	if err != nil {

@@ -138,7 +138,7 @@ func sampleInput(ctx context.Context, cfg *config.Config, in *config.Input) (*ch
 	if err != nil {
 		return nil, err
 	}
-	c := newCatcher(past, []string{absolute(cfg.StateDir), absolute(cfg.Spool.Dir)})
+	c := newCatcher(past, cfg.Folders())
 	p, err := c.first(ctx, in)
 	if err != nil {
 		return nil, err

@@ -74,7 +74,7 @@ func (c *initial) pattern() string {
 	if c.sample == "" {
 		return ""
 	}
-	path := absolute(c.sample)
+	path := config.Absolute(c.sample)
 	bare := schema.Bare(path)
 	if filepath.Ext(bare) == "" {
 		return config.EscapePattern(path)

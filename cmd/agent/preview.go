@@ -79,7 +79,7 @@ func (v *preview) run(ctx context.Context, cfg *config.Config, name string) erro
 	if err != nil {
 		return exit.Reading(err)
 	}
-	c := newCatcher(past, []string{absolute(cfg.StateDir), absolute(cfg.Spool.Dir)})
+	c := newCatcher(past, cfg.Folders())
 	p, err := c.first(ctx, in)
 	if err != nil {
 		return exit.With(exit.Failed, err)
@@ -175,9 +175,9 @@ func newCatcher(past *journal.Past, avoid []string) *catcher {
 
 // first returns the first payload that an input would send; nil: none.
 func (c *catcher) first(ctx context.Context, in *config.Input) (*record.Payload, error) {
-	b := batcher.New(batcher.Options{Routes: map[record.Route]batcher.Limits{in.Route(): limitsOf(in)}, Memory: 64 << 20, Next: c})
+	b := batcher.New(batcher.Options{Routes: map[record.Route]batcher.Limits{in.Route(): in.Limits()}, Memory: 64 << 20, Next: c})
 	t, err := tail.New(tail.Options{
-		Inputs: []tail.Input{inputOf(in)}, Positions: c, Sink: sink{b}, Quarantine: refusals{c}, Books: ledger.New(), Metrics: quiet{},
+		Inputs: []tail.Input{in.Tail()}, Positions: c, Sink: sink{b}, Quarantine: refusals{c}, Books: ledger.New(), Metrics: quiet{},
 		Logger: slog.New(slog.DiscardHandler), OpenFiles: 64, Once: true, Avoid: c.avoid,
 	})
 	if err != nil {

@@ -8,11 +8,8 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
-	"kusto-agent/batcher"
 	"kusto-agent/config"
 	"kusto-agent/internal/async"
-	"kusto-agent/record"
-	"kusto-agent/tail"
 	"kusto-agent/telemetry"
 )
 
@@ -83,7 +80,7 @@ func (a *agent) change(next *config.Config) error {
 	if err != nil {
 		return err
 	}
-	inputs, err := a.tail.Prepare(tailInputs(next), next.Limits.OpenFiles)
+	inputs, err := a.tail.Prepare(next.Tails(), next.Limits.OpenFiles)
 	if err != nil {
 		services.discard()
 		return err
@@ -98,7 +95,7 @@ func (a *agent) change(next *config.Config) error {
 	a.journal.SetConfig(next.Journal)
 	boundHeap(next)
 	a.batcher.SetMemory(int64(next.Limits.Memory))
-	a.batcher.SetRoutes(routesOf(next))
+	a.batcher.SetRoutes(next.Routes())
 	a.tail.Apply(inputs)
 	return nil
 }
@@ -141,22 +138,4 @@ func (a *agent) tellReload(d config.Diff) {
 		return
 	}
 	a.log.Info("configuration is in force", about...)
-}
-
-// routesOf are the routes of all inputs with their batch settings.
-func routesOf(cfg *config.Config) map[record.Route]batcher.Limits {
-	routes := make(map[record.Route]batcher.Limits)
-	for i := range cfg.Inputs {
-		routes[cfg.Inputs[i].Route()] = limitsOf(&cfg.Inputs[i])
-	}
-	return routes
-}
-
-// tailInputs are the inputs as tail has to know them.
-func tailInputs(cfg *config.Config) []tail.Input {
-	var inputs []tail.Input
-	for i := range cfg.Inputs {
-		inputs = append(inputs, inputOf(&cfg.Inputs[i]))
-	}
-	return inputs
 }

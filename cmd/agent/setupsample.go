@@ -38,7 +38,7 @@ func takeSample(ctx context.Context, cfg *config.Config, in *config.Input) (*sch
 	sample.Expect(in.ExpectedColumns())
 	why := errors.New("no file matches its paths")
 	for _, file := range files {
-		c := newCatcher(nil, []string{absolute(cfg.StateDir), absolute(cfg.Spool.Dir)})
+		c := newCatcher(nil, cfg.Folders())
 		p, err := c.first(ctx, fromTheBeginning(in, file))
 		switch {
 		case ctx.Err() != nil:
@@ -87,7 +87,7 @@ func newestFiles(in *config.Input) ([]string, error) {
 		for _, path := range paths {
 			st, err := os.Stat(path)
 			switch {
-			case errors.Is(err, fs.ErrNotExist) || err == nil && (!st.Mode().IsRegular() || st.Size() == 0) || in.Excludes(absolute(path)):
+			case errors.Is(err, fs.ErrNotExist) || err == nil && (!st.Mode().IsRegular() || st.Size() == 0) || in.Excludes(config.Absolute(path)):
 			case err != nil:
 				return nil, fmt.Errorf("look at a file: %w", err)
 			default:

@@ -115,7 +115,7 @@ func (a *agent) addClusters(s *telemetry.Status) map[string]string {
 
 func (a *agent) addRoutes(s *telemetry.Status, names map[string]string) {
 	routes, _ := a.sender.Status()
-	configured := routesOf(a.config())
+	configured := a.config().Routes()
 	for _, r := range routes {
 		if _, wanted := configured[r.Route]; !wanted && r.Queued+r.InFlight+r.Spooled == 0 {
 			continue // it was taken away, and all that was for it has ended
