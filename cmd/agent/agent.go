@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"kusto-agent/batcher"
 	"kusto-agent/config"
 	"kusto-agent/internal/async"
@@ -42,7 +40,6 @@ type agent struct {
 	unread bool // a run --once met files it could not read
 	began  time.Time
 
-	lock       *flock.Flock
 	spool      *spool.Spool
 	journal    *journal.Journal
 	recovery   *recovery.Recovery
@@ -102,6 +99,14 @@ func newAgent(cfg *config.Config, log *slog.Logger, queue *telemetry.LogQueue, o
 		}
 	}
 	return a, nil
+}
+
+func (a *agent) lockState() error {
+	lock, err := lockState(a.cfg.StateDir, a.log)
+	if err == nil {
+		a.closers = append(a.closers, lock)
+	}
+	return err
 }
 
 // openStores opens the spool and then the journal, and has them agree. What is in

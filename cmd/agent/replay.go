@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -50,11 +51,11 @@ func replayTo(cfg *config.Config, from, name string) (moved int, err error) {
 	if !known {
 		return 0, exit.With(exit.Usage, fmt.Errorf("--to %q is no cluster of the configuration; it has %s", name, strings.Join(slices.Sorted(maps.Keys(cfg.Clusters)), ", ")))
 	}
-	a := &agent{cfg: cfg}
-	if err := a.lockState(); err != nil {
+	lock, err := lockState(cfg.StateDir, slog.New(slog.DiscardHandler))
+	if err != nil {
 		return 0, err
 	}
-	defer a.lock.Close()
+	defer lock.Close()
 	s, found, err := spool.Open(cfg.Spool.Dir, cfg.Spool, spool.Options{})
 	if err != nil {
 		return 0, exit.With(exit.Failed, err)

@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,39 +23,42 @@ import (
 // lockName is the file in state_dir that says who has it, for people.
 const lockName = "LOCK"
 
-// lockState makes state_dir and takes it for this process alone.
-func (a *agent) lockState() error {
-	dir := a.cfg.StateDir
-	if err := a.makeStateDir(filepath.Clean(dir)); err != nil {
-		return err
+// lockState makes a state_dir and takes it for this process alone, until what it returns
+// is closed. Its errors have exit codes.
+func lockState(dir string, log *slog.Logger) (_ io.Closer, err error) {
+	if err := makeStateDir(filepath.Clean(dir), log); err != nil {
+		return nil, err
 	}
 	// The folder itself is locked: it is there on a disk that takes no new file.
 	lock := flock.New(dir, flock.SetFlag(os.O_RDONLY))
 	ok, err := lock.TryLock()
 	if err != nil {
-		return exit.With(exit.Failed, fmt.Errorf("lock state_dir %q: %w; run as the user it belongs to, or set another state_dir", dir, err))
+		return nil, exit.With(exit.Failed, fmt.Errorf("lock state_dir %q: %w; run as the user it belongs to, or set another state_dir", dir, err))
 	}
 	if !ok {
-		return exit.With(exit.Failed, fmt.Errorf("state_dir %q is in use by another agent%s; stop that one, or give this one a state_dir of its own", dir, pidIn(filepath.Join(dir, lockName))))
+		return nil, exit.With(exit.Failed, fmt.Errorf("state_dir %q is in use by another agent%s; stop that one, or give this one a state_dir of its own", dir, pidIn(filepath.Join(dir, lockName))))
 	}
-	a.lock = lock
-	a.closers = append(a.closers, lock)
+	defer func() {
+		if err != nil {
+			_ = lock.Close() // there is another reason to end
+		}
+	}()
 	folder, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
-		return exit.With(exit.Failed, fmt.Errorf("open state_dir: %w; run as the user it belongs to, or set another state_dir", err))
+		return nil, exit.With(exit.Failed, fmt.Errorf("open state_dir: %w; run as the user it belongs to, or set another state_dir", err))
 	}
 	defer folder.Close()
 	if err := private(folder, dir); err != nil {
-		return err
+		return nil, err
 	}
 	writePid(folder)
-	return nil
+	return lock, nil
 }
 
 // makeStateDir makes the folder where it is missing, and its name durable: a power cut
 // would else take it away with all that was kept in it. A disk that cannot promise that
 // is told, and the agent goes on, as with any other fault of it.
-func (a *agent) makeStateDir(dir string) error {
+func makeStateDir(dir string, log *slog.Logger) error {
 	var above []string // of each folder that is made
 	for up := dir; ; up = filepath.Dir(up) {
 		if _, err := os.Lstat(up); !errors.Is(err, fs.ErrNotExist) {
@@ -66,7 +71,7 @@ func (a *agent) makeStateDir(dir string) error {
 	}
 	for _, folder := range above {
 		if err := durable.OS.SyncDir(folder); err != nil {
-			a.log.Warn("state_dir may be gone after a power cut", "folder", dir, "err", err, "fix", "see to the disk it is on")
+			log.Warn("state_dir may be gone after a power cut", "folder", dir, "err", err, "fix", "see to the disk it is on")
 			break
 		}
 	}
