@@ -16,6 +16,8 @@ import (
 	"kusto-agent/internal/async"
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/statedir"
+	"kusto-agent/internal/systemd"
 	"kusto-agent/internal/version"
 	"kusto-agent/journal"
 	"kusto-agent/kusto"
@@ -50,7 +52,7 @@ type agent struct {
 	batcher    *batcher.Batcher
 	tail       *tail.Tailer
 
-	manager *notifier
+	manager *systemd.Notifier
 	started func() // says that the start is over
 	pulse   pulse
 
@@ -76,7 +78,7 @@ func newAgent(cfg *config.Config, log *slog.Logger, queue *telemetry.LogQueue, o
 		cfg: cfg, log: log, queue: queue, once: once, began: time.Now(), state: telemetry.Starting,
 		ledger: ledger.New(), services: make(map[string]*endpoint.Endpoint), tokenUsers: make(map[*kusto.Tokens]int), durable: make(map[string]bool),
 		reload:  telemetry.Loaded{File: cfg.Files[0], Time: time.Now()},
-		manager: newNotifier(log),
+		manager: systemd.NewNotifier(log),
 	}
 	a.inForce.Store(cfg)
 	starting, started := context.WithCancel(context.Background())
@@ -102,7 +104,7 @@ func newAgent(cfg *config.Config, log *slog.Logger, queue *telemetry.LogQueue, o
 }
 
 func (a *agent) lockState() error {
-	lock, err := lockState(a.cfg.StateDir, a.log)
+	lock, err := statedir.Lock(a.cfg.StateDir, a.log)
 	if err == nil {
 		a.closers = append(a.closers, lock)
 	}
@@ -226,6 +228,6 @@ func (a *agent) close() error {
 		a.log.Error("state of this run cannot be kept: what was sent since it last could may be sent again after the next start",
 			"err", err, "fix", "see to the disk of state_dir")
 	}
-	a.manager.close(lastLines)
+	a.manager.Close(lastLines)
 	return err
 }

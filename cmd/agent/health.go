@@ -48,7 +48,7 @@ func (a *agent) startTelemetry(running context.Context) {
 func (a *agent) ready() {
 	a.setState(telemetry.Running)
 	a.started()
-	a.manager.tell(daemon.SdNotifyReady)
+	a.manager.Tell(daemon.SdNotifyReady)
 	for cluster, n := range a.foreignSpool() {
 		a.log.Warn("payloads in the spool wait for a cluster that no input sends to", "cluster", cluster, "batches", n, "fix", replayFix(cluster))
 	}
@@ -57,7 +57,7 @@ func (a *agent) ready() {
 
 func (a *agent) stopping() {
 	a.setState(telemetry.Stopping)
-	a.manager.tell(daemon.SdNotifyStopping)
+	a.manager.Tell(daemon.SdNotifyStopping)
 	a.log.Info("agent is stopping")
 }
 
@@ -70,7 +70,7 @@ func (a *agent) extendStart(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			a.manager.tell(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (3 * every).Microseconds()))
+			a.manager.Tell(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (3 * every).Microseconds()))
 		case <-ctx.Done():
 			return
 		}
@@ -95,7 +95,7 @@ func (a *agent) feedWatchdog(ctx context.Context) {
 			a.log.Error("a loop does not turn, the watchdog is not fed", "err", err)
 			continue
 		}
-		a.manager.tell(daemon.SdNotifyWatchdog)
+		a.manager.Tell(daemon.SdNotifyWatchdog)
 	}
 }
 

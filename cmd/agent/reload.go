@@ -36,8 +36,8 @@ func (a *agent) reloadNow(ctx context.Context) {
 		a.log.Info("a run --once keeps the configuration it began with")
 		return
 	}
-	a.manager.tell(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
-	defer a.manager.tell(daemon.SdNotifyReady)
+	a.manager.Tell(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
+	defer a.manager.Tell(daemon.SdNotifyReady)
 	slow := time.AfterFunc(patience, func() {
 		a.log.Warn("the reload waits for a file system that does not answer", "fix", "see to the file systems of the configuration and of the inputs")
 	})

@@ -14,6 +14,7 @@ import (
 	"kusto-agent/config"
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/statedir"
 	"kusto-agent/record"
 	"kusto-agent/spool"
 )
@@ -51,7 +52,7 @@ func replayTo(cfg *config.Config, from, name string) (moved int, err error) {
 	if !known {
 		return 0, exit.With(exit.Usage, fmt.Errorf("--to %q is no cluster of the configuration; it has %s", name, strings.Join(slices.Sorted(maps.Keys(cfg.Clusters)), ", ")))
 	}
-	lock, err := lockState(cfg.StateDir, slog.New(slog.DiscardHandler))
+	lock, err := statedir.Lock(cfg.StateDir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return 0, err
 	}

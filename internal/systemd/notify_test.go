@@ -1,4 +1,4 @@
-package main
+package systemd
 
 import (
 	"log/slog"
@@ -18,18 +18,18 @@ func TestNotifierKeepsTheNewestOfAKind(t *testing.T) {
 			sent = append(sent, state)
 			return nil
 		})
-		n.tell("READY=1")
+		n.Tell("READY=1")
 		synctest.Wait() // it is being sent
 		for range 1000 {
-			n.tell("WATCHDOG=1")
+			n.Tell("WATCHDOG=1")
 		}
-		n.tell("RELOADING=1\nMONOTONIC_USEC=1")
-		n.tell("READY=1")
-		n.tell("RELOADING=1\nMONOTONIC_USEC=2")
-		n.tell("READY=1")
-		n.tell("STOPPING=1")
+		n.Tell("RELOADING=1\nMONOTONIC_USEC=1")
+		n.Tell("READY=1")
+		n.Tell("RELOADING=1\nMONOTONIC_USEC=2")
+		n.Tell("READY=1")
+		n.Tell("STOPPING=1")
 		began := time.Now()
-		n.close(time.Second)
+		n.Close(time.Second)
 		if waited := time.Since(began); waited != time.Second {
 			t.Errorf("close waited %v", waited)
 		}

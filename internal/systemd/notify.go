@@ -1,4 +1,4 @@
-package main
+package systemd
 
 import (
 	"log/slog"
@@ -13,9 +13,9 @@ import (
 	"kusto-agent/internal/async"
 )
 
-// notifier tells the service manager what the agent does, in the order in which it
+// Notifier tells the service manager what the agent does, in the order in which it
 // does it. Whoever tells something does not wait until the manager reads it.
-type notifier struct {
+type Notifier struct {
 	log  *slog.Logger
 	send func(state string) error
 
@@ -26,8 +26,8 @@ type notifier struct {
 	ended  <-chan struct{} // closed when nothing more is sent
 }
 
-// newNotifier returns nil where no service manager listens.
-func newNotifier(log *slog.Logger) *notifier {
+// NewNotifier returns nil where no service manager listens.
+func NewNotifier(log *slog.Logger) *Notifier {
 	if os.Getenv("NOTIFY_SOCKET") == "" {
 		return nil
 	}
@@ -37,15 +37,15 @@ func newNotifier(log *slog.Logger) *notifier {
 	})
 }
 
-func startNotifier(log *slog.Logger, send func(string) error) *notifier {
-	n := &notifier{log: log, send: send, more: make(chan struct{}, 1)}
+func startNotifier(log *slog.Logger, send func(string) error) *Notifier {
+	n := &Notifier{log: log, send: send, more: make(chan struct{}, 1)}
 	n.ended = async.Start(n.pass)
 	return n
 }
 
-// tell has a state sent. One that was not sent yet is replaced by a newer one of its
+// Tell has a state sent. One that was not sent yet is replaced by a newer one of its
 // kind, so that no more wait than there are kinds.
-func (n *notifier) tell(state string) {
+func (n *Notifier) Tell(state string) {
 	if n == nil {
 		return
 	}
@@ -56,7 +56,7 @@ func (n *notifier) tell(state string) {
 	n.wake()
 }
 
-func (n *notifier) wake() {
+func (n *Notifier) wake() {
 	select {
 	case n.more <- struct{}{}:
 	default:
@@ -64,7 +64,7 @@ func (n *notifier) wake() {
 }
 
 // pass sends one state after the other until it is closed and all are sent.
-func (n *notifier) pass() {
+func (n *Notifier) pass() {
 	for {
 		n.mu.Lock()
 		var state string
@@ -87,9 +87,9 @@ func (n *notifier) pass() {
 	}
 }
 
-// close sends what is left, but waits for that no longer than given: a manager that
+// Close sends what is left, but waits for that no longer than given: a manager that
 // reads nothing does not keep the agent.
-func (n *notifier) close(wait time.Duration) {
+func (n *Notifier) Close(wait time.Duration) {
 	if n == nil {
 		return
 	}

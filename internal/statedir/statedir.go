@@ -1,4 +1,4 @@
-package main
+package statedir
 
 import (
 	"errors"
@@ -23,9 +23,9 @@ import (
 // lockName is the file in state_dir that says who has it, for people.
 const lockName = "LOCK"
 
-// lockState makes a state_dir and takes it for this process alone, until what it returns
+// Lock makes a state_dir and takes it for this process alone, until what it returns
 // is closed. Its errors have exit codes.
-func lockState(dir string, log *slog.Logger) (_ io.Closer, err error) {
+func Lock(dir string, log *slog.Logger) (_ io.Closer, err error) {
 	if err := makeStateDir(filepath.Clean(dir), log); err != nil {
 		return nil, err
 	}
