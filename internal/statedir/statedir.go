@@ -1,3 +1,5 @@
+// Package statedir has a state folder belong to one process alone: no other agent has it,
+// no other user can write to it, and its name survives a power cut where the disk lets it.
 package statedir
 
 import (
@@ -15,7 +17,6 @@ import (
 	"github.com/gofrs/flock"
 	"golang.org/x/sys/unix"
 
-	"kusto-agent/check"
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/exit"
 )
@@ -108,7 +109,7 @@ func private(folder *os.File, dir string) error {
 	if err != nil {
 		return exit.With(exit.Failed, fmt.Errorf("look up the groups of the agent: %w", err))
 	}
-	who, how := check.Writers(st.Mode(), gid, append(groups, os.Getegid()))
+	who, how := Writers(st.Mode(), gid, append(groups, os.Getegid()))
 	if who == "" {
 		return nil
 	}

@@ -1,3 +1,5 @@
+// Package systemd tells the service manager what the agent does, in the order in which it
+// does it, and never waits for a manager that does not read.
 package systemd
 
 import (
@@ -13,8 +15,7 @@ import (
 	"kusto-agent/internal/async"
 )
 
-// Notifier tells the service manager what the agent does, in the order in which it
-// does it. Whoever tells something does not wait until the manager reads it.
+// Notifier sends states to the service manager. A nil one sends nothing.
 type Notifier struct {
 	log  *slog.Logger
 	send func(state string) error
@@ -87,7 +88,7 @@ func (n *Notifier) pass() {
 	}
 }
 
-// Close sends what is left, but waits for that no longer than given: a manager that
+// Close sends what is left, and waits for that no longer than given: a manager that
 // reads nothing does not keep the agent.
 func (n *Notifier) Close(wait time.Duration) {
 	if n == nil {

@@ -1,4 +1,4 @@
-package check
+package statedir
 
 import (
 	"io/fs"

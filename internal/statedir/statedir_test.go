@@ -1,0 +1,115 @@
+package statedir
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"kusto-agent/internal/exit"
+)
+
+var discard = slog.New(slog.DiscardHandler)
+
+// codeOf is the exit code of an error; 0: there is none.
+func codeOf(err error) int {
+	var ended *exit.Error
+	if errors.As(err, &ended) {
+		return ended.Code
+	}
+	return 0
+}
+
+// TestLock: a folder belongs to one at a time, who is named, and is free again.
+func TestLock(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "above", "state")
+	lock, err := Lock(dir, discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(dir); err != nil || st.Mode().Perm() != 0o700 {
+		t.Errorf("made with %v, %v", st.Mode(), err)
+	}
+	_, err = Lock(dir, discard)
+	if codeOf(err) != exit.Failed || !strings.Contains(err.Error(), fmt.Sprintf("is in use by another agent (pid %d)", os.Getpid())) {
+		t.Errorf("a second one: %v", err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if lock, err = Lock(dir, discard); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLockIsGivenBack: a folder that is refused is not kept from those who mend it.
+func TestLockIsGivenBack(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "state")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	chmod := func(mode os.FileMode) {
+		t.Helper()
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	chmod(0o777)
+	if _, err := Lock(dir, discard); codeOf(err) != exit.Config || !strings.Contains(err.Error(), "chmod o-w "+dir) {
+		t.Errorf("refused with %v", err)
+	}
+	if all, err := os.ReadDir(dir); err != nil || len(all) > 0 {
+		t.Errorf("it holds %v, %v", all, err)
+	}
+	chmod(0o755)
+	lock, err := Lock(dir, discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPidIsForPeople: what has the name of the file with the pid is not written to where it
+// is no file, and a folder is locked all the same.
+func TestPidIsForPeople(t *testing.T) {
+	t.Parallel()
+	f := func(name string, make func(path string) error) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			other := filepath.Join(dir, "other")
+			if err := os.WriteFile(other, []byte("precious"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := make(filepath.Join(dir, lockName)); err != nil {
+				t.Fatal(err)
+			}
+			lock, err := Lock(dir, discard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lock.Close()
+			if text, err := os.ReadFile(other); string(text) != "precious" {
+				t.Errorf("another file holds %q, %v", text, err)
+			}
+			if _, err := Lock(dir, discard); err == nil || !strings.Contains(err.Error(), "by another agent; stop that one") {
+				t.Errorf("a second one: %v", err)
+			}
+		})
+	}
+	f("link", func(path string) error { return os.Symlink("other", path) })
+	f("link to nothing", func(path string) error { return os.Symlink("none", path) })
+	f("FIFO", func(path string) error { return syscall.Mkfifo(path, 0o600) })
+	f("folder", func(path string) error { return os.Mkdir(path, 0o700) })
+}
