@@ -34,11 +34,7 @@ import (
 // agent is every room of a running agent. Its fields do not change after
 // newAgent, but for those under mu.
 type agent struct {
-	cfg    *config.Config // at the start; see config for what is in force
-	log    *slog.Logger
-	queue  *telemetry.LogQueue // of log; nil: what is logged is written at once
-	level  *slog.LevelVar      // of log; nil: it is fixed
-	once   bool
+	options
 	unread bool // a run --once met files it could not read
 	began  time.Time
 
@@ -59,8 +55,6 @@ type agent struct {
 	closers []io.Closer
 
 	inForce atomic.Pointer[config.Config]
-	path    string           // of the configuration
-	hangups <-chan os.Signal // each asks for it to be read again; nil: none comes
 
 	mu         sync.Mutex
 	state      string
@@ -71,11 +65,26 @@ type agent struct {
 	durable    map[string]bool               // inputs whose payloads go to the spool first
 }
 
-// newAgent builds the rooms from the bottom up. Nothing is read or sent yet. queue is
-// where log goes to, if that is one.
-func newAgent(cfg *config.Config, log *slog.Logger, queue *telemetry.LogQueue, once bool) (_ *agent, err error) {
+// options are what an agent is made of.
+type options struct {
+	Config  *config.Config // the one it begins with
+	Path    string         // the file of it, which is read again for a reload
+	Log     *slog.Logger
+	Queue   *telemetry.LogQueue // that Log writes to; nil: what is logged is written at once
+	Level   *slog.LevelVar      // of Log; nil: it is fixed
+	Hangups <-chan os.Signal    // each asks for the configuration to be read again; nil: none comes
+	Once    bool                // the run ends when what the files hold now is stored
+
+	Rescan time.Duration // between two looks for files, and
+	Retry  time.Duration // between two tries to read a batch again; 0: as long as usual
+}
+
+// newAgent builds the rooms from the bottom up. Nothing is read or sent yet. Its errors
+// have exit codes.
+func newAgent(o options) (_ *agent, err error) {
+	cfg, log := o.Config, o.Log
 	a := &agent{
-		cfg: cfg, log: log, queue: queue, once: once, began: time.Now(), state: telemetry.Starting,
+		options: o, began: time.Now(), state: telemetry.Starting,
 		ledger: ledger.New(), services: make(map[string]*endpoint.Endpoint), tokenUsers: make(map[*kusto.Tokens]int), durable: make(map[string]bool),
 		reload:  telemetry.Loaded{File: cfg.Files[0], Time: time.Now()},
 		manager: systemd.NewNotifier(log),
@@ -104,7 +113,7 @@ func newAgent(cfg *config.Config, log *slog.Logger, queue *telemetry.LogQueue, o
 }
 
 func (a *agent) lockState() error {
-	lock, err := statedir.Lock(a.cfg.StateDir, a.log)
+	lock, err := statedir.Lock(a.Config.StateDir, a.Log)
 	if err == nil {
 		a.closers = append(a.closers, lock)
 	}
@@ -121,32 +130,32 @@ func (a *agent) openStores() error {
 	}
 	o := a.spoolOptions()
 	o.Agent = id
-	s, held, err := spool.Open(a.cfg.Spool.Dir, a.cfg.Spool, o)
+	s, held, err := spool.Open(a.Config.Spool.Dir, a.Config.Spool, o)
 	switch {
 	case errors.Is(err, spool.ErrInUse), errors.Is(err, spool.ErrForeign):
 		return exit.With(exit.Config, err)
 	case err != nil:
 		return exit.With(exit.Failed, err)
 	}
-	j, found, err := journal.Open(a.journalDir(), a.cfg.Journal, journal.Options{Logger: a.log, Agent: held.Agent})
+	j, found, err := journal.Open(a.journalDir(), a.Config.Journal, journal.Options{Logger: a.Log, Agent: held.Agent})
 	if err != nil {
 		_ = s.Close() // nothing was put there
 		return exit.With(exit.Failed, err)
 	}
 	a.spool, a.journal = s, j
 	a.closers = append(a.closers, j, s) // the spool is closed first: it syncs the journal
-	logProblems(a.log, "spool", held.Problems)
-	logProblems(a.log, "journal", found.Problems)
+	logProblems(a.Log, "spool", held.Problems)
+	logProblems(a.Log, "journal", found.Problems)
 	if err := a.buildRecovery(held, found, fresh); err != nil {
 		return exit.With(exit.Failed, err)
 	}
 	return nil
 }
 
-func (a *agent) journalDir() string { return filepath.Join(a.cfg.StateDir, "journal") }
+func (a *agent) journalDir() string { return filepath.Join(a.Config.StateDir, "journal") }
 
 func (a *agent) openQuarantine() error {
-	q, err := quarantine.Open(filepath.Join(a.cfg.StateDir, "quarantine"), a.cfg.Quarantine, quarantine.Options{Logger: a.log})
+	q, err := quarantine.Open(filepath.Join(a.Config.StateDir, "quarantine"), a.Config.Quarantine, quarantine.Options{Logger: a.Log})
 	if err != nil {
 		return exit.With(exit.Failed, err)
 	}
@@ -157,47 +166,47 @@ func (a *agent) openQuarantine() error {
 
 func (a *agent) buildTelemetry() error {
 	a.telemetry = telemetry.New(telemetry.Options{
-		Config: a.cfg.Telemetry, Ledger: a.ledger, Status: a.status,
-		Healthy: a.healthy, Ready: a.isReady, Logger: a.log, Log: a.queue, Version: version.Text(),
+		Config: a.Config.Telemetry, Ledger: a.ledger, Status: a.status,
+		Healthy: a.healthy, Ready: a.isReady, Logger: a.Log, Log: a.Queue, Version: version.Text(),
 	})
 	return nil
 }
 
 func (a *agent) buildSender() error {
-	services, err := a.makeServices(a.cfg)
+	services, err := a.makeServices(a.Config)
 	if err != nil {
 		return exit.With(exit.Config, err)
 	}
 	a.closers = append(a.closers, closing(a.closeServices))
 	watched := a.recovery.Watched(a.journal)
 	a.sender = sender.New(sender.Options{
-		Config: a.cfg.Send, Clusters: services.use(),
+		Config: a.Config.Send, Clusters: services.use(),
 		Batches: watched, Replays: watched, Spill: a.spool, Backlog: a.spool, Stock: a.spool, Durable: a.isDurable,
 		Quarantine: a.quarantine, Divider: sealer{a}, Memory: sealer{a}, Books: a.ledger,
-		Metrics: a.telemetry.Metrics(), Wake: func(r record.Route) { a.batcher.Wake(r) }, Logger: a.log,
+		Metrics: a.telemetry.Metrics(), Wake: func(r record.Route) { a.batcher.Wake(r) }, Logger: a.Log,
 	})
 	return nil
 }
 
 func (a *agent) buildBatcher() error {
 	a.batcher = batcher.New(batcher.Options{
-		Routes: a.cfg.Routes(), Memory: int64(a.cfg.Limits.Memory), Next: a.sender, Sealed: a.telemetry.Metrics().Sealed,
+		Routes: a.Config.Routes(), Memory: int64(a.Config.Limits.Memory), Next: a.sender, Sealed: a.telemetry.Metrics().Sealed,
 		GzipFault: func(err error) {
 			a.telemetry.Metrics().GzipFault()
-			a.log.Error("the gzip encoder wrote what is not the payload and is switched off until the next start; the payload was compressed by klauspost, and so are all others", "err", err)
+			a.Log.Error("the gzip encoder wrote what is not the payload and is switched off until the next start; the payload was compressed by klauspost, and so are all others", "err", err)
 		},
 	})
 	return nil
 }
 
 func (a *agent) buildTail() error {
-	a.takeOver(a.cfg)
+	a.takeOver(a.Config)
 	var err error
 	a.tail, err = tail.New(tail.Options{
-		Inputs: a.cfg.Tails(), Positions: positions{a.journal}, Sink: sink{a.batcher}, Quarantine: a.quarantine,
-		Books: a.ledger, Metrics: a.telemetry.Metrics(), Logger: a.log,
-		Avoid: a.cfg.Folders(), Own: []*os.File{os.Stdout, os.Stderr},
-		OpenFiles: a.cfg.Limits.OpenFiles, Once: a.once, Rescan: rescan,
+		Inputs: a.Config.Tails(), Positions: positions{a.journal}, Sink: sink{a.batcher}, Quarantine: a.quarantine,
+		Books: a.ledger, Metrics: a.telemetry.Metrics(), Logger: a.Log,
+		Avoid: a.Config.Folders(), Own: []*os.File{os.Stdout, os.Stderr},
+		OpenFiles: a.Config.Limits.OpenFiles, Once: a.Once, Rescan: a.Rescan,
 	})
 	if err != nil {
 		return exit.With(exit.Failed, err)
@@ -205,9 +214,6 @@ func (a *agent) buildTail() error {
 	a.journal.OnSafe(a.tail.Safe)
 	return nil
 }
-
-// rescan is set by tests that can not wait as long as scans are apart.
-var rescan time.Duration
 
 // close gives back what was opened, the last first. Its error says that what
 // this run knows is not all on disk.
@@ -225,7 +231,7 @@ func (a *agent) close() error {
 	}
 	err := errors.Join(errs...)
 	if err != nil {
-		a.log.Error("state of this run cannot be kept: what was sent since it last could may be sent again after the next start",
+		a.Log.Error("state of this run cannot be kept: what was sent since it last could may be sent again after the next start",
 			"err", err, "fix", "see to the disk of state_dir")
 	}
 	a.manager.Close(lastLines)

@@ -120,7 +120,7 @@ func (d *demo) prepare() (*agent, *os.File, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	a, err := newAgent(cfg, telemetry.NewLogger(cfg.Telemetry.Log, logs), nil, false)
+	a, err := newAgent(options{Config: cfg, Log: telemetry.NewLogger(cfg.Telemetry.Log, logs)})
 	return a, logs, err
 }
 

@@ -23,7 +23,7 @@ func (a *agent) startTelemetry(running context.Context) {
 	ctx, cancel := context.WithCancel(context.Background())
 	served := async.Start(func() {
 		if err := a.telemetry.Run(ctx); err != nil {
-			a.log.Error("status and metrics are not served", "err", err)
+			a.Log.Error("status and metrics are not served", "err", err)
 		}
 	})
 	control := a.control()
@@ -50,15 +50,15 @@ func (a *agent) ready() {
 	a.started()
 	a.manager.Tell(daemon.SdNotifyReady)
 	for cluster, n := range a.foreignSpool() {
-		a.log.Warn("payloads in the spool wait for a cluster that no input sends to", "cluster", cluster, "batches", n, "fix", replayFix(cluster))
+		a.Log.Warn("payloads in the spool wait for a cluster that no input sends to", "cluster", cluster, "batches", n, "fix", replayFix(cluster))
 	}
-	a.log.Info("agent is running", "version", version.Text(), "inputs", len(a.cfg.Inputs), "state_dir", a.cfg.StateDir)
+	a.Log.Info("agent is running", "version", version.Text(), "inputs", len(a.Config.Inputs), "state_dir", a.Config.StateDir)
 }
 
 func (a *agent) stopping() {
 	a.setState(telemetry.Stopping)
 	a.manager.Tell(daemon.SdNotifyStopping)
-	a.log.Info("agent is stopping")
+	a.Log.Info("agent is stopping")
 }
 
 // extendStart asks the service manager for more time until ctx ends: to read a large
@@ -92,7 +92,7 @@ func (a *agent) feedWatchdog(ctx context.Context) {
 		case <-tick.C:
 		}
 		if err := a.healthy(); err != nil {
-			a.log.Error("a loop does not turn, the watchdog is not fed", "err", err)
+			a.Log.Error("a loop does not turn, the watchdog is not fed", "err", err)
 			continue
 		}
 		a.manager.Tell(daemon.SdNotifyWatchdog)

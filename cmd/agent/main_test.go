@@ -42,8 +42,8 @@ func TestMain(m *testing.M) {
 				os.Exit(exit.Failed)
 			}()
 		}
-		rescan, _ = time.ParseDuration(os.Getenv(fastScans))
-		retryReading, _ = time.ParseDuration(os.Getenv(fastRetries))
+		pace.Rescan, _ = time.ParseDuration(os.Getenv(fastScans))
+		pace.Retry, _ = time.ParseDuration(os.Getenv(fastRetries))
 		os.Exit(execute(os.Args[1:]))
 	}
 	if os.Getenv(asWriter) != "" {

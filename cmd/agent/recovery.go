@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"os"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -23,9 +22,9 @@ import (
 func (a *agent) buildRecovery(held *spool.Recovery, found *journal.Recovery, fresh bool) error {
 	a.recovery = recovery.New(recovery.Stores{
 		Journal: a.journal, Frames: spooledIn{a.journal, a.journalDir()}, Ranges: a.journal, Spool: a.spool,
-		Books: a.ledger, Shelf: a.ledger, Quarantine: quarantineOf{a}, Logger: a.log,
+		Books: a.ledger, Shelf: a.ledger, Quarantine: quarantineOf{a}, Logger: a.Log,
 		NewID: func() record.BatchID { return record.BatchID(uuid.New()) },
-		Retry: retryReading,
+		Retry: a.Retry,
 	})
 	what := recovery.Found{
 		Replays: found.Replays, Ended: found.Ended, Clean: found.Clean,
@@ -37,13 +36,10 @@ func (a *agent) buildRecovery(held *spool.Recovery, found *journal.Recovery, fre
 	return a.recovery.Reconcile(what)
 }
 
-// retryReading is set by tests that cannot wait as long as tries are apart.
-var retryReading time.Duration
-
 // isFresh says whether the folder of the spool is not there.
 func (a *agent) isFresh() bool {
-	_, err := os.Stat(a.cfg.Spool.Dir)
-	return errors.Is(err, os.ErrNotExist) && a.cfg.Spool.MaxSize > 0
+	_, err := os.Stat(a.Config.Spool.Dir)
+	return errors.Is(err, os.ErrNotExist) && a.Config.Spool.MaxSize > 0
 }
 
 // recoveryRooms are what recovery needs to read and to send.

@@ -22,7 +22,7 @@ import (
 func (a *agent) reloads(ctx context.Context) {
 	for {
 		select {
-		case <-a.hangups:
+		case <-a.Hangups:
 			a.reloadNow(ctx)
 		case <-ctx.Done():
 			return
@@ -32,17 +32,17 @@ func (a *agent) reloads(ctx context.Context) {
 
 // reloadNow reads the configuration and puts it in force.
 func (a *agent) reloadNow(ctx context.Context) {
-	if a.once {
-		a.log.Info("a run --once keeps the configuration it began with")
+	if a.Once {
+		a.Log.Info("a run --once keeps the configuration it began with")
 		return
 	}
 	a.manager.Tell(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 	defer a.manager.Tell(daemon.SdNotifyReady)
 	slow := time.AfterFunc(patience, func() {
-		a.log.Warn("the reload waits for a file system that does not answer", "fix", "see to the file systems of the configuration and of the inputs")
+		a.Log.Warn("the reload waits for a file system that does not answer", "fix", "see to the file systems of the configuration and of the inputs")
 	})
 	defer slow.Stop()
-	loaded, err := loadUntil(ctx, a.path)
+	loaded, err := loadUntil(ctx, a.Path)
 	if ctx.Err() != nil {
 		return
 	}
@@ -54,7 +54,7 @@ func (a *agent) reloadNow(ctx context.Context) {
 	}
 	a.noteReload(err, diff.Restart)
 	if err != nil {
-		a.log.Error("configuration has mistakes, the one in force stays", "err", err, "fix", "mend the file and send SIGHUP again")
+		a.Log.Error("configuration has mistakes, the one in force stays", "err", err, "fix", "mend the file and send SIGHUP again")
 		return
 	}
 	a.tellReload(diff)
@@ -87,8 +87,8 @@ func (a *agent) change(next *config.Config) error {
 	}
 	a.sender.Reload(next.Send, services.use())
 	a.takeOver(next)
-	if a.level != nil {
-		a.level.Set(telemetry.Level(next.Telemetry.Log))
+	if a.Level != nil {
+		a.Level.Set(telemetry.Level(next.Telemetry.Log))
 	}
 	a.spool.SetConfig(next.Spool)
 	a.quarantine.SetConfig(next.Quarantine)
@@ -118,7 +118,7 @@ func (a *agent) config() *config.Config { return a.inForce.Load() }
 
 func (a *agent) tellReload(d config.Diff) {
 	if d.IsEmpty() {
-		a.log.Info("configuration was read again, nothing in it has changed")
+		a.Log.Info("configuration was read again, nothing in it has changed")
 		return
 	}
 	var about []any
@@ -134,8 +134,8 @@ func (a *agent) tellReload(d config.Diff) {
 		}
 	}
 	if len(d.Restart) > 0 {
-		a.log.Warn("configuration is in force, but for keys that need a restart", append(about, "fix", "restart the agent to put in force what restart names")...)
+		a.Log.Warn("configuration is in force, but for keys that need a restart", append(about, "fix", "restart the agent to put in force what restart names")...)
 		return
 	}
-	a.log.Info("configuration is in force", about...)
+	a.Log.Info("configuration is in force", about...)
 }

@@ -55,7 +55,7 @@ func (m *services) make(k endpoint.Key) error {
 	if was != nil && was.TokenKey == k.TokenKey {
 		shared = was.Tokens
 	}
-	s, err := endpoint.New(k, shared, m.log.With("cluster", k.Name))
+	s, err := endpoint.New(k, shared, m.Log.With("cluster", k.Name))
 	if err != nil {
 		return err
 	}

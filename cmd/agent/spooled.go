@@ -16,7 +16,7 @@ import (
 // here waits for a file.
 func (a *agent) spoolOptions() spool.Options {
 	return spool.Options{
-		Logger: a.log, OnDrop: a.spoolDropped,
+		Logger: a.Log, OnDrop: a.spoolDropped,
 		OnLost: func(ids []record.BatchID, what *record.Payload) { a.recovery.Lost(ids, what) },
 		Rebuild: func(p *record.Payload) error {
 			if a.recovery.Damaged(p) {

@@ -99,7 +99,7 @@ func TestStages(t *testing.T) {
 	f := func(name string, signals []time.Duration, stuck bool, runs, ends time.Duration) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := &agent{log: slog.New(slog.DiscardHandler)}
+				a := &agent{options: options{Log: slog.New(slog.DiscardHandler)}}
 				a.inForce.Store(&config.Config{ShutdownTimeout: units.Duration(time.Minute)})
 				arrive := make(chan os.Signal, 2)
 				for _, at := range signals {

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,9 +12,6 @@ import (
 	"kusto-agent/config"
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
-	"kusto-agent/internal/version"
-	"kusto-agent/quarantine"
-	"kusto-agent/record"
 	"kusto-agent/telemetry"
 )
 
@@ -59,85 +54,4 @@ func listenAddress(path string) string {
 		return telemetry.DefaultConfig().Listen
 	}
 	return cfg.Telemetry.Listen
-}
-
-// status gathers what the rooms say of themselves.
-func (a *agent) status() telemetry.Status {
-	a.mu.Lock()
-	s := telemetry.Status{Version: version.Text(), Started: a.began, State: a.state, Config: a.reload}
-	a.mu.Unlock()
-	cfg := a.config()
-	for i := range cfg.Inputs {
-		in := &cfg.Inputs[i]
-		s.Inputs = append(s.Inputs, telemetry.Input{Name: in.Name, Database: in.Database, Table: in.Table, Format: string(in.Format)})
-	}
-	names := a.addClusters(&s)
-	a.addRoutes(&s, names)
-	a.addFiles(&s)
-	for path, why := range a.tail.Problems() {
-		s.Problems = append(s.Problems, record.Spell(path)+": "+record.Spell(why))
-	}
-	for cluster, n := range a.foreignSpool() {
-		s.Problems = append(s.Problems, fmt.Sprintf("spool: %d payloads wait for %s, which no input sends to; %s", n, cluster, replayFix(cluster)))
-	}
-	slices.Sort(s.Problems)
-	s.Watch.Error, s.Watch.Fix = a.tail.Watching()
-	s.Spool = a.spoolStatus()
-	if err := a.journal.Health(); err != nil {
-		s.Journal.Error = err.Error()
-	}
-	a.addQuarantine(&s)
-	return s
-}
-
-func (a *agent) addQuarantine(s *telemetry.Status) {
-	q := a.quarantine.State()
-	s.Quarantine = telemetry.Quarantine{Bytes: q.Bytes, MaxBytes: int64(a.config().Quarantine.MaxSize), Dropped: q.Dropped, Since: q.Since}
-	if q.Err != nil {
-		s.Quarantine.Error, s.Quarantine.Fix = q.Err.Error(), quarantine.Fix(q.Err)
-	}
-}
-
-// addClusters returns the names of the clusters by URL.
-func (a *agent) addClusters(s *telemetry.Status) map[string]string {
-	names := make(map[string]string)
-	_, clusters := a.sender.Status()
-	for _, c := range clusters {
-		names[c.URL] = c.Name
-		s.Clusters = append(s.Clusters, telemetry.Cluster{
-			Name: c.Name, URL: c.URL, State: c.State, Concurrency: c.Concurrency, InFlight: c.InFlight,
-			TokenExpires: a.tokenExpiry(c.URL),
-		})
-	}
-	slices.SortFunc(s.Clusters, func(a, b telemetry.Cluster) int { return cmp.Compare(a.Name, b.Name) })
-	return names
-}
-
-func (a *agent) addRoutes(s *telemetry.Status, names map[string]string) {
-	routes, _ := a.sender.Status()
-	configured := a.config().Routes()
-	for _, r := range routes {
-		if _, wanted := configured[r.Route]; !wanted && r.Queued+r.InFlight+r.Spooled == 0 {
-			continue // it was taken away, and all that was for it has ended
-		}
-		out := telemetry.Route{
-			Cluster: names[r.Route.Cluster], Database: r.Route.Database, Table: r.Route.Table,
-			Format: string(r.Route.Format), Mapping: r.Route.Mapping, State: r.State,
-			Queued: r.Queued, InFlight: r.InFlight, Spooled: r.Spooled, FailingAlone: r.FailingAlone, Accepted: r.Accepted, LastAccepted: r.Last,
-		}
-		if h := r.Hold; h != nil {
-			out.Hold = &telemetry.Hold{Since: h.Since, Code: h.Code, Message: h.Message, Fix: h.Fix, Activity: h.Activity, NextTry: r.NextTry}
-		}
-		s.Routes = append(s.Routes, out)
-	}
-	slices.SortFunc(s.Routes, func(a, b telemetry.Route) int {
-		return cmp.Or(cmp.Compare(a.Database, b.Database), cmp.Compare(a.Table, b.Table), cmp.Compare(a.Format, b.Format), cmp.Compare(a.Mapping, b.Mapping))
-	})
-}
-
-func (a *agent) addFiles(s *telemetry.Status) {
-	now := time.Now()
-	for _, f := range a.tail.Files() {
-		s.Files = append(s.Files, fileStatus(f, now))
-	}
 }

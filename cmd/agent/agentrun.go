@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"kusto-agent/config"
+	"kusto-agent/internal/async"
+	"kusto-agent/internal/exit"
+)
+
+// boundHeap has the collector run before garbage takes more than a little beside
+// limits.memory; by default it would wait until the heap has doubled. Nearly all
+// that is held is bodies, which hold no pointers and cost it nothing to look
+// through. GOMEMLIMIT wins.
+func boundHeap(cfg *config.Config) {
+	const besides = 24 << 20 // with what is mapped of the program well below 64 MiB
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(int64(cfg.Limits.Memory) + besides)
+	}
+}
+
+// serve runs the agent until a signal, or to the end of a run --once.
+func (a *agent) serve(ctx context.Context) error {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(signals)
+	return a.run(ctx, signals)
+}
+
+// firstLook is how long the start waits for the batches of an earlier run to be read
+// again before files are read.
+const firstLook = 30 * time.Second
+
+// run starts every room, waits, and stops them in the order that loses
+// nothing. Each stage is a blocking Run that is started and awaited here.
+func (a *agent) run(ctx context.Context, signals <-chan os.Signal) (err error) {
+	defer func() {
+		if cerr := a.close(); cerr != nil && err == nil {
+			err = exit.Silently(exit.Failed)
+		}
+	}()
+	stop := a.stages(ctx, signals, func() int { return a.sender.Progress().Left })
+	defer stop.leave()
+	a.startTelemetry(stop.running)
+	sending, cutSending := context.WithCancel(context.Background())
+	defer cutSending()
+	sender := async.Start(func() { a.sender.Run(sending) })
+	batcher := async.Start(a.batcher.Run)
+	keep := func() {
+		cutSending()
+		<-sender
+		a.keep()
+	}
+	tailing, stopTailing := context.WithCancel(stop.running)
+	defer stopTailing()
+	recovering := async.Start(func() { a.recovery.Run(tailing, a.recoveryRooms()) })
+	select { // where a disk does not answer, files on others are read all the same
+	case <-a.recovery.Looked():
+	case <-time.After(firstLook):
+	case <-tailing.Done():
+	}
+	tail := async.Start(func() { a.tail.Run(tailing, stop.ending) })
+	a.ready()
+	changing, endChanges := context.WithCancel(stop.running)
+	defer endChanges()
+	reloads := async.Start(func() { a.reloads(changing) })
+
+	if a.Once {
+		a.untilDone(tailing, tail)
+	} else {
+		<-stop.running.Done()
+	}
+
+	// Only the front hears the bell; the others end when nothing more comes.
+	stop.begin()
+	a.stopping()
+	endChanges()
+	stopTailing()
+	ended := a.await(stop.ending, "a reload", reloads)
+	ended = a.await(stop.ending, "files that are being read", tail) && ended
+	ended = a.await(stop.ending, "batches that are read again", recovering) && ended
+	if !ended { // somebody may still hand something on: the batcher has to stay as it is
+		keep()
+		return exit.Silently(exit.Failed)
+	}
+	a.batcher.Close()
+	<-batcher
+	a.drain(stop.ending)
+	keep()
+	return a.verdict()
+}
+
+// untilDone waits until everything that was read has ended, or can not for
+// now.
+func (a *agent) untilDone(ctx context.Context, tail <-chan struct{}) {
+	const look = 20 * time.Millisecond
+	const giveUp = 2 * time.Second // on files that can not be read
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	var unreadSince time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			a.unread = true
+			return
+		case <-tick.C:
+		}
+		read := false
+		select {
+		case <-tail:
+			read = ctx.Err() == nil // else it was told to stop before the end
+		default:
+		}
+		if !read && !a.tail.Resting() {
+			unreadSince = time.Time{}
+			continue
+		}
+		if read || a.sender.Progress().Stuck {
+			a.batcher.Flush() // no company will come
+		}
+		again, _, _ := a.recovery.Pending() // asked first, like the batcher: what has left them is with the sender
+		idle := a.batcher.Idle()
+		p := a.sender.Progress()
+		switch {
+		case !idle:
+		case p.Stuck:
+			return
+		case again > 0:
+			unreadSince = time.Time{}
+		case read && p.Left+p.Spooled == 0:
+			return
+		case p.Left+p.Spooled > 0:
+			unreadSince = time.Time{}
+		case unreadSince.IsZero():
+			unreadSince = time.Now()
+		case time.Since(unreadSince) > giveUp:
+			a.unread = true
+			return
+		}
+	}
+}
+
+// drain gives the senders until the stop has to end, or until nothing can move.
+func (a *agent) drain(ending context.Context) {
+	_ = a.sender.Drain(ending) // what is left is kept
+}
+
+// keep brings what was not accepted to the spool.
+func (a *agent) keep() {
+	kept, left := a.sender.Keep()
+	if kept > 0 {
+		a.Log.Info("what was not accepted is in the spool, and sent after the next start", "batches", kept)
+	}
+	if left > 0 {
+		a.Log.Warn("what was not accepted is still in its files, and sent after the next start", "batches", left)
+	}
+}
+
+// verdict is how a run --once ended; the agent itself always ends well here.
+func (a *agent) verdict() error {
+	if !a.Once {
+		return nil
+	}
+	p := a.sender.Progress()
+	var quarantined uint64
+	for _, b := range a.ledger.Snapshot() {
+		for _, n := range b.Quarantined {
+			quarantined += n
+		}
+	}
+	switch {
+	case p.Refused:
+		return exit.With(exit.Refused, errors.New("a token or a route was refused; what was not accepted is in its files or in the spool"))
+	case p.Down || p.Left+p.Spooled > 0:
+		return exit.With(exit.Unreachable, errors.New("the service did not accept everything; the rest is in its files or in the spool"))
+	case a.unread || a.tail.Refused() || a.isUnread():
+		return exit.With(exit.Failed, errors.New("not every file could be read to its end"))
+	case quarantined > 0:
+		return exit.With(exit.Failed, fmt.Errorf("records refused and kept in quarantine: %d", quarantined))
+	}
+	return nil
+}
+
+// logProblems tells what a store found at the start, one line each.
+func logProblems(log *slog.Logger, store string, problems []string) {
+	for _, p := range problems {
+		log.Warn(store + ": " + p)
+	}
+}
