@@ -13,13 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kusto-agent/batcher"
 	"kusto-agent/check"
 	"kusto-agent/config"
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
-	"kusto-agent/journal"
 	"kusto-agent/telemetry"
 )
 
@@ -134,25 +132,26 @@ func checkConnection(cfg *config.Config, cluster string) (*check.Connection, err
 
 // sampleInput reads what an input would send next, as preview does.
 func sampleInput(ctx context.Context, cfg *config.Config, in *config.Input) (*check.Sample, error) {
-	past, err := journal.Look(filepath.Join(cfg.StateDir, "journal"))
+	past, err := pastOf(cfg)
 	if err != nil {
 		return nil, err
 	}
-	c := newCatcher(past, cfg.Folders())
+	c := newCatcher(cfg, past)
 	p, err := c.first(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	s := &check.Sample{Quarantined: len(c.rejected)}
-	if len(c.rejected) > 0 {
-		r := c.rejected[0]
+	rejected := c.putAside()
+	s := &check.Sample{Quarantined: len(rejected)}
+	if len(rejected) > 0 {
+		r := rejected[0]
 		s.First = fmt.Sprintf("offset %d of %s, %s: %s", r.Offset, r.Path, r.Reason, r.Message)
 	}
 	if p == nil {
 		s.None = c.why()
 		return s, nil
 	}
-	s.Body, err = batcher.Raw(p)
+	s.Body, err = rawOf(p)
 	return s, err
 }
 

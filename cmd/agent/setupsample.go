@@ -14,7 +14,6 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"kusto-agent/batcher"
 	"kusto-agent/config"
 	"kusto-agent/internal/schema"
 	"kusto-agent/internal/units"
@@ -38,7 +37,7 @@ func takeSample(ctx context.Context, cfg *config.Config, in *config.Input) (*sch
 	sample.Expect(in.ExpectedColumns())
 	why := errors.New("no file matches its paths")
 	for _, file := range files {
-		c := newCatcher(nil, cfg.Folders())
+		c := newCatcher(cfg, nil)
 		p, err := c.first(ctx, fromTheBeginning(in, file))
 		switch {
 		case ctx.Err() != nil:
@@ -49,7 +48,7 @@ func takeSample(ctx context.Context, cfg *config.Config, in *config.Input) (*sch
 			why = errors.New(c.why())
 			continue
 		}
-		text, err := batcher.Raw(p)
+		text, err := rawOf(p)
 		if err == nil {
 			err = sample.Add(text, sampleBytes/len(files), sampleRecords/len(files))
 		}

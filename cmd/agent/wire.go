@@ -10,29 +10,11 @@ import (
 // Where rooms meet that do not know each other: each type here turns one
 // room into the interface of another.
 
-// sink lets tail hand chunks to the batcher.
-type sink struct{ *batcher.Batcher }
-
-func (s sink) Lease(r record.Route, want int, wake func()) (tail.Lease, error) {
-	l, err := s.Batcher.Lease(r, want, wake)
-	if l == nil {
-		return nil, err // a nil *Lease must not become an interface that is not nil
-	}
-	return l, err
-}
-
 // positions lets tail ask the journal where to go on.
 type positions struct{ *journal.Journal }
 
 func (p positions) Files(input string) []tail.State {
 	return statesOf(p.Journal.Files(input))
-}
-
-func statesOf(files []journal.FileState) (all []tail.State) {
-	for _, s := range files {
-		all = append(all, tail.State{File: s.File, Info: s.Info, Position: s.Position, Mark: s.Mark, Ahead: s.Ahead})
-	}
-	return all
 }
 
 // sealer lets the sender take payloads apart, each record with the path its

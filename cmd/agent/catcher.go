@@ -1,0 +1,196 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"kusto-agent/batcher"
+	"kusto-agent/config"
+	"kusto-agent/internal/async"
+	"kusto-agent/internal/console"
+	"kusto-agent/journal"
+	"kusto-agent/ledger"
+	"kusto-agent/record"
+	"kusto-agent/tail"
+	"kusto-agent/telemetry"
+)
+
+// catcher reads files as the agent does and keeps the first payload. Nothing is sent or
+// written.
+type catcher struct {
+	past  *journal.Past // nil: nothing was read before
+	avoid []string
+	more  chan struct{} // there is something in got
+
+	mu       sync.Mutex
+	got      []*record.Payload
+	rejected []record.Rejected // the first of them
+	tailer   *tail.Tailer
+}
+
+// newCatcher makes one that reads what a configuration would send next: behind past; nil:
+// from the beginning.
+func newCatcher(cfg *config.Config, past *journal.Past) *catcher {
+	return &catcher{past: past, avoid: cfg.Folders(), more: make(chan struct{}, 1)}
+}
+
+// pastOf is what the journal of a configuration knows. It may be in use.
+func pastOf(cfg *config.Config) (*journal.Past, error) {
+	return journal.Look(filepath.Join(cfg.StateDir, "journal"))
+}
+
+// first returns the first payload that an input would send; nil: none.
+func (c *catcher) first(ctx context.Context, in *config.Input) (*record.Payload, error) {
+	b := batcher.New(batcher.Options{Routes: map[record.Route]batcher.Limits{in.Route(): in.Limits()}, Memory: 64 << 20, Next: collector{c}})
+	t, err := tail.New(tail.Options{
+		Inputs: []tail.Input{in.Tail()}, Positions: readOnly{c.past}, Sink: sink{b}, Quarantine: refusals{c}, Books: ledger.New(), Metrics: quiet{},
+		Logger: slog.New(slog.DiscardHandler), OpenFiles: 64, Once: true, Avoid: c.avoid,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.tailer = t
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	batching := async.Start(b.Run)
+	reading := async.Start(func() { t.Run(ctx, ctx) })
+	defer func() {
+		cancel()
+		<-reading
+		b.Close()
+		<-batching
+	}()
+	select {
+	case <-c.more:
+		return c.earliest(), nil
+	case <-reading:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	b.Close() // seals what is open, in any order
+	<-batching
+	return c.earliest(), nil
+}
+
+// putAside are the first records that would go to quarantine, without their bytes.
+func (c *catcher) putAside() []record.Rejected {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rejected
+}
+
+// earliest is, of the payloads there are, the one whose records are first in the file
+// that comes first by its path; nil: there is none.
+func (c *catcher) earliest() *record.Payload {
+	paths := c.paths()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.got) == 0 {
+		return nil
+	}
+	return slices.MinFunc(c.got, func(a, b *record.Payload) int {
+		x, y := a.Cover[0], b.Cover[0]
+		return cmp.Or(strings.Compare(paths[x.File], paths[y.File]), cmp.Compare(x.File.Generation, y.File.Generation), cmp.Compare(x.Start, y.Start))
+	})
+}
+
+// paths are those of the files that are being read.
+func (c *catcher) paths() map[record.File]string {
+	paths := map[record.File]string{}
+	for _, f := range c.tailer.Files() {
+		paths[f.File] = f.Path
+	}
+	return paths
+}
+
+// why says why there is nothing.
+func (c *catcher) why() string {
+	if n := len(c.putAside()); n > 0 {
+		return fmt.Sprintf("%s would go to quarantine, and no other was read", console.Counted(n, "record"))
+	}
+	var all []string
+	for path, why := range c.tailer.Problems() {
+		all = append(all, path+": "+why)
+	}
+	if len(all) > 0 {
+		return strings.Join(slices.Sorted(slices.Values(all)), "; ")
+	}
+	return "its files hold nothing that is not dealt with already"
+}
+
+// places names the files of a payload by their paths.
+func (c *catcher) places(p *record.Payload) string {
+	paths := c.paths()
+	var all []string
+	for _, x := range p.Cover {
+		all = append(all, telemetry.Printable(cmp.Or(paths[x.File], x.File.String()))+" "+strconv.FormatInt(x.Start, 10)+" to "+strconv.FormatInt(x.End, 10))
+	}
+	return strings.Join(all, ", ")
+}
+
+// collector stands in the place of the sender, for one payload of each kind.
+type collector struct{ *catcher }
+
+func (c collector) Credit(record.Route) (int, bool) { return 1, true }
+
+func (c collector) Put(p *record.Payload) {
+	c.mu.Lock()
+	c.got = append(c.got, p)
+	c.mu.Unlock()
+	select {
+	case c.more <- struct{}{}:
+	default:
+	}
+}
+
+// readOnly stands in the place of the journal.
+type readOnly struct{ past *journal.Past }
+
+func (r readOnly) Files(input string) []tail.State {
+	if r.past == nil {
+		return nil
+	}
+	return statesOf(r.past.Files(input))
+}
+
+func (r readOnly) InputKnown(name string) bool                      { return r.past != nil && r.past.InputSeen(name) }
+func (r readOnly) InputSeen(name string) (bool, error)              { return r.InputKnown(name), nil }
+func (r readOnly) Register(record.File, record.FileInfo) error      { return nil }
+func (r readOnly) Skip(record.File, record.Span, record.Mark) error { return nil }
+func (r readOnly) Forget(record.File) error                         { return nil }
+
+// putAway is how many records for quarantine are named.
+const putAway = 20
+
+// refusals keeps the first records that would go to quarantine, without their bytes.
+type refusals struct{ *catcher }
+
+func (c refusals) Put(recs []record.Rejected) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range recs[:min(len(recs), putAway-len(c.rejected))] {
+		r.Data = nil
+		c.rejected = append(c.rejected, r)
+	}
+	return nil
+}
+
+// quiet is told what happens to files and keeps it to itself.
+type quiet struct{}
+
+func (quiet) Rotation(string)          {}
+func (quiet) Truncation(string, int64) {}
+func (quiet) Abandoned(string, int64)  {}
+func (quiet) InvalidUTF8(string, int)  {}
+func (quiet) Unparsed(string, int)     {}
+func (quiet) NULs(string, int64)       {}
+
+// rawOf is the body of a payload before gzip.
+func rawOf(p *record.Payload) ([]byte, error) { return batcher.Raw(p) }
