@@ -16,6 +16,7 @@ import (
 	"kusto-agent/internal/async"
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/pipeline"
 	"kusto-agent/internal/statedir"
 	"kusto-agent/internal/systemd"
 	"kusto-agent/internal/version"
@@ -203,7 +204,7 @@ func (a *agent) buildTail() error {
 	a.takeOver(a.Config)
 	var err error
 	a.tail, err = tail.New(tail.Options{
-		Inputs: a.Config.Tails(), Positions: positions{a.journal}, Sink: sink{a.batcher}, Quarantine: a.quarantine,
+		Inputs: a.Config.Tails(), Positions: positions{a.journal}, Sink: pipeline.Sink{Batcher: a.batcher}, Quarantine: a.quarantine,
 		Books: a.ledger, Metrics: a.telemetry.Metrics(), Logger: a.Log,
 		Avoid: a.Config.Folders(), Own: []*os.File{os.Stdout, os.Stderr},
 		OpenFiles: a.Config.Limits.OpenFiles, Once: a.Once, Rescan: a.Rescan,

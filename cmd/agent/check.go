@@ -18,6 +18,7 @@ import (
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/pipeline"
 	"kusto-agent/telemetry"
 )
 
@@ -132,26 +133,26 @@ func checkConnection(cfg *config.Config, cluster string) (*check.Connection, err
 
 // sampleInput reads what an input would send next, as preview does.
 func sampleInput(ctx context.Context, cfg *config.Config, in *config.Input) (*check.Sample, error) {
-	past, err := pastOf(cfg)
+	past, err := pipeline.Past(cfg)
 	if err != nil {
 		return nil, err
 	}
-	c := newCatcher(cfg, past)
-	p, err := c.first(ctx, in)
+	c := pipeline.NewPeek(cfg, past)
+	p, err := c.First(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	rejected := c.putAside()
+	rejected := c.Rejected()
 	s := &check.Sample{Quarantined: len(rejected)}
 	if len(rejected) > 0 {
 		r := rejected[0]
 		s.First = fmt.Sprintf("offset %d of %s, %s: %s", r.Offset, r.Path, r.Reason, r.Message)
 	}
 	if p == nil {
-		s.None = c.why()
+		s.None = c.Why()
 		return s, nil
 	}
-	s.Body, err = rawOf(p)
+	s.Body, err = pipeline.Raw(p)
 	return s, err
 }
 

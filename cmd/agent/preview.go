@@ -18,6 +18,7 @@ import (
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/pipeline"
 	"kusto-agent/kusto"
 	"kusto-agent/record"
 	"kusto-agent/recovery"
@@ -66,23 +67,23 @@ func (v *preview) run(ctx context.Context, cfg *config.Config, name string) erro
 		return exit.With(exit.Usage, fmt.Errorf("there is no input %q; the configuration has %s", name, strings.Join(names, ", ")))
 	}
 	in := &cfg.Inputs[i]
-	past, err := pastOf(cfg)
+	past, err := pipeline.Past(cfg)
 	if err != nil {
 		return exit.Reading(err)
 	}
-	c := newCatcher(cfg, past)
-	p, err := c.first(ctx, in)
+	c := pipeline.NewPeek(cfg, past)
+	p, err := c.First(ctx, in)
 	if err != nil {
 		return exit.With(exit.Failed, err)
 	}
 	if p == nil {
-		return exit.With(exit.Failed, fmt.Errorf("there is nothing to send for input %s: %s", name, c.why()))
+		return exit.With(exit.Failed, fmt.Errorf("there is nothing to send for input %s: %s", name, c.Why()))
 	}
 	return v.show(cfg, in, p, c)
 }
 
 // show prints the request for a payload.
-func (v *preview) show(cfg *config.Config, in *config.Input, p *record.Payload, c *catcher) error {
+func (v *preview) show(cfg *config.Config, in *config.Input, p *record.Payload, c *pipeline.Peek) error {
 	to, err := endpoint.New(endpoint.KeyOf(in.Cluster, cfg.Clusters[in.Cluster], cfg), nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return exit.With(exit.Config, fmt.Errorf("cluster %s: %w", in.Cluster, err))
@@ -96,7 +97,7 @@ func (v *preview) show(cfg *config.Config, in *config.Input, p *record.Payload, 
 	if err != nil {
 		return exit.With(exit.Failed, err)
 	}
-	raw, err := rawOf(p)
+	raw, err := pipeline.Raw(p)
 	if err != nil {
 		return exit.With(exit.Failed, err)
 	}
@@ -104,8 +105,8 @@ func (v *preview) show(cfg *config.Config, in *config.Input, p *record.Payload, 
 	if v.json {
 		return v.out.JSON(v.document(req, p, sample, c))
 	}
-	fmt.Fprintf(os.Stderr, "%s, %s before gzip and %s after, from %s\n", console.Counted(p.Records, "record"), telemetry.BytesText(int64(p.RawBytes)), telemetry.BytesText(int64(len(p.Body))), c.places(p))
-	for _, r := range c.putAside() {
+	fmt.Fprintf(os.Stderr, "%s, %s before gzip and %s after, from %s\n", console.Counted(p.Records, "record"), telemetry.BytesText(int64(p.RawBytes)), telemetry.BytesText(int64(len(p.Body))), c.Places(p))
+	for _, r := range c.Rejected() {
 		fmt.Fprintln(os.Stderr, telemetry.Printable(fmt.Sprintf("quarantine: offset %d of %s, %s: %s", r.Offset, r.Path, r.Reason, r.Message)))
 	}
 	fmt.Fprintf(v.out, "%s %s HTTP/1.1\nHost: %s\n", req.Method, req.URL.RequestURI(), req.Host)
@@ -117,10 +118,10 @@ func (v *preview) show(cfg *config.Config, in *config.Input, p *record.Payload, 
 }
 
 // document is what --json prints.
-func (v *preview) document(req *http.Request, p *record.Payload, sample []byte, c *catcher) any {
+func (v *preview) document(req *http.Request, p *record.Payload, sample []byte, c *pipeline.Peek) any {
 	doc := map[string]any{
 		"method": req.Method, "url": req.URL.String(), "headers": req.Header, "content_length": req.ContentLength,
-		"records": p.Records, "raw_bytes": p.RawBytes, "ranges": recovery.Where(p.Cover), "quarantined": len(c.putAside()),
+		"records": p.Records, "raw_bytes": p.RawBytes, "ranges": recovery.Where(p.Cover), "quarantined": len(c.Rejected()),
 	}
 	if utf8.Valid(sample) {
 		doc["body"] = string(sample)

@@ -15,6 +15,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"kusto-agent/config"
+	"kusto-agent/internal/pipeline"
 	"kusto-agent/internal/schema"
 	"kusto-agent/internal/units"
 )
@@ -37,18 +38,18 @@ func takeSample(ctx context.Context, cfg *config.Config, in *config.Input) (*sch
 	sample.Expect(in.ExpectedColumns())
 	why := errors.New("no file matches its paths")
 	for _, file := range files {
-		c := newCatcher(cfg, nil)
-		p, err := c.first(ctx, fromTheBeginning(in, file))
+		c := pipeline.NewPeek(cfg, nil)
+		p, err := c.First(ctx, fromTheBeginning(in, file))
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil:
 			return nil, err
 		case p == nil:
-			why = errors.New(c.why())
+			why = errors.New(c.Why())
 			continue
 		}
-		text, err := rawOf(p)
+		text, err := pipeline.Raw(p)
 		if err == nil {
 			err = sample.Add(text, sampleBytes/len(files), sampleRecords/len(files))
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"kusto-agent/batcher"
+	"kusto-agent/internal/pipeline"
 	"kusto-agent/journal"
 	"kusto-agent/record"
 	"kusto-agent/tail"
@@ -14,7 +15,7 @@ import (
 type positions struct{ *journal.Journal }
 
 func (p positions) Files(input string) []tail.State {
-	return statesOf(p.Journal.Files(input))
+	return pipeline.States(p.Journal.Files(input))
 }
 
 // sealer lets the sender take payloads apart, each record with the path its

@@ -1,4 +1,4 @@
-package main
+package pipeline
 
 import (
 	"cmp"
@@ -22,9 +22,9 @@ import (
 	"kusto-agent/telemetry"
 )
 
-// catcher reads files as the agent does and keeps the first payload. Nothing is sent or
+// Peek reads files as the agent does and keeps the first payload. Nothing is sent or
 // written.
-type catcher struct {
+type Peek struct {
 	past  *journal.Past // nil: nothing was read before
 	avoid []string
 	more  chan struct{} // there is something in got
@@ -35,22 +35,22 @@ type catcher struct {
 	tailer   *tail.Tailer
 }
 
-// newCatcher makes one that reads what a configuration would send next: behind past; nil:
+// NewPeek makes one that reads what a configuration would send next: behind past; nil:
 // from the beginning.
-func newCatcher(cfg *config.Config, past *journal.Past) *catcher {
-	return &catcher{past: past, avoid: cfg.Folders(), more: make(chan struct{}, 1)}
+func NewPeek(cfg *config.Config, past *journal.Past) *Peek {
+	return &Peek{past: past, avoid: cfg.Folders(), more: make(chan struct{}, 1)}
 }
 
-// pastOf is what the journal of a configuration knows. It may be in use.
-func pastOf(cfg *config.Config) (*journal.Past, error) {
+// Past is what the journal of a configuration knows. It may be in use.
+func Past(cfg *config.Config) (*journal.Past, error) {
 	return journal.Look(filepath.Join(cfg.StateDir, "journal"))
 }
 
-// first returns the first payload that an input would send; nil: none.
-func (c *catcher) first(ctx context.Context, in *config.Input) (*record.Payload, error) {
+// First returns the first payload that an input would send; nil: none.
+func (c *Peek) First(ctx context.Context, in *config.Input) (*record.Payload, error) {
 	b := batcher.New(batcher.Options{Routes: map[record.Route]batcher.Limits{in.Route(): in.Limits()}, Memory: 64 << 20, Next: collector{c}})
 	t, err := tail.New(tail.Options{
-		Inputs: []tail.Input{in.Tail()}, Positions: readOnly{c.past}, Sink: sink{b}, Quarantine: refusals{c}, Books: ledger.New(), Metrics: quiet{},
+		Inputs: []tail.Input{in.Tail()}, Positions: readOnly{c.past}, Sink: Sink{b}, Quarantine: refusals{c}, Books: ledger.New(), Metrics: quiet{},
 		Logger: slog.New(slog.DiscardHandler), OpenFiles: 64, Once: true, Avoid: c.avoid,
 	})
 	if err != nil {
@@ -79,8 +79,8 @@ func (c *catcher) first(ctx context.Context, in *config.Input) (*record.Payload,
 	return c.earliest(), nil
 }
 
-// putAside are the first records that would go to quarantine, without their bytes.
-func (c *catcher) putAside() []record.Rejected {
+// Rejected are the first records that would go to quarantine, without their bytes.
+func (c *Peek) Rejected() []record.Rejected {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.rejected
@@ -88,7 +88,7 @@ func (c *catcher) putAside() []record.Rejected {
 
 // earliest is, of the payloads there are, the one whose records are first in the file
 // that comes first by its path; nil: there is none.
-func (c *catcher) earliest() *record.Payload {
+func (c *Peek) earliest() *record.Payload {
 	paths := c.paths()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *catcher) earliest() *record.Payload {
 }
 
 // paths are those of the files that are being read.
-func (c *catcher) paths() map[record.File]string {
+func (c *Peek) paths() map[record.File]string {
 	paths := map[record.File]string{}
 	for _, f := range c.tailer.Files() {
 		paths[f.File] = f.Path
@@ -110,9 +110,9 @@ func (c *catcher) paths() map[record.File]string {
 	return paths
 }
 
-// why says why there is nothing.
-func (c *catcher) why() string {
-	if n := len(c.putAside()); n > 0 {
+// Why says why there is nothing.
+func (c *Peek) Why() string {
+	if n := len(c.Rejected()); n > 0 {
 		return fmt.Sprintf("%s would go to quarantine, and no other was read", console.Counted(n, "record"))
 	}
 	var all []string
@@ -125,8 +125,8 @@ func (c *catcher) why() string {
 	return "its files hold nothing that is not dealt with already"
 }
 
-// places names the files of a payload by their paths.
-func (c *catcher) places(p *record.Payload) string {
+// Places names the files of a payload by their paths.
+func (c *Peek) Places(p *record.Payload) string {
 	paths := c.paths()
 	var all []string
 	for _, x := range p.Cover {
@@ -136,7 +136,7 @@ func (c *catcher) places(p *record.Payload) string {
 }
 
 // collector stands in the place of the sender, for one payload of each kind.
-type collector struct{ *catcher }
+type collector struct{ *Peek }
 
 func (c collector) Credit(record.Route) (int, bool) { return 1, true }
 
@@ -157,7 +157,7 @@ func (r readOnly) Files(input string) []tail.State {
 	if r.past == nil {
 		return nil
 	}
-	return statesOf(r.past.Files(input))
+	return States(r.past.Files(input))
 }
 
 func (r readOnly) InputKnown(name string) bool                      { return r.past != nil && r.past.InputSeen(name) }
@@ -170,7 +170,7 @@ func (r readOnly) Forget(record.File) error                         { return nil
 const putAway = 20
 
 // refusals keeps the first records that would go to quarantine, without their bytes.
-type refusals struct{ *catcher }
+type refusals struct{ *Peek }
 
 func (c refusals) Put(recs []record.Rejected) error {
 	c.mu.Lock()
@@ -192,5 +192,5 @@ func (quiet) InvalidUTF8(string, int)  {}
 func (quiet) Unparsed(string, int)     {}
 func (quiet) NULs(string, int64)       {}
 
-// rawOf is the body of a payload before gzip.
-func rawOf(p *record.Payload) ([]byte, error) { return batcher.Raw(p) }
+// Raw is the body of a payload before gzip.
+func Raw(p *record.Payload) ([]byte, error) { return batcher.Raw(p) }

@@ -1,4 +1,4 @@
-package main
+package pipeline
 
 import (
 	"kusto-agent/batcher"
@@ -7,10 +7,10 @@ import (
 	"kusto-agent/tail"
 )
 
-// sink lets tail hand chunks to the batcher.
-type sink struct{ *batcher.Batcher }
+// Sink lets tail hand chunks to the batcher.
+type Sink struct{ *batcher.Batcher }
 
-func (s sink) Lease(r record.Route, want int, wake func()) (tail.Lease, error) {
+func (s Sink) Lease(r record.Route, want int, wake func()) (tail.Lease, error) {
 	l, err := s.Batcher.Lease(r, want, wake)
 	if l == nil {
 		return nil, err // a nil *Lease must not become an interface that is not nil
@@ -18,7 +18,7 @@ func (s sink) Lease(r record.Route, want int, wake func()) (tail.Lease, error) {
 	return l, err
 }
 
-func statesOf(files []journal.FileState) (all []tail.State) {
+func States(files []journal.FileState) (all []tail.State) {
 	for _, s := range files {
 		all = append(all, tail.State{File: s.File, Info: s.Info, Position: s.Position, Mark: s.Mark, Ahead: s.Ahead})
 	}
