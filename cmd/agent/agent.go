@@ -216,6 +216,12 @@ func (a *agent) buildTail() error {
 	return nil
 }
 
+// books are those of every input, by its name.
+func (a *agent) books() map[string]ledger.Books { return a.ledger.Snapshot() }
+
+// lastStates is how long the end waits for the service manager.
+const lastStates = time.Second
+
 // close gives back what was opened, the last first. Its error says that what
 // this run knows is not all on disk.
 func (a *agent) close() error {
@@ -235,6 +241,6 @@ func (a *agent) close() error {
 		a.Log.Error("state of this run cannot be kept: what was sent since it last could may be sent again after the next start",
 			"err", err, "fix", "see to the disk of state_dir")
 	}
-	a.manager.Close(lastLines)
+	a.manager.Close(lastStates)
 	return err
 }

@@ -195,7 +195,7 @@ func (d *demo) report(a *agent, took time.Duration) error {
 		equal = equal && c.stored == int(w.rows.Load()) && c.missing == 0 && c.double == 0
 		bytes += w.bytes.Load()
 	}
-	for input, b := range a.ledger.Snapshot() {
+	for input, b := range a.books() {
 		if err := b.Check(); err != nil {
 			return exit.With(exit.Failed, fmt.Errorf("the books of %s do not close: %w", input, err))
 		}

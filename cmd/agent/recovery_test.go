@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,8 +9,6 @@ import (
 	"testing"
 
 	"kusto-agent/emulator"
-	"kusto-agent/recovery"
-	"kusto-agent/tail"
 )
 
 // What is sent again, and by which settings, on the real program. What is decided is
@@ -199,21 +196,6 @@ func TestLostForAnotherCluster(t *testing.T) {
 	p.stop()
 	s.once(config, 0)
 	s.wantRows("T", records)
-}
-
-// TestErrorsOfSources: what tail says of a source is what recovery hears.
-func TestErrorsOfSources(t *testing.T) {
-	for is, as := range map[error]error{
-		tail.ErrSourceGone: recovery.ErrGone, tail.ErrReshaped: recovery.ErrReshaped, tail.ErrNotConfigured: recovery.ErrNotConfigured,
-		os.ErrPermission: os.ErrPermission,
-	} {
-		if err := sourceErr(fmt.Errorf("read: %w", is)); !errors.Is(err, as) || !errors.Is(err, is) || err.Error() != "read: "+is.Error() {
-			t.Errorf("%v becomes %v", is, err)
-		}
-	}
-	if err := sourceErr(nil); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestCutSegment: what a cut segment held is read again, or counted to the record where its
