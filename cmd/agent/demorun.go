@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/agent"
 	"kusto-agent/internal/async"
 	"kusto-agent/internal/exit"
 	"kusto-agent/telemetry"
@@ -70,7 +71,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	running, stopAgent := context.WithCancel(context.Background())
 	defer stopAgent()
 	var agentErr error
-	agentDone := async.Start(func() { agentErr = a.run(running, nil) })
+	agentDone := async.Start(func() { agentErr = a.Run(running, nil) })
 	began := time.Now()
 	d.write(ctx)
 	d.awaitRows(ctx)
@@ -91,7 +92,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 }
 
 // prepare starts the endpoint and builds an agent from a configuration file.
-func (d *demo) prepare() (*agent, *os.File, error) {
+func (d *demo) prepare() (*agent.Agent, *os.File, error) {
 	secret := uuid.NewString()
 	d.server = emulator.New(emulator.Options{TokenSecret: secret})
 	url, err := d.server.Listen("127.0.0.1:0")
@@ -120,7 +121,7 @@ func (d *demo) prepare() (*agent, *os.File, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	a, err := newAgent(options{Config: cfg, Log: telemetry.NewLogger(cfg.Telemetry.Log, logs)})
+	a, err := agent.New(agent.Options{Config: cfg, Log: telemetry.NewLogger(cfg.Telemetry.Log, logs)})
 	return a, logs, err
 }
 
@@ -178,7 +179,7 @@ func (d *demo) awaitRows(ctx context.Context) {
 
 // report compares what was written with what is stored, row by row, and leaves
 // the stored rows where they can be looked at.
-func (d *demo) report(a *agent, took time.Duration) error {
+func (d *demo) report(a *agent.Agent, took time.Duration) error {
 	fmt.Fprintf(d.out, "\n%-10s %12s %12s %12s %12s\n", "table", "written", "stored", "missing", "duplicates")
 	rowsDir := filepath.Join(d.dir, "rows")
 	if err := os.Mkdir(rowsDir, 0o700); err != nil {
@@ -195,7 +196,7 @@ func (d *demo) report(a *agent, took time.Duration) error {
 		equal = equal && c.stored == int(w.rows.Load()) && c.missing == 0 && c.double == 0
 		bytes += w.bytes.Load()
 	}
-	for input, b := range a.books() {
+	for input, b := range a.Books() {
 		if err := b.Check(); err != nil {
 			return exit.With(exit.Failed, fmt.Errorf("the books of %s do not close: %w", input, err))
 		}

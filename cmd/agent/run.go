@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kusto-agent/config"
+	"kusto-agent/internal/agent"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/hangup"
 	"kusto-agent/telemetry"
@@ -36,7 +37,7 @@ func runCommand() *cobra.Command {
 const lastLines = time.Second
 
 // pace is set by tests that cannot wait as long as the agent does between two looks.
-var pace options
+var pace agent.Options
 
 // runAgent runs the agent to its end. All that it says goes through the queue of the
 // log: a reader of stderr that stalls or goes away ends nothing.
@@ -48,15 +49,15 @@ func runAgent(path string, once bool) error {
 	if err != nil {
 		return lastWords(telemetry.NewLogQueue(os.Stderr), err)
 	}
-	boundHeap(cfg)
+	agent.BoundHeap(cfg)
 	o := pace
 	o.Config, o.Path, o.Hangups, o.Once = cfg, path, hangups, once
 	o.Level = new(slog.LevelVar)
 	o.Level.Set(telemetry.Level(cfg.Telemetry.Log))
 	o.Log, o.Queue = telemetry.NewQueuedLogger(cfg.Telemetry.Log, os.Stderr, o.Level)
-	a, err := newAgent(o)
+	a, err := agent.New(o)
 	if err == nil {
-		err = a.serve(context.Background())
+		err = a.Serve(context.Background())
 	}
 	return lastWords(o.Queue, err)
 }

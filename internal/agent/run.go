@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"context"
@@ -16,32 +16,32 @@ import (
 	"kusto-agent/internal/exit"
 )
 
-// boundHeap has the collector run before garbage takes more than a little beside
+// BoundHeap has the collector run before garbage takes more than a little beside
 // limits.memory; by default it would wait until the heap has doubled. Nearly all
 // that is held is bodies, which hold no pointers and cost it nothing to look
 // through. GOMEMLIMIT wins.
-func boundHeap(cfg *config.Config) {
+func BoundHeap(cfg *config.Config) {
 	const besides = 24 << 20 // with what is mapped of the program well below 64 MiB
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(int64(cfg.Limits.Memory) + besides)
 	}
 }
 
-// serve runs the agent until a signal, or to the end of a run --once.
-func (a *agent) serve(ctx context.Context) error {
+// Serve runs the agent until a signal, or to the end of a run --once.
+func (a *Agent) Serve(ctx context.Context) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
-	return a.run(ctx, signals)
+	return a.Run(ctx, signals)
 }
 
 // firstLook is how long the start waits for the batches of an earlier run to be read
 // again before files are read.
 const firstLook = 30 * time.Second
 
-// run starts every room, waits, and stops them in the order that loses
+// Run starts every room, waits, and stops them in the order that loses
 // nothing. Each stage is a blocking Run that is started and awaited here.
-func (a *agent) run(ctx context.Context, signals <-chan os.Signal) (err error) {
+func (a *Agent) Run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	defer func() {
 		if cerr := a.close(); cerr != nil && err == nil {
 			err = exit.Silently(exit.Failed)
@@ -100,7 +100,7 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) (err error) {
 
 // untilDone waits until everything that was read has ended, or can not for
 // now.
-func (a *agent) untilDone(ctx context.Context, tail <-chan struct{}) {
+func (a *Agent) untilDone(ctx context.Context, tail <-chan struct{}) {
 	const look = 20 * time.Millisecond
 	const giveUp = 2 * time.Second // on files that can not be read
 	tick := time.NewTicker(look)
@@ -149,12 +149,12 @@ func (a *agent) untilDone(ctx context.Context, tail <-chan struct{}) {
 }
 
 // drain gives the senders until the stop has to end, or until nothing can move.
-func (a *agent) drain(ending context.Context) {
+func (a *Agent) drain(ending context.Context) {
 	_ = a.sender.Drain(ending) // what is left is kept
 }
 
 // keep brings what was not accepted to the spool.
-func (a *agent) keep() {
+func (a *Agent) keep() {
 	kept, left := a.sender.Keep()
 	if kept > 0 {
 		a.Log.Info("what was not accepted is in the spool, and sent after the next start", "batches", kept)
@@ -165,7 +165,7 @@ func (a *agent) keep() {
 }
 
 // verdict is how a run --once ended; the agent itself always ends well here.
-func (a *agent) verdict() error {
+func (a *Agent) verdict() error {
 	if !a.Once {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"context"
@@ -19,7 +19,7 @@ type stages struct {
 
 // stages listens to signals from now on, wherever the agent is: in its start, at work
 // or in its stop. left is how many batches are under way, for the log.
-func (a *agent) stages(parent context.Context, signals <-chan os.Signal, left func() int) stages {
+func (a *Agent) stages(parent context.Context, signals <-chan os.Signal, left func() int) stages {
 	running, begin := context.WithCancel(parent)
 	ending, cut := context.WithCancel(context.Background())
 	over, leave := context.WithCancel(context.Background())
@@ -70,7 +70,7 @@ const lastMoments = 2 * time.Second
 // await waits until a part of the agent has ended. In a stop it waits no longer than
 // that may take: what does not end by then, because a disk does not answer, is left
 // where it is, and await reports that it did not end.
-func (a *agent) await(ending context.Context, what string, ended <-chan struct{}) bool {
+func (a *Agent) await(ending context.Context, what string, ended <-chan struct{}) bool {
 	select {
 	case <-ended:
 		return true

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func TestStages(t *testing.T) {
 	f := func(name string, signals []time.Duration, stuck bool, runs, ends time.Duration) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := &agent{options: options{Log: slog.New(slog.DiscardHandler)}}
+				a := &Agent{Options: Options{Log: slog.New(slog.DiscardHandler)}}
 				a.inForce.Store(&config.Config{ShutdownTimeout: units.Duration(time.Minute)})
 				arrive := make(chan os.Signal, 2)
 				for _, at := range signals {
@@ -56,7 +56,7 @@ func TestStages(t *testing.T) {
 // TestStuckRoomHasOneGoroutine: however often it is asked.
 func TestStuckRoomHasOneGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &agent{}
+		a := &Agent{}
 		var asked atomic.Int32
 		release := make(chan struct{})
 		stuck := room{"tail", func() error {

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 
 // reloads reads the configuration anew at each SIGHUP, until ctx ends. Signals that
 // come meanwhile are one more.
-func (a *agent) reloads(ctx context.Context) {
+func (a *Agent) reloads(ctx context.Context) {
 	for {
 		select {
 		case <-a.Hangups:
@@ -31,7 +31,7 @@ func (a *agent) reloads(ctx context.Context) {
 }
 
 // reloadNow reads the configuration and puts it in force.
-func (a *agent) reloadNow(ctx context.Context) {
+func (a *Agent) reloadNow(ctx context.Context) {
 	if a.Once {
 		a.Log.Info("a run --once keeps the configuration it began with")
 		return
@@ -75,7 +75,7 @@ func loadUntil(ctx context.Context, path string) (*config.Config, error) {
 }
 
 // change puts a configuration in force, or leaves everything as it was.
-func (a *agent) change(next *config.Config) error {
+func (a *Agent) change(next *config.Config) error {
 	services, err := a.makeServices(next)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (a *agent) change(next *config.Config) error {
 	a.spool.SetConfig(next.Spool)
 	a.quarantine.SetConfig(next.Quarantine)
 	a.journal.SetConfig(next.Journal)
-	boundHeap(next)
+	BoundHeap(next)
 	a.batcher.SetMemory(int64(next.Limits.Memory))
 	a.batcher.SetRoutes(next.Routes())
 	a.tail.Apply(inputs)
@@ -101,7 +101,7 @@ func (a *agent) change(next *config.Config) error {
 }
 
 // takeOver has everybody who asks for the configuration see this one.
-func (a *agent) takeOver(cfg *config.Config) {
+func (a *Agent) takeOver(cfg *config.Config) {
 	a.inForce.Store(cfg)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -114,9 +114,9 @@ func (a *agent) takeOver(cfg *config.Config) {
 }
 
 // config is the configuration in force. It is not changed, but replaced.
-func (a *agent) config() *config.Config { return a.inForce.Load() }
+func (a *Agent) config() *config.Config { return a.inForce.Load() }
 
-func (a *agent) tellReload(d config.Diff) {
+func (a *Agent) tellReload(d config.Diff) {
 	if d.IsEmpty() {
 		a.Log.Info("configuration was read again, nothing in it has changed")
 		return

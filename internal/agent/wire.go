@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"kusto-agent/batcher"
@@ -20,7 +20,7 @@ func (p positions) Files(input string) []tail.State {
 
 // sealer lets the sender take payloads apart, each record with the path its
 // file had when first seen.
-type sealer struct{ *agent }
+type sealer struct{ *Agent }
 
 func (s sealer) Split(p *record.Payload) ([]*record.Payload, error) { return s.batcher.Split(p) }
 func (s sealer) Adopt(p *record.Payload)                            { s.batcher.Adopt(p) }

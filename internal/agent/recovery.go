@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ import (
 
 // buildRecovery has spool, journal and books agree at the start. fresh says that the
 // folder of the spool was not there, so that nothing in it can say what is missing.
-func (a *agent) buildRecovery(held *spool.Recovery, found *journal.Recovery, fresh bool) error {
+func (a *Agent) buildRecovery(held *spool.Recovery, found *journal.Recovery, fresh bool) error {
 	a.recovery = recovery.New(recovery.Stores{
 		Journal: a.journal, Frames: spooledIn{a.journal, a.journalDir()}, Ranges: a.journal, Spool: a.spool,
 		Books: a.ledger, Shelf: a.ledger, Quarantine: quarantineOf{a}, Logger: a.Log,
@@ -37,19 +37,19 @@ func (a *agent) buildRecovery(held *spool.Recovery, found *journal.Recovery, fre
 }
 
 // isFresh says whether the folder of the spool is not there.
-func (a *agent) isFresh() bool {
+func (a *Agent) isFresh() bool {
 	_, err := os.Stat(a.Config.Spool.Dir)
 	return errors.Is(err, os.ErrNotExist) && a.Config.Spool.MaxSize > 0
 }
 
 // recoveryRooms are what recovery needs to read and to send.
-func (a *agent) recoveryRooms() recovery.Rooms {
+func (a *Agent) recoveryRooms() recovery.Rooms {
 	return recovery.Rooms{Source: sources{a.tail}, Packer: a.batcher, Sender: a.sender}
 }
 
 // isUnread says whether batches of an earlier run, or lost ones, are still to be read
 // again, but for those of inputs that are not configured.
-func (a *agent) isUnread() bool {
+func (a *Agent) isUnread() bool {
 	now, waiting, absent := a.recovery.Pending()
 	return now > 0 || waiting > absent
 }
@@ -65,7 +65,7 @@ func (s spooledIn) InSpool(want func(record.BatchID) bool) (map[record.BatchID]*
 }
 
 // quarantineOf is that of an agent: it is opened after the stores.
-type quarantineOf struct{ *agent }
+type quarantineOf struct{ *Agent }
 
 func (q quarantineOf) Put(recs []record.Rejected) error { return q.quarantine.Put(recs) }
 

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"context"
@@ -32,10 +32,10 @@ import (
 	"kusto-agent/telemetry"
 )
 
-// agent is every room of a running agent. Its fields do not change after
+// Agent is every room of a running agent. Its fields do not change after
 // newAgent, but for those under mu.
-type agent struct {
-	options
+type Agent struct {
+	Options
 	unread bool // a run --once met files it could not read
 	began  time.Time
 
@@ -66,8 +66,8 @@ type agent struct {
 	durable    map[string]bool               // inputs whose payloads go to the spool first
 }
 
-// options are what an agent is made of.
-type options struct {
+// Options are what an agent is made of.
+type Options struct {
 	Config  *config.Config // the one it begins with
 	Path    string         // the file of it, which is read again for a reload
 	Log     *slog.Logger
@@ -80,12 +80,12 @@ type options struct {
 	Retry  time.Duration // between two tries to read a batch again; 0: as long as usual
 }
 
-// newAgent builds the rooms from the bottom up. Nothing is read or sent yet. Its errors
+// New builds the rooms from the bottom up. Nothing is read or sent yet. Its errors
 // have exit codes.
-func newAgent(o options) (_ *agent, err error) {
+func New(o Options) (_ *Agent, err error) {
 	cfg, log := o.Config, o.Log
-	a := &agent{
-		options: o, began: time.Now(), state: telemetry.Starting,
+	a := &Agent{
+		Options: o, began: time.Now(), state: telemetry.Starting,
 		ledger: ledger.New(), services: make(map[string]*endpoint.Endpoint), tokenUsers: make(map[*kusto.Tokens]int), durable: make(map[string]bool),
 		reload:  telemetry.Loaded{File: cfg.Files[0], Time: time.Now()},
 		manager: systemd.NewNotifier(log),
@@ -113,7 +113,7 @@ func newAgent(o options) (_ *agent, err error) {
 	return a, nil
 }
 
-func (a *agent) lockState() error {
+func (a *Agent) lockState() error {
 	lock, err := statedir.Lock(a.Config.StateDir, a.Log)
 	if err == nil {
 		a.closers = append(a.closers, lock)
@@ -123,7 +123,7 @@ func (a *agent) lockState() error {
 
 // openStores opens the spool and then the journal, and has them agree. What is in
 // the spool wins over a begin in the journal, and an end there over the spool.
-func (a *agent) openStores() error {
+func (a *Agent) openStores() error {
 	fresh := a.isFresh()
 	id, _, err := journal.Agent(a.journalDir())
 	if err != nil {
@@ -153,9 +153,9 @@ func (a *agent) openStores() error {
 	return nil
 }
 
-func (a *agent) journalDir() string { return filepath.Join(a.Config.StateDir, "journal") }
+func (a *Agent) journalDir() string { return filepath.Join(a.Config.StateDir, "journal") }
 
-func (a *agent) openQuarantine() error {
+func (a *Agent) openQuarantine() error {
 	q, err := quarantine.Open(filepath.Join(a.Config.StateDir, "quarantine"), a.Config.Quarantine, quarantine.Options{Logger: a.Log})
 	if err != nil {
 		return exit.With(exit.Failed, err)
@@ -165,7 +165,7 @@ func (a *agent) openQuarantine() error {
 	return nil
 }
 
-func (a *agent) buildTelemetry() error {
+func (a *Agent) buildTelemetry() error {
 	a.telemetry = telemetry.New(telemetry.Options{
 		Config: a.Config.Telemetry, Ledger: a.ledger, Status: a.status,
 		Healthy: a.healthy, Ready: a.isReady, Logger: a.Log, Log: a.Queue, Version: version.Text(),
@@ -173,7 +173,7 @@ func (a *agent) buildTelemetry() error {
 	return nil
 }
 
-func (a *agent) buildSender() error {
+func (a *Agent) buildSender() error {
 	services, err := a.makeServices(a.Config)
 	if err != nil {
 		return exit.With(exit.Config, err)
@@ -189,7 +189,7 @@ func (a *agent) buildSender() error {
 	return nil
 }
 
-func (a *agent) buildBatcher() error {
+func (a *Agent) buildBatcher() error {
 	a.batcher = batcher.New(batcher.Options{
 		Routes: a.Config.Routes(), Memory: int64(a.Config.Limits.Memory), Next: a.sender, Sealed: a.telemetry.Metrics().Sealed,
 		GzipFault: func(err error) {
@@ -200,7 +200,7 @@ func (a *agent) buildBatcher() error {
 	return nil
 }
 
-func (a *agent) buildTail() error {
+func (a *Agent) buildTail() error {
 	a.takeOver(a.Config)
 	var err error
 	a.tail, err = tail.New(tail.Options{
@@ -216,15 +216,15 @@ func (a *agent) buildTail() error {
 	return nil
 }
 
-// books are those of every input, by its name.
-func (a *agent) books() map[string]ledger.Books { return a.ledger.Snapshot() }
+// Books are those of every input, by its name.
+func (a *Agent) Books() map[string]ledger.Books { return a.ledger.Snapshot() }
 
 // lastStates is how long the end waits for the service manager.
 const lastStates = time.Second
 
 // close gives back what was opened, the last first. Its error says that what
 // this run knows is not all on disk.
-func (a *agent) close() error {
+func (a *Agent) close() error {
 	a.started()
 	a.mu.Lock()
 	stop := a.stopTel

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 // the agent closes. A port that is taken, or a socket that cannot be made, is
 // told, and the agent goes on without. It waits for the socket no longer than
 // running lasts.
-func (a *agent) startTelemetry(running context.Context) {
+func (a *Agent) startTelemetry(running context.Context) {
 	ctx, cancel := context.WithCancel(context.Background())
 	served := async.Start(func() {
 		if err := a.telemetry.Run(ctx); err != nil {
@@ -45,7 +45,7 @@ func (a *agent) startTelemetry(running context.Context) {
 }
 
 // ready tells systemd that the agent works. Outside systemd it does nothing.
-func (a *agent) ready() {
+func (a *Agent) ready() {
 	a.setState(telemetry.Running)
 	a.started()
 	a.manager.Tell(daemon.SdNotifyReady)
@@ -55,7 +55,7 @@ func (a *agent) ready() {
 	a.Log.Info("agent is running", "version", version.Text(), "inputs", len(a.Config.Inputs), "state_dir", a.Config.StateDir)
 }
 
-func (a *agent) stopping() {
+func (a *Agent) stopping() {
 	a.setState(telemetry.Stopping)
 	a.manager.Tell(daemon.SdNotifyStopping)
 	a.Log.Info("agent is stopping")
@@ -63,7 +63,7 @@ func (a *agent) stopping() {
 
 // extendStart asks the service manager for more time until ctx ends: to read a large
 // spool, or to send again what a crash left open, may take longer than the unit says.
-func (a *agent) extendStart(ctx context.Context) {
+func (a *Agent) extendStart(ctx context.Context) {
 	const every = 10 * time.Second
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -78,7 +78,7 @@ func (a *agent) extendStart(ctx context.Context) {
 }
 
 // feedWatchdog tells systemd, while the loops turn, that they do.
-func (a *agent) feedWatchdog(ctx context.Context) {
+func (a *Agent) feedWatchdog(ctx context.Context) {
 	every, err := daemon.SdWatchdogEnabled(false)
 	if err != nil || every == 0 {
 		return
@@ -141,7 +141,7 @@ type room struct {
 }
 
 // answered asks rooms, and says which cannot answer in time: it is stuck.
-func (a *agent) answered(rooms ...room) error {
+func (a *Agent) answered(rooms ...room) error {
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	for _, r := range rooms {
@@ -159,7 +159,7 @@ func (a *agent) answered(rooms ...room) error {
 }
 
 // healthy is nil while no room is stuck.
-func (a *agent) healthy() error {
+func (a *Agent) healthy() error {
 	return a.answered(
 		room{"tail", func() error { a.tail.Scanned(); return nil }},
 		room{"batcher", func() error { a.batcher.Idle(); return nil }},
@@ -169,9 +169,9 @@ func (a *agent) healthy() error {
 }
 
 // isReady is nil when files were looked for and the journal can be written.
-func (a *agent) isReady() error { return a.answered(room{"a disk or a room", a.readiness}) }
+func (a *Agent) isReady() error { return a.answered(room{"a disk or a room", a.readiness}) }
 
-func (a *agent) readiness() error {
+func (a *Agent) readiness() error {
 	a.mu.Lock()
 	state := a.state
 	a.mu.Unlock()
@@ -190,13 +190,13 @@ func (a *agent) readiness() error {
 	return nil
 }
 
-func (a *agent) setState(s string) {
+func (a *Agent) setState(s string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.state = s
 }
 
-func (a *agent) noteReload(err error, restart []string) {
+func (a *Agent) noteReload(err error, restart []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.reload.Time, a.reload.Error = time.Now(), ""

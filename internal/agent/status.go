@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"cmp"
@@ -13,7 +13,7 @@ import (
 )
 
 // status gathers what the rooms say of themselves.
-func (a *agent) status() telemetry.Status {
+func (a *Agent) status() telemetry.Status {
 	a.mu.Lock()
 	s := telemetry.Status{Version: version.Text(), Started: a.began, State: a.state, Config: a.reload}
 	a.mu.Unlock()
@@ -41,7 +41,7 @@ func (a *agent) status() telemetry.Status {
 	return s
 }
 
-func (a *agent) addQuarantine(s *telemetry.Status) {
+func (a *Agent) addQuarantine(s *telemetry.Status) {
 	q := a.quarantine.State()
 	s.Quarantine = telemetry.Quarantine{Bytes: q.Bytes, MaxBytes: int64(a.config().Quarantine.MaxSize), Dropped: q.Dropped, Since: q.Since}
 	if q.Err != nil {
@@ -50,7 +50,7 @@ func (a *agent) addQuarantine(s *telemetry.Status) {
 }
 
 // addClusters returns the names of the clusters by URL.
-func (a *agent) addClusters(s *telemetry.Status) map[string]string {
+func (a *Agent) addClusters(s *telemetry.Status) map[string]string {
 	names := make(map[string]string)
 	_, clusters := a.sender.Status()
 	for _, c := range clusters {
@@ -64,7 +64,7 @@ func (a *agent) addClusters(s *telemetry.Status) map[string]string {
 	return names
 }
 
-func (a *agent) addRoutes(s *telemetry.Status, names map[string]string) {
+func (a *Agent) addRoutes(s *telemetry.Status, names map[string]string) {
 	routes, _ := a.sender.Status()
 	configured := a.config().Routes()
 	for _, r := range routes {
@@ -86,7 +86,7 @@ func (a *agent) addRoutes(s *telemetry.Status, names map[string]string) {
 	})
 }
 
-func (a *agent) addFiles(s *telemetry.Status) {
+func (a *Agent) addFiles(s *telemetry.Status) {
 	now := time.Now()
 	for _, f := range a.tail.Files() {
 		s.Files = append(s.Files, fileStatus(f, now))

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"fmt"
@@ -14,14 +14,14 @@ import (
 
 // services are the services of a configuration that is not in force yet.
 type services struct {
-	*agent
+	*Agent
 	all   map[string]*endpoint.Endpoint // by URL
 	fresh []*endpoint.Endpoint          // those of them that were made for it
 }
 
 // makeServices makes the clients of the clusters that inputs send to, or for which
 // something waits in the spool. Those that would be as they are stay.
-func (a *agent) makeServices(cfg *config.Config) (*services, error) {
+func (a *Agent) makeServices(cfg *config.Config) (*services, error) {
 	used := make(map[string]bool)
 	for i := range cfg.Inputs {
 		used[cfg.Inputs[i].ClusterURL] = true
@@ -29,7 +29,7 @@ func (a *agent) makeServices(cfg *config.Config) (*services, error) {
 	for _, r := range a.spool.Routes() {
 		used[r.Cluster] = true
 	}
-	made := &services{agent: a, all: make(map[string]*endpoint.Endpoint)}
+	made := &services{Agent: a, all: make(map[string]*endpoint.Endpoint)}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Clusters)) {
 		c := cfg.Clusters[name]
 		if !used[c.URL] || made.all[c.URL] != nil {
@@ -87,13 +87,13 @@ func (m *services) use() (clusters []sender.Cluster) {
 }
 
 // retire closes a service that nobody uses any more.
-func (a *agent) retire(s *endpoint.Endpoint) {
+func (a *Agent) retire(s *endpoint.Endpoint) {
 	s.Client.Close()
 	a.giveBack(s.Tokens)
 }
 
 // giveBack closes tokens when the last service that has them is gone.
-func (a *agent) giveBack(t *kusto.Tokens) {
+func (a *Agent) giveBack(t *kusto.Tokens) {
 	a.mu.Lock()
 	a.tokenUsers[t]--
 	last := a.tokenUsers[t] == 0
@@ -107,7 +107,7 @@ func (a *agent) giveBack(t *kusto.Tokens) {
 }
 
 // closeServices closes those that were in force at the end.
-func (a *agent) closeServices() {
+func (a *Agent) closeServices() {
 	a.mu.Lock()
 	all := a.services
 	a.services = nil
@@ -118,7 +118,7 @@ func (a *agent) closeServices() {
 }
 
 // tokenExpiry is when the token in hand for a cluster ends; zero: there is none.
-func (a *agent) tokenExpiry(url string) (at time.Time) {
+func (a *Agent) tokenExpiry(url string) (at time.Time) {
 	a.mu.Lock()
 	s := a.services[url]
 	a.mu.Unlock()

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 // spoolOptions are what the spool tells of its payloads. It tells nothing before
 // all stores are open, and what has to be read again is handed to recovery: nothing
 // here waits for a file.
-func (a *agent) spoolOptions() spool.Options {
+func (a *Agent) spoolOptions() spool.Options {
 	return spool.Options{
 		Logger: a.Log, OnDrop: a.spoolDropped,
 		OnLost: func(ids []record.BatchID, what *record.Payload) { a.recovery.Lost(ids, what) },
@@ -34,7 +34,7 @@ var errNoJournal = errors.New("journal is not open")
 
 // syncJournal makes durable how payloads ended. Where the journal could not be opened the
 // spool is closed again, and nothing is to be removed from it.
-func (a *agent) syncJournal() error {
+func (a *Agent) syncJournal() error {
 	if a.journal == nil {
 		return errNoJournal
 	}
@@ -43,7 +43,7 @@ func (a *agent) syncJournal() error {
 
 // spoolDropped is told of payloads that are given up as the configuration allows. Those
 // that the spool cannot read are with recovery.
-func (a *agent) spoolDropped(p *record.Payload, reason string) {
+func (a *Agent) spoolDropped(p *record.Payload, reason string) {
 	if reason == ledger.SourceGone {
 		return
 	}
@@ -59,7 +59,7 @@ func (a *agent) spoolDropped(p *record.Payload, reason string) {
 
 // isDurable says whether a payload holds records of an input that wants them in
 // the spool before they are sent.
-func (a *agent) isDurable(p *record.Payload) (durable bool) {
+func (a *Agent) isDurable(p *record.Payload) (durable bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p.Inputs(func(input string, _ int) { durable = durable || a.durable[input] })
@@ -67,7 +67,7 @@ func (a *agent) isDurable(p *record.Payload) (durable bool) {
 }
 
 // spoolStatus is nil where there is no spool and nothing in it.
-func (a *agent) spoolStatus() *telemetry.Spool {
+func (a *Agent) spoolStatus() *telemetry.Spool {
 	st := a.spool.Stats()
 	err := a.spool.Health()
 	if errors.Is(err, spool.ErrOff) {
@@ -85,7 +85,7 @@ func (a *agent) spoolStatus() *telemetry.Spool {
 
 // foreignSpool is how many payloads the spool has for clusters that are not
 // configured, by URL.
-func (a *agent) foreignSpool() map[string]int {
+func (a *Agent) foreignSpool() map[string]int {
 	waiting := map[string]int{}
 	for r, st := range a.spool.Stats().Routes {
 		if !a.sender.Serves(r.Cluster) {

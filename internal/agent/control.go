@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"cmp"
@@ -13,14 +13,14 @@ import (
 )
 
 // control is what answers on the socket in state_dir.
-func (a *agent) control() *telemetry.Control {
+func (a *Agent) control() *telemetry.Control {
 	return telemetry.NewControl(telemetry.ControlOptions{
 		Dir: a.Config.StateDir, Files: a.listFiles, Inputs: a.tapInputs, Tap: a.openTap, Logger: a.Log,
 	})
 }
 
 // listFiles tells of every file what there is to tell.
-func (a *agent) listFiles(_ context.Context, all bool) ([]telemetry.File, error) {
+func (a *Agent) listFiles(_ context.Context, all bool) ([]telemetry.File, error) {
 	now := time.Now()
 	held := a.heldInputs()
 	var files []telemetry.File
@@ -35,7 +35,7 @@ func (a *agent) listFiles(_ context.Context, all bool) ([]telemetry.File, error)
 }
 
 // heldInputs says why what is read of an input is not accepted, by its name.
-func (a *agent) heldInputs() map[string]string {
+func (a *Agent) heldInputs() map[string]string {
 	why := make(map[record.Route]string)
 	routes, _ := a.sender.Status()
 	for _, r := range routes {
@@ -69,14 +69,14 @@ func fileStatus(f tail.FileStatus, now time.Time) telemetry.File {
 	return out
 }
 
-func (a *agent) tapInputs() (all []telemetry.TapInput) {
+func (a *Agent) tapInputs() (all []telemetry.TapInput) {
 	for _, in := range a.tail.Inputs() {
 		all = append(all, telemetry.TapInput{Name: in.Name, Blocks: in.Format == record.Avro})
 	}
 	return all
 }
 
-func (a *agent) openTap(inputs []string) (telemetry.Tap, int, error) {
+func (a *Agent) openTap(inputs []string) (telemetry.Tap, int, error) {
 	t, err := a.tail.Tap(inputs...)
 	if errors.Is(err, tail.ErrTaps) {
 		err = telemetry.ErrTaps
