@@ -113,18 +113,12 @@ func (s *site) checked() (lacks, commands []string) {
 // planned is what setup says of it, and its commands.
 func (s *site) planned() (lacks, commands []string) {
 	s.t.Helper()
-	run := &setup{config: s.path("agent.yaml")}
-	var err error
-	run.cfg, err = config.Load(run.config, os.LookupEnv, config.Options{})
+	cfg, err := config.Load(s.path("agent.yaml"), os.LookupEnv, config.Options{})
 	s.must(err)
-	inputs, err := run.chosen()
+	run := setup{config: s.path("agent.yaml")}
+	plans, err := run.planned(context.Background(), cfg)
 	s.must(err)
-	_, err = run.plan(context.Background(), inputs)
-	s.must(err)
-	for _, c := range run.conns {
-		c.Close()
-	}
-	for _, p := range run.plans {
+	for _, p := range plans {
 		for _, note := range p.Notes {
 			if strings.Contains(note, "stored as null") {
 				lacks = append(lacks, lacksType)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/term"
 
+	"kusto-agent/config"
 	"kusto-agent/emulator"
 	"kusto-agent/internal/agent"
 	"kusto-agent/internal/async"
@@ -113,7 +114,7 @@ func (d *demo) prepare() (*agent.Agent, *os.File, error) {
 	if d.writers, err = newDemoWriters(filepath.Join(d.dir, "logs")); err != nil {
 		return nil, nil, err
 	}
-	cfg, err := loadConfig(path)
+	cfg, err := config.Load(path, os.LookupEnv, config.Options{})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -22,10 +22,14 @@ func setupCommand() *cobra.Command {
 			"until the service takes records for each input; no record is sent for that unless --probe-record is given.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := loadConfig(s.config)
+			if err != nil {
+				return err
+			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			s.out, s.ask = console.NewOutput(cmd.OutOrStdout()), console.NewAsker(cmd.InOrStdin(), cmd.ErrOrStderr())
-			return s.out.End(s.run(ctx))
+			return s.out.End(s.run(ctx, cfg))
 		},
 	}
 	f := cmd.Flags()

@@ -49,20 +49,10 @@ type database struct{ cluster, name string }
 
 func (p *inputPlan) database() database { return database{p.in.Cluster, p.Route.Database} }
 
-func (s *setup) run(ctx context.Context) (err error) {
-	if s.cfg, err = loadConfig(s.config); err != nil {
-		return err
-	}
-	inputs, err := s.chosen()
-	if err != nil {
-		return err
-	}
-	defer func() {
-		for _, c := range s.conns {
-			c.Close()
-		}
-	}()
-	failed, err := s.plan(ctx, inputs)
+// run does what the inputs of a configuration need. Its errors have exit codes.
+func (s *setup) run(ctx context.Context, cfg *config.Config) error {
+	defer s.close()
+	failed, err := s.plan(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -83,6 +73,24 @@ func (s *setup) run(ctx context.Context) (err error) {
 		return exit.Silently(exit.Failed)
 	}
 	return nil
+}
+
+// planned are the plans of what run would do, of which nothing is done.
+func (s *setup) planned(ctx context.Context, cfg *config.Config) (all []*schema.Plan, err error) {
+	defer s.close()
+	if _, err := s.plan(ctx, cfg); err != nil {
+		return nil, err
+	}
+	for _, p := range s.plans {
+		all = append(all, p.Plan)
+	}
+	return all, nil
+}
+
+func (s *setup) close() {
+	for _, c := range s.conns {
+		c.Close()
+	}
 }
 
 // chosen are the inputs that are meant.
@@ -112,7 +120,12 @@ func (s *setup) chosen() ([]*config.Input, error) {
 
 // plan looks at what there is and at the files, and changes nothing. An input
 // whose files tell nothing is told; failed says that there was one.
-func (s *setup) plan(ctx context.Context, inputs []*config.Input) (failed bool, err error) {
+func (s *setup) plan(ctx context.Context, cfg *config.Config) (failed bool, err error) {
+	s.cfg = cfg
+	inputs, err := s.chosen()
+	if err != nil {
+		return false, err
+	}
 	s.conns, s.known, s.cleared = make(map[string]*endpoint.Connection), make(schema.Roles), make(map[database]bool)
 	tables := make(map[string]*schema.Table)
 	spelled := make(map[database]string) // databases as they were first written: their case does not count
