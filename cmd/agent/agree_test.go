@@ -15,6 +15,7 @@ import (
 	"kusto-agent/check"
 	"kusto-agent/config"
 	"kusto-agent/emulator"
+	"kusto-agent/internal/setup"
 )
 
 // tableOf is the answer to a command that shows something: columns by name, in rows.
@@ -115,8 +116,8 @@ func (s *site) planned() (lacks, commands []string) {
 	s.t.Helper()
 	cfg, err := config.Load(s.path("agent.yaml"), os.LookupEnv, config.Options{})
 	s.must(err)
-	run := setup{config: s.path("agent.yaml")}
-	plans, err := run.planned(context.Background(), cfg)
+	run := setup.Setup{Path: s.path("agent.yaml")}
+	plans, err := run.Plans(context.Background(), cfg)
 	s.must(err)
 	for _, p := range plans {
 		for _, note := range p.Notes {

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"kusto-agent/internal/demo"
 )
 
 func demoCommand() *cobra.Command {
-	var d demo
+	var d demo.Demo
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run the whole journey on this machine: endpoint, writer and agent, with no cluster and no configuration",
@@ -17,11 +19,11 @@ func demoCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
-			d.out = cmd.OutOrStdout()
-			return d.run(ctx)
+			d.Out = cmd.OutOrStdout()
+			return d.Run(ctx)
 		},
 	}
-	cmd.Flags().DurationVar(&d.length, "for", 10*time.Second, "how long the writer writes")
-	cmd.Flags().BoolVar(&d.keep, "keep", false, "keep the endpoint serving afterwards, until Ctrl-C")
+	cmd.Flags().DurationVar(&d.For, "for", 10*time.Second, "how long the writer writes")
+	cmd.Flags().BoolVar(&d.Keep, "keep", false, "keep the endpoint serving afterwards, until Ctrl-C")
 	return cmd
 }

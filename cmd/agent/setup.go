@@ -9,10 +9,11 @@ import (
 
 	"kusto-agent/config"
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/setup"
 )
 
 func setupCommand() *cobra.Command {
-	s := &setup{}
+	s := &setup.Setup{}
 	cmd := &cobra.Command{
 		Use:   "setup",
 		Short: "Make tables, mappings and policies for what the files of the inputs hold",
@@ -22,23 +23,23 @@ func setupCommand() *cobra.Command {
 			"until the service takes records for each input; no record is sent for that unless --probe-record is given.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(s.config)
+			cfg, err := loadConfig(s.Path)
 			if err != nil {
 				return err
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			s.out, s.ask = console.NewOutput(cmd.OutOrStdout()), console.NewAsker(cmd.InOrStdin(), cmd.ErrOrStderr())
-			return s.out.End(s.run(ctx, cfg))
+			s.Out, s.Ask = console.NewOutput(cmd.OutOrStdout()), console.NewAsker(cmd.InOrStdin(), cmd.ErrOrStderr())
+			return s.Out.End(s.Run(ctx, cfg))
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&s.config, "config", config.DefaultPath, "the configuration `file`")
-	f.BoolVar(&s.dryRun, "dry-run", false, "print the commands, and change and send nothing")
-	f.StringArrayVar(&s.names, "input", nil, "an input, by its `name`; may be repeated (default: all of them)")
-	f.StringArrayVar(&s.grantees, "grant", nil, "let a `principal` write to the tables and read the schema, such as 'aadapp=CLIENT_ID;TENANT'; may be repeated")
-	f.BoolVar(&s.yes, "yes", false, "change what is there already without asking")
-	f.BoolVar(&s.probeRecord, "probe-record", false, "send the first record of each sample, which stores a row that the agent stores again, and wait until a query sees it")
-	f.DurationVar(&s.wait, "wait", 5*time.Minute, "how long to wait for the service to see what was made")
+	f.StringVar(&s.Path, "config", config.DefaultPath, "the configuration `file`")
+	f.BoolVar(&s.DryRun, "dry-run", false, "print the commands, and change and send nothing")
+	f.StringArrayVar(&s.Inputs, "input", nil, "an input, by its `name`; may be repeated (default: all of them)")
+	f.StringArrayVar(&s.Grants, "grant", nil, "let a `principal` write to the tables and read the schema, such as 'aadapp=CLIENT_ID;TENANT'; may be repeated")
+	f.BoolVar(&s.Yes, "yes", false, "change what is there already without asking")
+	f.BoolVar(&s.ProbeRecord, "probe-record", false, "send the first record of each sample, which stores a row that the agent stores again, and wait until a query sees it")
+	f.DurationVar(&s.Wait, "wait", 5*time.Minute, "how long to wait for the service to see what was made")
 	return cmd
 }

@@ -1,4 +1,4 @@
-package main
+package initconfig
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 )
 
 // text is the configuration, each key with what it means.
-func (c *initial) text() string {
+func (c *Answers) text() string {
 	var b strings.Builder
 	line := func(indent int, key, value, why string) {
 		text := strings.Repeat(" ", indent) + key + ": " + value
@@ -20,36 +20,36 @@ func (c *initial) text() string {
 		}
 		b.WriteString(text + "\n")
 	}
-	file := c.output
+	file := c.Output
 	if file == "-" {
 		file = "agent.yaml"
 	}
 	fmt.Fprintf(&b, "# A configuration of kusto-agent. Every other key, with its default, is in agent.yaml.example.\n"+
 		"# What it needs on the service:  kusto-agent setup --dry-run --config %[1]s\n"+
 		"# A first run, to its end:       kusto-agent run --once --config %[1]s\n\n", telemetry.Printable(check.Quoted(file)))
-	line(0, "cluster", scalar(c.cluster), "the query URL")
-	if c.trust {
+	line(0, "cluster", scalar(c.Cluster), "the query URL")
+	if c.Trust {
 		line(0, "allow_untrusted_endpoint", "true", "a token is sent there all the same")
 	}
-	line(0, "database", scalar(c.database), "an input can name another")
+	line(0, "database", scalar(c.Database), "an input can name another")
 	b.WriteString("# state_dir: /var/lib/kusto-agent              # positions, spool and quarantine; default: that of systemd, else ./kusto-agent-state\n\n")
 	b.WriteString("auth:\n")
-	line(2, "method", scalar(c.method), methodWords[c.method])
+	line(2, "method", scalar(c.Auth), methodWords[c.Auth])
 	for _, k := range []struct{ key, value, why string }{
-		{"tenant", c.tenant, ""}, {"client_id", c.clientID, ""},
-		{"client_secret_file", c.secretFile, "beside this file, or a credential of systemd"},
-		{"certificate_file", c.certificateFile, "beside this file, or a credential of systemd"},
-		{"token_file", c.tokenFile, "read again when it changes"},
+		{"tenant", c.Tenant, ""}, {"client_id", c.ClientID, ""},
+		{"client_secret_file", c.ClientSecretFile, "beside this file, or a credential of systemd"},
+		{"certificate_file", c.CertificateFile, "beside this file, or a credential of systemd"},
+		{"token_file", c.TokenFile, "read again when it changes"},
 	} {
 		if k.value != "" {
 			line(2, k.key, scalar(k.value), k.why)
 		}
 	}
 	b.WriteString("\ninputs:\n")
-	line(2, "- paths", "["+quotedScalar(c.path)+"]", "** matches folders")
-	line(4, "table", scalar(c.table), "also names the input in commands, metrics and logs")
-	if c.mapping != "" {
-		line(4, "mapping", scalar(c.mapping), "which member or field goes to which column")
+	line(2, "- paths", "["+quotedScalar(c.Path)+"]", "** matches folders")
+	line(4, "table", scalar(c.Table), "also names the input in commands, metrics and logs")
+	if c.Mapping != "" {
+		line(4, "mapping", scalar(c.Mapping), "which member or field goes to which column")
 	}
 	c.reading(line)
 	b.WriteString("    # exclude: [\"*.bak\"]                       # files that match paths and are not to be read\n" +
@@ -58,14 +58,14 @@ func (c *initial) text() string {
 }
 
 // reading is how the files are read.
-func (c *initial) reading(line func(indent int, key, value, why string)) {
+func (c *Answers) reading(line func(indent int, key, value, why string)) {
 	g := c.guess
-	if g.Parse != "" && c.format == "JSON" {
+	if g.Parse != "" && c.Format == "JSON" {
 		line(4, "parse", g.Parse, parseWords[g.Parse])
 	} else {
-		line(4, "format", scalar(c.format), "default: by the extension of the files")
+		line(4, "format", scalar(c.Format), "default: by the extension of the files")
 	}
-	if g.Header && c.format == string(g.Format) {
+	if g.Header && c.Format == string(g.Format) {
 		line(4, "header", "skip", "the first record of every file holds names")
 	}
 	if g.Encoding != "" {

@@ -1,4 +1,4 @@
-package main
+package initconfig
 
 import (
 	"bufio"
@@ -26,15 +26,15 @@ import (
 )
 
 // look guesses from the sample file.
-func (c *initial) look() error {
-	text, err := beginningOf(c.sample)
+func (c *Answers) look() error {
+	text, err := beginningOf(c.Sample)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return exit.With(exit.Usage, fmt.Errorf("read the sample: %w", err))
 	case err != nil:
 		return exit.With(exit.Failed, fmt.Errorf("read the sample: %w", err))
 	}
-	c.guess = schema.Look(filepath.Base(c.sample), text)
+	c.guess = schema.Look(filepath.Base(c.Sample), text)
 	return nil
 }
 
@@ -70,11 +70,11 @@ func beginningOf(name string) ([]byte, error) {
 }
 
 // pattern is for the files beside the sample that are named like it.
-func (c *initial) pattern() string {
-	if c.sample == "" {
+func (c *Answers) pattern() string {
+	if c.Sample == "" {
 		return ""
 	}
-	path := config.Absolute(c.sample)
+	path := config.Absolute(c.Sample)
 	bare := schema.Bare(path)
 	if filepath.Ext(bare) == "" {
 		return config.EscapePattern(path)
@@ -82,33 +82,33 @@ func (c *initial) pattern() string {
 	return config.EscapePattern(filepath.Dir(path)) + "/*" + config.EscapePattern(filepath.Ext(bare)+strings.TrimPrefix(path, bare))
 }
 
-func (c *initial) likelyFormat() string {
+func (c *Answers) likelyFormat() string {
 	if c.guess.Format != "" {
 		return string(c.guess.Format)
 	}
-	if f, ok := format.ByExtension(filepath.Ext(schema.Bare(c.path))); ok {
+	if f, ok := format.ByExtension(filepath.Ext(schema.Bare(c.Path))); ok {
 		return string(f)
 	}
 	return ""
 }
 
-func (c *initial) needsMapping() bool {
-	f, _ := format.Lookup(cmp.Or(c.format, string(c.guess.Format)))
+func (c *Answers) needsMapping() bool {
+	f, _ := format.Lookup(cmp.Or(c.Format, string(c.guess.Format)))
 	spec, _ := format.Of(f)
 	return spec.NeedsMap
 }
 
-func (c *initial) likelyMapping() string {
-	f, _ := format.Lookup(c.format)
+func (c *Answers) likelyMapping() string {
+	f, _ := format.Lookup(c.Format)
 	spec, _ := format.Of(f)
-	if !spec.NeedsMap || c.table == "" {
+	if !spec.NeedsMap || c.Table == "" {
 		return ""
 	}
-	return c.table + "_" + strings.ToLower(spec.Mapping)
+	return c.Table + "_" + strings.ToLower(spec.Mapping)
 }
 
-func (c *initial) likelyMethod() string {
-	if strings.HasPrefix(c.cluster, "http://") {
+func (c *Answers) likelyMethod() string {
+	if strings.HasPrefix(c.Cluster, "http://") {
 		return "none"
 	}
 	return "client_secret"
@@ -118,12 +118,12 @@ func (c *initial) likelyMethod() string {
 var ofRotation = regexp.MustCompile(`[-_.]*[0-9][-_.0-9T:]*$`)
 
 // likelyTable is the name of the sample, or of the folder, without what changes in it.
-func (c *initial) likelyTable() string {
+func (c *Answers) likelyTable() string {
 	name := ""
-	if c.sample != "" {
-		name = filepath.Base(schema.Bare(c.sample))
-	} else if name = filepath.Base(c.path); strings.ContainsAny(name, "*?[{") {
-		name = filepath.Base(filepath.Dir(c.path))
+	if c.Sample != "" {
+		name = filepath.Base(schema.Bare(c.Sample))
+	} else if name = filepath.Base(c.Path); strings.ContainsAny(name, "*?[{") {
+		name = filepath.Base(filepath.Dir(c.Path))
 	}
 	for filepath.Ext(name) != "" && filepath.Ext(name) != name {
 		name = strings.TrimSuffix(name, filepath.Ext(name))

@@ -1,4 +1,4 @@
-package main
+package setup
 
 import (
 	"bufio"
@@ -18,8 +18,8 @@ func TestSetupAsks(t *testing.T) {
 	f := func(answer string, person bool, code int, changes ...string) {
 		t.Helper()
 		var asked bytes.Buffer
-		s := &setup{plans: []*inputPlan{{Plan: &schema.Plan{Steps: []schema.Step{{Text: "x", Changes: changes}}}}}}
-		s.ask = console.Asker{In: bufio.NewReader(strings.NewReader(answer)), Out: &asked, On: person}
+		s := &Setup{plans: []*inputPlan{{Plan: &schema.Plan{Steps: []schema.Step{{Text: "x", Changes: changes}}}}}}
+		s.Ask = console.Asker{In: bufio.NewReader(strings.NewReader(answer)), Out: &asked, On: person}
 		got := 0
 		var ended *exit.Error
 		if errors.As(s.agreed(), &ended) {

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -44,11 +44,11 @@ inputs:
 telemetry: {listen: "127.0.0.1:0"}
 `
 
-// demo is one run of the demo.
-type demo struct {
-	length time.Duration
-	keep   bool
-	out    io.Writer
+// Demo is one run of the demo.
+type Demo struct {
+	For  time.Duration
+	Keep bool
+	Out  io.Writer
 
 	dir     string
 	server  *emulator.Server
@@ -56,7 +56,7 @@ type demo struct {
 	writers []*demoWriter
 }
 
-func (d *demo) run(ctx context.Context) (err error) {
+func (d *Demo) Run(ctx context.Context) (err error) {
 	if d.dir, err = os.MkdirTemp("", "kusto-agent-demo-"); err != nil {
 		return exit.With(exit.Failed, err)
 	}
@@ -66,7 +66,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	defer logs.Close()
 	defer d.server.Close()
-	fmt.Fprintf(d.out, "endpoint  %s  (strict emulator, with its own token endpoint)\nlogs      %s  (rotated about once a second)\nconfig    %s\nagent log %s\n\n",
+	fmt.Fprintf(d.Out, "endpoint  %s  (strict emulator, with its own token endpoint)\nlogs      %s  (rotated about once a second)\nconfig    %s\nagent log %s\n\n",
 		d.url, filepath.Join(d.dir, "logs"), filepath.Join(d.dir, "agent.yaml"), logs.Name())
 
 	running, stopAgent := context.WithCancel(context.Background())
@@ -85,15 +85,15 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err := d.report(a, took); err != nil {
 		return err
 	}
-	if d.keep {
-		fmt.Fprintf(d.out, "\nserving %s until Ctrl-C; rows: curl '%s/rows?db=Demo&table=Orders&limit=5'\n", d.url, d.url)
+	if d.Keep {
+		fmt.Fprintf(d.Out, "\nserving %s until Ctrl-C; rows: curl '%s/rows?db=Demo&table=Orders&limit=5'\n", d.url, d.url)
 		<-ctx.Done()
 	}
 	return nil
 }
 
 // prepare starts the endpoint and builds an agent from a configuration file.
-func (d *demo) prepare() (*agent.Agent, *os.File, error) {
+func (d *Demo) prepare() (*agent.Agent, *os.File, error) {
 	secret := uuid.NewString()
 	d.server = emulator.New(emulator.Options{TokenSecret: secret})
 	url, err := d.server.Listen("127.0.0.1:0")
@@ -127,15 +127,15 @@ func (d *demo) prepare() (*agent.Agent, *os.File, error) {
 }
 
 // write runs the writers for the length of the demo, with a line of progress.
-func (d *demo) write(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, d.length)
+func (d *Demo) write(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, d.For)
 	defer cancel()
 	began := time.Now()
 	var running []<-chan struct{}
 	for _, w := range d.writers {
 		running = append(running, async.Start(func() { w.run(ctx) }))
 	}
-	line := newProgress(d.out)
+	line := newProgress(d.Out)
 	tick := time.NewTicker(line.every)
 	defer tick.Stop()
 	for ctx.Err() == nil {
@@ -152,7 +152,7 @@ func (d *demo) write(ctx context.Context) {
 	line.end()
 }
 
-func (d *demo) show(line *progress, began time.Time) {
+func (d *Demo) show(line *progress, began time.Time) {
 	written, bytes, rotations := 0, int64(0), 0
 	stored := 0
 	for _, w := range d.writers {
@@ -168,7 +168,7 @@ func (d *demo) show(line *progress, began time.Time) {
 
 // awaitRows waits until every row written is stored, for a while; also after a
 // Ctrl-C, which only ends the writing.
-func (d *demo) awaitRows(ctx context.Context) {
+func (d *Demo) awaitRows(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
 	for _, w := range d.writers {
@@ -180,8 +180,8 @@ func (d *demo) awaitRows(ctx context.Context) {
 
 // report compares what was written with what is stored, row by row, and leaves
 // the stored rows where they can be looked at.
-func (d *demo) report(a *agent.Agent, took time.Duration) error {
-	fmt.Fprintf(d.out, "\n%-10s %12s %12s %12s %12s\n", "table", "written", "stored", "missing", "duplicates")
+func (d *Demo) report(a *agent.Agent, took time.Duration) error {
+	fmt.Fprintf(d.Out, "\n%-10s %12s %12s %12s %12s\n", "table", "written", "stored", "missing", "duplicates")
 	rowsDir := filepath.Join(d.dir, "rows")
 	if err := os.Mkdir(rowsDir, 0o700); err != nil {
 		return exit.With(exit.Failed, err)
@@ -193,7 +193,7 @@ func (d *demo) report(a *agent.Agent, took time.Duration) error {
 		if err != nil {
 			return exit.With(exit.Failed, err)
 		}
-		fmt.Fprintf(d.out, "%-10s %12d %12d %12d %12d\n", w.table, w.rows.Load(), c.stored, c.missing, c.double)
+		fmt.Fprintf(d.Out, "%-10s %12d %12d %12d %12d\n", w.table, w.rows.Load(), c.stored, c.missing, c.double)
 		equal = equal && c.stored == int(w.rows.Load()) && c.missing == 0 && c.double == 0
 		bytes += w.bytes.Load()
 	}
@@ -203,13 +203,13 @@ func (d *demo) report(a *agent.Agent, took time.Duration) error {
 		}
 	}
 	n := d.server.Totals()
-	fmt.Fprintf(d.out, "\n%.1f MB in %.1fs (%.1f MB/s), %d requests, %d tokens; dropped by the endpoint: %d lines\n",
+	fmt.Fprintf(d.Out, "\n%.1f MB in %.1fs (%.1f MB/s), %d requests, %d tokens; dropped by the endpoint: %d lines\n",
 		float64(bytes)/1e6, took.Seconds(), float64(bytes)/1e6/took.Seconds(), n.Requests, d.server.TokenCalls(), n.DroppedLines)
-	fmt.Fprintf(d.out, "rows are in %s, one JSON line each\n", rowsDir)
+	fmt.Fprintf(d.Out, "rows are in %s, one JSON line each\n", rowsDir)
 	if !equal || n.DroppedLines > 0 {
 		return exit.With(exit.Failed, errors.New("what is stored is not what was written"))
 	}
-	fmt.Fprintln(d.out, "written = stored in every table")
+	fmt.Fprintln(d.Out, "written = stored in every table")
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package main
+package setup
 
 import (
 	"context"
@@ -32,16 +32,16 @@ func commands(plans []*inputPlan) (all []command) {
 }
 
 // execute prints the commands, and runs them, one database after the other.
-func (s *setup) execute(ctx context.Context) error {
+func (s *Setup) execute(ctx context.Context) error {
 	databases := s.databases()
 	for _, plans := range databases {
-		fmt.Fprintf(s.out, "// database %s of %s\n", telemetry.Printable(plans[0].Route.Database), plans[0].in.ClusterURL)
+		fmt.Fprintf(s.Out, "// database %s of %s\n", telemetry.Printable(plans[0].Route.Database), plans[0].in.ClusterURL)
 		for _, c := range commands(plans) {
 			if err := s.do(ctx, c); err != nil {
 				return err
 			}
 		}
-		if s.dryRun {
+		if s.DryRun {
 			s.further(plans)
 		}
 	}
@@ -52,7 +52,7 @@ func (s *setup) execute(ctx context.Context) error {
 }
 
 // databases are the plans that have something to do, by their database.
-func (s *setup) databases() (all [][]*inputPlan) {
+func (s *Setup) databases() (all [][]*inputPlan) {
 	at := make(map[database]int)
 	for _, p := range s.plans {
 		if len(p.Steps) == 0 {
@@ -68,12 +68,12 @@ func (s *setup) databases() (all [][]*inputPlan) {
 }
 
 // do prints a command and runs it.
-func (s *setup) do(ctx context.Context, c command) error {
-	fmt.Fprintln(s.out, c.text)
-	if s.dryRun {
+func (s *Setup) do(ctx context.Context, c command) error {
+	fmt.Fprintln(s.Out, c.text)
+	if s.DryRun {
 		return nil
 	}
-	if err := s.out.Flush(); err != nil {
+	if err := s.Out.Flush(); err != nil {
 		return err
 	}
 	if c.text == schema.ClearCache {
@@ -83,14 +83,14 @@ func (s *setup) do(ctx context.Context, c command) error {
 	err := s.conns[c.of.in.Cluster].Query(ctx, &kusto.Query{Call: kusto.Mgmt, Database: c.of.Route.Database, Text: c.text}, &kusto.Collector{})
 	var e *kusto.Error
 	if errors.As(err, &e) && e.Status == 403 {
-		console.Say("the identity of the agent may not run this; have somebody run what this prints: kusto-agent setup --dry-run --config %s", check.Quoted(s.config))
+		console.Say("the identity of the agent may not run this; have somebody run what this prints: kusto-agent setup --dry-run --config %s", check.Quoted(s.Path))
 	}
 	return endpoint.Failure(err)
 }
 
 // further tells what a run would find out, and then also do.
-func (s *setup) further(plans []*inputPlan) {
-	if len(s.grantees) > 0 {
+func (s *Setup) further(plans []*inputPlan) {
+	if len(s.Grants) > 0 {
 		return
 	}
 	done := make(map[string]bool)
@@ -104,7 +104,7 @@ func (s *setup) further(plans []*inputPlan) {
 
 // own is the principal that the agent is by its configuration; empty: that is not
 // written there.
-func (s *setup) own(p *inputPlan) string {
+func (s *Setup) own(p *inputPlan) string {
 	a := s.conns[p.in.Cluster].Cluster.Auth
 	if a.ClientID == "" || a.Tenant == "" || a.Method == "none" {
 		return ""

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"bufio"
@@ -139,7 +139,7 @@ func (w *demoWriter) rotate(f *os.File) (*os.File, error) {
 type comparison struct{ stored, missing, double int }
 
 // compare looks at every stored row of a table, and copies it to a file.
-func (d *demo) compare(w *demoWriter, dir string) (c comparison, err error) {
+func (d *Demo) compare(w *demoWriter, dir string) (c comparison, err error) {
 	if w.err != nil {
 		return c, fmt.Errorf("write %s: %w", w.path, w.err)
 	}

@@ -1,4 +1,4 @@
-package main
+package setup
 
 import (
 	"cmp"
@@ -17,18 +17,18 @@ import (
 	"kusto-agent/internal/schema"
 )
 
-// setup is one run of the command.
-type setup struct {
-	config      string
-	dryRun      bool
-	names       []string
-	grantees    []string
-	yes         bool
-	probeRecord bool
-	wait        time.Duration
+// Setup is one run of the command.
+type Setup struct {
+	Path        string
+	DryRun      bool
+	Inputs      []string
+	Grants      []string
+	Yes         bool
+	ProbeRecord bool
+	Wait        time.Duration
 
-	out   console.Output
-	ask   console.Asker
+	Out   console.Output
+	Ask   console.Asker
 	cfg   *config.Config
 	conns map[string]*endpoint.Connection // by cluster
 	known schema.Roles
@@ -49,8 +49,8 @@ type database struct{ cluster, name string }
 
 func (p *inputPlan) database() database { return database{p.in.Cluster, p.Route.Database} }
 
-// run does what the inputs of a configuration need. Its errors have exit codes.
-func (s *setup) run(ctx context.Context, cfg *config.Config) error {
+// Run does what the inputs of a configuration need. Its errors have exit codes.
+func (s *Setup) Run(ctx context.Context, cfg *config.Config) error {
 	defer s.close()
 	failed, err := s.plan(ctx, cfg)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *setup) run(ctx context.Context, cfg *config.Config) error {
 	if err := s.execute(ctx); err != nil {
 		return err
 	}
-	if !s.dryRun {
+	if !s.DryRun {
 		for _, p := range s.plans {
 			if err := s.await(ctx, p); err != nil {
 				return err
@@ -75,8 +75,8 @@ func (s *setup) run(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// planned are the plans of what run would do, of which nothing is done.
-func (s *setup) planned(ctx context.Context, cfg *config.Config) (all []*schema.Plan, err error) {
+// Plans are the plans of what run would do, of which nothing is done.
+func (s *Setup) Plans(ctx context.Context, cfg *config.Config) (all []*schema.Plan, err error) {
 	defer s.close()
 	if _, err := s.plan(ctx, cfg); err != nil {
 		return nil, err
@@ -87,15 +87,15 @@ func (s *setup) planned(ctx context.Context, cfg *config.Config) (all []*schema.
 	return all, nil
 }
 
-func (s *setup) close() {
+func (s *Setup) close() {
 	for _, c := range s.conns {
 		c.Close()
 	}
 }
 
 // chosen are the inputs that are meant.
-func (s *setup) chosen() ([]*config.Input, error) {
-	for _, who := range s.grantees {
+func (s *Setup) chosen() ([]*config.Input, error) {
+	for _, who := range s.Grants {
 		kind, id, ok := strings.Cut(who, "=")
 		if !ok || kind == "" || strings.Trim(id, "; ") == "" {
 			return nil, exit.With(exit.Usage, fmt.Errorf("--grant %q: want a principal such as aadapp=CLIENT_ID;TENANT", who))
@@ -106,11 +106,11 @@ func (s *setup) chosen() ([]*config.Input, error) {
 	for i := range s.cfg.Inputs {
 		in := &s.cfg.Inputs[i]
 		names = append(names, in.Name)
-		if len(s.names) == 0 || slices.Contains(s.names, in.Name) {
+		if len(s.Inputs) == 0 || slices.Contains(s.Inputs, in.Name) {
 			all = append(all, in)
 		}
 	}
-	for _, name := range s.names {
+	for _, name := range s.Inputs {
 		if !slices.Contains(names, name) {
 			return nil, exit.With(exit.Usage, fmt.Errorf("there is no input %q; the configuration has %s", name, strings.Join(names, ", ")))
 		}
@@ -120,7 +120,7 @@ func (s *setup) chosen() ([]*config.Input, error) {
 
 // plan looks at what there is and at the files, and changes nothing. An input
 // whose files tell nothing is told; failed says that there was one.
-func (s *setup) plan(ctx context.Context, cfg *config.Config) (failed bool, err error) {
+func (s *Setup) plan(ctx context.Context, cfg *config.Config) (failed bool, err error) {
 	s.cfg = cfg
 	inputs, err := s.chosen()
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *setup) plan(ctx context.Context, cfg *config.Config) (failed bool, err 
 				return false, endpoint.Failure(err)
 			}
 			tables[key] = t
-			if len(s.grantees) > 0 {
+			if len(s.Grants) > 0 {
 				reader.Principals(ctx, of, t.Exists, s.known)
 			}
 		}
@@ -156,7 +156,7 @@ func (s *setup) plan(ctx context.Context, cfg *config.Config) (failed bool, err 
 		if bad != nil {
 			failed = true
 			console.Say("%s: %v", in.Name, bad)
-			console.Say("to fix it: see that its files are there and can be read: kusto-agent preview %s --config %s", check.Quoted(in.Name), check.Quoted(s.config))
+			console.Say("to fix it: see that its files are there and can be read: kusto-agent preview %s --config %s", check.Quoted(in.Name), check.Quoted(s.Path))
 			continue
 		}
 		s.plans = append(s.plans, &inputPlan{schema.NewPlan(of, t, sample), in})
@@ -165,7 +165,7 @@ func (s *setup) plan(ctx context.Context, cfg *config.Config) (failed bool, err 
 		if err := p.Make(); err != nil {
 			return false, endpoint.Failure(err)
 		}
-		p.Grant(s.grantees, s.known)
+		p.Grant(s.Grants, s.known)
 		for _, note := range p.Notes {
 			console.Say("%s: %s", p.in.Name, note)
 		}
@@ -174,7 +174,7 @@ func (s *setup) plan(ctx context.Context, cfg *config.Config) (failed bool, err 
 }
 
 // agreed asks before anything that is there is changed.
-func (s *setup) agreed() error {
+func (s *Setup) agreed() error {
 	var changes []string
 	for _, p := range s.plans {
 		for _, st := range p.Steps {
@@ -184,14 +184,14 @@ func (s *setup) agreed() error {
 	for _, c := range changes {
 		console.Say("%s", c)
 	}
-	if len(changes) == 0 || s.dryRun || s.yes {
+	if len(changes) == 0 || s.DryRun || s.Yes {
 		return nil
 	}
-	if !s.ask.On {
+	if !s.Ask.On {
 		return exit.With(exit.Usage, errors.New("this changes what is there already, and nothing was done; look at the commands with --dry-run, and run it with --yes"))
 	}
-	fmt.Fprint(s.ask.Out, "Change it? [y/N] ")
-	answer, _ := s.ask.In.ReadString('\n') // none is no
+	fmt.Fprint(s.Ask.Out, "Change it? [y/N] ")
+	answer, _ := s.Ask.In.ReadString('\n') // none is no
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		return exit.With(exit.Failed, errors.New("nothing was done"))
 	}

@@ -1,4 +1,4 @@
-package main
+package initconfig
 
 import (
 	"bufio"
@@ -16,10 +16,10 @@ import (
 func TestInitQuestions(t *testing.T) {
 	t.Parallel()
 	var asked bytes.Buffer
-	c := &initial{output: "agent.yaml", path: "/srv/app/*.json"}
+	c := &Answers{Output: "agent.yaml", Path: "/srv/app/*.json"}
 	answers := "\nhttps://c.westeurope.kusto.windows.net\na/b\nLogs\n\n\nMine\nmagic\nnone\n\nt\nid\n\n"
-	c.ask = console.Asker{In: bufio.NewReader(strings.NewReader(answers)), Out: &asked, On: true}
-	if err := c.answers(); err != nil {
+	c.Ask = console.Asker{In: bufio.NewReader(strings.NewReader(answers)), Out: &asked, On: true}
+	if err := c.complete(); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"Query URL of the cluster: ", "Format [JSON]: ", "Table [App]: ", "Mapping [App_json]: ", "How to sign in [client_secret]: ", "no way to sign in", "none is for a cluster on this machine", "File of the client secret [kusto-agent.client-secret]: "} {
@@ -34,16 +34,16 @@ func TestInitQuestions(t *testing.T) {
 	if in := cfg.Inputs[0]; in.Table != "App" || in.Mapping != "Mine" || in.Database != "Logs" {
 		t.Errorf("it makes %+v", in)
 	}
-	c = &initial{cluster: "http://localhost:1", database: "D", path: "/x/[a", format: "CSV", table: "T"}
-	c.ask = console.Asker{In: bufio.NewReader(strings.NewReader("none\n\n")), Out: &asked, On: true}
-	if err := c.answers(); err == nil || !strings.Contains(err.Error(), "pattern") {
+	c = &Answers{Cluster: "http://localhost:1", Database: "D", Path: "/x/[a", Format: "CSV", Table: "T"}
+	c.Ask = console.Asker{In: bufio.NewReader(strings.NewReader("none\n\n")), Out: &asked, On: true}
+	if err := c.complete(); err == nil || !strings.Contains(err.Error(), "pattern") {
 		t.Errorf("a pattern that is none: %v", err)
 	}
-	if c.path = "/x/*"; c.answers() != nil || c.mapping != "" || c.method != "none" {
+	if c.Path = "/x/*"; c.complete() != nil || c.Mapping != "" || c.Auth != "none" {
 		t.Errorf("without a mapping it makes %+v", c)
 	}
-	c = &initial{ask: console.Asker{In: bufio.NewReader(strings.NewReader("")), Out: &asked, On: true}}
-	if err := c.answers(); err == nil {
+	c = &Answers{Ask: console.Asker{In: bufio.NewReader(strings.NewReader("")), Out: &asked, On: true}}
+	if err := c.complete(); err == nil {
 		t.Error("no answer is taken for one")
 	}
 }

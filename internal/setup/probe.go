@@ -1,4 +1,4 @@
-package main
+package setup
 
 import (
 	"context"
@@ -28,11 +28,11 @@ const (
 )
 
 // await waits until the service takes records for the input of a plan.
-func (s *setup) await(ctx context.Context, p *inputPlan) error {
-	ctx, cancel := context.WithTimeout(ctx, s.wait)
+func (s *Setup) await(ctx context.Context, p *inputPlan) error {
+	ctx, cancel := context.WithTimeout(ctx, s.Wait)
 	defer cancel()
 	stale := len(p.Steps) > 0 && !s.cleared[p.database()] // nodes may know an older schema
-	mayGrant, granted := s.own(p) != "", len(s.grantees) > 0
+	mayGrant, granted := s.own(p) != "", len(s.Grants) > 0
 	var last *kusto.Error
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		if stale {
@@ -45,7 +45,7 @@ func (s *setup) await(ctx context.Context, p *inputPlan) error {
 		switch {
 		case seen && !stale:
 			console.Say("%s: the service takes its records", p.in.Name)
-			if s.probeRecord {
+			if s.ProbeRecord {
 				return s.sendRecord(ctx, p)
 			}
 			return nil
@@ -74,11 +74,11 @@ func (s *setup) await(ctx context.Context, p *inputPlan) error {
 }
 
 // gaveUp is the end of a wait that was in vain.
-func (s *setup) gaveUp(p *inputPlan, err error, last *kusto.Error) error {
+func (s *Setup) gaveUp(p *inputPlan, err error, last *kusto.Error) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return exit.With(exit.Failed, errors.New("stopped"))
 	}
-	console.Say("%s: it was not seen within %v; a second run of setup goes on", p.in.Name, s.wait)
+	console.Say("%s: it was not seen within %v; a second run of setup goes on", p.in.Name, s.Wait)
 	if last == nil {
 		return exit.Silently(exit.Failed)
 	}
@@ -117,7 +117,7 @@ func (p *inputPlan) probe(body []byte) *kusto.Ingest {
 
 // clear has all nodes look at the schema again. It reports whether some have not.
 // Who may not ask for it has to wait as long as they take by themselves.
-func (s *setup) clear(ctx context.Context, p *inputPlan) (left bool) {
+func (s *Setup) clear(ctx context.Context, p *inputPlan) (left bool) {
 	if s.noClear {
 		return false
 	}
@@ -146,7 +146,7 @@ func (s *setup) clear(ctx context.Context, p *inputPlan) (left bool) {
 }
 
 // sendRecord stores the first record of the sample, and waits until it is seen.
-func (s *setup) sendRecord(ctx context.Context, p *inputPlan) error {
+func (s *Setup) sendRecord(ctx context.Context, p *inputPlan) error {
 	conn := s.conns[p.in.Cluster]
 	if p.Sample == nil || p.Sample.First == nil {
 		console.Say("%s: %s has no single records that could be sent", p.in.Name, p.in.Format)
@@ -175,7 +175,7 @@ func (s *setup) sendRecord(ctx context.Context, p *inputPlan) error {
 			return nil
 		}
 		if err := rest(ctx, pause); err != nil {
-			return exit.With(exit.Failed, fmt.Errorf("%s: a record was accepted, and is not seen within %v", p.in.Name, s.wait))
+			return exit.With(exit.Failed, fmt.Errorf("%s: a record was accepted, and is not seen within %v", p.in.Name, s.Wait))
 		}
 	}
 }

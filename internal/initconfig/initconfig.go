@@ -1,0 +1,183 @@
+package initconfig
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"kusto-agent/check"
+	"kusto-agent/config"
+	"kusto-agent/format"
+	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
+	"kusto-agent/internal/schema"
+	"kusto-agent/kusto"
+)
+
+// Answers is one run of the command: what the configuration is to say.
+type Answers struct {
+	Cluster, Database, Path, Table, Mapping, Format              string
+	Auth, Tenant, ClientID                                       string
+	ClientSecretFile, CertificateFile, TokenFile, Output, Sample string
+	Force, Trust                                                 bool
+
+	guess schema.Guess
+	Ask   console.Asker
+}
+
+func (c *Answers) Run(out console.Output) error {
+	if _, err := os.Lstat(c.Output); err == nil && c.Output != "-" && !c.Force {
+		return exit.With(exit.Usage, fmt.Errorf("%q is there already; overwrite it with --force, or name another file with --output", c.Output))
+	}
+	if c.Sample != "" {
+		if err := c.look(); err != nil {
+			return err
+		}
+	}
+	if err := c.complete(); err != nil {
+		return exit.With(exit.Usage, err)
+	}
+	text := c.text()
+	if _, err := config.Parse(c.Output, []byte(text), os.LookupEnv, config.Options{}); err != nil {
+		return exit.With(exit.Usage, fmt.Errorf("these answers make no configuration, and nothing was written\n%w", err))
+	}
+	if c.Output == "-" {
+		_, err := out.WriteString(text)
+		return err
+	}
+	if err := c.write(text); err != nil {
+		return exit.With(exit.Failed, err)
+	}
+	console.Say("%s is written; next: kusto-agent setup --dry-run --config %s", c.Output, check.Quoted(c.Output))
+	return nil
+}
+
+// write makes the file whole or not at all.
+func (c *Answers) write(text string) error {
+	if !c.Force {
+		f, err := os.OpenFile(c.Output, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if err != nil {
+			return fmt.Errorf("write the configuration: %w", err)
+		}
+		_, err = f.WriteString(text)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return fmt.Errorf("write the configuration: %w", err)
+		}
+		return nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(c.Output), ".agent-*.yaml")
+	if err != nil {
+		return fmt.Errorf("write the configuration: %w", err)
+	}
+	_, err = f.WriteString(text)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), c.Output)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // it is of no use to anybody
+		return fmt.Errorf("write the configuration: %w", err)
+	}
+	return nil
+}
+
+// complete has everything that the configuration needs, from flags, from answers
+// and from the sample.
+func (c *Answers) complete() error {
+	name := func(kind string) func(string) error {
+		return func(s string) error { return kusto.ValidName(kind, s) }
+	}
+	some := func(string) error { return nil }
+	steps := []struct {
+		to       *string
+		flag     string
+		question string
+		suggest  func() string
+		check    func(string) error
+		skip     func() bool
+	}{
+		{to: &c.Cluster, flag: "cluster", question: "Query URL of the cluster", check: c.endpoint},
+		{to: &c.Database, flag: "database", question: "Database", check: name("database")},
+		{to: &c.Path, flag: "path", question: "Files to read, as a pattern", suggest: c.pattern, check: aPattern},
+		{to: &c.Format, flag: "format", question: "Format", suggest: c.likelyFormat, check: knownFormat},
+		{to: &c.Table, flag: "table", question: "Table", suggest: c.likelyTable, check: name("table")},
+		{to: &c.Mapping, flag: "mapping", question: "Mapping", suggest: c.likelyMapping, check: name("mapping")},
+		{to: &c.Auth, flag: "auth", question: "How to sign in", suggest: c.likelyMethod, check: c.wayIn},
+		{to: &c.Tenant, flag: "tenant", question: "Tenant", check: some, skip: func() bool { return !c.signsIn("client_secret", "certificate") }},
+		{to: &c.ClientID, flag: "client-id", question: "Client id", check: some, skip: func() bool { return !c.signsIn("client_secret", "certificate") }},
+		{to: &c.ClientSecretFile, flag: "client-secret-file", question: "File of the client secret", suggest: func() string { return "kusto-agent.client-secret" }, check: some, skip: func() bool { return !c.signsIn("client_secret") }},
+		{to: &c.CertificateFile, flag: "certificate-file", question: "File of the certificate", check: some, skip: func() bool { return !c.signsIn("certificate") }},
+		{to: &c.TokenFile, flag: "token-file", question: "File of the token", check: some, skip: func() bool { return !c.signsIn("token_file") }},
+	}
+	var missing []string
+	for _, s := range steps {
+		if s.skip != nil && s.skip() {
+			continue
+		}
+		suggested := ""
+		if s.suggest != nil {
+			suggested = s.suggest()
+		}
+		optional := s.to == &c.Mapping && !c.needsMapping()
+		err := c.Ask.Value(s.to, s.question, suggested, optional, s.check)
+		switch {
+		case err != nil:
+			return fmt.Errorf("--%s: %w", s.flag, err)
+		case *s.to == "" && !optional:
+			missing = append(missing, "--"+s.flag)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("missing: %s", strings.Join(missing, ", "))
+	}
+	if f, ok := format.Lookup(c.Format); ok {
+		c.Format = string(f)
+	}
+	return nil
+}
+
+// endpoint refuses what no token may be sent to, unless it is trusted.
+func (c *Answers) endpoint(url string) error {
+	err := kusto.CheckEndpoint(url, c.Trust)
+	if err != nil && kusto.CheckEndpoint(url, true) == nil {
+		return fmt.Errorf("%w, which init does with --allow-untrusted-endpoint", err)
+	}
+	return err
+}
+
+func aPattern(path string) error {
+	if !doublestar.ValidatePathPattern(path) {
+		return fmt.Errorf(`%q is no pattern of files; want one such as /srv/app/*.json, and \ before a sign that is not one of a pattern`, path)
+	}
+	return nil
+}
+
+// wayIn takes a method, and none only where the cluster is this machine.
+func (c *Answers) wayIn(method string) error {
+	host := strings.TrimPrefix(c.Cluster, "https://")
+	switch {
+	case !slices.Contains(kusto.AuthMethods, method):
+		return fmt.Errorf("%q is no way to sign in; want one of %s", method, strings.Join(kusto.AuthMethods, ", "))
+	case method == "none" && host != c.Cluster && kusto.CheckEndpoint("http://"+host, true) != nil: // plain is for this machine
+		return errors.New("none is for a cluster on this machine; want a way to sign in, such as client_secret")
+	}
+	return nil
+}
+
+func knownFormat(name string) error {
+	if _, ok := format.Lookup(name); ok {
+		return nil
+	}
+	var names []string
+	for _, s := range format.All() {
+		names = append(names, string(s.Format))
+	}
+	return fmt.Errorf("%q is no format; want one of %s", name, strings.Join(names, ", "))
+}
+
+func (c *Answers) signsIn(methods ...string) bool { return slices.Contains(methods, c.Auth) }
