@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"os/exec"
 	"slices"
 	"strings"
@@ -19,10 +20,12 @@ const module = "kusto-agent/"
 var common = []string{"record", "format", "ledger"}
 
 // upper are the folders of internal that know rooms, and that no room may know.
-var upper = []string{"internal/chart", "internal/console", "internal/rows", "internal/schema"}
+var upper = []string{
+	"internal/agent", "internal/chart", "internal/console", "internal/demo", "internal/endpoint", "internal/initconfig",
+	"internal/pipeline", "internal/queryshell", "internal/rows", "internal/schema", "internal/setup", "internal/simulation",
+}
 
-// rules are what each room may import beside common and its own folders. A room that is
-// not named, such as one that only tests use, may import anything.
+// rules are what each room may import beside common and its own folders.
 var rules = map[string][]string{
 	"record":     {},
 	"ledger":     {},
@@ -40,15 +43,46 @@ var rules = map[string][]string{
 	"config":     {"batcher", "journal", "kusto", "quarantine", "sender", "spool", "tail", "telemetry"},
 	"check":      {"config", "internal/schema", "kusto", "quarantine", "tail"},
 
-	"internal/chart":   {"kusto", "telemetry"},
-	"internal/console": {"kusto", "telemetry", "internal/schema"},
-	"internal/rows":    {"kusto", "telemetry"},
-	"internal/schema":  {"kusto"},
+	"internal/async":    {},
+	"internal/durable":  {},
+	"internal/exit":     {},
+	"internal/hangup":   {},
+	"internal/logzip":   {},
+	"internal/script":   {},
+	"internal/statedir": {},
+	"internal/systemd":  {},
+	"internal/units":    {},
+	"internal/version":  {},
+	"internal/wire":     {},
+
+	"internal/chart":    {"kusto", "telemetry"},
+	"internal/console":  {"kusto", "telemetry", "internal/schema"},
+	"internal/endpoint": {"config", "kusto"},
+	"internal/pipeline": {"batcher", "config", "journal", "tail", "telemetry"},
+	"internal/rows":     {"kusto", "telemetry"},
+	"internal/schema":   {"kusto"},
+
+	"internal/agent": {"batcher", "config", "journal", "kusto", "quarantine", "recovery", "sender", "spool", "tail", "telemetry",
+		"internal/endpoint", "internal/pipeline"},
+	"internal/demo":       {"config", "emulator", "telemetry", "internal/agent"},
+	"internal/initconfig": {"check", "config", "kusto", "telemetry", "internal/console", "internal/schema"},
+	"internal/queryshell": {"config", "kusto", "telemetry", "internal/chart", "internal/console", "internal/endpoint", "internal/rows"},
+	"internal/setup":      {"check", "config", "kusto", "telemetry", "internal/console", "internal/endpoint", "internal/pipeline", "internal/schema"},
+
+	"cmd/agent": {"check", "config", "emulator", "kusto", "quarantine", "recovery", "spool", "telemetry",
+		"internal/agent", "internal/console", "internal/demo", "internal/endpoint", "internal/initconfig", "internal/pipeline",
+		"internal/queryshell", "internal/rows", "internal/setup"},
 }
+
+// free are rooms that tests alone use: they may import anything.
+var free = []string{"e2e", "internal/imports", "internal/simulation", "systemd"}
 
 // alone are rooms that know none of the others, not even common: the lowest, and the one
 // that judges the rest.
-var alone = []string{"record", "emulator", "internal/durable", "internal/logzip", "internal/units"}
+var alone = []string{
+	"record", "emulator", "internal/async", "internal/durable", "internal/exit", "internal/hangup", "internal/logzip", "internal/script",
+	"internal/units", "internal/version",
+}
 
 // never are rooms that must not come in by a detour either, by who must not have them.
 var never = map[string][]string{
@@ -58,6 +92,9 @@ var never = map[string][]string{
 	"tail":     {"batcher", "sender", "journal", "kusto"},
 	"recovery": {"journal", "spool", "sender", "batcher", "tail", "kusto"},
 	"config":   {"check", "emulator", "recovery", "cmd/agent"},
+
+	"internal/agent": {"check", "emulator", "internal/console"},
+
 	"kusto":    {"sender", "config"},
 	"emulator": {"kusto", "record", "format"},
 }
@@ -121,6 +158,9 @@ func TestImports(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, p := range list(t) {
 		path := strings.TrimPrefix(p.ImportPath, module)
+		if !in(path, free...) && !in(path, slices.Collect(maps.Keys(rules))...) {
+			t.Errorf("%s has no rule of what it may import", path)
+		}
 		for room := range rules {
 			if !in(path, room) {
 				continue
@@ -166,4 +206,9 @@ func TestRules(t *testing.T) {
 	f("emulator", "record", false)
 	f("emulator", "internal/units", false)
 	f("kusto", "config", false)
+	f("cmd/agent", "tail", false)
+	f("cmd/agent", "batcher", false)
+	f("cmd/agent", "internal/agent", true)
+	f("internal/exit", "record", false)
+	f("spool", "internal/agent", false)
 }
