@@ -19,6 +19,7 @@ import (
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/pipeline"
+	"kusto-agent/internal/units"
 	"kusto-agent/telemetry"
 )
 
@@ -185,7 +186,7 @@ func (c *checking) print(found []check.Finding) error {
 		counts[f.Severity]++
 		c.finding(f)
 	}
-	_, err := fmt.Fprintf(c.out, "\n%s, %s, %d ok\n", console.Counted(counts[check.Error], "error"), console.Counted(counts[check.Warning], "warning"), counts[check.OK])
+	_, err := fmt.Fprintf(c.out, "\n%s, %s, %d ok\n", units.Counted(counts[check.Error], "error"), units.Counted(counts[check.Warning], "warning"), counts[check.OK])
 	return err
 }
 

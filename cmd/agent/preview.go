@@ -19,6 +19,7 @@ import (
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/pipeline"
+	"kusto-agent/internal/units"
 	"kusto-agent/kusto"
 	"kusto-agent/record"
 	"kusto-agent/recovery"
@@ -105,7 +106,7 @@ func (v *preview) show(cfg *config.Config, in *config.Input, p *record.Payload, 
 	if v.json {
 		return v.out.JSON(v.document(req, p, sample, c))
 	}
-	fmt.Fprintf(os.Stderr, "%s, %s before gzip and %s after, from %s\n", console.Counted(p.Records, "record"), telemetry.BytesText(int64(p.RawBytes)), telemetry.BytesText(int64(len(p.Body))), c.Places(p))
+	fmt.Fprintf(os.Stderr, "%s, %s before gzip and %s after, from %s\n", units.Counted(p.Records, "record"), telemetry.BytesText(int64(p.RawBytes)), telemetry.BytesText(int64(len(p.Body))), c.Places(p))
 	for _, r := range c.Rejected() {
 		fmt.Fprintln(os.Stderr, telemetry.Printable(fmt.Sprintf("quarantine: offset %d of %s, %s: %s", r.Offset, r.Path, r.Reason, r.Message)))
 	}

@@ -15,6 +15,7 @@ import (
 	"kusto-agent/config"
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/units"
 	"kusto-agent/quarantine"
 	"kusto-agent/record"
 	"kusto-agent/telemetry"
@@ -47,7 +48,7 @@ func quarantineListCommand() *cobra.Command {
 			l.out, l.words = console.NewOutput(cmd.OutOrStdout()), cmd.ErrOrStderr()
 			err = l.out.End(quarantine.List(dir, l.line))
 			if err == nil {
-				fmt.Fprintf(l.words, "%s, %s in %s\n", console.Counted(l.records, "record"), telemetry.BytesText(l.bytes), telemetry.Printable(dir))
+				fmt.Fprintf(l.words, "%s, %s in %s\n", units.Counted(l.records, "record"), telemetry.BytesText(l.bytes), telemetry.Printable(dir))
 				err = l.verdict()
 			}
 			return err
@@ -127,7 +128,7 @@ func (l *quarantineList) verdict() error {
 	if l.damaged == 0 {
 		return nil
 	}
-	return exit.With(exit.Failed, fmt.Errorf("%s can not be read", console.Counted(l.damaged, "damaged line")))
+	return exit.With(exit.Failed, fmt.Errorf("%s can not be read", units.Counted(l.damaged, "damaged line")))
 }
 
 // lineID names a line of quarantine for good, since none is ever changed: the

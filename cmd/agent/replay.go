@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"kusto-agent/config"
-	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/statedir"
+	"kusto-agent/internal/units"
 	"kusto-agent/record"
 	"kusto-agent/spool"
 )
@@ -34,7 +34,7 @@ func spoolReplayCommand() *cobra.Command {
 			}
 			n, err := replayTo(cfg, from, to)
 			if n > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s sent elsewhere after the next start of the agent\n", console.Counted(n, "payload"))
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s sent elsewhere after the next start of the agent\n", units.Counted(n, "payload"))
 			}
 			return err
 		},

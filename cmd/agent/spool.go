@@ -14,6 +14,7 @@ import (
 	"kusto-agent/config"
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/units"
 	"kusto-agent/record"
 	"kusto-agent/recovery"
 	"kusto-agent/spool"
@@ -95,9 +96,9 @@ func (s *spoolSum) add(e *spool.Entry) {
 }
 
 func (s *spoolSum) words() string {
-	text := fmt.Sprintf("%s with %s, %s", console.Counted(s.payloads, "payload"), console.Counted(s.records, "record"), telemetry.BytesText(s.bytes))
+	text := fmt.Sprintf("%s with %s, %s", units.Counted(s.payloads, "payload"), units.Counted(s.records, "record"), telemetry.BytesText(s.bytes))
 	if s.torn > 0 {
-		text += fmt.Sprintf(", and %s (%s) of a write that was cut short or is under way,", console.Counted(s.torn, "range"), telemetry.BytesText(s.tornBytes))
+		text += fmt.Sprintf(", and %s (%s) of a write that was cut short or is under way,", units.Counted(s.torn, "range"), telemetry.BytesText(s.tornBytes))
 	}
 	return text
 }
@@ -128,7 +129,7 @@ func (l *spoolList) verdict() error {
 		return nil
 	}
 	return exit.With(exit.Failed, fmt.Errorf("%s (%s) can not be read; the agent reads what it can of their records again from their files",
-		console.Counted(l.total.damaged, "damaged range"), telemetry.BytesText(l.total.lost)))
+		units.Counted(l.total.damaged, "damaged range"), telemetry.BytesText(l.total.lost)))
 }
 
 var spoolColumns = []console.Column{

@@ -13,6 +13,7 @@ import (
 
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/units"
 	"kusto-agent/telemetry"
 )
 
@@ -71,7 +72,7 @@ func (t *tap) run(ctx context.Context, dir string) error {
 	if ctx.Err() != nil {
 		err = nil
 	}
-	text := console.Counted(t.shown, "record") + " shown"
+	text := units.Counted(t.shown, "record") + " shown"
 	if t.dropped > 0 {
 		text += fmt.Sprintf(", %d not shown, since they were not taken in time; they are delivered like the others", t.dropped)
 	}

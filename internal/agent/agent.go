@@ -1,3 +1,6 @@
+// Package agent joins the rooms of a running agent, and starts, reloads and stops them in
+// the order that loses nothing: what is in hand at the end is in its files or in the spool.
+// It sends nothing twice that the journal knows to be stored.
 package agent
 
 import (
@@ -32,8 +35,8 @@ import (
 	"kusto-agent/telemetry"
 )
 
-// Agent is every room of a running agent. Its fields do not change after
-// newAgent, but for those under mu.
+// Agent is every room of a running agent. Its fields do not change after New, but for those
+// under mu.
 type Agent struct {
 	Options
 	unread bool // a run --once met files it could not read
@@ -76,8 +79,8 @@ type Options struct {
 	Hangups <-chan os.Signal    // each asks for the configuration to be read again; nil: none comes
 	Once    bool                // the run ends when what the files hold now is stored
 
-	Rescan time.Duration // between two looks for files, and
-	Retry  time.Duration // between two tries to read a batch again; 0: as long as usual
+	Rescan time.Duration // between two looks for files; 0: the default of tail
+	Retry  time.Duration // between two tries to read a batch again; 0: the default of recovery
 }
 
 // New builds the rooms from the bottom up. Nothing is read or sent yet. Its errors
@@ -216,7 +219,7 @@ func (a *Agent) buildTail() error {
 	return nil
 }
 
-// Books are those of every input, by its name.
+// Books are the books of every input, by its name, as they are now.
 func (a *Agent) Books() map[string]ledger.Books { return a.ledger.Snapshot() }
 
 // lastStates is how long the end waits for the service manager.

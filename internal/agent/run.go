@@ -27,7 +27,8 @@ func BoundHeap(cfg *config.Config) {
 	}
 }
 
-// Serve runs the agent until a signal, or to the end of a run --once.
+// Serve runs the agent until SIGTERM or SIGINT, or to the end of a run --once. It is called
+// once, as is Run. Its errors have exit codes.
 func (a *Agent) Serve(ctx context.Context) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -39,8 +40,9 @@ func (a *Agent) Serve(ctx context.Context) error {
 // again before files are read.
 const firstLook = 30 * time.Second
 
-// Run starts every room, waits, and stops them in the order that loses
-// nothing. Each stage is a blocking Run that is started and awaited here.
+// Run starts every room, waits for ctx or for a first signal, and stops them in the order
+// that loses nothing; a second signal breaks off what is under way. Each stage is a blocking
+// Run that is started and awaited here. In the end all that New opened is closed.
 func (a *Agent) Run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	defer func() {
 		if cerr := a.close(); cerr != nil && err == nil {

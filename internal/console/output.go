@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
 	"unicode/utf8"
@@ -76,14 +75,6 @@ func (o Output) End(err error) error {
 		return nil
 	}
 	return exit.Reading(err)
-}
-
-// Counted is a number of things in words, such as 1 record or 2 records.
-func Counted(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return strconv.Itoa(n) + " " + what
 }
 
 // Say tells a person something on stderr. Nothing in it can steer a terminal.

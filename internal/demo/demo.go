@@ -1,3 +1,5 @@
+// Package demo shows the whole journey on one machine: records are written and rotated, the
+// agent ships them to the emulator, and each row is compared with what was written.
 package demo
 
 import (
@@ -46,8 +48,8 @@ telemetry: {listen: "127.0.0.1:0"}
 
 // Demo is one run of the demo.
 type Demo struct {
-	For  time.Duration
-	Keep bool
+	For  time.Duration // how long the writer writes
+	Keep bool          // the endpoint is served afterwards, until the end of the context
 	Out  io.Writer
 
 	dir     string
@@ -56,6 +58,8 @@ type Demo struct {
 	writers []*demoWriter
 }
 
+// Run runs the demo, and leaves what it wrote in a temporary folder. Its errors have exit
+// codes.
 func (d *Demo) Run(ctx context.Context) (err error) {
 	if d.dir, err = os.MkdirTemp("", "kusto-agent-demo-"); err != nil {
 		return exit.With(exit.Failed, err)

@@ -1,3 +1,5 @@
+// Package initconfig writes a first configuration: what no answer says is guessed from a
+// sample file or asked, and what is written is a configuration that loads.
 package initconfig
 
 import (
@@ -19,17 +21,19 @@ import (
 	"kusto-agent/kusto"
 )
 
-// Answers is one run of the command: what the configuration is to say.
+// Answers are what the configuration is to say. What is empty is guessed or asked.
 type Answers struct {
 	Cluster, Database, Path, Table, Mapping, Format              string
 	Auth, Tenant, ClientID                                       string
 	ClientSecretFile, CertificateFile, TokenFile, Output, Sample string
-	Force, Trust                                                 bool
+	Force                                                        bool // a file that is there is overwritten
+	Trust                                                        bool // a token is sent to a cluster outside the known domains
+	Ask                                                          console.Asker
 
 	guess schema.Guess
-	Ask   console.Asker
 }
 
+// Run writes the configuration to the file Output; "-" is out. Its errors have exit codes.
 func (c *Answers) Run(out console.Output) error {
 	if _, err := os.Lstat(c.Output); err == nil && c.Output != "-" && !c.Force {
 		return exit.With(exit.Usage, fmt.Errorf("%q is there already; overwrite it with --force, or name another file with --output", c.Output))

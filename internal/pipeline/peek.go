@@ -14,7 +14,7 @@ import (
 	"kusto-agent/batcher"
 	"kusto-agent/config"
 	"kusto-agent/internal/async"
-	"kusto-agent/internal/console"
+	"kusto-agent/internal/units"
 	"kusto-agent/journal"
 	"kusto-agent/ledger"
 	"kusto-agent/record"
@@ -22,8 +22,8 @@ import (
 	"kusto-agent/telemetry"
 )
 
-// Peek reads files as the agent does and keeps the first payload. Nothing is sent or
-// written.
+// Peek reads the files of one input as the agent does and keeps the first payload. Nothing
+// is sent or written.
 type Peek struct {
 	past  *journal.Past // nil: nothing was read before
 	avoid []string
@@ -35,18 +35,19 @@ type Peek struct {
 	tailer   *tail.Tailer
 }
 
-// NewPeek makes one that reads what a configuration would send next: behind past; nil:
+// NewPeek makes one that reads what a configuration would send next: behind past; with nil,
 // from the beginning.
 func NewPeek(cfg *config.Config, past *journal.Past) *Peek {
 	return &Peek{past: past, avoid: cfg.Folders(), more: make(chan struct{}, 1)}
 }
 
-// Past is what the journal of a configuration knows. It may be in use.
+// Past is what the journal of a configuration knows. An agent may be using it.
 func Past(cfg *config.Config) (*journal.Past, error) {
 	return journal.Look(filepath.Join(cfg.StateDir, "journal"))
 }
 
-// First returns the first payload that an input would send; nil: none.
+// First returns the first payload that an input would send; nil: there is none, and Why
+// says why. It is called once.
 func (c *Peek) First(ctx context.Context, in *config.Input) (*record.Payload, error) {
 	b := batcher.New(batcher.Options{Routes: map[record.Route]batcher.Limits{in.Route(): in.Limits()}, Memory: 64 << 20, Next: collector{c}})
 	t, err := tail.New(tail.Options{
@@ -79,7 +80,7 @@ func (c *Peek) First(ctx context.Context, in *config.Input) (*record.Payload, er
 	return c.earliest(), nil
 }
 
-// Rejected are the first records that would go to quarantine, without their bytes.
+// Rejected are the first 20 records that would go to quarantine, without their bytes.
 func (c *Peek) Rejected() []record.Rejected {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,10 +111,10 @@ func (c *Peek) paths() map[record.File]string {
 	return paths
 }
 
-// Why says why there is nothing.
+// Why says, for people, why there is nothing.
 func (c *Peek) Why() string {
 	if n := len(c.Rejected()); n > 0 {
-		return fmt.Sprintf("%s would go to quarantine, and no other was read", console.Counted(n, "record"))
+		return fmt.Sprintf("%s would go to quarantine, and no other was read", units.Counted(n, "record"))
 	}
 	var all []string
 	for path, why := range c.tailer.Problems() {
@@ -192,5 +193,5 @@ func (quiet) InvalidUTF8(string, int)  {}
 func (quiet) Unparsed(string, int)     {}
 func (quiet) NULs(string, int64)       {}
 
-// Raw is the body of a payload before gzip.
+// Raw is the body of a payload before gzip. It is in memory of its own.
 func Raw(p *record.Payload) ([]byte, error) { return batcher.Raw(p) }

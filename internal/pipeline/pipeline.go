@@ -1,3 +1,5 @@
+// Package pipeline reads files into payloads as the agent does, also for those who only
+// look: they send nothing, write nothing and disturb no agent.
 package pipeline
 
 import (
@@ -10,6 +12,7 @@ import (
 // Sink lets tail hand chunks to the batcher.
 type Sink struct{ *batcher.Batcher }
 
+// Lease is that of the batcher.
 func (s Sink) Lease(r record.Route, want int, wake func()) (tail.Lease, error) {
 	l, err := s.Batcher.Lease(r, want, wake)
 	if l == nil {
@@ -18,6 +21,7 @@ func (s Sink) Lease(r record.Route, want int, wake func()) (tail.Lease, error) {
 	return l, err
 }
 
+// States are what the journal knows of files, as tail takes it.
 func States(files []journal.FileState) (all []tail.State) {
 	for _, s := range files {
 		all = append(all, tail.State{File: s.File, Info: s.Info, Position: s.Position, Mark: s.Mark, Ahead: s.Ahead})

@@ -18,6 +18,7 @@ import (
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/rows"
+	"kusto-agent/internal/units"
 	"kusto-agent/kusto"
 	"kusto-agent/telemetry"
 )
@@ -202,7 +203,7 @@ func (p *Paper) left(l rows.Left) {
 		p.note("%d of %d rows are not printed, for --max-rows %d", l.Rows, l.Of, p.Rows.MaxRows)
 	}
 	if l.Columns > 0 {
-		p.note("%s to the right have no place on this terminal: --wide has whole lines, --format vertical a line a cell", console.Counted(l.Columns, "column"))
+		p.note("%s to the right have no place on this terminal: --wide has whole lines, --format vertical a line a cell", units.Counted(l.Columns, "column"))
 	}
 }
 

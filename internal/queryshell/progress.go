@@ -12,6 +12,7 @@ import (
 	"kusto-agent/internal/async"
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/rows"
+	"kusto-agent/internal/units"
 	"kusto-agent/kusto"
 	"kusto-agent/telemetry"
 )
@@ -129,7 +130,7 @@ func (w *watched) look() {
 }
 
 func (w *watched) line(took time.Duration) string {
-	s := fmt.Sprintf("%v, %s", took.Truncate(time.Second), console.Counted(w.rows, "row"))
+	s := fmt.Sprintf("%v, %s", took.Truncate(time.Second), units.Counted(w.rows, "row"))
 	if n := int(w.done); n > 0 {
 		s += fmt.Sprintf(", %d%%", n)
 	}

@@ -15,6 +15,7 @@ import (
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/schema"
+	"kusto-agent/internal/units"
 	"kusto-agent/kusto"
 )
 
@@ -140,7 +141,7 @@ func (s *Setup) clear(ctx context.Context, p *inputPlan) (left bool) {
 		}
 	})
 	if slow > 0 {
-		console.Say("%s: %d of %s have not looked at the schema yet", p.in.Name, slow, console.Counted(nodes, "node"))
+		console.Say("%s: %d of %s have not looked at the schema yet", p.in.Name, slow, units.Counted(nodes, "node"))
 	}
 	return slow > 0
 }

@@ -1,3 +1,6 @@
+// Package setup makes what the inputs of a configuration need on the service: it adds what
+// is missing, changes nothing that is there without being told to, prints each command that
+// it runs, and has nothing to do the second time.
 package setup
 
 import (
@@ -19,16 +22,17 @@ import (
 
 // Setup is one run of the command.
 type Setup struct {
-	Path        string
-	DryRun      bool
-	Inputs      []string
-	Grants      []string
-	Yes         bool
-	ProbeRecord bool
-	Wait        time.Duration
+	Path        string        // of the configuration, for commands that are told
+	DryRun      bool          // the commands are printed, and nothing is changed or sent
+	Inputs      []string      // by their names; none: all
+	Grants      []string      // principals who are to write to the tables and read the schema
+	Yes         bool          // what is there already is changed without a question
+	ProbeRecord bool          // the first record of each sample is sent
+	Wait        time.Duration // for the service to see what was made
 
-	Out   console.Output
-	Ask   console.Asker
+	Out console.Output
+	Ask console.Asker
+
 	cfg   *config.Config
 	conns map[string]*endpoint.Connection // by cluster
 	known schema.Roles
@@ -75,7 +79,7 @@ func (s *Setup) Run(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// Plans are the plans of what run would do, of which nothing is done.
+// Plans are what Run would do for each input, of which nothing is done.
 func (s *Setup) Plans(ctx context.Context, cfg *config.Config) (all []*schema.Plan, err error) {
 	defer s.close()
 	if _, err := s.plan(ctx, cfg); err != nil {
