@@ -57,7 +57,7 @@ var reasonAccounts = []reasons{
 }
 
 var (
-	inputInfo      = desc("input_info", "Where the records of an input go. Always 1.", "input", "database", "table")
+	inputInfo      = desc("input_info", "Where the records of an input go. Always 1.", "input", "cluster", "database", "table", "format", "mapping")
 	fileLag        = desc("file_lag_bytes", "Bytes in the files of an input that are not yet safe.", "input")
 	pinnedDeleted  = desc("pinned_deleted_bytes", "Bytes that are on disk only because the agent holds deleted files open, until all of them is safe; at most max_pinned_deleted.", "input")
 	filesByState   = desc("files", "Files the agent knows, by state.", "state")
@@ -93,7 +93,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	states := map[string]int{}
 	for _, in := range s.Inputs {
 		collectBooks(out, in.Name, in.Books)
-		gauge(inputInfo, 1, in.Name, in.Database, in.Table)
+		if in.Table != "" { // else a reload took it away
+			gauge(inputInfo, 1, in.Name, in.Cluster, in.Database, in.Table, in.Format, in.Mapping)
+		}
 		gauge(fileLag, float64(in.LagBytes), in.Name)
 		gauge(pinnedDeleted, float64(in.Pinned), in.Name)
 		for state, n := range in.Files {

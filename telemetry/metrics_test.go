@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -124,7 +124,8 @@ func TestEveryMetricSaysWhatHappened(t *testing.T) {
 	f(0, "tail_nul_bytes_total", "input=nginx")
 	f(1, "config_last_reload_successful")
 	f(1, "state_disk_healthy")
-	f(1, "input_info", "input=orders", "database=Sales", "table=Orders")
+	f(1, "input_info", "input=orders", "cluster=dr", "database=Sales", "table=Orders", "format=CSV", "mapping=Orders_csv")
+	f(1, "input_info", "input=nginx", "cluster=default", "database=Logs", "table=Nginx", "format=TXT", "mapping=")
 	f(1, "build_info", "version=0.1.0")
 	if got := value(families, "token_expires_seconds"); got < 2400 || got > 2520 {
 		t.Errorf("token_expires_seconds = %v, want the one in 42 minutes", got)
@@ -134,25 +135,31 @@ func TestEveryMetricSaysWhatHappened(t *testing.T) {
 	}
 }
 
-func TestMetricsKeepTheRulesOfPrometheus(t *testing.T) {
+// TestTheExpositionKeepsTheRulesOfPrometheus runs the checks of promtool check metrics
+// over what the endpoint answers.
+func TestTheExpositionKeepsTheRulesOfPrometheus(t *testing.T) {
 	status, l := busy(time.Now())
 	s := serverFor(status, l)
-	problems, err := testutil.GatherAndLint(s.registry)
+	problems, err := promlint.New(get(s, "/metrics").Body).Lint()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range problems {
-		if !strings.HasPrefix(p.Metric, "kusto_agent_go_") { // the runtime's own names
+		if !strings.HasPrefix(p.Metric, "go_") { // the runtime's own names
 			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
 	}
-	allowed := []string{"input", "database", "table", "outcome", "code", "reason", "state", "version", "goversion"}
+	labels := []string{"input", "database", "table", "outcome", "code", "reason", "state", "version", "goversion"}
 	for name, family := range scrape(t, s) {
+		if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") {
+			continue
+		}
 		if !strings.HasPrefix(name, "kusto_agent_") {
 			t.Errorf("%s does not begin with the name of the agent", name)
 		}
-		if strings.HasPrefix(name, "kusto_agent_go_") {
-			continue
+		allowed := labels
+		if name == "kusto_agent_input_info" {
+			allowed = []string{"input", "cluster", "database", "table", "format", "mapping"}
 		}
 		for _, m := range family.GetMetric() {
 			for _, label := range m.GetLabel() {
@@ -160,6 +167,22 @@ func TestMetricsKeepTheRulesOfPrometheus(t *testing.T) {
 					t.Errorf("%s has the label %s", name, label.GetName())
 				}
 			}
+		}
+	}
+}
+
+// TestTheRuntimeKeepsItsUsualNames: dashboards of others know these.
+func TestTheRuntimeKeepsItsUsualNames(t *testing.T) {
+	families := scrape(t, serverFor(Status{}, ledger.New()))
+	for _, name := range []string{
+		"go_goroutines", "go_gc_duration_seconds", "go_memstats_heap_inuse_bytes", "go_info",
+		"process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds", "process_max_fds", "process_start_time_seconds",
+	} {
+		if families[name] == nil {
+			t.Errorf("%s is missing", name)
+		}
+		if families["kusto_agent_"+name] != nil {
+			t.Errorf("kusto_agent_%s is there besides", name)
 		}
 	}
 }

@@ -59,8 +59,7 @@ func New(opts Options) *Server {
 		}
 		return float64(opts.Log.Dropped())
 	}))
-	s.registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{Namespace: namespace}))
-	prometheus.WrapRegistererWithPrefix(namespace+"_", s.registry).MustRegister(collectors.NewGoCollector())
+	s.registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
 	return s
 }
 

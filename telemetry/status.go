@@ -57,9 +57,11 @@ type Status struct {
 // that a reload took away is still listed, by name alone, for its books.
 type Input struct {
 	Name     string         `json:"name"`
+	Cluster  string         `json:"cluster"` // its name in the configuration
 	Database string         `json:"database"`
 	Table    string         `json:"table"`
 	Format   string         `json:"format"`
+	Mapping  string         `json:"mapping,omitempty"`
 	Books    ledger.Books   `json:"books"`
 	Files    map[string]int `json:"files"` // how many, by state
 	LagBytes int64          `json:"lag_bytes"`

@@ -33,9 +33,9 @@ func busy(now time.Time) (Status, *ledger.Ledger) {
 	return Status{
 		Version: "0.1.0", Started: now.Add(-27*time.Hour - 14*time.Minute), State: Running,
 		Inputs: []Input{
-			{Name: "app", Database: "Logs", Table: "App", Format: "JSON"},
-			{Name: "nginx", Database: "Logs", Table: "Nginx", Format: "TXT"},
-			{Name: "orders", Database: "Sales", Table: "Orders", Format: "CSV"},
+			{Name: "app", Cluster: "default", Database: "Logs", Table: "App", Format: "JSON", Mapping: "App_json"},
+			{Name: "nginx", Cluster: "default", Database: "Logs", Table: "Nginx", Format: "TXT"},
+			{Name: "orders", Cluster: "dr", Database: "Sales", Table: "Orders", Format: "CSV", Mapping: "Orders_csv"},
 		},
 		Routes: []Route{
 			{Cluster: "default", Database: "Logs", Table: "App", Format: "JSON", Mapping: "App_json", State: Up, Queued: 2, InFlight: 3, Accepted: 8_401_120, LastAccepted: now.Add(-time.Second)},

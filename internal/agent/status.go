@@ -20,7 +20,9 @@ func (a *Agent) status() telemetry.Status {
 	cfg := a.config()
 	for i := range cfg.Inputs {
 		in := &cfg.Inputs[i]
-		s.Inputs = append(s.Inputs, telemetry.Input{Name: in.Name, Database: in.Database, Table: in.Table, Format: string(in.Format)})
+		s.Inputs = append(s.Inputs, telemetry.Input{
+			Name: in.Name, Cluster: in.Cluster, Database: in.Database, Table: in.Table, Format: string(in.Format), Mapping: in.Mapping,
+		})
 	}
 	names := a.addClusters(&s)
 	a.addRoutes(&s, names)
