@@ -20,6 +20,22 @@ type Books struct {
 	Filtered    map[string]uint64 `json:"filtered"`    // by reason
 }
 
+// Table names a table. Tables of that name in several clusters are one.
+type Table struct{ Database, Table string }
+
+// Ends are how the records for a table ended, in this run.
+type Ends struct {
+	Accepted    Sum `json:"accepted"`
+	Quarantined Sum `json:"quarantined"`
+	Dropped     Sum `json:"dropped"`
+}
+
+// Sum is a number of records and their bytes, as record.Lot has them.
+type Sum struct {
+	Records uint64 `json:"records"`
+	Bytes   uint64 `json:"bytes"`
+}
+
 // books copies the account into its public form.
 func (a *account) books() Books {
 	quarantined := make(map[string]uint64, len(a.quarantined))

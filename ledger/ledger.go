@@ -4,7 +4,8 @@
 // A record enters by Read, Filtered, Rejected or Restored. Filtered and
 // rejected ones have ended with that; the others are pending until Accepted,
 // Quarantined or Dropped ends them, and may rest in the spool between Spooled
-// and Unspooled. What is pending is counted on its own and never computed from
+// and Unspooled. Whoever ends a record says for which table it was: what tables
+// got adds up to what inputs ended. What is pending is counted on its own and never computed from
 // the other accounts, so that a stage that forgets a record, or ends it twice,
 // shows as books that do not close (Books.Check).
 package ledger
@@ -34,11 +35,12 @@ const (
 // concurrent use. Its methods are called once per block or payload, never once
 // per record, and allocate only when an input or a reason is new.
 //
-// Counts are never negative. A count of zero opens the books of an input, so
-// that its accounts are shown before its first record.
+// Counts are never negative. A count of zero opens the books of an input or a
+// table, so that its accounts are shown before its first record.
 type Ledger struct {
 	mu     sync.Mutex
 	inputs map[string]*account // guarded by mu, and so are the accounts
+	tables map[Table]*Ends     // guarded by mu
 }
 
 // account is the running form of Books, with its reasons typed as the rooms
@@ -51,12 +53,32 @@ type account struct {
 }
 
 // New returns a ledger with no inputs.
-func New() *Ledger { return &Ledger{inputs: map[string]*account{}} }
+func New() *Ledger { return &Ledger{inputs: map[string]*account{}, tables: map[Table]*Ends{}} }
 
 // change runs f on the account of input under the lock.
 func (l *Ledger) change(input string, f func(*account)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	f(l.account(input))
+}
+
+// end runs f on the account of an input, and on what its table got, under the lock.
+func (l *Ledger) end(lot record.Lot, f func(*account, *Ends) *Sum) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	table := Table{lot.Route.Database, lot.Route.Table}
+	e := l.tables[table]
+	if e == nil {
+		e = &Ends{}
+		l.tables[table] = e
+	}
+	s := f(l.account(lot.Input), e)
+	s.Records += uint64(lot.Records)
+	s.Bytes += uint64(lot.Bytes)
+}
+
+// account is that of an input. The caller holds mu.
+func (l *Ledger) account(input string) *account {
 	a := l.inputs[input]
 	if a == nil {
 		a = &account{
@@ -66,7 +88,7 @@ func (l *Ledger) change(input string, f func(*account)) {
 		}
 		l.inputs[input] = a
 	}
-	f(a)
+	return a
 }
 
 // Read enters records that were read from a file and are now pending, and the
@@ -93,12 +115,13 @@ func (l *Ledger) Filtered(input, reason string, records int) {
 
 // Rejected enters records that were read, refused by the local check, and are
 // in quarantine.
-func (l *Ledger) Rejected(input string, reason record.Reason, n int) {
-	l.change(input, func(a *account) {
-		a.read += uint64(n)
-		if n > 0 {
-			a.quarantined[reason] += uint64(n)
+func (l *Ledger) Rejected(lot record.Lot, reason record.Reason) {
+	l.end(lot, func(a *account, e *Ends) *Sum {
+		a.read += uint64(lot.Records)
+		if lot.Records > 0 {
+			a.quarantined[reason] += uint64(lot.Records)
 		}
+		return &e.Quarantined
 	})
 }
 
@@ -112,31 +135,34 @@ func (l *Ledger) Restored(input string, n int) {
 }
 
 // Accepted ends pending records: the service took them.
-func (l *Ledger) Accepted(input string, n int) {
-	l.change(input, func(a *account) {
-		a.pending -= uint64(n)
-		a.accepted += uint64(n)
+func (l *Ledger) Accepted(lot record.Lot) {
+	l.end(lot, func(a *account, e *Ends) *Sum {
+		a.pending -= uint64(lot.Records)
+		a.accepted += uint64(lot.Records)
+		return &e.Accepted
 	})
 }
 
 // Quarantined ends pending records: they are durable in quarantine.
-func (l *Ledger) Quarantined(input string, reason record.Reason, n int) {
-	l.change(input, func(a *account) {
-		a.pending -= uint64(n)
-		if n > 0 {
-			a.quarantined[reason] += uint64(n)
+func (l *Ledger) Quarantined(lot record.Lot, reason record.Reason) {
+	l.end(lot, func(a *account, e *Ends) *Sum {
+		a.pending -= uint64(lot.Records)
+		if lot.Records > 0 {
+			a.quarantined[reason] += uint64(lot.Records)
 		}
+		return &e.Quarantined
 	})
 }
 
 // Dropped ends pending records that are given up as the configuration allows.
 // What is dropped out of the spool is first Unspooled.
-func (l *Ledger) Dropped(input, reason string, n int) {
-	l.change(input, func(a *account) {
-		a.pending -= uint64(n)
-		if n > 0 {
-			a.dropped[reason] += uint64(n)
+func (l *Ledger) Dropped(lot record.Lot, reason string) {
+	l.end(lot, func(a *account, e *Ends) *Sum {
+		a.pending -= uint64(lot.Records)
+		if lot.Records > 0 {
+			a.dropped[reason] += uint64(lot.Records)
 		}
+		return &e.Dropped
 	})
 }
 
@@ -170,11 +196,22 @@ func (l *Ledger) Joined(input string, n int) {
 // Snapshot copies the books of every input at one instant. The caller owns the
 // copy.
 func (l *Ledger) Snapshot() map[string]Books {
+	inputs, _ := l.Report()
+	return inputs
+}
+
+// Report copies the books of every input and what every table got, all at one
+// instant. The caller owns the copies.
+func (l *Ledger) Report() (inputs map[string]Books, tables map[Table]Ends) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := make(map[string]Books, len(l.inputs))
+	inputs = make(map[string]Books, len(l.inputs))
 	for input, a := range l.inputs {
-		all[input] = a.books()
+		inputs[input] = a.books()
 	}
-	return all
+	tables = make(map[Table]Ends, len(l.tables))
+	for table, e := range l.tables {
+		tables[table] = *e
+	}
+	return inputs, tables
 }

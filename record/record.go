@@ -203,6 +203,37 @@ func (p *Payload) Inputs(f func(input string, records int)) {
 	}
 }
 
+// Lot is a number of records of one input that end together, and where they were to
+// go.
+type Lot struct {
+	Input   string
+	Route   Route
+	Records int
+	Bytes   int64 // of a payload before gzip; in the file where they were in no payload; 0 where nobody knows any more
+}
+
+// Lots calls f with the records of each input in p. Their bytes add up to RawBytes: an
+// input has the share of its records.
+func (p *Payload) Lots(f func(Lot)) {
+	records, bytes := p.Records, int64(p.RawBytes)
+	p.Inputs(func(input string, n int) {
+		share := bytes
+		if n < records {
+			share = bytes / int64(records) * int64(n)
+		}
+		records, bytes = records-n, bytes-share
+		f(Lot{Input: input, Route: p.Route, Records: n, Bytes: share})
+	})
+}
+
+// Share is how many bytes before gzip so many records of p have on average.
+func (p *Payload) Share(records int) int64 {
+	if p.Records == 0 {
+		return 0
+	}
+	return int64(p.RawBytes) * int64(records) / int64(p.Records)
+}
+
 // Outcome is how a batch ended.
 type Outcome uint8
 
@@ -262,6 +293,11 @@ type Rejected struct {
 	Message string
 	// Truncated says that Data holds less than Length bytes.
 	Truncated bool
+}
+
+// Lot is the record with its bytes in the file.
+func (x *Rejected) Lot() Lot {
+	return Lot{Input: x.File.Input, Route: x.Route, Records: 1, Bytes: x.Length}
 }
 
 // ErrWhole says that a payload can not be divided: what it holds is refused or

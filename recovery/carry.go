@@ -122,15 +122,15 @@ func (r *Recovery) account(found look) {
 	}
 	for _, x := range found.refused {
 		r.Books.Restored(x.File.Input, 1)
-		r.Books.Quarantined(x.File.Input, x.Reason, 1)
+		r.Books.Quarantined(x.Lot(), x.Reason)
 	}
 }
 
 // drop counts a batch of a run whose source is gone.
 func (r *Recovery) drop(p *record.Payload) {
-	p.Inputs(func(input string, n int) {
-		r.Books.Restored(input, n)
-		r.Books.Dropped(input, ledger.SourceGone, n)
+	p.Lots(func(lot record.Lot) {
+		r.Books.Restored(lot.Input, lot.Records)
+		r.Books.Dropped(lot, ledger.SourceGone)
 	})
 }
 
@@ -144,12 +144,12 @@ func (r *Recovery) endGone(b *batch, why error) {
 	}
 	r.logOf(b.Payload).Error(spooledGone, "err", why)
 	r.end(b.ID, record.SourceGone)
-	b.Inputs(r.dropSpooled)
+	b.Lots(r.dropSpooled)
 }
 
-func (r *Recovery) dropSpooled(input string, n int) {
-	r.Shelf.Unspooled(input, n)
-	r.Books.Dropped(input, ledger.SourceGone, n)
+func (r *Recovery) dropSpooled(lot record.Lot) {
+	r.Shelf.Unspooled(lot.Input, lot.Records)
+	r.Books.Dropped(lot, ledger.SourceGone)
 }
 
 // restore brings what was read of a payload that left the spool back there, or to the
@@ -168,7 +168,7 @@ func (r *Recovery) restore(b *batch, found look) {
 	}
 	if found.lost != nil {
 		r.logOf(found.lost).Error(spooledGone, "err", found.err)
-		found.lost.Inputs(r.dropSpooled)
+		found.lost.Lots(r.dropSpooled)
 	}
 	switch {
 	case len(rest) == 0 && same:
@@ -264,12 +264,12 @@ func (r *Recovery) balance(b *batch, found look) {
 			r.Shelf.Unspooled(input, -n)
 			r.Books.Joined(input, -n)
 		case n < 0: // the file has fewer than it had
-			r.dropSpooled(input, -n)
+			r.dropSpooled(record.Lot{Input: input, Route: b.Route, Records: -n, Bytes: b.Share(-n)})
 		}
 	}
 	for _, x := range found.refused {
 		r.Shelf.Unspooled(x.File.Input, 1)
-		r.Books.Quarantined(x.File.Input, x.Reason, 1)
+		r.Books.Quarantined(x.Lot(), x.Reason)
 	}
 }
 

@@ -61,8 +61,8 @@ type Quarantine interface {
 // Books count records that enter other than by reading, and how they end.
 type Books interface {
 	Restored(input string, n int)
-	Dropped(input, reason string, n int)
-	Quarantined(input string, reason record.Reason, n int)
+	Dropped(lot record.Lot, reason string)
+	Quarantined(lot record.Lot, reason record.Reason)
 	Joined(input string, n int)
 }
 
@@ -160,10 +160,11 @@ type batch struct {
 }
 
 // loss is what the spool tells of payloads that are not there any more: their ids, and
-// how many records of which input they had.
+// how many records of which input they had, and the route of one of them.
 type loss struct {
 	ids   []record.BatchID
 	what  map[string]int
+	route record.Route
 	again time.Time
 }
 
@@ -193,7 +194,7 @@ func (r *Recovery) Lost(ids []record.BatchID, what *record.Payload) {
 	for _, id := range ids {
 		r.held[id] = true
 	}
-	r.losses = append(r.losses, loss{ids: ids, what: records(what)})
+	r.losses = append(r.losses, loss{ids: ids, what: records(what), route: what.Route})
 	r.mu.Unlock()
 	r.poke()
 }

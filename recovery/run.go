@@ -144,7 +144,7 @@ func (r *Recovery) lookUp(l *loss) {
 			r.Logger.Error("records vanished from the spool and are lost: their source is gone too", "input", input, "records", n,
 				"err", errForgotten)
 			r.Shelf.Unspooled(input, n)
-			r.Books.Dropped(input, ledger.SourceGone, n)
+			r.Books.Dropped(record.Lot{Input: input, Route: l.route, Records: n}, ledger.SourceGone)
 		}
 	}
 }
@@ -341,6 +341,7 @@ func (r *Recovery) readPart(p *record.Payload, settings Settings, cause error) l
 		found.finding = NotNow // it is asked about as a whole again
 		return found
 	}
+	gone.RawBytes = int(p.Share(gone.Records))
 	found.finding, found.lost, found.err = Part, &gone, cause
 	return found
 }

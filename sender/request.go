@@ -123,10 +123,10 @@ func (s *Sender) end(p *delivery.Payload, how record.Outcome) {
 	s.close(p, how)
 	switch how {
 	case record.Accepted:
-		d.Inputs(s.o.Books.Accepted)
+		d.Lots(s.o.Books.Accepted)
 		s.o.Metrics.EndToEnd(d.Route, time.Since(d.ReadAt))
 	case record.Quarantined:
-		d.Inputs(func(input string, n int) { s.o.Books.Quarantined(input, record.Refused, n) })
+		d.Lots(func(lot record.Lot) { s.o.Books.Quarantined(lot, record.Refused) })
 	}
 	s.o.Memory.Release(d)
 	s.report(delivery.Ended{P: p})

@@ -114,8 +114,8 @@ type Memory interface {
 
 // Books count what became of the records of an input.
 type Books interface {
-	Accepted(input string, n int)
-	Quarantined(input string, reason record.Reason, n int)
+	Accepted(lot record.Lot)
+	Quarantined(lot record.Lot, reason record.Reason)
 	Spooled(input string, n int)
 	Unspooled(input string, n int)
 }

@@ -131,14 +131,14 @@ func (h halves) Release(*record.Payload) { h.released.Add(1) }
 
 type deaf struct{}
 
-func (deaf) Accepted(string, int)                   {}
-func (deaf) Quarantined(string, record.Reason, int) {}
-func (deaf) Spooled(string, int)                    {}
-func (deaf) Unspooled(string, int)                  {}
-func (deaf) Request(string, string, time.Duration)  {}
-func (deaf) EndToEnd(record.Route, time.Duration)   {}
-func (deaf) Retry()                                 {}
-func (deaf) Unknown(int)                            {}
+func (deaf) Accepted(record.Lot)                   {}
+func (deaf) Quarantined(record.Lot, record.Reason) {}
+func (deaf) Spooled(string, int)                   {}
+func (deaf) Unspooled(string, int)                 {}
+func (deaf) Request(string, string, time.Duration) {}
+func (deaf) EndToEnd(record.Route, time.Duration)  {}
+func (deaf) Retry()                                {}
+func (deaf) Unknown(int)                           {}
 
 const here = "http://127.0.0.1"
 

@@ -114,7 +114,7 @@ func (w *worker) refuseCarried(r *reader, j format.Reject) error {
 	}
 	w.t.tellQuarantined(r, 0, j.Reason, j.Message)
 	w.t.o.Books.Read(r.in.Name, 0, int64(j.End))
-	w.t.o.Books.Rejected(r.in.Name, j.Reason, 1)
+	w.t.o.Books.Rejected(r.in.lot(int64(j.End)), j.Reason)
 	return nil
 }
 

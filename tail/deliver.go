@@ -19,7 +19,7 @@ func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.E
 	if err := w.quarantine(r, c); err != nil {
 		return err
 	}
-	w.count(r.in.Name, c)
+	w.count(r.in, c)
 	if c.InvalidUTF8 > 0 {
 		w.t.tellNoText(r, cover.Span)
 	}
@@ -55,8 +55,8 @@ func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.E
 	return nil
 }
 
-func (w *worker) count(input string, c *format.Chunk) {
-	books := w.t.o.Books
+func (w *worker) count(in *input, c *format.Chunk) {
+	books, input := w.t.o.Books, in.Name
 	books.Read(input, c.Records, int64(c.Consumed))
 	if c.Blank > 0 {
 		books.Filtered(input, "blank", c.Blank)
@@ -68,7 +68,7 @@ func (w *worker) count(input string, c *format.Chunk) {
 		books.Filtered(input, "unmatched", c.Unmatched)
 	}
 	for _, j := range c.Rejected {
-		books.Rejected(input, j.Reason, 1)
+		books.Rejected(in.lot(int64(j.End-j.Start)), j.Reason)
 	}
 	if c.InvalidUTF8 > 0 {
 		w.t.o.Metrics.InvalidUTF8(input, c.InvalidUTF8)
@@ -76,6 +76,11 @@ func (w *worker) count(input string, c *format.Chunk) {
 	if c.Misfits > 0 {
 		w.t.o.Metrics.Unparsed(input, c.Misfits)
 	}
+}
+
+// lot is one record of an input that is not sent, with its bytes in the file.
+func (in *input) lot(bytes int64) record.Lot {
+	return record.Lot{Input: in.Name, Route: in.Route, Records: 1, Bytes: bytes}
 }
 
 // quarantine makes the refused records of a chunk durable, before anything

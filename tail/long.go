@@ -126,6 +126,6 @@ func (w *worker) rejectLong(r *reader, offset int64, head []byte, length int64, 
 	}
 	w.t.tellQuarantined(r, offset, reason, message)
 	w.t.o.Books.Read(r.in.Name, 0, length)
-	w.t.o.Books.Rejected(r.in.Name, reason, 1)
+	w.t.o.Books.Rejected(r.in.lot(length), reason)
 	return nil
 }

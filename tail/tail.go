@@ -63,7 +63,7 @@ type Quarantine interface {
 type Books interface {
 	Read(input string, records int, bytes int64)
 	Filtered(input, reason string, records int)
-	Rejected(input string, reason record.Reason, n int)
+	Rejected(lot record.Lot, reason record.Reason)
 }
 
 // Metrics are told what happens to files.

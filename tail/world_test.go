@@ -414,19 +414,21 @@ func (b *box) Read(input string, records int, bytes int64) {
 	b.add("read", int64(records))
 	b.add("bytes", bytes)
 }
-func (b *box) Filtered(_, reason string, n int)               { b.add(reason, int64(n)) }
-func (b *box) Rejected(_ string, reason record.Reason, n int) { b.add(string(reason), int64(n)) }
-func (b *box) Rotation(string)                                { b.add("rotations", 1) }
-func (b *box) Truncation(_ string, unread int64)              { b.add("truncations", 1); b.add("unread", unread) }
-func (b *box) Abandoned(_ string, bytes int64)                { b.add("abandoned", bytes) }
-func (b *box) Unparsed(_ string, n int)                       { b.add("unparsed", int64(n)) }
-func (b *box) InvalidUTF8(_ string, n int)                    { b.add("utf8", int64(n)) }
-func (b *box) NULs(_ string, n int64)                         { b.add("nuls", n) }
-func (b *box) logf(format string, args ...any)                { b.note(fmt.Sprintf(format, args...)) }
-func (b *box) Enabled(context.Context, slog.Level) bool       { return true }
-func (b *box) WithAttrs([]slog.Attr) slog.Handler             { return b }
-func (b *box) WithGroup(string) slog.Handler                  { return b }
-func (b *box) note(line string)                               { b.mu.Lock(); b.log = append(b.log, line); b.mu.Unlock() }
+func (b *box) Filtered(_, reason string, n int) { b.add(reason, int64(n)) }
+func (b *box) Rejected(lot record.Lot, reason record.Reason) {
+	b.add(string(reason), int64(lot.Records))
+}
+func (b *box) Rotation(string)                          { b.add("rotations", 1) }
+func (b *box) Truncation(_ string, unread int64)        { b.add("truncations", 1); b.add("unread", unread) }
+func (b *box) Abandoned(_ string, bytes int64)          { b.add("abandoned", bytes) }
+func (b *box) Unparsed(_ string, n int)                 { b.add("unparsed", int64(n)) }
+func (b *box) InvalidUTF8(_ string, n int)              { b.add("utf8", int64(n)) }
+func (b *box) NULs(_ string, n int64)                   { b.add("nuls", n) }
+func (b *box) logf(format string, args ...any)          { b.note(fmt.Sprintf(format, args...)) }
+func (b *box) Enabled(context.Context, slog.Level) bool { return true }
+func (b *box) WithAttrs([]slog.Attr) slog.Handler       { return b }
+func (b *box) WithGroup(string) slog.Handler            { return b }
+func (b *box) note(line string)                         { b.mu.Lock(); b.log = append(b.log, line); b.mu.Unlock() }
 
 // text is the log.
 func (b *box) text() string {

@@ -58,6 +58,8 @@ var reasonAccounts = []reasons{
 
 var (
 	inputInfo      = desc("input_info", "Where the records of an input go. Always 1.", "input", "cluster", "database", "table", "format", "mapping")
+	tableRecords   = desc("table_records_total", "Records that ended, by the table they were for, in whatever cluster: accepted, quarantined or dropped.", "database", "table", "outcome")
+	tableBytes     = desc("table_bytes_total", "Bytes of these records in their payloads before gzip; of records that were in no payload, in their files; of those that nobody can read any more, none.", "database", "table", "outcome")
 	fileLag        = desc("file_lag_bytes", "Bytes in the files of an input that are not yet safe.", "input")
 	pinnedDeleted  = desc("pinned_deleted_bytes", "Bytes that are on disk only because the agent holds deleted files open, until all of them is safe; at most max_pinned_deleted.", "input")
 	filesByState   = desc("files", "Files the agent knows, by state.", "state")
@@ -104,6 +106,18 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 	for state, n := range states {
 		gauge(filesByState, float64(n), state)
+	}
+	for _, t := range s.Tables {
+		for _, end := range []struct {
+			outcome string
+			ledger.Sum
+		}{{OutcomeAccepted, t.Accepted}, {"quarantined", t.Quarantined}, {"dropped", t.Dropped}} {
+			count := func(d *prometheus.Desc, n uint64) {
+				out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), t.Database, t.Table, end.outcome)
+			}
+			count(tableRecords, end.Records)
+			count(tableBytes, end.Bytes)
+		}
 	}
 	collectRoutes(s.Routes, gauge)
 	if at := firstExpiry(s.Clusters); !at.IsZero() {

@@ -152,7 +152,7 @@ func TestTheStatusDocumentIsComplete(t *testing.T) {
 
 func TestABookThatDoesNotCloseIsAProblem(t *testing.T) {
 	l := ledger.New()
-	l.Accepted("app", 1)
+	l.Accepted(lot("app", 1))
 	page := get(serverFor(Status{State: Running}, l), "/").Body.String()
 	if !strings.Contains(page, "books do not close") || !strings.Contains(page, "with 1 problem") {
 		t.Error("nothing is said of it")

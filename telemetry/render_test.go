@@ -11,7 +11,7 @@ import (
 
 func rendered(t *testing.T, s Status, l *ledger.Ledger, now time.Time, color bool) string {
 	t.Helper()
-	s.complete("", l.Snapshot(), now)
+	s.complete("", l, now)
 	s.Host = "logbox"
 	var b strings.Builder
 	if err := Render(&b, &s, color); err != nil {

@@ -72,7 +72,7 @@ func (s *Server) status() *Status {
 	if s.opts.Log != nil {
 		status.LogMissing = s.opts.Log.Missing()
 	}
-	status.complete(s.opts.Version, s.opts.Ledger.Snapshot(), time.Now())
+	status.complete(s.opts.Version, s.opts.Ledger, time.Now())
 	return &status
 }
 

@@ -32,8 +32,8 @@ const (
 // records and no secrets. Times that are not known are left out.
 //
 // Whoever provides it owns nothing of it afterwards. Host, UptimeSeconds, the
-// books, file counts and lag of the inputs, and the problems that follow from
-// the rest are filled in by the server.
+// books, file counts and lag of the inputs, the tables, and the problems that follow
+// from the rest are filled in by the server.
 type Status struct {
 	Version       string     `json:"version"`
 	Host          string     `json:"host"`
@@ -42,6 +42,7 @@ type Status struct {
 	State         string     `json:"state"` // Starting, Running or Stopping
 	Problems      []string   `json:"problems"`
 	Inputs        []Input    `json:"inputs"`
+	Tables        []Table    `json:"tables"`
 	Routes        []Route    `json:"routes"`
 	Clusters      []Cluster  `json:"clusters"`
 	Files         []File     `json:"files"`
@@ -66,6 +67,14 @@ type Input struct {
 	Files    map[string]int `json:"files"` // how many, by state
 	LagBytes int64          `json:"lag_bytes"`
 	Pinned   int64          `json:"pinned_deleted_bytes"` // on disk only because deleted files are held open
+}
+
+// Table is how the records for a table ended in this run, in whatever cluster and
+// whichever format. What all tables got is what all inputs ended.
+type Table struct {
+	Database string `json:"database"`
+	Table    string `json:"table"`
+	ledger.Ends
 }
 
 // Route is one destination and how it fares.
@@ -167,17 +176,30 @@ type Loaded struct {
 
 // complete fills in what follows from the rest: from the books of one ledger
 // snapshot, from the files, and from the clock.
-func (s *Status) complete(version string, books map[string]ledger.Books, now time.Time) {
+func (s *Status) complete(version string, l *ledger.Ledger, now time.Time) {
 	s.Host, _ = os.Hostname() // without one the page shows none
 	s.Version = cmp.Or(s.Version, version)
 	s.State = cmp.Or(s.State, Starting)
 	if !s.Started.IsZero() {
 		s.UptimeSeconds = now.Sub(s.Started).Round(time.Millisecond).Seconds()
 	}
+	books, tables := l.Report()
 	s.tellInputs(books)
+	s.tellTables(tables)
 	s.tellProblems()
 	slices.SortStableFunc(s.Files, func(a, b File) int { return cmp.Compare(b.BehindBytes, a.BehindBytes) })
 	s.Routes, s.Clusters, s.Files = orEmpty(s.Routes), orEmpty(s.Clusters), orEmpty(s.Files)
+}
+
+// tellTables lists the tables by their names.
+func (s *Status) tellTables(tables map[ledger.Table]ledger.Ends) {
+	s.Tables = make([]Table, 0, len(tables))
+	for t, e := range tables {
+		s.Tables = append(s.Tables, Table{t.Database, t.Table, e})
+	}
+	slices.SortFunc(s.Tables, func(a, b Table) int {
+		return cmp.Or(cmp.Compare(a.Database, b.Database), cmp.Compare(a.Table, b.Table))
+	})
 }
 
 // tellInputs gives each input its books, file counts and lag.

@@ -14,6 +14,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// lot is for the table of an input that busy knows.
+func lot(input string, n int) record.Lot {
+	to := map[string]record.Route{"app": {Database: "Logs", Table: "App"}, "nginx": {Database: "Logs", Table: "Nginx"}, "orders": {Database: "Sales", Table: "Orders"}}
+	return record.Lot{Input: input, Route: to[input], Records: n, Bytes: int64(n) * 100}
+}
+
 // quiet drops what is logged.
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
@@ -23,13 +29,13 @@ func busy(now time.Time) (Status, *ledger.Ledger) {
 	l := ledger.New()
 	l.Read("app", 8_412_776, 2_791_000_512)
 	l.Filtered("app", ledger.Blank, 14)
-	l.Rejected("app", record.Malformed, 3)
-	l.Accepted("app", 8_401_120)
+	l.Rejected(lot("app", 3), record.Malformed)
+	l.Accepted(lot("app", 8_401_120))
 	l.Read("nginx", 1_250_403, 201_442_118)
-	l.Accepted("nginx", 1_250_403)
+	l.Accepted(lot("nginx", 1_250_403))
 	l.Read("orders", 48_120, 9_120_000)
 	l.Filtered("orders", ledger.Header, 31)
-	l.Accepted("orders", 40_002)
+	l.Accepted(lot("orders", 40_002))
 	return Status{
 		Version: "0.1.0", Started: now.Add(-27*time.Hour - 14*time.Minute), State: Running,
 		Inputs: []Input{

@@ -89,7 +89,11 @@ func (p *process) status() telemetry.Status {
 func (p *process) metric(name string, labels ...string) float64 {
 	p.t.Helper()
 	_, text := p.mustGet("/metrics")
-	sum := 0.0
+	return metricIn(text, name, labels...)
+}
+
+// metricIn is the same of an answer.
+func metricIn(text, name string, labels ...string) (sum float64) {
 lines:
 	for line := range strings.Lines(text) {
 		metric, labelled, v := sample(line)
@@ -139,9 +143,16 @@ func (p *process) books() (map[string]account, error) {
 			all[input] = a
 		}
 	}
+	var ended account // of all inputs
 	for input, a := range all {
 		if err := a.check(); err != nil {
 			p.t.Errorf("/metrics: input %s: %v", input, err)
+		}
+		ended.accepted, ended.quarantined, ended.dropped = ended.accepted+a.accepted, ended.quarantined+a.quarantined, ended.dropped+a.dropped
+	}
+	for outcome, want := range map[string]float64{"accepted": ended.accepted, "quarantined": ended.quarantined, "dropped": ended.dropped} {
+		if got := metricIn(text, "table_records_total", `outcome="`+outcome+`"`); got != want {
+			p.t.Errorf("/metrics: %v %s records of all tables, %v of all inputs", got, outcome, want)
 		}
 	}
 	if _, text, err = p.get("/api/v1/status"); err != nil {

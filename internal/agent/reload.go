@@ -10,6 +10,7 @@ import (
 
 	"kusto-agent/config"
 	"kusto-agent/internal/async"
+	"kusto-agent/record"
 	"kusto-agent/telemetry"
 )
 
@@ -107,7 +108,7 @@ func (a *Agent) takeOver(cfg *config.Config) {
 	defer a.mu.Unlock()
 	for i := range cfg.Inputs {
 		in := &cfg.Inputs[i]
-		a.ledger.Read(in.Name, 0, 0) // opens its books
+		a.ledger.Accepted(record.Lot{Input: in.Name, Route: in.Route()}) // opens its books, and those of its table
 		a.telemetry.Metrics().Input(in.Name)
 		a.durable[in.Name] = in.Durability == "spool" // of one that was taken away it is kept
 	}

@@ -51,9 +51,9 @@ func (a *Agent) spoolDropped(p *record.Payload, reason string) {
 		_ = a.journal.EndReplay(p.ID, record.Dropped)
 		a.recovery.Dropped(p.ID)
 	}
-	p.Inputs(func(input string, n int) {
-		a.ledger.Unspooled(input, n)
-		a.ledger.Dropped(input, reason, n)
+	p.Lots(func(lot record.Lot) {
+		a.ledger.Unspooled(lot.Input, lot.Records)
+		a.ledger.Dropped(lot, reason)
 	})
 }
 

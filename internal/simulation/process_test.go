@@ -269,9 +269,9 @@ func (w *world) start(n int, disk *faultfs.FS, boot string, c setup, arm func(*p
 				_ = p.told.EndReplay(d.ID, record.Dropped)
 				p.recovery.Dropped(d.ID)
 			}
-			d.Inputs(func(input string, n int) {
-				p.ledger.Unspooled(input, n)
-				p.ledger.Dropped(input, reason, n)
+			d.Lots(func(lot record.Lot) {
+				p.ledger.Unspooled(lot.Input, lot.Records)
+				p.ledger.Dropped(lot, reason)
 			})
 			w.dropped(d)
 		},
