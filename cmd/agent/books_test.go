@@ -7,9 +7,12 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"testing"
 
+	"kusto-agent/emulator"
 	"kusto-agent/telemetry"
 )
 
@@ -237,4 +240,52 @@ func (p *process) awaitBooks(input string, enough func(account) bool) {
 		}
 	}
 	p.t.Fatalf("books of %s: %+v", input, p.mustBooks()[input])
+}
+
+// TestTablesInMetrics: what two inputs have accepted, malformed, too long and refused
+// of one table, and what another gave up, stands in the metrics of the tables, records
+// and bytes.
+func TestTablesInMetrics(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.server.Fail(emulator.Fault{Match: emulator.Match{Contains: "wont-do"}, Status: 400})
+	s.server.Fail(emulator.Fault{Match: emulator.Match{Table: "Old"}, Status: 503})
+	good, malformed := jsonRecords(0, 20), badRecords(2)
+	refused := []string{`{"seq":100,"note":"wont-do"}`}
+	long := []string{`{"seq":101,"note":"` + strings.Repeat("x", 2000) + `"}`}
+	old := jsonRecords(200, 4)
+	s.write("logs/a.json", joined(good[:15])+joined(malformed)+joined(refused))
+	s.write("logs/b.json", joined(good[15:])+joined(long))
+	s.write("logs/c.json", joined(old))
+	p := s.run(open + hasty + `spool: {max_age: 200ms}
+inputs:
+  - {name: app, paths: ["${DIR}/logs/a.json"], table: T, mapping: m}
+  - {name: more, paths: ["${DIR}/logs/b.json"], table: T, mapping: m, max_record_size: 1000B}
+  - {name: old, paths: ["${DIR}/logs/c.json"], table: Old, mapping: m}
+`)
+	p.awaitBooks("app", func(a account) bool { return a == account{read: 18, accepted: 15, quarantined: 3} })
+	p.awaitBooks("more", func(a account) bool { return a == account{read: 6, accepted: 5, quarantined: 1} })
+	p.awaitBooks("old", func(a account) bool { return a == account{read: 4, dropped: 4} })
+	_, text := p.mustGet("/metrics")
+	f := func(table, outcome string, records ...[]string) {
+		t.Helper()
+		all := slices.Concat(records...)
+		size := 0
+		for _, r := range all {
+			size += len(r) + len("\n")
+		}
+		labels := []string{`table="` + table + `"`, `database="Logs"`, `outcome="` + outcome + `"`}
+		n, bytes := metricIn(text, "table_records_total", labels...), metricIn(text, "table_bytes_total", labels...)
+		if int(n) != len(all) || int(bytes) != size {
+			t.Errorf("%s %s: %v records of %v bytes, want %d of %d", table, outcome, n, bytes, len(all), size)
+		}
+	}
+	f("T", "accepted", good)
+	f("T", "quarantined", malformed, refused, long)
+	f("T", "dropped")
+	f("Old", "accepted")
+	f("Old", "dropped", old)
+	if got := p.metric("input_info", `input="more"`, `cluster="default"`, `database="Logs"`, `table="T"`, `format="JSON"`, `mapping="m"`); got != 1 {
+		t.Errorf("input_info %v", got)
+	}
 }
