@@ -1,20 +1,23 @@
 package sender
 
 import (
+	"cmp"
 	"time"
 
+	"kusto-agent/kusto"
 	"kusto-agent/record"
 	"kusto-agent/sender/internal/delivery"
 )
 
-// Hold is why a route or a cluster is not asked at full rate.
+// Hold is why a route or a cluster is not asked at full rate: held, down, or about to
+// be. In the latter cases the agent helps itself when it is answered again.
 type Hold = delivery.Hold
 
 // RouteStatus is how a route fares, for people.
 type RouteStatus struct {
 	Route        record.Route
 	State        string // up, retrying, down or held
-	Hold         *Hold  // nil unless held; the cluster's, where that is held
+	Hold         *Hold  // nil where it is up; the cluster's, where that is held or down
 	NextTry      time.Time
 	Queued       int
 	Spooled      int // payloads that rest in the spool
@@ -25,7 +28,14 @@ type RouteStatus struct {
 }
 
 // ClusterStatus is how a cluster fares, for people.
-type ClusterStatus = delivery.ClusterStatus
+type ClusterStatus struct {
+	Name, URL   string
+	State       string
+	Hold        *Hold // nil where it is up
+	NextTry     time.Time
+	Concurrency int // slots just now
+	InFlight    int
+}
 
 // Status tells how all routes and clusters fare, but for clusters that are no
 // longer named and have taken all that was for them.
@@ -34,9 +44,27 @@ func (s *Sender) Status() (routes []RouteStatus, clusters []ClusterStatus) {
 	defer s.mu.Unlock()
 	for _, r := range s.m.Routes() {
 		routes = append(routes, RouteStatus{
-			Route: r.Route, State: r.State, Hold: r.Hold, NextTry: r.NextTry, Queued: r.Queued, Spooled: s.o.Stock.Waiting(r.Route),
+			Route: r.Route, State: r.State, Hold: holdOf(r.Hold, r.Failing), NextTry: r.NextTry, Queued: r.Queued, Spooled: s.o.Stock.Waiting(r.Route),
 			InFlight: r.InFlight, FailingAlone: r.FailingAlone, Accepted: r.Accepted, Last: r.Last,
 		})
 	}
-	return routes, s.m.Clusters(s.o.Stock.Waiting)
+	for _, c := range s.m.Clusters(s.o.Stock.Waiting) {
+		clusters = append(clusters, ClusterStatus{
+			Name: c.Name, URL: c.URL, State: c.State, Hold: holdOf(c.Hold, c.Failing), NextTry: c.NextTry,
+			Concurrency: c.Concurrency, InFlight: c.InFlight,
+		})
+	}
+	return routes, clusters
+}
+
+// holdOf is why something is not up, in one form for all reasons; nil: it is.
+func holdOf(held *Hold, f *delivery.Failing) *Hold {
+	if held != nil || f == nil {
+		return held
+	}
+	h := &Hold{Since: f.Since, Message: "it has not answered yet", Fix: "nothing if it answers soon; else see to the way to it: name, proxy, firewall"}
+	if e := f.Last; e != nil {
+		h.Status, h.Code, h.Message, h.Activity, h.Fix = e.Status, e.Code, cmp.Or(e.Message, e.Error()), e.ActivityID, cmp.Or(e.Hint, helped(kusto.Retry))
+	}
+	return h
 }

@@ -144,8 +144,8 @@ func collectRoutes(routes []Route, gauge func(*prometheus.Desc, float64, ...stri
 	held := map[[3]string]int{}
 	for _, r := range routes {
 		states[r.State]++
-		if r.Hold != nil {
-			held[[3]string{r.Database, r.Table, r.Hold.Code}]++
+		if r.State == Held {
+			held[[3]string{r.Database, r.Table, code(r.Hold)}]++
 		}
 	}
 	for state, n := range states {
@@ -154,6 +154,14 @@ func collectRoutes(routes []Route, gauge func(*prometheus.Desc, float64, ...stri
 	for h, n := range held {
 		gauge(routesHeld, float64(n), h[0], h[1], h[2])
 	}
+}
+
+// code is that of a hold; a route that is held has one.
+func code(h *Hold) string {
+	if h == nil {
+		return ""
+	}
+	return h.Code
 }
 
 func collectBooks(out chan<- prometheus.Metric, input string, b ledger.Books) {

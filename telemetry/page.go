@@ -40,6 +40,7 @@ type view struct {
 func (v view) Ago(t time.Time) string { return agoText(v.Now, t) }
 func (v view) In(t time.Time) string  { return inText(v.Now, t) }
 func (v view) Unshown() int           { return len(v.Files) - len(v.Shown) }
+func (v view) Troubles() []trouble    { return v.troubles() }
 
 // servePage renders the page whole before it writes, so that an error is an
 // error and not half a page. Everything in it is escaped by html/template, and
@@ -73,48 +74,6 @@ type sums struct {
 	Lag                                              int64
 	Tone                                             string // good, wait or bad
 	Verdict                                          string
-}
-
-func sum(s *Status) sums {
-	var t sums
-	for _, in := range s.Inputs {
-		t.Accepted += in.Books.Accepted
-		t.Pending += in.Books.Pending
-		t.Quarantined += ledger.Total(in.Books.Quarantined)
-		t.Dropped += ledger.Total(in.Books.Dropped)
-		t.Spooled += in.Books.Spooled
-		t.Lag += in.LagBytes
-	}
-	t.Tone, t.Verdict = verdict(s, t)
-	return t
-}
-
-// verdict says in one sentence what a person came to find out.
-func verdict(s *Status, t sums) (tone, sentence string) {
-	stuck, retrying := 0, 0
-	for _, r := range s.Routes {
-		switch r.State {
-		case Held, Down:
-			stuck++
-		case Retrying:
-			retrying++
-		}
-	}
-	switch {
-	case s.State == Stopping:
-		return "wait", "Stopping: what is under way is being finished."
-	case s.State == Starting:
-		return "wait", "Starting."
-	case stuck > 0:
-		return "bad", fmt.Sprintf("Not everything arrives: %s not deliver.", number(stuck, "route does", "routes do"))
-	case len(s.Problems) > 0:
-		return "bad", fmt.Sprintf("Delivering, with %s.", number(len(s.Problems), "problem", "problems"))
-	case retrying > 0:
-		return "wait", fmt.Sprintf("Delivering; %s trying again.", number(retrying, "route is", "routes are"))
-	case t.Lag > 0 || t.Pending > 0:
-		return "good", "Delivering."
-	}
-	return "good", "Up to date: all that was read has been dealt with."
 }
 
 func number(n int, one, many string) string {

@@ -81,28 +81,24 @@ func (p *painter) problems(s *Status) {
 	for _, text := range s.Problems {
 		p.line("\n%s %s", p.paint(red, "problem"), strings.ReplaceAll(lines(text), "\n", "\n        "))
 	}
-	for _, r := range s.Routes {
-		h := r.Hold
-		if h == nil {
-			continue
+	for _, t := range s.troubles() {
+		what := t.What
+		if t.Code != "" {
+			what += ": " + printable(t.Code)
 		}
-		what := r.Database + "." + r.Table
-		if h.Code != "" {
-			what += ": " + printable(h.Code)
+		if !t.Since.IsZero() {
+			what += ", since " + agoText(p.now, t.Since)
 		}
-		if !h.Since.IsZero() {
-			what += ", since " + agoText(p.now, h.Since)
+		if !t.NextTry.IsZero() {
+			what += ", next try " + inText(p.now, t.NextTry)
 		}
-		if !h.NextTry.IsZero() {
-			what += ", next try " + inText(p.now, h.NextTry)
+		words := t.Message
+		if t.Activity != "" {
+			words += " (activity " + t.Activity + ")"
 		}
-		words := h.Message
-		if h.Activity != "" {
-			words += " (activity " + h.Activity + ")"
-		}
-		p.line("\n%s %s\n  %s", p.paint(stateStyle(r.State), r.State), what, printable(words))
-		if h.Fix != "" {
-			p.line("  %s %s", p.paint(bold, "what to do:"), printable(h.Fix))
+		p.line("\n%s %s\n  %s", p.paint(stateStyle(t.State), t.State), what, printable(words))
+		if t.Fix != "" {
+			p.line("  %s %s", p.paint(bold, "what to do:"), printable(t.Fix))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ func TestTheScreenIsTheStatusInWords(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	s, l := busy(now)
 	want := `kusto-agent 0.1.0 on logbox, started 1d 3h ago
-Not everything arrives: 1 route does not deliver.
+Not everything is delivered: 1 route is blocked.
 
 held Sales.Orders: BadRequest_EntityNotFound, since 12m 0s ago, next try in 18s
   Entity ID 'Orders_csv' of kind 'MappingPersistent' was not found.
@@ -115,7 +116,7 @@ func TestQuarantineIsShown(t *testing.T) {
 	s := Status{State: Running, Quarantine: Quarantine{Bytes: 16_000, MaxBytes: 20_000, Dropped: 7, Error: "quarantine is full", Fix: "make room"}}
 	got := rendered(t, s, ledger.New(), time.Now(), false)
 	for _, want := range []string{
-		"Delivering, with 1 problem.", "quarantine holds 16 kB of 20 kB",
+		"Nothing is delivered just now, with 1 problem and refused records in quarantine (see kusto-agent quarantine ls).", "quarantine holds 16 kB of 20 kB",
 		"quarantine is full; what meets a bad record waits in its file. What to do: make room",
 	} {
 		if !strings.Contains(got, want) {
@@ -131,17 +132,83 @@ func TestQuarantineIsShown(t *testing.T) {
 }
 
 func TestTheVerdict(t *testing.T) {
-	f := func(s Status, tone, want string) {
+	busy, idle, lossy := sums{Lag: 5}, sums{}, sums{Dropped: 1200}
+	up := Route{State: Up, LastAccepted: time.Now()}
+	f := func(s Status, t2 sums, tone, want string) {
 		t.Helper()
-		if gotTone, got := verdict(&s, sums{Lag: s.Journal.Bytes}); got != want || gotTone != tone {
+		s.State = cmp.Or(s.State, Running)
+		if gotTone, got := verdict(&s, t2); got != want || gotTone != tone {
 			t.Errorf("got %s %q, want %s %q", gotTone, got, tone, want)
 		}
 	}
-	f(Status{State: Starting}, "wait", "Starting.")
-	f(Status{State: Stopping}, "wait", "Stopping: what is under way is being finished.")
-	f(Status{State: Running}, "good", "Up to date: all that was read has been dealt with.")
-	f(Status{State: Running, Journal: Journal{Bytes: 5}}, "good", "Delivering.")
-	f(Status{State: Running, Problems: []string{"a", "b"}}, "bad", "Delivering, with 2 problems.")
-	f(Status{State: Running, Routes: []Route{{State: Retrying}, {State: Up}}}, "wait", "Delivering; 1 route is trying again.")
-	f(Status{State: Running, Routes: []Route{{State: Down}, {State: Held}}}, "bad", "Not everything arrives: 2 routes do not deliver.")
+	routes := func(all ...Route) Status { return Status{Routes: all} }
+	f(Status{State: Starting}, busy, "wait", "Starting.")
+	f(Status{State: Stopping}, busy, "wait", "Stopping: what is under way is being finished.")
+	f(Status{}, idle, "good", "Waiting for records: there is nothing to deliver yet.")
+	f(routes(Route{State: Up}), busy, "wait", "Nothing is delivered yet: the first records are being read.")
+	f(routes(up), idle, "good", "Up to date: all that was read was accepted.")
+	f(routes(up), busy, "good", "Delivering.")
+	f(routes(up), lossy, "wait", "Delivering, with 1,200 records dropped since the start.")
+	f(Status{Problems: []string{"a", "b"}}, busy, "bad", "Nothing is delivered just now, with 2 problems.")
+	f(Status{Problems: []string{"a", "b"}, Routes: []Route{up}}, idle, "bad", "Delivering, with 2 problems.")
+	f(routes(Route{State: Retrying}, up), busy, "wait", "Delivering, with 1 route trying again.")
+	f(routes(Route{State: Retrying}), busy, "wait", "Nothing is delivered just now, with 1 route trying again.")
+	f(routes(Route{State: Down}, Route{State: Held}), busy, "bad", "Nothing is delivered: 2 routes are blocked.")
+	f(routes(Route{State: Down}, up), busy, "bad", "Not everything is delivered: 1 route is blocked.")
+}
+
+// TestTheVerdictWhileQuarantineHoldsRecords: whatever else there is, the headline says
+// that there are some, and not that all is well.
+func TestTheVerdictWhileQuarantineHoldsRecords(t *testing.T) {
+	up := Route{State: Up, LastAccepted: time.Now()}
+	for _, all := range [][]Route{nil, {up}, {up, {State: Retrying}}, {{State: Retrying}}, {up, {State: Down}}, {{State: Held}}} {
+		for _, problems := range [][]string{nil, {"a"}} {
+			for _, t2 := range []sums{{}, {Lag: 5}, {Dropped: 1}} {
+				s := Status{State: Running, Routes: all, Problems: problems, Quarantine: Quarantine{Bytes: 1}}
+				tone, got := verdict(&s, t2)
+				if tone == "good" || strings.Contains(got, "Delivering") || strings.Contains(got, "Up to date") || !strings.Contains(got, "quarantine ls") {
+					t.Errorf("%s %q", tone, got)
+				}
+			}
+		}
+	}
+}
+
+// TestAClusterThatIsDownSaysWhy: once for all its routes, in text and on the page, as
+// long as it is down; a route with a reason of its own says that besides.
+func TestAClusterThatIsDownSaysWhy(t *testing.T) {
+	now := time.Now()
+	why := &Hold{
+		Since: now.Add(-90 * time.Second), NextTry: now.Add(20 * time.Second),
+		Message: "dial tcp 127.0.0.1:28280: connect: connection refused", Fix: "nothing listens there: check cluster",
+	}
+	s := Status{
+		State:    Running,
+		Clusters: []Cluster{{Name: "default", URL: "https://here", State: Down, Hold: why}, {Name: "dr", URL: "https://there", State: Retrying, Hold: why}},
+		Routes: []Route{
+			{Cluster: "default", Database: "Logs", Table: "A", State: Down, Hold: why}, {Cluster: "https://here", Database: "Logs", Table: "B", State: Down, Hold: why},
+			{Cluster: "dr", Database: "Logs", Table: "C", State: Retrying, Hold: &Hold{Message: "busy"}}, {Cluster: "dr", Database: "Logs", Table: "D", State: Up},
+		},
+	}
+	got := rendered(t, s, ledger.New(), now, false)
+	for _, want := range []string{
+		"down cluster default (https://here), since 1m 30s ago, next try in 20s\n  dial tcp 127.0.0.1:28280: connect: connection refused\n  what to do: nothing listens there: check cluster\n",
+		"retrying Logs.C\n  busy\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	page := get(serverFor(s, ledger.New()), "/").Body.String()
+	for _, want := range []string{"cluster default (https://here) is down", "connection refused", "What to do: nothing listens there", "Next try", "Logs.C is retrying"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q is not on the page", want)
+		}
+	}
+	if strings.Count(got, "connection refused") != 1 || strings.Count(page, "connection refused") != 1 {
+		t.Errorf("the reason is told several times:\n%s", got)
+	}
+	if n := value(scrape(t, serverFor(s, ledger.New())), "routes_held"); n != 0 {
+		t.Errorf("%v routes are held, they are down", n)
+	}
 }

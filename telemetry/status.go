@@ -94,8 +94,8 @@ type Route struct {
 	LastAccepted time.Time `json:"last_accepted,omitzero"`
 }
 
-// Hold is why a route does not deliver, in the service's words, and what a
-// person can do about it.
+// Hold is why a route or a cluster does not deliver, in the service's words, and what
+// a person can do about it.
 type Hold struct {
 	Since    time.Time `json:"since,omitzero"`
 	Code     string    `json:"code,omitempty"`
@@ -109,8 +109,9 @@ type Hold struct {
 type Cluster struct {
 	Name         string    `json:"name"`
 	URL          string    `json:"url"`
-	State        string    `json:"state"`       // Up, Retrying, Down or Held
-	Concurrency  int       `json:"concurrency"` // requests it may have under way now
+	State        string    `json:"state"`          // Up, Retrying, Down or Held
+	Hold         *Hold     `json:"hold,omitempty"` // why it is not Up, where that is known
+	Concurrency  int       `json:"concurrency"`    // requests it may have under way now
 	InFlight     int       `json:"in_flight"`
 	TokenExpires time.Time `json:"token_expires,omitzero"` // zero: no token in hand
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"kusto-agent/emulator"
+	"kusto-agent/telemetry"
 )
 
 // In an outage the tests do not want to wait long.
@@ -181,4 +182,33 @@ func TestOutageOfCopyTruncate(t *testing.T) {
 	})
 	p.stop()
 	w.wantStored(seq, nil, 0, runs...)
+}
+
+// TestAClusterThatIsDownSaysWhy: status tells of the cluster and its route why, since
+// when, what to do and when the next try is, and nothing of it once it is back.
+func TestAClusterThatIsDownSaysWhy(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	fault := s.server.Fail(emulator.Fault{Status: 503})
+	s.write("logs/app.json", joined(jsonRecords(0, 5)))
+	p := s.run(open + hasty + appLogs)
+	p.await(1, "cluster is down, asking it now and then")
+	st := p.status()
+	c, r := st.Clusters[0], routeOf(t, p, "T")
+	for _, h := range []*telemetry.Hold{c.Hold, r.Hold} {
+		if h == nil || h.Message == "" || h.Fix == "" || h.Code == "" || h.Since.IsZero() || h.NextTry.Before(h.Since) {
+			t.Errorf("says %+v", h)
+		}
+	}
+	if c.State != "down" || r.State != "down" {
+		t.Errorf("cluster is %s, route %s", c.State, r.State)
+	}
+	if held := p.metric("routes_held"); held != 0 {
+		t.Errorf("%v routes are held", held)
+	}
+	fault.Remove()
+	p.awaitBooks("T", func(a account) bool { return a.accepted == 5 })
+	if st := p.status(); st.Clusters[0].Hold != nil || routeOf(t, p, "T").Hold != nil {
+		t.Errorf("afterwards: %+v %+v", st.Clusters[0], routeOf(t, p, "T"))
+	}
 }

@@ -39,7 +39,7 @@ func (a *Agent) heldInputs() map[string]string {
 	why := make(map[record.Route]string)
 	routes, _ := a.sender.Status()
 	for _, r := range routes {
-		if r.Hold != nil {
+		if r.Hold != nil && r.State != telemetry.Retrying {
 			why[r.Route] = "its route is " + r.State + ": " + cmp.Or(r.Hold.Code, r.Hold.Message)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"kusto-agent/internal/version"
 	"kusto-agent/quarantine"
 	"kusto-agent/record"
+	"kusto-agent/sender"
 	"kusto-agent/telemetry"
 )
 
@@ -59,7 +60,7 @@ func (a *Agent) addClusters(s *telemetry.Status) map[string]string {
 		names[c.URL] = c.Name
 		s.Clusters = append(s.Clusters, telemetry.Cluster{
 			Name: c.Name, URL: c.URL, State: c.State, Concurrency: c.Concurrency, InFlight: c.InFlight,
-			TokenExpires: a.tokenExpiry(c.URL),
+			TokenExpires: a.tokenExpiry(c.URL), Hold: holdOf(c.Hold, c.NextTry),
 		})
 	}
 	slices.SortFunc(s.Clusters, func(a, b telemetry.Cluster) int { return cmp.Compare(a.Name, b.Name) })
@@ -78,14 +79,20 @@ func (a *Agent) addRoutes(s *telemetry.Status, names map[string]string) {
 			Format: string(r.Route.Format), Mapping: r.Route.Mapping, State: r.State,
 			Queued: r.Queued, InFlight: r.InFlight, Spooled: r.Spooled, FailingAlone: r.FailingAlone, Accepted: r.Accepted, LastAccepted: r.Last,
 		}
-		if h := r.Hold; h != nil {
-			out.Hold = &telemetry.Hold{Since: h.Since, Code: h.Code, Message: h.Message, Fix: h.Fix, Activity: h.Activity, NextTry: r.NextTry}
-		}
+		out.Hold = holdOf(r.Hold, r.NextTry)
 		s.Routes = append(s.Routes, out)
 	}
 	slices.SortFunc(s.Routes, func(a, b telemetry.Route) int {
 		return cmp.Or(cmp.Compare(a.Database, b.Database), cmp.Compare(a.Table, b.Table), cmp.Compare(a.Format, b.Format), cmp.Compare(a.Mapping, b.Mapping))
 	})
+}
+
+// holdOf is why a route or a cluster is not up; nil: it is.
+func holdOf(h *sender.Hold, next time.Time) *telemetry.Hold {
+	if h == nil {
+		return nil
+	}
+	return &telemetry.Hold{Since: h.Since, Code: h.Code, Message: h.Message, Fix: h.Fix, Activity: h.Activity, NextTry: next}
 }
 
 func (a *Agent) addFiles(s *telemetry.Status) {

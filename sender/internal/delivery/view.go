@@ -3,6 +3,7 @@ package delivery
 import (
 	"time"
 
+	"kusto-agent/kusto"
 	"kusto-agent/record"
 )
 
@@ -64,11 +65,25 @@ func (r *route) verdict(now time.Time, patience time.Duration) (refused, down bo
 	return false, down
 }
 
+// Failing is why a route or a cluster does not accept, and since when it was wanted.
+type Failing struct {
+	Since time.Time
+	Last  *kusto.Error // nil: there was no answer yet
+}
+
+func (b *breaker) failing() *Failing {
+	if b.hold != nil || !b.down && b.failures == 0 {
+		return nil
+	}
+	return &Failing{b.wanted, b.last}
+}
+
 // RouteStatus is how a route fares.
 type RouteStatus struct {
 	Route        record.Route
-	State        string // up, retrying, down or held
-	Hold         *Hold  // nil unless held; the cluster's, where that is held
+	State        string   // up, retrying, down or held
+	Hold         *Hold    // nil unless held; the cluster's, where that is held
+	Failing      *Failing // nil where it is up or held; the cluster's, where that is down
 	NextTry      time.Time
 	Queued       int
 	InFlight     int
@@ -86,7 +101,7 @@ func (m *Machine) Routes() []RouteStatus {
 			b = &r.cluster.breaker
 		}
 		out[i] = RouteStatus{
-			Route: r.name, State: b.state(), Hold: b.hold, NextTry: b.gate,
+			Route: r.name, State: b.state(), Hold: b.hold, Failing: b.failing(), NextTry: b.gate,
 			Queued: r.inHand() - r.inflight, InFlight: r.inflight, FailingAlone: len(r.alone), Accepted: r.records, Last: r.last,
 		}
 	}
@@ -97,6 +112,9 @@ func (m *Machine) Routes() []RouteStatus {
 type ClusterStatus struct {
 	Name, URL   string
 	State       string
+	Hold        *Hold    // nil unless held
+	Failing     *Failing // nil where it is up or held
+	NextTry     time.Time
 	Concurrency int // slots just now
 	InFlight    int
 }
@@ -108,7 +126,7 @@ func (m *Machine) Clusters(waiting func(record.Route) int) (out []ClusterStatus)
 		if !c.served || !c.configured && c.isEmpty(waiting) {
 			continue
 		}
-		out = append(out, ClusterStatus{Name: c.name, URL: c.url, State: c.state(), Concurrency: c.limit, InFlight: c.inflight})
+		out = append(out, ClusterStatus{Name: c.name, URL: c.url, State: c.state(), Hold: c.hold, Failing: c.failing(), NextTry: c.gate, Concurrency: c.limit, InFlight: c.inflight})
 	}
 	return out
 }
