@@ -158,7 +158,7 @@ func (s *Spool) pick(to route) (t *taken, need *share) {
 	if l == nil {
 		return nil, nil
 	}
-	l.wake(s.o.Now())
+	l.wake(time.Now())
 	for {
 		sh, back := l.head(), l.ready.top()
 		switch {
@@ -231,7 +231,7 @@ func (s *Spool) takeBack(t *taken, until time.Time) {
 	l := s.lane(t.sh.to)
 	t.payload, t.until = nil, until
 	s.setGiven(t, false)
-	if l.back++; until.After(s.o.Now()) {
+	if l.back++; until.After(time.Now()) {
 		heap.Push(&l.resting, t)
 	} else {
 		heap.Push(&l.ready, t)

@@ -209,7 +209,7 @@ func (s *Spool) isNews(t *taken, what string) bool {
 func (s *Spool) Return(id record.BatchID) { s.giveBack(id, time.Time{}) }
 
 // ReturnUntil is Return for a payload that is not to be tried before a time, by
-// the clock of Options.Now: until then Next passes over it.
+// the monotonic clock: until then Next passes over it, however the wall clock jumps.
 func (s *Spool) ReturnUntil(id record.BatchID, notBefore time.Time) { s.giveBack(id, notBefore) }
 
 func (s *Spool) giveBack(id record.BatchID, until time.Time) bool {

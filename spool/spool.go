@@ -40,7 +40,7 @@ var (
 // goroutine or from Next; they may call every method but Close and Put.
 type Options struct {
 	Logger *slog.Logger     // none: nothing is logged
-	Now    func() time.Time // when a payload came here, and when it may be tried; time.Now
+	Now    func() time.Time // the wall clock: when a payload came here; time.Now
 	// Elapsed is the time that went by, which no clock that is set changes: payloads
 	// age by it. The monotonic clock.
 	Elapsed func() time.Duration
