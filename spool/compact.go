@@ -18,7 +18,7 @@ const settle = 10 * time.Second
 // of payloads that have not ended, and that these can be copied. Needs the spool's
 // mu.
 func (g *segment) isSparse() bool {
-	return !g.open && !g.stuck && g.live > 0 && g.pins == 0 && 2*g.bytes < g.size
+	return !g.open && !g.stuck && !g.lost && g.live > 0 && g.pins == 0 && 2*g.bytes < g.size
 }
 
 // compactDue is when the next segment is to be compacted; zero: none is. Needs mu.
@@ -51,7 +51,7 @@ func (w *writer) compact(pressed bool) bool {
 	if err != nil {
 		w.log.Warn("spool segments not compacted", "file", run[0].name, "segments", len(run), "err", err)
 	} else if !w.swap(run, h, moves) {
-		err = errWalked
+		err = errUnwanted
 		_ = w.disk(func() error { // what it has is in the others as well
 			return errors.Join(s.o.FS.Remove(s.path(h.name+suffixOfIndex)), s.o.FS.Remove(s.path(h.name)))
 		})
@@ -215,16 +215,17 @@ func (h *segment) adopt(g *segment, e *slot) {
 	e.input = mixed | uint32(len(h.mixes)-1)
 }
 
-// errWalked says that copies do not count since Held would have passed them by.
-var errWalked = errors.New("all payloads are being gone through")
+// errUnwanted says that copies do not count: Held would have passed them by, or they are
+// of payloads that were given up meanwhile.
+var errUnwanted = errors.New("payloads are being gone through, or were given up")
 
 // swap has the copies count, and lets the segments go that they came from. It does
-// nothing and returns false while Held goes through these.
+// nothing and returns false while Held goes through these, or where one of them was lost.
 func (w *writer) swap(run []*segment, h *segment, moves []move) bool {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.walks > 0 {
+	if s.walks > 0 || slices.ContainsFunc(run, func(g *segment) bool { return g.lost }) {
 		return false
 	}
 	s.swaps++

@@ -108,6 +108,65 @@ func TestCompaction(t *testing.T) {
 	})
 }
 
+// What was given up while it was being copied stays so: it was counted, and is read again
+// from its files.
+func TestCompactionOfLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := faultfs.New("/state")
+		o := testOptions(disk)
+		o.SegmentSize = 8 << 10
+		gone := 0
+		o.OnLost = func(_ []record.BatchID, what *record.Payload) { gone += what.Records }
+		o.OnDrop = func(p *record.Payload, _ string) { gone += p.Records }
+		s, _ := openWith(t, testConfig, o)
+		l := newLife()
+		l.sparse(s, 60)
+		must(t, s.Close())
+		s, _ = openWith(t, testConfig, o) // so that the slots are in the indexes alone
+		l.endHere(s)
+		var syncs atomic.Int32 // of the copy: one of its header, one of all
+		thaw := make(chan struct{})
+		var made atomic.Value // the name of the copy
+		disk.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
+			if op.Kind == "create" && strings.HasSuffix(op.Name, suffix+durable.TempSuffix) {
+				made.Store(op.Name)
+			}
+			if op.Kind == "sync" && op.Name == made.Load() && syncs.Add(1) == 2 {
+				<-thaw
+			}
+			return v
+		}
+		waitFor(2 * settle)
+		if syncs.Load() < 2 {
+			t.Fatal("nothing is copied")
+		}
+		for _, name := range segments(disk) {
+			disk.Damage("/state/spool/"+name+suffixOfIndex, func(b []byte) []byte { return b[:len(b)/2] })
+			if name := "/state/spool/" + name; name+durable.TempSuffix != made.Load() {
+				disk.Vanish(name)
+			}
+		}
+		had := s.Stats()
+		for next(s, to(dr)) != nil {
+		}
+		lost := gone
+		if lost == 0 {
+			t.Fatalf("nothing is lost of %+v", had)
+		}
+		close(thaw)
+		waitFor(2 * settle)
+		rest := 0
+		for p := next(s, to(dr)); p != nil; p = next(s, to(dr)) {
+			rest += p.Records
+			s.Done(p.ID, record.Accepted)
+		}
+		if st := s.Stats(); gone+rest != had.Records["in0"] || st.Frames != 0 {
+			t.Errorf("%d lost, %d more later, and %d given out of %v; %+v is left", lost, gone-lost, rest, had.Records, st)
+		}
+		must(t, s.Close())
+	})
+}
+
 // After an outage of all routes and the long hold of one, the next outage finds as
 // much room as the first.
 func TestHeldRouteLeavesRoom(t *testing.T) {

@@ -89,7 +89,10 @@ func (s *Spool) waits(at placed) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := at.sh.g
-	return !g.ended.has(at.ord) && !g.moved.has(at.ord) && !(s.isOut(g, &at.slot) && s.out[at.id].given)
+	if s.isOut(g, &at.slot) {
+		return !s.out[at.id].given
+	}
+	return !g.lost && !g.ended.has(at.ord) && !g.moved.has(at.ord)
 }
 
 func (s *Spool) unpin(g *segment) {

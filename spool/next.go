@@ -258,7 +258,7 @@ func (s *Spool) endWaiting(at placed) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch g := at.sh.g; {
-	case g.ended.has(at.ord) || g.moved.has(at.ord):
+	case g.ended.has(at.ord) || g.moved.has(at.ord), g.lost && !s.isOut(g, &at.slot):
 		return false
 	case s.isOut(g, &at.slot):
 		t := s.out[at.id]

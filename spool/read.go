@@ -168,7 +168,10 @@ func (s *Spool) reindex(g *segment, x *index, cause error) bool {
 // nobody has in hand, and tells of them.
 func (s *Spool) lose(g *segment, there bits, cause error) {
 	all, err := s.all(g)
-	if err != nil {
+	s.mu.Lock()
+	lost := g.lost
+	s.mu.Unlock()
+	if err != nil || lost {
 		s.loseAll(g, errors.Join(cause, err))
 		return
 	}
@@ -233,7 +236,7 @@ func (s *Spool) loseAll(g *segment, cause error) {
 			s.tidyLane(sh.to, l)
 		}
 	}
-	g.damaged = true
+	g.damaged, g.lost = true, true
 	s.mu.Unlock()
 	s.tellLost(g, ids, sum.payload(), cause)
 }

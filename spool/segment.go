@@ -29,6 +29,7 @@ type segment struct {
 	damaged bool   // not to be removed but kept for people
 	open    bool   // it is being written
 	stuck   bool   // part of it cannot be read: it is not copied
+	lost    bool   // all was given up that nobody has in hand, whatever its index says later
 
 	n     int  // payloads
 	ended bits // those that have ended, by slot.ord
