@@ -126,7 +126,9 @@ func TestSnapshotModel(t *testing.T) {
 			want.apply(e)
 		}
 		since := rapid.IntRange(0, len(entries)).Draw(t, "since")
+		j.mu.Lock()
 		snap := j.freeze()
+		j.mu.Unlock()
 		tell()
 		got, n := newState(), 0
 		err := snap.write(func(frames []durable.Frame) error {

@@ -310,6 +310,50 @@ func testStallIsTold(t *testing.T, kind string, closes bool) {
 	must(t, j.Close())
 }
 
+// A segment has all that is to be repeated behind its snapshot when it gets its name:
+// with some of it a start would know of a payload that it is in the spool, and not that it
+// has ended there.
+func TestKillWhileEntriesAreRepeated(t *testing.T) {
+	for n := int64(1); ; n++ { // the operation at which the process is killed
+		var sick, dead atomic.Bool
+		over := false
+		synctest.Test(t, func(t *testing.T) {
+			fs := faultfs.New("/state")
+			var ops atomic.Int64
+			fs.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
+				switch {
+				case dead.Load() || sick.Load() && ops.Add(1) == n+1:
+					dead.Store(true)
+					return faultfs.Verdict{Err: faultfs.ErrKilled, Short: true}
+				case sick.Load() && ops.Load() == 1: // the segment is abandoned
+					return faultfs.Verdict{Err: errors.New("input/output error")}
+				}
+				return v
+			}
+			j, _ := open2(t, fs)
+			must(t, j.Begin(payload(1, file1(1), 0, 10)))
+			must(t, j.End(batchID(1), record.Spooled))
+			must(t, j.Replay(batchID(1), 1))
+			must(t, j.EndReplay(batchID(1), record.Accepted))
+			sick.Store(true)
+			_ = j.Skip(file1(2), record.Span{End: 10}, markAt(10))
+			_ = j.Skip(file1(2), record.Span{Start: 10, End: 20}, markAt(20)) // waits, where no segment can be had
+			time.Sleep(time.Minute)
+			over = !dead.Load()
+			left := fs.Crash(faultfs.Kill, 0)
+			_ = j.Close()
+			j, rec := open2(t, left)
+			if rec.Ended[batchID(1)] != record.Accepted {
+				t.Errorf("killed at operation %d: ended %v, replays %v, want that 1 was accepted", n, rec.Ended, rec.Replays)
+			}
+			must(t, j.Close())
+		})
+		if over {
+			return
+		}
+	}
+}
+
 // What waits while the disk is full, and lost its end to the bound of the queue, is
 // not repeated behind the snapshot that has all of it: the state would go back.
 func TestOverflowRepeatsNothingOld(t *testing.T) {

@@ -40,8 +40,7 @@ type draft struct {
 
 	old     *durable.Segment // closing: the one before
 	oldName string
-	closed  []segmentFile   // and the history behind it
-	carry   []durable.Frame // what old may have lost
+	closed  []segmentFile // and the history behind it
 }
 
 var errUnwanted = errors.New("segment not wanted any more")
@@ -51,8 +50,8 @@ const (
 	fewSince  = 128     // how many entries the writer copies by itself
 )
 
-// draft takes a snapshot for the next segment. Needs a state in which all is applied
-// that was written.
+// newDraft takes a snapshot for the next segment. Needs a state in which all is applied
+// that was written, and the journal's mu.
 func (w *writer) newDraft(first uint64) *draft {
 	d := &draft{
 		w: w, name: fmt.Sprintf("%016x%s", w.next, suffix), done: make(chan error, 1),
@@ -121,7 +120,9 @@ func (d *draft) build(call func(func() error) error) error {
 
 // begin has the next segment made while this one is written on.
 func (w *writer) begin() {
+	w.j.mu.Lock()
 	w.draft = w.newDraft(w.seg.NextRecord())
+	w.j.mu.Unlock()
 	d := w.draft
 	d.from = w.seg.Size()
 	d.beside(building, func() error { return d.build(d.call) })
@@ -170,12 +171,6 @@ func (w *writer) step(err error) {
 	default:
 		w.closed = d.closed
 		w.draft = nil
-		if len(d.carry) > 0 {
-			w.carry = d.carry
-			if err := w.repeat(); err != nil {
-				_ = w.replace(err) // told
-			}
-		}
 	}
 }
 
@@ -188,8 +183,7 @@ func (w *writer) takeOver() {
 	h := w.history()
 	d.beside(closing, func() error {
 		if err := d.call(func() error { return errors.Join(d.old.Sync(), d.old.Close()) }); err != nil {
-			w.log.Warn("journal segment abandoned", "file", d.oldName, "err", err)
-			d.carry = limit(slices.Clone(d.old.Unsynced()))
+			w.log.Warn("journal segment abandoned", "file", d.oldName, "err", err) // what it may have lost is in the new one
 		}
 		h.closed = append(h.closed, segmentFile{name: d.oldName, size: d.old.Size(), end: w.j.o.Now()})
 		_ = d.call(func() error { h.tidy(); return nil })
@@ -209,7 +203,7 @@ func (w *writer) drop() {
 	_ = w.disk(func() error { <-d.done; return nil }) // what went wrong is of no more use
 	w.draft = nil
 	if d.stage == closing {
-		w.closed, w.carry = d.closed, append(w.carry, d.carry...)
+		w.closed = d.closed
 		return
 	}
 	_ = w.disk(func() error {

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -40,20 +41,28 @@ func limit(frames []durable.Frame) []durable.Frame {
 // the current one. Nothing is written meanwhile: it is what is done at the start, and
 // where the disk fails. On an error there is no segment, the journal is in trouble
 // and the next try is due at w.retry.
+//
+// What is to be repeated behind the state is durable before the segment gets its name:
+// entries from some moment on, in their order, change nothing in a newer state, and
+// without the last of them they would take it back.
 func (w *writer) rotate() error {
 	w.drop()
 	w.inline = false
 	if w.seg != nil {
 		w.retire()
 	}
-	w.j.mu.Lock()
-	if w.j.overflow {
-		w.dropQueued()
+	d, waiting := w.freezeAll()
+	again := slices.Clone(w.carry)
+	for _, o := range waiting {
+		if o.entry != nil {
+			again = append(again, o.frame)
+		}
 	}
-	w.j.mu.Unlock()
-	d := w.newDraft(w.record)
 	err := w.disk(func() error {
 		if err := d.build(func(f func() error) error { return f() }); err != nil {
+			return err
+		}
+		if err := errors.Join(d.seg.Append(again...), d.seg.Sync()); err != nil {
 			return err
 		}
 		size := d.seg.Size()
@@ -74,10 +83,8 @@ func (w *writer) rotate() error {
 		return w.fail(err)
 	}
 	w.seg, w.name, w.room = d.seg, d.name, d.seg.Size()+w.j.segmentSize()
-	if err := w.repeat(); err != nil {
-		w.abandon()
-		return w.fail(err)
-	}
+	w.carry = nil
+	w.written(waiting)
 	w.recovered()
 	return w.disk(func() error {
 		h := w.history()
@@ -87,9 +94,37 @@ func (w *writer) rotate() error {
 	})
 }
 
-// dropQueued leaves to the snapshot what waits to be repeated behind it. Entries
-// from some moment on, in their order, change nothing in a newer state; without
-// the last of them they would take it back. Needs the journal's mu.
+// freezeAll takes a snapshot of the state with all that waits, and returns what of that
+// is to be repeated behind it. It stays queued until it is written.
+func (w *writer) freezeAll() (d *draft, waiting []*op) {
+	j := w.j
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.overflow {
+		w.dropQueued()
+	}
+	for _, o := range j.queue {
+		j.apply(o)
+	}
+	return w.newDraft(w.record), slices.Clone(j.queue)
+}
+
+// written takes the first of the queue out of it, which are durable now, and lets those
+// go on who wait for them.
+func (w *writer) written(first []*op) {
+	j := w.j
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.queue, j.given = j.queue[len(first):], max(0, j.given-len(first))
+	for _, o := range first {
+		if j.queued -= o.size(); o.done != nil {
+			close(o.done)
+		}
+	}
+}
+
+// dropQueued leaves to the snapshot what waits to be repeated behind it, of which some is
+// missing. Needs the journal's mu.
 func (w *writer) dropQueued() {
 	j := w.j
 	j.queue = slices.DeleteFunc(j.queue, func(o *op) bool {
@@ -100,22 +135,6 @@ func (w *writer) dropQueued() {
 		return drop
 	})
 	j.given, j.overflow, w.carry = 0, false, nil
-}
-
-// repeat writes what an abandoned segment may have lost.
-func (w *writer) repeat() error {
-	if len(w.carry) == 0 {
-		return nil
-	}
-	carry := w.carry
-	w.carry = nil
-	err := w.disk(func() error {
-		if err := w.seg.Append(carry...); err != nil {
-			return err
-		}
-		return w.seg.Sync()
-	})
-	return err
 }
 
 // retire closes a segment that is full. Its end must be durable before the

@@ -19,10 +19,8 @@ type snapshot struct {
 }
 
 // freeze takes a snapshot. It costs the same whatever the state holds, but for the
-// batches that are begun and the inputs. thaw ends it; there is one at a time.
+// batches that are begun and the inputs. thaw ends it; there is one at a time. Needs mu.
 func (j *Journal) freeze() *snapshot {
-	j.mu.Lock()
-	defer j.mu.Unlock()
 	st := j.state
 	s := &snapshot{j: j, at: j.o.Now(), begun: st.batches(), in: slices.Sorted(maps.Keys(st.inputs))}
 	s.count = len(s.in) + st.pieces + len(s.begun) + len(st.replays.all) + len(st.ended.all)
