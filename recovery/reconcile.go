@@ -60,9 +60,11 @@ type start struct {
 
 // whole is a payload of which the spool has parts.
 type whole struct {
-	waits bool  // it is there itself, and has not ended
-	parts int   // records of the parts
-	bytes int64 // what they cover
+	waits bool // it is there itself, and has not ended
+	// Records of the parts that are sent from the spool or have ended for good, and the
+	// bytes these cover: what of the whole need not be read again.
+	parts int
+	bytes int64
 }
 
 // goThrough decides about each payload of the spool, in one pass where it has no parts.
@@ -74,13 +76,9 @@ func (s *start) goThrough() error {
 		if p.Replaces == (record.BatchID{}) {
 			return s.meet(p, sound)
 		}
-		w := s.wholes[p.Replaces]
-		if w == nil {
-			w = &whole{}
-			s.wholes[p.Replaces] = w
+		if s.wholes[p.Replaces] == nil {
+			s.wholes[p.Replaces] = &whole{}
 		}
-		w.parts += p.Records
-		w.bytes += covered(p)
 		return true
 	})
 	if err != nil || len(s.wholes) == 0 {
@@ -143,7 +141,13 @@ func (s *start) meet(p *record.Payload, sound bool) bool {
 	w := s.wholes[p.Replaces]
 	b := s.begun[p.ID]
 	named := replayed && n > 0 && !s.Clean
-	switch JudgeFrame(s.known(p), frameOf(sound, w != nil && w.waits)) {
+	known := s.known(p)
+	act := JudgeFrame(known, frameOf(sound, w != nil && w.waits))
+	if w != nil && (act.Sends() || known == Over || known == OverBegun) {
+		w.parts += p.Records
+		w.bytes += covered(p)
+	}
+	switch act {
 	case Leave:
 		return false
 	case Refuse:

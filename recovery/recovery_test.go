@@ -122,6 +122,16 @@ func TestMissing(t *testing.T) {
 	w.reconcile(Found{Replays: map[record.BatchID]int{id('y'): 1}}, false)
 	w.want("removed y", "end frame y replaced")
 	w.wantBooks("restored 3 spooled 3")
+	// What replaces it went another way, and a write that seemed to fail left it there: a
+	// kill came before it ended.
+	w = newWorld(t)
+	w.frames = []frame{{part, true}}
+	w.history = map[record.BatchID]*record.Payload{id('y'): payload('y', 3)}
+	w.reconcile(Found{
+		Replays: map[record.BatchID]int{id('y'): 1}, Ended: map[record.BatchID]record.Outcome{part.ID: record.Replaced},
+	}, false)
+	w.want("removed y", "replay y 1")
+	w.wantBooks("restored 3 spooled 3")
 	// Its frame cannot be read now, and can at another start: its end is remembered.
 	w = newWorld(t)
 	w.reconcile(Found{Ended: map[record.BatchID]record.Outcome{id('x'): record.Accepted, id('y'): record.Accepted}}, true, payload('x', 2))
