@@ -106,6 +106,37 @@ func TestUnwanted(t *testing.T) {
 	})
 }
 
+// Trouble that began before the spool was off for a while ends by itself when it is on
+// again: nobody puts anything into it meanwhile.
+func TestTroubleEndsAfterOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		s, _ := open(t, fs)
+		bad := true
+		fs.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
+			if bad && op.Kind == "create" {
+				v.Err = faultfs.NoSpace
+			}
+			return v
+		}
+		if err := s.Put(payload(1, here)); !errors.Is(err, faultfs.NoSpace) {
+			t.Fatalf("put on a full disk: %v", err)
+		}
+		off := testConfig
+		off.MaxSize = 0
+		s.SetConfig(off)
+		bad = false
+		time.Sleep(time.Minute)
+		s.SetConfig(testConfig)
+		time.Sleep(again)
+		synctest.Wait()
+		if err := s.Health(); err != nil {
+			t.Errorf("health %v after the disk has room again", err)
+		}
+		must(t, s.Close())
+	})
+}
+
 // What a failed sync was for is cut off its segment, so that a later start does not
 // find a payload that went another way.
 func TestUnsyncedIsCutOff(t *testing.T) {

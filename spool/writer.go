@@ -459,7 +459,9 @@ func (w *writer) probe() {
 	trouble := s.trouble
 	s.mu.Unlock()
 	switch {
-	case trouble == nil || s.cfg().MaxSize <= 0:
+	case trouble == nil:
+	case s.cfg().MaxSize <= 0: // it is off: looked at again, since a reload may end that
+		w.tell(trouble)
 	case errors.Is(trouble, ErrFull):
 		w.tell(w.couldFit(w.refused))
 	case w.out != nil:
