@@ -310,9 +310,24 @@ func TestDamageThatLooksTorn(t *testing.T) {
 			content[at[2]+8] ^= 1
 		}
 		left.SetContent(name, content)
+		var s *Spool
+		for start := range 3 { // the first two end before anybody has used the spool
+			var rec *Recovery
+			s, rec = open(t, left)
+			if rec.Torn != hurt || rec.Lost {
+				t.Errorf("start %d, hurt %v: torn %v, lost %v", start, hurt, rec.Torn, rec.Lost)
+			}
+			if start < 2 {
+				must(t, s.Close())
+			}
+		}
+		if next(s, to(here)) == nil {
+			t.Error("nothing is given out")
+		}
+		must(t, s.Close())
 		s, rec := open(t, left)
-		if rec.Torn != hurt || rec.Lost {
-			t.Errorf("hurt %v: torn %v, lost %v", hurt, rec.Torn, rec.Lost)
+		if rec.Torn || rec.Lost {
+			t.Errorf("hurt %v, and used since: torn %v, lost %v", hurt, rec.Torn, rec.Lost)
 		}
 		must(t, s.Close())
 	}

@@ -21,6 +21,10 @@ func (s *Spool) Next(r record.Route) (p *record.Payload, frame record.BatchID) {
 	to := unique.Make(r)
 	for {
 		s.mu.Lock()
+		if !s.used {
+			s.used = true
+			s.poke()
+		}
 		t, need := s.pick(to)
 		if need != nil {
 			need.g.pins++

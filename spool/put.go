@@ -93,7 +93,7 @@ func (s *Spool) submit(r *request) error {
 	case s.hangs():
 		return record.ErrStalled
 	}
-	s.queue = append(s.queue, r)
+	s.queue, s.used = append(s.queue, r), true
 	s.poke()
 	return nil
 }

@@ -30,7 +30,9 @@ type Recovery struct {
 	Lost bool
 	// Torn says that something was left out that looks like a write under way, on which
 	// nobody relied. It looks the same where the last frames of a segment were damaged:
-	// whoever knows what a Put returned nil for is to look for it.
+	// whoever knows what a Put returned nil for is to look for it. The segment stays as it
+	// is, and the next start finds the same, until the first Next or Put: then whoever
+	// opened the spool has looked, and BeforeUnlink makes durable what came of it.
 	Torn bool
 	// Missing are payloads that the spool knows of and that cannot be read: without
 	// Cover, and Pieces that say no more than how many records of which input they
@@ -55,6 +57,7 @@ type recovery struct {
 	broken  []*segment         // nothing in them can be told
 	orphans []string           // indexes without their segment
 	content map[*segment]int64 // where what was written ends, of those whose slots are in memory
+	doubted map[*segment]bool  // of these, those whose end may have been cut or damaged
 	excess  map[*segment]int64 // the same of those that are longer than their index says
 }
 
@@ -64,7 +67,7 @@ func (s *Spool) readFolder() (*Recovery, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &recovery{s: s, out: &Recovery{}, files: files, content: map[*segment]int64{}, excess: map[*segment]int64{}}
+	r := &recovery{s: s, out: &Recovery{}, files: files, content: map[*segment]int64{}, doubted: map[*segment]bool{}, excess: map[*segment]int64{}}
 	aside, err := listSegments(s.o.FS, s.path(damagedDir))
 	if err != nil {
 		return nil, err
@@ -279,7 +282,7 @@ func (r *recovery) survey(g *segment) error {
 	r.bad(g, rep)
 	if !sealed {
 		if room := int64(rep.Header.Room) << 10; g.size < room {
-			r.out.Lost = true
+			r.out.Lost, r.doubted[g] = true, true
 			r.problem("spool segment %s: it ends %d bytes before the space that was allocated for it; what was written there is gone", g.name, room-g.size)
 		}
 		return r.tail(g, rep)
@@ -309,7 +312,7 @@ func (r *recovery) bad(g *segment, rep *durable.Report) {
 	for _, b := range rep.Bad {
 		end = max(end, b.Offset+b.Length)
 		if b.Torn {
-			r.out.Torn = true
+			r.out.Torn, r.doubted[g] = true, true
 			r.problem("spool segment %s: %d bytes of an unfinished write at offset %d left out", g.name, b.Length, b.Offset)
 			continue
 		}
@@ -478,12 +481,49 @@ func (r *recovery) tidy() {
 		if !surveyed || g.live == 0 || g.damaged {
 			continue
 		}
-		// The index first: a segment without one that ends before the space it had
-		// allocated was cut.
-		if s.writeIndex(g, end, s.w.record) == nil && end < g.size && trim(s.o.FS, s.path(g.name), end) == nil {
-			s.mu.Lock()
-			g.size = end
-			s.mu.Unlock()
+		if r.doubted[g] {
+			s.w.doubted = append(s.w.doubted, doubted{g, end, s.w.record})
+			continue
+		}
+		s.closeEnd(g, end, s.w.record)
+	}
+}
+
+// closeEnd gives a segment that was read by its frames an index, and what is behind its
+// end back. The index comes first: a segment without one that ends before the space it
+// had allocated was cut.
+func (s *Spool) closeEnd(g *segment, end int64, record uint64) {
+	if s.writeIndex(g, end, record) == nil && end < g.size && trim(s.o.FS, s.path(g.name), end) == nil {
+		s.mu.Lock()
+		g.size = end
+		s.mu.Unlock()
+	}
+}
+
+// doubted is a segment whose end may have been cut or damaged: with an index nothing of
+// that would show any more.
+type doubted struct {
+	g      *segment
+	end    int64
+	record uint64
+}
+
+// settleDoubts closes the ends of such segments once the spool is used, and what came of
+// them is durable elsewhere.
+func (w *writer) settleDoubts() {
+	w.s.mu.Lock()
+	used := w.s.used
+	w.s.mu.Unlock()
+	if len(w.doubted) == 0 || !used || w.s.o.BeforeUnlink() != nil {
+		return
+	}
+	for _, d := range w.doubted {
+		w.s.mu.Lock()
+		keep := d.g.live > 0 && !d.g.damaged && !d.g.lost
+		w.s.mu.Unlock()
+		if keep {
+			w.s.closeEnd(d.g, d.end, d.record)
 		}
 	}
+	w.doubted = nil
 }

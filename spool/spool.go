@@ -162,6 +162,7 @@ type Spool struct {
 	trouble  error     // why the last payload could not be written; nil: it could
 	stalled  bool      // it was told that the writer's call is not answered
 	hung     int       // readers that the disk has not answered in time
+	used     bool      // Next or Put was called
 	closed   bool
 
 	w writer // owned by the writer's goroutine

@@ -44,6 +44,7 @@ type writer struct {
 	backoff time.Duration    // how long the last wait for that was
 	refused int64            // bytes of the last payload there was no room for
 	buf     []byte           // bodies of a group, reused
+	doubted []doubted        // segments found at the start, to be closed once the spool is used
 	end     error            // of the last write, once closed
 }
 
@@ -142,6 +143,7 @@ func (w *writer) turn() (last bool) {
 		w.retry = time.Time{}
 		w.probe()
 	}
+	w.settleDoubts()
 	w.sweep(last || w.isFull() || w.out != nil && time.Since(w.used) >= linger)
 	if !last {
 		w.tend()
