@@ -94,11 +94,8 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 		p, err = s.readPatiently(t)
 	}
 	if err != nil && !errors.Is(err, errBody) && lasts(err) && !s.isWritten(s.home(t)) {
-		switch found := s.verify(s.home(t)); {
-		case errors.Is(found, record.ErrStalled):
+		if found := s.verify(s.home(t)); errors.Is(found, record.ErrStalled) {
 			err = found
-		case !s.isGiven(t): // lost with others
-			return nil, true
 		}
 	}
 	if err != nil && (errors.Is(err, errBody) || lasts(err)) {
@@ -148,13 +145,6 @@ func (s *Spool) came(t *taken) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Unix(0, t.sh.g.when(&t.slot))
-}
-
-// isGiven says whether a payload is still given out.
-func (s *Spool) isGiven(t *taken) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.out[t.id] == t && t.given
 }
 
 // unreadable describes a payload of which the index alone is left.

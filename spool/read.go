@@ -164,8 +164,8 @@ func (s *Spool) reindex(g *segment, x *index, cause error) bool {
 	return true
 }
 
-// lose gives up those payloads of a segment that were not found there and that
-// nobody has in hand, and tells of them.
+// lose gives up those payloads of a segment that were not found there and that are not
+// given out, and tells of them: each is told of once, here or by Rebuild.
 func (s *Spool) lose(g *segment, there bits, cause error) {
 	all, err := s.all(g)
 	s.mu.Lock()
@@ -187,7 +187,7 @@ func (s *Spool) lose(g *segment, there bits, cause error) {
 		if t != nil && (t.sh.g != g || t.ord != at.ord) {
 			t = nil
 		}
-		if t != nil && t.given && t.payload != nil {
+		if t != nil && t.given { // whoever has it, or is reading it, sees to it
 			continue
 		}
 		ids = append(ids, at.id)
@@ -206,14 +206,14 @@ func (s *Spool) lose(g *segment, there bits, cause error) {
 }
 
 // loseAll gives up all of a segment of which neither the index nor the frames can
-// be read, but for what somebody has in hand.
+// be read, but for what is given out.
 func (s *Spool) loseAll(g *segment, cause error) {
 	sum := sums{}
 	var ids []record.BatchID
 	s.mu.Lock()
 	kept := map[*share][]count{}
 	for _, t := range s.outOf(g) {
-		if t.given && t.payload != nil {
+		if t.given {
 			g.counts(&t.slot, func(input string, n int) { kept[t.sh] = append(kept[t.sh], count{input, n}) })
 			continue
 		}

@@ -137,6 +137,42 @@ func TestTroubleEndsAfterOff(t *testing.T) {
 	})
 }
 
+// A payload that one reader has made again is not told of as lost by another one, which
+// finds that its segment is gone meanwhile.
+func TestLostIsToldOnce(t *testing.T) {
+	disk, name, at := three(t, true)
+	content := disk.Content(name)
+	content[at[1]-64] ^= 1 // the body of the first
+	disk.SetContent(name, content)
+	told := map[record.BatchID]int{}
+	o := testOptions(disk)
+	var s *Spool
+	o.Rebuild = func(p *record.Payload) error {
+		if told[p.ID]++; len(told) == 1 {
+			disk.Vanish(name)
+			if p := next(s, to(here)); p != nil {
+				t.Errorf("got %v out of a segment that is gone", p.ID)
+			}
+		}
+		return ErrGone
+	}
+	o.OnLost = func(ids []record.BatchID, _ *record.Payload) {
+		for _, id := range ids {
+			told[id]++
+		}
+	}
+	s, _ = openWith(t, testConfig, o)
+	if p := next(s, to(here)); p != nil {
+		t.Errorf("got %v", p.ID)
+	}
+	for n := 1; n <= 3; n++ {
+		if told[batchID(n)] != 1 {
+			t.Errorf("payload %d was told of %d times, want once", n, told[batchID(n)])
+		}
+	}
+	must(t, s.Close())
+}
+
 // What a failed sync was for is cut off its segment, so that a later start does not
 // find a payload that went another way.
 func TestUnsyncedIsCutOff(t *testing.T) {

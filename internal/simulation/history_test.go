@@ -439,6 +439,9 @@ func (h *history) harm() {
 	how := h.rnd.IntN(3)
 	h.note("harm %s %d", name, how)
 	at := h.rnd.Float64()
+	if of, isIndex := strings.CutSuffix(filepath.Base(name), ".idx"); isIndex && !slices.Contains(names, of) {
+		return // the segment was removed: its index is all that says that it was there
+	}
 	switch how {
 	case 0:
 		// Of a segment without an index nothing would say that it was there.
