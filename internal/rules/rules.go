@@ -1,0 +1,346 @@
+// Package rules decides which records are sent: the same record meets the same
+// fate whatever was read before it, and each record that is left out is told by
+// the one reason it is left out for. Nothing here changes a record.
+package rules
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Kind is what rules can see of a record.
+type Kind uint8
+
+// The kinds of records.
+const (
+	Line    Kind = iota // text
+	Object              // a JSON object
+	Row                 // fields between delimiters
+	Parsed              // text, and the JSON object that was made of it
+	Message             // a JSON object that was made of one line or of several
+)
+
+// Condition is what a record is asked for. It is about the record as it is in the
+// file, or about a member, or about a column; all that it says must hold of the
+// same value.
+type Condition struct {
+	Match  string   `yaml:"match,omitempty"`  // regular expression, in RE2 syntax
+	Member string   `yaml:"member,omitempty"` // path of names with dots between them
+	Column int      `yaml:"column,omitempty"` // from 1
+	In     []string `yaml:"in,omitempty"`     // values, as they are written
+	Below  string   `yaml:"below,omitempty"`  // number
+	Above  string   `yaml:"above,omitempty"`  // number
+}
+
+// Rule is a condition with a name.
+type Rule struct {
+	Name      string `yaml:"name,omitempty"` // empty: drop_1 for the first of the list, and so on
+	Condition `yaml:",inline"`
+}
+
+// Config says which records are sent.
+type Config struct {
+	Keep []Condition // a record is left out where none of these holds; nil: none is
+	Drop []Rule      // a record is left out where one of these holds
+}
+
+// Empty reports whether every record is sent.
+func (c *Config) Empty() bool { return len(c.Keep) == 0 && len(c.Drop) == 0 }
+
+// Key is the same for rules that are the same, and else another.
+func (c *Config) Key() string {
+	text, err := json.Marshal(c)
+	if err != nil {
+		panic("rules: " + err.Error()) // there is nothing in them but texts and numbers
+	}
+	return string(text)
+}
+
+// NotKept is the reason of records for which no condition of Keep holds.
+const NotKept = "keep"
+
+// Error says which key of which rule is wrong.
+type Error struct {
+	List  string // keep or drop
+	Index int    // in the list
+	Key   string // of the rule; empty: the rule as a whole
+	Value string // of Key, where it is one text
+	Err   error  // a *syntax.Error where it is the syntax of Match
+}
+
+func (e *Error) Error() string {
+	at := fmt.Sprintf("%s[%d]", e.List, e.Index)
+	if e.Key != "" {
+		at += "." + e.Key
+	}
+	return at + ": " + e.Err.Error()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Set is rules ready to be asked. It is safe for concurrent use.
+type Set struct {
+	keep    []condition
+	drop    []condition
+	reasons []string
+}
+
+// New compiles rules for records of a kind, of which there is at least one. Words
+// are the reasons that mean something else. The error holds every mistake, joined,
+// each as an *Error.
+func New(c Config, kind Kind, words ...string) (*Set, error) {
+	s := &Set{}
+	var bad []error
+	for i := range c.Keep {
+		x, errs := compile(&c.Keep[i], kind, "keep", i)
+		s.keep, bad = append(s.keep, x), append(bad, errs...)
+	}
+	if len(c.Keep) > 0 {
+		s.reasons = append(s.reasons, NotKept)
+	}
+	taken := append(slices.Clone(words), NotKept)
+	for i := range c.Drop {
+		x, errs := compile(&c.Drop[i].Condition, kind, "drop", i)
+		name := c.Drop[i].Name
+		if name == "" {
+			name = fmt.Sprintf("drop_%d", i+1)
+		}
+		if err := checkName(name, taken); err != nil {
+			errs = append(errs, &Error{"drop", i, "name", name, err})
+		}
+		taken = append(taken, name)
+		s.reasons = append(s.reasons, name)
+		s.drop, bad = append(s.drop, x), append(bad, errs...)
+	}
+	if len(bad) > 0 {
+		return nil, errors.Join(bad...)
+	}
+	return s, nil
+}
+
+// Reasons are the reasons that Judge.Of tells by their index.
+func (s *Set) Reasons() []string { return s.reasons }
+
+var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
+
+func checkName(name string, taken []string) error {
+	switch {
+	case !nameForm.MatchString(name):
+		return errors.New("no name of a rule; want up to 40 small letters, digits and _, such as health_checks")
+	case slices.Contains(taken, name):
+		return fmt.Errorf("%q is counted for something else already; want another name", name)
+	}
+	return nil
+}
+
+// condition is a Condition ready to be asked.
+type condition struct {
+	member string // empty: it is not about a member
+	needle []byte // every name that the path ends in ends in it; nil: it may be written in another way
+	column int    // 0: it is not about a column
+	match  *matcher
+	in     []string
+	below  *float64
+	above  *float64
+}
+
+func compile(c *Condition, kind Kind, list string, i int) (x condition, bad []error) {
+	wrong := func(key, value, format string, args ...any) {
+		bad = append(bad, &Error{list, i, key, value, fmt.Errorf(format, args...)})
+	}
+	x = condition{member: c.Member, column: c.Column, in: c.In}
+	if c.Match != "" {
+		m, err := newMatcher(c.Match)
+		if err != nil {
+			bad = append(bad, &Error{list, i, "match", c.Match, err})
+		}
+		x.match = m
+	}
+	for _, b := range []struct {
+		key, text string
+		to        **float64
+	}{{"below", c.Below, &x.below}, {"above", c.Above, &x.above}} {
+		if b.text == "" {
+			continue
+		}
+		v, ok := number([]byte(b.text))
+		if !ok {
+			wrong(b.key, b.text, "no number; want one such as 400")
+		}
+		*b.to = &v
+	}
+	asks := c.Match != "" || len(c.In) > 0 || c.Below != "" || c.Above != ""
+	switch about := c.Member != "" || c.Column != 0; {
+	case c.Member != "" && c.Column != 0:
+		wrong("column", "", "it is about a member already; leave one of the two out")
+	case c.Member != "" && (kind == Line || kind == Row):
+		wrong("member", c.Member, "records of this format have no members; want match%s", map[Kind]string{Row: ", or column with the number of a column"}[kind])
+	case c.Column < 0:
+		wrong("column", "", "%d is no column; the first is 1", c.Column)
+	case c.Column > 0 && kind != Row:
+		wrong("column", "", "records of this format have no columns; want match%s", map[bool]string{true: ", or member with the name of a member"}[kind != Line])
+	case !about && kind == Message && c.Match != "":
+		wrong("match", c.Match, "a record may be several lines here; want the member it is about, such as {member: message, match: '^DEBUG'}")
+	case !about && (len(c.In) > 0 || c.Below != "" || c.Above != ""):
+		wrong("", "", "in, below and above are about a value; want member%s too", map[bool]string{true: " or column"}[kind == Row])
+	case !asks:
+		wrong("", "", "nothing is asked; want match, in, below or above, such as {match: '^DEBUG'} or {member: level, in: [debug]}")
+	}
+	if !utf8.ValidString(c.Member) {
+		wrong("member", c.Member, "not UTF-8")
+	}
+	last := c.Member[strings.LastIndexByte(c.Member, '.')+1:]
+	if last != "" && strings.IndexFunc(last, func(r rune) bool { return r < ' ' || strings.ContainsRune(`"'/\`, r) }) < 0 {
+		x.needle = []byte(last)
+	}
+	return x, bad
+}
+
+// Judge asks the rules about one record after another. It keeps scratch memory, so
+// that only one goroutine may use it at a time.
+type Judge struct {
+	set     *Set
+	kind    Kind
+	sep     byte
+	scratch []byte // the text of a value
+	name    []byte // the text of a name
+}
+
+// NewJudge returns a judge of records of a kind; sep is between the fields of a Row.
+func NewJudge(s *Set, kind Kind, sep byte) *Judge { return &Judge{set: s, kind: kind, sep: sep} }
+
+// Of returns the index of the reason a record is left out for, or -1: it is sent. Text
+// is the record without its line end, object the JSON that it is or that was made of
+// it; nil where there is none. Neither is kept.
+func (j *Judge) Of(text, object []byte) int {
+	first := 0
+	if s := j.set; len(s.keep) > 0 {
+		if !j.any(s.keep, text, object) {
+			return 0
+		}
+		first = 1
+	}
+	for i := range j.set.drop {
+		if j.holds(&j.set.drop[i], text, object) {
+			return first + i
+		}
+	}
+	return -1
+}
+
+func (j *Judge) any(all []condition, text, object []byte) bool {
+	for i := range all {
+		if j.holds(&all[i], text, object) {
+			return true
+		}
+	}
+	return false
+}
+
+// holds reports whether a condition holds of a record.
+func (j *Judge) holds(c *condition, text, object []byte) bool {
+	switch {
+	case c.member != "":
+		return object != nil && j.mayHold(c, object) && j.anyAt(c, object)
+	case c.column > 0:
+		field, ok := j.field(text, c.column)
+		return ok && c.of(field)
+	}
+	return c.match.matches(text)
+}
+
+// of reports whether a condition holds of a value, by its text.
+func (c *condition) of(text []byte) bool {
+	if len(c.in) > 0 && !slices.ContainsFunc(c.in, func(one string) bool { return one == string(text) }) {
+		return false
+	}
+	if c.below != nil || c.above != nil {
+		v, ok := number(text)
+		if !ok || c.below != nil && v >= *c.below || c.above != nil && v <= *c.above {
+			return false
+		}
+	}
+	return c.match == nil || c.match.matches(text)
+}
+
+// number reads a number in the form that JSON has, which may also begin with a plus
+// or with zeros.
+func number(text []byte) (float64, bool) {
+	if len(text) == 0 || len(text) > 64 {
+		return 0, false
+	}
+	whole := 0
+	for _, c := range text {
+		switch {
+		case '0' <= c && c <= '9':
+			if whole >= 0 {
+				whole = 10*whole + int(c-'0')
+			}
+		case c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E':
+			whole = -1
+		default:
+			return 0, false
+		}
+	}
+	if whole >= 0 && len(text) <= 15 {
+		return float64(whole), true
+	}
+	v, err := strconv.ParseFloat(string(text), 64)
+	return v, err == nil
+}
+
+// field is the text of a column of a row.
+func (j *Judge) field(row []byte, column int) (text []byte, ok bool) {
+	for i := 0; ; column-- {
+		from, quoted := i, false
+		if i < len(row) && row[i] == '"' {
+			quoted = true
+			i = behindQuoted(row, i)
+		}
+		n := bytes.IndexByte(row[i:], j.sep)
+		if n < 0 {
+			n = len(row) - i
+		}
+		if i += n; column == 1 {
+			return j.bare(row[from:i], quoted), true
+		}
+		if i == len(row) {
+			return nil, false
+		}
+		i++
+	}
+}
+
+// behindQuoted is the index behind the quoted field that begins at i.
+func behindQuoted(row []byte, i int) int {
+	for i++; i < len(row); i++ {
+		if row[i] != '"' {
+			continue
+		}
+		if i+1 == len(row) || row[i+1] != '"' {
+			return i + 1
+		}
+		i++
+	}
+	return len(row)
+}
+
+// bare is the text of a field without its quotes; two within stand for one.
+func (j *Judge) bare(field []byte, quoted bool) []byte {
+	if !quoted {
+		return field
+	}
+	field = bytes.TrimSuffix(field[1:], []byte{'"'})
+	if bytes.IndexByte(field, '"') < 0 {
+		return field
+	}
+	j.scratch = append(j.scratch[:0], bytes.ReplaceAll(field, []byte(`""`), []byte{'"'})...)
+	return j.scratch
+}

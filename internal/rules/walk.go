@@ -1,0 +1,314 @@
+package rules
+
+import (
+	"bytes"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// A path leads from an object to each member of its name, and on where that is an
+// object; an array stands for each of its elements. A name may hold dots: then it is
+// as many steps of the path. Of a name that is there twice both count. What is no
+// JSON is followed as far as it goes. Comments and single quotes are taken, as the
+// service does.
+
+// mostDepth is how deep a path is followed.
+const mostDepth = 512
+
+// mayHold reports whether there may be a value of which a condition on a member holds:
+// it looks at whatever stands behind the last name of the path, wherever that is.
+func (j *Judge) mayHold(c *condition, object []byte) bool {
+	if c.needle == nil {
+		return true
+	}
+	if n := bytes.IndexByte(object, '\\'); n >= 0 && bytes.Contains(object[n:], []byte(`\u`)) {
+		return true // the name may be written with it
+	}
+	for i := 0; ; i++ {
+		n := bytes.Index(object[i:], c.needle)
+		if n < 0 {
+			return false
+		}
+		i += n
+		at := i + len(c.needle)
+		if at == len(object) || object[at] != '"' && object[at] != '\'' {
+			continue
+		}
+		if at = skipSpace(object, at+1); at == len(object) || object[at] != ':' {
+			continue
+		}
+		if at = skipSpace(object, at+1); at == len(object) || object[at] == '[' || j.isValue(c, object, at) {
+			return true
+		}
+	}
+}
+
+// isValue reports whether a condition holds of the value at i, where that is one.
+func (j *Judge) isValue(c *condition, b []byte, i int) bool {
+	text, ok := j.textOf(b[i:valueEnd(b, i)])
+	return ok && c.of(text)
+}
+
+// textOf is the text of a value: of a string what it stands for, of a number and a
+// truth value what is written. Objects, arrays and null have none.
+func (j *Judge) textOf(value []byte) (text []byte, ok bool) {
+	if len(value) == 0 {
+		return nil, false
+	}
+	switch value[0] {
+	case '{', '[':
+		return nil, false
+	case '"', '\'':
+		if len(value) < 2 || value[len(value)-1] != value[0] {
+			return nil, false
+		}
+		if text = value[1 : len(value)-1]; bytes.IndexByte(text, '\\') < 0 {
+			return text, true
+		}
+		j.scratch = plain(j.scratch[:0], text)
+		return j.scratch, true
+	}
+	return value, string(value) != "null"
+}
+
+// anyAt reports whether a condition holds of a value that its path leads to.
+func (j *Judge) anyAt(c *condition, object []byte) bool {
+	i := skipSpace(object, 0)
+	if i == len(object) || object[i] != '{' {
+		return false
+	}
+	_, found := j.follow(c, object, i, c.member, 0)
+	return found
+}
+
+// follow goes through the value at i, which is that of a path or lies on the way to it:
+// rest is what is left of the path. It returns the index behind the value, or len(b)
+// where the way ends.
+func (j *Judge) follow(c *condition, b []byte, i int, rest string, depth int) (end int, found bool) {
+	if depth > mostDepth {
+		return len(b), false
+	}
+	switch {
+	case b[i] == '[':
+		return j.followElements(c, b, i+1, rest, depth)
+	case rest == "":
+		end = valueEnd(b, i)
+		text, ok := j.textOf(b[i:end])
+		return end, ok && c.of(text)
+	case b[i] != '{':
+		return valueEnd(b, i), false
+	}
+	for i++; ; {
+		if i = skipSpace(b, i); i < len(b) && b[i] == ',' {
+			i++
+			continue
+		}
+		if i == len(b) || b[i] == '}' {
+			return min(i+1, len(b)), false
+		}
+		if b[i] != '"' && b[i] != '\'' {
+			return len(b), false
+		}
+		to := valueEnd(b, i)
+		left, on := j.step(b[i:to], rest)
+		if i = skipSpace(b, to); i == len(b) || b[i] != ':' {
+			return len(b), false
+		}
+		if i = skipSpace(b, i+1); i == len(b) {
+			return i, false
+		}
+		if !on {
+			i = valueEnd(b, i)
+		} else if i, found = j.follow(c, b, i, left, depth+1); found {
+			return i, true
+		}
+	}
+}
+
+func (j *Judge) followElements(c *condition, b []byte, i int, rest string, depth int) (end int, found bool) {
+	for {
+		if i = skipSpace(b, i); i < len(b) && b[i] == ',' {
+			i++
+			continue
+		}
+		if i == len(b) || b[i] == ']' {
+			return min(i+1, len(b)), false
+		}
+		was := i
+		if i, found = j.follow(c, b, i, rest, depth+1); found || i == was {
+			return max(i, was), found
+		}
+	}
+}
+
+// step reports whether a quoted name is the next of a path, and what is left of that.
+func (j *Judge) step(quoted []byte, rest string) (left string, on bool) {
+	if len(quoted) < 2 {
+		return "", false
+	}
+	name := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		j.name = plain(j.name[:0], name)
+		name = j.name
+	}
+	switch n := len(name); {
+	case n > len(rest) || rest[:n] != string(name):
+		return "", false
+	case n == len(rest):
+		return "", true
+	default:
+		return rest[n+1:], rest[n] == '.' && n+1 < len(rest)
+	}
+}
+
+// valueEnd returns the index behind the value at i, or len(b) where it has no end. It
+// is above i.
+func valueEnd(b []byte, i int) int {
+	switch b[i] {
+	case '"', '\'':
+		return stringEnd(b, i)
+	case '{', '[':
+		for depth := 0; i < len(b); {
+			switch b[i] {
+			case '"', '\'':
+				i = stringEnd(b, i)
+				continue
+			case '/':
+				if n := skipSpace(b, i); n > i {
+					i = n
+					continue
+				}
+			case '{', '[':
+				depth++
+			case '}', ']':
+				if depth--; depth == 0 {
+					return i + 1
+				}
+			}
+			i++
+		}
+		return len(b)
+	}
+	for i++; i < len(b); i++ {
+		switch b[i] {
+		case ',', '}', ']', ' ', '\t', '\r', '\n', '/', ':':
+			return i
+		}
+	}
+	return i
+}
+
+// stringEnd returns the index behind the string at i, or len(b).
+func stringEnd(b []byte, i int) int {
+	quote := b[i]
+	for i++; i < len(b); {
+		n := bytes.IndexByte(b[i:], quote)
+		if n < 0 {
+			return len(b)
+		}
+		if slash := bytes.IndexByte(b[i:i+n], '\\'); slash >= 0 {
+			i += slash + 2
+			continue
+		}
+		return i + n + 1
+	}
+	return len(b)
+}
+
+// skipSpace returns the first index from i on that is neither white space nor part of
+// a comment.
+func skipSpace(b []byte, i int) int {
+	for ; i < len(b); i++ {
+		switch b[i] {
+		case ' ', '\t', '\r', '\n':
+			continue
+		case '/':
+			rest := b[i:]
+			if bytes.HasPrefix(rest, []byte("//")) {
+				n := bytes.IndexByte(rest, '\n')
+				if n < 0 {
+					return len(b)
+				}
+				i += n
+				continue
+			}
+			if bytes.HasPrefix(rest, []byte("/*")) {
+				n := bytes.Index(rest[2:], []byte("*/"))
+				if n < 0 {
+					return len(b)
+				}
+				i += n + 3
+				continue
+			}
+		}
+		return i
+	}
+	return len(b)
+}
+
+// plain appends the text that the content of a string stands for. An escape that is
+// none stands for itself.
+func plain(dst, content []byte) []byte {
+	for {
+		n := bytes.IndexByte(content, '\\')
+		if n < 0 || n+1 == len(content) {
+			return append(dst, content...)
+		}
+		dst = append(dst, content[:n]...)
+		c := content[n+1]
+		content = content[n+2:]
+		switch c {
+		case 'b':
+			c = '\b'
+		case 'f':
+			c = '\f'
+		case 'n':
+			c = '\n'
+		case 'r':
+			c = '\r'
+		case 't':
+			c = '\t'
+		case 'u':
+			var r rune
+			if r, n = hexRune(content); n == 0 {
+				dst = append(dst, '\\')
+				break
+			}
+			content = content[n:]
+			if utf16.IsSurrogate(r) {
+				low, m := rune(0), 0
+				if bytes.HasPrefix(content, []byte(`\u`)) {
+					low, m = hexRune(content[2:])
+				}
+				if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
+					content = content[2+m:]
+				}
+			}
+			dst = utf8.AppendRune(dst, r)
+			continue
+		case '"', '\'', '/', '\\':
+		default:
+			dst = append(dst, '\\')
+		}
+		dst = append(dst, c)
+	}
+}
+
+// hexRune reads the four digits of an escape.
+func hexRune(b []byte) (r rune, n int) {
+	if len(b) < 4 {
+		return 0, 0
+	}
+	for _, c := range b[:4] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return 0, 0
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, 4
+}
