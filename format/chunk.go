@@ -40,6 +40,10 @@ type Chunk struct {
 	Misfits     int // records in Body that were not as Options.Parse says, sent as they were
 	Unmatched   int // records filtered for that
 
+	// Filtered are the records that Options.Rules leave out, by the index of the
+	// reason; nil: there are none.
+	Filtered []int
+
 	// Rejected are the records that must not be sent.
 	Rejected []Reject
 
@@ -76,6 +80,7 @@ type Chunk struct {
 	held []byte // memory of the Data of Rejected
 	own  []byte // memory of a copied Body
 	text []byte // memory of a decoded file, in which Body may lie
+	out  []int  // memory of Filtered
 }
 
 // Piece is a range of the scanned data that holds whole records.
@@ -100,6 +105,7 @@ func (c *Chunk) reset() {
 		held:     c.held[:0],
 		own:      c.own[:0],
 		text:     c.text,
+		out:      c.out,
 	}
 }
 
@@ -153,6 +159,15 @@ func (c *Chunk) add(b ...byte) {
 	if c.Copied {
 		c.own = c.Body
 	}
+}
+
+// filter counts a record that is left out for the reason of an index, of so many.
+func (c *Chunk) filter(reason, of int) {
+	if c.Filtered == nil {
+		c.out = append(c.out[:0], make([]int, of)...)
+		c.Filtered = c.out
+	}
+	c.Filtered[reason]++
 }
 
 // detach makes the body a copy, so that it can outgrow the data it is of.

@@ -8,7 +8,7 @@
 // and when they are sound: lines.go (TXT and JSON), delimited.go (CSV, TSV,
 // SCsv, SOHsv, PSV), multijson.go (objects that span lines), avro.go (blocks of
 // a container file) and json.go (the check of a JSON record). fields.go and
-// splice.go add members to JSON records, source.go gives a record its own bytes
+// splice.go add members to JSON records, rules.go leaves records out, source.go gives a record its own bytes
 // back. encoding.go reads what is not UTF-8. parse.go makes JSON of lines, with
 // multiline.go, logfmt.go and container.go for the kinds of them.
 package format

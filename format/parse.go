@@ -100,7 +100,11 @@ func (s *Scanner) shape(c *Chunk, data []byte, at int64, k cut) bool {
 	s.misfits = 0
 	body, lossy := s.appendObjects(c.Body, lines, k, at, c.Consumed)
 	c.own = body[:before]
+	records := max(k.records, 1) - len(s.left)
 	switch {
+	case records == 0:
+		s.filter(c)
+		return true
 	case s.misfits > 0 && s.opt.OnError != SendRaw:
 		return s.setAside(c, data[c.Consumed:], k)
 	case s.opt.MaxBody <= 0 || len(body) <= s.opt.MaxBody:
@@ -111,27 +115,37 @@ func (s *Scanner) shape(c *Chunk, data []byte, at int64, k cut) bool {
 		return s.reject(c, data[c.Consumed:], k)
 	}
 	c.Body, c.own = body, body
-	c.Records += max(k.records, 1)
-	for range k.records - 1 {
+	c.Records += records
+	for range records - 1 {
 		s.length(c, before, 0)
 	}
 	s.length(c, before, to-from)
-	c.piece(from, to, max(k.records, 1))
+	c.piece(from, to, records)
+	s.filter(c)
 	c.InvalidUTF8 += lossy
 	c.Misfits += s.misfits
 	return true
 }
 
-// appendObjects appends the objects of a cut, each with the fields and a
-// newline, and tells how many of them hold what was no character. The cut begins
-// at a place of the text that was scanned from an offset of the file.
+// appendObjects appends the objects of a cut that rules do not leave out, each with
+// the fields and a newline, and tells how many of them hold what was no character.
+// The cut begins at a place of the text that was scanned from an offset of the file.
 func (s *Scanner) appendObjects(body, lines []byte, k cut, at int64, place int) (_ []byte, lossy int) {
+	s.left = s.left[:0]
 	for i := range max(k.records, 1) {
 		bad := false
+		from := len(body)
 		if s.opt.Fields == nil {
 			body, bad = s.appendObject(body, lines, k, i)
+			if s.judge != nil && s.leavesOutObject(lines, body[from:], k) {
+				body = body[:from]
+				continue
+			}
 		} else {
 			s.shaped, bad = s.appendObject(s.shaped[:0], lines, k, i)
+			if s.judge != nil && s.leavesOutObject(lines, s.shaped, k) {
+				continue
+			}
 			s.stamp.Offset = max(at+int64(s.pos(place+s.begins(k, i))), 0)
 			body = s.opt.Fields.Splice(body, s.shaped, &s.stamp)
 		}

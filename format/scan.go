@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"kusto-agent/internal/rules"
 	"kusto-agent/record"
 )
 
@@ -51,6 +52,9 @@ type Options struct {
 	// Multiline says which lines are one event, for ParseText and ParseRegex. Nil:
 	// each is.
 	Multiline *Multiline
+	// Rules say which records are sent, before Fields are added. They were made for
+	// the kind that RuleKind tells. Nil: all are.
+	Rules *rules.Set
 }
 
 // Scanner finds and checks records. It keeps scratch memory, so only one
@@ -61,6 +65,7 @@ type Scanner struct {
 	sep     []byte  // the delimiter
 	json    bool    // the format is JSON
 	txt     bool    // the format is TXT
+	apart   bool    // records are parsed, or asked for by rules
 	fault   fault   // why the cut at hand is unsound
 	closing closing // of the record at hand, see json_quick.go
 	padded  []byte  // a record with quickRoom behind it
@@ -87,6 +92,10 @@ type Scanner struct {
 	shaped  []byte  // the record at hand, without its fields
 	lines   []Piece // of a message that is too long
 	misfits int     // objects of the record at hand that tell that it is not as Parse says
+
+	// Of what rules are asked about.
+	judge *rules.Judge // nil: there are none
+	left  []int        // the reasons that objects of the record at hand are left out for
 }
 
 // New returns a scanner.
@@ -112,7 +121,16 @@ func New(o Options) (*Scanner, error) {
 	case o.SkipHeader && spec.Delimiter == 0:
 		return nil, fmt.Errorf("scan format %s: skip a header: only delimited formats have one", o.Format)
 	}
-	return &Scanner{opt: o, spec: spec, sep: []byte{spec.Delimiter}, json: o.Format == record.JSON, txt: o.Format == record.TXT}, nil
+	s := &Scanner{opt: o, spec: spec, sep: []byte{spec.Delimiter}, json: o.Format == record.JSON, txt: o.Format == record.TXT}
+	if o.Rules != nil {
+		kind, ok := RuleKind(o.Format, o.Parse)
+		if !ok {
+			return nil, fmt.Errorf("scan format %s: ask rules: nobody sees its records", o.Format)
+		}
+		s.judge = rules.NewJudge(o.Rules, kind, spec.Delimiter)
+	}
+	s.apart = o.Parse != ParseNone || o.Rules != nil
+	return s, nil
 }
 
 // kind is what the next bytes turned out to be.
@@ -359,10 +377,15 @@ const copiedRun = 256 << 10
 // accept joins the record at c.Consumed to the body. It reports false where the
 // record has to wait for the next chunk.
 func (s *Scanner) accept(c *Chunk, data []byte, at int64, k *cut) bool {
-	if s.opt.Parse != ParseNone {
-		return s.shape(c, data, at, *k)
-	}
 	start, end := c.Consumed+k.lead, c.Consumed+k.n
+	if s.apart {
+		if s.opt.Parse != ParseNone {
+			return s.shape(c, data, at, *k)
+		}
+		if s.leavesOut(c, data[start:end]) {
+			return true
+		}
+	}
 	if !s.fits(c, start, k) {
 		return false
 	}
