@@ -89,7 +89,7 @@ func (d *decoder) table(n *yaml.Node, v reflect.Value, path string) {
 	})
 }
 
-// list fills a list of words; a word by itself is a list of one.
+// list fills a list of words or of sections; one by itself is a list of one.
 func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
 	items := []*yaml.Node{n}
 	switch {
@@ -97,7 +97,7 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
 		return
 	case n.Kind == yaml.SequenceNode:
 		items = n.Content
-	case n.Kind == yaml.MappingNode:
+	case n.Kind == yaml.MappingNode && v.Type().Elem().Kind() != reflect.Struct:
 		d.src.bad(path, "a section; want a list, such as [a, b]")
 		return
 	}

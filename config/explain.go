@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -138,6 +139,8 @@ func (k *key) typeWords() string {
 	switch {
 	case len(k.keys) > 0 && k.typ == reflect.TypeFor[*yaml.Node]():
 		return "a list of sections of keys"
+	case isSections(k.typ):
+		return "a list of sections of keys, or one"
 	case len(k.keys) > 0 && k.typ.Kind() == reflect.Map:
 		return "sections of keys, by names of your choice"
 	case len(k.keys) > 0:
@@ -196,7 +199,7 @@ func (k *key) exampleLines() string {
 	sections := strings.Split(k.path, ".")
 	for i, name := range sections[:len(sections)-1] {
 		switch {
-		case i == 0 && name == "inputs":
+		case i == 0 && name == "inputs", i == 1 && sections[0] == "inputs" && slices.Contains(ruleLists, name):
 			section(name, "  - ")
 		case i == 0 && name == "clusters":
 			section(name, "  ")

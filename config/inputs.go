@@ -27,6 +27,7 @@ func (l *loader) resolve(in *Input, src *source, at string) {
 	if spec, ok := format.Of(in.Format); ok {
 		l.fitFormat(in, spec, src, at)
 	}
+	l.rules(in, src, at)
 	l.sizes(in, src, at)
 	if in.Durability == "spool" && l.cfg.Spool.MaxSize == 0 {
 		src.bad(join(at, "durability"), "needs a spool, and spool.max_size is 0; give it a size, or want durability: file")

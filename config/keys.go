@@ -60,6 +60,8 @@ func sectionOf(t reflect.Type, preset reflect.Value) (reflect.Type, reflect.Valu
 	switch {
 	case t == reflect.TypeFor[*yaml.Node]():
 		return reflect.TypeFor[Input](), reflect.ValueOf(defaultInput())
+	case isSections(t):
+		return t.Elem(), reflect.Zero(t.Elem())
 	case t.Kind() == reflect.Map || t.Kind() == reflect.Pointer:
 		if values, ok := fresh[t.Elem()]; ok {
 			return t.Elem(), reflect.ValueOf(values)
@@ -68,6 +70,11 @@ func sectionOf(t reflect.Type, preset reflect.Value) (reflect.Type, reflect.Valu
 		return t, preset
 	}
 	return nil, reflect.Value{}
+}
+
+// isSections says whether a type is a list of sections.
+func isSections(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
 }
 
 // readsItself says whether values of a type are read from one word by their

@@ -72,14 +72,19 @@ func (l *loader) pattern(in *Input, src *source, at string) {
 		place, why := 0, bad.Err.Error()
 		if errors.As(err, &badSyntax) {
 			place = faultIn(text, badSyntax)
-			why = "not a regular expression: " + badSyntax.Code.String()
-			if e := badSyntax.Expr; e != text {
-				why += " in " + quotedShort(e)
-			}
-			why += "; see the RE2 syntax, and put it in single quotes"
+			why = notRegular(text, badSyntax)
 		}
 		src.badWithin(path, text, place, why)
 	}
+}
+
+// notRegular says why a text is no regular expression.
+func notRegular(text string, e *syntax.Error) string {
+	why := "not a regular expression: " + e.Code.String()
+	if e.Expr != "" && e.Expr != text {
+		why += " in " + quotedShort(e.Expr)
+	}
+	return why + "; see the RE2 syntax, and put it in single quotes"
 }
 
 func quotedShort(text string) string { return "`" + shortened(text) + "`" }

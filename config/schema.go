@@ -97,6 +97,10 @@ func schemaOfValue(k *key, refer bool) schema {
 		item := schemaOfKeys(k)
 		item["type"] = "object"
 		return schema{"type": []string{"array", "null"}, "items": item}
+	case isSections(k.typ):
+		item := schemaOfKeys(k)
+		item["type"] = "object"
+		return schema{"anyOf": []any{item, schema{"type": []string{"array", "null"}, "items": item}}}
 	case len(k.keys) > 0 && k.typ.Kind() == reflect.Map:
 		return schema{"type": []string{"object", "null"}, "additionalProperties": schemaOfKeys(k)}
 	case len(k.keys) > 0:

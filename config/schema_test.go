@@ -124,6 +124,9 @@ func toldOf(t *testing.T, path, value string) string {
 	place := regexp.QuoteMeta(path)
 	place = strings.Replace(place, `inputs\.`, `inputs\[0\]\.`, 1)
 	place = strings.Replace(place, `clusters\.`, `clusters\.dr\.`, 1)
+	for _, list := range ruleLists {
+		place = strings.Replace(place, `\.`+list+`\.`, `\.`+list+`\[0\]\.`, 1)
+	}
 	return strings.Join(regexp.MustCompile(`(?m)^`+place+`[^:]*: .*$`).FindAllString(say, -1), "\n")
 }
 
@@ -158,7 +161,7 @@ func TestSchemaAgreesWithTheDecoder(t *testing.T) {
 // dependent finds what is said of a value for what other keys say, or the
 // files of the machine.
 var dependent = regexp.MustCompile(`not available yet|missing; method|is given too|only with parse|parse: \w+ makes|has no header|none of clusters|` +
-	`none is for a cluster|no such file|needs the name|needs a spool|names of the files`)
+	`none is for a cluster|no such file|needs the name|needs a spool|names of the files|have no columns`)
 
 // refusedFor says whether a value is refused for more than a schema can say: for
 // the bounds of a size or a duration, or as what it means and not what it is.

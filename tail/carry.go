@@ -40,6 +40,11 @@ func (w *worker) readCarried(r *reader, last bool) (after, error) {
 	scan.SetQuiet(whole && r.quiet)
 	c := &w.found
 	scan.Scan(data, -int64(len(l.data)), last && whole, 1, c)
+	if c.Unmatched > 0 || c.Filtered != nil {
+		if err := w.scanFirst(r, scan, data, last && whole, whole && r.quiet); err != nil {
+			return idle, err
+		}
+	}
 	used := c.Consumed
 	if len(c.Rejected) > 0 {
 		used = c.Rejected[0].End
@@ -60,6 +65,25 @@ func (w *worker) readCarried(r *reader, last bool) (after, error) {
 		return again, nil
 	}
 	return again, w.deliverCarried(r, lease, c, int64(used-len(l.data)))
+}
+
+// scanFirst scans the first record alone of what begins with what is carried, where
+// some of it, or all, is not sent: the scan for it went on to the next that is.
+func (w *worker) scanFirst(r *reader, scan *format.Scanner, data []byte, last, quiet bool) error {
+	o := r.in.options()
+	o.Rules, o.OnError = nil, format.SendRaw
+	all, err := format.New(o)
+	if err != nil {
+		return err
+	}
+	if err := r.in.prepare(all, r.src(), r.file, &r.info, w.t.stamp); err != nil {
+		return err
+	}
+	all.SetQuiet(quiet)
+	var c format.Chunk
+	all.Scan(data, -int64(len(r.carrying.data)), last, 1, &c)
+	scan.Scan(data[:c.Consumed], -int64(len(r.carrying.data)), true, 0, &w.found)
+	return nil
 }
 
 func parkedOr(err error) after {
@@ -89,14 +113,18 @@ func (w *worker) deliverCarried(r *reader, lease Lease, c *format.Chunk, n int64
 	if !w.t.take(l) {
 		return nil
 	}
-	if refused {
-		for _, x := range append(l.before(), cover) {
-			w.t.skip(x.File, x.Span, x.Mark)
-		}
-	} else {
+	switch {
+	case !refused && c.Records > 0:
 		c.Pieces = append(c.Pieces[:0], format.Piece{End: int(n), Records: c.Records})
 		c.Lens = unitLens(c.Records, n)
 		err = w.deliver(r, lease, c, cover, l.before(), false)
+	case !refused:
+		w.count(r.in, c)
+		fallthrough
+	default:
+		for _, x := range append(l.before(), cover) {
+			w.t.skip(x.File, x.Span, x.Mark)
+		}
 	}
 	r.offset, r.mark, r.stuck, r.held, r.carrying = n, cover.Mark, 0, time.Time{}, nil
 	return err

@@ -9,6 +9,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"kusto-agent/format"
+	"kusto-agent/internal/rules"
 	"kusto-agent/internal/units"
 	"kusto-agent/record"
 )
@@ -39,6 +40,8 @@ type InputConfig struct {
 	Time             *Time             `yaml:"time"`               // which group is a time, and how it is written; nil: none is
 	OnError          string            `yaml:"on_error"`           // raw, quarantine or drop: what becomes of records that are not as Parse says
 	Multiline        *Multiline        `yaml:"multiline"`          // nil: every line is a record
+	Keep             []rules.Condition `yaml:"keep"`               // a record is left out where none of them holds; empty: none is
+	Drop             []rules.Rule      `yaml:"drop"`               // a record is left out where one of them holds
 	Encoding         string            `yaml:"encoding"`           // utf-8, utf-16le, utf-16be or latin1
 	PartialLineWait  units.Duration    `yaml:"partial_line_wait"`  // 0: a last line without its newline is held
 	Compressed       string            `yaml:"compressed"`         // auto or never

@@ -55,17 +55,30 @@ func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.E
 	return nil
 }
 
+// Why records are filtered, but by rules, which tell it by their names. The words are
+// the label values of the metric.
+const (
+	filteredBlank     = "blank"
+	filteredHeader    = "header"
+	filteredUnmatched = "unmatched"
+)
+
 func (w *worker) count(in *input, c *format.Chunk) {
 	books, input := w.t.o.Books, in.Name
 	books.Read(input, c.Records, int64(c.Consumed))
 	if c.Blank > 0 {
-		books.Filtered(input, "blank", c.Blank)
+		books.Filtered(input, filteredBlank, c.Blank)
 	}
 	if c.Header > 0 {
-		books.Filtered(input, "header", c.Header)
+		books.Filtered(input, filteredHeader, c.Header)
 	}
 	if c.Unmatched > 0 {
-		books.Filtered(input, "unmatched", c.Unmatched)
+		books.Filtered(input, filteredUnmatched, c.Unmatched)
+	}
+	for i, n := range c.Filtered {
+		if n > 0 {
+			books.Filtered(input, in.rules.Reasons()[i], n)
+		}
 	}
 	for _, j := range c.Rejected {
 		books.Rejected(in.lot(int64(j.End-j.Start)), j.Reason)

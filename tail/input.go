@@ -15,6 +15,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"kusto-agent/format"
+	"kusto-agent/internal/rules"
 	"kusto-agent/record"
 )
 
@@ -40,6 +41,7 @@ type input struct {
 	pattern  *format.Pattern   // of parse: regex
 	zone     *time.Location    // of parse: syslog
 	events   *format.Multiline // nil: every line is a record
+	rules    *rules.Set        // nil: every record is sent
 	host     string            // what {host} in them stands for
 	shaping  uint64
 }
@@ -180,6 +182,10 @@ func (in *input) shape() error {
 			return fmt.Errorf("multiline: %w", err)
 		}
 	}
+	var err error
+	if in.rules, err = in.NewRules(); err != nil {
+		return err
+	}
 	in.shaping = shaping(in)
 	return nil
 }
@@ -255,6 +261,7 @@ func (in *input) options() format.Options {
 		Pattern:    in.pattern,
 		Zone:       in.zone,
 		Multiline:  in.events,
+		Rules:      in.rules,
 	}
 	o.MaxRecord = o.Room(in.MaxSize)
 	if spec, _ := format.Of(in.Format); spec.Ends != format.InBlocks {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kusto-agent/format"
+	"kusto-agent/internal/rules"
 	"kusto-agent/record"
 )
 
@@ -52,13 +53,35 @@ func (e *TimeError) Error() string { return "time." + e.Key + ": " + e.Err.Error
 
 func (e *TimeError) Unwrap() error { return e.Err }
 
+// NewRules makes the rules that leave records out; nil: there are none. The error
+// holds every mistake, each as a *rules.Error.
+func (c InputConfig) NewRules() (*rules.Set, error) {
+	all := c.ruleConfig()
+	if all.Empty() {
+		return nil, nil
+	}
+	how, _ := format.ParseOf(cmp.Or(c.Parse, "none"))
+	kind, ok := format.RuleKind(c.Format, how)
+	if !ok {
+		return nil, fmt.Errorf("format %s is read in blocks, not in records", c.Format)
+	}
+	return rules.New(all, kind, filteredBlank, filteredHeader, filteredUnmatched, "joined")
+}
+
+func (c InputConfig) ruleConfig() rules.Config { return rules.Config{Keep: c.Keep, Drop: c.Drop} }
+
 // shapedBy is the part of the shaping hash of an input that says how lines are
 // taken apart; empty where nothing does.
 func (in *input) shapedBy() string {
-	if !in.parse.Parsed() {
-		return ""
+	text := ""
+	if in.rules != nil {
+		all := in.ruleConfig()
+		text = " " + all.Key()
 	}
-	text := fmt.Sprintf(" %q", in.onError)
+	if !in.parse.Parsed() {
+		return text
+	}
+	text += fmt.Sprintf(" %q", in.onError)
 	if in.pattern != nil {
 		text += fmt.Sprintf(" %q %q", in.Pattern, in.Types)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"kusto-agent/batcher"
+	"kusto-agent/internal/rules"
 	"kusto-agent/internal/units"
 	"kusto-agent/record"
 )
@@ -138,6 +139,22 @@ func TestReadSpansOfAnything(t *testing.T) {
 	parsed("events with fields", "text", fields, &Multiline{Preset: "java", MaxLines: 5, MaxWait: units.Duration(time.Hour)}, anyText)
 	parsed("cri", "cri", nil, nil, anyLog)
 	parsed("cri with fields", "cri", fields, nil, anyLog)
+	ruled := func(name string, rule rules.Condition, set func(*Input), file func(*rand.Rand) string) {
+		shaped("rules, "+name, func(in *Input) {
+			set(in)
+			in.Drop = dropping(rule)
+		}, file)
+	}
+	ruled("lines", rules.Condition{Match: "a|x"}, func(*Input) {}, anyText)
+	ruled("JSON", rules.Condition{Member: "a", Match: "}"}, func(in *Input) { in.Format = record.JSON }, func(r *rand.Rand) string { return anyFile(record.JSON, r) })
+	ruled("MultiJSON with fields", rules.Condition{Member: "a", In: []string{"1"}}, func(in *Input) { in.Format, in.Fields = record.MultiJSON, fields },
+		func(r *rand.Rand) string { return anyFile(record.MultiJSON, r) })
+	ruled("rows", rules.Condition{Column: 1, Match: "a"}, func(in *Input) { in.Format = record.CSV }, anyText)
+	ruled("cri with fields", rules.Condition{Member: "stream", In: []string{"stderr"}}, func(in *Input) { in.Format, in.Parse, in.Fields = record.JSON, "cri", fields }, anyLog)
+	ruled("events", rules.Condition{Match: "a"}, func(in *Input) {
+		in.Format, in.Parse, in.Multiline = record.JSON, "text", &Multiline{Start: `^\d`, MaxLines: 5, MaxWait: 1}
+	}, anyText)
+	ruled("UTF-16", rules.Condition{Match: "a|ä"}, func(in *Input) { in.Encoding = "utf-16be" }, func(r *rand.Rand) string { return utf16be("\uFEFF" + anyText(r)) })
 	apart("combined", "combined", "raw")
 	apart("regex", "regex", "drop")
 	apart("syslog", "syslog", "quarantine")
@@ -236,6 +253,7 @@ func TestReadSpansOfAnotherShape(t *testing.T) {
 	f("parse", ErrReshaped, func(w *world) { w.in().Format, w.in().Parse = record.JSON, "logfmt" })
 	f("on_error", ErrReshaped, func(w *world) { w.in().Format, w.in().Parse, w.in().OnError = record.JSON, "combined", "drop" })
 	f("encoding", ErrReshaped, func(w *world) { w.in().Encoding = "utf-16le" })
+	f("rules", ErrReshaped, func(w *world) { w.in().Drop = dropping(rules.Condition{Match: "x"}) })
 	f("table", ErrReshaped, func(w *world) { w.in().Table = "another" })
 	f("input", ErrNotConfigured, func(w *world) { w.inputs = nil; w.addInput("other", "*.log") })
 }
