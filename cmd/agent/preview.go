@@ -110,6 +110,9 @@ func (v *preview) show(cfg *config.Config, in *config.Input, p *record.Payload, 
 	for _, r := range c.Rejected() {
 		fmt.Fprintln(os.Stderr, telemetry.Printable(fmt.Sprintf("quarantine: offset %d of %s, %s: %s", r.Offset, r.Path, r.Reason, r.Message)))
 	}
+	if left := c.LeftOutText(); left != "" {
+		fmt.Fprintln(os.Stderr, "left out: "+left)
+	}
 	fmt.Fprintf(v.out, "%s %s HTTP/1.1\nHost: %s\n", req.Method, req.URL.RequestURI(), req.Host)
 	for _, key := range slices.Sorted(maps.Keys(req.Header)) {
 		fmt.Fprintf(v.out, "%s: %s\n", key, strings.Join(req.Header[key], ", "))
@@ -123,6 +126,7 @@ func (v *preview) document(req *http.Request, p *record.Payload, sample []byte, 
 	doc := map[string]any{
 		"method": req.Method, "url": req.URL.String(), "headers": req.Header, "content_length": req.ContentLength,
 		"records": p.Records, "raw_bytes": p.RawBytes, "ranges": recovery.Where(p.Cover), "quarantined": len(c.Rejected()),
+		"filtered": c.LeftOut(),
 	}
 	if utf8.Valid(sample) {
 		doc["body"] = string(sample)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -33,12 +34,14 @@ type Peek struct {
 	got      []*record.Payload
 	rejected []record.Rejected // the first of them
 	tailer   *tail.Tailer
+	input    string
+	books    *ledger.Ledger
 }
 
 // NewPeek makes one that reads what a configuration would send next: behind past; with nil,
 // from the beginning.
 func NewPeek(cfg *config.Config, past *journal.Past) *Peek {
-	return &Peek{past: past, avoid: cfg.Folders(), more: make(chan struct{}, 1)}
+	return &Peek{past: past, avoid: cfg.Folders(), more: make(chan struct{}, 1), books: ledger.New()}
 }
 
 // Past is what the journal of a configuration knows. An agent may be using it.
@@ -51,13 +54,13 @@ func Past(cfg *config.Config) (*journal.Past, error) {
 func (c *Peek) First(ctx context.Context, in *config.Input) (*record.Payload, error) {
 	b := batcher.New(batcher.Options{Routes: map[record.Route]batcher.Limits{in.Route(): in.Limits()}, Memory: 64 << 20, Next: collector{c}})
 	t, err := tail.New(tail.Options{
-		Inputs: []tail.Input{in.Tail()}, Positions: readOnly{c.past}, Sink: Sink{b}, Quarantine: refusals{c}, Books: ledger.New(), Metrics: quiet{},
+		Inputs: []tail.Input{in.Tail()}, Positions: readOnly{c.past}, Sink: Sink{b}, Quarantine: refusals{c}, Books: c.books, Metrics: quiet{},
 		Logger: slog.New(slog.DiscardHandler), OpenFiles: 64, Once: true, Avoid: c.avoid,
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.tailer = t
+	c.tailer, c.input = t, in.Name
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	batching := async.Start(b.Run)
@@ -123,7 +126,23 @@ func (c *Peek) Why() string {
 	if len(all) > 0 {
 		return strings.Join(slices.Sorted(slices.Values(all)), "; ")
 	}
+	if left := c.LeftOutText(); left != "" {
+		return "all of it is left out: " + left
+	}
 	return "its files hold nothing that is not dealt with already"
+}
+
+// LeftOut is how many records were left out, by the reason.
+func (c *Peek) LeftOut() map[string]uint64 { return c.books.Snapshot()[c.input].Filtered }
+
+// LeftOutText tells it in words; empty: none was.
+func (c *Peek) LeftOutText() string {
+	var all []string
+	filtered := c.LeftOut()
+	for _, reason := range slices.Sorted(maps.Keys(filtered)) {
+		all = append(all, fmt.Sprintf("%d %s", filtered[reason], reason))
+	}
+	return strings.Join(all, ", ")
 }
 
 // Places names the files of a payload by their paths.
