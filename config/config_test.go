@@ -227,6 +227,8 @@ func TestEverySettingIsTaken(t *testing.T) {
 	f("format: JSON, mapping: m, keep: [{member: a.b, above: -1.5e3, below: 7}], drop: {member: level, in: debug}", "")
 	f("parse: docker, mapping: m, drop: {member: message, match: '^DEBUG'}", "")
 	f("parse: regex, mapping: m, pattern: '(?P<a>x)', drop: [{match: '^#'}, {member: a, match: x}]", "")
+	f("sample: {rate: 0.1, by: 2}", "")
+	f("sample: {rate: 0.001}", "")
 	f("multiline: ", "")
 	f("encoding: utf-16le", "")
 	f("encoding: utf-8", "")

@@ -8,6 +8,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"kusto-agent/internal/rules"
 	"kusto-agent/kusto"
 	"kusto-agent/tail"
 )
@@ -24,6 +25,7 @@ type decoder struct {
 var fresh = map[reflect.Type]any{
 	reflect.TypeFor[tail.Multiline]():   tail.DefaultMultiline(),
 	reflect.TypeFor[tail.Time]():        tail.DefaultTime(),
+	reflect.TypeFor[rules.Sample]():     rules.Sample{},
 	reflect.TypeFor[kusto.AuthConfig](): kusto.DefaultAuthConfig(),
 	reflect.TypeFor[clusterDoc]():       clusterDoc{},
 }

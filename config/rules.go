@@ -19,14 +19,22 @@ func (l *loader) rules(in *Input, src *source, at string) {
 	if _, ok := format.ParseOf(in.Parse); !known || !ok {
 		return
 	}
-	for list, n := range map[string]int{"keep": len(in.Keep), "drop": len(in.Drop)} {
+	lists := map[string]int{"keep": len(in.Keep), "drop": len(in.Drop), "sample": 0}
+	if in.Sample != nil {
+		lists["sample"] = 1
+	}
+	for list, n := range lists {
 		switch {
 		case n == 0:
 		case spec.Ends == format.InBlocks:
 			src.bad(join(at, list), "format %s is read in blocks, not in records; leave it out", spec.Format)
+		case list == "sample":
+			if src.given(join(at, "sample.by")) && in.Sample.By == "" {
+				src.bad(join(at, "sample.by"), "empty; give it a value, or leave it out")
+			}
 		default:
 			for i := range n {
-				saysNothing(in, src, fmt.Sprintf("%s[%d]", join(at, list), i))
+				saysNothing(src, fmt.Sprintf("%s[%d]", join(at, list), i))
 			}
 		}
 	}
@@ -36,13 +44,10 @@ func (l *loader) rules(in *Input, src *source, at string) {
 	_, err := in.NewRules()
 	for _, err := range flatten(err) {
 		var bad *rules.Error
-		if !errors.As(err, &bad) {
-			continue // the only other one is that of the format
+		if !errors.As(err, &bad) || src.wrong[join(at, bad.List)] {
+			continue // the only other error is that of the format
 		}
-		path := fmt.Sprintf("%s[%d]", join(at, bad.List), bad.Index)
-		if bad.Key != "" {
-			path = join(path, bad.Key)
-		}
+		path := join(at, bad.Path())
 		var badSyntax *syntax.Error
 		if errors.As(err, &badSyntax) {
 			src.badWithin(path, bad.Value, faultIn(bad.Value, badSyntax), notRegular(bad.Value, badSyntax))
@@ -54,7 +59,7 @@ func (l *loader) rules(in *Input, src *source, at string) {
 
 // saysNothing refuses keys of a rule whose values are empty: without them the rule
 // would mean something else.
-func saysNothing(in *Input, src *source, at string) {
+func saysNothing(src *source, at string) {
 	for _, key := range []string{"name", "match", "member", "column", "in", "below", "above"} {
 		p := src.places[join(at, key)]
 		if !src.given(join(at, key)) || src.wrong[join(at, key)] {

@@ -42,6 +42,7 @@ type InputConfig struct {
 	Multiline        *Multiline        `yaml:"multiline"`          // nil: every line is a record
 	Keep             []rules.Condition `yaml:"keep"`               // a record is left out where none of them holds; empty: none is
 	Drop             []rules.Rule      `yaml:"drop"`               // a record is left out where one of them holds
+	Sample           *rules.Sample     `yaml:"sample"`             // how much of the records that are left is sent; nil: all
 	Encoding         string            `yaml:"encoding"`           // utf-8, utf-16le, utf-16be or latin1
 	PartialLineWait  units.Duration    `yaml:"partial_line_wait"`  // 0: a last line without its newline is held
 	Compressed       string            `yaml:"compressed"`         // auto or never

@@ -68,7 +68,9 @@ func (c InputConfig) NewRules() (*rules.Set, error) {
 	return rules.New(all, kind, filteredBlank, filteredHeader, filteredUnmatched, "joined")
 }
 
-func (c InputConfig) ruleConfig() rules.Config { return rules.Config{Keep: c.Keep, Drop: c.Drop} }
+func (c InputConfig) ruleConfig() rules.Config {
+	return rules.Config{Keep: c.Keep, Drop: c.Drop, Sample: c.Sample}
+}
 
 // shapedBy is the part of the shaping hash of an input that says how lines are
 // taken apart; empty where nothing does.

@@ -155,6 +155,10 @@ func TestReadSpansOfAnything(t *testing.T) {
 		in.Format, in.Parse, in.Multiline = record.JSON, "text", &Multiline{Start: `^\d`, MaxLines: 5, MaxWait: 1}
 	}, anyText)
 	ruled("UTF-16", rules.Condition{Match: "a|ä"}, func(in *Input) { in.Encoding = "utf-16be" }, func(r *rand.Rand) string { return utf16be("\uFEFF" + anyText(r)) })
+	shaped("sampled rows", func(in *Input) { in.Format, in.Sample = record.CSV, &rules.Sample{Rate: "0.6", By: "1"} }, anyText)
+	shaped("sampled cri", func(in *Input) {
+		in.Format, in.Parse, in.Sample = record.JSON, "cri", &rules.Sample{Rate: "0.6", By: "message"}
+	}, anyLog)
 	apart("combined", "combined", "raw")
 	apart("regex", "regex", "drop")
 	apart("syslog", "syslog", "quarantine")
@@ -254,6 +258,7 @@ func TestReadSpansOfAnotherShape(t *testing.T) {
 	f("on_error", ErrReshaped, func(w *world) { w.in().Format, w.in().Parse, w.in().OnError = record.JSON, "combined", "drop" })
 	f("encoding", ErrReshaped, func(w *world) { w.in().Encoding = "utf-16le" })
 	f("rules", ErrReshaped, func(w *world) { w.in().Drop = dropping(rules.Condition{Match: "x"}) })
+	f("sample", ErrReshaped, func(w *world) { w.in().Sample = &rules.Sample{Rate: "0.5"} })
 	f("table", ErrReshaped, func(w *world) { w.in().Table = "another" })
 	f("input", ErrNotConfigured, func(w *world) { w.inputs = nil; w.addInput("other", "*.log") })
 }

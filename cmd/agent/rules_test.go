@@ -13,11 +13,12 @@ import (
 var ruledLevels = []string{"debug", "info", "warn"}
 
 func ruledLine(n int) string {
-	return fmt.Sprintf(`{"seq":"%08d","level":"%s","note":"%s"}`, n, ruledLevels[n*7/3%3], strings.Repeat(strconv.Itoa(n), 20)) + "\n"
+	return fmt.Sprintf(`{"seq":"%08d","level":"%s","trace":"%04d","note":"%s"}`, n, ruledLevels[n*7/3%3], n%97, strings.Repeat(strconv.Itoa(n), 20)) + "\n"
 }
 
-// TestRulesOverKills: what rules leave out is in no request, whatever is killed and made
-// again, and each other record is stored; the books of each run close.
+// TestRulesOverKills: what rules leave out is never stored, whatever is killed and made
+// again, and each other record is; of a sample all records of a key are, or none. The
+// books of each run close.
 func TestRulesOverKills(t *testing.T) {
 	t.Parallel()
 	const records, runs = 40_000, 3
@@ -37,7 +38,7 @@ func TestRulesOverKills(t *testing.T) {
 	}
 	s.write("logs/a.json", file.String())
 	config := open + `batch: {max_size: 64KiB}
-inputs: [{paths: ["${DIR}/logs/*.json"], table: T, mapping: m, keep: [{match: .}], drop: [{name: noise, member: level, in: [debug]}, {match: '"seq":"000012'}]}]`
+inputs: [{paths: ["${DIR}/logs/*.json"], table: T, mapping: m, keep: [{match: .}], drop: [{name: noise, member: level, in: [debug]}, {match: '"seq":"000012'}], sample: {rate: 0.9, by: trace}}]`
 	for n := range runs {
 		p := s.run(config)
 		s.awaitRows("T", len(want)*(n+1)/(runs+2))
@@ -52,6 +53,7 @@ inputs: [{paths: ["${DIR}/logs/*.json"], table: T, mapping: m, keep: [{match: .}
 	if noise := p.metric("records_filtered_total", `reason="noise"`); noise == 0 || books.filtered <= noise || books.quarantined+books.dropped > 0 {
 		t.Errorf("%v are noise, books %+v", noise, books)
 	}
+	sampled := p.metric("records_filtered_total", `reason="sample"`)
 	p.stop()
 	for row := range s.server.All("Logs", "T", 0) {
 		if _, there := want[string(row.Raw)]; !there {
@@ -59,14 +61,20 @@ inputs: [{paths: ["${DIR}/logs/*.json"], table: T, mapping: m, keep: [{match: .}
 		}
 		want[string(row.Raw)] = false
 	}
-	missing := 0
-	for _, m := range want {
-		if m {
-			missing++
+	missing, all := map[string]int{}, map[string]int{}
+	for line, m := range want {
+		_, trace, _ := strings.Cut(line, `"trace":"`)
+		if all[trace[:4]]++; m {
+			missing[trace[:4]]++
 		}
 	}
-	if missing > 0 {
-		t.Errorf("%d records are missing", missing)
+	for trace, n := range missing {
+		if n != all[trace] {
+			t.Errorf("of trace %s %d records of %d are missing", trace, n, all[trace])
+		}
+	}
+	if len(missing) == 0 || len(missing) > 30 || sampled == 0 {
+		t.Errorf("%d traces of 97 are left out, and %v records of the last run", len(missing), sampled)
 	}
 	s.wantUniqueRequests()
 }

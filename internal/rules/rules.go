@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // Kind is what rules can see of a record.
@@ -45,14 +47,23 @@ type Rule struct {
 	Condition `yaml:",inline"`
 }
 
+// Sample is how much of the records is sent. It goes by keys: records that have the
+// same meet the same fate, wherever they are read, and a key that is sent at one rate
+// is sent at every higher one.
+type Sample struct {
+	Rate string `yaml:"rate"` // of the keys that are sent, above 0 and below 1
+	By   string `yaml:"by"`   // path of the member, or number of the column, that is the key; empty, or where a record has none: the record
+}
+
 // Config says which records are sent.
 type Config struct {
-	Keep []Condition // a record is left out where none of these holds; nil: none is
-	Drop []Rule      // a record is left out where one of these holds
+	Keep   []Condition // a record is left out where none of these holds; nil: none is
+	Drop   []Rule      // a record is left out where one of these holds
+	Sample *Sample     // nil: all others are sent
 }
 
 // Empty reports whether every record is sent.
-func (c *Config) Empty() bool { return len(c.Keep) == 0 && len(c.Drop) == 0 }
+func (c *Config) Empty() bool { return len(c.Keep) == 0 && len(c.Drop) == 0 && c.Sample == nil }
 
 // Key is the same for rules that are the same, and else another.
 func (c *Config) Key() string {
@@ -63,24 +74,36 @@ func (c *Config) Key() string {
 	return string(text)
 }
 
-// NotKept is the reason of records for which no condition of Keep holds.
-const NotKept = "keep"
+// Reasons that are no names of rules.
+const (
+	NotKept    = "keep"   // no condition of Keep holds
+	NotSampled = "sample" // its key is not sent
+)
 
 // Error says which key of which rule is wrong.
 type Error struct {
-	List  string // keep or drop
-	Index int    // in the list
+	List  string // keep, drop or sample
+	Index int    // in the list; that of sample is none
 	Key   string // of the rule; empty: the rule as a whole
 	Value string // of Key, where it is one text
 	Err   error  // a *syntax.Error where it is the syntax of Match
 }
 
 func (e *Error) Error() string {
-	at := fmt.Sprintf("%s[%d]", e.List, e.Index)
+	at := e.Path()
+	return at + ": " + e.Err.Error()
+}
+
+// Path is the key that is wrong, in the input.
+func (e *Error) Path() string {
+	at := e.List
+	if e.List != "sample" {
+		at += fmt.Sprintf("[%d]", e.Index)
+	}
 	if e.Key != "" {
 		at += "." + e.Key
 	}
-	return at + ": " + e.Err.Error()
+	return at
 }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -89,7 +112,15 @@ func (e *Error) Unwrap() error { return e.Err }
 type Set struct {
 	keep    []condition
 	drop    []condition
+	sample  *sample // nil: all that is left is sent
 	reasons []string
+}
+
+// sample is a Sample ready to be asked.
+type sample struct {
+	key   condition // whose value is the key, of whatever holds
+	most  uint64    // a key is sent if its hash is no more
+	whole bool      // the record is the key
 }
 
 // New compiles rules for records of a kind, of which there is at least one. Words
@@ -105,7 +136,7 @@ func New(c Config, kind Kind, words ...string) (*Set, error) {
 	if len(c.Keep) > 0 {
 		s.reasons = append(s.reasons, NotKept)
 	}
-	taken := append(slices.Clone(words), NotKept)
+	taken := append(slices.Clone(words), NotKept, NotSampled)
 	for i := range c.Drop {
 		x, errs := compile(&c.Drop[i].Condition, kind, "drop", i)
 		name := c.Drop[i].Name
@@ -119,10 +150,47 @@ func New(c Config, kind Kind, words ...string) (*Set, error) {
 		s.reasons = append(s.reasons, name)
 		s.drop, bad = append(s.drop, x), append(bad, errs...)
 	}
+	if c.Sample != nil {
+		var errs []error
+		s.sample, errs = newSample(c.Sample, kind)
+		s.reasons, bad = append(s.reasons, NotSampled), append(bad, errs...)
+	}
 	if len(bad) > 0 {
 		return nil, errors.Join(bad...)
 	}
 	return s, nil
+}
+
+func newSample(c *Sample, kind Kind) (s *sample, bad []error) {
+	s = &sample{whole: c.By == ""}
+	rate, ok := number([]byte(c.Rate))
+	if !ok || rate <= 0 || rate >= 1 {
+		why := "no rate"
+		if c.Rate == "" {
+			why = "missing"
+		}
+		bad = append(bad, &Error{List: "sample", Key: "rate", Value: c.Rate, Err: errors.New(why + "; want a number above 0 and below 1, such as 0.1 for a tenth")})
+	} else {
+		s.most = uint64(rate*(1<<63)) << 1
+	}
+	by := func(text string) {
+		bad = append(bad, &Error{List: "sample", Key: "by", Value: c.By, Err: errors.New(text)})
+	}
+	switch {
+	case s.whole:
+	case kind == Line:
+		by("records of this format have no members; leave it out: the record is the key then")
+	case kind == Row:
+		var err error
+		if s.key.column, err = strconv.Atoi(c.By); err != nil || s.key.column < 1 {
+			by("no column; want the number of one, the first is 1")
+		}
+	case !utf8.ValidString(c.By):
+		by("not UTF-8")
+	default:
+		s.key.member = c.By
+	}
+	return s, bad
 }
 
 // Reasons are the reasons that Judge.Of tells by their index.
@@ -211,6 +279,7 @@ type Judge struct {
 	sep     byte
 	scratch []byte // the text of a value
 	name    []byte // the text of a name
+	value   []byte // of which the last condition held
 }
 
 // NewJudge returns a judge of records of a kind; sep is between the fields of a Row.
@@ -232,7 +301,29 @@ func (j *Judge) Of(text, object []byte) int {
 			return first + i
 		}
 	}
+	if s := j.set.sample; s != nil && xxhash.Sum64(j.key(s, text, object)) > s.most {
+		return len(j.set.reasons) - 1
+	}
 	return -1
+}
+
+// key is what decides whether a record is one of the sample.
+func (j *Judge) key(s *sample, text, object []byte) []byte {
+	switch {
+	case s.whole:
+	case s.key.member != "":
+		if object != nil && j.anyAt(&s.key, object) {
+			return j.value
+		}
+	default:
+		if field, ok := j.field(text, s.key.column); ok {
+			return field
+		}
+	}
+	if j.kind == Message {
+		return object
+	}
+	return text
 }
 
 func (j *Judge) any(all []condition, text, object []byte) bool {

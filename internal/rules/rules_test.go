@@ -314,6 +314,47 @@ func TestDeep(t *testing.T) {
 	}
 }
 
+// TestSample: a key meets one fate, however it is written and whatever stands beside it;
+// about as many keys are sent as the rate says, and those of a rate at every higher one.
+func TestSample(t *testing.T) {
+	judge := func(kind Kind, rate, by string) *Judge {
+		return NewJudge(newSet(t, Config{Sample: &Sample{Rate: rate, By: by}}, kind), kind, ',')
+	}
+	const keys = 20000
+	sent := make([]bool, keys)
+	for _, rate := range []string{"0.01", "0.1", "0.5", "0.999"} {
+		object, row, line, message := judge(Object, rate, "a.id"), judge(Row, rate, "2"), judge(Line, rate, ""), judge(Message, rate, "")
+		n := 0
+		for i := range keys {
+			key := strconv.Itoa(i)
+			fate := line.Of([]byte(key), nil)
+			if fate < 0 {
+				n++
+			} else if sent[i] {
+				t.Fatalf("%d is sent at a lower rate than %s", i, rate)
+			}
+			sent[i] = sent[i] || fate < 0
+			for _, rec := range []string{`{"a":{"id":"%s"}}`, `{"x":1,"a":{"id":%s,"id":7}}`, `{ "a" : [ {"id": [null,{},"%s","x"]} ] }`, `{"a.id":%s,"a":{"id":1}}`} {
+				if rec := fmt.Appendf(nil, rec, key); object.Of(rec, rec) != fate {
+					t.Fatalf("%s has another fate than its key", rec)
+				}
+			}
+			for _, rec := range []string{"x,%s", "x,\"%s\",y", "\"x,\n\",%s,z"} {
+				if rec := fmt.Appendf(nil, rec, key); row.Of(rec, nil) != fate {
+					t.Fatalf("%s has another fate than its key", rec)
+				}
+			}
+			if row.Of([]byte(key), nil) != fate || object.Of([]byte(key), []byte(`{"id":1}`)) != fate || message.Of([]byte("x"), []byte(key)) != fate {
+				t.Fatalf("a record without a key does not go by itself: %s", key)
+			}
+		}
+		want, _ := strconv.ParseFloat(rate, 64)
+		if got := float64(n) / keys; got < want-0.02 || got > want+0.02 || n == 0 || n == keys {
+			t.Errorf("%v of all keys are sent, want %s", got, rate)
+		}
+	}
+}
+
 // TestErrors: every mistake is told with its key.
 func TestErrors(t *testing.T) {
 	f := func(c Config, kind Kind, want ...string) {
@@ -326,7 +367,7 @@ func TestErrors(t *testing.T) {
 				if !errors.As(e, &bad) {
 					t.Fatalf("%v", e)
 				}
-				got = append(got, strings.TrimSuffix(fmt.Sprintf("%s[%d].%s", bad.List, bad.Index, bad.Key), "."))
+				got = append(got, bad.Path())
 			}
 		}
 		if !slices.Equal(got, want) {
@@ -348,5 +389,12 @@ func TestErrors(t *testing.T) {
 	f(Config{Drop: []Rule{{Name: "blank", Condition: Condition{Match: "x"}}, {Name: "A", Condition: Condition{Match: "x"}}, {Name: "keep", Condition: Condition{Match: "x"}}}}, Line,
 		"drop[0].name", "drop[1].name", "drop[2].name")
 	f(Config{Keep: []Condition{{}}}, Line, "keep[0]")
+	for _, rate := range []string{"", "0", "1", "-0.5", "1.5", "x", "NaN", "10%"} {
+		f(Config{Sample: &Sample{Rate: rate}}, Line, "sample.rate")
+	}
+	f(Config{Sample: &Sample{Rate: "0.5", By: "a"}}, Line, "sample.by")
+	f(Config{Sample: &Sample{Rate: "0.5", By: "a"}}, Row, "sample.by")
+	f(Config{Sample: &Sample{Rate: "0.5", By: "0"}}, Row, "sample.by")
+	f(Config{Sample: &Sample{Rate: "2", By: "\xff"}}, Object, "sample.rate", "sample.by")
 	f(drop(Condition{Match: "x"}, Condition{Column: 2, In: []string{"x"}, Below: "3"}), Row)
 }

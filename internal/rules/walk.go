@@ -94,6 +94,7 @@ func (j *Judge) follow(c *condition, b []byte, i int, rest string, depth int) (e
 	case rest == "":
 		end = valueEnd(b, i)
 		text, ok := j.textOf(b[i:end])
+		j.value = text
 		return end, ok && c.of(text)
 	case b[i] != '{':
 		return valueEnd(b, i), false
