@@ -495,7 +495,7 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 		if err != nil {
 			return idle, err
 		}
-		direct := lease.Block() != nil && !c.Copied && c.Consumed >= len(buf)/2
+		direct := lease.Block() != nil && !c.Copied && len(c.Body) >= len(buf)/2
 		if err := w.deliver(r, lease, c, cover, nil, direct); err != nil {
 			if r.narrowTo(c, err) {
 				return again, nil

@@ -2,6 +2,7 @@ package tail
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"kusto-agent/internal/rules"
@@ -40,6 +41,24 @@ func TestLeftOut(t *testing.T) {
 	w.start()
 	w.look()
 	w.expect("in")
+}
+
+// TestLeftOutOfBacklog: of a file of which little is sent, that little leaves in
+// payloads that are full.
+func TestLeftOutOfBacklog(t *testing.T) {
+	w := newWorld(t)
+	w.in().Drop = dropping(rules.Condition{Match: "x"})
+	w.batch = true
+	w.start()
+	w.taker.set(func() { w.taker.hold = true })
+	w.appendTo("a.log", strings.Repeat(strings.Repeat("x"+strings.Repeat("y", 98)+"\n", 90)+strings.Repeat(strings.Repeat("z", 99)+"\n", 10), 64))
+	w.look()
+	w.taker.mu.Lock()
+	made := len(w.taker.unsent)
+	w.taker.mu.Unlock()
+	if made == 0 || made > 3 {
+		t.Errorf("64000 bytes of 640000 leave in %d payloads of %d", made, w.block)
+	}
 }
 
 // position is how far a file is safe, by the journal that was written last.
