@@ -153,6 +153,18 @@ func TestATokenIsRenewedOnceForAllRequests(t *testing.T) {
 	}
 }
 
+// A payload on its way out of the spool is in progress, though it is neither in the spool
+// nor in hand.
+func TestFetchingIsProgress(t *testing.T) {
+	b := newBench(t)
+	b.do(Restock{record.Route{Cluster: "http://c", Table: "T"}, Stock{Ready: 1}})
+	find[Fetch](b)
+	p := b.m.Progress(b.now, time.Minute, func(record.Route) int { return 0 }) // it was taken out
+	if p.Left+p.Spooled != 0 || p.Fetching != 1 || p.Stuck {
+		t.Errorf("progress %+v", p)
+	}
+}
+
 // What ended leaves nothing behind.
 func TestNothingIsLeftBehind(t *testing.T) {
 	b := newBench(t)

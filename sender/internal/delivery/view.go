@@ -9,11 +9,12 @@ import (
 
 // Progress sums up what is left to send.
 type Progress struct {
-	Left    int  // payloads in hand, not ended
-	Spooled int  // payloads in the spool for clusters that are served
-	Stuck   bool // all of them wait for a route or cluster that is down or held
-	Refused bool // a token or a route was refused, or there is no token
-	Down    bool // another route with payloads does not accept
+	Left     int  // payloads in hand, not ended
+	Spooled  int  // payloads in the spool for clusters that are served
+	Fetching int  // slots that payloads of the spool are being read into: on the way, those are counted nowhere else
+	Stuck    bool // all of them wait for a route or cluster that is down or held
+	Refused  bool // a token or a route was refused, or there is no token
+	Down     bool // another route with payloads does not accept
 }
 
 // Progress takes a hold for stuck after patience. Waiting is how many payloads of a
@@ -27,6 +28,7 @@ func (m *Machine) Progress(now time.Time, patience time.Duration, waiting func(r
 			continue
 		}
 		p.Spooled += rests
+		p.Fetching += r.tickets
 		refused, down := r.verdict(now, patience)
 		down = down || !refused && inHand+rests <= len(r.alone) && now.Sub(r.last) >= patience
 		p.Refused = p.Refused || refused
