@@ -131,15 +131,16 @@ func (a *Agent) untilDone(ctx context.Context, tail <-chan struct{}) {
 		again, _, _ := a.recovery.Pending() // asked first, like the batcher: what has left them is with the sender
 		idle := a.batcher.Idle()
 		p := a.sender.Progress()
+		left := p.Left + p.Fetching + a.waiting()
 		switch {
 		case !idle:
 		case p.Stuck:
 			return
 		case again > 0:
 			unreadSince = time.Time{}
-		case read && p.Left+p.Spooled == 0:
+		case read && left == 0:
 			return
-		case p.Left+p.Spooled > 0:
+		case left > 0:
 			unreadSince = time.Time{}
 		case unreadSince.IsZero():
 			unreadSince = time.Now()
@@ -148,6 +149,17 @@ func (a *Agent) untilDone(ctx context.Context, tail <-chan struct{}) {
 			return
 		}
 	}
+}
+
+// waiting is how many payloads rest in the spool that are to be sent. The sender counts
+// those of the routes that it has heard of, which at the start of a run are none.
+func (a *Agent) waiting() (n int) {
+	for _, r := range a.spool.Routes() {
+		if a.sender.Serves(r.Cluster) {
+			n += a.spool.Waiting(r)
+		}
+	}
+	return n
 }
 
 // drain gives the senders until the stop has to end, or until nothing can move.

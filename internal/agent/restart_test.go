@@ -1,0 +1,178 @@
+package agent
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"kusto-agent/config"
+	"kusto-agent/emulator"
+	"kusto-agent/ledger"
+)
+
+const (
+	textInput  = "inputs: [{name: in, paths: [\"$DIR/logs/*.log\"], table: T}]\n"
+	otherTable = "inputs: [{name: in, paths: [\"$DIR/logs/*.log\"], table: U}]\n"
+	otherInput = "inputs: [{name: other, paths: [\"$DIR/none/*.log\"], table: V}]\n"
+	noSpool    = "spool: {max_size: 0}\n"
+	// brief has a stop break off soon what hangs.
+	brief = "shutdown_timeout: 100ms\n"
+	// hasty has what waits go to the spool soon.
+	hasty = "send: {retry: {initial: 10ms, max: 50ms, patience: 100ms}}\n"
+)
+
+// TestRestartWithABatchBegun: what becomes of a batch whose outcome is unknown, as after a
+// kill, by what the next run finds. There is no spool that it could be in.
+func TestRestartWithABatchBegun(t *testing.T) {
+	t.Parallel()
+	f := func(name, next string, change func(s *site), says string, want map[string][]string) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.write("logs/a.log", "one\ntwo\n")
+			s.configure(brief + noSpool + textInput)
+			hang := s.server.Fail(emulator.Fault{Hang: true, Reset: true})
+			r := s.start(false)
+			s.hits(hang, 1)
+			r.stop()
+			s.idle()
+			hang.Remove()
+			change(s)
+			s.configure(noSpool + next)
+			r = s.once(0)
+			if !strings.Contains(r.log.text(), says) {
+				t.Errorf("it does not say %q:\n%s", says, r.log.text())
+			}
+			for _, table := range []string{"T", "U"} {
+				s.rows(table, want[table]...)
+			}
+			for input, b := range r.agent.Books() {
+				if err := b.Check(); err != nil {
+					t.Errorf("books of %s: %v", input, err)
+				}
+			}
+		})
+	}
+	both := []string{"one", "two"}
+	as := func(*site) {}
+	const again = "outcome of a batch of an earlier run is unknown, it is sent again and may be stored twice"
+	f("the same", textInput, as, again, map[string][]string{"T": both})
+	f("another table", otherTable, as, "was read for other settings than its input has now, it is replaced", map[string][]string{"U": both})
+	f("renamed", textInput, func(s *site) { s.must(os.Rename(s.path("logs/a.log"), s.path("logs/b.log"))) }, again, map[string][]string{"T": both})
+	f("gone", textInput, func(s *site) { s.must(os.Remove(s.path("logs/a.log"))) }, "outcome of a batch of an earlier run is unknown and its source is gone", nil)
+	f("not configured", otherInput, as, "batch of an earlier run cannot be read just now, it is tried again", nil)
+	f("more since", textInput, func(s *site) { s.append("logs/a.log", "three\n") }, again, map[string][]string{"T": {"one", "two", "three"}})
+}
+
+// TestRestartWithoutAnInput: a batch of an input that is not configured waits, and is sent
+// once the input is back.
+func TestRestartWithoutAnInput(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.write("logs/a.log", "one\ntwo\n")
+	s.configure(brief + noSpool + textInput)
+	hang := s.server.Fail(emulator.Fault{Hang: true, Reset: true})
+	r := s.start(false)
+	s.hits(hang, 1)
+	r.stop()
+	s.idle()
+	hang.Remove()
+	s.configure(noSpool + otherInput)
+	r = s.start(false)
+	r.told(1, "batch of an earlier run cannot be read just now, it is tried again")
+	s.rows("T")
+	s.configure(noSpool + textInput)
+	r.hangups <- syscall.SIGHUP
+	s.rows("T", "one", "two")
+	r.books("in", func(b ledger.Books) bool { return b.Accepted == 2 && b.Check() == nil })
+	r.stop()
+	s.once(0)
+	s.rows("T", "one", "two")
+}
+
+// TestSpooledBeforeTheSenderRuns: a run --once has something to send from the moment the
+// spool is open.
+func TestSpooledBeforeTheSenderRuns(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.write("logs/a.log", "one\n")
+	s.configure(brief + hasty + textInput)
+	away := s.server.Fail(emulator.Fault{Status: 503})
+	r := s.start(false)
+	r.books("in", func(b ledger.Books) bool { return b.Spooled == 1 })
+	r.stop()
+	s.idle()
+	away.Remove()
+	cfg, err := config.Load(s.path("agent.yaml"), os.LookupEnv, config.Options{})
+	s.must(err)
+	a, err := New(Options{Config: cfg, Log: slog.New(slog.DiscardHandler), Once: true})
+	s.must(err)
+	if n := a.waiting(); n != 1 {
+		t.Errorf("%d payloads are to be sent", n)
+	}
+	s.must(a.close())
+	s.once(0)
+	s.rows("T", "one")
+}
+
+// TestRestartWithABatchSpooled: what becomes of a batch in the spool, by what is left of the
+// spool and of its file.
+func TestRestartWithABatchSpooled(t *testing.T) {
+	t.Parallel()
+	f := func(name, next string, change func(s *site), is func(ledger.Books) bool, want map[string][]string) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.write("logs/a.log", "one\ntwo\n")
+			s.configure(brief + hasty + textInput)
+			away := s.server.Fail(emulator.Fault{Status: 503})
+			r := s.start(false)
+			r.books("in", func(b ledger.Books) bool { return b.Spooled == 2 })
+			r.stop()
+			s.idle()
+			away.Remove()
+			change(s)
+			s.configure(next)
+			r = s.once(0)
+			for _, table := range []string{"T", "U"} {
+				s.rows(table, want[table]...)
+			}
+			if b := r.agent.Books()["in"]; !is(b) || b.Check() != nil {
+				t.Errorf("the books are %+v, %v\n%s", b, b.Check(), r.log.text())
+			}
+		})
+	}
+	both := map[string][]string{"T": {"one", "two"}}
+	accepted := func(b ledger.Books) bool { return b.Accepted == 2 }
+	lose := func(s *site) {
+		all, err := filepath.Glob(s.path("state/spool/*.seg"))
+		s.must(err)
+		if len(all) == 0 {
+			s.Fatal("no segment")
+		}
+		for _, path := range all {
+			s.must(os.Remove(path))
+		}
+	}
+	damage := func(s *site) {
+		all, err := filepath.Glob(s.path("state/spool/*.seg"))
+		s.must(err)
+		for _, path := range all {
+			text, err := os.ReadFile(path)
+			s.must(err)
+			text[len(text)-1] ^= 1
+			s.must(os.WriteFile(path, text, 0o600))
+		}
+	}
+	remove := func(s *site) { s.must(os.Remove(s.path("logs/a.log"))) }
+	f("sound", textInput, func(*site) {}, accepted, both)
+	f("sound, another table now", otherTable, func(*site) {}, accepted, both)
+	f("sound, its file is gone", textInput, remove, accepted, both)
+	f("lost", textInput, lose, accepted, both)
+	f("lost, another table now", otherTable, lose, accepted, map[string][]string{"U": both["T"]})
+	f("damaged", textInput, damage, accepted, both)
+	f("lost, its file is gone", textInput, func(s *site) { lose(s); remove(s) }, func(b ledger.Books) bool { return b.Dropped[ledger.SourceGone] == 2 }, nil)
+}
