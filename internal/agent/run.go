@@ -81,7 +81,7 @@ func (a *Agent) Run(ctx context.Context, signals <-chan os.Signal) (err error) {
 		<-stop.running.Done()
 	}
 
-	// Only the front hears the bell; the others end when nothing more comes.
+	// Only what reads is cancelled; the later stages end when nothing more comes to them.
 	stop.begin()
 	a.stopping()
 	endChanges()
@@ -100,11 +100,10 @@ func (a *Agent) Run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	return a.verdict()
 }
 
-// untilDone waits until everything that was read has ended, or can not for
-// now.
+// untilDone waits until everything that was read has ended, or cannot for now.
 func (a *Agent) untilDone(ctx context.Context, tail <-chan struct{}) {
 	const look = 20 * time.Millisecond
-	const giveUp = 2 * time.Second // on files that can not be read
+	const giveUp = 2 * time.Second // on files that cannot be read
 	tick := time.NewTicker(look)
 	defer tick.Stop()
 	var unreadSince time.Time
