@@ -25,57 +25,53 @@ type reasons struct {
 	value func(ledger.Books) map[string]uint64
 }
 
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
-}
-
 var accounts = []account{
-	{desc("records_read_total", "Records read from files, those that end as filtered or quarantined at once too.", "input"),
+	{desc("records_read_total"),
 		prometheus.CounterValue, func(b ledger.Books) uint64 { return b.Read }},
-	{desc("bytes_read_total", "Bytes read from files.", "input"),
+	{desc("bytes_read_total"),
 		prometheus.CounterValue, func(b ledger.Books) uint64 { return b.ReadBytes }},
-	{desc("records_restored_total", "Records that came into this run from the spool, as a batch sent again, or by requeue.", "input"),
+	{desc("records_restored_total"),
 		prometheus.CounterValue, func(b ledger.Books) uint64 { return b.Restored }},
-	{desc("records_accepted_total", "Records the service accepted.", "input"),
+	{desc("records_accepted_total"),
 		prometheus.CounterValue, func(b ledger.Books) uint64 { return b.Accepted }},
-	{desc("records_pending", "Records read and not yet ended.", "input"),
+	{desc("records_pending"),
 		prometheus.GaugeValue, func(b ledger.Books) uint64 { return b.Pending }},
-	{desc("records_spooled", "Records that rest in the spool.", "input"),
+	{desc("records_spooled"),
 		prometheus.GaugeValue, func(b ledger.Books) uint64 { return b.Spooled }},
 }
 
 var reasonAccounts = []reasons{
-	{desc("records_quarantined_total", "Records in quarantine, with the reason.", "input", "reason"),
+	{desc("records_quarantined_total"),
 		[]string{string(record.TooLong), string(record.Malformed), string(record.Refused), string(record.Grown)},
 		func(b ledger.Books) map[string]uint64 { return b.Quarantined }},
-	{desc("records_dropped_total", "Records given up, with the reason.", "input", "reason"),
+	{desc("records_dropped_total"),
 		[]string{ledger.SpoolFull, ledger.SpoolAge, ledger.SourceGone},
 		func(b ledger.Books) map[string]uint64 { return b.Dropped }},
-	{desc("records_filtered_total", "Records that are no data, with the reason.", "input", "reason"),
+	{desc("records_filtered_total"),
 		[]string{ledger.Header, ledger.Blank, ledger.Unmatched},
 		func(b ledger.Books) map[string]uint64 { return b.Filtered }},
 }
 
 var (
-	inputInfo      = desc("input_info", "Where the records of an input go. Always 1.", "input", "cluster", "database", "table", "format", "mapping")
-	tableRecords   = desc("table_records_total", "Records that ended, by the table they were for, in whatever cluster: accepted, quarantined or dropped.", "database", "table", "outcome")
-	tableBytes     = desc("table_bytes_total", "Bytes of these records in their payloads before gzip; of records that were in no payload, in their files; of those that nobody can read any more, none.", "database", "table", "outcome")
-	fileLag        = desc("file_lag_bytes", "Bytes in the files of an input that are not yet safe.", "input")
-	pinnedDeleted  = desc("pinned_deleted_bytes", "Bytes that are on disk only because the agent holds deleted files open, until all of them is safe; at most max_pinned_deleted.", "input")
-	filesByState   = desc("files", "Files the agent knows, by state.", "state")
-	routesByState  = desc("routes", "Routes, by state: up, retrying, down or held.", "state")
-	routesHeld     = desc("routes_held", "Routes that are refused for a reason a person has to mend; the status says what to do. Absent where none is.", "database", "table", "code")
-	tokenExpires   = desc("token_expires_seconds", "Until the token that expires first does; negative: it did. Absent without a token.")
-	reloadGood     = desc("config_last_reload_successful", "1 if the configuration in force is the one last read.")
-	watchUp        = desc("watch_healthy", "1 while the kernel tells of changes in files wherever it is asked to; 0: polling makes up for it.")
-	stateDisk      = desc("state_disk_healthy", "1 while the state disk takes the journal; 0: delivery goes on, the bound on duplicates is suspended.")
-	quarantined    = desc("quarantine_bytes", "Bytes in quarantine.")
-	quarantineUp   = desc("quarantine_healthy", "1 while quarantine keeps records; 0: it is full or its disk fails, and what meets a bad record waits in its file.")
-	quarantineLost = desc("quarantine_dropped_records_total", "Records removed from quarantine to make room, as quarantine.when_full says.")
-	spoolBytes     = desc("spool_bytes", "Bytes in the spool. Absent without a spool.")
-	spoolHealthy   = desc("spool_healthy", "1 while the spool takes payloads; 0: it is full or its disk does not. Absent without a spool.")
-	spoolOldest    = desc("spool_oldest_seconds", "Age of the oldest payload in the spool. Absent without a spool.")
-	buildInfo      = desc("build_info", "What runs. Always 1.", "version", "goversion")
+	inputInfo      = desc("input_info")
+	tableRecords   = desc("table_records_total")
+	tableBytes     = desc("table_bytes_total")
+	fileLag        = desc("file_lag_bytes")
+	pinnedDeleted  = desc("pinned_deleted_bytes")
+	filesByState   = desc("files")
+	routesByState  = desc("routes")
+	routesHeld     = desc("routes_held")
+	tokenExpires   = desc("token_expires_seconds")
+	reloadGood     = desc("config_last_reload_successful")
+	watchUp        = desc("watch_healthy")
+	stateDisk      = desc("state_disk_healthy")
+	quarantined    = desc("quarantine_bytes")
+	quarantineUp   = desc("quarantine_healthy")
+	quarantineLost = desc("quarantine_dropped_records_total")
+	spoolBytes     = desc("spool_bytes")
+	spoolHealthy   = desc("spool_healthy")
+	spoolOldest    = desc("spool_oldest_seconds")
+	buildInfo      = desc("build_info")
 )
 
 // collector tells everything that is looked up rather than counted. A scrape

@@ -43,41 +43,41 @@ type Metrics struct {
 const namespace = "kusto_agent"
 
 func newMetrics(reg prometheus.Registerer) *Metrics {
-	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
+	only := func(name string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: known(name).fullHelp()})
 		reg.MustRegister(c)
 		return c
 	}
-	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+	each := func(name string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: known(name).fullHelp()}, known(name).labels)
 		reg.MustRegister(c)
 		return c
 	}
 	m := &Metrics{
-		requests: counters("requests_total", "Ingest requests by how they ended and the HTTP status they were answered with.", "outcome", "code"),
+		requests: each("requests_total"),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "request_duration_seconds",
-			Help:    "From the start of an ingest request that was sent to its answer, or to giving up on one.",
+			Help:    known("request_duration_seconds").fullHelp(),
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}),
 		endToEnd: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "end_to_end_seconds",
-			Help:    "From reading the oldest record of a payload to the acceptance of the payload.",
+			Help:    known("end_to_end_seconds").fullHelp(),
 			Buckets: []float64{.05, .1, .25, .5, 1, 2, 5, 10, 30, 60, 300, 1800, 7200},
-		}, []string{"database", "table"}),
-		raw:        counter("batch_raw_bytes_total", "Bytes of sealed payloads before gzip."),
-		gzip:       counter("batch_gzip_bytes_total", "Bytes of sealed payloads as they are posted."),
-		gzipFaults: counter("gzip_encoder_faults_total", "Times the gzip encoder wrote what is not the payload, which was seen before it was sent; it is switched off then, and klauspost compresses."),
-		retries:    counter("retries_total", "Ingest requests that were another try of a payload."),
-		unknown:    counter("unknown_outcomes_total", "Ingest requests whose outcome is unknown; only these can double records."),
-		doubtful:   counter("unknown_records_total", "Records in ingest requests whose outcome is unknown."),
-		rotations:  counters("tail_rotations_total", "Files that were rotated away.", "input"),
-		truncated:  counters("tail_truncations_total", "Files that were truncated or rewritten in place.", "input"),
-		invalid:    counters("records_invalid_utf8_total", "Records that passed though they are not valid UTF-8.", "input"),
-		unparsed:   counters("records_unparsed_total", "Records that are not as parse says, and were sent as they are.", "input"),
-		nuls:       counters("tail_nul_bytes_total", "Bytes of NULs between records, which are left out.", "input"),
-		abandoned:  counters("tail_abandoned_bytes_total", "Bytes left unread in files that were deleted, because of max_pinned_deleted, too few descriptors, or a stop that took too long; the log says which.", "input"),
-		unreadLost: counters("tail_truncated_unread_bytes_total", "Bytes that were in a file when last looked at, and truncated away before they were read.", "input"),
+		}, known("end_to_end_seconds").labels),
+		raw:        only("batch_raw_bytes_total"),
+		gzip:       only("batch_gzip_bytes_total"),
+		gzipFaults: only("gzip_encoder_faults_total"),
+		retries:    only("retries_total"),
+		unknown:    only("unknown_outcomes_total"),
+		doubtful:   only("unknown_records_total"),
+		rotations:  each("tail_rotations_total"),
+		truncated:  each("tail_truncations_total"),
+		invalid:    each("records_invalid_utf8_total"),
+		unparsed:   each("records_unparsed_total"),
+		nuls:       each("tail_nul_bytes_total"),
+		abandoned:  each("tail_abandoned_bytes_total"),
+		unreadLost: each("tail_truncated_unread_bytes_total"),
 	}
 	reg.MustRegister(m.duration, m.endToEnd)
 	// Present from the start, so that the first failure is an increase.

@@ -52,7 +52,7 @@ func New(opts Options) *Server {
 	s.metrics = newMetrics(s.registry)
 	s.registry.MustRegister(collector{s.status})
 	s.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Namespace: namespace, Name: "log_lines_dropped_total", Help: "Lines of the agent's own log that its reader did not take.",
+		Namespace: namespace, Name: "log_lines_dropped_total", Help: known("log_lines_dropped_total").fullHelp(),
 	}, func() float64 {
 		if opts.Log == nil {
 			return 0

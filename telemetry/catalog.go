@@ -1,0 +1,262 @@
+package telemetry
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// kind is how a metric behaves.
+type kind string
+
+const (
+	counter   kind = "counter" // only grows while the agent runs
+	gauge     kind = "gauge"
+	histogram kind = "histogram"
+)
+
+// metric is all that is known of one metric of the agent: from it the metric itself, the
+// reference, the alert rules and the dashboard are made.
+type metric struct {
+	name   string // without the name of the agent before it
+	kind   kind
+	labels []string
+	help   string
+	absent string // when it is not shown; empty: it always is
+	panel  panel
+	alerts []alert
+}
+
+// panel is where a dashboard shows a metric. Metrics of one title share a panel.
+type panel struct {
+	row, title string
+	unit       string   // as Grafana calls it
+	by         []string // labels that are told apart; the rest is summed up
+}
+
+// alert is a rule that fires when a person should look at something.
+type alert struct {
+	name     string
+	expr     string // M stands for the metric
+	wait     string // for how long it has to be so; empty: at once
+	severity string // critical: records are lost, or nothing moves; else warning
+	means    string // what has happened; may name labels as Prometheus templates do
+	do       string // what to do about it
+}
+
+const (
+	critical = "critical"
+	warning  = "warning"
+)
+
+// The rows of the dashboard.
+const (
+	rowFlow    = "Flow"
+	rowHealth  = "Health"
+	rowService = "Service"
+	rowBuffers = "Spool and quarantine"
+	rowFiles   = "Files"
+)
+
+var (
+	byInput = []string{"input"}
+	byTable = []string{"database", "table"}
+)
+
+// grows is the expression of an alert on a counter that should rest.
+const grows = "increase(M[10m]) > 0"
+
+// catalog is every metric of the agent but those of the Go runtime and the process.
+var catalog = []metric{
+	// What becomes of records.
+	{"records_read_total", counter, byInput, "Records read from files, those that end as filtered or quarantined at once too.", "",
+		panel{rowFlow, "Records read", "rps", byInput}, nil},
+	{"bytes_read_total", counter, byInput, "Bytes read from files.", "",
+		panel{rowFlow, "Bytes read", "Bps", byInput}, nil},
+	{"records_restored_total", counter, byInput, "Records that came into this run from the spool, as a batch sent again, or by requeue.", "",
+		panel{rowFlow, "Records restored", "rps", byInput}, nil},
+	{"records_accepted_total", counter, byInput, "Records the service accepted.", "",
+		panel{rowFlow, "Records accepted", "rps", byInput}, []alert{
+			{"KustoAgentNothingAccepted", "rate(M[15m]) == 0 and kusto_agent_records_pending > 0", "15m", critical,
+				"Records of input {{ $labels.input }} were read and none has been accepted for half an hour.",
+				"kusto-agent status says which route or cluster does not accept them, why, and what to do."}}},
+	{"records_pending", gauge, byInput, "Records read and not yet ended.", "",
+		panel{rowFlow, "Records pending", "short", byInput}, nil},
+	{"records_quarantined_total", counter, []string{"input", "reason"}, "Records in quarantine, with the reason.", "",
+		panel{rowHealth, "Records quarantined", "rps", []string{"input", "reason"}}, []alert{
+			{"KustoAgentRecordsQuarantined", grows, "", warning,
+				"Records of input {{ $labels.input }} were put into quarantine: {{ $labels.reason }}.",
+				"kusto-agent quarantine ls shows them, with the reason and the place in their file."}}},
+	{"records_dropped_total", counter, []string{"input", "reason"}, "Records given up, with the reason.", "",
+		panel{rowHealth, "Records dropped", "rps", []string{"input", "reason"}}, []alert{
+			{"KustoAgentRecordsDropped", grows, "", critical,
+				"Records of input {{ $labels.input }} were given up: {{ $labels.reason }}.",
+				"The log says which. spool_full: raise spool.max_size; spool_age: raise spool.max_age; source_gone: a file was deleted before it was delivered."}}},
+	{"records_filtered_total", counter, []string{"input", "reason"}, "Records that are no data, with the reason.", "",
+		panel{rowFlow, "Records filtered", "rps", []string{"input", "reason"}}, nil},
+	{"records_invalid_utf8_total", counter, byInput, "Records that passed though they are not valid UTF-8.", "",
+		panel{rowFiles, "Odd records", "rps", byInput}, nil},
+	{"records_unparsed_total", counter, byInput, "Records that are not as parse says, and were sent as they are.", "",
+		panel{rowFiles, "Odd records", "rps", byInput}, nil},
+	{"table_records_total", counter, []string{"database", "table", "outcome"}, "Records that ended, by the table they were for, in whatever cluster: accepted, quarantined or dropped.", "",
+		panel{rowFlow, "Records by table", "rps", []string{"database", "table", "outcome"}}, nil},
+	{"table_bytes_total", counter, []string{"database", "table", "outcome"}, "Bytes of these records in their payloads before gzip; of records that were in no payload, in their files; of those that nobody can read any more, none.", "",
+		panel{rowFlow, "Bytes by table", "Bps", []string{"database", "table", "outcome"}}, nil},
+	{"end_to_end_seconds", histogram, byTable, "From reading the oldest record of a payload to the acceptance of the payload.", "before the first acceptance",
+		panel{rowFlow, "From reading to acceptance", "s", byTable}, []alert{
+			{"KustoAgentSlow", "histogram_quantile(0.99, sum by (job, instance, database, table, le) (rate(M_bucket[10m]))) > 60", "15m", warning,
+				"Records for {{ $labels.database }}.{{ $labels.table }} take more than a minute from the file to the service.",
+				"kusto-agent status shows whether the service throttles or fails. If nothing fails, more comes in than send.concurrency or send.rate_limit let through."}}},
+	{"input_info", gauge, []string{"input", "cluster", "database", "table", "format", "mapping"}, "Where the records of an input go. Always 1.", "", panel{}, nil},
+
+	// The service.
+	{"requests_total", counter, []string{"outcome", "code"}, "Ingest requests by how they ended and the HTTP status they were answered with.", "",
+		panel{rowService, "Requests", "reqps", []string{"outcome", "code"}}, []alert{
+			{"KustoAgentRequestsRefused", `sum by (job, instance) (rate(M{outcome="refused"}[10m])) / sum by (job, instance) (rate(M[10m])) > 0.5`, "15m", warning,
+				"More than half of the requests are answered with an error.",
+				"kusto-agent status has the service's words. 429: the cluster is too small for what is sent to it, or lower send.concurrency."}}},
+	{"request_duration_seconds", histogram, nil, "From the start of an ingest request that was sent to its answer, or to giving up on one.", "",
+		panel{rowService, "Duration of requests", "s", nil}, nil},
+	{"retries_total", counter, nil, "Ingest requests that were another try of a payload.", "",
+		panel{rowService, "Retries and unknown outcomes", "reqps", nil}, nil},
+	{"unknown_outcomes_total", counter, nil, "Ingest requests whose outcome is unknown; only these can double records.", "",
+		panel{rowService, "Retries and unknown outcomes", "reqps", nil}, []alert{
+			{"KustoAgentUnknownOutcomes", grows, "", warning,
+				"Requests ended without a trustworthy answer: their records may be stored twice.",
+				"Look at what is between the agent and the service: a proxy, a load balancer, send.timeout."}}},
+	{"unknown_records_total", counter, nil, "Records in ingest requests whose outcome is unknown.", "",
+		panel{rowService, "Records with unknown outcome", "rps", nil}, nil},
+	{"batch_raw_bytes_total", counter, nil, "Bytes of sealed payloads before gzip.", "",
+		panel{rowService, "Bytes of payloads", "Bps", nil}, nil},
+	{"batch_gzip_bytes_total", counter, nil, "Bytes of sealed payloads as they are posted.", "",
+		panel{rowService, "Bytes of payloads", "Bps", nil}, nil},
+	{"gzip_encoder_faults_total", counter, nil, "Times the gzip encoder wrote what is not the payload, which was seen before it was sent; it is switched off then, and klauspost compresses.", "",
+		panel{rowHealth, "Faults", "short", nil}, []alert{
+			{"KustoAgentGzipFault", grows, "", warning,
+				"The gzip encoder wrote what was not the payload. This was seen before it was sent, and klauspost compresses until the next start.",
+				"Set batch.gzip_encoder: klauspost, and report it."}}},
+	{"routes", gauge, []string{"state"}, "Routes, by state: up, retrying, down or held.", "",
+		panel{rowHealth, "Routes", "short", []string{"state"}}, []alert{
+			{"KustoAgentRouteDown", `M{state="down"} > 0`, "10m", critical,
+				"{{ $value }} routes have accepted nothing for ten minutes; what they should get waits in the spool or in the files.",
+				"kusto-agent status says why, since when, and when the next try is."}}},
+	{"routes_held", gauge, []string{"database", "table", "code"}, "Routes that are refused for a reason a person has to mend; the status says what to do.", "while none is",
+		panel{rowHealth, "Routes held", "short", []string{"database", "table", "code"}}, []alert{
+			{"KustoAgentRouteHeld", "M > 0", "2m", critical,
+				"The service refuses records for {{ $labels.database }}.{{ $labels.table }}: {{ $labels.code }}. They stay in their files.",
+				"kusto-agent status says what to do: a table, mapping, policy, permission or token is missing."}}},
+	{"token_expires_seconds", gauge, nil, "Until the token that expires first does; negative: it did.", "without a token",
+		panel{rowService, "Token expires in", "s", nil}, []alert{
+			{"KustoAgentTokenExpires", "M < 120", "5m", warning,
+				"The token is about to expire, and no new one was to be had.",
+				"See to the credentials and to the way to the authority: kusto-agent check names what is wrong."}}},
+
+	// Spool and quarantine.
+	{"records_spooled", gauge, byInput, "Records that rest in the spool.", "",
+		panel{rowBuffers, "Records in the spool", "short", byInput}, nil},
+	{"spool_bytes", gauge, nil, "Bytes in the spool.", "without a spool",
+		panel{rowBuffers, "Bytes in spool and quarantine", "bytes", nil}, nil},
+	{"spool_oldest_seconds", gauge, nil, "Age of the oldest payload in the spool.", "without a spool",
+		panel{rowBuffers, "Oldest payload in the spool", "s", nil}, []alert{
+			{"KustoAgentSpoolOld", "M > 3600", "10m", warning,
+				"A payload has waited in the spool for more than an hour.",
+				"kusto-agent status says which route does not take it; kusto-agent spool ls shows what waits."}}},
+	{"spool_healthy", gauge, nil, "1 while the spool takes payloads; 0: it is full or its disk does not.", "without a spool",
+		panel{rowHealth, "Health", "bool", nil}, []alert{
+			{"KustoAgentSpoolUnhealthy", "M == 0", "5m", critical,
+				"The spool is full or its disk fails: payloads stay in memory and in their files.",
+				"Make room on the disk, raise spool.max_size, or have the service accept again; the log says which it is."}}},
+	{"quarantine_bytes", gauge, nil, "Bytes in quarantine.", "",
+		panel{rowBuffers, "Bytes in spool and quarantine", "bytes", nil}, nil},
+	{"quarantine_healthy", gauge, nil, "1 while quarantine keeps records; 0: it is full or its disk fails, and what meets a bad record waits in its file.", "",
+		panel{rowHealth, "Health", "bool", nil}, []alert{
+			{"KustoAgentQuarantineUnhealthy", "M == 0", "5m", critical,
+				"Quarantine is full or its disk fails: files wait at their first bad record.",
+				"Look at the records with kusto-agent quarantine ls, then remove the oldest files of the folder, or raise quarantine.max_size."}}},
+	{"quarantine_dropped_records_total", counter, nil, "Records removed from quarantine to make room, as quarantine.when_full says.", "",
+		panel{rowBuffers, "Records removed from quarantine", "rps", nil}, []alert{
+			{"KustoAgentQuarantineDropped", grows, "", critical,
+				"Refused records were removed from quarantine before anybody saw to them.",
+				"Raise quarantine.max_size, or mend what makes so many records bad."}}},
+
+	// Files.
+	{"files", gauge, []string{"state"}, "Files the agent knows, by state.", "without a file",
+		panel{rowFiles, "Files", "short", []string{"state"}}, nil},
+	{"file_lag_bytes", gauge, byInput, "Bytes in the files of an input that are not yet safe.", "",
+		panel{rowFiles, "Behind in files", "bytes", byInput}, []alert{
+			{"KustoAgentFallingBehind", "M > 100e6 and deriv(M[30m]) > 0", "30m", warning,
+				"Input {{ $labels.input }} is {{ $value | humanize1024 }}B behind its files, and it gets more.",
+				"kusto-agent status shows whether a route is blocked. If none is, raise send.concurrency or give the cluster more nodes."}}},
+	{"pinned_deleted_bytes", gauge, byInput, "Bytes that are on disk only because the agent holds deleted files open, until all of them is safe; at most max_pinned_deleted.", "",
+		panel{rowFiles, "Held in deleted files", "bytes", byInput}, []alert{
+			{"KustoAgentDeletedFilesHeld", "M > 500e6", "10m", warning,
+				"Input {{ $labels.input }} holds {{ $value | humanize1024 }}B on the disk in deleted files that are not delivered yet. Above max_pinned_deleted (1GiB) the oldest is given up.",
+				"kusto-agent files shows which; keep rotated files longer, or raise max_pinned_deleted."}}},
+	{"tail_rotations_total", counter, byInput, "Files that were rotated away.", "",
+		panel{rowFiles, "Rotations and truncations", "short", byInput}, nil},
+	{"tail_truncations_total", counter, byInput, "Files that were truncated or rewritten in place.", "",
+		panel{rowFiles, "Rotations and truncations", "short", byInput}, nil},
+	{"tail_truncated_unread_bytes_total", counter, byInput, "Bytes that were in a file when last looked at, and truncated away before they were read.", "",
+		panel{rowFiles, "Bytes lost in files", "Bps", byInput}, []alert{
+			{"KustoAgentTruncatedUnread", grows, "", critical,
+				"A file of input {{ $labels.input }} was truncated before it was read to its end: those bytes are lost.",
+				"Rotate by rename instead of copytruncate."}}},
+	{"tail_abandoned_bytes_total", counter, byInput, "Bytes left unread in files that were deleted, because of max_pinned_deleted, too few descriptors, or a stop that took too long; the log says which.", "",
+		panel{rowFiles, "Bytes lost in files", "Bps", byInput}, []alert{
+			{"KustoAgentFilesAbandoned", grows, "", critical,
+				"Deleted files of input {{ $labels.input }} were given up with bytes unread in them.",
+				"The log says which, and what to raise: max_pinned_deleted, limits.open_files or shutdown_timeout."}}},
+	{"tail_nul_bytes_total", counter, byInput, "Bytes of NULs between records, which are left out.", "",
+		panel{rowFiles, "NULs", "Bps", byInput}, []alert{
+			{"KustoAgentNULs", grows, "", warning,
+				"Files of input {{ $labels.input }} hold NULs between their records; these are left out.",
+				"Nothing after a crash of the machine. Else the writer does not append, and its file is truncated: rotate by rename."}}},
+	{"watch_healthy", gauge, nil, "1 while the kernel tells of changes in files wherever it is asked to; 0: polling makes up for it.", "",
+		panel{rowHealth, "Health", "bool", nil}, []alert{
+			{"KustoAgentFilesPolled", "M == 0", "15m", warning,
+				"The kernel does not tell of all changes in files. Nothing is missing, but they are polled, which costs more.",
+				"The log says which limit to raise: fs.inotify.max_user_watches or fs.inotify.max_user_instances."}}},
+
+	// The agent itself.
+	{"state_disk_healthy", gauge, nil, "1 while the state disk takes the journal; 0: delivery goes on, the bound on duplicates is suspended.", "",
+		panel{rowHealth, "Health", "bool", nil}, []alert{
+			{"KustoAgentStateDiskUnhealthy", "M == 0", "1m", critical,
+				"The state disk is full, read-only or failing. Delivery goes on; after a crash, what was sent meanwhile is sent again.",
+				"See to the disk of state_dir; nothing has to be restarted."}}},
+	{"config_last_reload_successful", gauge, nil, "1 if the configuration in force is the one last read.", "",
+		panel{rowHealth, "Health", "bool", nil}, []alert{
+			{"KustoAgentReloadFailed", "M == 0", "1m", warning,
+				"The last reload changed nothing, since the configuration has mistakes.",
+				"kusto-agent check --offline shows them; mend them and reload again."}}},
+	{"log_lines_dropped_total", counter, nil, "Lines of the agent's own log that its reader did not take.", "",
+		panel{rowHealth, "Faults", "short", nil}, []alert{
+			{"KustoAgentLogLinesDropped", grows, "", warning,
+				"The reader of the agent's own log stalls or is gone, and lines are missing.",
+				"See to what reads its stderr: journald and its disk, the container runtime, or the program behind the pipe."}}},
+	{"build_info", gauge, []string{"version", "goversion"}, "What runs. Always 1.", "", panel{}, nil},
+}
+
+// known is the entry of a metric. There is one for each that is made, which is seen when
+// the program starts.
+func known(name string) *metric {
+	i := slices.IndexFunc(catalog, func(m metric) bool { return m.name == name })
+	if i < 0 {
+		panic(fmt.Sprintf("metric %s is not in the catalog", name))
+	}
+	return &catalog[i]
+}
+
+// fullHelp is the help of the exposition.
+func (m *metric) fullHelp() string {
+	if m.absent == "" {
+		return m.help
+	}
+	return m.help + " Absent " + m.absent + "."
+}
+
+// desc describes a metric that is looked up in each scrape.
+func desc(name string) *prometheus.Desc {
+	m := known(name)
+	return prometheus.NewDesc(namespace+"_"+name, m.fullHelp(), m.labels, nil)
+}
