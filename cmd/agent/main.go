@@ -47,7 +47,7 @@ func rootCommand() *cobra.Command {
 	}
 	root.AddCommand(runCommand(), demoCommand(), emulatorCommand(), statusCommand(), previewCommand(), versionCommand())
 	root.AddCommand(filesCommand(), tapCommand(), spoolCommand(), quarantineCommand(), queryCommand(), mgmtCommand())
-	root.AddCommand(configCommand(), manCommand(), checkCommand(), setupCommand(), initCommand())
+	root.AddCommand(configCommand(), metricsCommand(), manCommand(), checkCommand(), setupCommand(), initCommand())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {

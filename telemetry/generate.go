@@ -1,0 +1,291 @@
+package telemetry
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// expression is that of an alert, with the metric in its place.
+func (a *alert) expression(m *metric) string {
+	return place.ReplaceAllString(a.expr, namespace+"_"+m.name+"$1")
+}
+
+var place = regexp.MustCompile(`\bM(_bucket)?\b`)
+
+// rule is an alert as Prometheus reads it.
+type rule struct {
+	Alert       string            `yaml:"alert"`
+	Expr        string            `yaml:"expr"`
+	For         string            `yaml:"for,omitempty"`
+	Labels      map[string]string `yaml:"labels"`
+	Annotations map[string]string `yaml:"annotations"`
+}
+
+type ruleGroup struct {
+	Name  string `yaml:"name"`
+	Rules []rule `yaml:"rules"`
+}
+
+// Alerts returns alert rules for Prometheus, as YAML.
+func Alerts() ([]byte, error) {
+	group := ruleGroup{Name: "kusto-agent"}
+	for i := range catalog {
+		m := &catalog[i]
+		for _, a := range m.alerts {
+			group.Rules = append(group.Rules, rule{
+				Alert: a.name, Expr: a.expression(m), For: a.wait, Labels: map[string]string{"severity": a.severity},
+				Annotations: map[string]string{"summary": a.means, "description": a.do},
+			})
+		}
+	}
+	var out bytes.Buffer
+	out.WriteString("# Alert rules for kusto-agent. Made by: kusto-agent metrics alerts\n")
+	enc := yaml.NewEncoder(&out)
+	enc.SetIndent(2)
+	if err := enc.Encode(map[string][]ruleGroup{"groups": {group}}); err != nil {
+		return nil, fmt.Errorf("write alert rules: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// sections are the rows in the order of the reference and the dashboard, and what the
+// reference calls them.
+var sections = []struct{ row, title string }{
+	{rowFlow, "What becomes of records"},
+	{rowHealth, "Health"},
+	{rowService, "The service"},
+	{rowBuffers, "Spool and quarantine"},
+	{rowFiles, "Files"},
+	{"", "What it is"},
+}
+
+// Reference returns the page that explains each metric and each alert, as Markdown.
+func Reference() []byte {
+	var b bytes.Buffer
+	fmt.Fprint(&b, referenceHead)
+	for _, s := range sections {
+		fmt.Fprintf(&b, "\n### %s\n\n| metric | kind | labels | what it is |\n|---|---|---|---|\n", s.title)
+		for i := range catalog {
+			if m := &catalog[i]; m.panel.row == s.row {
+				labels := ""
+				if len(m.labels) > 0 {
+					labels = "`" + strings.Join(m.labels, "`, `") + "`"
+				}
+				fmt.Fprintf(&b, "| `%s_%s` | %s | %s | %s |\n", namespace, m.name, m.kind, labels, cellText(m.fullHelp()))
+			}
+		}
+	}
+	fmt.Fprint(&b, referenceAlerts)
+	for i := range catalog {
+		m := &catalog[i]
+		for _, a := range m.alerts {
+			when := "`" + a.expression(m) + "`"
+			if a.wait != "" {
+				when += " for " + a.wait
+			}
+			fmt.Fprintf(&b, "| %s (%s) | %s | %s | %s |\n", a.name, a.severity, cellText(when), cellText(plainText(a.means)), cellText(a.do))
+		}
+	}
+	return b.Bytes()
+}
+
+// cellText is a text in a cell of a Markdown table.
+func cellText(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+
+var placeholder = regexp.MustCompile(`\{\{ \$(?:labels\.)?(\w+)[^}]*\}\}(B?)`)
+
+// plainText is a text of a rule for people: of a template it leaves the name.
+func plainText(s string) string {
+	return placeholder.ReplaceAllStringFunc(s, func(t string) string {
+		of := placeholder.FindStringSubmatch(t)
+		if of[2] == "B" {
+			return "N bytes"
+		}
+		return strings.ToUpper(of[1])
+	})
+}
+
+const referenceHead = `# Metrics
+
+<!-- Made by: kusto-agent metrics reference. The text is in telemetry/generate.go, the tables come from telemetry/catalog.go. -->
+
+` + "`/metrics`" + ` on ` + "`telemetry.listen`" + ` (` + "`127.0.0.1:5878`" + `) answers in the text format of Prometheus. A job for it:
+
+` + "```yaml" + `
+scrape_configs:
+  - job_name: kusto-agent
+    static_configs: [{targets: ["127.0.0.1:5878"]}]
+rule_files: [kusto-agent.yml]
+` + "```" + `
+
+The alert rules below are in [alerts.yml](alerts.yml), a Grafana dashboard is [dashboard.json](dashboard.json). The binary prints those that fit it:
+
+` + "```sh" + `
+kusto-agent metrics alerts >/etc/prometheus/kusto-agent.yml
+kusto-agent metrics dashboard >kusto-agent.json    # in Grafana: Dashboards, New, Import
+` + "```" + `
+
+All counters begin at zero when the agent starts. The books of each input close in every scrape:
+
+` + "`records_read + records_restored = records_accepted + records_quarantined + records_dropped + records_filtered + records_pending + records_spooled`" + `
+
+In the same scrape, what ` + "`table_records_total`" + ` counts as accepted, quarantined and dropped adds up to the same sums of all inputs. Tables of one name in several clusters are one; ` + "`input_info`" + ` says which input sends to which cluster, and joins by the label ` + "`input`" + `:
+
+` + "`sum by (cluster, table) (rate(kusto_agent_records_accepted_total[5m]) * on (job, instance, input) group_left (cluster, table) kusto_agent_input_info)`" + `
+
+The metrics of the Go runtime and of the process have their usual names, ` + "`go_…` and `process_…`" + `, so that dashboards made for these work.
+
+## Reference
+`
+
+const referenceAlerts = `
+## Alerts
+
+Critical is where records are lost or nothing moves; warning is everything else that a person should look at. That an agent does not answer at all is told by Prometheus: ` + "`up{job=\"kusto-agent\"} == 0`" + `; ` + "`/readyz`" + ` answers 503 where it does not read or the state disk cannot be written.
+
+| alert | when | what has happened | what to do |
+|---|---|---|---|
+`
+
+// Dashboard returns a dashboard for Grafana 9 and later, as JSON.
+func Dashboard() ([]byte, error) {
+	const height, perRow = 8, 3
+	var panels []map[string]any
+	y := 0
+	add := func(p map[string]any, x, w, h int) {
+		p["id"] = len(panels) + 1
+		p["gridPos"] = map[string]int{"x": x, "y": y, "w": w, "h": h}
+		panels = append(panels, p)
+	}
+	for _, s := range sections {
+		titles, shown := panelsOf(s.row)
+		if len(titles) == 0 {
+			continue
+		}
+		add(map[string]any{"type": "row", "title": s.row, "collapsed": false, "panels": []any{}}, 0, 24, 1)
+		y++
+		for i, title := range titles {
+			add(grafanaPanel(title, shown[title]), i%perRow*8, 8, height)
+			if i%perRow == perRow-1 || i == len(titles)-1 {
+				y += height
+			}
+		}
+	}
+	doc := map[string]any{
+		"title": "kusto-agent", "uid": "kusto-agent", "tags": []string{"kusto-agent"}, "schemaVersion": 39, "version": 1, "editable": true,
+		"description": "Made by: kusto-agent metrics dashboard",
+		"time":        map[string]string{"from": "now-1h", "to": "now"}, "refresh": "30s", "timezone": "browser",
+		"annotations": map[string]any{"list": []any{}}, "links": []any{}, "panels": panels,
+		"templating": map[string]any{"list": []any{
+			map[string]any{"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source"},
+			variable("job", "label_values(kusto_agent_build_info, job)"),
+			variable("instance", `label_values(kusto_agent_build_info{job=~"$job"}, instance)`),
+		}},
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(doc); err != nil {
+		return nil, fmt.Errorf("write dashboard: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// panelsOf are the panels of a row by their titles, in the order of the catalog.
+func panelsOf(row string) (titles []string, shown map[string][]*metric) {
+	shown = map[string][]*metric{}
+	for i := range catalog {
+		m := &catalog[i]
+		if m.panel.title == "" || m.panel.row != row {
+			continue
+		}
+		if !slices.Contains(titles, m.panel.title) {
+			titles = append(titles, m.panel.title)
+		}
+		shown[m.panel.title] = append(shown[m.panel.title], m)
+	}
+	return titles, shown
+}
+
+func source() map[string]string {
+	return map[string]string{"type": "prometheus", "uid": "${datasource}"}
+}
+
+// variable is a choice above the dashboard, of one value or several.
+func variable(name, query string) map[string]any {
+	return map[string]any{
+		"name": name, "type": "query", "datasource": source(), "query": query, "definition": query, "refresh": 2,
+		"multi": true, "includeAll": true, "allValue": ".*", "current": map[string]any{"text": "All", "value": "$__all"},
+	}
+}
+
+// grafanaPanel shows some metrics of one unit over time.
+func grafanaPanel(title string, metrics []*metric) map[string]any {
+	var targets []map[string]any
+	var help []string
+	for _, m := range metrics {
+		help = append(help, namespace+"_"+m.name+": "+m.help)
+		for _, q := range m.queries(len(metrics) > 1) {
+			targets = append(targets, map[string]any{
+				"refId": string(rune('A' + len(targets))), "datasource": source(), "expr": q.expr, "legendFormat": q.legend,
+			})
+		}
+	}
+	defaults := map[string]any{"unit": metrics[0].panel.unit, "min": 0}
+	if metrics[0].panel.unit == "bool" {
+		defaults = map[string]any{"unit": "none", "min": 0, "max": 1}
+	}
+	return map[string]any{
+		"type": "timeseries", "title": title, "description": strings.Join(help, "\n\n"), "datasource": source(), "targets": targets,
+		"fieldConfig": map[string]any{"defaults": defaults, "overrides": []any{}},
+		"options": map[string]any{
+			"legend": map[string]any{"displayMode": "list", "placement": "bottom", "showLegend": true}, "tooltip": map[string]string{"mode": "multi", "sort": "desc"},
+		},
+	}
+}
+
+type query struct{ expr, legend string }
+
+// queries are what a panel asks for a metric: a rate of a counter, quantiles of a
+// histogram, the worst of what is well or not, else the sum.
+func (m *metric) queries(named bool) []query {
+	const chosen = `{job=~"$job",instance=~"$instance"}`
+	full := namespace + "_" + m.name
+	var legend []string
+	for _, l := range m.panel.by {
+		legend = append(legend, "{{"+l+"}}")
+	}
+	if named || len(legend) == 0 {
+		legend = append([]string{strings.TrimSuffix(m.name, "_total")}, legend...)
+	}
+	text := strings.Join(legend, " ")
+	by := ""
+	if len(m.panel.by) > 0 {
+		by = "by (" + strings.Join(m.panel.by, ", ") + ") "
+	}
+	switch {
+	case m.kind == histogram:
+		var out []query
+		for _, q := range []string{"0.5", "0.99"} {
+			inner := "sum by (" + strings.Join(append([]string{"le"}, m.panel.by...), ", ") + ") (rate(" + full + "_bucket" + chosen + "[$__rate_interval]))"
+			out = append(out, query{"histogram_quantile(" + q + ", " + inner + ")", q + " " + text})
+		}
+		return out
+	case m.panel.unit == "bool", m.name == "token_expires_seconds":
+		return []query{{"min " + by + "(" + full + chosen + ")", text}}
+	case m.name == "spool_oldest_seconds":
+		return []query{{"max " + by + "(" + full + chosen + ")", text}}
+	case m.kind == counter && m.panel.unit == "short": // how many, where there are few
+		return []query{{"sum " + by + "(increase(" + full + chosen + "[$__rate_interval]))", text}}
+	case m.kind == counter:
+		return []query{{"sum " + by + "(rate(" + full + chosen + "[$__rate_interval]))", text}}
+	}
+	return []query{{"sum " + by + "(" + full + chosen + ")", text}}
+}
