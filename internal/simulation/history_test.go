@@ -26,9 +26,6 @@ var (
 	verbose = single || os.Getenv("KUSTO_AGENT_TRACE") != ""
 )
 
-// hard lets the disks of spool and journal fail in the same history.
-var hard = os.Getenv("KUSTO_AGENT_HARD") != ""
-
 // histories is which seeds are played.
 func histories(t *testing.T) (first, n uint64) {
 	number := func(key string) uint64 {
@@ -44,11 +41,11 @@ func histories(t *testing.T) (first, n uint64) {
 	case os.Getenv("KUSTO_AGENT_SEEDS") != "":
 		return number("KUSTO_AGENT_FIRST"), number("KUSTO_AGENT_SEEDS")
 	case os.Getenv("KUSTO_AGENT_LONG") != "":
-		return 1, 20_000
+		return 1, 200_000
 	case testing.Short(), racing:
-		return 1, 40
+		return 1, 200
 	}
-	return 1, 120
+	return 1, 2_000
 }
 
 // TestHistories plays random histories, each from one seed.
@@ -113,9 +110,6 @@ type history struct {
 	boots   int
 	setup   setup
 	poison  float64
-
-	journalIsSick bool // disk faults strike the journal, else the spool
-	harmed        bool // the spool was hurt since the last start
 }
 
 func play(seed uint64) *world {
@@ -129,7 +123,6 @@ func play(seed uint64) *world {
 	}
 	h := &history{world: w, rnd: rand.New(rand.NewPCG(seed, 1)), storage: faultfs.New(stateDir)}
 	h.disk.seed = seed
-	h.journalIsSick = h.rnd.IntN(2) == 0
 	h.setup = setup{send: sendConfig(1+h.rnd.IntN(6), 0), spool: spool.Config{MaxSize: []units.Size{16 << 10, 64 << 10, 1 << 20}[h.rnd.IntN(3)], WhenFull: "block"}}
 	h.poison = []float64{0, 0.02, 0.1}[h.rnd.IntN(3)]
 	for i, in := range inputs {
@@ -174,14 +167,12 @@ func (h *history) run() {
 		arm := func(p *process) {
 			p.torn, p.cut = h.rnd.IntN(2) == 0, h.rnd.IntN(3) == 0
 			if !h.cured && h.rnd.IntN(6) == 0 {
-				if at := 1 + h.rnd.Int64N(60); !h.harmed || hard {
-					p.toOp.Store(at) // in the start, or soon after
-				}
+				p.toOp.Store(1 + h.rnd.Int64N(60)) // in the start, or soon after
 			}
 		}
 		p, err := h.start(h.runs, h.storage, fmt.Sprint(h.boots), h.setup, arm)
 		if err == nil {
-			h.p, h.harmed = p, false
+			h.p = p
 			h.note("process %d runs", h.runs)
 			return
 		}
@@ -331,9 +322,7 @@ func (h *history) event() {
 	case 21, 22:
 		*disk = diskFaults{seed: h.seed, counter: disk.counter}
 	case 23:
-		if disk.read = []int{0, 5, 20}[h.rnd.IntN(3)]; h.journalIsSick && !hard {
-			disk.read = 0
-		}
+		disk.read = []int{0, 5, 20}[h.rnd.IntN(3)]
 	case 24:
 		h.p.toOp.Store(1 + h.rnd.Int64N(40))
 	case 25:
@@ -403,23 +392,13 @@ func (h *history) stop(patience time.Duration) {
 	h.run()
 }
 
-// sick is where the disk fails: of the spool or of the journal, and only in the hard form
-// of both. See the package comment.
+// sick is where the disk fails: of the spool, of the journal, or of both.
 func (h *history) sick() string {
-	switch {
-	case hard:
-		return []string{spoolDir, journalDir, stateDir}[h.rnd.IntN(3)]
-	case h.journalIsSick:
-		return journalDir
-	}
-	return spoolDir
+	return []string{spoolDir, journalDir, stateDir}[h.rnd.IntN(3)]
 }
 
 // harm hurts a file of the spool.
 func (h *history) harm() {
-	if h.journalIsSick && !hard {
-		return
-	}
 	disk := h.storage
 	if h.p != nil {
 		disk = h.p.disk
@@ -434,7 +413,6 @@ func (h *history) harm() {
 	if len(all) == 0 {
 		return
 	}
-	h.harmed = h.p == nil
 	name := all[h.rnd.IntN(len(all))]
 	how := h.rnd.IntN(3)
 	h.note("harm %s %d", name, how)

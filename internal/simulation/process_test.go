@@ -275,7 +275,10 @@ func (w *world) start(n int, disk *faultfs.FS, boot string, c setup, arm func(*p
 			})
 			w.dropped(d)
 		},
-		OnLost: func(ids []record.BatchID, what *record.Payload) { p.recovery.Lost(ids, what) },
+		OnLost: func(ids []record.BatchID, what *record.Payload) {
+			w.lost(ids, what.Records)
+			p.recovery.Lost(ids, what)
+		},
 		Rebuild: func(d *record.Payload) error {
 			if p.recovery.Damaged(d) {
 				return nil

@@ -262,8 +262,6 @@ func (w *world) heard(text string, attrs []slog.Attr) {
 		}
 	}
 	switch {
-	case strings.HasPrefix(text, "spooled payloads are gone"):
-		w.nameless = w.nameless || get("batches") == "0"
 	case strings.HasPrefix(text, "a batch in the spool is lost"):
 		w.within(w.covers[batchID(get("batch"))], func(l *line) { l.given = true })
 	case strings.HasPrefix(text, "records vanished"):
@@ -282,6 +280,17 @@ func (w *world) heard(text string, attrs []slog.Attr) {
 			}
 		}
 	}
+}
+
+// lost notes what the spool tells of a segment that is gone: where index and segment are
+// not readable at the same time it knows the ids of those alone that were in hand before.
+func (w *world) lost(ids []record.BatchID, records int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range ids {
+		w.within(w.covers[id], func(*line) { records-- })
+	}
+	w.nameless = w.nameless || records > 0
 }
 
 // ranges are the records that a line of the log names. Needs mu.
