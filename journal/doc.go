@@ -47,7 +47,10 @@
 //	    Nobody waits for any of it, unless the segment grows to twice its size
 //	    meanwhile.
 //	(f) Where there is no segment that can be written on, at a start and after an
-//	    error, the next one is made while entries wait, in the same order.
+//	    error, the next one is made while entries wait, in the same order. What the
+//	    one before may have lost, and what waits, is repeated behind its snapshot
+//	    and durable before the rename: without the last of these entries the others
+//	    would take a newer state back.
 //
 // After a failed write or sync the segment is left alone for good. The next one
 // opens with the state as it is in memory, so that nothing depends on what the

@@ -57,8 +57,11 @@
 //	    removed that.
 //	(e) An index is written under a temporary name, synced, renamed, and the folder
 //	    synced, when its segment is durable. The rest of a segment that an earlier
-//	    run did not close is given back after its index is there.
-//	    Kill or cut between: the segment is read instead.
+//	    run did not close is given back after its index is there. Where it ends
+//	    with something unreadable, or before the space it had allocated, it is left
+//	    as it is until the first Next or Put: whoever opened the spool compares it
+//	    with what he knows before, and BeforeUnlink makes durable what came of that.
+//	    Kill or cut between: the segment is read instead, and says the same again.
 //	(f) A compaction writes its segment like any other, seals and syncs it and
 //	    writes its index; then the copies count in memory, and the old segments go
 //	    by (d). What ended of them in between lies in the new one as well and is

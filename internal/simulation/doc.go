@@ -18,8 +18,9 @@
 //   - a segment of the spool, or its index, removed, cut or with a bit flipped
 //   - files that are gone, may not be read or answer slowly; an input that is not
 //     configured any more, and back; an input whose records have another shape
-//   - a cluster that is not configured any more, other limits, a spool of another size or
-//     none, a full quarantine, a wall clock that jumps
+//   - a cluster that is not configured any more, other limits, another patience, a spool of
+//     another size or none, one that drops the oldest or what is too old, a full quarantine,
+//     a wall clock that jumps
 //
 // Then all faults end but for the bodies, later for these too.
 //
@@ -32,45 +33,34 @@
 //
 // # What is left out
 //
-//   - Faults of the disk strike the spool or the journal of a history, and a spool is not
-//     hurt where the journal cannot be written. With both, histories are known in which a
-//     payload of the spool is forgotten: where a new segment of the journal has its snapshot
-//     and a kill comes before the entries that are repeated behind it, the history lacks
-//     the begin of a payload whose range counts as safe. KUSTO_AGENT_HARD=1 plays these.
-//   - A segment that has no index yet is not removed: after a kill nothing says that it was
-//     there.
-//   - A start on a spool that was hurt is not killed before it is over: Open gives back what
-//     looks like an unfinished write before the journal has heard of it.
+//   - A segment of the spool that has no index yet is not removed, nor is an index whose
+//     segment was: after a kill nothing says that there was one. The history of the journal
+//     is only gone through where the spool lacks something.
 //   - The spool can be read while a process starts, and its indexes always: what Held cannot
 //     read for a moment comes into no books.
-//
-// The ordinary form plays 120 histories. KUSTO_AGENT_SEEDS=2000 plays more, in about 5 s,
-// and one run in six of these shows what is not mended yet. Seed 153: the books count a
-// payload as dropped that is restored and accepted after a failed write of the spool. Seeds
-// 46, 260, 824 and 919: a record is not delivered within the bound; in 824 because its range,
-// read anew, was in memory when a stop met a disk that stalled. Goroutines run in any order,
-// so that a seed may need many tries; KUSTO_AGENT_TRACE=1 keeps the trace of each.
+//   - An input that is renamed is one that is not configured any more, and another one.
 //
 // # Guards
 //
-// Each of these was taken away once, and 2,000 histories showed it. The seeds are those that
-// showed it first.
+// Each of these was taken away once, and the 2,000 histories of the ordinary form showed it:
 //
-//	an end in the journal beats a frame of the spool                    25, 53, 65
-//	a begin is in the journal before the request                        1, 9, 17
-//	halves of a batch whose outcome is unknown are named                483, 1983
-//	a batch is not sent in another shape                                143, 188, 260
-//	what the stop broke off is named                                    85, 124, 215
-//	what cannot be read just now is tried again                         31, 135, 333
-//	two probes in a row are not the same payload                        46, 218, 260
-//	a payload whose frame is damaged is read again                      111, 362, 519
-//	a payload that goes back to the spool is counted there              11, 15, 23
+//	an end in the journal beats a frame of the spool
+//	a begin is in the journal before the request
+//	halves of a batch whose outcome is unknown are named
+//	what the stop broke off is named
+//	what cannot be read just now is tried again
+//	two probes in a row are not the same payload
+//	a payload whose frame is damaged is read again
+//	a payload that goes back to the spool is counted there
+//	what is repeated behind the snapshot of a journal's segment is durable before its name
 //
 // # Running it
 //
-// The ordinary form plays seeds 1 to 2,000, about 9 ms of a core each; with the race
+// The ordinary form plays seeds 1 to 2,000, about 3 ms of a core each; with the race
 // detector, or -short, it plays 200. KUSTO_AGENT_SEEDS says how many are to be played from
-// KUSTO_AGENT_FIRST on, KUSTO_AGENT_LONG=1 plays 20,000, and KUSTO_AGENT_SEED plays one and
-// prints what happened. Goroutines run in the order that the scheduler likes, so that a seed that failed
-// may have to be played some times.
+// KUSTO_AGENT_FIRST on, KUSTO_AGENT_LONG=1 plays 200,000, and KUSTO_AGENT_SEED plays one and
+// prints what happened. Goroutines run in the order that the scheduler likes, so that a seed
+// that failed may have to be played some times; KUSTO_AGENT_TRACE=1 keeps the trace of each.
+// A seed stands for a history as long as the simulation stays as it is: what one has found
+// is kept as a test beside the code that was mended.
 package simulation

@@ -257,7 +257,7 @@ func (h *history) heal() {
 	}
 	h.mu.Unlock()
 	h.setup.send = sendConfig(4, 0)
-	h.setup.spool.MaxSize = 1 << 20
+	h.setup.spool = spool.Config{MaxSize: 1 << 20, WhenFull: "block"}
 	if h.p == nil {
 		h.run()
 	}
@@ -351,7 +351,12 @@ func (h *history) event() {
 		h.jump = time.Duration(h.rnd.IntN(60)-30) * 24 * time.Hour
 	case 35:
 		h.setup.send = sendConfig(1+h.rnd.IntN(6), []units.Size{0, 200, 5000}[h.rnd.IntN(3)])
+		retry := &h.setup.send.Retry
+		retry.Patience = units.Duration([]time.Duration{2 * time.Second, 10 * time.Second, time.Minute}[h.rnd.IntN(3)])
+		retry.Max = units.Duration([]time.Duration{5 * time.Second, 30 * time.Second}[h.rnd.IntN(2)])
 		h.setup.spool.MaxSize = []units.Size{0, 16 << 10, 64 << 10, 1 << 20}[h.rnd.IntN(4)]
+		h.setup.spool.WhenFull = []string{"block", "drop_oldest"}[h.rnd.IntN(2)]
+		h.setup.spool.MaxAge = units.Duration([]time.Duration{0, 0, 10 * time.Minute}[h.rnd.IntN(3)])
 		unlock()
 		h.reload()
 	case 36:
