@@ -137,13 +137,13 @@ func (s *Scanner) appendObjects(body, lines []byte, k cut, at int64, place int) 
 		from := len(body)
 		if s.opt.Fields == nil {
 			body, bad = s.appendObject(body, lines, k, i)
-			if s.judge != nil && s.leavesOutObject(lines, body[from:], k) {
+			if s.judge != nil && s.leavesOutObject(lines, body[from:]) {
 				body = body[:from]
 				continue
 			}
 		} else {
 			s.shaped, bad = s.appendObject(s.shaped[:0], lines, k, i)
-			if s.judge != nil && s.leavesOutObject(lines, s.shaped, k) {
+			if s.judge != nil && s.leavesOutObject(lines, s.shaped) {
 				continue
 			}
 			s.stamp.Offset = max(at+int64(s.pos(place+s.begins(k, i))), 0)

@@ -46,15 +46,11 @@ func (s *Scanner) leavesOut(c *Chunk, rec []byte) bool {
 }
 
 // leavesOutObject notes an object made of lines that rules leave out, and reports
-// whether they do.
-func (s *Scanner) leavesOutObject(lines, object []byte, k cut) bool {
-	if s.misfits > 0 && s.opt.OnError != SendRaw {
-		object = nil
-	}
+// whether they do. It is empty where the lines are not as Parse says and not sent.
+func (s *Scanner) leavesOutObject(lines, object []byte) bool {
 	reason := s.judge.Of(recordText(lines), object)
 	if reason >= 0 {
 		s.left = append(s.left, reason)
-		s.misfits = 0
 	}
 	return reason >= 0
 }

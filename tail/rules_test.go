@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"kusto-agent/internal/rules"
 	"kusto-agent/record"
@@ -48,7 +49,7 @@ func TestLeftOut(t *testing.T) {
 func TestLeftOutOfBacklog(t *testing.T) {
 	w := newWorld(t)
 	w.in().Drop = dropping(rules.Condition{Match: "x"})
-	w.batch = true
+	w.batch, w.wait = true, time.Hour
 	w.start()
 	w.taker.set(func() { w.taker.hold = true })
 	w.appendTo("a.log", strings.Repeat(strings.Repeat("x"+strings.Repeat("y", 98)+"\n", 90)+strings.Repeat(strings.Repeat("z", 99)+"\n", 10), 64))

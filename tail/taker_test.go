@@ -2,6 +2,7 @@ package tail
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -60,7 +61,7 @@ func newTaker(w *world) *taker {
 func (k *taker) routes() map[record.Route]batcher.Limits {
 	routes := make(map[record.Route]batcher.Limits)
 	for _, in := range k.w.inputs {
-		routes[in.Route] = batcher.Limits{MaxBytes: k.w.block, MaxWait: time.Millisecond, Gzip: true, Level: 1}
+		routes[in.Route] = batcher.Limits{MaxBytes: k.w.block, MaxWait: cmp.Or(k.w.wait, time.Millisecond), Gzip: true, Level: 1}
 	}
 	return routes
 }

@@ -49,6 +49,7 @@ type world struct {
 	journalFor func(positions) Positions // stands before the journal; nil: nothing does
 	own        *os.File                  // where the agent's log goes; nil: nowhere
 	batch      bool                      // a real batcher stands between tailer and taker
+	wait       time.Duration             // of its records for company; 0: hardly any
 	lie        atomic.Int64              // files say they have at most so many bytes; 0: they do not lie
 	boxed      *box                      // remembers what happens across restarts
 	keeper     Quarantine                // nil: boxed is

@@ -287,7 +287,7 @@ func NewJudge(s *Set, kind Kind, sep byte) *Judge { return &Judge{set: s, kind: 
 
 // Of returns the index of the reason a record is left out for, or -1: it is sent. Text
 // is the record without its line end, object the JSON that it is or that was made of
-// it; nil where there is none. Neither is kept.
+// it; empty where there is none. Neither is kept.
 func (j *Judge) Of(text, object []byte) int {
 	first := 0
 	if s := j.set; len(s.keep) > 0 {
@@ -312,7 +312,7 @@ func (j *Judge) key(s *sample, text, object []byte) []byte {
 	switch {
 	case s.whole:
 	case s.key.member != "":
-		if object != nil && j.anyAt(&s.key, object) {
+		if j.anyAt(&s.key, object) {
 			return j.value
 		}
 	default:
@@ -339,7 +339,7 @@ func (j *Judge) any(all []condition, text, object []byte) bool {
 func (j *Judge) holds(c *condition, text, object []byte) bool {
 	switch {
 	case c.member != "":
-		return object != nil && j.mayHold(c, object) && j.anyAt(c, object)
+		return j.mayHold(c, object) && j.anyAt(c, object)
 	case c.column > 0:
 		field, ok := j.field(text, c.column)
 		return ok && c.of(field)

@@ -79,6 +79,9 @@ func TestWhatMemberMeans(t *testing.T) {
 		[]string{`{"n":200}`, `{"n":"200"}`, `{"n":3.99e2}`, `{"n":[1,399]}`, `{"n":0200}`},
 		[]string{`{"n":199}`, `{"n":400}`, `{"n":[100,500]}`, `{"n":"0x100"}`, `{"n":"NaN"}`, `{"n":"Inf"}`, `{"n":""}`, `{"n":" 200"}`, `{"n":null}`, `{"n":true}`, `{"n":1e999}`, `{"n":"2_00"}`})
 	f(Condition{Member: `a"\/`, In: []string{"x"}}, []string{`{"a\"\\\/":"x"}`, `{"a\"\\/":"x"}`}, []string{`{"a":"x"}`})
+	f(Condition{Member: "aa", In: []string{"x"}}, []string{`{"aa":"x"}`, `{"aaa":1,"aa":"x"}`}, []string{`{"aaa":"x"}`, `{"a":"x"}`})
+	f(Condition{Member: "a.aa", In: []string{"x"}}, []string{`{"a":{"aa":"x"}}`, `{"a.aa":"x"}`}, []string{`{"aaaa":"x"}`})
+	f(Condition{Member: "m", In: []string{"null"}}, []string{`{"m":"null"}`}, []string{`{"m":null}`, `{"m":[null]}`})
 	f(Condition{Member: "m", Match: "^$"}, []string{`{"m":""}`}, []string{`{"m":null}`, `{"m":{}}`, `{"m":[]}`, `{}`, `{"m":"x"}`})
 }
 
