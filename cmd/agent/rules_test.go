@@ -105,18 +105,18 @@ func TestPreviewByRules(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, emulator.Options{})
 	s.write("logs/a.txt", "x\none\nx\n")
-	s.write("agent.yaml", open+`inputs: [{paths: ["${DIR}/logs/*.txt"], table: T, drop: [{name: some, match: ^x}]}]`)
+	s.write("agent.yaml", open+`inputs: [{paths: ["${DIR}/logs/*.txt"], table: T, drop: [{match: ^y}, {name: some, match: ^x}]}]`)
 	out, words := s.show(0, "preview", "--config", s.path("agent.yaml"), "T")
-	if !strings.HasSuffix(out, "\n\none") || !strings.Contains(words, "left out: 2 some") {
+	if !strings.HasSuffix(out, "\n\none") || !strings.Contains(words, "left out: 0 drop_1, 2 some") {
 		t.Errorf("preview shows %s\n%s", out, words)
 	}
 	out, _ = s.show(0, "preview", "--json", "--config", s.path("agent.yaml"), "T")
-	if !strings.Contains(out, `"filtered":{"some":2}`) {
+	if !strings.Contains(out, `"filtered":{"drop_1":0,"some":2}`) {
 		t.Errorf("preview shows %s", out)
 	}
 	s.write("logs/a.txt", "x\nx\n")
 	_, words = s.show(1, "preview", "--config", s.path("agent.yaml"), "T")
-	if !strings.HasSuffix(words, "there is nothing to send for input T: all of it is left out: 2 some") {
+	if !strings.HasSuffix(words, "there is nothing to send for input T: all of it is left out: 0 drop_1, 2 some") {
 		t.Errorf("preview says %s", words)
 	}
 }

@@ -34,7 +34,7 @@ type Peek struct {
 	got      []*record.Payload
 	rejected []record.Rejected // the first of them
 	tailer   *tail.Tailer
-	input    string
+	input    *config.Input
 	books    *ledger.Ledger
 }
 
@@ -60,7 +60,7 @@ func (c *Peek) First(ctx context.Context, in *config.Input) (*record.Payload, er
 	if err != nil {
 		return nil, err
 	}
-	c.tailer, c.input = t, in.Name
+	c.tailer, c.input = t, in
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	batching := async.Start(b.Run)
@@ -126,16 +126,26 @@ func (c *Peek) Why() string {
 	if len(all) > 0 {
 		return strings.Join(slices.Sorted(slices.Values(all)), "; ")
 	}
-	if left := c.LeftOutText(); left != "" {
-		return "all of it is left out: " + left
+	if ledger.Total(c.LeftOut()) > 0 {
+		return "all of it is left out: " + c.LeftOutText()
 	}
 	return "its files hold nothing that is not dealt with already"
 }
 
-// LeftOut is how many records were left out, by the reason.
-func (c *Peek) LeftOut() map[string]uint64 { return c.books.Snapshot()[c.input].Filtered }
+// LeftOut is how many records were left out, by the reason. Each rule is there, also one by
+// which none was.
+func (c *Peek) LeftOut() map[string]uint64 {
+	all := map[string]uint64{}
+	if set, err := c.input.NewRules(); err == nil && set != nil {
+		for _, reason := range set.Reasons() {
+			all[reason] = 0
+		}
+	}
+	maps.Copy(all, c.books.Snapshot()[c.input.Name].Filtered)
+	return all
+}
 
-// LeftOutText tells it in words; empty: none was.
+// LeftOutText tells it in words; empty: there is no rule, and none was.
 func (c *Peek) LeftOutText() string {
 	var all []string
 	filtered := c.LeftOut()
