@@ -115,6 +115,26 @@ func TestLeftOutMessageOverFiles(t *testing.T) {
 	}
 }
 
+// TestLeftOutBeforeAnother: where a message in two files is left out, the next one is
+// known by its own place.
+func TestLeftOutBeforeAnother(t *testing.T) {
+	w := carryWorld(t, "cri")
+	w.in().Drop = dropping(rules.Condition{Member: "message", In: []string{"ab"}})
+	w.start()
+	w.appendTo("a.log", criLine("stdout", "P", "a"))
+	w.look()
+	w.taker.set(func() { w.taker.deaf = true })
+	w.rename("a.log", "a.old")
+	end := criLine("stdout", "F", "b")
+	w.appendTo("a.log", end, criLine("stdout", "F", "z"))
+	w.await("a record", func() bool { return w.boxed.count("in") == 1 })
+	w.taker.mu.Lock()
+	defer w.taker.mu.Unlock()
+	if p := w.taker.unended[0]; len(p.Pieces) != 1 || p.Pieces[0].Start != int64(len(end)) || p.Pieces[0].Len() != int64(len(end)) {
+		t.Errorf("pieces %v, want one at %d", p.Pieces, len(end))
+	}
+}
+
 // TestReadAnewByRules: what was read before there were rules is read anew by them.
 func TestReadAnewByRules(t *testing.T) {
 	w, made := sent(t, record.TXT, map[string]string{"a.log": "one\ntwo\nthree\n"})
