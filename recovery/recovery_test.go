@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kusto-agent/ledger"
 	"kusto-agent/record"
 )
 
@@ -297,6 +298,45 @@ func TestLost(t *testing.T) {
 		w.shaped, w.anew = ErrReshaped, &Reading{Parts: []*record.Payload{part}, Refused: []record.Rejected{{File: file1, Reason: record.Malformed}}}
 	}, "restored 5 spooled 2 quarantined 1 joined 2", readAnew,
 		"quarantine 1", "replay x 2", "begin a", "spool a", "end a spooled", "end frame x replaced")
+}
+
+// TestBytesOfWhatIsLost: a table is told as many bytes as the records have that are gone,
+// of a batch that was begun and of one that was in the spool.
+func TestBytesOfWhatIsLost(t *testing.T) {
+	batch := func() *record.Payload {
+		p := payload('x', 2, 3)
+		p.Route.Database, p.RawBytes, p.Attempt = "d", 500, 1
+		return p
+	}
+	f := func(name string, want ledger.Sum, begin func(w *world), gone ...record.File) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				for _, file := range gone {
+					w.files[file] = ErrGone
+				}
+				begin(w)
+				w.during(func() {
+					_, tables := w.books.Report()
+					if got := tables[ledger.Table{Database: "d", Table: "t"}].Dropped; got != want {
+						t.Errorf("got %+v, want %+v", got, want)
+					}
+				})
+			})
+		})
+	}
+	begun := func(w *world) { w.reconcile(Found{Begun: []*record.Payload{batch()}}, false) }
+	spooled := func(w *world) {
+		p := batch()
+		w.history[p.ID] = p
+		w.books.Restored("in", 5)
+		w.books.Spooled("in", 5)
+		w.r.Lost([]record.BatchID{p.ID}, p)
+	}
+	f("begun, gone", ledger.Sum{Records: 5, Bytes: 500}, begun, file1, file2)
+	f("begun, gone in part", ledger.Sum{Records: 2, Bytes: 200}, begun, file1)
+	f("spooled, gone", ledger.Sum{Records: 5, Bytes: 500}, spooled, file1, file2)
+	f("spooled, gone in part", ledger.Sum{Records: 3, Bytes: 300}, spooled, file2)
 }
 
 // TestLostAndUnknown: where the journal does not reach back to what vanished it is counted,

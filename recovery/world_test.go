@@ -92,12 +92,22 @@ func (w *world) want(told ...string) {
 	w.told = nil
 }
 
-// wantBooks expects them to close, and the accounts that are not zero.
+// wantBooks expects them to close, tables to have got what inputs ended, and the
+// accounts that are not zero.
 func (w *world) wantBooks(want string) {
 	w.t.Helper()
-	b := w.books.Snapshot()["in"]
+	inputs, tables := w.books.Report()
+	b := inputs["in"]
 	if err := b.Check(); err != nil {
 		w.t.Error(err)
+	}
+	var ends ledger.Ends
+	for _, e := range tables {
+		ends.Quarantined.Records += e.Quarantined.Records
+		ends.Dropped.Records += e.Dropped.Records
+	}
+	if ends.Quarantined.Records != ledger.Total(b.Quarantined) || ends.Dropped.Records != ledger.Total(b.Dropped) {
+		w.t.Errorf("tables got %+v, the input ended %+v", ends, b)
 	}
 	got := ""
 	for _, a := range []struct {
