@@ -272,9 +272,9 @@ func TestCrashInCompaction(t *testing.T) {
 					disk.Judge = faultfs.KillAt(n, n%2 == 0)
 				}
 				l := run(disk)
-				for _, mode := range []faultfs.Mode{faultfs.Kill, faultfs.Drop, faultfs.Zero, faultfs.Random} {
-					if err := check(l, disk.Crash(mode, uint64(n))); err != nil {
-						t.Fatalf("operation %d (kill %v), mode %d: %v", n, kill, mode, err)
+				for i, mode := range []faultfs.Mode{faultfs.Kill, faultfs.Drop, faultfs.Zero, faultfs.Random, faultfs.Random, faultfs.Random, faultfs.Random} {
+					if err := check(l, disk.Crash(mode, uint64(n+1000*i))); err != nil {
+						t.Fatalf("operation %d (kill %v), mode %d, seed %d: %v", n, kill, mode, n+1000*i, err)
 					}
 				}
 			})

@@ -308,7 +308,7 @@ func (r *recovery) payload(g *segment, f *durable.Found) error {
 
 // bad tells of the ranges of a segment that hold no readable frame.
 func (r *recovery) bad(g *segment, rep *durable.Report) {
-	end := rep.End
+	end, torn := rep.End, len(rep.Bad) > 0 // all of them
 	for _, b := range rep.Bad {
 		end = max(end, b.Offset+b.Length)
 		if b.Torn {
@@ -316,10 +316,11 @@ func (r *recovery) bad(g *segment, rep *durable.Report) {
 			r.problem("spool segment %s: %d bytes of an unfinished write at offset %d left out", g.name, b.Length, b.Offset)
 			continue
 		}
+		torn = false
 		g.damaged, r.out.Lost = true, true
 		r.problem("spool segment %s: %d bytes damaged at offset %d", g.name, b.Length, b.Offset)
 	}
-	if rep.Lost > 0 {
+	if rep.Lost > 0 && !torn { // else those of the unfinished write
 		g.damaged, r.out.Lost = true, true
 		r.problem("spool segment %s: %d records lost with them", g.name, rep.Lost)
 	}
