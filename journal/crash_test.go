@@ -21,6 +21,8 @@ type step struct {
 	begins []int
 	ends   []int
 	sync   bool
+
+	payload *record.Payload // that it begins, where somebody asks
 }
 
 func beginStep(n int, f record.File, start, end int64) step {

@@ -42,6 +42,11 @@ func readEntry(r *wire.Reader, e *Entry) {
 	switch e.Kind {
 	case Snapshot:
 		e.Count, e.BootID = r.Uint(), r.String()
+		if len(r.B) > 0 {
+			for range r.Count(17) {
+				e.Lines = append(e.Lines, line{r.ID(), r.Uint()})
+			}
+		}
 	case Input:
 		e.Input = r.String()
 	case FileSeen:

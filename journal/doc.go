@@ -52,6 +52,12 @@
 //	    and durable before the rename: without the last of these entries the others
 //	    would take a newer state back.
 //
+// A token of Vouch names the run and the number behind the last entry that is durable.
+// Each run's snapshots name the runs before it, up to where the next one could read
+// what they wrote, and none where anything was unreadable. So no number of a later run
+// stands for an entry that was lost. While a segment is made its numbers are higher than
+// those of the one in use; tokens have the higher ones.
+//
 // After a failed write or sync the segment is left alone for good. The next one
 // opens with the state as it is in memory, so that nothing depends on what the
 // failed one holds. Until one can be written, the state goes on in memory,

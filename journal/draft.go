@@ -180,6 +180,9 @@ func (w *writer) takeOver() {
 	d.seg.Named(d.size)
 	d.old, d.oldName = w.seg, w.name
 	w.seg, w.name, w.room = d.seg, d.name, d.size+w.j.segmentSize()
+	if w.grown.IsZero() { // else the next sync says
+		w.durable = w.seg.NextRecord()
+	}
 	h := w.history()
 	d.beside(closing, func() error {
 		if err := d.call(func() error { return errors.Join(d.old.Sync(), d.old.Close()) }); err != nil {

@@ -14,6 +14,11 @@ func encode(e *Entry) []byte {
 	case Snapshot:
 		w.Uint(e.Count)
 		w.String(e.BootID)
+		w.Uint(uint64(len(e.Lines))) // added later: who does not know it reads no further
+		for _, l := range e.Lines {
+			w.ID(l.id)
+			w.Uint(l.until)
+		}
 	case Input:
 		w.String(e.Input)
 	case FileSeen:

@@ -13,7 +13,7 @@ type Kind uint8
 
 // The kinds of entries, and the fields of Entry each of them fills.
 const (
-	Snapshot  Kind = 1  // Count entries that follow are the state; BootID
+	Snapshot  Kind = 1  // Count entries that follow are the state; BootID, Lines
 	Input     Kind = 2  // Input was seen for the first time
 	FileSeen  Kind = 3  // File, Info: first seen or changed
 	Begin     Kind = 4  // Payload, HadLens, Batch, Attempt
@@ -62,6 +62,7 @@ type Entry struct {
 	Children []Begun
 	Count    uint64
 	BootID   string
+	Lines    []line // this run's last; none in what earlier versions wrote
 }
 
 // Begun is a batch that was begun and has not ended: all of its payload but

@@ -68,9 +68,10 @@ func (o *Options) fill() {
 // caller goes on. An argument that makes no sense is an error too, and is not
 // taken in.
 type Journal struct {
-	conf atomic.Pointer[Config]
-	o    Options
-	dir  string
+	conf  atomic.Pointer[Config]
+	o     Options
+	dir   string
+	lines []line // of what was never forgotten, that of this run the last
 
 	wake chan struct{} // one token: the queue or the flags below changed
 	done chan struct{} // closed when the writer has ended
@@ -112,7 +113,8 @@ func Open(dir string, cfg Config, opts Options) (*Journal, *Recovery, error) {
 	}
 	j := &Journal{
 		o: opts, dir: dir, state: rec.state, lost: rec.lost,
-		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		lines: append(rec.lines, newLine()),
+		wake:  make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	j.conf.Store(&cfg)
 	j.w = writer{j: j, log: opts.Logger, next: rec.next, agent: rec.agent, record: rec.record,

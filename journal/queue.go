@@ -22,6 +22,7 @@ type op struct {
 	applied bool
 	moved   []moved
 	err     error
+	number  uint64 // of a sync: that of the entry behind the last that is durable
 	done    chan struct{}
 }
 

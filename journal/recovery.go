@@ -44,6 +44,7 @@ type recovered struct {
 	damaged  []string
 	problems []string
 	clean    bool
+	lines    []line // of earlier runs; none where something was unreadable
 }
 
 func (r *recovered) report() *Recovery {
@@ -63,6 +64,7 @@ type replayed struct {
 	complete bool   // its snapshot is whole
 	stopped  bool   // it ends with a clean stop
 	bootID   string // of the run that wrote it
+	lines    []line
 	next     uint64 // number of the entry behind its last
 	trouble  []error
 }
@@ -88,6 +90,9 @@ func recoverState(fsys durable.FS, dir, bootID string) (*recovered, error) {
 		return nil, err
 	}
 	r.clean = newest.stopped && !r.lost
+	if !r.lost && len(r.damaged) == 0 {
+		r.lines = known(newest.lines, r.record)
+	}
 	if !r.clean && newest.bootID != "" && newest.bootID != bootID {
 		r.nameDoubts()
 	}
@@ -255,7 +260,7 @@ func replay(fsys durable.FS, path string, st *state) (*replayed, error) {
 		case err != nil || e == nil:
 			return err
 		case e.Kind == Snapshot:
-			first, count, p.bootID = e.Number, e.Count, e.BootID
+			first, count, p.bootID, p.lines = e.Number, e.Count, e.BootID, e.Lines
 		case first > 0 && e.Number <= first+count:
 			pieces++
 		}

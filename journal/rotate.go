@@ -84,6 +84,7 @@ func (w *writer) rotate() error {
 	}
 	w.seg, w.name, w.room = d.seg, d.name, d.seg.Size()+w.j.segmentSize()
 	w.carry = nil
+	w.durable = w.seg.NextRecord()
 	w.written(waiting)
 	w.recovered()
 	return w.disk(func() error {
@@ -118,6 +119,7 @@ func (w *writer) written(first []*op) {
 	j.queue, j.given = j.queue[len(first):], max(0, j.given-len(first))
 	for _, o := range first {
 		if j.queued -= o.size(); o.done != nil {
+			o.number = w.durable
 			close(o.done)
 		}
 	}

@@ -43,7 +43,7 @@ func (s *snapshot) thaw() {
 // not held. The first says how many follow. An error of out ends it.
 func (s *snapshot) write(out func([]durable.Frame) error) error {
 	var err error
-	step := []*Entry{{Kind: Snapshot, At: s.at, Count: uint64(s.count), BootID: s.j.o.BootID}}
+	step := []*Entry{{Kind: Snapshot, At: s.at, Count: uint64(s.count), BootID: s.j.o.BootID, Lines: s.j.lines}}
 	add := func(e *Entry) { step = append(step, e) }
 	flush := func() bool {
 		if len(step) == 0 {

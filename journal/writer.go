@@ -38,6 +38,7 @@ type writer struct {
 	draft   *draft           // the segment to come, or what is left to do about the one before; nil: nothing
 	inline  bool             // the next segment is begun without a draft
 
+	durable uint64        // number of the entry behind the last that is known to be durable
 	grown   time.Time     // when the first entry since the last sync was written; zero: none
 	retry   time.Time     // when to try for a segment again
 	backoff time.Duration // until the try after that
@@ -102,6 +103,9 @@ func (w *writer) turn() (last bool) {
 	w.apply(group)
 	if err != nil {
 		err = w.replace(err)
+	}
+	if sync && err == nil {
+		w.number(group)
 	}
 	w.release(group, err)
 	if last {
@@ -209,7 +213,7 @@ func (w *writer) sync() error {
 			return err
 		}
 	}
-	w.grown = time.Time{}
+	w.grown, w.durable = time.Time{}, w.seg.NextRecord()
 	return w.mark(Synced)
 }
 
@@ -223,6 +227,23 @@ func (w *writer) apply(group []*op) {
 	defer w.j.mu.Unlock()
 	for _, o := range group {
 		w.j.apply(o)
+	}
+}
+
+// number has those who wait for a sync know up to where all is durable. Where a segment
+// is about to take over, what was told since its snapshot has other numbers there, which
+// are higher.
+func (w *writer) number(group []*op) {
+	number := w.durable
+	if d := w.draft; d != nil && d.stage != closing && number > d.head.FirstRecord {
+		number += 1 + uint64(d.snap.count)
+	}
+	w.j.mu.Lock()
+	defer w.j.mu.Unlock()
+	for _, o := range group {
+		if o.entry == nil {
+			o.number = number
+		}
 	}
 }
 
