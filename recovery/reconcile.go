@@ -3,6 +3,7 @@ package recovery
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"kusto-agent/record"
@@ -33,7 +34,7 @@ func (r *Recovery) Reconcile(found Found) error {
 		return fmt.Errorf("read spool: %w", err)
 	}
 	lacks, missing := found.Report()
-	lacks, err := s.suspect(lacks)
+	lacks, err := s.suspect(lacks, missing)
 	if err != nil {
 		return fmt.Errorf("read spool: %w", err)
 	}
@@ -70,9 +71,10 @@ type whole struct {
 // goThrough decides about each payload of the spool, in one pass where it has no parts.
 // Whether a part counts depends on the whole, which may lie before it or behind: where
 // there are parts a second pass looks which wholes wait, whose own fate is decided by
-// then, and a third one decides about the parts.
+// then, and a third one decides about the parts. What the journal has nothing to say of,
+// but that its ranges are safe, is only counted.
 func (s *start) goThrough() error {
-	err := s.Spool.Held(func(p *record.Payload, sound bool) bool {
+	passed, err := s.Spool.Held(s.asked, s.isOver, func(p *record.Payload, sound bool) bool {
 		if p.Replaces == (record.BatchID{}) {
 			return s.meet(p, sound)
 		}
@@ -81,10 +83,13 @@ func (s *start) goThrough() error {
 		}
 		return true
 	})
+	for input, n := range passed {
+		s.enterRecords(input, n)
+	}
 	if err != nil || len(s.wholes) == 0 {
 		return err
 	}
-	err = s.Spool.Held(func(p *record.Payload, sound bool) bool {
+	_, err = s.Spool.Held(maps.Keys(s.wholes), nil, func(p *record.Payload, sound bool) bool {
 		if w := s.wholes[p.ID]; w != nil {
 			w.waits = p.Replaces == (record.BatchID{}) || JudgeFrame(s.known(p), frameOf(sound, false)).Sends()
 		}
@@ -93,9 +98,42 @@ func (s *start) goThrough() error {
 	if err != nil {
 		return err
 	}
-	return s.Spool.Held(func(p *record.Payload, sound bool) bool {
+	_, err = s.Spool.Held(func(func(record.BatchID) bool) {}, nil, func(p *record.Payload, sound bool) bool {
 		return p.Replaces == (record.BatchID{}) || s.meet(p, sound)
 	})
+	return err
+}
+
+// asked are the payloads that the journal has something to say of.
+func (s *start) asked(yield func(record.BatchID) bool) {
+	for id := range s.begun {
+		if !yield(id) {
+			return
+		}
+	}
+	for id := range s.Ended {
+		if !yield(id) {
+			return
+		}
+	}
+	for id := range s.Replays {
+		if !yield(id) {
+			return
+		}
+	}
+}
+
+// isOver says whether a payload that is no part is left whatever its frame is like.
+func (s *start) isOver(id record.BatchID) bool {
+	if _, ended := s.Ended[id]; !ended {
+		return false
+	}
+	k := s.known(&record.Payload{ID: id})
+	if JudgeFrame(k, Sound) != Leave || JudgeFrame(k, Unsound) != Leave {
+		return false
+	}
+	s.there[id] = true
+	return true
 }
 
 func frameOf(sound, part bool) Frame {
@@ -181,17 +219,29 @@ func (s *start) meet(p *record.Payload, sound bool) bool {
 }
 
 // suspect notes that something is missing where a payload is that was tried out of
-// the spool and has not ended: a segment was taken away.
-func (s *start) suspect(lacks bool) (bool, error) {
+// the spool and has not ended: a segment was taken away. Where something is, it finds
+// out which of the payloads are there that the journal or the spool can miss.
+func (s *start) suspect(lacks bool, missing []*record.Payload) (bool, error) {
 	for id := range s.Replays {
 		lacks = lacks || !s.there[id]
 	}
 	if !lacks {
 		return false, nil
 	}
-	return true, s.Spool.Held(func(p *record.Payload, _ bool) bool {
-		s.there[p.ID] = true
-		return true
+	ids := map[record.BatchID]bool{} // as many as the history has, and not as the spool
+	for _, p := range missing {
+		ids[p.ID] = true
+	}
+	for id := range s.Replays {
+		ids[id] = true
+	}
+	if _, err := s.Frames.InSpool(func(id record.BatchID) bool { ids[id] = true; return false }); err != nil {
+		return true, err
+	}
+	return true, s.Spool.Which(maps.Keys(ids), func(id record.BatchID) {
+		if ids[id] {
+			s.there[id] = true
+		}
 	})
 }
 
@@ -260,10 +310,12 @@ func (s *start) findMissing(known []*record.Payload) error {
 
 // enter counts a payload as one that rests in the spool.
 func (s *start) enter(p *record.Payload) {
-	p.Inputs(func(input string, n int) {
-		s.Books.Restored(input, n)
-		s.Shelf.Spooled(input, n)
-	})
+	p.Inputs(s.enterRecords)
+}
+
+func (s *start) enterRecords(input string, n int) {
+	s.Books.Restored(input, n)
+	s.Shelf.Spooled(input, n)
 }
 
 // covered is how many bytes of files a payload covers.

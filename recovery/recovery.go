@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"strings"
 	"sync"
@@ -48,8 +49,13 @@ type Ranges interface {
 // Spool keeps payloads.
 type Spool interface {
 	Put(p *record.Payload) error
-	// Held calls fn with each payload that waits, and lets go of it where fn says no.
-	Held(fn func(p *record.Payload, sound bool) bool) error
+	// Held calls fn with each payload that waits, and lets go of it where fn says no, or
+	// over before of one that replaces no other. With ids it may pass over payloads whose
+	// ranges are safe, which are sound and replace no other, and have none of these ids:
+	// how many records of which input they have it returns. With nil it passes over none.
+	Held(ids iter.Seq[record.BatchID], over func(id record.BatchID) bool, fn func(p *record.Payload, sound bool) bool) (passed map[string]int, err error)
+	// Which calls fn with those of the ids that wait, and maybe with others that do.
+	Which(ids iter.Seq[record.BatchID], fn func(id record.BatchID)) error
 	Attempted(id record.BatchID, attempt int)
 }
 

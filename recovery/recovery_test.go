@@ -33,9 +33,10 @@ var (
 
 // TestFrames: what a start does about one frame, for each kind of row of the table.
 func TestFrames(t *testing.T) {
-	f := func(name string, found Found, covered, sound bool, kept bool, told ...string) {
+	one := func(name string, vouched bool, found Found, covered, sound bool, kept bool, told ...string) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
+			w.vouched = vouched
 			w.covers[id('x')] = covered
 			w.frames = []frame{{payload('x', 2), sound}}
 			w.reconcile(found, false)
@@ -54,6 +55,12 @@ func TestFrames(t *testing.T) {
 			}
 			w.wantLog(sentAgain, named)
 		})
+	}
+	f := func(name string, found Found, covered, sound bool, kept bool, told ...string) {
+		one(name, false, found, covered, sound, kept, told...)
+		if covered || found.Begun != nil || found.Ended != nil { // the journal knows of it
+			one(name+", vouched for", true, found, covered, sound, kept, told...)
+		}
 	}
 	begun := func(attempt int) []*record.Payload { return []*record.Payload{tried('x', attempt)} }
 	ended := func(how record.Outcome) map[record.BatchID]record.Outcome {
@@ -79,8 +86,9 @@ func TestFrames(t *testing.T) {
 func TestParts(t *testing.T) {
 	whole, part := payload('x', 4), payload('y', 2)
 	part.Replaces = whole.ID
-	for _, order := range [][]frame{{{whole, true}, {part, true}}, {{part, true}, {whole, true}}} {
+	for i, order := range [][]frame{{{whole, true}, {part, true}}, {{part, true}, {whole, true}}, {{whole, true}, {part, true}}, {{part, true}, {whole, true}}} {
 		w := newWorld(t)
+		w.vouched = i > 1
 		w.covers[whole.ID], w.covers[part.ID] = true, true
 		w.frames = order
 		w.reconcile(Found{}, false)
@@ -88,6 +96,7 @@ func TestParts(t *testing.T) {
 		w.wantBooks("restored 4 spooled 4")
 	}
 	w := newWorld(t)
+	w.vouched = true
 	w.covers[whole.ID], w.covers[part.ID] = true, true
 	w.frames = []frame{{part, true}, {whole, true}}
 	w.reconcile(Found{Ended: map[record.BatchID]record.Outcome{whole.ID: record.Split}}, false)
@@ -100,7 +109,7 @@ func TestParts(t *testing.T) {
 func TestMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.covers[id('x')] = true
+		w.covers[id('x')], w.vouched = true, true
 		w.frames = []frame{{payload('x', 2), true}}
 		w.history = map[record.BatchID]*record.Payload{id('x'): payload('x', 2), id('y'): payload('y', 3)}
 		unknown := &record.Payload{ID: id('z'), Pieces: []record.Piece{{File: record.File{Input: "in"}, Records: 5}}, Records: 5}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"slices"
@@ -33,6 +34,7 @@ type world struct {
 	noJnl   error // of reading the history
 	unwell  error // of writing it
 	frames  []frame
+	vouched bool // all of them are known to the journal as safe that it does not say more of
 	putErr  error
 	served  map[string]bool
 	room    int // how many payloads there is memory for
@@ -211,8 +213,26 @@ func (s spoolOf) Put(p *record.Payload) error {
 	}
 	return s.putErr
 }
-func (s spoolOf) Held(fn func(p *record.Payload, sound bool) bool) error {
-	s.frames = slices.DeleteFunc(s.frames, func(f frame) bool { own := *f.p; return !fn(&own, f.sound) })
+func (s spoolOf) Held(ids iter.Seq[record.BatchID], over func(id record.BatchID) bool, fn func(p *record.Payload, sound bool) bool) (passed map[string]int, err error) {
+	passed = map[string]int{}
+	s.frames = slices.DeleteFunc(s.frames, func(f frame) bool {
+		own := *f.p
+		part := own.Replaces != record.BatchID{}
+		switch {
+		case ids != nil && s.vouched && f.sound && !part && !slices.Contains(slices.Collect(ids), own.ID):
+			own.Inputs(func(input string, n int) { passed[input] += n })
+			return false
+		case over != nil && !part && over(own.ID):
+			return true
+		}
+		return !fn(&own, f.sound)
+	})
+	return passed, nil
+}
+func (s spoolOf) Which(ids iter.Seq[record.BatchID], fn func(id record.BatchID)) error {
+	for _, f := range s.frames { // of others too
+		fn(f.p.ID)
+	}
 	return nil
 }
 func (s spoolOf) Attempted(id record.BatchID, n int) { s.tell("attempted %s %d", id, n) }

@@ -102,8 +102,9 @@ func (w *writer) copyRest(run []*segment) (h *segment, moves []move, err error) 
 	w.next++
 	room := int64(0)
 	s.mu.Lock() // payloads end meanwhile
-	h.place, h.base = run[0].place, run[0].base
+	h.place, h.base, h.agreed = run[0].place, run[0].base, true
 	for _, g := range run {
+		h.agreed = h.agreed && g.agreed
 		room += g.bytes
 		h.base = min(h.base, g.base)
 	}
@@ -173,11 +174,11 @@ func (w *writer) copySegment(g, h *segment, out *durable.Segment, moves *[]move)
 				broken = cmp.Or(err, durable.ErrDamaged)
 				return broken
 			}
-			e.at = uint32(out.Size() / unit)
+			to := out.Size()
 			if err := out.Append(durable.Frame{Type: typePayload, Records: uint32(p.Records), Meta: meta, Body: body}); err != nil {
 				return err
 			}
-			e.size = uint32((out.Size() - e.offset()) / unit)
+			e.put(to, out.Size()-to)
 			return nil
 		})
 		if broken != nil {

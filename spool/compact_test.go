@@ -100,7 +100,7 @@ func TestCompaction(t *testing.T) {
 		}
 
 		s, rec := openWith(t, testConfig, testOptions(left))
-		must(t, s.Held(func(p *record.Payload, sound bool) bool { return sound && p.ID != given.ID && p.Route == to(dr) }))
+		must(t, s.heldAll(func(p *record.Payload, sound bool) bool { return sound && p.ID != given.ID && p.Route == to(dr) }))
 		if got := drain(t, s, dr); !slices.Equal(got, tens(20, 310)) || rec.Lost || len(rec.Problems) > 1 {
 			t.Errorf("after a kill drained %v (%q)", got, rec.Problems)
 		}
@@ -228,7 +228,7 @@ func TestCrashInCompaction(t *testing.T) {
 		if rec.Lost {
 			return fmt.Errorf("a crash is taken for loss: %q", rec.Problems)
 		}
-		must(t, s.Held(func(p *record.Payload, sound bool) bool { return sound && !l.ended[int(p.ReadAt.Unix())] }))
+		must(t, s.heldAll(func(p *record.Payload, sound bool) bool { return sound && !l.ended[int(p.ReadAt.Unix())] }))
 		var want, got []int
 		for n := range 50 {
 			if l.acked[n] && !l.ended[n] && n%10 == 0 {
@@ -391,7 +391,7 @@ func TestHeldMeetsWhatIsCopied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, disk, goOn := copying(t, nil)
 		met := 0
-		must(t, s.Held(func(*record.Payload, bool) bool {
+		must(t, s.heldAll(func(*record.Payload, bool) bool {
 			if met++; met == 1 {
 				close(goOn)
 				synctest.Wait()

@@ -63,7 +63,7 @@ func (l *life) run(t *testing.T, fs *faultfs.FS) {
 	if s, _, err = Open(dir, testConfig, testOptions(fs)); err != nil {
 		t.Fatalf("reopen on the failing disk: %v", err)
 	}
-	must(t, s.Held(func(p *record.Payload, _ bool) bool { return !l.ended[int(p.ReadAt.Unix())] }))
+	must(t, s.heldAll(func(p *record.Payload, _ bool) bool { return !l.ended[int(p.ReadAt.Unix())] }))
 	l.put(s, 9, 10)
 	l.end(s, 3)
 	s.Close()
@@ -95,7 +95,7 @@ func (l *life) check(fs *faultfs.FS) error {
 		return errors.New("a crash is taken for loss")
 	}
 	torn := map[record.BatchID]bool{}
-	err = s.Held(func(p *record.Payload, sound bool) bool {
+	err = s.heldAll(func(p *record.Payload, sound bool) bool {
 		n := int(p.ReadAt.Unix())
 		if torn[p.ID] = !sound; !sound && (l.acked[n] || p.ID != batchID(n) || len(p.Cover) != 1) {
 			late = fmt.Errorf("payload %d is reported damaged", n)
@@ -262,7 +262,7 @@ func TestFailingDiskIsToldAndRecovers(t *testing.T) {
 			put(t, s, here, 5)
 			must(t, s.Close())
 			s, rec := open(t, fs)
-			must(t, s.Held(func(p *record.Payload, _ bool) bool { return p.ID == batchID(5) })) // the others went another way
+			must(t, s.heldAll(func(p *record.Payload, _ bool) bool { return p.ID == batchID(5) })) // the others went another way
 			if got := drain(t, s, here); !slices.Equal(got, []int{5}) {
 				t.Errorf("%s: drained %v, want 5 (%q)", kind, got, rec.Problems)
 			}

@@ -63,7 +63,7 @@ func recovered(t *testing.T, disk durable.FS) (f found, s *Spool, err error) {
 	if err != nil {
 		return f, nil, err
 	}
-	must(t, s.Held(func(p *record.Payload, sound bool) bool {
+	must(t, s.heldAll(func(p *record.Payload, sound bool) bool {
 		if !sound {
 			name(p)
 		}

@@ -11,8 +11,8 @@
 // max_size.
 //
 // Beside each segment that is not written any more lies its index, a file of 40
-// bytes a payload and their routes, by route: a start reads it and not the metas,
-// and Next reads a few hundred payloads of a route ahead from it. It says nothing
+// bytes a payload, and its routes with what their payloads add up to: a start reads
+// it and not the metas, and Next reads a few hundred payloads of a route ahead from it. It says nothing
 // that the segment does not say, so that one that is damaged, missing or of another
 // version costs the time to read the segment; but it goes on to know what a segment
 // held that was cut, removed or damaged: see Recovery.Missing.
@@ -62,6 +62,13 @@
 //	    as it is until the first Next or Put: whoever opened the spool compares it
 //	    with what he knows before, and BeforeUnlink makes durable what came of that.
 //	    Kill or cut between: the segment is read instead, and says the same again.
+//	    Then Vouch is called (it syncs the journal, which was told of every payload
+//	    before its Put) and the token it returns is written into its place in the index,
+//	    with a checksum of its own, and synced. It is not called for a segment of an
+//	    earlier run before Held has gone through that.
+//	    Kill or cut between, or a journal that does not know the token, since it was
+//	    damaged, cut or begun anew: Held reads all metas of the segment. A token that
+//	    is torn counts for none.
 //	(f) A compaction writes its segment like any other, seals and syncs it and
 //	    writes its index; then the copies count in memory, and the old segments go
 //	    by (d). What ended of them in between lies in the new one as well and is

@@ -1,43 +1,185 @@
 package spool
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"io"
+	"iter"
 	"slices"
 
+	"kusto-agent/internal/durable"
 	"kusto-agent/record"
 )
 
-// Held calls fn with each payload that has not ended and is not given out,
-// without Body, oldest first; fn owns it. Sound is false where the body was found
-// not to be what was written: a write may have been under way, and nobody relied
-// on it, or the disk lost it. Where fn returns false the payload is not to be
-// sent from here: that is how a start lets what the journal knows as ended win
-// over a frame that is still there. It reads the metas from disk, so that a full
-// spool costs no memory. What the spool has in its index and cannot read is added
-// to the Recovery that Open returned. The error is one of reading; damage is none.
-func (s *Spool) Held(fn func(p *record.Payload, sound bool) bool) error {
+// Held has a start go through what waits: it calls fn with each payload that has not
+// ended and is not given out, without Body, oldest first in each segment; fn owns it.
+// Sound is false where the body was found not to be what was written: a write may have
+// been under way, and nobody relied on it, or the disk lost it. Where fn returns false
+// the payload is not to be sent from here: that is how a start lets what the journal
+// knows as ended win over a frame that is still there.
+//
+// With ids fn gets fewer: of segments whose index has a token that Options.Vouches
+// says yes to, only the payloads with these ids, those that are not sound, those that
+// replace another, and perhaps some more. The others go on waiting, and passed counts
+// their records by input. With nil fn gets all. Where over is not nil it is asked
+// before, of each payload that replaces no other: where it says true that one is not
+// to be sent, and fn does not get it.
+//
+// It reads from the disk what it needs and keeps none of it, so that a full spool costs
+// no memory. What of that the spool has in its index and cannot read is added to the
+// Recovery that Open returned; Next meets the rest. The error is one of reading;
+// damage is none.
+func (s *Spool) Held(ids iter.Seq[record.BatchID], over func(id record.BatchID) bool, fn func(p *record.Payload, sound bool) bool) (passed map[string]int, err error) {
+	w := walk{s: s, all: ids == nil, over: over, fn: fn, passed: map[string]int{}}
+	if ids != nil {
+		w.asked = bloomOf(ids)
+	}
 	s.mu.Lock()
 	s.walks++
+	s.mu.Unlock()
+	err = s.each(w.segment)
+	s.mu.Lock()
+	s.walks--
+	s.mu.Unlock()
+	s.poke()
+	return w.passed, err
+}
+
+// Which calls fn with those of the ids that are of payloads which have not ended and are
+// not given out, and perhaps with others of that kind. It reads indexes only. The error
+// is one of reading; damage is none.
+func (s *Spool) Which(ids iter.Seq[record.BatchID], fn func(id record.BatchID)) error {
+	asked := bloomOf(ids)
+	return s.each(func(g *segment) error {
+		found, _, err := s.match(g, asked)
+		if errors.Is(err, errIndex) || err != nil && lasts(err) {
+			return nil // Next tells what is gone
+		}
+		for _, at := range found {
+			if s.waits(at) {
+				fn(at.id)
+			}
+		}
+		return err
+	})
+}
+
+// each calls fn with every segment until it returns an error. None of them is removed
+// meanwhile.
+func (s *Spool) each(fn func(g *segment) error) (err error) {
+	s.mu.Lock()
 	segments := slices.Clone(s.segments)
 	for _, g := range segments {
 		g.pins++
 	}
 	s.mu.Unlock()
-	var failed error
 	for _, g := range segments {
-		if failed == nil {
-			failed = s.held(g, fn)
+		if err == nil {
+			err = fn(g)
 		}
 		s.unpin(g)
 	}
-	s.mu.Lock()
-	s.walks--
-	s.mu.Unlock()
-	s.poke()
-	return failed
+	return err
 }
 
-func (s *Spool) held(g *segment, fn func(p *record.Payload, sound bool) bool) error {
+// walk is a call of Held.
+type walk struct {
+	s      *Spool
+	all    bool
+	asked  *bloom // nil: nobody
+	over   func(id record.BatchID) bool
+	fn     func(p *record.Payload, sound bool) bool
+	passed map[string]int
+}
+
+// sends says whether a payload is to be sent from here.
+func (w *walk) sends(e *slot, p *record.Payload) bool { return w.fn(p, !e.isUnsound()) }
+
+// isOver asks over of a payload.
+func (w *walk) isOver(e *slot) bool { return w.over != nil && e.size&part == 0 && w.over(e.id) }
+
+func (w *walk) segment(g *segment) error {
+	if w.s.isVouched(g) && !w.all {
+		known, err := w.few(g)
+		if known || err != nil {
+			return err
+		}
+	}
+	return w.whole(g)
+}
+
+// few goes through those of a segment of which more than its index has to be known. It
+// is not known where the index cannot be read.
+func (w *walk) few(g *segment) (known bool, err error) {
+	s := w.s
+	s.mu.Lock()
+	marked, passed := g.index != nil && g.index.marked > 0, s.restOf(g)
+	s.mu.Unlock()
+	if marked || w.asked != nil {
+		found, others, err := s.match(g, w.asked)
+		if errors.Is(err, errIndex) || err != nil && lasts(err) {
+			return false, nil
+		}
+		if err == nil {
+			err = w.meet(g, found, passed)
+		}
+		if err != nil {
+			return false, err
+		}
+		s.setOldest(found, others)
+	}
+	for input, n := range passed {
+		w.passed[input] += n
+	}
+	return true, nil
+}
+
+// meet goes through some payloads of a segment, and takes them out of those that are
+// passed.
+func (w *walk) meet(g *segment, found []placed, passed map[string]int) error {
+	s := w.s
+	var f durable.File
+	defer func() {
+		if f != nil {
+			f.Close()
+		}
+	}()
+	for i := range found {
+		at := found[i]
+		if !s.waits(at) {
+			continue
+		}
+		s.mu.Lock()
+		g.counts(&at.slot, func(input string, n int) { passed[input] -= n })
+		s.mu.Unlock()
+		if w.isOver(&at.slot) {
+			s.endWaiting(at)
+			continue
+		}
+		var p *record.Payload
+		var err error
+		if f == nil {
+			f, err = s.o.FS.Open(s.path(g.name), 0)
+		}
+		if err == nil {
+			p, err = readMeta(f, at.offset(), at.length(), at.id)
+		}
+		switch {
+		case err != nil && !lasts(err):
+			return err
+		case err != nil:
+			s.missing(at)
+		case !w.sends(&at.slot, p):
+			s.endWaiting(at)
+		}
+	}
+	return nil
+}
+
+// whole goes through a segment.
+func (w *walk) whole(g *segment) error {
+	s := w.s
 	all, err := s.all(g)
 	if errors.Is(err, errIndex) || err != nil && lasts(err) {
 		return nil // Next tells what is gone
@@ -48,7 +190,7 @@ func (s *Spool) held(g *segment, fn func(p *record.Payload, sound bool) bool) er
 	var met bits
 	err = s.scanSlots(g, all, func(at placed, p *record.Payload) {
 		met.set(at.ord, g.n)
-		if s.waits(at) && !fn(own(p), !at.isUnsound()) {
+		if s.waits(at) && (w.isOver(&at.slot) || !w.sends(&at.slot, own(p))) {
 			s.endWaiting(at)
 		}
 	})
@@ -56,22 +198,95 @@ func (s *Spool) held(g *segment, fn func(p *record.Payload, sound bool) bool) er
 		return err
 	}
 	for i := range all {
-		if at := all[i]; !met.has(at.ord) && s.waits(at) && s.endWaiting(at) {
-			s.mu.Lock()
-			g.damaged = true
-			s.rec.miss(at.sh, &at.slot)
-			s.mu.Unlock()
+		if at := all[i]; !met.has(at.ord) && s.waits(at) {
+			s.missing(at)
 		}
 	}
 	s.refresh(all)
+	s.mu.Lock()
+	g.agreed = true
+	s.mu.Unlock()
 	return nil
 }
 
+// missing ends a payload of which the index alone is left, and adds it to the Recovery.
+func (s *Spool) missing(at placed) {
+	if !s.endWaiting(at) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at.sh.g.damaged = true
+	s.rec.miss(at.sh, &at.slot)
+}
+
+// isVouched says whether all of a segment is known elsewhere as its index says.
+func (s *Spool) isVouched(g *segment) bool {
+	s.mu.Lock()
+	token, known := g.token, g.vouched
+	s.mu.Unlock()
+	if known || token == ([24]byte{}) || s.o.Vouches == nil || !s.o.Vouches(token) {
+		return known
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g.vouched, g.agreed = true, true
+	return true
+}
+
+// restOf is how many records of which input wait in a segment and are not given out.
+// Needs mu.
+func (s *Spool) restOf(g *segment) map[string]int {
+	n := map[string]int{}
+	for _, sh := range g.order {
+		for _, c := range sh.sums {
+			n[c.input] += c.records
+		}
+	}
+	if g.given > 0 {
+		for _, t := range s.outOf(g) {
+			if t.given {
+				g.counts(&t.slot, func(input string, records int) { n[input] -= records })
+			}
+		}
+	}
+	return n
+}
+
+// match returns the payloads of a segment that are asked for or marked, those that
+// have ended included, in the order of the frames, and when the oldest of the others
+// came that have not ended, by share.
+func (s *Spool) match(g *segment, asked *bloom) (found []placed, others map[*share]int64, err error) {
+	s.mu.Lock()
+	ended, moved := slices.Clone(g.ended), slices.Clone(g.moved)
+	s.mu.Unlock()
+	others = map[*share]int64{}
+	last, oldest := (*share)(nil), int64(0) // so that the map is not asked for each
+	err = s.eachSlot(g, func(sh *share, e *slot) {
+		switch {
+		case e.isMarked() || asked != nil && asked.has(&e.id):
+			found = append(found, placed{sh, *e})
+		case ended.has(e.ord) || moved.has(e.ord):
+		case sh != last || g.when(e) < oldest:
+			last, oldest = sh, g.when(e)
+			if was, known := others[sh]; known {
+				oldest = min(was, oldest)
+			}
+			others[sh] = oldest
+		}
+	})
+	slices.SortFunc(found, func(a, b placed) int { return cmp.Compare(a.ord, b.ord) })
+	return found, others, err
+}
+
 // refresh looks for the oldest payloads of the shares of a segment anew.
-func (s *Spool) refresh(all []placed) {
-	oldest := map[*share]int64{}
-	for i := range all {
-		if at := &all[i]; s.waits(*at) {
+func (s *Spool) refresh(all []placed) { s.setOldest(all, map[*share]int64{}) }
+
+// setOldest notes when the oldest payloads of shares came, of some of which it is known
+// already but for some payloads, which may have ended.
+func (s *Spool) setOldest(some []placed, oldest map[*share]int64) {
+	for i := range some {
+		if at := &some[i]; s.waits(*at) {
 			if was, known := oldest[at.sh]; !known || at.sh.g.when(&at.slot) < was {
 				oldest[at.sh] = at.sh.g.when(&at.slot)
 			}
@@ -149,4 +364,25 @@ func (s *Spool) findOnce(id record.BatchID) (at placed, in []placed, swaps int) 
 		s.unpin(g)
 	}
 	return at, in, swaps
+}
+
+// readMeta reads a payload without its body from its frame, of which the place is known.
+func readMeta(f io.ReaderAt, at, size int64, id record.BatchID) (*record.Payload, error) {
+	const most = 1 << 10 // of the bytes that are read at first: a meta is seldom longer
+	for n := min(most, size); ; n = size {
+		b := make([]byte, n)
+		got, err := f.ReadAt(b, at)
+		if int64(got) < n && err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("read spooled payload: %w", err)
+		}
+		meta, _, ok := cut(b[:got])
+		if !ok && n < size && int64(got) == n {
+			continue
+		}
+		p, _, err := decodeMeta(meta)
+		if !ok || err != nil || p.ID != id {
+			return nil, fmt.Errorf("read spooled payload: %w", errors.Join(err, durable.ErrDamaged))
+		}
+		return own(p), nil
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"os"
+	"slices"
 	"time"
 	"unique"
 
@@ -19,19 +21,23 @@ import (
 //
 //	magic u32 | version u16 | zero u16 | seq u64 | agent 16 bytes | place u64 |
 //	    end i64 | base i64 | next record id u64 | payloads u32 | tables size u32 |
-//	    zero u32 | crc32c u32
+//	    marked payloads u32 | crc32c u32
+//	token 24 bytes | crc32c u32 | zero u32
 //	tables | crc32c u32
 //	slots by route, in blocks of 64: slots | crc32c u32
 //
-// All numbers are little-endian. The tables hold the routes with how many slots
-// each has, the inputs, and the mixes, which are the counts of payloads with
-// records of more than one input. The slots of a route are in their order.
+// All numbers are little-endian. The tables hold the inputs, the routes with how
+// many slots each has and what these add up to, and the mixes, which are the counts
+// of payloads with records of more than one input. The slots of a route are in their
+// order. The token is what Options.Vouch returned: zero at first, and written into its
+// place later.
 
 const (
 	suffixOfIndex = ".idx"     // behind the name of the segment
 	indexMagic    = 0x58495053 // "SPIX"
-	indexVersion  = 1          // another one is not read: the segment is
-	indexHeader   = 80
+	indexVersion  = 2          // another one is not read: the segment is
+	indexToken    = 80         // where the token is
+	indexHeader   = indexToken + 32
 	slotSize      = 40
 	blockSlots    = 64
 	blockSize     = blockSlots*slotSize + 4
@@ -56,12 +62,20 @@ type slot struct {
 
 const (
 	unsound = 1 << 31 // flag of slot.size: the body was found damaged at a start
+	part    = 1 << 30 // flag of slot.size: it names another payload that it replaces
+	marks   = unsound | part
 	mixed   = 1 << 31 // flag of slot.input
 )
 
 func (e *slot) offset() int64   { return int64(e.at) * unit }
-func (e *slot) length() int64   { return int64(e.size&^unsound) * unit }
+func (e *slot) length() int64   { return int64(e.size&^marks) * unit }
 func (e *slot) isUnsound() bool { return e.size&unsound != 0 }
+func (e *slot) isMarked() bool  { return e.size&marks != 0 }
+
+// put notes where the frame is.
+func (e *slot) put(at, size int64) {
+	e.at, e.size = uint32(at/unit), e.size&marks|uint32(size/unit)
+}
 
 // counts are the records of a payload by input.
 func (g *segment) counts(e *slot, fn func(input string, records int)) {
@@ -84,6 +98,9 @@ func (g *segment) newSlot(p *record.Payload, spooled int64) slot {
 		g.base = spooled
 	}
 	e := slot{id: p.ID, when: uint32(min(max(spooled-g.base, 0)/int64(tick), 1<<32-1)), records: uint32(p.Records)}
+	if p.Replaces != (record.BatchID{}) {
+		e.size = part
+	}
 	var by []count
 	p.Inputs(func(input string, n int) {
 		for i := range by {
@@ -104,38 +121,58 @@ func (g *segment) newSlot(p *record.Payload, spooled int64) slot {
 }
 
 func (g *segment) input(name string) uint32 {
-	for i, in := range g.inputs {
-		if in == name {
-			return uint32(i)
-		}
+	n := names{g.inputs}
+	i := n.place(name)
+	g.inputs = n.all
+	return i
+}
+
+// names is a table of inputs.
+type names struct{ all []string }
+
+// place is where a name is in the table, which takes it in.
+func (n *names) place(name string) uint32 {
+	i := slices.Index(n.all, name)
+	if i < 0 {
+		i = len(n.all)
+		n.all = append(n.all, name)
 	}
-	g.inputs = append(g.inputs, name)
-	return uint32(len(g.inputs) - 1)
+	return uint32(i)
 }
 
 // indexCost is how many bytes of an index a payload takes, at most.
 func indexCost(p *record.Payload) (n int64) {
 	n = slotSize + 1 + 40 + int64(len(p.Route.Cluster)+len(p.Route.Database)+len(p.Route.Table)+len(p.Route.Format)+len(p.Route.Mapping))
-	p.Inputs(func(input string, _ int) { n += int64(len(input)) + 12 })
+	inputs, names := 0, int64(0)
+	p.Inputs(func(input string, _ int) { inputs, names = inputs+1, names+int64(len(input))+12 })
+	if inputs > 1 { // they are in the mixes too
+		names *= 2
+	}
+	n += names
 	return n
 }
 
 // encodeIndex is the index of a segment whose slots are all in memory. ahead is by
 // how much the wall clock is ahead of the time there: on disk is the wall clock's.
 func encodeIndex(g *segment, agent [16]byte, end int64, record uint64, ahead time.Duration) (b []byte) {
-	t := &wire.Writer{}
-	t.Uint(uint64(len(g.order)))
+	routes := &wire.Writer{}
+	routes.Uint(uint64(len(g.order)))
+	inputs := names{slices.Clone(g.inputs)} // and those that are in mixes alone
+	marked := 0
 	for _, sh := range g.order {
 		r := sh.to.Value()
 		for _, s := range []string{r.Cluster, r.Database, r.Table, string(r.Format), r.Mapping} {
-			t.String(s)
+			routes.String(s)
 		}
-		t.Uint(uint64(len(sh.slots)))
+		routes.Uint(uint64(len(sh.slots)))
+		marked += g.writeSums(routes, &inputs, sh.slots)
 	}
-	t.Uint(uint64(len(g.inputs)))
-	for _, in := range g.inputs {
+	t := &wire.Writer{}
+	t.Uint(uint64(len(inputs.all)))
+	for _, in := range inputs.all {
 		t.String(in)
 	}
+	t.B = append(t.B, routes.B...)
 	t.Uint(uint64(len(g.mixes)))
 	for _, m := range g.mixes {
 		t.Uint(uint64(len(m)))
@@ -158,8 +195,9 @@ func encodeIndex(g *segment, agent [16]byte, end int64, record uint64, ahead tim
 	b = le.AppendUint64(b, record)
 	b = le.AppendUint32(b, uint32(n))
 	b = le.AppendUint32(b, uint32(len(t.B)))
-	b = le.AppendUint32(b, 0)
+	b = le.AppendUint32(b, uint32(marked))
 	b = le.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	b = append(b, encodeToken(g.seq, [24]byte{})...)
 	b = append(b, t.B...)
 	b = le.AppendUint32(b, crc32.Checksum(t.B, castagnoli))
 	i, block := 0, len(b)
@@ -173,6 +211,57 @@ func encodeIndex(g *segment, agent [16]byte, end int64, record uint64, ahead tim
 		}
 	}
 	return b
+}
+
+// writeSums writes what the slots of a route add up to, and returns how many of them
+// are marked.
+func (g *segment) writeSums(t *wire.Writer, inputs *names, slots []slot) (marked int) {
+	bytes, oldest := int64(0), uint32(1<<32-1)
+	var total share
+	for i := range slots {
+		e := &slots[i]
+		bytes += e.length()
+		oldest = min(oldest, e.when)
+		g.counts(e, total.sum)
+		if e.isMarked() {
+			marked++
+		}
+	}
+	t.Int(bytes)
+	t.Uint(uint64(oldest))
+	t.Uint(uint64(len(total.sums)))
+	for _, c := range total.sums {
+		t.Uint(uint64(inputs.place(c.input)))
+		t.Int(int64(c.records))
+	}
+	return marked
+}
+
+// encodeToken is the token with its checksum, as it is in an index.
+func encodeToken(seq uint64, token [24]byte) []byte {
+	b := binary.LittleEndian.AppendUint32(token[:], blockSum(token[:], seq, -1))
+	return append(b, 0, 0, 0, 0)
+}
+
+// setToken writes a token into an index. Where the machine stops meanwhile it has none.
+func setToken(fsys durable.FS, path string, seq uint64, token [24]byte) error {
+	f, err := fsys.Open(path, os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(encodeToken(seq, token), indexToken)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// decodeToken is the token of an index; zero: it has none.
+func decodeToken(seq uint64, b []byte) (token [24]byte) {
+	if copy(token[:], b); binary.LittleEndian.Uint32(b[24:]) != blockSum(b[:24], seq, -1) {
+		return [24]byte{}
+	}
+	return token
 }
 
 // blockSum is the checksum of a block of slots that belongs at this place.
@@ -211,6 +300,7 @@ type index struct {
 	n      int    // slots
 	end    int64  // of the content of the segment
 	record uint64 // id of the record behind its last
+	marked int    // payloads with one of marks
 	bytes  int64  // of the file
 }
 
@@ -236,7 +326,7 @@ func openIndex(fsys durable.FS, path string, g *segment) (x *index, err error) {
 	}
 	le := binary.LittleEndian
 	tables := int64(le.Uint32(h[68:]))
-	x = &index{f: f, seq: le.Uint64(h[8:]), blocks: indexHeader + tables + 4, n: int(le.Uint32(h[64:])), record: le.Uint64(h[56:]), end: int64(le.Uint64(h[40:])), bytes: size}
+	x = &index{f: f, seq: le.Uint64(h[8:]), blocks: indexHeader + tables + 4, n: int(le.Uint32(h[64:])), record: le.Uint64(h[56:]), marked: int(le.Uint32(h[72:])), end: int64(le.Uint64(h[40:])), bytes: size}
 	copy(x.agent[:], h[16:])
 	if le.Uint32(h[:]) != indexMagic || le.Uint16(h[4:]) != indexVersion || le.Uint32(h[76:]) != crc32.Checksum(h[:76], castagnoli) ||
 		x.seq != g.seq || size != x.blocks+indexBytes(x.n) {
@@ -246,29 +336,40 @@ func openIndex(fsys durable.FS, path string, g *segment) (x *index, err error) {
 	if err := readFull(f, t, indexHeader); err != nil {
 		return nil, err
 	}
-	if crc32.Checksum(t[:tables], castagnoli) != le.Uint32(t[tables:]) || !g.readTables(t[:tables], x.n) {
+	g.place, g.base, g.n = le.Uint64(h[32:]), int64(le.Uint64(h[48:])), x.n
+	if crc32.Checksum(t[:tables], castagnoli) != le.Uint32(t[tables:]) || !g.readTables(t[:tables]) {
 		return nil, fmt.Errorf("tables of %q: %w", path, errIndex)
 	}
-	g.place, g.base, g.n = le.Uint64(h[32:]), int64(le.Uint64(h[48:])), x.n
+	g.token = decodeToken(g.seq, h[indexToken:])
 	return x, nil
 }
 
 // indexBytes is what n slots take.
 func indexBytes(n int) int64 { return int64(n)*slotSize + int64((n+blockSlots-1)/blockSlots)*4 }
 
-// readTables fills in routes, inputs and mixes, and says whether they make sense.
-func (g *segment) readTables(b []byte, n int) bool {
+// readTables fills in routes, inputs, mixes and sums, as of a segment of which nothing
+// has ended, and says whether they make sense.
+func (g *segment) readTables(b []byte) bool {
 	r := &wire.Reader{B: b}
-	first := 0
-	for range r.Count(6) {
-		to := record.Route{Cluster: r.String(), Database: r.String(), Table: r.String(), Format: record.Format(r.String()), Mapping: r.String()}
-		sh := &share{g: g, to: unique.Make(to), first: first, n: r.Small(uint64(n))}
-		first += sh.n
-		g.shares[sh.to] = sh
-		g.order = append(g.order, sh)
-	}
 	for range r.Count(1) {
 		g.inputs = append(g.inputs, unique.Make(r.String()).Value())
+	}
+	for range r.Count(9) {
+		to := record.Route{Cluster: r.String(), Database: r.String(), Table: r.String(), Format: record.Format(r.String()), Mapping: r.String()}
+		sh := &share{g: g, to: unique.Make(to), first: g.live, n: r.Small(uint64(g.n))}
+		sh.live, sh.waiting = sh.n, sh.n
+		g.live += sh.n
+		g.bytes += r.Int()
+		sh.oldest = g.when(&slot{when: uint32(r.Small(1<<32 - 1))})
+		for range r.Count(2) {
+			in, records := r.Small(1<<31), int(r.Int())
+			if in >= len(g.inputs) {
+				return false
+			}
+			sh.sum(g.inputs[in], records)
+		}
+		g.shares[sh.to] = sh
+		g.order = append(g.order, sh)
 	}
 	for range r.Count(1) {
 		var m []count
@@ -277,7 +378,7 @@ func (g *segment) readTables(b []byte, n int) bool {
 		}
 		g.mixes = append(g.mixes, m)
 	}
-	return !r.Bad && first == n && len(g.order) == len(g.shares)
+	return !r.Bad && g.live == g.n && len(g.order) == len(g.shares)
 }
 
 // fits says whether a slot can be one of the segment.

@@ -3,9 +3,11 @@ package spool
 import (
 	"bytes"
 	"errors"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -36,14 +38,42 @@ func mixedSpool(t testing.TB) (disk *faultfs.FS, name string) {
 	return disk, dir + "/" + segments(disk)[0]
 }
 
-// ids takes everything of three routes, and says what was counted as lost.
+// nobody are no ids.
+func nobody(func(record.BatchID) bool) {}
+
+// noted adds up the records of what Held passes and what it meets, and says how many
+// payloads it meets.
+func noted(t testing.TB, s *Spool, ids iter.Seq[record.BatchID]) (sums map[string]int, met int) {
+	more := map[string]int{}
+	sums, err := s.Held(ids, nil, func(p *record.Payload, sound bool) bool {
+		met++
+		p.Inputs(func(input string, n int) { more[input] += n })
+		return true
+	})
+	must(t, err)
+	for input, n := range more {
+		sums[input] += n
+	}
+	maps.DeleteFunc(sums, func(_ string, n int) bool { return n == 0 })
+	return sums, met
+}
+
+// everything takes everything of three routes, and says what was counted as lost.
 func everything(t testing.TB, disk durable.FS) (ids []record.BatchID, missing int, rec *Recovery) {
 	o := testOptions(disk)
 	o.Rebuild = func(*record.Payload) error { missing++; return ErrGone }
 	o.OnLost = func(ids []record.BatchID, _ *record.Payload) { missing += len(ids) }
 	s, rec, err := Open(dir, testConfig, o)
 	must(t, err)
-	must(t, s.Held(func(*record.Payload, bool) bool { return true }))
+	for _, ids := range []iter.Seq[record.BatchID]{nobody, slices.Values([]record.BatchID{batchID(7), batchID(50), batchID(1000)}), nil} {
+		before := s.Stats()
+		if sums, _ := noted(t, s, ids); !rec.Lost && !maps.Equal(sums, before.Records) {
+			t.Errorf("records %v, %v are counted", sums, before.Records)
+		}
+		if after := s.Stats(); !rec.Lost && (after.Frames != before.Frames || !after.Oldest.Equal(before.Oldest)) {
+			t.Errorf("%+v, and %+v before", after, before)
+		}
+	}
 	for _, c := range []string{here, dr, "https://third"} {
 		for p := next(s, to(c)); p != nil; p = next(s, to(c)) {
 			ids = append(ids, p.ID)
@@ -82,6 +112,14 @@ func TestIndexSaysWhatTheSegmentSays(t *testing.T) {
 		}
 	}
 	check("whole", 0, index)
+	if s, _ := open(t, with(index)); true {
+		if sums, met := noted(t, s, nobody); met > 0 || len(sums) != 3 {
+			t.Errorf("%d payloads are read that nobody asks for, %v", met, sums)
+		}
+		if _, met := noted(t, s, slices.Values([]record.BatchID{batchID(7), batchID(50), batchID(1000)})); met < 2 || met > 4 {
+			t.Errorf("%d payloads are read, want two", met)
+		}
+	}
 	for i := range index {
 		if i > 400 && i < len(index)-400 && i%97 != 0 {
 			continue
@@ -355,5 +393,55 @@ func TestFramesBehindTheIndexAreCutOff(t *testing.T) {
 	must(t, s.Close())
 	if n := len(fs.Content(name)); n != len(whole) {
 		t.Errorf("the segment has %d bytes after a start, its index knows %d", n, len(whole))
+	}
+}
+
+// What a journal does not vouch for is read, until it does. What it does not know yet it
+// is not asked about.
+func TestVouch(t *testing.T) {
+	disk := faultfs.New("/state")
+	o := testOptions(disk)
+	o.Vouch = func() (token [24]byte, err error) { return token, errors.New("journal cannot be written") }
+	s, _ := openWith(t, testConfig, o)
+	half := payload(8, here)
+	half.Replaces = batchID(3)
+	put(t, s, here, upTo(7)...)
+	must(t, s.Put(half))
+	must(t, s.Close())
+
+	o = testOptions(disk)
+	var asked atomic.Int32
+	vouch := o.Vouch
+	o.Vouch = func() ([24]byte, error) { asked.Add(1); return vouch() }
+	s, _ = openWith(t, testConfig, o)
+	must(t, s.Close())
+	if asked.Load() != 0 {
+		t.Error("the journal is asked to vouch for what it was not told of")
+	}
+	for i, want := range []int{8, 1, 1} {
+		s, _ = openWith(t, testConfig, o)
+		if _, met := noted(t, s, nobody); met != want {
+			t.Errorf("start %d: %d are read, want %d", i, met, want)
+		}
+		over := func(id record.BatchID) bool { return id == batchID(2) || id == half.ID }
+		_, err := s.Held(slices.Values([]record.BatchID{batchID(2)}), over, func(p *record.Payload, _ bool) bool {
+			if p.ID == batchID(2) {
+				t.Error("what is over is read")
+			}
+			return true
+		})
+		must(t, err)
+		if st := s.Stats(); st.Frames != 7 {
+			t.Errorf("start %d: %d payloads, want 7", i, st.Frames)
+		}
+		there := map[record.BatchID]bool{}
+		must(t, s.Which(slices.Values([]record.BatchID{batchID(2), batchID(3), batchID(100)}), func(id record.BatchID) { there[id] = true }))
+		if !there[batchID(3)] || there[batchID(2)] || there[batchID(100)] {
+			t.Errorf("start %d: %v are there", i, there)
+		}
+		must(t, s.Close())
+	}
+	if n := asked.Load(); n < 1 || n > 3 {
+		t.Errorf("the journal vouched %d times, want once for each of three segments at most", n)
 	}
 }

@@ -63,7 +63,7 @@ func TestModel(t *testing.T) {
 		reopen := func() {
 			s, _, err = Open(dir, testConfig, testOptions(fs))
 			must(t, err)
-			must(t, s.Held(func(p *record.Payload, _ bool) bool { return !ended[p.ID] }))
+			must(t, s.heldAll(func(p *record.Payload, _ bool) bool { return !ended[p.ID] }))
 			for n := range maps.Clone(m.taken) {
 				m.giveBack(n)
 			}

@@ -125,7 +125,7 @@ func (s *Spool) reindex(g *segment, x *index, cause error) bool {
 	}
 	all, err := patiently(s, func() (all []found, err error) {
 		err = s.frames(g, func(f *durable.Found, p *record.Payload, spooled time.Time) {
-			all = append(all, found{unique.Make(p.Route), &record.Payload{ID: p.ID, Records: p.Records, Pieces: p.Pieces}, spooled.UnixNano(), f.Offset, f.Size})
+			all = append(all, found{unique.Make(p.Route), &record.Payload{ID: p.ID, Replaces: p.Replaces, Records: p.Records, Pieces: p.Pieces}, spooled.UnixNano(), f.Offset, f.Size})
 		})
 		return all, err
 	})
@@ -140,7 +140,8 @@ func (s *Spool) reindex(g *segment, x *index, cause error) bool {
 	slots, n := map[route][]slot{}, map[route]int{}
 	for i, f := range all {
 		e := g.newSlot(f.p, f.spooled)
-		e.ord, e.at, e.size = uint32(i), uint32(f.at/unit), uint32(f.size/unit)
+		e.ord = uint32(i)
+		e.put(f.at, f.size)
 		slots[f.to] = append(slots[f.to], e)
 		n[f.to]++
 	}

@@ -3,11 +3,9 @@ package spool
 import (
 	"cmp"
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
-	bits64 "math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,15 +87,18 @@ func (s *Spool) readFolder() (*Recovery, error) {
 		if err := r.segment(g); err != nil {
 			return nil, err
 		}
+		if err := r.short(g); err != nil {
+			return nil, err
+		}
 		s.segments = append(s.segments, g)
 	}
-	slices.SortStableFunc(s.segments, func(a, b *segment) int { return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.seq, b.seq)) })
 	if err := r.orphaned(); err != nil {
 		return nil, err
 	}
 	if err := r.dedupe(); err != nil {
 		return nil, err
 	}
+	slices.SortStableFunc(s.segments, func(a, b *segment) int { return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.seq, b.seq)) })
 	if s.w.agent == ([16]byte{}) {
 		_, _ = rand.Read(s.w.agent[:]) // never fails
 	}
@@ -110,8 +111,8 @@ func (s *Spool) readFolder() (*Recovery, error) {
 	return r.out, nil
 }
 
-// segment reads what is known of a segment: its index, or where that is not to be
-// had the segment itself.
+// segment reads what is known of a segment: the head of its index, or where that is not
+// to be had the segment itself.
 func (r *recovery) segment(g *segment) error {
 	if r.files.indexes[g.name] {
 		switch known, err := r.indexed(g); {
@@ -120,12 +121,20 @@ func (r *recovery) segment(g *segment) error {
 		case known:
 			return nil
 		}
+	}
+	return r.reread(g)
+}
+
+// reread reads a segment, the index of which, if there is one, cannot be used.
+func (r *recovery) reread(g *segment) error {
+	if r.files.indexes[g.name] {
 		r.s.o.Logger.Warn("index of spool segment not usable, the segment itself is read", "file", g.name)
 	}
 	return r.survey(g)
 }
 
-// indexed reads a segment's index. It is not known where that cannot be used.
+// indexed reads the head of a segment's index. It is not known where that cannot be
+// used.
 func (r *recovery) indexed(g *segment) (known bool, err error) {
 	s := r.s
 	h := newSegment(g.name, g.seq)
@@ -133,40 +142,59 @@ func (r *recovery) indexed(g *segment) (known bool, err error) {
 	if err != nil {
 		return false, passable(err)
 	}
-	h.size, h.aside = g.size, x.bytes
-	i, done, gone, cut := 0, 0, 0, 0
-	err = x.read(h, 0, x.n, func(e *slot) {
-		for h.order[i].n <= done {
-			i, done = i+1, 0
-		}
-		done++
-		sh := h.order[i]
-		h.count(sh, e)
-		if e.offset()+e.length() > g.size {
-			gone, cut = gone+1, cut+int(e.records)
-			h.end(sh, e)
-			sh.waiting--
-			r.out.miss(sh, e)
-		}
-	})
-	if err != nil {
-		x.f.Close()
-		r.out.Missing = r.out.Missing[:len(r.out.Missing)-gone]
-		return false, passable(err)
-	}
-	h.index = x
-	s.w.record = max(s.w.record, x.record)
-	if *g = *h; g.size < x.end {
-		g.damaged, r.out.Lost = true, true
-		r.problem("spool segment %s: %d bytes are missing at its end, and %d payloads of %d records with them", g.name, x.end-g.size, gone, cut)
-	}
+	h.size, h.aside, h.index = g.size, x.bytes, x
+	*g = *h
 	for _, sh := range g.order {
 		sh.g = g
 	}
-	if g.size > x.end {
+	return true, nil
+}
+
+// slots calls fn with every slot of a segment. Where its index cannot be read after
+// all, the segment is, and again says that fn is to be called with all of it anew.
+func (r *recovery) slots(g *segment, fn func(sh *share, e *slot)) (again bool, err error) {
+	x := g.index
+	if err = r.s.eachSlot(g, fn); err == nil || passable(err) != nil {
+		return false, err
+	}
+	x.f.Close()
+	delete(r.excess, g)
+	h := newSegment(g.name, g.seq)
+	h.size = g.size
+	*g = *h
+	return true, r.reread(g)
+}
+
+// short ends what an index says of a segment that is shorter than it was, and notes
+// where one is longer.
+func (r *recovery) short(g *segment) error {
+	x := g.index
+	switch {
+	case x == nil:
+		return nil
+	case g.size > x.end:
 		r.excess[g] = x.end
 	}
-	return true, nil
+	r.s.w.record = max(r.s.w.record, x.record)
+	if g.size >= x.end {
+		return nil
+	}
+	gone, cut := 0, 0
+	var missing []*record.Payload
+	if _, err := r.slots(g, func(sh *share, e *slot) {
+		if e.offset()+e.length() > g.size {
+			gone, cut = gone+1, cut+int(e.records)
+			g.end(sh, e)
+			sh.waiting--
+			missing = append(missing, sh.unreadable(e))
+		}
+	}); err != nil || g.index == nil {
+		return err
+	}
+	g.damaged, r.out.Lost = true, true
+	r.out.Missing = append(r.out.Missing, missing...)
+	r.problem("spool segment %s: %d bytes are missing at its end, and %d payloads of %d records with them", g.name, x.end-g.size, gone, cut)
+	return nil
 }
 
 // passable is nil for an error of an index that says no more than that the index
@@ -301,7 +329,7 @@ func (r *recovery) payload(g *segment, f *durable.Found) error {
 		return err
 	}
 	e := g.newSlot(p, spooled.UnixNano())
-	e.at, e.size = uint32(f.Offset/unit), uint32(f.Size/unit)
+	e.put(f.Offset, f.Size)
 	g.add(unique.Make(p.Route), e)
 	return nil
 }
@@ -353,27 +381,55 @@ func (r *recovery) tail(g *segment, rep *durable.Report) error {
 	return errors.Join(err, failed)
 }
 
-// dedupe lets the newest sound copy of a payload count where there are several.
+// dedupe reads all indexes, and lets the newest sound copy of a payload count where
+// there are several.
 func (r *recovery) dedupe() error {
 	n := 0
 	for _, g := range r.s.segments {
 		n += g.n
 	}
-	seen, maybe := newBloom(n), map[record.BatchID][]placed{}
-	err := r.slots(func(at placed) {
-		if seen.add(at.id) {
-			maybe[at.id] = nil
+	seen, maybe, few := newBloom(n), map[record.BatchID][]placed{}, newBloom(n/64)
+	for _, g := range r.s.segments {
+		note := func(_ *share, e *slot) {
+			if seen.add(&e.id) {
+				maybe[e.id] = nil
+				few.add(&e.id)
+			}
 		}
-	})
-	if err != nil || len(maybe) == 0 {
-		return err
+		again, err := r.slots(g, note)
+		if again && err == nil { // what was met before counts as met twice
+			_, err = r.slots(g, note)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	err = r.slots(func(at placed) {
-		if copies, asked := maybe[at.id]; asked {
-			maybe[at.id] = append(copies, at)
+	for i := 0; i < len(r.s.segments) && len(maybe) > 0; i++ {
+		again, err := r.slots(r.s.segments[i], func(sh *share, e *slot) {
+			if !few.has(&e.id) {
+				return
+			}
+			if copies, asked := maybe[e.id]; asked {
+				maybe[e.id] = append(copies, placed{sh, *e})
+			}
+		})
+		if err != nil {
+			return err
 		}
-	})
-	for _, copies := range maybe {
+		if again { // an index went bad since the first look: what was taken of it is void
+			for id := range maybe {
+				maybe[id] = nil
+			}
+			i = -1
+		}
+	}
+	r.settle(maybe)
+	return nil
+}
+
+// settle ends all but one of several copies.
+func (r *recovery) settle(all map[record.BatchID][]placed) {
+	for _, copies := range all {
 		if len(copies) < 2 {
 			continue
 		}
@@ -394,61 +450,6 @@ func (r *recovery) dedupe() error {
 			}
 		}
 	}
-	return err
-}
-
-// slots calls fn with every slot of every segment.
-func (r *recovery) slots(fn func(at placed)) error {
-	for _, g := range r.s.segments {
-		if g.index == nil {
-			for _, sh := range g.order {
-				for _, e := range sh.slots {
-					fn(placed{sh, e})
-				}
-			}
-			continue
-		}
-		i, done := 0, 0
-		err := g.index.read(g, 0, g.n, func(e *slot) {
-			for g.order[i].n <= done {
-				i, done = i+1, 0
-			}
-			done++
-			fn(placed{g.order[i], *e})
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// bloom says of ids whether they may have been met before: two bits for each, of
-// about fifteen that there are for it.
-type bloom struct {
-	words []uint64
-	shift uint
-}
-
-func newBloom(n int) *bloom {
-	log := uint(bits64.Len(uint(max(n, 1)*12) | 1<<12))
-	return &bloom{make([]uint64, 1<<(log-6)), 64 - log}
-}
-
-// add says whether the id may have been added before.
-func (b *bloom) add(id record.BatchID) (maybe bool) {
-	le := binary.LittleEndian
-	h := (le.Uint64(id[:]) ^ bits64.RotateLeft64(le.Uint64(id[8:]), 29)) * 0x9e3779b97f4a7c15
-	maybe = true
-	for range 2 {
-		h ^= h >> 31
-		h *= 0xbf58476d1ce4e5b9
-		i := h >> b.shift
-		word, bit := &b.words[i/64], uint64(1)<<(i%64)
-		maybe = maybe && *word&bit != 0
-		*word |= bit
-	}
-	return maybe
 }
 
 // tidy moves segments away of which nothing can be told, removes what a crash

@@ -23,13 +23,16 @@ const (
 type segment struct {
 	name    string
 	seq     uint64
-	place   uint64 // in the order of payloads: seq, or that of the oldest segment it took in
-	size    int64  // bytes on disk
-	aside   int64  // of these, the index
-	damaged bool   // not to be removed but kept for people
-	open    bool   // it is being written
-	stuck   bool   // part of it cannot be read: it is not copied
-	lost    bool   // all was given up that nobody has in hand, whatever its index says later
+	place   uint64   // in the order of payloads: seq, or that of the oldest segment it took in
+	size    int64    // bytes on disk
+	aside   int64    // of these, the index
+	damaged bool     // not to be removed but kept for people
+	open    bool     // it is being written
+	stuck   bool     // part of it cannot be read: it is not copied
+	lost    bool     // all was given up that nobody has in hand, whatever its index says later
+	token   [24]byte // of its index; see Options.Vouch
+	vouched bool     // it holds
+	agreed  bool     // all in it that waits is known elsewhere, or will be before the next Vouch returns
 
 	n     int  // payloads
 	ended bits // those that have ended, by slot.ord
@@ -157,28 +160,42 @@ type placed struct {
 // ended included. It reads from the disk where the slots are not in memory.
 func (s *Spool) all(g *segment) (out []placed, err error) {
 	s.mu.Lock()
-	x, n := g.index, g.n
-	out = make([]placed, 0, n)
-	order := slices.Clone(g.order)
-	if x == nil {
-		for _, sh := range order {
-			for i := range sh.slots {
-				out = append(out, placed{sh, sh.slots[i]})
-			}
+	out = make([]placed, 0, g.n)
+	s.mu.Unlock()
+	err = s.eachSlot(g, func(sh *share, e *slot) { out = append(out, placed{sh, *e}) })
+	slices.SortFunc(out, func(a, b placed) int { return cmp.Compare(a.ord, b.ord) })
+	return out, err
+}
+
+// eachSlot calls fn with every slot of a segment, share by share, no lock held. What it
+// gets is good until it returns.
+func (s *Spool) eachSlot(g *segment, fn func(sh *share, e *slot)) error {
+	s.mu.Lock()
+	x, order := g.index, slices.Clone(g.order)
+	ns, slots := make([]int, len(order)), make([][]slot, len(order))
+	for i, sh := range order {
+		if ns[i] = sh.n; x == nil {
+			slots[i] = slices.Clone(sh.slots)
 		}
 	}
 	s.mu.Unlock()
-	if x != nil {
-		i := 0
-		err = x.read(g, 0, n, func(e *slot) {
-			for order[i].first+order[i].n <= len(out) {
-				i++
+	if x == nil {
+		for i, sh := range order {
+			for j := range slots[i] {
+				fn(sh, &slots[i][j])
 			}
-			out = append(out, placed{order[i], *e})
-		})
+		}
+		return nil
 	}
-	slices.SortFunc(out, func(a, b placed) int { return cmp.Compare(a.ord, b.ord) })
-	return out, err
+	i := -1
+	left := 0
+	return x.read(g, 0, x.n, func(e *slot) {
+		for ; left == 0; left = ns[i] {
+			i++
+		}
+		left--
+		fn(order[i], e)
+	})
 }
 
 // listing is what a folder holds.

@@ -74,6 +74,12 @@ type Options struct {
 	OnUnwanted func(ids []record.BatchID)
 	// OnRemove is told which payloads the spool knows nothing of any more.
 	OnRemove func(ids []record.BatchID)
+	// Vouch makes durable elsewhere which payloads were told there before their Put, and
+	// returns a token of that, which is kept with them. Vouches says of such a token,
+	// at a later start, whether all of that is known there still: then Held need not
+	// read the payloads. Without Vouch it reads all.
+	Vouch   func() (token [24]byte, err error)
+	Vouches func(token [24]byte) bool
 	// BeforeUnlink makes durable elsewhere how payloads ended; it comes before
 	// their segment is removed. An error puts that off, unless it is that the
 	// disk is full.

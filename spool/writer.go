@@ -34,18 +34,20 @@ type writer struct {
 	next   uint64       // number of the next segment
 	record uint64       // id of the next record
 
-	out     *durable.Segment // nil: the next payload begins one
-	seg     *segment         // of out
-	limit   int64            // out and its index are full at this size
-	aside   int64            // what the index of seg will take, at most
-	used    time.Time        // when out was last written to
-	spared  time.Time        // nothing can be compacted before
-	retry   time.Time        // when to look again at what was refused; zero: nothing was
-	backoff time.Duration    // how long the last wait for that was
-	refused int64            // bytes of the last payload there was no room for
-	buf     []byte           // bodies of a group, reused
-	doubted []doubted        // segments found at the start, to be closed once the spool is used
-	end     error            // of the last write, once closed
+	out       *durable.Segment // nil: the next payload begins one
+	seg       *segment         // of out
+	limit     int64            // out and its index are full at this size
+	aside     int64            // what the index of seg will take, at most
+	served    map[served]bool  // what is in seg
+	used      time.Time        // when out was last written to
+	spared    time.Time        // nothing can be compacted before
+	unvouched time.Time        // no index can be given its token before
+	retry     time.Time        // when to look again at what was refused; zero: nothing was
+	backoff   time.Duration    // how long the last wait for that was
+	refused   int64            // bytes of the last payload there was no room for
+	buf       []byte           // bodies of a group, reused
+	doubted   []doubted        // segments found at the start, to be closed once the spool is used
+	end       error            // of the last write, once closed
 }
 
 // lockFolder takes the folder for this process, or the one that was made in its
@@ -151,7 +153,42 @@ func (w *writer) turn() (last bool) {
 	if last && w.out != nil {
 		w.end = w.retire()
 	}
+	w.vouch()
 	return last
+}
+
+// vouch has indexes hold a token for what is known elsewhere of their segments.
+func (w *writer) vouch() {
+	s := w.s
+	if s.o.Vouch == nil || time.Now().Before(w.unvouched) {
+		return
+	}
+	var due []*segment
+	s.mu.Lock()
+	for _, g := range s.segments {
+		if g.index != nil && g.agreed && !g.vouched && g.live > 0 {
+			due = append(due, g)
+		}
+	}
+	s.mu.Unlock()
+	if len(due) == 0 {
+		return
+	}
+	token, err := s.o.Vouch()
+	for _, g := range due {
+		if err == nil {
+			err = w.disk(func() error { return setToken(s.o.FS, s.path(g.name+suffixOfIndex), g.seq, token) })
+		}
+		if err == nil {
+			s.mu.Lock()
+			g.token, g.vouched = token, true
+			s.mu.Unlock()
+		}
+	}
+	if err != nil {
+		w.unvouched = time.Now().Add(again)
+		w.log.Warn("index of spool segment not completed, it is tried again; a start before that reads the segment", "err", err)
+	}
 }
 
 // tend compacts what is due.
@@ -238,7 +275,7 @@ func (w *writer) commit(group []*request) {
 // take enters a payload that is durable. Needs mu.
 func (s *Spool) take(g *segment, r *request) {
 	e := g.newSlot(r.p, r.spooled)
-	e.at, e.size = uint32(r.at/unit), uint32(r.size/unit)
+	e.put(r.at, r.size)
 	sh := g.add(r.route, e)
 	e = sh.slots[len(sh.slots)-1]
 	s.list(sh)
@@ -291,12 +328,22 @@ func (w *writer) write(group []*request, size int64) error {
 
 // indexed is how many bytes of the index a payload takes, at most.
 func (w *writer) indexed(r *request) int64 {
-	inputs := 0
-	r.p.Inputs(func(string, int) { inputs++ })
-	if inputs == 1 && w.seg.shares[r.route] != nil { // only this goroutine changes it
+	inputs, known := 0, true
+	r.p.Inputs(func(input string, _ int) {
+		k := served{r.route, input}
+		inputs, known = inputs+1, known && w.served[k]
+		w.served[k] = true
+	})
+	if inputs == 1 && known {
 		return slotSize + 1
 	}
 	return indexCost(r.p)
+}
+
+// served is what a segment has of an input for a route.
+type served struct {
+	to    route
+	input string
 }
 
 // disk makes a call that may hang, so that others can tell when it does.
@@ -339,9 +386,10 @@ func (w *writer) rotate(size int64) error {
 		return err
 	}
 	w.seg, w.limit, w.aside, w.used = g, w.out.Size()+room, 0, time.Now()
+	w.served = map[served]bool{}
 	g.size = w.out.Size()
 	s.mu.Lock()
-	g.open = true
+	g.open, g.agreed = true, true // what comes here was begun before
 	s.segments = append(s.segments, g)
 	s.mu.Unlock()
 	return nil

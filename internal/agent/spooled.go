@@ -27,6 +27,13 @@ func (a *Agent) spoolOptions() spool.Options {
 		OnUnwanted:   func(ids []record.BatchID) { a.recovery.Unwanted(ids) },
 		OnRemove:     func(ids []record.BatchID) { a.recovery.Removed(ids) },
 		BeforeUnlink: a.syncJournal,
+		Vouch: func() (token [24]byte, err error) {
+			if a.journal == nil {
+				return token, errNoJournal
+			}
+			return a.journal.Vouch()
+		},
+		Vouches: func(token [24]byte) bool { return a.journal.Vouches(token) },
 	}
 }
 

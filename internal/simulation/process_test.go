@@ -293,6 +293,13 @@ func (w *world) start(n int, disk *faultfs.FS, boot string, c setup, arm func(*p
 			}
 			return p.journal.Sync()
 		},
+		Vouch: func() (token [24]byte, err error) {
+			if p.journal == nil {
+				return token, fs.ErrClosed
+			}
+			return p.journal.Vouch()
+		},
+		Vouches: func(token [24]byte) bool { return p.journal.Vouches(token) },
 	}); err != nil {
 		return p, err
 	}

@@ -1,0 +1,76 @@
+package spool
+
+import (
+	"encoding/binary"
+	"iter"
+	bits64 "math/bits"
+
+	"kusto-agent/record"
+)
+
+// bloom says of ids whether they may have been added: one of a few hundred that were
+// not seems to be. All bits of an id are in one line of the processor's cache.
+type bloom struct {
+	lines [][8]uint64
+}
+
+// newBloom is one for n ids. More than that make it say of more that they may be there.
+func newBloom(n int) *bloom {
+	const each = 16 // bits
+	return &bloom{make([][8]uint64, max(n, 64)*each/512+1)}
+}
+
+// bloomOf is one of some ids; nil: there are none. It goes through them twice.
+func bloomOf(ids iter.Seq[record.BatchID]) *bloom {
+	n := 0
+	for range ids {
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	b := newBloom(n)
+	for id := range ids {
+		b.add(&id)
+	}
+	return b
+}
+
+// place returns the line of an id, and a number of which each nine bits are the place
+// of a bit there.
+func (b *bloom) place(id *record.BatchID) (line *[8]uint64, at uint64) {
+	le := binary.LittleEndian
+	h := (le.Uint64(id[:]) ^ bits64.RotateLeft64(le.Uint64(id[8:]), 29)) * 0x9e3779b97f4a7c15
+	h ^= h >> 31
+	h *= 0xbf58476d1ce4e5b9
+	i, _ := bits64.Mul64(h, uint64(len(b.lines)))
+	return &b.lines[i], (h ^ h>>29) * 0x94d049bb133111eb >> 28
+}
+
+// bloomBits is how many bits an id has.
+const bloomBits = 4
+
+// add says whether the id may have been added before.
+func (b *bloom) add(id *record.BatchID) (maybe bool) {
+	line, at := b.place(id)
+	maybe = true
+	for range bloomBits {
+		word, bit := &line[at>>6&7], uint64(1)<<(at&63)
+		maybe = maybe && *word&bit != 0
+		*word |= bit
+		at >>= 9
+	}
+	return maybe
+}
+
+// has says whether the id may have been added.
+func (b *bloom) has(id *record.BatchID) bool {
+	line, at := b.place(id)
+	for range bloomBits {
+		if line[at>>6&7]>>(at&63)&1 == 0 {
+			return false
+		}
+		at >>= 9
+	}
+	return true
+}
