@@ -53,14 +53,54 @@ const bloomBits = 4
 // add says whether the id may have been added before.
 func (b *bloom) add(id *record.BatchID) (maybe bool) {
 	line, at := b.place(id)
-	maybe = true
+	return set(line, at)
+}
+
+// set sets the bits of an id and says whether all of them were set.
+func set(line *[8]uint64, at uint64) (all bool) {
+	all = true
 	for range bloomBits {
 		word, bit := &line[at>>6&7], uint64(1)<<(at&63)
-		maybe = maybe && *word&bit != 0
+		all = all && *word&bit != 0
 		*word |= bit
 		at >>= 9
 	}
-	return maybe
+	return all
+}
+
+// crowd are ids that are added to a filter together, so that the processor waits for
+// the memory of many of them at a time.
+type crowd struct {
+	b     *bloom
+	ids   [64]record.BatchID
+	n     int
+	maybe func(id *record.BatchID) // gets those that may have been added before
+	lines [64]*[8]uint64
+	sum   uint64
+}
+
+func (c *crowd) add(id *record.BatchID) {
+	c.ids[c.n] = *id
+	if c.n++; c.n == len(c.ids) {
+		c.flush()
+	}
+}
+
+// flush adds those that wait.
+func (c *crowd) flush() {
+	var at [len(c.ids)]uint64
+	for i := range c.n {
+		c.lines[i], at[i] = c.b.place(&c.ids[i])
+	}
+	for _, line := range c.lines[:c.n] { // all at once from memory
+		c.sum += line[0]
+	}
+	for i := range c.n {
+		if set(c.lines[i], at[i]) {
+			c.maybe(&c.ids[i])
+		}
+	}
+	c.n = 0
 }
 
 // has says whether the id may have been added.

@@ -388,14 +388,13 @@ func (r *recovery) dedupe() error {
 	for _, g := range r.s.segments {
 		n += g.n
 	}
-	seen, maybe, few := newBloom(n), map[record.BatchID][]placed{}, newBloom(n/64)
+	maybe, few := map[record.BatchID][]placed{}, newBloom(n/64)
+	seen := &crowd{b: newBloom(n), maybe: func(id *record.BatchID) {
+		maybe[*id] = nil
+		few.add(id)
+	}}
+	note := func(_ *share, e *slot) { seen.add(&e.id) }
 	for _, g := range r.s.segments {
-		note := func(_ *share, e *slot) {
-			if seen.add(&e.id) {
-				maybe[e.id] = nil
-				few.add(&e.id)
-			}
-		}
 		again, err := r.slots(g, note)
 		if again && err == nil { // what was met before counts as met twice
 			_, err = r.slots(g, note)
@@ -404,6 +403,7 @@ func (r *recovery) dedupe() error {
 			return err
 		}
 	}
+	seen.flush()
 	for i := 0; i < len(r.s.segments) && len(maybe) > 0; i++ {
 		again, err := r.slots(r.s.segments[i], func(sh *share, e *slot) {
 			if !few.has(&e.id) {
