@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"kusto-agent/internal/durable"
 	"kusto-agent/internal/durable/faultfs"
 	"kusto-agent/record"
 )
@@ -128,14 +132,62 @@ func BenchmarkState(b *testing.B) {
 // batches that ended in the spool, in their snapshots. Its first case has nothing in
 // its snapshots: so long takes a Begin by itself.
 func BenchmarkBesideSnapshot(b *testing.B) {
-	fromEnv := func(name string, otherwise int) int {
-		n, err := strconv.Atoi(cmp.Or(os.Getenv(name), strconv.Itoa(otherwise)))
-		must(b, err)
-		return n
-	}
-	for _, c := range []struct{ files, ended int }{{}, {files: fromEnv("JOURNAL_FILES", 2_000)}, {ended: fromEnv("JOURNAL_ENDED", 2_000)}} {
+	for _, c := range []struct{ files, ended int }{{}, {files: fromEnv(b, "JOURNAL_FILES", 2_000)}, {ended: fromEnv(b, "JOURNAL_ENDED", 2_000)}} {
 		b.Run(fmt.Sprintf("files=%d/ended=%d", c.files, c.ended), func(b *testing.B) { besideSnapshot(b, c.files, c.ended) })
 	}
+}
+
+// BenchmarkSnapshotLock is a snapshot of as much, and for how long it holds the lock at
+// most that a Begin needs: in CPU time of its thread, so that other work of the machine
+// does not count. The time to encode what was read under the lock is in it.
+func BenchmarkSnapshotLock(b *testing.B) {
+	for _, c := range []struct{ files, ended int }{{files: fromEnv(b, "JOURNAL_FILES", 2_000)}, {ended: fromEnv(b, "JOURNAL_ENDED", 2_000)}} {
+		b.Run(fmt.Sprintf("files=%d/ended=%d", c.files, c.ended), func(b *testing.B) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			j := &Journal{state: newState(), o: Options{Now: time.Now}, lines: []line{newLine()}}
+			for i := range c.files {
+				j.state.apply(&Entry{Kind: FileSeen, File: file1(i), Info: record.FileInfo{Path: fmt.Sprint("/var/log/some/application/", i, ".log")}})
+			}
+			for i := range c.ended {
+				j.state.apply(&Entry{Kind: ReplayEnd, Batch: numbered(i), Outcome: record.Accepted})
+			}
+			for i := range 256 {
+				j.state.apply(&Entry{Kind: Begin, Payload: wide(i+1, 4)})
+			}
+			most := time.Duration(0)
+			for b.Loop() {
+				last := threadTime(b)
+				step := func() {
+					now := threadTime(b)
+					most, last = max(most, now-last), now
+				}
+				s := j.freeze()
+				step()
+				must(b, s.write(func([]durable.Frame) error { step(); return nil }))
+				step()
+				s.thaw()
+				step()
+			}
+			b.ReportMetric(float64(most.Microseconds())/1000, "max-ms/lock")
+		})
+	}
+}
+
+func threadTime(b *testing.B) time.Duration {
+	var t unix.Timespec
+	must(b, unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t))
+	return time.Duration(t.Nano())
+}
+
+func fromEnv(b *testing.B, name string, otherwise int) int {
+	n, err := strconv.Atoi(cmp.Or(os.Getenv(name), strconv.Itoa(otherwise)))
+	must(b, err)
+	return n
+}
+
+func numbered(n int) record.BatchID {
+	return record.BatchID{1, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}
 }
 
 func besideSnapshot(b *testing.B, files, ended int) {
@@ -155,13 +207,10 @@ func besideSnapshot(b *testing.B, files, ended int) {
 		}
 		wg.Wait()
 	}
-	id := func(n int) record.BatchID {
-		return record.BatchID{1, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}
-	}
 	told(files, func(i int) error {
 		return j.Register(file1(i), record.FileInfo{Path: fmt.Sprint("/var/log/some/application/", i, ".log")})
 	})
-	told(ended, func(i int) error { return j.EndReplay(id(1<<30+i), record.Accepted) })
+	told(ended, func(i int) error { return j.EndReplay(numbered(1<<30+i), record.Accepted) })
 	var mu sync.Mutex
 	var asked, begun []time.Duration
 	at, long := 0, strings.Repeat("m", 2<<10)
@@ -174,7 +223,7 @@ func besideSnapshot(b *testing.B, files, ended int) {
 				for i := range each {
 					n := at + g*each + i
 					p := payload(0, file1(g), int64(n), int64(n)+1)
-					p.ID, p.Route.Mapping = id(n), long
+					p.ID, p.Route.Mapping = numbered(n), long
 					start := time.Now()
 					if err := j.Begin(p); err != nil {
 						b.Error(err)
@@ -200,7 +249,7 @@ func besideSnapshot(b *testing.B, files, ended int) {
 		slices.Sort(all)
 		b.ReportMetric(float64(all[len(all)*99/100].Microseconds()), "us-"+name+"-p99")
 		b.ReportMetric(float64(all[len(all)*999/1000].Microseconds()), "us-"+name+"-p99.9")
-		b.ReportMetric(float64(all[len(all)-1].Microseconds()), "us-"+name+"-max")
+		b.ReportMetric(float64(all[len(all)-1].Microseconds())/1000, "max-ms/"+name)
 	}
 	names, err := listSegments(j.o.FS, j.dir)
 	must(b, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -298,11 +299,13 @@ func (j *Journal) EndReplay(id record.BatchID, o record.Outcome) error {
 // Removed says that nothing of these batches is in the spool any more: how they
 // ended needs not be remembered. It does not wait for the disk.
 func (j *Journal) Removed(ids []record.BatchID) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, id := range ids {
-		j.state.replays.remove(id)
-		j.state.ended.remove(id)
+	for some := range slices.Chunk(ids, 256) { // a segment of the spool has many, and a Begin is not to wait for all
+		j.mu.Lock()
+		for _, id := range some {
+			j.state.replays.remove(id)
+			j.state.ended.remove(id)
+		}
+		j.mu.Unlock()
 	}
 }
 

@@ -110,7 +110,7 @@ func TestVouchAfterDamage(t *testing.T) {
 	path := newest(t, v.disk)
 	good := v.disk.Content(path)
 	used := len(strings.TrimRight(string(good), "\x00"))
-	for at := 0; at < used; at += 9 {
+	for at := 0; at < used; at += 23 {
 		flipped := bytes.Clone(good)
 		flipped[at] ^= 1 << (at % 8)
 		for i, b := range [][]byte{flipped, good[:at]} {
