@@ -43,9 +43,9 @@ func histories(t *testing.T) (first, n uint64) {
 	case os.Getenv("KUSTO_AGENT_LONG") != "":
 		return 1, 200_000
 	case testing.Short(), racing:
-		return 1, 200
+		return 1, 40
 	}
-	return 1, 2_000
+	return 1, 120
 }
 
 // TestHistories plays random histories, each from one seed.

@@ -33,6 +33,7 @@ type process struct {
 	n       int
 	disk    *faultfs.FS
 	dead    atomic.Bool
+	ready   atomic.Bool   // spool, journal and recovery are there, and know each other
 	started atomic.Bool   // the start is over: from here on reading the spool may fail
 	died    chan struct{} // closed with dead
 	torn    bool          // the operation it dies at is half done
@@ -288,7 +289,7 @@ func (w *world) start(n int, disk *faultfs.FS, boot string, c setup, arm func(*p
 		OnUnwanted: func(ids []record.BatchID) { p.recovery.Unwanted(ids) },
 		OnRemove:   func(ids []record.BatchID) { p.recovery.Removed(ids) },
 		BeforeUnlink: func() error {
-			if p.journal == nil { // it was not opened
+			if !p.ready.Load() {
 				return fs.ErrClosed
 			}
 			return p.journal.Sync()
@@ -319,6 +320,7 @@ func (w *world) start(n int, disk *faultfs.FS, boot string, c setup, arm func(*p
 		Journal: p.told, Frames: p.told, Ranges: p.journal, Spool: p.spool, Books: p.ledger, Shelf: p.ledger,
 		Quarantine: quarantine{p}, Logger: logger, NewID: func() record.BatchID { return w.newID(uint64(n)) },
 	})
+	p.ready.Store(true)
 	what := recovery.Found{
 		Replays: found.Replays, Ended: found.Ended, Clean: found.Clean,
 		Report: func() (bool, []*record.Payload) { return held.Lost || held.Torn || fresh, held.Missing },
