@@ -239,7 +239,7 @@ func (s *Sender) Put(p *record.Payload) {
 
 // Expect tells of a payload of a route that was put into the spool by others.
 func (s *Sender) Expect(r record.Route) {
-	s.apply(delivery.Restock{Route: r, Stock: s.stock(r)})
+	s.apply(delivery.Restock{Route: r})
 }
 
 // Credit says how many payloads of the route may be in hand, and whether the

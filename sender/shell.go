@@ -18,7 +18,7 @@ func (s *Sender) report(e delivery.Event) { s.applyFrom(e, true) }
 func (s *Sender) applyFrom(e delivery.Event, worker bool) {
 	var buf [4]delivery.Action
 	s.mu.Lock()
-	actions := append(buf[:0], s.m.Apply(time.Now(), e)...)
+	actions := append(buf[:0], s.m.Apply(time.Now(), s.stocked(e))...)
 	for _, a := range actions {
 		s.start(a, worker)
 	}
@@ -45,6 +45,23 @@ func (s *Sender) applyFrom(e delivery.Event, worker bool) {
 			s.applyFrom(delivery.SpoolIs{Condition: s.condition()}, worker)
 		}
 	}
+}
+
+// stocked adds to an event what the spool has for its route now. The caller holds mu: read
+// before that, it could be older than what a payload that was returned meanwhile has told.
+func (s *Sender) stocked(e delivery.Event) delivery.Event {
+	switch e := e.(type) {
+	case delivery.Fetched:
+		e.Stock = s.stock(e.Ticket.Route())
+		return e
+	case delivery.NotFetched:
+		e.Stock = s.stock(e.Ticket.Route())
+		return e
+	case delivery.Restock:
+		e.Stock = s.stock(e.Route)
+		return e
+	}
+	return e
 }
 
 // start begins an action that takes time. The caller holds mu, so that Run knows of

@@ -102,20 +102,20 @@ func (s *Sender) giveBack(a delivery.Return) {
 func (s *Sender) fetch(t *delivery.Ticket, must bool) {
 	r := t.Route()
 	if !s.o.Memory.Reserve(must) {
-		s.report(delivery.NotFetched{Ticket: t, NoMemory: true, Stock: s.stock(r)})
+		s.report(delivery.NotFetched{Ticket: t, NoMemory: true})
 		return
 	}
 	d, frame := s.o.Backlog.Next(r)
 	if d == nil {
 		s.o.Memory.Unreserve()
-		s.report(delivery.NotFetched{Ticket: t, Stock: s.stock(r)})
+		s.report(delivery.NotFetched{Ticket: t})
 		return
 	}
 	s.awaitSpill(frame)
 	d.Inputs(s.o.Books.Unspooled)
 	s.o.Memory.Adopt(d)
 	s.o.Memory.Unreserve()
-	s.report(delivery.Fetched{Ticket: t, Data: d, Frame: frame, Stock: s.stock(r)})
+	s.report(delivery.Fetched{Ticket: t, Data: d, Frame: frame})
 }
 
 // awaitSpill waits until the writer that brought a payload to the spool has told
