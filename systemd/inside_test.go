@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"kusto-agent/internal/nest"
 )
 
 // host is the machine in the nest, as its administrator sees it.
@@ -74,8 +76,8 @@ func (h *host) properties(want ...string) {
 // until waits for another process to bring about what it is to.
 func (h *host) until(what string, done func() bool) {
 	h.Helper()
-	end := time.Now().Add(deadline)
-	tick := time.NewTicker(look)
+	end := time.Now().Add(nest.Deadline)
+	tick := time.NewTicker(nest.Look)
 	defer tick.Stop()
 	for !done() {
 		if time.Now().After(end) {

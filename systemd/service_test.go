@@ -6,7 +6,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"kusto-agent/internal/nest"
 )
+
+func TestMain(m *testing.M) { nest.Main(m) }
 
 // TestUnderSystemd runs the service under a systemd of its own, installed from
 // the manual as a user would. Its parts build on each other: each leaves the
@@ -31,7 +35,7 @@ func TestUnderSystemd(t *testing.T) {
 		{"SecretInFile", secretInFile},
 		{"SecretEncrypted", secretEncrypted},
 	}
-	if inNest() {
+	if nest.Inside() {
 		for _, p := range parts {
 			t.Run(p.name, func(t *testing.T) {
 				h := &host{t}
@@ -43,13 +47,13 @@ func TestUnderSystemd(t *testing.T) {
 	}
 	n := newServiceNest(t)
 	for _, p := range parts {
-		t.Run(p.name, func(t *testing.T) { n.test(t, t.Name()) })
+		t.Run(p.name, func(t *testing.T) { n.Test(t, t.Name()) })
 	}
 }
 
 // newServiceNest boots a systemd beside an endpoint that demands a token, with
 // what the manual needs in /nest/checkout.
-func newServiceNest(t *testing.T) *nest {
+func newServiceNest(t *testing.T) *nest.Nest {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("not with -short: boots a systemd")
@@ -58,11 +62,11 @@ func newServiceNest(t *testing.T) *nest {
 		t.Skip("the kernel refuses namespaces to a user who is not root")
 	}
 	need(t, "nsenter")
-	need(t, managerPath)
+	need(t, nest.Manager)
 	needStore(t)
 	brought := t.TempDir()
 	checkout := filepath.Join(brought, "checkout")
-	copyFile(t, testBinary(t), filepath.Join(brought, "test"))
+	copyFile(t, nest.Binary(t), filepath.Join(brought, "test"))
 	copyFile(t, build(t), filepath.Join(checkout, "kusto-agent"))
 	for _, name := range []string{"systemd/kusto-agent.service", "systemd/sysusers.d/kusto-agent.conf", "docs/operations.md"} {
 		copyFile(t, filepath.Join("..", name), filepath.Join(checkout, name))
@@ -70,7 +74,7 @@ func newServiceNest(t *testing.T) *nest {
 	putFile(t, filepath.Join(checkout, "agent.yaml"), serviceConfig)
 	putFile(t, filepath.Join(brought, "units/nest.target"), nestTarget)
 	putFile(t, filepath.Join(brought, "units/emulator.service"), emulatorUnit)
-	return newNest(t, brought)
+	return nest.New(t, brought)
 }
 
 // needStore skips the test where systemd is too old to look for credentials

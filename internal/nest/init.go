@@ -1,4 +1,4 @@
-package systemd_test
+package nest
 
 import (
 	"errors"
@@ -228,6 +228,6 @@ func bootSystemd() error {
 		return fmt.Errorf("set death signal: %w", err)
 	}
 	env := []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "container=test"}
-	err := unix.Exec(managerPath, []string{managerPath, "--unit=nest.target"}, env)
-	return fmt.Errorf("execute %s: %w", managerPath, err)
+	err := unix.Exec(Manager, []string{Manager, "--unit=nest.target"}, env)
+	return fmt.Errorf("execute %s: %w", Manager, err)
 }

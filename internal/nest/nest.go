@@ -1,4 +1,7 @@
-package systemd_test
+// Package nest boots a real systemd for a test, in namespaces and on a root of its
+// own: what a test installs, starts or breaks there is seen nowhere else and is gone
+// with the test.
+package nest
 
 import (
 	"bytes"
@@ -18,40 +21,47 @@ import (
 )
 
 const (
-	managerPath = "/lib/systemd/systemd"
+	// Manager is the systemd that is booted.
+	Manager = "/lib/systemd/systemd"
 	// role is the variable that makes the test binary something else than the
 	// test: the init of the nest, or the part of the test that runs in it.
-	role     = "KUSTO_AGENT_NEST"
-	deadline = 30 * time.Second
-	look     = 20 * time.Millisecond // between looks at what another process does
+	role = "KUSTO_AGENT_NEST"
+
+	// Deadline is when a test gives up on another process.
+	Deadline = 30 * time.Second
+	// Look is the time between looks at what another process does.
+	Look = 20 * time.Millisecond
 )
 
-func TestMain(m *testing.M) {
+// Main is the body of the TestMain of a package that has nests: the test binary is
+// the init of the nest too.
+func Main(m *testing.M) {
 	if os.Getenv(role) == "init" {
 		becomeInit(os.Args[1], os.Args[2])
 	}
 	os.Exit(m.Run())
 }
 
-// inNest says that this process is the part of the test that runs in the nest.
-func inNest() bool { return os.Getenv(role) == "inside" }
+// Inside says that this process is the part of the test that runs in the nest.
+func Inside() bool { return os.Getenv(role) == "inside" }
 
-// nest is a systemd with namespaces and a root of its own.
-type nest struct {
+// Nest is a systemd with namespaces and a root of its own.
+type Nest struct {
 	t     *testing.T
 	init  *exec.Cmd
 	said  bytes.Buffer  // by the init before it was systemd; read it after ended
 	ended chan struct{} // closed when init is gone
 }
 
-// newNest boots systemd, with what is in the folder brought in /nest. It is torn
+// New boots systemd, with what is in the folder brought in /nest: test, which is this
+// binary, and units, among them nest.target, which is all that is started. It is torn
 // down at the end of the test, and dies with the test binary. Where the kernel
 // does not allow it, the test is skipped.
-func newNest(t *testing.T, brought string) *nest {
+func New(t *testing.T, brought string) *Nest {
 	t.Helper()
-	n := &nest{t: t, ended: make(chan struct{})}
+	n := &Nest{t: t, ended: make(chan struct{})}
 	group := newCgroup(t)
-	n.init = exec.Command(testBinary(t), t.TempDir(), brought)
+	n.init = exec.Command(Binary(t), t.TempDir(), brought)
 	n.init.Env = []string{role + "=init"}
 	n.init.Stderr = &n.said
 	n.init.SysProcAttr = &syscall.SysProcAttr{
@@ -75,7 +85,8 @@ func newNest(t *testing.T, brought string) *nest {
 	return n
 }
 
-func testBinary(t *testing.T) string {
+// Binary is the path of the test binary.
+func Binary(t *testing.T) string {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -86,17 +97,17 @@ func testBinary(t *testing.T) string {
 
 // close kills all that runs in the nest: the kernel takes the namespace with its
 // init.
-func (n *nest) close() {
+func (n *Nest) close() {
 	_ = n.init.Process.Kill() // it may have ended by itself
 	<-n.ended
 }
 
 // awaitBoot returns when systemd has started all that it is to start by itself.
-func (n *nest) awaitBoot() {
+func (n *Nest) awaitBoot() {
 	n.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	ctx, cancel := context.WithTimeout(context.Background(), Deadline)
 	defer cancel()
-	tick := time.NewTicker(look)
+	tick := time.NewTicker(Look)
 	defer tick.Stop()
 	var out []byte
 	for {
@@ -111,14 +122,14 @@ func (n *nest) awaitBoot() {
 		case <-tick.C:
 		}
 		var err error
-		if out, err = n.command(ctx, "systemctl", "is-active", "nest.target").CombinedOutput(); err == nil {
+		if out, err = n.Command(ctx, "systemctl", "is-active", "nest.target").CombinedOutput(); err == nil {
 			return
 		}
 	}
 }
 
-// command is one that runs in the nest, as its root.
-func (n *nest) command(ctx context.Context, args ...string) *exec.Cmd {
+// Command is one that runs in the nest, as its root.
+func (n *Nest) Command(ctx context.Context, args ...string) *exec.Cmd {
 	into := []string{"--target", strconv.Itoa(n.init.Process.Pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--"}
 	cmd := exec.CommandContext(ctx, "nsenter", append(into, args...)...)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", role + "=inside",
@@ -127,20 +138,20 @@ func (n *nest) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// test runs one subtest of the test binary in the nest.
-func (n *nest) test(t *testing.T, name string) {
+// Test runs one subtest of the test binary in the nest.
+func (n *Nest) Test(t *testing.T, name string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*deadline)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*Deadline)
 	defer cancel()
 	var pattern []string
 	for part := range strings.SplitSeq(name, "/") {
 		pattern = append(pattern, "^"+part+"$")
 	}
-	out, err := n.command(ctx, "/nest/test", "-test.run="+strings.Join(pattern, "/"), "-test.v").CombinedOutput()
+	out, err := n.Command(ctx, "/nest/test", "-test.run="+strings.Join(pattern, "/"), "-test.v").CombinedOutput()
 	if err == nil && bytes.Contains(out, []byte("--- PASS: "+name+" ")) {
 		return
 	}
-	said, _ := n.command(context.Background(), "journalctl", "--no-pager", "--lines=150", "--output=short-precise").CombinedOutput()
+	said, _ := n.Command(context.Background(), "journalctl", "--no-pager", "--lines=150", "--output=short-precise").CombinedOutput()
 	t.Errorf("in the nest: %v\n%s\njournal:\n%s", err, out, said)
 }
 
@@ -227,8 +238,8 @@ func removeStale(in string) {
 // removeCgroup removes a group and those below it, as soon as the last process
 // is out of them.
 func removeCgroup(t *testing.T, path string) {
-	end := time.Now().Add(deadline)
-	tick := time.NewTicker(look)
+	end := time.Now().Add(Deadline)
+	tick := time.NewTicker(Look)
 	defer tick.Stop()
 	for {
 		err := removeEmpty(path)
