@@ -61,15 +61,14 @@ func versionCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version",
+		Short: "Print the version, and the commit and date it was built from",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := console.NewOutput(cmd.OutOrStdout())
 			if asJSON {
-				return out.End(out.JSON(map[string]string{"version": version.Text()}))
+				return out.End(out.JSON(version.Of()))
 			}
-			fmt.Fprintln(out, "kusto-agent", version.Text())
-			return out.End(nil)
+			return out.End(version.Of().Write(out))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")

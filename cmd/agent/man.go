@@ -3,9 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
-	"runtime/debug"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
@@ -116,14 +114,5 @@ func prepareManual(root *cobra.Command) {
 // manualHeader dates the pages by the commit that the program was built from,
 // where that is known; else the library takes today.
 func manualHeader() *doc.GenManHeader {
-	h := &doc.GenManHeader{Section: "1", Source: "kusto-agent " + version.Text(), Manual: "kusto-agent"}
-	info, _ := debug.ReadBuildInfo()
-	for i := 0; info != nil && i < len(info.Settings); i++ {
-		if s := info.Settings[i]; s.Key == "vcs.time" {
-			if t, err := time.Parse(time.RFC3339, s.Value); err == nil {
-				h.Date = &t
-			}
-		}
-	}
-	return h
+	return &doc.GenManHeader{Section: "1", Source: "kusto-agent " + version.Text(), Manual: "kusto-agent", Date: version.Of().Time()}
 }

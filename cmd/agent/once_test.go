@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -238,6 +239,7 @@ func TestUsage(t *testing.T) {
 	f(64, "bogus", "completion", "bogus")
 	f(64, "say which: bash", "completion")
 	f(0, "kusto-agent", "version")
+	f(0, runtime.GOOS+"/"+runtime.GOARCH, "version")
 	f(0, `{"version":"`, "version", "--json")
 	f(0, "run", "help")
 	f(0, "--once", "run", "--help")

@@ -2,22 +2,85 @@
 // a checkout.
 package version
 
-import "runtime/debug"
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"time"
+)
 
-// release is set by the release build (-ldflags "-X kusto-agent/internal/version.release=…").
-var release = ""
+// These are set where packages are built (-ldflags "-X kusto-agent/internal/version.release=…").
+// A checkout tells its commit by itself.
+var (
+	release = ""
+	commit  = ""
+	date    = "" // of the commit, in RFC 3339
+)
 
 // Text is the release; of another build "devel", with the commit where it is known.
-func Text() string {
+func Text() string { return Of().Version }
+
+// Build is what a binary knows of where it comes from. What it does not know is empty.
+type Build struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`
+	Date     string `json:"date,omitempty"`     // of the commit, in RFC 3339: two builds of one commit are the same
+	Modified bool   `json:"modified,omitempty"` // the checkout had changes that are in no commit
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// Of reads what the build of the packages set, else what Go noted in a checkout.
+func Of() Build {
+	b := Build{Version: release, Commit: commit, Date: date, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if release != "" {
-		return release
+		return b
 	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-				return "devel-" + s.Value[:12]
-			}
+	b.Version = "devel"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value
+		case "vcs.time":
+			b.Date = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
 		}
 	}
-	return "devel"
+	if len(b.Commit) >= 12 {
+		b.Version += "-" + b.Commit[:12]
+	}
+	return b
+}
+
+// Write tells it in lines, the version in the first.
+func (b Build) Write(out io.Writer) error {
+	text := fmt.Sprintln("kusto-agent", b.Version)
+	if b.Commit != "" {
+		changes := ""
+		if b.Modified {
+			changes = ", with changes"
+		}
+		text += fmt.Sprintf("commit %s%s\n", b.Commit, changes)
+	}
+	if b.Date != "" {
+		text += fmt.Sprintln("date", b.Date)
+	}
+	text += fmt.Sprintln(b.Go, b.Platform)
+	_, err := io.WriteString(out, text)
+	return err
+}
+
+// Time is that of the commit; nil: it is not known.
+func (b Build) Time() *time.Time {
+	t, err := time.Parse(time.RFC3339, b.Date)
+	if err != nil {
+		return nil
+	}
+	return &t
 }
