@@ -1,0 +1,37 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"path"
+	"strings"
+)
+
+// archive is the tree for machines without packages, below a folder of the name given.
+// It has nothing in /etc: unpacked over an installation it changes no configuration.
+func (r *release) archive(folder string, tree []file) ([]byte, error) {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, f := range tree {
+		if strings.HasPrefix(f.path, "/etc/") || f.only == "deb" {
+			continue
+		}
+		head := &tar.Header{
+			Name: path.Join(folder, f.path), Mode: int64(f.mode), Size: int64(len(f.text)), ModTime: r.when,
+			Typeflag: tar.TypeReg, Uname: "root", Gname: "root", Format: tar.FormatPAX,
+		}
+		if f.folder {
+			head.Typeflag, head.Name = tar.TypeDir, head.Name+"/"
+		}
+		if err := w.WriteHeader(head); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.text); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return packed(out.Bytes())
+}
