@@ -17,7 +17,7 @@ func (r *release) compile(arch string) (path string, err error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil // that of the host
 	}
-	set := fmt.Sprintf("-s -w -buildid= -X main.version=%s -X main.commit=%s -X main.date=%s", r.version, r.commit, r.date)
+	set := fmt.Sprintf("-s -w -buildid= -X kusto-agent/internal/version.release=%s -X kusto-agent/internal/version.commit=%s -X kusto-agent/internal/version.date=%s", r.version, r.commit, r.date)
 	cmd := r.goCommand(arch, "build", "-trimpath", "-buildvcs=false", "-ldflags", set, "-o", path, "./cmd/agent")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compile the agent: %w\n%s", err, out)
