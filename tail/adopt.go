@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kusto-agent/record"
+	"kusto-agent/tail/internal/identity"
 )
 
 // adopt begins to read a file that nobody reads; gone says that no pattern
@@ -35,13 +36,9 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	if t.size != nil {
 		st.size = t.size(st.size)
 	}
-	quiet := in.RotateQuiet.D()
-	if t.o.Once {
-		quiet = 0 // there is no other time
-	}
-	m := t.recognise(in, newSample(f, st, handle), quiet)
+	m := t.recognise(in, newSample(f, st, handle), in.RotateQuiet.D())
 	old := in.isNew && in.StartAt == "end"
-	if old && m.wait {
+	if old && m.is == identity.Undecided {
 		m = match{} // it is passed over, whatever it is a copy of
 	}
 	real := leads(path)
@@ -54,22 +51,22 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		}
 		t.endSuspicion(in, st.node, nil)
 		return
-	case m.resume && !m.of.stands():
+	case m.is > identity.Undecided && m.is != identity.Rewritten && !m.of.stands():
 		if in.suspect[st.node].f != f {
 			f.Close()
 		}
 		t.rescanSoon()
 		return
-	case m.wait:
+	case m.is == identity.Undecided:
 		s := in.suspect[st.node]
 		if gone && s.f != f {
 			in.again = append(in.again, path)
 		}
-		s.since, s.scan, s.path, s.more = m.since, t.scanNo, path, st.size > m.end
+		s.since, s.scan, s.path, s.more = m.since, t.scanNo, path, st.size > m.of.end()
 		t.holdSuspect(&s, f)
 		in.suspect[st.node] = s
-		if m.live != nil {
-			t.readyLocked(m.live) // it may have been truncated since its last turn
+		if m.of.reader != nil {
+			t.readyLocked(m.of.reader) // it may have been truncated since its last turn
 		}
 		time.AfterFunc(pollSlow, t.rescanSoon)
 		return
@@ -81,19 +78,14 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	}
 	r.active = time.Unix(0, min(st.mtime, r.grown.UnixNano()))
 	r.info = record.FileInfo{Path: path, First: path, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle}
-	if gone && m.of != nil { // it is found again by that, and not by a name that no pattern matches
+	if gone && m.is >= identity.Continuation { // it is found again by that, and not by a name that no pattern matches
 		r.outside, r.info.Path = true, m.of.info.Path
 	}
 	r.info.Real = elsewhere(real, r.info.Path)
-	switch {
-	case m.of == nil:
-		t.begin(r)
-		if old {
-			t.passOver(r)
-		}
-	case m.resume:
+	switch m.is {
+	case identity.Same, identity.Continuation:
 		t.resume(r, m.of)
-	default:
+	case identity.Rewritten:
 		k := m.of.k
 		t.o.Logger.Warn("file was truncated or rewritten while nobody read it, reading it from the start",
 			"file", path, "offset", k.position, "bytes", st.size)
@@ -101,6 +93,19 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		in.truncated, in.lost = append(in.truncated, k), append(in.lost, k) // a copy may have been made before
 		t.start(r, in.nextOf(k.file.ID), &known{})
 		t.remember(r.file, r.info) // what was known by this file may be known by its copy now
+	case identity.Copy, identity.Rest:
+		t.begin(r)
+		t.o.Logger.Info("file is a copy of a truncated one, going on behind what was read of that", "file", path,
+			"of", m.of.info.Path, "offset", m.upTo.offset, "bytes", st.size)
+		t.passOver(r, m.upTo.offset)
+	default:
+		t.begin(r)
+		if old {
+			t.passOver(r, r.size)
+		} else if m.of != nil {
+			t.o.Logger.Info("file begins with what was read of another, reading it as a file of its own", "file", path,
+				"like", m.of.info.Path, "bytes", st.size)
+		}
 	}
 	t.open.Add(1)
 	if !t.spareOthers() {
@@ -166,12 +171,13 @@ func (t *Tailer) begin(r *reader) {
 	r.empty = r.size == 0 && !t.o.Once
 }
 
-// passOver has a reader begin behind what its file holds. The journal hears of it
+// passOver has a reader begin behind the last record that ends within so many bytes
+// of its file. The journal hears of it
 // before it hears that the input was seen: a run that is killed in between leaves
 // nothing that the next one takes for new, and skips nothing that is. The caller
 // holds mu.
-func (t *Tailer) passOver(r *reader) {
-	r.pass, r.info.Old = r.size, r.size
+func (t *Tailer) passOver(r *reader, size int64) {
+	r.pass, r.info.Old = size, size
 	if head, err := headOf(r.f, r.size); err == nil {
 		r.info.Head = head
 		r.in.heads.move(r.k, head)

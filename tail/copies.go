@@ -5,27 +5,13 @@ import (
 	"time"
 
 	"kusto-agent/record"
+	"kusto-agent/tail/internal/identity"
 )
 
 // What a truncated file held is recognised in another for this long with little
-// evidence: a copy made at the truncation shows up at once.
+// evidence: a copy made at the truncation shows up at once. Later, or in another run,
+// identity.Enough must have been read of it.
 const freshCopy = 10 * time.Minute
-
-// Later, or in another run, at least this much must have been read of it: two
-// files may well begin with the same banner.
-const copyEvidence = 1024
-
-// likeness is what a file may be that begins like one that is known. A copy
-// made before a truncation continues the old generation once the truncation is
-// seen; a copy that stays one is a file of its own.
-type likeness uint8
-
-const (
-	different likeness = iota
-	copied             // a copy, at least so far
-	unsettled          // a copy, and what it was made of is about to change
-	successor          // it goes on where the known one ended
-)
 
 // suspicion is that a file is a copy of one that is being read.
 type suspicion struct {
@@ -92,17 +78,13 @@ type departure struct {
 	there bool  // it has a name that no pattern matches
 }
 
-// explains reports whether a file of the given birth can hold what the file that
-// departed held: it was copied before that came to its end. A file that was made later
-// begins like it and is another; so is one beside a file that is there.
-func (d departure) explains(birth int64) bool {
-	switch {
-	case d.there:
-		return false
-	case d.at == 0 || birth == 0:
-		return true
+// node says whether a file was made before that. A moment of another run is not known,
+// and all may have been made before it.
+func (d departure) node(s *sample) identity.Node {
+	if d.at > 0 && s.born() > d.at {
+		return identity.Younger
 	}
-	return birth <= d.at
+	return identity.Older
 }
 
 // departureOf is how the open file of a reader that is let go left its path.
@@ -138,6 +120,7 @@ type candidate struct {
 	path    string
 	deleted bool
 	resting bool      // at its end, with nothing to do
+	turning bool      // a turn of it is under way, or to come
 	inTurn  bool      // a worker is reading just now, so that all this is of before
 	intact  bool      // found as it was since the scan under way began
 	packed  bool      // it is compressed
@@ -154,6 +137,7 @@ func (k *known) candidate(scan uint64) *candidate {
 		c.position, c.mark = r.shown.offset, r.shown.mark
 		c.reader, c.f, c.path, c.deleted, c.ahead = r, r.f, r.path, r.deleted, nil
 		c.resting, c.inTurn, c.anew = r.shown.atEnd && r.run == resting, r.run == running || r.run == dirty, r.anew
+		c.turning = r.run == queued || c.inTurn
 		c.intact = k.intact == scan
 		c.packed, c.missing = r.z != nil, r.missed || r.gone
 	} else if !k.truncated.IsZero() {
@@ -174,23 +158,94 @@ func (c *candidate) stands() bool {
 	return c.reader.run == resting && c.reader.shown.offset == c.position
 }
 
-// likeness compares a file with a generation that has the same head.
-func (c *candidate) likeness(s *sample) likeness {
-	if c.reader != nil {
-		return c.likenessOfRead(s)
-	}
-	enough := c.end() >= copyEvidence || time.Since(c.truncated) < freshCopy
-	// What was written between copy and truncation was read and is not in it.
-	short := !c.truncated.IsZero() && s.size < c.position && c.trail.holds(s.f, s.size)
+// finding is what is known of a file and a candidate.
+type finding struct {
+	of    *candidate
+	facts identity.Facts
+	upTo  place // Prefix, Part: the file was compared up to there
+}
+
+// findings of one kind
+func (c *candidate) found(n identity.Node, f identity.Fate, x identity.Content) finding {
+	return finding{of: c, facts: identity.Facts{Node: n, Fate: f, Content: x}}
+}
+
+func (c *candidate) differs() finding { return c.found(identity.Older, c.fate(), identity.Differs) }
+
+// unclear is what is found where its reader has to look first.
+func (c *candidate) unclear() finding {
+	return c.found(identity.Older, identity.Changing, identity.Unknown)
+}
+
+// fate is what became of what nobody reads; of what is being read, that it is there.
+func (c *candidate) fate() identity.Fate {
 	switch {
-	case !c.left.explains(s.birth):
-		return different
-	case !enough || c.mark == 0 && (c.position > 0 || len(c.ahead) == 0) || !short && !c.fits(s.f, s.size):
-		return different
-	case c.inPlace():
-		return copied
+	case c.reader != nil:
+		return identity.Untouched
+	case c.left.there:
+		return identity.Renamed
+	case !c.truncated.IsZero():
+		return identity.Truncated
+	case c.left.at > 0:
+		return identity.Unlinked
 	}
-	return successor
+	return identity.Past
+}
+
+// isEnough reports whether so much of a candidate was read that its content means
+// something.
+func (c *candidate) isEnough() bool {
+	return c.end() >= identity.Enough || time.Since(c.truncated) < freshCopy
+}
+
+// same compares a file with what was read under its own identity.
+func (c *candidate) same(s *sample) finding {
+	f := c.found(identity.SameNode, c.fate(), identity.Differs)
+	switch {
+	case nodeOf(c.info) != s.node:
+		f.facts.Node = identity.HandedOver
+	case c.fits(s.f, s.size) || punched(s.f, s.size, c.position):
+		f.facts.Content = identity.Holds
+	}
+	return f
+}
+
+// compare compares a file with a generation that has the same head.
+func (c *candidate) compare(s *sample) finding {
+	if c.reader != nil {
+		return c.compareRead(s)
+	}
+	f := c.found(c.left.node(s), c.fate(), identity.Differs)
+	if f.facts.Fate == identity.Renamed {
+		return f
+	}
+	at, within := place{}, false
+	if !c.truncated.IsZero() && s.size < c.position { // what was written between copy and truncation is not in it
+		at, within = c.trail.within(s.f, s.size)
+	}
+	switch {
+	case c.mark == 0 && (c.position > 0 || len(c.ahead) == 0):
+		f.facts.Content = identity.Unknown
+	case within && at.offset == s.size:
+		f.facts.Content, f.upTo = identity.Prefix, at
+	case within:
+		f.facts.Content, f.upTo = identity.Part, at
+	case c.fits(s.f, s.size):
+		f.facts.Content = identity.Holds
+	case s.size < c.position: // it begins like that, and no place is known to which it can be compared
+		f.facts.Content = identity.Unknown
+	}
+	switch f.facts.Content {
+	case identity.Differs, identity.Unknown:
+		return f
+	}
+	if !c.isEnough() {
+		f.facts.Content = identity.Little
+	}
+	if c.inPlace() {
+		f.facts.Fate = identity.Untouched
+	}
+	return f
 }
 
 // end is where all ends that needs no reading. What was begun there by an earlier run
@@ -202,55 +257,57 @@ func (c *candidate) end() int64 {
 	return c.position
 }
 
-// likenessOfRead compares a file with one that is being read.
-func (c *candidate) likenessOfRead(s *sample) likeness {
+// compareRead compares a file with one that is being read.
+func (c *candidate) compareRead(s *sample) finding {
+	holds := c.found(identity.Older, identity.Untouched, identity.Holds)
 	switch {
+	case c.packed && (c.mark == 0 || s.size < c.position || !c.fits(s.f, s.size)):
+		return c.differs()
 	case c.packed: // what was unpacked beside it, or in its place
-		switch {
-		case c.mark == 0 || s.size < c.position || !c.fits(s.f, s.size):
-			return different
-		case c.missing:
-			return unsettled
+		if c.missing {
+			holds.facts.Fate = identity.Changing
 		}
-		return copied
 	case c.mark == 0 && c.inTurn:
-		return unsettled
+		return c.unclear()
 	case c.mark == 0:
-		return different
+		return c.differs()
 	case s.size < c.position:
 		if !c.isIntact() {
-			return unsettled // what is left of it to compare with says nothing
+			return c.unclear() // what is left of it to compare with says nothing
 		}
 		return c.beginsWith(s)
 	case !c.fits(s.f, s.size):
-		return different
+		return c.differs()
 	case !c.isIntact(): // also one that was deleted since
-		return unsettled
-	case !c.replacedBy(s):
-		return copied
-	case c.resting:
-		return successor
+		return c.unclear()
 	}
-	return unsettled
+	if at := c.unlinked(); at > 0 {
+		// Saved by an editor, or moved to another file system, if the file was there before.
+		holds.facts.Node, holds.facts.Fate = (departure{at: at}).node(s), identity.Unlinked
+		if holds.facts.Node == identity.Older && !c.resting {
+			holds.facts.Fate = identity.Changing
+		}
+	}
+	return holds
 }
 
 // beginsWith compares a file with the beginning of one that is being read: it
 // may be a copy that is still being made.
-func (c *candidate) beginsWith(s *sample) likeness {
+func (c *candidate) beginsWith(s *sample) finding {
 	original, done := c.original()
 	if original == nil {
-		return different
+		return c.differs()
 	}
 	defer done()
 	a, err1 := markAt(s.f, s.size)
 	b, err2 := markAt(original, s.size)
 	if err1 == nil && err2 == nil && a == b {
-		return copied
+		return c.found(identity.Older, identity.Untouched, identity.Prefix)
 	}
 	if c.intact = false; !c.isIntact() { // truncated since it was last looked at
-		return unsettled
+		return c.unclear()
 	}
-	return different
+	return c.differs()
 }
 
 // isIntact reports that a file that is being read was not truncated since its
@@ -286,15 +343,17 @@ func (c *candidate) original() (f *os.File, done func()) {
 	return f, func() { f.Close() }
 }
 
-// replacedBy reports whether a file that looks like the one that is being read
-// was there before that was deleted: saved by an editor, or moved to another file
-// system. A file that was made later is a new one, however alike it begins.
-func (c *candidate) replacedBy(s *sample) bool {
+// unlinked is when the file that is being read was deleted; 0: it was not, or nobody
+// can tell.
+func (c *candidate) unlinked() int64 {
 	if !c.deleted || c.f == nil {
-		return false
+		return 0
 	}
 	old, err := statFile(c.f)
-	return err == nil && old.links == 0 && s.birth < old.ctime
+	if err != nil || old.links > 0 {
+		return 0
+	}
+	return old.ctime
 }
 
 // inPlace reports whether the file that was read is still where it was and as it
@@ -344,7 +403,7 @@ func (t *Tailer) mayBeCopy(r *reader, st status) bool {
 		return true
 	}
 	m := t.recognise(r.in, newSample(r.f, st, r.info.Handle), r.in.RotateQuiet.D())
-	if m.of == nil && !m.wait {
+	if m.is == identity.Own {
 		return false
 	}
 	t.forgetReader(r)

@@ -7,51 +7,60 @@ import (
 	"time"
 
 	"kusto-agent/record"
-)
-
-// relation is how what is in a compressed file is related to what is known.
-type relation uint8
-
-const (
-	stranger    relation = iota // not at all
-	continues                   // it is that of a known one, and perhaps more
-	isBeingRead                 // the same, and somebody reads that
-	rewritten                   // it took the place of a known one in the same file
-	unclear                     // what was read since it was looked through has to be compared with it
+	"kusto-agent/tail/internal/identity"
 )
 
 // judge finds whose content a compressed file holds. Unlike a plain copy, which
 // counts as another file when it stays beside what it was made of, a compressed one
 // is never read while what it was made of is. The caller holds mu.
-func (t *Tailer) judge(p *packed) (best *known, is relation) {
+func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
 	if k := p.in.byNode[p.st.node]; k != nil && k.reader == nil && !otherHandle(k.info.Handle, p.handle) {
-		switch same, told := k.isIn(p.facts); {
-		case !told:
-			return nil, unclear
-		case same:
-			return k, continues
+		f := identity.Facts{Node: identity.SameNode, Compressed: true}
+		f.Content, _ = k.isIn(p.facts)
+		if f.Content == identity.Prefix || f.Content == identity.Part {
+			f.Content = identity.Holds // a short copy that was known by a trail
 		}
-		return k, rewritten
+		return k, place{}, identity.Judge(f)
 	}
 	open := false
-	for _, k := range p.alike(p.facts.heads) {
-		same, told := k.isIn(p.facts)
+	for _, o := range p.alike(p.facts.heads) {
+		f, at := o.comparePacked(p)
+		v := identity.Judge(f)
 		switch {
-		case !told && (k.reader == nil || k.reader.shown.atEnd):
-			return nil, unclear
-		case !told:
+		case f.Content == identity.Unknown && o.reader != nil && !o.reader.shown.atEnd:
 			open = true
-		case same && k.tells(p) && (best == nil || k.reach() > best.reach()):
-			best = k
+		case f.Content == identity.Unknown:
+			return nil, place{}, identity.Undecided
+		case v != identity.Own && (k == nil || o.reach() > k.reach()):
+			k, upTo, is = o, at, v
 		}
 	}
-	switch {
-	case best != nil && best.reader == nil:
-		return best, continues
-	case best != nil || open || p.isAwaited():
-		return best, isBeingRead
+	if k == nil && (open || p.isAwaited()) {
+		is = identity.Copy // nobody knows yet of what
 	}
-	return nil, stranger
+	return k, upTo, is
+}
+
+// comparePacked compares what is in a compressed file with a generation.
+func (k *known) comparePacked(p *packed) (f identity.Facts, upTo place) {
+	f = identity.Facts{Node: identity.Older, Compressed: true}
+	switch {
+	case k.reader != nil:
+		f.Fate = identity.Untouched
+	case !k.truncated.IsZero():
+		f.Fate = identity.Truncated
+	case k.left.at > 0:
+		f.Fate = identity.Unlinked
+	default: // where it was renamed it has been compressed since
+		f.Fate = identity.Past
+	}
+	if k.reader == nil && k.left.at > 0 && p.st.mtime > k.left.at {
+		f.Node = identity.Younger // compressing keeps the time at which its content was written
+	}
+	if f.Content, upTo = k.isIn(p.facts); f.Content == identity.Holds {
+		f.Content = k.evidence(p)
+	}
+	return f, upTo
 }
 
 // isAwaited reports whether a file of the same name was found and not looked at yet:
@@ -92,29 +101,42 @@ func (k *known) reach() int64 {
 	return at
 }
 
-// isIn reports whether what was read of a generation is what a compressed file
-// begins with. Not told: that has to be looked for in it.
-func (k *known) isIn(x *facts) (same, told bool) {
+// isIn says whether what was read of a generation is what a compressed file begins
+// with. Unknown: that has to be looked for in it.
+func (k *known) isIn(x *facts) (identity.Content, place) {
 	at, mark := k.place()
 	switch {
 	case at == 0 || mark == 0: // it begins alike, and no more can be asked
-		n := len(k.ahead)
-		return at <= x.size && (n == 0 || k.ahead[n-1].End <= x.size), true
+		if n := len(k.ahead); at <= x.size && (n == 0 || k.ahead[n-1].End <= x.size) {
+			return identity.Holds, place{}
+		}
+		return identity.Differs, place{}
 	case at <= x.size:
-		m, told := x.marks[at]
-		return m == mark, told
-	}
-	if k.truncated.IsZero() {
-		return false, true
+		return x.at(place{at, mark}, identity.Holds), place{}
+	case k.truncated.IsZero():
+		return identity.Differs, place{}
 	}
 	// A copy of less than was read, made before the truncation.
 	for _, p := range slices.Backward(k.trail) {
-		if p.offset <= x.size {
-			m, told := x.marks[p.offset]
-			return m == p.mark, told
+		switch {
+		case p.offset == x.size:
+			return x.at(p, identity.Prefix), p
+		case p.offset < x.size:
+			return x.at(p, identity.Part), p
 		}
 	}
-	return false, true
+	return identity.Differs, place{}
+}
+
+// at says how what is in a compressed file agrees at a place.
+func (x *facts) at(p place, agrees identity.Content) identity.Content {
+	switch m, looked := x.marks[p.offset]; {
+	case !looked:
+		return identity.Unknown
+	case m == p.mark:
+		return agrees
+	}
+	return identity.Differs
 }
 
 // places are where a compressed file is to be compared with what is known.
@@ -141,22 +163,20 @@ func (t *Tailer) places(p *packed, heads []record.Head) (all []int64) {
 	return all
 }
 
-// tells reports whether it means something that a compressed file begins with what
-// was read of k: that is much, or the name says the same, or k was just truncated.
-func (k *known) tells(p *packed) bool {
+// evidence says what it means that a compressed file begins with what was read of k:
+// something, if that is much, or the name says the same, or k was just truncated.
+func (k *known) evidence(p *packed) identity.Content {
 	switch at, mark := k.place(); {
 	case k.reader != nil && !k.reader.gone && k.reader.shown.atEnd && p.facts.size > at:
-		return false // it holds what that file does not, and may begin like each of its kind
-	case k.left.at > 0 && p.st.mtime > k.left.at:
-		return false // it was written to after that file was no more
-	case at >= copyEvidence && mark != 0:
-		return true
+		return identity.Differs // it holds what that file does not, and may begin like each of its kind
+	case at >= identity.Enough && mark != 0:
+		return identity.Holds
 	case k.info.Done && k.truncated.IsZero() && k.position != p.facts.size:
-		return false // it was read to its end
-	case time.Since(k.truncated) < freshCopy:
-		return true
+		return identity.Differs // it was read to its end
+	case time.Since(k.truncated) < freshCopy || isNameOf(p.path, k.info):
+		return identity.Holds
 	}
-	return isNameOf(p.path, k.info)
+	return identity.Little
 }
 
 // isNameOf reports whether a path can be what rotation made of a file: it is in the

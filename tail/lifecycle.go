@@ -130,8 +130,12 @@ func (w *worker) passOld(r *reader) error {
 
 // oldEnd is up to where passOld skips.
 func (w *worker) oldEnd(r *reader) (int64, record.Mark, error) {
-	if r.z != nil {
+	switch {
+	case r.z != nil && r.pass == r.size:
 		return r.size, r.z.end, nil // nothing follows
+	case r.z != nil: // what was read of it ends there
+		mark, err := markAt(r.src(), r.pass)
+		return r.pass, mark, err
 	}
 	scan, err := w.scanner(r)
 	if err != nil {

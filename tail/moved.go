@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"kusto-agent/record"
+	"kusto-agent/tail/internal/identity"
 )
 
 // findMoved looks, at the start, for files an earlier run has not read to
@@ -120,9 +121,8 @@ func (t *Tailer) continues(k *known, path string) bool {
 	t.mu.Lock()
 	c := k.candidate(t.scanNo)
 	t.mu.Unlock()
-	if c.reader != nil || c.mark == 0 || st.size <= c.position {
+	if c.reader != nil || c.mark == 0 || st.size <= c.position || !beginsAs(f, c.info.Head) {
 		return false
 	}
-	h, err := headOfLen(f, c.info.Head.Len)
-	return err == nil && h == c.info.Head && c.fits(f, st.size)
+	return identity.Judge(c.compare(newSample(f, st, nil)).facts) == identity.Continuation
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kusto-agent/record"
+	"kusto-agent/tail/internal/identity"
 )
 
 // A compressed file is looked through once it was quiet, to its end: only there
@@ -110,7 +111,7 @@ func (t *Tailer) advance(p *packed) {
 		// It was read to its end, and nobody asked for it.
 	case k != nil && !p.barred && k.info.Packed.Size == p.st.size && k.info.Packed.Mtime == p.st.mtime:
 		// It was looked through before.
-		t.readPacked(p, &facts{size: k.info.Size, heads: []record.Head{k.info.Head}}, k, continues)
+		t.readPacked(p, &facts{size: k.info.Size, heads: []record.Head{k.info.Head}}, k, place{}, identity.Same)
 	default:
 		t.queueIfQuiet(p, 1)
 	}
@@ -240,20 +241,20 @@ func (t *Tailer) settle(p *packed) {
 		}
 		return
 	}
-	k, is := t.judge(p)
+	k, upTo, is := t.judge(p)
 	switch {
-	case is == unclear:
+	case is == identity.Undecided:
 		t.queueIfQuiet(p, 1)
-	case is == isBeingRead:
+	case is == identity.Copy && (k == nil || k.reader != nil), is == identity.Continuation && k.reader != nil:
 		p.waits = true
 		if k == nil && !t.o.Once {
 			time.AfterFunc(pollIdle, t.rescanSoon) // it will be known soon
 		}
-	case is == continues && p.barred:
+	case is != identity.Own && is != identity.Rewritten && p.barred:
 		t.loseBarred(p, k)
-	case p.barred, is == stranger && !p.matched && p.in.behind[p.st.node] == "":
+	case p.barred, is == identity.Own && !p.matched && p.in.behind[p.st.node] == "":
 		// It is not asked for.
 	default:
-		t.readPacked(p, p.facts, k, is)
+		t.readPacked(p, p.facts, k, upTo, is)
 	}
 }

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"kusto-agent/record"
+	"kusto-agent/tail/internal/identity"
 )
 
 // readPacked begins to read a compressed file, or goes on in it. The caller holds
 // mu.
-func (t *Tailer) readPacked(p *packed, x *facts, k *known, is relation) {
+func (t *Tailer) readPacked(p *packed, x *facts, k *known, upTo place, is identity.Verdict) {
 	in := p.in
 	delete(in.packed, p.st.node)
 	delete(in.behind, p.st.node)
@@ -30,7 +31,8 @@ func (t *Tailer) readPacked(p *packed, x *facts, k *known, is relation) {
 		r.z.head = x.heads[0]
 	}
 	looked := k == nil || k.info.Packed != r.z.file
-	if is == continues && !looked {
+	goesOn := is == identity.Same || is == identity.Continuation
+	if goesOn && !looked {
 		r.z.file = k.info.Packed
 	}
 	r.info = record.FileInfo{
@@ -42,17 +44,17 @@ func (t *Tailer) readPacked(p *packed, x *facts, k *known, is relation) {
 	}
 	r.info.Real = elsewhere(p.real, r.info.Path)
 	switch is {
-	case continues:
+	case identity.Same, identity.Continuation:
 		t.resume(r, k.candidate(t.scanNo))
 		r.moved = r.moved || looked
-	case rewritten:
+	case identity.Rewritten:
 		t.o.Logger.Warn("compressed file was rewritten, reading it from the start", "file", p.path, "offset", k.position, "bytes", x.size)
 		t.o.Metrics.Truncation(in.Name, 0)
 		r.info.First = k.info.First
 		t.start(r, in.nextOf(k.file.ID), &known{})
 	default:
 		t.begin(r)
-		r.empty, r.pass = false, 0
+		r.empty, r.pass = false, upTo.offset // where all before was read of a truncated file
 		if p.old && in.StartAt == "end" {
 			r.pass = x.size
 		}

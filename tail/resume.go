@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kusto-agent/record"
+	"kusto-agent/tail/internal/identity"
 )
 
 // known is what is remembered of one generation of a file. Guarded by
@@ -52,18 +53,19 @@ type sample struct {
 	heads  []record.Head // over every length it has
 }
 
+// born is when a file was made, or last written to where that is not known.
+func (s *sample) born() int64 { return cmp.Or(s.birth, s.mtime) }
+
 func newSample(f *os.File, st status, handle []byte) *sample {
 	return &sample{f: f, status: st, handle: handle, heads: fileHeads(f, st.size)}
 }
 
 // match is what an open file was recognised as.
 type match struct {
-	of     *candidate // nil: a file that was never seen
-	resume bool       // at the position of it; else it was truncated, or rewritten
-	wait   bool       // it may be a copy of a file that is being read: ask again
-	live   *reader    // of that file; nil: it is still to come
-	since  int64      // when it was first taken for one, ns
-	end    int64      // so much was read of that file
+	is    identity.Verdict
+	of    *candidate // nil: it is like no file that is known
+	upTo  place      // Rest, Copy: all before it was read of that
+	since int64      // Undecided, and Own that was: when it was first taken for a copy, ns
 }
 
 // recognise finds the generation an open file continues.
@@ -74,55 +76,51 @@ func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
 	t.mu.Unlock()
 	if same != nil {
 		same.noteReached(s)
-		fits := same.fits(s.f, s.size) || punched(s.f, s.size, same.position)
-		return match{of: same, resume: nodeOf(same.info) == s.node && fits}
+		return match{is: identity.Judge(same.same(s).facts), of: same}
 	}
 	defer t.noteIntact(alike)
-	of, like := likest(alike, s)
-	switch {
-	case like == successor:
-		of.noteReached(s)
-		return match{of: of, resume: true}
-	case t.o.Once: // there is no other time to ask: rather twice than never
-		return match{}
-	case like == different && s.size > 0: // see mayBeCopy
-		of, like = firstShort(named, s, quiet)
-	}
-	if like == different {
-		return match{}
-	}
-	return doubt(s, of, like, since, quiet)
-}
-
-// likest compares a file with each candidate, up to one that it is the successor of.
-func likest(candidates []*candidate, s *sample) (of *candidate, like likeness) {
-	for _, c := range candidates {
-		l := c.likeness(s)
-		if l == successor {
-			return c, l
-		}
-		if like = max(like, l); l > different {
-			of = c
-		}
-	}
-	return of, like
-}
-
-// doubt is the match of a file that may be a copy: it is asked about again, until it
-// was quiet for a while. One that holds more than was read of the other is no longer
-// a copy that is being made: it is asked about for that while and no longer, however
-// it grows.
-func doubt(s *sample, of *candidate, like likeness, since int64, quiet time.Duration) match {
 	now := time.Now().UnixNano()
-	since = cmp.Or(since, now)
-	grown := since
-	if s.mtime <= now && s.size <= of.end() {
-		grown = max(since, s.mtime)
+	late := func(f finding) bool {
+		switch {
+		case t.o.Once: // there is no other time to ask
+			return true
+		case f.facts.Fate == identity.Changing && f.of.turning: // that turn tells what became of it
+			return false
+		}
+		return since > 0 && now-since >= int64(quiet)
 	}
-	if like == unsettled || now-grown < int64(quiet) {
-		return match{wait: true, live: of.reader, since: since, end: of.end()}
+	m := likest(alike, late, func(c *candidate) finding { return c.compare(s) })
+	if m.is == identity.Own && s.size > 0 { // see mayBeCopy
+		if short := likest(named, late, func(c *candidate) finding { return c.shortCopy(s, quiet) }); short.of != nil {
+			m = short
+		}
 	}
-	return match{}
+	switch {
+	case m.is == identity.Continuation:
+		m.of.noteReached(s)
+	case m.is == identity.Undecided:
+		m.since = cmp.Or(since, now)
+	case m.is == identity.Own:
+		m.since = since
+	}
+	return m
+}
+
+// likest judges a file by each candidate, up to one by which some of it needs no
+// reading. Of is the last that it is like.
+func likest(candidates []*candidate, late func(finding) bool, compare func(*candidate) finding) (m match) {
+	for _, c := range candidates {
+		f := compare(c)
+		f.facts.Late = late(f)
+		is := identity.Judge(f.facts)
+		if is > m.is || is == m.is && f.facts.Content != identity.Differs {
+			m = match{is: is, of: c, upTo: f.upTo}
+		}
+		if m.is > identity.Undecided {
+			return m
+		}
+	}
+	return m
 }
 
 // noteIntact remembers which files were found as they were, for the rest of the

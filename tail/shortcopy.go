@@ -22,34 +22,22 @@ func (t *Tailer) namesakes(in *input, s *sample) (all []*candidate) {
 	return all
 }
 
-// firstShort finds the first of some candidates that a short file may be a copy of.
-func firstShort(named []*candidate, s *sample, quiet time.Duration) (*candidate, likeness) {
-	for _, c := range named {
-		if c.reader == nil {
-			continue
-		}
-		if like := c.shortCopy(s, quiet); like != different {
-			return c, like
-		}
-	}
-	return nil, different
-}
-
-// shortCopy compares a file with one that it is named after, and begins like, or that
-// was truncated just now.
-func (c *candidate) shortCopy(s *sample, quiet time.Duration) likeness {
+// shortCopy compares a short file with one that it is named after, and begins like, or
+// that was truncated just now.
+func (c *candidate) shortCopy(s *sample, quiet time.Duration) finding {
 	switch short := s.size < int64(headLens[0]); {
 	case short && time.Since(c.anew) < quiet:
-		return copied
+		return c.unclear()
 	case c.mark == 0 && c.inTurn:
-		return unsettled
+		return c.unclear()
 	case c.mark == 0 && c.isShorter(s.size):
-		return different
+		return c.differs()
 	case c.mark == 0: // nobody knows yet how it begins
+		return c.differs()
 	case !short || int64(c.info.Head.Len) <= s.size:
-		return different
+		return c.differs()
 	case !c.isIntact():
-		return unsettled
+		return c.unclear()
 	}
 	return c.beginsWith(s)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kusto-agent/record"
+	"kusto-agent/tail/internal/identity"
 )
 
 // A file can be made and rotated away between two looks, or while nobody looks, to
@@ -148,13 +149,15 @@ func (t *Tailer) strangerSince(in *input, path string, was rotated) (node, bool)
 	defer f.Close()
 	s := newSample(f, st, nil)
 	t.mu.Lock()
-	known := len(in.alike(s, t.scanNo)) > 0
-	longer := in.trailsBeyond(st.size)
+	alike, longer := in.alike(s, t.scanNo), in.trailsBeyond(st.size)
 	t.mu.Unlock()
-	if !isOne(st) || known || slices.ContainsFunc(longer, func(t trail) bool { return t.holds(f, st.size) }) {
+	if !isOne(st) || slices.ContainsFunc(longer, func(t trail) bool { _, holds := t.within(f, st.size); return holds }) {
 		return node{}, false
 	}
-	return st.node, true
+	isCopy := func(c *candidate) bool { // it holds no more than that, as far as can be told
+		return c.compare(s).facts.Content != identity.Differs && (st.size <= c.end() || !c.isShorter(st.size))
+	}
+	return st.node, !slices.ContainsFunc(alike, isCopy)
 }
 
 // trailsBeyond are the trails of what begins with more than a file of a size has: it

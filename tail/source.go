@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"kusto-agent/record"
+	"kusto-agent/tail/internal/identity"
 )
 
 // The file of a batch in doubt may have been moved since, with its folder or
@@ -92,7 +93,7 @@ func (t *Tailer) recognises(in *input, f record.File) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k := in.known[f]
-	return k != nil && k.candidate(t.scanNo).end() >= copyEvidence
+	return k != nil && k.candidate(t.scanNo).end() >= identity.Enough
 }
 
 // placesOf are the paths where a file may be that is not where it was.

@@ -1,7 +1,8 @@
 package tail
 
 import (
-	"os"
+	"io"
+	"slices"
 
 	"kusto-agent/record"
 )
@@ -32,14 +33,14 @@ func (t *trail) add(offset int64, mark record.Mark) {
 	*t = append(*t, place{offset, mark})
 }
 
-// holds reports whether an open file of the given size holds nothing that was
-// not read: it agrees at the last place that it reaches.
-func (t trail) holds(f *os.File, size int64) bool {
-	for i := len(t) - 1; i >= 0; i-- {
-		if t[i].offset <= size {
-			m, err := markAt(f, t[i].offset)
-			return err == nil && m == t[i].mark
+// within is the last place that an open file of the given size reaches. It reports
+// whether the file agrees there: then it holds nothing before that was not read.
+func (t trail) within(f io.ReaderAt, size int64) (place, bool) {
+	for _, p := range slices.Backward(t) {
+		if p.offset <= size {
+			m, err := markAt(f, p.offset)
+			return p, err == nil && m == p.mark
 		}
 	}
-	return false
+	return place{}, false
 }
