@@ -62,7 +62,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		if gone && s.f != f {
 			in.again = append(in.again, path)
 		}
-		s.since, s.scan, s.path, s.more = m.since, t.scanNo, path, st.size > m.of.end()
+		s.since, s.turn, s.scan, s.path = m.since, m.turn, t.scanNo, path
 		t.holdSuspect(&s, f)
 		in.suspect[st.node] = s
 		if m.of.reader != nil {
@@ -90,6 +90,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		t.o.Logger.Warn("file was truncated or rewritten while nobody read it, reading it from the start",
 			"file", path, "offset", k.position, "bytes", st.size)
 		r.info.First = k.info.First
+		k.left = departure{at: st.ctime}
 		in.truncated, in.lost = append(in.truncated, k), append(in.lost, k) // a copy may have been made before
 		t.start(r, in.nextOf(k.file.ID), &known{})
 		t.remember(r.file, r.info) // what was known by this file may be known by its copy now

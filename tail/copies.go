@@ -2,6 +2,7 @@ package tail
 
 import (
 	"os"
+	"path/filepath"
 	"time"
 
 	"kusto-agent/record"
@@ -16,10 +17,10 @@ const freshCopy = 10 * time.Minute
 // suspicion is that a file is a copy of one that is being read.
 type suspicion struct {
 	since int64  // ns
+	turn  bool   // a turn of the reader of that tells more, and was asked for
 	scan  uint64 // number of the last scan that had it
 	path  string
 	f     *os.File // holds it open, in case it is deleted or renamed meanwhile; nil: there are too few descriptors
-	more  bool     // it holds more than was read of the other
 }
 
 // holdSuspect keeps a file open that may be a copy, if it is not, or closes it. The
@@ -47,16 +48,15 @@ func (t *Tailer) endSuspicion(in *input, n node, taken *os.File) {
 	delete(in.suspect, n)
 }
 
-// meetVanished goes on with files that may be copies and that the scan did not find.
-// One that holds more than was read of the other is asked about as before, by its
-// descriptor, and then read. What the others hold was read.
+// meetVanished goes on with files that may be copies and that the scan did not find:
+// they are asked about as before, by their descriptors. One that nobody holds is lost.
 func (t *Tailer) meetVanished(in *input, w *walk) {
 	t.mu.Lock()
 	var vanished []suspicion
 	for n, s := range in.suspect {
 		switch {
 		case s.scan == t.scanNo || w.unknown(s.path):
-		case s.f != nil && s.more:
+		case s.f != nil:
 			vanished = append(vanished, s)
 		default:
 			t.endSuspicion(in, n, nil)
@@ -76,12 +76,16 @@ func (t *Tailer) meetVanished(in *input, w *walk) {
 type departure struct {
 	at    int64 // ns; when it was deleted or found truncated
 	there bool  // it has a name that no pattern matches
+
+	deleted bool
 }
 
-// node says whether a file was made before that. A moment of another run is not known,
-// and all may have been made before it.
+// node says whether a file was made before that. The clock of a file system may give the
+// same time to both: a copy is made just before a truncation, and a new file just after
+// another was deleted. A moment of another run is not known, and all may have been made
+// before it.
 func (d departure) node(s *sample) identity.Node {
-	if d.at > 0 && s.born() > d.at {
+	if d.at > 0 && (s.born() > d.at || d.deleted && s.born() == d.at) {
 		return identity.Younger
 	}
 	return identity.Older
@@ -97,7 +101,7 @@ func departureOf(f *os.File) departure {
 	case err != nil:
 		return departure{}
 	case st.links == 0:
-		return departure{at: st.ctime}
+		return departure{at: st.ctime, deleted: true}
 	}
 	return departure{there: true}
 }
@@ -126,6 +130,9 @@ type candidate struct {
 	packed  bool      // it is compressed
 	missing bool      // it is not where it was
 	anew    time.Time // when it was last found truncated or rewritten
+
+	in     *input // that it was looked for in; nil: it was not
+	latest bool   // no later generation of its file is known
 
 	reached bool // the bytes before the position are in the file compared, whatever size it tells
 }
@@ -242,7 +249,9 @@ func (c *candidate) compare(s *sample) finding {
 	if !c.isEnough() {
 		f.facts.Content = identity.Little
 	}
-	if c.inPlace() {
+	if f.facts.Fate == identity.Past {
+		f.facts.Fate, f.facts.Node = c.lookBack(s)
+	} else if c.inPlace() {
 		f.facts.Fate = identity.Untouched
 	}
 	return f
@@ -283,7 +292,7 @@ func (c *candidate) compareRead(s *sample) finding {
 	}
 	if at := c.unlinked(); at > 0 {
 		// Saved by an editor, or moved to another file system, if the file was there before.
-		holds.facts.Node, holds.facts.Fate = (departure{at: at}).node(s), identity.Unlinked
+		holds.facts.Node, holds.facts.Fate = (departure{at: at, deleted: !c.packed}).node(s), identity.Unlinked
 		if holds.facts.Node == identity.Older && !c.resting {
 			holds.facts.Fate = identity.Changing
 		}
@@ -354,6 +363,31 @@ func (c *candidate) unlinked() int64 {
 		return 0
 	}
 	return old.ctime
+}
+
+// lookBack finds what became of a generation whose end this run has not seen.
+func (c *candidate) lookBack(s *sample) (identity.Fate, identity.Node) {
+	if c.inPlace() {
+		return identity.Untouched, identity.Older
+	}
+	if c.latest && c.in != nil && c.info.Packed.Size == 0 {
+		if path, ok := c.in.folders.findNode(c.info); ok {
+			if f, st, err := openFile(path); err == nil {
+				defer f.Close()
+				switch {
+				case st.node != nodeOf(c.info):
+				case c.fits(f, st.size):
+					return identity.Untouched, identity.Older
+				default:
+					return identity.Truncated, departure{at: st.ctime}.node(s)
+				}
+			}
+		}
+	}
+	if path := s.f.Name(); path == c.info.Path && isOverlay(filepath.Dir(path)) {
+		return identity.Unlinked, identity.Older // a file that is copied up is another, made from it
+	}
+	return identity.Past, identity.Older
 }
 
 // inPlace reports whether the file that was read is still where it was and as it

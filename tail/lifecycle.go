@@ -192,8 +192,8 @@ func (w *worker) restart(r *reader, why string) (after, error) {
 // renew has the reader read a new generation of its file, from its start.
 func (w *worker) renew(r *reader) error {
 	w.t.mu.Lock()
-	r.k.truncated = time.Now() // before it is retired: a scan may come between
-	r.k.left = departure{at: r.k.truncated.UnixNano()}
+	r.k.truncated = time.Now()                         // before it is retired: a scan may come between
+	r.k.left = departure{at: r.k.truncated.UnixNano()} // the file shows its size before it shows the time of that
 	r.anew = r.k.truncated
 	w.t.endLoans(r)
 	r.seeks, r.carrying = 0, nil

@@ -62,7 +62,7 @@ func newModel(t testing.TB, seed uint64) *model {
 	m.batch = seed%3 == 0
 	m.block = []int{256, 4096, 64 << 10}[seed%3]
 	in.MaxRecordSize = 200
-	in.RotateQuiet = units.Duration(200 * time.Millisecond) // a copy that rests so long before the truncation is a file of its own
+	in.RotateQuiet = units.Duration(400 * time.Millisecond) // a copy that rests so long before the truncation is a file of its own
 	if seed%5 == 0 {
 		m.open = 2
 	}

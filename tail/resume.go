@@ -65,14 +65,15 @@ type match struct {
 	is    identity.Verdict
 	of    *candidate // nil: it is like no file that is known
 	upTo  place      // Rest, Copy: all before it was read of that
-	since int64      // Undecided, and Own that was: when it was first taken for a copy, ns
+	since int64      // Undecided: when it was first taken for a copy, ns
+	turn  bool       // Undecided: a turn of the reader of that tells more
 }
 
 // recognise finds the generation an open file continues.
 func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
 	t.mu.Lock()
 	same, alike, named := in.sameFile(s, t.scanNo), in.alike(s, t.scanNo), t.namesakes(in, s)
-	since := in.suspect[s.node].since
+	doubt := in.suspect[s.node]
 	t.mu.Unlock()
 	if same != nil {
 		same.noteReached(s)
@@ -84,10 +85,10 @@ func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
 		switch {
 		case t.o.Once: // there is no other time to ask
 			return true
-		case f.facts.Fate == identity.Changing && f.of.turning: // that turn tells what became of it
+		case f.facts.Fate == identity.Changing && (f.of.turning || !doubt.turn): // a turn tells what became of it
 			return false
 		}
-		return since > 0 && now-since >= int64(quiet)
+		return doubt.since > 0 && now-doubt.since >= int64(quiet)
 	}
 	m := likest(alike, late, func(c *candidate) finding { return c.compare(s) })
 	if m.is == identity.Own && s.size > 0 { // see mayBeCopy
@@ -99,9 +100,7 @@ func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
 	case m.is == identity.Continuation:
 		m.of.noteReached(s)
 	case m.is == identity.Undecided:
-		m.since = cmp.Or(since, now)
-	case m.is == identity.Own:
-		m.since = since
+		m.since = cmp.Or(doubt.since, now)
 	}
 	return m
 }
@@ -114,7 +113,7 @@ func likest(candidates []*candidate, late func(finding) bool, compare func(*cand
 		f.facts.Late = late(f)
 		is := identity.Judge(f.facts)
 		if is > m.is || is == m.is && f.facts.Content != identity.Differs {
-			m = match{is: is, of: c, upTo: f.upTo}
+			m = match{is: is, of: c, upTo: f.upTo, turn: f.facts.Fate == identity.Changing}
 		}
 		if m.is > identity.Undecided {
 			return m
@@ -172,7 +171,9 @@ func (in *input) alike(s *sample, scan uint64) (all []*candidate) {
 				}
 				told[at] = true
 			}
-			all = append(all, k.candidate(scan))
+			c := k.candidate(scan)
+			c.in, c.latest = in, in.byNode[nodeOf(k.info)] == k
+			all = append(all, c)
 		}
 	}
 	return all

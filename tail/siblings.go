@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"kusto-agent/record"
-	"kusto-agent/tail/internal/identity"
 )
 
 // A file can be made and rotated away between two looks, or while nobody looks, to
@@ -155,7 +154,7 @@ func (t *Tailer) strangerSince(in *input, path string, was rotated) (node, bool)
 		return node{}, false
 	}
 	isCopy := func(c *candidate) bool { // it holds no more than that, as far as can be told
-		return c.compare(s).facts.Content != identity.Differs && (st.size <= c.end() || !c.isShorter(st.size))
+		return c.compare(s).facts.Content.Agrees() && (st.size <= c.end() || !c.isShorter(st.size))
 	}
 	return st.node, !slices.ContainsFunc(alike, isCopy)
 }

@@ -31,7 +31,7 @@ const (
 	Truncated             // truncated or rewritten, at a moment that is known
 	Unlinked              // no name of it is left since a moment that is known
 	Renamed               // it was let go, and has a name that no pattern matches
-	Past                  // it is not there or not as it was, and nobody knows since when
+	Past                  // it is not there, and nobody knows since when
 )
 
 // Content is how a file compares with what was read of the original.
@@ -97,13 +97,14 @@ const (
 	unlinkedYounger
 	renamed
 	past
+	pastCompressed
 )
 
 var (
 	rowWords = [...]string{
 		"same node", "same node, a copy took over", "untouched", "untouched, the file compressed", "changing",
 		"truncated after the file was made", "truncated before the file was made",
-		"unlinked after the file was made", "unlinked before the file was made", "renamed away", "past",
+		"unlinked after the file was made", "unlinked before the file was made", "renamed away", "past", "past, the file compressed",
 	}
 	contentWords = [...]string{"differs", "holds all that was read", "holds the little that was read", "a prefix", "a prefix in part", "not compared"}
 )
@@ -121,7 +122,8 @@ var table = [len(rowWords)][len(contentWords)]Verdict{
 	unlinkedOlder:       {Own, Continuation, Own, Own, Own, Own},
 	unlinkedYounger:     {Own, Own, Own, Own, Own, Own},
 	renamed:             {Own, Own, Own, Own, Own, Own},
-	past:                {Own, Continuation, Own, Own, Own, Own},
+	past:                {Own, Own, Own, Own, Own, Own},
+	pastCompressed:      {Own, Continuation, Own, Own, Own, Own},
 }
 
 // Judge says what a file is. Undecided never outlasts Late, but for the file itself and
@@ -156,6 +158,8 @@ func (f Facts) row() row {
 		return unlinkedOlder + young
 	case f.Fate == Renamed:
 		return renamed
+	case f.Compressed:
+		return pastCompressed
 	}
 	return past
 }

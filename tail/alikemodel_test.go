@@ -1,0 +1,308 @@
+package tail
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"kusto-agent/internal/units"
+)
+
+// TestModelAlike is TestModel with files that begin alike, as applications write them:
+// headers, banners without a time, lines that repeat. Nothing that was written may be
+// missing, and what comes more often lies in a file that the log names.
+// KUSTO_AGENT_ALIKE=FIRST-LAST, or one number, chooses the seeds.
+func TestModelAlike(t *testing.T) {
+	first, last := 0, 40
+	switch chosen := os.Getenv("KUSTO_AGENT_ALIKE"); {
+	case chosen != "":
+		from, to, found := strings.Cut(chosen, "-")
+		first, _ = strconv.Atoi(from)
+		if last = first; found {
+			last, _ = strconv.Atoi(to)
+		}
+	case testing.Short():
+		last = 10
+	}
+	for seed := first; seed <= last; seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			m := newAlike(t, uint64(seed))
+			for range 30 {
+				m.step()
+			}
+			m.finish()
+			if t.Failed() {
+				t.Logf("what happened:\n%s", strings.Join(m.boxed.log, "\n"))
+			}
+		})
+	}
+}
+
+// alike is a world of files that begin alike, and what must come of it.
+type alike struct {
+	*script
+	r    *rand.Rand
+	n    int
+	kind int
+	away bool // the agent is stopped
+
+	files map[string][]string        // the lines of each file that is there and written to
+	owed  map[string]int             // lines that were written, and how often
+	at    map[string]map[string]bool // all that ever lay in a file of a name
+}
+
+func newAlike(t *testing.T, seed uint64) *alike {
+	m := &alike{
+		script: newScript(newWorld(t)), r: rand.New(rand.NewPCG(seed, 2)), kind: int(seed / 2 % 4),
+		files: make(map[string][]string), owed: make(map[string]int), at: make(map[string]map[string]bool),
+	}
+	in := m.world.in()
+	in.Paths = []string{m.path("*.log"), m.path("*.log.*")}
+	if seed%2 == 1 {
+		in.Watch = "poll"
+	}
+	in.RotateQuiet = units.Duration(150 * time.Millisecond)
+	m.start()
+	for _, f := range []string{"a.log", "b.log", "c.log"} {
+		m.begin(f)
+	}
+	return m
+}
+
+func (m *alike) do(command string, args ...string) {
+	m.t.Helper()
+	note := strings.Join(args, " ")
+	m.boxed.note("> " + command + " " + note[:min(len(note), 60)])
+	if err := commands[command](m.script, args); err != nil {
+		m.t.Fatalf("%s %q: %v", command, args, err)
+	}
+}
+
+// banner is what files of a kind begin with.
+func (m *alike) banner() (lines []string) {
+	switch m.kind {
+	case 0: // a header
+		return []string{"time,level,host,message"}
+	case 1: // a banner of some size
+		for n := range []int{8, 20, 40, 80}[m.r.IntN(4)] {
+			lines = append(lines, fmt.Sprintf("banner of the service, %03d lines behind its start, and no time in it", n))
+		}
+	case 2: // lines that repeat
+		for range 1 + m.r.IntN(80) {
+			lines = append(lines, "tick, and nothing else")
+		}
+	case 3: // nothing, a little, or a banner
+		return [][]string{nil, {"service is starting"}, {"service is starting", strings.Repeat("configuration ", 90)}}[m.r.IntN(3)]
+	}
+	return lines
+}
+
+// own makes lines up, most of which are written nowhere else.
+func (m *alike) own() (lines []string) {
+	for range m.r.IntN(4) {
+		m.n++
+		lines = append(lines, fmt.Sprintf("line %d %s", m.n, strings.Repeat("x", m.r.IntN(60))))
+		if m.r.IntN(4) == 0 {
+			lines = append(lines, "tick, and nothing else")
+		}
+	}
+	return lines
+}
+
+// holds notes what lies in a file of a name.
+func (m *alike) holds(f string, lines []string) {
+	if m.at[f] == nil {
+		m.at[f] = make(map[string]bool)
+	}
+	for _, l := range lines {
+		m.at[f][l] = true
+	}
+}
+
+// write appends lines, which are owed from now on.
+func (m *alike) write(f string, lines []string) {
+	for _, l := range lines {
+		m.owed[l]++
+	}
+	m.files[f] = append(m.files[f], lines...)
+	m.holds(f, lines)
+	m.do("partial", f, text(lines))
+}
+
+func text(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// begin makes a file that is not there.
+func (m *alike) begin(f string) {
+	m.files[f] = nil
+	m.write(f, append(m.banner(), m.own()...))
+}
+
+// moved renames a file that is written to.
+func (m *alike) moved(f, to string) {
+	m.holds(to, m.files[f])
+	delete(m.files, f)
+	m.do("mv", f, to)
+}
+
+// look has all be read that is not doubtful.
+func (m *alike) look() {
+	if !m.away {
+		m.do("look")
+	}
+}
+
+func (m *alike) step() {
+	f := []string{"a.log", "b.log", "c.log"}[m.r.IntN(3)]
+	m.n++
+	rotated := fmt.Sprintf("%s.%d", f, m.n)
+	if f == "b.log" || f == "c.log" && m.kind%2 == 0 {
+		rotated = fmt.Sprintf("%s-%d", f, m.n) // no pattern matches it
+	}
+	switch m.r.IntN(12) {
+	case 0, 1:
+		m.write(f, m.own())
+	case 2, 3: // a crash loop that renames
+		for range 1 + m.r.IntN(3) {
+			m.n++
+			to := strings.TrimRight(rotated, "0123456789") + fmt.Sprint(m.n)
+			m.look()
+			m.moved(f, to)
+			m.begin(f)
+			if m.away { // one that holds nothing of its own may be a copy, and no pattern asks for it
+				m.n++
+				m.write(f, []string{fmt.Sprint("line ", m.n)})
+			}
+		}
+	case 4: // one that deletes, while somebody holds what was written
+		m.settled() // what is like it and still doubtful may be its copy by then
+		if m.away {
+			break
+		}
+		for range 1 + m.r.IntN(2) {
+			m.do("rm", f)
+			m.begin(f)
+			m.look()
+		}
+	case 5: // saved by a temporary file
+		was := m.files[f]
+		if m.away || len(text(was)) < 16 {
+			break
+		}
+		m.settled()
+		m.do("partial", "tmp", text(was))
+		more := m.own()
+		m.do("partial", "tmp", text(more))
+		for _, l := range more {
+			m.owed[l]++
+		}
+		m.files[f] = append(slices.Clone(was), more...)
+		m.holds(f, m.files[f])
+		m.do("mv", "tmp", f)
+	case 6, 7: // copied and truncated
+		m.look()
+		if m.away || len(text(m.files[f])) < 16 {
+			break
+		}
+		m.settled() // what was read of it is not read a second time from the copy
+		m.holds(rotated, m.files[f])
+		m.do("partial", rotated, text(m.files[f]))
+		m.rewrite(f, nil)
+	case 8: // written anew
+		if m.away {
+			break
+		}
+		m.settled()
+		m.rewrite(f, append(m.banner(), m.own()...))
+	case 9:
+		m.look()
+		if !m.away {
+			m.settled()
+			m.do([]string{"stop", "kill"}[m.r.IntN(2)])
+			m.away = true
+		}
+	case 10:
+		m.wake()
+	case 11:
+		m.settled()
+	}
+}
+
+// rewrite truncates a file and fills it. What begins with all that it held is taken for
+// that by anybody.
+func (m *alike) rewrite(f string, lines []string) {
+	was := text(m.files[f])
+	if now := text(lines); len(now) >= len(was) {
+		lines = nil
+	}
+	m.do("truncate", f, "0")
+	m.files[f] = nil
+	m.look()
+	m.do("tick") // what is made from here on is told by its time from what was made before
+	m.write(f, lines)
+}
+
+func (m *alike) wake() {
+	if m.away {
+		m.do("start")
+		m.away = false
+	}
+}
+
+// settled waits until nothing is doubtful.
+func (m *alike) settled() {
+	if m.away {
+		return
+	}
+	m.look()
+	m.await("no doubts", func() bool { return !m.tailer.suspects() })
+	m.look()
+	m.await("last lines", func() bool {
+		return !slices.ContainsFunc(m.tailer.all(), func(r *reader) bool { return !r.shown.atEnd })
+	})
+}
+
+func (m *alike) finish() {
+	m.wake()
+	m.settled()
+	m.do("released")
+	named := make(map[string]bool) // lines that the log says may come again
+	for _, line := range strings.Split(m.boxed.text(), "\n") {
+		_, about, found := strings.Cut(line, "reading it as a file of its own file=")
+		if !found {
+			continue
+		}
+		path, _, _ := strings.Cut(about, " ")
+		for l := range m.at[filepath.Base(path)] {
+			named[l] = true
+		}
+	}
+	stored := make(map[string]int)
+	for _, l := range m.boxed.take("in") {
+		stored[l]++
+	}
+	for l, n := range m.owed {
+		if stored[l] < n {
+			m.t.Errorf("written %d times and stored %d times: %.60q", n, stored[l], l)
+		}
+	}
+	for l, n := range stored {
+		switch {
+		case m.owed[l] == 0:
+			m.t.Errorf("never written: %.60q", l)
+		case n > m.owed[l] && !named[l]:
+			m.t.Errorf("written %d times and stored %d times, and not named: %.60q", m.owed[l], n, l)
+		}
+	}
+}
