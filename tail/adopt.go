@@ -98,6 +98,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		t.begin(r)
 		t.o.Logger.Info("file is a copy of a truncated one, going on behind what was read of that", "file", path,
 			"of", m.of.info.Path, "offset", m.upTo.offset, "bytes", st.size)
+		r.info.Done, r.info.Size = m.is == identity.Copy, m.upTo.offset // see passOld
 		t.passOver(r, m.upTo.offset)
 	default:
 		t.begin(r)
@@ -126,7 +127,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 	}
 	r.info.First, r.info.Head, r.info.Old, r.info.Dated = k.info.First, k.info.Head, k.info.Old, k.info.Dated
 	if k.position == 0 {
-		r.pass = min(r.info.Old, r.size)
+		r.pass, r.info.Done = min(r.info.Old, r.size), r.info.Old > 0 && k.info.Done
 	}
 	r.moved = k.info.Path != r.path || nodeOf(k.info) != nodeOf(r.info)
 	if k.reader != nil {

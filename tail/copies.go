@@ -116,6 +116,7 @@ type candidate struct {
 	mark      record.Mark
 	ahead     []record.Extent // begun or ended beyond the position
 	trail     trail
+	late      []byte
 	truncated time.Time
 	left      departure
 
@@ -148,7 +149,7 @@ func (k *known) candidate(scan uint64) *candidate {
 		c.intact = k.intact == scan
 		c.packed, c.missing = r.z != nil, r.missed || r.gone
 	} else if !k.truncated.IsZero() {
-		c.trail = append(trail(nil), k.trail...)
+		c.trail, c.late = append(trail(nil), k.trail...), k.late
 	}
 	return c
 }
@@ -228,7 +229,11 @@ func (c *candidate) compare(s *sample) finding {
 	}
 	at, within := place{}, false
 	if !c.truncated.IsZero() && s.size < c.position { // what was written between copy and truncation is not in it
-		at, within = c.trail.within(s.f, s.size)
+		if at, within = c.trail.within(s.f, s.size); within || at.offset == 0 {
+			if end, ok := endsLate(s.f, s.size, c.late, c.position); ok {
+				at, within = end, true
+			}
+		}
 	}
 	switch {
 	case c.mark == 0 && (c.position > 0 || len(c.ahead) == 0):

@@ -122,6 +122,9 @@ func (k *known) isIn(x *facts) (identity.Content, place) {
 		case p.offset == x.size:
 			return x.at(p, identity.Prefix), p
 		case p.offset < x.size:
+			if end, ok := lateEnd(k.late, k.position, x.size); ok && end.mark == x.end && x.at(p, identity.Part) == identity.Part {
+				return identity.Prefix, end
+			}
 			return x.at(p, identity.Part), p
 		}
 	}

@@ -111,11 +111,14 @@ func (w *worker) lose(r *reader) after {
 }
 
 // passOld skips what a file held when its input was first seen, up to its last
-// line end, or the last end of a block.
+// line end, or the last end of a block; of a copy all that was read, wherever it ends.
 func (w *worker) passOld(r *reader) error {
 	pos, mark, err := w.oldEnd(r)
 	if err != nil {
 		return err
+	}
+	if r.info.Done { // more may be written to it
+		r.info.Done, r.registered = false, false
 	}
 	if pos > 0 {
 		if err := w.register(r); err != nil {
@@ -133,7 +136,7 @@ func (w *worker) oldEnd(r *reader) (int64, record.Mark, error) {
 	switch {
 	case r.z != nil && r.pass == r.size:
 		return r.size, r.z.end, nil // nothing follows
-	case r.z != nil: // what was read of it ends there
+	case r.z != nil, r.info.Done: // what was read of it ends there
 		mark, err := markAt(r.src(), r.pass)
 		return r.pass, mark, err
 	}
@@ -191,7 +194,9 @@ func (w *worker) restart(r *reader, why string) (after, error) {
 
 // renew has the reader read a new generation of its file, from its start.
 func (w *worker) renew(r *reader) error {
+	late := w.t.late.before(r.file, r.offset)
 	w.t.mu.Lock()
+	w.t.keepLate(r.k, late)
 	r.k.truncated = time.Now()                         // before it is retired: a scan may come between
 	r.k.left = departure{at: r.k.truncated.UnixNano()} // the file shows its size before it shows the time of that
 	r.anew = r.k.truncated

@@ -389,6 +389,9 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 		w.t.tellMark(r, buf[record.MarkLen:record.MarkLen+n])
 	}
 	data, whole := buf[record.MarkLen:record.MarkLen+int64(n)-before], int64(n)-before == end-r.offset
+	if whole && r.z == nil {
+		w.t.late.put(r.file, r.offset, data)
+	}
 	if n := r.in.textLen(data, r.offset); n < len(data) && end == r.size {
 		framed, ok := r.withNULs(n, len(data), w.t.isOver(r))
 		if !ok {

@@ -22,6 +22,7 @@ type known struct {
 	ahead    []record.Extent // beyond the position, in need of no reading
 	reader   *reader         // who reads it; nil: nobody
 	trail    trail           // where reading stood before the position
+	late     []byte          // what was read before the position, where that ends with a truncation; see lately
 	missing  time.Time       // when it was first found to have no file
 	intact   uint64          // number of the last scan that found its file as its reader left it
 	toldLost bool

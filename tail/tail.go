@@ -104,6 +104,7 @@ type Tailer struct {
 	open  atomic.Int64   // descriptors held
 	stamp record.BatchID // see record.Chunk; of this run
 	taps  taps
+	late  lately
 	size  func(int64) int64 // nil but in tests, see stat
 
 	mu      sync.Mutex
@@ -128,6 +129,7 @@ type Tailer struct {
 	renames []rename  // that events told of since the last scan
 	scanNo  uint64    // of the scan under way, or of the last one
 	scans   uint64    // that were completed
+	lates   []*known  // with what was read last before they were truncated, the oldest first
 	turned  sync.Cond // told after every turn and every scan, and when a worker ends
 
 	tick chan struct{} // the poll queue has a new first

@@ -1,0 +1,107 @@
+package tail
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"sync"
+
+	"kusto-agent/record"
+)
+
+// lately keeps the bytes that were read last, of all files together. Where a file is
+// found truncated, they prove how much of a copy was read that ends between two places
+// of the trail.
+type lately struct {
+	mu    sync.Mutex
+	ring  []byte
+	next  int64 // bytes that were ever put in
+	reads []lateRead
+}
+
+// lateRead is one read in the ring.
+type lateRead struct {
+	of    record.File
+	start int64 // offset in the file
+	at    int64 // value of next before it was put in
+	n     int64
+}
+
+const (
+	lateRing = 2 << 20
+	lateMost = 256 << 10 // of one file
+)
+
+// put keeps the end of what was read of a file from an offset on.
+func (l *lately) put(f record.File, offset int64, data []byte) {
+	cut := max(len(data)-lateMost, 0)
+	data, offset = data[cut:], offset+int64(cut)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ring == nil {
+		l.ring = make([]byte, lateRing)
+	}
+	l.reads = append(l.reads, lateRead{f, offset, l.next, int64(len(data))})
+	copy(l.ring, data[copy(l.ring[l.next%lateRing:], data):])
+	l.next += int64(len(data))
+	l.reads = l.reads[slices.IndexFunc(l.reads, func(r lateRead) bool { return r.at >= l.next-lateRing }):]
+}
+
+// before returns what is kept of a file before an offset, without a gap. The caller owns
+// the bytes.
+func (l *lately) before(f record.File, end int64) []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	start, parts := end, [][]byte(nil)
+	for _, r := range slices.Backward(l.reads) {
+		n := min(start-r.start, lateMost-(end-start))
+		if r.of != f || start <= r.start || start > r.start+r.n || n == 0 {
+			continue
+		}
+		part, from := make([]byte, n), r.at+start-r.start-n
+		copy(part[copy(part, l.ring[from%lateRing:]):], l.ring)
+		start, parts = start-n, append(parts, part)
+	}
+	slices.Reverse(parts)
+	return bytes.Join(parts, nil)
+}
+
+// lateEnd is the place at an offset, from what was read before a position; false: that
+// is not kept up to there.
+func lateEnd(late []byte, position, offset int64) (place, bool) {
+	n := int64(len(late)) - (position - offset)
+	if n < min(offset, record.MarkLen) || offset > position {
+		return place{}, false
+	}
+	return place{offset, markOf(late[max(n-record.MarkLen, 0):n])}, true
+}
+
+// endsLate reports whether an open file of the given size ends within what was kept
+// before a position, and holds that.
+func endsLate(f io.ReaderAt, size int64, late []byte, position int64) (place, bool) {
+	p, ok := lateEnd(late, position, size)
+	if !ok {
+		return place{}, false
+	}
+	late = late[:int64(len(late))-(position-size)]
+	b := make([]byte, len(late))
+	_, err := readFull(f, b, size-int64(len(b)))
+	return p, err == nil && bytes.Equal(b, late)
+}
+
+// keepLate keeps, with a generation that ends with a truncation, what was read of it
+// last; that of the oldest is let go where it is too much. The caller holds mu.
+func (t *Tailer) keepLate(k *known, late []byte) {
+	k.late = late
+	t.lates = append(t.lates, k)
+	all := 0
+	for i, k := range slices.Backward(t.lates) {
+		if all += len(k.late); all > lateRing {
+			for _, old := range t.lates[:i+1] {
+				old.late = nil
+			}
+			t.lates = slices.Delete(t.lates, 0, i+1)
+			return
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package tail
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"kusto-agent/record"
+)
+
+// TestLately: what is kept of a file are bytes of it, up to the offset that is asked for,
+// whatever else was read; and the end of what was read last is never lacking.
+func TestLately(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	var l lately
+	files := make([][]byte, 5) // as far as they were read
+	for range 4000 {
+		i := r.IntN(len(files))
+		f, at := record.File{ID: record.FileID(i)}, len(files[i])
+		data := make([]byte, 1+r.IntN(1<<r.IntN(19)))
+		for j := range data {
+			data[j] = byte(r.Uint32())
+		}
+		if back := r.IntN(at + 1); r.IntN(3) == 0 { // of the last read not all was taken
+			at = max(at-64, back)
+		}
+		files[i] = append(files[i][:at], data...)
+		l.put(f, int64(at), data)
+		end := at + r.IntN(len(data)+1)
+		late := l.before(f, int64(end))
+		if !bytes.HasSuffix(files[i][:end], late) {
+			t.Fatalf("kept before %d are %d bytes that were not read there", end, len(late))
+		}
+		if least := min(end-at, lateMost-(len(data)-(end-at))); len(late) < least {
+			t.Fatalf("kept before %d of a read at %d of %d bytes are %d bytes", end, at, len(data), len(late))
+		}
+	}
+}
+
+func TestLatelyIsBounded(t *testing.T) {
+	t.Parallel()
+	var x Tailer
+	all := make([]*known, 100)
+	for i := range all {
+		all[i] = new(known)
+		x.keepLate(all[i], make([]byte, lateMost))
+	}
+	for i, k := range all {
+		if kept := i >= len(all)-lateRing/lateMost; kept != (k.late != nil) {
+			t.Errorf("generation %d of %d: kept %v", i, len(all), !kept)
+		}
+	}
+}
