@@ -154,9 +154,24 @@ func (t *Tailer) strangerSince(in *input, path string, was rotated) (node, bool)
 		return node{}, false
 	}
 	isCopy := func(c *candidate) bool { // it holds no more than that, as far as can be told
-		return c.compare(s).facts.Content.Agrees() && (st.size <= c.end() || !c.isShorter(st.size))
+		return c.compare(s).facts.Content.Agrees() && (st.size <= c.end() || !c.isShorter(st.size)) || c.mayBeCut(in, s)
 	}
 	return st.node, !slices.ContainsFunc(alike, isCopy)
+}
+
+// mayBeCut reports whether a file that begins as a generation did, and is shorter, can be
+// a copy of it that was made before the truncation that an earlier run has seen: what
+// was made after the last write to the node is none.
+func (c *candidate) mayBeCut(in *input, s *sample) bool {
+	if c.latest || c.reader != nil || s.size >= c.end() {
+		return false
+	}
+	path, ok := in.folders.findNode(c.info)
+	if !ok {
+		return false
+	}
+	st, err := statPath(path)
+	return err == nil && s.born() <= st.mtime
 }
 
 // trailsBeyond are the trails of what begins with more than a file of a size has: it
