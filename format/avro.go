@@ -197,7 +197,7 @@ func frameOf(b []byte) (records int, length int64, err error) {
 		return 0, 0, r.err
 	case n < 0 || n > math.MaxInt32:
 		return 0, 0, errors.New("the number of records is out of range")
-	case size < 0 || n == 0 && size > 0 || size > math.MaxInt64-64:
+	case size < 0 || size > math.MaxInt64-64:
 		return 0, 0, errors.New("the size is out of range")
 	}
 	return int(n), int64(r.i) + size + syncLen, nil

@@ -259,6 +259,9 @@ func TestAvroRejects(t *testing.T) {
 	cut := func(at int) func([]byte) []byte { return func(b []byte) []byte { return b[:at] } }
 	huge := binary.AppendVarint([]byte{2}, math.MaxInt64)
 	f(Options{}, set(0), 9)
+	sync := file[len(file)-16:]
+	// A block without a record that its codec made two bytes of.
+	f(Options{}, func(b []byte) []byte { return slices.Concat(b[:ends[1]], []byte{0, 4, 3, 0}, sync, b[ends[1]:]) }, 9)
 	f(Options{}, cut(ends[1]), 2)
 	f(Options{}, cut(ends[1]+5), 2, "malformed the file ends in a block")
 	f(Options{}, cut(ends[1]+1), 2, "malformed the file ends in a block")
