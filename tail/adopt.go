@@ -63,6 +63,9 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 			in.again = append(in.again, path)
 		}
 		s.since, s.turn, s.scan, s.path = m.since, m.turn, t.scanNo, path
+		if m.upTo.offset > 0 {
+			s.of, s.upTo = m.of.k, m.upTo
+		}
 		t.holdSuspect(&s, f)
 		in.suspect[st.node] = s
 		if m.of.reader != nil {

@@ -20,6 +20,8 @@ type suspicion struct {
 	turn  bool   // a turn of the reader of that tells more, and was asked for
 	scan  uint64 // number of the last scan that had it
 	path  string
+	of    *known   // what it may be a copy of
+	upTo  place    // so far it was found equal to that, while that was as it was read
 	f     *os.File // holds it open, in case it is deleted or renamed meanwhile; nil: there are too few descriptors
 }
 
@@ -117,6 +119,7 @@ type candidate struct {
 	ahead     []record.Extent // begun or ended beyond the position
 	trail     trail
 	late      []byte
+	equal     place // so far the file compared was equal to it before the truncation
 	truncated time.Time
 	left      departure
 
@@ -230,7 +233,7 @@ func (c *candidate) compare(s *sample) finding {
 	at, within := place{}, false
 	if !c.truncated.IsZero() && s.size < c.position { // what was written between copy and truncation is not in it
 		if at, within = c.trail.within(s.f, s.size); within || at.offset == 0 {
-			if end, ok := endsLate(s.f, s.size, c.late, c.position); ok {
+			if end, ok := c.provedEnd(s); ok {
 				at, within = end, true
 			}
 		}
@@ -260,6 +263,17 @@ func (c *candidate) compare(s *sample) finding {
 		f.facts.Fate = identity.Untouched
 	}
 	return f
+}
+
+// provedEnd is the end of a file that is shorter than what was read, if all before it was:
+// by a comparison before the truncation, or by what was read last.
+func (c *candidate) provedEnd(s *sample) (place, bool) {
+	if c.equal.offset == s.size {
+		if m, err := markAt(s.f, s.size); err == nil && m == c.equal.mark {
+			return c.equal, true
+		}
+	}
+	return endsLate(s.f, s.size, c.late, c.position)
 }
 
 // end is where all ends that needs no reading. What was begun there by an earlier run
@@ -316,7 +330,9 @@ func (c *candidate) beginsWith(s *sample) finding {
 	a, err1 := markAt(s.f, s.size)
 	b, err2 := markAt(original, s.size)
 	if err1 == nil && err2 == nil && a == b {
-		return c.found(identity.Older, identity.Untouched, identity.Prefix)
+		f := c.found(identity.Older, identity.Untouched, identity.Prefix)
+		f.upTo = place{s.size, a}
+		return f
 	}
 	if c.intact = false; !c.isIntact() { // truncated since it was last looked at
 		return c.unclear()

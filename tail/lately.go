@@ -28,8 +28,8 @@ type lateRead struct {
 }
 
 const (
-	lateRing = 2 << 20
-	lateMost = 256 << 10 // of one file
+	lateRing = 4 << 20
+	lateMost = 256 << 10 // of one read
 )
 
 // put keeps the end of what was read of a file from an offset on.
@@ -54,8 +54,8 @@ func (l *lately) before(f record.File, end int64) []byte {
 	defer l.mu.Unlock()
 	start, parts := end, [][]byte(nil)
 	for _, r := range slices.Backward(l.reads) {
-		n := min(start-r.start, lateMost-(end-start))
-		if r.of != f || start <= r.start || start > r.start+r.n || n == 0 {
+		n := start - r.start
+		if r.of != f || n <= 0 || n > r.n {
 			continue
 		}
 		part, from := make([]byte, n), r.at+start-r.start-n

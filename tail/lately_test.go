@@ -15,7 +15,7 @@ func TestLately(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var l lately
 	files := make([][]byte, 5) // as far as they were read
-	for range 4000 {
+	for range 800 {
 		i := r.IntN(len(files))
 		f, at := record.File{ID: record.FileID(i)}, len(files[i])
 		data := make([]byte, 1+r.IntN(1<<r.IntN(19)))
@@ -44,10 +44,10 @@ func TestLatelyIsBounded(t *testing.T) {
 	all := make([]*known, 100)
 	for i := range all {
 		all[i] = new(known)
-		x.keepLate(all[i], make([]byte, lateMost))
+		x.keepLate(all[i], make([]byte, lateRing/10))
 	}
 	for i, k := range all {
-		if kept := i >= len(all)-lateRing/lateMost; kept != (k.late != nil) {
+		if kept := i >= len(all)-10; kept != (k.late != nil) {
 			t.Errorf("generation %d of %d: kept %v", i, len(all), !kept)
 		}
 	}

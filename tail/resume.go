@@ -80,6 +80,11 @@ func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
 		same.noteReached(s)
 		return match{is: identity.Judge(same.same(s).facts), of: same}
 	}
+	for _, c := range alike {
+		if c.k == doubt.of {
+			c.equal = doubt.upTo
+		}
+	}
 	defer t.noteIntact(alike)
 	now := time.Now().UnixNano()
 	late := func(f finding) bool {
