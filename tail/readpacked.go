@@ -89,21 +89,18 @@ func (r *reader) changed(st status) bool {
 func (c *contents) isOf(st status) bool { return st.size == c.file.Size && st.mtime == c.file.Mtime }
 
 // giveUpRest ends the reading of a file that breaks off: what is left of it is part
-// of a record.
+// of a record. It is as if that were not there, and read if the file is finished later.
 func (w *worker) giveUpRest(r *reader) (after, error) {
-	mark, err := markAt(r.src(), r.size)
-	if err != nil {
-		return idle, err
-	}
-	if err := w.register(r); err != nil {
-		return idle, err
-	}
 	left := r.size - r.offset
 	w.t.o.Metrics.Abandoned(r.in.Name, left)
 	w.t.o.Logger.Error("last record of a compressed file is cut off, it is not sent", "input", r.in.Name, "file", w.t.pathOf(r),
 		"offset", r.offset, "bytes", left)
-	w.t.skip(r.file, record.Span{Start: r.offset, End: r.size}, mark)
-	r.offset, r.mark, r.stuck, r.held, r.long = r.size, mark, 0, time.Time{}, long{}
+	r.z.size, r.z.end = r.offset, r.mark
+	r.size, r.high, r.highest = r.offset, r.offset, r.offset
+	r.stuck, r.held, r.long, r.registered = 0, time.Time{}, long{}, false
+	if err := w.register(r); err != nil {
+		return idle, err
+	}
 	return w.atEnd(r), nil
 }
 
