@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/logzip"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // Limits are the batch settings of one route.

@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 var benchRoute = record.Route{Cluster: "http://127.0.0.1", Database: "D", Table: "T", Format: record.JSON, Mapping: "M"}

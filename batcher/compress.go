@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/klauspost/compress/gzip"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // queue is an unbounded first-in first-out of sealed blocks; the budget bounds

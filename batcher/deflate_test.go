@@ -10,7 +10,7 @@ import (
 
 	"kusto-agent/internal/logzip"
 	"kusto-agent/internal/logzip/corpus"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // wrong is an encoder that spoils the payload of a number, counted from 1.

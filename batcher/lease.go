@@ -6,7 +6,7 @@ import (
 	"hash/crc32"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // Lease is room for what a caller is about to read. Every lease ends with

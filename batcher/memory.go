@@ -3,7 +3,7 @@ package batcher
 import (
 	"unsafe"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // budget counts the bytes in hand: raw blocks, open blocks, room kept for the

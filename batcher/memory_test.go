@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/logzip"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // A route whose payloads nobody accepts may hold all that is common; the others

@@ -15,8 +15,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"kusto-agent/format"
-	"kusto-agent/record"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
 )
 
 // avroHeader is that of a container file with a schema and a marker.

@@ -9,7 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"pgregory.net/rapid"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // original is one file and its records as they are there, with what lies between

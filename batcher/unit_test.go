@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // reshaped is a payload whose records come in units of the same lines: as many

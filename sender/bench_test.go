@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"kusto-agent/internal/durable/faultfs"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
-	"kusto-agent/kusto"
-	"kusto-agent/record"
 	"kusto-agent/spool"
 )
 

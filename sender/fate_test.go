@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"kusto-agent/internal/durable/faultfs"
-	"kusto-agent/kusto"
-	"kusto-agent/record"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/record"
 )
 
 // poisoned answers a for bodies that contain "poison" and down for all others

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"kusto-agent/kusto"
+	"kusto-agent/internal/kusto"
 	"kusto-agent/sender/internal/delivery"
 )
 

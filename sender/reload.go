@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"kusto-agent/kusto"
+	"kusto-agent/internal/kusto"
 	"kusto-agent/sender/internal/delivery"
 )
 

@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
-	"kusto-agent/kusto"
-	"kusto-agent/record"
 	"kusto-agent/spool"
 )
 

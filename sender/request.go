@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"kusto-agent/kusto"
-	"kusto-agent/record"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/record"
 	"kusto-agent/sender/internal/delivery"
 )
 

@@ -40,8 +40,8 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"kusto-agent/kusto"
-	"kusto-agent/record"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/record"
 	"kusto-agent/sender/internal/delivery"
 )
 

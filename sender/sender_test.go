@@ -17,9 +17,9 @@ import (
 	"golang.org/x/time/rate"
 
 	"kusto-agent/internal/durable/faultfs"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
-	"kusto-agent/kusto"
-	"kusto-agent/record"
 	"kusto-agent/spool"
 )
 

@@ -3,7 +3,7 @@ package sender
 import (
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 	"kusto-agent/sender/internal/delivery"
 )
 

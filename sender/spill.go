@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"kusto-agent/internal/durable"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 	"kusto-agent/sender/internal/delivery"
 )
 

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"time"
 
-	"kusto-agent/kusto"
-	"kusto-agent/record"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/record"
 	"kusto-agent/sender/internal/delivery"
 )
 

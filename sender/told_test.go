@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"kusto-agent/kusto"
+	"kusto-agent/internal/kusto"
 )
 
 // TestFailuresTellWhatToDo: every message about a failure of the service has its

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
-	"kusto-agent/record"
 )
 
 var benchConfig = Config{MaxSize: 10 * units.GiB, WhenFull: "block"}

@@ -5,7 +5,7 @@ import (
 	"iter"
 	bits64 "math/bits"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // bloom says of ids whether they may have been added: one of a few hundred that were

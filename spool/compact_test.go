@@ -11,7 +11,7 @@ import (
 
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/durable/faultfs"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // sparse puts ten payloads for one cluster for each one of another, whose numbers

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 
 	"kusto-agent/internal/durable/faultfs"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // life is what a small life of a spool was told, as its callers know it.

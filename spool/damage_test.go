@@ -12,7 +12,7 @@ import (
 
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/durable/faultfs"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // three returns a spool of one segment with payloads 1 to 3, closed in peace or

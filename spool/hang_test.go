@@ -14,7 +14,7 @@ import (
 
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/durable/faultfs"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // hangingReads is a disk whose reads wait for thaw, where there is one.

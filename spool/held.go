@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"kusto-agent/internal/durable"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // Held has a start go through what waits: it calls fn with each payload that has not

@@ -12,8 +12,8 @@ import (
 	"unique"
 
 	"kusto-agent/internal/durable"
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/wire"
-	"kusto-agent/record"
 )
 
 // A segment that is not written any more has an index beside it, a file of its

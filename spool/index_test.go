@@ -13,7 +13,7 @@ import (
 
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/durable/faultfs"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // mixedSpool returns a closed spool of one segment with an index: payloads for

@@ -4,7 +4,7 @@ import (
 	"container/heap"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // lane is what the spool has to give to a route. Guarded by Spool.mu.

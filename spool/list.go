@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/durable"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // Entry is a payload as it lies in a segment, or a range of a segment that holds

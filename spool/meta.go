@@ -7,8 +7,8 @@ import (
 	"unique"
 
 	"kusto-agent/internal/durable"
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/wire"
-	"kusto-agent/record"
 )
 
 // kind marks the segments of a spool.

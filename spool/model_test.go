@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"kusto-agent/internal/durable/faultfs"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // model is a spool as a map: what waits by cluster, oldest first, and what is

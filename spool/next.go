@@ -6,7 +6,7 @@ import (
 	"unique"
 
 	"kusto-agent/internal/durable"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // Next returns the oldest payload of a route that is not given out and may be tried

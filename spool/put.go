@@ -7,7 +7,7 @@ import (
 	"unique"
 
 	"kusto-agent/internal/durable"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 const (

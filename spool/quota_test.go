@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"kusto-agent/internal/durable/faultfs"
+	"kusto-agent/internal/ledger"
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
-	"kusto-agent/ledger"
-	"kusto-agent/record"
 )
 
 // onDisk is what the files of the spool take.

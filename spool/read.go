@@ -13,7 +13,7 @@ import (
 	"unique"
 
 	"kusto-agent/internal/durable"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // errBody marks a payload whose body is damaged and all else is sound.

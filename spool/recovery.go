@@ -13,7 +13,7 @@ import (
 	"unique"
 
 	"kusto-agent/internal/durable"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // Recovery is what Open found. The payloads that wait are told by Held.

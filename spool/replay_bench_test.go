@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
-	"kusto-agent/record"
 )
 
 var wideConfig = Config{MaxSize: 64 * units.GiB, WhenFull: "block"}

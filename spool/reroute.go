@@ -3,7 +3,7 @@ package spool
 import (
 	"fmt"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // Reroute has the payloads that wait for a route go to another cluster instead,

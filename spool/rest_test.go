@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/durable/faultfs"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // A payload that is returned until some time stands in no other's way, keeps its

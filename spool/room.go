@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/durable"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // admit lets go of those requests there is no room for and returns the others,

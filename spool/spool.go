@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kusto-agent/internal/durable"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // Errors that callers tell apart. Others are those of the disk.

@@ -21,8 +21,8 @@ import (
 
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/durable/faultfs"
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
-	"kusto-agent/record"
 )
 
 // heldAll is Held with all that waits.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/durable/faultfs"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // waitFor lets the clock of the bubble go on, and all that follows happen.

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // Stats is what the spool holds.

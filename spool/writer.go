@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/durable"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"os"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/identity"
 )
 

@@ -3,7 +3,7 @@ package tail
 import (
 	"os"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // holdsAhead reports whether an open file still holds what was safe or begun

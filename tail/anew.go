@@ -6,8 +6,8 @@ import (
 	"io"
 	"slices"
 
-	"kusto-agent/format"
-	"kusto-agent/record"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
 )
 
 // Anew is what the ranges of a payload hold by the settings that are in force.

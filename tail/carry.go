@@ -7,8 +7,8 @@ import (
 	"io"
 	"time"
 
-	"kusto-agent/format"
-	"kusto-agent/record"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
 )
 
 // readCarried reads the first record of a file, which begins with what was

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"kusto-agent/batcher"
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
-	"kusto-agent/record"
 )
 
 func dockerLine(stream, text string) string {

@@ -144,8 +144,12 @@ func checkCases(t *testing.T, cases map[int][]string, name string) {
 // testsOf are the tests of a package.
 func testsOf(t *testing.T, room string) (names []string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("..", room, "*_test.go"))
-	must(t, err)
+	var files []string
+	for _, dir := range []string{"..", "../internal"} {
+		found, err := filepath.Glob(filepath.Join(dir, room, "*_test.go"))
+		must(t, err)
+		files = append(files, found...)
+	}
 	for _, file := range files {
 		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 		must(t, err)

@@ -1,6 +1,6 @@
 package tail
 
-import "kusto-agent/format"
+import "kusto-agent/internal/format"
 
 // ExpectedColumns are the members of the records of an input that its settings tell,
 // in their order; nil: only the records do. The settings are ones that New takes.

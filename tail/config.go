@@ -8,10 +8,10 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"kusto-agent/format"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/rules"
 	"kusto-agent/internal/units"
-	"kusto-agent/record"
 )
 
 // InputConfig is what one input reads and where its records go. Start from

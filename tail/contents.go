@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // contents is what is in a compressed file, read like a file. It goes forward

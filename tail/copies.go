@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/identity"
 )
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"kusto-agent/format"
-	"kusto-agent/record"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
 )
 
 // deliver puts what was found where it belongs: refused records to quarantine

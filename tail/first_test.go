@@ -3,7 +3,7 @@ package tail
 import (
 	"testing"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // deafJournal never hears that an input was seen, as if the run had been killed

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // folders remembers which files are in folders: those of thousands that were renamed

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // absence is a reader whose file a scan did not find, and what a look at it says.

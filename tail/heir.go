@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"kusto-agent/format"
+	"kusto-agent/internal/format"
 )
 
 // The heir of a reader is that of the file that came to the same path after its own. It

@@ -9,7 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"golang.org/x/sys/unix"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // node names a file while it exists. The birth time tells a file from an

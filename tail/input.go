@@ -14,9 +14,9 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/cespare/xxhash/v2"
 
-	"kusto-agent/format"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/rules"
-	"kusto-agent/record"
 )
 
 // Input is one input, ready to be read.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/identity"
 )
 

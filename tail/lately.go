@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // lately keeps the bytes that were read last, of all files together. Where a file is

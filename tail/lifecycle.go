@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // isLast reports whether bytes behind the last line end are a whole record

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // Listing tells of every file: of those that are being read how far they are,

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // The log of a container can be rotated between two parts of a message: the first

@@ -7,8 +7,8 @@ import (
 	"io"
 	"time"
 
-	"kusto-agent/format"
-	"kusto-agent/record"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
 )
 
 // keptHead is how much of a record that is too long quarantine keeps.

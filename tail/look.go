@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // Seen is a path that an input's patterns match, or one that could not be looked

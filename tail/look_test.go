@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // TestLook finds what Run would read, and why it would not read the rest, leaving

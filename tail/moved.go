@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/identity"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kusto-agent/format"
-	"kusto-agent/record"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
 )
 
 // A file can hold NULs that nobody wrote: behind a crash, behind a truncation

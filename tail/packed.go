@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/identity"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // packedBytes compresses as the command does that gives a name this ending.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
-	"kusto-agent/record"
 )
 
 // runOnce runs a tailer to its end and returns what it handed over.

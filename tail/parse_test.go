@@ -12,8 +12,8 @@ import (
 	"time"
 	"unicode/utf16"
 
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
-	"kusto-agent/record"
 )
 
 // utf16be is text as UTF-16, the high byte first.

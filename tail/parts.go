@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"kusto-agent/format"
-	"kusto-agent/record"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
 )
 
 // parts is a message of a container log that is longer than any may be. Its

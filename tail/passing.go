@@ -3,8 +3,8 @@ package tail
 import (
 	"bytes"
 	"encoding/binary"
-	"kusto-agent/format"
-	"kusto-agent/record"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
 	"math"
 )
 

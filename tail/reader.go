@@ -9,8 +9,8 @@ import (
 	"os"
 	"time"
 
-	"kusto-agent/format"
-	"kusto-agent/record"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
 )
 
 // window is the most bytes of one file that may be read and not yet safe.

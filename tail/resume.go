@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/identity"
 )
 

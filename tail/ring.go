@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"kusto-agent/format"
-	"kusto-agent/record"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
 )
 
 // A read of a disk or a server that does not answer keeps its worker. So that

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // stuckQuarantine takes nothing and does not answer until it is opened.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/rules"
-	"kusto-agent/record"
 )
 
 func dropping(c ...rules.Condition) (all []rules.Rule) {

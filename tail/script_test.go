@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
-	"kusto-agent/record"
 )
 
 // The scripts in testdata tell what is done to files and which records come of

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"kusto-agent/format"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/rules"
-	"kusto-agent/record"
 )
 
 // NewPattern makes the pattern of parse: regex, with its types and its time. The

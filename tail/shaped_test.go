@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"kusto-agent/batcher"
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/rules"
 	"kusto-agent/internal/units"
-	"kusto-agent/record"
 )
 
 // avroHeader is that of a container file whose sync marker is 16 times c.

@@ -6,7 +6,7 @@ import (
 	"io"
 	"os"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // Somebody may give the beginning of a file that was read back to the disk, while

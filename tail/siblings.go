@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // A file can be made and rotated away between two looks, or while nobody looks, to

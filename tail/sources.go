@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // Restore gives records of a payload the bytes they have in their files, where

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kusto-agent/format"
-	"kusto-agent/record"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
 )
 
 // ErrSourceGone says that a file no longer holds the bytes a batch was made

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // sent has a tailer read files and returns the payloads it made of them, with

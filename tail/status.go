@@ -3,7 +3,7 @@ package tail
 import (
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // FileStatus is how far one file is, for people.

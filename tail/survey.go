@@ -9,7 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/zstd"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // facts are what is found by looking through a compressed file once. Nothing of

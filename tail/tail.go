@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // State is what is remembered of one generation of a file.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // A run --once reads all that is there, also last lines without an end, copies

@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"kusto-agent/batcher"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 func checksum(b []byte) uint32 { return batcher.Checksum(b) }

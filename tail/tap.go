@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // A tap shows somebody the records of inputs as they are handed over. It takes

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // fetched are the records that a tap holds now.

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kusto-agent/format"
-	"kusto-agent/record"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
 )
 
 // tellRead logs why a file is not being read for an input, once, and that it is

@@ -4,7 +4,7 @@ import (
 	"io"
 	"slices"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // trail is where reading of a generation stood lately, with the mark of each

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"kusto-agent/format"
-	"kusto-agent/record"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
 )
 
 // TestReadUpToTheRecordThatWaits: where quarantine takes no more, a file is read

@@ -4,7 +4,7 @@ import (
 	"io"
 	"os"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // unpacked is what is in an open file that was compressed when it was last seen:

@@ -18,9 +18,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kusto-agent/internal/journal"
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
-	"kusto-agent/journal"
-	"kusto-agent/record"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // anyAccess is lines of an access log, with others between.

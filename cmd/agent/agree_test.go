@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"kusto-agent/check"
-	"kusto-agent/config"
 	"kusto-agent/emulator"
+	"kusto-agent/internal/check"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/setup"
 )
 

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kusto-agent/config"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/exit"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/telemetry"
 )
 
 // asked says which running agent to ask over the socket in its state_dir.

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"kusto-agent/emulator"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/telemetry"
 )
 
 // account is what /metrics says of the records of one input.

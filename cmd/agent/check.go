@@ -13,14 +13,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kusto-agent/check"
-	"kusto-agent/config"
+	"kusto-agent/internal/check"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/pipeline"
+	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/units"
-	"kusto-agent/telemetry"
 )
 
 func checkCommand() *cobra.Command {

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"kusto-agent/check"
 	"kusto-agent/emulator"
+	"kusto-agent/internal/check"
 )
 
 // checks is one run of check --json, by id.

@@ -8,7 +8,7 @@ import (
 	"unicode"
 
 	"kusto-agent/emulator"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/telemetry"
 )
 
 // steers is one of each kind: C0, DEL, C1, marks of direction, what cannot be seen.

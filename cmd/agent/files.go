@@ -7,7 +7,7 @@ import (
 	"golang.org/x/term"
 
 	"kusto-agent/internal/console"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/telemetry"
 )
 
 func filesCommand() *cobra.Command {

@@ -12,7 +12,7 @@ import (
 
 	"kusto-agent/emulator"
 	"kusto-agent/internal/exit"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/telemetry"
 )
 
 // files asks a running agent.

@@ -22,7 +22,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/telemetry"
 )
 
 // flow is an application that numbers its records, rotates its file by size and

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kusto-agent/internal/console"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/telemetry"
 )
 
 //go:generate sh -c "go run . metrics reference >../../docs/metrics.md"

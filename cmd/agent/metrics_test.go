@@ -8,7 +8,7 @@ import (
 
 	"kusto-agent/emulator"
 	"kusto-agent/internal/exit"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/telemetry"
 )
 
 // TestARealAgentHasEveryMetric: each metric of the reference is in a scrape of an agent

@@ -17,8 +17,8 @@ import (
 
 	"kusto-agent/emulator"
 	"kusto-agent/internal/exit"
-	"kusto-agent/record"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/telemetry"
 )
 
 func bodyOf(t *testing.T, resp *http.Response) string {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"kusto-agent/emulator"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/telemetry"
 )
 
 // In an outage the tests do not want to wait long.

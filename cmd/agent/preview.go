@@ -14,16 +14,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kusto-agent/config"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/pipeline"
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/recovery"
+	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/units"
-	"kusto-agent/kusto"
-	"kusto-agent/record"
-	"kusto-agent/recovery"
-	"kusto-agent/telemetry"
 )
 
 func previewCommand() *cobra.Command {

@@ -12,13 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kusto-agent/config"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/quarantine"
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/units"
-	"kusto-agent/quarantine"
-	"kusto-agent/record"
-	"kusto-agent/telemetry"
 )
 
 func quarantineCommand() *cobra.Command {

@@ -7,10 +7,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"kusto-agent/config"
+	"kusto-agent/internal/config"
+	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/queryshell"
 	"kusto-agent/internal/rows"
-	"kusto-agent/kusto"
 )
 
 func queryCommand() *cobra.Command {

@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kusto-agent/config"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/statedir"
 	"kusto-agent/internal/units"
-	"kusto-agent/record"
 	"kusto-agent/spool"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"kusto-agent/emulator"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/telemetry"
 )
 
 // routeOf finds a route in the status.

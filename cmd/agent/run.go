@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kusto-agent/config"
 	"kusto-agent/internal/agent"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/hangup"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/telemetry"
 )
 
 func runCommand() *cobra.Command {

@@ -11,14 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kusto-agent/config"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/recovery"
+	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/units"
-	"kusto-agent/record"
-	"kusto-agent/recovery"
 	"kusto-agent/spool"
-	"kusto-agent/telemetry"
 )
 
 func spoolCommand() *cobra.Command {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"kusto-agent/emulator"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 	"kusto-agent/spool"
 )
 

@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"testing"
 
-	"kusto-agent/check"
 	"kusto-agent/emulator"
+	"kusto-agent/internal/check"
 	"kusto-agent/internal/exit"
 )
 

@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"kusto-agent/config"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/telemetry"
 )
 
 func statusCommand() *cobra.Command {

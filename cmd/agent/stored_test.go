@@ -12,9 +12,9 @@ import (
 
 	"kusto-agent/emulator"
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/quarantine"
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
-	"kusto-agent/quarantine"
-	"kusto-agent/record"
 	"kusto-agent/spool"
 )
 

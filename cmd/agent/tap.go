@@ -13,8 +13,8 @@ import (
 
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/units"
-	"kusto-agent/telemetry"
 )
 
 func tapCommand() *cobra.Command {

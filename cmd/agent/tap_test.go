@@ -11,7 +11,7 @@ import (
 
 	"kusto-agent/emulator"
 	"kusto-agent/internal/exit"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/telemetry"
 )
 
 // plainRecords are records that may be printed.

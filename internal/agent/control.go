@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/telemetry"
 	"kusto-agent/tail"
-	"kusto-agent/telemetry"
 )
 
 // control is what answers on the socket in state_dir.

@@ -10,9 +10,9 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"kusto-agent/internal/async"
+	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/version"
 	"kusto-agent/spool"
-	"kusto-agent/telemetry"
 )
 
 // startTelemetry answers on telemetry.listen and on the control socket until

@@ -7,9 +7,9 @@ import (
 	"github.com/google/uuid"
 
 	"kusto-agent/batcher"
-	"kusto-agent/journal"
-	"kusto-agent/record"
-	"kusto-agent/recovery"
+	"kusto-agent/internal/journal"
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/recovery"
 	"kusto-agent/spool"
 	"kusto-agent/tail"
 )

@@ -8,10 +8,10 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
-	"kusto-agent/config"
 	"kusto-agent/internal/async"
-	"kusto-agent/record"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/config"
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/telemetry"
 )
 
 // A reload checks everything first and can then no longer fail: what is wrong with

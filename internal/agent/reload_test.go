@@ -8,7 +8,7 @@ import (
 
 	"kusto-agent/emulator"
 	"kusto-agent/internal/exit"
-	"kusto-agent/ledger"
+	"kusto-agent/internal/ledger"
 )
 
 // reload has the agent read its configuration again, and waits for what it says.

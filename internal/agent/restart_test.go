@@ -8,9 +8,9 @@ import (
 	"syscall"
 	"testing"
 
-	"kusto-agent/config"
 	"kusto-agent/emulator"
-	"kusto-agent/ledger"
+	"kusto-agent/internal/config"
+	"kusto-agent/internal/ledger"
 )
 
 const (

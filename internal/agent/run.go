@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"kusto-agent/config"
 	"kusto-agent/internal/async"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/exit"
 )
 

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"kusto-agent/config"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/endpoint"
-	"kusto-agent/kusto"
+	"kusto-agent/internal/kusto"
 	"kusto-agent/sender"
 )
 

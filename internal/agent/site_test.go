@@ -19,10 +19,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"kusto-agent/config"
 	"kusto-agent/emulator"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/exit"
-	"kusto-agent/ledger"
+	"kusto-agent/internal/ledger"
 )
 
 // deadline ends a wait for an event that will never come.

@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"kusto-agent/recovery"
+	"kusto-agent/internal/recovery"
 	"kusto-agent/tail"
 )
 

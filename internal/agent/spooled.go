@@ -3,10 +3,10 @@ package agent
 import (
 	"errors"
 
-	"kusto-agent/ledger"
-	"kusto-agent/record"
+	"kusto-agent/internal/ledger"
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/telemetry"
 	"kusto-agent/spool"
-	"kusto-agent/telemetry"
 )
 
 // What the spool tells the other rooms while the agent runs.

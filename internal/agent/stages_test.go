@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kusto-agent/config"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/units"
 )
 

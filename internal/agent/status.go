@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"kusto-agent/internal/quarantine"
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/version"
-	"kusto-agent/quarantine"
-	"kusto-agent/record"
 	"kusto-agent/sender"
-	"kusto-agent/telemetry"
 )
 
 // status gathers what the rooms say of themselves.

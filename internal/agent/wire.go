@@ -2,9 +2,9 @@ package agent
 
 import (
 	"kusto-agent/batcher"
+	"kusto-agent/internal/journal"
 	"kusto-agent/internal/pipeline"
-	"kusto-agent/journal"
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 	"kusto-agent/tail"
 )
 

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"kusto-agent/kusto"
+	"kusto-agent/internal/kusto"
 )
 
 // Kind is a way to draw.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/rivo/uniseg"
 
-	"kusto-agent/kusto"
+	"kusto-agent/internal/kusto"
 )
 
 // built is a chart of rows; columns are name:type.

@@ -9,7 +9,7 @@ import (
 	"github.com/guptarohit/asciigraph"
 	"github.com/rivo/uniseg"
 
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/telemetry"
 )
 
 // Screen is the terminal that a chart is drawn in.

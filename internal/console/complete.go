@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/schema"
 	"kusto-agent/internal/script"
-	"kusto-agent/kusto"
 )
 
 // Schema is what names can be completed from.

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"kusto-agent/internal/exit"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/telemetry"
 )
 
 // Output is where a command prints, in large pieces: Flush gives out what is left. A

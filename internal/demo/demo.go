@@ -14,12 +14,12 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/term"
 
-	"kusto-agent/config"
 	"kusto-agent/emulator"
 	"kusto-agent/internal/agent"
 	"kusto-agent/internal/async"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/exit"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/telemetry"
 )
 
 // demoConfig is the configuration the demo runs on: the same keys, read the

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"kusto-agent/config"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/exit"
-	"kusto-agent/kusto"
+	"kusto-agent/internal/kusto"
 )
 
 // Connection is a client of one cluster, for a command that is not the agent.

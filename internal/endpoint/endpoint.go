@@ -9,9 +9,9 @@ import (
 	"os"
 	"time"
 
-	"kusto-agent/config"
+	"kusto-agent/internal/config"
+	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/version"
-	"kusto-agent/kusto"
 )
 
 // Endpoint is how one cluster is reached: its client and its tokens.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"kusto-agent/config"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/exit"
-	"kusto-agent/kusto"
+	"kusto-agent/internal/kusto"
 )
 
 func parsed(t *testing.T, text string) *config.Config {

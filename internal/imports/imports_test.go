@@ -17,37 +17,41 @@ import (
 const module = "kusto-agent/"
 
 // common are what every room may know, beside the folders of internal that know no room.
-var common = []string{"record", "format", "ledger"}
+var common = []string{"internal/record", "internal/format", "internal/ledger"}
 
-// upper are the folders of internal that know rooms, and that no room may know.
+// upper are the folders of internal that know rooms, and that a room may know only if its
+// rule names them.
 var upper = []string{
+	"internal/check", "internal/config", "internal/journal", "internal/kusto", "internal/quarantine", "internal/recovery", "internal/telemetry",
 	"internal/agent", "internal/chart", "internal/console", "internal/demo", "internal/endpoint", "internal/initconfig",
 	"internal/pipeline", "internal/queryshell", "internal/rows", "internal/schema", "internal/setup", "internal/simulation",
 }
 
 // rules are what each room may import beside common and its own folders.
 var rules = map[string][]string{
-	"record":     {},
-	"ledger":     {},
-	"format":     {},
-	"tail":       {},
-	"batcher":    {},
-	"journal":    {},
-	"spool":      {},
-	"quarantine": {},
-	"kusto":      {},
-	"telemetry":  {},
-	"recovery":   {},
-	"emulator":   {},
-	"sender":     {"kusto"},
-	"config":     {"batcher", "journal", "kusto", "quarantine", "sender", "spool", "tail", "telemetry"},
-	"check":      {"config", "internal/schema", "kusto", "quarantine", "tail"},
+	"internal/record":     {},
+	"internal/ledger":     {},
+	"internal/format":     {},
+	"tail":                {},
+	"batcher":             {},
+	"internal/journal":    {},
+	"spool":               {},
+	"internal/quarantine": {},
+	"internal/kusto":      {},
+	"internal/telemetry":  {},
+	"internal/recovery":   {},
+	"emulator":            {},
+	"sender":              {"internal/kusto"},
+	"internal/config":     {"batcher", "internal/journal", "internal/kusto", "internal/quarantine", "sender", "spool", "tail", "internal/telemetry"},
+	"internal/check":      {"internal/config", "internal/schema", "internal/kusto", "internal/quarantine", "tail"},
 
 	"internal/async":    {},
 	"internal/durable":  {},
 	"internal/exit":     {},
 	"internal/hangup":   {},
 	"internal/logzip":   {},
+	"internal/nest":     {},
+	"internal/rules":    {},
 	"internal/script":   {},
 	"internal/statedir": {},
 	"internal/systemd":  {},
@@ -55,48 +59,48 @@ var rules = map[string][]string{
 	"internal/version":  {},
 	"internal/wire":     {},
 
-	"internal/chart":    {"kusto", "telemetry"},
-	"internal/console":  {"kusto", "telemetry", "internal/schema"},
-	"internal/endpoint": {"config", "kusto"},
-	"internal/pipeline": {"batcher", "config", "journal", "tail", "telemetry"},
-	"internal/rows":     {"kusto", "telemetry"},
-	"internal/schema":   {"kusto"},
+	"internal/chart":    {"internal/kusto", "internal/telemetry"},
+	"internal/console":  {"internal/kusto", "internal/telemetry", "internal/schema"},
+	"internal/endpoint": {"internal/config", "internal/kusto"},
+	"internal/pipeline": {"batcher", "internal/config", "internal/journal", "tail", "internal/telemetry"},
+	"internal/rows":     {"internal/kusto", "internal/telemetry"},
+	"internal/schema":   {"internal/kusto"},
 
-	"internal/agent": {"batcher", "config", "journal", "kusto", "quarantine", "recovery", "sender", "spool", "tail", "telemetry",
+	"internal/agent": {"batcher", "internal/config", "internal/journal", "internal/kusto", "internal/quarantine", "internal/recovery", "sender", "spool", "tail", "internal/telemetry",
 		"internal/endpoint", "internal/pipeline"},
-	"internal/demo":       {"config", "emulator", "telemetry", "internal/agent"},
-	"internal/initconfig": {"check", "config", "kusto", "telemetry", "internal/console", "internal/schema"},
-	"internal/queryshell": {"config", "kusto", "telemetry", "internal/chart", "internal/console", "internal/endpoint", "internal/rows"},
-	"internal/setup":      {"check", "config", "kusto", "telemetry", "internal/console", "internal/endpoint", "internal/pipeline", "internal/schema"},
+	"internal/demo":       {"internal/config", "emulator", "internal/telemetry", "internal/agent"},
+	"internal/initconfig": {"internal/check", "internal/config", "internal/kusto", "internal/telemetry", "internal/console", "internal/schema"},
+	"internal/queryshell": {"internal/config", "internal/kusto", "internal/telemetry", "internal/chart", "internal/console", "internal/endpoint", "internal/rows"},
+	"internal/setup":      {"internal/check", "internal/config", "internal/kusto", "internal/telemetry", "internal/console", "internal/endpoint", "internal/pipeline", "internal/schema"},
 
-	"cmd/agent": {"check", "config", "emulator", "kusto", "quarantine", "recovery", "spool", "telemetry",
+	"cmd/agent": {"internal/check", "internal/config", "emulator", "internal/kusto", "internal/quarantine", "internal/recovery", "spool", "internal/telemetry",
 		"internal/agent", "internal/console", "internal/demo", "internal/endpoint", "internal/initconfig", "internal/pipeline",
 		"internal/queryshell", "internal/rows", "internal/setup"},
 }
 
 // free are rooms that tests alone use: they may import anything.
-var free = []string{"e2e", "internal/imports", "internal/simulation", "systemd"}
+var free = []string{"internal/e2e", "internal/imports", "internal/simulation", "systemd"}
 
 // alone are rooms that know none of the others, not even common: the lowest, and the one
 // that judges the rest.
 var alone = []string{
-	"record", "emulator", "internal/async", "internal/durable", "internal/exit", "internal/hangup", "internal/logzip", "internal/script",
+	"internal/record", "emulator", "internal/async", "internal/durable", "internal/exit", "internal/hangup", "internal/logzip", "internal/script",
 	"internal/units", "internal/version",
 }
 
 // never are rooms that must not come in by a detour either, by who must not have them.
 var never = map[string][]string{
-	"sender":   {"spool", "journal", "batcher", "tail", "recovery", "config"},
-	"spool":    {"journal", "sender", "ledger"},
-	"journal":  {"spool", "sender"},
-	"tail":     {"batcher", "sender", "journal", "kusto"},
-	"recovery": {"journal", "spool", "sender", "batcher", "tail", "kusto"},
-	"config":   {"check", "emulator", "recovery", "cmd/agent"},
+	"sender":            {"spool", "internal/journal", "batcher", "tail", "internal/recovery", "internal/config"},
+	"spool":             {"internal/journal", "sender", "internal/ledger"},
+	"internal/journal":  {"spool", "sender"},
+	"tail":              {"batcher", "sender", "internal/journal", "internal/kusto"},
+	"internal/recovery": {"internal/journal", "spool", "sender", "batcher", "tail", "internal/kusto"},
+	"internal/config":   {"internal/check", "emulator", "internal/recovery", "cmd/agent"},
 
-	"internal/agent": {"check", "emulator", "internal/console"},
+	"internal/agent": {"internal/check", "emulator", "internal/console"},
 
-	"kusto":    {"sender", "config"},
-	"emulator": {"kusto", "record", "format"},
+	"internal/kusto": {"sender", "internal/config"},
+	"emulator":       {"internal/kusto", "internal/record", "internal/format"},
 }
 
 // pkg is what go list says of a package.
@@ -197,18 +201,18 @@ func TestRules(t *testing.T) {
 		}
 	}
 	f("sender", "spool", false)
-	f("sender", "kusto", true)
+	f("sender", "internal/kusto", true)
 	f("sender", "sender/internal/delivery", true)
-	f("check", "batcher", false)
+	f("internal/check", "batcher", false)
 	f("tail", "internal/schema", false)
 	f("tail", "internal/units", true)
-	f("spool", "ledger", true) // by this rule; never has it
-	f("emulator", "record", false)
+	f("spool", "internal/ledger", true) // by this rule; never has it
+	f("emulator", "internal/record", false)
 	f("emulator", "internal/units", false)
-	f("kusto", "config", false)
+	f("internal/kusto", "internal/config", false)
 	f("cmd/agent", "tail", false)
 	f("cmd/agent", "batcher", false)
 	f("cmd/agent", "internal/agent", true)
-	f("internal/exit", "record", false)
+	f("internal/exit", "internal/record", false)
 	f("spool", "internal/agent", false)
 }

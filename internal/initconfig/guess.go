@@ -18,11 +18,11 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"kusto-agent/config"
-	"kusto-agent/format"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/schema"
-	"kusto-agent/kusto"
 )
 
 // look guesses from the sample file.

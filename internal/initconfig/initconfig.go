@@ -12,13 +12,13 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"kusto-agent/check"
-	"kusto-agent/config"
-	"kusto-agent/format"
+	"kusto-agent/internal/check"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/schema"
-	"kusto-agent/kusto"
 )
 
 // Answers are what the configuration is to say. What is empty is guessed or asked.

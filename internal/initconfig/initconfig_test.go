@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"kusto-agent/config"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/console"
 )
 

@@ -6,8 +6,8 @@ import (
 	"regexp"
 	"strings"
 
-	"kusto-agent/check"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/check"
+	"kusto-agent/internal/telemetry"
 )
 
 // text is the configuration, each key with what it means.

@@ -13,14 +13,14 @@ import (
 	"sync"
 
 	"kusto-agent/batcher"
-	"kusto-agent/config"
 	"kusto-agent/internal/async"
+	"kusto-agent/internal/config"
+	"kusto-agent/internal/journal"
+	"kusto-agent/internal/ledger"
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/units"
-	"kusto-agent/journal"
-	"kusto-agent/ledger"
-	"kusto-agent/record"
 	"kusto-agent/tail"
-	"kusto-agent/telemetry"
 )
 
 // Peek reads the files of one input as the agent does and keeps the first payload. Nothing

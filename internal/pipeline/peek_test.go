@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"kusto-agent/config"
+	"kusto-agent/internal/config"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

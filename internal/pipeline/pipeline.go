@@ -4,8 +4,8 @@ package pipeline
 
 import (
 	"kusto-agent/batcher"
-	"kusto-agent/journal"
-	"kusto-agent/record"
+	"kusto-agent/internal/journal"
+	"kusto-agent/internal/record"
 	"kusto-agent/tail"
 )
 

@@ -17,10 +17,10 @@ import (
 	"kusto-agent/internal/chart"
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/rows"
+	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/units"
-	"kusto-agent/kusto"
-	"kusto-agent/telemetry"
 )
 
 // Forms that are drawn.

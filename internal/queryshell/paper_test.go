@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/rows"
-	"kusto-agent/kusto"
 )
 
 // TestDrawing: a query that renders what can be drawn is drawn on a terminal, and

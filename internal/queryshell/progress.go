@@ -11,10 +11,10 @@ import (
 
 	"kusto-agent/internal/async"
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/rows"
+	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/units"
-	"kusto-agent/kusto"
-	"kusto-agent/telemetry"
 )
 
 // watched is a result on its way to somebody who waits for it: what came is given

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/rows"
-	"kusto-agent/kusto"
 )
 
 // screen is what a terminal is sent, or a file.

@@ -17,10 +17,10 @@ import (
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/rows"
 	"kusto-agent/internal/script"
-	"kusto-agent/kusto"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/telemetry"
 )
 
 // runAll runs statements, or a session where there are none.

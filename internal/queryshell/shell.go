@@ -15,8 +15,8 @@ import (
 
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/script"
-	"kusto-agent/kusto"
 )
 
 // Shell is one run of query or mgmt.

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"kusto-agent/config"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
-	"kusto-agent/kusto"
+	"kusto-agent/internal/kusto"
 )
 
 // Target says which cluster is asked: one of a configuration, or one that is named

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"kusto-agent/kusto"
+	"kusto-agent/internal/kusto"
 )
 
 func TestParseCluster(t *testing.T) {

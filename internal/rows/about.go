@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"kusto-agent/kusto"
+	"kusto-agent/internal/kusto"
 )
 
 // About collects what an answer tells of itself beside its rows. The zero value is

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"kusto-agent/kusto"
+	"kusto-agent/internal/kusto"
 )
 
 // delimited prints CSV and TSV.

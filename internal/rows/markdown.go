@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"kusto-agent/kusto"
+	"kusto-agent/internal/kusto"
 )
 
 // markdown prints tables as GitHub reads them.

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"kusto-agent/kusto"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/telemetry"
 )
 
 // objects prints an object a row, its members in the order of the columns and its

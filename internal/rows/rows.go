@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"kusto-agent/kusto"
+	"kusto-agent/internal/kusto"
 )
 
 // Form is how a table is printed.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"kusto-agent/kusto"
+	"kusto-agent/internal/kusto"
 )
 
 // printed is what rows look like; columns are name:type.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/rivo/uniseg"
 
-	"kusto-agent/kusto"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/telemetry"
 )
 
 // measured is how many rows a table is printed by the widths of.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/rivo/uniseg"
 
-	"kusto-agent/kusto"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/telemetry"
 )
 
 // vertical prints a line for each cell, under a line for each row.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/twmb/avro/ocf"
 
-	"kusto-agent/format"
-	"kusto-agent/record"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
 )
 
 // mostCompared is the most records that are compared with a table.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // columns tells the fields of texts as name:type.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"unicode/utf16"
 
-	"kusto-agent/format"
-	"kusto-agent/record"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
 )
 
 // Guess is what a file looks like, in the words of the configuration. What is

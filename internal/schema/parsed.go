@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"kusto-agent/format"
-	"kusto-agent/record"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
 )
 
 // parsed is the way of parsing that takes lines apart, empty where there is none:

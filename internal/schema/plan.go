@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
-	"kusto-agent/kusto"
-	"kusto-agent/record"
 )
 
 // ClearCache has the streaming nodes of a database read its schema again.

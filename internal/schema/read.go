@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"kusto-agent/kusto"
-	"kusto-agent/record"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/record"
 )
 
 // showTimeout bounds what one look at the schema takes.

@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/avro"
 	"github.com/twmb/avro/ocf"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // TestFits: what a column of each type keeps of a value.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"kusto-agent/format"
-	"kusto-agent/record"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
 )
 
 // Table is a table of the service as it is, and then as plans make it.

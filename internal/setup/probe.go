@@ -14,9 +14,9 @@ import (
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/schema"
 	"kusto-agent/internal/units"
-	"kusto-agent/kusto"
 )
 
 // A probe is a request to store nothing: the service refuses an empty body, but

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	"kusto-agent/check"
+	"kusto-agent/internal/check"
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/endpoint"
+	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/schema"
-	"kusto-agent/kusto"
-	"kusto-agent/telemetry"
+	"kusto-agent/internal/telemetry"
 )
 
 // command is one of those that a run makes.

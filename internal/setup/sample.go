@@ -14,7 +14,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"kusto-agent/config"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/pipeline"
 	"kusto-agent/internal/schema"
 	"kusto-agent/internal/units"

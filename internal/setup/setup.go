@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"kusto-agent/check"
-	"kusto-agent/config"
+	"kusto-agent/internal/check"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"

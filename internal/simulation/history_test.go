@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"kusto-agent/internal/durable/faultfs"
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
-	"kusto-agent/record"
 	"kusto-agent/spool"
 )
 

@@ -13,11 +13,11 @@ import (
 
 	"kusto-agent/batcher"
 	"kusto-agent/internal/durable/faultfs"
+	"kusto-agent/internal/journal"
+	"kusto-agent/internal/ledger"
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/recovery"
 	"kusto-agent/internal/units"
-	"kusto-agent/journal"
-	"kusto-agent/ledger"
-	"kusto-agent/record"
-	"kusto-agent/recovery"
 	"kusto-agent/sender"
 	"kusto-agent/spool"
 )

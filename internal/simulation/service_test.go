@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"kusto-agent/kusto"
-	"kusto-agent/record"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/record"
 )
 
 // service is a cluster as one process reaches it.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"kusto-agent/batcher"
-	"kusto-agent/record"
-	"kusto-agent/recovery"
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/recovery"
 )
 
 var errDenied = errors.New("permission denied")

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // line is one record of a file, and what became of it.

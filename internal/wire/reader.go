@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // Reader takes the words that a Writer appended from the front of B, in the same

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 func sample() *record.Payload {

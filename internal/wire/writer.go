@@ -11,7 +11,7 @@ package wire
 import (
 	"encoding/binary"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // Writer appends words to B. The zero value is ready for use.

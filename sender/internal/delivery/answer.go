@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"time"
 
-	"kusto-agent/kusto"
-	"kusto-agent/record"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/record"
 )
 
 // take enters a payload.

@@ -3,7 +3,7 @@ package delivery
 import (
 	"time"
 
-	"kusto-agent/kusto"
+	"kusto-agent/internal/kusto"
 )
 
 // breaker is the circuit breaker of a route or a cluster: whether it is up, down

@@ -4,7 +4,7 @@ import (
 	"container/heap"
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // cluster is one service: its slots, and the routes that have something to send.

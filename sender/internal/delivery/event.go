@@ -3,8 +3,8 @@ package delivery
 import (
 	"time"
 
-	"kusto-agent/kusto"
-	"kusto-agent/record"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/record"
 )
 
 // Event is something that happened. Each type says who reports it.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // Phase is how far the life of the machine is.

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"kusto-agent/kusto"
-	"kusto-agent/record"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/record"
 )
 
 // Settings hold at once, also for a cluster that is throttled: it has to earn more.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"kusto-agent/kusto"
-	"kusto-agent/record"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/record"
 )
 
 // histories is how many random histories the model test plays.

@@ -3,8 +3,8 @@ package delivery
 import (
 	"time"
 
-	"kusto-agent/kusto"
-	"kusto-agent/record"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/record"
 )
 
 // Stage is what is under way for a payload. The shell works on a payload in

@@ -3,7 +3,7 @@ package delivery
 import (
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // route is one table with its format and mapping: its queues, and what the spool

@@ -3,7 +3,7 @@ package delivery
 import (
 	"time"
 
-	"kusto-agent/record"
+	"kusto-agent/internal/record"
 )
 
 // maxRound bounds the payloads that go back for each probe.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"kusto-agent/kusto"
-	"kusto-agent/record"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/record"
 )
 
 // bench is a machine under the hands of a test.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"kusto-agent/kusto"
+	"kusto-agent/internal/kusto"
 )
 
 // Data flows within 30 s of the return of an authority that was away, however the waits

@@ -3,8 +3,8 @@ package delivery
 import (
 	"time"
 
-	"kusto-agent/kusto"
-	"kusto-agent/record"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/record"
 )
 
 // Progress sums up what is left to send.

@@ -1,0 +1,192 @@
+// Package check looks at everything a configuration needs, from its own words to
+// the columns of its tables, and tells all that it finds in one run: what is well,
+// what is not, and what to do about it. It changes nothing, stores nothing and
+// sends no record.
+//
+// Each step goes on as far as it can when an earlier one found fault; what could
+// not be looked at is told as that, and never as wrong.
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"kusto-agent/internal/config"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/units"
+)
+
+// Severity says how bad a finding is.
+type Severity string
+
+// The severities.
+const (
+	OK      Severity = "ok"
+	Warning Severity = "warning" // records may be lost or delayed, or it could not be looked at
+	Error   Severity = "error"   // it does not work like this
+)
+
+// Class is what an error is about, for exit codes.
+type Class uint8
+
+// The classes, the least telling first.
+const (
+	Plain   Class = iota
+	Away          // the service is out of reach
+	Refused       // a token or a role was refused
+	Config        // the configuration is wrong
+)
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	ID       string   `json:"id"` // does not change between versions
+	Severity Severity `json:"severity"`
+	Step     string   `json:"step"`
+	Input    string   `json:"input,omitempty"`
+	Where    string   `json:"where,omitempty"` // a place in a file, a path, a table, a cluster
+	What     string   `json:"what"`
+	// Fix is what to do. Its first line is words, and each line that follows a
+	// command to paste.
+	Fix    string `json:"fix,omitempty"`
+	Detail string `json:"detail,omitempty"`
+
+	Class Class `json:"-"` // of an error
+}
+
+// Connection is how a cluster is asked.
+type Connection struct {
+	Client *kusto.Client
+	Token  func(context.Context) (string, error)
+	Close  func()
+}
+
+// Sample is the beginning of what an input would send next.
+type Sample struct {
+	Body        []byte // records as they would be sent, before gzip
+	Quarantined int    // records before its end that would go to quarantine
+	First       string // the first of them: where it is and what is wrong with it
+	None        string // why there is nothing; empty: there is
+}
+
+// Options are what a run needs.
+type Options struct {
+	Path    string // of the configuration
+	Env     config.Env
+	Offline bool // leave out what needs the network
+	Service Service
+	Log     int // process whose open files are the agent's own log; 0: none is known
+
+	Connect func(cfg *config.Config, cluster string) (*Connection, error)
+	Sample  func(ctx context.Context, cfg *config.Config, in *config.Input) (*Sample, error)
+}
+
+// steps are what is looked at, in this order.
+var steps = []struct {
+	name   string
+	online bool
+	run    func(*run, context.Context)
+}{
+	{"Configuration", false, (*run).load},
+	{"Files", false, (*run).files},
+	{"State, spool and quarantine", false, (*run).disks},
+	{"Limits", false, (*run).limits},
+	{"Way to the cluster", true, (*run).ways},
+	{"Identity", true, (*run).identity},
+	{"Tables", true, (*run).tables},
+	{"Records", false, (*run).records},
+}
+
+// Run looks at everything and returns what it found, in the order of the steps.
+// When ctx ends the rest is left out, and its error returned.
+func Run(ctx context.Context, o Options) ([]Finding, error) {
+	r := &run{Options: o, clusters: make(map[string]*cluster), samples: make(map[string]*Sample), views: make(map[string]*view)}
+	defer r.close()
+	for _, s := range steps {
+		r.step = s.name
+		if !s.online || !o.Offline {
+			s.run(r, ctx)
+		}
+		if r.cfg == nil {
+			break // nothing else can be looked at
+		}
+		if err := ctx.Err(); err != nil {
+			return r.found, fmt.Errorf("check: %w", err)
+		}
+	}
+	return r.found, nil
+}
+
+// run is one run.
+type run struct {
+	Options
+	cfg      *config.Config
+	step     string
+	found    []Finding
+	folders  int                 // that would be watched
+	clusters map[string]*cluster // by name
+	samples  map[string]*Sample  // by input
+	views    map[string]*view    // by input
+}
+
+func (r *run) add(f Finding) {
+	f.Step = r.step
+	r.found = append(r.found, f)
+}
+
+func (r *run) ok(id, input, where, format string, args ...any) {
+	r.add(Finding{ID: id, Severity: OK, Input: input, Where: where, What: fmt.Sprintf(format, args...)})
+}
+
+func (r *run) close() {
+	for _, c := range r.clusters {
+		if c.conn != nil {
+			c.conn.Close()
+		}
+	}
+}
+
+// load reads the configuration. Each of its mistakes is a finding.
+func (r *run) load(context.Context) {
+	cfg, err := config.Load(r.Path, r.Env, config.Options{})
+	var all *config.Errors
+	switch {
+	case errors.As(err, &all):
+		for _, p := range all.Problems {
+			r.mistake(p)
+		}
+		if all.More > 0 {
+			r.add(Finding{ID: "config", Severity: Error, Where: r.Path, What: fmt.Sprintf("%d more mistakes", all.More), Fix: "mend those above first", Class: Config})
+		}
+		return
+	case err != nil:
+		r.add(Finding{ID: "config", Severity: Error, Where: r.Path, What: err.Error(), Class: Config})
+		return
+	}
+	r.cfg = cfg
+	r.ok("config", "", r.Path, "%s, %s", units.Counted(len(cfg.Inputs), "input"), units.Counted(len(cfg.Clusters), "cluster"))
+}
+
+// mistake is one of the configuration: what is wrong; what was meant.
+func (r *run) mistake(p config.Problem) {
+	f := Finding{ID: "config", Severity: Error, Where: p.File, What: p.Message, Class: Config, Detail: p.Source}
+	if p.Line > 0 {
+		f.Where = fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
+	}
+	if what, meant, ok := strings.Cut(p.Message, "; "); ok {
+		f.What, f.Fix = what, meant
+	}
+	if p.Path != "" {
+		f.What = p.Path + ": " + f.What
+	}
+	r.add(f)
+}
+
+// Quoted is a word of a command line, for a shell.
+func Quoted(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

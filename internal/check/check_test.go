@@ -1,0 +1,140 @@
+package check
+
+import (
+	"context"
+	"crypto/x509"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"kusto-agent/internal/config"
+	"kusto-agent/internal/kusto"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestPasted: the command of a hint comes on a line of its own.
+func TestPasted(t *testing.T) {
+	f := func(hint, want string) {
+		t.Helper()
+		if got := pasted(hint); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	f("do it: .alter table ['T'] x", "do it\n.alter table ['T'] x")
+	f("make it: .create table T (c: string); if it exists and is new: .clear x", "make it\n.create table T (c: string)\nif it exists and is new\n.clear x")
+	f("look at send.proxy: or not", "look at send.proxy: or not")
+	f("it ends in: .", "it ends in: .")
+}
+
+// TestQuoted: a path in a command is one word of a shell, whatever is in it.
+func TestQuoted(t *testing.T) {
+	f := func(in, want string) {
+		t.Helper()
+		if got := Quoted(in); got != want {
+			t.Errorf("%q becomes %s, want %s", in, got, want)
+		}
+	}
+	f("/srv/app/a-1.log", "/srv/app/a-1.log")
+	f("/srv/a b", "'/srv/a b'")
+	f("$(rm x)'", `'$(rm x)'\'''`)
+	f("", "''")
+}
+
+// TestAs: as the user of the service the kernel refuses what the mode of a file
+// does, and only there.
+func TestAs(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can look as another user")
+	}
+	nobody, err := user.Lookup("nobody")
+	if err != nil {
+		t.Skip(err)
+	}
+	path := filepath.Join(t.TempDir(), "shut")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := FindService(t.Context(), nobody.Username)
+	if err != nil || s.name() != "nobody" {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	look := func() (err error) {
+		return unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS)
+	}
+	var inside error
+	if err := s.as(func() { inside = look() }); err != nil || inside == nil {
+		t.Errorf("as nobody: %v, %v", err, inside)
+	}
+	if err := look(); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+	if _, err := FindService(t.Context(), "no such user"); err == nil || !strings.Contains(err.Error(), "no such user") {
+		t.Errorf("an unknown user: %v", err)
+	}
+}
+
+// TestStopped: a run that is stopped says so.
+func TestStopped(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	path := filepath.Join(t.TempDir(), "agent.yaml")
+	if err := os.WriteFile(path, []byte("cluster: http://localhost:1\ndatabase: D\nauth: {method: none}\ninputs: [{paths: [/nowhere/*.csv], table: T}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	found, err := Run(ctx, Options{Path: path, Env: os.LookupEnv})
+	if err == nil || len(found) == 0 {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
+// TestWayFindings: a certificate that ends soon, and a clock that is off.
+func TestWayFindings(t *testing.T) {
+	f := func(id string, w kusto.Way, want Severity, words string) {
+		t.Helper()
+		r := new(run)
+		r.certificate(&cluster{}, w)
+		r.clock(&cluster{}, w)
+		if len(r.found) != 1 || r.found[0].ID != id || r.found[0].Severity != want || !strings.Contains(r.found[0].What, words) || (want != OK) != (r.found[0].Fix != "") {
+			t.Errorf("found %+v, want %s %s", r.found, want, words)
+		}
+	}
+	until := func(d time.Duration) kusto.Way {
+		return kusto.Way{Leaf: &x509.Certificate{NotAfter: time.Now().Add(d)}, TLS: "TLS 1.3"}
+	}
+	f("network.tls", until(30*24*time.Hour), OK, "TLS 1.3, certificate good until")
+	f("network.tls", until(24*time.Hour), Warning, "certificate good until")
+	clock := func(ahead time.Duration) kusto.Way { return kusto.Way{Dated: true, Ahead: ahead} }
+	f("clock", clock(-time.Second), OK, "agrees")
+	f("clock", clock(time.Minute), Warning, "1m0s behind")
+	f("clock", clock(-time.Hour), Error, "1h0m0s ahead: tokens are refused")
+}
+
+// TestLimits: what is asked for against what is given.
+func TestLimits(t *testing.T) {
+	cfg := config.DefaultConfig()
+	cfg.Limits.OpenFiles = 1000 // any machine gives that
+	f := func(s Service, folders int, id string, want Severity, words string) {
+		t.Helper()
+		r := &run{Options: Options{Service: s}, cfg: &cfg, folders: folders}
+		r.limits(t.Context())
+		for _, x := range r.found {
+			if x.ID == id && x.Severity == want && strings.Contains(x.What+x.Fix, words) {
+				return
+			}
+		}
+		t.Errorf("found %+v, want %s %s %s", r.found, id, want, words)
+	}
+	f(Service{Unit: true, Files: 65536}, 1, "limits.open_files", OK, "LimitNOFILE of the unit allows 65536")
+	f(Service{Unit: true, Files: 1024}, 1, "limits.open_files", Error, "\nsystemctl daemon-reload")
+	f(Service{Files: 0}, 1, "limits.open_files", OK, "the limit of this shell")
+	if kernelNumber("fs/inotify/max_user_watches") > 0 {
+		f(Service{}, 1<<40, "limits.inotify", Warning, "sysctl -w fs.inotify.max_user_watches=")
+	}
+}

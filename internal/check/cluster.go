@@ -1,0 +1,206 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"kusto-agent/internal/config"
+	"kusto-agent/internal/kusto"
+)
+
+// cluster is one that inputs send to, and how far it was reached.
+type cluster struct {
+	name string
+	config.Cluster
+	conn   *Connection
+	closed string // why its tables cannot be looked at; empty: they can
+}
+
+// each calls f for every cluster that inputs send to, in the order of their names.
+func (r *run) each(f func(c *cluster)) {
+	used := make(map[string]bool)
+	for i := range r.cfg.Inputs {
+		used[r.cfg.Inputs[i].Cluster] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		if r.clusters[name] == nil {
+			r.clusters[name] = &cluster{name: name, Cluster: r.cfg.Clusters[name]}
+		}
+		f(r.clusters[name])
+	}
+}
+
+// ways looks at the way to each cluster.
+func (r *run) ways(ctx context.Context) {
+	r.each(func(c *cluster) {
+		conn, err := r.Connect(r.cfg, c.name)
+		if err != nil {
+			c.closed = "there is no client for the cluster"
+			r.add(Finding{ID: "network", Severity: Error, Where: c.URL, What: err.Error(), Fix: "look at cluster, auth and send of the configuration", Class: Config})
+			return
+		}
+		c.conn = conn
+		w, err := conn.Client.Probe(ctx)
+		if err != nil {
+			c.closed = "the cluster was not reached"
+			r.add(failed(Finding{ID: "network", Where: c.URL}, err))
+		} else {
+			r.reached(c, w)
+		}
+		r.certificate(c, w)
+		r.clock(c, w)
+	})
+}
+
+func (r *run) reached(c *cluster, w kusto.Way) {
+	by := "answers from " + w.Remote
+	if w.Proxy != "" {
+		by = "answers through the proxy " + w.Proxy
+	}
+	r.add(Finding{ID: "network", Severity: OK, Where: c.URL, What: by, Detail: strings.Join(w.Addresses, " ")})
+}
+
+// expiresSoon is how long before its end a certificate is told.
+const expiresSoon = 14 * 24 * time.Hour
+
+func (r *run) certificate(c *cluster, w kusto.Way) {
+	if w.Leaf == nil {
+		return // plain, or told already
+	}
+	left := time.Until(w.Leaf.NotAfter)
+	f := Finding{ID: "network.tls", Where: c.URL, Severity: OK, What: fmt.Sprintf("%s, certificate good until %s", w.TLS, w.Leaf.NotAfter.UTC().Format(time.DateOnly)), Detail: "issued by " + w.Leaf.Issuer.String()}
+	if left < expiresSoon {
+		f.Severity = Warning
+		f.Fix = "tell its owner: " + w.Leaf.Subject.String()
+	}
+	r.add(f)
+}
+
+// The clock may differ by a little before anybody minds, and by five minutes
+// before tokens are refused.
+const (
+	clockNoted   = 30 * time.Second
+	clockRefused = 5 * time.Minute
+)
+
+func (r *run) clock(c *cluster, w kusto.Way) {
+	if !w.Dated {
+		return
+	}
+	f := Finding{ID: "clock", Where: c.URL, Severity: OK, What: "the clock of this machine agrees"}
+	if off := w.Ahead.Abs(); off >= clockNoted {
+		which := "behind"
+		if w.Ahead < 0 {
+			which = "ahead"
+		}
+		f.Severity, f.What = Warning, fmt.Sprintf("the clock of this machine is %v %s", off.Round(time.Second), which)
+		f.Fix = "set it by the network\ntimedatectl set-ntp true"
+		if off >= clockRefused {
+			f.Severity, f.What = Error, f.What+": tokens are refused like this"
+		}
+	}
+	r.add(f)
+}
+
+// identity gets a token for each cluster that answers.
+func (r *run) identity(ctx context.Context) {
+	r.each(func(c *cluster) {
+		if c.conn == nil {
+			return
+		}
+		if c.Auth.Method == "none" {
+			r.ok("token", "", c.URL, "no token is asked for")
+			return
+		}
+		_, err := c.conn.Token(ctx)
+		if err == nil {
+			r.ok("token", "", c.URL, "a token was given to %s", c.principal())
+			return
+		}
+		if c.closed == "" {
+			c.closed = "there is no token"
+		}
+		f := failed(Finding{ID: "token", Where: c.URL}, err)
+		f.Fix = c.credentialFix(f.Fix, r.Path)
+		r.add(f)
+	})
+}
+
+// credentialStore is where systemd finds what it hands over.
+const credentialStore = "/etc/credstore"
+
+// credentialFix says where a secret is that systemd alone hands over.
+func (c *cluster) credentialFix(fix, path string) string {
+	for _, file := range []string{c.Auth.ClientSecretFile, c.Auth.TokenFile, c.Auth.CertificateFile, c.Auth.CertificatePasswordFile} {
+		_, err := os.Stat(file)
+		_, there := os.Stat(filepath.Join(credentialStore, filepath.Base(file)))
+		if file != "" && err != nil && there == nil {
+			return "systemd hands it to the service; let this find it\nsudo CREDENTIALS_DIRECTORY=" + credentialStore + " kusto-agent check --config " + Quoted(path)
+		}
+	}
+	return fix
+}
+
+// unknownPrincipal stands in hints where the service did not name who was refused.
+const unknownPrincipal = "aadapp=<client id>;<tenant>"
+
+// principal is who the agent is, as far as the configuration tells.
+func (c *cluster) principal() string {
+	if c.Auth.ClientID == "" {
+		return "the identity of auth.method " + c.Auth.Method
+	}
+	return "aadapp=" + c.Auth.ClientID + ";" + c.Auth.Tenant
+}
+
+// failed is the finding of an error of the service: its code, its words, the
+// activity id, and what to do.
+func failed(f Finding, err error) Finding {
+	f.Severity, f.What = Error, err.Error()
+	var e *kusto.Error
+	if !errors.As(err, &e) {
+		f.Fix = "ask again; if it stays so, look at the log of the agent"
+		return f
+	}
+	f.Fix = pasted(e.Hint)
+	switch {
+	case kusto.Unreached(err):
+		f.Class = Away
+	case e.Refused():
+		f.Class = Refused
+	}
+	return f
+}
+
+// named puts who we are in a hint where the service did not say it.
+func (c *cluster) named(f Finding) Finding {
+	if c.Auth.ClientID != "" {
+		f.Fix = strings.ReplaceAll(f.Fix, unknownPrincipal, c.principal())
+	}
+	return f
+}
+
+// pasted puts the command in a hint on a line of its own.
+func pasted(hint string) string {
+	var b strings.Builder
+	for {
+		i := strings.Index(hint, ": .")
+		if i < 0 || i+3 >= len(hint) || hint[i+3] < 'a' || hint[i+3] > 'z' {
+			return b.String() + hint
+		}
+		b.WriteString(hint[:i] + "\n")
+		command, more, is := strings.Cut(hint[i+2:], "; if ")
+		b.WriteString(command)
+		if !is {
+			return b.String()
+		}
+		b.WriteString("\n")
+		hint = "if " + more
+	}
+}

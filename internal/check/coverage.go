@@ -1,0 +1,65 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/schema"
+	"kusto-agent/internal/units"
+)
+
+// records compares what each input holds with its table and mapping.
+func (r *run) records(ctx context.Context) {
+	for i := range r.cfg.Inputs {
+		in := &r.cfg.Inputs[i]
+		s := r.sample(ctx, in)
+		if s.Quarantined > 0 {
+			r.add(Finding{ID: "records.quarantine", Severity: Warning, Input: in.Name, What: fmt.Sprintf("%s before the end of the sample would go to quarantine; the first: %s", units.Counted(s.Quarantined, "record"), s.First),
+				Fix: "see that format is that of the files, and raise max_record_size if it is for their length"})
+		}
+		if s.None != "" {
+			r.ok("records", in.Name, "", "nothing to compare: %s", s.None)
+			continue
+		}
+		v := r.views[in.Name]
+		if v == nil || !v.mapped {
+			r.ok("records", in.Name, "", "%s sampled; the mapping was not seen", units.Counted(schema.CountRecords(in.Format, s.Body), "record"))
+			continue
+		}
+		v.report(v.table.Compare(in.Route(), s.Body))
+	}
+}
+
+// report tells what was found.
+func (v *view) report(l *schema.Comparison) {
+	if l.Header && v.in.Header != "skip" {
+		v.tell("records.header", Warning, "the first record holds the names of the columns, and would be stored as data", "set header: skip for this input")
+	}
+	if l.Records == 0 {
+		v.tell("records", OK, "nothing to compare: the sample holds no record", "")
+		return
+	}
+	of := fmt.Sprintf("of %s sampled", units.Counted(l.Records, "record"))
+	table := kusto.EntityName(v.in.Table)
+	well := true
+	if !l.Discarded.Empty() {
+		well = false
+		v.tell("records.discarded", Warning, fmt.Sprintf("no column takes, with how many %s hold it: %s", of, &l.Discarded),
+			fmt.Sprintf("add columns and map them, or leave it if it is not wanted\n.show table %s ingestion mappings", table))
+	}
+	if !l.Null.Empty() {
+		well = false
+		v.tell("records.null", Warning, fmt.Sprintf("would be stored as null, since they do not fit the type of the column, with how many %s: %s", of, &l.Null),
+			fmt.Sprintf("change the column's type, or the mapping's path or transform, such as DateTimeFromUnixSeconds\n.show table %s schema as json", table))
+	}
+	if len(l.Unfilled) > 0 {
+		well = false
+		v.tell("records.unfilled", Warning, fmt.Sprintf("no record %s fills: %s", of, strings.Join(l.Unfilled, ", ")),
+			fmt.Sprintf("nothing, if they are filled by others or at times; else look at paths and letter case in the mapping\n.show table %s ingestion mappings", table))
+	}
+	if well {
+		v.tell("records", OK, fmt.Sprintf("the mapping takes everything %s, and fills every column", of), "")
+	}
+}

@@ -1,0 +1,168 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"kusto-agent/internal/config"
+	"kusto-agent/internal/quarantine"
+	"kusto-agent/internal/units"
+)
+
+// disks looks at what the agent keeps.
+func (r *run) disks(context.Context) {
+	r.writable("state_dir", r.cfg.StateDir)
+	r.shared(config.Absolute(r.cfg.StateDir))
+	if r.cfg.Spool.MaxSize == 0 {
+		r.add(Finding{ID: "spool", Severity: Warning, What: "there is no spool: in an outage the files alone are the buffer", Fix: "give spool.max_size a size, unless that is meant"})
+	} else {
+		r.writable("spool.dir", r.cfg.Spool.Dir)
+		r.spoolSpace()
+	}
+	r.quarantineSpace()
+}
+
+// writable tells whether the service may write in a folder, or make it.
+func (r *run) writable(key, dir string) {
+	dir = config.Absolute(dir)
+	at, what := dir, "can be written"
+	var err error
+	for {
+		taken := r.Service.as(func() { err = mayKeep(at) })
+		err = errors.Join(taken, err)
+		if !errors.Is(err, unix.ENOENT) || at == filepath.Dir(at) {
+			break
+		}
+		at, what = filepath.Dir(at), "is not there yet, and can be made"
+	}
+	switch {
+	case err == nil:
+		r.ok("state", "", dir, "%s %s", key, what)
+	case r.Service.Unit && dir == stateOfUnit && at != dir:
+		r.ok("state", "", dir, "%s is not there yet; systemd makes it at the start", key)
+	default:
+		f := Finding{ID: "state", Severity: Error, Where: dir, What: fmt.Sprintf("%s may not write in %s: %v", r.Service.name(), key, err), Fix: "set " + key + " to a folder on a disk"}
+		if errors.Is(err, fs.ErrPermission) {
+			install := fmt.Sprintf("install -d -m 700 -o %s -g %s %s", Quoted(r.Service.name()), Quoted(r.Service.group()), Quoted(dir))
+			f.Fix = strings.Join(append([]string{"make it, and give it to that user", install}, r.enter(filepath.Dir(dir))...), "\n")
+		}
+		r.add(f)
+	}
+}
+
+// mayKeep tells whether files can be kept in a folder, as far as that is told
+// without making one.
+func mayKeep(dir string) error {
+	var st unix.Stat_t
+	var disk unix.Statfs_t
+	err := unix.Stat(dir, &st)
+	if err == nil {
+		err = unix.Statfs(dir, &disk)
+	}
+	switch {
+	case err != nil:
+		return err
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return unix.ENOTDIR
+	case slices.Contains([]int64{unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC}, int64(disk.Type)):
+		return errors.New("what is there is of the kernel's making, and on no disk")
+	}
+	return unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+}
+
+// stateOfUnit is the folder that the unit has systemd make.
+const stateOfUnit = "/var/lib/kusto-agent"
+
+// spoolSpace compares the disk with what the spool may take of it.
+func (r *run) spoolSpace() {
+	dir := config.Absolute(r.cfg.Spool.Dir)
+	free, err := freeOf(dir)
+	if err != nil {
+		r.add(Finding{ID: "spool.space", Severity: Warning, Where: dir, What: "the disk was not looked at: " + err.Error(), Fix: "see to that disk\ndf -h " + Quoted(dir)})
+		return
+	}
+	used, _ := held(dir) // 0 where it cannot be read
+	room, want := free-int64(r.cfg.Spool.MinFree), int64(r.cfg.Spool.MaxSize)-used
+	f := Finding{ID: "spool.space", Where: dir, Severity: OK, What: fmt.Sprintf("%s free; the spool may take %v of it, and leaves %v", size(free), r.cfg.Spool.MaxSize, r.cfg.Spool.MinFree)}
+	switch {
+	case room <= 0:
+		f.Severity = Error
+		f.What = fmt.Sprintf("%s are free, and spool.min_free is %v: the spool would take nothing", size(free), r.cfg.Spool.MinFree)
+		f.Fix = "make room, lower spool.min_free, or set spool.dir to another disk\ndf -h " + Quoted(dir)
+	case room < want:
+		f.Severity = Warning
+		f.What = fmt.Sprintf("the disk has room for %s of the %v of spool.max_size, above min_free", size(room), r.cfg.Spool.MaxSize)
+		f.Fix = "make room, lower spool.max_size, or set spool.dir to another disk\ndf -h " + Quoted(dir)
+	}
+	r.add(f)
+}
+
+// quarantineSpace tells how full quarantine is.
+func (r *run) quarantineSpace() {
+	dir, most := filepath.Join(config.Absolute(r.cfg.StateDir), "quarantine"), int64(r.cfg.Quarantine.MaxSize)
+	used, err := held(dir)
+	records := 0
+	if err == nil {
+		err = quarantine.List(dir, func(quarantine.Entry) error { records++; return nil })
+	}
+	look := "look at it, and remove what is no longer needed, or raise quarantine.max_size\nkusto-agent quarantine ls --config " + Quoted(r.Path)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		r.add(Finding{ID: "quarantine", Severity: Warning, Where: dir, What: "quarantine was not looked at: " + err.Error(), Fix: "run it as root or as the user of the service\nsudo kusto-agent check --config " + Quoted(r.Path)})
+	case err != nil:
+		r.add(Finding{ID: "quarantine", Severity: Warning, Where: dir, What: "quarantine was not looked at: " + err.Error(), Fix: look})
+	case used >= most && r.cfg.Quarantine.WhenFull == "block":
+		r.add(Finding{ID: "quarantine", Severity: Error, Where: dir, What: fmt.Sprintf("quarantine is full: %s of %v; what meets a bad record waits", size(used), r.cfg.Quarantine.MaxSize), Fix: look})
+	case records > 0:
+		r.add(Finding{ID: "quarantine", Severity: Warning, Where: dir, What: fmt.Sprintf("%s in quarantine, %s of %v", units.Counted(records, "record"), size(used), r.cfg.Quarantine.MaxSize), Fix: look})
+	default:
+		r.ok("quarantine", "", dir, "quarantine is empty")
+	}
+}
+
+// freeOf is what a user may still put on the disk a folder is on, or would be.
+func freeOf(dir string) (int64, error) {
+	var st unix.Statfs_t
+	err := unix.Statfs(dir, &st)
+	for ; errors.Is(err, unix.ENOENT) && dir != filepath.Dir(dir); err = unix.Statfs(dir, &st) {
+		dir = filepath.Dir(dir)
+	}
+	return int64(st.Bavail) * st.Bsize, err
+}
+
+// held is the size of the files in a folder. One that is not there has none.
+func held(dir string) (total int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed meanwhile, or never made
+		}
+		if err != nil || e.IsDir() {
+			return err
+		}
+		if info, err := e.Info(); err == nil {
+			total += info.Size()
+		}
+		return nil
+	})
+	return total, err
+}
+
+// size is a number of bytes for people.
+func size(n int64) string {
+	for _, u := range []struct {
+		name string
+		unit units.Size
+	}{{"GiB", units.GiB}, {"MiB", units.MiB}, {"KiB", units.KiB}} {
+		if n >= int64(u.unit) {
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(u.unit), u.name)
+		}
+	}
+	return fmt.Sprintf("%d B", n)
+}

@@ -1,0 +1,261 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"golang.org/x/sys/unix"
+
+	"kusto-agent/internal/config"
+	"kusto-agent/internal/units"
+	"kusto-agent/tail"
+)
+
+// files finds what each input would read, with the rights of the service.
+func (r *run) files(context.Context) {
+	if r.Service.other() {
+		r.add(Finding{ID: "files.user", Severity: Warning, Where: r.Service.name(),
+			What: fmt.Sprintf("files were looked at as %s, and the service runs as %s", r.Service.name(), r.Service.User),
+			Fix:  "run it as root, which looks at them as the service does\nsudo kusto-agent check --config " + Quoted(r.Path)})
+	}
+	own, closeAll := r.ownLog()
+	defer closeAll()
+	var seen []tail.Seen
+	var err error
+	taken := r.Service.reading(func() { seen, r.folders, err = tail.Look(r.cfg.Tails(), r.cfg.Folders(), own) })
+	if err = errors.Join(taken, err); err != nil {
+		r.add(Finding{ID: "files.user", Severity: Error, What: "files were not looked at: " + err.Error(), Fix: "run it as the user of the service\nsudo -u " + serviceUser + " kusto-agent check --config " + Quoted(r.Path)})
+		return
+	}
+	r.handed()
+	for i := range r.cfg.Inputs {
+		r.filesOf(&r.cfg.Inputs[i], seen)
+	}
+}
+
+// handed looks whether the service may read its configuration and its secrets,
+// where root may. What systemd hands over it reads for it.
+func (r *run) handed() {
+	files := append([]string(nil), r.cfg.Files...)
+	for _, name := range slices.Sorted(maps.Keys(r.cfg.Clusters)) {
+		a := r.cfg.Clusters[name].Auth
+		files = append(files, a.ClientSecretFile, a.TokenFile, a.CertificateFile, a.CertificatePasswordFile, a.FederatedTokenFile)
+	}
+	files = append(files, r.cfg.Send.TLS.CAFile)
+	credentials, _ := r.Env("CREDENTIALS_DIRECTORY")
+	for _, path := range files {
+		if path == "" {
+			continue
+		}
+		byName := filepath.Dir(path) == credentials
+		path = config.Absolute(path)
+		f := Finding{ID: "files.secret", Severity: Error, Where: path}
+		_, err := os.Stat(path)
+		switch {
+		case gone(err) && inStore(path):
+			continue
+		case gone(err):
+			owner := "-o " + Quoted(r.Service.name()) + " "
+			if byName {
+				owner = "" // systemd reads it
+			}
+			f.What = "this file, which the configuration names, is not there"
+			if byName || filepath.Dir(path) == filepath.Dir(config.Absolute(r.Path)) { // a bare name
+				f.Severity, f.What = Warning, f.What+", unless systemd has it from elsewhere"
+			}
+			f.Fix = "put it there, or name another; this takes it from the terminal\ninstall -D -m 600 " + owner + "/dev/stdin " + Quoted(path)
+			r.add(f)
+			continue
+		}
+		_ = r.Service.reading(func() { err = unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS) }) // it was taken on before
+		if errors.Is(err, unix.EACCES) && !byName {
+			f.What = r.Service.name() + " may not read this file, which the configuration is or names"
+			f.Fix = "give it the right\n" + strings.Join(append(r.enter(filepath.Dir(path)), "setfacl -m u:"+r.Service.name()+":r "+Quoted(path)), "\n")
+			r.add(f)
+		}
+	}
+}
+
+// gone says that an error is of a path that leads to nothing.
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
+
+// inStore says that systemd has a credential of the name of a file to hand over, as
+// far as may be seen.
+func inStore(path string) bool {
+	for _, store := range []string{credentialStore, credentialStore + ".encrypted"} {
+		if _, err := os.Stat(filepath.Join(store, filepath.Base(path))); !gone(err) {
+			return true
+		}
+	}
+	return false
+}
+
+// ownLog are the files that a running agent writes its log to.
+func (r *run) ownLog() (own []*os.File, closeAll func()) {
+	for _, fd := range []string{"1", "2"} {
+		if r.Log == 0 {
+			break
+		}
+		path := fmt.Sprintf("/proc/%d/fd/%s", r.Log, fd)
+		if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
+			continue
+		}
+		if f, err := os.Open(path); err == nil {
+			own = append(own, f)
+		}
+	}
+	return own, func() {
+		for _, f := range own {
+			f.Close()
+		}
+	}
+}
+
+// filesOf tells of the files of one input: what is well in one line, and what is
+// not once for each folder and reason.
+func (r *run) filesOf(in *config.Input, seen []tail.Seen) {
+	readable, bytes := 0, int64(0)
+	groups := make(map[string][]tail.Seen)
+	var order []string
+	for _, s := range seen {
+		switch {
+		case s.Input != in.Name:
+		case s.Err == nil:
+			readable, bytes = readable+1, bytes+s.Size
+		default:
+			key := filepath.Dir(s.Path) + "\x00" + reason(s)
+			if groups[key] == nil {
+				order = append(order, key)
+			}
+			groups[key] = append(groups[key], s)
+		}
+	}
+	if readable > 0 || len(order) == 0 {
+		r.ok("files", in.Name, "", "%s, %s, readable for %s", units.Counted(readable, "file"), size(bytes), r.Service.name())
+	}
+	for _, key := range order {
+		r.unread(in, groups[key])
+	}
+}
+
+// reason is why a file is not read, without its path.
+func reason(s tail.Seen) string {
+	var path *fs.PathError
+	if errors.As(s.Err, &path) {
+		return path.Err.Error()
+	}
+	return s.Err.Error()
+}
+
+// unread tells of files in one folder that are not read for one reason.
+func (r *run) unread(in *config.Input, all []tail.Seen) {
+	s := all[0]
+	f := Finding{Input: in.Name, Where: s.Path, What: reason(s), Fix: s.Fix, Severity: Warning, ID: "files.kind"}
+	if more := len(all) - 1; more > 0 {
+		f.What += fmt.Sprintf("; so are %d more in its folder", more)
+	}
+	switch {
+	case errors.Is(s.Err, unix.EACCES), errors.Is(s.Err, unix.EPERM):
+		f.ID, f.Severity = "files.permission", Error
+		f.What = fmt.Sprintf("%s may not read %s of this folder: %s", r.Service.name(), units.Counted(len(all), "file"), names(all))
+		f.Where = filepath.Dir(s.Path)
+		if s.Shut {
+			f.Where, f.What = s.Path, r.Service.name()+" may not enter or list this folder"
+		}
+		f.Fix = "give it the right, for what is there and what is still to come\n" + r.grant(in, all)
+	case errors.Is(s.Err, tail.ErrPlanted):
+		f.ID, f.Severity = "files.link", Error
+	case strings.HasPrefix(f.What, "no file matches"):
+		f.ID, f.Where = "files.match", strings.Join(in.Paths, " ")
+	case strings.Contains(f.What, "belongs to the agent itself"):
+		f.ID = "files.own"
+	case errors.Is(s.Err, fs.ErrNotExist):
+		f.What = "the link leads to nothing"
+	}
+	r.add(f)
+}
+
+func names(all []tail.Seen) string {
+	const most = 3
+	var list []string
+	for _, s := range all[:min(len(all), most)] {
+		list = append(list, filepath.Base(s.Path))
+	}
+	if len(all) > most {
+		list = append(list, "…")
+	}
+	return strings.Join(list, ", ")
+}
+
+// grant is the commands that let the service read files of one folder, and those
+// that are still to come there.
+func (r *run) grant(in *config.Input, all []tail.Seen) string {
+	if all[0].Shut {
+		return r.grantFolder(in, all[0].Path)
+	}
+	folder, who := filepath.Dir(all[0].Path), "u:"+r.Service.name()
+	lines := append(r.enter(filepath.Dir(folder)), fmt.Sprintf("setfacl -m %s:rx,d:%s:r %s", who, who, Quoted(folder)))
+	for some := range slices.Chunk(all, 4) {
+		line := "setfacl -m " + who + ":r"
+		for _, s := range some {
+			line += " " + Quoted(s.Path)
+		}
+		if lines = append(lines, line); len(lines) > 8 {
+			lines = append(lines, "kusto-agent check --config "+Quoted(r.Path)+" # for the rest")
+			break
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// grantFolder is the commands for a folder that is shut: what the patterns of the
+// input want below it, and nothing beside that.
+func (r *run) grantFolder(in *config.Input, shut string) string {
+	who := "u:" + r.Service.name()
+	var lines []string
+	for _, p := range in.Paths {
+		base, rest := doublestar.SplitPattern(config.Absolute(p))
+		switch {
+		case base != shut && !strings.HasPrefix(base, strings.TrimSuffix(shut, "/")+"/"):
+			continue
+		case strings.Contains(rest, "/"):
+			lines = append(append(lines, r.enter(filepath.Dir(base))...), fmt.Sprintf("setfacl -R -m %s:rX,d:%s:rX %s", who, who, Quoted(base)))
+		default:
+			name := ""
+			if !strings.ContainsAny(rest, `{}\`) { // which find does not know
+				name = " -name " + Quoted(rest)
+			}
+			lines = append(append(lines, r.enter(filepath.Dir(base))...), fmt.Sprintf("setfacl -m %s:rx,d:%s:r %s", who, who, Quoted(base)),
+				fmt.Sprintf("find %s -maxdepth 1 -type f%s -exec setfacl -m %s:r {} +", Quoted(base), name, who))
+		}
+	}
+	if len(lines) == 0 { // a pattern passes through it
+		lines = append(r.enter(filepath.Dir(shut)), fmt.Sprintf("setfacl -m %s:rx %s", who, Quoted(shut)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// enter is the commands that let the service enter a folder and those above it,
+// where it may not.
+func (r *run) enter(folder string) (lines []string) {
+	_ = r.Service.reading(func() { // it was taken on before
+		for up := folder; ; up = filepath.Dir(up) {
+			if errors.Is(unix.Faccessat(unix.AT_FDCWD, up, unix.X_OK, unix.AT_EACCESS), unix.EACCES) {
+				lines = append(lines, fmt.Sprintf("setfacl -m u:%s:x %s", r.Service.name(), Quoted(up)))
+			}
+			if up == filepath.Dir(up) {
+				break
+			}
+		}
+	})
+	slices.Reverse(lines)
+	return lines
+}

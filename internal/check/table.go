@@ -1,0 +1,266 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"kusto-agent/internal/config"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/schema"
+	"kusto-agent/internal/units"
+)
+
+// view is what could be seen of an input's table and mapping.
+type view struct {
+	*run
+	in     *config.Input
+	c      *cluster
+	table  *schema.Table // nil: it was not seen
+	mapped bool          // table has columns, and the mapping of the input
+
+	refused *kusto.Error // by the probe; nil: it may ingest
+	blind   bool         // the identity may not look
+	told    bool         // that something is not there was told
+}
+
+// tables looks at table, mapping, policies and role of each input.
+func (r *run) tables(ctx context.Context) {
+	for i := range r.cfg.Inputs {
+		in := &r.cfg.Inputs[i]
+		c := r.clusters[in.Cluster]
+		if c.closed != "" {
+			r.add(Finding{ID: "table", Severity: Warning, Input: in.Name, Where: in.Database + "." + in.Table, What: "the table was not looked at: " + c.closed, Fix: "mend that first, and check again"})
+			continue
+		}
+		v := &view{run: r, in: in, c: c}
+		r.views[in.Name] = v
+		v.look(ctx)
+	}
+}
+
+// look asks from the outside in. The probe goes first: it is what counts, and
+// decides what the rest means.
+func (v *view) look(ctx context.Context) {
+	if !v.probe(ctx) {
+		return
+	}
+	if v.read(ctx) {
+		v.mappings(ctx)
+		v.policies()
+		v.updates(ctx)
+	}
+	v.verdict()
+}
+
+func (v *view) where() string { return v.in.Database + "." + v.in.Table }
+
+func (v *view) tell(id string, s Severity, what, fix string) {
+	v.add(Finding{ID: id, Severity: s, Input: v.in.Name, Where: v.where(), What: what, Fix: fix})
+}
+
+// probe asks to ingest nothing: the service checks token, role, policy, table and
+// mapping before it finds that there is no record, and stores nothing. It says
+// false if there is no use in going on.
+func (v *view) probe(ctx context.Context) bool {
+	a := v.c.conn.Client.Ingest(ctx, &kusto.Ingest{
+		Database: v.in.Database, Table: v.in.Table, Format: string(v.in.Format), Mapping: v.in.Mapping,
+		RequestID: "kusto-agent.check;" + uuid.NewString() + ";1",
+	})
+	switch a.Verdict {
+	case kusto.Accepted, kusto.BadData:
+	case kusto.Hold:
+		v.refused = a.Err
+	case kusto.Throttled, kusto.Retry, kusto.TooLarge:
+		f := failed(Finding{ID: "ingest", Input: v.in.Name, Where: v.where()}, a.Err)
+		f.Severity, f.Fix = Warning, "the service is busy or failed at it; check again"
+		v.add(f)
+	default:
+		f := failed(Finding{ID: "ingest", Input: v.in.Name, Where: v.where()}, a.Err)
+		if f.Class == Plain {
+			f.Class = Away
+		}
+		v.add(f)
+		return false
+	}
+	return true
+}
+
+func (v *view) reader(database string) schema.Reader {
+	return schema.Reader{Client: v.c.conn.Client, Database: database}
+}
+
+// read looks whether there is a table, and at its columns.
+func (v *view) read(ctx context.Context) bool {
+	t, err := v.reader(v.in.Database).Table(ctx, v.in.Route())
+	var e *kusto.Error
+	switch {
+	case err == nil:
+	case errors.As(err, &e) && e.Denied():
+		v.blind = true
+		f := v.c.named(failed(Finding{ID: "role.view", Input: v.in.Name, Where: v.where()}, err))
+		f.Severity, f.Class = Warning, Plain
+		f.What = "could not look at the table, which need not be wrong: " + f.What
+		v.add(f)
+		return false
+	case errors.As(err, &e) && e.Missing():
+		v.told = true
+		v.tell("database", Error, fmt.Sprintf("there is no database %s: %v", v.in.Database, err), v.otherDatabases(ctx))
+		return false
+	default:
+		v.add(v.c.named(failed(Finding{ID: "table", Input: v.in.Name, Where: v.where()}, err)))
+		return false
+	}
+	v.table = t
+	switch {
+	case t.ColumnsErr != nil:
+		v.add(v.c.named(failed(Finding{ID: "table", Input: v.in.Name, Where: v.where()}, t.ColumnsErr)))
+		return false
+	case t.Exists:
+		v.tell("table", OK, "the table has "+units.Counted(len(t.Columns), "column"), "")
+	case v.refused != nil: // else it takes records: who may ingest need not be shown it
+		v.told = true
+		v.noTable(ctx)
+		return false
+	}
+	return true
+}
+
+// otherDatabases is what to do about one that is not there.
+func (v *view) otherDatabases(ctx context.Context) string {
+	names, err := v.reader("").Databases(ctx)
+	if err != nil || len(names) == 0 {
+		return "set database to one that is there\n.show databases"
+	}
+	return "set database to one that is there: " + strings.Join(names[:min(len(names), 10)], ", ")
+}
+
+func (v *view) noTable(ctx context.Context) {
+	what := "there is no table " + v.in.Table
+	if n := v.table.Similar; n != "" {
+		v.tell("table", Error, what+", but one called "+n, "letter case counts: set table: "+n)
+		return
+	}
+	fix := "let setup make it, with its mapping and policy, from what the files hold\n" + v.setup()
+	if commands := v.plan(ctx); len(commands) > 0 {
+		fix = "create it with what it needs, then clear the cache of streaming ingestion\n" + strings.Join(append(commands, schema.ClearCache), "\n")
+	}
+	v.tell("table", Error, what, fix)
+}
+
+// plan is the commands that setup would run for the sample, or, where a table is there and
+// no record, for its columns. There are none where a sample does not say enough: in the
+// files of an input whose header is skipped it lacks the names.
+func (v *view) plan(ctx context.Context) (commands []string) {
+	seen := &schema.Sample{Format: v.in.Format}
+	seen.Expect(v.in.ExpectedColumns())
+	s := v.sample(ctx, v.in)
+	if v.in.Header == "skip" || seen.Add(s.Body, len(s.Body), sampled) != nil || len(seen.Fields()) == 0 {
+		if seen = schema.SampleOf(v.in.Format, v.table.Columns); len(v.table.Columns) == 0 {
+			return nil
+		}
+	}
+	t := *v.table // which a plan changes
+	p := schema.NewPlan(v.in.Route(), &t, seen)
+	if p.Make() != nil {
+		return nil
+	}
+	for _, s := range p.Steps {
+		commands = append(commands, s.Text)
+	}
+	return commands
+}
+
+// setup is the command line that makes what the input needs.
+func (v *view) setup() string {
+	return "kusto-agent setup --input " + Quoted(v.in.Name) + " --config " + Quoted(v.Path)
+}
+
+// mappings looks for that of the input, by its name and the kind of its format.
+func (v *view) mappings(ctx context.Context) {
+	v.mapped = len(v.table.Columns) > 0
+	if v.in.Mapping == "" {
+		return
+	}
+	kind := schema.Kind(v.in.Format)
+	m := v.table.Mapping(v.in.Route())
+	show := ".show table " + kusto.EntityName(v.in.Table) + " ingestion mappings"
+	switch err := v.table.MappingsErr; {
+	case err != nil:
+		v.mapped = false
+		v.add(v.c.named(failed(Finding{ID: "mapping", Input: v.in.Name, Where: v.where()}, err)))
+	case m == nil:
+		v.mapped = false
+		v.noMapping(ctx, kind)
+	case m.Err != nil:
+		v.mapped = false
+		v.tell("mapping", Warning, fmt.Sprintf("mapping %s was not understood: %v", m.Name, m.Err), "look at it\n"+show)
+	default:
+		of := ""
+		if m.OfDatabase {
+			of = " of the database"
+		}
+		v.tell("mapping", OK, fmt.Sprintf("mapping %s of kind %s%s fills %s", m.Name, kind, of, units.Counted(len(m.Elements), "column")), "")
+	}
+}
+
+func (v *view) noMapping(ctx context.Context, kind string) {
+	if v.refused == nil { // of a database that this identity may not look at, perhaps: it is taken
+		v.tell("mapping", OK, "mapping "+v.in.Mapping+" is not one of the table, and is accepted", "")
+		return
+	}
+	create := "\n" + v.setup()
+	var lines []string
+	for _, c := range v.plan(ctx) {
+		if c != schema.EnableStreaming(v.in.Table) { // which has a finding of its own
+			lines = append(lines, c)
+		}
+	}
+	if len(lines) > 0 {
+		create = "\n" + strings.Join(append(lines, schema.ClearCache), "\n")
+	}
+	v.told = true
+	what := fmt.Sprintf("there is no mapping %s of kind %s, which format %s needs", v.in.Mapping, kind, v.in.Format)
+	for _, m := range v.table.Mappings {
+		switch {
+		case strings.EqualFold(m.Name, v.in.Mapping) && strings.EqualFold(m.Kind, kind):
+			v.tell("mapping", Error, what+", but one called "+m.Name, "letter case counts: set mapping: "+m.Name)
+			return
+		case m.Name == v.in.Mapping:
+			v.tell("mapping", Error, what+", but one of the same name and kind "+m.Kind, "create one of this kind, or set format to one that goes with kind "+m.Kind+create)
+			return
+		}
+	}
+	v.tell("mapping", Error, what, "create it, with what goes into each column"+create)
+}
+
+// verdict tells what the probe was refused for. That something is not there may
+// have been told already; a role or a policy is told beside it.
+func (v *view) verdict() {
+	switch {
+	case v.refused == nil:
+		v.tell("ingest", OK, v.c.ingestor()+" may ingest, and the service takes table, mapping and format", "")
+		return
+	case v.told && v.refused.Missing():
+		return
+	}
+	f := v.c.named(failed(Finding{ID: "ingest", Input: v.in.Name, Where: v.where()}, v.refused))
+	if cluster, table := v.refused.StreamingOff(); cluster || table {
+		f.ID, f.Fix = "policy", f.Fix+"\n"+schema.ClearCache
+	}
+	if v.refused.Missing() && !v.blind {
+		f.What = "the streaming nodes do not know it yet: " + f.What
+		f.Fix = "have them look again, or wait five minutes\n" + schema.ClearCache
+	}
+	v.add(f)
+}
+
+func (c *cluster) ingestor() string {
+	if c.Auth.Method == "none" {
+		return "anybody"
+	}
+	return "this identity"
+}

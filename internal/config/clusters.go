@@ -1,0 +1,115 @@
+package config
+
+import (
+	"maps"
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"kusto-agent/internal/kusto"
+)
+
+// clusters resolves that of the top level and the named ones.
+func (l *loader) clusters() {
+	l.cfg.Clusters = map[string]Cluster{}
+	if l.main.given("cluster") || l.main.wrong["cluster"] {
+		l.checkName(l.main, "database", "database", l.doc.Database)
+		l.cfg.Clusters[DefaultCluster] = Cluster{
+			URL:      l.clusterURL(l.doc.Cluster, "cluster"),
+			Database: l.doc.Database,
+			Auth:     l.auth(l.doc.Auth, "auth", l.doc.Cluster),
+		}
+	} else if len(l.doc.Clusters) == 0 && !l.main.wrong["clusters"] {
+		l.main.bad("cluster", "missing; want the query URI of the cluster, such as https://mycluster.westeurope.kusto.windows.net")
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.doc.Clusters)) {
+		at := join("clusters", name)
+		if name == DefaultCluster && l.main.given("cluster") {
+			l.main.bad(at, "the cluster of the top level is called %s; want another name", DefaultCluster)
+			continue
+		}
+		l.cfg.Clusters[name] = l.cluster(l.doc.Clusters[name], at)
+	}
+}
+
+func (l *loader) cluster(c clusterDoc, at string) Cluster {
+	l.checkName(l.main, join(at, "database"), "database", c.Database)
+	out := Cluster{URL: l.clusterURL(c.URL, join(at, "url")), Database: c.Database}
+	if out.Database == "" {
+		out.Database = l.doc.Database
+	}
+	if c.Auth != nil {
+		out.Auth = l.auth(*c.Auth, join(at, "auth"), c.URL)
+	} else {
+		out.Auth = l.auth(l.doc.Auth, "auth", c.URL)
+	}
+	return out
+}
+
+// clusterURL checks the URL of a cluster and writes it in one spelling, so
+// that two ways to write it are one route.
+func (l *loader) clusterURL(raw, at string) string {
+	if raw == "" {
+		l.main.bad(at, "missing; want the query URI of the cluster, such as https://mycluster.westeurope.kusto.windows.net")
+		return ""
+	}
+	if err := l.opts.CheckEndpoint(raw, l.doc.AllowUntrustedEndpoint); err != nil {
+		l.main.bad(at, "%s", unnamed(err))
+		return ""
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		l.main.bad(at, "not a URL; want one such as https://mycluster.westeurope.kusto.windows.net")
+		return ""
+	}
+	u.Host = strings.ToLower(u.Host)
+	if u.Scheme == "https" {
+		u.Host = strings.TrimSuffix(u.Host, ":443")
+	}
+	return strings.TrimRight(u.String(), "/")
+}
+
+// auth resolves how the agent signs in to a cluster: the method, and where the
+// files are.
+func (l *loader) auth(a kusto.AuthConfig, at, cluster string) kusto.AuthConfig {
+	for _, file := range []*string{&a.ClientSecretFile, &a.CertificateFile, &a.CertificatePasswordFile, &a.FederatedTokenFile, &a.TokenFile} {
+		*file = l.credential(*file)
+	}
+	known := a
+	if l.main.wrong[join(at, "client_secret")] && a.ClientSecretFile == "" {
+		known.ClientSecret = kusto.Mask // given, if wrongly: not missing
+	}
+	if a.Method == "auto" && known.ClientSecret+a.ClientSecretFile != "" {
+		a.Method, known.Method = "client_secret", "client_secret"
+	}
+	if a.Method == "none" && !isLoopback(cluster) {
+		l.main.bad(join(at, "method"), "none is for a cluster on this machine (localhost, 127.0.0.1); want a way to sign in, such as client_secret")
+	}
+	l.complain(l.main, at, known.Validate())
+	return a
+}
+
+// credential is the path of a file that holds a secret. A bare name is that of
+// a credential, where systemd passes any.
+func (l *loader) credential(file string) string {
+	if file == "" {
+		return ""
+	}
+	if dir, ok := l.env("CREDENTIALS_DIRECTORY"); ok && dir != "" && filepath.Base(file) == file {
+		return filepath.Join(dir, file)
+	}
+	return l.inFolder(file)
+}
+
+// isLoopback says whether a URL leads to this machine.
+func isLoopback(raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return false
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

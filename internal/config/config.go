@@ -1,0 +1,173 @@
+// Package config turns one YAML document, and the files it includes, into one
+// checked Config: whatever Load returns is complete and fits together, and
+// whatever is wrong with a file is told in one run, each mistake with its
+// line, its column and what was meant.
+//
+// Nothing here opens a file other than the configuration itself, except to
+// see which files the inputs would match. Secrets are neither printed nor
+// quoted in errors.
+package config
+
+import (
+	"time"
+
+	"kusto-agent/batcher"
+	"kusto-agent/internal/journal"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/quarantine"
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/telemetry"
+	"kusto-agent/internal/units"
+	"kusto-agent/sender"
+	"kusto-agent/spool"
+	"kusto-agent/tail"
+)
+
+// DefaultPath is where the configuration lies unless told otherwise.
+const DefaultPath = "/etc/kusto-agent/agent.yaml"
+
+// DefaultCluster is the name of the cluster of the top level.
+const DefaultCluster = "default"
+
+// Config is the effective configuration: defaults filled in, what the top
+// level says merged into the inputs, names and URLs checked. It is not changed
+// after Load, and may be shared.
+type Config struct {
+	Clusters               map[string]Cluster // by name; that of the top level is DefaultCluster
+	Inputs                 []Input            // in the order of the files; at least one
+	AllowUntrustedEndpoint bool
+	StateDir               string
+	App                    string // ASCII, fit for a header
+	User                   string // likewise; may be empty
+	ShutdownTimeout        units.Duration
+
+	Batch      batcher.Config // of the top level; each input has its own, merged
+	Send       sender.Config
+	Spool      spool.Config // Dir is never empty
+	Quarantine quarantine.Config
+	Journal    journal.Config
+	Limits     Limits
+	Telemetry  telemetry.Config
+
+	Files []string // that were read: the main file, then the included ones
+}
+
+// Cluster is one cluster that inputs send to.
+type Cluster struct {
+	URL      string           // of the engine, without a trailing slash
+	Database string           // of inputs that name none; may be empty
+	Auth     kusto.AuthConfig // Method is not auto where a client secret is given; files are resolved to paths
+}
+
+// Input is one input with all that holds for it: Name, Cluster, Database,
+// Format and Compression are always set, and Format is in its documented
+// spelling.
+type Input struct {
+	tail.InputConfig `yaml:",inline"`
+	Batch            batcher.Config `yaml:"batch"`
+	ClusterURL       string         `yaml:"-"`
+}
+
+// Route is where the records of the input go.
+func (in *Input) Route() record.Route {
+	return record.Route{Cluster: in.ClusterURL, Database: in.Database, Table: in.Table, Format: in.Format, Mapping: in.Mapping}
+}
+
+// Limits bounds what the agent takes of the machine.
+type Limits struct {
+	Memory    units.Size `yaml:"memory"`     // bytes for records that were read and are not yet safe
+	OpenFiles int        `yaml:"open_files"` // most that are held open at one time
+}
+
+// Bounds of Limits.
+const (
+	minBlocks    = 4 // one each to read, to compress, to send, and one to spare
+	minOpenFiles = 16
+)
+
+// check returns every complaint as a *units.KeyError; largest is the most that
+// one payload may hold.
+func (l Limits) check(largest units.Size) (errs []error) {
+	if least := minBlocks * largest; l.Memory < least {
+		errs = append(errs, units.Bad("memory", "%v is too little; want at least %v, %d times the largest batch.max_size", l.Memory, least, minBlocks))
+	}
+	if l.OpenFiles < minOpenFiles {
+		errs = append(errs, units.Bad("open_files", "%d is too little; want at least %d", l.OpenFiles, minOpenFiles))
+	}
+	return errs
+}
+
+// DefaultConfig is what holds where the configuration says nothing. It has no
+// cluster and no input, so it is a start and not a configuration.
+func DefaultConfig() Config {
+	return Config{
+		App:             "kusto-agent",
+		ShutdownTimeout: units.Duration(60 * time.Second),
+		Batch:           batcher.DefaultConfig(),
+		Send:            sender.DefaultConfig(),
+		Spool:           spool.DefaultConfig(),
+		Quarantine:      quarantine.DefaultConfig(),
+		Journal:         journal.DefaultConfig(),
+		Limits:          Limits{Memory: 256 * units.MiB, OpenFiles: 4096},
+		Telemetry:       telemetry.DefaultConfig(),
+	}
+}
+
+// Options are the parts of the check that are not the same everywhere. The
+// zero value is what the agent uses.
+type Options struct {
+	// CheckEndpoint refuses the URL of a cluster that must not be sent a token
+	// or cannot take data. Nil: kusto.CheckEndpoint.
+	CheckEndpoint func(url string, allowUntrusted bool) error
+	// ClustersOnly is for who sends nothing: inputs, included files and what they
+	// need together are not looked at, and Config.Inputs is empty.
+	ClustersOnly bool
+}
+
+// Load reads the file at path and those it includes. The error is an *Errors
+// if there is anything wrong with them.
+func Load(path string, env Env, o Options) (*Config, error) {
+	t, err := LoadTraced(path, env, o)
+	return t.Config, err
+}
+
+// Parse is Load for text that was read already. The name stands for the file in
+// errors, and its folder is where included and other files are looked for.
+func Parse(name string, text []byte, env Env, o Options) (*Config, error) {
+	t, err := ParseTraced(name, text, env, o)
+	return t.Config, err
+}
+
+// LoadTraced is Load, and keeps where each value came from. With an error
+// there is no Config in it.
+func LoadTraced(path string, env Env, o Options) (Traced, error) {
+	out := newReport()
+	text, err := readFile(path)
+	if err != nil {
+		out.add(unread(path, err))
+		return Traced{}, out.err()
+	}
+	return parse(path, text, env, o, out)
+}
+
+// ParseTraced is to Parse what LoadTraced is to Load.
+func ParseTraced(name string, text []byte, env Env, o Options) (Traced, error) {
+	out := newReport()
+	if len(text) > maxFileSize {
+		out.add(unread(name, errTooLarge))
+		return Traced{}, out.err()
+	}
+	return parse(name, text, env, o, out)
+}
+
+func parse(name string, text []byte, env Env, o Options, out *report) (Traced, error) {
+	if o.CheckEndpoint == nil {
+		o.CheckEndpoint = kusto.CheckEndpoint
+	}
+	l := newLoader(name, env, o, out)
+	l.load(text)
+	if err := out.err(); err != nil {
+		return Traced{}, err
+	}
+	return Traced{Config: l.cfg, from: l}, nil
+}

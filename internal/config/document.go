@@ -1,0 +1,80 @@
+package config
+
+import (
+	"gopkg.in/yaml.v3"
+
+	"kusto-agent/batcher"
+	"kusto-agent/internal/journal"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/quarantine"
+	"kusto-agent/internal/telemetry"
+	"kusto-agent/internal/units"
+	"kusto-agent/sender"
+	"kusto-agent/spool"
+	"kusto-agent/tail"
+)
+
+// document is a main file: the keys of its top level, as they are written.
+// Sections kept as nodes are read when what they build on is known.
+type document struct {
+	Cluster                string         `yaml:"cluster"`
+	Database               string         `yaml:"database"`
+	AllowUntrustedEndpoint bool           `yaml:"allow_untrusted_endpoint"`
+	StateDir               string         `yaml:"state_dir"`
+	App                    string         `yaml:"app"`
+	User                   string         `yaml:"user"`
+	ShutdownTimeout        units.Duration `yaml:"shutdown_timeout"`
+
+	Auth     kusto.AuthConfig      `yaml:"auth"`
+	Inputs   *yaml.Node            `yaml:"inputs"`
+	Clusters map[string]clusterDoc `yaml:"clusters"`
+
+	Batch      batcher.Config    `yaml:"batch"`
+	Send       sender.Config     `yaml:"send"`
+	Spool      spool.Config      `yaml:"spool"`
+	Quarantine quarantine.Config `yaml:"quarantine"`
+	Journal    journal.Config    `yaml:"journal"`
+	Limits     Limits            `yaml:"limits"`
+	Telemetry  telemetry.Config  `yaml:"telemetry"`
+	Include    []string          `yaml:"include"`
+}
+
+// clusterDoc is one of clusters, as it is written.
+type clusterDoc struct {
+	URL      string            `yaml:"url"`
+	Database string            `yaml:"database"`
+	Auth     *kusto.AuthConfig `yaml:"auth"` // nil: that of the top level
+}
+
+// includedDoc is an included file.
+type includedDoc struct {
+	Inputs *yaml.Node `yaml:"inputs"`
+}
+
+// defaultDocument is what holds where a file says nothing.
+func defaultDocument() document {
+	c := DefaultConfig()
+	return document{
+		App: c.App, ShutdownTimeout: c.ShutdownTimeout, Auth: kusto.DefaultAuthConfig(),
+		Batch: c.Batch, Send: c.Send, Spool: c.Spool, Quarantine: c.Quarantine,
+		Journal: c.Journal, Limits: c.Limits, Telemetry: c.Telemetry,
+	}
+}
+
+// defaultInput is what holds for an input where no file says anything.
+func defaultInput() Input {
+	return Input{InputConfig: tail.DefaultInputConfig(), Batch: batcher.DefaultConfig()}
+}
+
+// sections are the types that stand for the sections of a file, by the words
+// that tell people where one is. Sections within them are found by their keys.
+var sections = []struct {
+	where string
+	keys  any
+}{
+	{"the top level", document{}},
+	{"an input", Input{}},
+	{"a cluster under clusters", clusterDoc{}},
+	{"multiline", tail.Multiline{}},
+	{"time", tail.Time{}},
+}

@@ -1,0 +1,290 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/units"
+)
+
+// resolve fills in what an input leaves to others, and checks it by itself.
+func (l *loader) resolve(in *Input, src *source, at string) {
+	l.complain(src, at, in.Check())
+	l.patterns(in, src, at)
+	l.destination(in, src, at)
+	in.Format = l.format(in, src, at)
+	l.parsing(in, src, at)
+	if spec, ok := format.Of(in.Format); ok {
+		l.fitFormat(in, spec, src, at)
+	}
+	l.rules(in, src, at)
+	l.sizes(in, src, at)
+	if in.Durability == "spool" && l.cfg.Spool.MaxSize == 0 {
+		src.bad(join(at, "durability"), "needs a spool, and spool.max_size is 0; give it a size, or want durability: file")
+	}
+}
+
+func (l *loader) patterns(in *Input, src *source, at string) {
+	if len(in.Paths) == 0 {
+		src.bad(join(at, "paths"), "missing; want the files to read, such as [/srv/app/*.json]")
+	}
+	for i, p := range in.Paths {
+		if strings.ContainsAny(p, patternSigns) && isFile(p) {
+			in.Paths[i] = EscapePattern(p)
+		}
+	}
+	for key, patterns := range map[string][]string{"paths": in.Paths, "exclude": in.Exclude} {
+		for i, p := range patterns {
+			if p == "" || !doublestar.ValidatePathPattern(p) {
+				src.bad(fmt.Sprintf("%s.%s[%d]", at, key, i), "not a pattern of files; want one such as /srv/app/*.json, and \\ before a sign that is not one of a pattern")
+			}
+		}
+	}
+}
+
+// isFile reports whether a path is there as it is written, and is no folder.
+func isFile(path string) bool {
+	st, err := os.Lstat(path)
+	return err == nil && !st.IsDir()
+}
+
+// destination resolves names: of the table, the mapping, the database, the
+// cluster and the input itself.
+func (l *loader) destination(in *Input, src *source, at string) {
+	if in.Table == "" {
+		src.bad(join(at, "table"), "missing; want the table that the records go to")
+	}
+	if in.Name == "" {
+		in.Name = in.Table
+	}
+	l.checkName(src, join(at, "table"), "table", in.Table)
+	l.checkName(src, join(at, "mapping"), "mapping", in.Mapping)
+	l.checkName(src, join(at, "name"), "input", in.Name)
+	if in.Cluster == "" {
+		in.Cluster = DefaultCluster
+	}
+	c, known := l.cfg.Clusters[in.Cluster]
+	if !known {
+		l.unknownCluster(in, src, at)
+		return
+	}
+	in.ClusterURL = c.URL
+	if in.Database == "" {
+		in.Database = c.Database
+	}
+	if in.Database == "" && !src.wrong[join(at, "database")] {
+		l.main.bad("database", "missing; want it at the top level, in the cluster or in each input")
+	}
+	l.checkName(src, join(at, "database"), "database", in.Database)
+}
+
+func (l *loader) unknownCluster(in *Input, src *source, at string) {
+	names := slices.Sorted(maps.Keys(l.cfg.Clusters))
+	near, meant := nearest(in.Cluster, names)
+	at = join(at, "cluster")
+	switch {
+	case !src.given(at):
+		// Missing altogether, which is told once for the file, unless others
+		// have names.
+		if len(names) > 0 {
+			src.bad(at, "missing; the top level has no cluster, so want %s", orList(names))
+		}
+	case strings.Contains(in.Cluster, "://"):
+		src.bad(at, "a URL; want the name of one of clusters, where the URL belongs")
+	case meant:
+		src.bad(at, "%q is none of clusters; did you mean %s?", in.Cluster, near)
+	case len(names) > 0:
+		src.bad(at, "%q is none of clusters; want %s", in.Cluster, orList(names))
+	default:
+		src.bad(at, "%q is none of clusters; add it there, with its url", in.Cluster)
+	}
+}
+
+// checkName refuses what is no name of an entity. One that is empty is not
+// checked, and one that stands elsewhere is complained about there.
+func (l *loader) checkName(src *source, at, kind, name string) {
+	if name == "" || !src.given(at) {
+		return
+	}
+	if err := kusto.ValidName(kind, name); err != nil {
+		src.bad(at, "%s", unnamed(err))
+	}
+}
+
+// unnamed is what an error says without the name of what it is about, where it
+// wraps that: the name stands in the line that is shown, where a secret in it
+// is masked.
+func unnamed(err error) string {
+	if inner := errors.Unwrap(err); inner != nil {
+		err = inner
+	}
+	return err.Error()
+}
+
+// format is the one given, else the one that the names of the files tell.
+func (l *loader) format(in *Input, src *source, at string) record.Format {
+	at = join(at, "format")
+	if src.given(at) {
+		f, ok := format.Lookup(string(in.Format))
+		if !ok {
+			src.bad(at, "%q is no format; want %s", shortened(string(in.Format)), orList(formatNames()))
+		} else if parses(in) && f != record.JSON {
+			src.bad(at, "%s, and parse: %s makes JSON of every line; leave format out, or want JSON", f, in.Parse)
+		}
+		return f
+	}
+	if parses(in) {
+		return record.JSON
+	}
+	var found record.Format
+	for _, p := range in.Paths {
+		f, ok := formatOf(p)
+		if !ok || found != "" && f != found {
+			src.bad(at, "missing, and the names of the files do not tell; want %s", orList(formatNames()))
+			return ""
+		}
+		found = f
+	}
+	return found
+}
+
+// formatOf is the format of all files that a pattern can match, if it is one.
+func formatOf(pattern string) (found record.Format, ok bool) {
+	ext := extension(pattern)
+	choices := []string{strings.TrimPrefix(ext, ".")}
+	if inner, isChoice := strings.CutPrefix(ext, ".{"); isChoice {
+		choices = strings.Split(strings.TrimSuffix(inner, "}"), ",")
+	}
+	for _, c := range choices {
+		f, known := format.ByExtension("." + c)
+		if !known || found != "" && f != found {
+			return "", false
+		}
+		found = f
+	}
+	return found, found != ""
+}
+
+// extension is what the names that match a pattern end in, before they were
+// compressed. It can be a pattern itself.
+func extension(pattern string) string {
+	name := path.Base(pattern)
+	for _, packed := range []string{".gz", ".zst", "{,.gz}", "{,.zst}", "{,.gz,.zst}"} {
+		if inner, is := strings.CutSuffix(name, packed); is {
+			return path.Ext(inner)
+		}
+	}
+	return path.Ext(name)
+}
+
+func formatNames() (names []string) {
+	for _, s := range format.All() {
+		names = append(names, string(s.Format))
+	}
+	return names
+}
+
+// fitFormat checks what depends on the format.
+func (l *loader) fitFormat(in *Input, spec format.Spec, src *source, at string) {
+	switch {
+	case !spec.NeedsMap || in.Mapping != "":
+	case parses(in):
+		src.bad(join(at, "mapping"), "missing; parse: %s makes JSON, which needs the name of a mapping of the table of kind Json", in.Parse)
+	default:
+		src.bad(join(at, "mapping"), "missing; format %s needs the name of a mapping of the table of kind %s", spec.Format, spec.Mapping)
+	}
+	if in.Header == "skip" && spec.Delimiter == 0 {
+		src.bad(join(at, "header"), "format %s has no header; want none", spec.Format)
+	}
+	if spec.Ends == format.InBlocks {
+		l.blocksOnly(spec, src, at)
+	}
+	l.fields(in, spec, src, at)
+	switch {
+	case in.Compression != "auto":
+	case spec.Compressed:
+		in.Compression = "none"
+	default:
+		in.Compression = "gzip"
+	}
+}
+
+// blocksOnly refuses what has no meaning for a format whose records nobody sees.
+func (l *loader) blocksOnly(spec format.Spec, src *source, at string) {
+	for _, key := range blockless {
+		if src.given(join(at, key)) {
+			src.bad(join(at, key), "format %s is read in blocks, not in records; %s", spec.Format, map[string]string{
+				"max_record_size":   "leave it out: a block may be as large as batch.max_size allows",
+				"partial_line_wait": "leave it out: a block is sent when it is whole",
+			}[key])
+		}
+	}
+}
+
+// blockless is the keys that are not for formats that are read in blocks.
+var blockless = []string{"max_record_size", "partial_line_wait"}
+
+// fields checks what is to be added to every record.
+func (l *loader) fields(in *Input, spec format.Spec, src *source, at string) {
+	at = join(at, "fields")
+	if len(in.Fields) > 0 && spec.Mapping != "Json" {
+		src.bad(at, "nothing can be added to records of format %s; leave it out, or want format JSON or MultiJSON, or parse", spec.Format)
+		return
+	}
+	_, err := format.NewFields(in.Fields)
+	mistakes := flatten(err)
+	if mistakes == nil && err != nil {
+		mistakes = []error{err}
+	}
+	for _, err := range mistakes {
+		var bad *units.KeyError
+		switch {
+		case !errors.As(err, &bad):
+			src.bad(at, "%v", err)
+		case src.places[join(at, bad.Key)].expanded != "":
+			// What a variable holds may be a secret that was meant for another key.
+			src.bad(join(at, bad.Key), "a brace in what the variables put in; want {{ there for a brace, and places such as {host} only here")
+		default:
+			src.bad(join(at, bad.Key), "%s", bad.Problem)
+		}
+	}
+}
+
+// sizes checks that a record fits into a payload. Where only the payload was
+// made smaller, records follow.
+func (l *loader) sizes(in *Input, src *source, at string) {
+	own := join(at, "max_record_size")
+	size, what := roomFor(in)
+	most := units.Size(size)
+	if !src.given(own) {
+		in.MaxRecordSize = min(in.MaxRecordSize, most)
+	} else if in.MaxRecordSize > most {
+		src.bad(own, "%v is more than %s, %v; want no more, since a record leaves in one batch", in.MaxRecordSize, what, most)
+	}
+	var given []error
+	for _, err := range flatten(in.Batch.Validate()) {
+		// What comes from the top level was complained about there.
+		if e, ok := err.(*units.KeyError); ok && src.given(join(at, "batch."+e.Key)) {
+			given = append(given, e)
+		}
+	}
+	l.complain(src, join(at, "batch"), given...)
+}
+
+// flatten is the errors that were joined into one.
+func flatten(err error) []error {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		return many.Unwrap()
+	}
+	return nil
+}

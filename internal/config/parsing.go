@@ -1,0 +1,61 @@
+package config
+
+import (
+	"errors"
+	"regexp/syntax"
+
+	"kusto-agent/internal/format"
+	"kusto-agent/tail"
+)
+
+// parses says whether an input makes JSON of lines.
+func parses(in *Input) bool {
+	how, _ := format.ParseOf(in.Parse)
+	return how != format.ParseNone
+}
+
+// parsing checks what turns lines into records. Words that are not known were
+// complained about.
+func (l *loader) parsing(in *Input, src *source, at string) {
+	if m := in.Multiline; m != nil {
+		if in.Parse != "text" && in.Parse != "regex" {
+			src.bad(join(at, "multiline"), "only with parse: text or regex, and parse is %s; leave it out, or want parse: text", in.Parse)
+		}
+		l.multiline(m, src, join(at, "multiline"))
+	}
+	l.takenApart(in, src, at)
+	if spec, _ := format.Of(in.Format); spec.Ends == format.InBlocks && in.Encoding != "utf-8" {
+		src.bad(join(at, "encoding"), "format %s is no text; leave it out", in.Format)
+	}
+}
+
+func (l *loader) multiline(m *tail.Multiline, src *source, at string) {
+	if m.MaxWait <= 0 {
+		src.bad(join(at, "max_wait"), "%v is out of range; want more than 0", m.MaxWait)
+	}
+	lines := m.MaxLines
+	if lines < 1 {
+		src.bad(join(at, "max_lines"), "%d is out of range; want at least 1", lines)
+		lines = 1
+	}
+	_, err := format.NewMultiline(m.Start, m.Preset, lines)
+	var bad *syntax.Error
+	switch {
+	case err == nil:
+	case errors.As(err, &bad):
+		src.bad(join(at, "start"), "not a regular expression: %s; see the RE2 syntax, and put it in single quotes", bad.Code)
+	case m.Start == "" && m.Preset != "":
+		src.bad(join(at, "preset"), "%q is no preset; want %s", shortened(m.Preset), orList(format.Presets()))
+	default:
+		src.bad(at, "%v", err)
+	}
+}
+
+// roomFor is the most that max_record_size can be: a record leaves in one batch,
+// and all of it is read at once.
+func roomFor(in *Input) (most int64, why string) {
+	if in.Encoding == "utf-16le" || in.Encoding == "utf-16be" {
+		return int64(in.Batch.MaxSize) / 2, "half of batch.max_size, since a character has two bytes in the file"
+	}
+	return int64(in.Batch.MaxSize), "batch.max_size"
+}

@@ -1,0 +1,174 @@
+package config
+
+import (
+	"errors"
+	"regexp/syntax"
+	"strings"
+	"unicode/utf8"
+
+	"kusto-agent/internal/format"
+	"kusto-agent/tail"
+)
+
+// takenApart checks what says how lines are taken apart.
+func (l *loader) takenApart(in *Input, src *source, at string) {
+	how, known := format.ParseOf(in.Parse)
+	if known && !how.Parsed() && in.OnError != "raw" {
+		src.bad(join(at, "on_error"), "only with parse: combined, syslog or regex, and parse is %s; leave it out", in.Parse)
+	}
+	switch how {
+	case format.ParseRegex:
+		l.pattern(in, src, at)
+		return
+	case format.ParseSyslog:
+		l.syslog(in, src, at)
+	}
+	for _, k := range []struct {
+		key   string
+		given bool
+	}{{"pattern", len(in.Pattern) > 0}, {"types", len(in.Types) > 0}, {"time", in.Time != nil}} {
+		if known && k.given && (k.key != "time" || how != format.ParseSyslog) {
+			src.bad(join(at, k.key), "only with parse: regex, and parse is %s; leave it out, or want parse: regex", in.Parse)
+		}
+	}
+}
+
+// syslog checks what can be said of lines of syslog, whose times are known but for
+// their zone.
+func (l *loader) syslog(in *Input, src *source, at string) {
+	for _, key := range []string{"time.member", "time.layout"} {
+		if src.given(join(at, key)) {
+			src.bad(join(at, key), "only with parse: regex, and parse is %s, which knows its times; leave it out", in.Parse)
+		}
+	}
+	var bad *tail.TimeError
+	if _, err := in.ZoneOfTimes(); errors.As(err, &bad) {
+		src.bad(join(at, "time."+bad.Key), "%v", bad.Err)
+	}
+}
+
+// pattern checks the regular expressions of an input, and what is said of their groups.
+func (l *loader) pattern(in *Input, src *source, at string) {
+	if len(in.Pattern) == 0 {
+		src.bad(join(at, "pattern"), "missing; parse: regex needs a regular expression with named groups, such as '^(?P<level>\\S+) (?P<message>.*)$'")
+		return
+	}
+	_, err := in.NewPattern()
+	var bad *format.PatternError
+	var badTime *tail.TimeError
+	var badSyntax *syntax.Error
+	switch {
+	case err == nil:
+	case errors.As(err, &badTime):
+		src.bad(join(at, "time."+badTime.Key), "%v", badTime.Err)
+	case !errors.As(err, &bad):
+		src.bad(join(at, "pattern"), "%v", err)
+	case bad.Index < 0 && in.Types[bad.Group] != "":
+		src.bad(join(at, "types."+bad.Group), "%v", bad.Err)
+	case bad.Index < 0:
+		src.bad(join(at, "time.member"), "%q: %v", shortened(bad.Group), bad.Err)
+	default:
+		text, path := in.Pattern[bad.Index], itemOf(src, join(at, "pattern"), bad.Index)
+		place, why := 0, bad.Err.Error()
+		if errors.As(err, &badSyntax) {
+			place = faultIn(text, badSyntax)
+			why = notRegular(text, badSyntax)
+		}
+		src.badWithin(path, text, place, why)
+	}
+}
+
+// notRegular says why a text is no regular expression.
+func notRegular(text string, e *syntax.Error) string {
+	why := "not a regular expression: " + e.Code.String()
+	if e.Expr != "" && e.Expr != text {
+		why += " in " + quotedShort(e.Expr)
+	}
+	return why + "; see the RE2 syntax, and put it in single quotes"
+}
+
+func quotedShort(text string) string { return "`" + shortened(text) + "`" }
+
+// itemOf is the path of one of a list, which may be a word by itself.
+func itemOf(src *source, path string, i int) string {
+	if item := path + "[" + string(rune('0'+i)) + "]"; i < 10 && src.given(item) {
+		return item
+	}
+	return path
+}
+
+// faultIn is where in a regular expression, in bytes, it is wrong.
+func faultIn(text string, e *syntax.Error) int {
+	switch e.Code {
+	case syntax.ErrMissingParen, syntax.ErrUnexpectedParen:
+		return loneParen(text, e.Code == syntax.ErrUnexpectedParen)
+	}
+	return max(0, strings.Index(text, e.Expr))
+}
+
+// loneParen is where the last parenthesis is that is not closed, or the first one that
+// closes nothing.
+func loneParen(text string, closing bool) int {
+	var open []int
+	class := -1 // where a class in brackets begins
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && strings.HasPrefix(text[i:], `\Q`) && class < 0:
+			n := strings.Index(text[i:], `\E`)
+			if n < 0 {
+				i = len(text)
+			} else {
+				i += n + 1
+			}
+		case c == '\\':
+			i++
+		case class >= 0 && c == ']' && i > class+1 && (i > class+2 || text[class+1] != '^'):
+			class = -1
+		case class >= 0:
+		case c == '[':
+			class = i
+		case c == '(':
+			open = append(open, i)
+		case c == ')' && len(open) == 0:
+			if closing {
+				return i
+			}
+		case c == ')':
+			open = open[:len(open)-1]
+		}
+	}
+	if len(open) == 0 {
+		return 0
+	}
+	return open[len(open)-1]
+}
+
+// badWithin reports a problem within the value of path, at a place in bytes: the caret
+// stands there, where the value stands in the file as it is.
+func (s *source) badWithin(path, value string, place int, message string) {
+	p, ok := s.places[path]
+	if !ok || s.wrong[path] || p.expanded != "" || p.line < 1 || p.line > len(s.lines) {
+		s.bad(path, "%s", message)
+		return
+	}
+	raw := []rune(s.lines[p.line-1])
+	i, quote := p.col-1, false
+	if i >= 0 && i < len(raw) && raw[i] == '\'' {
+		i, quote = i+1, true
+	}
+	at := i
+	for n := 0; n < len(value); {
+		r, size := utf8.DecodeRuneInString(value[n:])
+		if i < 0 || i >= len(raw) || raw[i] != r { // it is written in another way
+			s.bad(path, "%s", message)
+			return
+		}
+		if n <= place {
+			at = i
+		}
+		if n, i = n+size, i+1; quote && r == '\'' {
+			i++
+		}
+	}
+	s.badAt(p.line, at+1, path, message)
+}

@@ -1,0 +1,55 @@
+package config
+
+import (
+	"path/filepath"
+
+	"kusto-agent/batcher"
+	"kusto-agent/internal/record"
+	"kusto-agent/tail"
+)
+
+// Limits are the batch settings of an input for its route.
+func (in *Input) Limits() batcher.Limits {
+	return batcher.Limits{
+		MaxBytes: int(in.Batch.MaxSize), MaxRecords: in.Batch.MaxRecords, MaxWait: in.Batch.MaxWait.D(),
+		Gzip: in.Compression == "gzip", Level: in.Batch.GzipLevel, Encoder: in.Batch.GzipEncoder,
+	}
+}
+
+// Tail is what tail has to know of an input.
+func (in *Input) Tail() tail.Input {
+	return tail.Input{
+		InputConfig: in.InputConfig, Route: in.Route(),
+		MaxSize: int(in.Batch.MaxSize), MaxRecords: in.Batch.MaxRecords,
+	}
+}
+
+// Routes are the routes of all inputs with their batch settings.
+func (c *Config) Routes() map[record.Route]batcher.Limits {
+	routes := make(map[record.Route]batcher.Limits)
+	for i := range c.Inputs {
+		routes[c.Inputs[i].Route()] = c.Inputs[i].Limits()
+	}
+	return routes
+}
+
+// Tails are the inputs as tail has to know them.
+func (c *Config) Tails() []tail.Input {
+	var inputs []tail.Input
+	for i := range c.Inputs {
+		inputs = append(inputs, c.Inputs[i].Tail())
+	}
+	return inputs
+}
+
+// Folders are those that the agent writes to, which no input reads.
+func (c *Config) Folders() []string { return []string{Absolute(c.StateDir), Absolute(c.Spool.Dir)} }
+
+// Absolute is a path that holds wherever one stands. It fails only where the working
+// directory is gone, and then the path is as good as any.
+func Absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}

@@ -1,0 +1,169 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"gopkg.in/yaml.v3"
+
+	"kusto-agent/internal/kusto"
+)
+
+// source is the text of one file with the places of what was read from it.
+type source struct {
+	name  string // as shown to people
+	lines []string
+	out   *report
+
+	places map[string]place // by path: every key that was given, known or not
+	wrong  map[string]bool  // paths that were complained about: one mistake, one problem
+	masks  []lineMask       // of the lines; nil until one is to be shown
+}
+
+// place is where a value stands.
+type place struct {
+	line, col int
+	expanded  string // the value, where it was put together from variables
+	written   string // the value before that; empty: it is no single value
+}
+
+func newSource(name string, text []byte, out *report) *source {
+	out.order[name] = len(out.order)
+	return &source{
+		name: name, out: out,
+		lines:  strings.Split(string(text), "\n"),
+		places: map[string]place{}, wrong: map[string]bool{},
+	}
+}
+
+// mark notes where the value of path stands.
+func (s *source) mark(path string, n *yaml.Node) {
+	s.places[path] = place{line: n.Line, col: n.Column}
+}
+
+// given says that the file has the key, be its value right or wrong.
+func (s *source) given(path string) bool {
+	_, ok := s.places[path]
+	return ok
+}
+
+// bad reports a problem with the value of path. What is missing is shown where
+// the section begins that should have it. The first problem of a path is told,
+// and those that follow from it are not.
+func (s *source) bad(path, format string, args ...any) {
+	if s.wrong[path] {
+		return
+	}
+	at := path
+	for at != "" && !s.given(at) {
+		at = parent(at)
+	}
+	p, ok := s.places[at]
+	if !ok {
+		p = place{line: 1, col: 1}
+	}
+	message := fmt.Sprintf(format, args...)
+	if p.expanded != "" && at == path {
+		// What a variable holds may be a secret that was meant for another key.
+		message = strings.ReplaceAll(message, strconv.Quote(p.expanded), "the value of the variable")
+	}
+	s.badAt(p.line, p.col, path, message)
+}
+
+// badAt reports a problem with the text at a line and a column, both from 1.
+func (s *source) badAt(line, col int, path, message string) {
+	s.wrong[path] = true
+	if s.out.full(s.name) {
+		s.out.more++
+		return
+	}
+	line = min(max(line, 1), len(s.lines))
+	shown, caret := s.excerpt(line, max(col, 1))
+	s.out.add(Problem{File: s.name, Line: line, Col: max(col, 1), Path: printable(path), Message: printable(message), Source: shown, caret: caret})
+}
+
+// parent is the path of the section that holds path.
+func parent(path string) string {
+	return path[:max(strings.LastIndexAny(path, ".["), 0)]
+}
+
+// maxShown is the longest line that is shown, in bytes: what is longer was not
+// written by hand, and costs too much to search for secrets.
+const maxShown = 4096
+
+// excerptWidth is how many characters of a line are shown.
+const excerptWidth = 120
+
+// excerpt is a line as it may be shown, and how many characters of it stand
+// before col.
+func (s *source) excerpt(line, col int) (shown string, caret int) {
+	if len(s.lines[line-1]) > maxShown {
+		return "", 0
+	}
+	raw, text := []rune(s.lines[line-1]), []rune(s.masked(line))
+	for caret < min(col-1, len(text), len(raw)) && (raw[caret] == text[caret]) {
+		caret++ // up to the place, or to the mask that hides it
+	}
+	if from := caret - excerptWidth*3/4; from > 0 && len(text) > excerptWidth {
+		text = append([]rune("…"), text[from:]...)
+		caret -= from - 1
+	}
+	if len(text) > excerptWidth {
+		text = append(text[:excerptWidth:excerptWidth], '…')
+	}
+	indent := 0
+	for indent < caret && indent < len(text) && unicode.IsSpace(text[indent]) {
+		indent++
+	}
+	return oneToOne(text[indent:]), caret - indent
+}
+
+// masked is a line with no secret in it.
+func (s *source) masked(line int) string {
+	if s.masks == nil {
+		s.masks = lineMasks(s.lines)
+	}
+	text, mask := s.lines[line-1], s.masks[line-1]
+	if mask.all {
+		return text[:indentOf(text)] + kusto.Mask
+	}
+	if mask.auth {
+		text = maskAuth(text)
+	}
+	return maskLine(text)
+}
+
+// oneToOne replaces what a terminal would not show as one character, so that
+// the caret stays where it belongs.
+func oneToOne(text []rune) string {
+	for i, r := range text {
+		switch {
+		case r == '\t' || r == '\r':
+			text[i] = ' '
+		case !unicode.IsPrint(r):
+			text[i] = '�'
+		}
+	}
+	return strings.TrimRight(string(text), " ")
+}
+
+// printable escapes what is not to reach a terminal: control characters, line
+// ends, marks that turn the direction of writing.
+func printable(s string) string {
+	clean := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+	if clean {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		q := strconv.QuoteRune(r)
+		b.WriteString(q[1 : len(q)-1])
+	}
+	return b.String()
+}

@@ -1,0 +1,99 @@
+package config
+
+import (
+	"kusto-agent/batcher"
+	"kusto-agent/internal/record"
+)
+
+// together checks the inputs against each other.
+func (l *loader) together() {
+	names := map[string]int{}
+	routes := map[record.Route][]int{}
+	for i := range l.cfg.Inputs {
+		in, o := &l.cfg.Inputs[i], l.origins[i]
+		if first, taken := names[in.Name]; taken && in.Name != "" {
+			l.sameName(i, first)
+		} else {
+			names[in.Name] = i
+		}
+		r := in.Route()
+		if r.Cluster == "" || r.Table == "" || r.Format == "" || o.src.wrong[join(o.path, "mapping")] {
+			continue // what is wrong with it was told
+		}
+		if same := routes[r]; len(same) > 0 {
+			l.oneRoute(i, same[0])
+		}
+		routes[r] = append(routes[r], i)
+	}
+	for _, same := range routes {
+		if len(same) > 1 {
+			l.oneFile(same)
+		}
+	}
+}
+
+func (l *loader) sameName(i, first int) {
+	o, at := l.origins[i], join(l.origins[i].path, "name")
+	if o.src.given(at) {
+		o.src.bad(at, "%q is the name of %s too; want a name of its own", l.cfg.Inputs[i].Name, l.place(first, o.src))
+		return
+	}
+	o.src.bad(at, "missing; without one it is the table, %q, as is that of %s", l.cfg.Inputs[i].Name, l.place(first, o.src))
+}
+
+// oneRoute checks that two inputs of one route agree on how its payloads are
+// made.
+func (l *loader) oneRoute(i, first int) {
+	a, b, o := &l.cfg.Inputs[first], &l.cfg.Inputs[i], l.origins[i]
+	key := batchDifference(a.Batch, b.Batch)
+	if a.Compression != b.Compression {
+		key = "compression"
+	}
+	if key != "" {
+		o.src.bad(join(o.path, key), "not the same as in %s, which sends to the same table, format and mapping; want one value for both", l.place(first, o.src))
+	}
+}
+
+// batchDifference is the first key in which two batches differ.
+func batchDifference(a, b batcher.Config) string {
+	switch {
+	case a.MaxSize != b.MaxSize:
+		return "batch.max_size"
+	case a.MaxRecords != b.MaxRecords:
+		return "batch.max_records"
+	case a.MaxWait != b.MaxWait:
+		return "batch.max_wait"
+	case a.GzipLevel != b.GzipLevel:
+		return "batch.gzip_level"
+	case a.GzipEncoder != b.GzipEncoder:
+		return "batch.gzip_encoder"
+	}
+	return ""
+}
+
+// oneFile checks that no file that exists now would be sent by one route
+// twice.
+func (l *loader) oneFile(same []int) {
+	reader := map[string]int{}
+	for _, i := range same {
+		o := l.origins[i]
+		for _, file := range matching(&l.cfg.Inputs[i]) {
+			first, taken := reader[file]
+			if !taken {
+				reader[file] = i
+			} else if first != i {
+				o.src.bad(join(o.path, "paths"), "file %q is read by %s too, for the same table, format and mapping; want each line sent once: narrow the paths, or use exclude", file, l.place(first, o.src))
+				break
+			}
+		}
+	}
+}
+
+// place says where an input stands, for people who read of another in a file.
+func (l *loader) place(i int, from *source) string {
+	o := l.origins[i]
+	if o.src == from {
+		return o.path
+	}
+	return o.path + " of " + o.src.name
+}

@@ -1,0 +1,199 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"kusto-agent/internal/kusto"
+)
+
+// Traced is a configuration that knows where each of its values came from. It
+// keeps what was read, secrets included; it is not changed, and may be shared.
+type Traced struct {
+	*Config
+	from *loader
+}
+
+// Kind is the way a value came to hold.
+type Kind string
+
+// The ways.
+const (
+	byDefault  Kind = "default"     // nothing says otherwise
+	byFile     Kind = "file"        // written in a file
+	byVariable Kind = "environment" // put in by a variable
+	bySettings Kind = "resolved"    // follows from other settings
+)
+
+// Origin is where a value came from.
+type Origin struct {
+	Kind      Kind     `json:"kind"`
+	File      string   `json:"file,omitempty"` // empty: it is in none
+	Line      int      `json:"line,omitempty"` // from 1
+	Variables []string `json:"variables,omitempty"`
+	Note      string   `json:"note,omitempty"` // what else there is to know, in words
+}
+
+// String is the origin as the comment behind a value has it.
+func (o Origin) String() string {
+	place := ""
+	if o.File != "" {
+		place = fmt.Sprintf("%s:%d", printable(o.File), o.Line)
+	}
+	switch {
+	case o.Kind == byVariable && place != "":
+		place = fmt.Sprintf("environment %s (%s)", strings.Join(o.Variables, " "), place)
+	case o.Kind == byVariable:
+		place = "environment " + strings.Join(o.Variables, " ")
+	case place == "":
+		place = string(o.Kind)
+	}
+	if o.Note != "" {
+		place += ", " + o.Note
+	}
+	return place
+}
+
+// origin tells where the value at a path of the printed configuration came
+// from, such as inputs[0].batch.max_size; value is the text it is printed as,
+// empty for what is no single value.
+func (t Traced) origin(path, value string) Origin {
+	src, at := t.locate(path)
+	if p, ok := src.places[at]; ok {
+		return t.given(src, p, path, value)
+	}
+	if from, note := t.inherited(path); from != "" {
+		o := t.origin(from, value)
+		if o.Kind == byFile || o.Kind == byVariable {
+			o.Note = joinNotes(note, o.Note)
+		}
+		return o
+	}
+	return t.filled(path)
+}
+
+// joinNotes puts one note behind another.
+func joinNotes(notes ...string) string {
+	return strings.Join(slices.DeleteFunc(notes, func(s string) bool { return s == "" }), ", ")
+}
+
+// given is the origin of a value that a file has.
+func (t Traced) given(src *source, p place, path, value string) Origin {
+	o := Origin{Kind: byFile, File: src.name, Line: p.line}
+	for _, name := range variablesIn(p.written) {
+		if v, ok := t.from.env(name); ok && v != "" {
+			o.Kind = byVariable
+			o.Variables = append(o.Variables, name)
+		} else {
+			o.Note = joinNotes(o.Note, name+" is empty or not set")
+		}
+	}
+	if value != "" && value != p.written && p.expanded == "" && !strings.Contains(value, kusto.Mask) {
+		o.Note = "written as " + cmp.Or(printable(shortened(p.written)), `""`)
+	}
+	return o
+}
+
+var replaced = regexp.MustCompile(`\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)`)
+
+// variablesIn is the names of the variables that are put into a value, each once.
+func variablesIn(written string) (names []string) {
+	for _, m := range replaced.FindAllStringSubmatch(written, -1) {
+		if m[1] != "" && !slices.Contains(names, m[1]) {
+			names = append(names, m[1])
+		}
+	}
+	return names
+}
+
+// locate is the file that would have the value at a path, and the path there:
+// the third input of all may be the first of its file.
+func (t Traced) locate(path string) (src *source, at string) {
+	i, rest, ok := inputAt(path)
+	if !ok || i >= len(t.from.origins) {
+		return t.from.main, path
+	}
+	o := t.from.origins[i]
+	return o.src, o.path + rest
+}
+
+// inputAt is the number of the input that a path leads into, and the rest of
+// the path, from its dot on.
+func inputAt(path string) (i int, rest string, ok bool) {
+	number, rest, ok := strings.Cut(path, "]")
+	if !ok || !strings.HasPrefix(number, "inputs[") {
+		return 0, "", false
+	}
+	_, err := fmt.Sscanf(number, "inputs[%d", &i)
+	return i, rest, err == nil
+}
+
+// inherited is the path that a value which is not given is taken from, and how
+// to say so; empty if it is taken from nowhere.
+func (t Traced) inherited(path string) (from, note string) {
+	const ofTop = "of the top level"
+	if i, rest, ok := inputAt(path); ok {
+		switch cluster := t.Inputs[i].Cluster; {
+		case strings.HasPrefix(rest, ".batch."):
+			return rest[1:], ofTop
+		case rest == ".database" && cluster == DefaultCluster:
+			return "database", ofTop
+		case rest == ".database":
+			return join(join("clusters", cluster), "database"), "of the cluster"
+		}
+		return "", ""
+	}
+	for name := range t.from.doc.Clusters {
+		rest, ok := strings.CutPrefix(path, join("clusters", name)+".")
+		switch {
+		case !ok:
+		case rest == "database":
+			return rest, ofTop
+		case strings.HasPrefix(rest, "auth.") && t.from.doc.Clusters[name].Auth == nil:
+			return rest, ofTop
+		}
+	}
+	return "", ""
+}
+
+// filled is the origin of a value that nothing was written for.
+func (t Traced) filled(path string) Origin {
+	note := ""
+	switch i, rest, isInput := inputAt(path); {
+	case path == "state_dir":
+		if v, _ := t.from.env("STATE_DIRECTORY"); v != "" {
+			return Origin{Kind: byVariable, Variables: []string{"STATE_DIRECTORY"}}
+		}
+	case path == "spool.dir":
+		note = "spool in state_dir"
+	case strings.HasSuffix(path, "auth.method"):
+		note = "what auto finds in auth"
+	case isInput:
+		note = resolvedInput(&t.Inputs[i], strings.TrimPrefix(rest, "."))
+	}
+	if note != "" {
+		return Origin{Kind: bySettings, Note: note}
+	}
+	return Origin{Kind: byDefault}
+}
+
+// resolvedInput says what a value of an input follows from where none was
+// written; empty: it is the default.
+func resolvedInput(in *Input, key string) string {
+	switch {
+	case key == "name":
+		return "the table"
+	case key == "format" && parses(in):
+		return "parse makes JSON"
+	case key == "format":
+		return "by the extension of paths"
+	case key == "compression":
+		return cmp.Or(map[string]string{"none": "the format is compressed inside"}[in.Compression], "auto for this format")
+	case key == "max_record_size" && in.MaxRecordSize != defaultInput().MaxRecordSize:
+		return "what batch.max_size has room for"
+	}
+	return ""
+}

@@ -1,0 +1,194 @@
+package format
+
+import (
+	"encoding/binary"
+
+	"kusto-agent/internal/record"
+)
+
+// Chunk is what one Scan found. The caller reuses it: everything it points to
+// is valid until the next Scan with the same Chunk.
+type Chunk struct {
+	// Body is the accepted records, whole and each ended by its line end. It
+	// is a part of the scanned data: where nothing between its records had to
+	// go it is untouched, else the records were moved together in place. Only
+	// where Copied says so it is memory of the chunk.
+	Body []byte
+	// Copied says that Body does not lie in the scanned data: newlines or
+	// fields had to be added where the data has no room for them, or it was
+	// decoded or parsed.
+	Copied bool
+	// Pieces are the ranges of the data, as it was, that form Body in order.
+	Pieces []Piece
+	// Lens has, as in record.Payload, the source length of each record as an
+	// unsigned varint. Nil: every record has in Body the length it had in the
+	// data. With Options.Parse it is never nil.
+	Lens []byte
+	// Records is the number of records in Body. In Avro it is told by blocks.
+	Records int
+	// Group is the number of fields each record in Body has; 0 for formats
+	// without fields and where records are not checked. In Avro it stands for
+	// the header.
+	Group int
+
+	Blank       int // blank lines filtered
+	Header      int // header records filtered
+	BOM         int // bytes of a byte order mark filtered
+	NULs        int // bytes of NULs between records filtered
+	NULsAt      int // where in the data the first of them is
+	InvalidUTF8 int // records in Body that are not valid UTF-8
+	Misfits     int // records in Body that were not as Options.Parse says, sent as they were
+	Unmatched   int // records filtered for that
+
+	// Filtered are the records that Options.Rules leave out, by the index of the
+	// reason; nil: there are none.
+	Filtered []int
+
+	// Rejected are the records that must not be sent.
+	Rejected []Reject
+
+	// Consumed is the number of bytes accounted for: in Pieces, filtered or
+	// rejected. It is where a record begins, and data from there on is
+	// untouched.
+	Consumed int
+
+	// Prefix comes before the body in whatever it becomes a part of, once:
+	// the header of an Avro file. Bodies of different prefixes, and so of
+	// different groups, do not join. It belongs to the scanner and is valid
+	// until its next call.
+	Prefix []byte
+
+	// Long says that a record begins at Consumed whose end is not in the data
+	// although the data already holds more of it than a record may have, or
+	// that nothing of an Avro file can be told apart. The caller skips it with
+	// SkipLong.
+	Long bool
+	// Parts says that it is a message in parts of the log of a container. The
+	// caller skips it with SkipParts, which needs its Stream: that is a part of
+	// the scanned data.
+	Parts  bool
+	Stream []byte
+	// Skip is how many bytes from Consumed on belong to that record, Indent
+	// what else SkipLong must know of it; Reason and Message are why it is
+	// rejected.
+	Skip, Indent int
+	Reason       record.Reason
+	Message      string
+
+	base int    // where in the data Body begins
+	lens []byte // memory of Lens
+	held []byte // memory of the Data of Rejected
+	own  []byte // memory of a copied Body
+	text []byte // memory of a decoded file, in which Body may lie
+	out  []int  // memory of Filtered
+}
+
+// Piece is a range of the scanned data that holds whole records.
+type Piece struct{ Start, End, Records int }
+
+// Reject is a record that must not be sent. Message says why, for people; of
+// the record it quotes one character at most.
+type Reject struct {
+	Start, End int // in the data, as it was; the line end is included
+	Reason     record.Reason
+	Message    string
+	// Data is a copy of the record, since records moved together may have
+	// taken its place: all of it, or its first Options.MaxRecord bytes.
+	Data []byte
+}
+
+func (c *Chunk) reset() {
+	*c = Chunk{
+		Pieces:   c.Pieces[:0],
+		Rejected: c.Rejected[:0],
+		lens:     c.lens[:0],
+		held:     c.held[:0],
+		own:      c.own[:0],
+		text:     c.text,
+		out:      c.out,
+	}
+}
+
+// room reports whether a record at pos can join without a piece too many.
+func (c *Chunk) room(pos int) bool {
+	n := len(c.Pieces)
+	return n < record.MaxPieces || c.Pieces[n-1].End == pos
+}
+
+// piece notes that the records data[start:end] are in the body.
+func (c *Chunk) piece(start, end, records int) {
+	if n := len(c.Pieces); n > 0 && c.Pieces[n-1].End == start {
+		c.Pieces[n-1].End = end
+		c.Pieces[n-1].Records += records
+		return
+	}
+	c.Pieces = append(c.Pieces, Piece{start, end, records})
+}
+
+// join appends data[start:end] to the body. The body never overtakes start, so
+// that nothing not yet scanned is overwritten.
+func (c *Chunk) join(data []byte, start, end int) {
+	switch {
+	case c.Copied:
+		c.add(data[start:end]...)
+	case c.Records == 0:
+		c.base = start
+		c.Body = data[start:end]
+	case c.base+len(c.Body) == start:
+		c.Body = data[c.base:end]
+	default:
+		c.Body = append(c.Body, data[start:end]...)
+	}
+}
+
+// joinLine appends data[start:text] to the body, of a record that ends at end,
+// and a newline where it has none of its own.
+func (c *Chunk) joinLine(data []byte, start, end, text int, newline bool) {
+	if newline && text == end && end < len(data) {
+		c.detach()
+	}
+	c.join(data, start, text)
+	if newline {
+		c.add('\n')
+	}
+}
+
+// add appends to the body.
+func (c *Chunk) add(b ...byte) {
+	c.Body = append(c.Body, b...)
+	if c.Copied {
+		c.own = c.Body
+	}
+}
+
+// filter counts a record that is left out for the reason of an index, of so many.
+func (c *Chunk) filter(reason, of int) {
+	if c.Filtered == nil {
+		c.out = append(c.out[:0], make([]int, of)...)
+		c.Filtered = c.out
+	}
+	c.Filtered[reason]++
+}
+
+// detach makes the body a copy, so that it can outgrow the data it is of.
+func (c *Chunk) detach() {
+	if !c.Copied {
+		c.Copied = true
+		c.own = append(c.own[:0], c.Body...)
+		c.Body = c.own
+	}
+}
+
+// length notes the source length of a record that joined a body of before
+// bytes. The first whose length differs brings those of all before it.
+func (s *Scanner) length(c *Chunk, before, source int) {
+	if c.Lens == nil {
+		for body := c.Body[:before]; len(body) > 0; {
+			n := s.measure(body)
+			c.lens = binary.AppendUvarint(c.lens, uint64(n))
+			body = body[n:]
+		}
+	}
+	c.lens = binary.AppendUvarint(c.lens, uint64(source))
+	c.Lens = c.lens
+}

@@ -1,0 +1,224 @@
+package format
+
+import (
+	"bytes"
+	"slices"
+
+	"kusto-agent/internal/record"
+)
+
+// Parse says how lines are turned into JSON objects, one in a line. What is text
+// in a file is a string, but for the numbers that a way of parsing knows.
+//
+// Text: {"message":"..."}, of a line or, with Multiline, of an event; line ends
+// within are newlines. Logfmt: see logfmt.go. Docker and CRI: see container.go.
+// Combined: see combined.go. Regex: see regex.go. Syslog:
+// see syslog.go.
+//
+// An object is made of the bytes of its lines, the options and the stamp of its
+// file alone, so that it can be made again.
+type Parse uint8
+
+// The ways lines are parsed.
+const (
+	ParseNone Parse = iota
+	ParseText
+	ParseLogfmt
+	ParseDocker
+	ParseCRI
+	ParseCombined
+	ParseRegex
+	ParseSyslog
+)
+
+var parses = []string{"none", "text", "logfmt", "docker", "cri", "combined", "regex", "syslog"}
+
+// Parses are the names of the ways lines are parsed, in the configuration.
+func Parses() []string { return slices.Clone(parses) }
+
+// ParseOf finds a way of parsing by its name in the configuration.
+func ParseOf(name string) (Parse, bool) {
+	for i, n := range parses {
+		if n == name {
+			return Parse(i), true
+		}
+	}
+	return 0, false
+}
+
+func (p Parse) String() string { return parses[p] }
+
+// Joins reports whether a record can be several lines, of which the last need
+// not be seen: SetQuiet then says when it is no longer waited for.
+func (o *Options) Joins() bool {
+	return o.Parse == ParseDocker || o.Parse == ParseCRI || o.Multiline != nil
+}
+
+// Room is the largest MaxRecord with which size bytes of data are always enough
+// for a record.
+func (o *Options) Room(size int) int {
+	size = size/o.Encoding.unit() - 2
+	if o.Multiline != nil {
+		size -= 2
+		size -= min(mostLook, size/2) // of the line behind the record
+	}
+	return size
+}
+
+// SetQuiet says whether what is scanned next reaches to the end of a file that
+// is not waited for any longer, although it may grow: what Options.Joins is then
+// whole at its last whole line. A line without its end is still held.
+func (s *Scanner) SetQuiet(quiet bool) { s.quiet = quiet }
+
+// join makes the cut, which has one line, that of all the lines of its record.
+func (s *Scanner) join(k *cut, data []byte, last bool) {
+	if last && (s.opt.Multiline == nil || len(data) < s.opt.MaxRecord) { // as withoutNULs
+		data = data[:max(k.n, len(bytes.TrimRight(data, "\x00")))]
+	}
+	switch {
+	case s.opt.Parse == ParseDocker || s.opt.Parse == ParseCRI:
+		if k.kind == sound {
+			s.assemble(k, data, last)
+		}
+	case s.opt.Multiline == nil:
+	case k.kind == sound || k.kind == unsound:
+		s.gather(k, data, last)
+	case k.kind == endless:
+		k.lead = int(s.opt.Multiline.first(data[:min(len(data), s.look())]))
+	}
+}
+
+// shape joins the objects of the record at c.Consumed to the body. It reports
+// false where the record has to wait for the next chunk.
+func (s *Scanner) shape(c *Chunk, data []byte, at int64, k cut) bool {
+	from, to := s.pos(c.Consumed), s.pos(c.Consumed+k.n)
+	if !c.room(from) || len(c.Body) >= copiedRun {
+		return false
+	}
+	c.detach()
+	lines, before := data[c.Consumed:c.Consumed+k.n], len(c.Body)
+	s.misfits = 0
+	body, lossy := s.appendObjects(c.Body, lines, k, at, c.Consumed)
+	c.own = body[:before]
+	records := max(k.records, 1) - len(s.left)
+	switch {
+	case records == 0:
+		s.filter(c)
+		return true
+	case s.misfits > 0 && s.opt.OnError != SendRaw:
+		return s.setAside(c, data[c.Consumed:], k)
+	case s.opt.MaxBody <= 0 || len(body) <= s.opt.MaxBody:
+	case c.Records > 0:
+		return false // alone it may have room
+	default:
+		s.fault = fault{reason: record.Grown, text: "as JSON it is longer than", limit: s.opt.MaxBody}
+		return s.reject(c, data[c.Consumed:], k)
+	}
+	c.Body, c.own = body, body
+	c.Records += records
+	for range records - 1 {
+		s.length(c, before, 0)
+	}
+	s.length(c, before, to-from)
+	c.piece(from, to, records)
+	s.filter(c)
+	c.InvalidUTF8 += lossy
+	c.Misfits += s.misfits
+	return true
+}
+
+// appendObjects appends the objects of a cut that rules do not leave out, each with
+// the fields and a newline, and tells how many of them hold what was no character.
+// The cut begins at a place of the text that was scanned from an offset of the file.
+func (s *Scanner) appendObjects(body, lines []byte, k cut, at int64, place int) (_ []byte, lossy int) {
+	s.left = s.left[:0]
+	for i := range max(k.records, 1) {
+		bad := false
+		from := len(body)
+		if s.opt.Fields == nil {
+			body, bad = s.appendObject(body, lines, k, i)
+			if s.judge != nil && s.leavesOutObject(lines, body[from:]) {
+				body = body[:from]
+				continue
+			}
+		} else {
+			s.shaped, bad = s.appendObject(s.shaped[:0], lines, k, i)
+			if s.judge != nil && s.leavesOutObject(lines, s.shaped) {
+				continue
+			}
+			s.stamp.Offset = max(at+int64(s.pos(place+s.begins(k, i))), 0)
+			body = s.opt.Fields.Splice(body, s.shaped, &s.stamp)
+		}
+		body = append(body, '\n')
+		if bad {
+			lossy++
+		}
+	}
+	if lossy == 0 && s.replaced(lines, place) {
+		lossy = 1
+	}
+	return body, lossy
+}
+
+// begins is where in the lines of a cut the first line of an object is.
+func (s *Scanner) begins(k cut, i int) int {
+	if k.records == 0 {
+		return 0
+	}
+	return s.unit.messages[i].at
+}
+
+// appendObject appends one of the objects of a cut.
+func (s *Scanner) appendObject(dst, lines []byte, k cut, i int) (_ []byte, lossy bool) {
+	if k.records > 0 {
+		return s.appendMessage(dst, &s.unit.messages[i])
+	}
+	text := withoutEnd(lines)
+	if len(text) == len(lines) {
+		text = bytes.TrimRight(text, "\r") // of a line end that has lost its LF
+	}
+	switch s.opt.Parse {
+	case ParseLogfmt:
+		if pairs, lossy, ok := s.appendPairs(dst, text); ok {
+			return pairs, lossy
+		}
+	case ParseSyslog:
+		made, lossy, why := s.appendSyslog(dst, text)
+		if why.text != "" {
+			return s.unmatched(dst, text, why)
+		}
+		return made, lossy
+	case ParseCombined:
+		made, lossy, why := appendCombined(dst, text)
+		if why.text != "" {
+			return s.unmatched(dst, text, why)
+		}
+		return made, lossy
+	}
+	if s.opt.Multiline != nil && bytes.Contains(text, []byte("\r\n")) {
+		s.joined = appendBareLines(s.joined[:0], text)
+		text = s.joined
+	}
+	if s.opt.Parse == ParseRegex {
+		made, lossy, why := s.appendMatch(dst, text)
+		if why.text != "" {
+			return s.unmatched(dst, text, why)
+		}
+		return made, lossy
+	}
+	dst = append(dst, `{"message":"`...)
+	dst, lossy = appendString(dst, text)
+	return append(dst, `"}`...), lossy
+}
+
+// appendBareLines appends lines with the CR of each line end left out.
+func appendBareLines(dst, lines []byte) []byte {
+	for {
+		i := bytes.Index(lines, []byte("\r\n"))
+		if i < 0 {
+			return append(dst, lines...)
+		}
+		dst = append(append(dst, lines[:i]...), '\n')
+		lines = lines[i+2:]
+	}
+}

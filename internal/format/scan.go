@@ -1,0 +1,444 @@
+package format
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/rules"
+)
+
+// MinRecord is the least Options.MaxRecord: room for a byte order mark.
+const MinRecord = 4
+
+// Options say how the records of an input are read.
+type Options struct {
+	Format record.Format
+	// Validate checks each record against its format. Without it only what
+	// framing needs is looked at: a delimited record whose quotes leave its
+	// end in doubt, and a MultiJSON record whose syntax does, is rejected all
+	// the same.
+	Validate bool
+	// MaxRecord is the most bytes of a record, its line end included, as it
+	// is in the file. In Avro it is the most bytes of a header and of a block.
+	MaxRecord int
+	// MaxBody is the most bytes of a body with its prefix, for formats whose
+	// bodies can be longer than the data they are of; a record of MaxRecord
+	// bytes is taken whatever it says, but for Avro and with Fields. 0: no
+	// limit.
+	MaxBody int
+	// Fields are added to each record, for JSON and MultiJSON; what they stand
+	// for is told with SetStamp. A record that they make longer than MaxBody is
+	// rejected as grown. Nil: none.
+	Fields *Fields
+	// SkipHeader drops the first record of a file that is not blank, for
+	// delimited formats. The header must end within the first MaxRecord bytes
+	// of the file; if none does, no record is taken for one.
+	SkipHeader bool
+	// Encoding is that of the file; MaxRecord and MaxBody are bytes of UTF-8.
+	// Not for Avro.
+	Encoding Encoding
+	// Parse makes JSON of lines, for Format JSON. A record that it makes longer
+	// than MaxBody is rejected as grown.
+	Parse Parse
+	// OnError says what becomes of a record that is not as Parse says, where
+	// Parse.Parsed.
+	OnError OnError
+	// Zone is that of times that do not tell theirs, for ParseSyslog. Nil: time.Local.
+	Zone *time.Location
+	// Pattern is for ParseRegex.
+	Pattern *Pattern
+	// Multiline says which lines are one event, for ParseText and ParseRegex. Nil:
+	// each is.
+	Multiline *Multiline
+	// Rules say which records are sent, before Fields are added. They were made for
+	// the kind that RuleKind tells. Nil: all are.
+	Rules *rules.Set
+}
+
+// Scanner finds and checks records. It keeps scratch memory, so only one
+// goroutine may use it at a time; it is cheap, and each worker has its own.
+type Scanner struct {
+	opt     Options
+	spec    Spec
+	sep     []byte  // the delimiter
+	json    bool    // the format is JSON
+	txt     bool    // the format is TXT
+	apart   bool    // records are parsed, or asked for by rules
+	fault   fault   // why the cut at hand is unsound
+	closing closing // of the record at hand, see json_quick.go
+	padded  []byte  // a record with quickRoom behind it
+	relaxed []byte  // a record freed of the engine's leniencies, see json_relaxed.go
+	head    header  // of the Avro file at hand
+	stamp   Stamp   // of the file at hand
+	quiet   bool    // see SetQuiet
+	ends    bool    // quiet, and the data at hand goes to the end
+
+	// Of text that was decoded.
+	window  int    // bytes that are decoded at a time
+	text    []byte // at hand
+	known   place  // the last one asked for
+	raw     []byte // what it was decoded from
+	lossy   bool   // something in it was no character
+	again   []byte // memory of what is decoded once more
+	skipped []byte // memory of the text of a record that is too long
+
+	// Of what is parsed.
+	unit    unit    // of the cut at hand
+	keys    keys    // of the record at hand
+	ids     keys    // of the structured data at hand
+	joined  []byte  // lines of the record at hand
+	shaped  []byte  // the record at hand, without its fields
+	lines   []Piece // of a message that is too long
+	misfits int     // objects of the record at hand that tell that it is not as Parse says
+
+	// Of what rules are asked about.
+	judge *rules.Judge // nil: there are none
+	left  []int        // the reasons that objects of the record at hand are left out for
+}
+
+// New returns a scanner.
+func New(o Options) (*Scanner, error) {
+	spec, ok := Of(o.Format)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("scan format %q: unknown", o.Format)
+	case o.MaxRecord < MinRecord:
+		return nil, fmt.Errorf("scan format %s: records of at most %d bytes: at least %d are needed", o.Format, o.MaxRecord, MinRecord)
+	case o.Fields != nil && spec.Mapping != "Json":
+		return nil, fmt.Errorf("scan format %s: add fields: only JSON has them", o.Format)
+	case o.Encoding != UTF8 && spec.Ends == InBlocks:
+		return nil, fmt.Errorf("scan format %s: read %v: it is no text", o.Format, o.Encoding)
+	case o.Parse != ParseNone && o.Format != record.JSON:
+		return nil, fmt.Errorf("scan format %s: parse %v: it makes JSON", o.Format, o.Parse)
+	case (o.Pattern != nil) != (o.Parse == ParseRegex):
+		return nil, fmt.Errorf("scan format %s: parse %v: a pattern is for regex, which needs one", o.Format, o.Parse)
+	case o.Multiline != nil && o.Parse != ParseText && o.Parse != ParseRegex:
+		return nil, fmt.Errorf("scan format %s: parse %v: only text and regex have events of several lines", o.Format, o.Parse)
+	case o.OnError != SendRaw && !o.Parse.Parsed():
+		return nil, fmt.Errorf("scan format %s: parse %v: every line is as it says", o.Format, o.Parse)
+	case o.SkipHeader && spec.Delimiter == 0:
+		return nil, fmt.Errorf("scan format %s: skip a header: only delimited formats have one", o.Format)
+	}
+	s := &Scanner{opt: o, spec: spec, sep: []byte{spec.Delimiter}, json: o.Format == record.JSON, txt: o.Format == record.TXT}
+	if o.Rules != nil {
+		kind, ok := RuleKind(o.Format, o.Parse)
+		if !ok {
+			return nil, fmt.Errorf("scan format %s: ask rules: nobody sees its records", o.Format)
+		}
+		s.judge = rules.NewJudge(o.Rules, kind, spec.Delimiter)
+	}
+	s.apart = o.Parse != ParseNone || o.Rules != nil
+	return s, nil
+}
+
+// kind is what the next bytes turned out to be.
+type kind uint8
+
+const (
+	sound kind = iota
+	blank
+	filler  // between records: filtered, and not counted
+	unsound // to be rejected, for s.fault
+	open    // ends beyond the data
+	endless // open, and longer than a record may be
+)
+
+// cut is one step through the data.
+type cut struct {
+	kind   kind
+	ended  bool // by a newline of its own
+	flawed bool // sound as far as framing goes, but Validate rejects it for s.fault
+	ascii  bool // known to be, so that it is UTF-8 too
+	fields int  // of a sound delimited record
+	n      int  // bytes, the line end included
+
+	// Of MultiJSON.
+	lead int // bytes before the record: its indentation
+	cr   int // bytes of a line end that a bare newline must replace
+
+	records int  // in a block of Avro, or messages of a unit
+	parts   bool // endless, and SkipParts is for it
+}
+
+// size is the length of the record with the line end it has or will get.
+func (k *cut) size() int {
+	if k.ended {
+		return k.n
+	}
+	return k.n + 1
+}
+
+// shownBy is how many bytes of data, which the record begins, it takes to see where
+// the record ends: NULs behind it may turn out to be within it.
+func (k *cut) shownBy(data []byte) int {
+	switch {
+	case k.ended:
+		return k.n
+	case bytes.HasPrefix(data[k.n:], tear):
+		return k.n + leastTear
+	}
+	return len(data) + 1
+}
+
+// Scan reads records from data, which begins at offset at of its file, into
+// c. With last nothing follows data, and a last record without a newline is
+// whole and gets one, for which Scan may write the byte behind data where its
+// capacity has room (without room the body is a copy). A limit above 0 is the
+// most records accepted.
+//
+// Scan accounts for data[:c.Consumed] and may move records within it. It stops
+// before the first record that is not whole, before one whose number of fields
+// is not that of the records before it, at the limit, when c holds
+// record.MaxPieces pieces or rejected records, and where a copied body has
+// grown to copiedRun: the caller takes c and calls again for the rest. A block of Avro with more records than the limit is
+// taken alone. With nothing consumed, and not c.Long, more data is
+// needed; see Options.Room for how much is always enough.
+//
+// A byte order mark and a header are looked for only where at is 0. Below 0, data
+// begins with as many bytes of the file before: what begins there is told to be at
+// the beginning of its own.
+func (s *Scanner) Scan(data []byte, at int64, last bool, limit int, c *Chunk) {
+	if s.opt.Encoding != UTF8 {
+		s.scanDecoded(data, at, last, limit, c)
+		return
+	}
+	s.ends = s.quiet
+	s.scan(data, at, last, limit, c)
+}
+
+// scan is Scan for text that is UTF-8. Of the places that it tells in c, those
+// in the file count the bytes of the file.
+func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
+	c.reset()
+	if at == 0 && !s.begin(data, last, c) {
+		return
+	}
+	defer s.places(c)
+	header := at == 0 && s.opt.SkipHeader
+	var k cut
+	for c.Consumed < len(data) && (limit <= 0 || c.Records < limit) {
+		rest := data[c.Consumed:]
+		s.next(&k, rest, last)
+		isHeader := header && k.kind == sound && c.Consumed+k.shownBy(rest) <= s.opt.MaxRecord
+		if k.kind == sound && s.opt.Validate && !isHeader {
+			s.validate(&k, rest)
+		}
+		ok := true
+		switch {
+		case k.kind == open || k.kind == endless:
+			s.long(c, rest, k)
+			ok = false
+		case k.kind == filler:
+			if s.spec.Ends != InBlocks { // blocks without records are no text
+				s.passed(c, rest[:k.n])
+			}
+		case k.kind == blank:
+			c.Blank++
+		case k.kind == unsound:
+			ok = s.reject(c, rest, k)
+		case isHeader:
+			c.Header++
+		default:
+			ok = (limit <= 0 || c.Records == 0 || c.Records+k.records <= limit) && s.accept(c, data, at, &k)
+		}
+		if !ok {
+			break
+		}
+		header = header && k.kind == blank // behind NULs is not the beginning of what was written
+		c.Consumed += k.n
+	}
+	// Blank lines before a header are given back with it: once they are
+	// consumed nobody would know that the header is still to come.
+	if header && !last && len(data) < s.opt.MaxRecord {
+		c.reset()
+	}
+}
+
+// begin looks at what comes before the first record of a file. It reports
+// false where no record can follow yet, or at all.
+func (s *Scanner) begin(data []byte, last bool, c *Chunk) bool {
+	if s.spec.Ends == InBlocks {
+		return s.beginBlocks(data, last, c)
+	}
+	return dropBOM(data, last, c)
+}
+
+// dropBOM reports false where more data must show whether there is a mark.
+func dropBOM(data []byte, last bool, c *Chunk) bool {
+	const mark = "\xEF\xBB\xBF"
+	if len(data) < len(mark) && !last && bytes.HasPrefix([]byte(mark), data) {
+		return false
+	}
+	if bytes.HasPrefix(data, []byte(mark)) {
+		c.BOM, c.Consumed = len(mark), len(mark)
+	}
+	return true
+}
+
+// next finds the record that data begins with, which is not empty. Cuts are
+// passed by reference on the way of each record: copies of what was just
+// written stall the processor, and cost as much as the check of a short row.
+func (s *Scanner) next(k *cut, data []byte, last bool) {
+	switch {
+	case s.spec.Ends == AtValue:
+		*k = s.nextValue(data, last)
+	case s.spec.Ends == InBlocks:
+		*k = s.nextBlock(data, last)
+	case data[0] == 0:
+		*k = cut{kind: filler, n: leadingNULs(data)}
+	default:
+		s.nextLine(k, data, last)
+		if s.opt.Parse != ParseNone {
+			s.join(k, data, last)
+		}
+	}
+}
+
+// nextLine finds the line, or the lines between quotes, that data begins with.
+func (s *Scanner) nextLine(k *cut, data []byte, last bool) {
+	*k = cut{n: bytes.IndexByte(data, '\n') + 1}
+	k.ended = k.n > 0
+	if n := s.torn(data, k.n); n > 0 {
+		data, last, k.ended = data[:n], true, false
+	}
+	if !k.ended {
+		switch {
+		case last:
+			data = s.withoutNULs(data)
+			k.n = len(data)
+		case len(data) >= s.opt.MaxRecord:
+			s.fault = s.tooLong("longer than")
+			*k = cut{kind: endless, n: s.opt.MaxRecord}
+			return
+		default:
+			*k = cut{kind: open}
+			return
+		}
+	}
+	switch line := data[:k.n]; {
+	case k.size() > s.opt.MaxRecord:
+		k.kind, s.fault = unsound, s.tooLong("longer than")
+	case s.blank(line):
+		k.kind = blank
+	case s.spec.Ends == AtRow:
+		s.row(k, data, last)
+	}
+}
+
+// validate checks a record that framing found sound.
+func (s *Scanner) validate(k *cut, data []byte) {
+	switch {
+	case s.opt.Parse != ParseNone:
+	case s.json:
+		ok, beyond := s.checkJSON(data, k.n)
+		k.flawed, k.ascii = !ok, !beyond
+	case k.flawed:
+		k.n = firstLine(data[:k.n])
+	}
+	if k.flawed {
+		k.kind = unsound
+	}
+}
+
+// long notes what to know of a record that does not end in the data.
+func (s *Scanner) long(c *Chunk, rest []byte, k cut) {
+	if k.kind == endless {
+		c.Long, c.Skip, c.Indent = true, s.pos(c.Consumed+k.n)-s.pos(c.Consumed), k.lead
+		c.Reason, c.Message = s.fault.reason, s.fault.explain(rest)
+	}
+	if k.parts {
+		c.Parts, c.Stream = true, s.unit.messages[0].stream
+	}
+}
+
+// reject sets the record that rest begins with aside.
+func (s *Scanner) reject(c *Chunk, rest []byte, k cut) bool {
+	if len(c.Rejected) == record.MaxPieces {
+		return false
+	}
+	rec := rest[:k.n]
+	held := len(c.held)
+	c.held = append(c.held, rec[:min(k.n, s.opt.MaxRecord)]...)
+	c.Rejected = append(c.Rejected, Reject{
+		Start: s.pos(c.Consumed), End: s.pos(c.Consumed + k.n),
+		Reason:  s.fault.reason,
+		Message: s.fault.explain(rest),
+		Data:    c.held[held:len(c.held):len(c.held)],
+	})
+	return true
+}
+
+// copiedRun is how long a copied body grows before it is handed over: what was
+// copied stays in the cache of a core until it is copied on.
+const copiedRun = 256 << 10
+
+// accept joins the record at c.Consumed to the body. It reports false where the
+// record has to wait for the next chunk.
+func (s *Scanner) accept(c *Chunk, data []byte, at int64, k *cut) bool {
+	start, end := c.Consumed+k.lead, c.Consumed+k.n
+	if s.apart {
+		if s.opt.Parse != ParseNone {
+			return s.shape(c, data, at, *k)
+		}
+		if s.leavesOut(c, data[start:end]) {
+			return true
+		}
+	}
+	if !s.fits(c, start, k) {
+		return false
+	}
+	if s.spec.Ends == InBlocks {
+		c.Group, c.Prefix = s.head.group, s.head.bytes
+		c.join(data, start, end)
+		c.piece(start, end, k.records)
+		c.Records += k.records
+		return true
+	}
+	text, newline := end, !k.ended
+	switch cr := k.cr + s.trailingCR(data[start:end]); {
+	case cr > 0 && !k.ended: // no part of the record: with the newline it gets nobody could tell them apart
+		end -= cr
+		text = end
+	case cr > 0:
+		text, newline = end-cr, true
+	}
+	invalid := !k.ascii && !validUTF8(data[start:end]) || s.lossy && s.replaced(data[start:end], start)
+	from, to := s.pos(start), s.pos(end)
+	before := len(c.Body)
+	switch {
+	case s.opt.Fields == nil:
+		c.joinLine(data, start, end, text, newline)
+	case s.splice(c, data[start:text], newline, at+int64(from)):
+	case c.Records > 0:
+		return false // alone it may have room
+	default:
+		s.fault = fault{reason: record.Grown, text: "with its fields it is longer than", limit: s.opt.MaxBody}
+		return s.reject(c, data[c.Consumed:], *k)
+	}
+	if s.opt.Validate {
+		c.Group = k.fields
+	}
+	if invalid {
+		c.InvalidUTF8++
+	}
+	if newline || c.Lens != nil || s.opt.Fields != nil || to-from != end-start {
+		s.length(c, before, to-from)
+	}
+	c.piece(from, to, 1)
+	c.Records++
+	return true
+}
+
+// fits reports whether a record that begins at start may join the body.
+func (s *Scanner) fits(c *Chunk, start int, k *cut) bool {
+	if !c.room(s.pos(start)) || c.Copied && len(c.Body) >= copiedRun {
+		return false
+	}
+	if c.Records == 0 {
+		return true
+	}
+	return (k.fields == c.Group || !s.opt.Validate || s.spec.Ends == InBlocks) &&
+		(s.opt.MaxBody <= 0 || len(c.Prefix)+len(c.Body)+k.size() <= s.opt.MaxBody)
+}

@@ -1,0 +1,104 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/wire"
+)
+
+// errUnknown marks an entry that this version cannot read and may not skip.
+var errUnknown = fmt.Errorf("entry of an unknown type: %w; run that version, or move the journal away to have everything sent again", durable.ErrVersion)
+
+// errMalformed marks an entry whose checksum is right and whose content is not:
+// a bug of whoever wrote it.
+var errMalformed = errors.New("entry malformed")
+
+// decode reads the entry of a frame. It returns nil for one that this version
+// does not know and may skip.
+func decode(f *durable.Found) (*Entry, error) {
+	if f.Type == 0 || Kind(f.Type) > knownKind || len(f.Meta) == 0 || f.Meta[0] != version {
+		if f.Flags&durable.Optional != 0 {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("type %d at offset %d: %w", f.Type, f.Offset, errUnknown)
+	}
+	e := &Entry{Kind: Kind(f.Type), Number: f.Record}
+	r := &wire.Reader{B: f.Meta[1:]}
+	e.At = time.Unix(0, r.Int())
+	readEntry(r, e)
+	if r.Bad {
+		return nil, fmt.Errorf("%s at offset %d: %w", e.Kind, f.Offset, errMalformed)
+	}
+	return e, nil
+}
+
+// readEntry fills the fields that belong to the kind of e.
+func readEntry(r *wire.Reader, e *Entry) {
+	switch e.Kind {
+	case Snapshot:
+		e.Count, e.BootID = r.Uint(), r.String()
+		if len(r.B) > 0 {
+			for range r.Count(17) {
+				e.Lines = append(e.Lines, line{r.ID(), r.Uint()})
+			}
+		}
+	case Input:
+		e.Input = r.String()
+	case FileSeen:
+		e.File = r.File()
+		readInfo(r, &e.Info)
+	case Begin:
+		b := readBegun(r)
+		e.Payload, e.HadLens, e.Batch, e.Attempt = &b.Payload, b.HadLens, b.ID, b.Payload.Attempt
+	case Attempt, Replay:
+		e.Batch, e.Attempt = r.ID(), r.Small(math.MaxInt32)
+	case End, ReplayEnd:
+		e.Batch = r.ID()
+		e.Outcome = record.Outcome(r.Byte())
+	case Skip:
+		e.File, e.Span, e.Mark = r.File(), r.Span(0), record.Mark(r.Fixed())
+	case Position:
+		e.File, e.Span.End, e.Mark = r.File(), r.Int(), record.Mark(r.Fixed())
+	case Split:
+		e.Batch = r.ID()
+		for range r.Count(32) {
+			e.Children = append(e.Children, readBegun(r))
+		}
+	case Forget:
+		e.File = r.File()
+	}
+}
+
+func readInfo(r *wire.Reader, i *record.FileInfo) {
+	i.Path, i.First = r.String(), r.String()
+	i.Dev, i.Inode, i.Birth = r.Uint(), r.Uint(), r.Int()
+	known, handle := r.Bool(), r.Bytes()
+	if known {
+		i.Handle = append([]byte{}, handle...)
+	}
+	i.Size = r.Int()
+	i.Head = record.Head{Len: r.Small(math.MaxInt32), Sum: r.Fixed()}
+	i.Encoding, i.Done = r.String(), r.Bool()
+	if len(r.B) > 0 { // since minor version 1
+		i.Old = r.Int()
+	}
+	if len(r.B) > 0 {
+		i.Packed = record.Packed{Size: r.Int(), Mtime: r.Int(), Cut: r.Bool()}
+	}
+	if len(r.B) > 0 {
+		i.Real = r.String()
+	}
+	if len(r.B) > 0 {
+		i.Dated = r.Int()
+	}
+}
+
+func readBegun(r *wire.Reader) (b Begun) {
+	b.Payload, b.HadLens = r.Payload()
+	return b
+}

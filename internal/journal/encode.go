@@ -1,0 +1,80 @@
+package journal
+
+import (
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/wire"
+)
+
+// encode is the entry without its frame.
+func encode(e *Entry) []byte {
+	w := &wire.Writer{B: make([]byte, 0, 64)}
+	w.Byte(version)
+	w.Int(e.At.UnixNano())
+	switch e.Kind {
+	case Snapshot:
+		w.Uint(e.Count)
+		w.String(e.BootID)
+		w.Uint(uint64(len(e.Lines))) // added later: who does not know it reads no further
+		for _, l := range e.Lines {
+			w.ID(l.id)
+			w.Uint(l.until)
+		}
+	case Input:
+		w.String(e.Input)
+	case FileSeen:
+		w.File(e.File)
+		writeInfo(w, &e.Info)
+	case Begin:
+		w.Payload(e.Payload, e.HadLens)
+	case Attempt, Replay:
+		w.ID(e.Batch)
+		w.Uint(uint64(e.Attempt))
+	case End, ReplayEnd:
+		w.ID(e.Batch)
+		w.Byte(byte(e.Outcome))
+	case Skip:
+		w.File(e.File)
+		w.Span(e.Span, 0)
+		w.Fixed(uint64(e.Mark))
+	case Position:
+		w.File(e.File)
+		w.Int(e.Span.End)
+		w.Fixed(uint64(e.Mark))
+	case Split:
+		w.ID(e.Batch)
+		w.Uint(uint64(len(e.Children)))
+		for i := range e.Children {
+			w.Payload(&e.Children[i].Payload, e.Children[i].HadLens)
+		}
+	case Forget:
+		w.File(e.File)
+	}
+	return w.B
+}
+
+func writeInfo(w *wire.Writer, i *record.FileInfo) {
+	w.String(i.Path)
+	w.String(i.First)
+	w.Uint(i.Dev)
+	w.Uint(i.Inode)
+	w.Int(i.Birth)
+	w.Bool(i.Handle != nil)
+	w.Bytes(i.Handle)
+	w.Int(i.Size)
+	w.Uint(uint64(i.Head.Len))
+	w.Fixed(i.Head.Sum)
+	w.String(i.Encoding)
+	w.Bool(i.Done)
+	w.Int(i.Old)
+	if i.Packed != (record.Packed{}) || i.Real != "" || i.Dated != 0 { // added later: who does not know it reads no further
+		w.Int(i.Packed.Size)
+		w.Int(i.Packed.Mtime)
+		w.Bool(i.Packed.Cut)
+	}
+	if i.Real != "" || i.Dated != 0 {
+		w.String(i.Real)
+	}
+	if i.Dated != 0 {
+		w.Int(i.Dated)
+	}
+}

@@ -1,0 +1,116 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/internal/record"
+)
+
+// read calls fn for every entry in the journal in dir, oldest first, snapshots
+// included (see Entry.InSnapshot). It takes no lock and may run beside an open
+// journal: what is written meanwhile may be missed, and segments removed
+// meanwhile are left out. What was told while a segment was made is at the end of the
+// one before and in the new one. A damaged range comes as an entry of kind Unread, with
+// its segment and, in Span, its bytes in it, behind the entries of that segment.
+//
+// The error is that of fn, which ends the reading, one of reading the folder,
+// or durable.ErrVersion.
+func read(fsys durable.FS, dir string, fn func(Entry) error) error {
+	segments, err := listSegments(fsys, dir)
+	if err != nil {
+		return fmt.Errorf("read journal %q: %w", dir, err)
+	}
+	for _, s := range segments {
+		switch err := readSegment(fsys, filepath.Join(dir, s.name), s.seq, fn); {
+		case errors.Is(err, fs.ErrNotExist): // removed since it was listed
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+func readSegment(fsys durable.FS, path string, seq uint64, fn func(Entry) error) error {
+	var until uint64 // entries up to this number are the snapshot
+	rep, err := durable.ReadSegment(fsys, path, kind, major, true, func(f *durable.Found) error {
+		e, err := decode(f)
+		if err != nil || e == nil {
+			return err
+		}
+		if e.Segment = seq; e.Kind == Snapshot {
+			until = e.Number + e.Count
+		}
+		e.InSnapshot = e.Number <= until
+		return fn(*e)
+	})
+	if errors.Is(err, durable.ErrDamaged) {
+		return fn(Entry{Kind: Unread, Segment: seq})
+	}
+	if err != nil {
+		return err
+	}
+	for _, b := range rep.Bad {
+		if b.Torn {
+			continue
+		}
+		if err := fn(Entry{Kind: Unread, Segment: seq, Span: record.Span{Start: b.Offset, End: b.Offset + b.Length}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// InSpool reads the history for batches that went to the spool and have not
+// ended, as they were begun but for Attempt, which is the last: what a spool whose
+// folder was hurt should hold. As far back as the history goes, see Config. Those
+// that want says no to are left out, and cost no memory.
+func InSpool(dir string, want func(record.BatchID) bool) (map[record.BatchID]*record.Payload, error) {
+	return inSpool(durable.OS, dir, want)
+}
+
+func inSpool(fsys durable.FS, dir string, want func(record.BatchID) bool) (map[record.BatchID]*record.Payload, error) {
+	begun, spooled := map[record.BatchID]*record.Payload{}, map[record.BatchID]*record.Payload{}
+	enter := func(p *record.Payload) {
+		if want(p.ID) {
+			begun[p.ID] = p
+		}
+	}
+	err := read(fsys, dir, func(e Entry) error {
+		switch e.Kind {
+		case Begin:
+			enter(e.Payload)
+		case Split:
+			delete(begun, e.Batch)
+			for i := range e.Children {
+				enter(&e.Children[i].Payload)
+			}
+		case End:
+			switch p := begun[e.Batch]; {
+			case e.Outcome != record.Spooled:
+				delete(spooled, e.Batch)
+			case p != nil:
+				spooled[e.Batch] = p
+			}
+			delete(begun, e.Batch)
+		case Attempt:
+			tried(begun[e.Batch], e.Attempt)
+		case Replay:
+			tried(spooled[e.Batch], e.Attempt)
+		case ReplayEnd:
+			delete(spooled, e.Batch)
+		}
+		return nil
+	})
+	return spooled, err
+}
+
+// tried notes an attempt for a batch; nil: one that is not looked for.
+func tried(p *record.Payload, attempt int) {
+	if p != nil {
+		p.Attempt = max(p.Attempt, attempt)
+	}
+}

@@ -1,0 +1,426 @@
+package journal
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/internal/record"
+)
+
+// ErrClosed is returned by what is called after Close.
+var ErrClosed = errors.New("journal closed")
+
+// ErrNotBegun is returned for the end or the split of a batch that is not
+// under way: nothing is known of what it covers.
+var ErrNotBegun = errors.New("batch not begun")
+
+// Options are what Open may be told; the zero value of each stands for what it
+// says.
+type Options struct {
+	Logger    *slog.Logger     // none: nothing is logged
+	Now       func() time.Time // the time written into entries; time.Now
+	SyncEvery time.Duration    // 1s
+	Stall     time.Duration    // how long a write may take; 5s
+	FS        durable.FS       // durable.OS
+	// SegmentSize is how many bytes of entries a segment takes before the next
+	// is begun; 16 MiB, or a quarter of Config.MaxSize where that is less.
+	SegmentSize int64
+	// Agent is whom a new journal belongs to; zero: it gets a random id. One that is
+	// there keeps its own.
+	Agent [16]byte
+	// BootID names the running of the machine, so that a power cut can be told
+	// from a kill; the kernel's boot_id.
+	BootID string
+}
+
+func (o *Options) fill() {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.SyncEvery = cmp.Or(o.SyncEvery, time.Second)
+	o.Stall = cmp.Or(o.Stall, 5*time.Second)
+	if o.FS == nil {
+		o.FS = durable.OS
+	}
+	if o.BootID == "" {
+		b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // where there is none, no cut is told from a kill
+		o.BootID = strings.TrimSpace(string(b))
+	}
+}
+
+// Journal is safe for concurrent use.
+//
+// A method that tells it something returns after the entry went through the
+// page cache. Where the disk refused, it returns the disk's error, and
+// record.ErrStalled where the write took longer than Options.Stall: the journal
+// knows it all the same and writes it as soon as the disk lets it, so the
+// caller goes on. An argument that makes no sense is an error too, and is not
+// taken in.
+type Journal struct {
+	conf  atomic.Pointer[Config]
+	o     Options
+	dir   string
+	lines []line // of what was never forgotten, that of this run the last
+
+	wake chan struct{} // one token: the queue or the flags below changed
+	done chan struct{} // closed when the writer has ended
+
+	mu        sync.Mutex
+	state     *state
+	lost      bool // what was known before this run is gone
+	queue     []*op
+	queued    int       // bytes in queue
+	given     int       // how many at the head of queue nobody waits for
+	overflow  bool      // the queue lacks entries that the state has: a snapshot is due
+	busy      time.Time // since when the writer is in a call to the disk; zero: it is not
+	stalled   bool      // it was told that the disk does not answer
+	beside    time.Time // since when a call for the next segment is under way; zero: none is
+	besideHad bool      // it was told that this one is not answered
+	trouble   error     // why no segment can be written; nil: one can
+	since     time.Time
+	closed    bool
+	listeners []func(record.File, int64)
+
+	w writer // owned by the writer's goroutine
+}
+
+// Open reads the journal in dir, which is made where it is missing, and begins
+// a new segment. dir must belong to this process alone.
+//
+// It is an error when the folder cannot be read, when it belongs to another agent, or when a later version wrote it in a way this one cannot
+// read (durable.ErrVersion). Damage is none: the journal falls back to what it
+// can read, which is never further than the truth, and Recovery says so. A disk
+// that cannot be written is none either, see Health.
+func Open(dir string, cfg Config, opts Options) (*Journal, *Recovery, error) {
+	opts.fill()
+	rec, err := recoverState(opts.FS, dir, opts.BootID)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open journal %q: %w", dir, err)
+	}
+	if !rec.known && opts.Agent != ([16]byte{}) {
+		rec.agent = opts.Agent
+	}
+	j := &Journal{
+		o: opts, dir: dir, state: rec.state, lost: rec.lost,
+		lines: append(rec.lines, newLine()),
+		wake:  make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	j.conf.Store(&cfg)
+	j.w = writer{j: j, log: opts.Logger, next: rec.next, agent: rec.agent, record: rec.record,
+		closed: rec.segments, damaged: rec.damaged}
+	if err := j.w.rotate(); errors.Is(err, os.ErrPermission) {
+		return nil, nil, fmt.Errorf("open journal %q: %w", dir, err)
+	}
+	go j.w.run() // started here; ends when Close asks it to; Close waits
+	return j, rec.report(), nil
+}
+
+// Agent returns whom the journal in dir belongs to; known is false where it is
+// empty, or nothing of it is readable. It takes no lock. The errors are those of
+// Open.
+func Agent(dir string) (id [16]byte, known bool, err error) {
+	segments, err := listSegments(durable.OS, dir)
+	r := &recovered{}
+	if err == nil {
+		err = r.headers(durable.OS, dir, segments)
+	}
+	if err != nil {
+		return id, false, fmt.Errorf("read journal %q: %w", dir, err)
+	}
+	if !r.known {
+		return id, false, nil
+	}
+	return r.agent, true, nil
+}
+
+// SetConfig puts other bounds of the history in force, from the next segment on.
+func (j *Journal) SetConfig(cfg Config) { j.conf.Store(&cfg) }
+
+func (j *Journal) cfg() *Config { return j.conf.Load() }
+
+func (j *Journal) segmentSize() int64 {
+	return cmp.Or(j.o.SegmentSize, min(16<<20, max(64<<10, int64(j.cfg().MaxSize)/4)))
+}
+
+// InputKnown says whether an input was seen before. After damage took the state
+// every input counts as known, so that its files are read from their beginning.
+func (j *Journal) InputKnown(name string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.state.inputs[name] || j.lost
+}
+
+// InputSeen records that the input was seen: that its files were looked for, and
+// those that are old registered. It says whether it was known before, as
+// InputKnown does.
+func (j *Journal) InputSeen(name string) (known bool, err error) {
+	j.mu.Lock()
+	known, lost := j.state.inputs[name], j.lost
+	j.mu.Unlock()
+	if !known {
+		err = j.tell(&Entry{Kind: Input, Input: name})
+	}
+	return known || lost, err
+}
+
+// Files returns every remembered file of an input, by id and generation. The
+// caller owns what it gets.
+func (j *Journal) Files(input string) []FileState {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.state.filesOf(input)
+}
+
+// Covers says whether all that a payload covers is safe.
+func (j *Journal) Covers(p *record.Payload) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.state.covered(&Begun{Payload: *p})
+}
+
+// State returns what is known of one file; false: nothing.
+func (j *Journal) State(f record.File) (FileState, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.state.view(f)
+}
+
+// Position returns how far all bytes of a file are safe, and the mark there.
+func (j *Journal) Position(f record.File) (int64, record.Mark) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if st, known := j.state.files.get(f); known {
+		return st.position, st.mark
+	}
+	return 0, 0
+}
+
+// Register records a file, or what changed of it. What is known already is not
+// written again; it only counts as seen now. info.Handle is not changed and
+// must not be.
+func (j *Journal) Register(f record.File, info record.FileInfo) error {
+	j.mu.Lock()
+	st, known := j.state.files.get(f)
+	same := known && sameInfo(&st.info, &info)
+	if same {
+		j.state.files.edit(f)
+		st.seen = j.o.Now()
+	}
+	j.mu.Unlock()
+	if same {
+		return nil
+	}
+	return j.tell(&Entry{Kind: FileSeen, File: f, Info: info})
+}
+
+// Forget removes all that is known of a file.
+func (j *Journal) Forget(f record.File) error {
+	return j.tell(&Entry{Kind: Forget, File: f})
+}
+
+// Skip makes a range safe that holds nothing to send. mark is that of the
+// bytes before span.End.
+func (j *Journal) Skip(f record.File, span record.Span, mark record.Mark) error {
+	if span.Start < 0 || span.End < span.Start {
+		return fmt.Errorf("skip %s of %s: not a range", span, f)
+	}
+	return j.tell(&Entry{Kind: Skip, File: f, Span: span, Mark: mark})
+}
+
+// Begin records that a request for p is about to be made, its p.Attempt'th.
+// The first time all of p but its body is written, later the attempt alone; a
+// payload that names the batch it Replaces ends that one too. p.Cover and
+// p.Pieces are kept until the end and must not be changed. A payload that goes
+// elsewhere without a request is begun like any other, so that its end is
+// known to cover something.
+func (j *Journal) Begin(p *record.Payload) error {
+	if err := check(p); err != nil {
+		return fmt.Errorf("begin batch %s: %w", p.ID, err)
+	}
+	j.mu.Lock()
+	known := j.state.begun[p.ID] != nil
+	j.mu.Unlock()
+	if known {
+		return j.tell(&Entry{Kind: Attempt, Batch: p.ID, Attempt: p.Attempt})
+	}
+	b := describe(p)
+	return j.tell(&Entry{Kind: Begin, Payload: &b.Payload, HadLens: b.HadLens, Batch: p.ID, Attempt: p.Attempt})
+}
+
+// End records how a batch ended. Its cover is safe from then on, unless o is
+// Split or Replaced.
+func (j *Journal) End(id record.BatchID, o record.Outcome) error {
+	if err := j.mustBeBegun(id); err != nil {
+		return fmt.Errorf("end batch %s: %w", id, err)
+	}
+	return j.tell(&Entry{Kind: End, Batch: id, Outcome: o})
+}
+
+// Split records that the children, begun with it, carry on with the ranges of
+// the parent, which ends. What Begin says of p holds for each child.
+func (j *Journal) Split(parent record.BatchID, children []*record.Payload) error {
+	if err := j.mustBeBegun(parent); err != nil {
+		return fmt.Errorf("split batch %s: %w", parent, err)
+	}
+	e := &Entry{Kind: Split, Batch: parent}
+	for _, c := range children {
+		if err := check(c); err != nil {
+			return fmt.Errorf("split batch %s: %w", parent, err)
+		}
+		e.Children = append(e.Children, describe(c))
+	}
+	return j.tell(e)
+}
+
+// Replay records that a request for a batch that lies in the spool is about to
+// be made, its attempt'th.
+func (j *Journal) Replay(id record.BatchID, attempt int) error {
+	return j.tell(&Entry{Kind: Replay, Batch: id, Attempt: attempt})
+}
+
+// EndReplay records how a batch that lies in the spool ended. It is remembered
+// until Removed says that the spool has nothing of it any more.
+func (j *Journal) EndReplay(id record.BatchID, o record.Outcome) error {
+	return j.tell(&Entry{Kind: ReplayEnd, Batch: id, Outcome: o})
+}
+
+// Removed says that nothing of these batches is in the spool any more: how they
+// ended needs not be remembered. It does not wait for the disk.
+func (j *Journal) Removed(ids []record.BatchID) {
+	for some := range slices.Chunk(ids, 256) { // a segment of the spool has many, and a Begin is not to wait for all
+		j.mu.Lock()
+		for _, id := range some {
+			j.state.replays.remove(id)
+			j.state.ended.remove(id)
+		}
+		j.mu.Unlock()
+	}
+}
+
+func (j *Journal) mustBeBegun(id record.BatchID) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.state.begun[id] == nil {
+		return ErrNotBegun
+	}
+	return nil
+}
+
+// describe copies all of a payload but its bytes.
+func describe(p *record.Payload) Begun {
+	b := Begun{Payload: *p, HadLens: p.Lens != nil}
+	b.Body, b.Lens = nil, nil
+	return b
+}
+
+func check(p *record.Payload) error {
+	if p.ID == (record.BatchID{}) || p.ID == p.Replaces {
+		return errors.New("it has no id of its own")
+	}
+	for _, c := range p.Cover {
+		if c.Start < 0 || c.End < c.Start {
+			return fmt.Errorf("cover %s of %s: not a range", c.Span, c.File)
+		}
+	}
+	for _, c := range p.Pieces {
+		if c.Start < 0 || c.End < c.Start {
+			return fmt.Errorf("piece %s of %s: not a range", c.Span, c.File)
+		}
+	}
+	return nil
+}
+
+// OnSafe has fn called whenever a position advances, with no lock held, on the
+// goroutine that told the journal what moved it. Calls for one file may come
+// out of their order: the furthest position counts.
+func (j *Journal) OnSafe(fn func(f record.File, position int64)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.listeners = append(j.listeners, fn)
+}
+
+// Health returns nil, or why the journal cannot be written (full, read-only,
+// failing, or an error that is record.ErrStalled). Until it is nil again, what
+// ends may be sent again after a restart.
+func (j *Journal) Health() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	err := j.badDisk()
+	if err == nil {
+		err = j.badBeside()
+	}
+	if err != nil && !j.closed {
+		return fmt.Errorf("write journal: %w", err)
+	}
+	return nil
+}
+
+func (j *Journal) hasOverflow() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.overflow
+}
+
+// badBeside is why there is no next segment to come. Needs mu.
+func (j *Journal) badBeside() error {
+	if j.beside.IsZero() || time.Since(j.beside) < j.o.Stall {
+		return nil
+	}
+	if !j.besideHad {
+		j.besideHad = true
+		j.o.Logger.Error("journal segment cannot be begun or removed, the one before is written on", "err", record.ErrStalled,
+			"fix", durable.Fix(record.ErrStalled, "state_dir"))
+	}
+	return record.ErrStalled
+}
+
+// besideAnswered notes that such a call has ended. Needs mu.
+func (j *Journal) besideAnswered() {
+	if j.besideHad {
+		j.besideHad = false
+		j.o.Logger.Info("journal segment can be begun again", "elapsed", time.Since(j.beside))
+	}
+	j.beside = time.Time{}
+}
+
+// badDisk is why there is no use in waiting for the writer now. Needs mu.
+func (j *Journal) badDisk() error {
+	if j.trouble != nil || j.busy.IsZero() || time.Since(j.busy) < j.o.Stall {
+		return j.trouble
+	}
+	if !j.stalled {
+		j.stalled = true
+		j.tellTrouble(record.ErrStalled)
+	}
+	return record.ErrStalled
+}
+
+// answered notes that a call to the disk has ended that began at since. Needs mu.
+func (j *Journal) answered(since time.Time) {
+	j.busy = time.Time{}
+	if j.stalled {
+		j.stalled = false
+		j.tellWell(since)
+	}
+}
+
+func (j *Journal) tellTrouble(err error) {
+	j.o.Logger.Error("journal cannot be written: delivery goes on, and what ends meanwhile may be sent again after a restart",
+		"err", err, "fix", durable.Fix(err, "state_dir"))
+}
+
+func (j *Journal) tellWell(since time.Time) {
+	j.o.Logger.Info("journal can be written again", "elapsed", time.Since(since))
+}

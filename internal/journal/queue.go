@@ -1,0 +1,152 @@
+package journal
+
+import (
+	"fmt"
+	"time"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/internal/record"
+)
+
+// maxQueued is how many bytes of entries wait while the disk cannot be
+// written. Above it all that waits is left to the next snapshot, and is not in the
+// history.
+const maxQueued = 4 << 20
+
+// op is an entry on its way to the disk, or a wish for a sync.
+type op struct {
+	entry *Entry // nil: sync
+	frame durable.Frame
+
+	// Guarded by the journal's mu until done is closed.
+	applied bool
+	moved   []moved
+	err     error
+	number  uint64 // of a sync: that of the entry behind the last that is durable
+	done    chan struct{}
+}
+
+func (o *op) size() int { return len(o.frame.Meta) + 64 }
+
+// tell writes an entry and takes it into the state, in this order unless the
+// disk does not let it.
+func (j *Journal) tell(e *Entry) error {
+	e.At = j.o.Now()
+	f := e.frame()
+	if len(f.Meta) > durable.MaxFrame {
+		return fmt.Errorf("write %s entry of %d bytes: %w", e.Kind, len(f.Meta), durable.ErrTooLarge)
+	}
+	return j.submit(&op{entry: e, frame: f, done: make(chan struct{})})
+}
+
+// Sync returns after all that was told before is durable.
+func (j *Journal) Sync() error {
+	return j.submit(&op{done: make(chan struct{})})
+}
+
+func (j *Journal) submit(o *op) error {
+	j.mu.Lock()
+	if j.closed {
+		j.mu.Unlock()
+		return ErrClosed
+	}
+	bad := j.badDisk()
+	j.enqueue(o, bad != nil)
+	if bad != nil {
+		j.apply(o)
+		j.mu.Unlock()
+		j.poke()
+		j.announce(o.moved)
+		return bad
+	}
+	j.mu.Unlock()
+	j.poke()
+
+	timer := time.NewTimer(j.o.Stall)
+	defer timer.Stop()
+	select {
+	case <-o.done:
+		j.announce(o.moved)
+		return o.err
+	case <-timer.C:
+	}
+	j.mu.Lock()
+	j.apply(o)
+	j.mu.Unlock()
+	j.announce(o.moved)
+	return record.ErrStalled
+}
+
+// enqueue puts o behind the others. With bad set nobody waits for it: a sync
+// is pointless and entries are kept only up to a bound. Needs mu.
+func (j *Journal) enqueue(o *op, bad bool) {
+	switch {
+	case bad && o.entry == nil:
+		return
+	case bad && j.queued+o.size() > maxQueued:
+		j.overflow = true
+		return
+	}
+	j.queue = append(j.queue, o)
+	j.queued += o.size()
+}
+
+// apply takes the entry into the state, once. Needs mu.
+func (j *Journal) apply(o *op) {
+	if o.entry != nil && !o.applied {
+		o.moved = j.state.apply(o.entry)
+	}
+	o.applied = true
+}
+
+// poke wakes the writer.
+func (j *Journal) poke() {
+	select {
+	case j.wake <- struct{}{}:
+	default: // it has a token already and will see what was queued
+	}
+}
+
+// announce tells the listeners. No lock is held.
+func (j *Journal) announce(ms []moved) {
+	if len(ms) == 0 {
+		return
+	}
+	j.mu.Lock()
+	listeners := j.listeners
+	j.mu.Unlock()
+	for _, m := range ms {
+		for _, fn := range listeners {
+			fn(m.file, m.position)
+		}
+	}
+}
+
+// Close makes all that was told durable, marks a clean stop and ends the
+// writer. A disk that does not answer is waited for no longer than
+// Options.Stall, the time it has not answered yet included. A second Close does
+// nothing.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	if j.closed {
+		j.mu.Unlock()
+		return nil
+	}
+	j.closed = true
+	wait := j.o.Stall
+	for _, since := range []time.Time{j.busy, j.beside} {
+		if !since.IsZero() {
+			wait = min(wait, j.o.Stall-time.Since(since))
+		}
+	}
+	j.mu.Unlock()
+	j.poke()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-j.done:
+		return j.w.end
+	case <-timer.C:
+		return record.ErrStalled
+	}
+}

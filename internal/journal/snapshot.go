@@ -1,0 +1,89 @@
+package journal
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/internal/record"
+)
+
+// snapshot is the state as it was at one moment, to be written while it changes.
+type snapshot struct {
+	j     *Journal
+	at    time.Time
+	begun []*Entry
+	in    []string // inputs
+	count int      // entries
+}
+
+// freeze takes a snapshot. It costs the same whatever the state holds, but for the
+// batches that are begun and the inputs. thaw ends it; there is one at a time. Needs mu.
+func (j *Journal) freeze() *snapshot {
+	st := j.state
+	s := &snapshot{j: j, at: j.o.Now(), begun: st.batches(), in: slices.Sorted(maps.Keys(st.inputs))}
+	s.count = len(s.in) + st.pieces + len(s.begun) + len(st.replays.all) + len(st.ended.all)
+	st.files.freeze()
+	st.replays.freeze()
+	st.ended.freeze()
+	return s
+}
+
+func (s *snapshot) thaw() {
+	s.j.mu.Lock()
+	defer s.j.mu.Unlock()
+	st := s.j.state
+	st.files.thaw()
+	st.replays.thaw()
+	st.ended.thaw()
+}
+
+// write calls out with the frames of the snapshot, some at a time, the journal's lock
+// not held. The first says how many follow. An error of out ends it.
+func (s *snapshot) write(out func([]durable.Frame) error) error {
+	var err error
+	step := []*Entry{{Kind: Snapshot, At: s.at, Count: uint64(s.count), BootID: s.j.o.BootID, Lines: s.j.lines}}
+	add := func(e *Entry) { step = append(step, e) }
+	flush := func() bool {
+		if len(step) == 0 {
+			return err == nil
+		}
+		frames := make([]durable.Frame, len(step))
+		for i, e := range step {
+			if e.At.IsZero() {
+				e.At = s.at
+			}
+			frames[i] = e.frame()
+		}
+		if err == nil {
+			err = out(frames)
+		}
+		step = step[:0]
+		return err == nil
+	}
+	for _, in := range s.in {
+		add(&Entry{Kind: Input, Input: in})
+	}
+	for _, e := range s.begun {
+		if add(e); len(step) >= 64 && !flush() {
+			return err
+		}
+	}
+	s.j.mu.Lock()
+	defer s.j.mu.Unlock()
+	pause := func() bool {
+		s.j.mu.Unlock()
+		defer s.j.mu.Lock()
+		return flush()
+	}
+	st := s.j.state
+	st.files.read(func(name record.File, f *file) { f.entries(name, add) }, pause)
+	if err == nil {
+		st.replays.read(func(id record.BatchID, n int) { add(&Entry{Kind: Replay, Batch: id, Attempt: n}) }, pause)
+	}
+	if err == nil {
+		st.ended.read(func(id record.BatchID, o record.Outcome) { add(&Entry{Kind: ReplayEnd, Batch: id, Outcome: o}) }, pause)
+	}
+	return err
+}

@@ -1,0 +1,299 @@
+package journal
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"kusto-agent/internal/record"
+)
+
+// FileState is what is known of one generation of one file, as one input
+// reads it.
+type FileState struct {
+	File     record.File
+	Info     record.FileInfo
+	Position int64           // all bytes before it are safe
+	Mark     record.Mark     // of the bytes before Position; 0: not known
+	Ahead    []record.Extent // behind Position, safe or begun: not to be read; sorted, apart
+	LastSeen time.Time       // when it was last registered, or its position moved
+}
+
+// file is the state behind a FileState.
+type file struct {
+	info     record.FileInfo
+	position int64
+	mark     record.Mark
+	ahead    spans // safe, each beyond position
+	seen     time.Time
+}
+
+// safe adds a safe range and says whether the position moved.
+func (f *file) safe(s record.Span, mark record.Mark) bool {
+	s.Start = max(s.Start, f.position)
+	f.ahead = f.ahead.add(safeSpan{s, mark})
+	return f.advance()
+}
+
+// advance is the one place where a position moves: over the safe range that
+// begins where the position is, and over nothing else.
+func (f *file) advance() bool {
+	if len(f.ahead) == 0 || f.ahead[0].Start > f.position {
+		return false
+	}
+	f.position, f.mark, f.ahead = f.ahead[0].End, f.ahead[0].mark, f.ahead[1:]
+	return true
+}
+
+// open is a batch that was begun.
+type open struct {
+	Begun
+	order uint64
+}
+
+// covering is a range of a file that a begun batch covers.
+type covering struct {
+	by *open
+	record.Span
+	mark record.Mark
+}
+
+// moved is a position that advanced.
+type moved struct {
+	file     record.File
+	position int64
+}
+
+// state is what all entries so far add up to. It does no I/O and holds no
+// lock. To apply an entry a second time, or the entries since some moment again
+// in their order, changes nothing: that is what lets a new segment repeat
+// entries its snapshot knows already.
+type state struct {
+	inputs map[string]bool
+	files  aged[record.File, *file]
+	pieces int // entries that say what files says
+	begun  map[record.BatchID]*open
+	by     map[record.File][]covering // what those of begun cover, by file
+	orders uint64
+
+	// Of batches in the spool, whose cover is safe: the last attempt of those
+	// that were tried from there, and how those ended that may still lie there.
+	replays aged[record.BatchID, int]
+	ended   aged[record.BatchID, record.Outcome]
+}
+
+func newState() *state {
+	return &state{
+		inputs: map[string]bool{}, files: newAged[record.File]((*file).clone), begun: map[record.BatchID]*open{}, by: map[record.File][]covering{},
+		replays: newAged[record.BatchID, int](nil), ended: newAged[record.BatchID, record.Outcome](nil),
+	}
+}
+
+// apply takes in one entry and returns the positions that moved.
+func (s *state) apply(e *Entry) (m []moved) {
+	switch e.Kind {
+	case Input:
+		s.inputs[e.Input] = true
+	case FileSeen:
+		f := s.file(e.File, e.At)
+		s.files.edit(e.File)
+		f.info, f.seen = e.Info, e.At
+	case Begin:
+		s.over(e.Payload.Replaces) // no batch has the zero id
+		s.begin(&Begun{Payload: *e.Payload, HadLens: e.HadLens}, e.At)
+	case Attempt:
+		if b := s.begun[e.Batch]; b != nil {
+			b.Attempt = max(b.Attempt, e.Attempt)
+		}
+	case End:
+		if b := s.begun[e.Batch]; b != nil && makesSafe(e.Outcome) {
+			for _, c := range b.Cover {
+				m = s.safe(m, c.File, c.Span, c.Mark, e.At)
+			}
+		}
+		s.over(e.Batch)
+		if e.Outcome == record.Spooled {
+			s.ended.remove(e.Batch) // said of an older frame of it
+		} else {
+			s.replays.remove(e.Batch) // it was sent though its frame was lost
+		}
+	case Skip:
+		s.file(e.File, e.At)
+		m = s.safe(m, e.File, e.Span, e.Mark, e.At)
+	case Position:
+		s.file(e.File, e.At)
+		m = s.safe(m, e.File, record.Span{End: e.Span.End}, e.Mark, e.At)
+	case Split:
+		s.over(e.Batch)
+		for i := range e.Children {
+			s.begin(&e.Children[i], e.At)
+		}
+	case Forget:
+		if f, known := s.files.get(e.File); known {
+			s.pieces -= f.pieces()
+			s.files.remove(e.File)
+		}
+	case Replay:
+		if how, _ := s.ended.get(e.Batch); how == 0 {
+			last, _ := s.replays.get(e.Batch)
+			s.replays.set(e.Batch, max(last, e.Attempt))
+		}
+	case ReplayEnd:
+		s.replays.remove(e.Batch)
+		s.ended.set(e.Batch, e.Outcome)
+	}
+	return m
+}
+
+// makesSafe says whether a batch that ended so has its cover behind it. Split
+// and replaced ones do not: others carry on with their ranges.
+func makesSafe(o record.Outcome) bool {
+	switch o {
+	case record.Accepted, record.Spooled, record.Quarantined, record.Dropped, record.SourceGone:
+		return true
+	}
+	return false
+}
+
+func (s *state) file(f record.File, at time.Time) *file {
+	st, known := s.files.get(f)
+	if !known {
+		st = &file{seen: at}
+		s.files.set(f, st)
+		s.pieces += st.pieces()
+	}
+	return st
+}
+
+func (s *state) begin(b *Begun, at time.Time) {
+	for _, c := range b.Cover {
+		s.file(c.File, at)
+	}
+	s.orders++
+	o := &open{Begun: *b, order: s.orders}
+	if old := s.begun[b.ID]; old != nil {
+		o.order, o.Attempt = old.order, max(old.Attempt, o.Attempt)
+		s.over(b.ID)
+	}
+	o.Body, o.Lens = nil, nil
+	s.begun[b.ID] = o
+	for _, c := range b.Cover {
+		s.by[c.File] = append(s.by[c.File], covering{o, c.Span, c.Mark})
+	}
+}
+
+// over forgets a begun batch.
+func (s *state) over(id record.BatchID) {
+	o := s.begun[id]
+	if o == nil {
+		return
+	}
+	delete(s.begun, id)
+	for _, c := range o.Cover {
+		in := slices.DeleteFunc(s.by[c.File], func(c covering) bool { return c.by == o })
+		if s.by[c.File] = in; len(in) == 0 {
+			delete(s.by, c.File)
+		}
+	}
+}
+
+// safe marks a range of a file safe, unless the file was forgotten meanwhile.
+func (s *state) safe(m []moved, name record.File, span record.Span, mark record.Mark, at time.Time) []moved {
+	f, known := s.files.get(name)
+	if !known {
+		return m
+	}
+	s.files.edit(name)
+	s.pieces -= f.pieces()
+	advanced := f.safe(span, mark)
+	s.pieces += f.pieces()
+	if !advanced {
+		return m
+	}
+	if at.After(f.seen) {
+		f.seen = at
+	}
+	return append(m, moved{name, f.position})
+}
+
+// covered says whether all that a batch covers is safe without it: then its
+// records are in the spool, or it ended and the entry that said so was lost
+// before later ones were. A batch that covers nothing never is.
+func (s *state) covered(b *Begun) bool {
+	for _, c := range b.Cover {
+		f, known := s.files.get(c.File)
+		if !known || c.End > f.position && !f.ahead.holds(c.Span) {
+			return false
+		}
+	}
+	return len(b.Cover) > 0
+}
+
+// open returns the batches under way in the order they were begun.
+func (s *state) open() []*open {
+	return slices.SortedFunc(maps.Values(s.begun), func(a, b *open) int { return cmp.Compare(a.order, b.order) })
+}
+
+// batches are the begun batches as entries.
+func (s *state) batches() (out []*Entry) {
+	for _, o := range s.open() {
+		b := o.Begun // its attempt may change
+		out = append(out, &Entry{Kind: Begin, Payload: &b.Payload, HadLens: b.HadLens})
+	}
+	return out
+}
+
+// clone is the file as it is now.
+func (f *file) clone() *file {
+	c := *f
+	c.ahead = slices.Clone(f.ahead)
+	return &c
+}
+
+// pieces is how many entries say what is known of the file.
+func (f *file) pieces() int {
+	n := 1 + len(f.ahead)
+	if f.position > 0 {
+		n++
+	}
+	return n
+}
+
+// entries are the state of a file as entries, as many as pieces says.
+func (f *file) entries(name record.File, add func(*Entry)) {
+	add(&Entry{Kind: FileSeen, File: name, Info: f.info, At: f.seen})
+	if f.position > 0 {
+		add(&Entry{Kind: Position, File: name, Span: record.Span{End: f.position}, Mark: f.mark, At: f.seen})
+	}
+	for _, a := range f.ahead {
+		add(&Entry{Kind: Skip, File: name, Span: a.Span, Mark: a.mark, At: f.seen})
+	}
+}
+
+// view copies the state of a file for others to keep.
+func (s *state) view(name record.File) (FileState, bool) {
+	f, known := s.files.get(name)
+	if !known {
+		return FileState{File: name}, false
+	}
+	v := FileState{File: name, Info: f.info, Position: f.position, Mark: f.mark, LastSeen: f.seen}
+	for _, a := range f.ahead {
+		v.Ahead = append(v.Ahead, record.Extent{File: name, Span: a.Span, Mark: a.mark})
+	}
+	for _, c := range s.by[name] {
+		if c.End > f.position {
+			c.Start = max(c.Start, f.position)
+			v.Ahead = append(v.Ahead, record.Extent{File: name, Span: c.Span, Mark: c.mark})
+		}
+	}
+	v.Ahead = union(v.Ahead)
+	return v, true
+}
+
+func sameInfo(a, b *record.FileInfo) bool {
+	return a.Path == b.Path && a.First == b.First && a.Dev == b.Dev && a.Inode == b.Inode && a.Birth == b.Birth &&
+		bytes.Equal(a.Handle, b.Handle) && a.Size == b.Size && a.Head == b.Head && a.Encoding == b.Encoding && a.Done == b.Done && a.Old == b.Old &&
+		a.Packed == b.Packed && a.Real == b.Real && a.Dated == b.Dated
+}

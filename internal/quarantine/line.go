@@ -1,0 +1,105 @@
+package quarantine
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"kusto-agent/internal/record"
+)
+
+// line is a record as it is written. The names are for people and scripts:
+// never change one.
+type line struct {
+	Time       time.Time `json:"time"`
+	Input      string    `json:"input"`
+	Cluster    string    `json:"cluster"`
+	Database   string    `json:"database"`
+	Table      string    `json:"table"`
+	Format     string    `json:"format"`
+	Mapping    string    `json:"mapping"`
+	File       string    `json:"file"`
+	Path       string    `json:"path"` // quoted where it is not UTF-8
+	Generation uint32    `json:"generation"`
+	Offset     int64     `json:"offset"`
+	Length     int64     `json:"length"` // in the file; data may hold less of it where truncated
+	Truncated  bool      `json:"truncated"`
+	Reason     string    `json:"reason"`
+	Code       string    `json:"code"`
+	Message    string    `json:"message"`
+	Data       *string   `json:"data,omitempty"`
+	DataBase64 *string   `json:"data_base64,omitempty"` // instead of data where that is not UTF-8
+}
+
+// appendLine adds the line of a record, its newline included.
+func appendLine(b []byte, r *record.Rejected, now time.Time) ([]byte, error) {
+	l := line{
+		Time: now.UTC(), Input: r.File.Input,
+		Cluster: r.Route.Cluster, Database: r.Route.Database, Table: r.Route.Table,
+		Format: string(r.Route.Format), Mapping: r.Route.Mapping,
+		File: r.File.ID.String(), Path: record.Spell(r.Path), Generation: r.File.Generation,
+		Offset: r.Offset, Length: r.Length, Truncated: r.Truncated,
+		Reason: string(r.Reason), Code: r.Code, Message: r.Message,
+	}
+	data := r.Data
+	if r.Truncated {
+		data = wholeCharacters(data)
+	}
+	if utf8.Valid(data) {
+		s := string(data)
+		l.Data = &s
+	} else {
+		s := base64.StdEncoding.EncodeToString(r.Data)
+		l.DataBase64 = &s
+	}
+	buf := bytes.NewBuffer(b)
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(&l); err != nil {
+		return b, fmt.Errorf("encode record at offset %d of %s: %w", r.Offset, r.File, err)
+	}
+	return buf.Bytes(), nil
+}
+
+// wholeCharacters takes the beginning of a character off the end of a text
+// that was cut inside it.
+func wholeCharacters(b []byte) []byte {
+	for back := 1; back < utf8.UTFMax && back <= len(b); back++ {
+		if i := len(b) - back; utf8.RuneStart(b[i]) {
+			if !utf8.FullRune(b[i:]) {
+				return b[:i]
+			}
+			break
+		}
+	}
+	return b
+}
+
+func parseLine(b []byte) (Entry, error) {
+	var l line
+	if err := json.Unmarshal(b, &l); err != nil {
+		return Entry{}, err
+	}
+	id, err := record.ParseFileID(l.File)
+	if err != nil {
+		return Entry{}, err
+	}
+	e := Entry{Time: l.Time, Rejected: record.Rejected{
+		File: record.File{Input: l.Input, ID: id, Generation: l.Generation}, Path: l.Path,
+		Route:  record.Route{Cluster: l.Cluster, Database: l.Database, Table: l.Table, Format: record.Format(l.Format), Mapping: l.Mapping},
+		Offset: l.Offset, Length: l.Length, Truncated: l.Truncated,
+		Reason: record.Reason(l.Reason), Code: l.Code, Message: l.Message,
+	}}
+	switch {
+	case l.Data != nil:
+		e.Data = []byte(*l.Data)
+	case l.DataBase64 != nil:
+		if e.Data, err = base64.StdEncoding.DecodeString(*l.DataBase64); err != nil {
+			return Entry{}, err
+		}
+	}
+	return e, nil
+}

@@ -1,0 +1,112 @@
+package quarantine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/internal/record"
+)
+
+// Entry is one line: a record that was refused.
+type Entry struct {
+	Time time.Time // when it was put here
+	record.Rejected
+
+	Name string // of the file in quarantine; its lines never change
+	Line int    // number in the file, from 1
+	Raw  []byte // as it lies there, without its newline; good until the call returns
+
+	Err error // why the line cannot be read; nil: it can
+	// Torn says that the line has no end: a write that the end of the process
+	// cut short, or one that is under way.
+	Torn bool
+}
+
+// List calls fn for every line in quarantine, oldest first, those too that
+// cannot be read. It takes no lock, writes nothing, holds one line at a time
+// and may run beside an open store.
+//
+// The error is that of fn, which ends the listing, or one of reading. A folder
+// that is not there holds nothing.
+func List(dir string, fn func(Entry) error) error { return list(durable.OS, dir, fn) }
+
+func list(fsys durable.FS, dir string, fn func(Entry) error) error {
+	files, err := listFiles(fsys, dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("list quarantine %q: %w", dir, err)
+	}
+	for _, f := range files {
+		n := 0
+		err := eachLine(fsys, filepath.Join(dir, f.name), func(b []byte, ended bool) error {
+			n++
+			e := Entry{Err: errTorn, Torn: true}
+			if ended {
+				e = readLine(b)
+			}
+			e.Name, e.Line, e.Raw = f.name, n, b
+			return fn(e)
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // removed since it was listed
+			return err
+		}
+	}
+	return nil
+}
+
+func readLine(b []byte) Entry {
+	e, err := parseLine(b)
+	if err != nil {
+		return Entry{Err: err}
+	}
+	return e
+}
+
+var errTorn = errors.New("line has no end")
+
+// eachLine calls fn for each line without its newline, and for what follows the
+// last newline, which has not ended. The bytes are good until fn returns.
+func eachLine(fsys durable.FS, path string, fn func(b []byte, ended bool) error) error {
+	f, err := fsys.Open(path, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var off int64
+	buf := make([]byte, 64<<10)
+	have := 0
+	for {
+		n, err := f.ReadAt(buf[have:], off)
+		off, have = off+int64(n), have+n
+		rest := buf[:have]
+		for {
+			i := bytes.IndexByte(rest, '\n')
+			if i < 0 {
+				break
+			}
+			if err := fn(rest[:i], true); err != nil {
+				return err
+			}
+			rest = rest[i+1:]
+		}
+		have = copy(buf, rest)
+		switch {
+		case errors.Is(err, io.EOF) && have > 0:
+			return fn(buf[:have], false)
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read quarantine file: %w", err)
+		case have == len(buf): // a line longer than the buffer
+			buf = append(buf, make([]byte, len(buf))...)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package quarantine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/internal/record"
+)
+
+// State is how quarantine fares.
+type State struct {
+	Bytes   int64     // on disk
+	Dropped uint64    // records that this store removed to make room
+	Err     error     // why nothing is kept now; nil: all is, as far as is known
+	Since   time.Time // when Err began
+}
+
+// moment is how long State waits for the disk.
+const moment = 100 * time.Millisecond
+
+// State looks at the folder, so that room a person made is seen. A disk that
+// does not answer in a moment is not waited for: then the State is as last
+// known.
+func (s *Store) State() State {
+	select {
+	case <-s.turn:
+		done := make(chan struct{})
+		go func() { // started by State, ends when the disk answers; State waits a moment
+			defer close(done)
+			s.refresh()
+			s.turn <- struct{}{}
+		}()
+		timer := time.NewTimer(moment)
+		defer timer.Stop()
+		select {
+		case <-done:
+		case <-timer.C:
+		}
+	default: // a Put is at work
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+// refresh takes over what a person changed in the folder. The caller has the
+// turn.
+func (s *Store) refresh() {
+	if s.done || s.look() != nil {
+		return
+	}
+	s.measure()
+	s.mu.Lock()
+	over := errors.Is(s.state.Err, ErrFull) && s.size+s.wanted <= int64(s.cfg().MaxSize)
+	s.state.Bytes = s.size
+	s.mu.Unlock()
+	if over {
+		s.settle(nil, 0, 0)
+	}
+}
+
+func (s *Store) setBusy() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy = true
+}
+
+// settle notes how a write of records of n bytes ended, and tells when that is
+// another end than that of the last. That there is no room for several is no
+// trouble yet: there may be for fewer, and whoever puts may come with those. The
+// caller has the turn.
+func (s *Store) settle(err error, records int, n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy = false
+	s.state.Bytes = s.size
+	if err != nil && records > 1 {
+		return
+	}
+	s.wanted = n
+	s.trouble(err)
+}
+
+// stalled notes that the disk does not answer.
+func (s *Store) stalled() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy { // else it just did
+		s.trouble(record.ErrStalled)
+	}
+	return record.ErrStalled
+}
+
+// trouble tells why nothing is kept, once, and when that is over. The caller
+// holds mu.
+func (s *Store) trouble(err error) {
+	was := s.state.Err
+	s.state.Err = err
+	switch {
+	case errors.Is(err, ErrClosed):
+		s.state.Err = was
+	case err == nil && was != nil:
+		s.state.Since = time.Time{}
+		s.o.Logger.Info("quarantine keeps records again")
+	case err != nil && (was == nil || was.Error() != err.Error()):
+		if was == nil {
+			s.state.Since = s.o.Now()
+		}
+		s.o.Logger.Error("quarantine does not keep records: what meets a bad one waits in its file", "folder", s.dir, "err", err, "fix", Fix(err))
+	}
+}
+
+// Fix says what a person can do about an error of Put.
+func Fix(err error) string {
+	switch {
+	case errors.Is(err, ErrFull):
+		return "look at it with: kusto-agent quarantine ls; then remove its oldest files, or raise quarantine.max_size"
+	case errors.Is(err, fs.ErrPermission):
+		return durable.Fix(err, "state_dir/quarantine")
+	}
+	return durable.Fix(err, "state_dir")
+}
+
+// cause is an error without the path, whose number changes with each try: told
+// twice it must be the same.
+func cause(err error) error {
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+// errFull is ErrFull with the limit.
+func (s *Store) errFull(n int64) error {
+	if n > int64(s.cfg().MaxSize) {
+		return fmt.Errorf("%w: this alone is more than quarantine.max_size, which is %v", ErrFull, s.cfg().MaxSize)
+	}
+	return fmt.Errorf("%w: quarantine.max_size is %v", ErrFull, s.cfg().MaxSize)
+}

@@ -1,0 +1,290 @@
+package quarantine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kusto-agent/internal/durable"
+	"kusto-agent/internal/record"
+)
+
+// ErrFull is returned when max_size leaves no room. Nothing was kept.
+var ErrFull = errors.New("quarantine is full")
+
+// ErrClosed is returned by a Put after Close.
+var ErrClosed = errors.New("quarantine is closed")
+
+// Options are what Open may be told; the zero value of each stands for what it
+// says.
+type Options struct {
+	Logger *slog.Logger     // none: nothing is logged
+	Now    func() time.Time // the time of a line; time.Now
+	Stall  time.Duration    // how long a Put may wait for the disk; 5s
+	FS     durable.FS       // durable.OS
+	// FileSize is where the next file is begun; 64 MiB, or a quarter of
+	// Config.MaxSize where that is less.
+	FileSize int64
+}
+
+// Store is safe for concurrent use.
+type Store struct {
+	dir  string
+	conf atomic.Pointer[Config]
+	o    Options
+
+	mu     sync.Mutex
+	state  State // guarded by mu
+	busy   bool  // a write is at the disk; guarded by mu
+	wanted int64 // bytes there was no room for; guarded by mu
+
+	turn  chan struct{} // holds one token: whoever has it owns the fields below
+	size  int64         // bytes of all files, as last looked at
+	files []file        // oldest first; the last is written to while out is open
+	next  uint64
+	out   durable.File // nil: the next Put begins a file
+	end   int64        // of the sound lines in out
+	named bool         // the name of out is durable
+	done  bool         // closed
+	// unsure says that the folder may not be there, or its name not durable.
+	unsure bool
+}
+
+// Open reads what is in dir, which is made where it is missing. dir must belong
+// to this process alone. A newest file that does not end with a whole line, as
+// a crash leaves it, is left as it is: what comes goes to another. A disk that
+// cannot be written is no error here: each Put tries again.
+func Open(dir string, cfg Config, opts Options) (*Store, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	opts.Stall = cmp.Or(opts.Stall, 5*time.Second)
+	if opts.FS == nil {
+		opts.FS = durable.OS
+	}
+	s := &Store{dir: dir, o: opts, turn: make(chan struct{}, 1), next: 1}
+	s.conf.Store(&cfg)
+	err := s.makeFolder()
+	if err == nil {
+		err = s.load()
+	}
+	if errors.Is(err, fs.ErrPermission) || err != nil && !s.unsure {
+		return nil, fmt.Errorf("open quarantine %q: %w", dir, err)
+	}
+	if err != nil {
+		s.trouble(fmt.Errorf("open quarantine: %w", cause(err))) // as look says it
+	}
+	s.turn <- struct{}{}
+	return s, nil
+}
+
+// SetConfig puts another bound in force. Whoever waits for room finds it with the
+// next try.
+func (s *Store) SetConfig(cfg Config) { s.conf.Store(&cfg) }
+
+func (s *Store) cfg() *Config { return s.conf.Load() }
+
+func (s *Store) fileSize() int64 {
+	return cmp.Or(s.o.FileSize, min(64<<20, max(1, int64(s.cfg().MaxSize)/4)))
+}
+
+func (s *Store) load() (err error) {
+	if s.files, err = listFiles(s.o.FS, s.dir); err != nil {
+		return err
+	}
+	for i := range s.files {
+		f := &s.files[i]
+		if f.size, err = sizeOf(s.o.FS, s.path(f)); err != nil {
+			return err
+		}
+		s.size += f.size
+		s.next = f.seq + 1
+	}
+	s.state.Bytes = s.size
+	if len(s.files) == 0 {
+		return nil
+	}
+	return s.resume(&s.files[len(s.files)-1])
+}
+
+// resume goes on with the newest file if it ends with a whole line.
+func (s *Store) resume(f *file) error {
+	if f.size >= s.fileSize() || f.size == 0 {
+		return nil
+	}
+	out, err := s.o.FS.Open(s.path(f), os.O_RDWR)
+	if err != nil {
+		s.o.Logger.Warn("quarantine file cannot be written to: left as it is", "file", f.name, "err", cause(err))
+		return nil
+	}
+	var last [1]byte
+	if _, err := out.ReadAt(last[:], f.size-1); err != nil || last[0] != '\n' {
+		s.o.Logger.Warn("quarantine file ends inside a line: left as it is", "file", f.name)
+		return out.Close()
+	}
+	s.out, s.end = out, f.size // its name is synced again with the next lines
+	return nil
+}
+
+func (s *Store) path(f *file) string { return filepath.Join(s.dir, f.name) }
+
+// Put keeps records: once it returned nil they survive a power cut. It returns
+// ErrFull where max_size leaves no room for all of them, record.ErrStalled where
+// the disk does not answer in time, or the disk's error; then none of them may
+// be counted as kept, though some may be there. Their bytes are not used after
+// it returned. It looks at the folder each time, so it goes on by itself when a
+// person made room, or moved files away.
+func (s *Store) Put(recs []record.Rejected) error {
+	var lines []byte
+	var err error
+	now := s.o.Now()
+	for i := range recs {
+		if lines, err = appendLine(lines, &recs[i], now); err != nil {
+			return err
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	timer := time.NewTimer(s.o.Stall)
+	defer timer.Stop()
+	select {
+	case <-s.turn:
+	case <-timer.C: // another Put holds on to a disk that hangs
+		return s.stalled()
+	}
+	s.setBusy()
+	done := make(chan error, 1)
+	go func() { // started by Put, ends when the disk answers; Put waits until Stall
+		dropped, err := s.write(lines)
+		s.settle(err, len(recs), int64(len(lines)))
+		s.turn <- struct{}{}
+		s.tellDropped(dropped)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return s.stalled()
+	}
+}
+
+// write appends lines and syncs them. What was dropped for them is returned
+// with an error too.
+func (s *Store) write(lines []byte) (dropped []drop, err error) {
+	if s.done {
+		return nil, ErrClosed
+	}
+	if err := s.look(); err != nil {
+		return nil, err
+	}
+	if lines, dropped, err = s.makeRoom(lines); err != nil || len(lines) == 0 {
+		return dropped, err
+	}
+	if s.out != nil && s.end >= s.fileSize() {
+		if err := s.finish(); err != nil {
+			return dropped, err
+		}
+	}
+	if s.out == nil {
+		if err := s.begin(); err != nil {
+			return dropped, err
+		}
+	}
+	return dropped, s.append(lines)
+}
+
+// append writes at the end of the newest file: content, then the folder that
+// holds its name.
+func (s *Store) append(lines []byte) error {
+	if n, err := s.out.WriteAt(lines, s.end); err != nil || n < len(lines) {
+		if s.out.Truncate(s.end) != nil {
+			s.abandon(int64(n))
+		}
+		return fmt.Errorf("write quarantine: %w", cmp.Or(cause(err), io.ErrShortWrite))
+	}
+	if err := s.out.Sync(); err != nil {
+		s.abandon(int64(len(lines)))
+		return fmt.Errorf("sync quarantine: %w", cause(err))
+	}
+	if !s.named {
+		if err := s.o.FS.SyncDir(s.dir); err != nil {
+			s.abandon(int64(len(lines)))
+			return fmt.Errorf("sync quarantine folder: %w", cause(err))
+		}
+		s.named = true
+	}
+	s.grow(int64(len(lines)))
+	return nil
+}
+
+func (s *Store) grow(n int64) {
+	s.end += n
+	s.files[len(s.files)-1].size += n
+	s.size += n
+}
+
+func (s *Store) begin() error {
+	f := file{name: fmt.Sprintf("%016x%s", s.next, suffix), seq: s.next}
+	out, err := s.o.FS.Open(s.path(&f), os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	s.next++
+	if err != nil {
+		return fmt.Errorf("create quarantine file: %w", cause(err))
+	}
+	s.files = append(s.files, f)
+	s.out, s.end, s.named = out, 0, false
+	return nil
+}
+
+// abandon leaves a file alone whose last n bytes are not known to be kept: no
+// later sync could tell. One with nothing else in it goes, so that a disk that
+// keeps failing does not fill a folder.
+func (s *Store) abandon(n int64) {
+	s.out.Close()
+	s.out = nil
+	last := &s.files[len(s.files)-1]
+	if s.end == 0 && s.o.FS.Remove(s.path(last)) == nil {
+		s.files = s.files[:len(s.files)-1]
+		return
+	}
+	s.grow(n)
+}
+
+// finish closes a full file. All of it was synced.
+func (s *Store) finish() error {
+	err := s.out.Close()
+	s.out = nil
+	if err != nil {
+		return fmt.Errorf("close quarantine file: %w", cause(err))
+	}
+	return nil
+}
+
+// Close ends the store. A disk that hangs is not waited for longer than
+// Options.Stall.
+func (s *Store) Close() error {
+	timer := time.NewTimer(s.o.Stall)
+	defer timer.Stop()
+	select {
+	case <-s.turn:
+	case <-timer.C:
+		return record.ErrStalled
+	}
+	defer func() { s.turn <- struct{}{} }()
+	if s.done = true; s.out == nil {
+		return nil
+	}
+	return s.finish()
+}

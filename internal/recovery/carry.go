@@ -1,0 +1,366 @@
+package recovery
+
+import (
+	"strings"
+	"time"
+
+	"kusto-agent/internal/ledger"
+	"kusto-agent/internal/record"
+)
+
+// What the log says of batches that are, or may be, stored twice.
+const (
+	sentAgain = "outcome of a batch of an earlier run is unknown, it is sent again and may be stored twice"
+	sentAs    = "batch of an earlier run has another body now, it is sent under a new id"
+	sentPart  = "batch of an earlier run can be made again in part, this is sent under a new id and may be stored twice"
+	sentAnew  = "batch of an earlier run was read for other settings than its input has now, it is replaced: its ranges are read anew and may be stored twice"
+	readAgain = "spooled batch was lost and is read again from its files"
+	readAs    = "spooled batch has another body now, it is sent under a new id"
+	readPart  = "spooled batch was lost and is read again in part, under a new id"
+	readAnew  = "spooled batch was lost, and read for other settings than its input has now; it is replaced: its ranges are read anew"
+)
+
+// waits is what the log says of a batch that has to wait.
+var waits = [...]string{
+	OfRun:   "batch of an earlier run cannot be read just now, it is tried again",
+	OfSpool: "spooled batch was lost and cannot be read again just now",
+}
+
+var carried = map[Action]string{
+	Resend: sentAgain, ResendAs: sentAs, ResendPart: sentPart,
+	Restore: readAgain, RestoreAs: readAs, RestorePart: readPart,
+}
+
+// carryOn hands on what was read of a batch, and ends what of it is not sent.
+func (r *Recovery) carryOn(b *batch, act Action, found look) {
+	text := carried[act]
+	if act == Replace || act == ReplacePart {
+		if text = sentAnew; b.kind == OfSpool {
+			text = readAnew
+		}
+	}
+	if len(found.refused) > 0 {
+		if err := r.Quarantine.Put(found.refused); err != nil { // durable before anything covers them
+			r.wait(b, err)
+			return
+		}
+	}
+	for _, x := range found.empty {
+		_ = r.Ranges.Skip(x.File, x.Span, x.Mark)
+	}
+	var names []string
+	if act != Resend && act != Restore {
+		for _, p := range found.parts {
+			p.ID, p.Replaces, p.Attempt = r.NewID(), b.ID, 0
+			names = append(names, p.ID.String())
+		}
+	}
+	for _, p := range found.parts {
+		if p.ReadAt = b.ReadAt; b.kind == OfRun {
+			p.ReadAt = time.Now()
+		}
+	}
+	log := r.logOf(b.Payload)
+	if len(names) > 0 {
+		log = log.With("replaced_by", strings.Join(names, " "))
+	}
+	log.Warn(text)
+	for _, p := range found.parts {
+		raw := p.Body
+		p.Body = nil
+		r.Packer.Fill(p, raw)
+	}
+	if found.lost != nil {
+		found.lost.ID, found.lost.Replaces, found.lost.Attempt = r.NewID(), record.BatchID{}, b.Attempt
+	}
+	if b.kind == OfRun {
+		r.resend(b, found)
+	} else {
+		r.restore(b, found)
+	}
+}
+
+// resend sends what was read of a batch that is begun.
+func (r *Recovery) resend(b *batch, found look) {
+	children := found.parts
+	if found.lost != nil {
+		children = append(children[:len(children):len(children)], found.lost)
+	}
+	switch {
+	case len(children) == 0:
+		how := record.Replaced // all of it was passed over
+		if len(found.refused) > 0 {
+			how = record.Quarantined
+		}
+		_ = r.Journal.End(b.ID, how)
+	case len(children) > 1:
+		_ = r.Journal.Split(b.ID, children) // from here on each ends by itself
+	case found.lost != nil:
+		_ = r.Journal.Split(b.ID, children)
+	} // else its begin, or that of the one that replaces it, is written before its request
+	r.account(found)
+	if found.lost != nil {
+		r.logOf(found.lost).Error(unknownGone, "err", found.err)
+		_ = r.Journal.End(found.lost.ID, record.SourceGone)
+		r.drop(found.lost)
+	}
+	for _, p := range found.parts {
+		r.Packer.Adopt(p)
+		r.Sender.Put(p)
+	}
+}
+
+const (
+	unknownGone = "outcome of a batch of an earlier run is unknown and its source is gone"
+	spooledGone = "records were in the spool and are lost: their source is gone too"
+)
+
+// account counts what was read of a begun batch as it comes into the books.
+func (r *Recovery) account(found look) {
+	for _, p := range found.parts {
+		p.Inputs(r.Books.Restored)
+	}
+	for _, x := range found.refused {
+		r.Books.Restored(x.File.Input, 1)
+		r.Books.Quarantined(x.Lot(), x.Reason)
+	}
+}
+
+// drop counts a batch of a run whose source is gone.
+func (r *Recovery) drop(p *record.Payload) {
+	p.Lots(func(lot record.Lot) {
+		r.Books.Restored(lot.Input, lot.Records)
+		r.Books.Dropped(lot, ledger.SourceGone)
+	})
+}
+
+// endGone ends a batch of which nothing can be made again.
+func (r *Recovery) endGone(b *batch, why error) {
+	if b.kind == OfRun {
+		r.logOf(b.Payload).Error(unknownGone, "err", why)
+		_ = r.Journal.End(b.ID, record.SourceGone)
+		r.drop(b.Payload)
+		return
+	}
+	r.logOf(b.Payload).Error(spooledGone, "err", why)
+	r.end(b.ID, record.SourceGone)
+	b.Lots(r.dropSpooled)
+}
+
+func (r *Recovery) dropSpooled(lot record.Lot) {
+	r.Shelf.Unspooled(lot.Input, lot.Records)
+	r.Books.Dropped(lot, ledger.SourceGone)
+}
+
+// restore brings what was read of a payload that left the spool back there, or to the
+// sender where the spool does not take it.
+func (r *Recovery) restore(b *batch, found look) {
+	r.balance(b, found)
+	same := len(found.parts) == 1 && found.parts[0].ID == b.ID
+	if !same {
+		_ = r.Frames.Replay(b.ID, b.Attempt+1) // a kill from here on leaves some of it to be sent twice, named
+	}
+	var rest []*record.Payload
+	for _, p := range found.parts {
+		if !r.shelve(p, same, r.shelvedBefore(b.ID)) {
+			rest = append(rest, p)
+		}
+	}
+	if found.lost != nil {
+		r.logOf(found.lost).Error(spooledGone, "err", found.err)
+		found.lost.Lots(r.dropSpooled)
+	}
+	switch {
+	case len(rest) == 0 && same:
+		r.mu.Lock()
+		delete(r.held, b.ID)
+		r.mu.Unlock()
+	case len(rest) == 0:
+		r.end(b.ID, record.Replaced)
+	default:
+		r.owe(b.ID, rest)
+	}
+	for _, p := range rest {
+		p.Inputs(r.Shelf.Unspooled)
+		r.Packer.Adopt(p)
+		r.Sender.Put(p)
+	}
+}
+
+// shelvedBefore says whether a payload was put into the spool here and could not be read
+// from there again.
+func (r *Recovery) shelvedBefore(id record.BatchID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.copies[id]
+}
+
+// mostReady is how many bodies are kept for frames that the spool will not be able to read.
+const mostReady = 4
+
+// shelve puts a payload into the spool, and says whether that took it. Where the disk can
+// be written and not read, its body is kept besides for when its turn comes.
+func (r *Recovery) shelve(p *record.Payload, known, keep bool) bool {
+	if !known {
+		_ = r.Journal.Begin(p)
+	}
+	if keep {
+		own := *p
+		r.Packer.Reserve(true)
+		r.mu.Lock()
+		r.ready[p.ID] = &own
+		r.mu.Unlock()
+	}
+	if r.Spool.Put(p) != nil { // the spool says why
+		r.takeReady(p.ID)
+		return false
+	}
+	r.mu.Lock()
+	r.copies[p.ID] = true
+	r.mu.Unlock()
+	if !known {
+		_ = r.Journal.End(p.ID, record.Spooled)
+	}
+	p.Body = nil
+	r.Sender.Expect(p.Route)
+	return true
+}
+
+// takeReady is the payload whose body is kept under an id, which is kept no more; nil:
+// there is none.
+func (r *Recovery) takeReady(id record.BatchID) *record.Payload {
+	r.mu.Lock()
+	p := r.ready[id]
+	delete(r.ready, id)
+	r.mu.Unlock()
+	if p != nil {
+		r.Packer.Unreserve()
+	}
+	return p
+}
+
+// balance has the books hold what was read again in place of what was spooled: another
+// number of records, where the file or the settings have changed.
+func (r *Recovery) balance(b *batch, found look) {
+	more := map[string]int{}
+	for _, p := range found.parts {
+		p.Inputs(func(input string, n int) { more[input] += n })
+	}
+	if found.lost != nil {
+		found.lost.Inputs(func(input string, n int) { more[input] += n })
+	}
+	for _, x := range found.refused {
+		more[x.File.Input]++
+	}
+	for input, n := range records(b.Payload) {
+		more[input] -= n
+	}
+	for input, n := range more {
+		switch {
+		case n > 0:
+			r.Books.Restored(input, n)
+			r.Shelf.Spooled(input, n)
+		case n < 0 && found.settings == Reshaped:
+			r.Shelf.Unspooled(input, -n)
+			r.Books.Joined(input, -n)
+		case n < 0: // the file has fewer than it had
+			r.dropSpooled(record.Lot{Input: input, Route: b.Route, Records: -n, Bytes: b.Share(-n)})
+		}
+	}
+	for _, x := range found.refused {
+		r.Shelf.Unspooled(x.File.Input, 1)
+		r.Books.Quarantined(x.Lot(), x.Reason)
+	}
+}
+
+// owe notes that a payload of the spool has ended when the given ones have, which are
+// sent from memory.
+func (r *Recovery) owe(id record.BatchID, rest []*record.Payload) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := &debt{id: id, left: len(rest)}
+	for _, p := range rest {
+		r.sent[p.ID] = d
+	}
+}
+
+// Watched is the journal for the sender: it notes of payloads that are sent in place of
+// one of the spool what a start has to know.
+func (r *Recovery) Watched(j SendJournal) SendJournal { return watched{j, r} }
+
+// SendJournal is what the sender tells the journal.
+type SendJournal interface {
+	Journal
+	Replay(id record.BatchID, attempt int) error
+}
+
+type watched struct {
+	SendJournal
+	r *Recovery
+}
+
+// Begin notes the attempt as one out of the spool first: a begin over safe ranges is
+// dropped at a start.
+func (w watched) Begin(p *record.Payload) error {
+	if d := w.r.debtOf(p.ID); d != nil && d.id == p.ID {
+		_ = w.r.Frames.Replay(p.ID, p.Attempt)
+	}
+	return w.SendJournal.Begin(p)
+}
+
+// End ends the frames first that may come back, see Order of writes.
+func (w watched) End(id record.BatchID, how record.Outcome) error {
+	w.r.settle(id, how)
+	return w.SendJournal.End(id, how)
+}
+
+// Split has the parts of a payload take its place.
+func (w watched) Split(parent record.BatchID, children []*record.Payload) error {
+	w.r.mu.Lock()
+	d := w.r.sent[parent]
+	if d != nil {
+		for _, c := range children {
+			w.r.sent[c.ID] = d
+		}
+		d.left += len(children) - 1
+		delete(w.r.sent, parent)
+	}
+	w.r.mu.Unlock()
+	return w.SendJournal.Split(parent, children)
+}
+
+func (r *Recovery) debtOf(id record.BatchID) *debt {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sent[id]
+}
+
+// settle ends the payload of the spool for which the last of its parts has ended. A part
+// that rests in the spool now ends there by itself.
+func (r *Recovery) settle(id record.BatchID, how record.Outcome) {
+	r.mu.Lock()
+	d := r.sent[id]
+	if d == nil {
+		r.mu.Unlock()
+		return
+	}
+	delete(r.sent, id)
+	d.left--
+	over := d.left == 0
+	r.mu.Unlock()
+	if how != record.Spooled {
+		_ = r.Journal.EndReplay(id, how) // a frame of it may come back
+	}
+	switch {
+	case !over:
+	case d.id != id:
+		r.end(d.id, record.Replaced)
+	default: // the same, above, or in the spool again
+		r.mu.Lock()
+		delete(r.held, id)
+		if how == record.Spooled {
+			r.copies[id] = true
+		}
+		r.mu.Unlock()
+	}
+}

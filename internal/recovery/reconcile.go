@@ -1,0 +1,327 @@
+package recovery
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"kusto-agent/internal/record"
+)
+
+// Found is what spool and journal say at a start.
+type Found struct {
+	Begun   []*record.Payload                 // not ended, oldest first
+	Replays map[record.BatchID]int            // tried out of the spool and not ended: their last attempt
+	Ended   map[record.BatchID]record.Outcome // ended out of the spool: they may still lie there
+	Clean   bool                              // the last run ended in good order
+	// Report says, once the spool was gone through, whether it may lack what the journal
+	// says is there, and what it knows itself to lack: ids, and how many records.
+	Report func() (lacks bool, missing []*record.Payload)
+}
+
+// Reconcile has spool, journal and books agree at a start, and takes over what has to be
+// read again. The error is one of reading.
+func (r *Recovery) Reconcile(found Found) error {
+	s := &start{
+		Recovery: r, Found: found, begun: map[record.BatchID]*record.Payload{},
+		wholes: map[record.BatchID]*whole{}, there: map[record.BatchID]bool{},
+	}
+	for _, p := range found.Begun {
+		s.begun[p.ID] = p
+	}
+	if err := s.goThrough(); err != nil {
+		return fmt.Errorf("read spool: %w", err)
+	}
+	lacks, missing := found.Report()
+	lacks, err := s.suspect(lacks, missing)
+	if err != nil {
+		return fmt.Errorf("read spool: %w", err)
+	}
+	s.forget(missing)
+	for _, p := range found.Begun {
+		if s.begun[p.ID] != nil {
+			r.add(&batch{Payload: p, kind: OfRun})
+		}
+	}
+	if lacks {
+		err = s.findMissing(missing)
+	}
+	return err
+}
+
+// start is what is known while the spool is gone through.
+type start struct {
+	*Recovery
+	Found
+	begun  map[record.BatchID]*record.Payload // those the spool does not have
+	wholes map[record.BatchID]*whole          // those of which the spool has parts
+	there  map[record.BatchID]bool            // what the spool has, of those that somebody asks for
+}
+
+// whole is a payload of which the spool has parts.
+type whole struct {
+	waits bool // it is there itself, and has not ended
+	// Records of the parts that are sent from the spool or have ended for good, and the
+	// bytes these cover: what of the whole need not be read again.
+	parts int
+	bytes int64
+}
+
+// goThrough decides about each payload of the spool, in one pass where it has no parts.
+// Whether a part counts depends on the whole, which may lie before it or behind: where
+// there are parts a second pass looks which wholes wait, whose own fate is decided by
+// then, and a third one decides about the parts. What the journal has nothing to say of,
+// but that its ranges are safe, is only counted.
+func (s *start) goThrough() error {
+	passed, err := s.Spool.Held(s.asked, s.isOver, func(p *record.Payload, sound bool) bool {
+		if p.Replaces == (record.BatchID{}) {
+			return s.meet(p, sound)
+		}
+		if s.wholes[p.Replaces] == nil {
+			s.wholes[p.Replaces] = &whole{}
+		}
+		return true
+	})
+	for input, n := range passed {
+		s.enterRecords(input, n)
+	}
+	if err != nil || len(s.wholes) == 0 {
+		return err
+	}
+	_, err = s.Spool.Held(maps.Keys(s.wholes), nil, func(p *record.Payload, sound bool) bool {
+		if w := s.wholes[p.ID]; w != nil {
+			w.waits = p.Replaces == (record.BatchID{}) || JudgeFrame(s.known(p), frameOf(sound, false)).Sends()
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	_, err = s.Spool.Held(func(func(record.BatchID) bool) {}, nil, func(p *record.Payload, sound bool) bool {
+		return p.Replaces == (record.BatchID{}) || s.meet(p, sound)
+	})
+	return err
+}
+
+// asked are the payloads that the journal has something to say of.
+func (s *start) asked(yield func(record.BatchID) bool) {
+	for id := range s.begun {
+		if !yield(id) {
+			return
+		}
+	}
+	for id := range s.Ended {
+		if !yield(id) {
+			return
+		}
+	}
+	for id := range s.Replays {
+		if !yield(id) {
+			return
+		}
+	}
+}
+
+// isOver says whether a payload that is no part is left whatever its frame is like.
+func (s *start) isOver(id record.BatchID) bool {
+	if _, ended := s.Ended[id]; !ended {
+		return false
+	}
+	k := s.known(&record.Payload{ID: id})
+	if JudgeFrame(k, Sound) != Leave || JudgeFrame(k, Unsound) != Leave {
+		return false
+	}
+	s.there[id] = true
+	return true
+}
+
+func frameOf(sound, part bool) Frame {
+	switch {
+	case part:
+		return Half
+	case sound:
+		return Sound
+	}
+	return Unsound
+}
+
+// known is what the journal knows of a payload in the spool.
+func (s *start) known(p *record.Payload) Known {
+	b := s.begun[p.ID]
+	switch how, ended := s.Ended[p.ID]; {
+	case ended && (how == record.Replaced || how == record.Split):
+		if b != nil {
+			return ReplacedBegun
+		}
+		return Replaced
+	case ended && b != nil:
+		return OverBegun
+	case ended:
+		return Over
+	case b != nil && b.Attempt > 0:
+		return Tried
+	case b != nil:
+		return Begun
+	case s.Ranges.Covers(p):
+		return Safe
+	}
+	return Nothing
+}
+
+// meet decides about one payload of the spool: whether it is to be sent from there.
+func (s *start) meet(p *record.Payload, sound bool) bool {
+	_, ended := s.Ended[p.ID]
+	n, replayed := s.Replays[p.ID]
+	if ended || replayed {
+		s.there[p.ID] = true
+	}
+	w := s.wholes[p.Replaces]
+	b := s.begun[p.ID]
+	named := replayed && n > 0 && !s.Clean
+	known := s.known(p)
+	act := JudgeFrame(known, frameOf(sound, w != nil && w.waits))
+	if w != nil && (act.Sends() || known == Over || known == OverBegun) {
+		w.parts += p.Records
+		w.bytes += covered(p)
+	}
+	switch act {
+	case Leave:
+		return false
+	case Refuse:
+		_ = s.Journal.EndReplay(p.ID, record.Replaced)
+		return false
+	case Settle:
+		delete(s.begun, p.ID)
+		_ = s.Journal.End(p.ID, s.Ended[p.ID])
+		return false
+	case Enter:
+		_ = s.Journal.Begin(p)
+		_ = s.Journal.End(p.ID, record.Spooled)
+	case TakeNamed:
+		named = true
+		fallthrough
+	case Take:
+		delete(s.begun, p.ID)
+		n = max(n, b.Attempt)
+		_ = s.Journal.End(p.ID, record.Spooled)
+	case Keep:
+	}
+	s.enter(p)
+	if n > 0 {
+		s.Spool.Attempted(p.ID, n)
+	}
+	if named {
+		p.Attempt = n
+		s.logOf(p).Warn(sentAgain)
+	}
+	return true
+}
+
+// suspect notes that something is missing where a payload is that was tried out of
+// the spool and has not ended: a segment was taken away. Where something is, it finds
+// out which of the payloads are there that the journal or the spool can miss.
+func (s *start) suspect(lacks bool, missing []*record.Payload) (bool, error) {
+	for id := range s.Replays {
+		lacks = lacks || !s.there[id]
+	}
+	if !lacks {
+		return false, nil
+	}
+	ids := map[record.BatchID]bool{} // as many as the history has, and not as the spool
+	for _, p := range missing {
+		ids[p.ID] = true
+	}
+	for id := range s.Replays {
+		ids[id] = true
+	}
+	if _, err := s.Frames.InSpool(func(id record.BatchID) bool { ids[id] = true; return false }); err != nil {
+		return true, err
+	}
+	return true, s.Spool.Which(maps.Keys(ids), func(id record.BatchID) {
+		if ids[id] {
+			s.there[id] = true
+		}
+	})
+}
+
+// forget lets the journal forget what is no longer in the spool.
+func (s *start) forget(missing []*record.Payload) {
+	kept := map[record.BatchID]bool{} // their frames may be read another time
+	for _, p := range missing {
+		kept[p.ID] = true
+	}
+	var gone []record.BatchID
+	for id := range s.Ended {
+		if !s.there[id] && !kept[id] {
+			gone = append(gone, id)
+		}
+	}
+	for id := range s.Replays {
+		if !s.there[id] {
+			gone = append(gone, id)
+		}
+	}
+	s.Frames.Removed(gone)
+}
+
+// findMissing has those read again that the journal says are in the spool and that are
+// not there, neither themselves nor in parts. What the spool knows to lack and the
+// journal does not know has ended with it.
+func (s *start) findMissing(known []*record.Payload) error {
+	all, err := s.Frames.InSpool(func(id record.BatchID) bool { return !s.there[id] })
+	if err != nil {
+		return err
+	}
+	var missing []*record.Payload
+	for id, p := range all {
+		if w := s.wholes[id]; w != nil && (w.parts >= p.Records || w.bytes >= covered(p)) {
+			_ = s.Journal.EndReplay(id, record.Replaced)
+			continue
+		}
+		p.Attempt = max(p.Attempt, s.Replays[id])
+		if s.Replays[id] > 0 && !s.Clean {
+			s.logOf(p).Warn(sentAgain)
+		}
+		_ = s.Frames.Replay(id, p.Attempt) // so that a start after this one misses it too
+		missing = append(missing, p)
+	}
+	slices.SortFunc(missing, func(a, b *record.Payload) int {
+		return cmp.Or(a.ReadAt.Compare(b.ReadAt), cmp.Compare(a.ID.String(), b.ID.String()))
+	})
+	for _, p := range known {
+		if _, ended := s.Ended[p.ID]; !ended && !s.there[p.ID] && all[p.ID] == nil {
+			s.enter(p)
+			s.add(&batch{Payload: p, kind: Forgotten})
+		}
+	}
+	for _, p := range missing {
+		s.enter(p)
+		s.add(&batch{Payload: p, kind: OfSpool})
+	}
+	for id, n := range s.Replays {
+		if !s.there[id] && all[id] == nil && !slices.ContainsFunc(known, func(p *record.Payload) bool { return p.ID == id }) {
+			s.Logger.Error("a batch in the spool is lost, and nobody knows how many records it had", "batch", id.String(), "attempt", n,
+				"err", errForgotten, "fix", "look at the folder of the spool: a segment was removed or damaged while the journal could not be written")
+		}
+	}
+	return nil
+}
+
+// enter counts a payload as one that rests in the spool.
+func (s *start) enter(p *record.Payload) {
+	p.Inputs(s.enterRecords)
+}
+
+func (s *start) enterRecords(input string, n int) {
+	s.Books.Restored(input, n)
+	s.Shelf.Spooled(input, n)
+}
+
+// covered is how many bytes of files a payload covers.
+func covered(p *record.Payload) (n int64) {
+	for _, x := range p.Cover {
+		n += x.Len()
+	}
+	return n
+}

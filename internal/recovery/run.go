@@ -1,0 +1,347 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"kusto-agent/internal/ledger"
+	"kusto-agent/internal/record"
+)
+
+const (
+	// patience is how long one batch is waited for before the others go on.
+	patience = 10 * time.Second
+	// noRoom is when memory that was too short is asked for once more.
+	noRoom = 50 * time.Millisecond
+	// mostAway is how many looks may be away at a disk that does not answer: each holds
+	// memory.
+	mostAway = 2
+)
+
+// Looked is closed when Run has looked at every batch once that there was when it
+// began, or has ended. Until then files are not to be read: what reading takes for a
+// copy of a file, or lets go, may be where the bytes of a batch still are.
+func (r *Recovery) Looked() <-chan struct{} { return r.looked }
+
+// Run looks at what there is until ctx ends, however long a disk takes. What is left is
+// begun, or missing in the spool, in the journal: the next start goes on with it.
+func (r *Recovery) Run(ctx context.Context, rooms Rooms) {
+	r.Rooms = rooms
+	timer := time.NewTimer(r.Retry)
+	defer timer.Stop()
+	first := sync.OnceFunc(func() { close(r.looked) })
+	defer first()
+	for ctx.Err() == nil {
+		b, l, wait := r.next(time.Now())
+		switch {
+		case b != nil:
+			r.step(ctx, b)
+		case l != nil:
+			r.lookUp(l)
+		default:
+			first()
+			timer.Reset(wait)
+			select {
+			case <-ctx.Done():
+			case <-r.wake:
+			case <-timer.C:
+			}
+		}
+	}
+}
+
+// next takes what is due. Where nothing is, it says how long to wait.
+func (r *Recovery) next(now time.Time) (*batch, *loss, time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.busy = false
+	for len(r.later) > 0 && !now.Before(r.later[0].again) {
+		r.due = append(r.due, r.later[0])
+		r.later = r.later[1:]
+	}
+	wait := r.Retry
+	if len(r.later) > 0 {
+		wait = r.later[0].again.Sub(now)
+	}
+	for i, l := range r.losses {
+		if !now.Before(l.again) {
+			r.losses = append(r.losses[:i:i], r.losses[i+1:]...)
+			r.busy = true
+			return nil, &l, 0
+		}
+		wait = min(wait, l.again.Sub(now))
+	}
+	if len(r.due) == 0 {
+		return nil, nil, wait
+	}
+	b := r.due[0]
+	r.due = r.due[1:]
+	r.busy = true
+	return b, nil, 0
+}
+
+// wait puts a batch off, and logs why unless that was logged last.
+func (r *Recovery) wait(b *batch, why error) {
+	if text := why.Error(); text != b.told {
+		b.told = text
+		r.logOf(b.Payload).Warn(waits[b.kind], "err", why, "fix", "let the agent read the file, or configure the input again: it is tried again by itself")
+	}
+	r.mu.Lock()
+	b.absent = errors.Is(why, ErrNotConfigured)
+	b.again = time.Now().Add(r.Retry)
+	r.later = append(r.later, b)
+	r.mu.Unlock()
+}
+
+// putOff has a loss looked up again later.
+func (r *Recovery) putOff(l *loss, why error) {
+	r.Logger.Warn("journal cannot be read just now, what vanished from the spool waits for it", "batches", len(l.ids), "err", why,
+		"fix", "see to the disk of state_dir")
+	l.again = time.Now().Add(r.Retry)
+	r.mu.Lock()
+	r.losses = append(r.losses, *l)
+	r.mu.Unlock()
+}
+
+// lookUp finds out what the spool has lost.
+func (r *Recovery) lookUp(l *loss) {
+	asked := make(map[record.BatchID]bool, len(l.ids))
+	for _, id := range l.ids {
+		asked[id] = true
+	}
+	unwritten := r.Frames.Health() // asked first: what is written later is not in what is read
+	known, err := r.Frames.InSpool(func(id record.BatchID) bool { return asked[id] })
+	if err != nil {
+		r.putOff(l, err)
+		return
+	}
+	var unknown []record.BatchID
+	for _, id := range l.ids {
+		p := known[id]
+		if p == nil && unwritten != nil {
+			unknown = append(unknown, id)
+			continue
+		}
+		if p == nil {
+			r.end(id, record.SourceGone)
+			continue
+		}
+		_ = r.Frames.Replay(id, p.Attempt) // so that the next start misses it too
+		for input, n := range records(p) {
+			l.what[input] -= n
+		}
+		r.add(&batch{Payload: p, kind: OfSpool})
+	}
+	if len(unknown) > 0 { // the history may lack them only as long as it cannot be written
+		l.ids = unknown
+		r.putOff(l, unwritten)
+		return
+	}
+	for input, n := range l.what {
+		if n > 0 {
+			r.Logger.Error("records vanished from the spool and are lost: their source is gone too", "input", input, "records", n,
+				"err", errForgotten)
+			r.Shelf.Unspooled(input, n)
+			r.Books.Dropped(record.Lot{Input: input, Route: l.route, Records: n}, ledger.SourceGone)
+		}
+	}
+}
+
+// end is the end of a payload that was in the spool.
+func (r *Recovery) end(id record.BatchID, how record.Outcome) {
+	_ = r.Journal.EndReplay(id, how)
+	r.mu.Lock()
+	delete(r.held, id)
+	r.mu.Unlock()
+}
+
+// look is what a look at the files of a batch found.
+type look struct {
+	settings Settings
+	finding  Finding
+	parts    []*record.Payload // each with its body, not compressed
+	refused  []record.Rejected
+	empty    []record.Extent
+	lost     *record.Payload // what is gone of it; nil: nothing
+	err      error
+}
+
+// step does with one batch what the table says.
+func (r *Recovery) step(ctx context.Context, b *batch) {
+	settings, err := r.settings(b)
+	switch Judge(b.kind, settings, Unread) {
+	case Wait:
+		r.wait(b, err)
+		return
+	case EndGone:
+		r.endGone(b, errForgotten)
+		return
+	}
+	if r.shelvedBefore(b.ID) && r.isReadyFull() {
+		r.wait(b, errNoTurn)
+		return
+	}
+	found, ok := r.lookAt(ctx, b, settings)
+	if !ok {
+		return // it waits, or the run ends
+	}
+	defer r.Packer.Unreserve()
+	act := Judge(b.kind, found.settings, found.finding)
+	if unserved := r.unserved(found.parts); unserved != nil && act != Wait && act != EndGone {
+		act, found.err = Wait, unserved
+	}
+	switch act {
+	case Wait, Look:
+		r.wait(b, found.err)
+	case EndGone:
+		r.endGone(b, found.err)
+	default:
+		r.carryOn(b, act, found)
+	}
+}
+
+// errForgotten says that nobody knows where a payload came from.
+var errForgotten = errors.New("the journal does not reach back to it")
+
+var errNoTurn = errors.New("others are sent first from a spool that can be written and not read")
+
+func (r *Recovery) isReadyFull() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.ready) >= mostReady
+}
+
+var errUnserved = errors.New("nobody sends to its cluster")
+
+// settings is how the inputs of a batch are configured, and why that is in its way.
+func (r *Recovery) settings(b *batch) (Settings, error) {
+	switch err := r.Source.Shaped(b.Payload); {
+	case errors.Is(err, ErrReshaped):
+		return Reshaped, err
+	case err != nil:
+		return Absent, err
+	case !r.Sender.Serves(b.Route.Cluster):
+		return Unserved, errUnserved
+	}
+	return Same, nil
+}
+
+func (r *Recovery) unserved(parts []*record.Payload) error {
+	for _, p := range parts {
+		if !r.Sender.Serves(p.Route.Cluster) {
+			return errUnserved
+		}
+	}
+	return nil
+}
+
+// lookAt reads the files of a batch, with memory reserved that the caller gives back. It
+// is not ok where ctx ends before, or where the disk does not answer: then others go on,
+// and the batch is asked about again.
+func (r *Recovery) lookAt(ctx context.Context, b *batch, settings Settings) (found look, ok bool) {
+	if b.look == nil {
+		if r.away >= mostAway {
+			r.wait(b, errSlow)
+			return found, false
+		}
+		if !r.reserve(ctx) {
+			return found, false
+		}
+		done := make(chan look, 1)
+		b.look = done
+		r.away++
+		// Started here, ends when the disk answers; waited for until patience, and
+		// asked for again every 10 s.
+		go func() { done <- r.read(b.Payload, settings) }()
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case found = <-b.look:
+		b.look = nil
+		r.away--
+		return found, true
+	case <-ctx.Done():
+		return found, false
+	case <-timer.C:
+		r.wait(b, errSlow)
+		return found, false
+	}
+}
+
+var errSlow = errors.New("its disk does not answer")
+
+// reserve waits for room for one payload.
+func (r *Recovery) reserve(ctx context.Context) bool {
+	tick := time.NewTicker(noRoom)
+	defer tick.Stop()
+	for !r.Packer.Reserve(false) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// read looks at the files of a batch. It changes nothing but what it returns.
+func (r *Recovery) read(p *record.Payload, settings Settings) look {
+	found := r.readAs(p, settings)
+	switch {
+	case errors.Is(found.err, ErrReshaped) && settings == Same: // by a reload, just now
+		return r.read(p, Reshaped)
+	case errors.Is(found.err, ErrNotConfigured):
+		found.settings = Absent
+	case errors.Is(found.err, ErrGone):
+		return r.readPart(p, settings, found.err)
+	}
+	return found
+}
+
+// readAs reads all of a batch.
+func (r *Recovery) readAs(p *record.Payload, settings Settings) look {
+	found := look{settings: settings, finding: NotNow}
+	if settings == Reshaped {
+		var what *Reading
+		if what, found.err = r.Source.Anew(p); found.err == nil {
+			found.parts, found.refused, found.empty, found.finding = what.Parts, what.Refused, what.Empty, Here
+		}
+		return found
+	}
+	own, same := *p, false
+	if own.Body, same, found.err = r.Source.Read(&own); found.err != nil {
+		return found
+	}
+	if found.parts, found.finding = []*record.Payload{&own}, Here; !same {
+		found.finding = Other
+	}
+	return found
+}
+
+// readPart reads what is left of a batch of which some is gone.
+func (r *Recovery) readPart(p *record.Payload, settings Settings, cause error) look {
+	found := look{settings: settings, finding: Gone, err: cause}
+	left, gone, err := r.Source.Divide(p)
+	switch {
+	case errors.Is(err, ErrGone):
+		return found
+	case err != nil:
+		found.finding, found.err = NotNow, err
+		return found
+	case len(left.Pieces) == 0:
+		return found
+	case len(gone.Cover) == 0: // it came back between two looks
+		found.finding = NotNow
+		return found
+	}
+	if found = r.readAs(&left, settings); found.err != nil {
+		found.finding = NotNow // it is asked about as a whole again
+		return found
+	}
+	gone.RawBytes = int(p.Share(gone.Records))
+	found.finding, found.lost, found.err = Part, &gone, cause
+	return found
+}

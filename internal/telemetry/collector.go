@@ -1,0 +1,202 @@
+package telemetry
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"kusto-agent/internal/ledger"
+	"kusto-agent/internal/record"
+)
+
+// account is an account of the ledger as a metric of each input.
+type account struct {
+	*prometheus.Desc
+	kind  prometheus.ValueType
+	value func(ledger.Books) uint64
+}
+
+// reasons is an account that is kept by reason. The known reasons are shown
+// from the start, so that the first record of one is an increase.
+type reasons struct {
+	*prometheus.Desc
+	known []string
+	value func(ledger.Books) map[string]uint64
+}
+
+var accounts = []account{
+	{desc("records_read_total"),
+		prometheus.CounterValue, func(b ledger.Books) uint64 { return b.Read }},
+	{desc("bytes_read_total"),
+		prometheus.CounterValue, func(b ledger.Books) uint64 { return b.ReadBytes }},
+	{desc("records_restored_total"),
+		prometheus.CounterValue, func(b ledger.Books) uint64 { return b.Restored }},
+	{desc("records_accepted_total"),
+		prometheus.CounterValue, func(b ledger.Books) uint64 { return b.Accepted }},
+	{desc("records_pending"),
+		prometheus.GaugeValue, func(b ledger.Books) uint64 { return b.Pending }},
+	{desc("records_spooled"),
+		prometheus.GaugeValue, func(b ledger.Books) uint64 { return b.Spooled }},
+}
+
+var reasonAccounts = []reasons{
+	{desc("records_quarantined_total"),
+		[]string{string(record.TooLong), string(record.Malformed), string(record.Refused), string(record.Grown)},
+		func(b ledger.Books) map[string]uint64 { return b.Quarantined }},
+	{desc("records_dropped_total"),
+		[]string{ledger.SpoolFull, ledger.SpoolAge, ledger.SourceGone},
+		func(b ledger.Books) map[string]uint64 { return b.Dropped }},
+	{desc("records_filtered_total"),
+		[]string{ledger.Header, ledger.Blank, ledger.Unmatched},
+		func(b ledger.Books) map[string]uint64 { return b.Filtered }},
+}
+
+var (
+	inputInfo      = desc("input_info")
+	tableRecords   = desc("table_records_total")
+	tableBytes     = desc("table_bytes_total")
+	fileLag        = desc("file_lag_bytes")
+	pinnedDeleted  = desc("pinned_deleted_bytes")
+	filesByState   = desc("files")
+	routesByState  = desc("routes")
+	routesHeld     = desc("routes_held")
+	tokenExpires   = desc("token_expires_seconds")
+	reloadGood     = desc("config_last_reload_successful")
+	watchUp        = desc("watch_healthy")
+	stateDisk      = desc("state_disk_healthy")
+	quarantined    = desc("quarantine_bytes")
+	quarantineUp   = desc("quarantine_healthy")
+	quarantineLost = desc("quarantine_dropped_records_total")
+	spoolBytes     = desc("spool_bytes")
+	spoolHealthy   = desc("spool_healthy")
+	spoolOldest    = desc("spool_oldest_seconds")
+	buildInfo      = desc("build_info")
+)
+
+// collector tells everything that is looked up rather than counted. A scrape
+// takes one status, and with it one snapshot of the ledger, so that the books
+// close in every scrape.
+type collector struct{ status func() *Status }
+
+// Describe sends nothing: the metrics of a scrape follow from the status.
+func (c collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect is called once per scrape.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	s := c.status()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	states := map[string]int{}
+	for _, in := range s.Inputs {
+		collectBooks(out, in.Name, in.Books)
+		if in.Table != "" { // else a reload took it away
+			gauge(inputInfo, 1, in.Name, in.Cluster, in.Database, in.Table, in.Format, in.Mapping)
+		}
+		gauge(fileLag, float64(in.LagBytes), in.Name)
+		gauge(pinnedDeleted, float64(in.Pinned), in.Name)
+		for state, n := range in.Files {
+			states[state] += n
+		}
+	}
+	for state, n := range states {
+		gauge(filesByState, float64(n), state)
+	}
+	for _, t := range s.Tables {
+		for _, end := range []struct {
+			outcome string
+			ledger.Sum
+		}{{OutcomeAccepted, t.Accepted}, {"quarantined", t.Quarantined}, {"dropped", t.Dropped}} {
+			count := func(d *prometheus.Desc, n uint64) {
+				out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), t.Database, t.Table, end.outcome)
+			}
+			count(tableRecords, end.Records)
+			count(tableBytes, end.Bytes)
+		}
+	}
+	collectRoutes(s.Routes, gauge)
+	if at := firstExpiry(s.Clusters); !at.IsZero() {
+		gauge(tokenExpires, time.Until(at).Seconds())
+	}
+	gauge(quarantined, float64(s.Quarantine.Bytes))
+	gauge(quarantineUp, oneIf(s.Quarantine.Error == ""))
+	out <- prometheus.MustNewConstMetric(quarantineLost, prometheus.CounterValue, float64(s.Quarantine.Dropped))
+	if s.Spool != nil {
+		gauge(spoolBytes, float64(s.Spool.Bytes))
+		gauge(spoolOldest, secondsSince(s.Spool.Oldest))
+		gauge(spoolHealthy, oneIf(s.Spool.Error == ""))
+	}
+	gauge(reloadGood, oneIf(s.Config.Error == ""))
+	gauge(watchUp, oneIf(s.Watch.Error == ""))
+	gauge(stateDisk, oneIf(s.Journal.Error == ""))
+	gauge(buildInfo, 1, s.Version, runtime.Version())
+}
+
+// collectRoutes tells how routes fare. Several routes of one table, of different
+// formats or mappings, are summed up.
+func collectRoutes(routes []Route, gauge func(*prometheus.Desc, float64, ...string)) {
+	states := map[string]int{Up: 0, Retrying: 0, Down: 0, Held: 0}
+	held := map[[3]string]int{}
+	for _, r := range routes {
+		states[r.State]++
+		if r.State == Held {
+			held[[3]string{r.Database, r.Table, code(r.Hold)}]++
+		}
+	}
+	for state, n := range states {
+		gauge(routesByState, float64(n), state)
+	}
+	for h, n := range held {
+		gauge(routesHeld, float64(n), h[0], h[1], h[2])
+	}
+}
+
+// code is that of a hold; a route that is held has one.
+func code(h *Hold) string {
+	if h == nil {
+		return ""
+	}
+	return h.Code
+}
+
+func collectBooks(out chan<- prometheus.Metric, input string, b ledger.Books) {
+	for _, a := range accounts {
+		out <- prometheus.MustNewConstMetric(a.Desc, a.kind, float64(a.value(b)), input)
+	}
+	for _, a := range reasonAccounts {
+		count := a.value(b)
+		for _, reason := range a.known {
+			out <- prometheus.MustNewConstMetric(a.Desc, prometheus.CounterValue, float64(count[reason]), input, reason)
+			delete(count, reason) // the snapshot is ours
+		}
+		for reason, n := range count {
+			out <- prometheus.MustNewConstMetric(a.Desc, prometheus.CounterValue, float64(n), input, reason)
+		}
+	}
+}
+
+// firstExpiry is the earliest expiry of a token in hand; zero if there is none.
+func firstExpiry(clusters []Cluster) (first time.Time) {
+	for _, c := range clusters {
+		if !c.TokenExpires.IsZero() && (first.IsZero() || c.TokenExpires.Before(first)) {
+			first = c.TokenExpires
+		}
+	}
+	return first
+}
+
+// secondsSince is 0 for a time that is not known.
+func secondsSince(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return time.Since(t).Seconds()
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,170 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"kusto-agent/internal/record"
+)
+
+// NewLogger writes logs to w in the form asked for. Format auto is text on a
+// terminal and in the systemd journal, where each line carries its priority
+// and leaves the time to the journal; anywhere else it is JSON. In every form
+// a line is one line: control and other unprintable characters are escaped, so
+// that a file name can neither forge a line nor steer a terminal.
+func NewLogger(cfg LogConfig, w io.Writer) *slog.Logger { return NewLeveledLogger(cfg, w, Level(cfg)) }
+
+// NewLeveledLogger is NewLogger with a level that can change while it is used.
+func NewLeveledLogger(cfg LogConfig, w io.Writer, level slog.Leveler) *slog.Logger {
+	f, _ := w.(*os.File)
+	return formOf(cfg, f).logger(w, level)
+}
+
+// form is how the lines of a log look.
+type form int
+
+const (
+	asJSON form = iota
+	asText
+	asJournal
+)
+
+// formOf is the form of a log that goes to a file; nil: it goes elsewhere.
+func formOf(cfg LogConfig, f *os.File) form {
+	switch {
+	case f != nil && cfg.Format != "json" && isJournal(f):
+		return asJournal
+	case cfg.Format == "text", cfg.Format != "json" && f != nil && term.IsTerminal(int(f.Fd())):
+		return asText
+	}
+	return asJSON
+}
+
+// logger writes lines of this form to w, each with one Write.
+func (f form) logger(w io.Writer, level slog.Leveler) *slog.Logger {
+	switch f {
+	case asJournal:
+		return slog.New(newJournalHandler(w, level))
+	case asText:
+		return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+	}
+	return slog.New(slog.NewJSONHandler(escaper{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: quoteBytes}))
+}
+
+// quoteBytes quotes a value that is not UTF-8, as the text form does: JSON has
+// no word for such bytes, and a file whose name is told without them can not be
+// found.
+func quoteBytes(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case string:
+		a.Value = slog.StringValue(record.Spell(v))
+	case error:
+		a.Value = slog.StringValue(record.Spell(v.Error()))
+	}
+	return a
+}
+
+// Level is the level of a valid configuration as slog has it.
+func Level(cfg LogConfig) slog.Level {
+	level := slog.LevelInfo
+	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
+		return slog.LevelInfo
+	}
+	return level
+}
+
+// isJournal says whether f leads to the systemd journal: JOURNAL_STREAM names
+// its device and inode, and is inherited by children whose stderr goes
+// elsewhere, hence the comparison. See systemd.exec(5).
+func isJournal(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && os.Getenv("JOURNAL_STREAM") == fmt.Sprintf("%d:%d", stat.Dev, stat.Ino)
+}
+
+// journalHandler writes text lines that begin with their priority as
+// sd-daemon(3) has it, <6>. The buffer is shared by all that are derived from
+// one handler.
+type journalHandler struct {
+	slog.Handler // writes a line without time and level to the buffer
+	out          *journalOut
+}
+
+type journalOut struct {
+	mu   sync.Mutex
+	line []byte // guarded by mu
+	w    io.Writer
+}
+
+// Write is called by the text handler while Handle holds the lock.
+func (o *journalOut) Write(p []byte) (int, error) {
+	o.line = append(o.line, p...)
+	return len(p), nil
+}
+
+func newJournalHandler(w io.Writer, level slog.Leveler) journalHandler {
+	out := &journalOut{w: w}
+	leaveToJournal := func(groups []string, a slog.Attr) slog.Attr {
+		_, isLevel := a.Value.Any().(slog.Level)
+		own := isLevel && a.Key == slog.LevelKey || a.Value.Kind() == slog.KindTime && a.Key == slog.TimeKey
+		if own && len(groups) == 0 {
+			return slog.Attr{}
+		}
+		return a
+	}
+	return journalHandler{slog.NewTextHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: leaveToJournal}), out}
+}
+
+// Handle writes the record in one Write.
+func (h journalHandler) Handle(ctx context.Context, r slog.Record) error {
+	h.out.mu.Lock()
+	defer h.out.mu.Unlock()
+	h.out.line = append(h.out.line[:0], priority(r.Level)...)
+	if err := h.Handler.Handle(ctx, r); err != nil {
+		return err
+	}
+	_, err := h.out.w.Write(h.out.line)
+	return err
+}
+
+// WithAttrs and WithGroup keep the form.
+func (h journalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return journalHandler{h.Handler.WithAttrs(attrs), h.out}
+}
+
+func (h journalHandler) WithGroup(name string) slog.Handler {
+	return journalHandler{h.Handler.WithGroup(name), h.out}
+}
+
+func priority(level slog.Level) string {
+	switch {
+	case level >= slog.LevelError:
+		return "<3>"
+	case level >= slog.LevelWarn:
+		return "<4>"
+	case level >= slog.LevelInfo:
+		return "<6>"
+	}
+	return "<7>"
+}
+
+// escaper writes JSON with every unprintable character escaped. The JSON handler makes
+// one Write per line.
+type escaper struct{ w io.Writer }
+
+func (e escaper) Write(p []byte) (int, error) {
+	if _, err := e.w.Write(EscapeJSON(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

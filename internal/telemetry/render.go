@@ -1,0 +1,249 @@
+package telemetry
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"kusto-agent/internal/ledger"
+)
+
+// Terminal colours, as few as there are things to tell apart.
+const (
+	plain  = ""
+	bold   = "1"
+	faint  = "2"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+)
+
+// renderedFiles is how many files fit on the screen, those furthest behind.
+const renderedFiles = 10
+
+// Render writes the status as text that fits one screen where there are not
+// many inputs. Colour is for terminals. Nothing in it can steer one: what came
+// from outside is quoted where it is not printable.
+func Render(w io.Writer, s *Status, color bool) error {
+	p := painter{color: color, now: s.Started.Add(time.Duration(s.UptimeSeconds * float64(time.Second)))}
+	if s.Started.IsZero() {
+		p.now = time.Now()
+	}
+	p.head(s)
+	p.problems(s)
+	p.inputs(s)
+	p.routes(s)
+	p.clusters(s)
+	p.files(s)
+	if _, err := io.WriteString(w, p.String()); err != nil {
+		return fmt.Errorf("write status: %w", err)
+	}
+	return nil
+}
+
+// painter builds the text. Times are told by the clock of the agent, at the
+// instant of the status.
+type painter struct {
+	strings.Builder
+	color bool
+	now   time.Time
+}
+
+func (p *painter) paint(style, text string) string {
+	if !p.color || style == plain {
+		return text
+	}
+	return "\x1b[" + style + "m" + text + "\x1b[0m"
+}
+
+func (p *painter) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+
+func (p *painter) head(s *Status) {
+	t := sum(s)
+	name := "kusto-agent"
+	if s.Version != "" {
+		name += " " + printable(s.Version)
+	}
+	if s.Host != "" {
+		name += " on " + printable(s.Host)
+	}
+	if !s.Started.IsZero() {
+		name += ", started " + agoText(p.now, s.Started)
+	}
+	tone := map[string]string{"good": green, "wait": yellow, "bad": red}[t.Tone]
+	p.line("%s\n%s", p.paint(faint, name), p.paint(tone, t.Verdict))
+}
+
+func (p *painter) problems(s *Status) {
+	for _, text := range s.Problems {
+		p.line("\n%s %s", p.paint(red, "problem"), strings.ReplaceAll(lines(text), "\n", "\n        "))
+	}
+	for _, t := range s.troubles() {
+		what := t.What
+		if t.Code != "" {
+			what += ": " + printable(t.Code)
+		}
+		if !t.Since.IsZero() {
+			what += ", since " + agoText(p.now, t.Since)
+		}
+		if !t.NextTry.IsZero() {
+			what += ", next try " + inText(p.now, t.NextTry)
+		}
+		words := t.Message
+		if t.Activity != "" {
+			words += " (activity " + t.Activity + ")"
+		}
+		p.line("\n%s %s\n  %s", p.paint(stateStyle(t.State), t.State), what, printable(words))
+		if t.Fix != "" {
+			p.line("  %s %s", p.paint(bold, "what to do:"), printable(t.Fix))
+		}
+	}
+}
+
+func (p *painter) inputs(s *Status) {
+	t := newTable("INPUT", "TO", "READ>", "ACCEPTED>", "PENDING>", "FILTERED>", "QUARANTINED>", "DROPPED>", "SPOOLED>", "BEHIND>", "FILES")
+	for _, in := range s.Inputs {
+		b, to := in.Books, "no longer configured"
+		if in.Table != "" {
+			to = in.Database + "." + in.Table
+		}
+		t.row(cell{printable(in.Name), bold}, cell{to, plain},
+			number64(b.Read+b.Restored, plain), number64(b.Accepted, plain), number64(b.Pending, plain),
+			number64(ledger.Total(b.Filtered), plain), number64(ledger.Total(b.Quarantined), yellow),
+			number64(ledger.Total(b.Dropped), red), number64(b.Spooled, plain),
+			cell{bytesText(in.LagBytes), zeroStyle(in.LagBytes == 0)}, cell{byState(in.Files), plain})
+	}
+	t.write(p)
+	if sp := s.Spool; sp != nil && sp.Payloads > 0 {
+		p.line("%s", p.paint(faint, fmt.Sprintf("spool holds %d payloads, %s, the oldest put there %s", sp.Payloads, bytesText(sp.Bytes), agoText(p.now, sp.Oldest))))
+	}
+	if q := s.Quarantine; q.Bytes > 0 {
+		p.line("%s", p.paint(faint, fmt.Sprintf("quarantine holds %s of %s", bytesText(q.Bytes), bytesText(q.MaxBytes))))
+	}
+}
+
+func (p *painter) routes(s *Status) {
+	t := newTable("ROUTE", "FORMAT", "STATE", "ACCEPTED>", "QUEUED>", "SPOOLED>", "IN FLIGHT>", "LAST ACCEPTED>")
+	for _, r := range s.Routes {
+		format := r.Format
+		if r.Mapping != "" {
+			format += " by " + r.Mapping
+		}
+		state, style := r.State, stateStyle(r.State)
+		if n := r.FailingAlone; n > 0 {
+			state, style = fmt.Sprintf("%s, %d fail alone", state, n), yellow
+		}
+		t.row(cell{r.Database + "." + r.Table, bold}, cell{format, plain}, cell{state, style},
+			number64(r.Accepted, plain), number64(uint64(r.Queued), plain), number64(uint64(r.Spooled), yellow), number64(uint64(r.InFlight), plain),
+			cell{agoText(p.now, r.LastAccepted), plain})
+	}
+	t.write(p)
+}
+
+func (p *painter) clusters(s *Status) {
+	t := newTable("CLUSTER", "URL", "STATE", "IN FLIGHT>", "TOKEN EXPIRES>")
+	for _, c := range s.Clusters {
+		expires := "no token"
+		if !c.TokenExpires.IsZero() {
+			expires = inText(p.now, c.TokenExpires)
+		}
+		t.row(cell{printable(c.Name), bold}, cell{printable(c.URL), plain}, cell{c.State, stateStyle(c.State)},
+			cell{strconv.Itoa(c.InFlight) + " of " + strconv.Itoa(c.Concurrency), plain}, cell{expires, plain})
+	}
+	t.write(p)
+}
+
+func (p *painter) files(s *Status) {
+	t := newTable("FILE", "INPUT", "STATE", "SIZE>", "SAFE>", "BEHIND>", "")
+	for _, f := range s.Files[:min(len(s.Files), renderedFiles)] {
+		t.row(cell{printable(f.Path), plain}, cell{printable(f.Input), plain}, cell{f.State, plain},
+			cell{bytesText(f.Size), plain}, cell{bytesText(f.Safe), plain},
+			cell{bytesText(f.BehindBytes), zeroStyle(f.BehindBytes == 0)}, cell{printable(f.Why), yellow})
+	}
+	t.write(p)
+	rest := len(s.Files) - renderedFiles
+	switch {
+	case rest > 0:
+		p.line("%s", p.paint(faint, fmt.Sprintf("and %d more files, no further behind; of all of them tells: kusto-agent files", rest)))
+	case len(s.Files) > 0:
+		p.line("%s", p.paint(faint, "what is not read, and why, tells: kusto-agent files"))
+	}
+}
+
+func stateStyle(state string) string {
+	switch state {
+	case Up:
+		return green
+	case Held, Down:
+		return red
+	}
+	return yellow
+}
+
+func zeroStyle(zero bool) string {
+	if zero {
+		return faint
+	}
+	return plain
+}
+
+// number64 is a count; nothing is faint, so that the eye finds the rest.
+func number64(n uint64, style string) cell {
+	if n == 0 {
+		style = faint
+	}
+	return cell{countText(n), style}
+}
+
+// cell is a text and how it is painted, which takes no room.
+type cell struct{ text, style string }
+
+// table aligns its columns. A head that ends in > is that of a column of
+// figures, which stand to the right.
+type table struct {
+	right []bool
+	rows  [][]cell
+}
+
+func newTable(heads ...string) *table {
+	t := &table{}
+	var first []cell
+	for _, head := range heads {
+		name, right := strings.CutSuffix(head, ">")
+		first = append(first, cell{name, faint})
+		t.right = append(t.right, right)
+	}
+	t.rows = [][]cell{first}
+	return t
+}
+
+func (t *table) row(cells ...cell) { t.rows = append(t.rows, cells) }
+
+// write writes the table below an empty line, unless it has nothing but heads.
+func (t *table) write(p *painter) {
+	if len(t.rows) == 1 {
+		return
+	}
+	width := make([]int, len(t.right))
+	for _, row := range t.rows {
+		for i, c := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(c.text))
+		}
+	}
+	p.line("")
+	for _, row := range t.rows {
+		line := ""
+		for i, c := range row {
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(c.text))
+			if t.right[i] {
+				line += pad + p.paint(c.style, c.text) + "  "
+			} else {
+				line += p.paint(c.style, c.text) + pad + "  "
+			}
+		}
+		p.line("%s", strings.TrimRight(line, " "))
+	}
+}

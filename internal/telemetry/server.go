@@ -1,0 +1,131 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"kusto-agent/internal/ledger"
+)
+
+// Options are what a Server shows. Only Ledger, Status and Logger are needed.
+type Options struct {
+	Config  Config
+	Ledger  *ledger.Ledger
+	Status  func() Status // what the agent is doing; called for every scrape and page, from any goroutine
+	Healthy func() error  // nil: the loops turn; else one line saying which does not
+	Ready   func() error  // nil: configuration loaded and reading; else one line saying why not
+	Logger  *slog.Logger
+	Log     *LogQueue // where Logger writes to; nil: where nothing is dropped
+	Version string
+}
+
+// Server answers on Config.Listen with the status page, the status document,
+// metrics and health. It is safe for concurrent use, but for Listen and Run.
+type Server struct {
+	opts     Options
+	registry *prometheus.Registry
+	metrics  *Metrics
+	headTime time.Duration // headTime, but in tests
+	listener *guests       // set by Listen
+}
+
+// Limits of the endpoint: it is for a few readers, and takes no body.
+const (
+	maxConnections = 64
+	maxHeaderBytes = 16 << 10
+	headTime       = 2 * time.Second // for the head of a request
+	lastAnswers    = 2 * time.Second // what answers under way get when Run ends
+)
+
+// New returns a server that does not listen yet. Its metrics count at once,
+// listening or not.
+func New(opts Options) *Server {
+	s := &Server{opts: opts, registry: prometheus.NewRegistry(), headTime: headTime}
+	s.metrics = newMetrics(s.registry)
+	s.registry.MustRegister(collector{s.status})
+	s.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: namespace, Name: "log_lines_dropped_total", Help: known("log_lines_dropped_total").fullHelp(),
+	}, func() float64 {
+		if opts.Log == nil {
+			return 0
+		}
+		return float64(opts.Log.Dropped())
+	}))
+	s.registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	return s
+}
+
+// Metrics returns what the rooms count with.
+func (s *Server) Metrics() *Metrics { return s.metrics }
+
+// status asks for the status once and completes it from one ledger snapshot.
+func (s *Server) status() *Status {
+	status := s.opts.Status()
+	if s.opts.Log != nil {
+		status.LogMissing = s.opts.Log.Missing()
+	}
+	status.complete(s.opts.Version, s.opts.Ledger, time.Now())
+	return &status
+}
+
+// Listen binds Config.Listen. Run does it too; calling Listen before tells the
+// address where the port is 0.
+func (s *Server) Listen() (net.Addr, error) {
+	ln, err := net.Listen("tcp", s.opts.Config.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen for telemetry: %w", err)
+	}
+	s.listener = newGuests(ln, maxConnections)
+	return ln.Addr(), nil
+}
+
+// Run serves until ctx ends. An address that cannot be had, or a listener that
+// breaks, is logged and ends Run early: it always returns nil, for telemetry
+// never stops the agent. With an empty Config.Listen it returns at once.
+func (s *Server) Run(ctx context.Context) error {
+	if s.opts.Config.Listen == "" {
+		return nil
+	}
+	if s.listener == nil {
+		if _, err := s.Listen(); err != nil {
+			s.opts.Logger.Warn("telemetry is off, the agent goes on", "err", err)
+			return nil
+		}
+	}
+	s.opts.Logger.Info("telemetry listens", "address", s.listener.Addr().String())
+	server := &http.Server{
+		Handler:           serving(s.Handler()),
+		ConnContext:       s.listener.know,
+		ConnState:         turned,
+		ReadHeaderTimeout: s.headTime,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       60 * time.Second,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
+	}
+	served := make(chan error, 1)
+	// Started by Run, ended by Shutdown or Close below, waited for by Run.
+	go func() { served <- server.Serve(s.listener) }()
+	select {
+	case err := <-served:
+		s.opts.Logger.Warn("telemetry is off, the agent goes on", "err", err)
+	case <-ctx.Done():
+		deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
+		defer cancel()
+		if err := server.Shutdown(deadline); err != nil {
+			err = errors.Join(err, server.Close())
+			s.opts.Logger.Debug("telemetry answers cut off", "err", err)
+		}
+		<-served
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package telemetry
+
+import (
+	"fmt"
+	"strings"
+
+	"kusto-agent/internal/ledger"
+)
+
+// trouble is a cluster or a route that does not deliver, and why.
+type trouble struct {
+	What  string // made of names
+	State string
+	Hold
+}
+
+// troubles are those that a person wants to see first: clusters that are down or held,
+// and the routes that fail for a reason of their own.
+func (s *Status) troubles() (out []trouble) {
+	blocked := map[string]bool{} // clusters that speak for their routes, by name and URL
+	for _, c := range s.Clusters {
+		if c.Hold == nil || c.State != Down && c.State != Held {
+			continue
+		}
+		blocked[c.Name], blocked[c.URL] = true, true
+		what := "cluster " + printable(c.Name)
+		if c.URL != "" {
+			what += " (" + printable(c.URL) + ")"
+		}
+		out = append(out, trouble{what, c.State, *c.Hold})
+	}
+	for _, r := range s.Routes {
+		if r.Hold != nil && !blocked[r.Cluster] {
+			out = append(out, trouble{printable(r.Database) + "." + printable(r.Table), r.State, *r.Hold})
+		}
+	}
+	return out
+}
+
+// verdict says in one sentence what a person came to find out. It says "delivering" only
+// where a route delivers, and neither that nor "up to date" while quarantine holds
+// records.
+func verdict(s *Status, t sums) (tone, sentence string) {
+	switch s.State {
+	case Stopping:
+		return "wait", "Stopping: what is under way is being finished."
+	case Starting:
+		return "wait", "Starting."
+	}
+	stuck, retrying, up := 0, 0, 0
+	for _, r := range s.Routes {
+		switch {
+		case r.State == Held || r.State == Down:
+			stuck++
+		case r.State == Retrying:
+			retrying++
+		case !r.LastAccepted.IsZero():
+			up++
+		}
+	}
+	var but []string
+	if n := len(s.Problems); n > 0 {
+		but = append(but, number(n, "problem", "problems"))
+	}
+	if retrying > 0 {
+		but = append(but, number(retrying, "route", "routes")+" trying again")
+	}
+	kept := s.Quarantine.Bytes > 0
+	if kept {
+		but = append(but, "refused records in quarantine (see kusto-agent quarantine ls)")
+	}
+	if t.Dropped > 0 {
+		but = append(but, countText(t.Dropped)+" records dropped since the start")
+	}
+	with := ""
+	if len(but) > 0 {
+		with = ", with " + join(but)
+	}
+	tone = "wait"
+	if stuck > 0 || len(s.Problems) > 0 {
+		tone = "bad"
+	}
+	busy := t.Lag > 0 || t.Pending > 0
+	switch {
+	case stuck > 0 && up == 0:
+		return tone, fmt.Sprintf("Nothing is delivered: %s blocked%s.", number(stuck, "route is", "routes are"), with)
+	case stuck > 0:
+		return tone, fmt.Sprintf("Not everything is delivered: %s blocked%s.", number(stuck, "route is", "routes are"), with)
+	case with != "" && up == 0:
+		return tone, "Nothing is delivered just now" + with + "."
+	case kept:
+		return tone, "Not everything was accepted" + with + "."
+	case with != "":
+		return tone, "Delivering" + with + "."
+	case up == 0 && busy:
+		return tone, "Nothing is delivered yet: the first records are being read."
+	case busy:
+		return "good", "Delivering."
+	case up == 0:
+		return "good", "Waiting for records: there is nothing to deliver yet."
+	}
+	return "good", "Up to date: all that was read was accepted."
+}
+
+// join is a, b and c.
+func join(words []string) string {
+	if len(words) == 1 {
+		return words[0]
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " and " + words[last]
+}
+
+func sum(s *Status) sums {
+	var t sums
+	for _, in := range s.Inputs {
+		t.Accepted += in.Books.Accepted
+		t.Pending += in.Books.Pending
+		t.Quarantined += ledger.Total(in.Books.Quarantined)
+		t.Dropped += ledger.Total(in.Books.Dropped)
+		t.Spooled += in.Books.Spooled
+		t.Lag += in.LagBytes
+	}
+	t.Tone, t.Verdict = verdict(s, t)
+	return t
+}
