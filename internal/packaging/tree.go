@@ -32,10 +32,9 @@ const (
 )
 
 // copied are the files of the checkout that a package has as they are. A pattern that
-// matches nothing is an error, unless nothing is known to match it yet.
+// matches nothing is an error.
 var copied = []struct {
 	from, to string
-	maybe    bool
 }{
 	{from: "systemd/*.service", to: "/usr/lib/systemd/system"},
 	{from: "systemd/sysusers.d/*.conf", to: "/usr/lib/sysusers.d"},
@@ -44,8 +43,8 @@ var copied = []struct {
 	{from: "docs/*.md", to: docs + "/docs"},
 	{from: "docs/formats/*.md", to: docs + "/docs/formats"},
 	{from: "docs/recipes/*", to: docs + "/docs/recipes"},
-	// Dashboards and alert rules.
-	{from: "telemetry/share/*", to: share, maybe: true},
+	{from: "docs/alerts.yml", to: share},
+	{from: "docs/dashboard.json", to: share},
 }
 
 // tree is everything that is installed, sorted by path.
@@ -87,7 +86,7 @@ func (r *release) copies() (files []file, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(found) == 0 && !c.maybe {
+		if len(found) == 0 {
 			return nil, fmt.Errorf("the checkout has no %s", c.from)
 		}
 		for _, name := range found {
