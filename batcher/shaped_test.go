@@ -193,7 +193,7 @@ func TestSplitAvro(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(recs) != 1 || string(recs[0].Data) != string(file[recs[0].Offset:recs[0].Offset+recs[0].Length]) {
-				t.Fatalf("%d blocks in what can not be divided: %q", len(recs), body)
+				t.Fatalf("%d blocks in what cannot be divided: %q", len(recs), body)
 			}
 			if string(body) != string(header)+string(recs[0].Data) || string(recs[0].Data) != string(avroBlock(one.Records, marker)) {
 				t.Fatalf("body is %q", body)

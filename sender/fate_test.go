@@ -222,7 +222,7 @@ func TestAPayloadThatFailsSlowlyIsSpooledAndTold(t *testing.T) {
 		if n := w.spool.Stats().Frames; n != 1 {
 			t.Errorf("%d payloads in the spool, want the one that fails", n)
 		}
-		if told := strings.Count(w.logs.String(), "fails alone"); told != 1 {
+		if told := strings.Count(w.logs.String(), "keeps failing while others"); told != 1 {
 			t.Errorf("told %d times, want once:\n%s", told, w.logs.String())
 		}
 		routes, _ := w.s.Status()

@@ -23,32 +23,32 @@ func (s *Sender) tell(n *delivery.Notice) {
 	ans := &n.Answer
 	switch n.What {
 	case delivery.Retrying:
-		log.Warn("request was not accepted, trying again", "verdict", ans.Verdict.String(),
+		log.Warn("request failed, will retry", "verdict", ans.Verdict.String(),
 			"activity", ans.ActivityID, "err", ans.Err, "fix", cmp.Or(ans.Hint, helped(ans.Verdict)))
 	case delivery.FailingAlone:
-		log.Warn("batch fails alone while others of its table are accepted, it is tried again on a schedule of its own",
+		log.Warn("batch keeps failing while others of its table are accepted, retrying it on its own schedule",
 			"verdict", ans.Verdict.String(), "activity", ans.ActivityID, "err", ans.Err,
 			"fix", cmp.Or(ans.Hint, "it keeps no other batch from being sent; if it stays so, something in its body is refused: look at what answers, a proxy or the service"))
 	case delivery.ClusterDown:
-		tellDown(log, "cluster is down, asking it now and then", n)
+		tellDown(log, "cluster is down, probing with backoff", n)
 	case delivery.RouteDown:
 		tellDown(log.With("cluster", n.Cluster), "route is down, asking it now and then", n)
 	case delivery.RouteRecovered:
-		log.Info("route answers again", "failures", n.Count)
+		log.Info("route recovered", "failures", n.Count)
 	case delivery.RouteHeld:
 		h := &n.Hold
-		log.Error("route is held, its records stay where they are", "status", h.Status, "code", h.Code, "activity", h.Activity, "err", h.Message, "fix", h.Fix)
+		log.Error("route is held until the cause is fixed, its records are kept", "status", h.Status, "code", h.Code, "activity", h.Activity, "err", h.Message, "fix", h.Fix)
 	case delivery.ClusterHeld:
 		h := &n.Hold
 		log.Error("cluster is held: no valid token", "code", h.Code, "activity", h.Activity, "err", h.Message, "fix", h.Fix)
 	case delivery.LongRetryAfter:
-		log.Warn("service asked for a longer pause than is made, Retry-After counts as a minute", "asked", ans.RetryAfter,
+		log.Warn("Retry-After is longer than 60 s, waiting 60 s", "asked", ans.RetryAfter,
 			"activity", ans.ActivityID, "err", ans.Err, "fix", cmp.Or(ans.Hint, helped(ans.Verdict)))
 	case delivery.Searching:
-		log.Warn("batch was refused, looking for the records at fault", "activity", ans.ActivityID, "err", ans.Err,
+		log.Warn("batch was refused, bisecting it to find the bad records", "activity", ans.ActivityID, "err", ans.Err,
 			"fix", "nothing, the others are sent, and those at fault go to quarantine")
 	case delivery.UnknownAtStop:
-		log.Warn("outcome of a batch is unknown at the stop, it is sent again after the next start and may be stored twice")
+		log.Warn("outcome of a batch is unknown at shutdown, it will be sent again after the next start and may be stored twice")
 	case delivery.UnknownReplaced:
 		log.Warn("outcome of a batch is unknown, its records are sent again under another id and may be stored twice")
 	}

@@ -616,7 +616,7 @@ func TestALateRefusalHoldsNothing(t *testing.T) {
 			synctest.Wait()
 			w.s.Put(payload("T", "b"))
 			w.wait()
-			if n != 3 || strings.Contains(w.logs.String(), "level=ERROR") || strings.Contains(w.logs.String(), "was not accepted") {
+			if n != 3 || strings.Contains(w.logs.String(), "level=ERROR") || strings.Contains(w.logs.String(), "request failed") {
 				t.Errorf("%v: asked %d times, told\n%s", late.Verdict, n, w.logs.String())
 			}
 		})
@@ -644,7 +644,7 @@ func TestOneComplaintForManyRoutes(t *testing.T) {
 			}
 		})
 	}
-	f(refusal(kusto.NotSent, 0, ""), "request was not accepted, trying again", "cluster is down, asking it now and then")
+	f(refusal(kusto.NotSent, 0, ""), "request failed, will retry", "cluster is down, probing with backoff")
 	f(refusal(kusto.Auth, 401, "Unauthorized"), "cluster is held: no valid token")
 }
 

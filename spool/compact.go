@@ -49,7 +49,7 @@ func (w *writer) compact(pressed bool) bool {
 	h, moves, err := w.copyRest(run)
 	s := w.s
 	if err != nil {
-		w.log.Warn("spool segments not compacted", "file", run[0].name, "segments", len(run), "err", err)
+		w.log.Warn("spool compaction failed", "file", run[0].name, "segments", len(run), "err", err)
 	} else if !w.swap(run, h, moves) {
 		err = errUnwanted
 		_ = w.disk(func() error { // what it has is in the others as well
@@ -135,7 +135,7 @@ func (w *writer) copyRest(run []*segment) (h *segment, moves []move, err error) 
 	}
 	h.size = out.Size()
 	if err := s.writeIndex(h, h.size, out.NextRecord()); err != nil {
-		w.log.Warn("index of spool segment not written, the next start reads the segment", "file", h.name, "err", err)
+		w.log.Warn("index of spool segment not written, the next start will scan the segment", "file", h.name, "err", err)
 	}
 	w.record = max(w.record, out.NextRecord())
 	return h, moves, nil
@@ -280,7 +280,7 @@ func (w *writer) swap(run []*segment, h *segment, moves []move) bool {
 	h.calm = time.Now()
 	s.segments = append(s.segments, h)
 	slices.SortStableFunc(s.segments, func(a, b *segment) int { return cmp.Compare(a.place, b.place) })
-	w.log.Info("spool compacted: segments that were mostly sent are one now", "file", h.name, "segments", len(run), "bytes", before, "freed", freed-h.disk())
+	w.log.Info("spool compacted: mostly sent segments were merged", "file", h.name, "segments", len(run), "bytes", before, "freed", freed-h.disk())
 	return true
 }
 

@@ -100,7 +100,7 @@ func TestStallIsTold(t *testing.T) {
 		hang.Store(false)
 		close(thaw)
 		synctest.Wait()
-		for _, what := range []string{"payloads cannot be spooled", "spool can be written again"} {
+		for _, what := range []string{"spool write failed", "spool writes succeed again"} {
 			if n := strings.Count(log.String(), what); n != 1 {
 				t.Errorf("told %d times: %s", n, what)
 			}
@@ -124,13 +124,13 @@ func TestOpenOnBadDiskIsTold(t *testing.T) {
 		o := testOptions(fs)
 		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		s, _ := openWith(t, testConfig, o)
-		if !errors.Is(s.Health(), faultfs.NoSpace) || strings.Count(log.String(), "payloads cannot be spooled") != 1 {
+		if !errors.Is(s.Health(), faultfs.NoSpace) || strings.Count(log.String(), "spool write failed") != 1 {
 			t.Errorf("health %v, log %s", s.Health(), log.String())
 		}
 		bad.Store(false)
 		waitFor(again)
 		must(t, s.Health())
-		if strings.Count(log.String(), "spool can be written again") != 1 {
+		if strings.Count(log.String(), "spool writes succeed again") != 1 {
 			t.Errorf("log %s", log.String())
 		}
 		must(t, s.Close())

@@ -112,7 +112,7 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 		return nil, false
 	case err != nil:
 		if s.isNews(t, err.Error()) {
-			s.o.Logger.Warn("spooled payload not read, it is tried again", "file", s.home(t).name, "batch", t.id.String(), "err", err)
+			s.o.Logger.Warn("spooled payload could not be read, will retry", "file", s.home(t).name, "batch", t.id.String(), "err", err)
 		}
 		s.giveBack(t.id, time.Time{})
 		return nil, false
@@ -170,7 +170,7 @@ func (s *Spool) mend(t *taken, p *record.Payload, cause error) (*record.Payload,
 	first, offset := g.told[int(t.ord)] == "", t.offset()
 	s.mu.Unlock()
 	if first && s.isNews(t, cause.Error()) {
-		s.o.Logger.Error("spooled payload is damaged, its ranges are read again", "file", g.name, "offset", offset,
+		s.o.Logger.Error("spooled payload is damaged, re-reading its ranges from the files", "file", g.name, "offset", offset,
 			"batch", t.id.String(), "database", p.Route.Database, "table", p.Route.Table, "records", p.Records, "err", cause)
 	}
 	err := s.o.Rebuild(p)

@@ -107,7 +107,7 @@ func (s *Spool) load(sh *share) bool {
 	case errors.Is(err, errIndex), lasts(err):
 		return s.reindex(g, x, err)
 	case !errors.Is(err, record.ErrStalled): // that was told
-		s.o.Logger.Warn("index of spool segment not read, it is tried again", "file", g.name, "err", err)
+		s.o.Logger.Warn("index of spool segment could not be read, will retry", "file", g.name, "err", err)
 	}
 	return false
 }
@@ -158,7 +158,7 @@ func (s *Spool) reindex(g *segment, x *index, cause error) bool {
 	}
 	s.mu.Unlock()
 	if whole {
-		s.o.Logger.Warn("index of spool segment not usable, the segment itself is read", "file", g.name, "err", cause)
+		s.o.Logger.Warn("index of spool segment not usable, scanning the segment", "file", g.name, "err", cause)
 		return true
 	}
 	s.loseAll(g, cause)
@@ -306,12 +306,12 @@ func patiently[T any](s *Spool, call func() (T, error)) (got T, err error) {
 	case <-timer.C:
 	}
 	if s.hangers(1) == 1 {
-		s.o.Logger.Error("spool cannot be read: its disk does not answer; what lies there waits", "folder", s.dir, "fix", "see to that disk")
+		s.o.Logger.Error("spool read failed: its disk does not respond, spooled payloads wait", "folder", s.dir, "fix", "see to that disk")
 	}
 	go func() { // started here, ends when the disk answers; nobody waits for it
 		<-done
 		if s.hangers(-1) == 0 {
-			s.o.Logger.Info("spool can be read again")
+			s.o.Logger.Info("spool reads succeed again")
 		}
 	}()
 	return got, record.ErrStalled

@@ -128,7 +128,7 @@ func (r *recovery) segment(g *segment) error {
 // reread reads a segment, the index of which, if there is one, cannot be used.
 func (r *recovery) reread(g *segment) error {
 	if r.files.indexes[g.name] {
-		r.s.o.Logger.Warn("index of spool segment not usable, the segment itself is read", "file", g.name)
+		r.s.o.Logger.Warn("index of spool segment not usable, scanning the segment", "file", g.name)
 	}
 	return r.survey(g)
 }

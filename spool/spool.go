@@ -274,10 +274,10 @@ func (s *Spool) tellTrouble(err error) {
 	if errors.Is(err, ErrFull) {
 		fix = "let the service take what waits, raise spool.max_size, or make room on the disk of the spool"
 	}
-	s.o.Logger.Error("payloads cannot be spooled, they stay in their files or in memory", "err", err, "fix", fix)
+	s.o.Logger.Error("spool write failed, payloads stay in their files or in memory", "err", err, "fix", fix)
 }
 
-func (s *Spool) tellWell() { s.o.Logger.Info("spool can be written again") }
+func (s *Spool) tellWell() { s.o.Logger.Info("spool writes succeed again") }
 
 // poke wakes the writer.
 func (s *Spool) poke() {

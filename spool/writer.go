@@ -446,7 +446,7 @@ func (w *writer) retire() error {
 	}
 	if !w.isDead(w.seg) {
 		if err := w.s.writeIndex(w.seg, w.out.Size(), w.out.NextRecord()); err != nil {
-			w.log.Warn("index of spool segment not written, the next start reads the segment", "file", w.seg.name, "err", err)
+			w.log.Warn("index of spool segment not written, the next start will scan the segment", "file", w.seg.name, "err", err)
 		}
 	}
 	w.forget(w.out.Size())

@@ -357,7 +357,7 @@ func unreadable(h *host) {
 		other.write(10)
 		other.awaitOnce()
 	}
-	told := func() int { return strings.Count(h.log(), "file is not being read") }
+	told := func() int { return strings.Count(h.log(), "file cannot be read") }
 	h.until("the closed file is told of", func() bool { return told() > 0 })
 	f.write(10)
 	other.write(10)

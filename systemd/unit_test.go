@@ -78,7 +78,7 @@ func TestTheUserCanBeMade(t *testing.T) {
 }
 
 // The command line of the unit is one the agent takes, and a configuration that
-// can not be used ends it with a status that systemd does not answer with
+// cannot be used ends it with a status that systemd does not answer with
 // another start.
 func TestABadConfigurationIsNotStartedAgain(t *testing.T) {
 	unit, err := os.ReadFile("kusto-agent.service")

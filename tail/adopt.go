@@ -90,7 +90,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		t.resume(r, m.of)
 	case identity.Rewritten:
 		k := m.of.k
-		t.o.Logger.Warn("file was truncated or rewritten while nobody read it, reading it from the start",
+		t.o.Logger.Warn("file was truncated or rewritten while it was not being read, reading it from the start",
 			"file", path, "offset", k.position, "bytes", st.size)
 		r.info.First = k.info.First
 		k.left = departure{at: st.ctime}
@@ -126,7 +126,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 		t.readyLocked(old)
 	}
 	if k.info.Path != r.path {
-		t.o.Logger.Info("file is known from another path, going on in it", "file", r.path, "was", k.info.Path, "offset", k.position)
+		t.o.Logger.Info("file is already tracked under another path, continuing at its checkpoint", "file", r.path, "was", k.info.Path, "offset", k.position)
 	}
 	r.info.First, r.info.Head, r.info.Old, r.info.Dated = k.info.First, k.info.Head, k.info.Old, k.info.Dated
 	if k.position == 0 {
@@ -142,7 +142,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 		if r.z != nil {
 			r.mark = r.z.end
 		} else {
-			r.mark, _ = markAt(r.f, r.offset) // 0, not known, if it can not be read
+			r.mark, _ = markAt(r.f, r.offset) // 0, not known, if it cannot be read
 		}
 		r.info.Done, r.info.Size = true, r.size
 		t.remember(k.file, r.info)

@@ -159,7 +159,7 @@ func TestMessagesOverTwoRotations(t *testing.T) {
 	}
 }
 
-// What can not be joined is sent as it is, in time.
+// What cannot be joined is sent as it is, in time.
 func TestMessageNotOverFiles(t *testing.T) {
 	f := func(name, old, next string, quiet time.Duration, want ...string) {
 		t.Run(name, func(t *testing.T) {

@@ -206,10 +206,10 @@ func (w *worker) leave(r *reader) after {
 	about := []any{"input", r.in.Name, "file", r.info.Path, "offset", r.offset}
 	if left := st.size - r.offset; err == nil && st.links == 0 && left > 0 {
 		t.o.Metrics.Abandoned(r.in.Name, left)
-		t.o.Logger.Error("deleted file is let go before it was read to its end, the rest of it is lost: its input no longer reads it", append(about,
+		t.o.Logger.Error("deleted file closed before its end, unread bytes are lost: its input no longer matches it", append(about,
 			"bytes", left, "fix", "before an input is taken away, wait until no file of it is deleted and unread")...)
 	} else {
-		t.o.Logger.Info("file is let go, its input no longer reads it", about...)
+		t.o.Logger.Info("file closed, its input no longer matches it", about...)
 	}
 	t.rescanSoon()
 	return closed

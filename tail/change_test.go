@@ -40,8 +40,8 @@ func TestDeletedFileIsLetGo(t *testing.T) {
 		reload
 		look
 		counter abandoned 4
-		logged 1 "deleted file is let go before it was read to its end"
-		logged 1 "file is let go, its input no longer reads it" b.log
+		logged 1 "deleted file closed before its end"
+		logged 1 "file closed, its input no longer matches it" b.log
 	`)
 }
 

@@ -31,8 +31,8 @@ func (t *Tailer) boundOpen() {
 	if turns := most < t.o.OpenFiles && files > most; turns != t.turns {
 		t.turns = turns
 		if turns {
-			t.o.Logger.Warn("files take turns being open, the limit of the process is below limits.open_files", "files", files,
-				"open", most, "fix", "raise LimitNOFILE of the unit; a file that is deleted while it is not open can not be read to its end")
+			t.o.Logger.Warn("open file limit of the process is below limits.open_files, files are opened in turns", "files", files,
+				"open", most, "fix", "raise LimitNOFILE of the unit; a file that is deleted while it is not open cannot be read to its end")
 		}
 	}
 }
@@ -45,7 +45,7 @@ func (t *Tailer) atRest(r *reader) {
 	}
 }
 
-// inUse notes that it can not. The caller holds mu.
+// inUse notes that it cannot. The caller holds mu.
 func (t *Tailer) inUse(r *reader) {
 	if r.spare != nil {
 		t.spares.Remove(r.spare)

@@ -80,7 +80,7 @@ func (t *Tailer) missed(a absence) {
 		info.Path = r.path
 		r.in.rotated = append(r.in.rotated, rotated{info: info, since: r.at})
 		t.o.Metrics.Rotation(r.in.Name)
-		t.o.Logger.Info("file is gone from its path, reading it to its end", "file", r.path, "bytes", r.shown.size-r.shown.offset)
+		t.o.Logger.Info("file was moved away or deleted, draining it", "file", r.path, "bytes", r.shown.size-r.shown.offset)
 		t.readyLocked(r)
 	}
 }
@@ -184,7 +184,7 @@ func (t *Tailer) abandon(r *reader) {
 		return // it waits to be safe: what it holds is in hand
 	}
 	t.o.Metrics.Abandoned(r.in.Name, unread)
-	t.o.Logger.Error("deleted file is abandoned, it pins more than max_pinned_deleted allows", "input", r.in.Name, "file", r.path,
+	t.o.Logger.Error("deleted file abandoned, deleted files pin more than max_pinned_deleted", "input", r.in.Name, "file", r.path,
 		"id", r.shown.file.ID.String(), "offset", r.shown.offset, "end", end, "bytes", unread,
 		"fix", "raise max_pinned_deleted of the input, or see why its records are not accepted")
 }

@@ -66,7 +66,7 @@ func (w *worker) atEnd(r *reader) after {
 		t.mu.Unlock()
 	}
 	w.retire(r)
-	t.o.Logger.Info("file is gone and read to its end", "file", t.pathOf(r), "bytes", r.offset)
+	t.o.Logger.Info("file is gone and was read to its end", "file", t.pathOf(r), "bytes", r.offset)
 	return closed
 }
 
@@ -92,7 +92,7 @@ func (w *worker) shrunk(r *reader) (after, error) {
 	case err == nil && (r.mark == 0 || m == r.mark):
 		return idle, nil
 	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
-		return idle, err // it can not be read just now
+		return idle, err // it cannot be read just now
 	}
 	return w.changed(r, "file was truncated")
 }
@@ -102,7 +102,7 @@ func (w *worker) shrunk(r *reader) (after, error) {
 func (w *worker) lose(r *reader) after {
 	if left := r.high - r.offset; left > 0 {
 		w.t.o.Metrics.Abandoned(r.in.Name, left)
-		w.t.o.Logger.Error("file is gone while there were too few descriptors to hold it", "file", w.t.pathOf(r),
+		w.t.o.Logger.Error("file was deleted while too few descriptors were left to keep it open", "file", w.t.pathOf(r),
 			"offset", r.offset, "bytes", left, "fix", "raise limits.open_files and LimitNOFILE of the unit")
 	}
 	w.retire(r)
@@ -187,7 +187,7 @@ func lastEnd(f *os.File, size int64, border []byte, unit int) (int64, error) {
 // handed over of the old one is acknowledged to the old one.
 func (w *worker) restart(r *reader, why string) (after, error) {
 	unread := max(r.highest-r.offset, 0)
-	w.t.o.Logger.Warn("file begins anew", "file", w.t.pathOf(r), "reason", why, "offset", r.offset, "unread", unread)
+	w.t.o.Logger.Warn("file was truncated or replaced, reading it from the start", "file", w.t.pathOf(r), "reason", why, "offset", r.offset, "unread", unread)
 	w.t.o.Metrics.Truncation(r.in.Name, unread)
 	return again, w.renew(r)
 }

@@ -32,7 +32,7 @@ type loanState uint8
 const (
 	lent     loanState = iota
 	taken              // it was handed over, with what follows it
-	returned           // what follows can not be joined to it
+	returned           // what follows cannot be joined to it
 	void               // it is not to be used any more
 )
 
@@ -174,7 +174,7 @@ func (w *worker) lends(r *reader) bool {
 	}
 	var l *loan
 	if held && left {
-		l, _ = w.loanOf(r) // what can not be read, the next read tells
+		l, _ = w.loanOf(r) // what cannot be read, the next read tells
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

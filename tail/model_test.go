@@ -237,7 +237,7 @@ func (m *model) ended(f string) {
 }
 
 // settle waits until all that can be read was read, also the last lines of
-// files that are gone: what was deleted can not be read by the next run.
+// files that are gone: what was deleted cannot be read by the next run.
 func (m *model) settle() {
 	m.do("room")
 	m.do("look")

@@ -54,7 +54,7 @@ func (r *reader) reviewNULs() {
 	case r.z != nil: // nobody writes there
 	case r.nuls.at > 0 && !r.nuls.text && r.nuls.from >= 0:
 		b := make([]byte, 4096)
-		n, _ := r.f.ReadAt(b, r.nuls.from) // what can not be read, the next read tells
+		n, _ := r.f.ReadAt(b, r.nuls.from) // what cannot be read, the next read tells
 		if firstText(b[:n]) >= 0 {
 			r.nuls.from = -1
 		}
@@ -144,7 +144,7 @@ func (t *Tailer) tellNULs(r *reader, offset, bytes int64) {
 	if r.nuls.text && r.nuls.from == offset {
 		bytes = r.nuls.at - offset // those to come, too
 	}
-	t.o.Logger.Warn("file holds NULs between its records, they are left out", "input", r.in.Name, "file", t.pathOf(r),
+	t.o.Logger.Warn("file has NUL bytes between records, skipping them", "input", r.in.Name, "file", t.pathOf(r),
 		"offset", offset, "bytes", bytes, "fix", "nothing after a crash; else have its writer append (O_APPEND), or rotate by rename")
 }
 

@@ -87,7 +87,7 @@ func TestSurvey(t *testing.T) {
 		f(suffix+" with a wrong checksum", sum, len(text), errChecksum, nil)
 		f(suffix+" with a wrong checksum, and another", append(sum, packedBytes(suffix, nil)...), len(text), errChecksum, nil)
 	}
-	// What zstd leaves out when it can not know, and what holds no data.
+	// What zstd leaves out when it cannot know, and what holds no data.
 	skip := append([]byte{0x55, 0x2a, 0x4d, 0x18, 3, 0, 0, 0}, "abc"...)
 	f("zstd behind a frame without data", append(skip, packedBytes(".zst", text)...), len(text), nil, nil)
 }

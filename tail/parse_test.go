@@ -221,7 +221,7 @@ func TestForeignMark(t *testing.T) {
 		w.look()
 		w.appendTo("a.log", text)
 		w.look()
-		if n := w.boxed.logged("mark of another encoding", "a.log", want); (n == 1) != (want != "") && n <= 1 {
+		if n := w.boxed.logged("byte order mark of the file", "a.log", want); (n == 1) != (want != "") && n <= 1 {
 			t.Errorf("%s %q: told %d times of %q", encoding, text, n, want)
 		}
 		w.shut()

@@ -82,7 +82,7 @@ type reader struct {
 	chosen     bool      // narrow was chosen for what lies here
 	short      bool      // memory was short, so the last read was too
 	unbound    bool      // the next may not be: a record did not fit
-	atOnce     bool      // what lies here can not be read in parts
+	atOnce     bool      // what lies here cannot be read in parts
 	registered bool
 	carrying   *loan   // carry, as of this turn
 	knows      *reader // heir, as of this turn

@@ -69,10 +69,10 @@ func (t *Tailer) tellFlaw(p *packed, x *facts, r *reader) {
 	switch {
 	case x.cut != nil:
 		t.o.Metrics.Abandoned(p.in.Name, x.left)
-		t.o.Logger.Error("compressed file can not be read to its end, what comes before is sent", append(about,
+		t.o.Logger.Error("compressed file cannot be read to its end, sending the part before", append(about,
 			"err", x.cut, "left", x.left, "fix", "nothing, if its writer was killed; else see that its disk is sound, or put a sound copy in its place")...)
 	case x.flaw != nil:
-		t.o.Logger.Error("compressed file is damaged, what can be read of it is sent", append(about,
+		t.o.Logger.Error("compressed file is damaged, sending its readable part", append(about,
 			"err", x.flaw, "fix", "see that its disk is sound; compare it with a sound copy if there is one")...)
 	}
 }
@@ -286,7 +286,7 @@ func packedBeside(infos ...record.FileInfo) (found []string) {
 		}
 	}
 	for dir, all := range folders {
-		entries, _ := os.ReadDir(dir) // what can not be read has nothing to find
+		entries, _ := os.ReadDir(dir) // what cannot be read has nothing to find
 		for _, e := range entries {
 			path := filepath.Join(dir, e.Name())
 			if hasPackedName(path) && e.Type().IsRegular() &&
@@ -322,7 +322,7 @@ func (t *Tailer) tellLost(in *input) {
 			continue
 		}
 		t.o.Metrics.Abandoned(in.Name, left)
-		t.o.Logger.Error("file is gone, what was not read of it is lost unless it comes back", "input", in.Name, "file", k.info.Path,
+		t.o.Logger.Error("file is gone, its unread bytes are lost unless it comes back", "input", in.Name, "file", k.info.Path,
 			"offset", k.position, "bytes", left, "fix", "rotate by rename, and compress no sooner than it is read (delaycompress)")
 	}
 }

@@ -75,7 +75,7 @@ func (t *Tailer) meetRenamed() {
 	for to := range last {
 		for _, in := range t.inputs {
 			if in.hears(t.origins[to].path) && !in.matches(to) && !in.Excludes(to) && !t.isKnown(in, to) {
-				t.o.Logger.Info("file was renamed before it was seen, reading it", "file", to, "was", t.origins[to].path)
+				t.o.Logger.Info("file was renamed before it was discovered, reading it", "file", to, "was", t.origins[to].path)
 				t.meet(in, to, true)
 			}
 		}

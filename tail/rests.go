@@ -10,7 +10,7 @@ import "context"
 func (t *Tailer) readRests(ctx context.Context) {
 	files, done := t.findRests()
 	if len(files) > 0 {
-		t.o.Logger.Info("reading deleted files to their end before the stop", "files", len(files))
+		t.o.Logger.Info("draining deleted files before shutdown", "files", len(files))
 	}
 	select {
 	case <-done:
@@ -21,7 +21,7 @@ func (t *Tailer) readRests(ctx context.Context) {
 	for _, r := range files {
 		if left := r.shown.size - r.shown.offset; left > 0 {
 			t.o.Metrics.Abandoned(r.in.Name, left)
-			t.o.Logger.Error("deleted file was not read to its end before the stop, the rest of it is lost", "input", r.in.Name, "file", r.path,
+			t.o.Logger.Error("deleted file was not drained before shutdown, unread bytes are lost", "input", r.in.Name, "file", r.path,
 				"id", r.shown.file.ID.String(), "offset", r.shown.offset, "bytes", left, "fix", "raise shutdown_timeout, or see what is in the way of reading it")
 		}
 	}

@@ -378,7 +378,7 @@ func TestReadAnewOfTwoInputs(t *testing.T) {
 	}
 }
 
-// A batch whose header is another one now can not be made again.
+// A batch whose header is another one now cannot be made again.
 func TestReadSpansOfAnotherHeader(t *testing.T) {
 	w, made := sent(t, record.Avro, map[string]string{"a.log": avroHeader('A') + avroBlock('A', "one", "two") + avroBlock('A', strings.Repeat("x", 600))})
 	w.shut()
@@ -594,7 +594,7 @@ func TestAvroWithoutHeader(t *testing.T) {
 	w.appendTo("a.log", avroBlock('A', "headless"), strings.Repeat("x", 100))
 	w.appendTo("b.log", avroHeader('B'), avroBlock('B', "one"))
 	w.wantAvro("one")
-	if n := w.boxed.logged("no record can be told apart here", "a.log"); n != 1 {
+	if n := w.boxed.logged("record boundary not found", "a.log"); n != 1 {
 		t.Errorf("it was told %d times", n)
 	}
 	s.run("mv a.log a.old")

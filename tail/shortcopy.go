@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A copy is seen too where heads can not be compared: so little of it is written yet,
+// A copy is seen too where heads cannot be compared: so little of it is written yet,
 // or nothing of the original was read. Then its name has to tell.
 
 // namesakes are the files that are being read whose paths a path begins with: what it

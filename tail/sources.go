@@ -10,7 +10,7 @@ import (
 
 // Restore gives records of a payload the bytes they have in their files, where
 // the payload does not tell them: it was parsed or decoded. A record whose bytes
-// can not be had any more keeps what was sent, and the error says why.
+// cannot be had any more keeps what was sent, and the error says why.
 func (t *Tailer) Restore(p *record.Payload, recs []record.Rejected) error {
 	if p.Shaping&record.Reshaped == 0 {
 		return nil

@@ -17,7 +17,7 @@ import (
 )
 
 // ErrSourceGone says that a file no longer holds the bytes a batch was made
-// of, or can not be found.
+// of, or cannot be found.
 var ErrSourceGone = errors.New("source is gone")
 
 // ErrReshaped says that an input sends its files elsewhere, or in another shape, than
@@ -76,7 +76,7 @@ func (t *Tailer) ReadSpans(p *record.Payload) (body []byte, err error) {
 	return again.body, nil
 }
 
-// Divide parts what a payload covers, which ReadSpans can not make again as a whole:
+// Divide parts what a payload covers, which ReadSpans cannot make again as a whole:
 // into what can be, and what is gone.
 func (t *Tailer) Divide(p *record.Payload) (left, gone record.Payload, err error) {
 	left, gone = *p, *p

@@ -258,7 +258,7 @@ func (t *Tailer) Resting() bool {
 	return true
 }
 
-// remember and skip hand things to the journal. That it can not write is for
+// remember and skip hand things to the journal. That it cannot write is for
 // the journal to tell: it keeps what it was told, and delivery goes on.
 func (t *Tailer) remember(f record.File, info record.FileInfo) { _ = t.o.Positions.Register(f, info) }
 

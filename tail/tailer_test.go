@@ -191,7 +191,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// Patterns that can not be are refused with the input's name.
+// Patterns that cannot be are refused with the input's name.
 func TestBadPatterns(t *testing.T) {
 	f := func(paths, exclude []string, want string) {
 		t.Helper()

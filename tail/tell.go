@@ -78,9 +78,9 @@ func (t *Tailer) tellOf(about subject, err error) {
 		where = append(where, "input", about.input)
 	}
 	if err != nil {
-		t.o.Logger.Warn("file is not being read, trying again", append(where, "err", err, "fix", fixOf(err))...)
+		t.o.Logger.Warn("file cannot be read, will retry", append(where, "err", err, "fix", fixOf(err))...)
 	} else {
-		t.o.Logger.Info("file is being read again", where...)
+		t.o.Logger.Info("file can be read again", where...)
 	}
 }
 
@@ -222,7 +222,7 @@ func (t *Tailer) tellQuarantined(r *reader, offset int64, reason record.Reason, 
 	case reason == record.Grown:
 		fix = "raise batch.max_size, or add less with fields; the records are kept in state_dir/quarantine"
 	}
-	t.o.Logger.Warn("records of a file go to quarantine, this is the first", "input", r.in.Name, "file", t.pathOf(r), "offset", offset,
+	t.o.Logger.Warn("file has bad records, they go to quarantine; this is the first", "input", r.in.Name, "file", t.pathOf(r), "offset", offset,
 		"reason", string(reason), "err", message, "fix", fix)
 }
 
@@ -235,11 +235,11 @@ func (t *Tailer) tellNoText(r *reader, in record.Span) {
 	r.noText = true
 	about := []any{"input", r.in.Name, "file", t.pathOf(r), "offset", in.Start, "end", in.End}
 	if r.in.shaping&record.Reshaped != 0 {
-		t.o.Logger.Warn("file holds bytes that are no text in its encoding, U+FFFD is sent for them", append(about,
+		t.o.Logger.Warn("file has bytes that are invalid in its encoding, sending U+FFFD for them", append(about,
 			"fix", "set encoding to that of the file; if it is no text, leave it out with exclude")...)
 		return
 	}
-	t.o.Logger.Warn("file holds records that are not UTF-8, they are sent as they are", append(about,
+	t.o.Logger.Warn("file has records that are not valid UTF-8, sending them unchanged", append(about,
 		"fix", "if it is no text, leave it out with exclude; else set encoding to that of the file, or have it written as UTF-8")...)
 }
 
@@ -251,6 +251,6 @@ func (t *Tailer) tellMark(r *reader, head []byte) {
 		return
 	}
 	r.marked = true
-	t.o.Logger.Warn("file begins with the mark of another encoding than its input has", "input", r.in.Name, "file", t.pathOf(r),
+	t.o.Logger.Warn("byte order mark of the file does not match the encoding of its input", "input", r.in.Name, "file", t.pathOf(r),
 		"fix", "set encoding: "+e.String()+", in an input of its own if others of its files have another")
 }

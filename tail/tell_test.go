@@ -24,7 +24,7 @@ func TestSameReason(t *testing.T) {
 	f("full: 9 of 10 bytes", "read-only", false)
 }
 
-// What is no file keeps nothing from being read; what can not be opened may.
+// What is no file keeps nothing from being read; what cannot be opened may.
 func TestIsFile(t *testing.T) {
 	for _, err := range []error{unix.EACCES, unix.EIO, unix.EMFILE, unix.ESTALE, unix.ELOOP, errDangling(unix.ENOENT), errKind(status{mode: unix.S_IFIFO}), errPlanted("/x", link{}),
 		errors.New("what nobody thought of")} {

@@ -69,7 +69,7 @@ func TestReadUpToTheRecordThatWaits(t *testing.T) {
 			refused(20)
 			told := func(n int) {
 				t.Helper()
-				if got := w.boxed.logged("file is not being read", "a.log", "no room", "bad record at offset", "quarantine.max_size"); got != n {
+				if got := w.boxed.logged("file cannot be read", "a.log", "no room", "bad record at offset", "quarantine.max_size"); got != n {
 					t.Errorf("told %d times, want %d: %q", got, n, w.boxed.log)
 				}
 			}
@@ -85,7 +85,7 @@ func TestReadUpToTheRecordThatWaits(t *testing.T) {
 			w.expect("in", want[before:]...)
 			refused(51)
 			told(2)
-			if n := w.boxed.logged("file is being read again"); n == 0 || len(w.tailer.Problems()) > 0 {
+			if n := w.boxed.logged("file can be read again"); n == 0 || len(w.tailer.Problems()) > 0 {
 				t.Errorf("told %d times that it is over; problems %v", n, w.tailer.Problems())
 			}
 		})

@@ -43,7 +43,7 @@ func packingOf(b []byte) packing {
 	return plain
 }
 
-// Why what is in a compressed file can not be read to its end.
+// Why what is in a compressed file cannot be read to its end.
 var (
 	errCut     = errors.New("it breaks off in the middle of its compressed data")
 	errDamaged = errors.New("its compressed data is damaged")

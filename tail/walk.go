@@ -15,7 +15,7 @@ import (
 
 // walk finds what the patterns match at one time. Folders are read once,
 // however many patterns pass through them, unless there is so much in them that
-// it can not be kept.
+// it cannot be kept.
 type walk struct {
 	folders map[string][]fs.DirEntry
 	kept    int              // entries in folders
@@ -127,7 +127,7 @@ const (
 )
 
 // list returns the entries of a folder that are wanted, by name. A folder that is
-// not there is empty, one that can not be read is unknown.
+// not there is empty, one that cannot be read is unknown.
 func (w *walk) list(folder string, wanted func(fs.DirEntry) bool) (found []fs.DirEntry) {
 	w.pass(folder)
 	choose := func(some []fs.DirEntry) {

@@ -22,7 +22,7 @@ type watcher struct {
 	mu   sync.Mutex
 	fs   *fsnotify.Watcher // nil: nothing is to be watched yet, or the kernel gives none
 	dirs map[string]watched
-	deaf bool      // some folders can not be watched, whatever the reason
+	deaf bool      // some folders cannot be watched, whatever the reason
 	lost time.Time // when events were last lost; zero: they are heard
 	ill  *illness  // nil: the kernel refuses nothing
 }
@@ -161,7 +161,7 @@ func (w *watcher) tell(ill *illness) {
 	case ill != nil && (was == nil || was.what != ill.what):
 		w.t.o.Logger.Warn(ill.what, "err", ill.err, "fix", ill.fix)
 	case ill == nil && was != nil:
-		w.t.o.Logger.Info("file events tell of everything again")
+		w.t.o.Logger.Info("file change notifications are complete again")
 	}
 }
 

@@ -182,7 +182,7 @@ func TestSpoolReadHangs(t *testing.T) {
 	o.awaitSpooled()
 	bad := o.p.inject("pread64:delay_enter=600000000", o.segments("state/spool")...)
 	o.script.Remove()
-	o.p.told("spool cannot be read: its disk does not answer; what lies there waits")
+	o.p.told("spool read failed: its disk does not respond, spooled payloads wait")
 	o.p.awaitMetric("spool_healthy", 0)
 	for range 3 {
 		rows := o.server.RowCount("Logs", "T")
@@ -193,6 +193,6 @@ func TestSpoolReadHangs(t *testing.T) {
 		t.Errorf("books %+v", a)
 	}
 	bad.stop()
-	o.p.told("spool can be read again")
+	o.p.told("spool reads succeed again")
 	o.over()
 }

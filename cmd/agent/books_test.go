@@ -47,7 +47,7 @@ var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 // get asks the telemetry of the process.
 func (p *process) get(path string) (int, string, error) {
-	found := p.entries("telemetry listens")
+	found := p.entries("telemetry endpoint is listening")
 	if len(found) == 0 {
 		return 0, "", fmt.Errorf("it does not listen yet")
 	}
@@ -69,7 +69,7 @@ func (p *process) get(path string) (int, string, error) {
 // mustGet asks a process that runs.
 func (p *process) mustGet(path string) (int, string) {
 	p.t.Helper()
-	p.await(1, "telemetry listens")
+	p.await(1, "telemetry endpoint is listening")
 	code, text, err := p.get(path)
 	if err != nil {
 		p.t.Fatal(err)
@@ -187,7 +187,7 @@ func (p *process) books() (map[string]account, error) {
 // mustBooks are the accounts of a process that runs.
 func (p *process) mustBooks() map[string]account {
 	p.t.Helper()
-	p.await(1, "telemetry listens")
+	p.await(1, "telemetry endpoint is listening")
 	all, err := p.books()
 	if err != nil {
 		p.t.Fatal(err)

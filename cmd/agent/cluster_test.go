@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	notAccepted = "request was not accepted, trying again"
-	routeHeld   = "route is held, its records stay where they are"
+	notAccepted = "request failed, will retry"
+	routeHeld   = "route is held until the cause is fixed, its records are kept"
 	clusterHeld = "cluster is held: no valid token"
-	clusterDown = "cluster is down, asking it now and then"
-	timeIsOver  = "shutdown_timeout is over, what is under way is broken off"
+	clusterDown = "cluster is down, probing with backoff"
+	timeIsOver  = "shutdown_timeout expired, requests in flight are cancelled"
 )
 
 // besides is an input whose cluster is bad, and one whose cluster is good.
@@ -34,7 +34,7 @@ func (p *process) told(msg string, texts ...string) entry {
 	return e
 }
 
-// TestClusterOutOfReach: a cluster that can not be reached is told once, with
+// TestClusterOutOfReach: a cluster that cannot be reached is told once, with
 // what to look at; the other one gets all, and so does this one when the mistake
 // is mended.
 func TestClusterOutOfReach(t *testing.T) {
@@ -72,7 +72,7 @@ func TestClusterOutOfReach(t *testing.T) {
 			// What was read is in the spool, and waits for that URL.
 			mended := strings.ReplaceAll(config, "${FAR}", "${OTHER}")
 			p = s.run(mended)
-			does := p.await(1, "payloads in the spool wait for a cluster that no input sends to").text("fix")
+			does := p.await(1, "spool holds payloads for a cluster that no input sends to").text("fix")
 			p.stop()
 			_, command, _ := strings.Cut(does, "run: kusto-agent ")
 			s.launch(append(strings.Fields(command), "--to", "far", "--config", s.path("agent.yaml"))...).want(0)
@@ -115,7 +115,7 @@ func TestClusterComesBack(t *testing.T) {
 	if err := server.WaitRows(ctx, "Logs", "Bad", len(records)); err != nil {
 		t.Fatalf("%d rows: %v", server.RowCount("Logs", "Bad"), err)
 	}
-	p.await(1, "route answers again", "Bad")
+	p.await(1, "route recovered", "Bad")
 	p.stop()
 	p.told(notAccepted, "nothing listens there")
 	p.told(clusterDown)
@@ -149,7 +149,7 @@ func TestWebPages(t *testing.T) {
 			}
 			page.Remove()
 			s.awaitRows("Bad", len(records))
-			p.await(1, "route answers again", "Bad")
+			p.await(1, "route recovered", "Bad")
 			p.stop()
 			p.wantComplaints(msg)
 			s.wantRows("Bad", records)

@@ -118,7 +118,7 @@ func TestCompressedByLogrotate(t *testing.T) {
 			p.awaitSettled(matches)
 			p.stop()
 			s.wantRows("T", want)
-			if n := len(p.entries("file is gone, what was not read of it is lost unless it comes back")); n > 0 {
+			if n := len(p.entries("file is gone, its unread bytes are lost unless it comes back")); n > 0 {
 				t.Errorf("%d files are told as lost", n)
 			}
 		})
@@ -176,7 +176,7 @@ func TestCompressedKilled(t *testing.T) {
 }
 
 // TestCompressedOnce: a run to the end reads compressed files of both kinds, plain
-// text under such a name too, and says what it can not read; a preview reads them.
+// text under such a name too, and says what it cannot read; a preview reads them.
 func TestCompressedOnce(t *testing.T) {
 	t.Parallel()
 	needs(t, "gzip", "zstd")
@@ -208,7 +208,7 @@ func TestCompressedOnce(t *testing.T) {
 	whole := s.read("logs/e.json.gz")
 	s.write("logs/e.json.gz", whole[:len(whole)/2])
 	p := s.once(config, 1)
-	p.await(1, "file is not being read, trying again", "breaks off")
+	p.await(1, "file cannot be read, will retry", "breaks off")
 	s.wantRows("T", want)
 	s.write("logs/e.json.gz", whole)
 	s.once(config, 0)

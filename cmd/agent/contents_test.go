@@ -65,4 +65,4 @@ func testHoles(t *testing.T, watch string, end func(*process)) {
 	s.wantRows("Text", []string{"before", "after", "behind", "a line to know it by", "partial", "in the middle", "the last", "more", "anew"})
 }
 
-const holey = "file holds NULs between its records, they are left out"
+const holey = "file has NUL bytes between records, skipping them"

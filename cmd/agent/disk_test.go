@@ -48,7 +48,7 @@ func TestStateDiskIsFull(t *testing.T) {
 	if err := os.Remove(s.path("state/full")); err != nil {
 		t.Fatal(err)
 	}
-	p.await(1, "journal can be written again")
+	p.await(1, "journal writes succeed again")
 	if code, text := p.mustGet("/readyz"); code != 200 {
 		t.Errorf("/readyz with room again: %d %q", code, text)
 	}
@@ -63,7 +63,7 @@ func TestStateDiskIsFull(t *testing.T) {
 	s.wantRows("T", jsonRecords(0, n))
 }
 
-const journalFails = "journal cannot be written: delivery goes on, and what ends meanwhile may be sent again after a restart"
+const journalFails = "journal write failed: delivery continues, records acknowledged meanwhile may be sent again after a restart"
 
 // fill writes to a file until there is no room.
 func (s *site) fill(name string) {

@@ -26,8 +26,8 @@ func TestNothingSteersATerminal(t *testing.T) {
 	}
 	p := s.run(open + oneJSON)
 	s.awaitRows("T", 5)
-	p.await(1, "records of a file go to quarantine, this is the first")
-	p.await(1, "file is not being read, trying again")
+	p.await(1, "file has bad records, they go to quarantine; this is the first")
+	p.await(1, "file cannot be read, will retry")
 	clean := func(what, text string) {
 		t.Helper()
 		for _, r := range text {
@@ -38,7 +38,7 @@ func TestNothingSteersATerminal(t *testing.T) {
 		}
 	}
 	config := []string{"--config", s.path("agent.yaml")}
-	address := []string{"--address", p.await(1, "telemetry listens").text("address")}
+	address := []string{"--address", p.await(1, "telemetry endpoint is listening").text("address")}
 	for _, command := range [][]string{
 		append([]string{"files"}, config...), append([]string{"files", "--json", "--all"}, config...),
 		append([]string{"status"}, address...), append([]string{"status", "--json"}, address...),

@@ -251,9 +251,9 @@ func (s *site) wantNothingAgain(config string) {
 }
 
 const (
-	spoolFails   = "payloads cannot be spooled, they stay in their files or in memory"
-	spoolIsBack  = "spool can be written again"
-	journalBack  = "journal can be written again"
-	stateUnkept  = "state of this run cannot be kept: what was sent since it last could may be sent again after the next start"
-	diskIsSilent = "the disk of state_dir does not answer, the start waits for it"
+	spoolFails   = "spool write failed, payloads stay in their files or in memory"
+	spoolIsBack  = "spool writes succeed again"
+	journalBack  = "journal writes succeed again"
+	stateUnkept  = "state was not saved: records sent since the last successful write may be sent again after the next start"
+	diskIsSilent = "state_dir does not respond, startup is waiting for its disk"
 )

@@ -74,7 +74,7 @@ func TestHostileConfigs(t *testing.T) {
 		rows++
 		runs.write("agent.yaml", h.text)
 		agent.signal(syscall.SIGHUP)
-		e := agent.await(rows, "configuration has mistakes, the one in force stays")
+		e := agent.await(rows, "reload rejected: the configuration has errors, the current one stays in force")
 		if !strings.Contains(e.text("err"), h.told) {
 			t.Errorf("%s: SIGHUP says %.300q", name, e.text("err"))
 		}

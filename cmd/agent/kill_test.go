@@ -129,7 +129,7 @@ func (p *process) sendsAgain() (all []span) {
 // named reads what the agent says it sends again, and expects that it lost nothing.
 func (c *crash) named(p *process) []span {
 	c.t.Helper()
-	for _, word := range []string{"begins anew", "another body", "source is gone", "rewritten"} {
+	for _, word := range []string{"truncated or replaced", "another body", "source is gone", "rewritten"} {
 		if strings.Contains(p.log.text(), word) {
 			c.t.Errorf("the log has %q:\n%s", word, p.log.text())
 		}

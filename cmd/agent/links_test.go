@@ -41,7 +41,7 @@ func TestPlantedLinks(t *testing.T) {
 	p := s.once(config, 1)
 	s.wantRows("T", jsonRecords(10, 20))
 	for _, name := range []string{"logs/evil.json", "logs/evil"} {
-		e := p.await(1, "file is not being read, trying again", s.path(name)+`"`)
+		e := p.await(1, "file cannot be read, will retry", s.path(name)+`"`)
 		if !strings.Contains(e.text("err"), "belongs to nobody, is not followed") || !strings.Contains(e.text("fix"), "chmod go-w "+s.path("logs")) {
 			t.Errorf("says %v", e)
 		}

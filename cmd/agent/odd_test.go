@@ -30,7 +30,7 @@ func bodyOf(t *testing.T, resp *http.Response) string {
 	return string(text)
 }
 
-const notRead = "file is not being read, trying again"
+const notRead = "file cannot be read, will retry"
 
 // TestOddFiles: what is no file is told once, with what to do, and costs the
 // files beside it nothing.
@@ -75,8 +75,8 @@ func TestOddFiles(t *testing.T) {
 	s.rename("logs/folder.log", "logs/folder")
 	s.write("logs/folder.log", "four\n")
 	s.awaitRows("Text", 4)
-	p.await(1, "file is being read again", "dangling.log")
-	p.await(1, "file is being read again", "folder.log")
+	p.await(1, "file can be read again", "dangling.log")
+	p.await(1, "file can be read again", "folder.log")
 	p.stop()
 	s.wantRows("Text", []string{"one", "two", "three", "four"})
 	p.wantComplaints(slices.Repeat([]string{notRead}, 8)...)
@@ -156,7 +156,7 @@ func TestUnreadableFile(t *testing.T) {
 	s.awaitRows("Text", 3)
 	mode("logs/folder", 0o755)
 	s.awaitRows("Text", 4)
-	p.await(1, "file is being read again", "closed.log")
+	p.await(1, "file can be read again", "closed.log")
 	p.stop()
 	p.wantComplaints(notRead, notRead)
 	s.wantRows("Text", []string{"one", "two", "three", "four"})
@@ -188,7 +188,7 @@ func TestUnreadableConfig(t *testing.T) {
 }
 
 // TestBinaryFile: a file that is no text is told once for each input that reads
-// it, breaks no row of its neighbours, and what can not be sent of it is kept.
+// it, breaks no row of its neighbours, and what cannot be sent of it is kept.
 func TestBinaryFile(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, emulator.Options{})
@@ -203,18 +203,18 @@ func TestBinaryFile(t *testing.T) {
   - {paths: ["${DIR}/logs/*.json"], table: Text, format: TXT}
 `)
 	s.awaitRows("J", len(good))
-	e := p.await(1, "records of a file go to quarantine, this is the first", "b.json", `"input":"J"`)
+	e := p.await(1, "file has bad records, they go to quarantine; this is the first", "b.json", `"input":"J"`)
 	if e["file"] != s.path("logs/b.json") || e.number("offset") != 0 || e["reason"] != "malformed" || !strings.Contains(e.text("fix"), "format") {
 		t.Errorf("says %v", e)
 	}
-	p.await(1, "file holds records that are not UTF-8, they are sent as they are", "b.json", `"input":"Text"`)
+	p.await(1, "file has records that are not valid UTF-8, sending them unchanged", "b.json", `"input":"Text"`)
 	s.append("logs/a.json", joined(jsonRecords(1000, 10)))
 	good = jsonRecords(0, 1010)
 	p.awaitBooks("J", func(a account) bool { return int(a.accepted) == len(good) && a.pending == 0 && a.quarantined > 1000 })
 	p.awaitBooks("Text", func(a account) bool { return int(a.accepted) > 1000+len(good) && a.pending == 0 && readToEnd(p) })
 	quarantined := int(p.mustBooks()["J"].quarantined)
 	p.stop()
-	p.wantComplaints("records of a file go to quarantine, this is the first", "file holds records that are not UTF-8, they are sent as they are", holey, holey)
+	p.wantComplaints("file has bad records, they go to quarantine; this is the first", "file has records that are not valid UTF-8, sending them unchanged", holey, holey)
 	s.wantRows("J", good)
 	if got := len(s.quarantined()); got != quarantined {
 		t.Errorf("%d lines in quarantine, want %d", got, quarantined)
@@ -257,12 +257,12 @@ func TestLongLine(t *testing.T) {
 	if peak := p.peakMemory(); peak > 150<<20 {
 		t.Errorf("%d MiB of memory", peak>>20)
 	}
-	e := p.await(1, "records of a file go to quarantine, this is the first")
+	e := p.await(1, "file has bad records, they go to quarantine; this is the first")
 	if e["file"] != s.path("logs/a.log") || e.number("offset") != 7 || e["reason"] != "too_long" || !strings.Contains(e.text("fix"), "max_record_size") {
 		t.Errorf("says %v", e)
 	}
 	p.stop()
-	p.wantComplaints("records of a file go to quarantine, this is the first")
+	p.wantComplaints("file has bad records, they go to quarantine; this is the first")
 	s.wantRows("Text", []string{"before", "after", "beside"})
 	all := s.quarantined()
 	if len(all) != 1 {
@@ -303,7 +303,7 @@ func TestTelemetryPortIsTaken(t *testing.T) {
 	s.env = []string{"TAKEN=" + ln.Addr().String()}
 	s.write("logs/a.log", "one\n")
 	p := s.once(strings.Replace(open, "127.0.0.1:0", "${TAKEN}", 1)+oneText, 0)
-	p.await(1, "telemetry is off, the agent goes on")
+	p.await(1, "telemetry endpoint disabled, the agent continues without it")
 	s.wantRows("Text", []string{"one"})
 }
 
@@ -417,7 +417,7 @@ func TestOnceIsInterrupted(t *testing.T) {
 	s.wantRows("T", records)
 }
 
-// TestOneComplaintForOneFile: what one input can not do with a file does not
+// TestOneComplaintForOneFile: what one input cannot do with a file does not
 // come and go with what another one can, nor one pattern's view of a folder with
 // that of another.
 func TestOneComplaintForOneFile(t *testing.T) {
@@ -445,9 +445,9 @@ inputs:
 	}
 	s.awaitRows("Text", 105)
 	p.stop()
-	p.wantComplaints(notRead, notRead, "records of a file go to quarantine, this is the first",
-		"quarantine does not keep records: what meets a bad one waits in its file")
-	if n := len(p.entries("file is being read again")); n != 0 {
+	p.wantComplaints(notRead, notRead, "file has bad records, they go to quarantine; this is the first",
+		"quarantine write failed: a file with a bad record waits at that record")
+	if n := len(p.entries("file can be read again")); n != 0 {
 		t.Errorf("read again %d times", n)
 	}
 }

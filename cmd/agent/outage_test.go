@@ -64,7 +64,7 @@ func testOutage(t *testing.T, config string, away func(*site, *gate) func()) {
 	s.awaitRows("T", perFile/2)
 
 	back := away(s, g)
-	p.await(1, "cluster is down, asking it now and then")
+	p.await(1, "cluster is down, probing with backoff")
 	const step = 100_000 // what is awaited at a time
 	for n := outage % step; n <= outage; n += step {
 		p.awaitBooks("T", func(a account) bool { return int(a.spooled) >= n })
@@ -192,7 +192,7 @@ func TestAClusterThatIsDownSaysWhy(t *testing.T) {
 	fault := s.server.Fail(emulator.Fault{Status: 503})
 	s.write("logs/app.json", joined(jsonRecords(0, 5)))
 	p := s.run(open + hasty + appLogs)
-	p.await(1, "cluster is down, asking it now and then")
+	p.await(1, "cluster is down, probing with backoff")
 	st := p.status()
 	c, r := st.Clusters[0], routeOf(t, p, "T")
 	for _, h := range []*telemetry.Hold{c.Hold, r.Hold} {

@@ -230,7 +230,7 @@ func (s *site) wantAttempts() {
 	}
 }
 
-// TestNotSentIsNoOutcome: a body that was not written whole can not be double.
+// TestNotSentIsNoOutcome: a body that was not written whole cannot be double.
 func TestNotSentIsNoOutcome(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, emulator.Options{})

@@ -144,7 +144,7 @@ func TestParseRefused(t *testing.T) {
 }
 
 // TestParseRotation: events and parts of messages stay whole while their file is
-// renamed, and what can not be joined is sent in parts.
+// renamed, and what cannot be joined is sent in parts.
 func TestParseRotation(t *testing.T) {
 	t.Run("events", func(t *testing.T) {
 		s := newParseSite(t)
@@ -194,7 +194,7 @@ func TestParseRotation(t *testing.T) {
 		s.awaitRows("T", 1)
 		s.rename("logs/a.log", "logs/a.log.1")
 		s.write("logs/a.log", criText("stderr", "F", "err"))
-		p.await(1, "file is gone from its path, reading it to its end")
+		p.await(1, "file was moved away or deleted, draining it")
 		p.kill()
 		p = s.run(waits)
 		s.append("logs/a.log", criText("stdout", "F", "right"))
@@ -255,7 +255,7 @@ func TestParseKills(t *testing.T) {
 				}
 				s.awaitRows("T", n*2/3)
 				p.kill()
-				if log := p.log.text(); strings.Contains(log, "another body") || strings.Contains(log, "source is gone") || strings.Contains(log, "begins anew") {
+				if log := p.log.text(); strings.Contains(log, "another body") || strings.Contains(log, "source is gone") || strings.Contains(log, "truncated or replaced") {
 					t.Errorf("a batch was not made again as it was:\n%s", log)
 				}
 			}

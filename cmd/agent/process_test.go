@@ -188,7 +188,7 @@ func (p *process) wantComplaints(want ...string) {
 	var got []string
 	for _, e := range p.complaints() {
 		got = append(got, e.text("msg"))
-		if fix, _ := e["fix"].(string); fix == "" && !strings.Contains(e.text("msg"), "is sent after the next start") && e.text("msg") != timeIsOver {
+		if fix, _ := e["fix"].(string); fix == "" && !strings.Contains(e.text("msg"), "will be sent after the next start") && e.text("msg") != timeIsOver {
 			p.t.Errorf("no fix: %v", e)
 		}
 	}

@@ -128,7 +128,7 @@ func (l *quarantineList) verdict() error {
 	if l.damaged == 0 {
 		return nil
 	}
-	return exit.With(exit.Failed, fmt.Errorf("%s can not be read", units.Counted(l.damaged, "damaged line")))
+	return exit.With(exit.Failed, fmt.Errorf("%s cannot be read", units.Counted(l.damaged, "damaged line")))
 }
 
 // lineID names a line of quarantine for good, since none is ever changed: the
@@ -185,7 +185,7 @@ func findLine(dir, id string) (found quarantine.Entry, err error) {
 	case !errors.Is(err, stop):
 		return found, exit.Reading(err)
 	case found.Err != nil:
-		return found, exit.With(exit.Failed, fmt.Errorf("record %s can not be read: %w", id, found.Err))
+		return found, exit.With(exit.Failed, fmt.Errorf("record %s cannot be read: %w", id, found.Err))
 	}
 	return found, nil
 }

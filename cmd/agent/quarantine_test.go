@@ -12,7 +12,7 @@ import (
 	"kusto-agent/emulator"
 )
 
-const quarantineFails = "quarantine does not keep records: what meets a bad one waits in its file"
+const quarantineFails = "quarantine write failed: a file with a bad record waits at that record"
 
 // badRecords are n that are no JSON, each about 500 bytes.
 func badRecords(n int) []string {
@@ -77,7 +77,7 @@ func TestFullQuarantineBlocks(t *testing.T) {
 	}
 	s.awaitRows("Bad", 10) // what stands before the bad ones
 	s.awaitRows("Good", 50)
-	p.await(1, "file is not being read, trying again", "bad record at offset")
+	p.await(1, "file cannot be read, will retry", "bad record at offset")
 	st := p.status()
 	if q := st.Quarantine; q.Bytes == 0 || q.Bytes > 16<<10 || q.MaxBytes != 16<<10 || !strings.Contains(q.Error, "is full") || q.Fix == "" || q.Since.IsZero() {
 		t.Errorf("status: %+v", q)
@@ -95,7 +95,7 @@ func TestFullQuarantineBlocks(t *testing.T) {
 	s.awaitRows("Good", 100)
 	rounds := 1
 	for kept := s.takeAway(); kept < len(bad); rounds++ {
-		p.await(rounds, "quarantine keeps records again")
+		p.await(rounds, "quarantine writes succeed again")
 		p.awaitBooks("bad", func(a account) bool {
 			return int(a.quarantined) == len(bad) || int(a.quarantined) > kept && len(p.entries(quarantineFails)) > rounds
 		})
@@ -128,7 +128,7 @@ func TestFullQuarantineHoldsARoute(t *testing.T) {
 	s.write("logs/a.json", refused+"\n")
 	s.write("logs/b.json", joined(jsonRecords(0, 50)))
 	p := s.run(open + "quarantine: {max_size: 2KiB}\n" + twoInputs)
-	e := p.await(1, "route is held, its records stay where they are")
+	e := p.await(1, "route is held until the cause is fixed, its records are kept")
 	if e["code"] != "quarantine" || !strings.Contains(e.text("err"), "quarantine is full") || e.text("fix") == "" {
 		t.Errorf("says %v", e)
 	}
@@ -138,7 +138,7 @@ func TestFullQuarantineHoldsARoute(t *testing.T) {
 	}
 	s.must(os.Remove(s.path("state/quarantine/0000000000000001.jsonl")))
 	p.awaitBooks("bad", func(a account) bool { return a == account{read: 1, quarantined: 1} })
-	p.await(1, "quarantine keeps records again")
+	p.await(1, "quarantine writes succeed again")
 	p.stop()
 	s.wantQuarantine("logs/a.json", refused)
 }
@@ -169,7 +169,7 @@ func TestQuarantineDropsItsOldest(t *testing.T) {
 		t.Errorf("the last line is %v", last)
 	}
 	told := int64(0)
-	for _, e := range append(p.entries("quarantine is full: oldest file removed"), p.entries("records are more than quarantine holds: not kept")...) {
+	for _, e := range append(p.entries("quarantine is full: oldest file removed"), p.entries("records exceed quarantine.max_size and were not kept")...) {
 		told += e.number("records")
 	}
 	if int(told)+len(kept) != 210 {
@@ -199,10 +199,10 @@ func TestQuarantineOnAFullDisk(t *testing.T) {
 	if !strings.Contains(e.text("fix"), "make room on the disk") {
 		t.Errorf("says %v", e)
 	}
-	p.await(1, "file is not being read, trying again", "a.json", "no space left")
+	p.await(1, "file cannot be read, will retry", "a.json", "no space left")
 	s.must(os.Remove(s.path("state/quarantine/full")))
 	p.awaitBooks("bad", func(a account) bool { return a == account{read: 1, quarantined: 1} })
-	p.await(1, "quarantine keeps records again")
+	p.await(1, "quarantine writes succeed again")
 	p.stop()
 
 	// It starts on a disk that is read-only, too.
@@ -217,7 +217,7 @@ func TestQuarantineOnAFullDisk(t *testing.T) {
 	if e := p.await(1, quarantineFails, "read-only file system"); !strings.Contains(e.text("fix"), "writable") {
 		t.Errorf("says %v", e)
 	}
-	p.await(1, "file is not being read, trying again", "a.json", "read-only")
+	p.await(1, "file cannot be read, will retry", "a.json", "read-only")
 	remount(0)
 	p.awaitBooks("bad", func(a account) bool { return a == account{read: 2, quarantined: 2} })
 	p.stop()

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	isInForce  = "configuration is in force"
-	isAsItWas  = "configuration was read again, nothing in it has changed"
-	hasMistake = "configuration has mistakes, the one in force stays"
-	isLeft     = "file is let go, its input no longer reads it"
+	isInForce  = "configuration reloaded"
+	isAsItWas  = "configuration reloaded without changes"
+	hasMistake = "reload rejected: the configuration has errors, the current one stays in force"
+	isLeft     = "file closed, its input no longer matches it"
 )
 
 // reload writes a configuration, sends SIGHUP and waits for the n'th time that one
@@ -391,12 +391,12 @@ func TestReloadOfSettings(t *testing.T) {
 	s.write("logs/a.json", joined(jsonRecords(0, 10))+"{bad\n{bad\n{bad\n"+joined(jsonRecords(10, 10)))
 	p := s.run(open + "quarantine: {max_size: 600B}\n" + rest)
 	s.awaitRows("T", 10)
-	p.await(1, "quarantine does not keep records: what meets a bad one waits in its file")
+	p.await(1, "quarantine write failed: a file with a bad record waits at that record")
 	s.write("agent.yaml", strings.NewReplacer(
 		"/state\n", "/elsewhere\n", `{listen: "127.0.0.1:0"}`, `{listen: "127.0.0.1:1", log: {level: debug, format: text}}`,
 	).Replace(open)+"quarantine: {max_size: 1MiB}\njournal: {max_age: 1d}\nshutdown_timeout: 10s\nspool: {dir: \"${DIR}/sp\", max_size: 1GiB}\n"+rest)
 	p.signal(syscall.SIGHUP)
-	e := p.await(1, "configuration is in force, but for keys that need a restart")
+	e := p.await(1, "configuration reloaded, except for keys that need a restart")
 	if got := e.text("restart"); got != "state_dir spool.dir telemetry.listen telemetry.log.format" {
 		t.Errorf("a restart is needed for %s", got)
 	}
@@ -463,7 +463,7 @@ func TestHangupsAtAnyTime(t *testing.T) {
 		records += 100
 		p := s.run(open + "batch: {max_wait: 20ms}\n" + oneJSON)
 		if n%2 == 0 {
-			p.await(1, "telemetry listens")
+			p.await(1, "telemetry endpoint is listening")
 		} else {
 			s.awaitRows("T", records)
 		}
@@ -495,7 +495,7 @@ func TestOnceIsNotReloaded(t *testing.T) {
 	s.awaitHits(fault, 1)
 	s.write("agent.yaml", open+strings.Replace(oneJSON, "table: T", "table: U", 1))
 	p.signal(syscall.SIGHUP)
-	p.await(1, "a run --once keeps the configuration it began with")
+	p.await(1, "reload ignored: run --once keeps its configuration")
 	fault.Remove()
 	p.want(0)
 	s.wantRows("T", jsonRecords(0, 10))

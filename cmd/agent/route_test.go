@@ -36,7 +36,7 @@ inputs:
   - {paths: ["${DIR}/logs/a.json"], table: A, mapping: m}
   - {paths: ["${DIR}/logs/b.json"], table: B, mapping: m}
 `)
-	held := p.await(1, "route is held, its records stay where they are", `"table":"A"`)
+	held := p.await(1, "route is held until the cause is fixed, its records are kept", `"table":"A"`)
 	if fix := held.text("fix"); !strings.Contains(fix, "m") {
 		t.Errorf("fix %q", fix)
 	}
@@ -83,7 +83,7 @@ func (s *site) view(p *process, which string) string {
 		_, text := p.mustGet("/")
 		return text
 	}
-	seen := s.launch("status", "--address", p.await(1, "telemetry listens").text("address")).want(0)
+	seen := s.launch("status", "--address", p.await(1, "telemetry endpoint is listening").text("address")).want(0)
 	return seen.out.text()
 }
 
@@ -105,7 +105,7 @@ func TestThrottling(t *testing.T) {
 	records := jsonRecords(0, 40000)
 	s.write("logs/a.json", joined(records))
 	p := s.run(open + "batch: {max_size: 32KiB}\nsend: {concurrency: 16, retry: {initial: 20ms, max: 200ms}}\n" + oneJSON)
-	p.await(1, "request was not accepted, trying again", "throttled")
+	p.await(1, "request failed, will retry", "throttled")
 	lowest := 16
 	ctx, cancel := s.waiting()
 	defer cancel()

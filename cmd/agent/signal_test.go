@@ -14,7 +14,7 @@ import (
 // after one that was not.
 const (
 	sentAgain     = "outcome of a batch of an earlier run is unknown, it is sent again and may be stored twice"
-	unknownAtStop = "outcome of a batch is unknown at the stop, it is sent again after the next start and may be stored twice"
+	unknownAtStop = "outcome of a batch is unknown at shutdown, it will be sent again after the next start and may be stored twice"
 )
 
 const oneJSON = `inputs: [{paths: ["${DIR}/logs/*.json*"], format: JSON, table: T, mapping: m}]
@@ -72,16 +72,16 @@ func TestStopInAnOutage(t *testing.T) {
 			s.wantUniqueRequests()
 		})
 	}
-	const kept = "what was not accepted is in the spool, and sent after the next start"
+	const kept = "records not accepted are in the spool and will be sent after the next start"
 	const never = "shutdown_timeout: 24h\nsend: {retry: {initial: 10ms, max: 50ms, patience: 200ms}}\n"
 	const patient = "shutdown_timeout: 24h\nsend: {retry: {initial: 10ms, max: 50ms, patience: 1h}}\n" // what is held is in hand
-	f("failing", never, emulator.Fault{Status: 503}, "cluster is down, asking it now and then", "")
+	f("failing", never, emulator.Fault{Status: 503}, "cluster is down, probing with backoff", "")
 	f("failing, not yet down", never, emulator.Fault{Status: 503}, "", "")
-	f("no table", patient, emulator.Fault{Status: 404}, "route is held, its records stay where they are", kept)
+	f("no table", patient, emulator.Fault{Status: 404}, "route is held until the cause is fixed, its records are kept", kept)
 	f("no token", patient, emulator.Fault{Status: 401}, "cluster is held: no valid token", kept)
 	f("hanging, nothing stored", "shutdown_timeout: 300ms\n", emulator.Fault{Hang: true, Reset: true}, "", kept)
 	f("no spool", "spool: {max_size: 0}\nshutdown_timeout: 24h\nsend: {retry: {initial: 10ms, max: 50ms, patience: 200ms}}\n",
-		emulator.Fault{Status: 503}, "", "what was not accepted is still in its files, and sent after the next start")
+		emulator.Fault{Status: 503}, "", "records not accepted are still in their files and will be sent after the next start")
 }
 
 // wantNoneMissing expects every record in a table, and twice only those of the
@@ -135,7 +135,7 @@ func TestStopWithoutAnswers(t *testing.T) {
 	p := s.run(config)
 	s.awaitHits(script, 4)
 	p.stop()
-	p.await(1, "shutdown_timeout is over, what is under way is broken off")
+	p.await(1, "shutdown_timeout expired, requests in flight are cancelled")
 	script.Remove()
 	again := s.once(config, 0)
 	s.wantNoneMissing("T", records, p, again)
@@ -151,13 +151,13 @@ func TestHangupNeverKills(t *testing.T) {
 	s.awaitRows("T", 10)
 
 	p.signal(syscall.SIGHUP)
-	p.await(1, "configuration was read again, nothing in it has changed")
+	p.await(1, "configuration reloaded without changes")
 	if got := p.metric("config_last_reload_successful"); got != 1 {
 		t.Errorf("config_last_reload_successful %v", got)
 	}
 	s.write("agent.yaml", open+oneJSON+"sned: {}\n")
 	p.signal(syscall.SIGHUP)
-	e := p.await(1, "configuration has mistakes, the one in force stays")
+	e := p.await(1, "reload rejected: the configuration has errors, the current one stays in force")
 	if !strings.Contains(e.text("err"), "agent.yaml:7:1: sned: unknown key; did you mean send?") {
 		t.Errorf("says %q", e.text("err"))
 	}
@@ -171,7 +171,7 @@ func TestHangupNeverKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.signal(syscall.SIGHUP)
-	p.await(2, "configuration has mistakes, the one in force stays")
+	p.await(2, "reload rejected: the configuration has errors, the current one stays in force")
 	s.append("logs/a.json", joined(jsonRecords(10, 10)))
 	s.awaitRows("T", 20)
 	p.stop()

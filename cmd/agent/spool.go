@@ -128,7 +128,7 @@ func (l *spoolList) verdict() error {
 	if l.total.damaged == 0 {
 		return nil
 	}
-	return exit.With(exit.Failed, fmt.Errorf("%s (%s) can not be read; the agent reads what it can of their records again from their files",
+	return exit.With(exit.Failed, fmt.Errorf("%s (%s) cannot be read; the agent reads what it can of their records again from their files",
 		units.Counted(l.total.damaged, "damaged range"), telemetry.BytesText(l.total.lost)))
 }
 

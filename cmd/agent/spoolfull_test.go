@@ -46,7 +46,7 @@ func TestSpoolIsFull(t *testing.T) {
 	fault.Remove()
 	s.awaitRows("T", n)
 	p.awaitBooks("T", func(a account) bool { return int(a.accepted) == n && a.pending+a.spooled == 0 })
-	p.await(1, "spool can be written again")
+	p.await(1, "spool writes succeed again")
 	p.stop()
 	w.wantStored(n, nil, 0)
 }

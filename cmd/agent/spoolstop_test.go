@@ -50,7 +50,7 @@ func TestStopsInOutages(t *testing.T) {
 
 	p = run("24h")
 	away = s.server.Fail(emulator.Fault{Status: 503, When: emulator.OnArrival})
-	p.await(1, "cluster is down, asking it now and then")
+	p.await(1, "cluster is down, probing with backoff")
 	p.awaitBooks("T", func(a account) bool { return a.spooled > 2_000 })
 	p.stop()
 	away.Remove()

@@ -83,7 +83,7 @@ func TestManagerReadsNothing(t *testing.T) {
 	p := s.run(open + oneJSON)
 	s.awaitRows("T", 10)
 	p.signal(syscall.SIGHUP)
-	p.await(1, "configuration was read again, nothing in it has changed")
+	p.await(1, "configuration reloaded without changes")
 	p.stop()
 	s.wantRows("T", jsonRecords(0, 10))
 }
@@ -93,7 +93,7 @@ func TestHalfOpenConnections(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, emulator.Options{})
 	p := s.run(open + oneJSON)
-	address := p.await(1, "telemetry listens").text("address")
+	address := p.await(1, "telemetry endpoint is listening").text("address")
 	p.await(1, "agent is running")
 	for range 1000 {
 		conn, err := net.Dial("tcp", address)
@@ -128,10 +128,10 @@ func TestStopWhileABatchIsReadAgain(t *testing.T) {
 		"-e", "inject=pread64:delay_enter=600000000", "-P", s.path("logs/a.json")}
 	p = s.run(config)
 	s.before = nil
-	p.await(1, "telemetry listens") // signals are listened to since before that
+	p.await(1, "telemetry endpoint is listening") // signals are listened to since before that
 	s.until("it is read, and read again", func() bool { return len(p.open(s.path("logs"))) == 2 })
 	p.signal(syscall.SIGTERM)
-	e := p.await(1, "the agent ends without waiting any longer: what is left is sent after the next start")
+	e := p.await(1, "stopping without waiting any longer: the remaining records will be sent after the next start")
 	if e.text("for") != "files that are being read" { // what is read again is waited for by nobody
 		t.Errorf("says %v", e)
 	}

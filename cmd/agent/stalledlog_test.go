@@ -39,7 +39,7 @@ func (s *site) slowlyRead(config string) *slowLog {
 	l.p = s.run(config)
 	in.Close() // the process has it
 	s.logTo = nil
-	l.readTo("telemetry listens")
+	l.readTo("telemetry endpoint is listening")
 	return l
 }
 
@@ -63,7 +63,7 @@ func (l *slowLog) readTo(text string) string {
 	}
 }
 
-const linesDropped = "log lines were dropped, the reader of the log did not take them"
+const linesDropped = "log lines were dropped, the log reader is too slow or gone"
 
 // complain gives the agent much to tell of: links that lead nowhere.
 func (s *site) complain(n int) {

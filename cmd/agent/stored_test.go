@@ -142,9 +142,9 @@ func TestQuarantineLsOfDamage(t *testing.T) {
 	}
 	s.is(words, `line 1 of 0000000000000001.jsonl is damaged (14 B)
 		2 records, 834 B in DIR/state/quarantine
-		1 damaged line can not be read`)
+		1 damaged line cannot be read`)
 	_, words = s.show(1, "quarantine", "show", "1:1", "--dir", s.path("state/quarantine"))
-	if !strings.HasPrefix(words, "record 1:1 can not be read") {
+	if !strings.HasPrefix(words, "record 1:1 cannot be read") {
 		t.Errorf("says %s", words)
 	}
 }
@@ -239,7 +239,7 @@ func TestSpoolLsOfDamage(t *testing.T) {
 		t.Errorf("lists\n%s", out)
 	}
 	s.is(words, `2 payloads with 20 records, 992 B in DIR/copy
-		1 damaged range (496 B) can not be read; the agent reads what it can of their records again from their files`)
+		1 damaged range (496 B) cannot be read; the agent reads what it can of their records again from their files`)
 	out, _ = s.show(1, "spool", "ls", "--dir", s.path("copy"), "--json")
 	if !strings.HasSuffix(out, `{"bytes":496,"offset":560,"segment":"0000000000000001.seg","torn":false,"unreadable":true}`) {
 		t.Errorf("prints\n%s", out)

@@ -71,7 +71,7 @@ func TestAbandoned(t *testing.T) {
 		strings.NewReplacer("app.json*", "a.json*", "rotate_quiet", "max_pinned_deleted: 1MiB, rotate_quiet").Replace(appLogs))
 	p.awaitStandstill()
 	s.must(os.Remove(s.path("logs/a.json")))
-	e := p.await(1, "deleted file is abandoned, it pins more than max_pinned_deleted allows")
+	e := p.await(1, "deleted file abandoned, deleted files pin more than max_pinned_deleted")
 	if e["file"] != s.path("logs/a.json") || e.number("bytes") == 0 || e.number("offset")+e.number("bytes") != int64(text.Len()) {
 		t.Errorf("says %v", e)
 	}
@@ -111,7 +111,7 @@ func TestRecreatedWithoutHandles(t *testing.T) {
 	s.wantRows("Text", want)
 }
 
-// TestReadErrors: a file that can not be read for a time is told once, keeps its
+// TestReadErrors: a file that cannot be read for a time is told once, keeps its
 // place, and holds up no other.
 func TestReadErrors(t *testing.T) {
 	t.Parallel()
@@ -133,7 +133,7 @@ func TestReadErrors(t *testing.T) {
 			s.awaitRows("Text", 4)
 			bad.stop()
 			s.awaitRows("Text", 6)
-			p.await(1, "file is being read again", "a.log")
+			p.await(1, "file can be read again", "a.log")
 			p.stop()
 			p.wantComplaints(notRead)
 			s.wantRows("Text", []string{"one", "two", "three", "four", "five", "six"})

@@ -17,8 +17,8 @@ const (
 	noEvents      = "no file events are to be had, polling instead"
 	fewWatches    = "not all folders can be watched, polling those"
 	lostEvents    = "file events were lost, looking at everything and polling for a while"
-	eventsAgain   = "file events tell of everything again"
-	filesTakeTurn = "files take turns being open, the limit of the process is below limits.open_files"
+	eventsAgain   = "file change notifications are complete again"
+	filesTakeTurn = "open file limit of the process is below limits.open_files, files are opened in turns"
 )
 
 const threeFolders = `
@@ -57,7 +57,7 @@ func (p *process) allow(what string, n int) {
 func TestWatchesExhausted(t *testing.T) {
 	t.Parallel()
 	if out, err := exec.Command("unshare", "-Ur", "sh", "-c", "echo 1 >/proc/sys/user/max_inotify_watches").CombinedOutput(); err != nil {
-		t.Skipf("limits of a user namespace can not be set: %v: %s", err, out)
+		t.Skipf("limits of a user namespace cannot be set: %v: %s", err, out)
 	}
 	if _, err := exec.LookPath("nsenter"); err != nil {
 		t.Skip(err)
@@ -190,7 +190,7 @@ inputs:
 		}
 		s.wantRows("App", records)
 		p.wantComplaints(filesTakeTurn)
-		for _, gone := range []string{"file is gone from its path, reading it to its end", "file is gone and read to its end"} {
+		for _, gone := range []string{"file was moved away or deleted, draining it", "file is gone and was read to its end"} {
 			if found := p.entries(gone); len(found) > 0 {
 				t.Errorf("taken for gone: %v", found)
 			}

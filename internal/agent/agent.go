@@ -105,7 +105,7 @@ func New(o Options) (_ *Agent, err error) {
 		}
 	}()
 	slow := time.AfterFunc(patience, func() {
-		log.Warn("the disk of state_dir does not answer, the start waits for it", "folder", cfg.StateDir, "fix", "see to that disk")
+		log.Warn("state_dir does not respond, startup is waiting for its disk", "folder", cfg.StateDir, "fix", "see to that disk")
 	})
 	defer slow.Stop()
 	for _, build := range []func() error{a.lockState, a.openStores, a.openQuarantine, a.buildTelemetry, a.buildSender, a.buildBatcher, a.buildTail} {
@@ -197,7 +197,7 @@ func (a *Agent) buildBatcher() error {
 		Routes: a.Config.Routes(), Memory: int64(a.Config.Limits.Memory), Next: a.sender, Sealed: a.telemetry.Metrics().Sealed,
 		GzipFault: func(err error) {
 			a.telemetry.Metrics().GzipFault()
-			a.Log.Error("the gzip encoder wrote what is not the payload and is switched off until the next start; the payload was compressed by klauspost, and so are all others", "err", err)
+			a.Log.Error("gzip encoder failed verification and is disabled until the next start; klauspost compresses this payload and all that follow", "err", err)
 		},
 	})
 	return nil
@@ -241,7 +241,7 @@ func (a *Agent) close() error {
 	}
 	err := errors.Join(errs...)
 	if err != nil {
-		a.Log.Error("state of this run cannot be kept: what was sent since it last could may be sent again after the next start",
+		a.Log.Error("state was not saved: records sent since the last successful write may be sent again after the next start",
 			"err", err, "fix", "see to the disk of state_dir")
 	}
 	a.manager.Close(lastStates)

@@ -50,7 +50,7 @@ func (a *Agent) ready() {
 	a.started()
 	a.manager.Tell(daemon.SdNotifyReady)
 	for cluster, n := range a.foreignSpool() {
-		a.Log.Warn("payloads in the spool wait for a cluster that no input sends to", "cluster", cluster, "batches", n, "fix", replayFix(cluster))
+		a.Log.Warn("spool holds payloads for a cluster that no input sends to", "cluster", cluster, "batches", n, "fix", replayFix(cluster))
 	}
 	a.Log.Info("agent is running", "version", version.Text(), "inputs", len(a.Config.Inputs), "state_dir", a.Config.StateDir)
 }
@@ -92,7 +92,7 @@ func (a *Agent) feedWatchdog(ctx context.Context) {
 		case <-tick.C:
 		}
 		if err := a.healthy(); err != nil {
-			a.Log.Error("a loop does not turn, the watchdog is not fed", "err", err)
+			a.Log.Error("health check failed, the systemd watchdog is not notified", "err", err)
 			continue
 		}
 		a.manager.Tell(daemon.SdNotifyWatchdog)

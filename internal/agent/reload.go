@@ -34,13 +34,13 @@ func (a *Agent) reloads(ctx context.Context) {
 // reloadNow reads the configuration and puts it in force.
 func (a *Agent) reloadNow(ctx context.Context) {
 	if a.Once {
-		a.Log.Info("a run --once keeps the configuration it began with")
+		a.Log.Info("reload ignored: run --once keeps its configuration")
 		return
 	}
 	a.manager.Tell(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 	defer a.manager.Tell(daemon.SdNotifyReady)
 	slow := time.AfterFunc(patience, func() {
-		a.Log.Warn("the reload waits for a file system that does not answer", "fix", "see to the file systems of the configuration and of the inputs")
+		a.Log.Warn("reload is waiting for a file system that does not respond", "fix", "see to the file systems of the configuration and of the inputs")
 	})
 	defer slow.Stop()
 	loaded, err := loadUntil(ctx, a.Path)
@@ -55,7 +55,7 @@ func (a *Agent) reloadNow(ctx context.Context) {
 	}
 	a.noteReload(err, diff.Restart)
 	if err != nil {
-		a.Log.Error("configuration has mistakes, the one in force stays", "err", err, "fix", "mend the file and send SIGHUP again")
+		a.Log.Error("reload rejected: the configuration has errors, the current one stays in force", "err", err, "fix", "mend the file and send SIGHUP again")
 		return
 	}
 	a.tellReload(diff)
@@ -119,7 +119,7 @@ func (a *Agent) config() *config.Config { return a.inForce.Load() }
 
 func (a *Agent) tellReload(d config.Diff) {
 	if d.IsEmpty() {
-		a.Log.Info("configuration was read again, nothing in it has changed")
+		a.Log.Info("configuration reloaded without changes")
 		return
 	}
 	var about []any
@@ -135,8 +135,8 @@ func (a *Agent) tellReload(d config.Diff) {
 		}
 	}
 	if len(d.Restart) > 0 {
-		a.Log.Warn("configuration is in force, but for keys that need a restart", append(about, "fix", "restart the agent to put in force what restart names")...)
+		a.Log.Warn("configuration reloaded, except for keys that need a restart", append(about, "fix", "restart the agent to put in force what restart names")...)
 		return
 	}
-	a.Log.Info("configuration is in force", about...)
+	a.Log.Info("configuration reloaded", about...)
 }

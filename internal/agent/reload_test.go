@@ -21,9 +21,9 @@ func (r *running) reload(text, says string) {
 }
 
 const (
-	inForce   = "configuration is in force"
-	unchanged = "configuration was read again, nothing in it has changed"
-	refused   = "configuration has mistakes, the one in force stays"
+	inForce   = "configuration reloaded"
+	unchanged = "configuration reloaded without changes"
+	refused   = "reload rejected: the configuration has errors, the current one stays in force"
 )
 
 // TestReload: a reader goes on where it was, by the settings of now, and an input comes and
@@ -102,7 +102,7 @@ func TestReloadOfRestartKeys(t *testing.T) {
 	s.write("logs/a.log", "one\n")
 	s.configure(textInput)
 	r := s.start(false)
-	r.reload(textInput+"spool: {dir: $DIR/elsewhere}\n", "configuration is in force, but for keys that need a restart")
+	r.reload(textInput+"spool: {dir: $DIR/elsewhere}\n", "configuration reloaded, except for keys that need a restart")
 	if got := r.agent.status().Config.Restart; len(got) != 1 || got[0] != "spool.dir" {
 		t.Errorf("status names %q", got)
 	}

@@ -170,10 +170,10 @@ func (a *Agent) drain(ending context.Context) {
 func (a *Agent) keep() {
 	kept, left := a.sender.Keep()
 	if kept > 0 {
-		a.Log.Info("what was not accepted is in the spool, and sent after the next start", "batches", kept)
+		a.Log.Info("records not accepted are in the spool and will be sent after the next start", "batches", kept)
 	}
 	if left > 0 {
-		a.Log.Warn("what was not accepted is still in its files, and sent after the next start", "batches", left)
+		a.Log.Warn("records not accepted are still in their files and will be sent after the next start", "batches", left)
 	}
 }
 

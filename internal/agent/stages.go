@@ -38,7 +38,7 @@ func (a *Agent) stages(parent context.Context, signals <-chan os.Signal, left fu
 		case <-signals:
 		case <-over.Done():
 		case <-late.C:
-			a.Log.Warn("shutdown_timeout is over, what is under way is broken off", underWay(left)...)
+			a.Log.Warn("shutdown_timeout expired, requests in flight are cancelled", underWay(left)...)
 		}
 	})
 	return stages{running: running, ending: ending, begin: begin, leave: func() {
@@ -83,7 +83,7 @@ func (a *Agent) await(ending context.Context, what string, ended <-chan struct{}
 		return true
 	case <-late.C:
 	}
-	a.Log.Error("the agent ends without waiting any longer: what is left is sent after the next start", "for", what,
+	a.Log.Error("stopping without waiting any longer: the remaining records will be sent after the next start", "for", what,
 		"fix", "see to the disks of the files and of state_dir, one does not answer")
 	return false
 }

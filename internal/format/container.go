@@ -19,7 +19,7 @@ import (
 // where no message is open any more are read as one unit, whose messages are
 // never parted. It ends early, and what is open then has "partial":true, where
 // the file does, where no end is waited for any longer (SetQuiet), and at a line
-// that is none of its format. So a part is sent as it is where the rest can not
+// that is none of its format. So a part is sent as it is where the rest cannot
 // be joined.
 //
 // A message is as long as all lines from its first part to its last, those of

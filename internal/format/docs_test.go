@@ -75,7 +75,7 @@ func TestDocumentedLinks(t *testing.T) {
 	}
 }
 
-// pictures stand in the documentation for what can not be seen.
+// pictures stand in the documentation for what cannot be seen.
 var pictures = strings.NewReplacer("␊", "\n", "␍", "\r", "␉", "\t", "␁", "\x01")
 
 // The examples of the documentation are true.

@@ -50,7 +50,7 @@ func plainRun(text []byte) (n int, high bool) {
 	return n, seen&eighthBits != 0
 }
 
-// appendEscape appends a character that can not stand in a string as it is.
+// appendEscape appends a character that cannot stand in a string as it is.
 func appendEscape(dst []byte, c byte) []byte {
 	const hex = "0123456789abcdef"
 	switch c {

@@ -221,7 +221,7 @@ func faultAt(t *testing.T, steps []step, n int, short bool) {
 	o := testOptions(fs)
 	healed := make(chan struct{}, 100)
 	o.Logger = slog.New(logHook(func(message string) {
-		if message == "journal can be written again" {
+		if message == "journal writes succeed again" {
 			healed <- struct{}{}
 		}
 	}))

@@ -29,7 +29,7 @@ func TestFullDiskHealsByItself(t *testing.T) {
 			healed := make(chan struct{}, 1)
 			o := testOptions(fs)
 			o.Logger = slog.New(logHook(func(m string) {
-				if m == "journal can be written again" {
+				if m == "journal writes succeed again" {
 					healed <- struct{}{}
 				}
 			}))
@@ -272,9 +272,9 @@ func testStallIsTold(t *testing.T, kind string, closes bool) {
 	o.Stall, o.SyncEvery, o.SegmentSize = 5*time.Second, time.Second, 300
 	o.Logger = slog.New(logHook(func(m string) {
 		switch m {
-		case "journal cannot be written: delivery goes on, and what ends meanwhile may be sent again after a restart":
+		case "journal write failed: delivery continues, records acknowledged meanwhile may be sent again after a restart":
 			told.Add(1)
-		case "journal can be written again":
+		case "journal writes succeed again":
 			over.Add(1)
 		}
 	}))

@@ -380,7 +380,7 @@ func (j *Journal) badBeside() error {
 	}
 	if !j.besideHad {
 		j.besideHad = true
-		j.o.Logger.Error("journal segment cannot be begun or removed, the one before is written on", "err", record.ErrStalled,
+		j.o.Logger.Error("journal segment could not be created or removed, writing continues in the previous one", "err", record.ErrStalled,
 			"fix", durable.Fix(record.ErrStalled, "state_dir"))
 	}
 	return record.ErrStalled
@@ -390,7 +390,7 @@ func (j *Journal) badBeside() error {
 func (j *Journal) besideAnswered() {
 	if j.besideHad {
 		j.besideHad = false
-		j.o.Logger.Info("journal segment can be begun again", "elapsed", time.Since(j.beside))
+		j.o.Logger.Info("journal segments can be created again", "elapsed", time.Since(j.beside))
 	}
 	j.beside = time.Time{}
 }
@@ -417,10 +417,10 @@ func (j *Journal) answered(since time.Time) {
 }
 
 func (j *Journal) tellTrouble(err error) {
-	j.o.Logger.Error("journal cannot be written: delivery goes on, and what ends meanwhile may be sent again after a restart",
+	j.o.Logger.Error("journal write failed: delivery continues, records acknowledged meanwhile may be sent again after a restart",
 		"err", err, "fix", durable.Fix(err, "state_dir"))
 }
 
 func (j *Journal) tellWell(since time.Time) {
-	j.o.Logger.Info("journal can be written again", "elapsed", time.Since(since))
+	j.o.Logger.Info("journal writes succeed again", "elapsed", time.Since(since))
 }

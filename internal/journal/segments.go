@@ -113,7 +113,7 @@ func (h *history) trim() {
 			continue
 		}
 		if err := truncate(h.j.o.FS, filepath.Join(h.j.dir, s.name), s.used); err != nil {
-			h.j.o.Logger.Warn("space of a journal segment not given back", "file", s.name, "err", err)
+			h.j.o.Logger.Warn("unused space of a journal segment not released", "file", s.name, "err", err)
 		} else {
 			s.size = s.used
 		}

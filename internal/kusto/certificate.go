@@ -151,7 +151,7 @@ func badCertificate(path string, err error) error {
 	}
 }
 
-// unreadable is the error of a file that holds a secret and can not be read.
+// unreadable is the error of a file that holds a secret and cannot be read.
 func unreadable(path, key string, err error) error {
 	var named *os.PathError
 	if !errors.As(err, &named) {

@@ -126,7 +126,7 @@ func (m *methods) login(method string) (login, error) {
 	return nil, fmt.Errorf("auth.method: want one of %s", strings.Join(AuthMethods, ", ")) // it may be a secret
 }
 
-// complete asks for what the method can not do without.
+// complete asks for what the method cannot do without.
 func (m *methods) complete(method string) error {
 	type need struct{ key, value string }
 	who := []need{{"tenant", m.cfg.Tenant}, {"client_id", m.cfg.ClientID}}

@@ -44,7 +44,7 @@ func readUpTo(path string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most))
 }
 
-// readHint is what to do about a secret that can not be read. In the folder that
+// readHint is what to do about a secret that cannot be read. In the folder that
 // systemd makes for a service nobody can put anything.
 func readHint(path string) string {
 	if dir := os.Getenv("CREDENTIALS_DIRECTORY"); dir != "" && filepath.Dir(path) == filepath.Clean(dir) {

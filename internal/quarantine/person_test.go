@@ -37,8 +37,8 @@ func (j *journal) count(what string) int {
 func (j *journal) logger() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
 
 const (
-	keepsNot = "quarantine does not keep records"
-	keeps    = "quarantine keeps records again"
+	keepsNot = "quarantine write failed"
+	keeps    = "quarantine writes succeed again"
 )
 
 // A person does something to the folder of a running store: what is put

@@ -105,12 +105,12 @@ func (s *Store) trouble(err error) {
 		s.state.Err = was
 	case err == nil && was != nil:
 		s.state.Since = time.Time{}
-		s.o.Logger.Info("quarantine keeps records again")
+		s.o.Logger.Info("quarantine writes succeed again")
 	case err != nil && (was == nil || was.Error() != err.Error()):
 		if was == nil {
 			s.state.Since = s.o.Now()
 		}
-		s.o.Logger.Error("quarantine does not keep records: what meets a bad one waits in its file", "folder", s.dir, "err", err, "fix", Fix(err))
+		s.o.Logger.Error("quarantine write failed: a file with a bad record waits at that record", "folder", s.dir, "err", err, "fix", Fix(err))
 	}
 }
 

@@ -300,9 +300,9 @@ func (x *Rejected) Lot() Lot {
 	return Lot{Input: x.File.Input, Route: x.Route, Records: 1, Bytes: x.Length}
 }
 
-// ErrWhole says that a payload can not be divided: what it holds is refused or
+// ErrWhole says that a payload cannot be divided: what it holds is refused or
 // accepted as one.
-var ErrWhole = errors.New("payload can not be divided")
+var ErrWhole = errors.New("payload cannot be divided")
 
 // ErrStalled is returned for a write to the state disk that was not done
 // within the bound; the write may still happen.

@@ -407,7 +407,7 @@ func TestTriedAndForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.want("removed x")
-	w.wantLog("nobody knows how many records it had", 1)
+	w.wantLog("its record count is unknown", 1)
 }
 
 // TestSentFromMemory: the frames of what is sent in place of a payload of the spool may come

@@ -97,7 +97,7 @@ func (r *Recovery) wait(b *batch, why error) {
 
 // putOff has a loss looked up again later.
 func (r *Recovery) putOff(l *loss, why error) {
-	r.Logger.Warn("journal cannot be read just now, what vanished from the spool waits for it", "batches", len(l.ids), "err", why,
+	r.Logger.Warn("journal could not be read, the recovery of missing spool payloads will retry", "batches", len(l.ids), "err", why,
 		"fix", "see to the disk of state_dir")
 	l.again = time.Now().Add(r.Retry)
 	r.mu.Lock()

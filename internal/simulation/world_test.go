@@ -262,7 +262,7 @@ func (w *world) heard(text string, attrs []slog.Attr) {
 		}
 	}
 	switch {
-	case strings.HasPrefix(text, "a batch in the spool is lost"):
+	case strings.HasPrefix(text, "spooled batch is lost and its record count"):
 		w.within(w.covers[batchID(get("batch"))], func(l *line) { l.given = true })
 	case strings.HasPrefix(text, "records vanished"):
 		var n int

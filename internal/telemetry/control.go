@@ -46,7 +46,7 @@ type Control struct {
 	o       ControlOptions
 	looking chan struct{} // holds one while a list is made
 	retry   time.Duration // controlRetry, but in tests
-	tried   chan struct{} // closed when the socket was made, or can not be for now
+	tried   chan struct{} // closed when the socket was made, or cannot be for now
 }
 
 // NewControl returns a control that does not listen yet.

@@ -210,7 +210,7 @@ func TestADiskWithoutSocketsIsToldOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.await(t)
-	if n := c.log.count("control socket is there again"); n != 1 {
+	if n := c.log.count("control socket restored"); n != 1 {
 		t.Errorf("told %d times: %s", n, c.log.text.String())
 	}
 }

@@ -59,7 +59,7 @@ func (f form) logger(w io.Writer, level slog.Leveler) *slog.Logger {
 }
 
 // quoteBytes quotes a value that is not UTF-8, as the text form does: JSON has
-// no word for such bytes, and a file whose name is told without them can not be
+// no word for such bytes, and a file whose name is told without them cannot be
 // found.
 func quoteBytes(_ []string, a slog.Attr) slog.Attr {
 	switch v := a.Value.Any().(type) {

@@ -50,7 +50,7 @@ func NewQueuedLogger(cfg LogConfig, to *os.File, level slog.Leveler) (*slog.Logg
 	form := formOf(cfg, to)
 	q := newLogQueue(to, func(dropped uint64) []byte {
 		var b bytes.Buffer
-		form.logger(&b, level).Warn("log lines were dropped, the reader of the log did not take them", "lines", dropped,
+		form.logger(&b, level).Warn("log lines were dropped, the log reader is too slow or gone", "lines", dropped,
 			"fix", "see to the reader of the agent's stderr: journald, the container runtime, or what it is piped to")
 		return b.Bytes()
 	})

@@ -147,7 +147,7 @@ func TestNoticeHasTheFormOfTheLog(t *testing.T) {
 			t.Errorf("%+v: %q", cfg, got)
 		}
 	}
-	f(LogConfig{Format: "auto"}, `"level":"WARN","msg":"log lines were dropped, the reader of the log did not take them","lines":7,"fix":"`)
+	f(LogConfig{Format: "auto"}, `"level":"WARN","msg":"log lines were dropped, the log reader is too slow or gone","lines":7,"fix":"`)
 	f(LogConfig{Format: "text"}, "lines=7")
 	f(LogConfig{Format: "json", Level: "error"}, "")
 }

@@ -96,11 +96,11 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	if s.listener == nil {
 		if _, err := s.Listen(); err != nil {
-			s.opts.Logger.Warn("telemetry is off, the agent goes on", "err", err)
+			s.opts.Logger.Warn("telemetry endpoint disabled, the agent continues without it", "err", err)
 			return nil
 		}
 	}
-	s.opts.Logger.Info("telemetry listens", "address", s.listener.Addr().String())
+	s.opts.Logger.Info("telemetry endpoint is listening", "address", s.listener.Addr().String())
 	server := &http.Server{
 		Handler:           serving(s.Handler()),
 		ConnContext:       s.listener.know,
@@ -117,7 +117,7 @@ func (s *Server) Run(ctx context.Context) error {
 	go func() { served <- server.Serve(s.listener) }()
 	select {
 	case err := <-served:
-		s.opts.Logger.Warn("telemetry is off, the agent goes on", "err", err)
+		s.opts.Logger.Warn("telemetry endpoint disabled, the agent continues without it", "err", err)
 	case <-ctx.Done():
 		deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
 		defer cancel()

@@ -37,7 +37,7 @@ func (c *Control) Run(ctx context.Context) {
 		tried()
 		if err == nil && ln != nil {
 			if told {
-				c.o.Logger.Info("control socket is there again")
+				c.o.Logger.Info("control socket restored")
 			}
 			told = false
 			err = c.serve(ctx, netutil.LimitListener(ln, maxConnections))
@@ -45,10 +45,10 @@ func (c *Control) Run(ctx context.Context) {
 		}
 		if err != nil && !told {
 			told = true
-			c.o.Logger.Warn("no control socket: the commands files and tap can not ask this agent, all else goes on", "err", err,
+			c.o.Logger.Warn("control socket unavailable: the commands files and tap do not work, everything else continues", "err", err,
 				"fix", "see to the disk of state_dir; it is tried again by itself")
 		} else if err != nil {
-			c.o.Logger.Debug("still no control socket", "err", err)
+			c.o.Logger.Debug("control socket still unavailable", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -57,7 +57,7 @@ func (c *Control) Run(ctx context.Context) {
 	}
 }
 
-// Tried is closed when Run has made the socket, or found that it can not be made
+// Tried is closed when Run has made the socket, or found that it cannot be made
 // for now.
 func (c *Control) Tried() <-chan struct{} { return c.tried }
 

@@ -225,7 +225,7 @@ const (
 	FailingAlone                    // a payload fails while others of its route are accepted
 	ClusterDown                     // nothing was accepted for patience
 	RouteDown                       // nothing was accepted for patience
-	RouteRecovered                  // the route answers again
+	RouteRecovered                  // the route recovered
 	RouteHeld                       // the service refuses the route
 	ClusterHeld                     // no valid token
 	LongRetryAfter                  // more than MaxPause was asked for

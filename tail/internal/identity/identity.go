@@ -127,7 +127,7 @@ var table = [len(rowWords)][len(contentWords)]Verdict{
 }
 
 // Judge says what a file is. Undecided never outlasts Late, but for the file itself and
-// for a compressed file, whose reader can not begin before it was compared.
+// for a compressed file, whose reader cannot begin before it was compared.
 func Judge(f Facts) Verdict {
 	v := table[f.row()][f.Content]
 	if v == Undecided && f.Late && !f.Compressed && f.Node >= Older {
