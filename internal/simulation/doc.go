@@ -43,11 +43,10 @@
 // # What is open
 //
 // One history in some 6,000 shows what is not mended, so that the ordinary form does not
-// play more. Seeds 497 and 791, where other things keep the machine busy: what the spool
-// says of a route is older than what a payload that was returned meanwhile has told, and a
-// payload rests for good. Seeds 13839, 15615, 24345, 92627, 94873 and 126032: a record is
-// not delivered within the bound. Seeds 13598, 18379, 31139, 49365, 65949, 75092, 82793,
-// 86703, 96072, 105420 and 116520: a record is stored twice without a name.
+// play more. Seeds 497 and 791, in some runs: a record is not delivered within the bound.
+// Seeds 13839, 15615, 24345, 92627, 94873, 106151, 117930 and 126032: the same. Seeds 13598,
+// 18379, 31139, 49365, 65949, 75092, 82793, 86703, 96072, 105420 and 116520: a record is
+// stored twice, without a name or after an answer that came.
 //
 // # Guards
 //

@@ -53,7 +53,7 @@ func TestNothingNamesAMetricThatIsNot(t *testing.T) {
 	if err != nil || len(pages) < 3 {
 		t.Fatalf("%d pages: %v", len(pages), err)
 	}
-	for _, page := range append(pages, "../README.md") {
+	for _, page := range append(pages, "../../README.md") {
 		if texts[page], err = os.ReadFile(page); err != nil {
 			t.Fatal(err)
 		}
