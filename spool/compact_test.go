@@ -113,6 +113,22 @@ func TestCompaction(t *testing.T) {
 func TestCompactionOfLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := faultfs.New("/state")
+		var syncs atomic.Int32 // of the copy: one of its header, one of all
+		var copying atomic.Bool
+		thaw := make(chan struct{})
+		var made atomic.Value // the name of the copy
+		disk.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
+			if !copying.Load() {
+				return v
+			}
+			if op.Kind == "create" && strings.HasSuffix(op.Name, suffix+durable.TempSuffix) {
+				made.Store(op.Name)
+			}
+			if op.Kind == "sync" && op.Name == made.Load() && syncs.Add(1) == 2 {
+				<-thaw
+			}
+			return v
+		}
 		o := testOptions(disk)
 		o.SegmentSize = 8 << 10
 		gone := 0
@@ -124,18 +140,7 @@ func TestCompactionOfLost(t *testing.T) {
 		must(t, s.Close())
 		s, _ = openWith(t, testConfig, o) // so that the slots are in the indexes alone
 		l.endHere(s)
-		var syncs atomic.Int32 // of the copy: one of its header, one of all
-		thaw := make(chan struct{})
-		var made atomic.Value // the name of the copy
-		disk.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
-			if op.Kind == "create" && strings.HasSuffix(op.Name, suffix+durable.TempSuffix) {
-				made.Store(op.Name)
-			}
-			if op.Kind == "sync" && op.Name == made.Load() && syncs.Add(1) == 2 {
-				<-thaw
-			}
-			return v
-		}
+		copying.Store(true)
 		waitFor(2 * settle)
 		if syncs.Load() < 2 {
 			t.Fatal("nothing is copied")
