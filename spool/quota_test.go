@@ -262,9 +262,8 @@ func TestMaxAge(t *testing.T) {
 	cfg := testConfig
 	cfg.MaxAge = units.Duration(time.Hour)
 	o := testOptions(faultfs.New("/state"))
-	now := time.Unix(5000, 0)
-	o.Now = func() time.Time { return now }
-	o.Elapsed = func() time.Duration { return now.Sub(time.Unix(0, 0)) }
+	wall := handClock{at: time.Unix(5000, 0)}
+	o.Now, o.Elapsed = wall.now, wall.elapsed
 	var dropped []int
 	o.OnDrop = func(p *record.Payload, reason string) {
 		if reason != ledger.SpoolAge || p.Body != nil {
@@ -274,9 +273,9 @@ func TestMaxAge(t *testing.T) {
 	}
 	s, _ := openWith(t, cfg, o)
 	put(t, s, here, 1, 2)
-	now = now.Add(40 * time.Minute)
+	wall.add(40 * time.Minute)
 	put(t, s, here, 3, 4, 5)
-	now = now.Add(40 * time.Minute)
+	wall.add(40 * time.Minute)
 	if got := drain(t, s, here); !slices.Equal(got, []int{3, 4, 5}) || !slices.Equal(dropped, []int{1, 2}) {
 		t.Errorf("drained %v, dropped %v, want 3 to 5 and the others", got, dropped)
 	}

@@ -3,6 +3,7 @@ package spool
 import (
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,14 +12,38 @@ import (
 	"kusto-agent/internal/record"
 )
 
+// handClock is a clock that a test sets while the writer asks it.
+type handClock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *handClock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *handClock) set(to time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = to
+}
+
+func (c *handClock) add(d time.Duration) { c.set(c.now().Add(d)) }
+
+// elapsed is the same clock as one that counts.
+func (c *handClock) elapsed() time.Duration { return c.now().Sub(time.Unix(0, 0)) }
+
 // A payload that is returned until some time stands in no other's way, keeps its
 // place, and comes back when it is due.
 func TestReturnUntil(t *testing.T) { synctest.Test(t, testReturnUntil) }
 
 func testReturnUntil(t *testing.T) {
 	o := testOptions(faultfs.New("/state"))
-	now, jump := time.Now(), time.Duration(0)
-	o.Now = func() time.Time { return now.Add(jump) }
+	now := time.Now()
+	wall := handClock{at: now}
+	o.Now = wall.now
 	s, _ := openWith(t, testConfig, o)
 	put(t, s, here, upTo(7)...) // three segments
 	for _, n := range []int{1, 2} {
@@ -27,7 +52,7 @@ func testReturnUntil(t *testing.T) {
 		}
 		s.ReturnUntil(batchID(n), now.Add(time.Duration(n)*time.Minute))
 	}
-	jump = 30 * 24 * time.Hour
+	wall.set(now.Add(30 * 24 * time.Hour))
 	if s.Waiting(to(here)) != 7 {
 		t.Errorf("%d wait, want 7", s.Waiting(to(here)))
 	}
@@ -53,9 +78,10 @@ func testReturnUntil(t *testing.T) {
 		t.Errorf("ready %v, due %v, want in two minutes", ready, due)
 	}
 	s.Return(batchID(4))
-	jump = -jump
+	wall.set(now.Add(-30 * 24 * time.Hour))
 	time.Sleep(2 * time.Minute)
 	now = time.Now()
+	wall.set(now.Add(-30 * 24 * time.Hour))
 	if got := drain(t, s, here); !slices.Equal(got, []int{2, 4}) {
 		t.Errorf("drained %v, want 2 and 4", got)
 	}

@@ -339,16 +339,15 @@ func TestRebuilt(t *testing.T) {
 func TestStats(t *testing.T) {
 	fs := faultfs.New("/state")
 	o := testOptions(fs)
-	now := time.Unix(1000, 0)
-	o.Now = func() time.Time { return now }
-	o.Elapsed = func() time.Duration { return now.Sub(time.Unix(0, 0)) }
+	wall := handClock{at: time.Unix(1000, 0)}
+	o.Now, o.Elapsed = wall.now, wall.elapsed
 	s, _ := openWith(t, testConfig, o)
 	if st := s.Stats(); st.Bytes != 0 || st.Frames != 0 || !st.Oldest.IsZero() {
 		t.Errorf("empty spool: %+v", st)
 	}
 	for n := 1; n <= 8; n++ {
 		put(t, s, here, n)
-		now = now.Add(time.Second)
+		wall.add(time.Second)
 	}
 	put(t, s, dr, 9)
 	check := func(s *Spool, frames, taken int, oldest, oldestDR int64, in0, in1 int) {
