@@ -56,7 +56,7 @@ var earlyCases = map[int][]string{
 	44: {"script:044-rename-create"},
 	45: {"script:045-rename-inside"},
 	46: {"script:044-rename-create"},
-	47: {"script:047-compressed-away", "script:047-open-record-compressed-away"},
+	47: {"script:047-compressed-away"},
 	48: {"script:048-rename-chain"},
 	49: {"script:045-rename-inside"},
 	50: {"script:048-rename-chain", "cmd/agent.TestOutage"},

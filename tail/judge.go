@@ -27,7 +27,7 @@ func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
 		f, at := o.comparePacked(p)
 		v := identity.Judge(f)
 		switch {
-		case f.Content == identity.Unknown && o.reader != nil && !o.reader.shown.still:
+		case f.Content == identity.Unknown && o.reader != nil && !o.reader.shown.atEnd:
 			open = true
 		case f.Content == identity.Unknown:
 			return nil, place{}, identity.Undecided
@@ -170,7 +170,7 @@ func (t *Tailer) places(p *packed, heads []record.Head) (all []int64) {
 // something, if that is much, or the name says the same, or k was just truncated.
 func (k *known) evidence(p *packed) identity.Content {
 	switch at, mark := k.place(); {
-	case k.reader != nil && !k.reader.gone && !k.reader.missed && k.reader.shown.still && p.facts.size > at:
+	case k.reader != nil && !k.reader.gone && k.reader.shown.atEnd && p.facts.size > at:
 		return identity.Differs // it holds what that file does not, and may begin like each of its kind
 	case at >= identity.Enough && mark != 0:
 		return identity.Holds

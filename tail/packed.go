@@ -247,7 +247,7 @@ func (t *Tailer) settle(p *packed) {
 		t.queueIfQuiet(p, 1)
 	case is == identity.Copy && (k == nil || k.reader != nil), is == identity.Continuation && k.reader != nil:
 		p.waits = true
-		if (k == nil || !k.reader.shown.still) && !t.o.Once {
+		if k == nil && !t.o.Once {
 			time.AfterFunc(pollIdle, t.rescanSoon) // it will be known soon
 		}
 	case is != identity.Own && is != identity.Rewritten && p.barred:

@@ -102,7 +102,6 @@ type shown struct {
 	grown        time.Time
 	active       time.Time
 	atEnd        bool
-	still        bool   // nothing is to be read until it grows
 	reserved     bool   // it ends with NULs, in whose place something may be written
 	why          string // why it is not being read; empty: it is
 	failed       string // the error of the last turn; empty: none

@@ -74,7 +74,7 @@ func (r *reader) show(next after) {
 	}
 	r.shown = shown{
 		file: r.file, size: max(r.size, 0), offset: r.offset, mark: r.mark, mtime: r.mtime,
-		grown: r.grown, active: r.active, atEnd: r.offset == r.size, still: next == idle || r.offset == r.size, reserved: r.end() < r.size, why: why, failed: r.shown.failed,
+		grown: r.grown, active: r.active, atEnd: r.offset == r.size, reserved: r.end() < r.size, why: why, failed: r.shown.failed,
 	}
 }
 
