@@ -24,6 +24,22 @@ const (
 	hasty = "send: {retry: {initial: 10ms, max: 50ms, patience: 100ms}}\n"
 )
 
+// begun is a site after a run without a spool that ended with a batch of two records begun,
+// whose outcome is unknown.
+func begun(t *testing.T) *site {
+	t.Helper()
+	s := newSite(t)
+	s.write("logs/a.log", "one\ntwo\n")
+	s.configure(brief + noSpool + textInput)
+	hang := s.server.Fail(emulator.Fault{Hang: true, Reset: true})
+	r := s.start(false)
+	s.hits(hang, 1)
+	r.stop()
+	s.idle()
+	hang.Remove()
+	return s
+}
+
 // TestRestartWithABatchBegun: what becomes of a batch whose outcome is unknown, as after a
 // kill, by what the next run finds. There is no spool that it could be in.
 func TestRestartWithABatchBegun(t *testing.T) {
@@ -31,18 +47,10 @@ func TestRestartWithABatchBegun(t *testing.T) {
 	f := func(name, next string, change func(s *site), says string, want map[string][]string) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
-			s.write("logs/a.log", "one\ntwo\n")
-			s.configure(brief + noSpool + textInput)
-			hang := s.server.Fail(emulator.Fault{Hang: true, Reset: true})
-			r := s.start(false)
-			s.hits(hang, 1)
-			r.stop()
-			s.idle()
-			hang.Remove()
+			s := begun(t)
 			change(s)
 			s.configure(noSpool + next)
-			r = s.once(0)
+			r := s.once(0)
 			if !strings.Contains(r.log.text(), says) {
 				t.Errorf("it does not say %q:\n%s", says, r.log.text())
 			}
@@ -71,17 +79,9 @@ func TestRestartWithABatchBegun(t *testing.T) {
 // once the input is back.
 func TestRestartWithoutAnInput(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.write("logs/a.log", "one\ntwo\n")
-	s.configure(brief + noSpool + textInput)
-	hang := s.server.Fail(emulator.Fault{Hang: true, Reset: true})
-	r := s.start(false)
-	s.hits(hang, 1)
-	r.stop()
-	s.idle()
-	hang.Remove()
+	s := begun(t)
 	s.configure(noSpool + otherInput)
-	r = s.start(false)
+	r := s.start(false)
 	r.told(1, "batch of an earlier run cannot be read just now, it is tried again")
 	s.rows("T")
 	s.configure(noSpool + textInput)
