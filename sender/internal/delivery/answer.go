@@ -42,6 +42,7 @@ func (m *Machine) asked(p *Payload) {
 	if p.search != nil {
 		p.search.requests++
 	}
+	r.cluster.underway++
 	if p.watched = p.strikes < proven; p.watched {
 		r.began(m.now)
 		r.cluster.began(m.now)
@@ -55,6 +56,9 @@ const proven = 2
 // answered acts on the verdict of a request.
 func (m *Machine) answered(p *Payload, ans *kusto.Answer) {
 	r := p.route
+	if ans.Verdict == kusto.Accepted {
+		r.cluster.measure(p.asked, m.now)
+	}
 	m.released(p, ans.Verdict == kusto.Accepted)
 	defer m.look(r)
 	switch ans.Verdict {

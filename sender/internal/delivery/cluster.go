@@ -14,12 +14,14 @@ type cluster struct {
 	served     bool // there is a client for it
 	configured bool // it is named; else it only takes what is left for it
 
-	most     int // slots, as configured
-	limit    int // the same, lowered by throttling
-	streak   int // acceptances since the limit last changed
-	inflight int // slots in use
-	suspects int // of these by payloads that fail alone
-	leniency int // how often the slots of these are doubled
+	most     int     // slots, as configured
+	limit    int     // the same, lowered by throttling, or what finder says
+	finder   *finder // finds the slots out; nil: they are configured
+	streak   int     // acceptances since the limit last changed
+	inflight int     // slots in use
+	underway int     // of these by requests that have left
+	suspects int     // of these by payloads that fail alone
+	leniency int     // how often the slots of these are doubled
 	promise  promise
 	fromDisk bool // the last suspect that was sent came out of the spool
 
@@ -133,7 +135,7 @@ func (c *cluster) distrust(now time.Time, d time.Duration) {
 func (c *cluster) smooth() {
 	c.accepted++
 	c.throttler, c.paused = nil, time.Time{}
-	if c.limit == c.most {
+	if c.finder != nil || c.limit == c.most {
 		return
 	}
 	if c.streak++; c.streak == 10 {
@@ -144,9 +146,41 @@ func (c *cluster) smooth() {
 // throttle halves the slots, once for all requests that were under way at that
 // time.
 func (c *cluster) throttle(began, now time.Time) {
-	if began.After(c.throttled) {
-		c.limit, c.streak, c.throttled = max(c.limit/2, 1), 0, now
+	if !began.After(c.throttled) {
+		return
 	}
+	c.throttled = now
+	if f := c.finder; f != nil {
+		f.throttled(c.underway+1, now)
+		c.limit = f.limit
+		return
+	}
+	c.limit, c.streak = max(c.limit/2, 1), 0
+}
+
+// measure tells the finder of a request that was accepted, before its slot is taken
+// back.
+func (c *cluster) measure(began, now time.Time) {
+	if f := c.finder; f != nil {
+		f.accepted(began, now, c.ready.len() > 0 && 4*c.underway >= 3*c.limit)
+		c.limit = f.limit
+	}
+}
+
+// setMost puts what is configured in force: so many slots, or as many as pay.
+func (c *cluster) setMost(configured int) {
+	found := c.finder != nil
+	switch {
+	case configured == Found:
+		if !found {
+			c.finder, c.most = newFinder(), MostFound
+			c.limit = c.finder.limit
+		}
+		return
+	case found, c.limit == c.most, c.limit > configured:
+		c.limit = configured
+	}
+	c.finder, c.most = nil, configured
 }
 
 // due is when the cluster has to be looked at; zero: not by time.
@@ -186,6 +220,10 @@ func (m *Machine) trip() {
 			continue
 		}
 		m.goDown(&c.breaker)
+		if c.finder != nil {
+			c.finder.restart()
+			c.limit = c.finder.limit
+		}
 		if c.hold == nil {
 			m.emit(Notice{What: ClusterDown, Cluster: c.name, Last: c.last, Elapsed: m.now.Sub(c.wanted)})
 		}

@@ -145,9 +145,12 @@ type Target struct{ Name, URL string }
 
 // Settings are those of the configuration.
 type Settings struct {
-	Concurrency            int // most slots of a cluster
+	Concurrency            int // most slots of a cluster, or Found
 	Initial, Max, Patience time.Duration
 }
+
+// Found is the Concurrency of clusters that have as many slots as pay.
+const Found = 0
 
 // Action is what the shell has to do. Each type says which event reports it.
 type Action interface{ action() }

@@ -182,8 +182,8 @@ func (m *Machine) route(name record.Route) *route {
 }
 
 func (m *Machine) addCluster(t Target) *cluster {
-	n := m.settings.Concurrency
-	c := &cluster{name: t.Name, url: t.URL, served: true, configured: true, most: n, limit: n}
+	c := &cluster{name: t.Name, url: t.URL, served: true, configured: true}
+	c.setMost(m.settings.Concurrency)
 	m.clusters[t.URL] = c
 	m.order = append(m.order, c)
 	return c
@@ -211,10 +211,7 @@ func (m *Machine) setClusters(targets []Target) {
 func (m *Machine) configure(e Configure) {
 	m.settings = e.Settings
 	for _, c := range m.order {
-		if n := e.Settings.Concurrency; c.limit == c.most || c.limit > n {
-			c.limit = n
-		}
-		c.most = e.Settings.Concurrency
+		c.setMost(e.Settings.Concurrency)
 	}
 	m.setClusters(e.Clusters)
 	for _, c := range m.order {

@@ -148,6 +148,9 @@ func play(seed uint64) error {
 		work: map[*Payload]string{}, busy: map[string]bool{}, held: map[string]bool{}, spool: Healthy,
 	}
 	settings := Settings{Concurrency: 1 + u.rand.IntN(8), Initial: 500 * time.Millisecond, Max: 30 * time.Second, Patience: 10 * time.Second}
+	if seed%4 == 0 {
+		settings.Concurrency = Found
+	}
 	u.m = New(settings, []Target{{"model", modelURL}}, seed)
 	u.apply(Start{})
 	faults := time.Duration(30+u.rand.IntN(600)) * time.Second

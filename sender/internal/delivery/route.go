@@ -267,6 +267,9 @@ func (m *Machine) request(p *Payload) {
 // released takes the slot of a request back.
 func (m *Machine) released(p *Payload, accepted bool) {
 	r, c := p.route, p.route.cluster
+	if !p.asked.IsZero() {
+		c.underway--
+	}
 	if p.bound {
 		p.bound = false
 		c.suspects--
