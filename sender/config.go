@@ -8,12 +8,9 @@ import (
 	"kusto-agent/internal/units"
 )
 
-// MaxConcurrency bounds how many requests may be asked for at one time.
-const MaxConcurrency = 1024
-
 // Config says how requests are made and made again. Start from DefaultConfig.
 type Config struct {
-	Concurrency    int            `yaml:"concurrency"` // most requests under way per cluster
+	Concurrency    Concurrency    `yaml:"concurrency"` // most requests under way per cluster
 	Timeout        units.Duration `yaml:"timeout"`     // of one request, from its start to the end of its answer
 	RateLimit      units.Size     `yaml:"rate_limit"`  // bytes a second before gzip; 0: none
 	Retry          Retry          `yaml:"retry"`
@@ -38,7 +35,7 @@ type TLS struct {
 // DefaultConfig is what holds where the configuration says nothing.
 func DefaultConfig() Config {
 	return Config{
-		Concurrency: 8,
+		Concurrency: Auto,
 		Timeout:     units.Duration(60 * time.Second),
 		Retry: Retry{
 			Initial:  units.Duration(500 * time.Millisecond),
@@ -52,8 +49,8 @@ func DefaultConfig() Config {
 // Validate returns every complaint as a *units.KeyError, joined.
 func (c Config) Validate() error {
 	var errs []error
-	if c.Concurrency < 1 || c.Concurrency > MaxConcurrency {
-		errs = append(errs, units.Bad("concurrency", "%d is out of range; want 1 to %d", c.Concurrency, MaxConcurrency))
+	if c.Concurrency < 0 || c.Concurrency > MaxConcurrency {
+		errs = append(errs, units.Bad("concurrency", "%d is out of range; want auto, or 1 to %d", c.Concurrency, MaxConcurrency))
 	}
 	positive := func(key string, d units.Duration) {
 		if d <= 0 {

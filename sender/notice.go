@@ -66,7 +66,7 @@ func helped(v kusto.Verdict) string {
 	const itself = "nothing, it is sent again by itself; "
 	switch v {
 	case kusto.Throttled:
-		return itself + "if it stays so, the cluster is too small for what is sent to it: give it more nodes, or lower send.concurrency"
+		return itself + "if it stays so, the cluster is too small for what is sent to it: give it more nodes, or set send.concurrency to a low number"
 	case kusto.Unknown:
 		return itself + "its records may then be stored twice"
 	}

@@ -38,7 +38,7 @@ func (s *Sender) Reload(cfg Config, clusters []Cluster) {
 
 func settingsOf(cfg Config) delivery.Settings {
 	return delivery.Settings{
-		Concurrency: cfg.Concurrency,
+		Concurrency: int(cfg.Concurrency),
 		Initial:     cfg.Retry.Initial.D(),
 		Max:         cfg.Retry.Max.D(),
 		Patience:    cfg.Retry.Patience.D(),

@@ -111,11 +111,11 @@ func TestSettingsHoldAtOnce(t *testing.T) {
 	in(t, ok, func(w *world) {
 		w.s.Put(payload("T", "a"))
 		w.wait()
-		for _, n := range []int{16, 3, 8} {
+		for _, n := range []Concurrency{16, 3, 8} {
 			cfg := w.s.o.Config
 			cfg.Concurrency = n
 			w.s.Reload(cfg, []Cluster{w.s.clustersNow()})
-			if _, c := w.s.Status(); c[0].Concurrency != n {
+			if _, c := w.s.Status(); c[0].Concurrency != int(n) {
 				t.Errorf("concurrency is %d, want %d", c[0].Concurrency, n)
 			}
 		}

@@ -32,7 +32,7 @@ func (r *run) descriptors() {
 		}
 		given, whose = l.Max, "the limit of this shell"
 	}
-	want := uint64(r.cfg.Limits.OpenFiles + besides + r.cfg.Send.Concurrency*len(r.cfg.Clusters))
+	want := uint64(r.cfg.Limits.OpenFiles + besides + r.cfg.Send.Concurrency.Most()*len(r.cfg.Clusters))
 	if given >= want {
 		r.ok("limits.open_files", "", "", "limits.open_files is %d, %s allows %d", r.cfg.Limits.OpenFiles, whose, given)
 		return

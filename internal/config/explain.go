@@ -10,6 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"kusto-agent/internal/units"
+	"kusto-agent/sender"
 )
 
 // Topic is what there is to say of one key, or of a section.
@@ -149,6 +150,8 @@ func (k *key) typeWords() string {
 		return "a size, such as 512KiB, 4MB or 1GiB; a plain number is bytes"
 	case k.typ == reflect.TypeFor[units.Duration]():
 		return "a duration, such as 500ms, 30s, 1h30m or 7d"
+	case k.typ == reflect.TypeFor[sender.Concurrency]():
+		return "auto, or a whole number"
 	case k.allowed != nil:
 		return "a word of a list"
 	}

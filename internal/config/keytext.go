@@ -56,7 +56,7 @@ var keyTexts = map[string]keyText{
 	"batch.gzip_encoder": {about: "What compresses at gzip_level 1: auto, the agent's own encoder, which needs less than half the CPU, or klauspost, a library. Levels 2 to 9 are the library's.", example: "klauspost"},
 
 	"send":                 {about: "How requests are made, and made again.", example: "{concurrency: 16}"},
-	"send.concurrency":     {about: "The most requests under way to one cluster. The agent makes do with fewer when the service throttles it.", example: "16", least: "1", most: "1024"},
+	"send.concurrency":     {about: "The most requests under way to one cluster. auto: as many as pay, up to 128, found out from how long requests take. With a number the agent makes do with fewer when the service throttles it.", example: "16", least: "1", most: "1024"},
 	"send.timeout":         {about: "How long one request may take, to the end of its answer. Then its outcome is unknown, and it is made again.", example: "2m", least: "1ns"},
 	"send.rate_limit":      {about: "The most bytes a second that are sent, before gzip. 0: no limit.", example: "10MB", least: "0"},
 	"send.retry":           {about: "When a request is made again, and when a route counts as down.", example: "{patience: 1m}"},

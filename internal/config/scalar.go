@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"kusto-agent/sender"
 )
 
 // word is one value with its variables replaced.
@@ -103,6 +105,10 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 func (d *decoder) text(n *yaml.Node, v encoding.TextUnmarshaler, path string) {
 	w, ok := d.word(n, path)
 	if !ok {
+		return
+	}
+	if _, counts := v.(*sender.Concurrency); counts && w.quoted && !w.expanded && w.text != "auto" {
+		d.src.bad(path, "%s is no whole number; want one such as 8, without quotes, or auto", w.quote(path))
 		return
 	}
 	if err := v.UnmarshalText([]byte(w.text)); err != nil {

@@ -10,6 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"kusto-agent/internal/units"
+	"kusto-agent/sender"
 )
 
 // Schema is the JSON Schema (draft 2020-12) of the configuration and of files
@@ -113,6 +114,10 @@ func schemaOfValue(k *key, refer bool) schema {
 		return ref("size")
 	case reflect.TypeFor[units.Duration]():
 		return ref("duration")
+	case reflect.TypeFor[sender.Concurrency]():
+		s := schemaOfInt(k)
+		s["anyOf"] = append(s["anyOf"].([]any), schema{"const": "auto"})
+		return s
 	}
 	switch k.typ.Kind() {
 	case reflect.Bool:

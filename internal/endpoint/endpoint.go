@@ -77,7 +77,7 @@ func KeyOf(name string, c config.Cluster, cfg *config.Config) Key {
 	k := Key{
 		TokenKey: TokenKey{URL: c.URL, auth: c.Auth, proxy: s.Proxy, ca: s.TLS.CAFile, minTLS: s.TLS.MinVersion, untrusted: cfg.AllowUntrustedEndpoint},
 		Name:     name, app: cfg.App, user: cfg.User,
-		timeout: s.Timeout.D(), expectContinue: s.ExpectContinue, concurrency: s.Concurrency,
+		timeout: s.Timeout.D(), expectContinue: s.ExpectContinue, concurrency: s.Concurrency.Most(),
 	}
 	if k.ca != "" {
 		text, _ := os.ReadFile(k.ca)

@@ -424,6 +424,6 @@ func (p *process) books(quiet bool) {
 
 func sendConfig(concurrency int, rate units.Size) sender.Config {
 	c := sender.DefaultConfig()
-	c.Concurrency, c.RateLimit = concurrency, rate
+	c.Concurrency, c.RateLimit = sender.Concurrency(concurrency), rate
 	return c
 }
