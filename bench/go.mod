@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/klauspost/compress v1.20.3
+	golang.org/x/time v0.16.0
 	kusto-agent v0.0.0
 )
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -50,7 +51,21 @@ func NewRig(dir, agent string) (*Rig, error) {
 			return nil, err
 		}
 	}
-	cmd, err := self("sink")
+	out, err := r.startSink("sink")
+	if err != nil {
+		return nil, err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start the sink: %w", err), r.Close())
+	}
+	r.url = strings.TrimSpace(line)
+	return r, nil
+}
+
+// startSink starts a sink by its role and returns what it prints.
+func (r *Rig) startSink(role string) (io.Reader, error) {
+	cmd, err := self(role)
 	if err != nil {
 		return nil, err
 	}
@@ -67,12 +82,7 @@ func NewRig(dir, agent string) (*Rig, error) {
 		return nil, fmt.Errorf("start the sink: %w", err)
 	}
 	r.sink, r.hangUp = cmd, in.Close
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start the sink: %w", err), r.Close())
-	}
-	r.url = strings.TrimSpace(line)
-	return r, nil
+	return out, nil
 }
 
 // With is the same rig with another binary of the agent: both take turns at one sink.

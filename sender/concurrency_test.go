@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"kusto-agent/kusto"
+	"kusto-agent/internal/kusto"
 )
 
 // A concurrency is read as it is written, and nothing else is taken for one.
