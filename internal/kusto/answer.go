@@ -2,6 +2,20 @@ package kusto
 
 import "time"
 
+// Ingest is one request to store a body. Body stays the caller's: it is only
+// read, and no longer once Client.Ingest has returned.
+type Ingest struct {
+	Database string
+	Table    string
+	Format   string // one of formats, in any case
+	Mapping  string // name of a mapping; empty: none
+	Body     []byte
+	Gzip     bool // Body is gzip
+
+	// RequestID names this attempt, never another one: x-ms-client-request-id.
+	RequestID string
+}
+
 // Verdict is what an answer, or its absence, means for the payload.
 type Verdict uint8
 
@@ -54,6 +68,3 @@ type Answer struct {
 // Token is what the answer says of the token. With the verdict Auth it is never
 // TokenFine, but where Err is none of a token source of this package.
 func (a Answer) Token() TokenFault { return a.Err.Token() }
-
-// MaxRetryAfter caps what a Retry-After header may ask for.
-const MaxRetryAfter = 5 * time.Minute

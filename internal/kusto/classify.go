@@ -20,9 +20,6 @@ type outcome struct {
 	torn   error  // the body ended early, within these bytes
 }
 
-// maxAnswer is how much of an answer is read and judged.
-const maxAnswer = 64 << 10
-
 var (
 	errEarly    = errors.New("accepted before the body was sent whole")
 	errStranger = errors.New("HTTP 200 with an unrecognized body; a proxy or a portal may have answered")

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// TokenSource gives the bearer token for a request. *Tokens is the real one.
+// TokenSource gives the bearer token for a request. The tokens of package credential are
+// the real one.
 type TokenSource interface {
 	// Token is the token to send now; empty: send none. It may wait for one.
 	Token(ctx context.Context) (string, error)
@@ -59,10 +60,7 @@ func New(o Options) (*Client, error) {
 		return nil, err
 	}
 	local := loopback(hostOf(base))
-	if o.Auth == nil {
-		o.Auth = &Tokens{}
-	}
-	if t, ok := o.Auth.(*Tokens); ok && t.grant == nil && !local {
+	if givesNone(o.Auth) && !local {
 		return nil, fmt.Errorf("cluster %q: auth.method none is only for this machine; give it a method", o.URL)
 	}
 	headers, err := fixedHeaders(o)
@@ -75,11 +73,11 @@ func New(o Options) (*Client, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	clock := newClock(o.Logger)
-	if t, ok := o.Auth.(*Tokens); ok && t.clock != nil {
-		clock = t.clock // one machine has one, and it is told of once
+	clk := newClock(o.Logger)
+	if t, ok := o.Auth.(interface{ Clock() *clock }); ok && t.Clock() != nil {
+		clk = t.Clock() // one machine has one, and it is logged once
 	}
-	conns, err := newPool(network{plain: base.Scheme == "http", proxy: o.Proxy, caFile: o.CAFile, minTLS: o.MinTLS, idle: o.Concurrency, clock: clock})
+	conns, err := newPool(network{plain: base.Scheme == "http", proxy: o.Proxy, caFile: o.CAFile, minTLS: o.MinTLS, idle: o.Concurrency, clock: clk})
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +85,12 @@ func New(o Options) (*Client, error) {
 		o.Timeout = 60 * time.Second
 	}
 	return &Client{base: base, local: local, asked: o.QueryOnly, headers: headers, auth: o.Auth, timeout: o.Timeout, conns: conns, log: o.Logger}, nil
+}
+
+// givesNone reports whether a source never gives a token.
+func givesNone(s TokenSource) bool {
+	none, ok := s.(interface{ None() bool })
+	return s == nil || ok && none.None()
 }
 
 // Close closes the connections that are idle; requests under way end as they

@@ -34,9 +34,6 @@ type AuthConfig struct {
 // AuthMethods are the values of Method, auto first.
 var AuthMethods = []string{"auto", "client_secret", "certificate", "managed_identity", "workload_identity", "azure_cli", "token_file", "none"}
 
-// Mask stands wherever a secret would be shown.
-const Mask = "****"
-
 // DefaultAuthConfig is what holds where the configuration says nothing.
 func DefaultAuthConfig() AuthConfig {
 	return AuthConfig{Method: "auto"}

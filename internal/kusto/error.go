@@ -140,19 +140,6 @@ func Unreached(err error) bool {
 	return e.away || wayFault(e)
 }
 
-// isAway says that what answered a query is not the service, or that it is out of
-// order: status and the reply in the answer.
-func isAway(status int, r *reply) bool {
-	switch status {
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
-		http.StatusRequestTimeout, http.StatusProxyAuthRequired:
-		return true
-	case http.StatusNotFound:
-		return !r.own
-	}
-	return r.page || status >= 300 && status < 400
-}
-
 // StreamingOff says that streaming is off: at the cluster, or for the table alone.
 func (e *Error) StreamingOff() (cluster, table bool) {
 	return e.about == clusterOff, e.about == policyOff

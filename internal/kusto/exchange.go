@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,15 +22,7 @@ import (
 // request has no GetBody and no Idempotency-Key, so that the transport cannot
 // send it again on a connection of its own choice.
 func (c *Client) exchange(req *http.Request, body []byte) *outcome {
-	var used atomic.Pointer[conn]
-	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { used.Store(underlying(i.Conn)) }}
-	upload := &upload{rest: body}
-	req = req.WithContext(httptrace.WithClientTrace(req.Context(), trace))
-	if req.Body = upload; len(body) == 0 {
-		req.Body = http.NoBody // else it would go out in chunks
-	}
-
-	resp, err := c.conns.RoundTrip(req)
+	resp, up, err := c.send(req, body)
 	o := &outcome{err: err}
 	if err == nil {
 		defer resp.Body.Close() // closes the connection too, if there is more to come
@@ -39,10 +30,20 @@ func (c *Client) exchange(req *http.Request, body []byte) *outcome {
 	} else if errors.Is(req.Context().Err(), context.DeadlineExceeded) {
 		o.err = fmt.Errorf("no answer within %s: %w", c.timeout, context.DeadlineExceeded)
 	}
-	whole := upload.release()
-	conn := used.Load()
-	o.sent = whole && conn != nil && !conn.broken.Load()
+	o.sent = up.end()
 	return o
+}
+
+// send sends a request with a body and returns the head of its answer. The caller ends
+// the upload, and only then the body is its own again.
+func (c *Client) send(req *http.Request, body []byte) (*http.Response, *upload, error) {
+	up := &upload{rest: body}
+	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { up.conn.Store(underlying(i.Conn)) }}
+	if req.Body = up; len(body) == 0 {
+		req.Body = http.NoBody // else it would go out in chunks
+	}
+	resp, err := c.conns.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	return resp, up, err
 }
 
 // read takes in the head of an answer.
@@ -73,6 +74,8 @@ func inflate(raw []byte) []byte {
 // can be taken away: the transport may go on reading after it has returned an
 // early answer, when the bytes are the caller's again.
 type upload struct {
+	conn atomic.Pointer[conn]
+
 	mu   sync.Mutex // guards rest and gone
 	rest []byte
 	gone bool
@@ -92,15 +95,17 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close does nothing: release says when the body is no longer needed.
+// Close does nothing: end says when the body is no longer needed.
 func (u *upload) Close() error { return nil }
 
-// release ends all reading, and says whether everything was read.
-func (u *upload) release() bool {
+// end ends all reading, and reports whether the whole body was handed to a connection
+// on which no write failed.
+func (u *upload) end() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.gone = true
-	return len(u.rest) == 0
+	to := u.conn.Load()
+	return len(u.rest) == 0 && to != nil && !to.broken.Load()
 }
 
 // underlying finds our connection below any layers of TLS.
@@ -143,41 +148,8 @@ func judge(o *outcome, in *Ingest, secret string) Answer {
 	}
 	a.Hint = clean(hint(verdict, o, &r, in), 2*maxMessage+maxName)
 	a.Err = &Error{
-		Status: o.status, Code: clean(r.code, 128), Message: clean(words(o, &r, why), maxMessage), Permanent: r.permanent,
+		Status: o.status, Code: clean(r.code, 128), Message: clean(r.words(o.status, o.header, why), maxMessage), Permanent: r.permanent,
 		ActivityID: a.ActivityID, RetryAfter: a.RetryAfter, Hint: a.Hint, about: r.about, cause: why,
 	}
 	return a
-}
-
-// words is the message of an error: our reason, then theirs.
-func words(o *outcome, r *reply, why error) string {
-	var parts []string
-	if why != nil {
-		parts = append(parts, why.Error())
-	}
-	switch theirs := strings.TrimSpace(r.message); {
-	case o.status >= 300 && o.status < 400:
-		parts = append(parts, "redirected to "+strconv.Quote(o.header.Get("Location")))
-	case theirs != "":
-		parts = append(parts, theirs)
-	case o.header.Get("Www-Authenticate") != "":
-		parts = append(parts, o.header.Get("Www-Authenticate"))
-	case why == nil:
-		parts = append(parts, http.StatusText(o.status))
-	}
-	return strings.Join(parts, ": ")
-}
-
-// retryAfter reads both forms of the header: seconds, and a date. What cannot
-// be read, and what is over, is 0.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	value := strings.TrimSpace(h.Get("Retry-After"))
-	if seconds, err := strconv.ParseUint(value, 10, 63); err == nil {
-		return time.Duration(min(seconds, uint64(MaxRetryAfter/time.Second))) * time.Second
-	}
-	at, err := http.ParseTime(value)
-	if err != nil {
-		return 0
-	}
-	return max(0, min(at.Sub(now), MaxRetryAfter))
 }

@@ -273,7 +273,7 @@ func (h *hinted) ofTheWay() {
 		x509.CertificateInvalidError{Reason: x509.Expired},
 		&net.OpError{Op: "write", Err: syscall.EPIPE},
 	} {
-		h.says(err.Error(), errorOf(h.client.noAnswer(h.Context(), err, "")), "", err.Error())
+		h.says(err.Error(), errorOf(noAnswer(h.Context(), err, "")), "", err.Error())
 	}
 }
 

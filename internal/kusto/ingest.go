@@ -11,20 +11,6 @@ import (
 	"time"
 )
 
-// Ingest is one request to store a body. Body stays the caller's: it is only
-// read, and no longer once Client.Ingest has returned.
-type Ingest struct {
-	Database string
-	Table    string
-	Format   string // one of formats, in any case
-	Mapping  string // name of a mapping; empty: none
-	Body     []byte
-	Gzip     bool // Body is gzip
-
-	// RequestID names this attempt, never another one: x-ms-client-request-id.
-	RequestID string
-}
-
 // formats are the values of streamFormat as the documentation spells them, and
 // TXT, which every official client sends.
 var formats = []string{"CSV", "TSV", "SCsv", "SOHsv", "PSV", "TXT", "JSON", "MultiJSON", "Avro"}
@@ -57,25 +43,21 @@ func (c *Client) Ingest(ctx context.Context, in *Ingest) Answer {
 }
 
 func (c *Client) ingest(ctx context.Context, in *Ingest) Answer {
-	req, err := c.request(ctx, in)
+	req, err := c.ingestRequest(ctx, in)
 	if err != nil {
 		return unsent(Hold, err, "the request cannot be made like this: check database, table, mapping and format of the input")
 	}
-	bearer, err := c.bearer(ctx, req.URL)
+	bearer, err := c.authorize(req)
 	if errors.Is(err, context.Canceled) {
 		return unsent(NotSent, err, "the agent is stopping")
 	}
 	if err != nil {
 		return unsent(Auth, err, "check the keys under auth")
 	}
-	if bearer != "" {
-		req.Header.Set("Authorization", "Bearer "+bearer)
-	}
 	a := judge(c.exchange(req, in.Body), in, bearer)
 	if a.Status == http.StatusUnauthorized {
-		a.Err = c.conns.clock.blame(a.Err).(*Error)
+		a.Err = c.refused(bearer, a.Err)
 		a.Hint = a.Err.Hint
-		c.auth.Invalidate(bearer, a.Err)
 	}
 	return a
 }
@@ -83,17 +65,35 @@ func (c *Client) ingest(ctx context.Context, in *Ingest) Answer {
 // Preview is the request that Ingest would make for in, without its body, and with
 // a mask in place of a token. Nothing is asked for and nothing is sent.
 func (c *Client) Preview(in *Ingest) (*http.Request, error) {
-	req, err := c.request(context.Background(), in)
+	req, err := c.ingestRequest(context.Background(), in)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.mayCarryToken(req.URL); err != nil {
 		return nil, err
 	}
-	if t, ok := c.auth.(*Tokens); !ok || t.grant != nil {
+	if !givesNone(c.auth) {
 		req.Header.Set("Authorization", "Bearer ***")
 	}
 	return req, nil
+}
+
+// authorize puts the token into a request, and returns it.
+func (c *Client) authorize(req *http.Request) (bearer string, err error) {
+	if bearer, err = c.bearer(req.Context(), req.URL); bearer != "" {
+		req.Header.Set("Authorization", "Bearer "+bearer)
+	}
+	return bearer, err
+}
+
+// refused gives up a token that the service answered with 401, and adds to the error
+// that the clock of this machine is wrong, if it is.
+func (c *Client) refused(bearer string, e *Error) *Error {
+	e = c.conns.clock.blame(e).(*Error)
+	if c.auth != nil {
+		c.auth.Invalidate(bearer, e)
+	}
+	return e
 }
 
 // bearer is the token for u, checked again for where it is going.
@@ -101,9 +101,12 @@ func (c *Client) bearer(ctx context.Context, u *url.URL) (string, error) {
 	if err := c.mayCarryToken(u); err != nil {
 		return "", err
 	}
-	bearer, err := c.auth.Token(ctx)
-	if err != nil {
-		return "", err
+	bearer := ""
+	if c.auth != nil {
+		var err error
+		if bearer, err = c.auth.Token(ctx); err != nil {
+			return "", err
+		}
 	}
 	if bearer == "" && !c.local {
 		return "", errors.New("no token; requests without one are allowed to loopback only")
@@ -121,50 +124,54 @@ func unsent(v Verdict, err error, hint string) Answer {
 	return Answer{Verdict: v, Err: e, RetryAfter: e.RetryAfter, Hint: e.Hint}
 }
 
-// request builds everything but the token and the body.
-func (c *Client) request(ctx context.Context, in *Ingest) (*http.Request, error) {
+// request is a POST without token and body. path is escaped already in raw.
+func (c *Client) request(ctx context.Context, path, raw, id string) *http.Request {
+	u := *c.base
+	u.Path, u.RawPath = strings.TrimRight(c.base.Path, "/")+path, strings.TrimRight(c.base.EscapedPath(), "/")+raw
+	req := (&http.Request{
+		Method: http.MethodPost, URL: &u, Host: u.Host,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: c.headers.Clone(),
+	}).WithContext(ctx)
+	req.Header.Set(headerRequest, id)
+	return req
+}
+
+// ingestRequest builds everything but the token and the body.
+func (c *Client) ingestRequest(ctx context.Context, in *Ingest) (*http.Request, error) {
 	if c.asked {
 		return nil, errors.New("this client is for queries alone")
 	}
-	u, err := c.ingestURL(in)
+	path, raw, query, err := ingestPath(in)
 	if err != nil {
 		return nil, err
 	}
 	if in.RequestID == "" || strings.ContainsFunc(in.RequestID, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, fmt.Errorf("request id %s: want ASCII without spaces", quoteName(in.RequestID))
 	}
-	req := (&http.Request{
-		Method: http.MethodPost, URL: u, Host: u.Host,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: c.headers.Clone(), ContentLength: int64(len(in.Body)),
-	}).WithContext(ctx)
+	req := c.request(ctx, path, raw, in.RequestID)
+	req.URL.RawQuery, req.ContentLength = query, int64(len(in.Body))
 	req.Header.Set("Content-Type", "application/octet-stream")
-	req.Header.Set(headerRequest, in.RequestID)
 	if in.Gzip {
 		req.Header.Set("Content-Encoding", "gzip")
 	}
 	return req, nil
 }
 
-// ingestURL escapes each name exactly once. RawPath is what goes out; Path is
-// the same unescaped, as net/url wants them.
-func (c *Client) ingestURL(in *Ingest) (*url.URL, error) {
+// ingestPath escapes each name exactly once: raw is what goes out, path the same
+// unescaped, as net/url wants them.
+func ingestPath(in *Ingest) (path, raw, query string, err error) {
 	format, err := spelled(in.Format)
 	err = errors.Join(ValidName("database", in.Database), ValidName("table", in.Table), err)
-	query := "streamFormat=" + format
+	query = "streamFormat=" + format
 	if in.Mapping != "" {
 		err = errors.Join(err, ValidName("mapping", in.Mapping))
 		query += "&mappingName=" + strings.ReplaceAll(url.QueryEscape(in.Mapping), "+", "%20")
 	}
 	if err != nil {
-		return nil, err
+		return "", "", "", err
 	}
 	const call = "/v1/rest/ingest/"
-	u := *c.base
-	u.Path = strings.TrimRight(c.base.Path, "/") + call + in.Database + "/" + in.Table
-	u.RawPath = strings.TrimRight(c.base.EscapedPath(), "/") + call + url.PathEscape(in.Database) + "/" + url.PathEscape(in.Table)
-	u.RawQuery = query
-	return &u, nil
+	return call + in.Database + "/" + in.Table, call + url.PathEscape(in.Database) + "/" + url.PathEscape(in.Table), query, nil
 }
 
 // spelled is the documented spelling of a format.

@@ -170,14 +170,15 @@ func TestReleasedBodyIsReadNoMore(t *testing.T) {
 	if n, err := u.Read(make([]byte, 2)); n != 2 || err != nil {
 		t.Errorf("read %d, %v", n, err)
 	}
-	if u.release() {
+	if u.end() {
 		t.Error("half a body counts as whole")
 	}
 	if n, err := u.Read(make([]byte, 2)); n != 0 || err == nil || err == io.EOF {
 		t.Errorf("read %d, %v after the release", n, err)
 	}
 	u = &upload{rest: []byte("body")}
-	if io.Copy(io.Discard, u); !u.release() {
+	u.conn.Store(&conn{})
+	if io.Copy(io.Discard, u); !u.end() {
 		t.Error("a whole body does not count as such")
 	}
 }

@@ -15,13 +15,8 @@ import (
 	"github.com/AzureAD/microsoft-authentication-library-for-go/apps/managedidentity"
 )
 
-const (
-	// metadataHost is where a virtual machine in Azure asks about itself, and the
-	// one address besides this machine that is spoken to in plain http.
-	metadataHost = "169.254.169.254"
-	// probePatience is how long a machine is given to show that it is in Azure.
-	probePatience = 1500 * time.Millisecond
-)
+// probePatience is how long a machine is given to show that it is in Azure.
+const probePatience = 1500 * time.Millisecond
 
 // identityLogin asks the machine itself for the token of an identity that Azure
 // gave it.

@@ -50,9 +50,6 @@ func nameFault(name string) string {
 	return ""
 }
 
-// quoteName shows a name in an error, whatever is in it and however long.
-func quoteName(name string) string { return `"` + printable(name, 64) + `"` }
-
 // kqlName writes a name as KQL reads it wherever an entity is meant.
 func kqlName(name string) string { return "[" + kqlString(name, '\'') + "]" }
 
@@ -61,3 +58,6 @@ func kqlString(s string, quote byte) string {
 	q := string(quote)
 	return q + strings.NewReplacer(`\`, `\\`, q, `\`+q, "\n", `\n`, "\r", `\r`).Replace(s) + q
 }
+
+// Mask stands wherever a secret would be shown.
+const Mask = "****"

@@ -71,3 +71,6 @@ func escapedForms(secret string) []string {
 	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	return slices.DeleteFunc(slices.Compact(all), func(f string) bool { return f == secret })
 }
+
+// quoteName shows a name in an error, whatever is in it and however long.
+func quoteName(name string) string { return `"` + printable(name, 64) + `"` }

@@ -43,7 +43,7 @@ func (c *Client) Probe(ctx context.Context) (Way, error) {
 	resp, err := c.conns.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	w := way()
 	if err != nil {
-		return w, c.noAnswer(ctx, err, "")
+		return w, noAnswer(ctx, err, "")
 	}
 	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)) // so that the connection can be used again

@@ -9,12 +9,10 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode"
 )
@@ -212,32 +210,25 @@ func (c *Client) query(ctx context.Context, q *Query, r Reader) error {
 	if err != nil {
 		return err
 	}
-	bearer, err := c.bearer(ctx, req.URL)
+	bearer, err := c.authorize(req)
 	if err != nil {
 		return unsent(Auth, err, "check the keys under auth").Err
 	}
-	if bearer != "" {
-		req.Header.Set("Authorization", "Bearer "+bearer)
-	}
-	var used atomic.Pointer[conn]
-	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { used.Store(underlying(i.Conn)) }}
-	resp, err := c.conns.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
+	resp, up, err := c.send(req, body)
 	if err != nil {
-		err = c.noAnswer(ctx, err, bearer)
-		whole, conn := body.release(), used.Load()
+		err = noAnswer(ctx, err, bearer)
 		var e *Error
-		if ctx.Err() == nil && whole && conn != nil && !conn.broken.Load() && errors.As(err, &e) {
+		if up.end() && ctx.Err() == nil && errors.As(err, &e) {
 			e.Hint = lostHint(q.Call)
 		}
 		return err
 	}
 	defer resp.Body.Close() // closes the connection too, if there is more to come
-	defer body.release()
+	defer up.end()
 	if resp.StatusCode != http.StatusOK {
 		e := refusal(resp, q, bearer)
 		if e.Status == http.StatusUnauthorized {
-			e = c.conns.clock.blame(e).(*Error)
-			c.auth.Invalidate(bearer, e)
+			e = c.refused(bearer, e)
 		}
 		return e
 	}
@@ -247,11 +238,11 @@ func (c *Client) query(ctx context.Context, q *Query, r Reader) error {
 	} else {
 		err = shapeError(err)
 	}
-	return c.broken(ctx, err, resp, q, bearer)
+	return broken(ctx, err, resp, q, bearer)
 }
 
 // queryRequest builds everything but the token.
-func (c *Client) queryRequest(ctx context.Context, q *Query) (*http.Request, *upload, error) {
+func (c *Client) queryRequest(ctx context.Context, q *Query) (*http.Request, []byte, error) {
 	text, properties, err := q.written()
 	if err != nil {
 		return nil, nil, err
@@ -259,18 +250,9 @@ func (c *Client) queryRequest(ctx context.Context, q *Query) (*http.Request, *up
 	if strings.ContainsFunc(q.RequestID, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, nil, fmt.Errorf("request id %s: want ASCII without spaces", quoteName(q.RequestID))
 	}
-	u := *c.base
-	u.Path, u.RawPath = strings.TrimRight(c.base.Path, "/")+callPaths[q.Call], ""
-	if escaped := strings.TrimRight(c.base.EscapedPath(), "/") + callPaths[q.Call]; escaped != u.Path {
-		u.RawPath = escaped
-	}
-	req := (&http.Request{
-		Method: http.MethodPost, URL: &u, Host: u.Host,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: c.headers.Clone(),
-	}).WithContext(ctx)
+	req := c.request(ctx, callPaths[q.Call], callPaths[q.Call], q.RequestID)
 	req.Header.Del("Expect") // is for bodies of data
 	req.Header.Set("Accept-Encoding", "gzip, deflate")
-	req.Header.Set(headerRequest, q.RequestID)
 	if err := setNames(req.Header, q.App, q.User); err != nil {
 		return nil, nil, err
 	}
@@ -285,17 +267,16 @@ func (c *Client) queryRequest(ctx context.Context, q *Query) (*http.Request, *up
 		if q.Database != "" {
 			in.Set("db", q.Database)
 		}
-		req.Method, u.RawQuery = http.MethodGet, strings.ReplaceAll(in.Encode(), "+", "%20")
-		return req, &upload{}, nil
+		req.Method, req.URL.RawQuery = http.MethodGet, strings.ReplaceAll(in.Encode(), "+", "%20")
+		return req, nil, nil
 	}
 	body, err := q.body(text, properties)
 	if err != nil {
 		return nil, nil, err
 	}
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
-	up := &upload{rest: body}
-	req.Body, req.ContentLength = up, int64(len(body))
-	return req, up, nil
+	req.ContentLength = int64(len(body))
+	return req, body, nil
 }
 
 // written is the text with its parameters declared, and the properties as JSON.

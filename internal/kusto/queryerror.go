@@ -35,8 +35,7 @@ func refusal(resp *http.Response, q *Query, secret string) *Error {
 	if words, isPage := pageWords(raw, secret); isPage {
 		r.page, r.message = true, words
 	}
-	o := outcome{status: resp.StatusCode, header: resp.Header}
-	r.message = words(&o, &r, nil)
+	r.message = r.words(resp.StatusCode, resp.Header, nil)
 	return queryError(resp, r, q, secret)
 }
 
@@ -51,7 +50,7 @@ func queryError(resp *http.Response, r reply, q *Query, secret string) *Error {
 	e := &Error{
 		Status: resp.StatusCode, Code: clean(r.code, 128), Message: clean(r.message, maxMessage), Permanent: r.permanent,
 		ActivityID: activity, RetryAfter: retryAfter(resp.Header, time.Now()), Hint: queryHint(resp.StatusCode, &r, q),
-		about: r.about, own: r.own, away: isAway(resp.StatusCode, &r),
+		about: r.about, own: r.own, away: r.isAway(resp.StatusCode),
 	}
 	if e.RetryAfter > 0 {
 		e.Hint += "; it says to wait " + e.RetryAfter.Round(time.Second).String()
@@ -72,19 +71,6 @@ func replyError(r reply, q *Query) *Error {
 	}
 }
 
-// noAnswer is the error where none came.
-func (c *Client) noAnswer(ctx context.Context, err error, secret string) error {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return ctx.Err()
-	}
-	e := &Error{Message: printable(redact(err.Error(), secret), maxMessage), Hint: netHint(err), cause: err}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		e.Message, e.Hint = "no answer in time", "give it more time with a longer timeout, or ask for less"
-		e.cause = ctx.Err()
-	}
-	return e
-}
-
 // lostHint is for a request that went out whole and was not answered.
 func lostHint(call Call) string {
 	if call == Mgmt {
@@ -94,7 +80,7 @@ func lostHint(call Call) string {
 }
 
 // broken is the error of an answer that began well, nil if it ended so.
-func (c *Client) broken(ctx context.Context, err error, resp *http.Response, q *Query, secret string) error {
+func broken(ctx context.Context, err error, resp *http.Response, q *Query, secret string) error {
 	var e *Error
 	switch {
 	case err == nil:
@@ -106,7 +92,7 @@ func (c *Client) broken(ctx context.Context, err error, resp *http.Response, q *
 		e.Partial = true
 		return e
 	case ctx.Err() != nil:
-		return c.noAnswer(ctx, err, secret)
+		return noAnswer(ctx, err, secret)
 	case errors.Is(err, errShape), errors.Is(err, errTorn), errors.Is(err, errSize), errors.Is(err, errReplaced):
 		e = queryError(resp, reply{message: err.Error()}, q, secret)
 		e.Hint, e.Partial, e.cause = shapeHint(err), true, err

@@ -73,6 +73,13 @@ func newTokens(g grant, log *slog.Logger) *Tokens {
 	return &Tokens{grant: g, log: log, clock: newClock(log), ctx: ctx, stop: stop}
 }
 
+// None reports whether the method is none, so that no token is ever given out.
+func (t *Tokens) None() bool { return t.grant == nil }
+
+// Clock is the clock of this machine, as the answers of the authority show it; a client
+// with these tokens uses it too. It is nil for the method none.
+func (t *Tokens) Clock() *clock { return t.clock }
+
 // Close ends the request under way, if there is one, and waits for it.
 func (t *Tokens) Close() {
 	if t.grant != nil {

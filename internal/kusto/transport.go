@@ -27,6 +27,10 @@ const (
 	metadataDial   = 3 * time.Second // it is one hop away
 	continueWait   = time.Second     // for 100-continue, then the body is sent without
 	maxAnswerHeads = 64 << 10
+
+	// metadataHost is where a virtual machine in Azure asks about itself, and the one
+	// address besides this machine that is spoken to in plain http.
+	metadataHost = "169.254.169.254"
 )
 
 // network says how a transport reaches its server.

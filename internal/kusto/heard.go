@@ -1,0 +1,72 @@
+package kusto
+
+import (
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// retryAfter reads both forms of the header: seconds, and a date. What cannot
+// be read, and what is over, is 0.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	value := strings.TrimSpace(h.Get("Retry-After"))
+	if seconds, err := strconv.ParseUint(value, 10, 63); err == nil {
+		return time.Duration(min(seconds, uint64(MaxRetryAfter/time.Second))) * time.Second
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	return max(0, min(at.Sub(now), MaxRetryAfter))
+}
+
+// words is the message of an error: our reason, then that of an answer with this status
+// and head.
+func (r *reply) words(status int, h http.Header, why error) string {
+	var parts []string
+	if why != nil {
+		parts = append(parts, why.Error())
+	}
+	switch theirs := strings.TrimSpace(r.message); {
+	case status >= 300 && status < 400:
+		parts = append(parts, "redirected to "+strconv.Quote(h.Get("Location")))
+	case theirs != "":
+		parts = append(parts, theirs)
+	case h.Get("Www-Authenticate") != "":
+		parts = append(parts, h.Get("Www-Authenticate"))
+	case why == nil:
+		parts = append(parts, http.StatusText(status))
+	}
+	return strings.Join(parts, ": ")
+}
+
+// maxAnswer is how much of an answer is read and judged.
+const maxAnswer = 64 << 10
+
+// MaxRetryAfter is the most that a Retry-After header counts for.
+const MaxRetryAfter = 5 * time.Minute
+
+// isAway reports whether an answer with this status came from something other than the
+// service, or from a service that is out of order.
+func (r *reply) isAway(status int) bool {
+	switch status {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+		http.StatusRequestTimeout, http.StatusProxyAuthRequired:
+		return true
+	case http.StatusNotFound:
+		return !r.own
+	}
+	return r.page || status >= 300 && status < 400
+}
+
+var refusedPrincipal = regexp.MustCompile(`'(aad(?:app|user|group)=[^'\n]{1,200})'`)
+
+// principal is who was refused, as the service named them.
+func principal(r *reply) string {
+	if m := refusedPrincipal.FindStringSubmatch(r.texts); m != nil {
+		return printable(m[1], 256)
+	}
+	return "aadapp=<client id>;<tenant>"
+}
