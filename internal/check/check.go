@@ -57,7 +57,7 @@ type Finding struct {
 
 // Connection is how a cluster is asked.
 type Connection struct {
-	Client *kusto.Client
+	Client *kusto.Querier
 	Token  func(context.Context) (string, error)
 	Close  func()
 }

@@ -16,7 +16,7 @@ import (
 
 // Connection is a client of one cluster, for a command that is not the agent.
 type Connection struct {
-	*kusto.Client
+	*kusto.Querier
 	Cluster config.Cluster
 	Tokens  *kusto.Tokens
 }

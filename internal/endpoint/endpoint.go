@@ -17,7 +17,7 @@ import (
 // Endpoint is how one cluster is reached: its client and its tokens.
 type Endpoint struct {
 	Key
-	Client *kusto.Client
+	Client *kusto.Querier
 	Tokens *kusto.Tokens // may be those of others too
 }
 
@@ -67,7 +67,7 @@ func New(k Key, t *kusto.Tokens, log *slog.Logger) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Endpoint{Key: k, Client: client, Tokens: t}, nil
+	return &Endpoint{Key: k, Client: &kusto.Querier{Client: client}, Tokens: t}, nil
 }
 
 // KeyOf is the key of a cluster, by its name and its part of the configuration. The file

@@ -57,7 +57,7 @@ func TestResultsAreBounded(t *testing.T) {
 				mebibytes, most = 68, 66 // 2 for the request
 			}
 			packed := bomb(t, head, fill, tail, mebibytes)
-			c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			c := serveQueries(t, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Encoding", "gzip")
 				_, _ = w.Write(packed) // the client hangs up when it has enough
 			})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"runtime"
@@ -39,6 +40,9 @@ type Options struct {
 	MinTLS         string        // "1.2" or "1.3"; empty: 1.2
 	Concurrency    int           // connections kept for reuse; 0: 8
 	Logger         *slog.Logger  // nil: none
+
+	// DialTo opens connections in place of the network: for tests in memory. nil: the network.
+	DialTo func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // Client speaks to one cluster. It is safe for concurrent use.
@@ -77,7 +81,7 @@ func New(o Options) (*Client, error) {
 	if t, ok := o.Auth.(interface{ Clock() *clock }); ok && t.Clock() != nil {
 		clk = t.Clock() // one machine has one, and it is logged once
 	}
-	conns, err := newPool(network{plain: base.Scheme == "http", proxy: o.Proxy, caFile: o.CAFile, minTLS: o.MinTLS, idle: o.Concurrency, clock: clk})
+	conns, err := newPool(network{plain: base.Scheme == "http", proxy: o.Proxy, caFile: o.CAFile, minTLS: o.MinTLS, idle: o.Concurrency, clock: clk, dialTo: o.DialTo})
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +90,9 @@ func New(o Options) (*Client, error) {
 	}
 	return &Client{base: base, local: local, asked: o.QueryOnly, headers: headers, auth: o.Auth, timeout: o.Timeout, conns: conns, log: o.Logger}, nil
 }
+
+// Log is the logger of the options, or one that discards.
+func (c *Client) Log() *slog.Logger { return c.log }
 
 // givesNone reports whether a source never gives a token.
 func givesNone(s TokenSource) bool {

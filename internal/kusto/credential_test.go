@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+
 	markup "html"
 	"io"
 	"net/http"
@@ -145,7 +146,7 @@ func TestTokenFaults(t *testing.T) {
 			io.WriteString(w, body)
 		})
 		_, err := tokens.Token(t.Context())
-		e := errorOf(err)
+		e := ErrorOf(err)
 		if got := e.Token(); got != want || Unreached(err) != (want == TokenLater) || e.Refused() != (want == TokenRefused) {
 			t.Errorf("%d %s: %v", status, code, got)
 		}
@@ -177,7 +178,7 @@ func TestTokenFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tokens.Close()
-	if _, err := tokens.Token(t.Context()); errorOf(err).Token() != TokenLater {
+	if _, err := tokens.Token(t.Context()); ErrorOf(err).Token() != TokenLater {
 		t.Errorf("nobody there: %v", err)
 	}
 	if got := (Answer{}).Token(); got != TokenFine {
@@ -378,5 +379,35 @@ func TestMendedSecretIsUsedAtOnce(t *testing.T) {
 	write("right")
 	if token, err := tokens.Token(t.Context()); err != nil || token != "T0KEN" || asked != 2 {
 		t.Errorf("got %q, %v after %d requests", token, err, asked)
+	}
+}
+
+func TestPageInPlaceOfTheAuthority(t *testing.T) {
+	f := func(status int, want string) {
+		t.Helper()
+		tokens := authority(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(status)
+			w.Write([]byte("<html><head><title>Portal</title></head>\n<body>hunter2</body></html>"))
+		})
+		_, err := tokens.Token(t.Context())
+		e, _ := err.(*Error)
+		if e == nil || e.Message != want || e.Hint == "" {
+			t.Errorf("%d: got %+v, want %q", status, e, want)
+		}
+	}
+	f(200, "get token: what answered is not the authority, or a proxy answered in its place")
+	f(404, "get token: a web page: Portal")
+	f(503, "get token: a web page: Portal")
+}
+
+// A secret never leaves in the clear either.
+func TestNoSecretEverLeft(t *testing.T) {
+	const addr = "192.0.2.1:80"
+	for _, authority := range []string{"http://" + addr, "http://login.microsoftonline.com", "ftp://x", "https://u:p@x"} {
+		cfg := AuthConfig{Method: "client_secret", Authority: authority, Tenant: "t", ClientID: "c", ClientSecret: "s"}
+		if _, err := NewTokenSource(cfg, "https://c.kusto.windows.net", TokenOptions{}); err == nil {
+			t.Errorf("authority %s: taken", authority)
+		}
 	}
 }

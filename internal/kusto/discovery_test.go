@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"kusto-agent/emulator"
@@ -132,50 +131,6 @@ func TestMetadataOutOfOrder(t *testing.T) {
 	}
 }
 
-func TestClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var said strings.Builder
-		c := newClock(slog.New(slog.NewTextHandler(&said, nil)))
-		at := func(off time.Duration) http.Header {
-			return http.Header{"Date": {time.Now().Add(off).UTC().Format(http.TimeFormat)}}
-		}
-		told := func(n int) {
-			t.Helper()
-			if got := strings.Count(said.String(), "level=WARN"); got != n {
-				t.Errorf("told %d times, want %d:\n%s", got, n, said.String())
-			}
-		}
-		late := &Error{Status: 401, Code: "AADSTS700024", Hint: "do that", timely: true}
-		c.see(http.Header{})
-		c.see(http.Header{"Date": {"yesterday"}})
-		c.see(at(4 * time.Minute))
-		c.see(http.Header{"Date": at(time.Hour)["Date"], "Age": {"3600"}})
-		if told(0); c.blame(late) != error(late) {
-			t.Error("the clock is blamed")
-		}
-		c.see(at(7 * time.Minute))
-		c.see(at(8 * time.Minute))
-		told(1)
-		if !strings.Contains(said.String(), `is="7m0s behind" fix="timedatectl set-ntp true"`) {
-			t.Errorf("said %s", said.String())
-		}
-		if got := fixOf(c.blame(late)); !strings.HasPrefix(got, "the clock of this machine is 8m0s behind, set it right first: timedatectl set-ntp true; then: do that") {
-			t.Errorf("hint %q", got)
-		}
-		other := &Error{Status: 400, Code: "AADSTS90002", Hint: "x"}
-		if c.blame(other) != error(other) || c.blame(nil) != nil {
-			t.Error("what has nothing to do with time is blamed on the clock")
-		}
-		c.see(at(0))
-		c.see(at(-time.Hour))
-		if told(2); !strings.Contains(said.String(), "1h0m0s ahead") {
-			t.Errorf("said %s", said.String())
-		}
-		var none *clock
-		none.see(at(time.Hour))
-	})
-}
-
 // The clock is read off the answers of the authority and of the service, and told
 // once; a refusal of either says so.
 func TestClockOfTheAnswers(t *testing.T) {
@@ -192,12 +147,16 @@ func TestClockOfTheAnswers(t *testing.T) {
 	defer s.Close()
 	log := slog.New(slog.NewTextHandler(&said, nil))
 	tokens := tokensOf(t, AuthConfig{Method: "client_secret", Authority: s.URL, Tenant: "t", ClientID: "c", ClientSecret: "x"}, s.URL, TokenOptions{Logger: log})
-	c := newClient(t, s.URL, func(o *Options) { o.Auth, o.Logger = tokens, log })
-	a := c.Ingest(t.Context(), sample("x"))
+	c, err := New(Options{URL: s.URL, Auth: tokens, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	a := c.Ingest(t.Context(), &Ingest{Database: "Logs", Table: "App", Format: "TXT", Body: []byte("x"), RequestID: "1"})
 	if a.Verdict != Auth || !strings.Contains(a.Hint, "ahead, set it right first") || a.Hint != a.Err.Hint {
 		t.Errorf("got %s, hint %q", a.Verdict, a.Hint)
 	}
-	err := c.Query(t.Context(), &Query{Text: "T"}, &Collector{})
+	err = (&Querier{c}).Query(t.Context(), &Query{Text: "T"}, &Collector{})
 	if !strings.Contains(fixOf(err), "timedatectl") {
 		t.Errorf("got %v, hint %q", err, fixOf(err))
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // endpoint is a service on this machine, and a client of it.
-func endpoint(o emulator.Options) (*emulator.Server, *kusto.Client) {
+func endpoint(o emulator.Options) (*emulator.Server, *kusto.Querier) {
 	s := emulator.New(o)
 	url, err := s.Listen("127.0.0.1:0")
 	if err != nil {
@@ -19,11 +19,11 @@ func endpoint(o emulator.Options) (*emulator.Server, *kusto.Client) {
 	if err != nil {
 		panic(err)
 	}
-	return s, c
+	return s, &kusto.Querier{Client: c}
 }
 
 // One request is made, and the answer says in one word what it means.
-func ExampleClient_Ingest() {
+func Example_ingest() {
 	s, c := endpoint(emulator.Options{})
 	defer s.Close()
 	defer c.Close()
@@ -40,7 +40,7 @@ func ExampleClient_Ingest() {
 }
 
 // A query with a parameter, read into memory.
-func ExampleClient_Query() {
+func Example_query() {
 	s, c := endpoint(emulator.Options{})
 	defer s.Close()
 	defer c.Close()

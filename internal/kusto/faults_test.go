@@ -24,7 +24,7 @@ func answer(status, body string) string {
 func TestServerFaults(t *testing.T) {
 	say := func(words string) func(*net.TCPConn) {
 		return func(c *net.TCPConn) {
-			readRequest(c)
+			ReadRequest(c)
 			io.WriteString(c, words)
 		}
 	}
@@ -37,8 +37,8 @@ func TestServerFaults(t *testing.T) {
 		})
 	}
 	f("accepted", Accepted, true, say(answer("200 OK", "")))
-	f("reset after the body", Unknown, true, func(c *net.TCPConn) { readRequest(c); reset(c) })
-	f("closed after the body", Unknown, true, func(c *net.TCPConn) { readRequest(c) })
+	f("reset after the body", Unknown, true, func(c *net.TCPConn) { ReadRequest(c); Reset(c) })
+	f("closed after the body", Unknown, true, func(c *net.TCPConn) { ReadRequest(c) })
 	f("half a status line", Unknown, true, say("HTTP/1.1 20"))
 	f("no HTTP", Unknown, true, say("SSH-2.0-OpenSSH\r\n"))
 	f("half the headers", Unknown, true, say(ok+"Content-Le"))
@@ -61,10 +61,10 @@ func TestServerFaults(t *testing.T) {
 // not sent. The body is larger than every buffer on the way.
 func TestResetBeforeTheBodyIsWhole(t *testing.T) {
 	for name, do := range map[string]func(*net.TCPConn){
-		"at once":        reset,
-		"after the head": func(c *net.TCPConn) { readHead(c); reset(c) },
-		"in the body":    func(c *net.TCPConn) { readHead(c); io.CopyN(io.Discard, c, 1000); reset(c) },
-		"closed":         func(c *net.TCPConn) { readHead(c) },
+		"at once":        Reset,
+		"after the head": func(c *net.TCPConn) { ReadHead(c); Reset(c) },
+		"in the body":    func(c *net.TCPConn) { ReadHead(c); io.CopyN(io.Discard, c, 1000); Reset(c) },
+		"closed":         func(c *net.TCPConn) { ReadHead(c) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			if a := script(t, do).Ingest(t.Context(), big()); a.Verdict != NotSent || a.Wrote || a.Hint == "" {
@@ -89,7 +89,7 @@ func TestEarlyRefusalIsRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for range 20 {
 				c := script(t, func(c *net.TCPConn) {
-					readHead(c)
+					ReadHead(c)
 					io.WriteString(c, refusal)
 					end(c)
 				})
@@ -104,7 +104,7 @@ func TestEarlyRefusalIsRead(t *testing.T) {
 
 func TestEarlyAcceptanceIsNotBelieved(t *testing.T) {
 	c := script(t, func(c *net.TCPConn) {
-		readHead(c)
+		ReadHead(c)
 		io.WriteString(c, answer("200 OK", "{}"))
 	})
 	if a := c.Ingest(t.Context(), big()); a.Verdict != Unknown || a.Wrote {
@@ -126,13 +126,13 @@ func TestTimeout(t *testing.T) {
 			}
 		})
 	}
-	f("no answer", Unknown, sample("x"), func(c net.Conn) { readRequest(c) })
+	f("no answer", Unknown, sample("x"), func(c net.Conn) { ReadRequest(c) })
 	f("headers only", Unknown, sample("x"), func(c net.Conn) {
-		readRequest(c)
+		ReadRequest(c)
 		io.WriteString(c, ok+"Content-Length: 100\r\n\r\n{")
 	})
 	f("trickle", Unknown, sample("x"), func(c net.Conn) {
-		readRequest(c)
+		ReadRequest(c)
 		io.WriteString(c, "H")
 		io.WriteString(c, "T")
 	})
@@ -142,7 +142,7 @@ func TestTimeoutWhileSending(t *testing.T) {
 	release := make(chan struct{})
 	c := script(t, func(c *net.TCPConn) {
 		c.SetReadBuffer(4096)
-		readHead(c)
+		ReadHead(c)
 		<-release // reads nothing more
 	}, timeout(time.Second))
 	t.Cleanup(func() { close(release) })
@@ -156,7 +156,7 @@ func TestTimeoutWhileSending(t *testing.T) {
 func TestCallerStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := script(t, func(c *net.TCPConn) {
-		readRequest(c)
+		ReadRequest(c)
 		cancel()
 		io.Copy(io.Discard, c)
 	})
@@ -175,7 +175,7 @@ func TestAnswersWithoutEnd(t *testing.T) {
 			sent, closed := new(atomic.Int64), make(chan struct{})
 			c := script(t, func(c *net.TCPConn) {
 				defer close(closed)
-				readRequest(c)
+				ReadRequest(c)
 				io.WriteString(c, head)
 				chunk := strings.Repeat(unit, 1<<16/len(unit))
 				for sent.Load() < 1<<30 {
@@ -243,14 +243,14 @@ func TestGzipErrorIsRead(t *testing.T) {
 func TestNothingIsSentTwiceSilently(t *testing.T) {
 	var requests atomic.Int64
 	c := script(t, func(c *net.TCPConn) {
-		if readRequest(c) {
+		if ReadRequest(c) {
 			requests.Add(1)
 			io.WriteString(c, answer("200 OK", "{}"))
 		}
-		if readRequest(c) { // on the same connection
+		if ReadRequest(c) { // on the same connection
 			requests.Add(1)
 		}
-		reset(c)
+		Reset(c)
 	})
 	if a := c.Ingest(t.Context(), sample("x")); a.Verdict != Accepted {
 		t.Fatalf("got %s, %v", a.Verdict, a.Err)
@@ -265,7 +265,7 @@ func TestExpectContinue(t *testing.T) {
 	t.Run("refused before the body", func(t *testing.T) {
 		var left atomic.Int64
 		c := script(t, func(c *net.TCPConn) {
-			readHead(c)
+			ReadHead(c)
 			io.WriteString(c, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 			n, _ := io.Copy(io.Discard, c)
 			left.Store(n)
@@ -282,7 +282,7 @@ func TestExpectContinue(t *testing.T) {
 	})
 	t.Run("never asked for", func(t *testing.T) {
 		c := script(t, func(c *net.TCPConn) {
-			if readRequest(c) { // without a word in between
+			if ReadRequest(c) { // without a word in between
 				io.WriteString(c, answer("200 OK", "{}"))
 			}
 		}, expect)
@@ -292,7 +292,7 @@ func TestExpectContinue(t *testing.T) {
 	})
 	t.Run("not known", func(t *testing.T) {
 		c := script(t, func(c *net.TCPConn) {
-			readHead(c)
+			ReadHead(c)
 			io.WriteString(c, answer("417 Expectation Failed", ""))
 		}, expect)
 		if a := c.Ingest(t.Context(), sample("x")); a.Verdict != Hold || !strings.Contains(a.Hint, "expect_continue") {

@@ -36,7 +36,7 @@ func unknownHint(o *outcome, r *reply) string {
 
 // holdHint is for what keeps a route waiting.
 func holdHint(status int, r *reply, in *Ingest) string {
-	table := kqlName(in.Table)
+	table := EntityName(in.Table)
 	switch {
 	case r.about == policyOff:
 		return "allow streaming into the table, then it takes up to 5 minutes: .alter table " + table + " policy streamingingestion enable"
@@ -45,7 +45,7 @@ func holdHint(status int, r *reply, in *Ingest) string {
 	case r.about == missing:
 		return missingHint(r, in)
 	case r.about == denied, status == http.StatusForbidden && !r.page:
-		return "let this identity ingest: .add table " + table + " ingestors (" + kqlString(principal(r), '\'') + ")"
+		return "let this identity ingest: .add table " + table + " ingestors (" + TextLiteral(principal(r)) + ")"
 	case r.about == badMapping:
 		return "the mapping or format cannot be used; look at .show table " + table + " ingestion mappings"
 	case r.about == updatePolicy:
@@ -89,14 +89,14 @@ func missingHint(r *reply, in *Ingest) string {
 		kind = m[1]
 	}
 	kind = strings.ToLower(kind)
-	table := kqlName(in.Table)
+	table := EntityName(in.Table)
 	fresh := "; if it exists and is new: .clear table " + table + " cache streamingingestion schema"
 	switch {
 	case strings.Contains(kind, "mapping"):
 		return "create the mapping, with your columns: .create-or-alter table " + table + " ingestion " + mappingKind(in.Format) +
-			" mapping " + kqlString(in.Mapping, '"') + " '[{\"column\":\"c\",\"Properties\":{}}]'" + fresh
+			" mapping " + StringLiteral(in.Mapping) + " '[{\"column\":\"c\",\"Properties\":{}}]'" + fresh
 	case strings.Contains(kind, "database"):
-		return "database " + kqlName(in.Database) + " is not in this cluster: check the name with .show databases"
+		return "database " + EntityName(in.Database) + " is not in this cluster: check the name with .show databases"
 	}
 	return "create the table, with your columns: .create table " + table + " (['c']: string)" + fresh
 }

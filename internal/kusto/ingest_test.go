@@ -24,7 +24,7 @@ func TestIngestRequest(t *testing.T) {
 	c := serve(t, h, func(o *Options) {
 		o.URL += "/base/p%20q/"
 		o.App, o.User, o.Version = "agent é", "me", "1 2|{3}"
-		o.Auth = &staticToken{token: "T0KEN"}
+		o.Auth = &StaticToken{Bearer: "T0KEN"}
 	})
 	in := &Ingest{Database: "my db", Table: "a.b-c_ü", Format: "multijson", Mapping: "m p.1", Body: []byte("payload"), Gzip: true, RequestID: "kusto-agent.ingest;u;3"}
 	a := c.Ingest(t.Context(), in)
@@ -65,7 +65,7 @@ func TestIngestWithoutMappingGzipAndToken(t *testing.T) {
 }
 
 func TestWhatCannotBeAskedIsNotSent(t *testing.T) {
-	source := &staticToken{token: "T"}
+	source := &StaticToken{Bearer: "T"}
 	c := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was made") }, func(o *Options) { o.Auth = source })
 	f := func(change func(*Ingest)) {
 		t.Helper()
@@ -82,15 +82,15 @@ func TestWhatCannotBeAskedIsNotSent(t *testing.T) {
 	f(func(in *Ingest) { in.Format = "Parquet&x=1" })
 	f(func(in *Ingest) { in.RequestID = "" })
 	f(func(in *Ingest) { in.RequestID = "a\r\nX-Evil: 1" })
-	if source.asked != 0 {
-		t.Errorf("a token was asked for %d times", source.asked)
+	if source.Asked != 0 {
+		t.Errorf("a token was asked for %d times", source.Asked)
 	}
 }
 
 func TestOptionsThatCannotBe(t *testing.T) {
 	f := func(want string, change func(*Options)) {
 		t.Helper()
-		o := Options{URL: "https://c.kusto.windows.net", Auth: &staticToken{token: "T"}}
+		o := Options{URL: "https://c.kusto.windows.net", Auth: &StaticToken{Bearer: "T"}}
 		change(&o)
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("got %v, want an error with %q", err, want)
@@ -108,11 +108,11 @@ func TestOptionsThatCannotBe(t *testing.T) {
 }
 
 func TestRefusedTokenIsGivenUp(t *testing.T) {
-	source := &staticToken{token: "OLD"}
+	source := &StaticToken{Bearer: "OLD"}
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401) }, func(o *Options) { o.Auth = source })
 	a := c.Ingest(t.Context(), sample("x"))
-	if a.Verdict != Auth || a.Status != 401 || a.Hint == "" || len(source.refused) != 1 || source.refused[0] != "OLD" {
-		t.Errorf("got %+v, gave up %q", a, source.refused)
+	if a.Verdict != Auth || a.Status != 401 || a.Hint == "" || len(source.Refused) != 1 || source.Refused[0] != "OLD" {
+		t.Errorf("got %+v, gave up %q", a, source.Refused)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestQueryClientTakesNoData(t *testing.T) {
 
 func TestNoTokenNoRequest(t *testing.T) {
 	broken := &Error{Status: 401, Code: "AADSTS7000215", Message: "get token: wrong", Hint: "the secret is wrong"}
-	c := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was made") }, func(o *Options) { o.Auth = &staticToken{err: broken} })
+	c := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was made") }, func(o *Options) { o.Auth = &StaticToken{Err: broken} })
 	a := c.Ingest(t.Context(), sample("x"))
 	if a.Verdict != Auth || a.Status != 0 || a.Wrote || a.Err != broken || a.Hint != broken.Hint {
 		t.Errorf("got %+v", a)
@@ -134,7 +134,7 @@ func TestNoTokenNoRequest(t *testing.T) {
 }
 
 func TestStoppedWhileWaitingForAToken(t *testing.T) {
-	c := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was made") }, func(o *Options) { o.Auth = &staticToken{err: context.Canceled} })
+	c := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was made") }, func(o *Options) { o.Auth = &StaticToken{Err: context.Canceled} })
 	if a := c.Ingest(t.Context(), sample("x")); a.Verdict != NotSent || a.Hint == "" {
 		t.Errorf("got %+v", a)
 	}
@@ -147,7 +147,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Location", elsewhere.URL)
 			w.WriteHeader(status)
-		}, func(o *Options) { o.Auth = &staticToken{token: "T"} })
+		}, func(o *Options) { o.Auth = &StaticToken{Bearer: "T"} })
 		if a := c.Ingest(t.Context(), sample("x")); a.Verdict != Hold || !strings.Contains(a.Err.Message, elsewhere.URL) || a.Hint == "" {
 			t.Errorf("%d: got %+v", status, a)
 		}
@@ -221,7 +221,7 @@ func TestLogHoldsNoSecretAndNoRecord(t *testing.T) {
 		w.WriteHeader(400)
 		io.WriteString(w, "you sent "+r.Header.Get("Authorization"))
 	}, func(o *Options) {
-		o.Auth = &staticToken{token: "T0KEN"}
+		o.Auth = &StaticToken{Bearer: "T0KEN"}
 		o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
 	c.Ingest(t.Context(), sample("the record"))

@@ -112,7 +112,7 @@ func (p Parameter) literal(v string) (string, error) {
 	}
 	switch p.Type {
 	case "string":
-		return kqlString(p.Value, '"'), nil
+		return StringLiteral(p.Value), nil
 	case "bool":
 		b, err := strconv.ParseBool(v)
 		if v = strconv.FormatBool(b); isNull {

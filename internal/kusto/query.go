@@ -90,6 +90,9 @@ const (
 	longestWait = time.Minute
 )
 
+// Querier makes queries and management commands on the wire of a client.
+type Querier struct{ *Client }
+
 // Query makes a request and hands what it answers to r as it comes: what is in
 // hand at a time is a row. It returns nil only if the answer was read to its end
 // and every row of it was handed to r. An error of the service is an *Error with a
@@ -100,7 +103,7 @@ const (
 // The first 401 is answered with a fresh token. When ctx ends, or the timeout has
 // passed by 2 s, the service is told to stop too, which takes 2 s at most; if it
 // could not be told, the error is an *UnstoppedError.
-func (c *Client) Query(ctx context.Context, q *Query, r Reader) error {
+func (c *Querier) Query(ctx context.Context, q *Query, r Reader) error {
 	if q.RequestID == "" {
 		q.RequestID = newRequestID(q.Call)
 	}
@@ -125,7 +128,7 @@ func (c *Client) Query(ctx context.Context, q *Query, r Reader) error {
 }
 
 // attempts makes a request, and again where its refusal allows it.
-func (c *Client) attempts(ctx context.Context, q *Query, r Reader) error {
+func (c *Querier) attempts(ctx context.Context, q *Query, r Reader) error {
 	id, refreshed := q.RequestID, false
 	for waits, n := 0, 2; ; n++ {
 		err := c.query(ctx, q, r)
@@ -205,7 +208,7 @@ func optionTimeout(text string) time.Duration {
 }
 
 // query makes one attempt.
-func (c *Client) query(ctx context.Context, q *Query, r Reader) error {
+func (c *Querier) query(ctx context.Context, q *Query, r Reader) error {
 	req, body, err := c.queryRequest(ctx, q)
 	if err != nil {
 		return err
@@ -242,7 +245,7 @@ func (c *Client) query(ctx context.Context, q *Query, r Reader) error {
 }
 
 // queryRequest builds everything but the token.
-func (c *Client) queryRequest(ctx context.Context, q *Query) (*http.Request, []byte, error) {
+func (c *Querier) queryRequest(ctx context.Context, q *Query) (*http.Request, []byte, error) {
 	text, properties, err := q.written()
 	if err != nil {
 		return nil, nil, err

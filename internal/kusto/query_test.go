@@ -73,7 +73,7 @@ const v2Head = `[{"FrameType":"DataSetHeader","IsProgressive":false,"Version":"v
 func TestResults(t *testing.T) {
 	f := func(name string, call Call, answer string, want []string, fault string) {
 		t.Run(name, func(t *testing.T) {
-			c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			c := serveQueries(t, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("x-ms-activity-id", "act-1")
 				io.WriteString(w, answer)
 			})
@@ -153,11 +153,11 @@ func TestTornResults(t *testing.T) {
 	f := func(name, head string, body []byte, end func(*net.TCPConn, <-chan struct{})) {
 		t.Run(name, func(t *testing.T) {
 			seen := make(chan struct{})
-			c := script(t, func(conn *net.TCPConn) {
-				readRequest(conn)
+			c := newQuerier(t, Script(t, func(conn *net.TCPConn) {
+				ReadRequest(conn)
 				fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nx-ms-activity-id: act-1\r\n%s\r\n%s", head, body)
 				end(conn, seen)
-			})
+			}))
 			var e *Error
 			err := c.Query(t.Context(), &Query{Call: QueryV1, Database: "D", Text: "T"}, &firstRow{seen: seen})
 			if !errors.As(err, &e) || !e.Partial || e.ActivityID != "act-1" || !strings.Contains(e.Hint, "in the middle of the result") || !strings.Contains(e.Message, "the answer ends early") {
@@ -165,7 +165,7 @@ func TestTornResults(t *testing.T) {
 			}
 		})
 	}
-	f("reset", "Content-Length: 1000\r\n", []byte(rows), func(c *net.TCPConn, seen <-chan struct{}) { <-seen; reset(c) })
+	f("reset", "Content-Length: 1000\r\n", []byte(rows), func(c *net.TCPConn, seen <-chan struct{}) { <-seen; Reset(c) })
 	f("closed", "Content-Length: 1000\r\n", []byte(rows), func(*net.TCPConn, <-chan struct{}) {})
 	f("no chunk", "Transfer-Encoding: chunked\r\n", fmt.Appendf(nil, "%x\r\n%s\r\nno chunk\r\n", len(rows), rows), func(*net.TCPConn, <-chan struct{}) {})
 	var z bytes.Buffer
@@ -179,7 +179,7 @@ func TestTornResults(t *testing.T) {
 func TestQueryRequests(t *testing.T) {
 	f := func(name string, q Query, method, path, body string, headers ...string) {
 		t.Run(name, func(t *testing.T) {
-			c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			c := serveQueries(t, func(w http.ResponseWriter, r *http.Request) {
 				got, _ := io.ReadAll(r.Body)
 				if r.Method != method || r.RequestURI != path || string(got) != body {
 					t.Errorf("%s %s\n%s\nwant %s %s\n%s", r.Method, r.RequestURI, got, method, path, body)
@@ -335,7 +335,7 @@ func TestParameters(t *testing.T) {
 // TestQueryEncodings: an answer may be compressed in any of three ways.
 func TestQueryEncodings(t *testing.T) {
 	f := func(encoding string, pack func(io.Writer) io.WriteCloser) {
-		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		c := serveQueries(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", encoding)
 			z := pack(w)
 			io.WriteString(z, v1(v1Well, `[1,"x"]`))
@@ -360,7 +360,7 @@ func TestQueryEncodings(t *testing.T) {
 func TestQueryRefused(t *testing.T) {
 	f := func(status int, body string, code, hint string) {
 		t.Helper()
-		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		c := serveQueries(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("x-ms-activity-id", "act-1")
 			w.WriteHeader(status)
 			io.WriteString(w, body)
@@ -390,9 +390,9 @@ func TestQueryRefused(t *testing.T) {
 // TestQueryRefreshed: a token that was refused is replaced once, and the second
 // request has an id of its own.
 func TestQueryRefreshed(t *testing.T) {
-	token := &staticToken{token: "abc"}
+	token := &StaticToken{Bearer: "abc"}
 	var ids []string
-	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	c := serveQueries(t, func(w http.ResponseWriter, r *http.Request) {
 		if ids = append(ids, r.Header.Get(headerRequest)); len(ids) == 1 {
 			w.WriteHeader(401)
 			return
@@ -400,34 +400,38 @@ func TestQueryRefreshed(t *testing.T) {
 		io.WriteString(w, v1(v1Well))
 	}, func(o *Options) { o.Auth = token })
 	q := &Query{Database: "D", Text: "T", RequestID: "mine"}
-	if err := c.Query(t.Context(), q, &Collector{}); err != nil || !slices.Equal(ids, []string{"mine", "mine;2"}) || len(token.refused) != 1 || q.RequestID != "mine;2" {
-		t.Errorf("after a 401: %v, asked as %q, %d tokens given up, called %s", err, ids, len(token.refused), q.RequestID)
+	if err := c.Query(t.Context(), q, &Collector{}); err != nil || !slices.Equal(ids, []string{"mine", "mine;2"}) || len(token.Refused) != 1 || q.RequestID != "mine;2" {
+		t.Errorf("after a 401: %v, asked as %q, %d tokens given up, called %s", err, ids, len(token.Refused), q.RequestID)
 	}
 }
 
 // within runs f with a client in a bubble of virtual time, whose answers are those
 // of h.
-func within(t *testing.T, h http.HandlerFunc, f func(t *testing.T, c *Client)) {
+func within(t *testing.T, h http.HandlerFunc, f func(t *testing.T, c *Querier)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, "http://127.0.0.1:1")
-		c.conns.fresh = func() *http.Transport { return pipes(t, h) }
+		c := newQuerier(t, "http://127.0.0.1:1", func(o *Options) { o.DialTo = pipes(h) })
 		f(t, c)
 		c.Close()
 	})
 }
 
-// pipes is a transport to a handler, over pipes in memory.
-func pipes(t *testing.T, h http.HandlerFunc) *http.Transport {
-	return &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
+// pipes opens connections to a handler, over pipes in memory.
+func pipes(h http.HandlerFunc) func(context.Context, string, string) (net.Conn, error) {
+	return func(context.Context, string, string) (net.Conn, error) {
 		near, far := net.Pipe()
 		l := &onePipe{conn: make(chan net.Conn, 1)}
 		l.conn <- far
 		close(l.conn)
 		go func() { _ = (&http.Server{Handler: h}).Serve(l) }() // ends with the connection
-		return &conn{Conn: near}, nil
-	}}
+		return here{near}, nil
+	}
 }
+
+// here is a connection to this machine.
+type here struct{ net.Conn }
+
+func (here) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
 // onePipe is a listener of one connection.
 type onePipe struct{ conn chan net.Conn }
@@ -453,7 +457,7 @@ func TestQueryWaits(t *testing.T) {
 				asked.Add(1)
 				w.WriteHeader(status)
 				io.WriteString(w, body)
-			}, func(t *testing.T, c *Client) {
+			}, func(t *testing.T, c *Querier) {
 				if strings.Contains(after, "GMT") {
 					after = time.Now().Add(20 * time.Second).UTC().Format(http.TimeFormat)
 				}
@@ -504,7 +508,7 @@ func TestTimeoutEnds(t *testing.T) {
 				_ = http.NewResponseController(w).Flush()
 			}
 			<-r.Context().Done()
-		}, func(t *testing.T, c *Client) {
+		}, func(t *testing.T, c *Querier) {
 			began := time.Now()
 			err := c.Query(t.Context(), &Query{Database: "D", Text: "T", Timeout: time.Second}, &Collector{})
 			var unstopped *UnstoppedError
@@ -518,7 +522,7 @@ func TestTimeoutEnds(t *testing.T) {
 // TestLostAnswer: of a request that went out whole it is not said that it did not.
 func TestLostAnswer(t *testing.T) {
 	for call, want := range map[Call]string{QueryV2: "ask again", Mgmt: "may have run"} {
-		c := script(t, func(c *net.TCPConn) { readRequest(c) })
+		c := newQuerier(t, Script(t, func(c *net.TCPConn) { ReadRequest(c) }))
 		var e *Error
 		err := c.Query(t.Context(), &Query{Call: call, Database: "D", Text: ".T"}, &Collector{})
 		if !errors.As(err, &e) || !strings.Contains(e.Hint, want) || !strings.Contains(e.Hint, "went out whole") || !Unreached(err) {
@@ -533,12 +537,12 @@ func TestOutOfReach(t *testing.T) {
 	const own, page = `{"error":{"code":"Odd","message":"words"}}`, `<html><title>Hello</title></html>`
 	f := func(status int, body string, unreached, refused bool) {
 		t.Helper()
-		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		c := serveQueries(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
 			io.WriteString(w, body)
 		})
 		err := c.Query(t.Context(), &Query{Database: "D", Text: "T"}, &Collector{})
-		if e := errorOf(err); e == nil || Unreached(err) != unreached || e.Refused() != refused {
+		if e := ErrorOf(err); e == nil || Unreached(err) != unreached || e.Refused() != refused {
 			t.Errorf("%d %s: unreached %v, %v", status, body, Unreached(err), err)
 		}
 	}
@@ -563,7 +567,7 @@ func TestOutOfReach(t *testing.T) {
 	f(429, own, false, false)
 	f(500, own, false, false)
 	f(200, "[", false, false)
-	if !Unreached(newClient(t, "http://127.0.0.1:1").Query(t.Context(), &Query{Text: "T"}, &Collector{})) {
+	if !Unreached(newQuerier(t, "http://127.0.0.1:1").Query(t.Context(), &Query{Text: "T"}, &Collector{})) {
 		t.Error("nobody there")
 	}
 	for _, body := range []string{"", own} { // streaming ingestion is off there
@@ -604,7 +608,7 @@ func TestIsCommand(t *testing.T) {
 func TestQueryCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan string, 1)
-	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	c := serveQueries(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if strings.HasSuffix(r.URL.Path, "/mgmt") {
 			stopped <- string(body)
@@ -629,7 +633,7 @@ func TestQueryCancelled(t *testing.T) {
 // TestQueryNotCancelled: that the service could not be told to stop is said.
 func TestQueryNotCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	c := serveQueries(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/mgmt") {
 			w.WriteHeader(http.StatusForbidden)
 			return
@@ -648,7 +652,7 @@ func TestQueryNotCancelled(t *testing.T) {
 // TestQueryStreams: rows are handed on before the answer ends.
 func TestQueryStreams(t *testing.T) {
 	seen := make(chan struct{})
-	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	c := serveQueries(t, func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, `[{"FrameType":"DataTable","TableId":1,"TableKind":"PrimaryResult","TableName":"P","Columns":[{"ColumnName":"a","ColumnType":"int"}],"Rows":[[1]`)
 		http.NewResponseController(w).Flush()
 		<-seen

@@ -135,16 +135,16 @@ func (e *UnstoppedError) Unwrap() error { return e.err }
 
 // cancelQuery has the service stop what it does for a request that nobody waits for
 // any more.
-func (c *Client) cancelQuery(q *Query) error {
+func (c *Querier) cancelQuery(q *Query) error {
 	ctx, done := context.WithTimeout(context.Background(), cancelPatience)
 	defer done()
 	stop := &Query{
 		Call: Mgmt, Database: q.Database, RequestID: newRequestID(Mgmt),
-		Text: ".cancel query " + kqlString(q.RequestID, '"'),
+		Text: ".cancel query " + StringLiteral(q.RequestID),
 	}
 	err := c.query(ctx, stop, &Collector{})
 	if err != nil {
-		c.log.Debug("query was not cancelled", "request", q.RequestID, "err", err)
+		c.Log().Debug("query was not cancelled", "request", q.RequestID, "err", err)
 	}
 	return err
 }
@@ -168,7 +168,7 @@ func queryHint(status int, r *reply, q *Query) string {
 		if q.Call == Mgmt && !strings.HasPrefix(strings.ToLower(uncommented(q.Text)), ".show") {
 			role = "admins"
 		}
-		return fmt.Sprintf("let this identity do it: .add database %s %s (%s)", kqlName(database), role, kqlString(principal(r), '\''))
+		return fmt.Sprintf("let this identity do it: .add database %s %s (%s)", EntityName(database), role, TextLiteral(principal(r)))
 	case r.about == load, status == http.StatusTooManyRequests:
 		return "the service is busy: ask again later, or ask less at a time"
 	case r.about == missing:

@@ -31,23 +31,6 @@ func TestErrorKeepsWhatTheServiceSaid(t *testing.T) {
 	}
 }
 
-func TestMostTellingCode(t *testing.T) {
-	f := func(body, want string) {
-		t.Helper()
-		if got := parseReply([]byte(body), "Logs.App").code; got != want {
-			t.Errorf("%s: got %q, want %q", body, got, want)
-		}
-	}
-	f(`{"error":{"code":"BadRequest","innererror":{"code":"Deep","innererror":{"@errorCode":"Stream_WrongNumberOfFields"}}}}`, "Stream_WrongNumberOfFields")
-	f(`{"error":{"code":"BadRequest","@type":"A.B.EntityNotFoundException"}}`, "EntityNotFoundException")
-	f(`{"error":{"code":"SYN0002"}}`, "SYN0002")
-	f(`{"error":{"code":17,"@message":"failed: Stream_ClosingQuoteMissing"}}`, "Stream_ClosingQuoteMissing")
-	f(`{"code":"BadRequest_EntityNotFound"}`, "BadRequest_EntityNotFound")
-	f(`{"error":null}`, "")
-	f(``, "")
-	f(`words BadRequest_InvalidBlob words`, "BadRequest_InvalidBlob")
-}
-
 func TestNamesAreNoCodes(t *testing.T) {
 	f := func(table, message string) {
 		t.Helper()
@@ -62,25 +45,6 @@ func TestNamesAreNoCodes(t *testing.T) {
 		f(table, "Bad streaming ingestion request to Logs."+table+" : The input stream is empty after processing, tip:check stream validity")
 		f(table, "Table '"+table+"' can't take this.")
 	}
-}
-
-func TestMessageIsOneBoundedPrintableLine(t *testing.T) {
-	f := func(in, want string) {
-		t.Helper()
-		if got := printable(in, 12); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
-	}
-	f("plain", "plain")
-	f("a\nb\tc", `a\nb\tc`)
-	f("\x1b[31mred", `\x1b[31mred`)
-	f("\u202Eevil", `\u202eevil`)
-	f("\xff\xfe", `\xff\xfe`)
-	f("a\"b`c", "a\"b`c")
-	f("tëxt €", "tëxt €")
-	f("0123456789ab", "0123456789ab")
-	f("0123456789abc", "0123456789ab…")
-	f("01234567890€", "01234567890…")
 }
 
 func TestTokensAreTakenOutOfEverything(t *testing.T) {
@@ -98,28 +62,6 @@ func TestTokensAreTakenOutOfEverything(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestRetryAfter(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	f := func(value string, want time.Duration) {
-		t.Helper()
-		if got := retryAfter(http.Header{"Retry-After": {value}}, now); got != want {
-			t.Errorf("%q: got %s, want %s", value, got, want)
-		}
-	}
-	f("", 0)
-	f("0", 0)
-	f(" 12 ", 12*time.Second)
-	f("301", MaxRetryAfter)
-	f("9223372036854775807", MaxRetryAfter)
-	f("99999999999999999999", 0)
-	f("-5", 0)
-	f("1.5", 0)
-	f("soon", 0)
-	f("Fri, 02 Jan 2026 03:04:35 GMT", 30*time.Second)
-	f("Fri, 02 Jan 2026 03:04:00 GMT", 0)
-	f("Fri, 02 Jan 2099 03:04:00 GMT", MaxRetryAfter)
 }
 
 func FuzzReply(f *testing.F) {

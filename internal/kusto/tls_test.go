@@ -56,7 +56,7 @@ func TestTLSRefused(t *testing.T) {
 			if opts == nil {
 				opts = append(opts, trust)
 			}
-			opts = append(opts, func(o *Options) { o.Auth = &staticToken{token: "T"} })
+			opts = append(opts, func(o *Options) { o.Auth = &StaticToken{Bearer: "T"} })
 			if name == "other host" {
 				url = strings.Replace(url, "127.0.0.1", "localhost", 1)
 			}
@@ -95,7 +95,7 @@ func TestTLSResetAndTimeoutAfterTheBody(t *testing.T) {
 	t.Run("reset", func(t *testing.T) {
 		url, trust := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
 			io.Copy(io.Discard, r.Body)
-			reset(hijack(w).(*tls.Conn).NetConn().(*net.TCPConn))
+			Reset(hijack(w).(*tls.Conn).NetConn().(*net.TCPConn))
 		}, nil)
 		if a := newClient(t, url, trust).Ingest(t.Context(), big()); a.Verdict != Unknown || !a.Wrote {
 			t.Errorf("got %s, wrote %v, %v", a.Verdict, a.Wrote, a.Err)
@@ -115,7 +115,7 @@ func TestTLSResetAndTimeoutAfterTheBody(t *testing.T) {
 func TestTLSResetBeforeTheBodyIsWhole(t *testing.T) {
 	url, trust := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
 		io.CopyN(io.Discard, r.Body, 1000)
-		reset(hijack(w).(*tls.Conn).NetConn().(*net.TCPConn))
+		Reset(hijack(w).(*tls.Conn).NetConn().(*net.TCPConn))
 	}, nil)
 	if a := newClient(t, url, trust).Ingest(t.Context(), big()); a.Verdict != NotSent || a.Wrote {
 		t.Errorf("got %s, wrote %v, %v", a.Verdict, a.Wrote, a.Err)
@@ -160,7 +160,7 @@ func TestProbe(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusNotFound)
 	}, nil)
-	token := func(o *Options) { o.Auth = &staticToken{token: "T"} }
+	token := func(o *Options) { o.Auth = &StaticToken{Bearer: "T"} }
 	w, err := newClient(t, url+"/below", trust, token).Probe(t.Context())
 	if err != nil || w.Status != 404 || w.Leaf == nil || w.TLS != "TLS 1.3" || !w.Dated || w.Ahead.Abs() > time.Hour || w.Remote != strings.TrimPrefix(url, "https://") || w.Proxy != "" {
 		t.Errorf("%+v, %v", w, err)

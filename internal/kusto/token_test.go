@@ -1,8 +1,10 @@
 package kusto
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -142,8 +144,8 @@ func TestAuthorityOutOfReachIsAskedSoon(t *testing.T) {
 		began := time.Now()
 		for calls := 2; calls < 10; calls++ {
 			_, err := tokens.Token(t.Context())
-			wait := errorOf(err).RetryAfter
-			if most := min(firstPause<<(calls-2), longestPause); wait > most || wait < most*4/5 || errorOf(err).Token() != TokenLater {
+			wait := ErrorOf(err).RetryAfter
+			if most := min(firstPause<<(calls-2), longestPause); wait > most || wait < most*4/5 || ErrorOf(err).Token() != TokenLater {
 				t.Errorf("after %d requests: %v, %v", calls-1, wait, err)
 			}
 			time.Sleep(wait - time.Nanosecond)
@@ -282,4 +284,36 @@ func TestNoToken(t *testing.T) {
 	if !none.ExpiresAt().IsZero() {
 		t.Error("it expires")
 	}
+}
+
+// A failed request for a token is told here only where nobody waits for it:
+// whoever waits gets the error, and tells it.
+func TestFailedRefreshIsToldOnce(t *testing.T) {
+	var said bytes.Buffer
+	g := &stubGrant{life: time.Hour}
+	inTime(t, g, func(t *testing.T, tokens *Tokens, want func(string, int)) {
+		tokens.log = slog.New(slog.NewTextHandler(&said, nil))
+		count := func(n int) {
+			t.Helper()
+			if got := strings.Count(said.String(), "token request failed"); got != n {
+				t.Errorf("told %d times, want %d:\n%s", got, n, said.String())
+			}
+		}
+		g.err = &Error{Message: "down", Hint: "what to do"}
+		want("", 1)
+		count(0)
+		g.err = nil
+		time.Sleep(refreshPause)
+		want("tt", 2)
+		g.err = &Error{Message: "down", Hint: "what to do"}
+		time.Sleep(56 * time.Minute)
+		want("tt", 3)
+		count(1)
+		time.Sleep(refreshPause)
+		want("tt", 4)
+		count(1)
+		if !strings.Contains(said.String(), "what to do") {
+			t.Errorf("no fix in\n%s", said.String())
+		}
+	})
 }

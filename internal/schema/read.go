@@ -17,7 +17,7 @@ const showTimeout = time.Minute
 
 // Reader reads the schema of a database. Its requests change nothing.
 type Reader struct {
-	Client   *kusto.Client
+	Client   *kusto.Querier
 	Database string // empty: none, for Databases
 }
 
