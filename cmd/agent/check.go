@@ -129,7 +129,7 @@ func checkConnection(cfg *config.Config, cluster string) (*check.Connection, err
 	if err != nil {
 		return nil, err
 	}
-	return &check.Connection{Client: conn.Querier, Token: conn.Tokens.Token, Close: conn.Close}, nil
+	return &check.Connection{Client: conn.Client, Token: conn.Tokens.Token, Close: conn.Close}, nil
 }
 
 // sampleInput reads what an input would send next, as preview does.

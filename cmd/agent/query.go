@@ -8,13 +8,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"kusto-agent/internal/config"
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 	"kusto-agent/internal/queryshell"
 	"kusto-agent/internal/rows"
 )
 
 func queryCommand() *cobra.Command {
-	q := &queryshell.Shell{Query: kusto.Query{Call: kusto.QueryV2}}
+	q := &queryshell.Shell{Query: query.Query{Call: query.QueryV2}}
 	cmd := askingCommand(q, "query [KQL]", "Run queries, or open a session to type them in",
 		"Run queries and print what they give. The text is the argument, or that of --file or stdin, in which several\n"+
 			"queries are separated by semicolons or blank lines; a let statement goes before every query of its block.\n"+
@@ -26,7 +26,7 @@ func queryCommand() *cobra.Command {
 }
 
 func mgmtCommand() *cobra.Command {
-	return askingCommand(&queryshell.Shell{Query: kusto.Query{Call: kusto.Mgmt}}, "mgmt [COMMAND]", "Run management commands, or open a session to type them in",
+	return askingCommand(&queryshell.Shell{Query: query.Query{Call: query.Mgmt}}, "mgmt [COMMAND]", "Run management commands, or open a session to type them in",
 		"Run management commands, such as '.show tables', and print what they give. The text is the argument, or that\n"+
 			"of --file or stdin, in which several commands are separated by semicolons or blank lines. On a terminal without\n"+
 			"a text it opens a session. With --cluster https://… no configuration is needed.\n"+

@@ -20,7 +20,7 @@ import (
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/journal"
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/credential"
 	"kusto-agent/internal/ledger"
 	"kusto-agent/internal/pipeline"
 	"kusto-agent/internal/quarantine"
@@ -65,7 +65,7 @@ type Agent struct {
 	reload     telemetry.Loaded
 	stopTel    func()
 	services   map[string]*endpoint.Endpoint // by URL
-	tokenUsers map[*kusto.Tokens]int         // how many services have them
+	tokenUsers map[*credential.Tokens]int    // how many services have them
 	durable    map[string]bool               // inputs whose payloads go to the spool first
 }
 
@@ -89,7 +89,7 @@ func New(o Options) (_ *Agent, err error) {
 	cfg, log := o.Config, o.Log
 	a := &Agent{
 		Options: o, began: time.Now(), state: telemetry.Starting,
-		ledger: ledger.New(), services: make(map[string]*endpoint.Endpoint), tokenUsers: make(map[*kusto.Tokens]int), durable: make(map[string]bool),
+		ledger: ledger.New(), services: make(map[string]*endpoint.Endpoint), tokenUsers: make(map[*credential.Tokens]int), durable: make(map[string]bool),
 		reload:  telemetry.Loaded{File: cfg.Files[0], Time: time.Now()},
 		manager: systemd.NewNotifier(log),
 	}

@@ -8,7 +8,7 @@ import (
 
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/endpoint"
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/credential"
 	"kusto-agent/sender"
 )
 
@@ -51,7 +51,7 @@ func (m *services) make(k endpoint.Key) error {
 		m.all[k.URL] = was
 		return nil
 	}
-	var shared *kusto.Tokens
+	var shared *credential.Tokens
 	if was != nil && was.TokenKey == k.TokenKey {
 		shared = was.Tokens
 	}
@@ -93,7 +93,7 @@ func (a *Agent) retire(s *endpoint.Endpoint) {
 }
 
 // giveBack closes tokens when the last service that has them is gone.
-func (a *Agent) giveBack(t *kusto.Tokens) {
+func (a *Agent) giveBack(t *credential.Tokens) {
 	a.mu.Lock()
 	a.tokenUsers[t]--
 	last := a.tokenUsers[t] == 0

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 )
 
 // Kind is a way to draw.
@@ -98,7 +98,7 @@ type Series struct {
 
 // Build makes a chart of the rows of a table. Values of one series in one place are
 // added up.
-func Build(s Spec, columns []kusto.Column, rows [][]json.RawMessage) (*Chart, error) {
+func Build(s Spec, columns []query.Column, rows [][]json.RawMessage) (*Chart, error) {
 	b, err := newBuilder(s, columns)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func Build(s Spec, columns []kusto.Column, rows [][]json.RawMessage) (*Chart, er
 // builder knows which columns are what.
 type builder struct {
 	c       *Chart
-	columns []kusto.Column
+	columns []query.Column
 	x       int
 	ys      []int
 	names   []int // columns that name the series
@@ -128,9 +128,9 @@ type builder struct {
 
 type point struct{ series, place int }
 
-func newBuilder(s Spec, columns []kusto.Column) (*builder, error) {
+func newBuilder(s Spec, columns []query.Column) (*builder, error) {
 	b := &builder{c: &Chart{Spec: s}, columns: columns, places: make(map[string]int), series: make(map[string]int), points: make(map[point]int)}
-	b.x = slices.IndexFunc(columns, func(c kusto.Column) bool {
+	b.x = slices.IndexFunc(columns, func(c query.Column) bool {
 		switch {
 		case s.XColumn != "":
 			return c.Name == s.XColumn
@@ -182,7 +182,7 @@ func isNumber(typ string) bool {
 
 // number is a cell as a number; NaN: it is none.
 func number(cell json.RawMessage) float64 {
-	f, err := strconv.ParseFloat(kusto.CellText(cell), 64)
+	f, err := strconv.ParseFloat(query.CellText(cell), 64)
 	if err != nil || math.IsInf(f, 0) {
 		return math.NaN()
 	}
@@ -195,12 +195,12 @@ func (b *builder) place(cell json.RawMessage) (at float64, ok bool) {
 		at = number(cell)
 		return at, !math.IsNaN(at)
 	}
-	t, err := time.Parse(time.RFC3339Nano, kusto.CellText(cell))
+	t, err := time.Parse(time.RFC3339Nano, query.CellText(cell))
 	return float64(t.UnixNano()) / 1e9, err == nil
 }
 
 func (b *builder) add(row []json.RawMessage) {
-	label := kusto.CellText(row[b.x])
+	label := query.CellText(row[b.x])
 	if len(row[b.x]) == 0 || string(row[b.x]) == "null" {
 		label = "null"
 	}
@@ -219,7 +219,7 @@ func (b *builder) add(row []json.RawMessage) {
 	}
 	var of []string
 	for _, n := range b.names {
-		of = append(of, kusto.CellText(row[n]))
+		of = append(of, query.CellText(row[n]))
 	}
 	for _, y := range b.ys {
 		name := strings.Join(of, ", ")

@@ -11,16 +11,16 @@ import (
 
 	"github.com/rivo/uniseg"
 
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 )
 
 // built is a chart of rows; columns are name:type.
 func built(t *testing.T, s Spec, columns string, rows ...string) (*Chart, error) {
 	t.Helper()
-	var all []kusto.Column
+	var all []query.Column
 	for column := range strings.FieldsSeq(columns) {
 		name, typ, _ := strings.Cut(column, ":")
-		all = append(all, kusto.Column{Name: name, Type: typ})
+		all = append(all, query.Column{Name: name, Type: typ})
 	}
 	var cells [][]json.RawMessage
 	for _, row := range rows {

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"kusto-agent/internal/config"
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 	"kusto-agent/internal/units"
 )
 
@@ -57,7 +57,7 @@ type Finding struct {
 
 // Connection is how a cluster is asked.
 type Connection struct {
-	Client *kusto.Querier
+	Client *query.Client
 	Token  func(context.Context) (string, error)
 	Close  func()
 }

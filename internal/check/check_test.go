@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kusto-agent/internal/config"
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -96,7 +96,7 @@ func TestStopped(t *testing.T) {
 
 // TestWayFindings: a certificate that ends soon, and a clock that is off.
 func TestWayFindings(t *testing.T) {
-	f := func(id string, w kusto.Way, want Severity, words string) {
+	f := func(id string, w wire.Way, want Severity, words string) {
 		t.Helper()
 		r := new(run)
 		r.certificate(&cluster{}, w)
@@ -105,12 +105,12 @@ func TestWayFindings(t *testing.T) {
 			t.Errorf("found %+v, want %s %s", r.found, want, words)
 		}
 	}
-	until := func(d time.Duration) kusto.Way {
-		return kusto.Way{Leaf: &x509.Certificate{NotAfter: time.Now().Add(d)}, TLS: "TLS 1.3"}
+	until := func(d time.Duration) wire.Way {
+		return wire.Way{Leaf: &x509.Certificate{NotAfter: time.Now().Add(d)}, TLS: "TLS 1.3"}
 	}
 	f("network.tls", until(30*24*time.Hour), OK, "TLS 1.3, certificate good until")
 	f("network.tls", until(24*time.Hour), Warning, "certificate good until")
-	clock := func(ahead time.Duration) kusto.Way { return kusto.Way{Dated: true, Ahead: ahead} }
+	clock := func(ahead time.Duration) wire.Way { return wire.Way{Dated: true, Ahead: ahead} }
 	f("clock", clock(-time.Second), OK, "agrees")
 	f("clock", clock(time.Minute), Warning, "1m0s behind")
 	f("clock", clock(-time.Hour), Error, "1h0m0s ahead: tokens are refused")

@@ -13,6 +13,7 @@ import (
 
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/wire"
 )
 
 // cluster is one that inputs send to, and how far it was reached.
@@ -59,7 +60,7 @@ func (r *run) ways(ctx context.Context) {
 	})
 }
 
-func (r *run) reached(c *cluster, w kusto.Way) {
+func (r *run) reached(c *cluster, w wire.Way) {
 	by := "answers from " + w.Remote
 	if w.Proxy != "" {
 		by = "answers through the proxy " + w.Proxy
@@ -70,7 +71,7 @@ func (r *run) reached(c *cluster, w kusto.Way) {
 // expiresSoon is how long before its end a certificate is told.
 const expiresSoon = 14 * 24 * time.Hour
 
-func (r *run) certificate(c *cluster, w kusto.Way) {
+func (r *run) certificate(c *cluster, w wire.Way) {
 	if w.Leaf == nil {
 		return // plain, or told already
 	}
@@ -90,7 +91,7 @@ const (
 	clockRefused = 5 * time.Minute
 )
 
-func (r *run) clock(c *cluster, w kusto.Way) {
+func (r *run) clock(c *cluster, w wire.Way) {
 	if !w.Dated {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/credential"
 )
 
 // clusters resolves that of the top level and the named ones.
@@ -73,7 +74,7 @@ func (l *loader) clusterURL(raw, at string) string {
 
 // auth resolves how the agent signs in to a cluster: the method, and where the
 // files are.
-func (l *loader) auth(a kusto.AuthConfig, at, cluster string) kusto.AuthConfig {
+func (l *loader) auth(a credential.Config, at, cluster string) credential.Config {
 	for _, file := range []*string{&a.ClientSecretFile, &a.CertificateFile, &a.CertificatePasswordFile, &a.FederatedTokenFile, &a.TokenFile} {
 		*file = l.credential(*file)
 	}

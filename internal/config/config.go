@@ -13,7 +13,8 @@ import (
 
 	"kusto-agent/batcher"
 	"kusto-agent/internal/journal"
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/credential"
+	"kusto-agent/internal/kusto/wire"
 	"kusto-agent/internal/quarantine"
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/telemetry"
@@ -54,9 +55,9 @@ type Config struct {
 
 // Cluster is one cluster that inputs send to.
 type Cluster struct {
-	URL      string           // of the engine, without a trailing slash
-	Database string           // of inputs that name none; may be empty
-	Auth     kusto.AuthConfig // Method is not auto where a client secret is given; files are resolved to paths
+	URL      string            // of the engine, without a trailing slash
+	Database string            // of inputs that name none; may be empty
+	Auth     credential.Config // Method is not auto where a client secret is given; files are resolved to paths
 }
 
 // Input is one input with all that holds for it: Name, Cluster, Database,
@@ -162,7 +163,7 @@ func ParseTraced(name string, text []byte, env Env, o Options) (Traced, error) {
 
 func parse(name string, text []byte, env Env, o Options, out *report) (Traced, error) {
 	if o.CheckEndpoint == nil {
-		o.CheckEndpoint = kusto.CheckEndpoint
+		o.CheckEndpoint = wire.CheckEndpoint
 	}
 	l := newLoader(name, env, o, out)
 	l.load(text)

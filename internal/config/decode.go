@@ -8,7 +8,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/credential"
 	"kusto-agent/internal/rules"
 	"kusto-agent/tail"
 )
@@ -23,11 +23,11 @@ type decoder struct {
 // fresh are the values that a section begins with which is not there unless
 // the file gives it.
 var fresh = map[reflect.Type]any{
-	reflect.TypeFor[tail.Multiline]():   tail.DefaultMultiline(),
-	reflect.TypeFor[tail.Time]():        tail.DefaultTime(),
-	reflect.TypeFor[rules.Sample]():     rules.Sample{},
-	reflect.TypeFor[kusto.AuthConfig](): kusto.DefaultAuthConfig(),
-	reflect.TypeFor[clusterDoc]():       clusterDoc{},
+	reflect.TypeFor[tail.Multiline]():    tail.DefaultMultiline(),
+	reflect.TypeFor[tail.Time]():         tail.DefaultTime(),
+	reflect.TypeFor[rules.Sample]():      rules.Sample{},
+	reflect.TypeFor[credential.Config](): credential.DefaultConfig(),
+	reflect.TypeFor[clusterDoc]():        clusterDoc{},
 }
 
 // value fills v, which holds its defaults, from n.

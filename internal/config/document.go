@@ -5,7 +5,7 @@ import (
 
 	"kusto-agent/batcher"
 	"kusto-agent/internal/journal"
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/credential"
 	"kusto-agent/internal/quarantine"
 	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/units"
@@ -25,7 +25,7 @@ type document struct {
 	User                   string         `yaml:"user"`
 	ShutdownTimeout        units.Duration `yaml:"shutdown_timeout"`
 
-	Auth     kusto.AuthConfig      `yaml:"auth"`
+	Auth     credential.Config     `yaml:"auth"`
 	Inputs   *yaml.Node            `yaml:"inputs"`
 	Clusters map[string]clusterDoc `yaml:"clusters"`
 
@@ -41,9 +41,9 @@ type document struct {
 
 // clusterDoc is one of clusters, as it is written.
 type clusterDoc struct {
-	URL      string            `yaml:"url"`
-	Database string            `yaml:"database"`
-	Auth     *kusto.AuthConfig `yaml:"auth"` // nil: that of the top level
+	URL      string             `yaml:"url"`
+	Database string             `yaml:"database"`
+	Auth     *credential.Config `yaml:"auth"` // nil: that of the top level
 }
 
 // includedDoc is an included file.
@@ -55,7 +55,7 @@ type includedDoc struct {
 func defaultDocument() document {
 	c := DefaultConfig()
 	return document{
-		App: c.App, ShutdownTimeout: c.ShutdownTimeout, Auth: kusto.DefaultAuthConfig(),
+		App: c.App, ShutdownTimeout: c.ShutdownTimeout, Auth: credential.DefaultConfig(),
 		Batch: c.Batch, Send: c.Send, Spool: c.Spool, Quarantine: c.Quarantine,
 		Journal: c.Journal, Limits: c.Limits, Telemetry: c.Telemetry,
 	}

@@ -10,7 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"kusto-agent/internal/format"
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/credential"
 	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/units"
 	"kusto-agent/sender"
@@ -132,7 +132,7 @@ func allowedValues() map[string][]string {
 		}
 	}
 	c := Config{}
-	note("auth", kusto.AuthConfig{}.Validate())
+	note("auth", credential.Config{}.Validate())
 	note("inputs", tail.InputConfig{}.Check())
 	note("batch", c.Batch.Validate())
 	note("send", sender.Config{}.Validate())

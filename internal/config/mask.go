@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/credential"
 )
 
 // A line is masked by its text and not by what the parser made of it: the
@@ -108,10 +109,10 @@ func isWord(key string) bool {
 // is known and holds no secret, and of the method what looks like one.
 func isPublic(key, value string) bool {
 	if key == "method" {
-		_, near := nearest(strings.Trim(strings.SplitN(value, "#", 2)[0], " \t,}"), kusto.AuthMethods)
+		_, near := nearest(strings.Trim(strings.SplitN(value, "#", 2)[0], " \t,}"), credential.Methods)
 		return near
 	}
-	_, known := fieldsOf(reflect.TypeFor[kusto.AuthConfig]())[key]
+	_, known := fieldsOf(reflect.TypeFor[credential.Config]())[key]
 	return known && key != "client_secret"
 }
 

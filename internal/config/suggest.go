@@ -9,6 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/credential"
 )
 
 // unknown reports a key that its section does not have, with what may have
@@ -49,7 +50,7 @@ func (d *decoder) unknown(key string, k *yaml.Node, section reflect.Type, path s
 	default:
 		message += "; for all there are: kusto-agent config explain"
 	}
-	if section == reflect.TypeFor[kusto.AuthConfig]() && !isWord(key) {
+	if section == reflect.TypeFor[credential.Config]() && !isWord(key) {
 		key = kusto.Mask
 	}
 	d.src.badAt(k.Line, k.Column, join(path, shortened(key)), message)

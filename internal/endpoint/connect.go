@@ -12,13 +12,15 @@ import (
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/credential"
+	"kusto-agent/internal/kusto/query"
 )
 
 // Connection is a client of one cluster, for a command that is not the agent.
 type Connection struct {
-	*kusto.Querier
+	*query.Client
 	Cluster config.Cluster
-	Tokens  *kusto.Tokens
+	Tokens  *credential.Tokens
 }
 
 // Connect makes a client as the agent would. An empty name is the cluster of the top

@@ -11,14 +11,17 @@ import (
 
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/credential"
+	"kusto-agent/internal/kusto/query"
+	"kusto-agent/internal/kusto/wire"
 	"kusto-agent/internal/version"
 )
 
 // Endpoint is how one cluster is reached: its client and its tokens.
 type Endpoint struct {
 	Key
-	Client *kusto.Querier
-	Tokens *kusto.Tokens // may be those of others too
+	Client *query.Client
+	Tokens *credential.Tokens // may be those of others too
 }
 
 // Ingest makes it a sender.Ingester.
@@ -40,7 +43,7 @@ type Key struct {
 // TokenKey is all that tokens are made of.
 type TokenKey struct {
 	URL               string
-	auth              kusto.AuthConfig
+	auth              credential.Config
 	proxy, ca, minTLS string
 	untrusted         bool
 	authorities       string // the content of ca
@@ -49,17 +52,17 @@ type TokenKey struct {
 
 // New makes the client of a cluster, with tokens of its own if it is given
 // none. It makes no request.
-func New(k Key, t *kusto.Tokens, log *slog.Logger) (*Endpoint, error) {
+func New(k Key, t *credential.Tokens, log *slog.Logger) (*Endpoint, error) {
 	if t == nil {
 		var err error
-		if t, err = kusto.NewTokenSource(k.auth, k.URL, kusto.TokenOptions{
+		if t, err = credential.New(k.auth, k.URL, credential.Options{
 			AllowUntrusted: k.untrusted, QueryOnly: k.queryOnly, Proxy: k.proxy, CAFile: k.ca, MinTLS: k.minTLS, Logger: log,
 		}); err != nil {
 			return nil, err
 		}
 	}
 	// An error leaves nothing open: tokens hold nothing before one is asked for.
-	client, err := kusto.New(kusto.Options{
+	client, err := wire.New(wire.Options{
 		URL: k.URL, AllowUntrusted: k.untrusted, QueryOnly: k.queryOnly, App: k.app, User: k.user, Version: version.Text(),
 		Auth: t, Timeout: k.timeout, ExpectContinue: k.expectContinue,
 		Proxy: k.proxy, CAFile: k.ca, MinTLS: k.minTLS, Concurrency: k.concurrency, Logger: log,
@@ -67,7 +70,7 @@ func New(k Key, t *kusto.Tokens, log *slog.Logger) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Endpoint{Key: k, Client: &kusto.Querier{Client: client}, Tokens: t}, nil
+	return &Endpoint{Key: k, Client: &query.Client{Client: client}, Tokens: t}, nil
 }
 
 // KeyOf is the key of a cluster, by its name and its part of the configuration. The file

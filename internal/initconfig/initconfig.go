@@ -18,6 +18,8 @@ import (
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/credential"
+	"kusto-agent/internal/kusto/wire"
 	"kusto-agent/internal/schema"
 )
 
@@ -147,8 +149,8 @@ func (c *Answers) complete() error {
 
 // endpoint refuses what no token may be sent to, unless it is trusted.
 func (c *Answers) endpoint(url string) error {
-	err := kusto.CheckEndpoint(url, c.Trust)
-	if err != nil && kusto.CheckEndpoint(url, true) == nil {
+	err := wire.CheckEndpoint(url, c.Trust)
+	if err != nil && wire.CheckEndpoint(url, true) == nil {
 		return fmt.Errorf("%w, which init does with --allow-untrusted-endpoint", err)
 	}
 	return err
@@ -165,9 +167,9 @@ func aPattern(path string) error {
 func (c *Answers) wayIn(method string) error {
 	host := strings.TrimPrefix(c.Cluster, "https://")
 	switch {
-	case !slices.Contains(kusto.AuthMethods, method):
-		return fmt.Errorf("%q is no way to sign in; want one of %s", method, strings.Join(kusto.AuthMethods, ", "))
-	case method == "none" && host != c.Cluster && kusto.CheckEndpoint("http://"+host, true) != nil: // plain is for this machine
+	case !slices.Contains(credential.Methods, method):
+		return fmt.Errorf("%q is no way to sign in; want one of %s", method, strings.Join(credential.Methods, ", "))
+	case method == "none" && host != c.Cluster && wire.CheckEndpoint("http://"+host, true) != nil: // plain is for this machine
 		return errors.New("none is for a cluster on this machine; want a way to sign in, such as client_secret")
 	}
 	return nil

@@ -1,8 +1,9 @@
-// Package kusto makes one request and gives one classified answer. It knows
-// the URLs, headers, tokens and error bodies of the streaming ingest endpoint,
-// so that everybody else needs to know one word: the Verdict.
+// Package kusto holds the words of an exchange with a cluster: a request to store
+// records, the one Verdict that its answer means, and an Error that says what to do. It
+// makes no request, so that a package which retries or stores needs no more than this.
 //
-// It never sends a body twice, never follows a redirect, never reads more of
-// an answer than it judges, and hands a token to nobody but the endpoint that
-// was checked: over TLS, or to this machine itself.
+// Three packages below it make requests. Package wire sends a body once and classifies
+// the answer: it follows no redirect, and sends a token only over TLS or to this machine.
+// Package credential signs in and keeps tokens fresh. Package query asks for rows and runs
+// management commands, and hands on every row or an error.
 package kusto

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"kusto-agent/internal/kusto/internal/reply"
 )
 
 // Error is why a request was not accepted. Its texts are one printable line,
@@ -22,12 +24,12 @@ type Error struct {
 	Partial    bool   // it came after rows of a result, which are not all
 	NoToken    bool   // there was none to be had, so that nothing was asked
 
-	about  subject
-	own    bool // the service's own words, not those of something between
-	away   bool // a query was answered by something between, or by a service that is out of order
-	passes bool // the authority said that it goes away
-	timely bool // a wrong clock may be why
-	cause  error
+	About  reply.Subject
+	Own    bool // the service's own words, not those of something between
+	Away   bool // a query was answered by something between, or by a service that is out of order
+	Passes bool // the authority said that it goes away
+	Timely bool // a wrong clock may be why
+	Cause  error
 }
 
 // Error is the status, the code and the message, without the hint.
@@ -56,17 +58,17 @@ func opens(message, code string) bool {
 }
 
 // Unwrap is the error of the network below, where there was one.
-func (e *Error) Unwrap() error { return e.cause }
+func (e *Error) Unwrap() error { return e.Cause }
 
 // Empty says that the service found no usable record at all in the body, so
 // that looking for the bad one is no use: all are.
-func (e *Error) Empty() bool { return e.about == emptyStream }
+func (e *Error) Empty() bool { return e.About == reply.EmptyStream }
 
 // Missing says that a database, a table or a mapping was not found.
-func (e *Error) Missing() bool { return e.about == missing }
+func (e *Error) Missing() bool { return e.About == reply.Missing }
 
 // Denied says that the identity is known and has no role for what it asked.
-func (e *Error) Denied() bool { return e.about == denied || e.Status == http.StatusForbidden }
+func (e *Error) Denied() bool { return e.About == reply.Denied || e.Status == http.StatusForbidden }
 
 // TokenFault is what an error says of the token of a request.
 type TokenFault uint8
@@ -98,12 +100,12 @@ func (e *Error) Token() TokenFault {
 		return TokenRejected
 	case !e.NoToken:
 		return TokenFine
-	case e.Status == 0 && !e.passes:
+	case e.Status == 0 && !e.Passes:
 		if wayFault(e) {
 			return TokenLater
 		}
 		return TokenRefused
-	case e.passes, e.Code == "", e.Status >= http.StatusInternalServerError, e.Status == http.StatusTooManyRequests,
+	case e.Passes, e.Code == "", e.Status >= http.StatusInternalServerError, e.Status == http.StatusTooManyRequests,
 		e.Status == http.StatusRequestTimeout, e.Status == http.StatusGone:
 		return TokenLater // what names no code is not the authority
 	}
@@ -113,7 +115,7 @@ func (e *Error) Token() TokenFault {
 // wayFault says that nothing answered at all.
 func wayFault(e *Error) bool {
 	var file *fs.PathError // a secret that was not there to be sent
-	return e.Status == 0 && e.Code == "" && !e.Partial && e.cause != nil && !errors.As(e.cause, &file)
+	return e.Status == 0 && e.Code == "" && !e.Partial && e.Cause != nil && !errors.As(e.Cause, &file)
 }
 
 // Refused says that it is about who asks: a token or a role was refused, or what is
@@ -137,10 +139,10 @@ func Unreached(err error) bool {
 	case e.Refused():
 		return false
 	}
-	return e.away || wayFault(e)
+	return e.Away || wayFault(e)
 }
 
 // StreamingOff says that streaming is off: at the cluster, or for the table alone.
 func (e *Error) StreamingOff() (cluster, table bool) {
-	return e.about == clusterOff, e.about == policyOff
+	return e.About == reply.ClusterOff, e.About == reply.PolicyOff
 }

@@ -6,20 +6,22 @@ import (
 
 	"kusto-agent/emulator"
 	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
+	"kusto-agent/internal/kusto/wire"
 )
 
 // endpoint is a service on this machine, and a client of it.
-func endpoint(o emulator.Options) (*emulator.Server, *kusto.Querier) {
+func endpoint(o emulator.Options) (*emulator.Server, *query.Client) {
 	s := emulator.New(o)
 	url, err := s.Listen("127.0.0.1:0")
 	if err != nil {
 		panic(err)
 	}
-	c, err := kusto.New(kusto.Options{URL: url})
+	c, err := wire.New(wire.Options{URL: url})
 	if err != nil {
 		panic(err)
 	}
-	return s, &kusto.Querier{Client: c}
+	return s, &query.Client{Client: c}
 }
 
 // One request is made, and the answer says in one word what it means.
@@ -44,13 +46,13 @@ func Example_query() {
 	s, c := endpoint(emulator.Options{})
 	defer s.Close()
 	defer c.Close()
-	limit, err := kusto.ParseParameter("limit:long=2")
+	limit, err := query.ParseParameter("limit:long=2")
 	if err != nil {
 		panic(err)
 	}
-	var result kusto.Collector
-	err = c.Query(context.Background(), &kusto.Query{
-		Database: "Logs", Text: "print n = limit, text = 'as it is'", Parameters: []kusto.Parameter{limit},
+	var result query.Collector
+	err = c.Query(context.Background(), &query.Query{
+		Database: "Logs", Text: "print n = limit, text = 'as it is'", Parameters: []query.Parameter{limit},
 	}, &result)
 	if err != nil {
 		panic(err)
@@ -58,7 +60,7 @@ func Example_query() {
 	for _, t := range result.Tables {
 		for _, row := range t.Rows {
 			for i, cell := range row {
-				fmt.Println(t.Columns[i].Name, kusto.CellText(cell))
+				fmt.Println(t.Columns[i].Name, query.CellText(cell))
 			}
 		}
 	}

@@ -6,10 +6,12 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"kusto-agent/internal/kusto/internal/reply"
 )
 
-// maxName is the documented most characters in the name of an entity.
-const maxName = 1024
+// MaxName is the documented most characters in the name of an entity.
+const MaxName = 1024
 
 // ValidName refuses a name of a database, table or mapping (kind says which,
 // for the error) that the service does not allow: 1 to 1024 letters, digits,
@@ -24,7 +26,7 @@ func ValidName(kind, name string) error {
 	case name == "":
 		return fmt.Errorf("%s: %w", kind, errors.New(why))
 	}
-	return fmt.Errorf("%s %s: %w", kind, quoteName(name), errors.New(why))
+	return fmt.Errorf("%s %s: %w", kind, reply.QuoteName(name), errors.New(why))
 }
 
 // nameFault is what is wrong with a name; empty: nothing.
@@ -33,8 +35,8 @@ func nameFault(name string) string {
 	switch n := utf8.RuneCountInString(name); {
 	case n == 0:
 		return "the name is empty"
-	case n > maxName:
-		return fmt.Sprintf("the name has %d characters, at most %d are allowed", n, maxName)
+	case n > MaxName:
+		return fmt.Sprintf("the name has %d characters, at most %d are allowed", n, MaxName)
 	case name == "." || name == "..":
 		return "not a name but a step in a path; want a name with a letter or digit in it"
 	case strings.Trim(name, " ") == "":
@@ -50,8 +52,15 @@ func nameFault(name string) string {
 	return ""
 }
 
-// kqlName writes a name as KQL reads it wherever an entity is meant.
-func kqlName(name string) string { return "[" + kqlString(name, '\'') + "]" }
+// EntityName writes the name of a database, table or column as commands read it
+// wherever an entity is meant: in brackets and quotes.
+func EntityName(name string) string { return "[" + TextLiteral(name) + "]" }
+
+// StringLiteral writes a text as a string of KQL in double quotes.
+func StringLiteral(text string) string { return kqlString(text, '"') }
+
+// TextLiteral is StringLiteral in single quotes.
+func TextLiteral(text string) string { return kqlString(text, '\'') }
 
 // kqlString writes a string literal of KQL in the given quotes.
 func kqlString(s string, quote byte) string {
@@ -59,5 +68,5 @@ func kqlString(s string, quote byte) string {
 	return q + strings.NewReplacer(`\`, `\\`, q, `\`+q, "\n", `\n`, "\r", `\r`).Replace(s) + q
 }
 
-// Mask stands wherever a secret would be shown.
+// Mask is shown in place of a secret.
 const Mask = "****"

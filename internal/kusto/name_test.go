@@ -1,17 +1,20 @@
-package kusto
+package kusto_test
 
 import (
 	"strings"
 	"testing"
+
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/internal/kustotest"
 )
 
 func TestValidName(t *testing.T) {
 	f := func(name string, want bool) {
 		t.Helper()
-		if err := ValidName("table", name); (err == nil) != want {
+		if err := kusto.ValidName("table", name); (err == nil) != want {
 			t.Errorf("%q: got %v, want valid %v", name, err, want)
 		} else if err != nil {
-			mustBePrintable(t, err.Error())
+			kustotest.MustBePrintable(t, err.Error())
 		}
 	}
 	for _, name := range []string{"T", "my table", "a.b-c_d 9", "...", "Größe", "表", strings.Repeat("x", 1024)} {
@@ -26,10 +29,10 @@ func TestValidName(t *testing.T) {
 }
 
 func TestKQLQuoting(t *testing.T) {
-	if got, want := EntityName(`a'b\c`+"\n"), `['a\'b\\c\n']`; got != want {
+	if got, want := kusto.EntityName(`a'b\c`+"\n"), `['a\'b\\c\n']`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got, want := StringLiteral(`a"b'c`), `"a\"b'c"`; got != want {
+	if got, want := kusto.StringLiteral(`a"b'c`), `"a\"b'c"`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"kusto-agent/internal/chart"
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 	"kusto-agent/internal/rows"
 	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/units"
@@ -215,7 +215,7 @@ type drawing struct {
 	about *rows.About
 
 	spec  chart.Spec
-	table *kusto.Table // that is to be drawn; nil: none
+	table *query.Table // that is to be drawn; nil: none
 	cells [][]json.RawMessage
 	drawn int
 }
@@ -232,7 +232,7 @@ func (d *drawing) wanted() (chart.Spec, bool) {
 	return spec, chart.IsDrawn(spec.Kind)
 }
 
-func (d *drawing) Table(t *kusto.Table) error {
+func (d *drawing) Table(t *query.Table) error {
 	if !rows.IsAsked(t) {
 		return nil
 	}
@@ -250,7 +250,7 @@ func (d *drawing) Table(t *kusto.Table) error {
 	return nil
 }
 
-func (d *drawing) Row(t *kusto.Table, row []json.RawMessage) error {
+func (d *drawing) Row(t *query.Table, row []json.RawMessage) error {
 	if !rows.IsAsked(t) {
 		return nil
 	}
@@ -309,7 +309,7 @@ func (d *drawing) draw() error {
 	return c.Draw(d.p.out, chart.Screen{Width: width, Height: min(height-2, 30), Color: d.p.Rows.Color})
 }
 
-func (d *drawing) built(t *kusto.Table) (*chart.Chart, error) {
+func (d *drawing) built(t *query.Table) (*chart.Chart, error) {
 	if !chart.IsDrawn(d.spec.Kind) {
 		return nil, errors.New("the query renders no chart; give one with --render")
 	}
@@ -317,7 +317,7 @@ func (d *drawing) built(t *kusto.Table) (*chart.Chart, error) {
 }
 
 // print prints the rows that could not be drawn.
-func (d *drawing) print(t *kusto.Table) error {
+func (d *drawing) print(t *query.Table) error {
 	err := d.Printer.Table(t)
 	for _, row := range d.cells {
 		if err == nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"kusto-agent/internal/console"
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 	"kusto-agent/internal/rows"
 )
 
@@ -27,10 +27,10 @@ func TestDrawing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		table := &kusto.Table{Kind: kusto.PrimaryResult}
+		table := &query.Table{Kind: query.PrimaryResult}
 		for column := range strings.FieldsSeq(columns) {
 			name, typ, _ := strings.Cut(column, ":")
-			table.Columns = append(table.Columns, kusto.Column{Name: name, Type: typ})
+			table.Columns = append(table.Columns, query.Column{Name: name, Type: typ})
 		}
 		err = to.Table(table)
 		for _, row := range all {

@@ -11,7 +11,7 @@ import (
 
 	"kusto-agent/internal/async"
 	"kusto-agent/internal/console"
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 	"kusto-agent/internal/rows"
 	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/units"
@@ -42,14 +42,14 @@ func watch(to rows.Printer, about *rows.About, out console.Output, below io.Writ
 }
 
 // Table passes a table on.
-func (w *watched) Table(t *kusto.Table) error {
+func (w *watched) Table(t *query.Table) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.to.Table(t)
 }
 
 // Row counts a row and passes it on.
-func (w *watched) Row(t *kusto.Table, row []json.RawMessage) error {
+func (w *watched) Row(t *query.Table, row []json.RawMessage) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if rows.IsAsked(t) {
@@ -61,7 +61,7 @@ func (w *watched) Row(t *kusto.Table, row []json.RawMessage) error {
 }
 
 // Replace passes on that rows are void.
-func (w *watched) Replace(t *kusto.Table) error {
+func (w *watched) Replace(t *query.Table) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.to.Replace(t)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/console"
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 	"kusto-agent/internal/rows"
 )
 
@@ -67,7 +67,7 @@ func TestRowsAreSeenSoon(t *testing.T) {
 				to := printerTo(format, out)
 				w := watch(to, new(about), out, rows)
 				w.words = words
-				table := &kusto.Table{Kind: kusto.PrimaryResult, Columns: []kusto.Column{{Name: "a"}}}
+				table := &query.Table{Kind: query.PrimaryResult, Columns: []query.Column{{Name: "a"}}}
 				end := w.begin()
 				time.Sleep(time.Millisecond) // so that no look is at the same time as the test's
 				if err := w.Table(table); err != nil {

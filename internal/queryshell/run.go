@@ -18,6 +18,7 @@ import (
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 	"kusto-agent/internal/rows"
 	"kusto-agent/internal/script"
 	"kusto-agent/internal/telemetry"
@@ -93,16 +94,16 @@ func (a *Shell) ask(ctx context.Context, s script.Statement) error {
 }
 
 // next is the request for a statement. Each has an id of its own.
-func (a *Shell) next(s script.Statement) *kusto.Query {
+func (a *Shell) next(s script.Statement) *query.Query {
 	q := a.Query
 	q.Text = s.Text
 	switch {
-	case kusto.IsCommand(s.Text):
-		q.Call, q.Get = kusto.Mgmt, false
+	case query.IsCommand(s.Text):
+		q.Call, q.Get = query.Mgmt, false
 	case a.V1:
-		q.Call = kusto.QueryV1
+		q.Call = query.QueryV1
 	default:
-		q.Call = kusto.QueryV2
+		q.Call = query.QueryV2
 	}
 	if a.sent++; q.RequestID != "" && a.sent > 1 {
 		q.RequestID += fmt.Sprintf(".%d", a.sent)
@@ -141,8 +142,8 @@ func interruptible(parent context.Context, atLast func()) (ctx context.Context, 
 }
 
 // stopped says what became of a request that somebody had enough of.
-func stopped(q *kusto.Query, err error) error {
-	var unstopped *kusto.UnstoppedError
+func stopped(q *query.Query, err error) error {
+	var unstopped *query.UnstoppedError
 	if errors.As(err, &unstopped) {
 		return exit.With(exit.Interrupted, fmt.Errorf("stopped; the service could not be told to stop %s, and may still be at it: %w", q.RequestID, unstopped.Why))
 	}
@@ -166,7 +167,7 @@ func (a *Shell) session(ctx context.Context) error {
 		Words:   a.Paper.words,
 		Run: func(s script.Statement) error {
 			err := a.Paper.out.End(a.ask(ctx, s))
-			if text := strings.ToLower(s.Text); kusto.IsCommand(text) && !strings.Contains(text, ".show") {
+			if text := strings.ToLower(s.Text); query.IsCommand(text) && !strings.Contains(text, ".show") {
 				names.learn(ctx, a.Query.Database)
 			}
 			return err
@@ -256,11 +257,11 @@ func (n *names) learn(ctx context.Context, database string) {
 	n.until = time.Now().Add(learnPatience)
 	// Ended by stop, which waits for it.
 	n.done = async.Start(func() {
-		q := &kusto.Query{Call: kusto.Mgmt, Database: database, ReadOnly: true, Text: ".show database schema as json", App: n.a.Query.App, User: n.a.Query.User}
+		q := &query.Query{Call: query.Mgmt, Database: database, ReadOnly: true, Text: ".show database schema as json", App: n.a.Query.App, User: n.a.Query.User}
 		if database != "" {
 			q.Text = ".show database " + kusto.EntityName(database) + " schema as json"
 		}
-		var got kusto.Collector
+		var got query.Collector
 		if n.a.to.Query(ctx, q, &got) != nil {
 			return
 		}

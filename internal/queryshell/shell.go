@@ -15,13 +15,13 @@ import (
 
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 	"kusto-agent/internal/script"
 )
 
 // Shell is one run of query or mgmt.
 type Shell struct {
-	Query      kusto.Query // what all statements have in common
+	Query      query.Query // what all statements have in common
 	Target     Target
 	Paper      Paper
 	File       string   // of the statements; "-" is In, empty: they are an argument or come from In
@@ -63,11 +63,11 @@ func (a *Shell) read() error {
 			return exit.Usagef("%s %q: want ASCII letters, digits and signs", one.flag, one.value)
 		}
 	}
-	if a.Query.Timeout < 0 || a.Query.Timeout > kusto.MaxTimeout {
-		return exit.Usagef("--timeout %v: want at most %v, which is what the service allows", a.Query.Timeout, kusto.MaxTimeout)
+	if a.Query.Timeout < 0 || a.Query.Timeout > query.MaxTimeout {
+		return exit.Usagef("--timeout %v: want at most %v, which is what the service allows", a.Query.Timeout, query.MaxTimeout)
 	}
 	for _, p := range a.Parameters {
-		parameter, err := kusto.ParseParameter(p)
+		parameter, err := query.ParseParameter(p)
 		if err != nil {
 			return exit.Usagef("--param %w", err)
 		}
@@ -125,10 +125,10 @@ func (a *Shell) statements(args []string) ([]script.Statement, error) {
 		return nil, exit.Usagef("a picture is of one query, and the text has %d", len(all))
 	}
 	for _, s := range all {
-		switch isCommand := kusto.IsCommand(s.Text); {
-		case isCommand && a.Query.Call != kusto.Mgmt:
+		switch isCommand := query.IsCommand(s.Text); {
+		case isCommand && a.Query.Call != query.Mgmt:
 			return nil, exit.Usagef("%sa text that begins with a dot is a management command; use: kusto-agent mgmt", at(s, all))
-		case !isCommand && a.Query.Call == kusto.Mgmt:
+		case !isCommand && a.Query.Call == query.Mgmt:
 			return nil, exit.Usagef("%sa management command begins with a dot; for a query use: kusto-agent query", at(s, all))
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/credential"
+	"kusto-agent/internal/kusto/wire"
 )
 
 // Target says which cluster is asked: one of a configuration, or one that is named
@@ -43,7 +45,7 @@ func (t *Target) connect() (*endpoint.Connection, error) {
 				return nil, exit.Usagef("--%s is for --cluster with a URL; the configuration has its own", flag)
 			}
 		}
-		cfg, err := config.Load(t.Config, os.LookupEnv, config.Options{ClustersOnly: true, CheckEndpoint: kusto.CheckQueryEndpoint})
+		cfg, err := config.Load(t.Config, os.LookupEnv, config.Options{ClustersOnly: true, CheckEndpoint: wire.CheckQueryEndpoint})
 		if err != nil {
 			if _, serr := os.Stat(t.Config); errors.Is(serr, fs.ErrNotExist) {
 				err = fmt.Errorf("%w\nwithout a configuration: --cluster https://<cluster>.<region>.kusto.windows.net --database <database>", err)
@@ -61,7 +63,7 @@ func (t *Target) connect() (*endpoint.Connection, error) {
 	case t.Auth == "none" && !isLoopback(named.URL):
 		return nil, exit.Usagef("--auth none is for a cluster on this machine (localhost, 127.0.0.1)")
 	}
-	if err := kusto.CheckQueryEndpoint(named.URL, t.Untrusted); err != nil {
+	if err := wire.CheckQueryEndpoint(named.URL, t.Untrusted); err != nil {
 		return nil, exit.Usagef("%s", flagWords.Replace(err.Error()))
 	}
 	t.url = named.URL
@@ -110,7 +112,7 @@ var (
 // parseCluster reads a URL or a connection string of the service's tools; neither
 // is the name of a cluster.
 func parseCluster(text string) (c config.Cluster, isURL bool, err error) {
-	c.Auth = kusto.DefaultAuthConfig()
+	c.Auth = credential.DefaultConfig()
 	if !strings.Contains(text, "://") {
 		return c, false, nil
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 )
 
 // About collects what an answer tells of itself beside its rows. The zero value is
@@ -33,11 +33,11 @@ type Resources struct {
 }
 
 // Note reads a row of a table that was not asked for.
-func (a *About) Note(t *kusto.Table, row []json.RawMessage) {
+func (a *About) Note(t *query.Table, row []json.RawMessage) {
 	cell := func(name string) string {
 		for i, c := range t.Columns {
 			if c.Name == name && i < len(row) {
-				return kusto.CellText(row[i])
+				return query.CellText(row[i])
 			}
 		}
 		return ""

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 )
 
 // delimited prints CSV and TSV.
@@ -15,7 +15,7 @@ type delimited struct {
 	line []string
 }
 
-func (d *delimited) head(columns []kusto.Column) error {
+func (d *delimited) head(columns []query.Column) error {
 	if d.p.o.NoHeader {
 		return nil
 	}
@@ -30,7 +30,7 @@ func (d *delimited) head(columns []kusto.Column) error {
 	return d.print()
 }
 
-func (d *delimited) row(_ []kusto.Column, cells []json.RawMessage) error {
+func (d *delimited) row(_ []query.Column, cells []json.RawMessage) error {
 	d.line = d.line[:0]
 	for _, cell := range cells {
 		d.line = append(d.line, d.cell(cell))
@@ -57,7 +57,7 @@ func (p *printer) csvCell(cell json.RawMessage) string {
 	if IsNull(cell) {
 		return ""
 	}
-	text := kusto.CellText(cell)
+	text := query.CellText(cell)
 	if p.o.Screen {
 		text = seen(text)
 	}
@@ -73,7 +73,7 @@ func (p *printer) tsvCell(cell json.RawMessage) string {
 	if IsNull(cell) {
 		return `\N`
 	}
-	text := tsvEscapes.Replace(kusto.CellText(cell))
+	text := tsvEscapes.Replace(query.CellText(cell))
 	if p.o.Screen {
 		text = seen(text)
 	}

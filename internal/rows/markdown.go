@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 )
 
 // markdown prints tables as GitHub reads them.
@@ -13,7 +13,7 @@ type markdown struct{ p *printer }
 var markdownEscapes = strings.NewReplacer("\\", `\\`, "|", `\|`, "\r\n", "<br>", "\n", "<br>", "\r", "<br>",
 	"<", "&lt;", "&", "&amp;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`)
 
-func (m *markdown) head(columns []kusto.Column) error {
+func (m *markdown) head(columns []query.Column) error {
 	var names, under []string
 	for _, c := range columns {
 		names = append(names, m.text(m.p.name(c)))
@@ -29,13 +29,13 @@ func (m *markdown) head(columns []kusto.Column) error {
 	return m.print(under)
 }
 
-func (m *markdown) row(_ []kusto.Column, cells []json.RawMessage) error {
+func (m *markdown) row(_ []query.Column, cells []json.RawMessage) error {
 	var line []string
 	for _, cell := range cells {
 		if IsNull(cell) {
 			line = append(line, "*null*")
 		} else {
-			line = append(line, m.text(kusto.CellText(cell)))
+			line = append(line, m.text(query.CellText(cell)))
 		}
 	}
 	return m.print(line)

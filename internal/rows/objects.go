@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 	"kusto-agent/internal/telemetry"
 )
 
@@ -18,7 +18,7 @@ type objects struct {
 	line  bytes.Buffer
 }
 
-func (o *objects) head(columns []kusto.Column) error {
+func (o *objects) head(columns []query.Column) error {
 	o.names = o.names[:0]
 	for _, c := range columns {
 		name, err := json.Marshal(c.Name)
@@ -30,7 +30,7 @@ func (o *objects) head(columns []kusto.Column) error {
 	return nil
 }
 
-func (o *objects) row(_ []kusto.Column, cells []json.RawMessage) error {
+func (o *objects) row(_ []query.Column, cells []json.RawMessage) error {
 	o.line.Reset()
 	o.rows++
 	if o.array {

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 )
 
 // Form is how a table is printed.
@@ -92,7 +92,7 @@ type Writer interface {
 // Printer is a kusto.Reader that prints the tables that were asked for. Rows are
 // not its own when Row has returned.
 type Printer interface {
-	kusto.Reader
+	query.Reader
 	// Flush prints what is held, so that it is seen with what is behind it.
 	Flush() error
 	// End prints what follows the last row.
@@ -129,8 +129,8 @@ func New(w Writer, o Options) Printer {
 
 // form is one way to print.
 type form interface {
-	head(columns []kusto.Column) error // of a table
-	row(columns []kusto.Column, cells []json.RawMessage) error
+	head(columns []query.Column) error // of a table
+	row(columns []query.Column, cells []json.RawMessage) error
 	flush() error
 	end() error
 }
@@ -146,7 +146,7 @@ type printer struct {
 }
 
 // Table begins a table, with an empty line behind the last.
-func (p *printer) Table(t *kusto.Table) error {
+func (p *printer) Table(t *query.Table) error {
 	if !IsAsked(t) {
 		return nil
 	}
@@ -165,7 +165,7 @@ func (p *printer) Table(t *kusto.Table) error {
 }
 
 // Row prints a row, or holds what it needs of it.
-func (p *printer) Row(t *kusto.Table, row []json.RawMessage) error {
+func (p *printer) Row(t *query.Table, row []json.RawMessage) error {
 	if !IsAsked(t) {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (p *printer) Row(t *kusto.Table, row []json.RawMessage) error {
 }
 
 // Replace is not called: rows are final.
-func (p *printer) Replace(*kusto.Table) error {
+func (p *printer) Replace(*query.Table) error {
 	return fmt.Errorf("rows were printed that the service has replaced since")
 }
 
@@ -191,7 +191,7 @@ func (p *printer) End() error   { return p.form.end() }
 func (p *printer) Left() Left   { return p.left }
 
 // IsAsked tells the tables that were asked for from those about the request.
-func IsAsked(t *kusto.Table) bool { return t.Kind == kusto.PrimaryResult }
+func IsAsked(t *query.Table) bool { return t.Kind == query.PrimaryResult }
 
 // IsNull tells a null from a value.
 func IsNull(cell json.RawMessage) bool { return len(cell) == 0 || string(cell) == "null" }
@@ -202,7 +202,7 @@ func isNumber(typ string) bool {
 }
 
 // name is the name of a column in a header.
-func (p *printer) name(c kusto.Column) string {
+func (p *printer) name(c query.Column) string {
 	if p.o.Types && c.Type != "" {
 		return c.Name + ":" + c.Type
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 )
 
 // printed is what rows look like; columns are name:type.
@@ -17,10 +17,10 @@ func printed(t *testing.T, o Options, columns string, rows ...string) (string, L
 	var text strings.Builder
 	w := bufio.NewWriter(&text)
 	p := New(w, o)
-	table := &kusto.Table{Kind: kusto.PrimaryResult}
+	table := &query.Table{Kind: query.PrimaryResult}
 	for column := range strings.FieldsSeq(columns) {
 		name, typ, _ := strings.Cut(column, ":")
-		table.Columns = append(table.Columns, kusto.Column{Name: name, Type: typ})
+		table.Columns = append(table.Columns, query.Column{Name: name, Type: typ})
 	}
 	must := func(err error) {
 		t.Helper()
@@ -29,13 +29,13 @@ func printed(t *testing.T, o Options, columns string, rows ...string) (string, L
 		}
 	}
 	must(o.Check())
-	about := &kusto.Table{Kind: "QueryProperties", Columns: []kusto.Column{{Name: "Value"}}}
+	about := &query.Table{Kind: "QueryProperties", Columns: []query.Column{{Name: "Value"}}}
 	must(p.Table(about))
 	must(p.Row(about, []json.RawMessage{[]byte(`"x"`)}))
 	must(p.Table(table))
 	for _, row := range rows {
 		if row == "again" {
-			table = &kusto.Table{Kind: kusto.PrimaryResult, Columns: table.Columns}
+			table = &query.Table{Kind: query.PrimaryResult, Columns: table.Columns}
 			must(p.Table(table))
 			continue
 		}
@@ -139,7 +139,7 @@ func TestHeldRows(t *testing.T) {
 	var text strings.Builder
 	w := bufio.NewWriter(&text)
 	p := New(w, Options{Form: Table})
-	table := &kusto.Table{Kind: kusto.PrimaryResult, Columns: []kusto.Column{{Name: "a"}, {Name: "b"}}}
+	table := &query.Table{Kind: query.PrimaryResult, Columns: []query.Column{{Name: "a"}, {Name: "b"}}}
 	seen := func(want string) {
 		t.Helper()
 		_ = p.Flush()
@@ -188,10 +188,10 @@ func TestNames(t *testing.T) {
 func TestAbout(t *testing.T) {
 	var a About
 	note := func(kind, columns string, cells ...string) {
-		table := &kusto.Table{Kind: kind}
+		table := &query.Table{Kind: kind}
 		var row []json.RawMessage
 		for i, name := range strings.Fields(columns) {
-			table.Columns = append(table.Columns, kusto.Column{Name: name})
+			table.Columns = append(table.Columns, query.Column{Name: name})
 			cell, _ := json.Marshal(cells[i])
 			row = append(row, cell)
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rivo/uniseg"
 
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 	"kusto-agent/internal/telemetry"
 )
 
@@ -25,18 +25,18 @@ const (
 // afterwards stands out, or is cut where lines are, so that not all has to be held.
 type table struct {
 	p       *printer
-	columns []kusto.Column
+	columns []query.Column
 	held    [][]string
 	widths  []int
 	set     bool // the widths are decided
 }
 
-func (t *table) head(columns []kusto.Column) error {
+func (t *table) head(columns []query.Column) error {
 	t.columns, t.set, t.held = columns, false, nil
 	return nil
 }
 
-func (t *table) row(columns []kusto.Column, cells []json.RawMessage) error {
+func (t *table) row(columns []query.Column, cells []json.RawMessage) error {
 	line := make([]string, len(cells))
 	for i, cell := range cells {
 		line[i] = t.p.shown(cell, columns[i])
@@ -51,14 +51,14 @@ func (t *table) row(columns []kusto.Column, cells []json.RawMessage) error {
 }
 
 // shown is a cell for people.
-func (p *printer) shown(cell json.RawMessage, c kusto.Column) string {
+func (p *printer) shown(cell json.RawMessage, c query.Column) string {
 	switch {
 	case IsNull(cell) && p.o.Color:
 		return "\x1b[2mnull\x1b[0m"
 	case IsNull(cell):
 		return "null"
 	}
-	text := kusto.CellText(cell)
+	text := query.CellText(cell)
 	if text == "null" && cell[0] == '"' {
 		return `"null"` // the text, or one within dynamic
 	}

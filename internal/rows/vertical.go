@@ -7,7 +7,7 @@ import (
 
 	"github.com/rivo/uniseg"
 
-	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 	"kusto-agent/internal/telemetry"
 )
 
@@ -17,7 +17,7 @@ type vertical struct {
 	names []string // as wide as the widest
 }
 
-func (v *vertical) head(columns []kusto.Column) error {
+func (v *vertical) head(columns []query.Column) error {
 	v.names = v.names[:0]
 	widest := 0
 	for _, c := range columns {
@@ -30,7 +30,7 @@ func (v *vertical) head(columns []kusto.Column) error {
 	return nil
 }
 
-func (v *vertical) row(columns []kusto.Column, cells []json.RawMessage) error {
+func (v *vertical) row(columns []query.Column, cells []json.RawMessage) error {
 	if _, err := fmt.Fprintf(v.p.w, "-- row %d --\n", v.p.rows); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 	"kusto-agent/internal/record"
 )
 
@@ -17,14 +18,14 @@ const showTimeout = time.Minute
 
 // Reader reads the schema of a database. Its requests change nothing.
 type Reader struct {
-	Client   *kusto.Querier
+	Client   *query.Client
 	Database string // empty: none, for Databases
 }
 
 // show runs a command and calls f with each row of its result.
 func (r Reader) show(ctx context.Context, text string, f func(row map[string]string)) error {
-	var got kusto.Collector
-	err := r.Client.Query(ctx, &kusto.Query{Call: kusto.Mgmt, Database: r.Database, Text: text, ReadOnly: true, Timeout: showTimeout}, &got)
+	var got query.Collector
+	err := r.Client.Query(ctx, &query.Query{Call: query.Mgmt, Database: r.Database, Text: text, ReadOnly: true, Timeout: showTimeout}, &got)
 	if err != nil {
 		return err
 	}

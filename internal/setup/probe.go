@@ -15,6 +15,7 @@ import (
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 	"kusto-agent/internal/schema"
 	"kusto-agent/internal/units"
 )
@@ -122,8 +123,8 @@ func (s *Setup) clear(ctx context.Context, p *inputPlan) (left bool) {
 	if s.noClear {
 		return false
 	}
-	var got kusto.Collector
-	err := s.conns[p.in.Cluster].Query(ctx, &kusto.Query{Call: kusto.Mgmt, Database: p.Route.Database, Text: schema.ClearCache}, &got)
+	var got query.Collector
+	err := s.conns[p.in.Cluster].Query(ctx, &query.Query{Call: query.Mgmt, Database: p.Route.Database, Text: schema.ClearCache}, &got)
 	var e *kusto.Error
 	switch {
 	case errors.As(err, &e) && e.Status == http.StatusForbidden:
@@ -154,8 +155,8 @@ func (s *Setup) sendRecord(ctx context.Context, p *inputPlan) error {
 		return nil
 	}
 	count := func() (n int64, err error) {
-		var got kusto.Collector
-		err = conn.Query(ctx, &kusto.Query{Call: kusto.QueryV2, Database: p.in.Database, Text: kusto.EntityName(p.in.Table) + " | count", ReadOnly: true}, &got)
+		var got query.Collector
+		err = conn.Query(ctx, &query.Query{Call: query.QueryV2, Database: p.in.Database, Text: kusto.EntityName(p.in.Table) + " | count", ReadOnly: true}, &got)
 		got.Each(func(row map[string]string) { n, _ = strconv.ParseInt(row["Count"], 10, 64) })
 		return n, endpoint.Failure(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
 	"kusto-agent/internal/schema"
 	"kusto-agent/internal/telemetry"
 )
@@ -80,7 +81,7 @@ func (s *Setup) do(ctx context.Context, c command) error {
 		s.cleared[c.of.database()] = !s.clear(ctx, c.of)
 		return ctx.Err()
 	}
-	err := s.conns[c.of.in.Cluster].Query(ctx, &kusto.Query{Call: kusto.Mgmt, Database: c.of.Route.Database, Text: c.text}, &kusto.Collector{})
+	err := s.conns[c.of.in.Cluster].Query(ctx, &query.Query{Call: query.Mgmt, Database: c.of.Route.Database, Text: c.text}, &query.Collector{})
 	var e *kusto.Error
 	if errors.As(err, &e) && e.Status == 403 {
 		console.Say("the identity of the agent may not run this; have somebody run what this prints: kusto-agent setup --dry-run --config %s", check.Quoted(s.Path))

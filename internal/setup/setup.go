@@ -144,7 +144,7 @@ func (s *Setup) plan(ctx context.Context, cfg *config.Config) (failed bool, err 
 		of, name := in.Route(), database{in.Cluster, strings.ToLower(in.Database)}
 		spelled[name] = cmp.Or(spelled[name], in.Database)
 		of.Database = spelled[name]
-		reader := schema.Reader{Client: conn.Querier, Database: of.Database}
+		reader := schema.Reader{Client: conn.Client, Database: of.Database}
 		key := strings.Join([]string{in.Cluster, of.Database, in.Table}, "\x00")
 		t := tables[key]
 		if t == nil {

@@ -1,0 +1,83 @@
+package credential
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/internal/reply"
+)
+
+// autoGrant tries ways to sign in, one after the other, and keeps the first that
+// gives a token: who the agent is must not change while it runs.
+type autoGrant struct {
+	ways []namedGrant
+	kept atomic.Pointer[loginGrant]
+	none string // what to do where there is no way at all
+}
+
+type namedGrant struct {
+	name  string
+	grant *loginGrant // nil: it is not there
+	why   string      // it is not
+}
+
+func (g *autoGrant) fetch(ctx context.Context) (string, time.Time, error) {
+	if kept := g.kept.Load(); kept != nil {
+		return kept.fetch(ctx)
+	}
+	var words []string
+	away := false         // a way was there, and its authority was not
+	var told *kusto.Error // the first that came so far as to be refused
+	for _, way := range g.ways {
+		if way.grant == nil {
+			words = append(words, way.name+": "+way.why)
+			continue
+		}
+		token, expires, err := way.grant.fetch(ctx)
+		if err == nil {
+			g.kept.Store(way.grant)
+			return token, expires, nil
+		}
+		var e *kusto.Error
+		why := err.Error()
+		if errors.As(err, &e) {
+			why = e.Message
+			if told == nil && (e.Status != 0 || e.Code != "") {
+				told = e
+			}
+			away = away || e.Hint != notInAzure && tokenless(e).Token() == kusto.TokenLater
+		}
+		words = append(words, way.name+": "+reply.Printable(strings.TrimPrefix(why, "get token: "), reply.MaxMessage/4))
+	}
+	none := &kusto.Error{Code: "no_credentials", Message: "get token: auth.method auto found no way to sign in: " + strings.Join(words, "; "), Hint: g.none}
+	if told != nil {
+		none.Status, none.Code, none.RetryAfter, none.Timely = told.Status, told.Code, told.RetryAfter, told.Timely
+		none.Hint = told.Hint + "; or: " + g.none
+	}
+	none.Message, none.Passes = reply.Printable(none.Message, reply.MaxMessage), away
+	return "", time.Time{}, none
+}
+
+func (g *autoGrant) changed() bool {
+	if kept := g.kept.Load(); kept != nil {
+		return kept.changed()
+	}
+	for _, way := range g.ways {
+		if way.grant != nil && way.grant.changed() {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *autoGrant) close() {
+	for _, way := range g.ways {
+		if way.grant != nil {
+			way.grant.close()
+		}
+	}
+}

@@ -1,0 +1,247 @@
+// Package credential gives out the token of a cluster: one request for it at a time, a
+// new one before the old one ends, and after a failure only as often as the authority
+// allows. Each method of signing in is a file. A secret leaves only over TLS or to this
+// machine, and is in no error and no log.
+package credential
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+
+	"kusto-agent/internal/kusto/wire"
+)
+
+// Options says how the authority is reached.
+type Options struct {
+	AllowUntrusted bool   // as in wire.Options
+	QueryOnly      bool   // as in wire.Options
+	Proxy          string // as in wire.Options; a managed identity never goes through one
+	CAFile         string
+	MinTLS         string
+	Logger         *slog.Logger // nil: none
+
+	dialMetadata func(ctx context.Context, network, addr string) (net.Conn, error) // of tests
+}
+
+// New makes the tokens of cfg for the cluster at clusterURL. It
+// makes no request and reads no secret before a token is asked for. Where cfg
+// names no authority, and where the authority does not know the cluster by its
+// URL, the cluster is asked, so it is refused here if wire.CheckEndpoint refuses it.
+func New(cfg Config, clusterURL string, o Options) (*Tokens, error) {
+	method := cmp.Or(cfg.Method, "auto")
+	if method == "auto" && cfg.ClientSecret+cfg.ClientSecretFile != "" {
+		method = "client_secret"
+	}
+	switch method {
+	case "none":
+		return &Tokens{}, nil
+	case "token_file":
+		if cfg.TokenFile == "" {
+			return nil, errors.New("auth.token_file: missing; method token_file needs the file that holds the token")
+		}
+		return newTokens(&fileGrant{path: credentialPath(cfg.TokenFile)}, o.Logger), nil
+	}
+	m := &methods{cfg: cfg, cluster: clusterURL, options: o}
+	tokens := newTokens(nil, o.Logger)
+	err := m.prepare(tokens.clock)
+	if err == nil {
+		tokens.grant, err = m.grant(method)
+	}
+	if err != nil {
+		tokens.stop()
+		return nil, err
+	}
+	return tokens, nil
+}
+
+// methods makes the grants of a configuration.
+type methods struct {
+	cfg        Config
+	cluster    string
+	options    Options
+	transports *transports
+	metadata   *discovery
+}
+
+func (m *methods) prepare(c *wire.Clock) (err error) {
+	if m.transports, err = newTransports(m.options, c); err != nil {
+		return err
+	}
+	if m.cfg.Authority != "" {
+		if _, err := wire.WebURL(m.cfg.Authority); err != nil {
+			return fmt.Errorf("auth.authority: %w", err)
+		}
+	}
+	if m.cfg.Tenant == "." || m.cfg.Tenant == ".." {
+		return fmt.Errorf("auth.tenant %q: not a tenant", m.cfg.Tenant)
+	}
+	m.metadata, err = newDiscovery(m.cluster, m.options, m.transports)
+	return err
+}
+
+func (m *methods) grant(method string) (grant, error) {
+	if method == "auto" {
+		return m.auto()
+	}
+	way, err := m.login(method)
+	if err != nil {
+		return nil, err
+	}
+	return m.asked(way), nil
+}
+
+// asked is the grant of a way.
+func (m *methods) asked(way login) *loginGrant {
+	return newLoginGrant(way, m.cfg, m.cluster, m.metadata)
+}
+
+// login is the way of a method that asks for tokens.
+func (m *methods) login(method string) (login, error) {
+	if err := m.complete(method); err != nil {
+		return nil, err
+	}
+	switch method {
+	case "client_secret":
+		return newSecretLogin(m.cfg, m.transports), nil
+	case "certificate":
+		l := &certificateLogin{tenant: m.cfg.Tenant, client: m.cfg.ClientID, file: credentialPath(m.cfg.CertificateFile), transports: m.transports}
+		if m.cfg.CertificatePasswordFile != "" {
+			l.password = credentialPath(m.cfg.CertificatePasswordFile)
+		}
+		return l, nil
+	case "workload_identity":
+		return newFederatedLogin(m.cfg, m.transports)
+	case "managed_identity":
+		return newIdentityLogin(m.cfg, m.options)
+	case "azure_cli":
+		return &cliLogin{tenant: m.cfg.Tenant}, nil
+	}
+	return nil, fmt.Errorf("auth.method: want one of %s", strings.Join(Methods, ", ")) // it may be a secret
+}
+
+// complete asks for what the method cannot do without.
+func (m *methods) complete(method string) error {
+	type need struct{ key, value string }
+	who := []need{{"tenant", m.cfg.Tenant}, {"client_id", m.cfg.ClientID}}
+	needs := map[string][]need{
+		"client_secret": append(who, need{"client_secret_file", m.cfg.ClientSecret + m.cfg.ClientSecretFile}),
+		"certificate":   append(who, need{"certificate_file", m.cfg.CertificateFile}),
+	}
+	for _, n := range needs[method] {
+		if n.value == "" {
+			return fmt.Errorf("auth.%s: missing; method %s needs it", n.key, method)
+		}
+	}
+	if strings.HasPrefix(m.cfg.Authority, "http:") && (method == "certificate" || method == "workload_identity") {
+		return fmt.Errorf("auth.authority: method %s needs https, also on this machine", method)
+	}
+	return nil
+}
+
+// auto is every way that needs nobody to type, in the order in which they are tried.
+func (m *methods) auto() (grant, error) {
+	g := &autoGrant{none: "set auth.tenant, auth.client_id and auth.client_secret_file; or give a machine in Azure an identity: " +
+		"az vm identity assign --resource-group <group> --name <machine>; or, to try it as yourself: az login"}
+	if m.metadata.local() {
+		g.none = "for an emulator that asks for no token, set auth: {method: none}; else " + g.none
+	}
+	workload := namedGrant{name: "workload identity"}
+	if way, err := m.login("workload_identity"); err != nil {
+		workload.why = strings.TrimPrefix(err.Error(), "auth.")
+	} else {
+		workload.grant = m.asked(way)
+	}
+	identity, err := newIdentityLogin(m.cfg, m.options)
+	if err != nil {
+		return nil, err
+	}
+	identity.brief = true
+	g.ways = []namedGrant{
+		workload,
+		{name: "managed identity", grant: m.asked(identity)},
+		{name: "Azure CLI", grant: m.asked(&cliLogin{tenant: m.cfg.Tenant})},
+	}
+	return g, nil
+}
+
+// credentialPath finds a bare file name where systemd puts credentials.
+func credentialPath(name string) string {
+	dir := os.Getenv("CREDENTIALS_DIRECTORY")
+	if dir != "" && name == filepath.Base(name) {
+		return filepath.Join(dir, name)
+	}
+	return name
+}
+
+// secretLogin is the client credentials grant of version 1 of the authority:
+// a form with resource, posted to {authority}/{tenant}/oauth2/token.
+type secretLogin struct {
+	tenant, id string
+	secret     string
+	file       string // read each time, so that a new secret needs no restart; empty: secret is it
+	seen       seenFile
+	client     *http.Client
+	transports *transports
+}
+
+func newSecretLogin(cfg Config, d *transports) *secretLogin {
+	l := &secretLogin{
+		tenant: cfg.Tenant, id: cfg.ClientID, secret: cfg.ClientSecret, transports: d,
+		client: &http.Client{
+			Transport:     d,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+	if cfg.ClientSecretFile != "" {
+		l.file = credentialPath(cfg.ClientSecretFile)
+	}
+	return l
+}
+
+func (l *secretLogin) wantsAuthority() bool { return true }
+
+// changed says that another secret may be had, so that one that was refused need
+// not be waited out.
+func (l *secretLogin) changed() bool { return l.file != "" && l.seen.changed(l.file) }
+func (l *secretLogin) close()        {}
+
+// unstatedLife is how long a token is used that does not say how long it lives.
+const unstatedLife = 10 * time.Minute
+
+func (l *secretLogin) ask(ctx context.Context, authority, resource string) (string, time.Time, error) {
+	conf := clientcredentials.Config{
+		ClientID: l.id, ClientSecret: l.secret,
+		TokenURL:       authority + "/" + url.PathEscape(l.tenant) + "/oauth2/token",
+		EndpointParams: url.Values{"resource": {resource}},
+		AuthStyle:      oauth2.AuthStyleInParams,
+	}
+	if l.file != "" {
+		l.seen.look(l.file)
+		secret, err := readSecret(l.file, "auth.client_secret_file")
+		if err != nil {
+			return "", time.Time{}, err
+		}
+		conf.ClientSecret = secret
+	}
+	t, err := conf.Token(context.WithValue(ctx, oauth2.HTTPClient, l.client))
+	if err != nil {
+		return "", time.Time{}, explain(err, conf.ClientSecret)
+	}
+	if t.Expiry.IsZero() {
+		t.Expiry = time.Now().Add(unstatedLife)
+	}
+	return t.AccessToken, t.Expiry, nil
+}

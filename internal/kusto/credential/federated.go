@@ -1,0 +1,81 @@
+package credential
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/internal/reply"
+)
+
+// What Kubernetes and others who hand out identities set, with the key that comes
+// before it.
+const (
+	envFederatedTokenFile = "AZURE_FEDERATED_TOKEN_FILE"
+	envClientID           = "AZURE_CLIENT_ID"
+	envTenantID           = "AZURE_TENANT_ID"
+)
+
+// federatedLogin shows the authority a token of somebody whom the application
+// trusts. Its file is read each time: it is replaced every hour or so.
+type federatedLogin struct {
+	tenant, client, file string
+	seen                 seenFile
+	transports           *transports
+}
+
+// newFederatedLogin completes cfg from the environment, and says what is missing.
+func newFederatedLogin(cfg Config, d *transports) (*federatedLogin, error) {
+	l := &federatedLogin{
+		tenant: cmp.Or(cfg.Tenant, os.Getenv(envTenantID)), client: cmp.Or(cfg.ClientID, os.Getenv(envClientID)),
+		file: os.Getenv(envFederatedTokenFile), transports: d,
+	}
+	if cfg.FederatedTokenFile != "" {
+		l.file = credentialPath(cfg.FederatedTokenFile)
+	}
+	for _, need := range []struct{ key, value, env string }{
+		{"federated_token_file", l.file, envFederatedTokenFile}, {"tenant", l.tenant, envTenantID}, {"client_id", l.client, envClientID},
+	} {
+		if need.value == "" {
+			return nil, fmt.Errorf("auth.%s: missing; method workload_identity needs it, or %s in the environment", need.key, need.env)
+		}
+	}
+	return l, nil
+}
+
+func (l *federatedLogin) wantsAuthority() bool { return true }
+func (l *federatedLogin) changed() bool        { return l.seen.changed(l.file) }
+func (l *federatedLogin) close()               {}
+
+func (l *federatedLogin) ask(ctx context.Context, authority, resource string) (string, time.Time, error) {
+	l.seen.look(l.file)
+	const key = "auth.federated_token_file"
+	assertion, err := readSecret(l.file, key)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	if end := jwtExpiry(assertion); !end.IsZero() && !time.Now().Before(end) {
+		return "", time.Time{}, &kusto.Error{
+			Message: fmt.Sprintf("read %s: the token in %s ended at %s", key, reply.QuoteName(l.file), end.UTC().Format(time.RFC3339)), Timely: true,
+			Hint: "what writes the file has to write a new one; in Kubernetes the volume of the service account token does",
+		}
+	}
+	e, err := toAuthority(authority, l.transports)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	// A new one each time, as for a certificate.
+	cred, err := azidentity.NewClientAssertionCredential(l.tenant, l.client, func(context.Context) (string, error) { return assertion, nil },
+		&azidentity.ClientAssertionCredentialOptions{ClientOptions: e.options(authority), DisableInstanceDiscovery: true})
+	if err != nil {
+		return "", time.Time{}, &kusto.Error{Message: reply.Printable("get token: "+err.Error(), reply.MaxMessage), Hint: "check auth.tenant and auth.authority"}
+	}
+	t, err := cred.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{resource + "/.default"}})
+	return e.result(t, err, assertion)
+}

@@ -1,0 +1,182 @@
+package credential
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/internal/reply"
+	"kusto-agent/internal/kusto/wire"
+)
+
+// login is a way to ask for tokens. ask is called by one at a time.
+type login interface {
+	// ask asks for a token for a resource. authority is the URL of the token
+	// service without the tenant, for a way that has none of its own.
+	ask(ctx context.Context, authority, resource string) (token string, expires time.Time, err error)
+	// wantsAuthority says that the way has none of its own.
+	wantsAuthority() bool
+	// changed says that a file that ask would read was written since it was read.
+	changed() bool
+	// close lets go of idle connections.
+	close()
+}
+
+// metadataPatience is how long the metadata of the cluster is waited for.
+const metadataPatience = 5 * time.Second
+
+// loginGrant is the grant of a login: it knows where to ask, and what for. What
+// the user did not say it asks the cluster.
+type loginGrant struct {
+	way       login
+	authority string // auth.authority; empty: what the cluster names
+	resource  string // auth.resource; empty: the URL of the cluster
+	cluster   string
+	fills     *strings.Replacer // of what stands in hints for a name
+	metadata  *discovery
+	works     string // a resource that gave a token after that of the cluster did not
+}
+
+func newLoginGrant(way login, cfg Config, clusterURL string, d *discovery) *loginGrant {
+	var names []string
+	for _, f := range []struct{ place, value string }{{"<client id>", cfg.ClientID}, {"<tenant>", cfg.Tenant}} {
+		if f.value != "" {
+			names = append(names, f.place, reply.Printable(f.value, 256))
+		}
+	}
+	return &loginGrant{
+		way: way, authority: strings.TrimRight(cfg.Authority, "/"), resource: cfg.Resource,
+		cluster: strings.TrimRight(clusterURL, "/"), fills: strings.NewReplacer(names...), metadata: d,
+	}
+}
+
+func (g *loginGrant) changed() bool { return g.way.changed() }
+
+func (g *loginGrant) close() {
+	g.way.close()
+	g.metadata.transports.close()
+}
+
+func (g *loginGrant) fetch(ctx context.Context) (string, time.Time, error) {
+	token, expires, err := g.ask(ctx)
+	var e *kusto.Error
+	if errors.As(err, &e) {
+		named := *e
+		named.Hint = g.fills.Replace(e.Hint)
+		err = &named
+	}
+	return token, expires, err
+}
+
+func (g *loginGrant) ask(ctx context.Context) (string, time.Time, error) {
+	authority, resource, err := g.target(ctx)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	token, expires, err := g.way.ask(ctx, authority, resource)
+	if !isUnknownResource(err) || g.resource != "" || resource == g.works {
+		return token, expires, err
+	}
+	m, merr := g.metadata.get(ctx)
+	if merr != nil {
+		var e *kusto.Error
+		errors.As(err, &e)
+		both := *e
+		both.Message = reply.Printable(e.Message+"; and what tokens for this cluster are called is not known: "+merr.Error(), reply.MaxMessage)
+		return "", time.Time{}, &both
+	}
+	if second := m.audience(); second != resource {
+		if token, expires, err2 := g.way.ask(ctx, authority, second); err2 == nil {
+			g.works = second
+			return token, expires, nil
+		}
+	}
+	return "", time.Time{}, err
+}
+
+// target is where a token is asked for, and for what. The cluster is not asked
+// where the user said it, and not waited for long where a token can be had
+// without its answer.
+func (g *loginGrant) target(ctx context.Context) (authority, resource string, err error) {
+	resource = cmp.Or(g.resource, g.works, g.cluster)
+	if g.resource == "" && g.metadata.monitor() {
+		return g.monitorTarget(ctx)
+	}
+	if g.authority != "" || !g.way.wantsAuthority() && g.resource != "" {
+		return g.authority, resource, nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, metadataPatience)
+	defer cancel()
+	m, err := g.metadata.get(bounded)
+	if err == nil && resource == g.cluster && m.mfa {
+		resource = mfaResource(resource)
+	}
+	if !g.way.wantsAuthority() {
+		return "", resource, nil
+	}
+	if err == nil {
+		authority, err = m.authority(g.metadata.local())
+	}
+	return authority, resource, err
+}
+
+// monitorTarget is target for a proxy of Azure Monitor: a token is asked for by the
+// name that the proxy gives for it, or else by that of the service in the public
+// cloud.
+func (g *loginGrant) monitorTarget(ctx context.Context) (authority, resource string, err error) {
+	bounded, cancel := context.WithTimeout(ctx, metadataPatience)
+	defer cancel()
+	resource = publicAudience
+	m, err := g.metadata.get(bounded)
+	if err == nil {
+		resource = m.audience()
+	}
+	if g.authority != "" || !g.way.wantsAuthority() {
+		return g.authority, resource, nil
+	}
+	if err == nil {
+		authority, err = m.authority(false)
+	}
+	return authority, resource, err
+}
+
+// transports reach the authority and the metadata of the cluster. Plain http leads to
+// this machine alone, past any proxy.
+type transports struct{ secure, plain *wire.Pool }
+
+func newTransports(o Options, c *wire.Clock) (*transports, error) {
+	n := wire.Network{Proxy: o.Proxy, CaFile: o.CAFile, MinTLS: o.MinTLS, Idle: 1, Clock: c}
+	secure, err := wire.NewPool(n)
+	if err != nil {
+		return nil, err
+	}
+	n.Plain = true
+	plain, err := wire.NewPool(n)
+	if err != nil {
+		return nil, err
+	}
+	return &transports{secure, plain}, nil
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transports) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Scheme == "https" {
+		return t.secure.RoundTrip(req)
+	}
+	return t.plain.RoundTrip(req)
+}
+
+func (t *transports) close() {
+	t.secure.Close()
+	t.plain.Close()
+}
+
+// sameServer says that two addresses are of one server.
+func sameServer(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Host, b.Host)
+}

@@ -1,0 +1,132 @@
+package credential
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/internal/reply"
+)
+
+// maxSecret bounds a file with a secret or a token in it, in bytes.
+const maxSecret = 64 << 10
+
+// readSecret reads a file whose one line is the secret.
+func readSecret(path, key string) (string, error) {
+	data, err := readUpTo(path, maxSecret+1)
+	secret := strings.TrimRight(string(data), "\r\n")
+	switch {
+	case err != nil:
+		return "", unreadable(path, key, err)
+	case secret == "" || len(secret) > maxSecret:
+		return "", &kusto.Error{
+			Message: fmt.Sprintf("read %s: %s holds %d bytes, which is no secret", key, reply.QuoteName(path), len(data)),
+			Hint:    "write the secret, and nothing else, into the file",
+		}
+	}
+	return secret, nil
+}
+
+// readUpTo reads the beginning of a file. It waits for nobody: a FIFO to which
+// nobody writes is empty.
+func readUpTo(path string, most int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most))
+}
+
+// readHint is what to do about a secret that cannot be read. In the folder that
+// systemd makes for a service nobody can put anything.
+func readHint(path string) string {
+	if dir := os.Getenv("CREDENTIALS_DIRECTORY"); dir != "" && filepath.Dir(path) == filepath.Clean(dir) {
+		name := reply.Printable(filepath.Base(path), 256)
+		return "put the secret into /etc/credstore/" + name + " and restart the service; its unit has to say LoadCredential=" + name
+	}
+	return "make " + reply.Printable(path, 256) + " readable for the user the agent runs as; under systemd, LoadCredential= hands it over"
+}
+
+// fileGrant reads a token that something else keeps fresh.
+type fileGrant struct {
+	path string
+	seen seenFile
+}
+
+func (g *fileGrant) changed() bool { return g.seen.changed(g.path) }
+func (g *fileGrant) close()        {}
+
+// seenFile remembers how a file was when it was last read. It is safe for
+// concurrent use.
+type seenFile struct {
+	mu   sync.Mutex  // guards info
+	info os.FileInfo // nil: there was none
+}
+
+// look is called before the file is read: what is written in between is seen as
+// changed.
+func (s *seenFile) look(path string) {
+	info, err := os.Stat(path)
+	if err != nil {
+		info = nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.info = info
+}
+
+// changed says that the file was written or replaced since it was read.
+func (s *seenFile) changed(path string) bool {
+	now, err := os.Stat(path)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil:
+		return false
+	case s.info == nil:
+		return true
+	}
+	return !os.SameFile(now, s.info) || now.Size() != s.info.Size() || !now.ModTime().Equal(s.info.ModTime())
+}
+
+func (g *fileGrant) fetch(context.Context) (string, time.Time, error) {
+	g.seen.look(g.path)
+	token, err := readSecret(g.path, "auth.token_file")
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	expires := jwtExpiry(token)
+	if !expires.IsZero() && !time.Now().Before(expires) {
+		return "", time.Time{}, &kusto.Error{
+			Message: fmt.Sprintf("read auth.token_file: the token in %s ended at %s", reply.QuoteName(g.path), expires.UTC().Format(time.RFC3339)), Timely: true,
+			Hint: "write a new token into the file; it is read as soon as it changes",
+		}
+	}
+	return token, expires, nil
+}
+
+// jwtExpiry reads when a token ends, unverified; zero: it does not tell.
+func jwtExpiry(token string) time.Time {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return time.Time{}
+	}
+	var claims struct {
+		Expires int64 `json:"exp"`
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
+	if err != nil || json.Unmarshal(payload, &claims) != nil || claims.Expires <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(claims.Expires, 0)
+}

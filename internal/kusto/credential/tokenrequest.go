@@ -1,0 +1,101 @@
+package credential
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"kusto-agent/internal/kusto/wire"
+)
+
+// tokenRequest carries the requests that a library makes for one token, to where it may
+// make them, and remembers the last answer: the errors of the library hold whole
+// replies, or lose the cause.
+type tokenRequest struct {
+	through http.RoundTripper // which follows no redirect
+	allowed func(*url.URL) bool
+
+	status int
+	header http.Header
+	body   []byte
+	err    error
+}
+
+// maxReply is the most that is read of an answer to a library.
+const maxReply = 1 << 20
+
+// toAuthority returns a request that goes to one token service and nowhere else, but for a
+// known one, which may call itself by another of the known names.
+func toAuthority(authority string, t *transports) (*tokenRequest, error) {
+	u, err := wire.WebURL(authority)
+	if err != nil {
+		return nil, fmt.Errorf("auth.authority: %w", err)
+	}
+	return &tokenRequest{through: t, allowed: func(to *url.URL) bool {
+		return sameServer(to, u) || isKnownAuthority(u) && isKnownAuthority(to)
+	}}, nil
+}
+
+// options has a library go through r, and leave trying again to the cache.
+func (r *tokenRequest) options(authority string) azcore.ClientOptions {
+	return azcore.ClientOptions{
+		Cloud:     cloud.Configuration{ActiveDirectoryAuthorityHost: authority},
+		Transport: r,
+		Retry:     policy.RetryOptions{MaxRetries: -1},
+		Telemetry: policy.TelemetryOptions{ApplicationID: "kusto-agent"},
+	}
+}
+
+// final is an error after which the library tries no more.
+type final struct{ error }
+
+func (final) NonRetriable() {}
+
+func (f final) Unwrap() error { return f.error }
+
+// Do makes one request.
+func (r *tokenRequest) Do(req *http.Request) (*http.Response, error) {
+	r.status, r.header, r.body, r.err = 0, nil, nil, nil
+	if !r.allowed(req.URL) {
+		r.err = fmt.Errorf("a token is not asked for at %s://%s", req.URL.Scheme, req.URL.Host)
+		return nil, final{r.err}
+	}
+	resp, err := r.through.RoundTrip(req)
+	if err == nil {
+		defer resp.Body.Close()
+		r.status, r.header = resp.StatusCode, resp.Header
+		r.body, err = io.ReadAll(io.LimitReader(resp.Body, maxReply))
+	}
+	if err != nil {
+		r.err = err
+		return nil, final{err}
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(r.body))
+	return resp, nil
+}
+
+// result is the token, or the error in our words.
+func (r *tokenRequest) result(t azcore.AccessToken, err error, secrets ...string) (string, time.Time, error) {
+	switch {
+	case err == nil:
+		if t.ExpiresOn.IsZero() {
+			t.ExpiresOn = time.Now().Add(unstatedLife)
+		}
+		return t.Token, t.ExpiresOn, nil
+	case r.err != nil:
+		return "", time.Time{}, authorityOutOfReach(r.err, secrets...)
+	case r.status != 0 && r.status != http.StatusOK:
+		return "", time.Time{}, authorityRefusal(r.status, r.header, r.body, secrets...)
+	case r.status == http.StatusOK:
+		return "", time.Time{}, notTheAuthority(err)
+	}
+	return "", time.Time{}, authorityOutOfReach(errors.New(firstLine(err.Error())), secrets...)
+}

@@ -1,0 +1,72 @@
+package reply
+
+import (
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// RetryAfter reads both forms of the header: seconds, and a date. What cannot
+// be read, and what is over, is 0.
+func RetryAfter(h http.Header, now time.Time) time.Duration {
+	value := strings.TrimSpace(h.Get("Retry-After"))
+	if seconds, err := strconv.ParseUint(value, 10, 63); err == nil {
+		return time.Duration(min(seconds, uint64(MaxRetryAfter/time.Second))) * time.Second
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	return max(0, min(at.Sub(now), MaxRetryAfter))
+}
+
+// Words is the message of an error: our reason, then that of an answer with this status
+// and head.
+func (r *Reply) Words(status int, h http.Header, why error) string {
+	var parts []string
+	if why != nil {
+		parts = append(parts, why.Error())
+	}
+	switch theirs := strings.TrimSpace(r.Message); {
+	case status >= 300 && status < 400:
+		parts = append(parts, "redirected to "+strconv.Quote(h.Get("Location")))
+	case theirs != "":
+		parts = append(parts, theirs)
+	case h.Get("Www-Authenticate") != "":
+		parts = append(parts, h.Get("Www-Authenticate"))
+	case why == nil:
+		parts = append(parts, http.StatusText(status))
+	}
+	return strings.Join(parts, ": ")
+}
+
+// MaxAnswer is how much of an answer is read and judged.
+const MaxAnswer = 64 << 10
+
+// MaxRetryAfter is the most that a Retry-After header counts for.
+const MaxRetryAfter = 5 * time.Minute
+
+// IsAway reports whether an answer with this status came from something other than the
+// service, or from a service that is out of order.
+func (r *Reply) IsAway(status int) bool {
+	switch status {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+		http.StatusRequestTimeout, http.StatusProxyAuthRequired:
+		return true
+	case http.StatusNotFound:
+		return !r.Own
+	}
+	return r.Page || status >= 300 && status < 400
+}
+
+var refusedPrincipal = regexp.MustCompile(`'(aad(?:app|user|group)=[^'\n]{1,200})'`)
+
+// Principal is who was refused, as the service named them.
+func Principal(r *Reply) string {
+	if m := refusedPrincipal.FindStringSubmatch(r.Texts); m != nil {
+		return Printable(m[1], 256)
+	}
+	return "aadapp=<client id>;<tenant>"
+}

@@ -1,0 +1,129 @@
+// Package reply reads what a service, its authority, or a proxy in their place answered:
+// never more than a bounded, printable line of it, and never a token.
+package reply
+
+import (
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strings"
+)
+
+// Reply is what an error body says. Bodies come as the service's error object,
+// as JSON of the web server in front of it, as text, as HTML or not at all;
+// every one of them has a reply.
+type Reply struct {
+	Own       bool // it is the service's own error body, not that of something between
+	Permanent *bool
+	Code      string // the most telling one, as spelled
+	Message   string // not yet fit for a log
+	Activity  string
+	About     Subject
+	Texts     string // all messages in one, names included
+	Page      bool   // a web page, whose words message is: not of the service
+}
+
+// oneAPIError is the error object of the service. Field names are matched in
+// any case. Real codes hide at every depth of innererror.
+type oneAPIError struct {
+	Code         string       `json:"code"`
+	InnerCode    string       `json:"@errorCode"`
+	Type         string       `json:"@type"`
+	Message      string       `json:"message"`
+	Detail       string       `json:"@message"`
+	Permanent    *bool        `json:"@permanent"`
+	Inner        *oneAPIError `json:"innererror"`
+	ErrorContext struct {
+		ActivityID string `json:"activityId"`
+	} `json:"@context"`
+}
+
+// textError recognises the service's error told as text.
+var textError = regexp.MustCompile(`ActivityId='([^']*)'`)
+
+// Parse reads an error body about target, the database and table as the
+// service writes them. It fails on nothing.
+func Parse(body []byte, target string) Reply {
+	var doc struct {
+		Error *oneAPIError `json:"error"`
+		oneAPIError
+	}
+	err := json.Unmarshal(body, &doc)
+	var oddField *json.UnmarshalTypeError // the other fields are read all the same
+	if err != nil && !errors.As(err, &oddField) {
+		return ParseText(string(body), target)
+	}
+	r := Reply{Own: doc.Error != nil && (doc.Error.Code != "" || doc.Error.Type != "")}
+	top := doc.Error
+	if top == nil {
+		top = &doc.oneAPIError
+	}
+	r.read(top, target)
+	if r.Message == "" && r.Code == "" {
+		r.Message = string(body)
+	}
+	return r
+}
+
+// ParseText reads a body that is not JSON.
+func ParseText(body, target string) Reply {
+	r := Reply{Message: body}
+	if m := textError.FindStringSubmatch(body); m != nil {
+		r.Own, r.Activity = true, m[1]
+	}
+	r.judge(nil, body, target)
+	return r
+}
+
+// read takes everything out of an error and the errors inside it.
+func (r *Reply) read(top *oneAPIError, target string) {
+	var codes, texts []string
+	for e := top; e != nil; e = e.Inner {
+		for _, c := range []string{e.Code, e.InnerCode, typeName(e.Type)} {
+			if c != "" {
+				codes = append(codes, c)
+			}
+		}
+		for _, m := range []string{e.Detail, e.Message} {
+			if m == "" {
+				continue
+			}
+			texts = append(texts, m)
+			if r.Message == "" {
+				r.Message = m
+			}
+		}
+		if r.Permanent == nil {
+			r.Permanent = e.Permanent
+		}
+		if r.Activity == "" {
+			r.Activity = e.ErrorContext.ActivityID
+		}
+	}
+	r.judge(codes, strings.Join(texts, "\n"), target)
+}
+
+// typeName is the last part of a dotted name of a class.
+func typeName(t string) string { return t[strings.LastIndexByte(t, '.')+1:] }
+
+// judge finds what the codes and the words are about, and the code to show.
+// Names of entities may read like codes, so they are taken out of the words.
+func (r *Reply) judge(codes []string, texts, target string) {
+	prose := quotedName.ReplaceAllString(strings.ReplaceAll(texts, target, ""), "$1")
+	codes = append(codes, codeShaped.FindAllString(prose, 16)...)
+	r.Texts = texts
+	r.About, r.Code = aboutCodes(codes)
+	if by := aboutProse(strings.ToLower(prose)); by != 0 && (r.About == 0 || by < r.About) {
+		r.About = by
+	}
+	if r.Code == "" && len(codes) > 0 {
+		r.Code = codes[0]
+	}
+}
+
+// quotedName finds names in single quotes; the apostrophe in a word is none.
+var quotedName = regexp.MustCompile(`(^|[^\pL\pN])'[^'\n]*'`)
+
+// codeShaped finds codes of the documented families inside text.
+var codeShaped = regexp.MustCompile(`\b(?:(?:BadRequest|Stream|General|NotFound|Forbidden|ServiceUnavailable|UpdatePolicy)_[A-Za-z_]+|` +
+	`StreamingIngestion[A-Za-z]+|Kusto[A-Za-z]+Exception|(?:EntityNotFound|Throttling)Exception|0x80DA[0-9A-Fa-f]{4})\b`)

@@ -1,0 +1,530 @@
+package query
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/internal/reply"
+)
+
+// Kinds of tables that tell of the request. Tables of a kind that is none of them,
+// and does not begin as those of the service do, are given out as results.
+const (
+	queryStatus     = "QueryStatus"                // of version 1
+	queryCompletion = "QueryCompletionInformation" // of version 2
+	queryProperties = "QueryProperties"
+	tableOfContents = "TableOfContents"
+)
+
+// kindGiven is the kind under which a table is given out.
+func kindGiven(kind string) string {
+	if strings.HasPrefix(kind, "Query") || kind == tableOfContents {
+		return kind
+	}
+	return PrimaryResult
+}
+
+// head is what is known of a table while it is read, whose keys may come in any
+// order, with the rows that came before enough was known to hand them on.
+type head struct {
+	table   Table
+	columns bool // they were told
+	named   bool
+	rows    bool // they were told
+	held    heldRows
+	given   *turn // the table, if it is handed on as it comes
+}
+
+// once refuses a key that was told before: of two lists of rows one would be lost.
+func once(key string, told *bool) error {
+	if *told {
+		return fmt.Errorf("%w: a table has %s twice", errShape, key)
+	}
+	*told = true
+	return nil
+}
+
+// readRows reads the rows of a table, which are held if it was not begun.
+func (p *parser) readRows(h *head) error {
+	if err := once("Rows", &h.rows); err != nil {
+		return err
+	}
+	return p.rows(func(row []json.RawMessage) error {
+		if h.given != nil {
+			return p.handOn(h.given, row)
+		}
+		return h.held.add(row)
+	})
+}
+
+// readColumns reads the columns of a table.
+func (p *parser) readColumns(h *head) (err error) {
+	if err := once("Columns", &h.columns); err != nil {
+		return err
+	}
+	h.table.Columns, err = p.columns()
+	return err
+}
+
+// begin begins a table as one that is handed on as it comes.
+func (p *parser) begin(h *head) (err error) {
+	if p.out.full() {
+		return fmt.Errorf("%w: more than %d tables are not ended", errSize, maxTables)
+	}
+	t := h.table
+	h.given, err = p.out.begin(&t, false)
+	return err
+}
+
+// finish hands on what was held of a table, and ends it.
+func (p *parser) finish(h *head) error {
+	if h.given == nil {
+		if err := p.begin(h); err != nil {
+			return err
+		}
+	}
+	if err := h.held.drain(func(row []json.RawMessage) error { return p.handOn(h.given, row) }); err != nil {
+		return err
+	}
+	return p.out.end(h.given)
+}
+
+// version1 reads {"Tables": […], "Exceptions": […]}. The kinds of its tables are
+// told by the last of them, the table of contents, when all are over. The first
+// tables that look like results are handed on as they come; from the first that
+// looks like one of the service on, tables are held until it is known.
+func (p *parser) version1() error {
+	var tables bool
+	var all []*head
+	err := p.object(func(key string) error {
+		switch strings.ToLower(key) {
+		case "tables":
+			if err := once(key, &tables); err != nil {
+				return err
+			}
+			return p.list(func() error { return p.table1(&all) })
+		case "exceptions", "error", "oneapierrors":
+			return p.note(false)
+		}
+		return p.skip()
+	})
+	if err == nil && !tables && p.fault == nil {
+		return errShape
+	}
+	if err != nil {
+		return err
+	}
+	kinds := contents(all)
+	for i, h := range all {
+		if h.given != nil {
+			continue
+		}
+		if kinds != nil {
+			h.table.Kind = kinds[i]
+		} else {
+			h.table.Kind = guessed(&h.table, p.q.Call, i, len(all))
+		}
+		if err := p.finish(h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *parser) table1(all *[]*head) error {
+	if len(*all) == maxTables {
+		return fmt.Errorf("%w: it has more than %d tables", errSize, maxTables)
+	}
+	h := &head{held: heldRows{of: &p.out.of}}
+	err := p.object(func(key string) error {
+		switch strings.ToLower(key) {
+		case "tablename":
+			if err := once(key, &h.named); err != nil {
+				return err
+			}
+			return p.into(&h.table.Name)
+		case "columns":
+			return p.readColumns(h)
+		case "rows":
+			waits := len(*all) > 0 && (*all)[len(*all)-1].given == nil
+			if h.columns && h.named && !waits && !looksOwn(&h.table, p.q.Call, len(*all)) {
+				h.table.Kind = PrimaryResult
+				if err := p.begin(h); err != nil {
+					return err
+				}
+			}
+			return p.readRows(h)
+		}
+		return p.skip()
+	})
+	if err != nil {
+		return err
+	}
+	if !h.columns {
+		return fmt.Errorf("%w: a table has no columns", errShape)
+	}
+	*all = append(*all, h)
+	if h.given == nil {
+		return nil
+	}
+	return p.finish(h)
+}
+
+const (
+	contentsColumns = "Ordinal,Kind,Name,Id,PrettyName"
+	statusColumns   = "Timestamp,Severity,SeverityName,StatusCode,StatusDescription,Count,RequestId"
+)
+
+// names are the names of the columns, with commas.
+func (t *Table) names() string {
+	var names []string
+	for _, c := range t.Columns {
+		names = append(names, c.Name)
+	}
+	return strings.Join(names, ",")
+}
+
+// looksOwn says that a table of version 1, with before tables ahead of it, may be
+// one of the service that tells of the request. What was asked for comes first.
+func looksOwn(t *Table, call Call, before int) bool {
+	names := t.names()
+	switch {
+	case strings.HasPrefix(names, statusColumns):
+		return call != Mgmt || before > 0
+	case before == 0:
+		return false
+	}
+	return names == contentsColumns || names == "Value" || t.Name == "@ExtendedProperties"
+}
+
+// guessed is the kind of a table where no table of contents tells it.
+func guessed(t *Table, call Call, before, all int) string {
+	names := t.names()
+	switch {
+	case call == Mgmt:
+		return PrimaryResult
+	case strings.HasPrefix(names, statusColumns):
+		return queryStatus
+	case t.Name == "@ExtendedProperties", before == 1 && all <= 3 && names == "Value":
+		return queryProperties
+	}
+	return PrimaryResult
+}
+
+// contentKinds are the kinds in a table of contents, and how they are given out.
+var contentKinds = map[string]string{"queryresult": PrimaryResult, "queryproperties": queryProperties, "querystatus": queryStatus}
+
+// contents reads the table of contents of version 1, if the last table is one: the
+// kind of each table. It is nil where there is none: each of its rows has to name a
+// kind there is and a table there is, and together they name all of them.
+func contents(all []*head) []string {
+	if len(all) == 0 {
+		return nil
+	}
+	toc := all[len(all)-1]
+	if toc.given != nil || toc.table.names() != contentsColumns {
+		return nil
+	}
+	kinds := make([]string, len(all))
+	kinds[len(all)-1] = tableOfContents
+	ok, left := true, len(all)-1
+	_ = toc.held.each(func(row []json.RawMessage) error {
+		if len(row) < 2 {
+			ok = false
+			return nil
+		}
+		at, err := strconv.Atoi(CellText(row[0]))
+		kind := contentKinds[strings.ToLower(CellText(row[1]))]
+		if err != nil || kind == "" || at < 0 || at >= len(all)-1 || kinds[at] != "" {
+			ok = false
+			return nil
+		}
+		kinds[at], left = kind, left-1
+		return nil
+	})
+	if !ok || left > 0 {
+		return nil
+	}
+	return kinds
+}
+
+// told is the failure that a row of a table about the request tells of: of version
+// 1 one with a severity of 2 or less, of version 2 one with such a level.
+func told(t *Table, row []json.RawMessage, q *Query) *kusto.Error {
+	if t.Kind != queryStatus && t.Kind != queryCompletion {
+		return nil
+	}
+	cell := make(map[string]string)
+	for i, c := range t.Columns {
+		cell[c.Name] = CellText(row[i])
+	}
+	level, err := strconv.Atoi(cmp.Or(cell["Severity"], cell["Level"]))
+	if err != nil || level > 2 {
+		return nil
+	}
+	words := cell["StatusDescription"]
+	if t.Kind == queryCompletion {
+		var payload struct{ Text string }
+		_ = json.Unmarshal([]byte(cell["Payload"]), &payload) // else the name of the code tells
+		words = cmp.Or(payload.Text, cell["StatusCodeName"], cell["Payload"])
+	}
+	r := reply.ParseText(words, "")
+	r.Activity = cmp.Or(r.Activity, cell["ActivityId"])
+	return replyError(r, q)
+}
+
+// version2 reads the frames of version 2.
+func (p *parser) version2() error {
+	err := p.list(func() error {
+		if p.ended {
+			return fmt.Errorf("%w: a frame follows the last one", errShape)
+		}
+		f := &frame{id: -1, head: head{held: heldRows{of: &p.out.of}}}
+		if err := p.object(func(key string) error { return p.frameKey(f, key) }); err != nil {
+			return err
+		}
+		return p.frame(f)
+	})
+	if err == nil && !p.ended && p.fault == nil {
+		return fmt.Errorf("%w: it has no end", errShape)
+	}
+	return err
+}
+
+// frame is what is known of a frame while it is read.
+type frame struct {
+	head
+	kind     string
+	id       int64
+	change   string // what a fragment does with its rows
+	progress float64
+	count    int // rows that its table has, as its completion says
+}
+
+// frameKey reads the value of one key of a frame. The service writes rows last,
+// when all is known that says where they go; else they are held to the end of the
+// frame.
+func (p *parser) frameKey(f *frame, key string) (err error) {
+	switch strings.ToLower(key) {
+	case "frametype":
+		return p.into(&f.kind)
+	case "tableid":
+		return p.into(&f.id)
+	case "tablekind":
+		return p.into(&f.table.Kind)
+	case "tablename":
+		f.named = true
+		return p.into(&f.table.Name)
+	case "columns":
+		return p.readColumns(&f.head)
+	case "tablefragmenttype":
+		return p.into(&f.change)
+	case "isprogressive":
+		return p.into(&p.progressive)
+	case "rowcount":
+		return p.into(&f.count)
+	case "rows":
+		if err := p.beginRows(f); err != nil {
+			return err
+		}
+		return p.readRows(&f.head)
+	case "tableprogress":
+		return p.into(&f.progress)
+	case "oneapierrors":
+		return p.note(false)
+	case "haserrors":
+		var has bool
+		if err = p.into(&has); err == nil && has && p.fault == nil {
+			p.fault = &kusto.Error{Message: "the service says that the result has errors, and not which"}
+		}
+		return err
+	case "cancelled":
+		var cancelled bool
+		if err = p.into(&cancelled); err == nil && cancelled && p.fault == nil {
+			p.fault = &kusto.Error{Message: "the query was cancelled"}
+		}
+		return err
+	}
+	return p.skip()
+}
+
+// Frames of version 2, and what a fragment does.
+const (
+	dataTable     = "DataTable"
+	tableFragment = "TableFragment"
+	dataAppend    = "DataAppend"
+	dataReplace   = "DataReplace"
+)
+
+// beginRows has the rows of a frame handed on as they come, if enough is known.
+func (p *parser) beginRows(f *frame) error {
+	switch f.kind {
+	case dataTable:
+		if !f.columns || !f.named || f.table.Kind == "" || f.given != nil {
+			return nil
+		}
+		f.table.Kind = kindGiven(f.table.Kind)
+		return p.begin(&f.head)
+	case tableFragment:
+		if f.id < 0 || f.change == "" || f.rows {
+			return nil
+		}
+		return p.beginFragment(f)
+	case "":
+		return nil
+	}
+	return fmt.Errorf("%w: a frame %s has rows, and it is not known what they are", errShape, reply.QuoteName(f.kind))
+}
+
+// beginFragment finds the table of a fragment.
+func (p *parser) beginFragment(f *frame) error {
+	n := p.tables[f.id]
+	if n == nil {
+		return fmt.Errorf("%w: rows of a table that was not told of", errShape)
+	}
+	f.given = n
+	switch f.change {
+	case dataAppend:
+		return nil
+	case dataReplace:
+		return p.out.replace(n)
+	}
+	return fmt.Errorf("%w: a fragment is %s, and it is not known what becomes of its rows", errShape, reply.QuoteName(f.change))
+}
+
+// frame does what a frame says that was read to its end.
+func (p *parser) frame(f *frame) error {
+	switch f.kind {
+	case dataTable, "TableHeader":
+		if !f.columns || f.table.Kind == "" {
+			return fmt.Errorf("%w: a table has no columns or no kind", errShape)
+		}
+		f.table.Kind = kindGiven(f.table.Kind)
+		if f.kind == dataTable {
+			return p.finish(&f.head)
+		}
+		return p.tableHeader(f)
+	case tableFragment:
+		return p.fragment(f)
+	case "TableCompletion":
+		return p.completion(f)
+	case "TableProgress":
+		p.r.Progress(f.progress)
+	case "DataSetCompletion":
+		p.ended = true
+		if len(p.tables) > 0 && p.fault == nil {
+			return fmt.Errorf("%w: a table has no end", errShape)
+		}
+		for id, n := range p.tables {
+			delete(p.tables, id)
+			if err := p.out.end(n); err != nil {
+				return err
+			}
+		}
+	}
+	if f.rows || f.kind == "" {
+		return fmt.Errorf("%w: a frame %s, and it is not known what it holds", errShape, reply.QuoteName(f.kind))
+	}
+	return nil
+}
+
+// tableHeader begins a table whose rows come in fragments.
+func (p *parser) tableHeader(f *frame) (err error) {
+	if f.rows || f.id < 0 || p.tables[f.id] != nil || p.out.full() {
+		return fmt.Errorf("%w: the header of a table has rows, no id, or that of another table; or too many are begun", errShape)
+	}
+	t := f.table
+	p.tables[f.id], err = p.out.begin(&t, p.progressive)
+	return err
+}
+
+// fragment hands on what was held of a fragment. One without rows may void those
+// that came before.
+func (p *parser) fragment(f *frame) error {
+	if f.given == nil {
+		if err := p.beginFragment(f); err != nil {
+			return err
+		}
+	}
+	return f.held.drain(func(row []json.RawMessage) error { return p.handOn(f.given, row) })
+}
+
+// completion ends a table. Fewer rows than it says are rows lost.
+func (p *parser) completion(f *frame) error {
+	n := p.tables[f.id]
+	if n == nil || f.rows {
+		return fmt.Errorf("%w: the end of a table that was not told of", errShape)
+	}
+	if n.told < f.count && p.fault == nil {
+		return fmt.Errorf("%w: a table has %d rows, and its end says %d", errShape, n.told, f.count)
+	}
+	delete(p.tables, f.id)
+	return p.out.end(n)
+}
+
+// note reads what an answer says went wrong. In the place of a row it says so
+// whatever it holds.
+func (p *parser) note(row bool) error {
+	fault := text{limit: maxFault, cut: true}
+	if err := p.in.value(&fault); err != nil {
+		return err
+	}
+	raw := json.RawMessage(fault.b)
+	e := faultIn(raw, p.q, maxFaultDepth)
+	if e == nil && row {
+		e = &kusto.Error{Message: "in the place of a row is something else: " + reply.Printable(reply.Redact(string(raw)), reply.MaxMessage)}
+	}
+	if e != nil {
+		p.blame(e)
+	}
+	return nil
+}
+
+// blame keeps the first fault that is told, and prefers one with a code to the
+// mere flag.
+func (p *parser) blame(e *kusto.Error) {
+	var was *kusto.Error
+	if !errors.As(p.fault, &was) || was.Code == "" && e.Code != "" {
+		p.fault = e
+	}
+}
+
+// maxFaultDepth is how many levels deep an error is looked for: the service has it
+// on the third.
+const maxFaultDepth = 6
+
+// faultIn finds an error in any of the forms an answer of 200 has for it: a list
+// of texts, a list of error objects, an object that holds either. It is nil where
+// there is none.
+func faultIn(raw json.RawMessage, q *Query, depth int) *kusto.Error {
+	if depth == 0 {
+		return replyError(reply.ParseText(string(raw), ""), q)
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) == nil {
+		for _, one := range list {
+			if e := faultIn(one, q, depth-1); e != nil {
+				return e
+			}
+		}
+		return nil
+	}
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return replyError(reply.ParseText(text, ""), q)
+	}
+	var holder struct{ Exceptions, OneApiErrors json.RawMessage }
+	if json.Unmarshal(raw, &holder) == nil {
+		for _, inner := range []json.RawMessage{holder.Exceptions, holder.OneApiErrors} {
+			if len(inner) > 0 && string(inner) != "null" {
+				return faultIn(inner, q, depth-1)
+			}
+		}
+	}
+	return replyError(reply.Parse(raw, ""), q)
+}

@@ -1,0 +1,210 @@
+package query
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/internal/reply"
+	"kusto-agent/internal/kusto/wire"
+)
+
+// newRequestID is a name for a request that nobody else gives one.
+func newRequestID(call Call) string {
+	verb := "query"
+	if call == Mgmt {
+		verb = "mgmt"
+	}
+	return "kusto-agent." + verb + ";" + uuid.NewString()
+}
+
+// refusal reads the error of an answer that is no result.
+func refusal(resp *http.Response, q *Query, secret string) *kusto.Error {
+	var raw []byte
+	body, err := decoded(resp)
+	if err == nil {
+		raw, _ = io.ReadAll(io.LimitReader(body, reply.MaxAnswer)) // what of it came is judged
+	}
+	raw = bytes.TrimPrefix(raw, byteOrderMark)
+	r := reply.Parse([]byte(reply.Redact(string(raw), secret)), "")
+	if words, isPage := reply.PageWords(raw, secret); isPage {
+		r.Page, r.Message = true, words
+	}
+	r.Message = r.Words(resp.StatusCode, resp.Header, nil)
+	return queryError(resp, r, q, secret)
+}
+
+// queryError is the error of an answer: its status, its ids, and what a reply in it
+// says.
+func queryError(resp *http.Response, r reply.Reply, q *Query, secret string) *kusto.Error {
+	clean := func(s string, limit int) string {
+		return reply.Printable(reply.Redact(strings.TrimSpace(s), secret), limit)
+	}
+	activity := clean(resp.Header.Get(wire.HeaderActivity), 128)
+	if activity == "" {
+		activity = clean(r.Activity, 128)
+	}
+	e := &kusto.Error{
+		Status: resp.StatusCode, Code: clean(r.Code, 128), Message: clean(r.Message, reply.MaxMessage), Permanent: r.Permanent,
+		ActivityID: activity, RetryAfter: reply.RetryAfter(resp.Header, time.Now()), Hint: queryHint(resp.StatusCode, &r, q),
+		About: r.About, Own: r.Own, Away: r.IsAway(resp.StatusCode),
+	}
+	if e.RetryAfter > 0 {
+		e.Hint += "; it says to wait " + e.RetryAfter.Round(time.Second).String()
+	}
+	return e
+}
+
+// replyError makes an error of a reply that came inside a result; nil if it says
+// nothing.
+func replyError(r reply.Reply, q *Query) *kusto.Error {
+	message := reply.Printable(reply.Redact(strings.TrimSpace(r.Message)), reply.MaxMessage)
+	if r.Code == "" && message == "" {
+		return nil
+	}
+	return &kusto.Error{
+		Code: reply.Printable(r.Code, 128), Message: message, Permanent: r.Permanent,
+		ActivityID: reply.Printable(r.Activity, 128), Hint: queryHint(http.StatusOK, &r, q), About: r.About,
+	}
+}
+
+// lostHint is for a request that went out whole and was not answered.
+func lostHint(call Call) string {
+	if call == Mgmt {
+		return "the request went out whole and the connection ended without an answer: the command may have run; look at what it changed before you send it again"
+	}
+	return "the request went out whole and the connection ended without an answer: ask again, and look at proxies on the way if it stays so"
+}
+
+// broken is the error of an answer that began well, nil if it ended so.
+func broken(ctx context.Context, err error, resp *http.Response, q *Query, secret string) error {
+	var e *kusto.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e):
+		if e.ActivityID == "" {
+			e.ActivityID = reply.Printable(resp.Header.Get(wire.HeaderActivity), 128)
+		}
+		e.Partial = true
+		return e
+	case ctx.Err() != nil:
+		return wire.NoAnswer(ctx, err, secret)
+	case errors.Is(err, errShape), errors.Is(err, errTorn), errors.Is(err, errSize), errors.Is(err, errReplaced):
+		e = queryError(resp, reply.Reply{Message: err.Error()}, q, secret)
+		e.Hint, e.Partial, e.Cause = shapeHint(err), true, err
+		var page *pageError
+		if errors.As(err, &page) {
+			e.Partial, e.Away = false, true
+		}
+		return e
+	}
+	return err // of the Reader
+}
+
+// shapeHint says what to do about an answer that cannot be read.
+func shapeHint(err error) string {
+	switch {
+	case errors.Is(err, errTorn):
+		return "the connection ended in the middle of the result; ask again, and look at proxies on the way if it stays so"
+	case errors.Is(err, errSize):
+		return "ask for less at a time: fewer rows with | take, fewer or shorter columns with | project; leave the option results_progressive_enabled out"
+	case errors.Is(err, errReplaced):
+		return "leave the option results_progressive_enabled out"
+	}
+	return reply.PageHint
+}
+
+// cancelPatience is how long the service is given to take a cancellation.
+const cancelPatience = 2 * time.Second
+
+// UnstoppedError is the end of a request that nobody waits for any more, and that
+// the service may still be at.
+type UnstoppedError struct {
+	err error
+	Why error // the service could not be told to stop
+}
+
+func (e *UnstoppedError) Error() string { return e.err.Error() }
+
+// Unwrap is how the request ended.
+func (e *UnstoppedError) Unwrap() error { return e.err }
+
+// cancelQuery has the service stop what it does for a request that nobody waits for
+// any more.
+func (c *Client) cancelQuery(q *Query) error {
+	ctx, done := context.WithTimeout(context.Background(), cancelPatience)
+	defer done()
+	stop := &Query{
+		Call: Mgmt, Database: q.Database, RequestID: newRequestID(Mgmt),
+		Text: ".cancel query " + kusto.StringLiteral(q.RequestID),
+	}
+	err := c.query(ctx, stop, &Collector{})
+	if err != nil {
+		c.Log().Debug("query was not cancelled", "request", q.RequestID, "err", err)
+	}
+	return err
+}
+
+// queryHint says what a person can do about a refusal of a query or a command.
+func queryHint(status int, r *reply.Reply, q *Query) string {
+	database := q.Database
+	if database == "" {
+		database = "<database>"
+	}
+	for _, h := range queryHints {
+		if h.says.MatchString(r.Code) || h.says.MatchString(r.Texts) {
+			return h.hint
+		}
+	}
+	switch {
+	case status == http.StatusUnauthorized:
+		return "the service refused the token: check that auth.resource is the audience of this cluster and auth.tenant its tenant"
+	case r.About == reply.Denied, status == http.StatusForbidden && !r.Page:
+		role := "viewers"
+		if q.Call == Mgmt && !strings.HasPrefix(strings.ToLower(uncommented(q.Text)), ".show") {
+			role = "admins"
+		}
+		return fmt.Sprintf("let this identity do it: .add database %s %s (%s)", kusto.EntityName(database), role, kusto.TextLiteral(reply.Principal(r)))
+	case r.About == reply.Load, status == http.StatusTooManyRequests:
+		return "the service is busy: ask again later, or ask less at a time"
+	case r.About == reply.Missing:
+		return "check the names: .show databases, .show tables, .show functions; names of tables and columns are case-sensitive"
+	case r.Page:
+		return reply.PageHint
+	case status == http.StatusNotFound && !r.Own:
+		return "nothing answers there: set cluster to the query URI, such as https://<cluster>.<region>.kusto.windows.net"
+	case status == http.StatusProxyAuthRequired:
+		return wire.ProxyHint
+	case status >= 300 && status < 400:
+		return "the address redirects elsewhere, and no token is sent there; set cluster to the query URI of the cluster"
+	case status >= 500, r.About == reply.Passing:
+		return "the service failed at it: ask again; if it stays so, give support the activity id"
+	}
+	return "the message says what the service did not like; if it does not help, give support the activity id"
+}
+
+// queryHints are for what is told by a code, or by words where there is none.
+var queryHints = []struct {
+	says *regexp.Regexp
+	hint string
+}{
+	{regexp.MustCompile(`AdminCommandWrongEndpoint`), "the command is for the other endpoint of the cluster, with ingest- before its name; the agent does not need it"},
+	{regexp.MustCompile(`(?i)E_QUERY_RESULT_SET_TOO_LARGE|80DA0003|result set is too large|exceeded the (?:row|record|size) limit`),
+		"ask for less: end the query with | take 1000 or summarize; or give the option notruncation=true"},
+	{regexp.MustCompile(`(?i)E_LOW_MEMORY_CONDITION|E_RUNAWAY_QUERY|80DA0001|80DA0007`), "the query takes more memory than the service gives: filter by time first, and summarize less at once"},
+	{regexp.MustCompile(`(?i)E_QUERY_TIMEOUT|Request timed out|80DA0012|query execution (?:has )?exceeded the`), "give it more time with a longer timeout (an hour is the most), or filter by time first"},
+	{regexp.MustCompile(`(?i)control command.* (?:query|v2)|query endpoint.*(?:command|mgmt)|must (?:be sent|use) .*mgmt`), "a text that begins with a dot is a management command: send it with mgmt"},
+	{regexp.MustCompile(`(?i)request_readonly|readonly.*(?:not allowed|cannot)|is marked as read-?only`), "the request was marked read-only; leave that out to change something"},
+	{regexp.MustCompile(`\bSYN\d{4}\b|(?i)syntax error`), "the text is not KQL as it stands: the message says where"},
+	{regexp.MustCompile(`\bSEM\d{4}\b|(?i)semantic error|failed to resolve`), "a name or a type in the text is not known there: check columns with .show table <table> cslschema, and the database"},
+}

@@ -1,0 +1,139 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/internal/reply"
+)
+
+// outcome is everything that was seen of one request, before it is judged.
+type outcome struct {
+	Sent   bool  // the whole body was handed to the connection, and no write failed
+	err    error // no answer came; what follows is empty then
+	Status int
+	Header http.Header
+	Body   []byte // the first maxAnswer bytes, inflated
+	long   bool   // there was more than that
+	torn   error  // the body ended early, within these bytes
+}
+
+var (
+	errEarly    = errors.New("accepted before the body was sent whole")
+	errStranger = errors.New("HTTP 200 with an unrecognized body; a proxy or a portal may have answered")
+	errNoTrust  = errors.New("the answer does not tell whether the body was stored")
+)
+
+// classify is the one place that decides what an answer means. Its rules are
+// tried in this order; a refusal is believed whenever it comes, also while the
+// body is being sent.
+func classify(o *outcome, r *reply.Reply) (kusto.Verdict, error) {
+	switch {
+	case o.err != nil:
+		return lost(o.Sent), o.err
+	case o.Status == http.StatusOK:
+		return accepted(o)
+	case o.Status < 300 || o.Status >= 600:
+		return lost(o.Sent), errNoTrust
+	case o.Status < 400:
+		return kusto.Hold, nil // followed, it would turn the POST into a GET
+	case o.Status == http.StatusUnauthorized:
+		return kusto.Auth, nil
+	case o.Status == http.StatusRequestTimeout, o.Status == http.StatusBadGateway, o.Status == http.StatusGatewayTimeout:
+		return lost(o.Sent), errNoTrust
+	case o.Status >= 500 && !r.Own:
+		return lost(o.Sent), errNoTrust
+	case o.Status == http.StatusTooManyRequests || r.About == reply.Load:
+		return kusto.Throttled, nil
+	case o.Status >= 500:
+		return kusto.Retry, nil
+	}
+	return refused(o, r), nil
+}
+
+// refused is for the statuses 400 to 499 that have no meaning of their own.
+func refused(o *outcome, r *reply.Reply) kusto.Verdict {
+	switch {
+	case o.Status == http.StatusRequestEntityTooLarge || r.About == reply.Size:
+		return kusto.TooLarge
+	case r.About >= reply.ClusterOff && r.About <= reply.UpdatePolicy:
+		return kusto.Hold
+	case o.Status == http.StatusForbidden, o.Status == http.StatusNotFound,
+		o.Status == http.StatusConflict, o.Status == http.StatusPreconditionFailed:
+		return kusto.Hold
+	case r.About == reply.Passing, r.Permanent != nil && !*r.Permanent:
+		return kusto.Retry
+	case r.About == reply.EmptyStream, r.About == reply.BadRecord:
+		return kusto.BadData
+	case o.Status == http.StatusBadRequest && r.Permanent != nil && *r.Permanent:
+		return kusto.BadData
+	case o.torn != nil:
+		return kusto.Retry // the words that would have told were lost
+	}
+	return kusto.Hold
+}
+
+// lost is the verdict where no answer can be trusted.
+func lost(sent bool) kusto.Verdict {
+	if sent {
+		return kusto.Unknown
+	}
+	return kusto.NotSent
+}
+
+// accepted judges a 200. Whatever is not certain is Unknown: even a 200 that
+// came too early may have stored something.
+func accepted(o *outcome) (kusto.Verdict, error) {
+	text := bytes.TrimSpace(bytes.TrimPrefix(o.Body, []byte("\xef\xbb\xbf")))
+	named := o.Header.Get(HeaderActivity) != ""
+	switch {
+	case !o.Sent:
+		return kusto.Unknown, errEarly
+	case o.torn != nil:
+		return kusto.Unknown, fmt.Errorf("read answer: %w", o.torn)
+	case len(text) == 0 && !o.long, named:
+		return kusto.Accepted, nil
+	case o.long && bytes.HasPrefix(text, []byte("{")), !o.long && json.Valid(text):
+		return kusto.Accepted, nil
+	}
+	return kusto.Unknown, errStranger
+}
+
+// updateFailure reads from the body of a 200 whether an update policy failed
+// on records that were stored; empty: no. The body is a table of one row.
+func updateFailure(body []byte) string {
+	var doc struct {
+		Tables []struct {
+			Columns []struct{ ColumnName string }
+			Rows    [][]any
+		}
+	}
+	if json.Unmarshal(body, &doc) != nil || len(doc.Tables) == 0 || len(doc.Tables[0].Rows) == 0 {
+		return ""
+	}
+	cell := make(map[string]string)
+	for i, c := range doc.Tables[0].Columns {
+		if row := doc.Tables[0].Rows[0]; i < len(row) && row[i] != nil {
+			cell[c.ColumnName] = fmt.Sprint(row[i])
+		}
+	}
+	status, code, reason := cell["UpdatePolicyStatus"], cell["UpdatePolicyFailureCode"], cell["UpdatePolicyFailureReason"]
+	if !failed(status) && (known(status) || reason == "" && (code == "" || strings.EqualFold(code, "Unknown"))) {
+		return ""
+	}
+	return reply.Printable(reply.Redact(strings.TrimSpace(status+" "+code+" "+reason)), reply.MaxMessage)
+}
+
+// failed and known read the status of an update policy, whose only value seen
+// in the open is Inactive.
+func failed(status string) bool { return strings.Contains(strings.ToLower(status), "fail") }
+
+func known(status string) bool {
+	s := strings.ToLower(status)
+	return s == "" || s == "inactive" || strings.HasPrefix(s, "succe") || strings.HasPrefix(s, "complete")
+}

@@ -1,0 +1,80 @@
+package wire
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"kusto-agent/internal/kusto"
+)
+
+// MaxSkew is how far the clock may be off before somebody is told: the
+// authority and the service take tokens that are off by so much.
+const MaxSkew = 5 * time.Minute
+
+const clockFix = "timedatectl set-ntp true"
+
+// Clock compares the clock of this machine with what answers say. It is safe for
+// concurrent use; a nil one sees nothing.
+type Clock struct {
+	log *slog.Logger
+	now func() time.Time
+
+	mu    sync.Mutex    // guards ahead
+	ahead time.Duration // of the answers; 0 unless it is more than maxSkew either way
+}
+
+func NewClock(log *slog.Logger) *Clock { return &Clock{log: log, now: time.Now} }
+
+// see reads the head of an answer that has just come. What a cache kept is old.
+func (c *Clock) see(h http.Header) {
+	if c == nil || h.Get("Age") != "" {
+		return
+	}
+	date, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		return
+	}
+	ahead := c.now().Sub(date).Truncate(time.Second)
+	if ahead.Abs() <= MaxSkew {
+		ahead = 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.ahead == 0 && ahead != 0:
+		c.log.Warn("clock of this machine is wrong", "is", skewWords(ahead), "fix", clockFix)
+	case c.ahead != 0 && ahead == 0:
+		c.log.Info("clock of this machine is right again")
+	}
+	c.ahead = ahead
+}
+
+func skewWords(ahead time.Duration) string {
+	if ahead < 0 {
+		return (-ahead).String() + " behind"
+	}
+	return ahead.String() + " ahead"
+}
+
+// Blame adds to the hint of an error about time, or about a token refused, that
+// the clock is wrong, if it is. The error itself is not changed.
+func (c *Clock) Blame(err error) error {
+	var e *kusto.Error
+	if c == nil || !errors.As(err, &e) || !e.Timely && e.Status != http.StatusUnauthorized {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ahead == 0 {
+		return err
+	}
+	told := *e
+	told.Hint = "the clock of this machine is " + skewWords(c.ahead) + ", set it right first: " + clockFix
+	if e.Hint != "" {
+		told.Hint += "; then: " + e.Hint
+	}
+	return &told
+}

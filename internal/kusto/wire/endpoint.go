@@ -1,0 +1,154 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// trusted are the domains of the service in all clouds: what the official clients
+// send a token to, as of August 2026. A leading dot means any host below it.
+var trusted = []string{
+	// public cloud, Synapse and Fabric
+	".kusto.windows.net", ".kustomfa.windows.net", ".kustodev.windows.net",
+	".kusto.azuresynapse.net", ".kustodev.azuresynapse-dogfood.net",
+	".kusto.data.microsoft.com", ".kusto.fabric.microsoft.com",
+	".dxp.aad.azure.com", ".dxp-dev.aad.azure.com",
+	".arg.core.windows.net", ".arg-int.core.windows.net", ".arg-df.core.windows.net",
+	".playfab.com", ".playfabapi.com", ".azureplayfab.com",
+	".securitycenter.windows.com", ".api.securityplatform.microsoft.com", "api.securityplatform.microsoft.com",
+	"kusto.aria.microsoft.com", "eu.kusto.aria.microsoft.com",
+	// United States government
+	".kusto.usgovcloudapi.net", ".kustomfa.usgovcloudapi.net", ".arg.core.usgovcloudapi.net",
+	".kusto.core.eaglex.ic.gov", ".kustomfa.core.eaglex.ic.gov", ".arg.core.eaglex.ic.gov",
+	".kusto.core.microsoft.scloud", ".kustomfa.core.microsoft.scloud", ".arg.core.microsoft.scloud",
+	// China
+	".kusto.chinacloudapi.cn", ".kustomfa.chinacloudapi.cn", ".kusto.azuresynapse.azure.cn",
+	".playfab.cn", ".arg.core.chinacloudapi.cn",
+	// France, Germany, Singapore
+	".kusto.sovcloud-api.fr", ".kustomfa.sovcloud-api.fr",
+	".kusto.sovcloud-api.de", ".kustomfa.sovcloud-api.de",
+	".kusto.sovcloud-api.sg", ".kustomfa.sovcloud-api.sg",
+}
+
+// monitors are the proxies of Azure Monitor in all clouds, which answer queries as
+// a cluster does: Application Insights and Log Analytics stand behind them.
+var monitors = func() []string {
+	all := []string{
+		"ade.applicationinsights.io", "ade.loganalytics.io", "adx.aimon.applicationinsights.azure.com",
+		"adx.int.applicationinsights.azure.com", "adx.int.loganalytics.azure.com", "adx.int.monitor.azure.com",
+	}
+	for _, cloud := range []string{"com", "us", "cn", "eaglex.ic.gov", "microsoft.scloud", "fr", "de", "sg"} {
+		for _, what := range []string{"applicationinsights", "loganalytics", "monitor"} {
+			all = append(all, "adx."+what+".azure."+cloud)
+		}
+	}
+	return all
+}()
+
+// IsMonitor says that a host is one of the monitors.
+func IsMonitor(host string) bool { return slices.Contains(monitors, host) }
+
+// queryOnly are heads of hosts that answer queries over Azure Monitor and take no
+// data, in clouds that may not be known here.
+var queryOnly = []string{
+	"ade.loganalytics.", "ade.applicationinsights.",
+	"adx.loganalytics.", "adx.applicationinsights.", "adx.monitor.azure.", "adx.aimon.",
+	"adx.int.",
+}
+
+// CheckEndpoint refuses a cluster URL that must not be sent a token or cannot
+// take data. It makes no request. A host outside the known domains of the
+// service is refused unless allowUntrusted; plain http to another machine
+// always is. The error says what to write instead, and wraps that without the
+// URL.
+func CheckEndpoint(rawURL string, allowUntrusted bool) error {
+	_, err := CheckedURL(rawURL, allowUntrusted, false)
+	return err
+}
+
+// CheckQueryEndpoint is CheckEndpoint for a URL that is only asked: it need not take
+// data, so that it may be one of the proxies of Azure Monitor.
+func CheckQueryEndpoint(rawURL string, allowUntrusted bool) error {
+	_, err := CheckedURL(rawURL, allowUntrusted, true)
+	return err
+}
+
+// CheckedURL is the URL that CheckEndpoint, or for queries alone CheckQueryEndpoint,
+// has read.
+func CheckedURL(rawURL string, allowUntrusted, onlyAsked bool) (*url.URL, error) {
+	u, err := WebURL(rawURL)
+	if err != nil {
+		if i := strings.LastIndexByte(rawURL, '@'); i >= 0 {
+			rawURL = "…" + rawURL[i:] // a password may stand before it
+		}
+		return nil, fmt.Errorf("cluster %q: %w", rawURL, err)
+	}
+	host := HostOf(u)
+	switch {
+	case strings.HasPrefix(host, "ingest-"):
+		err = fmt.Errorf("this is the address of queued ingestion; use the query URI %s://%s", u.Scheme, strings.TrimPrefix(strings.ToLower(u.Host), "ingest-"))
+	case onlyAsked && IsMonitor(host):
+	case !onlyAsked && slices.ContainsFunc(queryOnly, func(head string) bool { return strings.HasPrefix(host, head) || strings.Contains(host, "."+head) }):
+		err = errors.New("that is Azure Monitor, which answers queries and takes no data; use the query URI of a cluster")
+	case !IsLoopback(host) && !isTrusted(host) && !allowUntrusted:
+		err = fmt.Errorf("host %s is not a known Kusto domain, so it is sent no token; set allow_untrusted_endpoint: true if it is yours", host)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cluster %q: %w", rawURL, err)
+	}
+	return u, nil
+}
+
+// WebURL reads a URL a secret may be sent to: https, or http to this machine.
+func WebURL(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, errors.New("not a URL; write https://<cluster>.<region>.kusto.windows.net")
+	}
+	host := HostOf(u)
+	switch {
+	case u.Scheme != "https" && u.Scheme != "http":
+		return nil, errors.New("the URL must begin with https://")
+	case !plainHost(host):
+		return nil, errors.New("the URL has no usable host name")
+	case u.User != nil:
+		return nil, errors.New("the URL must hold no user name or password")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, errors.New("the URL must hold no query and no fragment")
+	case u.Scheme == "http" && !IsLoopback(host):
+		return nil, errors.New("plain http is only for this machine (localhost, 127.0.0.1); use https")
+	}
+	return u, nil
+}
+
+// HostOf is the host in lower case, without the port and the dot of the root.
+func HostOf(u *url.URL) string {
+	return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+}
+
+// plainHost refuses everything but ASCII names and addresses, so that a host
+// cannot look like another.
+func plainHost(host string) bool {
+	if net.ParseIP(host) != nil {
+		return true
+	}
+	return host != "" && strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.-_") == "" && !strings.Contains(host, "..")
+}
+
+func IsLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func isTrusted(host string) bool {
+	return slices.ContainsFunc(trusted, func(domain string) bool {
+		if strings.HasPrefix(domain, ".") {
+			return strings.HasSuffix(host, domain) && len(host) > len(domain)
+		}
+		return host == domain
+	})
+}

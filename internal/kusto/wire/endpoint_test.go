@@ -1,0 +1,67 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCheckEndpoint(t *testing.T) {
+	ok := func(url string, untrusted bool) {
+		t.Helper()
+		if err := CheckEndpoint(url, untrusted); err != nil {
+			t.Errorf("%s (untrusted %v): %v", url, untrusted, err)
+		}
+	}
+	bad := func(url string, untrusted bool, want string) {
+		t.Helper()
+		if err := CheckEndpoint(url, untrusted); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s (untrusted %v): got %v, want an error with %q", url, untrusted, err, want)
+		}
+	}
+	for _, url := range []string{
+		"https://c.westeurope.kusto.windows.net", "https://c.westeurope.kusto.windows.net/", "https://C.WestEurope.Kusto.Windows.Net:443", "https://c.kusto.windows.net.",
+		"https://c.kustomfa.windows.net", "https://c.kusto.azuresynapse.net", "https://c.kusto.data.microsoft.com", "https://abc.z9.kusto.fabric.microsoft.com",
+		"https://c.kusto.usgovcloudapi.net", "https://c.kusto.chinacloudapi.cn", "https://c.kusto.core.eaglex.ic.gov", "https://c.kusto.core.microsoft.scloud",
+		"https://c.kusto.sovcloud-api.fr", "https://c.kusto.sovcloud-api.de", "https://c.kusto.sovcloud-api.sg",
+		"https://x.api.securityplatform.microsoft.com", "https://api.securityplatform.microsoft.com", "https://x.securitycenter.windows.com", "https://x.arg-int.core.windows.net", "https://x.arg-df.core.windows.net",
+		"http://localhost:8080", "http://127.0.0.1", "http://[::1]:8080", "https://127.9.9.9", "http://LOCALHOST/base/path",
+	} {
+		ok(url, false)
+	}
+	for _, url := range []string{
+		"https://example.com", "https://kusto.windows.net", "https://.kusto.windows.net", "https://c.kusto.windows.net.evil.com", "https://evilkusto.windows.net",
+		"https://10.0.0.1", "https://localhost.evil.com", "https://2130706433",
+	} {
+		bad(url, false, "allow_untrusted_endpoint")
+	}
+	ok("https://example.com/deep/path", true)
+	ok("https://10.0.0.1:8443", true)
+	for _, url := range []string{"http://example.com", "http://c.kusto.windows.net", "http://10.0.0.1", "http://0.0.0.0", "http://localhost.evil.com", "http://2130706433"} {
+		bad(url, true, "plain http")
+	}
+	if err := CheckEndpoint("https://user:hunter2@c.kusto.windows.net", false); strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("the password is in %v", err)
+	}
+	bad("https://ingest-c.westeurope.kusto.windows.net", false, "use the query URI https://c.westeurope.kusto.windows.net")
+	bad("https://ingest-c.example.com", true, "query URI")
+	for _, host := range []string{"ade.loganalytics.io", "ade.applicationinsights.io", "adx.monitor.azure.com", "adx.loganalytics.azure.us", "adx.applicationinsights.azure.cn", "x.adx.loganalytics.azure.com"} {
+		bad("https://"+host+"/subscriptions/x", true, "takes no data")
+	}
+	for _, host := range []string{"ade.loganalytics.io", "ade.applicationinsights.io", "adx.monitor.azure.com", "ADX.loganalytics.azure.us", "adx.applicationinsights.azure.cn", "adx.int.monitor.azure.com", "adx.monitor.azure.microsoft.scloud", "c.kusto.windows.net"} {
+		if err := CheckQueryEndpoint("https://"+host+"/subscriptions/x", false); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, host := range []string{"x.ade.loganalytics.io", "ade.loganalytics.io.evil.com", "evil-ade.loganalytics.io", "adx.monitor.azure.evil.com", "ingest-c.kusto.windows.net", "example.com"} {
+		if err := CheckQueryEndpoint("https://"+host, false); err == nil {
+			t.Errorf("%s is sent a token", host)
+		}
+	}
+	for _, url := range []string{
+		"", "c.kusto.windows.net", "ftp://c.kusto.windows.net", "https://", "https:///path", "https:c.kusto.windows.net", "https://c.kusto.windows.net@evil.com",
+		"https://user:pw@c.kusto.windows.net", "https://evil.com?.kusto.windows.net", "https://evil.com#.kusto.windows.net", "https://evil.com\\.kusto.windows.net",
+		"https://evil.com%2f.kusto.windows.net", "https://c\u0430.kusto.windows.net", "https://a..kusto.windows.net", "https://a b.kusto.windows.net", "https://a\r\n.kusto.windows.net",
+	} {
+		bad(url, true, "cluster")
+	}
+}

@@ -1,0 +1,173 @@
+package wire
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/internal/reply"
+)
+
+// exchange sends one request and reads its answer up to maxAnswer. It goes
+// straight to the transport: nothing follows redirects or keeps cookies. The
+// request has no GetBody and no Idempotency-Key, so that the transport cannot
+// send it again on a connection of its own choice.
+func (c *Client) exchange(req *http.Request, body []byte) *outcome {
+	resp, up, err := c.Send(req, body)
+	o := &outcome{err: err}
+	if err == nil {
+		defer resp.Body.Close() // closes the connection too, if there is more to come
+		o.read(resp)
+	} else if errors.Is(req.Context().Err(), context.DeadlineExceeded) {
+		o.err = fmt.Errorf("no answer within %s: %w", c.timeout, context.DeadlineExceeded)
+	}
+	o.Sent = up.End()
+	return o
+}
+
+// Send sends a request with a body and returns the head of its answer. The caller ends
+// the upload, and only then the body is its own again.
+func (c *Client) Send(req *http.Request, body []byte) (*http.Response, *upload, error) {
+	up := &upload{rest: body}
+	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { up.conn.Store(underlying(i.Conn)) }}
+	if req.Body = up; len(body) == 0 {
+		req.Body = http.NoBody // else it would go out in chunks
+	}
+	resp, err := c.conns.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	return resp, up, err
+}
+
+// read takes in the head of an answer.
+func (o *outcome) read(resp *http.Response) {
+	o.Status, o.Header = resp.StatusCode, resp.Header
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, reply.MaxAnswer+1))
+	o.torn = err
+	o.long = len(raw) > reply.MaxAnswer
+	if strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") {
+		raw = inflate(raw)
+		o.long = o.long || len(raw) > reply.MaxAnswer
+	}
+	o.Body = raw[:min(len(raw), reply.MaxAnswer)]
+}
+
+// inflate unpacks at most maxAnswer+1 bytes. We do not ask for gzip, so it is
+// rare; what is not gzip at all is returned as it came.
+func inflate(raw []byte) []byte {
+	zr, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		return raw
+	}
+	plain, _ := io.ReadAll(io.LimitReader(zr, reply.MaxAnswer+1)) // an error cuts it short, and it is judged as it is
+	return plain
+}
+
+// upload is a request body that remembers how much of it was taken, and that
+// can be taken away: the transport may go on reading after it has returned an
+// early answer, when the bytes are the caller's again.
+type upload struct {
+	conn atomic.Pointer[conn]
+
+	mu   sync.Mutex // guards rest and gone
+	rest []byte
+	gone bool
+}
+
+func (u *upload) Read(p []byte) (int, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.gone {
+		return 0, errors.New("the request is over")
+	}
+	if len(u.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, u.rest)
+	u.rest = u.rest[n:]
+	return n, nil
+}
+
+// Close does nothing: end says when the body is no longer needed.
+func (u *upload) Close() error { return nil }
+
+// End ends all reading, and reports whether the whole body was handed to a connection
+// on which no write failed.
+func (u *upload) End() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.gone = true
+	to := u.conn.Load()
+	return len(u.rest) == 0 && to != nil && !to.broken.Load()
+}
+
+// underlying finds our connection below any layers of TLS.
+func underlying(nc net.Conn) *conn {
+	for {
+		switch c := nc.(type) {
+		case *conn:
+			return c
+		case *tls.Conn:
+			nc = c.NetConn()
+		default:
+			return nil
+		}
+	}
+}
+
+// judge turns an outcome into the answer. secret is the token that was sent;
+// it is taken out of everything that is kept.
+func judge(o *outcome, in *kusto.Ingest, secret string) kusto.Answer {
+	var r reply.Reply
+	if o.err == nil && o.Status != http.StatusOK {
+		r = reply.Parse([]byte(reply.Redact(string(o.Body), secret)), in.Database+"."+in.Table)
+	}
+	verdict, why := classify(o, &r)
+	if words, isPage := reply.PageWords(o.Body, secret); isPage {
+		r.Page, r.Message = true, words
+	}
+	clean := func(s string, limit int) string {
+		return reply.Printable(reply.Redact(strings.TrimSpace(s), secret), limit)
+	}
+	a := kusto.Answer{
+		Verdict: verdict, Status: o.Status, Wrote: o.Sent,
+		RetryAfter: reply.RetryAfter(o.Header, time.Now()),
+		ActivityID: clean(o.Header.Get(HeaderActivity), 128),
+	}
+	if a.ActivityID == "" {
+		a.ActivityID = clean(r.Activity, 128)
+	}
+	if verdict == kusto.Accepted {
+		a.UpdatePolicy = updateFailure(o.Body)
+		return a
+	}
+	a.Hint = clean(hint(verdict, o, &r, in), 2*reply.MaxMessage+kusto.MaxName)
+	a.Err = &kusto.Error{
+		Status: o.Status, Code: clean(r.Code, 128), Message: clean(r.Words(o.Status, o.Header, why), reply.MaxMessage), Permanent: r.Permanent,
+		ActivityID: a.ActivityID, RetryAfter: a.RetryAfter, Hint: a.Hint, About: r.About, Cause: why,
+	}
+	return a
+}
+
+// NoAnswer is the error of a request that got no answer. The token is taken out of it.
+func NoAnswer(ctx context.Context, err error, secret string) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	e := &kusto.Error{Message: reply.Printable(reply.Redact(err.Error(), secret), reply.MaxMessage), Hint: NetHint(err), Cause: err}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		e.Message, e.Hint = "no answer in time", "give it more time with a longer timeout, or ask for less"
+		e.Cause = ctx.Err()
+	}
+	return e
+}

@@ -1,0 +1,154 @@
+package wire
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/internal/reply"
+)
+
+// hint says what a person can do about a refusal, with the command to paste.
+// An empty hint means that the agent helps itself.
+func hint(v kusto.Verdict, o *outcome, r *reply.Reply, in *kusto.Ingest) string {
+	switch v {
+	case kusto.NotSent:
+		if r.Page {
+			return reply.PageAgain
+		}
+		return NetHint(o.err)
+	case kusto.Auth:
+		return "the service refused the token: check that auth.resource is the audience of this cluster and auth.tenant its tenant"
+	case kusto.Hold:
+		return holdHint(o.Status, r, in)
+	case kusto.Unknown:
+		return unknownHint(o, r)
+	}
+	return ""
+}
+
+// unknownHint is for answers that are not the service's. One that is lost on
+// the way needs nobody.
+func unknownHint(o *outcome, r *reply.Reply) string {
+	if r.Page || o.Sent && o.torn == nil && o.Status >= 200 && o.Status < 300 {
+		return reply.PageAgain
+	}
+	return ""
+}
+
+// holdHint is for what keeps a route waiting.
+func holdHint(status int, r *reply.Reply, in *kusto.Ingest) string {
+	table := kusto.EntityName(in.Table)
+	switch {
+	case r.About == reply.PolicyOff:
+		return "allow streaming into the table, then it takes up to 5 minutes: .alter table " + table + " policy streamingingestion enable"
+	case r.About == reply.ClusterOff:
+		return "streaming ingestion is off at the cluster: switch it on in the portal under Configurations, then run .alter table " + table + " policy streamingingestion enable"
+	case r.About == reply.Missing:
+		return missingHint(r, in)
+	case r.About == reply.Denied, status == http.StatusForbidden && !r.Page:
+		return "let this identity ingest: .add table " + table + " ingestors (" + kusto.TextLiteral(reply.Principal(r)) + ")"
+	case r.About == reply.BadMapping:
+		return "the mapping or format cannot be used; look at .show table " + table + " ingestion mappings"
+	case r.About == reply.UpdatePolicy:
+		return "the table's update policy refuses the data; look at .show table " + table + " policy update"
+	}
+	if r.Page && status == http.StatusNotFound {
+		return reply.PageAgain + "; if it is the cluster's own: " + statusHint(status, table)
+	}
+	if r.Page && status >= 400 && status != http.StatusProxyAuthRequired && status != http.StatusExpectationFailed {
+		return reply.PageAgain
+	}
+	return statusHint(status, table)
+}
+
+// statusHint is for refusals that have no words of the service.
+func statusHint(status int, table string) string {
+	switch status {
+	case http.StatusNotFound:
+		return "streaming ingestion is off at the cluster, or cluster is not its query URI: switch it on in the portal under Configurations, then run .alter table " + table + " policy streamingingestion enable"
+	case http.StatusConflict, http.StatusPreconditionFailed:
+		return "the cluster may be stopped or changing: look at its state in the portal, and at .show table " + table + " policy streamingingestion"
+	case http.StatusProxyAuthRequired:
+		return ProxyHint
+	case http.StatusExpectationFailed:
+		return "something on the way does not know Expect: 100-continue; set send.expect_continue: false"
+	}
+	if status >= 300 && status < 400 {
+		return "the address redirects elsewhere, and data is not sent there; set cluster to the query URI of the cluster"
+	}
+	return "the request was refused for an unknown reason; look at .show streamingingestion failures | where Table == " + strings.Trim(table, "[]")
+}
+
+// entity reads the kind out of "Entity ID 'X' of kind 'Table' was not found".
+var entity = regexp.MustCompile(`of kind '([A-Za-z]+)'`)
+
+// missingHint tells how to create what was not found, and how to make it known
+// where it exists: a new table or mapping takes up to 5 minutes to be found.
+func missingHint(r *reply.Reply, in *kusto.Ingest) string {
+	kind := r.Code
+	if m := entity.FindStringSubmatch(r.Texts); m != nil {
+		kind = m[1]
+	}
+	kind = strings.ToLower(kind)
+	table := kusto.EntityName(in.Table)
+	fresh := "; if it exists and is new: .clear table " + table + " cache streamingingestion schema"
+	switch {
+	case strings.Contains(kind, "mapping"):
+		return "create the mapping, with your columns: .create-or-alter table " + table + " ingestion " + mappingKind(in.Format) +
+			" mapping " + kusto.StringLiteral(in.Mapping) + " '[{\"column\":\"c\",\"Properties\":{}}]'" + fresh
+	case strings.Contains(kind, "database"):
+		return "database " + kusto.EntityName(in.Database) + " is not in this cluster: check the name with .show databases"
+	}
+	return "create the table, with your columns: .create table " + table + " (['c']: string)" + fresh
+}
+
+// mappingKind is the kind under which a format's mappings are kept.
+func mappingKind(format string) string {
+	switch strings.ToLower(format) {
+	case "json", "multijson":
+		return "json"
+	case "avro":
+		return "avro"
+	}
+	return "csv"
+}
+
+const ProxyHint = "the proxy asks for a login; put it into send.proxy as http://user:password@host:port"
+
+// NetHint is for requests that did not leave whole.
+func NetHint(err error) string {
+	var (
+		dns      *net.DNSError
+		unknown  x509.UnknownAuthorityError
+		hostname x509.HostnameError
+		invalid  x509.CertificateInvalidError
+		plain    tls.RecordHeaderError
+		op       *net.OpError
+	)
+	switch {
+	case err != nil && strings.Contains(err.Error(), "Proxy Authentication Required"):
+		return ProxyHint
+	case errors.As(err, &op) && op.Op == "proxyconnect":
+		return "the proxy cannot be reached or does not connect: check send.proxy and HTTPS_PROXY"
+	case errors.As(err, &dns):
+		return "the name of the cluster was not resolved: check cluster, and DNS on this machine"
+	case errors.As(err, &unknown):
+		return "the certificate is signed by nobody this machine knows: name the authority's file in send.tls.ca_file"
+	case errors.As(err, &hostname):
+		return "the certificate is for another host: check cluster, and what answers in its place"
+	case errors.As(err, &invalid):
+		return "the certificate is not valid now: check the clock of this machine, else tell its owner"
+	case errors.As(err, &plain), op != nil && (op.Op == "remote error" || op.Op == "local error"): // as crypto/tls names its alerts
+		return "no TLS connection: check the port in cluster and send.tls.min_version"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nothing listens there: check cluster, and whether it is running"
+	}
+	return "the request did not leave whole: check the network to the cluster, firewalls and proxies"
+}
