@@ -39,7 +39,7 @@ func TestStartOnBadStateDisk(t *testing.T) {
 			s.append("logs/a.json", "not JSON\n")
 			more()
 			p.told(journalFails, says)
-			p.awaitReady(503, says+"; delivery goes on")
+			p.awaitReady(503, says+"; delivery continues")
 			if got := p.metric("state_disk_healthy"); got != 0 {
 				t.Errorf("state_disk_healthy %v", got)
 			}
@@ -118,7 +118,7 @@ func TestStateDiskRefuses(t *testing.T) {
 			more()
 			p.awaitMetric("state_disk_healthy", 0)
 			p.told(journalFails, says)
-			p.awaitReady(503, says+"; delivery goes on")
+			p.awaitReady(503, says+"; delivery continues")
 			more()
 			bad.stop()
 			p.told(journalBack)

@@ -27,10 +27,10 @@ func checkCommand() *cobra.Command {
 	c := checking{}
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Look at everything a configuration needs, and say how to mend it",
-		Long: "Look at the configuration, the files it reads with the rights of the service, its disks and limits, the way to\n" +
-			"the cluster, token, role, tables, mappings and policies, and compare records with their mapping. All that is\n" +
-			"found is told in one run, each with what to do. Nothing is changed, and no record is sent.",
+		Short: "Check everything that a configuration needs, with the fix for each problem",
+		Long: "Check the configuration, the files it reads with the rights of the service, its disks and limits, the path to\n" +
+			"the cluster, token, role, tables, mappings and policies, and compare records with their mapping. One run\n" +
+			"reports all findings, each with its fix. It changes nothing and sends no record.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)

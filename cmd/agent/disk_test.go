@@ -39,7 +39,7 @@ func TestStateDiskIsFull(t *testing.T) {
 		more()
 	}
 	more()
-	if code, text := p.mustGet("/readyz"); code != 503 || !strings.Contains(text, "no space left on device; delivery goes on") {
+	if code, text := p.mustGet("/readyz"); code != 503 || !strings.Contains(text, "no space left on device; delivery continues") {
 		t.Errorf("/readyz: %d %q", code, text)
 	}
 	if got := p.metric("state_disk_healthy"); got != 0 {

@@ -12,9 +12,9 @@ func initCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [SAMPLEFILE]",
 		Short: "Write a configuration from flags, questions and a sample file",
-		Long: "Write a configuration with one input. What no flag says is asked on a terminal, with an answer to agree to\n" +
-			"where the sample file tells one: what format it has, and from its name the table and the paths.\n" +
-			"Without a terminal those answers are taken. A file that is there is overwritten only with --force.",
+		Long: "Write a configuration with one input. On a terminal the command asks for what no flag gives, and proposes\n" +
+			"answers from the sample file: the format from its content, the table and the paths from its name.\n" +
+			"Without a terminal it uses the proposals. An existing file is overwritten only with --force.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Ask = console.NewAsker(cmd.InOrStdin(), cmd.ErrOrStderr())

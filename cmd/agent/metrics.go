@@ -13,7 +13,7 @@ import (
 
 func metricsCommand() *cobra.Command {
 	cmd := group("metrics", "Print the metrics, alert rules or dashboard of this version")
-	cmd.Long = "Print what this version of the agent tells Prometheus: every metric and what it means, alert rules,\n" +
+	cmd.Long = "Print what this version of the agent reports to Prometheus: every metric and what it means, alert rules,\n" +
 		"or a dashboard for Grafana. It asks no agent; the metrics themselves are at /metrics of telemetry.listen."
 	add := func(name, short string, text func() ([]byte, error)) {
 		cmd.AddCommand(&cobra.Command{

@@ -120,6 +120,6 @@ func TestQueryStopped(t *testing.T) {
 			t.Errorf("asked: %+v", asked)
 		}
 	}
-	f("the service was told to stop")
-	f("and may still be at it: status 503", emulator.Fault{Match: emulator.Match{Kind: emulator.KindMgmt}, Status: 503})
+	f("was cancelled on the service too")
+	f("and may still run there: status 503", emulator.Fault{Match: emulator.Match{Kind: emulator.KindMgmt}, Status: 503})
 }

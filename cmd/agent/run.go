@@ -24,7 +24,7 @@ func runCommand() *cobra.Command {
 	var once bool
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Ship records until told to stop",
+		Short: "Ship records until stopped",
 		Args:  cobra.NoArgs,
 		RunE:  func(*cobra.Command, []string) error { return runAgent(path, once) },
 	}

@@ -166,7 +166,7 @@ func TestSession(t *testing.T) {
 	p.keys("print 3;\r")
 	s.awaitHits(hang, 1)
 	p.keys(ctrlC)
-	p.sees("the service was told to stop")
+	p.sees("was cancelled on the service too")
 	isCancel := func(a emulator.Asked) bool { return strings.HasPrefix(a.Text, ".cancel query ") }
 	if asked := s.server.Asked(); !slices.ContainsFunc(asked, isCancel) {
 		t.Errorf("asked: %+v", asked)

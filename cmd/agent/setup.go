@@ -17,10 +17,10 @@ func setupCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "setup",
 		Short: "Make tables, mappings and policies for what the files of the inputs hold",
-		Long: "Make the table, the mapping and the streaming policy that each input needs: columns and their types are told\n" +
-			"from the beginning of its newest files. What is there stays; what is missing is added, and a second run has\n" +
-			"nothing to do. The commands are printed as they are run, with --dry-run instead of that. At the end it waits\n" +
-			"until the service takes records for each input; no record is sent for that unless --probe-record is given.",
+		Long: "Make the table, the mapping and the streaming policy that each input needs: columns and their types are\n" +
+			"inferred from the beginning of its newest files. Nothing existing is removed; what is missing is added, and\n" +
+			"a second run changes nothing. The commands are printed and run, with --dry-run only printed. At the end the\n" +
+			"command waits until the service accepts records for each input; it sends one only with --probe-record.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := loadConfig(s.Path)

@@ -182,10 +182,10 @@ func (a *Agent) readiness() error {
 		return errors.New("files have not been looked for yet")
 	}
 	if err := a.journal.Health(); err != nil {
-		return fmt.Errorf("state disk: %w; delivery goes on, the bound on duplicates is suspended", err)
+		return fmt.Errorf("state disk: %w; delivery continues, after a crash more records may be sent twice", err)
 	}
 	if err := a.spool.Health(); err != nil && !errors.Is(err, spool.ErrOff) && !errors.Is(err, spool.ErrFull) {
-		return fmt.Errorf("spool disk: %w; delivery goes on, what cannot be sent stays in its files", err)
+		return fmt.Errorf("spool disk: %w; delivery continues, records that cannot be sent stay in their files", err)
 	}
 	return nil
 }

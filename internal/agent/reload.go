@@ -55,7 +55,7 @@ func (a *Agent) reloadNow(ctx context.Context) {
 	}
 	a.noteReload(err, diff.Restart)
 	if err != nil {
-		a.Log.Error("reload rejected: the configuration has errors, the current one stays in force", "err", err, "fix", "mend the file and send SIGHUP again")
+		a.Log.Error("reload rejected: the configuration has errors, the current one stays in force", "err", err, "fix", "fix the file and send SIGHUP again")
 		return
 	}
 	a.tellReload(diff)

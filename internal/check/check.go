@@ -157,7 +157,7 @@ func (r *run) load(context.Context) {
 			r.mistake(p)
 		}
 		if all.More > 0 {
-			r.add(Finding{ID: "config", Severity: Error, Where: r.Path, What: fmt.Sprintf("%d more mistakes", all.More), Fix: "mend those above first", Class: Config})
+			r.add(Finding{ID: "config", Severity: Error, Where: r.Path, What: fmt.Sprintf("%d more mistakes", all.More), Fix: "fix those above first", Class: Config})
 		}
 		return
 	case err != nil:

@@ -33,7 +33,7 @@ func (r *run) tables(ctx context.Context) {
 		in := &r.cfg.Inputs[i]
 		c := r.clusters[in.Cluster]
 		if c.closed != "" {
-			r.add(Finding{ID: "table", Severity: Warning, Input: in.Name, Where: in.Database + "." + in.Table, What: "the table was not looked at: " + c.closed, Fix: "mend that first, and check again"})
+			r.add(Finding{ID: "table", Severity: Warning, Input: in.Name, Where: in.Database + "." + in.Table, What: "the table was not looked at: " + c.closed, Fix: "fix that first, and check again"})
 			continue
 		}
 		v := &view{run: r, in: in, c: c}

@@ -25,8 +25,8 @@ var keyTexts = map[string]keyText{
 	"database":                 {about: "The database of inputs that name none, and of clusters that have none of their own.", without: "none; needed unless every input or cluster has one", example: "Logs"},
 	"allow_untrusted_endpoint": {about: "Whether a token may be sent to a host outside the known domains of the service. It takes https all the same, but on this machine.", example: "true"},
 	"state_dir":                {about: "The folder of all the agent must remember: positions, spool, quarantine, the control socket. One running agent locks it. A change needs a restart.", without: "$STATE_DIRECTORY, as systemd sets it, else kusto-agent-state in the current folder", example: "/var/lib/kusto-agent"},
-	"app":                      {about: "The name of the application that the service is told, as x-ms-app. Up to 256 ASCII characters.", example: "kusto-agent"},
-	"user":                     {about: "The name of the user that the service is told, as x-ms-user and x-ms-user-id. Up to 256 ASCII characters.", without: "none is told", example: "logs@contoso.com"},
+	"app":                      {about: "The name of the application, sent to the service as x-ms-app. Up to 256 ASCII characters.", example: "kusto-agent"},
+	"user":                     {about: "The name of the user, sent to the service as x-ms-user and x-ms-user-id. Up to 256 ASCII characters.", without: "none is sent", example: "logs@contoso.com"},
 	"shutdown_timeout":         {about: "How long a stop may take: in that time what is under way ends, and what is unsent goes to the spool. Keep it below the TimeoutStopSec of the unit.", example: "60s"},
 	"include":                  {about: "Patterns of files to read inputs from, relative to the folder of the main file. They hold inputs and nothing else, and are read in the order of their names.", without: "none", example: "[conf.d/*.yaml]"},
 

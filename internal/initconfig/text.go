@@ -83,8 +83,8 @@ var parseWords = map[string]string{
 
 var methodWords = map[string]string{
 	"none": "no token; only for an endpoint on this machine", "client_secret": "a client id and its secret",
-	"certificate": "a client id and its certificate", "token_file": "somebody else puts tokens into a file",
-	"managed_identity": "the identity of this machine", "workload_identity": "that of the Kubernetes service account", "azure_cli": "who is signed in with az login",
+	"certificate": "a client id and its certificate", "token_file": "another program puts tokens into a file",
+	"managed_identity": "the identity of this machine", "workload_identity": "that of the Kubernetes service account", "azure_cli": "the user signed in with az login",
 }
 
 var bareScalar = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9_./:@-]*$`)

@@ -145,9 +145,9 @@ func interruptible(parent context.Context, atLast func()) (ctx context.Context, 
 func stopped(q *query.Query, err error) error {
 	var unstopped *query.UnstoppedError
 	if errors.As(err, &unstopped) {
-		return exit.With(exit.Interrupted, fmt.Errorf("stopped; the service could not be told to stop %s, and may still be at it: %w", q.RequestID, unstopped.Why))
+		return exit.With(exit.Interrupted, fmt.Errorf("stopped; %s could not be cancelled on the service and may still run there: %w", q.RequestID, unstopped.Why))
 	}
-	return exit.With(exit.Interrupted, fmt.Errorf("stopped; the service was told to stop %s too", q.RequestID))
+	return exit.With(exit.Interrupted, fmt.Errorf("stopped; %s was cancelled on the service too", q.RequestID))
 }
 
 // session has a person type statements.

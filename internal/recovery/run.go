@@ -213,7 +213,7 @@ func (r *Recovery) isReadyFull() bool {
 	return len(r.ready) >= mostReady
 }
 
-var errUnserved = errors.New("nobody sends to its cluster")
+var errUnserved = errors.New("no input sends to its cluster")
 
 // settings is how the inputs of a batch are configured, and why that is in its way.
 func (r *Recovery) settings(b *batch) (Settings, error) {

@@ -95,7 +95,7 @@ const (
 	Same     Settings = iota // route and shaping are those it was made with
 	Reshaped                 // they are others
 	Absent                   // one of its inputs is not configured
-	Unserved                 // they are the same, and nobody sends to its cluster
+	Unserved                 // they are the same, and no input sends to its cluster
 )
 
 var settingsWords = [...]string{"same", "changed", "not configured", "cluster not served"}

@@ -80,7 +80,7 @@ func (s *Setup) gaveUp(p *inputPlan, err error, last *kusto.Error) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return exit.With(exit.Failed, errors.New("stopped"))
 	}
-	console.Say("%s: it was not seen within %v; a second run of setup goes on", p.in.Name, s.Wait)
+	console.Say("%s: it was not visible within %v; a second run of setup continues", p.in.Name, s.Wait)
 	if last == nil {
 		return exit.Silently(exit.Failed)
 	}
@@ -129,7 +129,7 @@ func (s *Setup) clear(ctx context.Context, p *inputPlan) (left bool) {
 	switch {
 	case errors.As(err, &e) && e.Status == http.StatusForbidden:
 		s.noClear = true
-		console.Say("%s: the streaming nodes cannot be told of the change, which takes up to 5 minutes then: %v", p.in.Name, err)
+		console.Say("%s: the schema cache of the streaming nodes could not be cleared, so the change takes up to 5 minutes: %v", p.in.Name, err)
 		return false
 	case err != nil:
 		console.Say("%s: %v", p.in.Name, err)

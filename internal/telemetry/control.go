@@ -153,7 +153,7 @@ func (c *Control) serveTap(w http.ResponseWriter, r *http.Request) {
 // write writes the body. An error means that the reader went away.
 func (c *Control) write(w http.ResponseWriter, body []byte) {
 	if _, err := w.Write(body); err != nil {
-		c.o.Logger.Debug("reader of the control socket went away", "err", err)
+		c.o.Logger.Debug("client of the control socket disconnected", "err", err)
 	}
 }
 
@@ -180,7 +180,7 @@ func (c *Control) serve(ctx context.Context, ln net.Listener) error {
 	deadline, cancel := context.WithTimeout(base, lastAnswers)
 	defer cancel()
 	if err := server.Shutdown(deadline); err != nil {
-		c.o.Logger.Debug("answers of the control socket cut off", "err", errors.Join(err, server.Close()))
+		c.o.Logger.Debug("responses of the control socket were cut off at shutdown", "err", errors.Join(err, server.Close()))
 	}
 	<-served
 	return nil

@@ -77,8 +77,8 @@ func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	enc := json.NewEncoder(&body)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(s.status()); err != nil {
-		s.opts.Logger.Error("status cannot be written", "err", err)
-		http.Error(w, "status cannot be written", http.StatusInternalServerError)
+		s.opts.Logger.Error("status could not be sent", "err", err)
+		http.Error(w, "status could not be sent", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -104,6 +104,6 @@ func (s *Server) serveHealth(check func() error) http.HandlerFunc {
 // own business.
 func (s *Server) write(w http.ResponseWriter, body []byte) {
 	if _, err := w.Write(body); err != nil {
-		s.opts.Logger.Debug("telemetry reader went away", "err", err)
+		s.opts.Logger.Debug("telemetry client disconnected", "err", err)
 	}
 }

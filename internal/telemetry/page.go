@@ -52,8 +52,8 @@ func (s *Server) servePage(w http.ResponseWriter, _ *http.Request) {
 	v.Shown = status.Files[:min(len(status.Files), shownFiles)]
 	var body bytes.Buffer
 	if err := pageTemplate.Execute(&body, v); err != nil {
-		s.opts.Logger.Error("status page cannot be rendered", "err", err)
-		http.Error(w, "status page cannot be rendered", http.StatusInternalServerError)
+		s.opts.Logger.Error("status page could not be rendered", "err", err)
+		http.Error(w, "status page could not be rendered", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -167,9 +167,9 @@ func (p *painter) files(s *Status) {
 	rest := len(s.Files) - renderedFiles
 	switch {
 	case rest > 0:
-		p.line("%s", p.paint(faint, fmt.Sprintf("and %d more files, no further behind; of all of them tells: kusto-agent files", rest)))
+		p.line("%s", p.paint(faint, fmt.Sprintf("and %d more files with no greater lag; to list all: kusto-agent files", rest)))
 	case len(s.Files) > 0:
-		p.line("%s", p.paint(faint, "what is not read, and why, tells: kusto-agent files"))
+		p.line("%s", p.paint(faint, "to list the files that are not read, with the reason: kusto-agent files"))
 	}
 }
 

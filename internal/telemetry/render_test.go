@@ -51,7 +51,7 @@ FILE                                 INPUT   STATE      SIZE    SAFE  BEHIND
 /srv/app/worker-2.json               app     idle      98 kB   98 kB     0 B
 /var/log/nginx/access.log            nginx   idle      11 MB   11 MB     0 B
 /var/log/nginx/access.log.1          nginx   rotated   52 MB   52 MB     0 B
-what is not read, and why, tells: kusto-agent files
+to list the files that are not read, with the reason: kusto-agent files
 `
 	if got := rendered(t, s, l, now, false); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -123,7 +123,7 @@ func (s *Server) Run(ctx context.Context) error {
 		defer cancel()
 		if err := server.Shutdown(deadline); err != nil {
 			err = errors.Join(err, server.Close())
-			s.opts.Logger.Debug("telemetry answers cut off", "err", err)
+			s.opts.Logger.Debug("telemetry responses were cut off at shutdown", "err", err)
 		}
 		<-served
 	}

@@ -244,7 +244,7 @@ func (s *Status) tellProblems() {
 		add("%s. What to do: %s", s.Watch.Error, s.Watch.Fix)
 	}
 	if s.Journal.Error != "" {
-		add("state disk: %s; delivery goes on, the bound on duplicates is suspended", s.Journal.Error)
+		add("state disk: %s; delivery continues, after a crash more records may be sent twice", s.Journal.Error)
 	}
 	if s.Spool != nil && s.Spool.Error != "" {
 		add("spool: %s; payloads that cannot be sent stay in memory and in their files", s.Spool.Error)

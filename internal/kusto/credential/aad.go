@@ -53,7 +53,7 @@ var aadHints = map[string]string{
 	"AADSTS700212":  "the application trusts no such audience: " + trustIt,
 	"AADSTS700213":  "the application trusts no such subject: " + trustIt,
 	"AADSTS7002381": "the application trusts no token of this kind: " + trustIt,
-	"AADSTS700223":  "the issuer of the token may not be used in this tenant: ask who keeps it",
+	"AADSTS700223":  "the issuer of the token may not be used in this tenant: ask the tenant's administrator",
 	"AADSTS50166":   "the issuer of the token did not answer the authority: its keys have to be in reach of the internet",
 	// The tenant and the cloud.
 	"AADSTS90002":  "no such tenant: check auth.tenant, and auth.authority for clouds other than the public one",
@@ -62,20 +62,20 @@ var aadHints = map[string]string{
 	"AADSTS900382": "the tenant lies in another cloud: check auth.authority",
 	"AADSTS900432": "the application lies in another cloud: check auth.authority",
 	"AADSTS50059":  "no tenant is named: set auth.tenant",
-	"AADSTS53003":  "a conditional access policy of the tenant refuses this machine: ask who keeps it",
-	"AADSTS530003": "the tenant lets only devices in that it manages: ask who keeps its conditional access policies",
+	"AADSTS53003":  "a conditional access policy of the tenant refuses this machine: ask the tenant's administrator",
+	"AADSTS530003": "the tenant accepts only devices that it manages: ask the tenant's administrator about its conditional access policies",
 	// The resource.
 	"AADSTS500011":  "the resource is not known in this tenant: set auth.resource to the cluster's URL, or to https://kusto.kusto.windows.net",
-	"AADSTS500014":  "the resource is disabled in this tenant: ask who keeps it to enable Azure Data Explorer among the enterprise applications",
+	"AADSTS500014":  "the resource is disabled in this tenant: ask the tenant's administrator to enable Azure Data Explorer among the enterprise applications",
 	"AADSTS1002012": "auth.resource is not the URL of a resource: leave it out, or set it to the cluster's URL",
 	"AADSTS70011":   "auth.resource is not the URL of a resource: leave it out, or set it to the cluster's URL",
-	"AADSTS65001":   "nobody has agreed to the application's use of the cluster: az ad app permission admin-consent --id <client id>",
-	"AADSTS50105":   "nobody assigned this identity to the application: assign it among the enterprise applications in the portal",
+	"AADSTS65001":   "the application has no consent to use the cluster: az ad app permission admin-consent --id <client id>",
+	"AADSTS50105":   "this identity is not assigned to the application: assign it among the enterprise applications in the portal",
 	// Somebody who signed in.
 	"AADSTS50034":  "no such user in this tenant: check auth.tenant; " + signInAgain,
 	"AADSTS50020":  "the user is of another tenant and no guest in this one: check auth.tenant; " + signInAgain,
-	"AADSTS50057":  "the user is disabled: ask who keeps the tenant; or " + signInAgain,
-	"AADSTS50058":  "nobody is signed in any more: " + signInAgain,
+	"AADSTS50057":  "the user is disabled: ask the tenant's administrator; or " + signInAgain,
+	"AADSTS50058":  "no user is signed in any more: " + signInAgain,
 	"AADSTS50076":  "a second factor is asked for: " + signInAgain,
 	"AADSTS50079":  "a second factor has to be set up: " + signInAgain,
 	"AADSTS50078":  "the second factor has to be shown again: " + signInAgain,
@@ -86,9 +86,9 @@ var aadHints = map[string]string{
 	"AADSTS70043":  "the sign-in has expired: " + signInAgain,
 	"AADSTS70008":  "the sign-in has expired: " + signInAgain,
 	// The authority itself.
-	"AADSTS90033": "the authority is out of order for a moment; it is asked again",
-	"AADSTS90006": "the authority is out of order for a moment; it is asked again",
-	"AADSTS50196": "the authority was asked too often for one thing; it is asked again later",
+	"AADSTS90033": "the authority has a temporary fault; the request is repeated",
+	"AADSTS90006": "the authority has a temporary fault; the request is repeated",
+	"AADSTS50196": "the authority got the same request too often; it is repeated later",
 }
 
 // timelyCodes are those that a wrong clock brings about.
@@ -159,7 +159,7 @@ func authorityRefusal(status int, h http.Header, body []byte, secrets ...string)
 	case redirects:
 		e.Hint = "the authority redirects elsewhere, and no secret is sent there: check auth.authority, and send.proxy and HTTPS_PROXY"
 	case status >= http.StatusInternalServerError:
-		e.Hint = "the authority, or a proxy on the way to it, is out of order: try again; if it stays so, check auth.authority, and send.proxy and HTTPS_PROXY"
+		e.Hint = "the authority, or a proxy on the way to it, failed: try again; if it keeps failing, check auth.authority, and send.proxy and HTTPS_PROXY"
 	default:
 		e.Hint = "the authority refused: check auth.tenant, auth.client_id and the secret"
 	}

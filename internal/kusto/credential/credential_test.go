@@ -113,7 +113,7 @@ func TestAuthorityRefusals(t *testing.T) {
 	f(400, refusal("AADSTS500011"), "AADSTS500011", "auth.resource")
 	f(400, refusal("AADSTS1"), "invalid_client", "auth.tenant")
 	f(400, refusal("AADSTS99999"), "AADSTS99999", "auth.tenant")
-	f(503, "<html>\x1b[1m hunter2", "", "out of order")
+	f(503, "<html>\x1b[1m hunter2", "", "way to it, failed")
 	f(302, "", "", "no secret is sent there")
 }
 

@@ -63,7 +63,7 @@ func (l *federatedLogin) ask(ctx context.Context, authority, resource string) (s
 	if end := jwtExpiry(assertion); !end.IsZero() && !time.Now().Before(end) {
 		return "", time.Time{}, &kusto.Error{
 			Message: fmt.Sprintf("read %s: the token in %s ended at %s", key, reply.QuoteName(l.file), end.UTC().Format(time.RFC3339)), Timely: true,
-			Hint: "what writes the file has to write a new one; in Kubernetes the volume of the service account token does",
+			Hint: "the program that writes the file has to renew it; in Kubernetes this is the volume of the service account token",
 		}
 	}
 	e, err := toAuthority(authority, l.transports)

@@ -45,7 +45,7 @@ func TestHintsOfTheAuthority(t *testing.T) {
 	}
 	f("AADSTS99999") // one that nobody has explained
 	broken := server.Fail(emulator.Fault{Match: emulator.Match{Kind: emulator.KindToken}, Status: 500, As: emulator.AsEmpty})
-	h.Says("out of order", ask(server.URL()), "the authority, or a proxy on the way to it, is out of order: try again", "status 500")
+	h.Says("out of order", ask(server.URL()), "the authority, or a proxy on the way to it, failed: try again", "status 500")
 	broken.Remove()
 	page := server.Fail(emulator.Fault{Match: emulator.Match{Kind: emulator.KindToken}, Status: 200, As: emulator.AsJunk, Body: "welcome"})
 	h.Says("a page", ask(server.URL()), "check auth.authority", "not the authority")

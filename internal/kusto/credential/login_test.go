@@ -230,7 +230,7 @@ func TestWorkloadIdentity(t *testing.T) {
 		replaceFile(t, file, with(key, v))
 		wantFailure(t, tokens, code, "", hint)
 	}
-	f("exp", time.Now().Add(-time.Hour).Unix(), "", "what writes the file has to write a new one")
+	f("exp", time.Now().Add(-time.Hour).Unix(), "", "the program that writes the file has to renew it")
 	f("iss", "https://other", "AADSTS700211", "az ad app federated-credential list")
 	f("sub", "other", "AADSTS700213", "subject")
 	f("aud", []string{"other"}, "AADSTS700212", "api://AzureADTokenExchange")

@@ -385,7 +385,7 @@ func (p *parser) beginRows(f *frame) error {
 func (p *parser) beginFragment(f *frame) error {
 	n := p.tables[f.id]
 	if n == nil {
-		return fmt.Errorf("%w: rows of a table that was not told of", errShape)
+		return fmt.Errorf("%w: rows of a table without a header", errShape)
 	}
 	f.given = n
 	switch f.change {
@@ -458,7 +458,7 @@ func (p *parser) fragment(f *frame) error {
 func (p *parser) completion(f *frame) error {
 	n := p.tables[f.id]
 	if n == nil || f.rows {
-		return fmt.Errorf("%w: the end of a table that was not told of", errShape)
+		return fmt.Errorf("%w: the end of a table without a header", errShape)
 	}
 	if n.told < f.count && p.fault == nil {
 		return fmt.Errorf("%w: a table has %d rows, and its end says %d", errShape, n.told, f.count)

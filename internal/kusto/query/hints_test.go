@@ -60,7 +60,7 @@ func TestEveryHintOfQueries(t *testing.T) {
 	h.ofQueries()
 	lost := newQuerier(h.T, kustotest.Script(h.T, func(c *net.TCPConn) { kustotest.ReadRequest(c) }))
 	for _, call := range []Call{QueryV2, Mgmt} {
-		h.Says("lost", kustotest.ErrorOf(lost.Query(h.Context(), &Query{Call: call, Database: "D", Text: ".T"}, &Collector{})), "went out whole")
+		h.Says("lost", kustotest.ErrorOf(lost.Query(h.Context(), &Query{Call: call, Database: "D", Text: ".T"}, &Collector{})), "sent completely")
 	}
 
 	h.Covers([]string{"queryerror.go"})
@@ -80,7 +80,7 @@ func (h *queryHinted) ofQueries() {
 	f(400, "BadRequest", "a control command cannot be sent to the query endpoint", "send it with mgmt")
 	f(403, "Forbidden", "Principal 'aadapp=me' is not authorized to perform operation 'x' on 'y'", ".add database ['Logs'] viewers ('aadapp=me')")
 	f(429, "Throttling", "too much", "the service is busy")
-	f(520, "ServiceError", "it broke", "the service failed at it")
+	f(520, "ServiceError", "it broke", "the service failed: try again")
 	f(400, "BadRequest_Odd", "it is odd", "give support the activity id")
 	h.ask(emulator.Fault{}, QueryV2, "App | wher n", "is not KQL as it stands", "SYN")
 	h.ask(emulator.Fault{}, QueryV2, "Nope", "check columns with .show table", "SEM")
@@ -96,7 +96,7 @@ func (h *queryHinted) ofQueries() {
 		h.Errorf("a query is asked once, and the hint is %q", last)
 	}
 	page(401, emulator.AsEmpty, "auth.resource is the audience")
-	page(404, emulator.AsEmpty, "nothing answers there")
+	page(404, emulator.AsEmpty, "no service answers there")
 	page(407, emulator.AsEmpty, wire.ProxyHint)
 	page(302, emulator.AsEmpty, "no token is sent there")
 	h.ask(emulator.Fault{Status: 200, Body: "hello"}, QueryV2, "App", reply.PageHint)

@@ -385,10 +385,10 @@ func TestQueryRefused(t *testing.T) {
 	f(401, ``, "", "auth.resource")
 	f(429, `{"error":{"code":"Throttling","message":"too many"}}`, "Throttling", "busy")
 	f(404, `<html><title>Not here</title></html>`, "", "")
-	f(404, ``, "", "nothing answers there")
-	f(404, oneAPI("Odd", "no such thing"), "BadRequest", "the message says")
+	f(404, ``, "", "no service answers there")
+	f(404, oneAPI("Odd", "no such thing"), "BadRequest", "the message names")
 	f(302, ``, "", "redirects elsewhere")
-	f(503, `{"error":{"code":"ServiceUnavailable","message":"later"}}`, "ServiceUnavailable", "ask again")
+	f(503, `{"error":{"code":"ServiceUnavailable","message":"later"}}`, "ServiceUnavailable", "try again")
 }
 
 // TestQueryRefreshed: a token that was refused is replaced once, and the second
@@ -523,13 +523,13 @@ func TestTimeoutEnds(t *testing.T) {
 	}
 }
 
-// TestLostAnswer: of a request that went out whole it is not said that it did not.
+// TestLostAnswer: of a request that was sent completely the error does not say otherwise.
 func TestLostAnswer(t *testing.T) {
-	for call, want := range map[Call]string{QueryV2: "ask again", Mgmt: "may have run"} {
+	for call, want := range map[Call]string{QueryV2: "try again", Mgmt: "may have run"} {
 		c := newQuerier(t, kustotest.Script(t, func(c *net.TCPConn) { kustotest.ReadRequest(c) }))
 		var e *kusto.Error
 		err := c.Query(t.Context(), &Query{Call: call, Database: "D", Text: ".T"}, &Collector{})
-		if !errors.As(err, &e) || !strings.Contains(e.Hint, want) || !strings.Contains(e.Hint, "went out whole") || !kusto.Unreached(err) {
+		if !errors.As(err, &e) || !strings.Contains(e.Hint, want) || !strings.Contains(e.Hint, "sent completely") || !kusto.Unreached(err) {
 			t.Errorf("error %#v", err)
 		}
 	}

@@ -80,9 +80,9 @@ func replyError(r reply.Reply, q *Query) *kusto.Error {
 // lostHint is for a request that went out whole and was not answered.
 func lostHint(call Call) string {
 	if call == Mgmt {
-		return "the request went out whole and the connection ended without an answer: the command may have run; look at what it changed before you send it again"
+		return "the request was sent completely and the connection ended without an answer: the command may have run; check its effect before you send it again"
 	}
-	return "the request went out whole and the connection ended without an answer: ask again, and look at proxies on the way if it stays so"
+	return "the request was sent completely and the connection ended without an answer: try again, and check the proxies on the way if it keeps failing"
 }
 
 // broken is the error of an answer that began well, nil if it ended so.
@@ -174,23 +174,23 @@ func queryHint(status int, r *reply.Reply, q *Query) string {
 		if q.Call == Mgmt && !strings.HasPrefix(strings.ToLower(uncommented(q.Text)), ".show") {
 			role = "admins"
 		}
-		return fmt.Sprintf("let this identity do it: .add database %s %s (%s)", kusto.EntityName(database), role, kusto.TextLiteral(reply.Principal(r)))
+		return fmt.Sprintf("grant this identity the role: .add database %s %s (%s)", kusto.EntityName(database), role, kusto.TextLiteral(reply.Principal(r)))
 	case r.About == reply.Load, status == http.StatusTooManyRequests:
-		return "the service is busy: ask again later, or ask less at a time"
+		return "the service is busy: try again later, or send smaller queries"
 	case r.About == reply.Missing:
 		return "check the names: .show databases, .show tables, .show functions; names of tables and columns are case-sensitive"
 	case r.Page:
 		return reply.PageHint
 	case status == http.StatusNotFound && !r.Own:
-		return "nothing answers there: set cluster to the query URI, such as https://<cluster>.<region>.kusto.windows.net"
+		return "no service answers there: set cluster to the query URI, such as https://<cluster>.<region>.kusto.windows.net"
 	case status == http.StatusProxyAuthRequired:
 		return wire.ProxyHint
 	case status >= 300 && status < 400:
 		return "the address redirects elsewhere, and no token is sent there; set cluster to the query URI of the cluster"
 	case status >= 500, r.About == reply.Passing:
-		return "the service failed at it: ask again; if it stays so, give support the activity id"
+		return "the service failed: try again; if it keeps failing, give support the activity id"
 	}
-	return "the message says what the service did not like; if it does not help, give support the activity id"
+	return "the message names the fault; if that does not help, give support the activity id"
 }
 
 // queryHints are for what is told by a code, or by words where there is none.

@@ -47,7 +47,7 @@ func (c *Clock) see(h http.Header) {
 	case c.ahead == 0 && ahead != 0:
 		c.log.Warn("clock of this machine is wrong", "is", skewWords(ahead), "fix", clockFix)
 	case c.ahead != 0 && ahead == 0:
-		c.log.Info("clock of this machine is right again")
+		c.log.Info("clock of this machine is correct again")
 	}
 	c.ahead = ahead
 }

@@ -53,7 +53,7 @@ func holdHint(status int, r *reply.Reply, in *kusto.Ingest) string {
 	case r.About == reply.Missing:
 		return missingHint(r, in)
 	case r.About == reply.Denied, status == http.StatusForbidden && !r.Page:
-		return "let this identity ingest: .add table " + table + " ingestors (" + kusto.TextLiteral(reply.Principal(r)) + ")"
+		return "grant this identity the right to ingest: .add table " + table + " ingestors (" + kusto.TextLiteral(reply.Principal(r)) + ")"
 	case r.About == reply.BadMapping:
 		return "the mapping or format cannot be used; look at .show table " + table + " ingestion mappings"
 	case r.About == reply.UpdatePolicy:
@@ -140,15 +140,15 @@ func NetHint(err error) string {
 	case errors.As(err, &dns):
 		return "the name of the cluster was not resolved: check cluster, and DNS on this machine"
 	case errors.As(err, &unknown):
-		return "the certificate is signed by nobody this machine knows: name the authority's file in send.tls.ca_file"
+		return "this machine does not know the authority that signed the certificate: name its file in send.tls.ca_file"
 	case errors.As(err, &hostname):
 		return "the certificate is for another host: check cluster, and what answers in its place"
 	case errors.As(err, &invalid):
-		return "the certificate is not valid now: check the clock of this machine, else tell its owner"
+		return "the certificate is not valid now: check the clock of this machine, or renew the certificate of the server"
 	case errors.As(err, &plain), op != nil && (op.Op == "remote error" || op.Op == "local error"): // as crypto/tls names its alerts
 		return "no TLS connection: check the port in cluster and send.tls.min_version"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there: check cluster, and whether it is running"
 	}
-	return "the request did not leave whole: check the network to the cluster, firewalls and proxies"
+	return "the request was not sent completely: check the network to the cluster, firewalls and proxies"
 }

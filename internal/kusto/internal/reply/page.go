@@ -11,7 +11,7 @@ import (
 const PageHint = "a proxy, load balancer or portal answered in place of the service: check cluster, and send.proxy and HTTPS_PROXY"
 
 // PageAgain is pageHint for what is sent until it is taken.
-const PageAgain = PageHint + "; it is asked again by itself"
+const PageAgain = PageHint + "; the agent retries by itself"
 
 var (
 	pageTitle  = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
