@@ -1,4 +1,4 @@
-package kusto
+package wire
 
 import (
 	"crypto/rand"
@@ -124,7 +124,7 @@ func BenchmarkProtocol(b *testing.B) {
 					s.EnableHTTP2, s.Config.HTTP2 = true, &p.conf
 					s.StartTLS()
 					defer s.Close()
-					n := network{idle: atOnce}
+					n := Network{Idle: atOnce}
 					t := n.transport(nil, &tls.Config{RootCAs: s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs, DynamicRecordSizingDisabled: true})
 					t.Protocols.SetHTTP2(p.two)
 					t.Protocols.SetHTTP1(!p.two)
