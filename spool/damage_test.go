@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -331,4 +332,97 @@ func TestDamageThatLooksTorn(t *testing.T) {
 		}
 		must(t, s.Close())
 	}
+}
+
+// A segment that was cut after a kill shows by itself alone that something is missing: it
+// stays until that is durable elsewhere, though nothing in it waits, the disk is full, or
+// nobody has looked. Of a full disk it takes no more than what was written.
+func TestCutSegmentStaysUntilItsLossIsKnown(t *testing.T) {
+	disk, name, at := three(t, false)
+	whole := disk.Content(name)
+	for _, cut := range []int64{at[0] + 20, at[1], at[1] + 20} {
+		synctest.Test(t, func(t *testing.T) {
+			left := faultfs.New("/state", dir)
+			left.SetContent(name, append(bytes.Clone(whole[:cut]), make([]byte, 100)...))
+			var refuse atomic.Pointer[error]
+			o := testOptions(left)
+			o.BeforeUnlink = func() error {
+				if err := refuse.Load(); err != nil {
+					return *err
+				}
+				return nil
+			}
+			start := func() *Spool {
+				s, rec := openWith(t, testConfig, o)
+				if !rec.Lost && !rec.Torn {
+					t.Errorf("cut to %d bytes: nothing seems to be missing", cut)
+				}
+				synctest.Wait()
+				return s
+			}
+			s := start() // unused
+			must(t, s.Close())
+			full := error(faultfs.NoSpace)
+			refuse.Store(&full)
+			for range 2 {
+				s = start()
+				for p := next(s, to(here)); p != nil; p = next(s, to(here)) {
+					s.Done(p.ID, record.Accepted)
+				}
+				waitFor(2 * again)
+				must(t, s.Close())
+				if got := int64(len(left.Content(name))); got > cut+unit {
+					t.Errorf("cut to %d bytes: it takes %d of a full disk", cut, got)
+				}
+			}
+			refuse.Store(nil)
+			s = start()
+			for p := next(s, to(here)); p != nil; p = next(s, to(here)) {
+				s.Done(p.ID, record.Accepted)
+			}
+			waitFor(2 * again)
+			if names := segments(left); len(names) > 0 {
+				t.Errorf("cut to %d bytes: %v stay", cut, names)
+			}
+			must(t, s.Close())
+		})
+	}
+}
+
+// The index of a segment that is gone stays on a full disk until it is durable elsewhere
+// what was lost.
+func TestIndexStaysUntilItsLossIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk, name := mixedSpool(t)
+		var refuse atomic.Pointer[error]
+		full := error(faultfs.NoSpace)
+		refuse.Store(&full)
+		o := testOptions(disk)
+		o.BeforeUnlink = func() error {
+			if err := refuse.Load(); err != nil {
+				return *err
+			}
+			return nil
+		}
+		lost := 0
+		o.OnLost = func(ids []record.BatchID, _ *record.Payload) { lost += len(ids) }
+		o.Rebuild = func(p *record.Payload) error { lost++; return ErrGone }
+		s, _ := openWith(t, testConfig, o)
+		disk.Vanish(name)
+		for _, r := range s.Routes() {
+			if p := next(s, r); p != nil {
+				t.Errorf("%v is given out", p.ID)
+			}
+		}
+		waitFor(2 * again)
+		must(t, s.Close())
+		left := disk.Crash(faultfs.Kill, 0)
+		if lost != 150 || left.Content(name+suffixOfIndex) == nil {
+			t.Errorf("%d are lost, and the index is gone: %v", lost, left.Content(name+suffixOfIndex) == nil)
+		}
+		_, missing, _ := everything(t, left)
+		if missing != 150 {
+			t.Errorf("the next start misses %d", missing)
+		}
+	})
 }

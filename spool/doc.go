@@ -55,12 +55,17 @@
 //	    As long as the segment is there Ended names them, so that the journal can
 //	    go on to know. An index without its segment means that somebody else
 //	    removed that.
+//	    A full disk is mended by what goes here: then BeforeUnlink may fail for
+//	    want of room. A segment of which something was lost waits for it all the
+//	    same, since it, or its index, is all that says so.
 //	(e) An index is written under a temporary name, synced, renamed, and the folder
 //	    synced, when its segment is durable. The rest of a segment that an earlier
 //	    run did not close is given back after its index is there. Where it ends
 //	    with something unreadable, or before the space it had allocated, it is left
-//	    as it is until the first Next or Put: whoever opened the spool compares it
-//	    with what he knows before, and BeforeUnlink makes durable what came of that.
+//	    as it is until the first Next or Put, whether anything in it waits or not:
+//	    whoever opened the spool compares it with what he knows before, and
+//	    BeforeUnlink makes durable what came of that. Of a full disk it takes no
+//	    more meanwhile than what was written.
 //	    Kill or cut between: the segment is read instead, and says the same again.
 //	    Then Vouch is called (it syncs the journal, which was told of every payload
 //	    before its Put) and the token it returns is written into its place in the index,

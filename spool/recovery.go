@@ -480,14 +480,14 @@ func (r *recovery) tidy() {
 	}
 	for _, g := range s.segments {
 		end, surveyed := r.content[g]
-		if !surveyed || g.live == 0 || g.damaged {
-			continue
-		}
-		if r.doubted[g] {
+		switch {
+		case !surveyed || g.damaged:
+		case r.doubted[g]:
+			g.doubted = true
 			s.w.doubted = append(s.w.doubted, doubted{g, end, s.w.record})
-			continue
+		case g.live > 0:
+			s.closeEnd(g, end, s.w.record)
 		}
-		s.closeEnd(g, end, s.w.record)
 	}
 }
 
@@ -510,22 +510,46 @@ type doubted struct {
 	record uint64
 }
 
-// settleDoubts closes the ends of such segments once the spool is used, and what came of
-// them is durable elsewhere.
+// settleDoubts closes the ends of such segments, or lets them go, once the spool is used
+// and what came of them is durable elsewhere. A full disk gets back what is behind their
+// ends before: a segment without an index that is shorter than its space tells the same.
 func (w *writer) settleDoubts() {
 	w.s.mu.Lock()
 	used := w.s.used
 	w.s.mu.Unlock()
-	if len(w.doubted) == 0 || !used || w.s.o.BeforeUnlink() != nil {
+	if len(w.doubted) == 0 || !used {
+		return
+	}
+	if err := w.s.o.BeforeUnlink(); err != nil {
+		for _, d := range w.doubted {
+			if noSpace(err) {
+				w.giveBack(d.g, d.end)
+			}
+		}
+		w.lookAgain()
 		return
 	}
 	for _, d := range w.doubted {
 		w.s.mu.Lock()
 		keep := d.g.live > 0 && !d.g.damaged && !d.g.lost
+		d.g.doubted = false
 		w.s.mu.Unlock()
 		if keep {
 			w.s.closeEnd(d.g, d.end, d.record)
 		}
 	}
 	w.doubted = nil
+}
+
+// giveBack gives back what is behind the end of a segment.
+func (w *writer) giveBack(g *segment, end int64) {
+	w.s.mu.Lock()
+	done := g.size <= end
+	w.s.mu.Unlock()
+	if done || w.disk(func() error { return trim(w.s.o.FS, w.s.path(g.name), end) }) != nil {
+		return
+	}
+	w.s.mu.Lock()
+	g.size = end
+	w.s.mu.Unlock()
 }

@@ -190,7 +190,7 @@ func (w *writer) sweep(idle bool) {
 	var dead []*segment
 	s.mu.Lock()
 	for _, g := range s.segments {
-		if g.dead() && (g != w.seg || idle) {
+		if g.dead() && !g.doubted && (g != w.seg || idle) {
 			dead = append(dead, g)
 		}
 	}
@@ -201,11 +201,25 @@ func (w *writer) sweep(idle bool) {
 	if w.seg != nil && dead[len(dead)-1] == w.seg {
 		_ = w.retire()
 	}
-	if err := s.o.BeforeUnlink(); err != nil && !noSpace(err) { // a full disk is mended by what goes here
-		w.postpone("journal not synced", err)
-		return
+	if err := s.o.BeforeUnlink(); err != nil {
+		if noSpace(err) { // a full disk is mended by what goes here
+			dead = s.whole(dead)
+		}
+		if !noSpace(err) || len(dead) == 0 {
+			w.postpone("journal not synced", err)
+			return
+		}
+		w.lookAgain()
 	}
 	w.remove(dead)
+}
+
+// whole leaves out the segments of which something was lost: what these leave behind, or
+// their index, is all that says so until it is durable elsewhere.
+func (s *Spool) whole(dead []*segment) []*segment {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(dead, func(g *segment) bool { return g.damaged || g.lost })
 }
 
 // remove unlinks segments, or moves them away where something in them was not
@@ -295,7 +309,14 @@ func (s *Spool) idsOf(g *segment) (ids []record.BatchID) {
 // postpone leaves the removal of segments for later.
 func (w *writer) postpone(what string, err error) {
 	w.log.Warn("spool segments not removed yet: "+what, "err", err)
-	w.retry = time.Now().Add(again)
+	w.lookAgain()
+}
+
+// lookAgain has the writer look by itself at what it could not remove.
+func (w *writer) lookAgain() {
+	if at := time.Now().Add(again); w.retry.IsZero() || at.Before(w.retry) {
+		w.retry = at
+	}
 }
 
 func noSpace(err error) bool {

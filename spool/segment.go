@@ -30,6 +30,7 @@ type segment struct {
 	open    bool     // it is being written
 	stuck   bool     // part of it cannot be read: it is not copied
 	lost    bool     // all was given up that nobody has in hand, whatever its index says later
+	doubted bool     // its end may have been cut or damaged, which nothing but itself shows; see settleDoubts
 	token   [24]byte // of its index; see Options.Vouch
 	vouched bool     // it holds
 	agreed  bool     // all in it that waits is known elsewhere, or will be before the next Vouch returns

@@ -80,9 +80,9 @@ type Options struct {
 	// read the payloads. Without Vouch it reads all.
 	Vouch   func() (token [24]byte, err error)
 	Vouches func(token [24]byte) bool
-	// BeforeUnlink makes durable elsewhere how payloads ended; it comes before
-	// their segment is removed. An error puts that off, unless it is that the
-	// disk is full.
+	// BeforeUnlink makes durable elsewhere how payloads ended, and what became of those
+	// that were lost; it comes before their segment is removed. An error puts that
+	// off, unless it is that the disk is full and nothing of the segment was lost.
 	BeforeUnlink func() error
 }
 
