@@ -426,3 +426,25 @@ func TestIndexStaysUntilItsLossIsKnown(t *testing.T) {
 		}
 	})
 }
+
+// A payload that is made again has as many attempts behind it as were made.
+func TestRebuiltKnowsItsAttempts(t *testing.T) {
+	disk, name, at := three(t, true)
+	o := testOptions(disk)
+	attempts := 0
+	o.Rebuild = func(p *record.Payload) error {
+		attempts = p.Attempt
+		return ErrGone
+	}
+	s, _ := openWith(t, testConfig, o)
+	p := next(s, to(here))
+	p.Attempt += 3
+	want := p.Attempt
+	s.Return(p.ID)
+	disk.Damage(name, func(b []byte) []byte { b[at[1]-8] ^= 1; return b })
+	next(s, to(here))
+	if attempts != want {
+		t.Errorf("made again it has %d attempts, want %d", attempts, want)
+	}
+	must(t, s.Close())
+}

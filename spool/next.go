@@ -102,6 +102,7 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 		if p == nil {
 			p = s.unreadable(t)
 		}
+		s.tried(t, p)
 		p, err = s.mend(t, p, err)
 	}
 	switch {
@@ -125,11 +126,19 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 		s.o.OnDrop(p, record.DropSpoolAge)
 		return nil, true
 	}
+	s.tried(t, p)
 	s.mu.Lock()
-	p.Attempt = max(p.Attempt, s.attempts[t.id])
 	t.payload = p
 	s.mu.Unlock()
 	return p, false
+}
+
+// tried has a payload know how many attempts were made for it, of which its frame knows
+// those before it came here.
+func (s *Spool) tried(t *taken, p *record.Payload) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.Attempt = max(p.Attempt, s.attempts[t.id])
 }
 
 // isWritten says whether a segment is the one being written. What is lost of
