@@ -3,6 +3,7 @@ package recovery
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -25,7 +26,7 @@ type Found struct {
 func (r *Recovery) Reconcile(found Found) error {
 	s := &start{
 		Recovery: r, Found: found, begun: map[record.BatchID]*record.Payload{},
-		wholes: map[record.BatchID]*whole{}, there: map[record.BatchID]bool{},
+		wholes: map[record.BatchID]*whole{}, partOf: map[record.BatchID]record.BatchID{}, there: map[record.BatchID]bool{},
 	}
 	for _, p := range found.Begun {
 		s.begun[p.ID] = p
@@ -56,6 +57,7 @@ type start struct {
 	Found
 	begun  map[record.BatchID]*record.Payload // those the spool does not have
 	wholes map[record.BatchID]*whole          // those of which the spool has parts
+	partOf map[record.BatchID]record.BatchID  // what each part is one of
 	there  map[record.BatchID]bool            // what the spool has, of those that somebody asks for
 }
 
@@ -81,6 +83,7 @@ func (s *start) goThrough() error {
 		if s.wholes[p.Replaces] == nil {
 			s.wholes[p.Replaces] = &whole{}
 		}
+		s.partOf[p.ID] = p.Replaces
 		return true
 	})
 	for input, n := range passed {
@@ -176,14 +179,15 @@ func (s *start) meet(p *record.Payload, sound bool) bool {
 	if ended || replayed {
 		s.there[p.ID] = true
 	}
-	w := s.wholes[p.Replaces]
 	b := s.begun[p.ID]
 	named := replayed && n > 0 && !s.Clean
 	known := s.known(p)
-	act := JudgeFrame(known, frameOf(sound, w != nil && w.waits))
-	if w != nil && (act.Sends() || known == Over || known == OverBegun) {
-		w.parts += p.Records
-		w.bytes += covered(p)
+	act := JudgeFrame(known, frameOf(sound, s.isHalf(p)))
+	if act.Sends() || known == Over || known == OverBegun {
+		for w := range s.wholesOf(p) {
+			w.parts += p.Records
+			w.bytes += covered(p)
+		}
 	}
 	switch act {
 	case Leave:
@@ -196,6 +200,7 @@ func (s *start) meet(p *record.Payload, sound bool) bool {
 		_ = s.Journal.End(p.ID, s.Ended[p.ID])
 		return false
 	case Enter:
+		named = true
 		_ = s.Journal.Begin(p)
 		_ = s.Journal.End(p.ID, record.Spooled)
 	case TakeNamed:
@@ -216,6 +221,36 @@ func (s *start) meet(p *record.Payload, sound bool) bool {
 		s.logOf(p).Warn(sentAgain)
 	}
 	return true
+}
+
+// mostParts is how often a payload is divided, at most: each time into halves.
+const mostParts = 64
+
+// wholesOf are the payloads that one is a part of, as far as the spool says: the one that
+// was divided, the one that this is a part of, and so on.
+func (s *start) wholesOf(p *record.Payload) iter.Seq[*whole] {
+	return func(yield func(*whole) bool) {
+		id := p.Replaces
+		for range mostParts {
+			w := s.wholes[id]
+			if w == nil || !yield(w) {
+				return
+			}
+			id = s.partOf[id]
+		}
+	}
+}
+
+// isHalf says whether a payload is a part of one that is in the spool itself and waits
+// there. That need not be the one that was divided last: of this one the journal may know
+// that it is not sent, and not of its parts.
+func (s *start) isHalf(p *record.Payload) bool {
+	for w := range s.wholesOf(p) {
+		if w.waits {
+			return true
+		}
+	}
+	return false
 }
 
 // suspect notes that something is missing where a payload is that was tried out of

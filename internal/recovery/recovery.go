@@ -36,8 +36,8 @@ type Frames interface {
 	// InSpool returns those of the batches that went to the spool and have not ended,
 	// as they were begun.
 	InSpool(want func(record.BatchID) bool) (map[record.BatchID]*record.Payload, error)
-	// Health is nil where all that was told is in the history that InSpool reads.
-	Health() error
+	// Sync returns nil once all that was told before is in the history that InSpool reads.
+	Sync() error
 }
 
 // Ranges is what the journal remembers of files.

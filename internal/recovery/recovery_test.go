@@ -50,7 +50,8 @@ func TestFrames(t *testing.T) {
 				w.wantBooks("")
 			}
 			named := 0
-			if found.Begun != nil && found.Begun[0].Attempt > 0 && kept || found.Replays != nil && !found.Clean && kept {
+			lost := !covered && found.Begun == nil && found.Ended == nil // with a power cut goes what was sent of it too
+			if kept && (lost || found.Begun != nil && found.Begun[0].Attempt > 0 || found.Replays != nil && !found.Clean) {
 				named = 1
 			}
 			w.wantLog(sentAgain, named)
@@ -102,6 +103,30 @@ func TestParts(t *testing.T) {
 	w.reconcile(Found{Ended: map[record.BatchID]record.Outcome{whole.ID: record.Split}}, false)
 	w.want()
 	w.wantBooks("restored 2 spooled 2")
+}
+
+// TestPartsOfParts: the same where a part was divided too, whatever the journal knows of it.
+func TestPartsOfParts(t *testing.T) {
+	whole, half, rest, quarter := payload('x', 4), payload('y', 2), payload('r', 2), payload('z', 2)
+	half.Replaces, rest.Replaces, quarter.Replaces = whole.ID, whole.ID, half.ID
+	for _, how := range []record.Outcome{record.Replaced, record.Split} {
+		w := newWorld(t)
+		w.covers[whole.ID], w.covers[half.ID], w.covers[quarter.ID] = true, true, true
+		w.frames = []frame{{whole, true}, {half, true}, {quarter, true}}
+		w.reconcile(Found{Ended: map[record.BatchID]record.Outcome{half.ID: how}}, false)
+		w.want("end frame z replaced")
+		w.wantBooks("restored 4 spooled 4")
+	}
+	// All that is left of the whole is there: it is not read again.
+	w := newWorld(t)
+	w.covers[half.ID], w.covers[rest.ID], w.covers[quarter.ID] = true, true, true
+	w.frames = []frame{{half, true}, {rest, true}, {quarter, true}}
+	w.history = map[record.BatchID]*record.Payload{whole.ID: whole}
+	w.reconcile(Found{
+		Replays: map[record.BatchID]int{whole.ID: 1}, Ended: map[record.BatchID]record.Outcome{half.ID: record.Split},
+	}, false)
+	w.want("removed x", "end frame x replaced")
+	w.wantBooks("restored 4 spooled 4")
 }
 
 // TestMissing: what the journal says is in the spool and is not is read again, and what
@@ -394,6 +419,24 @@ func TestLostWhileTheJournalCannotBeWritten(t *testing.T) {
 			synctest.Wait()
 			w.want("replay y 0", "spool y")
 			w.wantBooks("restored 7 spooled 7")
+			w.wantLog("are lost", 0)
+		})
+	})
+}
+
+// TestLostBeforeTheJournalIsWritten: what the journal was told, and has not written yet
+// though its disk takes it, is waited for.
+func TestLostBeforeTheJournalIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.unwritten = map[record.BatchID]*record.Payload{id('x'): payload('x', 2)}
+		w.during(func() {
+			w.books.Restored("in", 2)
+			w.books.Spooled("in", 2)
+			w.r.Lost([]record.BatchID{id('x')}, payload(0, 2))
+			synctest.Wait()
+			w.want("replay x 0", "replay x 0", "spool x")
+			w.wantBooks("restored 2 spooled 2")
 			w.wantLog("are lost", 0)
 		})
 	})

@@ -111,7 +111,7 @@ func (r *Recovery) lookUp(l *loss) {
 	for _, id := range l.ids {
 		asked[id] = true
 	}
-	unwritten := r.Frames.Health() // asked first: what is written later is not in what is read
+	unwritten := r.Frames.Sync() // first: what is written later is not in what is read
 	known, err := r.Frames.InSpool(func(id record.BatchID) bool { return asked[id] })
 	if err != nil {
 		r.putOff(l, err)

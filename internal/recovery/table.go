@@ -48,7 +48,7 @@ const (
 	Settle                       // it is not sent, and its end ends the begun batch too
 )
 
-var frameActionWords = [...]string{"keep", "keep, end as spooled", "keep, end as spooled, name", "keep, begin, end as spooled", "leave", "leave, note", "leave, end the batch the same"}
+var frameActionWords = [...]string{"keep", "keep, end as spooled", "keep, end as spooled, name", "keep, begin, end as spooled, name", "leave", "leave, note", "leave, end the batch the same"}
 
 func (a FrameAction) String() string { return frameActionWords[a] }
 

@@ -31,22 +31,24 @@ type world struct {
 	next    byte
 	covers  map[record.BatchID]bool
 	history map[record.BatchID]*record.Payload
-	noJnl   error // of reading the history
-	unwell  error // of writing it
-	frames  []frame
-	vouched bool // all of them are known to the journal as safe that it does not say more of
-	putErr  error
-	served  map[string]bool
-	room    int // how many payloads there is memory for
-	taken   int
-	most    int // of these at a time
-	shaped  error
-	files   map[record.File]error         // nil: it is there
-	other   bool                          // the files give other bytes
-	readErr func(p *record.Payload) error // of Read, after a look that found all; nil: none
-	anew    *Reading
-	block   chan struct{} // not nil: reading waits for it
-	unkept  error         // of quarantine
+	// What the journal was told, and the history lacks until it is synced.
+	unwritten map[record.BatchID]*record.Payload
+	noJnl     error // of reading the history
+	unwell    error // of writing it
+	frames    []frame
+	vouched   bool // all of them are known to the journal as safe that it does not say more of
+	putErr    error
+	served    map[string]bool
+	room      int // how many payloads there is memory for
+	taken     int
+	most      int // of these at a time
+	shaped    error
+	files     map[record.File]error         // nil: it is there
+	other     bool                          // the files give other bytes
+	readErr   func(p *record.Payload) error // of Read, after a look that found all; nil: none
+	anew      *Reading
+	block     chan struct{} // not nil: reading waits for it
+	unkept    error         // of quarantine
 }
 
 type frame struct {
@@ -198,7 +200,14 @@ func (w *world) InSpool(want func(record.BatchID) bool) (map[record.BatchID]*rec
 	maps.DeleteFunc(all, func(id record.BatchID, _ *record.Payload) bool { return !want(id) })
 	return all, w.noJnl
 }
-func (w *world) Health() error                 { w.mu.Lock(); defer w.mu.Unlock(); return w.unwell }
+func (w *world) Sync() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unwell == nil {
+		maps.Copy(w.history, w.unwritten)
+	}
+	return w.unwell
+}
 func (w *world) Covers(p *record.Payload) bool { return w.covers[p.ID] }
 func (w *world) Skip(f record.File, s record.Span, _ record.Mark) error {
 	w.tell("skip %v", s)
