@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -410,6 +411,69 @@ func TestHeldMeetsWhatIsCopied(t *testing.T) {
 		waitFor(3 * settle)
 		if got := drain(t, s, dr); !slices.Equal(got, tens(10, 100)) || before <= 2*10*700 {
 			t.Errorf("drained %v from %d bytes", got, before)
+		}
+		must(t, s.Close())
+	})
+}
+
+// Of a payload that lies in two segments, after a kill between a copy and the end of what
+// it was copied from, nobody is told that it is removed before both are: as long as one is
+// there a start has to know how it ended.
+func TestRemovedWithItsLastCopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		o := testOptions(fs)
+		o.SegmentSize = 64 << 10
+		for _, ns := range [][]int{{1}, {1, 2, 3}} {
+			s, _ := openWith(t, testConfig, o)
+			put(t, s, here, ns...)
+			must(t, s.Close())
+		}
+		var removed []record.BatchID
+		o.OnRemove = func(ids []record.BatchID) { removed = append(removed, ids...) }
+		s, _ := openWith(t, testConfig, o)
+		s.Done(next(s, to(here)).ID, record.Accepted)
+		waitFor(2 * again)
+		if n := len(segments(fs)); n != 1 || len(removed) > 0 {
+			t.Errorf("one of three ended: %d segments are there, and %v are told as removed", n, removed)
+		}
+		s.Done(next(s, to(here)).ID, record.Accepted)
+		s.Done(next(s, to(here)).ID, record.Accepted)
+		waitFor(2 * again)
+		if want := []record.BatchID{batchID(1), batchID(2), batchID(3)}; !slices.Equal(removed, want) {
+			t.Errorf("all ended, and %v are told as removed, want %v", removed, want)
+		}
+		must(t, s.Close())
+	})
+}
+
+// The same of one that was put again after the first Put was given up.
+func TestRemovedWithWhatWasGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		o := testOptions(fs)
+		var stall atomic.Bool
+		fs.Judge = func(op faultfs.Op) faultfs.Verdict {
+			if op.Kind == "sync" && stall.Swap(false) {
+				time.Sleep(2 * o.Stall)
+			}
+			return faultfs.Verdict{}
+		}
+		o.Stall = time.Second
+		var removed []record.BatchID
+		o.OnRemove = func(ids []record.BatchID) { removed = append(removed, ids...) }
+		s, _ := openWith(t, testConfig, o)
+		stall.Store(true)
+		if err := s.Put(payload(1, here)); !errors.Is(err, record.ErrStalled) {
+			t.Errorf("put: %v", err)
+		}
+		waitFor(2 * o.Stall)
+		put(t, s, here, 1)
+		p := next(s, to(here))
+		s.Done(p.ID, record.Accepted)
+		waitFor(2 * linger)
+		if want := []record.BatchID{batchID(1)}; !slices.Equal(removed, want) || len(segments(fs)) > 0 {
+			t.Errorf("told as removed %v, want %v; %v stay", removed, want, segments(fs))
 		}
 		must(t, s.Close())
 	})

@@ -429,10 +429,11 @@ func (r *recovery) dedupe() error {
 
 // settle ends all but one of several copies.
 func (r *recovery) settle(all map[record.BatchID][]placed) {
-	for _, copies := range all {
+	for id, copies := range all {
 		if len(copies) < 2 {
 			continue
 		}
+		r.s.copies[id] = len(copies) - 1
 		slices.SortFunc(copies, func(a, b placed) int { // the one that counts last
 			sound := func(p placed) int {
 				if p.isUnsound() {

@@ -277,7 +277,7 @@ func (w *writer) remove(dead []*segment) {
 		s.weigh()
 	}
 	for i := range dead {
-		s.o.OnRemove(ids[i])
+		s.o.OnRemove(s.lastOf(ids[i]))
 	}
 	if w.isFull() {
 		w.probe()
@@ -293,7 +293,27 @@ func (w *writer) syncFolder() bool {
 	return true
 }
 
-// idsOf are the payloads of a segment that the spool knows nothing of without it.
+// lastOf leaves out those ids of a segment that is gone of which another frame is there:
+// how they ended is to be known until that is gone too.
+func (s *Spool) lastOf(ids []record.BatchID) []record.BatchID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(ids, func(id record.BatchID) bool {
+		n := s.copies[id]
+		if n == 0 {
+			delete(s.gaveUp, id)
+			return false
+		}
+		if n--; n == 0 {
+			delete(s.copies, id)
+		} else {
+			s.copies[id] = n
+		}
+		return true
+	})
+}
+
+// idsOf are the payloads of a segment, but for those that were copied to another one.
 func (s *Spool) idsOf(g *segment) (ids []record.BatchID) {
 	all, _ := s.all(g) // of those that cannot be read a later start lets the journal know
 	s.mu.Lock()

@@ -162,6 +162,8 @@ type Spool struct {
 	given    int                       // of these, given out
 	records  map[string]int            // in payloads that have not ended, by input
 	attempts map[record.BatchID]int    // where more were made than the frame says
+	copies   map[record.BatchID]int    // how many frames of it there are beside one
+	gaveUp   map[record.BatchID]bool   // a frame of it is there that nobody waited for
 	spoiled  int64                     // bytes in the folder damaged, when last looked at
 	queue    []*request
 	busy     time.Time // since when the writer is in a call to the disk; zero: it is not
@@ -189,6 +191,7 @@ func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 		dir: dir, o: opts, age: newClock(opts.Now, opts.Elapsed),
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 		lanes: map[route]*lane{}, out: map[record.BatchID]*taken{}, records: map[string]int{}, attempts: map[record.BatchID]int{},
+		copies: map[record.BatchID]int{}, gaveUp: map[record.BatchID]bool{},
 	}
 	s.conf.Store(&cfg)
 	s.w = writer{s: s, log: opts.Logger, agent: opts.Agent}

@@ -281,8 +281,12 @@ func (s *Spool) take(g *segment, r *request) {
 	s.list(sh)
 	s.lane(sh.to).fresh++
 	g.counts(&e, s.book)
+	if s.gaveUp[e.id] {
+		s.copies[e.id]++
+	}
 	switch {
 	case r.gaveUp:
+		s.gaveUp[e.id] = true
 		s.endFresh(sh, &e)
 	case r.hold != nil:
 		s.give(sh, &e, r.hold)
