@@ -537,11 +537,23 @@ func (h *history) judgeDoubles() {
 		for _, l := range f.lines {
 			for i := 1; i < len(l.stores); i++ {
 				if why := h.unnamed(l.stores[i-1], l.stores[i]); why != "" {
-					h.failed("%s %s is stored twice, %s: %+v", f.name, l.text, why, l.stores)
+					h.failed("%s %s is stored twice, %s: %s", f.name, l.text, why, h.describe(l.stores))
 				}
 			}
 		}
 	}
+}
+
+// describe is how a record was stored, and when what the journal was told was doubtful.
+func (w *world) describe(stores []store) string {
+	var b strings.Builder
+	for _, s := range stores {
+		fmt.Fprintf(&b, "at %v by run %d as %v attempt %d, delivered %v, answered %v; ", s.at.Sub(w.began), s.run, s.id, s.attempt, s.delivered, s.answered)
+	}
+	for _, d := range w.doubts {
+		fmt.Fprintf(&b, "doubtful from %v to %v; ", d.from.Sub(w.began), d.to.Sub(w.began))
+	}
+	return strings.TrimSuffix(b.String(), "; ")
 }
 
 func (h *history) unnamed(a, b store) string {
@@ -567,12 +579,17 @@ func (h *history) unnamed(a, b store) string {
 	return "and named nowhere"
 }
 
-// dropped notes what the spool gave up. The spool tells it.
+// dropped notes what the spool gave up. The spool tells it by its ranges, or where it
+// cannot read these at that moment by its id.
 func (w *world) dropped(d *record.Payload) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(d.Cover) == 0 {
+	cover := d.Cover
+	if len(cover) == 0 {
+		cover = w.covers[d.ID]
+	}
+	if len(cover) == 0 {
 		d.Inputs(func(in string, n int) { w.gone[in] += n })
 	}
-	w.within(d.Cover, func(l *line) { l.given = true })
+	w.within(cover, func(l *line) { l.given = true })
 }

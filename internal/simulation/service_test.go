@@ -169,12 +169,14 @@ func (w *world) store(body []byte, table string, s store) (at []int) {
 	return at
 }
 
-// deliver notes that a process knows how a request ended. Needs mu.
+// deliver notes that a process knows how a request ended, which it tells its journal now
+// and not when the service stored the records. Needs mu.
 func (w *world) deliver(body []byte, at []int, accepted bool) {
 	i := 0
 	for l := range bytes.Lines(body) {
 		if is := w.lines[string(bytes.TrimSuffix(l[1:], []byte("\n")))]; is != nil {
-			is.stores[at[i]].delivered, is.stores[at[i]].answered = accepted, true
+			st := &is.stores[at[i]]
+			st.at, st.delivered, st.answered = time.Now(), accepted, true
 			i++
 		}
 	}

@@ -32,7 +32,7 @@ type line struct {
 type store struct {
 	id        record.BatchID
 	attempt   int
-	at        time.Time
+	at        time.Time // of the answer; where none came, of the storing
 	run       int
 	delivered bool // a process that lived was told that it was accepted
 	answered  bool // a process that lived was told that it was, or that nobody knows
