@@ -308,6 +308,13 @@ func (w watched) Begin(p *record.Payload) error {
 	return w.SendJournal.Begin(p)
 }
 
+// Replay notes the attempt of a payload out of the spool. It could be read there, or its
+// body was handed over: none is kept for it any more.
+func (w watched) Replay(id record.BatchID, attempt int) error {
+	w.r.takeReady(id)
+	return w.SendJournal.Replay(id, attempt)
+}
+
 // End ends the frames first that may come back, see Order of writes.
 func (w watched) End(id record.BatchID, how record.Outcome) error {
 	w.r.settle(id, how)

@@ -568,6 +568,43 @@ func TestWrittenAndNotRead(t *testing.T) {
 	})
 }
 
+// TestReadableAgain: of a payload that could be read from the spool after all no body is
+// kept; others that wait for that go on.
+func TestReadableAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		j := w.r.Watched(w)
+		w.during(func() {
+			var all []*record.Payload
+			for i := range byte(mostReady + 1) {
+				all = append(all, payload('p'+i, 2))
+			}
+			for range 2 { // the second time their bodies are kept
+				for _, p := range all {
+					w.books.Restored("in", 2)
+					w.books.Spooled("in", 2)
+					w.r.Damaged(p)
+				}
+				synctest.Wait()
+			}
+			if _, waiting, _ := w.r.Pending(); waiting != 1 || w.taken != mostReady {
+				t.Errorf("%d wait, and %d are kept", waiting, w.taken)
+			}
+			for _, p := range all[:mostReady] {
+				_ = j.Replay(p.ID, 1)
+			}
+			if w.taken != 0 {
+				t.Errorf("%d are kept of payloads that are being sent", w.taken)
+			}
+			time.Sleep(11 * time.Second)
+			synctest.Wait()
+			if _, waiting, _ := w.r.Pending(); waiting != 0 {
+				t.Errorf("%d wait", waiting)
+			}
+		})
+	})
+}
+
 // TestMemory: one payload is read at a time, and none while there is no room.
 func TestMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
