@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -309,6 +310,37 @@ func TestInSpool(t *testing.T) {
 	if a, b := all[batchID(1)].Attempt, all[batchID(5)].Attempt; a != 7 || b != 3 {
 		t.Errorf("attempts %d and %d, want the last, 7 and 3", a, b)
 	}
+}
+
+// TestInSpoolOfASickDisk: what the journal was told and could not write counts too, as far
+// as it is about attempts and ends.
+func TestInSpoolOfASickDisk(t *testing.T) {
+	fs := faultfs.New("/state")
+	var full atomic.Bool
+	fs.Judge = func(faultfs.Op) (v faultfs.Verdict) {
+		if full.Load() {
+			v.Err = faultfs.NoSpace
+		}
+		return v
+	}
+	j, _ := open2(t, fs)
+	for n := 1; n <= 2; n++ {
+		must(t, j.Begin(payload(n, file1(1), int64(n)*10-10, int64(n)*10)))
+		must(t, j.End(batchID(n), record.Spooled))
+	}
+	full.Store(true)
+	for _, err := range []error{j.Replay(batchID(1), 3), j.EndReplay(batchID(2), record.Accepted)} {
+		if !errors.Is(err, faultfs.NoSpace) {
+			t.Errorf("told on a full disk: %v", err)
+		}
+	}
+	all, err := j.InSpool(all1)
+	must(t, err)
+	if p := all[batchID(1)]; len(all) != 1 || p == nil || p.Attempt != 3 {
+		t.Errorf("in the spool: %+v, want the first with 3 attempts", all)
+	}
+	full.Store(false)
+	must(t, j.Close())
 }
 
 func TestRegisterWritesOnlyChanges(t *testing.T) {
