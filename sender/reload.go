@@ -25,10 +25,9 @@ func (s *Sender) Reload(cfg Config, clusters []Cluster) {
 	}
 	s.o.Config = cfg
 	replaced, added := s.setClients(clusters)
-	running := s.ctx != nil
 	s.mu.Unlock()
 	s.apply(delivery.Configure{Settings: settingsOf(cfg), Clusters: targetsOf(clusters)})
-	if added && running {
+	if added { // what Run does at its start may have come before this
 		s.restock()
 	}
 	for _, c := range replaced {

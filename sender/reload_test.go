@@ -162,3 +162,29 @@ func TestReloadAsksAgain(t *testing.T) {
 		}
 	})
 }
+
+// A cluster that is added while the sender starts takes what waits for it in the spool,
+// whichever of the two comes first.
+func TestClusterAddedAtTheStart(t *testing.T) {
+	within(t, ok, spool.Config{MaxSize: 1 << 20}, func(w *world) {
+		o := w.s.o
+		o.Clusters = nil
+		for n := range byte(200) {
+			w.stop(func() {})
+			w.s.Keep()
+			p := payload("T", "a")
+			p.ID[0] = n + 1
+			if err := w.spool.Put(p); err != nil {
+				t.Fatal(err)
+			}
+			w.s = New(o)
+			go w.s.Reload(o.Config, []Cluster{w.client(here, "here")}) // awaited below
+			w.start()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if left := w.spool.Stats().Frames; left > 0 {
+				t.Fatalf("the %dth time %d payloads wait", n, left)
+			}
+		}
+	})
+}
