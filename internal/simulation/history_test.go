@@ -43,9 +43,9 @@ func histories(t *testing.T) (first, n uint64) {
 	case os.Getenv("KUSTO_AGENT_LONG") != "":
 		return 1, 200_000
 	case testing.Short(), racing:
-		return 1, 40
+		return 1, 200
 	}
-	return 1, 120
+	return 1, 2_000
 }
 
 // TestHistories plays random histories, each from one seed.
@@ -508,11 +508,13 @@ func (h *history) missing(sound bool) string {
 	return ""
 }
 
-// settled says that nothing is left to do.
+// settled says that nothing is left to do, nor being done: what is fetched may turn out to
+// be lost, and is in hand nowhere until that is told.
 func (h *history) settled() bool {
+	synctest.Wait()
 	now, waiting, _ := h.p.recovery.Pending()
 	p := h.p.sender.Progress()
-	return h.missing(false) == "" && now+waiting == 0 && p.Left+p.Spooled == 0 && h.p.spool.Stats().Frames == 0
+	return h.missing(false) == "" && now+waiting == 0 && p.Left+p.Spooled+p.Fetching == 0 && h.p.spool.Stats().Frames == 0
 }
 
 // judgeLoss: what was promised is stored, in quarantine, or told as lost. Needs mu.
