@@ -132,7 +132,7 @@ func (r *Rig) Limit(in *Input, workers int, toSink bool) (Result, error) {
 
 // Agent runs `run --once` with an empty state and keys of the input.
 func (r *Rig) Agent(in *Input, keys ...string) (Result, error) {
-	cmd, state, err := r.agentCommand(in.Routes, keys, "--once")
+	cmd, state, err := r.agentCommand(in.Routes, keys, "{}", "--once")
 	if err != nil {
 		return Result{}, err
 	}
@@ -141,8 +141,9 @@ func (r *Rig) Agent(in *Input, keys ...string) (Result, error) {
 }
 
 // agentCommand writes a configuration for the files of patterns, each an input with a
-// table of its own and the same keys. What is not in it has its default.
-func (r *Rig) agentCommand(patterns, keys []string, flags ...string) (cmd *exec.Cmd, state string, err error) {
+// table of its own and the same keys, and limits for all. What is not in it has its
+// default.
+func (r *Rig) agentCommand(patterns, keys []string, limits string, flags ...string) (cmd *exec.Cmd, state string, err error) {
 	if state, err = os.MkdirTemp(r.dir, "state-"); err != nil {
 		return nil, "", err
 	}
@@ -151,8 +152,9 @@ database: Bench
 auth: {method: none}
 state_dir: %q
 telemetry: {listen: ""}
+limits: %s
 inputs:
-`, r.url, state)
+`, r.url, state, limits)
 	for i, pattern := range patterns {
 		text += fmt.Sprintf(`  - paths: [%q]
     name: lines%d

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
@@ -19,6 +20,8 @@ type Crowd struct {
 	Others int           // names that match nothing, 1,000 in a folder; the pattern walks through all of them
 	Born   int           // files that are made during the run, with one record each
 	Watch  string        // auto or poll
+	Memory string        // limits.memory; empty: its default
+	Again  bool          // the agent is ended and started again before the account
 	Settle time.Duration // from the arrival of what was there to the begin of the account
 	Length time.Duration // of the account
 }
@@ -58,7 +61,7 @@ func (r *Rig) Crowd(c Crowd) (st Steady, err error) {
 	if err := w.make(); err != nil {
 		return st, err
 	}
-	cmd, state, err := r.agentCommand([]string{filepath.Join(dir, "**", "*.json")}, []string{"watch: " + c.Watch, `exclude: ["*.data"]`})
+	cmd, state, err := r.agentCommand([]string{filepath.Join(dir, "**", "*.json")}, []string{"watch: " + c.Watch, `exclude: ["*.data"]`}, c.limits())
 	if err != nil {
 		return st, err
 	}
@@ -69,6 +72,11 @@ func (r *Rig) Crowd(c Crowd) (st Steady, err error) {
 	p, err := begin(cmd)
 	if err != nil {
 		return st, err
+	}
+	if c.Again {
+		if p, err = r.again(p, w); err != nil {
+			return st, err
+		}
 	}
 	st, err = r.account(p, w)
 	if err := errors.Join(err, p.stop()); err != nil {
@@ -81,6 +89,22 @@ func (r *Rig) Crowd(c Crowd) (st Steady, err error) {
 	st.Delays = rep.Delays
 	in := &Input{Records: w.seq + int(w.full.records.Load()), Bytes: w.bytes + w.full.bytes.Load()}
 	return st, in.verify(rep)
+}
+
+// limits is the value of the key of that name.
+func (c Crowd) limits() string {
+	if c.Memory == "" {
+		return "{}"
+	}
+	return "{memory: " + c.Memory + "}"
+}
+
+// again ends the agent when all that was there has arrived and starts it anew.
+func (r *Rig) again(p *process, w *crowd) (*process, error) {
+	if err := errors.Join(r.await(p, w.bytes), p.stop()); err != nil {
+		return nil, err
+	}
+	return begin(exec.Command(p.cmd.Path, p.cmd.Args[1:]...))
 }
 
 // account lets a crowd write, and accounts for what p does meanwhile.

@@ -21,7 +21,16 @@ func crowds(length time.Duration) map[string][]bench.Crowd {
 		}
 		return both
 	}
+	scant := func(name string, c bench.Crowd) bench.Crowd {
+		c.Name, c.Length, c.Watch, c.Memory, c.Settle = name+", `memory: 32MiB`", length, "auto", "32MiB", rest
+		return c
+	}
 	return map[string][]bench.Crowd{
+		"resting": {scant("200,000 files of one line", bench.Crowd{Idle: 200_000})},
+		"scant": {
+			scant("60,000 files, 20 born", bench.Crowd{Idle: 60_000, Born: 20}),
+			scant("60,000 files, 20 born after a restart", bench.Crowd{Idle: 60_000, Born: 20, Again: true}),
+		},
 		"idle":   of("10,000 idle files", bench.Crowd{Idle: 10_000, Settle: rest}),
 		"fair":   of("1,000 active files and one that is never read to its end", bench.Crowd{Active: 1000, Full: true, Settle: 3 * time.Second}),
 		"few":    of("100 active files and one that is never read to its end", bench.Crowd{Active: 100, Full: true, Settle: 3 * time.Second}),

@@ -26,7 +26,7 @@ func measure() error {
 	size := units.GiB
 	flag.TextVar(&size, "size", size, "bytes of the one large file; the others scale with it")
 	repeat := flag.Int("repeat", 5, "turns of each contender")
-	shapes := flag.String("shapes", "one,hundred,thousand,live,trickle", "what to measure; also scaling: little and much input, in few files and many, for one table and many; and idle, fair, few, many, forest: crowds of files, which take a minute or two each")
+	shapes := flag.String("shapes", "one,hundred,thousand,live,trickle", "what to measure; also scaling: little and much input, in few files and many, for one table and many; and idle, fair, few, many, forest, resting, scant: crowds of files, which take a minute or two each")
 	live := flag.Duration("live", 20*time.Second, "how long the live tail, or a crowd, is measured")
 	where := flag.String("dir", "", "where to make a folder for inputs and state, removed at the end (default: that for temporary files)")
 	agent := flag.String("agent", "", "binary of the agent (default: built from this checkout)")
@@ -76,7 +76,7 @@ func shape(name string, size int64) (bench.Shape, error) {
 	case "thousand":
 		return bench.Shape{Name: "1,000 files", Files: 1000, Size: scale(256 << 10)}, nil
 	}
-	return bench.Shape{}, fmt.Errorf("no such shape; want one, hundred, thousand, live, trickle, scaling, idle, fair, few, many or forest")
+	return bench.Shape{}, fmt.Errorf("no such shape; want one, hundred, thousand, live, trickle, scaling, idle, fair, few, many, forest, resting or scant")
 }
 
 func compare(rig, other *bench.Rig, dir, name string, size int64, turns int) error {
