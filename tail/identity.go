@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/trusted"
 )
 
 // node names a file while it exists. The birth time tells a file from an
@@ -100,9 +101,9 @@ func (s status) kind() string {
 }
 
 // openFile opens a path for reading without ever blocking: a FIFO would. Links are
-// followed as openTrusted does.
+// followed as trusted.Open does.
 func openFile(path string) (*os.File, status, error) {
-	f, err := openTrusted(path)
+	f, err := trusted.Open(path)
 	if err != nil {
 		return nil, status{}, err
 	}

@@ -12,7 +12,11 @@ import (
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/trusted"
 )
+
+// ErrPlanted says that a link is not followed because of who made it.
+var ErrPlanted = trusted.ErrPlanted
 
 // tellRead logs why a file is not being read for an input, once, and that it is
 // again.
@@ -187,9 +191,12 @@ func isFile(err error) bool {
 // fixOf says what to do about what is not being read.
 func fixOf(err error) string {
 	var p *problem
+	var planted *trusted.PlantedError
 	switch {
 	case errors.As(err, &p):
 		return p.fix
+	case errors.As(err, &planted):
+		return planted.Fix()
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return "let the agent's user read it: setfacl -m u:kusto-agent:r on the file, :rx on its folders, or add the user to the file's group"
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"kusto-agent/tail/internal/trusted"
 )
 
 func TestSameReason(t *testing.T) {
@@ -26,7 +28,7 @@ func TestSameReason(t *testing.T) {
 
 // What is no file keeps nothing from being read; what cannot be opened may.
 func TestIsFile(t *testing.T) {
-	for _, err := range []error{unix.EACCES, unix.EIO, unix.EMFILE, unix.ESTALE, unix.ELOOP, errDangling(unix.ENOENT), errKind(status{mode: unix.S_IFIFO}), errPlanted("/x", link{}),
+	for _, err := range []error{unix.EACCES, unix.EIO, unix.EMFILE, unix.ESTALE, unix.ELOOP, errDangling(unix.ENOENT), errKind(status{mode: unix.S_IFIFO}), &trusted.PlantedError{Path: "/x"},
 		errors.New("what nobody thought of")} {
 		if !isFile(&os.PathError{Op: "open", Path: "/x", Err: err}) {
 			t.Errorf("%v is not about a file", err)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 	"golang.org/x/sys/unix"
+
+	"kusto-agent/tail/internal/trusted"
 )
 
 // walk finds what the patterns match at one time. Folders are read once,
@@ -232,7 +234,7 @@ func (w *walk) isFolder(path string, e fs.DirEntry) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return e.IsDir()
 	}
-	if err := planted(path); err != nil {
+	if err := trusted.Refused(path); err != nil {
 		w.errs[path] = err
 		return false
 	}

@@ -1,4 +1,4 @@
-package tail
+package trusted
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestTrustedLinks(t *testing.T) {
+func TestVerdict(t *testing.T) {
 	const root, agent, other, third = 0, 100, 1000, 1001
 	const sticky, open, group, shut = 0o41777, 0o40777, 0o40775, 0o40755
 	f := func(owner, folder, mode, follower uint32, mayReadMore bool, want verdict) {
@@ -45,7 +45,7 @@ func TestTrustedLinks(t *testing.T) {
 	f(other, root, 0o41775, agent, true, followedHome)
 }
 
-func TestOpenTrusted(t *testing.T) {
+func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
 	must := func(err error) {
@@ -65,7 +65,7 @@ func TestOpenTrusted(t *testing.T) {
 	}
 	f := func(name string, want error) {
 		t.Helper()
-		file, err := openTrusted(name)
+		file, err := Open(name)
 		if !errors.Is(err, want) || want == nil && err != nil {
 			t.Errorf("%s: %v, want %v", name, err, want)
 		}
@@ -89,7 +89,7 @@ func TestOpenTrusted(t *testing.T) {
 		t.Chdir(path("tmp"))
 		f := func(name string) {
 			t.Helper()
-			file, err := openTrusted(name)
+			file, err := Open(name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestOpenTrusted(t *testing.T) {
 	must(err)
 	defer open.Close()
 	must(os.Remove(path("a/b/file"))) // a link in /proc leads to it all the same
-	proc, err := openTrusted(fmt.Sprintf("/proc/self/fd/%d", open.Fd()))
+	proc, err := Open(fmt.Sprintf("/proc/self/fd/%d", open.Fd()))
 	must(err)
 	proc.Close()
 	must(os.WriteFile(path("a/b/file"), []byte("what is in it"), 0o600))
@@ -119,11 +119,11 @@ func TestOpenTrusted(t *testing.T) {
 		for _, name := range []string{"tmp/up", "tmp/folder/b/file", "by-way"} {
 			f(path(name), want)
 		}
-		_, err := openTrusted(path("by-way"))
+		_, err := Open(path("by-way"))
 		if want != nil && !strings.Contains(err.Error(), path("tmp/folder")+", which belongs to nobody") {
 			t.Errorf("says %v", err)
 		}
-		if err := planted(path("tmp/folder")); !errors.Is(err, want) {
+		if err := Refused(path("tmp/folder")); !errors.Is(err, want) {
 			t.Errorf("listing %v: %v", mode, err)
 		}
 	}
@@ -135,11 +135,11 @@ func TestOpenTrusted(t *testing.T) {
 		f(path("by-way"), want)
 	}
 	must(os.Chmod(path("tmp"), 0o775))
-	if err := planted(path("tmp/folder")); !errors.Is(err, ErrPlanted) {
+	if err := Refused(path("tmp/folder")); !errors.Is(err, ErrPlanted) {
 		t.Errorf("a folder of another is listed: %v", err)
 	}
 	must(os.Chown(path("a"), 65534, 65534))
-	if err := planted(path("tmp/folder")); err != nil {
+	if err := Refused(path("tmp/folder")); err != nil {
 		t.Errorf("a folder of who made the link is not listed: %v", err)
 	}
 	must(os.Lchown(path("tmp/up"), 0, 0))

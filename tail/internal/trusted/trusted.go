@@ -1,4 +1,6 @@
-package tail
+// Package trusted promises that a file is opened for reading only by way of links
+// whose makers may be trusted, without ever blocking on a FIFO.
+package trusted
 
 import (
 	"errors"
@@ -74,13 +76,29 @@ func us() (user uint32, mayReadMore bool) {
 // ErrPlanted says that a link is not followed because of who made it.
 var ErrPlanted = errors.New("is not followed: others may write to its folder")
 
-func errPlanted(path string, l link) error {
+// PlantedError is ErrPlanted for one link.
+type PlantedError struct {
+	Path  string // of the link
+	Owner string // name of the user it belongs to, or the number of one without a name
+}
+
+func (e *PlantedError) Error() string {
+	return fmt.Sprintf("the link %s, which belongs to %s, %v", e.Path, e.Owner, ErrPlanted)
+}
+
+func (e *PlantedError) Unwrap() error { return ErrPlanted }
+
+// Fix says what a person can do about it.
+func (e *PlantedError) Fix() string {
+	return "name the file itself in paths; or, if the link is wanted, have the owner of its folder make it, or end the right of others: chmod go-w " + filepath.Dir(e.Path)
+}
+
+func planted(path string, l link) error {
 	who := strconv.FormatUint(uint64(l.owner), 10)
 	if u, err := user.LookupId(who); err == nil {
 		who = u.Username
 	}
-	fix := "name the file itself in paths; or, if the link is wanted, have the owner of its folder make it, or end the right of others: chmod go-w " + filepath.Dir(path)
-	return &problem{error: fmt.Errorf("the link %s, which belongs to %s, %w", path, who, ErrPlanted), fix: fix, file: true}
+	return &PlantedError{Path: path, Owner: who}
 }
 
 // statFd looks at an open file or folder.
@@ -101,10 +119,10 @@ const (
 	mostHops = 40 // links in one path, as the kernel has it
 )
 
-// openTrusted opens a path for reading, and follows no link in it that is not to be
+// Open opens a path for reading, and follows no link in it that is not to be
 // trusted. What it looks at is what it opens: each name is looked up in the folder that
 // is open, without following it, so that nobody can exchange one for another between.
-func openTrusted(path string) (*os.File, error) {
+func Open(path string) (*os.File, error) {
 	path = filepath.Clean(path)
 	var fd int
 	err := ignoringEINTR(func() (err error) {
@@ -215,7 +233,7 @@ func (s *steps) arrive(name string, flags int) (fd int, err error) {
 	st, err := statFd(fd)
 	for _, l := range s.home {
 		if err == nil && st.Uid != l.owner {
-			err = errPlanted(l.path, l.link)
+			err = planted(l.path, l.link)
 		}
 	}
 	if err != nil {
@@ -265,7 +283,7 @@ func (s *steps) follow(name string, fd int, st unix.Stat_t, last bool) (file int
 	l := met{linkIn(st, folder), filepath.Join(s.at, name)}
 	switch l.verdict() {
 	case refused:
-		return -1, errPlanted(l.path, l.link)
+		return -1, planted(l.path, l.link)
 	case followedHome:
 		s.home = append(s.home, l)
 	}
@@ -289,9 +307,10 @@ func ignoringEINTR(call func() error) error {
 	}
 }
 
-// planted is the error of a link to a folder that is not to be followed; nil: it may
-// be. It is for lists of names: what is opened is looked at again.
-func planted(path string) error {
+// Refused is the error of a link to a folder that is not to be followed, a
+// *PlantedError; nil: it may be. It is for lists of names: what is opened is looked at
+// again.
+func Refused(path string) error {
 	var of, in unix.Stat_t
 	if unix.Lstat(path, &of) != nil || of.Mode&unix.S_IFMT != unix.S_IFLNK || unix.Stat(filepath.Dir(path), &in) != nil {
 		return nil
@@ -305,7 +324,7 @@ func planted(path string) error {
 		}
 	}
 	if v == refused {
-		return errPlanted(path, l)
+		return planted(path, l)
 	}
 	return nil
 }
