@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
 )
 
@@ -12,7 +13,7 @@ import (
 // matches it any more.
 func (t *Tailer) adopt(in *input, path string, gone bool) {
 	f, st, err := openFile(path)
-	if err == nil && t.own.holds(path, st.node) {
+	if err == nil && t.own.Holds(path, st.found()) {
 		f.Close()
 		err = errOwn
 	}
@@ -41,7 +42,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	if old && m.is == identity.Undecided {
 		m = match{} // it is passed over, whatever it is a copy of
 	}
-	real := leads(path)
+	real := finder.Leads(path)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -71,7 +72,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		if m.of.reader != nil {
 			t.readyLocked(m.of.reader) // it may have been truncated since its last turn
 		}
-		time.AfterFunc(pollSlow, t.rescanSoon)
+		time.AfterFunc(finder.LookSlow, t.rescanSoon)
 		return
 	}
 	t.endSuspicion(in, st.node, f)
@@ -84,7 +85,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	if gone && m.is >= identity.Continuation { // it is found again by that, and not by a name that no pattern matches
 		r.outside, r.info.Path = true, m.of.info.Path
 	}
-	r.info.Real = elsewhere(real, r.info.Path)
+	r.info.Real = finder.Elsewhere(real, r.info.Path)
 	switch m.is {
 	case identity.Same, identity.Continuation:
 		t.resume(r, m.of)

@@ -49,7 +49,7 @@ var lateCases = map[int][]string{
 	145: {"script:145-kill-inside", "cmd/agent.TestCompressedKilled"},
 	136: {"cmd/agent.TestEventsLost", "cmd/agent.TestWatchesExhausted"},
 	139: {"bench.TestCrowds", "tail.TestManyRotated", "tail.TestGlance"},
-	140: {"bench.TestCrowds", "tail.TestWalkOfMany"},
+	140: {"bench.TestCrowds", "finder.TestWalkOfMany"},
 	149: {"bench.TestCrowds"},
 	137: {"tail.TestMappedWriter", "tail.TestDirectWriter"},
 

@@ -145,7 +145,7 @@ func checkCases(t *testing.T, cases map[int][]string, name string) {
 func testsOf(t *testing.T, room string) (names []string) {
 	t.Helper()
 	var files []string
-	for _, dir := range []string{"..", "../internal"} {
+	for _, dir := range []string{"..", "../internal", "internal"} {
 		found, err := filepath.Glob(filepath.Join(dir, room, "*_test.go"))
 		must(t, err)
 		files = append(files, found...)

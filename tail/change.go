@@ -4,8 +4,6 @@ import (
 	"maps"
 	"reflect"
 	"time"
-
-	"github.com/bmatcuk/doublestar/v4"
 )
 
 // Inputs can be replaced while files are being read. A reader whose input has
@@ -145,14 +143,7 @@ func (t *Tailer) dismiss(name string, in *input) {
 }
 
 // reads reports whether the patterns of an input cover a path.
-func (in *input) reads(path string) bool {
-	for _, p := range in.patterns {
-		if ok, _ := doublestar.PathMatch(p.text, path); ok {
-			return !in.Excludes(path)
-		}
-	}
-	return false
-}
+func (in *input) reads(path string) bool { return in.spec.Matches(path) }
 
 // everyInput yields each input there is, and each there was: what was read for
 // these may not have ended yet, or may be asked for again. The caller holds mu.

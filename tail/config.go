@@ -2,16 +2,13 @@ package tail
 
 import (
 	"errors"
-	"path/filepath"
-	"strings"
 	"time"
-
-	"github.com/bmatcuk/doublestar/v4"
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/rules"
 	"kusto-agent/internal/units"
+	"kusto-agent/tail/internal/finder"
 )
 
 // InputConfig is what one input reads and where its records go. Start from
@@ -121,14 +118,5 @@ func (c InputConfig) Check() error {
 // Excludes reports whether a path is not to be read though it matches Paths: a
 // pattern without a slash is for the last name alone.
 func (c InputConfig) Excludes(path string) bool {
-	for _, p := range c.Exclude {
-		name := path
-		if !strings.Contains(p, "/") {
-			name = filepath.Base(path)
-		}
-		if ok, _ := doublestar.PathMatch(p, name); ok {
-			return true
-		}
-	}
-	return false
+	return finder.Excluded(c.Exclude, path)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
 )
 
@@ -52,12 +53,12 @@ func (t *Tailer) endSuspicion(in *input, n node, taken *os.File) {
 
 // meetVanished goes on with files that may be copies and that the scan did not find:
 // they are asked about as before, by their descriptors. One that nobody holds is lost.
-func (t *Tailer) meetVanished(in *input, w *walk) {
+func (t *Tailer) meetVanished(in *input, w *finder.Walk) {
 	t.mu.Lock()
 	var vanished []suspicion
 	for n, s := range in.suspect {
 		switch {
-		case s.scan == t.scanNo || w.unknown(s.path):
+		case s.scan == t.scanNo || w.Unknown(s.path):
 		case s.f != nil:
 			vanished = append(vanished, s)
 		default:

@@ -2,13 +2,13 @@ package tail
 
 import (
 	"fmt"
+	"kusto-agent/internal/units"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
-	"kusto-agent/internal/units"
+	"kusto-agent/tail/internal/finder"
 )
 
 func appendTo(t *testing.T, path, text string) {
@@ -138,12 +138,12 @@ func TestHeard(t *testing.T) {
 	must(t, os.WriteFile(w.path("a.log"), []byte("one\n"), 0o644))
 	w.start()
 	w.expect("in", "one")
-	w.await("events", func() bool { return w.tailer.watch.covers(w.path("a.log")) })
+	w.await("events", func() bool { return w.tailer.watch.Covers(w.path("a.log")) })
 	tailer := w.tailer
 	w.halt() // nobody else looks at it now
 	tailer.rests = nil
 	r := tailer.all()[0]
-	const soon, late = pollFast, pollSlow
+	const soon, late = finder.LookFast, finder.LookSlow
 	f := func(name string, run runState, heard bool, since, want time.Duration, watch string) {
 		t.Helper()
 		tailer.unpoll(r)
@@ -175,55 +175,8 @@ func TestHeard(t *testing.T) {
 	f("nothing is heard", resting, false, 0, late, "auto")
 	f("polled", resting, false, 0, soon, "poll")
 	f("a write just after a turn", resting, true, 0, soon, "auto")
-	f("a write some time after one", resting, true, pollFast, 0, "auto")
+	f("a write some time after one", resting, true, finder.LookFast, 0, "auto")
 	f("no write during a turn", running, false, 0, late, "auto")
 	f("a write during a turn", running, true, 0, soon, "auto")
 	f("polled, a write", resting, true, 0, soon, "poll")
-}
-
-// TestWalkOfMany: a folder of more names than a walk remembers is walked all the
-// same, and in.matches agrees with a walk on every file.
-func TestWalkOfMany(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	var files []string
-	for _, name := range []string{"a.log", "b.txt", "x/a.log", "x/y/b.log", "x/y/c.txt", "z/a.log.1", "z/{b}.log", "z/.hidden.log"} {
-		path := filepath.Join(dir, name)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(t, os.WriteFile(path, nil, 0o644))
-		files = append(files, path)
-	}
-	slices.Sort(files)
-	f := func(pattern string, want int) {
-		t.Helper()
-		c := DefaultInputConfig()
-		c.Name, c.Format, c.Paths, c.Exclude = "in", "TXT", []string{filepath.Join(dir, pattern)}, []string{"b.*"}
-		in, err := newInput(Input{InputConfig: c})
-		must(t, err)
-		whole, scant := newWalk(), newWalk()
-		scant.kept = keptEntries - 1
-		found := whole.match(in)
-		if len(found) != want || !slices.Equal(found, scant.match(in)) || len(scant.folders) > 1 {
-			t.Errorf("%s: found %v, with little room %v, want %d", pattern, found, scant.found, want)
-		}
-		slices.Sort(found)
-		var matched []string
-		for _, path := range files {
-			if in.matches(path) {
-				matched = append(matched, path)
-			}
-		}
-		if !slices.Equal(found, matched) {
-			t.Errorf("%s: found %v, matched %v", pattern, found, matched)
-		}
-	}
-	f("*.log", 1)
-	f("a.log", 1)
-	f("x/*", 1)
-	f("**/*.log", 4)
-	f("**", 6)
-	f("*/*.log*", 4)
-	f("{x,z}/a*", 2)
-	f("**/y/*", 1)
-	f("none/*", 0)
 }

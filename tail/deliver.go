@@ -7,6 +7,7 @@ import (
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/finder"
 )
 
 // deliver puts what was found where it belongs: refused records to quarantine
@@ -186,7 +187,7 @@ func (w *worker) register(r *reader) error {
 	}
 	real := r.info.Real
 	if path := w.t.pathOf(r); !r.outside && path != r.info.Path {
-		real = elsewhere(leads(path), path)
+		real = finder.Elsewhere(finder.Leads(path), path)
 	}
 	r.info.Head, r.info.Size, r.info.Real = head, r.size, real
 	r.headed = int(min(r.size, int64(headLens[0])))

@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"kusto-agent/tail/internal/finder"
 )
 
 // discover looks for files until ctx ends: now and then, and soon after an
@@ -14,7 +16,7 @@ import (
 // every file was read.
 func (t *Tailer) discover(ctx context.Context) {
 	for {
-		scan := costOf(t.rescan)
+		scan := finder.CostOf(t.rescan)
 		if t.o.Once {
 			select {
 			case <-t.done:
@@ -35,8 +37,8 @@ func (t *Tailer) polling() bool {
 
 // rescan makes the readers agree with what is on disk.
 func (t *Tailer) rescan() {
-	w := newWalk()
-	t.own.look(t.o.Avoid)
+	w := finder.NewWalk()
+	t.own.Begin()
 	t.mu.Lock()
 	t.scanNo++
 	t.fresh = nil
@@ -49,11 +51,11 @@ func (t *Tailer) rescan() {
 			unread = t.unreadOf(in) // before others are taken for what they hold
 			t.meetMoved(in, unread)
 		}
-		paths := w.match(in)
+		sightings := w.Match(&in.spec)
 		in.renewed = nil
-		t.tellMatched(in, len(paths) > 0)
-		for _, path := range paths {
-			t.meet(in, path, false)
+		t.tellMatched(in, len(sightings) > 0)
+		for _, s := range sightings {
+			t.meet(in, s.Path, false)
 		}
 		t.noteSeen(in)
 		t.askAgain(in)
@@ -68,12 +70,12 @@ func (t *Tailer) rescan() {
 	}
 	t.meetRenamed()
 	for _, in := range t.inputs {
-		in.folders.forget()
+		in.folders.Forget()
 	}
 	t.settlePacked()
 	t.tellUnknown(w)
 	t.boundPinned()
-	if t.watch.update(w.passed) {
+	if t.watch.Update(w.Passed) {
 		t.rescanSoon()
 	}
 	t.mu.Lock()
@@ -87,7 +89,7 @@ func (t *Tailer) rescan() {
 
 // meet is called for each path that matches; gone says that it matches no more.
 func (t *Tailer) meet(in *input, path string, gone bool) {
-	if t.own.names(path) {
+	if t.own.Names(path) {
 		t.tell(path, errOwn)
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/finder"
 )
 
 // absence is a reader whose file a scan did not find, and what a look at it says.
@@ -39,7 +40,7 @@ func (a *absence) look() {
 }
 
 // miss looks after readers whose files the scan did not find.
-func (t *Tailer) miss(in *input, w *walk) {
+func (t *Tailer) miss(in *input, w *finder.Walk) {
 	absent := t.absent(in, w)
 	for i := range absent {
 		absent[i].look()
@@ -54,12 +55,12 @@ func (t *Tailer) miss(in *input, w *walk) {
 
 // absent are the readers whose files the scan did not find, though it looked
 // where they were.
-func (t *Tailer) absent(in *input, w *walk) (all []absence) {
+func (t *Tailer) absent(in *input, w *finder.Walk) (all []absence) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	maps.DeleteFunc(in.packed, func(_ node, p *packed) bool { return p.scan != t.scanNo && !w.unknown(p.path) })
+	maps.DeleteFunc(in.packed, func(_ node, p *packed) bool { return p.scan != t.scanNo && !w.Unknown(p.path) })
 	for n, r := range in.readers {
-		if r.scan != t.scanNo && !w.unknown(r.path) {
+		if r.scan != t.scanNo && !w.Unknown(r.path) {
 			all = append(all, absence{r: r, node: n, path: r.path, f: r.f, deleted: r.deleted, pinned: r.pinned})
 		}
 	}
@@ -86,7 +87,7 @@ func (t *Tailer) missed(a absence) {
 }
 
 // forget drops what is remembered of files that are long gone.
-func (t *Tailer) forget(in *input, w *walk) {
+func (t *Tailer) forget(in *input, w *finder.Walk) {
 	for _, c := range t.longMissing(in, w) {
 		if _, there := in.folders.findNode(c.info); !t.forgot(in, c, there) {
 			continue
@@ -96,7 +97,7 @@ func (t *Tailer) forget(in *input, w *walk) {
 }
 
 // longMissing are the generations that nobody has read for forget_after.
-func (t *Tailer) longMissing(in *input, w *walk) (all []*candidate) {
+func (t *Tailer) longMissing(in *input, w *finder.Walk) (all []*candidate) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
@@ -104,7 +105,7 @@ func (t *Tailer) longMissing(in *input, w *walk) (all []*candidate) {
 		if k.reader != nil {
 			continue
 		}
-		if k.missing.IsZero() || w.unknown(k.info.Path) {
+		if k.missing.IsZero() || w.Unknown(k.info.Path) {
 			k.missing = now
 		}
 		if now.Sub(k.missing) >= in.ForgetAfter.D() {

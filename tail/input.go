@@ -2,12 +2,9 @@ package tail
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -17,6 +14,7 @@ import (
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/rules"
+	"kusto-agent/tail/internal/finder"
 )
 
 // Input is one input, ready to be read.
@@ -33,7 +31,7 @@ type input struct {
 	Input
 	*files
 	next     *input // that has taken over; guarded by Tailer.mu
-	patterns []pattern
+	spec     finder.Spec
 	fields   *format.Fields // added to every record; nil: none
 	encoding format.Encoding
 	parse    format.Parse
@@ -61,7 +59,7 @@ type files struct {
 	suspect map[node]suspicion
 	renewed map[node]*reader // in this scan, see copiedUp; nil: not looked for
 
-	folders folders
+	folders folders // see find.go
 
 	packed map[node]*packed // compressed files that are not being read
 	behind map[node]string  // compressed files that no pattern matches and that were rotated after a file that was read; guarded by Tailer.mu
@@ -87,21 +85,14 @@ func newFiles() *files {
 	}
 }
 
-// pattern is a glob, cut into the names of its folders.
-type pattern struct {
-	text  string // all of it, from the root
-	base  string // the folder to start from
-	parts []string
-}
-
 func newInput(in Input) (*input, error) {
-	x := &input{Input: in, files: newFiles()}
+	x := &input{Input: in, files: newFiles(), spec: finder.Spec{Exclude: in.Exclude, Heard: in.Watch != "poll"}}
 	for _, p := range in.Paths {
-		pat, err := newPattern(p)
+		pat, err := finder.NewPattern(p)
 		if err != nil {
 			return nil, fmt.Errorf("input %s: path %q: %w", in.Name, p, err)
 		}
-		x.patterns = append(x.patterns, pat)
+		x.spec.Patterns = append(x.spec.Patterns, pat)
 	}
 	if len(in.Fields) > 0 {
 		var err error
@@ -121,29 +112,6 @@ func newInput(in Input) (*input, error) {
 		}
 	}
 	return x, nil
-}
-
-func newPattern(p string) (pattern, error) {
-	if !doublestar.ValidatePathPattern(p) {
-		return pattern{}, errors.New("not a valid pattern")
-	}
-	abs, err := filepath.Abs(p)
-	if err != nil {
-		return pattern{}, err
-	}
-	depth := 0
-	for _, c := range abs {
-		switch {
-		case c == '{':
-			depth++
-		case c == '}':
-			depth--
-		case c == '/' && depth > 0:
-			return pattern{}, errors.New("a slash between braces is not supported; write the paths out")
-		}
-	}
-	base, rest := doublestar.SplitPattern(abs)
-	return pattern{text: abs, base: filepath.Clean(base), parts: strings.Split(rest, "/")}, nil
 }
 
 // shape reads what turns lines into something else. An encoding or a way of

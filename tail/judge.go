@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
 )
 
@@ -188,7 +189,7 @@ func isNameOf(path string, info record.FileInfo) bool {
 	dir, base := filepath.Split(path)
 	for _, was := range append(info.Paths(), info.First) {
 		wasDir, name := filepath.Split(was)
-		stem := stemOf(name)
+		stem := finder.Stem(name)
 		if dir == wasDir && stem != "" && strings.HasPrefix(base, stem) && base != name {
 			return true
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/finder"
 )
 
 // Listing tells of every file: of those that are being read how far they are,
@@ -49,12 +50,13 @@ type listing struct {
 
 // match adds the files that match and that the input does not read.
 func (l *listing) match(in *input) {
-	bare := input{Input: in.Input, patterns: in.patterns}
-	bare.Watch = "poll" // no folder has to be watched for this
+	bare := in.spec
+	bare.Heard = false // no folder has to be watched for this
 	if l.all {
 		bare.Exclude = nil
 	}
-	for _, path := range newWalk().match(&bare) {
+	for _, s := range finder.NewWalk().Match(&bare) {
+		path := s.Path
 		st, err := statPath(path)
 		l.t.mu.Lock()
 		l.meet(in, path, st, err == nil && st.regular)

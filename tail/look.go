@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/finder"
 )
 
 // Seen is a path that an input's patterns match, or one that could not be looked
@@ -24,24 +25,24 @@ type Seen struct {
 // it and without waiting for anything, as whoever calls it. Folders counts those
 // that would be watched. avoid and own are as in Options.
 func Look(inputs []Input, avoid []string, mine []*os.File) (seen []Seen, folders int, err error) {
-	x := looking{own: newOwn(Options{Avoid: avoid, Own: mine}), walk: newWalk(), taken: make(map[onRoute]string)}
-	x.own.look(avoid)
+	x := looking{own: newOwn(Options{Avoid: avoid, Own: mine}), walk: finder.NewWalk(), taken: make(map[onRoute]string)}
+	x.own.Begin()
 	for _, i := range inputs {
 		in, err := newInput(i)
 		if err != nil {
 			return nil, 0, err
 		}
-		x.shut, x.walk.errs = make(map[string]bool), make(map[string]error)
-		paths := x.walk.match(in)
-		for _, path := range paths {
-			x.meet(in, path)
+		x.shut, x.walk.Errs = make(map[string]bool), make(map[string]error)
+		sightings := x.walk.Match(&in.spec)
+		for _, s := range sightings {
+			x.meet(in, s.Path)
 		}
 		x.unknown(in)
-		if len(paths) == 0 && len(x.walk.errs) == 0 && len(in.Paths) > 0 {
+		if len(sightings) == 0 && len(x.walk.Errs) == 0 && len(in.Paths) > 0 {
 			x.add(in, in.Paths[0], 0, errNoMatch)
 		}
 	}
-	return x.seen, len(x.walk.passed), nil
+	return x.seen, len(x.walk.Passed), nil
 }
 
 // onRoute is a file on a route.
@@ -51,8 +52,8 @@ type onRoute struct {
 }
 
 type looking struct {
-	own   own
-	walk  *walk
+	own   *finder.Own
+	walk  *finder.Walk
 	seen  []Seen
 	taken map[onRoute]string // the input that has it
 	shut  map[string]bool    // folders, told once for an input
@@ -78,7 +79,7 @@ func (x *looking) add(in *input, path string, size int64, err error) {
 
 // meet is Tailer.meet for one who only looks.
 func (x *looking) meet(in *input, path string) {
-	if x.own.names(path) {
+	if x.own.Names(path) {
 		x.add(in, path, 0, errOwn)
 		return
 	}
@@ -98,7 +99,7 @@ func (x *looking) meet(in *input, path string) {
 	f.Close()
 	key := onRoute{st.node, in.Route}
 	switch rival := x.taken[key]; {
-	case x.own.holds(path, st.node):
+	case x.own.Holds(path, st.found()):
 		err = errOwn
 	case rival == in.Name: // another of its names
 		return
@@ -112,7 +113,7 @@ func (x *looking) meet(in *input, path string) {
 
 // unknown tells what the walk for an input could not look at.
 func (x *looking) unknown(in *input) {
-	for path, err := range x.walk.errs {
+	for path, err := range x.walk.Errs {
 		if !x.shut[path] {
 			x.add(in, path, 0, err)
 			x.shut[path] = true

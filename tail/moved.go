@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
 )
 
@@ -14,7 +15,7 @@ import (
 // their end and that no pattern matches now: rotated while nobody looked. They
 // are found in their old folder by their inode.
 func (t *Tailer) findMoved(in *input, unread []unfinished) {
-	w := newLook()
+	w := finder.NewLook()
 	for _, u := range unread {
 		if u.at != "" {
 			t.findSiblings(in, w, rotated{info: u.info}, u.at)
@@ -32,7 +33,7 @@ func (t *Tailer) findMoved(in *input, unread []unfinished) {
 		}
 		path, ok := in.folders.findNode(u.info)
 		if !ok && !u.found {
-			path, ok = findBesideFolder(u.info)
+			path, ok = finder.FindBeside(u.info.Path, foundOf(u.info))
 		}
 		switch {
 		case !ok && u.found:

@@ -2,63 +2,18 @@ package tail
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"kusto-agent/tail/internal/finder"
 )
-
-// How long a rescan waits: it alone must be enough, events or not. One that
-// cost much waits longer, so that looking is never most of what is done.
-const (
-	rescanHealthy = 10 * time.Second
-	rescanPolling = 2 * time.Second
-	idlePart      = 20 // times what the last cost, without news
-	newsPart      = 10 // the same after an event that says that names have changed
-)
-
-// cost is what a scan took. On a busy machine it takes long and costs little, on
-// a file system far away the other way round.
-type cost struct{ cpu, time time.Duration }
-
-// costOf runs something that stays on its thread.
-func costOf(do func()) cost {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	cpu, began := cpuTime(), time.Now()
-	do()
-	return cost{cpuTime() - cpu, time.Since(began)}
-}
-
-// cpuTime is what the thread has used.
-func cpuTime() time.Duration {
-	var t unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
-		return 0
-	}
-	return time.Duration(t.Nano())
-}
-
-// rest is how long to do without what has such a cost, where it may be a part of
-// all CPU time.
-func (c cost) rest(least time.Duration, part time.Duration) time.Duration {
-	return max(least, part*c.cpu, c.time)
-}
 
 // untilNextScan waits after a scan. Meanwhile it looks at files whose names are
 // new, and at those of whose growth no event tells. It is false when ctx has
 // ended.
-func (t *Tailer) untilNextScan(ctx context.Context, scan cost) bool {
-	wait := rescanPolling
-	if t.watch.healthy() && !t.polling() {
-		wait = rescanHealthy
-	}
-	wait = scan.rest(wait, idlePart)
-	if t.o.Rescan > 0 {
-		wait = min(wait, t.o.Rescan)
-	}
-	next, glance := time.NewTimer(wait), time.NewTimer(rescanPolling)
+func (t *Tailer) untilNextScan(ctx context.Context, scan finder.Cost) bool {
+	wait := finder.ScanWait(scan, t.watch.Healthy() && !t.polling(), t.o.Rescan)
+	next, glance := time.NewTimer(wait), time.NewTimer(finder.GlanceWait(finder.Cost{}))
 	defer next.Stop()
 	defer glance.Stop()
 	wanted := false
@@ -75,14 +30,14 @@ func (t *Tailer) untilNextScan(ctx context.Context, scan cost) bool {
 			t.meetFresh()
 			if !wanted {
 				wanted = true
-				next.Reset(min(scan.rest(0, newsPart), wait))
+				next.Reset(finder.NewsWait(scan, wait))
 			}
 		case <-glance.C:
-			var c cost
-			if wait > rescanPolling { // else the scan does it
-				c = costOf(t.glance)
+			var c finder.Cost
+			if finder.NeedsGlance(wait) { // else the scan does it
+				c = finder.CostOf(t.glance)
 			}
-			glance.Reset(c.rest(rescanPolling, idlePart))
+			glance.Reset(finder.GlanceWait(c))
 		}
 	}
 }
@@ -108,7 +63,7 @@ func (t *Tailer) meetFresh() {
 	t.mu.Unlock()
 	for _, path := range paths {
 		for _, in := range t.inputs {
-			if !in.hears(path) {
+			if !in.spec.Hears(path) {
 				continue
 			}
 			if st, err := statPath(path); err == nil && st.regular {
@@ -120,7 +75,7 @@ func (t *Tailer) meetFresh() {
 
 // hears reports whether events tell what becomes of a file. The caller holds mu.
 func (t *Tailer) hears(r *reader) bool {
-	return r.in.Watch != "poll" && !r.linked && t.watch.covers(r.path)
+	return r.in.Watch != "poll" && !r.linked && t.watch.Covers(r.path)
 }
 
 // glance looks at files that rest and of whose growth no event tells.

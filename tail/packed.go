@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
 )
 
@@ -69,13 +70,13 @@ func (in *input) packing(f *os.File, path string) packing {
 // that no pattern matches it.
 func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how packing, gone bool) {
 	never := in.Compressed == "never"
-	if how == undecided && !never && time.Since(time.Unix(0, st.ctime)) < activeFor {
+	if how == undecided && !never && time.Since(time.Unix(0, st.ctime)) < finder.ActiveFor {
 		time.AfterFunc(in.RotateQuiet.D(), t.rescanSoon) // its beginning is still to come
 	}
 	if how == undecided || never && !gone {
 		return
 	}
-	handle, real := handleOf(f), leads(path)
+	handle, real := handleOf(f), finder.Leads(path)
 	t.mu.Lock()
 	if in.readers[st.node] != nil {
 		t.mu.Unlock()
@@ -248,7 +249,7 @@ func (t *Tailer) settle(p *packed) {
 	case is == identity.Copy && (k == nil || k.reader != nil), is == identity.Continuation && k.reader != nil:
 		p.waits = true
 		if k == nil && !t.o.Once {
-			time.AfterFunc(pollIdle, t.rescanSoon) // it will be known soon
+			time.AfterFunc(finder.LookIdle, t.rescanSoon) // it will be known soon
 		}
 	case is != identity.Own && is != identity.Rewritten && p.barred:
 		t.loseBarred(p, k)

@@ -4,19 +4,8 @@ import (
 	"container/heap"
 	"context"
 	"time"
-)
 
-// A file that grew lately is looked at often, and less often the longer it
-// rests. Where events tell of its growth it is looked at after one, no sooner
-// than it would be without, and every pollSlow in case one was lost: looking costs
-// more than hearing. One that rests for activeFor is left to events, where they can
-// be had, and to those who look for files, see Tailer.discover.
-const (
-	pollFast  = 20 * time.Millisecond
-	pollSlow  = 250 * time.Millisecond
-	pollIdle  = time.Second
-	activeFor = 10 * time.Second
-	pollCost  = 100 * time.Microsecond // looks come no closer, all files together
+	"kusto-agent/tail/internal/finder"
 )
 
 // poll is when a reader is looked at next. Guarded by Tailer.mu.
@@ -42,31 +31,22 @@ func (t *Tailer) poll(r *reader) {
 		return
 	}
 	now := time.Now()
-	rested := now.Sub(r.shown.active)
-	wait := min(max(rested/4, pollFast), pollSlow)
-	if !r.polled.heard && t.hears(r) {
-		wait = pollSlow
-	}
+	wait, planned := finder.LookWait(finder.Rest{
+		For:      now.Sub(r.shown.active),
+		Told:     !r.polled.heard && t.hears(r),
+		Failed:   r.shown.failed != "",
+		Pending:  r.gone || (r.in.PartialLineWait > 0 || r.in.joins()) && !r.shown.atEnd,
+		Reserved: r.shown.reserved,
+	})
 	r.polled.looked, r.polled.heard = now, false
-	switch {
-	case r.shown.failed != "":
-		wait = pollIdle
-	case r.gone || (r.in.PartialLineWait > 0 || r.in.joins()) && !r.shown.atEnd:
-		wait = max(wait, pollSlow)
-	case rested < activeFor:
-	case r.shown.reserved:
-		wait = pollIdle
-	default:
-		return
+	if planned {
+		t.lookAt(r, now.Add(max(wait, t.pace())))
 	}
-	t.lookAt(r, now.Add(max(wait, t.pace())))
 }
 
 // pace is how long a reader that is written to all the time waits between two looks.
 // The caller holds mu.
-func (t *Tailer) pace() time.Duration {
-	return max(pollFast, time.Duration(len(t.polls))*pollCost)
-}
+func (t *Tailer) pace() time.Duration { return finder.LookPace(len(t.polls)) }
 
 // touched gives a turn to the readers of a path that was written to, or plans one
 // for those that had one lately.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
 )
 
@@ -42,7 +43,7 @@ func (t *Tailer) readPacked(p *packed, x *facts, k *known, upTo place, is identi
 	if k != nil && !p.matched { // it is found again by the name that a pattern matches
 		r.outside, r.info.Path = true, k.info.Path
 	}
-	r.info.Real = elsewhere(p.real, r.info.Path)
+	r.info.Real = finder.Elsewhere(p.real, r.info.Path)
 	switch is {
 	case identity.Same, identity.Continuation:
 		t.resume(r, k.candidate(t.scanNo))

@@ -3,12 +3,11 @@ package tail
 import (
 	"cmp"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/finder"
 )
 
 // A file can be made and rotated away between two looks, or while nobody looks, to
@@ -32,7 +31,7 @@ func (t *Tailer) findRotated(in *input) {
 	gone := in.rotated
 	in.rotated = nil
 	t.mu.Unlock()
-	w := newLook()
+	w := finder.NewLook()
 	for _, g := range gone {
 		path, _ := in.folders.findNode(g.info)
 		if path != g.info.Path {
@@ -50,22 +49,22 @@ func (t *Tailer) findRotated(in *input) {
 // findSiblings reads the files beside one that was rotated to a path, or is gone
 // where that is empty, that were rotated after it: they are younger, and nobody
 // knows them.
-func (t *Tailer) findSiblings(in *input, w *walk, was rotated, path string) {
+func (t *Tailer) findSiblings(in *input, w *finder.Walk, was rotated, path string) {
 	at := was.info.Paths()
 	dir, old := filepath.Split(at[len(at)-1])
-	isOne := rotatedFrom(old)
+	isOne := finder.RotatedFrom(old, unpackedName)
 	if path != "" {
 		if filepath.Dir(path) != filepath.Clean(dir) {
 			return
 		}
-		isOne = likeRotated(old, filepath.Base(path))
+		isOne = finder.Like(old, filepath.Base(path))
 	}
 	type sibling struct {
 		path string
 		node node
 	}
 	var found []sibling
-	for _, e := range w.beginning(filepath.Clean(dir), stemOf(old)) {
+	for _, e := range w.Beginning(filepath.Clean(dir), finder.Stem(old)) {
 		if !e.Type().IsRegular() || !isOne(e.Name()) || in.Excludes(dir+e.Name()) || t.isOfAnother(in, dir+e.Name()) {
 			continue
 		}
@@ -85,44 +84,17 @@ func (t *Tailer) findSiblings(in *input, w *walk, was rotated, path string) {
 	}
 }
 
-// likeRotated tells names that are as one to which a file was rotated but for the
-// digits. They begin as the old name does.
-func likeRotated(old, rotated string) func(name string) bool {
-	form, stem := formOf(rotated), stemOf(old)
-	if !strings.HasPrefix(rotated, stem) || !strings.Contains(form, "0") || form == formOf(old) {
-		return func(string) bool { return false }
-	}
-	return func(name string) bool {
-		return strings.HasPrefix(name, stem) && name != rotated && formOf(name) == form
-	}
-}
-
-// stemOf is a name without its extension.
-func stemOf(name string) string { return strings.TrimSuffix(name, filepath.Ext(name)) }
-
-// numbered is what rotation puts behind a name: a number, a date or a time.
-var numbered = regexp.MustCompile(`^[-._]?[0-9][-._:TZ0-9]*$`)
-
-// rotatedFrom tells names to which a file may have been rotated: its own, with a
-// number behind it.
-func rotatedFrom(old string) func(name string) bool {
-	return func(name string) bool {
-		more, ok := strings.CutPrefix(name, old)
-		return ok && numbered.MatchString(unpackedName(more))
-	}
-}
-
 // unpackedName is a name without what a compressing command puts behind it.
 func unpackedName(name string) string {
 	if hasPackedName(name) {
-		return stemOf(name)
+		return finder.Stem(name)
 	}
 	return name
 }
 
 // isOfAnother reports whether a path is one that another input reads.
 func (t *Tailer) isOfAnother(in *input, path string) bool {
-	return slices.ContainsFunc(t.inputs, func(o *input) bool { return o != in && o.matches(path) })
+	return slices.ContainsFunc(t.inputs, func(o *input) bool { return o != in && o.spec.Matches(path) })
 }
 
 // strangerSince finds whether a file was made after another and is neither known nor a
@@ -183,20 +155,4 @@ func (in *input) trailsBeyond(size int64) (all []trail) {
 		}
 	}
 	return all
-}
-
-// formOf is a name with one zero for each number in it.
-func formOf(name string) string {
-	var b strings.Builder
-	digits := false
-	for _, c := range []byte(name) {
-		isDigit := '0' <= c && c <= '9'
-		if !isDigit {
-			b.WriteByte(c)
-		} else if !digits {
-			b.WriteByte('0')
-		}
-		digits = isDigit
-	}
-	return b.String()
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
 )
 
@@ -37,7 +38,7 @@ func findSource(in *input, info record.FileInfo, x record.Extent, copies bool) (
 	if f := findElsewhere(in, info, x, copies); f != nil {
 		return f, nil
 	}
-	if err := shut(info); err != nil {
+	if err := finder.Shut(info.Paths()); err != nil {
 		return nil, err
 	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -50,7 +51,7 @@ func findSource(in *input, info record.FileInfo, x record.Extent, copies bool) (
 // bytes where the patterns lead, and beside it under a name that begins as its own.
 // A file that is the same is taken before one that holds the same.
 func findElsewhere(in *input, info record.FileInfo, x record.Extent, copies bool) *os.File {
-	if path, ok := findBesideFolder(info); ok {
+	if path, ok := finder.FindBeside(info.Path, foundOf(info)); ok {
 		if f, _, err := openFile(path); err == nil {
 			if holds(f, x) == nil {
 				return f
@@ -98,7 +99,10 @@ func (t *Tailer) recognises(in *input, f record.File) bool {
 
 // placesOf are the paths where a file may be that is not where it was.
 func placesOf(in *input, info record.FileInfo) []string {
-	places := newWalk().match(in)
+	var places []string
+	for _, s := range finder.NewWalk().Match(&in.spec) {
+		places = append(places, s.Path)
+	}
 	names := append(info.Paths(), info.First)
 	if now, ok := in.folders.findNode(info); ok {
 		names = append(names, now)
@@ -115,28 +119,4 @@ func placesOf(in *input, info record.FileInfo) []string {
 	}
 	slices.Sort(places)
 	return slices.Compact(places)
-}
-
-// besideFolder are the paths of the same name in the folders beside that of a
-// path: where a file is whose folder was renamed.
-func besideFolder(path string) (all []string) {
-	dir, base := filepath.Split(path)
-	up := filepath.Dir(filepath.Clean(dir))
-	folders, _ := os.ReadDir(up) // where there is none, nothing is in it
-	for _, e := range folders {
-		if e.IsDir() {
-			all = append(all, filepath.Join(up, e.Name(), base))
-		}
-	}
-	return all
-}
-
-// findBesideFolder looks for a file in a folder that was renamed.
-func findBesideFolder(info record.FileInfo) (path string, ok bool) {
-	for _, path := range besideFolder(info.Path) {
-		if st, err := statPath(path); err == nil && st.regular && st.ino == info.Inode && st.birth == info.Birth {
-			return path, true
-		}
-	}
-	return "", false
 }

@@ -14,6 +14,7 @@ import (
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/finder"
 )
 
 // ErrSourceGone says that a file no longer holds the bytes a batch was made
@@ -299,7 +300,7 @@ func openKnown(in *input, info record.FileInfo, x record.Extent, copies bool) (s
 	}
 	path, ok := in.folders.findNode(info)
 	if !ok {
-		if err := shut(info); err != nil {
+		if err := finder.Shut(info.Paths()); err != nil {
 			return nil, err
 		}
 		return nil, fmt.Errorf("%w: file was moved or deleted", ErrSourceGone)

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/finder"
 )
 
 // State is what is remembered of one generation of a file.
@@ -100,7 +101,7 @@ type Options struct {
 type Tailer struct {
 	o     Options
 	sink  Sink
-	watch *watcher
+	watch *finder.Watcher
 	open  atomic.Int64   // descriptors held
 	stamp record.BatchID // see record.Chunk; of this run
 	taps  taps
@@ -125,18 +126,18 @@ type Tailer struct {
 	turns   bool      // it was told that they are too few
 	unread  int       // readers of a run --once that have not come to their end
 	told    map[subject]complaint
-	fresh   []string  // paths at which events told of another file
-	renames []rename  // that events told of since the last scan
-	scanNo  uint64    // of the scan under way, or of the last one
-	scans   uint64    // that were completed
-	lates   []*known  // with what was read last before they were truncated, the oldest first
-	turned  sync.Cond // told after every turn and every scan, and when a worker ends
+	fresh   []string        // paths at which events told of another file
+	renames []finder.Rename // that events told of since the last scan
+	scanNo  uint64          // of the scan under way, or of the last one
+	scans   uint64          // that were completed
+	lates   []*known        // with what was read last before they were truncated, the oldest first
+	turned  sync.Cond       // told after every turn and every scan, and when a worker ends
 
 	tick chan struct{} // the poll queue has a new first
 	scan chan struct{} // a rescan is wanted
-	own  own           // what is never read
+	own  *finder.Own   // what is never read
 
-	origins map[string]origin // by the name that a file has now; of the goroutine that discovers
+	origins finder.Origins // of the goroutine that discovers
 
 	survey    chan struct{} // there is something in surveys
 	surveys   []*packed     // to be looked through
@@ -166,14 +167,12 @@ func New(o Options) (*Tailer, error) {
 		most:   allowed(o.OpenFiles),
 		own:    newOwn(o),
 
-		origins: make(map[string]origin),
-
 		former:  make(map[string]*input),
 		changes: make(chan *Change),
 		ended:   make(chan struct{}),
 	}
 	t.work.L, t.turned.L = &t.mu, &t.mu
-	t.watch = newWatcher(t)
+	t.watch = finder.NewWatcher(listener{t}, o.Logger)
 	for _, i := range o.Inputs {
 		in, err := newInput(i)
 		if err != nil {
@@ -193,7 +192,7 @@ func (t *Tailer) Run(ctx, rest context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer t.closeFiles()
 	defer t.taps.end()
-	defer t.watch.close()
+	defer t.watch.Close()
 	defer all.Wait()
 	defer t.stop()
 	defer cancel()
@@ -203,7 +202,7 @@ func (t *Tailer) Run(ctx, rest context.Context) {
 	}
 	all.Go(func() { t.relieve(ctx, &all) })
 	all.Go(func() { t.pollLoop(ctx) })
-	all.Go(func() { t.watch.loop(ctx) })
+	all.Go(func() { t.watch.Loop(ctx) })
 	all.Go(func() { t.surveyLoop(ctx) })
 	t.discover(ctx)
 	close(t.ended)

@@ -12,6 +12,7 @@ import (
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/trusted"
 )
 
@@ -119,8 +120,8 @@ func sameReason(a, b string) bool {
 
 // tellUnknown logs what a walk could not look at, unless this scan has told
 // something of it already: two reasons would be told in turn without end.
-func (t *Tailer) tellUnknown(w *walk) {
-	for path, err := range w.errs {
+func (t *Tailer) tellUnknown(w *finder.Walk) {
+	for path, err := range w.Errs {
 		t.mu.Lock()
 		c := t.told[subject{path: path}]
 		told := c.why != "" && c.scan == t.scanNo

@@ -1,4 +1,4 @@
-package tail
+package finder
 
 import (
 	"errors"
@@ -9,74 +9,70 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bmatcuk/doublestar/v4"
 	"golang.org/x/sys/unix"
 
 	"kusto-agent/tail/internal/trusted"
 )
 
-// walk finds what the patterns match at one time. Folders are read once,
-// however many patterns pass through them, unless there is so much in them that
-// it cannot be kept.
-type walk struct {
+// Walk finds what patterns match at one time. Folders are read once, however many
+// patterns pass through them, unless there is so much in them that it cannot be kept.
+// It belongs to one goroutine.
+type Walk struct {
+	Passed map[string]bool  // folders to be watched, for a match can appear in them
+	Errs   map[string]error // paths that could not be looked at: what is there is unknown
+
 	folders map[string][]fs.DirEntry
-	kept    int              // entries in folders
-	passed  map[string]bool  // folders to be watched, for a match can appear in them
-	polled  bool             // the input at hand does without events
-	errs    map[string]error // paths that could not be looked at: what is there is unknown
-	found   []string
-	seen    map[string]bool
+	kept    int  // entries in folders
+	polled  bool // those at hand do without events
+	found   []Sighting
+	seen    map[string]bool // nil: no path can be met twice
 }
 
-func newWalk() *walk {
-	return &walk{folders: make(map[string][]fs.DirEntry), passed: make(map[string]bool), errs: make(map[string]error)}
+// Sighting is a file that patterns match.
+type Sighting struct{ Path string }
+
+// NewWalk is a walk that has read no folder yet.
+func NewWalk() *Walk {
+	return &Walk{folders: make(map[string][]fs.DirEntry), Passed: make(map[string]bool), Errs: make(map[string]error)}
 }
 
-// newLook is a walk that has no folder watched.
-func newLook() *walk {
-	w := newWalk()
+// NewLook is a walk that has no folder watched.
+func NewLook() *Walk {
+	w := NewWalk()
 	w.polled = true
 	return w
 }
 
-// match returns the paths one input reads, in the order of its patterns.
-func (w *walk) match(in *input) []string {
-	w.found, w.seen, w.polled = nil, make(map[string]bool), in.Watch == "poll"
-	for _, p := range in.patterns {
-		w.step(p.base, p.parts, in)
+// Match returns what is there of a spec, in the order of its patterns, each path once.
+// The caller owns it.
+func (w *Walk) Match(s *Spec) []Sighting {
+	w.found, w.seen, w.polled = nil, nil, !s.Heard
+	if s.ways() > 1 {
+		w.seen = make(map[string]bool)
 	}
-	return w.found
-}
-
-// hears reports whether a walk would find a path of which events tell.
-func (in *input) hears(path string) bool { return in.Watch != "poll" && in.matches(path) }
-
-// matches reports whether a walk would find a path, were it there.
-func (in *input) matches(path string) bool {
-	for _, p := range in.patterns {
-		rest, below := strings.CutPrefix(path, strings.TrimSuffix(p.base, "/")+"/")
-		if ok, _ := doublestar.Match(strings.Join(p.parts, "/"), rest); below && ok {
-			return !in.Excludes(path)
-		}
+	for _, p := range s.Patterns {
+		w.step(p.base, p.parts, s)
 	}
-	return false
+	found := w.found
+	w.found, w.seen = nil, nil
+	return found
 }
 
 // step matches the names in one folder against the first of parts.
-func (w *walk) step(folder string, parts []string, in *input) {
+func (w *Walk) step(folder string, parts []string, s *Spec) {
 	name, rest := parts[0], parts[1:]
 	switch {
 	case name == "**":
-		w.deep(folder, rest, in)
-	case !strings.ContainsAny(name, `*?[{\`):
+		w.deep(folder, rest, s)
+	case !strings.ContainsAny(name, meta):
 		path := filepath.Join(folder, name)
 		w.pass(folder)
 		if len(rest) > 0 {
-			w.step(path, rest, in)
+			w.step(path, rest, s)
 		} else if _, err := os.Lstat(path); err == nil {
-			w.add(path, in)
+			w.add(path, s)
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			w.errs[path] = err
+			w.Errs[path] = err
 		}
 	default:
 		for _, e := range w.list(folder, func(e fs.DirEntry) bool { return matches(name, e.Name()) }) {
@@ -85,9 +81,9 @@ func (w *walk) step(folder string, parts []string, in *input) {
 				if name == "*" && e.IsDir() {
 					continue // whoever asks for all means the files
 				}
-				w.add(path, in)
+				w.add(path, s)
 			} else if w.isFolder(path, e) {
-				w.step(path, rest, in)
+				w.step(path, rest, s)
 			}
 		}
 	}
@@ -95,30 +91,24 @@ func (w *walk) step(folder string, parts []string, in *input) {
 
 // deep matches parts in a folder and in all below it. Links to folders are not
 // followed: they can lead round in a circle.
-func (w *walk) deep(folder string, parts []string, in *input) {
+func (w *Walk) deep(folder string, parts []string, s *Spec) {
 	if len(parts) == 0 {
 		parts = []string{"*"}
 	}
-	w.step(folder, parts, in)
+	w.step(folder, parts, s)
 	for _, e := range w.list(folder, fs.DirEntry.IsDir) {
-		w.deep(filepath.Join(folder, e.Name()), parts, in)
+		w.deep(filepath.Join(folder, e.Name()), parts, s)
 	}
 }
 
-// matches is for names, where a star is nearly always all there is.
-func matches(pattern, name string) bool {
-	if pattern == "*" {
-		return true
+func (w *Walk) add(path string, s *Spec) {
+	if w.seen[path] || Excluded(s.Exclude, path) {
+		return
 	}
-	ok, _ := doublestar.Match(pattern, name)
-	return ok
-}
-
-func (w *walk) add(path string, in *input) {
-	if !w.seen[path] && !in.Excludes(path) {
+	if w.seen != nil {
 		w.seen[path] = true
-		w.found = append(w.found, path)
 	}
+	w.found = append(w.found, Sighting{path})
 }
 
 // keptEntries is how many entries a walk remembers, and atATime how many it reads
@@ -130,7 +120,7 @@ const (
 
 // list returns the entries of a folder that are wanted, by name. A folder that is
 // not there is empty, one that cannot be read is unknown.
-func (w *walk) list(folder string, wanted func(fs.DirEntry) bool) (found []fs.DirEntry) {
+func (w *Walk) list(folder string, wanted func(fs.DirEntry) bool) (found []fs.DirEntry) {
 	w.pass(folder)
 	choose := func(some []fs.DirEntry) {
 		for _, e := range some {
@@ -173,8 +163,8 @@ func (w *walk) list(folder string, wanted func(fs.DirEntry) bool) (found []fs.Di
 	return found
 }
 
-// beginning returns the entries of a folder whose names begin so.
-func (w *walk) beginning(folder, prefix string) []fs.DirEntry {
+// Beginning returns the entries of a folder whose names begin so.
+func (w *Walk) Beginning(folder, prefix string) []fs.DirEntry {
 	begins := func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), prefix) }
 	all, ok := w.folders[folder]
 	if !ok {
@@ -192,34 +182,34 @@ func (w *walk) beginning(folder, prefix string) []fs.DirEntry {
 }
 
 // unread notes that a folder could not be read; one that is not there is empty.
-func (w *walk) unread(folder string, err error) {
+func (w *Walk) unread(folder string, err error) {
 	if !errors.Is(err, fs.ErrNotExist) {
-		w.errs[folder] = err
+		w.Errs[folder] = err
 	}
 }
 
 // pass notes that a match can appear in a folder. Where the folder is still to
 // come the one above it will tell.
-func (w *walk) pass(folder string) {
+func (w *Walk) pass(folder string) {
 	if w.polled {
 		return
 	}
 	for up := filepath.Dir(folder); up != folder; folder, up = up, filepath.Dir(up) {
-		if w.passed[folder] {
+		if w.Passed[folder] {
 			return
 		}
 		if s, err := os.Stat(folder); err == nil && s.IsDir() {
 			break
 		}
 	}
-	w.passed[folder] = true
+	w.Passed[folder] = true
 }
 
-// unknown reports whether a path may exist though it was not found: it, or a
+// Unknown reports whether a path may exist though it was not found: it, or a
 // folder above it, could not be looked at.
-func (w *walk) unknown(path string) bool {
+func (w *Walk) Unknown(path string) bool {
 	for {
-		if w.errs[path] != nil {
+		if w.Errs[path] != nil {
 			return true
 		}
 		up := filepath.Dir(path)
@@ -230,14 +220,14 @@ func (w *walk) unknown(path string) bool {
 	}
 }
 
-func (w *walk) isFolder(path string, e fs.DirEntry) bool {
+func (w *Walk) isFolder(path string, e fs.DirEntry) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return e.IsDir()
 	}
 	if err := trusted.Refused(path); err != nil {
-		w.errs[path] = err
+		w.Errs[path] = err
 		return false
 	}
-	s, err := os.Stat(path)
-	return err == nil && s.IsDir()
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
 }

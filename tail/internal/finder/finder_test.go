@@ -1,0 +1,179 @@
+package finder
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestAsItIs: a path that is there is found as it is, whatever its name means in a
+// pattern, and what the pattern means is found as well.
+func TestAsItIs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"a[1].log", "a1.log", "b[.log", "c].log", "d*.log", "dd.log", "e?.log", "e1.log", "[prod]/x.log", "p/x.log", "{f.log", "[x/y].log"} {
+		write(t, dir, name)
+	}
+	f := func(pattern string, want ...string) {
+		t.Helper()
+		s := specOf(t, dir, pattern)
+		var got []string
+		for _, path := range paths(NewWalk().Match(s)) {
+			name, err := filepath.Rel(dir, path)
+			must(t, err)
+			got = append(got, name)
+			if !s.Matches(path) {
+				t.Errorf("%s: a walk finds %s, which does not match", pattern, name)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: found %q, want %q", pattern, got, want)
+		}
+	}
+	f("a[1].log", "a1.log", "a[1].log")
+	f(`a\[1].log`, "a[1].log")
+	f("b[.log", "b[.log")
+	f("c].log", "c].log")
+	f("d*.log", "d*.log", "dd.log")
+	f("e?.log", "e1.log", "e?.log")
+	f("[prod]/*.log", "[prod]/x.log", "p/x.log")
+	f("[prod]/x.log", "[prod]/x.log", "p/x.log")
+	f("{f.log", "{f.log")
+	f("[x/y].log", "[x/y].log")
+	if _, err := NewPattern(filepath.Join(dir, "none[.log")); err == nil {
+		t.Error("a path that is no pattern and is not there is taken")
+	}
+}
+
+// TestOnce: a path is found once, however many patterns and ways lead to it.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "a/a/a/x.log")
+	for _, patterns := range [][]string{{"**/a/**/*.log"}, {"**/*.log", "a/*/a/x.log"}, {"**/**/x.log"}, {"a/**", "a/a/**"}} {
+		if got := NewWalk().Match(specOf(t, dir, patterns...)); len(got) != 1 {
+			t.Errorf("%q: found %v", patterns, got)
+		}
+	}
+}
+
+// TestLookWait: when a file is looked at next.
+func TestLookWait(t *testing.T) {
+	f := func(r Rest, wait time.Duration, planned bool) {
+		t.Helper()
+		if got, is := LookWait(r); is != planned || planned && got != wait {
+			t.Errorf("%+v: %v, %v; want %v, %v", r, got, is, wait, planned)
+		}
+	}
+	const long = time.Hour
+	f(Rest{}, LookFast, true)
+	f(Rest{For: 400 * time.Millisecond}, 100*time.Millisecond, true)
+	f(Rest{For: 9 * time.Second}, LookSlow, true)
+	f(Rest{Told: true}, LookSlow, true)
+	f(Rest{For: long}, 0, false)
+	f(Rest{For: long, Told: true}, 0, false)
+	f(Rest{For: long, Failed: true}, LookIdle, true)
+	f(Rest{Failed: true}, LookIdle, true)
+	f(Rest{For: long, Pending: true}, LookSlow, true)
+	f(Rest{Pending: true}, LookSlow, true)
+	f(Rest{For: long, Pending: true, Reserved: true}, LookSlow, true)
+	f(Rest{For: long, Reserved: true}, LookIdle, true)
+	f(Rest{Reserved: true}, LookFast, true)
+}
+
+// TestScanWait: when the next scan comes, by what the last one cost.
+func TestScanWait(t *testing.T) {
+	cheap, dear, far := Cost{time.Millisecond, time.Millisecond}, Cost{2 * time.Second, 3 * time.Second}, Cost{time.Millisecond, time.Minute}
+	f := func(got, want time.Duration) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+	f(ScanWait(cheap, true, 0), scanHeard)
+	f(ScanWait(cheap, false, 0), scanPolled)
+	f(ScanWait(dear, true, 0), idlePart*dear.CPU)
+	f(ScanWait(far, true, 0), far.Time)
+	f(ScanWait(dear, true, time.Second), time.Second)
+	f(NewsWait(cheap, scanHeard), newsPart*cheap.CPU)
+	f(NewsWait(dear, scanHeard), scanHeard)
+	f(GlanceWait(cheap), scanPolled)
+	f(LookPace(1), LookFast)
+	f(LookPace(10_000), time.Second)
+}
+
+// TestOrigins: a file is known by where it was first, through several renames, as long
+// as the last of its names is in use.
+func TestOrigins(t *testing.T) {
+	wanted := func(path string) bool { return filepath.Ext(path) == ".log" }
+	var o Origins
+	now := time.Unix(0, 0)
+	f := func(want map[string]string, renames ...Rename) {
+		t.Helper()
+		if got := o.Follow(renames, now, wanted); !maps.Equal(got, want) {
+			t.Errorf("%v: %v, want %v", renames, got, want)
+		}
+	}
+	f(map[string]string{"a.1": "a.log"}, Rename{"a.log", "a.1"})
+	f(map[string]string{"a.2": "a.log", "a.1": "b.log"}, Rename{"a.1", "a.2"}, Rename{"b.log", "a.1"})
+	f(map[string]string{}, Rename{"x", "y"})
+	f(map[string]string{"d": "c.log"}, Rename{"c.log", "e"}, Rename{"e", "d"})
+	now = now.Add(2 * remembered)
+	f(map[string]string{}, Rename{"a.2", "a.3"}) // too long ago
+}
+
+// TestFind: a file is found where it was, by another name in its folder, and in a folder
+// beside that was renamed.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := write(t, dir, "app/a.log")
+	e, err := look(path)
+	must(t, err)
+	var x Folders
+	f := func(want string) {
+		t.Helper()
+		x.Forget()
+		if got, ok := x.Find([]string{path}, e.Node); got != want || ok != (want != "") {
+			t.Errorf("found at %q, want %q", got, want)
+		}
+	}
+	f(path)
+	must(t, os.Rename(path, filepath.Join(dir, "app/a.log.1")))
+	f(filepath.Join(dir, "app/a.log.1"))
+	write(t, dir, "app/a.log")
+	f(filepath.Join(dir, "app/a.log.1"))
+	must(t, os.Rename(filepath.Join(dir, "app/a.log.1"), path))
+	must(t, os.Rename(filepath.Join(dir, "app"), filepath.Join(dir, "app.old")))
+	f("")
+	if at, ok := FindBeside(path, e.Node); !ok || at != filepath.Join(dir, "app.old/a.log") {
+		t.Errorf("beside it is at %q", at)
+	}
+}
+
+// TestRotatedNames: the names to which a file may have been rotated.
+func TestRotatedNames(t *testing.T) {
+	f := func(is func(string) bool, name string, want bool) {
+		t.Helper()
+		if is(name) != want {
+			t.Errorf("%s: %v", name, !want)
+		}
+	}
+	from := RotatedFrom("a.log", func(name string) string {
+		if filepath.Ext(name) == ".gz" {
+			return Stem(name)
+		}
+		return name
+	})
+	for name, want := range map[string]bool{"a.log.1": true, "a.log-20260101": true, "a.log.2.gz": true, "a.log": false, "a.log.old": false, "b.log.1": false} {
+		f(from, name, want)
+	}
+	like := Like("a.log", "a-2026.log")
+	for name, want := range map[string]bool{"a-2027.log": true, "a-2026.log": false, "a-x.log": false, "b-2027.log": false} {
+		f(like, name, want)
+	}
+	f(Like("a.1", "a.2"), "a.3", false) // nothing but its own form
+}

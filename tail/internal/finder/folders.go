@@ -1,0 +1,156 @@
+package finder
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Folders remembers which files are in folders: those of thousands that were renamed
+// together are found at the cost of one look at theirs. For any goroutine.
+type Folders struct {
+	mu   sync.Mutex
+	seen map[string]*folder
+}
+
+// folder is one as it was when it was looked at.
+type folder struct {
+	entry
+	at    time.Time           // before the look
+	nodes map[uint64][]string // names of files by inode
+}
+
+// coarse is how far the clock of a file system may be behind: a tick of the kernel.
+const coarse = 10 * time.Millisecond
+
+// names are those of a file in a folder, by its inode alone. The result is only read.
+func (x *Folders) names(dir string, ino uint64) []string {
+	st, err := look(dir)
+	if err != nil {
+		return nil
+	}
+	x.mu.Lock()
+	f := x.seen[dir]
+	x.mu.Unlock()
+	if f == nil || f.Node != st.Node || f.mtime != st.mtime || f.at.UnixNano()-f.mtime < int64(coarse) {
+		if f, err = lookInto(dir, st); err != nil {
+			return nil // it may be let in another time
+		}
+		x.mu.Lock()
+		if x.seen == nil {
+			x.seen = make(map[string]*folder)
+		}
+		x.seen[dir] = f
+		x.mu.Unlock()
+	}
+	return f.nodes[ino]
+}
+
+// Forget gives back the memory.
+func (x *Folders) Forget() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	clear(x.seen)
+}
+
+func lookInto(dir string, st entry) (*folder, error) {
+	f := &folder{entry: st, at: time.Now(), nodes: make(map[uint64][]string)}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			continue // gone since
+		}
+		if s, ok := info.Sys().(*syscall.Stat_t); ok {
+			f.nodes[s.Ino] = append(f.nodes[s.Ino], e.Name())
+		}
+	}
+	return f, nil
+}
+
+// Shut is why the folders where a file should be cannot be listed now, so that it may be
+// in one of them; nil: they were, or are not there.
+func Shut(paths []string) error {
+	for _, was := range paths {
+		if _, err := os.ReadDir(filepath.Dir(was)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Find looks for a file at the paths where it was, and in their folders. It is known by
+// its inode and its birth, whatever the number of the device is by now.
+func (x *Folders) Find(paths []string, n Node) (path string, ok bool) {
+	for _, was := range paths {
+		if n.isAt(was) {
+			return was, true
+		}
+	}
+	for _, was := range paths {
+		dir, _ := filepath.Split(was)
+		for _, name := range x.names(dir, n.Ino) {
+			if n.isAt(dir + name) {
+				return dir + name, true
+			}
+		}
+	}
+	return "", false
+}
+
+// isAt reports whether a file is at a path.
+func (n Node) isAt(path string) bool {
+	e, err := look(path)
+	return err == nil && e.regular && e.Ino == n.Ino && e.Birth == n.Birth
+}
+
+// Beside are the paths of the same name in the folders beside that of a path: where a
+// file is whose folder was renamed.
+func Beside(path string) (all []string) {
+	dir, base := filepath.Split(path)
+	up := filepath.Dir(filepath.Clean(dir))
+	folders, _ := os.ReadDir(up) // where there is none, nothing is in it
+	for _, e := range folders {
+		if e.IsDir() {
+			all = append(all, filepath.Join(up, e.Name(), base))
+		}
+	}
+	return all
+}
+
+// FindBeside looks for a file in a folder that was renamed.
+func FindBeside(path string, n Node) (at string, ok bool) {
+	for _, at := range Beside(path) {
+		if n.isAt(at) {
+			return at, true
+		}
+	}
+	return "", false
+}
+
+// Leads is where a path leads through links.
+func Leads(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
+// Elsewhere is what is remembered of where a file really is, beside the path it is
+// known at: nothing, if that is in the same folder.
+func Elsewhere(real, path string) string {
+	if filepath.Dir(real) == filepath.Dir(path) {
+		return ""
+	}
+	return real
+}

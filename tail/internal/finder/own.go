@@ -1,0 +1,80 @@
+package finder
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// Own is what belongs to the agent itself: its folders, by whatever path they are
+// reached, and the files its log goes to. To read these would be to send what is
+// said of the sending. It belongs to one goroutine.
+type Own struct {
+	dirs    []string
+	files   map[Node]bool
+	folders map[Node]bool
+	known   map[string]bool // folders met in this scan, and whether they are in one of these
+}
+
+// NewOwn is what is in folders, under whatever name, and these files.
+func NewOwn(folders []string, files []Node) *Own {
+	all := &Own{dirs: folders, files: make(map[Node]bool)}
+	for _, n := range files {
+		all.files[n] = true
+	}
+	return all
+}
+
+// Begin begins a scan: the folders may have been made, or moved, since the last.
+func (o *Own) Begin() {
+	o.folders, o.known = make(map[Node]bool), make(map[string]bool)
+	for _, dir := range o.dirs {
+		if st, err := look(dir); err == nil {
+			o.folders[st.Node] = true
+		}
+	}
+}
+
+// Names reports whether a path tells by itself that it is of the agent.
+func (o *Own) Names(path string) bool {
+	for _, dir := range o.dirs {
+		if path == dir || strings.HasPrefix(path, dir+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// Holds reports whether a file is of the agent though its path does not tell: it
+// is reached by a link, by another mount, or is its log.
+func (o *Own) Holds(path string, n Node) bool {
+	if o.files[n] {
+		return true
+	}
+	return o.inside(filepath.Dir(resolved(path)))
+}
+
+// resolved is where a link leads in the end, and any other path as it is.
+func resolved(path string) string {
+	if isLink(path) {
+		if to, err := filepath.EvalSymlinks(path); err == nil {
+			return to
+		}
+	}
+	return path
+}
+
+// inside reports whether a folder is one of the agent's, or below one.
+func (o *Own) inside(dir string) bool {
+	if in, ok := o.known[dir]; ok {
+		return in
+	}
+	in := false
+	if st, err := look(dir); err == nil {
+		in = o.folders[st.Node]
+	}
+	if up := filepath.Dir(resolved(dir)); !in && up != dir {
+		in = o.inside(up)
+	}
+	o.known[dir] = in
+	return in
+}

@@ -1,0 +1,110 @@
+package finder
+
+import (
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// How long a scan waits for the next: it alone must be enough, events or not. One that
+// cost much waits longer, so that looking is never most of what is done.
+const (
+	scanHeard  = 10 * time.Second
+	scanPolled = 2 * time.Second
+	idlePart   = 20 // times what the last cost, without news
+	newsPart   = 10 // the same after an event that says that names have changed
+)
+
+// A file that grew lately is looked at often, and less often the longer it rests. Where
+// events tell of its growth it is looked at after one, no sooner than it would be
+// without, and every LookSlow in case one was lost: looking costs more than hearing. One
+// that rests for ActiveFor is left to events, where they can be had, and to glances.
+const (
+	LookFast  = 20 * time.Millisecond
+	LookSlow  = 250 * time.Millisecond
+	LookIdle  = time.Second
+	ActiveFor = 10 * time.Second
+	lookCost  = 100 * time.Microsecond // looks come no closer, all files together
+)
+
+// Cost is what a scan took. On a busy machine it takes long and costs little, on a file
+// system far away the other way round.
+type Cost struct{ CPU, Time time.Duration }
+
+// CostOf runs something that stays on its thread.
+func CostOf(do func()) Cost {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cpu, began := cpuTime(), time.Now()
+	do()
+	return Cost{cpuTime() - cpu, time.Since(began)}
+}
+
+// cpuTime is what the thread has used.
+func cpuTime() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
+
+// rest is how long to do without what has such a cost, where it may be a part of all CPU
+// time.
+func (c Cost) rest(least, part time.Duration) time.Duration { return max(least, part*c.CPU, c.Time) }
+
+// ScanWait is how long after a scan of such a cost the next one comes, without news.
+// heard says that events tell of every new name; most bounds it, 0: nothing does.
+func ScanWait(scan Cost, heard bool, most time.Duration) time.Duration {
+	least := scanPolled
+	if heard {
+		least = scanHeard
+	}
+	wait := scan.rest(least, idlePart)
+	if most > 0 {
+		wait = min(wait, most)
+	}
+	return wait
+}
+
+// NewsWait is how long after the news that names have changed the next scan comes.
+func NewsWait(scan Cost, without time.Duration) time.Duration {
+	return min(scan.rest(0, newsPart), without)
+}
+
+// GlanceWait is how long after a glance of such a cost, at the files of whose growth no
+// event tells, the next one comes.
+func GlanceWait(glance Cost) time.Duration { return glance.rest(scanPolled, idlePart) }
+
+// NeedsGlance reports whether files have to be looked at between two scans.
+func NeedsGlance(scanWait time.Duration) bool { return scanWait > scanPolled }
+
+// LookPace is how long a file that is written to all the time waits between two looks,
+// when looks at so many are planned.
+func LookPace(planned int) time.Duration { return max(LookFast, time.Duration(planned)*lookCost) }
+
+// Rest is what is known of a file after a look at it.
+type Rest struct {
+	For      time.Duration // since it changed
+	Told     bool          // events tell of its growth, and none came during the look
+	Failed   bool          // it could not be read
+	Pending  bool          // time alone may complete what is at its end, or it was rotated away
+	Reserved bool          // it ends with room in which something may be written
+}
+
+// LookWait is how long after a look at a file the next one comes; false: only after an
+// event or a glance.
+func LookWait(r Rest) (wait time.Duration, planned bool) {
+	wait = min(max(r.For/4, LookFast), LookSlow)
+	if r.Told {
+		wait = LookSlow
+	}
+	switch {
+	case r.Failed, r.Reserved && !r.Pending && r.For >= ActiveFor:
+		return LookIdle, true
+	case r.Pending:
+		return max(wait, LookSlow), true
+	}
+	return wait, r.For < ActiveFor
+}

@@ -1,0 +1,135 @@
+package finder
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// Spec says which files are wanted. Its values do not change.
+type Spec struct {
+	Patterns []Pattern
+	Exclude  []string // globs; one without a slash matches the last name alone
+	Heard    bool     // events are to tell of its files
+}
+
+// Pattern is a glob, cut into the names of its folders.
+type Pattern struct {
+	base  string // the folder to start from
+	parts []string
+}
+
+// meta are the characters by which a name is a glob.
+const meta = `*?[{\`
+
+// NewPattern makes a pattern of a path; the error says what is wrong with it. A path
+// that is there is a pattern whatever characters it has.
+func NewPattern(path string) (Pattern, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return Pattern{}, err
+	}
+	wrong := valid(path, abs)
+	if wrong == nil {
+		base, rest := doublestar.SplitPattern(abs)
+		return Pattern{base: filepath.Clean(base), parts: strings.Split(rest, "/")}, nil
+	}
+	if _, err := os.Lstat(abs); err != nil {
+		return Pattern{}, wrong
+	}
+	return Pattern{base: filepath.Dir(abs), parts: []string{filepath.Base(abs)}}, nil
+}
+
+func valid(path, abs string) error {
+	if !doublestar.ValidatePathPattern(path) {
+		return errors.New("not a valid pattern")
+	}
+	depth := 0
+	for _, c := range abs {
+		switch {
+		case c == '{':
+			depth++
+		case c == '}':
+			depth--
+		case c == '/' && depth > 0:
+			return errors.New("a slash between braces is not supported; write the paths out")
+		}
+	}
+	return nil
+}
+
+// Excluded reports whether globs leave a path out: one without a slash is for the last
+// name alone.
+func Excluded(globs []string, path string) bool {
+	for _, p := range globs {
+		name := path
+		if !strings.Contains(p, "/") {
+			name = filepath.Base(path)
+		}
+		if ok, _ := doublestar.PathMatch(p, name); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// Matches reports whether a walk would find a path, were it there.
+func (s *Spec) Matches(path string) bool {
+	for _, p := range s.Patterns {
+		rest, below := strings.CutPrefix(path, strings.TrimSuffix(p.base, "/")+"/")
+		if below && matchAll(p.parts, strings.Split(rest, "/")) {
+			return !Excluded(s.Exclude, path)
+		}
+	}
+	return false
+}
+
+// Hears reports whether events are to tell of a path that a walk would find.
+func (s *Spec) Hears(path string) bool { return s.Heard && s.Matches(path) }
+
+// matchAll matches the names of a path against the parts of a pattern.
+func matchAll(parts, names []string) bool {
+	for i, part := range parts {
+		if part == "**" {
+			if i == len(parts)-1 {
+				return len(names) > i
+			}
+			for skip := i; skip < len(names); skip++ {
+				if matchAll(parts[i+1:], names[skip:]) {
+					return true
+				}
+			}
+			return false
+		}
+		if i >= len(names) || !matches(part, names[i]) {
+			return false
+		}
+	}
+	return len(parts) == len(names)
+}
+
+// matches is for one name. A star is nearly always all there is; and a name is always
+// matched by itself, whatever its characters mean in a pattern.
+func matches(pattern, name string) bool {
+	if pattern == "*" || pattern == name {
+		return true
+	}
+	ok, _ := doublestar.Match(pattern, name)
+	return ok
+}
+
+// ways is how many of the patterns can lead to one path, or one of them by several ways.
+func (s *Spec) ways() int {
+	n := 0
+	for _, p := range s.Patterns {
+		deep := slices.Index(p.parts, "**")
+		if n++; deep >= 0 && slices.Contains(p.parts[deep+1:], "**") {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,407 @@
+package finder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sys/unix"
+)
+
+// Listener is told what events say. Each is a hint: one that is lost costs time, and
+// data only of a file that was made and renamed away before anybody looked. Its methods
+// are called by the goroutine of Watcher.Loop.
+type Listener interface {
+	Written(path string)     // a file was written to
+	Appeared(path string)    // there is a new name
+	Renamed(from, to string) // a file got another name
+	Changed()                // names have changed, and are to be looked at
+}
+
+// Watcher hears of changes in folders. The kernel watches folders, not paths: where a
+// link leads elsewhere, or a folder above has another name, the folder that is at the
+// path by then is watched instead. Its methods are safe for concurrent use.
+type Watcher struct {
+	to     Listener
+	logger *slog.Logger
+	made   chan struct{} // closed when there is fs
+	news   chan struct{} // a name above a folder has changed
+
+	mu     sync.Mutex
+	fs     *fsnotify.Watcher // nil: nothing is to be watched yet, or the kernel gives none
+	above  *above            // nil: as fs, or the kernel gives no second one
+	wanted map[string]bool   // paths of the folders to be watched
+	at     map[string]Node   // what these led to
+	on     map[Node]string   // folders that are watched, each by one of its paths
+	also   map[string][]string
+	deaf   bool      // some folders cannot be watched, whatever the reason
+	lost   time.Time // when events were last lost; zero: they are heard
+	ill    *illness  // nil: the kernel refuses nothing
+}
+
+// illness is why events do not tell of everything: polling makes up for it.
+type illness struct {
+	what, fix string
+	err       error
+}
+
+// NewWatcher watches nothing yet. Close it after Loop has returned.
+func NewWatcher(to Listener, logger *slog.Logger) *Watcher {
+	return &Watcher{
+		to: to, logger: logger, made: make(chan struct{}), news: make(chan struct{}, 1),
+		at: make(map[string]Node), on: make(map[Node]string),
+	}
+}
+
+// Close gives back what the kernel gave.
+func (w *Watcher) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fs != nil {
+		w.fs.Close()
+	}
+	if w.above != nil {
+		w.above.close()
+	}
+}
+
+// Covers reports whether a file at a path can be left to events. It does not wait while
+// folders are looked at, which may take long, and is false then.
+func (w *Watcher) Covers(path string) bool {
+	if !w.mu.TryLock() {
+		return false
+	}
+	defer w.mu.Unlock()
+	return w.isOn(filepath.Dir(path)) && w.lost.IsZero()
+}
+
+// isOn reports whether the folder at a path is watched. The caller holds mu.
+func (w *Watcher) isOn(dir string) bool {
+	n, ok := w.at[dir]
+	return ok && w.on[n] != ""
+}
+
+// Healthy reports whether events tell of every new name.
+func (w *Watcher) Healthy() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ill == nil && !w.deaf
+}
+
+// Ill tells why the kernel does not tell of every change, and what can be done about it.
+// Both are empty while it does.
+func (w *Watcher) Ill() (why, fix string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ill == nil {
+		return "", ""
+	}
+	return fmt.Sprintf("%s: %v", w.ill.what, w.ill.err), w.ill.fix
+}
+
+// Update watches these folders and no others; the map is the watcher's from then on. It
+// reports whether some are new: what happened in them before has to be looked for.
+func (w *Watcher) Update(folders map[string]bool) (added bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wanted = folders
+	ill := w.open(len(folders) > 0)
+	if w.fs != nil {
+		var refused *illness
+		if added, refused = w.follow(); refused != nil {
+			ill = refused
+		}
+	}
+	if time.Since(w.lost) >= scanHeard { // or it would be told again and again
+		w.lost = time.Time{}
+	}
+	if ill == nil && !w.lost.IsZero() {
+		ill = w.ill
+	}
+	w.tell(ill)
+	return added
+}
+
+// open asks the kernel for events where there is something to hear of. The caller holds
+// mu.
+func (w *Watcher) open(wanted bool) *illness {
+	if w.fs != nil || !wanted {
+		return nil
+	}
+	fs, err := fsnotify.NewWatcher()
+	if err != nil {
+		return &illness{"no file events are to be had, polling instead", "raise fs.inotify.max_user_instances if polling costs too much", err}
+	}
+	w.fs = fs
+	w.above, _ = newAbove(w.news) // without it scans find what it would tell
+	close(w.made)
+	return nil
+}
+
+// follow watches the wanted folders as they are now, and the names that lead to them. The
+// caller holds mu.
+func (w *Watcher) follow() (added bool, ill *illness) {
+	for range mostHops {
+		some, refused := w.followOnce()
+		added, ill = added || some, cmp.Or(ill, refused)
+		// A name that has changed before it was watched is seen by another look.
+		if w.above == nil || !w.above.follow(w.wanted, w.isOn) {
+			break
+		}
+	}
+	return added, ill
+}
+
+func (w *Watcher) followOnce() (added bool, ill *illness) {
+	// Looked at before it is watched: what takes its place in between is seen by the next look.
+	at := make(map[string]Node, len(w.wanted))
+	for dir := range w.wanted {
+		if e, err := look(dir); err == nil && e.dir && (w.on[e.Node] != "" || !isRemote(dir)) {
+			at[dir] = e.Node
+		}
+	}
+	remove, add, also := plan(w.on, at)
+	for _, n := range remove {
+		_ = w.fs.Remove(w.on[n]) // gone already, as a rule
+		delete(w.on, n)
+	}
+	for n, dir := range add {
+		err := w.fs.Add(dir)
+		if err == nil {
+			w.on[n] = dir
+			continue
+		}
+		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENOMEM) {
+			ill = &illness{"not all folders can be watched, polling those", "raise fs.inotify.max_user_watches if polling costs too much", err}
+			break
+		}
+	}
+	for dir, n := range at {
+		if was, ok := w.at[dir]; w.on[n] != "" && (!ok || was != n) {
+			added = true
+		}
+	}
+	for n := range add {
+		added = added || w.on[n] != ""
+	}
+	w.at, w.also, w.deaf = at, also, false
+	for dir := range w.wanted {
+		w.deaf = w.deaf || !w.isOn(dir)
+	}
+	return added, ill
+}
+
+// plan decides which folders are to be watched no longer and which from now on, each by
+// what path: on has those that are watched, at what each wanted path leads to. A folder
+// that several paths lead to is watched by one of them, and also has the others.
+func plan(on map[Node]string, at map[string]Node) (remove []Node, add map[Node]string, also map[string][]string) {
+	add = make(map[Node]string)
+	for n, dir := range on {
+		if now, ok := at[dir]; !ok || now != n {
+			remove = append(remove, n)
+		}
+	}
+	by := make(map[Node]string, len(at)) // the path that it is watched by
+	for n, dir := range on {
+		if at[dir] == n {
+			by[n] = dir
+		}
+	}
+	for dir, n := range at {
+		if stays := on[n]; stays != "" && at[stays] == n {
+			continue
+		}
+		if was := by[n]; was == "" || dir < was {
+			by[n], add[n] = dir, dir
+		}
+	}
+	for dir, n := range at {
+		if by[n] != dir {
+			if also == nil {
+				also = make(map[string][]string)
+			}
+			also[by[n]] = append(also[by[n]], dir)
+		}
+	}
+	return remove, add, also
+}
+
+// refresh watches the wanted folders anew after a name above them has changed.
+func (w *Watcher) refresh() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ill := w.follow(); ill != nil {
+		w.tell(ill)
+	}
+}
+
+// overflow notes that the kernel has dropped events. The files are looked at more
+// often until none was lost for a while.
+func (w *Watcher) overflow(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lost = time.Now()
+	if w.ill == nil {
+		w.tell(&illness{"file events were lost, looking at everything and polling for a while", "nothing is missing; if it comes again, raise fs.inotify.max_queued_events", err})
+	}
+}
+
+// tell logs, once, that events do not tell of everything, and that they do again. The
+// caller holds mu.
+func (w *Watcher) tell(ill *illness) {
+	was := w.ill
+	w.ill = ill
+	switch {
+	case ill != nil && (was == nil || was.what != ill.what):
+		w.logger.Warn(ill.what, "err", ill.err, "fix", ill.fix)
+	case ill == nil && was != nil:
+		w.logger.Info("file change notifications are complete again")
+	}
+}
+
+// Loop tells the listener of events until ctx ends.
+func (w *Watcher) Loop(ctx context.Context) {
+	select {
+	case <-w.made:
+	case <-ctx.Done():
+		return
+	}
+	var rested, last time.Time // the end of the last rest, and the last event
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.news:
+			w.refresh()
+			w.to.Changed()
+		case err := <-w.fs.Errors:
+			if errors.Is(err, fsnotify.ErrEventOverflow) {
+				w.overflow(err)
+			}
+			w.to.Changed()
+		case e := <-w.fs.Events:
+			now := time.Now()
+			w.hear(e)
+			if e.Has(fsnotify.Write) && (now.Sub(last) > gathered || now.Sub(rested) > LookFast) {
+				w.rest(ctx)
+				now = time.Now()
+				rested = now
+			}
+			last = now
+		}
+	}
+}
+
+// gathered is how close an event follows a rest, or another event, that had gathered
+// in the kernel with it. No timer says when the last of them is heard: that would be
+// one more thing to wake up for.
+const gathered = time.Millisecond
+
+// rest lets events gather after a write: who writes goes on writing, and being
+// woken for every event costs more than looking at the file. A rename among them
+// waits no longer than this.
+func (w *Watcher) rest(ctx context.Context) {
+	select {
+	case <-time.After(LookFast):
+	case <-ctx.Done():
+	}
+}
+
+// hear acts on one event.
+func (w *Watcher) hear(e fsnotify.Event) {
+	paths := w.pathsOf(e.Name)
+	switch {
+	case e.Has(fsnotify.Write):
+		for _, path := range paths {
+			w.to.Written(path)
+		}
+		return
+	case e.Has(fsnotify.Create):
+		from := renamedFrom(e)
+		for i, path := range paths {
+			if i == 0 && from != "" && w.isCurrent(filepath.Dir(path)) {
+				w.to.Renamed(from, path)
+			}
+			w.to.Appeared(path)
+		}
+	case e.Has(fsnotify.Remove), e.Has(fsnotify.Rename):
+		w.dropped(e.Name)
+	}
+	if w.wants(e.Name) {
+		w.refresh()
+	}
+	w.to.Changed()
+}
+
+// wants reports whether a path is that of a folder to be watched.
+func (w *Watcher) wants(path string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.wanted[path]
+}
+
+// pathsOf are the paths of what an event tells of: more than one where several lead to
+// its folder.
+func (w *Watcher) pathsOf(path string) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	paths := []string{path}
+	if len(w.also) > 0 {
+		dir, base := filepath.Split(path)
+		for _, other := range w.also[filepath.Clean(dir)] {
+			paths = append(paths, filepath.Join(other, base))
+		}
+	}
+	return paths
+}
+
+// isCurrent reports whether a folder that is watched by a path is still there: an event
+// of one that was renamed, or to which a link led, says nothing of the names at the path.
+func (w *Watcher) isCurrent(dir string) bool {
+	e, err := look(dir)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, ok := w.at[dir]
+	return err == nil && (!ok || n == e.Node)
+}
+
+// dropped notes that the kernel watches a folder no longer: it was deleted or renamed.
+func (w *Watcher) dropped(dir string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n, ok := w.at[dir]; ok && w.on[n] == dir {
+		delete(w.on, n)
+		delete(w.at, dir)
+		w.deaf = true
+	}
+}
+
+// isRemote reports whether a folder is on a file system whose changes may be
+// made elsewhere, where no event tells of them.
+func isRemote(dir string) bool {
+	var s unix.Statfs_t
+	if unix.Statfs(dir, &s) != nil {
+		return true
+	}
+	switch uint32(s.Type) {
+	case unix.NFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC,
+		unix.FUSE_SUPER_MAGIC, unix.V9FS_MAGIC, unix.CEPH_SUPER_MAGIC, unix.AFS_SUPER_MAGIC:
+		return true
+	}
+	return false
+}
+
+// watchedPaths are the paths by which folders are watched, in order.
+func (w *Watcher) watchedPaths() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Sorted(maps.Values(w.on))
+}

@@ -1,0 +1,260 @@
+package finder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds how long a test waits for an event of the kernel. It decides nothing
+// but when a failure is told.
+const patience = time.Minute
+
+// ears hand on what a watcher tells.
+type ears chan string
+
+func (e ears) Written(path string)     { e <- "written " + path }
+func (e ears) Appeared(path string)    { e <- "appeared " + path }
+func (e ears) Renamed(from, to string) { e <- "renamed " + from + " " + to }
+func (e ears) Changed()                { e <- "changed" }
+
+// listen watches folders until the test ends.
+func listen(t *testing.T, folders ...string) (*Watcher, ears) {
+	t.Helper()
+	e := make(ears, 10_000)
+	w := NewWatcher(e, slog.New(slog.DiscardHandler))
+	update(w, folders...)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	// Ended by stop, awaited below.
+	go func() {
+		defer close(done)
+		w.Loop(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-done
+		w.Close()
+	})
+	return w, e
+}
+
+func update(w *Watcher, folders ...string) (added bool) {
+	wanted := make(map[string]bool)
+	for _, dir := range folders {
+		wanted[dir] = true
+	}
+	return w.Update(wanted)
+}
+
+// await waits until a watcher tells of something.
+func (e ears) await(t *testing.T, want string) {
+	t.Helper()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for {
+		select {
+		case got := <-e:
+			if got == want {
+				return
+			}
+		case <-late.C:
+			t.Fatalf("waited in vain for %q", want)
+		}
+	}
+}
+
+// probe makes files in a folder until events tell of one by the path of another: the
+// watch may still be on its way. It counts nothing that came before.
+func (e ears) probe(t *testing.T, in, told string) {
+	t.Helper()
+	late := time.After(patience)
+	for n := 0; ; n++ {
+		name := fmt.Sprintf("probe.%s.%d", filepath.Base(t.Name()), n)
+		must(t, os.WriteFile(filepath.Join(in, name), nil, 0o644))
+		again := time.After(10 * time.Millisecond)
+		for waits := true; waits; {
+			select {
+			case got := <-e:
+				if strings.HasPrefix(got, "appeared "+filepath.Join(told, "probe.")) {
+					return
+				}
+			case <-again:
+				waits = false
+			case <-late:
+				t.Fatalf("nothing is heard of %s as %s", in, told)
+			}
+		}
+	}
+}
+
+// TestFollows: what a path leads to becomes another folder, no scan comes, and the
+// folder that is there by then is heard.
+func TestFollows(t *testing.T) {
+	t.Parallel()
+	f := func(name string, wanted []string, make, change func(path func(string) string), now string) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			path := func(name string) string { return filepath.Join(dir, name) }
+			make(path)
+			var all []string
+			for _, name := range wanted {
+				all = append(all, path(name))
+			}
+			_, e := listen(t, all...)
+			e.probe(t, all[0], all[0])
+			change(path)
+			e.probe(t, path(now), all[0])
+		})
+	}
+	dirs := func(names ...string) func(func(string) string) {
+		return func(path func(string) string) {
+			for _, name := range names {
+				must(t, os.MkdirAll(path(name), 0o755))
+			}
+		}
+	}
+	link := func(path func(string) string, to, name string) {
+		must(t, os.Symlink(to, path(name+".new")))
+		must(t, os.Rename(path(name+".new"), path(name)))
+	}
+	f("a link is led elsewhere", []string{"current"}, func(path func(string) string) {
+		dirs("run1", "run2")(path)
+		link(path, "run1", "current")
+	}, func(path func(string) string) { link(path, "run2", "current") }, "run2")
+	f("a link far above", []string{"app/log/today"}, func(path func(string) string) {
+		dirs("v1/log/today", "v2/log/today", "links")(path)
+		link(path, "../v1", "links/now")
+		link(path, "links/now", "app")
+	}, func(path func(string) string) { link(path, "../v2", "links/now") }, "v2/log/today")
+	f("the folder is replaced", []string{"app"}, dirs("app"), func(path func(string) string) {
+		must(t, os.Rename(path("app"), path("app.old")))
+		must(t, os.Mkdir(path("app"), 0o755))
+	}, "app")
+	f("the folder above is replaced", []string{"app/log"}, dirs("app/log"), func(path func(string) string) {
+		must(t, os.Rename(path("app"), path("app.old")))
+		must(t, os.MkdirAll(path("app/log"), 0o755))
+	}, "app/log")
+	f("two above", []string{"a/b/c/d"}, dirs("a/b/c/d"), func(path func(string) string) {
+		must(t, os.Rename(path("a/b"), path("b.old")))
+		must(t, os.MkdirAll(path("a/b/c/d"), 0o755))
+	}, "a/b/c/d")
+	f("folders that are watched change names", []string{"x", "y"}, dirs("x", "y"), func(path func(string) string) {
+		must(t, os.Rename(path("x"), path("z")))
+		must(t, os.Rename(path("y"), path("x")))
+		must(t, os.Rename(path("z"), path("y")))
+	}, "x")
+}
+
+// TestTwoPaths: of a folder to which two paths lead events tell by both.
+func TestTwoPaths(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	run, current := filepath.Join(dir, "run"), filepath.Join(dir, "current")
+	must(t, os.Mkdir(run, 0o755))
+	must(t, os.Symlink("run", current))
+	w, e := listen(t, run, current)
+	must(t, os.WriteFile(filepath.Join(run, "a.log"), []byte("x"), 0o644))
+	seen := make(map[string]bool)
+	for !seen[run] || !seen[current] {
+		select {
+		case got := <-e:
+			if path, ok := strings.CutPrefix(got, "written "); ok {
+				seen[filepath.Dir(path)] = true
+			}
+		case <-time.After(patience):
+			t.Fatalf("heard by %v", seen)
+		}
+	}
+	if !w.Covers(filepath.Join(run, "a")) || !w.Covers(filepath.Join(current, "a")) || !w.Healthy() {
+		t.Error("one of the paths is not covered")
+	}
+	if update(w, current); len(w.watchedPaths()) != 1 || !w.Covers(filepath.Join(current, "a")) || w.Covers(filepath.Join(run, "a")) {
+		t.Errorf("watched are %v", w.watchedPaths())
+	}
+	e.probe(t, run, current)
+}
+
+// TestStaleRename: an event of a folder that is no longer at the path says nothing of
+// the names at the path.
+func TestStaleRename(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, "new"), 0o755))
+	w := NewWatcher(make(ears, 10), slog.New(slog.DiscardHandler))
+	defer w.Close()
+	app := filepath.Join(dir, "app")
+	must(t, os.Mkdir(app, 0o755))
+	update(w, app)
+	if !w.isCurrent(app) {
+		t.Error("a folder that is there is not current")
+	}
+	must(t, os.Rename(app, app+".old"))
+	if w.isCurrent(app) {
+		t.Error("a folder that is gone is current")
+	}
+	must(t, os.Rename(filepath.Join(dir, "new"), app))
+	if w.isCurrent(app) {
+		t.Error("another folder is taken for the one that is watched")
+	}
+}
+
+// TestPlan: what is watched, what the paths lead to, and what is to be done.
+func TestPlan(t *testing.T) {
+	a, b := Node{Ino: 1}, Node{Ino: 2}
+	f := func(name string, on map[Node]string, at map[string]Node, remove []Node, add map[Node]string, also map[string][]string) {
+		t.Helper()
+		gotRemove, gotAdd, gotAlso := plan(on, at)
+		slices.SortFunc(gotRemove, func(a, b Node) int { return int(a.Ino) - int(b.Ino) })
+		if !slices.Equal(gotRemove, remove) || !maps.Equal(gotAdd, add) || !reflect.DeepEqual(gotAlso, also) {
+			t.Errorf("%s: remove %v, add %v, also %v; want %v, %v, %v", name, gotRemove, gotAdd, gotAlso, remove, add, also)
+		}
+	}
+	f("nothing", nil, nil, nil, nil, nil)
+	f("a new one", nil, map[string]Node{"/x": a}, nil, map[Node]string{a: "/x"}, nil)
+	f("as it was", map[Node]string{a: "/x"}, map[string]Node{"/x": a}, nil, nil, nil)
+	f("no longer wanted", map[Node]string{a: "/x"}, nil, []Node{a}, nil, nil)
+	f("replaced", map[Node]string{a: "/x"}, map[string]Node{"/x": b}, []Node{a}, map[Node]string{b: "/x"}, nil)
+	f("replaced, and wanted under its new name", map[Node]string{a: "/x"}, map[string]Node{"/x": b, "/x.old": a}, []Node{a}, map[Node]string{a: "/x.old", b: "/x"}, nil)
+	f("exchanged", map[Node]string{a: "/x", b: "/y"}, map[string]Node{"/x": b, "/y": a}, []Node{a, b}, map[Node]string{a: "/y", b: "/x"}, nil)
+	f("two paths", nil, map[string]Node{"/y": a, "/x": a}, nil, map[Node]string{a: "/x"}, map[string][]string{"/x": {"/y"}})
+	f("a second path", map[Node]string{a: "/y"}, map[string]Node{"/y": a, "/x": a}, nil, nil, map[string][]string{"/y": {"/x"}})
+}
+
+// TestResolve: the names on the way to a folder, and where each is looked up.
+func TestResolve(t *testing.T) {
+	links := map[string]string{"/a/current": "run1", "/a/far": "/b/../c", "/c": "a/current/d", "/loop": "loop"}
+	f := func(path string, want ...string) {
+		t.Helper()
+		var got []string
+		r := resolver{met: make(map[string]bool), readlink: func(path string) (string, error) {
+			if to, ok := links[path]; ok {
+				return to, nil
+			}
+			return "", errors.New("no link")
+		}, visit: func(dir, name string) { got = append(got, dir+" "+name) }}
+		r.resolve(path)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	f("/x/y", "/ x", "/x y")
+	f("/a/current/log", "/ a", "/a current", "/a run1", "/a/run1 log")
+	f("/a/far", "/ a", "/a far", "/ c", "/ a", "/a current", "/a run1", "/a/run1 d")
+	f("/loop", slices.Repeat([]string{"/ loop"}, mostHops+1)...)
+	f("/")
+}
