@@ -16,7 +16,8 @@ import (
 // every file was read.
 func (t *Tailer) discover(ctx context.Context) {
 	for {
-		scan := finder.CostOf(t.rescan)
+		t.taking = finder.Cost{}
+		scan := finder.CostOf(t.rescan).Without(t.taking) // the next one has not to take up the same
 		if t.o.Once {
 			select {
 			case <-t.done:
@@ -34,6 +35,9 @@ func (t *Tailer) discover(ctx context.Context) {
 func (t *Tailer) polling() bool {
 	return slices.ContainsFunc(t.inputs, func(in *input) bool { return in.Watch == "poll" })
 }
+
+// freshEvery is after how many files a scan looks at new names of which events tell.
+const freshEvery = 500
 
 // rescan makes the readers agree with what is on disk.
 func (t *Tailer) rescan() {
@@ -54,7 +58,13 @@ func (t *Tailer) rescan() {
 		sightings := w.Match(&in.spec)
 		in.renewed = nil
 		t.tellMatched(in, len(sightings) > 0)
-		for _, s := range sightings {
+		if len(sightings) > freshEvery && t.watch.Also(w.Passed) { // events are heard while it takes its time
+			t.rescanSoon()
+		}
+		for n, s := range sightings {
+			if n%freshEvery == freshEvery-1 {
+				t.meetFresh()
+			}
 			t.meet(in, s.Path, false)
 		}
 		t.noteSeen(in)
@@ -132,7 +142,8 @@ func (t *Tailer) meet(in *input, path string, gone bool) {
 		return
 	}
 	if gone || !t.copiedUp(in, path, st.node) {
-		t.adopt(in, path, gone)
+		t.stirred = t.scanNo
+		t.taking = t.taking.Add(finder.CostOf(func() { t.adopt(in, path, gone) }))
 	}
 }
 

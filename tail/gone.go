@@ -42,6 +42,9 @@ func (a *absence) look() {
 // miss looks after readers whose files the scan did not find.
 func (t *Tailer) miss(in *input, w *finder.Walk) {
 	absent := t.absent(in, w)
+	if len(absent) > 0 {
+		t.stirred = t.scanNo
+	}
 	for i := range absent {
 		absent[i].look()
 	}

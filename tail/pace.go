@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"kusto-agent/tail/internal/finder"
 )
 
@@ -12,8 +14,10 @@ import (
 // new, and at those of whose growth no event tells. It is false when ctx has
 // ended.
 func (t *Tailer) untilNextScan(ctx context.Context, scan finder.Cost) bool {
-	wait := finder.ScanWait(scan, t.watch.Healthy() && !t.polling(), t.o.Rescan)
-	next, glance := time.NewTimer(wait), time.NewTimer(finder.GlanceWait(finder.Cost{}))
+	pace := finder.Pace{Heard: t.watch.Healthy() && !t.polling(), Busy: t.scanNo-t.stirred < busyFor, Most: t.o.Rescan}
+	wait := pace.ScanWait(scan)
+	t.setSlow(finder.NewsWait(scan, wait) > finder.Soon)
+	next, glance := time.NewTimer(wait), time.NewTimer(finder.GlanceWait(finder.Cost{}, false))
 	defer next.Stop()
 	defer glance.Stop()
 	wanted := false
@@ -34,28 +38,41 @@ func (t *Tailer) untilNextScan(ctx context.Context, scan finder.Cost) bool {
 			}
 		case <-glance.C:
 			var c finder.Cost
-			if finder.NeedsGlance(wait) { // else the scan does it
-				c = finder.CostOf(t.glance)
+			grown := false
+			if pace.NeedsGlance(wait) { // else the scan does it
+				c = finder.CostOf(func() { grown = t.glance() })
 			}
-			glance.Reset(finder.GlanceWait(c))
+			glance.Reset(finder.GlanceWait(c, grown))
 		}
 	}
 }
 
-// freshName notes that there is a new file where one that is being read was. It is
-// looked at before the next scan, which takes its time: the next rotation may come
-// before that.
+// busyFor is for how many scans names are taken to change often after they did.
+const busyFor = 3
+
+// setSlow notes whether the next scan takes its time, so that new names are looked at by
+// themselves.
+func (t *Tailer) setSlow(slow bool) {
+	t.mu.Lock()
+	t.slow = slow
+	t.mu.Unlock()
+}
+
+// freshName notes that there is a new file where one that is being read was, or
+// anywhere, if the next scan takes its time. It is looked at before that: the next
+// rotation may come sooner.
 func (t *Tailer) freshName(path string) {
 	t.mu.Lock()
 	live := func(r *reader) bool { return !r.missed && !r.gone }
-	if slices.ContainsFunc(t.byPath[path], live) && len(t.fresh) < atOnce {
+	if (t.slow || slices.ContainsFunc(t.byPath[path], live)) && len(t.fresh) < atOnce {
 		t.fresh = append(t.fresh, path)
 	}
 	t.mu.Unlock()
 	t.rescanSoon()
 }
 
-// meetFresh takes up new files in the place of others.
+// meetFresh takes up new files, in the place of others and elsewhere, and those in new
+// folders.
 func (t *Tailer) meetFresh() {
 	t.mu.Lock()
 	paths := t.fresh
@@ -63,13 +80,28 @@ func (t *Tailer) meetFresh() {
 	t.mu.Unlock()
 	for _, path := range paths {
 		for _, in := range t.inputs {
-			if !in.spec.Hears(path) {
-				continue
+			if in.isNew || !in.spec.Hears(path) && !in.spec.HearsBelow(path) {
+				continue // of a new input a file that is made now is none that was there before
 			}
-			if st, err := statPath(path); err == nil && st.regular {
+			st, err := statPath(path)
+			switch {
+			case err != nil:
+			case st.regular && in.spec.Matches(path):
 				t.meet(in, path, false)
+			case st.mode&unix.S_IFMT == unix.S_IFDIR && in.spec.HearsBelow(path) && !isLink(path):
+				t.meetBelow(in, path)
 			}
 		}
+	}
+}
+
+// meetBelow takes up the files in a new folder, of which events tell from now on.
+func (t *Tailer) meetBelow(in *input, dir string) {
+	w := finder.NewWalk()
+	w.Below(&in.spec, dir)
+	t.watch.Also(w.Passed)
+	for _, s := range w.Below(&in.spec, dir) { // what came before it was watched
+		t.meet(in, s.Path, false)
 	}
 }
 
@@ -78,8 +110,9 @@ func (t *Tailer) hears(r *reader) bool {
 	return r.in.Watch != "poll" && !r.linked && t.watch.Covers(r.path)
 }
 
-// glance looks at files that rest and of whose growth no event tells.
-func (t *Tailer) glance() {
+// glance looks at files that rest and of whose growth no event tells. It reports whether
+// some have grown.
+func (t *Tailer) glance() (grown bool) {
 	type look struct {
 		r    *reader
 		node node
@@ -103,7 +136,9 @@ func (t *Tailer) glance() {
 		t.mu.Lock()
 		if l.r.changed(st) {
 			t.readyLocked(l.r)
+			grown = true
 		}
 		t.mu.Unlock()
 	}
+	return grown
 }

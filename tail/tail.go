@@ -127,6 +127,7 @@ type Tailer struct {
 	unread  int       // readers of a run --once that have not come to their end
 	told    map[subject]complaint
 	fresh   []string        // paths at which events told of another file
+	slow    bool            // the next scan takes its time
 	renames []finder.Rename // that events told of since the last scan
 	scanNo  uint64          // of the scan under way, or of the last one
 	scans   uint64          // that were completed
@@ -138,6 +139,8 @@ type Tailer struct {
 	own  *finder.Own   // what is never read
 
 	origins finder.Origins // of the goroutine that discovers
+	taking  finder.Cost    // of files that the scan has taken up; of the goroutine that discovers
+	stirred uint64         // the last scan that has found that names had changed; of the goroutine that discovers
 
 	survey    chan struct{} // there is something in surveys
 	surveys   []*packed     // to be looked through

@@ -60,6 +60,42 @@ func TestOnce(t *testing.T) {
 	}
 }
 
+// TestBelow: what is in a folder that is new, and which new folders are looked into.
+func TestBelow(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"new/a.log", "new/a.txt", "new/x/b.log", "new/x/y/c.log", "new/z/d.log"} {
+		write(t, dir, name)
+	}
+	f := func(pattern string, want ...string) {
+		t.Helper()
+		s := specOf(t, dir, pattern)
+		var got []string
+		if below := filepath.Join(dir, "new"); s.HearsBelow(below) {
+			w := NewWalk()
+			for _, path := range paths(w.Below(s, below)) {
+				name, err := filepath.Rel(below, path)
+				must(t, err)
+				got = append(got, name)
+				if !w.Passed[filepath.Dir(path)] {
+					t.Errorf("%s: %s is not watched", pattern, filepath.Dir(path))
+				}
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", pattern, got, want)
+		}
+	}
+	f("*.log")
+	f("*/*.log", "a.log")
+	f("*/x/*.log", "x/b.log")
+	f("**/*.log", "a.log", "x/b.log", "x/y/c.log", "z/d.log")
+	f("*/**", "a.log", "a.txt", "x/b.log", "x/y/c.log", "z/d.log")
+	f("old/*.log")
+	f("new/*/*.log", "x/b.log", "z/d.log")
+	f("new/*.log", "a.log")
+}
+
 // TestLookWait: when a file is looked at next.
 func TestLookWait(t *testing.T) {
 	f := func(r Rest, wait time.Duration, planned bool) {
@@ -93,14 +129,20 @@ func TestScanWait(t *testing.T) {
 			t.Errorf("%v, want %v", got, want)
 		}
 	}
-	f(ScanWait(cheap, true, 0), scanHeard)
-	f(ScanWait(cheap, false, 0), scanPolled)
-	f(ScanWait(dear, true, 0), idlePart*dear.CPU)
-	f(ScanWait(far, true, 0), far.Time)
-	f(ScanWait(dear, true, time.Second), time.Second)
+	f(Pace{Heard: true}.ScanWait(cheap), scanHeard)
+	f(Pace{}.ScanWait(cheap), scanPolled)
+	f(Pace{Heard: true}.ScanWait(dear), idlePart*dear.CPU)
+	f(Pace{Busy: true}.ScanWait(dear), busyPart*dear.CPU)
+	f(Pace{Heard: true}.ScanWait(far), far.Time)
+	f(Pace{Heard: true, Most: time.Second}.ScanWait(dear), time.Second)
 	f(NewsWait(cheap, scanHeard), newsPart*cheap.CPU)
 	f(NewsWait(dear, scanHeard), scanHeard)
-	f(GlanceWait(cheap), scanPolled)
+	f(GlanceWait(cheap, false), scanPolled)
+	f(GlanceWait(dear, false), idlePart*dear.CPU)
+	f(GlanceWait(dear, true), busyPart*dear.CPU)
+	if (Pace{}).NeedsGlance(scanHeard) || !(Pace{Heard: true}).NeedsGlance(scanHeard) || !(Pace{}).NeedsGlance(time.Minute) {
+		t.Error("files are not looked at between two scans where they have to be")
+	}
 	f(LookPace(1), LookFast)
 	f(LookPace(10_000), time.Second)
 }

@@ -12,9 +12,14 @@ import (
 const (
 	scanHeard  = 10 * time.Second
 	scanPolled = 2 * time.Second
-	idlePart   = 20 // times what the last cost, without news
-	newsPart   = 10 // the same after an event that says that names have changed
+	idlePart   = 100 // times what the last cost, where nothing changes
+	busyPart   = 20  // the same where something changed lately
+	newsPart   = 10  // the same after an event that says that names have changed
 )
+
+// Soon is how long a new name may wait for a scan; where it would wait longer, it is
+// looked at by itself.
+const Soon = 50 * time.Millisecond
 
 // A file that grew lately is looked at often, and less often the longer it rests. Where
 // events tell of its growth it is looked at after one, no sooner than it would be
@@ -54,16 +59,25 @@ func cpuTime() time.Duration {
 // time.
 func (c Cost) rest(least, part time.Duration) time.Duration { return max(least, part*c.CPU, c.Time) }
 
+// Pace is what decides when the next scan comes.
+type Pace struct {
+	Heard bool          // events tell of every new name
+	Busy  bool          // one of the last scans has found that names had changed
+	Most  time.Duration // bounds it; 0: nothing does
+}
+
 // ScanWait is how long after a scan of such a cost the next one comes, without news.
-// heard says that events tell of every new name; most bounds it, 0: nothing does.
-func ScanWait(scan Cost, heard bool, most time.Duration) time.Duration {
-	least := scanPolled
-	if heard {
+func (p Pace) ScanWait(scan Cost) time.Duration {
+	least, part := scanPolled, time.Duration(idlePart)
+	if p.Heard {
 		least = scanHeard
 	}
-	wait := scan.rest(least, idlePart)
-	if most > 0 {
-		wait = min(wait, most)
+	if p.Busy {
+		part = busyPart
+	}
+	wait := scan.rest(least, part)
+	if p.Most > 0 {
+		wait = min(wait, p.Most)
 	}
 	return wait
 }
@@ -74,11 +88,31 @@ func NewsWait(scan Cost, without time.Duration) time.Duration {
 }
 
 // GlanceWait is how long after a glance of such a cost, at the files of whose growth no
-// event tells, the next one comes.
-func GlanceWait(glance Cost) time.Duration { return glance.rest(scanPolled, idlePart) }
+// event tells, the next one comes; grown says that some had grown.
+func GlanceWait(glance Cost, grown bool) time.Duration {
+	part := time.Duration(idlePart)
+	if grown {
+		part = busyPart
+	}
+	return glance.rest(scanPolled, part)
+}
 
-// NeedsGlance reports whether files have to be looked at between two scans.
-func NeedsGlance(scanWait time.Duration) bool { return scanWait > scanPolled }
+// NeedsGlance reports whether files have to be looked at between two scans that are so
+// far apart. Where all is polled a scan looks at the same files.
+func (p Pace) NeedsGlance(scanWait time.Duration) bool {
+	if p.Heard {
+		return scanWait > scanPolled
+	}
+	return scanWait > scanHeard
+}
+
+// Without is a cost without a part of it.
+func (c Cost) Without(part Cost) Cost {
+	return Cost{max(c.CPU-part.CPU, 0), max(c.Time-part.Time, 0)}
+}
+
+// Add is the cost of both.
+func (c Cost) Add(other Cost) Cost { return Cost{c.CPU + other.CPU, c.Time + other.Time} }
 
 // LookPace is how long a file that is written to all the time waits between two looks,
 // when looks at so many are planned.

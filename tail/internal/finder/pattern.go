@@ -91,6 +91,36 @@ func (s *Spec) Matches(path string) bool {
 // Hears reports whether events are to tell of a path that a walk would find.
 func (s *Spec) Hears(path string) bool { return s.Heard && s.Matches(path) }
 
+// HearsBelow reports whether events are to tell of files below a folder.
+func (s *Spec) HearsBelow(dir string) bool {
+	if !s.Heard {
+		return false
+	}
+	for _, p := range s.Patterns {
+		rest, below := strings.CutPrefix(dir, strings.TrimSuffix(p.base, "/")+"/")
+		if dir == p.base || below && leads(p.parts, strings.Split(rest, "/")) {
+			return true
+		}
+	}
+	return false
+}
+
+// leads reports whether names are those of a folder in which, or below which, parts may
+// match.
+func leads(parts, names []string) bool {
+	for i, name := range names {
+		switch {
+		case i >= len(parts)-1 && parts[len(parts)-1] != "**":
+			return false
+		case i >= len(parts) || parts[i] == "**":
+			return true
+		case !matches(parts[i], name):
+			return false
+		}
+	}
+	return true
+}
+
 // matchAll matches the names of a path against the parts of a pattern.
 func matchAll(parts, names []string) bool {
 	for i, part := range parts {

@@ -58,6 +58,27 @@ func (w *Walk) Match(s *Spec) []Sighting {
 	return found
 }
 
+// Below returns what is there of a spec below one folder, by name. It reads the folders
+// anew. The caller owns it.
+func (w *Walk) Below(s *Spec, dir string) (found []Sighting) {
+	clear(w.folders)
+	w.kept, w.polled = 0, !s.Heard
+	return w.below(s, dir, nil)
+}
+
+func (w *Walk) below(s *Spec, dir string, found []Sighting) []Sighting {
+	for _, e := range w.list(dir, func(fs.DirEntry) bool { return true }) {
+		path := filepath.Join(dir, e.Name())
+		switch {
+		case e.IsDir() && s.HearsBelow(path):
+			found = w.below(s, path, found)
+		case !e.IsDir() && s.Matches(path):
+			found = append(found, Sighting{path})
+		}
+	}
+	return found
+}
+
 // step matches the names in one folder against the first of parts.
 func (w *Walk) step(folder string, parts []string, s *Spec) {
 	name, rest := parts[0], parts[1:]

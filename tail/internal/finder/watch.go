@@ -130,6 +130,27 @@ func (w *Watcher) Update(folders map[string]bool) (added bool) {
 	return added
 }
 
+// Also watches these folders beside the others, until the next update. It reports what
+// Update does.
+func (w *Watcher) Also(folders map[string]bool) (added bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wanted := maps.Clone(folders)
+	maps.Copy(wanted, w.wanted)
+	if len(wanted) == len(w.wanted) {
+		return false
+	}
+	w.wanted = wanted
+	ill := w.open(len(wanted) > 0)
+	if w.fs != nil {
+		added, ill = w.follow()
+	}
+	if ill != nil {
+		w.tell(ill)
+	}
+	return added
+}
+
 // open asks the kernel for events where there is something to hear of. The caller holds
 // mu.
 func (w *Watcher) open(wanted bool) *illness {

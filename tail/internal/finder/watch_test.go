@@ -189,6 +189,20 @@ func TestTwoPaths(t *testing.T) {
 	e.probe(t, run, current)
 }
 
+// TestAlso: a folder that is new is heard from the moment that it was named.
+func TestAlso(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	app, log := filepath.Join(dir, "app"), filepath.Join(dir, "app", "log")
+	must(t, os.MkdirAll(log, 0o755))
+	w, e := listen(t, app)
+	w.Also(map[string]bool{log: true})
+	must(t, os.WriteFile(filepath.Join(log, "a"), nil, 0o644))
+	e.await(t, "appeared "+filepath.Join(log, "a"))
+	must(t, os.WriteFile(filepath.Join(app, "b"), nil, 0o644))
+	e.await(t, "appeared "+filepath.Join(app, "b"))
+}
+
 // TestStaleRename: an event of a folder that is no longer at the path says nothing of
 // the names at the path.
 func TestStaleRename(t *testing.T) {
