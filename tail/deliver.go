@@ -186,7 +186,10 @@ func (w *worker) register(r *reader) error {
 		head = r.info.Head
 	}
 	real := r.info.Real
-	if path := w.t.pathOf(r); !r.outside && path != r.info.Path {
+	w.t.mu.Lock()
+	path, outside := r.path, r.outside
+	w.t.mu.Unlock()
+	if !outside && path != r.info.Path {
 		real = finder.Elsewhere(finder.Leads(path), path)
 	}
 	r.info.Head, r.info.Size, r.info.Real = head, r.size, real

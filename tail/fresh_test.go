@@ -4,9 +4,18 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"kusto-agent/tail/internal/finder"
 )
 
-// TestFreshNames: where the next scan takes its time, a new name is looked at by itself,
+func patternOf(t *testing.T, path string) finder.Pattern {
+	t.Helper()
+	p, err := finder.NewPattern(path)
+	must(t, err)
+	return p
+}
+
+// TestFreshNames: where there are many files, and a scan takes its time, a new name is looked at by itself,
 // also in a folder that is new, and no file of a new input is taken for an old one.
 func TestFreshNames(t *testing.T) {
 	t.Parallel()
@@ -27,14 +36,14 @@ func TestFreshNames(t *testing.T) {
 		defer tailer.mu.Unlock()
 		return len(tailer.byPath[w.path(path)]) > 0
 	}
-	f := func(slow, isNew bool, name, path string, want bool) {
+	f := func(crowd int, isNew bool, name, path string, want bool) {
 		t.Helper()
-		tailer.setSlow(slow)
+		tailer.crowd = crowd
 		in.isNew = isNew
 		tailer.freshName(w.path(name))
 		tailer.meetFresh()
 		if got := reads(path); got != want {
-			t.Errorf("%s, slow %v, new %v: it is read: %v", path, slow, isNew, got)
+			t.Errorf("%s, a crowd from %d on, new %v: it is read: %v", path, crowd, isNew, got)
 		}
 	}
 	write := func(path string) {
@@ -42,14 +51,17 @@ func TestFreshNames(t *testing.T) {
 		must(t, os.WriteFile(w.path(path), []byte("one\n"), 0o644))
 	}
 	write("a.log")
-	f(false, false, "a.log", "a.log", false)
-	f(true, true, "a.log", "a.log", false)
-	f(true, false, "a.log", "a.log", true)
+	f(1, false, "a.log", "a.log", false)
+	f(0, true, "a.log", "a.log", false)
+	f(0, false, "a.log", "a.log", true)
 	write("d/e/b.log")
-	f(true, false, "d", "d/e/b.log", true)
+	f(0, false, "d", "d/e/b.log", true)
 	if !tailer.watch.Covers(w.path("d/e/b.log")) || !tailer.watch.Covers(w.path("d/c.log")) {
 		t.Error("a new folder is not watched")
 	}
+	write("c.log.gz")
+	in.spec.Patterns = append(in.spec.Patterns, patternOf(t, w.path("*.gz")))
+	f(0, false, "c.log.gz", "c.log.gz", false)
 	write("f.txt")
-	f(true, false, "f.txt", "f.txt", false)
+	f(0, false, "f.txt", "f.txt", false)
 }

@@ -16,7 +16,6 @@ import (
 func (t *Tailer) untilNextScan(ctx context.Context, scan finder.Cost) bool {
 	pace := finder.Pace{Heard: t.watch.Healthy() && !t.polling(), Busy: t.scanNo-t.stirred < busyFor, Most: t.o.Rescan}
 	wait := pace.ScanWait(scan)
-	t.setSlow(finder.NewsWait(scan, wait) > finder.Soon)
 	next, glance := time.NewTimer(wait), time.NewTimer(finder.GlanceWait(finder.Cost{}, false))
 	defer next.Stop()
 	defer glance.Stop()
@@ -50,21 +49,19 @@ func (t *Tailer) untilNextScan(ctx context.Context, scan finder.Cost) bool {
 // busyFor is for how many scans names are taken to change often after they did.
 const busyFor = 3
 
-// setSlow notes whether the next scan takes its time, so that new names are looked at by
-// themselves.
-func (t *Tailer) setSlow(slow bool) {
-	t.mu.Lock()
-	t.slow = slow
-	t.mu.Unlock()
-}
+// crowd is from how many files on a scan takes its time, so that new names are looked at
+// by themselves.
+const crowd = 2000
 
 // freshName notes that there is a new file where one that is being read was, or
-// anywhere, if the next scan takes its time. It is looked at before that: the next
-// rotation may come sooner.
+// anywhere, where there are so many that the next scan takes its time. It is looked at
+// before that: the next rotation may come sooner. A compressed file waits: what it may
+// be a copy of is to be met first.
 func (t *Tailer) freshName(path string) {
 	t.mu.Lock()
 	live := func(r *reader) bool { return !r.missed && !r.gone }
-	if (t.slow || slices.ContainsFunc(t.byPath[path], live)) && len(t.fresh) < atOnce {
+	slow := len(t.byFile) >= t.crowd && !hasPackedName(path)
+	if (slow || slices.ContainsFunc(t.byPath[path], live)) && len(t.fresh) < atOnce {
 		t.fresh = append(t.fresh, path)
 	}
 	t.mu.Unlock()

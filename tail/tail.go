@@ -127,7 +127,7 @@ type Tailer struct {
 	unread  int       // readers of a run --once that have not come to their end
 	told    map[subject]complaint
 	fresh   []string        // paths at which events told of another file
-	slow    bool            // the next scan takes its time
+	crowd   int             // files from which on new names are looked at by themselves
 	renames []finder.Rename // that events told of since the last scan
 	scanNo  uint64          // of the scan under way, or of the last one
 	scans   uint64          // that were completed
@@ -169,6 +169,7 @@ func New(o Options) (*Tailer, error) {
 		done:   make(chan struct{}, 1),
 		most:   allowed(o.OpenFiles),
 		own:    newOwn(o),
+		crowd:  crowd,
 
 		former:  make(map[string]*input),
 		changes: make(chan *Change),

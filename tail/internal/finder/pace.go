@@ -17,10 +17,6 @@ const (
 	newsPart   = 10  // the same after an event that says that names have changed
 )
 
-// Soon is how long a new name may wait for a scan; where it would wait longer, it is
-// looked at by itself.
-const Soon = 50 * time.Millisecond
-
 // A file that grew lately is looked at often, and less often the longer it rests. Where
 // events tell of its growth it is looked at after one, no sooner than it would be
 // without, and every LookSlow in case one was lost: looking costs more than hearing. One
