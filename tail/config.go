@@ -32,6 +32,7 @@ type InputConfig struct {
 	Validate         string            `yaml:"validate"`           // record or none
 	Durability       string            `yaml:"durability"`         // file or spool
 	Parse            string            `yaml:"parse"`              // a word of format.Parses
+	Inner            string            `yaml:"inner"`              // a word of format.Inners: what the messages of container logs hold
 	Pattern          []string          `yaml:"pattern"`            // regular expressions with named groups, tried in order, for parse: regex
 	Types            map[string]string `yaml:"types"`              // of the groups of Pattern by name: string, long, real or bool
 	Time             *Time             `yaml:"time"`               // which group is a time, and how it is written; nil: none is
@@ -78,6 +79,7 @@ func DefaultInputConfig() InputConfig {
 		Validate:         "record",
 		Durability:       "file",
 		Parse:            "none",
+		Inner:            "text",
 		OnError:          "raw",
 		Encoding:         "utf-8",
 		Compressed:       "auto",
@@ -104,6 +106,7 @@ func (c InputConfig) Check() error {
 		units.OneOf("validate", c.Validate, "record", "none"),
 		units.OneOf("durability", c.Durability, "file", "spool"),
 		units.OneOf("parse", c.Parse, format.Parses()...),
+		units.OneOf("inner", c.Inner, format.Inners()...),
 		units.OneOf("on_error", c.OnError, "raw", "quarantine", "drop"),
 		units.OneOf("encoding", c.Encoding, "utf-8", "utf-16le", "utf-16be", "latin1"),
 		units.OneOf("compressed", c.Compressed, "auto", "never"),

@@ -19,7 +19,7 @@ const shortAnswer = 250 * time.Millisecond
 
 // carries reports whether a message may be in two files.
 func (in *input) carries() bool {
-	return (in.parse == format.ParseDocker || in.parse == format.ParseCRI) && in.encoding == format.UTF8
+	return in.parse.Container() && in.encoding == format.UTF8
 }
 
 var rotatedName = regexp.MustCompile(`\.[0-9][0-9-]*$`)

@@ -35,6 +35,7 @@ type input struct {
 	fields   *format.Fields // added to every record; nil: none
 	encoding format.Encoding
 	parse    format.Parse
+	inner    format.Parse // of the messages of container logs; ParseNone: the lines are none
 	onError  format.OnError
 	pattern  *format.Pattern   // of parse: regex
 	zone     *time.Location    // of parse: syslog
@@ -127,18 +128,23 @@ func (in *input) shape() error {
 	if !ok || !known {
 		return fmt.Errorf("encoding %q, parse %q: not known", in.Encoding, in.Parse)
 	}
-	if in.parse.Parsed() {
+	if in.parse.Container() {
+		if in.inner, ok = format.InnerOf(cmp.Or(in.Inner, "text")); !ok {
+			return fmt.Errorf("inner %q: not known", in.Inner)
+		}
+	}
+	if in.taken().Parsed() {
 		if in.onError, ok = format.OnErrorOf(cmp.Or(in.OnError, "raw")); !ok {
 			return fmt.Errorf("on_error %q: not known", in.OnError)
 		}
 	}
-	if in.parse == format.ParseSyslog {
+	if in.taken() == format.ParseSyslog {
 		var err error
 		if in.zone, err = in.ZoneOfTimes(); err != nil {
 			return err
 		}
 	}
-	if in.parse == format.ParseRegex {
+	if in.taken() == format.ParseRegex {
 		var err error
 		if in.pattern, err = in.NewPattern(); err != nil {
 			return fmt.Errorf("pattern: %w", err)
@@ -178,6 +184,9 @@ func shaping(in *input) uint64 {
 	}
 	return sum
 }
+
+// taken is the way that text is taken apart.
+func (in *input) taken() format.Parse { return in.parse.Taken(in.inner) }
 
 // joins reports whether a record can be several lines that need not end.
 func (in *input) joins() bool {
@@ -225,6 +234,7 @@ func (in *input) options() format.Options {
 		SkipHeader: in.Header == "skip",
 		Encoding:   in.encoding,
 		Parse:      in.parse,
+		Inner:      in.inner,
 		OnError:    in.onError,
 		Pattern:    in.pattern,
 		Zone:       in.zone,

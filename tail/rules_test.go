@@ -115,6 +115,59 @@ func TestLeftOutMessageOverFiles(t *testing.T) {
 	}
 }
 
+// TestInnerOverFiles: a message in two files is taken apart as one, and one that is not as
+// it should be costs neither its neighbours nor its place.
+func TestInnerOverFiles(t *testing.T) {
+	for _, on := range []string{"raw", "drop", "quarantine"} {
+		for _, between := range []string{"", "kill"} {
+			for _, fits := range []string{"ab|x|y|z", "x|y|z", "ab|x|z"} {
+				t.Run(fmt.Sprint(on, between, fits), func(t *testing.T) {
+					w := carryWorld(t, "cri")
+					w.in().Inner, w.in().OnError, w.in().Pattern = "regex", on, []string{"^(?P<m>" + fits + ")$"}
+					w.start()
+					w.appendTo("a.log", criLine("stdout", "F", "x"), criLine("stdout", "P", "a"), criLine("stderr", "F", "y"))
+					w.look()
+					sent := func(stream, text string) string {
+						return strings.Replace(criMessage(stream, text), "message", "m", 1)
+					}
+					w.expect("in", sent("stdout", "x"))
+					w.rename("a.log", "a.old")
+					w.appendTo("a.log", criLine("stdout", "F", "b"), criLine("stdout", "F", "z"))
+					want := []string{sent("stdout", "z")}
+					misfits := 0
+					for stream, text := range map[string]string{"stdout": "ab", "stderr": "y"} {
+						switch fit := strings.Contains(fits, text); {
+						case fit && (on != "quarantine" || fits == "ab|x|y|z"):
+							want = append(want, sent(stream, text))
+						case !fit && on == "raw":
+							want = append(want, criMessage(stream, text, `,"parse_error":"it does not match the pattern"`))
+						case !fit:
+							misfits++
+						}
+					}
+					w.expect("in", want...)
+					if between == "kill" {
+						w.kill()
+					} else {
+						w.shut()
+					}
+					w.start()
+					w.look()
+					w.expect("in")
+					w.shut()
+					dropped := 0
+					if on == "drop" {
+						dropped = misfits
+					}
+					if got := w.boxed.counter("unmatched"); got != int64(dropped) {
+						t.Errorf("%d are counted as unmatched, want %d", got, dropped)
+					}
+				})
+			}
+		}
+	}
+}
+
 // TestLeftOutBeforeAnother: where a message in two files is left out, the next one is
 // known by its own place.
 func TestLeftOutBeforeAnother(t *testing.T) {

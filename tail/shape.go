@@ -80,7 +80,10 @@ func (in *input) shapedBy() string {
 		all := in.ruleConfig()
 		text = " " + all.Key()
 	}
-	if !in.parse.Parsed() {
+	if in.inner > format.ParseText {
+		text += " " + in.inner.String()
+	}
+	if !in.taken().Parsed() {
 		return text
 	}
 	text += fmt.Sprintf(" %q", in.onError)
@@ -95,7 +98,7 @@ func (in *input) shapedBy() string {
 
 // datesNeeded reports whether the dates of files are kept: lines may not tell their
 // year, which is found by a fact that stays, so that what is made again has the same.
-func (in *input) datesNeeded() bool { return in.Time != nil || in.parse == format.ParseSyslog }
+func (in *input) datesNeeded() bool { return in.Time != nil || in.taken() == format.ParseSyslog }
 
 // dated is the date of a file; where it is not kept, because it was known before the
 // input needed it, that of its birth.

@@ -162,6 +162,12 @@ func TestReadSpansOfAnything(t *testing.T) {
 	apart("combined", "combined", "raw")
 	apart("regex", "regex", "drop")
 	apart("syslog", "syslog", "quarantine")
+	for _, on := range []string{"raw", "drop", "quarantine"} {
+		shaped("inner, "+on, func(in *Input) {
+			in.Format, in.Parse, in.Inner, in.OnError, in.Fields = record.JSON, "cri", "regex", on, fields
+			in.Pattern, in.Types = []string{`^(?P<time>n\d*?)(?P<n>[1-7]+)$`}, map[string]string{"n": "long"}
+		}, anyLog)
+	}
 	shaped("UTF-16", func(in *Input) { in.Encoding = "utf-16be" }, func(r *rand.Rand) string { return utf16be("\uFEFF" + anyText(r)) })
 	shaped("UTF-16 parsed", func(in *Input) { in.Format, in.Encoding, in.Parse, in.Fields = record.JSON, "utf-16be", "text", fields },
 		func(r *rand.Rand) string { return utf16be(anyText(r)) })

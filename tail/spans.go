@@ -137,7 +137,7 @@ func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner,
 	if scan == nil {
 		o := format.Options{
 			Format: in.Format, MaxRecord: mostRecord,
-			Fields: in.fields, Encoding: in.encoding, Parse: in.parse, OnError: in.onError, Pattern: in.pattern, Zone: in.zone, Multiline: in.events, Rules: in.rules,
+			Fields: in.fields, Encoding: in.encoding, Parse: in.parse, Inner: in.inner, OnError: in.onError, Pattern: in.pattern, Zone: in.zone, Multiline: in.events, Rules: in.rules,
 		}
 		if in.joins() {
 			o.MaxRecord = in.options().MaxRecord // where it is reached, lines are parted

@@ -10,11 +10,17 @@ import (
 	"kusto-agent/tail"
 )
 
-// takenApart checks what says how lines are taken apart.
+// takenApart checks what says how lines, or the messages in them, are taken apart.
 func (l *loader) takenApart(in *Input, src *source, at string) {
-	how, known := format.ParseOf(in.Parse)
+	parse, known := format.ParseOf(in.Parse)
+	inner, ok := format.InnerOf(in.Inner)
+	if known && ok && !parse.Container() && inner != format.ParseText {
+		src.bad(join(at, "inner"), "only with parse: docker or cri, and parse is %s; leave it out", in.Parse)
+	}
+	how := parse.Taken(inner)
+	known = known && (ok || !parse.Container())
 	if known && !how.Parsed() && in.OnError != "raw" {
-		src.bad(join(at, "on_error"), "only with parse: combined, syslog or regex, and parse is %s; leave it out", in.Parse)
+		src.bad(join(at, "on_error"), "only with parse: combined, syslog or regex, or inner with these or json, and %s; leave it out", takenBy(in))
 	}
 	switch how {
 	case format.ParseRegex:
@@ -28,9 +34,25 @@ func (l *loader) takenApart(in *Input, src *source, at string) {
 		given bool
 	}{{"pattern", len(in.Pattern) > 0}, {"types", len(in.Types) > 0}, {"time", in.Time != nil}} {
 		if known && k.given && (k.key != "time" || how != format.ParseSyslog) {
-			src.bad(join(at, k.key), "only with parse: regex, and parse is %s; leave it out, or want parse: regex", in.Parse)
+			src.bad(join(at, k.key), "only with %s: regex, and %s; leave it out, or want %[1]s: regex", takenKey(in), takenBy(in))
 		}
 	}
+}
+
+// takenKey is the key that says how text is taken apart.
+func takenKey(in *Input) string {
+	if parse, _ := format.ParseOf(in.Parse); parse.Container() {
+		return "inner"
+	}
+	return "parse"
+}
+
+// takenBy says how text is taken apart, for people.
+func takenBy(in *Input) string {
+	if takenKey(in) == "inner" {
+		return "inner is " + in.Inner
+	}
+	return "parse is " + in.Parse
 }
 
 // syslog checks what can be said of lines of syslog, whose times are known but for
@@ -38,7 +60,7 @@ func (l *loader) takenApart(in *Input, src *source, at string) {
 func (l *loader) syslog(in *Input, src *source, at string) {
 	for _, key := range []string{"time.member", "time.layout"} {
 		if src.given(join(at, key)) {
-			src.bad(join(at, key), "only with parse: regex, and parse is %s, which knows its times; leave it out", in.Parse)
+			src.bad(join(at, key), "only with %s: regex, and %s, which knows its times; leave it out", takenKey(in), takenBy(in))
 		}
 	}
 	var bad *tail.TimeError
@@ -50,7 +72,7 @@ func (l *loader) syslog(in *Input, src *source, at string) {
 // pattern checks the regular expressions of an input, and what is said of their groups.
 func (l *loader) pattern(in *Input, src *source, at string) {
 	if len(in.Pattern) == 0 {
-		src.bad(join(at, "pattern"), "missing; parse: regex needs a regular expression with named groups, such as '^(?P<level>\\S+) (?P<message>.*)$'")
+		src.bad(join(at, "pattern"), "missing; %s: regex needs a regular expression with named groups, such as '^(?P<level>\\S+) (?P<message>.*)$'", takenKey(in))
 		return
 	}
 	_, err := in.NewPattern()

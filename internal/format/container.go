@@ -13,7 +13,8 @@ import (
 // the newline the message goes on in the next line of its stream.
 // CRI: <time> <stream> <tag> <text>; with tag P it goes on, with F it is whole.
 //
-// Each message becomes {"time":"...","stream":"...","message":"..."}, with the
+// Each message becomes {"time":"...","stream":"...","message":"..."}, or with the
+// members of what Options.Inner makes of it in the place of the message, with the
 // time of its first part as it stands there, and other members of a docker line
 // behind it. Streams interleave: all lines from the first part of a message to
 // where no message is open any more are read as one unit, whose messages are
@@ -381,13 +382,19 @@ func (s *Scanner) appendMessage(dst []byte, m *message) (_ []byte, lossy bool) {
 		}
 		text = s.joined
 	}
-	member(`"message":"`, text)
-	dst = append(dst, '"')
+	if s.opt.Inner > ParseText && m.to >= 0 {
+		var bad bool
+		dst, bad = s.appendInner(bytes.TrimSuffix(dst, []byte{','}), text, m)
+		lossy = lossy || bad
+	} else {
+		member(`"message":"`, text)
+		dst = append(dst, '"')
+	}
 	if m.partial {
-		dst = append(dst, `,"partial":true`...)
+		dst = append(withComma(dst), `"partial":true`...)
 	}
 	for i := m.from; i < m.to; i++ {
-		dst = append(append(dst, ','), s.unit.beside[i]...)
+		dst = append(withComma(dst), s.unit.beside[i]...)
 	}
 	return append(dst, '}'), lossy
 }

@@ -44,7 +44,7 @@ func TestDocumentedFormats(t *testing.T) {
 			t.Errorf("page %s does not say its name, the one on the wire, and its mapping", page)
 		}
 	}
-	for _, p := range parses[1:] {
+	for _, p := range Parses()[1:] {
 		if !strings.HasPrefix(readDoc(t, "formats/"+p+".md"), "# parse: "+p+"\n") {
 			t.Errorf("parse: %s has no page", p)
 		}
@@ -130,6 +130,8 @@ func documentedOptions(t *testing.T, words []string) Options {
 			if o.Parse, known = ParseOf(value); o.Parse == ParseRegex {
 				o.Pattern = newPattern(t, map[string]string{"n": "long"}, "", "", `^(?P<n>[^|]*)\|(?P<level>\w+)\|(?P<message>.*)$`)
 			}
+		case "inner":
+			o.Inner, known = InnerOf(value)
 		case "on_error":
 			o.OnError, known = OnErrorOf(value)
 		case "encoding":

@@ -68,12 +68,14 @@ func OnErrorOf(word string) (OnError, bool) {
 // tells so.
 func (s *Scanner) unmatched(dst, text []byte, why fault) (_ []byte, lossy bool) {
 	s.misfits++
-	if s.fault = why; s.opt.OnError != SendRaw {
+	said := why.explain(text)
+	if s.fault = why; s.opt.Parse.Container() {
+		s.fault = malformed(nowhere, "in the message: "+said)
+	} else if s.opt.OnError != SendRaw {
 		return dst, false
 	}
 	o := object{dst: append(dst, '{')}
 	o.text(`"message":"`, text)
-	said := why.explain(text)
 	o.begin(`"parse_error":"`)
 	o.dst, _ = appendString(o.dst, []byte(said))
 	return append(o.dst, `"}`...), o.lossy
@@ -87,6 +89,17 @@ func (s *Scanner) setAside(c *Chunk, rest []byte, k cut) bool {
 		return true
 	}
 	return s.reject(c, rest, k)
+}
+
+// dropsMessage counts a message of a container that is not as Inner says and is not to
+// be sent, and reports whether it is one: there were so many misfits before it. Those
+// beside it are sent.
+func (s *Scanner) dropsMessage(misfits int) bool {
+	if s.opt.OnError != DropUnmatched || s.misfits == misfits {
+		return false
+	}
+	s.dropped++
+	return true
 }
 
 // Parsed is whether a way of parsing takes lines apart that may not be as it says,
@@ -111,6 +124,9 @@ var rawColumns = []Column{{"message", "string"}, {"parse_error", "string"}}
 // not a record has them, in their order. Nil: there are none.
 func (o *Options) Columns() []Column {
 	var all []Column
+	if o.Parse.Container() && o.Inner.Parsed() {
+		return o.columnsOfContainer()
+	}
 	switch o.Parse {
 	case ParseCombined:
 		all = append(all, combinedColumns...)
@@ -123,6 +139,23 @@ func (o *Options) Columns() []Column {
 	}
 	if o.OnError == SendRaw {
 		all = append(all, rawColumns...)
+	}
+	return all
+}
+
+// columnsOfContainer are the members of messages of containers, those inside included.
+func (o *Options) columnsOfContainer() []Column {
+	all := []Column{{"time", "datetime"}, {"stream", "string"}}
+	inner := Options{Parse: o.Inner, Pattern: o.Pattern, OnError: o.OnError}
+	if o.Inner == ParseJSON && o.OnError == SendRaw {
+		return append(all, rawColumns...)
+	}
+	for _, c := range inner.Columns() {
+		switch c.Name {
+		case "time", "stream", "partial":
+			c.Name += "_2"
+		}
+		all = append(all, c)
 	}
 	return all
 }

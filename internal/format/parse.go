@@ -13,7 +13,7 @@ import (
 // Text: {"message":"..."}, of a line or, with Multiline, of an event; line ends
 // within are newlines. Logfmt: see logfmt.go. Docker and CRI: see container.go.
 // Combined: see combined.go. Regex: see regex.go. Syslog:
-// see syslog.go.
+// see syslog.go. What is inside the messages of containers: see inner.go.
 //
 // An object is made of the bytes of its lines, the options and the stamp of its
 // file alone, so that it can be made again.
@@ -29,16 +29,17 @@ const (
 	ParseCombined
 	ParseRegex
 	ParseSyslog
+	ParseJSON // of messages of containers alone: see inner.go
 )
 
-var parses = []string{"none", "text", "logfmt", "docker", "cri", "combined", "regex", "syslog"}
+var parses = []string{"none", "text", "logfmt", "docker", "cri", "combined", "regex", "syslog", "json"}
 
 // Parses are the names of the ways lines are parsed, in the configuration.
-func Parses() []string { return slices.Clone(parses) }
+func Parses() []string { return slices.Clone(parses[:ParseJSON]) }
 
 // ParseOf finds a way of parsing by its name in the configuration.
 func ParseOf(name string) (Parse, bool) {
-	for i, n := range parses {
+	for i, n := range parses[:ParseJSON] {
 		if n == name {
 			return Parse(i), true
 		}
@@ -51,7 +52,7 @@ func (p Parse) String() string { return parses[p] }
 // Joins reports whether a record can be several lines, of which the last need
 // not be seen: SetQuiet then says when it is no longer waited for.
 func (o *Options) Joins() bool {
-	return o.Parse == ParseDocker || o.Parse == ParseCRI || o.Multiline != nil
+	return o.Parse.Container() || o.Multiline != nil
 }
 
 // Room is the largest MaxRecord with which size bytes of data are always enough
@@ -76,7 +77,7 @@ func (s *Scanner) join(k *cut, data []byte, last bool) {
 		data = data[:max(k.n, len(bytes.TrimRight(data, "\x00")))]
 	}
 	switch {
-	case s.opt.Parse == ParseDocker || s.opt.Parse == ParseCRI:
+	case s.opt.Parse.Container():
 		if k.kind == sound {
 			s.assemble(k, data, last)
 		}
@@ -97,13 +98,14 @@ func (s *Scanner) shape(c *Chunk, data []byte, at int64, k cut) bool {
 	}
 	c.detach()
 	lines, before := data[c.Consumed:c.Consumed+k.n], len(c.Body)
-	s.misfits = 0
+	s.misfits, s.dropped = 0, 0
 	body, lossy := s.appendObjects(c.Body, lines, k, at, c.Consumed)
 	c.own = body[:before]
-	records := max(k.records, 1) - len(s.left)
+	records := max(k.records, 1) - len(s.left) - s.dropped
 	switch {
 	case records == 0:
 		s.filter(c)
+		c.Unmatched += s.dropped
 		return true
 	case s.misfits > 0 && s.opt.OnError != SendRaw:
 		return s.setAside(c, data[c.Consumed:], k)
@@ -122,6 +124,7 @@ func (s *Scanner) shape(c *Chunk, data []byte, at int64, k cut) bool {
 	s.length(c, before, to-from)
 	c.piece(from, to, records)
 	s.filter(c)
+	c.Unmatched += s.dropped
 	c.InvalidUTF8 += lossy
 	c.Misfits += s.misfits
 	return true
@@ -134,16 +137,18 @@ func (s *Scanner) appendObjects(body, lines []byte, k cut, at int64, place int) 
 	s.left = s.left[:0]
 	for i := range max(k.records, 1) {
 		bad := false
-		from := len(body)
+		from, misfits := len(body), s.misfits
 		if s.opt.Fields == nil {
 			body, bad = s.appendObject(body, lines, k, i)
-			if s.judge != nil && s.leavesOutObject(lines, body[from:]) {
+			if s.judge != nil && s.leavesOutObject(lines, body[from:]) || k.records > 0 && s.dropsMessage(misfits) {
 				body = body[:from]
+				s.misfits = misfits
 				continue
 			}
 		} else {
 			s.shaped, bad = s.appendObject(s.shaped[:0], lines, k, i)
-			if s.judge != nil && s.leavesOutObject(lines, s.shaped) {
+			if s.judge != nil && s.leavesOutObject(lines, s.shaped) || k.records > 0 && s.dropsMessage(misfits) {
+				s.misfits = misfits
 				continue
 			}
 			s.stamp.Offset = max(at+int64(s.pos(place+s.begins(k, i))), 0)
@@ -177,33 +182,34 @@ func (s *Scanner) appendObject(dst, lines []byte, k cut, i int) (_ []byte, lossy
 	if len(text) == len(lines) {
 		text = bytes.TrimRight(text, "\r") // of a line end that has lost its LF
 	}
-	switch s.opt.Parse {
+	if s.opt.Multiline != nil && bytes.Contains(text, []byte("\r\n")) {
+		s.joined = appendBareLines(s.joined[:0], text)
+		text = s.joined
+	}
+	return s.take(dst, text, s.opt.Parse)
+}
+
+// take appends the object that a way of parsing makes of a text.
+func (s *Scanner) take(dst, text []byte, how Parse) (made []byte, lossy bool) {
+	var why fault
+	switch how {
 	case ParseLogfmt:
 		if pairs, lossy, ok := s.appendPairs(dst, text); ok {
 			return pairs, lossy
 		}
 	case ParseSyslog:
-		made, lossy, why := s.appendSyslog(dst, text)
-		if why.text != "" {
-			return s.unmatched(dst, text, why)
-		}
-		return made, lossy
+		made, lossy, why = s.appendSyslog(dst, text)
 	case ParseCombined:
-		made, lossy, why := appendCombined(dst, text)
-		if why.text != "" {
-			return s.unmatched(dst, text, why)
-		}
-		return made, lossy
+		made, lossy, why = appendCombined(dst, text)
+	case ParseRegex:
+		made, lossy, why = s.appendMatch(dst, text)
+	case ParseJSON:
+		made, lossy, why = s.appendJSON(dst, text)
 	}
-	if s.opt.Multiline != nil && bytes.Contains(text, []byte("\r\n")) {
-		s.joined = appendBareLines(s.joined[:0], text)
-		text = s.joined
-	}
-	if s.opt.Parse == ParseRegex {
-		made, lossy, why := s.appendMatch(dst, text)
-		if why.text != "" {
-			return s.unmatched(dst, text, why)
-		}
+	switch {
+	case why.text != "":
+		return s.unmatched(dst, text, why)
+	case made != nil:
 		return made, lossy
 	}
 	dst = append(dst, `{"message":"`...)

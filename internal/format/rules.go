@@ -18,7 +18,7 @@ func RuleKind(f record.Format, p Parse) (kind rules.Kind, ok bool) {
 	switch {
 	case !known || spec.Ends == InBlocks:
 		return 0, false
-	case p == ParseDocker || p == ParseCRI:
+	case p.Container():
 		return rules.Message, true
 	case p != ParseNone:
 		return rules.Parsed, true

@@ -3,6 +3,7 @@ package format
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"kusto-agent/internal/record"
@@ -42,12 +43,14 @@ type Options struct {
 	// Parse makes JSON of lines, for Format JSON. A record that it makes longer
 	// than MaxBody is rejected as grown.
 	Parse Parse
-	// OnError says what becomes of a record that is not as Parse says, where
-	// Parse.Parsed.
+	// Inner is what messages hold, for ParseDocker and ParseCRI. ParseNone: text.
+	Inner Parse
+	// OnError says what becomes of a record that is not as Parse says, or Inner,
+	// where that is Parse.Parsed.
 	OnError OnError
-	// Zone is that of times that do not tell theirs, for ParseSyslog. Nil: time.Local.
+	// Zone is that of times that do not tell theirs, for ParseSyslog, Inner too. Nil: time.Local.
 	Zone *time.Location
-	// Pattern is for ParseRegex.
+	// Pattern is for ParseRegex, Inner too.
 	Pattern *Pattern
 	// Multiline says which lines are one event, for ParseText and ParseRegex. Nil:
 	// each is.
@@ -85,13 +88,16 @@ type Scanner struct {
 	skipped []byte // memory of the text of a record that is too long
 
 	// Of what is parsed.
-	unit    unit    // of the cut at hand
-	keys    keys    // of the record at hand
-	ids     keys    // of the structured data at hand
-	joined  []byte  // lines of the record at hand
-	shaped  []byte  // the record at hand, without its fields
-	lines   []Piece // of a message that is too long
-	misfits int     // objects of the record at hand that tell that it is not as Parse says
+	unit      unit    // of the cut at hand
+	keys      keys    // of the record at hand
+	ids       keys    // of the structured data at hand
+	joined    []byte  // lines of the record at hand
+	unescaped []byte  // the text of the message at hand
+	inner     []byte  // the object that was made of it
+	shaped    []byte  // the record at hand, without its fields
+	lines     []Piece // of a message that is too long
+	misfits   int     // objects of the record at hand that tell that it is not as Parse says
+	dropped   int     // objects that are not sent for that
 
 	// Of what rules are asked about.
 	judge *rules.Judge // nil: there are none
@@ -112,11 +118,13 @@ func New(o Options) (*Scanner, error) {
 		return nil, fmt.Errorf("scan format %s: read %v: it is no text", o.Format, o.Encoding)
 	case o.Parse != ParseNone && o.Format != record.JSON:
 		return nil, fmt.Errorf("scan format %s: parse %v: it makes JSON", o.Format, o.Parse)
-	case (o.Pattern != nil) != (o.Parse == ParseRegex):
+	case o.Parse == ParseJSON || o.Inner != ParseNone && (!o.Parse.Container() || !slices.Contains(inners, o.Inner)):
+		return nil, fmt.Errorf("scan format %s: parse %v of %v: it cannot hold that", o.Format, o.Inner, o.Parse)
+	case (o.Pattern != nil) != (o.taken() == ParseRegex):
 		return nil, fmt.Errorf("scan format %s: parse %v: a pattern is for regex, which needs one", o.Format, o.Parse)
 	case o.Multiline != nil && o.Parse != ParseText && o.Parse != ParseRegex:
 		return nil, fmt.Errorf("scan format %s: parse %v: only text and regex have events of several lines", o.Format, o.Parse)
-	case o.OnError != SendRaw && !o.Parse.Parsed():
+	case o.OnError != SendRaw && !o.taken().Parsed():
 		return nil, fmt.Errorf("scan format %s: parse %v: every line is as it says", o.Format, o.Parse)
 	case o.SkipHeader && spec.Delimiter == 0:
 		return nil, fmt.Errorf("scan format %s: skip a header: only delimited formats have one", o.Format)

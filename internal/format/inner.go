@@ -1,0 +1,226 @@
+package format
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Inner: the text of a message of a container log is taken apart as a line would be.
+// The members of its object stand where "message" stands without, between those of
+// the container: "time" and "stream" before, "partial" and what else a docker line has
+// behind. A member whose name is one of theirs is told by a number, as in logfmt:
+// time_2. A message that is not as Inner says is the object that there is without,
+// and tells why.
+
+var inners = []Parse{ParseText, ParseJSON, ParseLogfmt, ParseCombined, ParseSyslog, ParseRegex}
+
+// Inners are the names of what messages of container logs can hold.
+func Inners() (names []string) {
+	for _, p := range inners {
+		names = append(names, p.String())
+	}
+	return names
+}
+
+// InnerOf finds what messages hold by its name in the configuration.
+func InnerOf(name string) (Parse, bool) {
+	for _, p := range inners {
+		if p.String() == name {
+			return p, true
+		}
+	}
+	return 0, false
+}
+
+// Container reports whether lines are those of a container log, with messages inside.
+func (p Parse) Container() bool { return p == ParseDocker || p == ParseCRI }
+
+// Taken is the way that text is taken apart: of container logs that of their messages.
+func (p Parse) Taken(inner Parse) Parse {
+	if p.Container() {
+		return inner
+	}
+	return p
+}
+
+func (o *Options) taken() Parse { return o.Parse.Taken(o.Inner) }
+
+// appendInner appends the members of what the text of a message holds, and a comma
+// before them where there is a member before.
+func (s *Scanner) appendInner(dst, text []byte, m *message) (_ []byte, lossy bool) {
+	if s.opt.Parse == ParseDocker {
+		s.unescaped, lossy = appendUnescaped(s.unescaped[:0], text)
+		text = s.unescaped
+	}
+	made, bad := s.take(s.inner[:0], text, s.opt.Inner)
+	s.inner = made
+	from := skipSpace(made, 1)
+	if made[from] == '}' {
+		return dst, lossy || bad
+	}
+	dst = withComma(dst)
+	for i := from; ; {
+		begin := i
+		i, _ = stringEnd(made, i+1)
+		if name := made[begin+1 : i-1]; s.unit.has(m, name) {
+			dst = append(dst, made[from:i-1]...)
+			dst = s.appendFreeNumber(dst, name, m)
+			from = i - 1
+		}
+		i = skipSpace(made, valueEnd(made, skipSpace(made, skipSpace(made, i)+1)))
+		if made[i] == '}' {
+			return append(dst, made[from:i]...), lossy || bad
+		}
+		i = skipSpace(made, i+1)
+	}
+}
+
+// withComma has room for another member of an object that is being written.
+func withComma(dst []byte) []byte {
+	if dst[len(dst)-1] == '{' {
+		return dst
+	}
+	return append(dst, ',')
+}
+
+// has reports whether a name is one of those that a container gives the members of a
+// message: the name is as it is written.
+func (u *unit) has(m *message, name []byte) bool {
+	if bytes.IndexByte(name, '\\') >= 0 {
+		name, _ = appendUnescaped(nil, name)
+	}
+	switch string(name) {
+	case "time", "stream", "partial":
+		return true
+	}
+	return slices.ContainsFunc(u.beside[m.from:m.to], func(member []byte) bool {
+		end, _ := stringEnd(member, 1)
+		return isNamed(member[1:end-1], name)
+	})
+}
+
+// isNamed reports whether a name as it is written stands for a plain one.
+func isNamed(written, plain []byte) bool {
+	if bytes.IndexByte(written, '\\') >= 0 {
+		written, _ = appendUnescaped(nil, written)
+	}
+	return bytes.Equal(written, plain)
+}
+
+// appendFreeNumber appends what makes a name one that no member of a message has.
+func (s *Scanner) appendFreeNumber(dst, name []byte, m *message) []byte {
+	plain, _ := appendUnescaped(nil, name)
+	plain = append(plain, '_')
+	for n := int64(2); ; n++ {
+		number := strconv.AppendInt(nil, n, 10)
+		if free := append(plain[:len(plain):len(plain)], number...); !s.unit.has(m, free) && !hasMember(s.inner, free) {
+			return append(append(dst, '_'), number...)
+		}
+	}
+}
+
+// hasMember reports whether a sound object has a member.
+func hasMember(object, plain []byte) bool {
+	for i := skipSpace(object, 1); object[i] != '}'; {
+		begin := i
+		if i, _ = stringEnd(object, i+1); isNamed(object[begin+1:i-1], plain) {
+			return true
+		}
+		i = skipSpace(object, valueEnd(object, skipSpace(object, skipSpace(object, i)+1)))
+		if object[i] == ',' {
+			i = skipSpace(object, i+1)
+		}
+	}
+	return false
+}
+
+// appendJSON appends an object that text is, as it is there, in one line. The zero
+// fault means that it is one; else dst is as it was.
+func (s *Scanner) appendJSON(dst, text []byte) (_ []byte, lossy bool, f fault) {
+	from := len(dst)
+	if utf8.Valid(text) {
+		dst = append(dst, text...)
+	} else {
+		lossy = true
+		for rest := text; len(rest) > 0; {
+			r, n := utf8.DecodeRune(rest)
+			dst, rest = utf8.AppendRune(dst, r), rest[n:]
+		}
+	}
+	object := dst[from:]
+	if _, f = strictJSON(object); f.text != "" {
+		if lossy {
+			f = malformed(nowhere, "it is neither UTF-8 nor an object")
+		}
+		return dst[:from], false, f
+	}
+	begin, end := skipSpace(object, 0), bytes.LastIndexByte(object, '}')+1
+	object = append(object[:0], object[begin:end]...)
+	for i, c := range object { // no string holds one
+		if c == '\n' || c == '\r' {
+			object[i] = ' '
+		}
+	}
+	return dst[:from+len(object)], lossy, fault{}
+}
+
+// appendUnescaped appends what the content of a sound JSON string stands for. Half of a
+// pair of surrogates stands for no character, which is told as lossy.
+func appendUnescaped(dst, content []byte) (_ []byte, lossy bool) {
+	for {
+		n := bytes.IndexByte(content, '\\')
+		if n < 0 {
+			return append(dst, content...), lossy
+		}
+		dst = append(dst, content[:n]...)
+		c := content[n+1]
+		content = content[n+2:]
+		switch c {
+		case 'b':
+			c = '\b'
+		case 'f':
+			c = '\f'
+		case 'n':
+			c = '\n'
+		case 'r':
+			c = '\r'
+		case 't':
+			c = '\t'
+		case 'u':
+			r := fourHex(content)
+			if content = content[4:]; utf16.IsSurrogate(r) {
+				low := utf8.RuneError
+				if bytes.HasPrefix(content, []byte(`\u`)) {
+					low = fourHex(content[2:])
+				}
+				if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
+					lossy = true
+				} else {
+					content = content[6:]
+				}
+			}
+			dst = utf8.AppendRune(dst, r)
+			continue
+		}
+		dst = append(dst, c)
+	}
+}
+
+// fourHex is the number of the four digits that text begins with.
+func fourHex(text []byte) (r rune) {
+	for _, c := range text[:4] {
+		switch {
+		case c >= 'a':
+			c -= 'a' - 10
+		case c >= 'A':
+			c -= 'A' - 10
+		default:
+			c -= '0'
+		}
+		r = r<<4 | rune(c)
+	}
+	return r
+}
