@@ -12,3 +12,10 @@ func (c InputConfig) ExpectedColumns() []format.Column {
 	o := in.options()
 	return o.Columns()
 }
+
+// HasTexts reports whether the values of members are texts, also where they are numbers.
+func (c InputConfig) HasTexts() bool {
+	parse, _ := format.ParseOf(c.Parse)
+	inner, _ := format.InnerOf(c.Inner)
+	return parse.Taken(inner) == format.ParseLogfmt
+}

@@ -34,6 +34,12 @@ func TestInitToRows(t *testing.T) {
 	f("syslog", "logs/auth.log", "2026-03-01T12:00:00.5+01:00 web-1 sshd[812]: Accepted publickey\n", "Auth",
 		`{"time":"2026-03-01T11:00:00.5000000Z","host":"web-1","app":"sshd","pid":812,"facility":null,"severity":null,"message":"Accepted publickey","parse_error":""}`)
 	f("docker", "logs/x-json.log", `{"log":"hello\n","stream":"stdout","time":"2026-03-01T12:00:00.5Z"}`+"\n", "X-json", `{"time":"2026-03-01T12:00:00.5000000Z","stream":"stdout","message":"hello"}`)
+	f("logfmt", "logs/pay.log", `ts=2026-03-01T12:00:00Z level=info took=1.5 n=3 code=007 ok=true msg="a b"`+"\n"+`ts=2026-03-01T12:00:01Z level=warn took=2 n=4 code=008 ok=false msg=c`+"\n", "Pay",
+		`{"ts":"2026-03-01T12:00:00.0000000Z","level":"info","took":1.5,"n":3,"code":"007","ok":true,"msg":"a b"}`+"\n"+`{"ts":"2026-03-01T12:00:01.0000000Z","level":"warn","took":2,"n":4,"code":"008","ok":false,"msg":"c"}`)
+	f("access log in a container", "logs/web.log", `2026-03-01T12:00:00.5Z stdout F ::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 1`+"\n", "Web",
+		`{"time":"2026-03-01T12:00:00.5000000Z","stream":"stdout","remote_addr":"::1","user":"","time_2":"2026-03-01T12:00:00.0000000Z","method":"GET","path":"/","protocol":"HTTP/1.1","status":200,"bytes":1,"referer":"","user_agent":"","request":"","message":"","parse_error":""}`)
+	f("JSON in a container", "logs/y-json.log", `{"log":"{\"n\":1,\"level\":\"info\"}\n","stream":"stdout","time":"2026-03-01T12:00:00.5Z"}`+"\n", "Y-json",
+		`{"time":"2026-03-01T12:00:00.5000000Z","stream":"stdout","message":"","parse_error":"","n":1,"level":"info"}`)
 	f("UTF-16", "logs/u.json", "\xff\xfe{\x00\"\x00a\x00\"\x00:\x001\x00}\x00\n\x00", "U", `{"a":1}`)
 	f("Avro", "logs/e.1.avro", logicalAvro(t), "E", `{"at":"2026-03-01T12:00:00.0000000Z","d":"2026-03-01T00:00:00.0000000Z","t":"12:00:00.0000000","price":"1.25","id":"f80da32c-108c-415c-a19e-643f461a677a","n":7,"x":null,"kind":"A","tags":["a"],"again":"B","maybe":{"note":"in"}}`)
 	var packed bytes.Buffer

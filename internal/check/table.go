@@ -155,7 +155,7 @@ func (v *view) noTable(ctx context.Context) {
 // no record, for its columns. There are none where a sample does not say enough: in the
 // files of an input whose header is skipped it lacks the names.
 func (v *view) plan(ctx context.Context) (commands []string) {
-	seen := &schema.Sample{Format: v.in.Format}
+	seen := &schema.Sample{Format: v.in.Format, Texts: v.in.HasTexts()}
 	seen.Expect(v.in.ExpectedColumns())
 	s := v.sample(ctx, v.in)
 	if v.in.Header == "skip" || seen.Add(s.Body, len(s.Body), sampled) != nil || len(seen.Fields()) == 0 {

@@ -170,9 +170,9 @@ func FuzzInner(f *testing.F) {
 		}
 		inner := inners[n%uint(len(inners))]
 		alone := map[string]any{}
-		whole := string([]rune(text)) // as JSON can write it
+		text = string([]rune(text)) // as JSON can write it
 		if inner == ParseJSON {
-			if dec := json.NewDecoder(strings.NewReader(whole)); json.Valid([]byte(whole)) {
+			if dec := json.NewDecoder(strings.NewReader(text)); json.Valid([]byte(text)) {
 				dec.UseNumber()
 				if dec.Decode(&alone) != nil || alone == nil {
 					return
@@ -186,7 +186,7 @@ func FuzzInner(f *testing.F) {
 			var c Chunk
 			s := newScanner(t, o)
 			s.SetStamp(stamp)
-			if s.Scan(buffer(whole+"\n"), 0, true, 0, &c); c.Records != 1 {
+			if s.Scan(buffer(text+"\n"), 0, true, 0, &c); c.Records != 1 {
 				return
 			}
 			decode(t, c.Body, &alone)
@@ -194,7 +194,7 @@ func FuzzInner(f *testing.F) {
 		cut := rand.New(rand.NewPCG(seed, 0)).IntN(len(text) + 1)
 		first, second := text[:cut], text[cut:]
 		for how, file := range map[Parse]string{
-			ParseCRI: cri("stdout", "P", first) + cri("stdout", "F", second), ParseDocker: docker(whole+"\n", "stdout", innerTime),
+			ParseCRI: cri("stdout", "P", first) + cri("stdout", "F", second), ParseDocker: docker(text+"\n", "stdout", innerTime),
 		} {
 			p := inside(t, how, inner, SendRaw, file).whole()
 			p.sound()

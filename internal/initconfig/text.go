@@ -62,6 +62,9 @@ func (c *Answers) reading(line func(indent int, key, value, why string)) {
 	g := c.guess
 	if g.Parse != "" && c.Format == "JSON" {
 		line(4, "parse", g.Parse, parseWords[g.Parse])
+		if g.Inner != "" {
+			line(4, "inner", g.Inner, "what the messages hold, whose members stand beside those")
+		}
 	} else {
 		line(4, "format", scalar(c.Format), "default: by the extension of the files")
 	}

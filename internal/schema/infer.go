@@ -103,6 +103,7 @@ func (f *Field) merge(other Field) {
 type Sample struct {
 	Format record.Format
 	Header bool // the first record of each text is a header
+	Texts  bool // strings in JSON may be numbers and truth values, as of logfmt, which the service reads out of them
 
 	Records int    // that were looked at
 	First   []byte // the first of them that is data, with its line end; nil for Avro

@@ -19,6 +19,7 @@ import (
 type Guess struct {
 	Format   record.Format
 	Parse    string // docker, cri or what parsed tells
+	Inner    string // what the messages of docker and cri hold, where that is not text
 	Header   bool   // its first record is a header
 	Encoding string
 }
@@ -39,9 +40,9 @@ func Look(name string, text []byte) Guess {
 	case spec.Delimiter != 0:
 		g.Format = byName
 	case every(lines, isDocker):
-		g.Format, g.Parse = record.JSON, "docker"
+		g.Format, g.Parse, g.Inner = record.JSON, "docker", within(format.ParseDocker, lines)
 	case every(lines, isCRI):
-		g.Format, g.Parse = record.JSON, "cri"
+		g.Format, g.Parse, g.Inner = record.JSON, "cri", within(format.ParseCRI, lines)
 	case every(lines, isObject):
 		g.Format = record.JSON
 	case beginsWithObjects(text):

@@ -1,6 +1,9 @@
 package schema
 
 import (
+	"bytes"
+	"encoding/json"
+	"iter"
 	"regexp"
 	"strings"
 	"time"
@@ -28,6 +31,53 @@ func parsed(lines []string) string {
 		return format.ParseLogfmt.String()
 	}
 	return ""
+}
+
+// within is what the messages of a container log hold, empty where that is text: nine of
+// ten have to be so. Blank ones, which many write, tell nothing.
+func within(container format.Parse, lines []string) string {
+	var messages []string
+	objects := 0
+	for object := range scanned(format.Options{Parse: container}, []byte(strings.Join(lines, "\n")+"\n")) {
+		var m struct{ Message string }
+		if json.Unmarshal(object, &m) != nil || strings.TrimSpace(m.Message) == "" {
+			continue
+		}
+		messages = append(messages, m.Message)
+		if isObject(m.Message) {
+			objects++
+		}
+	}
+	switch {
+	case len(messages) == 0:
+		return ""
+	case 10*objects >= 9*len(messages):
+		return format.ParseJSON.String()
+	}
+	return parsed(messages)
+}
+
+// scanned are the objects that are made of lines.
+func scanned(o format.Options, text []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		o.Format, o.MaxRecord = record.JSON, 1<<20
+		scan, err := format.New(o)
+		if err != nil {
+			return
+		}
+		var c format.Chunk
+		for at := 0; at < len(text); at += c.Consumed {
+			scan.Scan(text[at:], int64(at), true, 0, &c)
+			for line := range bytes.Lines(c.Body) {
+				if !yield(line) {
+					return
+				}
+			}
+			if c.Consumed == 0 {
+				return
+			}
+		}
+	}
 }
 
 // matches counts the lines that are as a way of parsing says, and all.

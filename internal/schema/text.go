@@ -67,10 +67,22 @@ func (s *Sample) object(text []byte) bool {
 			err = dec.Decode(&value)
 		}
 		if text, isText := name.(string); err == nil && isText {
-			s.see(text, ofJSON(value)).value(valueOf(value))
+			s.see(text, s.ofMember(value)).value(valueOf(value))
 		}
 	}
 	return true
+}
+
+// ofMember is the type of a sound JSON value.
+func (s *Sample) ofMember(raw []byte) Type {
+	var text string
+	if !s.Texts || raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
+		return ofJSON(raw)
+	}
+	if t := ofCell(text); t != Dynamic {
+		return t
+	}
+	return String
 }
 
 // addLines: each line is one string.

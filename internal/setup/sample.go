@@ -34,7 +34,7 @@ func takeSample(ctx context.Context, cfg *config.Config, in *config.Input) (*sch
 	if err != nil {
 		return nil, err
 	}
-	sample := &schema.Sample{Format: in.Format, Header: in.Header == "skip"}
+	sample := &schema.Sample{Format: in.Format, Header: in.Header == "skip", Texts: in.HasTexts()}
 	sample.Expect(in.ExpectedColumns())
 	why := errors.New("no file matches its paths")
 	for _, file := range files {
