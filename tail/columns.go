@@ -19,3 +19,12 @@ func (c InputConfig) HasTexts() bool {
 	inner, _ := format.InnerOf(c.Inner)
 	return parse.Taken(inner) == format.ParseLogfmt
 }
+
+// ScanOptions are how records are found, checked and shaped, for those who only look.
+func (in Input) ScanOptions() (format.Options, error) {
+	x, err := newInput(in)
+	if err != nil {
+		return format.Options{}, err
+	}
+	return x.options(), nil
+}

@@ -1,18 +1,10 @@
 package setup
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"time"
-
-	"github.com/bmatcuk/doublestar/v4"
 
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/pipeline"
@@ -22,7 +14,6 @@ import (
 
 // How much of the files of an input a sample is.
 const (
-	sampleFiles   = 8 // the newest ones
 	sampleBytes   = 1 << 20
 	sampleRecords = 10_000
 )
@@ -30,7 +21,7 @@ const (
 // takeSample reads the beginning of the newest files of an input as the agent
 // does, and tells what records it would send. Nothing is sent or written.
 func takeSample(ctx context.Context, cfg *config.Config, in *config.Input) (*schema.Sample, error) {
-	files, err := newestFiles(in)
+	files, err := pipeline.Newest(in)
 	if err != nil {
 		return nil, err
 	}
@@ -70,37 +61,4 @@ func fromTheBeginning(in *config.Input, file string) *config.Input {
 	one.StartAt, one.IgnoreOlder, one.Header = "beginning", 0, "none"
 	one.RotateQuiet = units.Duration(10 * time.Millisecond)
 	return &one
-}
-
-// newestFiles are those of the files of an input that were changed last.
-func newestFiles(in *config.Input) ([]string, error) {
-	type found struct {
-		path string
-		at   time.Time
-	}
-	var all []found
-	for _, pattern := range in.Paths {
-		paths, err := doublestar.FilepathGlob(pattern, doublestar.WithFilesOnly())
-		if err != nil {
-			return nil, fmt.Errorf("look for %q: %w", pattern, err)
-		}
-		for _, path := range paths {
-			st, err := os.Stat(path)
-			switch {
-			case errors.Is(err, fs.ErrNotExist) || err == nil && (!st.Mode().IsRegular() || st.Size() == 0) || in.Excludes(config.Absolute(path)):
-			case err != nil:
-				return nil, fmt.Errorf("look at a file: %w", err)
-			default:
-				all = append(all, found{filepath.Clean(path), st.ModTime()})
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b found) int { return cmp.Or(b.at.Compare(a.at), strings.Compare(a.path, b.path)) })
-	var files []string
-	for _, f := range all[:min(len(all), sampleFiles)] {
-		if !slices.Contains(files, f.path) {
-			files = append(files, f.path)
-		}
-	}
-	return files, nil
 }
