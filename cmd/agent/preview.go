@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -34,9 +35,15 @@ func previewCommand() *cobra.Command {
 		Short: "Print the next request an input would make, sending nothing",
 		Long: "Print the next request an input would make with run --once from what its files hold now, behind what the\n" +
 			"agent has dealt with already: its headers, with the token masked, and the beginning of its body before gzip.\n" +
-			"Nothing is sent or written, and a running agent is not disturbed.",
+			"Nothing is sent or written, and a running agent is not disturbed.\n\n" +
+			"With --before-after: what the input makes of the records of one file from its beginning, sent before or not:\n" +
+			"how the first ones are and how they are sent, or which rule leaves them out; behind them the first of each\n" +
+			"other fate; and counts of the whole file.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if v.file != "" && !v.compare {
+				return exit.With(exit.Usage, errors.New("--file is for --before-after"))
+			}
 			cfg, err := loadConfig(path)
 			if err != nil {
 				return err
@@ -46,7 +53,9 @@ func previewCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", config.DefaultPath, "the configuration `file`")
-	cmd.Flags().IntVar(&v.records, "records", 10, "how many records of the body to show")
+	cmd.Flags().IntVar(&v.records, "records", 10, "how many records to show")
+	cmd.Flags().BoolVar(&v.compare, "before-after", false, "show records before and after, which rule acts on them, and counts of a whole file")
+	cmd.Flags().StringVar(&v.file, "file", "", "the `file` for --before-after, which the input need not match (default: the newest one of the input)")
 	cmd.Flags().BoolVar(&v.json, "json", false, "print one JSON document")
 	return cmd
 }
@@ -55,6 +64,8 @@ func previewCommand() *cobra.Command {
 type preview struct {
 	records int
 	json    bool
+	compare bool // before and after
+	file    string
 	out     console.Output
 }
 
@@ -68,6 +79,9 @@ func (v *preview) run(ctx context.Context, cfg *config.Config, name string) erro
 		return exit.With(exit.Usage, fmt.Errorf("there is no input %q; the configuration has %s", name, strings.Join(names, ", ")))
 	}
 	in := &cfg.Inputs[i]
+	if v.compare {
+		return v.beforeAfter(ctx, in)
+	}
 	past, err := pipeline.Past(cfg)
 	if err != nil {
 		return exit.Reading(err)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -88,4 +90,75 @@ func TestPreviewOfManyPayloads(t *testing.T) {
 			t.Fatalf("shown\n%s", out)
 		}
 	}
+}
+
+// TestPreviewBeforeAfter: what is shown of a sample file fits a terminal of 80 columns,
+// and its counts are those of the run that follows.
+func TestPreviewBeforeAfter(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	const line = `203.0.113.7 - - [01/Mar/2026:12:00:%02d +0000] "GET %s HTTP/1.1" %d 5316 "-" "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"` + "\n"
+	var log strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&log, line, i, []string{"/", "/health", "/shop/ü?id=7"}[i%3], 200+i%2*104)
+	}
+	log.WriteString("\nno access log\x1b[31m\n" + strings.Repeat("x", 2000) + "\n")
+	s.write("logs/a.log", log.String())
+	s.write("agent.yaml", open+`inputs: [{paths: ["${DIR}/logs/*.log"], name: web, table: T, mapping: m, parse: combined, max_record_size: 1500,
+		drop: [{name: health_checks, member: path, match: '^/health'}, {member: status, above: 499}], sample: {rate: 0.5}}]`)
+	out, _ := s.show(0, "preview", "web", "--before-after", "--records", "2", "--config", s.path("agent.yaml"))
+	wantFile(t, "beforeafter.txt", out+"\n")
+	for line := range strings.Lines(out) {
+		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
+			t.Errorf("a line of %d: %s", n, line)
+		}
+	}
+	if strings.Contains(out, "\x1b") {
+		t.Error("it steers the terminal")
+	}
+
+	var doc struct {
+		Records []struct {
+			Offset, Length int
+			Before         string
+			After, LeftOut []string
+			Unchanged      bool
+			Quarantined    *struct{ Reason, Message string }
+		}
+		Counts struct {
+			Read, Sent, Unparsed  int
+			Filtered, Quarantined map[string]int
+		}
+	}
+	text, _ := s.show(0, "preview", "web", "--before-after", "--json", "--records", "1", "--config", s.path("agent.yaml"))
+	if err := json.Unmarshal([]byte(text), &doc); err != nil {
+		t.Fatal(err)
+	}
+	n := doc.Counts
+	if first := doc.Records[0]; first.Offset != 0 || !strings.HasPrefix(first.Before, "203.0.113.7 - - [") || len(first.After)+len(first.LeftOut) > 1 {
+		t.Errorf("the first record is %+v", first)
+	}
+	if last := doc.Records[len(doc.Records)-1]; last.Quarantined == nil || last.Quarantined.Reason != "too_long" {
+		t.Errorf("the last record is %+v", last)
+	}
+
+	s.once(s.read("agent.yaml"), 1) // one record is in quarantine
+	if got := s.server.RowCount("Logs", "T"); got != n.Sent || n.Sent == 0 {
+		t.Errorf("%d rows were sent, and %d were to be", got, n.Sent)
+	}
+
+	s.write("other.log", "a\nb\nx\n")
+	s.write("agent.yaml", open+`inputs: [{paths: ["${DIR}/none/*.txt"], table: T, drop: [{match: ^x}]}]`)
+	out, _ = s.show(0, "preview", "T", "--before-after", "--file", s.path("other.log"), "--config", s.path("agent.yaml"))
+	if !strings.Contains(out, "at 0: sent as it is\n  = a\n") || !strings.Contains(out, "at 4: left out by drop_1\n  - x\n") {
+		t.Errorf("it shows\n%s", out)
+	}
+	if n.Read != 33 || n.Filtered["health_checks"] != 10 || n.Filtered["drop_2"] != 0 || n.Filtered["blank"] != 1 || n.Quarantined["too_long"] != 1 {
+		t.Errorf("it counts %+v", n)
+	}
+	_, words := s.show(1, "preview", "T", "--before-after", "--config", s.path("agent.yaml"))
+	if !strings.Contains(words, "name a sample with --file") {
+		t.Errorf("it says %s", words)
+	}
+	s.show(64, "preview", "T", "--file", s.path("other.log"), "--config", s.path("agent.yaml"))
 }

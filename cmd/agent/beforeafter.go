@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"kusto-agent/internal/config"
+	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
+	"kusto-agent/internal/pipeline"
+	"kusto-agent/internal/telemetry"
+	"kusto-agent/internal/units"
+)
+
+// beforeAfter shows what an input makes of the records of one file.
+type beforeAfter struct {
+	*preview
+	in    *config.Input
+	path  string
+	seen  map[string]bool // fates of records that were shown
+	more  bool            // one was printed
+	shown []map[string]any
+}
+
+// beforeWidth is what lines keep to.
+const beforeWidth = 80
+
+// beforeLines is how many lines of a record are shown.
+const beforeLines = 6
+
+func (v *preview) beforeAfter(ctx context.Context, in *config.Input) error {
+	b := &beforeAfter{preview: v, in: in, path: v.file, seen: make(map[string]bool), shown: []map[string]any{}}
+	if b.path == "" {
+		files, err := pipeline.Newest(in)
+		if err != nil {
+			return exit.Reading(err)
+		}
+		if len(files) == 0 {
+			return exit.With(exit.Failed, fmt.Errorf("no file matches the paths of input %s, or they are empty; name a sample with --file", in.Name))
+		}
+		b.path = files[0]
+	}
+	f, err := os.Open(b.path)
+	if err != nil {
+		return exit.Reading(err)
+	}
+	defer f.Close()
+	trial, err := pipeline.NewTrial(in, b.path, b.record)
+	if err != nil {
+		return exit.With(exit.Usage, err)
+	}
+	if !v.json {
+		fmt.Fprintf(v.out, "%s, as input %s reads it\n\n", telemetry.Printable(b.path), telemetry.Printable(in.Name))
+	}
+	if err := trial.Run(ctx, f); err != nil {
+		return exit.With(exit.Failed, fmt.Errorf("read %q: %w", b.path, err))
+	}
+	if v.json {
+		return v.out.JSON(map[string]any{"input": in.Name, "file": b.path, "records": b.shown, "counts": trial.Counts})
+	}
+	return b.sum(&trial.Counts)
+}
+
+// record shows a record where it is one of the first, or the first with its fate.
+func (b *beforeAfter) record(one *pipeline.Tried) error {
+	isNew := false
+	for _, fate := range fates(one) {
+		isNew = isNew || !b.seen[fate]
+		b.seen[fate] = true
+	}
+	b.records--
+	switch {
+	case b.records < 0 && !isNew:
+	case b.json:
+		b.shown = append(b.shown, b.document(one))
+	default:
+		b.show(one)
+	}
+	return nil
+}
+
+// fates say, for people, what becomes of a record, or of several that are read together.
+func fates(one *pipeline.Tried) (all []string) {
+	if one.Message != "" {
+		all = append(all, "quarantine, "+string(one.Reason))
+	}
+	for i, reason := range one.LeftOut {
+		if !slices.Contains(one.LeftOut[:i], reason) {
+			all = append(all, leftOutBy(reason))
+		}
+	}
+	switch {
+	case len(one.After) == 0:
+	case one.Unparsed:
+		all = append(all, "sent, not as it should be")
+	case one.Unchanged():
+		all = append(all, "sent as it is")
+	default:
+		all = append(all, "sent")
+	}
+	return all
+}
+
+// leftOutBy is why a record is not sent, for people.
+func leftOutBy(reason string) string {
+	switch reason {
+	case "keep":
+		return "left out: nothing in keep holds"
+	case "unmatched":
+		return "left out by on_error"
+	case "blank", "header":
+		return "left out: " + reason
+	}
+	return "left out by " + reason
+}
+
+// show prints one: where it is, what becomes of it, and how it was and is.
+func (b *beforeAfter) show(one *pipeline.Tried) {
+	style, head := "32", strings.Join(fates(one), "; ")
+	switch {
+	case one.Message != "":
+		style, head = "31", head+": "+one.Message
+	case len(one.After) == 0:
+		style = "33"
+	}
+	if b.more {
+		fmt.Fprintln(b.out)
+	}
+	b.more = true
+	for i, line := range wordsOf(fmt.Sprintf("at %d: %s", one.Start, telemetry.Printable(head)), 2) {
+		if i == 0 {
+			line = b.out.Paint("1", line)
+		}
+		fmt.Fprintln(b.out, line)
+	}
+	if one.Unchanged() {
+		b.text("=", "", one.Before)
+		return
+	}
+	b.text("-", "31", one.Before)
+	for _, after := range one.After {
+		b.text("+", style, after)
+	}
+}
+
+// text prints the bytes of a record, cut into lines that fit.
+func (b *beforeAfter) text(sign, style string, text []byte) {
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		lines = append(lines, cutAt(telemetry.Printable(strings.TrimRight(line, "\r\n")), beforeWidth-4)...)
+	}
+	if len(lines) == 0 {
+		lines = []string{""}
+	}
+	if more := len(lines) - beforeLines; more > 0 {
+		lines = append(lines[:beforeLines], fmt.Sprintf("… %s more", units.Counted(more, "line")))
+	}
+	for i, line := range lines {
+		if i > 0 {
+			sign = " "
+		}
+		line = strings.TrimRight("  "+sign+" "+line, " ")
+		if style != "" {
+			line = b.out.Paint(style, line)
+		}
+		fmt.Fprintln(b.out, line)
+	}
+}
+
+// cutAt parts a line into pieces of so many characters.
+func cutAt(text string, width int) (lines []string) {
+	for utf8.RuneCountInString(text) > width {
+		runes := []rune(text)
+		lines, text = append(lines, string(runes[:width])), string(runes[width:])
+	}
+	return append(lines, text)
+}
+
+// wordsOf breaks words into lines that fit, those behind the first indented.
+func wordsOf(text string, indent int) []string {
+	var lines []string
+	for _, line := range console.Wrapped(text, beforeWidth-indent) {
+		if len(lines) > 0 {
+			line = strings.Repeat(" ", indent) + line
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// document is what --json tells of a record.
+func (b *beforeAfter) document(one *pipeline.Tried) map[string]any {
+	doc := map[string]any{"offset": one.Start, "length": one.End - one.Start, "unchanged": one.Unchanged(), "unparsed": one.Unparsed}
+	put := func(name string, text []byte) {
+		if utf8.Valid(text) {
+			doc[name] = string(text)
+		} else {
+			doc[name+"_base64"] = slices.Clone(text)
+		}
+	}
+	put("before", one.Before)
+	after, sound := []string{}, true
+	for _, a := range one.After {
+		after, sound = append(after, string(a)), sound && utf8.Valid(a)
+	}
+	if doc["after"] = after; !sound {
+		delete(doc, "after")
+		doc["after_base64"] = one.After
+	}
+	if doc["left_out"] = one.LeftOut; one.LeftOut == nil {
+		doc["left_out"] = []string{}
+	}
+	if one.Message != "" {
+		doc["quarantined"] = map[string]string{"reason": string(one.Reason), "message": one.Message}
+	}
+	return doc
+}
+
+// sum prints the counts of the file.
+func (b *beforeAfter) sum(n *pipeline.Counts) error {
+	fmt.Fprintf(b.out, "\n%s\n", b.out.Paint("1", fmt.Sprintf("%s, %s", units.Counted(n.Read, "record"), telemetry.BytesText(n.BytesRead))))
+	row := func(count int, what string) {
+		share := 0.0
+		if n.Read > 0 {
+			share = 100 * float64(count) / float64(n.Read)
+		}
+		fmt.Fprintf(b.out, "  %9d %5.1f%%  %s\n", count, share, telemetry.Printable(what))
+	}
+	row(n.Sent, fmt.Sprintf("sent, %s before gzip", telemetry.BytesText(n.BytesSent)))
+	if n.Unchanged > 0 {
+		row(n.Unchanged, "  as they are")
+	}
+	if n.Unparsed > 0 {
+		row(n.Unparsed, "  not as parse or inner says, with the reason")
+	}
+	for _, reason := range slices.Sorted(maps.Keys(n.Filtered)) {
+		row(n.Filtered[reason], leftOutBy(reason))
+	}
+	for _, reason := range slices.Sorted(maps.Keys(n.Quarantined)) {
+		row(n.Quarantined[reason], "quarantine, "+reason)
+	}
+	return nil
+}
