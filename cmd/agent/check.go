@@ -61,7 +61,7 @@ func (c *checking) run(ctx context.Context) error {
 	}
 	found, err := check.Run(ctx, check.Options{
 		Path: c.path, Env: environment(who), Offline: c.offline, Service: who, Log: runningAgent(c.path, environment(who)),
-		Connect: checkConnection, Sample: sampleInput,
+		Connect: checkConnection, Sample: sampleInput, Try: tryOut,
 	})
 	if err != nil {
 		return exit.With(exit.Failed, err)
@@ -155,6 +155,19 @@ func sampleInput(ctx context.Context, cfg *config.Config, in *config.Input) (*ch
 	}
 	s.Body, err = pipeline.Raw(p)
 	return s, err
+}
+
+// tryOut asks the rules and patterns of an input about its newest files.
+func tryOut(ctx context.Context, in *config.Input) (*check.Tryout, error) {
+	t, err := pipeline.TryOut(ctx, in)
+	if t == nil {
+		return nil, err
+	}
+	all := &check.Tryout{Files: t.Files, Records: t.Records, Misfits: t.Misfits}
+	for _, a := range t.Asked {
+		all.Asked = append(all.Asked, check.Asked(a))
+	}
+	return all, err
 }
 
 // checkCode is the exit code: of the most telling error.

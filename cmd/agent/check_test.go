@@ -353,3 +353,56 @@ func TestCheckOwnLog(t *testing.T) {
 	p.stop()
 	s.finds(s.checks(0, "--offline"), "files", check.OK, "2 files")
 }
+
+// TestCheckRules: what rules and patterns do with the newest files: those that hold of
+// nothing, that never act, that contradict themselves, and that are slow by their form.
+func TestCheckRules(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.write("logs/a.json", strings.Repeat(`{"level":"info","status":200,"http":{"path":"/health"}}`+"\n", 5)+`{"level":"warn","status":500}`+"\n")
+	s.write("logs/b.log", "INFO a\nWARN b\n")
+	s.write("logs/c.log", "no access log\n")
+	s.write("agent.yaml", open+`inputs:
+  - paths: ["${DIR}/logs/*.json"]
+    table: T
+    mapping: m
+    keep: [{member: level, in: [info]}, {member: level, match: '^i'}, {member: level, in: [warn]}]
+    drop:
+      - {name: health_checks, member: http.path, match: '^/health'}
+      - {name: again, member: http.path, match: '.*lth'}
+      - {member: Level, match: info}
+      - {member: level, in: [debug]}
+      - {member: status, below: 200, above: 300}
+      - {member: level, in: [debug]}
+      - {member: level, in: [warn], match: '^x'}
+      - {match: 'nowhere|(?:a?){300}b'}
+  - {name: lines, paths: ["${DIR}/logs/b.log"], table: U, mapping: m, parse: regex, pattern: ['^(?P<level>INFO|WARN) (?P<rest>.*)$', '^(?P<level>\S+) ', '(?P<level>DEBUG)']}
+  - {name: access, paths: ["${DIR}/logs/c.log"], table: V, mapping: m, parse: combined}
+  - {name: plain, paths: ["${DIR}/logs/c.log"], table: W}
+`)
+	all := s.checks(0, "--offline")
+	f := func(id, key string, want ...string) {
+		t.Helper()
+		s.finds(all, id, check.Warning, append(want, key+": ")...)
+	}
+	f("rules.shadowed", "keep[1]", "holds of 5 of 6 records of the newest 1 file, and one before it holds of each")
+	f("rules.shadowed", "drop[1]", "holds of 5 of 6", "left out before it, most by health_checks", "(again)", "kusto-agent preview T --before-after")
+	f("rules.slow", "drop[1]", "begins with .*", "MB of records a second")
+	f("rules.nothing", "drop[2]", "no record has a value at its member")
+	s.finds(all, "rules.nothing", check.OK, "drop[3]", "holds of none")
+	f("rules.never", "drop[4]", "no number is below 200 and above 300")
+	f("rules.never", "drop[5]", "it asks what drop[3] asks")
+	f("rules.never", "drop[6]", "none of the values of in")
+	f("rules.nothing", "drop[7]", "it matches none of 6 records")
+	f("rules.slow", "drop[7]", "a program of ", " instructions, and up to 500 are fast")
+	f("rules.shadowed", "pattern[1]", "holds of 2 of 2 records")
+	f("rules.nothing", "pattern[2]")
+	f("rules.slow", "pattern[2]", "does not begin with ^")
+	f("rules.parse", "", "none of 1 record", "is as parse: combined says")
+	s.finds(all, "rules", check.OK, "11 conditions tried on 6 records of the newest 1 file")
+	for _, one := range all {
+		if strings.HasPrefix(one.ID, "rules") && (one.Input == "plain" || one.Severity == check.Warning && (strings.HasPrefix(one.Where, "drop[0]") || one.Where == "keep[0]" || one.Where == "pattern[0]")) {
+			t.Errorf("it tells %+v", one)
+		}
+	}
+}

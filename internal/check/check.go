@@ -80,6 +80,7 @@ type Options struct {
 
 	Connect func(cfg *config.Config, cluster string) (*Connection, error)
 	Sample  func(ctx context.Context, cfg *config.Config, in *config.Input) (*Sample, error)
+	Try     func(ctx context.Context, in *config.Input) (*Tryout, error) // nil: the input has no rules and no patterns
 }
 
 // steps are what is looked at, in this order.
@@ -96,6 +97,7 @@ var steps = []struct {
 	{"Identity", true, (*run).identity},
 	{"Tables", true, (*run).tables},
 	{"Records", false, (*run).records},
+	{"Rules and patterns", false, (*run).rules},
 }
 
 // Run looks at everything and returns what it found, in the order of the steps.

@@ -43,7 +43,7 @@ func (l *loader) multiline(m *tail.Multiline, src *source, at string) {
 	switch {
 	case err == nil:
 	case errors.As(err, &bad):
-		src.bad(join(at, "start"), "not a regular expression: %s; see the RE2 syntax, and put it in single quotes", bad.Code)
+		src.badWithin(join(at, "start"), m.Start, faultIn(m.Start, bad), notRegular(m.Start, bad))
 	case m.Start == "" && m.Preset != "":
 		src.bad(join(at, "preset"), "%q is no preset; want %s", shortened(m.Preset), orList(format.Presets()))
 	default:

@@ -62,6 +62,8 @@ type Tried struct {
 	Reason     record.Reason
 	Message    string // why it goes to quarantine; empty: it does not
 	Unparsed   bool   // what is sent tells that it is not as parse or inner says
+
+	source []byte // of Before, with its line end
 }
 
 // Unchanged reports whether it is sent as it is.
@@ -240,7 +242,7 @@ func (t *Trial) step(src []byte, at int64, c *format.Chunk) error {
 
 // record makes of a record what the input does.
 func (t *Trial) record(rec []byte, at int64) error {
-	one := Tried{Start: at, End: at + int64(len(rec)), Before: rec}
+	one := Tried{Start: at, End: at + int64(len(rec)), Before: rec, source: rec}
 	t.one = append(slices.Grow(t.one[:0], len(rec)+1), rec...)
 	sent := 0
 	for from := 0; from < len(t.one); from += t.made.Consumed {

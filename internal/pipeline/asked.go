@@ -1,0 +1,248 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"time"
+
+	"kusto-agent/internal/config"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/rules"
+)
+
+// Tryout is what the rules and patterns of an input do with the beginning of its newest
+// files.
+type Tryout struct {
+	Files   int
+	Records int // that were asked: those that are sound
+	Misfits int // of them, that are not as parse or inner says
+	Asked   []Asked
+}
+
+// Asked is a condition of keep, a rule of drop, a pattern or the first line of an event.
+type Asked struct {
+	Key        string // in the input, such as drop[0]
+	Name       string // of a rule
+	Holds      int    // of so many records it holds by itself
+	Acts       int    // of so many it decides, behind the others
+	Before     string // the reason by which most of those are left out of which it holds; empty: none is
+	NoMember   bool   // no record has its member
+	Expression string // regular expression; empty: it has none
+	Rate       int64  // bytes of records a second that the expression was matched with here
+}
+
+// probe is one of them at work.
+type probe struct {
+	Asked
+	scan    *format.Scanner // leaves out what it holds of
+	pattern bool            // and what it does not hold of, for those of parse
+	member  *format.Scanner // leaves out what has the member
+	found   bool            // a record has it
+	before  map[string]int
+}
+
+// How much a tryout looks at.
+const (
+	tryFiles   = 3
+	tryRecords = 3000 // of a file
+	tryText    = 256 << 10
+	tryTime    = 20 * time.Millisecond // for each expression
+)
+
+// TryOut asks each rule and each pattern of an input by itself and behind the others.
+// Nil: it has none, and takes nothing apart.
+func TryOut(ctx context.Context, in *config.Input) (*Tryout, error) {
+	probes, err := probesOf(in)
+	parse, _ := format.ParseOf(in.Parse)
+	inner, _ := format.InnerOf(in.Inner)
+	if err != nil || len(probes) == 0 && !parse.Taken(inner).Parsed() {
+		return nil, err
+	}
+	files, err := Newest(in)
+	if err != nil {
+		return nil, err
+	}
+	all := &Tryout{}
+	var text [][]byte
+	for _, file := range files[:min(len(files), tryFiles)] {
+		n, err := all.file(ctx, in, file, probes, &text)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", file, err)
+		}
+		if n > 0 {
+			all.Files++
+		}
+	}
+	for _, p := range probes {
+		p.NoMember = p.member != nil && !p.found && all.Records > 0
+		for _, reason := range slices.Sorted(maps.Keys(p.before)) {
+			if p.before[reason] > p.before[p.Before] {
+				p.Before = reason
+			}
+		}
+		if p.Expression != "" {
+			p.Rate = rateOf(p.Expression, text)
+		}
+		all.Asked = append(all.Asked, p.Asked)
+	}
+	return all, nil
+}
+
+// probesOf are the rules and patterns of an input, each alone.
+func probesOf(in *config.Input) (all []*probe, err error) {
+	alone := func(change func(*config.Input)) *format.Scanner {
+		one := *in
+		one.Keep, one.Drop, one.Sample, one.Fields = nil, nil, nil, nil
+		change(&one)
+		o, bad := one.Tail().ScanOptions()
+		var scan *format.Scanner
+		if bad == nil {
+			scan, bad = format.New(o)
+		}
+		if err == nil {
+			err = bad
+		}
+		return scan
+	}
+	condition := func(key, name string, c rules.Condition) {
+		p := &probe{Asked: Asked{Key: key, Name: name, Expression: c.Match}, before: make(map[string]int)}
+		p.scan = alone(func(one *config.Input) { one.Drop = []rules.Rule{{Condition: c}} })
+		if c.Member != "" {
+			p.member = alone(func(one *config.Input) {
+				one.Drop = []rules.Rule{{Condition: rules.Condition{Member: c.Member, Match: `(?s).*`}}}
+			})
+		}
+		all = append(all, p)
+	}
+	for i, c := range in.Keep {
+		condition(fmt.Sprintf("keep[%d]", i), "", c)
+	}
+	for i, r := range in.Drop {
+		condition(fmt.Sprintf("drop[%d]", i), nameOf(r, i), r.Condition)
+	}
+	for i, text := range in.Pattern {
+		p := &probe{Asked: Asked{Key: fmt.Sprintf("pattern[%d]", i), Expression: text}, pattern: true}
+		p.scan = alone(func(one *config.Input) {
+			one.Pattern, one.OnError, one.Types = []string{text}, "drop", nil
+			re, err := regexp.Compile(text)
+			if err != nil {
+				return
+			}
+			for name, typ := range in.Types {
+				if re.SubexpIndex(name) > 0 {
+					if one.Types == nil {
+						one.Types = make(map[string]string)
+					}
+					one.Types[name] = typ
+				}
+			}
+			if in.Time != nil && re.SubexpIndex(in.Time.Member) < 0 {
+				one.Time = nil
+			}
+		})
+		all = append(all, p)
+	}
+	if m := in.Multiline; m != nil && m.Start != "" {
+		all = append(all, &probe{Asked: Asked{Key: "multiline.start", Expression: m.Start}})
+	}
+	return all, err
+}
+
+func nameOf(r rules.Rule, i int) string {
+	if r.Name != "" {
+		return r.Name
+	}
+	return fmt.Sprintf("drop_%d", i+1)
+}
+
+// file asks about the records of one file, and keeps some for their text.
+func (t *Tryout) file(ctx context.Context, in *config.Input, file string, probes []*probe, text *[][]byte) (records int, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	stamp := format.Stamp{Path: file, Dated: time.Now().UnixNano()}
+	bytes := 0
+	for _, b := range *text {
+		bytes += len(b)
+	}
+	trial, err := NewTrial(in, file, func(one *Tried) error {
+		if one.source == nil {
+			return nil // it is not sound
+		}
+		if bytes += len(one.Before); bytes <= tryText {
+			*text = append(*text, slices.Clone(one.Before))
+		}
+		taken, kept := false, false
+		for _, p := range probes {
+			if p.scan == nil {
+				continue
+			}
+			p.scan.SetStamp(stamp)
+			holds := p.holds(p.scan, one)
+			if p.member != nil && !p.found {
+				p.member.SetStamp(stamp)
+				p.found = p.holds(p.member, one)
+			}
+			if !holds {
+				continue
+			}
+			p.Holds++
+			switch {
+			case p.pattern && !taken, p.Name == "" && !p.pattern && !kept, p.Name != "" && slices.Contains(one.LeftOut, p.Name):
+				p.Acts++
+			case p.Name != "":
+				for _, reason := range one.LeftOut {
+					p.before[reason]++
+				}
+			}
+			taken, kept = taken || p.pattern, kept || p.Name == ""
+		}
+		if records++; one.Unparsed || slices.Contains(one.LeftOut, "unmatched") || one.Message != "" {
+			t.Misfits++
+		}
+		if records >= tryRecords {
+			return ErrEnough
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	err = trial.Run(ctx, f)
+	t.Records += records
+	return records, err
+}
+
+// holds reports whether a scanner leaves a record out, or takes it apart.
+func (p *probe) holds(scan *format.Scanner, one *Tried) bool {
+	var c format.Chunk
+	scan.Scan(slices.Concat(one.source, []byte{0})[:len(one.source)], one.Start, true, 0, &c)
+	if p.pattern {
+		return c.Records > 0 && c.Unmatched == 0
+	}
+	return len(c.Filtered) > 0 && c.Filtered[0] > 0
+}
+
+// rateOf is how many bytes of records a second an expression is matched with, as far as
+// a short while tells; 0: there is no text.
+func rateOf(expression string, text [][]byte) int64 {
+	re, err := regexp.Compile(expression)
+	if err != nil || len(text) == 0 {
+		return 0
+	}
+	var n int64
+	start := time.Now()
+	for time.Since(start) < tryTime {
+		for _, b := range text[:min(len(text), 1000)] {
+			re.Match(b)
+			n += int64(len(b)) + 1
+		}
+	}
+	return int64(float64(n) / time.Since(start).Seconds())
+}
