@@ -9,57 +9,93 @@ import (
 	"testing"
 )
 
-// recipePath is the first file that an input of a recipe reads.
-var recipePath = regexp.MustCompile(`paths: \[(/[^],]+)`)
+// recipePath is the first file that an input of a recipe reads, and its table.
+var (
+	recipePath  = regexp.MustCompile(`paths: \[(/[^],]+)`)
+	recipeTable = regexp.MustCompile(`(?m)^    table: (\S+)$`)
+)
 
-// TestRecipes: an input of the documentation is included, set up, and reads its
-// sample; every line has become a row with typed columns, and none was unlike what
-// the recipe says.
+// TestRecipes: all inputs of the documentation are included by one configuration, set up
+// and run. The page of each shows its configuration, the commands that make its table, and
+// the rows that its sample becomes, as they are here.
 func TestRecipes(t *testing.T) {
 	t.Parallel()
-	recipes, err := filepath.Glob("../../docs/recipes/*.yaml")
-	if err != nil || len(recipes) == 0 {
-		t.Fatalf("%d recipes, %v", len(recipes), err)
+	files, err := filepath.Glob("../../docs/recipes/*.yaml")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d recipes, %v", len(files), err)
 	}
-	page, err := os.ReadFile("../../docs/recipes.md")
+	index, err := os.ReadFile("../../docs/recipes.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range recipes {
+	s := newSite(t, strict(t))
+	var names []string
+	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if !strings.Contains(string(page), fmt.Sprintf("[%[1]s.yaml](recipes/%[1]s.yaml) | [%[1]s.log](recipes/%[1]s.log)", name)) {
-				t.Errorf("docs/recipes.md does not tell of %s", name)
+		names = append(names, name)
+		s.recipe(name)
+		if want := fmt.Sprintf("[%[1]s.md](recipes/%[1]s.md) | [%[1]s.yaml](recipes/%[1]s.yaml) | [%[1]s.log](recipes/%[1]s.log)", name); !strings.Contains(string(index), want) {
+			t.Errorf("docs/recipes.md has no row with %s", want)
+		}
+	}
+	commands, _ := s.show(0, "setup", "--config", s.path("agent.yaml"))
+	s.agent = s.launch("run", "--once", "--config", s.path("agent.yaml")).want(0)
+	for _, name := range names {
+		yaml := s.source(name + ".yaml")
+		table := recipeTable.FindStringSubmatch(yaml)
+		if table == nil {
+			t.Errorf("%s names no table", name)
+			continue
+		}
+		var made string
+		for line := range strings.Lines(commands + "\n") {
+			if strings.Contains(line, "['"+table[1]+"']") {
+				made += line
 			}
-			s := newSite(t, strict(t))
-			s.recipe(name)
-			s.show(0, "setup", "--config", s.path("agent.yaml"))
-			s.agent = s.launch("run", "--once", "--config", s.path("agent.yaml")).want(0)
-			table := strings.ToUpper(name[:1]) + name[1:]
-			want, err := os.ReadFile(filepath.Join("testdata", "recipes", name+".txt"))
-			if got := s.tableText(table) + "\n"; err != nil || got != string(want) {
-				t.Errorf("%v, rows\n%s\nwant\n%s", err, got, want)
-			}
-			lines := strings.Count(s.read(strings.TrimPrefix(s.recipeLog(name), s.dir+"/")), "\n")
-			if rows := s.server.RowCount("Logs", table); rows != lines {
-				t.Errorf("%d rows of %d lines", rows, lines)
-			}
-		})
+		}
+		rows := strings.ReplaceAll(s.tableText(table[1])+"\n", s.dir+"/log/", "/var/log/")
+		if made == "" || rows == "\n" {
+			t.Errorf("%s makes\n%s\nand the rows\n%s", name, made, rows)
+		}
+		s.isPage(name, "## The input\n\n```yaml\n"+yaml+"```\n\n## What setup prints\n\n```kql\n"+made+"```\n\n## What arrives\n\nOf its [sample]("+name+".log), a row a line, in the order of their text:\n\n```json\n"+rows+"```\n")
 	}
 }
 
-// recipe writes a configuration that includes one of the documentation, with its
-// sample where it is read. The name of this host is that of none.
+// isPage compares what the page of a recipe shows. What a person wrote stands before it.
+func (s *site) isPage(name, want string) {
+	s.t.Helper()
+	path := "../../docs/recipes/" + name + ".md"
+	text := s.source(name + ".md")
+	at := strings.Index(text, "## The input\n")
+	if !strings.HasPrefix(text, "# ") || at < 0 {
+		s.t.Errorf("%s is no page of a recipe", path)
+		return
+	}
+	if os.Getenv("UPDATE") != "" {
+		s.must(os.WriteFile(path, []byte(text[:at]+want), 0o644))
+		return
+	}
+	if text[at:] != want {
+		s.t.Errorf("%s shows\n%s\nand this is\n%s", path, text[at:], want)
+	}
+}
+
+// source is a file of the documentation's recipes.
+func (s *site) source(name string) string {
+	s.t.Helper()
+	text, err := os.ReadFile("../../docs/recipes/" + name)
+	s.must(err)
+	return string(text)
+}
+
+// recipe writes a configuration that includes inputs of the documentation, with the
+// sample of each where it is read. This host has the name and the zone of another.
 func (s *site) recipe(name string) {
 	s.t.Helper()
 	s.write("agent.yaml", open+"include: [conf.d/*.yaml]\n")
-	text, err := os.ReadFile("../../docs/recipes/" + name + ".yaml")
-	s.must(err)
-	s.write("conf.d/"+name+".yaml", strings.NewReplacer("/var/log", s.dir+"/log", "{host}", "web-1").Replace(string(text)))
-	sample, err := os.ReadFile("../../docs/recipes/" + name + ".log")
-	s.must(err)
-	s.write(strings.TrimPrefix(s.recipeLog(name), s.dir+"/"), string(sample))
+	here := strings.NewReplacer("/var/log", s.dir+"/log", "/srv/inetpub/logs", s.dir+"/log", "{host}", "web-1", "zone: local", "zone: utc")
+	s.write("conf.d/"+name+".yaml", here.Replace(s.source(name+".yaml")))
+	s.write(strings.TrimPrefix(s.recipeLog(name), s.dir+"/"), s.source(name+".log"))
 }
 
 func (s *site) recipeLog(name string) string {
