@@ -2,7 +2,6 @@ package format
 
 import (
 	"bytes"
-	"slices"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -96,10 +95,13 @@ func (u *unit) has(m *message, name []byte) bool {
 	case "time", "stream", "partial":
 		return true
 	}
-	return slices.ContainsFunc(u.beside[m.from:m.to], func(member []byte) bool {
+	for _, member := range u.beside[m.from:m.to] {
 		end, _ := stringEnd(member, 1)
-		return isNamed(member[1:end-1], name)
-	})
+		if isNamed(member[1:end-1], name) {
+			return true
+		}
+	}
+	return false
 }
 
 // isNamed reports whether a name as it is written stands for a plain one.
@@ -112,18 +114,22 @@ func isNamed(written, plain []byte) bool {
 
 // appendFreeNumber appends what makes a name one that no member of a message has.
 func (s *Scanner) appendFreeNumber(dst, name []byte, m *message) []byte {
-	plain, _ := appendUnescaped(nil, name)
-	plain = append(plain, '_')
+	s.free, _ = appendUnescaped(s.free[:0], name)
+	s.free = append(s.free, '_')
+	base := len(s.free)
 	for n := int64(2); ; n++ {
-		number := strconv.AppendInt(nil, n, 10)
-		if free := append(plain[:len(plain):len(plain)], number...); !s.unit.has(m, free) && !hasMember(s.inner, free) {
-			return append(append(dst, '_'), number...)
+		s.free = strconv.AppendInt(s.free[:base], n, 10)
+		if !s.unit.has(m, s.free) && !hasMember(s.inner, s.free) {
+			return append(dst, s.free[base-1:]...)
 		}
 	}
 }
 
 // hasMember reports whether a sound object has a member.
 func hasMember(object, plain []byte) bool {
+	if !bytes.Contains(object, plain) && bytes.IndexByte(object, '\\') < 0 {
+		return false
+	}
 	for i := skipSpace(object, 1); object[i] != '}'; {
 		begin := i
 		if i, _ = stringEnd(object, i+1); isNamed(object[begin+1:i-1], plain) {

@@ -69,6 +69,16 @@ func BenchmarkParse(b *testing.B) {
 	f("logfmt", Options{Parse: ParseLogfmt}, fill(logfmtLine))
 	f("docker", Options{Parse: ParseDocker}, fill(dockerLine))
 	f("cri", Options{Parse: ParseCRI}, fill(criBenchLine))
+	inside := func(line func(*rand.Rand, int) string, wrap func(text string) string) []byte {
+		return fill(func(r *rand.Rand, n int) string { return wrap(line(r, n)) })
+	}
+	jsonLine := func(r *rand.Rand, n int) string {
+		return fmt.Sprintf(`{"time":"2026-03-01T12:00:00Z","level":"INFO","msg":"order accepted","order":%d,"took":%d,"user":{"id":%d}}`+"\n", n, r.IntN(1e6), r.IntN(1e6))
+	}
+	inCRI := func(text string) string { return "2026-03-01T12:00:00.123456789Z stdout F " + text }
+	f("cri-combined", Options{Parse: ParseCRI, Inner: ParseCombined}, inside(accessLine, inCRI))
+	f("cri-json", Options{Parse: ParseCRI, Inner: ParseJSON}, inside(jsonLine, inCRI))
+	f("docker-json", Options{Parse: ParseDocker, Inner: ParseJSON}, inside(jsonLine, func(text string) string { return docker(text, "stdout", "2026-03-01T12:00:00.123456789Z") }))
 	f("combined", Options{Parse: ParseCombined}, fill(accessLine))
 	f("syslog", Options{Parse: ParseSyslog, Zone: time.UTC}, fill(syslogLine))
 	f("syslog-5424", Options{Parse: ParseSyslog}, fill(modernLine))

@@ -94,6 +94,7 @@ type Scanner struct {
 	joined    []byte  // lines of the record at hand
 	unescaped []byte  // the text of the message at hand
 	inner     []byte  // the object that was made of it
+	free      []byte  // a name that is looked for in it
 	shaped    []byte  // the record at hand, without its fields
 	lines     []Piece // of a message that is too long
 	misfits   int     // objects of the record at hand that tell that it is not as Parse says
