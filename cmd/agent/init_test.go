@@ -14,6 +14,7 @@ func TestInitToRows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, strict(t))
+			s.env = append(s.env, "TZ=UTC")
 			s.write(file, text)
 			out, words := s.show(0, "init", s.path(file), "--cluster", s.url, "--database", "Logs")
 			if out != "" || !strings.Contains(words, "agent.yaml is written; next: kusto-agent setup --dry-run --config agent.yaml") {
@@ -36,6 +37,8 @@ func TestInitToRows(t *testing.T) {
 	f("docker", "logs/x-json.log", `{"log":"hello\n","stream":"stdout","time":"2026-03-01T12:00:00.5Z"}`+"\n", "X-json", `{"time":"2026-03-01T12:00:00.5000000Z","stream":"stdout","message":"hello"}`)
 	f("logfmt", "logs/pay.log", `ts=2026-03-01T12:00:00Z level=info took=1.5 n=3 code=007 ok=true msg="a b"`+"\n"+`ts=2026-03-01T12:00:01Z level=warn took=2 n=4 code=008 ok=false msg=c`+"\n", "Pay",
 		`{"ts":"2026-03-01T12:00:00.0000000Z","level":"info","took":1.5,"n":3,"code":"007","ok":true,"msg":"a b"}`+"\n"+`{"ts":"2026-03-01T12:00:01.0000000Z","level":"warn","took":2,"n":4,"code":"008","ok":false,"msg":"c"}`)
+	f("pairs", "logs/kv.log", "2026-03-01 12:00:00,5 +01 INFO paid, order=7, took=1.5, user='a', ok=true\n2026-03-01 12:00:01,5 +01 WARN failed, order=8, took=2, user='b c', ok=false\n", "Kv",
+		`{"time":"2026-03-01T12:00:00.5000000Z","message":"+01 INFO paid","order":7,"took":1.5,"user":"'a'","ok":true,"parse_error":""}`+"\n"+`{"time":"2026-03-01T12:00:01.5000000Z","message":"+01 WARN failed","order":8,"took":2,"user":"'b c'","ok":false,"parse_error":""}`)
 	f("access log in a container", "logs/web.log", `2026-03-01T12:00:00.5Z stdout F ::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 1`+"\n", "Web",
 		`{"time":"2026-03-01T12:00:00.5000000Z","stream":"stdout","remote_addr":"::1","user":"","time_2":"2026-03-01T12:00:00.0000000Z","method":"GET","path":"/","protocol":"HTTP/1.1","status":200,"bytes":1,"referer":"","user_agent":"","request":"","message":"","parse_error":""}`)
 	f("JSON in a container", "logs/y-json.log", `{"log":"{\"n\":1,\"level\":\"info\"}\n","stream":"stdout","time":"2026-03-01T12:00:00.5Z"}`+"\n", "Y-json",

@@ -3,7 +3,9 @@ package initconfig
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"kusto-agent/internal/check"
@@ -62,6 +64,15 @@ func (c *Answers) reading(line func(indent int, key, value, why string)) {
 	g := c.guess
 	if g.Parse != "" && c.Format == "JSON" {
 		line(4, "parse", g.Parse, parseWords[g.Parse])
+		if e := g.Expression; e != nil {
+			line(4, "pattern", "'"+strings.ReplaceAll(e.Pattern, "'", "''")+"'", "")
+			if len(e.Types) > 0 {
+				line(4, "types", typesOf(e.Types), "")
+			}
+			if e.Time {
+				line(4, "time", "{member: time, layout: iso8601}", "zone: local, unless the log tells it or another is set")
+			}
+		}
 		if g.Inner != "" {
 			line(4, "inner", g.Inner, "what the messages hold, whose members stand beside those")
 		}
@@ -76,11 +87,21 @@ func (c *Answers) reading(line func(indent int, key, value, why string)) {
 	}
 }
 
+// typesOf is the types of groups, as YAML.
+func typesOf(types map[string]string) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(types)) {
+		all = append(all, quotedScalar(name)+": "+types[name])
+	}
+	return "{" + strings.Join(all, ", ") + "}"
+}
+
 var parseWords = map[string]string{
 	"docker":   "each message becomes a JSON object, with its time and stream",
 	"cri":      "each message becomes a JSON object, with its time and stream",
 	"logfmt":   "each line becomes a JSON object, with a member for each key",
 	"syslog":   "each line becomes a JSON object, with its time, host, app and pid",
+	"regex":    "each line becomes a JSON object, with a member for each group of the pattern",
 	"combined": "each line becomes a JSON object, with status and bytes as numbers",
 }
 

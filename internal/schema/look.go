@@ -22,6 +22,8 @@ type Guess struct {
 	Inner    string // what the messages of docker and cri hold, where that is not text
 	Header   bool   // its first record is a header
 	Encoding string
+
+	Expression *Expression // of Parse, where that is regex
 }
 
 // Look guesses from the name of a file, and from its beginning, unpacked. What
@@ -50,7 +52,11 @@ func Look(name string, text []byte) Guess {
 	case parsed(lines) != "":
 		g.Format, g.Parse = record.JSON, parsed(lines)
 	default:
-		g.Format = delimitedBy(lines)
+		if g.Expression = pairsOf(lines); g.Expression != nil {
+			g.Format, g.Parse = record.JSON, format.ParseRegex.String()
+		} else {
+			g.Format = delimitedBy(lines)
+		}
 	}
 	if g.Format == "" && len(lines) > 0 {
 		g.Format = record.TXT
