@@ -21,11 +21,8 @@ var errMalformed = errors.New("entry malformed")
 // decode reads the entry of a frame. It returns nil for one that this version
 // does not know and may skip.
 func decode(f *durable.Found) (*Entry, error) {
-	if f.Type == 0 || Kind(f.Type) > knownKind || len(f.Meta) == 0 || f.Meta[0] != version {
-		if f.Flags&durable.Optional != 0 {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("type %d at offset %d: %w", f.Type, f.Offset, errUnknown)
+	if ok, err := readable(f); !ok {
+		return nil, err
 	}
 	e := &Entry{Kind: Kind(f.Type), Number: f.Record}
 	r := &wire.Reader{B: f.Meta[1:]}
@@ -35,6 +32,18 @@ func decode(f *durable.Found) (*Entry, error) {
 		return nil, fmt.Errorf("%s at offset %d: %w", e.Kind, f.Offset, errMalformed)
 	}
 	return e, nil
+}
+
+// readable says whether this version knows the entry of a frame. Where it does not and may
+// not skip it, that is an error.
+func readable(f *durable.Found) (bool, error) {
+	switch {
+	case f.Type != 0 && Kind(f.Type) <= knownKind && len(f.Meta) > 0 && f.Meta[0] == version:
+		return true, nil
+	case f.Flags&durable.Optional != 0:
+		return false, nil
+	}
+	return false, fmt.Errorf("type %d at offset %d: %w", f.Type, f.Offset, errUnknown)
 }
 
 // readEntry fills the fields that belong to the kind of e.
@@ -55,7 +64,7 @@ func readEntry(r *wire.Reader, e *Entry) {
 	case Begin:
 		b := readBegun(r)
 		e.Payload, e.HadLens, e.Batch, e.Attempt = &b.Payload, b.HadLens, b.ID, b.Payload.Attempt
-	case Attempt, Replay:
+	case Attempt, Replay, Unknown:
 		e.Batch, e.Attempt = r.ID(), r.Small(math.MaxInt32)
 	case End, ReplayEnd:
 		e.Batch = r.ID()
@@ -71,6 +80,8 @@ func readEntry(r *wire.Reader, e *Entry) {
 		}
 	case Forget:
 		e.File = r.File()
+	case Abandoned:
+		e.File, e.Span = r.File(), r.Span(0)
 	}
 }
 

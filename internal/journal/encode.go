@@ -26,7 +26,7 @@ func encode(e *Entry) []byte {
 		writeInfo(w, &e.Info)
 	case Begin:
 		w.Payload(e.Payload, e.HadLens)
-	case Attempt, Replay:
+	case Attempt, Replay, Unknown:
 		w.ID(e.Batch)
 		w.Uint(uint64(e.Attempt))
 	case End, ReplayEnd:
@@ -48,6 +48,9 @@ func encode(e *Entry) []byte {
 		}
 	case Forget:
 		w.File(e.File)
+	case Abandoned:
+		w.File(e.File)
+		w.Span(e.Span, 0)
 	}
 	return w.B
 }

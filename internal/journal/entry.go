@@ -27,13 +27,15 @@ const (
 	Stopped   Kind = 12 // a clean stop: nothing follows in this segment (optional)
 	Replay    Kind = 13 // Batch, Attempt: a request for a batch in the spool
 	ReplayEnd Kind = 14 // Batch, Outcome: a batch in the spool has ended
+	Unknown   Kind = 15 // Batch, Attempt: no trustworthy answer came for that request (optional)
+	Abandoned Kind = 16 // File, Span: given up before it was read (optional)
 	Unread    Kind = 0  // never written: Span of the segment is unreadable, see read
-	knownKind      = ReplayEnd
+	knownKind      = Abandoned
 )
 
 func (k Kind) String() string {
 	names := [...]string{"unread", "snapshot", "input", "file", "begin", "attempt", "end", "skip",
-		"position", "split", "forget", "synced", "stopped", "replay", "replay end"}
+		"position", "split", "forget", "synced", "stopped", "replay", "replay end", "unknown", "abandoned"}
 	if int(k) < len(names) {
 		return names[k]
 	}
@@ -80,8 +82,27 @@ const version = 1
 // frame is the entry as it is written.
 func (e *Entry) frame() durable.Frame {
 	f := durable.Frame{Type: uint8(e.Kind), Records: 1, Meta: encode(e)}
-	if e.Kind == Synced || e.Kind == Stopped {
+	if e.Kind.optional() {
 		f.Flags = durable.Optional
 	}
 	return f
+}
+
+// optional says whether the state does without the entry, so that a version that does
+// not know its kind may skip it.
+func (k Kind) optional() bool {
+	switch k {
+	case Synced, Stopped, Unknown, Abandoned:
+		return true
+	}
+	return false
+}
+
+// Run names the run of the agent whose snapshot this is; zero: an earlier version wrote
+// it and does not tell.
+func (e *Entry) Run() (id [16]byte) {
+	if n := len(e.Lines); n > 0 {
+		id = e.Lines[n-1].id
+	}
+	return id
 }

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"time"
 
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/record"
+	"kusto-agent/internal/wire"
 )
 
 // read calls fn for every entry in the journal in dir, oldest first, snapshots
@@ -35,8 +37,16 @@ func read(fsys durable.FS, dir string, fn func(Entry) error) error {
 }
 
 func readSegment(fsys durable.FS, path string, seq uint64, fn func(Entry) error) error {
+	_, err := readEach(fsys, path, seq, decode, func(e *Entry) error { return fn(*e) })
+	return err
+}
+
+// readEach is readSegment with a decoder of the caller's. It returns the number behind the
+// last entry that could be read.
+func readEach(fsys durable.FS, path string, seq uint64, decode func(*durable.Found) (*Entry, error), fn func(*Entry) error) (next uint64, err error) {
 	var until uint64 // entries up to this number are the snapshot
 	rep, err := durable.ReadSegment(fsys, path, kind, major, true, func(f *durable.Found) error {
+		next = f.Record + uint64(f.Records)
 		e, err := decode(f)
 		if err != nil || e == nil {
 			return err
@@ -45,23 +55,95 @@ func readSegment(fsys durable.FS, path string, seq uint64, fn func(Entry) error)
 			until = e.Number + e.Count
 		}
 		e.InSnapshot = e.Number <= until
-		return fn(*e)
+		return fn(e)
 	})
 	if errors.Is(err, durable.ErrDamaged) {
-		return fn(Entry{Kind: Unread, Segment: seq})
+		return next, fn(&Entry{Kind: Unread, Segment: seq})
 	}
 	if err != nil {
-		return err
+		return next, err
 	}
 	for _, b := range rep.Bad {
 		if b.Torn {
 			continue
 		}
-		if err := fn(Entry{Kind: Unread, Segment: seq, Span: record.Span{Start: b.Offset, End: b.Offset + b.Length}}); err != nil {
-			return err
+		if err := fn(&Entry{Kind: Unread, Segment: seq, Span: record.Span{Start: b.Offset, End: b.Offset + b.Length}}); err != nil {
+			return next, err
 		}
 	}
+	return next, nil
+}
+
+// History calls fn for every entry in the journal in dir, as read does, for those who read
+// millions: an entry, with all that it points to, is good until fn returns. Where segments
+// are missing between two that are there, or were moved away as damaged, an entry of kind
+// Unread stands between them. An entry that came while a segment was made comes twice. A
+// folder that is not there has no entries.
+func History(dir string, fn func(*Entry) error) error { return historyOf(durable.OS, dir, fn) }
+
+func historyOf(fsys durable.FS, dir string, fn func(*Entry) error) error {
+	segments, err := listSegments(fsys, dir)
+	if err != nil {
+		return fmt.Errorf("read journal %q: %w", dir, err)
+	}
+	d := &reused{r: wire.Reader{Words: map[string]string{}}}
+	var next uint64 // behind the last entry of the segment before; 0: none was read
+	for _, s := range segments {
+		path := filepath.Join(dir, s.name)
+		h, _, err := durable.ReadHeader(fsys, path, kind, major)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // removed since it was listed
+			continue
+		case err != nil && !errors.Is(err, durable.ErrDamaged):
+			return err
+		case err == nil && next > 0 && h.FirstRecord > next:
+			if err := fn(&Entry{Kind: Unread, Segment: s.seq}); err != nil {
+				return err
+			}
+		}
+		behind, err := readEach(fsys, path, s.seq, d.decode, fn)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		}
+		next = max(next, behind)
+	}
 	return nil
+}
+
+// reused decodes entries into the same memory again and again.
+type reused struct {
+	r       wire.Reader
+	e       Entry
+	payload record.Payload
+}
+
+// decode is the function of that name. A malformed entry is one that cannot be read.
+func (d *reused) decode(f *durable.Found) (*Entry, error) {
+	if Kind(f.Type) == Split || Kind(f.Type) == Snapshot { // few, and of any length
+		e, err := decode(f)
+		if errors.Is(err, errMalformed) {
+			return &Entry{Kind: Unread, Number: f.Record}, nil
+		}
+		return e, err
+	}
+	if ok, err := readable(f); !ok {
+		return nil, err
+	}
+	d.e = Entry{Kind: Kind(f.Type), Number: f.Record}
+	d.r.B, d.r.Bad = f.Meta[1:], false
+	d.e.At = time.Unix(0, d.r.Int())
+	if d.e.Kind == Begin {
+		d.e.HadLens = d.r.PayloadInto(&d.payload)
+		d.e.Payload, d.e.Batch, d.e.Attempt = &d.payload, d.payload.ID, d.payload.Attempt
+	} else {
+		readEntry(&d.r, &d.e)
+	}
+	if d.r.Bad {
+		return &Entry{Kind: Unread, Number: f.Record}, nil
+	}
+	return &d.e, nil
 }
 
 // InSpool reads the history for batches that went to the spool and have not

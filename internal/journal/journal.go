@@ -296,6 +296,22 @@ func (j *Journal) EndReplay(id record.BatchID, o record.Outcome) error {
 	return j.tell(&Entry{Kind: ReplayEnd, Batch: id, Outcome: o})
 }
 
+// Unknown records that no trustworthy answer came for the attempt'th request of a
+// batch: it may be stored twice. It is for the history alone and does not wait for the
+// disk; what is told of the batch later is written behind it.
+func (j *Journal) Unknown(id record.BatchID, attempt int) error {
+	return j.note(&Entry{Kind: Unknown, Batch: id, Attempt: attempt})
+}
+
+// Abandoned records that a range of a file was given up before it was read. It is for
+// the history alone, moves no position and does not wait for the disk.
+func (j *Journal) Abandoned(f record.File, span record.Span) error {
+	if span.Start < 0 || span.End < span.Start {
+		return fmt.Errorf("abandon %s of %s: not a range", span, f)
+	}
+	return j.note(&Entry{Kind: Abandoned, File: f, Span: span})
+}
+
 // Removed says that nothing of these batches is in the spool any more: how they
 // ended needs not be remembered. It does not wait for the disk.
 func (j *Journal) Removed(ids []record.BatchID) {

@@ -39,6 +39,19 @@ func (j *Journal) tell(e *Entry) error {
 	return j.submit(&op{entry: e, frame: f, done: make(chan struct{})})
 }
 
+// note writes an entry that the state does without, as soon as the disk lets it.
+func (j *Journal) note(e *Entry) error {
+	e.At = j.o.Now()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return ErrClosed
+	}
+	j.enqueue(&op{entry: e, frame: e.frame(), applied: true}, j.badDisk() != nil)
+	j.poke()
+	return nil
+}
+
 // Sync returns after all that was told before is durable.
 func (j *Journal) Sync() error {
 	return j.submit(&op{done: make(chan struct{})})

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"time"
 
 	"kusto-agent/internal/record"
@@ -14,7 +15,17 @@ import (
 type Reader struct {
 	B   []byte
 	Bad bool
+
+	// Words are the strings read so far, where there is a map: of those that come again
+	// there is one copy. It is for whoever reads millions of entries that name few things.
+	Words map[string]string
+
+	files []record.File // of the payload read last
+	last  []int64
 }
+
+// maxWords bounds what Words holds, for what is read may be anybody's.
+const maxWords = 1 << 16
 
 // Fail sets Bad: what was read makes no sense to the caller.
 func (r *Reader) Fail() { r.B, r.Bad = nil, true }
@@ -85,7 +96,21 @@ func (r *Reader) Small(limit uint64) int {
 func (r *Reader) Bytes() []byte { return r.Take(r.Uint()) }
 
 // String reads a string with its length.
-func (r *Reader) String() string { return string(r.Bytes()) }
+func (r *Reader) String() string {
+	b := r.Bytes()
+	if r.Words == nil {
+		return string(b)
+	}
+	if s, known := r.Words[string(b)]; known {
+		return s
+	}
+	s := string(b)
+	if len(r.Words) >= maxWords {
+		clear(r.Words)
+	}
+	r.Words[s] = s
+	return s
+}
 
 // Byte reads one byte.
 func (r *Reader) Byte() byte {
@@ -122,6 +147,13 @@ func (r *Reader) Span(last int64) record.Span {
 // Payload reads everything of a payload but Body and Lens, and whether it had
 // a Lens.
 func (r *Reader) Payload() (p record.Payload, hadLens bool) {
+	hadLens = r.PayloadInto(&p)
+	return p, hadLens
+}
+
+// PayloadInto is Payload for one that was read into before: its slices are used again.
+func (r *Reader) PayloadInto(p *record.Payload) (hadLens bool) {
+	*p = record.Payload{Cover: p.Cover[:0], Pieces: p.Pieces[:0]}
 	p.ID, p.Replaces, p.Attempt = r.ID(), r.ID(), r.Small(math.MaxInt32)
 	p.Route = record.Route{Cluster: r.String(), Database: r.String(), Table: r.String(),
 		Format: record.Format(r.String()), Mapping: r.String()}
@@ -130,16 +162,18 @@ func (r *Reader) Payload() (p record.Payload, hadLens bool) {
 	if r.Bool() {
 		p.ReadAt = time.Unix(0, r.Int())
 	}
-	r.ranges(&p)
-	return p, hadLens
+	r.ranges(p)
+	return hadLens
 }
 
 func (r *Reader) ranges(p *record.Payload) {
-	files := make([]record.File, r.Count(10))
+	n := r.Count(10)
+	files, last := slices.Grow(r.files[:0], n)[:n], slices.Grow(r.last[:0], n)[:n]
+	r.files, r.last = files, last
 	for i := range files {
 		files[i] = r.File()
 	}
-	last := make([]int64, len(files))
+	clear(last)
 	for range r.Count(11) {
 		i := r.index(files)
 		if i < 0 {
