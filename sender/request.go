@@ -41,11 +41,15 @@ func (s *Sender) request(p *delivery.Payload) {
 	s.o.Metrics.Request(outcome(ans.Verdict), code(ans.Status), time.Since(began))
 	if ctx.Err() != nil && ans.Verdict != kusto.Accepted {
 		// Broken off by us: it says nothing of the service.
+		if ans.Wrote {
+			_ = s.o.Batches.Unknown(d.ID, d.Attempt)
+		}
 		s.report(delivery.BrokenOff{P: p, Unknown: ans.Wrote})
 		return
 	}
 	if ans.Verdict == kusto.Unknown {
 		s.o.Metrics.Unknown(d.Records)
+		_ = s.o.Batches.Unknown(d.ID, d.Attempt)
 	}
 	if ans.UpdatePolicy != "" {
 		s.o.Logger.Warn("rows were stored but an update policy failed", "database", d.Route.Database,

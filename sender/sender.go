@@ -55,6 +55,8 @@ type Batches interface {
 	Begin(p *record.Payload) error
 	End(id record.BatchID, o record.Outcome) error
 	Split(parent record.BatchID, children []*record.Payload) error
+	// Unknown notes that no trustworthy answer came for an attempt, for the history alone.
+	Unknown(id record.BatchID, attempt int) error
 }
 
 // Replays is the part of the journal that remembers requests for payloads in the

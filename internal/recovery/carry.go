@@ -292,6 +292,7 @@ func (r *Recovery) Watched(j SendJournal) SendJournal { return watched{j, r} }
 type SendJournal interface {
 	Journal
 	Replay(id record.BatchID, attempt int) error
+	Unknown(id record.BatchID, attempt int) error
 }
 
 type watched struct {
