@@ -22,7 +22,7 @@ var common = []string{"internal/record", "internal/format", "internal/ledger"}
 // rule names them.
 var upper = []string{
 	"internal/check", "internal/config", "internal/journal", "internal/kusto", "internal/quarantine", "internal/recovery", "internal/telemetry",
-	"internal/agent", "internal/chart", "internal/console", "internal/demo", "internal/endpoint", "internal/initconfig",
+	"internal/agent", "internal/audit", "internal/chart", "internal/console", "internal/demo", "internal/endpoint", "internal/initconfig",
 	"internal/pipeline", "internal/queryshell", "internal/rows", "internal/schema", "internal/setup", "internal/simulation",
 }
 
@@ -66,6 +66,7 @@ var rules = map[string][]string{
 	"internal/wire":     {},
 
 	"internal/chart":    {"internal/kusto/query", "internal/telemetry"},
+	"internal/audit":    {"internal/journal", "internal/quarantine", "spool", "internal/telemetry"},
 	"internal/console":  {"internal/kusto", "internal/telemetry", "internal/schema"},
 	"internal/endpoint": {"internal/config", "internal/kusto", "internal/kusto/credential", "internal/kusto/query", "internal/kusto/wire"},
 	"internal/pipeline": {"batcher", "internal/config", "internal/journal", "tail", "internal/telemetry"},
@@ -80,7 +81,7 @@ var rules = map[string][]string{
 	"internal/setup":      {"internal/check", "internal/config", "internal/kusto", "internal/kusto/query", "internal/telemetry", "internal/console", "internal/endpoint", "internal/pipeline", "internal/schema"},
 
 	"cmd/agent": {"internal/check", "internal/config", "emulator", "internal/kusto", "internal/kusto/query", "internal/quarantine", "internal/recovery", "spool", "internal/telemetry",
-		"internal/agent", "internal/console", "internal/demo", "internal/endpoint", "internal/initconfig", "internal/pipeline",
+		"internal/agent", "internal/audit", "internal/console", "internal/demo", "internal/endpoint", "internal/initconfig", "internal/pipeline",
 		"internal/queryshell", "internal/rows", "internal/setup"},
 }
 

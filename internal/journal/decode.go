@@ -54,6 +54,7 @@ func readEntry(r *wire.Reader, e *Entry) {
 		if len(r.B) > 0 {
 			for range r.Count(17) {
 				e.Lines = append(e.Lines, line{r.ID(), r.Uint()})
+				e.Run = e.Lines[len(e.Lines)-1].id
 			}
 		}
 	case Input:

@@ -64,7 +64,8 @@ type Entry struct {
 	Children []Begun
 	Count    uint64
 	BootID   string
-	Lines    []line // this run's last; none in what earlier versions wrote
+	Lines    []line   // this run's last; none in what earlier versions wrote
+	Run      [16]byte // as read: names the run that wrote the snapshot; zero: an earlier version did, and does not tell
 }
 
 // Begun is a batch that was begun and has not ended: all of its payload but
@@ -96,13 +97,4 @@ func (k Kind) optional() bool {
 		return true
 	}
 	return false
-}
-
-// Run names the run of the agent whose snapshot this is; zero: an earlier version wrote
-// it and does not tell.
-func (e *Entry) Run() (id [16]byte) {
-	if n := len(e.Lines); n > 0 {
-		id = e.Lines[n-1].id
-	}
-	return id
 }

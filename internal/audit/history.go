@@ -1,0 +1,391 @@
+package audit
+
+import (
+	"time"
+
+	"kusto-agent/internal/journal"
+	"kusto-agent/internal/record"
+)
+
+// fate is what became of a range.
+type fate uint8
+
+const (
+	accepted fate = iota
+	quarantined
+	dropped
+	gone      // unknown, and its source is gone
+	skipped   // nothing to send
+	abandoned // given up before it was read
+	fates
+)
+
+// history is what the entries of a journal add up to, range by range. It does no I/O. Its
+// memory is that of the merged ranges of each file, of the batches that have not ended,
+// and of the ids of those that ended in the two segments read last.
+type history struct {
+	since time.Time // what was told before is not judged
+
+	files   map[record.File]*file
+	open    map[record.BatchID]*batch
+	resting map[record.BatchID]*batch // in the spool, by what was told
+	ended   [2]map[record.BatchID]int // the last attempts of what ended in this segment and the one before
+
+	from, until time.Time
+	whole       bool // it begins with the journal
+	segment     uint64
+	base        uint64 // entries of the first segment up to this number are what was before
+	baseSegment uint64
+	run         [16]byte
+	stopped     bool // the last entry is a clean stop
+	entries     int64
+	unread      int // ranges of the journal that cannot be read
+}
+
+// file is one generation of one file, as one input reads it.
+type file struct {
+	name      record.File
+	info      record.FileInfo
+	seen      bool // info was told
+	forgotten bool
+	base      spans // safe before the time that is judged
+	vouched   spans // safe by a checkpoint
+	strands   []*strand
+	doubts    []*Doubt
+	overlaps  []Overlap
+	over      spans // all of overlaps
+	moreOver  int
+	moreDoubt int
+}
+
+// strand is what became of the ranges of a file that had the same route; those without one
+// have the zero route.
+type strand struct {
+	route   record.Route
+	sets    [fates]spans
+	records [fates]int64
+	bytes   [fates]int64 // in records, without what needed no sending
+	batches [fates]int64
+}
+
+// batch is one that has not ended.
+type batch struct {
+	id      record.BatchID
+	route   record.Route
+	attempt int
+	tried   bool // in this run
+	again   bool // it ended already: what is told of it was told before
+	last    int  // its last attempt when it ended
+	covers  []cover
+	sums    []sum
+	doubt   *Doubt
+}
+
+type cover struct {
+	f *file
+	record.Span
+}
+
+type sum struct {
+	f       *file
+	records int
+	bytes   int64
+}
+
+// listed is how many doubts and overlaps of a file are named one by one.
+const listed = 1000
+
+// newHistory judges what is told since a moment; zero: all.
+func newHistory(since time.Time) *history {
+	return &history{since: since,
+		files: map[record.File]*file{}, open: map[record.BatchID]*batch{}, resting: map[record.BatchID]*batch{},
+		ended: [2]map[record.BatchID]int{{}, {}}}
+}
+
+func (h *history) file(name record.File) *file {
+	f := h.files[name]
+	if f == nil {
+		f = &file{name: name}
+		h.files[name] = f
+	}
+	return f
+}
+
+func (f *file) strand(r record.Route) *strand {
+	for _, s := range f.strands {
+		if s.route == r {
+			return s
+		}
+	}
+	s := &strand{route: r}
+	f.strands = append(f.strands, s)
+	return s
+}
+
+// take takes in one entry. Entries may come twice in adjacent segments.
+func (h *history) take(e *journal.Entry) {
+	h.entries++
+	if e.Segment != h.segment {
+		h.segment = e.Segment
+		h.ended[0], h.ended[1] = map[record.BatchID]int{}, h.ended[0]
+	}
+	if e.Kind != journal.Unread && e.At.After(h.until) && !e.InSnapshot {
+		h.until = e.At
+	}
+	wasStopped := h.stopped
+	h.stopped = e.Kind == journal.Stopped
+	before := e.Segment == h.baseSegment && e.Number <= h.base
+	switch e.Kind {
+	case journal.Snapshot:
+		h.snapshot(e, wasStopped)
+	case journal.FileSeen:
+		f := h.file(e.File)
+		f.info, f.seen, f.forgotten = e.Info, true, false
+	case journal.Position:
+		h.vouch(e.File, record.Span{End: e.Span.End}, before)
+	case journal.Skip:
+		switch {
+		case e.InSnapshot:
+			h.vouch(e.File, e.Span, before)
+		default:
+			h.tell(h.file(e.File), record.Route{}, skipped, e.Span, e.At, record.BatchID{})
+		}
+	case journal.Abandoned:
+		h.tell(h.file(e.File), record.Route{}, abandoned, e.Span, e.At, record.BatchID{})
+	case journal.Begin:
+		if old := h.open[e.Payload.Replaces]; old != nil {
+			h.over(old, record.Replaced)
+		}
+		h.begin(e.Payload)
+	case journal.Attempt:
+		h.tried(h.open[e.Batch], e.Attempt)
+	case journal.Replay:
+		if !e.InSnapshot {
+			h.tried(h.resting[e.Batch], e.Attempt)
+		}
+	case journal.Unknown:
+		if b := h.find(e.Batch); b != nil && !b.again {
+			h.doubt(b, NoAnswer, e.At)
+		}
+	case journal.End:
+		h.end(e)
+	case journal.ReplayEnd:
+		if b := h.resting[e.Batch]; b != nil {
+			h.close(b, e.Outcome, e.At)
+		}
+	case journal.Split:
+		if b := h.open[e.Batch]; b != nil {
+			h.over(b, record.Split)
+		}
+		for i := range e.Children {
+			h.begin(&e.Children[i].Payload)
+		}
+	case journal.Forget:
+		h.file(e.File).forgotten = true
+	case journal.Unread:
+		h.unread++
+	}
+}
+
+// snapshot begins a segment. The first one is where the history begins.
+func (h *history) snapshot(e *journal.Entry, stopped bool) {
+	first := h.from.IsZero()
+	if first {
+		h.from, h.base, h.baseSegment = e.At, e.Number+e.Count, e.Segment
+		h.whole = e.Number == 1 && e.Count == 0
+	}
+	if run := e.Run; run != h.run {
+		if !first && !stopped {
+			h.killed()
+		}
+		for _, b := range h.resting {
+			b.tried = false
+		}
+		for _, b := range h.open {
+			b.tried = false
+		}
+		h.run = run
+	}
+}
+
+// killed notes which requests were perhaps under way when a run came to an end that it did
+// not tell.
+func (h *history) killed() {
+	for _, all := range []map[record.BatchID]*batch{h.open, h.resting} {
+		for _, b := range all {
+			if b.tried && !b.again {
+				h.doubt(b, Killed, h.until)
+			}
+		}
+	}
+}
+
+// vouch notes a range that a checkpoint says is safe.
+func (h *history) vouch(name record.File, s record.Span, before bool) {
+	f := h.file(name)
+	if before {
+		f.base = f.base.add(s)
+	} else {
+		f.vouched = f.vouched.add(s)
+	}
+}
+
+// tell notes what became of a range.
+func (h *history) tell(f *file, r record.Route, how fate, s record.Span, at time.Time, by record.BatchID) {
+	if at.Before(h.since) {
+		if how != abandoned { // it may be read yet
+			f.base = f.base.add(s)
+		}
+		return
+	}
+	st := f.strand(r)
+	if how == accepted && s.Len() > 0 {
+		f.overlap(f.base, s, by)
+		for _, other := range f.strands {
+			f.overlap(other.sets[accepted], s, by)
+		}
+	}
+	st.sets[how] = st.sets[how].add(s)
+}
+
+// overlap notes what of a range that is accepted now was safe before.
+func (f *file) overlap(before spans, s record.Span, by record.BatchID) {
+	for _, o := range before.within(s) {
+		f.over = f.over.add(o)
+		if len(f.overlaps) >= listed {
+			f.moreOver++
+			continue
+		}
+		f.overlaps = append(f.overlaps, Overlap{Start: o.Start, End: o.End, Batch: by.String()})
+	}
+}
+
+func (h *history) find(id record.BatchID) *batch {
+	if b := h.open[id]; b != nil {
+		return b
+	}
+	return h.resting[id]
+}
+
+// begin takes in a batch that is begun, or was by what a snapshot says.
+func (h *history) begin(p *record.Payload) {
+	if b := h.open[p.ID]; b != nil {
+		h.tried(b, p.Attempt)
+		return
+	}
+	b := &batch{id: p.ID, route: p.Route, attempt: p.Attempt, tried: p.Attempt > 0}
+	for _, m := range h.ended {
+		if last, ended := m[p.ID]; ended {
+			b.last = max(b.last, last)
+			b.again = b.attempt <= b.last
+		}
+	}
+	if old := h.resting[p.ID]; old != nil { // restored: the spool had lost it
+		b.doubt = old.doubt
+	}
+	b.covers = make([]cover, 0, len(p.Cover))
+	for i := range p.Cover {
+		b.covers = append(b.covers, cover{h.file(p.Cover[i].File), p.Cover[i].Span})
+	}
+	for i := range p.Pieces {
+		x := &p.Pieces[i]
+		if n := len(b.sums); n == 0 || b.sums[n-1].f.name != x.File {
+			b.sums = append(b.sums, sum{f: h.file(x.File)})
+		}
+		s := &b.sums[len(b.sums)-1]
+		s.records += x.Records
+		s.bytes += x.Len()
+	}
+	h.open[p.ID] = b
+}
+
+// tried notes a request. One beyond the last of a batch that had ended says that it is
+// sent once more.
+func (h *history) tried(b *batch, attempt int) {
+	if b == nil || attempt <= b.attempt {
+		return
+	}
+	b.attempt, b.tried = attempt, true
+	if b.again && attempt > b.last {
+		b.again = false
+	}
+}
+
+func (h *history) end(e *journal.Entry) {
+	b := h.open[e.Batch]
+	if b == nil {
+		return
+	}
+	if e.Outcome != record.Spooled {
+		h.close(b, e.Outcome, e.At)
+		return
+	}
+	delete(h.open, b.id)
+	if !b.again {
+		h.resting[b.id] = b
+	}
+}
+
+// close takes in how a batch ended.
+func (h *history) close(b *batch, how record.Outcome, at time.Time) {
+	var f fate
+	switch how {
+	case record.Accepted:
+		f = accepted
+	case record.Quarantined:
+		f = quarantined
+	case record.Dropped:
+		f = dropped
+	case record.SourceGone:
+		f = gone
+	default: // others carry on with its ranges
+		h.over(b, how)
+		return
+	}
+	if !b.again {
+		for _, c := range b.covers {
+			h.tell(c.f, b.route, f, c.Span, at, b.id)
+		}
+		if !at.Before(h.since) {
+			for _, s := range b.sums {
+				st := s.f.strand(b.route)
+				st.records[f] += int64(s.records)
+				st.bytes[f] += s.bytes
+				st.batches[f]++
+			}
+		}
+	}
+	h.over(b, how)
+}
+
+// over forgets a batch that has ended.
+func (h *history) over(b *batch, how record.Outcome) {
+	if b.doubt != nil {
+		b.doubt.Ended = how.String()
+	}
+	delete(h.open, b.id)
+	delete(h.resting, b.id)
+	h.ended[0][b.id] = b.attempt
+}
+
+// doubt notes that the outcome of a request is not known, once for each batch and file.
+func (h *history) doubt(b *batch, why Cause, at time.Time) {
+	if b.doubt != nil || at.Before(h.since) {
+		return
+	}
+	b.doubt = &Doubt{Batch: b.id.String(), Why: why, covers: b.covers}
+	var last *file
+	for _, s := range b.sums {
+		b.doubt.Records += int64(s.records)
+	}
+	for _, c := range b.covers {
+		if c.f == last || c.Len() == 0 {
+			continue
+		}
+		if last = c.f; len(c.f.doubts) >= listed {
+			c.f.moreDoubt++
+			continue
+		}
+		c.f.doubts = append(c.f.doubts, b.doubt)
+	}
+}

@@ -1,0 +1,182 @@
+package audit
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kusto-agent/internal/journal"
+	"kusto-agent/internal/quarantine"
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/telemetry"
+	"kusto-agent/spool"
+)
+
+// Options say what is judged.
+type Options struct {
+	State  string    // state_dir
+	Spool  string    // folder of the spool
+	Since  time.Time // what ended before is not judged; zero: all that the journal has
+	Inputs []string  // none: all
+	Drops  bool      // the configuration allows the spool to drop
+}
+
+// Read judges what an agent left in its folders, whether it runs or not. It takes no lock
+// and writes nothing. Beside a running agent it tells of a moment while it read: what looks
+// lost only because it moved meanwhile is looked for again.
+//
+// The error is one of reading, or durable.ErrVersion.
+func Read(o Options) (*Report, error) {
+	h, x, err := read(o)
+	if err != nil {
+		return nil, err
+	}
+	return finish(o, h, x), nil
+}
+
+// read gathers what the folders tell. What the journal says is in the spool was there when
+// it said so; if it is not found there it has ended meanwhile, which the journal was told
+// before, or it is in a segment that took the place of another while these were listed.
+func read(o Options) (h *history, x *facts, err error) {
+	x = &facts{running: running(o.State), drops: o.Drops}
+	for range 3 {
+		h = newHistory(o.Since)
+		if err := journal.History(filepath.Join(o.State, "journal"), func(e *journal.Entry) error { h.take(e); return nil }); err != nil {
+			return nil, nil, err
+		}
+		if x.spooled != nil && h.missing(x.spooled) == 0 {
+			break
+		}
+		before := x.spooled
+		if x.spooled, x.badSpool, err = listSpool(o.Spool); err != nil {
+			return nil, nil, err
+		}
+		for id := range before { // either of two lists may have missed what moved
+			x.spooled[id] = true
+		}
+		if h.missing(x.spooled) == 0 || !x.running {
+			break
+		}
+	}
+	if x.quarantined, x.badLines, err = listQuarantine(filepath.Join(o.State, "quarantine"), o.Since); err != nil {
+		return nil, nil, err
+	}
+	x.sources = look(h)
+	return h, x, nil
+}
+
+func finish(o Options, h *history, x *facts) *Report {
+	var wanted func(string) bool
+	if len(o.Inputs) > 0 {
+		wanted = func(input string) bool { return slices.Contains(o.Inputs, input) }
+	}
+	return h.report(x, wanted)
+}
+
+// running says whether an agent answers in a state folder, or may: whoever is not allowed
+// to ask does not know.
+func running(dir string) bool {
+	c, err := net.DialTimeout("unix", filepath.Join(dir, telemetry.SocketName), 5*time.Second)
+	if err == nil {
+		c.Close()
+		return true
+	}
+	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ENOTDIR)
+}
+
+func listSpool(dir string) (ids map[record.BatchID]bool, bad int, err error) {
+	ids = map[record.BatchID]bool{}
+	err = spool.List(dir, func(e spool.Entry) error {
+		switch {
+		case e.Payload != nil:
+			ids[e.Payload.ID] = true
+		case !e.Torn:
+			bad++
+		}
+		return nil
+	})
+	return ids, bad, err
+}
+
+func listQuarantine(dir string, since time.Time) (all map[record.File]quarantineSum, bad int, err error) {
+	all = map[record.File]quarantineSum{}
+	err = quarantine.List(dir, func(e quarantine.Entry) error {
+		switch {
+		case e.Torn:
+		case e.Err != nil:
+			bad++
+		case !e.Time.Before(since):
+			s := all[e.File]
+			s.records++
+			all[e.File] = s
+		}
+		return nil
+	})
+	return all, bad, err
+}
+
+// look finds the files of the last generations on disk: by their path, and by their node
+// in the folder that is in.
+func look(h *history) map[record.File]source {
+	out := map[record.File]source{}
+	folders := map[string]map[uint64][]os.DirEntry{}
+	for name, f := range h.files {
+		if f.info.Path == "" || f.info.Done || f.forgotten {
+			continue
+		}
+		if s, sure := lookFor(&f.info, folders); sure {
+			out[name] = s
+		}
+	}
+	return out
+}
+
+// lookFor finds one file. Not sure is what could not be looked for.
+func lookFor(i *record.FileInfo, folders map[string]map[uint64][]os.DirEntry) (s source, sure bool) {
+	sure = true
+	for _, path := range i.Paths() {
+		dir := filepath.Dir(path)
+		inodes, known := folders[dir]
+		if !known {
+			entries, err := os.ReadDir(dir)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				sure = false
+			}
+			inodes = map[uint64][]os.DirEntry{}
+			for _, e := range entries {
+				if st, err := os.Lstat(filepath.Join(dir, e.Name())); err == nil {
+					if raw, ok := st.Sys().(*syscall.Stat_t); ok {
+						inodes[raw.Ino] = append(inodes[raw.Ino], e)
+					}
+				}
+			}
+			folders[dir] = inodes
+		}
+		candidates := []string{path}
+		for _, e := range inodes[i.Inode] {
+			candidates = append(candidates, filepath.Join(dir, e.Name()))
+		}
+		for _, c := range candidates {
+			var x unix.Statx_t
+			err := unix.Statx(unix.AT_FDCWD, c, unix.AT_STATX_SYNC_AS_STAT, unix.STATX_BASIC_STATS, &x)
+			switch {
+			case err == nil && x.Ino == i.Inode && unix.Mkdev(x.Dev_major, x.Dev_minor) == i.Dev:
+				size := int64(x.Size)
+				if i.Packed.Size > 0 { // what is inside is what counts
+					size = i.Size
+				}
+				return source{found: true, size: size}, true
+			case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
+				sure = false
+			}
+		}
+	}
+	return source{}, sure
+}

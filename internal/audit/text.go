@@ -1,0 +1,372 @@
+package audit
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"kusto-agent/internal/telemetry"
+)
+
+// width is that of the terminal the text is made for.
+const width = 80
+
+// shown is how many files without trouble are in the text, and listedRanges how many ranges
+// or batches of a trouble; --json has all.
+const (
+	shown        = 20
+	listedRanges = 5
+)
+
+// Sum is what all files of a report add up to.
+type Sum struct {
+	Files                                             int
+	Accepted, Quarantined, Dropped, Gone              Account
+	Skipped, UnderWay, InSpool, Unsent, Unread        int64 // bytes
+	InQuarantine                                      int64 // records
+	Failing, Overlaps, Doubts, FailedBytes            int64
+	FailedFiles, OverlapFiles, DoubtFiles, QuietFiles int
+}
+
+// Sum adds the files up.
+func (r *Report) Sum() (s Sum) {
+	add := func(to *Account, a Account) {
+		to.Records, to.Bytes, to.Batches = to.Records+a.Records, to.Bytes+a.Bytes, to.Batches+a.Batches
+	}
+	for i := range r.Files {
+		f := &r.Files[i]
+		s.Files++
+		for _, d := range f.Routes {
+			add(&s.Accepted, d.Accepted)
+			add(&s.Quarantined, d.Quarantined)
+			add(&s.Dropped, d.Dropped)
+			add(&s.Gone, d.SourceGone)
+		}
+		s.Skipped += bytesOf(f.Skipped)
+		s.UnderWay += bytesOf(f.UnderWay)
+		s.InSpool += bytesOf(f.InSpool)
+		s.Unsent += bytesOf(f.Unsent)
+		s.Unread += f.Unread
+		s.InQuarantine += f.Quarantined
+		failed := false
+		for j := range f.Troubles {
+			t := &f.Troubles[j]
+			switch {
+			case t.Fails:
+				s.Failing += int64(len(t.Ranges))
+				s.FailedBytes += t.Bytes()
+				failed = true
+			case t.Problem == Doubled:
+				s.Overlaps += int64(len(t.Batches) + t.More)
+				s.OverlapFiles++
+			case t.Problem == Unsure:
+				s.Doubts += int64(len(t.Batches) + t.More)
+				s.DoubtFiles++
+			}
+		}
+		if failed {
+			s.FailedFiles++
+		}
+		if len(f.Troubles) == 0 {
+			s.QuietFiles++
+		}
+	}
+	return s
+}
+
+// Headline is the verdict in a sentence or two.
+func (r *Report) Headline() string {
+	s := r.Sum()
+	since := "since " + r.From.UTC().Format("2006-01-02 15:04:05") + " UTC"
+	switch {
+	case r.From.IsZero():
+		return "Nothing to audit: the journal has no entry yet."
+	case !r.OK:
+		return fmt.Sprintf("NOT OK: %s (%s) in %s did not reach the service %s.",
+			counted(s.Failing, "range"), telemetry.BytesText(s.FailedBytes), counted(int64(s.FailedFiles), "file"), since)
+	}
+	text := fmt.Sprintf("OK: nothing is missing of what was read %s: %s accepted.", since, counted(s.Accepted.Records, "record"))
+	if way := s.UnderWay + s.InSpool + s.Unsent + s.Unread; way > 0 {
+		text += fmt.Sprintf(" %s still on the way.", telemetry.BytesText(way))
+	}
+	return text
+}
+
+// counted is a number with its noun, with commas.
+func counted(n int64, noun string) string {
+	text := number(n) + " " + noun
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "ch"):
+		text += "es"
+	default:
+		text += "s"
+	}
+	return text
+}
+
+func commas(digits string) string {
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+func number(n int64) string { return commas(strconv.FormatInt(n, 10)) }
+
+// Write prints the report for a person. With all, each file is in it.
+func (r *Report) Write(w io.Writer, all bool) error {
+	p := &printer{w: w}
+	p.wrapped("", r.Headline())
+	p.speak(r)
+	for i := range r.Files {
+		if f := &r.Files[i]; len(f.Troubles) > 0 {
+			p.troubles(f)
+		}
+	}
+	p.table(r, all)
+	p.totals(r)
+	return p.err
+}
+
+// printer keeps the first error.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintln(p.w, strings.TrimRight(fmt.Sprintf(format, args...), " "))
+	}
+}
+
+// wrapped prints words in lines that begin with the same blanks.
+func (p *printer) wrapped(indent, text string) {
+	line := indent
+	for _, word := range strings.Fields(text) {
+		if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width && strings.TrimSpace(line) != "" {
+			p.line("%s", line)
+			line = indent
+		}
+		if strings.TrimSpace(line) != "" {
+			line += " "
+		}
+		line += word
+	}
+	p.line("%s", line)
+}
+
+// speak says what the verdict stands on.
+func (p *printer) speak(r *Report) {
+	if r.From.IsZero() {
+		return
+	}
+	text := "The journal goes back to the first start of the agent"
+	if !r.Whole {
+		text = "What ended before is not judged: the journal keeps no more (journal.max_size, max_age), or --since asks for no more"
+	}
+	text += fmt.Sprintf("; its last entry is of %s UTC", r.Until.UTC().Format("2006-01-02 15:04:05"))
+	if r.Running {
+		text += ", and the agent is running"
+	}
+	p.wrapped("", text+".")
+	for _, x := range []struct {
+		n    int
+		what string
+	}{{r.Unread, "of the journal"}, {r.BadRest, "of the spool"}, {r.BadLine, "of quarantine"}} {
+		if x.n > 0 {
+			p.wrapped("", fmt.Sprintf("%s %s cannot be read: what only they tell is not in this report.", counted(int64(x.n), "range"), x.what))
+		}
+	}
+}
+
+// headings are what a trouble is, for a person.
+var headings = map[Problem]string{
+	Unproven:   "safe by a checkpoint, but nothing tells how",
+	SpoolLost:  "went to the spool, and is not there",
+	SourceGone: "outcome unknown, and the source is gone",
+	Abandoned:  "given up before it was read",
+	Forgotten:  "not delivered, and the file is forgotten",
+	Vanished:   "not delivered, and the file is not to be found",
+	Discarded:  "dropped by the spool",
+	Doubled:    "accepted more than once",
+	Unsure:     "perhaps stored twice",
+	Refused:    "in quarantine",
+}
+
+func (p *printer) troubles(f *File) {
+	p.line("")
+	p.line("%s", f.title())
+	for i := range f.Troubles {
+		t := &f.Troubles[i]
+		text := headings[t.Problem]
+		if t.Fails {
+			text = "NOT OK: " + text
+		}
+		if len(t.Ranges) > 0 {
+			text += ": bytes " + rangesText(t.Ranges)
+		}
+		switch {
+		case t.Records > 0 && len(t.Ranges) > 0:
+			text += fmt.Sprintf(" (%s)", counted(t.Records, "record"))
+		case t.Records > 0:
+			text += ": " + counted(t.Records, "record")
+		}
+		p.wrapped("  ", text)
+		for j, d := range t.Batches {
+			if j == listedRanges {
+				p.line("    and %s", counted(int64(len(t.Batches)-j+t.More), "more batch"))
+				break
+			}
+			p.wrapped("    ", d.text())
+		}
+		p.wrapped("    ", "fix: "+t.Fix)
+	}
+}
+
+func (d *Doubt) text() string {
+	text := "batch " + d.Batch
+	switch d.Why {
+	case NoAnswer:
+		text += ": sent, and no answer came"
+	case Killed:
+		text += ": perhaps under way when the agent came to a sudden end"
+	}
+	switch {
+	case d.Ended == "":
+		text += "; not ended yet"
+	case d.Why != "":
+		text += "; then " + d.Ended
+	}
+	return text
+}
+
+// title is a file with its input.
+func (f *File) title() string {
+	name := f.Path
+	if name == "" {
+		name = "file " + f.File
+	}
+	text := telemetry.Printable(name) + "  input " + telemetry.Printable(f.Input)
+	if f.Generation > 0 {
+		text += fmt.Sprintf(", generation %d", f.Generation)
+	}
+	return text
+}
+
+// rangesText is the first of some ranges.
+func rangesText(all []Span) string {
+	var b strings.Builder
+	for i, s := range all {
+		if i == listedRanges {
+			fmt.Fprintf(&b, " and %s more", number(int64(len(all)-i)))
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%d–%d", s.Start, s.End)
+	}
+	return b.String()
+}
+
+// table prints a line for each file and route.
+func (p *printer) table(r *Report, all bool) {
+	if len(r.Files) == 0 {
+		return
+	}
+	p.line("")
+	p.row("", "FILE", "TABLE", "ACCEPTED", "REFUSED", "ON THE WAY")
+	quiet := 0
+	for i := range r.Files {
+		f := &r.Files[i]
+		if len(f.Troubles) == 0 {
+			if quiet++; quiet > shown && !all {
+				continue
+			}
+		}
+		state := [...]string{"ok", "look", "NOT OK"}[f.rank()]
+		way := bytesOf(f.UnderWay) + bytesOf(f.InSpool) + bytesOf(f.Unsent) + f.Unread
+		name := f.Path
+		if name == "" {
+			name = f.File
+		}
+		if len(f.Routes) == 0 {
+			p.row(state, name, "-", "-", count(f.Quarantined), size(way))
+		}
+		for n, d := range f.Routes {
+			refused := d.Quarantined.Records
+			if n == 0 {
+				refused = max(refused, f.Quarantined)
+			} else {
+				state, name, way = "", "", 0
+			}
+			p.row(state, name, d.Table, count(d.Accepted.Records), count(refused), size(way))
+		}
+	}
+	if left := quiet - shown; left > 0 && !all {
+		p.line("        and %s without trouble; --all shows them", counted(int64(left), "more file"))
+	}
+}
+
+func (p *printer) row(state, file, table, accepted, refused, way string) {
+	p.line("%-6s  %s  %s  %12s  %8s  %10s", state, fit(telemetry.Printable(file), 24), fit(telemetry.Printable(table), 10), accepted, refused, way)
+}
+
+// fit is a text in so many columns; of a long one the end is what tells.
+func fit(s string, n int) string {
+	r := []rune(s)
+	if len(r) > n {
+		return "…" + string(r[len(r)-n+1:])
+	}
+	return s + strings.Repeat(" ", n-len(r))
+}
+
+func count(n int64) string {
+	if n == 0 {
+		return "-"
+	}
+	return number(n)
+}
+
+func size(n int64) string {
+	if n == 0 {
+		return "-"
+	}
+	return telemetry.BytesText(n)
+}
+
+func (p *printer) totals(r *Report) {
+	if len(r.Files) == 0 {
+		return
+	}
+	s := r.Sum()
+	p.line("")
+	total := func(name, text string, any bool) {
+		if any {
+			p.line("%-14s%s", name, text)
+		}
+	}
+	records := func(a Account) string {
+		return fmt.Sprintf("%s, %s, in %s", counted(a.Records, "record"), telemetry.BytesText(a.Bytes), counted(a.Batches, "batch"))
+	}
+	total("accepted", records(s.Accepted), true)
+	total("refused", records(s.Quarantined), s.Quarantined.Records > 0)
+	total("quarantine", counted(s.InQuarantine, "record")+" lie there", s.InQuarantine > 0)
+	total("dropped", records(s.Dropped), s.Dropped.Batches > 0)
+	total("source gone", records(s.Gone), s.Gone.Batches > 0)
+	total("not sent", telemetry.BytesText(s.Skipped)+" that needed no sending: blank lines, headers, what rules leave out", s.Skipped > 0)
+	total("under way", telemetry.BytesText(s.UnderWay)+" in requests, or about to be", s.UnderWay > 0)
+	total("in the spool", telemetry.BytesText(s.InSpool)+" of files", s.InSpool > 0)
+	memory := "in memory"
+	if !r.Running {
+		memory = "to be read at the next start"
+	}
+	total("not yet sent", telemetry.BytesText(s.Unsent)+" "+memory, s.Unsent > 0)
+	total("unread", telemetry.BytesText(s.Unread), s.Unread > 0)
+	total("twice", fmt.Sprintf("%s stored records in %s once more", counted(s.Overlaps, "batch"), counted(int64(s.OverlapFiles), "file")), s.Overlaps > 0)
+	total("unknown", fmt.Sprintf("%s of %s, perhaps stored twice", counted(s.Doubts, "batch"), counted(int64(s.DoubtFiles), "file")), s.Doubts > 0)
+}
