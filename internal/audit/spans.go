@@ -77,13 +77,6 @@ func (s spans) without(o spans) (out spans) {
 	return out
 }
 
-func (s spans) bytes() (n int64) {
-	for _, e := range s {
-		n += e.Len()
-	}
-	return n
-}
-
 // end is the end of the last range.
 func (s spans) end() int64 {
 	if len(s) == 0 {
