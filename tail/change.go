@@ -196,7 +196,7 @@ func (w *worker) leave(r *reader) after {
 	w.retire(r)
 	about := []any{"input", r.in.Name, "file", r.info.Path, "offset", r.offset}
 	if left := st.size - r.offset; err == nil && st.links == 0 && left > 0 {
-		t.o.Metrics.Abandoned(r.in.Name, left)
+		t.abandoned(r.file, r.offset, left)
 		t.o.Logger.Error("deleted file closed before its end, unread bytes are lost: its input no longer matches it", append(about,
 			"bytes", left, "fix", "before an input is taken away, wait until no file of it is deleted and unread")...)
 	} else {

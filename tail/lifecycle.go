@@ -101,7 +101,7 @@ func (w *worker) shrunk(r *reader) (after, error) {
 // descriptor.
 func (w *worker) lose(r *reader) after {
 	if left := r.high - r.offset; left > 0 {
-		w.t.o.Metrics.Abandoned(r.in.Name, left)
+		w.t.abandoned(r.file, r.offset, left)
 		w.t.o.Logger.Error("file was deleted while too few descriptors were left to keep it open", "file", w.t.pathOf(r),
 			"offset", r.offset, "bytes", left, "fix", "raise limits.open_files and LimitNOFILE of the unit")
 	}

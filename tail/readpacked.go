@@ -93,7 +93,7 @@ func (c *contents) isOf(st status) bool { return st.size == c.file.Size && st.mt
 // of a record. It is as if that were not there, and read if the file is finished later.
 func (w *worker) giveUpRest(r *reader) (after, error) {
 	left := r.size - r.offset
-	w.t.o.Metrics.Abandoned(r.in.Name, left)
+	w.t.abandoned(r.file, r.offset, left)
 	w.t.o.Logger.Error("last record of a compressed file is cut off, it is not sent", "input", r.in.Name, "file", w.t.pathOf(r),
 		"offset", r.offset, "bytes", left)
 	r.z.size, r.z.end = r.offset, r.mark
@@ -322,7 +322,7 @@ func (t *Tailer) tellLost(in *input) {
 			t.o.Logger.Info("file is gone since it was read, whether to its end is not known", "input", in.Name, "file", k.info.Path, "offset", k.position)
 			continue
 		}
-		t.o.Metrics.Abandoned(in.Name, left)
+		t.abandoned(k.file, k.position, left)
 		t.o.Logger.Error("file is gone, its unread bytes are lost unless it comes back", "input", in.Name, "file", k.info.Path,
 			"offset", k.position, "bytes", left, "fix", "rotate by rename, and compress no sooner than it is read (delaycompress)")
 	}
@@ -339,7 +339,7 @@ func (t *Tailer) loseBarred(p *packed, k *known) {
 		why = "compressed: never"
 	}
 	if left := p.facts.size - k.position; left > 0 {
-		t.o.Metrics.Abandoned(p.in.Name, left)
+		t.abandoned(k.file, k.position, left)
 		t.o.Logger.Error("rest of a file was compressed and is not to be read, it is lost", "input", p.in.Name, "file", k.info.Path,
 			"in", p.path, "offset", k.position, "bytes", left, "err", why+" forbids it",
 			"fix", "have it compressed later (delaycompress), or let it be read")

@@ -20,7 +20,7 @@ func (t *Tailer) readRests(ctx context.Context) {
 	defer t.mu.Unlock()
 	for _, r := range files {
 		if left := r.shown.size - r.shown.offset; left > 0 {
-			t.o.Metrics.Abandoned(r.in.Name, left)
+			t.abandoned(r.shown.file, r.shown.offset, left)
 			t.o.Logger.Error("deleted file was not drained before shutdown, unread bytes are lost", "input", r.in.Name, "file", r.path,
 				"id", r.shown.file.ID.String(), "offset", r.shown.offset, "bytes", left, "fix", "raise shutdown_timeout, or see what is in the way of reading it")
 		}

@@ -37,6 +37,8 @@ type Positions interface {
 	Register(f record.File, info record.FileInfo) error
 	Skip(f record.File, span record.Span, mark record.Mark) error
 	Forget(f record.File) error
+	// Abandoned notes a range that was given up before it was read, for the history alone.
+	Abandoned(f record.File, span record.Span) error
 }
 
 // Lease is room for one read. Its methods are those of the batcher's.
@@ -267,6 +269,13 @@ func (t *Tailer) remember(f record.File, info record.FileInfo) { _ = t.o.Positio
 
 func (t *Tailer) skip(f record.File, span record.Span, mark record.Mark) {
 	_ = t.o.Positions.Skip(f, span, mark)
+}
+
+// abandoned counts bytes from an offset on that were given up before they were read, and has
+// the history name them.
+func (t *Tailer) abandoned(f record.File, offset, bytes int64) {
+	t.o.Metrics.Abandoned(f.Input, bytes)
+	_ = t.o.Positions.Abandoned(f, record.Span{Start: offset, End: offset + bytes})
 }
 
 func (t *Tailer) closeFiles() {

@@ -79,6 +79,9 @@ func TestAbandoned(t *testing.T) {
 	if got := int64(p.metric("tail_abandoned_bytes_total")); got != e.number("bytes") {
 		t.Errorf("%d bytes are counted, %d are told", got, e.number("bytes"))
 	}
+	if r := s.audited(1); problems(r) != "abandoned" || r.Files[0].Troubles[0].Bytes() != e.number("bytes") || r.Files[0].Troubles[0].Ranges[0].Start != e.number("offset") {
+		t.Errorf("the audit tells %+v", r.Files)
+	}
 	s.write("logs/b", strings.Repeat("x", 12<<20)) // there is room for it again
 }
 

@@ -194,6 +194,7 @@ func (r readOnly) InputKnown(name string) bool                      { return r.p
 func (r readOnly) InputSeen(name string) (bool, error)              { return r.InputKnown(name), nil }
 func (r readOnly) Register(record.File, record.FileInfo) error      { return nil }
 func (r readOnly) Skip(record.File, record.Span, record.Mark) error { return nil }
+func (r readOnly) Abandoned(record.File, record.Span) error         { return nil }
 func (r readOnly) Forget(record.File) error                         { return nil }
 
 // putAway is how many records for quarantine are named.
