@@ -31,6 +31,8 @@ type history struct {
 	resting map[record.BatchID]*batch // in the spool, by what was told
 	ended   [2]map[record.BatchID]int // the last attempts of what ended in this segment and the one before
 
+	spare []*batch // that have ended, to be used again
+
 	from, until time.Time
 	whole       bool // it begins with the journal
 	segment     uint64
@@ -127,7 +129,10 @@ func (h *history) take(e *journal.Entry) {
 	h.entries++
 	if e.Segment != h.segment {
 		h.segment = e.Segment
-		h.ended[0], h.ended[1] = map[record.BatchID]int{}, h.ended[0]
+		old := h.ended[1]
+		h.ended[1] = h.ended[0]
+		clear(old) // it has room for as many as a segment has
+		h.ended[0] = old
 	}
 	if e.Kind != journal.Unread && e.At.After(h.until) && !e.InSnapshot {
 		h.until = e.At
@@ -273,7 +278,8 @@ func (h *history) begin(p *record.Payload) {
 		h.tried(b, p.Attempt)
 		return
 	}
-	b := &batch{id: p.ID, route: p.Route, attempt: p.Attempt, tried: p.Attempt > 0}
+	b := h.unused()
+	b.id, b.route, b.attempt, b.tried = p.ID, p.Route, p.Attempt, p.Attempt > 0
 	for _, m := range h.ended {
 		if last, ended := m[p.ID]; ended {
 			b.last = max(b.last, last)
@@ -283,7 +289,6 @@ func (h *history) begin(p *record.Payload) {
 	if old := h.resting[p.ID]; old != nil { // restored: the spool had lost it
 		b.doubt = old.doubt
 	}
-	b.covers = make([]cover, 0, len(p.Cover))
 	for i := range p.Cover {
 		b.covers = append(b.covers, cover{h.file(p.Cover[i].File), p.Cover[i].Span})
 	}
@@ -358,15 +363,33 @@ func (h *history) close(b *batch, how record.Outcome, at time.Time) {
 	h.over(b, how)
 }
 
+// unused is a batch of which nothing is known.
+func (h *history) unused() *batch {
+	n := len(h.spare)
+	if n == 0 {
+		return &batch{}
+	}
+	b := h.spare[n-1]
+	h.spare = h.spare[:n-1]
+	*b = batch{covers: b.covers[:0], sums: b.sums[:0]}
+	return b
+}
+
 // over forgets a batch that has ended.
 func (h *history) over(b *batch, how record.Outcome) {
 	if b.doubt != nil {
 		b.doubt.Ended = how.String()
 	}
 	delete(h.open, b.id)
-	delete(h.resting, b.id)
+	delete(h.resting, b.id) // also one that the spool lost, and that was sent again
 	h.ended[0][b.id] = b.attempt
+	if b.doubt == nil && len(b.covers) <= fewCovers { // a doubt has its ranges
+		h.spare = append(h.spare, b)
+	}
 }
+
+// fewCovers is how many ranges a batch has at most whose memory is used again.
+const fewCovers = 64
 
 // doubt notes that the outcome of a request is not known, once for each batch and file.
 func (h *history) doubt(b *batch, why Cause, at time.Time) {

@@ -181,6 +181,14 @@ func TestVerdict(t *testing.T) {
 		w.replayEnd(1, record.Accepted)
 	},
 		"accepted[{0 10}], records 10")
+	f("lost from the spool, and sent again under its id", plain, func(w *teller) {
+		w.begin(1, 0, 10)
+		w.end(1, record.Spooled)
+		p := batchOf(1, fileOf(1), 0, 10)
+		p.Attempt = 2
+		w.tell(journal.Entry{Kind: journal.Begin, Payload: p, Batch: p.ID, Attempt: 2})
+		w.end(1, record.Accepted)
+	}, "accepted[{0 10}], records 10")
 	f("dropped, and nobody allowed it", plain, func(w *teller) { w.begin(1, 0, 10); w.end(1, record.Spooled); w.replayEnd(1, record.Dropped) },
 		"DROPPED[{0 10}]")
 	f("dropped as configured", facts{drops: true}, func(w *teller) { w.begin(1, 0, 10); w.end(1, record.Spooled); w.replayEnd(1, record.Dropped) },
