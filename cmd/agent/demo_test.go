@@ -22,6 +22,9 @@ func TestDemo(t *testing.T) {
 	if !strings.Contains(said, "written = stored in every table") {
 		t.Errorf("says\n%s", said)
 	}
+	if !strings.Contains(said, "audit     OK: nothing is missing of what was read since ") {
+		t.Errorf("its audit says\n%s", said)
+	}
 	rows := regexp.MustCompile(`(?m)^(Orders|Metrics|Access) +(\d+) +(\d+) +0 +0$`).FindAllStringSubmatch(said, -1)
 	if len(rows) != 3 {
 		t.Fatalf("says\n%s", said)

@@ -17,6 +17,7 @@ import (
 	"kusto-agent/emulator"
 	"kusto-agent/internal/agent"
 	"kusto-agent/internal/async"
+	"kusto-agent/internal/audit"
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/telemetry"
@@ -87,6 +88,9 @@ func (d *Demo) Run(ctx context.Context) (err error) {
 		return exit.With(exit.Failed, agentErr)
 	}
 	if err := d.report(a, took); err != nil {
+		return err
+	}
+	if err := d.audit(); err != nil {
 		return err
 	}
 	if d.Keep {
@@ -214,6 +218,27 @@ func (d *Demo) report(a *agent.Agent, took time.Duration) error {
 		return exit.With(exit.Failed, errors.New("what is stored is not what was written"))
 	}
 	fmt.Fprintln(d.Out, "written = stored in every table")
+	return nil
+}
+
+// audit asks the agent's own state what became of what was written, and says what it
+// answers.
+func (d *Demo) audit() error {
+	state := filepath.Join(d.dir, "state")
+	r, err := audit.Read(audit.Options{State: state, Spool: filepath.Join(state, "spool")})
+	if err != nil {
+		return exit.With(exit.Failed, err)
+	}
+	written := int64(0)
+	for _, w := range d.writers {
+		written += w.rows.Load()
+	}
+	s := r.Sum()
+	fmt.Fprintf(d.Out, "\naudit     %s\n          of %d files, in %d batches; file by file: kusto-agent audit --state-dir %s\n",
+		r.Headline(), s.Files, s.Accepted.Batches, state)
+	if !r.OK || r.Whole && s.Accepted.Records != written { // of a long demo the journal keeps the end
+		return exit.With(exit.Failed, fmt.Errorf("the audit knows of %d records, %d were written", s.Accepted.Records, written))
+	}
 	return nil
 }
 
