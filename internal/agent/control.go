@@ -15,7 +15,7 @@ import (
 // control is what answers on the socket in state_dir.
 func (a *Agent) control() *telemetry.Control {
 	return telemetry.NewControl(telemetry.ControlOptions{
-		Dir: a.Config.StateDir, Files: a.listFiles, Inputs: a.tapInputs, Tap: a.openTap, Logger: a.Log,
+		Dir: a.Config.StateDir, Status: a.telemetry.ServeStatus, Files: a.listFiles, Inputs: a.tapInputs, Tap: a.openTap, Logger: a.Log,
 	})
 }
 

@@ -34,6 +34,9 @@ func (a *Agent) startTelemetry(running context.Context) {
 	case <-time.After(patience):
 	}
 	watched := async.Start(func() { a.feedWatchdog(ctx) })
+	looked := async.Start(func() {
+		a.telemetry.Watch(ctx, func(headline string) { a.manager.Tell("STATUS=" + headline) })
+	})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stopTel = func() {
@@ -41,6 +44,7 @@ func (a *Agent) startTelemetry(running context.Context) {
 		<-served
 		<-controlled
 		<-watched
+		<-looked
 	}
 }
 
@@ -191,12 +195,14 @@ func (a *Agent) readiness() error {
 }
 
 func (a *Agent) setState(s string) {
+	defer a.telemetry.Look()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.state = s
 }
 
 func (a *Agent) noteReload(err error, restart []string) {
+	defer a.telemetry.Look()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.reload.Time, a.reload.Error = time.Now(), ""

@@ -41,6 +41,19 @@ func FetchFiles(ctx context.Context, dir string, inputs []string, all bool) (*Fi
 	return &list, nil
 }
 
+// FetchStatus asks the agent with a state folder for its status. Errors are as of
+// FetchFiles.
+func FetchStatus(ctx context.Context, dir string) (*Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	body, err := ask(ctx, dir, "/v1/status", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return readStatus(body)
+}
+
 // OpenTap asks the agent with a state folder for the records of inputs as they
 // pass, until ctx ends. Errors are as of FetchFiles.
 func OpenTap(ctx context.Context, dir string, inputs []string) (*TapReader, error) {

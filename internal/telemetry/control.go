@@ -18,6 +18,7 @@ import (
 // ControlOptions are what a Control answers with. All are needed.
 type ControlOptions struct {
 	Dir    string                                               // state_dir, in which the socket is made
+	Status http.HandlerFunc                                     // writes the status document: Server.ServeStatus
 	Files  func(ctx context.Context, all bool) ([]File, error)  // in any order
 	Inputs func() []TapInput                                    // those that can be tapped
 	Tap    func(inputs []string) (tap Tap, most int, err error) // ErrTaps: there are most already
@@ -41,7 +42,8 @@ type FileList struct {
 
 // Control answers on a socket in the state folder that only the user of the
 // agent, and root, can open: it shows what Server must not, the records.
-// GET /v1/files lists every file, GET /v1/tap?input=NAME streams records.
+// GET /v1/files lists every file, GET /v1/tap?input=NAME streams records, and GET
+// /v1/status is the status document for those who do not know where Server listens.
 type Control struct {
 	o       ControlOptions
 	looking chan struct{} // holds one while a list is made
@@ -54,11 +56,12 @@ func NewControl(o ControlOptions) *Control {
 	return &Control{o: o, looking: make(chan struct{}, 1), retry: controlRetry, tried: make(chan struct{})}
 }
 
-// Handler answers GET for both paths, and nothing else.
+// Handler answers GET for these paths, and nothing else.
 func (c *Control) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/files", c.serveFiles)
 	mux.HandleFunc("GET /v1/tap", c.serveTap)
+	mux.HandleFunc("GET /v1/status", c.o.Status)
 	return mux
 }
 

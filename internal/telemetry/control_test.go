@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"kusto-agent/internal/ledger"
 )
 
 // spring is a tap of tests: it gives what it is sent.
@@ -83,6 +86,7 @@ func controlIn(t *testing.T, dir string, tap Tap, files ...File) *controlled {
 	l := &log{more: make(chan struct{}, 100)}
 	c := NewControl(ControlOptions{
 		Dir:    dir,
+		Status: serverFor(Status{Version: "1.2.3"}, ledger.New()).ServeStatus,
 		Files:  func(context.Context, bool) ([]File, error) { return slices.Clone(files), nil },
 		Inputs: func() []TapInput { return []TapInput{{Name: "app"}, {Name: "ore", Blocks: true}} },
 		Tap: func([]string) (Tap, int, error) {
@@ -147,6 +151,9 @@ func TestTheSocketIsForItsUserAlone(t *testing.T) {
 			if got := c.await(t).Files; len(got) != 2 || got[0].Path != "/a" {
 				t.Errorf("files are %+v", got)
 			}
+			if got, err := FetchStatus(t.Context(), dir); err != nil || got.Version != "1.2.3" {
+				t.Errorf("status is %+v, %v", got, err)
+			}
 			st, err := os.Lstat(filepath.Join(dir, SocketName))
 			if err != nil || st.Mode() != fs.ModeSocket|0o600 {
 				t.Errorf("its mode is %v, %v", st.Mode(), err)
@@ -179,7 +186,7 @@ func TestTheSocketIsForItsUserAlone(t *testing.T) {
 func TestTheModeIsThereFromTheFirstMoment(t *testing.T) {
 	old := syscall.Umask(0) // of the whole process: not in parallel
 	defer syscall.Umask(old)
-	c := NewControl(ControlOptions{Dir: t.TempDir(), Logger: quiet()})
+	c := NewControl(ControlOptions{Dir: t.TempDir(), Status: http.NotFound, Logger: quiet()})
 	ln, err := c.listen() // nothing in it changes a mode after the name is there
 	if err != nil {
 		t.Fatal(err)

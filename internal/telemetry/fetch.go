@@ -33,9 +33,13 @@ func Fetch(ctx context.Context, addr string) (*Status, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("ask for status at %s: answered %s", addr, printable(resp.Status))
 	}
+	return readStatus(resp.Body)
+}
+
+func readStatus(from io.Reader) (*Status, error) {
 	var status Status
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxStatusBytes)).Decode(&status); err != nil {
-		return nil, fmt.Errorf("read status from %s: %w", addr, err)
+	if err := json.NewDecoder(io.LimitReader(from, maxStatusBytes)).Decode(&status); err != nil {
+		return nil, fmt.Errorf("read status from the agent: %w", err)
 	}
 	return &status, nil
 }

@@ -17,7 +17,7 @@ import (
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.servePage)
-	mux.HandleFunc("GET /api/v1/status", s.serveStatus)
+	mux.HandleFunc("GET /api/v1/status", s.ServeStatus)
 	mux.HandleFunc("GET /healthz", s.serveHealth(s.opts.Healthy))
 	mux.HandleFunc("GET /readyz", s.serveHealth(s.opts.Ready))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{
@@ -72,7 +72,8 @@ func localName(hostport, configured string) bool {
 	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") || host == strings.ToLower(configured)
 }
 
-func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
+// ServeStatus writes the status document.
+func (s *Server) ServeStatus(w http.ResponseWriter, _ *http.Request) {
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
 	enc.SetIndent("", "  ")

@@ -48,7 +48,7 @@ func (v view) Troubles() []trouble    { return v.troubles() }
 func (s *Server) servePage(w http.ResponseWriter, _ *http.Request) {
 	status := s.status()
 	v := view{Status: status, sums: sum(status), Now: time.Now(), Nonce: rand.Text(), Pause: 5}
-	v.Icon = icon(v.Tone)
+	v.Icon = icon(v.Headline.Tone)
 	v.Shown = status.Files[:min(len(status.Files), shownFiles)]
 	var body bytes.Buffer
 	if err := pageTemplate.Execute(&body, v); err != nil {
@@ -68,12 +68,10 @@ func icon(tone string) template.URL {
 	return template.URL("data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Ccircle cx='8' cy='8' r='6' fill='%23" + colour + "'/%3E%3C/svg%3E")
 }
 
-// sums is the state of the whole in a few figures and one sentence.
+// sums is the state of the whole in a few figures.
 type sums struct {
 	Accepted, Pending, Quarantined, Dropped, Spooled uint64
 	Lag                                              int64
-	Tone                                             string // good, wait or bad
-	Verdict                                          string
 }
 
 func number(n int, one, many string) string {

@@ -62,7 +62,6 @@ func (p *painter) paint(style, text string) string {
 func (p *painter) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
 func (p *painter) head(s *Status) {
-	t := sum(s)
 	name := "kusto-agent"
 	if s.Version != "" {
 		name += " " + printable(s.Version)
@@ -73,8 +72,8 @@ func (p *painter) head(s *Status) {
 	if !s.Started.IsZero() {
 		name += ", started " + agoText(p.now, s.Started)
 	}
-	tone := map[string]string{"good": green, "wait": yellow, "bad": red}[t.Tone]
-	p.line("%s\n%s", p.paint(faint, name), p.paint(tone, t.Verdict))
+	tone := map[string]string{"good": green, "wait": yellow, "bad": red}[s.Headline.Tone]
+	p.line("%s\n%s", p.paint(faint, name), p.paint(tone, printable(s.Headline.Text)))
 }
 
 func (p *painter) problems(s *Status) {

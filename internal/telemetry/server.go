@@ -35,6 +35,7 @@ type Server struct {
 	metrics  *Metrics
 	headTime time.Duration // headTime, but in tests
 	listener *guests       // set by Listen
+	look     chan struct{} // holds one when Watch is to look again
 }
 
 // Limits of the endpoint: it is for a few readers, and takes no body.
@@ -48,7 +49,7 @@ const (
 // New returns a server that does not listen yet. Its metrics count at once,
 // listening or not.
 func New(opts Options) *Server {
-	s := &Server{opts: opts, registry: prometheus.NewRegistry(), headTime: headTime}
+	s := &Server{opts: opts, registry: prometheus.NewRegistry(), headTime: headTime, look: make(chan struct{}, 1)}
 	s.metrics = newMetrics(s.registry)
 	s.registry.MustRegister(collector{s.status})
 	s.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{

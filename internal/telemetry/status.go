@@ -32,14 +32,15 @@ const (
 // records and no secrets. Times that are not known are left out.
 //
 // Whoever provides it owns nothing of it afterwards. Host, UptimeSeconds, the
-// books, file counts and lag of the inputs, the tables, and the problems that follow
-// from the rest are filled in by the server.
+// headline, books, file counts and lag of the inputs, the tables, and the problems that
+// follow from the rest are filled in by the server.
 type Status struct {
 	Version       string     `json:"version"`
 	Host          string     `json:"host"`
 	Started       time.Time  `json:"started,omitzero"`
 	UptimeSeconds float64    `json:"uptime_seconds"`
 	State         string     `json:"state"` // Starting, Running or Stopping
+	Headline      Headline   `json:"headline"`
 	Problems      []string   `json:"problems"`
 	Inputs        []Input    `json:"inputs"`
 	Tables        []Table    `json:"tables"`
@@ -52,6 +53,12 @@ type Status struct {
 	Spool         *Spool     `json:"spool,omitempty"` // nil: there is no spool
 	Config        Loaded     `json:"config"`
 	LogMissing    uint64     `json:"log_lines_missing,omitempty"` // dropped, which the log could not say yet
+}
+
+// Headline is the state of the whole in one sentence.
+type Headline struct {
+	Tone string `json:"tone"` // good, wait or bad
+	Text string `json:"text"`
 }
 
 // Input is one input of the configuration and its books in this run. An input
@@ -190,6 +197,7 @@ func (s *Status) complete(version string, l *ledger.Ledger, now time.Time) {
 	s.tellProblems()
 	slices.SortStableFunc(s.Files, func(a, b File) int { return cmp.Compare(b.BehindBytes, a.BehindBytes) })
 	s.Routes, s.Clusters, s.Files = orEmpty(s.Routes), orEmpty(s.Clusters), orEmpty(s.Files)
+	s.Headline.Tone, s.Headline.Text = verdict(s, sum(s))
 }
 
 // tellTables lists the tables by their names.

@@ -121,6 +121,5 @@ func sum(s *Status) sums {
 		t.Spooled += in.Books.Spooled
 		t.Lag += in.LagBytes
 	}
-	t.Tone, t.Verdict = verdict(s, t)
 	return t
 }
