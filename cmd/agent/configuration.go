@@ -19,7 +19,26 @@ func configCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(configShowCommand(), configSchemaCommand(), configExplainCommand())
+	cmd.AddCommand(configCheckCommand(), configShowCommand(), configSchemaCommand(), configExplainCommand())
+	return cmd
+}
+
+func configCheckCommand() *cobra.Command {
+	var path string
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Check the configuration file alone, as a start or a reload would",
+		Long: "Check the configuration and the files it includes as a start or a reload would, and nothing else: no file of an\n" +
+			"input, no disk, no network. Every mistake is printed and the exit code is 78; it prints nothing where there is\n" +
+			"none. systemctl reload does it first. What the configuration needs of the machine and of the cluster is\n" +
+			"looked at by kusto-agent check.",
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := loadConfig(path)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&path, "config", config.DefaultPath, "the configuration `file`")
 	return cmd
 }
 

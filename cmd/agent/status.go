@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"time"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -16,21 +16,16 @@ import (
 )
 
 func statusCommand() *cobra.Command {
-	var addr, path string
+	var from watched
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what the running agent is doing",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if addr == "" {
-				addr = listenAddress(path)
-			}
-			ctx, cancel := context.WithTimeout(c.Context(), 10*time.Second)
-			defer cancel()
-			s, err := telemetry.Fetch(ctx, addr)
+			s, err := from.fetch(c.Context())
 			if err != nil {
-				return exit.With(exit.Failed, fmt.Errorf("%w; is it running, and is telemetry.listen %q?", err, addr))
+				return err
 			}
 			if asJSON {
 				out := console.NewOutput(c.OutOrStdout())
@@ -40,10 +35,60 @@ func statusCommand() *cobra.Command {
 			return telemetry.Render(os.Stdout, s, color)
 		},
 	}
-	cmd.Flags().StringVar(&addr, "address", "", "`host:port` of the agent (default: telemetry.listen of the configuration)")
-	cmd.Flags().StringVar(&path, "config", config.DefaultPath, "the configuration `file`")
+	from.flags(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the status document")
 	return cmd
+}
+
+// watched says which running agent to ask for its status.
+type watched struct {
+	addr, path, dir string
+	named           bool // the configuration was
+}
+
+func (w *watched) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&w.addr, "address", "", "`host:port` of the agent (default: telemetry.listen of the configuration)")
+	f.StringVar(&w.path, "config", config.DefaultPath, "the configuration `file`")
+	f.StringVar(&w.dir, "state-dir", "", "the state_dir of the agent, a `folder`: asks over the socket in it, as root or as the agent's user")
+	cmd.MarkFlagsMutuallyExclusive("address", "state-dir")
+	cmd.PreRun = func(cmd *cobra.Command, _ []string) { w.named = cmd.Flags().Changed("config") }
+}
+
+// fetch asks for the status. Its errors have exit codes.
+func (w *watched) fetch(ctx context.Context) (*telemetry.Status, error) {
+	if w.dir != "" {
+		s, err := telemetry.FetchStatus(ctx, w.dir)
+		if err != nil {
+			return nil, askError(err, w.dir)
+		}
+		return s, nil
+	}
+	addr := w.addr
+	if addr == "" {
+		addr = listenAddress(w.path)
+	}
+	s, err := telemetry.Fetch(ctx, addr)
+	if err != nil {
+		return nil, exit.With(exit.Failed, fmt.Errorf("%w; is it running, and is telemetry.listen %q? Name its configuration with --config, or its state_dir with --state-dir", err, addr))
+	}
+	if w.addr == "" && w.named && w.other(s.Config.File) {
+		return nil, exit.With(exit.Failed, fmt.Errorf("the agent at %s runs with %s; name the state_dir of the one you mean with --state-dir, or its --address",
+			addr, telemetry.Printable(s.Config.File)))
+	}
+	return s, nil
+}
+
+// other says that an agent with a configuration file is another than the one asked
+// for. Where the file was named by a path that holds in its folder alone, nobody knows.
+func (w *watched) other(file string) bool {
+	asked, err := filepath.Abs(w.path)
+	if err != nil || !filepath.IsAbs(file) || filepath.Clean(file) == asked {
+		return false
+	}
+	a, errA := os.Stat(asked)
+	b, errB := os.Stat(file)
+	return errA != nil || errB != nil || !os.SameFile(a, b)
 }
 
 // listenAddress is where the agent of a configuration listens. A file that can

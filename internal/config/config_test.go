@@ -435,3 +435,22 @@ func checkComplete(t *testing.T, c Traced) {
 		t.Errorf("shown:\n%s\nis told:\n%v", &out, err)
 	}
 }
+
+// TestWhereItListens: as written, else as the environment says, else at the port of the
+// contract.
+func TestWhereItListens(t *testing.T) {
+	f := func(line, want string, env ...string) {
+		t.Helper()
+		c := load(t, line+"\n"+top+"inputs: [{paths: /a.csv, table: A}]", env...)
+		if c.Telemetry.Listen != want {
+			t.Errorf("listens on %s; want %s", c.Telemetry.Listen, want)
+		}
+	}
+	f("", "127.0.0.1:5878")
+	f("", "127.0.0.1:0", "KUSTO_AGENT_LISTEN", "127.0.0.1:0")
+	f("telemetry: {log: {level: warn}}", "127.0.0.1:0", "KUSTO_AGENT_LISTEN", "127.0.0.1:0")
+	f("telemetry: {listen: '127.0.0.1:99'}", "127.0.0.1:99", "KUSTO_AGENT_LISTEN", "127.0.0.1:0")
+	if got := told(t, "agent.yaml", top+"inputs: [{paths: /a.csv, table: A}]", "KUSTO_AGENT_LISTEN", "nowhere"); !strings.Contains(got, "telemetry.listen") {
+		t.Errorf("a bad one: %q", got)
+	}
+}

@@ -33,8 +33,16 @@ type origin struct {
 
 func newLoader(name string, env Env, o Options, out *report) *loader {
 	c := DefaultConfig()
-	return &loader{name: name, env: env, opts: o, out: out, doc: defaultDocument(), cfg: &c}
+	l := &loader{name: name, env: env, opts: o, out: out, doc: defaultDocument(), cfg: &c}
+	if listen, _ := env(listenVariable); listen != "" {
+		l.doc.Telemetry.Listen = listen
+	}
+	return l
 }
+
+// listenVariable is what telemetry.listen is by default where it is set: several agents
+// of one machine need an address each.
+const listenVariable = "KUSTO_AGENT_LISTEN"
 
 func (l *loader) load(text []byte) {
 	l.main, text = newText(l.name, text, l.out)

@@ -167,6 +167,10 @@ func (t Traced) filled(path string) Origin {
 		if v, _ := t.from.env("STATE_DIRECTORY"); v != "" {
 			return Origin{Kind: byVariable, Variables: []string{"STATE_DIRECTORY"}}
 		}
+	case path == "telemetry.listen":
+		if v, _ := t.from.env(listenVariable); v != "" {
+			return Origin{Kind: byVariable, Variables: []string{listenVariable}}
+		}
 	case path == "spool.dir":
 		note = "spool in state_dir"
 	case strings.HasSuffix(path, "auth.method"):
