@@ -139,8 +139,8 @@ func killed(h *host) {
 	}
 }
 
-// reloaded: a reload puts the configuration in force and keeps the process, also if
-// it is a bad one. systemd knows when it is under way.
+// reloaded: a reload puts the configuration in force and keeps the process. With a bad
+// one it fails, tells why, and the old one goes on. systemd knows when it is under way.
 func reloaded(h *host) {
 	config, pid := h.read(configPath), h.show("MainPID")
 	reload := func() status {
@@ -153,9 +153,19 @@ func reloaded(h *host) {
 		h.Errorf("a sound configuration: %s", got)
 	}
 	h.write(configPath, "nonsense: true\n"+config)
-	if got := reload().Config.Error; !strings.Contains(got, "nonsense") {
-		h.Errorf("a bad configuration: %q", got)
+	was := h.status().Config.Time
+	if out, err := exec.Command("systemctl", "reload", service).CombinedOutput(); err == nil {
+		h.Errorf("a bad configuration is reloaded: %s", out)
 	}
+	h.properties("ActiveState=active", "SubState=running", "MainPID="+pid)
+	if log := h.log(); !strings.Contains(log, "agent.yaml:1:1: nonsense: unknown key") {
+		h.Errorf("the log does not say what is wrong with the configuration:\n%s", log)
+	}
+	if got := h.status().Config; got.Error != "" || !got.Time.Equal(was) {
+		h.Errorf("the agent read a bad configuration: %+v", got)
+	}
+	h.signal(syscall.SIGHUP) // as those do who do not ask systemd
+	h.until("the bad configuration is rejected", func() bool { return strings.Contains(h.status().Config.Error, "nonsense") })
 	h.write(configPath, config)
 	if got := reload().Config.Error; got != "" {
 		h.Errorf("a sound configuration again: %s", got)
@@ -183,6 +193,42 @@ func reloaded(h *host) {
 	h.properties("SubState=running", "MainPID="+pid)
 	f.write(10)
 	f.awaitOnce()
+}
+
+// statusText: systemctl status has the headline, and follows it.
+func statusText(h *host) {
+	says := func(word string) {
+		h.Helper()
+		h.until("systemd is told "+word, func() bool { return strings.Contains(h.show("StatusText"), word) })
+	}
+	f := h.logs("/var/log/app/statustext.json")
+	f.write(10)
+	f.awaitOnce()
+	says("Up to date: all that was read was accepted.")
+	config := h.read(configPath)
+	h.write(configPath, "nonsense: true\n"+config)
+	h.signal(syscall.SIGHUP)
+	says("Delivering, with 1 problem.")
+	h.write(configPath, config)
+	h.systemctl("reload", service)
+	says("Up to date: all that was read was accepted.")
+}
+
+// priorities: the journal has each line with its own.
+func priorities(h *host) {
+	config := h.read(configPath)
+	h.write(configPath, "nonsense: true\n"+config)
+	h.signal(syscall.SIGHUP)
+	ask := func(priority, text string) func() bool {
+		return func() bool {
+			h.sh("journalctl --sync", "")
+			return strings.Contains(h.sh("journalctl --no-pager --output=cat PRIORITY="+priority+" _SYSTEMD_INVOCATION_ID="+h.show("InvocationID")+" || true", ""), text)
+		}
+	}
+	h.until("an error with the priority of one", ask("3", `msg="reload rejected`))
+	h.until("what is worth knowing with its priority", ask("6", `msg="agent is running"`))
+	h.write(configPath, config)
+	h.systemctl("reload", service)
 }
 
 // watched: an agent that stands still is ended and started again. The times of
@@ -431,4 +477,50 @@ func secretEncrypted(h *host) {
 	f := h.logs("/var/log/app/encrypted.json")
 	f.write(10)
 	f.awaitOnce()
+}
+
+// instances: two agents of the template beside the service, each with a configuration, a
+// state, a spool, a secret and a port of its own, and nothing is set for that.
+func instances(h *host) {
+	h.sh(h.manual("### Several agents on one machine")[0], secret+"\n")
+	config := h.read(configPath)
+	where := make(map[string]bool)
+	for _, name := range []string{"a", "b"} {
+		path := "/etc/kusto-agent/instances/" + name + ".yaml"
+		h.write(path, strings.ReplaceAll(config, "/app/", "/"+name+"/"))
+		h.owned(path, service, 0o640)
+		h.write("/etc/credstore/kusto-agent@"+name+".client-secret", secret)
+		unit := "kusto-agent@" + name
+		h.systemctl("start", unit)
+		h.Cleanup(func() { h.systemctl("stop", unit) })
+		f := h.logs("/var/log/" + name + "/instance.json")
+		f.write(10)
+		f.awaitOnce()
+		state := "/var/lib/kusto-agent@" + name
+		for _, part := range []string{"journal", "spool", "agent.sock"} {
+			if _, err := os.Stat(state + "/" + part); err != nil {
+				h.Error(err)
+			}
+		}
+		log := h.sh("journalctl --sync; journalctl --no-pager --output=cat _SYSTEMD_UNIT="+unit+".service", "")
+		m := regexp.MustCompile(`msg="telemetry endpoint is listening" address=(\S+)`).FindStringSubmatch(log)
+		if m == nil {
+			h.Fatalf("no address in the log:\n%s", log)
+		}
+		where[m[1]] = true
+		if !strings.Contains(string(h.get("http://"+m[1]+"/api/v1/status")), path) {
+			h.Errorf("at %s another agent answers", m[1])
+		}
+		if out := h.sh("kusto-agent status --json --state-dir "+state, ""); !strings.Contains(out, path) {
+			h.Errorf("in %s another agent answers:\n%s", state, out)
+		}
+		h.systemctl("reload", unit)
+	}
+	if len(where) != 2 || where["127.0.0.1:5878"] {
+		h.Errorf("the instances listen on %v", where)
+	}
+	if out, err := exec.Command("kusto-agent", "status", "--config", "/etc/kusto-agent/instances/a.yaml").CombinedOutput(); err == nil || !strings.Contains(string(out), "--state-dir") {
+		h.Errorf("the status of another agent is shown: %v\n%s", err, out)
+	}
+	h.properties("ActiveState=active")
 }

@@ -25,6 +25,8 @@ func TestUnderSystemd(t *testing.T) {
 		{"Stop", cleanStop},
 		{"Kill", killed},
 		{"Reload", reloaded},
+		{"StatusText", statusText},
+		{"Priorities", priorities},
 		{"Watchdog", watched},
 		{"BadConfiguration", unusable},
 		{"Sandbox", sandboxed},
@@ -34,6 +36,7 @@ func TestUnderSystemd(t *testing.T) {
 		{"NoSecret", noSecret},
 		{"SecretInFile", secretInFile},
 		{"SecretEncrypted", secretEncrypted},
+		{"Instances", instances},
 	}
 	if nest.Inside() {
 		for _, p := range parts {
@@ -68,7 +71,7 @@ func newServiceNest(t *testing.T) *nest.Nest {
 	checkout := filepath.Join(brought, "checkout")
 	copyFile(t, nest.Binary(t), filepath.Join(brought, "test"))
 	copyFile(t, build(t), filepath.Join(checkout, "kusto-agent"))
-	for _, name := range []string{"systemd/kusto-agent.service", "systemd/sysusers.d/kusto-agent.conf", "docs/operations.md"} {
+	for _, name := range []string{"systemd/kusto-agent.service", "systemd/kusto-agent@.service", "systemd/sysusers.d/kusto-agent.conf", "docs/operations.md"} {
 		copyFile(t, filepath.Join("..", name), filepath.Join(checkout, name))
 	}
 	putFile(t, filepath.Join(checkout, "agent.yaml"), serviceConfig)

@@ -150,6 +150,7 @@ func TestTree(t *testing.T) {
 	}{
 		{"/usr/bin/kusto-agent", 0o755, "\x7fELF"},
 		{"/usr/lib/systemd/system/kusto-agent.service", 0o644, "ExecStart=/usr/bin/kusto-agent"},
+		{"/usr/lib/systemd/system/kusto-agent@.service", 0o644, "instances/%i.yaml"},
 		{"/usr/lib/sysusers.d/kusto-agent.conf", 0o644, "u kusto-agent"},
 		{"/etc/kusto-agent/agent.yaml", 0o640, "cluster"},
 		{"/usr/share/man/man1/kusto-agent.1.gz", 0o644, "\x1f\x8b"},
