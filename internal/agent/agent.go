@@ -171,7 +171,8 @@ func (a *Agent) openQuarantine() error {
 func (a *Agent) buildTelemetry() error {
 	a.telemetry = telemetry.New(telemetry.Options{
 		Config: a.Config.Telemetry, Ledger: a.ledger, Status: a.status,
-		Healthy: a.healthy, Ready: a.isReady, Logger: a.Log, Log: a.Queue, Version: version.Text(),
+		Configuration: func() (string, error) { return a.config().Masked() },
+		Healthy:       a.healthy, Ready: a.isReady, Logger: a.Log, Log: a.Queue, Version: version.Text(),
 	})
 	return nil
 }

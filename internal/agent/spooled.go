@@ -83,7 +83,7 @@ func (a *Agent) spoolStatus() *telemetry.Spool {
 		}
 		err = nil
 	}
-	out := &telemetry.Spool{Bytes: st.Bytes, Payloads: st.Frames, Oldest: st.Oldest}
+	out := &telemetry.Spool{Bytes: st.Bytes, MaxBytes: int64(a.config().Spool.MaxSize), Payloads: st.Frames, Oldest: st.Oldest}
 	if err != nil {
 		out.Error = err.Error()
 	}

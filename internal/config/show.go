@@ -21,20 +21,16 @@ func (t Traced) Show(w io.Writer, input string) error {
 	if err != nil {
 		return err
 	}
-	escapeDollars(doc)
-	quoteOdd(doc)
-	var text bytes.Buffer
-	enc := yaml.NewEncoder(&text)
-	enc.SetIndent(2)
-	if err := enc.Encode(doc); err != nil {
-		return fmt.Errorf("write configuration: %w", err)
+	text, err := encoded(doc)
+	if err != nil {
+		return err
 	}
 	// Read again for the lines that values came to stand on.
 	var set yaml.Node
-	if err := yaml.Unmarshal(text.Bytes(), &set); err != nil {
+	if err := yaml.Unmarshal(text, &set); err != nil {
 		return fmt.Errorf("write configuration: %w", err)
 	}
-	shown := escapeOdd(text.String())
+	shown := escapeOdd(string(text))
 	comments := map[int]string{}
 	each(set.Content[0], "", func(path string, n *yaml.Node) {
 		value := strings.ReplaceAll(n.Value, "$$", "$")
@@ -42,6 +38,33 @@ func (t Traced) Show(w io.Writer, input string) error {
 	})
 	_, err = io.WriteString(w, commented(shown, comments))
 	return err
+}
+
+// Masked is what Show writes, without the comments: the configuration in force, without
+// a secret in it.
+func (c *Config) Masked() (string, error) {
+	doc, err := c.printed()
+	if err != nil {
+		return "", err
+	}
+	text, err := encoded(doc)
+	if err != nil {
+		return "", err
+	}
+	return escapeOdd(string(text)), nil
+}
+
+// encoded is the text of a file, from its nodes, which it changes.
+func encoded(doc *yaml.Node) ([]byte, error) {
+	escapeDollars(doc)
+	quoteOdd(doc)
+	var text bytes.Buffer
+	enc := yaml.NewEncoder(&text)
+	enc.SetIndent(2)
+	if err := enc.Encode(doc); err != nil {
+		return nil, fmt.Errorf("write configuration: %w", err)
+	}
+	return text.Bytes(), nil
 }
 
 // Shown is what Show writes as a value that can be marshalled to JSON: the

@@ -114,3 +114,26 @@ func TestShowIncluded(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestMasked is what the status page shows: a configuration that loads to the same, but
+// for its secrets.
+func TestMasked(t *testing.T) {
+	const text = `cluster: https://c.kusto.windows.net
+database: Logs
+auth: {tenant: t, client_id: c, client_secret: "${SECRET}"}
+send: {proxy: "http://u:${SECRET}@p:1"}
+inputs: [{paths: /srv/a.json, table: A, mapping: m, fields: {price: "$$5", api_key: "${SECRET}"}}]
+`
+	c := load(t, text, "SECRET", secret)
+	shown, err := c.Masked()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(shown, secret) || !strings.Contains(shown, "client_secret: '****'") || !strings.Contains(shown, "$$5") {
+		t.Errorf("shown:\n%s", shown)
+	}
+	again, err := load(t, shown).Masked()
+	if err != nil || again != shown {
+		t.Errorf("%v, it loads to something else:\n%s", err, again)
+	}
+}

@@ -18,6 +18,9 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.servePage)
 	mux.HandleFunc("GET /api/v1/status", s.ServeStatus)
+	if s.opts.Configuration != nil {
+		mux.HandleFunc("GET /config", s.serveConfiguration)
+	}
 	mux.HandleFunc("GET /healthz", s.serveHealth(s.opts.Healthy))
 	mux.HandleFunc("GET /readyz", s.serveHealth(s.opts.Ready))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -38,6 +39,9 @@ type Metrics struct {
 	invalid    *prometheus.CounterVec
 	unparsed   *prometheus.CounterVec
 	nuls       *prometheus.CounterVec
+
+	delayed  atomic.Uint64 // payloads whose EndToEnd was observed
+	delaySum atomic.Int64  // of them all, in nanoseconds
 }
 
 const namespace = "kusto_agent"
@@ -101,6 +105,13 @@ func (m *Metrics) Request(outcome, code string, d time.Duration) {
 // payload to its acceptance.
 func (m *Metrics) EndToEnd(route record.Route, d time.Duration) {
 	m.endToEnd.WithLabelValues(route.Database, route.Table).Observe(d.Seconds())
+	m.delaySum.Add(int64(d))
+	m.delayed.Add(1)
+}
+
+// delays is what EndToEnd has observed.
+func (m *Metrics) delays() delays {
+	return delays{payloads: m.delayed.Load(), sum: time.Duration(m.delaySum.Load())}
 }
 
 // Sealed counts the bytes of a sealed payload before gzip and as it is posted.

@@ -18,38 +18,90 @@ import (
 //go:embed page.html
 var pageText string
 
-// shownFiles is how many files the page lists, those furthest behind. The
-// status document has all of them.
-const shownFiles = 50
+// renewed is how often the browser asks for the page again.
+const renewed = 5 * time.Second
+
+// shownTroubles is how many troubles the page tells in full: of 200 routes that fail at
+// once for one cause, a few say all.
+const shownTroubles = 8
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"count": countText, "bytes": bytesText, "printable": printable, "total": ledger.Total, "byState": byState, "lines": lines,
+	"percent": func(fill float64) int { return int(fill * 100) },
 }).Parse(pageText))
 
 // view is what the page shows: the status, and the clock it is told by.
 type view struct {
 	*Status
-	sums
-	Now   time.Time
-	Nonce string
-	Icon  template.URL // made of constants alone
-	Shown []File
-	Pause int // seconds until the browser asks again
+	Now    time.Time
+	Nonce  string
+	Icon   template.URL // made of constants alone
+	Pause  int          // seconds until the browser asks again
+	Query  selection
+	Flow   flow
+	Plots  []figure
+	Broken []trouble // the first of them
+	More   int       // troubles that are not told in full
+	Lists  lists
+	Config bool // the configuration can be looked at
+}
+
+// lists are one page of each.
+type lists struct {
+	Inputs listing[Input]
+	Routes listing[Route]
+	Files  listing[File]
+}
+
+// figure is a plot with its words.
+type figure struct {
+	Name, Now, Top string
+	plot
 }
 
 func (v view) Ago(t time.Time) string { return agoText(v.Now, t) }
 func (v view) In(t time.Time) string  { return inText(v.Now, t) }
-func (v view) Unshown() int           { return len(v.Files) - len(v.Shown) }
-func (v view) Troubles() []trouble    { return v.troubles() }
+func (v view) Resume() string         { return v.Query.pausing(false).String() }
+func (v view) Hold() string           { return v.Query.pausing(true).String() }
+func (v view) Everything() string     { return v.Query.all().String() }
+
+// viewOf is what the page shows of a status and its history.
+func viewOf(s *Status, points []point, now time.Time, q selection) view {
+	v := view{Status: s, Now: now, Query: q, Flow: flowOf(s), Icon: icon(s.Headline.Tone),
+		Plots: figuresOf(points, now), Lists: lists{inputsOf(s, q), routesOf(s, q), filesOf(s, q)}}
+	v.Broken = s.troubles()
+	if n := len(v.Broken) - shownTroubles; n > 0 {
+		v.Broken, v.More = v.Broken[:shownTroubles], n
+	}
+	return v
+}
+
+// figuresOf are the plots of the page.
+func figuresOf(points []point, now time.Time) []figure {
+	draw := func(name string, value func(point) (float64, bool), words func(float64) string) figure {
+		f := figure{Name: name, plot: plotOf(points, now, value)}
+		if f.Known {
+			f.Top = words(f.plot.Top)
+		}
+		if f.Fresh {
+			f.Now = words(f.Last)
+		}
+		return f
+	}
+	return []figure{
+		draw("Records accepted", point.acceptedRate, rateText),
+		draw("Behind in files", point.lag, func(v float64) string { return bytesText(int64(v)) }),
+		draw("From read to accepted", point.delay, secondsText),
+	}
+}
 
 // servePage renders the page whole before it writes, so that an error is an
 // error and not half a page. Everything in it is escaped by html/template, and
-// the policy lets nothing run or load.
-func (s *Server) servePage(w http.ResponseWriter, _ *http.Request) {
-	status := s.status()
-	v := view{Status: status, sums: sum(status), Now: time.Now(), Nonce: rand.Text(), Pause: 5}
-	v.Icon = icon(v.Headline.Tone)
-	v.Shown = status.Files[:min(len(status.Files), shownFiles)]
+// the policy lets nothing run or load; the only form asks for this page again.
+func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
+	status, now := s.status(), time.Now()
+	v := viewOf(status, s.history.points(now), now, readSelection(r.URL.Query()))
+	v.Nonce, v.Config, v.Pause = rand.Text(), s.opts.Configuration != nil, int(s.renewed/time.Second)
 	var body bytes.Buffer
 	if err := pageTemplate.Execute(&body, v); err != nil {
 		s.opts.Logger.Error("status page could not be rendered", "err", err)
@@ -58,8 +110,20 @@ func (s *Server) servePage(w http.ResponseWriter, _ *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+v.Nonce+
-		"'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		"'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
 	s.write(w, body.Bytes())
+}
+
+// serveConfiguration writes the configuration in force as text, secrets masked.
+func (s *Server) serveConfiguration(w http.ResponseWriter, _ *http.Request) {
+	text, err := s.opts.Configuration()
+	if err != nil {
+		s.opts.Logger.Error("configuration cannot be shown", "err", err)
+		http.Error(w, "configuration cannot be shown", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	s.write(w, []byte(text))
 }
 
 // icon is a dot in the colour of the tone, for the browser's tab.

@@ -22,6 +22,9 @@ type Options struct {
 	Status  func() Status // what the agent is doing; called for every scrape and page, from any goroutine
 	Healthy func() error  // nil: the loops turn; else one line saying which does not
 	Ready   func() error  // nil: configuration loaded and reading; else one line saying why not
+	// Configuration is the one in force as text, without a secret; nil: it is not shown.
+	Configuration func() (string, error)
+
 	Logger  *slog.Logger
 	Log     *LogQueue // where Logger writes to; nil: where nothing is dropped
 	Version string
@@ -34,8 +37,10 @@ type Server struct {
 	registry *prometheus.Registry
 	metrics  *Metrics
 	headTime time.Duration // headTime, but in tests
+	renewed  time.Duration // renewed, but in tests
 	listener *guests       // set by Listen
 	look     chan struct{} // holds one when Watch is to look again
+	history  history       // of the looks of Watch
 }
 
 // Limits of the endpoint: it is for a few readers, and takes no body.
@@ -49,7 +54,7 @@ const (
 // New returns a server that does not listen yet. Its metrics count at once,
 // listening or not.
 func New(opts Options) *Server {
-	s := &Server{opts: opts, registry: prometheus.NewRegistry(), headTime: headTime, look: make(chan struct{}, 1)}
+	s := &Server{opts: opts, registry: prometheus.NewRegistry(), headTime: headTime, renewed: renewed, look: make(chan struct{}, 1)}
 	s.metrics = newMetrics(s.registry)
 	s.registry.MustRegister(collector{s.status})
 	s.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
@@ -73,7 +78,9 @@ func (s *Server) status() *Status {
 	if s.opts.Log != nil {
 		status.LogMissing = s.opts.Log.Missing()
 	}
-	status.complete(s.opts.Version, s.opts.Ledger, time.Now())
+	now := time.Now()
+	status.complete(s.opts.Version, s.opts.Ledger, now)
+	status.Rates = ratesOf(s.history.points(now), now)
 	return &status
 }
 

@@ -32,7 +32,7 @@ const (
 // records and no secrets. Times that are not known are left out.
 //
 // Whoever provides it owns nothing of it afterwards. Host, UptimeSeconds, the
-// headline, books, file counts and lag of the inputs, the tables, and the problems that
+// headline, rates, books, file counts and lag of the inputs, the tables, and the problems that
 // follow from the rest are filled in by the server.
 type Status struct {
 	Version       string     `json:"version"`
@@ -41,6 +41,7 @@ type Status struct {
 	UptimeSeconds float64    `json:"uptime_seconds"`
 	State         string     `json:"state"` // Starting, Running or Stopping
 	Headline      Headline   `json:"headline"`
+	Rates         Rates      `json:"rates"`
 	Problems      []string   `json:"problems"`
 	Inputs        []Input    `json:"inputs"`
 	Tables        []Table    `json:"tables"`
@@ -168,6 +169,7 @@ type Quarantine struct {
 // Spool is what waits on disk for the service to come back.
 type Spool struct {
 	Bytes    int64     `json:"bytes"`
+	MaxBytes int64     `json:"max_bytes"`
 	Payloads int       `json:"payloads"`
 	Oldest   time.Time `json:"oldest,omitzero"` // when its oldest payload was put there
 	Error    string    `json:"error,omitempty"` // why it takes no more; empty: it does

@@ -1,7 +1,9 @@
 package telemetry
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"kusto-agent/internal/ledger"
@@ -34,6 +36,14 @@ func (s *Status) troubles() (out []trouble) {
 			out = append(out, trouble{printable(r.Database) + "." + printable(r.Table), r.State, *r.Hold})
 		}
 	}
+	return out
+}
+
+// worstFirst are the routes that fail before those that do not, else in their order.
+func worstFirst(routes []Route) []Route {
+	rank := map[string]int{Held: 0, Down: 1, Retrying: 2, Up: 3}
+	out := slices.Clone(routes)
+	slices.SortStableFunc(out, func(a, b Route) int { return cmp.Compare(rank[a.State], rank[b.State]) })
 	return out
 }
 

@@ -8,14 +8,16 @@ import (
 // lookEvery is the time between two looks of Watch.
 const lookEvery = 5 * time.Second
 
-// Watch looks at the status now and then, until ctx ends, and at once after Look. It
-// calls tell with the headline of the status, first and whenever that has changed.
+// Watch looks at the status every 5 s, until ctx ends, and at once after Look. It
+// remembers the figures of an hour for the page, and calls tell with the headline of
+// the status, first and whenever that has changed.
 func (s *Server) Watch(ctx context.Context, tell func(headline string)) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	told := ""
 	for {
 		status := s.status()
+		s.history.add(time.Now(), s.totals(status))
 		if text := status.Headline.Text; text != told {
 			told = text
 			tell(text)
@@ -36,4 +38,17 @@ func (s *Server) Look() {
 	case s.look <- struct{}{}:
 	default:
 	}
+}
+
+func (s *Server) totals(status *Status) totals {
+	t := totals{delays: s.metrics.delays()}
+	for _, in := range status.Inputs {
+		t.read += in.Books.Read
+		t.accepted += in.Books.Accepted
+		t.lag += in.LagBytes
+	}
+	for _, table := range status.Tables {
+		t.bytes += table.Accepted.Bytes
+	}
+	return t
 }

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,8 +14,9 @@ import (
 // TestWatchTellsWhatHasChanged, in its time or at once when it is asked to look.
 func TestWatchTellsWhatHasChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		state := Starting
-		s := New(Options{Ledger: ledger.New(), Logger: quiet(), Status: func() Status { return Status{State: state} }})
+		var state atomic.Value
+		state.Store(Starting)
+		s := New(Options{Ledger: ledger.New(), Logger: quiet(), Status: func() Status { return Status{State: state.Load().(string)} }})
 		ctx, cancel := context.WithCancel(t.Context())
 		var told []string
 		done := make(chan struct{})
@@ -25,11 +27,11 @@ func TestWatchTellsWhatHasChanged(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(10 * lookEvery) // nothing changes
 		synctest.Wait()
-		state = Running
+		state.Store(Running)
 		s.Look()
 		s.Look()
 		synctest.Wait()
-		state = Stopping
+		state.Store(Stopping)
 		time.Sleep(lookEvery)
 		synctest.Wait()
 		cancel()

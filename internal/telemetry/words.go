@@ -65,6 +65,28 @@ func bytesText(n int64) string {
 	return strconv.FormatFloat(v, 'f', digits, 64) + " " + unit
 }
 
+// rateText is a number a second for the eye.
+func rateText(v float64) string {
+	switch {
+	case v <= 0:
+		return "0/s"
+	case v < 9.95:
+		return strconv.FormatFloat(v, 'f', 1, 64) + "/s"
+	}
+	return countText(uint64(v+0.5)) + "/s"
+}
+
+// secondsText is a short time for the eye.
+func secondsText(v float64) string {
+	switch {
+	case v < 0.9995:
+		return strconv.FormatFloat(v*1000, 'f', 0, 64) + " ms"
+	case v < 60:
+		return strconv.FormatFloat(v, 'f', 1, 64) + " s"
+	}
+	return spanText(time.Duration(v * float64(time.Second)))
+}
+
 // spanText is a length of time for the eye: its two largest units.
 func spanText(d time.Duration) string {
 	d = d.Round(time.Second)

@@ -1,0 +1,213 @@
+package telemetry
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	historySpan  = time.Hour
+	historySize  = int(historySpan / lookEvery)
+	ratesOver    = 30 * time.Second // what a rate of now is the mean of
+	historyBreak = 3 * lookEvery    // between two looks: longer, and nothing is known of the time between
+)
+
+// totals are what the agent has counted since its start, and how far it is behind.
+type totals struct {
+	read, accepted, bytes uint64 // records, records, and the bytes of the accepted ones
+	lag                   int64
+	delays                delays
+}
+
+// delays are the times from the reading of the oldest record of a payload to its
+// acceptance, of all payloads.
+type delays struct {
+	payloads uint64
+	sum      time.Duration
+}
+
+// Rates are what passes a second, as the mean of the last 30 s. The page, status and
+// top show them; nothing in them is known before the agent has run for 5 s.
+type Rates struct {
+	Read     float64 `json:"read_records_per_second"`
+	Accepted float64 `json:"accepted_records_per_second"`
+	Bytes    float64 `json:"accepted_bytes_per_second"`
+	// Delay is how long records took from being read to being accepted, in seconds;
+	// 0 where none was accepted.
+	Delay float64 `json:"delay_seconds"`
+}
+
+// point is what one look added: what passed since the look before.
+type point struct {
+	at      time.Time
+	over    time.Duration // since the look before; 0: nothing is known of it
+	was     totals        // at the look before
+	now     totals
+	visible bool
+}
+
+// history is the last hour in looks, of a fixed size. It is safe for concurrent use.
+type history struct {
+	mu   sync.Mutex
+	ring [historySize]point
+	next int
+}
+
+// add takes a look. A clock that was set back, or looks that were missing, make a gap.
+func (h *history) add(at time.Time, now totals) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := h.ring[(h.next+historySize-1)%historySize]
+	p := point{at: at, now: now, visible: true}
+	if over := at.Sub(last.at); last.visible && over > 0 && over <= historyBreak {
+		p.over, p.was = over, last.now
+	}
+	h.ring[h.next] = p
+	h.next = (h.next + 1) % historySize
+}
+
+// points are those of the last hour, the oldest first.
+func (h *history) points(now time.Time) (out []point) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range historySize {
+		if p := h.ring[(h.next+i)%historySize]; p.visible && now.Sub(p.at) < historySpan {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// ratesOf are the rates at the end of a history.
+func ratesOf(points []point, now time.Time) (r Rates) {
+	var sum point
+	for i := len(points) - 1; i >= 0 && now.Sub(points[i].at) < ratesOver; i-- {
+		p := points[i]
+		if p.over == 0 {
+			continue
+		}
+		if sum.over == 0 {
+			sum.now = p.now
+		}
+		sum.over, sum.was = sum.over+p.over, p.was
+	}
+	r.Read, _ = sum.readRate()
+	r.Accepted, _ = sum.acceptedRate()
+	r.Bytes, _ = sum.byteRate()
+	r.Delay, _ = sum.delay()
+	return r
+}
+
+// Each says whether its value is known.
+func (p point) readRate() (float64, bool)     { return p.rate(p.was.read, p.now.read) }
+func (p point) acceptedRate() (float64, bool) { return p.rate(p.was.accepted, p.now.accepted) }
+func (p point) byteRate() (float64, bool)     { return p.rate(p.was.bytes, p.now.bytes) }
+func (p point) lag() (float64, bool)          { return float64(p.now.lag), p.visible }
+
+func (p point) delay() (float64, bool) {
+	n := p.now.delays.payloads - p.was.delays.payloads
+	if p.over == 0 || n == 0 {
+		return 0, false
+	}
+	return (p.now.delays.sum - p.was.delays.sum).Seconds() / float64(n), true
+}
+
+func (p point) rate(was, now uint64) (float64, bool) {
+	if p.over == 0 || now < was {
+		return 0, false
+	}
+	return float64(now-was) / p.over.Seconds(), true
+}
+
+// Of a plot in the units of its picture, which the page stretches.
+const (
+	plotWidth  = 360
+	plotHeight = 72
+	plotStep   = 3 // units that one value of the plot takes: half a minute
+)
+
+// plot is a value over the last hour as the paths of a picture. It is empty where
+// nothing is known.
+type plot struct {
+	Line, Area string  // the data of SVG paths
+	Top        float64 // what the upper edge stands for
+	Last       float64 // the newest value
+	Known      bool    // there is one
+	Fresh      bool    // and it is of the last 30 s
+}
+
+// plotOf draws a value of each point. Points of half a minute become their mean, and
+// the line has a gap where nothing is known.
+func plotOf(points []point, now time.Time, value func(point) (float64, bool)) (out plot) {
+	const columns = plotWidth / plotStep
+	var sum [columns]float64
+	var count [columns]int
+	for _, p := range points {
+		age := now.Sub(p.at)
+		v, known := value(p)
+		if !known || age < 0 || age >= historySpan {
+			continue
+		}
+		i := columns - 1 - int(age*columns/historySpan)
+		sum[i] += v
+		count[i]++
+		out.Known, out.Last, out.Fresh = true, v, age < ratesOver
+	}
+	for i := range sum {
+		if count[i] > 0 {
+			sum[i] /= float64(count[i])
+			out.Top = max(out.Top, sum[i])
+		}
+	}
+	scale := roundUp(out.Top)
+	if out.Top > 0 {
+		out.Top = scale
+	}
+	var line, area strings.Builder
+	for i := 0; i < columns; i++ {
+		if count[i] == 0 {
+			continue
+		}
+		first := i
+		for i+1 < columns && count[i+1] > 0 {
+			i++
+		}
+		area.WriteString("M" + coordinate(first, plotHeight))
+		for j := first; j <= i; j++ {
+			at := coordinate(j, plotHeight-sum[j]/scale*plotHeight)
+			if j == first {
+				line.WriteString("M" + at)
+			} else {
+				line.WriteString("L" + at)
+			}
+			area.WriteString("L" + at)
+		}
+		if first == i { // a line of one value alone would not be seen
+			line.WriteString("h1")
+		}
+		area.WriteString("L" + coordinate(i, plotHeight) + "Z")
+	}
+	out.Line, out.Area = line.String(), area.String()
+	return out
+}
+
+func coordinate(column int, y float64) string {
+	return strconv.Itoa(column*plotStep+plotStep/2) + " " + strconv.FormatFloat(math.Round(y*10)/10, 'f', -1, 64)
+}
+
+// roundUp is the next of 1, 2 and 5 with noughts behind or before it.
+func roundUp(v float64) float64 {
+	if v <= 0 {
+		return 1
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, n := range []float64{1, 2, 5} {
+		if v <= n*unit {
+			return n * unit
+		}
+	}
+	return 10 * unit
+}
