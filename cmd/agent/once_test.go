@@ -245,7 +245,7 @@ func TestUsage(t *testing.T) {
 	f(0, "--once", "run", "--help")
 	f(0, "Usage", "--help")
 	f(78, "agent.yaml", "run", "--config", s.path("agent.yaml"))
-	f(1, "is it running", "status", "--address", strings.TrimPrefix(s.deadURL(), "http://"))
+	f(69, "is it running", "status", "--address", strings.TrimPrefix(s.deadURL(), "http://"))
 }
 
 // TestBadConfig: every mistake is told at once, with its place, and nothing is

@@ -206,6 +206,7 @@ func TestAClusterThatIsDownSaysWhy(t *testing.T) {
 	if held := p.metric("routes_held"); held != 0 {
 		t.Errorf("%v routes are held", held)
 	}
+	s.status(p).want(69)
 	fault.Remove()
 	p.awaitBooks("T", func(a account) bool { return a.accepted == 5 })
 	if st := p.status(); st.Clusters[0].Hold != nil || routeOf(t, p, "T").Hold != nil {

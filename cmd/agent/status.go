@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -21,7 +22,11 @@ func statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what the running agent is doing",
-		Args:  cobra.NoArgs,
+		Long: "Show what the running agent is doing, on one screen: what is wrong and what to do about it, inputs, routes,\n" +
+			"clusters and files. The exit code is for scripts and health checks: 0 where nothing needs a person, 1 where\n" +
+			"something does (a route that is held, a problem, records in quarantine or dropped), 69 where a cluster or a\n" +
+			"route is down, or no agent answers.",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := from.fetch(c.Context())
 			if err != nil {
@@ -29,15 +34,26 @@ func statusCommand() *cobra.Command {
 			}
 			if asJSON {
 				out := console.NewOutput(c.OutOrStdout())
-				return out.End(out.JSON(s))
+				return cmp.Or(out.End(out.JSON(s)), needed(s))
 			}
 			color := term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == ""
-			return telemetry.Render(os.Stdout, s, color)
+			return cmp.Or(telemetry.Render(os.Stdout, s, color), needed(s))
 		},
 	}
 	from.flags(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the status document")
 	return cmd
+}
+
+// needed is how a status ends the command.
+func needed(s *telemetry.Status) error {
+	switch s.Need() {
+	case telemetry.NeedPerson:
+		return exit.Silently(exit.Failed)
+	case telemetry.NeedService:
+		return exit.Silently(exit.Unreachable)
+	}
+	return nil
 }
 
 // watched says which running agent to ask for its status.
@@ -70,7 +86,7 @@ func (w *watched) fetch(ctx context.Context) (*telemetry.Status, error) {
 	}
 	s, err := telemetry.Fetch(ctx, addr)
 	if err != nil {
-		return nil, exit.With(exit.Failed, fmt.Errorf("%w; is it running, and is telemetry.listen %q? Name its configuration with --config, or its state_dir with --state-dir", err, addr))
+		return nil, exit.With(exit.Unreachable, fmt.Errorf("%w; is it running, and is telemetry.listen %q? Name its configuration with --config, or its state_dir with --state-dir", err, addr))
 	}
 	if w.addr == "" && w.named && w.other(s.Config.File) {
 		return nil, exit.With(exit.Failed, fmt.Errorf("the agent at %s runs with %s; name the state_dir of the one you mean with --state-dir, or its --address",

@@ -212,3 +212,28 @@ func TestAClusterThatIsDownSaysWhy(t *testing.T) {
 		t.Errorf("%v routes are held, they are down", n)
 	}
 }
+
+func TestWhatNeedsAPerson(t *testing.T) {
+	f := func(want Need, s Status) {
+		t.Helper()
+		if got := s.Need(); got != want {
+			t.Errorf("%+v: %v, want %v", s, got, want)
+		}
+	}
+	up := Route{State: Up, LastAccepted: time.Now()}
+	f(NeedNothing, Status{State: Starting})
+	f(NeedNothing, Status{Routes: []Route{up, {State: Retrying}}, Clusters: []Cluster{{State: Up}}})
+	f(NeedPerson, Status{Routes: []Route{up, {State: Held}}})
+	f(NeedPerson, Status{Clusters: []Cluster{{State: Held}}})
+	f(NeedPerson, Status{Problems: []string{"a"}})
+	f(NeedPerson, Status{Quarantine: Quarantine{Bytes: 1}})
+	f(NeedPerson, Status{Inputs: []Input{{Books: ledger.Books{Dropped: map[string]uint64{ledger.SpoolFull: 1}}}}})
+	f(NeedService, Status{Routes: []Route{up, {State: Down}, {State: Held}}})
+	f(NeedService, Status{Clusters: []Cluster{{State: Down}, {State: Held}}, Problems: []string{"a"}})
+	for _, sc := range scenes(time.Now()) { // the exit code and the headline agree
+		s := sc.server().status()
+		if bad := s.Headline.Tone == "bad"; bad != (s.Need() != NeedNothing) {
+			t.Errorf("%s: the headline is %+v, and the need %v", sc.name, s.Headline, s.Need())
+		}
+	}
+}

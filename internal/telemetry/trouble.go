@@ -133,3 +133,36 @@ func sum(s *Status) sums {
 	}
 	return t
 }
+
+// Need is whether somebody has to do something about the agent.
+type Need int
+
+const (
+	NeedNothing Need = iota // all is well, or mends itself
+	NeedPerson              // something is held, refused, lost or wrong, and stays so
+	NeedService             // the service takes nothing, and is asked again
+)
+
+// Need follows from the same facts as the headline. What the service does not take
+// comes first: most of the rest follows from it.
+func (s *Status) Need() Need {
+	need := NeedNothing
+	if len(s.Problems) > 0 || s.Quarantine.Bytes > 0 || sum(s).Dropped > 0 {
+		need = NeedPerson
+	}
+	state := func(state string) {
+		switch state {
+		case Down:
+			need = NeedService
+		case Held:
+			need = max(need, NeedPerson)
+		}
+	}
+	for _, c := range s.Clusters {
+		state(c.State)
+	}
+	for _, r := range s.Routes {
+		state(r.State)
+	}
+	return need
+}
