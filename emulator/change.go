@@ -16,12 +16,12 @@ import (
 
 // change makes a new version of the schema. Commands and queries see it at once,
 // ingestion when its cache expires.
-func (se *session) change(f func(db *Database) error) error {
-	err := se.s.catalog.change(se.s.opt.SchemaDelay, func(s *Schema) error {
+func (se *access) change(f func(db *Database) error) error {
+	err := se.catalog.change(se.delay, func(s *Schema) error {
 		_, db := s.database(se.databaseName)
 		if db == nil {
 			if !kql.ValidName(se.databaseName) {
-				return notFound("Database", se.databaseName)
+				return unknown("Database", se.databaseName)
 			}
 			db = &Database{}
 			s.Databases[se.databaseName] = db
@@ -34,23 +34,23 @@ func (se *session) change(f func(db *Database) error) error {
 	if err != nil {
 		return err
 	}
-	se.schema = se.s.catalog.latest()
-	se.databaseName, se.database = se.schema.database(se.databaseName)
+	se.schema = se.catalog.latest()
+	se.databaseName, se.db = se.schema.database(se.databaseName)
 	return nil
 }
 
 // changeTable is change for one table.
-func (se *session) changeTable(name string, f func(t *Table) error) error {
+func (se *access) changeTable(name string, f func(t *Table) error) error {
 	return se.change(func(db *Database) error {
 		t := db.Tables[name]
 		if t == nil {
-			return notFound("Table", name)
+			return unknown("Table", name)
 		}
 		return f(t)
 	})
 }
 
-func (se *session) create(c *kql.Cursor) (*result, error) {
+func (se *access) create(c *kql.Cursor) (*answer, error) {
 	verb := verbOf(c)
 	if !c.Word("table") {
 		return nil, c.Fault("the emulator creates tables and their mappings")
@@ -83,7 +83,7 @@ func (se *session) create(c *kql.Cursor) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := resultOf("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string")
+	r := newAnswer("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string")
 	r.add(name, string(marshal(se.table(name).schemaDocument(name))), se.databaseName, "", "")
 	return r, nil
 }
@@ -120,14 +120,14 @@ func (t *Table) merge(columns Columns) error {
 		case i < 0:
 			t.Columns = append(t.Columns, c)
 		case t.Columns[i].Type != c.Type:
-			return badText("BadRequest_ColumnTypeMismatch", fmt.Sprintf("Column '%s' has type %s, and cannot become %s.", c.Name, t.Columns[i].Type, c.Type))
+			return wrongText("BadRequest_ColumnTypeMismatch", fmt.Sprintf("Column '%s' has type %s, and cannot become %s.", c.Name, t.Columns[i].Type, c.Type))
 		}
 	}
 	return nil
 }
 
 // putMapping reads KIND mapping "NAME" 'DOCUMENT'.
-func (se *session) putMapping(c *kql.Cursor, verb, table string) (*result, error) {
+func (se *access) putMapping(c *kql.Cursor, verb, table string) (*answer, error) {
 	kind := c.Next().Text
 	if !c.Word("mapping") {
 		return nil, c.Fault("want mapping")
@@ -142,30 +142,30 @@ func (se *session) putMapping(c *kql.Cursor, verb, table string) (*result, error
 	}
 	t := se.table(table)
 	if t == nil {
-		return nil, notFound("Table", table)
+		return nil, unknown("Table", table)
 	}
-	if bad := se.mayChange("TableMappingCreate", t.ingestors(se.database)); bad != nil {
+	if bad := se.mayChange("TableMappingCreate", t.ingestors(se.db)); bad != nil {
 		return nil, bad
 	}
 	m, err := readMapping(kind, name, text)
 	if err != nil {
-		return nil, badText("BadRequest_InvalidMapping", err.Error())
+		return nil, wrongText("BadRequest_InvalidMapping", err.Error())
 	}
 	var made *Mapping
 	err = se.changeTable(table, func(t *Table) error {
 		old := t.mapping(m.Kind, name)
 		switch {
 		case old != nil && verb == "create":
-			return badText("BadRequest_EntityAlreadyExists", fmt.Sprintf("Mapping '%s' of kind %s already exists.", name, m.Kind))
+			return wrongText("BadRequest_EntityAlreadyExists", fmt.Sprintf("Mapping '%s' of kind %s already exists.", name, m.Kind))
 		case old == nil && verb == "alter":
-			return notFound("MappingPersistent", name)
+			return unknown("MappingPersistent", name)
 		case old != nil:
 			*old = m
 		default:
 			t.Mappings = append(t.Mappings, m)
 		}
 		if err := t.check(); err != nil {
-			return badText("BadRequest_InvalidMapping", err.Error())
+			return wrongText("BadRequest_InvalidMapping", err.Error())
 		}
 		made = t.mapping(m.Kind, name)
 		return nil
@@ -173,7 +173,7 @@ func (se *session) putMapping(c *kql.Cursor, verb, table string) (*result, error
 	if err != nil {
 		return nil, err
 	}
-	r := resultOf("Name:string, Kind:string, Mapping:string, LastUpdatedOn:datetime, Database:string, Table:string")
+	r := newAnswer("Name:string, Kind:string, Mapping:string, LastUpdatedOn:datetime, Database:string, Table:string")
 	r.add(name, made.Kind, string(made.document()), time.Now(), se.databaseName, table)
 	return r, nil
 }
@@ -253,7 +253,7 @@ func (e mappingElement) read() (c MappingColumn, err error) {
 	return c, nil
 }
 
-func (se *session) alter(c *kql.Cursor) (*result, error) {
+func (se *access) alter(c *kql.Cursor) (*answer, error) {
 	verb := verbOf(c)
 	if c.Words("table") {
 		name, _, err := se.existing(c)
@@ -289,7 +289,7 @@ func (se *session) alter(c *kql.Cursor) (*result, error) {
 		if err != nil {
 			return nil, err
 		}
-		return se.databasePolicy(se.database.streamingPolicy), nil
+		return se.databasePolicy(se.db.streamingPolicy), nil
 	}
 	return nil, c.Fault("the emulator does not know this command")
 }
@@ -302,7 +302,7 @@ type policyDocument struct {
 
 // policy reads policy streamingingestion enable, disable or a document; nil for a
 // document that is null.
-func (se *session) policy(c *kql.Cursor) (*policyDocument, error) {
+func (se *access) policy(c *kql.Cursor) (*policyDocument, error) {
 	if !c.Words("policy", "streamingingestion") {
 		return nil, c.Fault("want policy streamingingestion")
 	}
@@ -322,7 +322,7 @@ func (se *session) policy(c *kql.Cursor) (*policyDocument, error) {
 	}
 	var p *policyDocument
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		return nil, badText("BadRequest_InvalidPolicy", "The policy is not a JSON object: "+err.Error())
+		return nil, wrongText("BadRequest_InvalidPolicy", "The policy is not a JSON object: "+err.Error())
 	}
 	return p, nil
 }
@@ -342,7 +342,7 @@ func (s *streamingPolicy) put(p *policyDocument, verb string) {
 	s.Streaming, s.rate = p.IsEnabled, p.HintAllocatedRate
 }
 
-func (se *session) deletePolicy(c *kql.Cursor) (*result, error) {
+func (se *access) deletePolicy(c *kql.Cursor) (*answer, error) {
 	if bad := se.mayChange("AlterStreamingIngestionPolicy", nil); bad != nil {
 		return nil, bad
 	}
@@ -362,7 +362,7 @@ func (se *session) deletePolicy(c *kql.Cursor) (*result, error) {
 	return se.databasePolicy(streamingPolicy{}), err
 }
 
-func (se *session) drop(c *kql.Cursor) (*result, error) {
+func (se *access) drop(c *kql.Cursor) (*answer, error) {
 	if !c.Word("table") {
 		return nil, c.Fault("the emulator drops tables and their mappings")
 	}
@@ -386,30 +386,30 @@ func (se *session) drop(c *kql.Cursor) (*result, error) {
 			n := len(t.Mappings)
 			t.Mappings = slices.DeleteFunc(t.Mappings, func(m Mapping) bool { return strings.EqualFold(m.Kind, kind) && m.Name == mapping })
 			if len(t.Mappings) == n {
-				return notFound("MappingPersistent", mapping)
+				return unknown("MappingPersistent", mapping)
 			}
 			return nil
 		})
 		return se.showTables(), err
 	}
 	if se.table(name) == nil && !c.Word("ifexists") {
-		return nil, notFound("Table", name)
+		return nil, unknown("Table", name)
 	}
 	c.Word("ifexists")
 	err = se.change(func(db *Database) error { delete(db.Tables, name); return nil })
-	se.s.store.drop(se.databaseName, name)
+	se.host.Drop(se.databaseName, name)
 	return se.showTables(), err
 }
 
-func (se *session) clear(c *kql.Cursor) (*result, error) {
-	r := resultOf("NodeId:string, Status:string")
+func (se *access) clear(c *kql.Cursor) (*answer, error) {
+	r := newAnswer("NodeId:string, Status:string")
 	r.add(nodeID, "Succeeded")
 	switch {
 	case c.Words("database", "cache", "streamingingestion", "schema"):
-		if bad := se.mayChange("ClearCache", nil); bad != nil && !se.has(se.database.Ingestors) {
+		if bad := se.mayChange("ClearCache", nil); bad != nil && !se.has(se.db.Ingestors) {
 			return nil, bad
 		}
-		se.s.catalog.clear()
+		se.catalog.clear()
 		return r, nil
 	case c.Word("table"):
 		name, t, err := se.existing(c)
@@ -421,29 +421,29 @@ func (se *session) clear(c *kql.Cursor) (*result, error) {
 			if bad := se.mayChange("ClearCache", t.ingestors(se.dbOrNone())); bad != nil {
 				return nil, bad
 			}
-			se.s.catalog.clear()
+			se.catalog.clear()
 			return r, nil
 		case c.Word("data"):
 			if bad := se.mayChange("TableClear", nil); bad != nil {
 				return nil, bad
 			}
-			se.s.store.drop(se.databaseName, name)
+			se.host.Drop(se.databaseName, name)
 			return r, nil
 		}
 	}
 	return nil, c.Fault("the emulator does not know this command")
 }
 
-func (se *session) dbOrNone() *Database {
-	if se.database == nil {
+func (se *access) dbOrNone() *Database {
+	if se.db == nil {
 		return &Database{}
 	}
-	return se.database
+	return se.db
 }
 
 // addPrincipals reads table T ingestors ('…', …) and the like. A role that everyone
 // has already needs nobody added.
-func (se *session) addPrincipals(c *kql.Cursor) (*result, error) {
+func (se *access) addPrincipals(c *kql.Cursor) (*answer, error) {
 	if bad := se.mayChange("AddPrincipal", nil); bad != nil {
 		return nil, bad
 	}
@@ -464,7 +464,7 @@ func (se *session) addPrincipals(c *kql.Cursor) (*result, error) {
 		}
 		id, ok := strings.CutPrefix(fqn, "aadapp=")
 		if !ok {
-			return nil, badText("BadRequest_InvalidPrincipal", fmt.Sprintf("Principal '%s' is not of the form aadapp=<client id>;<tenant>.", fqn))
+			return nil, wrongText("BadRequest_InvalidPrincipal", fmt.Sprintf("Principal '%s' is not of the form aadapp=<client id>;<tenant>.", fqn))
 		}
 		id, _, _ = strings.Cut(id, ";")
 		ids = append(ids, id)
@@ -485,7 +485,7 @@ func (se *session) addPrincipals(c *kql.Cursor) (*result, error) {
 		err = se.change(func(db *Database) error {
 			t := db.Tables[name]
 			if t == nil {
-				return notFound("Table", name)
+				return unknown("Table", name)
 			}
 			if t.Ingestors == nil { // its own list stands in place of its database's
 				t.Ingestors = slices.Clone(db.Ingestors)
@@ -512,13 +512,13 @@ func (se *session) addPrincipals(c *kql.Cursor) (*result, error) {
 		if err != nil {
 			return nil, err
 		}
-		return principals("Database "+se.databaseName, se.database.Ingestors, se.database.Viewers, se.database.Admins), nil
+		return principals("Database "+se.databaseName, se.db.Ingestors, se.db.Viewers, se.db.Admins), nil
 	}
 	return nil, c.Fault("the emulator does not know this role")
 }
 
 // cancel ends a query that a fault holds; no other runs for long.
-func (se *session) cancel(c *kql.Cursor) (*result, error) {
+func (se *access) cancel(c *kql.Cursor) (*answer, error) {
 	if !c.Word("query") {
 		return nil, c.Fault("want query")
 	}
@@ -526,8 +526,8 @@ func (se *session) cancel(c *kql.Cursor) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := resultOf("QueryId:string, CancelRequested:bool")
-	r.add(id, se.s.console.cancel(id))
+	r := newAnswer("QueryId:string, CancelRequested:bool")
+	r.add(id, se.host.Cancel(id))
 	return r, nil
 }
 

@@ -3,10 +3,8 @@ package emulator
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,76 +13,55 @@ import (
 	"kusto-agent/emulator/internal/kql"
 )
 
-// command is one management command, and what may follow it behind a pipe.
-func (se *session) command(text string) {
-	r, err := se.runCommand(text)
-	var bad *refusal
-	switch {
-	case errors.As(err, &bad):
-		se.refuse(bad)
-	case err != nil:
-		se.refuse(queryRefusal(err))
-	default:
-		se.answerMgmt(r)
-	}
-}
-
-// Error makes a refusal an error, so that a command can end with one.
-func (e *refusal) Error() string { return e.code + ": " + e.detail }
-
-func (se *session) runCommand(text string) (*result, error) {
+// run runs a command. rest is what follows it: empty, or operators behind a pipe.
+func (se *access) run(text string) (r *answer, rest string, err error) {
 	c, err := kql.NewCursor(text, true)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if !c.Sign(".") {
-		return nil, badText("BadRequest", "A management command begins with a dot; a query is sent to the query endpoint.")
+		return nil, "", wrongText("BadRequest", "A management command begins with a dot; a query is sent to the query endpoint.")
 	}
-	var r *result
 	for _, verb := range verbs {
 		if c.Word(verb.word) {
 			if r, err = verb.run(se, c); err != nil {
-				return nil, err
+				return nil, "", err
 			}
 			break
 		}
 	}
 	if r == nil {
-		return nil, c.Fault("the emulator does not know this command")
+		return nil, "", c.Fault("the emulator does not know this command")
 	}
 	if c.Peek().Kind == kql.TokSign && c.Peek().Text == "|" {
-		t, err := kql.Pipe(se.cancelled, c.Rest(), tableOf(r), se)
-		if err != nil {
-			return nil, err
-		}
-		return resultOfTable(t), nil
+		return r, c.Rest(), nil
 	}
-	return r, c.End()
+	return r, "", c.End()
 }
 
 // verbs are what commands begin with.
 var verbs = []struct {
 	word string
-	run  func(*session, *kql.Cursor) (*result, error)
+	run  func(*access, *kql.Cursor) (*answer, error)
 }{
-	{"show", (*session).show},
-	{"create", (*session).create},
-	{"create-merge", (*session).create},
-	{"create-or-alter", (*session).create},
-	{"alter", (*session).alter},
-	{"alter-merge", (*session).alter},
-	{"drop", (*session).drop},
-	{"delete", (*session).deletePolicy},
-	{"clear", (*session).clear},
-	{"add", (*session).addPrincipals},
-	{"cancel", (*session).cancel},
+	{"show", (*access).show},
+	{"create", (*access).create},
+	{"create-merge", (*access).create},
+	{"create-or-alter", (*access).create},
+	{"alter", (*access).alter},
+	{"alter-merge", (*access).alter},
+	{"drop", (*access).drop},
+	{"delete", (*access).deletePolicy},
+	{"clear", (*access).clear},
+	{"add", (*access).addPrincipals},
+	{"cancel", (*access).cancel},
 }
 
 // verb is the word the cursor has just taken.
 func verbOf(c *kql.Cursor) string { return strings.ToLower(c.Taken().Text) }
 
 // existing takes the name of a table that is there.
-func (se *session) existing(c *kql.Cursor) (string, *Table, error) {
+func (se *access) existing(c *kql.Cursor) (string, *Table, error) {
 	name, err := c.Name()
 	if err != nil {
 		return "", nil, err
@@ -92,28 +69,28 @@ func (se *session) existing(c *kql.Cursor) (string, *Table, error) {
 	if t := se.table(name); t != nil {
 		return name, t, nil
 	}
-	if se.isOpen() && se.s.store.stored(se.databaseName, name) > 0 {
+	if se.isOpen() && se.host.Stored(se.databaseName, name) > 0 {
 		return name, &Table{}, nil
 	}
-	return "", nil, notFound("Table", name)
+	return "", nil, unknown("Table", name)
 }
 
-func (se *session) isOpen() bool { return se.schema == nil || se.schema.Open }
+func (se *access) isOpen() bool { return se.schema == nil || se.schema.Open }
 
-func (se *session) show(c *kql.Cursor) (*result, error) {
+func (se *access) show(c *kql.Cursor) (*answer, error) {
 	switch {
 	case c.Word("databases"):
 		return se.showDatabases(), nil
 	case c.Word("tables"):
 		return se.showTables(), nil
 	case c.Word("version"):
-		r := resultOf("BuildVersion:string, BuildTime:datetime, ServiceType:string, ProductVersion:string")
+		r := newAnswer("BuildVersion:string, BuildTime:datetime, ServiceType:string, ProductVersion:string")
 		r.add("1.0.0.0", time.Now(), "Engine", "KustoEmulator")
 		return r, nil
 	case c.Words("streamingingestion", "failures"):
-		return se.showFailures(), nil
+		return se.host.Failures(se.databaseName, "aadapp="+se.caller), nil
 	case c.Words("streamingingestion", "statistics"):
-		return se.showStatistics(), nil
+		return se.host.Statistics(se.databaseName, "aadapp="+se.caller), nil
 	case c.Words("ingestion", "failures"):
 		return showIngestionFailures(), nil
 	case c.Word("table"):
@@ -128,14 +105,14 @@ func (se *session) show(c *kql.Cursor) (*result, error) {
 	return nil, c.Fault("the emulator does not know this command")
 }
 
-func (se *session) showDatabases() *result {
-	r := resultOf("DatabaseName:string, PersistentStorage:string, Version:string, IsCurrent:bool, DatabaseAccessMode:string, PrettyName:string")
+func (se *access) showDatabases() *answer {
+	r := newAnswer("DatabaseName:string, PersistentStorage:string, Version:string, IsCurrent:bool, DatabaseAccessMode:string, PrettyName:string")
 	names := []string{}
 	if se.schema != nil {
 		names = slices.Collect(maps.Keys(se.schema.Databases))
 	}
 	if se.isOpen() {
-		for _, t := range se.s.Tables() {
+		for _, t := range se.host.Tables() {
 			names = append(names, t.Database)
 		}
 	}
@@ -147,13 +124,13 @@ func (se *session) showDatabases() *result {
 }
 
 // tableNames are the tables of the database, in order.
-func (se *session) tableNames() []string {
+func (se *access) tableNames() []string {
 	var names []string
-	if se.database != nil {
-		names = slices.Collect(maps.Keys(se.database.Tables))
+	if se.db != nil {
+		names = slices.Collect(maps.Keys(se.db.Tables))
 	}
 	if se.isOpen() {
-		for _, t := range se.s.Tables() {
+		for _, t := range se.host.Tables() {
 			if strings.EqualFold(t.Database, se.databaseName) {
 				names = append(names, t.Table)
 			}
@@ -163,27 +140,27 @@ func (se *session) tableNames() []string {
 	return slices.Compact(names)
 }
 
-func (se *session) showTables() *result {
-	r := resultOf("TableName:string, DatabaseName:string, Folder:string, DocString:string")
+func (se *access) showTables() *answer {
+	r := newAnswer("TableName:string, DatabaseName:string, Folder:string, DocString:string")
 	for _, n := range se.tableNames() {
 		r.add(n, se.databaseName, "", "")
 	}
 	return r
 }
 
-func (se *session) showTable(c *kql.Cursor, name string, t *Table) (*result, error) {
+func (se *access) showTable(c *kql.Cursor, name string, t *Table) (*answer, error) {
 	switch {
 	case c.Word("cslschema"):
-		r := resultOf("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string")
+		r := newAnswer("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string")
 		r.add(name, t.Columns.csl(), se.databaseName, "", "")
 		return r, nil
 	case c.Words("schema", "as", "json"):
-		r := resultOf("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string")
+		r := newAnswer("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string")
 		r.add(name, string(marshal(t.schemaDocument(name))), se.databaseName, "", "")
 		return r, nil
 	case c.Word("details"):
-		r := resultOf("TableName:string, DatabaseName:string, TotalRowCount:long")
-		r.add(name, se.databaseName, se.s.RowCount(se.databaseName, name))
+		r := newAnswer("TableName:string, DatabaseName:string, TotalRowCount:long")
+		r.add(name, se.databaseName, se.host.RowCount(se.databaseName, name))
 		return r, nil
 	case c.Word("principals"):
 		return principals("Table", t.Ingestors, nil, nil), nil
@@ -221,8 +198,8 @@ func (t *Table) schemaDocument(name string) any {
 }
 
 // principals lists who has which role. A role everyone has is shown to nobody.
-func principals(of string, ingestors, viewers, admins []string) *result {
-	r := resultOf("Role:string, PrincipalType:string, PrincipalDisplayName:string, PrincipalObjectId:string, PrincipalFQN:string, Notes:string")
+func principals(of string, ingestors, viewers, admins []string) *answer {
+	r := newAnswer("Role:string, PrincipalType:string, PrincipalDisplayName:string, PrincipalObjectId:string, PrincipalFQN:string, Notes:string")
 	for _, role := range []struct {
 		name string
 		who  []string
@@ -234,11 +211,11 @@ func principals(of string, ingestors, viewers, admins []string) *result {
 	return r
 }
 
-func (se *session) tablePolicy(name string, t *Table) *result {
+func (se *access) tablePolicy(name string, t *Table) *answer {
 	return policyRow("StreamingIngestionPolicy", "["+se.databaseName+"].["+name+"]", "Table", t.text())
 }
 
-func (se *session) databasePolicy(p streamingPolicy) *result {
+func (se *access) databasePolicy(p streamingPolicy) *answer {
 	return policyRow("StreamingIngestionPolicy", "["+se.databaseName+"]", "Database", p.text())
 }
 
@@ -250,18 +227,18 @@ func (s streamingPolicy) text() string {
 	return string(marshal(policyDocument{s.Streaming, s.rate}))
 }
 
-func policyRow(name, entity, kind, policy string) *result {
-	r := resultOf("PolicyName:string, EntityName:string, Policy:string, ChildEntities:string, EntityType:string")
+func policyRow(name, entity, kind, policy string) *answer {
+	r := newAnswer("PolicyName:string, EntityName:string, Policy:string, ChildEntities:string, EntityType:string")
 	r.add(name, entity, policy, "[]", kind)
 	return r
 }
 
-func showMappings(c *kql.Cursor, database, table string, t *Table) (*result, error) {
+func showMappings(c *kql.Cursor, database, table string, t *Table) (*answer, error) {
 	kind := ""
 	if k := strings.ToLower(c.Peek().Text); c.Peek().Kind == kql.TokWord && k != "mappings" && k != "mapping" {
 		kind = c.Next().Text
 	}
-	r := resultOf("Name:string, Kind:string, Mapping:string, LastUpdatedOn:datetime, Database:string, Table:string")
+	r := newAnswer("Name:string, Kind:string, Mapping:string, LastUpdatedOn:datetime, Database:string, Table:string")
 	wanted := ""
 	if c.Word("mapping") {
 		var err error
@@ -278,7 +255,7 @@ func showMappings(c *kql.Cursor, database, table string, t *Table) (*result, err
 		}
 	}
 	if wanted != "" && len(r.rows) == 0 {
-		return nil, notFound("MappingPersistent", wanted)
+		return nil, unknown("MappingPersistent", wanted)
 	}
 	return r, nil
 }
@@ -305,30 +282,30 @@ func (m *Mapping) document() json.RawMessage {
 	return marshal(all)
 }
 
-func (se *session) showDatabase(c *kql.Cursor) (*result, error) {
+func (se *access) showDatabase(c *kql.Cursor) (*answer, error) {
 	if !slices.Contains([]string{"schema", "policy", "principals", "cslschema"}, strings.ToLower(c.Peek().Text)) || c.Peek().Kind == kql.TokName {
 		name, err := c.Name()
 		if err != nil {
 			return nil, err
 		}
 		if !strings.EqualFold(name, se.databaseName) {
-			if bad := se.open(name, KindQuery); bad != nil {
+			if bad := se.open(name, true); bad != nil {
 				return nil, bad
 			}
 		}
 	}
-	db := cmp.Or(se.database, &Database{})
+	db := cmp.Or(se.db, &Database{})
 	switch {
 	case c.Words("schema", "as", "json"):
 		tables := make(map[string]any)
 		for name, t := range db.Tables {
 			tables[name] = t.schemaDocument(name)
 		}
-		r := resultOf("DatabaseSchema:string")
+		r := newAnswer("DatabaseSchema:string")
 		r.add(string(marshal(map[string]any{"Databases": map[string]any{se.databaseName: map[string]any{"Name": se.databaseName, "Tables": tables}}})))
 		return r, nil
 	case c.Word("schema"):
-		r := resultOf("DatabaseName:string, TableName:string, ColumnName:string, ColumnType:string")
+		r := newAnswer("DatabaseName:string, TableName:string, ColumnName:string, ColumnType:string")
 		for _, name := range se.tableNames() {
 			r.add(se.databaseName, name, "", "")
 			if t := db.Tables[name]; t != nil {
@@ -347,82 +324,11 @@ func (se *session) showDatabase(c *kql.Cursor) (*result, error) {
 	return nil, c.Fault("the emulator does not know this command")
 }
 
-// showFailures tells of requests that were refused for what they asked: not of
-// those that never came so far, throttled ones among them.
-func (se *session) showFailures() *result {
-	r := resultOf("Database:string, Table:string, Principal:string, RootActivityId:guid, IngestionProperties:string, Count:long, FirstFailureOn:datetime, LastFailureOn:datetime, FailureKind:string, ErrorCode:string, Details:string")
-	type key struct{ table, code, format, mapping string }
-	first, last, count := map[key]Request{}, map[key]Request{}, map[key]int{}
-	var order []key
-	for _, q := range se.s.Requests() {
-		if q.Status != 400 && q.Status != 413 || !strings.EqualFold(q.Database, se.databaseName) {
-			continue
-		}
-		k := key{q.Table, q.Code, q.Format, q.Mapping}
-		if count[k]++; count[k] == 1 {
-			first[k] = q
-			order = append(order, k)
-		}
-		last[k] = q
-	}
-	for _, k := range order {
-		p := marshal(map[string]any{"Mapping": k.mapping, "Format": k.format, "Compressed": false, "IngestionSource": "Stream"})
-		r.add(se.databaseName, k.table, se.Principal(), first[k].ActivityID, string(p), count[k], first[k].Time, last[k].Time, "Permanent", k.code, first[k].Message)
-	}
-	return r
-}
-
 // showIngestionFailures is empty: commands ingest nothing here, and what is streamed
 // does not show in it.
-func showIngestionFailures() *result {
-	return resultOf("OperationId:string, Database:string, Table:string, FailedOn:datetime, IngestionSourcePath:string, Details:string, FailureKind:string, RootActivityId:string, OperationKind:string, OriginatesFromUpdatePolicy:bool, ErrorCode:string, Principal:string, ShouldRetry:bool, User:string, IngestionProperties:string")
-}
-
-// showStatistics tells of what was stored and is seen. How long that took it tells
-// by the requests that are remembered.
-func (se *session) showStatistics() *result {
-	r := resultOf("Database:string, Table:string, StartTime:datetime, EndTime:datetime, Count:long, MinDuration:timespan, MaxDuration:timespan, AvgDuration:timespan, " +
-		"TotalDataSize:long, MinDataSize:long, MaxDataSize:long, TotalRowCount:long, MinRowCount:long, MaxRowCount:long, " +
-		"IngestionStatus:string, NumOfRowStoresReferences:long, Principal:string, NodeId:string, IngestionProperties:string")
-	took := make(map[string]*span)
-	for _, q := range se.s.Requests() {
-		if q.Status == http.StatusOK && strings.EqualFold(q.Database, se.databaseName) {
-			if took[q.Table] == nil {
-				took[q.Table] = new(span)
-			}
-			took[q.Table].add(int64(q.Elapsed))
-		}
-	}
-	for _, t := range se.s.Tables() {
-		if !strings.EqualFold(t.Database, se.databaseName) {
-			continue
-		}
-		var size, rows span
-		for _, c := range se.s.store.visible(t.Database, t.Table) {
-			size.add(int64(c.rawLen))
-			rows.add(int64(c.rows))
-		}
-		if size.count == 0 {
-			continue
-		}
-		long := cmp.Or(took[t.Table], &span{count: 1})
-		r.add(se.databaseName, t.Table, time.Now().Add(-time.Minute), time.Now(), size.count,
-			time.Duration(long.least), time.Duration(long.most), time.Duration(long.sum/long.count),
-			size.sum, size.least, size.most, rows.sum, rows.least, rows.most,
-			"Success", 1, se.Principal(), nodeID, `{"IngestionSource":"Stream"}`)
-	}
-	return r
+func showIngestionFailures() *answer {
+	return newAnswer("OperationId:string, Database:string, Table:string, FailedOn:datetime, IngestionSourcePath:string, Details:string, FailureKind:string, RootActivityId:string, OperationKind:string, OriginatesFromUpdatePolicy:bool, ErrorCode:string, Principal:string, ShouldRetry:bool, User:string, IngestionProperties:string")
 }
 
 // nodeID is the only node there is.
 const nodeID = "KEngine000000"
-
-// span is what a view tells of a number of values.
-type span struct{ count, sum, least, most int64 }
-
-func (s *span) add(n int64) {
-	if s.count == 0 || n < s.least {
-		s.least = n
-	}
-	s.count, s.sum, s.most = s.count+1, s.sum+n, max(s.most, n)
-}

@@ -1,8 +1,6 @@
 package emulator
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -200,15 +198,4 @@ func (e *refusal) render(requestID, activity string, acceptsJSON bool) (body []b
 		doc.Error.Inner = &inner
 	}
 	return marshal(doc), jsonType
-}
-
-// marshal is json.Marshal for what always marshals, with < > and & as they are.
-func marshal(v any) []byte {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		panic(err)
-	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }

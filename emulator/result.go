@@ -13,15 +13,16 @@ import (
 
 // result is a table that a command or a query answers with.
 type result struct {
-	columns Columns
-	rows    [][]json.RawMessage
-	render  json.RawMessage // what the render operator said; nil: nothing
-	bad     *failure        // nil: the rows are all there are
+	answer
+	render json.RawMessage // what the render operator said; nil: nothing
+	bad    *failure        // nil: the rows are all there are
 }
+
+func resultOf(columns string) *result { return &result{answer: *newAnswer(columns)} }
 
 // resultOfTable writes a table as JSON.
 func resultOfTable(t *kql.Table) *result {
-	out := &result{columns: t.Columns, render: t.Render}
+	out := &result{answer: answer{columns: t.Columns}, render: t.Render}
 	for _, row := range t.Rows {
 		cells := make([]json.RawMessage, len(row))
 		for i, v := range row {
@@ -44,35 +45,6 @@ func tableOf(r *result) *kql.Table {
 	}
 	return out
 }
-
-// resultOf begins a table; its columns are given as "name:type, name:type".
-func resultOf(columns string) *result {
-	r := new(result)
-	if err := r.columns.UnmarshalText([]byte(columns)); err != nil {
-		panic(err) // they are constants
-	}
-	return r
-}
-
-// add appends a row of Go values.
-func (r *result) add(cells ...any) {
-	row := make([]json.RawMessage, len(cells))
-	for i, c := range cells {
-		switch v := c.(type) {
-		case json.RawMessage:
-			row[i] = v
-		case time.Time:
-			row[i] = quote(v.UTC().Format(timeLayout))
-		case time.Duration:
-			row[i] = quote(kql.SpanText(v))
-		default:
-			row[i] = marshal(v)
-		}
-	}
-	r.rows = append(r.rows, row)
-}
-
-const timeLayout = "2006-01-02T15:04:05.0000000Z"
 
 // dotnet are the names of the types that version 1 tells of.
 var dotnet = map[string]string{

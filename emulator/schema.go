@@ -286,7 +286,7 @@ func (c *catalog) change(delay time.Duration, f func(*Schema) error) error {
 		return err
 	}
 	if err := s.check(); err != nil {
-		return badText("BadRequest", err.Error())
+		return wrongText("BadRequest", err.Error())
 	}
 	c.versions = append(c.versions, version{time.Now().Add(delay), s})
 	return nil
@@ -297,17 +297,3 @@ func (c *catalog) clear() {
 	defer c.mu.Unlock()
 	c.versions = c.versions[len(c.versions)-1:]
 }
-
-// SetSchema replaces the schema; requests see it after SchemaDelay or after
-// ClearSchemaCache. Nil makes every name exist. Stored rows stay.
-func (s *Server) SetSchema(schema *Schema) error {
-	if err := schema.check(); err != nil {
-		return fmt.Errorf("check schema: %w", err)
-	}
-	s.catalog.set(schema, time.Now().Add(s.opt.SchemaDelay))
-	return nil
-}
-
-// ClearSchemaCache makes the newest schema seen at once, as the management
-// command for the streaming schema cache does.
-func (s *Server) ClearSchemaCache() { s.catalog.clear() }

@@ -20,12 +20,8 @@ import (
 // session is a query or a command under way, and who asks.
 type session struct {
 	*call
-	principal    string
-	databaseName string // as the schema spells it
-	schema       *Schema
-	database     *Database // nil: every name exists in it
-	options      map[string]any
-	readOnly     bool
+	access
+	options map[string]any
 }
 
 // maxText bounds a request for a query or a command.
@@ -138,10 +134,10 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, kind Kind) {
 		return
 	}
 	s.console.note(Asked{kind, q.DB, q.CSL, principal, c.rec.Header, c.rec.Query})
-	se := &session{call: c, principal: principal, options: p.Options}
+	se := &session{call: c, access: access{host: hosted{s}, catalog: &s.catalog, delay: s.opt.SchemaDelay, caller: principal}, options: p.Options}
 	se.readOnly = r.Header.Values("x-ms-readonly") != nil || p.Options["request_readonly"] == true
-	if bad := se.open(q.DB, kind); bad != nil {
-		c.refuse(bad)
+	if bad := se.open(q.DB, kind == KindQuery); bad != nil {
+		c.refuse(refusalOf(bad))
 		return
 	}
 	if kind == KindMgmt {
@@ -268,42 +264,39 @@ func (c *call) readAsked() (q asked, bad *refusal) {
 	return q, nil
 }
 
+// command answers a management command, and what may follow it behind a pipe.
+func (se *session) command(text string) {
+	a, rest, err := se.run(text)
+	if err == nil {
+		r := &result{answer: *a}
+		if rest != "" {
+			var t *kql.Table
+			if t, err = kql.Pipe(se.cancelled, rest, tableOf(r), se); err == nil {
+				r = resultOfTable(t)
+			}
+		}
+		if err == nil {
+			se.answerMgmt(r)
+			return
+		}
+	}
+	var bad *refused
+	if errors.As(err, &bad) {
+		se.refuse(refusalOf(bad))
+		return
+	}
+	se.refuse(queryRefusal(err))
+}
+
+// refusalOf is the answer to a command that is not run.
+func refusalOf(r *refused) *refusal {
+	return &refusal{status: r.status, code: r.code, message: r.message, typ: r.typ, detail: r.detail, permanent: true}
+}
+
 // badText is a refusal of what was asked.
 func badText(code, detail string) *refusal {
 	return &refusal{status: http.StatusBadRequest, code: code, message: badRequestText,
 		typ: "Kusto.Data.Exceptions.KustoBadRequestException", detail: detail, permanent: true}
-}
-
-// open finds the database, and sees that the principal may read it. The schema is
-// the newest: only streaming nodes see it late.
-func (se *session) open(name string, kind Kind) *refusal {
-	se.schema = se.s.catalog.latest()
-	se.databaseName = name
-	if se.schema != nil {
-		if n, db := se.schema.database(name); db != nil {
-			se.databaseName, se.database = n, db
-		} else if !se.schema.Open && (name != "" || kind == KindQuery) {
-			return notFound("Database", name)
-		}
-	}
-	if db := se.database; db != nil && db.Viewers != nil && !se.has(db.Viewers) && !se.has(db.Admins) {
-		return forbidden("aadapp="+se.principal, "DatabaseView", se.databaseName)
-	}
-	return nil
-}
-
-func (se *session) has(list []string) bool { return list != nil && slices.Contains(list, se.principal) }
-
-// mayChange sees that the principal may change the database, or the table where
-// being its ingestor is enough.
-func (se *session) mayChange(operation string, ingestors []string) *refusal {
-	switch db := se.database; {
-	case se.readOnly:
-		return badText("BadRequest_RequestReadonly", "The request is marked as readonly (request_readonly), and may not change anything.")
-	case db == nil, db.Admins == nil, se.has(db.Admins), se.has(ingestors):
-		return nil
-	}
-	return forbidden("aadapp="+se.principal, operation, se.databaseName)
 }
 
 // Table reads a table for a query.
@@ -332,14 +325,7 @@ func (se *session) Table(name string) (*kql.Table, error) {
 
 // Database and Principal are what a query may ask for.
 func (se *session) Database() string  { return se.databaseName }
-func (se *session) Principal() string { return "aadapp=" + se.principal }
-
-func (se *session) table(name string) *Table {
-	if se.database == nil {
-		return nil
-	}
-	return se.database.Tables[name]
-}
+func (se *session) Principal() string { return "aadapp=" + se.caller }
 
 // cells are the values of a row in the columns its table has by now; with none it
 // is one value.

@@ -36,15 +36,6 @@ func (r Row) Fields() []string {
 	return r.format.fields(r.Raw)
 }
 
-// TableCount says what one table holds.
-type TableCount struct {
-	Database string `json:"database"`
-	Table    string `json:"table"`
-	Rows     int    `json:"rows"`      // visible now
-	Requests int    `json:"requests"`  // that stored rows
-	RawBytes int64  `json:"raw_bytes"` // of their bodies, decoded
-}
-
 // chunk is one accepted request. It keeps the body as it came, mostly gzip, and
 // finds the rows again when they are read: a sink is written far more than read.
 type chunk struct {
