@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/twmb/avro/ocf"
+
+	"kusto-agent/emulator/internal/mgmt"
 )
 
 // avroRecords: one object container file, whole blocks behind one header. Every
@@ -39,7 +41,7 @@ func avroRecords(body []byte, emit func(raw []byte) bool) (t tally, _ error) {
 			return t, bad(errors.New("its schema is not that of a record"))
 		}
 		t.rows++
-		if emit != nil && !emit(marshal(plain(row))) {
+		if emit != nil && !emit(mgmt.JSON(plain(row))) {
 			return t, nil
 		}
 	}

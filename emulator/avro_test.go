@@ -14,6 +14,8 @@ import (
 	"github.com/linkedin/goavro/v2"
 	"github.com/twmb/avro"
 	"github.com/twmb/avro/ocf"
+
+	"kusto-agent/emulator/internal/mgmt"
 )
 
 // container writes one container file, each record in a block of its own.
@@ -113,7 +115,7 @@ func TestAvroMappings(t *testing.T) {
 		`{"name":"m","kind":"Avro","columns":[{"column":"a","field":"n","path":"$.n"}]}`, `{"name":"m","kind":"Json","columns":[{"column":"a","field":"n"}]}`,
 		`{"name":"m","kind":"Csv","columns":[{"column":"a","ordinal":0,"field":"n"}]}`, `{"name":"m","kind":"Avro","columns":[{"column":"a","ordinal":0}]}`,
 	} {
-		if _, err := LoadSchema(strings.NewReader(`{"databases":{"d":{"tables":{"t":{"columns":"a:long","mappings":[` + bad + `]}}}}}`)); err == nil {
+		if _, err := mgmt.LoadSchema(strings.NewReader(`{"databases":{"d":{"tables":{"t":{"columns":"a:long","mappings":[` + bad + `]}}}}}`)); err == nil {
 			t.Errorf("%s is taken", bad)
 		}
 	}

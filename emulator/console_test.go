@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kusto-agent/emulator/internal/mgmt"
 )
 
 // asker is a server with one database and somebody who asks it.
@@ -20,7 +22,7 @@ type asker struct {
 // a line, or the error.
 func (a asker) say(call, text string) string {
 	a.t.Helper()
-	body := string(marshal(map[string]any{"db": "logs", "csl": text, "properties": map[string]any{"Parameters": map[string]string{"p": "long(2)"}}}))
+	body := string(mgmt.JSON(map[string]any{"db": "logs", "csl": text, "properties": map[string]any{"Parameters": map[string]string{"p": "long(2)"}}}))
 	w := post(a.s, call, body, "Authorization", "Bearer "+a.token)
 	return answerOf(a.t, w)
 }
@@ -203,7 +205,7 @@ func TestFormsOfResults(t *testing.T) {
 	}
 	f := func(target, options string, rows string, inside ...string) {
 		t.Helper()
-		w := post(s, target, `{"db":"Logs","csl":"App","properties":`+string(marshal(`{"Options":`+options+`}`))+`}`)
+		w := post(s, target, `{"db":"Logs","csl":"App","properties":`+string(mgmt.JSON(`{"Options":`+options+`}`))+`}`)
 		if got := answerOf(t, w); got != rows {
 			t.Errorf("%s %s: %s", target, options, got)
 		}

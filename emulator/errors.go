@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"kusto-agent/emulator/internal/mgmt"
 )
 
 // refusal is an answer other than 200. With a code it is rendered in the
@@ -187,7 +189,7 @@ func (e *refusal) render(requestID, activity string, acceptsJSON bool) (body []b
 	doc.Error.Code, doc.Error.Message, doc.Error.Type = e.code, e.message, e.typ
 	doc.Error.Detail, doc.Error.Permanent = e.detail, e.permanent
 	doc.Error.Context = apiContext{
-		Timestamp: now, ServiceAlias: "EMULATOR", MachineName: nodeID, ProcessName: "Kusto.WinSvc.Svc",
+		Timestamp: now, ServiceAlias: "EMULATOR", MachineName: mgmt.NodeID, ProcessName: "Kusto.WinSvc.Svc",
 		ProcessID: os.Getpid(), ThreadID: 1, ClientRequestID: requestID, ActivityID: activity, SubActivityID: activity,
 		ActivityType: "DN.StreamingIngestCommand", ParentActivityID: activity,
 		ActivityStack: fmt.Sprintf("(Activity stack: CRID=%s ARID=%s > DN.StreamingIngestCommand/%s)", requestID, activity, activity),
@@ -197,5 +199,5 @@ func (e *refusal) render(requestID, activity string, acceptsJSON bool) (body []b
 		inner.Context = doc.Error.Context
 		doc.Error.Inner = &inner
 	}
-	return marshal(doc), jsonType
+	return mgmt.JSON(doc), jsonType
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"kusto-agent/emulator/internal/mgmt"
 )
 
 // hosted is the server as commands see it.
@@ -16,8 +18,8 @@ func (h hosted) Cancel(requestID string) bool      { return h.console.cancel(req
 
 // Failures tells of requests that were refused for what they asked: not of
 // those that never came so far, throttled ones among them.
-func (h hosted) Failures(database, principal string) *answer {
-	r := newAnswer("Database:string, Table:string, Principal:string, RootActivityId:guid, IngestionProperties:string, Count:long, FirstFailureOn:datetime, LastFailureOn:datetime, FailureKind:string, ErrorCode:string, Details:string")
+func (h hosted) Failures(database, principal string) *mgmt.Result {
+	r := mgmt.NewResult("Database:string, Table:string, Principal:string, RootActivityId:guid, IngestionProperties:string, Count:long, FirstFailureOn:datetime, LastFailureOn:datetime, FailureKind:string, ErrorCode:string, Details:string")
 	type key struct{ table, code, format, mapping string }
 	first, last, count := map[key]Request{}, map[key]Request{}, map[key]int{}
 	var order []key
@@ -33,16 +35,16 @@ func (h hosted) Failures(database, principal string) *answer {
 		last[k] = q
 	}
 	for _, k := range order {
-		p := marshal(map[string]any{"Mapping": k.mapping, "Format": k.format, "Compressed": false, "IngestionSource": "Stream"})
-		r.add(database, k.table, principal, first[k].ActivityID, string(p), count[k], first[k].Time, last[k].Time, "Permanent", k.code, first[k].Message)
+		p := mgmt.JSON(map[string]any{"Mapping": k.mapping, "Format": k.format, "Compressed": false, "IngestionSource": "Stream"})
+		r.Add(database, k.table, principal, first[k].ActivityID, string(p), count[k], first[k].Time, last[k].Time, "Permanent", k.code, first[k].Message)
 	}
 	return r
 }
 
 // Statistics tells of what was stored and is seen. How long that took it tells
 // by the requests that are remembered.
-func (h hosted) Statistics(database, principal string) *answer {
-	r := newAnswer("Database:string, Table:string, StartTime:datetime, EndTime:datetime, Count:long, MinDuration:timespan, MaxDuration:timespan, AvgDuration:timespan, " +
+func (h hosted) Statistics(database, principal string) *mgmt.Result {
+	r := mgmt.NewResult("Database:string, Table:string, StartTime:datetime, EndTime:datetime, Count:long, MinDuration:timespan, MaxDuration:timespan, AvgDuration:timespan, " +
 		"TotalDataSize:long, MinDataSize:long, MaxDataSize:long, TotalRowCount:long, MinRowCount:long, MaxRowCount:long, " +
 		"IngestionStatus:string, NumOfRowStoresReferences:long, Principal:string, NodeId:string, IngestionProperties:string")
 	took := make(map[string]*span)
@@ -67,10 +69,10 @@ func (h hosted) Statistics(database, principal string) *answer {
 			continue
 		}
 		long := cmp.Or(took[t.Table], &span{count: 1})
-		r.add(database, t.Table, time.Now().Add(-time.Minute), time.Now(), size.count,
+		r.Add(database, t.Table, time.Now().Add(-time.Minute), time.Now(), size.count,
 			time.Duration(long.least), time.Duration(long.most), time.Duration(long.sum/long.count),
 			size.sum, size.least, size.most, rows.sum, rows.least, rows.most,
-			"Success", 1, principal, nodeID, `{"IngestionSource":"Stream"}`)
+			"Success", 1, principal, mgmt.NodeID, `{"IngestionSource":"Stream"}`)
 	}
 	return r
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+
+	"kusto-agent/emulator/internal/mgmt"
 )
 
 // identityToken answers as the service does that hands a machine in Azure the tokens
@@ -15,7 +17,7 @@ func (s *Server) identityToken(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	refuse := func(status int, name, text string) {
-		body := marshal(map[string]string{"error": name, "error_description": text})
+		body := mgmt.JSON(map[string]string{"error": name, "error_description": text})
 		c.refuse(&refusal{status: status, text: string(body), contentType: jsonType})
 	}
 	q := r.URL.Query()
@@ -44,7 +46,7 @@ func (s *Server) identityToken(w http.ResponseWriter, r *http.Request) {
 	}
 	token, expires := s.tokens.issue(who)
 	seconds := strconv.FormatInt(int64(s.opt.TokenLifetime.Seconds()), 10)
-	c.send(http.StatusOK, jsonType, marshal(map[string]string{
+	c.send(http.StatusOK, jsonType, mgmt.JSON(map[string]string{
 		"access_token": token, "client_id": who, "expires_in": seconds, "expires_on": strconv.FormatInt(expires.Unix(), 10),
 		"ext_expires_in": seconds, "not_before": strconv.FormatInt(expires.Add(-s.opt.TokenLifetime).Unix(), 10),
 		"resource": resource, "token_type": "Bearer",
@@ -69,7 +71,7 @@ func (t *tokens) identity(q map[string][]string) (who string, known bool) {
 func (s *Server) openID(w http.ResponseWriter, r *http.Request, tenant string) {
 	base := hereURL(r) + "/" + tenant
 	w.Header().Set("Content-Type", jsonType)
-	w.Write(marshal(map[string]string{
+	w.Write(mgmt.JSON(map[string]string{
 		"token_endpoint":         base + "/oauth2/v2.0/token",
 		"authorization_endpoint": base + "/oauth2/v2.0/authorize",
 		"issuer":                 base + "/v2.0",

@@ -102,8 +102,8 @@ func (c *call) admit() (target, *refusal) {
 	if !ok {
 		return target{}, s.unauthorized()
 	}
-	schema := s.catalog.current()
-	if !schema.streaming() {
+	schema := s.catalog.Current()
+	if !schema.IsStreaming() {
 		return target{}, clusterOff()
 	}
 	f, bad := c.query()
@@ -155,7 +155,7 @@ func (c *call) query() (*format, *refusal) {
 
 // resolve finds the names of the request in the schema and puts them into t.
 func (c *call) resolve(t *target, schema *Schema, principal string) *refusal {
-	name, db := schema.database(c.rec.Database)
+	name, db := schema.Database(c.rec.Database)
 	switch {
 	case db == nil && schema.Open:
 		return nil
@@ -170,17 +170,17 @@ func (c *call) resolve(t *target, schema *Schema, principal string) *refusal {
 	case table == nil:
 		return notFound("Table", t.table)
 	}
-	if allowed := table.ingestors(db); allowed != nil && !slices.Contains(allowed, principal) {
+	if allowed := table.IngestorsIn(db); allowed != nil && !slices.Contains(allowed, principal) {
 		return forbidden("aadapp="+principal, "StreamIngest", "https://"+c.r.Host+"/"+name+"/"+t.table)
 	}
-	if !table.streaming(db) {
+	if !table.IsStreaming(db) {
 		return policyOff(name, t.table)
 	}
 	t.shape = &shape{columns: table.Columns}
 	if c.rec.Mapping == "" {
 		return nil
 	}
-	t.shape.mapping = table.mapping(t.format.kind, c.rec.Mapping)
+	t.shape.mapping = table.Mapping(t.format.kind, c.rec.Mapping)
 	if t.shape.mapping == nil {
 		return notFound("MappingPersistent", c.rec.Mapping)
 	}

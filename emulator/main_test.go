@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"kusto-agent/emulator/internal/mgmt"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,7 +35,7 @@ func start(t testing.TB, o Options) *Server {
 
 func loadSchema(t testing.TB, text string) *Schema {
 	t.Helper()
-	s, err := LoadSchema(strings.NewReader(text))
+	s, err := mgmt.LoadSchema(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"kusto-agent/emulator/internal/mgmt"
 )
 
 // pageLimit bounds the bodies of /faults and /schema.
@@ -148,7 +150,7 @@ func (s *Server) getRequests(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) putSchema(w http.ResponseWriter, r *http.Request) {
-	schema, err := LoadSchema(http.MaxBytesReader(w, r.Body, pageLimit))
+	schema, err := mgmt.LoadSchema(http.MaxBytesReader(w, r.Body, pageLimit))
 	if err == nil {
 		err = s.SetSchema(schema)
 	}

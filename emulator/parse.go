@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+
+	"kusto-agent/emulator/internal/mgmt"
 )
 
 // format is how the records of a body are found.
@@ -33,13 +35,13 @@ func (e *badData) Error() string { return e.code + ": " + e.detail }
 // by lower-case name: all spellings of case are in live use.
 var formats = func() map[string]*format {
 	m := map[string]*format{
-		"txt":       {name: "TXT", kind: kindCSV, records: textLines},
-		"json":      {name: "JSON", kind: kindJSON, needsMapping: true, records: jsonLines},
-		"multijson": {name: "MultiJSON", kind: kindJSON, needsMapping: true, records: multiJSON},
-		"avro":      {name: "Avro", kind: kindAvro, needsMapping: true, binary: true, records: avroRecords},
+		"txt":       {name: "TXT", kind: mgmt.KindCSV, records: textLines},
+		"json":      {name: "JSON", kind: mgmt.KindJSON, needsMapping: true, records: jsonLines},
+		"multijson": {name: "MultiJSON", kind: mgmt.KindJSON, needsMapping: true, records: multiJSON},
+		"avro":      {name: "Avro", kind: mgmt.KindAvro, needsMapping: true, binary: true, records: avroRecords},
 	}
 	delimited := func(key, name string, comma rune) {
-		m[key] = &format{name: name, kind: kindCSV, comma: comma,
+		m[key] = &format{name: name, kind: mgmt.KindCSV, comma: comma,
 			records: func(body []byte, emit func([]byte) bool) (tally, error) { return delimitedRecords(comma, body, emit) }}
 	}
 	delimited("csv", "CSV", ',')

@@ -9,47 +9,42 @@ import (
 	"time"
 
 	"kusto-agent/emulator/internal/kql"
+	"kusto-agent/emulator/internal/mgmt"
 )
 
 // result is a table that a command or a query answers with.
 type result struct {
-	answer
+	mgmt.Result
 	render json.RawMessage // what the render operator said; nil: nothing
 	bad    *failure        // nil: the rows are all there are
 }
 
-func resultOf(columns string) *result { return &result{answer: *newAnswer(columns)} }
+func resultOf(columns string) *result { return &result{Result: *mgmt.NewResult(columns)} }
 
 // resultOfTable writes a table as JSON.
 func resultOfTable(t *kql.Table) *result {
-	out := &result{answer: answer{columns: t.Columns}, render: t.Render}
+	out := &result{Result: mgmt.Result{Columns: t.Columns}, render: t.Render}
 	for _, row := range t.Rows {
 		cells := make([]json.RawMessage, len(row))
 		for i, v := range row {
 			cells[i] = kql.Written(v, t.Columns[i].Type)
 		}
-		out.rows = append(out.rows, cells)
+		out.Rows = append(out.Rows, cells)
 	}
 	return out
 }
 
 // tableOf reads a result back, so that operators can follow a command.
 func tableOf(r *result) *kql.Table {
-	out := &kql.Table{Columns: r.columns}
-	for _, row := range r.rows {
+	out := &kql.Table{Columns: r.Columns}
+	for _, row := range r.Rows {
 		values := make([]any, len(row))
 		for i, cell := range row {
-			values[i] = kql.ValueOf(r.columns[i].Type, cell)
+			values[i] = kql.ValueOf(r.Columns[i].Type, cell)
 		}
 		out.Rows = append(out.Rows, values)
 	}
 	return out
-}
-
-// dotnet are the names of the types that version 1 tells of.
-var dotnet = map[string]string{
-	"bool": "SByte", "datetime": "DateTime", "decimal": "SqlDecimal", "dynamic": "Object", "guid": "Guid",
-	"int": "Int32", "long": "Int64", "real": "Double", "string": "String", "timespan": "TimeSpan",
 }
 
 // column1 and column2 are how the two versions tell of a column.
@@ -70,9 +65,9 @@ type dataSet1 struct {
 }
 
 func (r *result) v1(name string) table1 {
-	t := table1{TableName: name, Columns: []column1{}, Rows: r.rows}
-	for _, c := range r.columns {
-		t.Columns = append(t.Columns, column1{c.Name, dotnet[c.Type], c.Type})
+	t := table1{TableName: name, Columns: []column1{}, Rows: r.Rows}
+	for _, c := range r.Columns {
+		t.Columns = append(t.Columns, column1{c.Name, mgmt.Dotnet[c.Type], c.Type})
 	}
 	if t.Rows == nil {
 		t.Rows = [][]json.RawMessage{}
@@ -87,7 +82,7 @@ func (f *failure) text() string { return f.words + " (" + f.code + ", 0x80DA0003
 
 // answerMgmt sends what a command answers: one table of version 1.
 func (c *call) answerMgmt(r *result) {
-	c.send(http.StatusOK, jsonType, marshal(dataSet1{Tables: []table1{r.v1("Table_0")}}))
+	c.send(http.StatusOK, jsonType, mgmt.JSON(dataSet1{Tables: []table1{r.v1("Table_0")}}))
 }
 
 // visualizationOf is what the table is to be drawn as.
@@ -101,13 +96,13 @@ func (r *result) visualizationOf() string {
 // answerV1 sends the tables of a query with the three that tell of the query.
 func (c *call) answerV1(all []*result, bad *failure) {
 	properties := resultOf("Value:string")
-	properties.add(all[0].visualizationOf())
+	properties.Add(all[0].visualizationOf())
 	status := resultOf("Timestamp:datetime, Severity:int, SeverityName:string, StatusCode:int, StatusDescription:string, Count:int, RequestId:guid, ActivityId:guid, SubActivityId:guid, ClientActivityId:string")
 	id := c.w.Header().Get("x-ms-client-request-id")
 	if bad == nil {
-		status.add(time.Now(), 4, "Info", 0, "Query completed successfully", 1, c.activity, c.activity, c.activity, id)
+		status.Add(time.Now(), 4, "Info", 0, "Query completed successfully", 1, c.activity, c.activity, c.activity, id)
 	} else {
-		status.add(time.Now(), 2, "Error", tooLargeStatus, bad.text(), 1, c.activity, c.activity, c.activity, id)
+		status.Add(time.Now(), 2, "Error", tooLargeStatus, bad.text(), 1, c.activity, c.activity, c.activity, id)
 	}
 	contents := resultOf("Ordinal:long, Kind:string, Name:string, Id:string, PrettyName:string")
 	doc := dataSet1{}
@@ -115,7 +110,7 @@ func (c *call) answerV1(all []*result, bad *failure) {
 		n := len(doc.Tables)
 		doc.Tables = append(doc.Tables, r.v1(fmt.Sprintf("Table_%d", n)))
 		if r != contents {
-			contents.add(n, kind, name, strconv.Itoa(n+1), "")
+			contents.Add(n, kind, name, strconv.Itoa(n+1), "")
 		}
 	}
 	for _, r := range all {
@@ -127,7 +122,7 @@ func (c *call) answerV1(all []*result, bad *failure) {
 	if bad != nil {
 		doc.Exceptions = []string{bad.text()}
 	}
-	c.send(http.StatusOK, jsonType, marshal(doc))
+	c.send(http.StatusOK, jsonType, mgmt.JSON(doc))
 }
 
 // fragmentRows is how many rows a fragment has.
@@ -220,7 +215,7 @@ type (
 func (c *call) answerV2(all []*result, bad *failure, f form) {
 	properties := resultOf("TableId:int, Key:string, Value:dynamic")
 	for i, r := range all {
-		properties.add(i+1, "Visualization", r.visualizationOf())
+		properties.Add(i+1, "Visualization", r.visualizationOf())
 	}
 	frames := []any{
 		dataSetHeader{"DataSetHeader", f.progressive, "v2.0", f.fragments, f.errors},
@@ -243,7 +238,7 @@ func (c *call) answerV2(all []*result, bad *failure, f form) {
 			out.WriteByte('\n')
 		}
 		out.WriteByte("[,"[min(i, 1)])
-		out.Write(marshal(frame))
+		out.Write(mgmt.JSON(frame))
 	}
 	if f.newlines {
 		out.WriteByte('\n')
@@ -267,7 +262,7 @@ func (c *call) primary(id int, r *result, f form) []any {
 	}
 	frames := []any{tableHeader{"TableHeader", id, "PrimaryResult", "PrimaryResult", r.v2()}}
 	frames = append(frames, fragments(id, rows, f.progressive)...)
-	end := tableCompletion{"TableCompletion", id, len(r.rows), nil}
+	end := tableCompletion{"TableCompletion", id, len(r.Rows), nil}
 	if f.errors == endOfTable {
 		end.OneApiErrors = errs
 	}
@@ -287,10 +282,10 @@ func (c *call) completion(bad *failure) *result {
 	r := resultOf("Timestamp:datetime, ClientRequestId:string, ActivityId:guid, SubActivityId:guid, ParentActivityId:guid, Level:int, LevelName:string, " +
 		"StatusCode:int, StatusCodeName:string, EventType:int, EventTypeName:string, Payload:string")
 	add := func(level int, levelName string, status int, statusName string, event int, eventName, payload string) {
-		r.add(time.Now(), c.w.Header().Get("x-ms-client-request-id"), c.activity, c.activity, c.activity, level, levelName, status, statusName, event, eventName, payload)
+		r.Add(time.Now(), c.w.Header().Get("x-ms-client-request-id"), c.activity, c.activity, c.activity, level, levelName, status, statusName, event, eventName, payload)
 	}
 	if bad != nil {
-		add(2, "Error", tooLargeStatus, bad.code, 4, "QueryInfo", string(marshal(struct {
+		add(2, "Error", tooLargeStatus, bad.code, 4, "QueryInfo", string(mgmt.JSON(struct {
 			Count int
 			Text  string
 		}{1, bad.text()})))
@@ -305,7 +300,7 @@ const tooLargeStatus = -2133196797
 
 func (r *result) v2() []column2 {
 	all := []column2{}
-	for _, c := range r.columns {
+	for _, c := range r.Columns {
 		all = append(all, column2{c.Name, c.Type})
 	}
 	return all
@@ -313,8 +308,8 @@ func (r *result) v2() []column2 {
 
 // cells are the rows, to which an error can be added.
 func (r *result) cells() []any {
-	all := make([]any, len(r.rows))
-	for i, row := range r.rows {
+	all := make([]any, len(r.Rows))
+	for i, row := range r.Rows {
 		all[i] = row
 	}
 	return all

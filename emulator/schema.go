@@ -1,299 +1,39 @@
 package emulator
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"strings"
-	"sync"
 	"time"
 
-	"kusto-agent/emulator/internal/kql"
+	"kusto-agent/emulator/internal/mgmt"
 )
 
-// Schema is what a strict server knows; package documentation shows its JSON.
-// It must not be changed after it was given to a Server.
-type Schema struct {
-	Streaming *bool                `json:"streaming"` // of the cluster; nil: on
-	Open      bool                 `json:"open"`      // what is not named exists too, as without a schema
-	Databases map[string]*Database `json:"databases"`
-
-	checked bool
-}
-
-// Database is one database of a Schema. Its name is matched in any case.
-type Database struct {
-	streamingPolicy                   // nil: on
-	Ingestors       []string          `json:"ingestors"` // client ids that may write; nil: all
-	Viewers         []string          `json:"viewers"`   // that may read; nil: all
-	Admins          []string          `json:"admins"`    // that may read and change; nil: all
-	Tables          map[string]*Table `json:"tables"`
-}
-
-// streamingPolicy says whether streaming ingestion is allowed.
-type streamingPolicy struct {
-	Streaming *bool `json:"streaming"`
-
-	rate *float64 // HintAllocatedRate, which is shown and changes nothing
-}
-
-// Table is one table; its policy and its ingestors, where it has them, stand
-// instead of its database's.
-type Table struct {
-	streamingPolicy
-	Ingestors []string  `json:"ingestors"`
-	Columns   Columns   `json:"columns"` // nil: rows are kept as they were sent
-	Mappings  []Mapping `json:"mappings"`
-
-	// Update is the update policy, a JSON list in text as commands give and show
-	// it; it is not run. Empty: none.
-	Update string `json:"update"`
-}
-
-// Columns are written as in a create command: "ts:datetime, level:string".
-type Columns []Column
-
-// Column has the name and the scalar type of a column.
-type Column = kql.Column
-
-// Mapping names what goes into which column; without columns it is the identity.
-type Mapping struct {
-	Name    string          `json:"name"`
-	Kind    string          `json:"kind"` // Csv, Json or Avro
-	Columns []MappingColumn `json:"columns"`
-}
-
-// MappingColumn fills one column: from a path of a JSON object, from a field or
-// a path of an Avro record, or from the field at an ordinal, counted from 0, of
-// a delimited record.
-type MappingColumn struct {
-	Column  string `json:"column"`
-	Type    string `json:"type"` // as a command gave it; empty: that of the column
-	Path    string `json:"path"`
-	Field   string `json:"field"` // Avro only
-	Ordinal *int   `json:"ordinal"`
-
-	steps []step // of Path or Field
-}
-
-// The kinds of mappings; each format looks names up among its own kind only.
-const (
-	kindCSV  = "Csv"
-	kindJSON = "Json"
-	kindAvro = "Avro"
+// What a strict server knows, and what it holds; package documentation shows the JSON of a
+// Schema, which must not be changed after it was given to a Server.
+type (
+	Schema        = mgmt.Schema
+	Database      = mgmt.Database
+	Table         = mgmt.Table
+	Columns       = mgmt.Columns
+	Column        = mgmt.Column
+	Mapping       = mgmt.Mapping
+	MappingColumn = mgmt.MappingColumn
+	TableCount    = mgmt.TableCount
 )
 
 // LoadSchema reads the JSON form. Unknown keys, types and columns are errors.
-func LoadSchema(r io.Reader) (*Schema, error) {
-	dec := json.NewDecoder(r)
-	dec.DisallowUnknownFields()
-	s := new(Schema)
-	if err := dec.Decode(s); err != nil {
-		return nil, fmt.Errorf("read schema: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("read schema: more than one JSON value")
-	}
-	if err := s.check(); err != nil {
-		return nil, fmt.Errorf("check schema: %w", err)
-	}
-	return s, nil
-}
+func LoadSchema(r io.Reader) (*Schema, error) { return mgmt.LoadSchema(r) }
 
-// check validates s and prepares its mappings for use.
-func (s *Schema) check() error {
-	if s == nil || s.checked {
-		return nil
+// SetSchema replaces the schema; requests see it after SchemaDelay or after
+// ClearSchemaCache. Nil makes every name exist. Stored rows stay.
+func (s *Server) SetSchema(schema *Schema) error {
+	if err := schema.Check(); err != nil {
+		return fmt.Errorf("check schema: %w", err)
 	}
-	names := make(map[string]string)
-	for name, db := range s.Databases {
-		if other, ok := names[strings.ToLower(name)]; ok {
-			return fmt.Errorf("databases %q and %q have one name: case does not count", name, other)
-		}
-		names[strings.ToLower(name)] = name
-		if !kql.ValidName(name) || db == nil {
-			return fmt.Errorf("database %q: empty, or not a valid name", name)
-		}
-		for table, t := range db.Tables {
-			if !kql.ValidName(table) || t == nil {
-				return fmt.Errorf("table %q.%q: empty, or not a valid name", name, table)
-			}
-			if err := t.check(); err != nil {
-				return fmt.Errorf("table %q.%q: %w", name, table, err)
-			}
-		}
-	}
-	s.checked = true
+	s.catalog.Set(schema, time.Now().Add(s.opt.SchemaDelay))
 	return nil
 }
 
-func (t *Table) check() error {
-	columns := make(map[string]bool)
-	for _, c := range t.Columns {
-		if columns[c.Name] {
-			return fmt.Errorf("column %q is there twice", c.Name)
-		}
-		columns[c.Name] = true
-	}
-	for i := range t.Mappings {
-		m := &t.Mappings[i]
-		if err := m.check(columns); err != nil {
-			return fmt.Errorf("mapping %q: %w", m.Name, err)
-		}
-		if t.mapping(m.Kind, m.Name) != m {
-			return fmt.Errorf("mapping %q of kind %s is there twice", m.Name, m.Kind)
-		}
-	}
-	return nil
-}
-
-func (m *Mapping) check(columns map[string]bool) error {
-	kind := ""
-	for _, k := range []string{kindCSV, kindJSON, kindAvro} {
-		if strings.EqualFold(k, m.Kind) {
-			kind = k
-		}
-	}
-	if m.Kind = kind; kind == "" || m.Name == "" {
-		return errors.New("want a name and a kind: Csv, Json or Avro")
-	}
-	for i := range m.Columns {
-		c := &m.Columns[i]
-		var err error
-		switch {
-		case !columns[c.Column]:
-			return fmt.Errorf("the table has no column %q", c.Column)
-		case kind == kindCSV && (c.Ordinal == nil || *c.Ordinal < 0 || c.Path != "" || c.Field != ""):
-			return fmt.Errorf("column %q: want an ordinal and no path", c.Column)
-		case kind != kindCSV && c.Ordinal != nil:
-			return fmt.Errorf("column %q: want a path and no ordinal", c.Column)
-		case c.Field != "" && (kind != kindAvro || c.Path != ""):
-			return fmt.Errorf("column %q: want a path and no field; in Avro either", c.Column)
-		case c.Field != "":
-			c.steps = []step{{name: c.Field}}
-		case kind != kindCSV:
-			c.steps, err = parsePath(c.Path)
-		}
-		if err != nil {
-			return fmt.Errorf("column %q: %w", c.Column, err)
-		}
-	}
-	return nil
-}
-
-// UnmarshalText reads "name:type, name:type"; a name may be written ['a name'].
-func (cs *Columns) UnmarshalText(text []byte) error {
-	*cs = Columns{}
-	for part := range strings.SplitSeq(string(text), ",") {
-		i := strings.LastIndexByte(part, ':')
-		if i < 0 {
-			return fmt.Errorf("column %q: want name:type", strings.TrimSpace(part))
-		}
-		name := strings.TrimSpace(part[:i])
-		if inner, ok := strings.CutPrefix(name, "['"); ok {
-			name = strings.TrimSuffix(inner, "']")
-		}
-		typ, ok := kql.Types[strings.TrimSpace(part[i+1:])]
-		if !ok || !kql.ValidName(name) {
-			return fmt.Errorf("column %q: unknown type or invalid name", strings.TrimSpace(part))
-		}
-		*cs = append(*cs, Column{Name: name, Type: typ})
-	}
-	return nil
-}
-
-func on(policy *bool) bool { return policy == nil || *policy }
-
-func (s *Schema) streaming() bool { return s == nil || on(s.Streaming) }
-
-// database finds a database in any case and returns its name as written.
-func (s *Schema) database(name string) (string, *Database) {
-	for n, db := range s.Databases {
-		if strings.EqualFold(n, name) {
-			return n, db
-		}
-	}
-	return "", nil
-}
-
-func (t *Table) streaming(db *Database) bool {
-	if t.Streaming != nil {
-		return *t.Streaming
-	}
-	return on(db.Streaming)
-}
-
-func (t *Table) ingestors(db *Database) []string {
-	if t.Ingestors != nil {
-		return t.Ingestors
-	}
-	return db.Ingestors
-}
-
-// mapping looks a mapping up by kind and, case-sensitively, by name.
-func (t *Table) mapping(kind, name string) *Mapping {
-	for i := range t.Mappings {
-		if m := &t.Mappings[i]; m.Kind == kind && m.Name == name {
-			return m
-		}
-	}
-	return nil
-}
-
-// catalog holds the schema in use and those that are not yet seen, as the
-// streaming nodes of the service see a change only when their cache expires.
-type catalog struct {
-	mu       sync.Mutex
-	versions []version // by the time they are seen; never empty
-}
-
-type version struct {
-	seen   time.Time
-	schema *Schema
-}
-
-func (c *catalog) set(s *Schema, seen time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.versions = append(c.versions, version{seen, s})
-}
-
-// current returns the newest schema whose time has come; nil: all names exist.
-func (c *catalog) current() *Schema {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	for len(c.versions) > 1 && !c.versions[1].seen.After(now) {
-		c.versions = c.versions[1:]
-	}
-	return c.versions[0].schema
-}
-
-// latest is the newest schema, seen or not.
-func (c *catalog) latest() *Schema {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.versions[len(c.versions)-1].schema
-}
-
-// change makes a new version of the newest schema; with an error none is made.
-func (c *catalog) change(delay time.Duration, f func(*Schema) error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.versions[len(c.versions)-1].schema.clone()
-	if err := f(s); err != nil {
-		return err
-	}
-	if err := s.check(); err != nil {
-		return wrongText("BadRequest", err.Error())
-	}
-	c.versions = append(c.versions, version{time.Now().Add(delay), s})
-	return nil
-}
-
-func (c *catalog) clear() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.versions = c.versions[len(c.versions)-1:]
-}
+// ClearSchemaCache makes the newest schema seen at once, as the management
+// command for the streaming schema cache does.
+func (s *Server) ClearSchemaCache() { s.catalog.Clear() }

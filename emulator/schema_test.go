@@ -7,12 +7,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kusto-agent/emulator/internal/mgmt"
 )
 
 func TestLoadSchemaRefuses(t *testing.T) {
 	f := func(text, want string) {
 		t.Helper()
-		_, err := LoadSchema(strings.NewReader(text))
+		_, err := mgmt.LoadSchema(strings.NewReader(text))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", text, err, want)
 		}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"kusto-agent/emulator/internal/mgmt"
 )
 
 // Options say how strict a Server is. The zero value is an open endpoint with
@@ -67,7 +69,7 @@ func setDefault[T comparable](v *T, d T) {
 type Server struct {
 	opt     Options // immutable once set
 	pages   *http.ServeMux
-	catalog catalog
+	catalog mgmt.Catalog
 	store   store
 	tokens  tokens
 	faults  faults
@@ -89,11 +91,11 @@ type Server struct {
 // LoadSchema and is not sound makes it panic.
 func New(o Options) *Server {
 	o = o.withDefaults()
-	if err := o.Schema.check(); err != nil {
+	if err := o.Schema.Check(); err != nil {
 		panic(fmt.Errorf("check schema: %w", err))
 	}
 	s := &Server{opt: o, closing: make(chan struct{})}
-	s.catalog.set(o.Schema, time.Time{})
+	s.catalog.Set(o.Schema, time.Time{})
 	s.store.init()
 	s.tokens.init(o)
 	s.log.init(o.KeepRequests)

@@ -15,12 +15,13 @@ import (
 	"time"
 
 	"kusto-agent/emulator/internal/kql"
+	"kusto-agent/emulator/internal/mgmt"
 )
 
 // session is a query or a command under way, and who asks.
 type session struct {
 	*call
-	access
+	mgmt.Session
 	options map[string]any
 }
 
@@ -134,9 +135,9 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, kind Kind) {
 		return
 	}
 	s.console.note(Asked{kind, q.DB, q.CSL, principal, c.rec.Header, c.rec.Query})
-	se := &session{call: c, access: access{host: hosted{s}, catalog: &s.catalog, delay: s.opt.SchemaDelay, caller: principal}, options: p.Options}
-	se.readOnly = r.Header.Values("x-ms-readonly") != nil || p.Options["request_readonly"] == true
-	if bad := se.open(q.DB, kind == KindQuery); bad != nil {
+	se := &session{call: c, Session: mgmt.Session{Host: hosted{s}, Catalog: &s.catalog, Delay: s.opt.SchemaDelay, Caller: principal}, options: p.Options}
+	se.ReadOnly = r.Header.Values("x-ms-readonly") != nil || p.Options["request_readonly"] == true
+	if bad := se.Open(q.DB, kind == KindQuery); bad != nil {
 		c.refuse(refusalOf(bad))
 		return
 	}
@@ -266,9 +267,9 @@ func (c *call) readAsked() (q asked, bad *refusal) {
 
 // command answers a management command, and what may follow it behind a pipe.
 func (se *session) command(text string) {
-	a, rest, err := se.run(text)
+	a, rest, err := se.Run(text)
 	if err == nil {
-		r := &result{answer: *a}
+		r := &result{Result: *a}
 		if rest != "" {
 			var t *kql.Table
 			if t, err = kql.Pipe(se.cancelled, rest, tableOf(r), se); err == nil {
@@ -280,7 +281,7 @@ func (se *session) command(text string) {
 			return
 		}
 	}
-	var bad *refused
+	var bad *mgmt.Refusal
 	if errors.As(err, &bad) {
 		se.refuse(refusalOf(bad))
 		return
@@ -289,8 +290,8 @@ func (se *session) command(text string) {
 }
 
 // refusalOf is the answer to a command that is not run.
-func refusalOf(r *refused) *refusal {
-	return &refusal{status: r.status, code: r.code, message: r.message, typ: r.typ, detail: r.detail, permanent: true}
+func refusalOf(r *mgmt.Refusal) *refusal {
+	return &refusal{status: r.Status, code: r.Code, message: r.Message, typ: r.Typ, detail: r.Detail, permanent: true}
 }
 
 // badText is a refusal of what was asked.
@@ -302,18 +303,18 @@ func badText(code, detail string) *refusal {
 // Table reads a table for a query.
 func (se *session) Table(name string) (*kql.Table, error) {
 	var columns Columns
-	stored := se.s.store.stored(se.databaseName, name) > 0
-	switch t := se.table(name); {
+	stored := se.s.store.stored(se.DatabaseName, name) > 0
+	switch t := se.TableOf(name); {
 	case t != nil:
 		columns = t.Columns
-	case se.schema != nil && !se.schema.Open, !stored:
+	case se.Schema != nil && !se.Schema.Open, !stored:
 		return nil, kql.NoTable(name)
 	}
 	out := &kql.Table{Columns: columns}
 	if columns == nil {
 		out.Columns = Columns{{Name: "record", Type: "dynamic"}}
 	}
-	for row := range se.s.All(se.databaseName, name, 0) {
+	for row := range se.s.All(se.DatabaseName, name, 0) {
 		cells, err := row.cells(columns)
 		if err != nil {
 			return nil, err
@@ -324,8 +325,8 @@ func (se *session) Table(name string) (*kql.Table, error) {
 }
 
 // Database and Principal are what a query may ask for.
-func (se *session) Database() string  { return se.databaseName }
-func (se *session) Principal() string { return "aadapp=" + se.caller }
+func (se *session) Database() string  { return se.DatabaseName }
+func (se *session) Principal() string { return "aadapp=" + se.Caller }
 
 // cells are the values of a row in the columns its table has by now; with none it
 // is one value.
@@ -376,8 +377,8 @@ func (se *session) query(text string, p properties) {
 	var bad *failure
 	for _, t := range tables {
 		r := resultOfTable(t)
-		if n := se.most("query_take_max_records", len(r.rows)); n < len(r.rows) {
-			r.rows = r.rows[:n]
+		if n := se.most("query_take_max_records", len(r.Rows)); n < len(r.Rows) {
+			r.Rows = r.Rows[:n]
 		}
 		if r.bad = se.truncate(r); r.bad != nil {
 			bad = r.bad
@@ -397,16 +398,16 @@ func (se *session) truncate(r *result) *failure {
 		return nil
 	}
 	tooLarge := func(kept, limit int, of string) *failure {
-		r.rows = r.rows[:kept]
+		r.Rows = r.Rows[:kept]
 		return &failure{"E_QUERY_RESULT_SET_TOO_LARGE",
 			fmt.Sprintf("Query execution has exceeded the allowed limits (80DA0003): the results of this query exceed the set limit of %d %s, so not all records are here", limit, of)}
 	}
 	var bad *failure
-	if most := se.most("truncationmaxrecords", maxResult); len(r.rows) > most {
+	if most := se.most("truncationmaxrecords", maxResult); len(r.Rows) > most {
 		bad = tooLarge(most, most, "records")
 	}
 	size, most := 0, se.most("truncationmaxsize", maxResultSize)
-	for i, row := range r.rows {
+	for i, row := range r.Rows {
 		for _, cell := range row {
 			size += len(cell)
 		}

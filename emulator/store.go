@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"kusto-agent/emulator/internal/mgmt"
 )
 
 // Row is one stored record.
@@ -30,7 +32,7 @@ func (r Row) MarshalJSON() ([]byte, error) { return r.shape.row(r.format, r.Raw)
 // Fields are the values of a delimited record, or a line of text as the only
 // one. Of a JSON or Avro record there are none.
 func (r Row) Fields() []string {
-	if r.format.kind != kindCSV {
+	if r.format.kind != mgmt.KindCSV {
 		return nil
 	}
 	return r.format.fields(r.Raw)
@@ -190,7 +192,7 @@ func (s *Server) RowCount(database, table string) int {
 // Tables counts all tables of the schema and all that were written to.
 func (s *Server) Tables() []TableCount {
 	counts := make(map[tableKey]TableCount)
-	if schema := s.catalog.current(); schema != nil {
+	if schema := s.catalog.Current(); schema != nil {
 		for name, db := range schema.Databases {
 			for table := range db.Tables {
 				counts[tableKey{strings.ToLower(name), table}] = TableCount{Database: name, Table: table}

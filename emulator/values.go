@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kusto-agent/emulator/internal/kql"
+	"kusto-agent/emulator/internal/mgmt"
 )
 
 // maxValue is the longest string (cut) and dynamic value (nulled) of a row.
@@ -43,13 +44,13 @@ func (f *format) fields(raw []byte) []string {
 // row renders one accepted record: an object of the table's columns, or what
 // was sent, as a JSON object or as an array of fields.
 func (sh *shape) row(f *format, raw []byte) (json.RawMessage, error) {
-	if f.kind == kindCSV {
+	if f.kind == mgmt.KindCSV {
 		fields := f.fields(raw)
 		if sh == nil || sh.columns == nil {
 			for i := range fields {
 				fields[i] = cut(fields[i])
 			}
-			return marshal(fields), nil
+			return mgmt.JSON(fields), nil
 		}
 		return sh.object(func(i int, c Column) json.RawMessage { return sh.fromField(i, c, fields) }), nil
 	}
@@ -117,10 +118,10 @@ func (sh *shape) fromObject(c Column, object json.RawMessage) json.RawMessage {
 		return convert(c.Type, nil)
 	}
 	if identity {
-		return convert(c.Type, step{name: c.Name}.in(object))
+		return convert(c.Type, mgmt.Step{Name: c.Name}.In(object))
 	}
-	for _, s := range m.steps {
-		object = s.in(object)
+	for _, s := range m.Steps {
+		object = s.In(object)
 	}
 	return convert(c.Type, object)
 }
@@ -195,7 +196,7 @@ func scalar(typ, text string) json.RawMessage {
 	return null
 }
 
-func quote(s string) json.RawMessage { return marshal(s) }
+func quote(s string) json.RawMessage { return mgmt.JSON(s) }
 
 // cut shortens a string as the service does, in silence.
 func cut(s string) string {

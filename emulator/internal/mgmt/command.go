@@ -1,4 +1,4 @@
-package emulator
+package mgmt
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"kusto-agent/emulator/internal/kql"
 )
 
-// run runs a command. rest is what follows it: empty, or operators behind a pipe.
-func (se *access) run(text string) (r *answer, rest string, err error) {
+// Run runs a command. rest is what follows it: empty, or operators behind a pipe.
+func (se *Session) Run(text string) (r *Result, rest string, err error) {
 	c, err := kql.NewCursor(text, true)
 	if err != nil {
 		return nil, "", err
@@ -42,55 +42,55 @@ func (se *access) run(text string) (r *answer, rest string, err error) {
 // verbs are what commands begin with.
 var verbs = []struct {
 	word string
-	run  func(*access, *kql.Cursor) (*answer, error)
+	run  func(*Session, *kql.Cursor) (*Result, error)
 }{
-	{"show", (*access).show},
-	{"create", (*access).create},
-	{"create-merge", (*access).create},
-	{"create-or-alter", (*access).create},
-	{"alter", (*access).alter},
-	{"alter-merge", (*access).alter},
-	{"drop", (*access).drop},
-	{"delete", (*access).deletePolicy},
-	{"clear", (*access).clear},
-	{"add", (*access).addPrincipals},
-	{"cancel", (*access).cancel},
+	{"show", (*Session).show},
+	{"create", (*Session).create},
+	{"create-merge", (*Session).create},
+	{"create-or-alter", (*Session).create},
+	{"alter", (*Session).alter},
+	{"alter-merge", (*Session).alter},
+	{"drop", (*Session).drop},
+	{"delete", (*Session).deletePolicy},
+	{"clear", (*Session).clear},
+	{"add", (*Session).addPrincipals},
+	{"cancel", (*Session).cancel},
 }
 
 // verb is the word the cursor has just taken.
 func verbOf(c *kql.Cursor) string { return strings.ToLower(c.Taken().Text) }
 
 // existing takes the name of a table that is there.
-func (se *access) existing(c *kql.Cursor) (string, *Table, error) {
+func (se *Session) existing(c *kql.Cursor) (string, *Table, error) {
 	name, err := c.Name()
 	if err != nil {
 		return "", nil, err
 	}
-	if t := se.table(name); t != nil {
+	if t := se.TableOf(name); t != nil {
 		return name, t, nil
 	}
-	if se.isOpen() && se.host.Stored(se.databaseName, name) > 0 {
+	if se.isOpen() && se.Host.Stored(se.DatabaseName, name) > 0 {
 		return name, &Table{}, nil
 	}
 	return "", nil, unknown("Table", name)
 }
 
-func (se *access) isOpen() bool { return se.schema == nil || se.schema.Open }
+func (se *Session) isOpen() bool { return se.Schema == nil || se.Schema.Open }
 
-func (se *access) show(c *kql.Cursor) (*answer, error) {
+func (se *Session) show(c *kql.Cursor) (*Result, error) {
 	switch {
 	case c.Word("databases"):
 		return se.showDatabases(), nil
 	case c.Word("tables"):
 		return se.showTables(), nil
 	case c.Word("version"):
-		r := newAnswer("BuildVersion:string, BuildTime:datetime, ServiceType:string, ProductVersion:string")
-		r.add("1.0.0.0", time.Now(), "Engine", "KustoEmulator")
+		r := NewResult("BuildVersion:string, BuildTime:datetime, ServiceType:string, ProductVersion:string")
+		r.Add("1.0.0.0", time.Now(), "Engine", "KustoEmulator")
 		return r, nil
 	case c.Words("streamingingestion", "failures"):
-		return se.host.Failures(se.databaseName, "aadapp="+se.caller), nil
+		return se.Host.Failures(se.DatabaseName, "aadapp="+se.Caller), nil
 	case c.Words("streamingingestion", "statistics"):
-		return se.host.Statistics(se.databaseName, "aadapp="+se.caller), nil
+		return se.Host.Statistics(se.DatabaseName, "aadapp="+se.Caller), nil
 	case c.Words("ingestion", "failures"):
 		return showIngestionFailures(), nil
 	case c.Word("table"):
@@ -105,33 +105,33 @@ func (se *access) show(c *kql.Cursor) (*answer, error) {
 	return nil, c.Fault("the emulator does not know this command")
 }
 
-func (se *access) showDatabases() *answer {
-	r := newAnswer("DatabaseName:string, PersistentStorage:string, Version:string, IsCurrent:bool, DatabaseAccessMode:string, PrettyName:string")
+func (se *Session) showDatabases() *Result {
+	r := NewResult("DatabaseName:string, PersistentStorage:string, Version:string, IsCurrent:bool, DatabaseAccessMode:string, PrettyName:string")
 	names := []string{}
-	if se.schema != nil {
-		names = slices.Collect(maps.Keys(se.schema.Databases))
+	if se.Schema != nil {
+		names = slices.Collect(maps.Keys(se.Schema.Databases))
 	}
 	if se.isOpen() {
-		for _, t := range se.host.Tables() {
+		for _, t := range se.Host.Tables() {
 			names = append(names, t.Database)
 		}
 	}
 	slices.Sort(names)
 	for _, n := range slices.Compact(names) {
-		r.add(n, "", "v1.0", n == se.databaseName, "ReadWrite", "")
+		r.Add(n, "", "v1.0", n == se.DatabaseName, "ReadWrite", "")
 	}
 	return r
 }
 
 // tableNames are the tables of the database, in order.
-func (se *access) tableNames() []string {
+func (se *Session) tableNames() []string {
 	var names []string
 	if se.db != nil {
 		names = slices.Collect(maps.Keys(se.db.Tables))
 	}
 	if se.isOpen() {
-		for _, t := range se.host.Tables() {
-			if strings.EqualFold(t.Database, se.databaseName) {
+		for _, t := range se.Host.Tables() {
+			if strings.EqualFold(t.Database, se.DatabaseName) {
 				names = append(names, t.Table)
 			}
 		}
@@ -140,36 +140,36 @@ func (se *access) tableNames() []string {
 	return slices.Compact(names)
 }
 
-func (se *access) showTables() *answer {
-	r := newAnswer("TableName:string, DatabaseName:string, Folder:string, DocString:string")
+func (se *Session) showTables() *Result {
+	r := NewResult("TableName:string, DatabaseName:string, Folder:string, DocString:string")
 	for _, n := range se.tableNames() {
-		r.add(n, se.databaseName, "", "")
+		r.Add(n, se.DatabaseName, "", "")
 	}
 	return r
 }
 
-func (se *access) showTable(c *kql.Cursor, name string, t *Table) (*answer, error) {
+func (se *Session) showTable(c *kql.Cursor, name string, t *Table) (*Result, error) {
 	switch {
 	case c.Word("cslschema"):
-		r := newAnswer("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string")
-		r.add(name, t.Columns.csl(), se.databaseName, "", "")
+		r := NewResult("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string")
+		r.Add(name, t.Columns.csl(), se.DatabaseName, "", "")
 		return r, nil
 	case c.Words("schema", "as", "json"):
-		r := newAnswer("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string")
-		r.add(name, string(marshal(t.schemaDocument(name))), se.databaseName, "", "")
+		r := NewResult("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string")
+		r.Add(name, string(JSON(t.schemaDocument(name))), se.DatabaseName, "", "")
 		return r, nil
 	case c.Word("details"):
-		r := newAnswer("TableName:string, DatabaseName:string, TotalRowCount:long")
-		r.add(name, se.databaseName, se.host.RowCount(se.databaseName, name))
+		r := NewResult("TableName:string, DatabaseName:string, TotalRowCount:long")
+		r.Add(name, se.DatabaseName, se.Host.RowCount(se.DatabaseName, name))
 		return r, nil
 	case c.Word("principals"):
 		return principals("Table", t.Ingestors, nil, nil), nil
 	case c.Words("policy", "streamingingestion"):
 		return se.tablePolicy(name, t), nil
 	case c.Words("policy", "update"):
-		return policyRow("UpdatePolicy", "["+se.databaseName+"].["+name+"]", "Table", cmp.Or(t.Update, "null")), nil
+		return policyRow("UpdatePolicy", "["+se.DatabaseName+"].["+name+"]", "Table", cmp.Or(t.Update, "null")), nil
 	case c.Word("ingestion"):
-		return showMappings(c, se.databaseName, name, t)
+		return showMappings(c, se.DatabaseName, name, t)
 	}
 	return nil, c.Fault("the emulator does not know this command")
 }
@@ -192,31 +192,31 @@ func (cs Columns) csl() string {
 func (t *Table) schemaDocument(name string) any {
 	columns := []any{}
 	for _, c := range t.Columns {
-		columns = append(columns, map[string]string{"Name": c.Name, "Type": "System." + dotnet[c.Type], "CslType": c.Type})
+		columns = append(columns, map[string]string{"Name": c.Name, "Type": "System." + Dotnet[c.Type], "CslType": c.Type})
 	}
 	return map[string]any{"Name": name, "OrderedColumns": columns}
 }
 
 // principals lists who has which role. A role everyone has is shown to nobody.
-func principals(of string, ingestors, viewers, admins []string) *answer {
-	r := newAnswer("Role:string, PrincipalType:string, PrincipalDisplayName:string, PrincipalObjectId:string, PrincipalFQN:string, Notes:string")
+func principals(of string, ingestors, viewers, admins []string) *Result {
+	r := NewResult("Role:string, PrincipalType:string, PrincipalDisplayName:string, PrincipalObjectId:string, PrincipalFQN:string, Notes:string")
 	for _, role := range []struct {
 		name string
 		who  []string
 	}{{"Ingestor", ingestors}, {"Viewer", viewers}, {"Admin", admins}} {
 		for _, id := range role.who {
-			r.add(of+" "+role.name, "AAD Application", id, id, "aadapp="+id, "")
+			r.Add(of+" "+role.name, "AAD Application", id, id, "aadapp="+id, "")
 		}
 	}
 	return r
 }
 
-func (se *access) tablePolicy(name string, t *Table) *answer {
-	return policyRow("StreamingIngestionPolicy", "["+se.databaseName+"].["+name+"]", "Table", t.text())
+func (se *Session) tablePolicy(name string, t *Table) *Result {
+	return policyRow("StreamingIngestionPolicy", "["+se.DatabaseName+"].["+name+"]", "Table", t.text())
 }
 
-func (se *access) databasePolicy(p streamingPolicy) *answer {
-	return policyRow("StreamingIngestionPolicy", "["+se.databaseName+"]", "Database", p.text())
+func (se *Session) databasePolicy(p streamingPolicy) *Result {
+	return policyRow("StreamingIngestionPolicy", "["+se.DatabaseName+"]", "Database", p.text())
 }
 
 // text is the policy as the service shows it.
@@ -224,21 +224,21 @@ func (s streamingPolicy) text() string {
 	if s.Streaming == nil {
 		return "null"
 	}
-	return string(marshal(policyDocument{s.Streaming, s.rate}))
+	return string(JSON(policyDocument{s.Streaming, s.rate}))
 }
 
-func policyRow(name, entity, kind, policy string) *answer {
-	r := newAnswer("PolicyName:string, EntityName:string, Policy:string, ChildEntities:string, EntityType:string")
-	r.add(name, entity, policy, "[]", kind)
+func policyRow(name, entity, kind, policy string) *Result {
+	r := NewResult("PolicyName:string, EntityName:string, Policy:string, ChildEntities:string, EntityType:string")
+	r.Add(name, entity, policy, "[]", kind)
 	return r
 }
 
-func showMappings(c *kql.Cursor, database, table string, t *Table) (*answer, error) {
+func showMappings(c *kql.Cursor, database, table string, t *Table) (*Result, error) {
 	kind := ""
 	if k := strings.ToLower(c.Peek().Text); c.Peek().Kind == kql.TokWord && k != "mappings" && k != "mapping" {
 		kind = c.Next().Text
 	}
-	r := newAnswer("Name:string, Kind:string, Mapping:string, LastUpdatedOn:datetime, Database:string, Table:string")
+	r := NewResult("Name:string, Kind:string, Mapping:string, LastUpdatedOn:datetime, Database:string, Table:string")
 	wanted := ""
 	if c.Word("mapping") {
 		var err error
@@ -251,10 +251,10 @@ func showMappings(c *kql.Cursor, database, table string, t *Table) (*answer, err
 	for i := range t.Mappings {
 		m := &t.Mappings[i]
 		if (kind == "" || strings.EqualFold(kind, m.Kind)) && (wanted == "" || wanted == m.Name) {
-			r.add(m.Name, m.Kind, string(m.document()), time.Now(), database, table)
+			r.Add(m.Name, m.Kind, string(m.document()), time.Now(), database, table)
 		}
 	}
-	if wanted != "" && len(r.rows) == 0 {
+	if wanted != "" && len(r.Rows) == 0 {
 		return nil, unknown("MappingPersistent", wanted)
 	}
 	return r, nil
@@ -279,17 +279,17 @@ func (m *Mapping) document() json.RawMessage {
 			Properties map[string]string `json:"Properties"`
 		}{c.Column, c.Type, p})
 	}
-	return marshal(all)
+	return JSON(all)
 }
 
-func (se *access) showDatabase(c *kql.Cursor) (*answer, error) {
+func (se *Session) showDatabase(c *kql.Cursor) (*Result, error) {
 	if !slices.Contains([]string{"schema", "policy", "principals", "cslschema"}, strings.ToLower(c.Peek().Text)) || c.Peek().Kind == kql.TokName {
 		name, err := c.Name()
 		if err != nil {
 			return nil, err
 		}
-		if !strings.EqualFold(name, se.databaseName) {
-			if bad := se.open(name, true); bad != nil {
+		if !strings.EqualFold(name, se.DatabaseName) {
+			if bad := se.Open(name, true); bad != nil {
 				return nil, bad
 			}
 		}
@@ -301,16 +301,16 @@ func (se *access) showDatabase(c *kql.Cursor) (*answer, error) {
 		for name, t := range db.Tables {
 			tables[name] = t.schemaDocument(name)
 		}
-		r := newAnswer("DatabaseSchema:string")
-		r.add(string(marshal(map[string]any{"Databases": map[string]any{se.databaseName: map[string]any{"Name": se.databaseName, "Tables": tables}}})))
+		r := NewResult("DatabaseSchema:string")
+		r.Add(string(JSON(map[string]any{"Databases": map[string]any{se.DatabaseName: map[string]any{"Name": se.DatabaseName, "Tables": tables}}})))
 		return r, nil
 	case c.Word("schema"):
-		r := newAnswer("DatabaseName:string, TableName:string, ColumnName:string, ColumnType:string")
+		r := NewResult("DatabaseName:string, TableName:string, ColumnName:string, ColumnType:string")
 		for _, name := range se.tableNames() {
-			r.add(se.databaseName, name, "", "")
+			r.Add(se.DatabaseName, name, "", "")
 			if t := db.Tables[name]; t != nil {
 				for _, col := range t.Columns {
-					r.add(se.databaseName, name, col.Name, "System."+dotnet[col.Type])
+					r.Add(se.DatabaseName, name, col.Name, "System."+Dotnet[col.Type])
 				}
 			}
 		}
@@ -319,16 +319,16 @@ func (se *access) showDatabase(c *kql.Cursor) (*answer, error) {
 		allowed := on(db.Streaming) // what is left out is on, and shown as what holds
 		return se.databasePolicy(streamingPolicy{&allowed, db.rate}), nil
 	case c.Word("principals"):
-		return principals("Database "+se.databaseName, db.Ingestors, db.Viewers, db.Admins), nil
+		return principals("Database "+se.DatabaseName, db.Ingestors, db.Viewers, db.Admins), nil
 	}
 	return nil, c.Fault("the emulator does not know this command")
 }
 
 // showIngestionFailures is empty: commands ingest nothing here, and what is streamed
 // does not show in it.
-func showIngestionFailures() *answer {
-	return newAnswer("OperationId:string, Database:string, Table:string, FailedOn:datetime, IngestionSourcePath:string, Details:string, FailureKind:string, RootActivityId:string, OperationKind:string, OriginatesFromUpdatePolicy:bool, ErrorCode:string, Principal:string, ShouldRetry:bool, User:string, IngestionProperties:string")
+func showIngestionFailures() *Result {
+	return NewResult("OperationId:string, Database:string, Table:string, FailedOn:datetime, IngestionSourcePath:string, Details:string, FailureKind:string, RootActivityId:string, OperationKind:string, OriginatesFromUpdatePolicy:bool, ErrorCode:string, Principal:string, ShouldRetry:bool, User:string, IngestionProperties:string")
 }
 
-// nodeID is the only node there is.
-const nodeID = "KEngine000000"
+// NodeID is the only node there is.
+const NodeID = "KEngine000000"

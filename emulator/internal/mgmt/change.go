@@ -1,4 +1,4 @@
-package emulator
+package mgmt
 
 import (
 	"cmp"
@@ -16,15 +16,15 @@ import (
 
 // change makes a new version of the schema. Commands and queries see it at once,
 // ingestion when its cache expires.
-func (se *access) change(f func(db *Database) error) error {
-	err := se.catalog.change(se.delay, func(s *Schema) error {
-		_, db := s.database(se.databaseName)
+func (se *Session) change(f func(db *Database) error) error {
+	err := se.Catalog.change(se.Delay, func(s *Schema) error {
+		_, db := s.Database(se.DatabaseName)
 		if db == nil {
-			if !kql.ValidName(se.databaseName) {
-				return unknown("Database", se.databaseName)
+			if !kql.ValidName(se.DatabaseName) {
+				return unknown("Database", se.DatabaseName)
 			}
 			db = &Database{}
-			s.Databases[se.databaseName] = db
+			s.Databases[se.DatabaseName] = db
 		}
 		if db.Tables == nil {
 			db.Tables = make(map[string]*Table)
@@ -34,13 +34,13 @@ func (se *access) change(f func(db *Database) error) error {
 	if err != nil {
 		return err
 	}
-	se.schema = se.catalog.latest()
-	se.databaseName, se.db = se.schema.database(se.databaseName)
+	se.Schema = se.Catalog.latest()
+	se.DatabaseName, se.db = se.Schema.Database(se.DatabaseName)
 	return nil
 }
 
 // changeTable is change for one table.
-func (se *access) changeTable(name string, f func(t *Table) error) error {
+func (se *Session) changeTable(name string, f func(t *Table) error) error {
 	return se.change(func(db *Database) error {
 		t := db.Tables[name]
 		if t == nil {
@@ -50,7 +50,7 @@ func (se *access) changeTable(name string, f func(t *Table) error) error {
 	})
 }
 
-func (se *access) create(c *kql.Cursor) (*answer, error) {
+func (se *Session) create(c *kql.Cursor) (*Result, error) {
 	verb := verbOf(c)
 	if !c.Word("table") {
 		return nil, c.Fault("the emulator creates tables and their mappings")
@@ -83,8 +83,8 @@ func (se *access) create(c *kql.Cursor) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := newAnswer("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string")
-	r.add(name, string(marshal(se.table(name).schemaDocument(name))), se.databaseName, "", "")
+	r := NewResult("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string")
+	r.Add(name, string(JSON(se.TableOf(name).schemaDocument(name))), se.DatabaseName, "", "")
 	return r, nil
 }
 
@@ -127,7 +127,7 @@ func (t *Table) merge(columns Columns) error {
 }
 
 // putMapping reads KIND mapping "NAME" 'DOCUMENT'.
-func (se *access) putMapping(c *kql.Cursor, verb, table string) (*answer, error) {
+func (se *Session) putMapping(c *kql.Cursor, verb, table string) (*Result, error) {
 	kind := c.Next().Text
 	if !c.Word("mapping") {
 		return nil, c.Fault("want mapping")
@@ -140,11 +140,11 @@ func (se *access) putMapping(c *kql.Cursor, verb, table string) (*answer, error)
 	if err != nil {
 		return nil, err
 	}
-	t := se.table(table)
+	t := se.TableOf(table)
 	if t == nil {
 		return nil, unknown("Table", table)
 	}
-	if bad := se.mayChange("TableMappingCreate", t.ingestors(se.db)); bad != nil {
+	if bad := se.mayChange("TableMappingCreate", t.IngestorsIn(se.db)); bad != nil {
 		return nil, bad
 	}
 	m, err := readMapping(kind, name, text)
@@ -153,7 +153,7 @@ func (se *access) putMapping(c *kql.Cursor, verb, table string) (*answer, error)
 	}
 	var made *Mapping
 	err = se.changeTable(table, func(t *Table) error {
-		old := t.mapping(m.Kind, name)
+		old := t.Mapping(m.Kind, name)
 		switch {
 		case old != nil && verb == "create":
 			return wrongText("BadRequest_EntityAlreadyExists", fmt.Sprintf("Mapping '%s' of kind %s already exists.", name, m.Kind))
@@ -167,14 +167,14 @@ func (se *access) putMapping(c *kql.Cursor, verb, table string) (*answer, error)
 		if err := t.check(); err != nil {
 			return wrongText("BadRequest_InvalidMapping", err.Error())
 		}
-		made = t.mapping(m.Kind, name)
+		made = t.Mapping(m.Kind, name)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	r := newAnswer("Name:string, Kind:string, Mapping:string, LastUpdatedOn:datetime, Database:string, Table:string")
-	r.add(name, made.Kind, string(made.document()), time.Now(), se.databaseName, table)
+	r := NewResult("Name:string, Kind:string, Mapping:string, LastUpdatedOn:datetime, Database:string, Table:string")
+	r.Add(name, made.Kind, string(made.document()), time.Now(), se.DatabaseName, table)
 	return r, nil
 }
 
@@ -198,7 +198,7 @@ type mappingElement struct {
 
 func readMapping(kind, name, text string) (Mapping, error) {
 	m := Mapping{Name: name}
-	for _, k := range []string{kindCSV, kindJSON, kindAvro} {
+	for _, k := range []string{KindCSV, KindJSON, KindAvro} {
 		if strings.EqualFold(k, kind) {
 			m.Kind = k
 		}
@@ -253,7 +253,7 @@ func (e mappingElement) read() (c MappingColumn, err error) {
 	return c, nil
 }
 
-func (se *access) alter(c *kql.Cursor) (*answer, error) {
+func (se *Session) alter(c *kql.Cursor) (*Result, error) {
 	verb := verbOf(c)
 	if c.Words("table") {
 		name, _, err := se.existing(c)
@@ -270,7 +270,7 @@ func (se *access) alter(c *kql.Cursor) (*answer, error) {
 		if err := se.changeTable(name, func(t *Table) error { t.put(p, verb); return nil }); err != nil {
 			return nil, err
 		}
-		return se.tablePolicy(name, se.table(name)), nil
+		return se.tablePolicy(name, se.TableOf(name)), nil
 	}
 	if c.Word("database") {
 		if _, err := c.Name(); err != nil {
@@ -302,7 +302,7 @@ type policyDocument struct {
 
 // policy reads policy streamingingestion enable, disable or a document; nil for a
 // document that is null.
-func (se *access) policy(c *kql.Cursor) (*policyDocument, error) {
+func (se *Session) policy(c *kql.Cursor) (*policyDocument, error) {
 	if !c.Words("policy", "streamingingestion") {
 		return nil, c.Fault("want policy streamingingestion")
 	}
@@ -342,7 +342,7 @@ func (s *streamingPolicy) put(p *policyDocument, verb string) {
 	s.Streaming, s.rate = p.IsEnabled, p.HintAllocatedRate
 }
 
-func (se *access) deletePolicy(c *kql.Cursor) (*answer, error) {
+func (se *Session) deletePolicy(c *kql.Cursor) (*Result, error) {
 	if bad := se.mayChange("AlterStreamingIngestionPolicy", nil); bad != nil {
 		return nil, bad
 	}
@@ -362,7 +362,7 @@ func (se *access) deletePolicy(c *kql.Cursor) (*answer, error) {
 	return se.databasePolicy(streamingPolicy{}), err
 }
 
-func (se *access) drop(c *kql.Cursor) (*answer, error) {
+func (se *Session) drop(c *kql.Cursor) (*Result, error) {
 	if !c.Word("table") {
 		return nil, c.Fault("the emulator drops tables and their mappings")
 	}
@@ -392,24 +392,24 @@ func (se *access) drop(c *kql.Cursor) (*answer, error) {
 		})
 		return se.showTables(), err
 	}
-	if se.table(name) == nil && !c.Word("ifexists") {
+	if se.TableOf(name) == nil && !c.Word("ifexists") {
 		return nil, unknown("Table", name)
 	}
 	c.Word("ifexists")
 	err = se.change(func(db *Database) error { delete(db.Tables, name); return nil })
-	se.host.Drop(se.databaseName, name)
+	se.Host.Drop(se.DatabaseName, name)
 	return se.showTables(), err
 }
 
-func (se *access) clear(c *kql.Cursor) (*answer, error) {
-	r := newAnswer("NodeId:string, Status:string")
-	r.add(nodeID, "Succeeded")
+func (se *Session) clear(c *kql.Cursor) (*Result, error) {
+	r := NewResult("NodeId:string, Status:string")
+	r.Add(NodeID, "Succeeded")
 	switch {
 	case c.Words("database", "cache", "streamingingestion", "schema"):
 		if bad := se.mayChange("ClearCache", nil); bad != nil && !se.has(se.db.Ingestors) {
 			return nil, bad
 		}
-		se.catalog.clear()
+		se.Catalog.Clear()
 		return r, nil
 	case c.Word("table"):
 		name, t, err := se.existing(c)
@@ -418,23 +418,23 @@ func (se *access) clear(c *kql.Cursor) (*answer, error) {
 		}
 		switch {
 		case c.Words("cache", "streamingingestion", "schema"):
-			if bad := se.mayChange("ClearCache", t.ingestors(se.dbOrNone())); bad != nil {
+			if bad := se.mayChange("ClearCache", t.IngestorsIn(se.dbOrNone())); bad != nil {
 				return nil, bad
 			}
-			se.catalog.clear()
+			se.Catalog.Clear()
 			return r, nil
 		case c.Word("data"):
 			if bad := se.mayChange("TableClear", nil); bad != nil {
 				return nil, bad
 			}
-			se.host.Drop(se.databaseName, name)
+			se.Host.Drop(se.DatabaseName, name)
 			return r, nil
 		}
 	}
 	return nil, c.Fault("the emulator does not know this command")
 }
 
-func (se *access) dbOrNone() *Database {
+func (se *Session) dbOrNone() *Database {
 	if se.db == nil {
 		return &Database{}
 	}
@@ -443,7 +443,7 @@ func (se *access) dbOrNone() *Database {
 
 // addPrincipals reads table T ingestors ('…', …) and the like. A role that everyone
 // has already needs nobody added.
-func (se *access) addPrincipals(c *kql.Cursor) (*answer, error) {
+func (se *Session) addPrincipals(c *kql.Cursor) (*Result, error) {
 	if bad := se.mayChange("AddPrincipal", nil); bad != nil {
 		return nil, bad
 	}
@@ -496,7 +496,7 @@ func (se *access) addPrincipals(c *kql.Cursor) (*answer, error) {
 		if err != nil {
 			return nil, err
 		}
-		return principals("Table", se.table(name).Ingestors, nil, nil), nil
+		return principals("Table", se.TableOf(name).Ingestors, nil, nil), nil
 	case of == "database" && slices.Contains([]string{"ingestors", "viewers", "users", "admins"}, role):
 		err = se.change(func(db *Database) error {
 			switch role {
@@ -512,13 +512,13 @@ func (se *access) addPrincipals(c *kql.Cursor) (*answer, error) {
 		if err != nil {
 			return nil, err
 		}
-		return principals("Database "+se.databaseName, se.db.Ingestors, se.db.Viewers, se.db.Admins), nil
+		return principals("Database "+se.DatabaseName, se.db.Ingestors, se.db.Viewers, se.db.Admins), nil
 	}
 	return nil, c.Fault("the emulator does not know this role")
 }
 
 // cancel ends a query that a fault holds; no other runs for long.
-func (se *access) cancel(c *kql.Cursor) (*answer, error) {
+func (se *Session) cancel(c *kql.Cursor) (*Result, error) {
 	if !c.Word("query") {
 		return nil, c.Fault("want query")
 	}
@@ -526,8 +526,8 @@ func (se *access) cancel(c *kql.Cursor) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := newAnswer("QueryId:string, CancelRequested:bool")
-	r.add(id, se.host.Cancel(id))
+	r := NewResult("QueryId:string, CancelRequested:bool")
+	r.Add(id, se.Host.Cancel(id))
 	return r, nil
 }
 

@@ -1,4 +1,4 @@
-package emulator
+package mgmt
 
 import (
 	"encoding/json"
@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// step is one step of a JSON path: into a property, or into an array.
-type step struct {
-	name  string
+// Step is one step of a JSON path: into a property, or into an array.
+type Step struct {
+	Name  string
 	index int // counts only where array is set
 	array bool
 }
 
-func (s step) in(v json.RawMessage) json.RawMessage {
+func (s Step) In(v json.RawMessage) json.RawMessage {
 	if s.array {
 		var list []json.RawMessage
 		if json.Unmarshal(v, &list) != nil || s.index >= len(list) {
@@ -27,24 +27,24 @@ func (s step) in(v json.RawMessage) json.RawMessage {
 	if json.Unmarshal(v, &object) != nil {
 		return nil
 	}
-	return object[s.name]
+	return object[s.Name]
 }
 
 var pathStep = regexp.MustCompile(`^(?:\.([^.\[\]'"]+)|\[(\d{1,9})\]|\['([^']*)'\]|\["([^"]*)"\])`)
 
 // parsePath reads $, $.a.b, $['a b'] and $.a[0].
-func parsePath(path string) ([]step, error) {
+func parsePath(path string) ([]Step, error) {
 	rest, ok := strings.CutPrefix(path, "$")
 	if !ok {
 		return nil, fmt.Errorf("path %q: want it to begin with $", path)
 	}
-	var steps []step
+	var steps []Step
 	for rest != "" {
 		m := pathStep.FindStringSubmatch(rest)
 		if m == nil {
 			return nil, fmt.Errorf("path %q: cannot read %q", path, rest)
 		}
-		s := step{name: m[1] + m[3] + m[4]}
+		s := Step{Name: m[1] + m[3] + m[4]}
 		if m[2] != "" {
 			s.array = true
 			s.index, _ = strconv.Atoi(m[2]) // at most nine digits

@@ -1,0 +1,110 @@
+// Package mgmt is the schema of the emulator and the management commands that show and
+// change it: a command does what the service is documented to do, or is refused in the
+// service's words, and a refused command changes nothing.
+package mgmt
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// host is what commands need of the emulator besides the schema.
+type host interface {
+	Tables() []TableCount
+	RowCount(database, table string) int
+	// Stored counts rows also before a query can see them.
+	Stored(database, table string) int
+	Drop(database, table string)
+	Cancel(requestID string) bool
+	// Failures and Statistics are tables about requests of ingestion.
+	Failures(database, principal string) *Result
+	Statistics(database, principal string) *Result
+}
+
+// Session is one database as one principal sees it: what a command shows and changes.
+type Session struct {
+	Host         host
+	Catalog      *Catalog
+	Delay        time.Duration // until ingestion sees a change
+	Caller       string        // client id
+	DatabaseName string        // as the schema spells it
+	Schema       *Schema
+	db           *Database // nil: every name exists in it
+	ReadOnly     bool
+}
+
+// Refusal is why a command is not run, in the words of the service.
+type Refusal struct {
+	Status                     int
+	Code, Message, Typ, Detail string
+}
+
+func (r *Refusal) Error() string { return r.Code + ": " + r.Detail }
+
+// BadRequest is a refusal of what was asked.
+func wrongText(code, detail string) *Refusal {
+	return &Refusal{http.StatusBadRequest, code, "Request is invalid and cannot be executed.", "Kusto.Data.Exceptions.KustoBadRequestException", detail}
+}
+
+// NotFound is a refusal of a name that does not exist.
+func unknown(kind, name string) *Refusal {
+	r := wrongText("BadRequest_EntityNotFound", fmt.Sprintf("Entity ID '%s' of kind '%s' was not found.", name, kind))
+	r.Typ = "Kusto.Data.Exceptions.EntityNotFoundException"
+	return r
+}
+
+// Forbidden is a refusal of a principal.
+func denied(principal, operation, resource string) *Refusal {
+	return &Refusal{http.StatusForbidden, "Forbidden", "Caller is not authorized to perform this action", "Kusto.DataNode.Exceptions.AuthorizationException",
+		fmt.Sprintf("Forbidden: Caller is not authorized to perform this action: Principal '%s' is not authorized to perform operation '%s' on '%s'.", principal, operation, resource)}
+}
+
+// Open finds the database, and sees that the caller may read it. With must, the name may not be empty. The schema is
+// the newest: only streaming nodes see it late.
+func (se *Session) Open(name string, must bool) *Refusal {
+	se.Schema = se.Catalog.latest()
+	se.DatabaseName = name
+	if se.Schema != nil {
+		if n, db := se.Schema.Database(name); db != nil {
+			se.DatabaseName, se.db = n, db
+		} else if !se.Schema.Open && (name != "" || must) {
+			return unknown("Database", name)
+		}
+	}
+	if db := se.db; db != nil && db.Viewers != nil && !se.has(db.Viewers) && !se.has(db.Admins) {
+		return denied("aadapp="+se.Caller, "DatabaseView", se.DatabaseName)
+	}
+	return nil
+}
+
+func (se *Session) has(list []string) bool { return list != nil && slices.Contains(list, se.Caller) }
+
+// mayChange sees that the principal may change the database, or the table where
+// being its ingestor is enough.
+func (se *Session) mayChange(operation string, ingestors []string) *Refusal {
+	switch db := se.db; {
+	case se.ReadOnly:
+		return wrongText("BadRequest_RequestReadonly", "The request is marked as readonly (request_readonly), and may not change anything.")
+	case db == nil, db.Admins == nil, se.has(db.Admins), se.has(ingestors):
+		return nil
+	}
+	return denied("aadapp="+se.Caller, operation, se.DatabaseName)
+}
+
+func (se *Session) TableOf(name string) *Table {
+	if se.db == nil {
+		return nil
+	}
+	return se.db.Tables[name]
+}
+
+// TableCount says what one table holds.
+type TableCount struct {
+	Database string `json:"database"`
+	Table    string `json:"table"`
+	Rows     int    `json:"rows"`      // visible now
+	Requests int    `json:"requests"`  // that stored rows
+	RawBytes int64  `json:"raw_bytes"` // of their bodies, decoded
+}

@@ -1,0 +1,50 @@
+package mgmt
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestRefusedCommandsChangeNothing: a command that is refused, for its text, for a name or
+// for who asks, leaves the schema as it was; the same command of an admin makes a new one.
+func TestRefusedCommandsChangeNothing(t *testing.T) {
+	t.Parallel()
+	s, err := LoadSchema(strings.NewReader(`{"databases": {"D": {"admins": ["admin"], "tables": {"T": {"columns": "a:long"}}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var catalog Catalog
+	catalog.Set(s, time.Time{})
+	run := func(caller string, readOnly bool, text string) error {
+		se := &Session{Catalog: &catalog, Caller: caller, ReadOnly: readOnly}
+		if bad := se.Open("d", true); bad != nil {
+			return bad
+		}
+		_, _, err := se.Run(text)
+		return err
+	}
+	f := func(caller string, readOnly bool, text string, status int) {
+		t.Helper()
+		err := run(caller, readOnly, text)
+		var bad *Refusal
+		if err == nil || status != 0 && (!errors.As(err, &bad) || bad.Status != status) {
+			t.Errorf("%s: %v, want status %d", text, err, status)
+		}
+		if catalog.latest() != s {
+			t.Fatalf("%s: the schema was changed", text)
+		}
+	}
+	const create = ".create table U (b:string)"
+	f("other", false, create, http.StatusForbidden)
+	f("admin", true, create, http.StatusBadRequest)
+	f("admin", false, ".create-merge table T (a:string)", http.StatusBadRequest)
+	f("admin", false, ".alter table Nope policy streamingingestion enable", http.StatusBadRequest)
+	f("admin", false, ".create table U (b:nothing)", 0)
+	f("admin", false, "create table U (b:string)", 0)
+	if err := run("admin", false, create); err != nil || catalog.latest() == s || catalog.latest().Databases["D"].Tables["U"] == nil {
+		t.Errorf("the admin's command: %v", err)
+	}
+}
