@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Federation is somebody whose tokens an application takes in place of a secret.
+// Federation is an issuer whose tokens an application accepts in place of a secret.
 type Federation struct{ Issuer, Subject string }
 
 const (
@@ -65,7 +65,7 @@ func readAssertion(text string) (*assertion, bool) {
 }
 
 // checkAssertion takes the assertion of an application: signed with the key of its
-// certificate, or a token of somebody it trusts, whose signature is not looked at.
+// certificate, or a token of an issuer it trusts, whose signature is not checked.
 func (t *tokens) checkAssertion(text, kind, client, endpoint string) *tokenError {
 	a, ok := readAssertion(text)
 	now := float64(time.Now().Unix())
@@ -108,7 +108,7 @@ func (t *tokens) trusted(which func(Federation) bool) (some []Federation) {
 	return some
 }
 
-// isSigned says that the first certificate the assertion brings signed it, and is
+// isSigned reports whether the first certificate the assertion brings signed it, and is
 // one of those registered, where any are.
 func (t *tokens) isSigned(a *assertion) bool {
 	if len(a.head.Chain) == 0 {

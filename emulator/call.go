@@ -91,7 +91,7 @@ func attemptOf(id string) int {
 	return n
 }
 
-// note records the call, before its answer leaves: whoever has read the answer
+// note records the call, before its answer is sent: a client that has read the answer
 // finds the request recorded.
 func (c *call) note(status int) {
 	if c.noted || c.kind != KindIngest {

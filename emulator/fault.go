@@ -59,7 +59,7 @@ type Match struct {
 }
 
 // Fault is what happens to the requests it matches: first a delay or a hang,
-// then a reset, or an answer if Status is set; with neither the request goes on
+// then a reset, or an answer if Status is set; with neither the request continues
 // as if nothing had been.
 type Fault struct {
 	Match    Match   `json:"match,omitzero"`
@@ -86,7 +86,7 @@ type Fault struct {
 	Trickle  time.Duration `json:"-"`                  // "trickle" in JSON: between one byte of the body and the next
 }
 
-// check tells what is misspelt and what could never strike.
+// check returns an error for a misspelt fault and for one that can never strike.
 func (f *Fault) check() error {
 	oneOf := func(what, got string, known ...string) error {
 		if got != "" && !slices.Contains(known, got) {
@@ -197,7 +197,7 @@ func (fs *faults) add(f Fault) (*Script, error) {
 	return script, nil
 }
 
-// Remove takes the fault away and lets go on what it holds. It may be called
+// Remove takes the fault away and releases the requests that it holds. It may be called
 // again.
 func (sc *Script) Remove() {
 	sc.all.mu.Lock()
@@ -226,7 +226,7 @@ func (sc *Script) Wait(ctx context.Context, n int) error {
 	return waitFor(ctx, changes, func() bool { return sc.Hits() >= n })
 }
 
-// has says whether any fault waits for a moment, so that the moment need not
+// has reports whether any fault waits for a moment, so that the moment need not
 // be prepared for nothing.
 func (fs *faults) has(when When) bool {
 	fs.mu.Lock()

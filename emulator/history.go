@@ -16,8 +16,8 @@ func (h hosted) Stored(database, table string) int { return h.store.stored(datab
 func (h hosted) Drop(database, table string)       { h.store.drop(database, table) }
 func (h hosted) Cancel(requestID string) bool      { return h.console.cancel(requestID) }
 
-// Failures tells of requests that were refused for what they asked: not of
-// those that never came so far, throttled ones among them.
+// Failures lists the requests that were refused for their content, and not those that
+// were refused before it was read, such as throttled ones.
 func (h hosted) Failures(database, principal string) *mgmt.Result {
 	r := mgmt.NewResult("Database:string, Table:string, Principal:string, RootActivityId:guid, IngestionProperties:string, Count:long, FirstFailureOn:datetime, LastFailureOn:datetime, FailureKind:string, ErrorCode:string, Details:string")
 	type key struct{ table, code, format, mapping string }
@@ -41,8 +41,8 @@ func (h hosted) Failures(database, principal string) *mgmt.Result {
 	return r
 }
 
-// Statistics tells of what was stored and is seen. How long that took it tells
-// by the requests that are remembered.
+// Statistics sums up the rows that were stored and are visible. Durations come from the
+// requests that are remembered.
 func (h hosted) Statistics(database, principal string) *mgmt.Result {
 	r := mgmt.NewResult("Database:string, Table:string, StartTime:datetime, EndTime:datetime, Count:long, MinDuration:timespan, MaxDuration:timespan, AvgDuration:timespan, " +
 		"TotalDataSize:long, MinDataSize:long, MaxDataSize:long, TotalRowCount:long, MinRowCount:long, MaxRowCount:long, " +
@@ -77,7 +77,7 @@ func (h hosted) Statistics(database, principal string) *mgmt.Result {
 	return r
 }
 
-// span is what a view tells of a number of values.
+// span has the count, sum and range of some values.
 type span struct{ count, sum, least, most int64 }
 
 func (s *span) add(n int64) {

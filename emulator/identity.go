@@ -67,7 +67,7 @@ func (t *tokens) identity(q map[string][]string) (who string, known bool) {
 	return who, len(t.identities) == 0 || slices.Contains(t.identities, who)
 }
 
-// openID tells clients of version 2 of the token endpoint where it is.
+// openID is the discovery document of version 2 of the token endpoint.
 func (s *Server) openID(w http.ResponseWriter, r *http.Request, tenant string) {
 	base := hereURL(r) + "/" + tenant
 	w.Header().Set("Content-Type", jsonType)

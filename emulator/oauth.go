@@ -214,7 +214,7 @@ func tokenAnswer(v tokenVersion, token, resource string, lifetime time.Duration,
 	return mgmt.JSON(answer)
 }
 
-// authMetadata tells clients where to ask for a token: here.
+// authMetadata names this server as the one that issues tokens.
 func (s *Server) authMetadata(w http.ResponseWriter, r *http.Request) {
 	c := s.begin(KindMetadata, w, r)
 	if c.interrupted(OnArrival, nil) || c.interrupted(BeforeCommit, nil) {

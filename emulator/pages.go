@@ -96,7 +96,7 @@ func (s *Server) getRows(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		}
-		out.Write(line)                             // told by the next write
+		out.Write(line)                             // an error is returned by the next write
 		if err := out.WriteByte('\n'); err != nil { // the reader left
 			return
 		}

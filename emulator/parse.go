@@ -150,7 +150,7 @@ func delimitedError(comma rune, rest []byte, err error) *badData {
 	return &badData{"BadRequest_UnexpectedCharacterInInputStream", "Unexpected character in the input stream: " + err.Error()}
 }
 
-// closes tells an open quote from a misplaced one, which encoding/csv reports
+// closes distinguishes an open quote from a misplaced one, which encoding/csv reports
 // alike: with one more quote at its end an open one is sound.
 func closes(comma rune, rest []byte) bool {
 	r := csv.NewReader(io.MultiReader(bytes.NewReader(rest), bytes.NewReader([]byte{'"'})))

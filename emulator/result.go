@@ -277,7 +277,7 @@ func (c *call) partial(bad *failure) json.RawMessage {
 	return body
 }
 
-// completion is the table that tells how the query went.
+// completion is the table with the outcome of the query.
 func (c *call) completion(bad *failure) *result {
 	r := resultOf("Timestamp:datetime, ClientRequestId:string, ActivityId:guid, SubActivityId:guid, ParentActivityId:guid, Level:int, LevelName:string, " +
 		"StatusCode:int, StatusCodeName:string, EventType:int, EventTypeName:string, Payload:string")

@@ -141,7 +141,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // wirePath is the path as it came over the wire, escapes and all. A request
-// made in process has no wire; its URL tells the same.
+// made in process has no connection; its URL has the same information.
 func wirePath(r *http.Request) string {
 	if strings.HasPrefix(r.RequestURI, "/") {
 		path, _, _ := strings.Cut(r.RequestURI, "?")

@@ -148,7 +148,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, kind Kind) {
 	se.query(q.CSL, p)
 }
 
-// Asked is a query or a command that came from somebody who may ask.
+// Asked is a query or a command of an authenticated principal.
 type Asked struct {
 	Kind      Kind
 	Database  string

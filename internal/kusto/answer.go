@@ -42,7 +42,7 @@ func (v Verdict) String() string {
 	return "none"
 }
 
-// Answer is all that one request told.
+// Answer is the result of one request.
 type Answer struct {
 	Verdict Verdict
 	// Status is the HTTP status of the answer, 0 where none came. A token that

@@ -14,7 +14,7 @@ import (
 // Error is why a request was not accepted. Its texts are one printable line,
 // bounded, and never hold a token. It is not changed once it was returned.
 type Error struct {
-	Status     int    // of the answer that told it, of the authority where it gave no token; 0: none came
+	Status     int    // HTTP status of the service, or of the authority if it gave no token; 0: no answer
 	Code       string // the most telling code found, as the service spells it; empty: none
 	Message    string // at most about 1 KiB
 	Permanent  *bool  // what the service said of it; nil: nothing
@@ -51,7 +51,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// opens says that a message begins with its code.
+// opens reports whether a message begins with its code.
 func opens(message, code string) bool {
 	return len(message) >= len(code) && strings.EqualFold(message[:len(code)], code) &&
 		(len(message) == len(code) || message[len(code)] == ':')
@@ -60,14 +60,14 @@ func opens(message, code string) bool {
 // Unwrap is the error of the network below, where there was one.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Empty says that the service found no usable record at all in the body, so
+// Empty reports whether the service found no usable record at all in the body, so
 // that looking for the bad one is no use: all are.
 func (e *Error) Empty() bool { return e.About == reply.EmptyStream }
 
-// Missing says that a database, a table or a mapping was not found.
+// Missing reports whether a database, a table or a mapping was not found.
 func (e *Error) Missing() bool { return e.About == reply.Missing }
 
-// Denied says that the identity is known and has no role for what it asked.
+// Denied reports whether the identity is known and has no role for what it asked.
 func (e *Error) Denied() bool { return e.About == reply.Denied || e.Status == http.StatusForbidden }
 
 // TokenFault is what an error says of the token of a request.
@@ -112,13 +112,13 @@ func (e *Error) Token() TokenFault {
 	return TokenRefused
 }
 
-// wayFault says that nothing answered at all.
+// wayFault reports whether nothing answered at all.
 func wayFault(e *Error) bool {
 	var file *fs.PathError // a secret that was not there to be sent
 	return e.Status == 0 && e.Code == "" && !e.Partial && e.Cause != nil && !errors.As(e.Cause, &file)
 }
 
-// Refused says that it is about who asks: a token or a role was refused, or what is
+// Refused reports whether it is about who asks: a token or a role was refused, or what is
 // on this machine gives no token. Nothing but a person changes that.
 func (e *Error) Refused() bool {
 	if e.NoToken {
@@ -127,7 +127,7 @@ func (e *Error) Refused() bool {
 	return e.Status == http.StatusUnauthorized || e.Denied()
 }
 
-// Unreached says that an error is of the way: nothing of a service answered, or what
+// Unreached reports whether an error is of the way: nothing of a service answered, or what
 // answered is out of order or something else, or the authority is out of reach.
 func Unreached(err error) bool {
 	var e *Error
@@ -142,7 +142,7 @@ func Unreached(err error) bool {
 	return e.Away || wayFault(e)
 }
 
-// StreamingOff says that streaming is off: at the cluster, or for the table alone.
+// StreamingOff reports whether streaming is off: at the cluster, or for the table alone.
 func (e *Error) StreamingOff() (cluster, table bool) {
 	return e.About == reply.ClusterOff, e.About == reply.PolicyOff
 }

@@ -16,7 +16,7 @@ const MaxName = 1024
 // ValidName refuses a name of a database, table or mapping (kind says which,
 // for the error) that the service does not allow: 1 to 1024 letters, digits,
 // underscores, spaces, dots and dashes. It refuses "." and ".." too, since a
-// name becomes part of a path, and spaces alone, which nobody means. The error
+// name becomes part of a path, and names of spaces alone. The error
 // wraps what is wrong, without the name.
 func ValidName(kind, name string) error {
 	why := nameFault(name)

@@ -643,7 +643,7 @@ func (s *scope) top(c *Cursor, t *Table) (*Table, error) {
 	return out, nil
 }
 
-// dotnet are the names of the types that getschema tells of.
+// dotnet are the .NET names of the types, for getschema.
 var dotnet = map[string]string{
 	"bool": "SByte", "datetime": "DateTime", "decimal": "Data.SqlTypes.SqlDecimal", "dynamic": "Object", "guid": "Guid",
 	"int": "Int32", "long": "Int64", "real": "Double", "string": "String", "timespan": "TimeSpan",

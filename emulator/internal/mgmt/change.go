@@ -442,7 +442,7 @@ func (se *Session) dbOrNone() *Database {
 }
 
 // addPrincipals reads table T ingestors ('…', …) and the like. A role that everyone
-// has already needs nobody added.
+// has stays as it is.
 func (se *Session) addPrincipals(c *kql.Cursor) (*Result, error) {
 	if bad := se.mayChange("AddPrincipal", nil); bad != nil {
 		return nil, bad

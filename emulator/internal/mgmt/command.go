@@ -197,7 +197,7 @@ func (t *Table) schemaDocument(name string) any {
 	return map[string]any{"Name": name, "OrderedColumns": columns}
 }
 
-// principals lists who has which role. A role everyone has is shown to nobody.
+// principals lists the principals of each role. A role that everyone has is not listed.
 func principals(of string, ingestors, viewers, admins []string) *Result {
 	r := NewResult("Role:string, PrincipalType:string, PrincipalDisplayName:string, PrincipalObjectId:string, PrincipalFQN:string, Notes:string")
 	for _, role := range []struct {

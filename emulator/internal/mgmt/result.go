@@ -54,7 +54,7 @@ func JSON(v any) []byte {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
-// Dotnet are the names of the types that version 1 tells of.
+// Dotnet are the .NET names of the types, as version 1 writes them.
 var Dotnet = map[string]string{
 	"bool": "SByte", "datetime": "DateTime", "decimal": "SqlDecimal", "dynamic": "Object", "guid": "Guid",
 	"int": "Int32", "long": "Int64", "real": "Double", "string": "String", "timespan": "TimeSpan",

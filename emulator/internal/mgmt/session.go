@@ -100,7 +100,7 @@ func (se *Session) TableOf(name string) *Table {
 	return se.db.Tables[name]
 }
 
-// TableCount says what one table holds.
+// TableCount is the number of rows and requests of one table.
 type TableCount struct {
 	Database string `json:"database"`
 	Table    string `json:"table"`

@@ -47,7 +47,7 @@ var aadHints = map[string]string{
 	"AADSTS700024":  "the assertion is not valid now: check the clock of this machine (timedatectl), else what writes the file of the token",
 	"AADSTS500133":  "the assertion is not valid now: check the clock of this machine (timedatectl), else what writes the file of the token",
 	"AADSTS50013":   "the signature or the audience of the assertion is wrong: check the certificate, auth.authority and auth.tenant",
-	// A token of somebody else whom the application trusts.
+	// A federated token, of an issuer that the application trusts.
 	"AADSTS70021":   "the application trusts no such token: " + trustIt,
 	"AADSTS700211":  "the application trusts no such issuer: " + trustIt,
 	"AADSTS700212":  "the application trusts no such audience: " + trustIt,

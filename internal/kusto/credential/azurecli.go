@@ -13,7 +13,7 @@ import (
 	"kusto-agent/internal/kusto/internal/reply"
 )
 
-// cliLogin runs az, of whoever is signed in to it.
+// cliLogin runs az with the user who is signed in to it.
 type cliLogin struct{ tenant string }
 
 func (l *cliLogin) wantsAuthority() bool { return false }

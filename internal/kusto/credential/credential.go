@@ -151,7 +151,7 @@ func (m *methods) complete(method string) error {
 	return nil
 }
 
-// auto is every way that needs nobody to type, in the order in which they are tried.
+// auto makes the methods that need no interaction, in the order in which they are tried.
 func (m *methods) auto() (grant, error) {
 	g := &autoGrant{none: "set auth.tenant, auth.client_id and auth.client_secret_file; or give a machine in Azure an identity: " +
 		"az vm identity assign --resource-group <group> --name <machine>; or, to try it as yourself: az login"}
@@ -213,7 +213,7 @@ func newSecretLogin(cfg Config, d *transports) *secretLogin {
 
 func (l *secretLogin) wantsAuthority() bool { return true }
 
-// changed says that another secret may be had, so that one that was refused need
+// changed reports whether another secret may be had, so that one that was refused need
 // not be waited out.
 func (l *secretLogin) changed() bool { return l.file != "" && l.seen.changed(l.file) }
 func (l *secretLogin) close()        {}

@@ -17,7 +17,7 @@ import (
 	"kusto-agent/internal/kusto/wire"
 )
 
-// What holds where a cluster tells nothing: the public cloud.
+// The defaults if a cluster returns no metadata: the public cloud.
 const (
 	publicAuthority = "https://login.microsoftonline.com"
 	publicAudience  = "https://kusto.kusto.windows.net"
@@ -96,10 +96,10 @@ func newDiscovery(clusterURL string, o Options, d *transports) (*discovery, erro
 	return &discovery{url: url.URL{Scheme: base.Scheme, Host: base.Host, Path: "/v1/rest/auth/metadata"}, transports: d}, nil
 }
 
-// local says that the cluster is this machine.
+// local reports whether the cluster is this machine.
 func (d *discovery) local() bool { return wire.IsLoopback(wire.HostOf(&d.url)) }
 
-// monitor says that the cluster is a proxy of Azure Monitor, which is no resource in
+// monitor reports whether the cluster is a proxy of Azure Monitor, which is no resource in
 // tenants.
 func (d *discovery) monitor() bool { return wire.IsMonitor(wire.HostOf(&d.url)) }
 

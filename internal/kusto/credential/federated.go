@@ -22,7 +22,7 @@ const (
 	envTenantID           = "AZURE_TENANT_ID"
 )
 
-// federatedLogin shows the authority a token of somebody whom the application
+// federatedLogin sends the authority a token of an issuer that the application
 // trusts. Its file is read each time: it is replaced every hour or so.
 type federatedLogin struct {
 	tenant, client, file string

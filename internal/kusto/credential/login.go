@@ -19,11 +19,11 @@ type login interface {
 	// ask asks for a token for a resource. authority is the URL of the token
 	// service without the tenant, for a way that has none of its own.
 	ask(ctx context.Context, authority, resource string) (token string, expires time.Time, err error)
-	// wantsAuthority says that the way has none of its own.
+	// wantsAuthority reports whether the method has no authority of its own.
 	wantsAuthority() bool
-	// changed says that a file that ask would read was written since it was read.
+	// changed reports whether a file that ask would read was written since it was read.
 	changed() bool
-	// close lets go of idle connections.
+	// close closes idle connections.
 	close()
 }
 
@@ -176,7 +176,7 @@ func (t *transports) close() {
 	t.plain.Close()
 }
 
-// sameServer says that two addresses are of one server.
+// sameServer reports whether two addresses are of one server.
 func sameServer(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Host, b.Host)
 }

@@ -47,7 +47,7 @@ func (l *identityLogin) wantsAuthority() bool { return false }
 func (l *identityLogin) changed() bool        { return false }
 func (l *identityLogin) close()               { l.conns.Close() }
 
-// mayAskIdentity says that a URL leads to Azure's own address or to this machine,
+// mayAskIdentity reports whether a URL leads to Azure's own address or to this machine,
 // where the agent of Azure Arc is, and App Service.
 func mayAskIdentity(u *url.URL) bool {
 	return u.Scheme == "http" && (u.Host == wire.MetadataHost || wire.IsLoopback(wire.HostOf(u)))
@@ -81,7 +81,7 @@ func (l *identityLogin) ask(ctx context.Context, _, resource string) (string, ti
 	return e.result(t, nil)
 }
 
-// probe asks for nothing: whatever is answered, somebody is there.
+// probe requests no token: any answer shows that the address is served.
 func (l *identityLogin) probe(ctx context.Context) error {
 	if source, err := managedidentity.GetSource(); err != nil || source != managedidentity.DefaultToIMDS {
 		return nil // this machine says itself where to ask

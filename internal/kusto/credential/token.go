@@ -61,10 +61,10 @@ type Tokens struct {
 type grant interface {
 	// fetch returns a token and when it ends; zero: that is not known.
 	fetch(ctx context.Context) (token string, expires time.Time, err error)
-	// changed says that what fetch would read is not what it last read, so
+	// changed reports whether what fetch would read is not what it last read, so
 	// that it is to be called without waiting.
 	changed() bool
-	// close lets go of idle connections.
+	// close closes idle connections.
 	close()
 }
 
@@ -140,12 +140,12 @@ func (t *Tokens) look() (token string, flight <-chan struct{}, err error) {
 	return "", t.flight, nil
 }
 
-// usable says that the token in hand can be given out.
+// usable reports whether the token in hand can be given out.
 func (t *Tokens) usable(now time.Time) bool {
 	return t.token != "" && !t.refused && (t.expires.IsZero() || now.Before(t.expires))
 }
 
-// due says that a good token nears its end. One that lives shorter than twice
+// due reports whether a good token nears its end. One that lives shorter than twice
 // refreshEarly is replaced after half its life.
 func (t *Tokens) due(now time.Time) bool {
 	early := min(refreshEarly, t.expires.Sub(t.got)/2)
@@ -177,7 +177,7 @@ func (t *Tokens) waiting(now time.Time) error {
 	return &told
 }
 
-// takeOff starts a request. Its goroutine is started by whoever asks for a
+// takeOff starts a request. Its goroutine is started by the caller that asks for a
 // token first, ends within grantTimeout or when Close is called, and Close
 // waits for it. The context of the caller does not end it: others wait too.
 func (t *Tokens) takeOff() {

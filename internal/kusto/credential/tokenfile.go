@@ -36,8 +36,8 @@ func readSecret(path, key string) (string, error) {
 	return secret, nil
 }
 
-// readUpTo reads the beginning of a file. It waits for nobody: a FIFO to which
-// nobody writes is empty.
+// readUpTo reads the beginning of a file without waiting: a FIFO without a writer is
+// empty.
 func readUpTo(path string, most int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -47,8 +47,8 @@ func readUpTo(path string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most))
 }
 
-// readHint is what to do about a secret that cannot be read. In the folder that
-// systemd makes for a service nobody can put anything.
+// readHint is what to do about a secret that cannot be read. No file can be put
+// into the folder that systemd makes for a service.
 func readHint(path string) string {
 	if dir := os.Getenv("CREDENTIALS_DIRECTORY"); dir != "" && filepath.Dir(path) == filepath.Clean(dir) {
 		name := reply.Printable(filepath.Base(path), 256)
@@ -85,7 +85,7 @@ func (s *seenFile) look(path string) {
 	s.info = info
 }
 
-// changed says that the file was written or replaced since it was read.
+// changed reports whether the file was written or replaced since it was read.
 func (s *seenFile) changed(path string) bool {
 	now, err := os.Stat(path)
 	s.mu.Lock()

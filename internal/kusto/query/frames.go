@@ -33,14 +33,14 @@ func kindGiven(kind string) string {
 // order, with the rows that came before enough was known to hand them on.
 type head struct {
 	table   Table
-	columns bool // they were told
+	columns bool // they were read
 	named   bool
-	rows    bool // they were told
+	rows    bool // they were read
 	held    heldRows
 	given   *turn // the table, if it is handed on as it comes
 }
 
-// once refuses a key that was told before: of two lists of rows one would be lost.
+// once refuses a key that comes twice: one of two lists of rows would be lost.
 func once(key string, told *bool) error {
 	if *told {
 		return fmt.Errorf("%w: a table has %s twice", errShape, key)
@@ -189,7 +189,7 @@ func (t *Table) names() string {
 	return strings.Join(names, ",")
 }
 
-// looksOwn says that a table of version 1, with before tables ahead of it, may be
+// looksOwn reports whether a table of version 1, with before tables ahead of it, may be
 // one of the service that tells of the request. What was asked for comes first.
 func looksOwn(t *Table, call Call, before int) bool {
 	names := t.names()
@@ -202,7 +202,7 @@ func looksOwn(t *Table, call Call, before int) bool {
 	return names == contentsColumns || names == "Value" || t.Name == "@ExtendedProperties"
 }
 
-// guessed is the kind of a table where no table of contents tells it.
+// guessed is the kind of a table if there is no table of contents.
 func guessed(t *Table, call Call, before, all int) string {
 	names := t.names()
 	switch {
@@ -485,7 +485,7 @@ func (p *parser) note(row bool) error {
 	return nil
 }
 
-// blame keeps the first fault that is told, and prefers one with a code to the
+// blame keeps the first fault of the answer, and prefers one with a code to the
 // mere flag.
 func (p *parser) blame(e *kusto.Error) {
 	var was *kusto.Error

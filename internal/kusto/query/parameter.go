@@ -75,7 +75,7 @@ var (
 	kqlReal     = regexp.MustCompile(`^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$`)
 )
 
-// isWhole tells whether v is a whole number of so many bits, in digits or after 0x.
+// isWhole reports whether v is a whole number of so many bits, in digits or after 0x.
 func isWhole(v string, bits int) bool {
 	base := 10
 	if strings.ContainsAny(v, "xX") {
@@ -85,7 +85,7 @@ func isWhole(v string, bits int) bool {
 	return err == nil && kqlWhole.MatchString(v)
 }
 
-// isDatetime tells whether v is a time of a day that there is.
+// isDatetime reports whether v is a time of a day that there is.
 func isDatetime(v string) bool {
 	v = strings.Replace(v, " ", "T", 1)
 	return kqlDatetime.MatchString(v) && slices.ContainsFunc(

@@ -108,8 +108,8 @@ type Client struct{ *wire.Client }
 // complete 64 MiB; more is an error.
 //
 // The first 401 is answered with a fresh token. When ctx ends, or the timeout has
-// passed by 2 s, the service is told to stop too, which takes 2 s at most; if it
-// could not be told, the error is an *UnstoppedError.
+// passed by 2 s, the request is cancelled on the service too, which takes 2 s at most; if that
+// fails, the error is an *UnstoppedError.
 func (c *Client) Query(ctx context.Context, q *Query, r Reader) error {
 	if q.RequestID == "" {
 		q.RequestID = newRequestID(q.Call)
@@ -175,7 +175,7 @@ func (q *Query) waits(e *kusto.Error) time.Duration {
 	return 0
 }
 
-// allows says that ctx lives longer than wait.
+// allows reports whether ctx lives longer than wait.
 func allows(ctx context.Context, wait time.Duration) bool {
 	end, ends := ctx.Deadline()
 	return !ends || time.Until(end) > wait

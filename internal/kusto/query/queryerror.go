@@ -18,7 +18,7 @@ import (
 	"kusto-agent/internal/kusto/wire"
 )
 
-// newRequestID is a name for a request that nobody else gives one.
+// newRequestID is a unique name for a request.
 func newRequestID(call Call) string {
 	verb := "query"
 	if call == Mgmt {
@@ -127,11 +127,11 @@ func shapeHint(err error) string {
 // cancelPatience is how long the service is given to take a cancellation.
 const cancelPatience = 2 * time.Second
 
-// UnstoppedError is the end of a request that nobody waits for any more, and that
-// the service may still be at.
+// UnstoppedError is the end of a request that was cancelled here and that may still run
+// on the service.
 type UnstoppedError struct {
 	err error
-	Why error // the service could not be told to stop
+	Why error // the cancellation failed
 }
 
 func (e *UnstoppedError) Error() string { return e.err.Error() }
@@ -139,8 +139,7 @@ func (e *UnstoppedError) Error() string { return e.err.Error() }
 // Unwrap is how the request ended.
 func (e *UnstoppedError) Unwrap() error { return e.err }
 
-// cancelQuery has the service stop what it does for a request that nobody waits for
-// any more.
+// cancelQuery cancels a request on the service after its caller stopped waiting.
 func (c *Client) cancelQuery(q *Query) error {
 	ctx, done := context.WithTimeout(context.Background(), cancelPatience)
 	defer done()

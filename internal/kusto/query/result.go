@@ -44,7 +44,7 @@ type Reader interface {
 	// Replace says that the rows of t so far are void: progressive answers send
 	// better ones. It is called only with Query.Progressive.
 	Replace(t *Table) error
-	// Progress tells how much of the work is done, in percent, where the answer does.
+	// Progress reports how much of the work is done, in percent, if the answer says it.
 	Progress(percent float64)
 }
 
@@ -144,7 +144,7 @@ func CellText(cell json.RawMessage) string {
 	return s
 }
 
-// columnType is the scalar type that a column is told to have, in whichever of
+// columnType is the scalar type that the answer gives for a column, in either of
 // the service's two ways.
 func columnType(kusto, dotnet string) string {
 	if t, err := ScalarType(kusto); err == nil {
@@ -193,10 +193,10 @@ func decoded(resp *http.Response) (io.Reader, error) {
 	return nil, fmt.Errorf("%w: it is encoded as %s, which was not asked for", errShape, reply.QuoteName(resp.Header.Get("Content-Encoding")))
 }
 
-// errShape says that an answer is no result.
+// errShape: an answer is no result.
 var errShape = errors.New("the answer is not a result of the service; a proxy or a portal may have answered")
 
-// errTorn says that an answer was not read to its end, whatever ended it.
+// errTorn: an answer was not read to its end, whatever ended it.
 var errTorn = errors.New("the answer ends early")
 
 // pageError is a web page in place of a result.
@@ -294,7 +294,7 @@ const (
 	maxHead    = 8 << 20  // all columns of a table
 	maxFault   = 64 << 10 // what the answer says went wrong
 	maxColumns = 20_000   // the service allows 10,000
-	maxTables  = 10_000   // begun and not ended, or waiting to be told apart
+	maxTables  = 10_000   // begun and not ended, or waiting for their kind
 )
 
 // parser reads a result piece by piece, so that it holds no more than a row and

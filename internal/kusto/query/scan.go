@@ -28,7 +28,7 @@ const (
 	maxWord = 1024
 )
 
-// errSize says that a piece of an answer is larger than is held at a time.
+// errSize: a piece of an answer is larger than the bound on held rows.
 var errSize = errors.New("the result has a value that is too large to be read")
 
 // text is where a value is copied to. It grows in few steps, so that growing
@@ -68,7 +68,7 @@ func (t *text) add(p []byte) error {
 }
 
 // fill reads more once the window is consumed. The end of the stream is
-// io.ErrUnexpectedEOF: whoever may meet it asks with atEnd.
+// io.ErrUnexpectedEOF: callers that expect the end ask atEnd.
 func (s *scanner) fill() error {
 	for s.pos == s.end {
 		n, err := s.r.Read(s.buf[:])
@@ -100,7 +100,7 @@ func (s *scanner) peek() (byte, error) {
 	}
 }
 
-// atEnd says whether nothing but space follows. It reads to the end of the stream,
+// atEnd reports whether nothing but space follows. It reads to the end of the stream,
 // so that a checksum behind the data is checked too.
 func (s *scanner) atEnd() (bool, error) {
 	_, err := s.peek()
@@ -297,7 +297,7 @@ scan:
 	return to.add(word[:n])
 }
 
-// isNumber says whether a word is a number of JSON.
+// isNumber reports whether a word is a number of JSON.
 func isNumber(word []byte) bool {
 	digits := func() bool {
 		n := 0

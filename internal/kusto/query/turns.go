@@ -23,7 +23,7 @@ type turn struct {
 	progressive bool // its rows may be replaced
 	begun       bool // the Reader knows it
 	given       int  // rows the Reader has
-	told        int  // rows that were told and not replaced
+	told        int  // rows that arrived and were not replaced
 	rows        heldRows
 	ended       bool
 }
@@ -89,5 +89,5 @@ func (q *turns) advance() error {
 	return nil
 }
 
-// full says that no further table can be begun.
+// full reports whether no further table can be begun.
 func (q *turns) full() bool { return len(q.queue) >= maxTables }

@@ -73,7 +73,7 @@ func refused(o *outcome, r *reply.Reply) kusto.Verdict {
 	case o.Status == http.StatusBadRequest && r.Permanent != nil && *r.Permanent:
 		return kusto.BadData
 	case o.torn != nil:
-		return kusto.Retry // the words that would have told were lost
+		return kusto.Retry // the part of the answer with the reason was lost
 	}
 	return kusto.Hold
 }

@@ -10,7 +10,7 @@ import (
 	"kusto-agent/internal/kusto"
 )
 
-// MaxSkew is how far the clock may be off before somebody is told: the
+// MaxSkew is how far the clock may be off before a warning is logged: the
 // authority and the service take tokens that are off by so much.
 const MaxSkew = 5 * time.Minute
 

@@ -38,7 +38,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// SetWriteDeadline is called by nobody but crypto/tls, before the alert that
+// SetWriteDeadline is called by crypto/tls alone, before the alert that
 // closes a connection on which no write is under way.
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.leaving.Store(true)

@@ -49,7 +49,7 @@ var monitors = func() []string {
 	return all
 }()
 
-// IsMonitor says that a host is one of the monitors.
+// IsMonitor reports whether a host is one of the monitors.
 func IsMonitor(host string) bool { return slices.Contains(monitors, host) }
 
 // queryOnly are heads of hosts that answer queries over Azure Monitor and take no

@@ -33,8 +33,8 @@ func hint(v kusto.Verdict, o *outcome, r *reply.Reply, in *kusto.Ingest) string 
 	return ""
 }
 
-// unknownHint is for answers that are not the service's. One that is lost on
-// the way needs nobody.
+// unknownHint is for answers that are not the service's. An answer that is lost on
+// the way needs no hint.
 func unknownHint(o *outcome, r *reply.Reply) string {
 	if r.Page || o.Sent && o.torn == nil && o.Status >= 200 && o.Status < 300 {
 		return reply.PageAgain
@@ -89,8 +89,8 @@ func statusHint(status int, table string) string {
 // entity reads the kind out of "Entity ID 'X' of kind 'Table' was not found".
 var entity = regexp.MustCompile(`of kind '([A-Za-z]+)'`)
 
-// missingHint tells how to create what was not found, and how to make it known
-// where it exists: a new table or mapping takes up to 5 minutes to be found.
+// missingHint is how to create the missing entity, and how to refresh the schema cache
+// if it exists: a new table or mapping takes up to 5 minutes to be found.
 func missingHint(r *reply.Reply, in *kusto.Ingest) string {
 	kind := r.Code
 	if m := entity.FindStringSubmatch(r.Texts); m != nil {

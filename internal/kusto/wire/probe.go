@@ -23,14 +23,14 @@ type Way struct {
 	TLS       string            // its version
 	Status    int               // of the answer; 0: none came
 	Ahead     time.Duration     // of the clock there before ours; good to a second
-	Dated     bool              // the answer told the time
+	Dated     bool              // the answer had a date
 }
 
 // probeTimeout bounds one look at the way.
 const probeTimeout = 30 * time.Second
 
 // Probe looks at the way to the cluster with one request that needs no token: GET
-// {cluster}/v1/rest/auth/metadata. It tells what it found also where it fails; the
+// {cluster}/v1/rest/auth/metadata. It returns what it found also on failure; the
 // error is an *Error with a hint. Any answer at all is one: what it says is not
 // looked at.
 func (c *Client) Probe(ctx context.Context) (Way, error) {
@@ -61,7 +61,7 @@ func (c *Client) Probe(ctx context.Context) (Way, error) {
 }
 
 // traced is a trace of a request, and what it has seen so far. The transport may
-// go on with a dial that nobody waits for any more.
+// continue with a dial after the request has ended.
 func (c *Client) traced(req *http.Request) (seen func() Way, trace *httptrace.ClientTrace) {
 	var mu sync.Mutex
 	var w Way

@@ -36,7 +36,7 @@ const (
 // Network says how a transport reaches its server.
 type Network struct {
 	Plain bool // http: only to this machine, and past any proxy
-	// metadata: in plain http also to where Azure tells a machine who it is.
+	// metadata: in plain http also to the metadata service of Azure.
 	Metadata bool
 	Proxy    string
 	CaFile   string
@@ -168,7 +168,7 @@ func (n Network) tlsConfig() (*tls.Config, error) {
 	conf := &tls.Config{
 		MinVersion:                  tls.VersionTLS12,
 		ClientSessionCache:          tls.NewLRUClientSessionCache(n.Idle),
-		DynamicRecordSizingDisabled: true, // bodies are large, and nobody renders them piece by piece
+		DynamicRecordSizingDisabled: true, // bodies are large, and read as a whole
 	}
 	switch n.MinTLS {
 	case "", "1.2":

@@ -20,7 +20,7 @@ var (
 )
 
 // PageWords says of a body that is a web page what it is called, or else what
-// it says without its markup: a whole page in a log helps nobody. Secrets are
+// it says without its markup: a whole page in a log is useless. Secrets are
 // taken out.
 func PageWords(body []byte, secrets ...string) (words string, isPage bool) {
 	text := bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
@@ -39,7 +39,7 @@ func PageWords(body []byte, secrets ...string) (words string, isPage bool) {
 	return "a web page: " + Printable(Redact(words, secrets...), maxPageWords), true
 }
 
-// maxPageWords bounds what is told of a web page, in bytes.
+// maxPageWords bounds the quoted text of a web page, in bytes.
 const maxPageWords = 200
 
 // visible is the words of a piece of a page on one line.

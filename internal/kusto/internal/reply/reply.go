@@ -38,7 +38,7 @@ type oneAPIError struct {
 	} `json:"@context"`
 }
 
-// textError recognises the service's error told as text.
+// textError recognises the service's error in plain text.
 var textError = regexp.MustCompile(`ActivityId='([^']*)'`)
 
 // Parse reads an error body about target, the database and table as the

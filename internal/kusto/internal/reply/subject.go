@@ -64,7 +64,7 @@ var phrases = []struct {
 	{"input stream is empty after processing", EmptyStream},
 }
 
-// aboutCodes is what the codes are about, and the code that told.
+// aboutCodes is the subject of the codes, and the code that decided it.
 func aboutCodes(codes []string) (about Subject, code string) {
 	for _, c := range codes {
 		s := subjectOf(strings.ToLower(c))
