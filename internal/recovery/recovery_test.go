@@ -494,6 +494,7 @@ func TestSentFromMemory(t *testing.T) {
 func TestOlderFrames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
+		w.block = make(chan struct{})
 		w.during(func() {
 			p := payload('x', 2)
 			p.Attempt = 3
@@ -501,6 +502,7 @@ func TestOlderFrames(t *testing.T) {
 			w.books.Spooled("in", 2)
 			w.r.Damaged(p)
 			w.r.Removed([]record.BatchID{p.ID}) // its segment went to damaged/ before it was read again
+			close(w.block)
 			synctest.Wait()
 			w.want("replay x 3", "spool x")
 			w.r.Removed([]record.BatchID{p.ID})
@@ -552,7 +554,7 @@ func TestWrittenAndNotRead(t *testing.T) {
 			}
 			synctest.Wait()
 			filled := 0
-			for _, p := range all {
+			for _, p := range all[:mostReady] { // the last waits for a place
 				own := payload(p.ID[0], 2)
 				if w.r.Damaged(own) {
 					filled++
@@ -561,6 +563,8 @@ func TestWrittenAndNotRead(t *testing.T) {
 					}
 				}
 			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			if filled != mostReady || w.taken != 0 {
 				t.Errorf("%d filled, %d reservations left", filled, w.taken)
 			}
@@ -587,14 +591,15 @@ func TestReadableAgain(t *testing.T) {
 				}
 				synctest.Wait()
 			}
-			if _, waiting, _ := w.r.Pending(); waiting != 1 || w.taken != mostReady {
-				t.Errorf("%d wait, and %d are kept", waiting, w.taken)
+			kept := func() int { w.mu.Lock(); defer w.mu.Unlock(); return w.taken }
+			if _, waiting, _ := w.r.Pending(); waiting != 1 || kept() != mostReady {
+				t.Errorf("%d wait, and %d are kept", waiting, kept())
 			}
 			for _, p := range all[:mostReady] {
 				_ = j.Replay(p.ID, 1)
 			}
-			if w.taken != 0 {
-				t.Errorf("%d are kept of payloads that are being sent", w.taken)
+			if n := kept(); n != 0 {
+				t.Errorf("%d are kept of payloads that are being sent", n)
 			}
 			time.Sleep(11 * time.Second)
 			synctest.Wait()
