@@ -372,7 +372,7 @@ func TestCheckRules(t *testing.T) {
       - {name: again, member: http.path, match: '.*lth'}
       - {member: Level, match: info}
       - {member: level, in: [debug]}
-      - {member: status, below: 200, above: 300}
+      - {member: status, below: 300, above: 300}
       - {member: level, in: [debug]}
       - {member: level, in: [warn], match: '^x'}
       - {match: 'nowhere|(?:a?){300}b'}
@@ -390,7 +390,7 @@ func TestCheckRules(t *testing.T) {
 	f("rules.slow", "drop[1]", "begins with .*", "MB of records a second")
 	f("rules.nothing", "drop[2]", "no record has a value at its member")
 	s.finds(all, "rules.nothing", check.OK, "drop[3]", "holds of none")
-	f("rules.never", "drop[4]", "no number is below 200 and above 300")
+	f("rules.never", "drop[4]", "no number is below 300 and above 300")
 	f("rules.never", "drop[5]", "it asks what drop[3] asks")
 	f("rules.never", "drop[6]", "none of the values of in")
 	f("rules.nothing", "drop[7]", "it matches none of 6 records")

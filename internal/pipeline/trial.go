@@ -157,7 +157,6 @@ func (t *Trial) read(ctx context.Context, r io.Reader) error {
 // window tries the records of a stretch of the file, and returns how much of it is done.
 func (t *Trial) window(src []byte, at int64, last bool) (done int, err error) {
 	work := append(slices.Grow(t.work[:0], len(src)+1), src...)
-	t.work = nil // what lies between parts is a stretch of its own
 	defer func() { t.work = work }()
 	c := &t.found
 	for done < len(src) {
@@ -194,7 +193,7 @@ func (t *Trial) long(src, work []byte, at int64, from int, last bool) (int, erro
 		one.End, one.Before = at+int64(behind+n), src[from:behind+n]
 		return c.Skip + n, t.tell(&one, 0)
 	}
-	own, n, done := t.plain.SkipParts(work[behind:], bytes.Clone(c.Stream), last)
+	own, n, done := t.plain.SkipParts(work[behind:], c.Stream, last)
 	if !done {
 		return 0, nil
 	}

@@ -62,6 +62,23 @@ func TestTypesOfJSON(t *testing.T) {
 	f("string", `"f80da32c108c415ca19e643f461a677a"`)
 }
 
+// TestTypesOfTexts: strings of logfmt have the types of cells, but for lists and objects,
+// which stay text.
+func TestTypesOfTexts(t *testing.T) {
+	t.Parallel()
+	s := Sample{Format: record.JSON, Texts: true}
+	if err := s.Add([]byte(`{"n":"7","r":"1.5","code":"007","ok":"true","list":"[1]","at":"2026-03-01T12:00:00Z","key":true,"word":"x"}`+"\n"), 1000, 10); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range s.Fields() {
+		got = append(got, f.Name+":"+string(f.Type))
+	}
+	if text := strings.Join(got, " "); text != "n:long r:real code:string ok:bool list:string at:datetime key:bool word:string" {
+		t.Error(text)
+	}
+}
+
 func TestTypesOfCells(t *testing.T) {
 	t.Parallel()
 	f := func(want string, cells ...string) {
@@ -171,6 +188,7 @@ func TestLook(t *testing.T) {
 	f("{JSON docker json false }", "x-json.log", `{"log":"{\"a\":1}\n","stream":"stdout","time":"2026-03-01T12:00:00Z"}`+"\n"+`{"log":"\n","stream":"stdout","time":"2026-03-01T12:00:00Z"}`+"\n")
 	f("{JSON cri logfmt false }", "0.log", "2026-03-01T12:00:00.5Z stdout F a=1 b=2\n2026-03-01T12:00:00.5Z stderr P b=1 \n2026-03-01T12:00:00.5Z stderr F c=2\n")
 	f("{JSON cri combined false }", "0.log", strings.Repeat(`2026-03-01T12:00:00.5Z stdout F ::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 1`+"\n", 9)+"2026-03-01T12:00:00.5Z stderr F x\n")
+	f("{JSON docker  false }", "x-json.log", `{"log":"{\"a\":1}\n","stream":"stdout","time":"2026-03-01T12:00:00Z"}`+"\n"+`{"log":"started\n","stream":"stdout","time":"2026-03-01T12:00:00Z"}`+"\n")
 	const access = `::1 - - [01/Mar/2026:12:00:00 +0000] "GET /;a;b HTTP/1.1" 200 1` + "\n"
 	f("{JSON combined  false }", "access.log", strings.Repeat(access, 9)+"x\n")
 	f("{TXT   false }", "access.log", strings.Repeat(access, 8)+"x\n")
