@@ -1,9 +1,14 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,7 +16,10 @@ import (
 	"kusto-agent/internal/audit"
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/kusto/query"
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
 )
 
@@ -22,7 +30,11 @@ func auditCommand() *cobra.Command {
 		Short: "Prove delivery: what became of every range of every file",
 		Long: "Prove delivery, from the journal, the spool and quarantine, whether the agent runs or not: which ranges of each\n" +
 			"file were accepted, refused, dropped or given up, which have no end that is known, which came twice, and what is\n" +
-			"still on the way. It asks nobody and writes nothing.\n\n" +
+			"still on the way. It writes nothing, and asks nobody but with --against-table.\n\n" +
+			"With --against-table the tables are asked for every record that was accepted: which are missing and which are\n" +
+			"there more than once. It needs inputs whose fields stamp each record, and columns of these names:\n" +
+			"  fields: {file: \"{file}\", generation: \"{generation}\", offset: \"{offset}\"}\n" +
+			"Other names of fields do too; where a column has another name than its field, --column says which.\n\n" +
 			"The exit code is 1 if something did not reach the service and no key of the configuration allowed that.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd) },
@@ -33,6 +45,8 @@ func auditCommand() *cobra.Command {
 	f.StringVar(&a.since, "since", "", "judge only what ended in this `time` up to now, such as 12h or 7d (default: all that the journal has)")
 	f.StringArrayVar(&a.inputs, "input", nil, "only files of this `input`; may be given more than once")
 	f.BoolVar(&a.json, "json", false, "print one JSON document, with every range")
+	f.BoolVar(&a.table, "against-table", false, "ask the tables too, as the agent's identity, for each record that was accepted")
+	f.StringToStringVar(&a.columns, "column", nil, "with --against-table, the column of a stamp, as in offset=RecordOffset; stamps are file, generation and offset")
 	f.BoolVar(&a.all, "all", false, "print a line for each file, also where nothing is the matter")
 	return cmd
 }
@@ -41,13 +55,18 @@ func auditCommand() *cobra.Command {
 type auditing struct {
 	config, dir, since string
 	inputs             []string
-	json, all          bool
+	json, all, table   bool
+	columns            map[string]string
+	cfg                *config.Config // nil: none was read
 }
 
 func (a *auditing) run(cmd *cobra.Command) error {
 	o, err := a.options()
 	if err != nil {
 		return err
+	}
+	if a.table {
+		return a.against(cmd, o)
 	}
 	r, err := audit.Read(o)
 	if err != nil {
@@ -59,10 +78,48 @@ func (a *auditing) run(cmd *cobra.Command) error {
 	} else {
 		err = r.Write(out, a.all)
 	}
-	if err = out.End(err); err == nil && !r.OK {
+	return ended(out.End(err), r.OK)
+}
+
+// ended is how the command ends after a verdict.
+func ended(err error, ok bool) error {
+	if err == nil && !ok {
 		return exit.Silently(exit.Failed)
 	}
 	return err
+}
+
+// against has the tables asked too.
+func (a *auditing) against(cmd *cobra.Command, o audit.Options) error {
+	if a.cfg == nil {
+		return exit.Usagef("--against-table needs the configuration, which says where the tables are: name it with --config")
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	stamps, err := a.stamps()
+	if err != nil {
+		return err
+	}
+	ask := &tableAsker{cfg: a.cfg, made: map[string]*endpoint.Connection{}}
+	defer ask.close()
+	r, t, err := audit.Against(ctx, audit.TableOptions{Options: o, Ask: ask, Stamps: func(input string) audit.Stamps { return stamps[input] }})
+	var code *exit.Error
+	switch {
+	case errors.As(err, &code):
+		return err
+	case err != nil:
+		return exit.Reading(err)
+	}
+	out := console.NewOutput(cmd.OutOrStdout())
+	if a.json {
+		err = out.JSON(struct {
+			*audit.Report
+			Table *audit.TableReport `json:"table"`
+		}{r, t})
+	} else if err = r.Write(out, a.all); err == nil {
+		err = t.Write(out)
+	}
+	return ended(out.End(err), r.OK && t.OK)
 }
 
 // options are what the flags and the configuration say.
@@ -80,7 +137,7 @@ func (a *auditing) options() (o audit.Options, err error) {
 		if err != nil {
 			return o, exit.With(exit.Config, fmt.Errorf("%w\nwithout a configuration: name the state_dir of the agent with --state-dir", err))
 		}
-		o.State, o.Spool = cfg.StateDir, cfg.Spool.Dir
+		a.cfg, o.State, o.Spool = cfg, cfg.StateDir, cfg.Spool.Dir
 		o.Drops = cfg.Spool.WhenFull == "drop_oldest" || cfg.Spool.MaxAge > 0
 	}
 	st, err := os.Stat(o.State)
@@ -91,4 +148,73 @@ func (a *auditing) options() (o audit.Options, err error) {
 		return o, exit.With(exit.Failed, fmt.Errorf("%q is not a folder", o.State))
 	}
 	return o, nil
+}
+
+// stamps are the columns of each input that say where a row comes from.
+func (a *auditing) stamps() (map[string]audit.Stamps, error) {
+	for name := range a.columns {
+		if name != "file" && name != "generation" && name != "offset" {
+			return nil, exit.Usagef("--column %s: want file, generation or offset", name)
+		}
+	}
+	all := map[string]audit.Stamps{}
+	for _, in := range a.cfg.Inputs {
+		s := audit.Stamps{Shared: in.Parse != ""}
+		for column, value := range in.Fields {
+			switch value {
+			case "{file}":
+				s.File = cmp.Or(a.columns["file"], column)
+			case "{generation}":
+				s.Generation = cmp.Or(a.columns["generation"], column)
+			case "{offset}":
+				s.Offset = cmp.Or(a.columns["offset"], column)
+			}
+		}
+		all[in.Name] = s
+	}
+	return all, nil
+}
+
+// tableAsker asks clusters as the agent would.
+type tableAsker struct {
+	cfg  *config.Config
+	made map[string]*endpoint.Connection // by name
+}
+
+// Ask has one question answered.
+func (t *tableAsker) Ask(ctx context.Context, r record.Route, text string, parameters []query.Parameter, row func(map[string]string)) error {
+	to, err := t.to(r.Cluster)
+	if err != nil {
+		return err
+	}
+	var got query.Collector
+	if err := to.Query(ctx, &query.Query{Call: query.QueryV2, Database: r.Database, Text: text, Parameters: parameters, ReadOnly: true}, &got); err != nil {
+		return endpoint.Failure(err)
+	}
+	got.Each(row)
+	return nil
+}
+
+// to is the connection to the cluster of a URL.
+func (t *tableAsker) to(url string) (*endpoint.Connection, error) {
+	for name, c := range t.cfg.Clusters {
+		if c.URL != url {
+			continue
+		}
+		if t.made[name] == nil {
+			to, err := endpoint.Connect(t.cfg, name)
+			if err != nil {
+				return nil, err
+			}
+			t.made[name] = to
+		}
+		return t.made[name], nil
+	}
+	return nil, exit.With(exit.Config, fmt.Errorf("records went to %s, which is no cluster of the configuration", url))
+}
+
+func (t *tableAsker) close() {
+	for _, c := range t.made {
+		c.Close()
+	}
 }

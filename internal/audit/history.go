@@ -31,7 +31,8 @@ type history struct {
 	resting map[record.BatchID]*batch // in the spool, by what was told
 	ended   [2]map[record.BatchID]int // the last attempts of what ended in this segment and the one before
 
-	spare []*batch // that have ended, to be used again
+	pieces bool     // each that was accepted is kept
+	spare  []*batch // that have ended, to be used again
 
 	from, until time.Time
 	whole       bool // it begins with the journal
@@ -55,7 +56,8 @@ type file struct {
 	strands   []*strand
 	doubts    []*Doubt
 	overlaps  []Overlap
-	over      spans // all of overlaps
+	sent      []sent // with history.pieces
+	over      spans  // all of overlaps
 	moreOver  int
 	moreDoubt int
 }
@@ -80,7 +82,14 @@ type batch struct {
 	last    int  // its last attempt when it ended
 	covers  []cover
 	sums    []sum
+	pieces  []piece // with history.pieces
 	doubt   *Doubt
+}
+
+type piece struct {
+	f *file
+	record.Span
+	records int
 }
 
 type cover struct {
@@ -300,6 +309,9 @@ func (h *history) begin(p *record.Payload) {
 		s := &b.sums[len(b.sums)-1]
 		s.records += x.Records
 		s.bytes += x.Len()
+		if h.pieces {
+			b.pieces = append(b.pieces, piece{s.f, x.Span, x.Records})
+		}
 	}
 	h.open[p.ID] = b
 }
@@ -352,6 +364,11 @@ func (h *history) close(b *batch, how record.Outcome, at time.Time) {
 			h.tell(c.f, b.route, f, c.Span, at, b.id)
 		}
 		if !at.Before(h.since) {
+			for _, p := range b.pieces {
+				if f == accepted {
+					p.f.sent = append(p.f.sent, sent{p.Span, p.records, b.id, b.route})
+				}
+			}
 			for _, s := range b.sums {
 				st := s.f.strand(b.route)
 				st.records[f] += int64(s.records)
@@ -371,7 +388,7 @@ func (h *history) unused() *batch {
 	}
 	b := h.spare[n-1]
 	h.spare = h.spare[:n-1]
-	*b = batch{covers: b.covers[:0], sums: b.sums[:0]}
+	*b = batch{covers: b.covers[:0], sums: b.sums[:0], pieces: b.pieces[:0]}
 	return b
 }
 

@@ -26,6 +26,8 @@ type Options struct {
 	Since  time.Time // what ended before is not judged; zero: all that the journal has
 	Inputs []string  // none: all
 	Drops  bool      // the configuration allows the spool to drop
+
+	pieces bool // each piece that was accepted is wanted, which costs memory
 }
 
 // Read judges what an agent left in its folders, whether it runs or not. It takes no lock
@@ -48,6 +50,7 @@ func read(o Options) (h *history, x *facts, err error) {
 	x = &facts{running: running(o.State), drops: o.Drops}
 	for range 3 {
 		h = newHistory(o.Since)
+		h.pieces = o.pieces
 		if err := journal.History(filepath.Join(o.State, "journal"), func(e *journal.Entry) error { h.take(e); return nil }); err != nil {
 			return nil, nil, err
 		}
@@ -138,6 +141,12 @@ func look(h *history) map[record.File]source {
 	return out
 }
 
+// pathOf is where a file is now, if that is known.
+func pathOf(i *record.FileInfo) (string, bool) {
+	s, _ := lookFor(i, map[string]map[uint64][]os.DirEntry{})
+	return s.path, s.found
+}
+
 // lookFor finds one file. Not sure is what could not be looked for.
 func lookFor(i *record.FileInfo, folders map[string]map[uint64][]os.DirEntry) (s source, sure bool) {
 	sure = true
@@ -172,7 +181,7 @@ func lookFor(i *record.FileInfo, folders map[string]map[uint64][]os.DirEntry) (s
 				if i.Packed.Size > 0 { // what is inside is what counts
 					size = i.Size
 				}
-				return source{found: true, size: size}, true
+				return source{found: true, size: size, path: c}, true
 			case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
 				sure = false
 			}

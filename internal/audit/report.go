@@ -132,6 +132,7 @@ type Report struct {
 type source struct {
 	found bool
 	size  int64
+	path  string // where it is now
 }
 
 // facts are what other places than the journal tell. All maps may be nil.

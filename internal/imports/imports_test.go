@@ -69,7 +69,7 @@ var rules = map[string][]string{
 	"internal/wire":     {},
 
 	"internal/chart":    {"internal/kusto/query", "internal/telemetry"},
-	"internal/audit":    {"internal/journal", "internal/quarantine", "spool", "internal/telemetry"},
+	"internal/audit":    {"internal/journal", "internal/kusto", "internal/kusto/query", "internal/quarantine", "spool", "internal/telemetry"},
 	"internal/console":  {"internal/kusto", "internal/telemetry", "internal/schema"},
 	"internal/endpoint": {"internal/config", "internal/kusto", "internal/kusto/credential", "internal/kusto/query", "internal/kusto/wire"},
 	"internal/pipeline": {"batcher", "internal/config", "internal/journal", "tail", "internal/telemetry"},

@@ -1,0 +1,45 @@
+package emulator
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Damage stores each visible row of a table of lines anew as many times as copies says: 0
+// removes it, 2 doubles it. It is for tests of those who look for such rows; what is stored
+// meanwhile is lost.
+func (s *Server) Damage(database, table string, copies func(Row) int) {
+	all := s.Rows(database, table)
+	chunks := map[*shape]*chunk{} // of one way to read a row
+	for _, row := range all {
+		c := chunks[row.shape]
+		if c == nil {
+			c = &chunk{format: row.format, shape: row.shape, body: []byte{}}
+			chunks[row.shape] = c
+		}
+		for range copies(row) {
+			c.body = append(append(c.body, bytes.TrimRight(row.Raw, "\r\n")...), '\n')
+			c.rows++
+		}
+	}
+	s.store.replace(database, table, chunks)
+}
+
+// replace puts chunks in the place of what a table holds.
+func (st *store) replace(database, table string, chunks map[*shape]*chunk) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	rows := st.tables[tableKey{strings.ToLower(database), table}]
+	if rows == nil {
+		return
+	}
+	rows.chunks, rows.name.Rows, rows.name.RawBytes = nil, 0, 0
+	for _, c := range chunks {
+		c.rawLen = len(c.body)
+		rows.chunks = append(rows.chunks, *c)
+		rows.name.Rows += c.rows
+		rows.name.RawBytes += int64(c.rawLen)
+	}
+	close(st.changed)
+	st.changed = make(chan struct{})
+}

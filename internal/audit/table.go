@@ -1,0 +1,407 @@
+package audit
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
+	"kusto-agent/internal/record"
+)
+
+// Stamps are the columns of a table that say where a row comes from; an empty one is not
+// there.
+type Stamps struct {
+	File, Generation, Offset string
+	Shared                   bool // several records may have one offset, as with parsed messages of several streams
+}
+
+// Asker asks the service by version 2 of the query call, and hands on each row of the answer, as text by
+// column. Its error ends a command.
+type Asker interface {
+	Ask(ctx context.Context, r record.Route, text string, parameters []query.Parameter, row func(map[string]string)) error
+}
+
+// TableOptions say how a table is asked.
+type TableOptions struct {
+	Options
+	Stamps func(input string) Stamps
+	Ask    Asker
+}
+
+// Finding is a record, or several of a range or a batch, that are not in the table as often
+// as they should be.
+type Finding struct {
+	Input      string `json:"input"`
+	File       string `json:"file"`
+	Path       string `json:"path"`
+	Generation uint32 `json:"generation"`
+	Table      string `json:"table"`
+	Offset     int64  `json:"offset"` // of the record; where Named is false, of the range that holds it
+	End        int64  `json:"end"`    // of that range; 0 where Named is true
+	Named      bool   `json:"named"`  // it is this record
+	Batch      string `json:"batch"`  // that stored it; of a double the one that is known
+	Records    int64  `json:"records"`
+}
+
+// TableReport is what the tables say to what the journal knows.
+type TableReport struct {
+	OK        bool      `json:"ok"`      // every record that was accepted is there, once
+	Checked   int64     `json:"checked"` // records that were accepted and asked for
+	Missing   []Finding `json:"missing"`
+	Doubled   []Finding `json:"doubled"`
+	Unstamped int64     `json:"unstamped"` // records of which nothing can be said: they bear no stamp
+	Unclear   int64     `json:"unclear"`   // records of ranges where several have one offset
+	Functions []string  `json:"functions"` // management commands; each makes a function without the doubles
+}
+
+// sent is a piece that was accepted.
+type sent struct {
+	record.Span
+	records int // -1: pieces that overlap were sent
+	batch   record.BatchID
+	route   record.Route
+}
+
+// Against judges like Read, and asks the tables for each record that was accepted. The
+// second report is what they say. Its errors are those of Read and of the service.
+func Against(ctx context.Context, o TableOptions) (*Report, *TableReport, error) {
+	o.Options.pieces = true
+	h, x, err := read(o.Options)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &tables{o: o, h: h, out: &TableReport{Missing: []Finding{}, Doubled: []Finding{}, Functions: []string{}}}
+	r := finish(o.Options, h, x)
+	files := make([]*file, 0, len(h.files))
+	for _, f := range h.files {
+		if len(o.Inputs) == 0 || slices.Contains(o.Inputs, f.name.Input) {
+			files = append(files, f)
+		}
+	}
+	slices.SortFunc(files, func(a, b *file) int { return strings.Compare(a.name.String(), b.name.String()) })
+	for _, f := range files {
+		if err := t.file(ctx, f); err != nil {
+			return r, nil, err
+		}
+	}
+	t.out.OK = len(t.out.Missing) == 0 && len(t.out.Doubled) == 0
+	return r, t.out, nil
+}
+
+// tables is one run of Against.
+type tables struct {
+	o   TableOptions
+	h   *history
+	out *TableReport
+}
+
+// file asks for the records of one file, route by route.
+func (t *tables) file(ctx context.Context, f *file) error {
+	stamps := t.o.Stamps(f.name.Input)
+	byRoute := map[record.Route][]sent{}
+	for _, s := range f.sent {
+		byRoute[s.route] = append(byRoute[s.route], s)
+	}
+	for _, route := range sortedRoutes(byRoute) {
+		all := byRoute[route]
+		generations := stamps.Generation != "" || !t.rewritten(f.name)
+		if stamps.File == "" || stamps.Offset == "" || !generations {
+			for _, s := range all {
+				t.out.Unstamped += int64(max(s.records, 0))
+			}
+			continue
+		}
+		t.function(route, stamps)
+		for _, window := range windows(joined(all)) {
+			if err := t.window(ctx, f, route, stamps, window); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rewritten says that a file has several generations, so that an offset alone names no
+// record.
+func (t *tables) rewritten(name record.File) bool {
+	for other := range t.h.files {
+		if other.Input == name.Input && other.ID == name.ID && other.Generation != name.Generation {
+			return true
+		}
+	}
+	return name.Generation > 0
+}
+
+func sortedRoutes(all map[record.Route][]sent) (out []record.Route) {
+	for r := range all {
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b record.Route) int { return strings.Compare(spell(a), spell(b)) })
+	return out
+}
+
+// joined are pieces in their order, those that overlap as one.
+func joined(all []sent) (out []sent) {
+	slices.SortFunc(all, func(a, b sent) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
+	for _, s := range all {
+		last := len(out) - 1
+		switch {
+		case s.Len() <= 0:
+		case last >= 0 && out[last].Span == s.Span: // the same, sent again
+		case last >= 0 && s.Start < out[last].End:
+			out[last].End, out[last].records = max(out[last].End, s.End), -1
+		default:
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// most is for how many records one question asks, about.
+const most = 50_000
+
+func windows(all []sent) (out [][]sent) {
+	n := 0
+	for i, s := range all {
+		if i == 0 || n+max(s.records, 0) > most {
+			out, n = append(out, nil), 0
+		}
+		out[len(out)-1] = append(out[len(out)-1], s)
+		n += max(s.records, 0)
+	}
+	return out
+}
+
+// window asks for the rows of some pieces and compares.
+func (t *tables) window(ctx context.Context, f *file, route record.Route, stamps Stamps, pieces []sent) error {
+	column := func(name string) string { return kusto.EntityName(name) }
+	parameters := []query.Parameter{
+		{Name: "of_file", Type: "string", Value: f.name.ID.String()},
+		{Name: "from_offset", Type: "long", Value: strconv.FormatInt(pieces[0].Start, 10)},
+		{Name: "to_offset", Type: "long", Value: strconv.FormatInt(pieces[len(pieces)-1].End, 10)},
+	}
+	text := kusto.EntityName(route.Table) + " | where " + column(stamps.File) + " == of_file"
+	if stamps.Generation != "" {
+		parameters = append(parameters, query.Parameter{Name: "of_generation", Type: "long", Value: strconv.FormatUint(uint64(f.name.Generation), 10)})
+		text += " and " + column(stamps.Generation) + " == of_generation"
+	}
+	text += " and " + column(stamps.Offset) + " >= from_offset and " + column(stamps.Offset) + " < to_offset" +
+		" | summarize copies = count() by at = " + column(stamps.Offset)
+	found := map[int64]int64{}
+	var bad error
+	err := t.o.Ask.Ask(ctx, route, text, parameters, func(row map[string]string) {
+		at, err := strconv.ParseInt(row["at"], 10, 64)
+		copies, err2 := strconv.ParseInt(row["copies"], 10, 64)
+		if bad = errors.Join(bad, err, err2); bad == nil {
+			found[at] += copies
+		}
+	})
+	if err == nil && bad != nil {
+		err = fmt.Errorf("read the answer on table %s: %w", route.Table, bad)
+	}
+	if err != nil {
+		return err
+	}
+	offsets := make([]int64, 0, len(found))
+	for at := range found {
+		offsets = append(offsets, at)
+	}
+	slices.Sort(offsets)
+	for _, p := range pieces {
+		i, _ := slices.BinarySearch(offsets, p.Start)
+		j, _ := slices.BinarySearch(offsets, p.End)
+		t.piece(f, p, offsets[i:j], found, stamps.Shared)
+	}
+	return nil
+}
+
+// piece compares the rows of one piece with its records.
+func (t *tables) piece(f *file, p sent, offsets []int64, found map[int64]int64, shared bool) {
+	rows := int64(0)
+	for _, at := range offsets {
+		rows += found[at]
+	}
+	finding := func(at int64, records int64) Finding {
+		return Finding{Input: f.name.Input, File: f.name.ID.String(), Path: record.Spell(f.info.Path), Generation: f.name.Generation,
+			Table: p.route.Table, Offset: at, Named: true, Batch: p.batch.String(), Records: records}
+	}
+	ranged := func(records int64) Finding {
+		x := finding(p.Start, records)
+		x.End, x.Named = p.End, false
+		return x
+	}
+	want, distinct := int64(p.records), int64(len(offsets))
+	starts, read := t.starts(f, p)
+	sure := read && subset(offsets, starts) && (want < 0 || int64(len(starts)) == want)
+	switch {
+	case want < 0 && !sure:
+		return // neither says how many there should be
+	case want < 0:
+		want = int64(len(starts))
+	}
+	t.out.Checked += want
+	switch {
+	case (distinct == want || sure) && !(shared && rows > distinct && rows == want):
+		for _, at := range offsets {
+			if n := found[at]; n > 1 {
+				t.out.Doubled = append(t.out.Doubled, finding(at, n-1))
+			}
+		}
+		for _, at := range starts {
+			if sure && found[at] == 0 {
+				t.out.Missing = append(t.out.Missing, finding(at, 1))
+			}
+		}
+	case shared && rows == want:
+		t.out.Unclear += want
+	case shared && distinct < want && rows > want:
+		t.out.Doubled = append(t.out.Doubled, ranged(rows-want))
+	case shared && rows < want:
+		t.out.Missing = append(t.out.Missing, ranged(want-rows))
+	default:
+		if distinct < want {
+			t.out.Missing = append(t.out.Missing, ranged(want-distinct))
+		}
+		for _, at := range offsets {
+			if n := found[at]; n > 1 {
+				t.out.Doubled = append(t.out.Doubled, finding(at, n-1))
+			}
+		}
+	}
+}
+
+// starts are the offsets of the lines of a piece, blank ones left out. Where the file is not
+// what was read, is not there, or is no plain text, there are none.
+func (t *tables) starts(f *file, p sent) (all []int64, ok bool) {
+	i := &f.info
+	if i.Path == "" || i.Packed.Size > 0 || i.Encoding != "" && i.Encoding != "utf-8" || p.Len() > 64<<20 {
+		return nil, false
+	}
+	path, there := pathOf(i)
+	if !there {
+		return nil, false
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, false
+	}
+	defer file.Close()
+	b := make([]byte, p.Len())
+	if _, err := io.ReadFull(io.NewSectionReader(file, p.Start, p.Len()), b); err != nil {
+		return nil, false
+	}
+	at := p.Start
+	for line := range bytes.Lines(b) {
+		if len(bytes.TrimSpace(line)) > 0 {
+			all = append(all, at)
+		}
+		at += int64(len(line))
+	}
+	return all, true
+}
+
+// subset says that all of a is in b; both are sorted.
+func subset(a, b []int64) bool {
+	for _, at := range a {
+		if _, in := slices.BinarySearch(b, at); !in {
+			return false
+		}
+	}
+	return true
+}
+
+// function adds the command that makes a function without the doubles of a table.
+func (t *tables) function(r record.Route, s Stamps) {
+	by := []string{kusto.EntityName(s.File)}
+	if s.Generation != "" {
+		by = append(by, kusto.EntityName(s.Generation))
+	}
+	text := fmt.Sprintf(".create-or-alter function with (docstring = \"rows of %s, each record once\") %s() { %s | summarize take_any(*) by %s }",
+		strings.ReplaceAll(r.Table, `"`, ""), kusto.EntityName(r.Table+"_once"), kusto.EntityName(r.Table), strings.Join(append(by, kusto.EntityName(s.Offset)), ", "))
+	if !slices.Contains(t.out.Functions, text) {
+		t.out.Functions = append(t.out.Functions, text)
+	}
+}
+
+// Write prints what the tables say for a person.
+func (t *TableReport) Write(w io.Writer) error {
+	p := &printer{w: w}
+	p.line("")
+	missing, doubled := sumOf(t.Missing), sumOf(t.Doubled)
+	switch {
+	case t.Checked == 0 && t.Unstamped > 0:
+		p.wrapped("", fmt.Sprintf("Nothing can be said of the tables: %s bear no stamp. Add to the input, and a column for each to its mapping: "+
+			"fields: {file: \"{file}\", generation: \"{generation}\", offset: \"{offset}\", batch: \"{batch}\"}", counted(t.Unstamped, "record")))
+	case t.OK:
+		p.wrapped("", fmt.Sprintf("In the tables: all of %s that were accepted are stored, each once.", counted(t.Checked, "record")))
+	default:
+		p.wrapped("", fmt.Sprintf("In the tables NOT OK: of %s that were accepted, %s missing, %s too many.", counted(t.Checked, "record"), isAre(missing), counted(doubled, "row")))
+	}
+	if t.Unstamped > 0 && t.Checked > 0 {
+		p.wrapped("", fmt.Sprintf("%s more bear no stamp: nothing can be said of them.", counted(t.Unstamped, "record")))
+	}
+	if t.Unclear > 0 {
+		p.wrapped("", fmt.Sprintf("%s share their offset with others: that all are there is not sure.", counted(t.Unclear, "record")))
+	}
+	p.findings("missing", t.Missing)
+	p.findings("stored again", t.Doubled)
+	if doubled > 0 {
+		p.line("")
+		p.wrapped("", "To read a table without its doubles, make this function with kusto-agent mgmt and query it in the place of the table:")
+		for _, f := range t.Functions {
+			p.line("%s", f)
+		}
+	}
+	return p.err
+}
+
+func isAre(n int64) string {
+	if n == 1 {
+		return "1 is"
+	}
+	return number(n) + " are"
+}
+
+func sumOf(all []Finding) (n int64) {
+	for i := range all {
+		n += all[i].Records
+	}
+	return n
+}
+
+// listedFindings is how many records are named in the text; --json has all.
+const listedFindings = 20
+
+func (p *printer) findings(what string, all []Finding) {
+	last := ""
+	for i := range all {
+		x := &all[i]
+		if i == listedFindings {
+			p.line("  and %s; --json names all", counted(int64(len(all)-i), "more finding"))
+			return
+		}
+		f := File{Path: x.Path, File: x.File, Input: x.Input, Generation: x.Generation}
+		if title := f.title() + "  table " + x.Table; title != last {
+			p.line("")
+			p.line("%s", title)
+			last = title
+		}
+		switch {
+		case x.Named && x.Records == 1:
+			p.line("  %s: the record at byte %d, of batch %s", what, x.Offset, x.Batch)
+		case x.Named:
+			p.line("  %s: the record at byte %d, %s more times, of batch %s", what, x.Offset, number(x.Records), x.Batch)
+		default:
+			p.line("  %s: %s of bytes %d–%d, of batch %s", what, counted(x.Records, "record"), x.Offset, x.End, x.Batch)
+		}
+	}
+}
