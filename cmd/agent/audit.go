@@ -159,7 +159,7 @@ func (a *auditing) stamps() (map[string]audit.Stamps, error) {
 	}
 	all := map[string]audit.Stamps{}
 	for _, in := range a.cfg.Inputs {
-		s := audit.Stamps{Shared: in.Parse != ""}
+		s := audit.Stamps{Shared: in.Parse != "" && in.Parse != "none"}
 		for column, value := range in.Fields {
 			switch value {
 			case "{file}":

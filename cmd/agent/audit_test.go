@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -134,4 +136,135 @@ func TestAuditOfTheSpool(t *testing.T) {
 	if r := s.audited(0); problems(r) != "" || r.Files[0].Routes[0].Accepted.Records != 2 {
 		t.Errorf("after it was read again: %+v", r.Files)
 	}
+}
+
+// stampedSchema is a table whose rows say where they come from.
+const stampedSchema = `{"databases": {"Logs": {"tables": {"T": {"columns": "n:long, file:string, generation:long, at:long",
+	"mappings": [{"name": "m", "kind": "Json", "columns": [{"column": "n", "path": "$.n"}, {"column": "file", "path": "$.file"},
+		{"column": "generation", "path": "$.generation"}, {"column": "at", "path": "$.offset"}]}]}}}}}`
+
+const stampedInput = "batch: {max_records: 400, max_wait: 10ms}\n" +
+	`inputs: [{paths: ["${DIR}/logs/*.json"], table: T, mapping: m, fields: {file: "{file}", generation: "{generation}", offset: "{offset}"}}]`
+
+// tableAudit is what --against-table prints as JSON.
+type tableAudit struct {
+	audit.Report
+	Table audit.TableReport `json:"table"`
+}
+
+func (s *site) auditedTable(code int) (r tableAudit) {
+	s.t.Helper()
+	out, words := s.show(code, "audit", "--config", s.path("agent.yaml"), "--against-table", "--column", "offset=at", "--json")
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		s.t.Fatalf("%v: %s %s", err, out, words)
+	}
+	return r
+}
+
+// TestAuditAgainstADamagedTable: of a table that lost and doubled a thousand rows at random
+// each is named, with its file and its offset, and no other; without the files each is
+// counted in its range, and doubles are named still.
+func TestAuditAgainstADamagedTable(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{Schema: schemaOf(t, stampedSchema)})
+	offsets := map[int]int64{} // of the n'th record
+	n := 0
+	for file := range 3 {
+		var text strings.Builder
+		for range 1500 {
+			if n%7 == 0 {
+				text.WriteString("\n") // blank lines are no records
+			}
+			offsets[n] = int64(text.Len())
+			fmt.Fprintf(&text, "{\"n\": %d, \"pad\": %q}\n", n, strings.Repeat("x", n%13))
+			n++
+		}
+		s.write(fmt.Sprintf("logs/%d.json", file), text.String())
+	}
+	s.once(open+stampedInput, 0)
+	if r := s.auditedTable(0); !r.Table.OK || r.Table.Checked != int64(n) || len(r.Table.Missing)+len(r.Table.Doubled) > 0 {
+		t.Fatalf("of a sound table it says %+v", r.Table)
+	}
+
+	rnd := rand.New(rand.NewPCG(1, 2))
+	copies := map[int]int{}
+	for len(copies) < 1000 {
+		copies[rnd.IntN(n)] = []int{0, 2, 3}[rnd.IntN(3)]
+	}
+	s.server.Damage("Logs", "T", func(r emulator.Row) int {
+		var row struct{ N int }
+		s.must(json.Unmarshal(r.Raw, &row))
+		if n, damaged := copies[row.N]; damaged {
+			return n
+		}
+		return 1
+	})
+	path := func(n int) string { return s.path(fmt.Sprintf("logs/%d.json", n/1500)) }
+	type place struct {
+		path   string
+		offset int64
+	}
+	wantMissing, wantDoubled := map[place]int64{}, map[place]int64{}
+	lost := map[string]int64{}
+	for n, c := range copies {
+		switch at := (place{strings.ReplaceAll(path(n), s.dir, "DIR"), offsets[n]}); {
+		case c == 0:
+			wantMissing[at] = 1
+			lost[at.path]++
+		default:
+			wantDoubled[at] = int64(c - 1)
+		}
+	}
+	compare := func(what string, got []audit.Finding, want map[place]int64) {
+		t.Helper()
+		if len(got) != len(want) {
+			t.Errorf("%d %s, want %d", len(got), what, len(want))
+		}
+		for _, x := range got {
+			if at := (place{x.Path, x.Offset}); !x.Named || want[at] != x.Records {
+				t.Fatalf("%s: %+v, want %d", what, x, want[at])
+			}
+		}
+	}
+	r := s.auditedTable(1)
+	compare("missing", r.Table.Missing, wantMissing)
+	compare("doubled", r.Table.Doubled, wantDoubled)
+	if want := ".create-or-alter function with"; len(r.Table.Functions) != 1 || !strings.HasPrefix(r.Table.Functions[0], want) || !r.OK {
+		t.Errorf("functions %q, journal ok %v", r.Table.Functions, r.OK)
+	}
+	out, _ := s.show(1, "audit", "--config", s.path("agent.yaml"), "--against-table", "--column", "offset=at")
+	if !strings.Contains(strings.Join(strings.Fields(out), " "), fmt.Sprintf("In the tables NOT OK: of 4,500 records that were accepted, %d are missing,", len(wantMissing))) {
+		t.Errorf("says\n%s", out)
+	}
+
+	for file := range 3 {
+		s.must(os.Remove(s.path(fmt.Sprintf("logs/%d.json", file))))
+	}
+	r = s.auditedTable(1)
+	compare("doubled", r.Table.Doubled, wantDoubled)
+	for _, x := range r.Table.Missing {
+		if x.Named || x.Batch == "" || x.End <= x.Offset {
+			t.Fatalf("without its file: %+v", x)
+		}
+		lost[x.Path] -= x.Records
+	}
+	for path, left := range lost {
+		if left != 0 {
+			t.Errorf("%s: %d more are missing than it says", path, left)
+		}
+	}
+}
+
+// TestAuditWithoutStamps says that nothing can be said, and what to do.
+func TestAuditWithoutStamps(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.write("logs/a.json", "{\"a\":1}\n{\"a\":2}\n")
+	s.once(open+oneJSON, 0)
+	out, _ := s.show(0, "audit", "--config", s.path("agent.yaml"), "--against-table")
+	if !strings.Contains(out, "Nothing can be said of the tables: 2 records bear no stamp.") {
+		t.Errorf("says\n%s", out)
+	}
+	s.show(64, "audit", "--config", s.path("agent.yaml"), "--against-table", "--column", "batch=b")
+	s.show(64, "audit", "--state-dir", s.path("state"), "--against-table")
 }

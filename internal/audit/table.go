@@ -59,7 +59,7 @@ type TableReport struct {
 	Missing   []Finding `json:"missing"`
 	Doubled   []Finding `json:"doubled"`
 	Unstamped int64     `json:"unstamped"` // records of which nothing can be said: they bear no stamp
-	Unclear   int64     `json:"unclear"`   // records of ranges where several have one offset
+	Unclear   int64     `json:"unclear"`   // records of ranges of which it is not known whether all are there
 	Functions []string  `json:"functions"` // management commands; each makes a function without the doubles
 }
 
@@ -243,8 +243,9 @@ func (t *tables) piece(f *file, p sent, offsets []int64, found map[int64]int64, 
 	starts, read := t.starts(f, p)
 	sure := read && subset(offsets, starts) && (want < 0 || int64(len(starts)) == want)
 	switch {
-	case want < 0 && !sure:
-		return // neither says how many there should be
+	case want < 0 && !sure: // nothing says how many there should be
+		t.out.Unclear += rows
+		want = distinct
 	case want < 0:
 		want = int64(len(starts))
 	}
@@ -350,7 +351,7 @@ func (t *TableReport) Write(w io.Writer) error {
 		p.wrapped("", fmt.Sprintf("%s more bear no stamp: nothing can be said of them.", counted(t.Unstamped, "record")))
 	}
 	if t.Unclear > 0 {
-		p.wrapped("", fmt.Sprintf("%s share their offset with others: that all are there is not sure.", counted(t.Unclear, "record")))
+		p.wrapped("", fmt.Sprintf("Whether anything is missing around %s is not known: their file is gone and they were sent twice, or several of them have one offset.", counted(t.Unclear, "record")))
 	}
 	p.findings("missing", t.Missing)
 	p.findings("stored again", t.Doubled)
