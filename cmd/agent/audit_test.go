@@ -56,7 +56,7 @@ func TestAuditForAPerson(t *testing.T) {
 	for _, want := range []string{
 		"OK: nothing is missing of what was read since TIME: 3 records accepted.",
 		"DIR/logs/a.json", "in quarantine: 1 record", "fix: see why: kusto-agent quarantine ls",
-		"look    ", "ok      ", "accepted      3 records, 24 B, in ", "quarantine    1 record lie there",
+		"look    ", "ok      ", "accepted      3 records, 24 B, in ", "quarantine    1 record held there",
 	} {
 		if text := strings.Join(strings.Fields(moment.ReplaceAllString(out, "TIME")), " "); !strings.Contains(text, strings.Join(strings.Fields(want), " ")) {
 			t.Errorf("does not say %q:\n%s", want, out)

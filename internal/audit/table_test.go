@@ -74,13 +74,14 @@ func TestRowsOfAPiece(t *testing.T) {
 	}
 	raw := st.Sys().(*syscall.Stat_t)
 	here := record.FileInfo{Path: path, Dev: raw.Dev, Inode: raw.Ino, Size: int64(len(text))}
+	records := 4
 	f := func(name string, stamps Stamps, info record.FileInfo, rows map[int64]int, want string, tell ...func(*teller)) {
 		t.Run(name, func(t *testing.T) {
 			w := newTeller(time.Time{})
 			w.h.pieces = true
 			w.tell(journal.Entry{Kind: journal.FileSeen, File: fileOf(1), Info: info})
 			p := batchOf(1, fileOf(1), 0, int64(len(text)))
-			p.Records, p.Pieces[0].Records = 4, 4
+			p.Records, p.Pieces[0].Records = records, records
 			w.tell(journal.Entry{Kind: journal.Begin, Payload: p, Batch: p.ID, Attempt: 1})
 			w.end(1, record.Accepted)
 			for _, more := range tell {
@@ -116,12 +117,16 @@ func TestRowsOfAPiece(t *testing.T) {
 		w.end(2, record.Accepted)
 	}
 	f("accepted twice", stamped, here, map[int64]int{0: 2, 2: 2, 6: 2, 10: 2}, "doubled 0*1, doubled 10*1, doubled 2*1, doubled 6*1", again)
+	f("accepted twice, the file gone", stamped, gone, map[int64]int{0: 1, 2: 2, 6: 1}, "doubled 2*1, missing 1 of 0-12", again)
 	part := func(w *teller) {
 		w.begin(2, 6, 10)
 		w.end(2, record.Accepted)
 	}
 	f("accepted twice in part", stamped, here, map[int64]int{0: 1, 2: 1, 6: 2}, "doubled 6*1, missing 10*1", part)
 	f("accepted twice in part, the file gone", stamped, gone, map[int64]int{0: 1, 2: 1, 6: 2}, "doubled 6*1, unclear 4", part)
+	records = 3
+	f("lines are not what records are", stamped, here, map[int64]int{0: 1, 6: 1}, "missing 1 of 0-12")
+	records = 4
 	second := func(w *teller) {
 		w.tell(journal.Entry{Kind: journal.FileSeen, File: record.File{Input: "app", ID: 1, Generation: 1}})
 	}

@@ -355,7 +355,7 @@ func (p *printer) totals(r *Report) {
 	}
 	total("accepted", records(s.Accepted), true)
 	total("refused", records(s.Quarantined), s.Quarantined.Records > 0)
-	total("quarantine", counted(s.InQuarantine, "record")+" lie there", s.InQuarantine > 0)
+	total("quarantine", counted(s.InQuarantine, "record")+" held there", s.InQuarantine > 0)
 	total("dropped", records(s.Dropped), s.Dropped.Batches > 0)
 	total("source gone", records(s.Gone), s.Gone.Batches > 0)
 	total("not sent", telemetry.BytesText(s.Skipped)+" that needed no sending: blank lines, headers, what rules leave out", s.Skipped > 0)
