@@ -295,8 +295,11 @@ func (h *history) begin(p *record.Payload) {
 			b.again = b.attempt <= b.last
 		}
 	}
-	if old := h.resting[p.ID]; old != nil { // restored: the spool had lost it
+	if old := h.resting[p.ID]; old != nil { // restored: the spool had lost it; or told before
 		b.doubt = old.doubt
+		if b.attempt <= old.attempt {
+			b.attempt, b.tried = old.attempt, old.tried
+		}
 	}
 	for i := range p.Cover {
 		b.covers = append(b.covers, cover{h.file(p.Cover[i].File), p.Cover[i].Span})
