@@ -23,7 +23,7 @@ var common = []string{"internal/record", "internal/format", "internal/ledger"}
 var upper = []string{
 	"internal/check", "internal/config", "internal/journal", "internal/kusto", "internal/quarantine", "internal/recovery", "internal/telemetry",
 	"internal/agent", "internal/audit", "internal/chart", "internal/console", "internal/demo", "internal/endpoint", "internal/initconfig",
-	"internal/pipeline", "internal/queryshell", "internal/rows", "internal/schema", "internal/setup", "internal/simulation",
+	"internal/pipeline", "internal/queryshell", "internal/rows", "internal/schema", "internal/setup", "internal/simulation", "internal/top",
 }
 
 // rules are what each room may import beside common and its own folders. A folder with a
@@ -82,10 +82,11 @@ var rules = map[string][]string{
 	"internal/initconfig": {"internal/check", "internal/config", "internal/kusto", "internal/kusto/credential", "internal/kusto/wire", "internal/telemetry", "internal/console", "internal/schema"},
 	"internal/queryshell": {"internal/config", "internal/kusto", "internal/kusto/credential", "internal/kusto/query", "internal/kusto/wire", "internal/telemetry", "internal/chart", "internal/console", "internal/endpoint", "internal/rows"},
 	"internal/setup":      {"internal/check", "internal/config", "internal/kusto", "internal/kusto/query", "internal/telemetry", "internal/console", "internal/endpoint", "internal/pipeline", "internal/schema"},
+	"internal/top":        {"internal/telemetry"},
 
 	"cmd/agent": {"internal/check", "internal/config", "emulator", "internal/kusto", "internal/kusto/query", "internal/quarantine", "internal/recovery", "spool", "internal/telemetry",
 		"internal/agent", "internal/audit", "internal/console", "internal/demo", "internal/endpoint", "internal/initconfig", "internal/pipeline",
-		"internal/queryshell", "internal/rows", "internal/setup"},
+		"internal/queryshell", "internal/rows", "internal/setup", "internal/top"},
 }
 
 // free are rooms that tests alone use: they may import anything.
@@ -107,7 +108,7 @@ var never = map[string][]string{
 	"internal/recovery": {"internal/journal", "spool", "sender", "batcher", "tail", "internal/kusto"},
 	"internal/config":   {"internal/check", "emulator", "internal/recovery", "cmd/agent"},
 
-	"internal/agent": {"internal/check", "emulator", "internal/console"},
+	"internal/agent": {"internal/check", "emulator", "internal/console", "internal/top"},
 
 	"internal/kusto":            {"sender", "internal/config"},
 	"internal/kusto/wire":       {"internal/kusto/credential", "internal/kusto/query"},

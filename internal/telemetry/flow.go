@@ -2,37 +2,38 @@ package telemetry
 
 import "fmt"
 
-// stage is one box in the picture of the way of the records.
-type stage struct {
+// Stage is one box in the picture of the way of the records.
+type Stage struct {
 	Name   string
 	Figure string   // the figure that matters most there
 	Of     string   // what it counts
+	Brief  string   // Of in a word or two
 	Notes  []string // less important ones
 	Fill   float64  // how full it is, from 0 to 1; negative: it has no bound
 	Tone   string   // good, wait, bad; empty: nothing to say
 }
 
-// flow is the way of the records: from the files by batches and requests to the
+// Flow is the way of the records: from the files by batches and requests to the
 // service, with what branches off.
-type flow struct {
-	Files, Batches, Requests, Service stage
-	Quarantine, Spool                 stage
-	Dropped                           *stage // nil: nothing was
+type Flow struct {
+	Files, Batches, Requests, Service Stage
+	Quarantine, Spool                 Stage
+	Dropped                           *Stage // nil: nothing was
 }
 
 const nearlyFull = 0.9
 
-// flowOf draws a status.
-func flowOf(s *Status) flow {
+// FlowOf draws a status.
+func FlowOf(s *Status) Flow {
 	t := sum(s)
-	f := flow{
+	f := Flow{
 		Files:    filesStage(s, t),
-		Batches:  stage{Name: "Batches", Figure: countText(t.Pending), Of: unit(t.Pending, "record pending", "records pending"), Fill: -1},
+		Batches:  Stage{Name: "Batches", Figure: countText(t.Pending), Of: unit(t.Pending, "record pending", "records pending"), Brief: "pending", Fill: -1},
 		Requests: requestsStage(s),
 		Service:  serviceStage(s, t),
 		Spool:    spoolStage(s, t),
-		Quarantine: stage{
-			Name: "Quarantine", Figure: countText(t.Quarantined), Of: unit(t.Quarantined, "record refused", "records refused") + " since the start",
+		Quarantine: Stage{
+			Name: "Quarantine", Figure: countText(t.Quarantined), Of: unit(t.Quarantined, "record refused", "records refused") + " since the start", Brief: "refused",
 			Fill: part(s.Quarantine.Bytes, s.Quarantine.MaxBytes),
 		},
 	}
@@ -52,12 +53,12 @@ func flowOf(s *Status) flow {
 		q.Tone = "wait"
 	}
 	if t.Dropped > 0 {
-		f.Dropped = &stage{Name: "Dropped", Figure: countText(t.Dropped), Of: unit(t.Dropped, "record lost", "records lost") + " since the start", Fill: -1, Tone: "bad"}
+		f.Dropped = &Stage{Name: "Dropped", Figure: countText(t.Dropped), Of: unit(t.Dropped, "record lost", "records lost") + " since the start", Brief: "lost", Fill: -1, Tone: "bad"}
 	}
 	return f
 }
 
-func filesStage(s *Status, t sums) stage {
+func filesStage(s *Status, t sums) Stage {
 	files, unreadable := 0, 0
 	for _, in := range s.Inputs {
 		for _, n := range in.Files {
@@ -69,8 +70,8 @@ func filesStage(s *Status, t sums) stage {
 			unreadable++
 		}
 	}
-	out := stage{Name: "Files", Figure: rateText(s.Rates.Read), Of: "records read", Fill: -1,
-		Notes: []string{number(files, "file", "files") + ", " + bytesText(t.Lag) + " behind"}}
+	out := Stage{Name: "Files", Figure: rateText(s.Rates.Read), Of: "records read", Brief: "read", Fill: -1,
+		Notes: []string{bytesText(t.Lag) + " behind", number(files, "file", "files")}}
 	if unreadable > 0 {
 		out.Tone = "bad"
 		out.Notes = append(out.Notes, number(unreadable, "file needs", "files need")+" a person")
@@ -78,7 +79,7 @@ func filesStage(s *Status, t sums) stage {
 	return out
 }
 
-func requestsStage(s *Status) stage {
+func requestsStage(s *Status) Stage {
 	under, most, retrying := 0, 0, 0
 	for _, c := range s.Clusters {
 		under += c.InFlight
@@ -89,9 +90,10 @@ func requestsStage(s *Status) stage {
 			retrying++
 		}
 	}
-	out := stage{Name: "Requests", Figure: fmt.Sprint(under), Of: "in flight", Fill: part(int64(under), int64(most))}
+	out := Stage{Name: "Requests", Figure: fmt.Sprint(under), Of: "in flight", Brief: "in flight", Fill: part(int64(under), int64(most))}
 	if most > 0 {
 		out.Of = fmt.Sprintf("of %d in flight", most)
+		out.Brief = out.Of
 	}
 	if s.Rates.Delay > 0 {
 		out.Notes = append(out.Notes, secondsText(s.Rates.Delay)+" from read to accepted")
@@ -103,9 +105,9 @@ func requestsStage(s *Status) stage {
 	return out
 }
 
-func serviceStage(s *Status, t sums) stage {
-	out := stage{Name: "Service", Figure: rateText(s.Rates.Accepted), Of: "records accepted", Fill: -1,
-		Notes: []string{bytesText(int64(s.Rates.Bytes)) + "/s, " + countText(t.Accepted) + " records since the start"}}
+func serviceStage(s *Status, t sums) Stage {
+	out := Stage{Name: "Service", Figure: rateText(s.Rates.Accepted), Of: "records accepted", Brief: "accepted", Fill: -1,
+		Notes: []string{bytesText(int64(s.Rates.Bytes)) + "/s", countText(t.Accepted) + " since the start"}}
 	count := map[string]int{}
 	for _, r := range s.Routes {
 		count[r.State]++
@@ -122,11 +124,11 @@ func serviceStage(s *Status, t sums) stage {
 	return out
 }
 
-func spoolStage(s *Status, t sums) stage {
+func spoolStage(s *Status, t sums) Stage {
 	if s.Spool == nil {
-		return stage{Name: "Spool", Figure: "off", Of: "the files are the buffer", Fill: -1}
+		return Stage{Name: "Spool", Figure: "off", Of: "the files are the buffer", Fill: -1}
 	}
-	out := stage{Name: "Spool", Figure: countText(t.Spooled), Of: unit(t.Spooled, "record waits", "records wait") + " on disk", Fill: part(s.Spool.Bytes, s.Spool.MaxBytes)}
+	out := Stage{Name: "Spool", Figure: countText(t.Spooled), Of: unit(t.Spooled, "record waits", "records wait") + " on disk", Brief: unit(t.Spooled, "waits", "wait"), Fill: part(s.Spool.Bytes, s.Spool.MaxBytes)}
 	out.Notes = []string{bytesText(s.Spool.Bytes) + " kept"}
 	if s.Spool.MaxBytes > 0 {
 		out.Notes = []string{bytesText(s.Spool.Bytes) + " of " + bytesText(s.Spool.MaxBytes)}

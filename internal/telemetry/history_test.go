@@ -91,9 +91,9 @@ func TestTheFlow(t *testing.T) {
 	now := time.Now()
 	tones := func(sc scene) string {
 		s := sc.server()
-		f := flowOf(s.status())
+		f := FlowOf(s.status())
 		var out []string
-		for _, st := range []stage{f.Files, f.Batches, f.Requests, f.Service, f.Quarantine, f.Spool} {
+		for _, st := range []Stage{f.Files, f.Batches, f.Requests, f.Service, f.Quarantine, f.Spool} {
 			if st.Tone != "" {
 				out = append(out, st.Name+" "+st.Tone)
 			}
@@ -115,11 +115,11 @@ func TestTheFlow(t *testing.T) {
 			t.Errorf("%s: %s, want %s", sc.name, got, want[sc.name])
 		}
 	}
-	bare := flowOf(&Status{Files: []File{{Fix: "chmod"}}})
+	bare := FlowOf(&Status{Files: []File{{Fix: "chmod"}}})
 	if bare.Files.Tone != "bad" || bare.Spool.Figure != "off" || bare.Requests.Fill >= 0 {
 		t.Errorf("%+v", bare)
 	}
-	full := flowOf(&Status{Clusters: []Cluster{{Concurrency: 8, InFlight: 8}}, Spool: &Spool{Bytes: 95, MaxBytes: 100, Payloads: 1}})
+	full := FlowOf(&Status{Clusters: []Cluster{{Concurrency: 8, InFlight: 8}}, Spool: &Spool{Bytes: 95, MaxBytes: 100, Payloads: 1}})
 	if full.Requests.Fill != 1 || full.Spool.Tone != "bad" || full.Spool.Notes[0] != "95 B of 100 B" {
 		t.Errorf("%+v", full)
 	}

@@ -114,7 +114,7 @@ func inputsOf(s *Status, q selection) listing[Input] {
 }
 
 func routesOf(s *Status, q selection) listing[Route] {
-	return listed("routes", worstFirst(s.Routes), q, func(q *selection) *int { return &q.Routes }, func(r Route) []string {
+	return listed("routes", WorstFirst(s.Routes), q, func(q *selection) *int { return &q.Routes }, func(r Route) []string {
 		return []string{r.Database + "." + r.Table, r.Format, r.Mapping, r.Cluster, r.State}
 	})
 }

@@ -38,9 +38,9 @@ type view struct {
 	Icon   template.URL // made of constants alone
 	Pause  int          // seconds until the browser asks again
 	Query  selection
-	Flow   flow
+	Flow   Flow
 	Plots  []figure
-	Broken []trouble // the first of them
+	Broken []Trouble // the first of them
 	More   int       // troubles that are not told in full
 	Lists  lists
 	Config bool // the configuration can be looked at
@@ -67,9 +67,9 @@ func (v view) Everything() string     { return v.Query.all().String() }
 
 // viewOf is what the page shows of a status and its history.
 func viewOf(s *Status, points []point, now time.Time, q selection) view {
-	v := view{Status: s, Now: now, Query: q, Flow: flowOf(s), Icon: icon(s.Headline.Tone),
+	v := view{Status: s, Now: now, Query: q, Flow: FlowOf(s), Icon: icon(s.Headline.Tone),
 		Plots: figuresOf(points, now), Lists: lists{inputsOf(s, q), routesOf(s, q), filesOf(s, q)}}
-	v.Broken = s.troubles()
+	v.Broken = s.Troubles()
 	if n := len(v.Broken) - shownTroubles; n > 0 {
 		v.Broken, v.More = v.Broken[:shownTroubles], n
 	}

@@ -80,7 +80,7 @@ func (p *painter) problems(s *Status) {
 	for _, text := range s.Problems {
 		p.line("\n%s %s", p.paint(red, "problem"), strings.ReplaceAll(lines(text), "\n", "\n        "))
 	}
-	for _, t := range s.troubles() {
+	for _, t := range s.Troubles() {
 		what := t.What
 		if t.Code != "" {
 			what += ": " + printable(t.Code)

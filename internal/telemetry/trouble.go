@@ -9,16 +9,16 @@ import (
 	"kusto-agent/internal/ledger"
 )
 
-// trouble is a cluster or a route that does not deliver, and why.
-type trouble struct {
+// Trouble is a cluster or a route that does not deliver, and why.
+type Trouble struct {
 	What  string // made of names
 	State string
 	Hold
 }
 
-// troubles are those that a person wants to see first: clusters that are down or held,
+// Troubles are those that a person wants to see first: clusters that are down or held,
 // and the routes that fail for a reason of their own.
-func (s *Status) troubles() (out []trouble) {
+func (s *Status) Troubles() (out []Trouble) {
 	blocked := map[string]bool{} // clusters that speak for their routes, by name and URL
 	for _, c := range s.Clusters {
 		if c.Hold == nil || c.State != Down && c.State != Held {
@@ -29,18 +29,18 @@ func (s *Status) troubles() (out []trouble) {
 		if c.URL != "" {
 			what += " (" + printable(c.URL) + ")"
 		}
-		out = append(out, trouble{what, c.State, *c.Hold})
+		out = append(out, Trouble{what, c.State, *c.Hold})
 	}
 	for _, r := range s.Routes {
 		if r.Hold != nil && !blocked[r.Cluster] {
-			out = append(out, trouble{printable(r.Database) + "." + printable(r.Table), r.State, *r.Hold})
+			out = append(out, Trouble{printable(r.Database) + "." + printable(r.Table), r.State, *r.Hold})
 		}
 	}
 	return out
 }
 
-// worstFirst are the routes that fail before those that do not, else in their order.
-func worstFirst(routes []Route) []Route {
+// WorstFirst are the routes that fail before those that do not, else in their order.
+func WorstFirst(routes []Route) []Route {
 	rank := map[string]int{Held: 0, Down: 1, Retrying: 2, Up: 3}
 	out := slices.Clone(routes)
 	slices.SortStableFunc(out, func(a, b Route) int { return cmp.Compare(rank[a.State], rank[b.State]) })

@@ -35,6 +35,15 @@ func Printable(s string) string { return printable(s) }
 // BytesText is a size for the eye: three digits and a decimal unit.
 func BytesText(n int64) string { return bytesText(n) }
 
+// CountText is 1234567 as 1,234,567.
+func CountText(n uint64) string { return countText(n) }
+
+// RateText is a number a second for the eye.
+func RateText(v float64) string { return rateText(v) }
+
+// InText is how long after now t will be, for the eye.
+func InText(now, t time.Time) string { return inText(now, t) }
+
 // AgoText is how long before now t was, for the eye.
 func AgoText(now, t time.Time) string { return agoText(now, t) }
 

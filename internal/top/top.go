@@ -1,0 +1,267 @@
+// Package top shows a running agent live in a terminal, and changes nothing of it: it asks
+// for the status document at an interval, over the way that the status command goes, and
+// all else happens in the process of who watches.
+package top
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"kusto-agent/internal/telemetry"
+)
+
+// Options are what a screen is made of. All are needed.
+type Options struct {
+	Fetch    func(context.Context) (*telemetry.Status, error) // asks the agent
+	First    *telemetry.Status                                // what it answered before the screen began
+	Interval time.Duration                                    // from an answer to the next question
+}
+
+// Run shows the agent until whoever watches quits, or ctx ends.
+func Run(ctx context.Context, o Options) error {
+	m := newModel(o.Interval, func() tea.Msg {
+		s, err := o.Fetch(ctx)
+		return answered{s, err}
+	})
+	m.take(o.First)
+	if _, err := tea.NewProgram(m, tea.WithContext(ctx)).Run(); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("show the agent: %w", err)
+	}
+	return nil
+}
+
+// Messages, beside the keys and the size of the window.
+type (
+	answered struct { // by the agent, or why not
+		status *telemetry.Status
+		err    error
+	}
+	due struct{} // for the next question
+)
+
+// model is what is shown. Its methods do no I/O: a message in, a new model and what is
+// to be done out.
+type model struct {
+	every time.Duration
+	ask   tea.Cmd
+
+	width, height int
+	list          list
+	lists         [listCount]place
+	opened        string // the key of the row that is shown alone; empty: none is
+	typing        bool   // of the filter
+	paused        bool
+
+	now    *telemetry.Status   // the last answer
+	past   []*telemetry.Status // those of the ten seconds before, the oldest first
+	failed error               // why there was no answer to the last question
+}
+
+// list is what is listed.
+type list int
+
+const (
+	routes list = iota
+	files
+	troubles
+	listCount
+)
+
+// place is where somebody is in a list.
+type place struct {
+	cursor, top int
+	sort        int // of orders
+	reversed    bool
+	filter      string // what its rows have to contain
+}
+
+func newModel(every time.Duration, ask tea.Cmd) *model {
+	return &model{every: every, ask: ask, width: 80, height: 24}
+}
+
+// ratesOver is the time in seconds that the rates of routes and files are the mean of.
+const ratesOver = 10
+
+// take keeps an answer, and some of those before for the rates. One of an agent that was
+// started anew says nothing of those before.
+func (m *model) take(s *telemetry.Status) {
+	if m.now != nil {
+		m.past = append(m.past, m.now)
+	}
+	m.past = slices.DeleteFunc(m.past, func(p *telemetry.Status) bool {
+		return !p.Started.Equal(s.Started) || s.UptimeSeconds-p.UptimeSeconds > ratesOver && p != m.now
+	})
+	m.now, m.failed = s, nil
+}
+
+// before is the answer that the rates are told against; nil: there is none.
+func (m *model) before() *telemetry.Status {
+	if len(m.past) == 0 {
+		return nil
+	}
+	return m.past[0]
+}
+
+// Init has the next question asked when it is due.
+func (m *model) Init() tea.Cmd { return m.wait() }
+
+func (m *model) wait() tea.Cmd {
+	return tea.Tick(m.every, func(time.Time) tea.Msg { return due{} })
+}
+
+// Update takes one message.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case answered:
+		switch {
+		case msg.err != nil:
+			m.failed = msg.err
+		case !m.paused: // else it was asked for before
+			m.take(msg.status)
+		}
+		return m, m.wait()
+	case due:
+		if m.paused {
+			return m, m.wait()
+		}
+		return m, m.ask
+	case tea.KeyPressMsg:
+		return m, m.key(msg)
+	}
+	return m, nil
+}
+
+// key does what a key stands for.
+func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
+	if m.typing {
+		m.typed(k)
+		return nil
+	}
+	at := &m.lists[m.list]
+	switch k.String() {
+	case "q", "ctrl+c":
+		return tea.Quit
+	case "1", "2", "3":
+		m.list, m.opened = list(k.String()[0]-'1'), ""
+	case "tab", "right", "l":
+		m.list, m.opened = (m.list+1)%listCount, ""
+	case "shift+tab", "left", "h":
+		m.list, m.opened = (m.list+listCount-1)%listCount, ""
+	case "up", "k":
+		at.cursor--
+	case "down", "j":
+		at.cursor++
+	case "pgup":
+		at.cursor -= m.room()
+	case "pgdown":
+		at.cursor += m.room()
+	case "home", "g":
+		at.cursor = 0
+	case "end", "G":
+		at.cursor = len(m.rows())
+	case "enter":
+		if rows := m.rows(); m.opened == "" && len(rows) > 0 {
+			m.opened = rows[m.place(len(rows)).cursor].key
+		}
+	case "esc", "backspace":
+		if m.opened == "" {
+			m.lists[m.list].filter = ""
+		}
+		m.opened = ""
+	case "/":
+		m.typing, m.opened = true, ""
+	case "s":
+		at.sort = (at.sort + 1) % len(orders[m.list])
+	case "r":
+		at.reversed = !at.reversed
+	case "p", "space":
+		m.paused = !m.paused
+	}
+	m.lists[m.list] = m.place(len(m.rows()))
+	return nil
+}
+
+// typed changes the filter.
+func (m *model) typed(k tea.KeyPressMsg) {
+	switch k.String() {
+	case "enter":
+		m.typing = false
+	case "esc", "ctrl+c":
+		m.typing, m.lists[m.list].filter = false, ""
+	case "backspace":
+		if r := []rune(m.lists[m.list].filter); len(r) > 0 {
+			m.lists[m.list].filter = string(r[:len(r)-1])
+		}
+	default:
+		m.lists[m.list].filter += k.Text
+	}
+	m.lists[m.list].cursor = 0
+}
+
+// place is where somebody is in the list that is shown, of n rows: on one of them, and
+// that one in the window.
+func (m *model) place(n int) place {
+	at := m.lists[m.list]
+	room := m.room()
+	at.cursor = max(0, min(at.cursor, n-1))
+	at.top = max(0, min(at.top, at.cursor, n-room))
+	if at.cursor >= at.top+room {
+		at.top = at.cursor - room + 1
+	}
+	return at
+}
+
+// row is one of a list.
+type row struct {
+	key    string
+	cells  []string
+	state  string // gives the colour
+	sorted []float64
+	name   string
+	detail []string
+}
+
+// rows are those of the list that is shown, filtered and sorted.
+func (m *model) rows() []row {
+	var all []row
+	switch m.list {
+	case routes:
+		all = routeRows(m.now, m.before())
+	case files:
+		all = fileRows(m.now, m.before())
+	case troubles:
+		all = troubleRows(m.now)
+	}
+	if m.lists[m.list].filter != "" {
+		text := strings.ToLower(m.lists[m.list].filter)
+		all = slices.DeleteFunc(all, func(r row) bool {
+			return !strings.Contains(strings.ToLower(r.name+" "+r.state+" "+strings.Join(r.cells, " ")), text)
+		})
+	}
+	at := m.lists[m.list]
+	slices.SortStableFunc(all, func(a, b row) int {
+		c := 0
+		if at.sort < len(a.sorted) {
+			switch x, y := a.sorted[at.sort], b.sorted[at.sort]; {
+			case x > y:
+				c = -1
+			case x < y:
+				c = 1
+			}
+		} else if len(a.sorted) > 0 {
+			c = strings.Compare(a.name, b.name)
+		}
+		if at.reversed {
+			return -c
+		}
+		return c
+	})
+	return all
+}
