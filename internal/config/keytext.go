@@ -89,7 +89,7 @@ var keyTexts = map[string]keyText{
 	"limits.open_files": {about: "The most files that are held open at one time.", example: "8192", least: "16"},
 
 	"telemetry":            {about: "Where the agent shows what it does, and what it logs.", example: `{listen: ""}`},
-	"telemetry.listen":     {about: "The host:port of the status page, the metrics and the health endpoints. They show no records. \"\" turns them off. A change needs a restart.", example: "0.0.0.0:5878"},
+	"telemetry.listen":     {about: "The host:port of the status page, the metrics and the health endpoints. They show no records. \"\" turns them off. Where nothing is written, $KUSTO_AGENT_LISTEN is taken, if it is set. A change needs a restart.", example: "0.0.0.0:5878"},
 	"telemetry.log":        {about: "What is logged, to stderr.", example: "{level: debug}"},
 	"telemetry.log.level":  {about: "The least important of what is logged.", example: "debug"},
 	"telemetry.log.format": {about: "The form of the log. auto: text on a terminal, else json.", example: "json"},
