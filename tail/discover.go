@@ -64,6 +64,7 @@ func (t *Tailer) rescan() {
 		for n, s := range sightings {
 			if n%freshEvery == freshEvery-1 {
 				t.meetFresh()
+				t.weigh()
 			}
 			t.meet(in, s.Path, false)
 		}
@@ -95,6 +96,7 @@ func (t *Tailer) rescan() {
 	t.finishIfAll()
 	t.mu.Unlock()
 	t.turned.Broadcast()
+	t.weigh()
 }
 
 // meet is called for each path that matches; gone says that it matches no more.

@@ -3,8 +3,10 @@ package tail
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
 )
 
@@ -64,4 +66,37 @@ func TestFreshNames(t *testing.T) {
 	f(0, false, "c.log.gz", "c.log.gz", false)
 	write("f.txt")
 	f(0, false, "f.txt", "f.txt", false)
+}
+
+// TestWeigh: what is known of files is told when it is a MiB more or less.
+func TestWeigh(t *testing.T) {
+	t.Parallel()
+	var told []int64
+	tailer, err := New(Options{Known: func(bytes int64) { told = append(told, bytes) }})
+	must(t, err)
+	in, err := newInput(Input{InputConfig: InputConfig{Name: "in", Format: record.TXT}, MaxSize: 1 << 20})
+	must(t, err)
+	tailer.inputs = []*input{in}
+	f := func(read, remembered int, want ...int64) {
+		t.Helper()
+		clear(tailer.byFile)
+		clear(in.known)
+		for n := range read {
+			tailer.byFile[in.file(record.FileID(n), 0)] = nil
+		}
+		for n := range read + remembered {
+			in.known[in.file(record.FileID(n), 0)] = nil
+		}
+		told = nil
+		tailer.weigh()
+		if !slices.Equal(told, want) {
+			t.Errorf("%d read and %d remembered: told %d, want %d", read, remembered, told, want)
+		}
+	}
+	f(0, 0)
+	f(100, 100)
+	f(1000, 0, 1000*bytesRead)
+	f(1000, 500)
+	f(0, 1000, 1000*bytesRemembered)
+	f(0, 0, 0)
 }

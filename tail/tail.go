@@ -96,6 +96,10 @@ type Options struct {
 	// Rescan is the longest time between two scans; 0: as long as events and
 	// polling allow.
 	Rescan time.Duration
+
+	// Known is called, by one goroutine, with about how many bytes of memory are taken by
+	// what is known of files, when that has changed by a MiB or more. Nil: nobody asks.
+	Known func(bytes int64)
 }
 
 // Tailer reads the files of all inputs. Its methods are safe for concurrent
@@ -142,6 +146,7 @@ type Tailer struct {
 
 	origins finder.Origins // of the goroutine that discovers
 	taking  finder.Cost    // of files that the scan has taken up; of the goroutine that discovers
+	weighed int64          // bytes that Known was told of last; of the goroutine that discovers
 	stirred uint64         // the last scan that has found that names had changed; of the goroutine that discovers
 
 	survey    chan struct{} // there is something in surveys

@@ -49,7 +49,7 @@ func runAgent(path string, once bool) error {
 	if err != nil {
 		return lastWords(telemetry.NewLogQueue(os.Stderr), err)
 	}
-	agent.BoundHeap(cfg)
+	agent.BoundHeap(cfg, 0)
 	o := pace
 	o.Config, o.Path, o.Hangups, o.Once = cfg, path, hangups, once
 	o.Level = new(slog.LevelVar)

@@ -59,6 +59,7 @@ type Agent struct {
 	closers []io.Closer
 
 	inForce atomic.Pointer[config.Config]
+	known   atomic.Int64 // bytes that are known of files, about
 
 	mu         sync.Mutex
 	state      string
@@ -211,7 +212,7 @@ func (a *Agent) buildTail() error {
 		Inputs: a.Config.Tails(), Positions: positions{a.journal}, Sink: pipeline.Sink{Batcher: a.batcher}, Quarantine: a.quarantine,
 		Books: a.ledger, Metrics: a.telemetry.Metrics(), Logger: a.Log,
 		Avoid: a.Config.Folders(), Own: []*os.File{os.Stdout, os.Stderr},
-		OpenFiles: a.Config.Limits.OpenFiles, Once: a.Once, Rescan: a.Rescan,
+		OpenFiles: a.Config.Limits.OpenFiles, Once: a.Once, Rescan: a.Rescan, Known: a.weigh,
 	})
 	if err != nil {
 		return exit.With(exit.Failed, err)

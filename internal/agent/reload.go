@@ -94,7 +94,7 @@ func (a *Agent) change(next *config.Config) error {
 	a.spool.SetConfig(next.Spool)
 	a.quarantine.SetConfig(next.Quarantine)
 	a.journal.SetConfig(next.Journal)
-	BoundHeap(next)
+	BoundHeap(next, a.known.Load())
 	a.batcher.SetMemory(int64(next.Limits.Memory))
 	a.batcher.SetRoutes(next.Routes())
 	a.tail.Apply(inputs)

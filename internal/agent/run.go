@@ -19,12 +19,23 @@ import (
 // BoundHeap has the collector run before garbage takes more than a little beside
 // limits.memory; by default it would wait until the heap has doubled. Nearly all
 // that is held is bodies, which hold no pointers and cost it nothing to look
-// through. GOMEMLIMIT wins.
-func BoundHeap(cfg *config.Config) {
-	const besides = 24 << 20 // with what is mapped of the program well below 64 MiB
+// through. What is known of files comes beside that: it stays, and a bound below it would
+// have the collector run without end. GOMEMLIMIT wins.
+func BoundHeap(cfg *config.Config, known int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(int64(cfg.Limits.Memory) + besides)
+		debug.SetMemoryLimit(heapBound(int64(cfg.Limits.Memory), known))
 	}
+}
+
+func heapBound(memory, known int64) int64 {
+	const besides = 24 << 20 // with what is mapped of the program well below 64 MiB
+	return memory + besides + known
+}
+
+// weigh bounds the heap anew when so many bytes are known of files.
+func (a *Agent) weigh(known int64) {
+	a.known.Store(known)
+	BoundHeap(a.inForce.Load(), known)
 }
 
 // Serve runs the agent until SIGTERM or SIGINT, or to the end of a run --once. It is called

@@ -1,0 +1,31 @@
+package tail
+
+// About how many bytes of the heap a file takes, measured with 200,000 files of one line
+// in one folder: with its reader, its place in the journal and in the maps that find it,
+// and where nobody reads it any more.
+const (
+	bytesRead       = 2600
+	bytesRemembered = 1200
+)
+
+// weighStep is the least change that is told.
+const weighStep = 1 << 20
+
+// weigh tells how much memory is taken by what is known of files. It is called by the
+// goroutine that discovers.
+func (t *Tailer) weigh() {
+	if t.o.Known == nil {
+		return
+	}
+	t.mu.Lock()
+	read, all := len(t.byFile), 0
+	for in := range t.everyInput {
+		all += len(in.known)
+	}
+	t.mu.Unlock()
+	bytes := int64(read)*bytesRead + int64(max(all-read, 0))*bytesRemembered
+	if change := bytes - t.weighed; change >= weighStep || change <= -weighStep {
+		t.weighed = bytes
+		t.o.Known(bytes)
+	}
+}
