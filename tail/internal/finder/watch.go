@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -418,11 +417,4 @@ func isRemote(dir string) bool {
 		return true
 	}
 	return false
-}
-
-// watchedPaths are the paths by which folders are watched, in order.
-func (w *Watcher) watchedPaths() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Sorted(maps.Values(w.on))
 }

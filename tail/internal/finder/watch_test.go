@@ -60,6 +60,13 @@ func update(w *Watcher, folders ...string) (added bool) {
 	return w.Update(wanted)
 }
 
+// watchedPaths are the paths by which folders are watched, in order.
+func (w *Watcher) watchedPaths() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Sorted(maps.Values(w.on))
+}
+
 // await waits until a watcher tells of something.
 func (e ears) await(t *testing.T, want string) {
 	t.Helper()
