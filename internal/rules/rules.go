@@ -1,6 +1,7 @@
-// Package rules decides which records are sent: the same record meets the same
-// fate whatever was read before it, and each record that is left out is told by
-// the one reason it is left out for. Nothing here changes a record.
+// Package rules decides which records are sent, and what of them: the same record meets
+// the same fate whatever was read before it, each record that is left out is told by the
+// one reason it is left out for, and of a record that is sent no byte changes that no
+// rule is about.
 package rules
 
 import (
@@ -55,17 +56,32 @@ type Sample struct {
 	By   string `yaml:"by"`   // path of the member, or number of the column, that is the key; empty, or where a record has none: the record
 }
 
-// Config says which records are sent.
+// Config says which records are sent, and what of them.
 type Config struct {
 	Keep   []Condition // a record is left out where none of these holds; nil: none is
 	Drop   []Rule      // a record is left out where one of these holds
 	Sample *Sample     // nil: all others are sent
+
+	Redact []Redaction       // in this order, each of what those before it left
+	Rename map[string]string // paths of members, and their new names
+	Remove []string          // paths of members
+	Add    map[string]string // paths of members, and the texts that they get
+
+	HashKey []byte `json:"-"` // of what Redact hashes
 }
 
-// Empty reports whether every record is sent.
-func (c *Config) Empty() bool { return len(c.Keep) == 0 && len(c.Drop) == 0 && c.Sample == nil }
+// Empty reports whether every record is sent as it is.
+func (c *Config) Empty() bool {
+	return len(c.Keep) == 0 && len(c.Drop) == 0 && c.Sample == nil && len(c.Redact)+len(c.Rename)+len(c.Remove)+len(c.Add) == 0
+}
 
-// Key is the same for rules that are the same, and else another.
+// Hashes reports whether a key is needed.
+func (c *Config) Hashes() bool {
+	return slices.ContainsFunc(c.Redact, func(r Redaction) bool { return r.With == Hash })
+}
+
+// Key is the same for rules that are the same, and else another. It tells nothing of
+// HashKey.
 func (c *Config) Key() string {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -82,8 +98,8 @@ const (
 
 // Error says which key of which rule is wrong.
 type Error struct {
-	List  string // keep, drop or sample
-	Index int    // in the list; that of sample is none
+	List  string // keep, drop, sample, redact, rename, remove or add
+	Index int    // in the list; whole: it is none, or all of it
 	Key   string // of the rule; empty: the rule as a whole
 	Value string // of Key, where it is one text
 	Err   error  // a *syntax.Error where it is the syntax of Match
@@ -97,7 +113,7 @@ func (e *Error) Error() string {
 // Path is the key that is wrong, in the input.
 func (e *Error) Path() string {
 	at := e.List
-	if e.List != "sample" {
+	if e.Index != whole {
 		at += fmt.Sprintf("[%d]", e.Index)
 	}
 	if e.Key != "" {
@@ -108,12 +124,20 @@ func (e *Error) Path() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
+// whole is the index where a mistake is of no item of a list.
+const whole = -1
+
 // Set is rules ready to be asked. It is safe for concurrent use.
 type Set struct {
 	keep    []condition
 	drop    []condition
 	sample  *sample // nil: all that is left is sent
 	reasons []string
+
+	redact  []redaction
+	shape   *shape // nil: members stay as they are
+	key     []byte // nil: nothing is hashed
+	changes []string
 }
 
 // sample is a Sample ready to be asked.
@@ -155,10 +179,40 @@ func New(c Config, kind Kind, words ...string) (*Set, error) {
 		s.sample, errs = newSample(c.Sample, kind)
 		s.reasons, bad = append(s.reasons, NotSampled), append(bad, errs...)
 	}
+	bad = append(bad, s.addChanges(&c, kind)...)
 	if len(bad) > 0 {
 		return nil, errors.Join(bad...)
 	}
 	return s, nil
+}
+
+// addChanges compiles what becomes of the records that are sent.
+func (s *Set) addChanges(c *Config, kind Kind) (bad []error) {
+	taken := []string{Renamed, Removed, Added}
+	for i := range c.Redact {
+		x, errs := newRedaction(&c.Redact[i], kind, i)
+		name := c.Redact[i].Name
+		if name == "" {
+			name = fmt.Sprintf("redact_%d", i+1)
+		}
+		if err := checkName(name, taken); err != nil {
+			errs = append(errs, &Error{"redact", i, "name", name, err})
+		}
+		taken = append(taken, name)
+		s.changes = append(s.changes, name)
+		s.redact, bad = append(s.redact, x), append(bad, errs...)
+	}
+	if c.Hashes() {
+		s.key = c.HashKey
+		if len(s.key) < LeastKey {
+			bad = append(bad, fmt.Errorf("redact: with: hash needs a key of at least %d bytes", LeastKey))
+		}
+	}
+	shape, errs := newShape(c, kind)
+	if s.shape = shape; shape != nil {
+		s.changes = shape.changes(s.changes)
+	}
+	return append(bad, errs...)
 }
 
 func newSample(c *Sample, kind Kind) (s *sample, bad []error) {
@@ -169,12 +223,12 @@ func newSample(c *Sample, kind Kind) (s *sample, bad []error) {
 		if c.Rate == "" {
 			why = "missing"
 		}
-		bad = append(bad, &Error{List: "sample", Key: "rate", Value: c.Rate, Err: errors.New(why + "; want a number above 0 and below 1, such as 0.1 for a tenth")})
+		bad = append(bad, &Error{List: "sample", Index: whole, Key: "rate", Value: c.Rate, Err: errors.New(why + "; want a number above 0 and below 1, such as 0.1 for a tenth")})
 	} else {
 		s.most = uint64(rate*(1<<63)) << 1
 	}
 	by := func(text string) {
-		bad = append(bad, &Error{List: "sample", Key: "by", Value: c.By, Err: errors.New(text)})
+		bad = append(bad, &Error{List: "sample", Index: whole, Key: "by", Value: c.By, Err: errors.New(text)})
 	}
 	switch {
 	case s.whole:
@@ -195,6 +249,33 @@ func newSample(c *Sample, kind Kind) (s *sample, bad []error) {
 
 // Reasons are the reasons that Judge.Of tells by their index.
 func (s *Set) Reasons() []string { return s.reasons }
+
+// KeyID is another one for another key of hashes, and tells nothing of it.
+func (s *Set) KeyID() string {
+	d := newDigester(s.key)
+	return string(d.of([]byte("key of redact")))
+}
+
+// Changes are the names of the rules that Editor.Acted tells of, by their index: those
+// of redact, then Renamed, Removed and Added where there are such. Empty: records are
+// sent as they are.
+func (s *Set) Changes() []string { return s.changes }
+
+// Changing reports whether records are changed. It may be asked of none.
+func (s *Set) Changing() bool { return s != nil && len(s.changes) > 0 }
+
+// Withholds reports whether what the file holds must not get out as it is: something of
+// a record is redacted or removed. It may be asked of none.
+func (s *Set) Withholds() bool {
+	return s != nil && (len(s.redact) > 0 || s.shape != nil && slices.ContainsFunc(s.shape.ops, func(o op) bool { return o.kind == Removed }))
+}
+
+// Members reports whether only members of a record tell what of it must not get out, so
+// that nothing may of one that could not be taken apart.
+func (s *Set) Members() bool {
+	return slices.ContainsFunc(s.redact, func(r redaction) bool { return r.member != "" }) ||
+		s.shape != nil && slices.ContainsFunc(s.shape.ops, func(o op) bool { return o.kind == Removed })
+}
 
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
 

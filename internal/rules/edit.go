@@ -1,0 +1,501 @@
+package rules
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Editor changes records as the rules say, one after another. It keeps scratch memory,
+// so that only one goroutine may use it at a time.
+type Editor struct {
+	set    *Set
+	kind   Kind
+	sep    byte
+	digest digester
+	acted  []bool // by the index of Set.Changes, in the last record
+
+	out    []byte // the record as it becomes
+	copied int    // how much of the record is in out, or left out
+	places []int  // on the paths of the rules, level by level
+
+	text    []byte // of a value
+	content []byte // of a string as it becomes
+	spare   []byte
+	parts   []segment
+	name    []byte
+
+	shaped  []byte   // the record as it becomes by rename, remove and add
+	members []member // of the objects at hand
+}
+
+// NewEditor returns an editor of records of a kind; sep is between the fields of a Row.
+func NewEditor(s *Set, kind Kind, sep byte) *Editor {
+	e := &Editor{set: s, kind: kind, sep: sep, acted: make([]bool, len(s.changes))}
+	if s.key != nil {
+		e.digest = newDigester(s.key)
+	}
+	return e
+}
+
+// Of returns a record, which is without its line end, as it is to be sent: itself where
+// no rule acts, else memory of the editor, good until the next call. Object is of a JSON
+// object, or one that was made of text. It is not ok where a record cannot be taken
+// apart; nothing of it may be sent then.
+func (e *Editor) Of(rec []byte) (out []byte, ok bool) {
+	clear(e.acted)
+	if out = rec; len(e.set.redact) > 0 {
+		if out, ok = e.redact(rec); !ok {
+			return nil, false
+		}
+	}
+	if e.set.shape != nil {
+		return e.reshape(out)
+	}
+	return out, true
+}
+
+// Acted tells of each change of Set.Changes whether it acted on the last record. It is
+// good until the next call.
+func (e *Editor) Acted() []bool { return e.acted }
+
+// redact returns a record as the rules of redact leave it.
+func (e *Editor) redact(rec []byte) (out []byte, ok bool) {
+	rules := e.set.redact
+	if e.kind != Row && !e.mayRedact(rec) {
+		return rec, true
+	}
+	e.out, e.copied = e.out[:0], 0
+	switch e.kind {
+	case Line:
+		e.value(rec, 0, len(rec), valueText, nil)
+	case Row:
+		e.row(rec)
+	default:
+		e.places = e.places[:0]
+		for i := range rules {
+			place := 0
+			if rules[i].member == "" {
+				place = len(rules[i].member)
+			}
+			e.places = append(e.places, place)
+		}
+		if !e.object(rec) {
+			return nil, false
+		}
+	}
+	if e.copied == 0 {
+		return rec, true
+	}
+	e.out = append(e.out, rec[e.copied:]...)
+	return e.out, true
+}
+
+// mayRedact looks for what no rule can act without.
+func (e *Editor) mayRedact(rec []byte) bool {
+	if e.kind != Line && bytes.IndexByte(rec, '\\') >= 0 {
+		return true
+	}
+	for k := range e.set.redact {
+		if e.set.redact[k].mayAct(rec) {
+			return true
+		}
+	}
+	return false
+}
+
+// replace has bytes stand in the place of rec[from:to].
+func (e *Editor) replace(rec []byte, from, to int, with ...byte) {
+	e.out = append(append(e.out, rec[e.copied:from]...), with...)
+	e.copied = to
+}
+
+// object redacts the values of a JSON object.
+func (e *Editor) object(b []byte) bool {
+	i := e.gap(b, 0)
+	if i == len(b) || b[i] != '{' {
+		return false
+	}
+	if i = e.node(b, i, 0, 0); i < 0 {
+		return false
+	}
+	return e.gap(b, i) == len(b)
+}
+
+// gap returns the index behind white space and comments. A comment in which a rule about
+// every value finds something is left out.
+func (e *Editor) gap(b []byte, i int) int {
+	end := skipSpace(b, i)
+	if bytes.IndexByte(b[i:end], '/') < 0 {
+		return end
+	}
+	for k := range e.set.redact {
+		if r := &e.set.redact[k]; r.everywhere() {
+			if e.parts = r.segments(e.parts[:0], b[i:end]); len(e.parts) > 0 {
+				e.acted[k] = true
+				e.replace(b, i, end, ' ')
+				return end
+			}
+		}
+	}
+	return end
+}
+
+// node redacts the value at i. Level is where its places on the paths begin. It returns
+// the index behind the value, or -1 where that is not sound.
+func (e *Editor) node(b []byte, i, level, depth int) int {
+	if depth > mostDepth {
+		return -1
+	}
+	switch b[i] {
+	case '[':
+		for i++; ; {
+			if i = e.gap(b, i); i == len(b) {
+				return -1
+			}
+			switch b[i] {
+			case ']':
+				return i + 1
+			case ',':
+				i++
+				continue
+			}
+			if i = e.node(b, i, level, depth+1); i < 0 {
+				return -1
+			}
+			if i = e.gap(b, i); i == len(b) || b[i] != ',' && b[i] != ']' {
+				return -1
+			}
+		}
+	case '{':
+		return e.fields(b, i+1, level, depth)
+	case '"', '\'':
+		end := stringEnd(b, i)
+		if end-i < 2 || b[end-1] != b[i] {
+			return -1
+		}
+		e.value(b, i, end, valueString, e.places[level:])
+		return end
+	}
+	end := valueEnd(b, i)
+	if string(b[i:end]) != "null" {
+		e.value(b, i, end, valueBare, e.places[level:])
+	}
+	return end
+}
+
+// fields redacts the members of the object whose brace is before i.
+func (e *Editor) fields(b []byte, i, level, depth int) int {
+	n := len(e.set.redact)
+	inner := len(e.places)
+	e.places = append(e.places, e.places[level:level+n]...)
+	defer func() { e.places = e.places[:inner] }()
+	for {
+		if i = e.gap(b, i); i == len(b) {
+			return -1
+		}
+		switch b[i] {
+		case '}':
+			return i + 1
+		case ',':
+			i++
+			continue
+		case '"', '\'':
+		default:
+			return -1
+		}
+		end := stringEnd(b, i)
+		if end-i < 2 || b[end-1] != b[i] {
+			return -1
+		}
+		name := e.plainName(b[i:end])
+		alive := false
+		for k := range e.set.redact {
+			r := &e.set.redact[k]
+			at := e.places[level+k]
+			if at < len(r.member) {
+				at = r.on(at, name)
+			}
+			e.places[inner+k] = at
+			alive = alive || at != dead
+		}
+		e.value(b, i, end, valueName, nil)
+		if i = e.gap(b, end); i == len(b) || b[i] != ':' {
+			return -1
+		}
+		if i = e.gap(b, i+1); i == len(b) {
+			return -1
+		}
+		if alive {
+			i = e.node(b, i, inner, depth+1)
+		} else {
+			i = valueEnd(b, i)
+		}
+		if i < 0 {
+			return -1
+		}
+		if i = e.gap(b, i); i == len(b) || b[i] != ',' && b[i] != '}' {
+			return -1
+		}
+	}
+}
+
+// plainName is the text of a quoted name.
+func (e *Editor) plainName(quoted []byte) []byte {
+	name := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		e.name = plain(e.name[:0], name)
+		name = e.name
+	}
+	return name
+}
+
+// How a value is written.
+type written uint8
+
+const (
+	valueText   written = iota // as it is
+	valueString                // in quotes, with escapes
+	valueName                  // the same, and only rules about every value apply
+	valueBare                  // a number or a truth value
+)
+
+// value redacts b[from:to]. Places are those on the paths of the rules.
+func (e *Editor) value(b []byte, from, to int, how written, places []int) {
+	content := b[from:to]
+	if how == valueString || how == valueName {
+		content = b[from+1 : to-1]
+	}
+	var quote []byte // that becomes needed
+	changed := false
+	for k := range e.set.redact {
+		r := &e.set.redact[k]
+		switch {
+		case r.everywhere():
+		case how == valueText || how == valueName || places[k] != len(r.member):
+			continue
+		}
+		was := content
+		if content = e.apply(r, content, how, quote != nil); bytes.Equal(was, content) {
+			content = was
+			continue
+		}
+		e.acted[k], changed = true, true
+		if how == valueBare && quote == nil && !(isNumber(b[from:to]) && isNumber(content)) {
+			e.spare = appendEscaped(e.spare[:0], content)
+			e.content, e.spare = e.spare, e.content
+			content, quote = e.content, []byte{'"'}
+		}
+		if r.whole() {
+			break // what stands there now is of the rule
+		}
+	}
+	switch {
+	case !changed:
+	case how == valueString || how == valueName:
+		e.replace(b, from+1, to-1, content...)
+	default:
+		e.replace(b, from, to, slices.Concat(quote, content, quote)...)
+	}
+}
+
+// apply returns what a rule makes of the content of a value: that itself, or memory that
+// the next but one call uses again.
+func (e *Editor) apply(r *redaction, content []byte, how written, quoted bool) []byte {
+	inString := quoted || how == valueString || how == valueName
+	text := content
+	if inString && bytes.IndexByte(content, '\\') >= 0 {
+		e.text = plain(e.text[:0], content)
+		text = e.text
+	}
+	put := func(dst, part []byte) []byte {
+		with := []byte(r.with)
+		if r.hashed {
+			with = e.digest.of(part)
+		}
+		if inString {
+			return appendEscaped(dst, with)
+		}
+		return append(dst, with...)
+	}
+	switch {
+	case len(text) == 0: // nothing is there
+		return content
+	case r.whole():
+		e.spare = put(e.spare[:0], text)
+	default:
+		if e.parts = r.segments(e.parts[:0], text); len(e.parts) == 0 {
+			return content
+		}
+		e.spare = e.spare[:0]
+		at := 0 // in content
+		walk := unescaper{content: content, plain: len(text) == len(content)}
+		for _, s := range e.parts {
+			from := walk.before(s.from)
+			e.spare = append(e.spare, content[at:from]...)
+			e.spare = put(e.spare, text[s.from:s.to])
+			at = walk.behind(s.to)
+		}
+		e.spare = append(e.spare, content[at:]...)
+	}
+	e.content, e.spare = e.spare, e.content
+	return e.content
+}
+
+// unescaper finds places of a text in the content of the string that it is of.
+type unescaper struct {
+	content []byte
+	plain   bool // nothing is escaped
+	at, of  int  // a place in content, and the same in the text
+}
+
+// before is the last place that is not behind a place of the text.
+func (u *unescaper) before(place int) int {
+	if u.plain {
+		return place
+	}
+	for u.of < place {
+		raw, n := unit(u.content[u.at:])
+		if u.of+n > place {
+			break
+		}
+		u.at, u.of = u.at+raw, u.of+n
+	}
+	return u.at
+}
+
+// behind is the first place that is not before a place of the text.
+func (u *unescaper) behind(place int) int {
+	if u.plain {
+		return place
+	}
+	for u.of < place {
+		raw, n := unit(u.content[u.at:])
+		u.at, u.of = u.at+raw, u.of+n
+	}
+	return u.at
+}
+
+// unit is the length of the byte or escape that content begins with, and of its text.
+func unit(content []byte) (raw, text int) {
+	if content[0] != '\\' || len(content) == 1 {
+		return 1, 1
+	}
+	raw = 2
+	if content[1] == 'u' {
+		if r, n := hexRune(content[2:]); n > 0 {
+			raw = 6
+			if isHigh(r) && len(content) >= 12 && content[6] == '\\' && content[7] == 'u' {
+				if low, n := hexRune(content[8:]); n > 0 && isLow(low) {
+					raw = 12
+				}
+			}
+		}
+	}
+	var room [8]byte
+	return raw, len(plain(room[:0], content[:raw]))
+}
+
+func isHigh(r rune) bool { return 0xD800 <= r && r < 0xDC00 }
+
+func isLow(r rune) bool { return 0xDC00 <= r && r < 0xE000 }
+
+// appendEscaped appends text as it is within a JSON string, whatever its quotes are.
+func appendEscaped(dst, text []byte) []byte {
+	const digits = "0123456789abcdef"
+	for _, c := range text {
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ' || c == '\'':
+			dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
+
+// isNumber reports whether text is a number as JSON writes it.
+func isNumber(text []byte) bool {
+	rest := bytes.TrimPrefix(text, []byte{'-'})
+	digits := func() (n int) {
+		for n < len(rest) && isDigit(rest[n]) {
+			n++
+		}
+		rest = rest[n:]
+		return n
+	}
+	zero := len(rest) > 0 && rest[0] == '0'
+	if n := digits(); n == 0 || zero && n > 1 {
+		return false
+	}
+	if len(rest) > 0 && rest[0] == '.' {
+		if rest = rest[1:]; digits() == 0 {
+			return false
+		}
+	}
+	if len(rest) > 0 && rest[0]|0x20 == 'e' {
+		if rest = rest[1:]; len(rest) > 0 && (rest[0] == '+' || rest[0] == '-') {
+			rest = rest[1:]
+		}
+		if digits() == 0 {
+			return false
+		}
+	}
+	return len(rest) == 0
+}
+
+// row redacts the fields of a row.
+func (e *Editor) row(row []byte) {
+	for i, column := 0, 1; ; column++ {
+		from, quoted := i, false
+		if i < len(row) && row[i] == '"' {
+			quoted = true
+			i = behindQuoted(row, i)
+		}
+		n := bytes.IndexByte(row[i:], e.sep)
+		if n < 0 {
+			n = len(row) - i
+		}
+		i += n
+		e.field(row, from, i, column, quoted)
+		if i == len(row) {
+			return
+		}
+		i++
+	}
+}
+
+// field redacts row[from:to].
+func (e *Editor) field(row []byte, from, to, column int, quoted bool) {
+	text := row[from:to]
+	if quoted {
+		text = bytes.ReplaceAll(bytes.TrimSuffix(text[1:], []byte{'"'}), []byte(`""`), []byte{'"'})
+	}
+	changed := false
+	for k := range e.set.redact {
+		r := &e.set.redact[k]
+		if r.column > 0 && !e.isColumn(r, column) {
+			continue
+		}
+		was := text
+		if text = e.apply(r, text, valueText, false); bytes.Equal(was, text) {
+			text = was
+			continue
+		}
+		if e.acted[k], changed = true, true; r.whole() {
+			break
+		}
+	}
+	if !changed {
+		return
+	}
+	alone := from == 0 && to == len(row)
+	if quoted || len(text) == 0 && alone || bytes.IndexByte(text, e.sep) >= 0 || bytes.ContainsAny(text, "\"\r\n") {
+		text = slices.Concat([]byte{'"'}, bytes.ReplaceAll(text, []byte{'"'}, []byte(`""`)), []byte{'"'})
+	}
+	e.replace(row, from, to, text...)
+}
+
+// isColumn reports whether a rule is about the column of a number.
+func (e *Editor) isColumn(r *redaction, column int) bool { return r.column == column }

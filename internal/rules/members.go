@@ -1,0 +1,385 @@
+package rules
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// What the changes of members are counted by.
+const (
+	Renamed = "rename"
+	Removed = "remove"
+	Added   = "add"
+)
+
+// shape is what becomes of members: all of it at once, by the names that they have in
+// the record. Of everything else not a byte changes.
+type shape struct {
+	ops []op
+
+	add bool
+
+	renames, removes, adds int // indexes of Set.Changes
+}
+
+// op is one change of the members that a path leads to.
+type op struct {
+	path
+	kind  string
+	value string // the new name, or the text that is added
+}
+
+// newShape compiles Rename, Remove and Add; nil: there are none.
+func newShape(c *Config, kind Kind) (s *shape, bad []error) {
+	s = &shape{}
+	wrong := func(list string, index int, key, value, text string) {
+		bad = append(bad, &Error{list, index, key, value, errors.New(text)})
+	}
+	const noMembers = "records of this format have no members; leave it out"
+	check := func(list string, index int, key, member string) {
+		switch {
+		case member == "" || slices.Contains(strings.Split(member, "."), ""):
+			wrong(list, index, key, member, "no path of a member; want names with dots between them, such as http.path")
+		case !utf8.ValidString(member):
+			wrong(list, index, key, member, "not UTF-8")
+		}
+	}
+	if len(c.Rename)+len(c.Remove)+len(c.Add) == 0 {
+		return nil, nil
+	}
+	if kind == Line || kind == Row {
+		for list, n := range map[string]int{"rename": len(c.Rename), "remove": len(c.Remove), "add": len(c.Add)} {
+			if n > 0 {
+				wrong(list, whole, "", "", noMembers)
+			}
+		}
+		return nil, bad
+	}
+	for i, member := range c.Remove {
+		check("remove", i, "", member)
+		if slices.Contains(c.Remove[:i], member) {
+			wrong("remove", i, "", member, "it is there already")
+		}
+		s.ops = append(s.ops, op{newPath(member), Removed, ""})
+	}
+	for _, member := range slices.Sorted(maps.Keys(c.Rename)) {
+		check("rename", whole, member, member)
+		to := c.Rename[member]
+		switch {
+		case to == "":
+			wrong("rename", whole, member, to, "no name; want that of the member as it is to be")
+		case !utf8.ValidString(to):
+			wrong("rename", whole, member, to, "not UTF-8")
+		case slices.Contains(c.Remove, member):
+			wrong("rename", whole, member, to, "it is removed too; want one of the two")
+		}
+		s.ops = append(s.ops, op{newPath(member), Renamed, to})
+	}
+	added := slices.Sorted(maps.Keys(c.Add))
+	for _, member := range added {
+		check("add", whole, member, member)
+		for _, other := range added {
+			if strings.HasPrefix(member, other+".") {
+				wrong("add", whole, member, c.Add[member], "it is within "+other+", which is a text; want one of the two")
+			}
+		}
+		if !utf8.ValidString(c.Add[member]) {
+			wrong("add", whole, member, c.Add[member], "not UTF-8")
+		}
+		s.ops, s.add = append(s.ops, op{newPath(member), Added, c.Add[member]}), true
+	}
+	return s, bad
+}
+
+// changes appends what the shape counts by.
+func (s *shape) changes(all []string) []string {
+	for _, one := range []struct {
+		kind string
+		at   *int
+	}{{Renamed, &s.renames}, {Removed, &s.removes}, {Added, &s.adds}} {
+		if slices.ContainsFunc(s.ops, func(o op) bool { return o.kind == one.kind }) {
+			*one.at = len(all)
+			all = append(all, one.kind)
+		}
+	}
+	return all
+}
+
+// member is one of an object: b[from:to] with its name, which ends at name, and its
+// value, which begins at value.
+type member struct {
+	from, name, value, to int
+	plain                 string
+	gone                  bool
+	renamed               string // empty: it is not
+}
+
+// end is the name that the member has in the end.
+func (m *member) end() string {
+	if m.renamed != "" {
+		return m.renamed
+	}
+	return m.plain
+}
+
+// reshape returns a JSON object as rename, remove and add leave it.
+func (e *Editor) reshape(rec []byte) (out []byte, ok bool) {
+	s := e.set.shape
+	may := s.add || bytes.IndexByte(rec, '\\') >= 0
+	for i := range s.ops {
+		may = may || s.ops[i].mayLead(rec)
+	}
+	if !may {
+		return rec, true
+	}
+	i := skipSpace(rec, 0)
+	if i == len(rec) || rec[i] != '{' {
+		return nil, false
+	}
+	// What was redacted is in e.out, so that this needs memory of its own.
+	was := e.out
+	e.out, e.copied = e.shaped[:0], 0
+	e.places = append(e.places[:0], make([]int, len(s.ops))...)
+	i = e.reshapeObject(rec, i, 0, 0)
+	if ok = i >= 0 && skipSpace(rec, i) == len(rec); ok && e.copied > 0 {
+		e.out = append(e.out, rec[e.copied:]...)
+		rec = e.out
+	}
+	e.shaped, e.out = e.out, was
+	return rec, ok
+}
+
+// reshapeValue changes what is within the value at i.
+func (e *Editor) reshapeValue(b []byte, i, level, depth int) int {
+	switch {
+	case depth > mostDepth:
+		return -1
+	case b[i] == '{':
+		return e.reshapeObject(b, i, level, depth)
+	case b[i] != '[':
+		return valueEnd(b, i)
+	}
+	for i++; ; {
+		if i = skipSpace(b, i); i == len(b) {
+			return -1
+		}
+		switch b[i] {
+		case ']':
+			return i + 1
+		case ',':
+			i++
+			continue
+		}
+		if i = e.reshapeValue(b, i, level, depth+1); i < 0 {
+			return -1
+		}
+	}
+}
+
+// reshapeObject changes the members of the object at i.
+func (e *Editor) reshapeObject(b []byte, i, level, depth int) int {
+	first := len(e.members)
+	defer func() { e.members = e.members[:first] }()
+	brace, end := i, e.listMembers(b, i+1)
+	if end < 0 {
+		return -1
+	}
+	count := len(e.members) - first
+	e.decide(first, level)
+	kept := brace + 1 // behind the last member that is kept, or the brace
+	any := false
+	for k := range count {
+		m := e.members[first+k]
+		switch {
+		case m.gone && any:
+			e.replace(b, kept, m.to)
+			kept = m.to
+			e.acted[e.set.shape.removes] = true
+			continue
+		case m.gone:
+			to := end - 1
+			if k+1 < count {
+				to = e.members[first+k+1].from
+			}
+			e.replace(b, m.from, to)
+			e.acted[e.set.shape.removes] = true
+			continue
+		}
+		any, kept = true, m.to
+		if m.renamed != "" {
+			e.replace(b, m.from, m.name, quotedName(m.renamed)...)
+			e.acted[e.set.shape.renames] = true
+		}
+		if b[m.value] != '{' && b[m.value] != '[' {
+			continue
+		}
+		if inner, alive := e.within(level, &m); alive && e.reshapeValue(b, m.value, inner, depth+1) < 0 {
+			return -1
+		}
+		e.places = e.places[:level+len(e.set.shape.ops)]
+	}
+	e.addMembers(b, end-1, first, level, any)
+	return end
+}
+
+// within notes the places of the paths in a member behind the others, and reports
+// whether one leads on.
+func (e *Editor) within(level int, m *member) (inner int, alive bool) {
+	inner = len(e.places)
+	for k := range e.set.shape.ops {
+		o := &e.set.shape.ops[k]
+		name := m.plain
+		if o.kind == Added {
+			name = m.end()
+		}
+		at := o.on(e.places[level+k], []byte(name))
+		if at == len(o.member) {
+			at = dead
+		}
+		e.places = append(e.places, at)
+		alive = alive || at != dead
+	}
+	return inner, alive
+}
+
+// listMembers adds the members of the object whose brace is before i. It returns the
+// index behind the object, or -1.
+func (e *Editor) listMembers(b []byte, i int) int {
+	for {
+		if i = skipSpace(b, i); i == len(b) {
+			return -1
+		}
+		switch b[i] {
+		case '}':
+			return i + 1
+		case ',':
+			i++
+			continue
+		case '"', '\'':
+		default:
+			return -1
+		}
+		m := member{from: i, name: stringEnd(b, i)}
+		if m.name-i < 2 || b[m.name-1] != b[i] {
+			return -1
+		}
+		m.plain = string(e.plainName(b[i:m.name]))
+		if i = skipSpace(b, m.name); i == len(b) || b[i] != ':' {
+			return -1
+		}
+		if m.value = skipSpace(b, i+1); m.value == len(b) {
+			return -1
+		}
+		m.to = valueEnd(b, m.value)
+		e.members = append(e.members, m)
+		if i = skipSpace(b, m.to); i == len(b) || b[i] != ',' && b[i] != '}' {
+			return -1
+		}
+	}
+}
+
+// decide says what becomes of the members from an index on. One whose new name another
+// member has, or gets before it, keeps its own.
+func (e *Editor) decide(first, level int) {
+	all := e.members[first:]
+	wants := false
+	for i := range all {
+		m := &all[i]
+		for k := range e.set.shape.ops {
+			o := &e.set.shape.ops[k]
+			if o.kind == Added || o.on(e.places[level+k], []byte(m.plain)) != len(o.member) {
+				continue
+			}
+			if o.kind == Removed {
+				m.gone = true
+			} else if o.value != m.plain {
+				m.renamed, wants = o.value, true
+			}
+		}
+	}
+	for again := wants; again; {
+		again = false
+		taken := make(map[string]bool, len(all))
+		for i := range all {
+			if m := &all[i]; !m.gone && m.renamed == "" {
+				taken[m.plain] = true
+			}
+		}
+		for i := range all {
+			switch m := &all[i]; {
+			case m.gone || m.renamed == "":
+			case taken[m.renamed]:
+				m.renamed, again = "", true
+			default:
+				taken[m.renamed] = true
+			}
+		}
+	}
+}
+
+// addMembers adds to the object whose closing brace is at i.
+func (e *Editor) addMembers(b []byte, i, first, level int, more bool) {
+	s := e.set.shape
+	var add []op // what is left of their paths
+	for k := range s.ops {
+		o := s.ops[k]
+		at := e.places[level+k]
+		if o.kind != Added || at == dead || at == len(o.member) {
+			continue
+		}
+		if !slices.ContainsFunc(e.members[first:], func(m member) bool {
+			return !m.gone && o.on(at, []byte(m.end())) != dead
+		}) {
+			o.member = o.member[at:]
+			add = append(add, o)
+		}
+	}
+	if len(add) == 0 {
+		return
+	}
+	var with []byte
+	if more {
+		with = append(with, ',')
+	}
+	e.replace(b, i, i, appendAdded(with, add)...)
+	e.acted[s.adds] = true
+}
+
+// appendAdded appends members; those whose paths begin with the same name are in one
+// object.
+func appendAdded(dst []byte, add []op) []byte {
+	for i := 0; i < len(add); {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		name, rest, nested := strings.Cut(add[i].member, ".")
+		dst = append(append(dst, quotedName(name)...), ':')
+		if !nested {
+			dst = append(appendEscaped(append(dst, '"'), []byte(add[i].value)), '"')
+			i++
+			continue
+		}
+		var inner []op
+		for ; rest != ""; i++ {
+			o := add[i]
+			o.member = rest
+			inner = append(inner, o)
+			rest = ""
+			if i+1 < len(add) {
+				if next, on := strings.CutPrefix(add[i+1].member, name+"."); on {
+					rest = next
+				}
+			}
+		}
+		dst = append(appendAdded(append(dst, '{'), inner), '}')
+	}
+	return dst
+}
+
+func quotedName(name string) []byte {
+	return append(appendEscaped([]byte{'"'}, []byte(name)), '"')
+}

@@ -1,0 +1,172 @@
+package rules
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Redaction is what of a record is not sent as it is, and what is sent in its place. It
+// is about a member, with all values in it, or about a column, or about every value of a
+// record and every name; and about all of a value, or about each part of its text that
+// Match or one of Preset finds.
+type Redaction struct {
+	Name   string   `yaml:"name,omitempty"`   // empty: redact_1 for the first of the list, and so on
+	Member string   `yaml:"member,omitempty"` // path of names with dots between them
+	Column int      `yaml:"column,omitempty"` // from 1
+	Match  string   `yaml:"match,omitempty"`  // regular expression, in RE2 syntax
+	Preset []string `yaml:"preset,omitempty"` // words of Presets
+	With   string   `yaml:"with"`             // text, or Hash
+}
+
+// Hash is the word of Redaction.With for a keyed hash: HMAC-SHA-256, in hex.
+const Hash = "hash"
+
+// LeastKey is how many bytes a key of hashes has at least.
+const LeastKey = 16
+
+// Presets are the words of Redaction.Preset.
+func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
+
+// redaction is a Redaction ready to be asked.
+type redaction struct {
+	path
+	column int     // 0: every one
+	filter matcher // of re
+	re     *regexp.Regexp
+	find   []finder
+	with   string
+	hashed bool
+}
+
+// whole reports whether all of a value is redacted.
+func (r *redaction) whole() bool { return r.re == nil && r.find == nil }
+
+// everywhere reports whether it is about every value.
+func (r *redaction) everywhere() bool { return r.member == "" && r.column == 0 }
+
+func newRedaction(c *Redaction, kind Kind, i int) (r redaction, bad []error) {
+	wrong := func(key, value, format string, args ...any) {
+		bad = append(bad, &Error{"redact", i, key, value, fmt.Errorf(format, args...)})
+	}
+	r = redaction{path: newPath(c.Member), column: c.Column, with: c.With, hashed: c.With == Hash}
+	if c.Match != "" {
+		m, err := newMatcher(c.Match)
+		if err != nil {
+			bad = append(bad, &Error{"redact", i, "match", c.Match, err})
+		} else {
+			r.filter, r.re = *m, regexp.MustCompile(c.Match)
+		}
+	}
+	for at, word := range c.Preset {
+		if slices.Contains(c.Preset[:at], word) {
+			wrong(fmt.Sprintf("preset[%d]", at), word, "%q is there already", word)
+		} else if find := presets[word]; find != nil {
+			r.find = append(r.find, find)
+		} else {
+			wrong(fmt.Sprintf("preset[%d]", at), word, "%q is no preset; want some of %s", word, strings.Join(Presets(), ", "))
+		}
+	}
+	switch {
+	case c.Match != "" && len(c.Preset) > 0:
+		wrong("preset", "", "match is given too; want two rules")
+	case c.Member != "" && c.Column != 0:
+		wrong("column", "", "it is about a member already; leave one of the two out")
+	case c.Member != "" && (kind == Line || kind == Row):
+		wrong("member", c.Member, "records of this format have no members; want match or preset%s", map[Kind]string{Row: ", or column with the number of a column"}[kind])
+	case c.Column < 0:
+		wrong("column", "", "%d is no column; the first is 1", c.Column)
+	case c.Column > 0 && kind != Row:
+		wrong("column", "", "records of this format have no columns; want match or preset%s", map[bool]string{true: ", or member with the name of a member"}[kind != Line])
+	case c.Member == "" && c.Column == 0 && c.Match == "" && len(c.Preset) == 0:
+		wrong("", "", "nothing is named; want match, preset, member or column, such as {preset: [email], with: '***'}")
+	}
+	switch {
+	case !utf8.ValidString(c.Member):
+		wrong("member", c.Member, "not UTF-8")
+	case !utf8.ValidString(c.With) || strings.ContainsFunc(c.With, unicode.IsControl):
+		wrong("with", c.With, "no text of one line; want one such as '***', or hash")
+	case kind == Line && strings.TrimSpace(c.With) == "":
+		wrong("with", c.With, "blank, which could leave an empty line; want a text such as '***', or hash")
+	}
+	return r, bad
+}
+
+// segment is a part of a text.
+type segment struct{ from, to int }
+
+// segments appends the parts of a text that are not to be sent, in their order.
+func (r *redaction) segments(all []segment, text []byte) []segment {
+	if r.re != nil {
+		if !r.filter.matches(text) {
+			return all
+		}
+		for _, at := range r.re.FindAllIndex(text, -1) {
+			if at[1] > at[0] {
+				all = append(all, segment{at[0], at[1]})
+			}
+		}
+		return all
+	}
+	var room [4]segment
+	next := room[:len(r.find)] // what each finds from where it was asked last
+	for i, find := range r.find {
+		next[i].from, next[i].to = find(text, 0)
+	}
+	for {
+		best := segment{from: -1}
+		for _, one := range next {
+			if one.from >= 0 && (best.from < 0 || one.from < best.from || one.from == best.from && one.to > best.to) {
+				best = one
+			}
+		}
+		if best.from < 0 {
+			return all
+		}
+		all = append(all, best)
+		for i, find := range r.find {
+			if next[i].from >= 0 && next[i].from < best.to {
+				next[i].from, next[i].to = find(text, best.to)
+			}
+		}
+	}
+}
+
+// mayAct reports whether the rule may find something in a record that has no escapes.
+func (r *redaction) mayAct(rec []byte) bool {
+	switch {
+	case r.member != "":
+		return r.mayLead(rec)
+	case r.column > 0:
+		return true
+	case r.re != nil:
+		return r.filter.text == nil || bytes.Contains(rec, r.filter.text)
+	}
+	return slices.ContainsFunc(r.find, func(find finder) bool { s, _ := find(rec, 0); return s >= 0 })
+}
+
+// digester makes keyed hashes. It is for one goroutine.
+type digester struct {
+	mac hash.Hash
+	sum [sha256.Size]byte
+	hex [2 * sha256.Size]byte
+}
+
+func newDigester(key []byte) digester { return digester{mac: hmac.New(sha256.New, key)} }
+
+// of is the hash of a text, good until the next call.
+func (d *digester) of(text []byte) []byte {
+	d.mac.Reset()
+	d.mac.Write(text)
+	hex.Encode(d.hex[:], d.mac.Sum(d.sum[:0]))
+	return d.hex[:]
+}

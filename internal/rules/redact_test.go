@@ -1,0 +1,515 @@
+package rules
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+var testKey = []byte("sixteen bytes or more")
+
+func hashOf(text string) string {
+	mac := hmac.New(sha256.New, testKey)
+	mac.Write([]byte(text))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// edit is a record as the rules leave it, and the names of those that acted.
+func edit(t *testing.T, c Config, kind Kind, rec string) (out string, acted []string, ok bool) {
+	t.Helper()
+	c.HashKey = testKey
+	s, err := New(c, kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := NewEditor(s, kind, ',')
+	_, _ = e.Of([]byte(`{"other":"record"}`))
+	b, ok := e.Of([]byte(rec))
+	for i, on := range e.Acted() {
+		if on {
+			acted = append(acted, s.Changes()[i])
+		}
+	}
+	return string(b), acted, ok
+}
+
+func TestRedact(t *testing.T) {
+	all := []string{"email", "ipv4", "bearer", "card"}
+	for _, c := range []struct {
+		kind      Kind
+		rule      Redaction
+		rec, want string
+	}{
+		{Object, Redaction{Member: "a", With: "***"}, `{"a" : "x", "b":[ 1,2 ]}`, `{"a" : "***", "b":[ 1,2 ]}`},
+		{Object, Redaction{Member: "user.email", With: Hash}, `{"user":{"email":"a@b.org","n":1}}`, `{"user":{"email":"` + hashOf("a@b.org") + `","n":1}}`},
+		{Object, Redaction{Member: "a.b", With: "*"}, `{"a.b":"x","a":{"b":"y"},"b":"z"}`, `{"a.b":"*","a":{"b":"*"},"b":"z"}`},
+		{Object, Redaction{Member: "a", With: "*"}, `{"a":[1,"x",null,{"b":true,"c":[{}]}]}`, `{"a":["*","*",null,{"b":"*","c":[{}]}]}`},
+		{Object, Redaction{Member: "a", With: "0"}, `{"a":12,"b":{"a":12},"a":"x","c":true}`, `{"a":0,"b":{"a":12},"a":"0","c":true}`},
+		{Object, Redaction{Member: "a", With: "0"}, `{"a":true}`, `{"a":"0"}`},
+		{Object, Redaction{Member: "a", With: "007"}, `{"a":12}`, `{"a":"007"}`},
+		{Object, Redaction{Member: "a", With: "x\"\\'"}, `{"a":"b"}`, `{"a":"x\"\\\u0027"}`},
+		{Object, Redaction{Member: "a", With: "x\"'"}, `{'a':'b'}`, `{'a':'x\"\u0027'}`},
+		{Object, Redaction{Member: "a", With: "*"}, `{"\u0061":"b","\/a":1}`, `{"\u0061":"*","\/a":1}`},
+		{Object, Redaction{Member: "a", With: "*"}, `{"a":""}`, `{"a":""}`},
+		{Object, Redaction{Match: `p=\S+`, With: "p=*"}, `{"a":"x p=1\n\u0070=\"2 y\u00e4","p=k":["p=3"]}`, `{"a":"x p=*\np=* y\u00e4","p=*":["p=*"]}`},
+		{Object, Redaction{Match: `^x$`, With: "*"}, `{"a":"x","b":"xx"}`, `{"a":"*","b":"xx"}`},
+		{Object, Redaction{Match: `x*`, With: "*"}, `{"a":"abxxc"}`, `{"a":"ab*c"}`},
+		{Object, Redaction{Member: "a", Match: `\d`, With: "#"}, `{"a":"1b2","c":"3"}`, `{"a":"#b#","c":"3"}`},
+		{Object, Redaction{Member: "a", Match: `\d`, With: "0"}, `{"a":123}`, `{"a":"000"}`},
+		{Object, Redaction{Match: "s", With: "*"}, "{\"a\":1 /* s */, // s\n\"b\":2}//s", "{\"a\":1 , \"b\":2} "},
+		{Object, Redaction{Match: "s", With: "*"}, "{\"a\":1 /* t */, // t\n\"b\":2}", "{\"a\":1 /* t */, // t\n\"b\":2}"},
+		{Object, Redaction{Preset: all, With: "*"}, `{"m":"a.b+c@d-e.example.org, 10.0.0.1:80 (Bearer ab.c-d==)","n":4111111111111111,"o":"1.2.3"}`,
+			`{"m":"*, *:80 (Bearer *)","n":"*","o":"1.2.3"}`},
+		{Object, Redaction{Preset: all, With: "*"}, `{"m":"a\u0040b.org \u0062earer\tx"}`, `{"m":"* \u0062earer\t*"}`},
+		{Line, Redaction{Match: `password=\S+`, With: "password=***"}, "a password=b c password=", "a password=*** c password="},
+		{Line, Redaction{Preset: all, With: "***"}, "no address@ here, 256.1.1.1", "no address@ here, 256.1.1.1"},
+		{Line, Redaction{Preset: []string{"card"}, With: "*"}, "4111 1111 1111 1111, 4111-1111-1111-1112, 5500000000000004x", "*, 4111-1111-1111-1112, *x"},
+		{Line, Redaction{Preset: []string{"card"}, With: "*"}, "1700000000004 41111111111111111 4222222222222", "1700000000004 41111111111111111 *"},
+		{Line, Redaction{Preset: []string{"ipv4"}, With: "*"}, "1.2.3.4.5 v300.1.2.3.4 1.2.3 10.20.30.400 192.168.001.1", "*.5 v300.* 1.2.3 10.20.30.400 *"},
+		{Line, Redaction{Preset: []string{"email"}, With: "*"}, "a@b.com@c.org ä@ö.dé x@y.z1 p=q@r.st.", "*@c.org * x@y.z1 p=*."},
+		{Row, Redaction{Column: 2, With: "*"}, `a,b,c`, `a,*,c`},
+		{Row, Redaction{Column: 2, With: "x,y"}, `a,b,c`, `a,"x,y",c`},
+		{Row, Redaction{Column: 4, With: "*"}, `a,b,c`, `a,b,c`},
+		{Row, Redaction{Column: 1, With: ""}, `a`, `""`},
+		{Row, Redaction{Column: 1, With: ""}, `a,b`, `,b`},
+		{Row, Redaction{Match: `x\S*`, With: "*"}, "xa,\"b xc\"\"d\ny\",e", "*,\"b *\ny\",e"},
+		{Row, Redaction{Column: 1, With: Hash}, `"a""b",c`, `"` + hashOf(`a"b`) + `",c`},
+		{Parsed, Redaction{Match: "x", With: "*"}, `{"message":"x"}`, `{"message":"*"}`},
+	} {
+		out, acted, ok := edit(t, Config{Redact: []Redaction{c.rule}}, c.kind, c.rec)
+		if !ok || out != c.want || (len(acted) > 0) != (out != c.rec) {
+			t.Errorf("%+v of %s: %s %t %v, want %s", c.rule, c.rec, out, ok, acted, c.want)
+		}
+	}
+}
+
+// TestRedactInOrder: each rule sees what those before it left, but for what one of them
+// put in the place of a whole value.
+func TestRedactInOrder(t *testing.T) {
+	c := Config{Redact: []Redaction{{Member: "a", With: "x1"}, {Name: "ones", Match: "1", With: "2"}, {Match: "2", With: "3"}}}
+	out, acted, _ := edit(t, c, Object, `{"a":"b","c":"1"}`)
+	if out != `{"a":"x1","c":"3"}` || !slices.Equal(acted, []string{"redact_1", "ones", "redact_3"}) {
+		t.Errorf("%s by %v", out, acted)
+	}
+}
+
+// TestUnsoundIsRefused: what cannot be taken apart is told, so that it is not sent.
+func TestUnsoundIsRefused(t *testing.T) {
+	for _, rec := range []string{`{"a":"x"`, `{"a":"x`, `{"a" "x"}`, `{"a":"x"}x`, `["x"]`, `x`, ``, `{"a":"x" "b":1}`, `{"a":[1 x]}`, strings.Repeat(`{"a":`, 600) + "x"} {
+		if out, _, ok := edit(t, Config{Redact: []Redaction{{Match: "x?", With: "*"}}}, Object, rec); ok {
+			t.Errorf("%.40s is %s", rec, out)
+		}
+	}
+}
+
+func TestMembers(t *testing.T) {
+	for _, c := range []struct {
+		c         Config
+		rec, want string
+		acted     string
+	}{
+		{Config{Remove: []string{"a"}}, `{"a":1,"b":2}`, `{"b":2}`, "remove"},
+		{Config{Remove: []string{"a"}}, `{ "a" : 1 , "b" : 2 }`, `{ "b" : 2 }`, "remove"},
+		{Config{Remove: []string{"b"}}, `{ "a" : 1 , "b" : 2 }`, `{ "a" : 1 }`, "remove"},
+		{Config{Remove: []string{"a", "b"}}, `{ "a" : 1 , "b" : 2 }`, `{ }`, "remove"},
+		{Config{Remove: []string{"a", "b"}}, `{"a":1,"b":2,"c":3,"a":4}`, `{"c":3}`, "remove"},
+		{Config{Remove: []string{"b", "c"}}, `{"a":1,"b":2,"c":3,"d":4}`, `{"a":1,"d":4}`, "remove"},
+		{Config{Remove: []string{"b"}}, `{"a":1}`, `{"a":1}`, ""},
+		{Config{Remove: []string{"a.b"}}, `{"a":[{"b":1},{"b":2,"c":"\u0041"}],"a.b":3,"b":4}`, `{"a":[{},{"c":"\u0041"}],"b":4}`, "remove"},
+		{Config{Remove: []string{"ä\n"}}, `{"\u00e4\n":1,"b":1e5}`, `{"b":1e5}`, "remove"},
+		{Config{Rename: map[string]string{"a.b": "c.d"}}, `{"a":{"b" :1,"x":[1]}}`, `{"a":{"c.d" :1,"x":[1]}}`, "rename"},
+		{Config{Rename: map[string]string{"a": "b"}}, `{"a":1,"b":2}`, `{"a":1,"b":2}`, ""},
+		{Config{Rename: map[string]string{"a": "b"}, Remove: []string{"b"}}, `{"a":1,"b":2}`, `{"b":1}`, "rename remove"},
+		{Config{Rename: map[string]string{"a": "b", "b": "a"}}, `{"a":1,"b":2}`, `{"b":1,"a":2}`, "rename"},
+		{Config{Rename: map[string]string{"a": "b", "b": "c"}}, `{"a":1,"b":2,"c":3}`, `{"a":1,"b":2,"c":3}`, ""},
+		{Config{Rename: map[string]string{"a": "x", "b": "x"}}, `{"a":1,"b":2}`, `{"x":1,"b":2}`, "rename"},
+		{Config{Rename: map[string]string{"a": `"'`}}, `{'a':1}`, `{"\"\u0027":1}`, "rename"},
+		{Config{Add: map[string]string{"a": "x\"y"}}, `{}`, `{"a":"x\"y"}`, "add"},
+		{Config{Add: map[string]string{"a": "x"}}, `{"b":1 }`, `{"b":1 ,"a":"x"}`, "add"},
+		{Config{Add: map[string]string{"a": "x"}}, `{"\u0061":null}`, `{"\u0061":null}`, ""},
+		{Config{Add: map[string]string{"a.b": "x", "a.c.d": "y", "a.c.e": "z", "f": "1"}}, `{}`, `{"a":{"b":"x","c":{"d":"y","e":"z"}},"f":"1"}`, "add"},
+		{Config{Add: map[string]string{"a.b": "x"}}, `{"a":{"c":1}}`, `{"a":{"c":1,"b":"x"}}`, "add"},
+		{Config{Add: map[string]string{"a.b": "x"}}, `{"a":1}`, `{"a":1}`, ""},
+		{Config{Add: map[string]string{"a.b": "x"}}, `{"a.b":1}`, `{"a.b":1}`, ""},
+		{Config{Add: map[string]string{"a": "x"}, Remove: []string{"a"}}, `{"a":1,"b":2}`, `{"b":2,"a":"x"}`, "remove add"},
+		{Config{Add: map[string]string{"b": "x"}, Rename: map[string]string{"a": "b"}}, `{"a":1}`, `{"b":1}`, "rename"},
+		{Config{Redact: []Redaction{{Member: "a", With: "*"}}, Rename: map[string]string{"a": "b"}}, `{"a":1}`, `{"b":"*"}`, "redact_1 rename"},
+	} {
+		out, acted, ok := edit(t, c.c, Object, c.rec)
+		if !ok || out != c.want || strings.Join(acted, " ") != c.acted {
+			t.Errorf("%+v of %s: %s %t %v, want %s %s", c.c, c.rec, out, ok, acted, c.want, c.acted)
+		}
+	}
+}
+
+func TestMistakesOfChanges(t *testing.T) {
+	for _, c := range []struct {
+		kind Kind
+		c    Config
+		want string
+	}{
+		{Object, Config{Redact: []Redaction{{With: "*"}}}, "redact[0]: nothing is named"},
+		{Object, Config{Redact: []Redaction{{Match: "(", With: "*"}}}, "redact[0].match: error parsing"},
+		{Object, Config{Redact: []Redaction{{Match: "x", Preset: []string{"card"}, With: "*"}}}, "redact[0].preset: match is given too"},
+		{Object, Config{Redact: []Redaction{{Preset: []string{"card", "phone"}, With: "*"}}}, `redact[0].preset[1]: "phone" is no preset; want some of bearer, card, email, ipv4`},
+		{Object, Config{Redact: []Redaction{{Column: 1, With: "*"}}}, "redact[0].column: records of this format have no columns"},
+		{Row, Config{Redact: []Redaction{{Member: "a", With: "*"}}}, "redact[0].member: records of this format have no members"},
+		{Line, Config{Redact: []Redaction{{Match: "a", With: " "}}}, "redact[0].with: blank"},
+		{Row, Config{Redact: []Redaction{{Column: 1, With: "a\nb"}}}, "redact[0].with: no text of one line"},
+		{Object, Config{Redact: []Redaction{{Name: "remove", Match: "a", With: "*"}}}, `redact[0].name: "remove" is counted for something else`},
+		{Line, Config{Remove: []string{"a"}}, "remove: records of this format have no members"},
+		{Object, Config{Remove: []string{"a."}}, "remove[0]: no path of a member"},
+		{Object, Config{Remove: []string{"a", "a"}}, "remove[1]: it is there already"},
+		{Object, Config{Rename: map[string]string{"a": ""}}, "rename.a: no name"},
+		{Object, Config{Rename: map[string]string{"a": "b"}, Remove: []string{"a"}}, "rename.a: it is removed too"},
+		{Object, Config{Add: map[string]string{"a": "b", "a.b": "c"}}, "add.a.b: it is within a"},
+		{Object, Config{Redact: []Redaction{{Member: "a", With: Hash}}, HashKey: []byte("short")}, "redact: with: hash needs a key"},
+	} {
+		_, err := New(c.c, c.kind)
+		var bad *Error
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) || !errors.As(err, &bad) && c.c.HashKey == nil {
+			t.Errorf("%+v: %v, want %s", c.c, err, c.want)
+		}
+	}
+}
+
+// everyValue calls f for each text, and each name, of a value that encoding/json read.
+func everyValue(v any, f func(string)) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, of := range v {
+			f(name)
+			everyValue(of, f)
+		}
+	case []any:
+		for _, of := range v {
+			everyValue(of, f)
+		}
+	case string:
+		f(v)
+	case json.Number:
+		f(v.String())
+	}
+}
+
+// unlike maps every text of a value.
+func unlike(v any, f func(string) string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		to := map[string]any{}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			to[f(name)] = unlike(v[name], f)
+		}
+		return to
+	case []any:
+		to := []any{}
+		for _, of := range v {
+			to = append(to, unlike(of, f))
+		}
+		return to
+	case string:
+		return f(v)
+	case json.Number:
+		if was := v.String(); f(was) != was {
+			return f(was)
+		}
+	case bool:
+		if was := fmt.Sprint(v); f(was) != was {
+			return f(was)
+		}
+	}
+	return v
+}
+
+func decode(t *testing.T, text []byte) (v any, ok bool) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if !json.Valid(text) || d.Decode(&v) != nil {
+		return nil, false
+	}
+	_, ok = v.(map[string]any)
+	return v, ok && utf8.Valid(text)
+}
+
+// hasDoubled reports whether an object has a name twice, of which encoding/json keeps one,
+// or how deep it is cannot be told.
+func hasDoubled(text []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(text))
+	var names []map[string]bool
+	key := false
+	for {
+		tok, err := d.Token()
+		if err != nil {
+			return false
+		}
+		switch x := tok.(type) {
+		case json.Delim:
+			switch x {
+			case '{':
+				names = append(names, map[string]bool{})
+				key = true
+				continue
+			case '[':
+				names = append(names, nil)
+			default:
+				names = names[:len(names)-1]
+			}
+		case string:
+			if n := len(names); key && n > 0 && names[n-1] != nil {
+				if names[n-1][x] {
+					return true
+				}
+				names[n-1][x] = true
+				key = false
+				continue
+			}
+		}
+		key = len(names) > 0 && names[len(names)-1] != nil
+	}
+}
+
+// FuzzRedactJSON: what encoding/json reads of a record that was redacted is what it reads
+// of the record, each text with regexp's ReplaceAllLiteral; a record in which nothing is
+// found is the same bytes.
+func FuzzRedactJSON(f *testing.F) {
+	for _, rec := range []string{
+		`{"a":"x secret=1 y","b":["secret=2",{"c":"\u0073ecret=\"3"}],"secret=4":5}`, `{"a":"\ud83d\ude00 secret=\ud83d\ude00x \/","n":-1.5e3,"t":true,"z":null}`,
+		`{"a":"\\secret=\\\\","":""}`, ` { "a" : [ ] , "b" : { } } `, `{"a":"secret=\u0020"}`, `{"n":[1,10,100]}`, `{"a":"\ud800secret=\udc00"}`,
+	} {
+		f.Add([]byte(rec))
+	}
+	const expression = `secret=\S+|1\d`
+	re := regexp.MustCompile(expression)
+	set, err := New(Config{Redact: []Redaction{{Match: expression, With: `***"\`}}}, Object)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, rec []byte) {
+		v, ok := decode(t, rec)
+		if !ok || hasDoubled(rec) {
+			return
+		}
+		found, names := false, map[string]bool{}
+		everyValue(v, func(text string) { found = found || re.MatchString(text); names[text] = true })
+		want := unlike(v, func(text string) string { return re.ReplaceAllLiteralString(text, `***"\`) })
+		e := NewEditor(set, Object, 0)
+		out, ok := e.Of(bytes.Clone(rec))
+		if !ok {
+			if depthOf(v) < mostDepth {
+				t.Fatalf("%s is refused", rec)
+			}
+			return
+		}
+		if !found && !bytes.Equal(out, rec) {
+			t.Fatalf("%s became %s", rec, out)
+		}
+		if hasDoubled(out) { // two names became one
+			return
+		}
+		got, ok := decode(t, out)
+		if a, b := show(t, got), show(t, want); !ok || a != b {
+			t.Fatalf("%s became %s: %s, want %s", rec, out, a, b)
+		}
+	})
+}
+
+func depthOf(v any) (deep int) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, of := range v {
+			deep = max(deep, 1+depthOf(of))
+		}
+	case []any:
+		for _, of := range v {
+			deep = max(deep, 1+depthOf(of))
+		}
+	}
+	return deep
+}
+
+func show(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// FuzzRedactRow: the fields that encoding/csv reads of a row that was redacted are those
+// of the row, each with regexp's ReplaceAllLiteral, or its column as told.
+func FuzzRedactRow(f *testing.F) {
+	for _, row := range []string{`a,b,c`, `"a ""x1"" b",x2,`, "\"l1\nx3\",\"\",x", `x1`, `,x1,"x,1"`} {
+		f.Add(row)
+	}
+	re := regexp.MustCompile(`x\d`)
+	set, err := New(Config{Redact: []Redaction{{Match: `x\d`, With: `,"`}, {Column: 3, With: "*"}}}, Row)
+	if err != nil {
+		f.Fatal(err)
+	}
+	read := func(row string) []string {
+		fields, err := csv.NewReader(strings.NewReader(row)).Read()
+		if err != nil {
+			return nil
+		}
+		return fields
+	}
+	f.Fuzz(func(t *testing.T, row string) {
+		want := read(row)
+		if want == nil || strings.ContainsAny(row, "\r") || strings.HasSuffix(row, "\n") || strings.HasPrefix(row, "\n") {
+			return
+		}
+		if w := strings.Count(row, "\n"); w > 0 { // more than one row
+			if rows, err := csv.NewReader(strings.NewReader(row)).ReadAll(); err != nil || len(rows) != 1 {
+				return
+			}
+		}
+		for i := range want {
+			want[i] = re.ReplaceAllLiteralString(want[i], `,"`)
+			if i == 2 && want[i] != "" {
+				want[i] = "*"
+			}
+		}
+		out, ok := NewEditor(set, Row, ',').Of([]byte(row))
+		if got := read(string(out)); !ok || !slices.Equal(got, want) {
+			t.Fatalf("%q became %q: %q, want %q", row, out, got, want)
+		}
+	})
+}
+
+// FuzzPresets: what is left of a text has no address that a naive look finds, and what
+// stands between is as it was.
+func FuzzPresets(f *testing.F) {
+	for _, text := range []string{"a@b.org 1.2.3.4 Bearer x 4111 1111 1111 1111", "1.2.3.4.5.6.7.8", "a@b.cd@e.fg@h.ij", "bearer=bearer: bearer", "4111-1111 1111-11114111111111111111", "999.1.1.1.1"} {
+		f.Add(text)
+	}
+	naive := map[string]*regexp.Regexp{
+		"email":  regexp.MustCompile(`[A-Za-z0-9._%+\-]+@[A-Za-z0-9.\-]+\.[A-Za-z]{2,}`),
+		"ipv4":   regexp.MustCompile(`(?:^|[^0-9.])(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:$|[^0-9])`),
+		"bearer": regexp.MustCompile(`(?i)bearer +[A-Za-z0-9._~+/\-]+`),
+		"card":   regexp.MustCompile(`(?:^|[^0-9 \-])[2-6](?:[ \-]?[0-9]){12,18}(?:$|[^0-9 \-])`),
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for name, find := range presets {
+			var left strings.Builder
+			at := 0
+			for {
+				from, to := find([]byte(text), at)
+				if from < 0 {
+					break
+				}
+				if from < at || to <= from || to > len(text) {
+					t.Fatalf("%s of %q from %d: %d to %d", name, text, at, from, to)
+				}
+				left.WriteString(text[at:from])
+				left.WriteString("\x00")
+				at = to
+			}
+			left.WriteString(text[at:])
+			if found := naive[name].FindString(left.String()); found != "" && (name != "card" || luhn(found)) && (name != "bearer" || !strings.Contains(found, "\x00")) {
+				t.Fatalf("%s of %q leaves %q, in which is %q", name, text, left.String(), found)
+			}
+		}
+	})
+}
+
+// luhn is the check digit of a card as its definition has it.
+func luhn(text string) bool {
+	var digits []int
+	for _, c := range text {
+		if '0' <= c && c <= '9' {
+			digits = append(digits, int(c-'0'))
+		}
+	}
+	sum := 0
+	for i, d := range digits {
+		if (len(digits)-i)%2 == 0 {
+			if d *= 2; d > 9 {
+				d -= 9
+			}
+		}
+		sum += d
+	}
+	return sum%10 == 0
+}
+
+// FuzzMembers: what encoding/json reads of a record whose members were changed is what it
+// reads of the record, with its maps changed; a record that has none of the members is
+// the same bytes.
+func FuzzMembers(f *testing.F) {
+	for _, rec := range []string{
+		`{"a":1,"b":{"c":2,"x":3},"d":[{"e":4},{"e":5,"f":6}],"g":{"i":[]}}`, `{ "\u0061" : 1 }`, `{"b.c":1,"b":[{"c":1},{"c":[{}]}],"d.e":2,"g":1}`, `{"x":"a\\","b":{},"a":{"a":1}}`,
+	} {
+		f.Add([]byte(rec))
+	}
+	set, err := New(Config{Remove: []string{"a", "b.c"}, Rename: map[string]string{"d.e": "f"}, Add: map[string]string{"g.h": "x"}}, Object)
+	if err != nil {
+		f.Fatal(err)
+	}
+	var within func(v any, change func(map[string]any))
+	within = func(v any, change func(map[string]any)) {
+		switch v := v.(type) {
+		case map[string]any:
+			change(v)
+		case []any:
+			for _, of := range v {
+				within(of, change)
+			}
+		}
+	}
+	rename := func(m map[string]any, from, to string) {
+		if v, there := m[from]; there && m[to] == nil {
+			if _, taken := m[to]; !taken {
+				m[to] = v
+				delete(m, from)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, rec []byte) {
+		v, ok := decode(t, rec)
+		if !ok || hasDoubled(rec) || depthOf(v) >= mostDepth {
+			return
+		}
+		want := v.(map[string]any)
+		delete(want, "a")
+		delete(want, "b.c")
+		within(want["b"], func(m map[string]any) { delete(m, "c") })
+		rename(want, "d.e", "f")
+		within(want["d"], func(m map[string]any) { rename(m, "e", "f") })
+		if _, there := want["g.h"]; !there {
+			if g, there := want["g"]; !there {
+				want["g"] = map[string]any{"h": "x"}
+			} else {
+				within(g, func(m map[string]any) {
+					if _, there := m["h"]; !there {
+						m["h"] = "x"
+					}
+				})
+			}
+		}
+		e := NewEditor(set, Object, 0)
+		out, ok := e.Of(bytes.Clone(rec))
+		if !ok {
+			t.Fatalf("%s is refused", rec)
+		}
+		if !slices.Contains(e.Acted(), true) && !bytes.Equal(out, rec) {
+			t.Fatalf("%s became %s, and no rule acted", rec, out)
+		}
+		got, _ := decode(t, out)
+		if a, b := show(t, got), show(t, want); a != b {
+			t.Fatalf("%s became %s, want %s", rec, out, b)
+		}
+	})
+}
