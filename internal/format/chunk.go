@@ -44,7 +44,12 @@ type Chunk struct {
 	// reason; nil: there are none.
 	Filtered []int
 
-	// Rejected are the records that must not be sent.
+	// Changed are the records of Body that Options.Rules change, by the index of the
+	// rule; nil: there are none.
+	Changed []int
+
+	// Rejected are the records that must not be sent. Their Data is as it is in the
+	// file, also where rules withhold it.
 	Rejected []Reject
 
 	// Consumed is the number of bytes accounted for: in Pieces, filtered or
@@ -81,6 +86,7 @@ type Chunk struct {
 	own  []byte // memory of a copied Body
 	text []byte // memory of a decoded file, in which Body may lie
 	out  []int  // memory of Filtered
+	by   []int  // memory of Changed
 }
 
 // Piece is a range of the scanned data that holds whole records.
@@ -106,6 +112,7 @@ func (c *Chunk) reset() {
 		own:      c.own[:0],
 		text:     c.text,
 		out:      c.out,
+		by:       c.by,
 	}
 }
 
@@ -168,6 +175,15 @@ func (c *Chunk) filter(reason, of int) {
 		c.Filtered = c.out
 	}
 	c.Filtered[reason]++
+}
+
+// change counts a record that the rule of an index has changed, of so many.
+func (c *Chunk) change(rule, of int) {
+	if c.Changed == nil {
+		c.by = append(c.by[:0], make([]int, of)...)
+		c.Changed = c.by
+	}
+	c.Changed[rule]++
 }
 
 // detach makes the body a copy, so that it can outgrow the data it is of.

@@ -76,6 +76,7 @@ func (s *Scanner) unmatched(dst, text []byte, why fault) (_ []byte, lossy bool) 
 	}
 	o := object{dst: append(dst, '{')}
 	o.text(`"message":"`, text)
+	s.untaken, s.misfit = true, said
 	o.begin(`"parse_error":"`)
 	o.dst, _ = appendString(o.dst, []byte(said))
 	return append(o.dst, `"}`...), o.lossy

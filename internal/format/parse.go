@@ -98,7 +98,7 @@ func (s *Scanner) shape(c *Chunk, data []byte, at int64, k cut) bool {
 	}
 	c.detach()
 	lines, before := data[c.Consumed:c.Consumed+k.n], len(c.Body)
-	s.misfits, s.dropped = 0, 0
+	s.misfits, s.dropped, s.acted, s.closed = 0, 0, s.acted[:0], false
 	body, lossy := s.appendObjects(c.Body, lines, k, at, c.Consumed)
 	c.own = body[:before]
 	records := max(k.records, 1) - len(s.left) - s.dropped
@@ -107,6 +107,9 @@ func (s *Scanner) shape(c *Chunk, data []byte, at int64, k cut) bool {
 		s.filter(c)
 		c.Unmatched += s.dropped
 		return true
+	case s.closed:
+		s.fault = unreadable
+		return s.reject(c, data[c.Consumed:], k)
 	case s.misfits > 0 && s.opt.OnError != SendRaw:
 		return s.setAside(c, data[c.Consumed:], k)
 	case s.opt.MaxBody <= 0 || len(body) <= s.opt.MaxBody:
@@ -125,6 +128,7 @@ func (s *Scanner) shape(c *Chunk, data []byte, at int64, k cut) bool {
 	c.piece(from, to, records)
 	s.filter(c)
 	c.Unmatched += s.dropped
+	s.countActed(c)
 	c.InvalidUTF8 += lossy
 	c.Misfits += s.misfits
 	return true
@@ -138,6 +142,7 @@ func (s *Scanner) appendObjects(body, lines []byte, k cut, at int64, place int) 
 	for i := range max(k.records, 1) {
 		bad := false
 		from, misfits := len(body), s.misfits
+		s.untaken = k.records > 0 && s.unit.messages[i].to < 0
 		if s.opt.Fields == nil {
 			body, bad = s.appendObject(body, lines, k, i)
 			if s.judge != nil && s.leavesOutObject(lines, body[from:]) || k.records > 0 && s.dropsMessage(misfits) {
@@ -145,14 +150,21 @@ func (s *Scanner) appendObjects(body, lines []byte, k cut, at int64, place int) 
 				s.misfits = misfits
 				continue
 			}
+			if s.editor != nil && len(body) > from {
+				body = append(body[:from], s.change(body[from:])...)
+			}
 		} else {
 			s.shaped, bad = s.appendObject(s.shaped[:0], lines, k, i)
 			if s.judge != nil && s.leavesOutObject(lines, s.shaped) || k.records > 0 && s.dropsMessage(misfits) {
 				s.misfits = misfits
 				continue
 			}
+			object := s.shaped
+			if s.editor != nil && len(object) > 0 {
+				object = s.change(object)
+			}
 			s.stamp.Offset = max(at+int64(s.pos(place+s.begins(k, i))), 0)
-			body = s.opt.Fields.Splice(body, s.shaped, &s.stamp)
+			body = s.opt.Fields.Splice(body, object, &s.stamp)
 		}
 		body = append(body, '\n')
 		if bad {
@@ -197,6 +209,7 @@ func (s *Scanner) take(dst, text []byte, how Parse) (made []byte, lossy bool) {
 		if pairs, lossy, ok := s.appendPairs(dst, text); ok {
 			return pairs, lossy
 		}
+		s.untaken = true
 	case ParseSyslog:
 		made, lossy, why = s.appendSyslog(dst, text)
 	case ParseCombined:

@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"slices"
 
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/rules"
@@ -10,7 +11,8 @@ import (
 // Rules leave records out by what they are in the file, and by what was made of
 // them; a record that is not sound, or not as Parse says and to be set aside, is
 // asked for as text alone. What they leave out is filtered as blank lines are: the
-// body has no byte of it, and no piece holds its range.
+// body has no byte of it, and no piece holds its range. What is sent they may change,
+// without its line end: its length in the file is then told beside it.
 
 // RuleKind is what rules see of the records of a format. Without ok nobody sees them.
 func RuleKind(f record.Format, p Parse) (kind rules.Kind, ok bool) {
@@ -59,6 +61,82 @@ func (s *Scanner) leavesOutObject(lines, object []byte) bool {
 func (s *Scanner) filter(c *Chunk) {
 	for _, reason := range s.left {
 		c.filter(reason, len(s.opt.Rules.Reasons()))
+	}
+}
+
+// unreadable is why a record is rejected that rules cannot change, so that something
+// could get out.
+var unreadable = malformed(nowhere, "rules are to change it, and it cannot be taken apart")
+
+// hasActed reports whether a rule has changed the record at hand.
+func (s *Scanner) hasActed() bool { return slices.Contains(s.editor.Acted(), true) }
+
+// joinChanged joins a record that rules have changed to the body, with its line end. It
+// reports false, and leaves the body as it was, where that would be longer than a body
+// may be.
+func (s *Scanner) joinChanged(c *Chunk, rec, lineEnd []byte, newline bool, offset int64) bool {
+	c.detach()
+	body := c.Body
+	if s.opt.Fields == nil {
+		body = append(body, rec...)
+	} else {
+		s.stamp.Offset = offset
+		body = s.opt.Fields.Splice(body, rec, &s.stamp)
+	}
+	if body = append(body, lineEnd...); newline {
+		body = append(body, '\n')
+	}
+	fits := s.opt.MaxBody <= 0 || len(body) <= s.opt.MaxBody
+	if !fits {
+		body = body[:len(c.Body)]
+	}
+	c.Body, c.own = body, body
+	return fits
+}
+
+// countChanges counts the record at hand for each rule that has changed it.
+func (s *Scanner) countChanges(c *Chunk) {
+	for i, acted := range s.editor.Acted() {
+		if acted {
+			c.change(i, len(s.editor.Acted()))
+		}
+	}
+}
+
+// change is the object that is made of lines as rules have it sent.
+func (s *Scanner) change(object []byte) []byte {
+	if s.untaken && s.opt.Rules.Members() {
+		return s.withhold()
+	}
+	out, sound := s.editor.Of(object)
+	if !sound {
+		s.closed = true
+		return object
+	}
+	for i, acted := range s.editor.Acted() {
+		if acted {
+			s.acted = append(s.acted, i)
+		}
+	}
+	return out
+}
+
+// withhold is the object of a line that could not be taken apart: what rules say of
+// members may be anywhere in it.
+func (s *Scanner) withhold() []byte {
+	o := object{dst: append(s.withheld[:0], '{')}
+	o.text(`"message":"`, []byte("withheld: it is not as parse says, and members of it must not be sent as they are"))
+	if s.misfits > 0 {
+		o.text(`"parse_error":"`, []byte(s.misfit))
+	}
+	s.withheld = append(o.dst, '}')
+	return s.withheld
+}
+
+// countActed counts the changes of the objects of the record at hand.
+func (s *Scanner) countActed(c *Chunk) {
+	for _, rule := range s.acted {
+		c.change(rule, len(s.opt.Rules.Changes()))
 	}
 }
 

@@ -55,8 +55,9 @@ type Options struct {
 	// Multiline says which lines are one event, for ParseText and ParseRegex. Nil:
 	// each is.
 	Multiline *Multiline
-	// Rules say which records are sent, before Fields are added. They were made for
-	// the kind that RuleKind tells. Nil: all are.
+	// Rules say which records are sent, and what of them, before Fields are added.
+	// They were made for the kind that RuleKind tells. A record that they make longer
+	// than MaxBody is rejected as grown. Nil: all are, as they are.
 	Rules *rules.Set
 }
 
@@ -97,12 +98,20 @@ type Scanner struct {
 	free      []byte  // a name that is looked for in it
 	shaped    []byte  // the record at hand, without its fields
 	lines     []Piece // of a message that is too long
+	misfit    string  // why the last one is not as Parse says
 	misfits   int     // objects of the record at hand that tell that it is not as Parse says
 	dropped   int     // objects that are not sent for that
 
 	// Of what rules are asked about.
 	judge *rules.Judge // nil: there are none
 	left  []int        // the reasons that objects of the record at hand are left out for
+
+	// Of what rules change.
+	editor   *rules.Editor // nil: nothing
+	acted    []int         // rules by which objects of the record at hand were changed
+	untaken  bool          // the object at hand holds a line that could not be taken apart
+	withheld []byte        // an object in the place of one of those
+	closed   bool          // an object of the record at hand could not be taken apart
 }
 
 // New returns a scanner.
@@ -136,7 +145,12 @@ func New(o Options) (*Scanner, error) {
 		if !ok {
 			return nil, fmt.Errorf("scan format %s: ask rules: nobody sees its records", o.Format)
 		}
-		s.judge = rules.NewJudge(o.Rules, kind, spec.Delimiter)
+		if len(o.Rules.Reasons()) > 0 {
+			s.judge = rules.NewJudge(o.Rules, kind, spec.Delimiter)
+		}
+		if len(o.Rules.Changes()) > 0 {
+			s.editor = rules.NewEditor(o.Rules, kind, spec.Delimiter)
+		}
 	}
 	s.apart = o.Parse != ParseNone || o.Rules != nil
 	return s, nil
@@ -391,7 +405,7 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k *cut) bool {
 		if s.opt.Parse != ParseNone {
 			return s.shape(c, data, at, *k)
 		}
-		if s.leavesOut(c, data[start:end]) {
+		if s.judge != nil && s.leavesOut(c, data[start:end]) {
 			return true
 		}
 	}
@@ -415,8 +429,28 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k *cut) bool {
 	}
 	invalid := !k.ascii && !validUTF8(data[start:end]) || s.lossy && s.replaced(data[start:end], start)
 	from, to := s.pos(start), s.pos(end)
-	before := len(c.Body)
+	before, changed := len(c.Body), false
+	if s.editor != nil {
+		rec := data[start:text]
+		out, sound := s.editor.Of(recordText(rec))
+		if !sound {
+			s.fault = unreadable
+			return s.reject(c, data[c.Consumed:], *k)
+		}
+		if changed = s.hasActed(); changed {
+			switch fits := s.joinChanged(c, out, rec[len(recordText(rec)):], newline, at+int64(from)); {
+			case fits:
+			case c.Records > 0:
+				return false // alone it may have room
+			default:
+				s.fault = fault{reason: record.Grown, text: "as rules make it, it is longer than", limit: s.opt.MaxBody}
+				return s.reject(c, data[c.Consumed:], *k)
+			}
+			s.countChanges(c)
+		}
+	}
 	switch {
+	case changed:
 	case s.opt.Fields == nil:
 		c.joinLine(data, start, end, text, newline)
 	case s.splice(c, data[start:text], newline, at+int64(from)):
@@ -432,7 +466,7 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k *cut) bool {
 	if invalid {
 		c.InvalidUTF8++
 	}
-	if newline || c.Lens != nil || s.opt.Fields != nil || to-from != end-start {
+	if newline || changed || c.Lens != nil || s.opt.Fields != nil || to-from != end-start {
 		s.length(c, before, to-from)
 	}
 	c.piece(from, to, 1)
