@@ -147,12 +147,16 @@ func (a *anew) refuse(in *input, info record.FileInfo, base int64, j format.Reje
 	if j.Reason == record.TooLong {
 		data = data[:min(len(data), keptHead)]
 	}
-	a.out.Refused = append(a.out.Refused, record.Rejected{
+	r := record.Rejected{
 		File: a.x.File, Path: info.First, Route: in.Route,
 		Offset: base + int64(j.Start), Length: int64(j.End - j.Start),
 		Data: bytes.Clone(data), Truncated: len(data) < j.End-j.Start,
 		Reason: j.Reason, Message: j.Message,
-	})
+	}
+	if in.rules.Withholds() {
+		r.Withhold()
+	}
+	a.out.Refused = append(a.out.Refused, r)
 }
 
 // join adds the records of a chunk that begins at an offset of its file, to a part of

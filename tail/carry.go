@@ -133,7 +133,7 @@ func (w *worker) deliverCarried(r *reader, lease Lease, c *format.Chunk, n int64
 // refuseCarried puts a record into quarantine that is longer as JSON than a payload
 // may be.
 func (w *worker) refuseCarried(r *reader, j format.Reject) error {
-	err := w.keep([]record.Rejected{{
+	err := w.keep(r.in, []record.Rejected{{
 		File: r.file, Path: r.info.First, Route: r.in.Route, Length: int64(j.End), Data: j.Data, Truncated: len(j.Data) < j.End,
 		Reason: j.Reason, Message: j.Message + " (" + whereBefore(r.carrying.before()) + ")",
 	}})

@@ -41,6 +41,11 @@ type InputConfig struct {
 	Keep             []rules.Condition `yaml:"keep"`               // a record is left out where none of them holds; empty: none is
 	Drop             []rules.Rule      `yaml:"drop"`               // a record is left out where one of them holds
 	Sample           *rules.Sample     `yaml:"sample"`             // how much of the records that are left is sent; nil: all
+	Redact           []rules.Redaction `yaml:"redact"`             // what of a record is not sent as it is
+	RedactKeyFile    string            `yaml:"redact_key_file"`    // holds the key of hashes
+	Rename           map[string]string `yaml:"rename"`             // members, and their new names
+	Remove           []string          `yaml:"remove"`             // members
+	Add              map[string]string `yaml:"add"`                // members, and their texts
 	Encoding         string            `yaml:"encoding"`           // utf-8, utf-16le, utf-16be or latin1
 	PartialLineWait  units.Duration    `yaml:"partial_line_wait"`  // 0: a last line without its newline is held
 	Compressed       string            `yaml:"compressed"`         // auto or never

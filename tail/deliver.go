@@ -81,6 +81,11 @@ func (w *worker) count(in *input, c *format.Chunk) {
 			books.Filtered(input, in.rules.Reasons()[i], n)
 		}
 	}
+	for i, n := range c.Changed {
+		if n > 0 {
+			books.Changed(input, in.rules.Changes()[i], n)
+		}
+	}
 	for _, j := range c.Rejected {
 		books.Rejected(in.lot(int64(j.End-j.Start)), j.Reason)
 	}
@@ -115,7 +120,7 @@ func (w *worker) quarantine(r *reader, c *format.Chunk) error {
 			Reason: j.Reason, Message: j.Message,
 		})
 	}
-	if err := w.keep(w.rejected); err != nil {
+	if err := w.keep(r.in, w.rejected); err != nil {
 		return err
 	}
 	first := &w.rejected[0]
@@ -134,8 +139,13 @@ func (e *unkeptError) Error() string {
 	return fmt.Sprintf("quarantine does not take the bad record at offset %d: %v", e.offset, e.err)
 }
 
-// keep puts records into quarantine.
-func (w *worker) keep(recs []record.Rejected) error {
+// keep puts records of an input into quarantine, with no byte that must not get out.
+func (w *worker) keep(in *input, recs []record.Rejected) error {
+	if in.rules.Withholds() {
+		for i := range recs {
+			recs[i].Withhold()
+		}
+	}
 	if err := w.t.o.Quarantine.Put(recs); err != nil {
 		return errQuarantine(&unkeptError{recs[0].Offset, err})
 	}

@@ -178,9 +178,12 @@ func shaping(in *input) uint64 {
 	if in.joins() {
 		text += fmt.Sprint(" ", in.MaxSize) // which bounds a record too
 	}
-	sum := xxhash.Sum64String(text) &^ record.Reshaped
-	if in.parse != format.ParseNone || in.encoding != format.UTF8 {
+	sum := xxhash.Sum64String(text) &^ (record.Reshaped | record.Withheld)
+	if in.parse != format.ParseNone || in.encoding != format.UTF8 || in.rules.Changing() {
 		sum |= record.Reshaped
+	}
+	if in.rules.Withholds() {
+		sum |= record.Withheld
 	}
 	return sum
 }

@@ -116,7 +116,7 @@ func (w *worker) rejectLong(r *reader, offset int64, head []byte, length int64, 
 		return err
 	}
 	reason := r.long.reason
-	err := w.keep([]record.Rejected{{
+	err := w.keep(r.in, []record.Rejected{{
 		File: r.file, Path: r.info.First, Route: r.in.Route,
 		Offset: offset, Length: length, Data: head, Truncated: int64(len(head)) < length,
 		Reason: reason, Message: message,

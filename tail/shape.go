@@ -1,8 +1,12 @@
 package tail
 
 import (
+	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 
 	"kusto-agent/internal/format"
@@ -53,10 +57,36 @@ func (e *TimeError) Error() string { return "time." + e.Key + ": " + e.Err.Error
 
 func (e *TimeError) Unwrap() error { return e.Err }
 
-// NewRules makes the rules that leave records out; nil: there are none. The error
-// holds every mistake, each as a *rules.Error.
+// NewRules makes the rules that leave records out and change them; nil: there are none.
+// It reads RedactKeyFile where that is needed. The error holds every mistake, each as a
+// *rules.Error or a *KeyFileError.
 func (c InputConfig) NewRules() (*rules.Set, error) {
 	all := c.ruleConfig()
+	if all.Hashes() {
+		var err error
+		if all.HashKey, err = readKey(c.RedactKeyFile); err != nil {
+			return nil, err
+		}
+	}
+	return c.newRules(all)
+}
+
+// CheckRules is NewRules for who reads no records: the key need not be readable here. It
+// must be safe and long enough where it is.
+func (c InputConfig) CheckRules() error {
+	all := c.ruleConfig()
+	var bad error
+	if all.Hashes() {
+		if _, err := readKey(c.RedactKeyFile); !errors.Is(err, fs.ErrPermission) {
+			bad = err
+		}
+		all.HashKey = make([]byte, rules.LeastKey)
+	}
+	_, err := c.newRules(all)
+	return errors.Join(bad, err)
+}
+
+func (c InputConfig) newRules(all rules.Config) (*rules.Set, error) {
 	if all.Empty() {
 		return nil, nil
 	}
@@ -69,7 +99,49 @@ func (c InputConfig) NewRules() (*rules.Set, error) {
 }
 
 func (c InputConfig) ruleConfig() rules.Config {
-	return rules.Config{Keep: c.Keep, Drop: c.Drop, Sample: c.Sample}
+	return rules.Config{Keep: c.Keep, Drop: c.Drop, Sample: c.Sample, Redact: c.Redact, Rename: c.Rename, Remove: c.Remove, Add: c.Add}
+}
+
+// KeyFileError says why RedactKeyFile cannot be used.
+type KeyFileError struct{ Err error }
+
+func (e *KeyFileError) Error() string { return "redact_key_file: " + e.Err.Error() }
+
+func (e *KeyFileError) Unwrap() error { return e.Err }
+
+// mostKey is more than any key has.
+const mostKey = 64 << 10
+
+// readKey reads the key of hashes: all of the file but the line ends behind it.
+func readKey(path string) (key []byte, err error) {
+	defer func() {
+		if err != nil {
+			err = &KeyFileError{err}
+		}
+	}()
+	if path == "" {
+		return nil, fmt.Errorf("missing; with: hash needs the file of a key, such as one made by: (umask 077; openssl rand -hex 32 >redact.key)")
+	}
+	st, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("there is no file %s; make it by: (umask 077; openssl rand -hex 32 >FILE)", path)
+	case err != nil:
+		return nil, err
+	case !st.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no file", path)
+	case st.Mode().Perm()&0o007 != 0:
+		return nil, fmt.Errorf("%s can be read or written by everyone (mode %04o), so that hashes hide nothing; run: chmod o= FILE", path, st.Mode().Perm())
+	case st.Size() > mostKey:
+		return nil, fmt.Errorf("%s is no key: it has %d bytes", path, st.Size())
+	}
+	if key, err = os.ReadFile(path); err != nil {
+		return nil, err
+	}
+	if key = bytes.TrimRight(key, "\r\n"); len(key) < rules.LeastKey {
+		return nil, fmt.Errorf("the key in %s has %d bytes; want at least %d", path, len(key), rules.LeastKey)
+	}
+	return key, nil
 }
 
 // shapedBy is the part of the shaping hash of an input that says how lines are
@@ -79,6 +151,9 @@ func (in *input) shapedBy() string {
 	if in.rules != nil {
 		all := in.ruleConfig()
 		text = " " + all.Key()
+		if all.Hashes() {
+			text += " " + in.rules.KeyID()
+		}
 	}
 	if in.inner > format.ParseText {
 		text += " " + in.inner.String()

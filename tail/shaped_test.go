@@ -159,6 +159,27 @@ func TestReadSpansOfAnything(t *testing.T) {
 	shaped("sampled cri", func(in *Input) {
 		in.Format, in.Parse, in.Sample = record.JSON, "cri", &rules.Sample{Rate: "0.6", By: "message"}
 	}, anyLog)
+	redacted := func(name string, set func(*Input), file func(*rand.Rand) string, all ...rules.Redaction) {
+		shaped("redacted, "+name, func(in *Input) {
+			set(in)
+			in.Redact = all
+		}, file)
+	}
+	const longer = "a text that is longer than what stood there"
+	redacted("lines", func(*Input) {}, anyText, rules.Redaction{Match: "a|x+", With: longer})
+	redacted("JSON with fields", func(in *Input) { in.Format, in.Fields, in.Remove = record.JSON, fields, []string{"b"} },
+		func(r *rand.Rand) string { return anyFile(record.JSON, r) }, rules.Redaction{Member: "a", With: longer}, rules.Redaction{Match: "x{200}", With: ""})
+	redacted("MultiJSON", func(in *Input) { in.Format, in.Add = record.MultiJSON, map[string]string{"a.c": "x"} },
+		func(r *rand.Rand) string { return anyFile(record.MultiJSON, r) }, rules.Redaction{Match: "1", With: "2"})
+	redacted("rows", func(in *Input) { in.Format = record.CSV }, anyText, rules.Redaction{Column: 1, With: `"` + "," + longer})
+	redacted("cri", func(in *Input) {
+		in.Format, in.Parse, in.Drop = record.JSON, "cri", dropping(rules.Condition{Member: "message", Match: "a"})
+	}, anyLog,
+		rules.Redaction{Member: "message", Match: "[b-d]+", With: longer})
+	redacted("UTF-16 with fields", func(in *Input) {
+		in.Format, in.Encoding, in.Parse, in.Fields = record.JSON, "utf-16be", "logfmt", fields
+	},
+		func(r *rand.Rand) string { return utf16be(anyText(r)) }, rules.Redaction{Match: "[aä]", With: "*"})
 	apart("combined", "combined", "raw")
 	apart("regex", "regex", "drop")
 	apart("syslog", "syslog", "quarantine")
@@ -265,6 +286,7 @@ func TestReadSpansOfAnotherShape(t *testing.T) {
 	f("encoding", ErrReshaped, func(w *world) { w.in().Encoding = "utf-16le" })
 	f("rules", ErrReshaped, func(w *world) { w.in().Drop = dropping(rules.Condition{Match: "x"}) })
 	f("sample", ErrReshaped, func(w *world) { w.in().Sample = &rules.Sample{Rate: "0.5"} })
+	f("redaction", ErrReshaped, func(w *world) { w.in().Redact = []rules.Redaction{{Match: "x", With: "*"}} })
 	f("table", ErrReshaped, func(w *world) { w.in().Table = "another" })
 	f("input", ErrNotConfigured, func(w *world) { w.inputs = nil; w.addInput("other", "*.log") })
 }

@@ -10,9 +10,24 @@ import (
 
 // Restore gives records of a payload the bytes they have in their files, where
 // the payload does not tell them: it was parsed or decoded. A record whose bytes
-// cannot be had any more keeps what was sent, and the error says why.
+// cannot be had any more keeps what was sent, and the error says why. A record of which
+// something must not get out keeps what was sent too; where that was sent as it is,
+// since its input did not redact then, it gets no bytes at all.
 func (t *Tailer) Restore(p *record.Payload, recs []record.Rejected) error {
-	if p.Shaping&record.Reshaped == 0 {
+	for i := range recs {
+		if r := &recs[i]; p.Shaping&record.Withheld != 0 {
+			r.Redacted = true
+			if before := extentsBefore(p, r.File, r.Offset); len(before) > 0 {
+				for _, x := range before {
+					r.Length += x.Len()
+				}
+				r.Message = whereBefore(before)
+			}
+		} else if t.withholds(r.File.Input) {
+			r.Withhold()
+		}
+	}
+	if p.Shaping&(record.Reshaped|record.Withheld) != record.Reshaped {
 		return nil
 	}
 	files := make(map[record.File]source)
@@ -29,7 +44,7 @@ func (t *Tailer) Restore(p *record.Payload, recs []record.Rejected) error {
 	}
 	for i := range recs {
 		r := &recs[i]
-		if f := files[r.File]; f != nil && bad[r.File] == nil {
+		if f := files[r.File]; f != nil && bad[r.File] == nil && !r.Redacted {
 			if err := restore(p, r, files); err != nil {
 				bad[r.File] = fmt.Errorf("read %v at %d: %w", r.File, r.Offset, err)
 			}
@@ -40,6 +55,14 @@ func (t *Tailer) Restore(p *record.Payload, recs []record.Rejected) error {
 		all = append(all, err)
 	}
 	return errors.Join(all...)
+}
+
+// withholds reports whether the input of a name redacts by now.
+func (t *Tailer) withholds(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	in, _ := t.inputOf(name)
+	return in != nil && in.rules.Withholds()
 }
 
 // restore gives one record its bytes. Where it begins in another file, its message

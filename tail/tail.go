@@ -66,6 +66,7 @@ type Quarantine interface {
 type Books interface {
 	Read(input string, records int, bytes int64)
 	Filtered(input, reason string, records int)
+	Changed(input, rule string, records int)
 	Rejected(lot record.Lot, reason record.Reason)
 }
 

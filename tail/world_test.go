@@ -416,6 +416,7 @@ func (b *box) Read(input string, records int, bytes int64) {
 	b.add("bytes", bytes)
 }
 func (b *box) Filtered(_, reason string, n int) { b.add(reason, int64(n)) }
+func (b *box) Changed(_, rule string, n int)    { b.add(rule, int64(n)) }
 func (b *box) Rejected(lot record.Lot, reason record.Reason) {
 	b.add(string(reason), int64(lot.Records))
 }

@@ -106,13 +106,17 @@ func (l *quarantineList) line(e quarantine.Entry) error {
 	if file == "" {
 		file = e.Rejected.File.ID.String()
 	}
+	message := e.Message
+	if e.Redacted {
+		message = "(redacted) " + message
+	}
 	code := e.Code
 	if code == "" {
 		code = "-"
 	}
 	return console.Row(l.out, quarantineColumns, []string{
 		lineID(e), e.Time.UTC().Format(time.RFC3339), e.File.Input, string(e.Reason), file,
-		strconv.FormatInt(e.Offset, 10), strconv.FormatInt(e.Length, 10), code, console.Shortened(e.Message, 100),
+		strconv.FormatInt(e.Offset, 10), strconv.FormatInt(e.Length, 10), code, console.Shortened(message, 100),
 	})
 }
 
@@ -144,6 +148,7 @@ func quarantineShowCommand() *cobra.Command {
 		Use:   "show ID",
 		Short: "Print the bytes of a record in quarantine, as they were in its file",
 		Long: "Print the bytes of a record in quarantine, as they were in its file; ID is from quarantine ls.\n" +
+			"Of an input that redacts they are those that were sent, or none.\n" +
 			"On a terminal, bytes that could steer it are quoted.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -156,7 +161,12 @@ func quarantineShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if e.Truncated {
+			switch {
+			case e.Redacted && len(e.Data) == 0:
+				fmt.Fprintf(cmd.ErrOrStderr(), "redacted: its %d bytes are withheld, and are at offset %d of its file, %s\n", e.Length, e.Offset, telemetry.Printable(e.Path))
+			case e.Redacted:
+				fmt.Fprintln(cmd.ErrOrStderr(), "redacted: this is the record as it was sent, not as it is in its file")
+			case e.Truncated:
 				fmt.Fprintf(cmd.ErrOrStderr(), "only the first %d of %d bytes were kept\n", len(e.Data), e.Length)
 			}
 			if s.json {

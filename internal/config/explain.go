@@ -152,6 +152,8 @@ func (k *key) typeWords() string {
 		return "a duration, such as 500ms, 30s, 1h30m or 7d"
 	case k.typ == reflect.TypeFor[sender.Concurrency]():
 		return "auto, or a whole number"
+	case k.allowed != nil && k.typ.Kind() == reflect.Slice:
+		return "words of a list, or one"
 	case k.allowed != nil:
 		return "a word of a list"
 	}

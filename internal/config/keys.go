@@ -11,6 +11,7 @@ import (
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/kusto/credential"
+	"kusto-agent/internal/rules"
 	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/units"
 	"kusto-agent/sender"
@@ -123,7 +124,7 @@ func (k *key) standard() string {
 // allowedValues are the values of the keys that have a list of them, as the
 // checks tell it of values that are none.
 func allowedValues() map[string][]string {
-	allowed := map[string][]string{"inputs.format": formatNames(), "inputs.multiline.preset": format.Presets()}
+	allowed := map[string][]string{"inputs.format": formatNames(), "inputs.multiline.preset": format.Presets(), "inputs.redact.preset": rules.Presets()}
 	note := func(section string, err error) {
 		for _, err := range flatten(err) {
 			if bad, ok := err.(*units.KeyError); ok && bad.Want != nil {

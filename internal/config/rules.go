@@ -4,22 +4,25 @@ import (
 	"errors"
 	"fmt"
 	"regexp/syntax"
+	"slices"
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/rules"
+	"kusto-agent/tail"
 )
 
 // ruleLists are the keys of an input that hold rules.
-var ruleLists = []string{"keep", "drop"}
+var ruleLists = []string{"keep", "drop", "redact"}
 
-// rules checks what says which records are sent. A format or a way of parsing that is
+// rules checks what says which records are sent, and what of them. A format or a way of parsing that is
 // not known was complained about.
 func (l *loader) rules(in *Input, src *source, at string) {
 	spec, known := format.Of(in.Format)
 	if _, ok := format.ParseOf(in.Parse); !known || !ok {
 		return
 	}
-	lists := map[string]int{"keep": len(in.Keep), "drop": len(in.Drop), "sample": 0}
+	in.RedactKeyFile = l.credential(in.RedactKeyFile)
+	lists := map[string]int{"keep": len(in.Keep), "drop": len(in.Drop), "sample": 0, "redact": len(in.Redact), "rename": len(in.Rename), "remove": len(in.Remove), "add": len(in.Add)}
 	if in.Sample != nil {
 		lists["sample"] = 1
 	}
@@ -32,17 +35,26 @@ func (l *loader) rules(in *Input, src *source, at string) {
 			if src.given(join(at, "sample.by")) && in.Sample.By == "" {
 				src.bad(join(at, "sample.by"), "empty; give it a value, or leave it out")
 			}
-		default:
+		case slices.Contains(ruleLists, list):
 			for i := range n {
 				saysNothing(src, fmt.Sprintf("%s[%d]", join(at, list), i))
 			}
 		}
 	}
+	for i := range in.Redact {
+		if with := fmt.Sprintf("%s[%d].with", join(at, "redact"), i); !src.given(with) && !src.wrong[with] {
+			src.bad(fmt.Sprintf("%s[%d]", join(at, "redact"), i), "with is missing; want what stands there instead, such as with: '***', or with: hash")
+		}
+	}
 	if spec.Ends == format.InBlocks {
 		return
 	}
-	_, err := in.NewRules()
-	for _, err := range flatten(err) {
+	for _, err := range leaves(in.CheckRules()) {
+		var key *tail.KeyFileError
+		if errors.As(err, &key) {
+			src.bad(join(at, "redact_key_file"), "%v", key.Err)
+			continue
+		}
 		var bad *rules.Error
 		if !errors.As(err, &bad) || src.wrong[join(at, bad.List)] {
 			continue // the only other error is that of the format
@@ -57,10 +69,22 @@ func (l *loader) rules(in *Input, src *source, at string) {
 	}
 }
 
+// leaves are the errors that were joined into one, in one or more steps.
+func leaves(err error) (all []error) {
+	many := flatten(err)
+	if many == nil && err != nil {
+		return []error{err}
+	}
+	for _, err := range many {
+		all = append(all, leaves(err)...)
+	}
+	return all
+}
+
 // saysNothing refuses keys of a rule whose values are empty: without them the rule
 // would mean something else.
 func saysNothing(src *source, at string) {
-	for _, key := range []string{"name", "match", "member", "column", "in", "below", "above"} {
+	for _, key := range []string{"name", "match", "member", "column", "in", "below", "above", "preset"} {
 		p := src.places[join(at, key)]
 		if !src.given(join(at, key)) || src.wrong[join(at, key)] {
 			continue
@@ -68,9 +92,11 @@ func saysNothing(src *source, at string) {
 		switch {
 		case key == "column" && p.written == "0":
 			src.bad(join(at, key), "0 is no column; the first is 1")
+		case key == "preset" && !src.given(join(at, key)+"[0]"):
+			src.bad(join(at, key), "empty; want what is looked for, such as [email, card], or leave it out")
 		case key == "in" && !src.given(join(at, key)+"[0]"):
 			src.bad(join(at, key), "empty; want the values that are meant, such as [debug, trace], or leave it out")
-		case p.written == "" && key != "in":
+		case p.written == "" && key != "in" && key != "preset":
 			src.bad(join(at, key), "empty; give it a value, or leave it out")
 		}
 	}

@@ -106,6 +106,8 @@ func schemaOfValue(k *key, refer bool) schema {
 		return schema{"type": []string{"object", "null"}, "additionalProperties": schemaOfKeys(k)}
 	case len(k.keys) > 0:
 		return schemaOfKeys(k)
+	case k.allowed != nil && k.typ.Kind() == reflect.Slice:
+		return schema{"anyOf": []any{schemaOfChoice(k), schema{"type": []string{"array", "null"}, "items": schemaOfChoice(k)}}}
 	case k.allowed != nil:
 		return schemaOfChoice(k)
 	}

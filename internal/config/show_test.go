@@ -100,7 +100,7 @@ func TestShowIncluded(t *testing.T) {
 			t.Errorf("missing %s in\n%s", want, text)
 		}
 	}
-	if strings.Count(text, "name:") != 1 || strings.Contains(text, "spool") {
+	if strings.Count(text, " name:") != 1 || strings.Contains(text, "spool") {
 		t.Errorf("shown:\n%s", text)
 	}
 	doc, err := c.Shown("C")

@@ -18,6 +18,8 @@ type Books struct {
 	Quarantined map[string]uint64 `json:"quarantined"` // by reason
 	Dropped     map[string]uint64 `json:"dropped"`     // by reason
 	Filtered    map[string]uint64 `json:"filtered"`    // by reason
+
+	Changed map[string]uint64 `json:"changed,omitempty"` // by rule; they are in the other accounts too
 }
 
 // Table names a table. Tables of that name in several clusters are one.
@@ -52,6 +54,7 @@ func (a *account) books() Books {
 		Quarantined: quarantined,
 		Dropped:     maps.Clone(a.dropped),
 		Filtered:    maps.Clone(a.filtered),
+		Changed:     maps.Clone(a.changed),
 	}
 }
 

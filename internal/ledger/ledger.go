@@ -49,7 +49,7 @@ type account struct {
 	read, restored, accepted, pending, spooled, readBytes uint64
 
 	quarantined       map[record.Reason]uint64
-	dropped, filtered map[string]uint64
+	dropped, filtered, changed map[string]uint64
 }
 
 // New returns a ledger with no inputs.
@@ -110,6 +110,16 @@ func (l *Ledger) Filtered(input, reason string, records int) {
 		if records > 0 {
 			a.filtered[reason] += uint64(records)
 		}
+	})
+}
+
+// Changed counts records that a rule has changed. It ends none.
+func (l *Ledger) Changed(input, rule string, records int) {
+	l.change(input, func(a *account) {
+		if a.changed == nil {
+			a.changed = map[string]uint64{}
+		}
+		a.changed[rule] += uint64(records)
 	})
 }
 

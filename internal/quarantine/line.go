@@ -27,6 +27,7 @@ type line struct {
 	Offset     int64     `json:"offset"`
 	Length     int64     `json:"length"` // in the file; data may hold less of it where truncated
 	Truncated  bool      `json:"truncated"`
+	Redacted   bool      `json:"redacted,omitempty"` // data is the record as it was sent, or nothing
 	Reason     string    `json:"reason"`
 	Code       string    `json:"code"`
 	Message    string    `json:"message"`
@@ -41,7 +42,7 @@ func appendLine(b []byte, r *record.Rejected, now time.Time) ([]byte, error) {
 		Cluster: r.Route.Cluster, Database: r.Route.Database, Table: r.Route.Table,
 		Format: string(r.Route.Format), Mapping: r.Route.Mapping,
 		File: r.File.ID.String(), Path: record.Spell(r.Path), Generation: r.File.Generation,
-		Offset: r.Offset, Length: r.Length, Truncated: r.Truncated,
+		Offset: r.Offset, Length: r.Length, Truncated: r.Truncated, Redacted: r.Redacted,
 		Reason: string(r.Reason), Code: r.Code, Message: r.Message,
 	}
 	data := r.Data
@@ -90,7 +91,7 @@ func parseLine(b []byte) (Entry, error) {
 	e := Entry{Time: l.Time, Rejected: record.Rejected{
 		File: record.File{Input: l.Input, ID: id, Generation: l.Generation}, Path: l.Path,
 		Route:  record.Route{Cluster: l.Cluster, Database: l.Database, Table: l.Table, Format: record.Format(l.Format), Mapping: l.Mapping},
-		Offset: l.Offset, Length: l.Length, Truncated: l.Truncated,
+		Offset: l.Offset, Length: l.Length, Truncated: l.Truncated, Redacted: l.Redacted,
 		Reason: record.Reason(l.Reason), Code: l.Code, Message: l.Message,
 	}}
 	switch {

@@ -183,14 +183,18 @@ type Payload struct {
 
 	// Shaping is a hash of the settings that turn a file's bytes into a body.
 	// Two payloads of the same ranges and shaping have the same body. It has the
-	// bit Reshaped where a body does not tell what the bytes of the file were.
+	// bit Reshaped where a body does not tell what the bytes of the file were, and the
+	// bit Withheld where nobody else may be told.
 	Shaping uint64
 
 	ReadAt time.Time // when the oldest of its records was read
 }
 
-// Reshaped is the bit of Payload.Shaping that parsing and decoding set.
-const Reshaped uint64 = 1
+// Bits of Payload.Shaping.
+const (
+	Reshaped uint64 = 1 // set by parsing, decoding and rules that change records
+	Withheld uint64 = 2 // set by rules that keep something of a record from getting out; only with Reshaped
+)
 
 // Inputs calls f with each input that has records in p, and how many.
 func (p *Payload) Inputs(f func(input string, records int)) {
@@ -287,12 +291,24 @@ type Rejected struct {
 	Route   Route
 	Offset  int64
 	Length  int64  // in the file, its line end included
-	Data    []byte // source bytes; only their head where Truncated
+	Data    []byte // source bytes; only their head where Truncated, and none where Redacted
 	Reason  Reason
 	Code    string // the service's error code, where it refused
 	Message string
 	// Truncated says that Data holds less than Length bytes.
 	Truncated bool
+	// Redacted says that Data is not what is in the file, since something of that must
+	// not get out: it is the record as it was sent, or nothing.
+	Redacted bool
+}
+
+// Withhold takes the bytes away from a record of which it is not known what may get out.
+func (x *Rejected) Withhold() {
+	x.Data, x.Truncated, x.Redacted = nil, true, true
+	if x.Message != "" {
+		x.Message += "; "
+	}
+	x.Message += "its bytes are withheld, since its input redacts"
 }
 
 // Lot is the record with its bytes in the file.

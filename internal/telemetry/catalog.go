@@ -95,6 +95,8 @@ var catalog = []metric{
 				"The log says which. spool_full: raise spool.max_size; spool_age: raise spool.max_age; source_gone: a file was deleted before it was delivered."}}},
 	{"records_filtered_total", counter, []string{"input", "reason"}, "Records left out on purpose, such as blank lines and headers, with the reason.", "",
 		panel{rowFlow, "Records filtered", "rps", []string{"input", "reason"}}, nil},
+	{"records_changed_total", counter, []string{"input", "rule"}, "Records of which redact, rename, remove or add changed something, by the rule: its name, or rename, remove or add.", "before a rule changed the first",
+		panel{rowFlow, "Records changed", "rps", []string{"input", "rule"}}, nil},
 	{"records_invalid_utf8_total", counter, byInput, "Records that were sent although they are not valid UTF-8.", "",
 		panel{rowFiles, "Odd records", "rps", byInput}, nil},
 	{"records_unparsed_total", counter, byInput, "Records that parse could not read, and that were sent unparsed.", "",

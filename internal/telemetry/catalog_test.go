@@ -18,6 +18,7 @@ func everything(t *testing.T) *Server {
 	status, l := busy(now)
 	status.Spool = &Spool{Bytes: 4096, Oldest: now.Add(-time.Hour)}
 	s := serverFor(status, l)
+	l.Changed("app", "names", 1)
 	s.Metrics().EndToEnd(record.Route{Database: "Logs", Table: "App"}, time.Second)
 	s.Metrics().Input("app")
 	return s

@@ -50,6 +50,8 @@ var reasonAccounts = []reasons{
 	{desc("records_filtered_total"),
 		[]string{ledger.Header, ledger.Blank, ledger.Unmatched},
 		func(b ledger.Books) map[string]uint64 { return b.Filtered }},
+	{desc("records_changed_total"), nil,
+		func(b ledger.Books) map[string]uint64 { return b.Changed }},
 }
 
 var (
