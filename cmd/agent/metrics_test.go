@@ -12,7 +12,7 @@ import (
 )
 
 // TestARealAgentHasEveryMetric: each metric of the reference is in a scrape of an agent
-// that has a token, a spool, a route that is held and one that delivers.
+// that has a token, a spool, a route that is held and one that delivers, and changes records.
 func TestARealAgentHasEveryMetric(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, emulator.Options{TokenSecret: "zq-secret"})
@@ -20,7 +20,7 @@ func TestARealAgentHasEveryMetric(t *testing.T) {
 	s.write("secret", "zq-secret")
 	s.write("logs/a.json", joined(jsonRecords(0, 5)))
 	s.write("logs/b.json", joined(jsonRecords(0, 5)))
-	p := s.run(head + `auth: {authority: "${URL}", tenant: t, client_id: c, client_secret_file: "${DIR}/secret"}` + "\n" + twoInputs)
+	p := s.run(head + `auth: {authority: "${URL}", tenant: t, client_id: c, client_secret_file: "${DIR}/secret"}` + "\n" + strings.Replace(twoInputs, "name: good,", "name: good, add: {a: b},", 1))
 	p.await(1, routeHeld, `"table":"Bad"`)
 	p.awaitBooks("good", func(a account) bool { return a.accepted == 5 })
 	_, scrape := p.mustGet("/metrics")

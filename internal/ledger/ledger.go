@@ -48,7 +48,7 @@ type Ledger struct {
 type account struct {
 	read, restored, accepted, pending, spooled, readBytes uint64
 
-	quarantined       map[record.Reason]uint64
+	quarantined                map[record.Reason]uint64
 	dropped, filtered, changed map[string]uint64
 }
 
