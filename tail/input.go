@@ -248,6 +248,7 @@ func (in *input) options() format.Options {
 	if spec, _ := format.Of(in.Format); spec.Ends != format.InBlocks {
 		o.MaxRecord = min(int(in.MaxRecordSize), o.MaxRecord)
 	}
+	o.MaxHeader = o.MaxRecord
 	return o
 }
 

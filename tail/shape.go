@@ -99,7 +99,7 @@ func (c InputConfig) newRules(all rules.Config) (*rules.Set, error) {
 }
 
 func (c InputConfig) ruleConfig() rules.Config {
-	return rules.Config{Keep: c.Keep, Drop: c.Drop, Sample: c.Sample, Redact: c.Redact, Rename: c.Rename, Remove: c.Remove, Add: c.Add}
+	return rules.Config{Keep: c.Keep, Drop: c.Drop, Sample: c.Sample, Redact: c.Redact, Rename: c.Rename, Remove: c.Remove, Add: c.Add, Header: c.Header == "skip"}
 }
 
 // KeyFileError says why RedactKeyFile cannot be used.

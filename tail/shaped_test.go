@@ -149,7 +149,7 @@ func TestReadSpansOfAnything(t *testing.T) {
 	ruled("JSON", rules.Condition{Member: "a", Match: "}"}, func(in *Input) { in.Format = record.JSON }, func(r *rand.Rand) string { return anyFile(record.JSON, r) })
 	ruled("MultiJSON with fields", rules.Condition{Member: "a", In: []string{"1"}}, func(in *Input) { in.Format, in.Fields = record.MultiJSON, fields },
 		func(r *rand.Rand) string { return anyFile(record.MultiJSON, r) })
-	ruled("rows", rules.Condition{Column: 1, Match: "a"}, func(in *Input) { in.Format = record.CSV }, anyText)
+	ruled("rows", rules.Condition{Column: "1", Match: "a"}, func(in *Input) { in.Format = record.CSV }, anyText)
 	ruled("cri with fields", rules.Condition{Member: "stream", In: []string{"stderr"}}, func(in *Input) { in.Format, in.Parse, in.Fields = record.JSON, "cri", fields }, anyLog)
 	ruled("events", rules.Condition{Match: "a"}, func(in *Input) {
 		in.Format, in.Parse, in.Multiline = record.JSON, "text", &Multiline{Start: `^\d`, MaxLines: 5, MaxWait: 1}
@@ -171,7 +171,10 @@ func TestReadSpansOfAnything(t *testing.T) {
 		func(r *rand.Rand) string { return anyFile(record.JSON, r) }, rules.Redaction{Member: "a", With: longer}, rules.Redaction{Match: "x{200}", With: ""})
 	redacted("MultiJSON", func(in *Input) { in.Format, in.Add = record.MultiJSON, map[string]string{"a.c": "x"} },
 		func(r *rand.Rand) string { return anyFile(record.MultiJSON, r) }, rules.Redaction{Match: "1", With: "2"})
-	redacted("rows", func(in *Input) { in.Format = record.CSV }, anyText, rules.Redaction{Column: 1, With: `"` + "," + longer})
+	redacted("rows", func(in *Input) { in.Format = record.CSV }, anyText, rules.Redaction{Column: "1", With: `"` + "," + longer})
+	redacted("columns by name", func(in *Input) {
+		in.Format, in.Header, in.Drop = record.CSV, "skip", dropping(rules.Condition{Column: "one", Match: "a"})
+	}, func(r *rand.Rand) string { return "one,two\n" + anyText(r) }, rules.Redaction{Column: "one", Match: "[b-d]+", With: longer})
 	redacted("cri", func(in *Input) {
 		in.Format, in.Parse, in.Drop = record.JSON, "cri", dropping(rules.Condition{Member: "message", Match: "a"})
 	}, anyLog,

@@ -136,7 +136,7 @@ func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner,
 	scan := a.scanners[in.Name]
 	if scan == nil {
 		o := format.Options{
-			Format: in.Format, MaxRecord: mostRecord,
+			Format: in.Format, MaxRecord: mostRecord, MaxHeader: in.options().MaxRecord,
 			Fields: in.fields, Encoding: in.encoding, Parse: in.parse, Inner: in.inner, OnError: in.onError, Pattern: in.pattern, Zone: in.zone, Multiline: in.events, Rules: in.rules,
 		}
 		if in.joins() {

@@ -41,6 +41,9 @@ var errOpen = errors.New("ends beyond the data")
 // scanned or skipped next is of that file. For others it does nothing. It fails
 // only where reading does; Scan, at offset 0, says what is wrong with a header.
 func (s *Scanner) Prepare(file io.ReaderAt) error {
+	if s.opt.Rules.Named() {
+		return s.prepareHeader(file)
+	}
 	if !s.spec.NeedsHead {
 		return nil
 	}

@@ -183,5 +183,5 @@ func BenchmarkRules(b *testing.B) {
 	f("json/literal", json, objects, one(rules.Condition{Match: `"level":"debug"`}))
 	f("json/regex", json, objects, one(rules.Condition{Match: `"level":"(debug|trace)"`}))
 	f("csv/none", rows, fill(level(csvLine)), rules.Config{})
-	f("csv/column", rows, fill(level(csvLine)), one(rules.Condition{Column: 2, In: []string{"debug"}}))
+	f("csv/column", rows, fill(level(csvLine)), one(rules.Condition{Column: "2", In: []string{"debug"}}))
 }

@@ -97,3 +97,47 @@ func TestChangesAreCounted(t *testing.T) {
 		t.Errorf("of what no rule is about: %+v", c)
 	}
 }
+
+// TestColumnsByName: rules know columns by the header of the file, from wherever it is
+// read; where nobody knows the header, redaction is of every column and other conditions
+// do not hold.
+func TestColumnsByName(t *testing.T) {
+	config := rules.Config{
+		Header: true, Drop: []rules.Rule{{Condition: rules.Condition{Column: "status code", In: []string{"200"}}}},
+		Redact: []rules.Redaction{{Column: "user", With: "***"}, {Column: "none", With: "x"}},
+	}
+	o := Options{Format: record.CSV, Validate: true, SkipHeader: true, MaxRecord: 1000}
+	kind, _ := RuleKind(o.Format, o.Parse)
+	var err error
+	if o.Rules, err = rules.New(config, kind); err != nil {
+		t.Fatal(err)
+	}
+	const header = "\uFEFF\nuser,\"status code\", user \n"
+	const file = header + "a,200,b\na,404,b\n\"a\nb\",1,\n"
+	want := []string{"***,404,***\n", "\"***\",1,\n"}
+	for seed := range uint64(20) {
+		if sent, left, rejected := ruled(t, o, file, rand.New(rand.NewPCG(seed, 0))); !slices.Equal(sent, want) || left[0] != 1 || rejected != 0 {
+			t.Fatalf("sent %q, %v left out", sent, left)
+		}
+	}
+	read := func(of string, at int) string {
+		t.Helper()
+		s := newScanner(t, o)
+		if err := s.Prepare(strings.NewReader(of)); err != nil {
+			t.Fatal(err)
+		}
+		var c Chunk
+		s.Scan(buffer(of[at:]), int64(at), true, 0, &c)
+		return string(c.Body)
+	}
+	if got := read(file, len(header)); got != strings.Join(want, "") {
+		t.Errorf("from behind the header %q", got)
+	}
+	if got := read(strings.Repeat("x", 1001)+"\n"+"a,200,\"b\"\n", 1002); got != "***,***,\"***\"\n" && got != "x,x,\"x\"\n" {
+		t.Errorf("without a header %q", got)
+	}
+	o.Encoding = UTF16LE
+	if got := read(utf16LE(file), 2*len([]rune(header))); got != strings.Join(want, "") {
+		t.Errorf("of UTF-16 %q", got)
+	}
+}

@@ -2,6 +2,10 @@ package format
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
 	"slices"
 
 	"kusto-agent/internal/record"
@@ -30,6 +34,43 @@ func RuleKind(f record.Format, p Parse) (kind rules.Kind, ok bool) {
 		return rules.Row, true
 	}
 	return rules.Line, true
+}
+
+// setHeader says which columns the rows from here on have; nil: nobody knows.
+func (s *Scanner) setHeader(header []byte) {
+	if s.judge != nil {
+		s.judge.SetHeader(header)
+	}
+	if s.editor != nil {
+		s.editor.SetHeader(header)
+	}
+}
+
+// prepareHeader reads the header of a file, by which rules know columns. It is the
+// record that SkipHeader drops.
+func (s *Scanner) prepareHeader(file io.ReaderAt) error {
+	most := cmp.Or(s.opt.MaxHeader, s.opt.MaxRecord)
+	scan, err := New(Options{Format: s.opt.Format, MaxRecord: most, Encoding: s.opt.Encoding})
+	if err != nil {
+		return err
+	}
+	for size := min(4<<10, most); ; size = min(4*size, most) {
+		data := make([]byte, size)
+		n, err := file.ReadAt(data, 0)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("read header: %w", err)
+		}
+		var c Chunk
+		scan.Scan(data[:n], 0, false, 1, &c)
+		switch {
+		case c.Records == 1 && len(c.Rejected) == 0 && c.NULs == 0:
+			s.setHeader(recordText(c.Body))
+			return nil
+		case c.Consumed > 0 && c.Records == 0 && len(c.Rejected) > 0, n < size, size == most:
+			s.setHeader(nil)
+			return nil
+		}
+	}
 }
 
 // leavesOut counts a record that rules leave out, and reports whether they do.

@@ -107,7 +107,7 @@ func FuzzRules(f *testing.F) {
 		case o.Format == record.JSON || o.Format == record.MultiJSON:
 			conditions = append(conditions, rules.Condition{Member: "a", In: []string{"1", "y"}}, rules.Condition{Member: "b", Match: "[xy]"})
 		case o.Format != record.TXT:
-			conditions = append(conditions, rules.Condition{Column: 1, In: []string{"", "y"}}, rules.Condition{Column: 2, Below: "3"})
+			conditions = append(conditions, rules.Condition{Column: "1", In: []string{"", "y"}}, rules.Condition{Column: "2", Below: "3"})
 		}
 		r := rand.New(rand.NewPCG(seed, 0))
 		c := dropRules(conditions[r.IntN(len(conditions))], conditions[r.IntN(len(conditions))])
@@ -169,7 +169,7 @@ func ruleOracle(o Options, c rules.Config, text, body string) (reason int, sure 
 			v := object[x.Member]
 			_, isObject := v.(map[string]any)
 			value, there = fmt.Sprint(v), v != nil && !isObject
-		case x.Column > 0:
+		case x.Column != "":
 			r := csv.NewReader(strings.NewReader(body))
 			r.Comma = rune(map[record.Format]byte{record.CSV: ',', record.TSV: '\t'}[o.Format])
 			row, err := r.Read()
@@ -177,8 +177,12 @@ func ruleOracle(o Options, c rules.Config, text, body string) (reason int, sure 
 				sure = false
 				return false
 			}
-			if there = x.Column <= len(row); there {
-				value = row[x.Column-1]
+			n, err := strconv.Atoi(x.Column)
+			if err != nil {
+				panic(err)
+			}
+			if there = n <= len(row); there {
+				value = row[n-1]
 			}
 		}
 		if !there {
@@ -229,7 +233,7 @@ func TestRulesOfWholeRecords(t *testing.T) {
 		}
 	}
 	f(Options{Format: record.MultiJSON}, dropRules(rules.Condition{Match: "(?s)\\{\n.*x"}), "{\n\"a\":\"x\"\n}{\"b\":\"x\"}\n", []string{"{\"b\":\"x\"}\n"}, "map[0:1]")
-	f(Options{Format: record.CSV, SkipHeader: true}, dropRules(rules.Condition{Column: 2, Match: "y"}), "y,y\n1,\"x\ny\"\n2,\"z\"\n", []string{"2,\"z\"\n"}, "map[0:1]")
+	f(Options{Format: record.CSV, SkipHeader: true}, dropRules(rules.Condition{Column: "2", Match: "y"}), "y,y\n1,\"x\ny\"\n2,\"z\"\n", []string{"2,\"z\"\n"}, "map[0:1]")
 	f(Options{Format: record.JSON, Parse: ParseText, Multiline: multiline(t, `^\d`, "", 9)}, dropRules(rules.Condition{Match: "(?s)^1.*c"}), "1 a\n b\n c\n2 c\n",
 		[]string{`{"message":"2 c"}` + "\n"}, "map[0:1]")
 	f(Options{Format: record.JSON, Parse: ParseCRI}, dropRules(rules.Condition{Member: "message", In: []string{"ab", "e"}}),

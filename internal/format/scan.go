@@ -24,6 +24,9 @@ type Options struct {
 	// MaxRecord is the most bytes of a record, its line end included, as it
 	// is in the file. In Avro it is the most bytes of a header and of a block.
 	MaxRecord int
+	// MaxHeader is the most bytes of a header by which rules know columns. 0:
+	// MaxRecord.
+	MaxHeader int
 	// MaxBody is the most bytes of a body with its prefix, for formats whose
 	// bodies can be longer than the data they are of; a record of MaxRecord
 	// bytes is taken whatever it says, but for Avro and with Fields. 0: no
@@ -263,6 +266,9 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 			ok = s.reject(c, rest, k)
 		case isHeader:
 			c.Header++
+			if s.opt.Rules.Named() {
+				s.setHeader(recordText(rest[:k.n]))
+			}
 		default:
 			ok = (limit <= 0 || c.Records == 0 || c.Records+k.records <= limit) && s.accept(c, data, at, &k)
 		}

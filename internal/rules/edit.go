@@ -24,6 +24,7 @@ type Editor struct {
 	parts   []segment
 	name    []byte
 
+	columns columns
 	shaped  []byte   // the record as it becomes by rename, remove and add
 	members []member // of the objects at hand
 }
@@ -475,7 +476,7 @@ func (e *Editor) field(row []byte, from, to, column int, quoted bool) {
 	changed := false
 	for k := range e.set.redact {
 		r := &e.set.redact[k]
-		if r.column > 0 && !e.isColumn(r, column) {
+		if r.column != 0 && !e.isColumn(r, column) {
 			continue
 		}
 		was := text
@@ -498,4 +499,13 @@ func (e *Editor) field(row []byte, from, to, column int, quoted bool) {
 }
 
 // isColumn reports whether a rule is about the column of a number.
-func (e *Editor) isColumn(r *redaction, column int) bool { return r.column == column }
+func (e *Editor) isColumn(r *redaction, column int) bool {
+	if r.column < 0 && !e.columns.known {
+		return true // it may be that one
+	}
+	return slices.Contains(e.columns.of(r.column), column)
+}
+
+// SetHeader says which columns the rows from here on have, as that of Judge; where it is
+// not known, a rule about a name is about every column.
+func (e *Editor) SetHeader(header []byte) { e.columns.set(e.set, header, e.sep) }

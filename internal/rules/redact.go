@@ -22,7 +22,7 @@ import (
 type Redaction struct {
 	Name   string   `yaml:"name,omitempty"`   // empty: redact_1 for the first of the list, and so on
 	Member string   `yaml:"member,omitempty"` // path of names with dots between them
-	Column int      `yaml:"column,omitempty"` // from 1
+	Column string   `yaml:"column,omitempty"` // number, from 1, or name in the header
 	Match  string   `yaml:"match,omitempty"`  // regular expression, in RE2 syntax
 	Preset []string `yaml:"preset,omitempty"` // words of Presets
 	With   string   `yaml:"with"`             // text, or Hash
@@ -40,7 +40,7 @@ func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
 // redaction is a Redaction ready to be asked.
 type redaction struct {
 	path
-	column int     // 0: every one
+	column int     // 0: every one; see Set.names
 	filter matcher // of re
 	re     *regexp.Regexp
 	find   []finder
@@ -54,11 +54,11 @@ func (r *redaction) whole() bool { return r.re == nil && r.find == nil }
 // everywhere reports whether it is about every value.
 func (r *redaction) everywhere() bool { return r.member == "" && r.column == 0 }
 
-func newRedaction(c *Redaction, kind Kind, i int) (r redaction, bad []error) {
+func (s *Set) newRedaction(c *Redaction, kind Kind, header bool, i int) (r redaction, bad []error) {
 	wrong := func(key, value, format string, args ...any) {
 		bad = append(bad, &Error{"redact", i, key, value, fmt.Errorf(format, args...)})
 	}
-	r = redaction{path: newPath(c.Member), column: c.Column, with: c.With, hashed: c.With == Hash}
+	r = redaction{path: newPath(c.Member), with: c.With, hashed: c.With == Hash}
 	if c.Match != "" {
 		m, err := newMatcher(c.Match)
 		if err != nil {
@@ -79,16 +79,20 @@ func newRedaction(c *Redaction, kind Kind, i int) (r redaction, bad []error) {
 	switch {
 	case c.Match != "" && len(c.Preset) > 0:
 		wrong("preset", "", "match is given too; want two rules")
-	case c.Member != "" && c.Column != 0:
+	case c.Member != "" && c.Column != "":
 		wrong("column", "", "it is about a member already; leave one of the two out")
 	case c.Member != "" && (kind == Line || kind == Row):
 		wrong("member", c.Member, "records of this format have no members; want match or preset%s", map[Kind]string{Row: ", or column with the number of a column"}[kind])
-	case c.Column < 0:
-		wrong("column", "", "%d is no column; the first is 1", c.Column)
-	case c.Column > 0 && kind != Row:
+	case c.Column != "" && kind != Row:
 		wrong("column", "", "records of this format have no columns; want match or preset%s", map[bool]string{true: ", or member with the name of a member"}[kind != Line])
-	case c.Member == "" && c.Column == 0 && c.Match == "" && len(c.Preset) == 0:
+	case c.Member == "" && c.Column == "" && c.Match == "" && len(c.Preset) == 0:
 		wrong("", "", "nothing is named; want match, preset, member or column, such as {preset: [email], with: '***'}")
+	}
+	if kind == Row && c.Column != "" {
+		var err error
+		if r.column, err = s.column(c.Column, header); err != nil {
+			wrong("column", c.Column, "%v", err)
+		}
 	}
 	switch {
 	case !utf8.ValidString(c.Member):
@@ -146,7 +150,7 @@ func (r *redaction) mayAct(rec []byte) bool {
 	switch {
 	case r.member != "":
 		return r.mayLead(rec)
-	case r.column > 0:
+	case r.column != 0:
 		return true
 	case r.re != nil:
 		return r.filter.text == nil || bytes.Contains(rec, r.filter.text)

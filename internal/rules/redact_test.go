@@ -78,13 +78,13 @@ func TestRedact(t *testing.T) {
 		{Line, Redaction{Preset: []string{"card"}, With: "*"}, "1700000000004 41111111111111111 4222222222222", "1700000000004 41111111111111111 *"},
 		{Line, Redaction{Preset: []string{"ipv4"}, With: "*"}, "1.2.3.4.5 v300.1.2.3.4 1.2.3 10.20.30.400 192.168.001.1", "*.5 v300.* 1.2.3 10.20.30.400 *"},
 		{Line, Redaction{Preset: []string{"email"}, With: "*"}, "a@b.com@c.org ä@ö.dé x@y.z1 p=q@r.st.", "*@c.org * x@y.z1 p=*."},
-		{Row, Redaction{Column: 2, With: "*"}, `a,b,c`, `a,*,c`},
-		{Row, Redaction{Column: 2, With: "x,y"}, `a,b,c`, `a,"x,y",c`},
-		{Row, Redaction{Column: 4, With: "*"}, `a,b,c`, `a,b,c`},
-		{Row, Redaction{Column: 1, With: ""}, `a`, `""`},
-		{Row, Redaction{Column: 1, With: ""}, `a,b`, `,b`},
+		{Row, Redaction{Column: "2", With: "*"}, `a,b,c`, `a,*,c`},
+		{Row, Redaction{Column: "2", With: "x,y"}, `a,b,c`, `a,"x,y",c`},
+		{Row, Redaction{Column: "4", With: "*"}, `a,b,c`, `a,b,c`},
+		{Row, Redaction{Column: "1", With: ""}, `a`, `""`},
+		{Row, Redaction{Column: "1", With: ""}, `a,b`, `,b`},
 		{Row, Redaction{Match: `x\S*`, With: "*"}, "xa,\"b xc\"\"d\ny\",e", "*,\"b *\ny\",e"},
-		{Row, Redaction{Column: 1, With: Hash}, `"a""b",c`, `"` + hashOf(`a"b`) + `",c`},
+		{Row, Redaction{Column: "1", With: Hash}, `"a""b",c`, `"` + hashOf(`a"b`) + `",c`},
 		{Parsed, Redaction{Match: "x", With: "*"}, `{"message":"x"}`, `{"message":"*"}`},
 	} {
 		out, acted, ok := edit(t, Config{Redact: []Redaction{c.rule}}, c.kind, c.rec)
@@ -163,10 +163,13 @@ func TestMistakesOfChanges(t *testing.T) {
 		{Object, Config{Redact: []Redaction{{Match: "(", With: "*"}}}, "redact[0].match: error parsing"},
 		{Object, Config{Redact: []Redaction{{Match: "x", Preset: []string{"card"}, With: "*"}}}, "redact[0].preset: match is given too"},
 		{Object, Config{Redact: []Redaction{{Preset: []string{"card", "phone"}, With: "*"}}}, `redact[0].preset[1]: "phone" is no preset; want some of bearer, card, email, ipv4`},
-		{Object, Config{Redact: []Redaction{{Column: 1, With: "*"}}}, "redact[0].column: records of this format have no columns"},
+		{Object, Config{Redact: []Redaction{{Column: "1", With: "*"}}}, "redact[0].column: records of this format have no columns"},
+		{Row, Config{Redact: []Redaction{{Column: "a", With: "*"}}}, "redact[0].column: no number of a column; the first is 1, and for a name want header: skip"},
+		{Row, Config{Sample: &Sample{Rate: "0.5", By: "a"}}, "sample.by: no number of a column"},
+		{Row, Config{Redact: []Redaction{{Column: "0", With: "*"}}, Header: true}, "redact[0].column: 0 is no column"},
 		{Row, Config{Redact: []Redaction{{Member: "a", With: "*"}}}, "redact[0].member: records of this format have no members"},
 		{Line, Config{Redact: []Redaction{{Match: "a", With: " "}}}, "redact[0].with: blank"},
-		{Row, Config{Redact: []Redaction{{Column: 1, With: "a\nb"}}}, "redact[0].with: no text of one line"},
+		{Row, Config{Redact: []Redaction{{Column: "1", With: "a\nb"}}}, "redact[0].with: no text of one line"},
 		{Object, Config{Redact: []Redaction{{Name: "remove", Match: "a", With: "*"}}}, `redact[0].name: "remove" is counted for something else`},
 		{Line, Config{Remove: []string{"a"}}, "remove: records of this format have no members"},
 		{Object, Config{Remove: []string{"a."}}, "remove[0]: no path of a member"},
@@ -355,7 +358,7 @@ func FuzzRedactRow(f *testing.F) {
 		f.Add(row)
 	}
 	re := regexp.MustCompile(`x\d`)
-	set, err := New(Config{Redact: []Redaction{{Match: `x\d`, With: `,"`}, {Column: 3, With: "*"}}}, Row)
+	set, err := New(Config{Redact: []Redaction{{Match: `x\d`, With: `,"`}, {Column: "3", With: "*"}}}, Row)
 	if err != nil {
 		f.Fatal(err)
 	}

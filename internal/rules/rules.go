@@ -36,7 +36,7 @@ const (
 type Condition struct {
 	Match  string   `yaml:"match,omitempty"`  // regular expression, in RE2 syntax
 	Member string   `yaml:"member,omitempty"` // path of names with dots between them
-	Column int      `yaml:"column,omitempty"` // from 1
+	Column string   `yaml:"column,omitempty"` // number, from 1, or name in the header
 	In     []string `yaml:"in,omitempty"`     // values, as they are written
 	Below  string   `yaml:"below,omitempty"`  // number
 	Above  string   `yaml:"above,omitempty"`  // number
@@ -53,7 +53,7 @@ type Rule struct {
 // is sent at every higher one.
 type Sample struct {
 	Rate string `yaml:"rate"` // of the keys that are sent, above 0 and below 1
-	By   string `yaml:"by"`   // path of the member, or number of the column, that is the key; empty, or where a record has none: the record
+	By   string `yaml:"by"`   // path of the member, or number or name of the column, that is the key; empty, or where a record has none: the record
 }
 
 // Config says which records are sent, and what of them.
@@ -68,6 +68,7 @@ type Config struct {
 	Add    map[string]string // paths of members, and the texts that they get
 
 	HashKey []byte `json:"-"` // of what Redact hashes
+	Header  bool   `json:"-"` // files of a Row begin with a header, so that columns have names
 }
 
 // Empty reports whether every record is sent as it is.
@@ -138,6 +139,8 @@ type Set struct {
 	shape   *shape // nil: members stay as they are
 	key     []byte // nil: nothing is hashed
 	changes []string
+
+	names []string // of columns, which -1, -2 and so on stand for in the place of a number
 }
 
 // sample is a Sample ready to be asked.
@@ -154,7 +157,7 @@ func New(c Config, kind Kind, words ...string) (*Set, error) {
 	s := &Set{}
 	var bad []error
 	for i := range c.Keep {
-		x, errs := compile(&c.Keep[i], kind, "keep", i)
+		x, errs := s.compile(&c.Keep[i], kind, c.Header, "keep", i)
 		s.keep, bad = append(s.keep, x), append(bad, errs...)
 	}
 	if len(c.Keep) > 0 {
@@ -162,7 +165,7 @@ func New(c Config, kind Kind, words ...string) (*Set, error) {
 	}
 	taken := append(slices.Clone(words), NotKept, NotSampled)
 	for i := range c.Drop {
-		x, errs := compile(&c.Drop[i].Condition, kind, "drop", i)
+		x, errs := s.compile(&c.Drop[i].Condition, kind, c.Header, "drop", i)
 		name := c.Drop[i].Name
 		if name == "" {
 			name = fmt.Sprintf("drop_%d", i+1)
@@ -176,7 +179,7 @@ func New(c Config, kind Kind, words ...string) (*Set, error) {
 	}
 	if c.Sample != nil {
 		var errs []error
-		s.sample, errs = newSample(c.Sample, kind)
+		s.sample, errs = s.newSample(c.Sample, kind, c.Header)
 		s.reasons, bad = append(s.reasons, NotSampled), append(bad, errs...)
 	}
 	bad = append(bad, s.addChanges(&c, kind)...)
@@ -190,7 +193,7 @@ func New(c Config, kind Kind, words ...string) (*Set, error) {
 func (s *Set) addChanges(c *Config, kind Kind) (bad []error) {
 	taken := []string{Renamed, Removed, Added}
 	for i := range c.Redact {
-		x, errs := newRedaction(&c.Redact[i], kind, i)
+		x, errs := s.newRedaction(&c.Redact[i], kind, c.Header, i)
 		name := c.Redact[i].Name
 		if name == "" {
 			name = fmt.Sprintf("redact_%d", i+1)
@@ -215,7 +218,7 @@ func (s *Set) addChanges(c *Config, kind Kind) (bad []error) {
 	return append(bad, errs...)
 }
 
-func newSample(c *Sample, kind Kind) (s *sample, bad []error) {
+func (set *Set) newSample(c *Sample, kind Kind, header bool) (s *sample, bad []error) {
 	s = &sample{whole: c.By == ""}
 	rate, ok := number([]byte(c.Rate))
 	if !ok || rate <= 0 || rate >= 1 {
@@ -236,8 +239,8 @@ func newSample(c *Sample, kind Kind) (s *sample, bad []error) {
 		by("records of this format have no members; leave it out: the record is the key then")
 	case kind == Row:
 		var err error
-		if s.key.column, err = strconv.Atoi(c.By); err != nil || s.key.column < 1 {
-			by("no column; want the number of one, the first is 1")
+		if s.key.column, err = set.column(c.By, header); err != nil {
+			by(err.Error())
 		}
 	case !utf8.ValidString(c.By):
 		by("not UTF-8")
@@ -293,18 +296,43 @@ func checkName(name string, taken []string) error {
 type condition struct {
 	member string // empty: it is not about a member
 	needle []byte // every name that the path ends in ends in it; nil: it may be written in another way
-	column int    // 0: it is not about a column
+	column int    // 0: it is not about a column; see Set.names
 	match  *matcher
 	in     []string
 	below  *float64
 	above  *float64
 }
 
-func compile(c *Condition, kind Kind, list string, i int) (x condition, bad []error) {
+// column is the number of a column, or what stands for its name.
+func (s *Set) column(text string, header bool) (int, error) {
+	n, err := strconv.Atoi(text)
+	switch {
+	case err == nil && n > 0:
+		return n, nil
+	case err == nil:
+		return 0, fmt.Errorf("%d is no column; the first is 1", n)
+	case !header:
+		return 0, errors.New("no number of a column; the first is 1, and for a name want header: skip, so that the files tell it")
+	case !utf8.ValidString(text):
+		return 0, errors.New("not UTF-8")
+	}
+	i := slices.Index(s.names, text)
+	if i < 0 {
+		i = len(s.names)
+		s.names = append(s.names, text)
+	}
+	return -1 - i, nil
+}
+
+// Named reports whether columns are known by names, so that the header is needed. It may
+// be asked of none.
+func (s *Set) Named() bool { return s != nil && len(s.names) > 0 }
+
+func (s *Set) compile(c *Condition, kind Kind, header bool, list string, i int) (x condition, bad []error) {
 	wrong := func(key, value, format string, args ...any) {
 		bad = append(bad, &Error{list, i, key, value, fmt.Errorf(format, args...)})
 	}
-	x = condition{member: c.Member, column: c.Column, in: c.In}
+	x = condition{member: c.Member, in: c.In}
 	if c.Match != "" {
 		m, err := newMatcher(c.Match)
 		if err != nil {
@@ -326,14 +354,12 @@ func compile(c *Condition, kind Kind, list string, i int) (x condition, bad []er
 		*b.to = &v
 	}
 	asks := c.Match != "" || len(c.In) > 0 || c.Below != "" || c.Above != ""
-	switch about := c.Member != "" || c.Column != 0; {
-	case c.Member != "" && c.Column != 0:
+	switch about := c.Member != "" || c.Column != ""; {
+	case c.Member != "" && c.Column != "":
 		wrong("column", "", "it is about a member already; leave one of the two out")
 	case c.Member != "" && (kind == Line || kind == Row):
 		wrong("member", c.Member, "records of this format have no members; want match%s", map[Kind]string{Row: ", or column with the number of a column"}[kind])
-	case c.Column < 0:
-		wrong("column", "", "%d is no column; the first is 1", c.Column)
-	case c.Column > 0 && kind != Row:
+	case c.Column != "" && kind != Row:
 		wrong("column", "", "records of this format have no columns; want match%s", map[bool]string{true: ", or member with the name of a member"}[kind != Line])
 	case !about && kind == Message && c.Match != "":
 		wrong("match", c.Match, "a record may be several lines here; want the member it is about, such as {member: message, match: '^DEBUG'}")
@@ -341,6 +367,12 @@ func compile(c *Condition, kind Kind, list string, i int) (x condition, bad []er
 		wrong("", "", "in, below and above are about a value; want member%s too", map[bool]string{true: " or column"}[kind == Row])
 	case !asks:
 		wrong("", "", "nothing is asked; want match, in, below or above, such as {match: '^DEBUG'} or {member: level, in: [debug]}")
+	}
+	if kind == Row && c.Column != "" {
+		var err error
+		if x.column, err = s.column(c.Column, header); err != nil {
+			wrong("column", c.Column, "%v", err)
+		}
 	}
 	if !utf8.ValidString(c.Member) {
 		wrong("member", c.Member, "not UTF-8")
@@ -352,6 +384,47 @@ func compile(c *Condition, kind Kind, list string, i int) (x condition, bad []er
 	return x, bad
 }
 
+// columns are the columns of a header that have names.
+type columns struct {
+	known bool
+	by    [][]int // the numbers, by the index in Set.names
+	one   [1]int
+}
+
+// of returns the numbers of what a condition calls its column, good until the next call.
+func (c *columns) of(column int) []int {
+	switch {
+	case column > 0:
+		c.one[0] = column
+		return c.one[:]
+	case -column <= len(c.by):
+		return c.by[-1-column]
+	}
+	return nil
+}
+
+// set takes the columns of a header, which is without its line end; nil: it is not known.
+func (c *columns) set(s *Set, header []byte, sep byte) {
+	if c.known, c.by = header != nil, c.by[:0]; !c.known {
+		return
+	}
+	c.by = append(c.by, make([][]int, len(s.names))...)
+	j := Judge{sep: sep}
+	for n := 1; ; n++ {
+		field, ok := j.field(header, n)
+		if !ok {
+			return
+		}
+		if i := slices.Index(s.names, string(bytes.TrimSpace(field))); i >= 0 {
+			c.by[i] = append(c.by[i], n)
+		}
+	}
+}
+
+// SetHeader says which columns the rows from here on have: the header without its line
+// end; nil: it is not known, so that no condition on a name holds.
+func (j *Judge) SetHeader(header []byte) { j.columns.set(j.set, header, j.sep) }
+
 // Judge asks the rules about one record after another. It keeps scratch memory, so
 // that only one goroutine may use it at a time.
 type Judge struct {
@@ -361,6 +434,7 @@ type Judge struct {
 	scratch []byte // the text of a value
 	name    []byte // the text of a name
 	value   []byte // of which the last condition held
+	columns columns
 }
 
 // NewJudge returns a judge of records of a kind; sep is between the fields of a Row.
@@ -397,8 +471,10 @@ func (j *Judge) key(s *sample, text, object []byte) []byte {
 			return j.value
 		}
 	default:
-		if field, ok := j.field(text, s.key.column); ok {
-			return field
+		for _, column := range j.columns.of(s.key.column) {
+			if field, ok := j.field(text, column); ok {
+				return field
+			}
 		}
 	}
 	if j.kind == Message {
@@ -424,6 +500,13 @@ func (j *Judge) holds(c *condition, text, object []byte) bool {
 	case c.column > 0:
 		field, ok := j.field(text, c.column)
 		return ok && c.of(field)
+	case c.column < 0:
+		for _, column := range j.columns.of(c.column) {
+			if field, ok := j.field(text, column); ok && c.of(field) {
+				return true
+			}
+		}
+		return false
 	}
 	return c.match.matches(text)
 }

@@ -386,7 +386,7 @@ func TestErrors(t *testing.T) {
 	f(drop(Condition{Match: "("}, Condition{Member: "a"}, Condition{Below: "x"}), Object, "drop[0].match", "drop[1]", "drop[2].below", "drop[2]")
 	f(drop(Condition{Member: "a", Match: "x"}), Row, "drop[0].member")
 	f(drop(Condition{Member: "a", Match: "x"}), Line, "drop[0].member")
-	f(drop(Condition{Column: 1, Match: "x"}), Parsed, "drop[0].column")
+	f(drop(Condition{Column: "1", Match: "x"}), Parsed, "drop[0].column")
 	f(drop(Condition{Match: "x"}), Message, "drop[0].match")
 	f(drop(Condition{Member: "\xff", Match: "x"}), Message, "drop[0].member")
 	f(Config{Drop: []Rule{{Name: "blank", Condition: Condition{Match: "x"}}, {Name: "A", Condition: Condition{Match: "x"}}, {Name: "keep", Condition: Condition{Match: "x"}}}}, Line,
@@ -399,5 +399,5 @@ func TestErrors(t *testing.T) {
 	f(Config{Sample: &Sample{Rate: "0.5", By: "a"}}, Row, "sample.by")
 	f(Config{Sample: &Sample{Rate: "0.5", By: "0"}}, Row, "sample.by")
 	f(Config{Sample: &Sample{Rate: "2", By: "\xff"}}, Object, "sample.rate", "sample.by")
-	f(drop(Condition{Match: "x"}, Condition{Column: 2, In: []string{"x"}, Below: "3"}), Row)
+	f(drop(Condition{Match: "x"}, Condition{Column: "2", In: []string{"x"}, Below: "3"}), Row)
 }
