@@ -93,11 +93,12 @@ func (e *Editor) redact(rec []byte) (out []byte, ok bool) {
 
 // mayRedact looks for what no rule can act without.
 func (e *Editor) mayRedact(rec []byte) bool {
-	if e.kind != Line && bytes.IndexByte(rec, '\\') >= 0 {
+	escapes := e.kind != Line && bytes.IndexByte(rec, '\\') >= 0
+	if escapes && bytes.Contains(rec, []byte(`\u`)) {
 		return true
 	}
 	for k := range e.set.redact {
-		if e.set.redact[k].mayAct(rec) {
+		if e.set.redact[k].mayAct(rec, escapes) {
 			return true
 		}
 	}

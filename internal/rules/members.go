@@ -113,15 +113,15 @@ func (s *shape) changes(all []string) []string {
 // value, which begins at value.
 type member struct {
 	from, name, value, to int
-	plain                 string
+	plain                 []byte
 	gone                  bool
 	renamed               string // empty: it is not
 }
 
 // end is the name that the member has in the end.
-func (m *member) end() string {
+func (m *member) end() []byte {
 	if m.renamed != "" {
-		return m.renamed
+		return []byte(m.renamed)
 	}
 	return m.plain
 }
@@ -190,6 +190,10 @@ func (e *Editor) reshapeObject(b []byte, i, level, depth int) int {
 	}
 	count := len(e.members) - first
 	e.decide(first, level)
+	there := e.places[level : level+len(e.set.shape.ops)]
+	was := slices.Clone(there) // which the next element of an array goes by too
+	defer func() { copy(e.places[level:], was) }()
+	e.endAdded(first, there)
 	kept := brace + 1 // behind the last member that is kept, or the brace
 	any := false
 	for k := range count {
@@ -236,7 +240,7 @@ func (e *Editor) within(level int, m *member) (inner int, alive bool) {
 		if o.kind == Added {
 			name = m.end()
 		}
-		at := o.on(e.places[level+k], []byte(name))
+		at := o.on(e.places[level+k], name)
 		if at == len(o.member) {
 			at = dead
 		}
@@ -267,7 +271,9 @@ func (e *Editor) listMembers(b []byte, i int) int {
 		if m.name-i < 2 || b[m.name-1] != b[i] {
 			return -1
 		}
-		m.plain = string(e.plainName(b[i:m.name]))
+		if m.plain = e.plainName(b[i:m.name]); bytes.IndexByte(b[i:m.name], '\\') >= 0 {
+			m.plain = bytes.Clone(m.plain) // which the next name with an escape would take
+		}
 		if i = skipSpace(b, m.name); i == len(b) || b[i] != ':' {
 			return -1
 		}
@@ -291,12 +297,12 @@ func (e *Editor) decide(first, level int) {
 		m := &all[i]
 		for k := range e.set.shape.ops {
 			o := &e.set.shape.ops[k]
-			if o.kind == Added || o.on(e.places[level+k], []byte(m.plain)) != len(o.member) {
+			if o.kind == Added || o.on(e.places[level+k], m.plain) != len(o.member) {
 				continue
 			}
 			if o.kind == Removed {
 				m.gone = true
-			} else if o.value != m.plain {
+			} else if o.value != string(m.plain) {
 				m.renamed, wants = o.value, true
 			}
 		}
@@ -306,7 +312,7 @@ func (e *Editor) decide(first, level int) {
 		taken := make(map[string]bool, len(all))
 		for i := range all {
 			if m := &all[i]; !m.gone && m.renamed == "" {
-				taken[m.plain] = true
+				taken[string(m.plain)] = true
 			}
 		}
 		for i := range all {
@@ -317,6 +323,18 @@ func (e *Editor) decide(first, level int) {
 			default:
 				taken[m.renamed] = true
 			}
+		}
+	}
+}
+
+// endAdded ends the paths of members that the object has already.
+func (e *Editor) endAdded(first int, places []int) {
+	for k := range e.set.shape.ops {
+		o := &e.set.shape.ops[k]
+		if o.kind == Added && slices.ContainsFunc(e.members[first:], func(m member) bool {
+			return !m.gone && o.on(places[k], m.end()) == len(o.member)
+		}) {
+			places[k] = dead
 		}
 	}
 }
@@ -332,7 +350,7 @@ func (e *Editor) addMembers(b []byte, i, first, level int, more bool) {
 			continue
 		}
 		if !slices.ContainsFunc(e.members[first:], func(m member) bool {
-			return !m.gone && o.on(at, []byte(m.end())) != dead
+			return !m.gone && o.on(at, m.end()) != dead
 		}) {
 			o.member = o.member[at:]
 			add = append(add, o)

@@ -42,10 +42,13 @@ type redaction struct {
 	path
 	column int     // 0: every one; see Set.names
 	filter matcher // of re
-	re     *regexp.Regexp
-	find   []finder
-	with   string
-	hashed bool
+	// escapable says that the text of filter has characters that are written as escapes.
+	escapable bool
+	re        *regexp.Regexp
+	find      []finder
+	names     []string // of find
+	with      string
+	hashed    bool
 }
 
 // whole reports whether all of a value is redacted.
@@ -65,13 +68,14 @@ func (s *Set) newRedaction(c *Redaction, kind Kind, header bool, i int) (r redac
 			bad = append(bad, &Error{"redact", i, "match", c.Match, err})
 		} else {
 			r.filter, r.re = *m, regexp.MustCompile(c.Match)
+			r.escapable = bytes.ContainsFunc(m.text, func(c rune) bool { return c < ' ' || c == '"' || c == '\'' || c == '\\' || c == '/' })
 		}
 	}
 	for at, word := range c.Preset {
 		if slices.Contains(c.Preset[:at], word) {
 			wrong(fmt.Sprintf("preset[%d]", at), word, "%q is there already", word)
 		} else if find := presets[word]; find != nil {
-			r.find = append(r.find, find)
+			r.find, r.names = append(r.find, find), append(r.names, word)
 		} else {
 			wrong(fmt.Sprintf("preset[%d]", at), word, "%q is no preset; want some of %s", word, strings.Join(Presets(), ", "))
 		}
@@ -145,17 +149,18 @@ func (r *redaction) segments(all []segment, text []byte) []segment {
 	}
 }
 
-// mayAct reports whether the rule may find something in a record that has no escapes.
-func (r *redaction) mayAct(rec []byte) bool {
+// mayAct reports whether the rule may find something in a record that has no character
+// written as \u. Escapes says whether it has other escapes.
+func (r *redaction) mayAct(rec []byte, escapes bool) bool {
 	switch {
 	case r.member != "":
 		return r.mayLead(rec)
 	case r.column != 0:
 		return true
 	case r.re != nil:
-		return r.filter.text == nil || bytes.Contains(rec, r.filter.text)
+		return r.filter.text == nil || escapes && r.escapable || bytes.Contains(rec, r.filter.text)
 	}
-	return slices.ContainsFunc(r.find, func(find finder) bool { s, _ := find(rec, 0); return s >= 0 })
+	return slices.ContainsFunc(r.names, func(name string) bool { return hasHint(name, rec) })
 }
 
 // digester makes keyed hashes. It is for one goroutine.

@@ -142,6 +142,8 @@ func TestMembers(t *testing.T) {
 		{Config{Add: map[string]string{"a.b": "x"}}, `{"a":{"c":1}}`, `{"a":{"c":1,"b":"x"}}`, "add"},
 		{Config{Add: map[string]string{"a.b": "x"}}, `{"a":1}`, `{"a":1}`, ""},
 		{Config{Add: map[string]string{"a.b": "x"}}, `{"a.b":1}`, `{"a.b":1}`, ""},
+		{Config{Add: map[string]string{"a.b": "x"}}, `{"a":{},"a.b":1}`, `{"a":{},"a.b":1}`, ""},
+		{Config{Add: map[string]string{"a.b.c": "x"}}, `{"a":[{"b.c":1,"b":{}},{"b":{}}]}`, `{"a":[{"b.c":1,"b":{}},{"b":{"c":"x"}}]}`, "add"},
 		{Config{Add: map[string]string{"a": "x"}, Remove: []string{"a"}}, `{"a":1,"b":2}`, `{"b":2,"a":"x"}`, "remove add"},
 		{Config{Add: map[string]string{"b": "x"}, Rename: map[string]string{"a": "b"}}, `{"a":1}`, `{"b":1}`, "rename"},
 		{Config{Redact: []Redaction{{Member: "a", With: "*"}}, Rename: map[string]string{"a": "b"}}, `{"a":1}`, `{"b":"*"}`, "redact_1 rename"},
@@ -453,7 +455,7 @@ func luhn(text string) bool {
 // the same bytes.
 func FuzzMembers(f *testing.F) {
 	for _, rec := range []string{
-		`{"a":1,"b":{"c":2,"x":3},"d":[{"e":4},{"e":5,"f":6}],"g":{"i":[]}}`, `{ "\u0061" : 1 }`, `{"b.c":1,"b":[{"c":1},{"c":[{}]}],"d.e":2,"g":1}`, `{"x":"a\\","b":{},"a":{"a":1}}`,
+		`{"a":1,"b":{"c":2,"x":3},"d":[{"e":4},{"e":5,"f":6}],"g":{"i":[]}}`, `{ "\u0061" : 1 }`, `{"b.c":1,"b":[{"c":1},{"c":[{}]}],"d.e":2,"g":1}`, `{"x":"a\\","b":{},"a":{"a":1}}`, `{"g.h":1,"g":{}}`,
 	} {
 		f.Add([]byte(rec))
 	}
@@ -514,5 +516,36 @@ func FuzzMembers(f *testing.F) {
 		if a, b := show(t, got), show(t, want); a != b {
 			t.Fatalf("%s became %s, want %s", rec, out, b)
 		}
+	})
+}
+
+// FuzzNothingIsLeft: in no value or name of a record that was redacted, as encoding/json
+// reads it, regexp finds what was to go.
+func FuzzNothingIsLeft(f *testing.F) {
+	for _, rec := range []string{
+		`{"a":"x\na@b.org\t","b":"Bearer\tab","c":"a\/b\"c","\u0061@b.org":1}`, `{"a":"a/b\"c \n1.2.3.4\\","b":"\/","c":"bEAREr: \\x"}`, `{"a":"\\na@b.org\\"}`,
+		`{"a":"bea\u0072er x","b":"1\u002e2.3.4"}`, `{"bearer\nx":["a\\/b\\\"c"]}`,
+	} {
+		f.Add([]byte(rec))
+	}
+	naive := regexp.MustCompile(`[A-Za-z0-9._%+\-]+@[A-Za-z0-9.\-]+\.[A-Za-z]{2,}|(?:^|[^0-9.])(?:[1-9]?\d\.){3}(?:[1-9]?\d)(?:$|[^0-9])|(?i:bearer)[ \t\n]+[A-Za-z0-9._~+/\-]+|a/b"c`)
+	set, err := New(Config{Redact: []Redaction{{Preset: []string{"email", "ipv4", "bearer"}, With: "*"}, {Match: `a/b"c`, With: "*"}}}, Object)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, rec []byte) {
+		if v, ok := decode(t, rec); !ok || hasDoubled(rec) || depthOf(v) >= mostDepth {
+			return
+		}
+		out, ok := NewEditor(set, Object, 0).Of(bytes.Clone(rec))
+		v, sound := decode(t, out)
+		if !ok || !sound {
+			t.Fatalf("%s became %s", rec, out)
+		}
+		everyValue(v, func(text string) {
+			if found := naive.FindString(text); found != "" {
+				t.Fatalf("%s became %s, in which is %q", rec, out, found)
+			}
+		})
 	})
 }
