@@ -98,7 +98,9 @@ func (s *Scanner) shape(c *Chunk, data []byte, at int64, k cut) bool {
 	}
 	c.detach()
 	lines, before := data[c.Consumed:c.Consumed+k.n], len(c.Body)
-	s.misfits, s.dropped, s.acted, s.closed = 0, 0, s.acted[:0], false
+	if s.misfits, s.dropped = 0, 0; s.editor != nil {
+		s.acted, s.closed = s.acted[:0], false
+	}
 	body, lossy := s.appendObjects(c.Body, lines, k, at, c.Consumed)
 	c.own = body[:before]
 	records := max(k.records, 1) - len(s.left) - s.dropped
@@ -142,7 +144,9 @@ func (s *Scanner) appendObjects(body, lines []byte, k cut, at int64, place int) 
 	for i := range max(k.records, 1) {
 		bad := false
 		from, misfits := len(body), s.misfits
-		s.untaken = k.records > 0 && s.unit.messages[i].to < 0
+		if s.editor != nil {
+			s.untaken = k.records > 0 && s.unit.messages[i].to < 0
+		}
 		if s.opt.Fields == nil {
 			body, bad = s.appendObject(body, lines, k, i)
 			if s.judge != nil && s.leavesOutObject(lines, body[from:]) || k.records > 0 && s.dropsMessage(misfits) {

@@ -109,8 +109,53 @@ func (s *Scanner) filter(c *Chunk) {
 // could get out.
 var unreadable = malformed(nowhere, "rules are to change it, and it cannot be taken apart")
 
-// hasActed reports whether a rule has changed the record at hand.
-func (s *Scanner) hasActed() bool { return slices.Contains(s.editor.Acted(), true) }
+// edit is accept for a record that rules change, or cannot change; all others it leaves
+// to that, and is not done.
+func (s *Scanner) edit(c *Chunk, data []byte, at int64, k *cut) (done, ok bool) {
+	start, end := c.Consumed+k.lead, c.Consumed+k.n
+	text, newline := end, !k.ended
+	if cr := k.cr + s.trailingCR(data[start:end]); cr > 0 {
+		if text, newline = end-cr, true; !k.ended {
+			end = text
+		}
+	}
+	rec := recordText(data[start:text])
+	out, sound := s.editor.Of(rec)
+	switch {
+	case !sound:
+		s.fault = unreadable
+		return true, s.reject(c, data[c.Consumed:], *k)
+	case !slices.Contains(s.editor.Acted(), true):
+		return false, false
+	case !s.fits(c, start, k):
+		return true, false
+	}
+	from, to, before := s.pos(start), s.pos(end), len(c.Body)
+	invalid := !k.ascii && !validUTF8(data[start:end]) || s.replaced(data[start:end], start)
+	switch {
+	case s.joinChanged(c, out, data[start+len(rec):text], newline, at+int64(from)):
+	case c.Records > 0:
+		return true, false // alone it may have room
+	default:
+		s.fault = fault{reason: record.Grown, text: "as rules make it, it is longer than", limit: s.opt.MaxBody}
+		return true, s.reject(c, data[c.Consumed:], *k)
+	}
+	for i, acted := range s.editor.Acted() {
+		if acted {
+			c.change(i, len(s.editor.Acted()))
+		}
+	}
+	if s.opt.Validate {
+		c.Group = k.fields
+	}
+	if invalid {
+		c.InvalidUTF8++
+	}
+	s.length(c, before, to-from)
+	c.piece(from, to, 1)
+	c.Records++
+	return true, true
+}
 
 // joinChanged joins a record that rules have changed to the body, with its line end. It
 // reports false, and leaves the body as it was, where that would be longer than a body
@@ -133,15 +178,6 @@ func (s *Scanner) joinChanged(c *Chunk, rec, lineEnd []byte, newline bool, offse
 	}
 	c.Body, c.own = body, body
 	return fits
-}
-
-// countChanges counts the record at hand for each rule that has changed it.
-func (s *Scanner) countChanges(c *Chunk) {
-	for i, acted := range s.editor.Acted() {
-		if acted {
-			c.change(i, len(s.editor.Acted()))
-		}
-	}
 }
 
 // change is the object that is made of lines as rules have it sent.

@@ -414,6 +414,11 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k *cut) bool {
 		if s.judge != nil && s.leavesOut(c, data[start:end]) {
 			return true
 		}
+		if s.editor != nil {
+			if done, ok := s.edit(c, data, at, k); done {
+				return ok
+			}
+		}
 	}
 	if !s.fits(c, start, k) {
 		return false
@@ -435,28 +440,8 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k *cut) bool {
 	}
 	invalid := !k.ascii && !validUTF8(data[start:end]) || s.lossy && s.replaced(data[start:end], start)
 	from, to := s.pos(start), s.pos(end)
-	before, changed := len(c.Body), false
-	if s.editor != nil {
-		rec := data[start:text]
-		out, sound := s.editor.Of(recordText(rec))
-		if !sound {
-			s.fault = unreadable
-			return s.reject(c, data[c.Consumed:], *k)
-		}
-		if changed = s.hasActed(); changed {
-			switch fits := s.joinChanged(c, out, rec[len(recordText(rec)):], newline, at+int64(from)); {
-			case fits:
-			case c.Records > 0:
-				return false // alone it may have room
-			default:
-				s.fault = fault{reason: record.Grown, text: "as rules make it, it is longer than", limit: s.opt.MaxBody}
-				return s.reject(c, data[c.Consumed:], *k)
-			}
-			s.countChanges(c)
-		}
-	}
+	before := len(c.Body)
 	switch {
-	case changed:
 	case s.opt.Fields == nil:
 		c.joinLine(data, start, end, text, newline)
 	case s.splice(c, data[start:text], newline, at+int64(from)):
@@ -472,7 +457,7 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k *cut) bool {
 	if invalid {
 		c.InvalidUTF8++
 	}
-	if newline || changed || c.Lens != nil || s.opt.Fields != nil || to-from != end-start {
+	if newline || c.Lens != nil || s.opt.Fields != nil || to-from != end-start {
 		s.length(c, before, to-from)
 	}
 	c.piece(from, to, 1)
