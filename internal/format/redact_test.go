@@ -47,6 +47,8 @@ func TestChangedRecords(t *testing.T) {
 		{Options{Format: record.JSON, Parse: ParseCRI}, rules.Config{Redact: []rules.Redaction{{Member: "message", With: "***"}}},
 			criPart("stdout", "P", "x") + criPart("stderr", "F", "y") + criPart("stdout", "F", "x") + "nonsense\n",
 			[]string{criObject("stdout", "***"), criObject("stderr", "***"), withheld + "}\n"}, 0},
+		{Options{Format: record.JSON, Parse: ParseCRI, Inner: ParseLogfmt}, byMember, criPart("stdout", "F", "a=x b=1") + criPart("stdout", "F", `"odd a=x`),
+			[]string{`{"time":"2024-01-01T00:00:00Z","stream":"stdout","a":"***","b":"1"}` + "\n", withheld + "}\n"}, 0},
 		{Options{Format: record.JSON, Parse: ParseText}, rules.Config{Rename: map[string]string{"message": "m"}, Add: map[string]string{"n": "1"}}, "a\n", []string{`{"m":"a","n":"1"}` + "\n"}, 0},
 	} {
 		o := c.o
