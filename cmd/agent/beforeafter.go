@@ -96,6 +96,12 @@ func fates(one *pipeline.Tried) (all []string) {
 	}
 	switch {
 	case len(one.After) == 0:
+	case len(one.ChangedBy) > 0:
+		for i, rule := range one.ChangedBy {
+			if !slices.Contains(one.ChangedBy[:i], rule) {
+				all = append(all, "sent, changed by "+rule)
+			}
+		}
 	case one.Unparsed:
 		all = append(all, "sent, not as it should be")
 	case one.Unchanged():
@@ -215,6 +221,9 @@ func (b *beforeAfter) document(one *pipeline.Tried) map[string]any {
 	if doc["left_out"] = one.LeftOut; one.LeftOut == nil {
 		doc["left_out"] = []string{}
 	}
+	if doc["changed_by"] = one.ChangedBy; one.ChangedBy == nil {
+		doc["changed_by"] = []string{}
+	}
 	if one.Message != "" {
 		doc["quarantined"] = map[string]string{"reason": string(one.Reason), "message": one.Message}
 	}
@@ -237,6 +246,9 @@ func (b *beforeAfter) sum(n *pipeline.Counts) error {
 	}
 	if n.Unparsed > 0 {
 		row(n.Unparsed, "  not as parse or inner says, with the reason")
+	}
+	for _, rule := range slices.Sorted(maps.Keys(n.Changed)) {
+		row(n.Changed[rule], "  changed by "+rule)
 	}
 	for _, reason := range slices.Sorted(maps.Keys(n.Filtered)) {
 		row(n.Filtered[reason], leftOutBy(reason))

@@ -376,6 +376,11 @@ func TestCheckRules(t *testing.T) {
       - {member: level, in: [debug]}
       - {member: level, in: [warn], match: '^x'}
       - {match: 'nowhere|(?:a?){300}b'}
+    redact:
+      - {match: 'we?rn|warn', with: '*'}
+      - {name: late, member: http.path, with: '-'}
+      - {member: http.Path, with: '-'}
+      - {name: any, match: '.*fo', with: '*'}
   - {name: lines, paths: ["${DIR}/logs/b.log"], table: U, mapping: m, parse: regex, pattern: ['^(?P<level>INFO|WARN) (?P<rest>.*)$', '^(?P<level>\S+) ', '(?P<level>DEBUG)']}
   - {name: access, paths: ["${DIR}/logs/c.log"], table: V, mapping: m, parse: combined}
   - {name: plain, paths: ["${DIR}/logs/c.log"], table: W}
@@ -395,13 +400,16 @@ func TestCheckRules(t *testing.T) {
 	f("rules.never", "drop[6]", "none of the values of in")
 	f("rules.nothing", "drop[7]", "it matches none of 6 records")
 	f("rules.slow", "drop[7]", "a program of ", " instructions, and up to 500 are fast")
+	f("rules.shadowed", "redact[1]", "holds of 5 of 6", "left out before it, most by health_checks", "(late)")
+	f("rules.nothing", "redact[2]", "no record has a value at its member")
+	f("rules.slow", "redact[3]", "begins with .*")
 	f("rules.shadowed", "pattern[1]", "holds of 2 of 2 records")
 	f("rules.nothing", "pattern[2]")
 	f("rules.slow", "pattern[2]", "does not begin with ^")
 	f("rules.parse", "", "none of 1 record", "is as parse: combined says")
-	s.finds(all, "rules", check.OK, "11 conditions tried on 6 records of the newest 1 file")
+	s.finds(all, "rules", check.OK, "15 conditions tried on 6 records of the newest 1 file")
 	for _, one := range all {
-		if strings.HasPrefix(one.ID, "rules") && (one.Input == "plain" || one.Severity == check.Warning && (strings.HasPrefix(one.Where, "drop[0]") || one.Where == "keep[0]" || one.Where == "pattern[0]")) {
+		if strings.HasPrefix(one.ID, "rules") && (one.Input == "plain" || one.Severity == check.Warning && (strings.HasPrefix(one.Where, "drop[0]") || one.Where == "keep[0]" || one.Where == "redact[0]" || one.Where == "pattern[0]")) {
 			t.Errorf("it tells %+v", one)
 		}
 	}

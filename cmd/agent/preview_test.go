@@ -156,6 +156,14 @@ func TestPreviewBeforeAfter(t *testing.T) {
 	if n.Read != 33 || n.Filtered["health_checks"] != 10 || n.Filtered["drop_2"] != 0 || n.Filtered["blank"] != 1 || n.Quarantined["too_long"] != 1 {
 		t.Errorf("it counts %+v", n)
 	}
+	s.write("other.log", "{\"user\":\"ada@example.com\",\"n\":1}\n{\"n\":2}\n")
+	s.write("agent.yaml", open+`inputs: [{paths: ["${DIR}/none/*.json"], table: T, mapping: m, redact: [{name: mails, preset: [email], with: '***'}]}]`)
+	out, _ = s.show(0, "preview", "T", "--before-after", "--file", s.path("other.log"), "--config", s.path("agent.yaml"))
+	for _, want := range []string{"at 0: sent, changed by mails\n  - {\"user\":\"ada@example.com\",\"n\":1}\n  + {\"user\":\"***\",\"n\":1}\n", "        1  50.0%    changed by mails"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
 	_, words := s.show(1, "preview", "T", "--before-after", "--config", s.path("agent.yaml"))
 	if !strings.Contains(words, "name a sample with --file") {
 		t.Errorf("it says %s", words)

@@ -23,7 +23,8 @@ type Tryout struct {
 	Asked   []Asked
 }
 
-// Asked is a condition of keep, a rule of drop, a pattern or the first line of an event.
+// Asked is a condition of keep, a rule of drop or redact, a member to remove, a pattern
+// or the first line of an event.
 type Asked struct {
 	Key        string // in the input, such as drop[0]
 	Name       string // of a rule
@@ -38,12 +39,22 @@ type Asked struct {
 // probe is one of them at work.
 type probe struct {
 	Asked
-	scan    *format.Scanner // leaves out what it holds of
-	pattern bool            // and what it does not hold of, for those of parse
-	member  *format.Scanner // leaves out what has the member
-	found   bool            // a record has it
-	before  map[string]int
+	scan   *format.Scanner // leaves out what it holds of
+	kind   probeKind
+	member *format.Scanner // leaves out what has the member
+	found  bool            // a record has it
+	before map[string]int
 }
+
+// probeKind is what a probe stands for, and so what its scanner does.
+type probeKind uint8
+
+const (
+	ofKeep    probeKind = iota // it leaves out what it holds of
+	ofDrop                     // too
+	ofPattern                  // it takes apart what it matches, and leaves out the rest
+	ofChange                   // it changes what it holds of
+)
 
 // How much a tryout looks at.
 const (
@@ -97,6 +108,7 @@ func probesOf(in *config.Input) (all []*probe, err error) {
 	alone := func(change func(*config.Input)) *format.Scanner {
 		one := *in
 		one.Keep, one.Drop, one.Sample, one.Fields = nil, nil, nil, nil
+		one.Redact, one.Rename, one.Remove, one.Add = nil, nil, nil, nil
 		change(&one)
 		o, bad := one.Tail().ScanOptions()
 		var scan *format.Scanner
@@ -108,24 +120,26 @@ func probesOf(in *config.Input) (all []*probe, err error) {
 		}
 		return scan
 	}
-	condition := func(key, name string, c rules.Condition) {
-		p := &probe{Asked: Asked{Key: key, Name: name, Expression: c.Match}, before: make(map[string]int)}
-		p.scan = alone(func(one *config.Input) { one.Drop = []rules.Rule{{Condition: c}} })
-		if c.Member != "" {
+	add := func(kind probeKind, key, name, expression, member string, change func(*config.Input)) {
+		p := &probe{Asked: Asked{Key: key, Name: name, Expression: expression}, kind: kind, scan: alone(change), before: make(map[string]int)}
+		if member != "" {
 			p.member = alone(func(one *config.Input) {
-				one.Drop = []rules.Rule{{Condition: rules.Condition{Member: c.Member, Match: `(?s).*`}}}
+				one.Drop = []rules.Rule{{Condition: rules.Condition{Member: member, Match: `(?s).*`}}}
 			})
 		}
 		all = append(all, p)
 	}
 	for i, c := range in.Keep {
-		condition(fmt.Sprintf("keep[%d]", i), "", c)
+		add(ofKeep, fmt.Sprintf("keep[%d]", i), "", c.Match, c.Member, func(one *config.Input) { one.Drop = []rules.Rule{{Condition: c}} })
 	}
 	for i, r := range in.Drop {
-		condition(fmt.Sprintf("drop[%d]", i), nameOf(r, i), r.Condition)
+		add(ofDrop, fmt.Sprintf("drop[%d]", i), nameOf("drop", r.Name, i), r.Match, r.Member, func(one *config.Input) { one.Drop = []rules.Rule{{Condition: r.Condition}} })
+	}
+	for i, r := range in.Redact {
+		add(ofChange, fmt.Sprintf("redact[%d]", i), nameOf("redact", r.Name, i), r.Match, r.Member, func(one *config.Input) { one.Redact = []rules.Redaction{r} })
 	}
 	for i, text := range in.Pattern {
-		p := &probe{Asked: Asked{Key: fmt.Sprintf("pattern[%d]", i), Expression: text}, pattern: true}
+		p := &probe{Asked: Asked{Key: fmt.Sprintf("pattern[%d]", i), Expression: text}, kind: ofPattern}
 		p.scan = alone(func(one *config.Input) {
 			one.Pattern, one.OnError, one.Types = []string{text}, "drop", nil
 			re, err := regexp.Compile(text)
@@ -152,11 +166,12 @@ func probesOf(in *config.Input) (all []*probe, err error) {
 	return all, err
 }
 
-func nameOf(r rules.Rule, i int) string {
-	if r.Name != "" {
-		return r.Name
+// nameOf is the name of a rule: its own, or that of its place.
+func nameOf(list, name string, i int) string {
+	if name != "" {
+		return name
 	}
-	return fmt.Sprintf("drop_%d", i+1)
+	return fmt.Sprintf("%s_%d", list, i+1)
 }
 
 // file asks about the records of one file, and keeps some for their text.
@@ -193,15 +208,26 @@ func (t *Tryout) file(ctx context.Context, in *config.Input, file string, probes
 				continue
 			}
 			p.Holds++
-			switch {
-			case p.pattern && !taken, p.Name == "" && !p.pattern && !kept, p.Name != "" && slices.Contains(one.LeftOut, p.Name):
-				p.Acts++
-			case p.Name != "":
+			switch p.kind {
+			case ofKeep:
+				if !kept {
+					p.Acts++
+				}
+				kept = true
+			case ofPattern:
+				if !taken {
+					p.Acts++
+				}
+				taken = true
+			case ofDrop, ofChange:
+				if slices.Contains(one.LeftOut, p.Name) || slices.Contains(one.ChangedBy, p.Name) {
+					p.Acts++
+					continue
+				}
 				for _, reason := range one.LeftOut {
 					p.before[reason]++
 				}
 			}
-			taken, kept = taken || p.pattern, kept || p.Name == ""
 		}
 		if records++; one.Unparsed || slices.Contains(one.LeftOut, "unmatched") || one.Message != "" {
 			t.Misfits++
@@ -214,17 +240,29 @@ func (t *Tryout) file(ctx context.Context, in *config.Input, file string, probes
 	if err != nil {
 		return 0, err
 	}
+	for _, p := range probes {
+		for _, scan := range []*format.Scanner{p.scan, p.member} {
+			if scan != nil {
+				trial.also = append(trial.also, scan)
+			}
+		}
+	}
 	err = trial.Run(ctx, f)
 	t.Records += records
 	return records, err
 }
 
-// holds reports whether a scanner leaves a record out, or takes it apart.
+// holds reports whether a scanner leaves a record out, takes it apart or changes it.
 func (p *probe) holds(scan *format.Scanner, one *Tried) bool {
 	var c format.Chunk
 	scan.Scan(slices.Concat(one.source, []byte{0})[:len(one.source)], one.Start, true, 0, &c)
-	if p.pattern {
+	switch p.kind {
+	case ofPattern:
 		return c.Records > 0 && c.Unmatched == 0
+	case ofChange:
+		if scan == p.scan {
+			return len(c.Changed) > 0 && c.Changed[0] > 0
+		}
 	}
 	return len(c.Filtered) > 0 && c.Filtered[0] > 0
 }

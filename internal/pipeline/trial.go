@@ -32,9 +32,11 @@ type Trial struct {
 	each  func(*Tried) error
 	plain *format.Scanner // finds records
 	found format.Chunk
-	shape *format.Scanner // makes of them what is sent
+	shape *format.Scanner   // makes of them what is sent
+	also  []*format.Scanner // others that have to know the beginning of the file
 	made  format.Chunk
 	names []string // of the reasons
+	edits []string // of the rules that change records
 	work  []byte   // scanning changes it
 	one   []byte
 	size  int // of the first window
@@ -46,6 +48,7 @@ type Counts struct {
 	Sent        int            `json:"sent"`
 	Unchanged   int            `json:"unchanged"` // of those sent: they are in the body as in the file
 	Unparsed    int            `json:"unparsed"`  // of those sent: not as parse or inner says
+	Changed     map[string]int `json:"changed"`   // of those sent, by the rule; each is there
 	Filtered    map[string]int `json:"filtered"`  // by the reason; each rule is there
 	Quarantined map[string]int `json:"quarantined"`
 	BytesRead   int64          `json:"bytes_read"` // of the file, unpacked
@@ -60,8 +63,9 @@ type Tried struct {
 	After      [][]byte // as they are sent, without theirs
 	LeftOut    []string // why others of them are not
 	Reason     record.Reason
-	Message    string // why it goes to quarantine; empty: it does not
-	Unparsed   bool   // what is sent tells that it is not as parse or inner says
+	Message    string   // why it goes to quarantine; empty: it does not
+	ChangedBy  []string // rules that changed what is sent
+	Unparsed   bool     // what is sent tells that it is not as parse or inner says
 
 	source []byte // of Before, with its line end
 }
@@ -78,11 +82,15 @@ func NewTrial(in *config.Input, file string, each func(*Tried) error) (*Trial, e
 	if spec, _ := format.Of(o.Format); spec.Ends == format.InBlocks {
 		return nil, fmt.Errorf("format %s is read in blocks: nobody sees its records", o.Format)
 	}
-	t := &Trial{each: each, size: 1 << 20, Counts: Counts{Filtered: map[string]int{}, Quarantined: map[string]int{}}}
+	t := &Trial{each: each, size: 1 << 20, Counts: Counts{Changed: map[string]int{}, Filtered: map[string]int{}, Quarantined: map[string]int{}}}
 	if o.Rules != nil {
 		t.names = o.Rules.Reasons()
 		for _, name := range t.names {
 			t.Counts.Filtered[name] = 0
+		}
+		t.edits = o.Rules.Changes()
+		for _, name := range t.edits {
+			t.Counts.Changed[name] = 0
 		}
 	}
 	stamp := format.Stamp{Path: config.Absolute(file), Input: in.Name, Dated: time.Now().UnixNano()}
@@ -139,6 +147,11 @@ func (t *Trial) read(ctx context.Context, r io.Reader) error {
 		if err != nil && !last {
 			return err
 		}
+		if base == 0 {
+			if err := t.prepare(window); err != nil {
+				return err
+			}
+		}
 		n, err = t.window(window, base, last)
 		if err != nil || last {
 			return err
@@ -152,6 +165,16 @@ func (t *Trial) read(ctx context.Context, r io.Reader) error {
 		base += int64(n)
 		window = window[:copy(window, window[n:])]
 	}
+}
+
+// prepare has the scanners see the beginning of the file, which may be a header.
+func (t *Trial) prepare(beginning []byte) error {
+	for _, scan := range append(t.also, t.shape) {
+		if err := scan.Prepare(bytes.NewReader(beginning)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // window tries the records of a stretch of the file, and returns how much of it is done.
@@ -254,6 +277,9 @@ func (t *Trial) record(rec []byte, at int64) error {
 			one.LeftOut = append(one.LeftOut, slices.Repeat([]string{t.names[i]}, n)...)
 		}
 		one.LeftOut = append(one.LeftOut, slices.Repeat([]string{"unmatched"}, c.Unmatched)...)
+		for i, n := range c.Changed {
+			one.ChangedBy = append(one.ChangedBy, slices.Repeat([]string{t.edits[i]}, n)...)
+		}
 		for _, r := range c.Rejected {
 			one.Reason, one.Message = r.Reason, r.Message
 		}
@@ -281,6 +307,9 @@ func (t *Trial) tell(one *Tried, sent int) error {
 	n.Read += len(one.After) + len(one.LeftOut)
 	for _, reason := range one.LeftOut {
 		n.Filtered[reason]++
+	}
+	for _, rule := range one.ChangedBy {
+		n.Changed[rule]++
 	}
 	if one.Message != "" {
 		n.Read++

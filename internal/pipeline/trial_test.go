@@ -30,6 +30,9 @@ func trialOf(t *testing.T, keys, file string) (*Trial, *[]string) {
 		if len(one.LeftOut) > 0 {
 			text += fmt.Sprint(" out:", one.LeftOut)
 		}
+		if len(one.ChangedBy) > 0 {
+			text += fmt.Sprint(" by:", one.ChangedBy)
+		}
 		if one.Message != "" {
 			text += " bad:" + string(one.Reason)
 		}
@@ -72,6 +75,11 @@ func TestTrial(t *testing.T) {
 	f("parse: cri, mapping: m, drop: [{member: stream, in: [stderr]}]", p+"a\n"+e+"b\n"+q+"c\n"+q+"d\n", "3 2 0 0 map[drop_1:1] map[] true",
 		`0-96 `+p+"a\n"+e+"b\n"+q+`c → {"time":"2026-03-01T12:00:00Z","stream":"stdout","message":"ac"} out:[drop_1]`,
 		`96-128 `+q+`d → {"time":"2026-03-01T12:00:00Z","stream":"stdout","message":"d"}`)
+	f("format: JSON, mapping: m, drop: [{member: a, in: [x]}], redact: [{name: mail, preset: [email], with: '*'}, {member: b, with: '-'}, {match: never, with: ''}], remove: [c]",
+		"{\"a\":\"x\"}\n{\"a\":\"u@example.com\",\"b\":\"v@example.com\",\"c\":1}\n{\"a\":1}\n", "3 2 1 0 map[drop_1:1] map[] true",
+		`0-10 {"a":"x"} →  out:[drop_1]`, `10-58 {"a":"u@example.com","b":"v@example.com","c":1} → {"a":"*","b":"-"} by:[mail redact_2 remove]`, `58-66 {"a":1} → {"a":1}`)
+	f("format: CSV, header: skip, drop: [{column: level, in: [info]}], redact: [{column: user, with: '*'}]", "level,user,"+strings.Repeat("x", 10)+"\ninfo,ada,1\nwarn,bob,2\n", "3 1 0 0 map[drop_1:1 header:1] map[] true",
+		"22-33 info,ada,1 →  out:[drop_1]", "33-44 warn,bob,2 → warn,*,2 by:[redact_1]")
 	long := strings.Repeat(p+"long\n", 5)
 	f("parse: cri, mapping: m, max_record_size: 100, keep: [{member: message, match: .}]", e+"a\n"+long+e+"b\n"+p+"x\n"+q+"y\n", "3 2 0 0 map[keep:0] map[too_long:1] true",
 		"0-32 "+e+`a → {"time":"2026-03-01T12:00:00Z","stream":"stderr","message":"a"}`, "32-67 "+p+"long →  bad:too_long",
