@@ -77,8 +77,8 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	}
 	t.endSuspicion(in, st.node, f)
 	r := &reader{
-		in: in, path: path, linked: isLink(path), scan: t.scanNo, at: time.Now(), gone: gone,
-		f: f, grown: time.Now(), size: st.size, mtime: st.mtime,
+		in: in, where: where{path: path, linked: isLink(path), scan: t.scanNo, at: time.Now(), gone: gone},
+		f: f, sight: sight{grown: time.Now(), size: st.size, mtime: st.mtime},
 	}
 	r.active = time.Unix(0, min(st.mtime, r.grown.UnixNano()))
 	r.info = record.FileInfo{Path: path, First: path, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle}
@@ -131,20 +131,23 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 	}
 	r.info.First, r.info.Head, r.info.Old, r.info.Dated = k.info.First, k.info.Head, k.info.Old, k.info.Dated
 	if k.position == 0 {
-		r.pass, r.info.Done = min(r.info.Old, r.size), r.info.Old > 0 && k.info.Done
+		r.old, r.info.Done = min(r.info.Old, r.size), r.info.Old > 0 && k.info.Done
 	}
 	r.moved = k.info.Path != r.path || nodeOf(k.info) != nodeOf(r.info)
 	if k.reader != nil {
 		k.position, k.mark = k.reader.shown.offset, k.reader.shown.mark
 	}
-	r.offset, r.mark, r.skips = k.position, k.mark, k.ahead
+	r.advance(k.position, k.mark)
+	r.skips = k.ahead
 	if r.offset > r.size && !c.reached { // a copy of less than was read: nothing in it is new
-		r.offset, r.skips = r.size, nil
+		mark := record.Mark(0)
 		if r.z != nil {
-			r.mark = r.z.end
+			mark = r.z.end
 		} else {
-			r.mark, _ = markAt(r.f, r.offset) // 0, not known, if it cannot be read
+			mark, _ = markAt(r.f, r.size) // 0, not known, if it cannot be read
 		}
+		r.advance(r.size, mark)
+		r.skips = nil
 		r.info.Done, r.info.Size = true, r.size
 		t.remember(k.file, r.info)
 	}
@@ -183,7 +186,7 @@ func (t *Tailer) begin(r *reader) {
 // nothing that the next one takes for new, and skips nothing that is. The caller
 // holds mu.
 func (t *Tailer) passOver(r *reader, size int64) {
-	r.pass, r.info.Old = size, size
+	r.old, r.info.Old = size, size
 	if head, err := headOf(r.f, r.size); err == nil {
 		r.info.Head = head
 		r.in.heads.move(r.k, head)

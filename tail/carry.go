@@ -122,11 +122,12 @@ func (w *worker) deliverCarried(r *reader, lease Lease, c *format.Chunk, n int64
 		w.count(r.in, c)
 		fallthrough
 	default:
-		for _, x := range append(l.before(), cover) {
+		for _, x := range l.before() {
 			w.t.skip(x.File, x.Span, x.Mark)
 		}
+		w.pass(r, n, cover.Mark)
 	}
-	r.offset, r.mark, r.stuck, r.held, r.carrying = n, cover.Mark, 0, time.Time{}, nil
+	r.carrying = nil
 	return err
 }
 
@@ -172,7 +173,8 @@ func (w *worker) partLong(r *reader, scan *format.Scanner, data []byte, last boo
 	if !valid || passed == 0 {
 		return again, nil
 	}
-	r.carrying, r.stuck, r.held = nil, 0, time.Time{}
+	r.carrying = nil
+	r.forgetRecord()
 	r.long = long{at: int64(passed), ended: done, reason: record.TooLong, message: message, parts: &parts{stream: stream, beside: "before"}}
 	r.long.parts.add(own, 0)
 	return again, nil

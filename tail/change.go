@@ -3,7 +3,6 @@ package tail
 import (
 	"maps"
 	"reflect"
-	"time"
 )
 
 // Inputs can be replaced while files are being read. A reader whose input has
@@ -175,8 +174,9 @@ func (w *worker) adapt(r *reader) {
 		r.in = r.in.next
 	}
 	r.owed = false // the room it waits for may be that of another route
-	r.stuck, r.long, r.held, r.settled = 0, long{}, time.Time{}, 0
-	r.narrow, r.chosen, r.short, r.unbound, r.atOnce = 0, false, false, false, false
+	r.forgetRecord()
+	r.settled = 0
+	r.room = room{}
 	r.quarantined, r.noText, r.marked = false, false, false
 }
 
@@ -185,7 +185,7 @@ func (w *worker) adapt(r *reader) {
 func (w *worker) leave(r *reader) after {
 	t := w.t
 	st, err := w.look(r)
-	if err == nil && r.pass > 0 {
+	if err == nil && r.old > 0 {
 		err = w.passOld(r) // it must not be read when the input comes back
 	}
 	t.mu.Lock()

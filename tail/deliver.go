@@ -12,7 +12,7 @@ import (
 
 // deliver puts what was found where it belongs: refused records to quarantine
 // first, then the rest to the batcher, or, where nothing is to be sent, into
-// the journal.
+// the journal. Then the reader stands at the end of cover.
 func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.Extent, before []record.Extent, direct bool) error {
 	if err := w.register(r); err != nil {
 		return err
@@ -28,7 +28,7 @@ func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.E
 		w.t.tellNULs(r, cover.Start+int64(c.NULsAt), int64(c.NULs))
 	}
 	if c.Records == 0 {
-		w.t.skip(r.file, cover.Span, cover.Mark)
+		w.pass(r, cover.End, cover.Mark)
 		return nil
 	}
 	out := &w.chunk
@@ -53,6 +53,7 @@ func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.E
 	} else {
 		lease.Append(out)
 	}
+	r.advance(cover.End, cover.Mark)
 	return nil
 }
 

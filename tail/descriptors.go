@@ -76,7 +76,7 @@ func (w *worker) isUnchanged(r *reader) bool {
 	t.mu.Lock()
 	path, wanted := r.path, r.gone || r.deleted || r.moved || r.rest || t.o.Once
 	t.mu.Unlock()
-	if wanted || r.offset != r.size || r.pass > 0 || r.z == nil && r.mtime != r.checked {
+	if wanted || r.offset != r.size || r.old > 0 || r.z == nil && r.mtime != r.checked {
 		return false
 	}
 	st, err := statPath(path)

@@ -13,6 +13,24 @@ import (
 // message is open there. Which file that is, is known when a scan that saw both is
 // over, and, before anything is lent, another one.
 
+// joint is what a reader has to do with those of the files of the same path. Guarded
+// by Tailer.mu, but for what ends it.
+type joint struct {
+	home  string    // the path where its file was written; empty: it is nobody's heir
+	seeks uint64    // >0: it waits for that scan, and then for the file before it
+	asks  *reader   // whom it waits for
+	heir  *reader   // who waits for this one to come to its end
+	asked time.Time // since then
+	sure  uint64    // the scan that has found all files between the two
+	lent  *loan     // by this one
+	carry *loan     // to this one
+
+	// Owned by the worker that has its turn.
+	carrying  *loan   // carry, as of this turn
+	knows     *reader // heir, as of this turn
+	undecided bool    // the heir is to wait on
+}
+
 // shortAnswer is how long a file that still grows is waited for before its end is
 // believed: a runtime may write to the next file first.
 const shortAnswer = 250 * time.Millisecond

@@ -120,32 +120,31 @@ func (w *worker) passOld(r *reader) error {
 	if r.info.Done { // more may be written to it
 		r.info.Done, r.registered = false, false
 	}
-	if pos > 0 {
+	if pos > r.offset {
 		if err := w.register(r); err != nil {
 			return err
 		}
-		w.t.skip(r.file, record.Span{End: pos}, mark)
-		r.offset, r.mark = pos, mark
+		w.pass(r, pos, mark)
 	}
-	r.pass = 0
+	r.old = 0
 	return nil
 }
 
 // oldEnd is up to where passOld skips.
 func (w *worker) oldEnd(r *reader) (int64, record.Mark, error) {
 	switch {
-	case r.z != nil && r.pass == r.size:
+	case r.z != nil && r.old == r.size:
 		return r.size, r.z.end, nil // nothing follows
 	case r.z != nil, r.info.Done: // what was read of it ends there
-		mark, err := markAt(r.src(), r.pass)
-		return r.pass, mark, err
+		mark, err := markAt(r.src(), r.old)
+		return r.old, mark, err
 	}
 	scan, err := w.scanner(r)
 	if err != nil {
 		return 0, 0, err
 	}
 	border, unit := scan.Border()
-	pos, err := lastEnd(r.f, min(r.pass, r.size), border, unit)
+	pos, err := lastEnd(r.f, min(r.old, r.size), border, unit)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -206,8 +205,7 @@ func (w *worker) renew(r *reader) error {
 	w.retire(r)
 	w.t.nextGeneration(r)
 	r.info.Head, r.info.Done, r.info.Old = record.Head{}, false, 0
-	r.offset, r.mark, r.skips, r.stuck, r.long, r.high, r.pass = 0, 0, nil, 0, long{}, 0, 0
-	r.held, r.settled, r.nuls, r.headed = time.Time{}, 0, nuls{}, 0
+	r.cursor, r.high, r.old, r.headed = cursor{}, 0, 0, 0
 	r.registered, r.quarantined, r.noText, r.marked, r.holey = false, false, false, false, false
 	return w.register(r)
 }

@@ -129,7 +129,7 @@ func (w *worker) reviewLoans(r *reader) {
 		switch {
 		case l.state == taken:
 			r.lent = nil
-			r.offset, r.mark, r.stuck, r.held = l.extent.End, l.extent.Mark, 0, time.Time{}
+			r.advance(l.extent.End, l.extent.Mark)
 		case l.state == returned:
 			r.lent = nil
 			r.stuck, r.settled, r.held = 0, 0, time.Now().Add(-r.in.RotateQuiet.D()) // it was waited for

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
@@ -105,8 +104,7 @@ func (w *worker) endLong(r *reader) (after, error) {
 	if err := w.rejectLong(r, r.offset, head, end-r.offset, message); err != nil {
 		return idle, err
 	}
-	w.t.skip(r.file, record.Span{Start: r.offset, End: end}, mark)
-	r.offset, r.mark, r.long, r.stuck, r.held = end, mark, long{}, 0, time.Time{}
+	w.pass(r, end, mark)
 	return again, nil
 }
 

@@ -129,8 +129,8 @@ func (w *worker) passNULs(r *reader) (after, error) {
 	}
 	w.t.o.Books.Read(r.in.Name, 0, to-r.offset)
 	w.t.tellNULs(r, r.offset, to-r.offset)
-	w.t.skip(r.file, record.Span{Start: r.offset, End: to}, mark)
-	r.offset, r.mark, r.nuls, r.stuck = to, mark, nuls{}, 0
+	w.pass(r, to, mark)
+	r.nuls = nuls{}
 	return again, nil
 }
 

@@ -84,7 +84,7 @@ func (p *parts) add(own []format.Piece, at int64) {
 func (w *worker) endParts(r *reader) (after, error) {
 	p := r.long.parts
 	if len(p.runs) == 0 {
-		r.long, r.stuck, r.held = long{}, 0, time.Time{}
+		r.forgetRecord()
 		return again, nil
 	}
 	size := int64(0)
@@ -122,6 +122,6 @@ func (w *worker) endParts(r *reader) (after, error) {
 		r.skips = append(slices.Clip(r.skips), record.Extent{File: r.file, Span: run, Mark: mark})
 	}
 	slices.SortFunc(r.skips, func(a, b record.Extent) int { return cmp.Compare(a.Start, b.Start) })
-	r.long, r.stuck, r.held = long{}, 0, time.Time{}
+	r.forgetRecord()
 	return again, nil
 }

@@ -23,72 +23,81 @@ type reader struct {
 
 	// Guarded by Tailer.mu.
 	run      runState
-	path     string
-	linked   bool      // it was found by a link, and events are of the folder of that
-	scan     uint64    // number of the scan that saw it last
-	at       time.Time // of that scan
-	missed   bool      // the last scan did not find it
-	gone     bool      // its path is gone, or names another file, and two scans did not find it
-	outside  bool      // no pattern matches its path: it is remembered by the one it had
-	deleted  bool      // no name is left
-	drop     bool      // to be let go at its next turn, whatever it holds
-	leave    bool      // the same, and how far it was read is kept
-	rest     bool      // deleted, and read to its end before the tailer stops
-	owed     bool      // a wake-up for room comes
-	moved    bool      // the journal knows it under another name
-	anew     time.Time // when its file was last found truncated or rewritten
-	polled   poll
-	spare    *list.Element // in Tailer.spares; nil: it is not
+	where    // the file is
+	ending   // of its reading
+	wakeups  // that are planned or owed
+	joint    // to the file before it and the one after it
 	shown    shown
 	safe     int64 // end of the prefix that is safe
-	pinned   int64 // its size when a scan last found it deleted
 	arrivals arrivals
-
-	// Of messages that are in two files, see loan.go. Guarded by Tailer.mu.
-	home  string    // the path where its file was written; empty: it is nobody's heir
-	seeks uint64    // >0: it waits for that scan, and then for the file before it
-	asks  *reader   // whom it waits for
-	heir  *reader   // who waits for this one to come to its end
-	asked time.Time // since then
-	sure  uint64    // the scan that has found all files between the two
-	lent  *loan     // by this one
-	carry *loan     // to this one
-
-	finished bool // read to its end by a run --once
+	anew     time.Time // when its file was last found truncated or rewritten
 
 	// Owned by the worker that has its turn.
-	f          *os.File
-	z          *contents // nil: the file is not compressed
-	file       record.File
-	info       record.FileInfo
-	offset     int64       // all before it is handed over
-	mark       record.Mark // of offset; 0: not known
-	skips      []record.Extent
-	size       int64 // at the last look
-	high       int64 // the largest size of this generation
-	highest    int64 // the same before the last look, which may have seen the next generation
-	mtime      int64
-	checked    int64     // mtime when the bytes before offset were last compared with mark
-	grown      time.Time // when size or mtime last changed, or were first seen
-	active     time.Time // the same, but as the file tells where they were first seen
-	pass       int64     // >0: what lies before this is not to be read, see passOld
-	stuck      int64     // nothing ends a record between offset and here
-	held       time.Time // when a record at offset was first seen to have no end; zero: it was not
-	quiet      bool      // what is at the end is not waited for in this turn, see isQuiet
-	settled    int64     // size up to which it was not
-	long       long      // what is looked behind, where that is more than one read
-	nuls       nuls      // what was found at the end of a read
-	narrow     int64     // >0: most bytes of the next read, since quarantine would not take all of the last
-	chosen     bool      // narrow was chosen for what lies here
-	short      bool      // memory was short, so the last read was too
-	unbound    bool      // the next may not be: a record did not fit
-	atOnce     bool      // what lies here cannot be read in parts
+	f     *os.File
+	z     *contents // nil: the file is not compressed
+	file  record.File
+	info  record.FileInfo
+	sight // of the file
+	cursor
+	room  // for the next read
+	notes // for the journal and the log
+}
+
+// where is where the file of a reader is. Guarded by Tailer.mu.
+type where struct {
+	path    string
+	linked  bool      // it was found by a link, and events are of the folder of that
+	scan    uint64    // number of the scan that saw it last
+	at      time.Time // of that scan
+	missed  bool      // the last scan did not find it
+	gone    bool      // its path is gone, or names another file, and two scans did not find it
+	outside bool      // no pattern matches its path: it is remembered by the one it had
+	deleted bool      // no name is left
+	pinned  int64     // its size when a scan last found it deleted
+	moved   bool      // the journal knows it under another name
+}
+
+// ending is how the reading of a file comes to an end. Guarded by Tailer.mu.
+type ending struct {
+	drop     bool // to be let go at its next turn, whatever it holds
+	leave    bool // the same, and how far it was read is kept
+	rest     bool // deleted, and read to its end before the tailer stops
+	finished bool // read to its end by a run --once
+}
+
+// wakeups are what gives a reader its next turn. Guarded by Tailer.mu.
+type wakeups struct {
+	owed   bool // one for room comes
+	polled poll
+	spare  *list.Element // in Tailer.spares; nil: it is not
+}
+
+// sight is what the looks at a file have shown.
+type sight struct {
+	size    int64 // at the last look
+	high    int64 // the largest size of this generation
+	highest int64 // the same before the last look, which may have seen the next generation
+	mtime   int64
+	checked int64     // mtime when the bytes before offset were last compared with mark
+	grown   time.Time // when size or mtime last changed, or were first seen
+	active  time.Time // the same, but as the file tells where they were first seen
+	empty   bool      // it was never seen to hold anything
+}
+
+// room bounds the next read.
+type room struct {
+	narrow  int64 // >0: most bytes of it, since quarantine would not take all of the last
+	chosen  bool  // narrow was chosen for what lies here
+	short   bool  // memory was short, so the last read was too
+	unbound bool  // the next may not be: a record did not fit
+	atOnce  bool  // what lies here cannot be read in parts
+}
+
+// notes are what the journal and the log know of a generation.
+type notes struct {
 	registered bool
-	carrying   *loan   // carry, as of this turn
-	knows      *reader // heir, as of this turn
-	undecided  bool    // the heir is to wait on
-	headed     int     // of so many bytes its head was taken, if any; NULs have none
-	empty      bool    // it was never seen to hold anything
+	headed     int   // of so many bytes its head was taken, if any; NULs have none
+	old        int64 // >0: what lies before this is not to be read, see passOld
 
 	quarantined, noText, marked, holey bool // told of this generation: see tell.go
 }
@@ -164,7 +173,7 @@ func (w *worker) turn(r *reader) (after, error) {
 			return idle, err
 		}
 	}
-	if r.pass > 0 {
+	if r.old > 0 {
 		if err := w.passOld(r); err != nil {
 			return idle, err
 		}
@@ -294,7 +303,7 @@ func (r *reader) skipDone() error {
 			case r.skips[0].Mark != 0 && mark != r.skips[0].Mark, r.otherBefore(): // looked at last: mark was taken of what is there still
 				return errChanged
 			}
-			r.offset, r.mark = end, mark
+			r.advance(end, mark)
 		}
 		r.skips = r.skips[1:]
 	}
@@ -507,7 +516,6 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 		}
 		r.widen()
 		r.unbound = false
-		r.offset, r.mark, r.stuck, r.held = cover.End, cover.Mark, 0, time.Time{}
 		pos += c.Consumed
 		if direct && c.Records > 0 {
 			break // the block is the batcher's now

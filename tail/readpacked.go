@@ -24,8 +24,8 @@ func (t *Tailer) readPacked(p *packed, x *facts, k *known, upTo place, is identi
 		return // the next scan tells
 	}
 	r := &reader{
-		in: in, path: p.path, scan: p.scan, gone: !p.matched, grown: time.Now(), active: time.Now(),
-		size: x.size, high: x.size, highest: x.size, mtime: p.st.mtime, checked: p.st.mtime,
+		in: in, where: where{path: p.path, scan: p.scan, gone: !p.matched},
+		sight: sight{grown: time.Now(), active: time.Now(), size: x.size, high: x.size, highest: x.size, mtime: p.st.mtime, checked: p.st.mtime},
 	}
 	r.z = &contents{how: p.how, size: x.size, end: x.end, file: record.Packed{Size: p.st.size, Mtime: p.st.mtime, Cut: x.cut != nil}}
 	if len(x.heads) > 0 {
@@ -55,9 +55,9 @@ func (t *Tailer) readPacked(p *packed, x *facts, k *known, upTo place, is identi
 		t.start(r, in.nextOf(k.file.ID), &known{})
 	default:
 		t.begin(r)
-		r.empty, r.pass = false, upTo.offset // where all before was read of a truncated file
+		r.empty, r.old = false, upTo.offset // where all before was read of a truncated file
 		if p.old && in.StartAt == "end" {
-			r.pass = x.size
+			r.old = x.size
 		}
 	}
 	t.tellFlaw(p, x, r)
@@ -98,7 +98,8 @@ func (w *worker) giveUpRest(r *reader) (after, error) {
 		"offset", r.offset, "bytes", left)
 	r.z.size, r.z.end = r.offset, r.mark
 	r.size, r.high, r.highest = r.offset, r.offset, r.offset
-	r.stuck, r.held, r.long, r.registered = 0, time.Time{}, long{}, false
+	r.forgetRecord()
+	r.registered = false
 	if err := w.register(r); err != nil {
 		return idle, err
 	}

@@ -36,8 +36,7 @@ func (w *worker) changed(r *reader, why string) (after, error) {
 	if err := w.renew(r); err != nil {
 		return idle, err
 	}
-	w.t.skip(r.file, record.Span{End: to}, mark)
-	r.offset, r.mark = to, mark
+	w.pass(r, to, mark)
 	return again, nil
 }
 

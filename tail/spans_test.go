@@ -168,7 +168,7 @@ func TestSkipsOfAnotherContent(t *testing.T) {
 			file, err := os.Open(path)
 			must(t, err)
 			defer file.Close()
-			r := &reader{f: file, offset: offset, skips: []record.Extent{{Span: record.Span{Start: offset, End: 40}}}}
+			r := &reader{f: file, cursor: cursor{offset: offset, skips: []record.Extent{{Span: record.Span{Start: offset, End: 40}}}}}
 			r.info.Head, err = headOf(file, int64(len(was)))
 			must(t, err)
 			r.mark, err = markAt(file, offset)
