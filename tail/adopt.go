@@ -209,7 +209,7 @@ func (t *Tailer) start(r *reader, f record.File, k *known) {
 	r.in.readers[nodeOf(r.info)] = r
 	t.byFile[f] = r
 	t.byPath[r.path] = append(t.byPath[r.path], r)
-	t.settleAt(r)
+	t.joinStream(r)
 	r.show(idle)
 	t.unread++
 	t.readyLocked(r)

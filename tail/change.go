@@ -173,6 +173,10 @@ func (w *worker) adapt(r *reader) {
 	for r.in.next != nil {
 		r.in = r.in.next
 	}
+	if s := r.stream; s != nil && !r.in.carries() {
+		w.t.leaveStream(r)
+		w.t.endTurn(s, r, idle)
+	}
 	r.owed = false // the room it waits for may be that of another route
 	r.forgetRecord()
 	r.settled = 0

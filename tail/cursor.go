@@ -33,6 +33,13 @@ func (c *cursor) advance(to int64, mark record.Mark) {
 // forgetRecord drops what is known of the record at the offset: it is looked at anew.
 func (c *cursor) forgetRecord() { c.stuck, c.held, c.long = 0, time.Time{}, long{} }
 
+// noteStuck notes that nothing ends a record between the offset and a place.
+func (c *cursor) noteStuck(at int64) {
+	if c.stuck = at; c.held.IsZero() {
+		c.held = time.Now()
+	}
+}
+
 // pass moves a reader over bytes of which nothing is to be sent: the journal takes them
 // for safe as soon as all before is.
 func (w *worker) pass(r *reader, to int64, mark record.Mark) {

@@ -55,7 +55,7 @@ type files struct {
 	known   map[record.File]*known // every generation that is remembered
 	byNode  map[node]*known        // the latest generation of a file that is there
 	readers map[node]*reader
-	homes   map[string][]*reader // by where their files were written, in the order they were found; see loan.go
+	streams map[string]*stream // of container logs, by where their files are written
 	heads   headIndex
 	suspect map[node]suspicion
 	renewed map[node]*reader // in this scan, see copiedUp; nil: not looked for
@@ -78,7 +78,7 @@ func newFiles() *files {
 		known:    make(map[record.File]*known),
 		byNode:   make(map[node]*known),
 		readers:  make(map[node]*reader),
-		homes:    make(map[string][]*reader),
+		streams:  make(map[string]*stream),
 		heads:    make(headIndex),
 		suspect:  make(map[node]suspicion),
 		packed:   make(map[node]*packed),

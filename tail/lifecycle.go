@@ -36,8 +36,8 @@ func (t *Tailer) mayGrow(r *reader) bool { return !t.o.Once && !t.isOver(r) }
 // atEnd decides what becomes of a file that has nothing to read just now.
 func (w *worker) atEnd(r *reader) after {
 	t := w.t
-	if w.lends(r) {
-		return t.wait()
+	if t.awaitsNext(r) {
+		return t.waitForFile()
 	}
 	if t.o.Once {
 		t.finish(r)
@@ -199,8 +199,8 @@ func (w *worker) renew(r *reader) error {
 	r.k.truncated = time.Now()                         // before it is retired: a scan may come between
 	r.k.left = departure{at: r.k.truncated.UnixNano()} // the file shows its size before it shows the time of that
 	r.anew = r.k.truncated
-	w.t.endLoans(r)
-	r.seeks, r.carrying = 0, nil
+	w.t.part(r)
+	r.seeks = 0
 	w.t.mu.Unlock()
 	w.retire(r)
 	w.t.nextGeneration(r)

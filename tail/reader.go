@@ -26,7 +26,7 @@ type reader struct {
 	where    // the file is
 	ending   // of its reading
 	wakeups  // that are planned or owed
-	joint    // to the file before it and the one after it
+	joint    // to other files of its stream
 	shown    shown
 	safe     int64 // end of the prefix that is safe
 	arrivals arrivals
@@ -154,7 +154,7 @@ func (w *worker) turn(r *reader) (after, error) {
 	case err != nil:
 		return idle, err
 	}
-	w.reviewLoans(r)
+	w.checkLent(r)
 	if st.size < r.offset {
 		return w.shrunk(r)
 	}
@@ -183,9 +183,8 @@ func (w *worker) turn(r *reader) (after, error) {
 	} else if err != nil {
 		return idle, err
 	}
-	if w.t.seek(r) {
-		r.undecided = true
-		return w.t.wait(), nil
+	if !w.begins(r) {
+		return w.t.waitForFile(), nil
 	}
 	if r.long.at > st.size {
 		r.long = long{}
@@ -196,7 +195,7 @@ func (w *worker) turn(r *reader) (after, error) {
 		end = st.size
 	}
 	r.quiet = (r.isQuiet() || r.isCut()) && r.settled != end
-	if w.t.isLent(r) {
+	if w.t.awaitsNext(r) {
 		last, r.quiet = false, false
 	}
 	ended := r.offset == end || !last && !r.quiet && r.stuck == end
@@ -215,7 +214,7 @@ func (w *worker) turn(r *reader) (after, error) {
 			return parked, nil
 		}
 	}
-	if r.carrying != nil {
+	if r.carry != nil {
 		return w.readCarried(r, last)
 	}
 	return w.read(r, last)
@@ -490,9 +489,7 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 				r.unbound = pos == record.MarkLen
 				return again, nil
 			}
-			if r.stuck = r.offset + int64(len(data)); r.held.IsZero() {
-				r.held = time.Now()
-			}
+			r.noteStuck(r.offset + int64(len(data)))
 			break
 		}
 		touched = touched || c.Lens != nil || len(c.Body) != c.Consumed

@@ -140,7 +140,7 @@ func (t *Tailer) mayUnpack(r *reader) bool {
 	}
 	if len(t.unpacking) >= mostUnpacking {
 		stalled := func(o *reader) bool {
-			return (o.run == resting || o.run == queued) && now.Sub(o.z.moved) >= stalledAfter
+			return (o.run == resting || o.run == queued) && (o.stream == nil || !o.stream.busy) && now.Sub(o.z.moved) >= stalledAfter
 		}
 		i := slices.IndexFunc(t.unpacking, stalled)
 		if i < 0 {

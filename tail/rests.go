@@ -33,6 +33,11 @@ func (t *Tailer) findRests() (files []*reader, done <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.rests = make(chan struct{})
+	for in := range t.everyInput {
+		for _, s := range in.streams {
+			t.ring, s.waiting = append(t.ring, s.waiting...), nil
+		}
+	}
 	for _, r := range t.ring {
 		r.run = resting
 	}

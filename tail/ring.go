@@ -61,20 +61,21 @@ func (t *Tailer) workLoop() {
 	w := &worker{t: t, scanners: make(map[*input]*format.Scanner)}
 	for {
 		t.mu.Lock()
-		for len(t.ring) == 0 && !t.stopped && t.workers.idle < runtime.GOMAXPROCS(0) {
+		var r *reader
+		for !t.stopped {
+			if r = t.nextTurn(); r != nil || t.workers.idle >= runtime.GOMAXPROCS(0) {
+				break
+			}
 			t.workers.idle++
 			t.work.Wait()
 			t.workers.idle--
 		}
-		if t.stopped || len(t.ring) == 0 {
+		if r == nil || t.stopped {
 			t.workers.all--
 			t.turned.Broadcast()
 			t.mu.Unlock()
 			return
 		}
-		r := t.ring[0]
-		t.ring[0] = nil
-		t.ring = t.ring[1:]
 		r.run = running
 		drop, leave := r.drop, r.leave
 		w.adapt(r)
@@ -133,7 +134,7 @@ func (t *Tailer) put(r *reader, next after) {
 	if next == closed || next == idle && r.offset == r.size {
 		t.endUnpacking(r)
 	}
-	t.answer(r, next)
+	defer t.endTurn(r.stream, r, next)
 	if next == closed {
 		t.endRest(r)
 		t.letGo(r)
@@ -149,6 +150,9 @@ func (t *Tailer) put(r *reader, next after) {
 	}
 	if !t.spareOthers() {
 		t.closeIdle(r)
+		if r.carry != nil {
+			t.closeIdle(r.carry.from)
+		}
 	}
 	switch {
 	case wanted:
@@ -177,7 +181,7 @@ func (t *Tailer) letGo(r *reader) {
 		r.k.reader = nil
 	}
 	t.unpath(r)
-	t.unsettle(r)
+	t.leaveStream(r)
 	t.poll(r)
 }
 

@@ -1,0 +1,262 @@
+package tail
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
+)
+
+// partial is the open message at the end of a file, which goes on in the next: the
+// reader of that reads it as if its own file began with it. Until the whole message is
+// handed over nothing moves: the reader of the file before stands before it, and sends
+// it by itself if its file grows, or if what follows cannot be joined. It does not
+// change once it was made.
+type partial struct {
+	from    *reader
+	data    []byte          // with what from carries itself
+	extents []record.Extent // of data, the oldest file first
+}
+
+// apart is of a message that is too long with what is in the next file: the lines
+// of both files go to quarantine.
+type apart struct {
+	stream  []byte
+	first   int // bytes of its first line
+	message string
+}
+
+var errNoPlace = errors.New("too many compressed files are being read")
+
+// openMessage reads the open message at the end of a file; nil: those are no whole
+// lines.
+func (w *worker) openMessage(r *reader) (*partial, error) {
+	t := w.t
+	t.mu.Lock()
+	t.inUse(r)
+	t.mu.Unlock()
+	if r.f == nil {
+		if err := w.reopen(r); err != nil {
+			return nil, err
+		}
+	}
+	if r.z != nil && !t.mayUnpack(r) {
+		return nil, errNoPlace
+	}
+	p := &partial{from: r}
+	if c := r.carry; c != nil {
+		p.data, p.extents = bytes.Clone(c.data), append(p.extents, c.extents...)
+	}
+	have, n := len(p.data), r.size-r.offset
+	if int64(have)+n > int64(r.in.options().MaxRecord) {
+		return nil, nil
+	}
+	p.data = append(p.data, make([]byte, n)...)
+	if _, err := readFull(r.src(), p.data[have:], r.offset); err != nil {
+		return nil, err
+	}
+	if p.data[len(p.data)-1] != '\n' {
+		return nil, nil
+	}
+	mark, err := markAt(r.src(), r.size)
+	if err != nil {
+		return nil, err
+	}
+	p.extents = append(p.extents, record.Extent{File: r.file, Span: record.Span{Start: r.offset, End: r.size}, Mark: mark})
+	return p, w.register(r) // whoever makes it again looks for the file
+}
+
+// take moves the readers of the files that a message begins in behind it: it is being
+// handed over. It is false where one of these files has grown: then the reader steps
+// back.
+func (w *worker) take(r *reader) bool {
+	t := w.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for p := r.carry; p != nil; p = p.from.carry {
+		if f := p.from.f; f != nil && p.from.z == nil {
+			if st, err := t.stat(f); err == nil && st.size != p.from.size {
+				t.stepBack(p.from)
+				t.readyLocked(p.from)
+				return false
+			}
+		}
+	}
+	for p := r.carry; p != nil; {
+		o, end := p.from, p.extents[len(p.extents)-1]
+		o.advance(end.End, end.Mark)
+		o.shown.offset, o.shown.mark = o.offset, o.mark
+		o.lent.carry, o.lent = nil, nil
+		t.readyLocked(o)
+		p = o.carry
+	}
+	return true
+}
+
+// readCarried reads the first record of a file, which begins with what was open at the
+// end of the one before.
+func (w *worker) readCarried(r *reader, last bool) (after, error) {
+	p := r.carry
+	end := r.size
+	if len(r.skips) > 0 && r.skips[0].Start <= end {
+		end, last = r.skips[0].Start, true
+	}
+	want := min(end, int64(r.in.options().MaxRecord)) // with what is carried more than a record has
+	lease, err := w.lease(r, len(p.data)+int(want))
+	if err != nil || lease == nil {
+		return parkedOr(err), err
+	}
+	defer lease.Done()
+	data := append(bytes.Clone(p.data), make([]byte, want)...)
+	n, err := r.src().ReadAt(data[len(p.data):], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return idle, err
+	}
+	w.t.tellMark(r, data[len(p.data):])
+	whole := int64(n) == end
+	data = data[:len(p.data)+r.in.textLen(data[len(p.data):len(p.data)+n], 0)]
+	scan, err := w.scanner(r)
+	if err != nil {
+		return idle, err
+	}
+	scan.SetQuiet(whole && r.quiet)
+	c := &w.found
+	scan.Scan(data, -int64(len(p.data)), last && whole, 1, c)
+	if c.Unmatched > 0 || c.Filtered != nil {
+		if err := w.scanFirst(r, scan, data, last && whole, whole && r.quiet); err != nil {
+			return idle, err
+		}
+	}
+	used := c.Consumed
+	if len(c.Rejected) > 0 {
+		used = c.Rejected[0].End
+	}
+	switch {
+	case c.Long && len(p.extents) == 1:
+		return w.partLong(r, scan, data[len(p.data):], last && whole)
+	case used == 0 && !c.Long:
+		r.noteStuck(r.size)
+		return w.atEnd(r), nil
+	case used <= len(p.data): // nothing here goes on with it
+		w.t.mu.Lock()
+		w.t.giveBack(r, nil)
+		w.t.mu.Unlock()
+		return again, nil
+	}
+	return again, w.deliverCarried(r, lease, c, int64(used-len(p.data)))
+}
+
+// scanFirst scans the first record alone of what begins with what is carried, where
+// some of it, or all, is not sent: the scan for it went on to the next that is.
+func (w *worker) scanFirst(r *reader, scan *format.Scanner, data []byte, last, quiet bool) error {
+	o := r.in.options()
+	o.Rules, o.OnError = nil, format.SendRaw
+	all, err := format.New(o)
+	if err != nil {
+		return err
+	}
+	if err := r.in.prepare(all, r.src(), r.file, &r.info, w.t.stamp); err != nil {
+		return err
+	}
+	all.SetQuiet(quiet)
+	var c format.Chunk
+	all.Scan(data, -int64(len(r.carry.data)), last, 1, &c)
+	scan.Scan(data[:c.Consumed], -int64(len(r.carry.data)), true, 0, &w.found)
+	return nil
+}
+
+func parkedOr(err error) after {
+	if err != nil {
+		return idle
+	}
+	return parked
+}
+
+// deliverCarried hands over the record that begins with what is carried and ends n
+// bytes into the file, or puts it away.
+func (w *worker) deliverCarried(r *reader, lease Lease, c *format.Chunk, n int64) error {
+	before, cover := r.carry.extents, record.Extent{File: r.file, Span: record.Span{End: n}}
+	var err error
+	if cover.Mark, err = markAt(r.src(), n); err != nil {
+		return err
+	}
+	if err := w.register(r); err != nil {
+		return err
+	}
+	refused := len(c.Rejected) > 0
+	if refused {
+		if err := w.refuseCarried(r, c.Rejected[0]); err != nil {
+			return err
+		}
+	}
+	if !w.take(r) {
+		return nil
+	}
+	if !refused && c.Records > 0 {
+		c.Pieces = append(c.Pieces[:0], format.Piece{End: int(n), Records: c.Records})
+		c.Lens = unitLens(c.Records, n)
+		return w.deliver(r, lease, c, cover, before, false)
+	}
+	if !refused {
+		w.count(r.in, c)
+	}
+	for _, x := range before {
+		w.t.skip(x.File, x.Span, x.Mark)
+	}
+	w.pass(r, n, cover.Mark)
+	return nil
+}
+
+// refuseCarried puts a record into quarantine that is longer as JSON than a payload
+// may be.
+func (w *worker) refuseCarried(r *reader, j format.Reject) error {
+	err := w.keep(r.in, []record.Rejected{{
+		File: r.file, Path: r.info.First, Route: r.in.Route, Length: int64(j.End), Data: j.Data, Truncated: len(j.Data) < j.End,
+		Reason: j.Reason, Message: j.Message + " (" + whereBefore(r.carry.extents) + ")",
+	}})
+	if err != nil {
+		return err
+	}
+	w.t.tellQuarantined(r, 0, j.Reason, j.Message)
+	w.t.o.Books.Read(r.in.Name, 0, int64(j.End))
+	w.t.o.Books.Rejected(r.in.lot(int64(j.End)), j.Reason)
+	return nil
+}
+
+// whereBefore says, of a record that begins in another file, where that is.
+func whereBefore(before []record.Extent) string {
+	text := ""
+	for _, x := range before {
+		text += fmt.Sprintf("its first %d bytes are at offset %d of file %v, ", x.Len(), x.Start, x.File.ID)
+	}
+	return text + "the others follow here"
+}
+
+// partLong is for a message that is longer than any may be with what is carried, but
+// not without: its lines go to quarantine file by file.
+func (w *worker) partLong(r *reader, scan *format.Scanner, data []byte, last bool) (after, error) {
+	stream, message := bytes.Clone(w.found.Stream), w.found.Message
+	own, passed, done := scan.SkipParts(data, stream, last)
+	if passed == 0 && !done { // a line without its end
+		r.stuck = r.size
+		return w.atEnd(r), nil
+	}
+	w.t.mu.Lock()
+	w.t.giveBack(r, &apart{stream: stream, first: w.found.Skip, message: message})
+	w.t.mu.Unlock()
+	if passed > 0 {
+		r.long = long{at: int64(passed), ended: done, reason: record.TooLong, message: message, parts: &parts{stream: stream, beside: "before"}}
+		r.long.parts.add(own, 0)
+	}
+	return again, nil
+}
+
+// passApart has the lines of a message go to quarantine that is too long with what
+// is in the next file.
+func (r *reader) passApart(a *apart) {
+	first := record.Span{Start: r.offset, End: r.offset + int64(a.first)}
+	r.long = long{at: first.End, reason: record.TooLong, message: a.message, parts: &parts{stream: a.stream, runs: []record.Span{first}, beside: "after"}}
+}

@@ -1,0 +1,332 @@
+package tail
+
+import (
+	"regexp"
+	"slices"
+	"time"
+
+	"kusto-agent/internal/format"
+)
+
+// stream is the log of one container: the files that are written at one path, one
+// after the other. A message can begin at the end of one of them and go on in the next,
+// so no two workers have files of a stream at the same time: who has one of them may use
+// the readers of all. Guarded by Tailer.mu.
+type stream struct {
+	home    string    // the path where its files are written
+	files   []*reader // in the order they were found
+	busy    bool      // a worker has one of them
+	waiting []*reader // that are to have a turn when that one has ended
+}
+
+// joint is what a reader has to do with the others of its stream. It belongs to the
+// worker that has one of these, and is written under Tailer.mu.
+type joint struct {
+	stream *stream // nil: its file is no part of one
+	seeks  uint64  // >0: it has not begun, and waits for that scan, and then for the file before
+	asks   *reader // of the file before
+	asked  time.Time
+	sure   uint64   // the scan that has found all files between the two
+	carry  *partial // the message that its file begins in the middle of
+	lent   *reader  // that carries the open message at the end of this file
+	parked bool     // its last turn led to that
+}
+
+// shortAnswer is how long a file that still grows is waited for before its end is
+// believed: a runtime may write to the next file first.
+const shortAnswer = 250 * time.Millisecond
+
+// carries reports whether a message may be in two files.
+func (in *input) carries() bool {
+	return in.parse.Container() && in.encoding == format.UTF8
+}
+
+var rotatedName = regexp.MustCompile(`\.[0-9][0-9-]*$`)
+
+// homeOf is the path where a file was written that was first seen at a path, as far
+// as the name tells: runtimes put a number or a time behind it.
+func homeOf(path string) string { return rotatedName.ReplaceAllString(path, "") }
+
+// joinStream adds a reader to the stream of its file. The caller holds mu.
+func (t *Tailer) joinStream(r *reader) {
+	if !r.in.carries() {
+		return
+	}
+	home := homeOf(r.info.First)
+	s := r.in.streams[home]
+	if s == nil {
+		s = &stream{home: home}
+		r.in.streams[home] = s
+	}
+	s.files, r.stream = append(s.files, r), s
+	if r.offset == 0 {
+		r.seeks = max(t.scanNo, 1)
+	}
+}
+
+// leaveStream takes a reader out of its stream. The caller holds mu, and its turn.
+func (t *Tailer) leaveStream(r *reader) {
+	s := r.stream
+	if s == nil {
+		return
+	}
+	t.part(r)
+	r.stream, r.seeks = nil, 0
+	if s.files = slices.DeleteFunc(s.files, func(o *reader) bool { return o == r }); len(s.files) == 0 {
+		delete(r.in.streams, s.home)
+	}
+	for _, o := range s.files {
+		if o.asks == r {
+			o.asks = nil
+			t.readyLocked(o)
+		}
+	}
+}
+
+// nextTurn takes the next reader from the ring whose stream no other worker has; nil:
+// there is none. The caller holds mu.
+func (t *Tailer) nextTurn() *reader {
+	for len(t.ring) > 0 {
+		r := t.ring[0]
+		t.ring[0] = nil
+		t.ring = t.ring[1:]
+		switch s := r.stream; {
+		case s == nil:
+			return r
+		case s.busy:
+			s.waiting = append(s.waiting, r)
+		default:
+			s.busy = true
+			return r
+		}
+	}
+	return nil
+}
+
+// endTurn has the others of a stream go on after a turn of one reader. The caller holds
+// mu.
+func (t *Tailer) endTurn(s *stream, r *reader, next after) {
+	if s == nil {
+		return
+	}
+	r.parked, s.busy = next == parked, false
+	for _, o := range s.files {
+		if o.asks == r && next != again {
+			t.readyLocked(o)
+		}
+	}
+	t.ring = append(t.ring, s.waiting...)
+	for range s.waiting {
+		t.work.Signal()
+	}
+	s.waiting = nil
+}
+
+// waitForFile is what a turn leads to that waits for another file. The reader is woken;
+// and it asks again by itself, but for a run --once.
+func (t *Tailer) waitForFile() after {
+	if t.o.Once {
+		return parked
+	}
+	return idle
+}
+
+// begins reports whether a reader may read on. One that is at the start of its file waits
+// until the file before has come to its end, and takes over the message that is open
+// there.
+func (w *worker) begins(r *reader) bool {
+	t := w.t
+	if r.seeks == 0 {
+		return true
+	}
+	t.mu.Lock()
+	before, wait := t.before(r)
+	t.mu.Unlock()
+	if before == nil {
+		return !wait
+	}
+	p, err := w.openMessage(before)
+	if err == errNoPlace {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p != nil {
+		before.lent, r.carry = r, p
+		r.forgetRecord()
+		r.settled, r.held = 0, before.held
+	}
+	t.endWait(r) // what cannot be read, the next turn of its own reader tells
+	return true
+}
+
+// before is the reader whose open message another begins with; nil: there is none, or
+// it is waited for. The caller holds mu.
+func (t *Tailer) before(r *reader) (before *reader, wait bool) {
+	switch {
+	case r.offset > 0 || r.rest || r.size == 0 && t.o.Once:
+		t.endWait(r)
+		return nil, false
+	case r.size == 0: // it may come to hold something
+		return nil, false
+	case t.scans < r.seeks: // what is before it may not be known yet
+		return nil, true
+	}
+	o := r.in.predecessor(r)
+	switch {
+	case o == nil:
+		t.endWait(r)
+		return nil, false
+	case o != r.asks:
+		r.asks, r.asked, r.sure = o, time.Now(), t.scanNo+1
+		t.rescanSoon()
+		t.readyLocked(o)
+		return nil, true
+	case o.run != resting, o.seeks > 0 && o.size > 0: // it waits itself
+		return nil, true
+	}
+	soon := min(shortAnswer, r.in.RotateQuiet.D()/4)
+	grows := !t.o.Once && time.Since(r.asked) < soon && time.Since(o.grown) < soon
+	switch open, left := o.isOpen(), o.hasLeft() && (t.o.Once || t.scans >= r.sure); {
+	case grows, open && !left && !t.o.Once: // there may be a file between the two
+		return nil, true
+	case open && left:
+		return o, false
+	case !open && o.parked && o.offset < o.end():
+		return nil, true
+	}
+	t.endWait(r)
+	return nil, false
+}
+
+// endWait has a reader read from the start of its file. The caller holds mu.
+func (t *Tailer) endWait(r *reader) {
+	r.seeks, r.asks = 0, nil
+	if !t.o.Once {
+		return
+	}
+	for _, o := range r.stream.files { // they may wait for what this one decides
+		if o != r {
+			t.readyLocked(o)
+		}
+	}
+}
+
+// isOpen reports whether a reader is at the end of its file, with a record that has no
+// end there.
+func (r *reader) isOpen() bool { return r.offset < r.size && r.stuck == r.size && r.long.at == 0 }
+
+// predecessor is the reader of the file that was where a file is before it. The
+// caller holds Tailer.mu.
+func (in *input) predecessor(r *reader) (of *reader) {
+	files := r.stream.files
+	for i, o := range files {
+		if o != r && isOlder(o, r, i < slices.Index(files, r)) && (of == nil || isOlder(of, o, true)) {
+			of = o
+		}
+	}
+	if of == nil || of.shown.offset == of.shown.size {
+		return of
+	}
+	for _, k := range in.known { // one that was read to its end may lie between
+		if b := k.info.Birth; k.reader == nil && of.info.Birth < b && b < r.info.Birth && homeOf(k.info.First) == r.stream.home {
+			return nil
+		}
+	}
+	return of
+}
+
+// isOlder reports whether a file was made before another. Where clocks do not tell,
+// it is the one that was moved away, or that was found first. The caller holds
+// Tailer.mu.
+func isOlder(a, b *reader, found bool) bool {
+	switch left := a.hasLeft(); {
+	case a.info.Birth != b.info.Birth:
+		return a.info.Birth < b.info.Birth
+	case left != b.hasLeft():
+		return left
+	}
+	return found
+}
+
+// hasLeft reports whether another file can be where this one was written. The
+// caller holds Tailer.mu.
+func (r *reader) hasLeft() bool { return r.gone || r.path != r.stream.home }
+
+// readySeekers gives a turn to readers that wait for the end of a scan. The caller
+// holds mu.
+func (t *Tailer) readySeekers() {
+	for _, in := range t.inputs {
+		for _, s := range in.streams {
+			for _, r := range s.files {
+				if r.seeks > 0 || t.o.Once {
+					t.readyLocked(r)
+				}
+			}
+		}
+	}
+}
+
+// awaitsNext reports whether the open message at the end of a file is not to be sent as
+// it is: the next file begins with it or, in a run --once, may come to.
+func (t *Tailer) awaitsNext(r *reader) bool {
+	if r.stream == nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r.lent != nil || !t.o.Once || !r.hasLeft() {
+		return r.lent != nil
+	}
+	return t.scans == 0 || slices.ContainsFunc(r.stream.files, func(o *reader) bool { return o.seeks > 0 && r.in.predecessor(o) == r })
+}
+
+// part ends what a reader has in common with the files beside its own. The caller holds
+// mu, and its turn.
+func (t *Tailer) part(r *reader) {
+	t.stepBack(r)
+	if r.carry != nil {
+		t.giveBack(r, nil)
+	}
+}
+
+// stepBack takes the open message of a file back from the reader of the next, which asks
+// again. The caller holds mu, and the turn of one of the two.
+func (t *Tailer) stepBack(r *reader) {
+	o := r.lent
+	if o == nil {
+		return
+	}
+	r.lent, o.carry, o.seeks, o.asks = nil, nil, max(t.scans, 1), nil
+	o.forgetRecord()
+	o.settled = 0
+	t.stepBack(o)
+	t.readyLocked(o)
+}
+
+// giveBack has the message that a file was to begin with be sent as far as its own file
+// goes, since nothing here can be joined to it; or to quarantine, where it is too long
+// with what is here. The caller holds mu, and the turn of the reader.
+func (t *Tailer) giveBack(r *reader, a *apart) {
+	o := r.carry.from
+	r.carry, o.lent = nil, nil
+	r.forgetRecord()
+	o.forgetRecord()
+	o.settled, o.held = 0, time.Now().Add(-o.in.RotateQuiet.D()) // it was waited for
+	if a != nil {
+		o.passApart(a)
+	}
+	t.readyLocked(o)
+}
+
+// checkLent has a reader take its open message back whose file has grown, or that has no
+// time to wait.
+func (w *worker) checkLent(r *reader) {
+	if r.lent == nil || r.isOpen() && !w.t.isRest(r) {
+		return
+	}
+	w.t.mu.Lock()
+	w.t.stepBack(r)
+	w.t.mu.Unlock()
+	r.stuck = 0
+}
