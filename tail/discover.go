@@ -19,13 +19,24 @@ func (t *Tailer) discover(ctx context.Context) {
 		t.taking = finder.Cost{}
 		scan := finder.CostOf(t.rescan).Without(t.taking) // the next one has not to take up the same
 		if t.o.Once {
-			select {
-			case <-t.done:
-			case <-ctx.Done():
-			}
+			t.awaitAll(ctx)
 			return
 		}
 		if !t.untilNextScan(ctx, scan) {
+			return
+		}
+	}
+}
+
+// awaitAll waits until a run --once has read all there is, or ctx ends.
+func (t *Tailer) awaitAll(ctx context.Context) {
+	for {
+		select {
+		case <-t.done:
+		case <-ctx.Done():
+			return
+		}
+		if !t.readWaiting() {
 			return
 		}
 	}
@@ -93,7 +104,7 @@ func (t *Tailer) rescan() {
 	t.scans++
 	t.readySeekers()
 	t.forgive()
-	t.finishIfAll()
+	t.noteEnd()
 	t.mu.Unlock()
 	t.turned.Broadcast()
 	t.weigh()

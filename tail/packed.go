@@ -220,7 +220,7 @@ func (t *Tailer) surveyed(p *packed, x *facts, err error) {
 		t.advance(p)
 	}
 	err = p.err
-	t.finishIfAll()
+	t.noteEnd()
 	t.mu.Unlock()
 	t.turned.Broadcast()
 	if err != nil {

@@ -214,17 +214,20 @@ func (t *Tailer) surveyedPacked() (all []*packed) {
 	return all
 }
 
-// morePacked reports whether a run --once has compressed files to read: those that
-// waited for others to be read are looked at again. The caller holds mu.
-func (t *Tailer) morePacked() bool {
-	if t.surveying == 0 {
-		for _, p := range t.surveyedPacked() {
-			if p.waits {
-				t.advance(p)
-			}
+// readWaiting looks again, in a run --once, at compressed files that waited for others
+// to be read, now that all others were. It reports whether something is left to do.
+func (t *Tailer) readWaiting() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.isBusy() {
+		return true
+	}
+	for _, p := range t.surveyedPacked() {
+		if p.waits {
+			t.advance(p)
 		}
 	}
-	return t.surveying > 0 || t.unread > 0
+	return t.isBusy()
 }
 
 // findPacked looks, beside files that are gone and were not read to their end, for

@@ -129,7 +129,7 @@ func (t *Tailer) put(r *reader, next after) {
 	defer t.mu.Unlock()
 	defer t.turned.Broadcast()
 	t.workers.turns++
-	defer t.finishIfAll()
+	defer t.noteEnd()
 	r.show(next)
 	if next == closed || next == idle && r.offset == r.size {
 		t.endUnpacking(r)

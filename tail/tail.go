@@ -157,7 +157,7 @@ type Tailer struct {
 	unpacking []*reader     // that have a place to unpack in
 	unpackers []*reader     // that wait for one
 
-	done chan struct{} // Once: every reader has come to its end
+	done chan struct{} // Once: every reader has come to its end, see noteEnd
 
 	changes chan *Change
 	ended   chan struct{} // closed when no change is taken any more
@@ -241,15 +241,20 @@ func (t *Tailer) finish(r *reader) {
 	}
 }
 
-// finishIfAll ends a run --once that has nothing left to do. The caller holds mu.
-func (t *Tailer) finishIfAll() {
-	if t.o.Once && t.scans > 0 && t.unread == 0 && !t.morePacked() {
+// noteEnd tells the goroutine that discovers when a run --once may have nothing left to
+// do. The caller holds mu.
+func (t *Tailer) noteEnd() {
+	if t.o.Once && t.scans > 0 && !t.isBusy() {
 		select {
 		case t.done <- struct{}{}:
 		default:
 		}
 	}
 }
+
+// isBusy reports whether a run --once has something to read or to look through. The
+// caller holds mu.
+func (t *Tailer) isBusy() bool { return t.surveying > 0 || t.unread > 0 }
 
 // Resting reports that no reader has a turn or waits for one: all have come to
 // their end, or wait for room.
