@@ -22,10 +22,10 @@ func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.E
 	}
 	w.count(r.in, c)
 	if c.InvalidUTF8 > 0 {
-		w.t.tellNoText(r, cover.Span)
+		w.tellNoText(r, cover.Span)
 	}
 	if c.NULs > 0 {
-		w.t.tellNULs(r, cover.Start+int64(c.NULsAt), int64(c.NULs))
+		w.tellNULs(r, cover.Start+int64(c.NULsAt), int64(c.NULs))
 	}
 	if c.Records == 0 {
 		w.pass(r, cover.End, cover.Mark)
@@ -125,7 +125,7 @@ func (w *worker) quarantine(r *reader, c *format.Chunk) error {
 		return err
 	}
 	first := &w.rejected[0]
-	w.t.tellQuarantined(r, first.Offset, first.Reason, first.Message)
+	w.tellQuarantined(r, first.Offset, first.Reason, first.Message)
 	return nil
 }
 
@@ -197,11 +197,8 @@ func (w *worker) register(r *reader) error {
 		head = r.info.Head
 	}
 	real := r.info.Real
-	w.t.mu.Lock()
-	path, outside := r.path, r.outside
-	w.t.mu.Unlock()
-	if !outside && path != r.info.Path {
-		real = finder.Elsewhere(finder.Leads(path), path)
+	if of := w.jobFor(r); !of.outside && of.path != r.info.Path {
+		real = finder.Elsewhere(finder.Leads(of.path), of.path)
 	}
 	r.info.Head, r.info.Size, r.info.Real = head, r.size, real
 	r.headed = int(min(r.size, int64(headLens[0])))

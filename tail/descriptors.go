@@ -72,11 +72,8 @@ func (t *Tailer) spareOthers() bool {
 // isUnchanged reports whether a file that is not open, and was read to its end,
 // need not be opened: by its path it is as it was.
 func (w *worker) isUnchanged(r *reader) bool {
-	t := w.t
-	t.mu.Lock()
-	path, wanted := r.path, r.gone || r.deleted || r.moved || r.rest || t.o.Once
-	t.mu.Unlock()
-	if wanted || r.offset != r.size || r.old > 0 || r.z == nil && r.mtime != r.checked {
+	path, wanted := w.job.path, w.job.gone || w.job.deleted || w.job.moved || w.job.rest
+	if wanted || w.t.o.Once || r.offset != r.size || r.old > 0 || r.z == nil && r.mtime != r.checked {
 		return false
 	}
 	st, err := statPath(path)

@@ -14,24 +14,24 @@ import (
 // isLast reports whether bytes behind the last line end are a whole record
 // because nothing will follow: this run ends at the end of the file, the file
 // is gone and quiet, or the input asks not to wait longer.
-func (t *Tailer) isLast(r *reader) bool {
+func (w *worker) isLast(r *reader) bool {
 	if r.z != nil { // nothing follows, or only what does not belong to the last record
 		return !r.isCut()
 	}
 	if wait := r.in.PartialLineWait.D(); wait > 0 && time.Since(r.grown) >= wait {
 		return true
 	}
-	return t.o.Once || t.isOver(r)
+	return w.t.o.Once || w.isOver(r)
 }
 
 // isOver reports whether nobody writes to a file any more.
-func (t *Tailer) isOver(r *reader) bool {
-	return r.z != nil || t.isRest(r) || t.isGone(r) && time.Since(r.grown) >= r.in.RotateQuiet.D()
+func (w *worker) isOver(r *reader) bool {
+	return r.z != nil || w.job.rest || w.job.gone && time.Since(r.grown) >= r.in.RotateQuiet.D()
 }
 
 // mayGrow reports whether more may be written to a file though what it holds is sent
 // without waiting for that.
-func (t *Tailer) mayGrow(r *reader) bool { return !t.o.Once && !t.isOver(r) }
+func (w *worker) mayGrow(r *reader) bool { return !w.t.o.Once && !w.isOver(r) }
 
 // atEnd decides what becomes of a file that has nothing to read just now.
 func (w *worker) atEnd(r *reader) after {
@@ -43,10 +43,10 @@ func (w *worker) atEnd(r *reader) after {
 		t.finish(r)
 		return idle
 	}
-	if t.isRest(r) {
+	if w.job.rest {
 		return idle
 	}
-	if !t.isGone(r) {
+	if !w.job.gone {
 		t.seeIfRotated(r)
 		return idle
 	}
@@ -55,7 +55,7 @@ func (w *worker) atEnd(r *reader) after {
 	}
 	// Read to its end and quiet: it is let go when all of it is safe. Until
 	// then its descriptor is the only way back to its bytes.
-	if t.safeOf(r) < r.offset && t.waitSafe(r) {
+	if t.waitSafe(r) {
 		return parked
 	}
 	r.info.Done = true
@@ -66,7 +66,7 @@ func (w *worker) atEnd(r *reader) after {
 		t.mu.Unlock()
 	}
 	w.retire(r)
-	t.o.Logger.Info("file is gone and was read to its end", "file", t.pathOf(r), "bytes", r.offset)
+	t.o.Logger.Info("file is gone and was read to its end", "file", w.pathOf(r), "bytes", r.offset)
 	return closed
 }
 
@@ -102,7 +102,7 @@ func (w *worker) shrunk(r *reader) (after, error) {
 func (w *worker) lose(r *reader) after {
 	if left := r.high - r.offset; left > 0 {
 		w.t.abandoned(r.file, r.offset, left)
-		w.t.o.Logger.Error("file was deleted while too few descriptors were left to keep it open", "file", w.t.pathOf(r),
+		w.t.o.Logger.Error("file was deleted while too few descriptors were left to keep it open", "file", w.pathOf(r),
 			"offset", r.offset, "bytes", left, "fix", "raise limits.open_files and LimitNOFILE of the unit")
 	}
 	w.retire(r)
@@ -186,7 +186,7 @@ func lastEnd(f *os.File, size int64, border []byte, unit int) (int64, error) {
 // handed over of the old one is acknowledged to the old one.
 func (w *worker) restart(r *reader, why string) (after, error) {
 	unread := max(r.highest-r.offset, 0)
-	w.t.o.Logger.Warn("file was truncated or replaced, reading it from the start", "file", w.t.pathOf(r), "reason", why, "offset", r.offset, "unread", unread)
+	w.t.o.Logger.Warn("file was truncated or replaced, reading it from the start", "file", w.pathOf(r), "reason", why, "offset", r.offset, "unread", unread)
 	w.t.o.Metrics.Truncation(r.in.Name, unread)
 	return again, w.renew(r)
 }

@@ -35,7 +35,7 @@ func (w *worker) meetLong(r *reader, c *format.Chunk, data []byte) {
 		r.long.head = bytes.Clone(data[:min(keptHead, len(data))])
 	}
 	if c.Reason == record.Malformed {
-		w.t.o.Logger.Warn("record boundary not found, everything up to the next one goes to quarantine", "file", w.t.pathOf(r),
+		w.t.o.Logger.Warn("record boundary not found, everything up to the next one goes to quarantine", "file", w.pathOf(r),
 			"offset", r.offset, "err", c.Message)
 	}
 }
@@ -66,7 +66,7 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 		return idle, err
 	}
 	whole := r.long.at+int64(n) >= r.size
-	if whole && !w.t.isOver(r) {
+	if whole && !w.isOver(r) {
 		n = r.in.textLen(buf[:n], r.long.at) // what is behind may be written yet
 	}
 	scan.SetQuiet(whole && r.isQuiet())
@@ -122,7 +122,7 @@ func (w *worker) rejectLong(r *reader, offset int64, head []byte, length int64, 
 	if err != nil {
 		return err
 	}
-	w.t.tellQuarantined(r, offset, reason, message)
+	w.tellQuarantined(r, offset, reason, message)
 	w.t.o.Books.Read(r.in.Name, 0, length)
 	w.t.o.Books.Rejected(r.in.lot(length), reason)
 	return nil

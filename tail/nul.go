@@ -128,15 +128,15 @@ func (w *worker) passNULs(r *reader) (after, error) {
 		return idle, err
 	}
 	w.t.o.Books.Read(r.in.Name, 0, to-r.offset)
-	w.t.tellNULs(r, r.offset, to-r.offset)
+	w.tellNULs(r, r.offset, to-r.offset)
 	w.pass(r, to, mark)
 	r.nuls = nuls{}
 	return again, nil
 }
 
 // tellNULs counts NULs that are left out, and logs the first ones of a file.
-func (t *Tailer) tellNULs(r *reader, offset, bytes int64) {
-	t.o.Metrics.NULs(r.in.Name, bytes)
+func (w *worker) tellNULs(r *reader, offset, bytes int64) {
+	w.t.o.Metrics.NULs(r.in.Name, bytes)
 	if r.holey {
 		return
 	}
@@ -144,7 +144,7 @@ func (t *Tailer) tellNULs(r *reader, offset, bytes int64) {
 	if r.nuls.text && r.nuls.from == offset {
 		bytes = r.nuls.at - offset // those to come, too
 	}
-	t.o.Logger.Warn("file has NUL bytes between records, skipping them", "input", r.in.Name, "file", t.pathOf(r),
+	w.t.o.Logger.Warn("file has NUL bytes between records, skipping them", "input", r.in.Name, "file", w.pathOf(r),
 		"offset", offset, "bytes", bytes, "fix", "nothing after a crash; else have its writer append (O_APPEND), or rotate by rename")
 }
 

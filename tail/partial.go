@@ -115,7 +115,7 @@ func (w *worker) readCarried(r *reader, last bool) (after, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return idle, err
 	}
-	w.t.tellMark(r, data[len(p.data):])
+	w.tellMark(r, data[len(p.data):])
 	whole := int64(n) == end
 	data = data[:len(p.data)+r.in.textLen(data[len(p.data):len(p.data)+n], 0)]
 	scan, err := w.scanner(r)
@@ -220,7 +220,7 @@ func (w *worker) refuseCarried(r *reader, j format.Reject) error {
 	if err != nil {
 		return err
 	}
-	w.t.tellQuarantined(r, 0, j.Reason, j.Message)
+	w.tellQuarantined(r, 0, j.Reason, j.Message)
 	w.t.o.Books.Read(r.in.Name, 0, int64(j.End))
 	w.t.o.Books.Rejected(r.in.lot(int64(j.End)), j.Reason)
 	return nil

@@ -126,9 +126,45 @@ const (
 	closed              // let go
 )
 
+// job is what a worker is told of a reader when its turn begins. What changes meanwhile
+// gives the reader another turn.
+type job struct {
+	r          *reader
+	path       string
+	gone       bool
+	deleted    bool
+	rest       bool
+	moved      bool
+	outside    bool
+	complained bool // it was told that its file cannot be read
+	safe       int64
+}
+
+// jobOf takes down what a turn of a reader has to know. The caller holds mu.
+func (t *Tailer) jobOf(r *reader) job {
+	_, complained := t.told[subject{r.path, r.in.Name}]
+	return job{
+		r: r, path: r.path, gone: r.gone, deleted: r.deleted, rest: r.rest, moved: r.moved, outside: r.outside,
+		complained: complained, safe: r.safe,
+	}
+}
+
+// jobFor is what is known of the reader that has its turn, or of another of its stream.
+func (w *worker) jobFor(r *reader) job {
+	if r == w.job.r {
+		return w.job
+	}
+	w.t.mu.Lock()
+	defer w.t.mu.Unlock()
+	return w.t.jobOf(r)
+}
+
+func (w *worker) pathOf(r *reader) string { return w.jobFor(r).path }
+
 // worker takes turns of readers. It belongs to one goroutine.
 type worker struct {
 	t        *Tailer
+	job      job
 	era      uint64 // that of its scanners
 	scanners map[*input]*format.Scanner
 	scratch  []byte
@@ -144,7 +180,7 @@ func (w *worker) turn(r *reader) (after, error) {
 	}
 	st, err := w.look(r)
 	switch {
-	case errors.Is(err, errMoved) && w.t.isGone(r):
+	case errors.Is(err, errMoved) && w.job.gone:
 		return w.lose(r), nil
 	case errors.Is(err, errMoved):
 		w.t.rescanSoon() // which tells whether it is gone
@@ -164,8 +200,7 @@ func (w *worker) turn(r *reader) (after, error) {
 	if r.z != nil && r.offset < st.size && !w.t.mayUnpack(r) {
 		return parked, nil
 	}
-	moved := w.t.hasMoved(r)
-	if moved {
+	if w.job.moved && w.t.hasMoved(r) {
 		r.registered = false
 	}
 	if !r.registered { // before it is read, and empty files too: it may be moved while nobody looks
@@ -190,8 +225,8 @@ func (w *worker) turn(r *reader) (after, error) {
 		r.long = long{}
 	}
 	r.reviewNULs()
-	last, end := w.t.isLast(r), r.end()
-	if end < st.size && w.t.isOver(r) {
+	last, end := w.isLast(r), r.end()
+	if end < st.size && w.isOver(r) {
 		end = st.size
 	}
 	r.quiet = (r.isQuiet() || r.isCut()) && r.settled != end
@@ -209,10 +244,8 @@ func (w *worker) turn(r *reader) (after, error) {
 	case ended:
 		return w.atEnd(r), nil
 	}
-	if r.offset-w.t.safeOf(r) >= window {
-		if w.t.waitSafe(r) {
-			return parked, nil
-		}
+	if r.offset-w.job.safe >= window && w.t.waitSafe(r) {
+		return parked, nil
 	}
 	if r.carry != nil {
 		return w.readCarried(r, last)
@@ -254,7 +287,7 @@ var errMoved = errors.New("file was moved or deleted")
 // or where it is now in its folder.
 func (w *worker) reopen(r *reader) error {
 	info := r.info
-	info.Path = w.t.pathOf(r)
+	info.Path = w.pathOf(r)
 	path, ok := r.in.folders.findNode(info)
 	if !ok {
 		return fmt.Errorf("reopen %q: %w", info.Path, errMoved)
@@ -394,14 +427,14 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 	}
 	r.checked = r.mtime
 	if r.offset == 0 {
-		w.t.tellMark(r, buf[record.MarkLen:record.MarkLen+n])
+		w.tellMark(r, buf[record.MarkLen:record.MarkLen+n])
 	}
 	data, whole := buf[record.MarkLen:record.MarkLen+int64(n)-before], int64(n)-before == end-r.offset
 	if whole && r.z == nil {
 		w.t.late.put(r.file, r.offset, data)
 	}
 	if n := r.in.textLen(data, r.offset); n < len(data) && end == r.size {
-		framed, ok := r.withNULs(n, len(data), w.t.isOver(r))
+		framed, ok := r.withNULs(n, len(data), w.isOver(r))
 		if !ok {
 			return w.meetNULs(r)
 		}
@@ -410,7 +443,7 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 			data = data[:framed]
 		}
 	}
-	if last && whole && w.t.mayGrow(r) {
+	if last && whole && w.mayGrow(r) {
 		if n := r.in.wholeUnits(data); n < len(data) {
 			if n == 0 {
 				r.stuck = end // the rest of a character is still to come
@@ -519,7 +552,7 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 		}
 	}
 	if cut && r.offset == r.size {
-		w.t.o.Logger.Info("last record had no line end and was sent as it is", "file", w.t.pathOf(r), "offset", r.offset)
+		w.t.o.Logger.Info("last record had no line end and was sent as it is", "file", w.pathOf(r), "offset", r.offset)
 	}
 	if end := r.end(); r.offset < end && r.stuck != end {
 		return again, nil

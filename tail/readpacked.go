@@ -94,7 +94,7 @@ func (c *contents) isOf(st status) bool { return st.size == c.file.Size && st.mt
 func (w *worker) giveUpRest(r *reader) (after, error) {
 	left := r.size - r.offset
 	w.t.abandoned(r.file, r.offset, left)
-	w.t.o.Logger.Error("last record of a compressed file is cut off, it is not sent", "input", r.in.Name, "file", w.t.pathOf(r),
+	w.t.o.Logger.Error("last record of a compressed file is cut off, it is not sent", "input", r.in.Name, "file", w.pathOf(r),
 		"offset", r.offset, "bytes", left)
 	r.z.size, r.z.end = r.offset, r.mark
 	r.size, r.high, r.highest = r.offset, r.offset, r.offset

@@ -74,9 +74,3 @@ func (t *Tailer) endRest(r *reader) {
 		close(t.rests)
 	}
 }
-
-func (t *Tailer) isRest(r *reader) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return r.rest
-}

@@ -79,8 +79,9 @@ func (t *Tailer) workLoop() {
 		r.run = running
 		drop, leave := r.drop, r.leave
 		w.adapt(r)
+		w.job = t.jobOf(r)
 		t.mu.Unlock()
-		next := closed
+		next, failed := closed, ""
 		switch {
 		case drop:
 		case leave:
@@ -88,11 +89,11 @@ func (t *Tailer) workLoop() {
 		default:
 			var err error
 			if next, err = w.turn(r); err != nil {
-				next = idle
+				next, failed = idle, err.Error()
 			}
-			t.tellRead(r, err)
+			w.tellRead(r, err)
 		}
-		t.put(r, next)
+		t.put(r, next, failed)
 	}
 }
 
@@ -123,13 +124,14 @@ func (t *Tailer) readyLocked(r *reader) {
 	}
 }
 
-// put takes a reader back after its turn.
-func (t *Tailer) put(r *reader, next after) {
+// put takes a reader back after its turn; failed is why that came to nothing, if it did.
+func (t *Tailer) put(r *reader, next after, failed string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	defer t.turned.Broadcast()
 	t.workers.turns++
 	defer t.noteEnd()
+	r.shown.failed = failed
 	r.show(next)
 	if next == closed || next == idle && r.offset == r.size {
 		t.endUnpacking(r)
@@ -193,12 +195,6 @@ func (t *Tailer) hold(r *reader, f *os.File) {
 	t.open.Add(1)
 }
 
-func (t *Tailer) pathOf(r *reader) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return r.path
-}
-
 // Safe tells that everything of a generation before pos is safe. It is called
 // by the journal.
 func (t *Tailer) Safe(f record.File, pos int64) {
@@ -225,12 +221,6 @@ func (t *Tailer) readyIfWaiting(r *reader) {
 	}
 }
 
-func (t *Tailer) safeOf(r *reader) int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return r.safe
-}
-
 // waitSafe asks for a turn when more of the file is safe. It is false when all
 // that was handed over is safe already.
 func (t *Tailer) waitSafe(r *reader) bool {
@@ -247,10 +237,4 @@ func (t *Tailer) hasMoved(r *reader) bool {
 	moved := r.moved
 	r.moved = false
 	return moved
-}
-
-func (t *Tailer) isGone(r *reader) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return r.gone
 }

@@ -23,7 +23,7 @@ func (w *worker) changed(r *reader, why string) (after, error) {
 		if err != nil {
 			return idle, err
 		}
-		w.t.o.Logger.Info("hole punched before the checkpoint, continuing in the file", "file", w.t.pathOf(r), "offset", r.offset)
+		w.t.o.Logger.Info("hole punched before the checkpoint, continuing in the file", "file", w.pathOf(r), "offset", r.offset)
 		r.mark, r.checked = mark, r.mtime
 		return again, nil
 	}
@@ -31,7 +31,7 @@ func (w *worker) changed(r *reader, why string) (after, error) {
 	if to == 0 {
 		return w.restart(r, why)
 	}
-	w.t.o.Logger.Info("beginning of the file was collapsed, continuing at the moved checkpoint", "file", w.t.pathOf(r), "offset", to, "was", r.offset)
+	w.t.o.Logger.Info("beginning of the file was collapsed, continuing at the moved checkpoint", "file", w.pathOf(r), "offset", to, "was", r.offset)
 	w.t.o.Metrics.Truncation(r.in.Name, 0)
 	if err := w.renew(r); err != nil {
 		return idle, err

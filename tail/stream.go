@@ -322,7 +322,7 @@ func (t *Tailer) giveBack(r *reader, a *apart) {
 // checkLent has a reader take its open message back whose file has grown, or that has no
 // time to wait.
 func (w *worker) checkLent(r *reader) {
-	if r.lent == nil || r.isOpen() && !w.t.isRest(r) {
+	if r.lent == nil || r.isOpen() && !w.job.rest {
 		return
 	}
 	w.t.mu.Lock()

@@ -21,15 +21,10 @@ var ErrPlanted = trusted.ErrPlanted
 
 // tellRead logs why a file is not being read for an input, once, and that it is
 // again.
-func (t *Tailer) tellRead(r *reader, err error) {
-	t.mu.Lock()
-	path := r.path
-	r.shown.failed = ""
-	if err != nil {
-		r.shown.failed = err.Error()
+func (w *worker) tellRead(r *reader, err error) {
+	if err != nil || w.job.complained {
+		w.t.tellOf(subject{w.job.path, r.in.Name}, err)
 	}
-	t.mu.Unlock()
-	t.tellOf(subject{path, r.in.Name}, err)
 }
 
 // subject is what a complaint is about: a path, for all inputs or for one of
@@ -216,7 +211,7 @@ func fixOf(err error) string {
 
 // tellQuarantined logs the first record of a file that goes to quarantine:
 // where the first is, the others are, and they are counted.
-func (t *Tailer) tellQuarantined(r *reader, offset int64, reason record.Reason, message string) {
+func (w *worker) tellQuarantined(r *reader, offset int64, reason record.Reason, message string) {
 	if r.quarantined {
 		return
 	}
@@ -230,35 +225,35 @@ func (t *Tailer) tellQuarantined(r *reader, offset int64, reason record.Reason, 
 	case reason == record.Grown:
 		fix = "raise batch.max_size, or add less with fields; the records are kept in state_dir/quarantine"
 	}
-	t.o.Logger.Warn("file has bad records, they go to quarantine; this is the first", "input", r.in.Name, "file", t.pathOf(r), "offset", offset,
+	w.t.o.Logger.Warn("file has bad records, they go to quarantine; this is the first", "input", r.in.Name, "file", w.pathOf(r), "offset", offset,
 		"reason", string(reason), "err", message, "fix", fix)
 }
 
 // tellNoText logs where the first records of a file are that are not text in its
 // encoding, which pass.
-func (t *Tailer) tellNoText(r *reader, in record.Span) {
+func (w *worker) tellNoText(r *reader, in record.Span) {
 	if r.noText {
 		return
 	}
 	r.noText = true
-	about := []any{"input", r.in.Name, "file", t.pathOf(r), "offset", in.Start, "end", in.End}
+	about := []any{"input", r.in.Name, "file", w.pathOf(r), "offset", in.Start, "end", in.End}
 	if r.in.shaping&record.Reshaped != 0 {
-		t.o.Logger.Warn("file has bytes that are invalid in its encoding, sending U+FFFD for them", append(about,
+		w.t.o.Logger.Warn("file has bytes that are invalid in its encoding, sending U+FFFD for them", append(about,
 			"fix", "set encoding to that of the file; if it is no text, leave it out with exclude")...)
 		return
 	}
-	t.o.Logger.Warn("file has records that are not valid UTF-8, sending them unchanged", append(about,
+	w.t.o.Logger.Warn("file has records that are not valid UTF-8, sending them unchanged", append(about,
 		"fix", "if it is no text, leave it out with exclude; else set encoding to that of the file, or have it written as UTF-8")...)
 }
 
 // tellMark logs that a file begins with the byte order mark of another encoding
 // than that of its input.
-func (t *Tailer) tellMark(r *reader, head []byte) {
+func (w *worker) tellMark(r *reader, head []byte) {
 	e, ok := format.Mark(head)
 	if !ok || e == r.in.encoding || r.marked || r.in.Format == record.Avro {
 		return
 	}
 	r.marked = true
-	t.o.Logger.Warn("byte order mark of the file does not match the encoding of its input", "input", r.in.Name, "file", t.pathOf(r),
+	w.t.o.Logger.Warn("byte order mark of the file does not match the encoding of its input", "input", r.in.Name, "file", w.pathOf(r),
 		"fix", "set encoding: "+e.String()+", in an input of its own if others of its files have another")
 }
