@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/identity"
 )
 
@@ -18,7 +20,7 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 		err = errOwn
 	}
 	if err == nil {
-		if how := in.packing(f, path); how != plain {
+		if how := in.packing(f, path); how != archive.Plain {
 			t.meetPacked(in, path, f, st, how, gone)
 			f.Close()
 			return
@@ -144,7 +146,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 		if r.z != nil {
 			mark = r.z.end
 		} else {
-			mark, _ = markAt(r.f, r.size) // 0, not known, if it cannot be read
+			mark, _ = fingerprint.MarkAt(r.f, r.size) // 0, not known, if it cannot be read
 		}
 		r.advance(r.size, mark)
 		r.skips = nil
@@ -187,7 +189,7 @@ func (t *Tailer) begin(r *reader) {
 // holds mu.
 func (t *Tailer) passOver(r *reader, size int64) {
 	r.old, r.info.Old = size, size
-	if head, err := headOf(r.f, r.size); err == nil {
+	if head, err := fingerprint.HeadOf(r.f, r.size); err == nil {
 		r.info.Head = head
 		r.in.heads.move(r.k, head)
 	}

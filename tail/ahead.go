@@ -4,6 +4,7 @@ import (
 	"os"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/fingerprint"
 )
 
 // holdsAhead reports whether an open file still holds what was safe or begun
@@ -11,7 +12,7 @@ import (
 // what is there was never read.
 func holdsAhead(f *os.File, ahead []record.Extent) bool {
 	for _, x := range ahead {
-		if m, err := markAt(f, x.End); err != nil || x.Mark != 0 && m != x.Mark {
+		if m, err := fingerprint.MarkAt(f, x.End); err != nil || x.Mark != 0 && m != x.Mark {
 			return false
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/fingerprint"
 )
 
 // Anew is what the ranges of a payload hold by the settings that are in force.
@@ -116,7 +117,7 @@ func (a *anew) spans(x record.Extent) (all []record.Span) {
 // read reads one range.
 func (a *anew) read(in *input, info record.FileInfo, f io.ReaderAt, scan *format.Scanner, span record.Span) error {
 	data := make([]byte, span.Len(), span.Len()+1)
-	if _, err := readFull(f, data, span.Start); err != nil {
+	if _, err := fingerprint.ReadFull(f, data, span.Start); err != nil {
 		return goneIf(err, io.EOF, io.ErrUnexpectedEOF)
 	}
 	var c format.Chunk
@@ -164,7 +165,7 @@ func (a *anew) refuse(in *input, info record.FileInfo, base int64, j format.Reje
 func (a *anew) join(in *input, f io.ReaderAt, scan *format.Scanner, c *format.Chunk, base int64) error {
 	if !a.fits(in, c) {
 		if a.holds {
-			m, err := markAt(f, base)
+			m, err := fingerprint.MarkAt(f, base)
 			if err != nil {
 				return err
 			}

@@ -43,7 +43,7 @@ var lateCases = map[int][]string{
 	132: {"cmd/agent.TestFolderModes"},
 	133: {"cmd/agent.TestReadErrors"},
 	134: {"script:134-few-descriptors", "cmd/agent.TestFewDescriptors", "tail.TestDescriptorsGoRound"},
-	142: {"script:142-compressed", "script:142-members", "script:142-never-finished", "script:142-finished-late", "script:142-no-suffix", "tail.TestSurveyOfWhatBreaksOff"},
+	142: {"script:142-compressed", "script:142-members", "script:142-never-finished", "script:142-finished-late", "script:142-no-suffix", "tail/internal/archive.TestSurveyOfWhatBreaksOff"},
 	143: {"script:143-still-written"},
 	144: {"script:144-begun-then-compressed", "script:144-compressed-rest", "script:144-unpacked-again", "cmd/agent.TestCompressedByLogrotate"},
 	145: {"script:145-kill-inside", "cmd/agent.TestCompressedKilled"},

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/identity"
 )
 
@@ -270,7 +272,7 @@ func (c *candidate) compare(s *sample) finding {
 // by a comparison before the truncation, or by what was read last.
 func (c *candidate) provedEnd(s *sample) (place, bool) {
 	if c.equal.offset == s.size {
-		if m, err := markAt(s.f, s.size); err == nil && m == c.equal.mark {
+		if m, err := fingerprint.MarkAt(s.f, s.size); err == nil && m == c.equal.mark {
 			return c.equal, true
 		}
 	}
@@ -328,8 +330,8 @@ func (c *candidate) beginsWith(s *sample) finding {
 		return c.differs()
 	}
 	defer done()
-	a, err1 := markAt(s.f, s.size)
-	b, err2 := markAt(original, s.size)
+	a, err1 := fingerprint.MarkAt(s.f, s.size)
+	b, err2 := fingerprint.MarkAt(original, s.size)
 	if err1 == nil && err2 == nil && a == b {
 		f := c.found(identity.Older, identity.Untouched, identity.Prefix)
 		f.upTo = place{s.size, a}
@@ -436,13 +438,13 @@ func (c *candidate) fits(f *os.File, size int64) bool {
 	case size < c.position, !holdsAhead(f, c.ahead): // of the bytes before the position nothing is known
 		return false
 	}
-	h, err := headOfLen(f, c.info.Head.Len)
+	h, err := fingerprint.HeadOfLen(f, c.info.Head.Len)
 	return err == nil && h == c.info.Head
 }
 
 // reaches reports whether the bytes before the position are in a file.
 func (c *candidate) reaches(f *os.File) bool {
-	m, err := markAt(f, c.position)
+	m, err := fingerprint.MarkAt(f, c.position)
 	return c.mark != 0 && err == nil && m == c.mark
 }
 
@@ -454,7 +456,7 @@ func (c *candidate) noteReached(s *sample) { c.reached = s.size < c.position && 
 // let go, to be found again by a scan.
 func (t *Tailer) mayBeCopy(r *reader, st status) bool {
 	r.empty = false
-	if r.in.packing(r.f, r.path) != plain {
+	if r.in.packing(r.f, r.path) != archive.Plain {
 		t.forgetReader(r)
 		return true
 	}

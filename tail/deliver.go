@@ -8,6 +8,7 @@ import (
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/fingerprint"
 )
 
 // deliver puts what was found where it belongs: refused records to quarantine
@@ -183,7 +184,7 @@ func (r *reader) widen() {
 // register has the journal know the generation before it hears of its ranges.
 func (w *worker) register(r *reader) error {
 	grown := false
-	for _, n := range headLens {
+	for _, n := range fingerprint.HeadLens {
 		grown = grown || n > max(r.info.Head.Len, r.headed) && int64(n) <= r.size
 	}
 	if r.registered && !grown {
@@ -201,7 +202,7 @@ func (w *worker) register(r *reader) error {
 		real = finder.Elsewhere(finder.Leads(of.path), of.path)
 	}
 	r.info.Head, r.info.Size, r.info.Real = head, r.size, real
-	r.headed = int(min(r.size, int64(headLens[0])))
+	r.headed = int(min(r.size, int64(fingerprint.HeadLens[0])))
 	w.t.mu.Lock()
 	if !r.outside {
 		r.info.Path = r.path

@@ -3,7 +3,6 @@ package tail
 import (
 	"encoding/binary"
 	"errors"
-	"io"
 	"os"
 
 	"github.com/cespare/xxhash/v2"
@@ -141,75 +140,4 @@ func newID(n node, handle []byte, salt uint64) record.FileID {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
 	return record.FileID(xxhash.Sum64(append(b, handle...)))
-}
-
-// markOf is the mark of a position whose preceding bytes are b.
-func markOf(b []byte) record.Mark {
-	if len(b) == 0 {
-		return 0
-	}
-	return record.Mark(max(xxhash.Sum64(b), 1)) // 0 means not known
-}
-
-// markAt reads the mark of a position.
-func markAt(f io.ReaderAt, pos int64) (record.Mark, error) {
-	b := make([]byte, min(pos, record.MarkLen))
-	if _, err := readFull(f, b, pos-int64(len(b))); err != nil {
-		return 0, err
-	}
-	return markOf(b), nil
-}
-
-// readFull reads len(b) bytes at off. A file that ends before is io.EOF or
-// io.ErrUnexpectedEOF, with the bytes there were.
-func readFull(f io.ReaderAt, b []byte, off int64) (int, error) {
-	n, err := f.ReadAt(b, off)
-	if n == len(b) {
-		return n, nil
-	}
-	if n > 0 && errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
-	return n, err
-}
-
-// A head is taken over the longest of these that the file has.
-var headLens = [...]int{1024, 256, 64, 16}
-
-// headOf is the fingerprint of the beginning of a file of the given size.
-func headOf(f io.ReaderAt, size int64) (record.Head, error) {
-	for _, n := range headLens {
-		if int64(n) <= size {
-			return headOfLen(f, n)
-		}
-	}
-	return record.Head{}, nil
-}
-
-func headOfLen(f io.ReaderAt, n int) (record.Head, error) {
-	b := make([]byte, n)
-	if _, err := readFull(f, b, 0); err != nil {
-		return record.Head{}, err
-	}
-	for _, c := range b {
-		if c != 0 {
-			return record.Head{Len: n, Sum: xxhash.Sum64(b)}, nil
-		}
-	}
-	return record.Head{}, nil // NULs alone recognise nothing
-}
-
-// fileHeads are the fingerprints of the beginning of a file over every length it
-// has, the longest first.
-func fileHeads(f *os.File, size int64) []record.Head {
-	var all []record.Head
-	for _, n := range headLens {
-		if int64(n) > size {
-			continue
-		}
-		if h, err := headOfLen(f, n); err == nil && h.Len > 0 {
-			all = append(all, h)
-		}
-	}
-	return all
 }

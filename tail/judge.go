@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
 )
@@ -24,7 +25,7 @@ func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
 		return k, place{}, identity.Judge(f)
 	}
 	open := false
-	for _, o := range p.alike(p.facts.heads) {
+	for _, o := range p.alike(p.facts.Heads) {
 		f, at := o.comparePacked(p)
 		v := identity.Judge(f)
 		switch {
@@ -104,37 +105,37 @@ func (k *known) reach() int64 {
 
 // isIn says whether what was read of a generation is what a compressed file begins
 // with. Unknown: that has to be looked for in it.
-func (k *known) isIn(x *facts) (identity.Content, place) {
+func (k *known) isIn(x *archive.Facts) (identity.Content, place) {
 	at, mark := k.place()
 	switch {
 	case at == 0 || mark == 0: // it begins alike, and no more can be asked
-		if n := len(k.ahead); at <= x.size && (n == 0 || k.ahead[n-1].End <= x.size) {
+		if n := len(k.ahead); at <= x.Size && (n == 0 || k.ahead[n-1].End <= x.Size) {
 			return identity.Holds, place{}
 		}
 		return identity.Differs, place{}
-	case at <= x.size:
-		return x.at(place{at, mark}, identity.Holds), place{}
+	case at <= x.Size:
+		return agreement(x, place{at, mark}, identity.Holds), place{}
 	case k.truncated.IsZero():
 		return identity.Differs, place{}
 	}
 	// A copy of less than was read, made before the truncation.
 	for _, p := range slices.Backward(k.trail) {
 		switch {
-		case p.offset == x.size:
-			return x.at(p, identity.Prefix), p
-		case p.offset < x.size:
-			if end, ok := lateEnd(k.late, k.position, x.size); ok && end.mark == x.end && x.at(p, identity.Part) == identity.Part {
+		case p.offset == x.Size:
+			return agreement(x, p, identity.Prefix), p
+		case p.offset < x.Size:
+			if end, ok := lateEnd(k.late, k.position, x.Size); ok && end.mark == x.End && agreement(x, p, identity.Part) == identity.Part {
 				return identity.Prefix, end
 			}
-			return x.at(p, identity.Part), p
+			return agreement(x, p, identity.Part), p
 		}
 	}
 	return identity.Differs, place{}
 }
 
-// at says how what is in a compressed file agrees at a place.
-func (x *facts) at(p place, agrees identity.Content) identity.Content {
-	switch m, looked := x.marks[p.offset]; {
+// agreement says how what is in a compressed file agrees at a place.
+func agreement(x *archive.Facts, p place, agrees identity.Content) identity.Content {
+	switch m, looked := x.Marks[p.offset]; {
 	case !looked:
 		return identity.Unknown
 	case m == p.mark:
@@ -171,11 +172,11 @@ func (t *Tailer) places(p *packed, heads []record.Head) (all []int64) {
 // something, if that is much, or the name says the same, or k was just truncated.
 func (k *known) evidence(p *packed) identity.Content {
 	switch at, mark := k.place(); {
-	case k.reader != nil && !k.reader.gone && k.reader.shown.atEnd && p.facts.size > at:
+	case k.reader != nil && !k.reader.gone && k.reader.shown.atEnd && p.facts.Size > at:
 		return identity.Differs // it holds what that file does not, and may begin like each of its kind
 	case at >= identity.Enough && mark != 0:
 		return identity.Holds
-	case k.info.Done && k.truncated.IsZero() && k.position != p.facts.size:
+	case k.info.Done && k.truncated.IsZero() && k.position != p.facts.Size:
 		return identity.Differs // it was read to its end
 	case time.Since(k.truncated) < freshCopy || isNameOf(p.path, k.info):
 		return identity.Holds

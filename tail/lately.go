@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/fingerprint"
 )
 
 // lately keeps the bytes that were read last, of all files together. Where a file is
@@ -73,7 +74,7 @@ func lateEnd(late []byte, position, offset int64) (place, bool) {
 	if n < min(offset, record.MarkLen) || offset > position {
 		return place{}, false
 	}
-	return place{offset, markOf(late[max(n-record.MarkLen, 0):n])}, true
+	return place{offset, fingerprint.MarkOf(late[max(n-record.MarkLen, 0):n])}, true
 }
 
 // endsLate reports whether an open file of the given size ends within what was kept
@@ -85,7 +86,7 @@ func endsLate(f io.ReaderAt, size int64, late []byte, position int64) (place, bo
 	}
 	late = late[:int64(len(late))-(position-size)]
 	b := make([]byte, len(late))
-	_, err := readFull(f, b, size-int64(len(b)))
+	_, err := fingerprint.ReadFull(f, b, size-int64(len(b)))
 	return p, err == nil && bytes.Equal(b, late)
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/fingerprint"
 )
 
 // isLast reports whether bytes behind the last line end are a whole record
@@ -87,7 +88,7 @@ func (t *Tailer) seeIfRotated(r *reader) {
 // shrunk is called when the file seems shorter than what was read of it. The
 // size alone is not trusted: network file systems lie about it.
 func (w *worker) shrunk(r *reader) (after, error) {
-	m, err := markAt(r.src(), r.offset)
+	m, err := fingerprint.MarkAt(r.src(), r.offset)
 	switch {
 	case err == nil && (r.mark == 0 || m == r.mark):
 		return idle, nil
@@ -136,7 +137,7 @@ func (w *worker) oldEnd(r *reader) (int64, record.Mark, error) {
 	case r.z != nil && r.old == r.size:
 		return r.size, r.z.end, nil // nothing follows
 	case r.z != nil, r.info.Done: // what was read of it ends there
-		mark, err := markAt(r.src(), r.old)
+		mark, err := fingerprint.MarkAt(r.src(), r.old)
 		return r.old, mark, err
 	}
 	scan, err := w.scanner(r)
@@ -148,7 +149,7 @@ func (w *worker) oldEnd(r *reader) (int64, record.Mark, error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	mark, err := markAt(r.f, pos)
+	mark, err := fingerprint.MarkAt(r.f, pos)
 	return pos, mark, err
 }
 
@@ -161,7 +162,7 @@ func lastEnd(f *os.File, size int64, border []byte, unit int) (int64, error) {
 	b := make([]byte, min(size, 64<<10))
 	for end := size; end >= int64(len(border)); {
 		n := min(end, int64(len(b)))
-		if _, err := readFull(f, b[:n], end-n); err != nil {
+		if _, err := fingerprint.ReadFull(f, b[:n], end-n); err != nil {
 			return 0, err
 		}
 		for in := b[:n]; ; {

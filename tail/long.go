@@ -8,6 +8,7 @@ import (
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/fingerprint"
 )
 
 // keptHead is how much of a record that is too long quarantine keeps.
@@ -89,7 +90,7 @@ func (w *worker) endLong(r *reader) (after, error) {
 	head := r.long.head
 	if want := min(keptHead, r.long.at-r.offset); int64(len(head)) < want {
 		head = make([]byte, want)
-		if _, err := readFull(r.src(), head, r.offset); err != nil {
+		if _, err := fingerprint.ReadFull(r.src(), head, r.offset); err != nil {
 			return idle, err
 		}
 	}
@@ -97,7 +98,7 @@ func (w *worker) endLong(r *reader) (after, error) {
 	if r.long.reason == record.TooLong && r.in.Format != record.Avro && r.in.encoding == format.UTF8 {
 		message = fmt.Sprintf("%d bytes, more than max_record_size allows (%d)", end-r.offset, r.in.MaxRecordSize)
 	}
-	mark, err := markAt(r.src(), end)
+	mark, err := fingerprint.MarkAt(r.src(), end)
 	if err != nil {
 		return idle, err
 	}

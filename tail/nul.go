@@ -10,6 +10,7 @@ import (
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/fingerprint"
 )
 
 // A file can hold NULs that nobody wrote: behind a crash, behind a truncation
@@ -120,7 +121,7 @@ func (w *worker) passNULs(r *reader) (after, error) {
 	if len(r.skips) > 0 {
 		to = min(to, r.skips[0].Start)
 	}
-	mark, err := markAt(r.src(), to)
+	mark, err := fingerprint.MarkAt(r.src(), to)
 	if err != nil {
 		return idle, err
 	}

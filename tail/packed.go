@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
 )
@@ -25,17 +26,17 @@ type packed struct {
 	path    string
 	real    string // where the path leads
 	st      status
-	how     packing
+	how     archive.Kind
 	handle  []byte
-	since   time.Time // unchanged
-	matched bool      // by the patterns; else it is only looked at for what it may continue
-	barred  bool      // whatever it holds is not to be read
-	old     bool      // the input had not been seen before, so start_at has a say
-	scan    uint64    // number of the last scan that had it
-	queued  bool      // it is to be looked through, or just being so
-	facts   *facts    // nil: it was not looked through
-	err     error     // why it is not being read
-	waits   bool      // its content is being read in another file
+	since   time.Time      // unchanged
+	matched bool           // by the patterns; else it is only looked at for what it may continue
+	barred  bool           // whatever it holds is not to be read
+	old     bool           // the input had not been seen before, so start_at has a say
+	scan    uint64         // number of the last scan that had it
+	queued  bool           // it is to be looked through, or just being so
+	facts   *archive.Facts // nil: it was not looked through
+	err     error          // why it is not being read
+	waits   bool           // its content is being read in another file
 }
 
 // cutAfter is how many times rotate_quiet a file that breaks off has to be quiet
@@ -49,31 +50,31 @@ func hasPackedName(path string) bool {
 
 // packing tells how an open file is compressed. What is still to be seen counts
 // only where the name says that it will be.
-func (in *input) packing(f *os.File, path string) packing {
+func (in *input) packing(f *os.File, path string) archive.Kind {
 	var b [4]byte
 	n, err := f.ReadAt(b[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return plain // whoever reads it will say why not
+		return archive.Plain // whoever reads it will say why not
 	}
-	how := packingOf(b[:n])
+	how := archive.KindOf(b[:n])
 	named := hasPackedName(path)
 	switch {
-	case in.Compressed == "never" && !named, how == undecided && !named && n < 2:
-		return plain
-	case how == plain && in.Compressed == "never":
-		return undecided // nothing named so is read
+	case in.Compressed == "never" && !named, how == archive.Unknown && !named && n < 2:
+		return archive.Plain
+	case how == archive.Plain && in.Compressed == "never":
+		return archive.Unknown // nothing named so is read
 	}
 	return how
 }
 
 // meetPacked is called for each compressed file that is not being read; gone says
 // that no pattern matches it.
-func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how packing, gone bool) {
+func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how archive.Kind, gone bool) {
 	never := in.Compressed == "never"
-	if how == undecided && !never && time.Since(time.Unix(0, st.ctime)) < finder.ActiveFor {
+	if how == archive.Unknown && !never && time.Since(time.Unix(0, st.ctime)) < finder.ActiveFor {
 		time.AfterFunc(in.RotateQuiet.D(), t.rescanSoon) // its beginning is still to come
 	}
-	if how == undecided || never && !gone {
+	if how == archive.Unknown || never && !gone {
 		return
 	}
 	handle, real := handleOf(f), finder.Leads(path)
@@ -112,7 +113,7 @@ func (t *Tailer) advance(p *packed) {
 		// It was read to its end, and nobody asked for it.
 	case k != nil && !p.barred && k.info.Packed.Size == p.st.size && k.info.Packed.Mtime == p.st.mtime:
 		// It was looked through before.
-		t.readPacked(p, &facts{size: k.info.Size, heads: []record.Head{k.info.Head}}, k, place{}, identity.Same)
+		t.readPacked(p, &archive.Facts{Size: k.info.Size, Heads: []record.Head{k.info.Head}}, k, place{}, identity.Same)
 	default:
 		t.queueIfQuiet(p, 1)
 	}
@@ -185,7 +186,7 @@ func (t *Tailer) surveyLoop(ctx context.Context) {
 }
 
 // lookThrough surveys a file that has to stay the same meanwhile.
-func (t *Tailer) lookThrough(ctx context.Context, p *packed, path string) (*facts, error) {
+func (t *Tailer) lookThrough(ctx context.Context, p *packed, path string) (*archive.Facts, error) {
 	f, st, err := openFile(path)
 	if err != nil {
 		return nil, err
@@ -193,26 +194,26 @@ func (t *Tailer) lookThrough(ctx context.Context, p *packed, path string) (*fact
 	defer f.Close()
 	same := func() bool { return st.node == p.st.node && st.size == p.st.size && st.mtime == p.st.mtime }
 	if !same() {
-		return nil, errRepacked
+		return nil, archive.ErrChanged
 	}
-	x, err := survey(ctx, f, p.how, st.size, func(heads []record.Head) []int64 { return t.places(p, heads) })
+	x, err := archive.Inspect(ctx, f, p.how, st.size, func(heads []record.Head) []int64 { return t.places(p, heads) })
 	if err != nil {
 		return nil, err
 	}
 	if st, err = statFile(f); err == nil && !same() {
-		err = errRepacked
+		err = archive.ErrChanged
 	}
 	return x, err
 }
 
 // surveyed goes on with a file that was looked through.
-func (t *Tailer) surveyed(p *packed, x *facts, err error) {
+func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 	t.mu.Lock()
 	p.queued, p.facts = false, x
 	t.surveying--
 	p.err = nil
 	switch {
-	case errors.Is(err, errRepacked) && !t.o.Once, errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, archive.ErrChanged) && !t.o.Once, errors.Is(err, os.ErrNotExist):
 		t.rescanSoon()
 	case err != nil:
 		p.err = fmt.Errorf("look through compressed file: %w", err)
@@ -235,8 +236,8 @@ func (t *Tailer) settle(p *packed) {
 	if !t.compared {
 		return // what it is to be compared with is still to be found
 	}
-	if wait := p.in.RotateQuiet.D()*cutAfter - p.quiet(); p.facts.cut != nil && wait > 0 {
-		p.err = fmt.Errorf("compressed file: %w", p.facts.cut)
+	if wait := p.in.RotateQuiet.D()*cutAfter - p.quiet(); p.facts.Cut != nil && wait > 0 {
+		p.err = fmt.Errorf("compressed file: %w", p.facts.Cut)
 		if !t.o.Once {
 			time.AfterFunc(wait, t.rescanSoon)
 		}

@@ -101,38 +101,6 @@ func TestCompressedBomb(t *testing.T) {
 	}
 }
 
-// TestContentsKeepHeader: the header of a file that is compressed as a whole is found
-// again at every turn.
-func TestContentsKeepHeader(t *testing.T) {
-	t.Parallel()
-	var text []byte
-	for i := range 3000 {
-		text = fmt.Appendf(text, "line %d\n", i)
-	}
-	path := t.TempDir() + "/f.gz"
-	must(t, os.WriteFile(path, packedBytes(".gz", text), 0o600))
-	f, st, err := openFile(path)
-	must(t, err)
-	c := unpacked(f, st, int64(len(text))).(*contents)
-	defer c.Close()
-	head, data := make([]byte, 4<<10), make([]byte, 1000)
-	var dec *unpacker
-	for at := 5000; at+len(data) < len(text); at += len(data) {
-		for _, x := range []struct {
-			b  []byte
-			at int
-		}{{head, 0}, {data, at}} {
-			if n, err := c.ReadAt(x.b, int64(x.at)); err != nil || !bytes.Equal(x.b[:n], text[x.at:x.at+len(x.b)]) {
-				t.Fatalf("at %d: %d bytes, %v", x.at, n, err)
-			}
-		}
-		if dec != nil && c.dec != dec {
-			t.Fatalf("at %d it began anew", at)
-		}
-		dec = c.dec
-	}
-}
-
 // TestPlacesToUnpackIn: a place is kept while there is progress, and given to another
 // when it is given back or there is none for long.
 func TestPlacesToUnpackIn(t *testing.T) {

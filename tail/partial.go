@@ -8,6 +8,7 @@ import (
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/fingerprint"
 )
 
 // partial is the open message at the end of a file, which goes on in the next: the
@@ -55,13 +56,13 @@ func (w *worker) openMessage(r *reader) (*partial, error) {
 		return nil, nil
 	}
 	p.data = append(p.data, make([]byte, n)...)
-	if _, err := readFull(r.src(), p.data[have:], r.offset); err != nil {
+	if _, err := fingerprint.ReadFull(r.src(), p.data[have:], r.offset); err != nil {
 		return nil, err
 	}
 	if p.data[len(p.data)-1] != '\n' {
 		return nil, nil
 	}
-	mark, err := markAt(r.src(), r.size)
+	mark, err := fingerprint.MarkAt(r.src(), r.size)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +181,7 @@ func parkedOr(err error) after {
 func (w *worker) deliverCarried(r *reader, lease Lease, c *format.Chunk, n int64) error {
 	before, cover := r.carry.extents, record.Extent{File: r.file, Span: record.Span{End: n}}
 	var err error
-	if cover.Mark, err = markAt(r.src(), n); err != nil {
+	if cover.Mark, err = fingerprint.MarkAt(r.src(), n); err != nil {
 		return err
 	}
 	if err := w.register(r); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/fingerprint"
 )
 
 // parts is a message of a container log that is longer than any may be. Its
@@ -100,7 +101,7 @@ func (w *worker) endParts(r *reader) (after, error) {
 		have := len(head)
 		head = slices.Grow(head, int(min(run.Len(), most-int64(have))))
 		head = head[:have+int(min(run.Len(), most-int64(have)))]
-		if _, err := readFull(r.src(), head[have:], run.Start); err != nil {
+		if _, err := fingerprint.ReadFull(r.src(), head[have:], run.Start); err != nil {
 			return idle, err
 		}
 	}
@@ -114,7 +115,7 @@ func (w *worker) endParts(r *reader) (after, error) {
 		return idle, err
 	}
 	for _, run := range slices.Backward(p.runs) { // while the first is not told, the position stays before it
-		mark, err := markAt(r.src(), run.End)
+		mark, err := fingerprint.MarkAt(r.src(), run.End)
 		if err != nil {
 			return idle, err
 		}

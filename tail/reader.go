@@ -11,6 +11,8 @@ import (
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/archive"
+	"kusto-agent/tail/internal/fingerprint"
 )
 
 // window is the most bytes of one file that may be read and not yet safe.
@@ -185,7 +187,7 @@ func (w *worker) turn(r *reader) (after, error) {
 	case errors.Is(err, errMoved):
 		w.t.rescanSoon() // which tells whether it is gone
 		return idle, nil
-	case errors.Is(err, errRepacked):
+	case errors.Is(err, archive.ErrChanged):
 		return w.repacked(r)
 	case err != nil:
 		return idle, err
@@ -266,9 +268,9 @@ func (w *worker) look(r *reader) (status, error) {
 	}
 	if r.z != nil {
 		if !r.z.isOf(st) {
-			return st, errRepacked
+			return st, archive.ErrChanged
 		}
-		st.size = r.z.size
+		st.size = r.z.Size()
 	} else if st.node != nodeOf(r.info) {
 		w.follow(r, st)
 	}
@@ -310,7 +312,7 @@ func (r *reader) rewritten() bool {
 	if r.mark == 0 || r.mtime == r.checked {
 		return false
 	}
-	m, err := markAt(r.src(), r.offset)
+	m, err := fingerprint.MarkAt(r.src(), r.offset)
 	if err != nil {
 		return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	}
@@ -326,7 +328,7 @@ var errChanged = errors.New("content changed")
 func (r *reader) skipDone() error {
 	for len(r.skips) > 0 && r.offset >= r.skips[0].Start {
 		if end := r.skips[0].End; end > r.offset {
-			mark, err := markAt(r.src(), end)
+			mark, err := fingerprint.MarkAt(r.src(), end)
 			switch {
 			case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 				return errChanged
@@ -349,13 +351,13 @@ func (r *reader) otherBefore() bool {
 		return false // that was compared before it was read
 	}
 	if r.mark != 0 {
-		m, err := markAt(r.src(), r.offset)
+		m, err := fingerprint.MarkAt(r.src(), r.offset)
 		return err == nil && m != r.mark
 	}
 	if r.info.Head.Len == 0 {
 		return false
 	}
-	h, err := headOfLen(r.src(), r.info.Head.Len)
+	h, err := fingerprint.HeadOfLen(r.src(), r.info.Head.Len)
 	return err != nil || h != r.info.Head
 }
 
@@ -370,7 +372,7 @@ func (r *reader) noteBeginning(data []byte) {
 	if len(data) < was.Len {
 		from = r.src()
 	}
-	if h, err := headOfLen(from, was.Len); err != nil || h != was {
+	if h, err := fingerprint.HeadOfLen(from, was.Len); err != nil || h != was {
 		r.info.Head, r.headed, r.registered = record.Head{}, 0, false
 	}
 }
@@ -422,7 +424,7 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 	if int64(n) < before {
 		return w.shrunk(r)
 	}
-	if m := markOf(buf[record.MarkLen-before : record.MarkLen]); r.mark != 0 && m != r.mark {
+	if m := fingerprint.MarkOf(buf[record.MarkLen-before : record.MarkLen]); r.mark != 0 && m != r.mark {
 		return w.changed(r, "content changed before the position")
 	}
 	r.checked = r.mtime
@@ -528,11 +530,11 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 		touched = touched || c.Lens != nil || len(c.Body) != c.Consumed
 		cover := record.Extent{File: r.file, Span: record.Span{Start: r.offset, End: r.offset + int64(c.Consumed)}}
 		if touched {
-			cover.Mark, err = markAt(r.src(), cover.End)
+			cover.Mark, err = fingerprint.MarkAt(r.src(), cover.End)
 		} else {
 			end := pos + c.Consumed
 			have := min(cover.End, record.MarkLen)
-			cover.Mark = markOf(buf[int64(end)-have : end])
+			cover.Mark = fingerprint.MarkOf(buf[int64(end)-have : end])
 		}
 		if err != nil {
 			return idle, err

@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/identity"
 )
 
 // readPacked begins to read a compressed file, or goes on in it. The caller holds
 // mu.
-func (t *Tailer) readPacked(p *packed, x *facts, k *known, upTo place, is identity.Verdict) {
+func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, is identity.Verdict) {
 	in := p.in
 	delete(in.packed, p.st.node)
 	delete(in.behind, p.st.node)
@@ -25,11 +27,11 @@ func (t *Tailer) readPacked(p *packed, x *facts, k *known, upTo place, is identi
 	}
 	r := &reader{
 		in: in, where: where{path: p.path, scan: p.scan, gone: !p.matched},
-		sight: sight{grown: time.Now(), active: time.Now(), size: x.size, high: x.size, highest: x.size, mtime: p.st.mtime, checked: p.st.mtime},
+		sight: sight{grown: time.Now(), active: time.Now(), size: x.Size, high: x.Size, highest: x.Size, mtime: p.st.mtime, checked: p.st.mtime},
 	}
-	r.z = &contents{how: p.how, size: x.size, end: x.end, file: record.Packed{Size: p.st.size, Mtime: p.st.mtime, Cut: x.cut != nil}}
-	if len(x.heads) > 0 {
-		r.z.head = x.heads[0]
+	r.z = &contents{Source: archive.NewSource(p.how, p.st.size, x.Size), end: x.End, file: record.Packed{Size: p.st.size, Mtime: p.st.mtime, Cut: x.Cut != nil}}
+	if len(x.Heads) > 0 {
+		r.z.head = x.Heads[0]
 	}
 	looked := k == nil || k.info.Packed != r.z.file
 	goesOn := is == identity.Same || is == identity.Continuation
@@ -38,7 +40,7 @@ func (t *Tailer) readPacked(p *packed, x *facts, k *known, upTo place, is identi
 	}
 	r.info = record.FileInfo{
 		Path: p.path, First: p.path, Dev: p.st.dev, Inode: p.st.ino, Birth: p.st.birth, Handle: p.handle,
-		Size: x.size, Head: r.z.head, Packed: r.z.file,
+		Size: x.Size, Head: r.z.head, Packed: r.z.file,
 	}
 	if k != nil && !p.matched { // it is found again by the name that a pattern matches
 		r.outside, r.info.Path = true, k.info.Path
@@ -49,7 +51,7 @@ func (t *Tailer) readPacked(p *packed, x *facts, k *known, upTo place, is identi
 		t.resume(r, k.candidate(t.scanNo))
 		r.moved = r.moved || looked
 	case identity.Rewritten:
-		t.o.Logger.Warn("compressed file was rewritten, reading it from the start", "file", p.path, "offset", k.position, "bytes", x.size)
+		t.o.Logger.Warn("compressed file was rewritten, reading it from the start", "file", p.path, "offset", k.position, "bytes", x.Size)
 		t.o.Metrics.Truncation(in.Name, 0)
 		r.info.First = k.info.First
 		t.start(r, in.nextOf(k.file.ID), &known{})
@@ -57,7 +59,7 @@ func (t *Tailer) readPacked(p *packed, x *facts, k *known, upTo place, is identi
 		t.begin(r)
 		r.empty, r.old = false, upTo.offset // where all before was read of a truncated file
 		if p.old && in.StartAt == "end" {
-			r.old = x.size
+			r.old = x.Size
 		}
 	}
 	t.tellFlaw(p, x, r)
@@ -65,16 +67,16 @@ func (t *Tailer) readPacked(p *packed, x *facts, k *known, upTo place, is identi
 
 // tellFlaw logs what is wrong with a compressed file, when that was found. The
 // caller holds mu.
-func (t *Tailer) tellFlaw(p *packed, x *facts, r *reader) {
-	about := []any{"input", p.in.Name, "file", p.path, "bytes", x.size}
+func (t *Tailer) tellFlaw(p *packed, x *archive.Facts, r *reader) {
+	about := []any{"input", p.in.Name, "file", p.path, "bytes", x.Size}
 	switch {
-	case x.cut != nil:
-		t.o.Metrics.Abandoned(p.in.Name, x.left)
+	case x.Cut != nil:
+		t.o.Metrics.Abandoned(p.in.Name, x.Left)
 		t.o.Logger.Error("compressed file cannot be read to its end, sending the part before", append(about,
-			"err", x.cut, "left", x.left, "fix", "nothing, if its writer was killed; else see that its disk is sound, or put a sound copy in its place")...)
-	case x.flaw != nil:
+			"err", x.Cut, "left", x.Left, "fix", "nothing, if its writer was killed; else see that its disk is sound, or put a sound copy in its place")...)
+	case x.Flaw != nil:
 		t.o.Logger.Error("compressed file is damaged, sending its readable part", append(about,
-			"err", x.flaw, "fix", "see that its disk is sound; compare it with a sound copy if there is one")...)
+			"err", x.Flaw, "fix", "see that its disk is sound; compare it with a sound copy if there is one")...)
 	}
 }
 
@@ -96,7 +98,8 @@ func (w *worker) giveUpRest(r *reader) (after, error) {
 	w.t.abandoned(r.file, r.offset, left)
 	w.t.o.Logger.Error("last record of a compressed file is cut off, it is not sent", "input", r.in.Name, "file", w.pathOf(r),
 		"offset", r.offset, "bytes", left)
-	r.z.size, r.z.end = r.offset, r.mark
+	r.z.EndAt(r.offset)
+	r.z.end = r.mark
 	r.size, r.high, r.highest = r.offset, r.offset, r.offset
 	r.forgetRecord()
 	r.registered = false
@@ -112,7 +115,7 @@ func (w *worker) giveUpRest(r *reader) (after, error) {
 func (w *worker) repacked(r *reader) (after, error) {
 	if w.t.o.Once {
 		w.t.finish(r)
-		return idle, errRepacked
+		return idle, archive.ErrChanged
 	}
 	w.retire(r)
 	w.t.rescanSoon()
@@ -154,7 +157,7 @@ func (t *Tailer) mayUnpack(r *reader) bool {
 			})
 			return false
 		}
-		t.unpacking[i].z.close()
+		t.unpacking[i].z.Free()
 		t.unpacking = slices.Delete(t.unpacking, i, i+1)
 	}
 	t.unpackers = slices.DeleteFunc(t.unpackers, func(o *reader) bool { return o == r })
@@ -168,7 +171,7 @@ func (t *Tailer) endUnpacking(r *reader) {
 	if r.z == nil {
 		return
 	}
-	r.z.close()
+	r.z.Free()
 	r.z.moved = time.Time{}
 	i := slices.Index(t.unpacking, r)
 	if i < 0 {
@@ -273,7 +276,7 @@ func (t *Tailer) meetStray(in *input, path string) {
 	defer f.Close()
 	var b [4]byte
 	n, _ := f.ReadAt(b[:], 0)
-	if how := packingOf(b[:n]); how > undecided {
+	if how := archive.KindOf(b[:n]); how > archive.Unknown {
 		t.meetPacked(in, path, f, st, how, true)
 	}
 }
@@ -342,7 +345,7 @@ func (t *Tailer) loseBarred(p *packed, k *known) {
 	if p.in.Compressed == "never" {
 		why = "compressed: never"
 	}
-	if left := p.facts.size - k.position; left > 0 {
+	if left := p.facts.Size - k.position; left > 0 {
 		t.abandoned(k.file, k.position, left)
 		t.o.Logger.Error("rest of a file was compressed and is not to be read, it is lost", "input", p.in.Name, "file", k.info.Path,
 			"in", p.path, "offset", k.position, "bytes", left, "err", why+" forbids it",
@@ -360,7 +363,7 @@ func headOfReader(r *reader) (record.Head, error) {
 	if r.z != nil && r.z.head.Len > 0 {
 		return r.z.head, nil
 	}
-	return headOf(r.src(), r.size)
+	return fingerprint.HeadOf(r.src(), r.size)
 }
 
 // lost notes that a file is gone, and may be found again compressed.

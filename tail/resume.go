@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/identity"
 )
 
@@ -58,7 +59,7 @@ type sample struct {
 func (s *sample) born() int64 { return cmp.Or(s.birth, s.mtime) }
 
 func newSample(f *os.File, st status, handle []byte) *sample {
-	return &sample{f: f, status: st, handle: handle, heads: fileHeads(f, st.size)}
+	return &sample{f: f, status: st, handle: handle, heads: fingerprint.Heads(f, st.size)}
 }
 
 // match is what an open file was recognised as.

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/fingerprint"
 )
 
 // Somebody may give the beginning of a file that was read back to the disk, while
@@ -19,7 +20,7 @@ const block = 4096
 // changed is called where other bytes lie before the offset than did, or none.
 func (w *worker) changed(r *reader, why string) (after, error) {
 	if r.z == nil && punched(r.f, r.size, r.offset) {
-		mark, err := markAt(r.f, r.offset)
+		mark, err := fingerprint.MarkAt(r.f, r.offset)
 		if err != nil {
 			return idle, err
 		}
@@ -47,7 +48,7 @@ func punched(f *os.File, size, pos int64) bool {
 	if size < pos {
 		return false
 	}
-	if _, err := readFull(f, b, pos-int64(len(b))); err != nil {
+	if _, err := fingerprint.ReadFull(f, b, pos-int64(len(b))); err != nil {
 		return false
 	}
 	text := firstText(b)
@@ -74,7 +75,7 @@ func (r *reader) shifted() (to int64) {
 		if at > r.size {
 			continue
 		}
-		if m, err := markAt(r.f, at); err != nil || m != r.mark {
+		if m, err := fingerprint.MarkAt(r.f, at); err != nil || m != r.mark {
 			continue
 		}
 		if to > 0 {
@@ -97,7 +98,7 @@ const besideShift = 64 << 10
 func (r *reader) repeatsAt(at int64) bool {
 	mark := make([]byte, min(at, record.MarkLen))
 	start := at - int64(len(mark))
-	if _, err := readFull(r.f, mark, start); err != nil {
+	if _, err := fingerprint.ReadFull(r.f, mark, start); err != nil {
 		return true
 	}
 	from := max(start-besideShift, 0)

@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"kusto-agent/tail/internal/fingerprint"
 	"path/filepath"
 	"time"
 )
@@ -25,7 +26,7 @@ func (t *Tailer) namesakes(in *input, s *sample) (all []*candidate) {
 // shortCopy compares a short file with one that it is named after, and begins like, or
 // that was truncated just now.
 func (c *candidate) shortCopy(s *sample, quiet time.Duration) finding {
-	switch short := s.size < int64(headLens[0]); {
+	switch short := s.size < int64(fingerprint.HeadLens[0]); {
 	case short && time.Since(c.anew) < quiet:
 		return c.unclear()
 	case c.mark == 0 && c.inTurn:

@@ -11,6 +11,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/identity"
 )
 
@@ -84,7 +85,7 @@ func findElsewhere(in *input, info record.FileInfo, x record.Extent, copies bool
 // beginsAs reports whether a file has the head of another; one that is too short
 // to have been given any is known by its mark alone, which is then of all of it.
 func beginsAs(f *os.File, want record.Head) bool {
-	h, err := headOfLen(f, want.Len)
+	h, err := fingerprint.HeadOfLen(f, want.Len)
 	return err == nil && h == want
 }
 

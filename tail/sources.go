@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/fingerprint"
 )
 
 // Restore gives records of a payload the bytes they have in their files, where
@@ -76,7 +77,7 @@ func restore(p *record.Payload, r *record.Rejected, files map[record.File]source
 		if files[x.File] == nil {
 			return ErrSourceGone
 		}
-		if _, err := readFull(files[x.File], data[have:], x.Start); err != nil {
+		if _, err := fingerprint.ReadFull(files[x.File], data[have:], x.Start); err != nil {
 			return err
 		}
 	}

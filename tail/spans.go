@@ -14,7 +14,9 @@ import (
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/fingerprint"
 )
 
 // ErrSourceGone says that a file no longer holds the bytes a batch was made
@@ -155,7 +157,7 @@ func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner,
 func readBefore(p *record.Payload, piece int, files map[record.File]source) (all []byte, err error) {
 	for _, x := range extentsBefore(p, p.Pieces[piece].File, p.Pieces[piece].Start) {
 		data := make([]byte, x.Len())
-		if _, err := readFull(files[x.File], data, x.Start); err != nil {
+		if _, err := fingerprint.ReadFull(files[x.File], data, x.Start); err != nil {
 			return nil, goneIf(err, io.EOF, io.ErrUnexpectedEOF)
 		}
 		all = append(all, data...)
@@ -182,7 +184,7 @@ func (a *rereader) read(f io.ReaderAt, piece *record.Piece, before []byte) error
 	}
 	data := append(make([]byte, 0, len(before)+int(piece.Len())+1), before...)
 	data = data[:len(before)+int(piece.Len())]
-	if _, err := readFull(f, data[len(before):], piece.Start); err != nil {
+	if _, err := fingerprint.ReadFull(f, data[len(before):], piece.Start); err != nil {
 		return goneIf(err, io.EOF, io.ErrUnexpectedEOF)
 	}
 	piece.Records = 0
@@ -322,7 +324,7 @@ func openKnown(in *input, info record.FileInfo, x record.Extent, copies bool) (s
 func holds(f source, x record.Extent) error {
 	m, err := markAfter(f, x)
 	if err != nil {
-		return goneIf(err, io.EOF, io.ErrUnexpectedEOF, errRepacked)
+		return goneIf(err, io.EOF, io.ErrUnexpectedEOF, archive.ErrChanged)
 	}
 	if x.Mark != 0 && m != x.Mark {
 		return fmt.Errorf("%w: its content has changed", ErrSourceGone)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/fingerprint"
 )
 
 // sent has a tailer read files and returns the payloads it made of them, with
@@ -169,9 +170,9 @@ func TestSkipsOfAnotherContent(t *testing.T) {
 			must(t, err)
 			defer file.Close()
 			r := &reader{f: file, cursor: cursor{offset: offset, skips: []record.Extent{{Span: record.Span{Start: offset, End: 40}}}}}
-			r.info.Head, err = headOf(file, int64(len(was)))
+			r.info.Head, err = fingerprint.HeadOf(file, int64(len(was)))
 			must(t, err)
-			r.mark, err = markAt(file, offset)
+			r.mark, err = fingerprint.MarkAt(file, offset)
 			must(t, err)
 			must(t, os.WriteFile(path, []byte(now), 0o644))
 			if err := r.skipDone(); !errors.Is(err, want) {

@@ -12,6 +12,7 @@ import (
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/trusted"
 )
@@ -197,9 +198,9 @@ func fixOf(err error) string {
 		return "let the agent's user read it: setfacl -m u:kusto-agent:r on the file, :rx on its folders, or add the user to the file's group"
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
 		return "raise LimitNOFILE of the unit, or lower limits.open_files"
-	case errors.Is(err, errCut), errors.Is(err, errDamaged):
+	case errors.Is(err, archive.ErrCut), errors.Is(err, archive.ErrDamaged):
 		return "nothing, if it is still being written; one that stays so is read as far as that goes, after ten times rotate_quiet"
-	case errors.Is(err, errWindow):
+	case errors.Is(err, archive.ErrWindow):
 		return "compress it without --long and --ultra, or unpack it beside"
 	case errors.Is(err, unix.ELOOP):
 		return "the link leads round in a circle: let it lead to a file, or leave it out with exclude"

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/fingerprint"
 )
 
 // trail is where reading of a generation stood lately, with the mark of each
@@ -38,7 +39,7 @@ func (t *trail) add(offset int64, mark record.Mark) {
 func (t trail) within(f io.ReaderAt, size int64) (place, bool) {
 	for _, p := range slices.Backward(t) {
 		if p.offset <= size {
-			m, err := markAt(f, p.offset)
+			m, err := fingerprint.MarkAt(f, p.offset)
 			return p, err == nil && m == p.mark
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/archive"
+	"kusto-agent/tail/internal/fingerprint"
 )
 
 // unpacked is what is in an open file that was compressed when it was last seen:
@@ -12,11 +14,13 @@ import (
 func unpacked(f *os.File, st status, size int64) source {
 	var b [4]byte
 	n, _ := f.ReadAt(b[:], 0)
-	how := packingOf(b[:n])
-	if how <= undecided {
+	how := archive.KindOf(b[:n])
+	if how <= archive.Unknown {
 		return f // it was replaced: what is there does not fit
 	}
-	return &contents{f: f, how: how, size: size, file: record.Packed{Size: st.size, Mtime: st.mtime}}
+	z := &contents{Source: archive.NewSource(how, st.size, size), f: f, file: record.Packed{Size: st.size, Mtime: st.mtime}}
+	z.From(f)
+	return z
 }
 
 // openPackedBeside finds what compressing made of a file, with the bytes of an
@@ -27,8 +31,8 @@ func openPackedBeside(info record.FileInfo, x record.Extent) source {
 		if err != nil {
 			continue
 		}
-		z := unpacked(f, st, unknownSize)
-		if h, err := headOfLen(z, info.Head.Len); err == nil && h == info.Head && holds(z, x) == nil {
+		z := unpacked(f, st, archive.UnknownSize)
+		if h, err := fingerprint.HeadOfLen(z, info.Head.Len); err == nil && h == info.Head && holds(z, x) == nil {
 			return z
 		}
 		z.Close()
@@ -42,9 +46,9 @@ func markAfter(f source, x record.Extent) (record.Mark, error) {
 	if _, packed := f.(*contents); packed && x.Len() <= mostRecord {
 		from := max(x.Start-record.MarkLen, 0)
 		b := make([]byte, x.End-from)
-		if _, err := readFull(f, b, from); err != nil && err != io.EOF {
+		if _, err := fingerprint.ReadFull(f, b, from); err != nil && err != io.EOF {
 			return 0, err
 		}
 	}
-	return markAt(f, x.End)
+	return fingerprint.MarkAt(f, x.End)
 }

@@ -1,4 +1,4 @@
-package tail
+package archive
 
 import (
 	"bufio"
@@ -11,14 +11,14 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// packing is how a file is compressed.
-type packing uint8
+// Kind is how a file is compressed.
+type Kind uint8
 
 const (
-	plain     packing = iota
-	undecided         // too short to tell
-	gzipped
-	zstdPacked
+	Plain   Kind = iota
+	Unknown      // too short to tell
+	Gzip
+	Zstd
 )
 
 var (
@@ -27,33 +27,33 @@ var (
 	skipMagic = []byte{0x2a, 0x4d, 0x18} // behind 0x50 to 0x5f: a frame of zstd that holds no data
 )
 
-// packingOf tells how a file is compressed by its first four bytes; undecided
+// KindOf tells how a file is compressed by its first four bytes; Unknown
 // where there are fewer and they could become those of a compressed one.
-func packingOf(b []byte) packing {
+func KindOf(b []byte) Kind {
 	begins := func(magic []byte) bool { return bytes.HasPrefix(magic, b[:min(len(b), len(magic))]) }
 	skips := len(b) > 0 && b[0]>>4 == 5 && bytes.HasPrefix(skipMagic, b[1:])
 	switch {
 	case bytes.HasPrefix(b, gzipMagic):
-		return gzipped
+		return Gzip
 	case bytes.HasPrefix(b, zstdMagic), skips && len(b) == 4:
-		return zstdPacked
+		return Zstd
 	case skips, begins(gzipMagic), begins(zstdMagic):
-		return undecided
+		return Unknown
 	}
-	return plain
+	return Plain
 }
 
 // Why what is in a compressed file cannot be read to its end.
 var (
-	errCut     = errors.New("it breaks off in the middle of its compressed data")
-	errDamaged = errors.New("its compressed data is damaged")
-	errWindow  = errors.New("it was compressed with a window larger than 8 MiB")
+	ErrCut     = errors.New("it breaks off in the middle of its compressed data")
+	ErrDamaged = errors.New("its compressed data is damaged")
+	ErrWindow  = errors.New("it was compressed with a window larger than 8 MiB")
 )
 
 // What is wrong with a compressed file whose content can be read all the same.
 var (
-	errChecksum = errors.New("its checksum is not that of its content")
-	errTrailing = errors.New("behind its end lies something that is no compressed data")
+	ErrChecksum = errors.New("its checksum is not that of its content")
+	ErrTrailing = errors.New("behind its end lies something that is no compressed data")
 )
 
 // maxWindow is the largest window of zstd that is held in memory: what every
@@ -62,24 +62,24 @@ var (
 const maxWindow = 8 << 20
 
 // unpacker reads what is in a compressed file from its start. At the end of it
-// Read fails with io.EOF, or says why there is no more: errCut, errDamaged,
-// errWindow, or an error of the disk. It is for one goroutine.
+// Read fails with io.EOF, or says why there is no more: ErrCut, ErrDamaged,
+// ErrWindow, or an error of the disk. It is for one goroutine.
 type unpacker struct {
 	file *io.SectionReader
 	in   *bufio.Reader
 	gz   *gzip.Reader  // nil: it is
 	zst  *zstd.Decoder // nil: it is
 	any  bool          // something was read
-	flaw error         // errChecksum, errTrailing
+	flaw error         // ErrChecksum, ErrTrailing
 }
 
 // newUnpacker reads a file of size bytes. A checksum of zstd is looked at only to
 // verify: the last of the data before a wrong one would not be had else.
-func newUnpacker(f io.ReaderAt, how packing, size int64, verify bool) (*unpacker, error) {
+func newUnpacker(f io.ReaderAt, how Kind, size int64, verify bool) (*unpacker, error) {
 	u := &unpacker{file: io.NewSectionReader(f, 0, size)}
 	u.in = bufio.NewReaderSize(u.file, 64<<10)
 	var err error
-	if how == gzipped {
+	if how == Gzip {
 		u.gz = new(gzip.Reader)
 		err = u.nextMember()
 	} else {
@@ -122,21 +122,21 @@ func (u *unpacker) judge(err error) error {
 	var corrupt flate.CorruptInputError
 	switch {
 	case u.gz != nil && errors.Is(err, gzip.ErrChecksum):
-		u.flaw = errChecksum
+		u.flaw = ErrChecksum
 		return u.nextMember()
 	case u.gz != nil && errors.Is(err, io.EOF):
 		return u.nextMember()
 	case errors.Is(err, zstd.ErrMagicMismatch) && u.any:
-		u.flaw = errTrailing
+		u.flaw = ErrTrailing
 		return io.EOF
 	case errors.Is(err, io.EOF):
 		return io.EOF
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errCut
+		return ErrCut
 	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		return errWindow
+		return ErrWindow
 	case u.zst != nil && !isDisk(err), errors.As(err, &corrupt):
-		return errors.Join(errDamaged, err)
+		return errors.Join(ErrDamaged, err)
 	}
 	return err
 }
@@ -148,20 +148,20 @@ func (u *unpacker) nextMember() error {
 	switch {
 	case len(magic) == 0:
 		return err
-	case packingOf(magic) == undecided && u.left() < 10:
-		return errCut
-	case packingOf(magic) != gzipped:
+	case KindOf(magic) == Unknown && u.left() < 10:
+		return ErrCut
+	case KindOf(magic) != Gzip:
 		if magic[0] != 0 {
-			u.flaw = errTrailing
+			u.flaw = ErrTrailing
 		}
 		return io.EOF
 	}
 	err = u.gz.Reset(u.in)
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return errCut
+		return ErrCut
 	case errors.Is(err, gzip.ErrHeader):
-		return errors.Join(errDamaged, err)
+		return errors.Join(ErrDamaged, err)
 	}
 	u.gz.Multistream(false)
 	return err

@@ -1,0 +1,75 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+
+	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/fingerprint"
+)
+
+// Facts are what is found by looking through a compressed file once. Nothing of
+// it is sent before: only its end tells whether it is whole.
+type Facts struct {
+	Size  int64                 // of what can be read of it
+	Heads []record.Head         // of that, of every length it has
+	Marks map[int64]record.Mark // at the places that were asked for
+	End   record.Mark           // at size
+	Flaw  error                 // something is wrong, and all can be read
+	Cut   error                 // it breaks off or is damaged behind size; nil: it does not
+	Left  int64                 // bytes of the compressed file behind that
+}
+
+// inspectLen is how much is looked at in one go.
+const inspectLen = 256 << 10
+
+// Inspect looks through a compressed file. places says, once the beginning is
+// known, which marks are wanted, in order.
+func Inspect(ctx context.Context, f io.ReaderAt, how Kind, size int64, places func([]record.Head) []int64) (*Facts, error) {
+	x, err := inspectOnce(ctx, f, how, size, true, places)
+	if err == nil && errors.Is(x.Cut, zstd.ErrCRCMismatch) {
+		// It hides the data before it. Readers do without the checksum.
+		if x, err = inspectOnce(ctx, f, how, size, false, places); err == nil {
+			x.Flaw = ErrChecksum
+		}
+	}
+	return x, err
+}
+
+func inspectOnce(ctx context.Context, f io.ReaderAt, how Kind, size int64, verify bool, places func([]record.Head) []int64) (*Facts, error) {
+	u, err := newUnpacker(f, how, size, verify)
+	defer u.close()
+	x := &Facts{Marks: make(map[int64]record.Mark)}
+	var wanted []int64
+	buf := make([]byte, record.MarkLen+inspectLen)
+	have := 0 // bytes in buf before those of this round
+	for err == nil {
+		if err = ctx.Err(); err != nil {
+			return nil, err
+		}
+		var n int
+		n, err = io.ReadFull(u, buf[have:have+inspectLen])
+		if x.Size == 0 && n > 0 {
+			x.Heads = fingerprint.HeadsOf(buf[:n])
+			wanted = places(x.Heads)
+		}
+		b := buf[:have+n]
+		for x.Size += int64(n); len(wanted) > 0 && wanted[0] <= x.Size; wanted = wanted[1:] {
+			end := len(b) - int(x.Size-wanted[0])
+			x.Marks[wanted[0]] = fingerprint.MarkOf(b[max(0, end-record.MarkLen):end])
+		}
+		have = copy(buf, b[max(0, len(b)-record.MarkLen):])
+	}
+	x.Flaw, x.End = u.flaw, fingerprint.MarkOf(buf[:have])
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return x, nil
+	case errors.Is(err, ErrCut), errors.Is(err, ErrDamaged):
+		x.Cut, x.Left = err, u.left()
+		return x, nil
+	}
+	return nil, err
+}
