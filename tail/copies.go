@@ -117,16 +117,30 @@ func departureOf(f *os.File) departure {
 type candidate struct {
 	k         *known
 	info      record.FileInfo
-	position  int64 // it was read so far
-	mark      record.Mark
-	ahead     []record.Extent // begun or ended beyond the position
-	trail     trail
-	late      []byte
-	equal     place // so far the file compared was equal to it before the truncation
 	truncated time.Time
 	left      departure
+	reach
+	holder
 
-	reader  *reader // who reads it; nil: nobody
+	in     *input // that it was looked for in; nil: it was not
+	latest bool   // no later generation of its file is known
+
+	reached bool // the bytes before the position are in the file compared, whatever size it tells
+}
+
+// reach is how far a generation was read, and what it can be compared by.
+type reach struct {
+	position int64
+	mark     record.Mark
+	ahead    []record.Extent // begun or ended beyond the position
+	trail    trail
+	late     []byte
+	equal    place // so far the file compared was equal to it before the truncation
+}
+
+// holder is who reads a generation, and how far that is.
+type holder struct {
+	reader  *reader // nil: nobody
 	f       *os.File
 	path    string
 	deleted bool
@@ -137,16 +151,11 @@ type candidate struct {
 	packed  bool      // it is compressed
 	missing bool      // it is not where it was
 	anew    time.Time // when it was last found truncated or rewritten
-
-	in     *input // that it was looked for in; nil: it was not
-	latest bool   // no later generation of its file is known
-
-	reached bool // the bytes before the position are in the file compared, whatever size it tells
 }
 
 // candidate takes down how a generation stands. The caller holds Tailer.mu.
 func (k *known) candidate(scan uint64) *candidate {
-	c := &candidate{k: k, info: k.info, position: k.position, mark: k.mark, ahead: k.ahead, truncated: k.truncated, left: k.left}
+	c := &candidate{k: k, info: k.info, truncated: k.truncated, left: k.left, reach: reach{position: k.position, mark: k.mark, ahead: k.ahead}}
 	if r := k.reader; r != nil {
 		c.position, c.mark = r.shown.offset, r.shown.mark
 		c.reader, c.f, c.path, c.deleted, c.ahead = r, r.f, r.path, r.deleted, nil

@@ -199,9 +199,6 @@ func (w *worker) turn(r *reader) (after, error) {
 	if r.empty && st.size > 0 && w.t.mayBeCopy(r, st) {
 		return closed, nil
 	}
-	if r.z != nil && r.offset < st.size && !w.t.mayUnpack(r) {
-		return parked, nil
-	}
 	if w.job.moved && w.t.hasMoved(r) {
 		r.registered = false
 	}
@@ -209,6 +206,9 @@ func (w *worker) turn(r *reader) (after, error) {
 		if err := w.register(r); err != nil {
 			return idle, err
 		}
+	}
+	if r.z != nil && r.offset < st.size && !w.t.mayUnpack(r) {
+		return parked, nil
 	}
 	if r.old > 0 {
 		if err := w.passOld(r); err != nil {

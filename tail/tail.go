@@ -289,6 +289,7 @@ func (t *Tailer) abandoned(f record.File, offset, bytes int64) {
 	_ = t.o.Positions.Abandoned(f, record.Span{Start: offset, End: offset + bytes})
 }
 
+// closeFiles lets all files go, and has the journal know those that had no turn.
 func (t *Tailer) closeFiles() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -297,6 +298,9 @@ func (t *Tailer) closeFiles() {
 			t.endSuspicion(in, n, nil)
 		}
 		for _, r := range in.readers {
+			if !r.registered && r.offset == 0 && !r.leave && !r.drop { // it may have no name that matches when the next run looks
+				t.remember(r.file, r.info)
+			}
 			if r.f != nil {
 				r.f.Close()
 				r.f = nil

@@ -1,0 +1,74 @@
+package tail
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"kusto-agent/internal/record"
+)
+
+// gatedJournal takes no file before its gate is open.
+type gatedJournal struct {
+	positions
+	gate chan struct{}
+}
+
+func (j gatedJournal) Register(f record.File, info record.FileInfo) error {
+	<-j.gate
+	return j.positions.Register(f, info)
+}
+
+// A file that was found and has not had its turn when the agent stops is known: it is
+// found again by its node under a name that no pattern matches.
+func TestFoundAndStopped(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	gate := make(chan struct{})
+	w.journalFor = func(p positions) Positions { return gatedJournal{p, gate} }
+	var want []string
+	const files = 200 // more than there are workers
+	for i := range files {
+		want = append(want, fmt.Sprintf("line of %d", i))
+		w.appendTo(fmt.Sprintf("%d.log", i), want[i]+"\n")
+	}
+	w.start()
+	w.await("a scan", func() bool { return w.tailer.scans > 0 })
+	w.stop()
+	w.await("the stop", func() bool { return w.tailer.rests != nil })
+	close(gate) // who has a turn ends it, and there are no others
+	w.shut()
+	for i := range files {
+		w.rename(fmt.Sprintf("%d.log", i), fmt.Sprintf("%d.old", i))
+	}
+	w.journalFor = nil
+	w.start()
+	w.expect("in", want...)
+}
+
+// Compressed files that wait for a place to unpack in are known too, also after a kill.
+func TestPackedAndKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.in().Paths[0] = w.path("*.gz")
+	s := newScript(w)
+	var want []string
+	const files = 2*mostUnpacking + 1
+	for i := range files {
+		name := fmt.Sprintf("%d.log", i)
+		want = append(want, fmt.Sprintf("line of %d", i))
+		must(t, s.write(os.O_APPEND, name, want[i]+"\n"))
+		must(t, s.pack(name, ".gz"))
+	}
+	w.start()
+	w.taker.set(func() { w.taker.full = true })
+	w.look()
+	w.await("readers", func() bool { return len(w.tailer.inputs[0].readers) == files })
+	w.look()
+	w.kill()
+	for i := range files {
+		w.rename(fmt.Sprintf("%d.log.gz", i), fmt.Sprintf("%d.old", i))
+	}
+	w.start()
+	w.expect("in", want...)
+}
