@@ -111,7 +111,7 @@ func (t *Tailer) seeks(in *input) bool {
 
 // remind tells an input what the journal remembers of it.
 func (t *Tailer) remind(in *input) {
-	in.isNew = !t.o.Positions.InputKnown(in.Name)
+	in.isNew = !t.o.History.InputKnown(in.Name)
 	in.recall(t.o.Positions.Files(in.Name))
 }
 

@@ -92,10 +92,10 @@ func (w *worker) count(in *input, c *format.Chunk) {
 		books.Rejected(in.lot(int64(j.End-j.Start)), j.Reason)
 	}
 	if c.InvalidUTF8 > 0 {
-		w.t.o.Metrics.InvalidUTF8(input, c.InvalidUTF8)
+		w.t.o.Contents.InvalidUTF8(input, c.InvalidUTF8)
 	}
 	if c.Misfits > 0 {
-		w.t.o.Metrics.Unparsed(input, c.Misfits)
+		w.t.o.Contents.Unparsed(input, c.Misfits)
 	}
 }
 

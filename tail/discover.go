@@ -176,7 +176,7 @@ func (t *Tailer) askAgain(in *input) {
 func (t *Tailer) noteSeen(in *input) {
 	if !in.noted {
 		in.noted, in.isNew = true, false
-		_, _ = t.o.Positions.InputSeen(in.Name) // an error is of writing, see remember
+		_, _ = t.o.History.InputSeen(in.Name) // an error is of writing, see remember
 	}
 }
 

@@ -30,7 +30,7 @@ func TestKilledInItsFirstScan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.in().StartAt = "end"
-			w.journalFor = func(p positions) Positions { return deafJournal{p, skips} }
+			w.journalFor = func(p positions) memory { return deafJournal{p, skips} }
 			s := newScript(w)
 			s.run(`
 				append a.log old1..old99

@@ -137,7 +137,7 @@ func (w *worker) passNULs(r *reader) (after, error) {
 
 // tellNULs counts NULs that are left out, and logs the first ones of a file.
 func (w *worker) tellNULs(r *reader, offset, bytes int64) {
-	w.t.o.Metrics.NULs(r.in.Name, bytes)
+	w.t.o.Contents.NULs(r.in.Name, bytes)
 	if r.holey {
 		return
 	}

@@ -32,12 +32,17 @@ type State struct {
 // Positions remembers files and how far they are safe.
 type Positions interface {
 	Files(input string) []State
-	InputKnown(name string) bool
-	InputSeen(name string) (known bool, err error)
 	Register(f record.File, info record.FileInfo) error
 	Skip(f record.File, span record.Span, mark record.Mark) error
 	Forget(f record.File) error
-	// Abandoned notes a range that was given up before it was read, for the history alone.
+}
+
+// History remembers which inputs were read before, and what was given up.
+type History interface {
+	InputKnown(name string) bool
+	InputSeen(name string) (known bool, err error)
+	// Abandoned notes a range that was given up before it was read. It changes no
+	// position.
 	Abandoned(f record.File, span record.Span) error
 }
 
@@ -70,11 +75,15 @@ type Books interface {
 	Rejected(lot record.Lot, reason record.Reason)
 }
 
-// Metrics are told what happens to files.
+// Metrics counts what happens to files.
 type Metrics interface {
 	Rotation(input string)
 	Truncation(input string, unread int64)
 	Abandoned(input string, bytes int64)
+}
+
+// Contents counts what is met in files and is no record as it should be.
+type Contents interface {
 	InvalidUTF8(input string, records int)
 	Unparsed(input string, records int)
 	NULs(input string, bytes int64)
@@ -84,10 +93,12 @@ type Metrics interface {
 type Options struct {
 	Inputs     []Input
 	Positions  Positions
+	History    History
 	Sink       Sink
 	Quarantine Quarantine
 	Books      Books
 	Metrics    Metrics
+	Contents   Contents
 	Logger     *slog.Logger
 	Avoid      []string   // folders never read, under whatever name: the agent's own state
 	Own        []*os.File // files never read: where the agent's own log goes
@@ -286,7 +297,7 @@ func (t *Tailer) skip(f record.File, span record.Span, mark record.Mark) {
 // the history name them.
 func (t *Tailer) abandoned(f record.File, offset, bytes int64) {
 	t.o.Metrics.Abandoned(f.Input, bytes)
-	_ = t.o.Positions.Abandoned(f, record.Span{Start: offset, End: offset + bytes})
+	_ = t.o.History.Abandoned(f, record.Span{Start: offset, End: offset + bytes})
 }
 
 // closeFiles lets all files go, and has the journal know those that had no turn.

@@ -25,7 +25,7 @@ func TestFoundAndStopped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	gate := make(chan struct{})
-	w.journalFor = func(p positions) Positions { return gatedJournal{p, gate} }
+	w.journalFor = func(p positions) memory { return gatedJournal{p, gate} }
 	var want []string
 	const files = 200 // more than there are workers
 	for i := range files {

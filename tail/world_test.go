@@ -43,16 +43,16 @@ type world struct {
 	dir        string // of the files
 	state      string // of the journal
 	inputs     []Input
-	open       int                       // descriptors the tailer may hold
-	once       bool                      // the tailer runs once
-	block      int                       // bytes of a payload
-	journalFor func(positions) Positions // stands before the journal; nil: nothing does
-	own        *os.File                  // where the agent's log goes; nil: nowhere
-	batch      bool                      // a real batcher stands between tailer and taker
-	wait       time.Duration             // of its records for company; 0: hardly any
-	lie        atomic.Int64              // files say they have at most so many bytes; 0: they do not lie
-	boxed      *box                      // remembers what happens across restarts
-	keeper     Quarantine                // nil: boxed is
+	open       int                    // descriptors the tailer may hold
+	once       bool                   // the tailer runs once
+	block      int                    // bytes of a payload
+	journalFor func(positions) memory // stands before the journal; nil: nothing does
+	own        *os.File               // where the agent's log goes; nil: nowhere
+	batch      bool                   // a real batcher stands between tailer and taker
+	wait       time.Duration          // of its records for company; 0: hardly any
+	lie        atomic.Int64           // files say they have at most so many bytes; 0: they do not lie
+	boxed      *box                   // remembers what happens across restarts
+	keeper     Quarantine             // nil: boxed is
 
 	j       *journal.Journal
 	tailer  *Tailer
@@ -85,7 +85,13 @@ func (w *world) addInput(name string, paths ...string) *Input {
 	return &w.inputs[len(w.inputs)-1]
 }
 
-func (w *world) positions() Positions {
+// memory is what a tailer remembers.
+type memory interface {
+	Positions
+	History
+}
+
+func (w *world) positions() memory {
 	if w.journalFor != nil {
 		return w.journalFor(positions{w.j})
 	}
@@ -133,7 +139,7 @@ func (w *world) prepare() {
 		w.boxed.logf("known %v position %d ahead %v %s inode %d", s.File, s.Position, s.Ahead, s.Info.Path, s.Info.Inode)
 	}
 	w.tailer, err = New(Options{
-		Inputs: slices.Clone(w.inputs), Positions: w.positions(), Sink: w.taker.sink(), Quarantine: cmp.Or[Quarantine](w.keeper, w.boxed), Books: w.boxed, Metrics: w.boxed,
+		Inputs: slices.Clone(w.inputs), Positions: w.positions(), History: w.positions(), Sink: w.taker.sink(), Quarantine: cmp.Or[Quarantine](w.keeper, w.boxed), Books: w.boxed, Metrics: w.boxed, Contents: w.boxed,
 		Logger: slog.New(w.boxed), OpenFiles: w.open, Once: w.once, Avoid: []string{filepath.Dir(w.state)}, Own: w.ownFiles(),
 	})
 	must(w.t, err)

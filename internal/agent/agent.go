@@ -209,8 +209,8 @@ func (a *Agent) buildTail() error {
 	a.takeOver(a.Config)
 	var err error
 	a.tail, err = tail.New(tail.Options{
-		Inputs: a.Config.Tails(), Positions: positions{a.journal}, Sink: pipeline.Sink{Batcher: a.batcher}, Quarantine: a.quarantine,
-		Books: a.ledger, Metrics: a.telemetry.Metrics(), Logger: a.Log,
+		Inputs: a.Config.Tails(), Positions: positions{a.journal}, History: a.journal, Sink: pipeline.Sink{Batcher: a.batcher}, Quarantine: a.quarantine,
+		Books: a.ledger, Metrics: a.telemetry.Metrics(), Contents: a.telemetry.Metrics(), Logger: a.Log,
 		Avoid: a.Config.Folders(), Own: []*os.File{os.Stdout, os.Stderr},
 		OpenFiles: a.Config.Limits.OpenFiles, Once: a.Once, Rescan: a.Rescan, Known: a.weigh,
 	})

@@ -54,7 +54,7 @@ func Past(cfg *config.Config) (*journal.Past, error) {
 func (c *Peek) First(ctx context.Context, in *config.Input) (*record.Payload, error) {
 	b := batcher.New(batcher.Options{Routes: map[record.Route]batcher.Limits{in.Route(): in.Limits()}, Memory: 64 << 20, Next: collector{c}})
 	t, err := tail.New(tail.Options{
-		Inputs: []tail.Input{in.Tail()}, Positions: readOnly{c.past}, Sink: Sink{b}, Quarantine: refusals{c}, Books: c.books, Metrics: quiet{},
+		Inputs: []tail.Input{in.Tail()}, Positions: readOnly{c.past}, History: readOnly{c.past}, Sink: Sink{b}, Quarantine: refusals{c}, Books: c.books, Metrics: quiet{}, Contents: quiet{},
 		Logger: slog.New(slog.DiscardHandler), OpenFiles: 64, Once: true, Avoid: c.avoid,
 	})
 	if err != nil {
