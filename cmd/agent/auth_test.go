@@ -88,7 +88,7 @@ func TestAuthMethods(t *testing.T) {
 
 	f(77, `method: managed_identity, client_id: id-2`, "", "az vm identity assign", machine...)
 	f(78, `method: workload_identity`, "", "auth.federated_token_file: missing; method workload_identity needs it, or AZURE_FEDERATED_TOKEN_FILE in the environment")
-	f(77, `method: workload_identity, tenant: t, client_id: c, federated_token_file: "${DIR}/late"`, "", "to fix it: what writes the file")
+	f(77, `method: workload_identity, tenant: t, client_id: c, federated_token_file: "${DIR}/late"`, "", "to fix it: the program that writes the file")
 	f(77, `method: azure_cli`, "", "to fix it: as the user the agent runs as: az login")
 	f(77, `method: auto, client_id: id-2`, "", "workload identity: federated_token_file: missing", machine...)
 }
