@@ -32,7 +32,7 @@ func (s *Sender) tell(n *delivery.Notice) {
 	case delivery.ClusterDown:
 		tellDown(log, "cluster is down, probing with backoff", n)
 	case delivery.RouteDown:
-		tellDown(log.With("cluster", n.Cluster), "route is down, asking it now and then", n)
+		tellDown(log.With("cluster", n.Cluster), "route is down, probing with backoff", n)
 	case delivery.RouteRecovered:
 		log.Info("route recovered", "failures", n.Count)
 	case delivery.RouteHeld:
@@ -46,7 +46,7 @@ func (s *Sender) tell(n *delivery.Notice) {
 			"activity", ans.ActivityID, "err", ans.Err, "fix", cmp.Or(ans.Hint, helped(ans.Verdict)))
 	case delivery.Searching:
 		log.Warn("batch was refused, bisecting it to find the bad records", "activity", ans.ActivityID, "err", ans.Err,
-			"fix", "nothing, the others are sent, and those at fault go to quarantine")
+			"fix", "nothing, the valid records are sent, and the bad ones go to quarantine")
 	case delivery.UnknownAtStop:
 		log.Warn("outcome of a batch is unknown at shutdown, it will be sent again after the next start and may be stored twice")
 	case delivery.UnknownReplaced:

@@ -49,7 +49,7 @@ func (w *writer) compact(pressed bool) bool {
 	h, moves, err := w.copyRest(run)
 	s := w.s
 	if err != nil {
-		w.log.Warn("spool compaction failed", "file", run[0].name, "segments", len(run), "err", err)
+		w.log.Warn("spool compaction failed: the segments stay in use with all their payloads", "file", run[0].name, "segments", len(run), "err", err)
 	} else if !w.swap(run, h, moves) {
 		err = errUnwanted
 		_ = w.disk(func() error { // what it has is in the others as well
@@ -135,7 +135,7 @@ func (w *writer) copyRest(run []*segment) (h *segment, moves []move, err error) 
 	}
 	h.size = out.Size()
 	if err := s.writeIndex(h, h.size, out.NextRecord()); err != nil {
-		w.log.Warn("index of spool segment not written, the next start will scan the segment", "file", h.name, "err", err)
+		w.log.Warn("index of a spool segment could not be written; the next start reads the whole segment instead", "file", h.name, "err", err)
 	}
 	w.record = max(w.record, out.NextRecord())
 	return h, moves, nil

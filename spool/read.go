@@ -107,7 +107,7 @@ func (s *Spool) load(sh *share) bool {
 	case errors.Is(err, errIndex), lasts(err):
 		return s.reindex(g, x, err)
 	case !errors.Is(err, record.ErrStalled): // that was told
-		s.o.Logger.Warn("index of spool segment could not be read, will retry", "file", g.name, "err", err)
+		s.o.Logger.Warn("index of a spool segment could not be read, will retry", "file", g.name, "err", err)
 	}
 	return false
 }
@@ -158,7 +158,7 @@ func (s *Spool) reindex(g *segment, x *index, cause error) bool {
 	}
 	s.mu.Unlock()
 	if whole {
-		s.o.Logger.Warn("index of spool segment not usable, scanning the segment", "file", g.name, "err", cause)
+		s.o.Logger.Warn("index of a spool segment cannot be used; the agent reads the whole segment instead", "file", g.name, "err", cause)
 		return true
 	}
 	s.loseAll(g, cause)
@@ -243,7 +243,7 @@ func (s *Spool) loseAll(g *segment, cause error) {
 }
 
 func (s *Spool) tellLost(g *segment, ids []record.BatchID, what *record.Payload, cause error) {
-	s.o.Logger.Error("spooled payloads are gone or unreadable", "file", g.name, "batches", len(ids), "records", what.Records, "err", cause)
+	s.o.Logger.Error("spooled payloads are gone or unreadable; the agent reads their records again from the source files where it can", "file", g.name, "batches", len(ids), "records", what.Records, "err", cause)
 	s.o.OnLost(ids, what)
 	s.poke()
 }

@@ -128,7 +128,7 @@ func (r *recovery) segment(g *segment) error {
 // reread reads a segment, the index of which, if there is one, cannot be used.
 func (r *recovery) reread(g *segment) error {
 	if r.files.indexes[g.name] {
-		r.s.o.Logger.Warn("index of spool segment not usable, scanning the segment", "file", g.name)
+		r.s.o.Logger.Warn("index of a spool segment cannot be used; the agent reads the whole segment instead", "file", g.name)
 	}
 	return r.survey(g)
 }
@@ -300,7 +300,7 @@ func (r *recovery) survey(g *segment) error {
 	switch {
 	case brokenDisk(err):
 		g.damaged, r.out.Lost = true, true
-		r.problem("spool segment %s: %v; what lies behind is not readable", g.name, err)
+		r.problem("spool segment %s: %v; the bytes after that are not readable", g.name, err)
 		if rep == nil {
 			return nil
 		}
@@ -460,7 +460,7 @@ func (r *recovery) tidy() {
 	s := r.s
 	for _, g := range r.broken {
 		if err := durable.Move(s.o.FS, s.path(g.name), s.path(damagedDir)); err != nil {
-			s.o.Logger.Warn("damaged spool segment not moved", "file", g.name, "err", err)
+			s.o.Logger.Warn("damaged spool segment could not be moved to the folder damaged; it stays in place", "file", g.name, "err", err)
 		}
 	}
 	defer s.weigh()
@@ -469,7 +469,7 @@ func (r *recovery) tidy() {
 	}
 	for _, name := range r.orphans {
 		if err := durable.Move(s.o.FS, s.path(name), s.path(damagedDir)); err != nil {
-			s.o.Logger.Warn("index of a lost spool segment not moved", "file", name, "err", err)
+			s.o.Logger.Warn("index of a spool segment that is gone could not be moved to the folder damaged; it stays in place", "file", name, "err", err)
 		}
 	}
 	for g, end := range r.excess { // frames of a write that failed, which nobody is to find without the index

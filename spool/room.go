@@ -328,7 +328,7 @@ func (s *Spool) idsOf(g *segment) (ids []record.BatchID) {
 
 // postpone leaves the removal of segments for later.
 func (w *writer) postpone(what string, err error) {
-	w.log.Warn("spool segments not removed yet: "+what, "err", err)
+	w.log.Warn("removing finished spool segments failed, will retry: "+what, "err", err)
 	w.lookAgain()
 }
 

@@ -277,7 +277,7 @@ func (s *Spool) tellTrouble(err error) {
 	if errors.Is(err, ErrFull) {
 		fix = "let the service take what waits, raise spool.max_size, or make room on the disk of the spool"
 	}
-	s.o.Logger.Error("spool write failed, payloads stay in their files or in memory", "err", err, "fix", fix)
+	s.o.Logger.Error("spool write failed: unsent records stay in memory or in their source files", "err", err, "fix", fix)
 }
 
 func (s *Spool) tellWell() { s.o.Logger.Info("spool writes succeed again") }

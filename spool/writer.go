@@ -187,7 +187,7 @@ func (w *writer) vouch() {
 	}
 	if err != nil {
 		w.unvouched = time.Now().Add(again)
-		w.log.Warn("index of spool segment not completed, it is tried again; a start before that reads the segment", "err", err)
+		w.log.Warn("index of a spool segment could not be completed, will retry; after a restart before that, the whole segment is read", "err", err)
 	}
 }
 
@@ -413,7 +413,7 @@ func (w *writer) grown() {
 
 // abandon leaves a segment alone for good. What was synced in it stays.
 func (w *writer) abandon(err error) error {
-	w.log.Warn("spool segment abandoned", "file", w.seg.name, "err", err)
+	w.log.Warn("spool segment is no longer used after a write error; what was synced stays in it, new payloads go to another segment", "file", w.seg.name, "err", err)
 	w.grown()
 	w.leave()
 	return err
@@ -444,13 +444,13 @@ func (w *writer) retire() error {
 		err = w.disk(w.out.Close)
 	}
 	if err != nil {
-		w.log.Warn("spool segment not sealed", "file", w.seg.name, "err", err)
+		w.log.Warn("spool segment could not be sealed and closed; its payloads are already on disk, new ones go to another segment", "file", w.seg.name, "err", err)
 		w.leave()
 		return err
 	}
 	if !w.isDead(w.seg) {
 		if err := w.s.writeIndex(w.seg, w.out.Size(), w.out.NextRecord()); err != nil {
-			w.log.Warn("index of spool segment not written, the next start will scan the segment", "file", w.seg.name, "err", err)
+			w.log.Warn("index of a spool segment could not be written; the next start reads the whole segment instead", "file", w.seg.name, "err", err)
 		}
 	}
 	w.forget(w.out.Size())

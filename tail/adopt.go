@@ -102,7 +102,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		t.remember(r.file, r.info) // what was known by this file may be known by its copy now
 	case identity.Copy, identity.Rest:
 		t.begin(r)
-		t.o.Logger.Info("file is a copy of a truncated one, going on behind what was read of that", "file", path,
+		t.o.Logger.Info("file is a copy of a file that was then truncated; reading continues after the bytes that were read from the original", "file", path,
 			"of", m.of.info.Path, "offset", m.upTo.offset, "bytes", st.size)
 		r.info.Done, r.info.Size = m.is == identity.Copy, m.upTo.offset // see passOld
 		t.passOver(r, m.upTo.offset)
@@ -111,7 +111,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		if old {
 			t.passOver(r, r.size)
 		} else if m.of != nil {
-			t.o.Logger.Info("file begins with what was read of another, reading it as a file of its own", "file", path,
+			t.o.Logger.Info("file begins like another file that was read, and is read from its start as a file of its own", "file", path,
 				"like", m.of.info.Path, "bytes", st.size)
 		}
 	}

@@ -202,7 +202,7 @@ func (w *worker) leave(r *reader) after {
 	if left := st.size - r.offset; err == nil && st.links == 0 && left > 0 {
 		t.abandoned(r.file, r.offset, left)
 		t.o.Logger.Error("deleted file closed before its end, unread bytes are lost: its input no longer matches it", append(about,
-			"bytes", left, "fix", "before an input is taken away, wait until no file of it is deleted and unread")...)
+			"bytes", left, "fix", "before you remove an input or narrow its paths, wait until the agent has read the deleted files of that input")...)
 	} else {
 		t.o.Logger.Info("file closed, its input no longer matches it", about...)
 	}

@@ -188,7 +188,7 @@ func (t *Tailer) abandon(r *reader) {
 		return // it waits to be safe: what it holds is in hand
 	}
 	t.abandoned(r.shown.file, r.shown.offset, unread)
-	t.o.Logger.Error("deleted file abandoned, deleted files pin more than max_pinned_deleted", "input", r.in.Name, "file", r.path,
+	t.o.Logger.Error("deleted file abandoned, its unread bytes are lost: deleted files take more space than max_pinned_deleted", "input", r.in.Name, "file", r.path,
 		"id", r.shown.file.ID.String(), "offset", r.shown.offset, "end", end, "bytes", unread,
 		"fix", "raise max_pinned_deleted of the input, or see why its records are not accepted")
 }

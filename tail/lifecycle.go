@@ -103,7 +103,7 @@ func (w *worker) shrunk(r *reader) (after, error) {
 func (w *worker) lose(r *reader) after {
 	if left := r.high - r.offset; left > 0 {
 		w.t.abandoned(r.file, r.offset, left)
-		w.t.o.Logger.Error("file was deleted while too few descriptors were left to keep it open", "file", w.pathOf(r),
+		w.t.o.Logger.Error("file was deleted while too few descriptors were left to keep it open, its unread bytes are lost", "file", w.pathOf(r),
 			"offset", r.offset, "bytes", left, "fix", "raise limits.open_files and LimitNOFILE of the unit")
 	}
 	w.retire(r)

@@ -72,7 +72,7 @@ func (t *Tailer) tellFlaw(p *packed, x *archive.Facts, r *reader) {
 	switch {
 	case x.Cut != nil:
 		t.o.Metrics.Abandoned(p.in.Name, x.Left)
-		t.o.Logger.Error("compressed file cannot be read to its end, sending the part before", append(about,
+		t.o.Logger.Error("compressed file is cut off, sending the records before the cut", append(about,
 			"err", x.Cut, "left", x.Left, "fix", "nothing, if its writer was killed; else see that its disk is sound, or put a sound copy in its place")...)
 	case x.Flaw != nil:
 		t.o.Logger.Error("compressed file is damaged, sending its readable part", append(about,
@@ -326,7 +326,7 @@ func (t *Tailer) tellLost(in *input) {
 		k.toldLost = true
 		left := k.info.Size - k.position
 		if left <= 0 {
-			t.o.Logger.Info("file is gone since it was read, whether to its end is not known", "input", in.Name, "file", k.info.Path, "offset", k.position)
+			t.o.Logger.Info("file disappeared after it was read up to this offset; it is not known whether that was its end", "input", in.Name, "file", k.info.Path, "offset", k.position)
 			continue
 		}
 		t.abandoned(k.file, k.position, left)
@@ -347,9 +347,9 @@ func (t *Tailer) loseBarred(p *packed, k *known) {
 	}
 	if left := p.facts.Size - k.position; left > 0 {
 		t.abandoned(k.file, k.position, left)
-		t.o.Logger.Error("rest of a file was compressed and is not to be read, it is lost", "input", p.in.Name, "file", k.info.Path,
+		t.o.Logger.Error("file was compressed before it was read to its end, and its input does not read the compressed file: the unread bytes are lost", "input", p.in.Name, "file", k.info.Path,
 			"in", p.path, "offset", k.position, "bytes", left, "err", why+" forbids it",
-			"fix", "have it compressed later (delaycompress), or let it be read")
+			"fix", "compress files later (delaycompress), or let the input read compressed files")
 	}
 	k.info.Done = true
 	t.remember(k.file, k.info)

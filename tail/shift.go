@@ -24,7 +24,7 @@ func (w *worker) changed(r *reader, why string) (after, error) {
 		if err != nil {
 			return idle, err
 		}
-		w.t.o.Logger.Info("hole punched before the checkpoint, continuing in the file", "file", w.pathOf(r), "offset", r.offset)
+		w.t.o.Logger.Info("another program punched a hole before the checkpoint, reading continues and nothing is lost", "file", w.pathOf(r), "offset", r.offset)
 		r.mark, r.checked = mark, r.mtime
 		return again, nil
 	}
@@ -32,7 +32,7 @@ func (w *worker) changed(r *reader, why string) (after, error) {
 	if to == 0 {
 		return w.restart(r, why)
 	}
-	w.t.o.Logger.Info("beginning of the file was collapsed, continuing at the moved checkpoint", "file", w.pathOf(r), "offset", to, "was", r.offset)
+	w.t.o.Logger.Info("another program removed the beginning of the file in place, reading continues at the moved checkpoint", "file", w.pathOf(r), "offset", to, "was", r.offset)
 	w.t.o.Metrics.Truncation(r.in.Name, 0)
 	if err := w.renew(r); err != nil {
 		return idle, err

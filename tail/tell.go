@@ -199,7 +199,7 @@ func fixOf(err error) string {
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
 		return "raise LimitNOFILE of the unit, or lower limits.open_files"
 	case errors.Is(err, archive.ErrCut), errors.Is(err, archive.ErrDamaged):
-		return "nothing, if it is still being written; one that stays so is read as far as that goes, after ten times rotate_quiet"
+		return "nothing, if the file is still being written; else the agent sends its readable part after ten times rotate_quiet"
 	case errors.Is(err, archive.ErrWindow):
 		return "compress it without --long and --ultra, or unpack it beside"
 	case errors.Is(err, unix.ELOOP):
@@ -207,7 +207,7 @@ func fixOf(err error) string {
 	case errors.Is(err, fs.ErrNotExist):
 		return "nothing, if the file is still to come; else remove the link, or leave it out with exclude"
 	}
-	return "look at the file, its folder and its file system; it is tried again by itself"
+	return "look at the file, its folder and its file system; the agent retries by itself"
 }
 
 // tellQuarantined logs the first record of a file that goes to quarantine:

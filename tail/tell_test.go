@@ -64,5 +64,5 @@ func TestFixes(t *testing.T) {
 	f(errNoMatch, "paths")
 	f(errRival("a"), "paths")
 	f(errQuarantine(errors.New("quarantine is full")), "quarantine.max_size")
-	f(errors.New("what nobody thought of"), "tried again")
+	f(errors.New("what nobody thought of"), "retries by itself")
 }

@@ -35,7 +35,7 @@ func TestPartOfABegunBatch(t *testing.T) {
 	if n := len(p.entries(sentInPart)); n != 1 {
 		t.Errorf("that a part is sent is told %d times", n)
 	}
-	lost := p.await(1, "outcome of a batch of an earlier run is unknown and its source is gone")
+	lost := p.await(1, "outcome of a batch of an earlier run is unknown and its source is gone: records that the service did not store are lost")
 	if n := lost.number("records"); n != 10 {
 		t.Errorf("%d records are said to be lost, want 10", n)
 	}

@@ -251,7 +251,7 @@ func (s *site) wantNothingAgain(config string) {
 }
 
 const (
-	spoolFails   = "spool write failed, payloads stay in their files or in memory"
+	spoolFails   = "spool write failed: unsent records stay in memory or in their source files"
 	spoolIsBack  = "spool writes succeed again"
 	journalBack  = "journal writes succeed again"
 	stateUnkept  = "state was not saved: records sent since the last successful write may be sent again after the next start"

@@ -197,7 +197,7 @@ func TestPinned(t *testing.T) {
 	}
 	third := fill("c")
 	remove("c")
-	e := p.await(1, "deleted file abandoned, deleted files pin more than max_pinned_deleted", `"ERROR"`)
+	e := p.await(1, "deleted file abandoned, its unread bytes are lost: deleted files take more space than max_pinned_deleted", `"ERROR"`)
 	s.until("its disk is free", func() bool { return p.pinned(s.path("logs")) == 2 })
 	for _, open := range p.open(s.path("logs")) {
 		if strings.HasPrefix(open, s.path("logs/a.json")) {

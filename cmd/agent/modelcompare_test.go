@@ -104,8 +104,8 @@ func (m *model) compareBatches() {
 // What the agent says of a batch whose ranges go under a new id.
 const (
 	sentOther  = "batch of an earlier run has another body now, it is sent under a new id"
-	sentAnew   = "batch of an earlier run was read for other settings than its input has now, it is replaced: its ranges are read anew and may be stored twice"
-	sentInPart = "batch of an earlier run can be made again in part, this is sent under a new id and may be stored twice"
+	sentAnew   = "batch of an earlier run was read with other settings than its input has now; its ranges are read again and may be stored twice"
+	sentInPart = "batch of an earlier run can be read again only in part, that part is sent under a new id and may be stored twice"
 )
 
 // unanswered says whether the agent may not have heard of a request's success.

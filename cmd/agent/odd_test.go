@@ -323,7 +323,7 @@ func TestSourceIsGone(t *testing.T) {
 	}
 	s.write("logs/b.log", "three\n")
 	p = s.run(open + oneText)
-	e := p.await(1, "outcome of a batch of an earlier run is unknown and its source is gone")
+	e := p.await(1, "outcome of a batch of an earlier run is unknown and its source is gone: records that the service did not store are lost")
 	if e.number("records") != 2 || !strings.Contains(e.text("ranges"), "[0,8)") {
 		t.Errorf("says %v", e)
 	}
@@ -394,7 +394,7 @@ func TestInputIsAwayForARun(t *testing.T) {
 }
 
 // batchWaits is what the agent says of a batch of an earlier run that has to wait.
-const batchWaits = "batch of an earlier run cannot be read just now, it is tried again"
+const batchWaits = "batch of an earlier run cannot be read again now, will retry"
 
 // TestOnceIsInterrupted: a run --once that was told to stop does not claim to
 // have sent everything.

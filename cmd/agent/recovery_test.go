@@ -82,7 +82,7 @@ func TestDamagedThenChanged(t *testing.T) {
 	p = s.once(config+"parse: logfmt, mapping: ml, table: L}]\n", 0)
 	s.wantRows("J", []string{`{"message":"a=1"}`, `{"message":"a=3"}`})
 	s.wantRows("L", []string{`{"a":"2"}`})
-	if e := p.told("spooled batch was lost, and read for other settings than its input has now; it is replaced: its ranges are read anew"); e["batch"] != bad.Batch {
+	if e := p.told("spooled batch was lost and was read with other settings than its input has now; its ranges are read again"); e["batch"] != bad.Batch {
 		t.Errorf("says %v", e)
 	}
 }
@@ -148,7 +148,7 @@ func TestLostWhileUnreadable(t *testing.T) {
 		s.must(os.Chmod(s.path("logs/a.json"), 0))
 		s.removeSegments()
 		// An attempt that read the payload before would store it once the endpoint is back.
-		p.await(1, "spooled batch was lost and cannot be read again just now")
+		p.await(1, "spooled batch was lost and cannot be read again now, will retry")
 		away.Remove()
 		if a := p.mustBooks()["T"]; a.spooled != 10 || a.dropped != 0 {
 			t.Errorf("books %+v", a)

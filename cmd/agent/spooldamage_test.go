@@ -173,7 +173,7 @@ func TestLostSpoolOfAnUnreadableFile(t *testing.T) {
 	s.must(os.RemoveAll(s.path("state/spool")))
 	s.must(os.Chmod(s.path("logs/app.json"), 0))
 	p = s.run(config)
-	p.await(1, "spooled batch was lost and cannot be read again just now")
+	p.await(1, "spooled batch was lost and cannot be read again now, will retry")
 	p.awaitBooks("T", func(a account) bool { return a.spooled == n })
 	p.kill()
 	s.must(os.Chmod(s.path("logs/app.json"), 0o644))

@@ -14,9 +14,9 @@ import (
 
 // Messages of the watcher, see tail.
 const (
-	noEvents      = "no file events are to be had, polling instead"
-	fewWatches    = "not all folders can be watched, polling those"
-	lostEvents    = "file events were lost, looking at everything and polling for a while"
+	noEvents      = "file events are not available, polling instead"
+	fewWatches    = "some folders cannot be watched, polling those"
+	lostEvents    = "file events were lost, checking all files and polling for a while"
 	eventsAgain   = "file change notifications are complete again"
 	filesTakeTurn = "open file limit of the process is below limits.open_files, files are opened in turns"
 )

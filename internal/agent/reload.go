@@ -135,7 +135,7 @@ func (a *Agent) tellReload(d config.Diff) {
 		}
 	}
 	if len(d.Restart) > 0 {
-		a.Log.Warn("configuration reloaded, except for keys that need a restart", append(about, "fix", "restart the agent to put in force what restart names")...)
+		a.Log.Warn("configuration reloaded, except for keys that need a restart", append(about, "fix", "restart the agent to apply the keys in the attribute restart")...)
 		return
 	}
 	a.Log.Info("configuration reloaded", about...)

@@ -68,10 +68,10 @@ func TestRestartWithABatchBegun(t *testing.T) {
 	as := func(*site) {}
 	const again = "outcome of a batch of an earlier run is unknown, it is sent again and may be stored twice"
 	f("the same", textInput, as, again, map[string][]string{"T": both})
-	f("another table", otherTable, as, "was read for other settings than its input has now, it is replaced", map[string][]string{"U": both})
+	f("another table", otherTable, as, "was read with other settings than its input has now; its ranges are read again", map[string][]string{"U": both})
 	f("renamed", textInput, func(s *site) { s.must(os.Rename(s.path("logs/a.log"), s.path("logs/b.log"))) }, again, map[string][]string{"T": both})
-	f("gone", textInput, func(s *site) { s.must(os.Remove(s.path("logs/a.log"))) }, "outcome of a batch of an earlier run is unknown and its source is gone", nil)
-	f("not configured", otherInput, as, "batch of an earlier run cannot be read just now, it is tried again", nil)
+	f("gone", textInput, func(s *site) { s.must(os.Remove(s.path("logs/a.log"))) }, "outcome of a batch of an earlier run is unknown and its source is gone: records that the service did not store are lost", nil)
+	f("not configured", otherInput, as, "batch of an earlier run cannot be read again now, will retry", nil)
 	f("more since", textInput, func(s *site) { s.append("logs/a.log", "three\n") }, again, map[string][]string{"T": {"one", "two", "three"}})
 }
 
@@ -82,7 +82,7 @@ func TestRestartWithoutAnInput(t *testing.T) {
 	s := begun(t)
 	s.configure(noSpool + otherInput)
 	r := s.start(false)
-	r.told(1, "batch of an earlier run cannot be read just now, it is tried again")
+	r.told(1, "batch of an earlier run cannot be read again now, will retry")
 	s.rows("T")
 	s.configure(noSpool + textInput)
 	r.hangups <- syscall.SIGHUP

@@ -135,7 +135,7 @@ func (w *writer) step(err error) {
 	d := w.draft
 	switch {
 	case err != nil && d.stage == naming:
-		w.log.Warn("journal segment abandoned", "file", d.name, "err", err)
+		w.log.Warn("journal segment is no longer used after a write error; its content goes to a new segment", "file", d.name, "err", err)
 		d.done <- err
 		_ = w.rotate() // told
 	case err != nil || d.stage == building && w.j.hasOverflow():
@@ -186,7 +186,7 @@ func (w *writer) takeOver() {
 	h := w.history()
 	d.beside(closing, func() error {
 		if err := d.call(func() error { return errors.Join(d.old.Sync(), d.old.Close()) }); err != nil {
-			w.log.Warn("journal segment abandoned", "file", d.oldName, "err", err) // what it may have lost is in the new one
+			w.log.Warn("journal segment could not be synced and closed; its content is already in the next segment", "file", d.oldName, "err", err) // what it may have lost is in the new one
 		}
 		h.closed = append(h.closed, segmentFile{name: d.oldName, size: d.old.Size(), end: w.j.o.Now()})
 		_ = d.call(func() error { h.tidy(); return nil })

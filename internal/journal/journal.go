@@ -396,7 +396,7 @@ func (j *Journal) badBeside() error {
 	}
 	if !j.besideHad {
 		j.besideHad = true
-		j.o.Logger.Error("journal segment could not be created or removed, writing continues in the previous one", "err", record.ErrStalled,
+		j.o.Logger.Error("disk does not respond while a journal segment is created or removed; writing continues in the current segment", "err", record.ErrStalled,
 			"fix", durable.Fix(record.ErrStalled, "state_dir"))
 	}
 	return record.ErrStalled
@@ -406,7 +406,7 @@ func (j *Journal) badBeside() error {
 func (j *Journal) besideAnswered() {
 	if j.besideHad {
 		j.besideHad = false
-		j.o.Logger.Info("journal segments can be created again", "elapsed", time.Since(j.beside))
+		j.o.Logger.Info("journal segments can be created and removed again", "elapsed", time.Since(j.beside))
 	}
 	j.beside = time.Time{}
 }

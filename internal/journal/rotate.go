@@ -11,7 +11,7 @@ import (
 // replace goes on with a new segment after an error of the current one. It
 // returns nil if that could be done: then all is durable again.
 func (w *writer) replace(cause error) error {
-	w.log.Warn("journal segment abandoned", "file", w.name, "err", cause)
+	w.log.Warn("journal segment is no longer used after a write error; its content goes to a new segment", "file", w.name, "err", cause)
 	w.abandon()
 	return w.rotate()
 }
@@ -147,7 +147,7 @@ func (w *writer) retire() {
 		err = w.disk(w.seg.Close)
 	}
 	if err != nil {
-		w.log.Warn("journal segment abandoned", "file", w.name, "err", err)
+		w.log.Warn("journal segment is no longer used after a write error; its content goes to a new segment", "file", w.name, "err", err)
 	}
 	w.abandon()
 }

@@ -80,7 +80,7 @@ func (h *history) tidy() {
 			break
 		}
 		if err := h.j.o.FS.Remove(filepath.Join(h.j.dir, old.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			h.j.o.Logger.Warn("journal history not removed", "file", old.name, "err", err)
+			h.j.o.Logger.Warn("old journal segment could not be removed; it only takes up disk space, and the agent tries again later", "file", old.name, "err", err)
 			break
 		}
 		total -= old.size
@@ -89,7 +89,7 @@ func (h *history) tidy() {
 	}
 	if removed > 0 { // one that reappears after a power cut is removed again
 		if err := h.j.o.FS.SyncDir(h.j.dir); err != nil {
-			h.j.o.Logger.Warn("journal folder not synced", "file", h.j.dir, "err", err)
+			h.j.o.Logger.Warn("removal of old journal segments was not synced; segments that reappear after a power failure are removed again", "file", h.j.dir, "err", err)
 		}
 	}
 }
@@ -97,10 +97,10 @@ func (h *history) tidy() {
 func (h *history) moveDamaged() {
 	for _, name := range h.damaged {
 		if err := durable.Move(h.j.o.FS, filepath.Join(h.j.dir, name), filepath.Join(h.j.dir, damagedDir)); err != nil {
-			h.j.o.Logger.Warn("damaged journal segment not moved", "file", name, "err", err)
+			h.j.o.Logger.Warn("damaged journal segment could not be moved to the folder damaged; it stays in place", "file", name, "err", err)
 			continue
 		}
-		h.j.o.Logger.Warn("damaged journal segment moved away", "file", filepath.Join(damagedDir, name))
+		h.j.o.Logger.Warn("damaged journal segment was moved to the folder damaged", "file", filepath.Join(damagedDir, name))
 	}
 	h.damaged = nil
 }
@@ -113,7 +113,7 @@ func (h *history) trim() {
 			continue
 		}
 		if err := truncate(h.j.o.FS, filepath.Join(h.j.dir, s.name), s.used); err != nil {
-			h.j.o.Logger.Warn("unused space of a journal segment not released", "file", s.name, "err", err)
+			h.j.o.Logger.Warn("unused space of a closed journal segment could not be freed; it only takes up disk space", "file", s.name, "err", err)
 		} else {
 			s.size = s.used
 		}

@@ -125,12 +125,12 @@ func (s *Store) resume(f *file) error {
 	}
 	out, err := s.o.FS.Open(s.path(f), os.O_RDWR)
 	if err != nil {
-		s.o.Logger.Warn("quarantine file cannot be written to: left as it is", "file", f.name, "err", cause(err))
+		s.o.Logger.Warn("quarantine file cannot be opened for writing; it stays unchanged, and new records go to another file", "file", f.name, "err", cause(err))
 		return nil
 	}
 	var last [1]byte
 	if _, err := out.ReadAt(last[:], f.size-1); err != nil || last[0] != '\n' {
-		s.o.Logger.Warn("quarantine file ends inside a line: left as it is", "file", f.name)
+		s.o.Logger.Warn("quarantine file does not end with a whole line; it stays unchanged, and new records go to another file", "file", f.name)
 		return out.Close()
 	}
 	s.out, s.end = out, f.size // its name is synced again with the next lines

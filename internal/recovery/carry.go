@@ -12,18 +12,18 @@ import (
 const (
 	sentAgain = "outcome of a batch of an earlier run is unknown, it is sent again and may be stored twice"
 	sentAs    = "batch of an earlier run has another body now, it is sent under a new id"
-	sentPart  = "batch of an earlier run can be made again in part, this is sent under a new id and may be stored twice"
-	sentAnew  = "batch of an earlier run was read for other settings than its input has now, it is replaced: its ranges are read anew and may be stored twice"
+	sentPart  = "batch of an earlier run can be read again only in part, that part is sent under a new id and may be stored twice"
+	sentAnew  = "batch of an earlier run was read with other settings than its input has now; its ranges are read again and may be stored twice"
 	readAgain = "spooled batch was lost and is read again from its files"
 	readAs    = "spooled batch has another body now, it is sent under a new id"
 	readPart  = "spooled batch was lost and is read again in part, under a new id"
-	readAnew  = "spooled batch was lost, and read for other settings than its input has now; it is replaced: its ranges are read anew"
+	readAnew  = "spooled batch was lost and was read with other settings than its input has now; its ranges are read again"
 )
 
 // waits is what the log says of a batch that has to wait.
 var waits = [...]string{
-	OfRun:   "batch of an earlier run cannot be read just now, it is tried again",
-	OfSpool: "spooled batch was lost and cannot be read again just now",
+	OfRun:   "batch of an earlier run cannot be read again now, will retry",
+	OfSpool: "spooled batch was lost and cannot be read again now, will retry",
 }
 
 var carried = map[Action]string{
@@ -111,7 +111,7 @@ func (r *Recovery) resend(b *batch, found look) {
 }
 
 const (
-	unknownGone = "outcome of a batch of an earlier run is unknown and its source is gone"
+	unknownGone = "outcome of a batch of an earlier run is unknown and its source is gone: records that the service did not store are lost"
 	spooledGone = "records were in the spool and are lost: their source is gone too"
 )
 

@@ -86,7 +86,7 @@ func (r *Recovery) next(now time.Time) (*batch, *loss, time.Duration) {
 func (r *Recovery) wait(b *batch, why error) {
 	if text := why.Error(); text != b.told {
 		b.told = text
-		r.logOf(b.Payload).Warn(waits[b.kind], "err", why, "fix", "let the agent read the file, or configure the input again: it is tried again by itself")
+		r.logOf(b.Payload).Warn(waits[b.kind], "err", why, "fix", "let the agent read the file, or configure the input again; the agent retries by itself")
 	}
 	r.mu.Lock()
 	b.absent = errors.Is(why, ErrNotConfigured)

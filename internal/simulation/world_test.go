@@ -205,7 +205,7 @@ func kinds(body []byte) (all string) {
 }
 
 // doubles are the words of lines of the log that name a batch which may be stored twice.
-var doubles = []string{"stored twice", "under a new id", "is replaced"}
+var doubles = []string{"stored twice", "under a new id", "with other settings"}
 
 // log takes in what a process says. It is dead once the process is.
 type log struct {

@@ -46,7 +46,7 @@ func (c *Control) Run(ctx context.Context) {
 		if err != nil && !told {
 			told = true
 			c.o.Logger.Warn("control socket unavailable: the commands files and tap do not work, everything else continues", "err", err,
-				"fix", "see to the disk of state_dir; it is tried again by itself")
+				"fix", "see to the disk of state_dir; the agent retries by itself")
 		} else if err != nil {
 			c.o.Logger.Debug("control socket still unavailable", "err", err)
 		}

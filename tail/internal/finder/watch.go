@@ -158,7 +158,7 @@ func (w *Watcher) open(wanted bool) *illness {
 	}
 	fs, err := fsnotify.NewWatcher()
 	if err != nil {
-		return &illness{"no file events are to be had, polling instead", "raise fs.inotify.max_user_instances if polling costs too much", err}
+		return &illness{"file events are not available, polling instead", "raise fs.inotify.max_user_instances if polling costs too much", err}
 	}
 	w.fs = fs
 	w.above, _ = newAbove(w.news) // without it scans find what it would tell
@@ -200,7 +200,7 @@ func (w *Watcher) followOnce() (added bool, ill *illness) {
 			continue
 		}
 		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENOMEM) {
-			ill = &illness{"not all folders can be watched, polling those", "raise fs.inotify.max_user_watches if polling costs too much", err}
+			ill = &illness{"some folders cannot be watched, polling those", "raise fs.inotify.max_user_watches if polling costs too much", err}
 			break
 		}
 	}
@@ -270,7 +270,7 @@ func (w *Watcher) overflow(err error) {
 	defer w.mu.Unlock()
 	w.lost = time.Now()
 	if w.ill == nil {
-		w.tell(&illness{"file events were lost, looking at everything and polling for a while", "nothing is missing; if it comes again, raise fs.inotify.max_queued_events", err})
+		w.tell(&illness{"file events were lost, checking all files and polling for a while", "nothing, no record is lost; if this happens again, raise fs.inotify.max_queued_events", err})
 	}
 }
 
