@@ -25,9 +25,10 @@ func (b *Batcher) take(ln *lane, n int64) {
 	b.makeRoom()
 }
 
-// common is the part of the budget that whoever comes first may take. Where there
-// are several routes a quarter is set aside: routes that hold what nobody accepts
-// must not keep the others from showing that theirs is accepted.
+// common is the part of the budget that any route may take, whichever asks first. With
+// several routes a quarter of the budget is kept out of it and divided among the routes:
+// so a route whose payloads are not accepted cannot use all memory, and the others can
+// still show that theirs are accepted.
 func (b *Batcher) common() int64 {
 	if b.live < 2 {
 		return b.memory.limit

@@ -333,8 +333,9 @@ func (s *Spool) Has(id record.BatchID) bool {
 	return all != nil
 }
 
-// find returns where a payload waits that is not given out, and all that its
-// segment has; nil: it is nowhere.
+// find returns the slot of a payload that waits and is not given out, and all slots of
+// its segment; in is nil if no segment has it. find looks again if a compaction has
+// moved payloads meanwhile.
 func (s *Spool) find(id record.BatchID) (at placed, in []placed) {
 	for {
 		at, in, swaps := s.findOnce(id)
@@ -347,6 +348,8 @@ func (s *Spool) find(id record.BatchID) (at placed, in []placed) {
 	}
 }
 
+// findOnce is one pass of find through the segments, each pinned until it was searched.
+// swaps is how many compactions had ended before the pass.
 func (s *Spool) findOnce(id record.BatchID) (at placed, in []placed, swaps int) {
 	s.mu.Lock()
 	segments, swaps := slices.Clone(s.segments), s.swaps

@@ -27,7 +27,8 @@ type taken struct {
 	at      int             // where in the queue it is in
 }
 
-// before is the order in which payloads are given out.
+// before reports whether t is given out before o: payloads of the segment with the lower
+// place come first, and within a segment those that were written first.
 func (t *taken) before(o *taken) bool {
 	if t.sh.g.place != o.sh.g.place {
 		return t.sh.g.place < o.sh.g.place
@@ -261,7 +262,9 @@ func (s *Spool) endFresh(sh *share, e *slot) {
 	s.end(sh, e)
 }
 
-// end is what all ends have in common. Needs mu.
+// end does what every end of a payload needs: it corrects the counts of the segment and
+// of the inputs, and wakes the writer if the segment can now be removed or compacted.
+// Needs mu.
 func (s *Spool) end(sh *share, e *slot) {
 	g := sh.g
 	was := g.isSparse()

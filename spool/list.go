@@ -51,6 +51,9 @@ func list(fsys durable.FS, dir string, fn func(Entry) error) error {
 	return nil
 }
 
+// listSegment calls fn for each payload and each damaged range of one segment. A frame
+// with a damaged meta has an entry without a payload, and a segment with a damaged
+// header one entry in all.
 func listSegment(fsys durable.FS, dir, name string, fn func(Entry) error) error {
 	rep, err := durable.ReadSegment(fsys, filepath.Join(dir, name), kind, major, false, func(f *durable.Found) error {
 		if f.Type != typePayload {

@@ -215,6 +215,8 @@ func (s *Spool) Return(id record.BatchID) { s.giveBack(id, time.Time{}) }
 // the monotonic clock: until then Next passes over it, however the wall clock jumps.
 func (s *Spool) ReturnUntil(id record.BatchID, notBefore time.Time) { s.giveBack(id, notBefore) }
 
+// giveBack takes a payload back that was given out; Next gives it out again, but not
+// before until. False: the payload is not given out, and nothing has changed.
 func (s *Spool) giveBack(id record.BatchID, until time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -59,6 +59,9 @@ func (s *Spool) Put(p *record.Payload) error {
 // given it out.
 func (s *Spool) Hold(p *record.Payload) error { return s.put(p, p) }
 
+// put hands a payload to the writer and waits, at most Options.Stall, until it is
+// durable; the errors are those of Put. With hold the payload then counts as given out,
+// with nil it waits in the spool.
 func (s *Spool) put(p, hold *record.Payload) error {
 	if s.cfg().MaxSize <= 0 {
 		return ErrOff

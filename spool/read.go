@@ -21,17 +21,18 @@ var errBody = errors.New("body of spooled payload damaged")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// own is a payload that shares nothing with the buffer it was read from.
+// own returns p itself, after it has copied the part of p that lies in the buffer from
+// which p was read. The caller may then keep p.
 func own(p *record.Payload) *record.Payload {
 	p.Lens = slices.Clone(p.Lens)
 	return p
 }
 
-// scan reads the metas of a segment and calls fn with each payload that belongs
-// to it, whether it has ended or not, no lock held. What fn gets is good until it
-// returns; see own. Frames that cannot be read are passed over. The file must
-// stay: see segment.pins. Where the index cannot be read the error is errIndex or
-// that of the disk.
+// scan reads the metas of a segment from the disk, holding no lock, and calls fn with
+// each payload that belongs to the segment, whether it has ended or not. To keep a
+// payload after fn has returned, fn calls own. Frames that cannot be read are passed
+// over. The caller sees to it that the file stays, see segment.pins. If the index cannot
+// be read, the error is errIndex or that of the disk.
 func (s *Spool) scan(g *segment, fn func(at placed, p *record.Payload)) error {
 	all, err := s.all(g)
 	if err != nil {

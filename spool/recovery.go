@@ -542,7 +542,8 @@ func (w *writer) settleDoubts() {
 	w.doubted = nil
 }
 
-// giveBack gives back what is behind the end of a segment.
+// giveBack frees the disk space of a segment file after the offset end. If that fails,
+// the space stays allocated, and the segment is as it was.
 func (w *writer) giveBack(g *segment, end int64) {
 	w.s.mu.Lock()
 	done := g.size <= end

@@ -23,7 +23,7 @@ const (
 type segment struct {
 	name    string
 	seq     uint64
-	place   uint64   // in the order of payloads: seq, or that of the oldest segment it took in
+	place   uint64   // by which payloads are ordered: seq, or after a compaction that of the oldest segment merged into it
 	size    int64    // bytes on disk
 	aside   int64    // of these, the index
 	damaged bool     // not to be removed but kept for people
@@ -51,7 +51,7 @@ type segment struct {
 	mixes  [][]count
 	index  *index // nil: all slots are in memory
 
-	pins int // readers without the lock: the file must stay
+	pins int // how many read the file without the lock; while it is above 0 the file is not removed
 }
 
 // share is what a route has in a segment.
@@ -126,6 +126,7 @@ func (g *segment) count(sh *share, e *slot) {
 	g.counts(e, sh.sum)
 }
 
+// sum adds n, which may be negative, to the records of an input in this share.
 func (sh *share) sum(input string, n int) {
 	for i := range sh.sums {
 		if sh.sums[i].input == input {
@@ -136,7 +137,9 @@ func (sh *share) sum(input string, n int) {
 	sh.sums = append(sh.sums, count{input, n})
 }
 
-// end notes that a payload has ended which was given out before or still waits.
+// end marks a payload as ended, whether it was given out before or still waits, and
+// takes it out of the counts of the segment and the share, except for share.waiting,
+// which the caller keeps. Needs mu of the spool.
 func (g *segment) end(sh *share, e *slot) {
 	g.ended.set(e.ord, g.n)
 	g.live--
@@ -206,6 +209,8 @@ type listing struct {
 	temp     []string        // what a crash left unfinished
 }
 
+// listSegments sorts the names in the folder of a spool into segments, indexes and
+// temporary files, and opens none of them. A folder that is not there is empty.
 func listSegments(fsys durable.FS, dir string) (l listing, err error) {
 	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -86,6 +86,7 @@ type Options struct {
 	BeforeUnlink func() error
 }
 
+// fill sets the defaults of options that are not set.
 func (o *Options) fill() {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -197,7 +197,9 @@ func (t *Tailer) passOver(r *reader, size int64) {
 	t.remember(r.file, r.info)
 }
 
-// start puts a reader to work on a generation. The caller holds mu.
+// start makes r the reader of the generation f, enters it wherever readers are looked
+// up, and queues it for a turn. k becomes what is known of the generation. The caller
+// holds mu.
 func (t *Tailer) start(r *reader, f record.File, k *known) {
 	r.file, r.k = f, k
 	if r.info.Dated == 0 && r.in.datesNeeded() {

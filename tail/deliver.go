@@ -66,6 +66,8 @@ const (
 	filteredUnmatched = "unmatched"
 )
 
+// count enters what became of the records of a chunk into the books of the input and
+// into the metrics.
 func (w *worker) count(in *input, c *format.Chunk) {
 	books, input := w.t.o.Books, in.Name
 	books.Read(input, c.Records, int64(c.Consumed))
@@ -104,8 +106,9 @@ func (in *input) lot(bytes int64) record.Lot {
 	return record.Lot{Input: in.Name, Route: in.Route, Records: 1, Bytes: bytes}
 }
 
-// quarantine makes the refused records of a chunk durable, before anything
-// covers them.
+// quarantine writes the rejected records of a chunk to quarantine and logs the first of
+// the file. They are durable when it returns nil, which has to be before any payload
+// covers their ranges.
 func (w *worker) quarantine(r *reader, c *format.Chunk) error {
 	if len(c.Rejected) == 0 {
 		return nil

@@ -26,8 +26,9 @@ type absence struct {
 	left    bool  // its path is gone, or names another file
 }
 
-// look asks what became of the file; it may have been renamed under the eyes of
-// the scan, or nobody knows.
+// look finds out whether the file has a name left, and whether its path is gone or names
+// another file. It may be that the file is at its path, since it was renamed during the
+// scan, or that the path cannot be looked at: then left is false.
 func (a *absence) look() {
 	if a.f != nil {
 		if st, err := statFile(a.f); err == nil { // it may be given back meanwhile
@@ -139,8 +140,8 @@ func (t *Tailer) forgot(in *input, c *candidate, there bool) bool {
 	return true
 }
 
-// pins is how many bytes are on disk only because a deleted file is held open.
-// The caller holds mu.
+// pins is how many bytes stay on the disk only because the agent holds a deleted file
+// open. The caller holds mu.
 func (r *reader) pins() int64 {
 	if r.z != nil {
 		return r.z.file.Size
@@ -175,7 +176,8 @@ func (t *Tailer) boundPinned() {
 	}
 }
 
-// abandon lets a deleted file go, whatever is unread in it. The caller holds mu.
+// abandon has a deleted file closed, so that its space on the disk is freed. Unread
+// bytes of the file are lost, counted and logged. The caller holds mu.
 func (t *Tailer) abandon(r *reader) {
 	r.drop = true
 	end := r.shown.size

@@ -57,6 +57,8 @@ func (t *Tailer) stat(f *os.File) (status, error) {
 	return s, err
 }
 
+// statAt asks for the status of a path below fd, or of fd itself if flags say so, and
+// asks again after EINTR.
 func statAt(fd int, path string, flags int) (status, error) {
 	var x unix.Statx_t
 	for {

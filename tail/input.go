@@ -86,6 +86,8 @@ func newFiles() *files {
 	}
 }
 
+// newInput checks an input and compiles its patterns, its fields and its shaping. It
+// opens none of the files that the patterns match.
 func newInput(in Input) (*input, error) {
 	x := &input{Input: in, files: newFiles(), spec: finder.Spec{Exclude: in.Exclude, Heard: in.Watch != "poll"}}
 	for _, p := range in.Paths {
@@ -228,6 +230,8 @@ func (in *input) ofLines() bool {
 // whose records nobody sees, a block may be as large as fits.
 func (in *input) scanner() (*format.Scanner, error) { return format.New(in.options()) }
 
+// options are the settings of the scanner of this input, with the limits that scanner
+// explains.
 func (in *input) options() format.Options {
 	o := format.Options{
 		Format:     in.Format,

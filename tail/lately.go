@@ -67,8 +67,9 @@ func (l *lately) before(f record.File, end int64) []byte {
 	return bytes.Join(parts, nil)
 }
 
-// lateEnd is the place at an offset, from what was read before a position; false: that
-// is not kept up to there.
+// lateEnd returns the place at an offset, whose mark it takes from late, the bytes that
+// were read just before position. False: late does not reach back that far, or the
+// offset is after position.
 func lateEnd(late []byte, position, offset int64) (place, bool) {
 	n := int64(len(late)) - (position - offset)
 	if n < min(offset, record.MarkLen) || offset > position {

@@ -59,6 +59,8 @@ type looking struct {
 	shut  map[string]bool    // folders, told once for an input
 }
 
+// add notes a file that was seen; err is why it cannot be read, nil: it can. If the
+// reason is a closed folder, the folder is noted once, in place of the files in it.
 func (x *looking) add(in *input, path string, size int64, err error) {
 	s := Seen{Input: in.Name, Path: path, Size: size, Err: err}
 	if folder, shut := shutFolder(path, err); shut != nil {

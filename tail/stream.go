@@ -160,8 +160,9 @@ func (w *worker) begins(r *reader) bool {
 	return true
 }
 
-// before is the reader whose open message another begins with; nil: there is none, or
-// it is waited for. The caller holds mu.
+// before returns the reader of the previous file of the stream, if that file ends with
+// an open message which r continues. nil: there is none, or, with wait, it is not known
+// yet, and r has to wait. The caller holds mu.
 func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 	switch {
 	case r.offset > 0 || r.rest || r.size == 0 && t.o.Once:
@@ -304,9 +305,10 @@ func (t *Tailer) stepBack(r *reader) {
 	t.readyLocked(o)
 }
 
-// giveBack has the message that a file was to begin with be sent as far as its own file
-// goes, since nothing here can be joined to it; or to quarantine, where it is too long
-// with what is here. The caller holds mu, and the turn of the reader.
+// giveBack ends the wait of r for the open message of the previous file of its stream:
+// no line of r can be joined to the message. The reader of the previous file then sends
+// the message as it is there; with a, the message is too long with what r has, and goes
+// to quarantine. The caller holds mu, and the turn of the reader.
 func (t *Tailer) giveBack(r *reader, a *apart) {
 	o := r.carry.from
 	r.carry, o.lent = nil, nil

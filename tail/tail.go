@@ -300,7 +300,9 @@ func (t *Tailer) abandoned(f record.File, offset, bytes int64) {
 	_ = t.o.History.Abandoned(f, record.Span{Start: offset, End: offset + bytes})
 }
 
-// closeFiles lets all files go, and has the journal know those that had no turn.
+// closeFiles closes all files at a stop. Files that were found and had no turn are
+// written to the journal, so that the next run finds them also under a name that no
+// pattern matches.
 func (t *Tailer) closeFiles() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -88,7 +88,7 @@ func (x *taps) publish() {
 	x.on.Store(&by)
 }
 
-// end tells every tap that no more is handed over.
+// end marks every tap as ended and wakes its reader: no more chunks are handed over.
 func (x *taps) end() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -60,6 +60,9 @@ func (t *Tailer) forgive() {
 // tell logs what is wrong with a path, whatever the input, when that changes.
 func (t *Tailer) tell(path string, err error) { t.tellOf(subject{path: path}, err) }
 
+// tellOf logs err if the reason differs, in more than numbers, from the one that was
+// logged last for the subject. nil: the subject can be read, which is logged if a reason
+// was logged before.
 func (t *Tailer) tellOf(about subject, err error) {
 	t.mu.Lock()
 	was := t.told[about].why

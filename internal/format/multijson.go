@@ -222,6 +222,10 @@ func strangerEnd(b []byte, i int) int {
 	return max(end, 0)
 }
 
+// strangeLine sets the length of a rejected line, which begins with something other than
+// an object: up to its newline, or to the end of a file that is whole. A line whose end
+// is not in the data is open, unless it fills MaxRecord, which is too long for any
+// record.
 func (s *Scanner) strangeLine(k *cut, v view) {
 	n := bytes.IndexByte(v.data, '\n') + 1
 	switch {

@@ -86,6 +86,8 @@ func readEntry(r *wire.Reader, e *Entry) {
 	}
 }
 
+// readInfo decodes into i what writeInfo has encoded. A mistake in the bytes is noted in
+// r.Bad.
 func readInfo(r *wire.Reader, i *record.FileInfo) {
 	i.Path, i.First = r.String(), r.String()
 	i.Dev, i.Inode, i.Birth = r.Uint(), r.Uint(), r.Int()

@@ -55,6 +55,7 @@ func encode(e *Entry) []byte {
 	return w.B
 }
 
+// writeInfo appends i to w, in the form that readInfo decodes.
 func writeInfo(w *wire.Writer, i *record.FileInfo) {
 	w.String(i.Path)
 	w.String(i.First)

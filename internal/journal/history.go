@@ -81,6 +81,7 @@ func readEach(fsys durable.FS, path string, seq uint64, decode func(*durable.Fou
 // folder that is not there has no entries.
 func History(dir string, fn func(*Entry) error) error { return historyOf(durable.OS, dir, fn) }
 
+// historyOf is History on any file system.
 func historyOf(fsys durable.FS, dir string, fn func(*Entry) error) error {
 	segments, err := listSegments(fsys, dir)
 	if err != nil {
@@ -154,6 +155,7 @@ func InSpool(dir string, want func(record.BatchID) bool) (map[record.BatchID]*re
 	return inSpool(durable.OS, dir, want)
 }
 
+// inSpool is InSpool on any file system.
 func inSpool(fsys durable.FS, dir string, want func(record.BatchID) bool) (map[record.BatchID]*record.Payload, error) {
 	begun, spooled := map[record.BatchID]*record.Payload{}, map[record.BatchID]*record.Payload{}
 	enter := func(p *record.Payload) {

@@ -42,6 +42,7 @@ type Options struct {
 	BootID string
 }
 
+// fill sets the defaults of options that are not set.
 func (o *Options) fill() {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -57,6 +57,9 @@ func (j *Journal) Sync() error {
 	return j.submit(&op{done: make(chan struct{})})
 }
 
+// submit gives o to the writer and waits, at most Options.Stall, until o is done. If the
+// disk is known to fail, or does not answer in time, submit applies o in memory, leaves
+// the write to the writer, and returns the error.
 func (j *Journal) submit(o *op) error {
 	j.mu.Lock()
 	if j.closed {

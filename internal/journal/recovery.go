@@ -246,7 +246,9 @@ func (r *recovered) nameDoubts() {
 	}
 }
 
-// replay reads a segment into the state. Damage is no error.
+// replay reads a segment and applies its entries to st. Damage, and an error of the
+// medium, are noted in the result; a segment with a damaged header gives an empty
+// result. An error is returned only if another try or a person can mend it.
 func replay(fsys durable.FS, path string, st *state) (*replayed, error) {
 	p := &replayed{}
 	var first, pieces, count uint64

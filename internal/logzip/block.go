@@ -38,6 +38,9 @@ func (h *header) describe(l *lengths, b *builder) {
 	}
 }
 
+// rle adds the code lengths l to the header, in the run-length form of RFC 1951, section
+// 3.2.7: symbol 16 repeats the length before it 3 to 6 times, 17 repeats zero 3 to 10
+// times, and 18 repeats zero 11 to 138 times.
 func (h *header) rle(l []uint8) {
 	for len(l) > 0 {
 		n := 1

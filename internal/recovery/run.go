@@ -149,7 +149,8 @@ func (r *Recovery) lookUp(l *loss) {
 	}
 }
 
-// end is the end of a payload that was in the spool.
+// end writes to the journal how a payload that was in the spool has ended, and removes
+// the payload from those that the recovery holds.
 func (r *Recovery) end(id record.BatchID, how record.Outcome) {
 	_ = r.Journal.EndReplay(id, how)
 	r.mu.Lock()
@@ -168,7 +169,9 @@ type look struct {
 	err      error
 }
 
-// step does with one batch what the table says.
+// step handles one batch: it asks the table, looks at the files of the batch where the
+// table needs that, and then has the batch wait, ends it, or hands on what was read. The
+// memory that lookAt reserved is free again when step returns.
 func (r *Recovery) step(ctx context.Context, b *batch) {
 	settings, err := r.settings(b)
 	switch Judge(b.kind, settings, Unread) {

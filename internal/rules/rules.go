@@ -150,9 +150,9 @@ type sample struct {
 	whole bool      // the record is the key
 }
 
-// New compiles rules for records of a kind, of which there is at least one. Words
-// are the reasons that mean something else. The error holds every mistake, joined,
-// each as an *Error.
+// New compiles rules for records of a kind; there is at least one rule. words are
+// reasons that already have another meaning, so that no rule may have such a name. The
+// error holds every mistake, joined, each as an *Error.
 func New(c Config, kind Kind, words ...string) (*Set, error) {
 	s := &Set{}
 	var bad []error

@@ -26,8 +26,9 @@ type Guess struct {
 	Expression *Expression // of Parse, where that is regex
 }
 
-// Look guesses from the name of a file, and from its beginning, unpacked. What
-// is in it counts for more, except where the name says which delimiter it has.
+// Look guesses the format of a file from its name and from the beginning of its content,
+// unpacked. The content counts for more than the name, except that the name decides on
+// the delimiter.
 func Look(name string, text []byte) Guess {
 	var g Guess
 	text, g.Encoding = decoded(text)

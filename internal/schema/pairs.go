@@ -20,9 +20,10 @@ var pairKey = regexp.MustCompile(`(?:^|[ ,;|\t\[({]+)[A-Za-z_][A-Za-z0-9_.-]*=`)
 // pairTime is a time at the beginning of a line.
 const pairTime = `\[?(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)\]?`
 
-// pairsOf is an expression for lines of pairs such as key=value that logfmt does not read,
-// for the text before them or for their separators. At least nine of ten have the same
-// keys in one order, two or more. Nil: there is none. One line tells nothing.
+// pairsOf returns an expression for lines of pairs such as key=value that logfmt does
+// not read, because of the text before the pairs or of their separators. nil: there are
+// fewer than two lines, or less than nine of ten have the same two or more keys in one
+// order.
 func pairsOf(lines []string) *Expression {
 	count := make(map[string]int)
 	shape := ""

@@ -100,6 +100,8 @@ func (m *Machine) accept(p *Payload) {
 	m.recovered(r)
 }
 
+// end puts a payload into the stage Ending and asks the shell to write its outcome to
+// the journal and the spool. The payload stays in hand until the shell reports Ended.
 func (m *Machine) end(p *Payload, how record.Outcome) {
 	p.stage = Ending
 	p.route.busy++
@@ -311,7 +313,9 @@ func holdOf(ans *kusto.Answer) Hold {
 	return h
 }
 
-// hold stops a route but for a probe now and then.
+// hold counts a refusal that a person has to fix against the route of p, which then
+// sends only probes. asked is the delay that the service asked for; 0: none. The payload
+// is kept: it is queued again, or goes back to the spool.
 func (m *Machine) hold(p *Payload, h Hold, asked time.Duration) {
 	r, c := p.route, p.route.cluster
 	p.failures++
@@ -362,6 +366,9 @@ func (m *Machine) divided(p *Payload, halves []*record.Payload) {
 	m.look(r)
 }
 
+// notDivided acts on a refused payload that could not be halved. One that cannot be
+// divided (IsWhole) goes to quarantine, one for which the spool has no room is tried
+// again later, and any other failure holds the route.
 func (m *Machine) notDivided(p *Payload, why Indivisible, err error) {
 	r := p.route
 	r.busy--
@@ -383,7 +390,8 @@ func (m *Machine) notDivided(p *Payload, why Indivisible, err error) {
 	}
 }
 
-// quarantine has the records of a refused payload kept.
+// quarantine asks the shell to write the records of a refused payload to quarantine. The
+// payload stays in hand until the shell reports Quarantined or NotQuarantined.
 func (m *Machine) quarantine(p *Payload, ans *kusto.Answer) {
 	p.refusal = ans
 	p.stage = Quarantining

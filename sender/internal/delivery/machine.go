@@ -80,6 +80,8 @@ func (m *Machine) Apply(now time.Time, e Event) []Action {
 	return m.out
 }
 
+// apply hands an event to its handler, which changes the state and emits actions. A Tick
+// has no handler: the pump that follows looks at what is due.
 func (m *Machine) apply(e Event) {
 	switch e := e.(type) {
 	case Take:
@@ -208,6 +210,8 @@ func (m *Machine) setClusters(targets []Target) {
 	}
 }
 
+// configure takes over new settings and clusters, has held routes and clusters probed at
+// once, and wakes the readers of all routes.
 func (m *Machine) configure(e Configure) {
 	m.settings = e.Settings
 	for _, c := range m.order {

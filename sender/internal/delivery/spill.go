@@ -82,7 +82,9 @@ func (m *Machine) putBack(p *Payload) {
 	}
 }
 
-// giveBack has the spool keep a payload that it has.
+// giveBack returns a payload whose frame is in the spool to the spool, with the time of
+// its next attempt. The payload stays in hand, in the stage Returning, until the shell
+// reports Returned.
 func (m *Machine) giveBack(p *Payload) {
 	if p.Place == Rebuilt && p.uncertain {
 		m.emit(Notice{What: UnknownReplaced, Cluster: p.route.cluster.name, Route: p.route.name, Batch: p.batch()})
@@ -146,6 +148,9 @@ func (m *Machine) secure(p *Payload) {
 	m.emit(Spill{P: p, Stay: true})
 }
 
+// spilled acts on the result of a write to the spool. A payload that was to leave memory
+// and was kept is removed from the machine; every other one stays in hand, with its new
+// Place, and is queued again or becomes the next probe of its route.
 func (m *Machine) spilled(p *Payload, result SpillResult) {
 	r := p.route
 	r.busy--
@@ -330,7 +335,8 @@ func (r *route) remember(p *Payload, frame record.BatchID) {
 	r.memos[frame] = memo{p.failures, p.strikes, p.passed, p.failedAt, r.round, p.uncertain}
 }
 
-// forget is called when a payload ends.
+// forget removes what the route remembers of a payload that ends: its failures, and that
+// it fails alone.
 func (r *route) forget(p *Payload) {
 	delete(r.memos, p.Data.ID)
 	delete(r.memos, p.Frame)

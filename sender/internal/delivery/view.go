@@ -142,9 +142,10 @@ func (c *cluster) isEmpty(waiting func(record.Route) int) bool {
 	return true
 }
 
-// Credit is how many payloads of a route may be in hand, and whether it is being
-// served. While it is not, that is two, and two more in place of those that are in
-// the spool and stay in hand as a probe: reading does not wait for a probe to end.
+// Credit returns how many payloads of a route may be in hand, and whether the route is
+// being served. A route that is not served may have two, and up to two more for payloads
+// that are safe in the spool but stay in hand as a probe, so that reading does not wait
+// for a probe to end.
 func (m *Machine) Credit(name record.Route) (payloads int, served bool) {
 	c, r := m.clusters[name.Cluster], m.routes[name]
 	switch {

@@ -39,6 +39,8 @@ func Inspect(ctx context.Context, f io.ReaderAt, how Kind, size int64, places fu
 	return x, err
 }
 
+// inspectOnce is Inspect in one pass, with or without a check of the checksums. A file
+// that is cut or damaged gives no error but Facts.Cut.
 func inspectOnce(ctx context.Context, f io.ReaderAt, how Kind, size int64, verify bool, places func([]record.Head) []int64) (*Facts, error) {
 	u, err := newUnpacker(f, how, size, verify)
 	defer u.close()

@@ -57,6 +57,8 @@ func (x *Folders) Forget() {
 	clear(x.seen)
 }
 
+// lookInto lists the regular files of a folder by their inode. st is the entry of the
+// folder itself, as it was before.
 func lookInto(dir string, st entry) (*folder, error) {
 	f := &folder{entry: st, at: time.Now(), nodes: make(map[uint64][]string)}
 	entries, err := os.ReadDir(dir)

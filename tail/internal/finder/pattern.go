@@ -44,6 +44,8 @@ func NewPattern(path string) (Pattern, error) {
 	return Pattern{base: filepath.Dir(abs), parts: []string{filepath.Base(abs)}}, nil
 }
 
+// valid says why a path of the configuration cannot be a pattern; nil: it can. abs is
+// the absolute form of path.
 func valid(path, abs string) error {
 	if !doublestar.ValidatePathPattern(path) {
 		return errors.New("not a valid pattern")

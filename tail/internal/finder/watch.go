@@ -180,6 +180,9 @@ func (w *Watcher) follow() (added bool, ill *illness) {
 	return added, ill
 }
 
+// followOnce is one round of follow. added: a folder is watched that was not, or another
+// one at its path; ill: why some folder is not, nil: no watch was refused for lack of
+// room. The caller holds mu.
 func (w *Watcher) followOnce() (added bool, ill *illness) {
 	// Looked at before it is watched: what takes its place in between is seen by the next look.
 	at := make(map[string]Node, len(w.wanted))

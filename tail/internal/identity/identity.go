@@ -136,6 +136,7 @@ func Judge(f Facts) Verdict {
 	return v
 }
 
+// row is the row of the table that is for these facts.
 func (f Facts) row() row {
 	young := row(0)
 	if f.Node == Younger {
