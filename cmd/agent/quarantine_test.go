@@ -169,7 +169,7 @@ func TestQuarantineDropsItsOldest(t *testing.T) {
 		t.Errorf("the last line is %v", last)
 	}
 	told := int64(0)
-	for _, e := range append(p.entries("quarantine is full: oldest file removed"), p.entries("records exceed quarantine.max_size and were not kept")...) {
+	for _, e := range append(p.entries("quarantine is full: the oldest file was removed, its records are lost"), p.entries("records are larger than quarantine.max_size and are lost")...) {
 		told += e.number("records")
 	}
 	if int(told)+len(kept) != 210 {

@@ -84,9 +84,9 @@ func (s *Store) tellDropped(all []drop) {
 		s.state.Dropped += uint64(d.records)
 		s.mu.Unlock()
 		if d.name == "" {
-			s.o.Logger.Warn("records exceed quarantine.max_size and were not kept", "records", d.records, "bytes", d.bytes)
+			s.o.Logger.Warn("records are larger than quarantine.max_size and are lost", "records", d.records, "bytes", d.bytes)
 			continue
 		}
-		s.o.Logger.Warn("quarantine is full: oldest file removed", "file", d.name, "records", d.records, "bytes", d.bytes)
+		s.o.Logger.Warn("quarantine is full: the oldest file was removed, its records are lost", "file", d.name, "records", d.records, "bytes", d.bytes)
 	}
 }

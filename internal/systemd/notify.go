@@ -77,7 +77,7 @@ func (n *Notifier) pass() {
 		switch {
 		case state != "":
 			if err := n.send(state); err != nil {
-				n.log.Warn("systemd notification failed", "state", state, "err", err,
+				n.log.Warn("systemd notification failed, the agent continues", "state", state, "err", err,
 					"fix", "nothing, if systemd was restarted; else see that NOTIFY_SOCKET is that of the service manager")
 			}
 		case closed:
