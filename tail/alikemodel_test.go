@@ -279,7 +279,7 @@ func (m *alike) finish() {
 	m.do("released")
 	named := make(map[string]bool) // lines that the log says may come again
 	for _, line := range strings.Split(m.boxed.text(), "\n") {
-		_, about, found := strings.Cut(line, "reading it as a file of its own file=")
+		_, about, found := strings.Cut(line, "is read from its start as a file of its own file=")
 		if !found {
 			continue
 		}
