@@ -501,12 +501,10 @@ func (e *Editor) field(row []byte, from, to, column int, quoted bool) {
 
 // isColumn reports whether a rule is about the column of a number.
 func (e *Editor) isColumn(r *redaction, column int) bool {
-	if r.column < 0 && !e.columns.known {
-		return true // it may be that one
-	}
-	return slices.Contains(e.columns.of(r.column), column)
+	of := e.columns.of(r.column)
+	return len(of) == 0 || slices.Contains(of, column) // where none is known, it may be any
 }
 
 // SetHeader says which columns the rows from here on have, as that of Judge; where it is
-// not known, a rule about a name is about every column.
+// not known, or has no column of a name, a rule about that name is about every column.
 func (e *Editor) SetHeader(header []byte) { e.columns.set(e.set, header, e.sep) }

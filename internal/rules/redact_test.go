@@ -104,6 +104,21 @@ func TestRedactInOrder(t *testing.T) {
 	}
 }
 
+// TestColumnThatTheHeaderLacks: it may be any column.
+func TestColumnThatTheHeaderLacks(t *testing.T) {
+	s, err := New(Config{Header: true, Redact: []Redaction{{Column: "user", With: "*"}, {Column: "2", With: "#"}}}, Row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := NewEditor(s, Row, ',')
+	for _, c := range []struct{ header, want string }{{"user,n", "*,#"}, {"n,user", "a,*"}, {"User,n", "*,*"}, {"alice,17", "*,*"}} {
+		e.SetHeader([]byte(c.header))
+		if out, ok := e.Of([]byte("a,b")); !ok || string(out) != c.want {
+			t.Errorf("behind the header %s: %s, want %s", c.header, out, c.want)
+		}
+	}
+}
+
 // TestUnsoundIsRefused: what cannot be taken apart is told, so that it is not sent.
 func TestUnsoundIsRefused(t *testing.T) {
 	for _, rec := range []string{`{"a":"x"`, `{"a":"x`, `{"a" "x"}`, `{"a":"x"}x`, `["x"]`, `x`, ``, `{"a":"x" "b":1}`, `{"a":[1 x]}`, strings.Repeat(`{"a":`, 600) + "x"} {

@@ -386,9 +386,8 @@ func (s *Set) compile(c *Condition, kind Kind, header bool, list string, i int) 
 
 // columns are the columns of a header that have names.
 type columns struct {
-	known bool
-	by    [][]int // the numbers, by the index in Set.names
-	one   [1]int
+	by  [][]int // the numbers, by the index in Set.names; empty: the header is not known
+	one [1]int
 }
 
 // of returns the numbers of what a condition calls its column, good until the next call.
@@ -405,7 +404,7 @@ func (c *columns) of(column int) []int {
 
 // set takes the columns of a header, which is without its line end; nil: it is not known.
 func (c *columns) set(s *Set, header []byte, sep byte) {
-	if c.known, c.by = header != nil, c.by[:0]; !c.known {
+	if c.by = c.by[:0]; header == nil {
 		return
 	}
 	c.by = append(c.by, make([][]int, len(s.names))...)
