@@ -64,7 +64,7 @@ func newShape(c *Config, kind Kind) (s *shape, bad []error) {
 		if slices.Contains(c.Remove[:i], member) {
 			wrong("remove", i, "", member, "it is there already")
 		}
-		s.ops = append(s.ops, op{newPath(member), Removed, ""})
+		s.ops = append(s.ops, op{newPath(member).withheld(kind), Removed, ""})
 	}
 	for _, member := range slices.Sorted(maps.Keys(c.Rename)) {
 		check("rename", whole, member, member)

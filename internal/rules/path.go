@@ -9,6 +9,17 @@ import (
 type path struct {
 	member string // empty: it leads nowhere
 	needle []byte // as in condition
+
+	// numbered says that a name with a number behind it stands for the name: parse makes
+	// name_2 of one that comes again.
+	numbered bool
+}
+
+// withheld is the path of what must not get out, in records of a kind: it rather leads to
+// too much than to too little.
+func (p path) withheld(kind Kind) path {
+	p.numbered = kind == Parsed || kind == Message
+	return p
 }
 
 func newPath(member string) path {
@@ -33,6 +44,20 @@ func (p *path) on(at int, name []byte) int {
 	if at == dead {
 		return dead
 	}
+	for {
+		if next := p.step(at, name); next != dead || !p.numbered {
+			return next
+		}
+		short := bytes.TrimRight(name, "0123456789")
+		if len(short) == len(name) || len(short) < 2 || short[len(short)-1] != '_' {
+			return dead
+		}
+		name = short[:len(short)-1]
+	}
+}
+
+// step is on for a name as it is.
+func (p *path) step(at int, name []byte) int {
 	rest := p.member[at:]
 	switch n := len(name); {
 	case n > len(rest) || rest[:n] != string(name):

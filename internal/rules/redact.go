@@ -61,7 +61,7 @@ func (s *Set) newRedaction(c *Redaction, kind Kind, header bool, i int) (r redac
 	wrong := func(key, value, format string, args ...any) {
 		bad = append(bad, &Error{"redact", i, key, value, fmt.Errorf(format, args...)})
 	}
-	r = redaction{path: newPath(c.Member), with: c.With, hashed: c.With == Hash}
+	r = redaction{path: newPath(c.Member).withheld(kind), with: c.With, hashed: c.With == Hash}
 	if c.Match != "" {
 		m, err := newMatcher(c.Match)
 		if err != nil {

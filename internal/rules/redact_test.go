@@ -119,6 +119,31 @@ func TestColumnThatTheHeaderLacks(t *testing.T) {
 	}
 }
 
+// TestNumberedNames: of a name that comes twice parse makes name_2, which redact and
+// remove take for the name; in JSON as it is in the file they are two names.
+func TestNumberedNames(t *testing.T) {
+	redact := Config{Redact: []Redaction{{Member: "a.password", With: "*"}}}
+	for _, c := range []struct {
+		c         Config
+		kind      Kind
+		rec, want string
+	}{
+		{redact, Parsed, `{"a":{"password":"x","password_2":"y","password_10":"z"}}`, `{"a":{"password":"*","password_2":"*","password_10":"*"}}`},
+		{redact, Message, `{"a_2":{"password_2":"x"},"a.password_3":"y"}`, `{"a_2":{"password_2":"*"},"a.password_3":"*"}`},
+		{redact, Parsed, `{"a_2_2":{"password_2_3":"x"}}`, `{"a_2_2":{"password_2_3":"*"}}`},
+		{redact, Parsed, `{"a":{"password_":"x","password_x":"y","password2":"z","2":1,"_2":2}}`, `{"a":{"password_":"x","password_x":"y","password2":"z","2":1,"_2":2}}`},
+		{redact, Object, `{"a":{"password":"x","password_2":"y"}}`, `{"a":{"password":"*","password_2":"y"}}`},
+		{Config{Redact: []Redaction{{Member: "a_2", With: "*"}}}, Parsed, `{"a":1,"a_2":2,"a_3":3,"a_2_2":4}`, `{"a":1,"a_2":"*","a_3":3,"a_2_2":"*"}`},
+		{Config{Remove: []string{"a.b"}}, Parsed, `{"a_2":{"b_2":1,"c":2},"a.b_3":3}`, `{"a_2":{"c":2}}`},
+		{Config{Remove: []string{"a"}}, Object, `{"a_2":1}`, `{"a_2":1}`},
+		{Config{Rename: map[string]string{"a": "b"}, Add: map[string]string{"c": "x"}}, Parsed, `{"a_2":1,"c_2":2}`, `{"a_2":1,"c_2":2,"c":"x"}`},
+	} {
+		if out, _, ok := edit(t, c.c, c.kind, c.rec); !ok || out != c.want {
+			t.Errorf("%+v of %s: %s %t, want %s", c.c, c.rec, out, ok, c.want)
+		}
+	}
+}
+
 // TestUnsoundIsRefused: what cannot be taken apart is told, so that it is not sent.
 func TestUnsoundIsRefused(t *testing.T) {
 	for _, rec := range []string{`{"a":"x"`, `{"a":"x`, `{"a" "x"}`, `{"a":"x"}x`, `["x"]`, `x`, ``, `{"a":"x" "b":1}`, `{"a":[1 x]}`, strings.Repeat(`{"a":`, 600) + "x"} {
