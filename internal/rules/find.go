@@ -1,6 +1,10 @@
 package rules
 
-import "bytes"
+import (
+	"bytes"
+	"unicode"
+	"unicode/utf8"
+)
 
 // A finder returns where the first text of a kind is that begins at from or behind it;
 // start is -1 where there is none. Text before from is not part of it.
@@ -112,32 +116,121 @@ func behindIPv4(text []byte, i int) int {
 }
 
 // findBearer finds what follows the word bearer, in any letter case, behind signs that
-// part the two.
+// part the two. Where that ends in the word bearer or token, what follows belongs to it.
 func findBearer(text []byte, from int) (start, end int) {
 	const word = "bearer"
-	for i := from; ; i++ {
+	for i := from; ; {
 		n := indexFold(text[i:], word)
 		if n < 0 {
 			return -1, 0
 		}
-		i += n
-		start = i + len(word)
-		for start < len(text) && bytes.IndexByte([]byte(" \t\r\n:=\"'"), text[start]) >= 0 {
-			start++
+		i += n + len(word)
+		start = behindParting(text, i)
+		if end = tokenEnd(text, start); start == i || end == start {
+			continue
 		}
-		end = start
-		for end < len(text) && isToken(text[end]) {
-			end++
+		for last := start; endsInWord(text[last:end]); {
+			next := behindParting(text, end)
+			to := tokenEnd(text, next)
+			if next == end || to == next || text[next] == ',' {
+				break
+			}
+			last, end = next, to
 		}
-		if start > i+len(word) && end > start {
-			return start, end
-		}
+		return start, end
 	}
 }
 
-// isToken reports whether c can be in a token.
-func isToken(c byte) bool {
-	return isLetter(c) || isDigit(c) || c >= 0x80 || bytes.IndexByte([]byte("-._~+/=%"), c) >= 0
+// behindParting is the index behind what can part a word from its token, from i on.
+func behindParting(text []byte, i int) int {
+	for i < len(text) {
+		c, n := text[i], 1
+		if c == '%' {
+			if c, n = fromHex(text[i+1:]), 3; c == 0 {
+				return i
+			}
+		}
+		if bytes.IndexByte([]byte(":=+\"'`\\"), c) < 0 {
+			if n > 1 {
+				if !isSpace(c) {
+					return i
+				}
+			} else if n = spaceLen(text[i:]); n == 0 {
+				return i
+			}
+		}
+		i += n
+	}
+	return i
+}
+
+// tokenEnd is the index behind the token that begins at i: i where none does. Backslashes
+// before a quote belong to that.
+func tokenEnd(text []byte, i int) int {
+	end := i
+	for end < len(text) && bytes.IndexByte([]byte("\"'`)]};<"), text[end]) < 0 && spaceLen(text[end:]) == 0 {
+		end++
+	}
+	if end < len(text) && bytes.IndexByte([]byte("\"'`"), text[end]) >= 0 {
+		for end > i && text[end-1] == '\\' {
+			end--
+		}
+	}
+	return end
+}
+
+// endsInWord reports whether a token ends in a word that a token may follow.
+func endsInWord(token []byte) bool {
+	for {
+		token = bytes.TrimRight(token, `:=+\`)
+		n := len(token) - 3
+		if n < 0 || token[n] != '%' || behindParting(token, n) == n {
+			break
+		}
+		token = token[:n]
+	}
+	for _, word := range []string{"bearer", "token"} {
+		if n := len(token) - len(word); n >= 0 && bytes.EqualFold(token[n:], []byte(word)) {
+			return true
+		}
+	}
+	return false
+}
+
+// fromHex is the byte whose two hexadecimal digits text begins with; 0: it does not.
+func fromHex(text []byte) (c byte) {
+	if len(text) < 2 {
+		return 0
+	}
+	for _, digit := range text[:2] {
+		switch {
+		case isDigit(digit):
+			digit -= '0'
+		case 'a' <= digit|0x20 && digit|0x20 <= 'f':
+			digit = digit | 0x20 - 'a' + 10
+		default:
+			return 0
+		}
+		c = c<<4 | digit
+	}
+	return c
+}
+
+func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
+
+// spaceLen is the length of the white space character that text begins with; 0: it does
+// not.
+func spaceLen(text []byte) int {
+	if text[0] < utf8.RuneSelf {
+		if isSpace(text[0]) {
+			return 1
+		}
+		return 0
+	}
+	if r, n := utf8.DecodeRune(text); unicode.IsSpace(r) {
+		return n
+	}
+	return 0
 }
 
 // indexFold is where a word of small letters begins, in any letter case; -1: nowhere.

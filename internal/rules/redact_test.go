@@ -144,6 +144,41 @@ func TestNumberedNames(t *testing.T) {
 	}
 }
 
+// TestBearer: what parts a token from the word, where it ends, and words that are not yet
+// the token.
+func TestBearer(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"Bearer Bearer eyJ x", "Bearer * x"},
+		{"bearer token eyJ x", "bearer * x"},
+		{"bearer token: eyJ, x", "bearer * x"},
+		{"Bearer bearer=Token:  eyJ)", "Bearer *)"},
+		{"Bearer access_token eyJ", "Bearer *"},
+		{"Bearer token", "Bearer *"},
+		{"bearer bearer", "bearer *"},
+		{"bearer b:bearer c d", "bearer * d"},
+		{"bearer b:bearer%20 c d", "bearer * d"},
+		{"Bearer 12|Qw8 x", "Bearer * x"},
+		{"bearer:abc:def;g", "bearer:*;g"},
+		{"Bearer a,b c", "Bearer * c"},
+		{"(Bearer x) [Bearer y] {Bearer z} <b>Bearer v</b>", "(Bearer *) [Bearer *] {Bearer *} <b>Bearer *</b>"},
+		{"Bearer%20eyJ", "Bearer%20*"},
+		{"Bearer%3a%09eyJ%20x", "Bearer%3a%09*"},
+		{"Bearer+eyJ", "Bearer+*"},
+		{"Bearer\u00a0eyJ\u00a0x", "Bearer\u00a0*\u00a0x"},
+		{"Bearer\u2003\u3000eyJ", "Bearer\u2003\u3000*"},
+		{`{\"bearer\":\"x\",\"n\":1}`, `{\"bearer\":\"*\",\"n\":1}`},
+		{`{\\\"bearer\\\":\\\"a\b\\\"}`, `{\\\"bearer\\\":\\\"*\\\"}`},
+		{"Bearer äb", "Bearer *"},
+		{"bearers of x, forbearer; bearer", "bearers of x, forbearer; bearer"},
+		{"bearer: ;x", "bearer: ;x"},
+		{"Bearer%2", "Bearer%2"},
+	} {
+		if out, _, ok := edit(t, Config{Redact: []Redaction{{Preset: []string{"bearer"}, With: "*"}}}, Line, c.text); !ok || out != c.want {
+			t.Errorf("%s: %s, want %s", c.text, out, c.want)
+		}
+	}
+}
+
 // TestUnsoundIsRefused: what cannot be taken apart is told, so that it is not sent.
 func TestUnsoundIsRefused(t *testing.T) {
 	for _, rec := range []string{`{"a":"x"`, `{"a":"x`, `{"a" "x"}`, `{"a":"x"}x`, `["x"]`, `x`, ``, `{"a":"x" "b":1}`, `{"a":[1 x]}`, strings.Repeat(`{"a":`, 600) + "x"} {
@@ -434,40 +469,55 @@ func FuzzRedactRow(f *testing.F) {
 	})
 }
 
-// FuzzPresets: what is left of a text has no address that a naive look finds, and what
-// stands between is as it was.
+// FuzzPresets: what is left of a text has no address that a naive look finds, and no part
+// of what must go by another look is outside of what was found.
 func FuzzPresets(f *testing.F) {
-	for _, text := range []string{"a@b.org 1.2.3.4 Bearer x 4111 1111 1111 1111", "1.2.3.4.5.6.7.8", "a@b.cd@e.fg@h.ij", "bearer=bearer: bearer", "4111-1111 1111-11114111111111111111", "999.1.1.1.1"} {
+	for _, text := range []string{
+		"a@b.org 1.2.3.4 Bearer x 4111 1111 1111 1111", "1.2.3.4.5.6.7.8", "a@b.cd@e.fg@h.ij", "bearer=bearer: bearer", "4111-1111 1111-11114111111111111111", "999.1.1.1.1",
+		"Bearer%20eyJ bearer+x", "bearer token: a|b,c:bearer d", `\"bearer\":\"x\"`, "bearer\u00a0x\u3000y", "bearer%3a%22x;bearer%20bearer%20 y",
+	} {
 		f.Add(text)
 	}
 	naive := map[string]*regexp.Regexp{
 		"email":  regexp.MustCompile(`[A-Za-z0-9._%+\-]+@[A-Za-z0-9.\-]+\.[A-Za-z]{2,}`),
 		"ipv4":   regexp.MustCompile(`(?:^|[^0-9.])(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:$|[^0-9])`),
-		"bearer": regexp.MustCompile(`(?i)bearer +[A-Za-z0-9._~+/\-]+`),
+		"bearer": regexp.MustCompile(`(?i)bearer(?:[\s\p{Z}:=+"'\x60\\]|%(?:20|09|0[ad]|2[27b]|3[ad]|5c))+[^\s\p{Z}\x{85}"'\x60)\]};<:=+\\%]`),
 		"card":   regexp.MustCompile(`(?:^|[^0-9 \-])[2-6](?:[ \-]?[0-9]){12,18}(?:$|[^0-9 \-])`),
 	}
+	tokens := regexp.MustCompile(`(?i)bearer(?: |\+|%20)+(?:(?:bearer|token):?(?: |\+|%20)+)*([A-Za-z0-9][A-Za-z0-9|:,/]*)`)
 	f.Fuzz(func(t *testing.T, text string) {
 		for name, find := range presets {
+			r := redaction{find: []finder{find}}
+			parts := r.segments(nil, []byte(text))
 			var left strings.Builder
 			at := 0
-			for {
-				from, to := find([]byte(text), at)
-				if from < 0 {
-					break
+			for _, s := range parts {
+				if s.from < at || s.to <= s.from || s.to > len(text) {
+					t.Fatalf("%s of %q: %v", name, text, parts)
 				}
-				if from < at || to <= from || to > len(text) {
-					t.Fatalf("%s of %q from %d: %d to %d", name, text, at, from, to)
-				}
-				left.WriteString(text[at:from])
+				left.WriteString(text[at:s.from])
 				left.WriteString("\x00")
-				at = to
+				at = s.to
 			}
 			left.WriteString(text[at:])
 			if found := naive[name].FindString(left.String()); found != "" && (name != "card" || luhn(found)) && (name != "bearer" || !strings.Contains(found, "\x00")) {
 				t.Fatalf("%s of %q leaves %q, in which is %q", name, text, left.String(), found)
 			}
+			if name == "bearer" {
+				for _, m := range tokens.FindAllStringSubmatchIndex(text, -1) {
+					checkCovered(t, name, text, parts, m[2], m[3])
+				}
+			}
 		}
 	})
+}
+
+// checkCovered checks that one of some parts has text[from:to].
+func checkCovered(t *testing.T, name, text string, parts []segment, from, to int) {
+	t.Helper()
+	if !slices.ContainsFunc(parts, func(s segment) bool { return s.from <= from && to <= s.to }) {
+		t.Fatalf("%s of %q leaves some of %q, %v", name, text, text[from:to], parts)
+	}
 }
 
 // luhn is the check digit of a card as its definition has it.
