@@ -6,9 +6,17 @@ import (
 	"unicode/utf8"
 )
 
-// A finder returns where the first text of a kind is that begins at from or behind it;
-// start is -1 where there is none. Text before from is not part of it.
-type finder func(text []byte, from int) (start, end int)
+// A finder returns what is the first in a text of those of a kind that begin at from or
+// behind it, or none. Those of one finder begin one behind the other, and may overlap.
+type finder func(text []byte, from int) hit
+
+// hit is what a finder found; from there on next it looks for the next.
+type hit struct {
+	segment
+	next int
+}
+
+var none = hit{segment: segment{from: -1}}
 
 // presets are the finders that have names. Each finds rather too much than too little.
 var presets = map[string]finder{"email": findEmail, "ipv4": findIPv4, "bearer": findBearer, "card": findCard}
@@ -20,8 +28,7 @@ func hasHint(name string, rec []byte) bool {
 	if name == "bearer" {
 		return indexFold(rec, "bearer") >= 0
 	}
-	start, _ := presets[name](rec, 0)
-	return start >= 0
+	return presets[name](rec, 0).from >= 0
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
@@ -37,14 +44,14 @@ func isLocal(c byte) bool {
 func isDomain(c byte) bool { return isLetter(c) || isDigit(c) || c >= 0x80 || c == '-' || c == '.' }
 
 // findEmail finds an address whose domain has a dot and ends in two letters or more.
-func findEmail(text []byte, from int) (start, end int) {
+func findEmail(text []byte, from int) hit {
 	for at := from; ; at++ {
 		n := bytes.IndexByte(text[at:], '@')
 		if n < 0 {
-			return -1, 0
+			return none
 		}
 		at += n
-		start = at
+		start, end := at, -1
 		for start > from && isLocal(text[start-1]) {
 			start--
 		}
@@ -52,7 +59,7 @@ func findEmail(text []byte, from int) (start, end int) {
 			continue
 		}
 		i := at + 1
-		for end = -1; i < len(text) && isDomain(text[i]); i++ {
+		for ; i < len(text) && isDomain(text[i]); i++ {
 			if text[i] != '.' || i == at+1 {
 				continue
 			}
@@ -65,29 +72,29 @@ func findEmail(text []byte, from int) (start, end int) {
 			}
 		}
 		if end >= 0 {
-			return start, end
+			return hit{segment{start, end}, at + 1}
 		}
 	}
 }
 
 // findIPv4 finds four numbers up to 255 with dots between them, no digit before or
 // behind.
-func findIPv4(text []byte, from int) (start, end int) {
+func findIPv4(text []byte, from int) hit {
 	for dot := from; ; dot++ {
 		n := bytes.IndexByte(text[dot:], '.')
 		if n < 0 {
-			return -1, 0
+			return none
 		}
 		dot += n
-		start = dot
+		start := dot
 		for start > from && isDigit(text[start-1]) {
 			start--
 		}
 		if start > 0 && isDigit(text[start-1]) { // what is before from is used up
 			continue
 		}
-		if end = behindIPv4(text, start); end > 0 {
-			return start, end
+		if end := behindIPv4(text, start); end > 0 {
+			return hit{segment{start, end}, end}
 		}
 	}
 }
@@ -117,16 +124,17 @@ func behindIPv4(text []byte, i int) int {
 
 // findBearer finds what follows the word bearer, in any letter case, behind signs that
 // part the two. Where that ends in the word bearer or token, what follows belongs to it.
-func findBearer(text []byte, from int) (start, end int) {
+func findBearer(text []byte, from int) hit {
 	const word = "bearer"
 	for i := from; ; {
 		n := indexFold(text[i:], word)
 		if n < 0 {
-			return -1, 0
+			return none
 		}
 		i += n + len(word)
-		start = behindParting(text, i)
-		if end = tokenEnd(text, start); start == i || end == start {
+		start := behindParting(text, i)
+		end := tokenEnd(text, start)
+		if start == i || end == start {
 			continue
 		}
 		for last := start; endsInWord(text[last:end]); {
@@ -137,7 +145,7 @@ func findBearer(text []byte, from int) (start, end int) {
 			}
 			last, end = next, to
 		}
-		return start, end
+		return hit{segment{start, end}, end}
 	}
 }
 
@@ -260,7 +268,7 @@ const (
 // findCard finds the longest number of a payment card: 13 to 19 digits whose check
 // digit is right and whose first is 2 to 6, with a space or a hyphen between any two, no
 // digit before or behind.
-func findCard(text []byte, from int) (start, end int) {
+func findCard(text []byte, from int) hit {
 	for i := from; i+leastCard <= len(text); {
 		// Whatever begins from i on up to skip has it within.
 		if skip := i + leastCard - 1; !isDigit(text[skip]) && text[skip] != ' ' && text[skip] != '-' {
@@ -268,13 +276,13 @@ func findCard(text []byte, from int) (start, end int) {
 			continue
 		}
 		if '2' <= text[i] && text[i] <= '6' && (i == 0 || !isDigit(text[i-1])) {
-			if end = behindCard(text, i); end > 0 {
-				return i, end
+			if end := behindCard(text, i); end > 0 {
+				return hit{segment{i, end}, i + 1}
 			}
 		}
 		i++
 	}
-	return -1, 0
+	return none
 }
 
 // behindCard is the index behind the longest number of a card that begins at i; 0: none

@@ -125,27 +125,28 @@ func (r *redaction) segments(all []segment, text []byte) []segment {
 		}
 		return all
 	}
-	var room [4]segment
-	next := room[:len(r.find)] // what each finds from where it was asked last
+	var room [4]hit
+	next := room[:len(r.find)]
 	for i, find := range r.find {
-		next[i].from, next[i].to = find(text, 0)
+		next[i] = find(text, 0)
 	}
-	for {
-		best := segment{from: -1}
-		for _, one := range next {
-			if one.from >= 0 && (best.from < 0 || one.from < best.from || one.from == best.from && one.to > best.to) {
-				best = one
+	for found := len(all); ; {
+		first := -1
+		for i := range next {
+			if next[i].from >= 0 && (first < 0 || next[i].from < next[first].from) {
+				first = i
 			}
 		}
-		if best.from < 0 {
+		if first < 0 {
 			return all
 		}
-		all = append(all, best)
-		for i, find := range r.find {
-			if next[i].from >= 0 && next[i].from < best.to {
-				next[i].from, next[i].to = find(text, best.to)
-			}
+		one := next[first]
+		if last := len(all) - 1; last >= found && one.from < all[last].to {
+			all[last].to = max(all[last].to, one.to)
+		} else {
+			all = append(all, one.segment)
 		}
+		next[first] = r.find[first](text, one.next)
 	}
 }
 

@@ -77,7 +77,7 @@ func TestRedact(t *testing.T) {
 		{Line, Redaction{Preset: []string{"card"}, With: "*"}, "4111 1111 1111 1111, 4111-1111-1111-1112, 5500000000000004x", "*, 4111-1111-1111-1112, *x"},
 		{Line, Redaction{Preset: []string{"card"}, With: "*"}, "1700000000004 41111111111111111 4222222222222", "1700000000004 41111111111111111 *"},
 		{Line, Redaction{Preset: []string{"ipv4"}, With: "*"}, "1.2.3.4.5 v300.1.2.3.4 1.2.3 10.20.30.400 192.168.001.1", "*.5 v300.* 1.2.3 10.20.30.400 *"},
-		{Line, Redaction{Preset: []string{"email"}, With: "*"}, "a@b.com@c.org ä@ö.dé x@y.z1 p=q@r.st.", "*@c.org * x@y.z1 p=*."},
+		{Line, Redaction{Preset: []string{"email"}, With: "*"}, "a@b.com@c.org ä@ö.dé x@y.z1 p=q@r.st.", "* * x@y.z1 p=*."},
 		{Row, Redaction{Column: "2", With: "*"}, `a,b,c`, `a,*,c`},
 		{Row, Redaction{Column: "2", With: "x,y"}, `a,b,c`, `a,"x,y",c`},
 		{Row, Redaction{Column: "4", With: "*"}, `a,b,c`, `a,b,c`},
@@ -175,6 +175,36 @@ func TestBearer(t *testing.T) {
 	} {
 		if out, _, ok := edit(t, Config{Redact: []Redaction{{Preset: []string{"bearer"}, With: "*"}}}, Line, c.text); !ok || out != c.want {
 			t.Errorf("%s: %s, want %s", c.text, out, c.want)
+		}
+	}
+}
+
+// TestOverlaps: what begins inside of something found and reaches beyond it goes with it.
+func TestOverlaps(t *testing.T) {
+	for _, c := range []struct {
+		presets    []string
+		text, want string
+	}{
+		{[]string{"card"}, "2024-05-05 4111 1111 1111 1111", "*"},
+		{[]string{"card"}, "x 2024-05-05 4111 1111 1111 1111 4222222222222y", "x * *y"},
+		{[]string{"card"}, "4111 1111 1111 1111 4111 1111 1111 1111", "* *"},
+		{[]string{"email"}, "a@b.com@c.org x", "* x"},
+		{[]string{"email"}, "a@b.com,c@d.org", "*,*"},
+		{[]string{"card", "email"}, "4111 1111 1111 1111@x.org", "*"},
+		{[]string{"ipv4", "email"}, "1.2.3.4@x.org x.1.2.3.4@y.org", "* *"},
+		{[]string{"email", "bearer"}, "a@b.bearer:tok", "*:*"},
+		{[]string{"bearer", "email"}, "bearer x<a@b.org", "bearer *<*"},
+		{[]string{"bearer", "email"}, "bearer x|a<a@b.org", "bearer *<*"},
+		{[]string{"bearer", "card"}, "bearer x:4111 1111 1111 1111!", "bearer *!"},
+		{[]string{"ipv4"}, "1.2.3.4.5", "*.5"},
+	} {
+		rule := Redaction{Preset: c.presets, With: "*"}
+		if out, _, ok := edit(t, Config{Redact: []Redaction{rule}}, Line, c.text); !ok || out != c.want {
+			t.Errorf("%v of %s: %s, want %s", c.presets, c.text, out, c.want)
+		}
+		slices.Reverse(rule.Preset)
+		if out, _, _ := edit(t, Config{Redact: []Redaction{rule}}, Line, c.text); out != c.want {
+			t.Errorf("%v of %s: %s, want %s", rule.Preset, c.text, out, c.want)
 		}
 	}
 }
@@ -475,6 +505,7 @@ func FuzzPresets(f *testing.F) {
 	for _, text := range []string{
 		"a@b.org 1.2.3.4 Bearer x 4111 1111 1111 1111", "1.2.3.4.5.6.7.8", "a@b.cd@e.fg@h.ij", "bearer=bearer: bearer", "4111-1111 1111-11114111111111111111", "999.1.1.1.1",
 		"Bearer%20eyJ bearer+x", "bearer token: a|b,c:bearer d", `\"bearer\":\"x\"`, "bearer\u00a0x\u3000y", "bearer%3a%22x;bearer%20bearer%20 y",
+		"2024-05-05 4111 1111 1111 1111", "4111 1111 1111 1111@x.org", "a@b.com@c.org 1.2.3.4@x.org", "bearer x:4111 1111 1111 1111",
 	} {
 		f.Add(text)
 	}
@@ -486,6 +517,7 @@ func FuzzPresets(f *testing.F) {
 	}
 	tokens := regexp.MustCompile(`(?i)bearer(?: |\+|%20)+(?:(?:bearer|token):?(?: |\+|%20)+)*([A-Za-z0-9][A-Za-z0-9|:,/]*)`)
 	f.Fuzz(func(t *testing.T, text string) {
+		together := (&redaction{find: slices.Collect(maps.Values(presets))}).segments(nil, []byte(text))
 		for name, find := range presets {
 			r := redaction{find: []finder{find}}
 			parts := r.segments(nil, []byte(text))
@@ -503,6 +535,14 @@ func FuzzPresets(f *testing.F) {
 			if found := naive[name].FindString(left.String()); found != "" && (name != "card" || luhn(found)) && (name != "bearer" || !strings.Contains(found, "\x00")) {
 				t.Fatalf("%s of %q leaves %q, in which is %q", name, text, left.String(), found)
 			}
+			for _, s := range parts {
+				checkCovered(t, "all of "+name, text, together, s.from, s.to)
+			}
+			if name == "card" {
+				for _, s := range naiveCards(text) {
+					checkCovered(t, name, text, parts, s.from, s.to)
+				}
+			}
 			if name == "bearer" {
 				for _, m := range tokens.FindAllStringSubmatchIndex(text, -1) {
 					checkCovered(t, name, text, parts, m[2], m[3])
@@ -510,6 +550,21 @@ func FuzzPresets(f *testing.F) {
 			}
 		}
 	})
+}
+
+// naiveCards are the cards of a text, also those that overlap: whatever is one by
+// expression and check digit.
+func naiveCards(text string) (all []segment) {
+	card := regexp.MustCompile(`^[2-6](?:[ \-]?[0-9]){12,18}$`)
+	for from := range len(text) {
+		for to := from + 13; to <= min(from+37, len(text)); to++ {
+			inDigits := from > 0 && isDigit(text[from-1]) || to < len(text) && isDigit(text[to])
+			if !inDigits && '2' <= text[from] && text[from] <= '6' && card.MatchString(text[from:to]) && luhn(text[from:to]) {
+				all = append(all, segment{from, to})
+			}
+		}
+	}
+	return all
 }
 
 // checkCovered checks that one of some parts has text[from:to].
