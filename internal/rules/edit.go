@@ -24,14 +24,16 @@ type Editor struct {
 	parts   []segment
 	name    []byte
 
-	columns columns
-	shaped  []byte   // the record as it becomes by rename, remove and add
-	members []member // of the objects at hand
+	columns     columns
+	bare        []byte   // the record without comments
+	commentless bool     // records are to be so
+	shaped      []byte   // the record as it becomes by rename, remove and add
+	members     []member // of the objects at hand
 }
 
 // NewEditor returns an editor of records of a kind; sep is between the fields of a Row.
 func NewEditor(s *Set, kind Kind, sep byte) *Editor {
-	e := &Editor{set: s, kind: kind, sep: sep, acted: make([]bool, len(s.changes))}
+	e := &Editor{set: s, kind: kind, sep: sep, acted: make([]bool, len(s.changes)), commentless: kind == Object && s.Members()}
 	if s.key != nil {
 		e.digest = newDigester(s.key)
 	}
@@ -44,6 +46,9 @@ func NewEditor(s *Set, kind Kind, sep byte) *Editor {
 // apart; nothing of it may be sent then.
 func (e *Editor) Of(rec []byte) (out []byte, ok bool) {
 	clear(e.acted)
+	if e.commentless {
+		rec = e.dropComments(rec)
+	}
 	if out = rec; len(e.set.redact) > 0 {
 		if out, ok = e.redact(rec); !ok {
 			return nil, false
@@ -53,6 +58,37 @@ func (e *Editor) Of(rec []byte) (out []byte, ok bool) {
 		return e.reshape(out)
 	}
 	return out, true
+}
+
+// dropComments returns a record without its comments, which may hold what a rule about
+// members would hide.
+func (e *Editor) dropComments(rec []byte) []byte {
+	first := bytes.IndexByte(rec, '/')
+	if first < 0 || !bytes.Contains(rec[first:], []byte("//")) && !bytes.Contains(rec[first:], []byte("/*")) {
+		return rec
+	}
+	e.bare = e.bare[:0]
+	copied := 0
+	for i := 0; i < len(rec); {
+		switch rec[i] {
+		case '"', '\'':
+			i = stringEnd(rec, i)
+			continue
+		case '/':
+			if end := skipSpace(rec, i); end > i {
+				e.bare = append(append(e.bare, rec[copied:i]...), ' ')
+				copied, i = end, end
+				continue
+			}
+		}
+		i++
+	}
+	if copied == 0 {
+		return rec
+	}
+	e.acted[e.set.aboutMembers()] = true
+	e.bare = append(e.bare, rec[copied:]...)
+	return e.bare
 }
 
 // Acted tells of each change of Set.Changes whether it acted on the last record. It is
@@ -220,7 +256,7 @@ func (e *Editor) fields(b []byte, i, level, depth int) int {
 			e.places[inner+k] = at
 			alive = alive || at != dead
 		}
-		e.value(b, i, end, valueName, nil)
+		e.value(b, i, end, valueName, e.places[level:])
 		if i = e.gap(b, end); i == len(b) || b[i] != ':' {
 			return -1
 		}
@@ -257,7 +293,7 @@ type written uint8
 const (
 	valueText   written = iota // as it is
 	valueString                // in quotes, with escapes
-	valueName                  // the same, and only rules about every value apply
+	valueName                  // the same; places are those of the object that has it
 	valueBare                  // a number or a truth value
 )
 
@@ -273,7 +309,7 @@ func (e *Editor) value(b []byte, from, to int, how written, places []int) {
 		r := &e.set.redact[k]
 		switch {
 		case r.everywhere():
-		case how == valueText || how == valueName || places[k] != len(r.member):
+		case how == valueText || places[k] != len(r.member):
 			continue
 		}
 		was := content

@@ -54,7 +54,7 @@ func TestRedact(t *testing.T) {
 		{Object, Redaction{Member: "a", With: "***"}, `{"a" : "x", "b":[ 1,2 ]}`, `{"a" : "***", "b":[ 1,2 ]}`},
 		{Object, Redaction{Member: "user.email", With: Hash}, `{"user":{"email":"a@b.org","n":1}}`, `{"user":{"email":"` + hashOf("a@b.org") + `","n":1}}`},
 		{Object, Redaction{Member: "a.b", With: "*"}, `{"a.b":"x","a":{"b":"y"},"b":"z"}`, `{"a.b":"*","a":{"b":"*"},"b":"z"}`},
-		{Object, Redaction{Member: "a", With: "*"}, `{"a":[1,"x",null,{"b":true,"c":[{}]}]}`, `{"a":["*","*",null,{"b":"*","c":[{}]}]}`},
+		{Object, Redaction{Member: "a", With: "*"}, `{"a":[1,"x",null,{"b":true,"c":[{}]}]}`, `{"a":["*","*",null,{"*":"*","*":[{}]}]}`},
 		{Object, Redaction{Member: "a", With: "0"}, `{"a":12,"b":{"a":12},"a":"x","c":true}`, `{"a":0,"b":{"a":12},"a":"0","c":true}`},
 		{Object, Redaction{Member: "a", With: "0"}, `{"a":true}`, `{"a":"0"}`},
 		{Object, Redaction{Member: "a", With: "007"}, `{"a":12}`, `{"a":"007"}`},
@@ -205,6 +205,62 @@ func TestOverlaps(t *testing.T) {
 		slices.Reverse(rule.Preset)
 		if out, _, _ := edit(t, Config{Redact: []Redaction{rule}}, Line, c.text); out != c.want {
 			t.Errorf("%v of %s: %s, want %s", rule.Preset, c.text, out, c.want)
+		}
+	}
+}
+
+// TestWithinMember: names within a member are values of it, and comments may hold what was
+// a member.
+func TestWithinMember(t *testing.T) {
+	redact := func(r Redaction) Config { return Config{Redact: []Redaction{r}} }
+	sessions := redact(Redaction{Member: "sessions", With: "*"})
+	remove := Config{Remove: []string{"p"}}
+	for _, c := range []struct {
+		c         Config
+		rec, want string
+		acted     string
+	}{
+		{sessions, `{"sessions":{"tok-SECRET":{"n":1}},"n":{"n":1}}`, `{"sessions":{"*":{"*":"*"}},"n":{"n":1}}`, "redact_1"},
+		{redact(Redaction{Member: "a.b", With: Hash}), `{"a":{"b":[{"x":{}}],"c":{"x":1}}}`, `{"a":{"b":[{"` + hashOf("x") + `":{}}],"c":{"x":1}}}`, "redact_1"},
+		{redact(Redaction{Member: "a", Match: "s+", With: "*"}), `{"as":1,"a":{"ss\n\u0073":{"xs":"s"}}}`, `{"as":1,"a":{"*\n*":{"x*":"*"}}}`, "redact_1"},
+		{sessions, `{"n":"http://x/*y" /* tok */,"m":[1//tok` + "\n" + `]}`, `{"n":"http://x/*y"  ,"m":[1 ]}`, "redact_1"},
+		{sessions, `{"n":{"m":'//"'/**/},"sessions":"s"}//s`, `{"n":{"m":'//"' },"sessions":"*"} `, "redact_1"},
+		{sessions, `{"n":"http://x", "m":"/*"}`, `{"n":"http://x", "m":"/*"}`, ""},
+		{remove, `{"n":1/* "p":2 */}`, `{"n":1 }`, "remove"},
+		{remove, `{/*"p":1*/"p":2,"n":3}`, `{ "n":3}`, "remove"},
+		{Config{Rename: map[string]string{"n": "m"}}, `{"n":1/* c */}`, `{"m":1/* c */}`, "rename"},
+	} {
+		out, acted, ok := edit(t, c.c, Object, c.rec)
+		if !ok || out != c.want || strings.Join(acted, " ") != c.acted {
+			t.Errorf("%+v of %s: %s %t %v, want %s", c.c, c.rec, out, ok, acted, c.want)
+		}
+	}
+}
+
+// TestNothingToChange: a record that no rule changes is itself, and takes no memory.
+func TestNothingToChange(t *testing.T) {
+	for _, c := range []struct {
+		kind Kind
+		c    Config
+		rec  string
+	}{
+		{Object, Config{Redact: []Redaction{{Member: "p", With: "*"}}}, `{"n":"https://x.org/p?q=1","m":{"p":1,"q":"\\"}}`},
+		{Parsed, Config{Redact: []Redaction{{Member: "p", With: "*"}}}, `{"p_":1,"m_2":{"p":1,"q":"x"}}`},
+		{Row, Config{Redact: []Redaction{{Column: "2", Match: "x", With: "*"}}}, `a,b,c`},
+		{Line, Config{Redact: []Redaction{{Preset: Presets(), With: "*"}}}, `the bearer; of 1.2.3 is x@y 2024-05-05 4111`},
+	} {
+		s, err := New(c.c, c.kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, rec := NewEditor(s, c.kind, ','), []byte(c.rec)
+		n := testing.AllocsPerRun(10, func() {
+			if out, ok := e.Of(rec); !ok || &out[0] != &rec[0] || len(out) != len(rec) {
+				t.Fatalf("%s became %s", rec, out)
+			}
+		})
+		if n > 0 {
+			t.Errorf("%s: %v allocations", rec, n)
 		}
 	}
 }

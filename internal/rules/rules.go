@@ -275,9 +275,16 @@ func (s *Set) Withholds() bool {
 
 // Members reports whether only members of a record tell what of it must not get out, so
 // that nothing may of one that could not be taken apart.
-func (s *Set) Members() bool {
-	return slices.ContainsFunc(s.redact, func(r redaction) bool { return r.member != "" }) ||
-		s.shape != nil && slices.ContainsFunc(s.shape.ops, func(o op) bool { return o.kind == Removed })
+func (s *Set) Members() bool { return s.aboutMembers() >= 0 }
+
+// aboutMembers is the index in Changes of the first rule about members that must not get
+// out; -1: there is none.
+func (s *Set) aboutMembers() int {
+	i := slices.IndexFunc(s.redact, func(r redaction) bool { return r.member != "" })
+	if i < 0 && s.shape != nil && slices.ContainsFunc(s.shape.ops, func(o op) bool { return o.kind == Removed }) {
+		i = s.shape.removes
+	}
+	return i
 }
 
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
