@@ -25,6 +25,7 @@ type Editor struct {
 	name    []byte
 
 	columns     columns
+	shifted     bool     // the row at hand; see isShifted
 	bare        []byte   // the record without comments
 	commentless bool     // records are to be so
 	shaped      []byte   // the record as it becomes by rename, remove and add
@@ -485,6 +486,7 @@ func isNumber(text []byte) bool {
 
 // row redacts the fields of a row.
 func (e *Editor) row(row []byte) {
+	e.shifted = e.isShifted(row)
 	for i, column := 0, 1; ; column++ {
 		from, quoted := i, false
 		if i < len(row) && row[i] == '"' {
@@ -502,6 +504,30 @@ func (e *Editor) row(row []byte) {
 		}
 		i++
 	}
+}
+
+// isShifted reports whether nobody can tell which column a field of a row is of: it has
+// another number of them than the header, or fewer than rules ask for.
+func (e *Editor) isShifted(row []byte) bool {
+	most, asked := 0, false
+	for k := range e.set.redact {
+		most, asked = max(most, e.set.redact[k].column), asked || e.set.redact[k].column != 0
+	}
+	if !asked {
+		return false
+	}
+	fields := 1
+	for i := 0; ; fields++ {
+		if i < len(row) && row[i] == '"' {
+			i = behindQuoted(row, i)
+		}
+		n := bytes.IndexByte(row[i:], e.sep)
+		if n < 0 {
+			break
+		}
+		i += n + 1
+	}
+	return fields < most || e.columns.all > 0 && fields != e.columns.all
 }
 
 // field redacts row[from:to].
@@ -537,6 +563,9 @@ func (e *Editor) field(row []byte, from, to, column int, quoted bool) {
 
 // isColumn reports whether a rule is about the column of a number.
 func (e *Editor) isColumn(r *redaction, column int) bool {
+	if e.shifted {
+		return true
+	}
 	of := e.columns.of(r.column)
 	return len(of) == 0 || slices.Contains(of, column) // where none is known, it may be any
 }

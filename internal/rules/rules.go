@@ -394,6 +394,7 @@ func (s *Set) compile(c *Condition, kind Kind, header bool, list string, i int) 
 // columns are the columns of a header that have names.
 type columns struct {
 	by  [][]int // the numbers, by the index in Set.names; empty: the header is not known
+	all int     // how many the header has; 0: it is not known
 	one [1]int
 }
 
@@ -411,7 +412,7 @@ func (c *columns) of(column int) []int {
 
 // set takes the columns of a header, which is without its line end; nil: it is not known.
 func (c *columns) set(s *Set, header []byte, sep byte) {
-	if c.by = c.by[:0]; header == nil {
+	if c.by, c.all = c.by[:0], 0; header == nil {
 		return
 	}
 	c.by = append(c.by, make([][]int, len(s.names))...)
@@ -421,6 +422,7 @@ func (c *columns) set(s *Set, header []byte, sep byte) {
 		if !ok {
 			return
 		}
+		c.all = n
 		if i := slices.Index(s.names, string(bytes.TrimSpace(field))); i >= 0 {
 			c.by[i] = append(c.by[i], n)
 		}
