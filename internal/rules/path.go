@@ -13,12 +13,14 @@ type path struct {
 	// numbered says that a name with a number behind it stands for the name: parse makes
 	// name_2 of one that comes again.
 	numbered bool
+	// flat says that a name that goes on behind the path, with a dot, is within the member.
+	flat bool
 }
 
 // withheld is the path of what must not get out, in records of a kind: it rather leads to
 // too much than to too little.
 func (p path) withheld(kind Kind) path {
-	p.numbered = kind == Parsed || kind == Message
+	p.numbered, p.flat = kind == Parsed || kind == Message, true
 	return p
 }
 
@@ -60,6 +62,8 @@ func (p *path) on(at int, name []byte) int {
 func (p *path) step(at int, name []byte) int {
 	rest := p.member[at:]
 	switch n := len(name); {
+	case p.flat && n > len(rest) && name[len(rest)] == '.' && string(name[:len(rest)]) == rest:
+		return len(p.member)
 	case n > len(rest) || rest[:n] != string(name):
 		return dead
 	case n == len(rest):

@@ -301,6 +301,25 @@ func TestShiftedRow(t *testing.T) {
 	}
 }
 
+// TestFlatNames: a name that begins with that of a member and a dot is within it.
+func TestFlatNames(t *testing.T) {
+	for _, c := range []struct {
+		c         Config
+		kind      Kind
+		rec, want string
+	}{
+		{Config{Redact: []Redaction{{Member: "user", With: "*"}}}, Object, `{"user.email":"x","user.":"y","users.email":"z","user_2.a":1,"x":{"user.a":1}}`, `{"user.email":"*","user.":"*","users.email":"z","user_2.a":1,"x":{"user.a":1}}`},
+		{Config{Redact: []Redaction{{Member: "http.user", With: "*"}}}, Object, `{"http.user.name":"x","http":{"user.name":{"a":"y"},"users.n":1}}`, `{"http.user.name":"*","http":{"user.name":{"*":"*"},"users.n":1}}`},
+		{Config{Redact: []Redaction{{Member: "user", With: "*"}}}, Parsed, `{"user.email_2":"x"}`, `{"user.email_2":"*"}`},
+		{Config{Remove: []string{"user"}}, Object, `{"user.email":1,"user":2,"n":3}`, `{"n":3}`},
+		{Config{Rename: map[string]string{"user": "u"}, Add: map[string]string{"a": "x"}}, Object, `{"user.email":1,"a.b":2}`, `{"user.email":1,"a.b":2,"a":"x"}`},
+	} {
+		if out, _, ok := edit(t, c.c, c.kind, c.rec); !ok || out != c.want {
+			t.Errorf("%+v of %s: %s %t, want %s", c.c, c.rec, out, ok, c.want)
+		}
+	}
+}
+
 // TestUnsoundIsRefused: what cannot be taken apart is told, so that it is not sent.
 func TestUnsoundIsRefused(t *testing.T) {
 	for _, rec := range []string{`{"a":"x"`, `{"a":"x`, `{"a" "x"}`, `{"a":"x"}x`, `["x"]`, `x`, ``, `{"a":"x" "b":1}`, `{"a":[1 x]}`, strings.Repeat(`{"a":`, 600) + "x"} {
@@ -692,7 +711,7 @@ func luhn(text string) bool {
 // the same bytes.
 func FuzzMembers(f *testing.F) {
 	for _, rec := range []string{
-		`{"a":1,"b":{"c":2,"x":3},"d":[{"e":4},{"e":5,"f":6}],"g":{"i":[]}}`, `{ "\u0061" : 1 }`, `{"b.c":1,"b":[{"c":1},{"c":[{}]}],"d.e":2,"g":1}`, `{"x":"a\\","b":{},"a":{"a":1}}`, `{"g.h":1,"g":{}}`,
+		`{"a":1,"b":{"c":2,"x":3},"d":[{"e":4},{"e":5,"f":6}],"g":{"i":[]}}`, `{ "\u0061" : 1 }`, `{"b.c":1,"b":[{"c":1},{"c":[{}]}],"d.e":2,"g":1}`, `{"x":"a\\","b":{},"a":{"a":1}}`, `{"g.h":1,"g":{}}`, `{"a.x":1,"b.c.x":{},"b":{"c.":1,"cc.x":2}}`,
 	} {
 		f.Add([]byte(rec))
 	}
@@ -725,9 +744,12 @@ func FuzzMembers(f *testing.F) {
 			return
 		}
 		want := v.(map[string]any)
-		delete(want, "a")
-		delete(want, "b.c")
-		within(want["b"], func(m map[string]any) { delete(m, "c") })
+		remove := func(m map[string]any, member string) {
+			maps.DeleteFunc(m, func(name string, _ any) bool { return name == member || strings.HasPrefix(name, member+".") })
+		}
+		remove(want, "a")
+		remove(want, "b.c")
+		within(want["b"], func(m map[string]any) { remove(m, "c") })
 		rename(want, "d.e", "f")
 		within(want["d"], func(m map[string]any) { rename(m, "e", "f") })
 		if _, there := want["g.h"]; !there {
