@@ -42,8 +42,8 @@ func newShape(c *Config, kind Kind) (s *shape, bad []error) {
 	const noMembers = "records of this format have no members; leave it out"
 	check := func(list string, index int, key, member string) {
 		switch {
-		case member == "" || slices.Contains(strings.Split(member, "."), ""):
-			wrong(list, index, key, member, "no path of a member; want names with dots between them, such as http.path")
+		case !isPath(member):
+			wrong(list, index, key, member, noPath)
 		case !utf8.ValidString(member):
 			wrong(list, index, key, member, "not UTF-8")
 		}

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -16,6 +17,11 @@ type path struct {
 	// flat says that a name that goes on behind the path, with a dot, is within the member.
 	flat bool
 }
+
+const noPath = "no path of a member; want names with dots between them, such as http.path"
+
+// isPath reports whether a text is names with dots between them.
+func isPath(text string) bool { return !slices.Contains(strings.Split(text, "."), "") }
 
 // withheld is the path of what must not get out, in records of a kind: it rather leads to
 // too much than to too little.

@@ -99,6 +99,8 @@ func (s *Set) newRedaction(c *Redaction, kind Kind, header bool, i int) (r redac
 		}
 	}
 	switch {
+	case c.Member != "" && !isPath(c.Member):
+		wrong("member", c.Member, noPath)
 	case !utf8.ValidString(c.Member):
 		wrong("member", c.Member, "not UTF-8")
 	case !utf8.ValidString(c.With) || strings.ContainsFunc(c.With, unicode.IsControl):
