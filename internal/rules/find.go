@@ -43,24 +43,56 @@ func isLocal(c byte) bool {
 // isDomain reports whether c can be behind the @ of an address.
 func isDomain(c byte) bool { return isLetter(c) || isDigit(c) || c >= 0x80 || c == '-' || c == '.' }
 
+// wideAt is U+FF20, which stands for @ in texts of full-width signs.
+const wideAt = "\uff20"
+
+// atWindow is how far the next sign of one kind is looked for before those of others are.
+const atWindow = 4 << 10
+
+// nextAt is where from i on @, %40 or wideAt begins, and how long it is; 0: nowhere.
+func nextAt(text []byte, i int) (at, n int) {
+	for ; i < len(text); i += atWindow {
+		at = min(i+atWindow, len(text))
+		if k := bytes.IndexByte(text[i:at], '@'); k >= 0 {
+			at, n = i+k, 1
+		}
+		for _, sign := range []string{"%40", wideAt} {
+			if k := bytes.Index(text[i:min(at+len(sign)-1, len(text))], []byte(sign)); k >= 0 {
+				at, n = i+k, len(sign)
+			}
+		}
+		if n > 0 {
+			return at, n
+		}
+	}
+	return 0, 0
+}
+
 // findEmail finds an address whose domain has a dot and ends in two letters or more.
 func findEmail(text []byte, from int) hit {
-	for at := from; ; at++ {
-		n := bytes.IndexByte(text[at:], '@')
-		if n < 0 {
+	before := from // behind the last sign for @
+	for {
+		at, n := nextAt(text, before)
+		if n == 0 {
 			return none
 		}
-		at += n
-		start, end := at, -1
-		for start > from && isLocal(text[start-1]) {
+		least := before
+		if n == 1 { // what is before it can have been written with signs for another
+			least = from
+		}
+		start := at
+		for start > least && (isLocal(text[start-1]) || text[start-1] == '\'') {
 			start--
 		}
-		if start == at {
+		for start < at && text[start] == '\'' { // a quote around it
+			start++
+		}
+		if before = at + n; start == at {
 			continue
 		}
-		i := at + 1
-		for ; i < len(text) && isDomain(text[i]); i++ {
-			if text[i] != '.' || i == at+1 {
+		end := -1
+		for i := before; i < len(text) && isDomain(text[i]) && !bytes.HasPrefix(text[i:], []byte(wideAt)); i++ {
+			if text[i] != '.' || i == before {
 				continue
 			}
 			last := i + 1
@@ -72,7 +104,7 @@ func findEmail(text []byte, from int) hit {
 			}
 		}
 		if end >= 0 {
-			return hit{segment{start, end}, at + 1}
+			return hit{segment{start, end}, before}
 		}
 	}
 }

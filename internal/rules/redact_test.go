@@ -179,6 +179,32 @@ func TestBearer(t *testing.T) {
 	}
 }
 
+// TestEmail: signs that stand for @, and quotes in the name before it.
+func TestEmail(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"mail=a.b%40c.org&x", "mail=*&x"},
+		{"a\uff20b.org x", "* x"},
+		{"ä\uff20ö.dé x", "* x"},
+		{"o'brien@x.org", "*"},
+		{"'a@b.org','c@d.org'", "'*','*'"},
+		{"''@b.org %40b.org \uff20b.org", "''@b.org %40b.org \uff20b.org"},
+		{"a%40b%40c.org", "a%40*"},
+		{"user%40mail@x.org", "*"},
+		{"a%40b.org@c.org,x%40y", "*,x%40y"},
+		{"a\uff20b.org\uff20c.org", "*"},
+		{"100%40 of 5%4", "100%40 of 5%4"},
+		{strings.Repeat(" ", atWindow-2) + "a%40b.org " + strings.Repeat("x", atWindow) + "\uff20b.org", strings.Repeat(" ", atWindow-2) + "* *"},
+	} {
+		if out, _, ok := edit(t, Config{Redact: []Redaction{{Preset: []string{"email"}, With: "*"}}}, Line, c.text); !ok || out != c.want {
+			t.Errorf("%s: %s, want %s", c.text, out, c.want)
+		}
+	}
+	out, _, ok := edit(t, Config{Redact: []Redaction{{Preset: []string{"email"}, With: "*"}}}, Object, `{'a':'o\'b@c.org',"b":"x\uff20y.org"}`)
+	if !ok || out != `{'a':'*',"b":"*"}` {
+		t.Errorf("of an object: %s", out)
+	}
+}
+
 // TestOverlaps: what begins inside of something found and reaches beyond it goes with it.
 func TestOverlaps(t *testing.T) {
 	for _, c := range []struct {
@@ -619,12 +645,13 @@ func FuzzPresets(f *testing.F) {
 	for _, text := range []string{
 		"a@b.org 1.2.3.4 Bearer x 4111 1111 1111 1111", "1.2.3.4.5.6.7.8", "a@b.cd@e.fg@h.ij", "bearer=bearer: bearer", "4111-1111 1111-11114111111111111111", "999.1.1.1.1",
 		"Bearer%20eyJ bearer+x", "bearer token: a|b,c:bearer d", `\"bearer\":\"x\"`, "bearer\u00a0x\u3000y", "bearer%3a%22x;bearer%20bearer%20 y",
+		"a%40b.org o'brien@x.org", "a\uff20b.org%40c.de", "'a@b.org'",
 		"2024-05-05 4111 1111 1111 1111", "4111 1111 1111 1111@x.org", "a@b.com@c.org 1.2.3.4@x.org", "bearer x:4111 1111 1111 1111",
 	} {
 		f.Add(text)
 	}
 	naive := map[string]*regexp.Regexp{
-		"email":  regexp.MustCompile(`[A-Za-z0-9._%+\-]+@[A-Za-z0-9.\-]+\.[A-Za-z]{2,}`),
+		"email":  regexp.MustCompile(`[A-Za-z0-9._+\-][A-Za-z0-9._+'\-]*(?:@|%40|\x{FF20})[A-Za-z0-9.\-]+\.[A-Za-z]{2,}|[A-Za-z0-9._%+\-]+@[A-Za-z0-9.\-]+\.[A-Za-z]{2,}`),
 		"ipv4":   regexp.MustCompile(`(?:^|[^0-9.])(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:$|[^0-9])`),
 		"bearer": regexp.MustCompile(`(?i)bearer(?:[\s\p{Z}:=+"'\x60\\]|%(?:20|09|0[ad]|2[27b]|3[ad]|5c))+[^\s\p{Z}\x{85}"'\x60)\]};<:=+\\%]`),
 		"card":   regexp.MustCompile(`(?:^|[^0-9 \-])[2-6](?:[ \-]?[0-9]){12,18}(?:$|[^0-9 \-])`),
