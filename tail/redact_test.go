@@ -72,7 +72,7 @@ func TestRedactedLineOfAnotherKind(t *testing.T) {
 	w.start()
 	w.appendTo("a.log", "user=secret\n", "usr=secret\n")
 	w.expect("in", `{"user":"***"}`,
-		`{"message":"withheld: it is not as parse says, and members of it must not be sent as they are","parse_error":"it does not match the pattern"}`)
+		`{"message":"withheld: it is not as parse says, and something of it must not be sent as it is","parse_error":"it does not match the pattern"}`)
 }
 
 // TestRestoreOfRedacted: a refused record of an input that redacts keeps what was sent,

@@ -182,7 +182,7 @@ func (s *Scanner) joinChanged(c *Chunk, rec, lineEnd []byte, newline bool, offse
 
 // change is the object that is made of lines as rules have it sent.
 func (s *Scanner) change(object []byte) []byte {
-	if s.untaken && s.opt.Rules.Members() {
+	if s.untaken && s.opt.Rules.Withholds() {
 		return s.withhold()
 	}
 	out, sound := s.editor.Of(object)
@@ -199,10 +199,11 @@ func (s *Scanner) change(object []byte) []byte {
 }
 
 // withhold is the object of a line that could not be taken apart: what rules say of
-// members may be anywhere in it.
+// members may be anywhere in it, and what they say of the text of a value is written
+// there in another way.
 func (s *Scanner) withhold() []byte {
 	o := object{dst: append(s.withheld[:0], '{')}
-	o.text(`"message":"`, []byte("withheld: it is not as parse says, and members of it must not be sent as they are"))
+	o.text(`"message":"`, []byte("withheld: it is not as parse says, and something of it must not be sent as it is"))
 	if s.misfits > 0 {
 		o.text(`"parse_error":"`, []byte(s.misfit))
 	}
