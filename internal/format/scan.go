@@ -19,7 +19,8 @@ type Options struct {
 	// Validate checks each record against its format. Without it only what
 	// framing needs is looked at: a delimited record whose quotes leave its
 	// end in doubt, and a MultiJSON record whose syntax does, is rejected all
-	// the same.
+	// the same, and JSON of which rules withhold something is always checked:
+	// rules find members only in what is sound.
 	Validate bool
 	// MaxRecord is the most bytes of a record, its line end included, as it
 	// is in the file. In Avro it is the most bytes of a header and of a block.
@@ -73,6 +74,7 @@ type Scanner struct {
 	json    bool    // the format is JSON
 	txt     bool    // the format is TXT
 	apart   bool    // records are parsed, or asked for by rules
+	checks  bool    // each record is checked
 	fault   fault   // why the cut at hand is unsound
 	closing closing // of the record at hand, see json_quick.go
 	padded  []byte  // a record with quickRoom behind it
@@ -156,6 +158,7 @@ func New(o Options) (*Scanner, error) {
 		}
 	}
 	s.apart = o.Parse != ParseNone || o.Rules != nil
+	s.checks = o.Validate || s.json && o.Parse == ParseNone && o.Rules.Withholds()
 	return s, nil
 }
 
@@ -248,7 +251,7 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 		rest := data[c.Consumed:]
 		s.next(&k, rest, last)
 		isHeader := header && k.kind == sound && c.Consumed+k.shownBy(rest) <= s.opt.MaxRecord
-		if k.kind == sound && s.opt.Validate && !isHeader {
+		if k.kind == sound && s.checks && !isHeader {
 			s.validate(&k, rest)
 		}
 		ok := true
