@@ -205,15 +205,22 @@ func (s *Sender) holdHalves(p *delivery.Payload, halves []*record.Payload) bool 
 }
 
 // quarantine writes the records of a refused payload to quarantine. The line is
-// durable before the end that covers its record is written.
+// durable before the end that covers its record is written. Where records have lost their
+// bytes, the message of the service is not kept: it may quote them.
 func (s *Sender) quarantine(p *delivery.Payload, ans *kusto.Answer) {
 	d := p.Data
 	recs, err := s.o.Divider.Records(d)
+	said := *ans.Err
 	for i := range recs {
-		recs[i].Route, recs[i].Reason = d.Route, record.Refused
-		where := recs[i].Message
-		if recs[i].Code, recs[i].Message = ans.Err.Code, ans.Err.Message; where != "" {
-			recs[i].Message += " (" + where + ")"
+		r := &recs[i]
+		r.Route, r.Reason, r.Code = d.Route, record.Refused, ans.Err.Code
+		switch {
+		case r.Redacted && len(r.Data) == 0:
+			said.Message = ""
+		case r.Message != "":
+			r.Message = ans.Err.Message + " (" + r.Message + ")"
+		default:
+			r.Message = ans.Err.Message
 		}
 	}
 	if err == nil {
@@ -224,7 +231,7 @@ func (s *Sender) quarantine(p *delivery.Payload, ans *kusto.Answer) {
 		return
 	}
 	s.o.Logger.Warn("records were refused and are in quarantine", "database", d.Route.Database, "table", d.Route.Table,
-		"records", d.Records, "activity", ans.ActivityID, "err", ans.Err,
+		"records", d.Records, "activity", ans.ActivityID, "err", &said,
 		"fix", "look at them: kusto-agent quarantine ls --reason refused")
 	s.report(delivery.Quarantined{P: p})
 }

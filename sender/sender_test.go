@@ -124,7 +124,11 @@ func (h halves) Split(p *record.Payload) ([]*record.Payload, error) {
 
 func (h halves) Records(p *record.Payload) (recs []record.Rejected, err error) {
 	for _, b := range p.Body {
-		recs = append(recs, record.Rejected{Data: []byte{b}})
+		r := record.Rejected{Data: []byte{b}}
+		if r.Redacted = strings.HasPrefix(p.Route.Table, "Redacted"); p.Route.Table == "RedactedAnew" {
+			r.Withhold()
+		}
+		recs = append(recs, r)
 	}
 	return recs, nil
 }
@@ -516,6 +520,31 @@ func TestOnlyTheRecordAtFaultGoesToQuarantine(t *testing.T) {
 			t.Errorf("%d payloads ended in quarantine, want 2", n)
 		}
 	})
+}
+
+// TestNoMessageOfWithheldRecords: where a record has lost its bytes, the service's message
+// about them, which may quote them, is kept neither in quarantine nor in the log.
+func TestNoMessageOfWithheldRecords(t *testing.T) {
+	for table, quoted := range map[string]bool{"T": true, "Redacted": true, "RedactedAnew": false} {
+		in(t, func(*kusto.Ingest) kusto.Answer {
+			a := refusal(kusto.BadData, 400, "BadRequest_InvalidBlob")
+			a.Err.Message = "cannot parse SECRET"
+			return a
+		}, func(w *world) {
+			w.s.Put(payload(table, "x"))
+			w.wait()
+			if len(w.kept) != 1 {
+				t.Fatalf("%s: kept %d records", table, len(w.kept))
+			}
+			r := w.kept[0]
+			if r.Code != "BadRequest_InvalidBlob" || strings.Contains(r.Message, "SECRET") != quoted || strings.Contains(r.Message, "withheld") == quoted {
+				t.Errorf("%s: kept with %q, %q", table, r.Code, r.Message)
+			}
+			if got := w.logs.String(); strings.Contains(got, "SECRET") != quoted || !strings.Contains(got, "BadRequest_InvalidBlob") {
+				t.Errorf("%s: logged\n%s", table, got)
+			}
+		})
+	}
 }
 
 func TestTooLargeIsHalvedUntilItFits(t *testing.T) {

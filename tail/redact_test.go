@@ -103,6 +103,36 @@ func TestRestoreOfRedacted(t *testing.T) {
 	}
 }
 
+// TestRestoreOfRedactedAnew: a refused record that was sent under rules that are others by
+// now keeps nothing, and one whose input redacts no more keeps what was sent.
+func TestRestoreOfRedactedAnew(t *testing.T) {
+	for _, c := range []struct {
+		now      []rules.Redaction
+		withheld bool
+	}{
+		{[]rules.Redaction{{Match: "secret", With: "***"}}, false},
+		{[]rules.Redaction{{Match: "secret", With: "***"}, {Match: "token", With: "***"}}, true},
+		{nil, false},
+	} {
+		w := newWorld(t)
+		w.in().Format, w.in().Parse = record.JSON, "text"
+		w.in().Redact = []rules.Redaction{{Match: "secret", With: "***"}}
+		w.batch = true
+		w.start()
+		w.taker.set(func() { w.taker.hold = true })
+		w.appendTo("a.log", "a secret token\n")
+		w.look()
+		p := w.taker.unsent[0]
+		w.in().Redact = c.now
+		w.reload()
+		all := []record.Rejected{{File: p.Pieces[0].File, Length: 15, Data: []byte("a *** token")}}
+		must(t, w.tailer.Restore(p, all))
+		if r := all[0]; !r.Redacted || c.withheld != (len(r.Data) == 0) || c.withheld != strings.Contains(r.Message, "withheld") || r.Length != 15 {
+			t.Errorf("rules are %v now; restored %+v", c.now, r)
+		}
+	}
+}
+
 // TestKeyFile: hashes need a key that not everyone can read, and what was made with
 // another key is not made again.
 func TestKeyFile(t *testing.T) {

@@ -12,11 +12,13 @@ import (
 // Restore gives records of a payload the bytes they have in their files, where
 // the payload does not tell them: it was parsed or decoded. A record whose bytes
 // cannot be had any more keeps what was sent, and the error says why. A record of which
-// something must not get out keeps what was sent too; where that was sent as it is,
-// since its input did not redact then, it gets no bytes at all.
+// something must not get out keeps what was sent too; where its input redacts by other
+// settings than it was sent by, or did not redact then, it gets no bytes at all.
 func (t *Tailer) Restore(p *record.Payload, recs []record.Rejected) error {
 	for i := range recs {
-		if r := &recs[i]; p.Shaping&record.Withheld != 0 {
+		r := &recs[i]
+		now := t.withholding(r.File.Input)
+		if p.Shaping&record.Withheld != 0 {
 			r.Redacted = true
 			if before := extentsBefore(p, r.File, r.Offset); len(before) > 0 {
 				for _, x := range before {
@@ -24,7 +26,8 @@ func (t *Tailer) Restore(p *record.Payload, recs []record.Rejected) error {
 				}
 				r.Message = whereBefore(before)
 			}
-		} else if t.withholds(r.File.Input) {
+		}
+		if now != nil && now.shaping != p.Shaping {
 			r.Withhold()
 		}
 	}
@@ -58,12 +61,14 @@ func (t *Tailer) Restore(p *record.Payload, recs []record.Rejected) error {
 	return errors.Join(all...)
 }
 
-// withholds reports whether the input of a name redacts by now.
-func (t *Tailer) withholds(name string) bool {
+// withholding is the input of a name where it redacts by now, else nil.
+func (t *Tailer) withholding(name string) *input {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	in, _ := t.inputOf(name)
-	return in != nil && in.rules.Withholds()
+	if in, _ := t.inputOf(name); in != nil && in.rules.Withholds() {
+		return in
+	}
+	return nil
 }
 
 // restore gives one record its bytes. Where it begins in another file, its message
