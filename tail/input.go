@@ -2,6 +2,7 @@ package tail
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -259,8 +260,37 @@ func (in *input) options() format.Options {
 // prepare has a scanner know what is to be scanned next: a file, what is remembered
 // of it, and the batch it is for.
 func (in *input) prepare(scan *format.Scanner, f io.ReaderAt, of record.File, info *record.FileInfo, batch record.BatchID) error {
+	if in.rules.Withholds() {
+		if err := in.checkMark(f); err != nil {
+			return err
+		}
+	}
 	scan.SetStamp(format.Stamp{Host: in.host, Path: info.First, Input: in.Name, File: of.ID, Generation: of.Generation, Dated: dated(info), Batch: batch})
 	return scan.Prepare(f)
+}
+
+// checkMark fails for a file whose byte order mark names another encoding than that of
+// the input: no rule would find anything in it.
+func (in *input) checkMark(f io.ReaderAt) error {
+	head := make([]byte, 3)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read byte order mark: %w", err)
+	}
+	return in.foreignMark(head[:n])
+}
+
+// foreignMark is a *problem where a file begins with the byte order mark of another
+// encoding than that of the input, else nil.
+func (in *input) foreignMark(head []byte) error {
+	e, ok := format.Mark(head)
+	if !ok || e == in.encoding {
+		return nil
+	}
+	return &problem{
+		error: fmt.Errorf("its byte order mark says %v, and the rules of the input would find nothing to redact or remove in it", e),
+		fix:   "set encoding: " + e.String() + ", in an input of its own if others of its files have another", file: true,
+	}
 }
 
 func (in *input) file(id record.FileID, generation uint32) record.File {

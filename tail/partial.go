@@ -116,7 +116,9 @@ func (w *worker) readCarried(r *reader, last bool) (after, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return idle, err
 	}
-	w.tellMark(r, data[len(p.data):])
+	if err := w.tellMark(r, data[len(p.data):]); err != nil {
+		return idle, err
+	}
 	whole := int64(n) == end
 	data = data[:len(p.data)+r.in.textLen(data[len(p.data):len(p.data)+n], 0)]
 	scan, err := w.scanner(r)

@@ -429,7 +429,9 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 	}
 	r.checked = r.mtime
 	if r.offset == 0 {
-		w.tellMark(r, buf[record.MarkLen:record.MarkLen+n])
+		if err := w.tellMark(r, buf[record.MarkLen:record.MarkLen+n]); err != nil {
+			return idle, err
+		}
 	}
 	data, whole := buf[record.MarkLen:record.MarkLen+int64(n)-before], int64(n)-before == end-r.offset
 	if whole && r.z == nil {

@@ -133,6 +133,55 @@ func TestRestoreOfRedactedAnew(t *testing.T) {
 	}
 }
 
+// TestForeignMarkIsNotRead: no rule finds anything in text of another encoding, so that a
+// file whose byte order mark names one is not read where something is withheld, also not
+// from its middle.
+func TestForeignMarkIsNotRead(t *testing.T) {
+	utf16 := func(text string) string { return "\xff\xfe" + strings.ReplaceAll(text, "", "\x00")[1:] }
+	for _, c := range []struct {
+		redact, remark bool
+		encoding       string
+		read           bool
+	}{
+		{true, false, "utf-8", false},
+		{true, true, "utf-8", false},
+		{true, false, "utf-16le", true},
+		{false, false, "utf-8", true},
+	} {
+		w := newWorld(t)
+		w.in().Encoding = c.encoding
+		redact := func() {
+			if c.redact {
+				w.in().Redact = []rules.Redaction{{Match: "secret", With: "***"}}
+			}
+		}
+		if !c.remark {
+			redact()
+		}
+		w.start()
+		if c.remark { // it was read before the rules were there
+			w.appendTo("a.log", utf16("old\n"))
+			w.look()
+			redact()
+			w.reload()
+		}
+		before := w.boxed.count("in")
+		w.appendTo("a.log", utf16("a secret\n"))
+		w.look()
+		told := false
+		for path, why := range w.tailer.Problems() {
+			told = told || strings.Contains(path, "a.log") && strings.Contains(why, "byte order mark")
+		}
+		if got := w.boxed.count("in") - before; told == c.read || (got > 0) != c.read {
+			t.Errorf("%+v: told %t, sent %d", c, told, got)
+		}
+		if c.read == (w.boxed.logged("cannot be read", "a.log", "utf-16le") > 0) {
+			t.Errorf("%+v: what to do is not in the log", c)
+		}
+		w.shut()
+	}
+}
+
 // TestKeyFile: hashes need a key that not everyone can read, and what was made with
 // another key is not made again.
 func TestKeyFile(t *testing.T) {

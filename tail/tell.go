@@ -251,13 +251,17 @@ func (w *worker) tellNoText(r *reader, in record.Span) {
 }
 
 // tellMark logs that a file begins with the byte order mark of another encoding
-// than that of its input.
-func (w *worker) tellMark(r *reader, head []byte) {
+// than that of its input. Where something of the file must not get out, that is an error.
+func (w *worker) tellMark(r *reader, head []byte) error {
+	if r.in.rules.Withholds() {
+		return r.in.foreignMark(head)
+	}
 	e, ok := format.Mark(head)
 	if !ok || e == r.in.encoding || r.marked || r.in.Format == record.Avro {
-		return
+		return nil
 	}
 	r.marked = true
 	w.t.o.Logger.Warn("byte order mark of the file does not match the encoding of its input", "input", r.in.Name, "file", w.pathOf(r),
 		"fix", "set encoding: "+e.String()+", in an input of its own if others of its files have another")
+	return nil
 }
