@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/config"
+	"kusto-agent/internal/format"
 	"kusto-agent/internal/pipeline"
 	"kusto-agent/internal/schema"
 	"kusto-agent/internal/units"
@@ -29,22 +30,17 @@ func takeSample(ctx context.Context, cfg *config.Config, in *config.Input) (*sch
 	sample.Expect(in.ExpectedColumns())
 	why := errors.New("no file matches its paths")
 	for _, file := range files {
-		c := pipeline.NewPeek(cfg, nil)
-		p, err := c.First(ctx, fromTheBeginning(in, file))
+		text, lacks, err := beginning(ctx, cfg, in, file)
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil:
 			return nil, err
-		case p == nil:
-			why = errors.New(c.Why())
+		case text == nil:
+			why = lacks
 			continue
 		}
-		text, err := pipeline.Raw(p)
-		if err == nil {
-			err = sample.Add(text, sampleBytes/len(files), sampleRecords/len(files))
-		}
-		if err != nil {
+		if err := sample.Add(text, sampleBytes/len(files), sampleRecords/len(files)); err != nil {
 			return nil, fmt.Errorf("%q: %w", file, err)
 		}
 	}
@@ -54,11 +50,51 @@ func takeSample(ctx context.Context, cfg *config.Config, in *config.Input) (*sch
 	return sample, nil
 }
 
+// beginning is what the agent would send of the beginning of a file, with the header where
+// it has one; nil: there is nothing, and lacks says why. Rules act on the rows alone, which
+// they know by the header.
+func beginning(ctx context.Context, cfg *config.Config, in *config.Input, file string) (text []byte, lacks, err error) {
+	one := fromTheBeginning(in, file)
+	if set, err := in.NewRules(); err != nil || set == nil || in.Header != "skip" {
+		one.Header = "none"
+		return first(ctx, cfg, one)
+	}
+	header := *one
+	header.Header = "none"
+	header.Keep, header.Drop, header.Sample = nil, nil, nil
+	header.Redact, header.Rename, header.Remove, header.Add = nil, nil, nil, nil
+	if text, lacks, err = first(ctx, cfg, &header); text == nil {
+		return nil, lacks, err
+	}
+	scan, err := format.New(format.Options{Format: in.Format, MaxRecord: len(text) + format.MinRecord})
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, _, err := first(ctx, cfg, one)
+	return append(text[:scan.Split(text, 1)], rows...), nil, err
+}
+
+// first is the first payload of an input.
+func first(ctx context.Context, cfg *config.Config, in *config.Input) (text []byte, lacks, err error) {
+	c := pipeline.NewPeek(cfg, nil)
+	p, err := c.First(ctx, in)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case p == nil:
+		return nil, errors.New(c.Why()), nil
+	}
+	if text, err = pipeline.Raw(p); err != nil {
+		err = fmt.Errorf("%q: %w", in.Paths[0], err)
+	}
+	return text, nil, err
+}
+
 // fromTheBeginning is an input for one of its files, all of it.
 func fromTheBeginning(in *config.Input, file string) *config.Input {
 	one := *in
 	one.Paths, one.Exclude = []string{config.EscapePattern(file)}, nil
-	one.StartAt, one.IgnoreOlder, one.Header = "beginning", 0, "none"
+	one.StartAt, one.IgnoreOlder = "beginning", 0
 	one.RotateQuiet = units.Duration(10 * time.Millisecond)
 	return &one
 }
