@@ -73,10 +73,6 @@ func criPart(stream, tag, text string) string {
 	return fmt.Sprintf("2024-01-01T00:00:00Z %s %s %s\n", stream, tag, text)
 }
 
-func criObject(stream, message string) string {
-	return fmt.Sprintf(`{"time":"2024-01-01T00:00:00Z","stream":"%s","message":"%s"}`+"\n", stream, message)
-}
-
 func utf16LE(text string) string {
 	var b strings.Builder
 	for _, r := range text {
