@@ -238,6 +238,7 @@ func (w *writer) swap(run []*segment, h *segment, moves []move) bool {
 		// ended until h goes.
 		over := g.ended.has(m.from.ord)
 		g.moved.set(m.from.ord, g.n)
+		s.copies[m.slot.id]++ // it lies in g until that is removed, which may be after h
 		if over {
 			h.end(m.sh, &m.slot)
 			m.sh.waiting--

@@ -1,8 +1,10 @@
 package spool
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -474,6 +476,56 @@ func TestRemovedWithWhatWasGivenUp(t *testing.T) {
 		waitFor(2 * linger)
 		if want := []record.BatchID{batchID(1)}; !slices.Equal(removed, want) || len(segments(fs)) > 0 {
 			t.Errorf("told as removed %v, want %v; %v stay", removed, want, segments(fs))
+		}
+		must(t, s.Close())
+	})
+}
+
+// The same of what was copied out of a segment that stays behind its copy, since it alone
+// shows that something was lost and the disk is full: a start finds its frames again.
+func TestCopiedOutOfWhatStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := faultfs.New("/state")
+		o := testOptions(disk)
+		o.SegmentSize = 64 << 10
+		s, _ := openWith(t, testConfig, o)
+		newLife().sparse(s, 40)
+		disk = disk.Crash(faultfs.Kill, 0)
+		_ = s.Close()
+		name := path.Join(dir, segments(disk)[0])
+		written := bytes.TrimRight(disk.Content(name), "\x00")
+		disk.SetContent(name, written[:len(written)-100])
+
+		var full atomic.Bool
+		full.Store(true)
+		removed := map[record.BatchID]int{}
+		o.FS = disk
+		o.BeforeUnlink = func() error {
+			if full.Load() {
+				return faultfs.NoSpace
+			}
+			return nil
+		}
+		o.OnRemove = func(ids []record.BatchID) {
+			for _, id := range ids {
+				removed[id]++
+			}
+		}
+		s, _ = openWith(t, testConfig, o)
+		newLife().endHere(s)
+		waitFor(2 * settle)
+		copied := len(segments(disk))
+		for p := next(s, to(dr)); p != nil; p = next(s, to(dr)) {
+			s.Done(p.ID, record.Accepted)
+		}
+		waitFor(2 * again)
+		if left := segments(disk); copied != 2 || len(left) != 1 || len(removed) > 0 {
+			t.Errorf("%d segments after compaction, then %v, and %d payloads are told as removed", copied, left, len(removed))
+		}
+		full.Store(false)
+		waitFor(2 * again)
+		if left := segments(disk); len(left) > 0 || removed[batchID(10)] != 1 || removed[batchID(1)] != 1 {
+			t.Errorf("%v stay, payload 10 is told as removed %d times, payload 1 %d times", left, removed[batchID(10)], removed[batchID(1)])
 		}
 		must(t, s.Close())
 	})

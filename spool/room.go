@@ -313,15 +313,11 @@ func (s *Spool) lastOf(ids []record.BatchID) []record.BatchID {
 	})
 }
 
-// idsOf are the payloads of a segment, but for those that were copied to another one.
+// idsOf are the payloads of a segment, also those that were copied to another one.
 func (s *Spool) idsOf(g *segment) (ids []record.BatchID) {
 	all, _ := s.all(g) // of those that cannot be read a later start lets the journal know
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for i := range all {
-		if !g.moved.has(all[i].ord) {
-			ids = append(ids, all[i].id)
-		}
+		ids = append(ids, all[i].id)
 	}
 	return ids
 }
