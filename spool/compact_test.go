@@ -530,3 +530,50 @@ func TestCopiedOutOfWhatStays(t *testing.T) {
 		must(t, s.Close())
 	})
 }
+
+// The same of one that was made again since its frame could not be read: a start may read
+// that frame.
+func TestRemovedWithWhatWasUnreadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := faultfs.New("/state")
+		o := testOptions(disk)
+		o.SegmentSize = 64 << 10
+		removed := map[record.BatchID]int{}
+		o.OnRemove = func(ids []record.BatchID) {
+			for _, id := range ids {
+				removed[id]++
+			}
+		}
+		s, _ := openWith(t, testConfig, o)
+		put(t, s, here, 1, 2, 3, 4)
+		must(t, s.Close())
+		s, _ = openWith(t, testConfig, o)
+		name := path.Join(dir, segments(disk)[0])
+		b := disk.Content(name)
+		at := bytes.Index(b, payload(1, here).Body)
+		b[at]++
+		disk.SetContent(name, b)
+
+		var wait []*record.Payload
+		for p := next(s, to(here)); p != nil; p = next(s, to(here)) {
+			wait = append(wait, p)
+		}
+		if len(wait) != 3 || wait[0].ID != batchID(2) {
+			t.Fatalf("next gave %v, want three, since the first cannot be read", wait)
+		}
+		put(t, s, here, 1)
+		s.Done(next(s, to(here)).ID, record.Accepted)
+		waitFor(2 * linger)
+		if left := segments(disk); len(left) != 1 || len(removed) > 0 {
+			t.Errorf("%v stay, and %d payloads are told as removed, want one segment and none", left, len(removed))
+		}
+		for _, p := range wait {
+			s.Done(p.ID, record.Accepted)
+		}
+		waitFor(2 * again)
+		if removed[batchID(1)] != 1 || removed[batchID(2)] != 1 {
+			t.Errorf("the first is told as removed %d times, the second %d times", removed[batchID(1)], removed[batchID(2)])
+		}
+		must(t, s.Close())
+	})
+}

@@ -277,7 +277,7 @@ func (w *writer) remove(dead []*segment) {
 		s.weigh()
 	}
 	for i := range dead {
-		s.o.OnRemove(s.lastOf(ids[i]))
+		s.o.OnRemove(w.withoutSpoiled(s.lastOf(ids[i])))
 	}
 	if w.isFull() {
 		w.probe()
@@ -311,6 +311,29 @@ func (s *Spool) lastOf(ids []record.BatchID) []record.BatchID {
 		}
 		return true
 	})
+}
+
+// withoutSpoiled leaves out those ids of which a segment that stays has a frame that could
+// not be read: the payload was made again and has another frame, but a start may read the
+// first one. Where it cannot be told, that is all of them; a later start lets the journal
+// know.
+func (w *writer) withoutSpoiled(ids []record.BatchID) []record.BatchID {
+	s := w.s
+	s.mu.Lock()
+	spoiled := slices.DeleteFunc(slices.Clone(s.segments), func(g *segment) bool { return !g.damaged && !g.lost })
+	s.mu.Unlock()
+	for _, g := range spoiled {
+		var all []placed
+		if w.disk(func() (err error) { all, err = s.all(g); return err }) != nil {
+			return nil
+		}
+		there := make(map[record.BatchID]bool, len(all))
+		for i := range all {
+			there[all[i].id] = true
+		}
+		ids = slices.DeleteFunc(ids, func(id record.BatchID) bool { return there[id] })
+	}
+	return ids
 }
 
 // idsOf are the payloads of a segment, also those that were copied to another one.
