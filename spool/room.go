@@ -276,9 +276,7 @@ func (w *writer) remove(dead []*segment) {
 	if spoiled {
 		s.weigh()
 	}
-	for i := range dead {
-		s.o.OnRemove(w.withoutSpoiled(s.lastOf(ids[i])))
-	}
+	s.o.OnRemove(w.withoutSpoiled(s.lastOf(slices.Concat(ids...))))
 	if w.isFull() {
 		w.probe()
 	}
@@ -293,7 +291,7 @@ func (w *writer) syncFolder() bool {
 	return true
 }
 
-// lastOf leaves out those ids of a segment that is gone of which another frame is there:
+// lastOf leaves out those ids of segments that are gone of which another frame is there:
 // how they ended is to be known until that is gone too.
 func (s *Spool) lastOf(ids []record.BatchID) []record.BatchID {
 	s.mu.Lock()
