@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"unique"
 
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/durable/faultfs"
@@ -444,4 +445,37 @@ func TestVouch(t *testing.T) {
 	if n := asked.Load(); n < 1 || n > 3 {
 		t.Errorf("the journal vouched %d times, want once for each of three segments at most", n)
 	}
+}
+
+// TestLaneEmptiedMeanwhile has another reader send all of a route between the moment that a
+// reader finds that slots are to be read and the moment that it reads them.
+func TestLaneEmptiedMeanwhile(t *testing.T) {
+	disk := faultfs.New("/state")
+	s, _ := openWith(t, testConfig, testOptions(disk))
+	put(t, s, here, 1, 2, 3)
+	must(t, s.Close())
+	s, _ = openWith(t, testConfig, testOptions(disk))
+	route := unique.Make(to(here))
+	s.mu.Lock()
+	_, need := s.pick(route)
+	if need == nil {
+		t.Fatal("nothing is to be read from the index")
+	}
+	late := s.page(need)
+	s.mu.Unlock()
+	for n := 1; n <= 3; n++ {
+		p := next(s, to(here))
+		if got := number(t, p); got != n {
+			t.Fatalf("payload %d, want %d", got, n)
+		}
+		s.Done(p.ID, record.Accepted)
+	}
+	if len(s.Routes()) > 0 {
+		t.Fatalf("%v wait, want none", s.Routes())
+	}
+	s.load(late)
+	if p := next(s, to(here)); p != nil {
+		t.Fatalf("payload %d is given again", number(t, p))
+	}
+	must(t, s.Close())
 }

@@ -26,8 +26,9 @@ func (s *Spool) Next(r record.Route) (p *record.Payload, frame record.BatchID) {
 			s.poke()
 		}
 		t, need := s.pick(to)
+		var ahead page
 		if need != nil {
-			need.g.pins++
+			ahead = s.page(need)
 		}
 		s.mu.Unlock()
 		switch {
@@ -35,7 +36,7 @@ func (s *Spool) Next(r record.Route) (p *record.Payload, frame record.BatchID) {
 			if p, again := s.fetch(t); !again {
 				return p, t.id
 			}
-		case need == nil || !s.load(need):
+		case need == nil || !s.load(ahead):
 			return nil, frame
 		}
 	}

@@ -80,15 +80,26 @@ const (
 	totalAhead = 128 << 10
 )
 
-// load reads the next slots of a share whose segment was pinned for it, ends the
-// pin, and says whether to go on.
-func (s *Spool) load(sh *share) bool {
-	g := sh.g
+// page is a part of a share that is to be read from the index of its segment. The segment
+// is pinned for it.
+type page struct {
+	sh    *share
+	x     *index // nil: the spool is closed
+	at, n int    // its first slot in the share, and how many
+}
+
+// page pins the segment of a share of which the next slots are to be read. Needs mu, and
+// the lane of the share.
+func (s *Spool) page(sh *share) page {
+	sh.g.pins++
+	n := max(minAhead, min(maxAhead, totalAhead/len(s.lanes)))
+	return page{sh: sh, x: sh.g.index, at: sh.next, n: min(sh.n-sh.next, n)}
+}
+
+// load reads a page, ends its pin, and says whether to go on.
+func (s *Spool) load(p page) bool {
+	sh, g, x, at, n := p.sh, p.sh.g, p.x, p.at, p.n
 	defer s.unpin(g)
-	s.mu.Lock()
-	x, at := g.index, sh.next
-	n := min(sh.n-at, max(minAhead, min(maxAhead, totalAhead/len(s.lanes))))
-	s.mu.Unlock()
 	if x == nil { // the spool is closed
 		return false
 	}
