@@ -22,7 +22,8 @@ import (
 // With ids fn gets fewer: of segments whose index has a token that Options.Vouches
 // says yes to, only the payloads with these ids, those that are not sound, those that
 // replace another, and perhaps some more. The others go on waiting, and passed counts
-// their records by input. With nil fn gets all. Where over is not nil it is asked
+// their records by input; lost counts those of payloads that cannot be read, but for
+// payloads that replace another. With nil fn gets all. Where over is not nil it is asked
 // before, of each payload that replaces no other: where it says true that one is not
 // to be sent, and fn does not get it.
 //
@@ -30,8 +31,8 @@ import (
 // no memory. What of that the spool has in its index and cannot read is added to the
 // Recovery that Open returned; Next meets the rest. The error is one of reading;
 // damage is none.
-func (s *Spool) Held(ids iter.Seq[record.BatchID], over func(id record.BatchID) bool, fn func(p *record.Payload, sound bool) bool) (passed map[string]int, err error) {
-	w := walk{s: s, all: ids == nil, over: over, fn: fn, passed: map[string]int{}}
+func (s *Spool) Held(ids iter.Seq[record.BatchID], over func(id record.BatchID) bool, fn func(p *record.Payload, sound bool) bool) (passed, lost map[string]int, err error) {
+	w := walk{s: s, all: ids == nil, over: over, fn: fn, passed: map[string]int{}, lost: map[string]int{}}
 	if ids != nil {
 		w.asked = bloomOf(ids)
 	}
@@ -43,7 +44,7 @@ func (s *Spool) Held(ids iter.Seq[record.BatchID], over func(id record.BatchID) 
 	s.walks--
 	s.mu.Unlock()
 	s.poke()
-	return w.passed, err
+	return w.passed, w.lost, err
 }
 
 // Which calls fn with those of the ids that are of payloads which have not ended and are
@@ -91,6 +92,7 @@ type walk struct {
 	over   func(id record.BatchID) bool
 	fn     func(p *record.Payload, sound bool) bool
 	passed map[string]int
+	lost   map[string]int
 }
 
 // sends says whether a payload is to be sent from here.
@@ -169,7 +171,7 @@ func (w *walk) meet(g *segment, found []placed, passed map[string]int) error {
 		case err != nil && !lasts(err):
 			return err
 		case err != nil:
-			s.missing(at)
+			w.missing(at)
 		case !w.sends(&at.slot, p):
 			s.endWaiting(at)
 		}
@@ -199,7 +201,7 @@ func (w *walk) whole(g *segment) error {
 	}
 	for i := range all {
 		if at := all[i]; !met.has(at.ord) && s.waits(at) {
-			s.missing(at)
+			w.missing(at)
 		}
 	}
 	s.refresh(all)
@@ -210,7 +212,8 @@ func (w *walk) whole(g *segment) error {
 }
 
 // missing ends a payload of which the index alone is left, and adds it to the Recovery.
-func (s *Spool) missing(at placed) {
+func (w *walk) missing(at placed) {
+	s := w.s
 	if !s.endWaiting(at) {
 		return
 	}
@@ -218,6 +221,9 @@ func (s *Spool) missing(at placed) {
 	defer s.mu.Unlock()
 	at.sh.g.damaged = true
 	s.rec.miss(at.sh, &at.slot)
+	if at.size&part == 0 {
+		at.sh.g.counts(&at.slot, func(input string, n int) { w.lost[input] += n })
+	}
 }
 
 // isVouched says whether all of a segment is known elsewhere as its index says.

@@ -46,7 +46,7 @@ func nobody(func(record.BatchID) bool) {}
 // payloads it meets.
 func noted(t testing.TB, s *Spool, ids iter.Seq[record.BatchID]) (sums map[string]int, met int) {
 	more := map[string]int{}
-	sums, err := s.Held(ids, nil, func(p *record.Payload, sound bool) bool {
+	sums, _, err := s.Held(ids, nil, func(p *record.Payload, sound bool) bool {
 		met++
 		p.Inputs(func(input string, n int) { more[input] += n })
 		return true
@@ -425,7 +425,7 @@ func TestVouch(t *testing.T) {
 			t.Errorf("start %d: %d are read, want %d", i, met, want)
 		}
 		over := func(id record.BatchID) bool { return id == batchID(2) || id == half.ID }
-		_, err := s.Held(slices.Values([]record.BatchID{batchID(2)}), over, func(p *record.Payload, _ bool) bool {
+		_, _, err := s.Held(slices.Values([]record.BatchID{batchID(2)}), over, func(p *record.Payload, _ bool) bool {
 			if p.ID == batchID(2) {
 				t.Error("what is over is read")
 			}

@@ -27,7 +27,7 @@ import (
 
 // heldAll is Held with all that waits.
 func (s *Spool) heldAll(fn func(p *record.Payload, sound bool) bool) error {
-	_, err := s.Held(nil, nil, fn)
+	_, _, err := s.Held(nil, nil, fn)
 	return err
 }
 

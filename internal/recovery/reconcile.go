@@ -55,10 +55,11 @@ func (r *Recovery) Reconcile(found Found) error {
 type start struct {
 	*Recovery
 	Found
-	begun  map[record.BatchID]*record.Payload // those the spool does not have
-	wholes map[record.BatchID]*whole          // those of which the spool has parts
-	partOf map[record.BatchID]record.BatchID  // what each part is one of
-	there  map[record.BatchID]bool            // what the spool has, of those that somebody asks for
+	begun   map[record.BatchID]*record.Payload // those the spool does not have
+	wholes  map[record.BatchID]*whole          // those of which the spool has parts
+	partOf  map[record.BatchID]record.BatchID  // what each part is one of
+	there   map[record.BatchID]bool            // what the spool has, of those that somebody asks for
+	counted map[string]int                     // records of what goes on waiting in the spool, by input
 }
 
 // whole is a payload of which the spool has parts.
@@ -75,8 +76,20 @@ type whole struct {
 // there are parts a second pass looks which wholes wait, whose own fate is decided by
 // then, and a third one decides about the parts. What the journal has nothing to say of,
 // but that its ranges are safe, is only counted.
+//
+// A payload that a later pass cannot read was counted by the first one. It is not in the
+// spool any more, so that the books are told after the last pass only.
 func (s *start) goThrough() error {
-	passed, err := s.Spool.Held(s.asked, s.isOver, func(p *record.Payload, sound bool) bool {
+	s.counted = map[string]int{}
+	err := s.passes()
+	for input, n := range s.counted {
+		s.enterRecords(input, n)
+	}
+	return err
+}
+
+func (s *start) passes() error {
+	passed, _, err := s.Spool.Held(s.asked, s.isOver, func(p *record.Payload, sound bool) bool {
 		if p.Replaces == (record.BatchID{}) {
 			return s.meet(p, sound)
 		}
@@ -87,23 +100,30 @@ func (s *start) goThrough() error {
 		return true
 	})
 	for input, n := range passed {
-		s.enterRecords(input, n)
+		s.counted[input] += n
 	}
 	if err != nil || len(s.wholes) == 0 {
 		return err
 	}
-	_, err = s.Spool.Held(maps.Keys(s.wholes), nil, func(p *record.Payload, sound bool) bool {
+	if err := s.pass(maps.Keys(s.wholes), func(p *record.Payload, sound bool) bool {
 		if w := s.wholes[p.ID]; w != nil {
 			w.waits = p.Replaces == (record.BatchID{}) || JudgeFrame(s.known(p), frameOf(sound, false)).Sends()
 		}
 		return true
-	})
-	if err != nil {
+	}); err != nil {
 		return err
 	}
-	_, err = s.Spool.Held(func(func(record.BatchID) bool) {}, nil, func(p *record.Payload, sound bool) bool {
+	return s.pass(func(func(record.BatchID) bool) {}, func(p *record.Payload, sound bool) bool {
 		return p.Replaces == (record.BatchID{}) || s.meet(p, sound)
 	})
+}
+
+// pass is one behind the first: what it cannot read, and is no part, was counted.
+func (s *start) pass(ids iter.Seq[record.BatchID], fn func(p *record.Payload, sound bool) bool) error {
+	_, lost, err := s.Spool.Held(ids, nil, fn)
+	for input, n := range lost {
+		s.counted[input] -= n
+	}
 	return err
 }
 
@@ -212,7 +232,7 @@ func (s *start) meet(p *record.Payload, sound bool) bool {
 		_ = s.Journal.End(p.ID, record.Spooled)
 	case Keep:
 	}
-	s.enter(p)
+	p.Inputs(func(input string, n int) { s.counted[input] += n })
 	if n > 0 {
 		s.Spool.Attempted(p.ID, n)
 	}

@@ -53,7 +53,9 @@ type Spool interface {
 	// over before of one that replaces no other. With ids it may pass over payloads whose
 	// ranges are safe, which are sound and replace no other, and have none of these ids:
 	// how many records of which input they have it returns. With nil it passes over none.
-	Held(ids iter.Seq[record.BatchID], over func(id record.BatchID) bool, fn func(p *record.Payload, sound bool) bool) (passed map[string]int, err error)
+	// Lost are the records of those that it lets go of since it cannot read them, but for
+	// those that replace another.
+	Held(ids iter.Seq[record.BatchID], over func(id record.BatchID) bool, fn func(p *record.Payload, sound bool) bool) (passed, lost map[string]int, err error)
 	// Which calls fn with those of the ids that wait, and maybe with others that do.
 	Which(ids iter.Seq[record.BatchID], fn func(id record.BatchID)) error
 	Attempted(id record.BatchID, attempt int)

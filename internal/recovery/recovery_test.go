@@ -174,6 +174,24 @@ func TestMissing(t *testing.T) {
 	w.wantBooks("")
 }
 
+// TestUnreadableLater: a frame that the first look at the spool can read and a later one
+// cannot is counted once, as what stands for it.
+func TestUnreadableLater(t *testing.T) {
+	whole, part := payload('x', 4), payload('y', 4)
+	part.Replaces = whole.ID
+	for passes := 1; passes <= 2; passes++ {
+		for _, vouched := range []bool{true, false} {
+			w := newWorld(t)
+			w.vouched, w.readable = vouched, map[record.BatchID]int{whole.ID: passes}
+			w.covers[whole.ID], w.covers[part.ID] = true, true
+			w.frames = []frame{{whole, true}, {part, true}}
+			w.history = map[record.BatchID]*record.Payload{whole.ID: whole}
+			w.reconcile(Found{}, true, &record.Payload{ID: whole.ID, Records: 4, Pieces: whole.Pieces})
+			w.wantBooks("restored 4 spooled 4")
+		}
+	}
+}
+
 // TestBegun: what is done about a batch that was begun, by what is found.
 func TestBegun(t *testing.T) {
 	f := func(name string, set func(w *world), books, text string, told ...string) {

@@ -36,7 +36,9 @@ type world struct {
 	noJnl     error // of reading the history
 	unwell    error // of writing it
 	frames    []frame
-	vouched   bool // all of them are known to the journal as safe that it does not say more of
+	vouched   bool                   // all of them are known to the journal as safe that it does not say more of
+	walks     int                    // through them
+	readable  map[record.BatchID]int // by how many of these; none: by all
 	putErr    error
 	served    map[string]bool
 	room      int // how many payloads there is memory for
@@ -223,11 +225,18 @@ func (s spoolOf) Put(p *record.Payload) error {
 	}
 	return s.putErr
 }
-func (s spoolOf) Held(ids iter.Seq[record.BatchID], over func(id record.BatchID) bool, fn func(p *record.Payload, sound bool) bool) (passed map[string]int, err error) {
-	passed = map[string]int{}
+func (s spoolOf) Held(ids iter.Seq[record.BatchID], over func(id record.BatchID) bool, fn func(p *record.Payload, sound bool) bool) (passed, lost map[string]int, err error) {
+	passed, lost = map[string]int{}, map[string]int{}
+	s.walks++
 	s.frames = slices.DeleteFunc(s.frames, func(f frame) bool {
 		own := *f.p
 		part := own.Replaces != record.BatchID{}
+		if s.readable[own.ID] > 0 && s.walks > s.readable[own.ID] {
+			if !part {
+				own.Inputs(func(input string, n int) { lost[input] += n })
+			}
+			return true
+		}
 		switch {
 		case ids != nil && s.vouched && f.sound && !part && !slices.Contains(slices.Collect(ids), own.ID):
 			own.Inputs(func(input string, n int) { passed[input] += n })
@@ -237,7 +246,7 @@ func (s spoolOf) Held(ids iter.Seq[record.BatchID], over func(id record.BatchID)
 		}
 		return !fn(&own, f.sound)
 	})
-	return passed, nil
+	return passed, lost, nil
 }
 func (s spoolOf) Which(ids iter.Seq[record.BatchID], fn func(id record.BatchID)) error {
 	for _, f := range s.frames { // of others too

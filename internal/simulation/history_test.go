@@ -512,6 +512,9 @@ func (h *history) missing(sound bool) string {
 // be lost, and is in hand nowhere until that is told.
 func (h *history) settled() bool {
 	synctest.Wait()
+	if h.p.dead.Load() { // the next process may find more
+		return false
+	}
 	now, waiting, _ := h.p.recovery.Pending()
 	p := h.p.sender.Progress()
 	return h.missing(false) == "" && now+waiting == 0 && p.Left+p.Spooled+p.Fetching == 0 && h.p.spool.Stats().Frames == 0
