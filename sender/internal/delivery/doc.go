@@ -52,6 +52,7 @@
 //	sending | BrokenOff | queued | -
 //	bisecting | Divided | gone; its halves sending | Searching, Request, Request
 //	bisecting | the same, an outcome unknown before | gone; its halves sending | Searching, UnknownReplaced, RouteRecovered, Request, Request
+//	bisecting | the same, tried by an earlier run | gone; its halves sending | Searching, UnknownReplaced, Request, Request
 //	bisecting | NotDivided: whole | quarantining | Quarantine
 //	bisecting | NotDivided: the spool is full | returning | Return
 //	bisecting | NotDivided: failed | queued, its route held | RouteHeld

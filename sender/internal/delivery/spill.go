@@ -23,6 +23,8 @@ func (m *Machine) fetched(e Fetched) {
 	old, known := r.memos[e.Frame]
 	if known {
 		p.failures, p.strikes, p.passed, p.failedAt, p.uncertain = old.failures, old.strikes, old.passed, old.failedAt, old.uncertain
+	} else {
+		p.uncertain = e.Data.Attempt > 0 // how the requests of an earlier run ended is not known here
 	}
 	c := r.cluster
 	switch {

@@ -70,9 +70,13 @@ func (b *bench) ask(p *Payload) {
 // replayed is a payload out of the spool that has its request.
 func (b *bench) replayed(table string, records int) *Payload {
 	b.t.Helper()
-	r := record.Route{Cluster: "http://c", Table: table}
-	b.do(Restock{r, Stock{Ready: 1}})
-	d := b.data(table, records)
+	return b.fetched(b.data(table, records))
+}
+
+// fetched is a payload that the spool gives.
+func (b *bench) fetched(d *record.Payload) *Payload {
+	b.t.Helper()
+	b.do(Restock{d.Route, Stock{Ready: 1}})
 	b.do(Fetched{Ticket: find[Fetch](b).Ticket, Data: d, Frame: d.ID})
 	p := find[Request](b).P
 	b.ask(p)
@@ -205,6 +209,13 @@ var rows = []row{
 		b.do(Answered{p, said(kusto.Unknown, 0)})
 		b.wait(time.Second)
 		b.ask(p)
+		b.do(Answered{p, said(kusto.BadData, 400)})
+		return p, Divided{p, []*record.Payload{b.data("T", 2), b.data("T", 2)}}
+	}},
+	{"bisecting", "the same, tried by an earlier run", "gone; its halves sending", "Searching, UnknownReplaced, Request, Request", func(b *bench) (*Payload, Event) {
+		d := b.data("T", 4)
+		d.Attempt = 5
+		p := b.fetched(d)
 		b.do(Answered{p, said(kusto.BadData, 400)})
 		return p, Divided{p, []*record.Payload{b.data("T", 2), b.data("T", 2)}}
 	}},
