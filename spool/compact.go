@@ -59,7 +59,11 @@ func (w *writer) compact(pressed bool) bool {
 	for _, g := range run {
 		s.unpin(g)
 	}
-	return err == nil
+	if err != nil {
+		return false
+	}
+	s.segmentsChanged()
+	return true
 }
 
 // sparse picks and pins segments to compact: the oldest run of them that fits into

@@ -54,7 +54,9 @@
 //	    Payloads that the journal says ended are not to be sent again: see Held.
 //	    As long as the segment is there Ended names them, so that the journal can
 //	    go on to know. An index without its segment means that somebody else
-//	    removed that.
+//	    removed that. So does a number that OnSegments told elsewhere, of which a
+//	    start finds nothing: it is told before a Put into a new segment returns, and
+//	    left out before BeforeUnlink, when nothing in it is needed any more.
 //	    A full disk is mended by what goes here: then BeforeUnlink may fail for
 //	    want of room. A segment of which something was lost waits for it all the
 //	    same, since it, or its index, is all that says so.

@@ -32,6 +32,9 @@ type Recovery struct {
 	// is, and the next start finds the same, until the first Next or Put: then whoever
 	// opened the spool has looked, and BeforeUnlink makes durable what came of it.
 	Torn bool
+	// Segments are the numbers of all segments of which something is there: themselves,
+	// whatever can be read of them, their index, or one of both in the folder damaged.
+	Segments []uint64
 	// Missing are payloads that the spool knows of and that cannot be read: without
 	// Cover, and Pieces that say no more than how many records of which input they
 	// have. Lost is set with them. Held may find more.
@@ -71,6 +74,13 @@ func (s *Spool) readFolder() (*Recovery, error) {
 		return nil, err
 	}
 	s.w.next = 1
+	seen := map[uint64]bool{}
+	for _, l := range []listing{files, aside} {
+		for seq := range l.numbers() {
+			seen[seq] = true
+		}
+	}
+	r.out.Segments = slices.Sorted(maps.Keys(seen))
 	for _, g := range aside.segments { // one more by such a name would replace it
 		s.w.next = max(s.w.next, g.seq+1)
 	}

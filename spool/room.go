@@ -191,6 +191,7 @@ func (w *writer) sweep(idle bool) {
 	s.mu.Lock()
 	for _, g := range s.segments {
 		if g.dead() && !g.doubted && (g != w.seg || idle) {
+			g.leaving = true
 			dead = append(dead, g)
 		}
 	}
@@ -201,6 +202,7 @@ func (w *writer) sweep(idle bool) {
 	if w.seg != nil && dead[len(dead)-1] == w.seg {
 		_ = w.retire()
 	}
+	s.segmentsChanged()
 	if err := s.o.BeforeUnlink(); err != nil {
 		if noSpace(err) { // a full disk is mended by what goes here
 			dead = s.whole(dead)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,7 @@ type segment struct {
 	aside   int64    // of these, the index
 	damaged bool     // not to be removed but kept for people
 	open    bool     // it is being written
+	leaving bool     // all of it has ended, and it is about to be removed
 	stuck   bool     // part of it cannot be read: it is not copied
 	lost    bool     // all was given up that nobody has in hand, whatever its index says later
 	doubted bool     // its end may have been cut or damaged, which nothing but itself shows; see settleDoubts
@@ -236,4 +238,20 @@ func listSegments(fsys durable.FS, dir string) (l listing, err error) {
 		}
 	}
 	return l, nil
+}
+
+// numbers are those of the segments that are listed, and of their indexes.
+func (l *listing) numbers() iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for _, g := range l.segments {
+			if !yield(g.seq) {
+				return
+			}
+		}
+		for name := range l.indexes {
+			if seq, err := strconv.ParseUint(strings.TrimSuffix(name, suffix), 16, 64); err == nil && !yield(seq) {
+				return
+			}
+		}
+	}
 }

@@ -72,6 +72,10 @@ type Options struct {
 	// does, though their frames reached the disk or may reach it yet: a later start
 	// may find them. They are not to be sent from there.
 	OnUnwanted func(ids []record.BatchID)
+	// OnSegments is called when Segments would return other numbers than before: before a
+	// Put into a new segment returns, and before one is removed. It is not called before
+	// Segments is.
+	OnSegments func()
 	// OnRemove is told which payloads the spool knows nothing of any more.
 	OnRemove func(ids []record.BatchID)
 	// Vouch makes durable elsewhere which payloads were told there before their Put, and
@@ -116,6 +120,9 @@ func (o *Options) fill() {
 	}
 	if o.OnUnwanted == nil {
 		o.OnUnwanted = func([]record.BatchID) {}
+	}
+	if o.OnSegments == nil {
+		o.OnSegments = func() {}
 	}
 	if o.OnRemove == nil {
 		o.OnRemove = func([]record.BatchID) {}
@@ -172,6 +179,7 @@ type Spool struct {
 	stalled  bool      // it was told that the writer's call is not answered
 	hung     int       // readers that the disk has not answered in time
 	used     bool      // Next or Put was called
+	asked    bool      // Segments was called
 	closed   bool
 
 	w writer // owned by the writer's goroutine

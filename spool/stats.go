@@ -2,6 +2,7 @@ package spool
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"kusto-agent/internal/record"
@@ -76,4 +77,30 @@ func (sh *share) oldestFresh() int64 {
 		}
 	}
 	return sh.oldest
+}
+
+// Segments are the numbers of the segments in the folder, sorted, but for those of which
+// all payloads have ended and that are about to be removed. The caller owns them.
+func (s *Spool) Segments() []uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = true
+	all := make([]uint64, 0, len(s.segments))
+	for _, g := range s.segments {
+		if !g.leaving {
+			all = append(all, g.seq)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// segmentsChanged calls Options.OnSegments where anybody wants to know.
+func (s *Spool) segmentsChanged() {
+	s.mu.Lock()
+	asked := s.asked
+	s.mu.Unlock()
+	if asked {
+		s.o.OnSegments()
+	}
 }

@@ -396,6 +396,7 @@ func (w *writer) rotate(size int64) error {
 	g.open, g.agreed = true, true // what comes here was begun before
 	s.segments = append(s.segments, g)
 	s.mu.Unlock()
+	s.segmentsChanged()
 	return nil
 }
 

@@ -24,10 +24,10 @@ func (a *Agent) buildRecovery(held *spool.Recovery, found *journal.Recovery, fre
 		Journal: a.journal, Frames: spooledIn{a.journal, a.journalDir()}, Ranges: a.journal, Spool: a.spool,
 		Books: a.ledger, Shelf: a.ledger, Quarantine: quarantineOf{a}, Logger: a.Log,
 		NewID: func() record.BatchID { return record.BatchID(uuid.New()) },
-		Retry: a.Retry,
+		Retry: a.Retry, NoteSegments: func() { a.journal.SpoolHas(a.spool.Segments()) },
 	})
 	what := recovery.Found{
-		Replays: found.Replays, Ended: found.Ended, Clean: found.Clean,
+		Replays: found.Replays, Ended: found.Ended, Clean: found.Clean, Had: found.Spool, Has: held.Segments,
 		Report: func() (bool, []*record.Payload) { return held.Lost || held.Torn || fresh, held.Missing },
 	}
 	for i := range found.Begun {

@@ -57,6 +57,9 @@ func readEntry(r *wire.Reader, e *Entry) {
 				e.Run = e.Lines[len(e.Lines)-1].id
 			}
 		}
+		if len(r.B) > 0 {
+			e.Segments = readNumbers(r)
+		}
 	case Input:
 		e.Input = r.String()
 	case FileSeen:
@@ -83,7 +86,19 @@ func readEntry(r *wire.Reader, e *Entry) {
 		e.File = r.File()
 	case Abandoned:
 		e.File, e.Span = r.File(), r.Span(0)
+	case SpoolHas:
+		e.Segments = readNumbers(r)
 	}
+}
+
+// readNumbers reads what writeNumbers wrote.
+func readNumbers(r *wire.Reader) (all []uint64) {
+	last := uint64(0)
+	for range r.Count(1) {
+		last += r.Uint()
+		all = append(all, last)
+	}
+	return all
 }
 
 // readInfo decodes into i what writeInfo has encoded. A mistake in the bytes is noted in

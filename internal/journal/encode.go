@@ -19,6 +19,7 @@ func encode(e *Entry) []byte {
 			w.ID(l.id)
 			w.Uint(l.until)
 		}
+		writeNumbers(w, e.Segments) // added later too
 	case Input:
 		w.String(e.Input)
 	case FileSeen:
@@ -51,8 +52,20 @@ func encode(e *Entry) []byte {
 	case Abandoned:
 		w.File(e.File)
 		w.Span(e.Span, 0)
+	case SpoolHas:
+		writeNumbers(w, e.Segments)
 	}
 	return w.B
+}
+
+// writeNumbers appends sorted numbers to w, each as what it is above the one before.
+func writeNumbers(w *wire.Writer, all []uint64) {
+	w.Uint(uint64(len(all)))
+	last := uint64(0)
+	for _, n := range all {
+		w.Uint(n - last)
+		last = n
+	}
 }
 
 // writeInfo appends i to w, in the form that readInfo decodes.

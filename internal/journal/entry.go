@@ -13,7 +13,7 @@ type Kind uint8
 
 // The kinds of entries, and the fields of Entry each of them fills.
 const (
-	Snapshot  Kind = 1  // Count entries that follow are the state; BootID, Lines
+	Snapshot  Kind = 1  // Count entries that follow are the state; BootID, Lines, Segments
 	Input     Kind = 2  // Input was seen for the first time
 	FileSeen  Kind = 3  // File, Info: first seen or changed
 	Begin     Kind = 4  // Payload, HadLens, Batch, Attempt
@@ -29,13 +29,14 @@ const (
 	ReplayEnd Kind = 14 // Batch, Outcome: a batch in the spool has ended
 	Unknown   Kind = 15 // Batch, Attempt: no trustworthy answer came for that request (optional)
 	Abandoned Kind = 16 // File, Span: given up before it was read (optional)
+	SpoolHas  Kind = 17 // Segments: those that the spool has from now on (optional)
 	Unread    Kind = 0  // never written: Span of the segment is unreadable, see read
-	knownKind      = Abandoned
+	knownKind      = SpoolHas
 )
 
 func (k Kind) String() string {
 	names := [...]string{"unread", "snapshot", "input", "file", "begin", "attempt", "end", "skip",
-		"position", "split", "forget", "synced", "stopped", "replay", "replay end", "unknown", "abandoned"}
+		"position", "split", "forget", "synced", "stopped", "replay", "replay end", "unknown", "abandoned", "spool segments"}
 	if int(k) < len(names) {
 		return names[k]
 	}
@@ -64,6 +65,7 @@ type Entry struct {
 	Children []Begun
 	Count    uint64
 	BootID   string
+	Segments []uint64 // numbers of segments of the spool, sorted
 	Lines    []line   // this run's last; none in what earlier versions wrote
 	Run      [16]byte // as read: names the run that wrote the snapshot; zero: an earlier version did, and does not tell
 }
@@ -89,11 +91,11 @@ func (e *Entry) frame() durable.Frame {
 	return f
 }
 
-// optional says whether the state does without the entry, so that a version that does
+// optional says whether the positions do without the entry, so that a version that does
 // not know its kind may skip it.
 func (k Kind) optional() bool {
 	switch k {
-	case Synced, Stopped, Unknown, Abandoned:
+	case Synced, Stopped, Unknown, Abandoned, SpoolHas:
 		return true
 	}
 	return false

@@ -24,6 +24,8 @@ type Recovery struct {
 	// and have not ended, and Ended how others did that may still be there.
 	Replays map[record.BatchID]int
 	Ended   map[record.BatchID]record.Outcome
+	// Spool are the numbers of the segments that the spool had, as it said last; sorted.
+	Spool []uint64
 	// Problems are sentences for people: what was unreadable, and what may be
 	// sent twice for it.
 	Problems []string
@@ -50,7 +52,7 @@ type recovered struct {
 func (r *recovered) report() *Recovery {
 	out := &Recovery{
 		Problems: r.problems, Clean: r.clean && len(r.problems) == 0,
-		Replays: r.state.replays.plain(), Ended: r.state.ended.plain(),
+		Replays: r.state.replays.plain(), Ended: r.state.ended.plain(), Spool: r.state.spool,
 	}
 	for _, b := range r.state.open() {
 		out.Begun = append(out.Begun, b.Begun)

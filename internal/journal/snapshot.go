@@ -15,6 +15,7 @@ type snapshot struct {
 	at    time.Time
 	begun []*Entry
 	in    []string // inputs
+	spool []uint64 // segments that the spool has
 	count int      // entries
 }
 
@@ -22,7 +23,7 @@ type snapshot struct {
 // batches that are begun and the inputs. thaw ends it; there is one at a time. Needs mu.
 func (j *Journal) freeze() *snapshot {
 	st := j.state
-	s := &snapshot{j: j, at: j.o.Now(), begun: st.batches(), in: slices.Sorted(maps.Keys(st.inputs))}
+	s := &snapshot{j: j, at: j.o.Now(), begun: st.batches(), in: slices.Sorted(maps.Keys(st.inputs)), spool: st.spool}
 	s.count = len(s.in) + st.pieces + len(s.begun) + len(st.replays.all) + len(st.ended.all)
 	st.files.freeze()
 	st.replays.freeze()
@@ -43,7 +44,7 @@ func (s *snapshot) thaw() {
 // not held. The first says how many follow. An error of out ends it.
 func (s *snapshot) write(out func([]durable.Frame) error) error {
 	var err error
-	step := []*Entry{{Kind: Snapshot, At: s.at, Count: uint64(s.count), BootID: s.j.o.BootID, Lines: s.j.lines}}
+	step := []*Entry{{Kind: Snapshot, At: s.at, Count: uint64(s.count), BootID: s.j.o.BootID, Lines: s.j.lines, Segments: s.spool}}
 	add := func(e *Entry) { step = append(step, e) }
 	flush := func() bool {
 		if len(step) == 0 {

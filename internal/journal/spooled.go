@@ -1,6 +1,10 @@
 package journal
 
-import "kusto-agent/internal/record"
+import (
+	"slices"
+
+	"kusto-agent/internal/record"
+)
 
 // InSpool reads the history of an open journal, on the file system it was opened on,
 // like the function of that name. What is not written yet is not in it but for the last
@@ -17,4 +21,20 @@ func (j *Journal) InSpool(want func(record.BatchID) bool) (map[record.BatchID]*r
 		tried(p, attempt)
 	}
 	return all, err
+}
+
+// SpoolHas records which segments the spool has: sorted numbers, which the journal keeps.
+// A later start compares them with what is there, so that one that was taken away is
+// missed whatever went with it. It does not wait for the disk; what is told later is
+// written behind it.
+func (j *Journal) SpoolHas(segments []uint64) {
+	e := &Entry{Kind: SpoolHas, At: j.o.Now(), Segments: segments}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed || slices.Equal(j.state.spool, segments) {
+		return
+	}
+	j.state.apply(e)
+	j.enqueue(&op{entry: e, frame: e.frame(), applied: true}, j.badDisk() != nil)
+	j.poke()
 }

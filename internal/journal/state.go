@@ -82,6 +82,7 @@ type state struct {
 	// that were tried from there, and how those ended that may still lie there.
 	replays aged[record.BatchID, int]
 	ended   aged[record.BatchID, record.Outcome]
+	spool   []uint64 // the numbers of the segments that the spool has; sorted, never changed in place
 }
 
 func newState() *state {
@@ -94,6 +95,8 @@ func newState() *state {
 // apply takes in one entry and returns the positions that moved.
 func (s *state) apply(e *Entry) (m []moved) {
 	switch e.Kind {
+	case Snapshot, SpoolHas:
+		s.spool = e.Segments
 	case Input:
 		s.inputs[e.Input] = true
 	case FileSeen:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"log/slog"
 	"maps"
 	"slices"
 
@@ -16,6 +17,8 @@ type Found struct {
 	Replays map[record.BatchID]int            // tried out of the spool and not ended: their last attempt
 	Ended   map[record.BatchID]record.Outcome // ended out of the spool: they may still lie there
 	Clean   bool                              // the last run ended in good order
+	Had     []uint64                          // the segments that the spool had, as the journal knows
+	Has     []uint64                          // those of which it has something
 	// Report says, once the spool was gone through, whether it may lack what the journal
 	// says is there, and what it knows itself to lack: ids, and how many records.
 	Report func() (lacks bool, missing []*record.Payload)
@@ -35,6 +38,7 @@ func (r *Recovery) Reconcile(found Found) error {
 		return fmt.Errorf("read spool: %w", err)
 	}
 	lacks, missing := found.Report()
+	lacks = found.vanished(s.Logger) || lacks
 	lacks, err := s.suspect(lacks, missing)
 	if err != nil {
 		return fmt.Errorf("read spool: %w", err)
@@ -46,9 +50,35 @@ func (r *Recovery) Reconcile(found Found) error {
 		}
 	}
 	if lacks {
-		err = s.findMissing(missing)
+		if err := s.findMissing(missing); err != nil {
+			return err
+		}
 	}
-	return err
+	r.Segments()
+	return nil
+}
+
+// Segments is to be called when other segments are in the spool than before. Reconcile does
+// it when it is done: until then the journal goes on to know what the last run told it,
+// which is what the spool is compared with.
+func (r *Recovery) Segments() {
+	r.notes.Lock()
+	defer r.notes.Unlock()
+	if r.NoteSegments != nil {
+		r.NoteSegments()
+	}
+}
+
+// vanished says whether segments of the spool were taken away with all that belongs to
+// them, and tells of it.
+func (f *Found) vanished(log *slog.Logger) bool {
+	gone := slices.DeleteFunc(slices.Clone(f.Had), func(n uint64) bool { return slices.Contains(f.Has, n) })
+	if len(gone) == 0 {
+		return false
+	}
+	log.Error("spool segments are gone; the agent reads the records of their payloads again from the source files where it can", "count", len(gone),
+		"fix", "find out who removes files from spool.dir: nobody but the agent may")
+	return true
 }
 
 // start is what is known while the spool is gone through.

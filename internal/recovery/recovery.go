@@ -126,9 +126,11 @@ type Stores struct {
 	Books      Books
 	Shelf      Shelf
 	Quarantine Quarantine
-	Logger     *slog.Logger
-	NewID      func() record.BatchID
-	Retry      time.Duration // when what cannot be read now is tried again; 0: 10s
+	// NoteSegments has the journal know which segments the spool has; nil: it is not to know.
+	NoteSegments func()
+	Logger       *slog.Logger
+	NewID        func() record.BatchID
+	Retry        time.Duration // when what cannot be read now is tried again; 0: 10s
 }
 
 // Rooms are what Run needs besides.
@@ -142,6 +144,8 @@ type Rooms struct {
 type Recovery struct {
 	Stores
 	Rooms
+
+	notes sync.Mutex // held while NoteSegments runs: none overtakes another
 
 	mu     sync.Mutex
 	due    []*batch // to be looked at now, in order

@@ -174,6 +174,29 @@ func TestMissing(t *testing.T) {
 	w.wantBooks("")
 }
 
+// TestSegmentsAreGone: what the journal says is in the spool is looked for where segments
+// are gone with all that belongs to them, and only then. The journal keeps what it knows of
+// segments until that is done.
+func TestSegmentsAreGone(t *testing.T) {
+	for _, has := range [][]uint64{nil, {2}, {1, 2, 3}} {
+		w := newWorld(t)
+		noted := false
+		w.r.NoteSegments = func() { noted = true }
+		w.history = map[record.BatchID]*record.Payload{id('y'): payload('y', 3)}
+		w.reconcile(Found{Had: []uint64{1, 2}, Has: has}, false)
+		if !noted {
+			t.Error("the journal does not know what the spool has")
+		}
+		if len(has) == 3 {
+			w.want()
+			w.wantBooks("")
+			continue
+		}
+		w.want("replay y 0")
+		w.wantBooks("restored 3 spooled 3")
+	}
+}
+
 // TestUnreadableLater: a frame that the first look at the spool can read and a later one
 // cannot is counted once, as what stands for it.
 func TestUnreadableLater(t *testing.T) {

@@ -15,7 +15,7 @@
 //     stalls for longer than anybody waits and then succeeds
 //   - a kill at any operation of the disk, before the service stores, after it has stored;
 //     a power cut at each of these; a stop with any patience, and a start
-//   - a segment of the spool, or its index, removed, cut or with a bit flipped
+//   - a segment of the spool, or its index, or both, removed, cut or with a bit flipped
 //   - files that are gone, may not be read or answer slowly; an input that is not
 //     configured any more, and back; an input whose records have another shape
 //   - a cluster that is not configured any more, other limits, another patience, a spool of
@@ -36,19 +36,9 @@
 //
 // # What is left out
 //
-//   - A segment of the spool that has no index yet is not removed, nor is an index whose
-//     segment was: after a kill nothing says that there was one. The history of the journal
-//     is only gone through where the spool lacks something.
 //   - The spool can be read while a process starts, and its indexes always: what Held cannot
 //     read for a moment comes into no books.
 //   - An input that is renamed is one that is not configured any more, and another one.
-//
-// # What is open
-//
-// Seeds 1 to 120,000 were played on a busy machine. What failed, three of them and so rarely
-// that a seed has to be played twenty times, is mended, but for 44770: once the books at the
-// end held records in the spool, and in 400 plays not again. Until 200,000 are clean the
-// ordinary form plays 1,000.
 //
 // # Guards
 //

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -422,15 +421,8 @@ func (h *history) harm() {
 	how := h.rnd.IntN(3)
 	h.note("harm %s %d", name, how)
 	at := h.rnd.Float64()
-	if of, isIndex := strings.CutSuffix(filepath.Base(name), ".idx"); isIndex && !slices.Contains(names, of) {
-		return // the segment was removed: its index is all that says that it was there
-	}
 	switch how {
 	case 0:
-		// Of a segment without an index nothing would say that it was there.
-		if strings.HasSuffix(name, ".seg") && !slices.Contains(names, filepath.Base(name)+".idx") {
-			return
-		}
 		disk.Vanish(name)
 	case 1:
 		disk.Damage(name, func(b []byte) []byte { return b[:len(b)*4/5] })

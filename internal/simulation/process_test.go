@@ -287,6 +287,7 @@ func (w *world) start(n int, disk *faultfs.FS, boot string, c setup, arm func(*p
 			return spool.ErrGone
 		},
 		OnUnwanted: func(ids []record.BatchID) { p.recovery.Unwanted(ids) },
+		OnSegments: func() { p.recovery.Segments() },
 		OnRemove:   func(ids []record.BatchID) { p.recovery.Removed(ids) },
 		BeforeUnlink: func() error {
 			if !p.ready.Load() {
@@ -318,11 +319,11 @@ func (w *world) start(n int, disk *faultfs.FS, boot string, c setup, arm func(*p
 	}
 	p.recovery = recovery.New(recovery.Stores{
 		Journal: p.told, Frames: p.told, Ranges: p.journal, Spool: p.spool, Books: p.ledger, Shelf: p.ledger,
-		Quarantine: quarantine{p}, Logger: logger, NewID: func() record.BatchID { return w.newID(uint64(n)) },
+		Quarantine: quarantine{p}, Logger: logger, NoteSegments: func() { p.journal.SpoolHas(p.spool.Segments()) }, NewID: func() record.BatchID { return w.newID(uint64(n)) },
 	})
 	p.ready.Store(true)
 	what := recovery.Found{
-		Replays: found.Replays, Ended: found.Ended, Clean: found.Clean,
+		Replays: found.Replays, Ended: found.Ended, Clean: found.Clean, Had: found.Spool, Has: held.Segments,
 		Report: func() (bool, []*record.Payload) { return held.Lost || held.Torn || fresh, held.Missing },
 	}
 	for i := range found.Begun {
