@@ -3,7 +3,6 @@ package spool
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -101,9 +100,8 @@ func (w *writer) copyRest(run []*segment) (h *segment, moves []move, err error) 
 	if w.out != nil {
 		first = w.out.NextRecord()
 	}
-	h = newSegment(fmt.Sprintf("%016x%s", w.next, suffix), w.next)
-	head := durable.Header{Kind: kind, Major: major, Minor: minor, Seq: w.next, Agent: w.agent, FirstRecord: first, Created: s.o.Now()}
-	w.next++
+	h = s.newNumber()
+	head := durable.Header{Kind: kind, Major: major, Minor: minor, Seq: h.seq, Agent: w.agent, FirstRecord: first, Created: s.o.Now()}
 	room := int64(0)
 	s.mu.Lock() // payloads end meanwhile
 	h.place, h.base, h.agreed = run[0].place, run[0].base, true

@@ -73,7 +73,7 @@ func (s *Spool) readFolder() (*Recovery, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.w.next = 1
+	s.next = 1
 	seen := map[uint64]bool{}
 	for _, l := range []listing{files, aside} {
 		for seq := range l.numbers() {
@@ -82,7 +82,7 @@ func (s *Spool) readFolder() (*Recovery, error) {
 	}
 	r.out.Segments = slices.Sorted(maps.Keys(seen))
 	for _, g := range aside.segments { // one more by such a name would replace it
-		s.w.next = max(s.w.next, g.seq+1)
+		s.next = max(s.next, g.seq+1)
 	}
 	r.out.Lost = len(aside.segments) > 0 || len(aside.indexes) > 0
 	for _, g := range files.segments {
@@ -226,7 +226,7 @@ func (r *recovery) orphaned() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.files.indexes)) {
 		seq, _ := strconv.ParseUint(strings.TrimSuffix(name, suffix), 16, 64)
-		s.w.next = max(s.w.next, seq+1)
+		s.next = max(s.next, seq+1)
 		g := newSegment(name, seq)
 		r.orphans = append(r.orphans, name+suffixOfIndex)
 		r.out.Lost = true
@@ -259,7 +259,7 @@ func (r *recovery) header(g *segment) error {
 	w := &r.s.w
 	h, size, err := durable.ReadHeader(r.s.o.FS, r.s.path(g.name), kind, major)
 	g.size, g.place = size, g.seq
-	w.next = max(w.next, g.seq+1)
+	r.s.next = max(r.s.next, g.seq+1)
 	switch {
 	case errors.Is(err, durable.ErrDamaged) && h.Kind != [4]byte{}:
 		return fmt.Errorf("segment %q is of kind %q: %w", g.name, h.Kind, ErrForeign)

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -103,4 +104,20 @@ func (s *Spool) segmentsChanged() {
 	if asked {
 		s.o.OnSegments()
 	}
+}
+
+// NumberAbove has new segments get numbers above n: below, others knew some that are gone.
+func (s *Spool) NumberAbove(n uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next = max(s.next, n+1)
+}
+
+// newNumber is a segment by a name that was never used, so far as is known here.
+func (s *Spool) newNumber() *segment {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.next
+	s.next++
+	return newSegment(fmt.Sprintf("%016x%s", n, suffix), n)
 }

@@ -2,7 +2,6 @@ package spool
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -31,7 +30,6 @@ type writer struct {
 	log    *slog.Logger
 	agent  [16]byte
 	lock   durable.Lock // of the folder; nil: there is none yet
-	next   uint64       // number of the next segment
 	record uint64       // id of the next record
 
 	out       *durable.Segment // nil: the next payload begins one
@@ -372,9 +370,8 @@ func (w *writer) rotate(size int64) error {
 	// Of the disk no more than half of what is left is set aside: others live there
 	// too, such as the journal.
 	room := max(size, min(s.segmentSize(), -w.shortOfQuota(0), -w.shortOfDisk(0)/2))
-	g := newSegment(fmt.Sprintf("%016x%s", w.next, suffix), w.next)
-	h := durable.Header{Kind: kind, Major: major, Minor: minor, Seq: w.next, Agent: w.agent, FirstRecord: w.record, Created: s.o.Now()}
-	w.next++ // a name that may be on the disk is not used again
+	g := s.newNumber()
+	h := durable.Header{Kind: kind, Major: major, Minor: minor, Seq: g.seq, Agent: w.agent, FirstRecord: w.record, Created: s.o.Now()}
 	err := w.disk(func() (err error) {
 		if err = durable.MkdirAll(s.o.FS, s.dir); err == nil {
 			err = w.lockFolder()

@@ -25,7 +25,7 @@ func (a *Agent) spoolOptions() spool.Options {
 			return spool.ErrGone
 		},
 		OnUnwanted:   func(ids []record.BatchID) { a.recovery.Unwanted(ids) },
-		OnSegments:   func() { a.recovery.Segments() },
+		OnSegments:   func() { a.recovery.SegmentsChanged() },
 		OnRemove:     func(ids []record.BatchID) { a.recovery.Removed(ids) },
 		BeforeUnlink: a.syncJournal,
 		Vouch: func() (token [24]byte, err error) {

@@ -192,7 +192,7 @@ func (r *Recovery) restore(b *batch, found look) {
 func (r *Recovery) shelvedBefore(id record.BatchID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.copies[id]
+	return r.copies[id] > 0
 }
 
 // mostReady is how many bodies are kept for frames that the spool will not be able to read.
@@ -216,7 +216,7 @@ func (r *Recovery) shelve(p *record.Payload, known, keep bool) bool {
 		return false
 	}
 	r.mu.Lock()
-	r.copies[p.ID] = true
+	r.copies[p.ID]++
 	r.mu.Unlock()
 	if !known {
 		_ = r.Journal.End(p.ID, record.Spooled)
@@ -367,7 +367,7 @@ func (r *Recovery) settle(id record.BatchID, how record.Outcome) {
 		r.mu.Lock()
 		delete(r.held, id)
 		if how == record.Spooled {
-			r.copies[id] = true
+			r.copies[id]++
 		}
 		r.mu.Unlock()
 	}

@@ -34,6 +34,10 @@ func (r *Recovery) Reconcile(found Found) error {
 	for _, p := range found.Begun {
 		s.begun[p.ID] = p
 	}
+	if len(found.Had) > 0 { // one by such a number would hide that it is gone
+		r.Segments.NumberAbove(slices.Max(found.Had))
+	}
+	r.keepSegments(found.Had)
 	if err := s.goThrough(); err != nil {
 		return fmt.Errorf("read spool: %w", err)
 	}
@@ -54,19 +58,32 @@ func (r *Recovery) Reconcile(found Found) error {
 			return err
 		}
 	}
-	r.Segments()
+	r.keepSegments(nil)
 	return nil
 }
 
-// Segments is to be called when other segments are in the spool than before. Reconcile does
-// it when it is done: until then the journal goes on to know what the last run told it,
-// which is what the spool is compared with.
-func (r *Recovery) Segments() {
+// SegmentsChanged has the journal know which segments the spool has, and until Reconcile is
+// done those as well that it knew before: they are what the spool is compared with.
+func (r *Recovery) SegmentsChanged() {
 	r.notes.Lock()
 	defer r.notes.Unlock()
-	if r.NoteSegments != nil {
-		r.NoteSegments()
-	}
+	r.noteSegments()
+}
+
+// keepSegments does the same, with these instead of those that it knew before. What is
+// found in a segment is told the journal after that, as what is put into one.
+func (r *Recovery) keepSegments(had []uint64) {
+	r.notes.Lock()
+	defer r.notes.Unlock()
+	r.had = had
+	r.noteSegments()
+}
+
+// noteSegments needs notes.
+func (r *Recovery) noteSegments() {
+	all := slices.Concat(r.Segments.Segments(), r.had)
+	slices.Sort(all)
+	r.SpoolHas(slices.Compact(all))
 }
 
 // vanished says whether segments of the spool were taken away with all that belongs to

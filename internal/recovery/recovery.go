@@ -117,6 +117,13 @@ type Sender interface {
 	Serves(cluster string) bool
 }
 
+// Segments are those of the spool, by their numbers.
+type Segments interface {
+	Segments() []uint64
+	// NumberAbove has those that are made from now on get numbers above n.
+	NumberAbove(n uint64)
+}
+
 // Stores are what a start needs, before anything is read or sent.
 type Stores struct {
 	Journal    Journal
@@ -126,11 +133,11 @@ type Stores struct {
 	Books      Books
 	Shelf      Shelf
 	Quarantine Quarantine
-	// NoteSegments has the journal know which segments the spool has; nil: it is not to know.
-	NoteSegments func()
-	Logger       *slog.Logger
-	NewID        func() record.BatchID
-	Retry        time.Duration // when what cannot be read now is tried again; 0: 10s
+	Segments   Segments
+	SpoolHas   func(segments []uint64) // has the journal know these; sorted
+	Logger     *slog.Logger
+	NewID      func() record.BatchID
+	Retry      time.Duration // when what cannot be read now is tried again; 0: 10s
 }
 
 // Rooms are what Run needs besides.
@@ -145,7 +152,8 @@ type Recovery struct {
 	Stores
 	Rooms
 
-	notes sync.Mutex // held while NoteSegments runs: none overtakes another
+	notes sync.Mutex // held while the journal is told of segments: no list overtakes a newer one
+	had   []uint64   // those that it is to go on to know; guarded by notes
 
 	mu     sync.Mutex
 	due    []*batch // to be looked at now, in order
@@ -153,7 +161,7 @@ type Recovery struct {
 	losses []loss   // told and not looked up yet
 	busy   bool     // something taken from these is at hand
 	held   map[record.BatchID]bool
-	copies map[record.BatchID]bool // put into the spool here: an older frame of the same id may be there
+	copies map[record.BatchID]int // how often it was put into the spool here, or may have been: as many older frames of the same id may be there
 	sent   map[record.BatchID]*debt
 	ready  map[record.BatchID]*record.Payload // bodies for frames that were not readable before
 	wake   chan struct{}                      // one token: there is more in due or losses
@@ -190,7 +198,7 @@ type debt struct {
 func New(s Stores) *Recovery {
 	s.Retry = cmp.Or(s.Retry, 10*time.Second)
 	return &Recovery{
-		Stores: s, held: map[record.BatchID]bool{}, copies: map[record.BatchID]bool{},
+		Stores: s, held: map[record.BatchID]bool{}, copies: map[record.BatchID]int{},
 		sent: map[record.BatchID]*debt{}, ready: map[record.BatchID]*record.Payload{}, wake: make(chan struct{}, 1), looked: make(chan struct{}),
 	}
 }
@@ -255,10 +263,14 @@ func (r *Recovery) Removed(ids []record.BatchID) {
 	r.mu.Lock()
 	forget := make([]record.BatchID, 0, len(ids))
 	for _, id := range ids {
-		if !r.held[id] && !r.copies[id] {
+		switch n := r.copies[id]; {
+		case n > 1:
+			r.copies[id] = n - 1
+		case n == 1:
+			delete(r.copies, id)
+		case !r.held[id]:
 			forget = append(forget, id)
 		}
-		delete(r.copies, id)
 	}
 	r.mu.Unlock()
 	r.Frames.Removed(forget)
@@ -270,6 +282,9 @@ func (r *Recovery) Unwanted(ids []record.BatchID) {
 	for _, id := range ids {
 		r.mu.Lock()
 		held := r.held[id]
+		if held {
+			r.copies[id]++
+		}
 		r.mu.Unlock()
 		if !held {
 			_ = r.Journal.EndReplay(id, record.Replaced)

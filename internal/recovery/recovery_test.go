@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"errors"
+	"slices"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -180,12 +181,23 @@ func TestMissing(t *testing.T) {
 func TestSegmentsAreGone(t *testing.T) {
 	for _, has := range [][]uint64{nil, {2}, {1, 2, 3}} {
 		w := newWorld(t)
-		noted := false
-		w.r.NoteSegments = func() { noted = true }
+		var noted [][]uint64
+		there := &numbers{has: has}
+		w.r.Segments = there
+		w.r.SpoolHas = func(all []uint64) { noted = append(noted, append(all, uint64(len(w.told)))) }
 		w.history = map[record.BatchID]*record.Payload{id('y'): payload('y', 3)}
 		w.reconcile(Found{Had: []uint64{1, 2}, Has: has}, false)
-		if !noted {
-			t.Error("the journal does not know what the spool has")
+		// Before it hears of anything that was found it knows all, and of no others than
+		// those that are there when all is told.
+		all := []uint64{1, 2, 0}
+		if len(has) == 3 {
+			all = []uint64{1, 2, 3, 0}
+		}
+		if there.above != 2 {
+			t.Errorf("new segments get numbers above %d, want 2", there.above)
+		}
+		if last := append(slices.Clone(has), uint64(len(w.told))); len(noted) != 2 || !slices.Equal(noted[0], all) || !slices.Equal(noted[1], last) {
+			t.Errorf("the journal was told %v, want %v and %v", noted, all, last)
 		}
 		if len(has) == 3 {
 			w.want()
@@ -550,6 +562,30 @@ func TestOlderFrames(t *testing.T) {
 			w.want()
 			w.r.Removed([]record.BatchID{p.ID})
 			w.want("removed x")
+		})
+	})
+}
+
+// TestThreeFrames: the frame that was put into the spool in place of a damaged one is
+// damaged too, and the next one seems to fail and comes to the disk later. Until the last of
+// them is gone the journal knows how the payload ended.
+func TestThreeFrames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.during(func() {
+			p := payload('x', 2)
+			w.books.Restored("in", 2)
+			w.books.Spooled("in", 2)
+			w.r.Damaged(p)
+			synctest.Wait()
+			w.want("replay x 0", "spool x")
+			w.putErr = record.ErrStalled
+			w.r.Damaged(payload('x', 2))
+			w.r.Unwanted([]record.BatchID{p.ID})
+			synctest.Wait()
+			w.want("replay x 0", `send x "2"`)
+			w.r.Removed([]record.BatchID{p.ID, p.ID}) // both lie in one segment
+			w.want()
 		})
 	})
 }

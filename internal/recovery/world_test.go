@@ -64,7 +64,7 @@ func newWorld(t *testing.T) *world {
 		served: map[string]bool{"c": true}, room: 1 << 20, files: map[record.File]error{},
 	}
 	w.r = New(Stores{
-		Journal: w, Frames: w, Ranges: w, Spool: spoolOf{w}, Books: w.books, Shelf: w.books, Quarantine: keeper{w},
+		Journal: w, Frames: w, Ranges: w, Spool: spoolOf{w}, Segments: &numbers{}, SpoolHas: func([]uint64) {}, Books: w.books, Shelf: w.books, Quarantine: keeper{w},
 		Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 		NewID: func() record.BatchID {
 			w.next++
@@ -216,6 +216,15 @@ func (w *world) Skip(f record.File, s record.Span, _ record.Mark) error {
 	w.tell("skip %v", s)
 	return nil
 }
+
+// numbers are those of segments.
+type numbers struct {
+	has   []uint64
+	above uint64
+}
+
+func (n *numbers) Segments() []uint64       { return n.has }
+func (n *numbers) NumberAbove(above uint64) { n.above = above }
 
 type spoolOf struct{ *world }
 

@@ -287,7 +287,7 @@ func (w *world) start(n int, disk *faultfs.FS, boot string, c setup, arm func(*p
 			return spool.ErrGone
 		},
 		OnUnwanted: func(ids []record.BatchID) { p.recovery.Unwanted(ids) },
-		OnSegments: func() { p.recovery.Segments() },
+		OnSegments: func() { p.recovery.SegmentsChanged() },
 		OnRemove:   func(ids []record.BatchID) { p.recovery.Removed(ids) },
 		BeforeUnlink: func() error {
 			if !p.ready.Load() {
@@ -319,7 +319,7 @@ func (w *world) start(n int, disk *faultfs.FS, boot string, c setup, arm func(*p
 	}
 	p.recovery = recovery.New(recovery.Stores{
 		Journal: p.told, Frames: p.told, Ranges: p.journal, Spool: p.spool, Books: p.ledger, Shelf: p.ledger,
-		Quarantine: quarantine{p}, Logger: logger, NoteSegments: func() { p.journal.SpoolHas(p.spool.Segments()) }, NewID: func() record.BatchID { return w.newID(uint64(n)) },
+		Quarantine: quarantine{p}, Logger: logger, Segments: p.spool, SpoolHas: p.journal.SpoolHas, NewID: func() record.BatchID { return w.newID(uint64(n)) },
 	})
 	p.ready.Store(true)
 	what := recovery.Found{
