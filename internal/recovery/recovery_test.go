@@ -572,6 +572,7 @@ func TestOlderFrames(t *testing.T) {
 func TestThreeFrames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
+		j := w.r.Watched(w)
 		w.during(func() {
 			p := payload('x', 2)
 			w.books.Restored("in", 2)
@@ -584,8 +585,12 @@ func TestThreeFrames(t *testing.T) {
 			w.r.Unwanted([]record.BatchID{p.ID})
 			synctest.Wait()
 			w.want("replay x 0", `send x "2"`)
+			_ = j.End(p.ID, record.Accepted)
+			w.want("end frame x accepted", "end x accepted")
 			w.r.Removed([]record.BatchID{p.ID, p.ID}) // both lie in one segment
 			w.want()
+			w.r.Removed([]record.BatchID{p.ID})
+			w.want("removed x")
 		})
 	})
 }
