@@ -28,7 +28,7 @@ func (a *Agent) buildRecovery(held *spool.Recovery, found *journal.Recovery, fre
 	})
 	what := recovery.Found{
 		Replays: found.Replays, Ended: found.Ended, Clean: found.Clean, Had: found.Spool, Has: held.Segments,
-		Report: func() (bool, []*record.Payload) { return held.Lost || held.Torn || fresh, held.Missing },
+		Report: func() (bool, []*record.Payload) { return held.Lost || held.Torn || found.Holes || fresh, held.Missing },
 	}
 	for i := range found.Begun {
 		what.Begun = append(what.Begun, &found.Begun[i].Payload)

@@ -26,6 +26,9 @@ type Recovery struct {
 	Ended   map[record.BatchID]record.Outcome
 	// Spool are the numbers of the segments that the spool had, as it said last; sorted.
 	Spool []uint64
+	// Holes says that something was unreadable and entries behind it were not: what the
+	// journal was told there it does not know, though it knows what came later.
+	Holes bool
 	// Problems are sentences for people: what was unreadable, and what may be
 	// sent twice for it.
 	Problems []string
@@ -38,6 +41,7 @@ type Recovery struct {
 type recovered struct {
 	state    *state
 	lost     bool // no snapshot could be read though there were segments
+	holes    bool // see Recovery.Holes
 	agent    [16]byte
 	known    bool   // agent was read
 	next     uint64 // number of the next segment
@@ -52,7 +56,7 @@ type recovered struct {
 func (r *recovered) report() *Recovery {
 	out := &Recovery{
 		Problems: r.problems, Clean: r.clean && len(r.problems) == 0,
-		Replays: r.state.replays.plain(), Ended: r.state.ended.plain(), Spool: r.state.spool,
+		Replays: r.state.replays.plain(), Ended: r.state.ended.plain(), Spool: r.state.spool, Holes: r.holes,
 	}
 	for _, b := range r.state.open() {
 		out.Begun = append(out.Begun, b.Begun)
@@ -176,6 +180,7 @@ func (r *recovered) note(name string, p *replayed) {
 	}
 	if p.report != nil {
 		for _, b := range p.report.Bad {
+			r.holes = r.holes || b.Offset+b.Length <= p.report.End
 			if b.Torn {
 				r.problems = append(r.problems, fmt.Sprintf("journal segment %s: %d bytes of an unfinished write at offset %d dropped", name, b.Length, b.Offset))
 				continue
@@ -189,6 +194,7 @@ func (r *recovered) note(name string, p *replayed) {
 		r.problems = append(r.problems, fmt.Sprintf("journal segment %s: %v", name, err))
 	}
 	if damaged {
+		r.holes = true
 		r.damaged = append(r.damaged, name)
 	}
 }

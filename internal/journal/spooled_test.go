@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"kusto-agent/internal/durable"
 	"kusto-agent/internal/durable/faultfs"
 	"kusto-agent/internal/record"
 )
@@ -28,9 +29,7 @@ func TestSpoolHas(t *testing.T) {
 	j.SpoolHas([]uint64{1, 5, 1 << 40})
 	must(t, j.Sync())
 	want(disk.Crash(faultfs.Kill, 0), 1, 5, 1<<40)
-	first, err := disk.List("/state/journal")
-	must(t, err)
-	for n := 1; slices.ContainsFunc(first, func(name string) bool { _, err := disk.Open("/state/journal/"+name, 0); return err == nil }); n++ {
+	for n, first := 1, newest(t, disk); newest(t, disk) == first; n++ {
 		f := record.File{Input: "in", ID: record.FileID(n), Generation: 1}
 		must(t, j.Register(f, record.FileInfo{Path: "/a"}))
 	}
@@ -40,4 +39,44 @@ func TestSpoolHas(t *testing.T) {
 	j.SpoolHas([]uint64{7})
 	must(t, j.Close())
 	want(disk, 7)
+}
+
+// TestHoles: entries behind unreadable bytes are taken in, and Recovery says that others may
+// be missing before them. A write that was cut short has none behind it.
+func TestHoles(t *testing.T) {
+	disk := faultfs.New("/state")
+	j, _ := open2(t, disk)
+	offsets := []int64{0, 0, 0}
+	name := "/state/journal/0000000000000001.seg"
+	for n := range offsets {
+		f := record.File{Input: "in", ID: record.FileID(n + 1), Generation: 1}
+		must(t, j.Register(f, record.FileInfo{Path: "/a", Size: int64(n)}))
+		offsets[n] = usedOf(t, disk, name)
+	}
+	for _, c := range []struct {
+		name  string
+		harm  func(b []byte) []byte
+		holes bool
+		files int
+	}{
+		{"nothing", func(b []byte) []byte { return b }, false, 3},
+		{"the last entry is cut", func(b []byte) []byte { return b[:offsets[2]-3] }, false, 2},
+		{"the second entry is damaged", func(b []byte) []byte { b[offsets[1]-9] ^= 1; return b }, true, 2},
+	} {
+		left := disk.Crash(faultfs.Kill, 0)
+		left.Damage(name, c.harm)
+		j, rec := open2(t, left)
+		if n := len(j.Files("in")); rec.Holes != c.holes || n != c.files {
+			t.Errorf("%s: holes %v, %d files, want %v, %d", c.name, rec.Holes, n, c.holes, c.files)
+		}
+		must(t, j.Close())
+	}
+}
+
+// usedOf is where the last entry of a segment ends.
+func usedOf(t *testing.T, disk *faultfs.FS, name string) int64 {
+	t.Helper()
+	rep, err := durable.ReadSegment(disk, name, kind, major, true, func(*durable.Found) error { return nil })
+	must(t, err)
+	return rep.End
 }

@@ -73,7 +73,7 @@ func start(dir string) (s *stores, err error) {
 	})
 	what := recovery.Found{
 		Replays: found.Replays, Ended: found.Ended, Clean: found.Clean,
-		Report: func() (bool, []*record.Payload) { return held.Lost || held.Torn, held.Missing },
+		Report: func() (bool, []*record.Payload) { return held.Lost || held.Torn || found.Holes, held.Missing },
 	}
 	for i := range found.Begun {
 		what.Begun = append(what.Begun, &found.Begun[i].Payload)

@@ -324,7 +324,7 @@ func (w *world) start(n int, disk *faultfs.FS, boot string, c setup, arm func(*p
 	p.ready.Store(true)
 	what := recovery.Found{
 		Replays: found.Replays, Ended: found.Ended, Clean: found.Clean, Had: found.Spool, Has: held.Segments,
-		Report: func() (bool, []*record.Payload) { return held.Lost || held.Torn || fresh, held.Missing },
+		Report: func() (bool, []*record.Payload) { return held.Lost || held.Torn || found.Holes || fresh, held.Missing },
 	}
 	for i := range found.Begun {
 		what.Begun = append(what.Begun, &found.Begun[i].Payload)
