@@ -80,7 +80,7 @@ func (a *anew) extent(f source, x record.Extent) error {
 		return fmt.Errorf("%w: %s", ErrNotConfigured, in.Name)
 	}
 	o := in.options()
-	o.MaxRecord = mostRecord // none was longer than was allowed
+	o.MaxRecord, o.MaxContent = mostRecord, 0 // none was longer than was allowed
 	scan, err := format.New(o)
 	if err != nil {
 		return err

@@ -251,7 +251,9 @@ func (in *input) options() format.Options {
 	}
 	o.MaxRecord = o.Room(in.MaxSize)
 	if spec, _ := format.Of(in.Format); spec.Ends != format.InBlocks {
-		o.MaxRecord = min(int(in.MaxRecordSize), o.MaxRecord)
+		const lineEnd = 2 // CR LF
+		o.MaxContent = int(in.MaxRecordSize)
+		o.MaxRecord = min(o.MaxContent+lineEnd, o.MaxRecord)
 	}
 	o.MaxHeader = o.MaxRecord
 	return o

@@ -138,7 +138,7 @@ func TestAuditOfTheSpool(t *testing.T) {
 	away.Remove()
 	s.once(config, 0)
 	s.wantRows("T", []string{`{"a":1}`, `{"a":2}`})
-	if r := s.audited(0); faults(r) != "" || r.Files[0].Routes[0].Accepted.Records != 2 {
+	if r := s.audited(0); faults(r) != "" || len(r.Files[0].Routes) != 1 || r.Files[0].Routes[0].Accepted.Records != 2 {
 		t.Errorf("after it was read again: %+v", r.Files)
 	}
 }

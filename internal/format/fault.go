@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"unicode/utf8"
 
@@ -30,7 +31,7 @@ func unexpected(at int, where string) fault {
 }
 
 func (s *Scanner) tooLong(what string) fault {
-	return fault{reason: record.TooLong, text: what, limit: s.opt.MaxRecord}
+	return fault{reason: record.TooLong, text: what, limit: cmp.Or(s.opt.MaxContent, s.opt.MaxRecord)}
 }
 
 // explain is the message for people about the record that data begins with.

@@ -2,7 +2,9 @@ package format
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -25,6 +27,11 @@ type Options struct {
 	// MaxRecord is the most bytes of a record, its line end included, as it
 	// is in the file. In Avro it is the most bytes of a header and of a block.
 	MaxRecord int
+	// MaxContent is the most bytes of a record without its line end. MaxRecord is to be 2
+	// more then, which a line end has at most: it bounds what is looked at for a record.
+	// Messages of several lines, for ParseDocker and ParseCRI, are bounded by MaxRecord
+	// alone. Not for Avro. 0: MaxRecord is the only bound.
+	MaxContent int
 	// MaxHeader is the most bytes of a header by which rules know columns. 0:
 	// MaxRecord.
 	MaxHeader int
@@ -107,6 +114,8 @@ type Scanner struct {
 	misfits   int     // objects of the record at hand that tell that it is not as Parse says
 	dropped   int     // objects that are not sent for that
 
+	most int // Options.MaxContent, or no bound
+
 	// Of what rules are asked about.
 	judge *rules.Judge // nil: there are none
 	left  []int        // the reasons that objects of the record at hand are left out for
@@ -144,7 +153,7 @@ func New(o Options) (*Scanner, error) {
 	case o.SkipHeader && spec.Delimiter == 0:
 		return nil, fmt.Errorf("scan format %s: skip a header: only delimited formats have one", o.Format)
 	}
-	s := &Scanner{opt: o, spec: spec, sep: []byte{spec.Delimiter}, json: o.Format == record.JSON, txt: o.Format == record.TXT}
+	s := &Scanner{opt: o, spec: spec, most: cmp.Or(o.MaxContent, math.MaxInt), sep: []byte{spec.Delimiter}, json: o.Format == record.JSON, txt: o.Format == record.TXT}
 	if o.Rules != nil {
 		kind, ok := RuleKind(o.Format, o.Parse)
 		if !ok {
@@ -325,6 +334,22 @@ func (s *Scanner) next(k *cut, data []byte, last bool) {
 		if s.opt.Parse != ParseNone {
 			s.join(k, data, last)
 		}
+	}
+	if k.kind == sound && k.n > s.most {
+		s.bound(k, data)
+	}
+}
+
+// bound rejects a record that is longer than MaxContent allows without its line end. Of a
+// row over several lines it takes the first one, as where the end is not in sight.
+func (s *Scanner) bound(k *cut, data []byte) {
+	switch {
+	case s.opt.Parse.Container() && len(s.unit.parts) > 1, len(withoutEnd(data[:k.n])) <= s.most:
+	case s.spec.Ends == AtRow && firstLine(data[:k.n]) < k.n:
+		*k = cut{kind: unsound, ended: true, n: firstLine(data[:k.n])}
+		s.fault = s.tooLong("over several lines and longer than")
+	default:
+		k.kind, s.fault = unsound, s.tooLong("longer than")
 	}
 }
 
