@@ -3,14 +3,19 @@ package endpoint
 import (
 	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/format"
 	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/wire"
 )
 
 func parsed(t *testing.T, text string) *config.Config {
@@ -121,5 +126,30 @@ func TestFailure(t *testing.T) {
 	f(exit.With(exit.Config, errors.New("first")), exit.Config, "first")
 	if Failure(nil) != nil {
 		t.Error("nothing is an error")
+	}
+}
+
+// TestEveryFormatGoesOut: the client of the service knows each format that records can have,
+// in the same spelling.
+func TestEveryFormatGoesOut(t *testing.T) {
+	var sent []string
+	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		sent = append(sent, r.URL.Query().Get("streamFormat"))
+	}))
+	defer web.Close()
+	client, err := wire.New(wire.Options{URL: web.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, spec := range format.All() {
+		in := &kusto.Ingest{Database: "D", Table: "T", Format: string(spec.Format), Body: []byte("x"), RequestID: "r;" + string(spec.Format)}
+		if a := client.Ingest(t.Context(), in); a.Status != http.StatusOK {
+			t.Errorf("%s: %+v", spec.Format, a)
+		}
+		want = append(want, string(spec.Format))
+	}
+	if !slices.Equal(sent, want) {
+		t.Errorf("sent as %v, want %v", sent, want)
 	}
 }
