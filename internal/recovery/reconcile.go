@@ -112,6 +112,7 @@ type start struct {
 // whole is a payload of which the spool has parts.
 type whole struct {
 	waits bool // it is there itself, and has not ended
+	seen  bool // it is there itself
 	// Records of the parts that are sent from the spool or have ended for good, and the
 	// bytes these cover: what of the whole need not be read again.
 	parts int
@@ -154,6 +155,7 @@ func (s *start) passes() error {
 	}
 	if err := s.pass(maps.Keys(s.wholes), func(p *record.Payload, sound bool) bool {
 		if w := s.wholes[p.ID]; w != nil {
+			w.seen = true
 			w.waits = p.Replaces == (record.BatchID{}) || JudgeFrame(s.known(p), frameOf(sound, false)).Sends()
 		}
 		return true
@@ -278,16 +280,30 @@ func (s *start) meet(p *record.Payload, sound bool) bool {
 		n = max(n, b.Attempt)
 		_ = s.Journal.End(p.ID, record.Spooled)
 	case Keep:
+		named = named || s.isOrphan(p)
 	}
 	p.Inputs(func(input string, n int) { s.counted[input] += n })
 	if n > 0 {
 		s.Spool.Attempted(p.ID, n)
 	}
 	if named {
-		p.Attempt = n
+		p.Attempt = max(p.Attempt, n)
 		s.logOf(p).Warn(sentAgain)
 	}
 	return true
+}
+
+// isOrphan says whether a payload is a part of one that nobody knows anything of, though
+// the spool lacks something: what that was a part of may wait too, and has the same records.
+func (s *start) isOrphan(p *record.Payload) bool {
+	if w := s.wholes[p.Replaces]; p.Replaces == (record.BatchID{}) || w != nil && w.seen {
+		return false
+	}
+	if _, ended := s.Ended[p.Replaces]; ended {
+		return false
+	}
+	lacks, _ := s.Report()
+	return lacks
 }
 
 // mostParts is how often a payload is divided, at most: each time into halves.

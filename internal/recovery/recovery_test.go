@@ -130,6 +130,25 @@ func TestPartsOfParts(t *testing.T) {
 	w.wantBooks("restored 4 spooled 4")
 }
 
+// TestOrphans: of a part of a part, where the one between cannot be read, nobody knows
+// whether its records wait as others as well: it is named.
+func TestOrphans(t *testing.T) {
+	whole, quarter := payload('x', 4), payload('z', 2)
+	quarter.Replaces = id('y')
+	for _, lacks := range []bool{true, false} {
+		w := newWorld(t)
+		w.covers[whole.ID], w.covers[quarter.ID] = true, true
+		w.frames = []frame{{whole, true}, {quarter, true}}
+		w.reconcile(Found{}, lacks)
+		w.wantBooks("restored 6 spooled 6")
+		n := 0
+		if lacks {
+			n = 1
+		}
+		w.wantLog(sentAgain, n)
+	}
+}
+
 // TestMissing: what the journal says is in the spool and is not is read again, and what
 // nobody knows the ranges of is counted.
 func TestMissing(t *testing.T) {
