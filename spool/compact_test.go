@@ -111,6 +111,51 @@ func TestCompaction(t *testing.T) {
 	})
 }
 
+// TestCompactionBesideWhich: payloads that are being copied to another segment when somebody
+// asks which are there are there.
+func TestCompactionBesideWhich(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := faultfs.New("/state")
+		var copying atomic.Bool
+		thaw := make(chan struct{})
+		disk.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
+			if copying.Load() && op.Kind == "sync" && strings.HasSuffix(op.Name, suffix+durable.TempSuffix) {
+				<-thaw
+			}
+			return v
+		}
+		s, _ := openWith(t, testConfig, testOptions(disk))
+		l := newLife()
+		l.sparse(s, 300)
+		l.endHere(s)
+		copying.Store(true)
+		waitFor(2 * settle)
+		var ids []record.BatchID
+		for n := 10; n <= 300; n += 10 {
+			ids = append(ids, batchID(n))
+		}
+		there := map[record.BatchID]bool{}
+		must(t, s.Which(slices.Values(ids), func(id record.BatchID) {
+			if copying.CompareAndSwap(true, false) {
+				close(thaw)
+				synctest.Wait()
+			}
+			there[id] = true
+		}))
+		for _, id := range ids {
+			if !there[id] {
+				t.Errorf("%v is not there", id)
+			}
+		}
+		before := len(segments(disk))
+		waitFor(time.Minute)
+		if n := len(segments(disk)); n >= before {
+			t.Errorf("%d segments, %d before: nothing is compacted", n, before)
+		}
+		must(t, s.Close())
+	})
+}
+
 // What was given up while it was being copied stays so: it was counted, and is read again
 // from its files.
 func TestCompactionOfLost(t *testing.T) {

@@ -36,14 +36,7 @@ func (s *Spool) Held(ids iter.Seq[record.BatchID], over func(id record.BatchID) 
 	if ids != nil {
 		w.asked = bloomOf(ids)
 	}
-	s.mu.Lock()
-	s.walks++
-	s.mu.Unlock()
 	err = s.each(w.segment)
-	s.mu.Lock()
-	s.walks--
-	s.mu.Unlock()
-	s.poke()
 	return w.passed, w.lost, err
 }
 
@@ -66,10 +59,11 @@ func (s *Spool) Which(ids iter.Seq[record.BatchID], fn func(id record.BatchID)) 
 	})
 }
 
-// each calls fn with every segment until it returns an error. None of them is removed
-// meanwhile.
+// each calls fn with every segment until it returns an error. Meanwhile none of them is
+// removed, and no payload moves from one to another, which fn might not see.
 func (s *Spool) each(fn func(g *segment) error) (err error) {
 	s.mu.Lock()
+	s.walks++
 	segments := slices.Clone(s.segments)
 	for _, g := range segments {
 		g.pins++
@@ -81,6 +75,10 @@ func (s *Spool) each(fn func(g *segment) error) (err error) {
 		}
 		s.unpin(g)
 	}
+	s.mu.Lock()
+	s.walks--
+	s.mu.Unlock()
+	s.poke()
 	return err
 }
 

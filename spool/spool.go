@@ -165,7 +165,7 @@ type Spool struct {
 	segments []*segment // in the order of their places
 	next     uint64     // number of the next one
 	swaps    int        // how often a compaction put one in the place of others
-	walks    int        // of Held that are under way
+	walks    int        // of each that are under way
 	lanes    map[route]*lane
 	out      map[record.BatchID]*taken // given out, or returned since
 	given    int                       // of these, given out
