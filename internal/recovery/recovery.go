@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -207,6 +209,7 @@ func New(s Stores) *Recovery {
 // them as tried, so that the next start misses them: only then may the spool remove what
 // would tell it so. It waits for the journal and for no file.
 func (r *Recovery) Lost(ids []record.BatchID, what *record.Payload) {
+	r.letReadyGo()
 	for _, id := range ids {
 		_ = r.Frames.Replay(id, 0)
 	}
@@ -235,6 +238,18 @@ func (r *Recovery) Damaged(p *record.Payload) (filled bool) {
 	_ = r.Frames.Replay(own.ID, own.Attempt) // so that the next start misses it where its segment is gone
 	r.add(&batch{Payload: &own, kind: OfSpool})
 	return false
+}
+
+// letReadyGo releases all bodies that are kept for frames: some may be among those that
+// vanished, of which not all ids need be known. A frame of the others is read again from
+// its files when its turn comes.
+func (r *Recovery) letReadyGo() {
+	r.mu.Lock()
+	ids := slices.Collect(maps.Keys(r.ready))
+	r.mu.Unlock()
+	for _, id := range ids {
+		r.takeReady(id)
+	}
 }
 
 // Dropped tells of a payload that the spool has given up.

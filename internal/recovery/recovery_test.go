@@ -673,6 +673,35 @@ func TestWrittenAndNotRead(t *testing.T) {
 	})
 }
 
+// TestWrittenAndLost: bodies are not kept for frames that vanished with their segment, whether
+// their ids are known or not; others that wait for a place go on.
+func TestWrittenAndLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.during(func() {
+			for range 2 {
+				for i := range byte(mostReady) {
+					p := payload('p'+i, 2)
+					w.books.Restored("in", 2)
+					w.books.Spooled("in", 2)
+					w.r.Damaged(p)
+				}
+				synctest.Wait()
+			}
+			if !w.r.isReadyFull() {
+				t.Fatal("no bodies are kept")
+			}
+			w.r.Lost(nil, payload('z', 2))
+			synctest.Wait()
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if w.r.isReadyFull() || w.taken != 0 {
+				t.Errorf("bodies are kept for what is gone; %d reservations left", w.taken)
+			}
+		})
+	})
+}
+
 // TestReadableAgain: of a payload that could be read from the spool after all no body is
 // kept; others that wait for that go on.
 func TestReadableAgain(t *testing.T) {
