@@ -1,0 +1,99 @@
+package pipeline
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+
+	"kusto-agent/batcher"
+	"kusto-agent/internal/config"
+	"kusto-agent/internal/journal"
+	"kusto-agent/internal/ledger"
+	"kusto-agent/internal/record"
+	"kusto-agent/tail"
+)
+
+// Why a payload cannot be made once more. The texts are for people.
+var (
+	ErrGone          = errors.New("its file is gone, or holds something else now")
+	ErrReshaped      = errors.New("its input has another table, or other fields, parsing or rules than then")
+	ErrNotConfigured = errors.New("its input is not in the configuration any more")
+)
+
+// Again makes payloads that were sent before once more from their files. It sends nothing,
+// writes nothing and disturbs no agent.
+type Again struct {
+	tailer  *tail.Tailer
+	batcher *batcher.Batcher
+}
+
+// NewAgain makes one that finds files by what the journal knows of them.
+func NewAgain(cfg *config.Config, past *journal.Past) (*Again, error) {
+	routes, inputs := map[record.Route]batcher.Limits{}, []tail.Input{}
+	for i := range cfg.Inputs {
+		in := &cfg.Inputs[i]
+		routes[in.Route()] = in.Limits()
+		inputs = append(inputs, in.Tail())
+	}
+	b := batcher.New(batcher.Options{Routes: routes, Next: nowhere{}})
+	t, err := tail.New(tail.Options{
+		Inputs: inputs, Positions: readOnly{past}, History: readOnly{past}, Sink: Sink{b}, Quarantine: noQuarantine{}, Books: ledger.New(), Metrics: quiet{}, Contents: quiet{},
+		Logger: slog.New(slog.DiscardHandler), OpenFiles: 64, Once: true, Avoid: cfg.Folders(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Again{t, b}, nil
+}
+
+// Read gives p its body, not compressed, and returns the records in it; records of the same
+// lines come as one. Where p has a CRC, a body that differs is ErrGone. The errors are also
+// ErrReshaped, ErrNotConfigured and those of the disk. p.Body is in memory of its own.
+func (a *Again) Read(p *record.Payload) ([]batcher.Record, error) {
+	if err := a.tailer.Shaped(p); err != nil {
+		return nil, ofTail(err)
+	}
+	body, err := a.tailer.ReadSpans(p)
+	switch {
+	case err != nil:
+		return nil, ofTail(err)
+	case p.CRC != 0 && batcher.Checksum(body) != p.CRC:
+		return nil, ErrGone
+	}
+	p.Body, p.Gzip, p.RawBytes, p.CRC = body, false, len(body), batcher.Checksum(body)
+	return batcher.Records(p)
+}
+
+// Left is the part of a payload whose files are there; it has no CRC. The errors are those
+// of the disk.
+func (a *Again) Left(p *record.Payload) (*record.Payload, error) {
+	left, _, err := a.tailer.Divide(p)
+	left.CRC = 0
+	return &left, ofTail(err)
+}
+
+// Pack compresses the body that Read gave, where its route wants that.
+func (a *Again) Pack(p *record.Payload) { a.batcher.Fill(p, slices.Clone(p.Body)) }
+
+// ofTail is an error of tail for people.
+func ofTail(err error) error {
+	for is, as := range map[error]error{tail.ErrSourceGone: ErrGone, tail.ErrReshaped: ErrReshaped, tail.ErrNotConfigured: ErrNotConfigured} {
+		if errors.Is(err, is) {
+			return as
+		}
+	}
+	return err
+}
+
+// nowhere takes nothing.
+type nowhere struct{}
+
+func (nowhere) Credit(record.Route) (int, bool) { return 0, false }
+func (nowhere) Put(*record.Payload)             {}
+
+// noQuarantine takes nothing either: what was sent was no record for it.
+type noQuarantine struct{}
+
+func (noQuarantine) Put([]record.Rejected) error {
+	return errors.New("nothing is put into quarantine here")
+}
