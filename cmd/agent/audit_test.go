@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"kusto-agent/internal/repair"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -272,4 +275,167 @@ func TestAuditWithoutStamps(t *testing.T) {
 	}
 	s.show(64, "audit", "--config", s.path("agent.yaml"), "--against-table", "--column", "batch=b")
 	s.show(64, "audit", "--state-dir", s.path("state"), "--against-table")
+}
+
+// repairedTable is what an audit with --repair prints as JSON.
+type repairedTable struct {
+	tableAudit
+	Repair struct {
+		Send    []repair.Range `json:"send"`
+		Not     []repair.Range `json:"not"`
+		Records int            `json:"records"`
+	} `json:"repair"`
+}
+
+func (s *site) repaired(code int, flags ...string) (r repairedTable) {
+	s.t.Helper()
+	out, words := s.show(code, append([]string{"audit", "--config", s.path("agent.yaml"), "--against-table", "--column", "offset=at", "--json", "--repair", "--yes", "--settled", "0s"}, flags...)...)
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		s.t.Fatalf("%v: %s %s", err, out, words)
+	}
+	return r
+}
+
+// TestRepair: of a table that lost and doubled rows at random, what was lost is stored again
+// with the stamps it had, beside a running agent whose journal stays as it is; what was
+// doubled is named as before, and what is not to be had any more is told.
+func TestRepair(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{Schema: schemaOf(t, stampedSchema)})
+	n := 0
+	for file := range 4 {
+		var text strings.Builder
+		for range 600 {
+			if n%7 == 0 {
+				text.WriteString("\n")
+			}
+			fmt.Fprintf(&text, "{\"n\": %d, \"pad\": %q}\n", n, strings.Repeat("x", n%13))
+			n++
+		}
+		s.write(fmt.Sprintf("logs/%d.json", file), text.String())
+	}
+	p := s.run(open + stampedInput)
+	s.awaitRows("T", n)
+	p.awaitBooks("T", func(a account) bool { return a.accepted == float64(n) })
+
+	stamps := func() map[string]int {
+		all := map[string]int{}
+		for _, row := range s.server.Rows("Logs", "T") {
+			all[string(bytes.TrimSpace(row.Raw))]++
+		}
+		return all
+	}
+	before := stamps()
+	rnd := rand.New(rand.NewPCG(3, 4))
+	copies := map[int]int{}
+	for len(copies) < 700 {
+		copies[rnd.IntN(n)] = []int{0, 2, 3}[rnd.IntN(3)]
+	}
+	for i := range 30 { // a run of them
+		copies[700+i] = 0
+	}
+	s.server.Damage("Logs", "T", func(r emulator.Row) int {
+		var row struct{ N int }
+		s.must(json.Unmarshal(r.Raw, &row))
+		if n, damaged := copies[row.N]; damaged {
+			return n
+		}
+		return 1
+	})
+	s.must(os.Remove(s.path("logs/3.json")))
+	found := s.auditedTable(1)
+	lost := 0
+	for n, c := range copies {
+		if c == 0 && n < 1800 {
+			lost++
+		}
+	}
+
+	journal := s.contents("state/journal")
+	r := s.repaired(1)
+	if r.Repair.Records != lost {
+		t.Errorf("%d records were sent again, want %d", r.Repair.Records, lost)
+	}
+	for _, x := range r.Repair.Not {
+		if !strings.HasSuffix(x.Path, "3.json") || !strings.Contains(x.Why, "gone") || x.Records != 0 {
+			t.Fatalf("not repaired: %+v", x)
+		}
+	}
+	for _, x := range r.Table.Missing {
+		if !strings.HasSuffix(x.Path, "3.json") {
+			t.Fatalf("missing still: %+v", x)
+		}
+	}
+	if !reflect.DeepEqual(r.Table.Doubled, found.Table.Doubled) {
+		t.Errorf("%d rows are doubled, want those %d that were", len(r.Table.Doubled), len(found.Table.Doubled))
+	}
+	for row, n := range stamps() {
+		var x struct{ N int }
+		s.must(json.Unmarshal([]byte(row), &x))
+		if want := max(1, copies[x.N]); before[row] != 1 || n != want && x.N < 1800 {
+			t.Fatalf("%s is stored %d times, want %d", row, n, want)
+		}
+	}
+	for name, was := range journal {
+		if now := s.contents("state/journal")[name]; !strings.HasPrefix(now, was) {
+			t.Errorf("the repair changed %s", name)
+		}
+	}
+	if again := s.repaired(1); again.Repair.Records != 0 || len(again.Repair.Send) != 0 {
+		t.Errorf("a second repair sends %+v", again.Repair)
+	}
+	p.stop()
+	if r := s.audited(0); faults(r) != "" {
+		t.Errorf("the journal says %s", problems(r))
+	}
+}
+
+// contents are the files of a folder by their names.
+func (s *site) contents(name string) map[string]string {
+	s.t.Helper()
+	all := map[string]string{}
+	entries, err := os.ReadDir(s.path(name))
+	s.must(err)
+	for _, e := range entries {
+		all[e.Name()] = s.read(filepath.Join(name, e.Name()))
+	}
+	return all
+}
+
+// TestRepairAsks: nothing is sent without a yes, of what is new nothing is, and other flags
+// go with the ones they are for.
+func TestRepairAsks(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{Schema: schemaOf(t, stampedSchema)})
+	s.write("logs/a.json", "{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n")
+	s.once(open+stampedInput, 0)
+	s.server.Damage("Logs", "T", func(r emulator.Row) int { return strings.Count(string(r.Raw), `"n":2`) })
+	flags := []string{"audit", "--config", s.path("agent.yaml"), "--against-table", "--column", "offset=at", "--repair"}
+	out, words := s.show(64, append(flags, "--settled", "0s")...)
+	for _, want := range []string{"To be sent again: 2 records, in 1 request.", "logs/a.json  input T  table T", "bytes 0–8, 1 record, accepted", "bytes 16–24, 1 record, accepted"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("does not say %q:\n%s", want, out)
+		}
+	}
+	if want := "nothing was sent: there is no terminal to ask on; run it with --yes"; !strings.Contains(words, want) || len(s.server.Rows("Logs", "T")) != 1 {
+		t.Errorf("says %q, and the table has %d rows", words, len(s.server.Rows("Logs", "T")))
+	}
+	if out, _ = s.show(1, append(flags, "--yes", "--settled", "1h")...); !strings.Contains(out, "Nothing can be sent again.") || !strings.Contains(out, "lately") {
+		t.Errorf("of what is new it says\n%s", out)
+	}
+	down := s.server.Fail(emulator.Fault{Status: 400})
+	if out, _ = s.show(1, append(flags, "--yes", "--settled", "0s")...); !strings.Contains(out, "Not accepted:") || len(s.server.Rows("Logs", "T")) != 1 {
+		t.Errorf("of a refusal it says\n%s", out)
+	}
+	down.Remove()
+	if out, _ = s.show(0, append(flags, "--yes", "--settled", "0s")...); !strings.Contains(out, "Sent again, and accepted: 2 records.") || !strings.Contains(out, "all of 3 records that were accepted are stored, each once") {
+		t.Errorf("of a repair it says\n%s", out)
+	}
+	s.write("agent.yaml", strings.Replace(open+stampedInput, `fields: {`, `fields: {host: "{host}", `, 1))
+	s.server.Damage("Logs", "T", func(emulator.Row) int { return 0 })
+	if out, _ = s.show(1, append(flags, "--yes", "--settled", "0s")...); !strings.Contains(out, "other fields") || len(s.server.Rows("Logs", "T")) > 0 {
+		t.Errorf("with other fields it says\n%s", out)
+	}
+	s.show(64, "audit", "--config", s.path("agent.yaml"), "--repair")
+	s.show(64, "audit", "--config", s.path("agent.yaml"), "--against-table", "--yes")
 }

@@ -371,7 +371,7 @@ func (h *history) close(b *batch, how record.Outcome, at time.Time) {
 		if !at.Before(h.since) {
 			for _, p := range b.pieces {
 				if f == accepted {
-					p.f.sent = append(p.f.sent, sent{p.Span, p.records, b.id, b.route})
+					p.f.sent = append(p.f.sent, sent{p.Span, p.records, b.id, b.route, at})
 				}
 			}
 			for _, s := range b.sums {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/kusto/query"
@@ -61,6 +62,7 @@ type TableReport struct {
 	Unstamped int64     `json:"unstamped"` // records of which nothing can be said: they bear no stamp
 	Unclear   int64     `json:"unclear"`   // records of ranges of which it is not known whether all are there
 	Functions []string  `json:"functions"` // management commands; each makes a function without the doubles
+	Holes     []Hole    `json:"-"`         // where Missing is, by the batches that were accepted
 }
 
 // sent is a piece that was accepted.
@@ -69,6 +71,18 @@ type sent struct {
 	records int // -1: pieces that overlap were sent
 	batch   record.BatchID
 	route   record.Route
+	at      time.Time // when it was accepted
+}
+
+// Hole is a piece that was accepted and of which records are not in the table.
+type Hole struct {
+	File  record.File
+	Path  string // when last seen
+	Route record.Route
+	Batch record.BatchID
+	record.Span
+	At     time.Time // when it was accepted
+	Stored []int64   // offsets of the records of Span that are in the table, in order
 }
 
 // Against judges like Read, and asks the tables for each record that was accepted. The
@@ -122,7 +136,7 @@ func (t *tables) file(ctx context.Context, f *file) error {
 		}
 		t.function(route, stamps)
 		for _, window := range windows(joined(all)) {
-			if err := t.window(ctx, f, route, stamps, window); err != nil {
+			if err := t.window(ctx, f, route, stamps, window, all); err != nil {
 				return err
 			}
 		}
@@ -182,7 +196,7 @@ func windows(all []sent) (out [][]sent) {
 }
 
 // window asks for the rows of some pieces and compares.
-func (t *tables) window(ctx context.Context, f *file, route record.Route, stamps Stamps, pieces []sent) error {
+func (t *tables) window(ctx context.Context, f *file, route record.Route, stamps Stamps, pieces, all []sent) error {
 	column := func(name string) string { return kusto.EntityName(name) }
 	parameters := []query.Parameter{
 		{Name: "of_file", Type: "string", Value: f.name.ID.String()},
@@ -217,11 +231,30 @@ func (t *tables) window(ctx context.Context, f *file, route record.Route, stamps
 	}
 	slices.Sort(offsets)
 	for _, p := range pieces {
-		i, _ := slices.BinarySearch(offsets, p.Start)
-		j, _ := slices.BinarySearch(offsets, p.End)
-		t.piece(f, p, offsets[i:j], found, stamps.Shared)
+		missing := len(t.out.Missing)
+		t.piece(f, p, within(offsets, p.Span), found, stamps.Shared)
+		if len(t.out.Missing) > missing {
+			t.hole(f, p, all, offsets)
+		}
 	}
 	return nil
+}
+
+// within are those of some offsets that are in a range.
+func within(offsets []int64, s record.Span) []int64 {
+	i, _ := slices.BinarySearch(offsets, s.Start)
+	j, _ := slices.BinarySearch(offsets, s.End)
+	return offsets[i:j]
+}
+
+// hole notes what was sent of a piece; all are sorted as joined does.
+func (t *tables) hole(f *file, p sent, all []sent, stored []int64) {
+	i, _ := slices.BinarySearchFunc(all, p.Start, func(s sent, start int64) int { return cmp.Compare(s.Start, start) })
+	for ; i < len(all) && all[i].Start < p.End; i++ {
+		s := &all[i]
+		t.out.Holes = append(t.out.Holes, Hole{File: f.name, Path: f.info.Path, Route: s.route, Batch: s.batch, Span: s.Span, At: s.at,
+			Stored: slices.Clone(within(stored, s.Span))})
+	}
 }
 
 // piece compares the rows of one piece with its records.

@@ -60,3 +60,9 @@ func (a *Asker) Value(to *string, question, suggested string, optional bool, che
 	}
 	return check(*to)
 }
+
+// IsYes reports whether an answer is yes.
+func IsYes(answer string) bool {
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
+}

@@ -23,7 +23,7 @@ var common = []string{"internal/record", "internal/format", "internal/ledger"}
 var upper = []string{
 	"internal/check", "internal/config", "internal/journal", "internal/kusto", "internal/quarantine", "internal/recovery", "internal/telemetry",
 	"internal/agent", "internal/audit", "internal/chart", "internal/console", "internal/demo", "internal/endpoint", "internal/initconfig",
-	"internal/pipeline", "internal/queryshell", "internal/rows", "internal/schema", "internal/setup", "internal/simulation", "internal/top",
+	"internal/pipeline", "internal/queryshell", "internal/repair", "internal/rows", "internal/schema", "internal/setup", "internal/simulation", "internal/top",
 }
 
 // rules are what each room may import beside common and its own folders. A folder with a
@@ -73,6 +73,7 @@ var rules = map[string][]string{
 	"internal/console":  {"internal/kusto", "internal/telemetry", "internal/schema"},
 	"internal/endpoint": {"internal/config", "internal/kusto", "internal/kusto/credential", "internal/kusto/query", "internal/kusto/wire"},
 	"internal/pipeline": {"batcher", "internal/config", "internal/journal", "tail", "internal/telemetry"},
+	"internal/repair":   {"batcher", "internal/config", "internal/journal", "internal/kusto", "internal/telemetry", "internal/audit", "internal/console", "internal/pipeline"},
 	"internal/rows":     {"internal/kusto/query", "internal/telemetry"},
 	"internal/schema":   {"internal/kusto", "internal/kusto/query"},
 
@@ -86,7 +87,7 @@ var rules = map[string][]string{
 
 	"cmd/agent": {"internal/check", "internal/config", "emulator", "internal/kusto", "internal/kusto/query", "internal/quarantine", "internal/recovery", "spool", "internal/telemetry",
 		"internal/agent", "internal/audit", "internal/console", "internal/demo", "internal/endpoint", "internal/initconfig", "internal/pipeline",
-		"internal/queryshell", "internal/rows", "internal/setup", "internal/top"},
+		"internal/queryshell", "internal/repair", "internal/rows", "internal/setup", "internal/top"},
 }
 
 // free are rooms that tests alone use: they may import anything.

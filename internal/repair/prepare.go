@@ -1,0 +1,95 @@
+package repair
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"kusto-agent/internal/audit"
+	"kusto-agent/internal/config"
+	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
+	"kusto-agent/internal/journal"
+	"kusto-agent/internal/pipeline"
+	"kusto-agent/internal/record"
+)
+
+// Lock has one repair of a state_dir at a time, until what it returns is closed: two would
+// send the same records. It is no lock of the agent and writes nothing. Its error ends a
+// command.
+func Lock(state string) (io.Closer, error) {
+	lock := flock.New(filepath.Join(state, "journal"), flock.SetFlag(os.O_RDONLY))
+	ok, err := lock.TryLock()
+	switch {
+	case errors.Is(err, os.ErrNotExist): // nothing was ever sent
+		return io.NopCloser(nil), nil
+	case err != nil:
+		return nil, exit.With(exit.Failed, fmt.Errorf("lock the journal in state_dir: %w", err))
+	case !ok:
+		return nil, exit.With(exit.Failed, fmt.Errorf("another audit --repair of %q is running; wait for its end", state))
+	}
+	return lock, nil
+}
+
+// Prepare makes the plan for holes of the agent with a configuration. The source is that of
+// the plan. Its error ends a command.
+func Prepare(cfg *config.Config, holes []audit.Hole, before time.Time) (*Plan, Source, error) {
+	past, err := pipeline.Past(cfg)
+	if err != nil {
+		return nil, nil, exit.Reading(err)
+	}
+	source, err := pipeline.NewAgain(cfg, past)
+	if err != nil {
+		return nil, nil, exit.With(exit.Failed, err)
+	}
+	batches, err := batches(filepath.Join(cfg.StateDir, "journal"), holes)
+	if err != nil {
+		return nil, nil, exit.Reading(err)
+	}
+	return Make(Options{Holes: holes, Batches: batches, Source: source, Before: before}), source, nil
+}
+
+// batches are those of holes, as they were begun.
+func batches(dir string, holes []audit.Hole) (map[record.BatchID]*record.Payload, error) {
+	found := map[record.BatchID]*record.Payload{}
+	for i := range holes {
+		found[holes[i].Batch] = nil
+	}
+	enter := func(p *record.Payload) {
+		if _, wanted := found[p.ID]; wanted {
+			own := *p
+			own.Cover, own.Pieces = slices.Clone(p.Cover), slices.Clone(p.Pieces)
+			found[p.ID] = &own
+		}
+	}
+	err := journal.History(dir, func(e *journal.Entry) error {
+		switch e.Kind {
+		case journal.Begin:
+			enter(e.Payload)
+		case journal.Split:
+			for i := range e.Children {
+				enter(&e.Children[i].Payload)
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// Agreed asks whether a plan is to be carried out. Its error ends a command.
+func Agreed(p *Plan, ask *console.Asker) error {
+	if !ask.On {
+		return exit.With(exit.Usage, errors.New("this sends records again, and nothing was sent: there is no terminal to ask on; run it with --yes"))
+	}
+	fmt.Fprintf(ask.Out, "Send %d again? [y/N] ", p.Records())
+	if answer, _ := ask.In.ReadString('\n'); !console.IsYes(answer) { // none is no
+		return exit.With(exit.Failed, errors.New("nothing was sent"))
+	}
+	return nil
+}
