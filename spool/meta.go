@@ -47,7 +47,7 @@ func encodeMeta(p *record.Payload, spooled time.Time) []byte {
 // decodeMeta reads what encodeMeta wrote. The Lens of p lies in b.
 func decodeMeta(b []byte) (p *record.Payload, spooled time.Time, err error) {
 	if len(b) > 0 && b[0] != metaVersion {
-		return nil, time.Time{}, fmt.Errorf("payload of format %d: %w", b[0], durable.ErrVersion)
+		return nil, time.Time{}, fmt.Errorf("payload has version %d, and this program knows up to %d: %w", b[0], metaVersion, durable.ErrVersion)
 	}
 	r := &wire.Reader{B: b}
 	r.Byte()

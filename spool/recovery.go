@@ -302,7 +302,7 @@ func (r *recovery) survey(g *segment) error {
 			sealed = true
 		default:
 			if f.Flags&durable.Optional == 0 {
-				return fmt.Errorf("frame of type %d: %w", f.Type, durable.ErrVersion)
+				return fmt.Errorf("frame has type %d, and this program knows up to %d: %w", f.Type, typeSeal, durable.ErrVersion)
 			}
 		}
 		return nil

@@ -18,7 +18,7 @@ var ErrDamaged = errors.New("segment header damaged")
 
 // ErrVersion is returned for a sound segment that a later version of the
 // program wrote in a way this one cannot read.
-var ErrVersion = errors.New("written by a later version")
+var ErrVersion = errors.New("written by a later version of the program; run that version again, or move the folder away, and with it what only it knows")
 
 // Header opens a segment. Its 64 bytes are the same in every version.
 type Header struct {
@@ -69,7 +69,7 @@ func parseSegmentHeader(b []byte, kind [4]byte, major uint16) (Header, error) {
 		return h, fmt.Errorf("segment is of kind %q, want %q: %w", h.Kind, kind, ErrDamaged)
 	}
 	if h.Major > major {
-		return h, fmt.Errorf("segment has version %d.%d, this program reads up to %d: %w", h.Major, h.Minor, major, ErrVersion)
+		return h, fmt.Errorf("segment has version %d.%d, and this program knows up to %d: %w", h.Major, h.Minor, major, ErrVersion)
 	}
 	return h, nil
 }

@@ -11,9 +11,6 @@ import (
 	"kusto-agent/internal/wire"
 )
 
-// errUnknown marks an entry that this version cannot read and may not skip.
-var errUnknown = fmt.Errorf("entry of an unknown type: %w; run that version, or move the journal away to have everything sent again", durable.ErrVersion)
-
 // errMalformed marks an entry whose checksum is right and whose content is not:
 // a bug of whoever wrote it.
 var errMalformed = errors.New("entry malformed")
@@ -43,7 +40,11 @@ func readable(f *durable.Found) (bool, error) {
 	case f.Flags&durable.Optional != 0:
 		return false, nil
 	}
-	return false, fmt.Errorf("type %d at offset %d: %w", f.Type, f.Offset, errUnknown)
+	of := 0 // none
+	if len(f.Meta) > 0 {
+		of = int(f.Meta[0])
+	}
+	return false, fmt.Errorf("entry of type %d, version %d, and this program knows up to type %d, version %d: %w", f.Type, of, knownKind, version, durable.ErrVersion)
 }
 
 // readEntry fills the fields that belong to the kind of e.
