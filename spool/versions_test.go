@@ -31,6 +31,7 @@ var goldenAgent = [16]byte{7, 1, 15: 9}
 func goldenOptions(fs durable.FS) Options {
 	o := testOptions(fs)
 	o.Agent, o.Now = goldenAgent, func() time.Time { return time.Unix(1_790_000_000, 5) }
+	o.Elapsed = func() time.Duration { return 0 }
 	return o
 }
 

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,4 +71,45 @@ func TestLockIsNoWayOut(t *testing.T) {
 	f("link to nothing", func(s *site) error { return os.Symlink("../none", s.path("state/LOCK")) })
 	f("FIFO", func(s *site) error { return syscall.Mkfifo(s.path("state/LOCK"), 0o600) })
 	f("long text", func(s *site) error { s.write("state/LOCK", fmt.Sprint(strings.Repeat("9", 100))); return nil })
+}
+
+// TestNewerState: an agent that finds a journal or a spool of a later version ends with the
+// file, both versions and what to do, and leaves both folders as they are.
+func TestNewerState(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	away := s.server.Fail(emulator.Fault{Status: 503})
+	s.write("logs/a.json", "{\"a\":1}\n")
+	config := open + hasty + oneJSON
+	p := s.run(config)
+	p.awaitBooks("T", func(a account) bool { return a.spooled == 1 })
+	p.stop()
+	away.Remove()
+	for _, room := range []string{"spool", "journal"} {
+		segments, err := filepath.Glob(s.path("state/" + room + "/*.seg"))
+		s.must(err)
+		path := segments[len(segments)-1]
+		sound, err := os.ReadFile(path)
+		s.must(err)
+		later := slices.Clone(sound)
+		later[8]++ // the major version
+		binary.LittleEndian.PutUint32(later[60:], crc32.Checksum(later[:60], crc32.MakeTable(crc32.Castagnoli)))
+		s.must(os.WriteFile(path, later, 0o600))
+		before := s.contents("state/" + room)
+		said := s.run(config, "--once").want(1).log.text()
+		for _, want := range []string{"/" + filepath.Base(path), "version 2.1, and this program knows up to 1", "run that version again, or move the folder away"} {
+			if !strings.Contains(said, want) {
+				t.Errorf("%s: does not say %q:\n%s", room, want, said)
+			}
+		}
+		if !maps.Equal(s.contents("state/"+room), before) {
+			t.Errorf("%s: a file was changed", room)
+		}
+		if _, words := s.show(1, "audit", "--state-dir", s.path("state")); !strings.Contains(words, "version 2.1") {
+			t.Errorf("%s: audit says %s", room, words)
+		}
+		s.must(os.WriteFile(path, sound, 0o600))
+	}
+	s.once(config, 0)
+	s.wantRows("T", []string{`{"a":1}`})
 }

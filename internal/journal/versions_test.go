@@ -1,7 +1,10 @@
 package journal
 
 import (
+	"bytes"
 	"errors"
+	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -105,13 +108,116 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// A version error is told so that it can be acted on.
-func TestNewerVersionIsRefused(t *testing.T) {
-	fs := faultfs.New("/state")
-	put(t, fs, 1, func(h *durable.Header) { h.Major++ }, (&Entry{Kind: Snapshot}).frame())
-	_, _, err := Open("/state/journal", testConfig, testOptions(fs))
-	if !errors.Is(err, durable.ErrVersion) || !strings.Contains(err.Error(), "/state/journal") {
-		t.Errorf("error %v", err)
+// goldenEntries are one entry of each kind that is written, with every field that it has.
+func goldenEntries() (all []Entry) {
+	at := time.Unix(1_790_000_000, 5)
+	p := payload(1, file1(1), 10, 30)
+	p.Body, p.Replaces, p.Attempt, p.Gzip, p.CRC, p.Shaping, p.ReadAt = nil, batchID(9), 3, true, 0xfedcba98, 1<<60+3, time.Unix(1_780_000_000, 7)
+	p.Cover = append(p.Cover, ahead(record.File{Input: "other", ID: 5, Generation: 2}, 1<<40, 1<<40+300))
+	p.Pieces = append(p.Pieces, record.Piece{File: p.Cover[1].File, Span: record.Span{Start: 1<<40 + 10, End: 1<<40 + 300}, Records: 12})
+	child := payload(2, file1(1), 10, 20)
+	child.Body = nil
+	all = []Entry{
+		{Kind: Snapshot, Count: 2, BootID: "boot", Lines: []line{{batchID(40), 12}, {batchID(41), 0}}, Run: batchID(41)},
+		{Kind: Input, Input: "app"},
+		{Kind: FileSeen, File: file1(1), Info: record.FileInfo{Path: "/srv/a.log", First: "/srv/b.log", Dev: 1, Inode: 1 << 40, Birth: 3, Handle: []byte{4, 5},
+			Size: 6, Head: record.Head{Len: 16, Sum: 7}, Encoding: "utf-16", Done: true, Old: 8, Real: "/data/a.log", Dated: 9, Packed: record.Packed{Size: 10, Mtime: 11, Cut: true}}},
+		{Kind: Begin, Payload: p, HadLens: true, Batch: p.ID, Attempt: p.Attempt},
+		{Kind: Attempt, Batch: p.ID, Attempt: 4},
+		{Kind: Unknown, Batch: p.ID, Attempt: 4},
+		{Kind: Split, Batch: p.ID, Children: []Begun{{Payload: *child, HadLens: true}}},
+		{Kind: End, Batch: child.ID, Outcome: record.Spooled},
+		{Kind: Skip, File: file1(1), Span: record.Span{Start: 30, End: 31}, Mark: markAt(31)},
+		{Kind: Position, File: file1(2), Span: record.Span{End: 1 << 50}, Mark: markAt(1 << 50)},
+		{Kind: Replay, Batch: child.ID, Attempt: 2},
+		{Kind: ReplayEnd, Batch: child.ID, Outcome: record.Accepted},
+		{Kind: Abandoned, File: file1(1), Span: record.Span{Start: 40, End: 50}},
+		{Kind: Forget, File: file1(2)},
+		{Kind: Synced},
+		{Kind: Stopped},
 	}
-	t.Log(err)
+	for i := range all {
+		e := &all[i]
+		e.At, e.Segment, e.Number, e.InSnapshot = at.Add(time.Duration(i)), 1, uint64(i+1), i < 3
+	}
+	return all
+}
+
+var update = flag.Bool("update", false, "write the file of the current version in testdata anew")
+
+// What is written now is, byte by byte, what a release of this version wrote, and is read as
+// it was meant. Who changes the format raises a version in writer.go or entry.go, keeps the
+// file of the one before, and writes a new one with -update.
+func TestWriterKeepsItsVersion(t *testing.T) {
+	fs := faultfs.New("/state")
+	var frames []durable.Frame
+	seen := map[Kind]bool{}
+	for _, e := range goldenEntries() {
+		frames = append(frames, e.frame())
+		seen[e.Kind] = true
+	}
+	for k := Snapshot; k <= knownKind; k++ {
+		if !seen[k] {
+			t.Errorf("no entry of kind %v is in the file", k)
+		}
+	}
+	put(t, fs, 1, func(h *durable.Header) { h.Agent, h.Created = [16]byte{7, 15: 9}, time.Unix(1_790_000_000, 5) }, frames...)
+	got := fs.Content("/state/journal/0000000000000001.seg")
+	folder := filepath.Join("testdata", fmt.Sprintf("version-%d.%d-entries-%d", major, minor, version))
+	path := filepath.Join(folder, "0000000000000001.seg")
+	if *update {
+		must(t, os.MkdirAll(folder, 0o755))
+		must(t, os.WriteFile(path, got, 0o644))
+	}
+	want, err := os.ReadFile(path)
+	must(t, err)
+	if !bytes.Equal(got, want) {
+		t.Errorf("what is written is not what %s has", path)
+	}
+	fs.SetContent("/state/journal/0000000000000001.seg", want)
+	var read1 []Entry
+	must(t, read(fs, "/state/journal", func(e Entry) error { read1 = append(read1, e); return nil }))
+	for i, e := range goldenEntries() {
+		if i >= len(read1) || !reflect.DeepEqual(read1[i], e) {
+			t.Errorf("entry %d of kind %v was read as %+v, want %+v", i, e.Kind, read1[min(i, len(read1)-1)], e)
+		}
+	}
+	if len(read1) != len(frames) {
+		t.Errorf("%d entries, want %d", len(read1), len(frames))
+	}
+}
+
+// What a later version wrote, in a way that this one does not know, is refused with the
+// file, both versions and what to do, and stays byte by byte as it is.
+func TestNewerVersionIsRefused(t *testing.T) {
+	head := (&Entry{Kind: Snapshot}).frame()
+	input := (&Entry{Kind: Input, Input: "app"}).frame()
+	other := durable.Frame{Type: 99, Records: 1, Meta: []byte{1, 2, 3}}
+	newer := input
+	newer.Meta = append([]byte{version + 1}, input.Meta[1:]...)
+	f := func(name, says string, change func(*durable.Header), frames ...durable.Frame) {
+		t.Helper()
+		fs := faultfs.New("/state")
+		put(t, fs, 1, change, frames...)
+		path := "/state/journal/0000000000000001.seg"
+		before := fs.Content(path)
+		_, _, err := Open("/state/journal", testConfig, testOptions(fs))
+		if !errors.Is(err, durable.ErrVersion) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, want := range []string{path, says, "run that version again, or move the folder away"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %q does not say %q", name, err, want)
+			}
+		}
+		if names, err := fs.List("/state/journal"); err != nil || len(names) != 1 || !bytes.Equal(fs.Content(path), before) {
+			t.Errorf("%s: the folder holds %v (%v), or the file was changed", name, names, err)
+		}
+		if err := historyOf(fs, "/state/journal", func(*Entry) error { return nil }); !errors.Is(err, durable.ErrVersion) {
+			t.Errorf("%s: its history says %v", name, err)
+		}
+	}
+	f("segment", "version 2.1, and this program knows up to 1", func(h *durable.Header) { h.Major++ }, head)
+	f("kind", "entry of type 99, version 1, and this program knows up to type 16, version 1", nil, head, input, other)
+	f("entry", "entry of type 2, version 2, and this program knows up to type 16, version 1", nil, head, newer)
 }

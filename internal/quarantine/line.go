@@ -8,8 +8,17 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"kusto-agent/internal/durable"
 	"kusto-agent/internal/record"
 )
+
+// version is that of the lines, which do not tell it. Keys may be added at their end; for
+// any other change a later one begins each line with the key version and its number, so
+// that this one leaves it alone.
+const version = 1
+
+// opening begins the lines of later versions.
+const opening = `{"version":`
 
 // line is a record as it is written. The names are for people and scripts:
 // never change one.
@@ -80,6 +89,13 @@ func wholeCharacters(b []byte) []byte {
 }
 
 func parseLine(b []byte) (Entry, error) {
+	if bytes.HasPrefix(b, []byte(opening)) {
+		var later struct{ Version int }
+		if err := json.Unmarshal(b, &later); err != nil {
+			return Entry{}, err
+		}
+		return Entry{}, fmt.Errorf("line has version %d, and this program knows %d: %w", later.Version, version, durable.ErrVersion)
+	}
 	var l line
 	if err := json.Unmarshal(b, &l); err != nil {
 		return Entry{}, err

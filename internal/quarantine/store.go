@@ -118,7 +118,7 @@ func (s *Store) load() (err error) {
 	return s.resume(&s.files[len(s.files)-1])
 }
 
-// resume goes on with the newest file if it ends with a whole line.
+// resume goes on with the newest file if it is of this version and ends with a whole line.
 func (s *Store) resume(f *file) error {
 	if f.size >= s.fileSize() || f.size == 0 {
 		return nil
@@ -127,6 +127,11 @@ func (s *Store) resume(f *file) error {
 	if err != nil {
 		s.o.Logger.Warn("quarantine file cannot be opened for writing; it stays unchanged, and new records go to another file", "file", f.name, "err", cause(err))
 		return nil
+	}
+	var first [len(opening)]byte
+	if n, _ := out.ReadAt(first[:], 0); string(first[:n]) == opening {
+		s.o.Logger.Warn("quarantine file was written by a later version; it stays unchanged, and new records go to another file", "file", f.name)
+		return out.Close()
 	}
 	var last [1]byte
 	if _, err := out.ReadAt(last[:], f.size-1); err != nil || last[0] != '\n' {
