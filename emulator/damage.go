@@ -6,17 +6,17 @@ import (
 )
 
 // Damage stores each visible row of a table of lines anew as many times as copies says: 0
-// removes it, 2 doubles it. It is for tests of those who look for such rows; what is stored
+// removes it, 2 doubles it. Each keeps the time at which it was stored. It is for tests of those who look for such rows; what is stored
 // meanwhile is lost.
 func (s *Server) Damage(database, table string, copies func(Row) int) {
-	all := s.Rows(database, table)
-	chunks := map[*shape]*chunk{} // of one way to read a row
-	for _, row := range all {
-		c := chunks[row.shape]
-		if c == nil {
-			c = &chunk{format: row.format, shape: row.shape, body: []byte{}}
-			chunks[row.shape] = c
+	var chunks []*chunk
+	for _, row := range s.Rows(database, table) {
+		n := len(chunks) - 1
+		if n < 0 || chunks[n].shape != row.shape || chunks[n].at != row.at {
+			chunks = append(chunks, &chunk{format: row.format, shape: row.shape, at: row.at, body: []byte{}})
+			n++
 		}
+		c := chunks[n]
 		for range copies(row) {
 			c.body = append(append(c.body, bytes.TrimRight(row.Raw, "\r\n")...), '\n')
 			c.rows++
@@ -26,7 +26,7 @@ func (s *Server) Damage(database, table string, copies func(Row) int) {
 }
 
 // replace puts chunks in the place of what a table holds.
-func (st *store) replace(database, table string, chunks map[*shape]*chunk) {
+func (st *store) replace(database, table string, chunks []*chunk) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	rows := st.tables[tableKey{strings.ToLower(database), table}]

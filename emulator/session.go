@@ -310,7 +310,7 @@ func (se *session) Table(name string) (*kql.Table, error) {
 	case se.Schema != nil && !se.Schema.Open, !stored:
 		return nil, kql.NoTable(name)
 	}
-	out := &kql.Table{Columns: columns}
+	out := &kql.Table{Columns: columns, Ingested: true}
 	if columns == nil {
 		out.Columns = Columns{{Name: "record", Type: "dynamic"}}
 	}
@@ -329,11 +329,11 @@ func (se *session) Database() string  { return se.DatabaseName }
 func (se *session) Principal() string { return "aadapp=" + se.Caller }
 
 // cells are the values of a row in the columns its table has by now; with none it
-// is one value.
+// is one value. Behind them is the time at which it was stored.
 func (r Row) cells(columns Columns) ([]any, error) {
 	raw, err := r.MarshalJSON()
 	if err != nil || columns == nil {
-		return []any{json.RawMessage(raw)}, err
+		return []any{json.RawMessage(raw), r.at}[:1], err
 	}
 	if r.shape == nil || r.shape.columns == nil { // it came before the columns did
 		raw, err = (&shape{columns: columns}).row(r.format, r.Raw)
@@ -345,7 +345,8 @@ func (r Row) cells(columns Columns) ([]any, error) {
 	if err := json.Unmarshal(raw, &named); err != nil {
 		return nil, err
 	}
-	cells := make([]any, len(columns))
+	cells := make([]any, len(columns), len(columns)+1)
+	cells[:len(columns)+1][len(columns)] = r.at
 	for i, c := range columns {
 		cells[i] = kql.ValueOf(c.Type, named[c.Name])
 		if c.Type == "string" && cells[i] == nil {

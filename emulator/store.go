@@ -23,6 +23,7 @@ type Row struct {
 
 	format *format
 	shape  *shape
+	at     any // time.Time: when it was stored
 }
 
 // MarshalJSON gives an object of the table's columns where the schema has
@@ -48,6 +49,7 @@ type chunk struct {
 	rows    int
 	rawLen  int
 	visible time.Time
+	at      any // time.Time: when it was stored
 }
 
 type tableKey struct{ database, table string } // the database in lower case
@@ -138,7 +140,7 @@ func (c chunk) each(yield func(Row) bool) error {
 		body = []byte(string([]rune(string(body)))) // one U+FFFD for each invalid byte
 	}
 	_, err := c.format.records(body, func(raw []byte) bool {
-		return yield(Row{Raw: raw, format: c.format, shape: c.shape})
+		return yield(Row{Raw: raw, format: c.format, shape: c.shape, at: c.at})
 	})
 	return err
 }

@@ -22,7 +22,8 @@ type function struct {
 	typ     string // empty: that of the first argument
 	typeOf  func(args []expression) (string, error)
 	of      func(s *scope, v []any) any
-	names   bool // the result is called as its first argument
+	ofRow   func(row []any) any // in its place: of the row itself, without arguments
+	names   bool                // the result is called as its first argument
 }
 
 const maxText = 16 << 20
@@ -560,6 +561,8 @@ func init() {
 			}
 			return s.now
 		}},
+		"ingestion_time": {typ: "datetime", ofRow: func(row []any) any { return row[:len(row)+1][len(row)] }},
+
 		"ago":               {params: "t", typ: "datetime", of: func(s *scope, v []any) any { return arithmetic("-", s.now, v[0]) }},
 		"current_principal": {typ: "string", of: func(s *scope, _ []any) any { return s.source.Principal() }},
 		"current_database":  {typ: "string", of: func(s *scope, _ []any) any { return s.source.Database() }},
@@ -811,6 +814,13 @@ func (s *scope) call(c *Cursor) (expression, error) {
 	}
 	if f.names && len(args) > 0 {
 		e.name = args[0].name
+	}
+	if f.ofRow != nil {
+		if s.at == nil || !s.at.Ingested {
+			return e, semantic("%s(): the emulator knows it of the rows of a table, also behind where, take and order, and of no others", name)
+		}
+		e.of = f.ofRow
+		return e, nil
 	}
 	inner := *s
 	e.of = func(row []any) any {

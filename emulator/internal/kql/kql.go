@@ -26,6 +26,10 @@ type Table struct {
 	Columns []Column
 	Rows    [][]any
 
+	// Ingested says that each row has one more cell behind its length: a time.Time, when
+	// it was stored, or nil. Those of a result have none.
+	Ingested bool
+
 	// Render is what the render operator said, a property bag; nil: nothing.
 	Render json.RawMessage
 }

@@ -154,3 +154,40 @@ func FuzzRun(f *testing.F) {
 		}
 	})
 }
+
+// stored is a table of two rows, one of which has no time.
+type stored struct{ nowhere }
+
+func (stored) Table(string) (*Table, error) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	return &Table{Columns: []Column{{"n", "long"}}, Rows: [][]any{[]any{int64(1), at}[:1], []any{int64(2), nil}[:1]}, Ingested: true}, nil
+}
+
+// TestIngestionTime: it is that of the rows of a table, as long as they are its rows.
+func TestIngestionTime(t *testing.T) {
+	f := func(text, want string) {
+		t.Helper()
+		tables, err := Run(t.Context(), text, nil, stored{})
+		got := ""
+		if err != nil {
+			got = err.Error()
+		} else {
+			for _, row := range tables[0].Rows {
+				for i, v := range row {
+					got += string(Written(v, tables[0].Columns[i].Type)) + " "
+				}
+			}
+		}
+		if !strings.Contains(got, want) || want == "" {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	f("T | project n, at = ingestion_time()", `1 "2026-01-02T03:04:05.0000000Z" 2 null `)
+	f("T | where n > 0 | order by n desc | take 2 | where isnull(ingestion_time())", "2 ")
+	f("T | where ingestion_time() >= datetime(2026-01-02) and ingestion_time() < datetime(2026-01-03) | count", "1 ")
+	f("T | summarize count() by bin(ingestion_time(), 1d)", `"2026-01-02T00:00:00.0000000Z" 1 null 1 `)
+	f("T", "1 2 ")
+	f("T | project n | where isnull(ingestion_time())", "SEM0100")
+	f("print ingestion_time()", "SEM0100")
+	f("T | where ingestion_time(n) > now()", "SEM0100")
+}

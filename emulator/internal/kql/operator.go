@@ -355,7 +355,7 @@ func (s *scope) where(c *Cursor, t *Table) (*Table, error) {
 	if e.typ != "bool" {
 		return nil, semantic("the predicate of where is of type %s, not bool", e.typ)
 	}
-	out := &Table{Columns: t.Columns}
+	out := &Table{Columns: t.Columns, Ingested: t.Ingested}
 	for _, row := range t.Rows {
 		if e.of(row) == true {
 			out.Rows = append(out.Rows, row)
@@ -376,7 +376,7 @@ func (s *scope) take(c *Cursor, t *Table) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Table{Columns: t.Columns, Rows: t.Rows[:min(n, len(t.Rows))]}, nil
+	return &Table{Columns: t.Columns, Rows: t.Rows[:min(n, len(t.Rows))], Ingested: t.Ingested}, nil
 }
 
 // number reads a constant that counts rows.
@@ -593,7 +593,7 @@ func (s *scope) sortKeys(c *Cursor) ([]sortKey, error) {
 }
 
 func sorted(t *Table, keys []sortKey) *Table {
-	out := &Table{Columns: t.Columns, Rows: slices.Clone(t.Rows)}
+	out := &Table{Columns: t.Columns, Rows: slices.Clone(t.Rows), Ingested: t.Ingested}
 	slices.SortStableFunc(out.Rows, func(a, b []any) int {
 		for _, k := range keys {
 			if d := k.compare(k.of(a), k.of(b)); d != 0 {
