@@ -20,6 +20,7 @@ import (
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/kusto/query"
+	"kusto-agent/internal/pipeline"
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/repair"
 	"kusto-agent/internal/units"
@@ -112,9 +113,13 @@ func (a *auditing) against(cmd *cobra.Command, o audit.Options) error {
 	if err != nil {
 		return err
 	}
+	inputs, err := pipeline.NewAgain(a.cfg, nil)
+	if err != nil {
+		return exit.With(exit.Failed, err)
+	}
 	ask := &tableAsker{cfg: a.cfg, made: map[string]*endpoint.Connection{}}
 	defer ask.close()
-	all := audit.TableOptions{Options: o, Ask: ask, Stamps: func(input string) audit.Stamps { return stamps[input] }}
+	all := audit.TableOptions{Options: o, Ask: ask, Shaped: inputs.Shaped, Stamps: func(input string) audit.Stamps { return stamps[input] }}
 	out := console.NewOutput(cmd.OutOrStdout())
 	if a.repair {
 		return out.End(a.mend(ctx, cmd, out, all))

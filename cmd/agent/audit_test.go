@@ -264,18 +264,80 @@ func TestAuditAgainstADamagedTable(t *testing.T) {
 	}
 }
 
-// TestAuditWithoutStamps says that nothing can be said, and what to do.
+// TestAuditWithoutStamps: numbers are compared by the times at which rows were stored. They
+// tell how many are missing, not which, and not that a double hides one; that is said.
 func TestAuditWithoutStamps(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, emulator.Options{})
-	s.write("logs/a.json", "{\"a\":1}\n{\"a\":2}\n")
+	s.write("logs/a.json", strings.Repeat("{\"a\":1}\n", 300))
 	s.once(open+oneJSON, 0)
-	out, _ := s.show(0, "audit", "--config", s.path("agent.yaml"), "--against-table")
-	if !strings.Contains(out, "Nothing can be said of the tables: 2 records bear no stamp.") {
-		t.Errorf("says\n%s", out)
+	says := func(code int, want ...string) {
+		t.Helper()
+		out, _ := s.show(code, "audit", "--config", s.path("agent.yaml"), "--against-table")
+		out = strings.Join(strings.Fields(out), " ")
+		for _, want := range append(want, "Numbers cannot see which record is missing", `offset: "{offset}"`) {
+			if !strings.Contains(out, want) {
+				t.Errorf("does not say %q:\n%s", want, out)
+			}
+		}
+	}
+	rnd := rand.New(rand.NewPCG(5, 6))
+	damage := func(remove, double int) {
+		n, copies := 0, map[int]int{}
+		for len(copies) < remove+double {
+			i := rnd.IntN(len(s.server.Rows("Logs", "T")))
+			if _, chosen := copies[i]; !chosen {
+				copies[i] = 2
+				if len(copies) <= remove {
+					copies[i] = 0
+				}
+			}
+		}
+		s.server.Damage("Logs", "T", func(emulator.Row) int {
+			c, damaged := copies[n]
+			if n++; damaged {
+				return c
+			}
+			return 1
+		})
+	}
+	says(0, "By numbers alone, for records without stamps: 300 records accepted in 1 span of time, and the tables have as many rows of each.")
+	damage(7, 0)
+	says(1, "NOT OK: at least 7 are missing.", "300 records accepted in", "293 rows there, at least 7 are missing")
+	damage(0, 4) // hides four of them
+	says(1, "NOT OK: at least 3 are missing.")
+	damage(0, 5)
+	says(0, "and the tables have no fewer rows of any. 2 rows more than were accepted: stored twice, or written by others.")
+	if r := s.repaired(0); len(r.Repair.Send)+len(r.Repair.Not) > 0 || len(r.Table.Windows) != 1 || r.Table.Windows[0].Rows != 302 {
+		t.Errorf("repair: %+v", r)
 	}
 	s.show(64, "audit", "--config", s.path("agent.yaml"), "--against-table", "--column", "batch=b")
 	s.show(64, "audit", "--state-dir", s.path("state"), "--against-table")
+}
+
+// TestStampsCameLater: records that were sent before their input had stamps are counted, and
+// those after are named.
+func TestStampsCameLater(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{Schema: schemaOf(t, stampedSchema)})
+	s.write("logs/a.json", "{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n")
+	before, _, _ := strings.Cut(stampedInput, ", fields")
+	s.once(open+before+"}]", 0)
+	s.append("logs/a.json", "{\"n\":4}\n{\"n\":5}\n")
+	s.once(open+stampedInput, 0)
+	if r := s.auditedTable(0); r.Table.Checked != 2 || len(r.Table.Windows) != 1 || r.Table.Windows[0].Records != 5 || r.Table.Windows[0].Rows != 5 {
+		t.Errorf("it says %+v", r.Table)
+	}
+	s.server.Damage("Logs", "T", func(r emulator.Row) int {
+		if strings.Contains(string(r.Raw), `"n":2`) || strings.Contains(string(r.Raw), `"n":5`) {
+			return 0
+		}
+		return 1
+	})
+	r := s.repaired(1)
+	if r.Repair.Records != 1 || len(r.Table.Missing) > 0 || r.Table.Windows[0].Rows != 4 {
+		t.Errorf("repair: %+v, table %+v", r.Repair, r.Table)
+	}
 }
 
 // repairedTable is what an audit with --repair prints as JSON.
@@ -438,8 +500,8 @@ func TestRepairAsks(t *testing.T) {
 		t.Error("the repair changed the journal")
 	}
 	s.write("agent.yaml", strings.Replace(open+stampedInput, `fields: {`, `fields: {host: "{host}", `, 1))
-	s.server.Damage("Logs", "T", func(emulator.Row) int { return 0 })
-	if out, _ = s.show(1, append(flags, "--yes", "--settled", "0s")...); !strings.Contains(out, "other fields") || len(s.server.Rows("Logs", "T")) > 0 {
+	s.server.Damage("Logs", "T", func(r emulator.Row) int { return strings.Count(string(r.Raw), `"n":2`) })
+	if out, _ = s.show(1, append(flags, "--yes", "--settled", "0s")...); !strings.Contains(out, "other fields") || len(s.server.Rows("Logs", "T")) > 1 {
 		t.Errorf("with other fields it says\n%s", out)
 	}
 	s.show(64, "audit", "--config", s.path("agent.yaml"), "--repair")

@@ -76,6 +76,7 @@ type strand struct {
 type batch struct {
 	id      record.BatchID
 	route   record.Route
+	shaping uint64
 	attempt int
 	tried   bool // in this run
 	again   bool // it ended already: what is told of it was told before
@@ -290,7 +291,7 @@ func (h *history) begin(p *record.Payload) {
 		return
 	}
 	b := h.unused()
-	b.id, b.route, b.attempt, b.tried = p.ID, p.Route, p.Attempt, p.Attempt > 0
+	b.id, b.route, b.shaping, b.attempt, b.tried = p.ID, p.Route, p.Shaping, p.Attempt, p.Attempt > 0
 	for _, m := range h.ended {
 		if last, ended := m[p.ID]; ended {
 			b.last = max(b.last, last)
@@ -371,7 +372,7 @@ func (h *history) close(b *batch, how record.Outcome, at time.Time) {
 		if !at.Before(h.since) {
 			for _, p := range b.pieces {
 				if f == accepted {
-					p.f.sent = append(p.f.sent, sent{p.Span, p.records, b.id, b.route, at})
+					p.f.sent = append(p.f.sent, sent{p.Span, p.records, b.id, b.route, at, b.shaping})
 				}
 			}
 			for _, s := range b.sums {

@@ -36,6 +36,10 @@ type TableOptions struct {
 	Options
 	Stamps func(input string) Stamps
 	Ask    Asker
+
+	// Shaped says whether an input would send a record now as it was sent with this route
+	// and shaping: if not, it may have had no stamps then.
+	Shaped func(input string, to record.Route, shaping uint64) bool
 }
 
 // Finding is a record, or several of a range or a batch, that are not in the table as often
@@ -55,13 +59,15 @@ type Finding struct {
 
 // TableReport is what the tables say to what the journal knows.
 type TableReport struct {
-	OK        bool      `json:"ok"`      // every record that was accepted is there, once
-	Checked   int64     `json:"checked"` // records that were accepted and asked for
+	OK        bool      `json:"ok"`      // every record that was accepted and asked for is there, once, and no number is too small
+	Checked   int64     `json:"checked"` // records that were accepted and asked for by their stamps
 	Missing   []Finding `json:"missing"`
 	Doubled   []Finding `json:"doubled"`
 	Unstamped int64     `json:"unstamped"` // records of which nothing can be said: they bear no stamp
 	Unclear   int64     `json:"unclear"`   // records of ranges of which it is not known whether all are there
 	Functions []string  `json:"functions"` // management commands; each makes a function without the doubles
+	Windows   []Window  `json:"windows"`   // of tables with records without stamps: numbers alone
+	Timeless  []string  `json:"timeless"`  // tables of which not even numbers tell: rows of them have no ingestion time
 	Holes     []Hole    `json:"-"`         // where Missing is, by the batches that were accepted
 }
 
@@ -72,6 +78,7 @@ type sent struct {
 	batch   record.BatchID
 	route   record.Route
 	at      time.Time // when it was accepted
+	shaping uint64
 }
 
 // Hole is a piece that was accepted and of which records are not in the table.
@@ -93,7 +100,7 @@ func Against(ctx context.Context, o TableOptions) (*Report, *TableReport, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	t := &tables{o: o, h: h, out: &TableReport{Missing: []Finding{}, Doubled: []Finding{}, Functions: []string{}}}
+	t := &tables{o: o, h: h, unstamped: map[record.Route]int64{}, out: &TableReport{Missing: []Finding{}, Doubled: []Finding{}, Functions: []string{}, Windows: []Window{}, Timeless: []string{}}}
 	r := finish(o.Options, h, x)
 	files := make([]*file, 0, len(h.files))
 	for _, f := range h.files {
@@ -107,7 +114,10 @@ func Against(ctx context.Context, o TableOptions) (*Report, *TableReport, error)
 			return r, nil, err
 		}
 	}
-	t.out.OK = len(t.out.Missing) == 0 && len(t.out.Doubled) == 0
+	if err := t.counts(ctx); err != nil {
+		return r, nil, err
+	}
+	t.out.OK = len(t.out.Missing) == 0 && len(t.out.Doubled) == 0 && !slices.ContainsFunc(t.out.Windows, func(w Window) bool { return w.Missing() > 0 })
 	return r, t.out, nil
 }
 
@@ -116,6 +126,8 @@ type tables struct {
 	o   TableOptions
 	h   *history
 	out *TableReport
+
+	unstamped map[record.Route]int64 // by table: records without stamps
 }
 
 // file asks for the records of one file, route by route.
@@ -130,11 +142,17 @@ func (t *tables) file(ctx context.Context, f *file) error {
 		generations := stamps.Generation != "" || !t.rewritten(f.name)
 		if stamps.File == "" || stamps.Offset == "" || !generations {
 			for _, s := range all {
-				t.out.Unstamped += int64(max(s.records, 0))
+				t.unstamped[tableOf(route)] += int64(s.records)
 			}
 			continue
 		}
-		t.function(route, stamps)
+		all, err := t.stamped(ctx, f, route, stamps, all)
+		if err != nil {
+			return err
+		}
+		if len(all) > 0 {
+			t.function(route, stamps)
+		}
 		for _, window := range windows(joined(all)) {
 			if err := t.window(ctx, f, route, stamps, window, all); err != nil {
 				return err
@@ -195,13 +213,46 @@ func windows(all []sent) (out [][]sent) {
 	return out
 }
 
-// window asks for the rows of some pieces and compares.
-func (t *tables) window(ctx context.Context, f *file, route record.Route, stamps Stamps, pieces, all []sent) error {
+// stamped are the pieces without those that bore no stamps: they were sent in another shape
+// than now, and the table has no row of any of them.
+func (t *tables) stamped(ctx context.Context, f *file, route record.Route, stamps Stamps, all []sent) ([]sent, error) {
+	before := map[uint64][]sent{}
+	for _, s := range all {
+		if !t.o.Shaped(f.name.Input, route, s.shaping) {
+			before[s.shaping] = append(before[s.shaping], s)
+		}
+	}
+	for shaping, pieces := range before {
+		rows := 0
+		for _, w := range windows(joined(pieces)) {
+			found, err := t.rows(ctx, f, route, stamps, record.Span{Start: w[0].Start, End: w[len(w)-1].End})
+			if err != nil {
+				return nil, err
+			}
+			for at := range found {
+				if slices.ContainsFunc(w, func(s sent) bool { return s.Start <= at && at < s.End }) {
+					rows++
+				}
+			}
+		}
+		if rows > 0 {
+			continue
+		}
+		for _, s := range pieces {
+			t.unstamped[tableOf(route)] += int64(s.records)
+		}
+		all = slices.DeleteFunc(slices.Clone(all), func(s sent) bool { return s.shaping == shaping })
+	}
+	return all, nil
+}
+
+// rows asks how often each record of a range of a file is stored, by its offset.
+func (t *tables) rows(ctx context.Context, f *file, route record.Route, stamps Stamps, s record.Span) (map[int64]int64, error) {
 	column := func(name string) string { return kusto.EntityName(name) }
 	parameters := []query.Parameter{
 		{Name: "of_file", Type: "string", Value: f.name.ID.String()},
-		{Name: "from_offset", Type: "long", Value: strconv.FormatInt(pieces[0].Start, 10)},
-		{Name: "to_offset", Type: "long", Value: strconv.FormatInt(pieces[len(pieces)-1].End, 10)},
+		{Name: "from_offset", Type: "long", Value: strconv.FormatInt(s.Start, 10)},
+		{Name: "to_offset", Type: "long", Value: strconv.FormatInt(s.End, 10)},
 	}
 	text := kusto.EntityName(route.Table) + " | where " + column(stamps.File) + " == of_file"
 	if stamps.Generation != "" {
@@ -222,6 +273,12 @@ func (t *tables) window(ctx context.Context, f *file, route record.Route, stamps
 	if err == nil && bad != nil {
 		err = fmt.Errorf("read the answer on table %s: %w", route.Table, bad)
 	}
+	return found, err
+}
+
+// window asks for the rows of some pieces and compares.
+func (t *tables) window(ctx context.Context, f *file, route record.Route, stamps Stamps, pieces, all []sent) error {
+	found, err := t.rows(ctx, f, route, stamps, record.Span{Start: pieces[0].Start, End: pieces[len(pieces)-1].End})
 	if err != nil {
 		return err
 	}
@@ -366,22 +423,25 @@ func (t *tables) function(r record.Route, s Stamps) {
 	}
 }
 
+// stampsHint is how records get stamps.
+const stampsHint = "Add to the input, and a column for each to its mapping: " +
+	"fields: {file: \"{file}\", generation: \"{generation}\", offset: \"{offset}\", batch: \"{batch}\"}"
+
 // Write prints what the tables say for a person.
 func (t *TableReport) Write(w io.Writer) error {
 	p := &printer{w: w}
 	p.line("")
 	missing, doubled := sumOf(t.Missing), sumOf(t.Doubled)
 	switch {
-	case t.Checked == 0 && t.Unstamped > 0:
-		p.wrapped("", fmt.Sprintf("Nothing can be said of the tables: %s bear no stamp. Add to the input, and a column for each to its mapping: "+
-			"fields: {file: \"{file}\", generation: \"{generation}\", offset: \"{offset}\", batch: \"{batch}\"}", counted(t.Unstamped, "record")))
-	case t.OK:
+	case t.Checked == 0 && t.Unstamped+int64(len(t.Windows)) > 0:
+	case missing+doubled == 0:
 		p.wrapped("", fmt.Sprintf("In the tables: all of %s that were accepted are stored, each once.", counted(t.Checked, "record")))
 	default:
 		p.wrapped("", fmt.Sprintf("In the tables NOT OK: of %s that were accepted, %s missing, %s too many.", counted(t.Checked, "record"), isAre(missing), counted(doubled, "row")))
 	}
-	if t.Unstamped > 0 && t.Checked > 0 {
-		p.wrapped("", fmt.Sprintf("%s more bear no stamp: nothing can be said of them.", counted(t.Unstamped, "record")))
+	p.windows(t)
+	if t.Unstamped > 0 {
+		p.wrapped("", fmt.Sprintf("Nothing can be said of %s that bear no stamp: rows of table %s have no ingestion time. "+stampsHint, counted(t.Unstamped, "record"), strings.Join(t.Timeless, ", ")))
 	}
 	if t.Unclear > 0 {
 		p.wrapped("", fmt.Sprintf("Whether anything is missing around %s is not known: their file is gone and they were sent twice, or several of them have one offset.", counted(t.Unclear, "record")))

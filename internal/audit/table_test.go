@@ -74,7 +74,7 @@ func TestRowsOfAPiece(t *testing.T) {
 	}
 	raw := st.Sys().(*syscall.Stat_t)
 	here := record.FileInfo{Path: path, Dev: raw.Dev, Inode: raw.Ino, Size: int64(len(text))}
-	records := 4
+	records, now := 4, uint64(0)
 	f := func(name string, stamps Stamps, info record.FileInfo, rows map[int64]int, want string, tell ...func(*teller)) {
 		t.Run(name, func(t *testing.T) {
 			w := newTeller(time.Time{})
@@ -87,9 +87,15 @@ func TestRowsOfAPiece(t *testing.T) {
 			for _, more := range tell {
 				more(w)
 			}
-			x := &tables{h: w.h, out: &TableReport{}, o: TableOptions{Stamps: func(string) Stamps { return stamps }, Ask: &fakeTable{rows: rows}}}
+			x := &tables{h: w.h, out: &TableReport{}, unstamped: map[record.Route]int64{}, o: TableOptions{
+				Stamps: func(string) Stamps { return stamps }, Ask: &fakeTable{rows: rows},
+				Shaped: func(_ string, _ record.Route, shaping uint64) bool { return shaping == now },
+			}}
 			if err := x.file(t.Context(), w.h.file(fileOf(1))); err != nil {
 				t.Fatal(err)
+			}
+			for _, n := range x.unstamped {
+				x.out.Unstamped += n
 			}
 			if got := findings(x.out); got != want {
 				t.Errorf("got %q, want %q", got, want)
@@ -124,6 +130,11 @@ func TestRowsOfAPiece(t *testing.T) {
 	}
 	f("accepted twice in part", stamped, here, map[int64]int{0: 1, 2: 1, 6: 2}, "doubled 6*1, missing 10*1", part)
 	f("accepted twice in part, the file gone", stamped, gone, map[int64]int{0: 1, 2: 1, 6: 2}, "doubled 6*1, unclear 4", part)
+	now = 1
+	f("sent without stamps", stamped, here, nil, "unstamped 4")
+	f("sent in another shape, with stamps", stamped, here, map[int64]int{0: 1, 2: 1, 6: 1}, "missing 10*1")
+	f("sent without stamps, and again without them", stamped, here, nil, "unstamped 8", again)
+	now = 0
 	records = 3
 	f("lines are not what records are", stamped, here, map[int64]int{0: 1, 6: 1}, "missing 1 of 0-12")
 	records = 4
@@ -131,6 +142,109 @@ func TestRowsOfAPiece(t *testing.T) {
 		w.tell(journal.Entry{Kind: journal.FileSeen, File: record.File{Input: "app", ID: 1, Generation: 1}})
 	}
 	f("two generations without their stamp", Stamps{File: "f", Offset: "o"}, here, nil, "unstamped 4", second)
+}
+
+// countedTable answers with the number of rows that were stored at times.
+type countedTable struct {
+	rows     []time.Time
+	timeless int
+}
+
+func (c *countedTable) Ask(_ context.Context, _ record.Route, text string, parameters []query.Parameter, row func(map[string]string)) error {
+	n := 0
+	if strings.Contains(text, "isnull(ingestion_time())") {
+		n = c.timeless
+	} else {
+		between := [2]time.Time{}
+		for i, p := range parameters {
+			var err error
+			if between[i], err = time.Parse(time.RFC3339, p.Value); err != nil || p.Type != "datetime" {
+				return fmt.Errorf("parameter %+v: %w", p, err)
+			}
+		}
+		for _, at := range c.rows {
+			if !at.Before(between[0]) && at.Before(between[1]) {
+				n++
+			}
+		}
+	}
+	row(map[string]string{"n": fmt.Sprint(n)})
+	return nil
+}
+
+// TestNumbers: records without stamps are compared by numbers, in spans of time between
+// which nothing was accepted; all that was sent to a table counts, and rows without times
+// are said to tell nothing.
+func TestNumbers(t *testing.T) {
+	base := time.Unix(1_790_000_000, 0)
+	f := func(name, want string, batches []int, rows []int, timeless int) {
+		t.Helper()
+		w := newTeller(time.Time{})
+		w.h.pieces = true
+		table := &countedTable{timeless: timeless}
+		for i, minute := range batches { // of two records, of two inputs in turn
+			p := batchOf(i+1, record.File{Input: fmt.Sprint("in", i%2), ID: 1}, int64(i)*10, int64(i)*10+10)
+			p.Records, p.Pieces[0].Records = 2, 2
+			at := base.Add(time.Duration(minute) * time.Minute)
+			w.h.take(&journal.Entry{Kind: journal.Begin, Payload: p, Batch: p.ID, Attempt: 1, At: at})
+			w.h.take(&journal.Entry{Kind: journal.End, Batch: p.ID, Outcome: record.Accepted, At: at})
+		}
+		for _, minute := range rows {
+			table.rows = append(table.rows, base.Add(time.Duration(minute)*time.Minute))
+		}
+		x := &tables{h: w.h, out: &TableReport{}, unstamped: map[record.Route]int64{}, o: TableOptions{
+			Stamps: func(input string) Stamps {
+				if input == "in0" {
+					return Stamps{}
+				}
+				return Stamps{File: "f", Generation: "g", Offset: "o"}
+			}, Ask: table,
+		}}
+		for _, file := range w.h.files {
+			if file.name.Input == "in0" {
+				if err := x.file(t.Context(), file); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := x.counts(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, v := range x.out.Windows {
+			got = append(got, fmt.Sprintf("%v-%v %d batches %d records %d rows", v.From.Sub(base), v.To.Sub(base), v.Batches, v.Records, v.Rows))
+		}
+		if x.out.Unstamped > 0 {
+			got = append(got, fmt.Sprintf("unstamped %d of %v", x.out.Unstamped, x.out.Timeless))
+		}
+		if text := strings.Join(got, ", "); text != want {
+			t.Errorf("%s: got %q, want %q", name, text, want)
+		}
+	}
+	f("none", "", nil, nil, 0)
+	f("all there", "-2m0s-2m0s 1 batches 2 records 2 rows", []int{0}, []int{0, 0}, 0)
+	f("one missing", "-2m0s-2m0s 1 batches 2 records 1 rows", []int{0}, []int{1}, 0)
+	f("those of a stamped input count", "-2m0s-5m0s 2 batches 4 records 3 rows", []int{0, 3}, []int{0, 0, 3}, 0)
+	f("a pause", "-2m0s-2m0s 1 batches 2 records 2 rows, 8m0s-12m0s 1 batches 2 records 3 rows", []int{0, 10}, []int{0, 1, 9, 10, 11, 12}, 0)
+	f("rows without a time", "unstamped 2 of [T]", []int{0, 1}, []int{0, 0}, 1)
+}
+
+// TestWindowsAreFew: however many pauses there are.
+func TestWindowsAreFew(t *testing.T) {
+	var all []ended
+	for i := range 10_000 {
+		all = append(all, ended{time.Unix(int64(i)*600, 0), 1})
+	}
+	records := int64(0)
+	out := windowsOf(all)
+	for i, w := range out {
+		if records += w.Records; i > 0 && w.From.Before(out[i-1].To) {
+			t.Fatalf("window %d begins before the end of the one before", i)
+		}
+	}
+	if records != 10_000 || len(out) < mostWindows/2 || len(out) > mostWindows+1 {
+		t.Errorf("%d windows with %d records", len(out), records)
+	}
 }
 
 // TestQuestionsAreBounded: no question asks for many more records than an answer may have.

@@ -27,7 +27,7 @@ type Again struct {
 	batcher *batcher.Batcher
 }
 
-// NewAgain makes one that finds files by what the journal knows of them.
+// NewAgain makes one that finds files by what the journal knows of them; with nil, none.
 func NewAgain(cfg *config.Config, past *journal.Past) (*Again, error) {
 	routes, inputs := map[record.Route]batcher.Limits{}, []tail.Input{}
 	for i := range cfg.Inputs {
@@ -44,6 +44,11 @@ func NewAgain(cfg *config.Config, past *journal.Past) (*Again, error) {
 		return nil, err
 	}
 	return &Again{t, b}, nil
+}
+
+// Shaped reports whether an input would send what it reads to this route in this shape.
+func (a *Again) Shaped(input string, to record.Route, shaping uint64) bool {
+	return a.tailer.Shaped(&record.Payload{Route: to, Shaping: shaping, Cover: []record.Extent{{File: record.File{Input: input}}}}) == nil
 }
 
 // Read gives p its body, not compressed, and returns the records in it; records of the same
