@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"encoding/binary"
 	"time"
 
 	"kusto-agent/internal/journal"
@@ -27,9 +28,10 @@ type history struct {
 	since time.Time // what was told before is not judged
 
 	files   map[record.File]*file
+	latest  *file // that was asked for; nil: none
 	open    map[record.BatchID]*batch
 	resting map[record.BatchID]*batch // in the spool, by what was told
-	ended   [2]map[record.BatchID]int // the last attempts of what ended in this segment and the one before
+	ended   [2]endings                // of what ended in this segment and the one before
 
 	pieces bool     // each that was accepted is kept
 	spare  []*batch // that have ended, to be used again
@@ -111,15 +113,52 @@ const listed = 1000
 func newHistory(since time.Time) *history {
 	return &history{since: since,
 		files: map[record.File]*file{}, open: map[record.BatchID]*batch{}, resting: map[record.BatchID]*batch{},
-		ended: [2]map[record.BatchID]int{{}, {}}}
+		ended: [2]endings{newEndings(), newEndings()}}
+}
+
+// endings are the last attempts of batches that ended.
+type endings struct {
+	attempts map[record.BatchID]int
+	perhaps  *[1 << 14]uint64 // bits by id: what has none is not in attempts, which costs less to find out
+}
+
+func newEndings() endings { return endings{map[record.BatchID]int{}, new([1 << 14]uint64)} }
+
+// bitOf is where the bit of a batch is.
+func bitOf(id *record.BatchID) (word, bit uint64) {
+	n := (binary.LittleEndian.Uint64(id[:]) ^ binary.LittleEndian.Uint64(id[8:])) * 0x9e3779b97f4a7c15 >> 44
+	return n >> 6, 1 << (n & 63)
+}
+
+func (e *endings) add(id record.BatchID, attempt int) {
+	word, bit := bitOf(&id)
+	e.perhaps[word] |= bit
+	e.attempts[id] = attempt
+}
+
+func (e *endings) last(id record.BatchID) (attempt int, ended bool) {
+	if word, bit := bitOf(&id); e.perhaps[word]&bit != 0 {
+		attempt, ended = e.attempts[id]
+	}
+	return attempt, ended
+}
+
+// clear forgets all, and keeps the room.
+func (e *endings) clear() {
+	clear(e.attempts)
+	clear(e.perhaps[:])
 }
 
 func (h *history) file(name record.File) *file {
+	if h.latest != nil && h.latest.name == name {
+		return h.latest
+	}
 	f := h.files[name]
 	if f == nil {
 		f = &file{name: name}
 		h.files[name] = f
 	}
+	h.latest = f
 	return f
 }
 
@@ -141,7 +180,7 @@ func (h *history) take(e *journal.Entry) {
 		h.segment = e.Segment
 		old := h.ended[1]
 		h.ended[1] = h.ended[0]
-		clear(old) // it has room for as many as a segment has
+		old.clear() // it has room for as many as a segment has
 		h.ended[0] = old
 	}
 	if e.Kind != journal.Unread && e.At.After(h.until) && !e.InSnapshot {
@@ -292,8 +331,8 @@ func (h *history) begin(p *record.Payload) {
 	}
 	b := h.unused()
 	b.id, b.route, b.shaping, b.attempt, b.tried = p.ID, p.Route, p.Shaping, p.Attempt, p.Attempt > 0
-	for _, m := range h.ended {
-		if last, ended := m[p.ID]; ended {
+	for i := range h.ended {
+		if last, ended := h.ended[i].last(p.ID); ended {
 			b.last = max(b.last, last)
 			b.again = b.attempt <= b.last
 		}
@@ -405,7 +444,7 @@ func (h *history) over(b *batch, how record.Outcome) {
 	}
 	delete(h.open, b.id)
 	delete(h.resting, b.id) // also one that the spool lost, and that was sent again
-	h.ended[0][b.id] = b.attempt
+	h.ended[0].add(b.id, b.attempt)
 	if b.doubt == nil && len(b.covers) <= fewCovers { // a doubt has its ranges
 		h.spare = append(h.spare, b)
 	}

@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// Found is a frame as it was read. Its bytes are only good until the callback
+// Found is a frame as it was read. It and its bytes are only good until the callback
 // returns.
 type Found struct {
 	Frame
@@ -65,6 +65,7 @@ type scanner struct {
 	fn     func(*Found) error
 	report Report
 	next   uint64 // record id expected
+	found  Found
 }
 
 func (s *scanner) run() error {
@@ -118,7 +119,8 @@ func (s *scanner) frame(off int64, h parsed) error {
 		s.bad(off, h.size())
 		return nil
 	}
-	f := Found{
+	f := &s.found
+	*f = Found{
 		Frame:  Frame{Type: h.kind, Flags: h.flags, Records: h.records, Meta: meta},
 		Offset: off, Size: h.size(), Record: h.record,
 	}
@@ -134,7 +136,7 @@ func (s *scanner) frame(off int64, h parsed) error {
 	}
 	s.next = h.record + uint64(h.records)
 	s.report.End = off + h.size()
-	return s.fn(&f)
+	return s.fn(f)
 }
 
 // resync returns where reading goes on after nothing sound was met at off: the
