@@ -171,7 +171,7 @@ func (p *printer) windows(t *TableReport) {
 		}
 	}
 	p.wrapped("", "Numbers cannot see which record is missing, and not that one is missing where another row took its place: a double, a row of another writer, or one that was stored in that time by a batch that is not judged here. "+
-		"They count what was deleted on purpose, or by a retention policy, as missing. To have each record named: "+stampsHint)
+		"They count what was deleted on purpose, or by a retention policy, as missing. "+stampsHint)
 }
 
 func clock(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05") }

@@ -424,7 +424,7 @@ func (t *tables) function(r record.Route, s Stamps) {
 }
 
 // stampsHint is how records get stamps.
-const stampsHint = "Add to the input, and a column for each to its mapping: " +
+const stampsHint = "To have each record named, add to the input, and a column for each to its mapping: " +
 	"fields: {file: \"{file}\", generation: \"{generation}\", offset: \"{offset}\", batch: \"{batch}\"}"
 
 // Write prints what the tables say for a person.
@@ -441,7 +441,7 @@ func (t *TableReport) Write(w io.Writer) error {
 	}
 	p.windows(t)
 	if t.Unstamped > 0 {
-		p.wrapped("", fmt.Sprintf("Nothing can be said of %s that bear no stamp: rows of table %s have no ingestion time. "+stampsHint, counted(t.Unstamped, "record"), strings.Join(t.Timeless, ", ")))
+		p.wrapped("", fmt.Sprintf("Nothing can be said of %s that bear no stamp: rows of table %s have no ingestion time; later ones have with .alter table NAME policy ingestiontime true. "+stampsHint, counted(t.Unstamped, "record"), strings.Join(t.Timeless, ", ")))
 	}
 	if t.Unclear > 0 {
 		p.wrapped("", fmt.Sprintf("Whether anything is missing around %s is not known: their file is gone and they were sent twice, or several of them have one offset.", counted(t.Unclear, "record")))

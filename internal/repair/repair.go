@@ -72,7 +72,7 @@ type Options struct {
 
 // Reasons why records are not sent.
 var (
-	errRecent  = errors.New("it was accepted so lately that the table may not show it yet; ask again later")
+	errRecent  = errors.New("it was accepted so lately that the table may not show it yet (--settled); ask again later")
 	errUnknown = errors.New("the journal does not remember its batch any more")
 	errShifted = errors.New("the table has rows of it at offsets where no record begins now")
 	errBefore  = errors.New("its first record begins in the file before")

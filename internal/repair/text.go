@@ -25,7 +25,7 @@ func (p *Plan) Write(w io.Writer) error {
 		list(&b, p.Send)
 	}
 	if len(p.Not) > 0 {
-		fmt.Fprintf(&b, "\nNot to be repaired: %s.\n", units.Counted(len(p.Not), "range"))
+		fmt.Fprintf(&b, "\nNot to be repaired, though records are missing there: %s.\n", units.Counted(len(p.Not), "range"))
 		list(&b, p.Not)
 	}
 	_, err := io.WriteString(w, b.String())
