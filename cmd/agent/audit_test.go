@@ -507,3 +507,61 @@ func TestRepairAsks(t *testing.T) {
 	s.show(64, "audit", "--config", s.path("agent.yaml"), "--repair")
 	s.show(64, "audit", "--config", s.path("agent.yaml"), "--against-table", "--yes")
 }
+
+// TestRepairReadsWhatWasSent: a file that was renamed is found; of one that was changed in
+// its middle, or truncated and written anew, nothing is sent.
+func TestRepairReadsWhatWasSent(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{Schema: schemaOf(t, stampedSchema)})
+	text := func(from int) string {
+		var b strings.Builder
+		for n := range 200 {
+			fmt.Fprintf(&b, "{\"n\": %4d}\n", from+n)
+		}
+		return b.String()
+	}
+	for i, name := range []string{"renamed", "changed", "truncated"} {
+		s.write("logs/"+name+".json", text(1000*(i+1)))
+	}
+	s.once(open+stampedInput, 0)
+	s.write("logs/truncated.json", "{\"n\": 9999}\n")
+	s.once(open+stampedInput, 0)
+	s.server.Damage("Logs", "T", func(r emulator.Row) int {
+		var row struct{ N int }
+		s.must(json.Unmarshal(r.Raw, &row))
+		return min(row.N%10, 1) // each tenth is lost
+	})
+	s.rename("logs/renamed.json", "logs/renamed.json.1")
+	changed, err := os.OpenFile(s.path("logs/changed.json"), os.O_RDWR, 0)
+	s.must(err)
+	_, err = changed.WriteAt([]byte("7"), 12*50+8)
+	s.must(err)
+	s.must(changed.Close())
+
+	r := s.repaired(1)
+	if r.Repair.Records != 20 || sumMissing(r.Table.Missing) != 40 {
+		t.Errorf("%d records sent, %d missing: %+v", r.Repair.Records, sumMissing(r.Table.Missing), r.Repair)
+	}
+	for _, x := range r.Repair.Send {
+		if !strings.HasSuffix(x.Path, "renamed.json") {
+			t.Errorf("sent: %+v", x)
+		}
+	}
+	why := map[string]string{}
+	for _, x := range r.Repair.Not {
+		why[fmt.Sprint(filepath.Base(x.Path), " ", x.Generation)] = x.Why
+	}
+	for _, name := range []string{"changed.json 0", "truncated.json 0"} {
+		if !strings.Contains(why[name], "gone, or holds something else now") {
+			t.Errorf("%s: %q of %v", name, why[name], why)
+		}
+	}
+}
+
+// sumMissing is how many records some findings are.
+func sumMissing(all []audit.Finding) (n int64) {
+	for _, x := range all {
+		n += x.Records
+	}
+	return n
+}
