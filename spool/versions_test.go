@@ -1,9 +1,11 @@
 package spool
 
 import (
+	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"os"
 	"path/filepath"
@@ -191,6 +193,7 @@ func TestNewerIndexIsPassedOver(t *testing.T) {
 	name := dir + "/0000000000000001.seg" + suffixOfIndex
 	content := fs.Content(name)
 	content[4]++
+	binary.LittleEndian.PutUint32(content[76:], crc32.Checksum(content[:76], castagnoli))
 	fs.SetContent(name, content)
 	s, rec := openWith(t, testConfig, goldenOptions(fs))
 	if rec.Lost || rec.Frames != 5 {

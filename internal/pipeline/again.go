@@ -55,9 +55,6 @@ func (a *Again) Shaped(input string, to record.Route, shaping uint64) bool {
 // lines come as one. Where p has a CRC, a body that differs is ErrGone. The errors are also
 // ErrReshaped, ErrNotConfigured and those of the disk. p.Body is in memory of its own.
 func (a *Again) Read(p *record.Payload) ([]batcher.Record, error) {
-	if err := a.tailer.Shaped(p); err != nil {
-		return nil, ofTail(err)
-	}
 	body, err := a.tailer.ReadSpans(p)
 	switch {
 	case err != nil:

@@ -29,6 +29,7 @@ type files struct {
 	gone   map[record.File]bool
 	crc    uint32 // of what is read
 	shared bool   // the first two records of a file are of the same lines
+	torn   bool   // what is read of a part is another record
 }
 
 func (f files) Read(p *record.Payload) (recs []batcher.Record, err error) {
@@ -45,6 +46,9 @@ func (f files) Read(p *record.Payload) (recs []batcher.Record, err error) {
 			recs = append(recs, batcher.Record{File: piece.File, Offset: at, Length: 10})
 			piece.Records++
 		}
+	}
+	if f.torn && p.CRC == 0 {
+		recs[0].Length--
 	}
 	if p.CRC != 0 && p.CRC != f.crc {
 		return nil, pipeline.ErrGone
@@ -131,6 +135,9 @@ func TestPlan(t *testing.T) {
 	loose.Cover = slices.Insert(loose.Cover, 0, record.Extent{File: fileOf(3), Span: record.Span{Start: 5, End: 9}})
 	f("a record of two files", "not /srv/1 0-50: "+errBefore.Error(), sound, []*record.Payload{loose}, holeOf(1, 1))
 	f("behind a record of two files", "/srv/1 10-20*1", sound, []*record.Payload{loose}, holeOf(1, 1, 0, 20, 30, 40))
+	torn := sound
+	torn.torn = true
+	f("a part is read otherwise", "not /srv/1 0-50: "+errOther.Error(), torn, one, holeOf(1, 1, 0))
 	shared := sound
 	shared.shared = true
 	f("records of the same lines", "/srv/1 0-10*1, /srv/1 20-50*3", shared, one, holeOf(1, 1))
