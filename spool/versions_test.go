@@ -187,7 +187,7 @@ func TestNewerVersionIsRefused(t *testing.T) {
 }
 
 // TestNewerIndexIsPassedOver: an index of another version says nothing that its segment does
-// not, which is read instead.
+// not, which is read instead, and gets an index of this one.
 func TestNewerIndexIsPassedOver(t *testing.T) {
 	fs := goldenFS(t, current)
 	name := dir + "/0000000000000001.seg" + suffixOfIndex
@@ -196,9 +196,15 @@ func TestNewerIndexIsPassedOver(t *testing.T) {
 	binary.LittleEndian.PutUint32(content[76:], crc32.Checksum(content[:76], castagnoli))
 	fs.SetContent(name, content)
 	s, rec := openWith(t, testConfig, goldenOptions(fs))
-	if rec.Lost || rec.Frames != 5 {
+	if rec.Lost || rec.Torn || len(rec.Problems) > 0 || rec.Frames != 5 {
 		t.Errorf("recovery %+v", rec)
 	}
+	put(t, s, dr, 7) // from now on the spool may write
+	must(t, s.Close())
+	if now := fs.Content(name); now[4] != indexVersion {
+		t.Errorf("the index has version %d still", now[4])
+	}
+	s, _ = openWith(t, testConfig, goldenOptions(fs))
 	if got := drain(t, s, here); !slices.Equal(got, []int{1, 2, 3, 4}) {
 		t.Errorf("payloads %v", got)
 	}
