@@ -108,8 +108,9 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// goldenEntries are one entry of each kind that is written, with every field that it has.
-func goldenEntries() (all []Entry) {
+// goldenEntries are one entry of each kind that a minor version writes, with every field
+// that it has.
+func goldenEntries(minor int) (all []Entry) {
 	at := time.Unix(1_790_000_000, 5)
 	p := payload(1, file1(1), 10, 30)
 	p.Body, p.Replaces, p.Attempt, p.Gzip, p.CRC, p.Shaping, p.ReadAt = nil, batchID(9), 3, true, 0xfedcba98, 1<<60+3, time.Unix(1_780_000_000, 7)
@@ -132,9 +133,15 @@ func goldenEntries() (all []Entry) {
 		{Kind: Replay, Batch: child.ID, Attempt: 2},
 		{Kind: ReplayEnd, Batch: child.ID, Outcome: record.Accepted},
 		{Kind: Abandoned, File: file1(1), Span: record.Span{Start: 40, End: 50}},
+		{Kind: SpoolHas, Segments: []uint64{7, 8, 300}},
 		{Kind: Forget, File: file1(2)},
 		{Kind: Synced},
 		{Kind: Stopped},
+	}
+	if minor < 2 {
+		all = slices.DeleteFunc(all, func(e Entry) bool { return e.Kind == SpoolHas })
+	} else {
+		all[0].Segments = []uint64{3, 9}
 	}
 	for i := range all {
 		e := &all[i]
@@ -145,14 +152,20 @@ func goldenEntries() (all []Entry) {
 
 var update = flag.Bool("update", false, "write the file of the current version in testdata anew")
 
-// What is written now is, byte by byte, what a release of this version wrote, and is read as
-// it was meant. Who changes the format raises a version in writer.go or entry.go, keeps the
-// file of the one before, and writes a new one with -update.
+const goldenSegment = "0000000000000001.seg"
+
+func goldenFolder(minor int) string {
+	return filepath.Join("testdata", fmt.Sprintf("version-%d.%d-entries-%d", major, minor, version))
+}
+
+// What is written now is, byte by byte, what a release of this version wrote. Who changes
+// the format raises a version in writer.go or entry.go, keeps the file of the one before,
+// and writes a new one with -update.
 func TestWriterKeepsItsVersion(t *testing.T) {
 	fs := faultfs.New("/state")
 	var frames []durable.Frame
 	seen := map[Kind]bool{}
-	for _, e := range goldenEntries() {
+	for _, e := range goldenEntries(minor) {
 		frames = append(frames, e.frame())
 		seen[e.Kind] = true
 	}
@@ -162,11 +175,10 @@ func TestWriterKeepsItsVersion(t *testing.T) {
 		}
 	}
 	put(t, fs, 1, func(h *durable.Header) { h.Agent, h.Created = [16]byte{7, 15: 9}, time.Unix(1_790_000_000, 5) }, frames...)
-	got := fs.Content("/state/journal/0000000000000001.seg")
-	folder := filepath.Join("testdata", fmt.Sprintf("version-%d.%d-entries-%d", major, minor, version))
-	path := filepath.Join(folder, "0000000000000001.seg")
+	got := fs.Content("/state/journal/" + goldenSegment)
+	path := filepath.Join(goldenFolder(minor), goldenSegment)
 	if *update {
-		must(t, os.MkdirAll(folder, 0o755))
+		must(t, os.MkdirAll(goldenFolder(minor), 0o755))
 		must(t, os.WriteFile(path, got, 0o644))
 	}
 	want, err := os.ReadFile(path)
@@ -174,16 +186,27 @@ func TestWriterKeepsItsVersion(t *testing.T) {
 	if !bytes.Equal(got, want) {
 		t.Errorf("what is written is not what %s has", path)
 	}
-	fs.SetContent("/state/journal/0000000000000001.seg", want)
-	var read1 []Entry
-	must(t, read(fs, "/state/journal", func(e Entry) error { read1 = append(read1, e); return nil }))
-	for i, e := range goldenEntries() {
-		if i >= len(read1) || !reflect.DeepEqual(read1[i], e) {
-			t.Errorf("entry %d of kind %v was read as %+v, want %+v", i, e.Kind, read1[min(i, len(read1)-1)], e)
+}
+
+// Every entry of the files that this version and those before wrote is read as it was meant.
+func TestEveryVersionIsRead(t *testing.T) {
+	for was := 1; was <= minor; was++ {
+		content, err := os.ReadFile(filepath.Join(goldenFolder(was), goldenSegment))
+		must(t, err)
+		fs := faultfs.New("/state")
+		must(t, durable.MkdirAll(fs, "/state/journal"))
+		fs.SetContent("/state/journal/"+goldenSegment, content)
+		var got []Entry
+		must(t, read(fs, "/state/journal", func(e Entry) error { got = append(got, e); return nil }))
+		want := goldenEntries(was)
+		for i, e := range want {
+			if i >= len(got) || !reflect.DeepEqual(got[i], e) {
+				t.Errorf("1.%d: entry %d of kind %v was read as %+v, want %+v", was, i, e.Kind, got[min(i, len(got)-1)], e)
+			}
 		}
-	}
-	if len(read1) != len(frames) {
-		t.Errorf("%d entries, want %d", len(read1), len(frames))
+		if len(got) != len(want) {
+			t.Errorf("1.%d: %d entries, want %d", was, len(got), len(want))
+		}
 	}
 }
 
@@ -217,7 +240,7 @@ func TestNewerVersionIsRefused(t *testing.T) {
 			t.Errorf("%s: its history says %v", name, err)
 		}
 	}
-	f("segment", "version 2.1, and this program knows up to 1", func(h *durable.Header) { h.Major++ }, head)
-	f("kind", "entry of type 99, version 1, and this program knows up to type 16, version 1", nil, head, input, other)
-	f("entry", "entry of type 2, version 2, and this program knows up to type 16, version 1", nil, head, newer)
+	f("segment", fmt.Sprintf("version 2.%d, and this program knows up to 1", minor), func(h *durable.Header) { h.Major++ }, head)
+	f("kind", fmt.Sprintf("entry of type 99, version 1, and this program knows up to type %d, version 1", knownKind), nil, head, input, other)
+	f("entry", fmt.Sprintf("entry of type 2, version 2, and this program knows up to type %d, version 1", knownKind), nil, head, newer)
 }
