@@ -520,10 +520,10 @@ func TestRepairReadsWhatWasSent(t *testing.T) {
 		}
 		return b.String()
 	}
-	for i, name := range []string{"renamed", "changed", "truncated"} {
+	for i, name := range []string{"renamed", "changed", "truncated"} { // each in a batch of its own
 		s.write("logs/"+name+".json", text(1000*(i+1)))
+		s.once(open+stampedInput, 0)
 	}
-	s.once(open+stampedInput, 0)
 	s.write("logs/truncated.json", "{\"n\": 9999}\n")
 	s.once(open+stampedInput, 0)
 	s.server.Damage("Logs", "T", func(r emulator.Row) int {
@@ -540,11 +540,11 @@ func TestRepairReadsWhatWasSent(t *testing.T) {
 
 	r := s.repaired(1)
 	if r.Repair.Records != 20 || sumMissing(r.Table.Missing) != 40 {
-		t.Errorf("%d records sent, %d missing: %+v", r.Repair.Records, sumMissing(r.Table.Missing), r.Repair)
+		t.Errorf("%d records sent, %d missing, not sent %+v", r.Repair.Records, sumMissing(r.Table.Missing), r.Repair.Not)
 	}
 	for _, x := range r.Repair.Send {
 		if !strings.HasSuffix(x.Path, "renamed.json") {
-			t.Errorf("sent: %+v", x)
+			t.Fatalf("sent: %+v", x)
 		}
 	}
 	why := map[string]string{}
