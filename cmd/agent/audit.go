@@ -1,9 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -16,12 +13,7 @@ import (
 	"kusto-agent/internal/audit"
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/console"
-	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
-	"kusto-agent/internal/kusto"
-	"kusto-agent/internal/kusto/query"
-	"kusto-agent/internal/pipeline"
-	"kusto-agent/internal/record"
 	"kusto-agent/internal/repair"
 	"kusto-agent/internal/units"
 )
@@ -109,106 +101,14 @@ func (a *auditing) against(cmd *cobra.Command, o audit.Options) error {
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	stamps, err := a.stamps()
-	if err != nil {
-		return err
-	}
-	inputs, err := pipeline.NewAgain(a.cfg, nil)
-	if err != nil {
-		return exit.With(exit.Failed, err)
-	}
-	ask := &tableAsker{cfg: a.cfg, made: map[string]*endpoint.Connection{}}
-	defer ask.close()
-	all := audit.TableOptions{Options: o, Ask: ask, Shaped: inputs.Shaped, Stamps: func(input string) audit.Stamps { return stamps[input] }}
 	out := console.NewOutput(cmd.OutOrStdout())
-	if a.repair {
-		return out.End(a.mend(ctx, cmd, out, all))
-	}
-	r, t, err := judged(ctx, all)
-	if err != nil {
-		return err
-	}
-	return ended(out.End(a.show(out, r, t, nil)), r.OK && t.OK)
-}
-
-func judged(ctx context.Context, o audit.TableOptions) (*audit.Report, *audit.TableReport, error) {
-	r, t, err := audit.Against(ctx, o)
-	var code *exit.Error
-	if err != nil && !errors.As(err, &code) {
-		err = exit.Reading(err)
-	}
-	return r, t, err
-}
-
-// show prints what an audit with tables found, and what was repaired before it; nil: nothing.
-func (a *auditing) show(out console.Output, r *audit.Report, t *audit.TableReport, did *repaired) error {
-	if a.json {
-		return out.JSON(struct {
-			*audit.Report
-			Table  *audit.TableReport `json:"table"`
-			Repair *repaired          `json:"repair,omitempty"`
-		}{r, t, did})
-	}
-	if err := r.Write(out, a.all); err != nil {
-		return err
-	}
-	return t.Write(out)
-}
-
-// repaired is the part of --json on a repair.
-type repaired struct {
-	*repair.Plan
-	*repair.Result
-}
-
-// mend sends what the tables lack, and asks them again.
-func (a *auditing) mend(ctx context.Context, cmd *cobra.Command, out console.Output, o audit.TableOptions) error {
-	lock, err := repair.Lock(o.State)
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	began := time.Now()
-	r, t, err := judged(ctx, o)
-	if err != nil {
-		return err
-	}
-	plan, source, err := repair.Prepare(a.cfg, t.Holes, began.Add(-a.settled))
-	if err != nil {
-		return err
-	}
-	if !a.json {
-		if err := errors.Join(a.show(out, r, t, nil), plan.Write(out), out.Flush()); err != nil {
-			return err
-		}
-	}
-	if plan.Records() == 0 {
-		if a.json {
-			err = a.show(out, r, t, &repaired{plan, nil})
-		}
-		return ended(err, r.OK && t.OK)
-	}
+	t := repair.Audit{Config: a.cfg, Options: o, Columns: a.columns, Repair: a.repair, Settled: a.settled, All: a.all, JSON: a.json, Out: out}
 	if !a.yes {
-		asker := console.NewAsker(cmd.InOrStdin(), cmd.ErrOrStderr())
-		if err := repair.Agreed(plan, &asker); err != nil {
-			return err
-		}
+		ask := console.NewAsker(cmd.InOrStdin(), cmd.ErrOrStderr())
+		t.Ask = &ask
 	}
-	did := plan.Run(ctx, source, o.Ask.(*tableAsker))
-	if !a.json {
-		if err := did.Write(out); err != nil {
-			return err
-		}
-	}
-	if r, t, err = judged(ctx, o); err != nil {
-		return err
-	}
-	if a.json {
-		err = a.show(out, r, t, &repaired{plan, did})
-	} else {
-		err = t.Write(out)
-	}
-	return ended(err, r.OK && t.OK)
+	ok, err := t.Run(ctx)
+	return ended(out.End(err), ok)
 }
 
 // options are what the flags and the configuration say.
@@ -237,82 +137,4 @@ func (a *auditing) options() (o audit.Options, err error) {
 		return o, exit.With(exit.Failed, fmt.Errorf("%q is not a folder", o.State))
 	}
 	return o, nil
-}
-
-// stamps are the columns of each input that say where a row comes from.
-func (a *auditing) stamps() (map[string]audit.Stamps, error) {
-	for name := range a.columns {
-		if name != "file" && name != "generation" && name != "offset" {
-			return nil, exit.Usagef("--column %s: want file, generation or offset", name)
-		}
-	}
-	all := map[string]audit.Stamps{}
-	for _, in := range a.cfg.Inputs {
-		s := audit.Stamps{Shared: in.Parse != "" && in.Parse != "none"}
-		for column, value := range in.Fields {
-			switch value {
-			case "{file}":
-				s.File = cmp.Or(a.columns["file"], column)
-			case "{generation}":
-				s.Generation = cmp.Or(a.columns["generation"], column)
-			case "{offset}":
-				s.Offset = cmp.Or(a.columns["offset"], column)
-			}
-		}
-		all[in.Name] = s
-	}
-	return all, nil
-}
-
-// tableAsker asks clusters as the agent would.
-type tableAsker struct {
-	cfg  *config.Config
-	made map[string]*endpoint.Connection // by name
-}
-
-// Ask has one question answered.
-func (t *tableAsker) Ask(ctx context.Context, r record.Route, text string, parameters []query.Parameter, row func(map[string]string)) error {
-	to, err := t.to(r.Cluster)
-	if err != nil {
-		return err
-	}
-	var got query.Collector
-	if err := to.Query(ctx, &query.Query{Call: query.QueryV2, Database: r.Database, Text: text, Parameters: parameters, ReadOnly: true}, &got); err != nil {
-		return endpoint.Failure(err)
-	}
-	got.Each(row)
-	return nil
-}
-
-// Ingest makes one request.
-func (t *tableAsker) Ingest(ctx context.Context, cluster string, in *kusto.Ingest) kusto.Answer {
-	to, err := t.to(cluster)
-	if err != nil {
-		return kusto.Answer{Verdict: kusto.Hold, Hint: err.Error()}
-	}
-	return to.Ingest(ctx, in)
-}
-
-// to is the connection to the cluster of a URL.
-func (t *tableAsker) to(url string) (*endpoint.Connection, error) {
-	for name, c := range t.cfg.Clusters {
-		if c.URL != url {
-			continue
-		}
-		if t.made[name] == nil {
-			to, err := endpoint.Connect(t.cfg, name)
-			if err != nil {
-				return nil, err
-			}
-			t.made[name] = to
-		}
-		return t.made[name], nil
-	}
-	return nil, exit.With(exit.Config, fmt.Errorf("records went to %s, which is no cluster of the configuration", url))
-}
-
-func (t *tableAsker) close() {
-	for _, c := range t.made {
-		c.Close()
-	}
 }

@@ -73,7 +73,7 @@ var rules = map[string][]string{
 	"internal/console":  {"internal/kusto", "internal/telemetry", "internal/schema"},
 	"internal/endpoint": {"internal/config", "internal/kusto", "internal/kusto/credential", "internal/kusto/query", "internal/kusto/wire"},
 	"internal/pipeline": {"batcher", "internal/config", "internal/journal", "tail", "internal/telemetry"},
-	"internal/repair":   {"batcher", "internal/config", "internal/journal", "internal/kusto", "internal/telemetry", "internal/audit", "internal/console", "internal/pipeline"},
+	"internal/repair":   {"batcher", "internal/config", "internal/journal", "internal/kusto", "internal/kusto/query", "internal/telemetry", "internal/audit", "internal/console", "internal/endpoint", "internal/pipeline"},
 	"internal/rows":     {"internal/kusto/query", "internal/telemetry"},
 	"internal/schema":   {"internal/kusto", "internal/kusto/query"},
 

@@ -1,0 +1,213 @@
+package repair
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"kusto-agent/internal/audit"
+	"kusto-agent/internal/config"
+	"kusto-agent/internal/console"
+	"kusto-agent/internal/endpoint"
+	"kusto-agent/internal/exit"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/query"
+	"kusto-agent/internal/pipeline"
+	"kusto-agent/internal/record"
+)
+
+// Audit is an audit that asks the tables, as the agent would.
+type Audit struct {
+	Config  *config.Config
+	Options audit.Options
+	Columns map[string]string // of stamps that are called otherwise than their fields
+	Repair  bool              // what is missing is sent again
+	Settled time.Duration     // but for what was accepted since
+	Ask     *console.Asker    // before anything is sent; nil: nobody is asked
+	All     bool              // a line for each file
+	JSON    bool
+	Out     console.Output
+}
+
+// Run prints the result and says whether nothing is missing or too many. Its error ends a
+// command.
+func (a *Audit) Run(ctx context.Context) (ok bool, err error) {
+	stamps, err := a.stamps()
+	if err != nil {
+		return false, err
+	}
+	inputs, err := pipeline.NewAgain(a.Config, nil)
+	if err != nil {
+		return false, exit.With(exit.Failed, err)
+	}
+	tables := &clusters{cfg: a.Config, made: map[string]*endpoint.Connection{}}
+	defer tables.close()
+	o := audit.TableOptions{Options: a.Options, Ask: tables, Shaped: inputs.Shaped, Stamps: func(input string) audit.Stamps { return stamps[input] }}
+	if a.Repair {
+		return a.mend(ctx, o, tables)
+	}
+	r, t, err := judged(ctx, o)
+	if err != nil {
+		return false, err
+	}
+	return r.OK && t.OK, a.show(r, t, nil)
+}
+
+func judged(ctx context.Context, o audit.TableOptions) (*audit.Report, *audit.TableReport, error) {
+	r, t, err := audit.Against(ctx, o)
+	var code *exit.Error
+	if err != nil && !errors.As(err, &code) {
+		err = exit.Reading(err)
+	}
+	return r, t, err
+}
+
+// repaired is the part of a JSON document on a repair.
+type repaired struct {
+	*Plan
+	*Result
+}
+
+// show prints what was found, and in JSON what was repaired before it; nil: nothing.
+func (a *Audit) show(r *audit.Report, t *audit.TableReport, did *repaired) error {
+	if a.JSON {
+		return a.Out.JSON(struct {
+			*audit.Report
+			Table  *audit.TableReport `json:"table"`
+			Repair *repaired          `json:"repair,omitempty"`
+		}{r, t, did})
+	}
+	if err := r.Write(a.Out, a.All); err != nil {
+		return err
+	}
+	return t.Write(a.Out)
+}
+
+// mend sends what the tables lack, and asks them again.
+func (a *Audit) mend(ctx context.Context, o audit.TableOptions, to Sender) (ok bool, err error) {
+	lock, err := Lock(o.State)
+	if err != nil {
+		return false, err
+	}
+	defer lock.Close()
+	began := time.Now()
+	r, t, err := judged(ctx, o)
+	if err != nil {
+		return false, err
+	}
+	plan, source, err := Prepare(a.Config, t.Holes, began.Add(-a.Settled))
+	if err != nil {
+		return false, err
+	}
+	if !a.JSON {
+		if err := errors.Join(a.show(r, t, nil), plan.Write(a.Out), a.Out.Flush()); err != nil {
+			return false, err
+		}
+	}
+	if plan.Records() == 0 {
+		if a.JSON {
+			err = a.show(r, t, &repaired{plan, nil})
+		}
+		return r.OK && t.OK, err
+	}
+	if a.Ask != nil {
+		if err := Agreed(plan, a.Ask); err != nil {
+			return false, err
+		}
+	}
+	did := plan.Run(ctx, source, to)
+	if !a.JSON {
+		if err := did.Write(a.Out); err != nil {
+			return false, err
+		}
+	}
+	if r, t, err = judged(ctx, o); err != nil {
+		return false, err
+	}
+	if a.JSON {
+		err = a.show(r, t, &repaired{plan, did})
+	} else {
+		err = t.Write(a.Out)
+	}
+	return r.OK && t.OK, err
+}
+
+// stamps are the columns of each input that say where a row comes from.
+func (a *Audit) stamps() (map[string]audit.Stamps, error) {
+	for name := range a.Columns {
+		if name != "file" && name != "generation" && name != "offset" {
+			return nil, exit.Usagef("--column %s: want file, generation or offset", name)
+		}
+	}
+	all := map[string]audit.Stamps{}
+	for _, in := range a.Config.Inputs {
+		s := audit.Stamps{Shared: in.Parse != "" && in.Parse != "none"}
+		for column, value := range in.Fields {
+			switch value {
+			case "{file}":
+				s.File = cmp.Or(a.Columns["file"], column)
+			case "{generation}":
+				s.Generation = cmp.Or(a.Columns["generation"], column)
+			case "{offset}":
+				s.Offset = cmp.Or(a.Columns["offset"], column)
+			}
+		}
+		all[in.Name] = s
+	}
+	return all, nil
+}
+
+// clusters are those of a configuration, each reached as the agent would.
+type clusters struct {
+	cfg  *config.Config
+	made map[string]*endpoint.Connection // by name
+}
+
+// Ask has one question answered.
+func (t *clusters) Ask(ctx context.Context, r record.Route, text string, parameters []query.Parameter, row func(map[string]string)) error {
+	to, err := t.to(r.Cluster)
+	if err != nil {
+		return err
+	}
+	var got query.Collector
+	if err := to.Query(ctx, &query.Query{Call: query.QueryV2, Database: r.Database, Text: text, Parameters: parameters, ReadOnly: true}, &got); err != nil {
+		return endpoint.Failure(err)
+	}
+	got.Each(row)
+	return nil
+}
+
+// Ingest makes one request.
+func (t *clusters) Ingest(ctx context.Context, cluster string, in *kusto.Ingest) kusto.Answer {
+	to, err := t.to(cluster)
+	if err != nil {
+		return kusto.Answer{Verdict: kusto.Hold, Hint: err.Error()}
+	}
+	return to.Ingest(ctx, in)
+}
+
+// to is the connection to the cluster of a URL.
+func (t *clusters) to(url string) (*endpoint.Connection, error) {
+	for name, c := range t.cfg.Clusters {
+		if c.URL != url {
+			continue
+		}
+		if t.made[name] == nil {
+			to, err := endpoint.Connect(t.cfg, name)
+			if err != nil {
+				return nil, err
+			}
+			t.made[name] = to
+		}
+		return t.made[name], nil
+	}
+	return nil, exit.With(exit.Config, fmt.Errorf("records went to %s, which is no cluster of the configuration", url))
+}
+
+func (t *clusters) close() {
+	for _, c := range t.made {
+		c.Close()
+	}
+}
