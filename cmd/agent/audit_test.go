@@ -565,3 +565,56 @@ func sumMissing(all []audit.Finding) (n int64) {
 	}
 	return n
 }
+
+// TestRepairOfParsedLines: lines that parsing turns into records, that are joined from parts
+// of several streams, and of which rules leave some out, are sent again as they were sent.
+func TestRepairOfParsedLines(t *testing.T) {
+	t.Parallel()
+	var cri, logfmt strings.Builder
+	for n := range 300 {
+		stream := []string{"stdout", "stderr"}[n%2]
+		if n%5 == 0 {
+			fmt.Fprintf(&cri, "2026-01-02T03:04:05.%09dZ %s P part of\n", n, stream)
+		}
+		fmt.Fprintf(&cri, "2026-01-02T03:04:05.%09dZ %s F message %d\n", n, stream, n)
+		fmt.Fprintf(&logfmt, "level=%s message=%d\n", []string{"debug", "info"}[n%2], n)
+	}
+	f := func(name, text, more string, records int) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, emulator.Options{Schema: schemaOf(t, stampedSchema)})
+			s.write("logs/a.log", text)
+			s.once(open+"batch: {max_records: 40, max_wait: 10ms}\ninputs:\n  - {paths: [\"${DIR}/logs/*.log\"], table: T, mapping: m, format: JSON, "+more+
+				`, fields: {file: "{file}", generation: "{generation}", offset: "{offset}"}}`, 0)
+			before := map[string]int{}
+			for _, row := range s.server.Rows("Logs", "T") {
+				before[string(bytes.TrimSpace(row.Raw))]++
+			}
+			if len(before) != records {
+				t.Fatalf("%d records, want %d", len(before), records)
+			}
+			rnd := rand.New(rand.NewPCG(7, 8))
+			lost := 0
+			s.server.Damage("Logs", "T", func(emulator.Row) int {
+				if rnd.IntN(3) > 0 {
+					return 1
+				}
+				lost++
+				return 0
+			})
+			if r := s.repaired(0); r.Repair.Records != lost || lost == 0 || len(r.Repair.Not) > 0 {
+				t.Errorf("sent %d of %d, not %+v", r.Repair.Records, lost, r.Repair.Not)
+			}
+			for _, row := range s.server.Rows("Logs", "T") {
+				before[string(bytes.TrimSpace(row.Raw))]--
+			}
+			for row, n := range before {
+				if n != 0 {
+					t.Fatalf("%d times too few: %s", n, row)
+				}
+			}
+		})
+	}
+	f("cri", cri.String(), "parse: cri", 300)
+	f("rules", logfmt.String(), "parse: logfmt, drop: [{member: level, in: [debug]}]", 150)
+}

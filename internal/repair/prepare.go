@@ -18,6 +18,7 @@ import (
 	"kusto-agent/internal/journal"
 	"kusto-agent/internal/pipeline"
 	"kusto-agent/internal/record"
+	"kusto-agent/internal/units"
 )
 
 // Lock has one repair of a state_dir at a time, until what it returns is closed: two would
@@ -87,7 +88,7 @@ func Agreed(p *Plan, ask *console.Asker) error {
 	if !ask.On {
 		return exit.With(exit.Usage, errors.New("this sends records again, and nothing was sent: there is no terminal to ask on; run it with --yes"))
 	}
-	fmt.Fprintf(ask.Out, "Send %d again? [y/N] ", p.Records())
+	fmt.Fprintf(ask.Out, "Send %s again? [y/N] ", units.Counted(p.Records(), "record"))
 	if answer, _ := ask.In.ReadString('\n'); !console.IsYes(answer) { // none is no
 		return exit.With(exit.Failed, errors.New("nothing was sent"))
 	}
