@@ -155,7 +155,8 @@ func (s *Sender) close(p *delivery.Payload, how record.Outcome) {
 	}
 }
 
-// divide halves a refused payload.
+// divide halves a payload that was refused, or is too large. One that was never asked for
+// may not be begun: its split says that it was.
 func (s *Sender) divide(p *delivery.Payload) {
 	halves, err := s.o.Divider.Split(p.Data)
 	switch {
@@ -172,6 +173,9 @@ func (s *Sender) divide(p *delivery.Payload) {
 		}
 		s.close(p, record.Split)
 	default:
+		if p.Data.Attempt == 0 {
+			_ = s.o.Batches.Begin(p.Data)
+		}
 		_ = s.o.Batches.Split(p.Data.ID, halves)
 		if p.Place == delivery.Perhaps {
 			_ = s.o.Replays.EndReplay(p.Data.ID, record.Split)

@@ -252,6 +252,14 @@ func (s *Sender) Credit(r record.Route) (payloads int, served bool) {
 	return s.m.Credit(r)
 }
 
+// Largest is how many bytes before gzip a payload of the route may have, as far as the
+// service has told; 0: it has told of no limit.
+func (s *Sender) Largest(r record.Route) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m.Largest(r, time.Now())
+}
+
 // Serves reports whether payloads for the cluster URL are sent.
 func (s *Sender) Serves(url string) bool {
 	s.mu.Lock()

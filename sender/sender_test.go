@@ -563,6 +563,46 @@ func TestTooLargeIsHalvedUntilItFits(t *testing.T) {
 	})
 }
 
+// TestASizeIsRefusedOnce counts the requests for payloads that are all too large: the
+// first shows it, and the others are halved before they are asked for, those too that are
+// to be in the spool first. The journal has the split of a payload behind its begin.
+func TestASizeIsRefusedOnce(t *testing.T) {
+	for _, table := range []string{"T", "Durable"} {
+		t.Run(table, func(t *testing.T) {
+			refused := 0
+			within(t, func(in *kusto.Ingest) kusto.Answer {
+				if len(in.Body) > 50_000 {
+					refused++
+					return refusal(kusto.TooLarge, 413, "KustoRequestPayloadTooLargeException")
+				}
+				return ok(in)
+			}, spool.Config{MaxSize: 1 << 30}, func(w *world) {
+				w.s.Put(numbered(table, strings.Repeat("x", 64<<10)))
+				w.wait()
+				if n := len(w.asked); n != 3 || refused != 1 || w.s.Largest(route(table)) != 32<<10 {
+					t.Errorf("%d requests, %d refused, the largest is %d; want 3, 1 and half", n, refused, w.s.Largest(route(table)))
+				}
+				w.mu.Lock()
+				w.events = nil
+				w.mu.Unlock()
+				for range 50 {
+					w.s.Put(numbered(table, strings.Repeat("x", 64<<10)))
+					w.wait()
+				}
+				if n := len(w.asked); n != 103 || refused != 1 {
+					t.Errorf("%d requests, %d refused; want 2 more for each of 50, and no more refused", n, refused)
+				}
+				if did := w.did(); table == "T" && !strings.HasPrefix(did, "begin 0, split, begin 1, ") {
+					t.Errorf("the journal was told %.100s", did)
+				}
+				if s := w.spool.Stats(); s.Frames != 0 {
+					t.Errorf("%d payloads are left in the spool", s.Frames)
+				}
+			})
+		})
+	}
+}
+
 func TestAFullQuarantineHoldsTheRoute(t *testing.T) {
 	in(t, func(in *kusto.Ingest) kusto.Answer {
 		if string(in.Body) == "x" {

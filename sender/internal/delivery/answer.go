@@ -75,6 +75,9 @@ func (m *Machine) answered(p *Payload, ans *kusto.Answer) {
 		}
 		m.hold(p, holdOf(ans), m.pause(r, ans))
 	case kusto.TooLarge, kusto.BadData:
+		if ans.Verdict == kusto.TooLarge && r.sizes.refuse(p.Data.RawBytes, m.now) {
+			m.emit(Notice{What: SizeLearned, Cluster: r.cluster.name, Route: r.name, Batch: p.batch(), Answer: *ans, Count: r.sizes.largest(m.now)})
+		}
 		if p.Data.Records == 1 || ans.Verdict == kusto.BadData && ans.Err.Empty() {
 			m.quarantine(p, ans)
 			return
@@ -95,6 +98,7 @@ func (m *Machine) accept(p *Payload) {
 	r.records += uint64(p.Data.Records)
 	r.last = m.now
 	r.throttles, r.paused, r.longTold = 0, time.Time{}, false
+	r.sizes.accept(p.Data.RawBytes)
 	c.smooth()
 	m.end(p, record.Accepted)
 	m.recovered(r)
@@ -334,7 +338,7 @@ func (m *Machine) hold(p *Payload, h Hold, asked time.Duration) {
 	m.putBack(p)
 }
 
-// divide has a refused payload halved.
+// divide has a payload halved that was refused, or is surely too large.
 func (m *Machine) divide(p *Payload) {
 	p.stage = Bisecting
 	p.route.busy++
@@ -345,7 +349,7 @@ func (m *Machine) divide(p *Payload) {
 func (m *Machine) divided(p *Payload, halves []*record.Payload) {
 	r := p.route
 	r.busy--
-	if p.search == nil {
+	if p.search == nil && p.refusal != nil {
 		p.search = &search{}
 		m.emit(Notice{What: Searching, Cluster: r.cluster.name, Route: r.name, Batch: p.batch(), Answer: *p.refusal})
 	}
@@ -362,17 +366,25 @@ func (m *Machine) divided(p *Payload, halves []*record.Payload) {
 	}
 	r.forget(p)
 	m.remove(p)
-	m.recovered(r)
+	if p.refusal != nil { // the service has answered
+		m.recovered(r)
+	}
 	m.look(r)
 }
 
 // notDivided acts on a refused payload that could not be halved. One that cannot be
 // divided (IsWhole) goes to quarantine, one for which the spool has no room is tried
-// again later, and any other failure holds the route.
+// again later, and any other failure holds the route. One that nobody has refused yet is
+// asked for as it is.
 func (m *Machine) notDivided(p *Payload, why Indivisible, err error) {
 	r := p.route
 	r.busy--
 	defer m.look(r)
+	if p.refusal == nil {
+		p.asIs = true
+		m.queueFirst(p)
+		return
+	}
 	switch why {
 	case IsWhole:
 		p.parts = IsWhole

@@ -17,6 +17,11 @@
 //     over time, more only as long as they are accepted after all. One that came
 //     from the spool goes back after each failure; one in memory goes there after
 //     three attempts and patience.
+//   - A payload that is refused for its size has the next ones of its route be smaller:
+//     those that are as large are halved before they are asked for, unless a request was
+//     made of them before, and Largest tells whoever makes new ones. After a quarter of
+//     an hour, after an acceptance that shows otherwise and after a Configure one of full
+//     size is asked for again.
 //   - A route is down after patience without an acceptance that was wanted, and held
 //     by a refusal that a person has to mend. It is then probed with one request at
 //     a time, by turns with the newest payload in hand and with those of the spool,
@@ -35,6 +40,8 @@
 //
 //	new | Take | sending | Request
 //	new | Take, durable | holding | Spill (stay)
+//	new | Take, larger than the service takes | bisecting | Divide
+//	new | Fetched, larger than the service takes | bisecting | Divide
 //	new | Fetched | sending | Request
 //	new | Fetched, a probe of this round before, others wait | returning | Return, Fetch
 //	sending | Answered: accepted | ending | End accepted
@@ -50,6 +57,8 @@
 //	sending | Answered: bad data, one record | quarantining | Quarantine
 //	sending | Answered: bad data, too large | bisecting | Divide
 //	sending | BrokenOff | queued | -
+//	bisecting | Divided, before it was asked for | gone; its halves sending | Request, Request
+//	bisecting | NotDivided, before it was asked for | sending | Request
 //	bisecting | Divided | gone; its halves sending | Searching, Request, Request
 //	bisecting | the same, an outcome unknown before | gone; its halves sending | Searching, UnknownReplaced, RouteRecovered, Request, Request
 //	bisecting | the same, tried by an earlier run | gone; its halves sending | Searching, UnknownReplaced, Request, Request

@@ -178,7 +178,7 @@ type (
 		P         *Payload
 		NotBefore time.Time
 	}
-	// Divide halves a refused payload: Divided or NotDivided.
+	// Divide halves a payload that was refused or is too large: Divided or NotDivided.
 	Divide struct{ P *Payload }
 	// Quarantine writes the records of a refused payload to quarantine:
 	// Quarantined or NotQuarantined.
@@ -233,6 +233,7 @@ const (
 	ClusterHeld                     // no valid token
 	LongRetryAfter                  // more than MaxPause was asked for
 	Searching                       // a payload is divided to find the records at fault
+	SizeLearned                     // payloads are to be no larger than Count bytes before gzip
 	UnknownAtStop                   // a request was broken off by the stop
 	UnknownReplaced                 // a rebuilt payload of unknown outcome is made again under another id
 )

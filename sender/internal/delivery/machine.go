@@ -227,6 +227,7 @@ func (m *Machine) configure(e Configure) {
 		if r.hold != nil {
 			r.gate = m.now
 		}
+		r.sizes = sizes{} // a person may have raised the limit
 		m.emit(Wake{r.name})
 	}
 	m.lookAll()

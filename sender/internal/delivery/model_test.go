@@ -115,6 +115,7 @@ func (u *universe) bound() time.Duration {
 // universe is the world around one machine.
 type universe struct {
 	rand   *rand.Rand
+	sizes  *rand.Rand // of bodies and limits: a source of its own, so that seeds keep their histories
 	m      *Machine
 	now    time.Time
 	todo   agenda
@@ -131,6 +132,7 @@ type universe struct {
 	down, away, denied, fullQuarantine bool
 	busy                               map[string]bool // tables that are throttled
 	held                               map[string]bool
+	limit                              map[string]int // of tables: bytes of a payload; 0: none
 	spool                              Condition
 	doubtful                           bool // writes to the spool fail or come late
 	healed                             bool
@@ -144,8 +146,8 @@ const modelURL = "http://model"
 
 func play(seed uint64) error {
 	u := &universe{
-		rand: rand.New(rand.NewPCG(seed, 7)), now: time.Unix(1_000_000, 0), things: map[record.BatchID]*thing{},
-		work: map[*Payload]string{}, busy: map[string]bool{}, held: map[string]bool{}, spool: Healthy,
+		rand: rand.New(rand.NewPCG(seed, 7)), sizes: rand.New(rand.NewPCG(seed, 8)), now: time.Unix(1_000_000, 0), things: map[record.BatchID]*thing{},
+		work: map[*Payload]string{}, busy: map[string]bool{}, held: map[string]bool{}, limit: map[string]int{}, spool: Healthy,
 	}
 	settings := Settings{Concurrency: 1 + u.rand.IntN(8), Initial: 500 * time.Millisecond, Max: 30 * time.Second, Patience: 10 * time.Second}
 	if seed%4 == 0 {
@@ -381,6 +383,8 @@ func (u *universe) judgeRequest(x *thing) kusto.Answer {
 		return a
 	case u.held[x.table]:
 		return answer(kusto.Hold, 400)
+	case u.limit[x.table] > 0 && x.data.RawBytes > u.limit[x.table]:
+		return answer(kusto.TooLarge, 413)
 	case x.kind == poisonous:
 		return answer(kusto.Retry, 500)
 	case x.kind == slow:
@@ -479,7 +483,8 @@ func (u *universe) divide(p *Payload) {
 	var halves []*record.Payload
 	for i := range 2 {
 		half := u.add(x.table, kind(0), p.Data.Records/2)
-		if i == 0 {
+		half.data.RawBytes = p.Data.RawBytes / 2
+		if i == 0 && (x.kind != sound || u.limit[x.table] == 0) {
 			half.kind = bad
 		}
 		if half.inHand = 1; p.Place.InSpool() {
@@ -515,6 +520,7 @@ func (u *universe) arrive() {
 		k = kind(u.rand.IntN(5))
 	}
 	x := u.add(tables[u.rand.IntN(len(tables))], k, 1+u.rand.IntN(8))
+	x.data.RawBytes = u.sizes.IntN(4_000_000)
 	x.inHand = 1
 	u.apply(Take{Data: x.data, Durable: u.rand.IntN(4) == 0})
 }
@@ -525,6 +531,11 @@ func (u *universe) disturb() {
 		return
 	}
 	table := tables[u.rand.IntN(len(tables))]
+	if u.sizes.IntN(4) == 0 {
+		if u.limit[table] = 0; u.sizes.IntN(3) > 0 {
+			u.limit[table] = 1 + u.sizes.IntN(4_000_000)
+		}
+	}
 	switch u.rand.IntN(10) {
 	case 0:
 		u.down = !u.down

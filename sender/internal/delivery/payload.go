@@ -17,7 +17,7 @@ const (
 	Queued       Stage = iota + 1 // waits for its turn
 	Refused                       // waits for room in quarantine
 	Sending                       // has a slot and a request
-	Bisecting                     // is being divided into halves
+	Bisecting                     // is being divided into halves, having been refused or being too large
 	Quarantining                  // its records are being written to quarantine
 	Spilling                      // is being written to the spool, to rest there
 	Holding                       // is being written to the spool, and stays in hand
@@ -76,6 +76,7 @@ type Payload struct {
 	uncertain bool          // the outcome of one of its requests is unknown
 	refusal   *kusto.Answer // why it is to be divided or quarantined
 	parts     Indivisible   // IsWhole: it cannot be divided
+	asIs      bool          // it could not be divided before it is asked for
 }
 
 // Stage is what is under way for the payload.

@@ -33,6 +33,7 @@ type route struct {
 	throttled time.Time
 	throttles int  // since the last acceptance, those of one time counted once
 	longTold  bool // a Retry-After of more than MaxPause was told
+	sizes     sizes
 
 	replayed bool // the last payload served came out of the spool
 	round    int  // of probes: each payload of the spool is probed once in a round
@@ -242,11 +243,16 @@ func (m *Machine) vacate(r *route) {
 }
 
 // send gives a slot to a payload that was taken out of a queue. One that waits for
-// quarantine is not asked for again, and needs none.
+// quarantine is not asked for again, and needs none; nor does one that is larger than
+// the service takes, of which the halves are asked for.
 func (m *Machine) send(p *Payload) {
 	p.route.queued--
 	if p.stage == Refused {
 		m.quarantine(p, p.refusal)
+		return
+	}
+	if m.isOver(p) {
+		m.divide(p)
 		return
 	}
 	m.occupy(p.route)

@@ -48,6 +48,9 @@ func (m *Machine) fetched(e Fetched) {
 		m.vacate(r)
 		p.notBefore = c.passOver(p, m.now, m.delay(p.failures), m.settings)
 		m.giveBack(p)
+	case m.isOver(p):
+		m.vacate(r)
+		m.divide(p)
 	default:
 		m.request(p)
 	}

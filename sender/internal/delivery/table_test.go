@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +90,29 @@ func said(v kusto.Verdict, status int) kusto.Answer {
 
 var good = kusto.Answer{Verdict: kusto.Accepted, Status: 200}
 
+// large is a payload of 4 MB, and limited has the service refuse one for its size.
+func (b *bench) large(table string) *record.Payload {
+	d := b.data(table, 4)
+	d.RawBytes = 4e6
+	return d
+}
+
+func (b *bench) limited(table string) {
+	b.t.Helper()
+	b.do(Take{Data: b.large(table)})
+	p := find[Request](b).P
+	b.ask(p)
+	b.do(Answered{p, said(kusto.TooLarge, 413)})
+	b.do(Divided{p, []*record.Payload{b.data(table, 2), b.data(table, 2)}})
+	for _, a := range slices.Clone(b.actions) {
+		if a, is := a.(Request); is {
+			b.ask(a.P)
+			b.do(Answered{a.P, good})
+			b.do(Ended(a))
+		}
+	}
+}
+
 // accepts has the route accept another payload.
 func (b *bench) accepts(table string) {
 	p := b.sending(table, 1)
@@ -119,6 +143,16 @@ var rows = []row{
 	}},
 	{"new", "Take, durable", "holding", "Spill (stay)", func(b *bench) (*Payload, Event) {
 		return nil, Take{Data: b.data("T", 1), Durable: true}
+	}},
+	{"new", "Take, larger than the service takes", "bisecting", "Divide", func(b *bench) (*Payload, Event) {
+		b.limited("T")
+		return nil, Take{Data: b.large("T")}
+	}},
+	{"new", "Fetched, larger than the service takes", "bisecting", "Divide", func(b *bench) (*Payload, Event) {
+		b.limited("T")
+		d := b.large("T")
+		b.do(Restock{d.Route, Stock{Ready: 1}})
+		return nil, Fetched{Ticket: find[Fetch](b).Ticket, Data: d, Frame: d.ID}
 	}},
 	{"new", "Fetched", "sending", "Request", func(b *bench) (*Payload, Event) {
 		b.do(Restock{record.Route{Cluster: "http://c", Table: "T"}, Stock{Ready: 1}})
@@ -198,6 +232,16 @@ var rows = []row{
 	{"sending", "BrokenOff", "queued", "-", func(b *bench) (*Payload, Event) {
 		p := b.sending("T", 1)
 		return p, BrokenOff{p, true}
+	}},
+	{"bisecting", "Divided, before it was asked for", "gone; its halves sending", "Request, Request", func(b *bench) (*Payload, Event) {
+		b.limited("T")
+		b.do(Take{Data: b.large("T")})
+		return find[Divide](b).P, Divided{find[Divide](b).P, []*record.Payload{b.data("T", 2), b.data("T", 2)}}
+	}},
+	{"bisecting", "NotDivided, before it was asked for", "sending", "Request", func(b *bench) (*Payload, Event) {
+		b.limited("T")
+		b.do(Take{Data: b.large("T")})
+		return find[Divide](b).P, NotDivided{P: find[Divide](b).P, Why: IsWhole}
 	}},
 	{"bisecting", "Divided", "gone; its halves sending", "Searching, Request, Request", func(b *bench) (*Payload, Event) {
 		p := b.sending("T", 4)
@@ -326,7 +370,7 @@ var rows = []row{
 // names of the notices, as the table has them.
 var whats = map[What]string{
 	Retrying: "Retrying", FailingAlone: "FailingAlone", ClusterDown: "ClusterDown", RouteDown: "RouteDown",
-	RouteHeld: "RouteHeld", ClusterHeld: "ClusterHeld", LongRetryAfter: "LongRetryAfter", Searching: "Searching",
+	RouteHeld: "RouteHeld", ClusterHeld: "ClusterHeld", LongRetryAfter: "LongRetryAfter", Searching: "Searching", SizeLearned: "SizeLearned",
 	UnknownAtStop: "UnknownAtStop", UnknownReplaced: "UnknownReplaced", RouteRecovered: "RouteRecovered",
 }
 
@@ -406,6 +450,8 @@ func payloadOf(actions []Action) *Payload {
 		case Request:
 			return a.P
 		case Spill:
+			return a.P
+		case Divide:
 			return a.P
 		case Return:
 			return a.P
