@@ -31,6 +31,9 @@ type Next interface {
 	// ended, and whether the route is being served. One that is not served
 	// may fill only half of the memory, so that the others go on.
 	Credit(record.Route) (payloads int, served bool)
+	// Largest is how many bytes before gzip a payload of the route may have, as far as
+	// its service has told; 0: it has told of no limit.
+	Largest(record.Route) int
 	// Put takes a payload over. Its Body belongs to the taker until Release.
 	Put(*record.Payload)
 }
@@ -92,6 +95,7 @@ type lane struct {
 	route   record.Route
 	wanted  bool          // it is configured; else it only ends what it holds
 	held    int           // payloads sealed and not yet released
+	largest int           // as Next told at the last lease; 0: no limit is known
 	used    int64         // bytes of the budget
 	waiting waiters       // for credit
 	tables  logzip.Tables // that the payload before left for the next one
@@ -168,6 +172,14 @@ func (b *Batcher) SetMemory(n int64) {
 	wake := b.wakeSome(nil)
 	b.mu.Unlock()
 	call(wake)
+}
+
+// most is how many bytes before gzip a payload of the lane is to have.
+func (ln *lane) most() int {
+	if ln.largest > 0 {
+		return min(ln.largest, ln.MaxBytes)
+	}
+	return ln.MaxBytes
 }
 
 // isLive reports whether a lane is to have a share of the memory.

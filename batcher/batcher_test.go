@@ -31,6 +31,7 @@ type next struct {
 	mu     sync.Mutex
 	credit int
 	served bool
+	most   int // Largest
 	got    chan *record.Payload
 }
 
@@ -38,6 +39,12 @@ func (n *next) Credit(record.Route) (int, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.credit, n.served
+}
+
+func (n *next) Largest(record.Route) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.most
 }
 
 func (n *next) set(credit int, served bool) {

@@ -18,6 +18,7 @@ type giver struct {
 }
 
 func (g *giver) Credit(record.Route) (int, bool) { return 16, true }
+func (g *giver) Largest(record.Route) int        { return 0 }
 
 func (g *giver) Put(p *record.Payload) {
 	n := p.RawBytes

@@ -31,6 +31,7 @@ func (b *Batcher) Lease(r record.Route, want int, wake func()) (*Lease, error) {
 		return nil, fmt.Errorf("lease %v: %w", r, errNoRoute)
 	}
 	credit, served := b.next.Credit(r)
+	ln.largest = b.next.Largest(r)
 	if ln.held >= credit {
 		b.wait(&ln.waiting, wake)
 		return nil, nil
@@ -109,7 +110,7 @@ func (l *Lease) Append(c *record.Chunk) {
 	blk.data = append(blk.data, c.Body...)
 	blk.note(c)
 	b.count(blk, 2*int64(cap(blk.data)+len(blk.prefix))+blk.notes())
-	if alone || blk.size() >= ln.MaxBytes || ln.MaxRecords > 0 && blk.records >= ln.MaxRecords {
+	if alone || blk.size() >= ln.most() || ln.MaxRecords > 0 && blk.records >= ln.MaxRecords {
 		b.seal(blk)
 	}
 }
@@ -171,7 +172,7 @@ func (blk *block) size() int { return len(blk.prefix) + len(blk.data) }
 // kind: a group may be the same by chance.
 func (blk *block) takes(c *record.Chunk) bool {
 	ln := blk.lane
-	return blk.size()+len(c.Body) <= ln.MaxBytes &&
+	return blk.size()+len(c.Body) <= ln.most() &&
 		bytes.Equal(blk.prefix, c.Prefix) &&
 		(ln.MaxRecords == 0 || blk.records+c.Records <= ln.MaxRecords) &&
 		len(blk.pieces)+len(c.Pieces) <= record.MaxPieces
@@ -223,7 +224,7 @@ func (b *Batcher) grow(blk *block, n int) {
 	for size < need {
 		size *= 4
 	}
-	size = min(size, max(blk.lane.MaxBytes, need))
+	size = min(size, max(blk.lane.most(), need))
 	var data []byte
 	if blk.pooled = size > b.blockSize/2; blk.pooled {
 		blk.raw = b.takeBlock()

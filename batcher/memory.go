@@ -62,22 +62,23 @@ func (b *Batcher) commonTo(served bool) int64 {
 // leastRead is how much it always makes sense to read, in bytes.
 const leastRead = 4 << 10
 
-// Most is how many bytes a lease of the route can be for now: a payload, or, while
-// others hold all that is common, what its own share has room for.
+// Most is how many bytes a lease of the route can be for now: a payload that its service
+// takes, or, while others hold all that is common, what its own share has room for.
 func (b *Batcher) Most(r record.Route) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ln := b.lane(r)
 	_, served := b.next.Credit(r)
+	ln.largest = b.next.Largest(r)
 	if b.live < 2 {
-		return ln.MaxBytes // there is nobody to wait for
+		return ln.most() // there is nobody to wait for
 	}
 	room := max(b.commonTo(served)-b.memory.used, b.share()-ln.used)
 	if room >= 2*int64(b.blockSize) {
-		return ln.MaxBytes
+		return ln.most()
 	}
-	some := int(max(room/2, b.share()/4, leastRead)) // less is not worth a turn
-	return min(some, max(ln.MaxBytes/2-1, 1))        // more would ask for a whole block
+	some := int(max(room/2, b.share()/4, leastRead))     // less is not worth a turn
+	return min(some, ln.most(), max(ln.MaxBytes/2-1, 1)) // more would ask for a whole block
 }
 
 // makeRoom gives free buffers to the garbage collector until the budget holds

@@ -234,6 +234,7 @@ type keeper struct {
 }
 
 func (k *keeper) Credit(record.Route) (int, bool) { return 1000, true }
+func (k *keeper) Largest(record.Route) int        { return 0 }
 
 func (k *keeper) Put(p *record.Payload) {
 	raw, err := Raw(p)

@@ -172,6 +172,7 @@ func (k *taker) accept(p *record.Payload) {
 
 // Credit and Put are what the batcher asks of whoever sends.
 func (k *taker) Credit(record.Route) (int, bool) { return 1000, true }
+func (k *taker) Largest(record.Route) int        { return 0 }
 
 func (k *taker) Put(p *record.Payload) {
 	k.mu.Lock()

@@ -169,6 +169,7 @@ func (c *Peek) Places(p *record.Payload) string {
 type collector struct{ *Peek }
 
 func (c collector) Credit(record.Route) (int, bool) { return 1, true }
+func (c collector) Largest(record.Route) int        { return 0 }
 
 func (c collector) Put(p *record.Payload) {
 	c.mu.Lock()
