@@ -18,6 +18,7 @@ const (
 	gone      // unknown, and its source is gone
 	skipped   // nothing to send
 	abandoned // given up before it was read
+	removed   // given up by a person
 	fates
 )
 
@@ -206,6 +207,13 @@ func (h *history) take(e *journal.Entry) {
 		}
 	case journal.Abandoned:
 		h.tell(h.file(e.File), record.Route{}, abandoned, e.Span, e.At, record.BatchID{})
+	case journal.Removed:
+		f := h.file(e.File)
+		st := f.strand(record.Route{})
+		if !e.At.Before(h.since) && len(st.sets[removed].within(e.Span)) == 0 { // else it was told before
+			st.records[removed]++
+		}
+		h.tell(f, record.Route{}, removed, e.Span, e.At, record.BatchID{})
 	case journal.Begin:
 		if old := h.open[e.Payload.Replaces]; old != nil {
 			h.over(old, record.Replaced)
@@ -398,6 +406,8 @@ func (h *history) close(b *batch, how record.Outcome, at time.Time) {
 		f = quarantined
 	case record.Dropped:
 		f = dropped
+	case record.Removed:
+		f = removed
 	case record.SourceGone:
 		f = gone
 	default: // others carry on with its ranges

@@ -193,6 +193,15 @@ func TestVerdict(t *testing.T) {
 		"DROPPED[{0 10}]")
 	f("dropped as configured", facts{drops: true}, func(w *teller) { w.begin(1, 0, 10); w.end(1, record.Spooled); w.replayEnd(1, record.Dropped) },
 		"dropped[{0 10}]")
+	f("removed from the spool by a person", plain, func(w *teller) { w.begin(1, 0, 10); w.end(1, record.Spooled); w.replayEnd(1, record.Removed) },
+		"removed[{0 10}]")
+	f("removed from quarantine by a person", plain, func(w *teller) {
+		w.begin(1, 0, 10)
+		w.end(1, record.Quarantined)
+		for range 2 { // the second time around a segment
+			w.tell(journal.Entry{Kind: journal.Removed, File: fileOf(1), Span: record.Span{Start: 0, End: 10}})
+		}
+	}, "removed[{0 10}]")
 	f("source gone", plain, func(w *teller) { w.begin(1, 0, 10); w.end(1, record.SourceGone) }, "SOURCE_GONE[{0 10}]")
 	f("abandoned", plain, func(w *teller) {
 		w.begin(1, 0, 10)

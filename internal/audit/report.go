@@ -23,7 +23,7 @@ const (
 // Problem is the kind of a trouble. The words are in --json: never change one.
 type Problem string
 
-// The problems. Those above Doubled make an audit fail; Discarded does where the
+// The problems. Those above GivenUp make an audit fail; Discarded does where the
 // configuration allows no drops.
 const (
 	Unproven   Problem = "unproven"    // a checkpoint says it is safe, and nothing tells how
@@ -33,6 +33,7 @@ const (
 	Forgotten  Problem = "forgotten"   // read, never safe, and its file is remembered no more
 	Vanished   Problem = "vanished"    // not safe yet, and its file is not to be found
 	Discarded  Problem = "dropped"     // given up by drop_oldest or spool.max_age
+	GivenUp    Problem = "removed"     // given up by a person: spool rm, quarantine rm
 	Doubled    Problem = "overlap"     // accepted more than once
 	Unsure     Problem = "unknown"     // perhaps stored twice
 	Refused    Problem = "quarantined" // refused, in quarantine
@@ -291,6 +292,7 @@ func (j *judge) file() *File {
 		unsent = nil
 	}
 	j.lose(Discarded, !j.x.drops, sets[dropped], func(s *strand) int64 { return s.records[dropped] })
+	j.lose(GivenUp, false, sets[removed], func(s *strand) int64 { return s.records[removed] })
 	if len(f.overlaps) > 0 {
 		j.out.Troubles = append(j.out.Troubles, Trouble{Problem: Doubled, Ranges: list(f.over), More: f.moreOver, Batches: doubling(f.overlaps), Fix: fixes[Doubled]})
 	}
@@ -352,6 +354,7 @@ var fixes = map[Problem]string{
 	Forgotten:  "put the file back and start the agent, and raise forget_after",
 	Vanished:   "put the file back, or start the agent: it looks for it in other folders too",
 	Discarded:  "raise spool.max_size or spool.max_age, or set spool.when_full to block",
+	GivenUp:    "nothing, somebody decided so with spool rm or quarantine rm; to have them after all, send their file again",
 	Doubled:    "remove the doubles in the query: kusto-agent audit --against-table prints a function for it",
 	Unsure:     "nothing is missing; to see which are stored twice: kusto-agent audit --against-table",
 	Refused:    "see why: kusto-agent quarantine ls",

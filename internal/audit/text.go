@@ -192,6 +192,7 @@ var headings = map[Problem]string{
 	Forgotten:  "not delivered, and the file is forgotten",
 	Vanished:   "not delivered, and the file is not to be found",
 	Discarded:  "dropped by the spool",
+	GivenUp:    "given up by a person",
 	Doubled:    "accepted more than once",
 	Unsure:     "perhaps stored twice",
 	Refused:    "in quarantine",

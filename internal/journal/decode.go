@@ -85,7 +85,7 @@ func readEntry(r *wire.Reader, e *Entry) {
 		}
 	case Forget:
 		e.File = r.File()
-	case Abandoned:
+	case Abandoned, Removed:
 		e.File, e.Span = r.File(), r.Span(0)
 	case SpoolHas:
 		e.Segments = readNumbers(r)

@@ -49,7 +49,7 @@ func encode(e *Entry) []byte {
 		}
 	case Forget:
 		w.File(e.File)
-	case Abandoned:
+	case Abandoned, Removed:
 		w.File(e.File)
 		w.Span(e.Span, 0)
 	case SpoolHas:

@@ -30,13 +30,14 @@ const (
 	Unknown   Kind = 15 // Batch, Attempt: no trustworthy answer came for that request (optional)
 	Abandoned Kind = 16 // File, Span: given up before it was read (optional)
 	SpoolHas  Kind = 17 // Segments: those that the spool has from now on (optional)
+	Removed   Kind = 18 // File, Span: of a record that a person removed from quarantine (optional)
 	Unread    Kind = 0  // never written: Span of the segment is unreadable, see read
-	knownKind      = SpoolHas
+	knownKind      = Removed
 )
 
 func (k Kind) String() string {
 	names := [...]string{"unread", "snapshot", "input", "file", "begin", "attempt", "end", "skip",
-		"position", "split", "forget", "synced", "stopped", "replay", "replay end", "unknown", "abandoned", "spool segments"}
+		"position", "split", "forget", "synced", "stopped", "replay", "replay end", "unknown", "abandoned", "spool segments", "removed"}
 	if int(k) < len(names) {
 		return names[k]
 	}
@@ -95,7 +96,7 @@ func (e *Entry) frame() durable.Frame {
 // not know its kind may skip it.
 func (k Kind) optional() bool {
 	switch k {
-	case Synced, Stopped, Unknown, Abandoned, SpoolHas:
+	case Synced, Stopped, Unknown, Abandoned, SpoolHas, Removed:
 		return true
 	}
 	return false

@@ -61,6 +61,10 @@ func TestWhatIsForTheHistoryAlone(t *testing.T) {
 	if err := j.Abandoned(f, record.Span{Start: 10, End: 5}); err == nil {
 		t.Error("a range that ends before it begins was taken")
 	}
+	must(t, j.GivenUp(f, record.Span{Start: 3, End: 7}))
+	if err := j.GivenUp(f, record.Span{Start: 7, End: 3}); err == nil {
+		t.Error("a record that ends before it begins was taken")
+	}
 	must(t, j.Close())
 	if err := j.Unknown(batchID(1), 2); err == nil {
 		t.Error("a closed journal took an entry")
@@ -72,17 +76,19 @@ func TestWhatIsForTheHistoryAlone(t *testing.T) {
 			got = append(got, fmt.Sprint("unknown ", e.Batch == batchID(1), e.Attempt))
 		case Abandoned:
 			got = append(got, fmt.Sprint("abandoned ", e.File == f, e.Span))
+		case Removed:
+			got = append(got, fmt.Sprint("removed ", e.File == f, e.Span))
 		}
 		return nil
 	}))
-	if want := []string{"unknown true 1", "abandoned true [10,25)"}; !slices.Equal(got, want) {
+	if want := []string{"unknown true 1", "abandoned true [10,25)", "removed true [3,7)"}; !slices.Equal(got, want) {
 		t.Errorf("history %q, want %q", got, want)
 	}
 	j, rec := open2(t, fs)
 	if pos, _ := j.Position(f); pos != 0 || len(rec.Begun) != 1 || len(rec.Problems) > 0 {
 		t.Errorf("position %d, %+v: want nothing moved", pos, rec)
 	}
-	for _, k := range []Kind{Unknown, Abandoned} {
+	for _, k := range []Kind{Unknown, Abandoned, Removed} {
 		fr := (&Entry{Kind: k}).frame()
 		if fr.Flags&durable.Optional == 0 {
 			t.Errorf("an earlier version refuses a journal with an entry %v", k)

@@ -313,6 +313,15 @@ func (j *Journal) Abandoned(f record.File, span record.Span) error {
 	return j.note(&Entry{Kind: Abandoned, File: f, Span: span})
 }
 
+// GivenUp records that a person removed a record from quarantine. It is for the history
+// alone, moves no position and does not wait for the disk.
+func (j *Journal) GivenUp(f record.File, span record.Span) error {
+	if span.Start < 0 || span.End < span.Start {
+		return fmt.Errorf("give up %s of %s: not a range", span, f)
+	}
+	return j.note(&Entry{Kind: Removed, File: f, Span: span})
+}
+
 // Removed says that nothing of these batches is in the spool any more: how they
 // ended needs not be remembered. It does not wait for the disk.
 func (j *Journal) Removed(ids []record.BatchID) {

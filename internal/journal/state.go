@@ -154,7 +154,7 @@ func (s *state) apply(e *Entry) (m []moved) {
 // and replaced ones do not: others carry on with their ranges.
 func makesSafe(o record.Outcome) bool {
 	switch o {
-	case record.Accepted, record.Spooled, record.Quarantined, record.Dropped, record.SourceGone:
+	case record.Accepted, record.Spooled, record.Quarantined, record.Dropped, record.SourceGone, record.Removed:
 		return true
 	}
 	return false

@@ -250,6 +250,7 @@ const (
 	SourceGone  Outcome = 5 // begun, outcome unknown, and its source is gone: cannot be sent again
 	Split       Outcome = 6 // its children carry on
 	Replaced    Outcome = 7 // rebuilt with another body under another id
+	Removed     Outcome = 8 // a person gave it up
 )
 
 func (o Outcome) String() string {
@@ -268,6 +269,8 @@ func (o Outcome) String() string {
 		return "split"
 	case Replaced:
 		return "replaced"
+	case Removed:
+		return "removed"
 	}
 	return "outcome " + strconv.Itoa(int(o))
 }
@@ -335,6 +338,7 @@ const (
 	DropSpoolFull  = "spool_full"  // the spool was full and gives way to newer data
 	DropSpoolAge   = "spool_age"   // waited in the spool longer than it may
 	DropSourceGone = "source_gone" // outcome unknown, and nothing is left to send again
+	DropRemoved    = "removed"     // a person gave it up
 )
 
 // FileInfo is what is remembered of a file so that it is known again after a
