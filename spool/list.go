@@ -82,3 +82,20 @@ func listSegment(fsys durable.FS, dir, name string, fn func(Entry) error) error 
 	}
 	return nil
 }
+
+// Load reads a listed payload from the folder that it was listed in, with its Body, which
+// the caller owns. The error is one of reading: fs.ErrNotExist where its segment went
+// since it was listed, durable.ErrDamaged where not all of it is as it was written.
+func (e Entry) Load(dir string) (*record.Payload, error) { return e.load(durable.OS, dir) }
+
+func (e Entry) load(fsys durable.FS, dir string) (*record.Payload, error) {
+	if e.Payload == nil {
+		return nil, fmt.Errorf("load %d bytes at %d of %q: %w", e.Size, e.Offset, e.Segment, durable.ErrDamaged)
+	}
+	f, err := fsys.Open(filepath.Join(dir, e.Segment), 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readFrame(f, e.Offset, e.Size, e.Payload.ID)
+}

@@ -30,6 +30,7 @@ type request struct {
 	cost    int64 // bytes on disk, at most
 
 	hold    *record.Payload // to be given out once it is durable; nil: it waits
+	second  bool            // there is another frame of it, which ends now
 	done    chan error      // gets one value
 	written bool            // a segment may hold a frame of it; the writer's
 	// Guarded by Spool.mu.
@@ -62,12 +63,15 @@ func (s *Spool) Hold(p *record.Payload) error { return s.put(p, p) }
 // put hands a payload to the writer and waits, at most Options.Stall, until it is
 // durable; the errors are those of Put. With hold the payload then counts as given out,
 // with nil it waits in the spool.
-func (s *Spool) put(p, hold *record.Payload) error {
+func (s *Spool) put(p, hold *record.Payload) error { return s.write(p, hold, false) }
+
+// write is put; second says that there is another frame of the payload, which is to end.
+func (s *Spool) write(p, hold *record.Payload, second bool) error {
 	if s.cfg().MaxSize <= 0 {
 		return ErrOff
 	}
 	now := s.o.Now()
-	r := &request{p: p, route: unique.Make(p.Route), spooled: s.age.now().UnixNano(), hold: hold, done: make(chan error, 1)}
+	r := &request{p: p, route: unique.Make(p.Route), spooled: s.age.now().UnixNano(), hold: hold, second: second, done: make(chan error, 1)}
 	r.frame = durable.Frame{Type: typePayload, Records: uint32(p.Records), Meta: encodeMeta(p, now), Body: p.Body}
 	n := len(r.frame.Meta) + len(p.Body)
 	if n > durable.MaxFrame {

@@ -2,28 +2,66 @@ package spool
 
 import (
 	"fmt"
+	"time"
 
 	"kusto-agent/internal/record"
 )
 
-// Reroute has the payloads that wait for a route go to another cluster instead,
-// and returns how many it moved. Each is written anew under its own id before the
-// old copy ends, so that a crash leaves at least one, and the newest counts. Where
-// one cannot be read or written now, the error says so; what was moved stays
-// moved.
-func (s *Spool) Reroute(from record.Route, cluster string) (moved int, err error) {
+// Reroute has the payloads that wait for a route go to another cluster instead, and
+// returns how many it moved. Only says which, by what is known of a payload but its Body;
+// nil: all. Each is written anew under its own id before the old copy ends, so that a
+// crash leaves at least one, and the newest counts. Nobody else is given a payload while
+// it moves. Where one cannot be read or written now, the error says so; what was moved
+// stays moved.
+func (s *Spool) Reroute(from record.Route, cluster string, only func(*record.Payload) bool) (moved int, err error) {
+	var kept []record.BatchID
+	defer func() {
+		for _, id := range kept {
+			s.Return(id)
+		}
+	}()
+	s.wakeAll(from)
 	for s.Waiting(from) > 0 {
 		p, frame := s.Next(from)
 		if p == nil {
 			return moved, fmt.Errorf("read the oldest payload for %v", from)
 		}
-		s.Return(frame)
+		s.mu.Lock()
+		t := s.out[frame]
+		t.payload = nil // of which the body is not needed in memory
+		s.mu.Unlock()
+		if only != nil && !only(p) {
+			kept = append(kept, frame)
+			continue
+		}
 		p.Route.Cluster = cluster
-		if err := s.put(p, nil); err != nil {
+		if err := s.write(p, nil, true); err != nil {
+			s.Return(frame)
 			return moved, fmt.Errorf("move batch %v: %w", frame, err)
 		}
-		s.Done(frame, record.Replaced) // the oldest that has not ended: the old copy
+		s.finish(t) // the old copy, also where the new one was given out meanwhile
 		moved++
 	}
 	return moved, nil
+}
+
+// wakeAll has Next give those of a route too that were returned until some time.
+func (s *Spool) wakeAll(r record.Route) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for to, l := range s.lanes {
+		if to.Value() == r && l.resting.Len() > 0 {
+			l.wake(l.latest().Add(time.Nanosecond))
+		}
+	}
+}
+
+// latest is when the last of those is due that were returned until some time.
+func (l *lane) latest() (at time.Time) {
+	for _, t := range l.resting.all {
+		if t.until.After(at) {
+			at = t.until
+		}
+	}
+	return at
 }

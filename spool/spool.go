@@ -57,7 +57,7 @@ type Options struct {
 	SegmentSize int64
 
 	// OnDrop is told of each payload that is given up, without Body, and why:
-	// record.DropSpoolFull or record.DropSpoolAge.
+	// record.DropSpoolFull, record.DropSpoolAge, or record.DropRemoved for Remove.
 	OnDrop func(p *record.Payload, reason string)
 	// Rebuild gives a payload its Body again, which cannot be read any more, from
 	// where it came; if it is not the same as it was, another ID as well. Where not even its ranges are known, Cover is empty, and Pieces

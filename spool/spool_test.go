@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -699,47 +698,4 @@ func TestRecordIDsGoOn(t *testing.T) {
 	if got < want {
 		t.Errorf("%d records, want at least %d", got, want)
 	}
-}
-
-// What is sent elsewhere leaves once, also when the agent is killed meanwhile.
-func TestReroute(t *testing.T) {
-	for _, killed := range []bool{false, true} {
-		fs := faultfs.New("/state")
-		s, _ := open(t, fs)
-		put(t, s, here, upTo(9)...)
-		put(t, s, dr, 50)
-		if n, err := s.Reroute(to(here), dr); n != 9 || err != nil {
-			t.Fatalf("moved %d: %v", n, err)
-		}
-		if killed {
-			left := fs.Crash(faultfs.Kill, 0)
-			must(t, s.Close())
-			s, _ = open(t, left)
-		}
-		if n := s.Waiting(to(here)); n != 0 {
-			t.Errorf("%d wait for the old cluster", n)
-		}
-		var got []int
-		for p := next(s, to(dr)); p != nil; p = next(s, to(dr)) {
-			got = append(got, int(p.ReadAt.Unix()))
-			s.Done(p.ID, record.Accepted)
-		}
-		if want := append([]int{50}, upTo(9)...); !slices.Equal(got, want) {
-			t.Errorf("drained %v of the new cluster, want %v", got, want)
-		}
-		must(t, s.Close())
-	}
-}
-
-// load reads a listed payload from the folder it was listed from, with its body.
-func (e Entry) load(fsys durable.FS, dir string) (*record.Payload, error) {
-	if e.Payload == nil {
-		return nil, fmt.Errorf("load %d bytes at %d of %q: %w", e.Size, e.Offset, e.Segment, durable.ErrDamaged)
-	}
-	f, err := fsys.Open(filepath.Join(dir, e.Segment), 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readFrame(f, e.Offset, e.Size, e.Payload.ID)
 }

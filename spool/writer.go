@@ -279,7 +279,7 @@ func (s *Spool) take(g *segment, r *request) {
 	s.list(sh)
 	s.lane(sh.to).fresh++
 	g.counts(&e, s.book)
-	if s.gaveUp[e.id] {
+	if s.gaveUp[e.id] || r.second {
 		s.copies[e.id]++
 	}
 	switch {

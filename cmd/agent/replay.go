@@ -72,7 +72,7 @@ func replayTo(cfg *config.Config, from, name string) (moved int, err error) {
 		return 0, exit.With(exit.Failed, errors.Join(fmt.Errorf("nothing in the spool waits for %s; see kusto-agent spool ls", from), problemsOf(found)))
 	}
 	for _, r := range routes {
-		n, err := s.Reroute(r, c.URL)
+		n, err := s.Reroute(r, c.URL, nil)
 		if moved += n; err != nil {
 			return moved, exit.With(exit.Failed, errors.Join(err, problemsOf(found)))
 		}
