@@ -41,18 +41,23 @@ type line struct {
 	Code       string    `json:"code"`
 	Message    string    `json:"message"`
 	Data       *string   `json:"data,omitempty"`
-	DataBase64 *string   `json:"data_base64,omitempty"` // instead of data where that is not UTF-8
+	DataBase64 *string   `json:"data_base64,omitempty"`    // instead of data where that is not UTF-8
+	Perhaps    string    `json:"perhaps_stored,omitempty"` // a batch that it was sent again in, of which the outcome is not known
 }
 
 // appendLine adds the line of a record, its newline included.
 func appendLine(b []byte, r *record.Rejected, now time.Time) ([]byte, error) {
+	return appendEntry(b, &Entry{Time: now, Rejected: *r})
+}
+
+func appendEntry(b []byte, r *Entry) ([]byte, error) {
 	l := line{
-		Time: now.UTC(), Input: r.File.Input,
+		Time: r.Time.UTC(), Input: r.File.Input,
 		Cluster: r.Route.Cluster, Database: r.Route.Database, Table: r.Route.Table,
 		Format: string(r.Route.Format), Mapping: r.Route.Mapping,
 		File: r.File.ID.String(), Path: record.Spell(r.Path), Generation: r.File.Generation,
 		Offset: r.Offset, Length: r.Length, Truncated: r.Truncated, Redacted: r.Redacted,
-		Reason: string(r.Reason), Code: r.Code, Message: r.Message,
+		Reason: string(r.Reason), Code: r.Code, Message: r.Message, Perhaps: r.Perhaps,
 	}
 	data := r.Data
 	if r.Truncated {
@@ -104,7 +109,7 @@ func parseLine(b []byte) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	e := Entry{Time: l.Time, Rejected: record.Rejected{
+	e := Entry{Time: l.Time, Perhaps: l.Perhaps, Rejected: record.Rejected{
 		File: record.File{Input: l.Input, ID: id, Generation: l.Generation}, Path: l.Path,
 		Route:  record.Route{Cluster: l.Cluster, Database: l.Database, Table: l.Table, Format: record.Format(l.Format), Mapping: l.Mapping},
 		Offset: l.Offset, Length: l.Length, Truncated: l.Truncated, Redacted: l.Redacted,

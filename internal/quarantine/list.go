@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"kusto-agent/internal/durable"
@@ -18,14 +20,24 @@ type Entry struct {
 	Time time.Time // when it was put here
 	record.Rejected
 
-	Name string // of the file in quarantine; its lines never change
-	Line int    // number in the file, from 1
+	Perhaps string // a batch in which it was sent again, of which the outcome is not known; empty: none
+
+	Name string // of the file in quarantine
+	Line int    // number in the file, from 1, which never changes
 	Raw  []byte // as it lies there, without its newline; good until the call returns
 
 	Err error // why the line cannot be read; nil: it can
 	// Torn says that the line has no end: a write that the end of the process
 	// cut short, or one that is under way.
 	Torn bool
+}
+
+// ID names a line for good: the number of its file without leading zeros, and its number
+// in it.
+func (e *Entry) ID() string { return idOf(e.Name, e.Line) }
+
+func idOf(name string, line int) string {
+	return strings.TrimLeft(strings.TrimSuffix(name, suffix), "0") + ":" + strconv.Itoa(line)
 }
 
 // List calls fn for every line in quarantine, oldest first, those too that
@@ -47,7 +59,9 @@ func list(fsys durable.FS, dir string, fn func(Entry) error) error {
 	for _, f := range files {
 		n := 0
 		err := eachLine(fsys, filepath.Join(dir, f.name), func(b []byte, ended bool) error {
-			n++
+			if n++; ended && len(b) == 0 { // it was removed
+				return nil
+			}
 			e := Entry{Err: errTorn, Torn: true}
 			if ended {
 				e = readLine(b)

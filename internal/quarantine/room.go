@@ -63,8 +63,8 @@ func (s *Store) dropOldest() (drop, error) {
 	d := drop{name: old.name, bytes: old.size}
 	// Counting is for the log and the metric: a file that cannot be read has no
 	// lines to lose.
-	_ = eachLine(s.o.FS, s.path(&old), func(_ []byte, ended bool) error {
-		if ended {
+	_ = eachLine(s.o.FS, s.path(&old), func(b []byte, ended bool) error {
+		if ended && len(b) > 0 {
 			d.records++
 		}
 		return nil

@@ -85,6 +85,7 @@ func Open(dir string, cfg Config, opts Options) (*Store, error) {
 	if err != nil {
 		s.trouble(fmt.Errorf("open quarantine: %w", cause(err))) // as look says it
 	}
+	s.resolve()
 	s.turn <- struct{}{}
 	return s, nil
 }
