@@ -118,6 +118,14 @@ func (s *Sender) fetch(t *delivery.Ticket, must bool) {
 	s.report(delivery.Fetched{Ticket: t, Data: d, Frame: frame})
 }
 
+// AwaitSpilled waits until books and journal know of those of some payloads that are being
+// brought to the spool: one that is there can be ended only behind that.
+func (s *Sender) AwaitSpilled(ids []record.BatchID) {
+	for _, id := range ids {
+		s.awaitSpill(id)
+	}
+}
+
 // awaitSpill waits until the writer that brought a payload to the spool has told
 // books and journal of it: the spool may give it out before.
 func (s *Sender) awaitSpill(frame record.BatchID) {

@@ -88,13 +88,9 @@ type Options struct {
 // have exit codes.
 func New(o Options) (_ *Agent, err error) {
 	cfg, log := o.Config, o.Log
-	a := &Agent{
-		Options: o, began: time.Now(), state: telemetry.Starting,
-		ledger: ledger.New(), services: make(map[string]*endpoint.Endpoint), tokenUsers: make(map[*credential.Tokens]int), durable: make(map[string]bool),
-		reload:  telemetry.Loaded{File: cfg.Files[0], Time: time.Now()},
-		manager: systemd.NewNotifier(log),
-	}
-	a.inForce.Store(cfg)
+	a := empty(o)
+	a.state, a.reload = telemetry.Starting, telemetry.Loaded{File: cfg.Files[0], Time: time.Now()}
+	a.manager = systemd.NewNotifier(log)
 	starting, started := context.WithCancel(context.Background())
 	a.started = started
 	if a.manager != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"kusto-agent/internal/custody"
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/telemetry"
 	"kusto-agent/tail"
@@ -15,7 +16,8 @@ import (
 // control is what answers on the socket in state_dir.
 func (a *Agent) control() *telemetry.Control {
 	return telemetry.NewControl(telemetry.ControlOptions{
-		Dir: a.Config.StateDir, Status: a.telemetry.ServeStatus, Files: a.listFiles, Inputs: a.tapInputs, Tap: a.openTap, Logger: a.Log,
+		Dir: a.Config.StateDir, Status: a.telemetry.ServeStatus, Files: a.listFiles, Inputs: a.tapInputs, Tap: a.openTap,
+		Do: custody.Serve(a), Logger: a.Log,
 	})
 }
 

@@ -49,14 +49,18 @@ func (a *Agent) syncJournal() error {
 	return a.journal.Sync()
 }
 
-// spoolDropped is told of payloads that are given up as the configuration allows. Those
+// spoolDropped is told of payloads that are given up as the configuration allows, or by a person. Those
 // that the spool cannot read are with recovery.
 func (a *Agent) spoolDropped(p *record.Payload, reason string) {
 	if reason == ledger.SourceGone {
 		return
 	}
 	if p.ID != (record.BatchID{}) {
-		_ = a.journal.EndReplay(p.ID, record.Dropped)
+		how := record.Dropped
+		if reason == record.DropRemoved {
+			how = record.Removed
+		}
+		_ = a.journal.EndReplay(p.ID, how)
 		a.recovery.Dropped(p.ID)
 	}
 	p.Lots(func(lot record.Lot) {

@@ -23,7 +23,7 @@ var common = []string{"internal/record", "internal/format", "internal/ledger"}
 var upper = []string{
 	"internal/check", "internal/config", "internal/journal", "internal/kusto", "internal/quarantine", "internal/recovery", "internal/telemetry",
 	"internal/agent", "internal/audit", "internal/chart", "internal/console", "internal/demo", "internal/endpoint", "internal/initconfig",
-	"internal/pipeline", "internal/queryshell", "internal/repair", "internal/rows", "internal/schema", "internal/setup", "internal/simulation", "internal/top",
+	"internal/pipeline", "internal/queryshell", "internal/repair", "internal/rows", "internal/schema", "internal/setup", "internal/simulation", "internal/top", "internal/custody", "internal/stored",
 }
 
 // rules are what each room may import beside common and its own folders. A folder with a
@@ -72,13 +72,15 @@ var rules = map[string][]string{
 	"internal/audit":    {"internal/journal", "internal/kusto", "internal/kusto/query", "internal/quarantine", "spool", "internal/telemetry"},
 	"internal/console":  {"internal/kusto", "internal/telemetry", "internal/schema"},
 	"internal/endpoint": {"internal/config", "internal/kusto", "internal/kusto/credential", "internal/kusto/query", "internal/kusto/wire"},
+	"internal/custody":  {"internal/kusto", "internal/quarantine", "internal/telemetry"},
+	"internal/stored":   {"internal/config", "internal/console", "internal/custody", "internal/journal", "internal/quarantine", "internal/recovery", "spool", "internal/telemetry"},
 	"internal/pipeline": {"batcher", "internal/config", "internal/journal", "tail", "internal/telemetry"},
 	"internal/repair":   {"batcher", "internal/config", "internal/journal", "internal/kusto", "internal/kusto/query", "internal/telemetry", "internal/audit", "internal/console", "internal/endpoint", "internal/pipeline"},
 	"internal/rows":     {"internal/kusto/query", "internal/telemetry"},
 	"internal/schema":   {"internal/kusto", "internal/kusto/query"},
 
 	"internal/agent": {"batcher", "internal/config", "internal/journal", "internal/kusto", "internal/kusto/credential", "internal/quarantine", "internal/recovery", "sender", "spool", "tail", "internal/telemetry",
-		"internal/endpoint", "internal/pipeline"},
+		"internal/custody", "internal/endpoint", "internal/pipeline"},
 	"internal/demo":       {"internal/config", "emulator", "internal/telemetry", "internal/agent", "internal/audit"},
 	"internal/initconfig": {"internal/check", "internal/config", "internal/kusto", "internal/kusto/credential", "internal/kusto/wire", "internal/telemetry", "internal/console", "internal/schema"},
 	"internal/queryshell": {"internal/config", "internal/kusto", "internal/kusto/credential", "internal/kusto/query", "internal/kusto/wire", "internal/telemetry", "internal/chart", "internal/console", "internal/endpoint", "internal/rows"},
@@ -87,7 +89,7 @@ var rules = map[string][]string{
 
 	"cmd/agent": {"internal/check", "internal/config", "emulator", "internal/kusto", "internal/kusto/query", "internal/quarantine", "internal/recovery", "spool", "internal/telemetry",
 		"internal/agent", "internal/audit", "internal/console", "internal/demo", "internal/endpoint", "internal/initconfig", "internal/pipeline",
-		"internal/queryshell", "internal/repair", "internal/rows", "internal/setup", "internal/top"},
+		"internal/queryshell", "internal/repair", "internal/rows", "internal/setup", "internal/top", "internal/custody", "internal/stored"},
 }
 
 // free are rooms that tests alone use: they may import anything.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"kusto-agent/internal/durable"
+	"kusto-agent/internal/record"
 )
 
 // Past is a journal as it lies on disk.
@@ -41,4 +42,11 @@ func (s *state) filesOf(input string) []FileState {
 		return cmp.Or(cmp.Compare(a.File.ID, b.File.ID), cmp.Compare(a.File.Generation, b.File.Generation))
 	})
 	return out
+}
+
+// IsOver says whether a batch that was in the spool has ended; its frame may lie there
+// still.
+func (p *Past) IsOver(id record.BatchID) bool {
+	_, ended := p.state.ended.get(id)
+	return ended
 }

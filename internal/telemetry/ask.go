@@ -66,6 +66,10 @@ func OpenTap(ctx context.Context, dir string, inputs []string) (*TapReader, erro
 
 // ask makes one request. The connection ends with the body.
 func ask(ctx context.Context, dir, path string, values url.Values) (io.ReadCloser, error) {
+	return request(ctx, dir, http.MethodGet, url.URL{Scheme: "http", Host: "agent", Path: path, RawQuery: values.Encode()}, nil)
+}
+
+func request(ctx context.Context, dir, method string, target url.URL, body io.Reader) (io.ReadCloser, error) {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -77,8 +81,7 @@ func ask(ctx context.Context, dir, path string, values url.Values) (io.ReadClose
 			return new(net.Dialer).DialContext(ctx, "unix", addr)
 		},
 	}
-	target := url.URL{Scheme: "http", Host: "agent", Path: path, RawQuery: values.Encode()}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, method, target.String(), body)
 	if err != nil {
 		return nil, fmt.Errorf("ask the agent: %w", err)
 	}

@@ -15,13 +15,14 @@ import (
 	"time"
 )
 
-// ControlOptions are what a Control answers with. All are needed.
+// ControlOptions are what a Control answers with. All are needed but Do.
 type ControlOptions struct {
 	Dir    string                                               // state_dir, in which the socket is made
 	Status http.HandlerFunc                                     // writes the status document: Server.ServeStatus
 	Files  func(ctx context.Context, all bool) ([]File, error)  // in any order
 	Inputs func() []TapInput                                    // those that can be tapped
 	Tap    func(inputs []string) (tap Tap, most int, err error) // ErrTaps: there are most already
+	Do     map[string]Doing                                     // what is changed, by its name; may be nil
 	Logger *slog.Logger
 }
 
@@ -43,25 +44,28 @@ type FileList struct {
 // Control answers on a socket in the state folder that only the user of the
 // agent, and root, can open: it shows what Server must not, the records.
 // GET /v1/files lists every file, GET /v1/tap?input=NAME streams records, and GET
-// /v1/status is the status document for those who do not know where Server listens.
+// /v1/status is the status document for those who do not know where Server listens. POST
+// /v1/do/NAME changes something that the agent keeps.
 type Control struct {
 	o       ControlOptions
 	looking chan struct{} // holds one while a list is made
+	doing   chan struct{} // holds one while something is changed
 	retry   time.Duration // controlRetry, but in tests
 	tried   chan struct{} // closed when the socket was made, or cannot be for now
 }
 
 // NewControl returns a control that does not listen yet.
 func NewControl(o ControlOptions) *Control {
-	return &Control{o: o, looking: make(chan struct{}, 1), retry: controlRetry, tried: make(chan struct{})}
+	return &Control{o: o, looking: make(chan struct{}, 1), doing: make(chan struct{}, 1), retry: controlRetry, tried: make(chan struct{})}
 }
 
-// Handler answers GET for these paths, and nothing else.
+// Handler answers for these paths, and nothing else.
 func (c *Control) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/files", c.serveFiles)
 	mux.HandleFunc("GET /v1/tap", c.serveTap)
 	mux.HandleFunc("GET /v1/status", c.o.Status)
+	mux.HandleFunc("POST /v1/do/{what...}", c.serveDo)
 	return mux
 }
 

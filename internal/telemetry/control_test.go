@@ -83,6 +83,16 @@ type controlled struct {
 
 func controlIn(t *testing.T, dir string, tap Tap, files ...File) *controlled {
 	t.Helper()
+	return controlWith(t, dir, nil, tap, files...)
+}
+
+func controlDoing(t *testing.T, dir string, do map[string]Doing) *controlled {
+	t.Helper()
+	return controlWith(t, dir, do, nil)
+}
+
+func controlWith(t *testing.T, dir string, do map[string]Doing, tap Tap, files ...File) *controlled {
+	t.Helper()
 	l := &log{more: make(chan struct{}, 100)}
 	c := NewControl(ControlOptions{
 		Dir:    dir,
@@ -95,6 +105,7 @@ func controlIn(t *testing.T, dir string, tap Tap, files ...File) *controlled {
 			}
 			return tap, 4, nil
 		},
+		Do:     do,
 		Logger: NewLogger(LogConfig{Level: "debug", Format: "text"}, l),
 	})
 	c.retry = time.Millisecond

@@ -1,0 +1,214 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"kusto-agent/internal/config"
+	"kusto-agent/internal/custody"
+	"kusto-agent/internal/endpoint"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/kusto/credential"
+	"kusto-agent/internal/ledger"
+	"kusto-agent/internal/pipeline"
+	"kusto-agent/internal/quarantine"
+	"kusto-agent/internal/record"
+)
+
+// An agent changes what it keeps when a person asks it to, over its control socket or, of
+// one that does not run, in a process of its own. It implements custody.Keeper.
+
+// Open opens the folders of an agent that does not run as the agent itself does, locked, and
+// with spool and journal agreeing, for a person to change something in them. Nothing is read
+// from files and nothing is sent but what Requeue is asked for. Close must follow. Its
+// errors have exit codes.
+func Open(cfg *config.Config, log *slog.Logger) (_ *Agent, err error) {
+	a := empty(Options{Config: cfg, Path: cfg.Files[0], Log: log})
+	a.started = func() {}
+	defer func() {
+		if err != nil {
+			_ = a.close() // it was told, and there is another reason to end
+		}
+	}()
+	for _, build := range []func() error{a.lockState, a.openStores, a.openQuarantine} {
+		if err := build(); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// Close ends what Open began. Its error says that what was changed is not all on disk.
+func (a *Agent) Close() error { return a.close() }
+
+// empty is an agent without its rooms.
+func empty(o Options) *Agent {
+	a := &Agent{Options: o, began: time.Now(), ledger: ledger.New(),
+		services: make(map[string]*endpoint.Endpoint), tokenUsers: make(map[*credential.Tokens]int), durable: make(map[string]bool)}
+	a.inForce.Store(o.Config)
+	return a
+}
+
+// RemoveSpooled implements custody.Keeper.
+func (a *Agent) RemoveSpooled(_ context.Context, r custody.RemoveSpooled) (*custody.Removed, error) {
+	ids, err := custody.Batches(r.Batches)
+	if err != nil {
+		return nil, err
+	}
+	if a.sender != nil {
+		a.sender.AwaitSpilled(ids)
+	}
+	n, records, busy, err := a.spool.Remove(ids)
+	if n > 0 {
+		a.Log.Info("payloads were removed from the spool, as asked for: their records are given up", "payloads", n, "records", records)
+		err = errors.Join(err, a.journal.Sync()) // else a crash has them come back
+		a.restock()
+	}
+	out := &custody.Removed{Payloads: n, Records: records}
+	for _, id := range busy {
+		out.Busy = append(out.Busy, id.String())
+	}
+	return out, err
+}
+
+// restock tells the sender what the spool has now.
+func (a *Agent) restock() {
+	if a.sender == nil {
+		return
+	}
+	for _, r := range a.spool.Routes() {
+		if a.sender.Serves(r.Cluster) {
+			a.sender.Expect(r)
+		}
+	}
+}
+
+// Replay implements custody.Keeper.
+func (a *Agent) Replay(_ context.Context, r custody.Replay) (*custody.Replayed, error) {
+	clusters := a.config().Clusters
+	c, known := clusters[r.To]
+	switch {
+	case !known:
+		return nil, fmt.Errorf("--to %q is no cluster of the configuration; it has %s", r.To, strings.Join(slices.Sorted(maps.Keys(clusters)), ", "))
+	case c.URL == r.From:
+		return nil, fmt.Errorf("cluster %s is at %s itself", r.To, r.From)
+	}
+	ids, err := custody.Batches(r.Batches)
+	if err != nil {
+		return nil, err
+	}
+	wanted := make(map[record.BatchID]bool, len(ids))
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	if a.sender != nil {
+		a.sender.AwaitSpilled(ids)
+	}
+	out := &custody.Replayed{Later: a.sender == nil || !a.sender.Serves(c.URL)}
+	for _, from := range a.spool.Routes() {
+		if from.Cluster != r.From {
+			continue
+		}
+		n, err := a.spool.Reroute(from, c.URL, func(p *record.Payload) bool { return wanted[p.ID] })
+		if out.Payloads += n; err != nil {
+			return out, err
+		}
+	}
+	a.restock()
+	return out, nil
+}
+
+// RemoveLines implements custody.Keeper. What is removed enters the books of this run and
+// leaves them as dropped: they close as before.
+func (a *Agent) RemoveLines(ctx context.Context, r custody.RemoveLines) (*custody.Removed, error) {
+	gone := make(map[string]record.Rejected)
+	done, err := a.quarantine.Edit(ctx, r.Lines, func(e *quarantine.Entry) bool {
+		x := e.Rejected
+		x.Data = nil
+		gone[e.ID()] = x
+		return false
+	})
+	for _, id := range done {
+		x := gone[id]
+		if x.File.Input == "" { // its line could not be read
+			continue
+		}
+		err = errors.Join(err, a.journal.GivenUp(x.File, record.Span{Start: x.Offset, End: x.Offset + x.Length}))
+		a.ledger.Restored(x.File.Input, 1)
+		a.ledger.Dropped(x.Lot(), record.DropRemoved)
+	}
+	if len(done) > 0 {
+		a.Log.Info("records were removed from quarantine, as asked for: they are given up", "records", len(done))
+		err = errors.Join(err, a.journal.Sync())
+	}
+	return &custody.Removed{Records: len(done)}, err
+}
+
+// Requeue implements custody.Keeper.
+func (a *Agent) Requeue(ctx context.Context, r custody.Requeue) (*custody.Requeued, error) {
+	again, err := pipeline.NewReshaper(a.config())
+	if err != nil {
+		return nil, err
+	}
+	to := &straight{Agent: a, own: make(map[string]*endpoint.Endpoint)}
+	defer to.close()
+	q := custody.Requeuing{
+		Dir: filepath.Join(a.Config.StateDir, "quarantine"), Store: a.quarantine, Ingest: to.ingest, Shape: again.Shape,
+		Accepted: func(x *record.Rejected) {
+			a.ledger.Restored(x.File.Input, 1)
+			a.ledger.Accepted(x.Lot())
+		},
+		NewID: func() record.BatchID { return record.BatchID(uuid.New()) }, Now: time.Now, Logger: a.Log,
+	}
+	return q.Requeue(ctx, r)
+}
+
+// straight makes requests past the sender: whoever asked waits for their answers. It uses
+// the services of the agent, and makes those that the agent has not.
+type straight struct {
+	*Agent
+	own map[string]*endpoint.Endpoint
+}
+
+func (s *straight) ingest(ctx context.Context, url string, in *kusto.Ingest) kusto.Answer {
+	s.mu.Lock()
+	to := s.services[url]
+	s.mu.Unlock()
+	if to == nil {
+		to = s.own[url]
+	}
+	if to == nil {
+		var err error
+		if to, err = s.connect(url); err != nil {
+			return kusto.Answer{Verdict: kusto.Hold, Err: &kusto.Error{Message: err.Error()}}
+		}
+		s.own[url] = to
+	}
+	return to.Ingest(ctx, in)
+}
+
+func (s *straight) connect(url string) (*endpoint.Endpoint, error) {
+	cfg := s.config()
+	for _, name := range slices.Sorted(maps.Keys(cfg.Clusters)) {
+		if c := cfg.Clusters[name]; c.URL == url {
+			return endpoint.New(endpoint.KeyOf(name, c, cfg), nil, s.Log)
+		}
+	}
+	return nil, fmt.Errorf("no cluster of the configuration is at %s, which these records were for", url)
+}
+
+func (s *straight) close() {
+	for _, e := range s.own {
+		e.Client.Close()
+		e.Tokens.Close()
+	}
+}

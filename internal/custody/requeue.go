@@ -1,0 +1,343 @@
+package custody
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"kusto-agent/internal/exit"
+	"kusto-agent/internal/kusto"
+	"kusto-agent/internal/quarantine"
+	"kusto-agent/internal/record"
+)
+
+// Store is the quarantine whose records are sent again.
+type Store interface {
+	Edit(ctx context.Context, ids []string, change func(*quarantine.Entry) (keep bool)) (done []string, err error)
+	Begin(r quarantine.Requeue) error
+	End() error
+}
+
+// Requeuing sends records in quarantine again. All of its fields are needed.
+type Requeuing struct {
+	Dir    string // of quarantine, which is listed
+	Store  Store
+	Ingest func(ctx context.Context, cluster string, in *kusto.Ingest) kusto.Answer
+	// Shape makes of a record what its input would send now, in a batch of that id. An
+	// error says why it cannot be.
+	Shape    func(e *record.Rejected, batch record.BatchID) ([]byte, error)
+	Accepted func(e *record.Rejected) // counts a record that has left quarantine
+	NewID    func() record.BatchID
+	Now      func() time.Time
+	Logger   *slog.Logger
+}
+
+// How much is sent in one request.
+const (
+	mostBytes   = 2 << 20 // before shaping
+	mostRecords = 2000
+	mostOpen    = 16 << 20 // in requests that are being filled
+	mostNotes   = 1000
+)
+
+// Requeue sends the records of some lines, in the order in which they lie there, a few
+// thousand in a request. A request that is refused for what is in it is halved until the
+// records at fault are alone; these stay, with the new reason. An answer that cannot be
+// trusted leaves the records and has their lines say so, and one that is about the table,
+// the permission or the service ends it all: what was not sent stays as it is.
+//
+// When ctx ends no further request is made; the one under way is waited for.
+func (q *Requeuing) Requeue(ctx context.Context, r Requeue) (*Requeued, error) {
+	run := requeue{Requeuing: q, ctx: ctx, r: r, out: &Requeued{}, open: map[record.Route]*lot{}}
+	wanted := make(map[string]bool, len(r.Lines))
+	for _, id := range r.Lines {
+		wanted[id] = true
+	}
+	err := quarantine.List(q.Dir, func(e quarantine.Entry) error {
+		if !wanted[e.ID()] || e.Err != nil {
+			return nil
+		}
+		return run.take(e)
+	})
+	for _, to := range slices.SortedFunc(keys(run.open), byText) {
+		if err == nil {
+			err = run.send(run.open[to].entries)
+		}
+	}
+	if errors.Is(err, errStopped) {
+		err = nil
+	}
+	o := run.out
+	o.Left = run.seen - o.Accepted - o.Refused - o.Unknown - o.Withheld
+	if err == nil && o.Stopped != "" {
+		o.Left = len(r.Lines) - o.Accepted - o.Refused - o.Unknown - o.Withheld
+	}
+	return o, err
+}
+
+func keys(m map[record.Route]*lot) func(func(record.Route) bool) {
+	return func(yield func(record.Route) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+func byText(a, b record.Route) int {
+	switch {
+	case a.String() < b.String():
+		return -1
+	case a.String() > b.String():
+		return 1
+	}
+	return 0
+}
+
+// errStopped ends a run early; Requeued says why.
+var errStopped = errors.New("stopped")
+
+// requeue is one run.
+type requeue struct {
+	*Requeuing
+	ctx  context.Context
+	r    Requeue
+	out  *Requeued
+	open map[record.Route]*lot
+	held int // bytes in open
+	seen int
+}
+
+// lot is a request that is being filled.
+type lot struct {
+	entries []quarantine.Entry
+	bytes   int
+}
+
+// take adds a record to the request for its route.
+func (q *requeue) take(e quarantine.Entry) error {
+	q.seen++
+	if why := withheld(&e); why != "" {
+		q.out.Withheld++
+		q.note(e.ID(), "withheld", why)
+		return nil
+	}
+	to := q.route(&e)
+	l := q.open[to]
+	if l == nil {
+		l = &lot{}
+		q.open[to] = l
+	}
+	e.Raw = nil // good for this call alone
+	l.entries = append(l.entries, e)
+	l.bytes += len(e.Data)
+	q.held += len(e.Data)
+	if l.bytes < mostBytes && len(l.entries) < mostRecords && q.held < mostOpen {
+		return nil
+	}
+	q.held -= l.bytes
+	delete(q.open, to)
+	return q.send(l.entries)
+}
+
+// withheld is why a record cannot be sent: what is kept of it is not all of it.
+func withheld(e *quarantine.Entry) string {
+	switch {
+	case e.Redacted && len(e.Data) == 0:
+		return "its bytes are withheld, since its input redacts"
+	case e.Truncated:
+		return "only its beginning was kept"
+	case e.Route.Format == record.Avro:
+		return "it is a block of an Avro file, which is nothing without the header of its file"
+	case len(e.Data) == 0:
+		return "it has no bytes"
+	}
+	return ""
+}
+
+func (q *requeue) route(e *quarantine.Entry) record.Route {
+	to := e.Route
+	if q.r.Table != "" {
+		to.Table = q.r.Table
+	}
+	if q.r.Mapping != nil {
+		to.Mapping = *q.r.Mapping
+	}
+	return to
+}
+
+func (q *requeue) note(line, what, why string) {
+	if len(q.out.Notes) < mostNotes {
+		q.out.Notes = append(q.out.Notes, Outcome{line, what, why})
+	}
+}
+
+// send makes one request for records of one route, and smaller ones where it is refused
+// for what is in it.
+func (q *requeue) send(all []quarantine.Entry) error {
+	if err := q.ctx.Err(); err != nil {
+		return q.stop(exit.Interrupted, "it was interrupted")
+	}
+	id := q.NewID()
+	var body []byte
+	var sent []quarantine.Entry
+	for i := range all {
+		e := &all[i]
+		made, err := q.shaped(e, id)
+		if err != nil {
+			if err := q.refuse(e, "", err.Error()); err != nil {
+				return err
+			}
+			continue
+		}
+		body = append(body, made...)
+		sent = append(sent, *e)
+	}
+	if len(sent) == 0 {
+		return nil
+	}
+	to := q.route(&sent[0])
+	ids := idsOf(sent)
+	if err := q.Store.Begin(quarantine.Requeue{Time: q.Now(), Batch: id.String(), Database: to.Database, Table: to.Table, Lines: ids}); err != nil {
+		return err
+	}
+	ans := q.Ingest(context.WithoutCancel(q.ctx), to.Cluster, &kusto.Ingest{
+		Database: to.Database, Table: to.Table, Format: string(to.Format), Mapping: to.Mapping, Body: body,
+		RequestID: fmt.Sprintf("kusto-agent.ingest;%v;1", id),
+	})
+	return q.answered(sent, to, id, &ans)
+}
+
+// shaped is a record as it is sent. One that is redacted is what was sent before, and is
+// sent so again.
+func (q *requeue) shaped(e *quarantine.Entry, id record.BatchID) (made []byte, err error) {
+	if made = e.Data; !e.Redacted {
+		if made, err = q.Shape(&e.Rejected, id); err != nil {
+			return nil, err
+		}
+	}
+	if made[len(made)-1] != '\n' {
+		made = append(slices.Clip(made), '\n')
+	}
+	return made, nil
+}
+
+func idsOf(all []quarantine.Entry) []string {
+	ids := make([]string, len(all))
+	for i := range all {
+		ids[i] = all[i].ID()
+	}
+	return ids
+}
+
+// answered acts on the answer to a request. The note of what is being sent goes only when
+// what came of it is durable.
+func (q *requeue) answered(sent []quarantine.Entry, to record.Route, id record.BatchID, ans *kusto.Answer) error {
+	batch := Batch{ID: id.String(), Database: to.Database, Table: to.Table, Mapping: to.Mapping, Records: len(sent)}
+	switch ans.Verdict {
+	case kusto.Accepted:
+		q.out.Batches = append(q.out.Batches, batch)
+		q.Logger.Info("records of quarantine were sent again and accepted", "batch", batch.ID, "database", to.Database, "table", to.Table, "records", len(sent))
+		if err := q.change(sent, func(*quarantine.Entry) bool { return false }); err != nil {
+			return fmt.Errorf("batch %s of %d records was accepted, and is still in quarantine: %w; do not requeue these before the next start of the agent, which marks them", id, len(sent), err)
+		}
+		for i := range sent {
+			q.Accepted(&sent[i].Rejected)
+		}
+		q.out.Accepted += len(sent)
+	case kusto.BadData, kusto.TooLarge:
+		if err := q.Store.End(); err != nil {
+			return err
+		}
+		if len(sent) == 1 || ans.Err.Empty() { // then each is at fault
+			for i := range sent {
+				if err := q.refuse(&sent[i], ans.Err.Code, q.elsewhere(to, &sent[i])+ans.Err.Message); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		half := len(sent) / 2
+		if err := q.send(sent[:half]); err != nil {
+			return err
+		}
+		return q.send(sent[half:])
+	case kusto.Unknown:
+		batch.Unknown = true
+		q.out.Batches = append(q.out.Batches, batch)
+		if err := q.change(sent, func(e *quarantine.Entry) bool { e.Perhaps = batch.ID; return true }); err != nil {
+			return err
+		}
+		q.out.Unknown += len(sent)
+		for _, line := range idsOf(sent) {
+			q.note(line, "unknown", "no answer that can be trusted came for batch "+batch.ID+": "+ans.Err.Error())
+		}
+		q.Logger.Warn("records of quarantine were sent again and may be stored, no answer came that can be trusted", "batch", batch.ID, "database", to.Database, "table", to.Table, "records", len(sent), "err", ans.Err,
+			"fix", "look in the table whether they are there: if so, kusto-agent quarantine rm, else requeue them again")
+		return q.stop(exit.Unreachable, "no answer came that can be trusted: "+ans.Err.Error())
+	default:
+		if err := q.Store.End(); err != nil {
+			return err
+		}
+		code := exit.Unreachable
+		switch {
+		case ans.Verdict == kusto.Auth, ans.Err.Refused():
+			code = exit.Refused
+		case ans.Verdict == kusto.Hold:
+			code = exit.Failed
+		}
+		why := ans.Err.Error()
+		if ans.Hint != "" {
+			why += "; " + ans.Hint
+		}
+		return q.stop(code, why)
+	}
+	return nil
+}
+
+// change edits the lines of records that were sent, and then takes the note back.
+func (q *requeue) change(sent []quarantine.Entry, how func(*quarantine.Entry) bool) error {
+	if _, err := q.Store.Edit(context.WithoutCancel(q.ctx), idsOf(sent), how); err != nil {
+		return err
+	}
+	return q.Store.End()
+}
+
+// elsewhere says where a record was refused, if that is not where it is for.
+func (q *requeue) elsewhere(to record.Route, e *quarantine.Entry) string {
+	if to == e.Route {
+		return ""
+	}
+	text := "requeued to " + to.Table
+	if to.Mapping != "" {
+		text += " by " + to.Mapping
+	}
+	return text + ": "
+}
+
+// refuse leaves a record in quarantine with a new reason.
+func (q *requeue) refuse(e *quarantine.Entry, code, message string) error {
+	q.out.Refused++
+	why := message
+	if code != "" {
+		why = code + ": " + why
+	}
+	q.note(e.ID(), "refused", why)
+	_, err := q.Store.Edit(context.WithoutCancel(q.ctx), []string{e.ID()}, func(x *quarantine.Entry) bool {
+		x.Message = message
+		if x.Code = code; code != "" {
+			x.Reason = record.Refused
+		}
+		return true
+	})
+	return err
+}
+
+func (q *requeue) stop(code int, why string) error {
+	q.out.Stopped, q.out.Exit = why, code
+	return errStopped
+}

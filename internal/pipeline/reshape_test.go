@@ -1,0 +1,63 @@
+package pipeline
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"kusto-agent/internal/config"
+	"kusto-agent/internal/record"
+)
+
+// TestReshape: a record is what its input would send of it now, whether its file is still
+// there or not; one of an input that is gone is as it was.
+func TestReshape(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "app.log")
+	if err := os.WriteFile(file, []byte("one\ntwo\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := `cluster: http://127.0.0.1:1
+database: D
+auth: {method: none}
+inputs:
+  - {name: plain, table: T, paths: [/x/a.json], mapping: m}
+  - {name: fields, table: F, paths: [/x/f.json], mapping: m, fields: {offset: "{offset}", batch: "{batch}", path: "{path}"}}
+  - {name: parsed, table: P, paths: [/x/p.log], format: JSON, mapping: m, parse: logfmt, drop: [{member: level, match: debug}]}
+  - {name: csv, table: C, paths: [/x/c.csv], header: skip}
+  - {name: wide, table: W, paths: [/x/w.log], encoding: utf-16le}
+`
+	cfg, err := config.Parse("agent.yaml", []byte(text), os.LookupEnv, config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := NewReshaper(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(input string, format record.Format, offset int64, data, want string) {
+		t.Helper()
+		for i, path := range []string{file, "/none/app.log"} {
+			r := record.Rejected{File: record.File{Input: input, ID: record.FileID(i)}, Path: path, Route: record.Route{Format: format}, Offset: offset, Data: []byte(data)}
+			got, err := a.Shape(&r, record.BatchID{1})
+			if err != nil {
+				got = []byte("error: " + err.Error())
+			}
+			if want := os.Expand(want, func(string) string { return path }); string(got) != want {
+				t.Errorf("%s of %s: %q becomes %q, want %q", path, input, data, got, want)
+			}
+			if string(r.Data) != data {
+				t.Errorf("its bytes are %q now", r.Data)
+			}
+		}
+	}
+	f("plain", record.JSON, 7, "no json\n", "no json\n")
+	f("plain", record.JSON, 7, `{"a":1}`, "{\"a\":1}\n")
+	f("fields", record.JSON, 0, "{\"a\":1}\n", `{"a":1,"batch":"01000000-0000-0000-0000-000000000000","offset":0,"path":"$PATH"}`+"\n")
+	f("fields", record.JSON, 40, "[1]\n", "[1]\n")
+	f("parsed", record.JSON, 3, "level=info msg=hello\n", `{"level":"info","msg":"hello"}`+"\n")
+	f("parsed", record.JSON, 3, "level=debug msg=hello\n", "error: the rules of its input leave it out now")
+	f("csv", record.CSV, 0, "a,\"b\nc\",d\n", "a,\"b\nc\",d\n")
+	f("wide", record.TXT, 2, "h\x00i\x00\n\x00", "hi\n")
+	f("gone", record.JSON, 0, "as it was", "as it was")
+	f("plain", record.TXT, 0, "as it was", "as it was") // its input had another format then
+}

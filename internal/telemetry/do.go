@@ -1,0 +1,112 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Doing is something that a Control does for whoever may open its socket: it takes and
+// returns a JSON document.
+type Doing func(ctx context.Context, in json.RawMessage) (out any, err error)
+
+// Do1 makes a Doing of a function.
+func Do1[In, Out any](f func(context.Context, In) (*Out, error)) Doing {
+	return func(ctx context.Context, raw json.RawMessage) (any, error) {
+		var in In
+		dec := json.NewDecoder(bytes.NewReader(raw))
+		dec.DisallowUnknownFields() // of a later version: half of what it asks for is not done
+		if err := dec.Decode(&in); err != nil {
+			return nil, fmt.Errorf("read what is asked for: %w", err)
+		}
+		return f(ctx, in)
+	}
+}
+
+// mostAsked is how many bytes may be sent to a Doing: the ids of a million payloads.
+const mostAsked = 64 << 20
+
+// serveDo does one thing at a time of those that change something.
+func (c *Control) serveDo(w http.ResponseWriter, r *http.Request) {
+	do := c.o.Do[r.PathValue("what")]
+	if do == nil {
+		refuse(w, http.StatusNotFound, "the agent does not know how to do %q", r.PathValue("what"))
+		return
+	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetWriteDeadline(time.Time{}) // it takes as long as it takes; who asked may go away
+	in, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostAsked))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "%v", err)
+		return
+	}
+	select {
+	case c.doing <- struct{}{}:
+		defer func() { <-c.doing }()
+	case <-r.Context().Done():
+		return
+	}
+	out, err := do(r.Context(), in)
+	var body []byte
+	if err == nil {
+		body, err = json.Marshal(out)
+	}
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, "%v", err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	c.write(w, append(EscapeJSON(body), '\n'))
+}
+
+// ErrOlder says that the agent is of a version that cannot do what it is asked for.
+var ErrOlder = errors.New("the agent that runs is of an older version; restart it")
+
+// Do has the agent with a state folder do something. Errors are as of FetchFiles.
+func Do(ctx context.Context, dir, what string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	answer, err := post(ctx, dir, "/v1/do/"+what, body)
+	switch {
+	case errors.Is(err, ErrInput):
+		return fmt.Errorf("%w (%s)", ErrOlder, err)
+	case err != nil:
+		return err
+	}
+	defer answer.Close()
+	if err := json.NewDecoder(answer).Decode(out); err != nil {
+		return fmt.Errorf("read the answer of the agent: %w", err)
+	}
+	return nil
+}
+
+// Answers reports whether an agent answers in a state folder, or may: whoever is not
+// allowed to ask does not know.
+func Answers(dir string) bool {
+	addr, done, err := socketAddress(filepath.Join(dir, SocketName))
+	if err == nil {
+		defer done()
+		var c net.Conn
+		if c, err = net.DialTimeout("unix", addr, 5*time.Second); err == nil {
+			c.Close()
+			return true
+		}
+	}
+	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ENOTDIR)
+}
+
+func post(ctx context.Context, dir, path string, body []byte) (io.ReadCloser, error) {
+	return request(ctx, dir, http.MethodPost, url.URL{Scheme: "http", Host: "agent", Path: path}, bytes.NewReader(body))
+}
