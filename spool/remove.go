@@ -15,7 +15,8 @@ func (s *Spool) Remove(ids []record.BatchID) (payloads, records int, busy []reco
 	for _, id := range ids {
 		wanted[id] = true
 	}
-	for again := true; again && len(wanted) > 0; {
+	again := true
+	for pass := 0; again && pass < passes && len(wanted) > 0; pass++ {
 		s.mu.Lock()
 		swaps := s.swaps
 		s.mu.Unlock()
@@ -27,17 +28,30 @@ func (s *Spool) Remove(ids []record.BatchID) (payloads, records int, busy []reco
 			})
 		})
 		s.mu.Lock()
-		again = err == nil && s.swaps != swaps // a compaction may have moved some behind our back
+		again = err == nil && (s.swaps != swaps || s.anyBack(wanted)) // moved by a compaction, or returned behind our back
 		s.mu.Unlock()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id := range wanted {
-		if t := s.out[id]; t != nil && t.given {
+		if s.out[id] != nil {
 			busy = append(busy, id)
 		}
 	}
 	return payloads, records, busy, err
+}
+
+// passes is how often Remove looks for those that others take and return meanwhile.
+const passes = 10
+
+// anyBack reports whether one of some payloads was given out and returned. Needs mu.
+func (s *Spool) anyBack(ids map[record.BatchID]bool) bool {
+	for id := range ids {
+		if t := s.out[id]; t != nil && !t.given {
+			return true
+		}
+	}
+	return false
 }
 
 // removeFrom ends those of a segment that are wanted, and calls fn with each.

@@ -23,6 +23,9 @@ func (s *Spool) Reroute(from record.Route, cluster string, only func(*record.Pay
 	s.wakeAll(from)
 	for s.Waiting(from) > 0 {
 		p, frame := s.Next(from)
+		if p == nil && s.wakeAll(from) { // somebody has returned one until some time meanwhile
+			continue
+		}
 		if p == nil {
 			return moved, fmt.Errorf("read the oldest payload for %v", from)
 		}
@@ -45,15 +48,18 @@ func (s *Spool) Reroute(from record.Route, cluster string, only func(*record.Pay
 	return moved, nil
 }
 
-// wakeAll has Next give those of a route too that were returned until some time.
-func (s *Spool) wakeAll(r record.Route) {
+// wakeAll has Next give those of a route too that were returned until some time, and
+// reports whether there are any.
+func (s *Spool) wakeAll(r record.Route) (any bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for to, l := range s.lanes {
 		if to.Value() == r && l.resting.Len() > 0 {
-			l.wake(l.latest().Add(time.Nanosecond))
+			l.wake(l.latest())
+			any = true
 		}
 	}
+	return any
 }
 
 // latest is when the last of those is due that were returned until some time.
