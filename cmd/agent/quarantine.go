@@ -1,149 +1,63 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"kusto-agent/internal/config"
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/custody"
 	"kusto-agent/internal/exit"
-	"kusto-agent/internal/quarantine"
-	"kusto-agent/internal/record"
+	"kusto-agent/internal/stored"
 	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/units"
 )
 
 func quarantineCommand() *cobra.Command {
-	return group("quarantine", "Show the records that were refused, and why", quarantineListCommand(), quarantineShowCommand())
+	return group("quarantine", "Show the records that were refused, and why, and have them sent again or given up",
+		quarantineListCommand(), quarantineShowCommand(), quarantineExportCommand(), quarantineRequeueCommand(), quarantineRemoveCommand())
 }
 
-func quarantineFolder(c *config.Config) string { return filepath.Join(c.StateDir, "quarantine") }
+// records is a list of what was chosen.
+func (k *kept) records(cmd *cobra.Command, ids []string) (*stored.Records, error) {
+	f, err := k.choose(ids)
+	return &stored.Records{Filter: f, JSON: k.json, Out: console.NewOutput(cmd.OutOrStdout()), Words: cmd.ErrOrStderr()}, err
+}
 
 func quarantineListCommand() *cobra.Command {
-	var l quarantineList
+	var k kept
 	cmd := &cobra.Command{
-		Use:   "ls",
+		Use:   "ls [ID…]",
 		Short: "List the records in quarantine, oldest first",
 		Long: "List the records in quarantine, oldest first, whether the agent runs or not.\n" +
 			"The exit code is 1 if a line in quarantine is damaged.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, reason := range l.reasons {
-				if !slices.Contains(reasons, record.Reason(reason)) {
-					return fmt.Errorf("--reason %q: want one of %v", reason, reasons)
-				}
-			}
-			dir, err := l.folder(quarantineFolder)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := k.records(cmd, args)
 			if err != nil {
 				return err
 			}
-			l.out, l.words = console.NewOutput(cmd.OutOrStdout()), cmd.ErrOrStderr()
-			err = l.out.End(quarantine.List(dir, l.line))
+			dir, err := k.folder(quarantineFolder)
+			if err != nil {
+				return err
+			}
+			err = l.Out.End(l.List(dir))
 			if err == nil {
-				fmt.Fprintf(l.words, "%s, %s in %s\n", units.Counted(l.records, "record"), telemetry.BytesText(l.bytes), telemetry.Printable(dir))
-				err = l.verdict()
+				fmt.Fprintf(l.Words, "%s in %s\n", l.Sum(), telemetry.Printable(dir))
+				err = l.Verdict()
 			}
 			return err
 		},
 	}
-	l.flags(cmd, "quarantine")
-	cmd.Flags().BoolVar(&l.json, "json", false, "print the lines that lie there, as JSON that no terminal is steered by")
-	cmd.Flags().StringArrayVar(&l.inputs, "input", nil, "only records of this `input`; may be given more than once")
-	cmd.Flags().StringArrayVar(&l.reasons, "reason", nil, "only records refused for this `reason`: too_long, malformed, refused or grown; may be given more than once")
+	k.reads(cmd, "quarantine")
+	cmd.Flags().BoolVar(&k.json, "json", false, "print the lines that lie there, as JSON that no terminal is steered by")
+	k.chooses(cmd, "records")
 	return cmd
 }
 
-var reasons = []record.Reason{record.TooLong, record.Malformed, record.Refused, record.Grown}
-
-// quarantineList is one run of quarantine ls.
-type quarantineList struct {
-	stored
-	inputs, reasons []string
-	out             console.Output
-
-	words io.Writer // for people
-
-	headed           bool
-	records, damaged int
-	bytes            int64
-}
-
-var quarantineColumns = []console.Column{
-	{Head: "ID", Width: 5}, {Head: "TIME", Width: 20}, {Head: "INPUT", Width: 10}, {Head: "REASON", Width: 9}, {Head: "FILE", Width: 28}, {Head: "OFFSET", Width: -8}, {Head: "LENGTH", Width: -6}, {Head: "CODE", Width: 0}, {Head: "MESSAGE", Width: 0},
-}
-
-// line takes one line of quarantine.
-func (l *quarantineList) line(e quarantine.Entry) error {
-	switch {
-	case e.Torn:
-		return l.tell("line %d of %s has no end (%s): a crash cut it short, or it is being written\n", e)
-	case e.Err != nil:
-		l.damaged++
-		return l.tell("line %d of %s is damaged (%s)\n", e)
-	case !chosen(l.inputs, e.File.Input), !chosen(l.reasons, string(e.Reason)):
-		return nil
-	}
-	l.records++
-	l.bytes += int64(len(e.Raw)) + 1
-	if l.json {
-		return l.out.Line(e.Raw)
-	}
-	if !l.headed {
-		l.headed = true
-		if err := console.Row(l.out, quarantineColumns, console.Heads(quarantineColumns)); err != nil {
-			return err
-		}
-	}
-	file := e.Path
-	if file == "" {
-		file = e.Rejected.File.ID.String()
-	}
-	message := e.Message
-	if e.Redacted {
-		message = "(redacted) " + message
-	}
-	code := e.Code
-	if code == "" {
-		code = "-"
-	}
-	return console.Row(l.out, quarantineColumns, []string{
-		lineID(e), e.Time.UTC().Format(time.RFC3339), e.File.Input, string(e.Reason), file,
-		strconv.FormatInt(e.Offset, 10), strconv.FormatInt(e.Length, 10), code, console.Shortened(message, 100),
-	})
-}
-
-// tell says what is the matter with a line.
-func (l *quarantineList) tell(format string, e quarantine.Entry) error {
-	_, err := fmt.Fprintf(l.words, format, e.Line, e.Name, telemetry.BytesText(int64(len(e.Raw))))
-	return err
-}
-
-func chosen(among []string, one string) bool { return len(among) == 0 || slices.Contains(among, one) }
-
-func (l *quarantineList) verdict() error {
-	if l.damaged == 0 {
-		return nil
-	}
-	return exit.With(exit.Failed, fmt.Errorf("%s cannot be read", units.Counted(l.damaged, "damaged line")))
-}
-
-// lineID names a line of quarantine for good, since none is ever changed: the
-// number of its file without leading zeros, and its number in it.
-func lineID(e quarantine.Entry) string {
-	name := strings.TrimLeft(strings.TrimSuffix(e.Name, filepath.Ext(e.Name)), "0")
-	return name + ":" + strconv.Itoa(e.Line)
-}
-
 func quarantineShowCommand() *cobra.Command {
-	var s stored
+	var k kept
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Print the bytes of a record in quarantine, as they were in its file",
@@ -152,50 +66,142 @@ func quarantineShowCommand() *cobra.Command {
 			"On a terminal, bytes that could steer it are quoted.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, err := s.folder(quarantineFolder)
+			dir, err := k.folder(quarantineFolder)
 			if err != nil {
 				return err
 			}
-			out := console.NewOutput(cmd.OutOrStdout())
-			e, err := findLine(dir, args[0])
-			if err != nil {
-				return err
-			}
-			switch {
-			case e.Redacted && len(e.Data) == 0:
-				fmt.Fprintf(cmd.ErrOrStderr(), "redacted: its %d bytes are withheld, and are at offset %d of its file, %s\n", e.Length, e.Offset, telemetry.Printable(e.Path))
-			case e.Redacted:
-				fmt.Fprintln(cmd.ErrOrStderr(), "redacted: this is the record as it was sent, not as it is in its file")
-			case e.Truncated:
-				fmt.Fprintf(cmd.ErrOrStderr(), "only the first %d of %d bytes were kept\n", len(e.Data), e.Length)
-			}
-			if s.json {
-				return out.End(out.Line(e.Raw))
-			}
-			return out.End(out.Record(e.Data))
+			l, _ := k.records(cmd, nil)
+			return l.Out.End(l.Show(dir, args[0]))
 		},
 	}
-	s.flags(cmd, "quarantine")
-	cmd.Flags().BoolVar(&s.json, "json", false, "print the line as it lies there, with the reason and the place of the record")
+	k.reads(cmd, "quarantine")
+	cmd.Flags().BoolVar(&k.json, "json", false, "print the line as it lies there, with the reason and the place of the record")
 	return cmd
 }
 
-func findLine(dir, id string) (found quarantine.Entry, err error) {
-	stop := errors.New("found")
-	err = quarantine.List(dir, func(e quarantine.Entry) error {
-		if lineID(e) != id {
-			return nil
-		}
-		found = e
-		return stop
-	})
-	switch {
-	case err == nil:
-		return found, exit.With(exit.Failed, fmt.Errorf("no record %q in %s; the IDs are those of: kusto-agent quarantine ls", id, telemetry.Printable(dir)))
-	case !errors.Is(err, stop):
-		return found, exit.Reading(err)
-	case found.Err != nil:
-		return found, exit.With(exit.Failed, fmt.Errorf("record %s cannot be read: %w", id, found.Err))
+func quarantineExportCommand() *cobra.Command {
+	var k kept
+	var to string
+	cmd := &cobra.Command{
+		Use:   "export [ID…]",
+		Short: "Write the records in quarantine, as they were in their files",
+		Long: "Write the records in quarantine, as they were in their files, one behind the other. Nothing is changed.\n" +
+			"Of an input that redacts they are as they were sent; those of which no bytes are kept are left out and counted.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := k.records(cmd, args)
+			if err != nil {
+				return err
+			}
+			dir, err := k.folder(quarantineFolder)
+			if err != nil {
+				return err
+			}
+			if err = l.Out.End(l.Export(dir, to)); err != nil {
+				return err
+			}
+			fmt.Fprintf(l.Words, "%s exported\n", units.Counted(l.Count-l.Withheld, "record"))
+			if l.Withheld > 0 {
+				fmt.Fprintf(l.Words, "left out, since their bytes are withheld: %d\n", l.Withheld)
+			}
+			if l.Cut > 0 {
+				fmt.Fprintf(l.Words, "of these, with their beginning alone, which is what was kept: %d\n", l.Cut)
+			}
+			return l.Verdict()
+		},
 	}
-	return found, nil
+	k.reads(cmd, "quarantine")
+	cmd.Flags().BoolVar(&k.json, "json", false, "write the lines that lie there, with the reasons and the places of the records")
+	cmd.Flags().StringVar(&to, "to", "", "write to this new `file`")
+	k.chooses(cmd, "records")
+	return cmd
+}
+
+// sift shows which records were chosen to be changed.
+func (k *kept) sift(cmd *cobra.Command, ids []string) (*stored.Choice, error) {
+	l, err := k.records(cmd, ids)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := k.load()
+	if err != nil {
+		return nil, err
+	}
+	return l.Choose(quarantineFolder(cfg), cmd.ErrOrStderr(), k.all)
+}
+
+func quarantineRemoveCommand() *cobra.Command {
+	var k kept
+	cmd := &cobra.Command{
+		Use:   "rm [ID…]",
+		Short: "Give up records in quarantine",
+		Long: "Give up records in quarantine. What was chosen is shown, and asked for on a terminal.\n" +
+			"They are counted as dropped, and audit names their ranges as given up by a person.\n" +
+			"An agent that runs is asked to do it; the folders of one that does not are locked meanwhile.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := k.sift(cmd, args)
+			if err != nil || len(c.IDs) == 0 {
+				return k.nothing(cmd, err, &custody.Removed{})
+			}
+			if err := stored.Confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), "Give up "+c.Text+" for good?", k.yes); err != nil {
+				return err
+			}
+			return k.change(cmd, func(ctx context.Context, keeper custody.Keeper) error {
+				r, err := keeper.RemoveLines(ctx, custody.RemoveLines{Lines: c.IDs})
+				if err != nil {
+					return err
+				}
+				return k.done(cmd, r, units.Counted(r.Records, "record")+" given up")
+			})
+		},
+	}
+	k.changes(cmd)
+	k.asks(cmd)
+	k.chooses(cmd, "records")
+	return cmd
+}
+
+func quarantineRequeueCommand() *cobra.Command {
+	var k kept
+	var to, mapping string
+	cmd := &cobra.Command{
+		Use:   "requeue [ID…]",
+		Short: "Send records in quarantine again",
+		Long: "Send records in quarantine again, shaped as their inputs are configured now, to their table or another one.\n" +
+			"Only those that the service accepts leave quarantine. One that is refused stays with the new reason; one of which\n" +
+			"no answer came that can be trusted stays too, and is marked, since it may be stored.\n" +
+			"Redacted records can be sent only as they were sent before, and not at all where their bytes are withheld.\n" +
+			"An agent that runs is asked to do it; the folders of one that does not are locked meanwhile.\n\n" +
+			"The exit code is 1 if a record was not accepted, 69 if the service was out of reach, and 77 if it refused the identity.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := k.sift(cmd, args)
+			if err != nil || len(c.IDs) == 0 {
+				return k.nothing(cmd, err, &custody.Requeued{})
+			}
+			r := custody.Requeue{Lines: c.IDs, Table: to}
+			if cmd.Flags().Changed("mapping") {
+				r.Mapping = &mapping
+			}
+			return k.change(cmd, func(ctx context.Context, keeper custody.Keeper) error {
+				out, err := keeper.Requeue(ctx, r)
+				if err != nil {
+					return err
+				}
+				if err := k.done(cmd, out, out.Words()...); err != nil {
+					return err
+				}
+				switch {
+				case out.Stopped != "":
+					return exit.With(out.Exit, errors.New(out.Stopped))
+				case out.Refused+out.Unknown+out.Withheld > 0:
+					return exit.Silently(exit.Failed)
+				}
+				return nil
+			})
+		},
+	}
+	k.changes(cmd)
+	k.chooses(cmd, "records")
+	cmd.Flags().StringVar(&to, "to", "", "send them to this `table` of the same database")
+	cmd.Flags().StringVar(&mapping, "mapping", "", "send them by this `mapping`; empty for none")
+	return cmd
 }

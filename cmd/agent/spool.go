@@ -1,247 +1,239 @@
 package main
 
 import (
-	"cmp"
-	"errors"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/custody"
 	"kusto-agent/internal/exit"
-	"kusto-agent/internal/record"
-	"kusto-agent/internal/recovery"
+	"kusto-agent/internal/stored"
 	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/units"
-	"kusto-agent/spool"
 )
 
 func spoolCommand() *cobra.Command {
-	return group("spool", "Show what waits on disk for the service", spoolListCommand(), spoolReplayCommand())
+	return group("spool", "Show what waits on disk for the service, and have it sent elsewhere or given up",
+		spoolListCommand(), spoolInspectCommand(), spoolExportCommand(), spoolReplayCommand(), spoolRemoveCommand())
+}
+
+// payloads is a list of what was chosen.
+func (k *kept) payloads(cmd *cobra.Command, ids []string) (*stored.Payloads, error) {
+	f, err := k.choose(ids)
+	return &stored.Payloads{Filter: f, JSON: k.json, Out: console.NewOutput(cmd.OutOrStdout()), Now: time.Now()}, err
 }
 
 func spoolListCommand() *cobra.Command {
-	l := spoolList{tables: make(map[spoolTable]*spoolSum)}
+	var k kept
+	var summary bool
 	cmd := &cobra.Command{
-		Use:   "ls",
+		Use:   "ls [BATCH…]",
 		Short: "List the payloads in the spool, oldest first",
 		Long: "List the payloads in the spool, oldest first, whether the agent runs or not.\n" +
 			"A payload stays in the list until its segment is removed, also if it was delivered meanwhile.\n" +
 			"The exit code is 1 if something in the spool is damaged.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := l.folder(func(c *config.Config) string { return c.Spool.Dir })
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := k.payloads(cmd, args)
 			if err != nil {
 				return err
 			}
-			l.out, l.now = console.NewOutput(cmd.OutOrStdout()), time.Now()
-			err = l.out.End(l.list(dir))
+			dir, err := k.folder(spoolFolder)
+			if err != nil {
+				return err
+			}
+			l.Summary = summary
+			err = l.Out.End(l.List(dir))
 			if err == nil {
-				fmt.Fprintln(cmd.ErrOrStderr(), l.total.words()+" in "+telemetry.Printable(dir))
-				err = l.verdict()
+				fmt.Fprintln(cmd.ErrOrStderr(), l.Total.Words()+" in "+telemetry.Printable(dir))
+				err = l.Total.Verdict()
 			}
 			return err
 		},
 	}
-	l.flags(cmd, "spool")
-	cmd.Flags().BoolVar(&l.json, "json", false, "print one JSON document per line")
-	cmd.Flags().BoolVar(&l.summary, "summary", false, "print sums per table")
+	k.reads(cmd, "spool")
+	k.chooses(cmd, "payloads")
+	cmd.Flags().BoolVar(&k.json, "json", false, "print one JSON document per line")
+	cmd.Flags().BoolVar(&summary, "summary", false, "print sums per table")
 	return cmd
 }
 
-// spoolList is one run of spool ls.
-type spoolList struct {
-	stored
-	summary bool
-	out     console.Output
-	now     time.Time
-
-	headed bool
-	total  spoolSum
-	tables map[spoolTable]*spoolSum // with summary alone
-}
-
-type spoolTable struct{ cluster, database, table string }
-
-// spoolSum adds payloads up.
-type spoolSum struct {
-	payloads, records int
-	bytes             int64
-	oldest            time.Time
-	torn, damaged     int
-	tornBytes, lost   int64
-}
-
-func (s *spoolSum) add(e *spool.Entry) {
-	switch {
-	case e.Payload != nil:
-		s.payloads++
-		s.records += e.Payload.Records
-		s.bytes += e.Size
-		if s.oldest.IsZero() || e.Spooled.Before(s.oldest) {
-			s.oldest = e.Spooled
-		}
-	case e.Torn:
-		s.torn++
-		s.tornBytes += e.Size
-	default:
-		s.damaged++
-		s.lost += e.Size
+func spoolInspectCommand() *cobra.Command {
+	var k kept
+	var first int
+	cmd := &cobra.Command{
+		Use:   "inspect BATCH",
+		Short: "Show what a payload in the spool is, why it waits, and its first records",
+		Long: "Show what a payload in the spool is: where it goes, what it holds and from where, how often it was sent, and its\n" +
+			"first records. BATCH is from spool ls, or the beginning of it. Why it waits is asked of the agent, if it runs.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := k.payloads(cmd, nil)
+			if err != nil {
+				return err
+			}
+			dir, err := k.folder(spoolFolder)
+			if err != nil {
+				return err
+			}
+			var status *telemetry.Status
+			if k.cfg != nil {
+				if l.Ended, err = stored.EndedIn(k.cfg.StateDir); err != nil {
+					return exit.Reading(err)
+				}
+				status, _ = telemetry.FetchStatus(cmd.Context(), k.cfg.StateDir) // else none runs, or it may not be asked
+			}
+			return l.Out.End(l.Inspect(dir, args[0], first, stored.Waits(status)))
+		},
 	}
+	k.reads(cmd, "spool")
+	cmd.Flags().BoolVar(&k.json, "json", false, "print one JSON document")
+	cmd.Flags().IntVar(&first, "records", 5, "how many of its records are shown")
+	return cmd
 }
 
-func (s *spoolSum) words() string {
-	text := fmt.Sprintf("%s with %s, %s", units.Counted(s.payloads, "payload"), units.Counted(s.records, "record"), telemetry.BytesText(s.bytes))
-	if s.torn > 0 {
-		text += fmt.Sprintf(", and %s (%s) of a write that was cut short or is under way,", units.Counted(s.torn, "range"), telemetry.BytesText(s.tornBytes))
-	}
-	return text
-}
-
-func (l *spoolList) list(dir string) error {
-	if err := spool.List(dir, func(e spool.Entry) error {
-		l.total.add(&e)
-		switch {
-		case l.summary:
-			l.sum(&e)
-			return nil
-		case l.json:
-			return l.out.JSON(spoolJSON(&e))
-		}
-		return l.row(&e)
-	}); err != nil {
-		return err
-	}
-	if l.summary {
-		return l.sums()
-	}
-	return nil
-}
-
-// verdict is an error when something is damaged.
-func (l *spoolList) verdict() error {
-	if l.total.damaged == 0 {
-		return nil
-	}
-	return exit.With(exit.Failed, fmt.Errorf("%s (%s) cannot be read; the agent reads what it can of their records again from their files",
-		units.Counted(l.total.damaged, "damaged range"), telemetry.BytesText(l.total.lost)))
-}
-
-var spoolColumns = []console.Column{
-	{Head: "SPOOLED", Width: 20}, {Head: "AGE", Width: 11}, {Head: "BATCH", Width: 36}, {Head: "TO", Width: 16}, {Head: "FORMAT", Width: 9}, {Head: "RECORDS", Width: -8}, {Head: "SIZE", Width: -7}, {Head: "ATTEMPTS", Width: -8}, {Head: "CLUSTER", Width: 24}, {Head: "RANGES", Width: 0},
-}
-
-func (l *spoolList) row(e *spool.Entry) error {
-	if !l.headed {
-		l.headed = true
-		if err := console.Row(l.out, spoolColumns, console.Heads(spoolColumns)); err != nil {
+func spoolExportCommand() *cobra.Command {
+	var k kept
+	var to string
+	cmd := &cobra.Command{
+		Use:   "export [BATCH…]",
+		Short: "Write the bytes of payloads in the spool, as they are before gzip",
+		Long: "Write the bytes of payloads in the spool, as they are before gzip, to stdout or each to a file in a folder.\n" +
+			"Nothing is changed: they are sent all the same. Payloads that were delivered meanwhile are left out.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := k.payloads(cmd, args)
+			if err != nil {
+				return err
+			}
+			dir, err := k.folder(spoolFolder)
+			if err != nil {
+				return err
+			}
+			if k.cfg != nil {
+				if l.Ended, err = stored.EndedIn(k.cfg.StateDir); err != nil {
+					return exit.Reading(err)
+				}
+			}
+			err = l.Out.End(l.Export(dir, to))
+			if err == nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), l.Total.Words()+" exported")
+				err = l.Total.Verdict()
+			}
 			return err
-		}
+		},
 	}
-	if e.Payload == nil {
-		what := "damaged"
-		if e.Torn {
-			what = "torn"
-		}
-		_, err := fmt.Fprintf(l.out, "%s: %s at byte %d of %s\n", what, telemetry.BytesText(e.Size), e.Offset, e.Segment)
+	k.reads(cmd, "spool")
+	k.chooses(cmd, "payloads")
+	cmd.Flags().StringVar(&to, "to", "", "write each payload to a file of its own in this `folder`, which is made")
+	return cmd
+}
+
+// pick shows what was chosen to be changed.
+func (k *kept) pick(cmd *cobra.Command, ids []string) (*stored.Choice, error) {
+	l, err := k.payloads(cmd, ids)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := k.load()
+	if err != nil {
+		return nil, err
+	}
+	if l.Ended, err = stored.EndedIn(cfg.StateDir); err != nil {
+		return nil, exit.Reading(err)
+	}
+	return l.Choose(cfg.Spool.Dir, cmd.ErrOrStderr(), k.all)
+}
+
+func spoolRemoveCommand() *cobra.Command {
+	var k kept
+	cmd := &cobra.Command{
+		Use:   "rm [BATCH…]",
+		Short: "Give up payloads in the spool",
+		Long: "Give up payloads in the spool: they are never sent. What was chosen is shown, and asked for on a terminal.\n" +
+			"Their records are counted as dropped, and audit names their ranges as given up by a person.\n" +
+			"An agent that runs is asked to do it; the folders of one that does not are locked meanwhile.\n" +
+			"What the agent has in hand just now stays; the exit code is then 1.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := k.pick(cmd, args)
+			if err != nil || len(c.IDs) == 0 {
+				return k.nothing(cmd, err, &custody.Removed{})
+			}
+			if err := stored.Confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), "Give up "+c.Text+" for good?", k.yes); err != nil {
+				return err
+			}
+			return k.change(cmd, func(ctx context.Context, keeper custody.Keeper) error {
+				r, err := keeper.RemoveSpooled(ctx, custody.RemoveSpooled{Batches: c.IDs})
+				if err != nil {
+					return err
+				}
+				words := units.Counted(r.Payloads, "payload") + " with " + units.Counted(r.Records, "record") + " given up"
+				if err := k.done(cmd, r, words); err != nil || len(r.Busy) == 0 {
+					return err
+				}
+				return exit.With(exit.Failed, fmt.Errorf("the agent has %s in hand and keeps them: %s; try again", units.Counted(len(r.Busy), "payload"), strings.Join(r.Busy, " ")))
+			})
+		},
+	}
+	k.changes(cmd)
+	k.asks(cmd)
+	k.chooses(cmd, "payloads")
+	return cmd
+}
+
+// nothing ends a command that found nothing to do.
+func (k *kept) nothing(cmd *cobra.Command, err error, doc any) error {
+	if err != nil {
 		return err
 	}
-	p := e.Payload
-	format := string(p.Route.Format)
-	if p.Route.Mapping != "" {
-		format += " by " + p.Route.Mapping
-	}
-	return console.Row(l.out, spoolColumns, []string{
-		e.Spooled.UTC().Format(time.RFC3339), telemetry.AgoText(l.now, e.Spooled), p.ID.String(), p.Route.Database + "." + p.Route.Table,
-		format, strconv.Itoa(p.Records), telemetry.BytesText(e.Size), strconv.Itoa(p.Attempt), p.Route.Cluster, recovery.Where(p.Cover),
-	})
+	return k.done(cmd, doc, "nothing is chosen by that, and nothing was changed")
 }
 
-func (l *spoolList) sum(e *spool.Entry) {
-	if e.Payload == nil {
-		return
+func spoolReplayCommand() *cobra.Command {
+	var k kept
+	var to string
+	cmd := &cobra.Command{
+		Use:   "replay [BATCH…]",
+		Short: "Have what waits for one cluster sent to another",
+		Long: "Have what waits in the spool for one cluster sent to another, such as after its URL was wrong.\n" +
+			"An agent that runs sends the payloads at once; one that is stopped does after its next start.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := k.load()
+			if err != nil {
+				return err
+			}
+			if _, known := cfg.Clusters[to]; !known {
+				return exit.Usagef("--to %q is no cluster of the configuration; it has %s", to, strings.Join(slices.Sorted(maps.Keys(cfg.Clusters)), ", "))
+			}
+			c, err := k.pick(cmd, args)
+			if err != nil {
+				return err
+			}
+			if len(c.IDs) == 0 || cfg.Clusters[to].URL == k.filter.Cluster {
+				return exit.With(exit.Failed, fmt.Errorf("nothing in the spool waits for %s; see kusto-agent spool ls", k.filter.Cluster))
+			}
+			return k.change(cmd, func(ctx context.Context, keeper custody.Keeper) error {
+				r, err := keeper.Replay(ctx, custody.Replay{From: k.filter.Cluster, To: to, Batches: c.IDs})
+				if err != nil {
+					return err
+				}
+				words := units.Counted(r.Payloads, "payload") + " sent elsewhere"
+				if r.Later {
+					words += " after the next start of the agent, or its next reload"
+				}
+				return k.done(cmd, r, words)
+			})
+		},
 	}
-	r := e.Payload.Route
-	key := spoolTable{r.Cluster, r.Database, r.Table}
-	if l.tables[key] == nil {
-		l.tables[key] = &spoolSum{}
-	}
-	l.tables[key].add(e)
-}
-
-func (l *spoolList) sums() error {
-	columns := []console.Column{{Head: "TO", Width: 24}, {Head: "PAYLOADS", Width: -8}, {Head: "RECORDS", Width: -10}, {Head: "SIZE", Width: -7}, {Head: "OLDEST", Width: 20}, {Head: "CLUSTER", Width: 0}}
-	keys := slices.SortedFunc(maps.Keys(l.tables), func(a, b spoolTable) int {
-		return cmp.Or(cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.database, b.database), cmp.Compare(a.table, b.table))
-	})
-	var errs []error
-	if len(keys) > 0 && !l.json {
-		errs = append(errs, console.Row(l.out, columns, console.Heads(columns)))
-	}
-	for _, k := range keys {
-		s := l.tables[k]
-		if l.json {
-			errs = append(errs, l.out.JSON(map[string]any{
-				"cluster": k.cluster, "database": k.database, "table": k.table,
-				"payloads": s.payloads, "records": s.records, "bytes": s.bytes, "oldest": s.oldest.UTC(),
-			}))
-			continue
-		}
-		errs = append(errs, console.Row(l.out, columns, []string{k.database + "." + k.table, strconv.Itoa(s.payloads), strconv.Itoa(s.records),
-			telemetry.BytesText(s.bytes), s.oldest.UTC().Format(time.RFC3339), k.cluster}))
-	}
-	return errors.Join(errs...)
-}
-
-// spooledPayload is a line of spool ls --json.
-type spooledPayload struct {
-	Time     time.Time      `json:"time"`
-	Batch    string         `json:"batch"`
-	Replaces string         `json:"replaces,omitempty"`
-	Cluster  string         `json:"cluster"`
-	Database string         `json:"database"`
-	Table    string         `json:"table"`
-	Format   string         `json:"format"`
-	Mapping  string         `json:"mapping"`
-	Records  int            `json:"records"`
-	Bytes    int64          `json:"bytes"`     // on disk
-	RawBytes int            `json:"raw_bytes"` // before gzip
-	Attempts int            `json:"attempts"`
-	Segment  string         `json:"segment"`
-	Offset   int64          `json:"offset"`
-	Ranges   []spooledRange `json:"ranges"`
-}
-
-type spooledRange struct {
-	Input      string `json:"input"`
-	File       string `json:"file"`
-	Generation uint32 `json:"generation"`
-	Start      int64  `json:"start"`
-	End        int64  `json:"end"`
-}
-
-// spoolJSON is what a line of --json is made of; a range that cannot be read
-// says "torn" or "damaged".
-func spoolJSON(e *spool.Entry) any {
-	if e.Payload == nil {
-		return map[string]any{"unreadable": true, "torn": e.Torn, "segment": e.Segment, "offset": e.Offset, "bytes": e.Size}
-	}
-	p := e.Payload
-	out := spooledPayload{
-		Time: e.Spooled.UTC(), Batch: p.ID.String(), Cluster: p.Route.Cluster, Database: p.Route.Database, Table: p.Route.Table,
-		Format: string(p.Route.Format), Mapping: p.Route.Mapping, Records: p.Records, Bytes: e.Size, RawBytes: p.RawBytes,
-		Attempts: p.Attempt, Segment: e.Segment, Offset: e.Offset,
-	}
-	if p.Replaces != (record.BatchID{}) {
-		out.Replaces = p.Replaces.String()
-	}
-	for _, x := range p.Cover {
-		out.Ranges = append(out.Ranges, spooledRange{x.File.Input, x.File.ID.String(), x.File.Generation, x.Start, x.End})
-	}
-	return out
+	k.changes(cmd)
+	k.chooses(cmd, "payloads")
+	cmd.Flags().StringVar(&k.filter.Cluster, "cluster", "", "the `URL` that the payloads wait for, as spool ls shows it")
+	cmd.Flags().StringVar(&to, "to", config.DefaultCluster, "the `name` of the cluster in the configuration that they are sent to")
+	_ = cmd.MarkFlagRequired("cluster") // fails for a flag that is not there
+	return cmd
 }

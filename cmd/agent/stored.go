@@ -1,41 +1,100 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"os/signal"
+	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"kusto-agent/internal/agent"
 	"kusto-agent/internal/config"
+	"kusto-agent/internal/console"
+	"kusto-agent/internal/custody"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/stored"
+	"kusto-agent/internal/telemetry"
 )
 
-// What the commands have in common that read what an agent keeps on disk. They
-// take no lock and ask nobody, so they tell the same whether it runs or not.
+// What the commands have in common that read what an agent keeps on disk, and that change
+// it. Those that read take no lock and ask nobody, so they tell the same whether the agent
+// runs or not. Those that change something have the agent do it, or lock its folders.
 
-// stored says which folder to read.
-type stored struct {
-	config, dir string
-	json        bool
+// kept is what one of them is told.
+type kept struct {
+	config, dir    string
+	json, yes, all bool
+	filter         stored.Filter
+	cfg            *config.Config // nil: none was read
 }
 
-func (s *stored) flags(cmd *cobra.Command, what string) {
+// reads adds the flags of a command that reads; what is spool or quarantine.
+func (k *kept) reads(cmd *cobra.Command, what string) {
 	f := cmd.Flags()
-	f.StringVar(&s.config, "config", config.DefaultPath, "the configuration `file` that says where the "+what+" is")
-	f.StringVar(&s.dir, "dir", "", "read this `folder`, without a configuration")
+	f.StringVar(&k.config, "config", config.DefaultPath, "the configuration `file` that says where the "+what+" is")
+	f.StringVar(&k.dir, "dir", "", "read this `folder`, without a configuration")
+}
+
+// changes adds those of a command that changes something.
+func (k *kept) changes(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&k.config, "config", config.DefaultPath, "the configuration `file` of the agent")
+	f.BoolVar(&k.all, "all", false, "all of them, where nothing else says which")
+	f.BoolVar(&k.json, "json", false, "print what was done as one JSON document")
+}
+
+func (k *kept) asks(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&k.yes, "yes", false, "do it without asking")
+}
+
+// chooses adds the flags that say which payloads, or which records.
+func (k *kept) chooses(cmd *cobra.Command, what string) {
+	f := cmd.Flags()
+	f.StringArrayVar(&k.filter.Inputs, "input", nil, "only "+what+" of this `input`; may be given more than once")
+	f.StringArrayVar(&k.filter.Tables, "table", nil, "only "+what+" for this `table`, or Database.Table; may be given more than once")
+	f.StringVar(&k.filter.Since, "since", "", "only "+what+" that came after this `time`: one ago, such as 2h or 7d, or 2026-01-02T15:04:05Z")
+	f.StringVar(&k.filter.Before, "before", "", "only "+what+" that came before this `time`")
+	if what == "records" {
+		f.StringArrayVar(&k.filter.Reasons, "reason", nil, "only records refused for this `reason`: too_long, malformed, refused or grown; may be given more than once")
+	}
+}
+
+// choose takes the IDs of the command line, and sees to it that the filter is sound.
+func (k *kept) choose(ids []string) (stored.Filter, error) {
+	k.filter.IDs = ids
+	return k.filter, k.filter.Check(time.Now())
+}
+
+// load reads the configuration.
+func (k *kept) load() (*config.Config, error) {
+	cfg, err := loadConfig(k.config)
+	if err == nil {
+		k.cfg = cfg
+		_, err = os.Stat(cfg.StateDir)
+		if err != nil {
+			err = exit.Reading(err)
+		}
+	}
+	return cfg, err
 }
 
 // folder is where to read; where gives it from a configuration. A spool or a
 // quarantine that was never needed may be missing, what it should be in may not.
-func (s *stored) folder(where func(*config.Config) string) (string, error) {
-	must := s.dir
-	if s.dir == "" {
-		cfg, err := loadConfig(s.config)
+func (k *kept) folder(where func(*config.Config) string) (string, error) {
+	must := k.dir
+	if k.dir == "" {
+		cfg, err := loadConfig(k.config)
 		if err != nil {
 			return "", exit.With(exit.Config, fmt.Errorf("%w\nwithout a configuration: name the folder with --dir", err))
 		}
-		s.dir, must = where(cfg), cfg.StateDir
+		k.cfg, k.dir, must = cfg, where(cfg), cfg.StateDir
 	}
 	st, err := os.Stat(must)
 	switch {
@@ -44,7 +103,50 @@ func (s *stored) folder(where func(*config.Config) string) (string, error) {
 	case !st.IsDir():
 		return "", exit.With(exit.Failed, fmt.Errorf("%q is not a folder", must))
 	}
-	return s.dir, nil
+	return k.dir, nil
+}
+
+func spoolFolder(c *config.Config) string      { return c.Spool.Dir }
+func quarantineFolder(c *config.Config) string { return filepath.Join(c.StateDir, "quarantine") }
+
+// change has the agent that runs, or the folders of one that does not, do something.
+func (k *kept) change(cmd *cobra.Command, do func(context.Context, custody.Keeper) error) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var ended *exit.Error
+	if telemetry.Answers(k.cfg.StateDir) {
+		err := do(ctx, custody.Remote{Dir: k.cfg.StateDir})
+		if err != nil && !errors.As(err, &ended) {
+			err = askError(err, k.cfg.StateDir)
+		}
+		return err
+	}
+	a, err := agent.Open(k.cfg, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn})))
+	if err != nil {
+		return err
+	}
+	err = do(ctx, a)
+	if cerr := a.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil && !errors.As(err, &ended) {
+		err = exit.With(exit.Failed, err)
+	}
+	return err
+}
+
+// done tells what was done: a document, or words for a person.
+func (k *kept) done(cmd *cobra.Command, doc any, words ...string) error {
+	if k.json {
+		out := console.NewOutput(cmd.OutOrStdout())
+		return out.End(out.JSON(doc))
+	}
+	for _, w := range words {
+		if w != "" {
+			fmt.Fprintln(cmd.ErrOrStderr(), telemetry.Printable(strings.TrimSpace(w)))
+		}
+	}
+	return nil
 }
 
 // group is a command that only has others below it.

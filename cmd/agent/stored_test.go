@@ -273,7 +273,7 @@ func TestStoredNowhere(t *testing.T) {
 		if _, words = s.show(78, what, "ls", "--config", s.path("bad.yaml")); !strings.Contains(words, "--dir") {
 			t.Errorf("%s: %s", what, words)
 		}
-		if _, words = s.show(64, what); !strings.Contains(words, "say which: ls") {
+		if _, words = s.show(64, what); !strings.Contains(words, "say which: export, ") {
 			t.Errorf("%s: %s", what, words)
 		}
 		if _, words = s.show(64, what, "list"); !strings.Contains(words, "unknown command") {

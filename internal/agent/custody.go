@@ -77,6 +77,9 @@ func (a *Agent) RemoveSpooled(_ context.Context, r custody.RemoveSpooled) (*cust
 	for _, id := range busy {
 		out.Busy = append(out.Busy, id.String())
 	}
+	if err != nil && n > 0 {
+		err = fmt.Errorf("%d payloads with %d records were given up, and then: %w", n, records, err)
+	}
 	return out, err
 }
 
@@ -120,7 +123,8 @@ func (a *Agent) Replay(_ context.Context, r custody.Replay) (*custody.Replayed, 
 		}
 		n, err := a.spool.Reroute(from, c.URL, func(p *record.Payload) bool { return wanted[p.ID] })
 		if out.Payloads += n; err != nil {
-			return out, err
+			a.restock()
+			return nil, fmt.Errorf("%d payloads were moved, and then: %w", out.Payloads, err)
 		}
 	}
 	a.restock()
@@ -148,7 +152,9 @@ func (a *Agent) RemoveLines(ctx context.Context, r custody.RemoveLines) (*custod
 	}
 	if len(done) > 0 {
 		a.Log.Info("records were removed from quarantine, as asked for: they are given up", "records", len(done))
-		err = errors.Join(err, a.journal.Sync())
+		if err = errors.Join(err, a.journal.Sync()); err != nil {
+			err = fmt.Errorf("%d records were given up, and then: %w", len(done), err)
+		}
 	}
 	return &custody.Removed{Records: len(done)}, err
 }

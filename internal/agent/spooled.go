@@ -109,5 +109,5 @@ func (a *Agent) foreignSpool() map[string]int {
 
 // replayFix is what to do about them.
 func replayFix(cluster string) string {
-	return "if its URL was wrong, stop the agent and run: kusto-agent spool replay --cluster " + cluster
+	return "if its URL was wrong: kusto-agent spool replay --cluster " + cluster
 }

@@ -92,7 +92,7 @@ var catalog = []metric{
 		panel{rowHealth, "Records dropped", "rps", []string{"input", "reason"}}, []alert{
 			{"KustoAgentRecordsDropped", grows, "", critical,
 				"Records of input {{ $labels.input }} were dropped: {{ $labels.reason }}.",
-				"The log says which. spool_full: raise spool.max_size; spool_age: raise spool.max_age; source_gone: a file was deleted before it was delivered."}}},
+				"The log says which. spool_full: raise spool.max_size; spool_age: raise spool.max_age; source_gone: a file was deleted before it was delivered; removed: somebody ran spool rm or quarantine rm."}}},
 	{"records_filtered_total", counter, []string{"input", "reason"}, "Records left out on purpose, such as blank lines and headers, with the reason.", "",
 		panel{rowFlow, "Records filtered", "rps", []string{"input", "reason"}}, nil},
 	{"records_changed_total", counter, []string{"input", "rule"}, "Records of which redact, rename, remove or add changed something, by the rule: its name, or rename, remove or add.", "before a rule changed the first",

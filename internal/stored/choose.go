@@ -1,0 +1,109 @@
+package stored
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
+	"kusto-agent/internal/quarantine"
+	"kusto-agent/spool"
+)
+
+// Choice is what a person chose to have changed.
+type Choice struct {
+	IDs  []string
+	Text string // how much it is
+}
+
+// shown is how many rows of what was chosen a person sees.
+const shown = 20
+
+// Choose collects the payloads that a list chooses, and shows the first of them on w; with
+// all, a filter that chooses all will do.
+func (l *Payloads) Choose(dir string, w io.Writer, all bool) (*Choice, error) {
+	if err := l.meant(all); err != nil {
+		return nil, err
+	}
+	c := &Choice{}
+	l.Out = outputTo(w)
+	err := l.Each(dir, func(e *spool.Entry) error {
+		if e.Payload == nil {
+			return nil
+		}
+		if c.IDs = append(c.IDs, e.Payload.ID.String()); len(c.IDs) > shown {
+			return nil
+		}
+		return l.Row(e)
+	})
+	c.Text = l.Total.Words()
+	return c, l.rest(len(c.IDs), err, l.Out)
+}
+
+// Choose collects the records that a list chooses, as that of Payloads does.
+func (l *Records) Choose(dir string, w io.Writer, all bool) (*Choice, error) {
+	if err := l.meant(all); err != nil {
+		return nil, err
+	}
+	c := &Choice{}
+	l.Out, l.Words = outputTo(w), w
+	err := l.Each(dir, func(e *quarantine.Entry) error {
+		if c.IDs = append(c.IDs, e.ID()); len(c.IDs) > shown {
+			return nil
+		}
+		return l.Row(e)
+	})
+	c.Text = l.Sum()
+	return c, l.rest(len(c.IDs), err, l.Out)
+}
+
+func outputTo(w io.Writer) console.Output {
+	out := console.NewOutput(w)
+	out.Writer = bufio.NewWriter(w)
+	return out
+}
+
+// meant is an error where everything is chosen and nobody said so.
+func (f *Filter) meant(all bool) error {
+	switch {
+	case f.IsEmpty() && !all:
+		return exit.Usagef("say which, with IDs or with --input, --table, --since and the like, or --all")
+	case !f.IsEmpty() && all:
+		return exit.Usagef("--all and a choice of some exclude each other")
+	}
+	return nil
+}
+
+func (f *Filter) rest(n int, err error, out console.Output) error {
+	if n > shown {
+		fmt.Fprintf(out, "… and %d more\n", n-shown)
+	}
+	return out.End(err)
+}
+
+// Confirm asks a person, unless yes says so already. Without a person that is an error. What
+// is not confirmed ends the command.
+func Confirm(in io.Reader, w io.Writer, question string, yes bool) error {
+	if yes {
+		return nil
+	}
+	a := console.NewAsker(in, w)
+	if !a.On {
+		return exit.Usagef("nobody is there to be asked: say --yes, or run it on a terminal")
+	}
+	answer := ""
+	if err := a.Value(&answer, question+" yes or no", "no", false, func(s string) error {
+		if s = strings.ToLower(s); s != "yes" && s != "y" && s != "no" && s != "n" {
+			return fmt.Errorf("%q is neither yes nor no", s)
+		}
+		return nil
+	}); err != nil {
+		return exit.With(exit.Interrupted, err)
+	}
+	if !strings.HasPrefix(strings.ToLower(answer), "y") {
+		return exit.With(exit.Failed, fmt.Errorf("nothing was changed"))
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+// Package stored shows people what an agent keeps on disk, in the spool and in quarantine,
+// and lets them choose what is to be done with it. It changes nothing itself and takes no
+// lock: see package custody for that.
+package stored
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"kusto-agent/internal/exit"
+	"kusto-agent/internal/quarantine"
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/units"
+	"kusto-agent/spool"
+)
+
+// Filter chooses payloads and records. What is empty chooses all. Check comes first.
+type Filter struct {
+	IDs     []string // batch ids, or the IDs of lines
+	Inputs  []string
+	Tables  []string // Table, or Database.Table
+	Cluster string   // URL
+	Reasons []string // of records
+	Since   string   // what came after this: a time such as 2h ago, or a moment as RFC 3339 has it
+	Before  string   // what came before this
+
+	since, before time.Time
+}
+
+// Reasons are those that records are in quarantine for.
+var Reasons = []record.Reason{record.TooLong, record.Malformed, record.Refused, record.Grown}
+
+// Check returns what is wrong with the filter. Times count from now.
+func (f *Filter) Check(now time.Time) error {
+	for _, reason := range f.Reasons {
+		if !slices.Contains(Reasons, record.Reason(reason)) {
+			return exit.Usagef("--reason %q: want one of %v", reason, Reasons)
+		}
+	}
+	var err error
+	if f.since, err = moment("since", f.Since, now); err == nil {
+		f.before, err = moment("before", f.Before, now)
+	}
+	return err
+}
+
+func moment(flag, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := units.ParseDuration(text); err == nil {
+		return now.Add(-d.D()), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, exit.Usagef("--%s %q: want a time ago such as 2h or 7d, or a moment such as 2026-01-02T15:04:05Z", flag, text)
+	}
+	return at, nil
+}
+
+// IsEmpty reports whether it chooses all.
+func (f *Filter) IsEmpty() bool {
+	return len(f.IDs)+len(f.Inputs)+len(f.Tables)+len(f.Reasons) == 0 && f.Cluster+f.Since+f.Before == ""
+}
+
+// Payload reports whether it chooses a payload. One of several inputs is chosen by each.
+func (f *Filter) Payload(e *spool.Entry) bool {
+	p := e.Payload
+	if p == nil || !among(f.IDs, p.ID.String()) || !f.to(p.Route) || !f.at(e.Spooled) {
+		return false
+	}
+	chosen := len(f.Inputs) == 0
+	p.Inputs(func(input string, _ int) { chosen = chosen || slices.Contains(f.Inputs, input) })
+	return chosen
+}
+
+// Record reports whether it chooses a record.
+func (f *Filter) Record(e *quarantine.Entry) bool {
+	return e.Err == nil && among(f.IDs, e.ID()) && among(f.Inputs, e.File.Input) && among(f.Reasons, string(e.Reason)) && f.to(e.Route) && f.at(e.Time)
+}
+
+func (f *Filter) to(r record.Route) bool {
+	if f.Cluster != "" && f.Cluster != r.Cluster {
+		return false
+	}
+	return among(f.Tables, r.Table) || slices.Contains(f.Tables, r.Database+"."+r.Table)
+}
+
+func (f *Filter) at(t time.Time) bool {
+	return (f.since.IsZero() || !t.Before(f.since)) && (f.before.IsZero() || t.Before(f.before))
+}
+
+func among(all []string, one string) bool { return len(all) == 0 || slices.Contains(all, one) }
+
+// missing is an error that names the IDs that were asked for and are not there.
+func (f *Filter) missing(found map[string]bool, what, command string) error {
+	var not []string
+	for _, id := range f.IDs {
+		if !found[id] {
+			not = append(not, id)
+		}
+	}
+	if len(not) == 0 {
+		return nil
+	}
+	return exit.With(exit.Failed, fmt.Errorf("no %s %s; the IDs are those of: kusto-agent %s", what, strings.Join(not, ", "), command))
+}

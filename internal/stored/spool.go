@@ -1,0 +1,432 @@
+package stored
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
+	"kusto-agent/internal/format"
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/recovery"
+	"kusto-agent/internal/telemetry"
+	"kusto-agent/internal/units"
+	"kusto-agent/spool"
+)
+
+// Payloads lists those in the spool.
+type Payloads struct {
+	Filter
+	JSON    bool // one document a line
+	Summary bool // sums per table
+	Out     console.Output
+	Now     time.Time
+	Ended   func(record.BatchID) bool // leaves out those that have ended; nil: they are listed too, until their segment goes
+
+	Total  Sum
+	headed bool
+	tables map[table]*Sum
+	found  map[string]bool
+}
+
+type table struct{ cluster, database, table string }
+
+// Sum adds payloads up.
+type Sum struct {
+	Payloads, Records int
+	Bytes             int64
+	Oldest            time.Time
+	torn, damaged     int
+	tornBytes, lost   int64
+}
+
+func (s *Sum) add(e *spool.Entry) {
+	switch {
+	case e.Payload != nil:
+		s.Payloads++
+		s.Records += e.Payload.Records
+		s.Bytes += e.Size
+		if s.Oldest.IsZero() || e.Spooled.Before(s.Oldest) {
+			s.Oldest = e.Spooled
+		}
+	case e.Torn:
+		s.torn++
+		s.tornBytes += e.Size
+	default:
+		s.damaged++
+		s.lost += e.Size
+	}
+}
+
+// Words are the sum for a person.
+func (s *Sum) Words() string {
+	text := fmt.Sprintf("%s with %s, %s", units.Counted(s.Payloads, "payload"), units.Counted(s.Records, "record"), telemetry.BytesText(s.Bytes))
+	if s.torn > 0 {
+		text += fmt.Sprintf(", and %s (%s) of a write that was cut short or is under way,", units.Counted(s.torn, "range"), telemetry.BytesText(s.tornBytes))
+	}
+	return text
+}
+
+// Verdict is an error when something is damaged.
+func (s *Sum) Verdict() error {
+	if s.damaged == 0 {
+		return nil
+	}
+	return exit.With(exit.Failed, fmt.Errorf("%s (%s) cannot be read; the agent reads what it can of their records again from their files",
+		units.Counted(s.damaged, "damaged range"), telemetry.BytesText(s.lost)))
+}
+
+// Each calls fn with each payload in a folder that is chosen, oldest first. Ranges that
+// cannot be read are counted in Total.
+func (l *Payloads) Each(dir string, fn func(e *spool.Entry) error) error {
+	l.found = make(map[string]bool)
+	err := spool.List(dir, func(e spool.Entry) error {
+		if e.Payload != nil && (!l.Payload(&e) || l.Ended != nil && l.Ended(e.Payload.ID)) {
+			return nil
+		}
+		l.Total.add(&e)
+		if e.Payload == nil && (l.Ended != nil || !l.IsEmpty()) {
+			return nil // nobody knows whether it is meant
+		}
+		if e.Payload != nil {
+			l.found[e.Payload.ID.String()] = true
+		}
+		return fn(&e)
+	})
+	if err != nil {
+		return err
+	}
+	return l.missing(l.found, "payload waits as", "spool ls")
+}
+
+// List prints them.
+func (l *Payloads) List(dir string) error {
+	l.tables = make(map[table]*Sum)
+	err := l.Each(dir, func(e *spool.Entry) error {
+		switch {
+		case l.Summary:
+			l.sum(e)
+			return nil
+		case l.JSON:
+			return l.Out.JSON(documentOf(e))
+		}
+		return l.Row(e)
+	})
+	if l.Summary && err == nil {
+		err = l.sums()
+	}
+	return err
+}
+
+var spoolColumns = []console.Column{
+	{Head: "SPOOLED", Width: 20}, {Head: "AGE", Width: 11}, {Head: "BATCH", Width: 36}, {Head: "TO", Width: 16}, {Head: "FORMAT", Width: 9}, {Head: "RECORDS", Width: -8}, {Head: "SIZE", Width: -7}, {Head: "ATTEMPTS", Width: -8}, {Head: "CLUSTER", Width: 24}, {Head: "RANGES", Width: 0},
+}
+
+// Row prints one, and before the first the heads.
+func (l *Payloads) Row(e *spool.Entry) error {
+	if !l.headed {
+		l.headed = true
+		if err := console.Row(l.Out, spoolColumns, console.Heads(spoolColumns)); err != nil {
+			return err
+		}
+	}
+	if e.Payload == nil {
+		what := "damaged"
+		if e.Torn {
+			what = "torn"
+		}
+		_, err := fmt.Fprintf(l.Out, "%s: %s at byte %d of %s\n", what, telemetry.BytesText(e.Size), e.Offset, e.Segment)
+		return err
+	}
+	p := e.Payload
+	return console.Row(l.Out, spoolColumns, []string{
+		e.Spooled.UTC().Format(time.RFC3339), telemetry.AgoText(l.Now, e.Spooled), p.ID.String(), p.Route.Database + "." + p.Route.Table,
+		formatOf(p.Route), strconv.Itoa(p.Records), telemetry.BytesText(e.Size), strconv.Itoa(p.Attempt), p.Route.Cluster, recovery.Where(p.Cover),
+	})
+}
+
+func formatOf(r record.Route) string {
+	if r.Mapping == "" {
+		return string(r.Format)
+	}
+	return string(r.Format) + " by " + r.Mapping
+}
+
+func (l *Payloads) sum(e *spool.Entry) {
+	if e.Payload == nil {
+		return
+	}
+	r := e.Payload.Route
+	key := table{r.Cluster, r.Database, r.Table}
+	if l.tables[key] == nil {
+		l.tables[key] = &Sum{}
+	}
+	l.tables[key].add(e)
+}
+
+func (l *Payloads) sums() error {
+	columns := []console.Column{{Head: "TO", Width: 24}, {Head: "PAYLOADS", Width: -8}, {Head: "RECORDS", Width: -10}, {Head: "SIZE", Width: -7}, {Head: "OLDEST", Width: 20}, {Head: "CLUSTER", Width: 0}}
+	keys := slices.SortedFunc(maps.Keys(l.tables), func(a, b table) int {
+		return cmp.Or(cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.database, b.database), cmp.Compare(a.table, b.table))
+	})
+	var errs []error
+	if len(keys) > 0 && !l.JSON {
+		errs = append(errs, console.Row(l.Out, columns, console.Heads(columns)))
+	}
+	for _, k := range keys {
+		s := l.tables[k]
+		if l.JSON {
+			errs = append(errs, l.Out.JSON(map[string]any{
+				"cluster": k.cluster, "database": k.database, "table": k.table,
+				"payloads": s.Payloads, "records": s.Records, "bytes": s.Bytes, "oldest": s.Oldest.UTC(),
+			}))
+			continue
+		}
+		errs = append(errs, console.Row(l.Out, columns, []string{k.database + "." + k.table, strconv.Itoa(s.Payloads), strconv.Itoa(s.Records),
+			telemetry.BytesText(s.Bytes), s.Oldest.UTC().Format(time.RFC3339), k.cluster}))
+	}
+	return errors.Join(errs...)
+}
+
+// document is a payload in --json.
+type document struct {
+	Time     time.Time `json:"time"`
+	Batch    string    `json:"batch"`
+	Replaces string    `json:"replaces,omitempty"`
+	Cluster  string    `json:"cluster"`
+	Database string    `json:"database"`
+	Table    string    `json:"table"`
+	Format   string    `json:"format"`
+	Mapping  string    `json:"mapping"`
+	Records  int       `json:"records"`
+	Bytes    int64     `json:"bytes"`     // on disk
+	RawBytes int       `json:"raw_bytes"` // before gzip
+	Attempts int       `json:"attempts"`
+	Segment  string    `json:"segment"`
+	Offset   int64     `json:"offset"`
+	Ranges   []ranged  `json:"ranges"`
+
+	Why   string   `json:"why,omitempty"`   // of inspect
+	First []string `json:"first,omitempty"` // the first records, of inspect
+}
+
+type ranged struct {
+	Input      string `json:"input"`
+	File       string `json:"file"`
+	Generation uint32 `json:"generation"`
+	Start      int64  `json:"start"`
+	End        int64  `json:"end"`
+}
+
+// documentOf is what a line of --json is made of; a range that cannot be read
+// says "torn" or "damaged".
+func documentOf(e *spool.Entry) any {
+	if e.Payload == nil {
+		return map[string]any{"unreadable": true, "torn": e.Torn, "segment": e.Segment, "offset": e.Offset, "bytes": e.Size}
+	}
+	p := e.Payload
+	out := &document{
+		Time: e.Spooled.UTC(), Batch: p.ID.String(), Cluster: p.Route.Cluster, Database: p.Route.Database, Table: p.Route.Table,
+		Format: string(p.Route.Format), Mapping: p.Route.Mapping, Records: p.Records, Bytes: e.Size, RawBytes: p.RawBytes,
+		Attempts: p.Attempt, Segment: e.Segment, Offset: e.Offset,
+	}
+	if p.Replaces != (record.BatchID{}) {
+		out.Replaces = p.Replaces.String()
+	}
+	for _, x := range p.Cover {
+		out.Ranges = append(out.Ranges, ranged{x.File.Input, x.File.ID.String(), x.File.Generation, x.Start, x.End})
+	}
+	return out
+}
+
+// Plain is the body of a payload before gzip, checked against what was written.
+func Plain(p *record.Payload) ([]byte, error) {
+	if !p.Gzip {
+		return p.Body, nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(p.Body))
+	if err != nil {
+		return nil, fmt.Errorf("batch %v: %w", p.ID, err)
+	}
+	body, err := io.ReadAll(io.LimitReader(z, int64(p.RawBytes)+1))
+	if err == nil && len(body) != p.RawBytes {
+		err = fmt.Errorf("it has not the %d bytes that it should have", p.RawBytes)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("batch %v: %w", p.ID, err)
+	}
+	return body, nil
+}
+
+// Inspect shows one payload: what it is, why it waits and its first records. It is found by
+// its batch id, or by the beginning of that. Why may be empty.
+func (l *Payloads) Inspect(dir, id string, first int, why func(record.Route) string) error {
+	var found *spool.Entry
+	err := spool.List(dir, func(e spool.Entry) error {
+		switch {
+		case e.Payload == nil || !strings.HasPrefix(e.Payload.ID.String(), strings.ToLower(id)):
+		case found != nil && found.Payload.ID != e.Payload.ID:
+			return exit.Usagef("several batches begin with %s; give more of it", id)
+		default:
+			found = &e // the newest copy counts
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case found == nil:
+		return exit.With(exit.Failed, fmt.Errorf("no payload %s in %s; the IDs are those of: kusto-agent spool ls", id, telemetry.Printable(dir)))
+	}
+	p, err := found.Load(dir)
+	if err != nil {
+		return exit.With(exit.Failed, fmt.Errorf("batch %v: %w", found.Payload.ID, err))
+	}
+	body, err := Plain(p)
+	if err != nil {
+		return exit.With(exit.Failed, err)
+	}
+	because := l.because(found.Payload, why)
+	records := firstRecords(p, body, first)
+	if l.JSON {
+		d := documentOf(found).(*document)
+		d.Why = because
+		for _, r := range records {
+			d.First = append(d.First, strings.ToValidUTF8(string(r), "\ufffd"))
+		}
+		return l.Out.JSON(d)
+	}
+	return l.describe(found, because, records, len(body))
+}
+
+// because is why a payload waits.
+func (l *Payloads) because(p *record.Payload, why func(record.Route) string) string {
+	if l.Ended != nil && l.Ended(p.ID) {
+		return "it has ended, and goes with its segment"
+	}
+	if text := why(p.Route); text != "" {
+		return text
+	}
+	if p.Attempt == 0 {
+		return "it was not sent yet: its route was not served, or the agent stopped before its turn"
+	}
+	return "it was sent " + units.Counted(p.Attempt, "time") + " and not accepted"
+}
+
+func (l *Payloads) describe(e *spool.Entry, because string, records [][]byte, raw int) error {
+	p := e.Payload
+	line := func(name, text string) { fmt.Fprintf(l.Out, "%-10s%s\n", name, telemetry.Printable(text)) }
+	line("batch", p.ID.String())
+	if p.Replaces != (record.BatchID{}) {
+		line("replaces", p.Replaces.String())
+	}
+	line("to", p.Route.Database+"."+p.Route.Table+" at "+p.Route.Cluster)
+	line("format", formatOf(p.Route))
+	line("records", strconv.Itoa(p.Records))
+	line("size", fmt.Sprintf("%s, %s on disk", telemetry.BytesText(int64(raw)), telemetry.BytesText(e.Size)))
+	line("spooled", e.Spooled.UTC().Format(time.RFC3339)+", "+telemetry.AgoText(l.Now, e.Spooled))
+	line("read", p.ReadAt.UTC().Format(time.RFC3339))
+	line("attempts", strconv.Itoa(p.Attempt))
+	line("why", because)
+	line("in", fmt.Sprintf("%s at byte %d", e.Segment, e.Offset))
+	for i, x := range p.Cover {
+		name := ""
+		if i == 0 {
+			name = "ranges"
+		}
+		line(name, fmt.Sprintf("input %s, file %s, generation %d, bytes %d to %d", x.File.Input, x.File.ID, x.File.Generation, x.Start, x.End))
+	}
+	switch {
+	case p.Route.Format == record.Avro:
+		fmt.Fprintln(l.Out, "\nit is Avro: its records are seen with spool export and a reader of Avro")
+		return nil
+	case len(records) == 0:
+		return nil
+	}
+	fmt.Fprintf(l.Out, "\nthe first %s of %d:\n", units.Counted(len(records), "record"), p.Records)
+	for _, r := range records {
+		if err := l.Out.Record(append(bytes.TrimRight(r, "\r\n"), '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// firstRecords are the first of a body, a record as its format has it; nil: it is Avro.
+func firstRecords(p *record.Payload, body []byte, n int) (all [][]byte) {
+	if p.Route.Format == record.Avro {
+		return nil
+	}
+	scan, err := format.New(format.Options{Format: p.Route.Format, MaxRecord: len(body) + 1})
+	if err != nil {
+		return nil
+	}
+	for at := 0; at < len(body) && len(all) < n; {
+		size := scan.Split(body[at:], 1)
+		if size <= 0 {
+			break
+		}
+		all = append(all, body[at:at+size])
+		at += size
+	}
+	return all
+}
+
+// Export writes the bodies of payloads before gzip: to Out, one behind the other, or each to
+// a file of its own in a folder, which is made.
+func (l *Payloads) Export(dir, to string) error {
+	if to != "" {
+		if err := os.MkdirAll(to, 0o700); err != nil {
+			return exit.With(exit.Failed, err)
+		}
+	}
+	return l.Each(dir, func(e *spool.Entry) error {
+		if e.Payload == nil {
+			return nil
+		}
+		if to == "" && e.Payload.Route.Format == record.Avro && l.Total.Payloads > 1 {
+			return exit.Usagef("payloads of Avro are files that cannot be put one behind the other; name a folder with --to")
+		}
+		p, err := e.Load(dir)
+		if errors.Is(err, fs.ErrNotExist) { // it has ended since it was listed
+			l.Total.Payloads, l.Total.Records, l.Total.Bytes = l.Total.Payloads-1, l.Total.Records-e.Payload.Records, l.Total.Bytes-e.Size
+			return nil
+		}
+		var body []byte
+		if err == nil {
+			body, err = Plain(p)
+		}
+		if err != nil {
+			return exit.With(exit.Failed, err)
+		}
+		if to == "" {
+			return l.Out.Record(body)
+		}
+		return writeNew(filepath.Join(to, p.ID.String()+"."+strings.ToLower(string(p.Route.Format))), body)
+	})
+}
+
+// writeNew makes a private file; one that is there is left alone.
+func writeNew(path string, body []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return exit.With(exit.Failed, err)
+	}
+	_, err = f.Write(body)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return exit.With(exit.Failed, err)
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package stored
+
+import (
+	"path/filepath"
+
+	"kusto-agent/internal/journal"
+	"kusto-agent/internal/record"
+	"kusto-agent/internal/telemetry"
+)
+
+// EndedIn is which payloads have ended whose frames may still lie in the spool, by the
+// journal in a state folder.
+func EndedIn(stateDir string) (func(record.BatchID) bool, error) {
+	past, err := journal.Look(filepath.Join(stateDir, "journal"))
+	if err != nil {
+		return nil, err
+	}
+	return past.IsOver, nil
+}
+
+// Waits is why payloads for a route wait, by the status of the agent that runs; nil: none
+// does.
+func Waits(s *telemetry.Status) func(record.Route) string {
+	if s == nil {
+		return func(record.Route) string { return "" }
+	}
+	urls, known := make(map[string]string), make(map[string]bool)
+	for _, c := range s.Clusters {
+		urls[c.Name], known[c.URL] = c.URL, true
+	}
+	return func(to record.Route) string {
+		if !known[to.Cluster] {
+			return "no input sends to its cluster; if the URL was wrong: kusto-agent spool replay --cluster " + to.Cluster
+		}
+		for _, r := range s.Routes {
+			if r.Database != to.Database || r.Table != to.Table || r.Format != string(to.Format) || r.Mapping != to.Mapping || urls[r.Cluster] != "" && urls[r.Cluster] != to.Cluster {
+				continue
+			}
+			text := "its route is " + r.State
+			if r.Hold != nil {
+				if r.Hold.Code != "" {
+					text += ": " + r.Hold.Code
+				}
+				if r.Hold.Message != "" {
+					text += ": " + r.Hold.Message
+				}
+				if r.Hold.Fix != "" {
+					text += "; " + r.Hold.Fix
+				}
+			}
+			return text
+		}
+		return ""
+	}
+}
