@@ -167,3 +167,24 @@ func TestRemove(t *testing.T) {
 		t.Errorf("%d payloads are counted", st.Frames)
 	}
 }
+
+// TestRemoveLooksAgain: a payload that was in hand when it was looked for, and came back
+// before the end, is given up like the others.
+func TestRemoveLooksAgain(t *testing.T) {
+	fs := faultfs.New("/state")
+	o := testOptions(fs)
+	var s *Spool
+	o.OnDrop = func(p *record.Payload, _ string) {
+		if p.ID == batchID(2) {
+			s.Return(batchID(1))
+		}
+	}
+	s, _ = openWith(t, testConfig, o)
+	put(t, s, here, 1, 2)
+	if p := next(s, to(here)); p.ID != batchID(1) {
+		t.Fatal("another one is first")
+	}
+	if n, _, busy, err := s.Remove([]record.BatchID{batchID(1), batchID(2)}); n != 2 || len(busy) > 0 || err != nil {
+		t.Errorf("%d given up, %v busy: %v", n, busy, err)
+	}
+}

@@ -128,3 +128,52 @@ func TestASizeIsNoMoreThanTheAnswersTell(t *testing.T) {
 		t.Errorf("the largest is %d after one of 4 MB was accepted", got)
 	}
 }
+
+// TestWhatIsAskedForAsItIs: a single record, which only the service can refuse, and the
+// probe of a route that is held, whose answer is what it is made for.
+func TestWhatIsAskedForAsItIs(t *testing.T) {
+	b := newBench(t)
+	b.limited("T")
+	one := b.large("T")
+	one.Records = 1
+	b.do(Take{Data: one})
+	p := find[Request](b).P
+	b.ask(p)
+	b.do(Answered{p, said(kusto.Hold, 400)})
+	b.do(Take{Data: b.large("T")})
+	for todo := b.actions; ; todo = append(todo, b.do(Tick{})...) {
+		for len(todo) > 0 {
+			a := todo[0]
+			todo = append([]Action(nil), todo[1:]...)
+			switch a := a.(type) {
+			case Divide:
+				t.Fatal("a route that is held has a payload divided")
+			case Spill:
+				todo = append(todo, b.do(Spilled{a.P, NoRoom})...)
+			case Request:
+				if a.P.Data.Records > 1 {
+					return
+				}
+				b.ask(a.P)
+				todo = append(todo, b.do(Answered{a.P, said(kusto.Hold, 400)})...)
+			}
+		}
+		if b.now = b.now.Add(time.Second); b.now.After(time.Unix(2000, 0)) {
+			t.Fatal("the route is not probed with it")
+		}
+	}
+}
+
+// TestWhatWasNotAskedForTellsNothing: a payload that is halved before it is asked for does
+// not end the bad time of its route.
+func TestWhatWasNotAskedForTellsNothing(t *testing.T) {
+	b := newBench(t)
+	b.limited("T")
+	failing := b.sending("T", 1)
+	b.do(Answered{failing, said(kusto.Retry, 500)})
+	b.do(Take{Data: b.large("T")})
+	b.do(Divided{find[Divide](b).P, []*record.Payload{b.data("T", 2), b.data("T", 2)}})
+	if got := actionsOf(b.actions); got != "Request, Request" {
+		t.Errorf("it leads to %s", got)
+	}
+}
