@@ -1,7 +1,6 @@
 package format
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -12,7 +11,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"kusto-agent/internal/record"
-	"kusto-agent/internal/rules"
 )
 
 const blockSize = 4 << 20
@@ -139,60 +137,4 @@ func BenchmarkJSONCheck(b *testing.B) {
 	f("own", func(r []byte) bool { ok, _ := s.checkJSON(r, len(r)); return ok })
 	f("gjson", gjson.ValidBytes)
 	f("encoding-json", json.Valid)
-}
-
-// BenchmarkRules: megabytes of the file a second, checked, with rules by which one
-// record in a hundred is left out, or changed, beside none.
-func BenchmarkRules(b *testing.B) {
-	level := func(line func(*rand.Rand, int) string) func(*rand.Rand, int) string {
-		return func(r *rand.Rand, n int) string {
-			if n%100 == 0 {
-				return strings.Replace(line(r, n), "info", "debug", 1)
-			}
-			return line(r, n)
-		}
-	}
-	f := func(name string, o Options, data []byte, c rules.Config) {
-		b.Run(name, func(b *testing.B) {
-			o.Validate = true
-			if !c.Empty() {
-				o.Rules = newRules(b, o, c)
-			}
-			s := newScanner(b, o)
-			var chunk Chunk
-			scratch := make([]byte, len(data))
-			b.SetBytes(int64(len(data)))
-			b.ReportAllocs()
-			for b.Loop() {
-				copy(scratch, data) // which the records are moved together in
-				for at := 0; at < len(data); at += chunk.Consumed {
-					s.Scan(scratch[at:], int64(at+1), true, 0, &chunk)
-					if chunk.Consumed == 0 {
-						b.Fatal("no progress")
-					}
-				}
-			}
-		})
-	}
-	one := func(c rules.Condition) rules.Config { return rules.Config{Drop: []rules.Rule{{Condition: c}}} }
-	json, rows := Options{Format: record.JSON}, Options{Format: record.CSV}
-	objects := fill(level(jsonLine))
-	f("json/none", json, objects, rules.Config{})
-	f("json/member", json, objects, one(rules.Condition{Member: "level", In: []string{"debug"}}))
-	f("json/number", json, objects, one(rules.Condition{Member: "status", Below: "203"}))
-	f("json/nested", json, objects, one(rules.Condition{Member: "user.agent", Match: "^curl"}))
-	f("json/literal", json, objects, one(rules.Condition{Match: `"level":"debug"`}))
-	f("json/regex", json, objects, one(rules.Condition{Match: `"level":"(debug|trace)"`}))
-	redact := func(r ...rules.Redaction) rules.Config { return rules.Config{Redact: r} }
-	presets := rules.Redaction{Preset: rules.Presets(), With: "***"}
-	mailed := bytes.ReplaceAll(objects, []byte(`"debug"`), []byte(`"a@b.example.org"`))
-	f("json/redact preset, in none", json, objects, redact(presets))
-	f("json/redact preset, in 1%", json, mailed, redact(presets))
-	f("json/redact email, in 1%", json, mailed, redact(rules.Redaction{Preset: []string{"email"}, With: "***"}))
-	f("json/redact regex, in 1%", json, mailed, redact(rules.Redaction{Match: `\S+@b\.example\S+`, With: "***"}))
-	f("json/redact member, in all", json, objects, redact(rules.Redaction{Member: "user.agent", With: "***"}))
-	f("json/remove, in all", json, objects, rules.Config{Remove: []string{"user.agent"}})
-	f("json/rename and add, in all", json, objects, rules.Config{Rename: map[string]string{"level": "severity"}, Add: map[string]string{"env": "prod"}})
-	f("csv/none", rows, fill(level(csvLine)), rules.Config{})
-	f("csv/column", rows, fill(level(csvLine)), one(rules.Condition{Column: "2", In: []string{"debug"}}))
 }

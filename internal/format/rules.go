@@ -73,14 +73,10 @@ func (s *Scanner) prepareHeader(file io.ReaderAt) error {
 	}
 }
 
-// leavesOut counts a record that rules leave out, and reports whether they do.
-func (s *Scanner) leavesOut(c *Chunk, rec []byte) bool {
-	text := recordText(rec)
-	var object []byte
-	if s.spec.Mapping == "Json" {
-		object = text
-	}
-	reason := s.judge.Of(text, object)
+// leavesOut counts a record, at a place of the data at hand, that rules leave out, and
+// reports whether they do.
+func (s *Scanner) leavesOut(c *Chunk, data []byte, start, end int) bool {
+	reason := s.judge.At(start, start+len(recordText(data[start:end])))
 	if reason < 0 {
 		return false
 	}

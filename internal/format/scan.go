@@ -253,6 +253,9 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 	if at == 0 && !s.begin(data, last, c) {
 		return
 	}
+	if s.judge != nil {
+		s.judge.Begin(data)
+	}
 	defer s.places(c)
 	header := at == 0 && s.opt.SkipHeader
 	var k cut
@@ -439,7 +442,7 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k *cut) bool {
 		if s.opt.Parse != ParseNone {
 			return s.shape(c, data, at, *k)
 		}
-		if s.judge != nil && s.leavesOut(c, data[start:end]) {
+		if s.judge != nil && !s.judge.Calm(end) && s.leavesOut(c, data, start, end) {
 			return true
 		}
 		if s.editor != nil {

@@ -141,6 +141,11 @@ type Set struct {
 	changes []string
 
 	names []string // of columns, which -1, -2 and so on stand for in the place of a number
+
+	needles []needle   // of conditions
+	hidden  characters // of needles that may be written in another way
+	guarded bool       // no condition holds of a record that has none of needles
+	calm    int        // what Judge.Of returns then
 }
 
 // sample is a Sample ready to be asked.
@@ -186,7 +191,38 @@ func New(c Config, kind Kind, words ...string) (*Set, error) {
 	if len(bad) > 0 {
 		return nil, errors.Join(bad...)
 	}
+	s.addNeedles(kind)
 	return s, nil
+}
+
+// addNeedles gathers what conditions are looked for by.
+func (s *Set) addNeedles(kind Kind) {
+	s.guarded = s.sample == nil
+	if s.calm = -1; len(s.keep) > 0 {
+		s.calm = 0
+	}
+	for _, list := range [][]condition{s.keep, s.drop} {
+		for i := range list {
+			c := &list[i]
+			for _, text := range c.asks.of {
+				n := newNeedle(text, c.asks)
+				at := slices.IndexFunc(s.needles, func(o needle) bool { return o.fold == n.fold && o.all == n.all && string(o.text) == text })
+				if at < 0 {
+					at = len(s.needles)
+					s.needles = append(s.needles, n)
+				}
+				c.needles = append(c.needles, at)
+				if c.member != "" {
+					s.hidden.add(n.text)
+					s.hidden.add(n.upper())
+				}
+			}
+			if c.name != nil {
+				s.hidden.add(c.name.text)
+			}
+			s.guarded = s.guarded && len(c.needles) > 0
+		}
+	}
 }
 
 // addChanges compiles what becomes of the records that are sent.
@@ -301,13 +337,15 @@ func checkName(name string, taken []string) error {
 
 // condition is a Condition ready to be asked.
 type condition struct {
-	member string // empty: it is not about a member
-	needle []byte // every name that the path ends in ends in it; nil: it may be written in another way
-	column int    // 0: it is not about a column; see Set.names
-	match  *matcher
-	in     []string
-	below  *float64
-	above  *float64
+	member  string  // empty: it is not about a member
+	name    *needle // which every name that the path ends in ends with; nil: it may be written in another way
+	asks    texts   // of which a record has one where it holds; none: nobody knows
+	needles []int   // of asks, in Set.needles
+	column  int     // 0: it is not about a column; see Set.names
+	match   *matcher
+	in      []string
+	below   *float64
+	above   *float64
 }
 
 // column is the number of a column, or what stands for its name.
@@ -386,9 +424,40 @@ func (s *Set) compile(c *Condition, kind Kind, header bool, list string, i int) 
 	}
 	last := c.Member[strings.LastIndexByte(c.Member, '.')+1:]
 	if last != "" && strings.IndexFunc(last, func(r rune) bool { return r < ' ' || strings.ContainsRune(`"'/\`, r) }) < 0 {
-		x.needle = []byte(last)
+		name := newNeedle(last, texts{})
+		x.name = &name
 	}
+	x.asks = x.asksFor(c)
 	return x, bad
+}
+
+// asksFor are the texts that the condition is looked for by.
+func (x *condition) asksFor(c *Condition) texts {
+	hidden := "" // of which a value may be written in another way
+	switch {
+	case x.member != "":
+		hidden = `"'/\\`
+	case x.column != 0:
+		hidden = `"`
+	}
+	var t texts
+	if x.match != nil {
+		t = textsOf(c.Match)
+	}
+	if hidden != "" {
+		in := texts{of: c.In}.within(hidden)
+		in.all = in.all && x.member != ""
+		t = t.within(hidden)
+		t.all = false // what an expression asks for can be part of a value
+		t = t.better(in)
+	}
+	switch {
+	case x.member == "" && x.column == 0 && x.match != nil && x.match.begins: // which is seen faster
+		return texts{}
+	case t.weight() == 0:
+		return texts{}
+	}
+	return t
 }
 
 // columns are the columns of a header that have names.
@@ -443,10 +512,20 @@ type Judge struct {
 	name    []byte // the text of a name
 	value   []byte // of which the last condition held
 	columns columns
+
+	look       lookout
+	looks      bool // the record at hand is in its block, at
+	start, end int
 }
 
 // NewJudge returns a judge of records of a kind; sep is between the fields of a Row.
-func NewJudge(s *Set, kind Kind, sep byte) *Judge { return &Judge{set: s, kind: kind, sep: sep} }
+func NewJudge(s *Set, kind Kind, sep byte) *Judge {
+	j := &Judge{set: s, kind: kind, sep: sep}
+	if j.look.ahead = farAhead; s != nil {
+		j.look.marks = make([]mark, len(s.needles))
+	}
+	return j
+}
 
 // Of returns the index of the reason a record is left out for, or -1: it is sent. Text
 // is the record without its line end, object the JSON that it is or that was made of
@@ -502,6 +581,9 @@ func (j *Judge) any(all []condition, text, object []byte) bool {
 
 // holds reports whether a condition holds of a record.
 func (j *Judge) holds(c *condition, text, object []byte) bool {
+	if j.looks && len(c.needles) > 0 && !j.near(c) {
+		return false
+	}
 	switch {
 	case c.member != "":
 		return j.mayHold(c, object) && j.anyAt(c, object)

@@ -18,19 +18,19 @@ const mostDepth = 512
 // mayHold reports whether there may be a value of which a condition on a member holds:
 // it looks at whatever stands behind the last name of the path, wherever that is.
 func (j *Judge) mayHold(c *condition, object []byte) bool {
-	if c.needle == nil {
+	switch {
+	case c.name == nil:
 		return true
-	}
-	if n := bytes.IndexByte(object, '\\'); n >= 0 && bytes.Contains(object[n:], []byte(`\u`)) {
+	case j.looks && j.escaped(), !j.looks && j.set.hidden.index(object) >= 0:
 		return true // the name may be written with it
 	}
 	for i := 0; ; i++ {
-		n := bytes.Index(object[i:], c.needle)
+		n := c.name.index(object[i:])
 		if n < 0 {
 			return false
 		}
 		i += n
-		at := i + len(c.needle)
+		at := i + len(c.name.text)
 		if at == len(object) || object[at] != '"' && object[at] != '\'' {
 			continue
 		}

@@ -1,0 +1,153 @@
+package rules
+
+import "bytes"
+
+// Of most records no condition holds, and most of those lack a text that they would have
+// to have: a value of in, or a part of what an expression matches.
+// The texts are searched for in the block that the records lie in, some way ahead of the
+// record at hand and many times faster than records are taken apart; only a record that
+// has one is. In JSON a character can be written as \u: a record with such a one that a
+// text has is taken apart too.
+
+// farAhead is how many bytes are searched at a time: they are still in the cache of a core
+// when their records are asked about.
+const farAhead = 16 << 10
+
+// lookout searches a block for needles.
+type lookout struct {
+	block   []byte
+	ahead   int    // bytes that are searched at a time
+	marks   []mark // by the index in Set.needles
+	escapes mark   // of characters written as \u that a needle has
+	calm    int    // no record up to there has anything of either; -1: nobody knows
+	sent    int    // calm, if such records are sent, else -1
+}
+
+// mark is how far a search has come. Between the record at hand and the mark nothing
+// begins that is looked for.
+type mark struct {
+	at    int
+	found bool // there it does
+}
+
+// Begin has the records of a block be asked about next, by At. The bytes of a record stay
+// as they are until it is asked about.
+func (j *Judge) Begin(block []byte) {
+	l := &j.look
+	l.block, l.calm, l.sent, l.escapes = block, -1, -1, mark{}
+	clear(l.marks)
+}
+
+// Calm reports whether a record of the block that ends at an index, and does not begin
+// before that asked about last, is sent: At would be -1.
+func (j *Judge) Calm(end int) bool { return end <= j.look.sent }
+
+// At is Of for a record that is block[start:end] without its line end, and no other
+// object. Each record begins behind those before it.
+func (j *Judge) At(start, end int) int {
+	if end <= j.look.calm {
+		return j.set.calm
+	}
+	text := j.look.block[start:end]
+	var object []byte
+	if j.kind == Object {
+		object = text
+	}
+	j.start, j.end, j.looks = start, end, true
+	reason := j.Of(text, object)
+	j.looks = false
+	if j.set.guarded {
+		l := &j.look
+		l.calm = len(l.block)
+		if j.kind == Object {
+			l.calm = l.escapes.at
+		}
+		for i := range l.marks {
+			l.calm = min(l.calm, l.marks[i].at)
+		}
+		if j.set.calm < 0 {
+			l.sent = l.calm
+		}
+	}
+	return reason
+}
+
+// near reports whether the record at hand may have what a condition with needles asks
+// for.
+func (j *Judge) near(c *condition) bool {
+	for _, k := range c.needles {
+		n := &j.set.needles[k]
+		if m := &j.look.marks[k]; j.advance(m, len(n.text), n.index) && m.at+len(n.text) <= j.end {
+			return true
+		}
+	}
+	return c.member != "" && j.escaped()
+}
+
+// escaped reports whether the record at hand has a character written as \u that a needle
+// has.
+func (j *Judge) escaped() bool {
+	return j.advance(&j.look.escapes, leastEscape, j.set.hidden.index)
+}
+
+// advance moves a mark to where something begins, or behind the record at hand, and
+// reports whether it begins in that. Index finds it, in no less than so many bytes.
+func (j *Judge) advance(m *mark, length int, index func([]byte) int) bool {
+	if m.at < j.start {
+		m.at, m.found = j.start, false
+	}
+	block := j.look.block
+	for !m.found && m.at < j.end {
+		to := min(m.at+j.look.ahead, len(block))
+		if k := index(block[m.at:min(to+length-1, len(block))]); k >= 0 {
+			m.at, m.found = m.at+k, true
+		} else {
+			m.at = to
+		}
+	}
+	return m.found && m.at < j.end
+}
+
+// characters are those that needles have.
+type characters struct {
+	ascii [2]uint64
+	any   bool
+	wide  bool // others too
+}
+
+func (c *characters) add(text []byte) {
+	for _, b := range text {
+		if c.any = true; b >= 0x80 {
+			c.wide = true
+		} else {
+			c.ascii[b/64] |= 1 << (b % 64)
+		}
+	}
+}
+
+func (c *characters) has(r rune) bool {
+	if r >= 0x80 {
+		return c.wide
+	}
+	return c.ascii[r/64]>>(r%64)&1 != 0
+}
+
+// leastEscape is the length of a character written as \u.
+const leastEscape = len(`\u0000`)
+
+// index is where one of the characters is written as \u for the first time, or -1.
+func (c *characters) index(b []byte) int {
+	if !c.any {
+		return -1
+	}
+	for i := 0; ; i += 2 {
+		k := bytes.Index(b[i:], []byte(`\u`))
+		if k < 0 {
+			return -1
+		}
+		i += k
+		if r, n := hexRune(b[i+2:]); n > 0 && c.has(r) {
+			return i
+		}
+	}
+}
