@@ -39,12 +39,32 @@ func BenchmarkWholeProcess(b *testing.B) {
 			b.Fatal(err)
 		}
 		all := rig.Contenders(nil)
-		b.Run(s.Name+"/validate=none", func(b *testing.B) { report(b, in, all[0], all[1]) })
-		b.Run(s.Name+"/validate=record", func(b *testing.B) { report(b, in, all[0], all[2]) })
+		b.Run(s.Name+"/validate=none", func(b *testing.B) { report(b, in, "limit", all[0], all[1]) })
+		b.Run(s.Name+"/validate=record", func(b *testing.B) { report(b, in, "limit", all[0], all[2]) })
 	}
 }
 
-func report(b *testing.B, in *Input, limit, agent Contender) {
+// BenchmarkRules runs an agent without rules and one with some in turns. Of the figures the
+// CPU beside is what rules cost: below 1 they save more than they take.
+func BenchmarkRules(b *testing.B) {
+	dir := b.TempDir()
+	rig, err := NewRig(dir, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer rig.Close()
+	in, err := Shape{Name: "rules", Files: 1, Size: int64(size), Traced: true}.Make(dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	all := rig.Shaped(nil)
+	for _, shaped := range all[1:] {
+		b.Run(shaped.Name, func(b *testing.B) { report(b, in, "bare", all[0], shaped) })
+	}
+}
+
+// report sets an agent beside another contender.
+func report(b *testing.B, in *Input, beside string, limit, agent Contender) {
 	var results [2][]Result
 	for b.Loop() {
 		turn, err := Compare(in, []Contender{limit, agent}, 1, func(Contender, Result) {})
@@ -60,9 +80,9 @@ func report(b *testing.B, in *Input, limit, agent Contender) {
 		b.ReportMetric(SpreadOf(len(agents), figure).Median, unit)
 	}
 	f("MB/s", func(i int) float64 { return agents[i].MBps() })
-	f("of-limit-MB/s", func(i int) float64 { return agents[i].MBps() / limits[i].MBps() })
+	f("of-"+beside+"-MB/s", func(i int) float64 { return agents[i].MBps() / limits[i].MBps() })
 	f("CPU-s/GB", func(i int) float64 { return agents[i].CPUPerGB() })
-	f("times-limit-CPU", func(i int) float64 { return agents[i].CPUPerGB() / limits[i].CPUPerGB() })
+	f("times-"+beside+"-CPU", func(i int) float64 { return agents[i].CPUPerGB() / limits[i].CPUPerGB() })
 	f("peak-MB", func(i int) float64 { return agents[i].PeakMB() })
 }
 
@@ -82,9 +102,29 @@ func TestWholeProcess(t *testing.T) {
 	if _, err := Compare(in, rig.Contenders(nil), 1, func(Contender, Result) {}); err != nil {
 		t.Error(err)
 	}
-	in.Records++
+	in.Sent.Records++
 	if _, err := rig.Limit(in, 2, true); err == nil {
 		t.Error("a record that was lost passed")
+	}
+}
+
+// TestShaped: what rules leave out does not arrive, and all else does.
+func TestShaped(t *testing.T) {
+	dir := t.TempDir()
+	rig, err := NewRig(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rig.Close()
+	in, err := Shape{Name: "few", Files: 2, Size: 1 << 20, Traced: true}.Make(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Compare(in, rig.Shaped(nil), 1, func(Contender, Result) {}); err != nil {
+		t.Error(err)
+	}
+	if part := in.Without("trace"); part.Sent.Records >= in.Records || part.Sent.Bytes >= in.Bytes {
+		t.Errorf("without a level %+v of %d records are to be sent", part.Sent, in.Records)
 	}
 }
 

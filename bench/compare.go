@@ -34,6 +34,34 @@ func (r *Rig) Contenders(other *Rig) []Contender {
 	return append(all, Contender{"limit: one thread, dropped", func(in *Input) (Result, error) { return r.Limit(in, 1, false) }})
 }
 
+// Shaped are agents with rules, over an input that is Traced: the first has none, and the
+// others are set beside it. Where there is another agent it has its turns before those of
+// the rig's own.
+func (r *Rig) Shaped(other *Rig) (all []Contender) {
+	for _, way := range []struct {
+		name string
+		rule string
+		sent func(*Input) *Input
+	}{
+		{"no rules", "", func(in *Input) *Input { return in }},
+		{"`drop` 1% by member", "drop: [{member: level, in: [trace]}]", func(in *Input) *Input { return in.Without("trace") }},
+		{"`drop` 1% by literal", `drop: [{match: '"level":"trace"'}]`, func(in *Input) *Input { return in.Without("trace") }},
+		{"`drop` 1% by expression", `drop: [{match: '"level": ?"(trace|verbose)"'}]`, func(in *Input) *Input { return in.Without("trace") }},
+		{"`drop` 90%", "drop: [{member: level, in: [trace, debug, info, warn]}]", func(in *Input) *Input { return in.Without("trace", "debug", "info", "warn") }},
+		{"`redact` a member of each", "redact: [{member: user, with: '***'}]", (*Input).Changed},
+	} {
+		keys := []string{"validate: record"}
+		if way.rule != "" {
+			keys = append(keys, way.rule)
+		}
+		if other != nil {
+			all = append(all, Contender{"before: " + way.name, func(in *Input) (Result, error) { return other.Agent(way.sent(in), keys...) }})
+		}
+		all = append(all, Contender{way.name, func(in *Input) (Result, error) { return r.Agent(way.sent(in), keys...) }})
+	}
+	return all
+}
+
 // Compare lets the contenders take turns over an input, and returns the
 // results of each, by turn. Each turn is handed to progress as it ends.
 func Compare(in *Input, contenders []Contender, turns int, progress func(Contender, Result)) ([][]Result, error) {

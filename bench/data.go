@@ -17,6 +17,7 @@ type Shape struct {
 	Files  int
 	Size   int64 // bytes of each file, at most: it ends with a whole record
 	Routes int   // tables the files are for, by turns, each of an input and a folder of its own; 0: one
+	Traced bool  // of each hundred records one is of level trace
 }
 
 // Total is the size of all files.
@@ -29,13 +30,39 @@ type Input struct {
 	Paths   []string
 	Records int
 	Bytes   int64
+	Levels  map[string]Share // of the records
+
+	Sent Share // that a sink must hold in the end; bytes of 0: however many
+}
+
+// Share is a part of an input.
+type Share struct {
+	Records int
+	Bytes   int64
+}
+
+// Without is the input for an agent that does not send the records of some levels.
+func (in *Input) Without(levels ...string) *Input {
+	part := *in
+	for _, level := range levels {
+		part.Sent.Records -= in.Levels[level].Records
+		part.Sent.Bytes -= in.Levels[level].Bytes
+	}
+	return &part
+}
+
+// Changed is the input for an agent that changes records.
+func (in *Input) Changed() *Input {
+	part := *in
+	part.Sent.Bytes = 0
+	return &part
 }
 
 // Make writes the files of a shape into a folder of its own below dir. The
 // same shape is always the same bytes.
 func (s Shape) Make(dir string) (*Input, error) {
 	routes := max(s.Routes, 1)
-	in := &Input{Dir: filepath.Join(dir, fmt.Sprintf("input-%dx%d-%d", s.Files, s.Size, routes))}
+	in := &Input{Dir: filepath.Join(dir, fmt.Sprintf("input-%dx%d-%d-%t", s.Files, s.Size, routes, s.Traced))}
 	folders := make([]string, routes)
 	for i := range folders {
 		folders[i] = filepath.Join(in.Dir, fmt.Sprint(i))
@@ -45,6 +72,7 @@ func (s Shape) Make(dir string) (*Input, error) {
 		in.Routes = append(in.Routes, filepath.Join(folders[i], "*.json"))
 	}
 	lines := NewLines()
+	lines.traced, lines.levels = s.Traced, make(map[string]Share)
 	for i := range s.Files {
 		path := filepath.Join(folders[i%routes], fmt.Sprintf("%04d.json", i))
 		in.Paths = append(in.Paths, path)
@@ -54,7 +82,8 @@ func (s Shape) Make(dir string) (*Input, error) {
 		}
 		in.Bytes += n
 	}
-	in.Records = lines.Count()
+	in.Records, in.Levels = lines.Count(), lines.levels
+	in.Sent = Share{in.Records, in.Bytes}
 	return in, nil
 }
 
@@ -92,6 +121,9 @@ type Lines struct {
 	now   time.Time
 	line  []byte
 	timed bool // each says when it was made, as `"at"`
+
+	traced bool // of each hundred one is of level trace
+	levels map[string]Share
 }
 
 // maxLine is longer than any line.
@@ -131,13 +163,21 @@ func (l *Lines) Next() []byte {
 	}
 	b = append(b, `,"time":"`...)
 	b = l.now.AppendFormat(b, "2006-01-02T15:04:05.000000Z")
-	b = fmt.Appendf(b, `","level":%q,"service":%q,"host":"web-%02d"`, pick(r, levels), pick(r, services), r.IntN(40))
+	level := pick(r, levels)
+	if l.traced && l.seq%100 == 50 {
+		level = "trace"
+	}
+	b = fmt.Appendf(b, `","level":%q,"service":%q,"host":"web-%02d"`, level, pick(r, services), r.IntN(40))
 	b = fmt.Appendf(b, `,"trace":"%016x%016x","span":"%016x"`, r.Uint64(), r.Uint64(), r.Uint64())
 	b = fmt.Appendf(b, `,"method":%q,"path":"%s/%d"`, pick(r, methods), pick(r, paths), r.IntN(1_000_000))
 	b = fmt.Appendf(b, `,"status":%d,"ms":%.3f,"bytes":%d`, pick(r, statuses), r.ExpFloat64()*20, r.IntN(50_000))
 	b = fmt.Appendf(b, `,"client":"10.%d.%d.%d","user":"u-%06d"`, r.IntN(40), r.IntN(256), r.IntN(256), r.IntN(200_000))
 	b = fmt.Appendf(b, `,"msg":%q}`, pick(r, messages))
 	l.line = append(b, '\n')
+	if l.levels != nil {
+		share := l.levels[level]
+		l.levels[level] = Share{share.Records + 1, share.Bytes + int64(len(l.line))}
+	}
 	l.seq++
 	return l.line
 }

@@ -26,7 +26,7 @@ func measure() error {
 	size := units.GiB
 	flag.TextVar(&size, "size", size, "bytes of the one large file; the others scale with it")
 	repeat := flag.Int("repeat", 5, "turns of each contender")
-	shapes := flag.String("shapes", "one,hundred,thousand,live,trickle", "what to measure; also scaling: little and much input, in few files and many, for one table and many; and idle, fair, few, many, forest, resting, scant: crowds of files, which take a minute or two each")
+	shapes := flag.String("shapes", "one,hundred,thousand,live,trickle", "what to measure; also rules: agents that leave records out or change them; scaling: little and much input, in few files and many, for one table and many; and idle, fair, few, many, forest, resting, scant: crowds of files, which take a minute or two each")
 	live := flag.Duration("live", 20*time.Second, "how long the live tail, or a crowd, is measured")
 	where := flag.String("dir", "", "where to make a folder for inputs and state, removed at the end (default: that for temporary files)")
 	agent := flag.String("agent", "", "binary of the agent (default: built from this checkout)")
@@ -75,8 +75,10 @@ func shape(name string, size int64) (bench.Shape, error) {
 		return bench.Shape{Name: "100 files", Files: 100, Size: scale(10_000_000)}, nil
 	case "thousand":
 		return bench.Shape{Name: "1,000 files", Files: 1000, Size: scale(256 << 10)}, nil
+	case "rules":
+		return bench.Shape{Name: "one file, rules", Files: 1, Size: size, Traced: true}, nil
 	}
-	return bench.Shape{}, fmt.Errorf("no such shape; want one, hundred, thousand, live, trickle, scaling, idle, fair, few, many, forest, resting or scant")
+	return bench.Shape{}, fmt.Errorf("no such shape; want one, hundred, thousand, rules, live, trickle, scaling, idle, fair, few, many, forest, resting or scant")
 }
 
 func compare(rig, other *bench.Rig, dir, name string, size int64, turns int) error {
@@ -88,7 +90,10 @@ func compare(rig, other *bench.Rig, dir, name string, size int64, turns int) err
 	if err != nil {
 		return err
 	}
-	all := rig.Contenders(other)
+	all, beside := rig.Contenders(other), "the limit"
+	if s.Traced {
+		all, beside = rig.Shaped(other), "no rules"
+	}
 	results, err := bench.Compare(in, all, turns, func(c bench.Contender, r bench.Result) {
 		fmt.Fprintf(os.Stderr, "%s: %s: %.0f MB/s, %.2f CPU-s/GB, %.0f MB\n", s.Name, c.Name, r.MBps(), r.CPUPerGB(), r.PeakMB())
 	})
@@ -98,7 +103,7 @@ func compare(rig, other *bench.Rig, dir, name string, size int64, turns int) err
 	ratio := float64(in.Bytes) / float64(results[0][0].Sink.Body)
 	fmt.Printf("\n%s, %.0f MB in %d records of %d B, gzip %.2f; %d turns: median (least–most)\n\n", s.Name,
 		float64(in.Bytes)/1e6, in.Records, in.Bytes/int64(in.Records), ratio, turns)
-	fmt.Println("| | MB/s | of the limit | CPU-s/GB | times the limit | peak MB | requests |")
+	fmt.Printf("| | MB/s | of %s | CPU-s/GB | times %s | peak MB | requests |\n", beside, beside)
 	fmt.Println("|---|---|---|---|---|---|---|")
 	for i, c := range all {
 		fmt.Println(row(c.Name, results[i], results[0]))
