@@ -354,6 +354,45 @@ func TestCheckOwnLog(t *testing.T) {
 	s.finds(s.checks(0, "--offline"), "files", check.OK, "2 files")
 }
 
+// TestCheckReshaped: what rename, remove and add do to a mapping that goes by other names,
+// each with its place in the configuration.
+func TestCheckReshaped(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{Schema: schemaOf(t, inLogs(`"T": {"columns": "n:long, s:string, d:dynamic", "mappings": [{"name": "m", "kind": "Json", "columns": [
+		{"column": "n", "path": "$.n"}, {"column": "s", "path": "$.http.path"}, {"column": "d", "path": "$['user']"}]}]}`))})
+	s.write("logs/a.json", `{"n":1,"http":{"path":"/"},"user":{"id":7},"x":1}`+"\n")
+	s.write("agent.yaml", open+`inputs:
+  - paths: ["${DIR}/logs/*.json"]
+    table: T
+    mapping: m
+    remove:
+      - x
+      - http
+      - n
+    rename:
+      user: person
+      level: severity
+      number: n
+    add:
+      env: prod
+      user.env: prod
+`)
+	all := s.checks(0)
+	s.finds(all, "rules.gone", check.Warning, "agent.yaml:12: ", "remove[1]: http is removed, and the mapping reads it into s (http.path)", ".show table ['T'] ingestion mappings")
+	s.finds(all, "rules.unmapped", check.Warning, "agent.yaml:16: ", "rename.level: level becomes severity")
+	s.finds(all, "rules.unmapped", check.Warning, "agent.yaml:19: ", "add.env: env is added")
+	s.finds(all, "rules.gone", check.Warning, "agent.yaml:15: ", "rename.user: user becomes person", "into d (user)", "read the new name")
+	told := 0
+	for _, f := range all {
+		if f.ID == "rules.gone" || f.ID == "rules.unmapped" {
+			told++
+		}
+	}
+	if told != 4 { // n is made anew, x was never read, and user.env is within user
+		t.Errorf("%d findings, want 4", told)
+	}
+}
+
 // TestCheckRules: what rules and patterns do with the newest files: those that hold of
 // nothing, that never act, that contradict themselves, and that are slow by their form.
 func TestCheckRules(t *testing.T) {

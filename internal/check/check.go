@@ -124,6 +124,7 @@ func Run(ctx context.Context, o Options) ([]Finding, error) {
 type run struct {
 	Options
 	cfg      *config.Config
+	traced   config.Traced
 	step     string
 	found    []Finding
 	folders  int                 // that would be watched
@@ -151,7 +152,7 @@ func (r *run) close() {
 
 // load reads the configuration. Each of its mistakes is a finding.
 func (r *run) load(context.Context) {
-	cfg, err := config.Load(r.Path, r.Env, config.Options{})
+	traced, err := config.LoadTraced(r.Path, r.Env, config.Options{})
 	var all *config.Errors
 	switch {
 	case errors.As(err, &all):
@@ -166,8 +167,8 @@ func (r *run) load(context.Context) {
 		r.add(Finding{ID: "config", Severity: Error, Where: r.Path, What: err.Error(), Class: Config})
 		return
 	}
-	r.cfg = cfg
-	r.ok("config", "", r.Path, "%s, %s", units.Counted(len(cfg.Inputs), "input"), units.Counted(len(cfg.Clusters), "cluster"))
+	r.cfg, r.traced = traced.Config, traced
+	r.ok("config", "", r.Path, "%s, %s", units.Counted(len(r.cfg.Inputs), "input"), units.Counted(len(r.cfg.Clusters), "cluster"))
 }
 
 // mistake is one of the configuration: what is wrong; what was meant.

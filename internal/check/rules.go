@@ -39,6 +39,9 @@ func (r *run) rules(ctx context.Context) {
 	for i := range r.cfg.Inputs {
 		in := &r.cfg.Inputs[i]
 		r.contradictions(in)
+		if v := r.views[in.Name]; v != nil && v.mapped {
+			v.reshaped(fmt.Sprintf("inputs[%d]", i))
+		}
 		if r.Try == nil {
 			continue
 		}

@@ -75,6 +75,18 @@ func (t Traced) origin(path, value string) Origin {
 	return t.filled(path)
 }
 
+// Place is where the value at a path such as inputs[0].remove[1] is written, as FILE:LINE:
+// that of the section which would have it, where it is not.
+func (t Traced) Place(path string) string {
+	src, at := t.locate(path)
+	for ; at != ""; at = parent(at) {
+		if p, ok := src.places[at]; ok {
+			return fmt.Sprintf("%s:%d", printable(src.name), p.line)
+		}
+	}
+	return printable(src.name)
+}
+
 // joinNotes puts one note behind another.
 func joinNotes(notes ...string) string {
 	return strings.Join(slices.DeleteFunc(notes, func(s string) bool { return s == "" }), ", ")

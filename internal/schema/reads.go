@@ -1,0 +1,43 @@
+package schema
+
+import (
+	"strings"
+
+	"kusto-agent/internal/record"
+)
+
+// Read is a column and the member that the mapping reads into it, as names with dots
+// between them.
+type Read struct{ Name, Member string }
+
+// reads are the columns that read members, of a format that has such. Empty is the member
+// of one that reads the whole record.
+func (t *Table) reads(of record.Route) (all []Read) {
+	for _, e := range t.Elements(of) {
+		if s, reads := e.source(); reads && s.ordinal < 0 {
+			all = append(all, Read{e.Column, strings.Join(s.path, ".")})
+		}
+	}
+	return all
+}
+
+// Reading are the columns that read a member, or something within it.
+func (t *Table) Reading(of record.Route, member string) (all []Read) {
+	for _, r := range t.reads(of) {
+		if r.Member == member || strings.HasPrefix(r.Member, member+".") {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// Takes reports whether a column reads a member, something within it, or what it is
+// within.
+func (t *Table) Takes(of record.Route, member string) bool {
+	for _, r := range t.reads(of) {
+		if r.Member == "" || r.Member == member || strings.HasPrefix(r.Member, member+".") || strings.HasPrefix(member, r.Member+".") {
+			return true
+		}
+	}
+	return false
+}
