@@ -30,6 +30,8 @@ type Editor struct {
 	commentless bool     // records are to be so
 	shaped      []byte   // the record as it becomes by rename, remove and add
 	members     []member // of the objects at hand
+	elsewhere   []int    // places as they are for other elements
+	add         []op     // to the object at hand
 }
 
 // NewEditor returns an editor of records of a kind; sep is between the fields of a Row.
@@ -64,8 +66,7 @@ func (e *Editor) Of(rec []byte) (out []byte, ok bool) {
 // dropComments returns a record without its comments, which may hold what a rule about
 // members would hide.
 func (e *Editor) dropComments(rec []byte) []byte {
-	first := bytes.IndexByte(rec, '/')
-	if first < 0 || !bytes.Contains(rec[first:], []byte("//")) && !bytes.Contains(rec[first:], []byte("/*")) {
+	if !mayComment(rec) {
 		return rec
 	}
 	e.bare = e.bare[:0]
@@ -90,6 +91,20 @@ func (e *Editor) dropComments(rec []byte) []byte {
 	e.acted[e.set.aboutMembers()] = true
 	e.bare = append(e.bare, rec[copied:]...)
 	return e.bare
+}
+
+// mayComment reports whether there is a slash in a record that could begin a comment.
+func mayComment(rec []byte) bool {
+	for {
+		i := bytes.IndexByte(rec, '/') + 1
+		if i == 0 || i == len(rec) {
+			return false
+		}
+		if rec[i] == '/' || rec[i] == '*' {
+			return true
+		}
+		rec = rec[i:]
+	}
 }
 
 // Acted tells of each change of Set.Changes whether it acted on the last record. It is
@@ -163,6 +178,9 @@ func (e *Editor) object(b []byte) bool {
 // gap returns the index behind white space and comments. A comment in which a rule about
 // every value finds something is left out.
 func (e *Editor) gap(b []byte, i int) int {
+	if i < len(b) && b[i] > ' ' && b[i] != '/' {
+		return i
+	}
 	end := skipSpace(b, i)
 	if bytes.IndexByte(b[i:end], '/') < 0 {
 		return end

@@ -31,6 +31,8 @@ type op struct {
 	path
 	kind  string
 	value string // the new name, or the text that is added
+
+	quoted []byte // the new name as JSON has it
 }
 
 // newShape compiles Rename, Remove and Add; nil: there are none.
@@ -64,7 +66,7 @@ func newShape(c *Config, kind Kind) (s *shape, bad []error) {
 		if slices.Contains(c.Remove[:i], member) {
 			wrong("remove", i, "", member, "it is there already")
 		}
-		s.ops = append(s.ops, op{newPath(member).withheld(kind), Removed, ""})
+		s.ops = append(s.ops, op{path: newPath(member).withheld(kind), kind: Removed})
 	}
 	for _, member := range slices.Sorted(maps.Keys(c.Rename)) {
 		check("rename", whole, member, member)
@@ -77,7 +79,7 @@ func newShape(c *Config, kind Kind) (s *shape, bad []error) {
 		case slices.Contains(c.Remove, member):
 			wrong("rename", whole, member, to, "it is removed too; want one of the two")
 		}
-		s.ops = append(s.ops, op{newPath(member), Renamed, to})
+		s.ops = append(s.ops, op{path: newPath(member), kind: Renamed, value: to, quoted: appendQuoted(nil, to)})
 	}
 	added := slices.Sorted(maps.Keys(c.Add))
 	for _, member := range added {
@@ -90,7 +92,7 @@ func newShape(c *Config, kind Kind) (s *shape, bad []error) {
 		if !utf8.ValidString(c.Add[member]) {
 			wrong("add", whole, member, c.Add[member], "not UTF-8")
 		}
-		s.ops, s.add = append(s.ops, op{newPath(member), Added, c.Add[member]}), true
+		s.ops, s.add = append(s.ops, op{path: newPath(member), kind: Added, value: c.Add[member]}), true
 	}
 	return s, bad
 }
@@ -115,15 +117,15 @@ type member struct {
 	from, name, value, to int
 	plain                 []byte
 	gone                  bool
-	renamed               string // empty: it is not
+	renamed               *op // nil: it is not
 }
 
-// end is the name that the member has in the end.
-func (m *member) end() []byte {
-	if m.renamed != "" {
-		return []byte(m.renamed)
+// isNamed reports whether the member has a name in the end.
+func (m *member) isNamed(name string) bool {
+	if m.renamed != nil {
+		return m.renamed.value == name
 	}
-	return m.plain
+	return string(m.plain) == name
 }
 
 // reshape returns a JSON object as rename, remove and add leave it.
@@ -190,9 +192,12 @@ func (e *Editor) reshapeObject(b []byte, i, level, depth int) int {
 	}
 	count := len(e.members) - first
 	e.decide(first, level)
-	there := e.places[level : level+len(e.set.shape.ops)]
-	was := slices.Clone(there) // which the next element of an array goes by too
-	defer func() { copy(e.places[level:], was) }()
+	there, was := e.places[level:level+len(e.set.shape.ops)], len(e.elsewhere)
+	e.elsewhere = append(e.elsewhere, there...) // by which the next element of an array goes too
+	defer func() {
+		copy(e.places[level:], e.elsewhere[was:])
+		e.elsewhere = e.elsewhere[:was]
+	}()
 	e.endAdded(first, there)
 	kept := brace + 1 // behind the last member that is kept, or the brace
 	any := false
@@ -214,8 +219,8 @@ func (e *Editor) reshapeObject(b []byte, i, level, depth int) int {
 			continue
 		}
 		any, kept = true, m.to
-		if m.renamed != "" {
-			e.replace(b, m.from, m.name, quotedName(m.renamed)...)
+		if m.renamed != nil {
+			e.replace(b, m.from, m.name, m.renamed.quoted...)
 			e.acted[e.set.shape.renames] = true
 		}
 		if b[m.value] != '{' && b[m.value] != '[' {
@@ -237,8 +242,8 @@ func (e *Editor) within(level int, m *member) (inner int, alive bool) {
 	for k := range e.set.shape.ops {
 		o := &e.set.shape.ops[k]
 		name := m.plain
-		if o.kind == Added {
-			name = m.end()
+		if o.kind == Added && m.renamed != nil {
+			name = []byte(m.renamed.value)
 		}
 		at := o.on(e.places[level+k], name)
 		if at == len(o.member) {
@@ -303,27 +308,49 @@ func (e *Editor) decide(first, level int) {
 			if o.kind == Removed {
 				m.gone = true
 			} else if o.value != string(m.plain) {
-				m.renamed, wants = o.value, true
+				m.renamed, wants = o, true
 			}
 		}
 	}
 	for again := wants; again; {
 		again = false
-		taken := make(map[string]bool, len(all))
+		taken := e.taken(all)
 		for i := range all {
-			if m := &all[i]; !m.gone && m.renamed == "" {
-				taken[string(m.plain)] = true
+			if m := &all[i]; !m.gone && m.renamed != nil && taken(i) {
+				m.renamed, again = nil, true
 			}
 		}
-		for i := range all {
-			switch m := &all[i]; {
-			case m.gone || m.renamed == "":
-			case taken[m.renamed]:
-				m.renamed, again = "", true
-			default:
-				taken[m.renamed] = true
+	}
+}
+
+// fewMembers is how many of an object are compared one by one.
+const fewMembers = 64
+
+// taken reports whether the new name of a member is that of another which keeps its own, or
+// which gets it before. The members are asked about one behind the other.
+func (e *Editor) taken(all []member) func(i int) bool {
+	if len(all) <= fewMembers {
+		return func(i int) bool {
+			name := all[i].renamed.value
+			for k := range all {
+				if o := &all[k]; !o.gone && (o.renamed == nil || k < i) && o.isNamed(name) {
+					return true
+				}
 			}
+			return false
 		}
+	}
+	names := make(map[string]bool, len(all))
+	for i := range all {
+		if m := &all[i]; !m.gone && m.renamed == nil {
+			names[string(m.plain)] = true
+		}
+	}
+	return func(i int) bool {
+		name := all[i].renamed.value
+		was := names[name]
+		names[name] = true
+		return was
 	}
 }
 
@@ -332,7 +359,7 @@ func (e *Editor) endAdded(first int, places []int) {
 	for k := range e.set.shape.ops {
 		o := &e.set.shape.ops[k]
 		if o.kind == Added && slices.ContainsFunc(e.members[first:], func(m member) bool {
-			return !m.gone && o.on(places[k], m.end()) == len(o.member)
+			return !m.gone && e.on(o, places[k], &m) == len(o.member)
 		}) {
 			places[k] = dead
 		}
@@ -342,7 +369,7 @@ func (e *Editor) endAdded(first int, places []int) {
 // addMembers adds to the object whose closing brace is at i.
 func (e *Editor) addMembers(b []byte, i, first, level int, more bool) {
 	s := e.set.shape
-	var add []op // what is left of their paths
+	add := e.add[:0] // what is left of their paths
 	for k := range s.ops {
 		o := s.ops[k]
 		at := e.places[level+k]
@@ -350,20 +377,20 @@ func (e *Editor) addMembers(b []byte, i, first, level int, more bool) {
 			continue
 		}
 		if !slices.ContainsFunc(e.members[first:], func(m member) bool {
-			return !m.gone && o.on(at, m.end()) != dead
+			return !m.gone && e.on(&o, at, &m) != dead
 		}) {
 			o.member = o.member[at:]
 			add = append(add, o)
 		}
 	}
-	if len(add) == 0 {
+	if e.add = add; len(add) == 0 {
 		return
 	}
-	var with []byte
+	e.replace(b, i, i)
 	if more {
-		with = append(with, ',')
+		e.out = append(e.out, ',')
 	}
-	e.replace(b, i, i, appendAdded(with, add)...)
+	e.out = appendAdded(e.out, add)
 	e.acted[s.adds] = true
 }
 
@@ -375,7 +402,7 @@ func appendAdded(dst []byte, add []op) []byte {
 			dst = append(dst, ',')
 		}
 		name, rest, nested := strings.Cut(add[i].member, ".")
-		dst = append(append(dst, quotedName(name)...), ':')
+		dst = append(appendQuoted(dst, name), ':')
 		if !nested {
 			dst = append(appendEscaped(append(dst, '"'), []byte(add[i].value)), '"')
 			i++
@@ -398,6 +425,16 @@ func appendAdded(dst []byte, add []op) []byte {
 	return dst
 }
 
-func quotedName(name string) []byte {
-	return append(appendEscaped([]byte{'"'}, []byte(name)), '"')
+// on is the place on a path of what is added behind a member, by the name that this has in
+// the end.
+func (e *Editor) on(o *op, at int, m *member) int {
+	if m.renamed != nil {
+		return o.path.on(at, []byte(m.renamed.value))
+	}
+	return o.path.on(at, m.plain)
+}
+
+// appendQuoted appends a name as JSON has it.
+func appendQuoted(dst []byte, name string) []byte {
+	return append(appendEscaped(append(dst, '"'), []byte(name)), '"')
 }

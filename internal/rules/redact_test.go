@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strings"
@@ -837,4 +838,42 @@ func FuzzNothingIsLeft(f *testing.F) {
 			}
 		})
 	})
+}
+
+// TestRenameAmongMany: how many other members an object has changes nothing of what
+// becomes of those that are renamed.
+func TestRenameAmongMany(t *testing.T) {
+	names := []string{"a", "b", "c", "d"}
+	var others strings.Builder
+	for i := range 2 * fewMembers {
+		fmt.Fprintf(&others, `,"other%d":%d`, i, i)
+	}
+	renamed := 0
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 8))
+		c := Config{Rename: map[string]string{}}
+		for range 1 + r.IntN(3) {
+			c.Rename[names[r.IntN(4)]] = names[r.IntN(4)]
+		}
+		if r.IntN(3) == 0 {
+			c.Add = map[string]string{names[r.IntN(4)]: "x"}
+		}
+		e := NewEditor(newSet(t, c, Object), Object, 0)
+		rec := `{"z":0`
+		for i := range r.IntN(6) {
+			rec += fmt.Sprintf(`,"%s":%d`, names[r.IntN(4)], i)
+		}
+		few, ok := e.Of([]byte(rec + "}"))
+		want := string(few)
+		many, same := e.Of([]byte(rec + others.String() + "}"))
+		if got := strings.Replace(string(many), others.String(), "", 1); !ok || !same || got != want {
+			t.Fatalf("%v of %s: %s, and among many %s", c, rec, want, got)
+		}
+		if want != rec+"}" {
+			renamed++
+		}
+	}
+	if renamed < 100 {
+		t.Errorf("%d are changed", renamed)
+	}
 }

@@ -2,6 +2,8 @@ package rules
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -203,15 +205,25 @@ func valueEnd(b []byte, i int) int {
 func stringEnd(b []byte, i int) int {
 	quote := b[i]
 	for i++; i < len(b); {
-		n := bytes.IndexByte(b[i:], quote)
-		if n < 0 {
-			return len(b)
+		if i+8 <= len(b) {
+			// The eighth bit of the first byte that is the quote or a backslash is set;
+			// borrows can set others only behind it.
+			w := binary.LittleEndian.Uint64(b[i:])
+			q, s := w^uint64(quote)*everyByte, w^'\\'*everyByte
+			hit := ((q-everyByte)&^q | (s-everyByte)&^s) & eighthBits
+			if hit == 0 {
+				i += 8
+				continue
+			}
+			i += bits.TrailingZeros64(hit) / 8
 		}
-		if slash := bytes.IndexByte(b[i:i+n], '\\'); slash >= 0 {
-			i += slash + 2
-			continue
+		switch b[i] {
+		case quote:
+			return i + 1
+		case '\\':
+			i++
 		}
-		return i + n + 1
+		i++
 	}
 	return len(b)
 }
