@@ -280,3 +280,23 @@ func TestNoRulesForAvro(t *testing.T) {
 		t.Error("a scanner takes them")
 	}
 }
+
+// TestWithoutRules: an input without rules has nothing of them on the way of its records,
+// and one with rules has just what they need.
+func TestWithoutRules(t *testing.T) {
+	redact := rules.Config{Redact: []rules.Redaction{{Match: "x", With: "-"}}}
+	for _, f := range []record.Format{record.JSON, record.MultiJSON, record.CSV, record.TXT} {
+		o := Options{Format: f, Validate: true, MaxRecord: 100}
+		if s := newScanner(t, o); s.apart || s.judge != nil || s.editor != nil {
+			t.Errorf("%s without rules: apart %v, judge %v, editor %v", f, s.apart, s.judge, s.editor)
+		}
+		o.Rules = newRules(t, o, dropRules(rules.Condition{Match: "x"}))
+		if s := newScanner(t, o); !s.apart || s.judge == nil || s.editor != nil {
+			t.Errorf("%s with drop: apart %v, judge %v, editor %v", f, s.apart, s.judge, s.editor)
+		}
+		o.Rules = newRules(t, o, redact)
+		if s := newScanner(t, o); !s.apart || s.judge != nil || s.editor == nil {
+			t.Errorf("%s with redact: apart %v, judge %v, editor %v", f, s.apart, s.judge, s.editor)
+		}
+	}
+}

@@ -190,3 +190,18 @@ func TestTrialOfPacked(t *testing.T) {
 		t.Error("Avro is tried")
 	}
 }
+
+// TestWithoutRules: an input that has none makes none for the scanner.
+func TestWithoutRules(t *testing.T) {
+	text := "cluster: http://127.0.0.1:1\ndatabase: D\nauth: {method: none}\ninputs: [{name: a, paths: [/a.json], table: T, mapping: m}, {name: b, paths: [/b.json], table: T, mapping: m, drop: [{match: x}]}]\n"
+	cfg, err := config.Parse("agent.yaml", []byte(text), os.LookupEnv, config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{false, true} {
+		o, err := cfg.Inputs[i].Tail().ScanOptions()
+		if err != nil || (o.Rules != nil) != want {
+			t.Errorf("%s: rules %v, %v", cfg.Inputs[i].Name, o.Rules != nil, err)
+		}
+	}
+}
