@@ -80,17 +80,17 @@ func (w *watched) fetch(ctx context.Context) (*telemetry.Status, error) {
 		}
 		return s, nil
 	}
-	addr := w.addr
-	if addr == "" {
-		addr = listenAddress(w.path)
+	ask := telemetry.Config{Listen: w.addr}
+	if w.addr == "" {
+		ask = listening(w.path)
 	}
-	s, err := telemetry.Fetch(ctx, addr)
+	s, err := telemetry.Fetch(ctx, ask)
 	if err != nil {
-		return nil, exit.With(exit.Unreachable, fmt.Errorf("%w; is it running, and is telemetry.listen %q? Name its configuration with --config, or its state_dir with --state-dir", err, addr))
+		return nil, exit.With(exit.Unreachable, fmt.Errorf("%w; is it running, and is telemetry.listen %q? Name its configuration with --config, or its state_dir with --state-dir", err, ask.Listen))
 	}
 	if w.addr == "" && w.named && w.other(s.Config.File) {
 		return nil, exit.With(exit.Failed, fmt.Errorf("the agent at %s runs with %s; name the state_dir of the one you mean with --state-dir, or its --address",
-			addr, telemetry.Printable(s.Config.File)))
+			ask.Listen, telemetry.Printable(s.Config.File)))
 	}
 	return s, nil
 }
@@ -107,12 +107,12 @@ func (w *watched) other(file string) bool {
 	return errA != nil || errB != nil || !os.SameFile(a, b)
 }
 
-// listenAddress is where the agent of a configuration listens. A file that can
-// not be read leaves the default: status must work for everyone.
-func listenAddress(path string) string {
+// listening is how the agent of a configuration listens. A file that cannot be read
+// leaves the default: status must work for everyone.
+func listening(path string) telemetry.Config {
 	cfg, err := config.Load(path, os.LookupEnv, config.Options{})
 	if err != nil || cfg.Telemetry.Listen == "" {
-		return telemetry.DefaultConfig().Listen
+		return telemetry.DefaultConfig()
 	}
-	return cfg.Telemetry.Listen
+	return cfg.Telemetry
 }

@@ -166,8 +166,12 @@ func (a *Agent) openQuarantine() error {
 }
 
 func (a *Agent) buildTelemetry() error {
+	guard, err := telemetry.NewGuard(a.Config.Telemetry, a.Log)
+	if err != nil {
+		return exit.With(exit.Config, err)
+	}
 	a.telemetry = telemetry.New(telemetry.Options{
-		Config: a.Config.Telemetry, Ledger: a.ledger, Status: a.status,
+		Config: a.Config.Telemetry, Guard: guard, Ledger: a.ledger, Status: a.status,
 		Configuration: func() (string, error) { return a.config().Masked() },
 		Healthy:       a.healthy, Ready: a.isReady, Logger: a.Log, Log: a.Queue, Version: version.Text(),
 	})

@@ -49,7 +49,8 @@ func (r *run) handed() {
 		a := r.cfg.Clusters[name].Auth
 		files = append(files, a.ClientSecretFile, a.TokenFile, a.CertificateFile, a.CertificatePasswordFile, a.FederatedTokenFile)
 	}
-	files = append(files, r.cfg.Send.TLS.CAFile)
+	tel := r.cfg.Telemetry
+	files = append(files, r.cfg.Send.TLS.CAFile, tel.TokenFile, tel.TLS.CertificateFile, tel.TLS.KeyFile)
 	credentials, _ := r.Env("CREDENTIALS_DIRECTORY")
 	for _, path := range files {
 		if path == "" {

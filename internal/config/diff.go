@@ -20,15 +20,19 @@ type Diff struct {
 // IsEmpty reports whether there is no difference.
 func (d Diff) IsEmpty() bool { return reflect.DeepEqual(d, Diff{}) }
 
-// fixed are the keys that cannot be changed while the agent runs.
+// fixed are the keys that cannot be changed while the agent runs, with a pointer to the
+// value of each.
 var fixed = []struct {
 	key string
-	of  func(*Config) *string
+	of  func(*Config) any
 }{
-	{"state_dir", func(c *Config) *string { return &c.StateDir }},
-	{"spool.dir", func(c *Config) *string { return &c.Spool.Dir }},
-	{"telemetry.listen", func(c *Config) *string { return &c.Telemetry.Listen }},
-	{"telemetry.log.format", func(c *Config) *string { return &c.Telemetry.Log.Format }},
+	{"state_dir", func(c *Config) any { return &c.StateDir }},
+	{"spool.dir", func(c *Config) any { return &c.Spool.Dir }},
+	{"telemetry.listen", func(c *Config) any { return &c.Telemetry.Listen }},
+	{"telemetry.token_file", func(c *Config) any { return &c.Telemetry.TokenFile }},
+	{"telemetry.tls", func(c *Config) any { return &c.Telemetry.TLS }},
+	{"telemetry.allow_plaintext", func(c *Config) any { return &c.Telemetry.AllowPlaintext }},
+	{"telemetry.log.format", func(c *Config) any { return &c.Telemetry.Log.Format }},
 }
 
 // Reload is what holds after the agent that runs with old has read loaded: loaded,
@@ -38,9 +42,9 @@ func Reload(old, loaded *Config) (*Config, Diff) {
 	var d Diff
 	next := *loaded
 	for _, f := range fixed {
-		was, is := *f.of(old), *f.of(loaded)
-		*f.of(&next) = was
-		if was != is && !(f.key == "spool.dir" && hasDefaultSpool(old) && hasDefaultSpool(loaded)) {
+		was, is := reflect.ValueOf(f.of(old)).Elem(), reflect.ValueOf(f.of(loaded)).Elem()
+		reflect.ValueOf(f.of(&next)).Elem().Set(was)
+		if !was.Equal(is) && !(f.key == "spool.dir" && hasDefaultSpool(old) && hasDefaultSpool(loaded)) {
 			d.Restart = append(d.Restart, f.key)
 		}
 	}

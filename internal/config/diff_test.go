@@ -66,6 +66,8 @@ func TestReload(t *testing.T) {
 
 	f("state_dir, and the spool in it", "/state", "/other", Diff{Restart: []string{"state_dir"}})
 	from, to = add("spool: {dir: /sp}\ntelemetry: {listen: '', log: {level: warn, format: json}}")
+	secured, guarded := add("telemetry: {listen: ':1', token_file: /t, tls: {certificate_file: /c, key_file: /k}, allow_plaintext: true}")
+	f("who is answered", secured, guarded, Diff{Restart: []string{"telemetry.listen", "telemetry.token_file", "telemetry.tls", "telemetry.allow_plaintext"}})
 	f("what is fixed", from, to, Diff{
 		Settings: []string{"telemetry.log.level"}, Restart: []string{"spool.dir", "telemetry.listen", "telemetry.log.format"},
 	})

@@ -93,6 +93,9 @@ func (l *loader) settings() {
 	if c.Send.TLS.CAFile != "" {
 		c.Send.TLS.CAFile = l.inFolder(c.Send.TLS.CAFile)
 	}
+	c.Telemetry.TokenFile = l.credential(c.Telemetry.TokenFile)
+	c.Telemetry.TLS.CertificateFile = l.credential(c.Telemetry.TLS.CertificateFile)
+	c.Telemetry.TLS.KeyFile = l.credential(c.Telemetry.TLS.KeyFile)
 	l.header("app", c.App)
 	l.header("user", c.User)
 	l.complain(l.main, "batch", c.Batch.Validate())

@@ -3,15 +3,26 @@ package telemetry
 import (
 	"errors"
 	"net"
+	"net/netip"
 	"strconv"
+	"strings"
 
 	"kusto-agent/internal/units"
 )
 
 // Config says where the agent shows what it does. Start from DefaultConfig.
 type Config struct {
-	Listen string    `yaml:"listen"` // host:port; empty: off
-	Log    LogConfig `yaml:"log"`
+	Listen         string    `yaml:"listen"`          // host:port; empty: off
+	TokenFile      string    `yaml:"token_file"`      // who asks must bring the token in it; empty: none is needed
+	TLS            TLSConfig `yaml:"tls"`             // empty: plain HTTP
+	AllowPlaintext bool      `yaml:"allow_plaintext"` // a token may cross the network without TLS
+	Log            LogConfig `yaml:"log"`
+}
+
+// TLSConfig names the files of the endpoint's certificate. Both or none are set.
+type TLSConfig struct {
+	CertificateFile string `yaml:"certificate_file"` // PEM, the endpoint's own first
+	KeyFile         string `yaml:"key_file"`         // PEM
 }
 
 // LogConfig says what is logged and in which form.
@@ -29,6 +40,8 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	return errors.Join(
 		checkListen(c.Listen),
+		c.checkExposure(),
+		c.TLS.check(),
 		units.OneOf("log.level", c.Log.Level, "debug", "info", "warn", "error"),
 		units.OneOf("log.format", c.Log.Format, "auto", "text", "json"))
 }
@@ -40,6 +53,46 @@ func checkListen(addr string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if _, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil {
 		return units.Bad("listen", "%q is no address to listen on; want host:port, or \"\" for off", addr)
+	}
+	return nil
+}
+
+// checkExposure returns what is missing for an address that other machines reach.
+func (c Config) checkExposure() error {
+	if c.Listen == "" || isLocal(c.Listen) || checkListen(c.Listen) != nil {
+		return nil
+	}
+	var errs []error
+	if c.TokenFile == "" {
+		errs = append(errs, units.Bad("listen", "%q can be reached from other machines, so token_file is needed: a file with a token that who asks must bring, made by (umask 027; openssl rand -hex 32 >FILE); or listen on 127.0.0.1", c.Listen))
+	}
+	if !c.TLS.isSet() && !c.AllowPlaintext {
+		errs = append(errs, units.Bad("listen", "%q can be reached from other machines, and the token would cross the network in clear; want tls: {certificate_file: FILE, key_file: FILE}, or allow_plaintext: true where the network is trusted", c.Listen))
+	}
+	return errors.Join(errs...)
+}
+
+// isLocal reports whether only this machine reaches an address to listen on. A name
+// other than localhost counts as one that others reach.
+func isLocal(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Unmap().IsLoopback()
+	}
+	return strings.EqualFold(host, "localhost")
+}
+
+func (c TLSConfig) isSet() bool { return c.CertificateFile != "" && c.KeyFile != "" }
+
+func (c TLSConfig) check() error {
+	switch {
+	case c.CertificateFile == "" && c.KeyFile != "":
+		return units.Bad("tls.certificate_file", "missing; key_file is nothing without it")
+	case c.CertificateFile != "" && c.KeyFile == "":
+		return units.Bad("tls.key_file", "missing; certificate_file is nothing without it")
 	}
 	return nil
 }

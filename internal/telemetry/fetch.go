@@ -1,39 +1,85 @@
 package telemetry
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"time"
 )
 
 // maxStatusBytes bounds what Fetch reads: a hundred thousand files fit.
 const maxStatusBytes = 64 << 20
 
-// Fetch asks the agent that listens on addr (Config.Listen as it is
-// configured) for its status. The error wraps that of the dial, so that
-// errors.Is finds syscall.ECONNREFUSED where no agent listens.
-func Fetch(ctx context.Context, addr string) (*Status, error) {
+// Fetch asks the agent that listens as configured for its status, with its token and
+// over TLS where it wants them: then the answer counts only from who has the key of that
+// very certificate. The error wraps that of the dial, so that errors.Is finds
+// syscall.ECONNREFUSED where no agent listens.
+func Fetch(ctx context.Context, c Config) (*Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+reachable(addr)+"/api/v1/status", nil)
+	transport := &http.Transport{DisableKeepAlives: true} // and no proxy: the agent is near
+	scheme := "http"
+	if c.TLS.isSet() {
+		scheme = "https"
+		var err error
+		if transport.TLSClientConfig, err = onlyWith(c.TLS.CertificateFile); err != nil {
+			return nil, fmt.Errorf("ask for status: telemetry.tls.certificate_file: %w", err)
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+reachable(c.Listen)+"/api/v1/status", nil)
 	if err != nil {
 		return nil, fmt.Errorf("ask for status: %w", err)
 	}
-	transport := &http.Transport{DisableKeepAlives: true} // and no proxy: the agent is near
+	if c.TokenFile != "" {
+		token, err := readToken(c.TokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("ask for status: %w", err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask for status at %s: %w", addr, err)
+		return nil, fmt.Errorf("ask for status at %s: %w", c.Listen, err)
 	}
 	defer resp.Body.Close() // read only
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask for status at %s: answered %s", addr, printable(resp.Status))
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return readStatus(resp.Body)
+	case http.StatusUnauthorized:
+		return nil, fmt.Errorf("ask for status at %s: it wants the token of telemetry.token_file; ask as root or as the user of the agent, with --config or --state-dir", c.Listen)
 	}
-	return readStatus(resp.Body)
+	return nil, fmt.Errorf("ask for status at %s: answered %s", c.Listen, printable(resp.Status))
+}
+
+// onlyWith accepts one certificate, whatever names it has: it is known, and may be one
+// that nobody vouches for.
+func onlyWith(file string) (*tls.Config, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return nil, fmt.Errorf("%s does not begin with a certificate", printable(file))
+	}
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: true, // VerifyConnection asks for more
+		VerifyConnection: func(state tls.ConnectionState) error {
+			if !bytes.Equal(state.PeerCertificates[0].Raw, block.Bytes) {
+				return fmt.Errorf("the certificate is not the one of %s", printable(file))
+			}
+			return nil
+		},
+	}, nil
 }
 
 func readStatus(from io.Reader) (*Status, error) {

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"slices"
@@ -104,9 +105,17 @@ func (c *guest) Close() error {
 
 type guestKey struct{}
 
+// below is the connection that TLS runs over, or the connection itself.
+func below(conn net.Conn) net.Conn {
+	if t, ok := conn.(*tls.Conn); ok {
+		return t.NetConn()
+	}
+	return conn
+}
+
 // know has a server remember of its requests which connection they came by.
 func (g *guests) know(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, guestKey{}, conn)
+	return context.WithValue(ctx, guestKey{}, below(conn))
 }
 
 // serving notes that a request of a connection is under way, whole.
@@ -122,7 +131,7 @@ func serving(next http.Handler) http.Handler {
 // turned is told by a server what its connections do: one that is idle has sent its
 // answer to the end.
 func turned(conn net.Conn, state http.ConnState) {
-	if c, ok := conn.(*guest); ok && state == http.StateIdle {
+	if c, ok := below(conn).(*guest); ok && state == http.StateIdle {
 		c.setBusy(false)
 	}
 }

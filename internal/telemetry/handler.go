@@ -3,6 +3,7 @@ package telemetry
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -33,7 +34,8 @@ func (s *Server) Handler() http.Handler {
 // guard sets the headers that keep a browser from doing more than showing the
 // answer, and refuses requests that came to a loopback address by a foreign
 // name: a page elsewhere can point its own name at 127.0.0.1 and would then
-// read the answers as its own.
+// read the answers as its own. Without the token, where one is needed, only the health
+// endpoints answer.
 func (s *Server) guard(next http.Handler) http.Handler {
 	configured, _, _ := net.SplitHostPort(s.opts.Config.Listen)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,6 +49,10 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("Cache-Control", "no-store")
 		if onLoopback(r) && !localName(r.Host, configured) {
 			http.Error(w, "this address answers to localhost only", http.StatusMisdirectedRequest)
+			return
+		}
+		if health := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"; !health && !s.opts.Guard.allows(r) {
+			unauthorized(w)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -89,12 +95,16 @@ func (s *Server) ServeStatus(w http.ResponseWriter, _ *http.Request) {
 	s.write(w, EscapeJSON(body.Bytes()))
 }
 
-// serveHealth answers 200, or 503 with one line saying why.
+// serveHealth answers 200, or 503 with one line saying why. Who needs a token and brings
+// none is told that something is wrong, as probes must be, but not what.
 func (s *Server) serveHealth(check func() error) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		if check != nil {
 			if err := check(); err != nil {
+				if !s.opts.Guard.allows(r) {
+					err = errors.New("not ok; the reason is told with the token of telemetry.token_file")
+				}
 				w.WriteHeader(http.StatusServiceUnavailable)
 				s.write(w, fmt.Appendln(nil, printable(err.Error())))
 				return

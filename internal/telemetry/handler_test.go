@@ -169,7 +169,7 @@ func TestRunServesUntilItIsStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- s.Run(ctx) }() // ended by cancel, waited for below
-	got, err := Fetch(t.Context(), addr.String())
+	got, err := Fetch(t.Context(), Config{Listen: addr.String()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestRunServesUntilItIsStopped(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if _, err := Fetch(t.Context(), addr.String()); !errors.Is(err, syscall.ECONNREFUSED) {
+	if _, err := Fetch(t.Context(), Config{Listen: addr.String()}); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("after the stop: %v", err)
 	}
 }
@@ -213,7 +213,7 @@ func TestFetchSaysWhatItGot(t *testing.T) {
 		t.Helper()
 		server := httptest.NewServer(answer)
 		defer server.Close()
-		if _, err := Fetch(t.Context(), server.Listener.Addr().String()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Fetch(t.Context(), Config{Listen: server.Listener.Addr().String()}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 // Options are what a Server shows. Only Ledger, Status and Logger are needed.
 type Options struct {
 	Config  Config
+	Guard   *Guard // of Config; nil: everyone is let in, on loopback alone
 	Ledger  *ledger.Ledger
 	Status  func() Status // what the agent is doing; called for every scrape and page, from any goroutine
 	Healthy func() error  // nil: the loops turn; else one line saying which does not
@@ -91,6 +92,10 @@ func (s *Server) Listen() (net.Addr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for telemetry: %w", err)
 	}
+	if addr, ok := ln.Addr().(*net.TCPAddr); s.opts.Guard.isOpen() && (!ok || !addr.IP.IsLoopback()) {
+		ln.Close() // whatever the name in the configuration has led to
+		return nil, fmt.Errorf("listen for telemetry: %s can be reached from other machines, and no token guards it", ln.Addr())
+	}
 	s.listener = newGuests(ln, maxConnections)
 	return ln.Addr(), nil
 }
@@ -108,7 +113,7 @@ func (s *Server) Run(ctx context.Context) error {
 			return nil
 		}
 	}
-	s.opts.Logger.Info("telemetry endpoint is listening", "address", s.listener.Addr().String())
+	s.opts.Logger.Info("telemetry endpoint is listening", "address", s.listener.Addr().String(), "tls", s.opts.Guard.tls() != nil, "token", !s.opts.Guard.isOpen())
 	server := &http.Server{
 		Handler:           serving(s.Handler()),
 		ConnContext:       s.listener.know,
@@ -118,11 +123,20 @@ func (s *Server) Run(ctx context.Context) error {
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       60 * time.Second,
 		MaxHeaderBytes:    maxHeaderBytes,
+		TLSConfig:         s.opts.Guard.tls(),
 		ErrorLog:          slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
 	}
 	served := make(chan error, 1)
+	server.Protocols = new(http.Protocols)
+	server.Protocols.SetHTTP1(true) // alone: guests counts one request of a connection at a time
 	// Started by Run, ended by Shutdown or Close below, waited for by Run.
-	go func() { served <- server.Serve(s.listener) }()
+	go func() {
+		if server.TLSConfig == nil {
+			served <- server.Serve(s.listener)
+		} else {
+			served <- server.ServeTLS(s.listener, "", "") // by GetCertificate
+		}
+	}()
 	select {
 	case err := <-served:
 		s.opts.Logger.Warn("telemetry endpoint disabled, the agent continues without it", "err", err)

@@ -1,0 +1,226 @@
+package telemetry
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Guard decides who is answered: who brings the token of Config.TokenFile, over TLS
+// where the configuration names a certificate. The files are read again when they
+// change, so that a new token or certificate needs no restart. The zero Guard lets
+// everyone in; a Server accepts it on loopback alone. A Guard is safe for concurrent use.
+type Guard struct {
+	token string   // the file; empty: no token is needed
+	pair  *keyPair // nil: no TLS
+	log   *slog.Logger
+
+	mu   sync.Mutex
+	told bool // the token cannot be read, and that was logged
+}
+
+// Sizes of a token in bytes.
+const (
+	leastToken = 16
+	mostToken  = 4 << 10
+)
+
+// NewGuard reads the files that a configuration names. An error names the key and what
+// to do, and quotes nothing of the files.
+func NewGuard(c Config, log *slog.Logger) (*Guard, error) {
+	g := &Guard{log: log}
+	if c.Listen == "" {
+		return g, nil
+	}
+	if g.token = c.TokenFile; g.token != "" {
+		if _, err := readToken(g.token); err != nil {
+			return nil, err
+		}
+	}
+	if c.TLS.isSet() {
+		g.pair = &keyPair{files: c.TLS, log: log}
+		if _, err := g.pair.load(); err != nil {
+			return nil, fmt.Errorf("telemetry.tls: %w", err)
+		}
+	}
+	return g, nil
+}
+
+// isOpen reports whether everyone is let in.
+func (g *Guard) isOpen() bool { return g == nil || g.token == "" }
+
+// tls is how a server encrypts; nil: it does not.
+func (g *Guard) tls() *tls.Config {
+	if g == nil || g.pair == nil {
+		return nil
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return g.pair.current(), nil
+		},
+	}
+}
+
+// allows reports whether a request may see everything.
+func (g *Guard) allows(r *http.Request) bool {
+	if g.isOpen() {
+		return true
+	}
+	given, ok := bearer(r)
+	if !ok {
+		return false
+	}
+	token, err := readToken(g.token)
+	g.tell(err)
+	if err != nil {
+		return false
+	}
+	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token)) // of one length, whatever was given
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
+}
+
+// tell logs once that the token cannot be read any more.
+func (g *Guard) tell(err error) {
+	g.mu.Lock()
+	told := g.told
+	g.told = err != nil
+	g.mu.Unlock()
+	if err != nil && !told {
+		g.log.Warn("telemetry token cannot be read, requests with a token are refused", "err", err)
+	}
+}
+
+// bearer is the token of a request: as Prometheus sends it, or as the password that a
+// browser asks for, with any user name.
+func bearer(r *http.Request) (token string, ok bool) {
+	if _, password, ok := r.BasicAuth(); ok {
+		return password, true
+	}
+	const scheme = "bearer "
+	h := r.Header.Get("Authorization")
+	if len(h) < len(scheme) || !strings.EqualFold(h[:len(scheme)], scheme) {
+		return "", false
+	}
+	return strings.TrimSpace(h[len(scheme):]), true
+}
+
+// unauthorized answers a request without the token.
+func unauthorized(w http.ResponseWriter) {
+	w.Header().Add("WWW-Authenticate", `Bearer realm="kusto-agent"`)
+	w.Header().Add("WWW-Authenticate", `Basic realm="kusto-agent: any user, and the token as password"`)
+	http.Error(w, "the token of telemetry.token_file is needed, as a bearer token or as the password of any user", http.StatusUnauthorized)
+}
+
+// readToken reads a file that holds a token and nothing else. It waits for nothing.
+func readToken(path string) (token string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("telemetry.token_file: %w", err)
+		}
+	}()
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("there is no file %s; make it by: (umask 027; openssl rand -hex 32 >FILE)", printable(path))
+	} else if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+		return "", err
+	case !st.Mode().IsRegular():
+		return "", fmt.Errorf("%s is no file", printable(path))
+	case st.Mode().Perm()&0o007 != 0:
+		return "", fmt.Errorf("%s can be read or written by everyone (mode %04o); run: chmod o= FILE", printable(path), st.Mode().Perm())
+	}
+	text, err := io.ReadAll(io.LimitReader(f, mostToken+1))
+	if err != nil {
+		return "", err
+	}
+	text = bytes.TrimRight(text, "\r\n")
+	if len(text) < leastToken || len(text) > mostToken {
+		return "", fmt.Errorf("the token in %s has %d bytes; want %d to %d", printable(path), len(text), leastToken, mostToken)
+	}
+	if i := bytes.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
+		return "", fmt.Errorf("the token in %s has a sign at byte %d that no header can have; want ASCII letters, digits and signs", printable(path), i)
+	}
+	return string(text), nil
+}
+
+// keyPair is a certificate with its key, which is read again when its files change.
+type keyPair struct {
+	files TLSConfig
+	log   *slog.Logger
+
+	mu   sync.Mutex
+	cert *tls.Certificate
+	seen [2]os.FileInfo // of the files when they were last read
+}
+
+// load reads the files.
+func (p *keyPair) load() (*tls.Certificate, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.read(p.stat())
+}
+
+// current is the certificate to show. Where new files cannot be used, which is logged
+// once, it is the one before.
+func (p *keyPair) current() *tls.Certificate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := p.stat(); !sameFiles(now, p.seen) {
+		if _, err := p.read(now); err != nil {
+			p.log.Warn("telemetry certificate cannot be loaded, the previous one stays in use", "err", err)
+		}
+	}
+	return p.cert
+}
+
+// read takes the files as they are, of which stat was taken before.
+func (p *keyPair) read(seen [2]os.FileInfo) (*tls.Certificate, error) {
+	p.seen = seen
+	cert, err := tls.LoadX509KeyPair(p.files.CertificateFile, p.files.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	p.cert = &cert
+	return p.cert, nil
+}
+
+func (p *keyPair) stat() (all [2]os.FileInfo) {
+	for i, path := range []string{p.files.CertificateFile, p.files.KeyFile} {
+		if info, err := os.Stat(path); err == nil {
+			all[i] = info
+		}
+	}
+	return all
+}
+
+// sameFiles reports whether neither file was written or replaced in between.
+func sameFiles(a, b [2]os.FileInfo) bool {
+	for i := range a {
+		switch {
+		case a[i] == nil || b[i] == nil:
+			if a[i] != b[i] {
+				return false
+			}
+		case !os.SameFile(a[i], b[i]) || a[i].Size() != b[i].Size() || !a[i].ModTime().Equal(b[i].ModTime()):
+			return false
+		}
+	}
+	return true
+}
