@@ -40,6 +40,7 @@ var copied = []struct {
 	{from: "systemd/sysusers.d/*.conf", to: "/usr/lib/sysusers.d"},
 	{from: "agent.yaml.example", to: share},
 	{from: "README.md", to: docs},
+	{from: "SECURITY.md", to: docs},
 	{from: "docs/*.md", to: docs + "/docs"},
 	{from: "docs/formats/*.md", to: docs + "/docs/formats"},
 	{from: "docs/recipes/*", to: docs + "/docs/recipes"},
