@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"kusto-agent/internal/nest"
 )
@@ -35,21 +36,31 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// made is one build of this checkout for this machine, which all tests look at.
+// made is one build of this checkout for one machine, which all tests look at.
 type made struct {
 	release
+	arch string
 	tree []file
 	bom  []byte
 }
 
-var first = sync.OnceValues(func() (*made, error) { return makeFrom("../..", filepath.Join(scratch, "first")) })
+// first has a build for each machine, made when it is asked for.
+var first = func() map[string]func() (*made, error) {
+	all := make(map[string]func() (*made, error))
+	for _, arch := range arches {
+		all[arch] = sync.OnceValues(func() (*made, error) { return makeFrom("../..", filepath.Join(scratch, "first"), arch) })
+	}
+	return all
+}()
 
-func theBuild(t *testing.T) *made {
+func theBuild(t *testing.T) *made { return buildFor(t, runtime.GOARCH) }
+
+func buildFor(t *testing.T, arch string) *made {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("not with -short: compiles the agent")
 	}
-	m, err := first()
+	m, err := first[arch]()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,9 +68,9 @@ func theBuild(t *testing.T) *made {
 }
 
 // makeFrom builds from a checkout; work is the folder for what is made on the way.
-func makeFrom(root, work string) (*made, error) {
-	m := &made{release: release{work: work, options: options{
-		root: root, version: "1.0.0", commit: "f80da32c108c415ca19e643f461a677a00000000", date: "2026-01-02T05:04:05+02:00", maintainer: "Tests <tests@localhost>",
+func makeFrom(root, work, arch string) (*made, error) {
+	m := &made{arch: arch, release: release{work: work, options: options{
+		root: root, arches: []string{arch}, version: "1.0.0", commit: "f80da32c108c415ca19e643f461a677a00000000", date: "2026-01-02T05:04:05+02:00", maintainer: "Tests <tests@localhost>",
 	}}}
 	if err := errors.Join(os.MkdirAll(work, 0o755), m.identify()); err != nil {
 		return nil, err
@@ -68,7 +79,7 @@ func makeFrom(root, work string) (*made, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.tree, m.bom, err = m.content(runtime.GOARCH, host)
+	m.tree, m.bom, err = m.content(arch, host)
 	return m, err
 }
 
@@ -81,11 +92,18 @@ func (m *made) files(t *testing.T) map[string][]byte {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{"deb", "rpm"} {
-		_, text, err := m.pack(kind, runtime.GOARCH, m.tree)
+		_, text, err := m.pack(kind, m.arch, m.tree)
 		if err != nil {
 			t.Fatal(err)
 		}
 		all[kind] = text
+	}
+	image, err := m.image(m.arch, m.tree)
+	if err == nil {
+		all["image.tar"], err = m.imageArchive(map[string]v1.Image{m.arch: image})
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	return all
 }
@@ -100,7 +118,7 @@ func TestReproducible(t *testing.T) {
 	t.Setenv("TZ", "Pacific/Auckland")
 	t.Setenv("LC_ALL", "de_DE.UTF-8")
 	t.Setenv("GOAMD64", "v3")
-	there, err := makeFrom(copied, t.TempDir())
+	there, err := makeFrom(copied, t.TempDir(), runtime.GOARCH)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // release is what one version is made of, for all machines.
@@ -35,12 +37,22 @@ func build(o options) (made []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	images := make(map[string]v1.Image)
 	for _, arch := range r.arches {
-		names, err := r.machine(arch, host)
+		names, image, err := r.machine(arch, host)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", arch, err)
 		}
 		made = append(made, names...)
+		images[arch] = image
+	}
+	archive, err := r.imageArchive(images)
+	if err != nil {
+		return nil, fmt.Errorf("image: %w", err)
+	}
+	made = append(made, fmt.Sprintf("kusto-agent-%s-image.tar", r.version))
+	if err := r.write(made[len(made)-1], archive); err != nil {
+		return nil, err
 	}
 	slices.Sort(made)
 	sums, err := r.sums(made)
@@ -95,33 +107,34 @@ func (r *release) git(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// machine makes what there is for one machine and returns the names of the files.
-// The agent at host runs on this one.
-func (r *release) machine(arch, host string) (names []string, err error) {
+// machine makes what there is for one machine and returns the names of the files, and the
+// image. The agent at host runs on this one.
+func (r *release) machine(arch, host string) (names []string, image v1.Image, err error) {
 	tree, bom, err := r.content(arch, host)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	base := fmt.Sprintf("kusto-agent-%s-linux-%s", r.version, arch)
 	archive, err := r.archive(base, tree)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	files := map[string][]byte{base + ".tar.gz": archive, base + ".cdx.json": bom}
 	for _, kind := range []string{"deb", "rpm"} {
 		name, text, err := r.pack(kind, arch, tree)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		files[name] = text
 	}
 	for name, text := range files {
 		if err := r.write(name, text); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		names = append(names, name)
 	}
-	return names, nil
+	image, err = r.image(arch, tree)
+	return names, image, err
 }
 
 // content is what is installed on one machine, and the list of its components.

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+)
+
+// Paths in the image.
+const (
+	stateDir    = "/var/lib/kusto-agent"
+	authorities = "/etc/ssl/certs/ca-certificates.crt"
+	zones       = "/usr/share/zoneinfo.zip"
+)
+
+// anyone is the user of the image where none is named: no user of a machine.
+const anyone = 65532
+
+// inImage are the files of a package that the image has too.
+var inImage = []string{"/usr/bin/", docs + "/copyright", docs + "/kusto-agent.cdx.json", docs + "/third-party/"}
+
+// image is the agent for one machine on nothing else: no shell, no libraries. Whoever
+// runs it may be any user, and its root can be read-only: only the folder of the state is
+// written to.
+func (r *release) image(arch string, tree []file) (v1.Image, error) {
+	layer, err := r.layer(arch, tree)
+	if err != nil {
+		return nil, err
+	}
+	made, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer)), nil },
+		tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestCompression))
+	if err != nil {
+		return nil, err
+	}
+	img := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
+	img = mutate.ConfigMediaType(img, types.OCIConfigJSON)
+	if img, err = mutate.Append(img, mutate.Addendum{Layer: made, History: v1.History{Created: v1.Time{Time: r.when}, CreatedBy: "internal/packaging"}}); err != nil {
+		return nil, err
+	}
+	return mutate.ConfigFile(img, r.imageConfig(arch, img))
+}
+
+// imageConfig is how the image runs.
+func (r *release) imageConfig(arch string, img v1.Image) *v1.ConfigFile {
+	c, err := img.ConfigFile()
+	if err != nil {
+		panic(err) // of an image in memory
+	}
+	c = c.DeepCopy()
+	c.OS, c.Architecture, c.Created, c.Author = "linux", arch, v1.Time{Time: r.when}, r.maintainer
+	c.Config = v1.Config{
+		User:       fmt.Sprintf("%d:0", anyone),
+		Entrypoint: []string{"/usr/bin/kusto-agent"}, Cmd: []string{"run"},
+		Env:          []string{"PATH=/usr/bin", "STATE_DIRECTORY=" + stateDir, "ZONEINFO=" + zones},
+		ExposedPorts: map[string]struct{}{"5878/tcp": {}},
+		WorkingDir:   "/",
+		Labels: map[string]string{
+			"org.opencontainers.image.title":    "kusto-agent",
+			"org.opencontainers.image.version":  r.version,
+			"org.opencontainers.image.revision": r.commit,
+			"org.opencontainers.image.created":  r.date,
+			"org.opencontainers.image.licenses": unchosen,
+		},
+	}
+	return c
+}
+
+// layer is all that is in the image, as a tar archive.
+func (r *release) layer(arch string, tree []file) ([]byte, error) {
+	all, err := r.imageFiles(arch, tree)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, f := range all {
+		head := &tar.Header{
+			Name: strings.TrimPrefix(f.path, "/"), Mode: int64(f.mode), Size: int64(len(f.text)), ModTime: r.when, Typeflag: tar.TypeReg, Format: tar.FormatPAX,
+		}
+		if f.folder {
+			head.Typeflag, head.Name = tar.TypeDir, head.Name+"/"
+		}
+		if f.path == stateDir { // of the user, and of the group of users that have no name
+			head.Uid = anyone
+		}
+		if err := w.WriteHeader(head); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.text); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// imageFiles are those of the image with the folders they are in, sorted by path.
+func (r *release) imageFiles(arch string, tree []file) (all []file, err error) {
+	zip, err := r.zoneFile(arch)
+	if err != nil {
+		return nil, err
+	}
+	certificates, err := rootCertificates()
+	if err != nil {
+		return nil, err
+	}
+	all = []file{
+		{path: authorities, mode: 0o644, text: certificates},
+		{path: zones, mode: 0o644, text: zip},
+		{path: "/etc/passwd", mode: 0o644, text: fmt.Appendf(nil, "root:x:0:0::/:/usr/bin/kusto-agent\nkusto-agent:x:%d:0::%s:/usr/bin/kusto-agent\n", anyone, stateDir)},
+		{path: "/etc/group", mode: 0o644, text: []byte("root:x:0:\n")},
+		{path: "/etc/kusto-agent", mode: 0o755, folder: true},
+		{path: stateDir, mode: 0o770, folder: true},
+	}
+	for _, f := range tree {
+		if !f.folder && slices.ContainsFunc(inImage, func(p string) bool { return f.path == p || strings.HasSuffix(p, "/") && strings.HasPrefix(f.path, p) }) {
+			all = append(all, f)
+		}
+	}
+	there := make(map[string]bool)
+	for _, f := range all {
+		there[f.path] = true
+	}
+	for _, f := range slices.Clone(all) {
+		for dir := path.Dir(f.path); dir != "/" && !there[dir]; dir = path.Dir(dir) {
+			there[dir] = true
+			all = append(all, file{path: dir, mode: 0o755, folder: true})
+		}
+	}
+	slices.SortFunc(all, func(a, b file) int { return strings.Compare(a.path, b.path) })
+	return all, nil
+}
+
+// rootCertificates are those that Mozilla trusts without further conditions, as the Go
+// project publishes them: the same on every machine that builds.
+func rootCertificates() ([]byte, error) {
+	var out bytes.Buffer
+	for root := range bundle.Roots() {
+		if root.Constraint != nil {
+			continue // a file has no room for conditions
+		}
+		cert, err := x509.ParseCertificate(root.Certificate)
+		if err != nil {
+			return nil, fmt.Errorf("root certificates: %w", err)
+		}
+		fmt.Fprintf(&out, "# %s\n", cert.Subject)
+		if err := pem.Encode(&out, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}); err != nil {
+			return nil, err
+		}
+	}
+	return out.Bytes(), nil
+}
+
+// zoneFile has the time zones, which a machine without files does not know.
+func (r *release) zoneFile(arch string) ([]byte, error) {
+	out, err := r.goCommand(arch, "env", "GOROOT").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go env: %w", err)
+	}
+	return os.ReadFile(filepath.Join(strings.TrimSpace(string(out)), "lib/time/zoneinfo.zip"))
+}
+
+// imageArchive is an OCI layout with the images of all machines, as a tar archive: what
+// container tools load and copy to a registry.
+func (r *release) imageArchive(images map[string]v1.Image) ([]byte, error) {
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, arch := range r.arches {
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: images[arch], Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}}})
+	}
+	dir, err := os.MkdirTemp(r.work, "image-")
+	if err != nil {
+		return nil, err
+	}
+	at, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		return nil, err
+	}
+	tag := strings.NewReplacer("+", "-", "~", "-").Replace(r.version)
+	if err := at.AppendIndex(index, layout.WithAnnotations(map[string]string{
+		"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": "localhost/kusto-agent:" + tag,
+	})); err != nil {
+		return nil, err
+	}
+	return r.folderArchive(dir)
+}
+
+// folderArchive is a folder as a tar archive.
+func (r *release) folderArchive(dir string) ([]byte, error) {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	err := filepath.WalkDir(dir, func(full string, d fs.DirEntry, err error) error {
+		if err != nil || full == dir {
+			return err
+		}
+		name, err := filepath.Rel(dir, full)
+		if err != nil {
+			return err
+		}
+		head := &tar.Header{Name: name, Mode: 0o644, ModTime: r.when, Typeflag: tar.TypeReg, Format: tar.FormatPAX}
+		if d.IsDir() {
+			head.Typeflag, head.Name, head.Mode = tar.TypeDir, name+"/", 0o755
+			return w.WriteHeader(head)
+		}
+		text, err := os.ReadFile(full)
+		if err != nil {
+			return err
+		}
+		head.Size = int64(len(text))
+		if err := w.WriteHeader(head); err != nil {
+			return err
+		}
+		_, err = w.Write(text)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out.Bytes(), w.Close()
+}
