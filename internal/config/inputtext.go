@@ -70,5 +70,5 @@ var inputTexts = map[string]keyText{
 	"inputs.rotate_quiet":        {about: "A file that was rotated or deleted is closed after it was read to its end and did not grow for this long.", example: "30s", least: "0s"},
 	"inputs.forget_after":        {about: "How long the positions of files that are gone are kept.", example: "7d", least: "0s"},
 	"inputs.max_pinned_deleted":  {about: "The most bytes of the disk held by deleted files that are still being read. Above it the oldest is given up, and the log says what was lost.", example: "10GiB", least: "0"},
-	"inputs.fields":              {about: "Members to add to every record of JSON and MultiJSON, and of parse. A value can hold {host}, {path}, {file}, {generation}, {offset}, {input} and {batch}; {{ is a brace. One that is {offset} or {generation} alone is a number.", without: "none", example: `{host: "{host}", offset: "{offset}"}`},
+	"inputs.fields":              {about: "Members to add to every record of JSON and MultiJSON, and of parse. A value can hold {host}, {path}, {file}, {generation}, {offset}, {input} and {batch}, and of the log of a container {namespace}, {pod}, {pod_uid} and {container}; {{ is a brace. One that is {offset} or {generation} alone is a number.", without: "none", example: `{host: "{host}", offset: "{offset}"}`},
 }

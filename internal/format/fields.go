@@ -58,6 +58,10 @@ var places = map[string]func(dst []byte, s *Stamp) []byte{
 	"offset":     func(dst []byte, s *Stamp) []byte { return strconv.AppendInt(dst, s.Offset, 10) },
 	"input":      func(dst []byte, s *Stamp) []byte { return appendText(dst, s.Input) },
 	"batch":      func(dst []byte, s *Stamp) []byte { return appendBatch(dst, s.Batch) },
+	"namespace":  func(dst []byte, s *Stamp) []byte { return appendText(dst, podOf(s.Path).namespace) },
+	"pod":        func(dst []byte, s *Stamp) []byte { return appendText(dst, podOf(s.Path).name) },
+	"pod_uid":    func(dst []byte, s *Stamp) []byte { return appendText(dst, podOf(s.Path).uid) },
+	"container":  func(dst []byte, s *Stamp) []byte { return appendText(dst, podOf(s.Path).container) },
 }
 
 // NewFields reads the values of fields by name: text in which {host} and the
