@@ -44,6 +44,7 @@ var copied = []struct {
 	{from: "docs/*.md", to: docs + "/docs"},
 	{from: "docs/formats/*.md", to: docs + "/docs/formats"},
 	{from: "docs/recipes/*", to: docs + "/docs/recipes"},
+	{from: "docs/kubernetes/*", to: docs + "/docs/kubernetes"},
 	{from: "docs/alerts.yml", to: share},
 	{from: "docs/dashboard.json", to: share},
 }
