@@ -98,14 +98,21 @@ func (m *made) files(t *testing.T) map[string][]byte {
 		}
 		all[kind] = text
 	}
+	all["image.tar"] = m.imageTar(t)
+	return all
+}
+
+// imageTar is the archive with the image for the one machine.
+func (m *made) imageTar(t *testing.T) (text []byte) {
+	t.Helper()
 	image, err := m.image(m.arch, m.tree)
 	if err == nil {
-		all["image.tar"], err = m.imageArchive(map[string]v1.Image{m.arch: image})
+		text, err = m.imageArchive(map[string]v1.Image{m.arch: image})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
+	return text
 }
 
 // TestReproducible builds the checkout and a copy of it in another folder, for

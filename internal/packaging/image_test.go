@@ -69,7 +69,7 @@ func pulled(t *testing.T, m *made) (img v1.Image, root string) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	untar(t, bytes.NewReader(m.files(t)["image.tar"]), filepath.Join(dir, "oci"))
+	untar(t, bytes.NewReader(m.imageTar(t)), filepath.Join(dir, "oci"))
 	at, err := layout.FromPath(filepath.Join(dir, "oci"))
 	if err != nil {
 		t.Fatal(err)
