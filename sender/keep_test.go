@@ -272,6 +272,29 @@ func TestARefusedPayloadOutOfTheSpoolIsHalvedThere(t *testing.T) {
 	})
 }
 
+// The journal knows how a payload ended before the spool lets go of it: a kill between
+// leaves a frame that is not sent again.
+func TestTheEndIsInTheJournalBeforeTheSpool(t *testing.T) {
+	within(t, nil, roomy, func(w *world) {
+		r := outage(w)
+		w.s.Put(numbered("T", "abc"))
+		pass(30 * time.Second)
+		ends := 0
+		w.mu.Lock()
+		w.over = func() {
+			if ends++; w.spool.Stats().Frames != 1 {
+				t.Errorf("when the journal is told, the spool has %+v", w.spool.Stats())
+			}
+		}
+		w.mu.Unlock()
+		r.on.Store(false)
+		w.untilEmpty()
+		if ends != 1 {
+			t.Errorf("the journal was told of %d ends", ends)
+		}
+	})
+}
+
 // A spool that cannot take the halves leaves the refused payload where it is.
 func TestHalvesWaitForRoom(t *testing.T) {
 	within(t, nil, roomy, func(w *world) {

@@ -36,6 +36,7 @@ type world struct {
 	most   int      // requests under way at once
 	now    int
 	events []string // begin, end, split
+	over   func()   // called where the journal is told of an end out of the spool; nil: nothing is
 	kept   []record.Rejected
 	keep   error // what quarantine answers
 	fits   int   // how many records it takes at a time; 0: any number
@@ -91,6 +92,12 @@ func (w *world) Unknown(_ record.BatchID, attempt int) error {
 
 func (w *world) EndReplay(_ record.BatchID, o record.Outcome) error {
 	w.note("replay ends %v", o)
+	w.mu.Lock()
+	over := w.over
+	w.mu.Unlock()
+	if over != nil {
+		over()
+	}
 	return nil
 }
 
@@ -253,6 +260,33 @@ func TestAnAcceptedPayloadEndsAfterItsBegin(t *testing.T) {
 		}
 		if n := released.Load(); n != 1 {
 			t.Errorf("released %d payloads, want 1", n)
+		}
+	})
+}
+
+// The journal knows of a request before that is made: a kill at any later moment finds it
+// begun.
+func TestABeginIsWrittenBeforeItsRequest(t *testing.T) {
+	in(t, nil, func(w *world) {
+		w.mu.Lock()
+		w.answer = func(in *kusto.Ingest) kusto.Answer { w.note("asked"); return ok(in) }
+		w.mu.Unlock()
+		w.s.Put(payload("T", "abc"))
+		w.wait()
+		if got := w.did(); got != "begin 1, asked, end accepted" {
+			t.Error(got)
+		}
+	})
+}
+
+// An outcome that nobody knows is in the journal before the payload is asked for again: an
+// audit names it.
+func TestAnUnknownOutcomeIsWrittenDown(t *testing.T) {
+	in(t, first(1, refusal(kusto.Unknown, 502, "")), func(w *world) {
+		w.s.Put(payload("T", "abc"))
+		w.wait()
+		if got := w.did(); got != "begin 1, unknown 1, begin 2, end accepted" {
+			t.Error(got)
 		}
 	})
 }

@@ -110,6 +110,32 @@ func TestOneFlippedBit(t *testing.T) {
 	}
 }
 
+// A frame that is sound and is not of the payload that is asked for is not given for it.
+func TestFrameOfAnotherPayload(t *testing.T) {
+	disk, name, at := three(t, true)
+	r := bytes.NewReader(disk.Content(name))
+	if p, err := readFrame(r, at[0], at[1]-at[0], batchID(1)); err != nil || p.ID != batchID(1) {
+		t.Fatalf("the first: %+v, %v", p, err)
+	}
+	if p, err := readFrame(r, at[0], at[1]-at[0], batchID(2)); !errors.Is(err, durable.ErrDamaged) {
+		t.Errorf("asked for the second, the frame of the first gives %+v, %v", p, err)
+	}
+}
+
+// A frame that has gone bad since the start gives an error, or the body that was put.
+func TestOneFlippedBitWhileOpen(t *testing.T) {
+	disk, name, at := three(t, true)
+	whole := disk.Content(name)[at[0]:at[1]]
+	for bit := range len(whole) * 8 {
+		b := bytes.Clone(whole)
+		b[bit/8] ^= 1 << (bit % 8)
+		p, err := readFrame(bytes.NewReader(b), 0, int64(len(b)), batchID(1))
+		if err == nil && !bytes.Equal(p.Body, payload(1, here).Body) || err != nil && p != nil && p.Body != nil {
+			t.Fatalf("bit %d: another body, %v", bit, err)
+		}
+	}
+}
+
 // A file that ends anywhere gives the payloads before that place.
 func TestTornAtEveryByte(t *testing.T) {
 	disk, name, at := three(t, false)

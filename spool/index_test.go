@@ -134,6 +134,58 @@ func TestIndexSaysWhatTheSegmentSays(t *testing.T) {
 	}
 }
 
+// A token that a write has left torn, or that has a bit flipped, is none.
+func TestTornTokenIsNone(t *testing.T) {
+	disk, name := mixedSpool(t)
+	index := disk.Content(name + suffixOfIndex)
+	asked := map[[24]byte]int{}
+	start := func(index []byte) {
+		fs := faultfs.New("/state", dir)
+		fs.SetContent(name, disk.Content(name))
+		fs.SetContent(name+suffixOfIndex, index)
+		o := testOptions(fs)
+		o.Vouches = func(token [24]byte) bool { asked[token]++; return false }
+		s, _ := openWith(t, testConfig, o)
+		_, _ = noted(t, s, nobody)
+		must(t, s.Close())
+	}
+	start(index)
+	if len(asked) != 1 {
+		t.Fatalf("the journal is asked about %v", asked)
+	}
+	for bit := range 28 * 8 {
+		b := bytes.Clone(index)
+		b[indexToken+bit/8] ^= 1 << (bit % 8)
+		start(b)
+	}
+	if delete(asked, [24]byte{}); len(asked) != 1 {
+		t.Errorf("the journal is asked about %d tokens, want the one that is whole", len(asked))
+	}
+}
+
+// A segment that somebody cut is shorter than its index knows: what is gone is missing,
+// and told by its ids.
+func TestIndexKnowsWhereItsSegmentEnds(t *testing.T) {
+	disk, name, at := three(t, true)
+	for _, cut := range []int64{at[0], at[1], at[2] + 10, at[3] - 1, at[3]} {
+		sound := 0
+		for sound < 3 && at[sound+1] <= cut {
+			sound++
+		}
+		fs := faultfs.New("/state", dir)
+		fs.SetContent(name, disk.Content(name)[:cut])
+		fs.SetContent(name+suffixOfIndex, disk.Content(name+suffixOfIndex))
+		s, rec := open(t, fs)
+		if !rec.Lost || len(rec.Missing) != 3-sound {
+			t.Errorf("cut to %d bytes: lost %v, %d missing, want %d", cut, rec.Lost, len(rec.Missing), 3-sound)
+		}
+		if got := drain(t, s, here); !slices.Equal(got, upTo(sound)) {
+			t.Errorf("cut to %d bytes: %v come back", cut, got)
+		}
+		must(t, s.Close())
+	}
+}
+
 // Damage that comes to an index while it is in use costs nothing either.
 func TestIndexDamagedWhileOpen(t *testing.T) {
 	disk, name := mixedSpool(t)

@@ -511,6 +511,34 @@ func TestBeforeUnlink(t *testing.T) {
 	})
 }
 
+// When others are told that payloads are removed, no power cut brings them back: nobody
+// knows any more how they ended.
+func TestRemovalIsDurableBeforeItIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		o := testOptions(fs)
+		told := 0
+		o.OnRemove = func(ids []record.BatchID) {
+			told += len(ids)
+			left, _ := openWith(t, testConfig, testOptions(fs.Crash(faultfs.Drop, 0)))
+			must(t, left.heldAll(func(p *record.Payload, _ bool) bool {
+				if slices.Contains(ids, p.ID) {
+					t.Errorf("a power cut brings payload %d back", p.ReadAt.Unix())
+				}
+				return true
+			}))
+			must(t, left.Close())
+		}
+		s, _ := openWith(t, testConfig, o)
+		put(t, s, here, upTo(9)...)
+		drain(t, s, here)
+		must(t, s.Close())
+		if told != 9 {
+			t.Errorf("%d payloads were told to be removed, want all", told)
+		}
+	})
+}
+
 func TestOffAndClosed(t *testing.T) {
 	fs := faultfs.New("/state")
 	s, _ := open(t, fs)

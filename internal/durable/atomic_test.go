@@ -118,6 +118,9 @@ func TestOS(t *testing.T) {
 		t.Errorf("size %d, %v, want it allocated", st.Size(), err)
 	}
 	must(t, s.Close())
+	if _, err := durable.Create(durable.OS, filepath.Join(dir, "s"), header(2), 0); !errors.Is(err, os.ErrExist) {
+		t.Errorf("a second segment of one name: %v, want ErrExist", err)
+	}
 	n := 0
 	rep, err := durable.ReadSegment(durable.OS, filepath.Join(dir, "s"), kind, 1, true, func(*durable.Found) error { n++; return nil })
 	if must(t, err); n != 1 || rep.End != s.Size() || len(rep.Bad) > 0 {

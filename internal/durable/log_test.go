@@ -2,8 +2,10 @@ package durable_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"slices"
 	"strings"
@@ -255,6 +257,61 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("a frame above the limit: %v, want ErrTooLarge", err)
 	}
 	must(t, s.Append(frame(1, "after", "")))
+}
+
+// A header that is sound and says that its frame is larger than any is none: nobody
+// allocates what it asks for.
+func TestFrameAboveTheLimitIsNoFrame(t *testing.T) {
+	b, offsets := segment(t)
+	h := b[offsets[0] : offsets[0]+40]
+	binary.LittleEndian.PutUint32(h[12:], 2*durable.MaxFrame)
+	where := binary.LittleEndian.AppendUint64(nil, 7) // the number of the segment
+	where = binary.LittleEndian.AppendUint64(where, uint64(offsets[0]))
+	table := crc32.MakeTable(crc32.Castagnoli)
+	binary.LittleEndian.PutUint32(h[36:], crc32.Update(crc32.Checksum(where, table), table, h[:36]))
+	r := &zerosBehind{b: b}
+	got := 0
+	rep, err := durable.Scan(r, 3*durable.MaxFrame, kind, 1, true, func(*durable.Found) error { got++; return nil })
+	if must(t, err); got != 2 || len(rep.Bad) != 1 {
+		t.Errorf("%d frames, bad %+v, want the two behind it", got, rep.Bad)
+	}
+	if r.most > durable.MaxFrame {
+		t.Errorf("%d bytes were read at once", r.most)
+	}
+}
+
+// zerosBehind is a file that ends with zeros without end.
+type zerosBehind struct {
+	b    []byte
+	most int // the longest read
+}
+
+func (z *zerosBehind) ReadAt(p []byte, off int64) (int, error) {
+	z.most = max(z.most, len(p))
+	clear(p)
+	if off < int64(len(z.b)) {
+		copy(p, z.b[off:])
+	}
+	return len(p), nil
+}
+
+// halfway is a disk that writes half of what it is given and says no error.
+type halfway struct{ durable.FS }
+
+func (h halfway) Open(name string, flag int) (durable.File, error) {
+	f, err := h.FS.Open(name, flag)
+	return halfFile{f}, err
+}
+
+type halfFile struct{ durable.File }
+
+func (f halfFile) WriteAt(b []byte, off int64) (int, error) { return f.File.WriteAt(b[:len(b)/2], off) }
+
+// A write that was cut short is an error, also where the file does not say so.
+func TestShortWriteIsAnError(t *testing.T) {
+	if _, err := durable.Create(halfway{faultfs.New("/d")}, "/d/a", header(1), 0); err == nil {
+		t.Error("a segment was made of half a header")
+	}
 }
 
 // After a failed sync the file is never synced again, and what it was to keep

@@ -242,6 +242,22 @@ func TestPowerCutNamesFiles(t *testing.T) {
 	}
 }
 
+// A run that ended in good order did so, though the machine lost its power right after.
+func TestCleanEndSurvivesAPowerCut(t *testing.T) {
+	fs := faultfs.New("/state")
+	j, _ := open2(t, fs)
+	must(t, j.Register(file1(1), record.FileInfo{Path: "/a.log"}))
+	must(t, j.Close())
+	o := testOptions(fs.Crash(faultfs.Drop, 0))
+	o.BootID = "another boot"
+	j, rec, err := Open("/state/journal", testConfig, o)
+	must(t, err)
+	if !rec.Clean || len(rec.Problems) > 0 {
+		t.Errorf("clean %v, problems %q", rec.Clean, rec.Problems)
+	}
+	must(t, j.Close())
+}
+
 func TestReadTellsOfDamage(t *testing.T) {
 	steps := script()
 	fs, path := damaged(t, steps[:7]) // up to the first sync

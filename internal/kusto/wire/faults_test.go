@@ -222,6 +222,9 @@ func TestGzipBombIsNotInflated(t *testing.T) {
 	if a := c.Ingest(t.Context(), sample("x")); a.Verdict != kusto.Accepted {
 		t.Errorf("got %s, %v", a.Verdict, a.Err)
 	}
+	if n := len(inflate(packed.Bytes())); n > reply.MaxAnswer+1 {
+		t.Errorf("%d bytes are unpacked", n)
+	}
 	o := &outcome{}
 	o.read(&http.Response{StatusCode: 400, Header: http.Header{"Content-Encoding": {"gzip"}}, Body: io.NopCloser(&packed)})
 	if len(o.Body) != reply.MaxAnswer || !o.long {
