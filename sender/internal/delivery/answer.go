@@ -97,7 +97,9 @@ func (m *Machine) accept(p *Payload) {
 	r.accepted++
 	r.records += uint64(p.Data.Records)
 	r.last = m.now
-	r.throttles, r.paused, r.longTold = 0, time.Time{}, false
+	if p.asked.After(r.throttled) { // else it says nothing of what was asked for since
+		r.throttles, r.paused, r.longTold = 0, time.Time{}, false
+	}
 	r.sizes.accept(p.Data.RawBytes)
 	c.smooth()
 	m.end(p, record.Accepted)

@@ -290,6 +290,81 @@ func TestThrottlingOfARouteAndOfACluster(t *testing.T) {
 	find[Request](b)
 }
 
+// A service that throttles a route asks for a pause. That it takes a request which left
+// before says nothing against it.
+func TestAnEarlierRequestEndsNoPause(t *testing.T) {
+	b := newBench(t)
+	busy := said(kusto.Throttled, 429)
+	busy.RetryAfter = 8 * time.Second
+	first, second := b.sending("A", 1), b.sending("A", 1)
+	b.wait(time.Second)
+	b.do(Answered{first, busy})
+	b.wait(time.Second)
+	b.do(Answered{second, good})
+	b.do(Take{Data: b.data("A", 1)})
+	if len(b.actions) != 0 {
+		t.Errorf("%s before Retry-After is over", actionsOf(b.actions))
+	}
+	b.wait(7 * time.Second)
+	b.ask(find[Request](b).P)
+}
+
+// A cluster that is down is probed with one request at a time, however many routes it has.
+func TestOneProbeForAllRoutes(t *testing.T) {
+	b := newBench(t)
+	b.do(SpoolIs{Sick}) // what fails stays in hand
+	var sent []*Payload
+	for _, table := range []string{"A", "B", "C"} {
+		sent = append(sent, b.sending(table, 1))
+	}
+	b.wait(11 * time.Second)
+	for _, p := range sent {
+		b.do(Answered{p, said(kusto.NotSent, 0)})
+	}
+	var probes []*Payload
+	for n := range 3 {
+		for range 3 {
+			b.wait(time.Minute)
+			for _, a := range b.actions {
+				if r, is := a.(Request); is {
+					probes = append(probes, r.P)
+				}
+			}
+			if len(probes) == n+1 && probes[n].asked.IsZero() {
+				b.ask(probes[n])
+			}
+			b.do(SpoolIs{Sick})
+		}
+		if len(probes) != n+1 {
+			t.Fatalf("%d probes are under way, want one", len(probes)-n)
+		}
+		b.do(Answered{probes[n], said(kusto.NotSent, 0)})
+	}
+}
+
+// Requests of one time that are throttled halve the slots once; a later one does again.
+func TestThrottledTogetherHalvesOnce(t *testing.T) {
+	b := newBench(t)
+	var sent []*Payload
+	for range 8 {
+		sent = append(sent, b.sending("A", 1))
+	}
+	b.wait(time.Second)
+	c := b.m.clusters["http://c"]
+	for _, p := range sent {
+		if b.do(Answered{p, said(kusto.Throttled, 429)}); c.limit != 4 {
+			t.Fatalf("%d slots of 8", c.limit)
+		}
+	}
+	b.wait(time.Second)
+	p := find[Request](b).P
+	b.ask(p)
+	b.wait(time.Second)
+	if b.do(Answered{p, said(kusto.Throttled, 429)}); c.limit != 2 {
+		t.Errorf("%d slots of 4", c.limit)
+	}
+}
+
 // A payload that was shown to fail alone does not turn its route down, however
 // seldom others come and however long its requests take.
 func TestAPoisonousPayloadTurnsAQuietRouteDownOnce(t *testing.T) {
