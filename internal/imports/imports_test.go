@@ -87,6 +87,8 @@ var rules = map[string][]string{
 	"internal/setup":      {"internal/check", "internal/config", "internal/kusto", "internal/kusto/query", "internal/telemetry", "internal/console", "internal/endpoint", "internal/pipeline", "internal/schema"},
 	"internal/top":        {"internal/telemetry"},
 
+	"internal/guards": {},
+
 	"cmd/agent": {"internal/check", "internal/config", "emulator", "internal/kusto", "internal/kusto/query", "internal/quarantine", "internal/recovery", "spool", "internal/telemetry",
 		"internal/agent", "internal/audit", "internal/console", "internal/demo", "internal/endpoint", "internal/initconfig", "internal/pipeline",
 		"internal/queryshell", "internal/repair", "internal/rows", "internal/setup", "internal/top", "internal/custody", "internal/stored"},

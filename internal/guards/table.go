@@ -1,0 +1,99 @@
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed guards.txt
+var text string
+
+// guard is one entry of the table.
+type guard struct {
+	Kind     string // sync, order, checksum, bound, lock, …
+	Name     string // in few words
+	File     string // from the root of the module, with slashes
+	Package  string // whose tests are run, as ./path
+	Tests    string // the expression that go test -run takes
+	Why      string // what goes wrong without it, one sentence
+	Old, New string // a text that is in the file exactly once, and what takes its place
+
+	source  string // the file as it is
+	changed string // the same without the guard
+	caught  string // the test that failed; empty: none did
+}
+
+// parse reads guards.txt: entries of lines "key: value", one by one separated by an empty
+// line. Lines that begin with - are the text to be replaced, lines with + what replaces
+// it, each without its first character; lines that begin with # are for people.
+func parse(text string) (all []*guard, err error) {
+	for i, part := range strings.Split(text, "\n\n") {
+		g := &guard{}
+		var was, is []string
+		empty := true
+		for line := range strings.Lines(part) {
+			line = strings.TrimSuffix(line, "\n")
+			key, value, found := strings.Cut(line, ": ")
+			switch {
+			case line == "" || line[0] == '#':
+				continue
+			case line[0] == '-':
+				was = append(was, line[1:])
+			case line[0] == '+':
+				is = append(is, line[1:])
+			case found && key == "kind":
+				g.Kind = value
+			case found && key == "guard":
+				g.Name = value
+			case found && key == "file":
+				g.File = value
+			case found && key == "test":
+				g.Package, g.Tests, _ = strings.Cut(value, " ")
+			case found && key == "why":
+				g.Why = value
+			default:
+				return nil, fmt.Errorf("entry %d: line %q: want kind, guard, file, test, why, - or +", i+1, line)
+			}
+			empty = false
+		}
+		if empty {
+			continue
+		}
+		g.Old, g.New = strings.Join(was, "\n"), strings.Join(is, "\n")
+		if g.Kind == "" || g.Name == "" || g.File == "" || g.Tests == "" || g.Why == "" || g.Old == "" || g.Old == g.New {
+			return nil, fmt.Errorf("entry %d (%q): something is missing", i+1, g.Name)
+		}
+		all = append(all, g)
+	}
+	return all, nil
+}
+
+// load reads the table and the files it is about. The error names all entries that do not
+// fit the source any more.
+func load(root string) ([]*guard, error) {
+	all, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	var stale []error
+	for _, g := range all {
+		b, err := os.ReadFile(inRoot(root, g.File))
+		if err != nil {
+			stale = append(stale, err)
+			continue
+		}
+		g.source = string(b)
+		if n := strings.Count(g.source, g.Old); n != 1 {
+			stale = append(stale, fmt.Errorf("the table is stale: the text of guard %q is %d times in %s, want once:\n%s", g.Name, n, g.File, g.Old))
+			continue
+		}
+		g.changed = strings.Replace(g.source, g.Old, g.New, 1)
+	}
+	return all, errors.Join(stale...)
+}
+
+func inRoot(root, path string) string { return filepath.Join(root, filepath.FromSlash(path)) }

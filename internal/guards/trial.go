@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// trial runs tests with and without guards.
+type trial struct {
+	root, work string
+	sound      map[string]bool // tests that pass with all guards in place
+}
+
+// takeOut runs the tests of a guard without it, and notes which one failed. The same tests
+// have to pass with it.
+func (t *trial) takeOut(ctx context.Context, g *guard) error {
+	if key := g.Package + " " + g.Tests; !t.sound[key] {
+		failed, err := t.test(ctx, g, "")
+		if err == nil && failed != "" {
+			err = fmt.Errorf("%s fails with all guards in place", failed)
+		}
+		if err != nil {
+			return err
+		}
+		t.sound[key] = true
+	}
+	root, err := filepath.Abs(t.root)
+	if err != nil {
+		return err
+	}
+	changed := filepath.Join(t.work, "changed.go")
+	if err := os.WriteFile(changed, []byte(g.changed), 0o600); err != nil {
+		return err
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {inRoot(root, g.File): changed}})
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(t.work, "overlay.json")
+	if err := os.WriteFile(path, overlay, 0o600); err != nil {
+		return err
+	}
+	g.caught, err = t.test(ctx, g, path)
+	return err
+}
+
+// event is what is read of a line of go test -json.
+type event struct{ Action, Test, Output, FailedBuild string }
+
+// builds is what the compiler said.
+func builds(out []byte) (text string) {
+	for line := range bytes.Lines(out) {
+		var e event
+		if json.Unmarshal(line, &e) == nil && e.Action == "build-output" {
+			text += e.Output
+		}
+	}
+	return text
+}
+
+// test runs the tests of a guard and returns the first that fails; empty: all pass. That
+// no test is run, or that the source does not build, is an error.
+func (t *trial) test(ctx context.Context, g *guard, overlay string) (failed string, err error) {
+	args := []string{"test", "-json", "-short", "-failfast", "-vet=off", "-p", "1", "-timeout", "3m", "-run", "^(" + g.Tests + ")$"}
+	if overlay != "" {
+		args = append(args, "-count", "1", "-overlay", overlay)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, g.Package)...)
+	cmd.Dir = t.root
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	var ended *exec.ExitError
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if err != nil && !errors.As(err, &ended) {
+		return "", err
+	}
+	running, ran := "", false
+	for line := range bytes.Lines(out) {
+		var e event
+		if json.Unmarshal(line, &e) != nil {
+			continue
+		}
+		switch {
+		case e.FailedBuild != "" || e.Action == "build-fail":
+			return "", fmt.Errorf("it does not build: %s%s", said.Bytes(), builds(out))
+		case e.Action == "run":
+			running, ran = e.Test, true
+		case e.Action == "fail" && e.Test != "" && failed == "":
+			failed, _, _ = strings.Cut(e.Test, "/")
+		}
+	}
+	switch {
+	case !ran:
+		return "", fmt.Errorf("no test of %s matches %q: %s%s", g.Package, g.Tests, said.Bytes(), out)
+	case err != nil && failed == "": // the process ended in the midst of it
+		failed, _, _ = strings.Cut(running, "/")
+	}
+	return failed, nil
+}
