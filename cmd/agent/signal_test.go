@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,11 +26,15 @@ const oneJSON = `inputs: [{paths: ["${DIR}/logs/*.json*"], format: JSON, table: 
 func TestStopUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, emulator.Options{})
-	records := jsonRecords(0, 60000)
+	many, stops := 60_000, []int{1, 7, 12}
+	if longForm {
+		many, stops = 400_000, slices.Repeat([]int{1, 2, 3, 4}, 25)
+	}
+	records := jsonRecords(0, many)
 	s.write("logs/a.json", joined(records))
 	s.server.Fail(emulator.Fault{Delay: 3_000_000})
 	config := open + "batch: {max_size: 16KiB}\nsend: {concurrency: 3}\n" + oneJSON
-	for _, after := range []int{1, 7, 12} {
+	for _, after := range stops {
 		p := s.run(config)
 		s.awaitRequests(s.server.Totals().Requests + after)
 		p.stop()
