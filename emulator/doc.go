@@ -63,7 +63,8 @@
 // "columns" is the identity: by name for JSON and Avro, by position for the rest.
 //
 // "open": true has what is not named exist too; so it is without a schema, and for
-// what commands make there.
+// what commands make there. "any_database": true has every database exist, empty and
+// without streaming ingestion, and of tables and mappings only what commands make.
 //
 // "viewers" and "admins" of a database limit who may read and who may change, as
 // "ingestors" does who may write.

@@ -4,13 +4,10 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/json"
-	"html/template"
 	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
-	"text/tabwriter"
 
 	"kusto-agent/emulator/internal/mgmt"
 )
@@ -31,44 +28,6 @@ func (s *Server) routes() *http.ServeMux {
 	mux.HandleFunc("PUT /schema", s.putSchema)
 	mux.HandleFunc("POST /schema/clear", s.clearSchema)
 	return mux
-}
-
-var indexPage = template.Must(template.New("index").Parse(`<!doctype html>
-<title>streaming-ingest emulator</title>
-<h1>Streaming-ingest emulator</h1>
-<table border="1" cellpadding="4">
-<tr><th>database<th>table<th>rows<th>requests<th>bytes<th>look
-{{range .}}<tr><td>{{.Database}}<td>{{.Table}}<td align="right">{{.Rows}}<td align="right">{{.Requests}}<td align="right">{{.RawBytes}}<td><a href="{{.Link}}">rows</a>
-{{else}}<tr><td colspan="6">no rows yet
-{{end}}</table>
-<p><a href="/counts">counts</a> <a href="/requests?limit=100">requests</a> <a href="/faults">faults</a>
-`))
-
-// tableLink is a line of the index.
-type tableLink struct {
-	TableCount
-	Link string
-}
-
-func (s *Server) getIndex(w http.ResponseWriter, r *http.Request) {
-	var lines []tableLink
-	for _, t := range s.Tables() {
-		q := "?db=" + url.QueryEscape(t.Database) + "&table=" + url.QueryEscape(t.Table) + "&limit=1000"
-		lines = append(lines, tableLink{t, "/rows" + q})
-	}
-	if strings.Contains(r.Header.Get("Accept"), "text/html") {
-		w.Header().Set("Content-Type", htmlType)
-		indexPage.Execute(w, lines) // the reader left
-		return
-	}
-	w.Header().Set("Content-Type", textType)
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	write := func(cells ...string) { tw.Write([]byte(strings.Join(cells, "\t") + "\n")) }
-	write("DATABASE", "TABLE", "ROWS", "REQUESTS", "LOOK")
-	for _, l := range lines {
-		write(l.Database, l.Table, strconv.Itoa(l.Rows), strconv.Itoa(l.Requests), hereURL(r)+l.Link)
-	}
-	tw.Flush()
 }
 
 // getRows streams rows, one JSON value or one record as sent per line.

@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +67,35 @@ func TestSchemaIsSeenLate(t *testing.T) {
 			t.Error("an unsound schema was taken")
 		}
 	})
+}
+
+// TestAnyDatabase: every database is there, and nothing in it that no command made.
+func TestAnyDatabase(t *testing.T) {
+	s := New(Options{Schema: &Schema{AnyDatabase: true}})
+	f := func(database, table string, status int, says string) {
+		t.Helper()
+		if w := post(s, ingestURL(database, table, "TXT", ""), "x"); w.Code != status || !strings.Contains(w.Body.String(), says) {
+			t.Errorf("%s.%s: got %d %s", database, table, w.Code, w.Body)
+		}
+	}
+	command := func(database, text string) {
+		t.Helper()
+		w := post(s, "/v1/rest/mgmt", fmt.Sprintf(`{"db": %q, "csl": %q}`, database, text))
+		if w.Code != 200 {
+			t.Fatalf("%s: %d %s", text, w.Code, w.Body)
+		}
+	}
+	f("Logs", "T", 400, "Entity ID 'T' of kind 'Table' was not found")
+	f("a/b", "T", 400, "of kind 'Database' was not found")
+	command("Logs", ".show tables")
+	command("Logs", ".create table T (Line: string)")
+	f("Logs", "T", 400, "StreamingIngestionPolicyNotEnabled")
+	command("logs", ".alter table T policy streamingingestion enable")
+	f("LOGS", "T", 200, "")
+	f("Other", "T", 400, "Entity ID 'T' of kind 'Table' was not found")
+	if got := s.Tables(); len(got) != 1 || got[0].Database != "Logs" || got[0].Rows != 1 {
+		t.Errorf("tables %v", got)
+	}
 }
 
 func TestMappedRows(t *testing.T) {

@@ -203,6 +203,31 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestIndexPage: what a person sees in a browser.
+func TestIndexPage(t *testing.T) {
+	s := New(Options{Schema: loadSchema(t, `{"any_database": true, "databases": {"D": {"tables": {"t": {"columns": "n:long, s:string"}}}}}`), TokenSecret: ""})
+	f := func(want ...string) {
+		t.Helper()
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Accept", "text/html")
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		for _, want := range want {
+			if !strings.Contains(w.Body.String(), want) {
+				t.Errorf("no %s in\n%s", want, w.Body)
+			}
+		}
+	}
+	f("0 rows in 1 table; 0 requests, 0 of them not accepted.", "Every database exists, and the tables and mappings that commands made.", "No token is needed.", "n: long, s: string", "No request came yet.")
+	post(s, ingestURL("D", "t", "CSV", ""), "1,a\n2,b\n3,c\n4,<d>\n5,"+strings.Repeat("é", 300))
+	post(s, ingestURL("D", "u", "CSV", ""), "x")
+	f("5 rows in 1 table; 2 requests, 1 of them not accepted.", "the last 3:<pre>{&#34;n&#34;:3,", "&lt;d&gt;", "é…", "400 BadRequest_EntityNotFound")
+	s = New(Options{TokenSecret: "s3cret"})
+	f("Every database, table and mapping exists.", "http://example.com issues them for the client secret of --token-secret", "There is no table yet.")
+	s = New(Options{Schema: loadSchema(t, `{}`)})
+	f("What the schema does not name and no command made is unknown.")
+}
+
 func TestSchemaOverHTTP(t *testing.T) {
 	s := New(Options{SchemaDelay: time.Hour})
 	do := func(method, target, body string, status int) {

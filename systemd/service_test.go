@@ -107,7 +107,7 @@ Wants=systemd-journald.service emulator.service
 const emulatorUnit = `[Unit]
 DefaultDependencies=no
 [Service]
-ExecStart=/nest/checkout/kusto-agent emulator --listen 127.0.0.1:8080 --token-secret ` + secret + `
+ExecStart=/nest/checkout/kusto-agent emulator --open --listen 127.0.0.1:8080 --token-secret ` + secret + `
 `
 
 const secret = "nest-client-secret"

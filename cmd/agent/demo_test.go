@@ -44,6 +44,30 @@ func TestDemo(t *testing.T) {
 	}
 }
 
+// TestEmulatorStrict: a table that no command made is unknown, unless everything exists.
+func TestEmulatorStrict(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	f := func(flags []string, status int) {
+		t.Helper()
+		p := s.launch(append([]string{"emulator", "--listen", "127.0.0.1:0"}, flags...)...)
+		url := p.await(1, "emulator listening").text("url")
+		resp, err := client.Post(url+"/v1/rest/ingest/Logs/Acess?streamFormat=TXT", "text/plain", strings.NewReader("one"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != status {
+			t.Errorf("%q answers %d %s", flags, resp.StatusCode, bodyOf(t, resp))
+		}
+		p.signal(syscall.SIGTERM)
+		p.want(0)
+	}
+	f(nil, 400)
+	f([]string{"--open"}, 200)
+	s.show(64, "emulator", "--open", "--schema", "x")
+}
+
 // TestEmulatorCommand ships to an emulator in a process of its own.
 func TestEmulatorCommand(t *testing.T) {
 	t.Parallel()

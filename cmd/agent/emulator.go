@@ -17,16 +17,21 @@ import (
 
 func emulatorCommand() *cobra.Command {
 	var listen, schema, authority string
+	var open bool
 	var o emulator.Options
 	cmd := &cobra.Command{
 		Use:   "emulator",
 		Short: "Serve a strict streaming-ingest endpoint on this machine, for trying a configuration and for tests",
-		Args:  cobra.NoArgs,
+		Long: "Serve an endpoint of streaming ingestion, commands and queries on this machine, for trying a configuration and\n" +
+			"for tests. Every database exists, but as in the service no table does until a command makes it (kusto-agent\n" +
+			"setup); --open has every name exist, and --schema only those of a file. It prints the endpoint, which is the\n" +
+			"cluster of the configuration, and has a page there for a browser. All is in memory, and gone when it ends.",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if authority != "" && !o.TLS {
 				return exit.With(exit.Usage, errors.New("--tls-ca goes with --tls"))
 			}
-			if err := loadSchema(&o, schema); err != nil {
+			if err := loadSchema(&o, schema, open); err != nil {
 				return err
 			}
 			o.Logger = telemetry.NewLogger(telemetry.DefaultConfig().Log, os.Stderr)
@@ -53,8 +58,10 @@ func emulatorCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:8080", "the `address` to serve on")
-	f.StringVar(&schema, "schema", "", "a JSON `file` of databases, tables and mappings; all else is then unknown")
-	f.StringVar(&o.TokenSecret, "token-secret", "", "demand a token, issued here for this client `secret`")
+	f.StringVar(&schema, "schema", "", "a JSON `file` of databases, tables and mappings; all else is then unknown, see docs/emulator.md")
+	f.BoolVar(&open, "open", false, "have every database, table and mapping exist")
+	cmd.MarkFlagsMutuallyExclusive("schema", "open")
+	f.StringVar(&o.TokenSecret, "token-secret", "", "demand a token, issued here for this client `secret`, for any tenant and client id; auth.authority is the endpoint")
 	f.BoolVar(&o.TLS, "tls", false, "serve https, with a certificate for 127.0.0.1, ::1 and localhost that is made at start")
 	f.StringVar(&authority, "tls-ca", "", "with --tls, the `file` to write the certificate of the authority to, for clients to trust; default: a new one in the temporary folder, removed at the end")
 	f.BoolVar(&o.Discard, "discard", false, "check and count rows, keep none")
@@ -81,7 +88,10 @@ func writeAuthority(pem []byte, path *string) (remove func(), err error) {
 	return remove, nil
 }
 
-func loadSchema(o *emulator.Options, path string) error {
+func loadSchema(o *emulator.Options, path string, open bool) error {
+	if path == "" && !open {
+		o.Schema = &emulator.Schema{AnyDatabase: true}
+	}
 	if path == "" {
 		return nil
 	}

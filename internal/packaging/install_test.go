@@ -83,7 +83,7 @@ func debianNest(t *testing.T) *nest.Nest {
 	copyFile(t, filepath.Join(m.work, "kusto-agent-"+runtime.GOARCH), filepath.Join(brought, "emulator"))
 	copyFile(t, nest.Binary(t), filepath.Join(brought, "test"))
 	put(t, filepath.Join(brought, "units/nest.target"), []byte("[Unit]\nDefaultDependencies=no\nWants=systemd-journald.service emulator.service\n"), 0o644)
-	put(t, filepath.Join(brought, "units/emulator.service"), []byte("[Unit]\nDefaultDependencies=no\n[Service]\nExecStart=/nest/emulator emulator --listen 127.0.0.1:8080\n"), 0o644)
+	put(t, filepath.Join(brought, "units/emulator.service"), []byte("[Unit]\nDefaultDependencies=no\n[Service]\nExecStart=/nest/emulator emulator --open --listen 127.0.0.1:8080\n"), 0o644)
 	return nest.New(t, brought)
 }
 

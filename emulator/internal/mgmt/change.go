@@ -18,14 +18,14 @@ import (
 // ingestion when its cache expires.
 func (se *Session) change(f func(db *Database) error) error {
 	err := se.Catalog.change(se.Delay, func(s *Schema) error {
-		_, db := s.Database(se.DatabaseName)
+		name, db := s.Database(se.DatabaseName)
 		if db == nil {
 			if !kql.ValidName(se.DatabaseName) {
 				return unknown("Database", se.DatabaseName)
 			}
-			db = &Database{}
-			s.Databases[se.DatabaseName] = db
+			name, db = se.DatabaseName, &Database{}
 		}
+		s.Databases[name] = db
 		if db.Tables == nil {
 			db.Tables = make(map[string]*Table)
 		}
@@ -536,7 +536,7 @@ func (s *Schema) clone() *Schema {
 	if s == nil {
 		return &Schema{Open: true, Databases: make(map[string]*Database)}
 	}
-	out := &Schema{Streaming: s.Streaming, Open: s.Open, Databases: make(map[string]*Database)}
+	out := &Schema{Streaming: s.Streaming, Open: s.Open, AnyDatabase: s.AnyDatabase, Databases: make(map[string]*Database)}
 	for name, db := range s.Databases {
 		d := *db
 		d.Tables = maps.Clone(db.Tables)

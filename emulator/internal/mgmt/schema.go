@@ -15,9 +15,12 @@ import (
 // Schema is what a strict server knows; the documentation of package emulator shows its JSON.
 // It must not be changed after it was given to a Server.
 type Schema struct {
-	Streaming *bool                `json:"streaming"` // of the cluster; nil: on
-	Open      bool                 `json:"open"`      // what is not named exists too, as without a schema
-	Databases map[string]*Database `json:"databases"`
+	Streaming *bool `json:"streaming"` // of the cluster; nil: on
+	Open      bool  `json:"open"`      // what is not named exists too, as without a schema
+	// AnyDatabase has every database exist, empty and without streaming ingestion, until a
+	// command makes something there.
+	AnyDatabase bool                 `json:"any_database"`
+	Databases   map[string]*Database `json:"databases"`
 
 	checked bool
 }
@@ -213,6 +216,10 @@ func (s *Schema) Database(name string) (string, *Database) {
 		if strings.EqualFold(n, name) {
 			return n, db
 		}
+	}
+	if s.AnyDatabase && kql.ValidName(name) {
+		off := false
+		return name, &Database{streamingPolicy: streamingPolicy{Streaming: &off}}
 	}
 	return "", nil
 }
