@@ -24,6 +24,6 @@ func demoCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().DurationVar(&d.For, "for", 10*time.Second, "how long the writer writes")
-	cmd.Flags().BoolVar(&d.Keep, "keep", false, "keep the endpoint serving afterwards, until Ctrl-C")
+	cmd.Flags().BoolVar(&d.Keep, "keep", false, "let agent and endpoint go on afterwards, to look at, until Ctrl-C")
 	return cmd
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -11,19 +10,25 @@ import (
 	"kusto-agent/emulator"
 )
 
-// TestDemo: the whole journey on this machine ends with what was written being
-// what is stored.
+// TestDemo: the whole journey on this machine ends with what was written being what is
+// stored, through an outage and beside a record that is refused, and leaves nothing.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, emulator.Options{})
 	s.env = []string{"TMPDIR=" + s.dir}
-	p := s.launch("demo", "--for", "2s").want(0)
+	p := s.launch("demo", "--for", "1s").want(0)
 	said := p.out.text()
-	if !strings.Contains(said, "written = stored in every table") {
-		t.Errorf("says\n%s", said)
+	for _, want := range []string{
+		"  the service fails: it answers 503 to every request\n", "  the service is back\n",
+		"\nrefused     1 order: \"the service refuses this order\" (BadRequest_InvalidJson). It is in quarantine, as byte ",
+		"\naudit       OK: nothing is missing of what was read since ", "\nwritten = stored in every table\n", "\nnext: kusto-agent init ",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it does not say %q:\n%s", want, said)
+		}
 	}
-	if !strings.Contains(said, "audit     OK: nothing is missing of what was read since ") {
-		t.Errorf("its audit says\n%s", said)
+	if m := regexp.MustCompile(`(?m)^outage +[0-9.]+ s, in which [1-9]\d* rows were written; up to [1-9]\d* records were in the spool$`); !m.MatchString(said) {
+		t.Errorf("of the outage it says\n%s", said)
 	}
 	rows := regexp.MustCompile(`(?m)^(Orders|Metrics|Access) +(\d+) +(\d+) +0 +0$`).FindAllStringSubmatch(said, -1)
 	if len(rows) != 3 {
@@ -33,15 +38,45 @@ func TestDemo(t *testing.T) {
 		if row[2] != row[3] || row[2] == "0" {
 			t.Errorf("%s: written %s, stored %s", row[1], row[2], row[3])
 		}
-		kept, err := filepath.Glob(s.path("kusto-agent-demo-*/rows/" + row[1] + ".jsonl"))
-		if err != nil || len(kept) != 1 {
-			t.Fatalf("rows of %s: %v %v", row[1], kept, err)
+	}
+	if left, err := filepath.Glob(s.path("kusto-agent-demo-*")); err != nil || len(left) > 0 {
+		t.Errorf("it leaves %v, %v", left, err)
+	}
+}
+
+// TestDemoKept: while the demo is kept, its pages answer.
+func TestDemoKept(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.env = []string{"TMPDIR=" + s.dir}
+	p := s.launch("demo", "--for", "100ms", "--keep")
+	for {
+		_, more := p.out.seen()
+		if strings.Contains(p.out.text(), "run until Ctrl-C") {
+			break
 		}
-		text, err := os.ReadFile(kept[0])
-		if n := strings.Count(string(text), "\n"); err != nil || n == 0 {
-			t.Errorf("%s holds %d rows, %v", kept[0], n, err)
+		select {
+		case <-more:
+		case <-p.ended:
+			t.Fatalf("it ends and says\n%s%s", p.out.text(), p.log.text())
 		}
 	}
+	for what, says := range map[string]string{"status page": "quarantine", "endpoint": "Orders"} {
+		m := regexp.MustCompile(`(?m)^` + what + ` +(http://127\.0\.0\.1:\d+/)`).FindStringSubmatch(p.out.text())
+		if m == nil {
+			t.Fatalf("no %s in\n%s", what, p.out.text())
+		}
+		resp, err := client.Get(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := bodyOf(t, resp); resp.StatusCode != 200 || !strings.Contains(text, says) {
+			t.Errorf("%s answers %d %s", what, resp.StatusCode, text)
+		}
+		resp.Body.Close()
+	}
+	p.signal(syscall.SIGINT)
+	p.want(0)
 }
 
 // TestEmulatorStrict: a table that no command made is unknown, unless everything exists.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -220,6 +221,9 @@ func (a *Agent) buildTail() error {
 	a.journal.OnSafe(a.tail.Safe)
 	return nil
 }
+
+// Listen binds telemetry.listen, which Run does otherwise, and returns the address.
+func (a *Agent) Listen() (net.Addr, error) { return a.telemetry.Listen() }
 
 // Books are the books of every input, by its name, as they are now.
 func (a *Agent) Books() map[string]ledger.Books { return a.ledger.Snapshot() }

@@ -1,12 +1,15 @@
 // Package demo shows the whole journey on one machine: records are written and rotated, the
-// agent ships them to the emulator, and each row is compared with what was written.
+// agent ships them to the emulator through an outage, and each row is compared with what was
+// written.
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -20,11 +23,13 @@ import (
 	"kusto-agent/internal/audit"
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/quarantine"
 	"kusto-agent/internal/telemetry"
 )
 
 // demoConfig is the configuration the demo runs on: the same keys, read the
-// same way, as anybody's.
+// same way, as anybody's. It gives up on the service sooner, so that the spool is seen
+// at work.
 const demoConfig = `cluster: %[1]s
 database: Demo
 state_dir: %[2]s/state
@@ -44,69 +49,81 @@ inputs:
     header: skip
   - paths: [%[2]s/logs/access.log]
     table: Access
+send: {retry: {initial: 100ms, max: 500ms, patience: 500ms}}
 telemetry: {listen: "127.0.0.1:0"}
 `
 
 // Demo is one run of the demo.
 type Demo struct {
 	For  time.Duration // how long the writer writes
-	Keep bool          // the endpoint is served afterwards, until the end of the context
+	Keep bool          // agent and endpoint go on afterwards, until the end of the context
 	Out  io.Writer
 
 	dir     string
 	server  *emulator.Server
-	url     string
+	agent   *agent.Agent
+	url     string // of the endpoint
+	page    string // of the agent
 	writers []*demoWriter
+	began   time.Time
+	outage  struct {
+		took    time.Duration
+		written int64  // rows, in that time
+		spooled uint64 // most records in the spool
+	}
 }
 
-// Run runs the demo, and leaves what it wrote in a temporary folder. Its errors have exit
-// codes.
+// Run runs the demo and removes what it wrote, unless what is stored is not what was
+// written: then the folder stays, and the error names it. Its errors have exit codes.
 func (d *Demo) Run(ctx context.Context) (err error) {
 	if d.dir, err = os.MkdirTemp("", "kusto-agent-demo-"); err != nil {
 		return exit.With(exit.Failed, err)
 	}
-	a, logs, err := d.prepare()
+	defer func() {
+		if err != nil {
+			err = exit.With(exit.Failed, fmt.Errorf("%w; logs, log of the agent and state are in %s", err, d.dir))
+			return
+		}
+		_ = os.RemoveAll(d.dir) // it is in the temporary folder
+	}()
+	logs, err := d.prepare()
 	if err != nil {
-		return exit.With(exit.Failed, err)
+		return err
 	}
 	defer logs.Close()
 	defer d.server.Close()
-	fmt.Fprintf(d.Out, "endpoint  %s  (strict emulator, with its own token endpoint)\nlogs      %s  (rotated about once a second)\nconfig    %s\nagent log %s\n\n",
-		d.url, filepath.Join(d.dir, "logs"), filepath.Join(d.dir, "agent.yaml"), logs.Name())
+	fmt.Fprintf(d.Out, "status page  %s\nendpoint     %s/ (an emulator of the service, with its rows)\nfolder       %s (logs, configuration, log of the agent; removed at the end)\n\n", d.page, d.url, d.dir)
 
 	running, stopAgent := context.WithCancel(context.Background())
 	defer stopAgent()
 	var agentErr error
-	agentDone := async.Start(func() { agentErr = a.Run(running, nil) })
-	began := time.Now()
+	agentDone := async.Start(func() { agentErr = d.agent.Run(running, nil) })
 	d.write(ctx)
 	d.awaitRows(ctx)
-	took := time.Since(began)
+	err = d.report()
+	if err == nil && d.Keep {
+		fmt.Fprintf(d.Out, "\nagent and endpoint run until Ctrl-C; look at both pages, or: kusto-agent status --state-dir %s\n", filepath.Join(d.dir, "state"))
+		<-ctx.Done()
+	}
 	stopAgent()
 	<-agentDone
-	if agentErr != nil {
-		return exit.With(exit.Failed, agentErr)
-	}
-	if err := d.report(a, took); err != nil {
+	if err = cmp.Or(err, agentErr); err != nil {
 		return err
 	}
 	if err := d.audit(); err != nil {
 		return err
 	}
-	if d.Keep {
-		fmt.Fprintf(d.Out, "\nserving %s until Ctrl-C; rows: curl '%s/rows?db=Demo&table=Orders&limit=5'\n", d.url, d.url)
-		<-ctx.Done()
-	}
+	fmt.Fprint(d.Out, "\nwritten = stored in every table\n\nnext: kusto-agent init       writes a configuration for logs of this machine\n      kusto-agent emulator   serves such an endpoint to try it against\n")
 	return nil
 }
 
 // prepare starts the endpoint and builds an agent from a configuration file.
-func (d *Demo) prepare() (*agent.Agent, *os.File, error) {
+func (d *Demo) prepare() (*os.File, error) {
 	secret := uuid.NewString()
 	d.server = emulator.New(emulator.Options{TokenSecret: secret})
 	url, err := d.server.Listen("127.0.0.1:0")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	d.url = url
 	path := filepath.Join(d.dir, "agent.yaml")
@@ -116,109 +133,181 @@ func (d *Demo) prepare() (*agent.Agent, *os.File, error) {
 	}
 	for name, text := range files {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	if d.writers, err = newDemoWriters(filepath.Join(d.dir, "logs")); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	cfg, err := config.Load(path, os.LookupEnv, config.Options{})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	logs, err := os.Create(filepath.Join(d.dir, "agent.log"))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	a, err := agent.New(agent.Options{Config: cfg, Log: telemetry.NewLogger(cfg.Telemetry.Log, logs)})
-	return a, logs, err
+	d.agent, err = agent.New(agent.Options{Config: cfg, Log: telemetry.NewLogger(cfg.Telemetry.Log, logs)})
+	if err != nil {
+		return nil, errors.Join(err, logs.Close())
+	}
+	addr, err := d.agent.Listen()
+	if err != nil {
+		return nil, errors.Join(err, logs.Close())
+	}
+	d.page = "http://" + addr.String() + "/"
+	return logs, nil
 }
 
-// write runs the writers for the length of the demo, with a line of progress.
+// write runs the writers for the length of the demo, with a line of progress. In the
+// middle the service answers nothing but errors, until records are in the spool.
 func (d *Demo) write(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, d.For)
-	defer cancel()
-	began := time.Now()
+	writing, stop := context.WithCancel(ctx)
+	d.began = time.Now()
+	d.server.Fail(emulator.Fault{
+		Match: emulator.Match{Table: "Orders", Contains: refusedNote}, When: emulator.BeforeCommit,
+		Status: http.StatusBadRequest, Code: "BadRequest_InvalidJson", Message: "the service refuses this order",
+	})
 	var running []<-chan struct{}
 	for _, w := range d.writers {
-		running = append(running, async.Start(func() { w.run(ctx) }))
+		running = append(running, async.Start(func() { w.run(writing) }))
 	}
 	line := newProgress(d.Out)
-	tick := time.NewTicker(line.every)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		select {
-		case <-tick.C:
-			d.show(line, began)
-		case <-ctx.Done():
-		}
-	}
+	d.pass(ctx, line, d.For*3/10, nil)
+
+	down := d.server.Fail(emulator.Fault{When: emulator.OnArrival, Status: http.StatusServiceUnavailable})
+	line.note("%5.1fs  the service fails: it answers 503 to every request", time.Since(d.began).Seconds())
+	from, before := time.Now(), d.written()
+	d.pass(ctx, line, d.For*4/10, func() bool { return d.outage.spooled > 0 })
+	down.Remove()
+	d.outage.took, d.outage.written = time.Since(from), d.written()-before
+	line.note("%5.1fs  the service is back", time.Since(d.began).Seconds())
+
+	d.pass(ctx, line, d.For*3/10, nil)
+	stop()
 	for _, done := range running {
 		<-done
 	}
-	d.show(line, began)
+	d.show(line)
 	line.end()
 }
 
-func (d *Demo) show(line *progress, began time.Time) {
-	written, bytes, rotations := 0, int64(0), 0
-	stored := 0
+// pass lets so much time pass, and more until a condition holds, for a while.
+func (d *Demo) pass(ctx context.Context, line *progress, least time.Duration, until func() bool) {
+	const most = time.Minute
+	began := time.Now()
+	tick := time.NewTicker(line.every)
+	defer tick.Stop()
+	enough := time.NewTicker(20 * time.Millisecond)
+	defer enough.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			d.show(line)
+		case <-enough.C:
+		}
+		d.outage.spooled = max(d.outage.spooled, d.spooled())
+		if past := time.Since(began); past >= least && (until == nil || until() || past > least+most) {
+			return
+		}
+	}
+}
+
+func (d *Demo) written() (rows int64) {
 	for _, w := range d.writers {
-		written += int(w.rows.Load())
+		rows += w.rows.Load()
+	}
+	return rows
+}
+
+func (d *Demo) spooled() (records uint64) {
+	for _, b := range d.agent.Books() {
+		records += b.Spooled
+	}
+	return records
+}
+
+func (d *Demo) show(line *progress) {
+	bytes, stored := int64(0), 0
+	for _, w := range d.writers {
 		bytes += w.bytes.Load()
-		rotations += int(w.rotations.Load())
 		stored += d.server.RowCount("Demo", w.table)
 	}
-	s := time.Since(began).Seconds()
-	line.show("%5.1fs  written %9d rows %7.1f MB in %d files  stored %9d rows  %5.1f MB/s",
-		s, written, float64(bytes)/1e6, rotations+len(d.writers), stored, float64(bytes)/1e6/s)
+	line.show("%5.1fs  written %9d rows %7.1f MB   stored %9d   in the spool %9d",
+		time.Since(d.began).Seconds(), d.written(), float64(bytes)/1e6, stored, d.spooled())
 }
 
 // awaitRows waits until every row written is stored, for a while; also after a
 // Ctrl-C, which only ends the writing.
 func (d *Demo) awaitRows(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	for _, w := range d.writers {
 		if err := d.server.WaitRows(ctx, "Demo", w.table, int(w.rows.Load())); err != nil {
 			return // the report says what is missing
 		}
 	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for ctx.Err() == nil { // the agent hears of it a little later
+		pending := uint64(0)
+		for _, b := range d.agent.Books() {
+			pending += b.Pending + b.Spooled
+		}
+		if pending == 0 {
+			return
+		}
+		<-tick.C
+	}
 }
 
-// report compares what was written with what is stored, row by row, and leaves
-// the stored rows where they can be looked at.
-func (d *Demo) report(a *agent.Agent, took time.Duration) error {
+// report compares what was written with what is stored, row by row.
+func (d *Demo) report() error {
 	fmt.Fprintf(d.Out, "\n%-10s %12s %12s %12s %12s\n", "table", "written", "stored", "missing", "duplicates")
-	rowsDir := filepath.Join(d.dir, "rows")
-	if err := os.Mkdir(rowsDir, 0o700); err != nil {
-		return exit.With(exit.Failed, err)
-	}
 	var bytes int64
 	equal := true
+	rotations := int64(0)
 	for _, w := range d.writers {
-		c, err := d.compare(w, rowsDir)
+		c, err := d.compare(w)
 		if err != nil {
-			return exit.With(exit.Failed, err)
+			return err
 		}
 		fmt.Fprintf(d.Out, "%-10s %12d %12d %12d %12d\n", w.table, w.rows.Load(), c.stored, c.missing, c.double)
 		equal = equal && c.stored == int(w.rows.Load()) && c.missing == 0 && c.double == 0
 		bytes += w.bytes.Load()
+		rotations += w.rotations.Load()
 	}
-	for input, b := range a.Books() {
+	for input, b := range d.agent.Books() {
 		if err := b.Check(); err != nil {
-			return exit.With(exit.Failed, fmt.Errorf("the books of %s do not close: %w", input, err))
+			return fmt.Errorf("the books of %s do not close: %w", input, err)
 		}
 	}
 	n := d.server.Totals()
-	fmt.Fprintf(d.Out, "\n%.1f MB in %.1fs (%.1f MB/s), %d requests, %d tokens; dropped by the endpoint: %d lines\n",
-		float64(bytes)/1e6, took.Seconds(), float64(bytes)/1e6/took.Seconds(), n.Requests, d.server.TokenCalls(), n.DroppedLines)
-	fmt.Fprintf(d.Out, "rows are in %s, one JSON line each\n", rowsDir)
-	if !equal || n.DroppedLines > 0 {
-		return exit.With(exit.Failed, errors.New("what is stored is not what was written"))
+	fmt.Fprintf(d.Out, "\n%.1f MB were written at the pace of the demo into %d files, %d of them rotated away\n", float64(bytes)/1e6, int(rotations)+len(d.writers), rotations)
+	fmt.Fprintf(d.Out, "outage      %.1f s, in which %d rows were written; up to %d records were in the spool\n", d.outage.took.Seconds(), d.outage.written, d.outage.spooled)
+	refused := 0
+	err := quarantine.List(filepath.Join(d.dir, "state", "quarantine"), func(e quarantine.Entry) error {
+		refused++
+		fmt.Fprintf(d.Out, "refused     1 order: %q (%s). It is in quarantine, as byte %d of %s; its neighbours are stored\n", e.Message, e.Code, e.Offset, filepath.Base(e.Path))
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case !equal || n.DroppedLines > 0 || refused != d.refused():
+		return fmt.Errorf("what is stored is not what was written; lines dropped by the endpoint: %d, records in quarantine: %d", n.DroppedLines, refused)
 	}
-	fmt.Fprintln(d.Out, "written = stored in every table")
 	return nil
+}
+
+// refused is how many records were written that the service refuses.
+func (d *Demo) refused() (n int) {
+	for _, w := range d.writers {
+		n += int(w.refused.Load())
+	}
+	return n
 }
 
 // audit asks the agent's own state what became of what was written, and says what it
@@ -227,17 +316,12 @@ func (d *Demo) audit() error {
 	state := filepath.Join(d.dir, "state")
 	r, err := audit.Read(audit.Options{State: state, Spool: filepath.Join(state, "spool")})
 	if err != nil {
-		return exit.With(exit.Failed, err)
-	}
-	written := int64(0)
-	for _, w := range d.writers {
-		written += w.rows.Load()
+		return err
 	}
 	s := r.Sum()
-	fmt.Fprintf(d.Out, "\naudit     %s\n          of %d files, in %d batches; file by file: kusto-agent audit --state-dir %s\n",
-		r.Headline(), s.Files, s.Accepted.Batches, state)
-	if !r.OK || r.Whole && s.Accepted.Records != written { // of a long demo the journal keeps the end
-		return exit.With(exit.Failed, fmt.Errorf("the audit knows of %d records, %d were written", s.Accepted.Records, written))
+	fmt.Fprintf(d.Out, "audit       %s\n            of %d files, in %d batches\n", r.Headline(), s.Files, s.Accepted.Batches)
+	if !r.OK || r.Whole && s.Accepted.Records != d.written() { // of a long demo the journal keeps the end
+		return fmt.Errorf("the audit knows of %d records, %d were written", s.Accepted.Records, d.written())
 	}
 	return nil
 }
@@ -265,6 +349,12 @@ func (p *progress) show(format string, args ...any) {
 		return
 	}
 	fmt.Fprintln(p.out, text)
+}
+
+// note is a line that stays.
+func (p *progress) note(format string, args ...any) {
+	p.show(format, args...)
+	p.end()
 }
 
 func (p *progress) end() {

@@ -81,7 +81,7 @@ var rules = map[string][]string{
 
 	"internal/agent": {"batcher", "internal/config", "internal/journal", "internal/kusto", "internal/kusto/credential", "internal/quarantine", "internal/recovery", "sender", "spool", "tail", "internal/telemetry",
 		"internal/custody", "internal/endpoint", "internal/pipeline"},
-	"internal/demo":       {"internal/config", "emulator", "internal/telemetry", "internal/agent", "internal/audit"},
+	"internal/demo":       {"internal/config", "emulator", "internal/telemetry", "internal/agent", "internal/audit", "internal/quarantine"},
 	"internal/initconfig": {"internal/check", "internal/config", "internal/kusto", "internal/kusto/credential", "internal/kusto/wire", "internal/telemetry", "internal/console", "internal/schema"},
 	"internal/queryshell": {"internal/config", "internal/kusto", "internal/kusto/credential", "internal/kusto/query", "internal/kusto/wire", "internal/telemetry", "internal/chart", "internal/console", "internal/endpoint", "internal/rows"},
 	"internal/setup":      {"internal/check", "internal/config", "internal/kusto", "internal/kusto/query", "internal/telemetry", "internal/console", "internal/endpoint", "internal/pipeline", "internal/schema"},
