@@ -12,8 +12,9 @@ func initCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [SAMPLEFILE]",
 		Short: "Write a configuration from flags, questions and a sample file",
-		Long: "Write a configuration with one input. On a terminal the command asks for what no flag gives, and proposes\n" +
-			"answers from the sample file: the format from its content, the table and the paths from its name.\n" +
+		Long: "Write a configuration with one input. On a terminal the command lists the logs of this machine if no sample is\n" +
+			"named, asks for what no flag gives, and proposes answers: how to sign in from what this machine has, the rest\n" +
+			"from the sample file: the format from its content, the table and the paths from its name.\n" +
 			"Without a terminal it uses the proposals. An existing file is overwritten only with --force.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

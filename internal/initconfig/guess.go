@@ -107,13 +107,6 @@ func (c *Answers) likelyMapping() string {
 	return c.Table + "_" + strings.ToLower(spec.Mapping)
 }
 
-func (c *Answers) likelyMethod() string {
-	if strings.HasPrefix(c.Cluster, "http://") {
-		return "none"
-	}
-	return "client_secret"
-}
-
 // ofRotation is what rotation puts behind the name of a file: dates and numbers.
 var ofRotation = regexp.MustCompile(`[-_.]*[0-9][-_.0-9T:]*$`)
 

@@ -5,10 +5,12 @@ package initconfig
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -33,12 +35,19 @@ type Answers struct {
 	Ask                                                          console.Asker
 
 	guess schema.Guess
+	found []string // logs to choose from, where nobody can be asked
+
+	identity func() string // the one of this machine, but in tests
+	folders  []string      // where logs are looked for; nil: in logFolders
 }
 
 // Run writes the configuration to the file Output; "-" is out. Its errors have exit codes.
 func (c *Answers) Run(out console.Output) error {
 	if _, err := os.Lstat(c.Output); err == nil && c.Output != "-" && !c.Force {
 		return exit.With(exit.Usage, fmt.Errorf("%q is there already; overwrite it with --force, or name another file with --output", c.Output))
+	}
+	if err := c.which(); err != nil {
+		return exit.With(exit.Usage, err)
 	}
 	if c.Sample != "" {
 		if err := c.look(); err != nil {
@@ -59,7 +68,12 @@ func (c *Answers) Run(out console.Output) error {
 	if err := c.write(text); err != nil {
 		return exit.With(exit.Failed, err)
 	}
-	console.Say("%s is written; next: kusto-agent setup --dry-run --config %s", c.Output, check.Quoted(c.Output))
+	at := check.Quoted(c.Output)
+	console.Say("%s is written; next: kusto-agent setup --dry-run --config %s", c.Output, at)
+	console.Say("then, without --dry-run, and: kusto-agent check --config %s", at)
+	if c.Auth == "client_secret" {
+		console.Say("the secret is read from %s: a file beside the configuration, or for the service /etc/credstore/%[1]s", c.ClientSecretFile)
+	}
 	return nil
 }
 
@@ -80,8 +94,15 @@ func (c *Answers) write(text string) error {
 	if err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
+	mode := fs.FileMode(0o644)
+	if old, err := os.Stat(c.Output); err == nil { // who may read it stays as a package made it
+		mode = old.Mode().Perm()
+		if of, ok := old.Sys().(*syscall.Stat_t); ok {
+			_ = f.Chown(int(of.Uid), int(of.Gid)) // it is for root alone
+		}
+	}
 	_, err = f.WriteString(text)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	err = errors.Join(err, f.Chmod(mode), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), c.Output)
 	}
@@ -139,6 +160,9 @@ func (c *Answers) complete() error {
 		}
 	}
 	if len(missing) > 0 {
+		if len(c.found) > 0 {
+			return fmt.Errorf("missing: %s\nlogs on this machine, one of which can be the sample: %s", strings.Join(missing, ", "), strings.Join(c.found, ", "))
+		}
 		return fmt.Errorf("missing: %s", strings.Join(missing, ", "))
 	}
 	if f, ok := format.Lookup(c.Format); ok {

@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/console"
@@ -16,7 +19,7 @@ import (
 func TestInitQuestions(t *testing.T) {
 	t.Parallel()
 	var asked bytes.Buffer
-	c := &Answers{Output: "agent.yaml", Path: "/srv/app/*.json"}
+	c := &Answers{Output: "agent.yaml", Path: "/srv/app/*.json", identity: func() string { return "client_secret" }}
 	answers := "\nhttps://c.westeurope.kusto.windows.net\na/b\nLogs\n\n\nMine\nmagic\nnone\n\nt\nid\n\n"
 	c.Ask = console.Asker{In: bufio.NewReader(strings.NewReader(answers)), Out: &asked, On: true}
 	if err := c.complete(); err != nil {
@@ -45,5 +48,187 @@ func TestInitQuestions(t *testing.T) {
 	c = &Answers{Ask: console.Asker{In: bufio.NewReader(strings.NewReader("")), Out: &asked, On: true}}
 	if err := c.complete(); err == nil {
 		t.Error("no answer is taken for one")
+	}
+}
+
+// TestFindLogs: what a program writes to is found, the last written first; what was rotated
+// away, is empty or no text is not.
+func TestFindLogs(t *testing.T) {
+	t.Parallel()
+	dir, now := t.TempDir(), time.Now()
+	write := func(name, text string, age time.Duration) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		at := now.Add(-age)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("app/app.json", "{}\n", time.Minute)
+	write("app/app.json.1", "{}\n", time.Hour)
+	write("app/app.log-20260301.gz", "x", time.Hour)
+	write("web/access.log", "x\n", time.Second)
+	write("web/logs/out", "x\n", time.Hour)
+	write("web/empty.log", "", 0)
+	write("web/program.log", "\x7fELF\x00\x00", 0)
+	write("web/readme", "x\n", 0)
+	write("web/.hidden/a.log", "x\n", 0)
+	write("a/b/c/d/e/f/g.log", "x\n", 0)
+	for _, name := range []string{"1", "2", "3", "4", "5"} {
+		write("many/"+name+".csv", "x\n", 2*time.Hour)
+	}
+	if err := os.Symlink(filepath.Join(dir, "app"), filepath.Join(dir, "app", "circle.log")); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range findLogs([]string{dir, dir + "/app", dir + "/nothing"}) {
+		got = append(got, strings.TrimPrefix(l.path, dir+"/"))
+	}
+	want := "web/access.log app/app.json web/logs/out many/1.csv many/2.csv many/3.csv"
+	if strings.Join(got, " ") != want {
+		t.Errorf("found %q, want %s", got, want)
+	}
+}
+
+// TestInitWhich: a person chooses among the logs of the machine; without one they are named.
+func TestInitWhich(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"a.json", "b.csv"} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(map[string]string{"a.json": "{\"n\":1}\n", "b.csv": "x,y\n1,2\n"}[name]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(-time.Hour)
+		if name == "b.csv" {
+			at = at.Add(-time.Hour)
+		}
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := func(answer, sample, says string) {
+		t.Helper()
+		var asked bytes.Buffer
+		c := &Answers{folders: []string{dir}}
+		c.Ask = console.Asker{In: bufio.NewReader(strings.NewReader(answer)), Out: &asked, On: true}
+		if err := c.which(); (err != nil) != (sample == "") || c.Sample != sample || !strings.Contains(asked.String(), says) {
+			t.Errorf("%q chooses %s, %v: %s", answer, c.Sample, err, asked.String())
+		}
+	}
+	f("\n", dir+"/a.json", "   1  "+dir+"/a.json")
+	f("2\n", dir+"/b.csv", "written 2h 0m ago\nWhich one, by its number, or the path of another [1]: ")
+	f("3\n0\n1\n", dir+"/a.json", "there is no 3; want 1 to 2, or a path")
+	f("/nothing\n/dev/null\n", "/dev/null", "stat /nothing: no such file or directory")
+	f("", "", "")
+	c := &Answers{folders: []string{dir}}
+	if err := c.which(); err != nil || c.Sample != "" {
+		t.Errorf("without a person: %s, %v", c.Sample, err)
+	}
+	if err := c.complete(); err == nil || !strings.Contains(err.Error(), "missing: --cluster, ") || !strings.Contains(err.Error(), "one of which can be the sample: "+dir+"/a.json, "+dir+"/b.csv") {
+		t.Errorf("without a person it says %v", err)
+	}
+	c = &Answers{folders: []string{t.TempDir()}}
+	if err := c.which(); err != nil || c.found != nil {
+		t.Errorf("where there is none: %v %v", c.found, err)
+	}
+}
+
+// TestInitIdentity: a secret is asked for only where nothing else would do.
+func TestInitIdentity(t *testing.T) {
+	t.Parallel()
+	f := func(c Answers, here, want string) {
+		t.Helper()
+		c.identity = func() string { return here }
+		if got := c.likelyMethod(); got != want {
+			t.Errorf("%+v on %s: %s, want %s", c, here, got, want)
+		}
+	}
+	const url = "https://c.westeurope.kusto.windows.net"
+	f(Answers{Cluster: url}, "managed_identity", "managed_identity")
+	f(Answers{Cluster: url, ClientID: "id"}, "managed_identity", "managed_identity")
+	f(Answers{Cluster: url, Tenant: "t", ClientID: "id"}, "managed_identity", "client_secret")
+	f(Answers{Cluster: url, ClientSecretFile: "f"}, "azure_cli", "client_secret")
+	f(Answers{Cluster: url, CertificateFile: "f"}, "azure_cli", "certificate")
+	f(Answers{Cluster: url, TokenFile: "f"}, "azure_cli", "token_file")
+	f(Answers{Cluster: "http://127.0.0.1:1"}, "azure_cli", "none")
+
+	c := Answers{Output: "agent.yaml", Cluster: url, Database: "D", Path: "/x/*.json", Auth: "managed_identity"}
+	if err := c.complete(); err != nil || !strings.Contains(c.text(), "\n  method: managed_identity ") || strings.Contains(c.text(), "client_id") {
+		t.Errorf("with a managed identity: %v\n%s", err, c.text())
+	}
+}
+
+// TestIdentityHere: what the environment says of this machine.
+func TestIdentityHere(t *testing.T) {
+	for _, name := range []string{"AZURE_FEDERATED_TOKEN_FILE", "IDENTITY_ENDPOINT", "MSI_ENDPOINT"} {
+		t.Setenv(name, "")
+	}
+	dir := t.TempDir()
+	t.Setenv("AZURE_CONFIG_DIR", dir)
+	without := "client_secret"
+	if isAzureMachine() {
+		without = "managed_identity"
+	}
+	f := func(want string) {
+		t.Helper()
+		if got := identity(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	f(without)
+	if err := os.WriteFile(filepath.Join(dir, "azureProfile.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if without == "client_secret" {
+		f("azure_cli")
+	}
+	t.Setenv("MSI_ENDPOINT", "http://localhost")
+	f("managed_identity")
+	t.Setenv("AZURE_FEDERATED_TOKEN_FILE", "/x")
+	f("workload_identity")
+}
+
+// TestInitTeaches: what stands in comments holds as it stands.
+func TestInitTeaches(t *testing.T) {
+	t.Parallel()
+	commented := regexp.MustCompile(`(?m)^( *)# ([a-z_]+: .*)$`)
+	for _, name := range []string{"JSON", "TXT"} {
+		c := &Answers{Output: "agent.yaml", Cluster: "http://127.0.0.1:1", Database: "D", Path: "/x/*.json", Format: name, Table: "T"}
+		if err := c.complete(); err != nil {
+			t.Fatal(err)
+		}
+		text := c.text()
+		n := len(commented.FindAllString(text, -1))
+		text = commented.ReplaceAllString(text, "$1$2")
+		cfg, err := config.Parse("agent.yaml", []byte(text), os.LookupEnv, config.Options{})
+		if err != nil || n != 8 {
+			t.Fatalf("%s: %d keys in comments, %v\n%s", name, n, err, text)
+		}
+		if in := cfg.Inputs[0]; in.StartAt != "end" || len(in.Exclude) != 1 {
+			t.Errorf("%s: %+v", name, in)
+		}
+	}
+}
+
+// TestInitKeepsMode: a file that is overwritten can be read by whom it could before.
+func TestInitKeepsMode(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "agent.yaml")
+	if err := os.WriteFile(path, nil, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	c := &Answers{Output: path, Force: true}
+	if err := c.write("x: y\n"); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 || info.Size() != 5 {
+		t.Errorf("%v, %v", info, err)
 	}
 }

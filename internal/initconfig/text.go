@@ -26,15 +26,19 @@ func (c *Answers) text() string {
 	if file == "-" {
 		file = "agent.yaml"
 	}
-	fmt.Fprintf(&b, "# A configuration of kusto-agent. Every other key, with its default, is in agent.yaml.example.\n"+
-		"# What it needs on the service:  kusto-agent setup --dry-run --config %[1]s\n"+
-		"# A first run, to its end:       kusto-agent run --once --config %[1]s\n\n", telemetry.Printable(check.Quoted(file)))
+	fmt.Fprintf(&b, "# A configuration of kusto-agent. kusto-agent config explain KEY says more of any key, such as inputs.start_at.\n"+
+		"# Further steps, each of which can be repeated:\n"+
+		"#   kusto-agent setup --config %[1]s         # make the table, the mapping and the policy on the service; --dry-run prints them\n"+
+		"#   kusto-agent check --config %[1]s         # look at everything that is needed, changing nothing\n"+
+		"#   kusto-agent run --once --config %[1]s    # send what the files hold now, and end\n\n", telemetry.Printable(check.Quoted(file)))
 	line(0, "cluster", scalar(c.Cluster), "the query URL")
 	if c.Trust {
 		line(0, "allow_untrusted_endpoint", "true", "a token is sent there all the same")
 	}
 	line(0, "database", scalar(c.Database), "an input can name another")
-	b.WriteString("# state_dir: /var/lib/kusto-agent              # positions, spool and quarantine; default: that of systemd, else ./kusto-agent-state\n\n")
+	b.WriteString("\n# The folder of what the agent remembers: how far each file is safe, what the service could not take yet, and what it\n" +
+		"# refused. The service has /var/lib/kusto-agent; a start by hand has ./kusto-agent-state. With another folder everything\n" +
+		"# is sent again.\n# state_dir: /var/lib/kusto-agent\n\n")
 	b.WriteString("auth:\n")
 	line(2, "method", scalar(c.Auth), methodWords[c.Auth])
 	for _, k := range []struct{ key, value, why string }{
@@ -54,8 +58,20 @@ func (c *Answers) text() string {
 		line(4, "mapping", scalar(c.Mapping), "which member or field goes to which column")
 	}
 	c.reading(line)
-	b.WriteString("    # exclude: [\"*.bak\"]                       # files that match paths and are not to be read\n" +
-		"    # start_at: end                            # leave what files hold when they are first seen\n")
+	b.WriteString("    # Files that are there when the input is first seen are read from their beginning; end leaves what they hold.\n" +
+		"    # start_at: end\n" +
+		"    # Rotated files are followed by themselves, also when they are compressed, and need not match paths.\n" +
+		"    # exclude: [\"*.bak\"]\n" +
+		"    # Records that are not wanted, and what of a record does not leave this machine:\n" +
+		"    # drop: [{match: '/healthz'}]\n" +
+		"    # redact: [{preset: [email, bearer], with: '***'}]\n\n" +
+		"# One request carries what was written within max_wait, up to max_size. A longer wait means fewer, larger requests.\n" +
+		"# batch: {max_wait: 1s, max_size: 4MB}\n\n" +
+		"# While the service is down, records wait in the spool. Full, it has the agent stop reading: nothing is lost while the\n" +
+		"# files are there.\n" +
+		"# spool: {max_size: 10GiB}\n\n" +
+		"# The status page, the metrics and the health checks; they show no records.\n" +
+		"# telemetry: {listen: \"127.0.0.1:5878\"}\n")
 	return b.String()
 }
 
