@@ -4,8 +4,11 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -188,6 +191,15 @@ func isFile(err error) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
+// agentUser is the user the agent runs as, or its number where it has no name.
+var agentUser = sync.OnceValue(func() string {
+	id := strconv.Itoa(os.Geteuid())
+	if u, err := user.LookupId(id); err == nil {
+		return u.Username
+	}
+	return id
+})
+
 // fixOf says what to do about what is not being read.
 func fixOf(err error) string {
 	var p *problem
@@ -198,7 +210,8 @@ func fixOf(err error) string {
 	case errors.As(err, &planted):
 		return planted.Fix()
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return "let the agent's user read it: setfacl -m u:kusto-agent:r on the file, :rx on its folders, or add the user to the file's group"
+		name := agentUser()
+		return "let user " + name + " read it; the commands for that: sudo kusto-agent check --user " + name + " (setfacl -m u:" + name + ":r for the file, :rx for its folders)"
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
 		return "raise LimitNOFILE of the unit, or lower limits.open_files"
 	case errors.Is(err, archive.ErrCut), errors.Is(err, archive.ErrDamaged):

@@ -42,7 +42,7 @@ func askError(err error, dir string) error {
 		return exit.With(exit.Usage, err)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTDIR):
 		return exit.With(exit.Unreachable, fmt.Errorf(
-			"no agent answers in %s; start it, or name its state_dir with --state-dir (that of the systemd unit is /var/lib/kusto-agent)", telemetry.Printable(dir)))
+			"no agent answers in %s; start it, or name its state_dir with --state-dir (that of the systemd unit is /var/lib/kusto-agent)", telemetry.Printable(config.Absolute(dir))))
 	case errors.Is(err, fs.ErrPermission):
 		return exit.With(exit.Failed, fmt.Errorf("%w; run it with sudo, or as the agent's user: sudo -u kusto-agent kusto-agent …", err))
 	}

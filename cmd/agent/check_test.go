@@ -219,7 +219,7 @@ func TestCheckIdentity(t *testing.T) {
 	s.finds(all, "token", check.Error, "AADSTS7000215", "the client secret is wrong")
 	s.finds(all, "table", check.Warning, "was not looked at: there is no token")
 	s.must(os.Remove(s.path("secret")))
-	s.finds(s.checks(77), "token", check.Error, "make DIR/secret readable")
+	s.finds(s.checks(77), "token", check.Error, "/dev/stdin DIR/secret")
 }
 
 // TestCheckWay: nobody there, a clock that is off, and what is left out then.

@@ -80,8 +80,8 @@ func TestHolds(t *testing.T) {
 	missing := func(kind, name string) emulator.Fault {
 		return emulator.Fault{Status: 400, Code: "BadRequest_EntityNotFound", Message: fmt.Sprintf("Entity ID '%s' of kind '%s' was not found.", name, kind)}
 	}
-	f("table", "BadRequest_EntityNotFound", ".create table ['Bad']", missing("Table", "Bad"))
-	f("mapping", "BadRequest_EntityNotFound", ".create-or-alter table ['Bad'] ingestion json mapping", missing("MappingPersistent", "m"))
+	f("table", "BadRequest_EntityNotFound", ".clear table ['Bad'] cache", missing("Table", "Bad"))
+	f("mapping", "BadRequest_EntityNotFound", ".show table ['Bad'] ingestion mappings", missing("MappingPersistent", "m"))
 	f("policy", "BadRequest_StreamingIngestionPolicyNotEnabled", ".alter table ['Bad'] policy streamingingestion enable",
 		emulator.Fault{Status: 400, Code: "BadRequest_StreamingIngestionPolicyNotEnabled"})
 	f("permission", "Forbidden", ".add table ['Bad'] ingestors", emulator.Fault{Status: 403})

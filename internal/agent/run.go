@@ -14,6 +14,7 @@ import (
 	"kusto-agent/internal/async"
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/ledger"
 )
 
 // BoundHeap has the collector run before garbage takes more than a little beside
@@ -194,12 +195,15 @@ func (a *Agent) verdict() error {
 		return nil
 	}
 	p := a.sender.Progress()
-	var quarantined uint64
+	var all ledger.Books
+	var quarantined, filtered uint64
 	for _, b := range a.ledger.Snapshot() {
-		for _, n := range b.Quarantined {
-			quarantined += n
-		}
+		all.Read += b.Read + b.Restored
+		all.Accepted += b.Accepted
+		quarantined += ledger.Total(b.Quarantined)
+		filtered += ledger.Total(b.Filtered)
 	}
+	a.Log.Info("run --once is done", "records", all.Read, "accepted", all.Accepted, "filtered", filtered, "quarantined", quarantined)
 	switch {
 	case p.Refused:
 		return exit.With(exit.Refused, errors.New("a token or a route was refused; what was not accepted is in its files or in the spool"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -129,7 +130,9 @@ func (r *run) identity(ctx context.Context) {
 			c.closed = "there is no token"
 		}
 		f := failed(Finding{ID: "token", Where: c.URL}, err)
-		f.Fix = c.credentialFix(f.Fix, r.Path)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // else it is not about a file
+			f.Fix = c.credentialFix(f.Fix, r.Path)
+		}
 		r.add(f)
 	})
 }

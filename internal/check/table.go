@@ -144,9 +144,15 @@ func (v *view) noTable(ctx context.Context) {
 		v.tell("table", Error, what+", but one called "+n, "letter case counts: set table: "+n)
 		return
 	}
-	fix := "let setup make it, with its mapping and policy, from what the files hold\n" + v.setup()
+	fix := ""
+	if n, ok := config.Nearest(v.in.Table, v.table.Others); ok {
+		what += "; did you mean " + n + "?"
+		fix = "set table: " + n + " if that is meant; else "
+	}
 	if commands := v.plan(ctx); len(commands) > 0 {
-		fix = "create it with what it needs, then clear the cache of streaming ingestion\n" + strings.Join(append(commands, schema.ClearCache), "\n")
+		fix += v.setup() + " makes it, or an administrator by these\n" + strings.Join(append(commands, schema.ClearCache), "\n")
+	} else {
+		fix += "let setup make it, with its mapping and policy, from what the files hold\n" + v.setup()
 	}
 	v.tell("table", Error, what, fix)
 }

@@ -80,7 +80,7 @@ func findKey(name string) (string, error) {
 		}
 		paths, names = append(paths, k.path), append(names, k.name)
 	})
-	switch near, meant := nearest(name, paths); {
+	switch near, meant := Nearest(name, paths); {
 	case exact != "" || name == "":
 		return exact, nil
 	case len(ends) == 1:
@@ -90,7 +90,7 @@ func findKey(name string) (string, error) {
 	case meant:
 		return "", fmt.Errorf("there is no key %q; did you mean %s?", shortened(name), near)
 	}
-	if near, meant := nearest(name[strings.LastIndex(name, ".")+1:], names); meant {
+	if near, meant := Nearest(name[strings.LastIndex(name, ".")+1:], names); meant {
 		for _, path := range paths {
 			if path == near || strings.HasSuffix(path, "."+near) {
 				ends = append(ends, path)

@@ -90,7 +90,7 @@ func (l *loader) destination(in *Input, src *source, at string) {
 
 func (l *loader) unknownCluster(in *Input, src *source, at string) {
 	names := slices.Sorted(maps.Keys(l.cfg.Clusters))
-	near, meant := nearest(in.Cluster, names)
+	near, meant := Nearest(in.Cluster, names)
 	at = join(at, "cluster")
 	switch {
 	case !src.given(at):

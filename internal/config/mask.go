@@ -109,7 +109,7 @@ func isWord(key string) bool {
 // is known and holds no secret, and of the method what looks like one.
 func isPublic(key, value string) bool {
 	if key == "method" {
-		_, near := nearest(strings.Trim(strings.SplitN(value, "#", 2)[0], " \t,}"), credential.Methods)
+		_, near := Nearest(strings.Trim(strings.SplitN(value, "#", 2)[0], " \t,}"), credential.Methods)
 		return near
 	}
 	_, known := fieldsOf(reflect.TypeFor[credential.Config]())[key]

@@ -112,7 +112,7 @@ func (c *Config) HasInput(name string) error {
 	if name == "" || slices.Contains(names, name) {
 		return nil
 	}
-	if near, meant := nearest(name, names); meant {
+	if near, meant := Nearest(name, names); meant {
 		return fmt.Errorf("there is no input %q; did you mean %s?", name, near)
 	}
 	return fmt.Errorf("there is no input %q; want %s", name, orList(names))

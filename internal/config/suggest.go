@@ -24,7 +24,7 @@ func (d *decoder) unknown(key string, k *yaml.Node, section reflect.Type, path s
 		keys = append(keys, name)
 	}
 	slices.Sort(keys)
-	near, meant := nearest(key, keys)
+	near, meant := Nearest(key, keys)
 	stray := ""
 	if !meant {
 		stray = strayed(key)
@@ -77,7 +77,7 @@ func strayed(typed string) string {
 		}
 	}
 	slices.Sort(words)
-	near, meant := nearest(typed, words)
+	near, meant := Nearest(typed, words)
 	if !meant {
 		return ""
 	}
@@ -121,8 +121,8 @@ func homesWithin(key string, t reflect.Type, path string) (homes []string) {
 	return homes
 }
 
-// nearest is the one of words that a person most likely meant.
-func nearest(typed string, words []string) (string, bool) {
+// Nearest is the one of words that a person most likely meant, and whether there is one.
+func Nearest(typed string, words []string) (string, bool) {
 	const most = 64 // no word is that long, and the cost grows with it
 	if len(typed) > most {
 		return "", false

@@ -56,6 +56,9 @@ func (r Reader) Table(ctx context.Context, of record.Route) (*Table, error) {
 	if i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, of.Table) }); i >= 0 && !t.Exists {
 		t.Similar = names[i]
 	}
+	if !t.Exists {
+		t.Others = names
+	}
 	database, table := "database "+kusto.EntityName(r.Database), "table "+kusto.EntityName(of.Table)
 	if t.Exists {
 		t.own, t.PolicyErr = r.streaming(ctx, table)

@@ -12,7 +12,8 @@ import (
 // Table is a table of the service as it is, and then as plans make it.
 type Table struct {
 	Exists   bool
-	Similar  string // where it does not exist: one whose name differs in letter case alone
+	Similar  string   // where it does not exist: one whose name differs in letter case alone
+	Others   []string // where it does not exist: the tables there are
 	Columns  []Column
 	Mappings []Mapping // its own; those of its database only if the route's is none of its own
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/term"
 
@@ -58,7 +59,7 @@ func (f form) logger(w io.Writer, level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(escaper{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: quoteBytes}))
 }
 
-// quoteBytes quotes a value that is not UTF-8, as the text form does: JSON has
+// quoteBytes writes durations in words, and quotes a value that is not UTF-8, as the text form does: JSON has
 // no word for such bytes, and a file whose name is told without them cannot be
 // found.
 func quoteBytes(_ []string, a slog.Attr) slog.Attr {
@@ -67,6 +68,8 @@ func quoteBytes(_ []string, a slog.Attr) slog.Attr {
 		a.Value = slog.StringValue(record.Spell(v))
 	case error:
 		a.Value = slog.StringValue(record.Spell(v.Error()))
+	case time.Duration: // a bare number would be nanoseconds, which nobody can tell
+		a.Value = slog.StringValue(v.Round(time.Millisecond).String())
 	}
 	return a
 }

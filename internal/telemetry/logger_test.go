@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unicode"
 )
 
@@ -50,6 +51,17 @@ func TestBytesThatAreNoText(t *testing.T) {
 	f("text")
 	if got := f("json"); got.File != `"a\xff\xfe\n.log"` || got.Err != `"open a\xff"` || got.Sound != "ü" {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestDurationsInWords: every form says how long in units.
+func TestDurationsInWords(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		var b strings.Builder
+		NewLogger(LogConfig{Format: format}, &b).Warn("m", "elapsed", 10*time.Second+time.Millisecond+7)
+		if !strings.Contains(b.String(), "10.001") || strings.Contains(b.String(), "10001000007") {
+			t.Errorf("%s: %s", format, b.String())
+		}
 	}
 }
 

@@ -117,7 +117,7 @@ func (p *painter) inputs(s *Status) {
 	}
 	t.write(p)
 	if sp := s.Spool; sp != nil && sp.Payloads > 0 {
-		p.line("%s", p.paint(faint, fmt.Sprintf("spool holds %d payloads, %s, the oldest put there %s", sp.Payloads, bytesText(sp.Bytes), agoText(p.now, sp.Oldest))))
+		p.line("%s", p.paint(faint, fmt.Sprintf("spool holds %s, %s, the oldest put there %s", number(sp.Payloads, "batch", "batches"), bytesText(sp.Bytes), agoText(p.now, sp.Oldest))))
 	}
 	if q := s.Quarantine; q.Bytes > 0 {
 		p.line("%s", p.paint(faint, fmt.Sprintf("quarantine holds %s of %s", bytesText(q.Bytes), bytesText(q.MaxBytes))))
@@ -125,7 +125,7 @@ func (p *painter) inputs(s *Status) {
 }
 
 func (p *painter) routes(s *Status) {
-	t := newTable("ROUTE", "FORMAT", "STATE", "ACCEPTED>", "QUEUED>", "SPOOLED>", "IN FLIGHT>", "LAST ACCEPTED>")
+	t := newTable("ROUTE", "FORMAT", "STATE", "ACCEPTED>", "BATCHES QUEUED>", "BATCHES SPOOLED>", "BATCHES IN FLIGHT>", "LAST ACCEPTED>")
 	for _, r := range s.Routes {
 		format := r.Format
 		if r.Mapping != "" {
@@ -143,7 +143,7 @@ func (p *painter) routes(s *Status) {
 }
 
 func (p *painter) clusters(s *Status) {
-	t := newTable("CLUSTER", "URL", "STATE", "IN FLIGHT>", "TOKEN EXPIRES>")
+	t := newTable("CLUSTER", "URL", "STATE", "REQUESTS IN FLIGHT>", "TOKEN EXPIRES>")
 	for _, c := range s.Clusters {
 		expires := "no token"
 		if !c.TokenExpires.IsZero() {

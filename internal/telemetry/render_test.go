@@ -36,14 +36,14 @@ app     Logs.App      8,412,793  8,401,120   11,656        14            3      
 nginx   Logs.Nginx    1,250,403  1,250,403        0         0            0        0        0     0 B  1 idle, 1 rotated
 orders  Sales.Orders     48,151     40,002    8,118        31            0        0        0  6.6 MB  1 waiting
 
-ROUTE         FORMAT             STATE   ACCEPTED  QUEUED  SPOOLED  IN FLIGHT  LAST ACCEPTED
-Logs.App      JSON by App_json   up     8,401,120       2        0          3         1s ago
-Logs.Nginx    TXT                up     1,250,403       0        0          0         4s ago
-Sales.Orders  CSV by Orders_csv  held      40,002       2        7          0     13m 0s ago
+ROUTE         FORMAT             STATE   ACCEPTED  BATCHES QUEUED  BATCHES SPOOLED  BATCHES IN FLIGHT  LAST ACCEPTED
+Logs.App      JSON by App_json   up     8,401,120               2                0                  3         1s ago
+Logs.Nginx    TXT                up     1,250,403               0                0                  0         4s ago
+Sales.Orders  CSV by Orders_csv  held      40,002               2                7                  0     13m 0s ago
 
-CLUSTER  URL                                             STATE  IN FLIGHT  TOKEN EXPIRES
-default  https://mycluster.westeurope.kusto.windows.net  up        3 of 8      in 42m 0s
-dr       https://dr.northeurope.kusto.windows.net        up        0 of 8      in 51m 0s
+CLUSTER  URL                                             STATE  REQUESTS IN FLIGHT  TOKEN EXPIRES
+default  https://mycluster.westeurope.kusto.windows.net  up                 3 of 8      in 42m 0s
+dr       https://dr.northeurope.kusto.windows.net        up                 0 of 8      in 51m 0s
 
 FILE                                 INPUT   STATE      SIZE    SAFE  BEHIND
 /data/exports/orders 2026-11-20.csv  orders  waiting   14 MB  7.6 MB  6.6 MB  its route is held

@@ -234,7 +234,7 @@ func TestSecretMissing(t *testing.T) {
 	}
 	f("secret", "into /etc/credstore/secret and restart")
 	f(filepath.Join(dir, "secret"), "into /etc/credstore/secret and restart")
-	f("/nowhere/secret", "make /nowhere/secret readable")
+	f("/nowhere/secret", "/dev/stdin /nowhere/secret")
 }
 
 func TestSecretFile(t *testing.T) {

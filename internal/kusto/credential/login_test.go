@@ -174,7 +174,7 @@ func TestCertificate(t *testing.T) {
 	file, password := filepath.Join(dir, "agent.pem"), filepath.Join(dir, "password")
 	cfg := Config{Method: "certificate", Authority: cluster, Tenant: "contoso.example", ClientID: "client-1", CertificateFile: file, Resource: "https://c.kusto.windows.net"}
 	tokens := tokensOf(t, cfg, cluster, o)
-	wantFailure(t, tokens, "", "no such file", "make "+file+" readable")
+	wantFailure(t, tokens, "", "no such file", "/dev/stdin "+file)
 	replaceFile(t, file, pemOf(t, newCertificate(t, time.Now().Add(-time.Hour))))
 	wantFailure(t, tokens, "", "ended at", "az ad app credential reset --id client-1")
 	replaceFile(t, file, pemOf(t, other))
@@ -224,7 +224,7 @@ func TestWorkloadIdentity(t *testing.T) {
 	t.Setenv(envClientID, "client-1")
 	t.Setenv(envTenantID, "contoso.example")
 	tokens := tokensOf(t, Config{Method: "workload_identity", Authority: cluster}, cluster, o)
-	wantFailure(t, tokens, "", "auth.federated_token_file", "readable")
+	wantFailure(t, tokens, "", "auth.federated_token_file", "put it there: install")
 	f := func(key string, v any, code, hint string) {
 		t.Helper()
 		replaceFile(t, file, with(key, v))
@@ -240,7 +240,7 @@ func TestWorkloadIdentity(t *testing.T) {
 
 	// What the configuration names goes before the environment.
 	tokens = tokensOf(t, Config{Method: "workload_identity", Authority: cluster, FederatedTokenFile: "/nowhere/token"}, cluster, o)
-	wantFailure(t, tokens, "", "/nowhere/token", "readable")
+	wantFailure(t, tokens, "", "/nowhere/token", "put it there: install")
 }
 
 func TestManagedIdentity(t *testing.T) {

@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -47,6 +50,9 @@ func readUpTo(path string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most))
 }
 
+// plainPath needs no quotes in a shell.
+var plainPath = regexp.MustCompile(`^[A-Za-z0-9_./@%+=:,-]{1,256}$`)
+
 // readHint is what to do about a secret that cannot be read. No file can be put
 // into the folder that systemd makes for a service.
 func readHint(path string) string {
@@ -54,7 +60,18 @@ func readHint(path string) string {
 		name := reply.Printable(filepath.Base(path), 256)
 		return "put the secret into /etc/credstore/" + name + " and restart the service; its unit has to say LoadCredential=" + name
 	}
-	return "make " + reply.Printable(path, 256) + " readable for the user the agent runs as; under systemd, LoadCredential= hands it over"
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return "put it there: install -m 640 -g kusto-agent /dev/stdin " + shellName(path) + " reads it from the terminal, to Ctrl-D; or name the file that holds it"
+	}
+	return "let the user the agent runs as read it: chgrp kusto-agent " + shellName(path) + " && chmod g+r " + shellName(path) + "; under systemd, LoadCredential= hands it over"
+}
+
+// shellName is a path for a command line.
+func shellName(path string) string {
+	if plainPath.MatchString(path) {
+		return path
+	}
+	return "'" + strings.ReplaceAll(reply.Printable(path, 256), "'", `'\''`) + "'"
 }
 
 // fileGrant reads a token that something else keeps fresh.

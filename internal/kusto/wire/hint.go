@@ -89,8 +89,9 @@ func statusHint(status int, table string) string {
 // entity reads the kind out of "Entity ID 'X' of kind 'Table' was not found".
 var entity = regexp.MustCompile(`of kind '([A-Za-z]+)'`)
 
-// missingHint is how to create the missing entity, and how to refresh the schema cache
-// if it exists: a new table or mapping takes up to 5 minutes to be found.
+// missingHint is how to see whether the name is misspelt, how to create the missing entity,
+// and how to refresh the schema cache if it exists: a new table or mapping takes up to 5
+// minutes to be found.
 func missingHint(r *reply.Reply, in *kusto.Ingest) string {
 	kind := r.Code
 	if m := entity.FindStringSubmatch(r.Texts); m != nil {
@@ -101,12 +102,11 @@ func missingHint(r *reply.Reply, in *kusto.Ingest) string {
 	fresh := "; if it exists and is new: .clear table " + table + " cache streamingingestion schema"
 	switch {
 	case strings.Contains(kind, "mapping"):
-		return "create the mapping, with your columns: .create-or-alter table " + table + " ingestion " + mappingKind(in.Format) +
-			" mapping " + kusto.StringLiteral(in.Mapping) + " '[{\"column\":\"c\",\"Properties\":{}}]'" + fresh
+		return "check the name of mapping and its kind, which is " + mappingKind(in.Format) + ": .show table " + table + " ingestion mappings; if there is none, make it: kusto-agent setup" + fresh
 	case strings.Contains(kind, "database"):
 		return "database " + kusto.EntityName(in.Database) + " is not in this cluster: check the name with .show databases"
 	}
-	return "create the table, with your columns: .create table " + table + " (['c']: string)" + fresh
+	return "check the name of table, where letter case counts: .show tables; if there is none, make it: kusto-agent setup" + fresh
 }
 
 // mappingKind is the kind under which a format's mappings are kept.
