@@ -19,7 +19,7 @@ func configCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(configCheckCommand(), configShowCommand(), configSchemaCommand(), configExplainCommand())
+	cmd.AddCommand(configCheckCommand(), configShowCommand(), configSchemaCommand(), configExplainCommand(), printCommand("reference", "Print every key with what it is for, as Markdown", func() ([]byte, error) { return config.Reference(), nil }))
 	return cmd
 }
 

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -15,6 +17,7 @@ import (
 
 func manCommand() *cobra.Command {
 	var dir string
+	var markdown bool
 	cmd := &cobra.Command{
 		Use:   "man [COMMAND...]",
 		Short: "Print the manual page of a command",
@@ -26,6 +29,10 @@ func manCommand() *cobra.Command {
 			if dir != "" {
 				return writeManual(root, dir, args)
 			}
+			if markdown {
+				out := console.NewOutput(cmd.OutOrStdout())
+				return out.End(manualPage(out, root))
+			}
 			of, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
 				return exit.With(exit.Usage, fmt.Errorf("there is no command %q; for a list: kusto-agent help", strings.Join(args, " ")))
@@ -34,8 +41,30 @@ func manCommand() *cobra.Command {
 			return out.End(doc.GenMan(of, manualHeader(), out))
 		},
 	}
+	cmd.Flags().BoolVar(&markdown, "markdown", false, "print all commands as one page of Markdown")
 	cmd.Flags().StringVar(&dir, "dir", "", "write the pages of all commands to this `folder`")
 	return cmd
+}
+
+// manualPage writes every command with its flags, as Markdown.
+func manualPage(w io.Writer, root *cobra.Command) error {
+	_, err := fmt.Fprint(w, "# Every command\n\nWritten by `kusto-agent man --markdown`: do not edit it. `kusto-agent help COMMAND` says the same of one command.\n")
+	var each func(cmd *cobra.Command)
+	each = func(cmd *cobra.Command) {
+		for _, c := range cmd.Commands() {
+			if c.Hidden || c.Name() == "help" || err != nil {
+				continue
+			}
+			c.InitDefaultHelpFlag()
+			_, err = fmt.Fprintf(w, "\n## %s\n\n```\n%s\n\n%s", c.CommandPath(), strings.TrimSpace(cmp.Or(c.Long, c.Short)), c.UsageString())
+			fmt.Fprint(w, "```\n")        // an error is that of the next write
+			if c.Name() != "completion" { // its shells say how to install what they print
+				each(c)
+			}
+		}
+	}
+	each(root)
+	return err
 }
 
 func writeManual(root *cobra.Command, dir string, args []string) error {

@@ -9,27 +9,32 @@ import (
 
 //go:generate sh -c "go run . metrics reference >../../docs/metrics.md"
 //go:generate sh -c "go run . metrics alerts >../../docs/alerts.yml"
+//go:generate sh -c "go run . config reference >../../docs/configuration.md"
+//go:generate sh -c "go run . man --markdown >../../docs/commands.md"
 //go:generate sh -c "go run . metrics dashboard >../../docs/dashboard.json"
 
 func metricsCommand() *cobra.Command {
 	cmd := group("metrics", "Print the metrics, alert rules or dashboard of this version")
 	cmd.Long = "Print what this version of the agent reports to Prometheus: every metric and what it means, alert rules,\n" +
 		"or a dashboard for Grafana. It asks no agent; the metrics themselves are at /metrics of telemetry.listen."
-	add := func(name, short string, text func() ([]byte, error)) {
-		cmd.AddCommand(&cobra.Command{
-			Use: name, Short: short, Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				out := console.NewOutput(cmd.OutOrStdout())
-				doc, err := text()
-				if err == nil {
-					_, err = out.Write(doc)
-				}
-				return out.End(err)
-			},
-		})
-	}
-	add("reference", "Print every metric and every alert with what they mean, as Markdown", func() ([]byte, error) { return telemetry.Reference(), nil })
-	add("alerts", "Print alert rules for Prometheus", telemetry.Alerts)
-	add("dashboard", "Print a dashboard to import into Grafana", telemetry.Dashboard)
+	cmd.AddCommand(
+		printCommand("reference", "Print every metric and every alert with what they mean, as Markdown", func() ([]byte, error) { return telemetry.Reference(), nil }),
+		printCommand("alerts", "Print alert rules for Prometheus", telemetry.Alerts),
+		printCommand("dashboard", "Print a dashboard to import into Grafana", telemetry.Dashboard))
 	return cmd
+}
+
+// printCommand prints a document of this version.
+func printCommand(name, short string, text func() ([]byte, error)) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: short, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out := console.NewOutput(cmd.OutOrStdout())
+			doc, err := text()
+			if err == nil {
+				_, err = out.Write(doc)
+			}
+			return out.End(err)
+		},
+	}
 }

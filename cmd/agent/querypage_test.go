@@ -97,7 +97,7 @@ func TestQueryPage(t *testing.T) {
 			}
 			defer server.Close()
 			defer web.Close()
-			got := runPage(t, dir, web.URL, ca, all)
+			got := runPage(t, dir, web.URL, ca, all, false)
 			for i, c := range all {
 				if got[i] != c.prints && (name == "https" || os.Getenv("UPDATE") == "") {
 					t.Errorf("%s:%d: %s prints\n%s\nthe page shows\n%s", queryPage, c.line, c.command, got[i], c.prints)
@@ -118,9 +118,9 @@ func TestQueryPage(t *testing.T) {
 }
 
 // runPage runs the commands in one shell, with stdout a terminal, and returns what
-// each printed there. The endpoint is that of url, with an authority unless ca is
-// empty. A command that fails ends the test.
-func runPage(t *testing.T, dir, url, ca string, all []shown) []string {
+// each printed there, with words also what goes to stderr. The endpoint is that of url,
+// with an authority unless ca is empty. A command that fails ends the test.
+func runPage(t *testing.T, dir, url, ca string, all []shown, withWords bool) []string {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -132,7 +132,7 @@ func runPage(t *testing.T, dir, url, ca string, all []shown) []string {
 		t.Fatal(err)
 	}
 	const mark = "@@ next @@"
-	here := strings.NewReplacer(pageURL, url)
+	here := strings.NewReplacer(pageURL, url, "/srv/", dir+"/srv/")
 	if ca != "" {
 		here = strings.NewReplacer("--cluster "+pageURL, "--cluster "+url+" --ca-file "+ca, "cluster: "+pageURL, "cluster: "+url+"\nsend: {tls: {ca_file: "+ca+"}}")
 	}
@@ -151,7 +151,10 @@ func runPage(t *testing.T, dir, url, ca string, all []shown) []string {
 	var words strings.Builder
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, screen, &words
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"), "NO_COLOR=1", "STATE_DIRECTORY=", "JOURNAL_STREAM=")
+	if withWords {
+		cmd.Stderr = screen
+	}
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"), "NO_COLOR=1", "STATE_DIRECTORY=", "JOURNAL_STREAM=", "KUSTO_AGENT_LISTEN=127.0.0.1:0", "GORACE=atexit_sleep_ms=0")
 	err = cmd.Start()
 	screen.Close()
 	if err != nil {

@@ -1,0 +1,76 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+// referenceHead opens the page of all keys.
+const referenceHead = `# Every key of the configuration
+
+Written by ` + "`kusto-agent config reference`" + `: do not edit it. ` + "`kusto-agent config explain KEY`" + ` says the same of one key, and [agent.yaml.example](../agent.yaml.example) has all of them in one file.
+
+Units stand in the value: ` + "`500ms`, `30s`, `1h30m`, `7d`; `64KiB`, `4MB`, `1GiB`" + ` (kB, MB and GB are decimal, KiB, MiB and GiB binary). ` + "`${NAME}`, `${NAME:-default}` and `${NAME:?why}`" + ` are replaced from the environment, ` + "`$$`" + ` is a dollar sign. A key that is unknown, doubled or mistyped is an error, and all errors of a file are reported at once.
+`
+
+// Reference is the page of all keys, as Markdown: by section, each with its type, its
+// default and what it is for.
+func Reference() []byte {
+	var b bytes.Buffer
+	b.WriteString(referenceHead)
+	section := func(t Topic) {
+		name := t.Key
+		if name == "" {
+			name = "The top level"
+		} else {
+			name = "`" + name + "`"
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| key | what it is for | default |\n|---|---|---|\n", name, inCell(t.About))
+		for _, k := range t.Keys {
+			b.WriteString(k.row())
+		}
+	}
+	top, err := Explain("")
+	if err != nil {
+		return nil // the empty name is always one
+	}
+	section(top)
+	for _, path := range Keys() {
+		if t, err := Explain(path); err == nil && len(t.Keys) > 0 {
+			section(t)
+		}
+	}
+	return b.Bytes()
+}
+
+// row is the line of one key.
+func (t Topic) row() string {
+	about := inCell(t.About)
+	var more []string
+	switch {
+	case len(t.Keys) > 0:
+	case t.Allowed != nil:
+		more = append(more, "One of "+inCode(strings.Join(t.Allowed, "`, `"))+".")
+	default:
+		more = append(more, strings.ToUpper(t.Type[:1])+t.Type[1:]+".")
+	}
+	if t.Range != "" {
+		more = append(more, "From "+strings.Replace(t.Range, " or more", " on", 1)+".")
+		if t.Range == "more than 0" {
+			more[len(more)-1] = "More than 0."
+		}
+	}
+	if len(more) > 0 {
+		about += " *" + inCell(strings.Join(more, " ")) + "*"
+	}
+	standard := inCell(t.Default)
+	return fmt.Sprintf("| %s | %s | %s |\n", inCode(t.Key), about, standard)
+}
+
+// inCell is a text for a cell of a table of Markdown.
+func inCell(s string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(s)
+}
+
+func inCode(s string) string { return "`" + s + "`" }
