@@ -45,6 +45,8 @@ var copied = []struct {
 	{from: "docs/formats/*.md", to: docs + "/docs/formats"},
 	{from: "docs/recipes/*", to: docs + "/docs/recipes"},
 	{from: "docs/kubernetes/*", to: docs + "/docs/kubernetes"},
+	{from: "docs/recipes/*.yaml", to: docs + "/examples"},
+	{from: "docs/recipes/*.log", to: docs + "/examples"},
 	{from: "docs/alerts.yml", to: share},
 	{from: "docs/dashboard.json", to: share},
 }
