@@ -331,3 +331,40 @@ func literals(t *testing.T, root string) (all []string) {
 	}
 	return all
 }
+
+var (
+	aLink    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	aHeading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	noAnchor = regexp.MustCompile("[^\\pL\\pN\\-_ ]")
+)
+
+// TestDocsLinks: every link from page to page leads to a file that is there, and to a
+// heading of it.
+func TestDocsLinks(t *testing.T) {
+	t.Parallel()
+	all := pages(t)
+	anchors := make(map[string]map[string]bool)
+	for name, text := range all {
+		anchors[name] = make(map[string]bool)
+		for _, m := range aHeading.FindAllStringSubmatch(text, -1) {
+			anchors[name][strings.ReplaceAll(noAnchor.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+		}
+	}
+	for name, text := range all {
+		for _, m := range aLink.FindAllStringSubmatch(text, -1) {
+			path, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(path, ":") {
+				continue
+			}
+			to := name
+			if path != "" {
+				to = filepath.Join(filepath.Dir(name), path)
+			}
+			if _, err := os.Stat("../../" + to); err != nil {
+				t.Errorf("%s: %s leads nowhere", name, m[1])
+			} else if anchor != "" && anchors[to] != nil && !anchors[to][anchor] {
+				t.Errorf("%s: %s has no heading %s", name, to, anchor)
+			}
+		}
+	}
+}

@@ -148,6 +148,10 @@ var catalog = []metric{
 			{"KustoAgentRouteHeld", "M > 0", "2m", critical,
 				"The service refuses records for {{ $labels.database }}.{{ $labels.table }}: {{ $labels.code }}. They stay in their files.",
 				"kusto-agent status shows the fix: a table, mapping, policy, permission or token is missing."}}},
+	{"route_blocked_seconds", gauge, []string{"database", "table", "code"}, "Seconds since a route is down or held, or its cluster is, with the error code of the service, or none if there was no answer; the status shows the reason and the fix.", "while none is",
+		panel{rowHealth, "Routes blocked for", "s", []string{"database", "table", "code"}}, nil},
+	{"route_next_try_seconds", gauge, []string{"database", "table"}, "Seconds until the next attempt on a route that is down or held; 0 while one is under way.", "while none is",
+		panel{rowHealth, "Routes blocked: next attempt in", "s", []string{"database", "table"}}, nil},
 	{"token_expires_seconds", gauge, nil, "Seconds until the first of the tokens expires; negative after that.", "without a token",
 		panel{rowService, "Token expires in", "s", nil}, []alert{
 			{"KustoAgentTokenExpires", "M < 120", "5m", warning,

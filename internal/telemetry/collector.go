@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"runtime"
 	"time"
 
@@ -63,6 +64,8 @@ var (
 	filesByState   = desc("files")
 	routesByState  = desc("routes")
 	routesHeld     = desc("routes_held")
+	routeBlocked   = desc("route_blocked_seconds")
+	routeNextTry   = desc("route_next_try_seconds")
 	tokenExpires   = desc("token_expires_seconds")
 	reloadGood     = desc("config_last_reload_successful")
 	watchUp        = desc("watch_healthy")
@@ -118,6 +121,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	collectRoutes(s.Routes, gauge)
+	collectBlocked(s, gauge)
 	if at := firstExpiry(s.Clusters); !at.IsZero() {
 		gauge(tokenExpires, time.Until(at).Seconds())
 	}
@@ -151,6 +155,40 @@ func collectRoutes(routes []Route, gauge func(*prometheus.Desc, float64, ...stri
 	}
 	for h, n := range held {
 		gauge(routesHeld, float64(n), h[0], h[1], h[2])
+	}
+}
+
+// collectBlocked tells since when routes do not deliver, and when they are tried again. Of
+// several routes of one table it is the one that waits longest, and the next attempt of any.
+func collectBlocked(s *Status, gauge func(*prometheus.Desc, float64, ...string)) {
+	clusters := make(map[string]*Hold)
+	for _, c := range s.Clusters {
+		if c.State == Down || c.State == Held {
+			clusters[c.Name] = c.Hold
+		}
+	}
+	blocked := make(map[[3]string]float64)
+	next := make(map[[2]string]float64)
+	for _, r := range s.Routes {
+		h := r.Hold
+		if of := clusters[r.Cluster]; of != nil {
+			h = of
+		}
+		if h == nil || r.State != Down && r.State != Held {
+			continue
+		}
+		key, table := [3]string{r.Database, r.Table, cmp.Or(h.Code, "none")}, [2]string{r.Database, r.Table}
+		blocked[key] = max(blocked[key], secondsSince(h.Since))
+		wait := max(0, time.Until(h.NextTry).Seconds())
+		if was, known := next[table]; !known || wait < was {
+			next[table] = wait
+		}
+	}
+	for k, seconds := range blocked {
+		gauge(routeBlocked, seconds, k[0], k[1], k[2])
+	}
+	for k, seconds := range next {
+		gauge(routeNextTry, seconds, k[0], k[1])
 	}
 }
 
