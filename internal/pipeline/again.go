@@ -92,6 +92,7 @@ type nowhere struct{}
 
 func (nowhere) Credit(record.Route) (int, bool) { return 0, false }
 func (nowhere) Put(*record.Payload)             {}
+func (nowhere) Largest(record.Route) int        { return 0 }
 
 // noQuarantine takes nothing either: what was sent was no record for it.
 type noQuarantine struct{}
