@@ -74,7 +74,7 @@ func TestClusterOutOfReach(t *testing.T) {
 			p = s.run(mended)
 			does := p.await(1, "spool holds payloads for a cluster that no input sends to").text("fix")
 			p.stop()
-			_, command, _ := strings.Cut(does, "run: kusto-agent ")
+			_, command, _ := strings.Cut(does, ": kusto-agent ")
 			s.launch(append(strings.Fields(command), "--to", "far", "--config", s.path("agent.yaml"))...).want(0)
 			p = s.run(mended)
 			ctx, cancel := s.waiting()

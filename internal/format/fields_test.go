@@ -59,7 +59,7 @@ func TestFieldMistakes(t *testing.T) {
 			t.Errorf("%q: %v\nwant %s", values, err, want)
 		}
 	}
-	f(`a: {hots} is not known; want one of {batch} {file} {generation} {host} {input} {offset} {path}, or {{ for a brace
+	f(`a: {hots} is not known; want one of {batch} {container} {file} {generation} {host} {input} {namespace} {offset} {path} {pod} {pod_uid}, or {{ for a brace
 b: a brace is not closed; want {{ for a brace`, map[string]string{"a": "{hots}", "b": "x{host", "c": "fine"})
 	f("\xff: its name is not UTF-8", map[string]string{"\xff": ""})
 	many := map[string]string{}

@@ -134,12 +134,13 @@ func goldenEntries(minor int) (all []Entry) {
 		{Kind: ReplayEnd, Batch: child.ID, Outcome: record.Accepted},
 		{Kind: Abandoned, File: file1(1), Span: record.Span{Start: 40, End: 50}},
 		{Kind: SpoolHas, Segments: []uint64{7, 8, 300}},
+		{Kind: Removed, File: file1(1), Span: record.Span{Start: 50, End: 60}},
 		{Kind: Forget, File: file1(2)},
 		{Kind: Synced},
 		{Kind: Stopped},
 	}
 	if minor < 2 {
-		all = slices.DeleteFunc(all, func(e Entry) bool { return e.Kind == SpoolHas })
+		all = slices.DeleteFunc(all, func(e Entry) bool { return e.Kind == SpoolHas || e.Kind == Removed })
 	} else {
 		all[0].Segments = []uint64{3, 9}
 	}
