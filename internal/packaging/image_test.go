@@ -196,7 +196,7 @@ func TestImageRuns(t *testing.T) {
 // emulate runs an emulator until the end of the test and returns its URL.
 func emulate(t *testing.T, program string) (address string) {
 	t.Helper()
-	cmd := exec.Command(program, "emulator", "--listen", "127.0.0.1:0")
+	cmd := exec.Command(program, "emulator", "--open", "--listen", "127.0.0.1:0")
 	out, err := cmd.StderrPipe()
 	if err == nil {
 		cmd.Stdout = cmd.Stderr

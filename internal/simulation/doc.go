@@ -40,6 +40,13 @@
 //     read for a moment comes into no books.
 //   - An input that is renamed is one that is not configured any more, and another one.
 //
+// # What is open
+//
+// Seeds 1 to 200,000 were played, and all that failed is mended but for 49240, in one of fifty
+// plays: a power cut keeps the end of a payload of the spool and loses the entries of what
+// replaced it, and the segment with that is damaged before the next start. 499 failed once in
+// 450 plays and has not been looked into. Until 200,000 are clean the ordinary form plays 1,000.
+//
 // # Guards
 //
 // Each of these was taken away once, and seeds 1 to 2,000 showed it:
