@@ -335,7 +335,7 @@ func literals(t *testing.T, root string) (all []string) {
 var (
 	aLink    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	aHeading = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	noAnchor = regexp.MustCompile("[^\\pL\\pN\\-_ ]")
+	noAnchor = regexp.MustCompile(`[^\pL\pN\-_ ]`)
 )
 
 // TestDocsLinks: every link from page to page leads to a file that is there, and to a
