@@ -316,8 +316,14 @@ func (w watched) Replay(id record.BatchID, attempt int) error {
 	return w.SendJournal.Replay(id, attempt)
 }
 
-// End ends the frames first that may come back, see Order of writes.
+// End ends the frames first that may come back. Of a payload that rests in the spool now it
+// tells that first, before the end of the one whose place it takes. See Order of writes.
 func (w watched) End(id record.BatchID, how record.Outcome) error {
+	if how == record.Spooled {
+		err := w.SendJournal.End(id, how)
+		w.r.settle(id, how)
+		return err
+	}
 	w.r.settle(id, how)
 	return w.SendJournal.End(id, how)
 }

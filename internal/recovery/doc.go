@@ -20,6 +20,7 @@
 //	    tried. Kill: the next start misses it there and reads it again.
 //	(d) Of one that is sent from memory, since the spool takes nothing, the end is told
 //	    first as that of a frame, then as that of the request: a frame that comes back
-//	    after a write that seemed to fail counts for nothing.
+//	    after a write that seemed to fail counts for nothing. Where it comes to rest in
+//	    the spool that is told first, then the end of the one whose place it takes.
 //	    Kill between: the batch is begun, and its end as a frame ends it.
 package recovery

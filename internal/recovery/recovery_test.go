@@ -557,6 +557,13 @@ func TestSentFromMemory(t *testing.T) {
 			w.want("end frame r quarantined", "end frame x replaced", "end r quarantined")
 			_ = j.End(id('r'), record.Quarantined)
 			w.want("end r quarantined")
+
+			// What takes the place of a payload comes to rest in the spool: a kill between
+			// leaves both there, and not neither.
+			w.lost()
+			w.want("replay x 1", "replay x 2", "begin b", `send b "6"`)
+			_ = j.End(id('b'), record.Spooled)
+			w.want("end b spooled", "end frame x replaced")
 		})
 	})
 }
