@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"time"
 
@@ -17,7 +18,8 @@ import (
 // journal: what is written meanwhile may be missed, and segments removed
 // meanwhile are left out. What was told while a segment was made is at the end of the
 // one before and in the new one. A damaged range comes as an entry of kind Unread, with
-// its segment and, in Span, its bytes in it, behind the entries of that segment.
+// its segment and, in Span, its bytes in it, behind the entries of that segment; so does
+// a write that a power cut left undone though later ones were not.
 //
 // The error is that of fn, which ends the reading, one of reading the folder,
 // or durable.ErrVersion.
@@ -37,13 +39,14 @@ func read(fsys durable.FS, dir string, fn func(Entry) error) error {
 }
 
 func readSegment(fsys durable.FS, path string, seq uint64, fn func(Entry) error) error {
-	_, err := readEach(fsys, path, seq, decode, func(e *Entry) error { return fn(*e) })
+	_, err := readEach(fsys, path, seq, decode, true, func(e *Entry) error { return fn(*e) })
 	return err
 }
 
-// readEach is readSegment with a decoder of the caller's. It returns the number behind the
-// last entry that could be read.
-func readEach(fsys durable.FS, path string, seq uint64, decode func(*durable.Found) (*Entry, error), fn func(*Entry) error) (next uint64, err error) {
+// readEach is readSegment with a decoder of the caller's, and where it is to tell of them
+// with writes that were left undone. It returns the number behind the last entry that could
+// be read.
+func readEach(fsys durable.FS, path string, seq uint64, decode func(*durable.Found) (*Entry, error), undone bool, fn func(*Entry) error) (next uint64, err error) {
 	var until uint64 // entries up to this number are the snapshot
 	rep, err := durable.ReadSegment(fsys, path, kind, major, true, func(f *durable.Found) error {
 		next = f.Record + uint64(f.Records)
@@ -64,7 +67,7 @@ func readEach(fsys durable.FS, path string, seq uint64, decode func(*durable.Fou
 		return next, err
 	}
 	for _, b := range rep.Bad {
-		if b.Torn {
+		if b.Torn && (!undone || b.Offset+b.Length > rep.End) {
 			continue
 		}
 		if err := fn(&Entry{Kind: Unread, Segment: seq, Span: record.Span{Start: b.Offset, End: b.Offset + b.Length}}); err != nil {
@@ -102,7 +105,7 @@ func historyOf(fsys durable.FS, dir string, fn func(*Entry) error) error {
 				return err
 			}
 		}
-		behind, err := readEach(fsys, path, s.seq, d.decode, fn)
+		behind, err := readEach(fsys, path, s.seq, d.decode, false, fn)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
@@ -151,6 +154,10 @@ func (d *reused) decode(f *durable.Found) (*Entry, error) {
 // ended, as they were begun but for Attempt, which is the last: what a spool whose
 // folder was hurt should hold. As far back as the history goes, see Config. Those
 // that want says no to are left out, and cost no memory.
+//
+// Behind a hole that a power cut left in a segment, the end of a batch in whose place others
+// were put into the spool counts only where these are in the history too, with as many
+// records: what told of them may have been in the hole.
 func InSpool(dir string, want func(record.BatchID) bool) (map[record.BatchID]*record.Payload, error) {
 	return inSpool(durable.OS, dir, want)
 }
@@ -163,9 +170,19 @@ func inSpool(fsys durable.FS, dir string, want func(record.BatchID) bool) (map[r
 			begun[p.ID] = p
 		}
 	}
+	instead := map[record.BatchID]int{}          // records of what replaces a batch
+	weak := map[record.BatchID]*record.Payload{} // ended so since the last sync, and not all of that was told
 	err := read(fsys, dir, func(e Entry) error {
 		switch e.Kind {
+		case Snapshot, Synced:
+			clear(weak)
+		case Unread: // behind all that is readable of its segment
+			maps.Copy(spooled, weak)
+			clear(weak)
 		case Begin:
+			if e.Payload.Replaces != (record.BatchID{}) {
+				instead[e.Payload.Replaces] += e.Payload.Records
+			}
 			enter(e.Payload)
 		case Split:
 			delete(begun, e.Batch)
@@ -185,6 +202,13 @@ func inSpool(fsys durable.FS, dir string, want func(record.BatchID) bool) (map[r
 		case Replay:
 			tried(spooled[e.Batch], e.Attempt)
 		case ReplayEnd:
+			p := spooled[e.Batch]
+			if p != nil && (e.Outcome == record.Replaced || e.Outcome == record.Split) && instead[e.Batch] < p.Records {
+				if e.InSnapshot { // repeats what was told behind a hole
+					break
+				}
+				weak[e.Batch] = p
+			}
 			delete(spooled, e.Batch)
 		}
 		return nil

@@ -73,6 +73,55 @@ func TestHoles(t *testing.T) {
 	}
 }
 
+// TestEndBehindAHole: of a batch of the spool that was replaced by another one there, behind a
+// hole that holds what was told of that one, nobody knows that its records are there.
+func TestEndBehindAHole(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		harm    bool
+		how     record.Outcome
+		inSpool bool
+	}{
+		{"replaced", false, record.Replaced, false},
+		{"replaced, a hole before", true, record.Replaced, true},
+		{"divided, a hole before", true, record.Split, true},
+		{"accepted, a hole before", true, record.Accepted, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			disk := faultfs.New("/state")
+			j, _ := open2(t, disk)
+			name := "/state/journal/0000000000000001.seg"
+			p, q := payload(1, file1(1), 0, 10), payload(2, file1(1), 0, 10)
+			q.Replaces = p.ID
+			must(t, j.Begin(p))
+			must(t, j.End(p.ID, record.Spooled))
+			from := usedOf(t, disk, name)
+			must(t, j.Begin(q))
+			to := usedOf(t, disk, name)
+			must(t, j.End(q.ID, record.Spooled))
+			must(t, j.EndReplay(p.ID, c.how))
+			left := disk.Crash(faultfs.Kill, 0)
+			if c.harm {
+				left.Damage(name, func(b []byte) []byte { clear(b[from:to]); return b })
+			}
+			all, err := inSpool(left, "/state/journal", func(record.BatchID) bool { return true })
+			must(t, err)
+			if _, is := all[p.ID]; is != c.inSpool {
+				t.Errorf("in the spool by the history: %v, want %v", is, c.inSpool)
+			}
+			must(t, j.Close())
+			next, _ := open2(t, left) // which repeats what it read in its snapshot
+			next.Removed([]record.BatchID{p.ID})
+			all, err = next.InSpool(func(record.BatchID) bool { return true })
+			must(t, err)
+			if _, is := all[p.ID]; is != c.inSpool {
+				t.Errorf("in the spool by the history after a start: %v, want %v", is, c.inSpool)
+			}
+			must(t, next.Close())
+		})
+	}
+}
+
 // usedOf is where the last entry of a segment ends.
 func usedOf(t *testing.T, disk *faultfs.FS, name string) int64 {
 	t.Helper()
