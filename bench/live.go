@@ -76,8 +76,7 @@ func (r *Rig) live(l Live) (Tailed, error) {
 		return Tailed{}, err
 	}
 	t.Peak, t.Drain, t.Delays = p.peak.Load(), rep.Last.Sub(w.ended), rep.Delays
-	in := &Input{Records: w.lines.Count(), Bytes: w.bytes}
-	if err := in.verify(rep); err != nil {
+	if err := (Share{w.lines.Count(), w.bytes}).verify(rep); err != nil {
 		return Tailed{}, err
 	}
 	if t.Rate < 0.95*float64(l.Rate) {

@@ -190,13 +190,13 @@ func (r *Rig) run(cmd *exec.Cmd, in *Input, posted bool) (Result, error) {
 		return Result{}, err
 	}
 	res.Wall = res.Sink.Last.Sub(p.began)
-	return res, in.verify(res.Sink)
+	return res, in.Sent.verify(res.Sink)
 }
 
-// verify refuses a run that lost or doubled anything.
-func (in *Input) verify(got Report) error {
-	if got.Records != in.Sent.Records || got.Duplicates != 0 || in.Sent.Bytes > 0 && got.Raw != in.Sent.Bytes {
-		return fmt.Errorf("sink holds %d records, %d twice, in %d bytes; to be sent were %d in %d", got.Records, got.Duplicates, got.Raw, in.Sent.Records, in.Sent.Bytes)
+// verify refuses a run that lost or doubled anything of what was to be sent.
+func (s Share) verify(got Report) error {
+	if got.Records != s.Records || got.Duplicates != 0 || s.Bytes > 0 && got.Raw != s.Bytes {
+		return fmt.Errorf("sink holds %d records, %d twice, in %d bytes; to be sent were %d in %d", got.Records, got.Duplicates, got.Raw, s.Records, s.Bytes)
 	}
 	return nil
 }

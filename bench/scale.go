@@ -87,8 +87,7 @@ func (r *Rig) Crowd(c Crowd) (st Steady, err error) {
 		return st, err
 	}
 	st.Delays = rep.Delays
-	in := &Input{Records: w.seq + int(w.full.records.Load()), Bytes: w.bytes + w.full.bytes.Load()}
-	return st, in.verify(rep)
+	return st, Share{w.seq + int(w.full.records.Load()), w.bytes + w.full.bytes.Load()}.verify(rep)
 }
 
 // limits is the value of the key of that name.

@@ -647,14 +647,14 @@ func FuzzPresets(f *testing.F) {
 		"a@b.org 1.2.3.4 Bearer x 4111 1111 1111 1111", "1.2.3.4.5.6.7.8", "a@b.cd@e.fg@h.ij", "bearer=bearer: bearer", "4111-1111 1111-11114111111111111111", "999.1.1.1.1",
 		"Bearer%20eyJ bearer+x", "bearer token: a|b,c:bearer d", `\"bearer\":\"x\"`, "bearer\u00a0x\u3000y", "bearer%3a%22x;bearer%20bearer%20 y",
 		"a%40b.org o'brien@x.org", "a\uff20b.org%40c.de", "'a@b.org'",
-		"2024-05-05 4111 1111 1111 1111", "4111 1111 1111 1111@x.org", "a@b.com@c.org 1.2.3.4@x.org", "bearer x:4111 1111 1111 1111",
+		"2024-05-05 4111 1111 1111 1111", "4111 1111 1111 1111@x.org", "a@b.com@c.org 1.2.3.4@x.org", "bearer x:4111 1111 1111 1111", "bear \x00=bearer: \v\xafbe",
 	} {
 		f.Add(text)
 	}
 	naive := map[string]*regexp.Regexp{
 		"email":  regexp.MustCompile(`[A-Za-z0-9._+\-][A-Za-z0-9._+'\-]*(?:@|%40|\x{FF20})[A-Za-z0-9.\-]+\.[A-Za-z]{2,}|[A-Za-z0-9._%+\-]+@[A-Za-z0-9.\-]+\.[A-Za-z]{2,}`),
 		"ipv4":   regexp.MustCompile(`(?:^|[^0-9.])(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:$|[^0-9])`),
-		"bearer": regexp.MustCompile(`(?i)bearer(?:[\s\p{Z}:=+"'\x60\\]|%(?:20|09|0[ad]|2[27b]|3[ad]|5c))+[^\s\p{Z}\x{85}"'\x60)\]};<:=+\\%]`),
+		"bearer": regexp.MustCompile(`(?i)bearer(?:[\s\v\p{Z}:=+"'\x60\\]|%(?:20|09|0[ad]|2[27b]|3[ad]|5c))+[^\s\v\p{Z}\x{85}"'\x60)\]};<:=+\\%]`),
 		"card":   regexp.MustCompile(`(?:^|[^0-9 \-])[2-6](?:[ \-]?[0-9]){12,18}(?:$|[^0-9 \-])`),
 	}
 	tokens := regexp.MustCompile(`(?i)bearer(?: |\+|%20)+(?:(?:bearer|token):?(?: |\+|%20)+)*([A-Za-z0-9][A-Za-z0-9|:,/]*)`)
