@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"kusto-agent/internal/exit"
@@ -62,7 +64,7 @@ func (q *Requeuing) Requeue(ctx context.Context, r Requeue) (*Requeued, error) {
 		}
 		return run.take(e)
 	})
-	for _, to := range slices.SortedFunc(keys(run.open), byText) {
+	for _, to := range slices.SortedFunc(maps.Keys(run.open), func(a, b record.Route) int { return strings.Compare(a.String(), b.String()) }) {
 		if err == nil {
 			err = run.send(run.open[to].entries)
 		}
@@ -76,26 +78,6 @@ func (q *Requeuing) Requeue(ctx context.Context, r Requeue) (*Requeued, error) {
 		o.Left = len(r.Lines) - o.Accepted - o.Refused - o.Unknown - o.Withheld
 	}
 	return o, err
-}
-
-func keys(m map[record.Route]*lot) func(func(record.Route) bool) {
-	return func(yield func(record.Route) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
-}
-
-func byText(a, b record.Route) int {
-	switch {
-	case a.String() < b.String():
-		return -1
-	case a.String() > b.String():
-		return 1
-	}
-	return 0
 }
 
 // errStopped ends a run early; Requeued says why.
