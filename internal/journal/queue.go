@@ -41,15 +41,20 @@ func (j *Journal) tell(e *Entry) error {
 
 // note writes an entry that the state does without, as soon as the disk lets it.
 func (j *Journal) note(e *Entry) error {
-	e.At = j.o.Now()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
 		return ErrClosed
 	}
+	j.noteApplied(e)
+	return nil
+}
+
+// noteApplied is note for an entry that the state has taken in, or does without. Needs mu.
+func (j *Journal) noteApplied(e *Entry) {
+	e.At = j.o.Now()
 	j.enqueue(&op{entry: e, frame: e.frame(), applied: true}, j.badDisk() != nil)
 	j.poke()
-	return nil
 }
 
 // Sync returns after all that was told before is durable.

@@ -28,13 +28,12 @@ func (j *Journal) InSpool(want func(record.BatchID) bool) (map[record.BatchID]*r
 // missed whatever went with it. It does not wait for the disk; what is told later is
 // written behind it.
 func (j *Journal) SpoolHas(segments []uint64) {
-	e := &Entry{Kind: SpoolHas, At: j.o.Now(), Segments: segments}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed || slices.Equal(j.state.spool, segments) {
 		return
 	}
+	e := &Entry{Kind: SpoolHas, Segments: segments}
 	j.state.apply(e)
-	j.enqueue(&op{entry: e, frame: e.frame(), applied: true}, j.badDisk() != nil)
-	j.poke()
+	j.noteApplied(e)
 }
