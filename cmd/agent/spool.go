@@ -84,8 +84,8 @@ func spoolInspectCommand() *cobra.Command {
 			}
 			var status *telemetry.Status
 			if k.cfg != nil {
-				if l.Ended, err = stored.EndedIn(k.cfg.StateDir); err != nil {
-					return exit.Reading(err)
+				if err := leaveEnded(l, k.cfg.StateDir); err != nil {
+					return err
 				}
 				status, _ = telemetry.FetchStatus(cmd.Context(), k.cfg.StateDir) // else none runs, or it may not be asked
 			}
@@ -116,8 +116,8 @@ func spoolExportCommand() *cobra.Command {
 				return err
 			}
 			if k.cfg != nil {
-				if l.Ended, err = stored.EndedIn(k.cfg.StateDir); err != nil {
-					return exit.Reading(err)
+				if err := leaveEnded(l, k.cfg.StateDir); err != nil {
+					return err
 				}
 			}
 			err = l.Out.End(l.Export(dir, to))
@@ -134,6 +134,14 @@ func spoolExportCommand() *cobra.Command {
 	return cmd
 }
 
+// leaveEnded has payloads that the journal of a state folder knows as ended left out.
+func leaveEnded(l *stored.Payloads, stateDir string) (err error) {
+	if l.Ended, err = stored.EndedIn(stateDir); err != nil {
+		return exit.Reading(err)
+	}
+	return nil
+}
+
 // pick shows what was chosen to be changed.
 func (k *kept) pick(cmd *cobra.Command, ids []string) (*stored.Choice, error) {
 	l, err := k.payloads(cmd, ids)
@@ -144,8 +152,8 @@ func (k *kept) pick(cmd *cobra.Command, ids []string) (*stored.Choice, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.Ended, err = stored.EndedIn(cfg.StateDir); err != nil {
-		return nil, exit.Reading(err)
+	if err := leaveEnded(l, cfg.StateDir); err != nil {
+		return nil, err
 	}
 	return l.Choose(cfg.Spool.Dir, cmd.ErrOrStderr(), k.all)
 }
