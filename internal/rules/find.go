@@ -71,23 +71,27 @@ func nextAt(text []byte, i int) (at, n int) {
 // findEmail finds an address whose domain has a dot and ends in two letters or more.
 func findEmail(text []byte, from int) hit {
 	before := from // behind the last sign for @
+	run := from    // from here to before, all is what a local part can have
 	for {
 		at, n := nextAt(text, before)
 		if n == 0 {
 			return none
 		}
-		least := before
-		if n == 1 { // what is before it can have been written with signs for another
-			least = from
-		}
 		start := at
-		for start > least && (isLocal(text[start-1]) || text[start-1] == '\'') {
+		for start > before && (isLocal(text[start-1]) || text[start-1] == '\'') {
 			start--
+		}
+		if start == before { // other ways to write @ are signs of a local part as well
+			start = run
 		}
 		for start < at && text[start] == '\'' { // a quote around it
 			start++
 		}
-		if before = at + n; start == at {
+		before, run = at+n, start
+		if n == 1 {
+			run = before
+		}
+		if start == at {
 			continue
 		}
 		end := -1
@@ -169,7 +173,7 @@ func findBearer(text []byte, from int) hit {
 		if start == i || end == start {
 			continue
 		}
-		for last := start; endsInWord(text[last:end]); {
+		for last := i; endsInWord(text[last:end]); {
 			next := behindParting(text, end)
 			to := tokenEnd(text, next)
 			if next == end || to == next || text[next] == ',' {

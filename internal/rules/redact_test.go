@@ -189,7 +189,7 @@ func TestEmail(t *testing.T) {
 		{"o'brien@x.org", "*"},
 		{"'a@b.org','c@d.org'", "'*','*'"},
 		{"''@b.org %40b.org \uff20b.org", "''@b.org %40b.org \uff20b.org"},
-		{"a%40b%40c.org", "a%40*"},
+		{"a%40b%40c.org", "*"},
 		{"user%40mail@x.org", "*"},
 		{"a%40b.org@c.org,x%40y", "*,x%40y"},
 		{"a\uff20b.org\uff20c.org", "*"},
@@ -646,8 +646,8 @@ func FuzzPresets(f *testing.F) {
 	for _, text := range []string{
 		"a@b.org 1.2.3.4 Bearer x 4111 1111 1111 1111", "1.2.3.4.5.6.7.8", "a@b.cd@e.fg@h.ij", "bearer=bearer: bearer", "4111-1111 1111-11114111111111111111", "999.1.1.1.1",
 		"Bearer%20eyJ bearer+x", "bearer token: a|b,c:bearer d", `\"bearer\":\"x\"`, "bearer\u00a0x\u3000y", "bearer%3a%22x;bearer%20bearer%20 y",
-		"a%40b.org o'brien@x.org", "a\uff20b.org%40c.de", "'a@b.org'",
-		"2024-05-05 4111 1111 1111 1111", "4111 1111 1111 1111@x.org", "a@b.com@c.org 1.2.3.4@x.org", "bearer x:4111 1111 1111 1111", "bear \x00=bearer: \v\xafbe",
+		"a%40b.org o'brien@x.org", "a\uff20b.org%40c.de", "'a@b.org'", "a\uff20og%40%40c.de", "%40%40c.de",
+		"2024-05-05 4111 1111 1111 1111", "4111 1111 1111 1111@x.org", "a@b.com@c.org 1.2.3.4@x.org", "bearer x:4111 1111 1111 1111", "bear \x00=bearer: \v\xafbe", "BeArer%0BeArer 0",
 	} {
 		f.Add(text)
 	}
