@@ -474,3 +474,24 @@ func TestRebuiltKnowsItsAttempts(t *testing.T) {
 	}
 	must(t, s.Close())
 }
+
+// What is made again may be back before the frame that could not be read has ended.
+func TestPutWhileItIsMadeAgain(t *testing.T) {
+	disk, name, at := three(t, true)
+	b := disk.Content(name)
+	b[at[2]-60] ^= 4 // body of 2
+	disk.SetContent(name, b)
+	o := testOptions(disk)
+	var s *Spool
+	o.Rebuild = func(p *record.Payload) error {
+		own := *p
+		own.Body = body(int(p.ReadAt.Unix()), 500)
+		must(t, s.Put(&own))
+		return ErrGone
+	}
+	s, _ = openWith(t, testConfig, o)
+	if got := drain(t, s, here); len(got) != 3 || !slices.Contains(got, 2) {
+		t.Errorf("drained %v, want all", got)
+	}
+	must(t, s.Close())
+}

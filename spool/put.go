@@ -50,10 +50,19 @@ func (r *request) id() record.BatchID { return r.p.ID }
 // It may be there at the next start: the write may have reached the disk.
 // The bytes of p are not used after Put returned.
 func (s *Spool) Put(p *record.Payload) error {
-	if s.giveBack(p.ID, time.Time{}) {
+	if s.isInHand(p.ID) && s.giveBack(p.ID, time.Time{}) {
 		return nil
 	}
 	return s.put(p, nil)
+}
+
+// isInHand reports whether the caller of Next has a payload. One that is being read, or
+// made again, nobody has yet: what is put under its id is another copy.
+func (s *Spool) isInHand(id record.BatchID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.out[id]
+	return t != nil && t.given && t.payload != nil
 }
 
 // Hold keeps a payload like Put and leaves it with the caller, as if Next had
