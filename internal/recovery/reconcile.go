@@ -29,7 +29,7 @@ type Found struct {
 func (r *Recovery) Reconcile(found Found) error {
 	s := &start{
 		Recovery: r, Found: found, begun: map[record.BatchID]*record.Payload{},
-		wholes: map[record.BatchID]*whole{}, partOf: map[record.BatchID]record.BatchID{}, there: map[record.BatchID]bool{},
+		wholes: map[record.BatchID]*whole{}, partOf: map[record.BatchID]record.BatchID{}, there: map[record.BatchID]bool{}, entered: map[record.BatchID]bool{},
 	}
 	for _, p := range found.Begun {
 		s.begun[p.ID] = p
@@ -106,6 +106,7 @@ type start struct {
 	wholes  map[record.BatchID]*whole          // those of which the spool has parts
 	partOf  map[record.BatchID]record.BatchID  // what each part is one of
 	there   map[record.BatchID]bool            // what the spool has, of those that somebody asks for
+	entered map[record.BatchID]bool            // parts that the journal did not know, and knows now
 	counted map[string]int                     // records of what goes on waiting in the spool, by input
 }
 
@@ -117,6 +118,7 @@ type whole struct {
 	// bytes these cover: what of the whole need not be read again.
 	parts int
 	bytes int64
+	kept  []*record.Payload // those of them that the journal need not know
 }
 
 // goThrough decides about each payload of the spool, in one pass where it has no parts.
@@ -281,6 +283,10 @@ func (s *start) meet(p *record.Payload, sound bool) bool {
 		_ = s.Journal.End(p.ID, record.Spooled)
 	case Keep:
 		named = named || s.isOrphan(p)
+		for w := range s.wholesOf(p) {
+			own := *p
+			w.kept = append(w.kept, &own)
+		}
 	}
 	p.Inputs(func(input string, n int) { s.counted[input] += n })
 	if n > 0 {
@@ -387,14 +393,17 @@ func (s *start) forget(missing []*record.Payload) {
 // not there, neither themselves nor in parts. What the spool knows to lack and the
 // journal does not know has ended with it.
 func (s *start) findMissing(known []*record.Payload) error {
-	all, err := s.Frames.InSpool(func(id record.BatchID) bool { return !s.there[id] })
+	all, err := s.Frames.InSpool(func(id record.BatchID) bool { return !s.there[id] || s.partOf[id] != record.BatchID{} })
 	if err != nil {
 		return err
 	}
 	var missing []*record.Payload
 	for id, p := range all {
+		if s.there[id] {
+			continue
+		}
 		if w := s.wholes[id]; w != nil && (w.parts >= p.Records || w.bytes >= covered(p)) {
-			_ = s.Journal.EndReplay(id, record.Replaced)
+			s.takeOver(p, w.kept, all)
 			continue
 		}
 		p.Attempt = max(p.Attempt, s.Replays[id])
@@ -424,6 +433,21 @@ func (s *start) findMissing(known []*record.Payload) error {
 		}
 	}
 	return nil
+}
+
+// takeOver ends a payload of which all parts are in the spool. The journal knows these first,
+// so that a later start misses them: the run that made them may not have been able to write it.
+func (s *start) takeOver(p *record.Payload, parts []*record.Payload, known map[record.BatchID]*record.Payload) {
+	parts = slices.DeleteFunc(parts, func(part *record.Payload) bool { return known[part.ID] != nil || s.entered[part.ID] })
+	if len(parts) > 0 {
+		_ = s.Frames.Replay(p.ID, max(p.Attempt, s.Replays[p.ID])+1) // a kill from here on leaves both, named
+	}
+	for _, part := range parts {
+		s.entered[part.ID] = true
+		_ = s.Journal.Begin(part)
+		_ = s.Journal.End(part.ID, record.Spooled)
+	}
+	_ = s.Journal.EndReplay(p.ID, record.Replaced)
 }
 
 // enter counts a payload as one that rests in the spool.

@@ -126,7 +126,7 @@ func TestPartsOfParts(t *testing.T) {
 	w.reconcile(Found{
 		Replays: map[record.BatchID]int{whole.ID: 1}, Ended: map[record.BatchID]record.Outcome{half.ID: record.Split},
 	}, false)
-	w.want("removed x", "end frame x replaced")
+	w.want("removed x", "replay x 2", "begin r", "end r spooled", "begin z", "end z spooled", "end frame x replaced")
 	w.wantBooks("restored 4 spooled 4")
 }
 
@@ -176,6 +176,15 @@ func TestMissing(t *testing.T) {
 	w.history = map[record.BatchID]*record.Payload{id('y'): payload('y', 3), id('p'): part}
 	w.reconcile(Found{Replays: map[record.BatchID]int{id('y'): 1}}, false)
 	w.want("removed y", "end frame y replaced")
+	w.wantBooks("restored 3 spooled 3")
+	// The same, and the journal could not be written when that was made: it is told first, or
+	// nothing would miss it at the start after this one.
+	w = newWorld(t)
+	w.covers[part.ID] = true
+	w.frames = []frame{{part, true}}
+	w.history = map[record.BatchID]*record.Payload{id('y'): payload('y', 3)}
+	w.reconcile(Found{}, true)
+	w.want("replay y 1", "begin p", "end p spooled", "end frame y replaced")
 	w.wantBooks("restored 3 spooled 3")
 	// What replaces it went another way, and a write that seemed to fail left it there: a
 	// kill came before it ended.
