@@ -29,7 +29,7 @@ func BoundHeap(cfg *config.Config, known int64) {
 }
 
 func heapBound(memory, known int64) int64 {
-	const besides = 24 << 20 // with what is mapped of the program well below 64 MiB
+	const besides = 20 << 20 // with what is mapped of the program well below 64 MiB
 	return memory + besides + known
 }
 
