@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -172,10 +173,20 @@ func inSpool(fsys durable.FS, dir string, want func(record.BatchID) bool) (map[r
 	}
 	instead := map[record.BatchID]int{}          // records of what replaces a batch
 	weak := map[record.BatchID]*record.Payload{} // ended so since the last sync, and not all of that was told
+	// Those that ended since the last sync. Where entries are repeated behind a snapshot, the end
+	// of an older frame comes again after the batch went to the spool, and then that does.
+	left := map[record.BatchID]*record.Payload{}
+	leave := func(id record.BatchID) {
+		if p := spooled[id]; p != nil {
+			left[id] = p
+			delete(spooled, id)
+		}
+	}
 	err := read(fsys, dir, func(e Entry) error {
 		switch e.Kind {
 		case Snapshot, Synced:
 			clear(weak)
+			clear(left)
 		case Unread: // behind all that is readable of its segment
 			maps.Copy(spooled, weak)
 			clear(weak)
@@ -190,9 +201,9 @@ func inSpool(fsys durable.FS, dir string, want func(record.BatchID) bool) (map[r
 				enter(&e.Children[i].Payload)
 			}
 		case End:
-			switch p := begun[e.Batch]; {
+			switch p := cmp.Or(begun[e.Batch], left[e.Batch]); {
 			case e.Outcome != record.Spooled:
-				delete(spooled, e.Batch)
+				leave(e.Batch)
 			case p != nil:
 				spooled[e.Batch] = p
 			}
@@ -209,7 +220,7 @@ func inSpool(fsys durable.FS, dir string, want func(record.BatchID) bool) (map[r
 				}
 				weak[e.Batch] = p
 			}
-			delete(spooled, e.Batch)
+			leave(e.Batch)
 		}
 		return nil
 	})

@@ -1,8 +1,12 @@
 package journal
 
 import (
+	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/durable/faultfs"
@@ -128,4 +132,35 @@ func usedOf(t *testing.T, disk *faultfs.FS, name string) int64 {
 	rep, err := durable.ReadSegment(disk, name, kind, major, true, func(*durable.Found) error { return nil })
 	must(t, err)
 	return rep.End
+}
+
+// TestInSpoolAfterRepeats: a payload whose first write to the spool failed and whose second
+// did not is in the spool also where both is told again in the next segment, and its begin
+// is not.
+func TestInSpoolAfterRepeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		var sick atomic.Bool
+		fs.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
+			if op.Kind == "write" && sick.Swap(false) {
+				v.Err = errors.New("input/output error")
+			}
+			return v
+		}
+		j, _ := open2(t, fs)
+		must(t, j.Begin(payload(1, file1(1), 0, 10)))
+		must(t, j.Sync())
+		must(t, j.EndReplay(batchID(1), record.Replaced)) // the write may have reached the disk
+		must(t, j.End(batchID(1), record.Spooled))
+		sick.Store(true)
+		_ = j.Skip(file1(2), record.Span{End: 10}, markAt(10))
+		time.Sleep(time.Minute)
+		left := fs.Crash(faultfs.Kill, 0)
+		_ = j.Close()
+		all, err := inSpool(left, "/state/journal", func(record.BatchID) bool { return true })
+		must(t, err)
+		if all[batchID(1)] == nil {
+			t.Error("the history does not have it in the spool")
+		}
+	})
 }
