@@ -197,14 +197,16 @@ func (w *walk) whole(g *segment) error {
 	if err != nil && !lasts(err) {
 		return err
 	}
+	agreed := true
 	for i := range all {
 		if at := all[i]; !met.has(at.ord) && s.waits(at) {
 			w.missing(at)
+			agreed = false // maybe nobody else knows it, and a start may be able to read it again
 		}
 	}
 	s.refresh(all)
 	s.mu.Lock()
-	g.agreed = true
+	g.agreed = agreed
 	s.mu.Unlock()
 	return nil
 }

@@ -499,6 +499,34 @@ func TestVouch(t *testing.T) {
 	}
 }
 
+// A segment of which a frame cannot be found is read at the next start too: the payload may
+// be known nowhere else, and reads by the index may find it.
+func TestNoVouchForWhatIsMissing(t *testing.T) {
+	disk := faultfs.New("/state")
+	o := testOptions(disk)
+	o.Vouch = func() (token [24]byte, err error) { return token, errors.New("journal cannot be written") }
+	s, _ := openWith(t, testConfig, o)
+	put(t, s, here, 1, 2, 3)
+	var second Entry
+	must(t, list(disk, dir, func(e Entry) error {
+		if e.Payload.ID == batchID(2) {
+			second = e
+		}
+		return nil
+	}))
+	must(t, s.Close())
+	disk.Damage(dir+"/"+second.Segment, func(b []byte) []byte { b[second.Offset+1] ^= 1; return b })
+	for start := range 2 {
+		s, _ = openWith(t, testConfig, testOptions(disk))
+		_, lost, err := s.Held(slices.Values([]record.BatchID{}), nil, func(*record.Payload, bool) bool { return true })
+		must(t, err)
+		if len(lost) != 1 {
+			t.Errorf("start %d: lost %v, want the records of one payload", start, lost)
+		}
+		must(t, s.Close())
+	}
+}
+
 // TestLaneEmptiedMeanwhile has another reader send all of a route between the moment that a
 // reader finds that slots are to be read and the moment that it reads them.
 func TestLaneEmptiedMeanwhile(t *testing.T) {
