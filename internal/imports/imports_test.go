@@ -23,7 +23,7 @@ var common = []string{"internal/record", "internal/format", "internal/ledger"}
 var upper = []string{
 	"internal/check", "internal/config", "internal/journal", "internal/kusto", "internal/quarantine", "internal/recovery", "internal/telemetry",
 	"internal/agent", "internal/audit", "internal/chart", "internal/console", "internal/demo", "internal/endpoint", "internal/initconfig",
-	"internal/pipeline", "internal/queryshell", "internal/repair", "internal/rows", "internal/schema", "internal/setup", "internal/simulation", "internal/top", "internal/custody", "internal/stored",
+	"internal/pipeline", "internal/queryshell", "internal/repair", "internal/rows", "internal/schema", "internal/setup", "internal/preview", "internal/simulation", "internal/top", "internal/custody", "internal/stored",
 }
 
 // rules are what each room may import beside common and its own folders. A folder with a
@@ -75,6 +75,7 @@ var rules = map[string][]string{
 	"internal/custody":  {"internal/kusto", "internal/quarantine", "internal/telemetry"},
 	"internal/stored":   {"internal/config", "internal/console", "internal/custody", "internal/journal", "internal/quarantine", "internal/recovery", "spool", "internal/telemetry"},
 	"internal/pipeline": {"batcher", "internal/config", "internal/journal", "tail", "internal/telemetry"},
+	"internal/preview":  {"internal/config", "internal/kusto", "internal/recovery", "internal/telemetry", "internal/console", "internal/endpoint", "internal/pipeline"},
 	"internal/repair":   {"batcher", "internal/config", "internal/journal", "internal/kusto", "internal/kusto/query", "internal/telemetry", "internal/audit", "internal/console", "internal/endpoint", "internal/pipeline"},
 	"internal/rows":     {"internal/kusto/query", "internal/telemetry"},
 	"internal/schema":   {"internal/kusto", "internal/kusto/query"},
@@ -91,7 +92,7 @@ var rules = map[string][]string{
 
 	"cmd/agent": {"internal/check", "internal/config", "emulator", "internal/kusto", "internal/kusto/query", "internal/quarantine", "internal/recovery", "spool", "internal/telemetry",
 		"internal/agent", "internal/audit", "internal/console", "internal/demo", "internal/endpoint", "internal/initconfig", "internal/pipeline",
-		"internal/queryshell", "internal/repair", "internal/rows", "internal/setup", "internal/top", "internal/custody", "internal/stored"},
+		"internal/preview", "internal/queryshell", "internal/repair", "internal/rows", "internal/setup", "internal/top", "internal/custody", "internal/stored"},
 }
 
 // free are rooms that tests alone use: they may import anything.

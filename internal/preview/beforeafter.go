@@ -1,4 +1,4 @@
-package main
+package preview
 
 import (
 	"context"
@@ -17,24 +17,26 @@ import (
 	"kusto-agent/internal/units"
 )
 
-// beforeAfter shows what an input makes of the records of one file.
+// beforeAfter shows what an input makes of the records of one file, from its
+// beginning: how records are, and how they are sent.
 type beforeAfter struct {
-	*preview
+	*Preview
 	in    *config.Input
 	path  string
-	seen  map[string]bool // fates of records that were shown
-	more  bool            // one was printed
-	shown []map[string]any
+	seen  map[string]bool  // fates of records that were shown
+	more  bool             // a record was printed: an empty line comes before the next
+	shown []map[string]any // documents of the records, for JSON
 }
 
-// beforeWidth is what lines keep to.
-const beforeWidth = 80
+// textWidth is how many characters a printed line has at most.
+const textWidth = 80
 
-// beforeLines is how many lines of a record are shown.
-const beforeLines = 6
+// textLines is how many lines of a record are shown.
+const textLines = 6
 
-func (v *preview) beforeAfter(ctx context.Context, in *config.Input) error {
-	b := &beforeAfter{preview: v, in: in, path: v.file, seen: make(map[string]bool), shown: []map[string]any{}}
+// beforeAfter reads a whole file as an input reads it, and prints its records and counts.
+func (v *Preview) beforeAfter(ctx context.Context, in *config.Input) error {
+	b := &beforeAfter{Preview: v, in: in, path: v.File, seen: make(map[string]bool), shown: []map[string]any{}}
 	if b.path == "" {
 		files, err := pipeline.Newest(in)
 		if err != nil {
@@ -54,29 +56,29 @@ func (v *preview) beforeAfter(ctx context.Context, in *config.Input) error {
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	if !v.json {
-		fmt.Fprintf(v.out, "%s, as input %s reads it\n\n", telemetry.Printable(b.path), telemetry.Printable(in.Name))
+	if !v.JSON {
+		fmt.Fprintf(v.Out, "%s, as input %s reads it\n\n", telemetry.Printable(b.path), telemetry.Printable(in.Name))
 	}
 	if err := trial.Run(ctx, f); err != nil {
 		return exit.With(exit.Failed, fmt.Errorf("read %q: %w", b.path, err))
 	}
-	if v.json {
-		return v.out.JSON(map[string]any{"input": in.Name, "file": b.path, "records": b.shown, "counts": trial.Counts})
+	if v.JSON {
+		return v.Out.JSON(map[string]any{"input": in.Name, "file": b.path, "records": b.shown, "counts": trial.Counts})
 	}
 	return b.sum(&trial.Counts)
 }
 
-// record shows a record where it is one of the first, or the first with its fate.
+// record shows a record if it is one of the first b.Records, or the first with its fate.
 func (b *beforeAfter) record(one *pipeline.Tried) error {
 	isNew := false
 	for _, fate := range fates(one) {
 		isNew = isNew || !b.seen[fate]
 		b.seen[fate] = true
 	}
-	b.records--
+	b.Records--
 	switch {
-	case b.records < 0 && !isNew:
-	case b.json:
+	case b.Records < 0 && !isNew:
+	case b.JSON:
 		b.shown = append(b.shown, b.document(one))
 	default:
 		b.show(one)
@@ -125,7 +127,7 @@ func leftOutBy(reason string) string {
 	return "left out by " + reason
 }
 
-// show prints one: where it is, what becomes of it, and how it was and is.
+// show prints a record: its offset, its fates, its bytes before and its bytes as sent.
 func (b *beforeAfter) show(one *pipeline.Tried) {
 	style, head := "32", strings.Join(fates(one), "; ")
 	switch {
@@ -135,14 +137,14 @@ func (b *beforeAfter) show(one *pipeline.Tried) {
 		style = "33"
 	}
 	if b.more {
-		fmt.Fprintln(b.out)
+		fmt.Fprintln(b.Out)
 	}
 	b.more = true
 	for i, line := range wordsOf(fmt.Sprintf("at %d: %s", one.Start, telemetry.Printable(head)), 2) {
 		if i == 0 {
-			line = b.out.Paint("1", line)
+			line = b.Out.Paint("1", line)
 		}
-		fmt.Fprintln(b.out, line)
+		fmt.Fprintln(b.Out, line)
 	}
 	if one.Unchanged() {
 		b.text("=", "", one.Before)
@@ -158,13 +160,13 @@ func (b *beforeAfter) show(one *pipeline.Tried) {
 func (b *beforeAfter) text(sign, style string, text []byte) {
 	var lines []string
 	for line := range strings.Lines(string(text)) {
-		lines = append(lines, cutAt(telemetry.Printable(strings.TrimRight(line, "\r\n")), beforeWidth-4)...)
+		lines = append(lines, cutAt(telemetry.Printable(strings.TrimRight(line, "\r\n")), textWidth-4)...)
 	}
 	if len(lines) == 0 {
 		lines = []string{""}
 	}
-	if more := len(lines) - beforeLines; more > 0 {
-		lines = append(lines[:beforeLines], fmt.Sprintf("… %s more", units.Counted(more, "line")))
+	if more := len(lines) - textLines; more > 0 {
+		lines = append(lines[:textLines], fmt.Sprintf("… %s more", units.Counted(more, "line")))
 	}
 	for i, line := range lines {
 		if i > 0 {
@@ -172,13 +174,13 @@ func (b *beforeAfter) text(sign, style string, text []byte) {
 		}
 		line = strings.TrimRight("  "+sign+" "+line, " ")
 		if style != "" {
-			line = b.out.Paint(style, line)
+			line = b.Out.Paint(style, line)
 		}
-		fmt.Fprintln(b.out, line)
+		fmt.Fprintln(b.Out, line)
 	}
 }
 
-// cutAt parts a line into pieces of so many characters.
+// cutAt cuts a line into pieces of at most width characters.
 func cutAt(text string, width int) (lines []string) {
 	for utf8.RuneCountInString(text) > width {
 		runes := []rune(text)
@@ -187,10 +189,11 @@ func cutAt(text string, width int) (lines []string) {
 	return append(lines, text)
 }
 
-// wordsOf breaks words into lines that fit, those behind the first indented.
+// wordsOf breaks text between words into lines of at most textWidth characters. Lines
+// after the first are indented.
 func wordsOf(text string, indent int) []string {
 	var lines []string
-	for _, line := range console.Wrapped(text, beforeWidth-indent) {
+	for _, line := range console.Wrapped(text, textWidth-indent) {
 		if len(lines) > 0 {
 			line = strings.Repeat(" ", indent) + line
 		}
@@ -199,7 +202,7 @@ func wordsOf(text string, indent int) []string {
 	return lines
 }
 
-// document is what --json tells of a record.
+// document is the JSON document of a record. Bytes that are not UTF-8 are base64 there.
 func (b *beforeAfter) document(one *pipeline.Tried) map[string]any {
 	doc := map[string]any{"offset": one.Start, "length": one.End - one.Start, "unchanged": one.Unchanged(), "unparsed": one.Unparsed}
 	put := func(name string, text []byte) {
@@ -230,15 +233,15 @@ func (b *beforeAfter) document(one *pipeline.Tried) map[string]any {
 	return doc
 }
 
-// sum prints the counts of the file.
+// sum prints how many records of the file have which fate.
 func (b *beforeAfter) sum(n *pipeline.Counts) error {
-	fmt.Fprintf(b.out, "\n%s\n", b.out.Paint("1", fmt.Sprintf("%s, %s", units.Counted(n.Read, "record"), telemetry.BytesText(n.BytesRead))))
+	fmt.Fprintf(b.Out, "\n%s\n", b.Out.Paint("1", fmt.Sprintf("%s, %s", units.Counted(n.Read, "record"), telemetry.BytesText(n.BytesRead))))
 	row := func(count int, what string) {
 		share := 0.0
 		if n.Read > 0 {
 			share = 100 * float64(count) / float64(n.Read)
 		}
-		fmt.Fprintf(b.out, "  %9d %5.1f%%  %s\n", count, share, telemetry.Printable(what))
+		fmt.Fprintf(b.Out, "  %9d %5.1f%%  %s\n", count, share, telemetry.Printable(what))
 	}
 	row(n.Sent, fmt.Sprintf("sent, %s before gzip", telemetry.BytesText(n.BytesSent)))
 	if n.Unchanged > 0 {
