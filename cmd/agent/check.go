@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,8 +18,6 @@ import (
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/pipeline"
-	"kusto-agent/internal/telemetry"
-	"kusto-agent/internal/units"
 )
 
 func checkCommand() *cobra.Command {
@@ -72,9 +69,9 @@ func (c *checking) run(ctx context.Context) error {
 		}
 		err = c.out.JSON(map[string]any{"findings": found})
 	} else {
-		err = c.print(found)
+		err = check.Write(c.out, found)
 	}
-	if code := checkCode(found); err == nil && code != 0 {
+	if code := check.ExitCode(found); err == nil && code != 0 {
 		err = exit.Silently(code)
 	}
 	return err
@@ -168,71 +165,4 @@ func tryOut(ctx context.Context, in *config.Input) (*check.Tryout, error) {
 		all.Asked = append(all.Asked, check.Asked(a))
 	}
 	return all, err
-}
-
-// checkCode is the exit code: of the most telling error.
-func checkCode(found []check.Finding) int {
-	codes := map[check.Class]int{check.Config: exit.Config, check.Refused: exit.Refused, check.Away: exit.Unreachable, check.Plain: exit.Failed}
-	for _, class := range []check.Class{check.Config, check.Refused, check.Away, check.Plain} {
-		if slices.ContainsFunc(found, func(f check.Finding) bool { return f.Severity == check.Error && f.Class == class }) {
-			return codes[class]
-		}
-	}
-	return 0
-}
-
-// checkWidth is what lines of words keep to. Commands are never broken.
-const checkWidth = 80
-
-// print writes the findings for people, under the heads of their steps.
-func (c *checking) print(found []check.Finding) error {
-	counts := make(map[check.Severity]int)
-	step := ""
-	for _, f := range found {
-		if f.Step != step {
-			if step != "" {
-				fmt.Fprintln(c.out)
-			}
-			step = f.Step
-			fmt.Fprintln(c.out, c.out.Paint("1", step))
-		}
-		counts[f.Severity]++
-		c.finding(f)
-	}
-	_, err := fmt.Fprintf(c.out, "\n%s, %s, %d ok\n", units.Counted(counts[check.Error], "error"), units.Counted(counts[check.Warning], "warning"), counts[check.OK])
-	return err
-}
-
-var checkStyles = map[check.Severity]string{check.OK: "32", check.Warning: "33", check.Error: "31"}
-
-// finding prints one: its severity, where and what, then what to do.
-func (c *checking) finding(f check.Finding) {
-	const margin = "           "
-	var head []string
-	if f.Input != "" {
-		head = append(head, "input "+f.Input)
-	}
-	if f.Where != "" {
-		head = append(head, f.Where)
-	}
-	text := telemetry.Printable(strings.Join(append(head, f.What), ": "))
-	lines := console.Wrapped(text, checkWidth-len(margin))
-	fmt.Fprintf(c.out, "  %s%s%s\n", c.out.Paint(checkStyles[f.Severity], string(f.Severity)), strings.Repeat(" ", len(margin)-2-len(f.Severity)), lines[0])
-	for _, line := range lines[1:] {
-		fmt.Fprintln(c.out, margin+line)
-	}
-	if f.ID == "config" && f.Detail != "" {
-		fmt.Fprintln(c.out, margin+"  "+telemetry.Printable(f.Detail))
-	}
-	for i, line := range strings.Split(f.Fix, "\n") {
-		switch {
-		case line == "":
-		case i == 0:
-			for _, part := range console.Wrapped("to fix it: "+telemetry.Printable(line), checkWidth-len(margin)) {
-				fmt.Fprintln(c.out, margin+part)
-			}
-		default:
-			fmt.Fprintln(c.out, margin+"  "+telemetry.Printable(line))
-		}
-	}
 }

@@ -254,7 +254,7 @@ func TestLongLine(t *testing.T) {
 	p := s.run(open + `inputs: [{paths: ["${DIR}/logs/*.log"], table: Text, max_record_size: 64KiB}]`)
 	s.awaitRows("Text", 3)
 	p.awaitBooks("Text", func(a account) bool { return a == account{read: 4, accepted: 3, quarantined: 1} })
-	if peak := p.peakMemory(); peak > 150<<20 {
+	if peak := p.peak(); peak > 150<<20 {
 		t.Errorf("%d MiB of memory", peak>>20)
 	}
 	e := p.await(1, "file has bad records, they go to quarantine; this is the first")
@@ -273,22 +273,6 @@ func TestLongLine(t *testing.T) {
 	if q["reason"] != "too_long" || q["truncated"] != true || q["offset"] != 7.0 || q["length"] != float64(length) || data == "" || !strings.HasPrefix(part, data) {
 		t.Errorf("reason %v truncated %v offset %v length %v, %d bytes of data", q["reason"], q["truncated"], q["offset"], q["length"], len(data))
 	}
-}
-
-// peakMemory is the most bytes that the process ever held, as the kernel has
-// it.
-func (p *process) peakMemory() int64 {
-	p.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(text), "VmHWM:")
-	var kib int64
-	if _, err := fmt.Sscan(rest, &kib); err != nil {
-		p.t.Fatal(err)
-	}
-	return kib << 10
 }
 
 // TestTelemetryPortIsTaken: the agent goes on without.

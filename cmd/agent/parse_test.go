@@ -318,7 +318,7 @@ func TestLongMessage(t *testing.T) {
 	p.awaitBooks("in", func(a account) bool {
 		return a == account{read: float64(len(want) + 1), accepted: float64(len(want)), quarantined: 1}
 	})
-	if peak := p.peakMemory(); peak > 150<<20 {
+	if peak := p.peak(); peak > 150<<20 {
 		t.Errorf("%d MiB of memory", peak>>20)
 	}
 	p.stop()
