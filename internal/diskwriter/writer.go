@@ -1,0 +1,251 @@
+// Package diskwriter promises that nobody waits longer than Options.Stall for a disk that
+// fails or does not answer, and that its failure is reported once when it begins and once
+// when it ends.
+//
+// The journal, the spool and quarantine write through it. Each keeps its own queue and its
+// own form of files; the Writer holds what they have in common: the goroutine that writes,
+// the time that the call under way takes, the last error, when the disk is tried again
+// after an error, and a Close that ends although the disk hangs.
+//
+// A store has one of two forms. With Run, a goroutine of the store takes what waits in the
+// store's queue, many entries at a time, and the Writer wakes it. With Do, each caller's
+// write runs after the write before it, and the caller leaves when its time is up.
+package diskwriter
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"kusto-agent/internal/record"
+)
+
+// Options say how long a Writer waits, and who hears of trouble.
+type Options struct {
+	// Stall is how long a caller waits for the disk.
+	Stall time.Duration
+	// FirstRetry and LastRetry bound when the disk is tried again after an error: after
+	// the first error FirstRetry, then twice as long after each error in a row, at most
+	// LastRetry.
+	FirstRetry, LastRetry time.Duration
+	// OnFail is called with the error of the first write that fails, and with
+	// record.ErrStalled when a call to the disk takes longer than Stall; OnRecover when
+	// writes succeed again or that call has ended, with the time since. Neither may use
+	// the Writer.
+	OnFail    func(err error)
+	OnRecover func(elapsed time.Duration)
+	// IsNews says whether an error after another one is reported too. Without it no error
+	// is, until a write succeeded.
+	IsNews func(was, err error) bool
+}
+
+// Writer is the part of a store that waits for its disk. It is safe for concurrent use.
+type Writer struct {
+	*Watch // of the calls of the store's goroutine, or of Do
+
+	o    Options
+	wake chan struct{} // one token: the store has something to write
+	turn chan struct{} // one token: who has it may write; for Do
+	done chan struct{} // closed when Run has returned
+
+	mu      sync.Mutex
+	err     error         // of the last write; nil: it succeeded
+	failing time.Time     // since when writes fail; zero: they do not
+	retry   time.Time     // when to try again; zero: nothing is to be tried
+	backoff time.Duration // how long the last wait for that was
+	closed  bool
+	last    error // of the last turn of Run
+}
+
+// New returns a Writer. A store that uses Run starts it as a goroutine of its own.
+func New(o Options) *Writer {
+	w := &Writer{o: o, wake: make(chan struct{}, 1), turn: make(chan struct{}, 1), done: make(chan struct{})}
+	w.Watch = NewWatch(o.Stall, func() { o.OnFail(record.ErrStalled) }, o.OnRecover)
+	w.turn <- struct{}{}
+	return w
+}
+
+// Run calls turn after each Wake and at the time that due returns, until turn returns
+// true. due is asked after each turn; zero: there is nothing to do before the next Wake.
+// The turn that finds the Writer closed is the last one: its error is that of Close.
+func (w *Writer) Run(turn func() (last bool, err error), due func() time.Time) {
+	defer close(w.done)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		if at := due(); at.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(time.Until(at))
+		}
+		select {
+		case <-w.wake:
+		case <-timer.C:
+		}
+		if last, err := turn(); last {
+			w.mu.Lock()
+			w.last = err
+			w.mu.Unlock()
+			return
+		}
+	}
+}
+
+// Wake has Run make a turn.
+func (w *Writer) Wake() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // there is a token: the next turn sees what was queued
+	}
+}
+
+// Closed says whether Close was called. A store reads it under the lock of its queue, in
+// turn before it empties the queue, and before it queues anything: then the last turn
+// finds all that was queued.
+func (w *Writer) Closed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closed
+}
+
+// Close has Run make its last turn, and returns its error. It waits no longer than Stall
+// for the disk, the time included that the calls under way have taken so far: those of
+// the Writer, and of beside. Then it returns record.ErrStalled. A second Close does nothing.
+func (w *Writer) Close(beside ...*Watch) error {
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return nil
+	}
+	w.closed = true
+	w.mu.Unlock()
+	wait := w.left()
+	for _, b := range beside {
+		wait = min(wait, b.left())
+	}
+	w.Wake()
+	if _, ok := Wait(w.done, wait); !ok {
+		return record.ErrStalled
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last
+}
+
+// Wait receives from c. It returns false if nothing came for as long as limit.
+func Wait[T any](c <-chan T, limit time.Duration) (got T, ok bool) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case got = <-c:
+		return got, true
+	case <-timer.C:
+		return got, false
+	}
+}
+
+// Report notes how a write ended, nil for success, and when to try again after an error.
+func (w *Writer) Report(err error) {
+	w.mu.Lock()
+	was, failing := w.err, w.failing
+	if w.err = err; err == nil {
+		w.failing, w.retry, w.backoff = time.Time{}, time.Time{}, 0
+	} else {
+		if was == nil {
+			w.failing = time.Now()
+		}
+		w.backoff = min(max(2*w.backoff, w.o.FirstRetry), w.o.LastRetry)
+		w.retry = time.Now().Add(w.backoff)
+	}
+	w.mu.Unlock()
+	switch {
+	case err == nil && was != nil:
+		w.o.OnRecover(time.Since(failing))
+	case err != nil && (was == nil || w.o.IsNews != nil && w.o.IsNews(was, err)):
+		w.o.OnFail(err)
+	}
+}
+
+// Err is the error of the last write that was reported; nil: it succeeded.
+func (w *Writer) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// Trouble is why nothing can be written now, and since when: record.ErrStalled where the
+// call under way takes too long, else the error of the last write; nil: nothing is known.
+func (w *Writer) Trouble() (since time.Time, err error) {
+	if began := w.since(); w.Stalls() {
+		return began, record.ErrStalled
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failing, w.err
+}
+
+// RetryAt is when to try again after an error; zero: nothing is to be tried.
+func (w *Writer) RetryAt() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.retry
+}
+
+// RetryBy has the disk tried again at this time at the latest.
+func (w *Writer) RetryBy(at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.retry.IsZero() || at.Before(w.retry) {
+		w.retry = at
+	}
+}
+
+// TakeRetry says whether it is time to try again, which is then not to be tried another
+// time before the next error.
+func (w *Writer) TakeRetry() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.retry.IsZero() || time.Now().Before(w.retry) {
+		return false
+	}
+	w.retry = time.Time{}
+	return true
+}
+
+// Take waits for the turn to write, and for nothing else. The caller gives it back with
+// Give.
+func (w *Writer) Take(ctx context.Context) error {
+	select {
+	case <-w.turn:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Give returns the turn of Take.
+func (w *Writer) Give() { w.turn <- struct{}{} }
+
+// Do runs write on a goroutine of its own when the writes before it have ended, and after
+// it settle with its error, both alone. It returns the error, or record.ErrStalled after
+// limit: then a write that has begun goes on without its caller, and one that has not is
+// never made.
+func (w *Writer) Do(limit time.Duration, write func() error, settle func(error)) error {
+	began := time.Now()
+	if _, ok := Wait(w.turn, limit); !ok {
+		return record.ErrStalled
+	}
+	w.begin()
+	done := make(chan error, 1)
+	go func() { // started here, ends when the disk answers; waited for until limit
+		err := write()
+		w.end()
+		settle(err)
+		w.Give()
+		done <- err
+	}()
+	if err, ok := Wait(done, limit-time.Since(began)); ok {
+		return err
+	}
+	return record.ErrStalled
+}
