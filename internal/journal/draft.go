@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"kusto-agent/internal/durable"
 )
@@ -66,20 +65,15 @@ func (w *writer) newDraft(first uint64) *draft {
 // the writer waits for it before it goes on with another draft, or ends.
 func (d *draft) beside(s stage, work func() error) {
 	d.stage = s
-	go func() { d.done <- work() }()
+	go func() {
+		d.done <- work()
+		d.w.j.disk.Wake()
+	}()
 }
 
 // call makes a call to the disk that others can tell to hang.
 func (d *draft) call(f func() error) error {
-	j := d.w.j
-	j.mu.Lock()
-	j.beside = time.Now()
-	j.mu.Unlock()
-	err := f()
-	j.mu.Lock()
-	j.besideAnswered()
-	j.mu.Unlock()
-	return err
+	return d.w.j.beside.Call(f)
 }
 
 // build writes the snapshot, and makes it durable.

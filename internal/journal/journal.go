@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kusto-agent/internal/diskwriter"
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/record"
 )
@@ -75,23 +76,16 @@ type Journal struct {
 	dir   string
 	lines []line // of what was never forgotten, that of this run the last
 
-	wake chan struct{} // one token: the queue or the flags below changed
-	done chan struct{} // closed when the writer has ended
+	disk   *diskwriter.Writer
+	beside *diskwriter.Watch // of the calls for the next segment
 
 	mu        sync.Mutex
 	state     *state
 	lost      bool // what was known before this run is gone
 	queue     []*op
-	queued    int       // bytes in queue
-	given     int       // how many at the head of queue nobody waits for
-	overflow  bool      // the queue lacks entries that the state has: a snapshot is due
-	busy      time.Time // since when the writer is in a call to the disk; zero: it is not
-	stalled   bool      // it was told that the disk does not answer
-	beside    time.Time // since when a call for the next segment is under way; zero: none is
-	besideHad bool      // it was told that this one is not answered
-	trouble   error     // why no segment can be written; nil: one can
-	since     time.Time
-	closed    bool
+	queued    int  // bytes in queue
+	given     int  // how many at the head of queue nobody waits for
+	overflow  bool // the queue lacks entries that the state has: a snapshot is due
 	listeners []func(record.File, int64)
 
 	w writer // owned by the writer's goroutine
@@ -116,15 +110,15 @@ func Open(dir string, cfg Config, opts Options) (*Journal, *Recovery, error) {
 	j := &Journal{
 		o: opts, dir: dir, state: rec.state, lost: rec.lost,
 		lines: append(rec.lines, newLine()),
-		wake:  make(chan struct{}, 1), done: make(chan struct{}),
 	}
+	j.watchDisk()
 	j.conf.Store(&cfg)
 	j.w = writer{j: j, log: opts.Logger, next: rec.next, agent: rec.agent, record: rec.record,
 		closed: rec.segments, damaged: rec.damaged}
 	if err := j.w.rotate(); errors.Is(err, os.ErrPermission) {
 		return nil, nil, fmt.Errorf("open journal %q: %w", dir, err)
 	}
-	go j.w.run() // started here; ends when Close asks it to; Close waits
+	go j.disk.Run(j.w.turn, j.w.due) // started here; ends when Close asks it to; Close waits
 	return j, rec.report(), nil
 }
 
@@ -381,13 +375,11 @@ func (j *Journal) OnSafe(fn func(f record.File, position int64)) {
 // failing, or an error that is record.ErrStalled). Until it is nil again, what
 // ends may be sent again after a restart.
 func (j *Journal) Health() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
 	err := j.badDisk()
-	if err == nil {
-		err = j.badBeside()
+	if err == nil && j.beside.Stalls() {
+		err = record.ErrStalled
 	}
-	if err != nil && !j.closed {
+	if err != nil && !j.disk.Closed() {
 		return fmt.Errorf("write journal: %w", err)
 	}
 	return nil
@@ -399,54 +391,32 @@ func (j *Journal) hasOverflow() bool {
 	return j.overflow
 }
 
-// badBeside is why there is no next segment to come. Needs mu.
-func (j *Journal) badBeside() error {
-	if j.beside.IsZero() || time.Since(j.beside) < j.o.Stall {
-		return nil
-	}
-	if !j.besideHad {
-		j.besideHad = true
-		j.o.Logger.Error("disk does not respond while a journal segment is created or removed; writing continues in the current segment", "err", record.ErrStalled,
-			"fix", durable.Fix(record.ErrStalled, "state_dir"))
-	}
-	return record.ErrStalled
-}
-
-// besideAnswered notes that such a call has ended. Needs mu.
-func (j *Journal) besideAnswered() {
-	if j.besideHad {
-		j.besideHad = false
-		j.o.Logger.Info("journal segments can be created and removed again", "elapsed", time.Since(j.beside))
-	}
-	j.beside = time.Time{}
-}
-
-// badDisk is why there is no use in waiting for the writer now. Needs mu.
+// badDisk is why there is no use in waiting for the writer now.
 func (j *Journal) badDisk() error {
-	if j.trouble != nil || j.busy.IsZero() || time.Since(j.busy) < j.o.Stall {
-		return j.trouble
+	if err := j.disk.Err(); err != nil {
+		return err
 	}
-	if !j.stalled {
-		j.stalled = true
-		j.tellTrouble(record.ErrStalled)
+	if j.disk.Stalls() {
+		return record.ErrStalled
 	}
-	return record.ErrStalled
+	return nil
 }
 
-// answered notes that a call to the disk has ended that began at since. Needs mu.
-func (j *Journal) answered(since time.Time) {
-	j.busy = time.Time{}
-	if j.stalled {
-		j.stalled = false
-		j.tellWell(since)
-	}
-}
-
-func (j *Journal) tellTrouble(err error) {
-	j.o.Logger.Error("journal write failed: delivery continues, records acknowledged meanwhile may be sent again after a restart",
-		"err", err, "fix", durable.Fix(err, "state_dir"))
-}
-
-func (j *Journal) tellWell(since time.Time) {
-	j.o.Logger.Info("journal writes succeed again", "elapsed", time.Since(since))
+// watchDisk says what is logged of a disk that fails or does not answer.
+func (j *Journal) watchDisk() {
+	log := j.o.Logger
+	j.disk = diskwriter.New(diskwriter.Options{
+		Stall: j.o.Stall, FirstRetry: firstRetry, LastRetry: lastRetry,
+		OnFail: func(err error) {
+			log.Error("journal write failed: delivery continues, records acknowledged meanwhile may be sent again after a restart",
+				"err", err, "fix", durable.Fix(err, "state_dir"))
+		},
+		OnRecover: func(elapsed time.Duration) { log.Info("journal writes succeed again", "elapsed", elapsed) },
+	})
+	j.beside = diskwriter.NewWatch(j.o.Stall, func() {
+		log.Error("disk does not respond while a journal segment is created or removed; writing continues in the current segment", "err", record.ErrStalled,
+			"fix", durable.Fix(record.ErrStalled, "state_dir"))
+	}, func(elapsed time.Duration) {
+		log.Info("journal segments can be created and removed again", "elapsed", elapsed)
+	})
 }

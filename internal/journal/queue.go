@@ -2,8 +2,8 @@ package journal
 
 import (
 	"fmt"
-	"time"
 
+	"kusto-agent/internal/diskwriter"
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/record"
 )
@@ -43,7 +43,7 @@ func (j *Journal) tell(e *Entry) error {
 func (j *Journal) note(e *Entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.closed {
+	if j.disk.Closed() {
 		return ErrClosed
 	}
 	j.noteApplied(e)
@@ -54,7 +54,7 @@ func (j *Journal) note(e *Entry) error {
 func (j *Journal) noteApplied(e *Entry) {
 	e.At = j.o.Now()
 	j.enqueue(&op{entry: e, frame: e.frame(), applied: true}, j.badDisk() != nil)
-	j.poke()
+	j.disk.Wake()
 }
 
 // Sync returns after all that was told before is durable.
@@ -67,7 +67,7 @@ func (j *Journal) Sync() error {
 // the write to the writer, and returns the error.
 func (j *Journal) submit(o *op) error {
 	j.mu.Lock()
-	if j.closed {
+	if j.disk.Closed() {
 		j.mu.Unlock()
 		return ErrClosed
 	}
@@ -76,20 +76,16 @@ func (j *Journal) submit(o *op) error {
 	if bad != nil {
 		j.apply(o)
 		j.mu.Unlock()
-		j.poke()
+		j.disk.Wake()
 		j.announce(o.moved)
 		return bad
 	}
 	j.mu.Unlock()
-	j.poke()
+	j.disk.Wake()
 
-	timer := time.NewTimer(j.o.Stall)
-	defer timer.Stop()
-	select {
-	case <-o.done:
+	if _, ok := diskwriter.Wait(o.done, j.o.Stall); ok {
 		j.announce(o.moved)
 		return o.err
-	case <-timer.C:
 	}
 	j.mu.Lock()
 	j.apply(o)
@@ -120,14 +116,6 @@ func (j *Journal) apply(o *op) {
 	o.applied = true
 }
 
-// poke wakes the writer.
-func (j *Journal) poke() {
-	select {
-	case j.wake <- struct{}{}:
-	default: // it has a token already and will see what was queued
-	}
-}
-
 // announce tells the listeners. No lock is held.
 func (j *Journal) announce(ms []moved) {
 	if len(ms) == 0 {
@@ -147,27 +135,4 @@ func (j *Journal) announce(ms []moved) {
 // writer. A disk that does not answer is waited for no longer than
 // Options.Stall, the time it has not answered yet included. A second Close does
 // nothing.
-func (j *Journal) Close() error {
-	j.mu.Lock()
-	if j.closed {
-		j.mu.Unlock()
-		return nil
-	}
-	j.closed = true
-	wait := j.o.Stall
-	for _, since := range []time.Time{j.busy, j.beside} {
-		if !since.IsZero() {
-			wait = min(wait, j.o.Stall-time.Since(since))
-		}
-	}
-	j.mu.Unlock()
-	j.poke()
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-j.done:
-		return j.w.end
-	case <-timer.C:
-		return record.ErrStalled
-	}
-}
+func (j *Journal) Close() error { return j.disk.Close(j.beside) }

@@ -40,7 +40,7 @@ func limit(frames []durable.Frame) []durable.Frame {
 // rotate begins a segment that opens with the state as it is now, and closes
 // the current one. Nothing is written meanwhile: it is what is done at the start, and
 // where the disk fails. On an error there is no segment, the journal is in trouble
-// and the next try is due at w.retry.
+// and disk says when the next try is due.
 //
 // What is to be repeated behind the state is durable before the segment gets its name:
 // entries from some moment on, in their order, change nothing in a newer state, and
@@ -80,13 +80,14 @@ func (w *writer) rotate() error {
 			w.discard(d.name)
 			return nil
 		})
-		return w.fail(err)
+		w.j.disk.Report(err)
+		return err
 	}
 	w.seg, w.name, w.room = d.seg, d.name, d.seg.Size()+w.j.segmentSize()
 	w.carry = nil
 	w.durable = w.seg.NextRecord()
 	w.written(waiting)
-	w.recovered()
+	w.j.disk.Report(nil)
 	return w.disk(func() error {
 		h := w.history()
 		h.tidy()
@@ -150,37 +151,4 @@ func (w *writer) retire() {
 		w.log.Warn("journal segment is no longer used after a write error; its content goes to a new segment", "file", w.name, "err", err)
 	}
 	w.abandon()
-}
-
-// fail notes that no segment can be written and when to try again.
-func (w *writer) fail(err error) error {
-	w.backoff = min(max(2*w.backoff, firstRetry), lastRetry)
-	w.retry = time.Now().Add(w.backoff)
-	w.j.mu.Lock()
-	first := w.j.trouble == nil
-	if w.j.trouble = err; first {
-		w.j.since = time.Now()
-	}
-	w.j.mu.Unlock()
-	if first {
-		w.j.tellTrouble(err)
-	}
-	return err
-}
-
-func (w *writer) recovered() {
-	w.j.mu.Lock()
-	was, since := w.j.trouble, w.j.since
-	w.j.trouble = nil
-	w.j.mu.Unlock()
-	w.backoff = 0
-	if was != nil {
-		w.j.tellWell(since)
-	}
-}
-
-func (j *Journal) currentTrouble() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.trouble
 }

@@ -30,7 +30,7 @@ func (j *Journal) InSpool(want func(record.BatchID) bool) (map[record.BatchID]*r
 func (j *Journal) SpoolHas(segments []uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.closed || slices.Equal(j.state.spool, segments) {
+	if j.disk.Closed() || slices.Equal(j.state.spool, segments) {
 		return
 	}
 	e := &Entry{Kind: SpoolHas, Segments: segments}

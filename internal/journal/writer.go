@@ -38,65 +38,42 @@ type writer struct {
 	draft   *draft           // the segment to come, or what is left to do about the one before; nil: nothing
 	inline  bool             // the next segment is begun without a draft
 
-	durable uint64        // number of the entry behind the last that is known to be durable
-	grown   time.Time     // when the first entry since the last sync was written; zero: none
-	retry   time.Time     // when to try for a segment again
-	backoff time.Duration // until the try after that
-	end     error         // of the last sync, once closed
-}
-
-// run is the writer's goroutine. Open starts it; it ends after Close was
-// called, and Close waits for it.
-func (w *writer) run() {
-	defer close(w.j.done)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		var beside chan error
-		if w.draft != nil {
-			beside = w.draft.done
-		}
-		select {
-		case <-w.j.wake:
-		case <-timer.C:
-		case err := <-beside:
-			w.step(err)
-		}
-		if w.turn() {
-			return
-		}
-		if due := w.due(); due.IsZero() {
-			timer.Stop()
-		} else {
-			timer.Reset(time.Until(due))
-		}
-	}
+	durable uint64    // number of the entry behind the last that is known to be durable
+	grown   time.Time // when the first entry since the last sync was written; zero: none
 }
 
 // due is when the writer has something to do by itself; zero: never.
 func (w *writer) due() time.Time {
 	switch {
 	case w.seg == nil:
-		return w.retry
+		return w.j.disk.RetryAt()
 	case !w.grown.IsZero():
 		return w.grown.Add(w.j.o.SyncEvery)
 	}
 	return time.Time{}
 }
 
-// turn writes all that waits, in one write, and syncs when it is time. It
-// returns true after the last turn.
-func (w *writer) turn() (last bool) {
-	last = w.isClosed()
+// turn goes on with the draft if a stage of it has ended, writes all that waits, in one
+// write, and syncs when it is time. It returns true, and the error of the last sync, once
+// the journal is closed.
+func (w *writer) turn() (last bool, err error) {
+	if w.draft != nil {
+		select {
+		case err := <-w.draft.done:
+			w.step(err)
+		default:
+		}
+	}
+	last = w.j.disk.Closed()
 	if !w.ready(last) {
 		if last {
 			w.settle()
-			w.end = w.j.currentTrouble()
+			err = w.j.disk.Err()
 		}
-		return last
+		return last, err
 	}
 	group, sync := w.take()
-	err := w.append(group)
+	err = w.append(group)
 	if err == nil && (sync || last || w.syncDue()) {
 		err = w.sync()
 	}
@@ -109,15 +86,9 @@ func (w *writer) turn() (last bool) {
 	}
 	w.release(group, err)
 	if last {
-		w.end = w.stop(err)
+		err = w.stop(err)
 	}
-	return last
-}
-
-func (w *writer) isClosed() bool {
-	w.j.mu.Lock()
-	defer w.j.mu.Unlock()
-	return w.j.closed
+	return last, err
 }
 
 // ready makes sure that there is a segment to write to and says whether there
@@ -126,7 +97,7 @@ func (w *writer) ready(now bool) bool {
 	w.catchUp()
 	overflow := w.j.hasOverflow()
 	switch {
-	case w.seg == nil && !now && time.Now().Before(w.retry):
+	case w.seg == nil && !now && time.Now().Before(w.j.disk.RetryAt()):
 		w.giveUpWaiting()
 		return false
 	case w.seg == nil, overflow, w.inline:
@@ -183,17 +154,7 @@ func (w *writer) write(frames ...durable.Frame) error {
 }
 
 // disk makes a call that may hang, so that others can tell when it does.
-func (w *writer) disk(call func() error) error {
-	began := time.Now()
-	w.j.mu.Lock()
-	w.j.busy = began
-	w.j.mu.Unlock()
-	err := call()
-	w.j.mu.Lock()
-	w.j.answered(began)
-	w.j.mu.Unlock()
-	return err
-}
+func (w *writer) disk(call func() error) error { return w.j.disk.Call(call) }
 
 func (w *writer) syncDue() bool {
 	return !w.grown.IsZero() && time.Since(w.grown) >= w.j.o.SyncEvery
@@ -261,12 +222,13 @@ func (w *writer) release(group []*op, err error) {
 // giveUpWaiting takes all that waits into the state and lets its callers go on
 // with the error of the disk. The entries stay queued for the next segment.
 func (w *writer) giveUpWaiting() {
+	trouble := w.j.disk.Err()
 	w.j.mu.Lock()
 	defer w.j.mu.Unlock()
 	kept := w.j.queue[:w.j.given]
 	for _, o := range w.j.queue[w.j.given:] {
 		w.j.apply(o)
-		if o.err = w.j.trouble; o.done != nil {
+		if o.err = trouble; o.done != nil {
 			close(o.done)
 		}
 		if o.entry == nil {
