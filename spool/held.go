@@ -78,7 +78,7 @@ func (s *Spool) each(fn func(g *segment) error) (err error) {
 	s.mu.Lock()
 	s.walks--
 	s.mu.Unlock()
-	s.poke()
+	s.disk.Wake()
 	return err
 }
 
@@ -322,7 +322,7 @@ func (s *Spool) unpin(g *segment) {
 	dead := g.dead()
 	s.mu.Unlock()
 	if dead {
-		s.poke()
+		s.disk.Wake()
 	}
 }
 

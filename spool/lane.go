@@ -273,7 +273,7 @@ func (s *Spool) end(sh *share, e *slot) {
 	g.counts(e, func(input string, n int) { s.book(input, -n) })
 	delete(s.attempts, e.id)
 	if g.live == 0 || !was && g.isSparse() {
-		s.poke()
+		s.disk.Wake()
 	}
 }
 

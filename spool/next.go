@@ -23,7 +23,7 @@ func (s *Spool) Next(r record.Route) (p *record.Payload, frame record.BatchID) {
 		s.mu.Lock()
 		if !s.used {
 			s.used = true
-			s.poke()
+			s.disk.Wake()
 		}
 		t, need := s.pick(to)
 		var ahead page

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unique"
 
+	"kusto-agent/internal/diskwriter"
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/record"
 )
@@ -90,12 +91,8 @@ func (s *Spool) write(p, hold *record.Payload, second bool) error {
 	if err := s.submit(r); err != nil {
 		return err
 	}
-	timer := time.NewTimer(s.o.Stall)
-	defer timer.Stop()
-	select {
-	case err := <-r.done:
+	if err, ok := diskwriter.Wait(r.done, s.o.Stall); ok {
 		return err
-	case <-timer.C:
 	}
 	return s.giveUp(r)
 }
@@ -104,13 +101,13 @@ func (s *Spool) submit(r *request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.closed:
+	case s.disk.Closed():
 		return ErrClosed
-	case s.hangs():
+	case s.disk.Stalls():
 		return record.ErrStalled
 	}
 	s.queue, s.used = append(s.queue, r), true
-	s.poke()
+	s.disk.Wake()
 	return nil
 }
 

@@ -257,7 +257,7 @@ func (s *Spool) loseAll(g *segment, cause error) {
 func (s *Spool) tellLost(g *segment, ids []record.BatchID, what *record.Payload, cause error) {
 	s.o.Logger.Error("spooled payloads are gone or unreadable; the agent reads their records again from the source files where it can", "file", g.name, "batches", len(ids), "records", what.Records, "err", cause)
 	s.o.OnLost(ids, what)
-	s.poke()
+	s.disk.Wake()
 }
 
 // sums adds up what was lost.

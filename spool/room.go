@@ -353,9 +353,7 @@ func (w *writer) postpone(what string, err error) {
 
 // lookAgain has the writer look by itself at what it could not remove.
 func (w *writer) lookAgain() {
-	if at := time.Now().Add(again); w.retry.IsZero() || at.Before(w.retry) {
-		w.retry = at
-	}
+	w.s.disk.RetryBy(time.Now().Add(again))
 }
 
 func noSpace(err error) bool {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kusto-agent/internal/diskwriter"
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/record"
 )
@@ -158,8 +159,7 @@ type Spool struct {
 	age  *clock
 	rec  *Recovery
 
-	wake chan struct{} // one token: the queue or the segments changed
-	done chan struct{} // closed when the writer has ended
+	disk *diskwriter.Writer
 
 	mu       sync.Mutex
 	segments []*segment // in the order of their places
@@ -175,13 +175,9 @@ type Spool struct {
 	gaveUp   map[record.BatchID]bool   // a frame of it is there that nobody waited for
 	spoiled  int64                     // bytes in the folder damaged, when last looked at
 	queue    []*request
-	busy     time.Time // since when the writer is in a call to the disk; zero: it is not
-	trouble  error     // why the last payload could not be written; nil: it could
-	stalled  bool      // it was told that the writer's call is not answered
-	hung     int       // readers that the disk has not answered in time
-	used     bool      // Next or Put was called
-	asked    bool      // Segments was called
-	closed   bool
+	hung     int  // readers that the disk has not answered in time
+	used     bool // Next or Put was called
+	asked    bool // Segments was called
 
 	w writer // owned by the writer's goroutine
 }
@@ -199,11 +195,15 @@ func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 	opts.fill()
 	s := &Spool{
 		dir: dir, o: opts, age: newClock(opts.Now, opts.Elapsed),
-		wake: make(chan struct{}, 1), done: make(chan struct{}),
 		lanes: map[route]*lane{}, out: map[record.BatchID]*taken{}, records: map[string]int{}, attempts: map[record.BatchID]int{},
 		copies: map[record.BatchID]int{}, gaveUp: map[record.BatchID]bool{},
 	}
 	s.conf.Store(&cfg)
+	s.disk = diskwriter.New(diskwriter.Options{
+		Stall: opts.Stall, FirstRetry: soon, LastRetry: again, OnFail: s.tellTrouble,
+		OnRecover: func(time.Duration) { opts.Logger.Info("spool writes succeed again") },
+		IsNews:    func(was, err error) bool { return errors.Is(was, ErrFull) != errors.Is(err, ErrFull) },
+	})
 	s.w = writer{s: s, log: opts.Logger, agent: opts.Agent}
 	if cfg.MaxSize > 0 {
 		if err := durable.MkdirAll(opts.FS, dir); errors.Is(err, os.ErrPermission) {
@@ -221,7 +221,7 @@ func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 		return nil, nil, fmt.Errorf("open spool %q: %w", dir, err)
 	}
 	s.rec = rec
-	go s.w.run() // started here; ends when Close asks it to; Close waits
+	go s.disk.Run(s.w.turn, s.w.due) // started here; ends when Close asks it to; Close waits
 	return s, rec, nil
 }
 
@@ -229,7 +229,7 @@ func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 // where there is too much of it, the next Put meets the bound.
 func (s *Spool) SetConfig(cfg Config) {
 	s.conf.Store(&cfg)
-	s.poke()
+	s.disk.Wake()
 }
 
 func (s *Spool) cfg() *Config { return s.conf.Load() }
@@ -244,44 +244,23 @@ func (s *Spool) path(name string) string { return filepath.Join(s.dir, name) }
 // (ErrFull), read-only, failing, or record.ErrStalled. It is looked at again by
 // itself.
 func (s *Spool) Health() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	trouble := s.disk.Err()
 	switch {
-	case s.closed:
+	case s.disk.Closed():
 		return nil
 	case s.cfg().MaxSize <= 0:
 		return ErrOff
-	case s.hangs():
+	case s.disk.Stalls():
 		return fmt.Errorf("write spool: %w", record.ErrStalled)
-	case s.hung > 0:
+	case s.hangers(0) > 0:
 		return fmt.Errorf("read spool: %w", record.ErrStalled)
-	case s.trouble != nil:
-		return fmt.Errorf("write spool: %w", s.trouble)
+	case trouble != nil:
+		return fmt.Errorf("write spool: %w", trouble)
 	}
 	return nil
 }
 
-// hangs says whether the disk does not answer, and logs it the first time. Needs mu.
-func (s *Spool) hangs() bool {
-	if s.busy.IsZero() || time.Since(s.busy) < s.o.Stall {
-		return false
-	}
-	if !s.stalled {
-		s.stalled = true
-		s.tellTrouble(record.ErrStalled)
-	}
-	return true
-}
-
-// answered notes that the writer's call to the disk has ended. Needs mu.
-func (s *Spool) answered() {
-	s.busy = time.Time{}
-	if s.stalled {
-		s.stalled = false
-		s.tellWell()
-	}
-}
-
+// tellTrouble logs why payloads cannot be written.
 func (s *Spool) tellTrouble(err error) {
 	fix := durable.Fix(err, "the spool")
 	if errors.Is(err, ErrFull) {
@@ -290,39 +269,8 @@ func (s *Spool) tellTrouble(err error) {
 	s.o.Logger.Error("spool write failed: unsent records stay in memory or in their source files", "err", err, "fix", fix)
 }
 
-func (s *Spool) tellWell() { s.o.Logger.Info("spool writes succeed again") }
-
-// poke wakes the writer.
-func (s *Spool) poke() {
-	select {
-	case s.wake <- struct{}{}:
-	default: // it has a token already and will see what changed
-	}
-}
-
 // Close writes what waits, seals the segment being written and ends the
 // writer. Payloads that were taken stay for the next run. A disk that does not
 // answer is waited for no longer than Options.Stall, the time it has not answered
 // yet included. A second Close does nothing.
-func (s *Spool) Close() error {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil
-	}
-	s.closed = true
-	wait := s.o.Stall
-	if !s.busy.IsZero() {
-		wait -= time.Since(s.busy)
-	}
-	s.mu.Unlock()
-	s.poke()
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-s.done:
-		return s.w.end
-	case <-timer.C:
-		return record.ErrStalled
-	}
-}
+func (s *Spool) Close() error { return s.disk.Close() }

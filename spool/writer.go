@@ -40,12 +40,9 @@ type writer struct {
 	used      time.Time        // when out was last written to
 	spared    time.Time        // nothing can be compacted before
 	unvouched time.Time        // no index can be given its token before
-	retry     time.Time        // when to look again at what was refused; zero: nothing was
-	backoff   time.Duration    // how long the last wait for that was
 	refused   int64            // bytes of the last payload there was no room for
 	buf       []byte           // bodies of a group, reused
 	doubted   []doubted        // segments found at the start, to be closed once the spool is used
-	end       error            // of the last write, once closed
 }
 
 // lockFolder takes the folder for this process, or the one that was made in its
@@ -85,34 +82,10 @@ func (w *writer) unlock() {
 	}
 }
 
-// run is the writer's goroutine. Open starts it; it ends after Close was
-// called, and Close waits for it.
-func (w *writer) run() {
-	defer close(w.s.done)
-	defer w.unlock()
-	defer w.s.closeIndexes()
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		if due := w.due(); due.IsZero() {
-			timer.Stop()
-		} else {
-			timer.Reset(time.Until(due))
-		}
-		select {
-		case <-w.s.wake:
-		case <-timer.C:
-		}
-		if w.turn() {
-			return
-		}
-	}
-}
-
 // due is when the writer has something to do by itself; zero: never.
 func (w *writer) due() time.Time {
-	if !w.retry.IsZero() {
-		return w.retry
+	if at := w.s.disk.RetryAt(); !at.IsZero() {
+		return at
 	}
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -128,9 +101,9 @@ func (w *writer) due() time.Time {
 	return due
 }
 
-// turn writes all that waits and removes what has ended. It returns true after
-// the last turn.
-func (w *writer) turn() (last bool) {
+// turn writes all that waits and removes what has ended. It returns true, and the error of
+// the last write, once the spool is closed.
+func (w *writer) turn() (last bool, err error) {
 	for {
 		group, closed := w.take()
 		if len(group) == 0 {
@@ -139,8 +112,7 @@ func (w *writer) turn() (last bool) {
 		}
 		w.commit(group)
 	}
-	if !w.retry.IsZero() && !time.Now().Before(w.retry) {
-		w.retry = time.Time{}
+	if w.s.disk.TakeRetry() {
 		w.probe()
 	}
 	w.settleDoubts()
@@ -149,10 +121,14 @@ func (w *writer) turn() (last bool) {
 		w.tend()
 	}
 	if last && w.out != nil {
-		w.end = w.retire()
+		err = w.retire()
 	}
 	w.vouch()
-	return last
+	if last {
+		w.s.closeIndexes()
+		w.unlock()
+	}
+	return last, err
 }
 
 // vouch has indexes hold a token for what is known elsewhere of their segments.
@@ -200,7 +176,7 @@ func (w *writer) tend() {
 	case due.IsZero(), now.Before(w.spared), now.Before(due) && !pressed:
 	case w.compact(pressed):
 		w.sweep(false)
-		w.s.poke() // there may be more
+		w.s.disk.Wake() // there may be more
 	default:
 		w.spared = now.Add(again)
 	}
@@ -212,11 +188,7 @@ func (w *writer) isPressed() bool {
 }
 
 // isFull says that payloads are refused for want of room.
-func (w *writer) isFull() bool {
-	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
-	return errors.Is(w.s.trouble, ErrFull)
-}
+func (w *writer) isFull() bool { return errors.Is(w.s.disk.Err(), ErrFull) }
 
 // take empties the queue up to maxGroup bytes and copies their bodies: whoever
 // gave them may stop waiting at any time.
@@ -242,7 +214,7 @@ func (w *writer) take() (group []*request, closed bool) {
 	if w.buf = buf; cap(buf) > 1<<20 {
 		w.buf = nil
 	}
-	return group, s.closed
+	return group, s.disk.Closed()
 }
 
 // commit makes a group durable with one sync and lets go of those who wait.
@@ -349,16 +321,7 @@ type served struct {
 }
 
 // disk makes a call that may hang, so that others can tell when it does.
-func (w *writer) disk(call func() error) error {
-	w.s.mu.Lock()
-	w.s.busy = time.Now()
-	w.s.mu.Unlock()
-	err := call()
-	w.s.mu.Lock()
-	w.s.answered()
-	w.s.mu.Unlock()
-	return err
-}
+func (w *writer) disk(call func() error) error { return w.s.disk.Call(call) }
 
 // rotate closes the current segment and begins one that can take size bytes.
 // The rest of it is allocated as far as max_size and min_free let it.
@@ -479,40 +442,22 @@ func trim(fsys durable.FS, path string, size int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// tell notes whether payloads can be kept, and logs when that changes. That a small
-// one could be is no end of being full: room for the last that was refused is.
+// tell notes whether payloads can be kept. That a small one could be is no end of being
+// full: room for the last that was refused is.
 func (w *writer) tell(err error) {
 	if err == nil && w.isFull() {
 		err = w.couldFit(w.refused)
 	}
-	w.s.mu.Lock()
-	was := w.s.trouble
-	w.s.trouble = err
-	w.s.mu.Unlock()
-	switch {
-	case err == nil && was != nil:
-		w.s.tellWell()
-	case err != nil && (was == nil || errors.Is(was, ErrFull) != errors.Is(err, ErrFull)):
-		w.s.tellTrouble(err)
-	}
-	if err == nil {
-		w.retry, w.backoff = time.Time{}, 0
-	} else {
-		w.backoff = min(max(2*w.backoff, soon), again)
-		w.retry = time.Now().Add(w.backoff)
-	}
+	w.s.disk.Report(err)
 }
 
 // probe looks whether what was refused would be taken now, so that nobody is
 // told of trouble that is over.
 func (w *writer) probe() {
-	s := w.s
-	s.mu.Lock()
-	trouble := s.trouble
-	s.mu.Unlock()
+	trouble := w.s.disk.Err()
 	switch {
 	case trouble == nil:
-	case s.cfg().MaxSize <= 0: // it is off: looked at again, since a reload may end that
+	case w.s.cfg().MaxSize <= 0: // it is off: looked at again, since a reload may end that
 		w.tell(trouble)
 	case errors.Is(trouble, ErrFull):
 		w.tell(w.couldFit(w.refused))
