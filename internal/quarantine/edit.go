@@ -21,12 +21,10 @@ import (
 // Lines that are not there, or have no end, are passed over; one that is damaged is kept as
 // it is, or removed. With an error the lines of some files may be done: they are returned.
 func (s *Store) Edit(ctx context.Context, ids []string, change func(*Entry) (keep bool)) (done []string, err error) {
-	select {
-	case <-s.turn:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := s.disk.Take(ctx); err != nil {
+		return nil, err
 	}
-	defer func() { s.turn <- struct{}{} }()
+	defer s.disk.Give()
 	if s.done {
 		return nil, ErrClosed
 	}

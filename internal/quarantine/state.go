@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"kusto-agent/internal/durable"
-	"kusto-agent/internal/record"
 )
 
 // State is how quarantine fares.
@@ -26,25 +25,12 @@ const moment = 100 * time.Millisecond
 // does not answer in a moment is not waited for: then the State is as last
 // known.
 func (s *Store) State() State {
-	select {
-	case <-s.turn:
-		done := make(chan struct{})
-		go func() { // started by State, ends when the disk answers; State waits a moment
-			defer close(done)
-			s.refresh()
-			s.turn <- struct{}{}
-		}()
-		timer := time.NewTimer(moment)
-		defer timer.Stop()
-		select {
-		case <-done:
-		case <-timer.C:
-		}
-	default: // a Put is at work
-	}
+	_ = s.disk.Do(moment, func() error { s.refresh(); return nil }, func(error) {})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.state
+	st := s.state
+	st.Since, st.Err = s.disk.Trouble()
+	return st
 }
 
 // refresh takes over what a person changed in the folder. The caller has the
@@ -55,63 +41,33 @@ func (s *Store) refresh() {
 	}
 	s.measure()
 	s.mu.Lock()
-	over := errors.Is(s.state.Err, ErrFull) && s.size+s.wanted <= int64(s.cfg().MaxSize)
+	over := errors.Is(s.disk.Err(), ErrFull) && s.size+s.wanted <= int64(s.cfg().MaxSize)
 	s.state.Bytes = s.size
 	s.mu.Unlock()
 	if over {
-		s.settle(nil, 0, 0)
+		s.disk.Report(nil)
 	}
 }
 
-func (s *Store) setBusy() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.busy = true
-}
-
-// settle notes how a write of records of n bytes ended, and tells when that is
-// another end than that of the last. That there is no room for several is no
-// trouble yet: there may be for fewer, and whoever puts may come with those. The
+// settle notes how a write of records of n bytes ended. That there is no room for several
+// is no trouble yet: there may be for fewer, and whoever puts may come with those. The
 // caller has the turn.
 func (s *Store) settle(err error, records int, n int64) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.busy = false
 	s.state.Bytes = s.size
-	if err != nil && records > 1 {
-		return
+	alone := err == nil || records == 1
+	if alone {
+		s.wanted = n
 	}
-	s.wanted = n
-	s.trouble(err)
+	s.mu.Unlock()
+	if alone && !errors.Is(err, ErrClosed) {
+		s.disk.Report(err)
+	}
 }
 
-// stalled notes that the disk does not answer.
-func (s *Store) stalled() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.busy { // else it just did
-		s.trouble(record.ErrStalled)
-	}
-	return record.ErrStalled
-}
-
-// trouble tells why nothing is kept, once, and when that is over. The caller
-// holds mu.
-func (s *Store) trouble(err error) {
-	was := s.state.Err
-	s.state.Err = err
-	switch {
-	case errors.Is(err, ErrClosed):
-		s.state.Err = was
-	case err == nil && was != nil:
-		s.state.Since = time.Time{}
-		s.o.Logger.Info("quarantine writes succeed again")
-	case err != nil && (was == nil || was.Error() != err.Error()):
-		if was == nil {
-			s.state.Since = s.o.Now()
-		}
-		s.o.Logger.Error("quarantine write failed: a file with a bad record waits at that record", "folder", s.dir, "err", err, "fix", Fix(err))
-	}
+// tellTrouble logs why nothing is kept.
+func (s *Store) tellTrouble(err error) {
+	s.o.Logger.Error("quarantine write failed: a file with a bad record waits at that record", "folder", s.dir, "err", err, "fix", Fix(err))
 }
 
 // Fix says what a person can do about an error of Put.

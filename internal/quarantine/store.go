@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kusto-agent/internal/diskwriter"
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/record"
 )
@@ -42,13 +43,12 @@ type Store struct {
 	o    Options
 
 	mu     sync.Mutex
-	state  State // guarded by mu
-	busy   bool  // a write is at the disk; guarded by mu
+	state  State // guarded by mu, without Err and Since, which disk knows
 	wanted int64 // bytes there was no room for; guarded by mu
 
-	turn  chan struct{} // holds one token: whoever has it owns the fields below
-	size  int64         // bytes of all files, as last looked at
-	files []file        // oldest first; the last is written to while out is open
+	disk  *diskwriter.Writer // whoever has its turn owns the fields below
+	size  int64              // bytes of all files, as last looked at
+	files []file             // oldest first; the last is written to while out is open
 	next  uint64
 	out   durable.File // nil: the next Put begins a file
 	end   int64        // of the sound lines in out
@@ -73,8 +73,13 @@ func Open(dir string, cfg Config, opts Options) (*Store, error) {
 	if opts.FS == nil {
 		opts.FS = durable.OS
 	}
-	s := &Store{dir: dir, o: opts, turn: make(chan struct{}, 1), next: 1}
+	s := &Store{dir: dir, o: opts, next: 1}
 	s.conf.Store(&cfg)
+	s.disk = diskwriter.New(diskwriter.Options{
+		Stall: opts.Stall, OnFail: s.tellTrouble,
+		OnRecover: func(time.Duration) { opts.Logger.Info("quarantine writes succeed again") },
+		IsNews:    func(was, err error) bool { return was.Error() != err.Error() },
+	})
 	err := s.makeFolder()
 	if err == nil {
 		err = s.load()
@@ -83,10 +88,9 @@ func Open(dir string, cfg Config, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open quarantine %q: %w", dir, err)
 	}
 	if err != nil {
-		s.trouble(fmt.Errorf("open quarantine: %w", cause(err))) // as look says it
+		s.disk.Report(fmt.Errorf("open quarantine: %w", cause(err))) // as look says it
 	}
 	s.resolve()
-	s.turn <- struct{}{}
 	return s, nil
 }
 
@@ -163,28 +167,18 @@ func (s *Store) Put(recs []record.Rejected) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	timer := time.NewTimer(s.o.Stall)
-	defer timer.Stop()
-	select {
-	case <-s.turn:
-	case <-timer.C: // another Put holds on to a disk that hangs
-		return s.stalled()
-	}
-	s.setBusy()
-	done := make(chan error, 1)
-	go func() { // started by Put, ends when the disk answers; Put waits until Stall
-		dropped, err := s.write(lines)
-		s.settle(err, len(recs), int64(len(lines)))
-		s.turn <- struct{}{}
-		s.tellDropped(dropped)
-		done <- err
-	}()
-	select {
-	case err := <-done:
+	var dropped []drop
+	err = s.disk.Do(s.o.Stall, func() (err error) {
+		dropped, err = s.write(lines)
 		return err
-	case <-timer.C:
-		return s.stalled()
+	}, func(err error) {
+		s.settle(err, len(recs), int64(len(lines)))
+		s.tellDropped(dropped)
+	})
+	if errors.Is(err, record.ErrStalled) {
+		s.disk.GiveUp()
 	}
+	return err
 }
 
 // write appends lines and syncs them. What was dropped for them is returned
@@ -281,16 +275,10 @@ func (s *Store) finish() error {
 // Close ends the store. A disk that hangs is not waited for longer than
 // Options.Stall.
 func (s *Store) Close() error {
-	timer := time.NewTimer(s.o.Stall)
-	defer timer.Stop()
-	select {
-	case <-s.turn:
-	case <-timer.C:
-		return record.ErrStalled
-	}
-	defer func() { s.turn <- struct{}{} }()
-	if s.done = true; s.out == nil {
-		return nil
-	}
-	return s.finish()
+	return s.disk.Do(s.o.Stall, func() error {
+		if s.done = true; s.out == nil {
+			return nil
+		}
+		return s.finish()
+	}, func(error) {})
 }
