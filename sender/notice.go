@@ -37,10 +37,10 @@ func (s *Sender) tell(n *delivery.Notice) {
 		log.Info("route recovered", "failures", n.Count)
 	case delivery.RouteHeld:
 		h := &n.Hold
-		log.Error("route is held until the cause is fixed, its records are kept", "status", h.Status, "code", h.Code, "activity", h.Activity, "err", h.Message, "fix", h.Fix)
+		log.Error("route is held: nothing is sent to its table until the cause is fixed, its records are kept", "status", h.Status, "code", h.Code, "activity", h.Activity, "err", h.Message, "fix", h.Fix)
 	case delivery.ClusterHeld:
 		h := &n.Hold
-		log.Error("cluster is held: no valid token", "code", h.Code, "activity", h.Activity, "err", h.Message, "fix", h.Fix)
+		log.Error("cluster is held: without a valid token nothing is sent to it, its records are kept", "code", h.Code, "activity", h.Activity, "err", h.Message, "fix", h.Fix)
 	case delivery.LongRetryAfter:
 		log.Warn("Retry-After is longer than 60 s, waiting 60 s", "asked", ans.RetryAfter,
 			"activity", ans.ActivityID, "err", ans.Err, "fix", cmp.Or(ans.Hint, helped(ans.Verdict)))

@@ -757,7 +757,7 @@ func TestOneComplaintForManyRoutes(t *testing.T) {
 		})
 	}
 	f(refusal(kusto.NotSent, 0, ""), "request failed, will retry", "cluster is down, probing with backoff")
-	f(refusal(kusto.Auth, 401, "Unauthorized"), "cluster is held: no valid token")
+	f(refusal(kusto.Auth, 401, "Unauthorized"), "cluster is held: without a valid token nothing is sent to it, its records are kept")
 }
 
 func TestStoppingLeavesBegunWhatHasNoAnswer(t *testing.T) {

@@ -283,7 +283,7 @@ func (w *writer) swap(run []*segment, h *segment, moves []move) bool {
 	h.calm = time.Now()
 	s.segments = append(s.segments, h)
 	slices.SortStableFunc(s.segments, func(a, b *segment) int { return cmp.Compare(a.place, b.place) })
-	w.log.Info("spool compacted: mostly sent segments were merged", "file", h.name, "segments", len(run), "bytes", before, "freed", freed-h.disk())
+	w.log.Info("spool compacted: segments whose payloads were mostly sent already were merged into one", "file", h.name, "segments", len(run), "bytes", before, "freed", freed-h.disk())
 	return true
 }
 

@@ -180,7 +180,7 @@ func (s *Spool) mend(t *taken, p *record.Payload, cause error) (*record.Payload,
 	first, offset := g.told[int(t.ord)] == "", t.offset()
 	s.mu.Unlock()
 	if first && s.isNews(t, cause.Error()) {
-		s.o.Logger.Error("spooled payload is damaged, re-reading its ranges from the files", "file", g.name, "offset", offset,
+		s.o.Logger.Error("spooled payload is damaged, the agent reads its records again from the source files", "file", g.name, "offset", offset,
 			"batch", t.id.String(), "database", p.Route.Database, "table", p.Route.Table, "records", p.Records, "err", cause)
 	}
 	err := s.o.Rebuild(p)

@@ -318,7 +318,7 @@ func patiently[T any](s *Spool, call func() (T, error)) (got T, err error) {
 	case <-timer.C:
 	}
 	if s.hangers(1) == 1 {
-		s.o.Logger.Error("spool read failed: its disk does not respond, spooled payloads wait", "folder", s.dir, "fix", "see to that disk")
+		s.o.Logger.Error("spool read failed: its disk does not respond, spooled payloads wait", "folder", s.dir, "fix", "check the disk of spool.dir: is it mounted, does dmesg name errors")
 	}
 	go func() { // started here, ends when the disk answers; nobody waits for it
 		<-done

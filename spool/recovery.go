@@ -470,7 +470,7 @@ func (r *recovery) tidy() {
 	s := r.s
 	for _, g := range r.broken {
 		if err := durable.Move(s.o.FS, s.path(g.name), s.path(damagedDir)); err != nil {
-			s.o.Logger.Warn("damaged spool segment could not be moved to the folder damaged; it stays in place", "file", g.name, "err", err)
+			s.o.Logger.Warn("damaged spool segment could not be moved to the folder damaged/; it stays where it is", "file", g.name, "err", err)
 		}
 	}
 	defer s.weigh()
@@ -479,7 +479,7 @@ func (r *recovery) tidy() {
 	}
 	for _, name := range r.orphans {
 		if err := durable.Move(s.o.FS, s.path(name), s.path(damagedDir)); err != nil {
-			s.o.Logger.Warn("index of a spool segment that is gone could not be moved to the folder damaged; it stays in place", "file", name, "err", err)
+			s.o.Logger.Warn("index of a missing spool segment could not be moved to the folder damaged/; it stays where it is", "file", name, "err", err)
 		}
 	}
 	for g, end := range r.excess { // frames of a write that failed, which nobody is to find without the index

@@ -374,7 +374,7 @@ func (w *writer) grown() {
 
 // abandon leaves a segment alone for good. What was synced in it stays.
 func (w *writer) abandon(err error) error {
-	w.log.Warn("spool segment is no longer used after a write error; what was synced stays in it, new payloads go to another segment", "file", w.seg.name, "err", err)
+	w.log.Warn("spool segment is closed after a write error; payloads already synced to it are still sent, new payloads go to another segment", "file", w.seg.name, "err", err)
 	w.grown()
 	w.leave()
 	return err
@@ -405,7 +405,7 @@ func (w *writer) retire() error {
 		err = w.disk(w.out.Close)
 	}
 	if err != nil {
-		w.log.Warn("spool segment could not be sealed and closed; its payloads are already on disk, new ones go to another segment", "file", w.seg.name, "err", err)
+		w.log.Warn("spool segment could not be finished and closed; its payloads are on disk and are still sent, new payloads go to another segment", "file", w.seg.name, "err", err)
 		w.leave()
 		return err
 	}

@@ -111,7 +111,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		if old {
 			t.passOver(r, r.size)
 		} else if m.of != nil {
-			t.o.Logger.Info("file begins like another file that was read, and is read from its start as a file of its own", "file", path,
+			t.o.Logger.Info("file begins like another file that was read but is not known to be a copy of it; it is read from its start as a file of its own", "file", path,
 				"like", m.of.info.Path, "bytes", st.size)
 		}
 	}

@@ -31,7 +31,7 @@ func (t *Tailer) boundOpen() {
 	if turns := most < t.o.OpenFiles && files > most; turns != t.turns {
 		t.turns = turns
 		if turns {
-			t.o.Logger.Warn("open file limit of the process is below limits.open_files, files are opened in turns", "files", files,
+			t.o.Logger.Warn("open file limit of the process is below limits.open_files: only some files are open at a time, and the agent opens the others as their turn comes", "files", files,
 				"open", most, "fix", "raise LimitNOFILE of the unit; a file that is deleted while it is not open cannot be read to its end")
 		}
 	}

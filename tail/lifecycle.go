@@ -67,7 +67,7 @@ func (w *worker) atEnd(r *reader) after {
 		t.mu.Unlock()
 	}
 	w.retire(r)
-	t.o.Logger.Info("file is gone and was read to its end", "file", w.pathOf(r), "bytes", r.offset)
+	t.o.Logger.Info("file was deleted or moved away after it was read to its end", "file", w.pathOf(r), "bytes", r.offset)
 	return closed
 }
 

@@ -36,7 +36,7 @@ func (w *worker) meetLong(r *reader, c *format.Chunk, data []byte) {
 		r.long.head = bytes.Clone(data[:min(keptHead, len(data))])
 	}
 	if c.Reason == record.Malformed {
-		w.t.o.Logger.Warn("record boundary not found, the bytes up to the next boundary go to quarantine", "file", w.pathOf(r),
+		w.t.o.Logger.Warn("no record boundary where one was expected; the bytes up to the next boundary go to quarantine", "file", w.pathOf(r),
 			"offset", r.offset, "err", c.Message)
 	}
 }

@@ -625,7 +625,7 @@ func TestAvroWithoutHeader(t *testing.T) {
 	w.appendTo("a.log", avroBlock('A', "headless"), strings.Repeat("x", 100))
 	w.appendTo("b.log", avroHeader('B'), avroBlock('B', "one"))
 	w.wantAvro("one")
-	if n := w.boxed.logged("record boundary not found", "a.log"); n != 1 {
+	if n := w.boxed.logged("no record boundary", "a.log"); n != 1 {
 		t.Errorf("it was told %d times", n)
 	}
 	s.run("mv a.log a.old")

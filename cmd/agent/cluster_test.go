@@ -10,8 +10,8 @@ import (
 
 const (
 	notAccepted = "request failed, will retry"
-	routeHeld   = "route is held until the cause is fixed, its records are kept"
-	clusterHeld = "cluster is held: no valid token"
+	routeHeld   = "route is held: nothing is sent to its table until the cause is fixed, its records are kept"
+	clusterHeld = "cluster is held: without a valid token nothing is sent to it, its records are kept"
 	clusterDown = "cluster is down, probing with backoff"
 	timeIsOver  = "shutdown_timeout expired, requests in flight are cancelled"
 )

@@ -195,7 +195,7 @@ func TestAKillDuringARequeueIsNamed(t *testing.T) {
 		t.Error("a requeue of which the agent was killed says that all is well")
 	}
 	p = s.run(open + twoPlaces)
-	e := p.await(1, "records of quarantine were being sent again when the process ended: the service may have stored them, and they are still in quarantine")
+	e := p.await(1, "an earlier process ended during a requeue: its records may be stored, they stay in quarantine, and requeuing them again may store them twice")
 	out, _ := s.show(0, "quarantine", "ls", line, "--config", s.path("agent.yaml"))
 	if !strings.Contains(out, "(perhaps stored, batch "+e.text("batch")+")") {
 		t.Errorf("the list shows\n%s", out)

@@ -128,7 +128,7 @@ func TestFullQuarantineHoldsARoute(t *testing.T) {
 	s.write("logs/a.json", refused+"\n")
 	s.write("logs/b.json", joined(jsonRecords(0, 50)))
 	p := s.run(open + "quarantine: {max_size: 2KiB}\n" + twoInputs)
-	e := p.await(1, "route is held until the cause is fixed, its records are kept")
+	e := p.await(1, "route is held: nothing is sent to its table until the cause is fixed, its records are kept")
 	if e["code"] != "quarantine" || !strings.Contains(e.text("err"), "quarantine is full") || e.text("fix") == "" {
 		t.Errorf("says %v", e)
 	}

@@ -438,7 +438,7 @@ func TestReloadOfSecret(t *testing.T) {
 	s.write("logs/a.json", joined(jsonRecords(0, 10)))
 	config := head + "auth: {authority: \"${URL}\", tenant: t, client_id: agent, client_secret_file: secret}\nbatch: {max_wait: 20ms}\n" + oneJSON
 	p := s.run(config)
-	p.await(1, "cluster is held: no valid token")
+	p.await(1, "cluster is held: without a valid token nothing is sent to it, its records are kept")
 	s.write("secret", "zq-secret")
 	p.signal(syscall.SIGHUP)
 	s.awaitRows("T", 10)

@@ -36,7 +36,7 @@ inputs:
   - {paths: ["${DIR}/logs/a.json"], table: A, mapping: m}
   - {paths: ["${DIR}/logs/b.json"], table: B, mapping: m}
 `)
-	held := p.await(1, "route is held until the cause is fixed, its records are kept", `"table":"A"`)
+	held := p.await(1, "route is held: nothing is sent to its table until the cause is fixed, its records are kept", `"table":"A"`)
 	if fix := held.text("fix"); !strings.Contains(fix, "m") {
 		t.Errorf("fix %q", fix)
 	}

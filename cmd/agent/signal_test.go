@@ -77,16 +77,16 @@ func TestStopInAnOutage(t *testing.T) {
 			s.wantUniqueRequests()
 		})
 	}
-	const kept = "records not accepted are in the spool and will be sent after the next start"
+	const kept = "records not yet accepted are in the spool and will be sent after the next start"
 	const never = "shutdown_timeout: 24h\nsend: {retry: {initial: 10ms, max: 50ms, patience: 200ms}}\n"
 	const patient = "shutdown_timeout: 24h\nsend: {retry: {initial: 10ms, max: 50ms, patience: 1h}}\n" // what is held is in hand
 	f("failing", never, emulator.Fault{Status: 503}, "cluster is down, probing with backoff", "")
 	f("failing, not yet down", never, emulator.Fault{Status: 503}, "", "")
-	f("no table", patient, emulator.Fault{Status: 404}, "route is held until the cause is fixed, its records are kept", kept)
-	f("no token", patient, emulator.Fault{Status: 401}, "cluster is held: no valid token", kept)
+	f("no table", patient, emulator.Fault{Status: 404}, "route is held: nothing is sent to its table until the cause is fixed, its records are kept", kept)
+	f("no token", patient, emulator.Fault{Status: 401}, "cluster is held: without a valid token nothing is sent to it, its records are kept", kept)
 	f("hanging, nothing stored", "shutdown_timeout: 300ms\n", emulator.Fault{Hang: true, Reset: true}, "", kept)
 	f("no spool", "spool: {max_size: 0}\nshutdown_timeout: 24h\nsend: {retry: {initial: 10ms, max: 50ms, patience: 200ms}}\n",
-		emulator.Fault{Status: 503}, "", "records not accepted are still in their files and will be sent after the next start")
+		emulator.Fault{Status: 503}, "", "records not yet accepted are still in their files and will be sent after the next start")
 }
 
 // wantNoneMissing expects every record in a table, and twice only those of the

@@ -63,7 +63,7 @@ func (l *slowLog) readTo(text string) string {
 	}
 }
 
-const linesDropped = "log lines were dropped, the log reader is too slow or gone"
+const linesDropped = "lines of the agent's own log were dropped: whatever reads its stderr is too slow or gone; no record is affected"
 
 // complain gives the agent much to tell of: links that lead nowhere.
 func (s *site) complain(n int) {

@@ -17,8 +17,8 @@ const (
 	noEvents      = "file events are not available, polling instead"
 	fewWatches    = "some folders cannot be watched, polling those"
 	lostEvents    = "file events were lost, checking all files and polling for a while"
-	eventsAgain   = "file change notifications are complete again"
-	filesTakeTurn = "open file limit of the process is below limits.open_files, files are opened in turns"
+	eventsAgain   = "file change notifications work again, files are no longer polled"
+	filesTakeTurn = "open file limit of the process is below limits.open_files: only some files are open at a time, and the agent opens the others as their turn comes"
 )
 
 const threeFolders = `
@@ -190,7 +190,7 @@ inputs:
 		}
 		s.wantRows("App", records)
 		p.wantComplaints(filesTakeTurn)
-		for _, gone := range []string{"file was moved away or deleted, draining it", "file is gone and was read to its end"} {
+		for _, gone := range []string{"file was moved away or deleted, draining it", "file was deleted or moved away after it was read to its end"} {
 			if found := p.entries(gone); len(found) > 0 {
 				t.Errorf("taken for gone: %v", found)
 			}

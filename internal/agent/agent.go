@@ -103,7 +103,7 @@ func New(o Options) (_ *Agent, err error) {
 		}
 	}()
 	slow := time.AfterFunc(patience, func() {
-		log.Warn("state_dir does not respond, startup is waiting for its disk", "folder", cfg.StateDir, "fix", "see to that disk")
+		log.Warn("state_dir does not respond, startup is waiting for its disk", "folder", cfg.StateDir, "fix", "check the disk of state_dir: is it mounted, does dmesg name errors")
 	})
 	defer slow.Stop()
 	for _, build := range []func() error{a.lockState, a.openStores, a.openQuarantine, a.buildTelemetry, a.buildSender, a.buildBatcher, a.buildTail} {
@@ -200,7 +200,7 @@ func (a *Agent) buildBatcher() error {
 		Routes: a.Config.Routes(), Memory: int64(a.Config.Limits.Memory), Next: a.sender, Sealed: a.telemetry.Metrics().Sealed,
 		GzipFault: func(err error) {
 			a.telemetry.Metrics().GzipFault()
-			a.Log.Error("gzip encoder failed verification and is disabled until the next start; klauspost compresses this payload and all that follow", "err", err)
+			a.Log.Error("the agent's own gzip encoder produced wrong output and is disabled until the next start; the library klauspost/compress compresses this payload and all later ones, no record is affected", "err", err)
 		},
 	})
 	return nil
@@ -248,7 +248,7 @@ func (a *Agent) close() error {
 	err := errors.Join(errs...)
 	if err != nil {
 		a.Log.Error("state was not saved: records sent since the last successful write may be sent again after the next start",
-			"err", err, "fix", "see to the disk of state_dir")
+			"err", err, "fix", "check the disk of state_dir: is it full, read-only or failing")
 	}
 	a.manager.Close(lastStates)
 	return err

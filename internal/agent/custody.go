@@ -69,7 +69,7 @@ func (a *Agent) RemoveSpooled(_ context.Context, r custody.RemoveSpooled) (*cust
 	}
 	n, records, busy, err := a.spool.Remove(ids)
 	if n > 0 {
-		a.Log.Info("payloads were removed from the spool, as asked for: their records are given up", "payloads", n, "records", records)
+		a.Log.Info("payloads were removed from the spool by a command: their records will not be sent", "payloads", n, "records", records)
 		err = errors.Join(err, a.journal.Sync()) // else a crash has them come back
 		a.restock()
 	}
@@ -151,7 +151,7 @@ func (a *Agent) RemoveLines(ctx context.Context, r custody.RemoveLines) (*custod
 		a.ledger.Dropped(x.Lot(), record.DropRemoved)
 	}
 	if len(done) > 0 {
-		a.Log.Info("records were removed from quarantine, as asked for: they are given up", "records", len(done))
+		a.Log.Info("records were removed from quarantine by a command: they will not be sent", "records", len(done))
 		if err = errors.Join(err, a.journal.Sync()); err != nil {
 			err = fmt.Errorf("%d records were given up, and then: %w", len(done), err)
 		}

@@ -182,10 +182,10 @@ func (a *Agent) drain(ending context.Context) {
 func (a *Agent) keep() {
 	kept, left := a.sender.Keep()
 	if kept > 0 {
-		a.Log.Info("records not accepted are in the spool and will be sent after the next start", "batches", kept)
+		a.Log.Info("records not yet accepted are in the spool and will be sent after the next start", "batches", kept)
 	}
 	if left > 0 {
-		a.Log.Warn("records not accepted are still in their files and will be sent after the next start", "batches", left)
+		a.Log.Warn("records not yet accepted are still in their files and will be sent after the next start", "batches", left)
 	}
 }
 

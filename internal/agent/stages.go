@@ -84,6 +84,6 @@ func (a *Agent) await(ending context.Context, what string, ended <-chan struct{}
 	case <-late.C:
 	}
 	a.Log.Error("stopping without waiting any longer: the remaining records will be sent after the next start", "for", what,
-		"fix", "see to the disks of the files and of state_dir, one does not answer")
+		"fix", "check the disks of the files and of state_dir: one does not answer")
 	return false
 }

@@ -39,7 +39,7 @@ func (s sealer) Records(p *record.Payload) ([]record.Rejected, error) {
 		all[i] = record.Rejected{File: r.File, Path: st.Info.First, Offset: r.Offset, Length: r.Length, Data: r.Data}
 	}
 	if err := s.tail.Restore(p, all); err != nil {
-		s.Log.Warn("refused records could not be re-read from their file, quarantine keeps them as sent", "batch", p.ID.String(), "err", err)
+		s.Log.Warn("source bytes of refused records could not be read again; quarantine keeps the records as they were sent, after parsing and rules", "batch", p.ID.String(), "err", err)
 	}
 	return all, nil
 }

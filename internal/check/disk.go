@@ -85,7 +85,7 @@ func (r *run) spoolSpace() {
 	dir := config.Absolute(r.cfg.Spool.Dir)
 	free, err := freeOf(dir)
 	if err != nil {
-		r.add(Finding{ID: "spool.space", Severity: Warning, Where: dir, What: "the disk was not looked at: " + err.Error(), Fix: "see to that disk\ndf -h " + Quoted(dir)})
+		r.add(Finding{ID: "spool.space", Severity: Warning, Where: dir, What: "the disk was not looked at: " + err.Error(), Fix: "check that disk\ndf -h " + Quoted(dir)})
 		return
 	}
 	used, _ := held(dir) // 0 where it cannot be read

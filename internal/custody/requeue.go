@@ -223,7 +223,7 @@ func (q *requeue) answered(sent []quarantine.Entry, to record.Route, id record.B
 	switch ans.Verdict {
 	case kusto.Accepted:
 		q.out.Batches = append(q.out.Batches, batch)
-		q.Logger.Info("records of quarantine were sent again and accepted", "batch", batch.ID, "database", to.Database, "table", to.Table, "records", len(sent))
+		q.Logger.Info("requeued records were accepted and have left quarantine", "batch", batch.ID, "database", to.Database, "table", to.Table, "records", len(sent))
 		if err := q.change(sent, func(*quarantine.Entry) bool { return false }); err != nil {
 			return fmt.Errorf("batch %s of %d records was accepted, and is still in quarantine: %w; do not requeue these before the next start of the agent, which marks them", id, len(sent), err)
 		}
@@ -258,8 +258,8 @@ func (q *requeue) answered(sent []quarantine.Entry, to record.Route, id record.B
 		for _, line := range idsOf(sent) {
 			q.note(line, "unknown", "no answer that can be trusted came for batch "+batch.ID+": "+ans.Err.Error())
 		}
-		q.Logger.Warn("records of quarantine were sent again and may be stored, no answer came that can be trusted", "batch", batch.ID, "database", to.Database, "table", to.Table, "records", len(sent), "err", ans.Err,
-			"fix", "look in the table whether they are there: if so, kusto-agent quarantine rm, else requeue them again")
+		q.Logger.Warn("outcome of a requeue is unknown: its records may be stored, they stay in quarantine, and requeuing them again may store them twice", "batch", batch.ID, "database", to.Database, "table", to.Table, "records", len(sent), "err", ans.Err,
+			"fix", "look for the records in the table: if they are there, remove them with kusto-agent quarantine rm, else requeue them again")
 		return q.stop(exit.Unreachable, "no answer came that can be trusted: "+ans.Err.Error())
 	default:
 		if err := q.Store.End(); err != nil {

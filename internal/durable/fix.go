@@ -17,5 +17,5 @@ func Fix(err error, where string) string {
 	case errors.Is(err, fs.ErrPermission):
 		return "let the agent's user write to " + where
 	}
-	return "see to the disk of " + where
+	return "check the disk of " + where
 }

@@ -20,6 +20,6 @@ func TestFix(t *testing.T) {
 	f(syscall.EROFS, "mount the disk of here writable")
 	f(syscall.EACCES, "let the agent's user write to here")
 	f(syscall.EPERM, "let the agent's user write to here")
-	f(syscall.EIO, "see to the disk of here")
-	f(errors.New("odd"), "see to the disk of here")
+	f(syscall.EIO, "check the disk of here")
+	f(errors.New("odd"), "check the disk of here")
 }

@@ -417,6 +417,6 @@ func (j *Journal) watchDisk() {
 		log.Error("disk does not respond while a journal segment is created or removed; writing continues in the current segment", "err", record.ErrStalled,
 			"fix", durable.Fix(record.ErrStalled, "state_dir"))
 	}, func(elapsed time.Duration) {
-		log.Info("journal segments can be created and removed again", "elapsed", elapsed)
+		log.Info("disk responds again: journal segments can be created and removed", "elapsed", elapsed)
 	})
 }

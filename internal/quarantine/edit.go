@@ -183,12 +183,12 @@ func (s *Store) resolve() {
 		err = s.End()
 	}
 	if r != nil {
-		s.o.Logger.Warn("records of quarantine were being sent again when the process ended: the service may have stored them, and they are still in quarantine",
+		s.o.Logger.Warn("an earlier process ended during a requeue: its records may be stored, they stay in quarantine, and requeuing them again may store them twice",
 			"batch", r.Batch, "database", r.Database, "table", r.Table, "records", len(r.Lines),
-			"fix", "look in the table whether they are there: if so, kusto-agent quarantine rm, else requeue them again")
+			"fix", "look for the records in the table: if they are there, remove them with kusto-agent quarantine rm, else requeue them again")
 	}
 	if err != nil {
-		s.o.Logger.Error("note of records that were being sent again could not be taken back", "err", err, "fix", Fix(err))
+		s.o.Logger.Error("marker file of an interrupted requeue could not be processed and removed; the next start tries again", "err", err, "fix", Fix(err))
 	}
 }
 

@@ -93,7 +93,7 @@ func (f *Found) vanished(log *slog.Logger) bool {
 	if len(gone) == 0 {
 		return false
 	}
-	log.Error("spool segments are gone; the agent reads the records of their payloads again from the source files where it can", "count", len(gone),
+	log.Error("spool segments are missing; the agent reads the records of their payloads again from the source files where it can", "count", len(gone),
 		"fix", "find out who removes files from spool.dir: nobody but the agent may")
 	return true
 }

@@ -98,7 +98,7 @@ func (r *Recovery) wait(b *batch, why error) {
 // putOff has a loss looked up again later.
 func (r *Recovery) putOff(l *loss, why error) {
 	r.Logger.Warn("journal could not be read, the recovery of missing spool payloads will retry", "batches", len(l.ids), "err", why,
-		"fix", "see to the disk of state_dir")
+		"fix", "check the disk of state_dir: is it full, read-only or failing")
 	l.again = time.Now().Add(r.Retry)
 	r.mu.Lock()
 	r.losses = append(r.losses, *l)
@@ -141,7 +141,7 @@ func (r *Recovery) lookUp(l *loss) {
 	}
 	for input, n := range l.what {
 		if n > 0 {
-			r.Logger.Error("records vanished from the spool and are lost: their source is gone too", "input", input, "records", n,
+			r.Logger.Error("records vanished from the spool and are lost: their source files are gone too", "input", input, "records", n,
 				"err", errForgotten)
 			r.Shelf.Unspooled(input, n)
 			r.Books.Dropped(record.Lot{Input: input, Route: l.route, Records: n}, ledger.SourceGone)

@@ -228,7 +228,7 @@ func TestADiskWithoutSocketsIsToldOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.await(t)
-	if n := c.log.count("control socket restored"); n != 1 {
+	if n := c.log.count("control socket works again: kusto-agent files and kusto-agent tap can be used"); n != 1 {
 		t.Errorf("told %d times: %s", n, c.log.text.String())
 	}
 }

@@ -98,7 +98,7 @@ func (g *Guard) tell(err error) {
 	g.told = err != nil
 	g.mu.Unlock()
 	if err != nil && !told {
-		g.log.Warn("telemetry token cannot be read, requests with a token are refused", "err", err)
+		g.log.Warn("bearer token file of the telemetry endpoint cannot be read; requests that carry a token are refused until it can", "err", err)
 	}
 }
 

@@ -50,8 +50,8 @@ func NewQueuedLogger(cfg LogConfig, to *os.File, level slog.Leveler) (*slog.Logg
 	form := formOf(cfg, to)
 	q := newLogQueue(to, func(dropped uint64) []byte {
 		var b bytes.Buffer
-		form.logger(&b, level).Warn("log lines were dropped, the log reader is too slow or gone", "lines", dropped,
-			"fix", "see to the reader of the agent's stderr: journald, the container runtime, or what it is piped to")
+		form.logger(&b, level).Warn("lines of the agent's own log were dropped: whatever reads its stderr is too slow or gone; no record is affected", "lines", dropped,
+			"fix", "check what reads the agent's stderr: journald, the container runtime, or the program it is piped to")
 		return b.Bytes()
 	})
 	return form.logger(q, level), q

@@ -147,7 +147,7 @@ func TestNoticeHasTheFormOfTheLog(t *testing.T) {
 			t.Errorf("%+v: %q", cfg, got)
 		}
 	}
-	f(LogConfig{Format: "auto"}, `"level":"WARN","msg":"log lines were dropped, the log reader is too slow or gone","lines":7,"fix":"`)
+	f(LogConfig{Format: "auto"}, `"level":"WARN","msg":"lines of the agent's own log were dropped: whatever reads its stderr is too slow or gone; no record is affected","lines":7,"fix":"`)
 	f(LogConfig{Format: "text"}, "lines=7")
 	f(LogConfig{Format: "json", Level: "error"}, "")
 }

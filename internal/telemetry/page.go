@@ -118,8 +118,8 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) serveConfiguration(w http.ResponseWriter, _ *http.Request) {
 	text, err := s.opts.Configuration()
 	if err != nil {
-		s.opts.Logger.Error("configuration cannot be shown", "err", err)
-		http.Error(w, "configuration cannot be shown", http.StatusInternalServerError)
+		s.opts.Logger.Error("status page cannot show the configuration", "err", err)
+		http.Error(w, "status page cannot show the configuration", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

@@ -37,7 +37,7 @@ func (c *Control) Run(ctx context.Context) {
 		tried()
 		if err == nil && ln != nil {
 			if told {
-				c.o.Logger.Info("control socket restored")
+				c.o.Logger.Info("control socket works again: kusto-agent files and kusto-agent tap can be used")
 			}
 			told = false
 			err = c.serve(ctx, netutil.LimitListener(ln, maxConnections))
@@ -45,8 +45,8 @@ func (c *Control) Run(ctx context.Context) {
 		}
 		if err != nil && !told {
 			told = true
-			c.o.Logger.Warn("control socket unavailable: the commands files and tap do not work, everything else continues", "err", err,
-				"fix", "see to the disk of state_dir; the agent retries by itself")
+			c.o.Logger.Warn("control socket unavailable: the commands \"kusto-agent files\" and \"kusto-agent tap\" do not work, everything else continues", "err", err,
+				"fix", "check the disk of state_dir; the agent tries again by itself")
 		} else if err != nil {
 			c.o.Logger.Debug("control socket still unavailable", "err", err)
 		}

@@ -286,7 +286,7 @@ func (w *Watcher) tell(ill *illness) {
 	case ill != nil && (was == nil || was.what != ill.what):
 		w.logger.Warn(ill.what, "err", ill.err, "fix", ill.fix)
 	case ill == nil && was != nil:
-		w.logger.Info("file change notifications are complete again")
+		w.logger.Info("file change notifications work again, files are no longer polled")
 	}
 }
 
