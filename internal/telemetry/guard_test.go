@@ -292,7 +292,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 			t.Error("without a file the token is taken")
 		}
 	}
-	if text := log.String(); strings.Count(text, "certificate cannot be loaded") != 1 || strings.Count(text, "token cannot be read") != 1 || strings.Contains(text, "zq-canary") {
+	if text := log.String(); strings.Count(text, "certificate cannot be loaded") != 1 || strings.Count(text, "token file of the telemetry endpoint cannot be read") != 1 || strings.Contains(text, "zq-canary") {
 		t.Errorf("log: %s", text)
 	}
 }
