@@ -119,9 +119,9 @@ func New(o Options) *Batcher {
 	return b
 }
 
-// SetRoutes replaces the routes and their settings, as a reload does. What is open
-// for a route whose settings change leaves with those it was begun with. A route
-// that is no longer named keeps its own for what may still come to it.
+// SetRoutes replaces the routes and their settings, as a reload does. Open blocks whose
+// settings change are sealed with the settings that they were begun with. A route that is
+// no longer named keeps its settings, for records that still come.
 func (b *Batcher) SetRoutes(routes map[record.Route]Limits) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -150,7 +150,8 @@ func (b *Batcher) SetRoutes(routes map[record.Route]Limits) {
 	b.resize(largest)
 }
 
-// resize gives full blocks another size. The caller holds mu.
+// resize changes the size of full blocks and drops the free blocks of the old size. The
+// caller holds mu.
 func (b *Batcher) resize(size int) {
 	if size == b.blockSize {
 		return
@@ -163,8 +164,8 @@ func (b *Batcher) resize(size int) {
 	b.blocks = nil
 }
 
-// SetMemory changes how many bytes may be in hand. Where more are already, they
-// leave first.
+// SetMemory changes the memory budget, in bytes. If more is in use, new leases wait until
+// enough was released.
 func (b *Batcher) SetMemory(n int64) {
 	b.mu.Lock()
 	b.memory.limit = n
@@ -174,7 +175,8 @@ func (b *Batcher) SetMemory(n int64) {
 	call(wake)
 }
 
-// most is how many bytes before gzip a payload of the lane is to have.
+// most is how many bytes before gzip a payload of the lane should have: the configured
+// size, or less if the service is known to take less.
 func (ln *lane) most() int {
 	if ln.largest > 0 {
 		return min(ln.largest, ln.MaxBytes)
@@ -221,7 +223,7 @@ func (b *Batcher) Idle() bool {
 	return len(b.open) == 0 && b.busy == 0
 }
 
-// Wake lets readers of a route ask again, after its Credit grew.
+// Wake makes the readers of a route ask for a lease again, after its Credit grew.
 func (b *Batcher) Wake(r record.Route) {
 	b.mu.Lock()
 	wake := b.wakeSome(b.lanes[r])
@@ -229,8 +231,8 @@ func (b *Batcher) Wake(r record.Route) {
 	call(wake)
 }
 
-// Release gives back the memory of a payload that has ended, or that was
-// split. The payload's Body must not be used afterwards.
+// Release returns the memory of a payload that has ended, or that was split, to the
+// budget. The payload's Body must not be used afterwards.
 func (b *Batcher) Release(p *record.Payload) {
 	b.mu.Lock()
 	ln := b.lane(p.Route)
@@ -243,7 +245,7 @@ func (b *Batcher) Release(p *record.Payload) {
 	call(wake)
 }
 
-// age seals blocks when their time has come, until Close.
+// age seals open blocks whose MaxWait is over, until Close.
 func (b *Batcher) age() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -258,7 +260,7 @@ func (b *Batcher) age() {
 	}
 }
 
-// sealOld seals what is due and returns how long the next block may wait.
+// sealOld seals the blocks that are due and returns how long the next block may wait.
 func (b *Batcher) sealOld() time.Duration {
 	b.mu.Lock()
 	now := time.Now()

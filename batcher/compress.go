@@ -24,6 +24,7 @@ type queue struct {
 
 func (q *queue) init() { q.more.L = &q.mu }
 
+// push appends a block.
 func (q *queue) push(b *block) {
 	q.mu.Lock()
 	q.items = append(q.items, b)
@@ -47,6 +48,7 @@ func (q *queue) pop() *block {
 	return b
 }
 
+// close wakes all that wait in pop: they get the blocks that are left, and then nil.
 func (q *queue) close() {
 	q.mu.Lock()
 	q.closed = true
@@ -54,7 +56,8 @@ func (q *queue) close() {
 	q.more.Broadcast()
 }
 
-// compress turns sealed blocks into payloads until the queue is closed.
+// compress turns sealed blocks into payloads until the queue is closed and empty. Run
+// starts one per core.
 func (b *Batcher) compress() {
 	for blk := b.sealed.pop(); blk != nil; blk = b.sealed.pop() {
 		p := &record.Payload{
@@ -75,7 +78,8 @@ func (b *Batcher) compress() {
 	}
 }
 
-// finish gives back what a block held and hands its payload on.
+// finish returns the memory of a block to the budget, except for what its payload needs,
+// and passes the payload to Next.
 func (b *Batcher) finish(p *record.Payload, blk *block) {
 	b.mu.Lock()
 	b.take(blk.lane, weight(p)-blk.cost)
@@ -94,9 +98,8 @@ func (b *Batcher) finish(p *record.Payload, blk *block) {
 	call(wake)
 }
 
-// restamp writes one batch id wherever another one stands in a body. It is for
-// ids that are in it only because fields put them there: one that is random, or
-// was given after the records were read.
+// restamp replaces each occurrence of the batch id from by to. Use it only for an id that
+// fields put into the records: one that is random, or was chosen after they were read.
 func restamp(body []byte, from, to record.BatchID) {
 	old, id := []byte(from.String()), to.String()
 	for {
@@ -108,8 +111,8 @@ func restamp(body []byte, from, to record.BatchID) {
 	}
 }
 
-// pack fills in the body of a payload, which comes in parts, and what is known
-// of it.
+// pack fills the body of a payload from the parts of raw, compressed if l says so, with
+// its sizes and checksum.
 func (b *Batcher) pack(p *record.Payload, l Limits, raw ...[]byte) {
 	p.RawBytes, p.Gzip = size(raw), l.Gzip
 	b.mu.Lock()
@@ -168,6 +171,8 @@ type output struct {
 	raw   int
 }
 
+// Write appends p. The buffer grows in steps of half of the input, since how well it
+// compresses is not known before.
 func (o *output) Write(p []byte) (int, error) {
 	if need := len(o.bytes) + len(p); need > cap(o.bytes) {
 		most := o.raw + o.raw/1024 + 512 // of what does not compress

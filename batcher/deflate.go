@@ -56,9 +56,9 @@ type worker struct {
 	piece    [16 << 10]byte
 }
 
-// deflate appends the parts of raw, as one gzip member, to out. It returns the
-// checksum of raw, which costs least where the encoder looks at it anyway, and the
-// tables that the next payload of the route should use.
+// deflate appends the parts of raw, as one gzip member, to out. It returns the checksum of
+// raw, which the encoder computes on the way, and the Huffman tables for the next payload
+// of the route.
 func (d *deflater) deflate(out []byte, t logzip.Tables, l Limits, raw [][]byte) ([]byte, uint32, logzip.Tables) {
 	if l.Level > 1 || l.Encoder == Klauspost || d.off.Load() {
 		return deflateKlauspost(out, raw, l.Level), Checksum(raw...), t
@@ -78,6 +78,7 @@ func (d *deflater) deflate(out []byte, t logzip.Tables, l Limits, raw [][]byte) 
 	return body, sum, next
 }
 
+// take returns a free worker, or a new one.
 func (d *deflater) take() *worker {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -104,8 +105,9 @@ func (w *worker) add(p []byte) {
 	w.summed += len(p)
 }
 
-// deflate fails where the encoder panics or has not gone through all of the payload,
-// and where its turn has come and its output is not the payload.
+// deflate compresses a payload. It returns an error if the encoder panics or did not read
+// all of the payload, and, for every verifyEvery'th payload, if the output does not
+// decompress to the payload.
 func (w *worker) deflate(out []byte, t *logzip.Tables, raw [][]byte) (body []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -124,6 +126,7 @@ func (w *worker) deflate(out []byte, t *logzip.Tables, raw [][]byte) (body []byt
 	return body, err
 }
 
+// size is the number of bytes in all parts.
 func size(parts [][]byte) (n int) {
 	for _, p := range parts {
 		n += len(p)
@@ -131,7 +134,7 @@ func size(parts [][]byte) (n int) {
 	return n
 }
 
-// verify inflates a member and compares it with the parts it was made of.
+// verify decompresses a member and compares it with the parts that it was made of.
 func (w *worker) verify(member []byte, raw [][]byte) error {
 	if w.sum != Checksum(raw...) {
 		return errors.New("verify a payload: the encoder has seen other bytes")

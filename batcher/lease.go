@@ -64,8 +64,8 @@ func (b *Batcher) Lease(r record.Route, want int, wake func()) (*Lease, error) {
 // room for one payload, then one byte to spare. It is nil for a short read.
 func (l *Lease) Block() []byte { return l.raw }
 
-// Seal makes the chunk, whose body lies in the lease's block, a payload of its
-// own without copying it. What was open for the same records leaves first. The
+// Seal makes a payload of the chunk, whose body lies in the lease's block, without copying
+// it. The open block of the same kind of records is sealed first, to keep the order. The
 // lease is ended, and the block belongs to the batcher.
 func (l *Lease) Seal(c *record.Chunk) {
 	b := l.b
@@ -83,8 +83,8 @@ func (l *Lease) Seal(c *record.Chunk) {
 	b.enqueue(blk)
 }
 
-// Append copies the chunk's body to the open block of its records. The chunk
-// may be used again at once.
+// Append copies the chunk's body to the open block of its kind. The caller may use the
+// chunk again at once.
 func (l *Lease) Append(c *record.Chunk) {
 	b := l.b
 	b.mu.Lock()
@@ -115,7 +115,8 @@ func (l *Lease) Append(c *record.Chunk) {
 	}
 }
 
-// Done ends the lease. What Seal took is not given back.
+// Done ends the lease: it returns unused memory to the budget and wakes waiting readers.
+// Memory that Seal moved into a payload stays charged until Release.
 func (l *Lease) Done() {
 	b := l.b
 	b.mu.Lock()
@@ -158,8 +159,8 @@ type block struct {
 	readAt  time.Time
 }
 
-// begin gives a new block its prefix, which is the caller's, and counts it: once
-// as it is, and once in the body.
+// begin gives a new block a copy of its prefix (such as an Avro header), and charges it to
+// the budget: once for the block and once for the compressed body.
 func (b *Batcher) begin(blk *block, prefix []byte) {
 	blk.prefix = bytes.Clone(prefix)
 	b.count(blk, blk.cost+2*int64(len(prefix)))
@@ -168,8 +169,8 @@ func (b *Batcher) begin(blk *block, prefix []byte) {
 // size is that of the body.
 func (blk *block) size() int { return len(blk.prefix) + len(blk.data) }
 
-// takes reports whether the block has room for the chunk, and is one of its
-// kind: a group may be the same by chance.
+// takes reports whether a chunk can be appended to the block: it fits, has the same
+// prefix, and no count exceeds its limit.
 func (blk *block) takes(c *record.Chunk) bool {
 	ln := blk.lane
 	return blk.size()+len(c.Body) <= ln.most() &&
@@ -178,7 +179,7 @@ func (blk *block) takes(c *record.Chunk) bool {
 		len(blk.pieces)+len(c.Pieces) <= record.MaxPieces
 }
 
-// note adds what is known of the chunk to the block.
+// note adds the ranges, record counts and lengths of the chunk to those of the block.
 func (blk *block) note(c *record.Chunk) {
 	if blk.records == 0 || c.ReadAt.Before(blk.readAt) {
 		blk.readAt = c.ReadAt
@@ -200,7 +201,8 @@ func (blk *block) note(c *record.Chunk) {
 	blk.pieces = append(blk.pieces, pieces...)
 }
 
-// noteCover adds an extent, lengthening the file's last one where it follows.
+// noteCover adds a range of a file to the block's cover. A range that continues the last
+// one of its file extends that.
 func (blk *block) noteCover(x record.Extent) {
 	if i, ok := blk.last[x.File]; ok && blk.cover[i].End == x.Start {
 		blk.cover[i].End, blk.cover[i].Mark = x.End, x.Mark
@@ -213,8 +215,8 @@ func (blk *block) noteCover(x record.Extent) {
 	blk.cover = append(blk.cover, x)
 }
 
-// grow makes room for n more bytes: 8 KiB at first, then four times as much,
-// then a whole payload.
+// grow makes room for n more bytes in a block: 8 KiB at first, then four times as much
+// each time, at last a buffer for a whole payload.
 func (b *Batcher) grow(blk *block, n int) {
 	need := len(blk.data) + n
 	if need <= cap(blk.data) {
@@ -235,8 +237,8 @@ func (b *Batcher) grow(blk *block, n int) {
 	blk.data = data
 }
 
-// count notes what a block costs: twice its size, for itself and for what it
-// compresses to, and what is known of its records.
+// count charges a block to the budget: twice its size, for the block and for its
+// compressed body, and the size of its ranges.
 func (b *Batcher) count(blk *block, cost int64) {
 	b.take(blk.lane, cost-blk.cost)
 	blk.cost = cost
@@ -244,10 +246,9 @@ func (b *Batcher) count(blk *block, cost int64) {
 
 func (blk *block) notes() int64 { return notes(blk.cover, blk.pieces, blk.lens) }
 
-// sealFor makes room for a route when memory is short: of the open blocks the
-// largest goes if they hold much of it, else the largest of the route. Were it
-// always one of them, with many routes in want of memory all bodies would be
-// small.
+// sealFor seals an open block because memory is short for a route: the largest of all if
+// open blocks hold much of the memory, else the largest of this route. If it always chose
+// among the route's own blocks, with many routes all payloads would be small.
 func (b *Batcher) sealFor(ln *lane) {
 	var largest, own *block
 	open := int64(0)
@@ -275,6 +276,7 @@ func (b *Batcher) seal(blk *block) {
 	b.enqueue(blk)
 }
 
+// enqueue passes a sealed block to the compressors.
 func (b *Batcher) enqueue(blk *block) {
 	blk.lane.held++
 	blk.sealed = blk.lane.Limits

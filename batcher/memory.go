@@ -11,7 +11,8 @@ import (
 // buffers that are kept for later. Guarded by Batcher.mu.
 type budget struct{ limit, used, kept int64 }
 
-// take counts n more bytes of a route. The caller holds mu.
+// take charges n bytes to a route and the budget; a negative n returns them. The caller
+// holds mu.
 func (b *Batcher) take(ln *lane, n int64) {
 	was := ln.isLive()
 	ln.used += n
@@ -41,9 +42,9 @@ func (b *Batcher) share() int64 {
 	return (b.memory.limit - b.common()) / int64(max(b.live, 1))
 }
 
-// fits reports whether n more bytes may be taken for a route. One that is not
-// served leaves half of the common part to the others. Free buffers are not in
-// the way: see makeRoom. The caller holds mu.
+// fits reports whether n more bytes may be charged to a route: to the common part, of
+// which a route that is not served leaves half to others, or to the share that each route
+// has. Free buffers do not count: makeRoom drops them. The caller holds mu.
 func (b *Batcher) fits(ln *lane, n int64, served bool) bool {
 	return b.fitsAll(n, served) || ln.used+n <= b.share() && b.memory.used+n <= b.memory.limit
 }
@@ -52,6 +53,8 @@ func (b *Batcher) fitsAll(n int64, served bool) bool {
 	return b.memory.used+n <= b.commonTo(served)
 }
 
+// commonTo is the part of common that a route may use: all of it, or half if the route is
+// not served.
 func (b *Batcher) commonTo(served bool) int64 {
 	if !served {
 		return b.common() / 2
@@ -62,8 +65,8 @@ func (b *Batcher) commonTo(served bool) int64 {
 // leastRead is how much it always makes sense to read, in bytes.
 const leastRead = 4 << 10
 
-// Most is how many bytes a lease of the route can be for now: a payload that its service
-// takes, or, while others hold all that is common, what its own share has room for.
+// Most is how many bytes a reader should ask for in a lease now: a whole payload or, while
+// other routes use the common memory, as much as the route's own share has room for.
 func (b *Batcher) Most(r record.Route) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,8 +84,8 @@ func (b *Batcher) Most(r record.Route) int {
 	return min(some, ln.most(), max(ln.MaxBytes/2-1, 1)) // more would ask for a whole block
 }
 
-// makeRoom gives free buffers to the garbage collector until the budget holds
-// them all. The caller holds mu.
+// makeRoom drops free buffers until the budget holds what is in use and what is kept. The
+// caller holds mu.
 func (b *Batcher) makeRoom() {
 	m := &b.memory
 	for m.used+m.kept > m.limit && m.kept > 0 {
@@ -99,9 +102,9 @@ func (b *Batcher) makeRoom() {
 	}
 }
 
-// Reserve counts room for one payload that is about to be read back from
-// elsewhere. Where there is none it returns false, unless must is set. Unreserve
-// must follow, after Adopt where there is a payload.
+// Reserve charges the budget for one payload that is about to be read from the spool or
+// rebuilt. It returns false if there is no room, unless must is set. Unreserve must
+// follow, after Adopt if there is a payload.
 func (b *Batcher) Reserve(must bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -115,7 +118,7 @@ func (b *Batcher) Reserve(must bool) bool {
 	return true
 }
 
-// Unreserve gives back what Reserve counted.
+// Unreserve returns to the budget what Reserve charged.
 func (b *Batcher) Unreserve() {
 	b.mu.Lock()
 	b.memory.used -= int64(b.blockSize)
@@ -129,7 +132,7 @@ func (b *Batcher) Unreserve() {
 // the garbage collector; in bytes, so that a burst does not stay for ever.
 const keptBodies = 24 << 20
 
-// takeBlock returns a full-size buffer.
+// takeBlock returns a buffer for a whole payload, a free one if there is one.
 func (b *Batcher) takeBlock() []byte {
 	if n := len(b.blocks); n > 0 {
 		blk := b.blocks[n-1]
@@ -141,6 +144,7 @@ func (b *Batcher) takeBlock() []byte {
 	return make([]byte, record.MarkLen+b.blockSize+1)
 }
 
+// giveBlock keeps a buffer for the next takeBlock, unless there are enough.
 func (b *Batcher) giveBlock(buf []byte) {
 	if len(buf) == record.MarkLen+b.blockSize+1 && len(b.blocks) < b.mostRaw {
 		b.blocks = append(b.blocks, buf)
@@ -149,7 +153,7 @@ func (b *Batcher) giveBlock(buf []byte) {
 	}
 }
 
-// takeBody returns an empty buffer for the output of n bytes of input.
+// takeBody returns an empty buffer for the compressed output of n bytes.
 func (b *Batcher) takeBody(n int) []byte {
 	if k := len(b.bodies); k > 0 && n > 256<<10 {
 		body := b.bodies[k-1]
@@ -161,6 +165,8 @@ func (b *Batcher) takeBody(n int) []byte {
 	return make([]byte, 0, n/3+512)
 }
 
+// keepBody keeps the buffer of a released body for the next takeBody, unless it is small
+// or enough are kept.
 func (b *Batcher) keepBody(body []byte) {
 	kept := cap(body)
 	if kept < 64<<10 {

@@ -17,17 +17,16 @@ import (
 // fallback serves a route that is no longer configured but has payloads left.
 var fallback = Limits{MaxBytes: 4e6, MaxWait: time.Second, Gzip: true, Level: 1}
 
-// Pack gives p the body raw, in parts, which is what its pieces hold after
-// shaping, and counts it as sealed: Release must follow. It is for payloads that
-// do not come from reading: rebuilt ones, and the halves of a refused one. Where
-// p replaces a batch whose id is in its fields, its own id is written there,
-// within raw.
+// Pack gives p the body raw, in parts, and charges it to the budget: Release must follow.
+// It is for payloads that do not come from reading: rebuilt ones, and the halves of a
+// refused one. If p replaces a batch whose id is in its fields, Pack writes p's own id
+// there, within raw.
 func (b *Batcher) Pack(p *record.Payload, raw ...[]byte) {
 	b.Fill(p, raw...)
 	b.Adopt(p)
 }
 
-// Fill gives p the body raw like Pack, and does not count it.
+// Fill is Pack without the charge to the budget.
 func (b *Batcher) Fill(p *record.Payload, raw ...[]byte) {
 	if p.Replaces != (record.BatchID{}) && p.Lens != nil {
 		for _, part := range raw {
@@ -40,8 +39,7 @@ func (b *Batcher) Fill(p *record.Payload, raw ...[]byte) {
 	b.pack(p, limits, raw...)
 }
 
-// Adopt counts a payload as sealed whose body is there already: Release must
-// follow.
+// Adopt charges a payload to the budget whose body exists already: Release must follow.
 func (b *Batcher) Adopt(p *record.Payload) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -50,7 +48,8 @@ func (b *Batcher) Adopt(p *record.Payload) {
 	b.take(ln, weight(p))
 }
 
-// lane finds or makes what is known of a route. The caller holds mu.
+// lane returns the state of a route, which it makes, with default limits, if there is
+// none. The caller holds mu.
 func (b *Batcher) lane(r record.Route) *lane {
 	ln := b.lanes[r]
 	if ln == nil {
@@ -111,7 +110,7 @@ type Record struct {
 	Data   []byte // as in the file; of a payload that is reshaped, as in the body
 }
 
-// Records takes a payload apart.
+// Records returns the records of a payload one by one, with their places in the files.
 func Records(p *record.Payload) ([]Record, error) {
 	raw, err := Raw(p)
 	if err != nil {
@@ -150,6 +149,7 @@ type walker struct {
 	before []byte // of the file, up to src: as much as a mark covers, or since a gap
 }
 
+// walk returns a walker that stands before the first record of a payload.
 func walk(p *record.Payload, raw []byte) (*walker, error) {
 	if len(p.Pieces) == 0 {
 		return nil, fmt.Errorf("batch %v has no pieces", p.ID)
@@ -162,8 +162,8 @@ func walk(p *record.Payload, raw []byte) (*walker, error) {
 	return &walker{p: p, raw: raw, scan: s, prefix: prefix, at: prefix, src: p.Pieces[0].Start}, nil
 }
 
-// atLastBlock reports whether no more than one block is left, of those that have
-// a prefix, or no more than the records of the same lines.
+// atLastBlock reports whether the payload cannot be divided after the current place: one
+// block (of Avro), or the records of one range of lines, is all that is left.
 func (w *walker) atLastBlock() bool {
 	if rest := w.raw[w.at:]; w.prefix > 0 {
 		return w.scan.Split(rest, 1) == len(rest)
@@ -176,7 +176,8 @@ func (w *walker) atLastBlock() bool {
 	return k == len(lens)
 }
 
-// next passes one record, all of a block, or all that are of the same lines.
+// next advances over one record; where records cannot be told apart, over a whole Avro
+// block, or over all records made of the same lines.
 func (w *walker) next() (Record, error) {
 	if here := w.p.Pieces[w.piece]; w.src == here.End && w.piece+1 < len(w.p.Pieces) {
 		w.piece++
@@ -219,8 +220,8 @@ func (w *walker) next() (Record, error) {
 	return r, nil
 }
 
-// mark is that of the place behind the last record passed; 0 where the bytes
-// before it are not all at hand.
+// mark returns the fingerprint of the bytes before the current place; 0 if too few of
+// those bytes are in the payload.
 func (w *walker) mark() record.Mark {
 	if int64(len(w.before)) < min(w.src, record.MarkLen) {
 		return 0
@@ -234,7 +235,8 @@ type half struct {
 	raw []byte // the body, but for its prefix
 }
 
-// cut divides the payload behind the last record passed.
+// cut divides the payload at the current place, with the records, ranges and lengths of
+// each half.
 func (w *walker) cut() (left, right *half) {
 	p, here := w.p, w.p.Pieces[w.piece]
 	left, right = &half{raw: w.raw[w.prefix:w.at]}, &half{raw: w.raw[w.at:]}

@@ -20,7 +20,8 @@ func newBloom(n int) *bloom {
 	return &bloom{make([][8]uint64, max(n, 64)*each/512+1)}
 }
 
-// bloomOf is one of some ids; nil: there are none. It goes through them twice.
+// bloomOf returns a Bloom filter that holds ids, nil if there are none. It iterates over
+// ids twice.
 func bloomOf(ids iter.Seq[record.BatchID]) *bloom {
 	n := 0
 	for range ids {
@@ -36,8 +37,8 @@ func bloomOf(ids iter.Seq[record.BatchID]) *bloom {
 	return b
 }
 
-// place returns the line of an id, and a number of which each nine bits are the place
-// of a bit there.
+// place hashes an id to a line of the filter and to a number: each nine bits of the number
+// name one bit in that line.
 func (b *bloom) place(id *record.BatchID) (line *[8]uint64, at uint64) {
 	le := binary.LittleEndian
 	h := (le.Uint64(id[:]) ^ bits64.RotateLeft64(le.Uint64(id[8:]), 29)) * 0x9e3779b97f4a7c15
@@ -79,6 +80,7 @@ type crowd struct {
 	sum   uint64
 }
 
+// add puts an id into the batch of ids that flush adds to the filter together.
 func (c *crowd) add(id *record.BatchID) {
 	c.ids[c.n] = *id
 	if c.n++; c.n == len(c.ids) {
@@ -86,7 +88,8 @@ func (c *crowd) add(id *record.BatchID) {
 	}
 }
 
-// flush adds those that wait.
+// flush adds the ids of the batch to the filter, and calls maybe with each id that may
+// have been added before.
 func (c *crowd) flush() {
 	var at [len(c.ids)]uint64
 	for i := range c.n {
@@ -103,7 +106,7 @@ func (c *crowd) flush() {
 	c.n = 0
 }
 
-// has says whether the id may have been added.
+// has reports whether the id may have been added; false is certain.
 func (b *bloom) has(id *record.BatchID) bool {
 	line, at := b.place(id)
 	for range bloomBits {

@@ -40,6 +40,9 @@ func (c *clock) ahead() time.Duration {
 	return off
 }
 
+// look returns the time of the spool and how far the wall clock is ahead of it. The time
+// of the spool follows elapsed time; it takes over a jump of the wall clock only after the
+// clock has stood there for as long as stands says.
 func (c *clock) look() (time.Time, time.Duration) {
 	const slack = time.Minute // a clock that is set right bit by bit does not jump
 	c.mu.Lock()

@@ -13,9 +13,9 @@ import (
 // copied: a route that is being sent empties its segments by itself.
 const settle = 10 * time.Second
 
-// isSparse says that less than half of a segment that is not written any more is
-// of payloads that have not ended, and that these can be copied. Needs the spool's
-// mu.
+// isSparse reports whether compaction is worthwhile: the segment is not being written, can
+// be read, and less than half of its bytes are of payloads that have not ended. Needs the
+// spool's mu.
 func (g *segment) isSparse() bool {
 	return !g.open && !g.stuck && !g.lost && g.live > 0 && g.pins == 0 && 2*g.bytes < g.size
 }
@@ -37,9 +37,9 @@ type move struct {
 	slot slot
 }
 
-// compact copies what has not ended of segments that are mostly of payloads that
-// have, one behind the other, to one new segment, and says whether it did so. Where
-// room is not pressed for only those count that have come to rest.
+// compact copies the payloads that have not ended out of a run of sparse segments into one
+// new segment, which replaces them. It reports whether it did so. Unless pressed (the room
+// runs out), it takes only segments in which no payload has ended for a while.
 func (w *writer) compact(pressed bool) bool {
 	run := w.sparse(pressed)
 	if len(run) == 0 {
@@ -65,8 +65,8 @@ func (w *writer) compact(pressed bool) bool {
 	return true
 }
 
-// sparse picks and pins segments to compact: the oldest run of them that fits into
-// one segment, and into the room there is.
+// sparse chooses the segments to compact, and pins them: the oldest run of sparse segments
+// whose remaining payloads fit into one segment and into the free room.
 func (w *writer) sparse(pressed bool) (run []*segment) {
 	room := min(w.s.segmentSize(), w.reserve()-w.shortOfQuota(0), -w.shortOfDisk(0))
 	s := w.s
@@ -93,7 +93,8 @@ func (w *writer) sparse(pressed bool) (run []*segment) {
 	return run
 }
 
-// copyRest writes a segment, its seal and its index.
+// copyRest writes the new segment of a compaction with its seal and its index, and returns
+// for each payload where it was and where it is.
 func (w *writer) copyRest(run []*segment) (h *segment, moves []move, err error) {
 	s := w.s
 	first := w.record
@@ -143,7 +144,8 @@ func (w *writer) copyRest(run []*segment) (h *segment, moves []move, err error) 
 	return h, moves, nil
 }
 
-// copySegment appends the payloads of a segment that have not ended.
+// copySegment appends the payloads of segment g that have not ended to the new segment h,
+// and adds them to moves.
 func (w *writer) copySegment(g, h *segment, out *durable.Segment, moves *[]move) error {
 	s := w.s
 	var all []placed
@@ -198,8 +200,8 @@ func (w *writer) copySegment(g, h *segment, out *durable.Segment, moves *[]move)
 	return nil
 }
 
-// stick leaves a segment as it is, of which something cannot be read: Next sees to
-// that.
+// stick excludes a segment from compaction because something in it cannot be read. Next
+// deals with the damage when it comes to that payload. It returns err.
 func (w *writer) stick(g *segment, err error) error {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -207,7 +209,8 @@ func (w *writer) stick(g *segment, err error) error {
 	return err
 }
 
-// adopt makes a slot of another segment one of this.
+// adopt changes a slot that was copied from segment g so that it refers to the tables of
+// segment h.
 func (h *segment) adopt(g *segment, e *slot) {
 	e.when = uint32(min(max(g.when(e)-h.base, 0)/int64(tick), 1<<32-1))
 	if e.input&mixed == 0 {
@@ -287,7 +290,8 @@ func (w *writer) swap(run []*segment, h *segment, moves []move) bool {
 	return true
 }
 
-// home is the segment that a payload that was given out lies in now.
+// home returns the segment in which a payload that was given out lies now: a compaction
+// may have moved it.
 func (s *Spool) home(t *taken) *segment {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -99,6 +99,8 @@ func (w *walk) sends(e *slot, p *record.Payload) bool { return w.fn(p, !e.isUnso
 // isOver asks over of a payload.
 func (w *walk) isOver(e *slot) bool { return w.over != nil && e.size&part == 0 && w.over(e.id) }
 
+// segment passes the payloads of one segment to the walk: from the index alone if the
+// index has a token that is vouched for, else from the frames.
 func (w *walk) segment(g *segment) error {
 	if w.s.isVouched(g) && !w.all {
 		known, err := w.few(g)
@@ -109,8 +111,9 @@ func (w *walk) segment(g *segment) error {
 	return w.whole(g)
 }
 
-// few goes through those of a segment of which more than its index has to be known. It
-// is not known where the index cannot be read.
+// few handles a segment whose index is vouched for: it reads only the payloads that were
+// asked for or are marked, and counts the records of all others as passed. known is false
+// if the index cannot be read.
 func (w *walk) few(g *segment) (known bool, err error) {
 	s := w.s
 	s.mu.Lock()
@@ -135,8 +138,8 @@ func (w *walk) few(g *segment) (known bool, err error) {
 	return true, nil
 }
 
-// meet goes through some payloads of a segment, and takes them out of those that are
-// passed.
+// meet reads the metas of the found payloads, hands them to the walk, and takes their
+// records out of passed.
 func (w *walk) meet(g *segment, found []placed, passed map[string]int) error {
 	s := w.s
 	var f durable.File
@@ -177,7 +180,8 @@ func (w *walk) meet(g *segment, found []placed, passed map[string]int) error {
 	return nil
 }
 
-// whole goes through a segment.
+// whole reads all frames of a segment and hands each payload that waits to the walk. A
+// payload that is in the index but not in the frames is reported as missing.
 func (w *walk) whole(g *segment) error {
 	s := w.s
 	all, err := s.all(g)
@@ -211,7 +215,8 @@ func (w *walk) whole(g *segment) error {
 	return nil
 }
 
-// missing ends a payload of which the index alone is left, and adds it to the Recovery.
+// missing ends a payload whose frame cannot be read, and adds what its index says to the
+// Recovery.
 func (w *walk) missing(at placed) {
 	s := w.s
 	if !s.endWaiting(at) {
@@ -226,7 +231,8 @@ func (w *walk) missing(at placed) {
 	}
 }
 
-// isVouched says whether all of a segment is known elsewhere as its index says.
+// isVouched reports whether Options.Vouches accepts the token in the index of the segment:
+// then the journal knows all that was told of its payloads. The answer is kept.
 func (s *Spool) isVouched(g *segment) bool {
 	s.mu.Lock()
 	token, known := g.token, g.vouched
@@ -240,8 +246,8 @@ func (s *Spool) isVouched(g *segment) bool {
 	return true
 }
 
-// restOf is how many records of which input wait in a segment and are not given out.
-// Needs mu.
+// restOf counts, by input, the records of payloads in a segment that wait and are not
+// given out. Needs mu.
 func (s *Spool) restOf(g *segment) map[string]int {
 	n := map[string]int{}
 	for _, sh := range g.order {
@@ -259,9 +265,9 @@ func (s *Spool) restOf(g *segment) map[string]int {
 	return n
 }
 
-// match returns the payloads of a segment that are asked for or marked, those that
-// have ended included, in the order of the frames, and when the oldest of the others
-// came that have not ended, by share.
+// match reads the index of a segment. found are the slots, in the order of the frames,
+// that are marked or whose id may be in asked, including those that have ended. others
+// has, for each share, when the oldest of the other payloads that have not ended came.
 func (s *Spool) match(g *segment, asked *bloom) (found []placed, others map[*share]int64, err error) {
 	s.mu.Lock()
 	ended, moved := slices.Clone(g.ended), slices.Clone(g.moved)
@@ -288,8 +294,8 @@ func (s *Spool) match(g *segment, asked *bloom) (found []placed, others map[*sha
 // refresh looks for the oldest payloads of the shares of a segment anew.
 func (s *Spool) refresh(all []placed) { s.setOldest(all, map[*share]int64{}) }
 
-// setOldest notes when the oldest payloads of shares came, of some of which it is known
-// already but for some payloads, which may have ended.
+// setOldest stores when the oldest payload of each share came: the earlier of what oldest
+// has for the share and of the payloads in some that still wait.
 func (s *Spool) setOldest(some []placed, oldest map[*share]int64) {
 	for i := range some {
 		if at := &some[i]; s.waits(*at) {
@@ -305,7 +311,7 @@ func (s *Spool) setOldest(some []placed, oldest map[*share]int64) {
 	}
 }
 
-// waits says whether a payload has not ended and is not given out.
+// waits reports whether a payload has neither ended nor been given out.
 func (s *Spool) waits(at placed) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,6 +322,8 @@ func (s *Spool) waits(at placed) bool {
 	return !g.lost && !g.ended.has(at.ord) && !g.moved.has(at.ord)
 }
 
+// unpin lets a segment be removed again that each or another reader kept, and wakes the
+// writer if all its payloads have ended.
 func (s *Spool) unpin(g *segment) {
 	s.mu.Lock()
 	g.pins--
@@ -375,7 +383,8 @@ func (s *Spool) findOnce(id record.BatchID) (at placed, in []placed, swaps int) 
 	return at, in, swaps
 }
 
-// readMeta reads a payload without its body from its frame, of which the place is known.
+// readMeta reads a payload without its body from the frame at a known place, and checks
+// that the payload has this id.
 func readMeta(f io.ReaderAt, at, size int64, id record.BatchID) (*record.Payload, error) {
 	const most = 1 << 10 // of the bytes that are read at first: a meta is seldom longer
 	for n := min(most, size); ; n = size {

@@ -77,7 +77,7 @@ func (e *slot) put(at, size int64) {
 	e.at, e.size = uint32(at/unit), e.size&marks|uint32(size/unit)
 }
 
-// counts are the records of a payload by input.
+// counts calls fn with each input of a payload and the number of its records.
 func (g *segment) counts(e *slot, fn func(input string, records int)) {
 	if e.input&mixed == 0 {
 		fn(g.inputs[e.input], int(e.records))
@@ -91,8 +91,8 @@ func (g *segment) counts(e *slot, fn func(input string, records int)) {
 // when is when a payload came.
 func (g *segment) when(e *slot) int64 { return g.base + int64(e.when)*int64(tick) }
 
-// newSlot describes a payload of the segment but for its place. A segment knows
-// few inputs: they are in a table.
+// newSlot returns the slot of a payload, without its place in the file. Names of inputs
+// are numbers in a table of the segment.
 func (g *segment) newSlot(p *record.Payload, spooled int64) slot {
 	if g.n == 0 {
 		g.base = spooled
@@ -120,6 +120,8 @@ func (g *segment) newSlot(p *record.Payload, spooled int64) slot {
 	return e
 }
 
+// input returns the number of an input in the table of the segment, which it adds if it is
+// new.
 func (g *segment) input(name string) uint32 {
 	n := names{g.inputs}
 	i := n.place(name)
@@ -130,7 +132,8 @@ func (g *segment) input(name string) uint32 {
 // names is a table of inputs.
 type names struct{ all []string }
 
-// place is where a name is in the table, which takes it in.
+// place returns the position of a name in the table, to which it adds the name if it is
+// new.
 func (n *names) place(name string) uint32 {
 	i := slices.Index(n.all, name)
 	if i < 0 {
@@ -140,7 +143,7 @@ func (n *names) place(name string) uint32 {
 	return uint32(i)
 }
 
-// indexCost is how many bytes of an index a payload takes, at most.
+// indexCost returns how many bytes a payload adds to an index, at most.
 func indexCost(p *record.Payload) (n int64) {
 	n = slotSize + 1 + 40 + int64(len(p.Route.Cluster)+len(p.Route.Database)+len(p.Route.Table)+len(p.Route.Format)+len(p.Route.Mapping))
 	inputs, names := 0, int64(0)
@@ -152,8 +155,9 @@ func indexCost(p *record.Payload) (n int64) {
 	return n
 }
 
-// encodeIndex is the index of a segment whose slots are all in memory. ahead is by
-// how much the wall clock is ahead of the time there: on disk is the wall clock's.
+// encodeIndex returns the index file of a segment whose slots are all in memory. ahead is
+// how far the wall clock is ahead of the time of the spool; the index holds wall clock
+// times.
 func encodeIndex(g *segment, agent [16]byte, end int64, record uint64, ahead time.Duration) (b []byte) {
 	routes := &wire.Writer{}
 	routes.Uint(uint64(len(g.order)))
@@ -213,8 +217,8 @@ func encodeIndex(g *segment, agent [16]byte, end int64, record uint64, ahead tim
 	return b
 }
 
-// writeSums writes what the slots of a route add up to, and returns how many of them
-// are marked.
+// writeSums writes the totals of the slots of one route: bytes, the oldest time, and
+// records by input. It returns how many slots are marked.
 func (g *segment) writeSums(t *wire.Writer, inputs *names, slots []slot) (marked int) {
 	bytes, oldest := int64(0), uint32(1<<32-1)
 	var total share
@@ -243,7 +247,8 @@ func encodeToken(seq uint64, token [24]byte) []byte {
 	return append(b, 0, 0, 0, 0)
 }
 
-// setToken writes a token into an index. Where the machine stops meanwhile it has none.
+// setToken writes a token into an existing index and syncs it. If the machine stops during
+// the write, the index has no token afterwards.
 func setToken(fsys durable.FS, path string, seq uint64, token [24]byte) error {
 	f, err := fsys.Open(path, os.O_RDWR)
 	if err != nil {
@@ -256,7 +261,7 @@ func setToken(fsys durable.FS, path string, seq uint64, token [24]byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// decodeToken is the token of an index; zero: it has none.
+// decodeToken returns the token of an index, zero if it has none or its checksum is wrong.
 func decodeToken(seq uint64, b []byte) (token [24]byte) {
 	if copy(token[:], b); binary.LittleEndian.Uint32(b[24:]) != blockSum(b[:24], seq, -1) {
 		return [24]byte{}
@@ -264,7 +269,8 @@ func decodeToken(seq uint64, b []byte) (token [24]byte) {
 	return token
 }
 
-// blockSum is the checksum of a block of slots that belongs at this place.
+// blockSum returns the checksum of a block of slots. It covers the segment's number and
+// the position of the block, so that a block at another place does not pass.
 func blockSum(b []byte, seq uint64, block int) uint32 {
 	var where [16]byte
 	binary.LittleEndian.PutUint64(where[:8], seq)
@@ -272,6 +278,7 @@ func blockSum(b []byte, seq uint64, block int) uint32 {
 	return crc32.Update(crc32.Checksum(where[:], castagnoli), castagnoli, b)
 }
 
+// appendSlot encodes a slot in 40 bytes; readSlot is the reverse.
 func appendSlot(b []byte, e *slot) []byte {
 	le := binary.LittleEndian
 	b = append(b, e.id[:]...)
@@ -283,6 +290,7 @@ func appendSlot(b []byte, e *slot) []byte {
 	return le.AppendUint32(b, e.input)
 }
 
+// readSlot decodes a slot that appendSlot wrote.
 func readSlot(b []byte) (e slot) {
 	le := binary.LittleEndian
 	copy(e.id[:], b)
@@ -304,8 +312,8 @@ type index struct {
 	bytes  int64  // of the file
 }
 
-// openIndex reads the head of an index into g, which is empty. The error is
-// errIndex, or of the disk.
+// openIndex opens an index, reads its header and tables into g, which is empty, and leaves
+// the slots on disk. The error is errIndex if the file is damaged, else that of the disk.
 func openIndex(fsys durable.FS, path string, g *segment) (x *index, err error) {
 	f, err := fsys.Open(path, 0)
 	if err != nil {
@@ -347,8 +355,8 @@ func openIndex(fsys durable.FS, path string, g *segment) (x *index, err error) {
 // indexBytes is what n slots take.
 func indexBytes(n int) int64 { return int64(n)*slotSize + int64((n+blockSlots-1)/blockSlots)*4 }
 
-// readTables fills in routes, inputs, mixes and sums, as of a segment of which nothing
-// has ended, and says whether they make sense.
+// readTables decodes the tables of an index into the segment, as if none of its payloads
+// had ended, and reports whether they are consistent.
 func (g *segment) readTables(b []byte) bool {
 	r := &wire.Reader{B: b}
 	for range r.Count(1) {
@@ -381,7 +389,7 @@ func (g *segment) readTables(b []byte) bool {
 	return !r.Bad && g.live == g.n && len(g.order) == len(g.shares)
 }
 
-// fits says whether a slot can be one of the segment.
+// fits reports whether the numbers in a slot exist in the tables of the segment.
 func (g *segment) fits(e *slot) bool {
 	known := int(e.input) < len(g.inputs)
 	if e.input&mixed != 0 {
@@ -390,8 +398,8 @@ func (g *segment) fits(e *slot) bool {
 	return known && int(e.ord) < g.n && e.id != record.BatchID{}
 }
 
-// read calls fn with n slots from the first'th on, each good until fn returns. What it returns besides errors
-// of the disk is errIndex.
+// read calls fn with n slots, beginning with slot number first. The slot that fn gets is
+// valid only during the call. An error is errIndex or that of the disk.
 func (x *index) read(g *segment, first, n int, fn func(e *slot)) error {
 	const most = 256 // blocks at a time
 	var buf []byte
@@ -427,6 +435,7 @@ func (x *index) read(g *segment, first, n int, fn func(e *slot)) error {
 	return nil
 }
 
+// readFull fills b from offset off; if the file ends before, the error is errIndex.
 func readFull(f durable.File, b []byte, off int64) error {
 	n, err := f.ReadAt(b, off)
 	switch {
@@ -438,9 +447,9 @@ func readFull(f durable.File, b []byte, off int64) error {
 	return err
 }
 
-// writeIndex puts an index beside a segment whose slots are all in memory and
-// which is not written any more, and lets the slots go. Where it cannot be written
-// they stay, and the next start reads the segment.
+// writeIndex writes the index of a segment that is finished and whose slots are all in
+// memory, and then drops the slots from memory. If the index cannot be written the slots
+// stay, and the next start reads the segment instead.
 func (s *Spool) writeIndex(g *segment, end int64, record uint64) error {
 	path := s.path(g.name + suffixOfIndex)
 	b := encodeIndex(g, s.w.agent, end, record, s.age.ahead())

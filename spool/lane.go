@@ -44,6 +44,9 @@ type queue struct {
 }
 
 func (q *queue) Len() int { return len(q.all) }
+
+// Less orders the queue for package heap: by the time until which a payload rests, if
+// byTime is set, then by the order in which payloads were written.
 func (q *queue) Less(i, j int) bool {
 	a, b := q.all[i], q.all[j]
 	if q.byTime && !a.until.Equal(b.until) {
@@ -63,6 +66,7 @@ func (q *queue) Push(x any) {
 	q.all = append(q.all, t)
 }
 
+// Pop removes the last element, as package heap asks for it.
 func (q *queue) Pop() any {
 	last := len(q.all) - 1
 	t := q.all[last]
@@ -71,7 +75,7 @@ func (q *queue) Pop() any {
 	return t
 }
 
-// top is the first of the queue; nil: it is empty.
+// top returns the first payload of the queue, nil if it is empty.
 func (q *queue) top() *taken {
 	if len(q.all) == 0 {
 		return nil
@@ -79,7 +83,7 @@ func (q *queue) top() *taken {
 	return q.all[0]
 }
 
-// take removes t if it is in the queue.
+// take removes t from the queue, and reports whether t was in it.
 func (q *queue) take(t *taken) bool {
 	if t.at >= len(q.all) || q.all[t.at] != t {
 		return false
@@ -88,7 +92,8 @@ func (q *queue) take(t *taken) bool {
 	return true
 }
 
-// lane returns what a route has, which is made where it has nothing. Needs mu.
+// lane returns the lane of a route, which holds all payloads of the route; it makes the
+// lane if there is none. Needs mu.
 func (s *Spool) lane(to route) *lane {
 	l := s.lanes[to]
 	if l == nil {
@@ -98,7 +103,7 @@ func (s *Spool) lane(to route) *lane {
 	return l
 }
 
-// list enters a share that has payloads to give, behind the others. Needs mu.
+// list appends a share to its lane, if it is not in it already. Needs mu.
 func (s *Spool) list(sh *share) {
 	l := s.lane(sh.to)
 	if !sh.listed {
@@ -107,7 +112,8 @@ func (s *Spool) list(sh *share) {
 	}
 }
 
-// head is the share with the oldest payload that was never given out; nil: none.
+// head returns the share with the oldest payload that was never given out, nil if there is
+// none. It removes shares from the lane that have none left.
 func (l *lane) head() *share {
 	for len(l.shares) > 0 && l.shares[0].waiting == 0 {
 		l.shares[0].drop()
@@ -119,14 +125,15 @@ func (l *lane) head() *share {
 	return l.shares[0]
 }
 
-// drop lets the slots in memory go that are not needed any more.
+// drop removes a share from its lane's list, and drops its slots from memory if the index
+// has them.
 func (sh *share) drop() {
 	if sh.listed = false; sh.g.index != nil {
 		sh.slots, sh.from = nil, 0
 	}
 }
 
-// wake has those be given out in their turn that are due.
+// wake moves the payloads whose rest is over to the queue of those that are ready.
 func (l *lane) wake(now time.Time) {
 	for t := l.resting.top(); t != nil && !t.until.After(now); t = l.resting.top() {
 		heap.Pop(&l.resting)
@@ -135,7 +142,7 @@ func (l *lane) wake(now time.Time) {
 	}
 }
 
-// unback takes a payload that was returned out of its queue. Needs mu.
+// unback removes a payload that was returned from the queue of its lane. Needs mu.
 func (s *Spool) unback(t *taken) {
 	l := s.lane(t.sh.to)
 	if l.ready.take(t) || l.resting.take(t) {
@@ -144,7 +151,7 @@ func (s *Spool) unback(t *taken) {
 	s.tidyLane(t.sh.to, l)
 }
 
-// tidyLane forgets a lane without payloads. Needs mu.
+// tidyLane deletes a lane that has no payloads. Needs mu.
 func (s *Spool) tidyLane(to route, l *lane) {
 	if l.fresh == 0 && l.back == 0 {
 		l.head() // unlists what there is
@@ -152,8 +159,9 @@ func (s *Spool) tidyLane(to route, l *lane) {
 	}
 }
 
-// pick gives out the oldest payload of a route that may be, or returns the share
-// of which slots are to be read before. Needs mu.
+// pick gives out the oldest payload of a route: one that was returned, or the next one
+// that was never given out. If the slots of the next share are not in memory it returns
+// the share as need, and the caller reads them first. Needs mu.
 func (s *Spool) pick(to route) (t *taken, need *share) {
 	l := s.lanes[to]
 	if l == nil {
@@ -183,7 +191,7 @@ func (s *Spool) pick(to route) (t *taken, need *share) {
 	}
 }
 
-// peek is the next slot of the share; nil: it is to be read first.
+// peek returns the next slot of the share, nil if it has to be read from the index first.
 func (sh *share) peek() *slot {
 	if i := sh.next - sh.from; i >= 0 && i < len(sh.slots) {
 		return &sh.slots[i]
@@ -191,8 +199,8 @@ func (sh *share) peek() *slot {
 	return nil
 }
 
-// give notes that a payload that was never given out is. Where another copy of it
-// was returned, the newer one counts. Needs mu.
+// give marks a payload as given out for the first time. If another copy of it had been
+// given out and returned, the new copy replaces that one. Needs mu.
 func (s *Spool) give(sh *share, e *slot, p *record.Payload) *taken {
 	if old := s.out[e.id]; old != nil {
 		s.endOut(old)
@@ -207,7 +215,8 @@ func (s *Spool) give(sh *share, e *slot, p *record.Payload) *taken {
 	return t
 }
 
-// setGiven notes whether somebody has a payload in hand. Needs mu.
+// setGiven marks whether the caller of Next has a payload, and keeps the counts of such
+// payloads. Needs mu.
 func (s *Spool) setGiven(t *taken, given bool) {
 	n := -1
 	if given {
@@ -224,7 +233,8 @@ func (s *Spool) isOut(g *segment, e *slot) bool {
 	return t != nil && t.sh.g == g && t.ord == e.ord
 }
 
-// takeBack makes a payload that was given out wait again. Needs mu.
+// takeBack returns a payload that was given out to its lane, where it rests until the
+// given time. Needs mu.
 func (s *Spool) takeBack(t *taken, until time.Time) {
 	if t.payload != nil {
 		s.attempts[t.id] = t.payload.Attempt
@@ -239,7 +249,8 @@ func (s *Spool) takeBack(t *taken, until time.Time) {
 	}
 }
 
-// endOut ends a payload that was given out, and was returned or not. Needs mu.
+// endOut ends a payload that was given out, whether or not it was returned since. Needs
+// mu.
 func (s *Spool) endOut(t *taken) {
 	if s.out[t.id] != t {
 		return
@@ -277,14 +288,16 @@ func (s *Spool) end(sh *share, e *slot) {
 	}
 }
 
-// book adds to the records in the spool. Needs mu.
+// book adds n, which may be negative, to the number of records of an input in the spool.
+// Needs mu.
 func (s *Spool) book(input string, n int) {
 	if s.records[input] += n; s.records[input] == 0 {
 		delete(s.records, input)
 	}
 }
 
-// enter takes what a segment has to give into the lanes. Needs mu.
+// enter adds the payloads of a segment that was read at the start to the lanes and to the
+// counts of records. Needs mu.
 func (s *Spool) enter(g *segment) {
 	for _, sh := range g.order {
 		if sh.waiting > 0 {
@@ -299,7 +312,8 @@ func (s *Spool) enter(g *segment) {
 	}
 }
 
-// outOf returns what was given out of a segment and has not ended. Needs mu.
+// outOf returns the payloads of a segment that were given out and have not ended. Needs
+// mu.
 func (s *Spool) outOf(g *segment) (out []*taken) {
 	for _, t := range s.out {
 		if t.sh.g == g {

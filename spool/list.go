@@ -36,6 +36,7 @@ func List(dir string, fn func(Entry) error) error {
 	return list(durable.OS, dir, fn)
 }
 
+// list is List on any file system.
 func list(fsys durable.FS, dir string, fn func(Entry) error) error {
 	files, err := listSegments(fsys, dir)
 	if err != nil {
@@ -88,6 +89,7 @@ func listSegment(fsys durable.FS, dir, name string, fn func(Entry) error) error 
 // since it was listed, durable.ErrDamaged where not all of it is as it was written.
 func (e Entry) Load(dir string) (*record.Payload, error) { return e.load(durable.OS, dir) }
 
+// load reads the payload of an entry with its body.
 func (e Entry) load(fsys durable.FS, dir string) (*record.Payload, error) {
 	if e.Payload == nil {
 		return nil, fmt.Errorf("load %d bytes at %d of %q: %w", e.Size, e.Offset, e.Segment, durable.ErrDamaged)

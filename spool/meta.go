@@ -34,7 +34,8 @@ const metaVersion = 1
 // bug of whoever wrote it.
 var errMalformed = errors.New("meta malformed")
 
-// encodeMeta is all of p but its body, and when it came to the spool.
+// encodeMeta encodes all of a payload but its body, and the time when it came to the
+// spool.
 func encodeMeta(p *record.Payload, spooled time.Time) []byte {
 	w := &wire.Writer{B: make([]byte, 0, 256+len(p.Lens))}
 	w.Byte(metaVersion)
@@ -72,7 +73,8 @@ type count struct {
 	records int
 }
 
-// unreadable describes a payload of which nothing but counts is known.
+// unreadable returns a payload of which only the id, the route and the number of records
+// by input are known.
 func unreadable(id record.BatchID, to record.Route, inputs []count) *record.Payload {
 	p := &record.Payload{ID: id, Route: to}
 	for _, c := range inputs {

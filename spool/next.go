@@ -85,8 +85,8 @@ func (s *Spool) Routes() []record.Route {
 	return out
 }
 
-// fetch reads a payload that was taken. Where it is not to be had, again says
-// whether to go on with the next one.
+// fetch reads the payload that pick gave out. If p is nil, again says whether Next goes on
+// with the next payload (this one has ended) or stops for now.
 func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 	g := s.home(t)
 	p, err := s.readPatiently(t)
@@ -134,45 +134,46 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 	return p, false
 }
 
-// tried has a payload know how many attempts were made for it, of which its frame knows
-// those before it came here.
+// tried sets p.Attempt to the number of all attempts for the payload: the frame has those
+// made before it came to the spool, and s.attempts those since.
 func (s *Spool) tried(t *taken, p *record.Payload) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.Attempt = max(p.Attempt, s.attempts[t.id])
 }
 
-// isWritten says whether a segment is the one being written. What is lost of
-// others and made again comes there: a payload of it is made again by itself.
+// isWritten reports whether a segment is the one being written. That segment is never
+// given up as a whole: payloads that are rebuilt from lost segments go into it.
 func (s *Spool) isWritten(g *segment) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return g.open
 }
 
-// came is when a payload came to the spool.
+// came returns when a payload came to the spool.
 func (s *Spool) came(t *taken) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Unix(0, t.sh.g.when(&t.slot))
 }
 
-// unreadable describes a payload of which the index alone is left.
+// unreadable returns the payload as far as the index knows it.
 func (s *Spool) unreadable(t *taken) *record.Payload {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return t.sh.unreadable(&t.slot)
 }
 
-// unreadable describes a payload of which the index alone is left. Needs mu.
+// unreadable returns the payload of a slot as far as the index knows it: id, route,
+// records by input. Needs mu.
 func (sh *share) unreadable(e *slot) *record.Payload {
 	var by []count
 	sh.g.counts(e, func(input string, n int) { by = append(by, count{input, n}) })
 	return unreadable(e.id, sh.to.Value(), by)
 }
 
-// mend has a payload made again whose frame cannot be read. The frame stays where
-// it is: after a crash it is met again, and made again.
+// mend has Options.Rebuild make a payload again whose frame is damaged. The damaged frame
+// stays in its segment, so after a crash the payload is rebuilt once more.
 func (s *Spool) mend(t *taken, p *record.Payload, cause error) (*record.Payload, error) {
 	s.mu.Lock()
 	g := t.sh.g
@@ -193,7 +194,8 @@ func (s *Spool) mend(t *taken, p *record.Payload, cause error) (*record.Payload,
 	return nil, err
 }
 
-// isNews says whether something was not the last that was told of a payload.
+// isNews reports whether this text differs from the last one that was logged of a payload,
+// and remembers it.
 func (s *Spool) isNews(t *taken, what string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,14 +254,15 @@ func (s *Spool) Done(id record.BatchID, _ record.Outcome) {
 	}
 }
 
-// finish ends a payload that was taken.
+// finish ends a payload that was given out.
 func (s *Spool) finish(t *taken) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.endOut(t)
 }
 
-// endWaiting ends a payload that is not given out and says whether it did so.
+// endWaiting ends a payload that waits. It returns false, and changes nothing, if the
+// payload is given out or has already ended.
 func (s *Spool) endWaiting(at placed) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,8 +289,8 @@ func (s *Spool) Attempted(id record.BatchID, attempt int) {
 	s.attempts[id] = max(s.attempts[id], attempt)
 }
 
-// verify looks which payloads of a segment are there still, after one was not,
-// and tells of those that are not as lost. It returns why it cannot tell now.
+// verify reads a segment after one of its payloads was not there, and gives up all
+// payloads that are not. An error means that the disk cannot tell now.
 func (s *Spool) verify(g *segment) error {
 	s.mu.Lock()
 	g.pins++

@@ -75,7 +75,8 @@ func (s *Spool) Hold(p *record.Payload) error { return s.put(p, p) }
 // with nil it waits in the spool.
 func (s *Spool) put(p, hold *record.Payload) error { return s.write(p, hold, false) }
 
-// write is put; second says that there is another frame of the payload, which is to end.
+// write is put; second says that the spool has another frame of the payload, which the
+// caller ends.
 func (s *Spool) write(p, hold *record.Payload, second bool) error {
 	if s.cfg().MaxSize <= 0 {
 		return ErrOff
@@ -97,6 +98,8 @@ func (s *Spool) write(p, hold *record.Payload, second bool) error {
 	return s.giveUp(r)
 }
 
+// submit queues a request for the writer; the error is ErrClosed, or record.ErrStalled if
+// the disk hangs already.
 func (s *Spool) submit(r *request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +114,9 @@ func (s *Spool) submit(r *request) error {
 	return nil
 }
 
-// giveUp takes back a request that took too long, unless it is done now.
+// giveUp withdraws a request whose caller has waited for Options.Stall, or returns its
+// result if there is one by now. If the writer has begun to write it, OnUnwanted is
+// called: the frame may reach the disk.
 func (s *Spool) giveUp(r *request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,7 +41,8 @@ func (s *Spool) scan(g *segment, fn func(at placed, p *record.Payload)) error {
 	return s.scanSlots(g, all, fn)
 }
 
-// scanSlots is scan with the slots of the segment, in the order of the frames.
+// scanSlots is scan for a caller that has the slots of the segment already, in the order
+// of the frames.
 func (s *Spool) scanSlots(g *segment, all []placed, fn func(at placed, p *record.Payload)) error {
 	return s.frames(g, func(f *durable.Found, p *record.Payload, _ time.Time) {
 		for len(all) > 0 && all[0].offset() < f.Offset {
@@ -53,7 +54,7 @@ func (s *Spool) scanSlots(g *segment, all []placed, fn func(at placed, p *record
 	})
 }
 
-// frames calls fn with what can be read of a segment.
+// frames reads a segment and calls fn with each frame of a payload that can be read.
 func (s *Spool) frames(g *segment, fn func(f *durable.Found, p *record.Payload, spooled time.Time)) error {
 	_, err := durable.ReadSegment(s.o.FS, s.path(g.name), kind, major, false, func(f *durable.Found) error {
 		if f.Type == typePayload {
@@ -66,8 +67,8 @@ func (s *Spool) frames(g *segment, fn func(f *durable.Found, p *record.Payload, 
 	return err
 }
 
-// lasts tells an error of reading that another try would meet again, from one
-// that time or a person can mend.
+// lasts reports whether a read error is permanent (damage, a missing file, a bad sector),
+// so that another try would meet it again.
 func lasts(err error) bool {
 	return errors.Is(err, durable.ErrDamaged) || errors.Is(err, fs.ErrNotExist) ||
 		errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EUCLEAN)
@@ -88,15 +89,16 @@ type page struct {
 	at, n int    // its first slot in the share, and how many
 }
 
-// page pins the segment of a share of which the next slots are to be read. Needs mu, and
-// the lane of the share.
+// page says which slots of a share are to be read next, and pins the segment for that.
+// Needs mu.
 func (s *Spool) page(sh *share) page {
 	sh.g.pins++
 	n := max(minAhead, min(maxAhead, totalAhead/len(s.lanes)))
 	return page{sh: sh, x: sh.g.index, at: sh.next, n: min(sh.n-sh.next, n)}
 }
 
-// load reads a page, ends its pin, and says whether to go on.
+// load reads the slots of a page from the index, and unpins the segment. It reports
+// whether Next can go on.
 func (s *Spool) load(p page) bool {
 	sh, g, x, at, n := p.sh, p.sh.g, p.x, p.at, p.n
 	defer s.unpin(g)
@@ -124,9 +126,9 @@ func (s *Spool) load(p page) bool {
 	return false
 }
 
-// reindex reads a segment whose index cannot be read, and says whether to go on.
-// Where it is not whole either, nobody can tell what of it ended: all of it counts
-// as lost.
+// reindex replaces an index that cannot be read by what the frames of the segment say, and
+// reports whether Next can go on. If frames are missing too, nothing says which payloads
+// have ended: the whole segment counts as lost.
 func (s *Spool) reindex(g *segment, x *index, cause error) bool {
 	type found struct {
 		to      route
@@ -177,8 +179,8 @@ func (s *Spool) reindex(g *segment, x *index, cause error) bool {
 	return true
 }
 
-// lose gives up those payloads of a segment that were not found there and that are not
-// given out, and tells of them: each is told of once, here or by Rebuild.
+// lose gives up the payloads of a segment that are not in there (those found in the file)
+// and are not given out, and calls OnLost with them.
 func (s *Spool) lose(g *segment, there bits, cause error) {
 	all, err := s.all(g)
 	s.mu.Lock()
@@ -218,8 +220,8 @@ func (s *Spool) lose(g *segment, there bits, cause error) {
 	}
 }
 
-// loseAll gives up all of a segment of which neither the index nor the frames can
-// be read, but for what is given out.
+// loseAll gives up all payloads of a segment but those given out, because neither its
+// index nor its frames can be read, and calls OnLost.
 func (s *Spool) loseAll(g *segment, cause error) {
 	sum := sums{}
 	var ids []record.BatchID
@@ -266,6 +268,7 @@ type sums struct {
 	to route
 }
 
+// put adds n records of an input.
 func (s *sums) put(to route, input string, n int) {
 	if s.by == nil {
 		s.by = map[string]int{}
@@ -278,6 +281,7 @@ func (s *sums) add(sh *share, e *slot, sign int) {
 	sh.g.counts(e, func(input string, n int) { s.put(sh.to, input, sign*n) })
 }
 
+// payload returns a payload without id that has these numbers of records by input.
 func (s *sums) payload() *record.Payload {
 	var by []count
 	for input, n := range s.by {
@@ -292,8 +296,9 @@ func (s *sums) payload() *record.Payload {
 	return unreadable(record.BatchID{}, to, by)
 }
 
-// patiently makes a call that reads from the disk, and goes on without it where it
-// takes longer than Options.Stall. Until that has ended no other one is made.
+// patiently calls a function that reads from the disk, and returns record.ErrStalled if it
+// takes longer than Options.Stall; the call goes on by itself. While a call hangs, later
+// calls return record.ErrStalled at once.
 func patiently[T any](s *Spool, call func() (T, error)) (got T, err error) {
 	s.mu.Lock()
 	hung := s.hung > 0
@@ -329,7 +334,7 @@ func patiently[T any](s *Spool, call func() (T, error)) (got T, err error) {
 	return got, record.ErrStalled
 }
 
-// hangers counts the readers that wait for a disk that does not answer.
+// hangers adds to the number of reads that hang, and returns it.
 func (s *Spool) hangers(more int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -337,7 +342,7 @@ func (s *Spool) hangers(more int) int {
 	return s.hung
 }
 
-// readPatiently reads a payload that is given out.
+// readPatiently reads a payload that is given out, see patiently.
 func (s *Spool) readPatiently(t *taken) (*record.Payload, error) {
 	s.mu.Lock()
 	g, e := t.sh.g, t.slot
@@ -345,8 +350,8 @@ func (s *Spool) readPatiently(t *taken) (*record.Payload, error) {
 	return patiently(s, func() (*record.Payload, error) { return s.read(g, &e) })
 }
 
-// read returns a payload with its body. With errBody it is without, and with
-// another error there is none.
+// read returns a payload with its body. With errBody the payload comes without its body;
+// with another error it is nil.
 func (s *Spool) read(g *segment, e *slot) (*record.Payload, error) {
 	f, err := s.o.FS.Open(s.path(g.name), 0)
 	if err != nil {
@@ -356,8 +361,8 @@ func (s *Spool) read(g *segment, e *slot) (*record.Payload, error) {
 	return readFrame(f, e.offset(), e.length(), e.id)
 }
 
-// readFrame reads the payload of the given id from its frame, of which the
-// place is known. The frame is laid out as package durable says.
+// readFrame reads the payload with this id from its frame at a known place. Package
+// durable defines the layout of a frame.
 func readFrame(f io.ReaderAt, at, size int64, id record.BatchID) (*record.Payload, error) {
 	b := make([]byte, size)
 	n, err := f.ReadAt(b, at)
@@ -380,8 +385,8 @@ func readFrame(f io.ReaderAt, at, size int64, id record.BatchID) (*record.Payloa
 	return p, nil
 }
 
-// cut takes meta and body out of a frame. It is not ok where the meta is
-// damaged; the body is nil where that is.
+// cut returns the meta and the body of a frame. ok is false if the meta is damaged; body
+// is nil if the body is damaged.
 func cut(b []byte) (meta, body []byte, ok bool) {
 	if len(b) < 16 {
 		return nil, nil, false
@@ -395,7 +400,7 @@ func cut(b []byte) (meta, body []byte, ok bool) {
 	return meta, body, true
 }
 
-// checked returns n bytes at off if the checksum behind them is theirs.
+// checked returns n bytes at off if the checksum after them is right.
 func checked(b []byte, off, n uint64) ([]byte, bool) {
 	if off+n+4 > uint64(len(b)) {
 		return nil, false

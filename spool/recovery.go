@@ -62,7 +62,8 @@ type recovery struct {
 	excess  map[*segment]int64 // the same of those that are longer than their index says
 }
 
-// readFolder fills s with what is in the folder.
+// readFolder reads the segments and indexes in the folder at a start, resolves duplicates,
+// and fills the spool with what waits.
 func (s *Spool) readFolder() (*Recovery, error) {
 	files, err := listSegments(s.o.FS, s.dir)
 	if err != nil {
@@ -121,8 +122,8 @@ func (s *Spool) readFolder() (*Recovery, error) {
 	return r.out, nil
 }
 
-// segment reads what is known of a segment: the head of its index, or where that is not
-// to be had the segment itself.
+// segment reads the head of a segment's index or, if there is no usable index, the segment
+// itself.
 func (r *recovery) segment(g *segment) error {
 	if r.files.indexes[g.name] {
 		switch known, err := r.indexed(g); {
@@ -135,7 +136,7 @@ func (r *recovery) segment(g *segment) error {
 	return r.reread(g)
 }
 
-// reread reads a segment, the index of which, if there is one, cannot be used.
+// reread reads the frames of a segment because its index, if it has one, cannot be used.
 func (r *recovery) reread(g *segment) error {
 	if r.files.indexes[g.name] {
 		r.s.o.Logger.Warn("index of a spool segment cannot be used; the agent reads the whole segment instead", "file", g.name)
@@ -143,8 +144,7 @@ func (r *recovery) reread(g *segment) error {
 	return r.survey(g)
 }
 
-// indexed reads the head of a segment's index. It is not known where that cannot be
-// used.
+// indexed reads the head of a segment's index. known is false if the index cannot be used.
 func (r *recovery) indexed(g *segment) (known bool, err error) {
 	s := r.s
 	h := newSegment(g.name, g.seq)
@@ -160,8 +160,8 @@ func (r *recovery) indexed(g *segment) (known bool, err error) {
 	return true, nil
 }
 
-// slots calls fn with every slot of a segment. Where its index cannot be read after
-// all, the segment is, and again says that fn is to be called with all of it anew.
+// slots calls fn with every slot of a segment. If the index turns out to be unreadable,
+// slots reads the segment instead and returns again: the caller has to start over with it.
 func (r *recovery) slots(g *segment, fn func(sh *share, e *slot)) (again bool, err error) {
 	x := g.index
 	if err = r.s.eachSlot(g, fn); err == nil || passable(err) != nil {
@@ -175,8 +175,8 @@ func (r *recovery) slots(g *segment, fn func(sh *share, e *slot)) (again bool, e
 	return true, r.reread(g)
 }
 
-// short ends what an index says of a segment that is shorter than it was, and notes
-// where one is longer.
+// short compares the size of a segment with its index. It ends payloads beyond the end of
+// a segment that was cut, and notes bytes after the end that the index knows.
 func (r *recovery) short(g *segment) error {
 	x := g.index
 	switch {
@@ -207,8 +207,8 @@ func (r *recovery) short(g *segment) error {
 	return nil
 }
 
-// passable is nil for an error of an index that says no more than that the index
-// cannot be used.
+// passable returns nil for an error that only says that the index cannot be used, and any
+// other error as it is.
 func passable(err error) error {
 	if errors.Is(err, errIndex) || lasts(err) {
 		return nil
@@ -216,7 +216,7 @@ func passable(err error) error {
 	return err
 }
 
-// orphaned tells of the payloads of segments of which only the index is there.
+// orphaned reports the payloads of indexes whose segment is missing or unreadable.
 func (r *recovery) orphaned() error {
 	s := r.s
 	for _, g := range r.files.segments {
@@ -254,7 +254,8 @@ func (r *recovery) problem(format string, args ...any) {
 	r.out.Problems = append(r.out.Problems, fmt.Sprintf(format, args...))
 }
 
-// header checks that a segment belongs here.
+// header reads the header of a segment and checks that it belongs to this spool and this
+// agent.
 func (r *recovery) header(g *segment) error {
 	w := &r.s.w
 	h, size, err := durable.ReadHeader(r.s.o.FS, r.s.path(g.name), kind, major)
@@ -290,7 +291,8 @@ func brokenDisk(err error) bool {
 	return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EUCLEAN)
 }
 
-// survey counts what is in a segment.
+// survey reads all frames of a segment that has no usable index, and notes damage and
+// bytes that are missing at its end.
 func (r *recovery) survey(g *segment) error {
 	sealed := false
 	rep, err := durable.ReadSegment(r.s.o.FS, r.s.path(g.name), kind, major, false, func(f *durable.Found) error {
@@ -328,6 +330,7 @@ func (r *recovery) survey(g *segment) error {
 	return nil
 }
 
+// payload adds the payload of a frame to a segment that is being read.
 func (r *recovery) payload(g *segment, f *durable.Found) error {
 	p, spooled, err := decodeMeta(f.Meta)
 	if errors.Is(err, errMalformed) {
@@ -344,7 +347,8 @@ func (r *recovery) payload(g *segment, f *durable.Found) error {
 	return nil
 }
 
-// bad tells of the ranges of a segment that hold no readable frame.
+// bad reports the ranges of a segment that hold no readable frame: torn ends of a write,
+// or damage.
 func (r *recovery) bad(g *segment, rep *durable.Report) {
 	end, torn := rep.End, len(rep.Bad) > 0 // all of them
 	for _, b := range rep.Bad {
@@ -365,9 +369,8 @@ func (r *recovery) bad(g *segment, rep *durable.Report) {
 	r.content[g] = min(end, g.size)
 }
 
-// tail reads the bodies that were written after the last sync the segment
-// itself knows of: a write may have been under way, and nobody relied on it yet,
-// or a power cut may have left anything there.
+// tail checks the bodies that were written after the last known sync of a segment, and
+// marks those that are damaged as unsound: a crash may have interrupted their write.
 func (r *recovery) tail(g *segment, rep *durable.Report) error {
 	var failed error
 	all, _ := r.s.all(g) // in memory
@@ -391,8 +394,8 @@ func (r *recovery) tail(g *segment, rep *durable.Report) error {
 	return errors.Join(err, failed)
 }
 
-// dedupe reads all indexes, and lets the newest sound copy of a payload count where
-// there are several.
+// dedupe finds payloads that several segments hold, and ends all copies but the newest
+// sound one. It reads all indexes.
 func (r *recovery) dedupe() error {
 	n := 0
 	for _, g := range r.s.segments {
@@ -437,7 +440,8 @@ func (r *recovery) dedupe() error {
 	return nil
 }
 
-// settle ends all but one of several copies.
+// settle ends all but one of the copies of each payload: it keeps a sound copy before an
+// unsound one, and the newer of two sound ones.
 func (r *recovery) settle(all map[record.BatchID][]placed) {
 	for id, copies := range all {
 		if len(copies) < 2 {
@@ -463,9 +467,9 @@ func (r *recovery) settle(all map[record.BatchID][]placed) {
 	}
 }
 
-// tidy moves segments away of which nothing can be told, removes what a crash
-// left unfinished, and gives allocated space back. What fails is left: it does
-// no harm.
+// tidy moves unreadable segments and indexes to the folder damaged, removes temporary
+// files, and frees space after the ends of segments. Errors do no harm here: the next
+// start tries again.
 func (r *recovery) tidy() {
 	s := r.s
 	for _, g := range r.broken {
@@ -502,9 +506,9 @@ func (r *recovery) tidy() {
 	}
 }
 
-// closeEnd gives a segment that was read by its frames an index, and what is behind its
-// end back. The index comes first: a segment without one that ends before the space it
-// had allocated was cut.
+// closeEnd writes the index of a segment that was read by its frames, and frees the space
+// after its end. The index comes first: a segment without an index that is shorter than
+// the space it had allocated counts as cut.
 func (s *Spool) closeEnd(g *segment, end int64, record uint64) {
 	if s.writeIndex(g, end, record) == nil && end < g.size && trim(s.o.FS, s.path(g.name), end) == nil {
 		s.mu.Lock()
@@ -521,9 +525,9 @@ type doubted struct {
 	record uint64
 }
 
-// settleDoubts closes the ends of such segments, or lets them go, once the spool is used
-// and what came of them is durable elsewhere. A full disk gets back what is behind their
-// ends before: a segment without an index that is shorter than its space tells the same.
+// settleDoubts finishes the segments whose ends were doubtful at the start, once the spool
+// is in use and the journal has synced what came of them. On a full disk it frees the
+// space after their ends even if that sync fails.
 func (w *writer) settleDoubts() {
 	w.s.mu.Lock()
 	used := w.s.used

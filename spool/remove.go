@@ -44,7 +44,8 @@ func (s *Spool) Remove(ids []record.BatchID) (payloads, records int, busy []reco
 // passes is how often Remove looks for those that others take and return meanwhile.
 const passes = 10
 
-// anyBack reports whether one of some payloads was given out and returned. Needs mu.
+// anyBack reports whether one of the payloads was given out and has been returned. Needs
+// mu.
 func (s *Spool) anyBack(ids map[record.BatchID]bool) bool {
 	for id := range ids {
 		if t := s.out[id]; t != nil && !t.given {
@@ -54,7 +55,7 @@ func (s *Spool) anyBack(ids map[record.BatchID]bool) bool {
 	return false
 }
 
-// removeFrom ends those of a segment that are wanted, and calls fn with each.
+// removeFrom ends the wanted payloads of a segment that wait, and calls fn with each.
 func (s *Spool) removeFrom(g *segment, wanted map[record.BatchID]bool, fn func(*record.Payload)) error {
 	all, err := s.all(g)
 	if errors.Is(err, errIndex) || err != nil && lasts(err) {

@@ -48,8 +48,8 @@ func (s *Spool) Reroute(from record.Route, cluster string, only func(*record.Pay
 	return moved, nil
 }
 
-// wakeAll has Next give those of a route too that were returned until some time, and
-// reports whether there are any.
+// wakeAll ends the rest of all payloads of a route that were returned until some time, and
+// reports whether there were any.
 func (s *Spool) wakeAll(r record.Route) (any bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *Spool) wakeAll(r record.Route) (any bool) {
 	return any
 }
 
-// latest is when the last of those is due that were returned until some time.
+// latest returns the latest time until which a payload of the lane rests.
 func (l *lane) latest() (at time.Time) {
 	for _, t := range l.resting.all {
 		if t.until.After(at) {

@@ -13,8 +13,8 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// admit lets go of those requests there is no room for and returns the others,
-// with the bytes they take at most.
+// admit returns the requests for which there is room, and the most bytes that they take.
+// It answers the others with ErrFull.
 func (w *writer) admit(group []*request) (in []*request, size int64) {
 	for _, r := range group {
 		if err := w.makeRoom(size + r.cost); err != nil {
@@ -28,8 +28,8 @@ func (w *writer) admit(group []*request) (in []*request, size int64) {
 	return in, size
 }
 
-// makeRoom sees to it that n bytes of frames can be written, if need be and
-// allowed by giving up the oldest payloads.
+// makeRoom frees room for n bytes of frames: it removes ended segments, compacts, and with
+// drop_oldest gives up the oldest payloads.
 func (w *writer) makeRoom(n int64) error {
 	err := w.fits(n)
 	if err == nil {
@@ -55,7 +55,8 @@ func (w *writer) makeRoom(n int64) error {
 	return err
 }
 
-// couldFit is fits, but for what may be given up to make room.
+// couldFit is like fits, but returns nil too if n bytes would fit after drop_oldest has
+// removed segments.
 func (w *writer) couldFit(n int64) error {
 	err := w.fits(n)
 	if err != nil && len(w.victims(n)) > 0 {
@@ -97,6 +98,8 @@ func (w *writer) reserve() int64 {
 	return min(w.s.segmentSize()/2, int64(w.s.cfg().MaxSize)/16)
 }
 
+// shortOfDisk returns how many bytes the disk lacks for n bytes in a new segment and
+// min_free; negative: so many are left.
 func (w *writer) shortOfDisk(n int64) int64 {
 	free, err := w.s.o.Free(w.s.dir)
 	if err != nil {
@@ -105,9 +108,9 @@ func (w *writer) shortOfDisk(n int64) int64 {
 	return n + segmentCost + int64(w.s.cfg().MinFree) - free
 }
 
-// victims are the segments to give up, oldest first, so that n bytes fit. One with
-// payloads that are under way stays. Where all that could go is not enough, and
-// where nothing may, there are none.
+// victims returns the oldest segments that drop_oldest may remove so that n bytes fit. It
+// leaves out segments with payloads that are given out, and returns none if all together
+// would not be enough.
 func (w *writer) victims(n int64) []*segment {
 	if w.s.cfg().WhenFull != "drop_oldest" {
 		return nil
@@ -152,7 +155,8 @@ func (w *writer) drop(g *segment) {
 	w.log.Error("spool is full: the oldest payloads are dropped", "file", g.name, "payloads", frames, "records", records, "err", err)
 }
 
-// giveUpRest ends what is left in a segment and cannot be read.
+// giveUpRest ends the payloads of a segment that still wait although the segment cannot be
+// read, and returns what the index knows of them. Without an index it returns none.
 func (s *Spool) giveUpRest(g *segment) (out []*record.Payload) {
 	all, _ := s.all(g)
 	for _, at := range all {
@@ -165,8 +169,8 @@ func (s *Spool) giveUpRest(g *segment) (out []*record.Payload) {
 	return out
 }
 
-// weigh looks how much is in the folder damaged: it counts for max_size like
-// everything else, so that a disk that goes bad does not fill up.
+// weigh measures the folder damaged: its bytes count for max_size, so that a failing disk
+// does not fill up.
 func (s *Spool) weigh() {
 	dir := s.path(damagedDir)
 	names, _ := s.o.FS.List(dir)
@@ -183,8 +187,10 @@ func (s *Spool) weigh() {
 	s.mu.Unlock()
 }
 
-// sweep removes the segments all of whose payloads have ended, the one being
-// written to only if idle.
+// sweep removes the segments whose payloads have all ended; the segment being written only
+// if idle is set. BeforeUnlink comes first: it makes the ends of the payloads durable in
+// the journal. If it fails because the disk is full, sweep removes the segments of which
+// nothing was lost all the same, since that frees space.
 func (w *writer) sweep(idle bool) {
 	s := w.s
 	var dead []*segment
@@ -216,18 +222,18 @@ func (w *writer) sweep(idle bool) {
 	w.remove(dead)
 }
 
-// whole leaves out the segments of which something was lost: what these leave behind, or
-// their index, is all that says so until it is durable elsewhere.
+// whole leaves out the segments of which something was lost: until the journal has
+// recorded the loss, only the segment or its index shows it.
 func (s *Spool) whole(dead []*segment) []*segment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(dead, func(g *segment) bool { return g.damaged || g.lost })
 }
 
-// remove unlinks segments, or moves them away where something in them was not
-// readable. Indexes go before, and durably so: one without its segment says that
-// somebody else took that away. Segments are forgotten once the folder is synced:
-// until then a power cut can bring them back.
+// remove unlinks segments, or moves them to the folder damaged if something in them was
+// unreadable. It removes the indexes first and syncs that: an index without its segment
+// means that somebody else removed the segment. It forgets the segments after the folder
+// is synced, since until then a power cut can bring them back.
 func (w *writer) remove(dead []*segment) {
 	s := w.s
 	ids := make([][]record.BatchID, len(dead))
@@ -284,6 +290,8 @@ func (w *writer) remove(dead []*segment) {
 	}
 }
 
+// syncFolder makes removals in the folder durable; on an error it logs that the removal
+// will be retried, and returns false.
 func (w *writer) syncFolder() bool {
 	err := w.disk(func() error { return w.s.o.FS.SyncDir(w.s.dir) })
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -293,8 +301,8 @@ func (w *writer) syncFolder() bool {
 	return true
 }
 
-// lastOf leaves out those ids of segments that are gone of which another frame is there:
-// how they ended is to be known until that is gone too.
+// lastOf leaves out the ids of removed segments of which the spool has another frame: the
+// journal has to remember their ends until that frame is removed too.
 func (s *Spool) lastOf(ids []record.BatchID) []record.BatchID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -313,10 +321,9 @@ func (s *Spool) lastOf(ids []record.BatchID) []record.BatchID {
 	})
 }
 
-// withoutSpoiled leaves out those ids of which a segment that stays has a frame that could
-// not be read: the payload was made again and has another frame, but a start may read the
-// first one. Where it cannot be told, that is all of them; a later start lets the journal
-// know.
+// withoutSpoiled leaves out the ids that a damaged segment in the folder may still hold: a
+// later start may read that frame, and needs to know from the journal that the payload has
+// ended. If a damaged segment cannot be read it leaves out all.
 func (w *writer) withoutSpoiled(ids []record.BatchID) []record.BatchID {
 	s := w.s
 	s.mu.Lock()
@@ -336,7 +343,8 @@ func (w *writer) withoutSpoiled(ids []record.BatchID) []record.BatchID {
 	return ids
 }
 
-// idsOf are the payloads of a segment, also those that were copied to another one.
+// idsOf returns the ids of all payloads of a segment, including those that were copied to
+// another one.
 func (s *Spool) idsOf(g *segment) (ids []record.BatchID) {
 	all, _ := s.all(g) // of those that cannot be read a later start lets the journal know
 	for i := range all {

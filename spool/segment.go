@@ -77,6 +77,7 @@ type bits []uint64
 
 func (b bits) has(i uint32) bool { return int(i/64) < len(b) && b[i/64]&(1<<(i%64)) != 0 }
 
+// set sets bit i. The bits grow to at least n.
 func (b *bits) set(i uint32, n int) {
 	if want := max(n, int(i)+1)/64 + 1; len(*b) < want {
 		*b = append(*b, make(bits, want-len(*b))...)
@@ -88,8 +89,8 @@ func newSegment(name string, seq uint64) *segment {
 	return &segment{name: name, seq: seq, place: seq, shares: map[route]*share{}}
 }
 
-// share returns what a route has in the segment, which is made where it has
-// nothing yet.
+// share returns the payloads of a route in this segment; it makes the share if the route
+// has none yet.
 func (g *segment) share(to route) *share {
 	sh := g.shares[to]
 	if sh == nil {
@@ -100,8 +101,7 @@ func (g *segment) share(to route) *share {
 	return sh
 }
 
-// add takes in a payload behind the others of a segment whose slots are in
-// memory.
+// add appends a payload to a segment whose slots are in memory, and returns its share.
 func (g *segment) add(to route, e slot) *share {
 	e.ord = uint32(g.n)
 	g.n++
@@ -112,7 +112,7 @@ func (g *segment) add(to route, e slot) *share {
 	return sh
 }
 
-// count adds a payload that has not ended to the sums.
+// count adds a payload that has not ended to the totals of the segment and of its share.
 func (g *segment) count(sh *share, e *slot) {
 	g.live++
 	g.bytes += e.length()
@@ -162,8 +162,8 @@ type placed struct {
 	slot
 }
 
-// all returns every slot of a segment in the order of the frames, those that have
-// ended included. It reads from the disk where the slots are not in memory.
+// all returns every slot of a segment in the order of the frames, including those that
+// have ended. It reads the index if the slots are not in memory.
 func (s *Spool) all(g *segment) (out []placed, err error) {
 	s.mu.Lock()
 	out = make([]placed, 0, g.n)
@@ -173,8 +173,8 @@ func (s *Spool) all(g *segment) (out []placed, err error) {
 	return out, err
 }
 
-// eachSlot calls fn with every slot of a segment, share by share, no lock held. What it
-// gets is good until it returns.
+// eachSlot calls fn with every slot of a segment, share by share, without a lock. The slot
+// is valid only during the call.
 func (s *Spool) eachSlot(g *segment, fn func(sh *share, e *slot)) error {
 	s.mu.Lock()
 	x, order := g.index, slices.Clone(g.order)
@@ -240,7 +240,8 @@ func listSegments(fsys durable.FS, dir string) (l listing, err error) {
 	return l, nil
 }
 
-// numbers are those of the segments that are listed, and of their indexes.
+// numbers yields the numbers of the segments in the listing, and of the indexes without a
+// segment.
 func (l *listing) numbers() iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		for _, g := range l.segments {

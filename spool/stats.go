@@ -25,7 +25,7 @@ type RouteStats struct {
 	Oldest time.Time
 }
 
-// Stats sums up what the spool holds. It does not read from the disk.
+// Stats sums up what the spool holds, from memory.
 func (s *Spool) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,8 @@ func (s *Spool) Stats() Stats {
 	return st
 }
 
-// bytes is the size of all segments, and of what is kept for people. Needs mu.
+// bytes returns the size of all segments with their indexes, and of the folder damaged.
+// Needs mu.
 func (s *Spool) bytes() (n int64) {
 	n = s.spoiled
 	for _, g := range s.segments {
@@ -69,8 +70,8 @@ func (s *Spool) bytes() (n int64) {
 	return n
 }
 
-// oldestFresh is when the oldest payload of a share came that was never given out,
-// or, where its slot is not in memory, the oldest of those that were there at first.
+// oldestFresh returns when the oldest payload of a share came that was never given out; if
+// its slot is not in memory, when the oldest of all came that were there at the start.
 func (sh *share) oldestFresh() int64 {
 	for i := max(sh.next-sh.from, 0); i < len(sh.slots); i++ {
 		if e := &sh.slots[i]; !sh.g.ended.has(e.ord) {
@@ -96,7 +97,7 @@ func (s *Spool) Segments() []uint64 {
 	return all
 }
 
-// segmentsChanged calls Options.OnSegments where anybody wants to know.
+// segmentsChanged calls Options.OnSegments, if Segments was called before.
 func (s *Spool) segmentsChanged() {
 	s.mu.Lock()
 	asked := s.asked
@@ -106,14 +107,16 @@ func (s *Spool) segmentsChanged() {
 	}
 }
 
-// NumberAbove has new segments get numbers above n: below, others knew some that are gone.
+// NumberAbove makes new segments get numbers above n: the journal knows lower numbers of
+// segments that are gone.
 func (s *Spool) NumberAbove(n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.next = max(s.next, n+1)
 }
 
-// newNumber is a segment by a name that was never used, so far as is known here.
+// newNumber returns a new segment with a number that was never used before, as far as is
+// known.
 func (s *Spool) newNumber() *segment {
 	s.mu.Lock()
 	defer s.mu.Unlock()

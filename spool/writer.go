@@ -45,8 +45,8 @@ type writer struct {
 	doubted   []doubted        // segments found at the start, to be closed once the spool is used
 }
 
-// lockFolder takes the folder for this process, or the one that was made in its
-// place since. A file system that has no locks is none the worse for it.
+// lockFolder locks the folder for this process; if the folder was replaced by a new one,
+// it locks that. On a file system without locks it does nothing.
 func (w *writer) lockFolder() error {
 	dir := w.s.dir
 	if w.lock != nil && w.lock.Holds(dir) {
@@ -64,7 +64,7 @@ func (w *writer) lockFolder() error {
 	return nil
 }
 
-// closeIndexes ends the reading of indexes.
+// closeIndexes closes the files of all indexes.
 func (s *Spool) closeIndexes() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,6 +75,7 @@ func (s *Spool) closeIndexes() {
 	}
 }
 
+// unlock releases the lock of the folder, if there is one.
 func (w *writer) unlock() {
 	if w.lock != nil {
 		_ = w.lock.Unlock()
@@ -82,7 +83,8 @@ func (w *writer) unlock() {
 	}
 }
 
-// due is when the writer has something to do by itself; zero: never.
+// due returns when the writer has something to do without being woken: a retry, a
+// compaction, or the removal of the segment being written. Zero: never.
 func (w *writer) due() time.Time {
 	if at := w.s.disk.RetryAt(); !at.IsZero() {
 		return at
@@ -131,7 +133,8 @@ func (w *writer) turn() (last bool, err error) {
 	return last, err
 }
 
-// vouch has indexes hold a token for what is known elsewhere of their segments.
+// vouch writes a token of the journal into the indexes that have none yet: with it the
+// next start need not read the segments.
 func (w *writer) vouch() {
 	s := w.s
 	if s.o.Vouch == nil || time.Now().Before(w.unvouched) {
@@ -165,7 +168,7 @@ func (w *writer) vouch() {
 	}
 }
 
-// tend compacts what is due.
+// tend compacts segments if that is due.
 func (w *writer) tend() {
 	now := time.Now()
 	w.s.mu.Lock()
@@ -217,7 +220,8 @@ func (w *writer) take() (group []*request, closed bool) {
 	return group, s.disk.Closed()
 }
 
-// commit makes a group durable with one sync and lets go of those who wait.
+// commit writes a group of requests, makes it durable with one sync, and answers the
+// callers.
 func (w *writer) commit(group []*request) {
 	group, size := w.admit(group)
 	if len(group) == 0 {
@@ -242,7 +246,8 @@ func (w *writer) commit(group []*request) {
 	}
 }
 
-// take enters a payload that is durable. Needs mu.
+// take adds a payload that is durable to the segment, and to its lane or, for Hold, to
+// those given out. Needs mu.
 func (s *Spool) take(g *segment, r *request) {
 	e := g.newSlot(r.p, r.spooled)
 	e.put(r.at, r.size)
@@ -263,8 +268,8 @@ func (s *Spool) take(g *segment, r *request) {
 	}
 }
 
-// disown tells of those of a group that could not be made durable of which a
-// segment may hold a frame all the same.
+// disown calls OnUnwanted with the requests of a failed group whose frames may have
+// reached the disk.
 func (w *writer) disown(group []*request) {
 	var ids []record.BatchID
 	for _, r := range group {
@@ -277,7 +282,7 @@ func (w *writer) disown(group []*request) {
 	}
 }
 
-// write puts a group of at most size bytes into one segment.
+// write appends the frames of a group of at most size bytes to one segment, and syncs it.
 func (w *writer) write(group []*request, size int64) error {
 	if w.out == nil || w.out.Size()+w.aside+size > w.limit {
 		if err := w.rotate(size); err != nil {
@@ -300,7 +305,8 @@ func (w *writer) write(group []*request, size int64) error {
 	return nil
 }
 
-// indexed is how many bytes of the index a payload takes, at most.
+// indexed returns how many bytes a request adds to the index of the current segment, at
+// most.
 func (w *writer) indexed(r *request) int64 {
 	inputs, known := 0, true
 	r.p.Inputs(func(input string, _ int) {
@@ -365,14 +371,15 @@ func (w *writer) discard(name string) {
 	_ = w.disk(func() error { return w.s.o.FS.Remove(w.s.path(name + durable.TempSuffix)) })
 }
 
-// grown takes the size of the current segment into account.
+// grown updates the known size of the current segment.
 func (w *writer) grown() {
 	w.s.mu.Lock()
 	w.seg.size = w.out.Size()
 	w.s.mu.Unlock()
 }
 
-// abandon leaves a segment alone for good. What was synced in it stays.
+// abandon stops using the current segment after an error, which it logs and returns. What
+// was synced in the segment stays and is sent.
 func (w *writer) abandon(err error) error {
 	w.log.Warn("spool segment is closed after a write error; payloads already synced to it are still sent, new payloads go to another segment", "file", w.seg.name, "err", err)
 	w.grown()
@@ -380,10 +387,10 @@ func (w *writer) abandon(err error) error {
 	return err
 }
 
-// leave gives the space of a segment back, but for what was synced, that was not
-// closed in peace. What was not is written elsewhere, or nobody relies on it. The
-// index comes first: without it a segment that is shorter than the space that was
-// allocated for it was cut by somebody else.
+// leave frees the space of a segment after its last synced byte and stops writing to it;
+// what was not synced is written to another segment, or was refused to its caller. The
+// index is written first: without it, a segment that is shorter than its allocated space
+// would count as cut.
 func (w *writer) leave() {
 	g, size := w.seg, w.out.Synced()
 	_ = w.s.writeIndex(g, size, w.out.NextRecord())
@@ -393,8 +400,8 @@ func (w *writer) leave() {
 	w.forget(size)
 }
 
-// retire seals the current segment, all of which is durable already, closes it, and
-// puts its index beside it.
+// retire finishes the current segment, in which everything is synced: it appends the seal,
+// closes the file and writes the index.
 func (w *writer) retire() error {
 	seal := durable.Frame{Type: typeSeal, Flags: durable.Optional}
 	err := w.disk(func() error { return w.out.Append(seal) })
@@ -433,6 +440,7 @@ func (w *writer) forget(size int64) {
 	w.out, w.seg, w.aside = nil, nil, 0
 }
 
+// trim truncates a file to size bytes.
 func trim(fsys durable.FS, path string, size int64) error {
 	f, err := fsys.Open(path, os.O_RDWR)
 	if err != nil {
@@ -442,8 +450,8 @@ func trim(fsys durable.FS, path string, size int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// tell notes whether payloads can be kept. That a small one could be is no end of being
-// full: room for the last that was refused is.
+// tell reports whether payloads can be written. While the spool is full, a small payload
+// that fits does not end that: it ends when the last payload that was refused would fit.
 func (w *writer) tell(err error) {
 	if err == nil && w.isFull() {
 		err = w.couldFit(w.refused)
@@ -451,8 +459,8 @@ func (w *writer) tell(err error) {
 	w.s.disk.Report(err)
 }
 
-// probe looks whether what was refused would be taken now, so that nobody is
-// told of trouble that is over.
+// probe tests without a Put whether the reason for which payloads were refused is over, so
+// that Health does not report it for longer.
 func (w *writer) probe() {
 	trouble := w.s.disk.Err()
 	switch {

@@ -43,7 +43,8 @@ func (m *aged[K, V]) remove(k K) {
 	delete(m.all, k)
 }
 
-// edit comes before a value is changed in place.
+// edit must be called before the value of k is changed in place: it keeps the old value
+// for a view that has not read it yet.
 func (m *aged[K, V]) edit(k K) {
 	if m.reading {
 		if v, ok := m.save(k); ok {
@@ -52,7 +53,7 @@ func (m *aged[K, V]) edit(k K) {
 	}
 }
 
-// save keeps a value for the view that has not read it yet.
+// save keeps the value of k for the view if the view has not read it yet, and returns it.
 func (m *aged[K, V]) save(k K) (v V, ok bool) {
 	if !m.reading {
 		return v, false
@@ -77,9 +78,9 @@ func (m *aged[K, V]) freeze() {
 // thaw ends it.
 func (m *aged[K, V]) thaw() { m.reading, m.saved = false, nil }
 
-// read calls take with all that the view has, once each, and pause after each few,
-// and between: others may change the map in pause alone. Where pause returns false
-// it ends.
+// read calls take once with each key and value as they were when the view began. It calls
+// pause after every few and at the end; others may change the map during pause only. If
+// pause returns false, read ends.
 func (m *aged[K, V]) read(take func(K, V), pause func() bool) {
 	const few = 64
 	n := 0
@@ -105,7 +106,7 @@ func (m *aged[K, V]) read(take func(K, V), pause func() bool) {
 	pause()
 }
 
-// plain is a copy of the map.
+// plain returns a copy of the map.
 func (m *aged[K, V]) plain() map[K]V {
 	out := make(map[K]V, len(m.all))
 	for k, i := range m.all {

@@ -15,7 +15,7 @@ import (
 // a bug of whoever wrote it.
 var errMalformed = errors.New("entry malformed")
 
-// decode reads the entry of a frame. It returns nil for one that this version
+// decode reads the entry of a frame. It returns nil for an entry whose kind this version
 // does not know and may skip.
 func decode(f *durable.Found) (*Entry, error) {
 	if ok, err := readable(f); !ok {
@@ -31,8 +31,8 @@ func decode(f *durable.Found) (*Entry, error) {
 	return e, nil
 }
 
-// readable says whether this version knows the entry of a frame. Where it does not and may
-// not skip it, that is an error.
+// readable reports whether this version knows the kind of the entry in a frame. If it
+// neither knows the kind nor may skip it, that is an error.
 func readable(f *durable.Found) (bool, error) {
 	switch {
 	case f.Type != 0 && Kind(f.Type) <= knownKind && len(f.Meta) > 0 && f.Meta[0] == version:

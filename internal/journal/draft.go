@@ -49,8 +49,9 @@ const (
 	fewSince  = 128     // how many entries the writer copies by itself
 )
 
-// newDraft takes a snapshot for the next segment. Needs a state in which all is applied
-// that was written, and the journal's mu.
+// newDraft takes a snapshot of the state for the next segment, which begins with entry
+// number first. The state has to include all entries that were written. Needs the
+// journal's mu.
 func (w *writer) newDraft(first uint64) *draft {
 	d := &draft{
 		w: w, name: fmt.Sprintf("%016x%s", w.next, suffix), done: make(chan error, 1),
@@ -61,8 +62,9 @@ func (w *writer) newDraft(first uint64) *draft {
 	return d
 }
 
-// beside has the draft's goroutine do the work of a stage. It ends when the disk answers;
-// the writer waits for it before it goes on with another draft, or ends.
+// beside runs the work of a stage on a goroutine of its own, which sends the result to
+// done and wakes the writer. The writer waits for it before it begins another draft or
+// ends.
 func (d *draft) beside(s stage, work func() error) {
 	d.stage = s
 	go func() {
@@ -76,7 +78,7 @@ func (d *draft) call(f func() error) error {
 	return d.w.j.beside.Call(f)
 }
 
-// build writes the snapshot, and makes it durable.
+// build creates the segment and writes the snapshot to it, synced.
 func (d *draft) build(call func(func() error) error) error {
 	defer d.snap.thaw()
 	o := d.w.j.o
@@ -112,7 +114,8 @@ func (d *draft) build(call func(func() error) error) error {
 	})
 }
 
-// begin has the next segment made while this one is written on.
+// begin starts making the next segment on another goroutine, while entries go on being
+// written to the current one.
 func (w *writer) begin() {
 	w.j.mu.Lock()
 	w.draft = w.newDraft(w.seg.NextRecord())
@@ -122,9 +125,9 @@ func (w *writer) begin() {
 	d.beside(building, func() error { return d.build(d.call) })
 }
 
-// step goes on with the draft, whose goroutine has done its stage. On an error of a
-// draft that nobody can take for the newest segment, that is made the other way; else
-// it is replaced at once.
+// step begins the next stage of the draft, whose goroutine has ended a stage with err.
+// After an error the draft is given up and the next segment is made by rotate; at once if
+// the draft may already have its final name.
 func (w *writer) step(err error) {
 	d := w.draft
 	switch {
@@ -168,7 +171,8 @@ func (w *writer) step(err error) {
 	}
 }
 
-// takeOver goes on with the draft, which holds all that the segment before does.
+// takeOver makes the draft, which has all entries that the current segment has, the
+// current segment, and closes the old one on another goroutine.
 func (w *writer) takeOver() {
 	d := w.draft
 	d.seg.Named(d.size)
@@ -189,8 +193,8 @@ func (w *writer) takeOver() {
 	})
 }
 
-// drop waits for the draft's goroutine and gives the draft up, or where it has taken
-// over ends its work.
+// drop waits for the draft's goroutine and removes the draft; if the draft has already
+// taken over, drop only waits for the closing of the old segment.
 func (w *writer) drop() {
 	d := w.draft
 	if d == nil {
@@ -213,22 +217,23 @@ func (w *writer) drop() {
 	})
 }
 
-// catchUp waits for the draft where the segment has grown to twice its size meanwhile:
-// more is told than the disk can take.
+// catchUp waits for the draft if the current segment has meanwhile grown to twice its
+// size: entries come faster than the disk takes them.
 func (w *writer) catchUp() {
 	for d := w.draft; d != nil && w.seg != nil && w.seg.Size() >= w.room+w.j.segmentSize(); d = w.draft {
 		w.wait(d)
 	}
 }
 
-// wait lets the draft's goroutine end its stage.
+// wait waits for the current stage of the draft and begins the next one.
 func (w *writer) wait(d *draft) {
 	var err error
 	_ = w.disk(func() error { err = <-d.done; return nil })
 	w.step(err)
 }
 
-// settle ends what is done beside the writer, for good.
+// settle ends the work on the draft: it removes one that is being built, and completes one
+// that is further.
 func (w *writer) settle() {
 	for d := w.draft; d != nil; d = w.draft {
 		if d.stage == building {

@@ -5,7 +5,7 @@ import (
 	"kusto-agent/internal/wire"
 )
 
-// encode is the entry without its frame.
+// encode returns the bytes of an entry, to be put into a frame.
 func encode(e *Entry) []byte {
 	w := &wire.Writer{B: make([]byte, 0, 64)}
 	w.Byte(version)
@@ -58,7 +58,7 @@ func encode(e *Entry) []byte {
 	return w.B
 }
 
-// writeNumbers appends sorted numbers to w, each as what it is above the one before.
+// writeNumbers appends sorted numbers to w, each as its difference to the one before.
 func writeNumbers(w *wire.Writer, all []uint64) {
 	w.Uint(uint64(len(all)))
 	last := uint64(0)

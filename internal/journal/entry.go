@@ -35,6 +35,7 @@ const (
 	knownKind      = Removed
 )
 
+// String names the kind for people.
 func (k Kind) String() string {
 	names := [...]string{"unread", "snapshot", "input", "file", "begin", "attempt", "end", "skip",
 		"position", "split", "forget", "synced", "stopped", "replay", "replay end", "unknown", "abandoned", "spool segments", "removed"}
@@ -83,7 +84,7 @@ type Begun struct {
 // raises the version, and readers treat the entry as one of an unknown kind.
 const version = 1
 
-// frame is the entry as it is written.
+// frame returns the frame in which the entry is written.
 func (e *Entry) frame() durable.Frame {
 	f := durable.Frame{Type: uint8(e.Kind), Records: 1, Meta: encode(e)}
 	if e.Kind.optional() {
@@ -92,8 +93,8 @@ func (e *Entry) frame() durable.Frame {
 	return f
 }
 
-// optional says whether the positions do without the entry, so that a version that does
-// not know its kind may skip it.
+// optional reports whether positions do not depend on entries of this kind, so that a
+// version that does not know the kind may skip them.
 func (k Kind) optional() bool {
 	switch k {
 	case Synced, Stopped, Unknown, Abandoned, SpoolHas, Removed:

@@ -44,9 +44,9 @@ func readSegment(fsys durable.FS, path string, seq uint64, fn func(Entry) error)
 	return err
 }
 
-// readEach is readSegment with a decoder of the caller's, and where it is to tell of them
-// with writes that were left undone. It returns the number behind the last entry that could
-// be read.
+// readEach is readSegment with a decoder. undone says that writes which a power cut left
+// undone are reported as well. It returns the number after the last entry that could be
+// read.
 func readEach(fsys durable.FS, path string, seq uint64, decode func(*durable.Found) (*Entry, error), undone bool, fn func(*Entry) error) (next uint64, err error) {
 	var until uint64 // entries up to this number are the snapshot
 	rep, err := durable.ReadSegment(fsys, path, kind, major, true, func(f *durable.Found) error {
@@ -124,7 +124,8 @@ type reused struct {
 	payload record.Payload
 }
 
-// decode is the function of that name. A malformed entry is one that cannot be read.
+// decode decodes an entry into the one that reused holds. A malformed entry becomes one of
+// kind Unread.
 func (d *reused) decode(f *durable.Found) (*Entry, error) {
 	if Kind(f.Type) == Split || Kind(f.Type) == Snapshot { // few, and of any length
 		e, err := decode(f)
@@ -227,7 +228,7 @@ func inSpool(fsys durable.FS, dir string, want func(record.BatchID) bool) (map[r
 	return spooled, err
 }
 
-// tried notes an attempt for a batch; nil: one that is not looked for.
+// tried raises the number of attempts of a payload; p may be nil.
 func tried(p *record.Payload, attempt int) {
 	if p != nil {
 		p.Attempt = max(p.Attempt, attempt)

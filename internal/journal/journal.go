@@ -149,7 +149,7 @@ func (j *Journal) segmentSize() int64 {
 	return cmp.Or(j.o.SegmentSize, min(16<<20, max(64<<10, int64(j.cfg().MaxSize)/4)))
 }
 
-// InputKnown says whether an input was seen before. After damage took the state
+// InputKnown reports whether an input was seen before. If damage has destroyed the state
 // every input counts as known, so that its files are read from their beginning.
 func (j *Journal) InputKnown(name string) bool {
 	j.mu.Lock()
@@ -157,9 +157,8 @@ func (j *Journal) InputKnown(name string) bool {
 	return j.state.inputs[name] || j.lost
 }
 
-// InputSeen records that the input was seen: that its files were looked for, and
-// those that are old registered. It says whether it was known before, as
-// InputKnown does.
+// InputSeen records that the files of an input were looked for, and those that are old
+// registered. It reports whether the input was known before, as InputKnown does.
 func (j *Journal) InputSeen(name string) (known bool, err error) {
 	j.mu.Lock()
 	known, lost := j.state.inputs[name], j.lost
@@ -170,29 +169,30 @@ func (j *Journal) InputSeen(name string) (known bool, err error) {
 	return known || lost, err
 }
 
-// Files returns every remembered file of an input, by id and generation. The
-// caller owns what it gets.
+// Files returns all files of an input that the journal remembers, sorted by id and
+// generation. The caller owns the slice.
 func (j *Journal) Files(input string) []FileState {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.state.filesOf(input)
 }
 
-// Covers says whether all that a payload covers is safe.
+// Covers reports whether all ranges in the cover of a payload are safe.
 func (j *Journal) Covers(p *record.Payload) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.state.covered(&Begun{Payload: *p})
 }
 
-// State returns what is known of one file; false: nothing.
+// State returns what the journal knows of one file; false: it knows nothing.
 func (j *Journal) State(f record.File) (FileState, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.state.view(f)
 }
 
-// Position returns how far all bytes of a file are safe, and the mark there.
+// Position returns the offset up to which all bytes of a file are safe, and the
+// fingerprint of the bytes before it.
 func (j *Journal) Position(f record.File) (int64, record.Mark) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -202,9 +202,9 @@ func (j *Journal) Position(f record.File) (int64, record.Mark) {
 	return 0, 0
 }
 
-// Register records a file, or what changed of it. What is known already is not
-// written again; it only counts as seen now. info.Handle is not changed and
-// must not be.
+// Register records a file, or what changed of it. If nothing changed, nothing is written,
+// and the file only counts as seen now. Register keeps info.Handle, which must not be
+// changed.
 func (j *Journal) Register(f record.File, info record.FileInfo) error {
 	j.mu.Lock()
 	st, known := j.state.files.get(f)
@@ -225,8 +225,8 @@ func (j *Journal) Forget(f record.File) error {
 	return j.tell(&Entry{Kind: Forget, File: f})
 }
 
-// Skip makes a range safe that holds nothing to send. mark is that of the
-// bytes before span.End.
+// Skip makes a range of a file safe in which nothing is to be sent. mark is the
+// fingerprint of the bytes before span.End.
 func (j *Journal) Skip(f record.File, span record.Span, mark record.Mark) error {
 	if span.Start < 0 || span.End < span.Start {
 		return fmt.Errorf("skip %s of %s: not a range", span, f)
@@ -234,12 +234,12 @@ func (j *Journal) Skip(f record.File, span record.Span, mark record.Mark) error 
 	return j.tell(&Entry{Kind: Skip, File: f, Span: span, Mark: mark})
 }
 
-// Begin records that a request for p is about to be made, its p.Attempt'th.
-// The first time all of p but its body is written, later the attempt alone; a
-// payload that names the batch it Replaces ends that one too. p.Cover and
-// p.Pieces are kept until the end and must not be changed. A payload that goes
-// elsewhere without a request is begun like any other, so that its end is
-// known to cover something.
+// Begin records that a request for p is about to be made, its p.Attempt'th. The first time
+// all of p but its body is written, later only the number of the attempt. If p names a
+// batch that it Replaces, that batch ends. Until the end of p the journal keeps p.Cover
+// and p.Pieces, which must not be changed. A payload that goes to the spool or to
+// quarantine without a request is begun in the same way, so that its end covers its
+// ranges.
 func (j *Journal) Begin(p *record.Payload) error {
 	if err := check(p); err != nil {
 		return fmt.Errorf("begin batch %s: %w", p.ID, err)
@@ -254,8 +254,8 @@ func (j *Journal) Begin(p *record.Payload) error {
 	return j.tell(&Entry{Kind: Begin, Payload: &b.Payload, HadLens: b.HadLens, Batch: p.ID, Attempt: p.Attempt})
 }
 
-// End records how a batch ended. Its cover is safe from then on, unless o is
-// Split or Replaced.
+// End records how a batch ended. The ranges in its cover are safe from then on, unless o
+// is Split or Replaced.
 func (j *Journal) End(id record.BatchID, o record.Outcome) error {
 	if err := j.mustBeBegun(id); err != nil {
 		return fmt.Errorf("end batch %s: %w", id, err)
@@ -263,8 +263,8 @@ func (j *Journal) End(id record.BatchID, o record.Outcome) error {
 	return j.tell(&Entry{Kind: End, Batch: id, Outcome: o})
 }
 
-// Split records that the children, begun with it, carry on with the ranges of
-// the parent, which ends. What Begin says of p holds for each child.
+// Split records that the children take over the ranges of the parent, which ends. They
+// count as begun; what Begin says of p holds for each child.
 func (j *Journal) Split(parent record.BatchID, children []*record.Payload) error {
 	if err := j.mustBeBegun(parent); err != nil {
 		return fmt.Errorf("split batch %s: %w", parent, err)
@@ -291,15 +291,16 @@ func (j *Journal) EndReplay(id record.BatchID, o record.Outcome) error {
 	return j.tell(&Entry{Kind: ReplayEnd, Batch: id, Outcome: o})
 }
 
-// Unknown records that no trustworthy answer came for the attempt'th request of a
-// batch: it may be stored twice. It is for the history alone and does not wait for the
-// disk; what is told of the batch later is written behind it.
+// Unknown records that the outcome of a batch's request, its attempt'th, is not known: the
+// batch may be stored twice. The entry is for the history only; Unknown does not wait for
+// the disk.
 func (j *Journal) Unknown(id record.BatchID, attempt int) error {
 	return j.note(&Entry{Kind: Unknown, Batch: id, Attempt: attempt})
 }
 
-// Abandoned records that a range of a file was given up before it was read. It is for
-// the history alone, moves no position and does not wait for the disk.
+// Abandoned records that a range of a file is lost because it will never be read. The
+// entry is for the history only: it moves no position, and Abandoned does not wait for the
+// disk.
 func (j *Journal) Abandoned(f record.File, span record.Span) error {
 	if span.Start < 0 || span.End < span.Start {
 		return fmt.Errorf("abandon %s of %s: not a range", span, f)
@@ -307,8 +308,8 @@ func (j *Journal) Abandoned(f record.File, span record.Span) error {
 	return j.note(&Entry{Kind: Abandoned, File: f, Span: span})
 }
 
-// GivenUp records that a person removed a record from quarantine. It is for the history
-// alone, moves no position and does not wait for the disk.
+// GivenUp records that a person removed a record from quarantine. The entry is for the
+// history only: it moves no position, and GivenUp does not wait for the disk.
 func (j *Journal) GivenUp(f record.File, span record.Span) error {
 	if span.Start < 0 || span.End < span.Start {
 		return fmt.Errorf("give up %s of %s: not a range", span, f)
@@ -316,8 +317,8 @@ func (j *Journal) GivenUp(f record.File, span record.Span) error {
 	return j.note(&Entry{Kind: Removed, File: f, Span: span})
 }
 
-// Removed says that nothing of these batches is in the spool any more: how they
-// ended needs not be remembered. It does not wait for the disk.
+// Removed says that the spool has no frame of these batches any more, so the journal need
+// not remember how they ended. It does not wait for the disk.
 func (j *Journal) Removed(ids []record.BatchID) {
 	for some := range slices.Chunk(ids, 256) { // a segment of the spool has many, and a Begin is not to wait for all
 		j.mu.Lock()
@@ -329,6 +330,7 @@ func (j *Journal) Removed(ids []record.BatchID) {
 	}
 }
 
+// mustBeBegun returns ErrNotBegun if the batch was not begun, or has ended.
 func (j *Journal) mustBeBegun(id record.BatchID) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -338,13 +340,15 @@ func (j *Journal) mustBeBegun(id record.BatchID) error {
 	return nil
 }
 
-// describe copies all of a payload but its bytes.
+// describe returns the payload as the journal keeps it: without its body and the lengths
+// of its records.
 func describe(p *record.Payload) Begun {
 	b := Begun{Payload: *p, HadLens: p.Lens != nil}
 	b.Body, b.Lens = nil, nil
 	return b
 }
 
+// check returns an error if a payload has no id of its own, or a range of it is none.
 func check(p *record.Payload) error {
 	if p.ID == (record.BatchID{}) || p.ID == p.Replaces {
 		return errors.New("it has no id of its own")
@@ -362,9 +366,9 @@ func check(p *record.Payload) error {
 	return nil
 }
 
-// OnSafe has fn called whenever a position advances, with no lock held, on the
-// goroutine that told the journal what moved it. Calls for one file may come
-// out of their order: the furthest position counts.
+// OnSafe adds a function that is called whenever a position advances, with no lock held,
+// on the goroutine whose entry advanced it. Calls for one file may come out of order: the
+// furthest position counts.
 func (j *Journal) OnSafe(fn func(f record.File, position int64)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -391,7 +395,8 @@ func (j *Journal) hasOverflow() bool {
 	return j.overflow
 }
 
-// badDisk is why there is no use in waiting for the writer now.
+// badDisk returns why callers need not wait for the writer: its last write failed, or the
+// disk hangs. Nil: they wait.
 func (j *Journal) badDisk() error {
 	if err := j.disk.Err(); err != nil {
 		return err
@@ -402,7 +407,8 @@ func (j *Journal) badDisk() error {
 	return nil
 }
 
-// watchDisk says what is logged of a disk that fails or does not answer.
+// watchDisk creates the Writer and the Watch of the journal, with what they log when the
+// disk fails, hangs or recovers.
 func (j *Journal) watchDisk() {
 	log := j.o.Logger
 	j.disk = diskwriter.New(diskwriter.Options{

@@ -12,9 +12,9 @@ import (
 // Past is a journal as it lies on disk.
 type Past struct{ state *state }
 
-// Look reads the journal in dir and changes nothing. It takes no lock and may run
-// beside an open journal: what is told to that meanwhile may be missed. A folder
-// that is not there is an empty journal. The errors are those of Open.
+// Look reads the journal in dir without changing it. It takes no lock and may run beside
+// an open journal; entries that are written meanwhile may be missed. A missing folder is
+// an empty journal. The errors are those of Open.
 func Look(dir string) (*Past, error) {
 	rec, err := recoverState(durable.OS, dir, "")
 	if err != nil {
@@ -29,7 +29,7 @@ func (p *Past) InputSeen(name string) bool { return p.state.inputs[name] }
 // Files is as in Journal.
 func (p *Past) Files(input string) []FileState { return p.state.filesOf(input) }
 
-// filesOf returns every remembered file of an input, by id and generation.
+// filesOf returns all remembered files of an input, sorted by id and generation.
 func (s *state) filesOf(input string) []FileState {
 	var out []FileState
 	for name := range s.files.all {
@@ -44,8 +44,8 @@ func (s *state) filesOf(input string) []FileState {
 	return out
 }
 
-// IsOver says whether a batch that was in the spool has ended; its frame may lie there
-// still.
+// IsOver reports whether a batch that was in the spool has ended. Its frame may still be
+// in the spool.
 func (p *Past) IsOver(id record.BatchID) bool {
 	_, ended := p.state.ended.get(id)
 	return ended

@@ -28,8 +28,8 @@ type op struct {
 
 func (o *op) size() int { return len(o.frame.Meta) + 64 }
 
-// tell writes an entry and takes it into the state, in this order unless the
-// disk does not let it.
+// tell writes an entry and then applies it to the state. If the disk fails or hangs, the
+// entry is applied without having been written.
 func (j *Journal) tell(e *Entry) error {
 	e.At = j.o.Now()
 	f := e.frame()
@@ -39,7 +39,8 @@ func (j *Journal) tell(e *Entry) error {
 	return j.submit(&op{entry: e, frame: f, done: make(chan struct{})})
 }
 
-// note writes an entry that the state does without, as soon as the disk lets it.
+// note writes an entry that does not change the state, as soon as the disk allows, and
+// does not wait for that.
 func (j *Journal) note(e *Entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -50,7 +51,8 @@ func (j *Journal) note(e *Entry) error {
 	return nil
 }
 
-// noteApplied is note for an entry that the state has taken in, or does without. Needs mu.
+// noteApplied is note for an entry that the state has already applied, or never needs.
+// Needs mu.
 func (j *Journal) noteApplied(e *Entry) {
 	e.At = j.o.Now()
 	j.enqueue(&op{entry: e, frame: e.frame(), applied: true}, j.badDisk() != nil)
@@ -94,8 +96,8 @@ func (j *Journal) submit(o *op) error {
 	return record.ErrStalled
 }
 
-// enqueue puts o behind the others. With bad set nobody waits for it: a sync
-// is pointless and entries are kept only up to a bound. Needs mu.
+// enqueue appends o to the queue of the writer. If the disk is bad nobody waits for o:
+// then a sync is left out, and entries are queued only up to maxQueued bytes. Needs mu.
 func (j *Journal) enqueue(o *op, bad bool) {
 	switch {
 	case bad && o.entry == nil:
@@ -108,7 +110,7 @@ func (j *Journal) enqueue(o *op, bad bool) {
 	j.queued += o.size()
 }
 
-// apply takes the entry into the state, once. Needs mu.
+// apply applies the entry of o to the state, unless that was done. Needs mu.
 func (j *Journal) apply(o *op) {
 	if o.entry != nil && !o.applied {
 		o.moved = j.state.apply(o.entry)
@@ -116,7 +118,8 @@ func (j *Journal) apply(o *op) {
 	o.applied = true
 }
 
-// announce tells the listeners. No lock is held.
+// announce calls the functions of OnSafe with the positions that advanced. The caller
+// holds no lock.
 func (j *Journal) announce(ms []moved) {
 	if len(ms) == 0 {
 		return

@@ -53,6 +53,7 @@ type recovered struct {
 	lines    []line // of earlier runs; none where something was unreadable
 }
 
+// report returns what Open tells its caller of the recovery.
 func (r *recovered) report() *Recovery {
 	out := &Recovery{
 		Problems: r.problems, Clean: r.clean && len(r.problems) == 0,
@@ -106,7 +107,7 @@ func recoverState(fsys durable.FS, dir, bootID string) (*recovered, error) {
 	return r, nil
 }
 
-// headers fills in what the headers of the segments tell.
+// headers reads the headers of all segments and checks that they belong to one agent.
 func (r *recovered) headers(fsys durable.FS, dir string, segments []segmentFile) error {
 	for i := range segments {
 		s := &segments[i]
@@ -135,7 +136,8 @@ func (r *recovered) headers(fsys durable.FS, dir string, segments []segmentFile)
 	return nil
 }
 
-// read fills the state and returns the newest segment as read.
+// read finds the newest segment with a whole snapshot, applies it and all newer segments
+// to the state, and returns the newest segment as read.
 func (r *recovered) read(fsys durable.FS, dir string, segments []segmentFile) (*replayed, error) {
 	r.segments = segments
 	var newest *replayed
@@ -168,7 +170,7 @@ func (r *recovered) read(fsys durable.FS, dir string, segments []segmentFile) (*
 	return newest, nil
 }
 
-// note remembers what was wrong with a segment.
+// note adds what is damaged in a segment to the problems.
 func (r *recovered) note(name string, p *replayed) {
 	r.record = max(r.record, p.next)
 	damaged := !p.complete
@@ -199,7 +201,7 @@ func (r *recovered) note(name string, p *replayed) {
 	}
 }
 
-// used is where the content of a sound segment ends; 0: not sure.
+// used returns the size of the content of a segment without damage; 0: not known.
 func (p *replayed) used() int64 {
 	if p.report == nil || len(p.report.Bad) > 0 {
 		return 0
@@ -207,7 +209,8 @@ func (p *replayed) used() int64 {
 	return p.report.End
 }
 
-// dropCovered forgets begun batches with nothing left to send.
+// dropCovered drops begun batches whose ranges are all safe, so that nothing of them has
+// to be sent.
 func (r *recovered) dropCovered() {
 	for id, b := range r.state.begun {
 		if r.state.covered(&b.Begun) {
@@ -223,10 +226,10 @@ const maxDoubts = 100
 // end may have been lost: the longest time between syncs, and some more.
 const doubtful = 10 * time.Second
 
-// nameDoubts tells which files may be sent twice in part since the machine
-// stopped: those that were not read to their end, or were only just. Of a file that
-// was first seen, read and sent after the last sync nothing is known: the last
-// sentence stands for these.
+// nameDoubts adds a problem for each file of which the last records may be sent twice
+// because the machine stopped without a sync: files that were not read to their end, or
+// were only just. A last sentence stands for files that were first seen after the last
+// sync, of which nothing is known.
 func (r *recovered) nameDoubts() {
 	var names []record.File
 	var last time.Time

@@ -8,16 +8,16 @@ import (
 	"kusto-agent/internal/durable"
 )
 
-// replace goes on with a new segment after an error of the current one. It
-// returns nil if that could be done: then all is durable again.
+// replace starts a new segment after an error of the current one. If it returns nil, all
+// entries are durable again.
 func (w *writer) replace(cause error) error {
 	w.log.Warn("journal segment is no longer used after a write error; its content goes to a new segment", "file", w.name, "err", cause)
 	w.abandon()
 	return w.rotate()
 }
 
-// abandon leaves the segment as it is. What it may have lost is repeated in
-// the next one, for the history: the state itself is in memory.
+// abandon stops using the current segment. Entries that it may have lost are repeated in
+// the next segment, for the history; the state itself is in memory.
 func (w *writer) abandon() {
 	w.drop()
 	w.carry = limit(append(w.carry, w.seg.Unsynced()...))
@@ -37,14 +37,12 @@ func limit(frames []durable.Frame) []durable.Frame {
 	return frames
 }
 
-// rotate begins a segment that opens with the state as it is now, and closes
-// the current one. Nothing is written meanwhile: it is what is done at the start, and
-// where the disk fails. On an error there is no segment, the journal is in trouble
-// and disk says when the next try is due.
-//
-// What is to be repeated behind the state is durable before the segment gets its name:
-// entries from some moment on, in their order, change nothing in a newer state, and
-// without the last of them they would take it back.
+// rotate starts a segment that opens with a snapshot of the current state, and closes the
+// current one. Entries wait meanwhile: the journal does this at the start and after errors
+// of the disk. On an error there is no segment, and disk.RetryAt says when to try again.
+// Entries that are repeated after the snapshot are synced before the segment gets its
+// name: as a whole they change nothing in a newer state, but without the last of them they
+// would set it back.
 func (w *writer) rotate() error {
 	w.drop()
 	w.inline = false
@@ -96,8 +94,8 @@ func (w *writer) rotate() error {
 	})
 }
 
-// freezeAll takes a snapshot of the state with all that waits, and returns what of that
-// is to be repeated behind it. It stays queued until it is written.
+// freezeAll applies all queued entries and takes a snapshot. It returns the queue: its
+// entries are repeated after the snapshot, and stay queued until they are written.
 func (w *writer) freezeAll() (d *draft, waiting []*op) {
 	j := w.j
 	j.mu.Lock()
@@ -111,8 +109,8 @@ func (w *writer) freezeAll() (d *draft, waiting []*op) {
 	return w.newDraft(w.record), slices.Clone(j.queue)
 }
 
-// written takes the first of the queue out of it, which are durable now, and lets those
-// go on who wait for them.
+// written removes the first entries of the queue, which are durable now, and wakes their
+// callers.
 func (w *writer) written(first []*op) {
 	j := w.j
 	j.mu.Lock()
@@ -126,8 +124,9 @@ func (w *writer) written(first []*op) {
 	}
 }
 
-// dropQueued leaves to the snapshot what waits to be repeated behind it, of which some is
-// missing. Needs the journal's mu.
+// dropQueued removes the entries from the queue that the snapshot already contains. They
+// are not repeated in the history, because others of them are missing. Needs the journal's
+// mu.
 func (w *writer) dropQueued() {
 	j := w.j
 	j.queue = slices.DeleteFunc(j.queue, func(o *op) bool {
@@ -140,8 +139,8 @@ func (w *writer) dropQueued() {
 	j.given, j.overflow, w.carry = 0, false, nil
 }
 
-// retire closes a segment that is full. Its end must be durable before the
-// next one stands on it as its past; where that fails the next one carries it.
+// retire syncs and closes a segment that is full. If that fails, the next segment repeats
+// what may be lost.
 func (w *writer) retire() {
 	err := w.disk(w.seg.Sync)
 	if err == nil {

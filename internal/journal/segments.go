@@ -54,16 +54,17 @@ type history struct {
 	room    int64         // of the current one
 }
 
-// history takes what the writer knows, to be given back when it is tidy.
+// history hands the list of old and damaged segments over to tidy, which returns the list
+// when it is done.
 func (w *writer) history() *history {
 	h := &history{j: w.j, closed: w.closed, damaged: w.damaged, room: w.room}
 	w.closed, w.damaged = nil, nil
 	return h
 }
 
-// tidy runs after a new segment holds the whole state: damaged ones are moved
-// away, and history above its bounds goes. The segment before the current one
-// stays whatever the bounds say: it is what damage falls back to.
+// tidy runs after a new segment has the whole state: it moves damaged segments to the
+// folder damaged, and removes old ones beyond the bounds of the configuration. It always
+// keeps the segment before the current one, which recovery falls back to.
 func (h *history) tidy() {
 	h.moveDamaged()
 	h.trim()
@@ -94,6 +95,7 @@ func (h *history) tidy() {
 	}
 }
 
+// moveDamaged moves the damaged segments to the folder damaged.
 func (h *history) moveDamaged() {
 	for _, name := range h.damaged {
 		if err := durable.Move(h.j.o.FS, filepath.Join(h.j.dir, name), filepath.Join(h.j.dir, damagedDir)); err != nil {
@@ -105,7 +107,7 @@ func (h *history) moveDamaged() {
 	h.damaged = nil
 }
 
-// trim gives back what a segment that was not closed had allocated in advance.
+// trim frees the space that a segment which was not closed had allocated in advance.
 func (h *history) trim() {
 	for i := range h.closed {
 		s := &h.closed[i]
@@ -121,6 +123,7 @@ func (h *history) trim() {
 	}
 }
 
+// truncate truncates a file to size bytes.
 func truncate(fsys durable.FS, path string, size int64) error {
 	f, err := fsys.Open(path, os.O_RDWR)
 	if err != nil {
@@ -133,8 +136,8 @@ func truncate(fsys durable.FS, path string, size int64) error {
 	return err
 }
 
-// discard removes what a failed try for a segment left. Nothing was told to it
-// that the state in memory does not hold; what cannot be removed does no harm.
+// discard removes the files of a segment that could not be made. The state in memory has
+// all its entries; a file that cannot be removed does no harm.
 func (w *writer) discard(name string) {
 	for _, n := range []string{name, name + durable.TempSuffix} {
 		_ = w.j.o.FS.Remove(filepath.Join(w.j.dir, n))

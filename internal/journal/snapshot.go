@@ -19,8 +19,9 @@ type snapshot struct {
 	count int      // entries
 }
 
-// freeze takes a snapshot. It costs the same whatever the state holds, but for the
-// batches that are begun and the inputs. thaw ends it; there is one at a time. Needs mu.
+// freeze begins a snapshot of the state, and thaw ends it; there is one at a time. It
+// copies only the begun batches and the inputs; files are copied when they change. Needs
+// mu.
 func (j *Journal) freeze() *snapshot {
 	st := j.state
 	s := &snapshot{j: j, at: j.o.Now(), begun: st.batches(), in: slices.Sorted(maps.Keys(st.inputs)), spool: st.spool}
@@ -31,6 +32,7 @@ func (j *Journal) freeze() *snapshot {
 	return s
 }
 
+// thaw ends the snapshot.
 func (s *snapshot) thaw() {
 	s.j.mu.Lock()
 	defer s.j.mu.Unlock()
@@ -40,8 +42,8 @@ func (s *snapshot) thaw() {
 	st.ended.thaw()
 }
 
-// write calls out with the frames of the snapshot, some at a time, the journal's lock
-// not held. The first says how many follow. An error of out ends it.
+// write calls out with the frames of the snapshot, some at a time, without the journal's
+// lock. The first frame says how many follow. It ends with the first error of out.
 func (s *snapshot) write(out func([]durable.Frame) error) error {
 	var err error
 	step := []*Entry{{Kind: Snapshot, At: s.at, Count: uint64(s.count), BootID: s.j.o.BootID, Lines: s.j.lines, Segments: s.spool}}

@@ -17,8 +17,8 @@ type safeSpan struct {
 // empty.
 type spans []safeSpan
 
-// add returns s with n added and merged. The mark that survives is that of the
-// end that survives.
+// add returns s with n added and merged. A merged range has the fingerprint of the one
+// that reaches furthest.
 func (s spans) add(n safeSpan) spans {
 	if n.Len() <= 0 {
 		return s
@@ -36,7 +36,7 @@ func (s spans) add(n safeSpan) spans {
 	return slices.Replace(s, i, j, n)
 }
 
-// holds says whether all of n is in s.
+// holds reports whether all of n is in s.
 func (s spans) holds(n record.Span) bool {
 	for _, e := range s {
 		if e.Start <= n.Start && n.End <= e.End {
@@ -46,8 +46,8 @@ func (s spans) holds(n record.Span) bool {
 	return n.Len() <= 0
 }
 
-// union merges ranges of one file, in any order. The mark that survives is that
-// of the end that survives.
+// union sorts and merges ranges of one file. A merged range has the fingerprint of the one
+// that reaches furthest.
 func union(in []record.Extent) []record.Extent {
 	slices.SortFunc(in, func(a, b record.Extent) int { return cmpInt(a.Start, b.Start) })
 	out := in[:0]

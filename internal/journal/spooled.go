@@ -6,9 +6,9 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// InSpool reads the history of an open journal, on the file system it was opened on,
-// like the function of that name. What is not written yet is not in it but for the last
-// attempts, and but for the ends of batches, which are left out.
+// InSpool is the function InSpool for an open journal. Of entries that are not written yet
+// it includes only the last attempts, and the ends of batches, which it leaves out of the
+// result.
 func (j *Journal) InSpool(want func(record.BatchID) bool) (map[record.BatchID]*record.Payload, error) {
 	all, err := inSpool(j.o.FS, j.dir, want)
 	j.mu.Lock()
@@ -23,10 +23,9 @@ func (j *Journal) InSpool(want func(record.BatchID) bool) (map[record.BatchID]*r
 	return all, err
 }
 
-// SpoolHas records which segments the spool has: sorted numbers, which the journal keeps.
-// A later start compares them with what is there, so that one that was taken away is
-// missed whatever went with it. It does not wait for the disk; what is told later is
-// written behind it.
+// SpoolHas records the numbers of the segments in the spool, sorted; the journal keeps the
+// slice. The next start compares them with the folder of the spool, and so notices a
+// segment that was removed. SpoolHas does not wait for the disk.
 func (j *Journal) SpoolHas(segments []uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -30,7 +30,7 @@ type file struct {
 	seen     time.Time
 }
 
-// safe adds a safe range and says whether the position moved.
+// safe adds a safe range and reports whether the position advanced.
 func (f *file) safe(s record.Span, mark record.Mark) bool {
 	s.Start = max(s.Start, f.position)
 	f.ahead = f.ahead.add(safeSpan{s, mark})
@@ -150,8 +150,8 @@ func (s *state) apply(e *Entry) (m []moved) {
 	return m
 }
 
-// makesSafe says whether a batch that ended so has its cover behind it. Split
-// and replaced ones do not: others carry on with their ranges.
+// makesSafe reports whether this outcome makes the ranges of a batch safe. Split and
+// Replaced do not: other batches have taken over the ranges.
 func makesSafe(o record.Outcome) bool {
 	switch o {
 	case record.Accepted, record.Spooled, record.Quarantined, record.Dropped, record.SourceGone, record.Removed:
@@ -160,6 +160,7 @@ func makesSafe(o record.Outcome) bool {
 	return false
 }
 
+// file returns the state of a file, which it adds if the file is new.
 func (s *state) file(f record.File, at time.Time) *file {
 	st, known := s.files.get(f)
 	if !known {
@@ -170,6 +171,7 @@ func (s *state) file(f record.File, at time.Time) *file {
 	return st
 }
 
+// begin adds a batch to those that are begun.
 func (s *state) begin(b *Begun, at time.Time) {
 	for _, c := range b.Cover {
 		s.file(c.File, at)
@@ -187,7 +189,7 @@ func (s *state) begin(b *Begun, at time.Time) {
 	}
 }
 
-// over forgets a begun batch.
+// over removes a batch from those that are begun.
 func (s *state) over(id record.BatchID) {
 	o := s.begun[id]
 	if o == nil {
@@ -202,7 +204,8 @@ func (s *state) over(id record.BatchID) {
 	}
 }
 
-// safe marks a range of a file safe, unless the file was forgotten meanwhile.
+// safe makes a range of a file safe, unless the file was forgotten, and adds the position
+// to m if it advanced.
 func (s *state) safe(m []moved, name record.File, span record.Span, mark record.Mark, at time.Time) []moved {
 	f, known := s.files.get(name)
 	if !known {
@@ -221,9 +224,9 @@ func (s *state) safe(m []moved, name record.File, span record.Span, mark record.
 	return append(m, moved{name, f.position})
 }
 
-// covered says whether all that a batch covers is safe without it: then its
-// records are in the spool, or it ended and the entry that said so was lost
-// before later ones were. A batch that covers nothing never is.
+// covered reports whether all ranges of a batch are safe without it: its records are in
+// the spool, or it has ended and the entry that said so was lost. A batch without ranges
+// is never covered.
 func (s *state) covered(b *Begun) bool {
 	for _, c := range b.Cover {
 		f, known := s.files.get(c.File)
@@ -239,7 +242,7 @@ func (s *state) open() []*open {
 	return slices.SortedFunc(maps.Values(s.begun), func(a, b *open) int { return cmp.Compare(a.order, b.order) })
 }
 
-// batches are the begun batches as entries.
+// batches returns the begun batches as entries of a snapshot.
 func (s *state) batches() (out []*Entry) {
 	for _, o := range s.open() {
 		b := o.Begun // its attempt may change

@@ -8,7 +8,8 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// take enters a payload.
+// take adds a payload that the batcher has sealed: to the queue of its route or, with
+// durability: spool, to the payloads that are written to the spool first.
 func (m *Machine) take(e Take) {
 	r := m.route(e.Data.Route)
 	p := &Payload{Data: e.Data, Place: Memory, stage: Queued, route: r}
@@ -22,7 +23,8 @@ func (m *Machine) take(e Take) {
 	m.look(r)
 }
 
-// remove forgets a payload that is no longer in hand.
+// remove takes a payload out of the machine: it has ended, was divided, or is in the spool
+// alone.
 func (m *Machine) remove(p *Payload) {
 	m.left--
 	p.unlend()
@@ -31,8 +33,8 @@ func (m *Machine) remove(p *Payload) {
 	}
 }
 
-// asked starts the patience of a request. That of a payload that was shown to fail
-// alone says nothing of its route.
+// asked notes that the request of a payload has left. It starts the patience of its route
+// and its cluster, except for a payload that has been shown to fail for its own reason.
 func (m *Machine) asked(p *Payload) {
 	r := p.route
 	p.asked, p.askedAt = m.now, r.accepted
@@ -53,7 +55,7 @@ func (m *Machine) asked(p *Payload) {
 // proven is how many strikes show that a payload fails alone.
 const proven = 2
 
-// answered acts on the verdict of a request.
+// answered frees the slot of a request and acts on the verdict of the service.
 func (m *Machine) answered(p *Payload, ans *kusto.Answer) {
 	r := p.route
 	if ans.Verdict == kusto.Accepted {
@@ -92,6 +94,8 @@ func (m *Machine) answered(p *Payload, ans *kusto.Answer) {
 	}
 }
 
+// accept notes an acceptance: for the learned size, the slots and the health of the
+// cluster and the route. Then the payload ends.
 func (m *Machine) accept(p *Payload) {
 	r, c := p.route, p.route.cluster
 	r.accepted++
@@ -121,8 +125,8 @@ func (m *Machine) ended(p *Payload) {
 	m.look(p.route)
 }
 
-// recovered ends the bad time of a route and its cluster, if they had one: the
-// service took a payload, or refused it for nothing but what is in it.
+// recovered ends the failures of a route and of its cluster, if they had any: the service
+// accepted a payload, or refused it for its content only.
 func (m *Machine) recovered(r *route) {
 	if r.failures > 0 {
 		m.emit(Notice{What: RouteRecovered, Cluster: r.cluster.name, Route: r.name, Count: r.failures})
@@ -133,6 +137,7 @@ func (m *Machine) recovered(r *route) {
 	m.clusterRecovered(r.cluster)
 }
 
+// clusterRecovered ends the failures of a cluster and wakes the readers of all its routes.
 func (m *Machine) clusterRecovered(c *cluster) {
 	if !c.served || !c.succeeded(m.now) {
 		return
@@ -143,14 +148,16 @@ func (m *Machine) clusterRecovered(c *cluster) {
 	}
 }
 
-// isOwn reports whether a failure says nothing of the route: it accepted another
-// payload since this request began, or since this payload failed before.
+// isOwn reports whether a payload fails for its own reason and not for its route's: the
+// route accepted another payload after this request began, or after this payload failed
+// before.
 func (m *Machine) isOwn(p *Payload) bool {
 	r := p.route
 	return r.accepted > p.askedAt || p.failures > 0 && r.accepted > p.failedAt || p.strikes >= proven
 }
 
-// failed has a payload tried again on its own schedule.
+// failed schedules a payload to be tried again. A failure that is the payload's own does
+// not count against the route and the cluster.
 func (m *Machine) failed(p *Payload, ans *kusto.Answer) {
 	r, c := p.route, p.route.cluster
 	own := m.isOwn(p)
@@ -174,8 +181,8 @@ func (m *Machine) failed(p *Payload, ans *kusto.Answer) {
 	m.putBack(p)
 }
 
-// blame counts a failure against route and cluster, and tells it if it is not the
-// one that was told last.
+// blame counts a failure against the route and the cluster, and emits a notice unless the
+// last notice was of the same failure.
 func (m *Machine) blame(p *Payload, ans *kusto.Answer, asked time.Duration) {
 	r, c := p.route, p.route.cluster
 	r.failures++
@@ -200,7 +207,8 @@ func (m *Machine) blame(p *Payload, ans *kusto.Answer, asked time.Duration) {
 // long as the authority itself is left alone.
 const tokenPause = 15 * time.Second
 
-// again is the wait after n failures in a row, of which ans is the last.
+// again returns the wait before the next probe after n failures in a row, of which ans is
+// the last. asked is what the service asked for, at least.
 func (m *Machine) again(n int, ans *kusto.Answer, asked time.Duration) time.Duration {
 	wait := m.delay(n)
 	if ans.Verdict == kusto.Auth && ans.Token() == kusto.TokenLater {
@@ -209,7 +217,8 @@ func (m *Machine) again(n int, ans *kusto.Answer, asked time.Duration) time.Dura
 	return max(wait, asked)
 }
 
-// closeGates has the next probe of what is down wait, after one that failed.
+// closeGates sets when a route or cluster that is down is probed next, after a probe has
+// failed.
 func (m *Machine) closeGates(r *route, ans *kusto.Answer, asked time.Duration) {
 	for _, b := range []*breaker{&r.breaker, &r.cluster.breaker} {
 		if b.down {
@@ -219,7 +228,8 @@ func (m *Machine) closeGates(r *route, ans *kusto.Answer, asked time.Duration) {
 	}
 }
 
-// pause has a route wait as the service asked, and returns how long that counts.
+// pause pauses a route as long as Retry-After says, at most MaxPause, and returns that
+// time.
 func (m *Machine) pause(r *route, ans *kusto.Answer) time.Duration {
 	wait := min(ans.RetryAfter, MaxPause)
 	if ans.RetryAfter > MaxPause && !r.longTold {
@@ -232,15 +242,15 @@ func (m *Machine) pause(r *route, ans *kusto.Answer) time.Duration {
 	return wait
 }
 
-// enough reports whether a payload was tried often and long enough to rest in the
-// spool.
+// enough reports whether a payload has failed often and long enough to be moved from
+// memory to the spool.
 func (m *Machine) enough(p *Payload) bool {
 	const attempts = 3
 	return p.Data.Attempt >= attempts && (p.replayed || m.now.Sub(p.first) >= m.settings.Patience)
 }
 
-// throttled lowers the slots of the cluster, and has the route wait that was
-// throttled. The payload is not at fault.
+// throttled acts on a 429: it lowers the number of slots of the cluster and pauses the
+// route. The payload is tried again and has no failure counted.
 func (m *Machine) throttled(p *Payload, ans *kusto.Answer) {
 	r, c := p.route, p.route.cluster
 	c.throttle(p.asked, m.now)
@@ -274,8 +284,8 @@ func earlierOf(a, b time.Time) time.Time {
 // one that was refused.
 const renewEvery = 30 * time.Second
 
-// auth tries once more with a fresh token, at once; then the cluster is held,
-// since the token is one for all its routes.
+// auth acts on a refused token: the request is made again at once with a fresh token. If
+// that is refused too, the whole cluster is held, since all its routes use the same token.
 func (m *Machine) auth(p *Payload, ans *kusto.Answer) {
 	r, c := p.route, p.route.cluster
 	works := c.accepted > c.renewal // the token that was made last
@@ -301,6 +311,8 @@ func (m *Machine) auth(p *Payload, ans *kusto.Answer) {
 	}
 }
 
+// holdCluster holds the cluster of a payload for a refused token, and puts the payload
+// back.
 func (m *Machine) holdCluster(p *Payload, ans *kusto.Answer, least time.Duration) {
 	c := p.route.cluster
 	h := holdOf(ans)
@@ -311,6 +323,7 @@ func (m *Machine) holdCluster(p *Payload, ans *kusto.Answer, least time.Duration
 	m.putBack(p)
 }
 
+// holdOf describes an answer as the reason of a hold.
 func holdOf(ans *kusto.Answer) Hold {
 	h := Hold{Status: ans.Status, Fix: ans.Hint, Activity: ans.ActivityID}
 	if ans.Err != nil {
@@ -340,14 +353,15 @@ func (m *Machine) hold(p *Payload, h Hold, asked time.Duration) {
 	m.putBack(p)
 }
 
-// divide has a payload halved that was refused, or is surely too large.
+// divide asks the shell to halve a payload that was refused, or that is larger than the
+// service is known to take.
 func (m *Machine) divide(p *Payload) {
 	p.stage = Bisecting
 	p.route.busy++
 	m.emit(Divide{p})
 }
 
-// divided enters the halves in the place of their payload.
+// divided replaces a payload by its halves, which are the next of their route.
 func (m *Machine) divided(p *Payload, halves []*record.Payload) {
 	r := p.route
 	r.busy--
@@ -413,6 +427,7 @@ func (m *Machine) quarantine(p *Payload, ans *kusto.Answer) {
 	m.emit(Quarantine{p, *ans})
 }
 
+// quarantined ends a payload whose records are in quarantine.
 func (m *Machine) quarantined(p *Payload) {
 	r := p.route
 	r.busy--
@@ -421,8 +436,9 @@ func (m *Machine) quarantined(p *Payload) {
 	m.look(r)
 }
 
-// notQuarantined has a payload wait until quarantine takes its records: its route
-// is held, unless that has accepted others meanwhile.
+// notQuarantined acts on a quarantine that is full or failing: a payload of several
+// records is divided, since there may be room for some. A single record waits, and holds
+// its route unless the route has accepted other payloads meanwhile.
 func (m *Machine) notQuarantined(p *Payload, err error) {
 	r := p.route
 	r.busy--
@@ -443,7 +459,8 @@ func (m *Machine) notQuarantined(p *Payload, err error) {
 		Fix: "make room for quarantine (quarantine.max_size, the disk of state_dir) or remove what is no longer needed"}, 0)
 }
 
-// brokenOff keeps a payload whose request the stop has ended.
+// brokenOff keeps a payload whose request was cancelled by the stop. unknown: the service
+// may have stored it.
 func (m *Machine) brokenOff(p *Payload, unknown bool) {
 	m.released(p, false)
 	m.phase = max(m.phase, halted)

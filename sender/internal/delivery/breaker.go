@@ -47,7 +47,8 @@ const (
 
 func (b *breaker) blocked() bool { return b.down || b.hold != nil }
 
-// began notes that a request leaves.
+// began notes that a request leaves, and starts patience if no other request had started
+// it.
 func (b *breaker) began(now time.Time) {
 	b.asking++
 	if b.wanted.IsZero() {
@@ -55,8 +56,8 @@ func (b *breaker) began(now time.Time) {
 	}
 }
 
-// excuse takes back what a request that began at the given time did to patience: it
-// failed for its body.
+// excuse takes back the patience that a request started at began: it failed for its own
+// reason. Patience starts anew at now if other requests are under way.
 func (b *breaker) excuse(began, now time.Time) {
 	if !b.wanted.Equal(began) {
 		return
@@ -67,8 +68,8 @@ func (b *breaker) excuse(began, now time.Time) {
 	}
 }
 
-// succeeded notes an acceptance, or an answer that proves the service well. It
-// reports whether this ended a bad time.
+// succeeded notes that the service accepted a payload or answered soundly, and ends
+// failures, hold and patience. It reports whether there was something to end.
 func (b *breaker) succeeded(now time.Time) (recovered bool) {
 	recovered = b.blocked()
 	b.down, b.hold, b.failures, b.probes, b.told, b.last = false, nil, 0, 0, "", nil
@@ -79,7 +80,8 @@ func (b *breaker) succeeded(now time.Time) (recovered bool) {
 	return recovered
 }
 
-// deadline is when it is down unless something is accepted; zero: never.
+// deadline is when the breaker opens unless the service accepts something before; zero: no
+// request is waited for, or it is open.
 func (b *breaker) deadline(patience time.Duration) time.Time {
 	if b.down || b.wanted.IsZero() {
 		return time.Time{}
@@ -87,7 +89,8 @@ func (b *breaker) deadline(patience time.Duration) time.Time {
 	return b.wanted.Add(patience)
 }
 
-// refuse notes a refusal. It reports whether the hold, or its reason, is new.
+// refuse holds the breaker for a refusal that a person has to fix, and sets when the next
+// probe is made. It reports whether the hold, or its reason, is new.
 func (b *breaker) refuse(now time.Time, h Hold, wait time.Duration, jitter func(time.Duration) time.Duration) bool {
 	b.failures++
 	isNew := b.hold == nil || b.hold.Code != h.Code || b.hold.Message != h.Message
@@ -104,6 +107,7 @@ func (b *breaker) refuse(now time.Time, h Hold, wait time.Duration, jitter func(
 	return isNew
 }
 
+// state names the state for status and metrics.
 func (b *breaker) state() string {
 	switch {
 	case b.hold != nil:
@@ -116,6 +120,7 @@ func (b *breaker) state() string {
 	return "up"
 }
 
+// earlier returns the earlier of two times; zero stands for never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -123,6 +128,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
+// later returns the later of two times; zero stands for long ago.
 func later(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return b

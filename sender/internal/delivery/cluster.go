@@ -42,7 +42,8 @@ type cluster struct {
 	alarms  alarms        // of routes
 }
 
-// open reports whether a request may be made now.
+// open reports whether a request may be made now: a slot is free, and the breaker is
+// closed or due for a probe.
 func (c *cluster) open(now time.Time) bool {
 	switch {
 	case !c.served || c.inflight >= c.limit || now.Before(c.paused):
@@ -87,9 +88,9 @@ func (c *cluster) admits(p *Payload, now time.Time) bool {
 	return c.trusts(now) && (!c.promised(now) || c.promise.frame == p.Frame)
 }
 
-// passOver has a suspect that is not admitted wait in the spool, and returns until when.
-// Who was turned away most often is promised a slot, and comes again soon; with suspects in
-// hand too, these have every other slot.
+// passOver decides how long a suspect (a payload that fails for its own reason) rests in
+// the spool because it gets no slot now. The suspect that was turned away most often is
+// promised the next slot. If suspects in memory wait too, they get every second slot.
 func (c *cluster) passOver(p *Payload, now time.Time, wait time.Duration, s Settings) time.Time {
 	held := c.promised(now)
 	if !held || c.promise.frame != p.Frame {
@@ -103,7 +104,7 @@ func (c *cluster) passOver(p *Payload, now time.Time, wait time.Duration, s Sett
 	return at
 }
 
-// bind counts a suspect that is sent.
+// bind counts a suspect whose request is sent.
 func (c *cluster) bind(p *Payload) {
 	c.suspects++
 	p.passed = 0
@@ -113,7 +114,7 @@ func (c *cluster) bind(p *Payload) {
 	}
 }
 
-// redeem counts a suspect that was accepted.
+// redeem notes that a suspect was accepted: suspects need not rest, and get one more slot.
 func (c *cluster) redeem() {
 	c.rested = time.Time{}
 	if c.suspectSlots() < c.limit {
@@ -121,8 +122,8 @@ func (c *cluster) redeem() {
 	}
 }
 
-// distrust counts a suspect that failed, after a request that took d: the next has
-// to wait so long that they use their share of the slots over time.
+// distrust notes that a suspect failed after a request of duration d. The next suspect
+// waits so long that, over time, suspects use only their share of the slots.
 func (c *cluster) distrust(now time.Time, d time.Duration) {
 	c.leniency = 0
 	slots := max(1, c.limit/suspectShare)
@@ -131,7 +132,7 @@ func (c *cluster) distrust(now time.Time, d time.Duration) {
 	}
 }
 
-// smooth counts an acceptance: ten of them earn one more slot.
+// smooth notes an acceptance: without the finder, ten acceptances in a row add one slot.
 func (c *cluster) smooth() {
 	c.accepted++
 	c.throttler, c.paused = nil, time.Time{}
@@ -143,8 +144,8 @@ func (c *cluster) smooth() {
 	}
 }
 
-// throttle halves the slots, once for all requests that were under way at that
-// time.
+// throttle halves the number of slots, once for all requests that were under way at the
+// 429.
 func (c *cluster) throttle(began, now time.Time) {
 	if !began.After(c.throttled) {
 		return
@@ -158,8 +159,8 @@ func (c *cluster) throttle(began, now time.Time) {
 	c.limit, c.streak = max(c.limit/2, 1), 0
 }
 
-// measure tells the finder of a request that was accepted, before its slot is taken
-// back.
+// measure gives the duration of an accepted request to the finder, while the request still
+// has its slot.
 func (c *cluster) measure(began, now time.Time) {
 	if f := c.finder; f != nil {
 		f.accepted(began, now, c.ready.len() > 0 && 4*c.underway >= 3*c.limit)
@@ -167,7 +168,8 @@ func (c *cluster) measure(began, now time.Time) {
 	}
 }
 
-// setMost puts what is configured in force: so many slots, or as many as pay.
+// setMost applies the configured number of slots; Found: the finder looks for the number
+// that gives the most throughput.
 func (c *cluster) setMost(configured int) {
 	found := c.finder != nil
 	switch {
@@ -183,7 +185,7 @@ func (c *cluster) setMost(configured int) {
 	c.finder, c.most = nil, configured
 }
 
-// due is when the cluster has to be looked at; zero: not by time.
+// due is when the machine has to look at the cluster without another event; zero: never.
 func (c *cluster) due(m *Machine) (at time.Time) {
 	if len(c.alarms) > 0 {
 		at = c.alarms[0].alarm
@@ -211,8 +213,8 @@ func (c *cluster) due(m *Machine) (at time.Time) {
 	return at
 }
 
-// trip turns clusters down that were wanted for patience, before anything else is
-// told of their routes.
+// trip opens the breakers of clusters whose patience is over. It comes before any event of
+// their routes.
 func (m *Machine) trip() {
 	for _, c := range m.order {
 		at := c.deadline(m.settings.Patience)
@@ -238,7 +240,8 @@ func (m *Machine) goDown(b *breaker) {
 	b.gate = later(b.gate, m.now.Add(m.delay(1)))
 }
 
-// pump gives free slots to routes that have something to send, by turns.
+// pump gives the free slots of a cluster to its routes in turns: first to suspects that
+// are due, then to routes that have something to send.
 func (m *Machine) pump(c *cluster) {
 	for len(c.alarms) > 0 && !m.now.Before(c.alarms[0].alarm) {
 		m.look(heap.Pop(&c.alarms).(*route))
@@ -261,7 +264,7 @@ func (m *Machine) pump(c *cluster) {
 	}
 }
 
-// setAlarm has a route looked at no later than the given time.
+// setAlarm makes the machine look at a route at the given time at the latest.
 func (m *Machine) setAlarm(r *route, at time.Time) {
 	c := r.cluster
 	switch {

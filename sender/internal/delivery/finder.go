@@ -68,8 +68,9 @@ func (f *finder) restart() {
 	*f = finder{limit: min(f.limit, firstFound), climbing: true, idle: restLeast}
 }
 
-// accepted measures a request. Waited: when it was answered the slots were in use, and
-// another wanted one.
+// accepted adds one accepted request to the current measurement, and decides when there
+// are enough of them. waited says that at its end most slots were in use and another
+// payload waited for one.
 func (f *finder) accepted(began, now time.Time, waited bool) {
 	if began.Before(f.began) {
 		return
@@ -96,7 +97,8 @@ func (f *finder) accepted(began, now time.Time, waited bool) {
 	f.decide(got, inTheWay, now)
 }
 
-// decide acts on what was measured.
+// decide compares a trial with the measurement before it: it keeps the new number of
+// slots, goes back, or begins the next trial.
 func (f *finder) decide(got pace, inTheWay bool, now time.Time) {
 	base := f.base
 	f.base = nil
@@ -120,7 +122,8 @@ func (f *finder) decide(got pace, inTheWay bool, now time.Time) {
 	}
 }
 
-// pays reports whether a trial is to be kept.
+// pays reports whether a trial is kept: more slots have to give enough more throughput, or
+// fewer slots may cost only little.
 func (f *finder) pays(base, got pace) bool {
 	ratio := got.rate() / base.rate()
 	change := float64(got.slots)/float64(base.slots) - 1
@@ -130,7 +133,8 @@ func (f *finder) pays(base, got pace) bool {
 	return ratio >= 1+moreGain*change
 }
 
-// try begins a trial, if there is one in this direction.
+// try begins a trial with more slots (twice as many at first, later a quarter more) or
+// with a quarter fewer, if the bounds allow it.
 func (f *finder) try(base pace, now time.Time) {
 	most := MostFound
 	if now.After(f.wallTill) {
@@ -159,7 +163,8 @@ func (f *finder) set(limit int, now time.Time) {
 	f.n, f.waited, f.sum = 0, 0, 0
 }
 
-// throttled halves the slots that were in use.
+// throttled halves the slots that were in use at a 429, and for a while keeps below the
+// number that was in use.
 func (f *finder) throttled(inUse int, now time.Time) {
 	inUse = min(f.limit, max(inUse, 1))
 	f.wall, f.wallTill = inUse, now.Add(wallLife)

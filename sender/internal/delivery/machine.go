@@ -183,6 +183,7 @@ func (m *Machine) route(name record.Route) *route {
 	return r
 }
 
+// addCluster adds a cluster of the configuration.
 func (m *Machine) addCluster(t Target) *cluster {
 	c := &cluster{name: t.Name, url: t.URL, served: true, configured: true}
 	c.setMost(m.settings.Concurrency)
@@ -191,8 +192,8 @@ func (m *Machine) addCluster(t Target) *cluster {
 	return c
 }
 
-// setClusters takes over the clusters of the configuration. One that is no longer
-// named is asked until it has taken all that is for it.
+// setClusters applies the clusters of a configuration. A cluster that is no longer named
+// stays in use until it has taken all payloads that are for it.
 func (m *Machine) setClusters(targets []Target) {
 	for _, c := range m.order {
 		c.configured = false

@@ -15,7 +15,7 @@ func (q *queue[T]) len() int { return len(q.items) - q.head }
 
 func (q *queue[T]) push(v T) { q.items = append(q.items, v) }
 
-// unpop puts a value at the head.
+// unpop puts a value at the head of the queue.
 func (q *queue[T]) unpop(v T) {
 	if q.head == 0 {
 		q.items = slices.Insert(q.items, 0, v)
@@ -25,7 +25,7 @@ func (q *queue[T]) unpop(v T) {
 	q.items[q.head] = v
 }
 
-// pop must not be called on an empty queue.
+// pop removes the value at the head. The queue must not be empty.
 func (q *queue[T]) pop() T {
 	var none T
 	v := q.items[q.head]
@@ -49,6 +49,8 @@ func (s schedule) Len() int           { return len(s) }
 func (s schedule) Less(i, j int) bool { return s[i].notBefore.Before(s[j].notBefore) }
 func (s schedule) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
 func (s *schedule) Push(x any)        { *s = append(*s, x.(*Payload)) }
+
+// Pop removes the last element, as package heap asks for it.
 func (s *schedule) Pop() any {
 	last := len(*s) - 1
 	p := (*s)[last]
@@ -74,6 +76,8 @@ func (a *alarms) Push(x any) {
 	r.at = len(*a)
 	*a = append(*a, r)
 }
+
+// Pop removes the last element, as package heap asks for it.
 func (a *alarms) Pop() any {
 	last := len(*a) - 1
 	r := (*a)[last]

@@ -69,8 +69,9 @@ func (r *route) blocked() bool { return r.breaker.blocked() || r.cluster.blocked
 
 func (r *route) isDown() bool { return r.down || r.cluster.down }
 
-// look acts on the state of a route after it changed: it trips its breaker, sends
-// to the spool what is to go there, and enters the route where it is served from.
+// look follows up a change of a route: it opens the route's breaker if patience is over,
+// moves payloads to the spool if they belong there, enters the route among those that are
+// served, and sets its next alarm.
 func (m *Machine) look(r *route) {
 	c := r.cluster
 	if at := r.deadline(m.settings.Patience); !at.IsZero() && !m.now.Before(at) {
@@ -100,8 +101,9 @@ func (m *Machine) look(r *route) {
 	}
 }
 
-// ready reports whether a route has something to send now, to the service that
-// takes its payloads or as a probe, and whether it has a suspect; if not, when.
+// ready reports whether a route has a payload to send now, and whether it has a suspect (a
+// payload that fails for its own reason) to send. at is when that changes by time; zero:
+// it does not.
 func (m *Machine) ready(r *route) (ready, careful bool, at time.Time) {
 	switch {
 	case m.phase != serving:
@@ -143,7 +145,8 @@ func (r *route) probeable() bool {
 	return r.candidate != nil || r.fresh.len()+len(r.retries)+len(r.suspects) > 0
 }
 
-// replayable reports whether a payload may be taken out of the spool now, or when.
+// replayable reports whether a payload of the route may be fetched from the spool now, or
+// else when.
 func (m *Machine) replayable(r *route) (bool, time.Time) {
 	switch {
 	case m.draining:
@@ -162,8 +165,8 @@ func (m *Machine) replayable(r *route) (bool, time.Time) {
 	return true, time.Time{}
 }
 
-// serve gives a slot to a route: to what is in hand and to what is in the spool by
-// turns. A slot may find nothing to do, since things have changed.
+// serve uses one slot for a route: by turns for a payload in memory and for one in the
+// spool. If there is none any more, it does nothing.
 func (m *Machine) serve(r *route) {
 	if ready, _, _ := m.ready(r); !ready {
 		return
@@ -187,15 +190,15 @@ func (m *Machine) serve(r *route) {
 	}
 }
 
-// serveSuspect gives a slot to the suspect of a route whose time has come.
+// serveSuspect uses one slot for a suspect of the route that is due.
 func (m *Machine) serveSuspect(r *route) {
 	if _, careful, _ := m.ready(r); careful {
 		m.send(r.suspects.pop())
 	}
 }
 
-// probe takes the payload in hand that is to be the next probe: the newest, or
-// that which was not tried for longest.
+// probe takes the payload with which a route is probed out of its queues: the newest one
+// that is also safe in the spool, else the one whose last attempt is longest ago.
 func (m *Machine) probe(r *route) *Payload {
 	if p := r.candidate; p != nil {
 		r.dropCandidate()
@@ -219,12 +222,14 @@ func (m *Machine) probe(r *route) *Payload {
 	return p
 }
 
-// issue gives a slot to a ticket.
+// issue takes a slot for a payload that the shell is asked to fetch from the spool.
 func (m *Machine) issue(r *route) {
 	m.occupy(r)
 	m.ticket(r)
 }
 
+// ticket asks the shell to fetch a payload of the route from the spool. If it is the only
+// one under way for the cluster, memory must be found for it.
 func (m *Machine) ticket(r *route) {
 	r.tickets++
 	must := r.cluster.replaying == 0
@@ -242,9 +247,9 @@ func (m *Machine) vacate(r *route) {
 	r.cluster.inflight--
 }
 
-// send gives a slot to a payload that was taken out of a queue. One that waits for
-// quarantine is not asked for again, and needs none; nor does one that is larger than
-// the service takes, of which the halves are asked for.
+// send uses a slot for a payload that was taken out of a queue. Two kinds make no request
+// and need no slot: a payload that waits for quarantine, and one that is larger than the
+// service takes, which is divided.
 func (m *Machine) send(p *Payload) {
 	p.route.queued--
 	if p.stage == Refused {
@@ -259,8 +264,8 @@ func (m *Machine) send(p *Payload) {
 	m.request(p)
 }
 
-// request has the request made for which a slot is taken. A probe goes at the pace of its
-// breaker, whatever its payload: it takes no turn from the suspects of other routes.
+// request emits the request of a payload, for which a slot is taken. A probe of a blocked
+// route does not count as a suspect, whatever its payload is.
 func (m *Machine) request(p *Payload) {
 	p.stage = Sending
 	p.asked, p.refusal = time.Time{}, nil
@@ -270,7 +275,7 @@ func (m *Machine) request(p *Payload) {
 	m.emit(Request{p})
 }
 
-// released takes the slot of a request back.
+// released frees the slot of a request and takes the request out of the counts.
 func (m *Machine) released(p *Payload, accepted bool) {
 	r, c := p.route, p.route.cluster
 	if !p.asked.IsZero() {
@@ -294,7 +299,8 @@ func (m *Machine) released(p *Payload, accepted bool) {
 	m.vacate(r)
 }
 
-// enqueue has a payload wait for its turn, at its time.
+// enqueue puts a payload into the queue it belongs to; while the agent stops, it is kept
+// in the spool instead.
 func (m *Machine) enqueue(p *Payload) {
 	if p.stage = Queued; p.refusal != nil {
 		p.stage = Refused
@@ -306,7 +312,8 @@ func (m *Machine) enqueue(p *Payload) {
 	m.requeue(p)
 }
 
-// requeue has a payload wait as it is.
+// requeue puts a payload into a queue of its route: suspects, retries that wait for their
+// time, or fresh ones.
 func (m *Machine) requeue(p *Payload) {
 	r := p.route
 	r.queued++
@@ -320,7 +327,7 @@ func (m *Machine) requeue(p *Payload) {
 	}
 }
 
-// queueFirst has a payload be the next of its route.
+// queueFirst makes a payload the next one of its route, if it may be sent as it is.
 func (m *Machine) queueFirst(p *Payload) {
 	if p.suspect() || p.refusal != nil || m.phase == keeping {
 		m.enqueue(p)

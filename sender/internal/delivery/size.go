@@ -23,8 +23,8 @@ const (
 	leastSize = 16 << 10
 )
 
-// refuse notes a payload that was refused for its size, and reports whether payloads are
-// to be smaller than before.
+// refuse notes the size of a payload that the service refused as too large, and reports
+// whether that lowers the known limit.
 func (s *sizes) refuse(size int, now time.Time) bool {
 	s.forget(now)
 	if size < leastSize || s.refused > 0 && size >= s.refused {
@@ -37,8 +37,8 @@ func (s *sizes) refuse(size int, now time.Time) bool {
 	return true
 }
 
-// accept notes a payload that was accepted. One as large as another that was refused
-// shows that there is no such limit any more.
+// accept notes the size of an accepted payload. If it is as large as one that was refused,
+// there is no such limit any more.
 func (s *sizes) accept(size int) {
 	switch {
 	case s.refused == 0:
@@ -49,14 +49,14 @@ func (s *sizes) accept(size int) {
 	}
 }
 
-// forget drops what was learned too long ago.
+// forget drops the learned limit when it is too old.
 func (s *sizes) forget(now time.Time) {
 	if !now.Before(s.until) {
 		*s = sizes{}
 	}
 }
 
-// largest is how large a payload may be as far as is known; 0: no limit is known.
+// largest is the size that the service is known to take; 0: no limit is known.
 func (s *sizes) largest(now time.Time) int {
 	if s.refused == 0 || !now.Before(s.until) {
 		return 0
@@ -64,16 +64,17 @@ func (s *sizes) largest(now time.Time) int {
 	return max(s.taken, s.refused/2, leastSize)
 }
 
-// isOver reports whether a payload is surely refused for its size. One of which a request
-// was made keeps its id, and is never among them: its outcome may be unknown.
+// isOver reports whether the service is sure to refuse a payload for its size. A payload
+// of which a request was made keeps its id and is never divided for this, since the
+// service may have stored it.
 func (m *Machine) isOver(p *Payload) bool {
 	s := &p.route.sizes
 	s.forget(m.now)
 	return s.refused > 0 && p.Data.RawBytes >= s.refused && p.Data.Records > 1 && p.Data.Attempt == 0 && !p.asIs && !p.route.blocked()
 }
 
-// Largest is how many bytes before gzip a payload of a route may have, as far as the
-// answers of the service have told lately; 0: they have told of no limit.
+// Largest is how many bytes before gzip a payload of a route may have, as the answers of
+// the service have shown lately; 0: they have shown no limit.
 func (m *Machine) Largest(name record.Route, now time.Time) int {
 	if r := m.routes[name]; r != nil {
 		return r.sizes.largest(now)

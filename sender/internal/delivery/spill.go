@@ -9,8 +9,9 @@ import (
 // maxRound bounds the payloads that go back for each probe.
 const maxRound = 64
 
-// fetched fills a ticket. While the route is probed, a payload that was probed in
-// this round goes back if there is another.
+// fetched sends a payload that was fetched from the spool, in the slot that its ticket
+// holds. While the route is blocked, a payload that was probed in this round goes back to
+// the spool if there is another one to probe with.
 func (m *Machine) fetched(e Fetched) {
 	r := e.Ticket.route
 	r.tickets--
@@ -57,6 +58,8 @@ func (m *Machine) fetched(e Fetched) {
 	m.look(r)
 }
 
+// notFetched frees the slot of a ticket for which the shell could fetch no payload, and
+// sets when the spool is asked again.
 func (m *Machine) notFetched(e NotFetched) {
 	r := e.Ticket.route
 	r.tickets--
@@ -72,8 +75,8 @@ func (m *Machine) notFetched(e NotFetched) {
 	m.look(r)
 }
 
-// putBack has a payload tried again at its time: one that is in the spool from
-// there, others from memory, or, having failed long enough, out of the spool too.
+// putBack keeps a payload until it is tried again: in the spool if it is there or has
+// failed long enough, else in memory.
 func (m *Machine) putBack(p *Payload) {
 	switch {
 	case m.phase != serving:
@@ -105,8 +108,8 @@ func (m *Machine) giveBack(p *Payload) {
 	m.emit(Return{p, p.notBefore})
 }
 
-// unlend ends what a payload that was spilled in this run, and stayed in hand, adds
-// to the credit of its route.
+// unlend ends the extra credit that a route has for a payload that is safe in the spool
+// but stays in memory.
 func (p *Payload) unlend() {
 	if p.lent {
 		p.lent = false
@@ -114,6 +117,7 @@ func (p *Payload) unlend() {
 	}
 }
 
+// returned removes a payload that is in the spool alone now.
 func (m *Machine) returned(p *Payload) {
 	r := p.route
 	r.busy--
@@ -123,7 +127,7 @@ func (m *Machine) returned(p *Payload) {
 	m.look(r)
 }
 
-// restock notes that a payload rests in the spool until the given time.
+// restock counts a payload that rests in the spool until the given time.
 func (m *Machine) restock(r *route, notBefore time.Time) {
 	if m.now.Before(notBefore) {
 		r.stock.Next = earlier(r.stock.Next, notBefore)
@@ -132,7 +136,8 @@ func (m *Machine) restock(r *route, notBefore time.Time) {
 	r.stock.Ready++
 }
 
-// spill sends a payload to the spool, to rest there.
+// spill asks the shell to write a payload to the spool, from where it is tried again
+// later; it leaves memory then.
 func (m *Machine) spill(p *Payload) {
 	p.stage = Spilling
 	p.route.busy++
@@ -145,7 +150,7 @@ func (m *Machine) spill(p *Payload) {
 	m.emit(Spill{P: p, NotBefore: at})
 }
 
-// secure has a payload written to the spool that stays in hand.
+// secure asks the shell to write a payload to the spool although it stays in memory too.
 func (m *Machine) secure(p *Payload) {
 	p.stage = Holding
 	p.route.busy++
@@ -190,8 +195,8 @@ func (m *Machine) spilled(p *Payload, result SpillResult) {
 	m.enqueue(p)
 }
 
-// propose makes a payload the one that its route is probed with while it is down,
-// in place of an older one. The cluster has as many of them as slots.
+// propose makes a payload the next probe of a route that is down, in place of an older
+// one, which goes to the spool. A cluster has no more such payloads than slots.
 func (m *Machine) propose(p *Payload) {
 	r, c := p.route, p.route.cluster
 	p.stage = Queued
@@ -207,8 +212,8 @@ func (m *Machine) propose(p *Payload) {
 	}
 }
 
-// secureAll has all written to the spool that is to be there before it is sent;
-// where that takes nothing, they are sent all the same.
+// secureAll writes the payloads with durability: spool to the spool before they are sent.
+// If the spool takes nothing, they are sent without that.
 func (m *Machine) secureAll(r *route) {
 	for r.durable.len() > 0 && m.phase < halted {
 		p := r.durable.pop()
@@ -221,9 +226,9 @@ func (m *Machine) secureAll(r *route) {
 	}
 }
 
-// shed sends what waits for a route that is down to the spool, so that reading
-// goes on: the newest stays in hand too, as the next probe. What the spool does not
-// take now stays in memory.
+// shed moves the payloads that wait for a route that is down to the spool, so that reading
+// goes on. The newest one stays in memory as well, as the next probe. Payloads that the
+// spool does not take now stay in memory.
 func (m *Machine) shed(r *route) {
 	if r.queued == 0 {
 		return
@@ -251,8 +256,8 @@ func (m *Machine) shed(r *route) {
 	}
 }
 
-// spoolTakes reports whether the spool takes payloads. While it does not, the route
-// is looked at again soon.
+// spoolTakes reports whether the spool accepts payloads. If not, the route is looked at
+// again when the spool may have recovered.
 func (m *Machine) spoolTakes(r *route) bool {
 	if m.spool != Sick {
 		return true
@@ -270,6 +275,8 @@ func (m *Machine) spoolTakes(r *route) bool {
 	return false
 }
 
+// spoolIs notes whether the spool accepts payloads, and looks at the routes that waited
+// for it.
 func (m *Machine) spoolIs(c Condition) {
 	m.spool, m.spoolSince, m.spoolAsked = c, m.now, false
 	wait := m.spoolWait
@@ -282,7 +289,8 @@ func (m *Machine) spoolIs(c Condition) {
 	}
 }
 
-// keep brings all that waits to the spool, and names what the stop broke off.
+// keep moves all payloads to the spool at a stop, and emits a notice for each whose
+// request was cancelled.
 func (m *Machine) keep() {
 	m.phase = keeping
 	for _, r := range m.all {
@@ -305,7 +313,8 @@ func (m *Machine) keep() {
 	}
 }
 
-// keepOne brings one payload to the spool; where that takes nothing, it stays.
+// keepOne moves one payload to the spool; if the spool does not take it, it stays in
+// memory.
 func (m *Machine) keepOne(p *Payload) {
 	switch {
 	case p.Place.InSpool():
@@ -317,7 +326,7 @@ func (m *Machine) keepOne(p *Payload) {
 	}
 }
 
-// empty takes all payloads out of the queues that are served.
+// empty takes all payloads out of the queues of a route.
 func (m *Machine) empty(r *route) (all []*Payload) {
 	all = append(all, r.retries...)
 	all = append(all, r.suspects...)
@@ -329,7 +338,7 @@ func (m *Machine) empty(r *route) (all []*Payload) {
 	return all
 }
 
-// remember keeps what is known of a payload that failed and goes to the spool.
+// remember keeps the failures of a payload that goes to the spool, by its frame.
 func (r *route) remember(p *Payload, frame record.BatchID) {
 	if _, known := r.memos[frame]; p.failures == 0 || !known && len(r.memos) >= maxMemos {
 		return
@@ -348,7 +357,7 @@ func (r *route) forget(p *Payload) {
 	delete(r.alone, p.name())
 }
 
-// name is what a payload is known by as long as it is in hand or in the spool.
+// name is the id by which a payload is known as long as it is in memory or in the spool.
 func (p *Payload) name() record.BatchID {
 	if p.Place.InSpool() {
 		return p.Frame
@@ -361,6 +370,7 @@ func (r *route) isAlone(p *Payload) bool {
 	return is
 }
 
+// setAlone marks a payload as failing for its own reason.
 func (r *route) setAlone(p *Payload) {
 	if len(r.alone) >= maxMemos {
 		return

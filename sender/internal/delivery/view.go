@@ -17,8 +17,9 @@ type Progress struct {
 	Down     bool // another route with payloads does not accept
 }
 
-// Progress takes a hold for stuck after patience. Waiting is how many payloads of a
-// route rest in the spool.
+// Progress says what is left to deliver and whether it can advance. A hold that lasts
+// longer than patience counts as stuck. waiting gives the number of payloads of a route in
+// the spool.
 func (m *Machine) Progress(now time.Time, patience time.Duration, waiting func(record.Route) int) Progress {
 	p := Progress{Left: m.left}
 	moving := m.spilling > 0
@@ -43,7 +44,8 @@ func (m *Machine) Progress(now time.Time, patience time.Duration, waiting func(r
 // spool.
 func (m *Machine) Left() (all, spilling int) { return m.left, m.spilling }
 
-// inHand is how many payloads of the route are in hand, and tickets.
+// inHand is the number of payloads of the route in memory, and of tickets for payloads in
+// the spool.
 func (r *route) inHand() int {
 	n := r.queued + r.inflight + r.busy
 	if r.candidate != nil {
@@ -52,8 +54,8 @@ func (r *route) inHand() int {
 	return n
 }
 
-// verdict says whether a route can be given up for now: refused, or without
-// acceptance for as long as patience.
+// verdict reports whether a route can be given up for now: refused by the service, or
+// down, or held for as long as patience.
 func (r *route) verdict(now time.Time, patience time.Duration) (refused, down bool) {
 	for _, b := range []*breaker{&r.breaker, &r.cluster.breaker} {
 		if h := b.hold; h != nil {
@@ -73,6 +75,7 @@ type Failing struct {
 	Last  *kusto.Error // nil: there was no answer yet
 }
 
+// failing is since when and why requests fail; nil: they do not, or it is held.
 func (b *breaker) failing() *Failing {
 	if b.hold != nil || !b.down && b.failures == 0 {
 		return nil
@@ -94,7 +97,7 @@ type RouteStatus struct {
 	Last         time.Time
 }
 
-// Routes tells how all routes fare, as they were first seen.
+// Routes returns the status of all routes, in the order in which they were first seen.
 func (m *Machine) Routes() []RouteStatus {
 	out := make([]RouteStatus, len(m.all))
 	for i, r := range m.all {
@@ -121,8 +124,8 @@ type ClusterStatus struct {
 	InFlight    int
 }
 
-// Clusters tells how the clusters fare that are configured or have something left
-// to take, as they were first seen.
+// Clusters returns the status of the clusters that are configured or still have payloads
+// to take, in the order in which they were first seen.
 func (m *Machine) Clusters(waiting func(record.Route) int) (out []ClusterStatus) {
 	for _, c := range m.order {
 		if !c.served || !c.configured && c.isEmpty(waiting) {
@@ -133,6 +136,7 @@ func (m *Machine) Clusters(waiting func(record.Route) int) (out []ClusterStatus)
 	return out
 }
 
+// isEmpty reports whether no payload for the cluster is in memory or in the spool.
 func (c *cluster) isEmpty(waiting func(record.Route) int) bool {
 	for _, r := range c.routes {
 		if r.inHand()+waiting(r.name) > 0 {
