@@ -11,8 +11,8 @@ import (
 	"kusto-agent/tail/internal/identity"
 )
 
-// adopt begins to read a file that nobody reads; gone says that no pattern
-// matches it any more.
+// adopt starts reading a file that no reader has. gone says that no pattern matches the
+// file: it was rotated, or is a copy of a file that was read.
 func (t *Tailer) adopt(in *input, path string, gone bool) {
 	f, st, err := openFile(path)
 	if err == nil && t.own.Holds(path, st.found()) {
@@ -121,7 +121,8 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	}
 }
 
-// resume goes on where an earlier reader stopped. The caller holds mu.
+// resume makes r continue the generation c, at the checkpoint where the reader before it
+// stopped. The caller holds mu.
 func (t *Tailer) resume(r *reader, c *candidate) {
 	k := c.k
 	if old := k.reader; old != nil {
@@ -162,8 +163,8 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 	r.safe = k.safe
 }
 
-// forgetEmpty has the journal forget what it knows of a file that was empty when it
-// was found and is recognised as another one now. The caller holds mu.
+// forgetEmpty removes the journal's entry of a file that was empty when it was found and
+// is now recognized as another, known file. The caller holds mu.
 func (t *Tailer) forgetEmpty(r *reader, is record.File) {
 	id := newID(nodeOf(r.info), r.info.Handle, 0)
 	if empty := r.in.file(id, 0); empty != is && r.in.known[empty] == nil {
@@ -171,7 +172,8 @@ func (t *Tailer) forgetEmpty(r *reader, is record.File) {
 	}
 }
 
-// begin reads a file that was never seen. The caller holds mu.
+// begin starts reading a file that was never seen before, under a new id. The caller holds
+// mu.
 func (t *Tailer) begin(r *reader) {
 	id, salt := newID(nodeOf(r.info), r.info.Handle, 0), uint64(0)
 	for r.in.known[r.in.file(id, 0)] != nil {
@@ -182,11 +184,10 @@ func (t *Tailer) begin(r *reader) {
 	r.empty = r.size == 0 && !t.o.Once
 }
 
-// passOver has a reader begin behind the last record that ends within so many bytes
-// of its file. The journal hears of it
-// before it hears that the input was seen: a run that is killed in between leaves
-// nothing that the next one takes for new, and skips nothing that is. The caller
-// holds mu.
+// passOver makes a reader skip the first size bytes of its file up to the last record that
+// ends in them, as start_at: end asks for. The journal records this before it records that
+// the input was seen: if the process is killed in between, the next run neither skips new
+// bytes nor sends old ones. The caller holds mu.
 func (t *Tailer) passOver(r *reader, size int64) {
 	r.old, r.info.Old = size, size
 	if head, err := fingerprint.HeadOf(r.f, r.size); err == nil {

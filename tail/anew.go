@@ -23,11 +23,10 @@ type Anew struct {
 	Empty []record.Extent
 }
 
-// ReadAnew reads the ranges of a payload by the settings its inputs have now, as if
-// they had not been read before, but for ranges that held nothing to send then: what is
-// in quarantine is not put there twice. Records that end with what was one payload end
-// there; one that begins in the file before is read in two. The errors are those of
-// ReadSpans.
+// ReadAnew reads the ranges of a payload again with the current settings of their inputs.
+// It leaves out ranges that held nothing to send the first time, so that quarantine gets
+// no record twice. A record ends where the payload ended, and a record that begins in the
+// file before is read in two parts. The errors are those of ReadSpans.
 func (t *Tailer) ReadAnew(p *record.Payload) (*Anew, error) {
 	files := make(map[record.File]source)
 	defer func() {
@@ -67,7 +66,7 @@ type anew struct {
 	holds bool          // part has records of it
 }
 
-// extent reads one range of the cover.
+// extent reads one range of the payload's cover.
 func (a *anew) extent(f source, x record.Extent) error {
 	in, info, err := a.t.rememberedOf(x.File)
 	if err != nil {
@@ -102,7 +101,7 @@ func (a *anew) extent(f source, x record.Extent) error {
 	return nil
 }
 
-// spans are the ranges of an extent that held records.
+// spans returns the ranges of an extent that held records.
 func (a *anew) spans(x record.Extent) (all []record.Span) {
 	for i, piece := range a.p.Pieces {
 		if piece.File == x.File && piece.Start >= x.Start && piece.End <= x.End {
@@ -114,7 +113,7 @@ func (a *anew) spans(x record.Extent) (all []record.Span) {
 	return all
 }
 
-// read reads one range.
+// read reads the records of one range.
 func (a *anew) read(in *input, info record.FileInfo, f io.ReaderAt, scan *format.Scanner, span record.Span) error {
 	data := make([]byte, span.Len(), span.Len()+1)
 	if _, err := fingerprint.ReadFull(f, data, span.Start); err != nil {
@@ -143,6 +142,7 @@ func (a *anew) read(in *input, info record.FileInfo, f io.ReaderAt, scan *format
 	return nil
 }
 
+// refuse adds a record that was rejected to the result.
 func (a *anew) refuse(in *input, info record.FileInfo, base int64, j format.Reject) {
 	data := j.Data
 	if j.Reason == record.TooLong {
@@ -160,8 +160,8 @@ func (a *anew) refuse(in *input, info record.FileInfo, base int64, j format.Reje
 	a.out.Refused = append(a.out.Refused, r)
 }
 
-// join adds the records of a chunk that begins at an offset of its file, to a part of
-// their own where they do not go together with those before.
+// join adds the records of a chunk to the current part. It begins a new part if they
+// cannot be in the same payload. base is the offset of the chunk in its file.
 func (a *anew) join(in *input, f io.ReaderAt, scan *format.Scanner, c *format.Chunk, base int64) error {
 	if !a.fits(in, c) {
 		if a.holds {
@@ -190,7 +190,7 @@ func (a *anew) join(in *input, f io.ReaderAt, scan *format.Scanner, c *format.Ch
 	return nil
 }
 
-// fits reports whether the records of a chunk may share a payload with those before.
+// fits reports whether the records of a chunk can be added to the current part.
 func (a *anew) fits(in *input, c *format.Chunk) bool {
 	switch p := a.part; {
 	case p == nil, !in.shaped(p), a.group != c.Group, !bytes.Equal(a.prefix, c.Prefix),
@@ -201,7 +201,7 @@ func (a *anew) fits(in *input, c *format.Chunk) bool {
 	return true
 }
 
-// seal ends the part at hand.
+// seal ends the current part and adds it to the result.
 func (a *anew) seal() {
 	if a.part == nil {
 		return

@@ -17,7 +17,8 @@ type arrival struct {
 // arrivalsLen is how many are kept.
 const arrivalsLen = 16
 
-// add notes a size, and drops what is safe.
+// add notes that the file has this size at this time, and drops the notes of bytes that
+// are safe.
 func (a *arrivals) add(size, mtime, safe int64) {
 	all := *a
 	for len(all) > 0 && all[0].size <= safe {
@@ -47,8 +48,8 @@ func (a *arrivals) add(size, mtime, safe int64) {
 	*a = append(all, arrival{size, mtime})
 }
 
-// of is since when at least the byte at pos is there; zero: it is not known to
-// be there.
+// of returns when the byte at pos was first seen in the file; zero: it is not known to be
+// there.
 func (a arrivals) of(pos int64) time.Time {
 	for _, x := range a {
 		if x.size > pos {

@@ -18,9 +18,9 @@ type Change struct {
 	done      chan struct{} // closed when it is in force
 }
 
-// Prepare checks a new list of inputs and of descriptors to hold at most. Inputs
-// that are as they were are not touched when the change is applied. There must be
-// no other change between Prepare and Apply.
+// Prepare checks a new list of inputs, and of how many files are open at most. Inputs
+// without a change keep their state when the change is applied. There must be no other
+// change between Prepare and Apply.
 func (t *Tailer) Prepare(inputs []Input, openFiles int) (*Change, error) {
 	t.mu.Lock()
 	now := byName(t.inputs)
@@ -39,13 +39,14 @@ func (t *Tailer) Prepare(inputs []Input, openFiles int) (*Change, error) {
 	return c, nil
 }
 
-// sameInput reports whether two inputs are read alike. What a cluster is called
-// is not asked: its URL is in the route.
+// sameInput reports whether two inputs are read and sent in the same way. The names of
+// clusters do not matter: the URL is in the route.
 func sameInput(a, b Input) bool {
 	a.Cluster, b.Cluster = "", ""
 	return reflect.DeepEqual(a, b)
 }
 
+// byName returns inputs by their names.
 func byName(inputs []*input) map[string]*input {
 	all := make(map[string]*input, len(inputs))
 	for _, in := range inputs {
@@ -54,9 +55,8 @@ func byName(inputs []*input) map[string]*input {
 	return all
 }
 
-// Apply puts a change in force: no turn begins any more with what was before. It
-// waits for a scan that is under way. Where Run has come to its end, nothing
-// happens.
+// Apply puts a change in force, after the scan that is under way: no turn begins with the
+// old settings after it. If Run has ended it does nothing.
 func (t *Tailer) Apply(c *Change) {
 	select {
 	case t.changes <- c:
@@ -65,7 +65,7 @@ func (t *Tailer) Apply(c *Change) {
 	}
 }
 
-// change is called between two scans by the goroutine that makes them.
+// change applies a change between two scans, on the goroutine that scans.
 func (t *Tailer) change(c *Change) {
 	defer close(c.done)
 	was := byName(t.inputs)
@@ -99,8 +99,8 @@ func (t *Tailer) change(c *Change) {
 	}
 }
 
-// seeks reports, once, that files are to be looked for that were renamed while
-// nobody read them for an input.
+// seeks reports, once for each time an input is added, that the scan has to look for files
+// of the input that were renamed while nobody read them.
 func (t *Tailer) seeks(in *input) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,9 +115,9 @@ func (t *Tailer) remind(in *input) {
 	in.recall(t.o.Positions.Files(in.Name))
 }
 
-// regroup has the readers of an input take over its settings, or leave where
-// these no longer cover their files. A file that is gone is read to its end all
-// the same. The caller holds mu.
+// regroup makes the readers of an input use its new settings, or leave files that the
+// input no longer matches. A file that was rotated or deleted is read to its end all the
+// same. The caller holds mu.
 func (t *Tailer) regroup(in *input) {
 	for n, r := range in.readers {
 		if r.in == in && !r.leave {
@@ -128,7 +128,7 @@ func (t *Tailer) regroup(in *input) {
 	}
 }
 
-// dismiss has the readers of an input leave that is no longer wanted. The caller
+// dismiss makes the readers of an input that was removed leave their files. The caller
 // holds mu.
 func (t *Tailer) dismiss(name string, in *input) {
 	for n := range in.suspect {
@@ -144,8 +144,8 @@ func (t *Tailer) dismiss(name string, in *input) {
 // reads reports whether the patterns of an input cover a path.
 func (in *input) reads(path string) bool { return in.spec.Matches(path) }
 
-// everyInput yields each input there is, and each there was: what was read for
-// these may not have ended yet, or may be asked for again. The caller holds mu.
+// everyInput yields the inputs of the configuration and those that were removed from it:
+// records of these may still be unsent, or be read again. The caller holds mu.
 func (t *Tailer) everyInput(yield func(*input) bool) {
 	for _, in := range t.inputs {
 		if !yield(in) {
@@ -159,9 +159,8 @@ func (t *Tailer) everyInput(yield func(*input) bool) {
 	}
 }
 
-// adapt has a worker forget the settings of former times, and gives the reader at
-// hand those of today. What it found out with others does not hold any more: it
-// begins where it has handed over. The caller holds mu.
+// adapt makes the worker and its reader use the current settings. The reader drops what it
+// found out with the old ones, and goes on at its offset. The caller holds mu.
 func (w *worker) adapt(r *reader) {
 	if w.era != w.t.era {
 		clear(w.scanners)
@@ -184,8 +183,8 @@ func (w *worker) adapt(r *reader) {
 	r.quarantined, r.noText, r.marked = false, false, false
 }
 
-// leave lets a file go that its input no longer reads. How far it was read is kept,
-// in case it is wanted again.
+// leave closes a file that its input no longer reads. Its checkpoint is kept, in case an
+// input matches the file again.
 func (w *worker) leave(r *reader) after {
 	t := w.t
 	st, err := w.look(r)

@@ -2,8 +2,8 @@ package tail
 
 import "kusto-agent/internal/format"
 
-// ExpectedColumns are the members of the records of an input that its settings tell,
-// in their order; nil: only the records do. The settings are ones that New takes.
+// ExpectedColumns are the members of an input's records that follow from its settings, in
+// order; nil: the settings do not say. The settings have to be valid.
 func (c InputConfig) ExpectedColumns() []format.Column {
 	in := &input{Input: Input{InputConfig: c}}
 	if in.shape() != nil {
@@ -13,14 +13,16 @@ func (c InputConfig) ExpectedColumns() []format.Column {
 	return o.Columns()
 }
 
-// HasTexts reports whether the values of members are texts, also where they are numbers.
+// HasTexts reports whether all values of the input's records are texts, even those that
+// look like numbers.
 func (c InputConfig) HasTexts() bool {
 	parse, _ := format.ParseOf(c.Parse)
 	inner, _ := format.InnerOf(c.Inner)
 	return parse.Taken(inner) == format.ParseLogfmt
 }
 
-// ScanOptions are how records are found, checked and shaped, for those who only look.
+// ScanOptions are the options of the scanner for this input, for a caller that reads files
+// without tailing them.
 func (in Input) ScanOptions() (format.Options, error) {
 	x, err := newInput(in)
 	if err != nil {

@@ -34,7 +34,7 @@ type source interface {
 	io.Closer
 }
 
-// src is where the bytes of a reader's file are read.
+// src returns the content of the reader's file, decompressed if the file is compressed.
 func (r *reader) src() io.ReaderAt {
 	if r.z == nil {
 		return r.f

@@ -28,8 +28,8 @@ type suspicion struct {
 	f     *os.File // holds it open, in case it is deleted or renamed meanwhile; nil: there are too few descriptors
 }
 
-// holdSuspect keeps a file open that may be a copy, if it is not, or closes it. The
-// caller holds mu.
+// holdSuspect keeps a file that may be a copy open until that is decided, or closes it if
+// too many files are open. The caller holds mu.
 func (t *Tailer) holdSuspect(s *suspicion, f *os.File) {
 	switch {
 	case s.f == f:
@@ -41,8 +41,8 @@ func (t *Tailer) holdSuspect(s *suspicion, f *os.File) {
 	}
 }
 
-// endSuspicion forgets that a file may be a copy; taken is the descriptor of it that
-// is in use from now on. The caller holds mu.
+// endSuspicion ends the question whether a file is a copy. taken is its descriptor if a
+// reader uses it from now on; otherwise the file is closed. The caller holds mu.
 func (t *Tailer) endSuspicion(in *input, n node, taken *os.File) {
 	if s := in.suspect[n]; s.f != nil {
 		if s.f != taken {
@@ -53,8 +53,8 @@ func (t *Tailer) endSuspicion(in *input, n node, taken *os.File) {
 	delete(in.suspect, n)
 }
 
-// meetVanished goes on with files that may be copies and that the scan did not find:
-// they are asked about as before, by their descriptors. One that nobody holds is lost.
+// meetVanished handles possible copies that the scan no longer found: if the file is still
+// open it is compared again by its descriptor; if not, it is dropped.
 func (t *Tailer) meetVanished(in *input, w *finder.Walk) {
 	t.mu.Lock()
 	var vanished []suspicion
@@ -85,10 +85,10 @@ type departure struct {
 	deleted bool
 }
 
-// node says whether a file was made before that. The clock of a file system may give the
-// same time to both: a copy is made just before a truncation, and a new file just after
-// another was deleted. A moment of another run is not known, and all may have been made
-// before it.
+// node says whether a file was created before this departure (the moment in which another
+// file was deleted or truncated) or after it. A coarse clock may give both the same time:
+// a copy is made just before a truncation, a new file just after a deletion. If the moment
+// is not known, the file counts as older.
 func (d departure) node(s *sample) identity.Node {
 	if d.at > 0 && (s.born() > d.at || d.deleted && s.born() == d.at) {
 		return identity.Younger
@@ -96,7 +96,8 @@ func (d departure) node(s *sample) identity.Node {
 	return identity.Older
 }
 
-// departureOf is how the open file of a reader that is let go left its path.
+// departureOf returns whether the open file was renamed or deleted, and when, as the
+// reader that lets it go sees it.
 func departureOf(f *os.File) departure {
 	if f == nil {
 		return departure{}
@@ -153,7 +154,8 @@ type holder struct {
 	anew    time.Time // when it was last found truncated or rewritten
 }
 
-// candidate takes down how a generation stands. The caller holds Tailer.mu.
+// candidate copies the state of a generation, to compare a file with it without holding
+// mu. The caller holds Tailer.mu.
 func (k *known) candidate(scan uint64) *candidate {
 	c := &candidate{k: k, info: k.info, truncated: k.truncated, left: k.left, reach: reach{position: k.position, mark: k.mark, ahead: k.ahead}}
 	if r := k.reader; r != nil {
@@ -169,8 +171,8 @@ func (k *known) candidate(scan uint64) *candidate {
 	return c
 }
 
-// stands reports whether nothing was read since of what was compared, and nobody
-// else reads it. The caller holds Tailer.mu.
+// stands reports whether the candidate is still as it was copied: nothing more was read of
+// it, and it has the same reader. The caller holds Tailer.mu.
 func (c *candidate) stands() bool {
 	switch {
 	case c.k.reader != c.reader:
@@ -200,7 +202,8 @@ func (c *candidate) unclear() finding {
 	return c.found(identity.Older, identity.Changing, identity.Unknown)
 }
 
-// fate is what became of what nobody reads; of what is being read, that it is there.
+// fate returns what happened to the candidate's file: renamed, truncated, deleted, not
+// known (Past), or nothing (Untouched) while a reader has it.
 func (c *candidate) fate() identity.Fate {
 	switch {
 	case c.reader != nil:
@@ -221,7 +224,7 @@ func (c *candidate) isEnough() bool {
 	return c.end() >= identity.Enough || time.Since(c.truncated) < freshCopy
 }
 
-// same compares a file with what was read under its own identity.
+// same compares a file with the generation that was read under the same inode.
 func (c *candidate) same(s *sample) finding {
 	f := c.found(identity.SameNode, c.fate(), identity.Differs)
 	switch {
@@ -233,7 +236,8 @@ func (c *candidate) same(s *sample) finding {
 	return f
 }
 
-// compare compares a file with a generation that has the same head.
+// compare compares a file with a generation whose content begins in the same way (has the
+// same head).
 func (c *candidate) compare(s *sample) finding {
 	if c.reader != nil {
 		return c.compareRead(s)
@@ -277,8 +281,9 @@ func (c *candidate) compare(s *sample) finding {
 	return f
 }
 
-// provedEnd is the end of a file that is shorter than what was read, if all before it was:
-// by a comparison before the truncation, or by what was read last.
+// provedEnd returns the end of a file that is shorter than what was read, if all its
+// content was read: a comparison before the truncation has shown that, or the bytes that
+// were read last do.
 func (c *candidate) provedEnd(s *sample) (place, bool) {
 	if c.equal.offset == s.size {
 		if m, err := fingerprint.MarkAt(s.f, s.size); err == nil && m == c.equal.mark {
@@ -288,8 +293,8 @@ func (c *candidate) provedEnd(s *sample) (place, bool) {
 	return endsLate(s.f, s.size, c.late, c.position)
 }
 
-// end is where all ends that needs no reading. What was begun there by an earlier run
-// is made again from the copy, see findSource.
+// end is the offset up to which this file needs no reading: what an earlier run had begun
+// to send up to there is read from the copy when it is needed, see findSource.
 func (c *candidate) end() int64 {
 	if n := len(c.ahead); n > 0 {
 		return max(c.position, c.ahead[n-1].End)
@@ -297,7 +302,7 @@ func (c *candidate) end() int64 {
 	return c.position
 }
 
-// compareRead compares a file with one that is being read.
+// compareRead compares a file with one that a reader has open.
 func (c *candidate) compareRead(s *sample) finding {
 	holds := c.found(identity.Older, identity.Untouched, identity.Holds)
 	switch {
@@ -331,8 +336,8 @@ func (c *candidate) compareRead(s *sample) finding {
 	return holds
 }
 
-// beginsWith compares a file with the beginning of one that is being read: it
-// may be a copy that is still being made.
+// beginsWith compares a file with the beginning of a longer one that is being read: it may
+// be a copy that is still being written.
 func (c *candidate) beginsWith(s *sample) finding {
 	original, done := c.original()
 	if original == nil {
@@ -352,8 +357,8 @@ func (c *candidate) beginsWith(s *sample) finding {
 	return c.differs()
 }
 
-// isIntact reports that a file that is being read was not truncated since its
-// reader's last turn. One scan asks once.
+// isIntact reports whether the file that is being read still has all that was read of it.
+// It returns true if the file cannot be opened. The answer is kept for one scan.
 func (c *candidate) isIntact() bool {
 	if c.intact {
 		return true
@@ -368,8 +373,8 @@ func (c *candidate) isIntact() bool {
 	return true
 }
 
-// original is the file that is being read, opened anew if its descriptor was given
-// back; nil: it is not where it was. done must be called.
+// original returns the file that is being read, and opens it again if its descriptor was
+// closed; nil: the file is not at its path. The caller calls done.
 func (c *candidate) original() (f *os.File, done func()) {
 	if c.f != nil {
 		return c.f, func() {}
@@ -385,8 +390,8 @@ func (c *candidate) original() (f *os.File, done func()) {
 	return f, func() { f.Close() }
 }
 
-// unlinked is when the file that is being read was deleted; 0: it was not, or nobody
-// can tell.
+// unlinked returns when the file that is being read was deleted; 0: it was not, or nothing
+// tells.
 func (c *candidate) unlinked() int64 {
 	if !c.deleted || c.f == nil {
 		return 0
@@ -398,7 +403,8 @@ func (c *candidate) unlinked() int64 {
 	return old.ctime
 }
 
-// lookBack finds what became of a generation whose end this run has not seen.
+// lookBack finds out what happened to a file whose end this run has not seen, for example
+// because the agent was stopped.
 func (c *candidate) lookBack(s *sample) (identity.Fate, identity.Node) {
 	if c.inPlace() {
 		return identity.Untouched, identity.Older
@@ -423,8 +429,8 @@ func (c *candidate) lookBack(s *sample) (identity.Fate, identity.Node) {
 	return identity.Past, identity.Older
 }
 
-// inPlace reports whether the file that was read is still where it was and as it
-// was: then what looks like it is a copy.
+// inPlace reports whether the file that was read is unchanged at its old path: then a file
+// with the same content is a copy.
 func (c *candidate) inPlace() bool {
 	f, st, err := openFile(c.info.Path)
 	if err != nil {
@@ -437,8 +443,8 @@ func (c *candidate) inPlace() bool {
 	return st.node == nodeOf(c.info) && c.fits(f, st.size)
 }
 
-// fits reports whether a file holds what was read of the candidate. The size that
-// is told counts only where nothing else does: network file systems tell old ones.
+// fits reports whether a file has the content that was read of the candidate. It uses the
+// size only if nothing else is known, since network file systems report old sizes.
 func (c *candidate) fits(f *os.File, size int64) bool {
 	switch {
 	case c.info.Done && size == c.info.Size && size < c.position: // a short copy, see trail
@@ -460,9 +466,9 @@ func (c *candidate) reaches(f *os.File) bool {
 // noteReached notes whether the candidate reaches into a file that is to be gone on in.
 func (c *candidate) noteReached(s *sample) { c.reached = s.size < c.position && c.reaches(s.f) }
 
-// mayBeCopy looks at a file that was empty when it was found and has its first
-// content now: a copy begins as an empty file too. One that may be a copy is
-// let go, to be found again by a scan.
+// mayBeCopy looks at a file that was empty when it was found and now has content: a copy
+// begins as an empty file too. If it may be a copy, the reader lets it go, and a scan
+// finds it again.
 func (t *Tailer) mayBeCopy(r *reader, st status) bool {
 	r.empty = false
 	if r.in.packing(r.f, r.path) != archive.Plain {
@@ -477,7 +483,8 @@ func (t *Tailer) mayBeCopy(r *reader, st status) bool {
 	return true
 }
 
-// forgetReader forgets that a file was found, so that the next scan finds it again.
+// forgetReader removes a file from those that are known, so that the next scan takes it
+// for new.
 func (t *Tailer) forgetReader(r *reader) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

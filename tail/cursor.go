@@ -21,7 +21,8 @@ type cursor struct {
 	nuls    nuls      // found at the end of a read
 }
 
-// advance moves the cursor: everything before to was handed over or needs no reading.
+// advance moves the offset to to: the bytes before it were handed to the batcher or need
+// no reading.
 func (c *cursor) advance(to int64, mark record.Mark) {
 	c.offset, c.mark = to, mark
 	c.forgetRecord()
@@ -33,15 +34,15 @@ func (c *cursor) advance(to int64, mark record.Mark) {
 // forgetRecord drops what is known of the record at the offset: it is looked at anew.
 func (c *cursor) forgetRecord() { c.stuck, c.held, c.long = 0, time.Time{}, long{} }
 
-// noteStuck notes that nothing ends a record between the offset and a place.
+// noteStuck notes that no record ends between the offset and at.
 func (c *cursor) noteStuck(at int64) {
 	if c.stuck = at; c.held.IsZero() {
 		c.held = time.Now()
 	}
 }
 
-// pass moves a reader over bytes of which nothing is to be sent: the journal takes them
-// for safe as soon as all before is.
+// pass moves a reader over bytes of which nothing is sent. The journal counts them as safe
+// as soon as everything before them is.
 func (w *worker) pass(r *reader, to int64, mark record.Mark) {
 	w.t.skip(r.file, record.Span{Start: r.offset, End: to}, mark)
 	r.advance(to, mark)

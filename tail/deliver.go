@@ -11,9 +11,9 @@ import (
 	"kusto-agent/tail/internal/fingerprint"
 )
 
-// deliver puts what was found where it belongs: refused records to quarantine
-// first, then the rest to the batcher, or, where nothing is to be sent, into
-// the journal. Then the reader stands at the end of cover.
+// deliver hands over what a scan found: rejected records to quarantine first, then the
+// other records to the batcher. If there is nothing to send, it tells the journal to skip
+// the range. Afterwards the reader's offset is at the end of cover.
 func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.Extent, before []record.Extent, direct bool) error {
 	if err := w.register(r); err != nil {
 		return err
@@ -66,8 +66,8 @@ const (
 	filteredUnmatched = "unmatched"
 )
 
-// count enters what became of the records of a chunk into the books of the input and
-// into the metrics.
+// count adds the records of a chunk to the counts of the input and to the metrics, by what
+// happens to them.
 func (w *worker) count(in *input, c *format.Chunk) {
 	books, input := w.t.o.Books, in.Name
 	books.Read(input, c.Records, int64(c.Consumed))
@@ -144,7 +144,8 @@ func (e *unkeptError) Error() string {
 	return fmt.Sprintf("quarantine does not take the bad record at offset %d: %v", e.offset, e.err)
 }
 
-// keep puts records of an input into quarantine, with no byte that must not get out.
+// keep writes records of an input to quarantine, without their bytes if the input redacts
+// and these could contain secrets.
 func (w *worker) keep(in *input, recs []record.Rejected) error {
 	if in.rules.Withholds() {
 		for i := range recs {
@@ -157,10 +158,10 @@ func (w *worker) keep(in *input, recs []record.Rejected) error {
 	return nil
 }
 
-// narrowTo makes the next read shorter where quarantine did not take the
-// rejected records of a chunk: to half of them, and when there is but one to the
-// records before it. So the file is read up to the record that has to wait. It
-// reports whether there is less to try.
+// narrowTo makes the next read shorter because quarantine did not take the rejected
+// records of a chunk: to half of those records, or, if there is only one, to the bytes
+// before it. So the file is read up to the record that has to wait. It returns false if
+// there is nothing shorter to try.
 func (r *reader) narrowTo(c *format.Chunk, err error) bool {
 	var unkept *unkeptError
 	if !errors.As(err, &unkept) || r.atOnce {
@@ -176,7 +177,8 @@ func (r *reader) narrowTo(c *format.Chunk, err error) bool {
 	return less && !errors.Is(unkept.err, record.ErrStalled) // each try would wait for the disk
 }
 
-// widen makes the next read longer again, after one that went well.
+// widen doubles the length of the next read, up to the normal one, after a read that
+// quarantine took.
 func (r *reader) widen() {
 	r.chosen, r.atOnce = false, false
 	if r.narrow *= 2; r.narrow > int64(r.in.MaxSize) {
@@ -184,7 +186,8 @@ func (r *reader) widen() {
 	}
 }
 
-// register has the journal know the generation before it hears of its ranges.
+// register records the file in the journal, if it is not or its fingerprint can be longer
+// now. It comes before the journal hears of any range of the file.
 func (w *worker) register(r *reader) error {
 	grown := false
 	for _, n := range fingerprint.HeadLens {

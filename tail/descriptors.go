@@ -8,8 +8,8 @@ import (
 // read: connections, the journal, the spool, watches, and looking around.
 const keptBack = 256
 
-// allowed is how many descriptors the kernel lets readers hold, of those that
-// are wanted.
+// allowed returns how many of want descriptors readers may hold, so that enough are left
+// for the rest of the process.
 func allowed(want int) int {
 	var l unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
@@ -19,8 +19,8 @@ func allowed(want int) int {
 	return min(want, max(soft-keptBack, soft/2))
 }
 
-// boundOpen takes over how many descriptors may be held now. That files take
-// turns because of a limit of the process is told once.
+// boundOpen sets how many files may be open now, and logs once that a limit of the process
+// makes that fewer than configured.
 func (t *Tailer) boundOpen() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,15 +37,16 @@ func (t *Tailer) boundOpen() {
 	}
 }
 
-// atRest notes that a reader has come to its end and could do without its
-// descriptor: its file has a name. The caller holds mu.
+// atRest lists the file of a reader that is at its end as one that may be closed, since it
+// can be opened again by its path. The caller holds mu.
 func (t *Tailer) atRest(r *reader) {
 	if r.f != nil && !r.gone && !r.deleted && r.shown.atEnd {
 		r.spare = t.spares.PushBack(r)
 	}
 }
 
-// inUse notes that it cannot. The caller holds mu.
+// inUse takes the file of a reader off the list of those that may be closed. The caller
+// holds mu.
 func (t *Tailer) inUse(r *reader) {
 	if r.spare != nil {
 		t.spares.Remove(r.spare)
@@ -53,9 +54,8 @@ func (t *Tailer) inUse(r *reader) {
 	}
 }
 
-// spareOthers has readers at rest give descriptors back while too many are held,
-// those that rest longest first. It reports whether that was enough. The caller
-// holds mu.
+// spareOthers closes files that may be closed, those longest idle first, while too many
+// are open. It returns false if too many are still open. The caller holds mu.
 func (t *Tailer) spareOthers() bool {
 	for int(t.open.Load()) > t.most {
 		first := t.spares.Front()
@@ -69,8 +69,8 @@ func (t *Tailer) spareOthers() bool {
 	return true
 }
 
-// isUnchanged reports whether a file that is not open, and was read to its end,
-// need not be opened: by its path it is as it was.
+// isUnchanged reports whether a closed file that was read to its end is as it was, by a
+// look at its path: then it need not be opened.
 func (w *worker) isUnchanged(r *reader) bool {
 	path, wanted := w.job.path, w.job.gone || w.job.deleted || w.job.moved || w.job.rest
 	if wanted || w.t.o.Once || r.offset != r.size || r.old > 0 || r.z == nil && r.mtime != r.checked {

@@ -11,9 +11,8 @@ import (
 	"kusto-agent/tail/internal/finder"
 )
 
-// discover looks for files until ctx ends: now and then, and soon after an
-// event says that names have changed. A run --once looks once, and ends when
-// every file was read.
+// discover scans for files until ctx ends: periodically, and soon after an event about a
+// name. A run --once scans once and ends when all files are read.
 func (t *Tailer) discover(ctx context.Context) {
 	for {
 		t.taking = finder.Cost{}
@@ -50,7 +49,8 @@ func (t *Tailer) polling() bool {
 // freshEvery is after how many files a scan looks at new names of which events tell.
 const freshEvery = 500
 
-// rescan makes the readers agree with what is on disk.
+// rescan scans once: it starts readers for new files, and tells readers that files were
+// renamed or deleted.
 func (t *Tailer) rescan() {
 	w := finder.NewWalk()
 	t.own.Begin()
@@ -110,7 +110,7 @@ func (t *Tailer) rescan() {
 	t.weigh()
 }
 
-// meet is called for each path that matches; gone says that it matches no more.
+// meet handles a path that a scan found. gone says that no pattern matches it.
 func (t *Tailer) meet(in *input, path string, gone bool) {
 	if t.own.Names(path) {
 		t.tell(path, errOwn)
@@ -160,7 +160,7 @@ func (t *Tailer) meet(in *input, path string, gone bool) {
 	}
 }
 
-// askAgain looks again at files that no pattern matches and that may have been copies.
+// askAgain compares files again that may be copies and that no pattern matches.
 func (t *Tailer) askAgain(in *input) {
 	t.mu.Lock()
 	paths := in.again
@@ -171,8 +171,8 @@ func (t *Tailer) askAgain(in *input) {
 	}
 }
 
-// noteSeen has the journal know that an input was seen, once its old files are
-// known there.
+// noteSeen records in the journal that an input was seen, after its old files are recorded
+// there.
 func (t *Tailer) noteSeen(in *input) {
 	if !in.noted {
 		in.noted, in.isNew = true, false
@@ -180,7 +180,7 @@ func (t *Tailer) noteSeen(in *input) {
 	}
 }
 
-// reader is the input that reads a file for the route of in already, and so keeps it:
+// reader returns the other input that reads this file for the same route: if both read it,
 // its records would arrive twice. The caller holds mu.
 func (t *Tailer) reader(in *input, n node) *input {
 	for _, other := range t.inputs {
@@ -191,9 +191,9 @@ func (t *Tailer) reader(in *input, n node) *input {
 	return nil
 }
 
-// rival is the input that reads a file, or has read it under another name, and keeps it
-// for the same reason. It reports whether some of the file is left that nobody reads.
-// The caller holds mu.
+// rival returns the other input of the same route that reads this file, or has read it
+// under another name. left reports whether part of the file is unread and no reader has
+// it. The caller holds mu.
 func (t *Tailer) rival(in *input, st status) (rival *input, left bool) {
 	if other := t.reader(in, st.node); other != nil {
 		return other, false
@@ -218,8 +218,8 @@ func isLink(path string) bool {
 	return err == nil && s.Mode()&fs.ModeSymlink != 0
 }
 
-// seen notes that a file that is being read is there; was is the path it is
-// known by.
+// seen notes that the file of a reader is at path; was is the path under which it was
+// known.
 func (t *Tailer) seen(r *reader, path, was string, st status) {
 	renamed := false
 	if was != path {
@@ -247,6 +247,7 @@ func (t *Tailer) seen(r *reader, path, was string, st status) {
 	}
 }
 
+// unpath removes a reader from the index by path. The caller holds mu.
 func (t *Tailer) unpath(r *reader) {
 	left := slices.DeleteFunc(t.byPath[r.path], func(o *reader) bool { return o == r })
 	if len(left) == 0 {

@@ -19,7 +19,7 @@ func (l listener) Appeared(path string)    { l.t.freshName(path) }
 func (l listener) Renamed(from, to string) { l.t.noteRename(from, to) }
 func (l listener) Changed()                { l.t.rescanSoon() }
 
-// rescanSoon asks for a scan.
+// rescanSoon asks for a scan before the next periodic one.
 func (t *Tailer) rescanSoon() {
 	select {
 	case t.scan <- struct{}{}:
@@ -48,7 +48,7 @@ func (x *folders) findNode(info record.FileInfo) (path string, ok bool) {
 	return x.Find(info.Paths(), foundOf(info))
 }
 
-// newOwn is what belongs to the agent itself.
+// newOwn returns the set of files and folders of the agent itself, which are never read.
 func newOwn(o Options) *finder.Own {
 	var files []finder.Node
 	for _, f := range o.Own {

@@ -26,9 +26,9 @@ type absence struct {
 	left    bool  // its path is gone, or names another file
 }
 
-// look finds out whether the file has a name left, and whether its path is gone or names
-// another file. It may be that the file is at its path, since it was renamed during the
-// scan, or that the path cannot be looked at: then left is false.
+// look finds out whether the file of an absent reader still has a name (deleted), and
+// whether its path is missing or names another file (left). If the path cannot be
+// examined, left is false. a.f may be closed by another goroutine meanwhile.
 func (a *absence) look() {
 	if a.f != nil {
 		if st, err := statFile(a.f); err == nil { // it may be given back meanwhile
@@ -40,7 +40,7 @@ func (a *absence) look() {
 		errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }
 
-// miss looks after readers whose files the scan did not find.
+// miss handles the readers whose files the scan did not find.
 func (t *Tailer) miss(in *input, w *finder.Walk) {
 	absent := t.absent(in, w)
 	if len(absent) > 0 {
@@ -57,8 +57,8 @@ func (t *Tailer) miss(in *input, w *finder.Walk) {
 	t.forget(in, w)
 }
 
-// absent are the readers whose files the scan did not find, though it looked
-// where they were.
+// absent returns the readers whose files the scan did not find although it searched their
+// folders.
 func (t *Tailer) absent(in *input, w *finder.Walk) (all []absence) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,7 +71,9 @@ func (t *Tailer) absent(in *input, w *finder.Walk) (all []absence) {
 	return all
 }
 
-// missed acts on an absence. The caller holds mu.
+// missed marks a reader whose file was not found: the first time it only asks for another
+// scan, the second time the file counts as rotated or deleted and is drained. The caller
+// holds mu.
 func (t *Tailer) missed(a absence) {
 	r := a.r
 	switch r.deleted, r.pinned = a.deleted, a.pinned; {
@@ -90,7 +92,8 @@ func (t *Tailer) missed(a absence) {
 	}
 }
 
-// forget drops what is remembered of files that are long gone.
+// forget removes what is remembered of files that are missing for longer than
+// forget_after.
 func (t *Tailer) forget(in *input, w *finder.Walk) {
 	for _, c := range t.longMissing(in, w) {
 		if _, there := in.folders.findNode(c.info); !t.forgot(in, c, there) {
@@ -100,7 +103,8 @@ func (t *Tailer) forget(in *input, w *finder.Walk) {
 	}
 }
 
-// longMissing are the generations that nobody has read for forget_after.
+// longMissing returns the generations that have had no reader for longer than
+// forget_after.
 func (t *Tailer) longMissing(in *input, w *finder.Walk) (all []*candidate) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -119,8 +123,8 @@ func (t *Tailer) longMissing(in *input, w *finder.Walk) (all []*candidate) {
 	return all
 }
 
-// forgot takes out what is remembered of a generation, unless its file is there
-// and it is the last of it, or somebody reads it by now.
+// forgot removes a generation from memory, unless its file exists and it is the newest
+// generation of it, or it has a reader by now. It reports whether it did.
 func (t *Tailer) forgot(in *input, c *candidate, there bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,7 +144,7 @@ func (t *Tailer) forgot(in *input, c *candidate, there bool) bool {
 	return true
 }
 
-// pins is how many bytes stay on the disk only because the agent holds a deleted file
+// pins is how many bytes of disk space a deleted file takes only because the agent has it
 // open. The caller holds mu.
 func (r *reader) pins() int64 {
 	if r.z != nil {
@@ -149,8 +153,8 @@ func (r *reader) pins() int64 {
 	return max(r.pinned, r.shown.size)
 }
 
-// boundPinned lets the oldest deleted files go while they hold more of the
-// disk than an input may pin.
+// boundPinned closes the oldest deleted files of an input while they take more space than
+// max_pinned_deleted.
 func (t *Tailer) boundPinned() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -195,8 +199,8 @@ func (t *Tailer) abandon(r *reader) {
 		"fix", "raise max_pinned_deleted of the input, or see why its records are not accepted")
 }
 
-// closeIdle gives a descriptor back; the reader opens its file again for its
-// next turn. The caller holds mu.
+// closeIdle closes the file of a reader, which opens it again for its next turn. The
+// caller holds mu.
 func (t *Tailer) closeIdle(r *reader) {
 	if r.f != nil && !r.gone && !r.deleted {
 		r.f.Close()

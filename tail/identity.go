@@ -48,7 +48,7 @@ func statFile(f *os.File) (s status, err error) {
 	return s, err
 }
 
-// stat is statFile, but where a test has a file system tell another size.
+// stat is statFile; tests can change the size it reports.
 func (t *Tailer) stat(f *os.File) (status, error) {
 	s, err := statFile(f)
 	if t.size != nil {
@@ -86,7 +86,7 @@ func statAt(fd int, path string, flags int) (status, error) {
 	return s, nil
 }
 
-// kind is what an entry is called that is not a regular file.
+// kind names the type of an entry that is not a regular file.
 func (s status) kind() string {
 	switch s.mode & unix.S_IFMT {
 	case unix.S_IFDIR:
@@ -123,8 +123,8 @@ func openFile(path string) (*os.File, status, error) {
 // that do not export any other (name_to_handle_at(2)).
 const atHandleFID = 0x200
 
-// handleOf is the kernel's handle of an open file: inode and its generation.
-// Where the file system or a sandbox denies it, the birth time has to do.
+// handleOf returns the kernel's handle of an open file, which has the inode and its
+// generation; nil: the file system has none, and the time of birth is used instead.
 func handleOf(f *os.File) []byte {
 	for _, flags := range []int{unix.AT_EMPTY_PATH, unix.AT_EMPTY_PATH | atHandleFID} {
 		if h, _, err := unix.NameToHandleAt(int(f.Fd()), "", flags); err == nil {
@@ -134,8 +134,8 @@ func handleOf(f *os.File) []byte {
 	return nil
 }
 
-// newID makes the id of a file that is seen for the first time; salt tells
-// apart what would otherwise be given an id that is taken.
+// newID derives the id of a new file from its inode, birth and handle. salt makes another
+// id if that one is taken.
 func newID(n node, handle []byte, salt uint64) record.FileID {
 	b := make([]byte, 0, 64)
 	for _, v := range []uint64{n.dev, n.ino, uint64(n.birth), salt} {

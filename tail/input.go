@@ -73,6 +73,7 @@ type files struct {
 	matched   time.Time // when a path matched last
 }
 
+// newFiles returns the state of an input that has no files yet.
 func newFiles() *files {
 	return &files{
 		unsought: true,
@@ -118,8 +119,8 @@ func newInput(in Input) (*input, error) {
 	return x, nil
 }
 
-// shape reads what turns lines into something else. An encoding or a way of
-// parsing that is not told is the plain one.
+// shape resolves the settings that change records: encoding, parse, pattern, multiline and
+// rules. Settings that are empty have their defaults.
 func (in *input) shape() error {
 	known, ok := true, true
 	if in.Encoding != "" {
@@ -167,7 +168,8 @@ func (in *input) shape() error {
 	return nil
 }
 
-// shaping is a hash of what turns the bytes of a file into a body.
+// shaping returns a hash of all settings that affect how bytes of a file become the body
+// of a payload.
 func shaping(in *input) uint64 {
 	c := in.InputConfig
 	text := fmt.Sprint(c.Format, c.Header, c.Validate, c.MaxRecordSize, c.Encoding, c.Parse)
@@ -200,10 +202,9 @@ func (in *input) joins() bool {
 	return o.Joins()
 }
 
-// isQuiet reports whether what is at the end of a file is no longer waited for,
-// although the file may grow. An event of lines is whole when the file was quiet
-// for max_wait. The end of a message of a container log is waited for no longer
-// than rotate_quiet, whatever else is written: it holds back the other stream.
+// isQuiet reports whether the last, incomplete record of a file is no longer waited for
+// although the file may grow: an event of several lines is complete after max_wait, and a
+// message of a container log after rotate_quiet, because it delays the other stream.
 func (r *reader) isQuiet() bool {
 	switch {
 	case r.in.events != nil:
@@ -259,8 +260,8 @@ func (in *input) options() format.Options {
 	return o
 }
 
-// prepare has a scanner know what is to be scanned next: a file, what is remembered
-// of it, and the batch it is for.
+// prepare sets the scanner up for a file: the values that fields put into records, and the
+// batch id.
 func (in *input) prepare(scan *format.Scanner, f io.ReaderAt, of record.File, info *record.FileInfo, batch record.BatchID) error {
 	if in.rules.Withholds() {
 		if err := in.checkMark(f); err != nil {
@@ -271,8 +272,8 @@ func (in *input) prepare(scan *format.Scanner, f io.ReaderAt, of record.File, in
 	return scan.Prepare(f)
 }
 
-// checkMark fails for a file whose byte order mark names another encoding than that of
-// the input: no rule would find anything in it.
+// checkMark returns an error for a file whose byte order mark names another encoding than
+// the input's, because rules would find nothing in it.
 func (in *input) checkMark(f io.ReaderAt) error {
 	head := make([]byte, 3)
 	n, err := f.ReadAt(head, 0)
@@ -282,8 +283,8 @@ func (in *input) checkMark(f io.ReaderAt) error {
 	return in.foreignMark(head[:n])
 }
 
-// foreignMark is a *problem where a file begins with the byte order mark of another
-// encoding than that of the input, else nil.
+// foreignMark returns a *problem if the bytes begin with the byte order mark of another
+// encoding than the input's, else nil.
 func (in *input) foreignMark(head []byte) error {
 	e, ok := format.Mark(head)
 	if !ok || e == in.encoding {
@@ -299,9 +300,9 @@ func (in *input) file(id record.FileID, generation uint32) record.File {
 	return record.File{Input: in.Name, ID: id, Generation: generation}
 }
 
-// wholeUnits is the length of a prefix of text that cuts no character which may still
-// be completed: half a unit of UTF-16, the first of a pair of surrogates, or the first
-// bytes of a longer form of UTF-8.
+// wholeUnits returns the length of text without an incomplete character at its end: half a
+// unit of UTF-16, the first half of a surrogate pair, or the first bytes of a UTF-8
+// sequence.
 func (in *input) wholeUnits(text []byte) int {
 	n := len(text)
 	switch {

@@ -12,9 +12,9 @@ import (
 	"kusto-agent/tail/internal/identity"
 )
 
-// judge finds whose content a compressed file holds. Unlike a plain copy, which
-// counts as another file when it stays beside what it was made of, a compressed one
-// is never read while what it was made of is. The caller holds mu.
+// judge decides whose content a compressed file has: that of a generation k, up to upTo,
+// or its own. Unlike a plain copy, a compressed file is never read while its original is.
+// The caller holds mu.
 func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
 	if k := p.in.byNode[p.st.node]; k != nil && k.reader == nil && !otherHandle(k.info.Handle, p.handle) {
 		f := identity.Facts{Node: identity.SameNode, Compressed: true}
@@ -43,7 +43,7 @@ func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
 	return k, upTo, is
 }
 
-// comparePacked compares what is in a compressed file with a generation.
+// comparePacked compares the content of a compressed file with a generation.
 func (k *known) comparePacked(p *packed) (f identity.Facts, upTo place) {
 	f = identity.Facts{Node: identity.Older, Compressed: true}
 	switch {
@@ -65,8 +65,8 @@ func (k *known) comparePacked(p *packed) (f identity.Facts, upTo place) {
 	return f, upTo
 }
 
-// isAwaited reports whether a file of the same name was found and not looked at yet:
-// both may hold the same.
+// isAwaited reports whether a plain file with a matching name was found and not read yet:
+// both may have the same content.
 func (p *packed) isAwaited() bool {
 	for _, r := range p.in.readers {
 		if r.shown.offset == 0 && r.shown.size > 0 && r.k.info.Head.Len == 0 && r.run != resting && isNameOf(p.path, r.k.info) {
@@ -76,8 +76,8 @@ func (p *packed) isAwaited() bool {
 	return false
 }
 
-// alike are the generations that a compressed file may hold: they begin as it does,
-// or are too short to tell, and of the same name.
+// alike returns the generations that a compressed file may hold: those with the same head,
+// and those that are too short to have one but have a matching name.
 func (p *packed) alike(heads []record.Head) (all []*known) {
 	for _, h := range heads {
 		all = append(all, p.in.heads[h]...)
@@ -90,7 +90,7 @@ func (p *packed) alike(heads []record.Head) (all []*known) {
 	return all
 }
 
-// place is how far a generation was read.
+// place returns the offset up to which a generation was read, and the fingerprint there.
 func (k *known) place() (int64, record.Mark) {
 	if k.reader != nil {
 		return k.reader.shown.offset, k.reader.shown.mark
@@ -103,8 +103,8 @@ func (k *known) reach() int64 {
 	return at
 }
 
-// isIn says whether what was read of a generation is what a compressed file begins
-// with. Unknown: that has to be looked for in it.
+// isIn reports whether a compressed file begins with all that was read of a generation.
+// Unknown: the file was not compared at that offset yet.
 func (k *known) isIn(x *archive.Facts) (identity.Content, place) {
 	at, mark := k.place()
 	switch {
@@ -133,7 +133,8 @@ func (k *known) isIn(x *archive.Facts) (identity.Content, place) {
 	return identity.Differs, place{}
 }
 
-// agreement says how what is in a compressed file agrees at a place.
+// agreement compares the fingerprint of a compressed file at one offset with a known one;
+// agrees is the result if they are equal.
 func agreement(x *archive.Facts, p place, agrees identity.Content) identity.Content {
 	switch m, looked := x.Marks[p.offset]; {
 	case !looked:
@@ -144,7 +145,7 @@ func agreement(x *archive.Facts, p place, agrees identity.Content) identity.Cont
 	return identity.Differs
 }
 
-// places are where a compressed file is to be compared with what is known.
+// places returns the offsets at which a compressed file is compared with what is known.
 func (t *Tailer) places(p *packed, heads []record.Head) (all []int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,8 +169,9 @@ func (t *Tailer) places(p *packed, heads []record.Head) (all []int64) {
 	return all
 }
 
-// evidence says what it means that a compressed file begins with what was read of k:
-// something, if that is much, or the name says the same, or k was just truncated.
+// evidence says how much it means that a compressed file begins with what was read of k:
+// it counts if that is at least identity.Enough bytes, if the name matches, or if k was
+// truncated just now.
 func (k *known) evidence(p *packed) identity.Content {
 	switch at, mark := k.place(); {
 	case k.reader != nil && !k.reader.gone && k.reader.shown.atEnd && p.facts.Size > at:
@@ -184,8 +186,8 @@ func (k *known) evidence(p *packed) identity.Content {
 	return identity.Little
 }
 
-// isNameOf reports whether a path can be what rotation made of a file: it is in the
-// same folder, and its name begins as that of the file, without its extension.
+// isNameOf reports whether rotation may have given a file this path: same folder, and a
+// name that begins with the file's name without its extension.
 func isNameOf(path string, info record.FileInfo) bool {
 	dir, base := filepath.Split(path)
 	for _, was := range append(info.Paths(), info.First) {

@@ -33,7 +33,7 @@ const (
 	lateMost = 256 << 10 // of one read
 )
 
-// put keeps the end of what was read of a file from an offset on.
+// put stores the last bytes of data, which was read of a file at an offset.
 func (l *lately) put(f record.File, offset int64, data []byte) {
 	cut := max(len(data)-lateMost, 0)
 	data, offset = data[cut:], offset+int64(cut)
@@ -48,8 +48,8 @@ func (l *lately) put(f record.File, offset int64, data []byte) {
 	l.reads = l.reads[slices.IndexFunc(l.reads, func(r lateRead) bool { return r.at >= l.next-lateRing }):]
 }
 
-// before returns what is kept of a file before an offset, without a gap. The caller owns
-// the bytes.
+// before returns the stored bytes of a file that end at end, without a gap. The caller
+// owns them.
 func (l *lately) before(f record.File, end int64) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,8 +78,8 @@ func lateEnd(late []byte, position, offset int64) (place, bool) {
 	return place{offset, fingerprint.MarkOf(late[max(n-record.MarkLen, 0):n])}, true
 }
 
-// endsLate reports whether an open file of the given size ends within what was kept
-// before a position, and holds that.
+// endsLate reports whether a file of this size ends with the bytes that late has before
+// that offset, and returns that place.
 func endsLate(f io.ReaderAt, size int64, late []byte, position int64) (place, bool) {
 	p, ok := lateEnd(late, position, size)
 	if !ok {
@@ -91,8 +91,9 @@ func endsLate(f io.ReaderAt, size int64, late []byte, position int64) (place, bo
 	return p, err == nil && bytes.Equal(b, late)
 }
 
-// keepLate keeps, with a generation that ends with a truncation, what was read of it
-// last; that of the oldest is let go where it is too much. The caller holds mu.
+// keepLate stores, with a generation that ends by a truncation, the bytes that were read
+// of it last. If all generations together store too much, the oldest lose theirs. The
+// caller holds mu.
 func (t *Tailer) keepLate(k *known, late []byte) {
 	k.late = late
 	t.lates = append(t.lates, k)

@@ -12,9 +12,9 @@ import (
 	"kusto-agent/tail/internal/fingerprint"
 )
 
-// isLast reports whether bytes behind the last line end are a whole record
-// because nothing will follow: this run ends at the end of the file, the file
-// is gone and quiet, or the input asks not to wait longer.
+// isLast reports whether the bytes after the last line end are a whole record, because
+// nothing will be written after them: a run --once ends here, the file was rotated or
+// deleted and is quiet, or partial_line_wait is over.
 func (w *worker) isLast(r *reader) bool {
 	if r.z != nil { // nothing follows, or only what does not belong to the last record
 		return !r.isCut()
@@ -34,7 +34,8 @@ func (w *worker) isOver(r *reader) bool {
 // without waiting for that.
 func (w *worker) mayGrow(r *reader) bool { return !w.t.o.Once && !w.isOver(r) }
 
-// atEnd decides what becomes of a file that has nothing to read just now.
+// atEnd decides what a reader does at the end of its file: wait, look whether the file was
+// rotated, or close it.
 func (w *worker) atEnd(r *reader) after {
 	t := w.t
 	if t.awaitsNext(r) {
@@ -71,8 +72,8 @@ func (w *worker) atEnd(r *reader) after {
 	return closed
 }
 
-// seeIfRotated looks at the path of a file where no event would tell that it names
-// another by now: the next rotation may come before the next scan.
+// seeIfRotated checks whether the path of a file names another file by now, if no events
+// tell that, so that the next scan does not come too late.
 func (t *Tailer) seeIfRotated(r *reader) {
 	t.mu.Lock()
 	path, heard := r.path, t.hears(r)
@@ -85,8 +86,8 @@ func (t *Tailer) seeIfRotated(r *reader) {
 	}
 }
 
-// shrunk is called when the file seems shorter than what was read of it. The
-// size alone is not trusted: network file systems lie about it.
+// shrunk handles a file that seems shorter than what was read of it. It compares the
+// content, because network file systems report wrong sizes.
 func (w *worker) shrunk(r *reader) (after, error) {
 	m, err := fingerprint.MarkAt(r.src(), r.offset)
 	switch {
@@ -98,8 +99,8 @@ func (w *worker) shrunk(r *reader) (after, error) {
 	return w.changed(r, "file was truncated")
 }
 
-// lose lets a reader go whose file was moved or deleted while it had no
-// descriptor.
+// lose ends the reader of a file that was moved or deleted while the agent had it closed.
+// Its unread bytes are lost, counted and logged.
 func (w *worker) lose(r *reader) after {
 	if left := r.high - r.offset; left > 0 {
 		w.t.abandoned(r.file, r.offset, left)
@@ -111,8 +112,8 @@ func (w *worker) lose(r *reader) after {
 	return closed
 }
 
-// passOld skips what a file held when its input was first seen, up to its last
-// line end, or the last end of a block; of a copy all that was read, wherever it ends.
+// passOld skips the content that a file had when start_at: end applied, up to its last
+// complete record; of a copy, all that was read of the original.
 func (w *worker) passOld(r *reader) error {
 	pos, mark, err := w.oldEnd(r)
 	if err != nil {
@@ -131,7 +132,8 @@ func (w *worker) passOld(r *reader) error {
 	return nil
 }
 
-// oldEnd is up to where passOld skips.
+// oldEnd returns where reading begins in a file that passOld skips the beginning of, and
+// the fingerprint there: after the last record that ends within r.old bytes.
 func (w *worker) oldEnd(r *reader) (int64, record.Mark, error) {
 	switch {
 	case r.z != nil && r.old == r.size:
@@ -153,8 +155,8 @@ func (w *worker) oldEnd(r *reader) (int64, record.Mark, error) {
 	return pos, mark, err
 }
 
-// lastEnd is the offset behind the last border before size that begins a
-// multiple of unit bytes into the file; 0 if none.
+// lastEnd returns the offset after the last border (a line end) before size that lies at a
+// multiple of unit bytes; 0: there is none.
 func lastEnd(f *os.File, size int64, border []byte, unit int) (int64, error) {
 	if len(border) == 0 {
 		return 0, nil
@@ -183,8 +185,8 @@ func lastEnd(f *os.File, size int64, border []byte, unit int) (int64, error) {
 	return 0, nil
 }
 
-// restart begins a new generation: the file is read from its start. What was
-// handed over of the old one is acknowledged to the old one.
+// restart begins a new generation of a file that was truncated or replaced: it is read
+// from its start. Records that were handed over belong to the old generation.
 func (w *worker) restart(r *reader, why string) (after, error) {
 	unread := max(r.highest-r.offset, 0)
 	w.t.o.Logger.Warn("file was truncated or replaced, reading it from the start", "file", w.pathOf(r), "reason", why, "offset", r.offset, "unread", unread)
@@ -192,7 +194,7 @@ func (w *worker) restart(r *reader, why string) (after, error) {
 	return again, w.renew(r)
 }
 
-// renew has the reader read a new generation of its file, from its start.
+// renew ends the current generation of a reader's file and begins a new one at offset 0.
 func (w *worker) renew(r *reader) error {
 	late := w.t.late.before(r.file, r.offset)
 	w.t.mu.Lock()
@@ -211,8 +213,8 @@ func (w *worker) renew(r *reader) error {
 	return w.register(r)
 }
 
-// retire notes how far a generation was read, so that its content is known
-// again under another name.
+// retire stores how far a generation was read, so that its content is recognized under
+// another name.
 func (w *worker) retire(r *reader) {
 	t := w.t
 	r.info.Size = r.high
@@ -230,7 +232,8 @@ func (w *worker) retire(r *reader) {
 	}
 }
 
-// nextGeneration gives the reader the next free generation of its file id.
+// nextGeneration gives the reader the next generation number of its file id that is not
+// used.
 func (t *Tailer) nextGeneration(r *reader) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -261,7 +264,7 @@ func (t *Tailer) nextGeneration(r *reader) {
 	}
 }
 
-// nextOf is the generation after the last one that is remembered.
+// nextOf returns the generation after the last one that is remembered.
 func (in *input) nextOf(id record.FileID) record.File {
 	f := in.file(id, 0)
 	for in.known[f] != nil {

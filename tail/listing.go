@@ -10,10 +10,9 @@ import (
 	"kusto-agent/tail/internal/finder"
 )
 
-// Listing tells of every file: of those that are being read how far they are,
-// and of all others that match why they are not. With all, also what exclude
-// leaves out and what is remembered of files that are gone. It looks at the
-// folders itself, and takes as long as that takes; no reader waits for it.
+// Listing returns the status of every file: how far it is read, or why it is not. With all
+// it includes files that exclude leaves out, and files that are gone but remembered. It
+// scans the folders itself, and readers do not wait for it.
 func (t *Tailer) Listing(all bool) []FileStatus {
 	t.mu.Lock()
 	inputs := slices.Clone(t.inputs)
@@ -48,7 +47,7 @@ type listing struct {
 	files []FileStatus
 }
 
-// match adds the files that match and that the input does not read.
+// match adds the files that the patterns match and that the input does not read.
 func (l *listing) match(in *input) {
 	bare := in.spec
 	bare.Heard = false // no folder has to be watched for this
@@ -64,8 +63,7 @@ func (l *listing) match(in *input) {
 	}
 }
 
-// meet adds a path unless its file is being read. The caller holds the mu of
-// the tailer.
+// meet adds a path unless its file is being read. The caller holds the mu of the tailer.
 func (l *listing) meet(in *input, path string, st status, regular bool) {
 	if regular && in.readers[st.node] != nil {
 		return
@@ -97,8 +95,8 @@ func (l *listing) meet(in *input, path string, st status, regular bool) {
 	l.files = append(l.files, f)
 }
 
-// complaint takes over what was told of a path. It reports whether there is
-// something.
+// complaint sets the reason and the fix that were logged for a path, and reports whether
+// there are any.
 func (l *listing) complaint(f *FileStatus, about subject) bool {
 	c, is := l.t.told[about]
 	f.Why, f.Fix = c.why, c.fix
@@ -106,8 +104,8 @@ func (l *listing) complaint(f *FileStatus, about subject) bool {
 	return is
 }
 
-// complaints adds those that are left: about folders, and about inputs as a
-// whole, which have no path. The caller holds the mu of the tailer.
+// complaints adds the logged problems that belong to no listed file: those of folders and
+// of whole inputs. The caller holds the mu of the tailer.
 func (l *listing) complaints() {
 	for about := range l.t.told {
 		if l.told[about] {
@@ -122,8 +120,8 @@ func (l *listing) complaints() {
 	}
 }
 
-// remember adds the generations that are remembered and were not met. The
-// caller holds the mu of the tailer.
+// remember adds the generations that are remembered and not listed yet. The caller holds
+// the mu of the tailer.
 func (l *listing) remember(in *input) {
 	met := make(map[record.File]bool)
 	for _, f := range l.files {

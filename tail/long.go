@@ -26,7 +26,7 @@ type long struct {
 	head    []byte // its beginning, where to go back for it would cost much
 }
 
-// meetLong begins to look for the end of what does not end in one read.
+// meetLong begins to skip a record that does not end within one read.
 func (w *worker) meetLong(r *reader, c *format.Chunk, data []byte) {
 	r.long = long{at: r.offset + int64(c.Skip), indent: c.Indent, reason: c.Reason, message: c.Message}
 	if c.Parts {
@@ -41,8 +41,8 @@ func (w *worker) meetLong(r *reader, c *format.Chunk, data []byte) {
 	}
 }
 
-// passLong looks for the end of a record that is longer than any may be,
-// keeping nothing of it in memory.
+// passLong reads on until the record that is being skipped ends, and keeps nothing of it
+// in memory.
 func (w *worker) passLong(r *reader, last bool) (after, error) {
 	switch {
 	case r.long.parts != nil && r.long.ended:
@@ -85,7 +85,8 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 	return w.endLong(r)
 }
 
-// endLong sends what was looked behind to quarantine and goes on there.
+// endLong writes the beginning of the skipped record to quarantine, and moves the reader
+// to its end.
 func (w *worker) endLong(r *reader) (after, error) {
 	head := r.long.head
 	if want := min(keptHead, r.long.at-r.offset); int64(len(head)) < want {
@@ -109,7 +110,7 @@ func (w *worker) endLong(r *reader) (after, error) {
 	return again, nil
 }
 
-// rejectLong puts the record at an offset into quarantine, and counts it.
+// rejectLong writes a record to quarantine, with its beginning as head, and counts it.
 func (w *worker) rejectLong(r *reader, offset int64, head []byte, length int64, message string) error {
 	if err := w.register(r); err != nil {
 		return err

@@ -21,9 +21,9 @@ type Seen struct {
 	Shut  bool   // Path is a folder that we may not enter or list, and what is in it is not known
 }
 
-// Look finds what inputs would read now and opens each file once, without reading
-// it and without waiting for anything, as whoever calls it. Folders counts those
-// that would be watched. avoid and own are as in Options.
+// Look finds the files that inputs would read now and opens each once, with the rights of
+// the caller, without reading it. folders counts the folders that would be watched. avoid
+// and mine are as in Options.
 func Look(inputs []Input, avoid []string, mine []*os.File) (seen []Seen, folders int, err error) {
 	x := looking{own: newOwn(Options{Avoid: avoid, Own: mine}), walk: finder.NewWalk(), taken: make(map[onRoute]string)}
 	x.own.Begin()
@@ -79,7 +79,7 @@ func (x *looking) add(in *input, path string, size int64, err error) {
 	x.seen = append(x.seen, s)
 }
 
-// meet is Tailer.meet for one who only looks.
+// meet is Tailer.meet without reading.
 func (x *looking) meet(in *input, path string) {
 	if x.own.Names(path) {
 		x.add(in, path, 0, errOwn)
@@ -113,7 +113,7 @@ func (x *looking) meet(in *input, path string) {
 	x.add(in, path, st.size, err)
 }
 
-// unknown tells what the walk for an input could not look at.
+// unknown adds the paths that the walk for an input could not examine.
 func (x *looking) unknown(in *input) {
 	for path, err := range x.walk.Errs {
 		if !x.shut[path] {

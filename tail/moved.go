@@ -11,9 +11,9 @@ import (
 	"kusto-agent/tail/internal/identity"
 )
 
-// findMoved looks, at the start, for files an earlier run has not read to
-// their end and that no pattern matches now: rotated while nobody looked. They
-// are found in their old folder by their inode.
+// findMoved looks at the start for files that an earlier run has not read to their end and
+// that no pattern matches now because they were rotated. It finds them in their old folder
+// by their inodes.
 func (t *Tailer) findMoved(in *input, unread []unfinished) {
 	w := finder.NewLook()
 	for _, u := range unread {
@@ -50,10 +50,10 @@ func (t *Tailer) findMoved(in *input, unread []unfinished) {
 	}
 }
 
-// meetMoved reads, of the files that an earlier run has not read to their end, those
-// that have a name now that no pattern matches. It comes before all others: one that
-// was truncated before it was renamed has to be in the journal by its inode before a
-// copy takes over what was known by it, or a kill in between would lose it.
+// meetMoved reads files that an earlier run has not read to their end and that now have a
+// name that no pattern matches. It runs before other files are read: a file that was
+// truncated before it was renamed has to be in the journal before a copy of it continues
+// its generation, or a kill in between would lose it.
 func (t *Tailer) meetMoved(in *input, unread []unfinished) {
 	for i, u := range unread {
 		if !in.reads(u.info.Path) {
@@ -74,7 +74,7 @@ type unfinished struct {
 	at    string // where meetMoved has found it
 }
 
-// unreadOf are the files of an input that no earlier run has read to their end.
+// unreadOf returns the files of an input that no earlier run has read to their end.
 func (t *Tailer) unreadOf(in *input) (all []unfinished) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,10 +86,9 @@ func (t *Tailer) unreadOf(in *input) (all []unfinished) {
 	return all
 }
 
-// findCopies looks for copies of files that were truncated, beside them and
-// under names that begin as theirs: what copytruncate leaves. Such a copy may
-// hold lines that were written after the last read, though no pattern matches
-// it.
+// findCopies looks beside truncated files for copies, as copytruncate leaves them: under
+// names that begin with the file's name, whether or not a pattern matches. A copy may have
+// lines that were written after the last read.
 func (t *Tailer) findCopies(in *input) {
 	t.mu.Lock()
 	lost := in.truncated
@@ -112,7 +111,7 @@ func (t *Tailer) findCopies(in *input) {
 	}
 }
 
-// continues reports whether a file holds what was read of k and more.
+// continues reports whether a file holds all that was read of k, and more.
 func (t *Tailer) continues(k *known, path string) bool {
 	f, st, err := openFile(path)
 	if err != nil {

@@ -29,7 +29,8 @@ type nuls struct {
 // toEnd reports whether nothing else follows in a file of a size.
 func (n nuls) toEnd(size int64) bool { return n.at > 0 && n.from >= 0 && !n.text && n.at >= size }
 
-// end is where reading ends for now.
+// end is the offset at which reading ends for now: the size of the file, or the NUL bytes
+// at its end.
 func (r *reader) end() int64 {
 	if r.nuls.toEnd(r.size) {
 		return r.nuls.from
@@ -37,8 +38,8 @@ func (r *reader) end() int64 {
 	return r.size
 }
 
-// textLen is the length of data without the NULs that it ends with, where those
-// are no part of what a file holds.
+// textLen returns the length of data without NUL bytes at its end, if these are no
+// content.
 func (in *input) textLen(data []byte, at int64) int {
 	if in.Format == record.Avro || len(data) == 0 || data[len(data)-1] != 0 {
 		return len(data)
@@ -46,8 +47,8 @@ func (in *input) textLen(data []byte, at int64) int {
 	return format.TextLen(data, at, in.encoding)
 }
 
-// reviewNULs looks whether something was written where NULs were: a file that is
-// written to as memory need not show it. Who reserved room fills it from its start.
+// reviewNULs checks whether text was written where NUL bytes were: a program that reserved
+// space fills it from its start, and a memory-mapped file does not change its size.
 func (r *reader) reviewNULs() {
 	switch {
 	case r.nuls.at > r.size:
@@ -65,9 +66,9 @@ func (r *reader) reviewNULs() {
 // besideNULs is the most bytes of a read where NULs are known to follow.
 const besideNULs = 64 << 10
 
-// withNULs decides about data that was read at the offset and ends with NULs
-// behind its first n bytes: how much of it is to be framed. Without ok it is
-// not: what follows has to be looked at first, or can be passed.
+// withNULs decides what to do with data that ends in NUL bytes after its first n bytes:
+// frame says how many bytes are scanned for records; ok is false if the bytes after the
+// NULs have to be looked at first.
 func (r *reader) withNULs(n, all int, over bool) (frame int, ok bool) {
 	if from := r.offset + int64(n); r.nuls.from != from || r.nuls.at == 0 {
 		if r.nuls.text {
@@ -85,7 +86,7 @@ func (r *reader) withNULs(n, all int, over bool) (frame int, ok bool) {
 	return all, true
 }
 
-// meetNULs acts on NULs at the offset, or behind what is there.
+// meetNULs handles NUL bytes at the offset: it looks for what follows them, or skips them.
 func (w *worker) meetNULs(r *reader) (after, error) {
 	if !r.nuls.text && r.nuls.at < r.size {
 		return w.lookNULs(r)
@@ -93,7 +94,7 @@ func (w *worker) meetNULs(r *reader) (after, error) {
 	return w.passNULs(r)
 }
 
-// lookNULs looks on, at a bounded number of bytes, where NULs were found.
+// lookNULs searches for the end of the NUL bytes, a bounded number of bytes at a time.
 func (w *worker) lookNULs(r *reader) (after, error) {
 	buf := w.buffer(1 << 20)[:1<<20]
 	at := r.dataAt(r.nuls.at)
@@ -109,8 +110,7 @@ func (w *worker) lookNULs(r *reader) (after, error) {
 	return again, nil
 }
 
-// passNULs goes on where something else begins, or at a range that needs no
-// reading.
+// passNULs skips the NUL bytes at the offset, up to the text after them.
 func (w *worker) passNULs(r *reader) (after, error) {
 	scan, err := w.scanner(r)
 	if err != nil {
@@ -135,7 +135,7 @@ func (w *worker) passNULs(r *reader) (after, error) {
 	return again, nil
 }
 
-// tellNULs counts NULs that are left out, and logs the first ones of a file.
+// tellNULs counts NUL bytes that are skipped, and logs the first ones of a file.
 func (w *worker) tellNULs(r *reader, offset, bytes int64) {
 	w.t.o.Contents.NULs(r.in.Name, bytes)
 	if r.holey {
@@ -152,8 +152,8 @@ func (w *worker) tellNULs(r *reader, offset, bytes int64) {
 // firstText is the index of the first byte that is not NUL, or -1.
 func firstText(b []byte) int { return slices.IndexFunc(b, func(c byte) bool { return c != 0 }) }
 
-// dataAt is the same for the file of a reader. Where it is compressed there are no
-// holes.
+// dataAt returns the first offset from at on that is not in a hole of the file. A
+// compressed file has no holes.
 func (r *reader) dataAt(at int64) int64 {
 	if r.z != nil {
 		return at
@@ -161,8 +161,8 @@ func (r *reader) dataAt(at int64) int64 {
 	return dataAt(r.f, at, r.size)
 }
 
-// dataAt is the first place from at on that is not in a hole, or size. Where the
-// file system does not tell, it is at.
+// dataAt returns the first offset from at on that is not in a hole of the file, size if
+// there is none, and at if the file system cannot tell.
 func dataAt(f *os.File, at, size int64) int64 {
 	to, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
 	switch {

@@ -11,8 +11,9 @@ import (
 // another file of it: the kernel copies it up. Whoever has it open has the new one
 // from then on. So it is by its descriptor that the file is known for the same.
 
-// copiedUp reports whether a file that nobody seems to read is one that a reader
-// has open, and has that reader take its new identity. It is called in a scan.
+// copiedUp reports whether a file that seems to be new is one that a reader has open: an
+// overlay file system gives a file another inode when it is first written to. That reader
+// then takes the new inode over. A scan calls it.
 func (t *Tailer) copiedUp(in *input, path string, n node) bool {
 	if !isOverlay(filepath.Dir(path)) {
 		return false
@@ -34,8 +35,8 @@ func (t *Tailer) copiedUp(in *input, path string, n node) bool {
 	return true
 }
 
-// renewedOf are the readers of an input, or those of a path, whose open file has
-// another identity than it had, by the one it has now.
+// renewedOf returns the readers of an input (at one path, if path is set) whose open file
+// has another inode than before, by the new inode.
 func (t *Tailer) renewedOf(in *input, path string) map[node]*reader {
 	open := make(map[*reader]*os.File)
 	was := make(map[*reader]node)
@@ -55,7 +56,7 @@ func (t *Tailer) renewedOf(in *input, path string) map[node]*reader {
 	return renewed
 }
 
-// follow gives a reader the identity that its open file has by now.
+// follow gives a reader the new inode of its open file.
 func (w *worker) follow(r *reader, st status) {
 	t := w.t
 	handle := handleOf(r.f)

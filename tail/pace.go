@@ -10,9 +10,8 @@ import (
 	"kusto-agent/tail/internal/finder"
 )
 
-// untilNextScan waits after a scan. Meanwhile it looks at files whose names are
-// new, and at those of whose growth no event tells. It is false when ctx has
-// ended.
+// untilNextScan waits until the next scan is due. Meanwhile it reads new files that events
+// name, and checks files without events for growth. It returns false when ctx has ended.
 func (t *Tailer) untilNextScan(ctx context.Context, scan finder.Cost) bool {
 	pace := finder.Pace{Heard: t.watch.Healthy() && !t.polling(), Busy: t.scanNo-t.stirred < busyFor, Most: t.o.Rescan}
 	wait := pace.ScanWait(scan)
@@ -53,10 +52,10 @@ const busyFor = 3
 // by themselves.
 const crowd = 2000
 
-// freshName notes that there is a new file where one that is being read was, or
-// anywhere, where there are so many that the next scan takes its time. It is looked at
-// before that: the next rotation may come sooner. A compressed file waits: what it may
-// be a copy of is to be met first.
+// freshName notes the path of a new file that is read before the next scan: one at the
+// path of a file that is being read (the next rotation may come soon), or any if there are
+// so many files that a scan takes long. Compressed files wait for the scan, which finds
+// their originals first.
 func (t *Tailer) freshName(path string) {
 	t.mu.Lock()
 	live := func(r *reader) bool { return !r.missed && !r.gone }
@@ -68,8 +67,7 @@ func (t *Tailer) freshName(path string) {
 	t.rescanSoon()
 }
 
-// meetFresh takes up new files, in the place of others and elsewhere, and those in new
-// folders.
+// meetFresh reads the new files that freshName has noted, and the files in new folders.
 func (t *Tailer) meetFresh() {
 	t.mu.Lock()
 	paths := t.fresh
@@ -92,7 +90,7 @@ func (t *Tailer) meetFresh() {
 	}
 }
 
-// meetBelow takes up the files in a new folder, of which events tell from now on.
+// meetBelow reads the files in a new folder, which is watched from now on.
 func (t *Tailer) meetBelow(in *input, dir string) {
 	w := finder.NewWalk()
 	w.Below(&in.spec, dir)
@@ -107,8 +105,8 @@ func (t *Tailer) hears(r *reader) bool {
 	return r.in.Watch != "poll" && !r.linked && t.watch.Covers(r.path)
 }
 
-// glance looks at files that rest and of whose growth no event tells. It reports whether
-// some have grown.
+// glance checks the idle files without events for growth, and reports whether some have
+// grown.
 func (t *Tailer) glance() (grown bool) {
 	type look struct {
 		r    *reader

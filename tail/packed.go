@@ -48,8 +48,8 @@ func hasPackedName(path string) bool {
 	return strings.HasSuffix(path, ".gz") || strings.HasSuffix(path, ".zst")
 }
 
-// packing tells how an open file is compressed. What is still to be seen counts
-// only where the name says that it will be.
+// packing returns how an open file is compressed, by its first bytes. A file that is too
+// short to tell counts as compressed only if its name ends as that of one.
 func (in *input) packing(f *os.File, path string) archive.Kind {
 	var b [4]byte
 	n, err := f.ReadAt(b[:], 0)
@@ -67,8 +67,8 @@ func (in *input) packing(f *os.File, path string) archive.Kind {
 	return how
 }
 
-// meetPacked is called for each compressed file that is not being read; gone says
-// that no pattern matches it.
+// meetPacked handles a compressed file that is not being read. gone says that no pattern
+// matches it.
 func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how archive.Kind, gone bool) {
 	never := in.Compressed == "never"
 	if how == archive.Unknown && !never && time.Since(time.Unix(0, st.ctime)) < finder.ActiveFor {
@@ -99,7 +99,8 @@ func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how a
 	t.tell(path, err)
 }
 
-// advance does what is next for a compressed file. The caller holds mu.
+// advance takes the next step with a compressed file: inspect it, decide on it, or read
+// it. The caller holds mu.
 func (t *Tailer) advance(p *packed) {
 	k := p.in.byNode[p.st.node]
 	if k != nil && (k.reader != nil || otherHandle(k.info.Handle, p.handle)) {
@@ -119,7 +120,7 @@ func (t *Tailer) advance(p *packed) {
 	}
 }
 
-// why says why a compressed file is not being read. The caller holds mu.
+// why returns why a compressed file is not being read; empty: it is. The caller holds mu.
 func (p *packed) why() string {
 	switch {
 	case p.err != nil:
@@ -134,8 +135,8 @@ func (p *packed) why() string {
 	return ""
 }
 
-// queueIfQuiet has a file looked through if it was quiet for so many times
-// rotate_quiet, or sees that it is asked again then.
+// queueIfQuiet queues a file for inspection if it was quiet for times rotate_quiet, or
+// else asks for a scan at that time.
 func (t *Tailer) queueIfQuiet(p *packed, times int) {
 	if wait := p.in.RotateQuiet.D()*time.Duration(times) - p.quiet(); wait > 0 && !t.o.Once {
 		time.AfterFunc(wait, t.rescanSoon)
@@ -150,8 +151,8 @@ func (t *Tailer) queueIfQuiet(p *packed, times int) {
 	}
 }
 
-// quiet is for how long a file was not changed. The time of a change is that of
-// its status: gzip sets the other one to that of the original.
+// quiet is how long ago the file changed, by its ctime: gzip sets mtime to that of the
+// original.
 func (p *packed) quiet() time.Duration {
 	now := time.Now()
 	changed := time.Unix(0, p.st.ctime)
@@ -161,7 +162,7 @@ func (p *packed) quiet() time.Duration {
 	return now.Sub(changed)
 }
 
-// surveyLoop looks through compressed files, one at a time, until ctx ends.
+// surveyLoop inspects the queued compressed files, one at a time, until ctx ends.
 func (t *Tailer) surveyLoop(ctx context.Context) {
 	for {
 		select {
@@ -185,7 +186,8 @@ func (t *Tailer) surveyLoop(ctx context.Context) {
 	}
 }
 
-// lookThrough surveys a file that has to stay the same meanwhile.
+// lookThrough inspects a compressed file to its end; an error says that it changed
+// meanwhile.
 func (t *Tailer) lookThrough(ctx context.Context, p *packed, path string) (*archive.Facts, error) {
 	f, st, err := openFile(path)
 	if err != nil {
@@ -206,7 +208,7 @@ func (t *Tailer) lookThrough(ctx context.Context, p *packed, path string) (*arch
 	return x, err
 }
 
-// surveyed goes on with a file that was looked through.
+// surveyed continues with a file whose inspection has ended.
 func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 	t.mu.Lock()
 	p.queued, p.facts = false, x
@@ -229,8 +231,8 @@ func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 	}
 }
 
-// settle decides what becomes of a file that was looked through. The caller holds
-// mu.
+// settle decides what is done with an inspected file: read it, wait for its original, or
+// ignore it. The caller holds mu.
 func (t *Tailer) settle(p *packed) {
 	p.waits, p.err = false, nil
 	if !t.compared {

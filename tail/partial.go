@@ -32,8 +32,9 @@ type apart struct {
 
 var errNoPlace = errors.New("too many compressed files are being read")
 
-// openMessage reads the open message at the end of a file; nil: those are no whole
-// lines.
+// openMessage reads the incomplete message of a container log at the end of a file, for
+// the reader of the next file, in which the message continues. It returns nil if the end
+// is not made of whole lines.
 func (w *worker) openMessage(r *reader) (*partial, error) {
 	t := w.t
 	t.mu.Lock()
@@ -70,9 +71,9 @@ func (w *worker) openMessage(r *reader) (*partial, error) {
 	return p, w.register(r) // whoever makes it again looks for the file
 }
 
-// take moves the readers of the files that a message begins in behind it: it is being
-// handed over. It is false where one of these files has grown: then the reader steps
-// back.
+// take advances the readers of the files in which a message begins to its end, because it
+// is being handed over. It returns false if one of these files has grown: then its reader
+// continues, and the message is read again.
 func (w *worker) take(r *reader) bool {
 	t := w.t
 	t.mu.Lock()
@@ -97,8 +98,8 @@ func (w *worker) take(r *reader) bool {
 	return true
 }
 
-// readCarried reads the first record of a file, which begins with what was open at the
-// end of the one before.
+// readCarried reads the first record of a file that continues an incomplete message of the
+// file before.
 func (w *worker) readCarried(r *reader, last bool) (after, error) {
 	p := r.carry
 	end := r.size
@@ -152,8 +153,8 @@ func (w *worker) readCarried(r *reader, last bool) (after, error) {
 	return again, w.deliverCarried(r, lease, c, int64(used-len(p.data)))
 }
 
-// scanFirst scans the first record alone of what begins with what is carried, where
-// some of it, or all, is not sent: the scan for it went on to the next that is.
+// scanFirst scans only the first record of data, for a message of which parts are
+// filtered: the normal scan had gone on to the next record that is sent.
 func (w *worker) scanFirst(r *reader, scan *format.Scanner, data []byte, last, quiet bool) error {
 	o := r.in.options()
 	o.Rules, o.OnError = nil, format.SendRaw
@@ -171,6 +172,8 @@ func (w *worker) scanFirst(r *reader, scan *format.Scanner, data []byte, last, q
 	return nil
 }
 
+// parkedOr returns what a worker does after it got no lease: wait for room, or retry after
+// an error.
 func parkedOr(err error) after {
 	if err != nil {
 		return idle
@@ -178,8 +181,8 @@ func parkedOr(err error) after {
 	return parked
 }
 
-// deliverCarried hands over the record that begins with what is carried and ends n
-// bytes into the file, or puts it away.
+// deliverCarried hands over, rejects or filters the record that began in the file before
+// and ends n bytes into this file.
 func (w *worker) deliverCarried(r *reader, lease Lease, c *format.Chunk, n int64) error {
 	before, cover := r.carry.extents, record.Extent{File: r.file, Span: record.Span{End: n}}
 	var err error
@@ -213,7 +216,7 @@ func (w *worker) deliverCarried(r *reader, lease Lease, c *format.Chunk, n int64
 	return nil
 }
 
-// refuseCarried puts a record into quarantine that is longer as JSON than a payload
+// refuseCarried writes such a record to quarantine if its JSON is larger than a payload
 // may be.
 func (w *worker) refuseCarried(r *reader, j format.Reject) error {
 	err := w.keep(r.in, []record.Rejected{{
@@ -229,7 +232,7 @@ func (w *worker) refuseCarried(r *reader, j format.Reject) error {
 	return nil
 }
 
-// whereBefore says, of a record that begins in another file, where that is.
+// whereBefore says in which file and at which offset a record begins that continues here.
 func whereBefore(before []record.Extent) string {
 	text := ""
 	for _, x := range before {
@@ -238,8 +241,8 @@ func whereBefore(before []record.Extent) string {
 	return text + "the others follow here"
 }
 
-// partLong is for a message that is longer than any may be with what is carried, but
-// not without: its lines go to quarantine file by file.
+// partLong handles a message that is too long only together with its part in the file
+// before: the lines of each file go to quarantine by themselves.
 func (w *worker) partLong(r *reader, scan *format.Scanner, data []byte, last bool) (after, error) {
 	stream, message := bytes.Clone(w.found.Stream), w.found.Message
 	own, passed, done := scan.SkipParts(data, stream, last)
@@ -257,8 +260,7 @@ func (w *worker) partLong(r *reader, scan *format.Scanner, data []byte, last boo
 	return again, nil
 }
 
-// passApart has the lines of a message go to quarantine that is too long with what
-// is in the next file.
+// passApart makes a reader write its part of such a message to quarantine.
 func (r *reader) passApart(a *apart) {
 	first := record.Span{Start: r.offset, End: r.offset + int64(a.first)}
 	r.long = long{at: first.End, reason: record.TooLong, message: a.message, parts: &parts{stream: a.stream, runs: []record.Span{first}, beside: "after"}}

@@ -33,8 +33,8 @@ func (r *reader) meetParts(c *format.Chunk) {
 	r.long.parts = &parts{stream: bytes.Clone(c.Stream), runs: []record.Span{first}}
 }
 
-// passParts looks for the end of a message, keeping nothing of it in memory but
-// where its lines are.
+// passParts searches for the end of a too long message of a container log and stores only
+// the ranges of its lines, between which lines of other streams may be.
 func (w *worker) passParts(r *reader, last bool) (after, error) {
 	scan, err := w.scanner(r)
 	if err != nil {
@@ -68,7 +68,7 @@ func (w *worker) passParts(r *reader, last bool) (after, error) {
 	}
 }
 
-// add notes lines that were found from an offset on.
+// add stores the ranges of lines that were found at an offset.
 func (p *parts) add(own []format.Piece, at int64) {
 	for _, o := range own {
 		span := record.Span{Start: at + int64(o.Start), End: at + int64(o.End)}
@@ -80,7 +80,7 @@ func (p *parts) add(own []format.Piece, at int64) {
 	}
 }
 
-// endParts sends the message to quarantine. Its lines are passed from there on,
+// endParts writes a too long message to quarantine and marks its lines as ranges to skip,
 // also after a restart.
 func (w *worker) endParts(r *reader) (after, error) {
 	p := r.long.parts

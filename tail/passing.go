@@ -30,7 +30,7 @@ type passing struct {
 	stamp  record.BatchID
 }
 
-// each takes a chunk apart.
+// each calls f with every record of a tapped chunk, with its place in the file.
 func (c *passing) each(f func(*Passed) error) error {
 	scan, err := format.New(format.Options{Format: c.format, MaxRecord: math.MaxInt32})
 	if err != nil {
@@ -68,8 +68,8 @@ type sourcePlaces struct {
 	at       int64  // in the first piece, from its start
 }
 
-// next is the place of the next record, which has n bytes in the body. Records
-// of the same lines have one place.
+// next returns the place in the file of the next record, which has n bytes in the body.
+// Records that were made of the same lines have the same place.
 func (s *sourcePlaces) next(n int) (offset, length int64) {
 	for len(s.pieces) > 1 && s.at >= s.pieces[0].Len() {
 		s.pieces, s.at = s.pieces[1:], 0

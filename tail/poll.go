@@ -17,14 +17,15 @@ type poll struct {
 	heard  bool      // an event came during the turn
 }
 
-// unpoll forgets when a reader was to be looked at. The caller holds mu.
+// unpoll cancels the planned turn of a reader. The caller holds mu.
 func (t *Tailer) unpoll(r *reader) {
 	if r.polled.index > 0 {
 		heap.Remove(&t.polls, r.polled.index-1)
 	}
 }
 
-// poll plans the next look at a reader after a turn. The caller holds mu.
+// poll plans the next turn of an idle reader, as long from now as its file was quiet and
+// events allow. The caller holds mu.
 func (t *Tailer) poll(r *reader) {
 	t.unpoll(r)
 	if r.run == ended || t.o.Once && r.shown.failed == "" {
@@ -48,8 +49,8 @@ func (t *Tailer) poll(r *reader) {
 // The caller holds mu.
 func (t *Tailer) pace() time.Duration { return finder.LookPace(len(t.polls)) }
 
-// touched gives a turn to the readers of a path that was written to, or plans one
-// for those that had one lately.
+// touched gives a turn to the readers of a path that was written to. A reader that had a
+// turn just now gets it after the pace of turns.
 func (t *Tailer) touched(path string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,7 +72,7 @@ func (t *Tailer) touched(path string) {
 	}
 }
 
-// lookAt plans a look at a reader for which none is planned. The caller holds mu.
+// lookAt plans a turn of a reader that has none planned. The caller holds mu.
 func (t *Tailer) lookAt(r *reader, at time.Time) {
 	r.polled.at = at
 	heap.Push(&t.polls, r)
@@ -83,7 +84,7 @@ func (t *Tailer) lookAt(r *reader, at time.Time) {
 	}
 }
 
-// pollLoop gives turns to readers whose time has come, until ctx ends.
+// pollLoop gives readers their planned turns, until ctx ends.
 func (t *Tailer) pollLoop(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -98,7 +99,8 @@ func (t *Tailer) pollLoop(ctx context.Context) {
 	}
 }
 
-// pollDue readies what is due and returns how long the next one has.
+// pollDue readies the readers whose planned time has come, and returns how long it is to
+// the next.
 func (t *Tailer) pollDue() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,6 +132,7 @@ func (q *pollQueue) Push(x any) {
 	r.polled.index = len(*q)
 }
 
+// Pop removes the last element, as package heap asks for it.
 func (q *pollQueue) Pop() any {
 	old := *q
 	r := old[len(old)-1]

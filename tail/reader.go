@@ -142,7 +142,7 @@ type job struct {
 	safe       int64
 }
 
-// jobOf takes down what a turn of a reader has to know. The caller holds mu.
+// jobOf copies what a worker has to know of a reader for one turn. The caller holds mu.
 func (t *Tailer) jobOf(r *reader) job {
 	_, complained := t.told[subject{r.path, r.in.Name}]
 	return job{
@@ -151,7 +151,7 @@ func (t *Tailer) jobOf(r *reader) job {
 	}
 }
 
-// jobFor is what is known of the reader that has its turn, or of another of its stream.
+// jobFor returns the job of this turn, or that of another reader of the same stream.
 func (w *worker) jobFor(r *reader) job {
 	if r == w.job.r {
 		return w.job
@@ -255,7 +255,7 @@ func (w *worker) turn(r *reader) (after, error) {
 	return w.read(r, last)
 }
 
-// look takes the size of the file and notes whether it changed.
+// look reads the status of the file and updates the reader's size, and when it last grew.
 func (w *worker) look(r *reader) (status, error) {
 	if r.f == nil {
 		if err := w.reopen(r); err != nil {
@@ -285,8 +285,8 @@ func (w *worker) look(r *reader) (status, error) {
 // errMoved says that a file is not to be found in its folder any more.
 var errMoved = errors.New("file was moved or deleted")
 
-// reopen opens the file of a reader that gave its descriptor back: at its path,
-// or where it is now in its folder.
+// reopen opens the file of a reader again: at its path, or under another name in its
+// folder.
 func (w *worker) reopen(r *reader) error {
 	info := r.info
 	info.Path = w.pathOf(r)
@@ -306,8 +306,8 @@ func (w *worker) reopen(r *reader) error {
 	return nil
 }
 
-// rewritten reports whether other bytes lie before the offset than did. Each
-// read sees this by itself; this is for turns that do not come to read.
+// rewritten reports whether the bytes before the offset have changed. Reading notices that
+// by itself; this is for turns that do not read.
 func (r *reader) rewritten() bool {
 	if r.mark == 0 || r.mtime == r.checked {
 		return false
@@ -323,8 +323,8 @@ func (r *reader) rewritten() bool {
 // errChanged says that a file does not hold what earlier runs have read of it.
 var errChanged = errors.New("content changed")
 
-// skipDone moves over ranges that need no reading: what earlier runs have
-// ended beyond the position, and what they have begun and is being rebuilt.
+// skipDone moves the reader over ranges at its offset that need no reading: earlier runs
+// have ended them, or recovery is rebuilding them.
 func (r *reader) skipDone() error {
 	for len(r.skips) > 0 && r.offset >= r.skips[0].Start {
 		if end := r.skips[0].End; end > r.offset {
@@ -344,8 +344,8 @@ func (r *reader) skipDone() error {
 	return nil
 }
 
-// otherBefore reports whether a file begins otherwise than it did, or holds something
-// else before the offset.
+// otherBefore reports whether the bytes at the beginning of the file, or before the
+// offset, have changed.
 func (r *reader) otherBefore() bool {
 	if r.z != nil {
 		return false // that was compared before it was read
@@ -361,8 +361,8 @@ func (r *reader) otherBefore() bool {
 	return err != nil || h != r.info.Head
 }
 
-// noteBeginning has a file known by what is read at its start: it may have been written
-// anew since it was found, with nothing read of what it held then.
+// noteBeginning compares data, read at offset 0, with the file's known beginning. If it
+// differs, the file was rewritten since it was found, and its new beginning is recorded.
 func (r *reader) noteBeginning(data []byte) {
 	was := r.info.Head
 	if r.offset > 0 || r.z != nil || len(r.skips) > 0 || was.Len == 0 {
@@ -463,8 +463,8 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 	return w.frame(r, lease, scan, buf[:record.MarkLen+len(data)], last && whole)
 }
 
-// lease asks for room. While a wake-up is owed it does not ask again: each
-// event of a busy file would leave one more behind.
+// lease asks the batcher for room to read want bytes. While a call of wake is outstanding
+// it does not ask again, since each event of a busy file would add one more.
 func (w *worker) lease(r *reader, want int) (Lease, error) {
 	t := w.t
 	t.mu.Lock()
@@ -492,6 +492,7 @@ func (w *worker) lease(r *reader, want int) (Lease, error) {
 // counts them.
 const keptScratch = 1 << 20
 
+// buffer returns scratch memory for n bytes, with room before them for a fingerprint.
 func (w *worker) buffer(n int) []byte {
 	need := record.MarkLen + n + 1
 	switch {
@@ -503,7 +504,7 @@ func (w *worker) buffer(n int) []byte {
 	return w.scratch
 }
 
-// frame hands over the whole records that buf holds behind its headroom.
+// frame finds the whole records in buf, after its first MarkLen bytes, and delivers them.
 func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte, last bool) (next after, err error) {
 	r.noteBeginning(buf[record.MarkLen:])
 	touched := false // the bytes of buf were moved about
@@ -564,7 +565,7 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 	return w.atEnd(r), nil
 }
 
-// scanner is the framer of an input, ready for the file of a reader.
+// scanner returns the scanner of the reader's input, set up for the reader's file.
 func (w *worker) scanner(r *reader) (*format.Scanner, error) {
 	s := w.scanners[r.in]
 	if s == nil {

@@ -16,8 +16,8 @@ import (
 	"kusto-agent/tail/internal/identity"
 )
 
-// readPacked begins to read a compressed file, or goes on in it. The caller holds
-// mu.
+// readPacked starts a reader for a compressed file, as the verdict says: continuing the
+// generation k, or as a file of its own. The caller holds mu.
 func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, is identity.Verdict) {
 	in := p.in
 	delete(in.packed, p.st.node)
@@ -65,8 +65,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 	t.tellFlaw(p, x, r)
 }
 
-// tellFlaw logs what is wrong with a compressed file, when that was found. The
-// caller holds mu.
+// tellFlaw logs that a compressed file is truncated or damaged. The caller holds mu.
 func (t *Tailer) tellFlaw(p *packed, x *archive.Facts, r *reader) {
 	about := []any{"input", p.in.Name, "file", p.path, "bytes", x.Size}
 	switch {
@@ -80,7 +79,7 @@ func (t *Tailer) tellFlaw(p *packed, x *archive.Facts, r *reader) {
 	}
 }
 
-// changed reports whether a file is not as it was at the last turn of its reader.
+// changed reports whether a file has changed since the last turn of its reader.
 func (r *reader) changed(st status) bool {
 	if r.z != nil {
 		return !r.z.isOf(st)
@@ -91,8 +90,8 @@ func (r *reader) changed(st status) bool {
 // isOf reports whether a compressed file is as it was when it was looked through.
 func (c *contents) isOf(st status) bool { return st.size == c.file.Size && st.mtime == c.file.Mtime }
 
-// giveUpRest ends the reading of a file that breaks off: what is left of it is part
-// of a record. It is as if that were not there, and read if the file is finished later.
+// giveUpRest ends reading of a truncated compressed file whose rest is part of a record:
+// the rest is counted as lost, and is read if the file is completed later.
 func (w *worker) giveUpRest(r *reader) (after, error) {
 	left := r.size - r.offset
 	w.t.abandoned(r.file, r.offset, left)
@@ -109,9 +108,8 @@ func (w *worker) giveUpRest(r *reader) (after, error) {
 	return w.atEnd(r), nil
 }
 
-// repacked lets a reader go whose compressed file has changed; it is to be looked
-// through again, and read on from where this one was. A run --once does not wait for
-// that.
+// repacked ends the reader of a compressed file that has changed: the file is inspected
+// again, and reading continues at its offset. A run --once does not wait for that.
 func (w *worker) repacked(r *reader) (after, error) {
 	if w.t.o.Once {
 		w.t.finish(r)
@@ -129,8 +127,8 @@ const (
 	stalledAfter  = 10 * time.Second // then another may have the place of one that does not go on
 )
 
-// mayUnpack gives a reader one of the places to unpack in. It gets a turn later
-// where there is none.
+// mayUnpack gives a reader one of the few places in which files are decompressed at the
+// same time. It returns false if none is free; the reader gets a turn later.
 func (t *Tailer) mayUnpack(r *reader) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,8 +163,8 @@ func (t *Tailer) mayUnpack(r *reader) bool {
 	return true
 }
 
-// endUnpacking gives the place of a reader to the next. The caller holds mu, and no
-// worker has the reader.
+// endUnpacking passes the place of a reader on. The caller holds mu, and no worker has the
+// reader.
 func (t *Tailer) endUnpacking(r *reader) {
 	if r.z == nil {
 		return
@@ -184,7 +182,8 @@ func (t *Tailer) endUnpacking(r *reader) {
 	}
 }
 
-// settlePacked decides what could not be decided before the first scan was over.
+// settlePacked decides after the first scan on compressed files that had to wait until all
+// plain files were known.
 func (t *Tailer) settlePacked() {
 	type outcome struct {
 		path string
@@ -205,7 +204,8 @@ func (t *Tailer) settlePacked() {
 	}
 }
 
-// surveyedPacked are the files that were looked through and are not being read.
+// surveyedPacked returns the files that were inspected and are not being read. The caller
+// holds mu.
 func (t *Tailer) surveyedPacked() (all []*packed) {
 	for _, in := range t.inputs {
 		for _, p := range in.packed {
@@ -217,8 +217,8 @@ func (t *Tailer) surveyedPacked() (all []*packed) {
 	return all
 }
 
-// readWaiting looks again, in a run --once, at compressed files that waited for others
-// to be read, now that all others were. It reports whether something is left to do.
+// readWaiting decides again, in a run --once in which all other files were read, on
+// compressed files that waited for them. It reports whether anything is left to do.
 func (t *Tailer) readWaiting() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -233,8 +233,8 @@ func (t *Tailer) readWaiting() bool {
 	return t.isBusy()
 }
 
-// findPacked looks, beside files that are gone and were not read to their end, for
-// what compressing has made of them.
+// findPacked looks beside files that disappeared before they were read to their end for
+// compressed copies of them.
 func (t *Tailer) findPacked(in *input) {
 	t.mu.Lock()
 	in.lost = slices.DeleteFunc(in.lost, func(k *known) bool {
@@ -267,7 +267,7 @@ func (t *Tailer) findPacked(in *input) {
 	t.tellLost(in)
 }
 
-// meetStray looks at a compressed file that no pattern matches.
+// meetStray handles a compressed file that no pattern matches.
 func (t *Tailer) meetStray(in *input, path string) {
 	f, st, err := openFile(path)
 	if err != nil {
@@ -281,7 +281,8 @@ func (t *Tailer) meetStray(in *input, path string) {
 	}
 }
 
-// packedBeside are the compressed files whose names can come of those of files.
+// packedBeside returns the compressed files whose names may come from those of the given
+// files.
 func packedBeside(infos ...record.FileInfo) (found []string) {
 	folders := make(map[string][]record.FileInfo)
 	for _, info := range infos {
@@ -306,8 +307,8 @@ func packedBeside(infos ...record.FileInfo) (found []string) {
 	return found
 }
 
-// tellLost logs files that are gone and were found nowhere, once nothing is left to
-// be looked through.
+// tellLost logs the files that disappeared and of which no copy was found, after all
+// compressed files were inspected.
 func (t *Tailer) tellLost(in *input) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -335,8 +336,8 @@ func (t *Tailer) tellLost(in *input) {
 	}
 }
 
-// loseBarred counts what is left of a file and lies where it is not to be read. The
-// caller holds mu.
+// loseBarred counts and logs the unread bytes of a file whose compressed copy must not be
+// read (exclude, compressed: never). The caller holds mu.
 func (t *Tailer) loseBarred(p *packed, k *known) {
 	if k.info.Done {
 		return
@@ -358,7 +359,7 @@ func (t *Tailer) loseBarred(p *packed, k *known) {
 // isCut reports whether a file is a compressed one that breaks off.
 func (r *reader) isCut() bool { return r.z != nil && r.z.file.Cut }
 
-// headOfReader is the fingerprint of how a file begins.
+// headOfReader returns the fingerprint of the beginning of a reader's file.
 func headOfReader(r *reader) (record.Head, error) {
 	if r.z != nil && r.z.head.Len > 0 {
 		return r.z.head, nil
@@ -366,7 +367,7 @@ func headOfReader(r *reader) (record.Head, error) {
 	return fingerprint.HeadOf(r.src(), r.size)
 }
 
-// lost notes that a file is gone, and may be found again compressed.
+// lost notes that a file disappeared; a compressed copy of it may be found.
 func (t *Tailer) lost(r *reader) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -374,8 +375,8 @@ func (t *Tailer) lost(r *reader) {
 	r.in.lost = append(r.in.lost, r.k)
 }
 
-// sizeAt is how much a file holds that looks so; of a compressed one, as far as it
-// is known.
+// sizeAt returns the size of the content of a file with this status; of a compressed file,
+// the size that is known.
 func (k *known) sizeAt(st status) int64 {
 	if k.info.Packed.Size > 0 {
 		return k.info.Size

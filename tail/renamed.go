@@ -10,7 +10,7 @@ import (
 // A file can be made and renamed, to a name that no pattern matches, before anybody
 // has looked. Events tell that it was where a pattern matched.
 
-// noteRename notes a rename for the next scan.
+// noteRename stores a rename event for the next scan.
 func (t *Tailer) noteRename(from, to string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -19,7 +19,8 @@ func (t *Tailer) noteRename(from, to string) {
 	}
 }
 
-// meetRenamed takes up files that were renamed before a scan could meet them.
+// meetRenamed reads files that were renamed to a path without a pattern before a scan
+// found them.
 func (t *Tailer) meetRenamed() {
 	t.mu.Lock()
 	renames := t.renames
@@ -38,7 +39,8 @@ func (t *Tailer) meetRenamed() {
 	}
 }
 
-// isKnown reports whether a path is no file to be read, or one that an input has read.
+// isKnown reports whether a path is not a file to be read: it is none, or the input knows
+// it.
 func (t *Tailer) isKnown(in *input, path string) bool {
 	st, err := statPath(path)
 	t.mu.Lock()

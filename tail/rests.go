@@ -5,8 +5,8 @@ import "context"
 // When the tailer stops, files that have a name stay where they are, and the next
 // run goes on in them. What is left in those that have none is read now.
 
-// readRests reads deleted files to their end, or until ctx ends, and tells what is
-// lost.
+// readRests drains deleted files at a stop until ctx ends, and counts and logs bytes that
+// are lost.
 func (t *Tailer) readRests(ctx context.Context) {
 	files, done := t.findRests()
 	if len(files) > 0 {
@@ -27,8 +27,8 @@ func (t *Tailer) readRests(ctx context.Context) {
 	}
 }
 
-// findRests gives a turn to each reader whose file has no name, and to no other from
-// now on.
+// findRests gives turns to the readers of deleted files, and from now on to no others.
+// done is closed when they have ended.
 func (t *Tailer) findRests() (files []*reader, done <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,8 +63,7 @@ func (t *Tailer) findRests() (files []*reader, done <-chan struct{}) {
 	return files, t.rests
 }
 
-// endRest notes that a deleted file was read to its end, or cannot be. The caller
-// holds mu.
+// endRest notes that a deleted file was drained, or cannot be. The caller holds mu.
 func (t *Tailer) endRest(r *reader) {
 	if !r.rest {
 		return

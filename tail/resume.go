@@ -32,7 +32,7 @@ type known struct {
 	truncated time.Time // when reading ended with a truncation; zero: it did not, or in an earlier run
 }
 
-// recall loads what the journal remembers of an input.
+// recall loads the generations that the journal has of an input.
 func (in *input) recall(states []State) {
 	for _, s := range states {
 		k := &known{file: s.File, info: s.Info, position: s.Position, safe: s.Position, mark: s.Mark, ahead: s.Ahead}
@@ -71,7 +71,8 @@ type match struct {
 	turn  bool       // Undecided: a turn of the reader of that tells more
 }
 
-// recognise finds the generation an open file continues.
+// recognise finds out whether an open file continues a known generation, is a copy of one,
+// or is new. quiet is how long it may remain undecided.
 func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
 	t.mu.Lock()
 	same, alike, named := in.sameFile(s, t.scanNo), in.alike(s, t.scanNo), t.namesakes(in, s)
@@ -112,8 +113,8 @@ func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
 	return m
 }
 
-// likest judges a file by each candidate, up to one by which some of it needs no
-// reading. Of is the last that it is like.
+// likest compares a file with the candidates and returns the strongest verdict, at once if
+// one says that the file, or part of it, needs no reading.
 func likest(candidates []*candidate, late func(finding) bool, compare func(*candidate) finding) (m match) {
 	for _, c := range candidates {
 		f := compare(c)
@@ -129,8 +130,7 @@ func likest(candidates []*candidate, late func(finding) bool, compare func(*cand
 	return m
 }
 
-// noteIntact remembers which files were found as they were, for the rest of the
-// scan.
+// noteIntact remembers for the rest of the scan which originals were found unchanged.
 func (t *Tailer) noteIntact(compared []*candidate) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,7 +141,8 @@ func (t *Tailer) noteIntact(compared []*candidate) {
 	}
 }
 
-// sameFile finds a file by its identity. The caller holds mu.
+// sameFile returns the generation with the inode of a file, nil if there is none. The
+// caller holds mu.
 func (in *input) sameFile(s *sample, scan uint64) *candidate {
 	switch k := in.byNode[s.node]; {
 	case k == nil:
@@ -164,9 +165,8 @@ func (in *input) sameFile(s *sample, scan uint64) *candidate {
 	return nil
 }
 
-// alike returns the generations that begin as a file does. Of those that are being
-// read, up to the same place, and that the scan has found as they were, one speaks
-// for all: there may be thousands. The caller holds mu.
+// alike returns the generations that begin as a file does. Of those being read up to the
+// same place, of which there may be thousands, it returns one. The caller holds mu.
 func (in *input) alike(s *sample, scan uint64) (all []*candidate) {
 	told := make(map[place]bool)
 	for _, h := range s.heads {
@@ -198,7 +198,7 @@ func (x headIndex) add(k *known) {
 	}
 }
 
-// move gives k another head; the zero head takes it out.
+// move changes the head by which k is found; with a zero head k is not found any more.
 func (x headIndex) move(k *known, h record.Head) {
 	if old := k.info.Head; old.Len > 0 {
 		x[old] = slices.DeleteFunc(x[old], func(o *known) bool { return o == k })

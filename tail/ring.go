@@ -26,7 +26,7 @@ type workers struct {
 	turns uint64 // that were ended
 }
 
-// addWorker starts a worker; it is awaited by all.
+// addWorker starts a worker, for whose end all waits.
 func (t *Tailer) addWorker(all *sync.WaitGroup) {
 	t.mu.Lock()
 	t.workers.all++
@@ -34,7 +34,7 @@ func (t *Tailer) addWorker(all *sync.WaitGroup) {
 	all.Go(t.workLoop)
 }
 
-// relieve brings spare workers until ctx ends.
+// relieve adds workers while all are stuck on file systems that hang, until ctx ends.
 func (t *Tailer) relieve(ctx context.Context, all *sync.WaitGroup) {
 	tick := time.NewTicker(relief)
 	defer tick.Stop()
@@ -55,8 +55,8 @@ func (t *Tailer) relieve(ctx context.Context, all *sync.WaitGroup) {
 	}
 }
 
-// workLoop gives turns to readers that are ready, until the tailer stops, or
-// there are as many idle workers as cores.
+// workLoop gives turns to ready readers until the tailer stops, or until there are as many
+// idle workers as cores.
 func (t *Tailer) workLoop() {
 	w := &worker{t: t, scanners: make(map[*input]*format.Scanner)}
 	for {
@@ -108,7 +108,8 @@ const (
 	ended            // let go
 )
 
-// readyLocked gives a reader a turn. The caller holds mu.
+// readyLocked queues a reader for a turn, or has it take another turn after the one under
+// way. The caller holds mu.
 func (t *Tailer) readyLocked(r *reader) {
 	if t.rests != nil && !r.rest {
 		return
@@ -124,7 +125,8 @@ func (t *Tailer) readyLocked(r *reader) {
 	}
 }
 
-// put takes a reader back after its turn; failed is why that came to nothing, if it did.
+// put takes a reader back after its turn and does what next asks for. failed is the reason
+// if the turn failed.
 func (t *Tailer) put(r *reader, next after, failed string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -164,7 +166,7 @@ func (t *Tailer) put(r *reader, next after, failed string) {
 	}
 }
 
-// letGo closes a reader for good. The caller holds mu.
+// letGo closes a reader and removes it from all indexes. The caller holds mu.
 func (t *Tailer) letGo(r *reader) {
 	r.run = ended
 	t.inUse(r)
@@ -187,7 +189,7 @@ func (t *Tailer) letGo(r *reader) {
 	t.poll(r)
 }
 
-// hold keeps a descriptor for a reader.
+// hold gives an open file to a reader and counts it.
 func (t *Tailer) hold(r *reader, f *os.File) {
 	t.mu.Lock()
 	r.f = f
@@ -195,8 +197,8 @@ func (t *Tailer) hold(r *reader, f *os.File) {
 	t.open.Add(1)
 }
 
-// Safe tells that everything of a generation before pos is safe. It is called
-// by the journal.
+// Safe tells the tailer that all bytes of a generation before pos are safe. The journal
+// calls it.
 func (t *Tailer) Safe(f record.File, pos int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -214,6 +216,8 @@ func (t *Tailer) Safe(f record.File, pos int64) {
 	}
 }
 
+// readyIfWaiting gives a turn to a reader that waits for its bytes to be safe. The caller
+// holds mu.
 func (t *Tailer) readyIfWaiting(r *reader) {
 	if r.polled.safe {
 		r.polled.safe = false
@@ -221,8 +225,8 @@ func (t *Tailer) readyIfWaiting(r *reader) {
 	}
 }
 
-// waitSafe asks for a turn when more of the file is safe. It is false when all
-// that was handed over is safe already.
+// waitSafe asks for a turn when more bytes of the file are safe. It returns false if all
+// that were handed over are safe already.
 func (t *Tailer) waitSafe(r *reader) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -230,7 +234,7 @@ func (t *Tailer) waitSafe(r *reader) bool {
 	return r.polled.safe
 }
 
-// hasMoved reports, once, that the journal is to be told of a new name.
+// hasMoved reports, once, that the journal has to record a new path of the file.
 func (t *Tailer) hasMoved(r *reader) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -34,7 +34,8 @@ func (c InputConfig) NewPattern() (*format.Pattern, error) {
 	return format.NewPattern(c.Pattern, c.Types, c.Time.Member, layout)
 }
 
-// ZoneOfTimes is the zone of times that do not tell theirs. The error is a *TimeError.
+// ZoneOfTimes is the time zone of times that are written without one. The error is a
+// *TimeError.
 func (c InputConfig) ZoneOfTimes() (*time.Location, error) {
 	t := c.Time
 	if t == nil {
@@ -57,9 +58,9 @@ func (e *TimeError) Error() string { return "time." + e.Key + ": " + e.Err.Error
 
 func (e *TimeError) Unwrap() error { return e.Err }
 
-// NewRules makes the rules that leave records out and change them; nil: there are none.
-// It reads RedactKeyFile where that is needed. The error holds every mistake, each as a
-// *rules.Error or a *KeyFileError.
+// NewRules returns the rules that filter and change records; nil: there are none. It reads
+// RedactKeyFile if a rule hashes. The error joins all mistakes, each a *rules.Error or a
+// *KeyFileError.
 func (c InputConfig) NewRules() (*rules.Set, error) {
 	all := c.ruleConfig()
 	if all.Hashes() {
@@ -71,8 +72,8 @@ func (c InputConfig) NewRules() (*rules.Set, error) {
 	return c.newRules(all)
 }
 
-// CheckRules is NewRules for who reads no records: the key need not be readable here. It
-// must be safe and long enough where it is.
+// CheckRules checks rules like NewRules for a caller that does not read records: the key
+// file need not be readable to it. If it is, the key has to be safe and long enough.
 func (c InputConfig) CheckRules() error {
 	all := c.ruleConfig()
 	var bad error
@@ -86,6 +87,7 @@ func (c InputConfig) CheckRules() error {
 	return errors.Join(bad, err)
 }
 
+// newRules makes the rules of a configuration that has its key.
 func (c InputConfig) newRules(all rules.Config) (*rules.Set, error) {
 	if all.Empty() {
 		return nil, nil
@@ -112,7 +114,7 @@ func (e *KeyFileError) Unwrap() error { return e.Err }
 // mostKey is more than any key has.
 const mostKey = 64 << 10
 
-// readKey reads the key of hashes: all of the file but the line ends behind it.
+// readKey reads the key for hashes: the content of the file without line ends at its end.
 func readKey(path string) (key []byte, err error) {
 	defer func() {
 		if err != nil {
@@ -144,8 +146,8 @@ func readKey(path string) (key []byte, err error) {
 	return key, nil
 }
 
-// shapedBy is the part of the shaping hash of an input that says how lines are
-// taken apart; empty where nothing does.
+// shapedBy returns the part of the shaping hash's text that says how lines are parsed and
+// changed; empty if nothing does.
 func (in *input) shapedBy() string {
 	text := ""
 	if in.rules != nil {

@@ -17,7 +17,9 @@ import (
 // block is the least size of the blocks of a disk.
 const block = 4096
 
-// changed is called where other bytes lie before the offset than did, or none.
+// changed handles a file whose bytes before the offset have changed or are missing: a hole
+// was punched, whole blocks were removed at its start, or the file is read from its start.
+// why is for the log.
 func (w *worker) changed(r *reader, why string) (after, error) {
 	if r.z == nil && punched(r.f, r.size, r.offset) {
 		mark, err := fingerprint.MarkAt(r.f, r.offset)
@@ -41,8 +43,8 @@ func (w *worker) changed(r *reader, why string) (after, error) {
 	return again, nil
 }
 
-// punched reports whether the bytes before a position are others than they were
-// because a hole was punched that ends within the mark: nothing is left before.
+// punched reports whether the bytes before pos have changed because a hole was punched up
+// to there.
 func punched(f *os.File, size, pos int64) bool {
 	b := make([]byte, min(pos, record.MarkLen))
 	if size < pos {
@@ -59,9 +61,8 @@ func punched(f *os.File, size, pos int64) bool {
 // mostShifts is how many places are looked at for the bytes before the offset.
 const mostShifts = 4096
 
-// shifted finds where the offset is in a file of which whole blocks were taken
-// out before it; 0: nowhere, or in more than one place. Less was taken out than
-// the file is shorter by, and what was written since.
+// shifted returns where the offset is now in a file from which whole blocks before it were
+// removed; 0: the bytes before the offset are nowhere, or in more than one place.
 func (r *reader) shifted() (to int64) {
 	if r.mark == 0 || r.z != nil {
 		return 0
@@ -92,9 +93,8 @@ func (r *reader) shifted() (to int64) {
 // besideShift is how far around a place its bytes are looked for again.
 const besideShift = 64 << 10
 
-// repeatsAt reports whether the bytes before a place lie elsewhere around it too, or
-// whether that cannot be told. Text that repeats is met anywhere, and proves nothing
-// of what was before it.
+// repeatsAt reports whether the bytes before at also lie elsewhere near at, or that this
+// cannot be told. Bytes that repeat do not prove where the offset is.
 func (r *reader) repeatsAt(at int64) bool {
 	mark := make([]byte, min(at, record.MarkLen))
 	start := at - int64(len(mark))

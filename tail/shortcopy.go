@@ -9,8 +9,8 @@ import (
 // A copy is seen too where heads cannot be compared: so little of it is written yet,
 // or nothing of the original was read. Then its name has to tell.
 
-// namesakes are the files that are being read whose paths a path begins with: what it
-// may be a copy of. The caller holds mu.
+// namesakes returns the files being read whose path is the beginning of the sample's path:
+// the sample may be a copy of one. The caller holds mu.
 func (t *Tailer) namesakes(in *input, s *sample) (all []*candidate) {
 	path := s.f.Name()
 	for end := len(path) - 1; end > len(filepath.Dir(path))+1; end-- {
@@ -23,8 +23,8 @@ func (t *Tailer) namesakes(in *input, s *sample) (all []*candidate) {
 	return all
 }
 
-// shortCopy compares a short file with one that it is named after, and begins like, or
-// that was truncated just now.
+// shortCopy compares a file that is too short for a fingerprint with one whose name its
+// name begins with.
 func (c *candidate) shortCopy(s *sample, quiet time.Duration) finding {
 	switch short := s.size < int64(fingerprint.HeadLens[0]); {
 	case short && time.Since(c.anew) < quiet:
@@ -43,6 +43,8 @@ func (c *candidate) shortCopy(s *sample, quiet time.Duration) finding {
 	return c.beginsWith(s)
 }
 
+// isShorter reports whether the candidate's file is shorter than size, or cannot be
+// opened.
 func (c *candidate) isShorter(size int64) bool {
 	f, done := c.original()
 	if f == nil {

@@ -25,7 +25,8 @@ type rotated struct {
 // of the first look.
 const mostLooks = 3
 
-// findRotated looks for what was rotated after files that are found gone.
+// findRotated looks for files that were rotated after a file that was just rotated or
+// deleted, and that no scan has found under a matching name.
 func (t *Tailer) findRotated(in *input) {
 	t.mu.Lock()
 	gone := in.rotated
@@ -46,9 +47,9 @@ func (t *Tailer) findRotated(in *input) {
 	}
 }
 
-// findSiblings reads the files beside one that was rotated to a path, or is gone
-// where that is empty, that were rotated after it: they are younger, and nobody
-// knows them.
+// findSiblings reads files beside a rotated one that were rotated after it: they are
+// younger, and no input knows them. path is where the rotated file is now; empty: it is
+// gone.
 func (t *Tailer) findSiblings(in *input, w *finder.Walk, was rotated, path string) {
 	at := was.info.Paths()
 	dir, old := filepath.Split(at[len(at)-1])
@@ -84,7 +85,7 @@ func (t *Tailer) findSiblings(in *input, w *finder.Walk, was rotated, path strin
 	}
 }
 
-// unpackedName is a name without what a compressing command puts behind it.
+// unpackedName returns a name without the suffix that compressing adds.
 func unpackedName(name string) string {
 	if hasPackedName(name) {
 		return finder.Stem(name)
@@ -97,8 +98,8 @@ func (t *Tailer) isOfAnother(in *input, path string) bool {
 	return slices.ContainsFunc(t.inputs, func(o *input) bool { return o != in && o.spec.Matches(path) })
 }
 
-// strangerSince finds whether a file was made after another and is neither known nor a
-// copy of what is.
+// strangerSince reports whether a file was created after another one, is not known, and is
+// not a copy of a known file.
 func (t *Tailer) strangerSince(in *input, path string, was rotated) (node, bool) {
 	isOne := func(st status) bool {
 		t.mu.Lock()
@@ -131,9 +132,9 @@ func (t *Tailer) strangerSince(in *input, path string, was rotated) (node, bool)
 	return st.node, !slices.ContainsFunc(alike, isCopy)
 }
 
-// mayBeCut reports whether a file that begins as a generation did, and is shorter, can be
-// a copy of it that was made before the truncation that an earlier run has seen: what
-// was made after the last write to the node is none.
+// mayBeCut reports whether a file may be a copy of the candidate that was made before a
+// truncation in an earlier run: it begins in the same way and is shorter. A file that was
+// created after the last write to the original is none.
 func (c *candidate) mayBeCut(in *input, s *sample) bool {
 	if c.latest || c.reader != nil || s.size >= c.end() {
 		return false
@@ -146,8 +147,9 @@ func (c *candidate) mayBeCut(in *input, s *sample) bool {
 	return err == nil && s.born() <= st.mtime
 }
 
-// trailsBeyond are the trails of what begins with more than a file of a size has: it
-// may be a copy that was made when there was less. The caller holds mu.
+// trailsBeyond returns the trails of generations whose fingerprint needs more than size
+// bytes: a file of that size may be a copy of one from when it was shorter. The caller
+// holds mu.
 func (in *input) trailsBeyond(size int64) (all []trail) {
 	for _, k := range in.known {
 		if int64(k.info.Head.Len) > size && len(k.trail) > 0 {

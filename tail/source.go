@@ -19,8 +19,8 @@ import (
 // alone, or there is but a copy of it left. It is looked for in the places where
 // it most likely is; the mark of the extent decides whether it is the one.
 
-// findSource opens the file of an extent; copies says whether another file with its
-// bytes will do.
+// findSource opens the file of an extent, with the bytes of the extent in it. With copies,
+// another file with the same bytes will do.
 func findSource(in *input, info record.FileInfo, x record.Extent, copies bool) (*os.File, error) {
 	path, ok := in.folders.findNode(info)
 	if !ok {
@@ -48,9 +48,9 @@ func findSource(in *input, info record.FileInfo, x record.Extent, copies bool) (
 	return nil, err
 }
 
-// findElsewhere looks for the file in a folder that was renamed, and then for its
-// bytes where the patterns lead, and beside it under a name that begins as its own.
-// A file that is the same is taken before one that holds the same.
+// findElsewhere looks for the file in a folder that was renamed, then for its bytes in all
+// files that match, and beside it under names that begin with its own. It prefers the file
+// itself to a copy.
 func findElsewhere(in *input, info record.FileInfo, x record.Extent, copies bool) *os.File {
 	if path, ok := finder.FindBeside(info.Path, foundOf(info)); ok {
 		if f, _, err := openFile(path); err == nil {
@@ -82,15 +82,16 @@ func findElsewhere(in *input, info record.FileInfo, x record.Extent, copies bool
 	return alike
 }
 
-// beginsAs reports whether a file has the head of another; one that is too short
-// to have been given any is known by its mark alone, which is then of all of it.
+// beginsAs reports whether a file begins with the content whose fingerprint is want. If
+// want is empty, because the other file was too short, it returns true: then the mark
+// before the position is of all its content.
 func beginsAs(f *os.File, want record.Head) bool {
 	h, err := fingerprint.HeadOfLen(f, want.Len)
 	return err == nil && h == want
 }
 
-// recognises reports whether so much of a file was read that its copy is taken for what
-// it is. Of less, the copy is read as a file of its own, from its start.
+// recognises reports whether enough of a file was read that a copy of it is recognized.
+// Otherwise a copy is read from its start as a file of its own.
 func (t *Tailer) recognises(in *input, f record.File) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,7 +99,7 @@ func (t *Tailer) recognises(in *input, f record.File) bool {
 	return k != nil && k.candidate(t.scanNo).end() >= identity.Enough
 }
 
-// placesOf are the paths where a file may be that is not where it was.
+// placesOf returns the paths at which a file may be that is not at its own.
 func placesOf(in *input, info record.FileInfo) []string {
 	var places []string
 	for _, s := range finder.NewWalk().Match(&in.spec) {

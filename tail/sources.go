@@ -9,11 +9,10 @@ import (
 	"kusto-agent/tail/internal/fingerprint"
 )
 
-// Restore gives records of a payload the bytes they have in their files, where
-// the payload does not tell them: it was parsed or decoded. A record whose bytes
-// cannot be had any more keeps what was sent, and the error says why. A record of which
-// something must not get out keeps what was sent too; where its input redacts by other
-// settings than it was sent by, or did not redact then, it gets no bytes at all.
+// Restore sets the bytes of refused records of p to those in their source files, if p
+// holds them parsed or decoded. A record whose source cannot be read keeps the bytes that
+// were sent, and the error says why. A record that was redacted keeps the redacted bytes;
+// if its input redacts by other settings now, or did not redact then, it gets no bytes.
 func (t *Tailer) Restore(p *record.Payload, recs []record.Rejected) error {
 	for i := range recs {
 		r := &recs[i]
@@ -61,7 +60,7 @@ func (t *Tailer) Restore(p *record.Payload, recs []record.Rejected) error {
 	return errors.Join(all...)
 }
 
-// withholding is the input of a name where it redacts by now, else nil.
+// withholding returns the input of this name if it redacts, else nil.
 func (t *Tailer) withholding(name string) *input {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,7 +70,7 @@ func (t *Tailer) withholding(name string) *input {
 	return nil
 }
 
-// restore gives one record its bytes. Where it begins in another file, its message
+// restore reads the bytes of one record. If the record begins in another file, its message
 // says so.
 func restore(p *record.Payload, r *record.Rejected, files map[record.File]source) error {
 	before := extentsBefore(p, r.File, r.Offset)

@@ -30,12 +30,11 @@ var ErrReshaped = errors.New("input has other settings now")
 // ErrNotConfigured says that no input has the name of the one that read a batch.
 var ErrNotConfigured = errors.New("its input is not configured")
 
-// ReadSpans makes the body of a payload again from the ranges its pieces name:
-// the same bytes, if the files are the same. Lens is set in p as sealing would. It
-// fails with ErrSourceGone where the ranges cannot be had, with ErrReshaped where
-// route or shaping are not those of the input any more (see ReadAnew), with
-// ErrNotConfigured where there is no such input, and with the error of the disk where
-// the files cannot be read now; p is then as it was.
+// ReadSpans builds the body of a payload again from the ranges in its pieces: the same
+// bytes, if the files are the same. It sets p.Lens. It fails with ErrSourceGone if the
+// bytes are gone, with ErrReshaped if the route or the shaping of the input has changed
+// (see ReadAnew), with ErrNotConfigured if there is no such input, and with the error of
+// the disk if the files cannot be read now. After an error p is unchanged.
 func (t *Tailer) ReadSpans(p *record.Payload) (body []byte, err error) {
 	was, pieces := p.Records, p.Pieces
 	p.Pieces = slices.Clone(pieces)
@@ -79,8 +78,8 @@ func (t *Tailer) ReadSpans(p *record.Payload) (body []byte, err error) {
 	return again.body, nil
 }
 
-// Divide parts what a payload covers, which ReadSpans cannot make again as a whole:
-// into what can be, and what is gone.
+// Divide divides the ranges of a payload that ReadSpans cannot build as a whole into those
+// that can be read and those whose source is gone.
 func (t *Tailer) Divide(p *record.Payload) (left, gone record.Payload, err error) {
 	left, gone = *p, *p
 	for _, part := range []*record.Payload{&left, &gone} {
@@ -125,8 +124,8 @@ type rereader struct {
 // mostRecord is more than any record, block or header of a payload can have.
 const mostRecord = 16 << 20
 
-// scanner is that of the input of a piece. It checks nothing, since the piece
-// was: settings that are stricter now than they were have no say.
+// scanner returns the scanner of the input of a piece. It validates nothing, since the
+// records were valid when they were read first.
 func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner, error) {
 	in, info, err := a.t.rememberedOf(piece.File)
 	if err != nil {
@@ -152,8 +151,7 @@ func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner,
 	return scan, in.prepare(scan, f, piece.File, &info, a.p.ID)
 }
 
-// readBefore is what lies in the files before that of a piece and belongs to its
-// first record.
+// readBefore reads the part of a piece's first record that is in the file before.
 func readBefore(p *record.Payload, piece int, files map[record.File]source) (all []byte, err error) {
 	for _, x := range extentsBefore(p, p.Pieces[piece].File, p.Pieces[piece].Start) {
 		data := make([]byte, x.Len())
@@ -165,8 +163,8 @@ func readBefore(p *record.Payload, piece int, files map[record.File]source) (all
 	return all, nil
 }
 
-// extentsBefore are the extents that hold the beginning of the record at the start of
-// a file: they are before that of the file, and have no piece.
+// extentsBefore returns the extents, in files before f, in which the record begins that
+// starts f. They have no pieces.
 func extentsBefore(p *record.Payload, f record.File, at int64) []record.Extent {
 	i := slices.IndexFunc(p.Cover, func(x record.Extent) bool { return x.File == f && x.Start == at })
 	first := max(i, 0)
@@ -176,7 +174,8 @@ func extentsBefore(p *record.Payload, f record.File, at int64) []record.Extent {
 	return p.Cover[first:max(i, 0)]
 }
 
-// read adds the records of a piece, the first of which begins with what is before.
+// read adds the records of a piece to the body. The first of them begins with the bytes in
+// before.
 func (a *rereader) read(f io.ReaderAt, piece *record.Piece, before []byte) error {
 	scan, err := a.scanner(f, piece)
 	if err != nil {
@@ -218,7 +217,8 @@ func unitLens(records int, n int64) []byte {
 	return binary.AppendUvarint(make([]byte, records-1, records+binary.MaxVarintLen64), uint64(n))
 }
 
-// lengths are those of a chunk's records in their file, as in record.Payload.
+// lengths returns the lengths that the records of a chunk have in their file, encoded as
+// in record.Payload.
 func lengths(scan *format.Scanner, c *format.Chunk) []byte {
 	if c.Lens != nil {
 		return c.Lens
@@ -232,9 +232,8 @@ func lengths(scan *format.Scanner, c *format.Chunk) []byte {
 	return lens
 }
 
-// openSource opens the file of an extent and sees that its bytes are there. A
-// file that may be read another time, such as one without permission, is not
-// gone.
+// openSource opens the file of an extent and checks that its bytes are there. A file that
+// exists but cannot be read now does not count as gone.
 func (t *Tailer) openSource(files map[record.File]source, x record.Extent) error {
 	if f := files[x.File]; f != nil {
 		return holds(f, x)
@@ -260,8 +259,8 @@ func (t *Tailer) openSource(files map[record.File]source, x record.Extent) error
 	return err
 }
 
-// held is the file of an extent by the descriptor of its reader, which may be the only
-// way to it: it was deleted. Nil: nobody reads it, or its bytes are others now.
+// held returns the file of an extent by the descriptor of its reader: if the file was
+// deleted there is no other way. Nil: no reader has it, or its bytes have changed.
 func (t *Tailer) held(x record.Extent) *os.File {
 	t.mu.Lock()
 	var f *os.File
@@ -276,7 +275,7 @@ func (t *Tailer) held(x record.Extent) *os.File {
 	return f
 }
 
-// secondOf is a descriptor of its own of an open file; nil: there is none to be had.
+// secondOf duplicates the descriptor of an open file; nil: that failed.
 func secondOf(f *os.File) (dup *os.File) {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -290,8 +289,8 @@ func secondOf(f *os.File) (dup *os.File) {
 	return dup
 }
 
-// openKnown opens the file of an extent, with its bytes; copies says whether a copy
-// of it will do.
+// openKnown opens the file of an extent, decompressing it if need be. With copies, a copy
+// of the file will do.
 func openKnown(in *input, info record.FileInfo, x record.Extent, copies bool) (source, error) {
 	if info.Packed.Size == 0 {
 		f, err := findSource(in, info, x, copies)
@@ -319,8 +318,8 @@ func openKnown(in *input, info record.FileInfo, x record.Extent, copies bool) (s
 	return f, nil
 }
 
-// holds reports whether the bytes of an extent are there. Of a compressed file all
-// of them are read, so that they are at hand.
+// holds returns nil if the bytes of an extent are in the file. It reads all of the extent
+// if the file is compressed.
 func holds(f source, x record.Extent) error {
 	m, err := markAfter(f, x)
 	if err != nil {
@@ -332,7 +331,7 @@ func holds(f source, x record.Extent) error {
 	return nil
 }
 
-// goneIf makes an error say that a source is gone if it is one of these.
+// goneIf wraps err as ErrSourceGone if it is one of ends.
 func goneIf(err error, ends ...error) error {
 	for _, end := range ends {
 		if errors.Is(err, end) {
@@ -342,8 +341,8 @@ func goneIf(err error, ends ...error) error {
 	return err
 }
 
-// rememberedOf is what is remembered of a file, and the input it is of. The error
-// tells an input that is not configured from a file that is not known.
+// rememberedOf returns what is remembered of a file, and its input. The error
+// distinguishes an input that is not configured from a file that is not known.
 func (t *Tailer) rememberedOf(f record.File) (*input, record.FileInfo, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -366,9 +365,9 @@ func (in *input) shaped(p *record.Payload) bool {
 	return in.Route == p.Route && in.shaping == p.Shaping
 }
 
-// Shaped returns nil if each input of a payload is as it was when the payload was
-// made, ErrReshaped if one has another route or shaping by now, and ErrNotConfigured
-// if one is not there. It does not look at files.
+// Shaped returns nil if the inputs of a payload have the same route and shaping as when it
+// was made, ErrReshaped if one has changed, and ErrNotConfigured if one is missing. It
+// does not look at files.
 func (t *Tailer) Shaped(p *record.Payload) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -385,7 +384,8 @@ func (t *Tailer) Shaped(p *record.Payload) error {
 	return other
 }
 
-// inputOf is the input of a name, and whether it is there still. The caller holds mu.
+// inputOf returns the input of this name, and whether it is still configured. The caller
+// holds mu.
 func (t *Tailer) inputOf(name string) (in *input, there bool) {
 	for _, in := range t.inputs {
 		if in.Name == name {

@@ -33,7 +33,7 @@ const (
 	Remembered Unread = "remembered" // it is gone, or an older generation
 )
 
-// State says in a word how a file fares.
+// State names the state of a file, as in the table of docs/operations.md.
 func (f FileStatus) State() string {
 	switch {
 	case f.Unread != "":
@@ -52,8 +52,8 @@ func (f FileStatus) State() string {
 	return "idle"
 }
 
-// show copies what the status tells, at the end of a turn. The caller holds
-// mu.
+// show copies the reader's state for status and for other goroutines at the end of a turn,
+// and records its offset, size and time. The caller holds mu.
 func (r *reader) show(next after) {
 	why := r.shown.failed
 	switch {
@@ -78,7 +78,7 @@ func (r *reader) show(next after) {
 	}
 }
 
-// Files tells how far every file is that is being read, in no order.
+// Files returns the status of every file that is being read, in no order.
 func (t *Tailer) Files() []FileStatus {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,7 +96,7 @@ func (t *Tailer) Files() []FileStatus {
 	return all
 }
 
-// statusOf is how far a reader is. The caller holds mu.
+// statusOf returns the status of a reader's file. The caller holds mu.
 func (t *Tailer) statusOf(r *reader) FileStatus {
 	f := FileStatus{
 		File: r.shown.file, Path: r.path, Size: r.shown.size, Read: r.shown.offset, Safe: min(r.safe, r.shown.size),
@@ -111,7 +111,7 @@ func (t *Tailer) statusOf(r *reader) FileStatus {
 	return f
 }
 
-// Problems tells what is not being read, by path, and why.
+// Problems returns why files, folders or inputs are not being read, by path.
 func (t *Tailer) Problems() map[string]string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,8 +122,7 @@ func (t *Tailer) Problems() map[string]string {
 	return all
 }
 
-// Refused reports whether there is a file, or a folder, that could not be
-// opened.
+// Refused reports whether a file or a folder could not be opened.
 func (t *Tailer) Refused() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,7 +134,7 @@ func (t *Tailer) Refused() bool {
 	return false
 }
 
-// Scanned reports whether the files were looked for at least once.
+// Scanned reports whether at least one scan has ended.
 func (t *Tailer) Scanned() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

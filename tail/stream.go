@@ -64,7 +64,8 @@ func (t *Tailer) joinStream(r *reader) {
 	}
 }
 
-// leaveStream takes a reader out of its stream. The caller holds mu, and its turn.
+// leaveStream removes a reader from its stream. The caller holds mu and has the turn of
+// the reader.
 func (t *Tailer) leaveStream(r *reader) {
 	s := r.stream
 	if s == nil {
@@ -103,8 +104,8 @@ func (t *Tailer) nextTurn() *reader {
 	return nil
 }
 
-// endTurn has the others of a stream go on after a turn of one reader. The caller holds
-// mu.
+// endTurn lets the other readers of a stream have turns after one of them had its. The
+// caller holds mu.
 func (t *Tailer) endTurn(s *stream, r *reader, next after) {
 	if s == nil {
 		return
@@ -122,8 +123,8 @@ func (t *Tailer) endTurn(s *stream, r *reader, next after) {
 	s.waiting = nil
 }
 
-// waitForFile is what a turn leads to that waits for another file. The reader is woken;
-// and it asks again by itself, but for a run --once.
+// waitForFile is the result of a turn that waits for another file of the stream. In a run
+// --once the reader is only woken; otherwise it also asks again by itself.
 func (t *Tailer) waitForFile() after {
 	if t.o.Once {
 		return parked
@@ -131,9 +132,9 @@ func (t *Tailer) waitForFile() after {
 	return idle
 }
 
-// begins reports whether a reader may read on. One that is at the start of its file waits
-// until the file before has come to its end, and takes over the message that is open
-// there.
+// begins reports whether a reader may read on. At the start of its file it waits until the
+// file before in its stream was read to its end, and takes over the incomplete message at
+// the end of that file.
 func (w *worker) begins(r *reader) bool {
 	t := w.t
 	if r.seeks == 0 {
@@ -200,7 +201,8 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 	return nil, false
 }
 
-// endWait has a reader read from the start of its file. The caller holds mu.
+// endWait lets a reader begin at the start of its file, without a message of the file
+// before. The caller holds mu.
 func (t *Tailer) endWait(r *reader) {
 	r.seeks, r.asks = 0, nil
 	if !t.o.Once {
@@ -217,8 +219,8 @@ func (t *Tailer) endWait(r *reader) {
 // end there.
 func (r *reader) isOpen() bool { return r.offset < r.size && r.stuck == r.size && r.long.at == 0 }
 
-// predecessor is the reader of the file that was where a file is before it. The
-// caller holds Tailer.mu.
+// predecessor returns the reader of the file that was at the path of r's file before it;
+// nil: there is none. The caller holds Tailer.mu.
 func (in *input) predecessor(r *reader) (of *reader) {
 	files := r.stream.files
 	for i, o := range files {
@@ -237,8 +239,8 @@ func (in *input) predecessor(r *reader) (of *reader) {
 	return of
 }
 
-// isOlder reports whether a file was made before another. Where clocks do not tell,
-// it is the one that was moved away, or that was found first. The caller holds
+// isOlder reports whether the file of a was created before that of b. If birth times do
+// not tell, it is the one that was rotated, or was found first. The caller holds
 // Tailer.mu.
 func isOlder(a, b *reader, found bool) bool {
 	switch left := a.hasLeft(); {
@@ -254,8 +256,8 @@ func isOlder(a, b *reader, found bool) bool {
 // caller holds Tailer.mu.
 func (r *reader) hasLeft() bool { return r.gone || r.path != r.stream.home }
 
-// readySeekers gives a turn to readers that wait for the end of a scan. The caller
-// holds mu.
+// readySeekers gives a turn to readers that wait for the end of a scan. The caller holds
+// mu.
 func (t *Tailer) readySeekers() {
 	for _, in := range t.inputs {
 		for _, s := range in.streams {
@@ -268,8 +270,8 @@ func (t *Tailer) readySeekers() {
 	}
 }
 
-// awaitsNext reports whether the open message at the end of a file is not to be sent as
-// it is: the next file begins with it or, in a run --once, may come to.
+// awaitsNext reports whether the incomplete message at the end of a file has to wait for
+// the next file: that one continues it or, in a run --once, may do so.
 func (t *Tailer) awaitsNext(r *reader) bool {
 	if r.stream == nil {
 		return false
@@ -282,8 +284,8 @@ func (t *Tailer) awaitsNext(r *reader) bool {
 	return t.scans == 0 || slices.ContainsFunc(r.stream.files, func(o *reader) bool { return o.seeks > 0 && r.in.predecessor(o) == r })
 }
 
-// part ends what a reader has in common with the files beside its own. The caller holds
-// mu, and its turn.
+// part separates a reader from the files beside its own: messages that two of them share
+// are read again. The caller holds mu and has the turn of the reader.
 func (t *Tailer) part(r *reader) {
 	t.stepBack(r)
 	if r.carry != nil {
@@ -291,8 +293,8 @@ func (t *Tailer) part(r *reader) {
 	}
 }
 
-// stepBack takes the open message of a file back from the reader of the next, which asks
-// again. The caller holds mu, and the turn of one of the two.
+// stepBack takes the incomplete message of a file back from the reader of the next file,
+// which asks for it again. The caller holds mu and has the turn of one of the two.
 func (t *Tailer) stepBack(r *reader) {
 	o := r.lent
 	if o == nil {
@@ -321,8 +323,8 @@ func (t *Tailer) giveBack(r *reader, a *apart) {
 	t.readyLocked(o)
 }
 
-// checkLent has a reader take its open message back whose file has grown, or that has no
-// time to wait.
+// checkLent takes an incomplete message back from the reader of the next file if its own
+// file has grown, or if the agent stops.
 func (w *worker) checkLent(r *reader) {
 	if r.lent == nil || r.isOpen() && !w.job.rest {
 		return

@@ -174,7 +174,7 @@ type Tailer struct {
 	ended   chan struct{} // closed when no change is taken any more
 }
 
-// New prepares reading; what the journal remembers is read here. Run must be
+// New returns a tailer and reads what the journal remembers of its inputs. Run must be
 // called.
 func New(o Options) (*Tailer, error) {
 	t := &Tailer{
@@ -234,7 +234,7 @@ func (t *Tailer) Run(ctx, rest context.Context) {
 	}
 }
 
-// stop ends the workers.
+// stop ends the workers after their turns.
 func (t *Tailer) stop() {
 	t.mu.Lock()
 	t.stopped = true
@@ -242,7 +242,7 @@ func (t *Tailer) stop() {
 	t.work.Broadcast()
 }
 
-// finish counts the readers of a run --once that have come to their end.
+// finish counts a reader of a run --once that has come to the end of its file.
 func (t *Tailer) finish(r *reader) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -252,8 +252,8 @@ func (t *Tailer) finish(r *reader) {
 	}
 }
 
-// noteEnd tells the goroutine that discovers when a run --once may have nothing left to
-// do. The caller holds mu.
+// noteEnd tells discover that a run --once may have nothing left to do. The caller holds
+// mu.
 func (t *Tailer) noteEnd() {
 	if t.o.Once && t.scans > 0 && !t.isBusy() {
 		select {
@@ -267,8 +267,8 @@ func (t *Tailer) noteEnd() {
 // caller holds mu.
 func (t *Tailer) isBusy() bool { return t.surveying > 0 || t.unread > 0 }
 
-// Resting reports that no reader has a turn or waits for one: all have come to
-// their end, or wait for room.
+// Resting reports that no reader has a turn or waits for one: all are at the end of their
+// files, or wait for room.
 func (t *Tailer) Resting() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -293,8 +293,8 @@ func (t *Tailer) skip(f record.File, span record.Span, mark record.Mark) {
 	_ = t.o.Positions.Skip(f, span, mark)
 }
 
-// abandoned counts bytes from an offset on that were given up before they were read, and has
-// the history name them.
+// abandoned counts bytes of a file that are lost because they were never read, and has the
+// journal name their range.
 func (t *Tailer) abandoned(f record.File, offset, bytes int64) {
 	t.o.Metrics.Abandoned(f.Input, bytes)
 	_ = t.o.History.Abandoned(f, record.Span{Start: offset, End: offset + bytes})

@@ -46,8 +46,8 @@ type Tap struct {
 	news    chan struct{}
 }
 
-// Tap opens a tap on inputs. A name that is none of an input brings nothing. It
-// must be closed.
+// Tap opens a tap on the records of inputs. A name that is not that of an input brings
+// nothing. The caller closes the tap.
 func (t *Tailer) Tap(inputs ...string) (*Tap, error) {
 	x := &t.taps
 	x.mu.Lock()
@@ -61,7 +61,7 @@ func (t *Tailer) Tap(inputs ...string) (*Tap, error) {
 	return p, nil
 }
 
-// Inputs are those of the tailer as they were given, in their order.
+// Inputs returns the inputs of the tailer as they were configured, in their order.
 func (t *Tailer) Inputs() (all []Input) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,7 +71,7 @@ func (t *Tailer) Inputs() (all []Input) {
 	return all
 }
 
-// publish has the workers know who taps what. The caller holds mu.
+// publish updates the list of taps that workers read. The caller holds mu.
 func (x *taps) publish() {
 	if len(x.all) == 0 {
 		x.on.Store(nil)
@@ -101,7 +101,7 @@ func (x *taps) end() {
 	}
 }
 
-// Close ends a tap. What it held is let go.
+// Close ends a tap and drops the records that it holds.
 func (p *Tap) Close() {
 	x := p.room
 	x.mu.Lock()
@@ -110,8 +110,7 @@ func (p *Tap) Close() {
 	x.publish()
 }
 
-// Dropped is how many records were not shown, since they were not fetched in
-// time.
+// Dropped returns how many records were not shown because they were not fetched in time.
 func (p *Tap) Dropped() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,6 +145,7 @@ func (p *Tap) Next(ctx context.Context, each func(*Passed) error) error {
 	}
 }
 
+// ring wakes Next.
 func (p *Tap) ring() {
 	select {
 	case p.news <- struct{}{}:
@@ -153,7 +153,7 @@ func (p *Tap) ring() {
 	}
 }
 
-// tap shows a chunk that is about to be handed over.
+// tap offers a chunk that is about to be handed over to the taps on its input.
 func (w *worker) tap(r *reader, c *record.Chunk) {
 	by := w.t.taps.on.Load()
 	if by == nil {
@@ -164,7 +164,7 @@ func (w *worker) tap(r *reader, c *record.Chunk) {
 	}
 }
 
-// offer takes a copy of a chunk if there is room for it.
+// offer takes a copy of a chunk, or drops it if too much is waiting.
 func (p *Tap) offer(r *reader, c *record.Chunk) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

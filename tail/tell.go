@@ -23,7 +23,7 @@ import (
 // ErrPlanted says that a link is not followed because of who made it.
 var ErrPlanted = trusted.ErrPlanted
 
-// tellRead logs why a file is not being read for an input, once, and that it is
+// tellRead logs, once, why a file cannot be read for an input, and when it can be read
 // again.
 func (w *worker) tellRead(r *reader, err error) {
 	if err != nil || w.job.complained {
@@ -35,6 +35,7 @@ func (w *worker) tellRead(r *reader, err error) {
 // several that may read it.
 type subject struct{ path, input string }
 
+// String names the subject for status.
 func (s subject) String() string {
 	if s.input == "" {
 		return s.path
@@ -50,8 +51,8 @@ type complaint struct {
 	file bool   // there is a file, or may be, that ought to be read
 }
 
-// forgive drops complaints about paths that are no longer there to complain
-// about: each scan repeats its own. The caller holds mu.
+// forgive drops logged problems of paths that the last scan did not find again. The caller
+// holds mu.
 func (t *Tailer) forgive() {
 	for about, c := range t.told {
 		if c.scan < t.scanNo && (about.input == "" || t.byPath[about.path] == nil) {
@@ -95,7 +96,8 @@ func (t *Tailer) tellOf(about subject, err error) {
 // nothing before that is told: between a rotation and the next file nothing is amiss.
 const awayFor = 12
 
-// tellMatched tells whether an input has files.
+// tellMatched logs that an input has no file, after it had none for a while, and that it
+// has files again.
 func (t *Tailer) tellMatched(in *input, matched bool) {
 	switch {
 	case matched:
@@ -106,8 +108,8 @@ func (t *Tailer) tellMatched(in *input, matched bool) {
 	}
 }
 
-// sameReason reports whether two reasons differ in nothing but numbers: how full
-// something is changes with every try, and is not told again.
+// sameReason reports whether two reasons differ in numbers only: a number such as free
+// space changes with every try, and is not logged again.
 func sameReason(a, b string) bool {
 	wordsOf := func(s string) string {
 		return strings.Map(func(r rune) rune {
@@ -120,8 +122,8 @@ func sameReason(a, b string) bool {
 	return a == b || a != "" && b != "" && wordsOf(a) == wordsOf(b)
 }
 
-// tellUnknown logs what a walk could not look at, unless this scan has told
-// something of it already: two reasons would be told in turn without end.
+// tellUnknown logs paths that a walk could not examine, unless this scan has logged
+// another reason for them.
 func (t *Tailer) tellUnknown(w *finder.Walk) {
 	for path, err := range w.Errs {
 		t.mu.Lock()
@@ -161,6 +163,7 @@ func shutFolder(path string, err error) (folder string, shut error) {
 	return folder, &os.PathError{Op: "enter", Path: folder, Err: unix.EACCES}
 }
 
+// errKind says that a path is not a regular file, with a fix.
 func errKind(s status) error {
 	fix := leaveOut
 	if s.mode&unix.S_IFMT == unix.S_IFDIR {
@@ -181,8 +184,8 @@ func errQuarantine(err error) error {
 	return &problem{error: err, fix: "look at quarantine and remove what is no longer needed, or raise quarantine.max_size; see that the disk of state_dir can be written"}
 }
 
-// isFile reports whether an error may keep records from being read: it is not about
-// what holds none, or is gone.
+// isFile reports whether an error may keep records from being read: it is not of a folder
+// or a device, nor of a missing file.
 func isFile(err error) bool {
 	var p *problem
 	if errors.As(err, &p) {
@@ -200,7 +203,7 @@ var agentUser = sync.OnceValue(func() string {
 	return id
 })
 
-// fixOf says what to do about what is not being read.
+// fixOf says what a person can do about a file that cannot be read.
 func fixOf(err error) string {
 	var p *problem
 	var planted *trusted.PlantedError
@@ -226,8 +229,8 @@ func fixOf(err error) string {
 	return "look at the file, its folder and its file system; the agent retries by itself"
 }
 
-// tellQuarantined logs the first record of a file that goes to quarantine:
-// where the first is, the others are, and they are counted.
+// tellQuarantined logs the first record of a file that goes to quarantine; the others are
+// only counted.
 func (w *worker) tellQuarantined(r *reader, offset int64, reason record.Reason, message string) {
 	if r.quarantined {
 		return
@@ -246,8 +249,8 @@ func (w *worker) tellQuarantined(r *reader, offset int64, reason record.Reason, 
 		"reason", string(reason), "err", message, "fix", fix)
 }
 
-// tellNoText logs where the first records of a file are that are not text in its
-// encoding, which pass.
+// tellNoText logs the first records of a file that are not valid text in its encoding.
+// They are sent.
 func (w *worker) tellNoText(r *reader, in record.Span) {
 	if r.noText {
 		return
@@ -263,8 +266,8 @@ func (w *worker) tellNoText(r *reader, in record.Span) {
 		"fix", "if it is no text, leave it out with exclude; else set encoding to that of the file, or have it written as UTF-8")...)
 }
 
-// tellMark logs that a file begins with the byte order mark of another encoding
-// than that of its input. Where something of the file must not get out, that is an error.
+// tellMark logs that a file begins with the byte order mark of another encoding than its
+// input's. If the input redacts, that is an error, since rules would find nothing.
 func (w *worker) tellMark(r *reader, head []byte) error {
 	if r.in.rules.Withholds() {
 		return r.in.foreignMark(head)

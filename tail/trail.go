@@ -22,6 +22,8 @@ type place struct {
 // trailLen is how many places are kept; one is added by a turn at most.
 const trailLen = 64
 
+// add stores an offset and the fingerprint there. When the trail is full, every second of
+// the older places is dropped.
 func (t *trail) add(offset int64, mark record.Mark) {
 	if n := len(*t); mark == 0 || n > 0 && (*t)[n-1].offset == offset {
 		return
@@ -34,8 +36,8 @@ func (t *trail) add(offset int64, mark record.Mark) {
 	*t = append(*t, place{offset, mark})
 }
 
-// within is the last place that an open file of the given size reaches. It reports
-// whether the file agrees there: then it holds nothing before that was not read.
+// within returns the last place of the trail that an open file of this size reaches, and
+// whether the file has the same content up to there.
 func (t trail) within(f io.ReaderAt, size int64) (place, bool) {
 	for _, p := range slices.Backward(t) {
 		if p.offset <= size {
