@@ -37,9 +37,10 @@ type header struct {
 
 var errOpen = errors.New("ends beyond the data")
 
-// Prepare reads the header of a file, for formats with Spec.NeedsHead: what is
-// scanned or skipped next is of that file. For others it does nothing. It fails
-// only where reading does; Scan, at offset 0, says what is wrong with a header.
+// Prepare reads what the scanner has to know of a file before it scans its middle: the
+// header of an Avro file, or the columns that rules name. Later calls are about this file.
+// Other formats need nothing. It fails only if the file cannot be read; a bad header is
+// reported by Scan at offset 0.
 func (s *Scanner) Prepare(file io.ReaderAt) error {
 	if s.opt.Rules.Named() {
 		return s.prepareHeader(file)
@@ -69,7 +70,8 @@ func (s *Scanner) Prepare(file io.ReaderAt) error {
 	}
 }
 
-// beginBlocks takes the header off the beginning of a file.
+// beginBlocks consumes the header at the beginning of an Avro file. It returns false if no
+// block can follow yet, or the header is bad.
 func (s *Scanner) beginBlocks(data []byte, last bool, c *Chunk) bool {
 	s.head = header{bytes: s.head.bytes[:0]}
 	n, err := headerLen(data[:min(len(data), s.opt.MaxRecord)])
@@ -99,7 +101,8 @@ func (s *Scanner) beginBlocks(data []byte, last bool, c *Chunk) bool {
 	return false
 }
 
-// groupOf makes one number of a header.
+// groupOf returns a hash of a header: records under different headers cannot share a
+// payload.
 func groupOf(header []byte) int {
 	h := fnv.New64a()
 	h.Write(header)
@@ -152,7 +155,7 @@ type reader struct {
 	err error
 }
 
-// long reads a number of up to 64 bits, the sign in its lowest bit.
+// long reads a zigzag-encoded number of up to 64 bits.
 func (r *reader) long() int64 {
 	if r.err != nil {
 		return 0
@@ -170,7 +173,7 @@ func (r *reader) long() int64 {
 	return v
 }
 
-// text reads a length and as many bytes.
+// text reads a length and that many bytes.
 func (r *reader) text() []byte {
 	n := r.long()
 	from := r.i
@@ -178,6 +181,7 @@ func (r *reader) text() []byte {
 	return r.b[from:r.i]
 }
 
+// skip moves over n bytes.
 func (r *reader) skip(n int64) {
 	switch {
 	case r.err != nil:
@@ -190,8 +194,8 @@ func (r *reader) skip(n int64) {
 	}
 }
 
-// frameOf reads the two numbers before the records of a block: how many there
-// are, and how long the block is with its frame.
+// frameOf reads the two numbers at the beginning of a block: how many records it has, and
+// how long it is in all.
 func frameOf(b []byte) (records int, length int64, err error) {
 	r := reader{b: b}
 	n, size := r.long(), r.long()
@@ -206,7 +210,7 @@ func frameOf(b []byte) (records int, length int64, err error) {
 	return int(n), int64(r.i) + size + syncLen, nil
 }
 
-// nextBlock frames the block that data begins with.
+// nextBlock finds the end of the block that data begins with, and checks the block.
 func (s *Scanner) nextBlock(data []byte, last bool) cut {
 	if len(s.head.bytes) == 0 {
 		s.fault = malformed(nowhere, "a block of a file that has no header")
@@ -238,8 +242,8 @@ func (s *Scanner) nextBlock(data []byte, last bool) cut {
 	return s.isolateBlock(data, last)
 }
 
-// endsInSync reports whether block ends in the sync marker; to be sound it has
-// no other one, or its size is not its own.
+// endsInSync reports whether a block ends with the sync marker of the file. With Validate
+// there must be no other marker in it, or its size would be wrong.
 func (s *Scanner) endsInSync(block []byte) bool {
 	if !s.opt.Validate {
 		return bytes.HasSuffix(block, s.head.sync())
@@ -247,7 +251,7 @@ func (s *Scanner) endsInSync(block []byte) bool {
 	return bytes.Index(block, s.head.sync()) == len(block)-syncLen
 }
 
-// isolateBlock rejects what lies before the end of the next sync marker.
+// isolateBlock rejects the bytes up to the end of the next sync marker.
 func (s *Scanner) isolateBlock(data []byte, last bool) cut {
 	n, done := s.head.skipToBlock(data, last)
 	switch {
@@ -261,8 +265,8 @@ func (s *Scanner) isolateBlock(data []byte, last bool) cut {
 
 func (h *header) sync() []byte { return h.bytes[max(0, len(h.bytes)-syncLen):] }
 
-// skipToBlock returns the length of what lies before the end of the first sync
-// marker in data. Without done there is none that begins in the first n bytes.
+// skipToBlock returns the length of the bytes before the end of the first sync marker in
+// data. done is false if no marker is there; then none begins in the first n bytes.
 func (h *header) skipToBlock(data []byte, last bool) (n int, done bool) {
 	if len(h.bytes) > 0 {
 		if i := bytes.Index(data, h.sync()); i >= 0 {
@@ -275,8 +279,8 @@ func (h *header) skipToBlock(data []byte, last bool) (n int, done bool) {
 	return len(data), last
 }
 
-// PrefixLen is the length of the prefix of the body of a payload, see
-// Chunk.Prefix: the rest is what Split and Count take.
+// PrefixLen returns the length of the prefix of a payload's body, such as an Avro header;
+// see Chunk.Prefix. Split and Count take the rest of the body.
 func (s *Scanner) PrefixLen(body []byte) int {
 	if !s.spec.NeedsHead {
 		return 0
@@ -288,7 +292,7 @@ func (s *Scanner) PrefixLen(body []byte) int {
 	return n
 }
 
-// measureBlock is the length of the first block of a body.
+// measureBlock returns the length of the first block of a body.
 func measureBlock(body []byte) int {
 	if _, n, err := frameOf(body); err == nil && n < int64(len(body)) {
 		return int(n)
@@ -296,7 +300,7 @@ func measureBlock(body []byte) int {
 	return len(body)
 }
 
-// countBlocks is the number of records of a body.
+// countBlocks returns the number of records in a body of blocks.
 func countBlocks(body []byte) (records int) {
 	for ; len(body) > 0; body = body[measureBlock(body):] {
 		n, _, _ := frameOf(body)

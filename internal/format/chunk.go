@@ -103,6 +103,7 @@ type Reject struct {
 	Data []byte
 }
 
+// reset empties the chunk and keeps its memory for the next use.
 func (c *Chunk) reset() {
 	*c = Chunk{
 		Pieces:   c.Pieces[:0],
@@ -122,7 +123,7 @@ func (c *Chunk) room(pos int) bool {
 	return n < record.MaxPieces || c.Pieces[n-1].End == pos
 }
 
-// piece notes that the records data[start:end] are in the body.
+// piece notes that the body has the records of data[start:end].
 func (c *Chunk) piece(start, end, records int) {
 	if n := len(c.Pieces); n > 0 && c.Pieces[n-1].End == start {
 		c.Pieces[n-1].End = end
@@ -132,8 +133,8 @@ func (c *Chunk) piece(start, end, records int) {
 	c.Pieces = append(c.Pieces, Piece{start, end, records})
 }
 
-// join appends data[start:end] to the body. The body never overtakes start, so
-// that nothing not yet scanned is overwritten.
+// join appends data[start:end] to the body. The body may lie in data itself; it never
+// reaches start, so no byte is overwritten that was not scanned.
 func (c *Chunk) join(data []byte, start, end int) {
 	switch {
 	case c.Copied:
@@ -148,8 +149,8 @@ func (c *Chunk) join(data []byte, start, end int) {
 	}
 }
 
-// joinLine appends data[start:text] to the body, of a record that ends at end,
-// and a newline where it has none of its own.
+// joinLine appends data[start:text], the content of a record that ends at end, to the
+// body, and a newline if newline is set.
 func (c *Chunk) joinLine(data []byte, start, end, text int, newline bool) {
 	if newline && text == end && end < len(data) {
 		c.detach()
@@ -168,7 +169,8 @@ func (c *Chunk) add(b ...byte) {
 	}
 }
 
-// filter counts a record that is left out for the reason of an index, of so many.
+// filter counts a record that is left out for the reason of this index; of is the number
+// of reasons.
 func (c *Chunk) filter(reason, of int) {
 	if c.Filtered == nil {
 		c.out = append(c.out[:0], make([]int, of)...)
@@ -177,7 +179,8 @@ func (c *Chunk) filter(reason, of int) {
 	c.Filtered[reason]++
 }
 
-// change counts a record that the rule of an index has changed, of so many.
+// change counts a record that the rule of this index has changed; of is the number of
+// rules.
 func (c *Chunk) change(rule, of int) {
 	if c.Changed == nil {
 		c.by = append(c.by[:0], make([]int, of)...)
@@ -186,7 +189,7 @@ func (c *Chunk) change(rule, of int) {
 	c.Changed[rule]++
 }
 
-// detach makes the body a copy, so that it can outgrow the data it is of.
+// detach copies the body out of data, so that it can become longer than its source.
 func (c *Chunk) detach() {
 	if !c.Copied {
 		c.Copied = true
@@ -195,8 +198,8 @@ func (c *Chunk) detach() {
 	}
 }
 
-// length notes the source length of a record that joined a body of before
-// bytes. The first whose length differs brings those of all before it.
+// length notes how many bytes of the file a record has whose addition to the body began at
+// before. Lengths are stored from the first record on whose length in the body differs.
 func (s *Scanner) length(c *Chunk, before, source int) {
 	if c.Lens == nil {
 		for body := c.Body[:before]; len(body) > 0; {

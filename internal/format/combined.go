@@ -19,8 +19,8 @@ import (
 // mostDigits is how many digits a number may have: a long holds them.
 const mostDigits = 18
 
-// appendCombined appends the object of a line. The zero fault means that it is
-// one of an access log; else dst is as it was.
+// appendCombined appends the JSON object of a line of an access log. If the line is none,
+// it returns a fault and dst as it was. lossy says that a value was not UTF-8.
 func appendCombined(dst, line []byte) (_ []byte, lossy bool, f fault) {
 	o := object{dst: append(dst, '{')}
 	at, f := o.client(line)
@@ -68,7 +68,8 @@ func appendCombined(dst, line []byte) (_ []byte, lossy bool, f fault) {
 	return o.dst, o.lossy, fault{}
 }
 
-// client writes who asked, and returns where the time begins.
+// client writes the address, identity and user at the beginning of an access log line, and
+// returns where the time begins.
 func (o *object) client(line []byte) (at int, f fault) {
 	const none = "no address, identity and user before a time in brackets"
 	first := bytes.IndexByte(line, ' ')
@@ -95,7 +96,7 @@ func (o *object) client(line []byte) (at int, f fault) {
 	return end + 1, fault{}
 }
 
-// isHostPort reports whether text is a name with a port: no address of IPv6.
+// isHostPort reports whether text is a name with a port, and not an IPv6 address.
 func isHostPort(text []byte) bool {
 	host, port, found := bytes.Cut(text, []byte{':'})
 	if !found || len(host) == 0 || len(port) == 0 {
@@ -112,7 +113,7 @@ func isHostPort(text []byte) bool {
 // accessTimeLen is the length of [01/Mar/2026:12:00:00 +0100] and a space.
 const accessTimeLen = 29
 
-// accessTime writes the time that text begins with, and reports whether it does.
+// accessTime writes the time at the beginning of text; false: there is none.
 func (o *object) accessTime(text []byte) bool {
 	const like = "[00/xxx/0000:00:00:00 x0000] "
 	if len(text) < accessTimeLen {
@@ -147,7 +148,7 @@ func (o *object) accessTime(text []byte) bool {
 // two is the number of two digits that text begins with.
 func two(text []byte) int { return int(text[0]-'0')*10 + int(text[1]-'0') }
 
-// monthOf is the number of a month from its three letters; 0: it is none.
+// monthOf returns the number of the month with these three letters; 0: there is none.
 func monthOf(name []byte) int {
 	const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
 	for i := 0; i < len(months); i += 3 {
@@ -158,6 +159,7 @@ func monthOf(name []byte) int {
 	return 0
 }
 
+// daysOf returns the number of days of a month.
 func daysOf(month, year int) int {
 	switch month {
 	case 4, 6, 9, 11:
@@ -171,8 +173,8 @@ func daysOf(month, year int) int {
 	return 31
 }
 
-// quoted returns the index behind the string in double quotes at i, or -1. A
-// backslash takes its meaning from the character behind it.
+// quoted returns the index after the string in double quotes at i; -1: there is none. A
+// backslash escapes the next character.
 func quoted(line []byte, i int) int {
 	if i >= len(line) || line[i] != '"' {
 		return -1
@@ -190,7 +192,8 @@ func quoted(line []byte, i int) int {
 	}
 }
 
-// request writes the line that the client began with.
+// request writes the request line: method, path and protocol, or all in one member if it
+// is not of that form.
 func (o *object) request(text []byte) {
 	first, last := bytes.IndexByte(text, ' '), bytes.LastIndexByte(text, ' ')
 	if first <= 0 || last-first < 2 || !bytes.HasPrefix(text[last+1:], []byte("HTTP/")) || len(text)-last == len(" HTTP/") {
@@ -202,7 +205,8 @@ func (o *object) request(text []byte) {
 	o.text(`"protocol":"`, text[last+1:])
 }
 
-// agent writes what is behind the number of bytes, if anything, with its space.
+// agent writes the members after the number of bytes: referer, user agent, and whatever
+// follows.
 func (o *object) agent(text []byte) {
 	if len(text) < 2 {
 		return

@@ -62,7 +62,8 @@ type containerLine struct {
 	partial            bool   // the message goes on behind it
 }
 
-// assemble makes the cut, which has one line, that of all lines of its unit.
+// assemble extends a cut of one line of a container log to all lines that its message, and
+// messages between them, have.
 func (s *Scanner) assemble(k *cut, data []byte, last bool) {
 	u := &s.unit
 	u.messages, u.parts, u.beside, u.open = u.messages[:0], u.parts[:0], u.beside[:0], u.open[:0]
@@ -107,8 +108,8 @@ func (s *Scanner) assemble(k *cut, data []byte, last bool) {
 	k.records = len(u.messages)
 }
 
-// add puts a line, which begins at a place of the unit, where it belongs. It
-// reports false where too many messages are open.
+// add assigns a line to its message in the unit, by its stream. It returns false if too
+// many messages are incomplete.
 func (u *unit) add(l containerLine, at int) bool {
 	n := slices.IndexFunc(u.open, func(i int) bool { return bytes.Equal(u.messages[i].stream, l.stream) })
 	if n < 0 && l.partial && len(u.open) == mostStreams {
@@ -188,7 +189,7 @@ func (s *Scanner) skipParts(data, stream []byte, last bool) (_ []Piece, n int, d
 	}
 }
 
-// containerLine takes a line apart. The zero fault means that it is one.
+// containerLine parses a line of a container log; the fault says why it is none.
 func (s *Scanner) containerLine(line []byte) (l containerLine, f fault) {
 	if s.opt.Parse == ParseCRI {
 		return criLine(line)
@@ -226,7 +227,7 @@ func (s *Scanner) containerLine(line []byte) (l containerLine, f fault) {
 	return l, fault{}
 }
 
-// member takes one member of a docker line.
+// member stores one member of a Docker line.
 func (l *containerLine) member(s *Scanner, name, whole, value []byte, at int) fault {
 	var to *[]byte
 	switch string(name) {
@@ -252,7 +253,7 @@ func (l *containerLine) member(s *Scanner, name, whole, value []byte, at int) fa
 	return fault{}
 }
 
-// valueEnd returns the index behind the value at i, of sound JSON.
+// valueEnd returns the index after the JSON value at i, which has to be valid.
 func valueEnd(b []byte, i int) int {
 	switch b[i] {
 	case '"':
@@ -277,8 +278,8 @@ func valueEnd(b []byte, i int) int {
 	}
 }
 
-// withoutNewline is the content of a JSON string without the newline, or CRLF,
-// that it ends in. Without a newline it is a part of a message.
+// withoutNewline removes the newline, or CRLF, at the end of the content of a JSON string.
+// Without a newline the text is a part of a message.
 func withoutNewline(text []byte) (_ []byte, partial bool) {
 	bare := withoutEscape(text, "n", "u000a")
 	if len(bare) == len(text) {
@@ -287,8 +288,8 @@ func withoutNewline(text []byte) (_ []byte, partial bool) {
 	return withoutEscape(bare, "r", "u000d"), false
 }
 
-// withoutEscape is the content of a JSON string without the escape that it ends
-// in, written in either way.
+// withoutEscape removes one escape, in its short or its long form, from the end of the
+// content of a JSON string.
 func withoutEscape(text []byte, short, long string) []byte {
 	for _, name := range []string{short, long} {
 		n := len(text) - len(name)
@@ -303,7 +304,7 @@ func withoutEscape(text []byte, short, long string) []byte {
 	return text
 }
 
-// criLine takes a line of CRI apart.
+// criLine parses a line of the CRI format.
 func criLine(line []byte) (l containerLine, f fault) {
 	line = bytes.TrimSuffix(line, []byte{'\n'})
 	var tag []byte
@@ -335,7 +336,7 @@ func criLine(line []byte) (l containerLine, f fault) {
 	return l, fault{}
 }
 
-// isTime reports whether text begins as ISO 8601 does.
+// isTime reports whether text begins with a time of ISO 8601.
 func isTime(text []byte) bool {
 	const like = "0000-00-00T00:00:00"
 	if len(text) < len(like) {

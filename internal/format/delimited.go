@@ -20,8 +20,8 @@ import (
 // of the file was read at once. Validate also rejects a quote within an
 // unquoted field, and Scan keeps records of different field counts apart.
 
-// row frames the record that data begins with. k has its first line, which is
-// not longer than a record may be.
+// row finds the end of the record that data begins with, which may have quoted newlines. k
+// has the first line.
 func (s *Scanner) row(k *cut, data []byte, last bool) {
 	line := data[:k.n]
 	if line[0] != '"' && bytes.IndexByte(line, '"') < 0 {
@@ -59,7 +59,8 @@ func (s *Scanner) row(k *cut, data []byte, last bool) {
 	}
 }
 
-// stray notes a quote that framing passes over and encoding rules do not.
+// stray notes a quote inside a field that does not begin with one: it does not affect
+// where the record ends, but is an error of encoding.
 func (s *Scanner) stray(k *cut, r walked) {
 	if r.stray {
 		k.flawed, s.fault = true, unexpected(r.at, "in a field that does not begin with a quote")
@@ -85,8 +86,7 @@ type walked struct {
 	at     int // of the opening quote, of what broke the record, or of the first stray quote
 }
 
-// walkRow goes through the record that data begins with, from one quoted field
-// to the next: the plain fields between them are only counted.
+// walkRow finds the end of the record that data begins with, and counts its fields.
 func walkRow(data, sep []byte) walked {
 	r := walked{fields: 1}
 	eol := -1 // where the line that i is in ends
@@ -127,8 +127,8 @@ func walkRow(data, sep []byte) walked {
 	}
 }
 
-// quoted goes through the quoted field at i, and returns the index of the
-// delimiter behind it, or -1 where the walk ends.
+// quoted walks over the quoted field at i, and returns the index of the delimiter after
+// it; -1: the record ends there, or is broken.
 func (r *walked) quoted(data []byte, i int, delimiter byte) int {
 	opens := i
 	if i = closingQuote(data, i+1); i < 0 {
@@ -159,9 +159,9 @@ func lineEnd(data []byte, i int) int {
 	return len(data)
 }
 
-// closingQuote returns the index behind the quote that closes the field whose
-// content begins at i, or -1. Fields are short, so that looking at eight bytes
-// together here is faster than the call of a wider search.
+// closingQuote returns the index after the quote that closes the field whose content
+// begins at i; -1: it is not closed. It compares eight bytes at a time, which for short
+// fields is faster than a call of a wider search.
 func closingQuote(data []byte, i int) int {
 	for {
 		for ; i+8 <= len(data); i += 8 {

@@ -33,7 +33,7 @@ func EncodingOf(name string) (Encoding, bool) {
 
 func (e Encoding) String() string { return encodings[e] }
 
-// unit is the least number of bytes a character has.
+// unit is the number of bytes of the smallest character.
 func (e Encoding) unit() int {
 	if e == UTF16LE || e == UTF16BE {
 		return 2
@@ -47,7 +47,7 @@ var marks = []struct {
 	of    Encoding
 }{{"\xEF\xBB\xBF", UTF8}, {"\xFF\xFE", UTF16LE}, {"\xFE\xFF", UTF16BE}}
 
-// Mark tells which encoding a byte order mark at the beginning of a file names.
+// Mark returns the encoding that a byte order mark at the beginning of head names.
 func Mark(head []byte) (Encoding, bool) {
 	for _, m := range marks {
 		if bytes.HasPrefix(head, []byte(m.bytes)) {
@@ -64,9 +64,9 @@ const (
 	mostWindow  = 256 << 10
 )
 
-// scanDecoded is Scan for files that are not UTF-8: it decodes as much as is
-// likely to be consumed, and more where that does not hold a record. What comes
-// out does not depend on how much that is, as it does not depend on reads.
+// scanDecoded is Scan for files that are not UTF-8. It decodes as many bytes as are likely
+// to be consumed, and more if these hold no whole record. The result does not depend on
+// that number.
 func (s *Scanner) scanDecoded(data []byte, at int64, last bool, limit int, c *Chunk) {
 	for n := max(s.window, leastWindow); ; n *= 4 {
 		raw := data[:min(n, len(data))]
@@ -91,8 +91,8 @@ func (s *Scanner) scanDecoded(data []byte, at int64, last bool, limit int, c *Ch
 	}
 }
 
-// decode puts the text of raw into c. A character that raw has only the
-// beginning of is left out, but for the last one of a file.
+// decode puts the text of raw into c. A character of which raw has only the beginning is
+// left out, unless the file ends there.
 func (s *Scanner) decode(c *Chunk, raw []byte, last bool) {
 	s.raw, s.lossy, s.known = raw, false, place{}
 	switch s.opt.Encoding {
@@ -107,7 +107,7 @@ func (s *Scanner) decode(c *Chunk, raw []byte, last bool) {
 // place is the same place in the text and in the bytes it was decoded from.
 type place struct{ text, source int }
 
-// pos is where in the scanned data the text is that lies at i.
+// pos converts an index in the decoded text to one in the scanned data.
 func (s *Scanner) pos(i int) int {
 	if s.opt.Encoding == UTF8 {
 		return i
@@ -115,8 +115,8 @@ func (s *Scanner) pos(i int) int {
 	return s.sourcePos(i)
 }
 
-// sourcePos is pos where text was decoded: how long it was is told by the text
-// alone. Text before the place that was asked for last may have been moved.
+// sourcePos is pos for text that was decoded. Indexes before the one asked for last must
+// not be asked for again: their text may have been moved.
 func (s *Scanner) sourcePos(i int) int {
 	p := &s.known
 	if i >= p.text {
@@ -128,9 +128,9 @@ func (s *Scanner) sourcePos(i int) int {
 	return min(p.source, len(s.raw)) // half a unit that ends a file counts as one
 }
 
-// replaced reports whether text, which begins at i of the text at hand, holds
-// what was no character. The replacement character can be in a file too: only
-// the bytes that it was decoded from tell.
+// replaced reports whether text, at index i, has a replacement character that stands for
+// invalid bytes. The file may contain that character itself, so the source bytes are
+// decoded again.
 func (s *Scanner) replaced(text []byte, i int) bool {
 	if !s.lossy || !bytes.Contains(text, []byte("\uFFFD")) {
 		return false
@@ -141,7 +141,7 @@ func (s *Scanner) replaced(text []byte, i int) bool {
 	return lossy
 }
 
-// sourceLen is the number of bytes that text was decoded from.
+// sourceLen returns the number of bytes that text was decoded from.
 func (e Encoding) sourceLen(text []byte) int {
 	chars, four := len(text), 0 // four: characters of four bytes, two units each
 	for ; len(text) >= 8; text = text[8:] {
@@ -189,9 +189,8 @@ func asciiRun(b []byte) int {
 	return i
 }
 
-// appendUTF16 appends raw as UTF-8. What is no character becomes the
-// replacement character, and is told as lossy: half of a surrogate pair, and a
-// single byte at the end of a file.
+// appendUTF16 appends raw as UTF-8. Half of a surrogate pair, and a single byte at the end
+// of a file, become the replacement character; lossy says so.
 func appendUTF16(dst, raw []byte, big, last bool) (text []byte, lossy bool) {
 	for len(raw) >= 2 {
 		for len(raw) >= 8 { // four units of ASCII
@@ -240,7 +239,7 @@ func unitOf(raw []byte, big bool) rune {
 	return rune(binary.LittleEndian.Uint16(raw))
 }
 
-// places has the places of a chunk be those in the file.
+// places converts the positions in a chunk to those in the file.
 func (s *Scanner) places(c *Chunk) {
 	if s.opt.Encoding != UTF8 {
 		c.BOM, c.Consumed = min(c.BOM, s.opt.Encoding.unit()), s.pos(c.Consumed)
@@ -258,10 +257,9 @@ func (s *Scanner) skipLongDecoded(data []byte, indent int, last bool) (n int, do
 	return n, done
 }
 
-// Border is what a place in the middle of a file ends in at which reading can
-// begin: a newline, or in Avro the sync marker of the file that Prepare has
-// read; nil where that has no header. It counts only where it begins a multiple
-// of unit bytes into the file.
+// Border returns the bytes after which reading can begin in the middle of a file: a
+// newline or, in Avro, the sync marker of the file that Prepare has read; nil if the file
+// has no header. They count only at offsets that are multiples of unit.
 func (s *Scanner) Border() (border []byte, unit int) {
 	switch {
 	case s.spec.Ends == InBlocks:

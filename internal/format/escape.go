@@ -6,10 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// appendString appends text as it is within a JSON string. Bytes that are not
-// UTF-8 become the replacement character each, which is told as lossy: JSON has
-// no way to write them. Everything else is what a reader of the string gets
-// back.
+// appendString appends text escaped for a JSON string. Each byte that is not UTF-8 becomes
+// the replacement character; lossy says so.
 func appendString(dst, text []byte) (_ []byte, lossy bool) {
 	checked := false
 	for i := 0; i < len(text); {
@@ -29,9 +27,8 @@ func appendString(dst, text []byte) (_ []byte, lossy bool) {
 	return dst, false
 }
 
-// plainRun is the length of what text begins with and needs no escape. High
-// tells that there may be bytes above 127 in it or just behind. See stringEnd
-// for how eight bytes are looked at together.
+// plainRun returns how many bytes at the beginning of text need no escape. high says that
+// there may be bytes above 127 in them or just after them.
 func plainRun(text []byte) (n int, high bool) {
 	var seen uint64
 	for ; n+8 <= len(text); n += 8 {

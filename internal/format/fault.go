@@ -34,9 +34,8 @@ func (s *Scanner) tooLong(what string) fault {
 	return fault{reason: record.TooLong, text: what, limit: cmp.Or(s.opt.MaxContent, s.opt.MaxRecord)}
 }
 
-// explain is the message for people about the record that data begins with.
-// Columns count its bytes from 1, in the line of the record they are in where
-// that is not the first; one character is all that is told of its content.
+// explain returns the message for people. It names the column, from 1, in its line of the
+// record, and at most one character of the content.
 func (f fault) explain(data []byte) string {
 	if f.limit > 0 {
 		return fmt.Sprintf("%s %d bytes", f.text, f.limit)

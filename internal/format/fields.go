@@ -64,12 +64,10 @@ var places = map[string]func(dst []byte, s *Stamp) []byte{
 	"container":  func(dst []byte, s *Stamp) []byte { return appendText(dst, podOf(s.Path).container) },
 }
 
-// NewFields reads the values of fields by name: text in which {host} and the
-// other places stand for what differs from record to record, and {{ for a
-// brace. A value that is {offset} or {generation} alone becomes a number, all
-// others a string. Fields are added in the order of their names. The error
-// tells every mistake: each a *units.KeyError, joined, where it is that of one
-// field.
+// NewFields parses the values of fields: text with placeholders such as {host}, and {{ for
+// a literal brace. A value that is only {offset} or {generation} becomes a number, all
+// others become strings. Fields are added in the order of their names. The error joins all
+// mistakes; that of one field is a *units.KeyError.
 func NewFields(values map[string]string) (*Fields, error) {
 	if len(values) > MaxFields {
 		return nil, fmt.Errorf("%d fields: at most %d can be added", len(values), MaxFields)
@@ -102,7 +100,7 @@ func NewFields(values map[string]string) (*Fields, error) {
 // HasBatch reports whether the id of the batch is in a field.
 func (f *Fields) HasBatch() bool { return f != nil && f.batch }
 
-// partsOf takes a value apart.
+// partsOf splits a value into texts and placeholders.
 func partsOf(value string) (parts []part, err error) {
 	var text []byte
 	for value != "" {

@@ -24,7 +24,8 @@ func Inners() (names []string) {
 	return names
 }
 
-// InnerOf finds what messages hold by its name in the configuration.
+// InnerOf returns the way to parse the messages in a container log that has this name in
+// the configuration.
 func InnerOf(name string) (Parse, bool) {
 	for _, p := range inners {
 		if p.String() == name {
@@ -37,7 +38,8 @@ func InnerOf(name string) (Parse, bool) {
 // Container reports whether lines are those of a container log, with messages inside.
 func (p Parse) Container() bool { return p == ParseDocker || p == ParseCRI }
 
-// Taken is the way that text is taken apart: of container logs that of their messages.
+// Taken returns how the text of records is parsed: of container logs, how their messages
+// are.
 func (p Parse) Taken(inner Parse) Parse {
 	if p.Container() {
 		return inner
@@ -47,8 +49,8 @@ func (p Parse) Taken(inner Parse) Parse {
 
 func (o *Options) taken() Parse { return o.Parse.Taken(o.Inner) }
 
-// appendInner appends the members of what the text of a message holds, and a comma
-// before them where there is a member before.
+// appendInner parses the text of a message and appends its members to the object of the
+// message. A name that the container uses gets a number.
 func (s *Scanner) appendInner(dst, text []byte, m *message) (_ []byte, lossy bool) {
 	if s.opt.Parse == ParseDocker {
 		s.unescaped, lossy = appendUnescaped(s.unescaped[:0], text)
@@ -77,7 +79,7 @@ func (s *Scanner) appendInner(dst, text []byte, m *message) (_ []byte, lossy boo
 	}
 }
 
-// withComma has room for another member of an object that is being written.
+// withComma appends a comma if dst has a member already.
 func withComma(dst []byte) []byte {
 	if dst[len(dst)-1] == '{' {
 		return dst
@@ -85,8 +87,8 @@ func withComma(dst []byte) []byte {
 	return append(dst, ',')
 }
 
-// has reports whether a name is one of those that a container gives the members of a
-// message: the name is as it is written.
+// has reports whether the container gives the message a member of this name, which may
+// have escapes.
 func (u *unit) has(m *message, name []byte) bool {
 	if bytes.IndexByte(name, '\\') >= 0 {
 		name, _ = appendUnescaped(nil, name)
@@ -104,7 +106,7 @@ func (u *unit) has(m *message, name []byte) bool {
 	return false
 }
 
-// isNamed reports whether a name as it is written stands for a plain one.
+// isNamed reports whether a name with escapes stands for a plain one.
 func isNamed(written, plain []byte) bool {
 	if bytes.IndexByte(written, '\\') >= 0 {
 		written, _ = appendUnescaped(nil, written)
@@ -112,7 +114,7 @@ func isNamed(written, plain []byte) bool {
 	return bytes.Equal(written, plain)
 }
 
-// appendFreeNumber appends what makes a name one that no member of a message has.
+// appendFreeNumber appends a number to a name so that no member of the message has it.
 func (s *Scanner) appendFreeNumber(dst, name []byte, m *message) []byte {
 	s.free, _ = appendUnescaped(s.free[:0], name)
 	s.free = append(s.free, '_')
@@ -143,8 +145,8 @@ func hasMember(object, plain []byte) bool {
 	return false
 }
 
-// appendJSON appends an object that text is, as it is there, in one line. The zero
-// fault means that it is one; else dst is as it was.
+// appendJSON appends text that is a JSON object, on one line. If it is none, it returns a
+// fault and dst as it was.
 func (s *Scanner) appendJSON(dst, text []byte) (_ []byte, lossy bool, f fault) {
 	from := len(dst)
 	if utf8.Valid(text) {
@@ -173,8 +175,8 @@ func (s *Scanner) appendJSON(dst, text []byte) (_ []byte, lossy bool, f fault) {
 	return dst[:from+len(object)], lossy, fault{}
 }
 
-// appendUnescaped appends what the content of a sound JSON string stands for. Half of a
-// pair of surrogates stands for no character, which is told as lossy.
+// appendUnescaped appends the text for which the content of a valid JSON string stands.
+// lossy says that it has half of a surrogate pair.
 func appendUnescaped(dst, content []byte) (_ []byte, lossy bool) {
 	for {
 		n := bytes.IndexByte(content, '\\')

@@ -9,11 +9,10 @@ import (
 // MaxDepth is how deeply the containers of a JSON record may nest.
 const MaxDepth = 512
 
-// checkJSON reports whether rec is one JSON object, else s.fault says why not.
-// RFC 8259 comes first; only a record that fails it is read once more with the
-// engine's leniencies. Bytes that are not UTF-8 are no fault within a string or a
-// comment, since the service takes them; beyond says that there are bytes above 127,
-// so that they may be such.
+// checkJSON reports whether the first n bytes of data are one JSON object; if not, s.fault
+// says why. A record that RFC 8259 rejects is checked again with the leniencies of the
+// service (comments, single quotes). Bytes that are not UTF-8 are allowed in strings and
+// comments, as in the service; beyond says that there are bytes above 127.
 func (s *Scanner) checkJSON(data []byte, n int) (ok, beyond bool) {
 	if ok, beyond = s.quickJSON(data, n); ok {
 		return true, beyond
@@ -33,9 +32,8 @@ func (s *Scanner) checkJSON(data []byte, n int) (ok, beyond bool) {
 	return f.text == "", true
 }
 
-// strictJSON checks that b is one JSON object with white space around it, by
-// RFC 8259 but for UTF-8. The zero fault means that it is; beyond that it has bytes
-// above 127.
+// strictJSON checks that b is one JSON object with optional white space around it, by RFC
+// 8259, except that it need not be UTF-8. beyond says that it has bytes above 127.
 func strictJSON(b []byte) (beyond bool, f fault) {
 	end, unicode, f := strictObject(b, skipSpace(b, 0))
 	if f.text != "" {
@@ -129,7 +127,7 @@ func strictObject(b []byte, i int) (end int, unicode uint64, f fault) {
 	}
 }
 
-// expected blames what b has at i, or that it has nothing there.
+// expected returns the fault for the unexpected byte at i, or for an end there.
 func expected(b []byte, i int, where string) fault {
 	if i >= len(b) {
 		return malformed(i, "the record ends "+where)
@@ -192,8 +190,9 @@ func stringEnd(b []byte, i int) (end int, high uint64) {
 	return ^i, high
 }
 
-// behindEscape returns the index behind the escape at i, or the complement of
-// the index of what makes it none; a control character is never one.
+// behindEscape returns the index after the JSON escape at b[i]. If it is not valid, it
+// returns ^j, where j is the index of the offending byte, as for a control character in a
+// string.
 func behindEscape(b []byte, i int) int {
 	if b[i] != '\\' {
 		return ^i

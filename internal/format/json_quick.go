@@ -37,9 +37,9 @@ const (
 	sevenBits = 0x7f * everyByte
 )
 
-// quickJSON reports whether the first n bytes of data are one JSON object with
-// white space around it, by RFC 8259 but for UTF-8. False means nothing. Beyond
-// tells that there may be bytes above 127.
+// quickJSON is a fast check that accepts most valid objects: true means that the first n
+// bytes of data are one JSON object; false means that nothing is known. beyond says that
+// there may be bytes above 127.
 func (s *Scanner) quickJSON(data []byte, n int) (ok, beyond bool) {
 	if n > quickMost {
 		return false, false
@@ -61,8 +61,9 @@ type closing struct {
 	high uint64 // eighth bits: there may be bytes above 127
 }
 
-// find notes where the strings in the first n bytes of b end. It takes control
-// characters for quotes, and reports false where a backslash begins no escape.
+// find marks where the strings in the first n bytes of b end, 64 bytes at a time. It
+// returns false if a backslash begins no valid escape. It takes control characters for
+// quotes, so that fit rejects them.
 func (c *closing) find(b []byte, n int) bool {
 	var high, escaped, inside uint64 // the first byte of the block is escaped; all of it is inside of a string
 	for i := 0; i < n; i += 64 {
@@ -95,8 +96,8 @@ func (c *closing) find(b []byte, n int) bool {
 	return true
 }
 
-// from returns the first word with a bit set, from the one at hand on, and the
-// index that its bits begin with.
+// from returns the first non-zero word of the marks, beginning with the given one, and the
+// index of its first bit.
 func (c *closing) from(word uint64, begin int) (uint64, int) {
 	for word == 0 {
 		begin += 64
@@ -118,9 +119,9 @@ func notSlash(w uint64) uint64 { return (w&sevenBits ^ '\\'*everyByte) + sevenBi
 // gather brings the eighth bits of eight bytes together in the lowest byte.
 func gather(eighths uint64) uint64 { return eighths * 0x0002040810204081 >> 56 }
 
-// unescaped takes the quotes away that are escaped, of the block at i. Bit 0 of
-// escaped tells that its first byte is, and then that the first byte of the next
-// block is. It reports false where a backslash begins no escape.
+// unescaped removes the escaped quotes from those of the block at i. Bit 0 of escaped says
+// that the first byte of the block is escaped; the result says it of the next block. It
+// returns false if a backslash begins no valid escape.
 func unescaped(b []byte, i, n int, quotes, escaped uint64) (uint64, uint64, bool) {
 	var slashes uint64
 	block := (*[64]byte)(b[i:])

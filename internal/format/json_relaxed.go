@@ -7,9 +7,9 @@ import "bytes"
 // as it is. To check it, it is written in strict JSON of the same length, so
 // that the one check serves both and columns stay true.
 
-// relax appends to dst the record, without its line end, with comments turned
-// into spaces and single quotes into double ones. It returns nil where rec has nothing of the kind.
-// What is not well-formed comes out as something strict JSON refuses.
+// relax appends the record to dst with comments replaced by spaces and single quotes by
+// double ones, at the same length. It returns nil if there is nothing to replace. What is
+// malformed stays so that strict JSON rejects it.
 func relax(dst, rec []byte) []byte {
 	if bytes.IndexByte(rec, '\'') < 0 && bytes.IndexByte(rec, '/') < 0 {
 		return nil
@@ -43,9 +43,8 @@ func skipString(b []byte, i int) int {
 	return len(b)
 }
 
-// requote gives the single-quoted string at i double quotes, and returns the
-// index behind it. A double quote in it needs no escape, an escaped single
-// quote is one: each is turned into something as long and as sound.
+// requote changes the single-quoted string at i into a double-quoted one of the same
+// length, and returns the index after it.
 func requote(b []byte, i int) int {
 	b[i] = '"'
 	for i++; i < len(b); i++ {
@@ -64,8 +63,8 @@ func requote(b []byte, i int) int {
 	return len(b)
 }
 
-// blankComment overwrites the comment at i with spaces, and returns the index
-// behind it. A slash that begins none, or one that never ends, stays.
+// blankComment overwrites the comment at i with spaces and returns the index after it. A
+// slash that begins no comment, or an unclosed one, is left.
 func blankComment(b []byte, i int) int {
 	end := len(b)
 	switch rest := b[i:]; {
@@ -88,10 +87,9 @@ func blankComment(b []byte, i int) int {
 	return end
 }
 
-// looseObject goes through the object that b begins with like strictObject,
-// with the engine's leniencies. As there, a fault at len(b) means that the data
-// ended before anything was wrong. Only as much of b is copied as the object
-// needs, give or take.
+// looseObject is strictObject with the leniencies of the service. A fault at len(b) means
+// that the data ended before anything was wrong. It copies about as much of b as the
+// object needs.
 func (s *Scanner) looseObject(b []byte) (int, fault) {
 	for size := 512; ; size *= 4 {
 		part := b[:min(size, len(b))]
@@ -112,8 +110,7 @@ func (s *Scanner) looseObject(b []byte) (int, fault) {
 	}
 }
 
-// commentOpen reports whether b, where a value or what follows one should
-// begin, is a comment that goes on behind b.
+// commentOpen reports whether b begins with a comment that is not closed in b.
 func commentOpen(b []byte) bool {
 	if bytes.HasPrefix(b, []byte("/*")) {
 		return !bytes.Contains(b[2:], []byte("*/"))

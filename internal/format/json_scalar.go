@@ -1,7 +1,7 @@
 package format
 
-// scalarEnd returns the index behind the number or the word true, false or
-// null at i, or the complement of the index of what makes it neither.
+// scalarEnd returns the index after the number, true, false or null at i. If there is
+// none, it returns ^j, where j is the index of the offending byte.
 func scalarEnd(b []byte, i int) int {
 	switch b[i] {
 	case 't':
@@ -14,6 +14,7 @@ func scalarEnd(b []byte, i int) int {
 	return numberEnd(b, i)
 }
 
+// wordEnd is scalarEnd for one word.
 func wordEnd(b []byte, i int, word string) int {
 	if len(b)-i >= len(word) && string(b[i:i+len(word)]) == word {
 		return i + len(word)
@@ -25,8 +26,7 @@ func wordEnd(b []byte, i int, word string) int {
 	}
 }
 
-// numberEnd reads a number as RFC 8259 writes it: a sign, digits without a
-// zero in front, a fraction, an exponent.
+// numberEnd is scalarEnd for a number as in RFC 8259.
 func numberEnd(b []byte, i int) int {
 	if b[i] == '-' {
 		i++
@@ -50,7 +50,7 @@ func numberEnd(b []byte, i int) int {
 	return i
 }
 
-// digitsEnd wants one digit at least.
+// digitsEnd is scalarEnd for one or more digits.
 func digitsEnd(b []byte, i int) int {
 	if i >= len(b) || !isDigit(b[i]) {
 		return ^i

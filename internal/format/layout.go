@@ -35,8 +35,8 @@ func LayoutNames() []string {
 	return []string{"iso8601", "common", "syslog", "unix", "unix_ms", "unix_us", "unix_ns"}
 }
 
-// ZoneOf finds the zone of times that do not tell theirs: local, utc, or a name
-// such as Europe/Berlin.
+// ZoneOf returns the time zone of this name, for times that are written without one:
+// local, utc, or a name such as Europe/Berlin.
 func ZoneOf(name string) (*time.Location, error) {
 	switch name {
 	case "local":
@@ -53,8 +53,8 @@ func ZoneOf(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// NewLayout takes a name, or an example: 2 January 2006, 15:04:05 at -0700, as the
-// log would write it.
+// NewLayout returns the layout of this name, or the one that text is an example of: 2
+// January 2006, 15:04:05 at -0700, written as the log writes it.
 func NewLayout(text string, zone *time.Location) (*Layout, error) {
 	l, named := namedLayouts[text]
 	l.zone = zone
@@ -77,10 +77,9 @@ func NewLayout(text string, zone *time.Location) (*Layout, error) {
 	return &l, nil
 }
 
-// Append appends a time in RFC 3339. A year that it does not tell is the one that
-// brings it nearest to the date of its file, in ns since 1970. It reports false, and
-// dst may have been appended to, where the text is no time of the layout, or where
-// there is no such date.
+// Append appends a time in RFC 3339. If it is written without a year, it gets the year
+// that brings it nearest to dated, the date of its file in ns since 1970. It returns
+// false, perhaps after appending something, if text is not a time of this layout.
 func (l *Layout) Append(dst, text []byte, dated int64) (_ []byte, ok bool) {
 	var t time.Time
 	switch {
@@ -140,7 +139,7 @@ func isoTime(text []byte, zone *time.Location) (t time.Time, ok bool) {
 	return t, err == nil
 }
 
-// number is a number of ticks since 1970, which may have a fraction.
+// number parses seconds, or a fraction of them as the layout says, since 1970.
 func (l *Layout) number(text []byte) (t time.Time, ok bool) {
 	whole, fraction, dot := bytes.Cut(text, []byte{'.'})
 	if n := digitsOf(whole); n == 0 || n != len(whole) || n > mostDigits || dot && (len(fraction) == 0 || digitsOf(fraction) != len(fraction)) {
@@ -159,8 +158,8 @@ func (l *Layout) number(text []byte) (t time.Time, ok bool) {
 	return time.Unix(n/l.ticks, ns).UTC(), true
 }
 
-// inYear is a time without a year, in a zone, in the one that brings it nearest to a
-// date.
+// inYear returns a time that was written without a year, in the year that brings it
+// nearest to dated.
 func inYear(t time.Time, zone *time.Location, dated int64) (best time.Time, ok bool) {
 	if dated == 0 {
 		return t, false

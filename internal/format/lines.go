@@ -11,9 +11,8 @@ import "bytes"
 // JSON: each line is one object, checked in json.go. Its bytes are never
 // changed: a CR before the newline is white space to JSON.
 
-// blank reports whether line holds no record: only a line end and, in JSON,
-// white space. The service skips such lines in some formats and stores an
-// empty row in others.
+// blank reports whether a line holds no record: only a line end and, in JSON, white space.
+// The service skips such lines in some formats and stores an empty row in others.
 func (s *Scanner) blank(line []byte) bool {
 	if len(line) > 0 && line[0] > ' ' {
 		return false
@@ -51,16 +50,13 @@ func firstLine(data []byte) int {
 	return len(data)
 }
 
-// SkipLong is for the record that Chunk.Long tells of. Given what lies
-// Chunk.Skip bytes behind its start, and Chunk.Indent, it returns how many
-// bytes of data still belong to the record, and whether that is all of it: if
-// not, it is to be called again with what follows those. With last nothing
-// follows data.
-//
-// Records of MultiJSON go on to the next line that begins with a brace or
-// bracket and is indented no deeper than the record, those of Avro to the next
-// sync marker of the file, events of several lines to the first line of another,
-// all others to the next newline.
+// SkipLong skips a record for which Scan has set Chunk.Long. data begins Chunk.Skip bytes
+// after the record's start. It returns how many bytes of data belong to the record, and
+// whether the record ends there; if not, call it again with the bytes that follow. last
+// says that nothing follows data. A record of MultiJSON extends to the next line that
+// begins with a brace or bracket and is indented no deeper than the record; one of Avro to
+// the next sync marker; an event of several lines to the first line of another event; any
+// other to the next newline.
 func (s *Scanner) SkipLong(data []byte, indent int, last bool) (n int, done bool) {
 	s.ends = s.quiet
 	if s.opt.Encoding != UTF8 {

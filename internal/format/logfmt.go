@@ -29,7 +29,7 @@ func (k *keys) reset() {
 
 func (k *keys) many() bool { return len(k.all) > 2*fewKeys }
 
-// has reports whether the name dst[from:] is taken.
+// has reports whether the name dst[from:] was added before.
 func (k *keys) has(dst []byte, from int) bool {
 	name := dst[from:]
 	if k.many() {
@@ -44,7 +44,7 @@ func (k *keys) has(dst []byte, from int) bool {
 	return false
 }
 
-// add takes the name dst[from:].
+// add adds the name dst[from:].
 func (k *keys) add(dst []byte, from int) {
 	was := k.many()
 	k.all = append(k.all, from, len(dst))
@@ -63,7 +63,7 @@ func (k *keys) add(dst []byte, from int) {
 	}
 }
 
-// number makes the name dst[from:], which is taken, one that is not.
+// number appends a number to the name dst[from:] so that it was not added before.
 func (k *keys) number(dst []byte, from int) []byte {
 	end, n := len(dst), 2
 	if k.many() {
@@ -81,8 +81,8 @@ func (k *keys) number(dst []byte, from int) []byte {
 	return dst
 }
 
-// appendPairs appends the object of a line of logfmt. It reports false, and dst
-// is as it was, where the line is none.
+// appendPairs appends the object of a logfmt line. If the line is none, it returns false
+// and dst as it was.
 func (s *Scanner) appendPairs(dst, line []byte) (_ []byte, lossy, ok bool) {
 	s.keys.reset()
 	out, pairs := append(dst, '{'), 0

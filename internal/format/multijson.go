@@ -37,7 +37,7 @@ type view struct {
 	final bool // nothing follows that could belong to the record
 }
 
-// nextValue finds the record, or what lies before it, that data begins with.
+// nextValue finds the next record at the beginning of data, or the separators before it.
 func (s *Scanner) nextValue(data []byte, last bool) cut {
 	v := view{data: data[:min(len(data), s.opt.MaxRecord)]}
 	v.whole = last && len(v.data) == len(data)
@@ -60,8 +60,8 @@ func (s *Scanner) nextValue(data []byte, last bool) cut {
 	return k
 }
 
-// filler finds what separates records, but leaves the indentation of the next
-// one to it; with nothing before that indentation the cut is not yet decided.
+// filler finds the separators at the beginning of data: white space, commas, brackets, NUL
+// bytes. The indentation of the record after them is not included.
 func (s *Scanner) filler(v view) cut {
 	n := 0
 	for n < len(v.data) && isFiller(v.data[n]) {
@@ -92,7 +92,7 @@ func isFiller(c byte) bool {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// object frames the object behind the indentation.
+// object finds the end of the object after the indentation, and checks it.
 func (s *Scanner) object(k *cut, v view) {
 	b := v.data[k.lead:]
 	end, unicode, f := strictObject(b, 0)
@@ -118,7 +118,7 @@ func (s *Scanner) object(k *cut, v view) {
 // endless notes a record that is longer than one may be.
 func (s *Scanner) endless(k *cut) { k.kind, s.fault = endless, s.tooLong("longer than") }
 
-// lineEnd ends the cut behind the value that ends at n and its line end.
+// lineEnd ends the cut after a value that ends at n, including the line end there.
 func (s *Scanner) lineEnd(k *cut, v view, n int) {
 	rest := v.data[n:]
 	switch {
@@ -135,7 +135,7 @@ func (s *Scanner) lineEnd(k *cut, v view, n int) {
 	}
 }
 
-// isolate finds the end of an object that is not sound.
+// isolate finds where an invalid object ends.
 func (s *Scanner) isolate(k *cut, v view) {
 	k.kind = unsound
 	for i, depth := k.lead, 0; i < len(v.data); i++ {
@@ -163,8 +163,7 @@ func (s *Scanner) isolate(k *cut, v view) {
 	s.isolateByLine(k, v, len(v.data))
 }
 
-// isolateByLine ends the cut where the first line behind i begins that could
-// be the next record.
+// isolateByLine ends the cut before the first line after i that can begin a record.
 func (s *Scanner) isolateByLine(k *cut, v view, i int) {
 	n, done := skipToRecord(v.data[i:], k.lead, v.whole)
 	switch {
@@ -189,7 +188,7 @@ func skipQuoted(b []byte, i int) int {
 	return i
 }
 
-// stranger rejects what is behind the indentation and no object.
+// stranger rejects something that is not an object.
 func (s *Scanner) stranger(k *cut, v view) {
 	k.kind = unsound
 	s.fault = unexpected(k.lead, "where an object must begin")

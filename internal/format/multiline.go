@@ -35,9 +35,9 @@ var presets = map[string]preset{"java": javaLine, "python": pythonLine, "go": go
 // Presets are the names of the presets.
 func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
 
-// NewMultiline takes a regular expression of the first lines of events or the
-// name of a preset, the other empty. An event that has maxLines lines ends; the
-// line behind it begins another.
+// NewMultiline returns the rule that joins lines to events: by a regular expression of
+// their first lines, or by a preset; the other is empty. After maxLines lines an event
+// ends.
 func NewMultiline(start, name string, maxLines int) (*Multiline, error) {
 	m := &Multiline{preset: presets[name], maxLines: maxLines}
 	var err error
@@ -56,8 +56,8 @@ func NewMultiline(start, name string, maxLines int) (*Multiline, error) {
 	return m, err
 }
 
-// more reports whether a line goes on in the event before it. Line is without
-// its end, and no longer than Scanner.look.
+// more reports whether a line continues the event before it, and what kind of event that
+// is then. line is without its line end, and no longer than Scanner.look.
 func (m *Multiline) more(kind uint8, line []byte) (now uint8, more bool) {
 	if len(line) == 0 {
 		return kind, true
@@ -74,7 +74,7 @@ func (m *Multiline) more(kind uint8, line []byte) (now uint8, more bool) {
 	return m.preset(kind, line)
 }
 
-// first is the kind of event that a line begins.
+// first returns the kind of event that a line begins.
 func (m *Multiline) first(line []byte) uint8 {
 	if m.start != nil {
 		return 0
@@ -95,8 +95,8 @@ const (
 	pyChain             // another traceback follows
 )
 
-// pythonLine: a traceback goes on to the exception, and over those that were
-// raised while it was handled.
+// pythonLine continues a traceback up to the exception, and over exceptions that were
+// raised while that one was handled.
 func pythonLine(kind uint8, line []byte) (uint8, bool) {
 	switch {
 	case bytes.Equal(line, []byte("Traceback (most recent call last):")):
@@ -114,7 +114,7 @@ const goDump = 1 // a panic, a fatal error, or the stacks of goroutines
 
 var registerLine = regexp.MustCompile(`^[a-z][a-z0-9]{1,7} +0x[0-9a-f]+$`)
 
-// goLine: a panic or a dump goes on over the stacks of all goroutines.
+// goLine continues a panic or a dump over the stacks of all goroutines.
 func goLine(kind uint8, line []byte) (uint8, bool) {
 	begins := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return bytes.HasPrefix(line, []byte(w)) })
@@ -149,9 +149,9 @@ func withoutEnd(line []byte) []byte {
 	return line
 }
 
-// lineHead is the line that data begins with, without its end and cut to what
-// is looked at, and n its length with its end. It reports false where more data must
-// show it; n is 0 where the line goes on behind data.
+// lineHead returns the beginning of the line that data begins with, as far as rules of
+// events look at it, and the length n of the line. ok is false if more data is needed; n
+// is 0 if the line does not end in data.
 func (s *Scanner) lineHead(data []byte, last bool) (head []byte, n int, ok bool) {
 	n = bytes.IndexByte(data, '\n') + 1
 	switch {
@@ -167,9 +167,8 @@ func (s *Scanner) lineHead(data []byte, last bool) (head []byte, n int, ok bool)
 	return head[:min(len(head), s.look())], n, true
 }
 
-// gather makes the cut, which has the first line of an event, that of all of
-// it. An event that is longer than a record may be is rejected to its end,
-// wherever that is; what it is of is settled by then.
+// gather extends a cut of one line to all lines of the event. An event that is longer than
+// a record may be is rejected as a whole.
 func (s *Scanner) gather(k *cut, data []byte, last bool) {
 	m := s.opt.Multiline
 	long := k.kind == unsound
@@ -214,8 +213,7 @@ func (s *Scanner) headOf(line []byte) []byte {
 	return head[:min(len(head), s.look())]
 }
 
-// skipEvent is skipLong for events of several lines, of which one of a kind is
-// too long.
+// skipEvent is skipLong for an event of several lines.
 func (s *Scanner) skipEvent(data []byte, kind uint8, last bool) (n int, done bool) {
 	for {
 		i := bytes.IndexByte(data[n:], '\n')

@@ -18,8 +18,8 @@ const leastTear = 4096
 
 var tear = make([]byte, leastTear)
 
-// torn returns where the line that data begins with is torn, within what a record
-// may be; 0: it is not. Its n bytes, or all, are at hand.
+// torn returns where the first line of data is torn by NUL bytes that a crash left; 0: it
+// is not. n is the length of the line.
 func (s *Scanner) torn(data []byte, n int) int {
 	if n == 0 {
 		n = len(data)
@@ -42,9 +42,8 @@ func leadingNULs(data []byte) int {
 	return n
 }
 
-// withoutNULs is what a file ends with without the NULs behind it, also before a
-// CR that TXT loses. What is as long as a record may be keeps them: it is too long
-// however it ends.
+// withoutNULs removes NUL bytes from the end of a file. Data as long as the longest record
+// keeps them, because it is too long anyway.
 func (s *Scanner) withoutNULs(data []byte) []byte {
 	if len(data) >= s.opt.MaxRecord {
 		return data
@@ -60,7 +59,7 @@ func (s *Scanner) withoutNULs(data []byte) []byte {
 	return data
 }
 
-// passed notes NULs that are filtered, from a place of the scanned text on.
+// passed counts the NUL bytes in text that are left out.
 func (s *Scanner) passed(c *Chunk, text []byte) {
 	n := bytes.Count(text, []byte{0})
 	if n == 0 {
@@ -72,8 +71,8 @@ func (s *Scanner) passed(c *Chunk, text []byte) {
 	c.NULs += n * s.opt.Encoding.unit()
 }
 
-// TextLen is the length of data, which lies at an offset of a file of text in an
-// encoding, without the NULs that it ends with.
+// TextLen returns the length of data without NUL bytes at its end, rounded to whole units
+// of the encoding. data lies at an offset of a text file.
 func TextLen(data []byte, at int64, e Encoding) int {
 	n := len(bytes.TrimRight(data, "\x00"))
 	if unit := e.unit(); n > 0 {

@@ -8,7 +8,7 @@ type object struct {
 	lossy bool   // something in it was no character
 }
 
-// begin writes a name.
+// begin writes the name of a member.
 func (o *object) begin(name string) {
 	if o.more {
 		o.dst = append(o.dst, ',')
@@ -17,7 +17,7 @@ func (o *object) begin(name string) {
 	o.dst = append(o.dst, name...)
 }
 
-// text writes a member that is a string.
+// text writes a member whose value is a string.
 func (o *object) text(name string, value []byte) {
 	o.begin(name)
 	var bad bool
@@ -26,14 +26,14 @@ func (o *object) text(name string, value []byte) {
 	o.lossy = o.lossy || bad
 }
 
-// some is text, but for a "-", which stands for none.
+// some writes a member like text, unless the value is "-", which stands for none.
 func (o *object) some(name string, value []byte) {
 	if len(value) != 1 || value[0] != '-' {
 		o.text(name, value)
 	}
 }
 
-// number writes a member that is a number, of digits.
+// number writes a member whose value is a number, given by its digits.
 func (o *object) number(name string, digits []byte) {
 	for len(digits) > 1 && digits[0] == '0' { // which JSON does not have
 		digits = digits[1:]
@@ -64,8 +64,8 @@ func OnErrorOf(word string) (OnError, bool) {
 	return 0, false
 }
 
-// unmatched notes that a record is not as Parse says, and appends the object that
-// tells so.
+// unmatched handles a record that is not of the form that parse says. With on_error: raw
+// it appends an object with the text and the reason.
 func (s *Scanner) unmatched(dst, text []byte, why fault) (_ []byte, lossy bool) {
 	s.misfits++
 	said := why.explain(text)
@@ -82,8 +82,8 @@ func (s *Scanner) unmatched(dst, text []byte, why fault) (_ []byte, lossy bool) 
 	return append(o.dst, `"}`...), o.lossy
 }
 
-// setAside is for a record that is not as Parse says and is not to be sent. It
-// reports false where the record has to wait for the next chunk.
+// setAside drops or rejects a record that is not of the form that parse says. It returns
+// false if the record has to wait for the next chunk.
 func (s *Scanner) setAside(c *Chunk, rest []byte, k cut) bool {
 	if s.opt.OnError == DropUnmatched {
 		c.Unmatched++
@@ -92,9 +92,9 @@ func (s *Scanner) setAside(c *Chunk, rest []byte, k cut) bool {
 	return s.reject(c, rest, k)
 }
 
-// dropsMessage counts a message of a container that is not as Inner says and is not to
-// be sent, and reports whether it is one: there were so many misfits before it. Those
-// beside it are sent.
+// dropsMessage reports whether a message of a container log is dropped because it is not
+// of the form that inner says, and counts it. misfits is the number of such messages
+// before it.
 func (s *Scanner) dropsMessage(misfits int) bool {
 	if s.opt.OnError != DropUnmatched || s.misfits == misfits {
 		return false
@@ -121,8 +121,8 @@ var combinedColumns = []Column{
 // rawColumns are those of a record that is not as Parse says.
 var rawColumns = []Column{{"message", "string"}, {"parse_error", "string"}}
 
-// Columns are the members that are known before any record is seen, whether or
-// not a record has them, in their order. Nil: there are none.
+// Columns returns the members of records that follow from the options, in order; nil: none
+// do.
 func (o *Options) Columns() []Column {
 	var all []Column
 	if o.Parse.Container() && o.Inner.Parsed() {
@@ -144,7 +144,7 @@ func (o *Options) Columns() []Column {
 	return all
 }
 
-// columnsOfContainer are the members of messages of containers, those inside included.
+// columnsOfContainer is Columns for container logs whose messages are parsed.
 func (o *Options) columnsOfContainer() []Column {
 	all := []Column{{"time", "datetime"}, {"stream", "string"}}
 	inner := Options{Parse: o.Inner, Pattern: o.Pattern, OnError: o.OnError}

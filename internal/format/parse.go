@@ -55,8 +55,8 @@ func (o *Options) Joins() bool {
 	return o.Parse.Container() || o.Multiline != nil
 }
 
-// Room is the largest MaxRecord with which size bytes of data are always enough
-// for a record.
+// Room returns the largest MaxRecord with which size bytes of data are always enough for a
+// record.
 func (o *Options) Room(size int) int {
 	size = size/o.Encoding.unit() - 2
 	if o.Multiline != nil {
@@ -71,7 +71,7 @@ func (o *Options) Room(size int) int {
 // whole at its last whole line. A line without its end is still held.
 func (s *Scanner) SetQuiet(quiet bool) { s.quiet = quiet }
 
-// join makes the cut, which has one line, that of all the lines of its record.
+// join extends a cut of one line to all lines of its record.
 func (s *Scanner) join(k *cut, data []byte, last bool) {
 	if last && (s.opt.Multiline == nil || len(data) < s.opt.MaxRecord) { // as withoutNULs
 		data = data[:max(k.n, len(bytes.TrimRight(data, "\x00")))]
@@ -89,8 +89,9 @@ func (s *Scanner) join(k *cut, data []byte, last bool) {
 	}
 }
 
-// shape joins the objects of the record at c.Consumed to the body. It reports
-// false where the record has to wait for the next chunk.
+// shape converts the record at c.Consumed to JSON objects and appends them to c.Body, or
+// filters, rejects or drops it. It returns false if the record has to wait for the next
+// chunk.
 func (s *Scanner) shape(c *Chunk, data []byte, at int64, k cut) bool {
 	from, to := s.pos(c.Consumed), s.pos(c.Consumed+k.n)
 	if !c.room(from) || len(c.Body) >= copiedRun {
@@ -136,9 +137,9 @@ func (s *Scanner) shape(c *Chunk, data []byte, at int64, k cut) bool {
 	return true
 }
 
-// appendObjects appends the objects of a cut that rules do not leave out, each with
-// the fields and a newline, and tells how many of them hold what was no character.
-// The cut begins at a place of the text that was scanned from an offset of the file.
+// appendObjects appends the objects of a cut that rules do not filter, each with fields
+// and a newline. lossy is how many of them had invalid characters. at is the offset in the
+// file of the scanned text, place that of the cut in the text.
 func (s *Scanner) appendObjects(body, lines []byte, k cut, at int64, place int) (_ []byte, lossy int) {
 	s.left = s.left[:0]
 	for i := range max(k.records, 1) {
@@ -205,7 +206,7 @@ func (s *Scanner) appendObject(dst, lines []byte, k cut, i int) (_ []byte, lossy
 	return s.take(dst, text, s.opt.Parse)
 }
 
-// take appends the object that a way of parsing makes of a text.
+// take parses text and appends the object that it stands for.
 func (s *Scanner) take(dst, text []byte, how Parse) (made []byte, lossy bool) {
 	var why fault
 	switch how {

@@ -55,9 +55,9 @@ func (e *PatternError) Error() string { return e.Err.Error() }
 
 func (e *PatternError) Unwrap() error { return e.Err }
 
-// NewPattern takes regular expressions in RE2 syntax, which are tried in order, the
-// types of groups by name, and the group that is a time, with its layout; an empty
-// name is none. The error is a *PatternError.
+// NewPattern compiles regular expressions in RE2 syntax, which are tried in order. types
+// are the types of groups by name; timeGroup is the group that is a time of the given
+// layout, empty for none. The error is a *PatternError.
 func NewPattern(expressions []string, types map[string]string, timeGroup string, layout *Layout) (*Pattern, error) {
 	p := &Pattern{}
 	named := make(map[string]bool)
@@ -99,8 +99,8 @@ func NewPattern(expressions []string, types map[string]string, timeGroup string,
 	return p, nil
 }
 
-// appendMatch appends the object of a record. The zero fault means that a pattern
-// matches it and its values are of their types; else dst is as it was.
+// appendMatch appends the object of a record, from the first pattern that matches. If none
+// matches, or a value is not of its type, it returns a fault and dst as it was.
 func (s *Scanner) appendMatch(dst, text []byte) (_ []byte, lossy bool, f fault) {
 	p := s.opt.Pattern
 	for i := range p.all {
@@ -112,6 +112,7 @@ func (s *Scanner) appendMatch(dst, text []byte) (_ []byte, lossy bool, f fault) 
 	return dst, false, malformed(nowhere, "it does not match the pattern")
 }
 
+// appendGroups appends the object of a match: a member for each group.
 func (s *Scanner) appendGroups(dst, text []byte, groups []group, at []int) (_ []byte, lossy bool, f fault) {
 	o := object{dst: append(dst, '{')}
 	for i := range groups {
@@ -145,8 +146,7 @@ func (s *Scanner) appendGroups(dst, text []byte, groups []group, at []int) (_ []
 	return o.dst, o.lossy, fault{}
 }
 
-// typed writes a value that is not a string, and reports false where it is not of
-// its type.
+// typed writes a value that is not a string; false: it is not of its type.
 func (o *object) typed(g *group, value []byte) bool {
 	o.begin(g.key[:len(g.key)-1])
 	switch g.typ {
@@ -198,6 +198,7 @@ func (o *object) typed(g *group, value []byte) bool {
 	return len(rest) == 0 && len(value) <= 300
 }
 
+// digitsOf returns how many digits text begins with.
 func digitsOf(text []byte) int {
 	n := 0
 	for n < len(text) && isDigit(text[n]) {

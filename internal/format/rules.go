@@ -18,7 +18,8 @@ import (
 // body has no byte of it, and no piece holds its range. What is sent they may change,
 // without its line end: its length in the file is then told beside it.
 
-// RuleKind is what rules see of the records of a format. Without ok nobody sees them.
+// RuleKind returns what rules see of the records of a format; ok is false if rules cannot
+// see them.
 func RuleKind(f record.Format, p Parse) (kind rules.Kind, ok bool) {
 	spec, known := Of(f)
 	switch {
@@ -36,7 +37,7 @@ func RuleKind(f record.Format, p Parse) (kind rules.Kind, ok bool) {
 	return rules.Line, true
 }
 
-// setHeader says which columns the rows from here on have; nil: nobody knows.
+// setHeader gives the names of the columns to the rules; nil: they are not known.
 func (s *Scanner) setHeader(header []byte) {
 	if s.judge != nil {
 		s.judge.SetHeader(header)
@@ -46,8 +47,7 @@ func (s *Scanner) setHeader(header []byte) {
 	}
 }
 
-// prepareHeader reads the header of a file, by which rules know columns. It is the
-// record that SkipHeader drops.
+// prepareHeader reads the header of a delimited file, from which rules know the columns.
 func (s *Scanner) prepareHeader(file io.ReaderAt) error {
 	most := cmp.Or(s.opt.MaxHeader, s.opt.MaxRecord)
 	scan, err := New(Options{Format: s.opt.Format, MaxRecord: most, Encoding: s.opt.Encoding})
@@ -73,8 +73,7 @@ func (s *Scanner) prepareHeader(file io.ReaderAt) error {
 	}
 }
 
-// leavesOut counts a record, at a place of the data at hand, that rules leave out, and
-// reports whether they do.
+// leavesOut reports whether rules filter the record data[start:end], and counts it.
 func (s *Scanner) leavesOut(c *Chunk, data []byte, start, end int) bool {
 	reason := s.judge.At(start, start+len(recordText(data[start:end])))
 	if reason < 0 {
@@ -84,8 +83,8 @@ func (s *Scanner) leavesOut(c *Chunk, data []byte, start, end int) bool {
 	return true
 }
 
-// leavesOutObject notes an object made of lines that rules leave out, and reports
-// whether they do. It is empty where the lines are not as Parse says and not sent.
+// leavesOutObject reports whether rules filter an object that was made of lines, and notes
+// the reason.
 func (s *Scanner) leavesOutObject(lines, object []byte) bool {
 	reason := s.judge.Of(recordText(lines), object)
 	if reason >= 0 {
@@ -105,8 +104,8 @@ func (s *Scanner) filter(c *Chunk) {
 // could get out.
 var unreadable = malformed(nowhere, "rules are to change it, and it cannot be taken apart")
 
-// edit is accept for a record that rules change, or cannot change; all others it leaves
-// to that, and is not done.
+// edit appends a record that rules change, or rejects one that they cannot read. done is
+// false if no rule acted: then accept handles the record.
 func (s *Scanner) edit(c *Chunk, data []byte, at int64, k *cut) (done, ok bool) {
 	start, end := c.Consumed+k.lead, c.Consumed+k.n
 	text, newline := end, !k.ended
@@ -153,9 +152,8 @@ func (s *Scanner) edit(c *Chunk, data []byte, at int64, k *cut) (done, ok bool) 
 	return true, true
 }
 
-// joinChanged joins a record that rules have changed to the body, with its line end. It
-// reports false, and leaves the body as it was, where that would be longer than a body
-// may be.
+// joinChanged appends a changed record with its line end to the body. It returns false,
+// and leaves the body as it was, if the body would become too long.
 func (s *Scanner) joinChanged(c *Chunk, rec, lineEnd []byte, newline bool, offset int64) bool {
 	c.detach()
 	body := c.Body
@@ -176,7 +174,7 @@ func (s *Scanner) joinChanged(c *Chunk, rec, lineEnd []byte, newline bool, offse
 	return fits
 }
 
-// change is the object that is made of lines as rules have it sent.
+// change returns an object as rules change it.
 func (s *Scanner) change(object []byte) []byte {
 	if s.untaken && s.opt.Rules.Withholds() {
 		return s.withhold()
@@ -194,9 +192,8 @@ func (s *Scanner) change(object []byte) []byte {
 	return out
 }
 
-// withhold is the object of a line that could not be taken apart: what rules say of
-// members may be anywhere in it, and what they say of the text of a value is written
-// there in another way.
+// withhold returns the object that is sent in place of a line that could not be parsed but
+// may hold something that must not be sent.
 func (s *Scanner) withhold() []byte {
 	o := object{dst: append(s.withheld[:0], '{')}
 	o.text(`"message":"`, []byte("withheld: it is not as parse says, and something of it must not be sent as it is"))

@@ -208,8 +208,8 @@ func (k *cut) size() int {
 	return k.n + 1
 }
 
-// shownBy is how many bytes of data, which the record begins, it takes to see where
-// the record ends: NULs behind it may turn out to be within it.
+// shownBy returns how many bytes of data are needed to see where the record ends: NUL
+// bytes after it may turn out to be in it.
 func (k *cut) shownBy(data []byte) int {
 	switch {
 	case k.ended:
@@ -246,8 +246,8 @@ func (s *Scanner) Scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 	s.scan(data, at, last, limit, c)
 }
 
-// scan is Scan for text that is UTF-8. Of the places that it tells in c, those
-// in the file count the bytes of the file.
+// scan is Scan for text that is UTF-8. The offsets in c are those in the file, also if the
+// text was decoded.
 func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 	c.reset()
 	if at == 0 && !s.begin(data, last, c) {
@@ -300,8 +300,8 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 	}
 }
 
-// begin looks at what comes before the first record of a file. It reports
-// false where no record can follow yet, or at all.
+// begin handles what precedes the first record of a file: a byte order mark or a header.
+// It returns false if no record can follow, or not yet.
 func (s *Scanner) begin(data []byte, last bool, c *Chunk) bool {
 	if s.spec.Ends == InBlocks {
 		return s.beginBlocks(data, last, c)
