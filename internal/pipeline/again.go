@@ -27,7 +27,8 @@ type Again struct {
 	batcher *batcher.Batcher
 }
 
-// NewAgain makes one that finds files by what the journal knows of them; with nil, none.
+// NewAgain returns a reader of payloads' ranges, which finds files by what the journal
+// knows of them; with nil it knows none.
 func NewAgain(cfg *config.Config, past *journal.Past) (*Again, error) {
 	routes, inputs := map[record.Route]batcher.Limits{}, []tail.Input{}
 	for i := range cfg.Inputs {
@@ -51,9 +52,10 @@ func (a *Again) Shaped(input string, to record.Route, shaping uint64) bool {
 	return a.tailer.Shaped(&record.Payload{Route: to, Shaping: shaping, Cover: []record.Extent{{File: record.File{Input: input}}}}) == nil
 }
 
-// Read gives p its body, not compressed, and returns the records in it; records of the same
-// lines come as one. Where p has a CRC, a body that differs is ErrGone. The errors are also
-// ErrReshaped, ErrNotConfigured and those of the disk. p.Body is in memory of its own.
+// Read gives p its body, uncompressed, and returns its records; records that were made of
+// the same lines come as one. If p has a CRC and the body differs, the error is ErrGone.
+// Other errors are ErrReshaped, ErrNotConfigured and those of the disk. The caller owns
+// p.Body.
 func (a *Again) Read(p *record.Payload) ([]batcher.Record, error) {
 	body, err := a.tailer.ReadSpans(p)
 	switch {
@@ -66,8 +68,8 @@ func (a *Again) Read(p *record.Payload) ([]batcher.Record, error) {
 	return batcher.Records(p)
 }
 
-// Left is the part of a payload whose files are there; it has no CRC. The errors are those
-// of the disk.
+// Left returns the part of a payload whose files exist, without a CRC. The errors are
+// those of the disk.
 func (a *Again) Left(p *record.Payload) (*record.Payload, error) {
 	left, _, err := a.tailer.Divide(p)
 	left.CRC = 0
@@ -77,7 +79,7 @@ func (a *Again) Left(p *record.Payload) (*record.Payload, error) {
 // Pack compresses the body that Read gave, where its route wants that.
 func (a *Again) Pack(p *record.Payload) { a.batcher.Fill(p, slices.Clone(p.Body)) }
 
-// ofTail is an error of tail for people.
+// ofTail translates errors of tail.
 func ofTail(err error) error {
 	for is, as := range map[error]error{tail.ErrSourceGone: ErrGone, tail.ErrReshaped: ErrReshaped, tail.ErrNotConfigured: ErrNotConfigured} {
 		if errors.Is(err, is) {

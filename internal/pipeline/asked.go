@@ -64,8 +64,8 @@ const (
 	tryTime    = 20 * time.Millisecond // for each expression
 )
 
-// TryOut asks each rule and each pattern of an input by itself and behind the others.
-// Nil: it has none, and takes nothing apart.
+// TryOut applies each rule and each pattern of an input to its newest files, by itself and
+// after the others, and counts. Nil: the input has none and parses nothing.
 func TryOut(ctx context.Context, in *config.Input) (*Tryout, error) {
 	probes, err := probesOf(in)
 	parse, _ := format.ParseOf(in.Parse)
@@ -252,7 +252,8 @@ func (t *Tryout) file(ctx context.Context, in *config.Input, file string, probes
 	return records, err
 }
 
-// holds reports whether a scanner leaves a record out, takes it apart or changes it.
+// holds reports whether a scanner filters, parses or changes a record, whichever the probe
+// is about.
 func (p *probe) holds(scan *format.Scanner, one *Tried) bool {
 	var c format.Chunk
 	scan.Scan(slices.Concat(one.source, []byte{0})[:len(one.source)], one.Start, true, 0, &c)
@@ -267,8 +268,8 @@ func (p *probe) holds(scan *format.Scanner, one *Tried) bool {
 	return len(c.Filtered) > 0 && c.Filtered[0] > 0
 }
 
-// rateOf is how many bytes of records a second an expression is matched with, as far as
-// a short while tells; 0: there is no text.
+// rateOf measures for a short while how many bytes of records an expression matches per
+// second; 0: there is no text.
 func rateOf(expression string, text [][]byte) int64 {
 	re, err := regexp.Compile(expression)
 	if err != nil || len(text) == 0 {

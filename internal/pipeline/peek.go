@@ -90,8 +90,8 @@ func (c *Peek) Rejected() []record.Rejected {
 	return c.rejected
 }
 
-// earliest is, of the payloads there are, the one whose records are first in the file
-// that comes first by its path; nil: there is none.
+// earliest returns the payload whose records come first, in the file that comes first by
+// its path; nil: there is none.
 func (c *Peek) earliest() *record.Payload {
 	paths := c.paths()
 	c.mu.Lock()
@@ -114,7 +114,7 @@ func (c *Peek) paths() map[record.File]string {
 	return paths
 }
 
-// Why says, for people, why there is nothing.
+// Why says, for people, why First found nothing.
 func (c *Peek) Why() string {
 	if n := len(c.Rejected()); n > 0 {
 		return fmt.Sprintf("%s would go to quarantine, and no other was read", units.Counted(n, "record"))
@@ -132,8 +132,8 @@ func (c *Peek) Why() string {
 	return "its files hold nothing that is not dealt with already"
 }
 
-// LeftOut is how many records were left out, by the reason. Each rule is there, also one by
-// which none was.
+// LeftOut returns how many records were left out, by reason. It includes rules that left
+// out none.
 func (c *Peek) LeftOut() map[string]uint64 {
 	all := map[string]uint64{}
 	if set, err := c.input.NewRules(); err == nil && set != nil {
@@ -145,7 +145,7 @@ func (c *Peek) LeftOut() map[string]uint64 {
 	return all
 }
 
-// LeftOutText tells it in words; empty: there is no rule, and none was.
+// LeftOutText is LeftOut in words; empty: there is no rule, and none was left out.
 func (c *Peek) LeftOutText() string {
 	var all []string
 	filtered := c.LeftOut()

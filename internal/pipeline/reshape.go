@@ -42,10 +42,10 @@ func NewReshaper(cfg *config.Config) (*Reshaper, error) {
 	return a, nil
 }
 
-// Shape returns the record as its input would send it now, in a batch of that id; the
-// caller owns it. Whether it is sound is left to the service, but for what its input has
-// to take apart. One of an input that is not configured, or has another format now, is as
-// it was in its file. The error says why nothing would be sent.
+// Shape returns the record as its input would send it now, in a batch of this id; the
+// caller owns it. It validates only what the input has to parse. A record whose input is
+// not configured, or has another format now, is returned as it was in its file. An error
+// says why nothing would be sent.
 func (a *Reshaper) Shape(r *record.Rejected, batch record.BatchID) ([]byte, error) {
 	in := a.inputs[r.File.Input]
 	if in == nil || in.Format != r.Route.Format {
@@ -70,7 +70,7 @@ func (a *Reshaper) Shape(r *record.Rejected, batch record.BatchID) ([]byte, erro
 	return bytes.Clone(c.Body), nil
 }
 
-// scanner is that of an input, ready for the file of a record.
+// scanner returns the scanner of an input, set up for the file of a record.
 func (a *Reshaper) scanner(in *config.Input, r *record.Rejected, batch record.BatchID) (*format.Scanner, error) {
 	s := a.shapes[in.Name]
 	if s == nil {
@@ -96,8 +96,8 @@ func (a *Reshaper) scanner(in *config.Input, r *record.Rejected, batch record.Ba
 	return s.Scanner, nil
 }
 
-// prepare has the scanner know the date of a file and what its columns are called. Of one
-// that is gone both are not known.
+// prepare gives the scanner the date and the columns of a file; if the file is gone it has
+// neither.
 func (s *shape) prepare(path string) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // it may be something else by now
 	if err == nil {

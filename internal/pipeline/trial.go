@@ -73,7 +73,8 @@ type Tried struct {
 // Unchanged reports whether it is sent as it is.
 func (t *Tried) Unchanged() bool { return len(t.After) == 1 && bytes.Equal(t.After[0], t.Before) }
 
-// NewTrial makes one that calls each for every record. An error of each ends it.
+// NewTrial returns a trial that calls each with every record of a file. If each returns an
+// error, the trial ends.
 func NewTrial(in *config.Input, file string, each func(*Tried) error) (*Trial, error) {
 	o, err := in.Tail().ScanOptions()
 	if err != nil {
@@ -119,7 +120,7 @@ var ErrEnough = errors.New("enough was seen")
 // be sent.
 const mostTried = 256 << 20
 
-// Run reads a file, which may be packed as the agent's may.
+// Run reads a file, which may be compressed like those of the agent.
 func (t *Trial) Run(ctx context.Context, file io.Reader) error {
 	r, closing, err := unpacked(file)
 	if err != nil {
@@ -133,6 +134,7 @@ func (t *Trial) Run(ctx context.Context, file io.Reader) error {
 	return err
 }
 
+// read reads the file in windows and tries the records in them.
 func (t *Trial) read(ctx context.Context, r io.Reader) error {
 	var window []byte
 	base, size := int64(0), t.size
@@ -167,7 +169,7 @@ func (t *Trial) read(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// prepare has the scanners see the beginning of the file, which may be a header.
+// prepare shows the beginning of the file to the scanners, since it may be a header.
 func (t *Trial) prepare(beginning []byte) error {
 	for _, scan := range append(t.also, t.shape) {
 		if err := scan.Prepare(bytes.NewReader(beginning)); err != nil {
@@ -177,7 +179,8 @@ func (t *Trial) prepare(beginning []byte) error {
 	return nil
 }
 
-// window tries the records of a stretch of the file, and returns how much of it is done.
+// window tries the records in a stretch of the file, and returns how many bytes of it are
+// done.
 func (t *Trial) window(src []byte, at int64, last bool) (done int, err error) {
 	work := append(slices.Grow(t.work[:0], len(src)+1), src...)
 	defer func() { t.work = work }()
@@ -202,8 +205,9 @@ func (t *Trial) window(src []byte, at int64, last bool) (done int, err error) {
 	return done, nil
 }
 
-// long passes a record that is too long, and returns how far it reaches with all that lies
-// between its parts; 0: it does not end here.
+// long skips a record that is too long, and returns the number of bytes it skipped; 0: the
+// record does not end in this window. Lines of other streams between the parts of a
+// container message are tried as usual.
 func (t *Trial) long(src, work []byte, at int64, from int, last bool) (int, error) {
 	c := t.found
 	one := Tried{Start: at + int64(from), Reason: c.Reason, Message: c.Message}
@@ -236,7 +240,7 @@ func (t *Trial) long(src, work []byte, at int64, from int, last bool) (int, erro
 	return c.Skip + n, nil
 }
 
-// step tries what a scan has found.
+// step handles what one scan has found.
 func (t *Trial) step(src []byte, at int64, c *format.Chunk) error {
 	told := 0
 	for _, r := range c.Rejected {
@@ -262,7 +266,7 @@ func (t *Trial) step(src []byte, at int64, c *format.Chunk) error {
 	return nil
 }
 
-// record makes of a record what the input does.
+// record applies the settings of the input to one record.
 func (t *Trial) record(rec []byte, at int64) error {
 	one := Tried{Start: at, End: at + int64(len(rec)), Before: rec, source: rec}
 	t.one = append(slices.Grow(t.one[:0], len(rec)+1), rec...)
@@ -298,7 +302,7 @@ func (t *Trial) record(rec []byte, at int64) error {
 	return t.tell(&one, sent)
 }
 
-// tell counts a record, of which so many bytes are sent, and shows it.
+// tell counts a record, of which sent bytes are sent, and passes it to each.
 func (t *Trial) tell(one *Tried, sent int) error {
 	n := &t.Counts
 	n.BytesRead += one.End - one.Start
@@ -326,7 +330,8 @@ func withoutEnd(rec []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(rec, []byte("\n")), []byte("\r"))
 }
 
-// unpacked is what a file holds, also where that was packed with gzip or zstd.
+// unpacked returns the content of a file, decompressed if it is gzip or zstd. The function
+// closes the decompressor.
 func unpacked(file io.Reader) (io.Reader, func(), error) {
 	r := bufio.NewReader(file)
 	start, _ := r.Peek(4)
@@ -347,7 +352,7 @@ func unpacked(file io.Reader) (io.Reader, func(), error) {
 // mostNewest is how many files Newest tells.
 const mostNewest = 8
 
-// Newest are those of the files of an input that were changed last, the newest first.
+// Newest returns the files of an input that changed last, the newest first.
 func Newest(in *config.Input) ([]string, error) {
 	type found struct {
 		path string

@@ -31,7 +31,8 @@ var carried = map[Action]string{
 	Restore: readAgain, RestoreAs: readAs, RestorePart: readPart,
 }
 
-// carryOn hands on what was read of a batch, and ends what of it is not sent.
+// carryOn hands over what was read again of a batch, as act says, and ends the parts that
+// are not sent.
 func (r *Recovery) carryOn(b *batch, act Action, found look) {
 	text := carried[act]
 	if act == Replace || act == ReplacePart {
@@ -80,7 +81,7 @@ func (r *Recovery) carryOn(b *batch, act Action, found look) {
 	}
 }
 
-// resend sends what was read of a batch that is begun.
+// resend sends what was read of a batch that had been begun.
 func (r *Recovery) resend(b *batch, found look) {
 	children := found.parts
 	if found.lost != nil {
@@ -115,7 +116,7 @@ const (
 	spooledGone = "records were in the spool and are lost: their source is gone too"
 )
 
-// account counts what was read of a begun batch as it comes into the books.
+// account adds what was read of a begun batch to the counts.
 func (r *Recovery) account(found look) {
 	for _, p := range found.parts {
 		p.Inputs(r.Books.Restored)
@@ -126,7 +127,7 @@ func (r *Recovery) account(found look) {
 	}
 }
 
-// drop counts a batch of a run whose source is gone.
+// drop counts the records of a begun batch whose source is gone.
 func (r *Recovery) drop(p *record.Payload) {
 	p.Lots(func(lot record.Lot) {
 		r.Books.Restored(lot.Input, lot.Records)
@@ -134,7 +135,7 @@ func (r *Recovery) drop(p *record.Payload) {
 	})
 }
 
-// endGone ends a batch of which nothing can be made again.
+// endGone ends a batch of which nothing can be read again.
 func (r *Recovery) endGone(b *batch, why error) {
 	if b.kind == OfRun {
 		r.logOf(b.Payload).Error(unknownGone, "err", why)
@@ -152,8 +153,8 @@ func (r *Recovery) dropSpooled(lot record.Lot) {
 	r.Books.Dropped(lot, ledger.SourceGone)
 }
 
-// restore brings what was read of a payload that left the spool back there, or to the
-// sender where the spool does not take it.
+// restore puts what was read of a payload that was missing or damaged in the spool back
+// there, or gives it to the sender if the spool does not take it.
 func (r *Recovery) restore(b *batch, found look) {
 	r.balance(b, found)
 	same := len(found.parts) == 1 && found.parts[0].ID == b.ID
@@ -187,8 +188,8 @@ func (r *Recovery) restore(b *batch, found look) {
 	}
 }
 
-// shelvedBefore says whether a payload was put into the spool here and could not be read
-// from there again.
+// shelvedBefore reports whether recovery has put this payload into the spool before, where
+// it could not be read again.
 func (r *Recovery) shelvedBefore(id record.BatchID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -198,8 +199,8 @@ func (r *Recovery) shelvedBefore(id record.BatchID) bool {
 // mostReady is how many bodies are kept for frames that the spool will not be able to read.
 const mostReady = 4
 
-// shelve puts a payload into the spool, and says whether that took it. Where the disk can
-// be written and not read, its body is kept besides for when its turn comes.
+// shelve puts a payload into the spool and reports whether the spool took it. With keep,
+// its body stays in memory too, for a disk that can be written but not read.
 func (r *Recovery) shelve(p *record.Payload, known, keep bool) bool {
 	if !known {
 		_ = r.Journal.Begin(p)
@@ -226,8 +227,8 @@ func (r *Recovery) shelve(p *record.Payload, known, keep bool) bool {
 	return true
 }
 
-// takeReady is the payload whose body is kept under an id, which is kept no more; nil:
-// there is none.
+// takeReady returns the payload whose body is kept in memory under an id, and keeps it no
+// longer; nil: there is none.
 func (r *Recovery) takeReady(id record.BatchID) *record.Payload {
 	r.mu.Lock()
 	p := r.ready[id]
@@ -239,8 +240,8 @@ func (r *Recovery) takeReady(id record.BatchID) *record.Payload {
 	return p
 }
 
-// balance has the books hold what was read again in place of what was spooled: another
-// number of records, where the file or the settings have changed.
+// balance corrects the counts if other records were read than had been spooled, because
+// the file or the settings have changed.
 func (r *Recovery) balance(b *batch, found look) {
 	more := map[string]int{}
 	for _, p := range found.parts {
@@ -273,8 +274,8 @@ func (r *Recovery) balance(b *batch, found look) {
 	}
 }
 
-// owe notes that a payload of the spool has ended when the given ones have, which are
-// sent from memory.
+// owe notes that a payload of the spool ends when all payloads in rest, which are sent
+// from memory, have ended.
 func (r *Recovery) owe(id record.BatchID, rest []*record.Payload) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -300,8 +301,8 @@ type watched struct {
 	r *Recovery
 }
 
-// Begin notes the attempt as one out of the spool first: a begin over safe ranges is
-// dropped at a start.
+// Begin also records an attempt of the payload as one from the spool: a start drops a
+// begin whose ranges are safe.
 func (w watched) Begin(p *record.Payload) error {
 	if d := w.r.debtOf(p.ID); d != nil && d.id == p.ID {
 		_ = w.r.Frames.Replay(p.ID, p.Attempt)
@@ -309,15 +310,15 @@ func (w watched) Begin(p *record.Payload) error {
 	return w.SendJournal.Begin(p)
 }
 
-// Replay notes the attempt of a payload out of the spool. It could be read there, or its
-// body was handed over: none is kept for it any more.
+// Replay records an attempt of a payload from the spool. Its body was read, so none is
+// kept in memory for it.
 func (w watched) Replay(id record.BatchID, attempt int) error {
 	w.r.takeReady(id)
 	return w.SendJournal.Replay(id, attempt)
 }
 
-// End ends the frames first that may come back. Of a payload that rests in the spool now it
-// tells that first, before the end of the one whose place it takes. See Order of writes.
+// End also ends the payload of the spool whose parts these are, before the part itself; if
+// the part rests in the spool, after it. See Order of writes.
 func (w watched) End(id record.BatchID, how record.Outcome) error {
 	if how == record.Spooled {
 		err := w.SendJournal.End(id, how)
@@ -328,7 +329,7 @@ func (w watched) End(id record.BatchID, how record.Outcome) error {
 	return w.SendJournal.End(id, how)
 }
 
-// Split has the parts of a payload take its place.
+// Split makes the children owe what the parent owed.
 func (w watched) Split(parent record.BatchID, children []*record.Payload) error {
 	w.r.mu.Lock()
 	d := w.r.sent[parent]
@@ -349,8 +350,8 @@ func (r *Recovery) debtOf(id record.BatchID) *debt {
 	return r.sent[id]
 }
 
-// settle ends the payload of the spool for which the last of its parts has ended. A part
-// that rests in the spool now ends there by itself.
+// settle notes the end of a part, and with the last one ends the payload of the spool. A
+// part that rests in the spool ends there by itself.
 func (r *Recovery) settle(id record.BatchID, how record.Outcome) {
 	r.mu.Lock()
 	d := r.sent[id]

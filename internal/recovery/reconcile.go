@@ -24,8 +24,8 @@ type Found struct {
 	Report func() (lacks bool, missing []*record.Payload)
 }
 
-// Reconcile has spool, journal and books agree at a start, and takes over what has to be
-// read again. The error is one of reading.
+// Reconcile makes spool, journal and counts agree at a start, and queues what has to be
+// read again. An error is one of reading.
 func (r *Recovery) Reconcile(found Found) error {
 	s := &start{
 		Recovery: r, Found: found, begun: map[record.BatchID]*record.Payload{},
@@ -62,16 +62,16 @@ func (r *Recovery) Reconcile(found Found) error {
 	return nil
 }
 
-// SegmentsChanged has the journal know which segments the spool has, and until Reconcile is
-// done those as well that it knew before: they are what the spool is compared with.
+// SegmentsChanged records in the journal which segments the spool has; until Reconcile has
+// ended, also those that the journal knew before, with which the spool is compared.
 func (r *Recovery) SegmentsChanged() {
 	r.notes.Lock()
 	defer r.notes.Unlock()
 	r.noteSegments()
 }
 
-// keepSegments does the same, with these instead of those that it knew before. What is
-// found in a segment is told the journal after that, as what is put into one.
+// keepSegments is SegmentsChanged with another list of segments that the journal knew
+// before.
 func (r *Recovery) keepSegments(had []uint64) {
 	r.notes.Lock()
 	defer r.notes.Unlock()
@@ -79,15 +79,15 @@ func (r *Recovery) keepSegments(had []uint64) {
 	r.noteSegments()
 }
 
-// noteSegments needs notes.
+// noteSegments writes the list to the journal. Needs notes.
 func (r *Recovery) noteSegments() {
 	all := slices.Concat(r.Segments.Segments(), r.had)
 	slices.Sort(all)
 	r.SpoolHas(slices.Compact(all))
 }
 
-// vanished says whether segments of the spool were taken away with all that belongs to
-// them, and tells of it.
+// vanished reports, and logs, that segments were removed from the spool together with
+// their indexes.
 func (f *Found) vanished(log *slog.Logger) bool {
 	gone := slices.DeleteFunc(slices.Clone(f.Had), func(n uint64) bool { return slices.Contains(f.Has, n) })
 	if len(gone) == 0 {
@@ -121,14 +121,12 @@ type whole struct {
 	kept  []*record.Payload // those of them that the journal need not know
 }
 
-// goThrough decides about each payload of the spool, in one pass where it has no parts.
-// Whether a part counts depends on the whole, which may lie before it or behind: where
-// there are parts a second pass looks which wholes wait, whose own fate is decided by
-// then, and a third one decides about the parts. What the journal has nothing to say of,
-// but that its ranges are safe, is only counted.
-//
-// A payload that a later pass cannot read was counted by the first one. It is not in the
-// spool any more, so that the books are told after the last pass only.
+// goThrough decides on each payload in the spool. A payload without parts needs one pass.
+// Whether a part counts depends on the payload that it is a part of: a second pass finds
+// out which of those wait in the spool, and a third one decides on the parts. Payloads
+// that the journal does not mention, and whose ranges are safe, are only counted. A later
+// pass may not be able to read a payload that the first one counted; therefore the counts
+// are booked at the end.
 func (s *start) goThrough() error {
 	s.counted = map[string]int{}
 	err := s.passes()
@@ -169,7 +167,7 @@ func (s *start) passes() error {
 	})
 }
 
-// pass is one behind the first: what it cannot read, and is no part, was counted.
+// pass is a pass after the first one. Payloads that it cannot read are no longer counted.
 func (s *start) pass(ids iter.Seq[record.BatchID], fn func(p *record.Payload, sound bool) bool) error {
 	_, lost, err := s.Spool.Held(ids, nil, fn)
 	for input, n := range lost {
@@ -178,7 +176,7 @@ func (s *start) pass(ids iter.Seq[record.BatchID], fn func(p *record.Payload, so
 	return err
 }
 
-// asked are the payloads that the journal has something to say of.
+// asked yields the payloads that the journal mentions.
 func (s *start) asked(yield func(record.BatchID) bool) {
 	for id := range s.begun {
 		if !yield(id) {
@@ -197,7 +195,8 @@ func (s *start) asked(yield func(record.BatchID) bool) {
 	}
 }
 
-// isOver says whether a payload that is no part is left whatever its frame is like.
+// isOver reports whether a payload is left in the spool unsent, whatever its frame is
+// like.
 func (s *start) isOver(id record.BatchID) bool {
 	if _, ended := s.Ended[id]; !ended {
 		return false
@@ -220,7 +219,7 @@ func frameOf(sound, part bool) Frame {
 	return Unsound
 }
 
-// known is what the journal knows of a payload in the spool.
+// known returns what the journal knows of a payload in the spool.
 func (s *start) known(p *record.Payload) Known {
 	b := s.begun[p.ID]
 	switch how, ended := s.Ended[p.ID]; {
@@ -243,7 +242,7 @@ func (s *start) known(p *record.Payload) Known {
 	return Nothing
 }
 
-// meet decides about one payload of the spool: whether it is to be sent from there.
+// meet decides on one payload in the spool, and reports whether it is sent from there.
 func (s *start) meet(p *record.Payload, sound bool) bool {
 	_, ended := s.Ended[p.ID]
 	n, replayed := s.Replays[p.ID]
@@ -299,8 +298,8 @@ func (s *start) meet(p *record.Payload, sound bool) bool {
 	return true
 }
 
-// isOrphan says whether a payload is a part of one that nobody knows anything of, though
-// the spool lacks something: what that was a part of may wait too, and has the same records.
+// isOrphan reports whether a payload is a part of one that is not known although the spool
+// lacks something: that one may be sent too and has the same records.
 func (s *start) isOrphan(p *record.Payload) bool {
 	if w := s.wholes[p.Replaces]; p.Replaces == (record.BatchID{}) || w != nil && w.seen {
 		return false
@@ -315,8 +314,8 @@ func (s *start) isOrphan(p *record.Payload) bool {
 // mostParts is how often a payload is divided, at most: each time into halves.
 const mostParts = 64
 
-// wholesOf are the payloads that one is a part of, as far as the spool says: the one that
-// was divided, the one that this is a part of, and so on.
+// wholesOf yields the payloads that p is a part of, as far as the spool knows them: the
+// one that was divided into p and others, the one that was divided into that, and so on.
 func (s *start) wholesOf(p *record.Payload) iter.Seq[*whole] {
 	return func(yield func(*whole) bool) {
 		id := p.Replaces
@@ -330,9 +329,9 @@ func (s *start) wholesOf(p *record.Payload) iter.Seq[*whole] {
 	}
 }
 
-// isHalf says whether a payload is a part of one that is in the spool itself and waits
-// there. That need not be the one that was divided last: of this one the journal may know
-// that it is not sent, and not of its parts.
+// isHalf reports whether p is a part of a payload that still waits in the spool, and so
+// has p's records. All payloads that p is a part of are asked: of the nearest the journal
+// may know that it is not sent although it does not know its parts.
 func (s *start) isHalf(p *record.Payload) bool {
 	for w := range s.wholesOf(p) {
 		if w.waits {
@@ -342,9 +341,9 @@ func (s *start) isHalf(p *record.Payload) bool {
 	return false
 }
 
-// suspect notes that something is missing where a payload is that was tried out of
-// the spool and has not ended: a segment was taken away. Where something is, it finds
-// out which of the payloads are there that the journal or the spool can miss.
+// suspect reports whether payloads are missing: the spool says so (lacks), or one that had
+// been tried is not there. If so, it finds out which of the payloads in question are in
+// the spool.
 func (s *start) suspect(lacks bool, missing []*record.Payload) (bool, error) {
 	for id := range s.Replays {
 		lacks = lacks || !s.there[id]
@@ -369,7 +368,7 @@ func (s *start) suspect(lacks bool, missing []*record.Payload) (bool, error) {
 	})
 }
 
-// forget lets the journal forget what is no longer in the spool.
+// forget makes the journal forget payloads that are no longer in the spool.
 func (s *start) forget(missing []*record.Payload) {
 	kept := map[record.BatchID]bool{} // their frames may be read another time
 	for _, p := range missing {
@@ -389,9 +388,9 @@ func (s *start) forget(missing []*record.Payload) {
 	s.Frames.Removed(gone)
 }
 
-// findMissing has those read again that the journal says are in the spool and that are
-// not there, neither themselves nor in parts. What the spool knows to lack and the
-// journal does not know has ended with it.
+// findMissing queues the payloads that are in the spool by the journal but not in fact,
+// neither whole nor in parts, to be read again. What the spool lacks and the journal does
+// not know is counted as lost.
 func (s *start) findMissing(known []*record.Payload) error {
 	all, err := s.Frames.InSpool(func(id record.BatchID) bool { return !s.there[id] || s.partOf[id] != record.BatchID{} })
 	if err != nil {
@@ -435,8 +434,8 @@ func (s *start) findMissing(known []*record.Payload) error {
 	return nil
 }
 
-// takeOver ends a payload of which all parts are in the spool. The journal knows these first,
-// so that a later start misses them: the run that made them may not have been able to write it.
+// takeOver ends a payload of which all parts are in the spool. It records the parts in the
+// journal first, so that a later start would miss them.
 func (s *start) takeOver(p *record.Payload, parts []*record.Payload, known map[record.BatchID]*record.Payload) {
 	parts = slices.DeleteFunc(parts, func(part *record.Payload) bool { return known[part.ID] != nil || s.entered[part.ID] })
 	if len(parts) > 0 {
@@ -460,7 +459,7 @@ func (s *start) enterRecords(input string, n int) {
 	s.Shelf.Spooled(input, n)
 }
 
-// covered is how many bytes of files a payload covers.
+// covered returns how many bytes of files the cover of a payload has.
 func covered(p *record.Payload) (n int64) {
 	for _, x := range p.Cover {
 		n += x.Len()

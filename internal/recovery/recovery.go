@@ -205,9 +205,9 @@ func New(s Stores) *Recovery {
 	}
 }
 
-// Lost tells of payloads that vanished from the spool. When it returns the journal has
-// them as tried, so that the next start misses them: only then may the spool remove what
-// would tell it so. It waits for the journal and for no file.
+// Lost reports payloads that vanished from the spool. When it returns, the journal has an
+// attempt for each, so that the next start misses them: only then may the spool remove
+// what shows the loss. It waits for the journal, not for files.
 func (r *Recovery) Lost(ids []record.BatchID, what *record.Payload) {
 	r.letReadyGo()
 	for _, id := range ids {
@@ -222,8 +222,8 @@ func (r *Recovery) Lost(ids []record.BatchID, what *record.Payload) {
 	r.poke()
 }
 
-// Damaged takes over a payload whose frame cannot be read; the spool may forget it. Where
-// its body is at hand p gets it instead, and Damaged returns true. It does not wait.
+// Damaged takes over a payload whose frame cannot be read; the spool may forget it. If
+// recovery has its body in memory, p gets it and Damaged returns true. It does not wait.
 func (r *Recovery) Damaged(p *record.Payload) (filled bool) {
 	if own := r.takeReady(p.ID); own != nil {
 		*p = *own
@@ -240,9 +240,9 @@ func (r *Recovery) Damaged(p *record.Payload) (filled bool) {
 	return false
 }
 
-// letReadyGo releases all bodies that are kept for frames: some may be among those that
-// vanished, of which not all ids need be known. A frame of the others is read again from
-// its files when its turn comes.
+// letReadyGo drops all bodies that are kept in memory: some may be of payloads that
+// vanished, whose ids need not be known. The others are read again from their files when
+// their turn comes.
 func (r *Recovery) letReadyGo() {
 	r.mu.Lock()
 	ids := slices.Collect(maps.Keys(r.ready))
@@ -272,8 +272,8 @@ func (r *Recovery) poke() {
 	}
 }
 
-// Removed has the journal forget batches that are not in the spool any more, but for
-// those that are still to be read again, or that an older frame may bring back.
+// Removed makes the journal forget batches that the spool has removed, except those that
+// are still to be read again or of which an older frame exists.
 func (r *Recovery) Removed(ids []record.BatchID) {
 	r.mu.Lock()
 	forget := make([]record.BatchID, 0, len(ids))
@@ -291,8 +291,8 @@ func (r *Recovery) Removed(ids []record.BatchID) {
 	r.Frames.Removed(forget)
 }
 
-// Unwanted has a start pass over frames of writes that failed: who wrote them goes on with
-// the payload. Of one that is read again here, a frame that comes back is as good.
+// Unwanted records that frames of failed writes are not to be sent at a later start. A
+// payload that recovery is reading again may be sent from such a frame.
 func (r *Recovery) Unwanted(ids []record.BatchID) {
 	for _, id := range ids {
 		r.mu.Lock()
@@ -307,8 +307,8 @@ func (r *Recovery) Unwanted(ids []record.BatchID) {
 	}
 }
 
-// Pending says how many batches are to be looked at now, and how many wait to be looked
-// at again; of the latter absent have no input that is configured.
+// Pending returns how many batches are due now, how many wait for another try, and how
+// many of these have no configured input.
 func (r *Recovery) Pending() (now, waiting, absent int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -323,14 +323,14 @@ func (r *Recovery) Pending() (now, waiting, absent int) {
 	return now, len(r.later), absent
 }
 
-// records is how many records of each input a payload has.
+// records returns the number of records of a payload by input.
 func records(p *record.Payload) map[string]int {
 	n := map[string]int{}
 	p.Inputs(func(input string, records int) { n[input] += records })
 	return n
 }
 
-// Where names the ranges of a batch, for logs: the first eight of them.
+// Where describes the ranges of a batch for logs, at most eight of them.
 func Where(cover []record.Extent) string {
 	const most = 8
 	var b strings.Builder

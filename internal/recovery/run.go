@@ -25,8 +25,8 @@ const (
 // copy of a file, or lets go, may be where the bytes of a batch still are.
 func (r *Recovery) Looked() <-chan struct{} { return r.looked }
 
-// Run looks at what there is until ctx ends, however long a disk takes. What is left is
-// begun, or missing in the spool, in the journal: the next start goes on with it.
+// Run works on the queue until ctx ends, however long a disk takes. What is left then is
+// in the journal as begun or as missing, and the next start continues with it.
 func (r *Recovery) Run(ctx context.Context, rooms Rooms) {
 	r.Rooms = rooms
 	timer := time.NewTimer(r.Retry)
@@ -52,7 +52,7 @@ func (r *Recovery) Run(ctx context.Context, rooms Rooms) {
 	}
 }
 
-// next takes what is due. Where nothing is, it says how long to wait.
+// next takes a batch or a loss that is due, or returns how long to wait for one.
 func (r *Recovery) next(now time.Time) (*batch, *loss, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +82,7 @@ func (r *Recovery) next(now time.Time) (*batch, *loss, time.Duration) {
 	return b, nil, 0
 }
 
-// wait puts a batch off, and logs why unless that was logged last.
+// wait puts a batch off, and logs the reason unless it was logged last.
 func (r *Recovery) wait(b *batch, why error) {
 	if text := why.Error(); text != b.told {
 		b.told = text
@@ -95,7 +95,7 @@ func (r *Recovery) wait(b *batch, why error) {
 	r.mu.Unlock()
 }
 
-// putOff has a loss looked up again later.
+// putOff puts a loss off until the journal can be read.
 func (r *Recovery) putOff(l *loss, why error) {
 	r.Logger.Warn("journal could not be read, the recovery of missing spool payloads will retry", "batches", len(l.ids), "err", why,
 		"fix", "check the disk of state_dir: is it full, read-only or failing")
@@ -105,7 +105,7 @@ func (r *Recovery) putOff(l *loss, why error) {
 	r.mu.Unlock()
 }
 
-// lookUp finds out what the spool has lost.
+// lookUp finds out from the journal which payloads the spool has lost, and queues them.
 func (r *Recovery) lookUp(l *loss) {
 	asked := make(map[record.BatchID]bool, len(l.ids))
 	for _, id := range l.ids {
@@ -218,7 +218,8 @@ func (r *Recovery) isReadyFull() bool {
 
 var errUnserved = errors.New("no input sends to its cluster")
 
-// settings is how the inputs of a batch are configured, and why that is in its way.
+// settings returns whether the inputs of a batch are configured as when it was made, and
+// if not why.
 func (r *Recovery) settings(b *batch) (Settings, error) {
 	switch err := r.Source.Shaped(b.Payload); {
 	case errors.Is(err, ErrReshaped):

@@ -43,10 +43,10 @@ func NewEditor(s *Set, kind Kind, sep byte) *Editor {
 	return e
 }
 
-// Of returns a record, which is without its line end, as it is to be sent: itself where
-// no rule acts, else memory of the editor, good until the next call. Object is of a JSON
-// object, or one that was made of text. It is not ok where a record cannot be taken
-// apart; nothing of it may be sent then.
+// Of returns a record, which is without its line end, as the rules change it: the record
+// itself if no rule acts, else memory of the editor that is valid until the next call. A
+// record of kind Object has to be a JSON object. ok is false if the record cannot be
+// parsed; then no byte of it may be sent.
 func (e *Editor) Of(rec []byte) (out []byte, ok bool) {
 	clear(e.acted)
 	if e.commentless {
@@ -63,8 +63,8 @@ func (e *Editor) Of(rec []byte) (out []byte, ok bool) {
 	return out, true
 }
 
-// dropComments returns a record without its comments, which may hold what a rule about
-// members would hide.
+// dropComments removes the comments from a JSON record, since they may contain what a rule
+// about members hides.
 func (e *Editor) dropComments(rec []byte) []byte {
 	if !mayComment(rec) {
 		return rec
@@ -93,7 +93,7 @@ func (e *Editor) dropComments(rec []byte) []byte {
 	return e.bare
 }
 
-// mayComment reports whether there is a slash in a record that could begin a comment.
+// mayComment reports whether a record has a slash that could begin a comment.
 func mayComment(rec []byte) bool {
 	for {
 		i := bytes.IndexByte(rec, '/') + 1
@@ -111,7 +111,7 @@ func mayComment(rec []byte) bool {
 // good until the next call.
 func (e *Editor) Acted() []bool { return e.acted }
 
-// redact returns a record as the rules of redact leave it.
+// redact applies the redact rules to a record; ok is false if it cannot be parsed.
 func (e *Editor) redact(rec []byte) (out []byte, ok bool) {
 	rules := e.set.redact
 	if e.kind != Row && !e.mayRedact(rec) {
@@ -143,7 +143,7 @@ func (e *Editor) redact(rec []byte) (out []byte, ok bool) {
 	return e.out, true
 }
 
-// mayRedact looks for what no rule can act without.
+// mayRedact is a fast test: false means that no redact rule can act on the record.
 func (e *Editor) mayRedact(rec []byte) bool {
 	escapes := e.kind != Line && bytes.IndexByte(rec, '\\') >= 0
 	if escapes && bytes.Contains(rec, []byte(`\u`)) {
@@ -175,8 +175,8 @@ func (e *Editor) object(b []byte) bool {
 	return e.gap(b, i) == len(b)
 }
 
-// gap returns the index behind white space and comments. A comment in which a rule about
-// every value finds something is left out.
+// gap returns the index after white space and comments at i. It removes a comment in which
+// a rule about every value finds something.
 func (e *Editor) gap(b []byte, i int) int {
 	if i < len(b) && b[i] > ' ' && b[i] != '/' {
 		return i
@@ -197,8 +197,8 @@ func (e *Editor) gap(b []byte, i int) int {
 	return end
 }
 
-// node redacts the value at i. Level is where its places on the paths begin. It returns
-// the index behind the value, or -1 where that is not sound.
+// node redacts the JSON value at i. e.places[level:] says how far the value is on the path
+// of each rule. It returns the index after the value, -1 if the value is not valid.
 func (e *Editor) node(b []byte, i, level, depth int) int {
 	if depth > mostDepth {
 		return -1
@@ -296,7 +296,7 @@ func (e *Editor) fields(b []byte, i, level, depth int) int {
 	}
 }
 
-// plainName is the text of a quoted name.
+// plainName returns the text of a quoted name, without escapes.
 func (e *Editor) plainName(quoted []byte) []byte {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
@@ -316,7 +316,8 @@ const (
 	valueBare                  // a number or a truth value
 )
 
-// value redacts b[from:to]. Places are those on the paths of the rules.
+// value redacts the value b[from:to], which is written as how says. places says how far it
+// is on the path of each rule.
 func (e *Editor) value(b []byte, from, to int, how written, places []int) {
 	content := b[from:to]
 	if how == valueString || how == valueName {
@@ -355,8 +356,8 @@ func (e *Editor) value(b []byte, from, to int, how written, places []int) {
 	}
 }
 
-// apply returns what a rule makes of the content of a value: that itself, or memory that
-// the next but one call uses again.
+// apply returns the content of a value after one rule: the same slice if the rule does not
+// act, else memory that the second next call uses again.
 func (e *Editor) apply(r *redaction, content []byte, how written, quoted bool) []byte {
 	inString := quoted || how == valueString || how == valueName
 	text := content
@@ -405,7 +406,8 @@ type unescaper struct {
 	at, of  int  // a place in content, and the same in the text
 }
 
-// before is the last place that is not behind a place of the text.
+// before returns the last index of the content that is not after this index of the text
+// without escapes.
 func (u *unescaper) before(place int) int {
 	if u.plain {
 		return place
@@ -420,7 +422,8 @@ func (u *unescaper) before(place int) int {
 	return u.at
 }
 
-// behind is the first place that is not before a place of the text.
+// behind returns the first index of the content that is not before this index of the text
+// without escapes.
 func (u *unescaper) behind(place int) int {
 	if u.plain {
 		return place
@@ -432,7 +435,8 @@ func (u *unescaper) behind(place int) int {
 	return u.at
 }
 
-// unit is the length of the byte or escape that content begins with, and of its text.
+// unit returns the length of the byte or escape at the beginning of content, and the
+// length of its text.
 func unit(content []byte) (raw, text int) {
 	if content[0] != '\\' || len(content) == 1 {
 		return 1, 1
@@ -456,7 +460,7 @@ func isHigh(r rune) bool { return 0xD800 <= r && r < 0xDC00 }
 
 func isLow(r rune) bool { return 0xDC00 <= r && r < 0xE000 }
 
-// appendEscaped appends text as it is within a JSON string, whatever its quotes are.
+// appendEscaped appends text escaped for a JSON string with quotes of either kind.
 func appendEscaped(dst, text []byte) []byte {
 	const digits = "0123456789abcdef"
 	for _, c := range text {
@@ -524,8 +528,8 @@ func (e *Editor) row(row []byte) {
 	}
 }
 
-// isShifted reports whether nobody can tell which column a field of a row is of: it has
-// another number of them than the header, or fewer than rules ask for.
+// isShifted reports whether the fields of a row cannot be assigned to columns: there are
+// more or fewer than in the header, or fewer than rules name.
 func (e *Editor) isShifted(row []byte) bool {
 	most, asked := 0, false
 	for k := range e.set.redact {
@@ -579,7 +583,8 @@ func (e *Editor) field(row []byte, from, to, column int, quoted bool) {
 	e.replace(row, from, to, text...)
 }
 
-// isColumn reports whether a rule is about the column of a number.
+// isColumn reports whether a rule is about the column of this number. If the columns are
+// not known, every column may be meant.
 func (e *Editor) isColumn(r *redaction, column int) bool {
 	if e.shifted {
 		return true

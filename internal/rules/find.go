@@ -21,9 +21,9 @@ var none = hit{segment: segment{from: -1}}
 // presets are the finders that have names. Each finds rather too much than too little.
 var presets = map[string]finder{"email": findEmail, "ipv4": findIPv4, "bearer": findBearer, "card": findCard}
 
-// hasHint reports whether a record may hold what the finder of a name finds in one of its
-// values, where no character of the record is written as \u. What email, ipv4 and card
-// find has no character that needs an escape.
+// hasHint is a fast test: false means that the finder of this name finds nothing in any
+// value of a record without \u escapes. Addresses and numbers have no character that needs
+// an escape.
 func hasHint(name string, rec []byte) bool {
 	if name == "bearer" {
 		return indexFold(rec, "bearer") >= 0
@@ -49,7 +49,8 @@ const wideAt = "\uff20"
 // atWindow is how far the next sign of one kind is looked for before those of others are.
 const atWindow = 4 << 10
 
-// nextAt is where from i on @, %40 or wideAt begins, and how long it is; 0: nowhere.
+// nextAt returns where the next @, %40 or wide @ begins, from i on, and its length; 0:
+// there is none.
 func nextAt(text []byte, i int) (at, n int) {
 	for ; i < len(text); i += atWindow {
 		at = min(i+atWindow, len(text))
@@ -135,7 +136,7 @@ func findIPv4(text []byte, from int) hit {
 	}
 }
 
-// behindIPv4 is the index behind the address that begins at i; 0: none does.
+// behindIPv4 returns the index after the address that begins at i; 0: there is none.
 func behindIPv4(text []byte, i int) int {
 	for part := range 4 {
 		if part > 0 {
@@ -158,8 +159,8 @@ func behindIPv4(text []byte, i int) int {
 	return i
 }
 
-// findBearer finds what follows the word bearer, in any letter case, behind signs that
-// part the two. Where that ends in the word bearer or token, what follows belongs to it.
+// findBearer finds the token after the word bearer, in any letter case. If the token
+// itself ends in the word bearer or token, what follows belongs to it.
 func findBearer(text []byte, from int) hit {
 	const word = "bearer"
 	for i := from; ; {
@@ -185,7 +186,8 @@ func findBearer(text []byte, from int) hit {
 	}
 }
 
-// behindParting is the index behind what can part a word from its token, from i on.
+// behindParting returns the index after the characters at i that can separate a word from
+// its token.
 func behindParting(text []byte, i int) int {
 	for i < len(text) {
 		c, n := text[i], 1
@@ -208,8 +210,8 @@ func behindParting(text []byte, i int) int {
 	return i
 }
 
-// tokenEnd is the index behind the token that begins at i: i where none does. Backslashes
-// before a quote belong to that.
+// tokenEnd returns the index after the token that begins at i; i itself if there is none.
+// Backslashes before a closing quote do not belong to the token.
 func tokenEnd(text []byte, i int) int {
 	end := i
 	for end < len(text) && bytes.IndexByte([]byte("\"'`)]};<"), text[end]) < 0 && spaceLen(text[end:]) == 0 {
@@ -223,7 +225,8 @@ func tokenEnd(text []byte, i int) int {
 	return end
 }
 
-// endsInWord reports whether a token ends in a word that a token may follow.
+// endsInWord reports whether a token ends in the word bearer or token, which another token
+// may follow.
 func endsInWord(token []byte) bool {
 	for {
 		token = bytes.TrimRight(token, `:=+\`)
@@ -241,7 +244,8 @@ func endsInWord(token []byte) bool {
 	return false
 }
 
-// fromHex is the byte whose two hexadecimal digits text begins with; 0: it does not.
+// fromHex returns the byte for the two hexadecimal digits at the beginning of text; 0:
+// there are none.
 func fromHex(text []byte) (c byte) {
 	if len(text) < 2 {
 		return 0
@@ -262,8 +266,8 @@ func fromHex(text []byte) (c byte) {
 
 func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 
-// spaceLen is the length of the white space character that text begins with; 0: it does
-// not.
+// spaceLen returns the length of the white space character at the beginning of text; 0:
+// there is none.
 func spaceLen(text []byte) int {
 	if text[0] < utf8.RuneSelf {
 		if isSpace(text[0]) {
@@ -277,7 +281,8 @@ func spaceLen(text []byte) int {
 	return 0
 }
 
-// indexFold is where a word of small letters begins, in any letter case; -1: nowhere.
+// indexFold returns the first index of a lower-case word in text, in any letter case; -1:
+// there is none.
 func indexFold(text []byte, word string) int {
 	last := len(word) - 1
 	for i := last; i < len(text); {
@@ -301,9 +306,9 @@ const (
 	mostCard  = 19
 )
 
-// findCard finds the longest number of a payment card: 13 to 19 digits whose check
-// digit is right and whose first is 2 to 6, with a space or a hyphen between any two, no
-// digit before or behind.
+// findCard finds the longest payment card number: 13 to 19 digits with a valid check
+// digit, the first 2 to 6, optionally a space or hyphen between digits, and no digit
+// before or after.
 func findCard(text []byte, from int) hit {
 	for i := from; i+leastCard <= len(text); {
 		// Whatever begins from i on up to skip has it within.
@@ -321,8 +326,8 @@ func findCard(text []byte, from int) hit {
 	return none
 }
 
-// behindCard is the index behind the longest number of a card that begins at i; 0: none
-// does.
+// behindCard returns the index after the longest card number that begins at i; 0: there is
+// none.
 func behindCard(text []byte, i int) (end int) {
 	sum, doubled, digits := 0, 0, 0 // doubled is sum with the other half of the digits doubled
 	for ; i < len(text) && digits < mostCard; i++ {

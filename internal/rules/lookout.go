@@ -30,8 +30,8 @@ type mark struct {
 	found bool // there it does
 }
 
-// Begin has the records of a block be asked about next, by At. The bytes of a record stay
-// as they are until it is asked about.
+// Begin sets the block whose records At is asked about next. The bytes of a record must
+// not change before At has been asked about it.
 func (j *Judge) Begin(block []byte) {
 	l := &j.look
 	l.block, l.calm, l.sent, l.escapes = block, -1, -1, mark{}
@@ -42,8 +42,8 @@ func (j *Judge) Begin(block []byte) {
 // before that asked about last, is sent: At would be -1.
 func (j *Judge) Calm(end int) bool { return end <= j.look.sent }
 
-// At is Of for a record that is block[start:end] without its line end, and no other
-// object. Each record begins behind those before it.
+// At is Of for the record block[start:end], without its line end, that has no other
+// object. The records of a block are asked about in order.
 func (j *Judge) At(start, end int) int {
 	if end <= j.look.calm {
 		return j.set.calm
@@ -72,8 +72,8 @@ func (j *Judge) At(start, end int) int {
 	return reason
 }
 
-// near reports whether the record at hand may have what a condition with needles asks
-// for.
+// near reports whether the current record contains one of the texts that a condition
+// requires, or may contain one in escaped form.
 func (j *Judge) near(c *condition) bool {
 	for _, k := range c.needles {
 		n := &j.set.needles[k]
@@ -90,8 +90,9 @@ func (j *Judge) escaped() bool {
 	return j.advance(&j.look.escapes, leastEscape, j.set.hidden.index)
 }
 
-// advance moves a mark to where something begins, or behind the record at hand, and
-// reports whether it begins in that. Index finds it, in no less than so many bytes.
+// advance moves a mark to the next occurrence of a text, or after the current record, and
+// reports whether the text begins in the record. index finds the text in at least length
+// bytes.
 func (j *Judge) advance(m *mark, length int, index func([]byte) int) bool {
 	if m.at < j.start {
 		m.at, m.found = j.start, false
@@ -135,7 +136,7 @@ func (c *characters) has(r rune) bool {
 // leastEscape is the length of a character written as \u.
 const leastEscape = len(`\u0000`)
 
-// index is where one of the characters is written as \u for the first time, or -1.
+// index returns where one of the characters is first written as a \u escape; -1: nowhere.
 func (c *characters) index(b []byte) int {
 	if !c.any {
 		return -1

@@ -50,7 +50,7 @@ func newMatcher(expression string) (*matcher, error) {
 	return m, nil
 }
 
-// literal is the text that an expression stands for; nil: it stands for others too.
+// literal returns the only text that an expression matches; nil: it matches others too.
 func literal(re *syntax.Regexp) []byte {
 	if re.Op != syntax.OpLiteral || re.Flags&syntax.FoldCase != 0 {
 		return nil

@@ -97,7 +97,7 @@ func newShape(c *Config, kind Kind) (s *shape, bad []error) {
 	return s, bad
 }
 
-// changes appends what the shape counts by.
+// changes appends the names under which changes of the shape are counted.
 func (s *shape) changes(all []string) []string {
 	for _, one := range []struct {
 		kind string
@@ -120,7 +120,7 @@ type member struct {
 	renamed               *op // nil: it is not
 }
 
-// isNamed reports whether the member has a name in the end.
+// isNamed reports whether this is the member's name after renaming.
 func (m *member) isNamed(name string) bool {
 	if m.renamed != nil {
 		return m.renamed.value == name
@@ -128,7 +128,7 @@ func (m *member) isNamed(name string) bool {
 	return string(m.plain) == name
 }
 
-// reshape returns a JSON object as rename, remove and add leave it.
+// reshape applies rename, remove and add to a JSON object.
 func (e *Editor) reshape(rec []byte) (out []byte, ok bool) {
 	s := e.set.shape
 	may := s.add || bytes.IndexByte(rec, '\\') >= 0
@@ -155,7 +155,8 @@ func (e *Editor) reshape(rec []byte) (out []byte, ok bool) {
 	return rec, ok
 }
 
-// reshapeValue changes what is within the value at i.
+// reshapeValue changes the objects in the value at i, and returns the index after it; -1:
+// the value is not valid.
 func (e *Editor) reshapeValue(b []byte, i, level, depth int) int {
 	switch {
 	case depth > mostDepth:
@@ -182,7 +183,8 @@ func (e *Editor) reshapeValue(b []byte, i, level, depth int) int {
 	}
 }
 
-// reshapeObject changes the members of the object at i.
+// reshapeObject changes the members of the object at i, and returns the index after it;
+// -1: the object is not valid.
 func (e *Editor) reshapeObject(b []byte, i, level, depth int) int {
 	first := len(e.members)
 	defer func() { e.members = e.members[:first] }()
@@ -235,8 +237,8 @@ func (e *Editor) reshapeObject(b []byte, i, level, depth int) int {
 	return end
 }
 
-// within notes the places of the paths in a member behind the others, and reports
-// whether one leads on.
+// within appends, for each operation, how far the member is on its path, and reports
+// whether any path continues in it.
 func (e *Editor) within(level int, m *member) (inner int, alive bool) {
 	inner = len(e.places)
 	for k := range e.set.shape.ops {
@@ -255,8 +257,8 @@ func (e *Editor) within(level int, m *member) (inner int, alive bool) {
 	return inner, alive
 }
 
-// listMembers adds the members of the object whose brace is before i. It returns the
-// index behind the object, or -1.
+// listMembers adds the members of the object whose brace is before i to e.members. It
+// returns the index after the object, or -1.
 func (e *Editor) listMembers(b []byte, i int) int {
 	for {
 		if i = skipSpace(b, i); i == len(b) {
@@ -293,8 +295,9 @@ func (e *Editor) listMembers(b []byte, i int) int {
 	}
 }
 
-// decide says what becomes of the members from an index on. One whose new name another
-// member has, or gets before it, keeps its own.
+// decide marks which of the members from index first on are removed or renamed. A rename
+// is cancelled if another member has the new name, or gets it first; a cancelled rename
+// keeps its old name taken, so decide repeats until nothing changes.
 func (e *Editor) decide(first, level int) {
 	all := e.members[first:]
 	wants := false
@@ -326,8 +329,8 @@ func (e *Editor) decide(first, level int) {
 // fewMembers is how many of an object are compared one by one.
 const fewMembers = 64
 
-// taken reports whether the new name of a member is that of another which keeps its own, or
-// which gets it before. The members are asked about one behind the other.
+// taken returns a function that reports whether the new name of a member is already that
+// of another member. It has to be asked in the order of the members.
 func (e *Editor) taken(all []member) func(i int) bool {
 	if len(all) <= fewMembers {
 		return func(i int) bool {
@@ -354,7 +357,7 @@ func (e *Editor) taken(all []member) func(i int) bool {
 	}
 }
 
-// endAdded ends the paths of members that the object has already.
+// endAdded cancels the additions of members that the object has already.
 func (e *Editor) endAdded(first int, places []int) {
 	for k := range e.set.shape.ops {
 		o := &e.set.shape.ops[k]
@@ -366,7 +369,8 @@ func (e *Editor) endAdded(first int, places []int) {
 	}
 }
 
-// addMembers adds to the object whose closing brace is at i.
+// addMembers adds members to the object whose closing brace is at i. more says that the
+// object has other members.
 func (e *Editor) addMembers(b []byte, i, first, level int, more bool) {
 	s := e.set.shape
 	add := e.add[:0] // what is left of their paths
@@ -394,7 +398,7 @@ func (e *Editor) addMembers(b []byte, i, first, level int, more bool) {
 	e.acted[s.adds] = true
 }
 
-// appendAdded appends members; those whose paths begin with the same name are in one
+// appendAdded appends members; those whose paths begin with the same name go into one
 // object.
 func appendAdded(dst []byte, add []op) []byte {
 	for i := 0; i < len(add); {
@@ -425,8 +429,8 @@ func appendAdded(dst []byte, add []op) []byte {
 	return dst
 }
 
-// on is the place on a path of what is added behind a member, by the name that this has in
-// the end.
+// on returns how far an addition's path is after a member, by the member's name after
+// renaming.
 func (e *Editor) on(o *op, at int, m *member) int {
 	if m.renamed != nil {
 		return o.path.on(at, []byte(m.renamed.value))

@@ -21,7 +21,7 @@ type needle struct {
 // common are the bytes that logs are made of, the most frequent first.
 const common = `"0123456789 :,-etaoinsrlcd.m/pufhb_gyw=v+TZ\[]{}();kAIxSERNDCOjqzPLMU`
 
-// rarity is how seldom logs have a byte.
+// rarity ranks a byte: a higher number is rarer in logs.
 func rarity(c byte) int {
 	if i := strings.IndexByte(common, c); i >= 0 {
 		return i
@@ -42,7 +42,7 @@ func newNeedle(text string, t texts) needle {
 	return n
 }
 
-// upper is the text with the letters of ASCII large, where their case does not matter.
+// upper returns the text in upper case if letter case does not matter.
 func (n *needle) upper() []byte {
 	if !n.fold {
 		return nil
@@ -57,7 +57,8 @@ const (
 	perVain   = 16
 )
 
-// index is where the needle begins in b for the first time, or -1.
+// index returns the first index of the needle in b, -1 if it is not there. It searches for
+// the rarest byte of the needle.
 func (n *needle) index(b []byte) int {
 	c := n.text[n.rare]
 	last := len(b) - len(n.text) // where it can begin
@@ -96,8 +97,8 @@ const (
 	eighthBits = 0x80 * everyByte
 )
 
-// isValueAt reports whether b[from:to] can be all of a value of JSON: it is not where it is
-// part of a longer word, and not where it is the name of a member.
+// isValueAt reports whether b[from:to] can be a whole JSON value: not a part of a longer
+// word, and not the name of a member.
 func isValueAt(b []byte, from, to int) bool {
 	if from == 0 || to+1 >= len(b) {
 		return true // nobody knows
@@ -111,7 +112,8 @@ func isValueAt(b []byte, from, to int) bool {
 	return true
 }
 
-// indexFoldByte is where a small letter is for the first time, in either case, or -1.
+// indexFoldByte returns the first index of a letter, given in lower case, in either case;
+// -1: there is none.
 func indexFoldByte(b []byte, c byte) int {
 	i := 0
 	for ; i+8 <= len(b); i += 8 {
@@ -130,7 +132,8 @@ func indexFoldByte(b []byte, c byte) int {
 	return -1
 }
 
-// equalFold reports whether b is a text of small letters, in whatever case of ASCII.
+// equalFold reports whether b equals a lower-case text, ignoring the case of ASCII
+// letters.
 func equalFold(b, text []byte) bool {
 	for i, c := range b {
 		if 'A' <= c && c <= 'Z' {
@@ -153,7 +156,8 @@ type texts struct {
 // mostTexts is how many texts are searched for instead of one that says less.
 const mostTexts = 4
 
-// weight tells of which texts a search finds less; 0: they are not worth one.
+// weight scores how many records a search for these texts skips: the longer and rarer the
+// texts and the fewer of them, the higher. 0: a search does not pay.
 func (t texts) weight() int {
 	if len(t.of) == 0 || len(t.of) > mostTexts {
 		return 0
@@ -175,7 +179,7 @@ func (t texts) weight() int {
 	return weight - 24*(len(t.of)-1)
 }
 
-// better is the one of two that a search finds less of.
+// better returns the one of two with the higher weight.
 func (t texts) better(other texts) texts {
 	if other.weight() > t.weight() {
 		return other
@@ -183,8 +187,7 @@ func (t texts) better(other texts) texts {
 	return t
 }
 
-// within are the longest parts of the texts that have none of the characters that may be
-// written in another way.
+// within returns, of each text, the longest part without characters that may be escaped.
 func (t texts) within(hidden string) texts {
 	parts := texts{fold: t.fold, all: true}
 	for _, text := range t.of {
@@ -199,7 +202,7 @@ func (t texts) within(hidden string) texts {
 	return parts
 }
 
-// textsOf are the texts that an expression asks for.
+// textsOf returns texts of which every match of the expression contains one.
 func textsOf(expression string) texts {
 	tree, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
@@ -221,8 +224,8 @@ type analysis struct{ fold bool }
 // mostWays is how many texts an analysis follows.
 const mostWays = 16
 
-// of are all texts that an expression matches, or else some of which each match has one
-// at least. Nil: there are too many, or nobody knows.
+// of returns all texts that an expression matches; or, in some, texts of which each match
+// contains one. Nil: there are too many, or they are not known.
 func (a *analysis) of(re *syntax.Regexp) (all, some []string) {
 	switch re.Op {
 	case syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
@@ -280,7 +283,7 @@ func (a *analysis) literal(re *syntax.Regexp) (all, some []string) {
 	return nil, parts.within("").of
 }
 
-// lower is a text with the letters of ASCII small.
+// lower returns a text with ASCII letters in lower case.
 func lower(text string) string {
 	return strings.Map(func(c rune) rune {
 		if 'A' <= c && c <= 'Z' {

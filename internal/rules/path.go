@@ -23,8 +23,8 @@ const noPath = "no path of a member; want names with dots between them, such as 
 // isPath reports whether a text is names with dots between them.
 func isPath(text string) bool { return !slices.Contains(strings.Split(text, "."), "") }
 
-// withheld is the path of what must not get out, in records of a kind: it rather leads to
-// too much than to too little.
+// withheld returns the path of a redact rule for records of this kind: it matches rather
+// too much than too little.
 func (p path) withheld(kind Kind) path {
 	p.numbered, p.flat = kind == Parsed || kind == Message, true
 	return p
@@ -46,8 +46,8 @@ func (p *path) mayLead(rec []byte) bool { return p.needle == nil || bytes.Contai
 // dead is the place on a path from which there is no way on.
 const dead = -1
 
-// on is the place on a path behind a name that follows a place: len(member) where the
-// path ends there.
+// on returns how far a name leads on a path: at is the index reached before it.
+// len(member) is the end of the path; dead: the name is not on it.
 func (p *path) on(at int, name []byte) int {
 	if at == dead {
 		return dead
@@ -64,7 +64,7 @@ func (p *path) on(at int, name []byte) int {
 	}
 }
 
-// step is on for a name as it is.
+// step is on for the name exactly as it is.
 func (p *path) step(at int, name []byte) int {
 	rest := p.member[at:]
 	switch n := len(name); {

@@ -114,7 +114,7 @@ func (s *Set) newRedaction(c *Redaction, kind Kind, header bool, i int) (r redac
 // segment is a part of a text.
 type segment struct{ from, to int }
 
-// segments appends the parts of a text that are not to be sent, in their order.
+// segments appends the parts of a text that have to be replaced, in order.
 func (r *redaction) segments(all []segment, text []byte) []segment {
 	if r.re != nil {
 		if !r.filter.matches(text) {
@@ -152,8 +152,8 @@ func (r *redaction) segments(all []segment, text []byte) []segment {
 	}
 }
 
-// mayAct reports whether the rule may find something in a record that has no character
-// written as \u. Escapes says whether it has other escapes.
+// mayAct is a fast test: false means that the rule cannot act on a record without \u
+// escapes. escapes says that the record has other escapes.
 func (r *redaction) mayAct(rec []byte, escapes bool) bool {
 	switch {
 	case r.member != "":
@@ -175,7 +175,7 @@ type digester struct {
 
 func newDigester(key []byte) digester { return digester{mac: hmac.New(sha256.New, key)} }
 
-// of is the hash of a text, good until the next call.
+// of returns the hash of a text, valid until the next call.
 func (d *digester) of(text []byte) []byte {
 	d.mac.Reset()
 	d.mac.Write(text)

@@ -81,8 +81,7 @@ func (c *Config) Hashes() bool {
 	return slices.ContainsFunc(c.Redact, func(r Redaction) bool { return r.With == Hash })
 }
 
-// Key is the same for rules that are the same, and else another. It tells nothing of
-// HashKey.
+// Key returns a text that is equal for equal rules only. It does not contain HashKey.
 func (c *Config) Key() string {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -111,7 +110,7 @@ func (e *Error) Error() string {
 	return at + ": " + e.Err.Error()
 }
 
-// Path is the key that is wrong, in the input.
+// Path returns the path of the wrong key in the input's configuration.
 func (e *Error) Path() string {
 	at := e.List
 	if e.Index != whole {
@@ -155,9 +154,9 @@ type sample struct {
 	whole bool      // the record is the key
 }
 
-// New compiles rules for records of a kind; there is at least one rule. words are
-// reasons that already have another meaning, so that no rule may have such a name. The
-// error holds every mistake, joined, each as an *Error.
+// New compiles rules for records of a kind; there is at least one rule. words are reasons
+// that have another meaning already: no rule may have such a name. The error joins all
+// mistakes, each an *Error.
 func New(c Config, kind Kind, words ...string) (*Set, error) {
 	s := &Set{}
 	var bad []error
@@ -195,7 +194,7 @@ func New(c Config, kind Kind, words ...string) (*Set, error) {
 	return s, nil
 }
 
-// addNeedles gathers what conditions are looked for by.
+// addNeedles collects the texts for which conditions search.
 func (s *Set) addNeedles(kind Kind) {
 	s.guarded = s.sample == nil
 	if s.calm = -1; len(s.keep) > 0 {
@@ -225,7 +224,7 @@ func (s *Set) addNeedles(kind Kind) {
 	}
 }
 
-// addChanges compiles what becomes of the records that are sent.
+// addChanges compiles the rules that change records.
 func (s *Set) addChanges(c *Config, kind Kind) (bad []error) {
 	taken := []string{Renamed, Removed, Added}
 	for i := range c.Redact {
@@ -313,8 +312,8 @@ func (s *Set) Withholds() bool {
 // that nothing may of one that could not be taken apart.
 func (s *Set) Members() bool { return s.aboutMembers() >= 0 }
 
-// aboutMembers is the index in Changes of the first rule about members that must not get
-// out; -1: there is none.
+// aboutMembers returns the index in Changes of the first rule that hides or removes
+// members; -1: there is none.
 func (s *Set) aboutMembers() int {
 	i := slices.IndexFunc(s.redact, func(r redaction) bool { return r.member != "" })
 	if i < 0 && s.shape != nil && slices.ContainsFunc(s.shape.ops, func(o op) bool { return o.kind == Removed }) {
@@ -348,7 +347,7 @@ type condition struct {
 	above   *float64
 }
 
-// column is the number of a column, or what stands for its name.
+// column returns the number of a column, or a negative number that stands for its name.
 func (s *Set) column(text string, header bool) (int, error) {
 	n, err := strconv.Atoi(text)
 	switch {
@@ -431,7 +430,7 @@ func (s *Set) compile(c *Condition, kind Kind, header bool, list string, i int) 
 	return x, bad
 }
 
-// asksFor are the texts that the condition is looked for by.
+// asksFor returns texts of which a record has to contain one for the condition to hold.
 func (x *condition) asksFor(c *Condition) texts {
 	hidden := "" // of which a value may be written in another way
 	switch {
@@ -467,7 +466,7 @@ type columns struct {
 	one [1]int
 }
 
-// of returns the numbers of what a condition calls its column, good until the next call.
+// of returns the numbers of the columns that a condition means, valid until the next call.
 func (c *columns) of(column int) []int {
 	switch {
 	case column > 0:
@@ -479,7 +478,7 @@ func (c *columns) of(column int) []int {
 	return nil
 }
 
-// set takes the columns of a header, which is without its line end; nil: it is not known.
+// set takes the names of columns from a header without its line end; nil: it is not known.
 func (c *columns) set(s *Set, header []byte, sep byte) {
 	if c.by, c.all = c.by[:0], 0; header == nil {
 		return
@@ -527,9 +526,9 @@ func NewJudge(s *Set, kind Kind, sep byte) *Judge {
 	return j
 }
 
-// Of returns the index of the reason a record is left out for, or -1: it is sent. Text
-// is the record without its line end, object the JSON that it is or that was made of
-// it; empty where there is none. Neither is kept.
+// Of returns the index of the reason for which a record is left out; -1: it is sent. text
+// is the record without its line end; object is the JSON object that it is or that was
+// made of it, empty if there is none. Neither is kept.
 func (j *Judge) Of(text, object []byte) int {
 	first := 0
 	if s := j.set; len(s.keep) > 0 {
@@ -549,7 +548,8 @@ func (j *Judge) Of(text, object []byte) int {
 	return -1
 }
 
-// key is what decides whether a record is one of the sample.
+// key returns the bytes whose hash decides whether sampling keeps a record: the value of
+// the configured member or column, or else the whole record.
 func (j *Judge) key(s *sample, text, object []byte) []byte {
 	switch {
 	case s.whole:
@@ -579,7 +579,7 @@ func (j *Judge) any(all []condition, text, object []byte) bool {
 	return false
 }
 
-// holds reports whether a condition holds of a record.
+// holds reports whether a condition is true of a record.
 func (j *Judge) holds(c *condition, text, object []byte) bool {
 	if j.looks && len(c.needles) > 0 && !j.near(c) {
 		return false
@@ -601,7 +601,7 @@ func (j *Judge) holds(c *condition, text, object []byte) bool {
 	return c.match.matches(text)
 }
 
-// of reports whether a condition holds of a value, by its text.
+// of reports whether a condition is true of a value.
 func (c *condition) of(text []byte) bool {
 	if len(c.in) > 0 && !slices.ContainsFunc(c.in, func(one string) bool { return one == string(text) }) {
 		return false
@@ -615,8 +615,7 @@ func (c *condition) of(text []byte) bool {
 	return c.match == nil || c.match.matches(text)
 }
 
-// number reads a number in the form that JSON has, which may also begin with a plus
-// or with zeros.
+// number parses a number as in JSON; it may also begin with a plus or with zeros.
 func number(text []byte) (float64, bool) {
 	if len(text) == 0 || len(text) > 64 {
 		return 0, false

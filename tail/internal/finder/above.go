@@ -31,7 +31,7 @@ type aboveDir struct {
 	wd   int32
 }
 
-// newAbove watches no name yet. Its goroutine ends with close.
+// newAbove returns a watch of no names. close ends its goroutine.
 func newAbove(news chan<- struct{}) (*above, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -48,8 +48,9 @@ func (a *above) close() {
 	a.over.Wait()
 }
 
-// follow watches the names that lead to these folders now, but in folders that are heard
-// otherwise. It reports whether some were not watched before.
+// follow watches the names on the paths of these folders: their links and the folders
+// above them, except in folders that are watched otherwise. It reports whether some were
+// not watched before.
 func (a *above) follow(folders map[string]bool, heard func(dir string) bool) (added bool) {
 	const mask = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_ONLYDIR
 	wanted := make(map[string]map[string]bool)
@@ -102,7 +103,7 @@ func (a *above) follow(folders map[string]bool, heard func(dir string) bool) (ad
 // remove names all the time in the same folders.
 const gatherNames = 50 * time.Millisecond
 
-// read tells of the names that have changed until the watch is closed.
+// read reports changed names to news until the watch is closed.
 func (a *above) read() {
 	buf := make([]byte, 64<<10)
 	for {
@@ -121,7 +122,7 @@ func (a *above) read() {
 	}
 }
 
-// concerns reports whether events are of names that are watched.
+// concerns reports whether the events are about names that are watched.
 func (a *above) concerns(events []byte) bool {
 	names := *a.names.Load()
 	for len(events) >= unix.SizeofInotifyEvent {
@@ -147,7 +148,8 @@ type resolver struct {
 	met      map[string]bool // paths that are no links
 }
 
-// resolve goes to one folder; what is not there is passed as if it were a folder.
+// resolve visits the names on the way to a folder, following links. A name that does not
+// exist counts as a folder.
 func (r *resolver) resolve(path string) {
 	at, rest, hops := "/", split(path), 0
 	for len(rest) > 0 {

@@ -26,7 +26,7 @@ type entry struct {
 	dir     bool
 }
 
-// look looks at a path, following links.
+// look returns the entry at a path, following links.
 func look(path string) (entry, error) {
 	var x unix.Statx_t
 	for {

@@ -27,7 +27,8 @@ type folder struct {
 // coarse is how far the clock of a file system may be behind: a tick of the kernel.
 const coarse = 10 * time.Millisecond
 
-// names are those of a file in a folder, by its inode alone. The result is only read.
+// names returns the names of the files in a folder that have this inode. The caller only
+// reads the slice.
 func (x *Folders) names(dir string, ino uint64) []string {
 	st, err := look(dir)
 	if err != nil {
@@ -50,15 +51,15 @@ func (x *Folders) names(dir string, ino uint64) []string {
 	return f.nodes[ino]
 }
 
-// Forget gives back the memory.
+// Forget empties the cache of listed folders, so that the next scan lists them again.
 func (x *Folders) Forget() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	clear(x.seen)
 }
 
-// lookInto lists the regular files of a folder by their inode. st is the entry of the
-// folder itself, as it was before.
+// lookInto lists the regular files of a folder by inode. st is the entry of the folder,
+// read before.
 func lookInto(dir string, st entry) (*folder, error) {
 	f := &folder{entry: st, at: time.Now(), nodes: make(map[uint64][]string)}
 	entries, err := os.ReadDir(dir)
@@ -80,8 +81,8 @@ func lookInto(dir string, st entry) (*folder, error) {
 	return f, nil
 }
 
-// Shut is why the folders where a file should be cannot be listed now, so that it may be
-// in one of them; nil: they were, or are not there.
+// Shut returns why the folders of these paths cannot be listed, so that a file may be in
+// one of them; nil: they can, or do not exist.
 func Shut(paths []string) error {
 	for _, was := range paths {
 		if _, err := os.ReadDir(filepath.Dir(was)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -91,8 +92,8 @@ func Shut(paths []string) error {
 	return nil
 }
 
-// Find looks for a file at the paths where it was, and in their folders. It is known by
-// its inode and its birth, whatever the number of the device is by now.
+// Find looks for a file at its old paths and in their folders, by its inode and birth. The
+// device number does not matter, since it can change at a reboot.
 func (x *Folders) Find(paths []string, n Node) (path string, ok bool) {
 	for _, was := range paths {
 		if n.isAt(was) {
@@ -116,8 +117,8 @@ func (n Node) isAt(path string) bool {
 	return err == nil && e.regular && e.Ino == n.Ino && e.Birth == n.Birth
 }
 
-// Beside are the paths of the same name in the folders beside that of a path: where a
-// file is whose folder was renamed.
+// Beside returns the paths with the same file name in the folders beside that of path: a
+// folder may have been renamed.
 func Beside(path string) (all []string) {
 	dir, base := filepath.Split(path)
 	up := filepath.Dir(filepath.Clean(dir))
@@ -140,7 +141,7 @@ func FindBeside(path string, n Node) (at string, ok bool) {
 	return "", false
 }
 
-// Leads is where a path leads through links.
+// Leads returns the path with all links resolved.
 func Leads(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -148,8 +149,8 @@ func Leads(path string) string {
 	return path
 }
 
-// Elsewhere is what is remembered of where a file really is, beside the path it is
-// known at: nothing, if that is in the same folder.
+// Elsewhere returns real, the path of a file with links resolved, if that is in another
+// folder than path; otherwise it is empty.
 func Elsewhere(real, path string) string {
 	if filepath.Dir(real) == filepath.Dir(path) {
 		return ""

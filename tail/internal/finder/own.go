@@ -15,7 +15,8 @@ type Own struct {
 	known   map[string]bool // folders met in this scan, and whether they are in one of these
 }
 
-// NewOwn is what is in folders, under whatever name, and these files.
+// NewOwn returns the set of all files in these folders, by whatever path, and of these
+// files.
 func NewOwn(folders []string, files []Node) *Own {
 	all := &Own{dirs: folders, files: make(map[Node]bool)}
 	for _, n := range files {
@@ -24,7 +25,7 @@ func NewOwn(folders []string, files []Node) *Own {
 	return all
 }
 
-// Begin begins a scan: the folders may have been made, or moved, since the last.
+// Begin begins a scan: the folders may have been created or moved since the last one.
 func (o *Own) Begin() {
 	o.folders, o.known = make(map[Node]bool), make(map[string]bool)
 	for _, dir := range o.dirs {
@@ -34,7 +35,7 @@ func (o *Own) Begin() {
 	}
 }
 
-// Names reports whether a path tells by itself that it is of the agent.
+// Names reports whether a path lies in one of the folders.
 func (o *Own) Names(path string) bool {
 	for _, dir := range o.dirs {
 		if path == dir || strings.HasPrefix(path, dir+"/") {
@@ -44,8 +45,8 @@ func (o *Own) Names(path string) bool {
 	return false
 }
 
-// Holds reports whether a file is of the agent though its path does not tell: it
-// is reached by a link, by another mount, or is its log.
+// Holds reports whether a file is the agent's although its path does not show it: a link
+// or another mount leads to it, or it is the agent's log.
 func (o *Own) Holds(path string, n Node) bool {
 	if o.files[n] {
 		return true
@@ -53,7 +54,7 @@ func (o *Own) Holds(path string, n Node) bool {
 	return o.inside(filepath.Dir(resolved(path)))
 }
 
-// resolved is where a link leads in the end, and any other path as it is.
+// resolved returns the target of a link, and any other path unchanged.
 func resolved(path string) string {
 	if isLink(path) {
 		if to, err := filepath.EvalSymlinks(path); err == nil {
@@ -63,7 +64,7 @@ func resolved(path string) string {
 	return path
 }
 
-// inside reports whether a folder is one of the agent's, or below one.
+// inside reports whether a folder is one of the agent's, or lies in one.
 func (o *Own) inside(dir string) bool {
 	if in, ok := o.known[dir]; ok {
 		return in

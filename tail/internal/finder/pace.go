@@ -33,7 +33,7 @@ const (
 // system far away the other way round.
 type Cost struct{ CPU, Time time.Duration }
 
-// CostOf runs something that stays on its thread.
+// CostOf runs do and returns its CPU time and duration. do must not start goroutines.
 func CostOf(do func()) Cost {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -42,7 +42,7 @@ func CostOf(do func()) Cost {
 	return Cost{cpuTime() - cpu, time.Since(began)}
 }
 
-// cpuTime is what the thread has used.
+// cpuTime returns the CPU time that the thread has used.
 func cpuTime() time.Duration {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
@@ -62,7 +62,8 @@ type Pace struct {
 	Most  time.Duration // bounds it; 0: nothing does
 }
 
-// ScanWait is how long after a scan of such a cost the next one comes, without news.
+// ScanWait returns how long after a scan of this cost the next one comes, if nothing asks
+// for one before.
 func (p Pace) ScanWait(scan Cost) time.Duration {
 	least, part := scanPolled, time.Duration(idlePart)
 	if p.Heard {
@@ -83,8 +84,8 @@ func NewsWait(scan Cost, without time.Duration) time.Duration {
 	return min(scan.rest(0, newsPart), without)
 }
 
-// GlanceWait is how long after a glance of such a cost, at the files of whose growth no
-// event tells, the next one comes; grown says that some had grown.
+// GlanceWait returns how long after a glance (a check of the files without events for
+// growth) the next one comes. grown says that some had grown.
 func GlanceWait(glance Cost, grown bool) time.Duration {
 	part := time.Duration(idlePart)
 	if grown {
@@ -93,8 +94,8 @@ func GlanceWait(glance Cost, grown bool) time.Duration {
 	return glance.rest(scanPolled, part)
 }
 
-// NeedsGlance reports whether files have to be looked at between two scans that are so
-// far apart. Where all is polled a scan looks at the same files.
+// NeedsGlance reports whether files have to be checked between two scans that are scanWait
+// apart.
 func (p Pace) NeedsGlance(scanWait time.Duration) bool {
 	if p.Heard {
 		return scanWait > scanPolled
@@ -123,8 +124,8 @@ type Rest struct {
 	Reserved bool          // it ends with room in which something may be written
 }
 
-// LookWait is how long after a look at a file the next one comes; false: only after an
-// event or a glance.
+// LookWait returns how long after a turn of a reader the next one comes; false: only an
+// event or a glance brings one.
 func LookWait(r Rest) (wait time.Duration, planned bool) {
 	wait = min(max(r.For/4, LookFast), LookSlow)
 	if r.Told {

@@ -26,8 +26,8 @@ type Pattern struct {
 // meta are the characters by which a name is a glob.
 const meta = `*?[{\`
 
-// NewPattern makes a pattern of a path; the error says what is wrong with it. A path
-// that is there is a pattern whatever characters it has.
+// NewPattern parses a path of the configuration. A path that exists is always accepted,
+// whatever characters it has.
 func NewPattern(path string) (Pattern, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -44,8 +44,8 @@ func NewPattern(path string) (Pattern, error) {
 	return Pattern{base: filepath.Dir(abs), parts: []string{filepath.Base(abs)}}, nil
 }
 
-// valid says why a path of the configuration cannot be a pattern; nil: it can. abs is
-// the absolute form of path.
+// valid returns why a path cannot be a pattern; nil: it can. abs is the absolute form of
+// path.
 func valid(path, abs string) error {
 	if !doublestar.ValidatePathPattern(path) {
 		return errors.New("not a valid pattern")
@@ -64,8 +64,8 @@ func valid(path, abs string) error {
 	return nil
 }
 
-// Excluded reports whether globs leave a path out: one without a slash is for the last
-// name alone.
+// Excluded reports whether one of the globs matches a path. A glob without a slash is
+// compared with the file name.
 func Excluded(globs []string, path string) bool {
 	for _, p := range globs {
 		name := path
@@ -79,7 +79,7 @@ func Excluded(globs []string, path string) bool {
 	return false
 }
 
-// Matches reports whether a walk would find a path, were it there.
+// Matches reports whether a walk would find a path if it existed.
 func (s *Spec) Matches(path string) bool {
 	for _, p := range s.Patterns {
 		rest, below := strings.CutPrefix(path, strings.TrimSuffix(p.base, "/")+"/")
@@ -93,7 +93,7 @@ func (s *Spec) Matches(path string) bool {
 // Hears reports whether events are to tell of a path that a walk would find.
 func (s *Spec) Hears(path string) bool { return s.Heard && s.Matches(path) }
 
-// HearsBelow reports whether events are to tell of files below a folder.
+// HearsBelow reports whether events are needed for files below a folder.
 func (s *Spec) HearsBelow(dir string) bool {
 	if !s.Heard {
 		return false
@@ -107,8 +107,8 @@ func (s *Spec) HearsBelow(dir string) bool {
 	return false
 }
 
-// leads reports whether names are those of a folder in which, or below which, parts may
-// match.
+// leads reports whether a path with these names can be a folder in or below which the
+// pattern matches.
 func leads(parts, names []string) bool {
 	for i, name := range names {
 		switch {
@@ -123,7 +123,7 @@ func leads(parts, names []string) bool {
 	return true
 }
 
-// matchAll matches the names of a path against the parts of a pattern.
+// matchAll matches the names of a path with the parts of a pattern.
 func matchAll(parts, names []string) bool {
 	for i, part := range parts {
 		if part == "**" {
@@ -144,8 +144,7 @@ func matchAll(parts, names []string) bool {
 	return len(parts) == len(names)
 }
 
-// matches is for one name. A star is nearly always all there is; and a name is always
-// matched by itself, whatever its characters mean in a pattern.
+// matches matches one name with one part of a pattern. A name always matches itself.
 func matches(pattern, name string) bool {
 	if pattern == "*" || pattern == name {
 		return true
@@ -154,7 +153,8 @@ func matches(pattern, name string) bool {
 	return ok
 }
 
-// ways is how many of the patterns can lead to one path, or one of them by several ways.
+// ways counts the ways in which the patterns can find the same path; more than one:
+// duplicates are possible.
 func (s *Spec) ways() int {
 	n := 0
 	for _, p := range s.Patterns {

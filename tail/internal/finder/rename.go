@@ -13,8 +13,8 @@ import (
 // before a scan comes to it.
 const remembered = time.Minute
 
-// renamedFrom is the name that a file had before an event of a new name; empty: none
-// is known. fsnotify tells it in its words alone.
+// renamedFrom returns the name that a file had before a rename event; empty: it is not
+// known. fsnotify has it only in the text of the event.
 func renamedFrom(e fsnotify.Event) string {
 	_, old, found := strings.Cut(e.String(), " \u2190 ")
 	if !found {
@@ -42,8 +42,8 @@ type origin struct {
 	at   time.Time // when that was heard
 }
 
-// Follow takes in renames in their order and returns, by the names that they gave and
-// that are still in use, where each file was first, of those that wanted takes.
+// Follow adds renames, in order, and returns the first name of each file by its present
+// one, if wanted accepts the first name.
 func (o *Origins) Follow(renames []Rename, now time.Time, wanted func(path string) bool) map[string]string {
 	if o.by == nil {
 		o.by = make(map[string]origin)

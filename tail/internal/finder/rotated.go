@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Like tells names that are as one to which a file was rotated but for the digits. They
-// begin as the old name does.
+// Like returns a function that reports whether a name differs from rotated, to which a
+// file was renamed, only in its digits. old is the name before.
 func Like(old, rotated string) func(name string) bool {
 	form, stem := formOf(rotated), Stem(old)
 	if !strings.HasPrefix(rotated, stem) || !strings.Contains(form, "0") || form == formOf(old) {
@@ -24,8 +24,8 @@ func Stem(name string) string { return strings.TrimSuffix(name, filepath.Ext(nam
 // numbered is what rotation puts behind a name: a number, a date or a time.
 var numbered = regexp.MustCompile(`^[-._]?[0-9][-._:TZ0-9]*$`)
 
-// RotatedFrom tells names to which a file may have been rotated: its own, with a number
-// behind it. unpacked is a name without what a compressing command puts behind it.
+// RotatedFrom returns a function that reports whether rotation may have given a file this
+// name: old with a number after it. unpacked removes the suffix of compression.
 func RotatedFrom(old string, unpacked func(name string) string) func(name string) bool {
 	return func(name string) bool {
 		more, ok := strings.CutPrefix(name, old)
@@ -33,7 +33,7 @@ func RotatedFrom(old string, unpacked func(name string) string) func(name string
 	}
 }
 
-// formOf is a name with one zero for each number in it.
+// formOf returns a name with each number replaced by one zero.
 func formOf(name string) string {
 	var b strings.Builder
 	digits := false

@@ -36,15 +36,15 @@ func NewWalk() *Walk {
 	return &Walk{folders: make(map[string][]fs.DirEntry), Passed: make(map[string]bool), Errs: make(map[string]error)}
 }
 
-// NewLook is a walk that has no folder watched.
+// NewLook returns a walk whose folders are not to be watched.
 func NewLook() *Walk {
 	w := NewWalk()
 	w.polled = true
 	return w
 }
 
-// Match returns what is there of a spec, in the order of its patterns, each path once.
-// The caller owns it.
+// Match returns the paths that the spec matches, in the order of its patterns, each once.
+// The caller owns the slice.
 func (w *Walk) Match(s *Spec) []Sighting {
 	w.found, w.seen, w.polled = nil, nil, !s.Heard
 	if s.ways() > 1 {
@@ -58,8 +58,8 @@ func (w *Walk) Match(s *Spec) []Sighting {
 	return found
 }
 
-// Below returns what is there of a spec below one folder, by name. It reads the folders
-// anew. The caller owns it.
+// Below returns the paths below one folder that the spec matches, by name. It lists the
+// folders anew. The caller owns the slice.
 func (w *Walk) Below(s *Spec, dir string) (found []Sighting) {
 	clear(w.folders)
 	w.kept, w.polled = 0, !s.Heard
@@ -79,7 +79,8 @@ func (w *Walk) below(s *Spec, dir string, found []Sighting) []Sighting {
 	return found
 }
 
-// step matches the names in one folder against the first of parts.
+// step matches the entries of one folder with the first of parts, and goes on with the
+// rest.
 func (w *Walk) step(folder string, parts []string, s *Spec) {
 	name, rest := parts[0], parts[1:]
 	switch {
@@ -110,8 +111,8 @@ func (w *Walk) step(folder string, parts []string, s *Spec) {
 	}
 }
 
-// deep matches parts in a folder and in all below it. Links to folders are not
-// followed: they can lead round in a circle.
+// deep matches parts in a folder and in all folders below it. It does not follow links,
+// which can form a circle.
 func (w *Walk) deep(folder string, parts []string, s *Spec) {
 	if len(parts) == 0 {
 		parts = []string{"*"}
@@ -139,8 +140,8 @@ const (
 	atATime     = 4096
 )
 
-// list returns the entries of a folder that are wanted, by name. A folder that is
-// not there is empty, one that cannot be read is unknown.
+// list returns the wanted entries of a folder, sorted. A missing folder is empty; one that
+// cannot be read is noted in Errs.
 func (w *Walk) list(folder string, wanted func(fs.DirEntry) bool) (found []fs.DirEntry) {
 	w.pass(folder)
 	choose := func(some []fs.DirEntry) {
@@ -184,7 +185,7 @@ func (w *Walk) list(folder string, wanted func(fs.DirEntry) bool) (found []fs.Di
 	return found
 }
 
-// Beginning returns the entries of a folder whose names begin so.
+// Beginning returns the entries of a folder whose names begin with prefix.
 func (w *Walk) Beginning(folder, prefix string) []fs.DirEntry {
 	begins := func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), prefix) }
 	all, ok := w.folders[folder]
@@ -209,8 +210,8 @@ func (w *Walk) unread(folder string, err error) {
 	}
 }
 
-// pass notes that a match can appear in a folder. Where the folder is still to
-// come the one above it will tell.
+// pass notes a folder in which a match can appear, so that it is watched. If it does not
+// exist, the folder above is noted.
 func (w *Walk) pass(folder string) {
 	if w.polled {
 		return
@@ -226,8 +227,8 @@ func (w *Walk) pass(folder string) {
 	w.Passed[folder] = true
 }
 
-// Unknown reports whether a path may exist though it was not found: it, or a
-// folder above it, could not be looked at.
+// Unknown reports whether a path may exist although the walk did not find it: it, or a
+// folder above it, could not be examined.
 func (w *Walk) Unknown(path string) bool {
 	for {
 		if w.Errs[path] != nil {

@@ -52,7 +52,7 @@ type illness struct {
 	err       error
 }
 
-// NewWatcher watches nothing yet. Close it after Loop has returned.
+// NewWatcher returns a watcher of no folders. Close it after Loop has returned.
 func NewWatcher(to Listener, logger *slog.Logger) *Watcher {
 	return &Watcher{
 		to: to, logger: logger, made: make(chan struct{}), news: make(chan struct{}, 1),
@@ -60,7 +60,7 @@ func NewWatcher(to Listener, logger *slog.Logger) *Watcher {
 	}
 }
 
-// Close gives back what the kernel gave.
+// Close releases the kernel's watches.
 func (w *Watcher) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,8 +72,8 @@ func (w *Watcher) Close() {
 	}
 }
 
-// Covers reports whether a file at a path can be left to events. It does not wait while
-// folders are looked at, which may take long, and is false then.
+// Covers reports whether events report changes of the file at a path. It returns false at
+// once while the watches are being updated.
 func (w *Watcher) Covers(path string) bool {
 	if !w.mu.TryLock() {
 		return false
@@ -88,15 +88,14 @@ func (w *Watcher) isOn(dir string) bool {
 	return ok && w.on[n] != ""
 }
 
-// Healthy reports whether events tell of every new name.
+// Healthy reports whether events report every new name.
 func (w *Watcher) Healthy() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.ill == nil && !w.deaf
 }
 
-// Ill tells why the kernel does not tell of every change, and what can be done about it.
-// Both are empty while it does.
+// Ill returns why events do not report every change, and a fix; both are empty if they do.
 func (w *Watcher) Ill() (why, fix string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,8 +105,8 @@ func (w *Watcher) Ill() (why, fix string) {
 	return fmt.Sprintf("%s: %v", w.ill.what, w.ill.err), w.ill.fix
 }
 
-// Update watches these folders and no others; the map is the watcher's from then on. It
-// reports whether some are new: what happened in them before has to be looked for.
+// Update watches exactly these folders; the watcher owns the map from now on. It reports
+// whether some are new: they have to be scanned for earlier changes.
 func (w *Watcher) Update(folders map[string]bool) (added bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,8 +128,8 @@ func (w *Watcher) Update(folders map[string]bool) (added bool) {
 	return added
 }
 
-// Also watches these folders beside the others, until the next update. It reports what
-// Update does.
+// Also watches these folders in addition, until the next Update. It returns what Update
+// does.
 func (w *Watcher) Also(folders map[string]bool) (added bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -150,8 +149,7 @@ func (w *Watcher) Also(folders map[string]bool) (added bool) {
 	return added
 }
 
-// open asks the kernel for events where there is something to hear of. The caller holds
-// mu.
+// open creates the inotify instance if there is something to watch. The caller holds mu.
 func (w *Watcher) open(wanted bool) *illness {
 	if w.fs != nil || !wanted {
 		return nil
@@ -166,7 +164,7 @@ func (w *Watcher) open(wanted bool) *illness {
 	return nil
 }
 
-// follow watches the wanted folders as they are now, and the names that lead to them. The
+// follow watches the wanted folders and the names on their paths as they are now. The
 // caller holds mu.
 func (w *Watcher) follow() (added bool, ill *illness) {
 	for range mostHops {
@@ -181,8 +179,8 @@ func (w *Watcher) follow() (added bool, ill *illness) {
 }
 
 // followOnce is one round of follow. added: a folder is watched that was not, or another
-// one at its path; ill: why some folder is not, nil: no watch was refused for lack of
-// room. The caller holds mu.
+// one at its path. ill: why a watch was refused for lack of resources. The caller holds
+// mu.
 func (w *Watcher) followOnce() (added bool, ill *illness) {
 	// Looked at before it is watched: what takes its place in between is seen by the next look.
 	at := make(map[string]Node, len(w.wanted))
@@ -222,9 +220,9 @@ func (w *Watcher) followOnce() (added bool, ill *illness) {
 	return added, ill
 }
 
-// plan decides which folders are to be watched no longer and which from now on, each by
-// what path: on has those that are watched, at what each wanted path leads to. A folder
-// that several paths lead to is watched by one of them, and also has the others.
+// plan decides which folders are no longer watched and which are from now on, by which
+// path. on has the watched folders, at the folder that each wanted path leads to. If
+// several paths lead to one folder, it is watched by one of them; also has the others.
 func plan(on map[Node]string, at map[string]Node) (remove []Node, add map[Node]string, also map[string][]string) {
 	add = make(map[Node]string)
 	for n, dir := range on {
@@ -257,7 +255,7 @@ func plan(on map[Node]string, at map[string]Node) (remove []Node, add map[Node]s
 	return remove, add, also
 }
 
-// refresh watches the wanted folders anew after a name above them has changed.
+// refresh updates the watches after a name on the path of a watched folder has changed.
 func (w *Watcher) refresh() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -266,8 +264,8 @@ func (w *Watcher) refresh() {
 	}
 }
 
-// overflow notes that the kernel has dropped events. The files are looked at more
-// often until none was lost for a while.
+// overflow notes that the kernel has dropped events: files are polled until no event was
+// lost for a while.
 func (w *Watcher) overflow(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -277,8 +275,7 @@ func (w *Watcher) overflow(err error) {
 	}
 }
 
-// tell logs, once, that events do not tell of everything, and that they do again. The
-// caller holds mu.
+// tell logs, once, that events are missing, and that they work again. The caller holds mu.
 func (w *Watcher) tell(ill *illness) {
 	was := w.ill
 	w.ill = ill
@@ -290,7 +287,7 @@ func (w *Watcher) tell(ill *illness) {
 	}
 }
 
-// Loop tells the listener of events until ctx ends.
+// Loop passes events to the listener until ctx ends.
 func (w *Watcher) Loop(ctx context.Context) {
 	select {
 	case <-w.made:
