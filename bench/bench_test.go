@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,7 +100,12 @@ func TestWholeProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Compare(in, rig.Contenders(nil), 1, func(Contender, Result) {}); err != nil {
+	if _, err := Compare(in, rig.WithTLS(nil), 1, func(c Contender, r Result) {
+		posted := r.Sink.Requests > 0
+		if posted == strings.HasSuffix(c.Name, "dropped") || posted && r.Sink.Protocol != "HTTP/1.1" {
+			t.Errorf("%s: %d requests over %q", c.Name, r.Sink.Requests, r.Sink.Protocol)
+		}
+	}); err != nil {
 		t.Error(err)
 	}
 	in.Sent.Records++

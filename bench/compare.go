@@ -8,8 +8,9 @@ import (
 
 // Contender is something to measure over an input.
 type Contender struct {
-	Name string
-	Run  func(*Input) (Result, error)
+	Name   string
+	Run    func(*Input) (Result, error)
+	Beside int // index of the one whose turn just before it is set beside
 }
 
 // Contenders are the limit, which the others are set beside, the agent without
@@ -17,7 +18,7 @@ type Contender struct {
 // is posted, and the bare cost of gzip. Where there is another agent it has its
 // turns before those of the rig's own.
 func (r *Rig) Contenders(other *Rig) []Contender {
-	all := []Contender{{"limit: two workers, posted", func(in *Input) (Result, error) { return r.Limit(in, 2, true) }}}
+	all := []Contender{{Name: "limit: two workers, posted", Run: func(in *Input) (Result, error) { return r.Limit(in, 2, true) }}}
 	for _, way := range []struct {
 		name string
 		keys []string
@@ -27,11 +28,26 @@ func (r *Rig) Contenders(other *Rig) []Contender {
 		{"the same, `durability: spool`", []string{"validate: record", "durability: spool"}},
 	} {
 		if other != nil {
-			all = append(all, Contender{"before: " + way.name, func(in *Input) (Result, error) { return other.Agent(in, way.keys...) }})
+			all = append(all, Contender{Name: "before: " + way.name, Run: func(in *Input) (Result, error) { return other.Agent(in, way.keys...) }})
 		}
-		all = append(all, Contender{way.name, func(in *Input) (Result, error) { return r.Agent(in, way.keys...) }})
+		all = append(all, Contender{Name: way.name, Run: func(in *Input) (Result, error) { return r.Agent(in, way.keys...) }})
 	}
-	return append(all, Contender{"limit: one thread, dropped", func(in *Input) (Result, error) { return r.Limit(in, 1, false) }})
+	return append(all, Contender{Name: "limit: one thread, dropped", Run: func(in *Input) (Result, error) { return r.Limit(in, 1, false) }})
+}
+
+// WithTLS are the contenders, and after them those that post once more over TLS, which are
+// set beside the limit over TLS.
+func (r *Rig) WithTLS(other *Rig) []Contender {
+	all := r.Contenders(other)
+	plain := len(all)
+	if other != nil {
+		other = other.Secure()
+	}
+	for _, c := range r.Secure().Contenders(other)[:plain-1] {
+		c.Name, c.Beside = "TLS, "+c.Name, plain
+		all = append(all, c)
+	}
+	return all
 }
 
 // Shaped are agents with rules, over an input that is Traced: the first has none, and the
@@ -55,9 +71,9 @@ func (r *Rig) Shaped(other *Rig) (all []Contender) {
 			keys = append(keys, way.rule)
 		}
 		if other != nil {
-			all = append(all, Contender{"before: " + way.name, func(in *Input) (Result, error) { return other.Agent(way.sent(in), keys...) }})
+			all = append(all, Contender{Name: "before: " + way.name, Run: func(in *Input) (Result, error) { return other.Agent(way.sent(in), keys...) }})
 		}
-		all = append(all, Contender{way.name, func(in *Input) (Result, error) { return r.Agent(way.sent(in), keys...) }})
+		all = append(all, Contender{Name: way.name, Run: func(in *Input) (Result, error) { return r.Agent(way.sent(in), keys...) }})
 	}
 	return all
 }

@@ -9,7 +9,7 @@ import (
 // distance is there.
 func TestFar(t *testing.T) {
 	dir := t.TempDir()
-	rig, err := NewFarRig(dir, "")
+	rig, err := NewRig(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func TestFar(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		// Twelve or more requests of a table, one at a time: each waits for the answer before it.
 		const delay = 20 * time.Millisecond
-		res, err := rig.Far(in, Away{Delay: delay, TLS: secure, Batch: "max_size: 256kB", Send: "concurrency: 1,"})
+		res, err := rig.Far(in, Away{Delay: delay, TLS: secure, Batch: "max_size: 256kB", Send: "concurrency: 1"})
 		if err != nil {
 			t.Fatal(err)
 		}

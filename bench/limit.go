@@ -40,7 +40,9 @@ func (b *blocks) next(buf []byte) (int, error) {
 // runLimit is a process: it posts the files, or drops them where url is empty.
 func runLimit(url string, workers int, paths []string) error {
 	source := &blocks{r: &joined{paths: paths}}
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers, DisableCompression: true}}
+	var protocols http.Protocols // HTTP/1.1 alone, as the agent
+	protocols.SetHTTP1(true)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers, DisableCompression: true, Protocols: &protocols}}
 	errs := make(chan error, workers)
 	for range workers {
 		// Ends with the input; awaited by the receives below.

@@ -47,7 +47,7 @@ func (r *Rig) live(l Live) (Tailed, error) {
 		return Tailed{}, err
 	}
 	defer os.RemoveAll(dir)
-	cmd, state, err := r.agentCommand([]string{filepath.Join(dir, "*.json")}, l.Keys, "{}")
+	cmd, state, err := r.agentCommand([]string{filepath.Join(dir, "*.json")}, l.Keys, "")
 	if err != nil {
 		return Tailed{}, err
 	}

@@ -23,8 +23,6 @@ func Main() {
 		return
 	case "sink":
 		err = runSink()
-	case "farsink":
-		err = runFarSink()
 	case "limit":
 		workers, _ := strconv.Atoi(role[1])
 		err = runLimit(role[2], workers, os.Args[1:])

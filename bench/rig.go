@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,7 +20,8 @@ type Rig struct {
 	agent  string // path of the binary
 	sink   *exec.Cmd
 	hangUp func() error // ends the sink
-	url    string
+	at     address
+	url    string // that limit and agent post to
 }
 
 // build builds the agent with the versions of its own module.
@@ -51,21 +51,26 @@ func NewRig(dir, agent string) (*Rig, error) {
 			return nil, err
 		}
 	}
-	out, err := r.startSink("sink")
+	out, err := r.startSink()
 	if err != nil {
 		return nil, err
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
+	if err := json.NewDecoder(out).Decode(&r.at); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the sink: %w", err), r.Close())
 	}
-	r.url = strings.TrimSpace(line)
+	if err := os.WriteFile(r.authority(), []byte(r.at.CA), 0o600); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	r.url = r.at.Plain
 	return r, nil
 }
 
-// startSink starts a sink by its role and returns what it prints.
-func (r *Rig) startSink(role string) (io.Reader, error) {
-	cmd, err := self(role)
+// authority is the file of the certificate of the sink.
+func (r *Rig) authority() string { return filepath.Join(r.dir, "ca.pem") }
+
+// startSink starts a sink and returns what it prints.
+func (r *Rig) startSink() (io.Reader, error) {
+	cmd, err := self("sink")
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +95,13 @@ func (r *Rig) startSink(role string) (io.Reader, error) {
 func (r *Rig) With(agent string) *Rig {
 	other := *r
 	other.agent = agent
+	return &other
+}
+
+// Secure is the same rig with limit and agent that post over TLS. Close only the first.
+func (r *Rig) Secure() *Rig {
+	other := *r
+	other.url = r.at.TLS
 	return &other
 }
 
@@ -132,7 +144,7 @@ func (r *Rig) Limit(in *Input, workers int, toSink bool) (Result, error) {
 
 // Agent runs `run --once` with an empty state and keys of the input.
 func (r *Rig) Agent(in *Input, keys ...string) (Result, error) {
-	cmd, state, err := r.agentCommand(in.Routes, keys, "{}", "--once")
+	cmd, state, err := r.agentCommand(in.Routes, keys, "", "--once")
 	if err != nil {
 		return Result{}, err
 	}
@@ -141,9 +153,9 @@ func (r *Rig) Agent(in *Input, keys ...string) (Result, error) {
 }
 
 // agentCommand writes a configuration for the files of patterns, each an input with a
-// table of its own and the same keys, and limits for all. What is not in it has its
+// table of its own and the same keys, and lines for all. What is not in it has its
 // default.
-func (r *Rig) agentCommand(patterns, keys []string, limits string, flags ...string) (cmd *exec.Cmd, state string, err error) {
+func (r *Rig) agentCommand(patterns, keys []string, lines string, flags ...string) (cmd *exec.Cmd, state string, err error) {
 	if state, err = os.MkdirTemp(r.dir, "state-"); err != nil {
 		return nil, "", err
 	}
@@ -152,9 +164,9 @@ database: Bench
 auth: {method: none}
 state_dir: %q
 telemetry: {listen: ""}
-limits: %s
+%s
 inputs:
-`, r.url, state, limits)
+`, r.url, state, lines)
 	for i, pattern := range patterns {
 		text += fmt.Sprintf(`  - paths: [%q]
     name: lines%d
@@ -175,6 +187,8 @@ func (r *Rig) run(cmd *exec.Cmd, in *Input, posted bool) (Result, error) {
 	if err := r.reset(); err != nil {
 		return Result{}, err
 	}
+	// Limit and agent trust the sink alone, and read no other certificates.
+	cmd.Env = append(cmd.Environ(), "SSL_CERT_FILE="+r.authority(), "SSL_CERT_DIR="+filepath.Join(r.dir, "none"))
 	p, err := begin(cmd)
 	if err != nil {
 		return Result{}, err
@@ -202,7 +216,7 @@ func (s Share) verify(got Report) error {
 }
 
 func (r *Rig) reset() error {
-	resp, err := http.Post(r.url+"/reset", "", nil)
+	resp, err := http.Post(r.at.Plain+"/reset", "", nil)
 	if err != nil {
 		return err
 	}
@@ -232,7 +246,7 @@ func (r *Rig) await(p *process, bytes int64) error {
 }
 
 func (r *Rig) get(path string, into any) error {
-	resp, err := http.Get(r.url + path)
+	resp, err := http.Get(r.at.Plain + path)
 	if err != nil {
 		return err
 	}

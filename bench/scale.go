@@ -90,12 +90,12 @@ func (r *Rig) Crowd(c Crowd) (st Steady, err error) {
 	return st, Share{w.seq + int(w.full.records.Load()), w.bytes + w.full.bytes.Load()}.verify(rep)
 }
 
-// limits is the value of the key of that name.
+// limits is a line of the configuration.
 func (c Crowd) limits() string {
 	if c.Memory == "" {
-		return "{}"
+		return ""
 	}
-	return "{memory: " + c.Memory + "}"
+	return "limits: {memory: " + c.Memory + "}"
 }
 
 // again ends the agent when all that was there has arrived and starts it anew.

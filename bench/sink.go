@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -26,10 +27,11 @@ const success = `{"Tables":[{"TableName":"Table_0","Columns":[{"ColumnName":"Con
 // Report is what arrived at a sink since its last reset.
 type Report struct {
 	Requests   int
-	Records    int   // distinct ones
-	Duplicates int   // records that came again
-	Raw        int64 // bytes before gzip
-	Body       int64 // bytes as posted
+	Protocol   string // of the last request; "HTTP/1.1"
+	Records    int    // distinct ones
+	Duplicates int    // records that came again
+	Raw        int64  // bytes before gzip
+	Body       int64  // bytes as posted
 	Last       time.Time
 	Delays     Delays // from when a record says it was written to its arrival, of those that do, the least first
 }
@@ -44,6 +46,7 @@ type sink struct {
 	bodies []body
 	raw    int64 // bytes before gzip, by what the bodies say of themselves
 	last   time.Time
+	proto  string // of the last request
 }
 
 type body struct {
@@ -54,22 +57,42 @@ type body struct {
 
 const arenaSize = 64 << 20
 
-// runSink is a process: it prints its address and serves until killed, or
-// until its standard input is closed.
+// address is where a sink listens.
+type address struct {
+	Plain string // URL of everything
+	TLS   string // the same with TLS, HTTP/1.1 or HTTP/2 as the client chooses
+	CA    string // PEM of the certificate of TLS
+}
+
+// runSink is a process: it prints its address as JSON and serves until its
+// standard input is closed.
 func runSink() error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
 	s := new(sink)
+	var far distance
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/rest/ingest/{database}/{table}", s.ingest)
+	mux.HandleFunc("POST /v1/rest/ingest/{database}/{table}", far.away(s.ingest))
+	mux.HandleFunc("POST /distance", far.set)
 	mux.HandleFunc("POST /reset", s.reset)
 	mux.HandleFunc("GET /arrived", s.arrived)
 	mux.HandleFunc("GET /report", s.report)
-	fmt.Println("http://" + l.Addr().String())
-	// Ends with the process, which nobody outlives.
-	go http.Serve(l, mux)
+	cert, ca, err := selfSigned()
+	if err != nil {
+		return fmt.Errorf("make a certificate: %w", err)
+	}
+	var listeners [2]net.Listener
+	for i := range listeners {
+		if listeners[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			return err
+		}
+	}
+	secure := &http.Server{Handler: mux, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}}}
+	// Both end with the process, which nobody outlives.
+	go http.Serve(listeners[0], mux)
+	go secure.ServeTLS(listeners[1], "", "")
+	at := address{"http://" + listeners[0].Addr().String(), "https://" + listeners[1].Addr().String(), ca}
+	if err := json.NewEncoder(os.Stdout).Encode(at); err != nil {
+		return err
+	}
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
 }
@@ -101,7 +124,7 @@ func (s *sink) ingest(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	b.came = time.Now()
-	s.bodies, s.last = append(s.bodies, b), b.came
+	s.bodies, s.last, s.proto = append(s.bodies, b), b.came, r.Proto
 	s.raw += b.size()
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
@@ -111,7 +134,7 @@ func (s *sink) ingest(w http.ResponseWriter, r *http.Request) {
 func (s *sink) reset(http.ResponseWriter, *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.bodies, s.full, s.used, s.raw, s.last = nil, 0, 0, 0, time.Time{}
+	s.bodies, s.full, s.used, s.raw, s.last, s.proto = nil, 0, 0, 0, time.Time{}, ""
 }
 
 // arrived tells how many bytes before gzip are here.
@@ -124,7 +147,7 @@ func (s *sink) arrived(w http.ResponseWriter, _ *http.Request) {
 func (s *sink) report(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rep := Report{Requests: len(s.bodies), Last: s.last}
+	rep := Report{Requests: len(s.bodies), Protocol: s.proto, Last: s.last}
 	var seen []bool // by number of record
 	for _, b := range s.bodies {
 		rep.Body += int64(len(b.data))

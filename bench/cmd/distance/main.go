@@ -86,7 +86,7 @@ func measure() error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	rig, err := bench.NewFarRig(dir, agent)
+	rig, err := bench.NewRig(dir, agent)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func measure() error {
 }
 
 // group measures one table of figures.
-func (p plan) group(rig *bench.FarRig, in *bench.Input, secure bool) error {
+func (p plan) group(rig *bench.Rig, in *bench.Input, secure bool) error {
 	title := fmt.Sprintf("%d tables", len(in.Paths))
 	if len(in.Paths) == 1 {
 		title = "one table"
@@ -129,7 +129,7 @@ func (p plan) group(rig *bench.FarRig, in *bench.Input, secure bool) error {
 	for range p.repeat {
 		for k, d := range p.delays {
 			for i, word := range p.words {
-				res, err := rig.Far(in, bench.Away{Delay: d, Rate: int(p.rate), TLS: secure, Batch: p.batch, Send: "concurrency: " + word + ","})
+				res, err := rig.Far(in, bench.Away{Delay: d, Rate: int(p.rate), TLS: secure, Batch: p.batch, Send: "concurrency: " + word})
 				if err != nil {
 					return fmt.Errorf("%s, %v, concurrency %s: %w", title, d, word, err)
 				}

@@ -31,6 +31,7 @@ func measure() error {
 	where := flag.String("dir", "", "where to make a folder for inputs and state, removed at the end (default: that for temporary files)")
 	agent := flag.String("agent", "", "binary of the agent (default: built from this checkout)")
 	plot := flag.String("plot", "", "file for a picture of scaling, SVG")
+	secure := flag.Bool("tls", false, "limit and agents over TLS too, in the same turns")
 	against := flag.String("against", "", "another binary of the agent, which takes turns with the first: what a change costs or saves")
 	flag.Parse()
 	dir, err := os.MkdirTemp(*where, "kusto-agent-bench-")
@@ -55,7 +56,7 @@ func measure() error {
 		} else if name == "live" || name == "trickle" {
 			err = tail(rig, other, name, *live, *repeat)
 		} else {
-			err = compare(rig, other, dir, name, int64(size), *repeat)
+			err = compare(rig, other, *secure, dir, name, int64(size), *repeat)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -81,7 +82,7 @@ func shape(name string, size int64) (bench.Shape, error) {
 	return bench.Shape{}, fmt.Errorf("no such shape; want one, hundred, thousand, rules, live, trickle, scaling, idle, fair, few, many, forest, resting or scant")
 }
 
-func compare(rig, other *bench.Rig, dir, name string, size int64, turns int) error {
+func compare(rig, other *bench.Rig, secure bool, dir, name string, size int64, turns int) error {
 	s, err := shape(name, size)
 	if err != nil {
 		return err
@@ -91,6 +92,9 @@ func compare(rig, other *bench.Rig, dir, name string, size int64, turns int) err
 		return err
 	}
 	all, beside := rig.Contenders(other), "the limit"
+	if secure {
+		all = rig.WithTLS(other)
+	}
 	if s.Traced {
 		all, beside = rig.Shaped(other), "no rules"
 	}
@@ -106,7 +110,7 @@ func compare(rig, other *bench.Rig, dir, name string, size int64, turns int) err
 	fmt.Printf("| | MB/s | of %s | CPU-s/GB | times %s | peak MB | requests |\n", beside, beside)
 	fmt.Println("|---|---|---|---|---|---|---|")
 	for i, c := range all {
-		fmt.Println(row(c.Name, results[i], results[0]))
+		fmt.Println(row(c.Name, results[i], results[c.Beside]))
 	}
 	return nil
 }
