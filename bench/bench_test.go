@@ -3,7 +3,9 @@ package bench
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +113,24 @@ func TestWholeProcess(t *testing.T) {
 	in.Sent.Records++
 	if _, err := rig.Limit(in, 2, true); err == nil {
 		t.Error("a record that was lost passed")
+	}
+}
+
+// TestEcho: lines that come again have numbers of their own, and are else what they were.
+func TestEcho(t *testing.T) {
+	l := NewLines()
+	l.echo = 10_000
+	var rests []string
+	for n := range 100 {
+		line := string(l.Next())
+		rest, found := strings.CutPrefix(line, fmt.Sprintf(`{"seq":%d,`, n))
+		if rests = append(rests, rest); !found {
+			t.Fatalf("line %d is %s", n, line)
+		}
+	}
+	period := len(l.rests)
+	if !slices.Equal(rests[:100-period], rests[period:]) || slices.Index(rests[1:], rests[0]) != period-1 {
+		t.Errorf("lines do not come again after %d", period)
 	}
 }
 

@@ -30,7 +30,7 @@ func measure() error {
 	live := flag.Duration("live", 20*time.Second, "how long the live tail, or a crowd, is measured")
 	where := flag.String("dir", "", "where to make a folder for inputs and state, removed at the end (default: that for temporary files)")
 	agent := flag.String("agent", "", "binary of the agent (default: built from this checkout)")
-	plot := flag.String("plot", "", "file for a picture of scaling, SVG")
+	svg := flag.String("svg", "", "folder for pictures of scaling (default: none)")
 	secure := flag.Bool("tls", false, "limit and agents over TLS too, in the same turns")
 	against := flag.String("against", "", "another binary of the agent, which takes turns with the first: what a change costs or saves")
 	flag.Parse()
@@ -52,7 +52,7 @@ func measure() error {
 		if many, ok := crowds(*live)[name]; ok {
 			err = crowd(rig, many)
 		} else if name == "scaling" {
-			err = scaling(rig, dir, *plot, int64(size), *repeat)
+			err = scaling(rig, dir, *svg, int64(size), *repeat)
 		} else if name == "live" || name == "trickle" {
 			err = tail(rig, other, name, *live, *repeat)
 		} else {

@@ -2,74 +2,94 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
-	"strings"
+	"path/filepath"
 
 	"kusto-agent/bench"
 	"kusto-agent/internal/chart"
 )
 
-// scaling measures what a byte costs of little input and of much, in few files and
-// in many, for one table and for many. With a path it draws that there.
-func scaling(rig *bench.Rig, dir, plot string, size int64, turns int) error {
-	some := size / 8
-	shapes := []bench.Shape{
-		{Name: "10 MB in 1 file", Files: 1, Size: 10_000_000},
-		{Name: "100 MB in 1 file", Files: 1, Size: 100_000_000},
-		{Name: fmt.Sprintf("%d MB in 1 file", size/1e6), Files: 1, Size: size},
-	}
-	for _, n := range []int{1, 10, 100, 1000} {
-		name := fmt.Sprintf("%d MB in %d files", some/1e6, n)
-		if n == 1 {
-			name = strings.TrimSuffix(name, "s")
+// scaled are the shapes that scaling measures, the largest of so many bytes: one file of
+// little and of much, then the same input in few files and many, for one table and many.
+func scaled(size int64) (all []bench.Shape) {
+	for _, n := range []int64{10e6, 100e6, 1e9, 10e9} {
+		if n = min(n, size); len(all) > 0 && n == all[len(all)-1].Size {
+			break
 		}
-		shapes = append(shapes, bench.Shape{Name: name, Files: n, Size: some / int64(n)})
+		all = append(all, bench.Shape{Name: fmt.Sprintf("%.0f MB in 1 file", float64(n)/1e6), Files: 1, Size: n})
+	}
+	some := min(size, 256e6)
+	for _, n := range []int{10, 100, 1000} {
+		all = append(all, bench.Shape{Name: fmt.Sprintf("%d MB in %d files", some/1e6, n), Files: n, Size: some / int64(n)})
 	}
 	for _, n := range []int{10, 50, 200} {
-		shapes = append(shapes, bench.Shape{Name: fmt.Sprintf("the same for %d tables", n), Files: 1000, Size: some / 1000, Routes: n})
+		all = append(all, bench.Shape{Name: fmt.Sprintf("the same for %d tables", n), Files: 1000, Size: some / 1000, Routes: n})
 	}
+	return all
+}
+
+// scaling measures what a byte costs, and how much memory, of little input and of much.
+// With a folder it draws both there.
+func scaling(rig *bench.Rig, dir, svg string, size int64, turns int) error {
 	start, err := startOf(rig, dir, turns)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\na start takes %.0f ms of CPU; %d turns: median (least–most)\n\n", 1000*start, turns)
+	fmt.Printf("\na start takes %.0f ms of CPU; %d turns, one above 2 GB: median (least–most)\n\n", 1000*start, turns)
 	fmt.Println("| `validate: none` | CPU-s/GB | without the start | MB/s | peak MB | requests |")
 	fmt.Println("|---|---|---|---|---|---|")
-	c := &chart.Chart{Spec: chart.Spec{Kind: chart.Bar, Title: "CPU seconds for a GB, validate: none"}, Series: []chart.Series{{Name: "the start"}, {Name: "the rest"}}}
-	for _, s := range shapes {
-		in, err := s.Make(dir)
-		if err != nil {
-			return err
-		}
-		agent := bench.Contender{Name: s.Name, Run: func(in *bench.Input) (bench.Result, error) { return rig.Agent(in, "validate: none") }}
-		results, err := bench.Compare(in, []bench.Contender{agent}, turns, func(bench.Contender, bench.Result) {})
+	cost := chart.Chart{Spec: chart.Spec{Kind: chart.Bar, Title: "CPU seconds for a GB, validate: none"}, Series: []chart.Series{{Name: "the start"}, {Name: "the rest"}}}
+	memory := chart.Chart{Spec: chart.Spec{Kind: chart.Bar, Title: "peak of resident memory, MB, validate: none"}, Series: []chart.Series{{Name: "MB"}}}
+	for _, s := range scaled(size) {
+		results, err := scale(rig, dir, s, turns)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
 		f := func(figure func(bench.Result) float64) bench.Spread {
-			return bench.SpreadOf(turns, func(i int) float64 { return figure(results[0][i]) })
+			return bench.SpreadOf(len(results), func(i int) float64 { return figure(results[i]) })
 		}
-		of := start / (float64(in.Bytes) / 1e9)
-		all := f(bench.Result.CPUPerGB)
+		of := start / (float64(results[0].Bytes) / 1e9)
+		all, peak := f(bench.Result.CPUPerGB), f(bench.Result.PeakMB)
 		row := fmt.Sprintf("| %s | %s | %.2f | %s | %s | %d |", s.Name, all.Format(2), all.Median-of, f(bench.Result.MBps).Format(0),
-			f(bench.Result.PeakMB).Format(0), results[0][0].Sink.Requests)
+			peak.Format(0), results[0].Sink.Requests)
 		fmt.Println(row)
 		fmt.Fprintln(os.Stderr, row)
-		c.X = append(c.X, s.Name)
-		c.Series[0].Y, c.Series[1].Y = append(c.Series[0].Y, of), append(c.Series[1].Y, all.Median-of)
-		if err := os.RemoveAll(in.Dir); err != nil {
-			return err
-		}
+		cost.X, memory.X = append(cost.X, s.Name), append(memory.X, s.Name)
+		cost.Series[0].Y, cost.Series[1].Y = append(cost.Series[0].Y, of), append(cost.Series[1].Y, all.Median-of)
+		memory.Series[0].Y = append(memory.Series[0].Y, peak.Median)
 	}
-	if plot == "" {
+	if svg == "" {
 		return nil
 	}
+	return cmp.Or(draw(&cost, filepath.Join(svg, "scaling.svg")), draw(&memory, filepath.Join(svg, "scaling-memory.svg")))
+}
+
+// scale measures the agent over one shape, whose files it removes.
+func scale(rig *bench.Rig, dir string, s bench.Shape, turns int) ([]bench.Result, error) {
+	in, err := s.Make(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(in.Dir)
+	if in.Bytes > 2e9 {
+		turns = 1
+	}
+	agent := bench.Contender{Name: s.Name, Run: func(in *bench.Input) (bench.Result, error) { return rig.Agent(in, "validate: none") }}
+	results, err := bench.Compare(in, []bench.Contender{agent}, turns, func(bench.Contender, bench.Result) {})
+	if err != nil {
+		return nil, err
+	}
+	return results[0], nil
+}
+
+func draw(c *chart.Chart, path string) error {
 	var picture bytes.Buffer
 	if err := c.SVG(&picture); err != nil {
 		return err
 	}
-	return os.WriteFile(plot, picture.Bytes(), 0o644)
+	return os.WriteFile(path, picture.Bytes(), 0o644)
 }
 
 // startOf is the CPU time, in seconds, of a run with next to nothing to read.
