@@ -21,11 +21,25 @@ import (
 // limits.memory; by default it would wait until the heap has doubled. Nearly all
 // that is held is bodies, which hold no pointers and cost it nothing to look
 // through. What is known of files comes beside that: it stays, and a bound below it would
-// have the collector run without end. GOMEMLIMIT wins.
+// have the collector run without end. GOMEMLIMIT and GOGC win.
 func BoundHeap(cfg *config.Config, known int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(heapBound(int64(cfg.Limits.Memory), known))
 	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(heapGrowth(known))
+	}
+}
+
+// heapGrowth is how much garbage there may be before the collector runs, in percent of what
+// is held. What is known of files holds the pointers that a run follows: with little of it a
+// run is cheap, and may come early.
+func heapGrowth(known int64) int {
+	const few = 16 << 20 // bytes, some six thousand files
+	if known < few {
+		return 30
+	}
+	return 100
 }
 
 func heapBound(memory, known int64) int64 {
