@@ -14,6 +14,9 @@ const (
 	// maxGroup is how many bytes of bodies are written before a sync. The
 	// writer has a copy of them, so that a Put can return before the disk does.
 	maxGroup = 8 << 20
+	// keptBuf is the largest copy whose memory is kept for the next group: one payload of
+	// 4 MB that gzip makes half as large.
+	keptBuf = 2 << 20
 	// linger is how long the segment being written is kept when all in it has
 	// ended, so that a payload that comes and goes costs one sync.
 	linger = 10 * time.Second
@@ -214,7 +217,7 @@ func (w *writer) take() (group []*request, closed bool) {
 		buf = append(buf, r.frame.Body...)
 		r.frame.Body, r.copied = buf[at:len(buf):len(buf)], true
 	}
-	if w.buf = buf; cap(buf) > 1<<20 {
+	if w.buf = buf; cap(buf) > keptBuf {
 		w.buf = nil
 	}
 	return group, s.disk.Closed()
