@@ -395,6 +395,9 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 	if r.nuls.at > 0 && besideNULs < want && !r.unbound {
 		want, r.short = besideNULs, true
 	}
+	if keptRead < want && want < int64(r.in.MaxSize/2) && !r.unbound { // too little for a block
+		want, r.short = keptRead, true
+	}
 	lease, err := w.lease(r, int(want))
 	switch {
 	case err != nil:
@@ -492,11 +495,14 @@ func (w *worker) lease(r *reader, want int) (Lease, error) {
 // counts them.
 const keptScratch = 1 << 20
 
+// keptRead is the most bytes that are read into what a worker keeps.
+const keptRead = keptScratch - record.MarkLen - 1
+
 // buffer returns scratch memory for n bytes, with room before them for a fingerprint.
 func (w *worker) buffer(n int) []byte {
 	need := record.MarkLen + n + 1
 	switch {
-	case need > keptScratch: // seldom: half a payload is read into a block
+	case need > keptScratch: // seldom: for a record that did not fit
 		return make([]byte, need)
 	case len(w.scratch) < need:
 		w.scratch = make([]byte, min(max(need, 2*len(w.scratch)), keptScratch))

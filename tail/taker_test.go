@@ -37,9 +37,10 @@ type taker struct {
 	unsent  []*record.Payload // while hold
 	unended []*record.Payload // while deaf
 	ends    map[record.File]int64
-	leased  int // records put into leases
-	put     int // records that came out as payloads
-	refused int // leases refused
+	leased  int   // records put into leases
+	put     int   // records that came out as payloads
+	refused int   // leases refused
+	wants   []int // bytes, of the leases that were given
 }
 
 func newTaker(w *world) *taker {
@@ -209,6 +210,7 @@ func (k *taker) Lease(r record.Route, want int, wake func()) (Lease, error) {
 		k.refused++
 		return nil, nil
 	}
+	k.wants = append(k.wants, want)
 	l := &lease{k: k}
 	if k.batcher != nil {
 		b, err := k.batcher.Lease(r, want, wake)
