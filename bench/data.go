@@ -31,7 +31,7 @@ type Input struct {
 	Paths   []string
 	Records int
 	Bytes   int64
-	Levels  map[string]Share // of the records, but for those that come again
+	Levels  map[string]Share // of the records
 
 	Sent Share // that a sink must hold in the end; bytes of 0: however many
 }
@@ -59,14 +59,6 @@ func (in *Input) Changed() *Input {
 	return &part
 }
 
-// mostMade is the most bytes of which each line is made for itself. More is the lines of
-// the first echoSize bytes over and over, each with a number of its own: that is made ten
-// times as fast, and gzip looks back over far less.
-const (
-	mostMade = 2 << 30
-	echoSize = 128 << 20
-)
-
 // Make writes the files of a shape into a folder of its own below dir. The
 // same shape is always the same bytes.
 func (s Shape) Make(dir string) (*Input, error) {
@@ -82,9 +74,6 @@ func (s Shape) Make(dir string) (*Input, error) {
 	}
 	lines := NewLines()
 	lines.traced, lines.levels = s.Traced, make(map[string]Share)
-	if s.Total() > mostMade {
-		lines.echo = echoSize
-	}
 	for i := range s.Files {
 		path := filepath.Join(folders[i%routes], fmt.Sprintf("%04d.json", i))
 		in.Paths = append(in.Paths, path)
@@ -137,10 +126,14 @@ type Lines struct {
 	traced bool // of each hundred one is of level trace
 	levels map[string]Share
 
-	echo  int      // after so many bytes the lines come again; 0: never
+	echo  int      // after so many bytes the lines come again, with other numbers; 0: never
 	rests [][]byte // of the lines to come again, behind the number
 	kept  int      // bytes of them
 }
+
+// echoSize is far more than gzip looks back over. To make lines anew takes longer than to
+// send them.
+const echoSize = 128 << 20
 
 // maxLine is longer than any line.
 const maxLine = 512

@@ -9,11 +9,7 @@ import (
 // distance is there.
 func TestFar(t *testing.T) {
 	dir := t.TempDir()
-	rig, err := NewRig(dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rig.Close()
+	rig := newRig(t, dir)
 	in, err := Shape{Name: "few", Files: 3, Size: 1 << 20}.Make(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,10 @@ import (
 	"kusto-agent/internal/chart"
 )
 
+// most is the size of the largest input that lies on the disk as a whole, in bytes. More is
+// fed, file by file.
+const most = 2e9
+
 // scaled are the shapes that scaling measures, the largest of so many bytes: one file of
 // little and of much, then the same input in few files and many, for one table and many.
 func scaled(size int64) (all []bench.Shape) {
@@ -18,7 +22,11 @@ func scaled(size int64) (all []bench.Shape) {
 		if n = min(n, size); len(all) > 0 && n == all[len(all)-1].Size {
 			break
 		}
-		all = append(all, bench.Shape{Name: fmt.Sprintf("%.0f MB in 1 file", float64(n)/1e6), Files: 1, Size: n})
+		name := fmt.Sprintf("%d MB in 1 file", n/1e6)
+		if n > most {
+			name = fmt.Sprintf("%d MB, 1 GB at a time", n/1e6)
+		}
+		all = append(all, bench.Shape{Name: name, Files: 1, Size: n})
 	}
 	some := min(size, 256e6)
 	for _, n := range []int{10, 100, 1000} {
@@ -52,7 +60,11 @@ func scaling(rig *bench.Rig, dir, svg string, size int64, turns int) error {
 		}
 		of := start / (float64(results[0].Bytes) / 1e9)
 		all, peak := f(bench.Result.CPUPerGB), f(bench.Result.PeakMB)
-		row := fmt.Sprintf("| %s | %s | %.2f | %s | %s | %d |", s.Name, all.Format(2), all.Median-of, f(bench.Result.MBps).Format(0),
+		rate := f(bench.Result.MBps).Format(0)
+		if s.Total() > most {
+			rate = "" // it waited for its files
+		}
+		row := fmt.Sprintf("| %s | %s | %.2f | %s | %s | %d |", s.Name, all.Format(2), all.Median-of, rate,
 			peak.Format(0), results[0].Sink.Requests)
 		fmt.Println(row)
 		fmt.Fprintln(os.Stderr, row)
@@ -68,14 +80,15 @@ func scaling(rig *bench.Rig, dir, svg string, size int64, turns int) error {
 
 // scale measures the agent over one shape, whose files it removes.
 func scale(rig *bench.Rig, dir string, s bench.Shape, turns int) ([]bench.Result, error) {
+	if s.Total() > most {
+		res, err := rig.Fed(s.Total(), 1e9, "validate: none")
+		return []bench.Result{res}, err
+	}
 	in, err := s.Make(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(in.Dir)
-	if in.Bytes > 2e9 {
-		turns = 1
-	}
 	agent := bench.Contender{Name: s.Name, Run: func(in *bench.Input) (bench.Result, error) { return rig.Agent(in, "validate: none") }}
 	results, err := bench.Compare(in, []bench.Contender{agent}, turns, func(bench.Contender, bench.Result) {})
 	if err != nil {
