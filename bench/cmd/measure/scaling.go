@@ -22,18 +22,18 @@ func scaled(size int64) (all []bench.Shape) {
 		if n = min(n, size); len(all) > 0 && n == all[len(all)-1].Size {
 			break
 		}
-		name := fmt.Sprintf("%d MB in 1 file", n/1e6)
+		name := fmt.Sprintf("%d MB, 1 file", n/1e6)
 		if n > most {
-			name = fmt.Sprintf("%d MB, 1 GB at a time", n/1e6)
+			name = fmt.Sprintf("%d GB, 1 GB a file", n/1e9)
 		}
 		all = append(all, bench.Shape{Name: name, Files: 1, Size: n})
 	}
 	some := min(size, 256e6)
 	for _, n := range []int{10, 100, 1000} {
-		all = append(all, bench.Shape{Name: fmt.Sprintf("%d MB in %d files", some/1e6, n), Files: n, Size: some / int64(n)})
+		all = append(all, bench.Shape{Name: fmt.Sprintf("%d MB, %d files", some/1e6, n), Files: n, Size: some / int64(n)})
 	}
 	for _, n := range []int{10, 50, 200} {
-		all = append(all, bench.Shape{Name: fmt.Sprintf("the same for %d tables", n), Files: 1000, Size: some / 1000, Routes: n})
+		all = append(all, bench.Shape{Name: fmt.Sprintf("same, %d tables", n), Files: 1000, Size: some / 1000, Routes: n})
 	}
 	return all
 }
