@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"kusto-agent/internal/config"
-	"kusto-agent/internal/record"
 	"kusto-agent/internal/rules"
 	"kusto-agent/internal/units"
 )
@@ -40,7 +39,6 @@ func (r *run) rules(ctx context.Context) {
 	for i := range r.cfg.Inputs {
 		in := &r.cfg.Inputs[i]
 		r.contradictions(in)
-		r.outOfReach(in)
 		if v := r.views[in.Name]; v != nil && v.mapped {
 			v.reshaped(fmt.Sprintf("inputs[%d]", i))
 		}
@@ -169,31 +167,6 @@ func (r *run) contradictions(in *config.Input) {
 		drop = append(drop, d.Condition)
 	}
 	each("drop", drop)
-}
-
-// outOfReach tells of members that rules are to hide and do not find in an object of
-// MultiJSON that becomes a record of its own: one within another that is not sound.
-func (r *run) outOfReach(in *config.Input) {
-	if in.Format != record.MultiJSON {
-		return
-	}
-	named := slices.Clone(in.Remove)
-	for _, rule := range in.Redact {
-		named = append(named, rule.Member)
-	}
-	warn := func(key, member string) {
-		last := member[strings.LastIndexByte(member, '.')+1:]
-		if last != member && !slices.Contains(named, last) {
-			r.add(Finding{ID: "rules.reach", Severity: Warning, Input: in.Name, Where: key, What: fmt.Sprintf("an object within one that is too long or not sound can be sent as a record of its own, in which %s is only %s", member, last),
-				Fix: fmt.Sprintf("name %s too, in a rule of its own, if no record has a member of that name that is to be sent", last)})
-		}
-	}
-	for i, rule := range in.Redact {
-		warn(fmt.Sprintf("redact[%d]", i), rule.Member)
-	}
-	for i, member := range in.Remove {
-		warn(fmt.Sprintf("remove[%d]", i), member)
-	}
 }
 
 // impossible says why a condition holds of no value; empty: one can be.

@@ -56,7 +56,7 @@ func firstLine(data []byte) int {
 // says that nothing follows data. A record of MultiJSON extends to the next line that
 // begins with a brace or bracket and is indented no deeper than the record; one of Avro to
 // the next sync marker; an event of several lines to the first line of another event; any
-// other to the next newline.
+// other to the next newline. Where the scanner is wary see wary.go.
 func (s *Scanner) SkipLong(data []byte, indent int, last bool) (n int, done bool) {
 	s.ends = s.quiet
 	if s.opt.Encoding != UTF8 {
@@ -66,10 +66,12 @@ func (s *Scanner) SkipLong(data []byte, indent int, last bool) (n int, done bool
 }
 
 func (s *Scanner) skipLong(data []byte, indent int, last bool) (n int, done bool) {
-	switch s.spec.Ends {
-	case AtValue:
+	switch {
+	case s.wary:
+		return s.skipWarily(data, indent, last)
+	case s.spec.Ends == AtValue:
 		return skipToRecord(data, indent, last)
-	case InBlocks:
+	case s.spec.Ends == InBlocks:
 		return s.head.skipToBlock(data, last)
 	}
 	if s.opt.Multiline != nil {

@@ -25,7 +25,8 @@ import "bytes"
 // Of what is no object a scalar or a lone closing brace is rejected by itself,
 // anything else to the end of its line. All this is decided by MaxRecord bytes
 // from the start of the record: one that needs more is too long, and goes on
-// to the next line as above, see SkipLong.
+// to the next line as above, see SkipLong. A scanner that is wary takes more for
+// a part of what it rejects, see wary.go.
 
 // maxIndent is the deepest indentation that is told from a deeper one.
 const maxIndent = 32
@@ -53,7 +54,7 @@ func (s *Scanner) nextValue(data []byte, last bool) cut {
 	}
 	if k.kind == endless {
 		k.n = len(v.data)
-		if n, done := skipToRecord(data[len(v.data):], k.lead, last); done {
+		if n, done := s.skipLong(data[len(v.data):], k.lead, last); done {
 			k.kind, k.n = unsound, k.n+n
 		}
 	}
@@ -106,8 +107,11 @@ func (s *Scanner) object(k *cut, v view) {
 		s.lineEnd(k, v, k.lead+end)
 	case f.at < len(b) || v.whole && len(v.data) < s.opt.MaxRecord:
 		f.at += k.lead
-		s.fault = f
-		s.isolate(k, v)
+		if s.fault = f; s.wary {
+			s.isolateWarily(k, v)
+		} else {
+			s.isolate(k, v)
+		}
 	case v.final:
 		s.endless(k)
 	default:
@@ -192,6 +196,10 @@ func skipQuoted(b []byte, i int) int {
 func (s *Scanner) stranger(k *cut, v view) {
 	k.kind = unsound
 	s.fault = unexpected(k.lead, "where an object must begin")
+	if s.wary {
+		s.isolateWarily(k, v)
+		return
+	}
 	end := strangerEnd(v.data, k.lead)
 	switch {
 	case end == len(v.data) && !v.final:

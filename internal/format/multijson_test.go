@@ -124,6 +124,7 @@ func multiOptions(n uint8) Options {
 		Format:    record.MultiJSON,
 		Validate:  n&1 == 0,
 		MaxRecord: []int{4, 7, 16, 40, 100, 1 << 20, 1 << 20, 1 << 20}[n>>1&7],
+		Wary:      n>>4&1 == 1,
 	}
 }
 
@@ -166,6 +167,7 @@ func FuzzMultiCuts(f *testing.F) {
 	} {
 		for o := range uint8(8) {
 			f.Add([]byte(s), uint64(n), o*2+uint8(n&1))
+			f.Add([]byte(s), uint64(n), o*2+16)
 		}
 	}
 	f.Fuzz(func(t *testing.T, in []byte, seed uint64, options uint8) {

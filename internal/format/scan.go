@@ -70,6 +70,9 @@ type Options struct {
 	// They were made for the kind that RuleKind tells. A record that they make longer
 	// than MaxBody is rejected as grown. Nil: all are, as they are.
 	Rules *rules.Set
+	// Wary has objects of JSON and MultiJSON that may lie within one which is not sound
+	// rejected with it, as Rules do of which members alone tell what is withheld.
+	Wary bool
 }
 
 // Scanner finds and checks records. It keeps scratch memory, so only one
@@ -82,6 +85,7 @@ type Scanner struct {
 	txt     bool    // the format is TXT
 	apart   bool    // records are parsed, or asked for by rules
 	checks  bool    // each record is checked
+	wary    bool    // see wary.go
 	fault   fault   // why the cut at hand is unsound
 	closing closing // of the record at hand, see json_quick.go
 	padded  []byte  // a record with quickRoom behind it
@@ -167,7 +171,8 @@ func New(o Options) (*Scanner, error) {
 		}
 	}
 	s.apart = o.Parse != ParseNone || o.Rules != nil
-	s.checks = o.Validate || s.json && o.Parse == ParseNone && o.Rules.Withholds()
+	s.wary = spec.Mapping == "Json" && o.Parse == ParseNone && (o.Wary || o.Rules.Members())
+	s.checks = o.Validate || s.wary || s.json && o.Parse == ParseNone && o.Rules.Withholds()
 	return s, nil
 }
 
@@ -264,7 +269,7 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 		s.next(&k, rest, last)
 		isHeader := header && k.kind == sound && c.Consumed+k.shownBy(rest) <= s.opt.MaxRecord
 		if k.kind == sound && s.checks && !isHeader {
-			s.validate(&k, rest)
+			s.validate(&k, rest, last)
 		}
 		ok := true
 		switch {
@@ -339,7 +344,9 @@ func (s *Scanner) next(k *cut, data []byte, last bool) {
 		}
 	}
 	if k.kind == sound && k.n > s.most {
-		s.bound(k, data)
+		if s.bound(k, data); s.wary && s.json && k.kind == unsound {
+			s.joinBroken(k, data, last)
+		}
 	}
 }
 
@@ -380,6 +387,9 @@ func (s *Scanner) nextLine(k *cut, data []byte, last bool) {
 	switch line := data[:k.n]; {
 	case k.size() > s.opt.MaxRecord:
 		k.kind, s.fault = unsound, s.tooLong("longer than")
+		if s.wary {
+			s.passWarily(k, data, last)
+		}
 	case s.blank(line):
 		k.kind = blank
 	case s.spec.Ends == AtRow:
@@ -388,7 +398,7 @@ func (s *Scanner) nextLine(k *cut, data []byte, last bool) {
 }
 
 // validate checks a record that framing found sound.
-func (s *Scanner) validate(k *cut, data []byte) {
+func (s *Scanner) validate(k *cut, data []byte, last bool) {
 	switch {
 	case s.opt.Parse != ParseNone:
 	case s.json:
@@ -398,7 +408,9 @@ func (s *Scanner) validate(k *cut, data []byte) {
 		k.n = firstLine(data[:k.n])
 	}
 	if k.flawed {
-		k.kind = unsound
+		if k.kind = unsound; s.wary && s.json {
+			s.joinBroken(k, data, last)
+		}
 	}
 }
 

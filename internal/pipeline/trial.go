@@ -104,6 +104,7 @@ func NewTrial(in *config.Input, file string, each func(*Tried) error) (*Trial, e
 	if t.shape, err = format.New(o); err != nil {
 		return nil, err
 	}
+	o.Wary = o.Rules.Members()
 	o.Rules, o.Fields, o.OnError = nil, nil, format.SendRaw
 	if t.plain, err = format.New(o); err != nil {
 		return nil, err

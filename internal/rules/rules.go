@@ -309,8 +309,8 @@ func (s *Set) Withholds() bool {
 }
 
 // Members reports whether only members of a record tell what of it must not get out, so
-// that nothing may of one that could not be taken apart.
-func (s *Set) Members() bool { return s.aboutMembers() >= 0 }
+// that nothing may of one that could not be taken apart. It may be asked of none.
+func (s *Set) Members() bool { return s != nil && s.aboutMembers() >= 0 }
 
 // aboutMembers returns the index in Changes of the first rule that hides or removes
 // members; -1: there is none.
