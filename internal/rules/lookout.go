@@ -6,8 +6,9 @@ import "bytes"
 // to have: a value of in, or a part of what an expression matches.
 // The texts are searched for in the block that the records lie in, some way ahead of the
 // record at hand and many times faster than records are taken apart; only a record that
-// has one is. In JSON a character can be written as \u: a record with such a one that a
-// text has is taken apart too.
+// has one is. Where the name of a member is made of rarer bytes than its values, the name
+// is searched for, and whatever stands behind it compared. In JSON a character can be
+// written as \u: a record with such a one that a text has is taken apart too.
 
 // farAhead is how many bytes are searched at a time: they are still in the cache of a core
 // when their records are asked about.
@@ -76,8 +77,11 @@ func (j *Judge) At(start, end int) int {
 // requires, or may contain one in escaped form.
 func (j *Judge) near(c *condition) bool {
 	for _, k := range c.needles {
-		n := &j.set.needles[k]
-		if m := &j.look.marks[k]; j.advance(m, len(n.text), n.index) && m.at+len(n.text) <= j.end {
+		n, index := &j.set.needles[k], j.set.needles[k].index
+		if n.named {
+			index = func(b []byte) int { return j.indexHeld(c, b, false) }
+		}
+		if m := &j.look.marks[k]; j.advance(m, len(n.text), index) && m.at+len(n.text) <= j.end {
 			return true
 		}
 	}

@@ -16,6 +16,8 @@ type needle struct {
 	fold bool // the letters of ASCII in any case; those of text are small then
 	rare int  // index in text of the byte that logs have least of
 	all  bool // of a value of JSON it is all
+
+	named bool // it is looked for with a value behind it of which a condition may hold
 }
 
 // common are the bytes that logs are made of, the most frequent first.
@@ -32,6 +34,10 @@ func rarity(c byte) int {
 // useful is the rarity from which on a search for a byte goes over most of a record.
 var useful = rarity('r')
 
+// often is the rarity from which on a byte is so seldom that each record may have the name
+// that has it, and a search for the name still finds less than one for other bytes.
+var often = rarity('p')
+
 func newNeedle(text string, t texts) needle {
 	n := needle{text: []byte(text), fold: t.fold, all: t.all}
 	for i, c := range n.text {
@@ -41,6 +47,9 @@ func newNeedle(text string, t texts) needle {
 	}
 	return n
 }
+
+// rarest is the rarity of the rarest byte.
+func (n *needle) rarest() int { return rarity(n.text[n.rare]) }
 
 // upper returns the text in upper case if letter case does not matter.
 func (n *needle) upper() []byte {
@@ -177,6 +186,18 @@ func (t texts) weight() int {
 		weight = min(weight, 16*min(len(text), 16)+rarest/4)
 	}
 	return weight - 24*(len(t.of)-1)
+}
+
+// rarest is the rarity of the rarest byte of that text whose bytes are the most frequent;
+// 0: there is none.
+func (t texts) rarest() (least int) {
+	for i, text := range t.of {
+		n := newNeedle(text, t)
+		if rare := n.rarest(); i == 0 || rare < least {
+			least = rare
+		}
+	}
+	return least
 }
 
 // better returns the one of two with the higher weight.

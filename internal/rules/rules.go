@@ -203,9 +203,16 @@ func (s *Set) addNeedles(kind Kind) {
 	for _, list := range [][]condition{s.keep, s.drop} {
 		for i := range list {
 			c := &list[i]
+			if c.name != nil && c.name.rarest() >= often && c.asks.rarest() < often {
+				c.needles = []int{len(s.needles)}
+				s.needles = append(s.needles, *c.name)
+				s.needles[c.needles[0]].named = true
+				s.hidden.add(c.name.text)
+				continue
+			}
 			for _, text := range c.asks.of {
 				n := newNeedle(text, c.asks)
-				at := slices.IndexFunc(s.needles, func(o needle) bool { return o.fold == n.fold && o.all == n.all && string(o.text) == text })
+				at := slices.IndexFunc(s.needles, func(o needle) bool { return !o.named && o.fold == n.fold && o.all == n.all && string(o.text) == text })
 				if at < 0 {
 					at = len(s.needles)
 					s.needles = append(s.needles, n)

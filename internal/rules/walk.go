@@ -26,28 +26,54 @@ func (j *Judge) mayHold(c *condition, object []byte) bool {
 	case j.looks && j.escaped(), !j.looks && j.set.hidden.index(object) >= 0:
 		return true // the name may be written with it
 	}
+	return j.indexHeld(c, object, true) >= 0
+}
+
+// indexHeld is where the last name of the path of a condition is for the first time with a
+// value of which the condition may hold, or -1. Where b is not whole, it may also be where
+// the value goes on behind b.
+func (j *Judge) indexHeld(c *condition, b []byte, whole bool) int {
 	for i := 0; ; i++ {
-		n := c.name.index(object[i:])
+		n := c.name.index(b[i:])
 		if n < 0 {
-			return false
+			return -1
 		}
 		i += n
-		at := i + len(c.name.text)
-		if at == len(object) || object[at] != '"' && object[at] != '\'' {
-			continue
-		}
-		if at = skipSpace(object, at+1); at == len(object) || object[at] != ':' {
-			continue
-		}
-		if at = skipSpace(object, at+1); at == len(object) || object[at] == '[' || j.isValue(c, object, at) {
-			return true
+		if j.mayHoldAt(c, b, i+len(c.name.text), whole) {
+			return i
 		}
 	}
 }
 
-// isValue reports whether a condition holds of the value at i, where that is one.
-func (j *Judge) isValue(c *condition, b []byte, i int) bool {
-	text, ok := j.textOf(b[i:valueEnd(b, i)])
+// mayHoldAt is mayHold for the value whose name may end at i.
+func (j *Judge) mayHoldAt(c *condition, b []byte, i int, whole bool) bool {
+	if i == len(b) {
+		return !whole
+	}
+	if b[i] != '"' && b[i] != '\'' {
+		return false
+	}
+	ends := func() bool { return i == len(b) || !whole && i == len(b)-1 && b[i] == '/' } // of a comment
+	if i = skipSpace(b, i+1); ends() {
+		return !whole
+	}
+	if b[i] != ':' {
+		return false
+	}
+	if i = skipSpace(b, i+1); ends() {
+		return !whole
+	}
+	switch b[i] {
+	case '[':
+		return true
+	case '{':
+		return false
+	}
+	end := valueEnd(b, i)
+	if end == len(b) && !whole {
+		return true
+	}
+	text, ok := j.textOf(b[i:end])
 	return ok && c.of(text)
 }
 
