@@ -81,6 +81,9 @@ type Chunk struct {
 	Message      string
 
 	base int    // where in the data Body begins
+	run  int    // where in Body those records begin that are yet to be moved there
+	gap  int    // how far they lie behind; 0: there are none
+	data []byte // in which they lie
 	lens []byte // memory of Lens
 	held []byte // memory of the Data of Rejected
 	own  []byte // memory of a copied Body
@@ -134,18 +137,33 @@ func (c *Chunk) piece(start, end, records int) {
 }
 
 // join appends data[start:end] to the body. The body may lie in data itself; it never
-// reaches start, so no byte is overwritten that was not scanned.
+// reaches start, so no byte is overwritten that was not scanned. Bytes can be moved later,
+// by settle.
 func (c *Chunk) join(data []byte, start, end int) {
 	switch {
 	case c.Copied:
 		c.add(data[start:end]...)
 	case c.Records == 0:
-		c.base = start
+		c.base, c.gap = start, 0
 		c.Body = data[start:end]
 	case c.base+len(c.Body) == start:
 		c.Body = data[c.base:end]
 	default:
-		c.Body = append(c.Body, data[start:end]...)
+		behind := c.base + len(c.Body)
+		if behind+c.gap != start {
+			c.settle()
+			c.data, c.run, c.gap = data, len(c.Body), start-behind
+		}
+		c.Body = data[c.base : behind+end-start]
+	}
+}
+
+// settle moves the records that lie behind the body to where they belong: many at a time
+// where what is left out of the data is little.
+func (c *Chunk) settle() {
+	if c.gap > 0 {
+		copy(c.Body[c.run:], c.data[c.base+c.run+c.gap:])
+		c.gap = 0
 	}
 }
 
@@ -163,6 +181,7 @@ func (c *Chunk) joinLine(data []byte, start, end, text int, newline bool) {
 
 // add appends to the body.
 func (c *Chunk) add(b ...byte) {
+	c.settle()
 	c.Body = append(c.Body, b...)
 	if c.Copied {
 		c.own = c.Body
@@ -192,6 +211,7 @@ func (c *Chunk) change(rule, of int) {
 // detach copies the body out of data, so that it can become longer than its source.
 func (c *Chunk) detach() {
 	if !c.Copied {
+		c.settle()
 		c.Copied = true
 		c.own = append(c.own[:0], c.Body...)
 		c.Body = c.own
@@ -202,6 +222,7 @@ func (c *Chunk) detach() {
 // before. Lengths are stored from the first record on whose length in the body differs.
 func (s *Scanner) length(c *Chunk, before, source int) {
 	if c.Lens == nil {
+		c.settle()
 		for body := c.Body[:before]; len(body) > 0; {
 			n := s.measure(body)
 			c.lens = binary.AppendUvarint(c.lens, uint64(n))

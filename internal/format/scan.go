@@ -298,6 +298,7 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 		header = header && k.kind == blank // behind NULs is not the beginning of what was written
 		c.Consumed += k.n
 	}
+	c.settle()
 	// Blank lines before a header are given back with it: once they are
 	// consumed nobody would know that the header is still to come.
 	if header && !last && len(data) < s.opt.MaxRecord {
