@@ -284,18 +284,22 @@ func spaceLen(text []byte) int {
 // indexFold returns the first index of a lower-case word in text, in any letter case; -1:
 // there is none.
 func indexFold(text []byte, word string) int {
-	last := len(word) - 1
-	for i := last; i < len(text); {
-		c := text[i] | 0x20
-		if c == word[last] && bytes.EqualFold(text[i-last:i+1], []byte(word)) {
-			return i - last
+	small, large := bytes.IndexByte(text, word[0]), bytes.IndexByte(text, word[0]&^0x20)
+	for small >= 0 || large >= 0 {
+		next := &small
+		if small < 0 || 0 <= large && large < small {
+			next = &large
 		}
-		// The next place where c could be a letter of the word before its last.
-		step := 1
-		for step <= last && word[last-step] != c {
-			step++
+		i := *next
+		if len(text)-i < len(word) {
+			return -1
 		}
-		i += step
+		if bytes.EqualFold(text[i:i+len(word)], []byte(word)) {
+			return i
+		}
+		if *next = bytes.IndexByte(text[i+1:], text[i]); *next >= 0 {
+			*next += i + 1
+		}
 	}
 	return -1
 }
