@@ -18,7 +18,10 @@ func parses(in *Input) bool {
 // complained about.
 func (l *loader) parsing(in *Input, src *source, at string) {
 	if m := in.Multiline; m != nil {
-		if in.Parse != "text" && in.Parse != "regex" {
+		switch how, _ := format.ParseOf(in.Parse); {
+		case how.Container():
+			src.bad(join(at, "multiline"), "not with parse: %s, whose messages are not joined: each line that a container writes is a record, whatever inner is; leave it out", in.Parse)
+		case how != format.ParseText && how != format.ParseRegex:
 			src.bad(join(at, "multiline"), "only with parse: text or regex, and parse is %s; leave it out, or want parse: text", in.Parse)
 		}
 		l.multiline(m, src, join(at, "multiline"))
