@@ -188,7 +188,7 @@ func TestImageRuns(t *testing.T) {
 			t.Errorf("as %s: %v: %s", user, err, out)
 		}
 	}
-	if rows := get(address + "/rows?" + url.Values{"db": {"Logs"}, "table": {"T"}, "format": {"text"}}.Encode()); strings.Count(rows, "hello") != 4 || strings.Count(rows, "12:00:00+01:00") != 4 { // one of them of the run without a volume
+	if rows := rowsOf(address, "T"); strings.Count(rows, "hello") != 4 || strings.Count(rows, "12:00:00+01:00") != 4 { // one of them of the run without a volume
 		t.Errorf("stored is %q", rows)
 	}
 }
@@ -229,7 +229,8 @@ func emulate(t *testing.T, program string) (address string) {
 	return address
 }
 
-// TestOtherMachine: the binary for arm64 runs, by way of qemu where this is another machine.
+// TestOtherMachine: the binary for arm64 runs, by way of qemu where this is another machine,
+// and ships what is in a file.
 func TestOtherMachine(t *testing.T) {
 	m := buildFor(t, "arm64")
 	program := []string{filepath.Join(m.work, "kusto-agent-arm64")}
@@ -244,11 +245,25 @@ func TestOtherMachine(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(out), "kusto-agent 1.0.0\ncommit f80da32c108c415ca19e643f461a677a00000000\ndate 2026-01-02T03:04:05Z\n") || !strings.HasSuffix(string(out), "linux/arm64\n") {
 		t.Errorf("%v: %s", err, out)
 	}
-	config := filepath.Join(t.TempDir(), "agent.yaml")
-	put(t, config, []byte("cluster: http://127.0.0.1:1\ndatabase: d\nauth: {method: none}\ninputs: [{paths: /nowhere/*.csv, table: T}]\n"), 0o600)
-	if out, err := exec.Command(program[0], append(program[1:], "config", "show", "--config", config)...).CombinedOutput(); err != nil || !bytes.Contains(out, []byte("table: T")) {
-		t.Errorf("%v: %s", err, out)
+	here := theBuild(t)
+	address := emulate(t, filepath.Join(here.work, "kusto-agent-"+here.arch))
+	dir := t.TempDir()
+	config := filepath.Join(dir, "agent.yaml")
+	put(t, config, []byte(fmt.Sprintf("cluster: %s\ndatabase: Logs\nauth: {method: none}\nstate_dir: %s/state\ninputs: [{paths: %[2]s/*.json, table: T, mapping: m}]\n", address, dir)), 0o600)
+	put(t, filepath.Join(dir, "a.json"), []byte("{\"seq\":1}\n{\"seq\":2}\n"), 0o600)
+	for range 2 { // the second run finds the positions of the first
+		if out, err := exec.Command(program[0], append(program[1:], "run", "--once", "--config", config)...).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
 	}
+	if rows := rowsOf(address, "T"); rows != "{\"seq\":1}\n{\"seq\":2}\n" {
+		t.Errorf("stored is %q", rows)
+	}
+}
+
+// rowsOf are the records of a table of the emulator, as text.
+func rowsOf(address, table string) string {
+	return get(address + "/rows?" + url.Values{"db": {"Logs"}, "table": {table}, "format": {"text"}}.Encode())
 }
 
 // emulators are the names that one of arm64 has.
