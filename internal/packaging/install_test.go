@@ -20,10 +20,7 @@ import (
 // TestDebian installs, upgrades, removes and purges the package with apt and dpkg of this
 // machine, under a systemd of its own. The parts build on each other.
 func TestDebian(t *testing.T) {
-	parts := []struct {
-		name string
-		run  func(machine)
-	}{
+	inNest(t, "deb", []string{"apt-get", "dpkg"}, []part{
 		{"WithoutSystemd", withoutSystemd},
 		{"Install", install},
 		{"Unconfigured", unconfigured},
@@ -33,14 +30,35 @@ func TestDebian(t *testing.T) {
 		{"Remove", remove},
 		{"Again", again},
 		{"Purge", purge},
-	}
+	})
+}
+
+// TestInstalledByRPM does the same with the other package and rpm, as far as rpm has
+// something like it.
+func TestInstalledByRPM(t *testing.T) {
+	inNest(t, "rpm", []string{"rpm"}, []part{
+		{"Install", installRPM},
+		{"Run", run},
+		{"Upgrade", upgradeRPM},
+		{"Erase", eraseRPM},
+	})
+}
+
+// part is one step of a test in a nest.
+type part struct {
+	name string
+	run  func(machine)
+}
+
+// inNest runs the parts in one nest that has the packages of one kind.
+func inNest(t *testing.T, kind string, tools []string, parts []part) {
 	if nest.Inside() {
 		for _, p := range parts {
 			t.Run(p.name, func(t *testing.T) { p.run(machine{t}) })
 		}
 		return
 	}
-	n := debianNest(t)
+	n := bootNest(t, kind, append(tools, "nsenter", "unshare", nest.Manager))
 	for _, p := range parts {
 		if !t.Run(p.name, func(t *testing.T) { n.Test(t, t.Name()) }) {
 			return // the others would tell nothing
@@ -48,9 +66,9 @@ func TestDebian(t *testing.T) {
 	}
 }
 
-// debianNest boots a systemd with an emulator and the packages of three versions, of
+// bootNest boots a systemd with an emulator and the packages of three versions, of
 // which only the last one has another configuration to begin with.
-func debianNest(t *testing.T) *nest.Nest {
+func bootNest(t *testing.T, kind string, tools []string) *nest.Nest {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("not with -short: boots a systemd")
@@ -58,7 +76,7 @@ func debianNest(t *testing.T) *nest.Nest {
 	if os.Geteuid() != 0 {
 		t.Skip("the kernel refuses namespaces to a user who is not root")
 	}
-	for _, tool := range []string{"nsenter", "unshare", "apt-get", "dpkg", nest.Manager} {
+	for _, tool := range tools {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("needs %s, which is not installed", tool)
 		}
@@ -66,6 +84,9 @@ func debianNest(t *testing.T) *nest.Nest {
 	m := theBuild(t)
 	brought := t.TempDir()
 	for _, version := range []string{"1.0.0", "1.1.0", "2.0.0"} {
+		if kind == "rpm" && version == "1.1.0" {
+			continue // no part asks for it
+		}
 		next := *m
 		next.version = version
 		next.tree = slices.Clone(m.tree)
@@ -74,11 +95,11 @@ func debianNest(t *testing.T) *nest.Nest {
 				next.tree[i].text = append(slices.Clone(f.text), "# Something new.\n"...)
 			}
 		}
-		_, text, err := next.pack("deb", runtime.GOARCH, next.tree)
+		_, text, err := next.pack(kind, runtime.GOARCH, next.tree)
 		if err != nil {
 			t.Fatal(err)
 		}
-		put(t, filepath.Join(brought, version+".deb"), text, 0o644)
+		put(t, filepath.Join(brought, version+"."+kind), text, 0o644)
 	}
 	copyFile(t, filepath.Join(m.work, "kusto-agent-"+runtime.GOARCH), filepath.Join(brought, "emulator"))
 	copyFile(t, nest.Binary(t), filepath.Join(brought, "test"))
@@ -302,6 +323,13 @@ func run(m machine) {
 // upgrade: what runs goes on as the new version, nothing is lost or stored twice, and the
 // configuration stays the user's.
 func upgrade(m machine) {
+	m.upgradeRunning(func() { m.apt("install", "/nest/2.0.0.deb") })
+	m.want("cat /etc/kusto-agent/agent.yaml.dpkg-dist", "Something new")
+}
+
+// upgradeRunning upgrades an agent that has delivered 1000 records, while more are written.
+func (m machine) upgradeRunning(install func()) {
+	m.Helper()
 	was := m.show("MainPID")
 	stop, done := make(chan struct{}), make(chan int)
 	// Started here, ended and awaited below.
@@ -320,7 +348,7 @@ func upgrade(m machine) {
 			}
 		}
 	}()
-	m.apt("install", "/nest/2.0.0.deb")
+	install()
 	close(stop)
 	n := <-done
 	if pid := m.show("MainPID"); pid == was || m.show("ActiveState") != "active" {
@@ -330,7 +358,6 @@ func upgrade(m machine) {
 	m.awaitOnce(n)
 	m.want("cat /etc/kusto-agent/agent.yaml", `^`+regexp.QuoteMeta(config)+`$`)
 	m.want("stat -c '%a %U %G' /etc/kusto-agent/agent.yaml", `^640 root kusto-agent\n$`)
-	m.want("cat /etc/kusto-agent/agent.yaml.dpkg-dist", "Something new")
 	put(m.T, "/nest/written", []byte(fmt.Sprint(n)), 0o644)
 }
 
@@ -372,4 +399,46 @@ func purge(m machine) {
 	m.want("getent passwd kusto-agent", `kusto-agent`)
 	m.want("systemctl list-units --all --plain --no-legend 'kusto-agent*'", `^$`)
 	m.want("dpkg-query --show --showformat='${Status}' kusto-agent", `no packages found`)
+}
+
+// rpm calls rpm with a database that begins empty, so that it knows of nothing the package
+// depends on. Debian's has to be told that it is meant.
+func (m machine) rpm(args string) string {
+	m.Helper()
+	return m.sh("rpm --dbpath /nest/rpm --force-debian --nodeps " + args)
+}
+
+// installRPM: the user is made before the files that belong to its group.
+func installRPM(m machine) {
+	m.sh("userdel kusto-agent 2>/dev/null || true; groupdel kusto-agent 2>/dev/null || true")
+	out := m.rpm("--install /nest/1.0.0.rpm")
+	if !strings.Contains(out, "next three steps") {
+		m.Errorf("the steps are not told:\n%s", out)
+	}
+	m.want("rpm --dbpath /nest/rpm --verify --nodeps kusto-agent", `^$`)
+	m.want("stat -c '%a %U %G' /etc/kusto-agent/agent.yaml", `^640 root kusto-agent\n$`)
+	m.want("systemctl is-active kusto-agent", `^inactive\n$`)
+	m.want("kusto-agent version", `^kusto-agent 1\.0\.0\n`)
+}
+
+func upgradeRPM(m machine) {
+	m.upgradeRunning(func() {
+		if out := m.rpm("--upgrade /nest/2.0.0.rpm"); strings.Contains(out, "next three steps") {
+			m.Errorf("an upgrade tells the steps of a first installation:\n%s", out)
+		}
+	})
+	m.want("cat /etc/kusto-agent/agent.yaml.rpmnew", "Something new")
+	m.want("rpm --dbpath /nest/rpm --query kusto-agent", `^kusto-agent-2\.0\.0-1\.`)
+}
+
+// eraseRPM stops and disables it and its instances, and leaves a configuration that was
+// changed and what the agent knows.
+func eraseRPM(m machine) {
+	m.sh("systemctl enable kusto-agent@second")
+	m.rpm("--erase kusto-agent")
+	m.gone("/usr/bin/kusto-agent", "/usr/lib/systemd/system/kusto-agent.service", "/usr/share/kusto-agent",
+		"/etc/systemd/system/multi-user.target.wants/kusto-agent.service", "/etc/systemd/system/multi-user.target.wants/kusto-agent@second.service")
+	m.want("pgrep -x kusto-agent || echo none", `^none\n$`)
+	m.want("cat /etc/kusto-agent/agent.yaml.rpmsave", `^`+regexp.QuoteMeta(config)+`$`)
+	m.want("ls /var/lib/kusto-agent", `journal`)
 }
