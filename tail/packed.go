@@ -110,14 +110,21 @@ func (t *Tailer) advance(p *packed) {
 	case p.queued:
 	case p.facts != nil:
 		t.settle(p)
-	case k != nil && !p.matched && k.info.Done && k.info.Packed.Size == p.st.size && k.info.Packed.Mtime == p.st.mtime:
-		// It was read to its end, and nobody asked for it.
+	case p.done():
 	case k != nil && !p.barred && k.info.Packed.Size == p.st.size && k.info.Packed.Mtime == p.st.mtime:
 		// It was looked through before.
 		t.readPacked(p, &archive.Facts{Size: k.info.Size, Heads: []record.Head{k.info.Head}}, k, place{}, identity.Same)
 	default:
 		t.queueIfQuiet(p, 1)
 	}
+}
+
+// done says that a compressed file that no pattern matches was read to its end. The caller
+// holds mu.
+func (p *packed) done() bool {
+	k := p.in.byNode[p.st.node]
+	return k != nil && k.reader == nil && !otherHandle(k.info.Handle, p.handle) &&
+		!p.matched && k.info.Done && k.info.Packed.Size == p.st.size && k.info.Packed.Mtime == p.st.mtime
 }
 
 // why returns why a compressed file is not being read; empty: it is. The caller holds mu.
@@ -129,7 +136,7 @@ func (p *packed) why() string {
 		return "what is in it is read from another file"
 	case p.queued:
 		return "it is looked through before it is read"
-	case p.facts == nil:
+	case p.facts == nil && !p.done():
 		return "it has to be quiet before it is read"
 	}
 	return ""

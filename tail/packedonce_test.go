@@ -84,6 +84,71 @@ func TestCompressedRunOnce(t *testing.T) {
 	}
 }
 
+// TestCompressedDone: a copy that was compressed after all of it was read waits for nothing,
+// and holds back nothing that is told of others.
+func TestCompressedDone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.in().Paths[0] = w.path("*.json")
+	w.in().RotateQuiet = units.Duration(50 * time.Millisecond)
+	s := newScript(w)
+	write := func(name, what string) (all []string) {
+		for i := range 100 {
+			all = append(all, fmt.Sprintf("%s of record %d, longer than it needs to be", what, i))
+		}
+		must(t, s.write(os.O_APPEND, name, lined(all)...))
+		return all
+	}
+	w.start()
+	w.expect("in", write("a.json", "first")...)
+	s.run(`
+		cp a.json a.json.1
+		truncate a.json 0
+	`)
+	w.look()
+	w.expect("in", write("a.json", "second")...)
+	copied, err := os.Stat(w.path("a.json.1"))
+	must(t, err)
+	s.run(`
+		cp a.json a.json.0
+		gzip a.json.1
+	`)
+	// As gzip does: of what is younger than the truncation it is not a copy.
+	must(t, os.Chtimes(w.path("a.json.1.gz"), copied.ModTime(), copied.ModTime()))
+	s.run(`
+		mv a.json.1.gz a.json.2.gz
+		mv a.json.0 a.json.1
+		truncate a.json 0
+	`)
+	w.look()
+	// Of this one there is no copy, so that what it may have become is looked for in
+	// every scan from now on.
+	w.expect("in", write("a.json", "third")...)
+	s.run(`truncate a.json 0`)
+	w.look()
+	in := w.tailer.inputs[0]
+	w.await("the compressed file to be read", func() bool {
+		for _, k := range in.known {
+			if k.info.Packed.Size > 0 && k.info.Done && k.reader == nil {
+				return true
+			}
+		}
+		return false
+	})
+	w.expect("in")
+	w.tailer.mu.Lock()
+	if len(in.packed) != 1 {
+		t.Errorf("%d compressed files are known to be beside", len(in.packed))
+	}
+	w.tailer.mu.Unlock()
+	for _, f := range w.tailer.Files() {
+		if f.Why != "" {
+			t.Errorf("%s waits: %s", f.Path, f.Why)
+		}
+	}
+	w.end()
+}
+
 // TestCompressedBomb: what unpacks to a thousand times its size goes through in
 // pieces. A record without an end is looked behind, and costs itself.
 func TestCompressedBomb(t *testing.T) {

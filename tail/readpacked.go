@@ -316,7 +316,7 @@ func (t *Tailer) tellLost(in *input) {
 		return
 	}
 	for _, p := range in.packed {
-		if p.queued || p.facts == nil || p.err != nil {
+		if p.queued || p.facts == nil && !p.done() || p.err != nil {
 			return
 		}
 	}

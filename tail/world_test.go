@@ -310,7 +310,7 @@ func (t *Tailer) undecided() bool {
 	}
 	for _, in := range t.inputs {
 		for _, p := range in.packed {
-			if p.facts == nil && p.err == nil {
+			if p.facts == nil && p.err == nil && !p.done() {
 				return true
 			}
 		}
