@@ -189,7 +189,11 @@ func lastEnd(f *os.File, size int64, border []byte, unit int) (int64, error) {
 // from its start. Records that were handed over belong to the old generation.
 func (w *worker) restart(r *reader, why string) (after, error) {
 	unread := max(r.highest-r.offset, 0)
-	w.t.o.Logger.Warn("file was truncated or replaced, reading it from the start", "file", w.pathOf(r), "reason", why, "offset", r.offset, "unread", unread)
+	log := w.t.o.Logger.Info // as copytruncate does it each night
+	if unread > 0 {
+		log = w.t.o.Logger.Warn
+	}
+	log("file was truncated or replaced, reading it from the start", "file", w.pathOf(r), "reason", why, "offset", r.offset, "unread", unread)
 	w.t.o.Metrics.Truncation(r.in.Name, unread)
 	return again, w.renew(r)
 }

@@ -146,6 +146,11 @@ func TestCompressedDone(t *testing.T) {
 			t.Errorf("%s waits: %s", f.Path, f.Why)
 		}
 	}
+	for level, want := range map[string]int{"WARN": 0, "INFO": 3} {
+		if n := w.boxed.logged(level, "truncated"); n != want {
+			t.Errorf("%d truncations told as %s, want %d", n, level, want)
+		}
+	}
 	w.end()
 }
 
