@@ -196,7 +196,13 @@ func TestImageRuns(t *testing.T) {
 // emulate runs an emulator until the end of the test and returns its URL.
 func emulate(t *testing.T, program string) (address string) {
 	t.Helper()
-	cmd := exec.Command(program, "emulator", "--open", "--listen", "127.0.0.1:0")
+	return start(t, `http://127\.0\.0\.1:[0-9]+`, program, "emulator", "--open", "--listen", "127.0.0.1:0")
+}
+
+// start runs a program until the end of the test and returns what it says of an address.
+func start(t *testing.T, address string, program string, args ...string) (said string) {
+	t.Helper()
+	cmd := exec.Command(program, args...)
 	out, err := cmd.StderrPipe()
 	if err == nil {
 		cmd.Stdout = cmd.Stderr
@@ -205,16 +211,20 @@ func emulate(t *testing.T, program string) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := make(chan string, 1)
+	found := make(chan string, 1)
 	// Started here, ended by the end of the process, which Cleanup brings about.
 	go func() {
+		var all strings.Builder
+		told := false
 		for lines := bufio.NewScanner(out); lines.Scan(); {
-			if at := regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`).FindString(lines.Text()); at != "" {
-				select {
-				case said <- at:
-				default: // the first is enough
-				}
+			all.WriteString(lines.Text() + "\n")
+			if at := regexp.MustCompile(address).FindString(lines.Text()); at != "" && !told {
+				told = true
+				found <- at
 			}
+		}
+		if !told {
+			found <- all.String()
 		}
 	}()
 	t.Cleanup(func() {
@@ -222,11 +232,14 @@ func emulate(t *testing.T, program string) (address string) {
 		_ = cmd.Wait()
 	})
 	select {
-	case address = <-said:
+	case said = <-found:
 	case <-time.After(nest.Deadline):
-		t.Fatal("the emulator does not listen")
+		t.Fatalf("%s does not listen", program)
 	}
-	return address
+	if !regexp.MustCompile(address).MatchString(said) {
+		t.Fatalf("%s ended:\n%s", program, said)
+	}
+	return said
 }
 
 // TestOtherMachine: the binary for arm64 runs, by way of qemu where this is another machine,

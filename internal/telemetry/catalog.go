@@ -45,6 +45,9 @@ type alert struct {
 	do       string // what to do about it
 }
 
+// perSecond is the unit of counted records: Grafana's rps is of reads, and says so.
+const perSecond = "suffix: records/s"
+
 const (
 	critical = "critical"
 	warning  = "warning"
@@ -71,38 +74,38 @@ const grows = "increase(M[10m]) > 0"
 var catalog = []metric{
 	// What becomes of records.
 	{"records_read_total", counter, byInput, "Records read from files, including those that are filtered or quarantined at once.", "",
-		panel{rowFlow, "Records read", "rps", byInput}, nil},
+		panel{rowFlow, "Records read", perSecond, byInput}, nil},
 	{"bytes_read_total", counter, byInput, "Bytes read from files.", "",
 		panel{rowFlow, "Bytes read", "Bps", byInput}, nil},
 	{"records_restored_total", counter, byInput, "Records that this run took over from the spool or from batches of an earlier run.", "",
-		panel{rowFlow, "Records restored", "rps", byInput}, nil},
+		panel{rowFlow, "Records restored", perSecond, byInput}, nil},
 	{"records_accepted_total", counter, byInput, "Records that the service accepted.", "",
-		panel{rowFlow, "Records accepted", "rps", byInput}, []alert{
+		panel{rowFlow, "Records accepted", perSecond, byInput}, []alert{
 			{"KustoAgentNothingAccepted", "rate(M[15m]) == 0 and kusto_agent_records_pending > 0", "15m", critical,
 				"Records of input {{ $labels.input }} were read and none has been accepted for half an hour.",
 				"kusto-agent status shows the route or cluster that does not accept them, the reason and the fix."}}},
 	{"records_pending", gauge, byInput, "Records read that are not yet accepted, quarantined, dropped, filtered or spooled.", "",
 		panel{rowFlow, "Records pending", "short", byInput}, nil},
 	{"records_quarantined_total", counter, []string{"input", "reason"}, "Records in quarantine, with the reason.", "",
-		panel{rowHealth, "Records quarantined", "rps", []string{"input", "reason"}}, []alert{
+		panel{rowHealth, "Records quarantined", perSecond, []string{"input", "reason"}}, []alert{
 			{"KustoAgentRecordsQuarantined", grows, "", warning,
 				"Records of input {{ $labels.input }} were put into quarantine: {{ $labels.reason }}.",
 				"kusto-agent quarantine ls shows them, with the reason and their position in the file."}}},
 	{"records_dropped_total", counter, []string{"input", "reason"}, "Records dropped, with the reason.", "",
-		panel{rowHealth, "Records dropped", "rps", []string{"input", "reason"}}, []alert{
+		panel{rowHealth, "Records dropped", perSecond, []string{"input", "reason"}}, []alert{
 			{"KustoAgentRecordsDropped", grows, "", critical,
 				"Records of input {{ $labels.input }} were dropped: {{ $labels.reason }}.",
 				"The log says which. spool_full: raise spool.max_size; spool_age: raise spool.max_age; source_gone: a file was deleted before it was delivered; removed: somebody ran spool rm or quarantine rm."}}},
 	{"records_filtered_total", counter, []string{"input", "reason"}, "Records left out on purpose, such as blank lines and headers, with the reason.", "",
-		panel{rowFlow, "Records filtered", "rps", []string{"input", "reason"}}, nil},
+		panel{rowFlow, "Records filtered", perSecond, []string{"input", "reason"}}, nil},
 	{"records_changed_total", counter, []string{"input", "rule"}, "Records of which redact, rename, remove or add changed something, by the rule: its name, or rename, remove or add.", "before a rule changed the first",
-		panel{rowFlow, "Records changed", "rps", []string{"input", "rule"}}, nil},
+		panel{rowFlow, "Records changed", perSecond, []string{"input", "rule"}}, nil},
 	{"records_invalid_utf8_total", counter, byInput, "Records that were sent although they are not valid UTF-8.", "",
-		panel{rowFiles, "Odd records", "rps", byInput}, nil},
+		panel{rowFiles, "Odd records", perSecond, byInput}, nil},
 	{"records_unparsed_total", counter, byInput, "Records that parse could not read, and that were sent unparsed.", "",
-		panel{rowFiles, "Odd records", "rps", byInput}, nil},
+		panel{rowFiles, "Odd records", perSecond, byInput}, nil},
 	{"table_records_total", counter, []string{"database", "table", "outcome"}, "Records accepted, quarantined or dropped, by their table, for all clusters together.", "",
-		panel{rowFlow, "Records by table", "rps", []string{"database", "table", "outcome"}}, nil},
+		panel{rowFlow, "Records by table", perSecond, []string{"database", "table", "outcome"}}, nil},
 	{"table_bytes_total", counter, []string{"database", "table", "outcome"}, "Bytes of these records: in their payloads before gzip, or in their files if they were in no payload; 0 if they cannot be read any more.", "",
 		panel{rowFlow, "Bytes by table", "Bps", []string{"database", "table", "outcome"}}, nil},
 	{"end_to_end_seconds", histogram, byTable, "Seconds from reading the oldest record of a payload to the acceptance of the payload.", "before the first acceptance",
@@ -128,7 +131,7 @@ var catalog = []metric{
 				"Requests ended without a trustworthy answer: their records may be stored twice.",
 				"Check the path between the agent and the service: proxies, load balancers, send.timeout."}}},
 	{"unknown_records_total", counter, nil, "Records in ingest requests with an unknown outcome.", "",
-		panel{rowService, "Records with unknown outcome", "rps", nil}, nil},
+		panel{rowService, "Records with unknown outcome", perSecond, nil}, nil},
 	{"batch_raw_bytes_total", counter, nil, "Bytes of sealed payloads before gzip.", "",
 		panel{rowService, "Bytes of payloads", "Bps", nil}, nil},
 	{"batch_gzip_bytes_total", counter, nil, "Bytes of sealed payloads after gzip.", "",
@@ -181,7 +184,7 @@ var catalog = []metric{
 				"Quarantine is full or its disk fails: files are paused at their first invalid record.",
 				"Look at the records with kusto-agent quarantine ls, then remove the oldest files of the folder, or raise quarantine.max_size."}}},
 	{"quarantine_dropped_records_total", counter, nil, "Records removed from quarantine to free space, with quarantine.when_full: drop_oldest.", "",
-		panel{rowBuffers, "Records removed from quarantine", "rps", nil}, []alert{
+		panel{rowBuffers, "Records removed from quarantine", perSecond, nil}, []alert{
 			{"KustoAgentQuarantineDropped", grows, "", critical,
 				"Quarantine was full, and its oldest records were removed.",
 				"Raise quarantine.max_size, or fix the cause of the invalid records."}}},

@@ -221,7 +221,7 @@ func source() map[string]string {
 // variable is a choice above the dashboard, of one value or several.
 func variable(name, query string) map[string]any {
 	return map[string]any{
-		"name": name, "type": "query", "datasource": source(), "query": query, "definition": query, "refresh": 2,
+		"name": name, "type": "query", "datasource": source(), "query": query, "refresh": 2,
 		"multi": true, "includeAll": true, "allValue": ".*", "current": map[string]any{"text": "All", "value": "$__all"},
 	}
 }
@@ -246,7 +246,7 @@ func grafanaPanel(title string, metrics []*metric) map[string]any {
 		"type": "timeseries", "title": title, "description": strings.Join(help, "\n\n"), "datasource": source(), "targets": targets,
 		"fieldConfig": map[string]any{"defaults": defaults, "overrides": []any{}},
 		"options": map[string]any{
-			"legend": map[string]any{"displayMode": "list", "placement": "bottom", "showLegend": true}, "tooltip": map[string]string{"mode": "multi", "sort": "desc"},
+			"legend": map[string]any{"calcs": []any{}, "displayMode": "list", "placement": "bottom", "showLegend": true}, "tooltip": map[string]string{"mode": "multi", "sort": "desc"},
 		},
 	}
 }
