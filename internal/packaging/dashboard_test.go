@@ -3,13 +3,18 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"html"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -90,12 +95,7 @@ func TestDashboardShowsSomething(t *testing.T) {
 	server := "http://" + start(t, `127\.0\.0\.1:[1-9][0-9]*`, prometheus, "--config.file="+filepath.Join(dir, "prometheus.yml"),
 		"--storage.tsdb.path="+filepath.Join(dir, "tsdb"), "--web.listen-address=127.0.0.1:0")
 
-	var board struct {
-		Panels []struct {
-			Title   string
-			Targets []struct{ Expr, LegendFormat string }
-		}
-	}
+	var board board
 	if err := json.Unmarshal(packaged(t, "dashboard.json"), &board); err != nil {
 		t.Fatal(err)
 	}
@@ -125,29 +125,128 @@ func TestDashboardShowsSomething(t *testing.T) {
 	for expr, panel := range missing {
 		t.Errorf("%s shows nothing: %s", panel, expr)
 	}
+	if page := os.Getenv("KUSTO_AGENT_DRAW"); page != "" {
+		for n := range 6000 { // two minutes, in waves
+			<-tick.C
+			line := `{"seq":1}` + "\n"
+			if _, err := log.WriteString(strings.Repeat(line, n/500%4*n%7)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(t, page, board.draw(t, server), 0o644)
+	}
+}
+
+// board is what Prometheus is asked for a dashboard.
+type board struct {
+	Panels []struct {
+		Type, Title string
+		GridPos     struct{ X, Y, W, H int }
+		FieldConfig struct{ Defaults struct{ Unit string } }
+		Targets     []struct{ Expr, LegendFormat string }
+	}
 }
 
 // hasValues asks Prometheus, with all that can be chosen above the dashboard.
 func hasValues(t *testing.T, server, expr string) bool {
 	t.Helper()
-	expr = strings.NewReplacer("$job", ".*", "$instance", ".*", "$__rate_interval", "1m").Replace(expr)
+	return slices.ContainsFunc(ask(t, server+"/api/v1/query?", expr, "1m", nil), func(s series) bool { return s.Value[1] != "NaN" })
+}
+
+// series is a part of an answer of Prometheus. A value is a time and a text.
+type series struct {
+	Metric map[string]string
+	Value  [2]any   // of a query for now
+	Values [][2]any // of one for a range
+}
+
+// ask sends a query of the dashboard; nothing: Prometheus is not ready yet.
+func ask(t *testing.T, address, expr, interval string, more url.Values) []series {
+	t.Helper()
+	expr = strings.NewReplacer("$job", ".*", "$instance", ".*", "$__rate_interval", interval).Replace(expr)
 	var answer struct {
 		Status string
 		Error  string
-		Data   struct {
-			Result []struct{ Value [2]any }
-		}
+		Data   struct{ Result []series }
 	}
-	resp, err := http.Get(server + "/api/v1/query?" + url.Values{"query": {expr}}.Encode())
+	values := url.Values{"query": {expr}}
+	maps.Copy(values, more)
+	resp, err := http.Get(address + values.Encode())
 	if err != nil {
-		return false // it does not listen yet, or is not ready
+		return nil
 	}
 	defer resp.Body.Close()
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
-		return false
+		return nil
 	}
 	if answer.Status != "success" {
 		t.Fatalf("%s: %s", expr, answer.Error)
 	}
-	return slices.ContainsFunc(answer.Data.Result, func(s struct{ Value [2]any }) bool { return s.Value[1] != "NaN" })
+	return answer.Data.Result
+}
+
+// draw makes a page of the last two minutes of all panels, laid out as Grafana does, for
+// a person to look at: KUSTO_AGENT_DRAW names the file.
+func (b *board) draw(t *testing.T, server string) []byte {
+	t.Helper()
+	const cell, row = 56, 30
+	colors := []string{"#3274d9", "#e0752d", "#37872d", "#c4162a", "#8f3bb8", "#1f9e9e", "#8a6d00", "#555"}
+	now := time.Now()
+	span := url.Values{"start": {fmt.Sprint(now.Add(-2 * time.Minute).Unix())}, "end": {fmt.Sprint(now.Unix())}, "step": {"2"}}
+	var out bytes.Buffer
+	out.WriteString("<!doctype html><meta charset=utf-8><style>body{margin:0;font:11px sans-serif;background:#f4f5f5}div{position:absolute;box-sizing:border-box}p{margin:4px 6px;font-weight:bold}.p{background:#fff;border:4px solid #f4f5f5}span{margin:0 6px}</style>\n")
+	for _, p := range b.Panels {
+		g := p.GridPos
+		at := fmt.Sprintf("left:%dpx;top:%dpx;width:%dpx;height:%dpx", g.X*cell, g.Y*row, g.W*cell, g.H*row)
+		if p.Type == "row" {
+			fmt.Fprintf(&out, "<div style=%q><p>%s</p></div>\n", at, html.EscapeString(p.Title))
+			continue
+		}
+		var all []series
+		var legends []string
+		most := 0.0
+		for _, q := range p.Targets {
+			for _, s := range ask(t, server+"/api/v1/query_range?", q.Expr, "10s", span) {
+				all = append(all, s)
+				legends = append(legends, braces.ReplaceAllStringFunc(q.LegendFormat, func(l string) string { return s.Metric[strings.Trim(l, "{}")] }))
+				for _, v := range s.Values {
+					if y := number(v[1]); y > most {
+						most = y
+					}
+				}
+			}
+		}
+		w, h := float64(g.W*cell-70), float64(g.H*row-80)
+		fmt.Fprintf(&out, "<div class=p style=%q><p>%s <small>%s, to %.4g</small></p><svg width=%d height=%d style='background:#fafafa;margin:0 20px'>", at, html.EscapeString(p.Title), p.FieldConfig.Defaults.Unit, most, int(w), int(h))
+		for i, s := range all {
+			var points strings.Builder
+			for _, v := range s.Values {
+				if y := number(v[1]); !math.IsNaN(y) {
+					fmt.Fprintf(&points, "%.1f,%.1f ", w*(1-float64(now.Unix()-int64(number(v[0])))/120), (h-4)*(1-y/max(most, 1e-9))+2)
+				}
+			}
+			fmt.Fprintf(&out, "<polyline points=%q fill=none stroke=%q stroke-width=1.5 />", points.String(), colors[i%len(colors)])
+		}
+		out.WriteString("</svg><br>")
+		for i, l := range legends {
+			fmt.Fprintf(&out, "<span style='color:%s'>— %s</span>", colors[i%len(colors)], html.EscapeString(l))
+		}
+		out.WriteString("</div>\n")
+	}
+	return out.Bytes()
+}
+
+var braces = regexp.MustCompile(`\{\{\w+\}\}`)
+
+// number reads a number of Prometheus, which has values as text and times as numbers.
+func number(v any) float64 {
+	if text, is := v.(string); is {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return math.NaN()
+		}
+		return v
+	}
+	n, _ := v.(float64)
+	return n
 }
