@@ -160,10 +160,14 @@ func (c *Answers) complete() error {
 		}
 	}
 	if len(missing) > 0 {
-		if len(c.found) > 0 {
-			return fmt.Errorf("missing: %s\nlogs on this machine, one of which can be the sample: %s", strings.Join(missing, ", "), strings.Join(c.found, ", "))
+		text := "missing: " + strings.Join(missing, ", ")
+		if slices.Contains(missing, "--client-id") {
+			text += "\nneeds none: --auth managed_identity, for the identity of this machine; --auth azure_cli, for the user of az login"
 		}
-		return fmt.Errorf("missing: %s", strings.Join(missing, ", "))
+		if len(c.found) > 0 {
+			text += "\nlogs on this machine, one of which can be the sample: " + strings.Join(c.found, ", ")
+		}
+		return errors.New(text)
 	}
 	if f, ok := format.Lookup(c.Format); ok {
 		c.Format = string(f)

@@ -134,6 +134,10 @@ func TestInitWhich(t *testing.T) {
 	if err := c.complete(); err == nil || !strings.Contains(err.Error(), "missing: --cluster, ") || !strings.Contains(err.Error(), "one of which can be the sample: "+dir+"/a.json, "+dir+"/b.csv") {
 		t.Errorf("without a person it says %v", err)
 	}
+	c = &Answers{Cluster: "https://c.westeurope.kusto.windows.net", Auth: "client_secret"}
+	if err := c.complete(); err == nil || !strings.Contains(err.Error(), "--client-id\nneeds none: --auth managed_identity") {
+		t.Errorf("without a client it says %v", err)
+	}
 	c = &Answers{folders: []string{t.TempDir()}}
 	if err := c.which(); err != nil || c.found != nil {
 		t.Errorf("where there is none: %v %v", c.found, err)
