@@ -27,8 +27,9 @@ const (
 	// test: the init of the nest, or the part of the test that runs in it.
 	role = "KUSTO_AGENT_NEST"
 
-	// Deadline is when a test gives up on another process.
-	Deadline = 30 * time.Second
+	// Deadline is when a test gives up on another process. It decides nothing but when a
+	// failure is told: on a busy machine a step of dpkg takes minutes.
+	Deadline = 3 * time.Minute
 	// Look is the time between looks at what another process does.
 	Look = 20 * time.Millisecond
 )

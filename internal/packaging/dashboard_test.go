@@ -116,7 +116,7 @@ func TestDashboardShowsSomething(t *testing.T) {
 	defer log.Close()
 	tick := time.NewTicker(nest.Look)
 	defer tick.Stop()
-	for end := time.Now().Add(8 * nest.Deadline); len(missing) > 0 && time.Now().Before(end); <-tick.C {
+	for end := time.Now().Add(2 * nest.Deadline); len(missing) > 0 && time.Now().Before(end); <-tick.C {
 		if _, err := log.WriteString(`{"seq":1}` + "\n"); err != nil {
 			t.Fatal(err)
 		}
