@@ -20,6 +20,7 @@ import (
 type Store interface {
 	Edit(ctx context.Context, ids []string, change func(*quarantine.Entry) (keep bool)) (done []string, err error)
 	Begin(r quarantine.Requeue) error
+	Accepted(ctx context.Context, ids []string) error
 	End() error
 }
 
@@ -52,8 +53,12 @@ const (
 // the permission or the service ends it all: what was not sent stays as it is.
 //
 // When ctx ends no further request is made; the one under way is waited for.
+//
+// What was accepted is noted after each request, and the files of quarantine are replaced
+// once, at the end of it all: the cost is that of the records that were named, and of one
+// copy of the files that they lie in.
 func (q *Requeuing) Requeue(ctx context.Context, r Requeue) (*Requeued, error) {
-	run := requeue{Requeuing: q, ctx: ctx, r: r, out: &Requeued{}, open: map[record.Route]*lot{}}
+	run := requeue{Requeuing: q, ctx: ctx, r: r, out: &Requeued{}, open: map[record.Route]*lot{}, changes: map[string]func(*quarantine.Entry) (keep bool){}}
 	wanted := make(map[string]bool, len(r.Lines))
 	for _, id := range r.Lines {
 		wanted[id] = true
@@ -72,6 +77,7 @@ func (q *Requeuing) Requeue(ctx context.Context, r Requeue) (*Requeued, error) {
 	if errors.Is(err, errStopped) {
 		err = nil
 	}
+	err = errors.Join(err, run.settle())
 	o := run.out
 	o.Left = run.seen - o.Accepted - o.Refused - o.Unknown - o.Withheld
 	if err == nil && o.Stopped != "" {
@@ -92,6 +98,21 @@ type requeue struct {
 	open map[record.Route]*lot
 	held int // bytes in open
 	seen int
+
+	changes map[string]func(*quarantine.Entry) (keep bool) // to be made at the end, by ID
+	unknown bool                                           // the note of the last request stays until then
+}
+
+// settle replaces the files whose lines have changed, or have gone.
+func (q *requeue) settle() error {
+	if len(q.changes) == 0 && q.out.Accepted == 0 {
+		return nil
+	}
+	_, err := q.Store.Edit(context.WithoutCancel(q.ctx), slices.Collect(maps.Keys(q.changes)), func(e *quarantine.Entry) bool { return q.changes[e.ID()](e) })
+	if err == nil && q.unknown {
+		err = q.Store.End()
+	}
+	return err
 }
 
 // lot is a request that is being filled.
@@ -171,9 +192,7 @@ func (q *requeue) send(all []quarantine.Entry) error {
 		e := &all[i]
 		made, err := q.shaped(e, id)
 		if err != nil {
-			if err := q.refuse(e, "", err.Error()); err != nil {
-				return err
-			}
+			q.refuse(e, "", err.Error())
 			continue
 		}
 		body = append(body, made...)
@@ -224,7 +243,7 @@ func (q *requeue) answered(sent []quarantine.Entry, to record.Route, id record.B
 	case kusto.Accepted:
 		q.out.Batches = append(q.out.Batches, batch)
 		q.Logger.Info("requeued records were accepted and have left quarantine", "batch", batch.ID, "database", to.Database, "table", to.Table, "records", len(sent))
-		if err := q.change(sent, func(*quarantine.Entry) bool { return false }); err != nil {
+		if err := q.Store.Accepted(context.WithoutCancel(q.ctx), idsOf(sent)); err != nil {
 			return fmt.Errorf("batch %s of %d records was accepted, and is still in quarantine: %w; do not requeue these before the next start of the agent, which marks them", id, len(sent), err)
 		}
 		for i := range sent {
@@ -237,9 +256,7 @@ func (q *requeue) answered(sent []quarantine.Entry, to record.Route, id record.B
 		}
 		if len(sent) == 1 || ans.Err.Empty() { // then each is at fault
 			for i := range sent {
-				if err := q.refuse(&sent[i], ans.Err.Code, q.elsewhere(to, &sent[i])+ans.Err.Message); err != nil {
-					return err
-				}
+				q.refuse(&sent[i], ans.Err.Code, q.elsewhere(to, &sent[i])+ans.Err.Message)
 			}
 			return nil
 		}
@@ -251,11 +268,10 @@ func (q *requeue) answered(sent []quarantine.Entry, to record.Route, id record.B
 	case kusto.Unknown:
 		batch.Unknown = true
 		q.out.Batches = append(q.out.Batches, batch)
-		if err := q.change(sent, func(e *quarantine.Entry) bool { e.Perhaps = batch.ID; return true }); err != nil {
-			return err
-		}
+		q.unknown = true
 		q.out.Unknown += len(sent)
 		for _, line := range idsOf(sent) {
+			q.changes[line] = func(e *quarantine.Entry) bool { e.Perhaps = batch.ID; return true }
 			q.note(line, "unknown", "no answer that can be trusted came for batch "+batch.ID+": "+ans.Err.Error())
 		}
 		q.Logger.Warn("outcome of a requeue is unknown: its records may be stored, they stay in quarantine, and requeuing them again may store them twice", "batch", batch.ID, "database", to.Database, "table", to.Table, "records", len(sent), "err", ans.Err,
@@ -281,14 +297,6 @@ func (q *requeue) answered(sent []quarantine.Entry, to record.Route, id record.B
 	return nil
 }
 
-// change edits the lines of records that were sent, and then takes the note back.
-func (q *requeue) change(sent []quarantine.Entry, how func(*quarantine.Entry) bool) error {
-	if _, err := q.Store.Edit(context.WithoutCancel(q.ctx), idsOf(sent), how); err != nil {
-		return err
-	}
-	return q.Store.End()
-}
-
 // elsewhere says where a record was refused, if that is not where it is for.
 func (q *requeue) elsewhere(to record.Route, e *quarantine.Entry) string {
 	if to == e.Route {
@@ -302,21 +310,20 @@ func (q *requeue) elsewhere(to record.Route, e *quarantine.Entry) string {
 }
 
 // refuse leaves a record in quarantine with a new reason.
-func (q *requeue) refuse(e *quarantine.Entry, code, message string) error {
+func (q *requeue) refuse(e *quarantine.Entry, code, message string) {
 	q.out.Refused++
 	why := message
 	if code != "" {
 		why = code + ": " + why
 	}
 	q.note(e.ID(), "refused", why)
-	_, err := q.Store.Edit(context.WithoutCancel(q.ctx), []string{e.ID()}, func(x *quarantine.Entry) bool {
+	q.changes[e.ID()] = func(x *quarantine.Entry) bool {
 		x.Message = message
 		if x.Code = code; code != "" {
 			x.Reason = record.Refused
 		}
 		return true
-	})
-	return err
+	}
 }
 
 func (q *requeue) stop(code int, why string) error {

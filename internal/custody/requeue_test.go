@@ -246,12 +246,10 @@ func TestWhatIsAboutTheTableEndsItAll(t *testing.T) {
 	}
 }
 
-// failing is a store whose Edit fails.
+// failing is a store that cannot note what was accepted.
 type failing struct{ *quarantine.Store }
 
-func (failing) Edit(context.Context, []string, func(*quarantine.Entry) bool) ([]string, error) {
-	return nil, errors.New("no disk")
-}
+func (failing) Accepted(context.Context, []string) error { return errors.New("no disk") }
 
 // TestACrashNamesWhatMayBeStored: between the request and the removal records are in
 // quarantine, and the next start says of which the outcome is not known.
@@ -294,5 +292,83 @@ func TestManyAreSentInSeveralRequests(t *testing.T) {
 	out := b.run(Requeue{})
 	if len(b.asked) != 2 || out.Accepted != 5 || len(b.left()) != 0 {
 		t.Errorf("%d requests, %+v", len(b.asked), out)
+	}
+}
+
+// editing counts how often the files of a store are replaced, and is told of it.
+type editing struct {
+	*quarantine.Store
+	edits int
+}
+
+func (e *editing) Edit(ctx context.Context, ids []string, change func(*quarantine.Entry) bool) ([]string, error) {
+	e.edits++
+	return e.Store.Edit(ctx, ids, change)
+}
+
+// TestFilesAreReplacedOnce, however many requests there are and however many records are
+// refused; and what was accepted is in quarantine no longer as soon as that is known.
+func TestFilesAreReplacedOnce(t *testing.T) {
+	var all []string
+	for i := range 40 {
+		text := "bad"
+		if i%4 > 0 {
+			text = fmt.Sprint("good", i)
+		}
+		all = append(all, text)
+	}
+	b := newBench(t, all...)
+	gone := 0
+	b.judge = func(in *kusto.Ingest) kusto.Answer {
+		if n := len(b.left()); n != 40-gone {
+			t.Errorf("%d lines are left after %d records were accepted", n, gone)
+		}
+		if bytes.Contains(in.Body, []byte("bad")) {
+			return refusal(kusto.BadData, 400, "Bad")
+		}
+		gone += bytes.Count(in.Body, []byte("\n"))
+		return kusto.Answer{Verdict: kusto.Accepted}
+	}
+	store := &editing{Store: b.store}
+	out, err := b.requeue(t.Context(), store, Requeue{Lines: b.lines()})
+	if err != nil || out.Accepted != 30 || out.Refused != 10 || len(b.asked) < 20 {
+		t.Errorf("%+v in %d requests: %v", out, len(b.asked), err)
+	}
+	if store.edits != 1 {
+		t.Errorf("the files were replaced %d times", store.edits)
+	}
+	for _, line := range b.left() {
+		if !strings.HasSuffix(line, "bad refused Bad no") {
+			t.Errorf("left is %s", line)
+		}
+	}
+}
+
+// TestAKillDuringARequeue: the next start removes what was accepted, names what may be
+// stored, and leaves the rest as it was.
+func TestAKillDuringARequeue(t *testing.T) {
+	b := newBench(t, "a", "other", "avro")
+	kill := errors.New("killed")
+	n := 0
+	b.judge = func(*kusto.Ingest) kusto.Answer {
+		if n++; n == 2 {
+			panic(kill)
+		}
+		return kusto.Answer{Verdict: kusto.Accepted}
+	}
+	func() {
+		defer func() {
+			if recover() != kill {
+				t.Error("it goes on")
+			}
+		}()
+		_, _ = b.requeue(t.Context(), b.store, Requeue{Lines: b.lines()})
+	}()
+	b.is("beside it", b.left(), "1:2 other malformed  why", "1:3 avro malformed  why")
+	b.store.Close()
+	b.open()
+	b.is("after the next start", b.left(), "1:2 other malformed  why perhaps 02", "1:3 avro malformed  why")
+	if strings.Contains(b.log.String(), "01000000-") || !strings.Contains(b.log.String(), "02000000-") {
+		t.Errorf("the log tells %s", b.log.String())
 	}
 }

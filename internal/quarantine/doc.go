@@ -11,5 +11,7 @@
 // Before records are sent again the file requeue.json says which, and under which
 // batch id; it goes when it is known what came of that. One that is found by Open is
 // of a process that came to a sudden end: its records are still there, and their
-// lines then say that they may be stored already.
+// lines then say that they may be stored already. The file requeue.accepted has the IDs
+// of lines that were sent again and accepted since: they are removed with the next
+// replacement of their files, at the latest by the next Open.
 package quarantine

@@ -3,6 +3,7 @@ package quarantine
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -173,5 +174,140 @@ func TestWhatWasBeingSentAgainIsNamed(t *testing.T) {
 	must(t, s.Close())
 	if j.count("b7") != 1 {
 		t.Error("one whose outcome is known is named")
+	}
+}
+
+// TestAcceptedCostsItsIDs: what was accepted is gone at once, also from a listing, without a
+// write to the file that it lay in; the next Edit removes its bytes, and so does Open.
+func TestAcceptedCostsItsIDs(t *testing.T) {
+	fs := faultfs.New("/state")
+	s := filled(t, fs)
+	must(t, s.Begin(Requeue{Batch: "b7", Lines: []string{"1:2", "2:3"}}))
+	fs.Judge = func(op faultfs.Op) faultfs.Verdict {
+		if strings.HasSuffix(op.Name, suffix) || strings.HasSuffix(op.Name, suffix+durable.TempSuffix) {
+			t.Errorf("%s of %s", op.Kind, op.Name)
+		}
+		return faultfs.Verdict{}
+	}
+	must(t, s.Accepted(t.Context(), []string{"1:2", "2:3"}))
+	fs.Judge = nil
+	left := []string{"1:1 0 BadRequest", "1:3 2 BadRequest", "2:1 3 BadRequest", "2:2 4 BadRequest"}
+	equal(t, "left", texts(t, fs), left...)
+	later := fs.Crash(faultfs.Drop, 0)
+	if done, err := s.Edit(t.Context(), []string{"1:2"}, remove); err != nil || len(done) > 0 {
+		t.Errorf("a line that was accepted is removed once more: %v %v", done, err)
+	}
+	must(t, s.Close())
+	s = open(t, later, blocking)
+	must(t, s.Close())
+	for _, fs := range []*faultfs.FS{fs, later} {
+		equal(t, "left", texts(t, fs), left...)
+		names, err := fs.List(dir)
+		must(t, err)
+		equal(t, "files", names, "0000000000000001.jsonl", "0000000000000002.jsonl")
+		if text := string(fs.Content(dir + "/0000000000000001.jsonl")); strings.Count(text, "\n") != 3 || !strings.Contains(text, "\n\n") {
+			t.Errorf("the first file has %q", text)
+		}
+	}
+}
+
+// TestACrashWhileSendingAgain: at every call of a requeue of three requests a kill and a
+// power cut leave what was not accepted, remove what was, and mark what is in doubt.
+func TestACrashWhileSendingAgain(t *testing.T) {
+	requests := [][]string{{"1:1", "2:1"}, {"1:2"}, {"2:3"}}
+	for _, how := range []faultfs.Mode{faultfs.Kill, faultfs.Drop, faultfs.Zero, faultfs.Random} {
+		cut := true
+		for at := 1; cut; at++ {
+			fs := faultfs.New("/state")
+			s := filled(t, fs)
+			n := 0
+			sent, ended := 0, 0 // requests, before the crash
+			var left *faultfs.FS
+			stage := func() (int, int) { return sent, ended }
+			var sentBy, endedBy int
+			fs.Judge = func(faultfs.Op) faultfs.Verdict {
+				if n++; n == at {
+					left = fs.Crash(how, uint64(at))
+					sentBy, endedBy = stage()
+				}
+				return faultfs.Verdict{}
+			}
+			for i, ids := range requests {
+				must(t, s.Begin(Requeue{Batch: fmt.Sprint("b", i), Lines: ids}))
+				sent++
+				must(t, s.Accepted(t.Context(), ids))
+				ended++
+			}
+			_, err := s.Edit(t.Context(), []string{"2:2"}, func(e *Entry) bool { e.Code = "New"; return true })
+			must(t, err)
+			if cut = left != nil; !cut {
+				equal(t, "after the end", texts(t, fs), "1:3 2 BadRequest", "2:2 4 New")
+				continue
+			}
+			must(t, open(t, left, blocking).Close())
+			got := map[string]string{}
+			for _, line := range texts(t, left) {
+				id, rest, _ := strings.Cut(line, " ")
+				got[id] = rest
+			}
+			for i, ids := range requests {
+				for _, id := range ids {
+					rest, there := got[id]
+					doubtful := strings.HasSuffix(rest, fmt.Sprint(" perhaps b", i))
+					switch {
+					case i < endedBy && there:
+						t.Errorf("%v at call %d: %s was accepted, and is there: %s", how, at, id, rest)
+					case i >= endedBy && i < sentBy && there && !doubtful:
+						t.Errorf("%v at call %d: %s may be stored, and is not marked: %s", how, at, id, rest)
+					case i >= sentBy && !there:
+						t.Errorf("%v at call %d: %s was never sent, and is gone", how, at, id)
+					}
+				}
+			}
+			if got["1:3"] != "2 BadRequest" || !strings.HasPrefix(got["2:2"], "4 ") {
+				t.Errorf("%v at call %d: %q", how, at, got)
+			}
+		}
+	}
+}
+
+// TestWhatWasAcceptedIsKeptInItsVersion: byte by byte as in the release that wrote it; a
+// line whose checksum is not right counts for nothing, and a later version is left as it
+// is, with nothing sent again beside it.
+func TestWhatWasAcceptedIsKeptInItsVersion(t *testing.T) {
+	const golden = "testdata/requeue-version-1.accepted"
+	fs := faultfs.New("/state")
+	s := filled(t, fs)
+	must(t, s.Accepted(t.Context(), []string{"1:2", "2:3"}))
+	must(t, s.Accepted(t.Context(), []string{"2:1"}))
+	name := dir + "/" + sentName
+	got := fs.Content(name)
+	if *update {
+		must(t, os.WriteFile(golden, got, 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	must(t, err)
+	if string(got) != string(want) {
+		t.Errorf("writes %q, want %q", got, want)
+	}
+	for i := range want {
+		b := slices.Clone(want)
+		b[i] ^= 1
+		fs.SetContent(name, b)
+		ids, err := readSent(fs, dir)
+		if id := "1:1"; err == nil && (ids[id] || len(ids) == 3 && b[i] > ' ') {
+			t.Errorf("with byte %d as %q: %v", i, b[i], ids)
+		}
+	}
+	must(t, s.Close())
+	const later = "\n2 00000000 1:1\n"
+	fs.SetContent(name, []byte(later))
+	s = open(t, fs, blocking)
+	if err := s.Begin(Requeue{Batch: "b8", Lines: []string{"1:1"}}); !errors.Is(err, durable.ErrVersion) || !strings.Contains(err.Error(), "requeue.accepted has version 2, and this program knows 1") {
+		t.Errorf("beside a later version: %v", err)
+	}
+	must(t, s.Close())
+	if got := string(fs.Content(name)); got != later {
+		t.Errorf("it holds %q", got)
 	}
 }

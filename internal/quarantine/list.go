@@ -56,10 +56,11 @@ func list(fsys durable.FS, dir string, fn func(Entry) error) error {
 	case err != nil:
 		return fmt.Errorf("list quarantine %q: %w", dir, err)
 	}
+	sent, _ := readSent(fsys, dir) // where it cannot be read the lines are told
 	for _, f := range files {
 		n := 0
 		err := eachLine(fsys, filepath.Join(dir, f.name), func(b []byte, ended bool) error {
-			if n++; ended && len(b) == 0 { // it was removed
+			if n++; ended && (len(b) == 0 || sent[idOf(f.name, n)]) { // it was removed
 				return nil
 			}
 			e := Entry{Err: errTorn, Torn: true}

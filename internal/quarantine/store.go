@@ -54,6 +54,10 @@ type Store struct {
 	end   int64        // of the sound lines in out
 	named bool         // the name of out is durable
 	done  bool         // closed
+	// sent are lines whose records were accepted, which the next edit removes; sentErr is
+	// why they are not known, and is set by Open alone.
+	sent    map[string]bool
+	sentErr error
 	// unsure says that the folder may not be there, or its name not durable.
 	unsure bool
 }

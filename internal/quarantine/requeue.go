@@ -1,0 +1,230 @@
+package quarantine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"kusto-agent/internal/durable"
+)
+
+// Requeue is what is being sent again: the records of some lines, in one batch.
+type Requeue struct {
+	Time     time.Time `json:"time"`
+	Batch    string    `json:"batch"`
+	Database string    `json:"database"`
+	Table    string    `json:"table"`
+	Lines    []string  `json:"lines"` // their IDs
+}
+
+const requeueName = "requeue.json"
+
+// sentName is the file of what Accepted was told, one line for each call: the version, a
+// checksum of what follows it, and the IDs.
+const sentName = "requeue.accepted"
+
+const sentVersion = "1"
+
+// Begin notes, before they are sent, which records are sent again. After the returned error
+// nothing may be sent. End follows when it is known and written what came of it; there is
+// one at a time.
+func (s *Store) Begin(r Requeue) error {
+	if s.sentErr != nil {
+		return fmt.Errorf("note what is sent again: %w", s.sentErr)
+	}
+	b, err := json.Marshal(&r)
+	if err != nil {
+		return err
+	}
+	err = durable.WriteAtomic(s.o.FS, filepath.Join(s.dir, requeueName), func(w io.Writer) error {
+		_, err := w.Write(append(b, '\n'))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note what is sent again: %w", err)
+	}
+	return nil
+}
+
+// Accepted removes lines whose records the service has accepted, durably so, and takes back
+// the note of Begin. It costs as much as the IDs have bytes: their files are replaced with
+// the next Edit, and until then List and all else pass the lines over. After an error they
+// may still be there, and the note is.
+func (s *Store) Accepted(ctx context.Context, ids []string) error {
+	if err := s.disk.Take(ctx); err != nil {
+		return err
+	}
+	defer s.disk.Give()
+	if s.done {
+		return ErrClosed
+	}
+	if err := s.appendSent(ids); err != nil {
+		return fmt.Errorf("note what was accepted: %w", cause(err))
+	}
+	if s.sent == nil {
+		s.sent = map[string]bool{}
+	}
+	for _, id := range ids {
+		s.sent[id] = true
+	}
+	return s.End()
+}
+
+// appendSent writes a line of IDs. It begins with a newline: what a write that failed
+// left behind is a line of its own then, which has no checksum.
+func (s *Store) appendSent(ids []string) error {
+	path := filepath.Join(s.dir, sentName)
+	f, err := s.o.FS.Open(path, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	line := []byte("\n" + sentLine(ids))
+	if n, err := f.WriteAt(line, size); err != nil || n < len(line) {
+		return errors.Join(err, io.ErrShortWrite)
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return s.o.FS.SyncDir(s.dir)
+}
+
+func sentLine(ids []string) string {
+	text := strings.Join(ids, " ")
+	return fmt.Sprintf("%s %08x %s\n", sentVersion, crc32.Checksum([]byte(text), castagnoli), text)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// readSent is what Accepted was told and no Edit has removed yet.
+func readSent(fsys durable.FS, dir string) (ids map[string]bool, err error) {
+	b, err := readAll(fsys, filepath.Join(dir, sentName))
+	if b == nil || err != nil {
+		return nil, err
+	}
+	ids = map[string]bool{}
+	for line := range bytes.Lines(b) {
+		version, rest, _ := strings.Cut(string(bytes.TrimSuffix(line, []byte("\n"))), " ")
+		sum, text, _ := strings.Cut(rest, " ")
+		if n, err := strconv.Atoi(version); err == nil && version != sentVersion && n > 0 && len(sum) == 8 {
+			return ids, fmt.Errorf("%s has version %d, and this program knows %s: %w", sentName, n, sentVersion, durable.ErrVersion)
+		}
+		if version != sentVersion || sum != fmt.Sprintf("%08x", crc32.Checksum([]byte(text), castagnoli)) {
+			continue // a write that was cut short: its note is there
+		}
+		for id := range strings.FieldsSeq(text) {
+			ids[id] = true
+		}
+	}
+	return ids, nil
+}
+
+// settleSent forgets what Accepted was told, once no file has such a line. The caller has
+// the turn.
+func (s *Store) settleSent() error {
+	if s.sent == nil || s.sentErr != nil {
+		return nil
+	}
+	if err := s.o.FS.Remove(filepath.Join(s.dir, sentName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	s.sent = nil
+	return s.o.FS.SyncDir(s.dir)
+}
+
+// End takes back the note of Begin.
+func (s *Store) End() error {
+	err := s.o.FS.Remove(filepath.Join(s.dir, requeueName))
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = s.o.FS.SyncDir(s.dir)
+	}
+	if err != nil {
+		return fmt.Errorf("take back the note of what was sent again: %w", err)
+	}
+	return nil
+}
+
+// resolve has the lines say so that an earlier process was sending again when it came to
+// a sudden end. Where the disk does not let it, the note stays for the next start. The
+// caller has the turn.
+func (s *Store) resolve() {
+	if s.sent, s.sentErr = readSent(s.o.FS, s.dir); s.sentErr != nil {
+		s.o.Logger.Error("list of requeued records that were accepted cannot be read: no record is requeued", "file", sentName, "err", cause(s.sentErr), "fix", Fix(s.sentErr))
+	}
+	for id := range s.sent {
+		name, _, _ := strings.Cut(id, ":")
+		if seq, err := strconv.ParseUint(name, 16, 64); err == nil {
+			s.next = max(s.next, seq+1)
+		}
+	}
+	r, err := s.begun()
+	if r != nil {
+		r.Lines = slices.DeleteFunc(r.Lines, func(id string) bool { return s.sent[id] })
+	}
+	if r == nil && err == nil && s.sent == nil {
+		return
+	}
+	if err == nil && r == nil {
+		r = &Requeue{}
+	}
+	if err == nil {
+		_, err = s.edit(r.Lines, func(e *Entry) bool { e.Perhaps = r.Batch; return true })
+	}
+	if err == nil {
+		err = s.End()
+	}
+	if r != nil && len(r.Lines) > 0 {
+		s.o.Logger.Warn("an earlier process ended during a requeue: its records may be stored, they stay in quarantine, and requeuing them again may store them twice",
+			"batch", r.Batch, "database", r.Database, "table", r.Table, "records", len(r.Lines),
+			"fix", "look for the records in the table: if they are there, remove them with kusto-agent quarantine rm, else requeue them again")
+	}
+	if err != nil {
+		s.o.Logger.Error("marker file of an interrupted requeue could not be processed and removed; the next start tries again", "err", err, "fix", Fix(err))
+	}
+}
+
+// begun is the note of Begin; nil: there is none.
+func (s *Store) begun() (*Requeue, error) {
+	b, err := readAll(s.o.FS, filepath.Join(s.dir, requeueName))
+	if b == nil || err != nil {
+		return nil, err
+	}
+	r := &Requeue{}
+	return r, json.Unmarshal(b, r)
+}
+
+// readAll is all of a small file; nil: there is none.
+func readAll(fsys durable.FS, path string) ([]byte, error) {
+	f, err := fsys.Open(path, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, size)
+	if _, err := f.ReadAt(b, 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return b, nil
+}
