@@ -43,7 +43,9 @@ type history struct {
 	base        uint64 // entries of the first segment up to this number are what was before
 	baseSegment uint64
 	run         [16]byte
-	stopped     bool // the last entry is a clean stop
+	boot        string    // running of the machine
+	cut         time.Time // when the run began before which the machine stopped; zero: it did not
+	stopped     bool      // the last entry is a clean stop
 	entries     int64
 	unread      int // ranges of the journal that cannot be read
 }
@@ -54,6 +56,7 @@ type file struct {
 	info      record.FileInfo
 	seen      bool // info was told
 	forgotten bool
+	redo      redo
 	base      spans // safe before the time that is judged
 	vouched   spans // safe by a checkpoint
 	strands   []*strand
@@ -218,7 +221,7 @@ func (h *history) take(e *journal.Entry) {
 		if old := h.open[e.Payload.Replaces]; old != nil {
 			h.over(old, record.Replaced)
 		}
-		h.begin(e.Payload)
+		h.begin(e.Payload, e.At)
 	case journal.Attempt:
 		h.tried(h.open[e.Batch], e.Attempt)
 	case journal.Replay:
@@ -240,7 +243,7 @@ func (h *history) take(e *journal.Entry) {
 			h.over(b, record.Split)
 		}
 		for i := range e.Children {
-			h.begin(&e.Children[i].Payload)
+			h.begin(&e.Children[i].Payload, e.At)
 		}
 	case journal.Forget:
 		h.file(e.File).forgotten = true
@@ -257,7 +260,12 @@ func (h *history) snapshot(e *journal.Entry, stopped bool) {
 		h.whole = e.Number == 1 && e.Count == 0
 	}
 	if run := e.Run; run != h.run {
-		if !first && !stopped {
+		h.cut = time.Time{}
+		switch lost := h.boot != "" && e.BootID != "" && h.boot != e.BootID; {
+		case first, stopped:
+		case lost:
+			h.machineStopped(e.At)
+		default:
 			h.killed()
 		}
 		for _, b := range h.resting {
@@ -268,6 +276,7 @@ func (h *history) snapshot(e *journal.Entry, stopped bool) {
 		}
 		h.run = run
 	}
+	h.boot = e.BootID
 }
 
 // killed notes which requests were perhaps under way when a run came to an end that it did
@@ -280,6 +289,60 @@ func (h *history) killed() {
 			}
 		}
 	}
+}
+
+// redo is the part of a file that may have been sent in the last moments before the machine
+// stopped, of which the journal has lost what it was told.
+type redo struct {
+	record.Span
+	from    bool // Start is known
+	settled bool // so is End: the size that the file had when a batch was begun again
+}
+
+// machineStopped notes what the journal may have lost: of each file, all behind what it
+// says is safe; and of each batch that has not ended, its last requests.
+func (h *history) machineStopped(at time.Time) {
+	h.cut = at
+	for _, all := range []map[record.BatchID]*batch{h.open, h.resting} {
+		for _, b := range all {
+			if !b.again {
+				h.doubt(b, MachineStopped, h.until)
+			}
+		}
+	}
+	for _, f := range h.files {
+		f.redo = redo{from: true}
+		known := f.base.with(f.vouched)
+		for _, s := range f.strands {
+			for how, set := range s.sets {
+				if fate(how) != abandoned {
+					known = known.with(set)
+				}
+			}
+		}
+		if len(known) > 0 && known[0].Start == 0 {
+			f.redo.Start = known[0].End
+		}
+	}
+}
+
+// sentBefore says whether some of a range may have been sent before the machine stopped. A
+// file that was not known then counts if it was there, and so does the rest of one that was
+// truncated just then; of each no more than it had when it is read again.
+func (h *history) sentBefore(f *file, s record.Span) bool {
+	if !f.redo.from {
+		if h.cut.IsZero() || f.info.Birth > h.cut.UnixNano() {
+			return false
+		}
+		if was := h.files[record.File{Input: f.name.Input, ID: f.name.ID, Generation: f.name.Generation - 1}]; was != nil && was.redo.settled {
+			return false // it was truncated since
+		}
+		f.redo.from = true
+	}
+	if !f.redo.settled {
+		f.redo.End, f.redo.settled = f.info.Size, true
+	}
+	return s.Start < f.redo.End && s.End > f.redo.Start
 }
 
 // vouch notes a range that a checkpoint says is safe.
@@ -332,7 +395,7 @@ func (h *history) find(id record.BatchID) *batch {
 }
 
 // begin takes in a batch that is begun, or was by what a snapshot says.
-func (h *history) begin(p *record.Payload) {
+func (h *history) begin(p *record.Payload, at time.Time) {
 	if b := h.open[p.ID]; b != nil {
 		h.tried(b, p.Attempt)
 		return
@@ -367,6 +430,11 @@ func (h *history) begin(p *record.Payload) {
 		}
 	}
 	h.open[p.ID] = b
+	for _, c := range b.covers {
+		if (c.f.redo.from || !h.cut.IsZero()) && !b.again && h.sentBefore(c.f, c.Span) {
+			h.doubt(b, MachineStopped, at)
+		}
+	}
 }
 
 // tried notes a request. One beyond the last of a batch that had ended says that it is

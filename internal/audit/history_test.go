@@ -21,6 +21,7 @@ type teller struct {
 	segment uint64
 	number  uint64
 	run     byte
+	boot    string
 }
 
 func newTeller(since time.Time) *teller {
@@ -41,7 +42,7 @@ func (t *teller) snapshot(state ...journal.Entry) {
 	t.segment++
 	t.number++
 	t.at = t.at.Add(time.Second)
-	e := journal.Entry{Kind: journal.Snapshot, At: t.at, Segment: t.segment, Number: t.number, Count: uint64(len(state)), InSnapshot: true}
+	e := journal.Entry{Kind: journal.Snapshot, At: t.at, Segment: t.segment, Number: t.number, Count: uint64(len(state)), InSnapshot: true, BootID: t.boot}
 	e.Run[0] = t.run
 	t.h.take(&e)
 	for _, e := range state {
@@ -233,6 +234,60 @@ func TestVerdict(t *testing.T) {
 		w.attempt(1, 2)
 		w.end(1, record.Accepted)
 	}, "accepted[{0 10}], records 10, unknown[{0 10}] killed=accepted")
+	seen := func(w *teller, size int64, born time.Time) {
+		w.tell(journal.Entry{Kind: journal.FileSeen, File: fileOf(1), Info: record.FileInfo{Path: "/log/a", Size: size, Birth: born.UnixNano()}})
+	}
+	stopMachine := func(w *teller, state ...journal.Entry) {
+		w.run++
+		w.boot = fmt.Sprint("boot ", w.run)
+		w.snapshot(state...)
+	}
+	f("sent again behind what was safe when the machine stopped", plain, func(w *teller) {
+		stopMachine(w)
+		seen(w, 10, start)
+		w.begin(1, 0, 10)
+		w.end(1, record.Accepted)
+		stopMachine(w, position(10))
+		seen(w, 30, start)
+		w.begin(2, 10, 30)
+		w.end(2, record.Accepted)
+		w.begin(3, 30, 40) // written since
+		w.end(3, record.Accepted)
+		seen(w, 60, start)
+		w.begin(4, 40, 50)
+		w.end(4, record.Accepted)
+	}, "accepted[{0 50}], records 50, unknown[{10 30}] machine_stopped=accepted")
+	f("its request lost when the machine stopped", plain, func(w *teller) {
+		stopMachine(w)
+		p := batchOf(1, fileOf(1), 0, 10)
+		p.Attempt = 0
+		w.tell(journal.Entry{Kind: journal.Begin, Payload: p, Batch: idOf(1)})
+		stopMachine(w, journal.Entry{Kind: journal.Begin, Payload: p, Batch: idOf(1)})
+		w.attempt(1, 1)
+		w.end(1, record.Accepted)
+	}, "accepted[{0 10}], records 10, unknown[{0 10}] machine_stopped=accepted")
+	f("its file lost when the machine stopped", plain, func(w *teller) {
+		stopMachine(w)
+		stopMachine(w)
+		seen(w, 10, start)
+		w.begin(1, 0, 10)
+		w.end(1, record.Accepted)
+	}, "accepted[{0 10}], records 10, unknown[{0 10}] machine_stopped=accepted")
+	f("a file that was made after the machine had stopped", plain, func(w *teller) {
+		stopMachine(w)
+		stopMachine(w)
+		seen(w, 10, w.at.Add(time.Hour))
+		w.begin(1, 0, 10)
+		w.end(1, record.Accepted)
+	}, "accepted[{0 10}], records 10")
+	f("the machine stopped in an orderly way", plain, func(w *teller) {
+		stopMachine(w)
+		w.stop()
+		stopMachine(w)
+		seen(w, 10, start)
+		w.begin(1, 0, 10)
+		w.end(1, record.Accepted)
+	}, "accepted[{0 10}], records 10")
 	f("stopped in an orderly way", plain, func(w *teller) {
 		w.begin(1, 0, 10)
 		w.stop()

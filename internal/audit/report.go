@@ -18,6 +18,10 @@ type Cause string
 const (
 	NoAnswer Cause = "no_answer" // the body was sent and no trustworthy answer came
 	Killed   Cause = "killed"    // the agent came to a sudden end while it was perhaps under way
+
+	// The machine stopped, and the journal lost its last moments: perhaps that these records
+	// were sent.
+	MachineStopped Cause = "machine_stopped"
 )
 
 // Problem is the kind of a trouble. The words are in --json: never change one.

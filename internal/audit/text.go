@@ -235,6 +235,8 @@ func (d *Doubt) text() string {
 		text += ": sent, and no answer came"
 	case Killed:
 		text += ": perhaps under way when the agent came to a sudden end"
+	case MachineStopped:
+		text += ": perhaps sent in the last moments before the machine stopped"
 	}
 	switch {
 	case d.Ended == "":
