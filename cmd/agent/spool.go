@@ -74,19 +74,12 @@ func spoolInspectCommand() *cobra.Command {
 			"first records. BATCH is from spool ls, or the beginning of it. Why it waits is asked of the agent, if it runs.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := k.payloads(cmd, nil)
-			if err != nil {
-				return err
-			}
-			dir, err := k.folder(spoolFolder)
+			l, dir, err := k.waiting(cmd, nil)
 			if err != nil {
 				return err
 			}
 			var status *telemetry.Status
 			if k.cfg != nil {
-				if err := leaveEnded(l, k.cfg.StateDir); err != nil {
-					return err
-				}
 				status, _ = telemetry.FetchStatus(cmd.Context(), k.cfg.StateDir) // else none runs, or it may not be asked
 			}
 			return l.Out.End(l.Inspect(dir, args[0], first, stored.Waits(status)))
@@ -107,18 +100,9 @@ func spoolExportCommand() *cobra.Command {
 		Long: "Write the bytes of payloads in the spool, as they are before gzip, to stdout or each to a file in a folder.\n" +
 			"Nothing is changed: they are sent all the same. Payloads that were delivered meanwhile are left out.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := k.payloads(cmd, args)
+			l, dir, err := k.waiting(cmd, args)
 			if err != nil {
 				return err
-			}
-			dir, err := k.folder(spoolFolder)
-			if err != nil {
-				return err
-			}
-			if k.cfg != nil {
-				if err := leaveEnded(l, k.cfg.StateDir); err != nil {
-					return err
-				}
 			}
 			err = l.Out.End(l.Export(dir, to))
 			if err == nil {
@@ -140,6 +124,18 @@ func leaveEnded(l *stored.Payloads, stateDir string) (err error) {
 		return exit.Reading(err)
 	}
 	return nil
+}
+
+// waiting is a list of what was chosen in the folder of a spool, without what the journal
+// knows as ended if the configuration says where that is.
+func (k *kept) waiting(cmd *cobra.Command, ids []string) (l *stored.Payloads, dir string, err error) {
+	if l, err = k.payloads(cmd, ids); err != nil {
+		return nil, "", err
+	}
+	if dir, err = k.folder(spoolFolder); err == nil && k.cfg != nil {
+		err = leaveEnded(l, k.cfg.StateDir)
+	}
+	return l, dir, err
 }
 
 // pick shows what was chosen to be changed.
