@@ -293,7 +293,7 @@ func (m *storm) end(all *sums) {
 	p.stop()
 	m.note(p)
 	r, v := m.judge(true)
-	if !r.OK || !r.Whole {
+	if !r.OK || !r.Whole && !m.inexact { // a first segment that could not be written is no more
 		m.t.Errorf("the audit says ok %v, whole %v", r.OK, r.Whole)
 	}
 	type copy struct {

@@ -43,6 +43,7 @@ type history struct {
 	base        uint64 // entries of the first segment up to this number are what was before
 	baseSegment uint64
 	run         [16]byte
+	baseRun     [16]byte  // of the first snapshot; zero: not known
 	boot        string    // running of the machine
 	cut         time.Time // when the run began before which the machine stopped; zero: it did not
 	stopped     bool      // the last entry is a clean stop
@@ -58,6 +59,7 @@ type file struct {
 	forgotten bool
 	redo      redo
 	base      spans // safe before the time that is judged
+	first     spans // the part of base that the first snapshot told
 	vouched   spans // safe by a checkpoint
 	strands   []*strand
 	doubts    []*Doubt
@@ -256,7 +258,7 @@ func (h *history) take(e *journal.Entry) {
 func (h *history) snapshot(e *journal.Entry, stopped bool) {
 	first := h.from.IsZero()
 	if first {
-		h.from, h.base, h.baseSegment = e.At, e.Number+e.Count, e.Segment
+		h.from, h.base, h.baseSegment, h.baseRun = e.At, e.Number+e.Count, e.Segment, e.Run
 		h.whole = e.Number == 1 && e.Count == 0
 	}
 	if run := e.Run; run != h.run {
@@ -349,7 +351,7 @@ func (h *history) sentBefore(f *file, s record.Span) bool {
 func (h *history) vouch(name record.File, s record.Span, before bool) {
 	f := h.file(name)
 	if before {
-		f.base = f.base.add(s)
+		f.base, f.first = f.base.add(s), f.first.add(s)
 	} else {
 		f.vouched = f.vouched.add(s)
 	}
@@ -365,12 +367,25 @@ func (h *history) tell(f *file, r record.Route, how fate, s record.Span, at time
 	}
 	st := f.strand(r)
 	if how == accepted && s.Len() > 0 {
-		f.overlap(f.base, s, by)
+		f.overlap(h.safeBefore(f), s, by)
 		for _, other := range f.strands {
 			f.overlap(other.sets[accepted], s, by)
 		}
 	}
 	st.sets[how] = st.sets[how].add(s)
+}
+
+// safeBefore is what of a file was safe before the time that is judged, and sent again if
+// it is accepted now. In the run that wrote the first snapshot nothing of it is read again:
+// what is told of it then was told already to a segment that is no more.
+func (h *history) safeBefore(f *file) spans {
+	switch {
+	case h.run != h.baseRun || h.run == [16]byte{}:
+		return f.base
+	case h.since.IsZero():
+		return nil
+	}
+	return f.base.without(f.first)
 }
 
 // overlap notes what of a range that is accepted now was safe before.

@@ -315,6 +315,15 @@ func TestVerdict(t *testing.T) {
 			w.snapshot(position(0))
 		}
 	}, "accepted[{0 20}], records 20")
+	f("told already to a segment that is no more", plain, func(w *teller) {
+		w.h, w.run = newHistory(time.Time{}), 1
+		w.snapshot(position(20))
+		w.begin(1, 0, 10)
+		w.end(1, record.Accepted)
+		w.start()
+		w.begin(2, 10, 20) // a later run does read again
+		w.end(2, record.Accepted)
+	}, "before[{0 20}], accepted[{0 20}], records 20, overlap[{10 20}] =accepted")
 	f("ended, its end lost, sent once more", plain, func(w *teller) {
 		w.begin(1, 0, 10)
 		w.end(1, record.Accepted)
