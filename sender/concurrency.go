@@ -8,8 +8,8 @@ import (
 	"kusto-agent/sender/internal/delivery"
 )
 
-// Concurrency is how many requests may be under way to a cluster: a number, or Auto,
-// as many as pay.
+// Concurrency is the most requests that may be in flight to one cluster at a time: a number from 1 to
+// MaxConcurrency, or Auto.
 type Concurrency int
 
 // Auto is a Concurrency that the sender finds by itself, from the latency of requests
@@ -19,7 +19,8 @@ const Auto Concurrency = delivery.Found
 // MaxConcurrency bounds how many requests may be asked for at one time.
 const MaxConcurrency = 1024
 
-// Most is how many requests there are at most.
+// Most returns the largest number of requests that can be in flight at a time: for Auto the bound that
+// the search for a good number keeps to, otherwise the number itself.
 func (c Concurrency) Most() int {
 	if c == Auto {
 		return delivery.MostFound
@@ -29,7 +30,8 @@ func (c Concurrency) Most() int {
 
 var errConcurrency = errors.New("want auto, or a whole number such as 8")
 
-// UnmarshalText reads auto or a number.
+// UnmarshalText accepts the word auto or a whole number from 1 to MaxConcurrency. The error says what
+// is accepted; c is then unchanged.
 func (c *Concurrency) UnmarshalText(text []byte) error {
 	if string(text) == "auto" {
 		*c = Auto
@@ -46,7 +48,7 @@ func (c *Concurrency) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes what UnmarshalText reads.
+// MarshalText writes auto or the number, in the form that UnmarshalText reads.
 func (c Concurrency) MarshalText() ([]byte, error) {
 	if c == Auto {
 		return []byte("auto"), nil
@@ -54,7 +56,7 @@ func (c Concurrency) MarshalText() ([]byte, error) {
 	return strconv.AppendInt(nil, int64(c), 10), nil
 }
 
-// MarshalYAML writes a number as one.
+// MarshalYAML returns the string auto, or an int, so that a number is written without quotes.
 func (c Concurrency) MarshalYAML() (any, error) {
 	if c == Auto {
 		return "auto", nil

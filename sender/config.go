@@ -32,7 +32,7 @@ type TLS struct {
 	MinVersion string `yaml:"min_version"` // 1.2 or 1.3
 }
 
-// DefaultConfig is what holds where the configuration says nothing.
+// DefaultConfig returns the settings that apply to every key that the configuration does not set.
 func DefaultConfig() Config {
 	return Config{
 		Concurrency: Auto,
@@ -67,7 +67,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkProxy never quotes the URL: it may hold a password.
+// checkProxy returns nil for an empty string and for the URL of an HTTP or SOCKS5 proxy, otherwise a
+// *units.KeyError for the key proxy. The error never quotes the URL, which may hold a password.
 func checkProxy(proxy string) error {
 	if proxy == "" {
 		return nil

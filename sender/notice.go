@@ -9,8 +9,10 @@ import (
 	"kusto-agent/sender/internal/delivery"
 )
 
-// tell writes a notice of the machine to the log.
-func (s *Sender) tell(n *delivery.Notice) {
+// logNotice writes a notice of the delivery machine to the log. A notice about a route is logged with
+// database and table, one about a cluster with the cluster, and one about a payload also with its
+// batch id, attempt and number of records.
+func (s *Sender) logNotice(n *delivery.Notice) {
 	log := s.o.Logger
 	if n.Route.Table != "" {
 		log = log.With("database", n.Route.Database, "table", n.Route.Table)
@@ -24,15 +26,15 @@ func (s *Sender) tell(n *delivery.Notice) {
 	switch n.What {
 	case delivery.Retrying:
 		log.Warn("request failed, will retry", "verdict", ans.Verdict.String(),
-			"activity", ans.ActivityID, "err", ans.Err, "fix", cmp.Or(ans.Hint, helped(ans.Verdict)))
+			"activity", ans.ActivityID, "err", ans.Err, "fix", cmp.Or(ans.Hint, retryFix(ans.Verdict)))
 	case delivery.FailingAlone:
 		log.Warn("batch keeps failing while others of its table are accepted, retrying it on its own schedule",
 			"verdict", ans.Verdict.String(), "activity", ans.ActivityID, "err", ans.Err,
 			"fix", cmp.Or(ans.Hint, "it keeps no other batch from being sent; if it stays so, something in its body is refused: look at what answers, a proxy or the service"))
 	case delivery.ClusterDown:
-		tellDown(log, "cluster is down, probing with backoff", n)
+		logDown(log, "cluster is down, probing with backoff", n)
 	case delivery.RouteDown:
-		tellDown(log.With("cluster", n.Cluster), "route is down, probing with backoff", n)
+		logDown(log.With("cluster", n.Cluster), "route is down, probing with backoff", n)
 	case delivery.RouteRecovered:
 		log.Info("route recovered", "failures", n.Count)
 	case delivery.RouteHeld:
@@ -43,7 +45,7 @@ func (s *Sender) tell(n *delivery.Notice) {
 		log.Error("cluster is held: without a valid token nothing is sent to it, its records are kept", "code", h.Code, "activity", h.Activity, "err", h.Message, "fix", h.Fix)
 	case delivery.LongRetryAfter:
 		log.Warn("Retry-After is longer than 60 s, waiting 60 s", "asked", ans.RetryAfter,
-			"activity", ans.ActivityID, "err", ans.Err, "fix", cmp.Or(ans.Hint, helped(ans.Verdict)))
+			"activity", ans.ActivityID, "err", ans.Err, "fix", cmp.Or(ans.Hint, retryFix(ans.Verdict)))
 	case delivery.Searching:
 		log.Warn("batch was refused, bisecting it to find the bad records", "activity", ans.ActivityID, "err", ans.Err,
 			"fix", "nothing, the valid records are sent, and the bad ones go to quarantine")
@@ -57,15 +59,18 @@ func (s *Sender) tell(n *delivery.Notice) {
 	}
 }
 
-func tellDown(log *slog.Logger, what string, n *delivery.Notice) {
+// logDown logs at level Warn that a route or cluster is down: what is the message. The last error of
+// the requests that failed is added if there was one.
+func logDown(log *slog.Logger, what string, n *delivery.Notice) {
 	if e := n.Last; e != nil {
-		log = log.With("last", e, "activity", e.ActivityID, "fix", cmp.Or(e.Hint, helped(kusto.Retry)))
+		log = log.With("last", e, "activity", e.ActivityID, "fix", cmp.Or(e.Hint, retryFix(kusto.Retry)))
 	}
 	log.Warn(what, "elapsed", n.Elapsed.Round(time.Millisecond))
 }
 
-// helped is what to do about an answer that the agent helps itself with.
-func helped(v kusto.Verdict) string {
+// retryFix returns the advice for the log attribute fix after an answer with this verdict, for which
+// the agent retries without help: what to do if the failures go on.
+func retryFix(v kusto.Verdict) string {
 	const itself = "nothing, it is sent again by itself; "
 	switch v {
 	case kusto.Throttled:

@@ -10,12 +10,11 @@ import (
 	"kusto-agent/sender/internal/delivery"
 )
 
-// Reload puts other settings and other clusters in force. Payloads in hand keep
-// their places, and requests under way end as they would have; those that wait for
-// send.rate_limit wait for the new one. A cluster that is no longer named gets
-// nothing new, and is asked until it has taken what is in hand and in the spool for
-// it. What is held is asked once more at once, since what a person had to mend may
-// be mended.
+// Reload replaces the settings and the list of clusters while the sender runs. Payloads in hand keep
+// their places in the queues, and requests in flight end with the old settings; payloads that wait for
+// send.rate_limit wait for the new limit. A cluster that is no longer listed gets no new payloads, but
+// what is in hand and in the spool for it is still sent. Routes and clusters that are held are probed
+// at once, since a person may have fixed the cause.
 func (s *Sender) Reload(cfg Config, clusters []Cluster) {
 	s.mu.Lock()
 	if cfg.RateLimit != s.o.Config.RateLimit {
@@ -35,6 +34,7 @@ func (s *Sender) Reload(cfg Config, clusters []Cluster) {
 	}
 }
 
+// settingsOf translates the configuration to the settings of the delivery machine.
 func settingsOf(cfg Config) delivery.Settings {
 	return delivery.Settings{
 		Concurrency: int(cfg.Concurrency),
@@ -44,6 +44,7 @@ func settingsOf(cfg Config) delivery.Settings {
 	}
 }
 
+// targetsOf returns the name and URL of each cluster, in the same order.
 func targetsOf(clusters []Cluster) []delivery.Target {
 	targets := make([]delivery.Target, len(clusters))
 	for i, c := range clusters {
@@ -52,6 +53,9 @@ func targetsOf(clusters []Cluster) []delivery.Target {
 	return targets
 }
 
+// newLimiter returns a limiter for send.rate_limit in bytes a second, or nil if there is no limit. Its
+// burst is large enough for one payload of any size, but only one second's worth of it may be used at
+// the beginning.
 func newLimiter(cfg Config) *rate.Limiter {
 	n := int(cfg.RateLimit)
 	if n <= 0 {
@@ -62,9 +66,9 @@ func newLimiter(cfg Config) *rate.Limiter {
 	return l
 }
 
-// setClients takes over the clients of clusters. It returns those that nobody uses
-// any more, and whether there is a cluster that had none. The caller holds mu, or
-// is New.
+// setClients stores the client of each cluster under its URL. A client that it replaces is returned in
+// replaced if no request uses it, for the caller to close; otherwise ingest closes it after its last
+// request. added reports whether a URL had no client before. The caller holds mu, or is New.
 func (s *Sender) setClients(clusters []Cluster) (replaced []*client, added bool) {
 	for _, c := range clusters {
 		is := s.clients[c.URL]
@@ -81,8 +85,8 @@ func (s *Sender) setClients(clusters []Cluster) (replaced []*client, added bool)
 	return replaced, added
 }
 
-// client makes requests. It may be replaced while it does. Its fields are guarded
-// by Sender.mu.
+// client is the connection to one cluster. A reload may replace it while requests still use it; the
+// last of these requests then closes it. Sender.mu guards the fields.
 type client struct {
 	Ingester
 	close    func()
@@ -90,14 +94,17 @@ type client struct {
 	replaced bool
 }
 
-// Close gives back what a client holds that was replaced.
+// Close releases what the client holds. It is called once the client was replaced and its last request
+// has ended.
 func (c *client) Close() {
 	if c.close != nil {
 		c.close()
 	}
 }
 
-// ingest makes a request with the client that is in force now.
+// ingest makes one request with the client that is configured for the cluster URL at this moment, and
+// returns the answer. If the client was replaced during the request, and this was its last request,
+// the client is closed.
 func (s *Sender) ingest(ctx context.Context, url string, in *kusto.Ingest) kusto.Answer {
 	s.mu.Lock()
 	c := s.clients[url]

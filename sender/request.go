@@ -12,7 +12,9 @@ import (
 	"kusto-agent/sender/internal/delivery"
 )
 
-// request makes one request for a payload and reports its answer.
+// request makes one request for a payload: it waits for the rate limit, counts the attempt, writes it
+// to the journal, sends the body, and reports the answer to the delivery machine. A request that is
+// canceled by the stop of the sender is reported as BrokenOff.
 func (s *Sender) request(p *delivery.Payload) {
 	s.mu.Lock()
 	ctx := s.ctx
@@ -59,8 +61,8 @@ func (s *Sender) request(p *delivery.Payload) {
 	s.report(delivery.Answered{P: p, Answer: ans})
 }
 
-// waitForRate returns when send.rate_limit, as it is in force then, lets so many
-// bytes pass, or with the error of the context.
+// waitForRate blocks until send.rate_limit lets this many bytes pass. A limit that is changed
+// meanwhile applies at once. The error is that of ctx; without a limit waitForRate does not block.
 func (s *Sender) waitForRate(ctx context.Context, bytes int) error {
 	for {
 		s.mu.Lock()
@@ -89,7 +91,8 @@ func (s *Sender) waitForRate(ctx context.Context, bytes int) error {
 	}
 }
 
-// outcome is the word of the metric: an answer that refuses is an answer.
+// outcome returns the value of the metric label outcome. Every verdict for which the service answered
+// with something other than acceptance is "refused".
 func outcome(v kusto.Verdict) string {
 	switch v {
 	case kusto.Accepted:
@@ -102,6 +105,7 @@ func outcome(v kusto.Verdict) string {
 	return "refused"
 }
 
+// code returns the value of the metric label code: the HTTP status, or "none" for 0, no answer.
 func code(status int) string {
 	if status == 0 {
 		return "none"
@@ -109,9 +113,9 @@ func code(status int) string {
 	return strconv.Itoa(status)
 }
 
-// begin tells the journal of a request that is about to be made. A begin that
-// could not be written suspends the bound on duplicates, which the journal tells;
-// it is no reason to stop delivering.
+// begin writes to the journal that a request for the payload is about to be made: as a replay if it
+// came out of the spool, otherwise as the begin of a batch. A write error is not returned: the journal
+// logs that duplicates are no longer bounded, and delivery goes on.
 func (s *Sender) begin(p *delivery.Payload) {
 	if p.Place == delivery.Spooled {
 		_ = s.o.Replays.Replay(p.Data.ID, p.Data.Attempt)
@@ -120,8 +124,9 @@ func (s *Sender) begin(p *delivery.Payload) {
 	_ = s.o.Batches.Begin(p.Data)
 }
 
-// end tells the journal how a payload ended, and then the spool, where it has it;
-// then it counts it and gives its memory back.
+// end writes the outcome of a payload to the journal and to the spool, if it has a copy there. It then
+// counts the records in the books and metrics, gives the memory of the payload back, and reports
+// Ended. The payload must not be used after that.
 func (s *Sender) end(p *delivery.Payload, how record.Outcome) {
 	d := p.Data
 	s.close(p, how)
@@ -136,7 +141,8 @@ func (s *Sender) end(p *delivery.Payload, how record.Outcome) {
 	s.report(delivery.Ended{P: p})
 }
 
-// close writes an end wherever the payload is known.
+// close writes the outcome of a payload to the journal, under each id by which the journal may know
+// it, and removes its copy from the spool, if there is one. Write errors are left to the journal.
 func (s *Sender) close(p *delivery.Payload, how record.Outcome) {
 	d := p.Data
 	switch p.Place {
@@ -155,8 +161,9 @@ func (s *Sender) close(p *delivery.Payload, how record.Outcome) {
 	}
 }
 
-// divide halves a payload that was refused, or is too large. One that was never asked for
-// may not be begun: its split says that it was.
+// divide splits a payload that was refused, or is too large, into two halves, writes the split to the
+// journal, and reports Divided with the halves, or NotDivided with the reason. The halves of a payload
+// in the spool are written to the spool before the payload is removed there.
 func (s *Sender) divide(p *delivery.Payload) {
 	halves, err := s.o.Divider.Split(p.Data)
 	switch {
@@ -173,7 +180,7 @@ func (s *Sender) divide(p *delivery.Payload) {
 		}
 		s.close(p, record.Split)
 	default:
-		if p.Data.Attempt == 0 {
+		if p.Data.Attempt == 0 { // no request was made: the journal needs a begin before the split
 			_ = s.o.Batches.Begin(p.Data)
 		}
 		_ = s.o.Batches.Split(p.Data.ID, halves)
@@ -185,7 +192,9 @@ func (s *Sender) divide(p *delivery.Payload) {
 	s.report(delivery.Divided{P: p, Halves: halves})
 }
 
-// holdHalves puts halves into the spool, or none.
+// holdHalves writes both halves to the spool and reports whether it did. If one write fails, it ends
+// the halves in journal and spool as Replaced, gives their memory back and returns false; the payload
+// itself is unchanged then.
 func (s *Sender) holdHalves(p *delivery.Payload, halves []*record.Payload) bool {
 	for i, h := range halves {
 		h.Replaces = p.Frame // so that a restart knows which of them to leave out
@@ -208,9 +217,10 @@ func (s *Sender) holdHalves(p *delivery.Payload, halves []*record.Payload) bool 
 	return true
 }
 
-// quarantine writes the records of a refused payload to quarantine. The line is
-// durable before the end that covers its record is written. Where records have lost their
-// bytes, the message of the service is not kept: it may quote them.
+// quarantine writes the records of a refused payload to quarantine, with the error of the service as
+// their reason, and reports Quarantined or NotQuarantined. The records are durable before the payload
+// is ended in the journal. If one of the records is redacted and has no bytes, the log does not show
+// the message of the service, which may quote the record.
 func (s *Sender) quarantine(p *delivery.Payload, ans *kusto.Answer) {
 	d := p.Data
 	recs, err := s.o.Divider.Records(d)

@@ -122,7 +122,7 @@ type Books interface {
 	Unspooled(input string, n int)
 }
 
-// Metrics are told of requests as they end.
+// Metrics receives the figures of requests as they end.
 type Metrics interface {
 	Request(outcome, code string, d time.Duration)
 	EndToEnd(route record.Route, d time.Duration)
@@ -179,7 +179,7 @@ type Sender struct {
 // largestPayload is more than any payload has bytes before gzip.
 const largestPayload = 16 << 20
 
-// New returns a sender. Run must be called.
+// New returns a sender that has nothing in hand. It sends nothing before Run is called.
 func New(o Options) *Sender {
 	s := &Sender{
 		o:       o,
@@ -194,8 +194,9 @@ func New(o Options) *Sender {
 	return s
 }
 
-// Run sends until ctx ends, then breaks off the requests under way. Keep must
-// follow.
+// Run sends payloads until ctx ends. It then cancels the requests in flight and returns when their
+// goroutines have ended. The caller calls Keep afterwards to bring the payloads left in hand to the
+// spool.
 func (s *Sender) Run(ctx context.Context) {
 	s.mu.Lock()
 	s.ctx = ctx
@@ -225,7 +226,7 @@ func (s *Sender) Run(ctx context.Context) {
 	s.work.Wait()
 }
 
-// restock tells the machine what the spool has for the clusters that are served.
+// restock tells the delivery machine what the spool has for each route whose cluster has a client.
 func (s *Sender) restock() {
 	for _, r := range s.o.Stock.Routes() {
 		if s.Serves(r.Cluster) {
@@ -234,26 +235,28 @@ func (s *Sender) restock() {
 	}
 }
 
-// Put takes a payload over. It never blocks; Credit bounds what is in hand.
+// Put hands a payload to the sender, which owns it from then on. It never blocks: the caller keeps to
+// Credit, which bounds how many payloads are in hand.
 func (s *Sender) Put(p *record.Payload) {
 	s.apply(delivery.Take{Data: p, Durable: s.o.Durable(p)})
 }
 
-// Expect tells of a payload of a route that was put into the spool by others.
+// Expect tells the sender that the spool may have a payload of the route that the sender did not write
+// itself, so that it is fetched.
 func (s *Sender) Expect(r record.Route) {
 	s.apply(delivery.Restock{Route: r})
 }
 
-// Credit says how many payloads of the route may be in hand, and whether the
-// route is being served: two while it is not.
+// Credit returns how many payloads of the route may be in hand, and whether its route and cluster are
+// up. A route that is down or held may have two, and up to two more that are also in the spool.
 func (s *Sender) Credit(r record.Route) (payloads int, served bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.m.Credit(r)
 }
 
-// Largest is how many bytes before gzip a payload of the route may have, as far as the
-// service has told; 0: it has told of no limit.
+// Largest returns the most bytes before gzip that a payload of the route should have, as learned from
+// requests that the service refused for their size; 0 means that no limit is known.
 func (s *Sender) Largest(r record.Route) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,9 +270,9 @@ func (s *Sender) Serves(url string) bool {
 	return s.m.Serves(url)
 }
 
-// Drain returns when no payload is in hand, when all that are wait for a route or
-// cluster that is down or held, or with the context's error. From its call on
-// nothing is taken out of the spool.
+// Drain stops the replay from the spool and waits. It returns nil when no payload is in hand,
+// or when all that are left wait for a route or cluster that is down or held, and otherwise the error
+// of ctx.
 func (s *Sender) Drain(ctx context.Context) error {
 	s.apply(delivery.Drain{})
 	for {
@@ -290,16 +293,18 @@ func (s *Sender) Drain(ctx context.Context) error {
 // Progress sums up what is left to send.
 type Progress = delivery.Progress
 
-// Progress tells how far sending is.
+// Progress returns how much is left to send and whether it can be sent now. A hold counts as stuck
+// once it has lasted for retry.patience.
 func (s *Sender) Progress() Progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.m.Progress(time.Now(), s.o.Config.Retry.Patience.D(), s.o.Stock.Waiting)
 }
 
-// Keep brings what is left in hand to the spool, after Run has returned, and
-// returns how many payloads that were and how many stay as they were: begun, or
-// unread, in the journal. Those whose request the stop broke off are named.
+// Keep writes the payloads left in hand to the spool, after Run has returned, and waits until that is
+// done. kept is how many it wrote; left is how many the spool did not take: the next start finds these
+// in the journal as begun, or reads them from their files again. A payload whose request was canceled
+// after its body was sent is logged, since it may be stored twice.
 func (s *Sender) Keep() (kept, left int) {
 	s.mu.Lock()
 	before, _ := s.m.Left()
@@ -319,7 +324,8 @@ func (s *Sender) Keep() (kept, left int) {
 	}
 }
 
-// watch returns a channel that is closed at the next event. The caller holds mu.
+// watch returns a channel that is closed after the next event that the machine was given, or when a
+// writer to the spool ends. The caller holds mu.
 func (s *Sender) watch() <-chan struct{} {
 	if s.changed == nil {
 		s.changed = make(chan struct{})
@@ -327,7 +333,8 @@ func (s *Sender) watch() <-chan struct{} {
 	return s.changed
 }
 
-// announce wakes those who watch. The caller holds mu.
+// announce closes the channel of watch, which wakes all goroutines that wait on it. The caller holds
+// mu.
 func (s *Sender) announce() {
 	if s.changed != nil {
 		close(s.changed)

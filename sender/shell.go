@@ -7,14 +7,18 @@ import (
 	"kusto-agent/sender/internal/delivery"
 )
 
-// apply gives an event to the machine and has the actions carried out that follow
-// from it. It does not block: what takes time has a goroutine of its own.
+// apply gives an event to the delivery machine and carries out the actions that follow. It does not
+// block: actions that do I/O run in goroutines of their own.
 func (s *Sender) apply(e delivery.Event) { s.applyFrom(e, false) }
 
-// report is apply for the goroutines that carry out actions. It blocks while a
-// payload is ended.
+// report is apply for the goroutines that carry out actions: it tells the machine what came of one. It
+// blocks while it writes the end of a payload, since such a goroutine may wait for the disk.
 func (s *Sender) report(e delivery.Event) { s.applyFrom(e, true) }
 
+// applyFrom gives an event to the machine and carries out the actions that it returns. Actions that do
+// I/O are started under mu, in goroutines of their own; calls into other packages follow after mu is
+// released. worker says that the caller is such a goroutine: it then writes the end of a payload
+// itself, in place of starting another goroutine.
 func (s *Sender) applyFrom(e delivery.Event, worker bool) {
 	var buf [4]delivery.Action
 	s.mu.Lock()
@@ -22,6 +26,7 @@ func (s *Sender) applyFrom(e delivery.Event, worker bool) {
 	for _, a := range actions {
 		s.start(a, worker)
 	}
+	// Run sleeps until s.armed: it is woken if the machine wants its next Tick earlier.
 	if at := s.m.Alarm(); !at.IsZero() && (s.armed.IsZero() || at.Before(s.armed)) {
 		s.armed = at
 		select {
@@ -40,15 +45,16 @@ func (s *Sender) applyFrom(e delivery.Event, worker bool) {
 		case delivery.Wake:
 			s.o.Wake(a.Route)
 		case delivery.Notice:
-			s.tell(&a)
+			s.logNotice(&a)
 		case delivery.CheckSpool:
 			s.applyFrom(delivery.SpoolIs{Condition: s.condition()}, worker)
 		}
 	}
 }
 
-// stocked adds to an event what the spool has for its route now. The caller holds mu: read
-// before that, it could be older than what a payload that was returned meanwhile has told.
+// stocked returns the event with its field Stock set to what the spool has for the route at this
+// moment; events without that field are returned unchanged. The caller holds mu, so that the count is
+// not older than the event of a payload that went to the spool meanwhile.
 func (s *Sender) stocked(e delivery.Event) delivery.Event {
 	switch e := e.(type) {
 	case delivery.Fetched:
@@ -64,8 +70,9 @@ func (s *Sender) stocked(e delivery.Event) delivery.Event {
 	return e
 }
 
-// start begins an action that takes time. The caller holds mu, so that Run knows of
-// all that was started when nothing more is.
+// start starts a goroutine for an action that does I/O; for other actions it does nothing. worker says
+// that the caller carries out End itself. The caller holds mu, so that Run, which waits for these
+// goroutines, misses none.
 func (s *Sender) start(a delivery.Action, worker bool) {
 	switch a := a.(type) {
 	case delivery.Request:
@@ -88,7 +95,7 @@ func (s *Sender) start(a delivery.Action, worker bool) {
 // goDo starts a goroutine that ends with its action; Run waits for it.
 func (s *Sender) goDo(f func()) { s.work.Go(f) }
 
-// condition is whether the spool takes payloads.
+// condition returns whether the spool accepts payloads at this moment.
 func (s *Sender) condition() delivery.Condition {
 	if s.o.Spill.Health() != nil {
 		return delivery.Sick
@@ -96,7 +103,8 @@ func (s *Sender) condition() delivery.Condition {
 	return delivery.Healthy
 }
 
-// stock is what the spool has for a route.
+// stock returns how many payloads of a route the spool can give out now, or when the next one is due.
+// While one is ready, the number counts all that wait, also those that are not due yet.
 func (s *Sender) stock(r record.Route) delivery.Stock {
 	ready, due := s.o.Stock.Ready(r, time.Now())
 	if ready {

@@ -12,7 +12,8 @@ import (
 // its syncs.
 const maxWriters = 8
 
-// write has a Spill or Return carried out. The caller holds mu.
+// write queues a Spill or Return for the goroutines that write to the spool, and starts one more if
+// fewer than maxWriters run. The caller holds mu.
 func (s *Sender) write(a delivery.Action) {
 	s.writes = append(s.writes, a)
 	if s.writers < maxWriters {
@@ -22,6 +23,8 @@ func (s *Sender) write(a delivery.Action) {
 	}
 }
 
+// writeLoop carries out queued writes to the spool until there are none. It releases mu during each
+// write.
 func (s *Sender) writeLoop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +44,8 @@ func (s *Sender) writeLoop() {
 	s.announce()
 }
 
-// spill brings one payload to the spool.
+// spill writes one payload to the spool and reports Spilled with the result. If it was written and is
+// not to stay in hand, its records are counted as spooled and its memory is given back.
 func (s *Sender) spill(a delivery.Spill) {
 	d := a.P.Data
 	s.mu.Lock()
@@ -61,13 +65,16 @@ func (s *Sender) spill(a delivery.Spill) {
 	s.report(delivery.Spilled{P: a.P, Result: result})
 }
 
-// store writes a payload to the spool and says whether it is there.
+// store writes a payload to the spool and returns whether it is there. Before that it writes a
+// begin to the journal, which refuses the end of a batch that has none. A payload that stays in
+// hand, or has a time before which it is not sent, is written with Hold: the spool then does not
+// give it out to anybody else.
 func (s *Sender) store(a delivery.Spill) delivery.SpillResult {
 	if s.o.Spill.Health() != nil {
 		return delivery.NoRoom // nothing was tried
 	}
 	d := a.P.Data
-	_ = s.o.Batches.Begin(d) // so that its end is known to cover something
+	_ = s.o.Batches.Begin(d)
 	put := s.o.Spill.Put
 	if a.Stay || !a.NotBefore.IsZero() {
 		put = s.o.Spill.Hold
@@ -85,8 +92,9 @@ func (s *Sender) store(a delivery.Spill) delivery.SpillResult {
 	return delivery.Doubtful
 }
 
-// giveBack has the spool keep a payload that it gave out. One that was made again
-// will be made again.
+// giveBack returns a payload that came out of the spool to the spool, gives its memory back and
+// reports Returned. Of a payload that was made again under another id this id is ended as Replaced:
+// the next Next makes the payload again.
 func (s *Sender) giveBack(a delivery.Return) {
 	d := a.P.Data
 	if a.P.Place == delivery.Rebuilt {
@@ -98,7 +106,9 @@ func (s *Sender) giveBack(a delivery.Return) {
 	s.report(delivery.Returned{P: a.P})
 }
 
-// fetch fills a ticket with the next payload of its route out of the spool.
+// fetch reads the next payload of the ticket's route from the spool and reports Fetched, or NotFetched
+// if there is no memory for it or the spool has none to give. must has it read even without free
+// memory.
 func (s *Sender) fetch(t *delivery.Ticket, must bool) {
 	r := t.Route()
 	if !s.o.Memory.Reserve(must) {
@@ -118,16 +128,17 @@ func (s *Sender) fetch(t *delivery.Ticket, must bool) {
 	s.report(delivery.Fetched{Ticket: t, Data: d, Frame: frame})
 }
 
-// AwaitSpilled waits until books and journal know of those of some payloads that are being
-// brought to the spool: one that is there can be ended only behind that.
+// AwaitSpilled returns once the journal and the books have taken in every one of these payloads that
+// is being written to the spool at this moment. Who ends a payload in the spool calls it first: its
+// end must follow its end as spooled.
 func (s *Sender) AwaitSpilled(ids []record.BatchID) {
 	for _, id := range ids {
 		s.awaitSpill(id)
 	}
 }
 
-// awaitSpill waits until the writer that brought a payload to the spool has told
-// books and journal of it: the spool may give it out before.
+// awaitSpill waits until the payload is not being written to the spool any more, and the journal and
+// the books know the result: the spool can give a payload out before that.
 func (s *Sender) awaitSpill(frame record.BatchID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

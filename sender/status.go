@@ -37,8 +37,8 @@ type ClusterStatus struct {
 	InFlight    int
 }
 
-// Status tells how all routes and clusters fare, but for clusters that are no
-// longer named and have taken all that was for them.
+// Status returns the state of all routes and of all clusters, except clusters that were removed from
+// the configuration and have nothing left to send.
 func (s *Sender) Status() (routes []RouteStatus, clusters []ClusterStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,14 +57,15 @@ func (s *Sender) Status() (routes []RouteStatus, clusters []ClusterStatus) {
 	return routes, clusters
 }
 
-// holdOf is why something is not up, in one form for all reasons; nil: it is.
+// holdOf returns why a route or cluster is not up, in the form of a Hold also where it is down or
+// about to be; nil if it is up. held wins over f.
 func holdOf(held *Hold, f *delivery.Failing) *Hold {
 	if held != nil || f == nil {
 		return held
 	}
 	h := &Hold{Since: f.Since, Message: "it has not answered yet", Fix: "nothing if it answers soon; else see to the way to it: name, proxy, firewall"}
 	if e := f.Last; e != nil {
-		h.Status, h.Code, h.Message, h.Activity, h.Fix = e.Status, e.Code, cmp.Or(e.Message, e.Error()), e.ActivityID, cmp.Or(e.Hint, helped(kusto.Retry))
+		h.Status, h.Code, h.Message, h.Activity, h.Fix = e.Status, e.Code, cmp.Or(e.Message, e.Error()), e.ActivityID, cmp.Or(e.Hint, retryFix(kusto.Retry))
 	}
 	return h
 }

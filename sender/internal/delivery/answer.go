@@ -8,8 +8,8 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// take adds a payload that the batcher has sealed: to the queue of its route or, with
-// durability: spool, to the payloads that are written to the spool first.
+// take handles Take: it adds a new payload and queues it, or, if the payload must be in the spool
+// before it is sent, queues it for that.
 func (m *Machine) take(e Take) {
 	r := m.route(e.Data.Route)
 	p := &Payload{Data: e.Data, Place: Memory, stage: Queued, route: r}
@@ -23,8 +23,8 @@ func (m *Machine) take(e Take) {
 	m.look(r)
 }
 
-// remove takes a payload out of the machine: it has ended, was divided, or is in the spool
-// alone.
+// remove takes a payload that has ended, or lies in the spool now, out of the counts of payloads in
+// hand. It changes no queue: the payload is in none.
 func (m *Machine) remove(p *Payload) {
 	m.left--
 	p.unlend()
@@ -33,8 +33,9 @@ func (m *Machine) remove(p *Payload) {
 	}
 }
 
-// asked notes that the request of a payload has left. It starts the patience of its route
-// and its cluster, except for a payload that has been shown to fail for its own reason.
+// asked handles Asked: the request of the payload leaves now. It starts the patience of the route and
+// of the cluster, unless the payload has proven to fail alone, so that another failure of it would say
+// nothing about them.
 func (m *Machine) asked(p *Payload) {
 	r := p.route
 	p.asked, p.askedAt = m.now, r.accepted
@@ -55,7 +56,8 @@ func (m *Machine) asked(p *Payload) {
 // proven is how many strikes show that a payload fails alone.
 const proven = 2
 
-// answered frees the slot of a request and acts on the verdict of the service.
+// answered handles Answered: it frees the slot of the request and acts on the verdict. The payload is
+// then being ended, divided or quarantined, goes back to the spool, or is queued again.
 func (m *Machine) answered(p *Payload, ans *kusto.Answer) {
 	r := p.route
 	if ans.Verdict == kusto.Accepted {
@@ -94,8 +96,8 @@ func (m *Machine) answered(p *Payload, ans *kusto.Answer) {
 	}
 }
 
-// accept notes an acceptance: for the learned size, the slots and the health of the
-// cluster and the route. Then the payload ends.
+// accept ends a payload that the service stored, and resets the failures and pauses of its route and
+// cluster.
 func (m *Machine) accept(p *Payload) {
 	r, c := p.route, p.route.cluster
 	r.accepted++
@@ -119,14 +121,16 @@ func (m *Machine) end(p *Payload, how record.Outcome) {
 	m.emit(End{p, how})
 }
 
+// ended handles Ended: the outcome of the payload is written, and the payload leaves the machine.
 func (m *Machine) ended(p *Payload) {
 	p.route.busy--
 	m.remove(p)
 	m.look(p.route)
 }
 
-// recovered ends the failures of a route and of its cluster, if they had any: the service
-// accepted a payload, or refused it for its content only.
+// recovered closes the circuit breakers of a route and its cluster after an answer that shows that
+// they work: the service stored a payload, or refused it for its content alone. If one of them was
+// down or held, the readers are woken, and a route that had failures is logged as recovered.
 func (m *Machine) recovered(r *route) {
 	if r.failures > 0 {
 		m.emit(Notice{What: RouteRecovered, Cluster: r.cluster.name, Route: r.name, Count: r.failures})
@@ -137,7 +141,8 @@ func (m *Machine) recovered(r *route) {
 	m.clusterRecovered(r.cluster)
 }
 
-// clusterRecovered ends the failures of a cluster and wakes the readers of all its routes.
+// clusterRecovered closes the circuit breaker of a cluster. If it was down or held, all routes of the
+// cluster are woken and served again.
 func (m *Machine) clusterRecovered(c *cluster) {
 	if !c.served || !c.succeeded(m.now) {
 		return
@@ -148,16 +153,17 @@ func (m *Machine) clusterRecovered(c *cluster) {
 	}
 }
 
-// isOwn reports whether a payload fails for its own reason and not for its route's: the
-// route accepted another payload after this request began, or after this payload failed
-// before.
+// isOwn reports whether a failure is the fault of the payload and says nothing about its route: the
+// route accepted another payload since this request began or since this payload failed before, or the
+// payload has proven to fail alone.
 func (m *Machine) isOwn(p *Payload) bool {
 	r := p.route
 	return r.accepted > p.askedAt || p.failures > 0 && r.accepted > p.failedAt || p.strikes >= proven
 }
 
-// failed schedules a payload to be tried again. A failure that is the payload's own does
-// not count against the route and the cluster.
+// failed handles a request that may be made again. A failure that is the payload's own counts against
+// the payload, any other against the route and cluster. The payload is queued for a retry after a
+// backoff, or returns to the spool.
 func (m *Machine) failed(p *Payload, ans *kusto.Answer) {
 	r, c := p.route, p.route.cluster
 	own := m.isOwn(p)
@@ -181,8 +187,9 @@ func (m *Machine) failed(p *Payload, ans *kusto.Answer) {
 	m.putBack(p)
 }
 
-// blame counts a failure against the route and the cluster, and emits a notice unless the
-// last notice was of the same failure.
+// blame counts a failure against the route and the cluster, and delays the next probe if they are
+// down. It emits the notice Retrying, unless the last notice was about the same verdict, status and
+// code. asked is the delay that the service asked for.
 func (m *Machine) blame(p *Payload, ans *kusto.Answer, asked time.Duration) {
 	r, c := p.route, p.route.cluster
 	r.failures++
@@ -207,8 +214,9 @@ func (m *Machine) blame(p *Payload, ans *kusto.Answer, asked time.Duration) {
 // long as the authority itself is left alone.
 const tokenPause = 15 * time.Second
 
-// again returns the wait before the next probe after n failures in a row, of which ans is
-// the last. asked is what the service asked for, at least.
+// again returns how long to wait after n failures in a row, the last with the answer ans: the backoff,
+// at most tokenPause if there is no token at present, and at least asked, the delay that the service
+// asked for.
 func (m *Machine) again(n int, ans *kusto.Answer, asked time.Duration) time.Duration {
 	wait := m.delay(n)
 	if ans.Verdict == kusto.Auth && ans.Token() == kusto.TokenLater {
@@ -217,8 +225,8 @@ func (m *Machine) again(n int, ans *kusto.Answer, asked time.Duration) time.Dura
 	return max(wait, asked)
 }
 
-// closeGates sets when a route or cluster that is down is probed next, after a probe has
-// failed.
+// closeGates is called after a request failed. If the route or its cluster is down, it counts a failed
+// probe and delays the next one.
 func (m *Machine) closeGates(r *route, ans *kusto.Answer, asked time.Duration) {
 	for _, b := range []*breaker{&r.breaker, &r.cluster.breaker} {
 		if b.down {
@@ -228,8 +236,8 @@ func (m *Machine) closeGates(r *route, ans *kusto.Answer, asked time.Duration) {
 	}
 }
 
-// pause pauses a route as long as Retry-After says, at most MaxPause, and returns that
-// time.
+// pause has the route wait for the Retry-After of an answer, and returns that delay, cut to MaxPause;
+// 0 if there is none.
 func (m *Machine) pause(r *route, ans *kusto.Answer) time.Duration {
 	wait := min(ans.RetryAfter, MaxPause)
 	if ans.RetryAfter > MaxPause && !r.longTold {
@@ -242,15 +250,16 @@ func (m *Machine) pause(r *route, ans *kusto.Answer) time.Duration {
 	return wait
 }
 
-// enough reports whether a payload has failed often and long enough to be moved from
-// memory to the spool.
+// enough reports whether a failing payload has had three attempts, and has failed for as long as
+// patience in this run or came out of the spool, so that it may wait in the spool.
 func (m *Machine) enough(p *Payload) bool {
 	const attempts = 3
 	return p.Data.Attempt >= attempts && (p.replayed || m.now.Sub(p.first) >= m.settings.Patience)
 }
 
-// throttled acts on a 429: it lowers the number of slots of the cluster and pauses the
-// route. The payload is tried again and has no failure counted.
+// throttled handles a 429: it lowers the number of slots of the cluster and pauses the route. If two
+// routes are throttled with no acceptance between, the whole cluster pauses. The payload waits for its
+// route; it does not count as failed.
 func (m *Machine) throttled(p *Payload, ans *kusto.Answer) {
 	r, c := p.route, p.route.cluster
 	c.throttle(p.asked, m.now)
@@ -272,7 +281,7 @@ func (m *Machine) throttled(p *Payload, ans *kusto.Answer) {
 	m.putBack(p)
 }
 
-// earlierOf is the earlier of two times, either of which may be zero: long ago.
+// earlierOf returns the earlier of two times. Unlike in earlier, the zero time is the earliest.
 func earlierOf(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return a
@@ -284,11 +293,13 @@ func earlierOf(a, b time.Time) time.Time {
 // one that was refused.
 const renewEvery = 30 * time.Second
 
-// auth acts on a refused token: the request is made again at once with a fresh token. If
-// that is refused too, the whole cluster is held, since all its routes use the same token.
+// auth handles a refused or missing token. If the token may be stale, the request is made once more at
+// once with a fresh one. A fresh token that is refused too, or a fault in the credentials, holds the
+// cluster, since all its routes use the same token. If there is no token just now, or others are
+// accepted with this token, the payload is retried like after any failure.
 func (m *Machine) auth(p *Payload, ans *kusto.Answer) {
 	r, c := p.route, p.route.cluster
-	works := c.accepted > c.renewal // the token that was made last
+	works := c.accepted > c.renewal // something was accepted since the token was last renewed
 	switch {
 	case ans.Token() == kusto.TokenLater:
 		m.failed(p, ans) // there is none now
@@ -311,8 +322,9 @@ func (m *Machine) auth(p *Payload, ans *kusto.Answer) {
 	}
 }
 
-// holdCluster holds the cluster of a payload for a refused token, and puts the payload
-// back.
+// holdCluster counts a refusal of the token against the cluster, which then sends only probes, the
+// next one not sooner than least or the service's Retry-After. The payload is queued again, or goes
+// back to the spool.
 func (m *Machine) holdCluster(p *Payload, ans *kusto.Answer, least time.Duration) {
 	c := p.route.cluster
 	h := holdOf(ans)
@@ -323,7 +335,8 @@ func (m *Machine) holdCluster(p *Payload, ans *kusto.Answer, least time.Duration
 	m.putBack(p)
 }
 
-// holdOf describes an answer as the reason of a hold.
+// holdOf returns the status, code, message and advice of an answer as the reason of a hold. Since is
+// left zero.
 func holdOf(ans *kusto.Answer) Hold {
 	h := Hold{Status: ans.Status, Fix: ans.Hint, Activity: ans.ActivityID}
 	if ans.Err != nil {
@@ -353,15 +366,16 @@ func (m *Machine) hold(p *Payload, h Hold, asked time.Duration) {
 	m.putBack(p)
 }
 
-// divide asks the shell to halve a payload that was refused, or that is larger than the
-// service is known to take.
+// divide asks the shell to halve a payload that was refused or is too large. The payload stays in hand
+// until the shell reports Divided or NotDivided.
 func (m *Machine) divide(p *Payload) {
 	p.stage = Bisecting
 	p.route.busy++
 	m.emit(Divide{p})
 }
 
-// divided replaces a payload by its halves, which are the next of their route.
+// divided handles Divided: the halves take the place of their payload at the head of the queue of its
+// route, the first half first, and the payload leaves the machine.
 func (m *Machine) divided(p *Payload, halves []*record.Payload) {
 	r := p.route
 	r.busy--
@@ -388,10 +402,9 @@ func (m *Machine) divided(p *Payload, halves []*record.Payload) {
 	m.look(r)
 }
 
-// notDivided acts on a refused payload that could not be halved. One that cannot be
-// divided (IsWhole) goes to quarantine, one for which the spool has no room is tried
-// again later, and any other failure holds the route. One that nobody has refused yet is
-// asked for as it is.
+// notDivided handles NotDivided. A refused payload goes to quarantine if it cannot be divided
+// (IsWhole) and is retried later if the spool has no room for the halves; any other failure holds the
+// route. A payload that was to be divided before its first request is sent undivided.
 func (m *Machine) notDivided(p *Payload, why Indivisible, err error) {
 	r := p.route
 	r.busy--
@@ -427,7 +440,8 @@ func (m *Machine) quarantine(p *Payload, ans *kusto.Answer) {
 	m.emit(Quarantine{p, *ans})
 }
 
-// quarantined ends a payload whose records are in quarantine.
+// quarantined handles Quarantined: the records are durable in quarantine, and the payload is ended
+// with that outcome.
 func (m *Machine) quarantined(p *Payload) {
 	r := p.route
 	r.busy--
@@ -436,9 +450,9 @@ func (m *Machine) quarantined(p *Payload) {
 	m.look(r)
 }
 
-// notQuarantined acts on a quarantine that is full or failing: a payload of several
-// records is divided, since there may be room for some. A single record waits, and holds
-// its route unless the route has accepted other payloads meanwhile.
+// notQuarantined handles NotQuarantined. A payload of several records is divided, since there may be
+// room for some of them. Otherwise the payload waits and is tried again; its route is held, unless the
+// route accepted others since the payload failed before.
 func (m *Machine) notQuarantined(p *Payload, err error) {
 	r := p.route
 	r.busy--
@@ -459,8 +473,9 @@ func (m *Machine) notQuarantined(p *Payload, err error) {
 		Fix: "make room for quarantine (quarantine.max_size, the disk of state_dir) or remove what is no longer needed"}, 0)
 }
 
-// brokenOff keeps a payload whose request was cancelled by the stop. unknown: the service
-// may have stored it.
+// brokenOff handles BrokenOff: the stop canceled the request. No more requests are made, and the
+// payload waits at the head of its queue for Keep. unknown says that the body was sent, so that the
+// service may have stored it.
 func (m *Machine) brokenOff(p *Payload, unknown bool) {
 	m.released(p, false)
 	m.phase = max(m.phase, halted)

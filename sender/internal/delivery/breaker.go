@@ -6,8 +6,9 @@ import (
 	"kusto-agent/internal/kusto"
 )
 
-// breaker is the circuit breaker of a route or a cluster: whether it is up, down
-// or held, and when it may next be probed if it is not up.
+// breaker is the circuit breaker of a route or a cluster: whether it is up, down or held, and when it
+// may next be probed if it is not up. It is up if down is false and hold is nil, down after failures
+// for as long as patience, and held after a refusal that a person has to fix.
 type breaker struct {
 	wanted time.Time // begin of the first request since the last acceptance that failed or has no answer; zero: none
 	down   bool      // wanted for patience or longer
@@ -45,10 +46,10 @@ const (
 	holdMost        = 15 * time.Minute
 )
 
+// blocked reports whether the route or cluster is down or held, so that only probes are sent.
 func (b *breaker) blocked() bool { return b.down || b.hold != nil }
 
-// began notes that a request leaves, and starts patience if no other request had started
-// it.
+// began counts a request that leaves now. Patience runs from the first such request.
 func (b *breaker) began(now time.Time) {
 	b.asking++
 	if b.wanted.IsZero() {
@@ -56,8 +57,9 @@ func (b *breaker) began(now time.Time) {
 	}
 }
 
-// excuse takes back the patience that a request started at began: it failed for its own
-// reason. Patience starts anew at now if other requests are under way.
+// excuse removes the effect on patience of a request that failed through the fault of its payload. If
+// patience runs since that request, which began at the time began, it runs from now if other requests
+// have no answer yet, and otherwise not at all.
 func (b *breaker) excuse(began, now time.Time) {
 	if !b.wanted.Equal(began) {
 		return
@@ -68,8 +70,8 @@ func (b *breaker) excuse(began, now time.Time) {
 	}
 }
 
-// succeeded notes that the service accepted a payload or answered soundly, and ends
-// failures, hold and patience. It reports whether there was something to end.
+// succeeded resets the breaker after an acceptance, or another answer that shows that the service
+// works, and returns true if the route or cluster was down or held before.
 func (b *breaker) succeeded(now time.Time) (recovered bool) {
 	recovered = b.blocked()
 	b.down, b.hold, b.failures, b.probes, b.told, b.last = false, nil, 0, 0, "", nil
@@ -80,8 +82,8 @@ func (b *breaker) succeeded(now time.Time) (recovered bool) {
 	return recovered
 }
 
-// deadline is when the breaker opens unless the service accepts something before; zero: no
-// request is waited for, or it is open.
+// deadline returns when the route or cluster goes down unless a payload is accepted before; zero if it
+// is down already, or if patience does not run.
 func (b *breaker) deadline(patience time.Duration) time.Time {
 	if b.down || b.wanted.IsZero() {
 		return time.Time{}
@@ -89,8 +91,9 @@ func (b *breaker) deadline(patience time.Duration) time.Time {
 	return b.wanted.Add(patience)
 }
 
-// refuse holds the breaker for a refusal that a person has to fix, and sets when the next
-// probe is made. It reports whether the hold, or its reason, is new.
+// refuse holds the route or cluster for the reason h, and sets the time of the next probe: after a
+// cool-down that grows with the age of the hold, and not before wait is over. It returns true if it
+// was not held, or for another reason, so that the caller logs it once.
 func (b *breaker) refuse(now time.Time, h Hold, wait time.Duration, jitter func(time.Duration) time.Duration) bool {
 	b.failures++
 	isNew := b.hold == nil || b.hold.Code != h.Code || b.hold.Message != h.Message
@@ -107,7 +110,7 @@ func (b *breaker) refuse(now time.Time, h Hold, wait time.Duration, jitter func(
 	return isNew
 }
 
-// state names the state for status and metrics.
+// state returns the word for status and metrics: held, down, retrying or up.
 func (b *breaker) state() string {
 	switch {
 	case b.hold != nil:
@@ -120,7 +123,7 @@ func (b *breaker) state() string {
 	return "up"
 }
 
-// earlier returns the earlier of two times; zero stands for never.
+// earlier returns the earlier of two times, of which zero stands for never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -42,8 +42,8 @@ type cluster struct {
 	alarms  alarms        // of routes
 }
 
-// open reports whether a request may be made now: a slot is free, and the breaker is
-// closed or due for a probe.
+// open reports whether a request may be sent to the cluster now: a slot is free, the cluster is not
+// paused and, if it is down or held, a probe is due and none is in flight.
 func (c *cluster) open(now time.Time) bool {
 	switch {
 	case !c.served || c.inflight >= c.limit || now.Before(c.paused):
@@ -58,39 +58,43 @@ func (c *cluster) open(now time.Time) bool {
 // payloads that fail alone.
 const suspectShare = 16
 
-// suspectSlots is how many slots payloads that fail alone may use at a time: few,
-// but more as long as such payloads are accepted after all.
+// suspectSlots returns how many slots payloads that fail alone may use at a time: a sixteenth of the
+// slots, at least one, doubled for each such payload that was accepted after all.
 func (c *cluster) suspectSlots() int {
 	return min(max(1, c.limit/suspectShare)<<c.leniency, c.limit)
 }
 
-// trusts reports whether a suspect may be sent now.
+// trusts reports whether a payload that fails alone may be sent now: a slot for such payloads is free,
+// and the pause after the last failure of one is over.
 func (c *cluster) trusts(now time.Time) bool {
 	return c.suspects < c.suspectSlots() && !now.Before(c.rested)
 }
 
-// promise keeps the next slot for suspects for a payload of the spool. Each of these
-// comes at its own time, and without it one that never finds a slot free may wait for as
-// long as there are others.
+// promise reserves the next free slot for suspects (payloads that fail alone) for one payload of the
+// spool. Payloads of the spool come at times of their own, so that without a reservation one that
+// never finds a slot free could wait for as long as there are others.
 type promise struct {
-	frame  record.BatchID
-	passed int
-	until  time.Time // zero, or over: there is none
+	frame  record.BatchID // the payload for which it is
+	passed int            // how often that payload was turned away
+	until  time.Time      // zero, or in the past: nothing is reserved
 }
 
 // promiseAfter is how often a suspect is turned away before it is promised a slot.
 const promiseAfter = 3
 
+// promised reports whether a slot for suspects is reserved at this time.
 func (c *cluster) promised(now time.Time) bool { return now.Before(c.promise.until) }
 
-// admits reports whether a suspect that came out of the spool may be sent now.
+// admits reports whether p, which came out of the spool and fails alone, may be sent now: it finds a
+// slot for such payloads, and that slot is not reserved for another payload.
 func (c *cluster) admits(p *Payload, now time.Time) bool {
 	return c.trusts(now) && (!c.promised(now) || c.promise.frame == p.Frame)
 }
 
-// passOver decides how long a suspect (a payload that fails for its own reason) rests in
-// the spool because it gets no slot now. The suspect that was turned away most often is
-// promised the next slot. If suspects in memory wait too, they get every second slot.
+// passOver handles a payload that fails alone, came out of the spool and finds no slot. It returns the
+// time until which the payload is to wait in the spool: wait from now, or less if a slot is reserved
+// for it. The slot goes to the payload that was turned away most often, promiseAfter times at least;
+// while payloads of this kind also wait in memory, every other slot is left to those.
 func (c *cluster) passOver(p *Payload, now time.Time, wait time.Duration, s Settings) time.Time {
 	held := c.promised(now)
 	if !held || c.promise.frame != p.Frame {
@@ -104,7 +108,8 @@ func (c *cluster) passOver(p *Payload, now time.Time, wait time.Duration, s Sett
 	return at
 }
 
-// bind counts a suspect whose request is sent.
+// bind counts a request of a payload that fails alone, which uses a slot for such payloads. It ends
+// the reservation of a slot for this payload.
 func (c *cluster) bind(p *Payload) {
 	c.suspects++
 	p.passed = 0
@@ -114,7 +119,8 @@ func (c *cluster) bind(p *Payload) {
 	}
 }
 
-// redeem notes that a suspect was accepted: suspects need not rest, and get one more slot.
+// redeem is called after a payload that failed alone was accepted: the pause of such payloads ends,
+// and they may use twice as many slots.
 func (c *cluster) redeem() {
 	c.rested = time.Time{}
 	if c.suspectSlots() < c.limit {
@@ -122,8 +128,9 @@ func (c *cluster) redeem() {
 	}
 }
 
-// distrust notes that a suspect failed after a request of duration d. The next suspect
-// waits so long that, over time, suspects use only their share of the slots.
+// distrust is called after a payload that fails alone failed again in a request that took d. Such
+// payloads get their smallest share of slots, and the next one waits so long that they use no more
+// than that share of the time of all slots.
 func (c *cluster) distrust(now time.Time, d time.Duration) {
 	c.leniency = 0
 	slots := max(1, c.limit/suspectShare)
@@ -132,7 +139,8 @@ func (c *cluster) distrust(now time.Time, d time.Duration) {
 	}
 }
 
-// smooth notes an acceptance: without the finder, ten acceptances in a row add one slot.
+// smooth counts an acceptance. If the number of slots is configured and throttling has lowered it,
+// every tenth acceptance raises it by one.
 func (c *cluster) smooth() {
 	c.accepted++
 	c.throttler, c.paused = nil, time.Time{}
@@ -144,8 +152,8 @@ func (c *cluster) smooth() {
 	}
 }
 
-// throttle halves the number of slots, once for all requests that were under way at the
-// 429.
+// throttle halves the number of slots after a 429, once for all requests that began before the last
+// time: began is when the throttled request began.
 func (c *cluster) throttle(began, now time.Time) {
 	if !began.After(c.throttled) {
 		return
@@ -159,8 +167,9 @@ func (c *cluster) throttle(began, now time.Time) {
 	c.limit, c.streak = max(c.limit/2, 1), 0
 }
 
-// measure gives the duration of an accepted request to the finder, while the request still
-// has its slot.
+// measure gives the latency of an accepted request to the finder, if the number of slots is found
+// automatically, and takes over the new number. It must be called before the slot of the request is
+// freed.
 func (c *cluster) measure(began, now time.Time) {
 	if f := c.finder; f != nil {
 		f.accepted(began, now, c.ready.len() > 0 && 4*c.underway >= 3*c.limit)
@@ -168,8 +177,9 @@ func (c *cluster) measure(began, now time.Time) {
 	}
 }
 
-// setMost applies the configured number of slots; Found: the finder looks for the number
-// that gives the most throughput.
+// setMost sets the number of slots from the configuration. Found has the cluster search for a good
+// number, and changes nothing if it does so already; a fixed number applies at once if it is lower,
+// and otherwise only where throttling has not lowered the present number.
 func (c *cluster) setMost(configured int) {
 	found := c.finder != nil
 	switch {
@@ -185,7 +195,8 @@ func (c *cluster) setMost(configured int) {
 	c.finder, c.most = nil, configured
 }
 
-// due is when the machine has to look at the cluster without another event; zero: never.
+// due returns the next time at which something of the cluster has to be done without another event;
+// zero if nothing has.
 func (c *cluster) due(m *Machine) (at time.Time) {
 	if len(c.alarms) > 0 {
 		at = c.alarms[0].alarm
@@ -213,8 +224,8 @@ func (c *cluster) due(m *Machine) (at time.Time) {
 	return at
 }
 
-// trip opens the breakers of clusters whose patience is over. It comes before any event of
-// their routes.
+// trip sets every cluster down that has accepted nothing for as long as patience. It runs before the
+// event is handled, so that the notice about the cluster comes before those about its routes.
 func (m *Machine) trip() {
 	for _, c := range m.order {
 		at := c.deadline(m.settings.Patience)
@@ -235,13 +246,14 @@ func (m *Machine) trip() {
 	}
 }
 
+// goDown marks a route or cluster as down and sets the time of the first probe, after one backoff.
 func (m *Machine) goDown(b *breaker) {
 	b.down, b.probes = true, 1
 	b.gate = later(b.gate, m.now.Add(m.delay(1)))
 }
 
-// pump gives the free slots of a cluster to its routes in turns: first to suspects that
-// are due, then to routes that have something to send.
+// pump looks at the routes whose time has come and then fills the free slots of a cluster: routes that
+// have something to send take turns, those with a payload that fails alone come first.
 func (m *Machine) pump(c *cluster) {
 	for len(c.alarms) > 0 && !m.now.Before(c.alarms[0].alarm) {
 		m.look(heap.Pop(&c.alarms).(*route))
@@ -264,7 +276,8 @@ func (m *Machine) pump(c *cluster) {
 	}
 }
 
-// setAlarm makes the machine look at a route at the given time at the latest.
+// setAlarm makes sure that the route is looked at no later than the given time. It keeps an earlier
+// time that was set before.
 func (m *Machine) setAlarm(r *route, at time.Time) {
 	c := r.cluster
 	switch {

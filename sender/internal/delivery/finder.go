@@ -50,7 +50,7 @@ type pace struct {
 	latency time.Duration
 }
 
-// rate is in requests a second.
+// rate returns how many requests a second that many slots make at that latency.
 func (p pace) rate() float64 { return float64(p.slots) / max(p.latency, time.Microsecond).Seconds() }
 
 const (
@@ -63,14 +63,15 @@ const (
 
 func newFinder() *finder { return &finder{limit: firstFound, climbing: true, idle: restLeast} }
 
-// restart begins anew with few slots: the service was away.
+// restart begins the search anew, with no more than firstFound slots. It is called when the cluster
+// goes down: the measurements of the time before no longer hold.
 func (f *finder) restart() {
 	*f = finder{limit: min(f.limit, firstFound), climbing: true, idle: restLeast}
 }
 
-// accepted adds one accepted request to the current measurement, and decides when there
-// are enough of them. waited says that at its end most slots were in use and another
-// payload waited for one.
+// accepted adds the latency of an accepted request to the measurement, and acts on it once enough
+// requests are measured. waited says that nearly all slots were in use and another payload waited for
+// one. Requests that began before the number of slots was last changed are left out.
 func (f *finder) accepted(began, now time.Time, waited bool) {
 	if began.Before(f.began) {
 		return
@@ -85,7 +86,7 @@ func (f *finder) accepted(began, now time.Time, waited bool) {
 		f.waited++
 	}
 	enough := max(f.limit, 8)
-	if !f.climbing {
+	if !f.climbing { // the steps are small now, so that a good measurement takes more requests
 		enough *= 2
 	}
 	if f.n < enough {
@@ -97,8 +98,9 @@ func (f *finder) accepted(began, now time.Time, waited bool) {
 	f.decide(got, inTheWay, now)
 }
 
-// decide compares a trial with the measurement before it: it keeps the new number of
-// slots, goes back, or begins the next trial.
+// decide ends a measurement: got is the latency with the present number of slots, and inTheWay says
+// that payloads waited for slots most of the time. It keeps the number, starts a trial with another
+// one, or ends a trial that did not pay and goes back to the number before it.
 func (f *finder) decide(got pace, inTheWay bool, now time.Time) {
 	base := f.base
 	f.base = nil
@@ -122,8 +124,9 @@ func (f *finder) decide(got pace, inTheWay bool, now time.Time) {
 	}
 }
 
-// pays reports whether a trial is kept: more slots have to give enough more throughput, or
-// fewer slots may cost only little.
+// pays reports whether a trial is to be kept: more slots must bring at least moreGain of the requests
+// a second that they could bring, and fewer slots may cost at most fewerLoss of those that they could
+// cost.
 func (f *finder) pays(base, got pace) bool {
 	ratio := got.rate() / base.rate()
 	change := float64(got.slots)/float64(base.slots) - 1
@@ -133,8 +136,9 @@ func (f *finder) pays(base, got pace) bool {
 	return ratio >= 1+moreGain*change
 }
 
-// try begins a trial with more slots (twice as many at first, later a quarter more) or
-// with a quarter fewer, if the bounds allow it.
+// try starts a trial with more slots than base, or with fewer if that is the direction, but never with
+// as many as were in use when the service last throttled. If the number cannot change in this
+// direction, it turns the direction and rests.
 func (f *finder) try(base pace, now time.Time) {
 	most := MostFound
 	if now.After(f.wallTill) {
@@ -157,14 +161,14 @@ func (f *finder) try(base pace, now time.Time) {
 	f.set(next, now)
 }
 
-// set has so many slots be measured.
+// set changes the number of slots and starts a new measurement with it.
 func (f *finder) set(limit int, now time.Time) {
 	f.limit, f.began, f.settled = limit, now, false
 	f.n, f.waited, f.sum = 0, 0, 0
 }
 
-// throttled halves the slots that were in use at a 429, and for a while keeps below the
-// number that was in use.
+// throttled is called after a 429: it ends the trial under way, halves the number of slots that were
+// in use, and keeps the number below them for wallLife.
 func (f *finder) throttled(inUse int, now time.Time) {
 	inUse = min(f.limit, max(inUse, 1))
 	f.wall, f.wallTill = inUse, now.Add(wallLife)

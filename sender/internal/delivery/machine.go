@@ -133,7 +133,7 @@ func (m *Machine) apply(e Event) {
 
 func (m *Machine) emit(a Action) { m.out = append(m.out, a) }
 
-// Alarm is when Tick is due; zero: not before another event.
+// Alarm returns when the caller has to apply a Tick if no other event comes before; zero: never.
 func (m *Machine) Alarm() (at time.Time) {
 	for _, c := range m.order {
 		at = earlier(at, c.due(m))
@@ -141,14 +141,14 @@ func (m *Machine) Alarm() (at time.Time) {
 	return at
 }
 
-// jitter is a random part of d.
+// jitter returns a random duration from 0 to d.
 func (m *Machine) jitter(d time.Duration) time.Duration {
 	return time.Duration(m.rand.Float64() * float64(d))
 }
 
-// delay is the wait after n failures in a row: from initial, doubled each time, to
-// max, less up to a half at random. The schedule has no end: the library would give up
-// after 15 minutes. Its own jitter is off, since the seed determines that of a machine.
+// delay returns the backoff after n failures in a row: from the initial delay, doubled each time, to
+// the maximum, less up to a half at random. The library's limit of 15 minutes and its own jitter are
+// off: retries have no end, and the seed alone determines the jitter of a machine.
 func (m *Machine) delay(n int) time.Duration {
 	schedule := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(m.settings.Initial),
@@ -165,8 +165,8 @@ func (m *Machine) delay(n int) time.Duration {
 	return d - m.jitter(d/2)
 }
 
-// route finds or makes what is known of a route. Its cluster may be one that nobody
-// configured: then its payloads are kept and never sent.
+// route returns the state of a route and creates it if it is new. If no cluster with this URL is
+// configured, it adds one that is down and has no client: payloads for it are kept and never sent.
 func (m *Machine) route(name record.Route) *route {
 	r := m.routes[name]
 	if r == nil {
@@ -183,7 +183,7 @@ func (m *Machine) route(name record.Route) *route {
 	return r
 }
 
-// addCluster adds a cluster of the configuration.
+// addCluster adds a cluster that is up, has a client and is configured.
 func (m *Machine) addCluster(t Target) *cluster {
 	c := &cluster{name: t.Name, url: t.URL, served: true, configured: true}
 	c.setMost(m.settings.Concurrency)
@@ -192,8 +192,8 @@ func (m *Machine) addCluster(t Target) *cluster {
 	return c
 }
 
-// setClusters applies the clusters of a configuration. A cluster that is no longer named
-// stays in use until it has taken all payloads that are for it.
+// setClusters takes over the clusters of the configuration. A cluster that is no longer listed stays
+// until all payloads for it are sent, and one that had no client is served from now on.
 func (m *Machine) setClusters(targets []Target) {
 	for _, c := range m.order {
 		c.configured = false
@@ -234,6 +234,7 @@ func (m *Machine) configure(e Configure) {
 	m.lookAll()
 }
 
+// lookAll acts on the state of every route, after a change that concerns all of them.
 func (m *Machine) lookAll() {
 	for _, r := range m.all {
 		m.look(r)

@@ -89,7 +89,9 @@ type search struct{ requests int }
 // request at a time.
 const fullRate = 64
 
-// suspect reports whether the payload may use no more than its share of the slots.
+// suspect reports whether the payload has failed by its own fault, or belongs to a search for bad
+// records that has made more than fullRate requests, so that it uses only the few slots for such
+// payloads.
 func (p *Payload) suspect() bool {
 	return p.strikes > 0 || p.search != nil && p.search.requests > fullRate
 }

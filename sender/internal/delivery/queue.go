@@ -15,7 +15,7 @@ func (q *queue[T]) len() int { return len(q.items) - q.head }
 
 func (q *queue[T]) push(v T) { q.items = append(q.items, v) }
 
-// unpop puts a value at the head of the queue.
+// unpop puts a value at the head, so that the next pop returns it.
 func (q *queue[T]) unpop(v T) {
 	if q.head == 0 {
 		q.items = slices.Insert(q.items, 0, v)
@@ -25,7 +25,8 @@ func (q *queue[T]) unpop(v T) {
 	q.items[q.head] = v
 }
 
-// pop removes the value at the head. The queue must not be empty.
+// pop removes and returns the value at the head. It must not be called on an empty queue. The array is
+// reused: what was popped is cut off once it is at least half of a large array.
 func (q *queue[T]) pop() T {
 	var none T
 	v := q.items[q.head]
@@ -50,7 +51,8 @@ func (s schedule) Less(i, j int) bool { return s[i].notBefore.Before(s[j].notBef
 func (s schedule) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
 func (s *schedule) Push(x any)        { *s = append(*s, x.(*Payload)) }
 
-// Pop removes the last element, as package heap asks for it.
+// Pop implements heap.Interface and removes the last element of the slice; to get the earliest payload
+// call pop.
 func (s *schedule) Pop() any {
 	last := len(*s) - 1
 	p := (*s)[last]
@@ -77,7 +79,8 @@ func (a *alarms) Push(x any) {
 	*a = append(*a, r)
 }
 
-// Pop removes the last element, as package heap asks for it.
+// Pop implements heap.Interface: it removes the last element of the slice, and sets the route's index
+// to -1, in no heap.
 func (a *alarms) Pop() any {
 	last := len(*a) - 1
 	r := (*a)[last]

@@ -69,9 +69,9 @@ func (r *route) blocked() bool { return r.breaker.blocked() || r.cluster.blocked
 
 func (r *route) isDown() bool { return r.down || r.cluster.down }
 
-// look follows up a change of a route: it opens the route's breaker if patience is over,
-// moves payloads to the spool if they belong there, enters the route among those that are
-// served, and sets its next alarm.
+// look acts on the state of a route and must be called after each change of it. It takes the route
+// down if its patience is over, writes to the spool what belongs there, adds the route to the queues
+// of its cluster if it has something to send, and otherwise sets the time at which it will have.
 func (m *Machine) look(r *route) {
 	c := r.cluster
 	if at := r.deadline(m.settings.Patience); !at.IsZero() && !m.now.Before(at) {
@@ -101,9 +101,9 @@ func (m *Machine) look(r *route) {
 	}
 }
 
-// ready reports whether a route has a payload to send now, and whether it has a suspect (a
-// payload that fails for its own reason) to send. at is when that changes by time; zero:
-// it does not.
+// ready reports whether a route has something to send now: ready is about ordinary payloads and
+// probes, in memory or in the spool, careful about payloads that fail alone. at is when there will be
+// something to send, or more of it; zero: not by time alone.
 func (m *Machine) ready(r *route) (ready, careful bool, at time.Time) {
 	switch {
 	case m.phase != serving:
@@ -145,8 +145,8 @@ func (r *route) probeable() bool {
 	return r.candidate != nil || r.fresh.len()+len(r.retries)+len(r.suspects) > 0
 }
 
-// replayable reports whether a payload of the route may be fetched from the spool now, or
-// else when.
+// replayable reports whether a payload of the route may be fetched from the spool now. If not, the
+// time says when; zero: not by time alone.
 func (m *Machine) replayable(r *route) (bool, time.Time) {
 	switch {
 	case m.draining:
@@ -165,8 +165,9 @@ func (m *Machine) replayable(r *route) (bool, time.Time) {
 	return true, time.Time{}
 }
 
-// serve uses one slot for a route: by turns for a payload in memory and for one in the
-// spool. If there is none any more, it does nothing.
+// serve uses one free slot of the cluster for the route: it fetches from the spool, sends a payload
+// that is in memory, or sends a probe. Memory and spool take turns. It does nothing if the route has
+// nothing to send any more.
 func (m *Machine) serve(r *route) {
 	if ready, _, _ := m.ready(r); !ready {
 		return
@@ -190,15 +191,17 @@ func (m *Machine) serve(r *route) {
 	}
 }
 
-// serveSuspect uses one slot for a suspect of the route that is due.
+// serveSuspect sends the payload of the route that fails alone and whose retry is due, if there still
+// is one.
 func (m *Machine) serveSuspect(r *route) {
 	if _, careful, _ := m.ready(r); careful {
 		m.send(r.suspects.pop())
 	}
 }
 
-// probe takes the payload with which a route is probed out of its queues: the newest one
-// that is also safe in the spool, else the one whose last attempt is longest ago.
+// probe removes the payload for the next probe from the queues of a route that is down or held, and
+// returns it: the candidate, or the payload whose last request is the oldest. The route must have a
+// payload in memory.
 func (m *Machine) probe(r *route) *Payload {
 	if p := r.candidate; p != nil {
 		r.dropCandidate()
@@ -222,14 +225,14 @@ func (m *Machine) probe(r *route) *Payload {
 	return p
 }
 
-// issue takes a slot for a payload that the shell is asked to fetch from the spool.
+// issue takes a slot and asks the shell to fill it with a payload from the spool.
 func (m *Machine) issue(r *route) {
 	m.occupy(r)
 	m.ticket(r)
 }
 
-// ticket asks the shell to fetch a payload of the route from the spool. If it is the only
-// one under way for the cluster, memory must be found for it.
+// ticket asks the shell to fetch a payload of the route from the spool, for a slot that is already
+// taken. If nothing else of the cluster is being replayed, the fetch may exceed the memory limit.
 func (m *Machine) ticket(r *route) {
 	r.tickets++
 	must := r.cluster.replaying == 0
@@ -237,19 +240,21 @@ func (m *Machine) ticket(r *route) {
 	m.emit(Fetch{&Ticket{r}, must})
 }
 
+// occupy counts a slot of the route and its cluster as in use.
 func (m *Machine) occupy(r *route) {
 	r.inflight++
 	r.cluster.inflight++
 }
 
+// vacate counts a slot of the route and its cluster as free again.
 func (m *Machine) vacate(r *route) {
 	r.inflight--
 	r.cluster.inflight--
 }
 
-// send uses a slot for a payload that was taken out of a queue. Two kinds make no request
-// and need no slot: a payload that waits for quarantine, and one that is larger than the
-// service takes, which is divided.
+// send starts what is next for a payload that was taken out of a queue. Usually it takes a slot and
+// makes a request. A payload that waits for quarantine is written there, and one that is larger than
+// the service takes is divided; neither needs a slot.
 func (m *Machine) send(p *Payload) {
 	p.route.queued--
 	if p.stage == Refused {
@@ -264,8 +269,9 @@ func (m *Machine) send(p *Payload) {
 	m.request(p)
 }
 
-// request emits the request of a payload, for which a slot is taken. A probe of a blocked
-// route does not count as a suspect, whatever its payload is.
+// request asks the shell to make a request for a payload, in a slot that is already taken. A payload
+// that fails alone uses one of the slots for such payloads, except as a probe, whose pace the circuit
+// breaker sets.
 func (m *Machine) request(p *Payload) {
 	p.stage = Sending
 	p.asked, p.refusal = time.Time{}, nil
@@ -275,7 +281,8 @@ func (m *Machine) request(p *Payload) {
 	m.emit(Request{p})
 }
 
-// released frees the slot of a request and takes the request out of the counts.
+// released undoes what a request counts while it is in flight: its slot, the slot for payloads that
+// fail alone, and patience. It is called once at the end of each request.
 func (m *Machine) released(p *Payload, accepted bool) {
 	r, c := p.route, p.route.cluster
 	if !p.asked.IsZero() {
@@ -299,8 +306,8 @@ func (m *Machine) released(p *Payload, accepted bool) {
 	m.vacate(r)
 }
 
-// enqueue puts a payload into the queue it belongs to; while the agent stops, it is kept
-// in the spool instead.
+// enqueue has a payload wait in the queues of its route: as Refused if its records wait for room in
+// quarantine, otherwise as Queued. After Keep the payload is brought to the spool instead.
 func (m *Machine) enqueue(p *Payload) {
 	if p.stage = Queued; p.refusal != nil {
 		p.stage = Refused
@@ -312,8 +319,8 @@ func (m *Machine) enqueue(p *Payload) {
 	m.requeue(p)
 }
 
-// requeue puts a payload into a queue of its route: suspects, retries that wait for their
-// time, or fresh ones.
+// requeue adds a payload to the queue of its route where it belongs: payloads that fail alone, those
+// whose retry is not due yet, or those that may be sent at once. Its stage does not change.
 func (m *Machine) requeue(p *Payload) {
 	r := p.route
 	r.queued++
@@ -327,7 +334,8 @@ func (m *Machine) requeue(p *Payload) {
 	}
 }
 
-// queueFirst makes a payload the next one of its route, if it may be sent as it is.
+// queueFirst puts a payload at the head of the queue of its route. A payload that fails alone, waits
+// for quarantine, or comes after Keep is queued in the usual way.
 func (m *Machine) queueFirst(p *Payload) {
 	if p.suspect() || p.refusal != nil || m.phase == keeping {
 		m.enqueue(p)

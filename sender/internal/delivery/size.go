@@ -23,8 +23,8 @@ const (
 	leastSize = 16 << 10
 )
 
-// refuse notes the size of a payload that the service refused as too large, and reports
-// whether that lowers the known limit.
+// refuse takes in that a payload of this size was refused for its size, and returns true if the known
+// limit is lower than before.
 func (s *sizes) refuse(size int, now time.Time) bool {
 	s.forget(now)
 	if size < leastSize || s.refused > 0 && size >= s.refused {
@@ -37,8 +37,8 @@ func (s *sizes) refuse(size int, now time.Time) bool {
 	return true
 }
 
-// accept notes the size of an accepted payload. If it is as large as one that was refused,
-// there is no such limit any more.
+// accept takes in that a payload of this size was accepted. If one of the same or a smaller size was
+// refused before, the limit was raised, and what is known is reset.
 func (s *sizes) accept(size int) {
 	switch {
 	case s.refused == 0:
@@ -56,7 +56,9 @@ func (s *sizes) forget(now time.Time) {
 	}
 }
 
-// largest is the size that the service is known to take; 0: no limit is known.
+// largest returns how many bytes before gzip a payload should have at most: the largest size that was
+// accepted below the refused one, half of the refused one or leastSize, whichever is most; 0 if no
+// limit is known.
 func (s *sizes) largest(now time.Time) int {
 	if s.refused == 0 || !now.Before(s.until) {
 		return 0
@@ -64,17 +66,17 @@ func (s *sizes) largest(now time.Time) int {
 	return max(s.taken, s.refused/2, leastSize)
 }
 
-// isOver reports whether the service is sure to refuse a payload for its size. A payload
-// of which a request was made keeps its id and is never divided for this, since the
-// service may have stored it.
+// isOver reports whether the service would surely refuse the payload for its size, so that it is to be
+// halved before a request is made. It is false for a payload of which a request was made before, whose
+// outcome may be unknown: halves would have other ids.
 func (m *Machine) isOver(p *Payload) bool {
 	s := &p.route.sizes
 	s.forget(m.now)
 	return s.refused > 0 && p.Data.RawBytes >= s.refused && p.Data.Records > 1 && p.Data.Attempt == 0 && !p.asIs && !p.route.blocked()
 }
 
-// Largest is how many bytes before gzip a payload of a route may have, as the answers of
-// the service have shown lately; 0: they have shown no limit.
+// Largest returns the most bytes before gzip that a payload of a route should have, as learned from
+// recent answers of the service; 0 means that no limit is known.
 func (m *Machine) Largest(name record.Route, now time.Time) int {
 	if r := m.routes[name]; r != nil {
 		return r.sizes.largest(now)

@@ -9,9 +9,10 @@ import (
 // maxRound bounds the payloads that go back for each probe.
 const maxRound = 64
 
-// fetched sends a payload that was fetched from the spool, in the slot that its ticket
-// holds. While the route is blocked, a payload that was probed in this round goes back to
-// the spool if there is another one to probe with.
+// fetched handles Fetched: a payload came out of the spool into the slot of a ticket. It is sent, or
+// returns to the spool if it fails alone and no slot for such payloads is free, or is divided if it is
+// too large. While the route is down or held, a payload that was a probe in this round returns to the
+// spool and another one is fetched, so that each payload is a probe once in a round.
 func (m *Machine) fetched(e Fetched) {
 	r := e.Ticket.route
 	r.tickets--
@@ -58,8 +59,8 @@ func (m *Machine) fetched(e Fetched) {
 	m.look(r)
 }
 
-// notFetched frees the slot of a ticket for which the shell could fetch no payload, and
-// sets when the spool is asked again.
+// notFetched handles NotFetched: it frees the slot of the ticket, and delays the next read of the
+// spool if there was no memory or the spool could not read what it has.
 func (m *Machine) notFetched(e NotFetched) {
 	r := e.Ticket.route
 	r.tickets--
@@ -75,8 +76,8 @@ func (m *Machine) notFetched(e NotFetched) {
 	m.look(r)
 }
 
-// putBack keeps a payload until it is tried again: in the spool if it is there or has
-// failed long enough, else in memory.
+// putBack has a payload wait for its retry: in the spool if it has a copy there, or if it has failed
+// long enough to be written there, otherwise in memory.
 func (m *Machine) putBack(p *Payload) {
 	switch {
 	case m.phase != serving:
@@ -108,8 +109,8 @@ func (m *Machine) giveBack(p *Payload) {
 	m.emit(Return{p, p.notBefore})
 }
 
-// unlend ends the extra credit that a route has for a payload that is safe in the spool
-// but stays in memory.
+// unlend ends the extra credit that its route has for this payload, which is in the spool and in
+// memory. It does nothing if there is none.
 func (p *Payload) unlend() {
 	if p.lent {
 		p.lent = false
@@ -117,7 +118,7 @@ func (p *Payload) unlend() {
 	}
 }
 
-// returned removes a payload that is in the spool alone now.
+// returned handles Returned: the payload lies in the spool and leaves the machine.
 func (m *Machine) returned(p *Payload) {
 	r := p.route
 	r.busy--
@@ -127,7 +128,8 @@ func (m *Machine) returned(p *Payload) {
 	m.look(r)
 }
 
-// restock counts a payload that rests in the spool until the given time.
+// restock updates the route's view of the spool after a payload was written there: the payload can be
+// fetched at the given time, or at once if that is past.
 func (m *Machine) restock(r *route, notBefore time.Time) {
 	if m.now.Before(notBefore) {
 		r.stock.Next = earlier(r.stock.Next, notBefore)
@@ -136,8 +138,9 @@ func (m *Machine) restock(r *route, notBefore time.Time) {
 	r.stock.Ready++
 }
 
-// spill asks the shell to write a payload to the spool, from where it is tried again
-// later; it leaves memory then.
+// spill asks the shell to write a payload to the spool and free its memory. The payload keeps the time
+// of its retry if it failed by itself; if its route is down, it can be fetched as soon as the route is
+// up again.
 func (m *Machine) spill(p *Payload) {
 	p.stage = Spilling
 	p.route.busy++
@@ -150,7 +153,7 @@ func (m *Machine) spill(p *Payload) {
 	m.emit(Spill{P: p, NotBefore: at})
 }
 
-// secure asks the shell to write a payload to the spool although it stays in memory too.
+// secure asks the shell to write a payload to the spool that stays in memory, to be sent from there.
 func (m *Machine) secure(p *Payload) {
 	p.stage = Holding
 	p.route.busy++
@@ -195,8 +198,9 @@ func (m *Machine) spilled(p *Payload, result SpillResult) {
 	m.enqueue(p)
 }
 
-// propose makes a payload the next probe of a route that is down, in place of an older
-// one, which goes to the spool. A cluster has no more such payloads than slots.
+// propose makes a payload the candidate of its route, which is down: it stays in memory to be the next
+// probe, and the candidate before it returns to the spool. If the cluster has as many candidates as
+// slots already, the payload returns to the spool.
 func (m *Machine) propose(p *Payload) {
 	r, c := p.route, p.route.cluster
 	p.stage = Queued
@@ -212,8 +216,8 @@ func (m *Machine) propose(p *Payload) {
 	}
 }
 
-// secureAll writes the payloads with durability: spool to the spool before they are sent.
-// If the spool takes nothing, they are sent without that.
+// secureAll starts to write the payloads of a route to the spool that must be there before they are
+// sent. If the spool takes nothing now, they are sent all the same.
 func (m *Machine) secureAll(r *route) {
 	for r.durable.len() > 0 && m.phase < halted {
 		p := r.durable.pop()
@@ -226,9 +230,9 @@ func (m *Machine) secureAll(r *route) {
 	}
 }
 
-// shed moves the payloads that wait for a route that is down to the spool, so that reading
-// goes on. The newest one stays in memory as well, as the next probe. Payloads that the
-// spool does not take now stay in memory.
+// shed moves the payloads in the queues of a route that is down to the spool, which frees memory for
+// reading. The newest one also stays in memory as the next probe. What the spool does not take now is
+// queued again.
 func (m *Machine) shed(r *route) {
 	if r.queued == 0 {
 		return
@@ -256,8 +260,9 @@ func (m *Machine) shed(r *route) {
 	}
 }
 
-// spoolTakes reports whether the spool accepts payloads. If not, the route is looked at
-// again when the spool may have recovered.
+// spoolTakes reports whether the spool takes payloads, as far as is known. If not, the route is looked
+// at again when the condition of the spool is reported, for which the shell is asked once a second at
+// most.
 func (m *Machine) spoolTakes(r *route) bool {
 	if m.spool != Sick {
 		return true
@@ -275,8 +280,7 @@ func (m *Machine) spoolTakes(r *route) bool {
 	return false
 }
 
-// spoolIs notes whether the spool accepts payloads, and looks at the routes that waited
-// for it.
+// spoolIs takes in the condition of the spool, and looks again at the routes that waited for it.
 func (m *Machine) spoolIs(c Condition) {
 	m.spool, m.spoolSince, m.spoolAsked = c, m.now, false
 	wait := m.spoolWait
@@ -289,8 +293,9 @@ func (m *Machine) spoolIs(c Condition) {
 	}
 }
 
-// keep moves all payloads to the spool at a stop, and emits a notice for each whose
-// request was cancelled.
+// keep handles Keep, after the last request: it writes all queued payloads to the spool or returns
+// them to it. A payload whose request was canceled after its body was sent is logged, since the
+// service may have stored it.
 func (m *Machine) keep() {
 	m.phase = keeping
 	for _, r := range m.all {
@@ -313,8 +318,8 @@ func (m *Machine) keep() {
 	}
 }
 
-// keepOne moves one payload to the spool; if the spool does not take it, it stays in
-// memory.
+// keepOne returns a payload to the spool or writes it there; if the spool does not take it, it stays
+// in memory.
 func (m *Machine) keepOne(p *Payload) {
 	switch {
 	case p.Place.InSpool():
@@ -326,7 +331,8 @@ func (m *Machine) keepOne(p *Payload) {
 	}
 }
 
-// empty takes all payloads out of the queues of a route.
+// empty removes all payloads from the queues of a route, except those that must be written to the
+// spool before they are sent, and returns them: retries first, new payloads last.
 func (m *Machine) empty(r *route) (all []*Payload) {
 	all = append(all, r.retries...)
 	all = append(all, r.suspects...)
@@ -338,7 +344,8 @@ func (m *Machine) empty(r *route) (all []*Payload) {
 	return all
 }
 
-// remember keeps the failures of a payload that goes to the spool, by its frame.
+// remember stores how a payload failed before it goes to the spool, under its id there, for when it is
+// fetched again. It stores nothing for a payload without failures, or if maxMemos are stored.
 func (r *route) remember(p *Payload, frame record.BatchID) {
 	if _, known := r.memos[frame]; p.failures == 0 || !known && len(r.memos) >= maxMemos {
 		return
@@ -357,7 +364,8 @@ func (r *route) forget(p *Payload) {
 	delete(r.alone, p.name())
 }
 
-// name is the id by which a payload is known as long as it is in memory or in the spool.
+// name returns the id of the payload in the tables of its route: the id that the spool has for it, or
+// its own if it is not in the spool.
 func (p *Payload) name() record.BatchID {
 	if p.Place.InSpool() {
 		return p.Frame
@@ -365,12 +373,13 @@ func (p *Payload) name() record.BatchID {
 	return p.Data.ID
 }
 
+// isAlone reports whether the payload is marked as failing alone.
 func (r *route) isAlone(p *Payload) bool {
 	_, is := r.alone[p.name()]
 	return is
 }
 
-// setAlone marks a payload as failing for its own reason.
+// setAlone marks the payload as failing alone, unless maxMemos payloads are.
 func (r *route) setAlone(p *Payload) {
 	if len(r.alone) >= maxMemos {
 		return

@@ -17,9 +17,10 @@ type Progress struct {
 	Down     bool // another route with payloads does not accept
 }
 
-// Progress says what is left to deliver and whether it can advance. A hold that lasts
-// longer than patience counts as stuck. waiting gives the number of payloads of a route in
-// the spool.
+// Progress returns what is left to send. A route counts as refused if it or its cluster is held by a
+// refusal of who asks, and as down if it is down, held for as long as patience, or has nothing but
+// payloads that fail alone and accepted nothing for patience. waiting returns how many payloads of a
+// route lie in the spool.
 func (m *Machine) Progress(now time.Time, patience time.Duration, waiting func(record.Route) int) Progress {
 	p := Progress{Left: m.left}
 	moving := m.spilling > 0
@@ -44,8 +45,8 @@ func (m *Machine) Progress(now time.Time, patience time.Duration, waiting func(r
 // spool.
 func (m *Machine) Left() (all, spilling int) { return m.left, m.spilling }
 
-// inHand is the number of payloads of the route in memory, and of tickets for payloads in
-// the spool.
+// inHand returns how many payloads of the route are in memory or in flight, including slots into which
+// a payload of the spool is being read.
 func (r *route) inHand() int {
 	n := r.queued + r.inflight + r.busy
 	if r.candidate != nil {
@@ -54,8 +55,8 @@ func (r *route) inHand() int {
 	return n
 }
 
-// verdict reports whether a route can be given up for now: refused by the service, or
-// down, or held for as long as patience.
+// verdict returns whether sending to the route can be given up for now: refused if the route or its
+// cluster is held by a refusal of who asks, down if one is down, or held for as long as patience.
 func (r *route) verdict(now time.Time, patience time.Duration) (refused, down bool) {
 	for _, b := range []*breaker{&r.breaker, &r.cluster.breaker} {
 		if h := b.hold; h != nil {
@@ -75,7 +76,8 @@ type Failing struct {
 	Last  *kusto.Error // nil: there was no answer yet
 }
 
-// failing is since when and why requests fail; nil: they do not, or it is held.
+// failing returns since when a route or cluster accepts nothing, and the last error; nil if it is up
+// without failures, or held.
 func (b *breaker) failing() *Failing {
 	if b.hold != nil || !b.down && b.failures == 0 {
 		return nil
@@ -97,7 +99,8 @@ type RouteStatus struct {
 	Last         time.Time
 }
 
-// Routes returns the status of all routes, in the order in which they were first seen.
+// Routes returns the status of all routes, in the order in which they were first used. A route whose
+// cluster is down or held has the state of the cluster.
 func (m *Machine) Routes() []RouteStatus {
 	out := make([]RouteStatus, len(m.all))
 	for i, r := range m.all {
@@ -124,8 +127,8 @@ type ClusterStatus struct {
 	InFlight    int
 }
 
-// Clusters returns the status of the clusters that are configured or still have payloads
-// to take, in the order in which they were first seen.
+// Clusters returns the status of the clusters that have a client and are configured or have payloads
+// left to send, in the order in which they were first named.
 func (m *Machine) Clusters(waiting func(record.Route) int) (out []ClusterStatus) {
 	for _, c := range m.order {
 		if !c.served || !c.configured && c.isEmpty(waiting) {
@@ -136,7 +139,7 @@ func (m *Machine) Clusters(waiting func(record.Route) int) (out []ClusterStatus)
 	return out
 }
 
-// isEmpty reports whether no payload for the cluster is in memory or in the spool.
+// isEmpty reports whether no route of the cluster has payloads in hand or in the spool.
 func (c *cluster) isEmpty(waiting func(record.Route) int) bool {
 	for _, r := range c.routes {
 		if r.inHand()+waiting(r.name) > 0 {

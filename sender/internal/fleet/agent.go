@@ -41,18 +41,22 @@ type frame struct {
 	notBefore       time.Time
 }
 
+// newAgent returns an agent that has started at the beginning of the outage. It calls ask for each
+// request, which the caller answers with answered, and store for each payload that it knows to be
+// stored. The seed determines its jitter.
 func newAgent(seed uint64, retryAfter time.Duration, ask func(any), store func(int)) *agent {
 	a := &agent{m: delivery.New(settings, []delivery.Target{{Name: "c", URL: cluster}}, seed), ask: ask, store: store, retryAfter: retryAfter}
 	a.apply(start, delivery.Start{})
 	return a
 }
 
+// made adds a payload to the files of the agent and hands it to the machine if there is credit.
 func (a *agent) made(now time.Duration, number int) {
 	a.files = append(a.files, number)
 	a.read(start.Add(now))
 }
 
-// read hands over what there is credit for.
+// read hands payloads of the files to the machine for as long as the route has credit.
 func (a *agent) read(now time.Time) {
 	for len(a.files) > 0 {
 		if credit, _ := a.m.Credit(table); a.hand >= credit {
@@ -65,6 +69,7 @@ func (a *agent) read(now time.Time) {
 	}
 }
 
+// answered gives the machine the answer to a request, and reads on.
 func (a *agent) answered(now time.Duration, request any, is answer) {
 	p := request.(*delivery.Payload)
 	at := start.Add(now)
@@ -72,7 +77,7 @@ func (a *agent) answered(now time.Duration, request any, is answer) {
 	a.read(at)
 }
 
-// verdict is what the wire makes of an answer.
+// verdict translates an answer of the simulated service to the answer that the real client returns.
 func (a *agent) verdict(is answer) kusto.Answer {
 	switch is {
 	case stored:
@@ -89,6 +94,8 @@ func (a *agent) tick(now time.Duration) {
 	a.read(at)
 }
 
+// alarm returns when the machine wants a Tick, counted from the start of the outage; -1: it wants
+// none.
 func (a *agent) alarm() time.Duration {
 	if at := a.m.Alarm(); !at.IsZero() {
 		return at.Sub(start)
@@ -96,7 +103,8 @@ func (a *agent) alarm() time.Duration {
 	return -1
 }
 
-// apply hands an event to the machine and carries out what follows, until nothing does.
+// apply gives an event to the machine and carries out its actions, and the events that follow from
+// these, until none is left. A call from inside the loop only queues its event.
 func (a *agent) apply(now time.Time, e delivery.Event) {
 	a.queue = append(a.queue, e)
 	if len(a.queue) > 1 { // the loop below sees it
@@ -113,6 +121,8 @@ func (a *agent) apply(now time.Time, e delivery.Event) {
 
 func (a *agent) then(e delivery.Event) { a.queue = append(a.queue, e) }
 
+// carryOut carries out one action of the machine at once and queues the event that reports it. A
+// request is passed to ask, and is answered later.
 func (a *agent) carryOut(now time.Time, action delivery.Action) {
 	switch x := action.(type) {
 	case delivery.Request:
@@ -152,14 +162,14 @@ func (a *agent) carryOut(now time.Time, action delivery.Action) {
 	}
 }
 
-// rest puts a payload into the spool.
+// rest adds a payload to the spool, which is sorted by number.
 func (a *agent) rest(p *record.Payload, notBefore time.Time) {
 	n := number(p)
 	i, _ := slices.BinarySearchFunc(a.spool, n, func(f frame, n int) int { return f.number - n })
 	a.spool = slices.Insert(a.spool, i, frame{n, p.Attempt, notBefore})
 }
 
-// stock is what the spool has.
+// stock returns how many payloads of the spool are ready at this time, and when the next one is.
 func (a *agent) stock(now time.Time) (s delivery.Stock) {
 	for _, f := range a.spool {
 		switch {
@@ -172,7 +182,7 @@ func (a *agent) stock(now time.Time) (s delivery.Stock) {
 	return s
 }
 
-// payload is the one of a number.
+// payload returns a payload of one record whose id encodes its number.
 func payload(number, attempt int) *record.Payload {
 	p := &record.Payload{Route: table, Records: 1, Attempt: attempt}
 	binary.BigEndian.PutUint64(p.ID[:], uint64(number)+1)

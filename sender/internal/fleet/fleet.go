@@ -67,7 +67,7 @@ type History struct {
 	Seconds  []Second
 }
 
-// Peak is the most requests of one second.
+// Peak returns the number of requests in the second that had the most.
 func (h *History) Peak() int {
 	return slices.MaxFunc(h.Seconds, func(a, b Second) int { return a.Requests - b.Requests }).Requests
 }
@@ -79,7 +79,7 @@ func (f Fleet) Ideal(h *History) time.Duration {
 	return time.Duration(float64(h.Made) / rate * float64(time.Second))
 }
 
-// client is one agent.
+// client is one simulated agent. It makes requests by calling the function ask that it was made with.
 type client interface {
 	// made has one more payload to be delivered; payloads are numbered from 0.
 	made(now time.Duration, number int)
@@ -128,6 +128,8 @@ func (e events) Less(i, j int) bool {
 }
 func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
 func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+
+// Pop implements heap.Interface: it removes and returns the last element.
 func (e *events) Pop() any {
 	last := len(*e) - 1
 	x := (*e)[last]
@@ -160,7 +162,8 @@ type play struct {
 	out       History
 }
 
-// Play plays a fleet.
+// Play runs the simulation until everything made during the outage is stored or the time Limit is
+// over, and returns what happened.
 func (f Fleet) Play() *History {
 	p := &play{
 		Fleet: f, rand: rand.New(rand.NewPCG(f.Seed, 1)),
@@ -182,6 +185,8 @@ func (f Fleet) Play() *History {
 	return &p.out
 }
 
+// newClient returns a client with the policy of the fleet. Its requests arrive at the service after
+// the network delay, and what it knows to be stored is counted.
 func (p *play) newClient(i int) client {
 	seed := p.rand.Uint64()
 	ask := func(request any) {
@@ -194,13 +199,15 @@ func (p *play) newClient(i int) client {
 	return newPlain(seed, p.Policy == Plain, ask, store)
 }
 
+// push schedules an event. Events of the same time happen in the order in which they were pushed.
 func (p *play) push(e event) {
 	e.order = p.order
 	p.order++
 	heap.Push(&p.due, e)
 }
 
-// watch has the alarm of an agent in the list of what is due.
+// watch schedules the alarm of an agent, in place of the one that was scheduled before. It is called
+// after every event of the agent.
 func (p *play) watch(i int) {
 	at := p.agents[i].alarm()
 	if stale := p.alarms[i]; stale != nil {
@@ -217,6 +224,8 @@ func (p *play) watch(i int) {
 	p.push(event{at: max(at, p.now), kind: alarming, agent: i, stale: p.alarms[i]})
 }
 
+// happen carries out an event: an agent makes a payload, its alarm is due, a request arrives at the
+// service, or an answer arrives at an agent.
 func (p *play) happen(e *event) {
 	switch e.kind {
 	case making:
@@ -247,7 +256,8 @@ func (p *play) happen(e *event) {
 	}
 }
 
-// arrive has the service see a request.
+// arrive lets the service answer a request: unreachable during the outage, throttled if all its slots
+// are in use, otherwise stored after about the time Takes. The answer arrives after the network delay.
 func (p *play) arrive(e *event) {
 	back := event{at: p.now + way, kind: answering, agent: e.agent, request: e.request}
 	switch {
@@ -269,7 +279,8 @@ func (p *play) arrive(e *event) {
 	p.push(back)
 }
 
-// store counts a payload that an agent knows to be stored.
+// store counts a payload that an agent knows to be stored, and records when an agent has delivered all
+// it made during the outage, and the fairness when half of all that was made then is stored.
 func (p *play) store(i, number int) {
 	p.out.Accepted++
 	p.second().Accepted++
@@ -288,7 +299,8 @@ func (p *play) store(i, number int) {
 	}
 }
 
-// second is the one that it is now.
+// second returns the counters of the present second, after filling in seconds in which nothing
+// happened.
 func (p *play) second() *Second {
 	for n := int((p.now - p.Outage) / time.Second); len(p.out.Seconds) <= n; {
 		p.out.Seconds = append(p.out.Seconds, Second{Backlog: p.backlog})
@@ -296,7 +308,7 @@ func (p *play) second() *Second {
 	return &p.out.Seconds[len(p.out.Seconds)-1]
 }
 
-// jain is Jain's index of fairness.
+// jain returns Jain's index of fairness: 1 if all numbers are equal, 1/n if all but one are 0.
 func jain(all []int) float64 {
 	sum, squares := 0.0, 0.0
 	for _, n := range all {

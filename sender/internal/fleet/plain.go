@@ -26,6 +26,8 @@ type worker struct {
 	failures int
 }
 
+// newPlain returns a client that calls ask with the index of a worker for each request, and store for
+// each payload that is stored. Without jitter its waits do not depend on the seed.
 func newPlain(seed uint64, jitter bool, ask func(any), store func(int)) *plain {
 	p := &plain{ask: ask, store: store}
 	if jitter {
@@ -39,7 +41,7 @@ func (p *plain) made(_ time.Duration, number int) {
 	p.give()
 }
 
-// give has idle workers take what there is.
+// give starts a request of the next payload in each idle worker.
 func (p *plain) give() {
 	for i := range p.worker {
 		if w := &p.worker[i]; !w.busy && len(p.files) > 0 {
@@ -50,6 +52,7 @@ func (p *plain) give() {
 	}
 }
 
+// answered frees the worker of a stored payload, or sets the time of its next attempt.
 func (p *plain) answered(now time.Duration, request any, is answer) {
 	w := &p.worker[request.(int)]
 	if is == stored {
@@ -69,6 +72,7 @@ func (p *plain) answered(now time.Duration, request any, is answer) {
 	w.next = now + d
 }
 
+// tick starts the requests whose retry is due.
 func (p *plain) tick(now time.Duration) {
 	for i := range p.worker {
 		if w := &p.worker[i]; w.next > 0 && w.next <= now {
@@ -78,6 +82,7 @@ func (p *plain) tick(now time.Duration) {
 	}
 }
 
+// alarm returns when the first retry is due; -1: no worker waits for one.
 func (p *plain) alarm() time.Duration {
 	first := time.Duration(-1)
 	for i := range p.worker {

@@ -36,6 +36,8 @@ type played struct {
 	*fleet.History
 }
 
+// run plays an outage of an hour for fleets with different policies of retrying, prints a table, and
+// writes the table and the pictures into the folder docs; nothing is written if docs is empty.
 func run(agents int, docs string) error {
 	var all []played
 	for _, p := range []played{
@@ -67,7 +69,7 @@ func run(agents int, docs string) error {
 		draw(filepath.Join(docs, "fleets-backlog.svg"), "Payloads that wait", all, backlog))
 }
 
-// table is what the page says.
+// table returns the table of results for the page docs/fleets.md, as Markdown.
 func table(all []played) string {
 	var b strings.Builder
 	f := all[0]
