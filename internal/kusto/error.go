@@ -32,7 +32,7 @@ type Error struct {
 	Cause  error
 }
 
-// Error is the status, the code and the message, without the hint.
+// Error returns status, code, message and activity id on one line, without the hint.
 func (e *Error) Error() string {
 	var parts []string
 	if e.Status != 0 {
@@ -60,8 +60,8 @@ func opens(message, code string) bool {
 // Unwrap is the error of the network below, where there was one.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Empty reports whether the service found no usable record at all in the body, so
-// that looking for the bad one is no use: all are.
+// Empty reports whether the service found no usable record in the whole body. Bisecting the batch to
+// find the bad record is then useless, since all are bad.
 func (e *Error) Empty() bool { return e.About == reply.EmptyStream }
 
 // Missing reports whether a database, a table or a mapping was not found.
@@ -91,7 +91,8 @@ const (
 	TokenRejected
 )
 
-// Token is what e says of the token; TokenFine if e is nil.
+// Token returns what the error says about the token of the request: that there is none at present,
+// that the credentials were refused, that the cluster refused the token, or TokenFine. e may be nil.
 func (e *Error) Token() TokenFault {
 	switch {
 	case e == nil:
@@ -112,14 +113,15 @@ func (e *Error) Token() TokenFault {
 	return TokenRefused
 }
 
-// wayFault reports whether nothing answered at all.
+// wayFault reports whether nothing answered at all: a fault of the network, not of the service. A
+// secret file that cannot be read is not such a fault.
 func wayFault(e *Error) bool {
 	var file *fs.PathError // a secret that was not there to be sent
 	return e.Status == 0 && e.Code == "" && !e.Partial && e.Cause != nil && !errors.As(e.Cause, &file)
 }
 
-// Refused reports whether it is about who asks: a token or a role was refused, or what is
-// on this machine gives no token. Nothing but a person changes that.
+// Refused reports whether the identity was refused: its token, its role or its credentials on this
+// machine. Only a person can change that, so that a retry is useless.
 func (e *Error) Refused() bool {
 	if e.NoToken {
 		return e.Token() == TokenRefused
@@ -127,8 +129,9 @@ func (e *Error) Refused() bool {
 	return e.Status == http.StatusUnauthorized || e.Denied()
 }
 
-// Unreached reports whether an error is of the way: nothing of a service answered, or what
-// answered is out of order or something else, or the authority is out of reach.
+// Unreached reports whether the service was not reached: there was no answer, a proxy or a service
+// that is out of order answered, or the authority for tokens is out of reach. It is false for nil and
+// for errors that are not an *Error.
 func Unreached(err error) bool {
 	var e *Error
 	switch {

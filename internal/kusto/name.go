@@ -13,11 +13,10 @@ import (
 // MaxName is the documented most characters in the name of an entity.
 const MaxName = 1024
 
-// ValidName refuses a name of a database, table or mapping (kind says which,
-// for the error) that the service does not allow: 1 to 1024 letters, digits,
-// underscores, spaces, dots and dashes. It refuses "." and ".." too, since a
-// name becomes part of a path, and names of spaces alone. The error
-// wraps what is wrong, without the name.
+// ValidName returns an error if the service does not allow name for a database, table or mapping. It
+// allows 1 to 1024 letters, digits, underscores, spaces, dots and dashes; "." and "..", which would
+// change the path of a URL, and names of spaces alone are refused too. kind is the word for the error
+// text. errors.Unwrap of the error gives the reason without the name.
 func ValidName(kind, name string) error {
 	why := nameFault(name)
 	switch {
@@ -29,7 +28,7 @@ func ValidName(kind, name string) error {
 	return fmt.Errorf("%s %s: %w", kind, reply.QuoteName(name), errors.New(why))
 }
 
-// nameFault is what is wrong with a name; empty: nothing.
+// nameFault returns what is wrong with a name, as a text for people; "" if it is allowed.
 func nameFault(name string) string {
 	const allowed = "letters, digits, underscore, space, dot and dash are"
 	switch n := utf8.RuneCountInString(name); {
@@ -52,14 +51,14 @@ func nameFault(name string) string {
 	return ""
 }
 
-// EntityName writes the name of a database, table or column as commands read it
-// wherever an entity is meant: in brackets and quotes.
+// EntityName quotes the name of a database, table or column for a management command or a query, as in
+// ['my table'].
 func EntityName(name string) string { return "[" + TextLiteral(name) + "]" }
 
-// StringLiteral writes a text as a string of KQL in double quotes.
+// StringLiteral returns a text as a KQL string literal in double quotes.
 func StringLiteral(text string) string { return kqlString(text, '"') }
 
-// TextLiteral is StringLiteral in single quotes.
+// TextLiteral returns a text as a KQL string literal in single quotes.
 func TextLiteral(text string) string { return kqlString(text, '\'') }
 
 // kqlString writes a string literal of KQL in the given quotes.

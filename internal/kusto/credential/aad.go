@@ -22,6 +22,8 @@ var aadCode = regexp.MustCompile(`AADSTS\d{4,8}`)
 // unknownResource is the code of a resource that the tenant does not know.
 const unknownResource = "AADSTS500011"
 
+// isUnknownResource reports whether the authority refused because the tenant does not know the
+// resource for which the token is.
 func isUnknownResource(err error) bool {
 	var e *kusto.Error
 	return errors.As(err, &e) && e.Code == unknownResource
@@ -97,8 +99,8 @@ var timelyCodes = map[string]bool{"AADSTS700024": true, "AADSTS500133": true, "A
 // passingCodes are those of an authority that is out of order for a while.
 var passingCodes = map[string]bool{"temporarily_unavailable": true, "server_error": true, "AADSTS90033": true, "AADSTS90006": true, "AADSTS50166": true}
 
-// explain turns the failure of a request for a token with a secret into one of our
-// errors. The library's own words hold the whole reply, so they are not used.
+// explain returns a failed token request with a client secret as an *Error with a hint. The library's
+// own error text is not used, since it holds the whole reply.
 func explain(err error, secret string) error {
 	var refusal *oauth2.RetrieveError
 	switch {
@@ -110,7 +112,7 @@ func explain(err error, secret string) error {
 	return authorityRefusal(refusal.Response.StatusCode, refusal.Response.Header, refusal.Body, secret)
 }
 
-// notTheAuthority is for a 200 that holds no token.
+// notTheAuthority returns the error for a 200 that holds no token.
 func notTheAuthority(err error) *kusto.Error {
 	return &kusto.Error{
 		Message: "get token: what answered is not the authority, or a proxy answered in its place", Cause: err,
@@ -118,7 +120,8 @@ func notTheAuthority(err error) *kusto.Error {
 	}
 }
 
-// authorityOutOfReach is for a request that was not answered.
+// authorityOutOfReach returns the error for a token request that got no answer. The secrets are
+// removed from its text.
 func authorityOutOfReach(err error, secrets ...string) *kusto.Error {
 	return &kusto.Error{
 		Message: reply.Printable(reply.Redact(strings.TrimSpace("get token: "+err.Error()), secrets...), reply.MaxMessage), Cause: err,
@@ -126,7 +129,8 @@ func authorityOutOfReach(err error, secrets ...string) *kusto.Error {
 	}
 }
 
-// authorityRefusal reads the answer of the authority, and of what answers like it.
+// authorityRefusal returns the error for an answer of the authority that refuses a token: its code,
+// the first line of its description, and a hint for the code. The secrets are removed from the text.
 func authorityRefusal(status int, h http.Header, body []byte, secrets ...string) *kusto.Error {
 	clean := func(s string) string {
 		return reply.Printable(reply.Redact(strings.TrimSpace(s), secrets...), reply.MaxMessage)

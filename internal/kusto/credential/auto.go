@@ -25,6 +25,8 @@ type namedGrant struct {
 	why   string      // it is not
 }
 
+// fetch returns a token of the first way to sign in that gives one, and keeps to that way from then
+// on. If none does, the error lists the reason of each way.
 func (g *autoGrant) fetch(ctx context.Context) (string, time.Time, error) {
 	if kept := g.kept.Load(); kept != nil {
 		return kept.fetch(ctx)
@@ -62,6 +64,7 @@ func (g *autoGrant) fetch(ctx context.Context) (string, time.Time, error) {
 	return "", time.Time{}, none
 }
 
+// changed reports whether a file that a way to sign in reads has changed since it was read.
 func (g *autoGrant) changed() bool {
 	if kept := g.kept.Load(); kept != nil {
 		return kept.changed()
@@ -74,6 +77,7 @@ func (g *autoGrant) changed() bool {
 	return false
 }
 
+// close closes the idle connections of all ways.
 func (g *autoGrant) close() {
 	for _, way := range g.ways {
 		if way.grant != nil {

@@ -33,10 +33,12 @@ type certificateLogin struct {
 func (l *certificateLogin) wantsAuthority() bool { return true }
 func (l *certificateLogin) close()               {}
 
+// changed reports whether the file of the certificate or of its password changed since it was read.
 func (l *certificateLogin) changed() bool {
 	return l.seenFile.changed(l.file) || l.password != "" && l.seenPassword.changed(l.password)
 }
 
+// ask reads the certificate and asks the authority for a token for the resource.
 func (l *certificateLogin) ask(ctx context.Context, authority, resource string) (string, time.Time, error) {
 	chain, key, err := l.read()
 	if err != nil {
@@ -58,7 +60,8 @@ func (l *certificateLogin) ask(ctx context.Context, authority, resource string) 
 	return e.result(t, err)
 }
 
-// read is the certificates and the key of the file.
+// read returns the certificates and the private key in the file. It fails if the certificate is not
+// valid now.
 func (l *certificateLogin) read() ([]*x509.Certificate, crypto.PrivateKey, error) {
 	l.seenFile.look(l.file)
 	data, err := readUpTo(l.file, maxCertificates)
@@ -90,7 +93,8 @@ var (
 	errKeyless   = errors.New("it holds no key of any certificate in it")
 )
 
-// parseCertificate reads PEM with a key in it, or PKCS#12.
+// parseCertificate parses PEM that holds certificates and an unencrypted key, or else PKCS#12 with the
+// given password. It returns the certificates with the leaf first in PKCS#12, and the key.
 func parseCertificate(data []byte, password string) ([]*x509.Certificate, crypto.PrivateKey, error) {
 	if block, _ := pem.Decode(data); block == nil {
 		key, leaf, others, err := pkcs12.DecodeChain(data, password)
@@ -109,7 +113,7 @@ func parseCertificate(data []byte, password string) ([]*x509.Certificate, crypto
 	return chain, key, err
 }
 
-// leafOf is the certificate of the key.
+// leafOf returns the certificate that belongs to the private key; nil if none of the chain does.
 func leafOf(chain []*x509.Certificate, key crypto.PrivateKey) *x509.Certificate {
 	signer, ok := key.(crypto.Signer)
 	if !ok {
@@ -123,7 +127,8 @@ func leafOf(chain []*x509.Certificate, key crypto.PrivateKey) *x509.Certificate 
 	return nil
 }
 
-// validNow refuses a certificate that the authority would refuse.
+// validNow returns an error if the certificate is missing, has expired, or is not valid yet by more
+// than the tolerated clock difference.
 func validNow(c *x509.Certificate, path string, now time.Time) error {
 	words := ""
 	switch {
@@ -142,6 +147,8 @@ func validNow(c *x509.Certificate, path string, now time.Time) error {
 	}
 }
 
+// badCertificate returns the error for a certificate file that was read and cannot be used, with a
+// hint that depends on err.
 func badCertificate(path string, err error) error {
 	hint := "write the certificate and its RSA key into the file, as PEM or PKCS#12: cat certificate.pem key.pem"
 	switch {
@@ -155,7 +162,8 @@ func badCertificate(path string, err error) error {
 	}
 }
 
-// unreadable is the error of a file that holds a secret and cannot be read.
+// unreadable returns the error for a secret file that cannot be read. key is the configuration key
+// that names the file.
 func unreadable(path, key string, err error) error {
 	var named *os.PathError
 	if !errors.As(err, &named) {

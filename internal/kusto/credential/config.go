@@ -36,13 +36,13 @@ type Config struct {
 // Methods are the values of Method, auto first.
 var Methods = []string{"auto", "client_secret", "certificate", "managed_identity", "workload_identity", "azure_cli", "token_file", "none"}
 
-// DefaultConfig is what holds where the configuration says nothing.
+// DefaultConfig returns the settings that apply to every key that the configuration does not set.
 func DefaultConfig() Config {
 	return Config{Method: "auto"}
 }
 
-// Validate returns every complaint as a *units.KeyError, joined. Whether a
-// method may be used with a cluster is not asked here.
+// Validate returns all faults, each a *units.KeyError, joined with errors.Join. It does not check
+// whether the method can be used with a given cluster.
 func (c Config) Validate() error {
 	errs := []error{checkMethod(c.Method), checkAuthority(c.Authority)}
 	need := func(key, value, why string) {
@@ -80,7 +80,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkMethod does not quote what is no method: it may be a secret.
+// checkMethod returns a *units.KeyError if method is not one of Methods. The error does not quote the
+// value, which may be a secret that was written into the wrong key.
 func checkMethod(method string) error {
 	err := units.OneOf("method", method, Methods...)
 	var told *units.KeyError
@@ -90,8 +91,8 @@ func checkMethod(method string) error {
 	return err
 }
 
-// checkAuthority holds the token service to what holds for a cluster: a secret
-// is sent there.
+// checkAuthority returns a *units.KeyError if a secret must not be sent to this URL: it must be https,
+// or http to this machine. An empty string is allowed.
 func checkAuthority(authority string) error {
 	if authority == "" {
 		return nil
@@ -102,7 +103,7 @@ func checkAuthority(authority string) error {
 	return nil
 }
 
-// Masked is a copy that holds no secret.
+// Masked returns a copy in which a client secret is replaced by kusto.Mask.
 func (c Config) Masked() Config {
 	if c.ClientSecret != "" {
 		c.ClientSecret = kusto.Mask
@@ -110,12 +111,12 @@ func (c Config) Masked() Config {
 	return c
 }
 
-// Format writes the same few words for every verb, and no secret.
+// Format implements fmt.Formatter: for every verb it writes method, tenant and client, and no secret.
 func (c Config) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "{method %s, tenant %s, client %s}", c.Method, c.Tenant, c.ClientID)
 }
 
-// LogValue shows the method and who, and no secret.
+// LogValue implements slog.LogValuer: it shows method, tenant and client, and no secret.
 func (c Config) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("method", c.Method), slog.String("tenant", c.Tenant), slog.String("client_id", c.ClientID))
 }

@@ -76,6 +76,8 @@ type methods struct {
 	metadata   *discovery
 }
 
+// prepare checks authority and tenant, and makes the transports and the discovery of the cluster's
+// metadata. It makes no request.
 func (m *methods) prepare(c *wire.Clock) (err error) {
 	if m.transports, err = newTransports(m.options, c); err != nil {
 		return err
@@ -92,6 +94,7 @@ func (m *methods) prepare(c *wire.Clock) (err error) {
 	return err
 }
 
+// grant returns the source of tokens for a method: for auto one that tries several ways.
 func (m *methods) grant(method string) (grant, error) {
 	if method == "auto" {
 		return m.auto()
@@ -103,12 +106,12 @@ func (m *methods) grant(method string) (grant, error) {
 	return m.asked(way), nil
 }
 
-// asked is the grant of a way.
+// asked returns the source of tokens that asks through this login.
 func (m *methods) asked(way login) *loginGrant {
 	return newLoginGrant(way, m.cfg, m.cluster, m.metadata)
 }
 
-// login is the way of a method that asks for tokens.
+// login returns the login of a method, or an error if the configuration lacks what it needs.
 func (m *methods) login(method string) (login, error) {
 	if err := m.complete(method); err != nil {
 		return nil, err
@@ -132,7 +135,8 @@ func (m *methods) login(method string) (login, error) {
 	return nil, fmt.Errorf("auth.method: want one of %s", strings.Join(Methods, ", ")) // it may be a secret
 }
 
-// complete asks for what the method cannot do without.
+// complete returns an error if a key that the method needs is not set, or if the authority cannot be
+// used with it.
 func (m *methods) complete(method string) error {
 	type need struct{ key, value string }
 	who := []need{{"tenant", m.cfg.Tenant}, {"client_id", m.cfg.ClientID}}
@@ -151,7 +155,8 @@ func (m *methods) complete(method string) error {
 	return nil
 }
 
-// auto makes the methods that need no interaction, in the order in which they are tried.
+// auto returns the source of tokens that tries, in this order, a workload identity, a managed identity
+// and the Azure CLI.
 func (m *methods) auto() (grant, error) {
 	g := &autoGrant{none: "set auth.tenant, auth.client_id and auth.client_secret_file; or give a machine in Azure an identity: " +
 		"az vm identity assign --resource-group <group> --name <machine>; or, to try it as yourself: az login"}
@@ -177,7 +182,8 @@ func (m *methods) auto() (grant, error) {
 	return g, nil
 }
 
-// credentialPath finds a bare file name where systemd puts credentials.
+// credentialPath returns the path of a credential file: a name without a folder is looked for in
+// $CREDENTIALS_DIRECTORY, if systemd has set it; any other path is returned unchanged.
 func credentialPath(name string) string {
 	dir := os.Getenv("CREDENTIALS_DIRECTORY")
 	if dir != "" && name == filepath.Base(name) {
@@ -197,6 +203,7 @@ type secretLogin struct {
 	transports *transports
 }
 
+// newSecretLogin returns a login with the client secret of cfg. It follows no redirect.
 func newSecretLogin(cfg Config, d *transports) *secretLogin {
 	l := &secretLogin{
 		tenant: cfg.Tenant, id: cfg.ClientID, secret: cfg.ClientSecret, transports: d,
@@ -221,6 +228,8 @@ func (l *secretLogin) close()        {}
 // unstatedLife is how long a token is used that does not say how long it lives.
 const unstatedLife = 10 * time.Minute
 
+// ask posts the client id and the secret to the authority and returns the token for the resource. A
+// token without an expiry counts as valid for unstatedLife.
 func (l *secretLogin) ask(ctx context.Context, authority, resource string) (string, time.Time, error) {
 	conf := clientcredentials.Config{
 		ClientID: l.id, ClientSecret: l.secret,

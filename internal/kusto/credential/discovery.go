@@ -44,8 +44,8 @@ type clusterMetadata struct {
 	mfa      bool // users need a second factor
 }
 
-// authority is where the cluster has one ask for tokens. It is believed only where
-// that is one of the known ones; a cluster on this machine may have its own here.
+// authority returns the URL of the token service that the cluster names. It fails unless that is one
+// of the known ones; a cluster on this machine (local) may also name one on this machine.
 func (m *clusterMetadata) authority(local bool) (string, error) {
 	authority := strings.TrimRight(m.login, "/")
 	u, err := wire.WebURL(authority)
@@ -60,7 +60,8 @@ func (m *clusterMetadata) authority(local bool) (string, error) {
 	}
 }
 
-// audience is what the cluster calls itself in tokens.
+// audience returns the resource for which tokens for the cluster are requested; the variant with a
+// second factor if users of the cluster need one.
 func (m *clusterMetadata) audience() string {
 	if m.mfa {
 		return mfaResource(m.resource)
@@ -68,7 +69,7 @@ func (m *clusterMetadata) audience() string {
 	return m.resource
 }
 
-// mfaResource is the name of a resource for which a second factor is asked.
+// mfaResource returns the variant of a resource for which users must show a second factor.
 func mfaResource(resource string) string {
 	return strings.Replace(resource, ".kusto.", ".kustomfa.", 1)
 }
@@ -87,7 +88,8 @@ type discovery struct {
 // sign in that are tried in turn all want to know.
 const metadataPause = 2 * time.Second
 
-// newDiscovery checks the endpoint: what it names as the authority is believed.
+// newDiscovery returns a discovery for the cluster. It fails for a URL that CheckEndpoint refuses,
+// since the authority that the cluster names is sent secrets.
 func newDiscovery(clusterURL string, o Options, d *transports) (*discovery, error) {
 	base, err := wire.CheckedURL(clusterURL, o.AllowUntrusted, o.QueryOnly)
 	if err != nil {
@@ -103,7 +105,8 @@ func (d *discovery) local() bool { return wire.IsLoopback(wire.HostOf(&d.url)) }
 // tenants.
 func (d *discovery) monitor() bool { return wire.IsMonitor(wire.HostOf(&d.url)) }
 
-// get is what the cluster said, which is kept for good.
+// get returns the metadata of the cluster, which is asked for once and kept. After a failure the same
+// error is returned for metadataPause before the cluster is asked again.
 func (d *discovery) get(ctx context.Context) (*clusterMetadata, error) {
 	if d.known == nil && !time.Now().Before(d.after) {
 		if d.known, d.err = d.ask(ctx); d.err != nil {
@@ -113,6 +116,8 @@ func (d *discovery) get(ctx context.Context) (*clusterMetadata, error) {
 	return d.known, d.err
 }
 
+// ask requests the metadata from the cluster. A cluster that answers 404 has the defaults of the
+// public cloud.
 func (d *discovery) ask(ctx context.Context) (*clusterMetadata, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url.String(), nil)
 	if err != nil {
@@ -141,7 +146,7 @@ func (d *discovery) ask(ctx context.Context) (*clusterMetadata, error) {
 	return m, nil
 }
 
-// read takes over what an answer says; what it leaves out stays.
+// read sets the fields that the JSON in body holds and leaves the others unchanged.
 func (m *clusterMetadata) read(body []byte) error {
 	if len(strings.TrimSpace(string(body))) == 0 {
 		return nil
@@ -162,6 +167,8 @@ func (m *clusterMetadata) read(body []byte) error {
 	return nil
 }
 
+// failed returns the error of a metadata request as an *Error with a hint. status is 0 if there was no
+// answer.
 func (d *discovery) failed(status int, h http.Header, err error) error {
 	hint := "set cluster to the query URI; or set auth.authority, such as " + publicAuthority + ", and the cluster is not asked"
 	if status == 0 {

@@ -30,7 +30,8 @@ type federatedLogin struct {
 	transports           *transports
 }
 
-// newFederatedLogin completes cfg from the environment, and says what is missing.
+// newFederatedLogin returns a login with the keys of cfg, or, for those not set, with the environment
+// variables that Kubernetes sets. The error names what is missing.
 func newFederatedLogin(cfg Config, d *transports) (*federatedLogin, error) {
 	l := &federatedLogin{
 		tenant: cmp.Or(cfg.Tenant, os.Getenv(envTenantID)), client: cmp.Or(cfg.ClientID, os.Getenv(envClientID)),
@@ -53,6 +54,8 @@ func (l *federatedLogin) wantsAuthority() bool { return true }
 func (l *federatedLogin) changed() bool        { return l.seen.changed(l.file) }
 func (l *federatedLogin) close()               {}
 
+// ask reads the federated token from its file and exchanges it at the authority for a token for the
+// resource. It fails without a request if the federated token has expired.
 func (l *federatedLogin) ask(ctx context.Context, authority, resource string) (string, time.Time, error) {
 	l.seen.look(l.file)
 	const key = "auth.federated_token_file"

@@ -42,6 +42,8 @@ type loginGrant struct {
 	works     string // a resource that gave a token after that of the cluster did not
 }
 
+// newLoginGrant returns the source of tokens for a login. Client id and tenant of cfg are filled into
+// the hints of its errors.
 func newLoginGrant(way login, cfg Config, clusterURL string, d *discovery) *loginGrant {
 	var names []string
 	for _, f := range []struct{ place, value string }{{"<client id>", cfg.ClientID}, {"<tenant>", cfg.Tenant}} {
@@ -62,6 +64,8 @@ func (g *loginGrant) close() {
 	g.metadata.transports.close()
 }
 
+// fetch returns a token and when it expires. In the hint of an error the client id and the tenant are
+// filled in.
 func (g *loginGrant) fetch(ctx context.Context) (string, time.Time, error) {
 	token, expires, err := g.ask(ctx)
 	var e *kusto.Error
@@ -73,6 +77,9 @@ func (g *loginGrant) fetch(ctx context.Context) (string, time.Time, error) {
 	return token, expires, err
 }
 
+// ask returns a token for the cluster. If the tenant does not know the cluster by its URL, and
+// auth.resource is not set, it asks once more for the resource that the cluster's metadata names, and
+// keeps to that name if it works.
 func (g *loginGrant) ask(ctx context.Context) (string, time.Time, error) {
 	authority, resource, err := g.target(ctx)
 	if err != nil {
@@ -99,9 +106,9 @@ func (g *loginGrant) ask(ctx context.Context) (string, time.Time, error) {
 	return "", time.Time{}, err
 }
 
-// target is where a token is asked for, and for what. The cluster is not asked
-// where the user said it, and not waited for long where a token can be had
-// without its answer.
+// target returns the authority to ask and the resource to name. The cluster's metadata is read only
+// for what the configuration leaves open, within metadataPatience. It fails only if the authority is
+// not known and the login needs one.
 func (g *loginGrant) target(ctx context.Context) (authority, resource string, err error) {
 	resource = cmp.Or(g.resource, g.works, g.cluster)
 	if g.resource == "" && g.metadata.monitor() {
@@ -125,9 +132,10 @@ func (g *loginGrant) target(ctx context.Context) (authority, resource string, er
 	return authority, resource, err
 }
 
-// monitorTarget is target for a proxy of Azure Monitor: a token is asked for by the
-// name that the proxy gives for it, or else by that of the service in the public
-// cloud.
+// monitorTarget returns the authority and the resource to ask for a token for a proxy of Azure
+// Monitor. The resource is the one that the proxy's metadata names, or without any that of the public
+// cloud. authority is empty for a way of signing in that needs none. An error of the metadata only
+// counts if the authority has to come from it.
 func (g *loginGrant) monitorTarget(ctx context.Context) (authority, resource string, err error) {
 	bounded, cancel := context.WithTimeout(ctx, metadataPatience)
 	defer cancel()
@@ -149,6 +157,7 @@ func (g *loginGrant) monitorTarget(ctx context.Context) (authority, resource str
 // this machine alone, past any proxy.
 type transports struct{ secure, plain *wire.Pool }
 
+// newTransports returns the transports for token requests, with the proxy and TLS settings of o.
 func newTransports(o Options, c *wire.Clock) (*transports, error) {
 	n := wire.Network{Proxy: o.Proxy, CaFile: o.CAFile, MinTLS: o.MinTLS, Idle: 1, Clock: c}
 	secure, err := wire.NewPool(n)
@@ -176,7 +185,7 @@ func (t *transports) close() {
 	t.plain.Close()
 }
 
-// sameServer reports whether two addresses are of one server.
+// sameServer reports whether two URLs have the same scheme and host, ports included.
 func sameServer(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Host, b.Host)
 }

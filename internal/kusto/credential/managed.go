@@ -30,6 +30,8 @@ type identityLogin struct {
 	brief bool // find out quickly whether this machine is in Azure at all
 }
 
+// newIdentityLogin returns a login with the user-assigned identity that cfg names by resource id or
+// client id, otherwise with the system-assigned one.
 func newIdentityLogin(cfg Config, o Options) (*identityLogin, error) {
 	l := &identityLogin{}
 	switch {
@@ -47,12 +49,14 @@ func (l *identityLogin) wantsAuthority() bool { return false }
 func (l *identityLogin) changed() bool        { return false }
 func (l *identityLogin) close()               { l.conns.Close() }
 
-// mayAskIdentity reports whether a URL leads to Azure's own address or to this machine,
-// where the agent of Azure Arc is, and App Service.
+// mayAskIdentity reports whether a token of a managed identity may be requested at u: at Azure's
+// metadata address, or on this machine, where Azure Arc and App Service answer.
 func mayAskIdentity(u *url.URL) bool {
 	return u.Scheme == "http" && (u.Host == wire.MetadataHost || wire.IsLoopback(wire.HostOf(u)))
 }
 
+// ask gets a token for the resource from the identity service of this machine. If brief is set, it
+// first checks quickly whether there is such a service.
 func (l *identityLogin) ask(ctx context.Context, _, resource string) (string, time.Time, error) {
 	if l.brief {
 		if err := l.probe(ctx); err != nil {
@@ -81,7 +85,8 @@ func (l *identityLogin) ask(ctx context.Context, _, resource string) (string, ti
 	return e.result(t, nil)
 }
 
-// probe requests no token: any answer shows that the address is served.
+// probe returns an error if nothing answers at the metadata address within probePatience. It requests
+// no token, and does nothing on machines whose environment names another address.
 func (l *identityLogin) probe(ctx context.Context) error {
 	if source, err := managedidentity.GetSource(); err != nil || source != managedidentity.DefaultToIMDS {
 		return nil // this machine says itself where to ask
@@ -100,7 +105,8 @@ func (l *identityLogin) probe(ctx context.Context) error {
 	return nil
 }
 
-// explain turns a failure into one of our errors.
+// explain returns a failed token request as an *Error with a hint: e is the last request that was
+// made, err what the library said.
 func (l *identityLogin) explain(e *tokenRequest, err error) error {
 	if e.err != nil {
 		return identityOutOfReach(e.err)
@@ -117,7 +123,7 @@ func (l *identityLogin) explain(e *tokenRequest, err error) error {
 	if _, known := aadHints[refusal.Code]; known {
 		return refusal
 	}
-	if refusal.Hint = l.hint(e); refusal.Hint == notInAzure { // so that its status tells nothing
+	if refusal.Hint = l.hint(e); refusal.Hint == notInAzure { // another server answered: its status means nothing
 		words := strings.TrimPrefix(refusal.Message, "get token: ")
 		return identityOutOfReach(fmt.Errorf("what answered is not Azure: %s: %s", http.StatusText(e.status), words))
 	}
@@ -126,20 +132,22 @@ func (l *identityLogin) explain(e *tokenRequest, err error) error {
 
 const notInAzure = "this machine may not be in Azure; then use another auth.method, such as client_secret. If it is, let it reach http://" + wire.MetadataHost
 
+// identityOutOfReach returns the error for a machine on which no identity service answers.
 func identityOutOfReach(err error) error {
 	return &kusto.Error{Message: reply.Printable("get token: nothing hands out managed identities here: "+err.Error(), reply.MaxMessage), Hint: notInAzure, Cause: err}
 }
 
-// hint is for what the machine's own service refuses.
+// hint returns what to do about a refusal by the identity service of the machine (IMDS); notInAzure if
+// what answered does not look like that service.
 func (l *identityLogin) hint(e *tokenRequest) string {
 	var doc struct {
 		Words string `json:"error_description"`
 	}
-	isOurs := json.Unmarshal(e.body, &doc) == nil
+	isJSON := json.Unmarshal(e.body, &doc) == nil
 	switch {
 	case e.status == http.StatusTooManyRequests || e.status >= 500 || e.status == http.StatusGone:
 		return "the identity service of this machine is busy or being changed; it is asked again"
-	case !isOurs, e.status == http.StatusNotFound, e.status == http.StatusForbidden, e.status == http.StatusUnauthorized:
+	case !isJSON, e.status == http.StatusNotFound, e.status == http.StatusForbidden, e.status == http.StatusUnauthorized:
 		return notInAzure
 	case !strings.Contains(strings.ToLower(doc.Words), "identity"):
 		return "check auth.resource, auth.client_id and auth.resource_id"

@@ -68,6 +68,7 @@ type grant interface {
 	close()
 }
 
+// newTokens returns an empty cache for the tokens of g. A nil logger discards.
 func newTokens(g grant, log *slog.Logger) *Tokens {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -92,8 +93,9 @@ func (t *Tokens) Close() {
 	}
 }
 
-// Token is the cached token or a new one. Between two failed requests it fails
-// at once, with the error of the last.
+// Token returns the cached token, or waits for a new one until ctx ends. While the pause after a
+// failed request lasts it returns the error of that request at once. The token is "" only for the
+// method none.
 func (t *Tokens) Token(ctx context.Context) (string, error) {
 	if t.grant == nil {
 		return "", nil
@@ -115,8 +117,8 @@ func (t *Tokens) Token(ctx context.Context) (string, error) {
 	return t.token, nil
 }
 
-// look decides what the next caller gets: a token, an error, or the request to
-// wait for, which it starts if there is none.
+// look returns what the next caller gets: a token, or an error, or, if both are empty, the channel
+// that is closed when the request for a token ends. It starts that request if none is under way.
 func (t *Tokens) look() (token string, flight <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,19 +142,21 @@ func (t *Tokens) look() (token string, flight <-chan struct{}, err error) {
 	return "", t.flight, nil
 }
 
-// usable reports whether the token in hand can be given out.
+// usable reports whether the cached token can be given out: it was not refused and has not expired.
+// The caller holds mu.
 func (t *Tokens) usable(now time.Time) bool {
 	return t.token != "" && !t.refused && (t.expires.IsZero() || now.Before(t.expires))
 }
 
-// due reports whether a good token nears its end. One that lives shorter than twice
-// refreshEarly is replaced after half its life.
+// due reports whether the cached token is to be replaced because it expires soon: in refreshEarly, or
+// after half its life if it lives shorter than twice that. The caller holds mu.
 func (t *Tokens) due(now time.Time) bool {
 	early := min(refreshEarly, t.expires.Sub(t.got)/2)
 	return !t.expires.IsZero() && !now.Before(t.expires.Add(-early))
 }
 
-// wait is how long no token may be asked for.
+// wait returns how long no token may be requested, after a failure or after the service refused a
+// token; 0 or less if one may be requested now. The caller holds mu.
 func (t *Tokens) wait(now time.Time) time.Duration {
 	wait := t.after.Sub(now)
 	if t.refused {
@@ -161,9 +165,9 @@ func (t *Tokens) wait(now time.Time) time.Duration {
 	return wait
 }
 
-// waiting is why there is no token for now, and when one is asked for again where
-// nothing else brings it about. Of one that the service refused it is what the
-// service said, so that a hold keeps its reason while no request is made.
+// waiting returns the error for callers while there is no token: that of the last request, with the
+// time until the next in RetryAfter, or, if the service refused the token, the error of the service,
+// so that a hold keeps its reason. The caller holds mu.
 func (t *Tokens) waiting(now time.Time) error {
 	if t.err == nil {
 		return t.why
@@ -177,9 +181,9 @@ func (t *Tokens) waiting(now time.Time) error {
 	return &told
 }
 
-// takeOff starts a request. Its goroutine is started by the caller that asks for a
-// token first, ends within grantTimeout or when Close is called, and Close
-// waits for it. The context of the caller does not end it: others wait too.
+// takeOff starts a goroutine that requests a token and stores the result. It ends within grantTimeout,
+// or when Close is called, which waits for it. It does not end with the context of the caller, since
+// others wait for the same token. The caller holds mu.
 func (t *Tokens) takeOff() {
 	landed := make(chan struct{})
 	t.flight = landed
@@ -202,14 +206,16 @@ func (t *Tokens) takeOff() {
 	}()
 }
 
-// tokenless marks an error as why there is no token. The error itself is not changed.
+// tokenless returns a copy of e that is marked as the reason why there is no token.
 func tokenless(e *kusto.Error) *kusto.Error {
 	told := *e
 	told.NoToken = true
 	return &told
 }
 
-// land keeps what a request brought.
+// land stores the result of a token request: the token, or the error and the pause until the next
+// request. A failure is logged only if the cached token is still usable, since otherwise the callers
+// get the error.
 func (t *Tokens) land(token string, expires time.Time, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -231,8 +237,9 @@ func (t *Tokens) land(token string, expires time.Time, err error) {
 	t.token, t.got, t.expires, t.refused, t.err, t.after, t.pause = token, now, expires, false, nil, time.Time{}, 0
 }
 
-// pauseAfter is how long no token is asked for after a request that failed. Agents
-// that lost their authority at one time do not all come back at one time.
+// pauseAfter returns how long no token is requested after this failure. If the authority is out of
+// reach the pause doubles each time, with jitter, so that agents do not all come back at the same
+// moment. The caller holds mu.
 func (t *Tokens) pauseAfter(err error) time.Duration {
 	var e *kusto.Error
 	if !errors.As(err, &e) || e.Token() != kusto.TokenLater {
@@ -244,6 +251,7 @@ func (t *Tokens) pauseAfter(err error) time.Duration {
 	return max(wait, min(askedPause(err), mostAskedPause))
 }
 
+// fixOf returns the hint of an error, for the log attribute fix.
 func fixOf(err error) string {
 	var e *kusto.Error
 	if errors.As(err, &e) {
@@ -252,6 +260,7 @@ func fixOf(err error) string {
 	return "check the keys under auth"
 }
 
+// askedPause returns the Retry-After of an error; 0 if it has none.
 func askedPause(err error) time.Duration {
 	var e *kusto.Error
 	if errors.As(err, &e) {
@@ -260,9 +269,9 @@ func askedPause(err error) time.Duration {
 	return 0
 }
 
-// Invalidate gives up token, if it is still the one given out, since the service
-// refused it with why. The next Token asks for a new one at once, but not twice
-// within half a minute; until then it fails with why.
+// Invalidate drops a token that the service refused with the error why, unless another one has
+// replaced it already. The next call of Token requests a new one at once, but not twice within
+// refreshPause; until then Token returns why.
 func (t *Tokens) Invalidate(token string, why *kusto.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -271,8 +280,7 @@ func (t *Tokens) Invalidate(token string, why *kusto.Error) {
 	}
 }
 
-// ExpiresAt is when the token in hand ends; zero: there is none, or it does
-// not tell.
+// ExpiresAt returns when the cached token expires; zero if there is none or it does not say.
 func (t *Tokens) ExpiresAt() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()

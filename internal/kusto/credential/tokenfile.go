@@ -23,7 +23,8 @@ import (
 // maxSecret bounds a file with a secret or a token in it, in bytes.
 const maxSecret = 64 << 10
 
-// readSecret reads a file whose one line is the secret.
+// readSecret returns the content of a file that holds one secret, without the line end. It fails if
+// the file is empty or larger than maxSecret. key is the configuration key, for the error.
 func readSecret(path, key string) (string, error) {
 	data, err := readUpTo(path, maxSecret+1)
 	secret := strings.TrimRight(string(data), "\r\n")
@@ -39,7 +40,7 @@ func readSecret(path, key string) (string, error) {
 	return secret, nil
 }
 
-// readUpTo reads the beginning of a file without waiting: a FIFO without a writer is
+// readUpTo returns at most so many bytes of a file. It never blocks: a FIFO without a writer reads as
 // empty.
 func readUpTo(path string, most int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -53,8 +54,9 @@ func readUpTo(path string, most int64) ([]byte, error) {
 // plainPath needs no quotes in a shell.
 var plainPath = regexp.MustCompile(`^[A-Za-z0-9_./@%+=:,-]{1,256}$`)
 
-// readHint is what to do about a secret that cannot be read. No file can be put
-// into the folder that systemd makes for a service.
+// readHint returns what to do about a secret file that cannot be read. Files in the folder that
+// systemd makes for a service cannot be written directly, so the hint for these names the credential
+// store.
 func readHint(path string) string {
 	if dir := os.Getenv("CREDENTIALS_DIRECTORY"); dir != "" && filepath.Dir(path) == filepath.Clean(dir) {
 		name := reply.Printable(filepath.Base(path), 256)
@@ -66,7 +68,7 @@ func readHint(path string) string {
 	return "let the user the agent runs as read it: chgrp kusto-agent " + shellName(path) + " && chmod g+r " + shellName(path) + "; under systemd, LoadCredential= hands it over"
 }
 
-// shellName is a path for a command line.
+// shellName returns a path quoted for a shell command, if it needs quotes.
 func shellName(path string) string {
 	if plainPath.MatchString(path) {
 		return path
@@ -90,8 +92,8 @@ type seenFile struct {
 	info os.FileInfo // nil: there was none
 }
 
-// look is called before the file is read: what is written in between is seen as
-// changed.
+// look remembers the state of the file. Call it before the file is read: then a write between the two
+// shows as a change.
 func (s *seenFile) look(path string) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -102,7 +104,8 @@ func (s *seenFile) look(path string) {
 	s.info = info
 }
 
-// changed reports whether the file was written or replaced since it was read.
+// changed reports whether the file differs from the remembered state in inode, size or time. A file
+// that does not exist has not changed; one that appeared has.
 func (s *seenFile) changed(path string) bool {
 	now, err := os.Stat(path)
 	s.mu.Lock()
@@ -116,6 +119,8 @@ func (s *seenFile) changed(path string) bool {
 	return !os.SameFile(now, s.info) || now.Size() != s.info.Size() || !now.ModTime().Equal(s.info.ModTime())
 }
 
+// fetch returns the token in the file and its expiry, which is zero if the token is not a JWT. It
+// fails if the token has expired.
 func (g *fileGrant) fetch(context.Context) (string, time.Time, error) {
 	g.seen.look(g.path)
 	token, err := readSecret(g.path, "auth.token_file")
@@ -132,7 +137,7 @@ func (g *fileGrant) fetch(context.Context) (string, time.Time, error) {
 	return token, expires, nil
 }
 
-// jwtExpiry reads when a token ends, unverified; zero: it does not tell.
+// jwtExpiry returns when a JWT expires, without verifying it; zero if it is not a JWT or does not say.
 func jwtExpiry(token string) time.Time {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

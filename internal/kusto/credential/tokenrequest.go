@@ -16,9 +16,9 @@ import (
 	"kusto-agent/internal/kusto/wire"
 )
 
-// tokenRequest carries the requests that a library makes for one token, to where it may
-// make them, and remembers the last answer: the errors of the library hold whole
-// replies, or lose the cause.
+// tokenRequest is the transport of a library that requests one token. It sends requests only to
+// allowed URLs and keeps the last answer, since the errors of the library hold whole replies or lose
+// the cause.
 type tokenRequest struct {
 	through http.RoundTripper // which follows no redirect
 	allowed func(*url.URL) bool
@@ -32,8 +32,8 @@ type tokenRequest struct {
 // maxReply is the most that is read of an answer to a library.
 const maxReply = 1 << 20
 
-// toAuthority returns a request that goes to one token service and nowhere else, but for a
-// known one, which may call itself by another of the known names.
+// toAuthority returns a tokenRequest that goes to this authority only; if it is one of the known
+// authorities, also to the others of these.
 func toAuthority(authority string, t *transports) (*tokenRequest, error) {
 	u, err := wire.WebURL(authority)
 	if err != nil {
@@ -44,7 +44,8 @@ func toAuthority(authority string, t *transports) (*tokenRequest, error) {
 	}}, nil
 }
 
-// options has a library go through r, and leave trying again to the cache.
+// options returns library options that use r as the transport and do not retry: the cache of tokens
+// decides about that.
 func (r *tokenRequest) options(authority string) azcore.ClientOptions {
 	return azcore.ClientOptions{
 		Cloud:     cloud.Configuration{ActiveDirectoryAuthorityHost: authority},
@@ -61,7 +62,8 @@ func (final) NonRetriable() {}
 
 func (f final) Unwrap() error { return f.error }
 
-// Do makes one request.
+// Do makes one request and stores status, header and body of the answer, or the error. A URL that is
+// not allowed fails without a request.
 func (r *tokenRequest) Do(req *http.Request) (*http.Response, error) {
 	r.status, r.header, r.body, r.err = 0, nil, nil, nil
 	if !r.allowed(req.URL) {
@@ -82,7 +84,8 @@ func (r *tokenRequest) Do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// result is the token, or the error in our words.
+// result returns the token, or the failure as an *Error with a hint, by the stored answer. The secrets
+// are removed from its text.
 func (r *tokenRequest) result(t azcore.AccessToken, err error, secrets ...string) (string, time.Time, error) {
 	switch {
 	case err == nil:

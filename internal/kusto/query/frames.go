@@ -21,7 +21,8 @@ const (
 	tableOfContents = "TableOfContents"
 )
 
-// kindGiven is the kind under which a table is given out.
+// kindGiven returns the kind under which a table is passed to the Reader: that of the answer if the
+// service uses it for tables about the request, otherwise PrimaryResult.
 func kindGiven(kind string) string {
 	if strings.HasPrefix(kind, "Query") || kind == tableOfContents {
 		return kind
@@ -29,8 +30,8 @@ func kindGiven(kind string) string {
 	return PrimaryResult
 }
 
-// head is what is known of a table while it is read, whose keys may come in any
-// order, with the rows that came before enough was known to hand them on.
+// head is what is known of a table while it is read. Its keys may come in any order: rows that come
+// before the columns and the kind are kept in held.
 type head struct {
 	table   Table
 	columns bool // they were read
@@ -40,7 +41,8 @@ type head struct {
 	given   *turn // the table, if it is handed on as it comes
 }
 
-// once refuses a key that comes twice: one of two lists of rows would be lost.
+// once returns an error if a key of a table comes a second time, since one of two lists of rows would
+// be lost, and otherwise sets told.
 func once(key string, told *bool) error {
 	if *told {
 		return fmt.Errorf("%w: a table has %s twice", errShape, key)
@@ -49,7 +51,8 @@ func once(key string, told *bool) error {
 	return nil
 }
 
-// readRows reads the rows of a table, which are held if it was not begun.
+// readRows reads the rows of a table. They are passed on at once if the Reader knows the table, and
+// otherwise kept in h.held.
 func (p *parser) readRows(h *head) error {
 	if err := once("Rows", &h.rows); err != nil {
 		return err
@@ -71,7 +74,7 @@ func (p *parser) readColumns(h *head) (err error) {
 	return err
 }
 
-// begin begins a table as one that is handed on as it comes.
+// begin announces a table, so that its rows are passed on as they are read.
 func (p *parser) begin(h *head) (err error) {
 	if p.out.full() {
 		return fmt.Errorf("%w: more than %d tables are not ended", errSize, maxTables)
@@ -81,7 +84,8 @@ func (p *parser) begin(h *head) (err error) {
 	return err
 }
 
-// finish hands on what was held of a table, and ends it.
+// finish passes on the rows of a table that were kept, and ends the table. If the table was not
+// announced before, it announces it first.
 func (p *parser) finish(h *head) error {
 	if h.given == nil {
 		if err := p.begin(h); err != nil {
@@ -94,10 +98,10 @@ func (p *parser) finish(h *head) error {
 	return p.out.end(h.given)
 }
 
-// version1 reads {"Tables": […], "Exceptions": […]}. The kinds of its tables are
-// told by the last of them, the table of contents, when all are over. The first
-// tables that look like results are handed on as they come; from the first that
-// looks like one of the service on, tables are held until it is known.
+// version1 reads an answer of the form {"Tables": […], "Exceptions": […]}. The last table, the table
+// of contents, says which tables are results and which are about the request. The first tables are
+// passed on as they are read; from the first one on that may be about the request, tables are kept
+// until the table of contents was read.
 func (p *parser) version1() error {
 	var tables bool
 	var all []*head
@@ -107,9 +111,9 @@ func (p *parser) version1() error {
 			if err := once(key, &tables); err != nil {
 				return err
 			}
-			return p.list(func() error { return p.table1(&all) })
+			return p.list(func() error { return p.readTableV1(&all) })
 		case "exceptions", "error", "oneapierrors":
-			return p.note(false)
+			return p.readFault(false)
 		}
 		return p.skip()
 	})
@@ -127,7 +131,7 @@ func (p *parser) version1() error {
 		if kinds != nil {
 			h.table.Kind = kinds[i]
 		} else {
-			h.table.Kind = guessed(&h.table, p.q.Call, i, len(all))
+			h.table.Kind = guessKind(&h.table, p.q.Call, i, len(all))
 		}
 		if err := p.finish(h); err != nil {
 			return err
@@ -136,7 +140,9 @@ func (p *parser) version1() error {
 	return nil
 }
 
-func (p *parser) table1(all *[]*head) error {
+// readTableV1 reads one table of a version 1 answer and appends it to all. If it is certainly a result
+// its rows are passed on as they are read and the table is ended; otherwise they are kept in its head.
+func (p *parser) readTableV1(all *[]*head) error {
 	if len(*all) == maxTables {
 		return fmt.Errorf("%w: it has more than %d tables", errSize, maxTables)
 	}
@@ -151,6 +157,7 @@ func (p *parser) table1(all *[]*head) error {
 		case "columns":
 			return p.readColumns(h)
 		case "rows":
+			// Tables keep their order: behind one that is kept, all are kept.
 			waits := len(*all) > 0 && (*all)[len(*all)-1].given == nil
 			if h.columns && h.named && !waits && !looksOwn(&h.table, p.q.Call, len(*all)) {
 				h.table.Kind = PrimaryResult
@@ -180,7 +187,7 @@ const (
 	statusColumns   = "Timestamp,Severity,SeverityName,StatusCode,StatusDescription,Count,RequestId"
 )
 
-// names are the names of the columns, with commas.
+// names returns the names of the columns, joined with commas.
 func (t *Table) names() string {
 	var names []string
 	for _, c := range t.Columns {
@@ -189,8 +196,8 @@ func (t *Table) names() string {
 	return strings.Join(names, ",")
 }
 
-// looksOwn reports whether a table of version 1, with before tables ahead of it, may be
-// one of the service that tells of the request. What was asked for comes first.
+// looksOwn reports whether a table of a version 1 answer may be about the request rather than a
+// result. before is the number of tables ahead of it: results come first.
 func looksOwn(t *Table, call Call, before int) bool {
 	names := t.names()
 	switch {
@@ -202,8 +209,10 @@ func looksOwn(t *Table, call Call, before int) bool {
 	return names == contentsColumns || names == "Value" || t.Name == "@ExtendedProperties"
 }
 
-// guessed is the kind of a table if there is no table of contents.
-func guessed(t *Table, call Call, before, all int) string {
+// guessKind returns the kind of a table of a version 1 answer that has no table of contents. before is
+// the number of tables ahead of it, all the number of all tables. A short answer to a query has its
+// properties in the second table, whose one column is named Value.
+func guessKind(t *Table, call Call, before, all int) string {
 	names := t.names()
 	switch {
 	case call == Mgmt:
@@ -219,9 +228,9 @@ func guessed(t *Table, call Call, before, all int) string {
 // contentKinds are the kinds in a table of contents, and how they are given out.
 var contentKinds = map[string]string{"queryresult": PrimaryResult, "queryproperties": queryProperties, "querystatus": queryStatus}
 
-// contents reads the table of contents of version 1, if the last table is one: the
-// kind of each table. It is nil where there is none: each of its rows has to name a
-// kind there is and a table there is, and together they name all of them.
+// contents returns the kind of each table by the table of contents, which is the last table of a
+// version 1 answer. It returns nil if the last table is none: each of its rows must name a known kind
+// and the index of a table, and all tables must be named.
 func contents(all []*head) []string {
 	if len(all) == 0 {
 		return nil
@@ -253,9 +262,9 @@ func contents(all []*head) []string {
 	return kinds
 }
 
-// told is the failure that a row of a table about the request tells of: of version
-// 1 one with a severity of 2 or less, of version 2 one with such a level.
-func told(t *Table, row []json.RawMessage, q *Query) *kusto.Error {
+// rowFault returns the error that a row of a status table reports: in version 1 a row with severity 2
+// or less, in version 2 one with such a level. It returns nil for other rows and tables.
+func rowFault(t *Table, row []json.RawMessage, q *Query) *kusto.Error {
 	if t.Kind != queryStatus && t.Kind != queryCompletion {
 		return nil
 	}
@@ -278,7 +287,8 @@ func told(t *Table, row []json.RawMessage, q *Query) *kusto.Error {
 	return replyError(r, q)
 }
 
-// version2 reads the frames of version 2.
+// version2 reads the list of frames of a version 2 answer. It fails if the last frame, the completion,
+// is missing, unless the service has reported an error.
 func (p *parser) version2() error {
 	err := p.list(func() error {
 		if p.ended {
@@ -306,9 +316,8 @@ type frame struct {
 	count    int // rows that its table has, as its completion says
 }
 
-// frameKey reads the value of one key of a frame. The service writes rows last,
-// when all is known that says where they go; else they are held to the end of the
-// frame.
+// frameKey reads the value of one key of a frame. The service writes the rows last, so that all is
+// known to pass them on; otherwise they are kept until the end of the frame.
 func (p *parser) frameKey(f *frame, key string) (err error) {
 	switch strings.ToLower(key) {
 	case "frametype":
@@ -336,7 +345,7 @@ func (p *parser) frameKey(f *frame, key string) (err error) {
 	case "tableprogress":
 		return p.into(&f.progress)
 	case "oneapierrors":
-		return p.note(false)
+		return p.readFault(false)
 	case "haserrors":
 		var has bool
 		if err = p.into(&has); err == nil && has && p.fault == nil {
@@ -361,7 +370,9 @@ const (
 	dataReplace   = "DataReplace"
 )
 
-// beginRows has the rows of a frame handed on as they come, if enough is known.
+// beginRows is called before the rows of a frame are read: if kind, table and columns are known, the
+// rows are passed on as they are read; if not, they are kept. A frame that must not have rows is an
+// error.
 func (p *parser) beginRows(f *frame) error {
 	switch f.kind {
 	case dataTable:
@@ -381,7 +392,8 @@ func (p *parser) beginRows(f *frame) error {
 	return fmt.Errorf("%w: a frame %s has rows, and it is not known what they are", errShape, reply.QuoteName(f.kind))
 }
 
-// beginFragment finds the table of a fragment.
+// beginFragment finds the table of a fragment by its id. If the fragment replaces the rows of the
+// table, those that came before are dropped.
 func (p *parser) beginFragment(f *frame) error {
 	n := p.tables[f.id]
 	if n == nil {
@@ -397,7 +409,8 @@ func (p *parser) beginFragment(f *frame) error {
 	return fmt.Errorf("%w: a fragment is %s, and it is not known what becomes of its rows", errShape, reply.QuoteName(f.change))
 }
 
-// frame does what a frame says that was read to its end.
+// frame acts on a frame that was read to its end: it begins or ends a table, passes on rows that were
+// kept, or ends the answer. An unknown kind is an error only if the frame has rows.
 func (p *parser) frame(f *frame) error {
 	switch f.kind {
 	case dataTable, "TableHeader":
@@ -443,8 +456,8 @@ func (p *parser) tableHeader(f *frame) (err error) {
 	return err
 }
 
-// fragment hands on what was held of a fragment. One without rows may void those
-// that came before.
+// fragment passes on the rows of a fragment that were kept. A fragment without rows may still replace
+// the rows that came before.
 func (p *parser) fragment(f *frame) error {
 	if f.given == nil {
 		if err := p.beginFragment(f); err != nil {
@@ -454,7 +467,7 @@ func (p *parser) fragment(f *frame) error {
 	return f.held.drain(func(row []json.RawMessage) error { return p.handOn(f.given, row) })
 }
 
-// completion ends a table. Fewer rows than it says are rows lost.
+// completion ends a table. It fails if the service counted more rows than have come.
 func (p *parser) completion(f *frame) error {
 	n := p.tables[f.id]
 	if n == nil || f.rows {
@@ -467,9 +480,9 @@ func (p *parser) completion(f *frame) error {
 	return p.out.end(n)
 }
 
-// note reads what an answer says went wrong. In the place of a row it says so
-// whatever it holds.
-func (p *parser) note(row bool) error {
+// readFault reads an error that the service reports inside an answer, and keeps it as the parser's
+// fault. row says that it stands in the place of a row: then anything counts as an error.
+func (p *parser) readFault(row bool) error {
 	fault := text{limit: maxFault, cut: true}
 	if err := p.in.value(&fault); err != nil {
 		return err
@@ -485,8 +498,8 @@ func (p *parser) note(row bool) error {
 	return nil
 }
 
-// blame keeps the first fault of the answer, and prefers one with a code to the
-// mere flag.
+// blame keeps e as the fault of the answer, unless there is one already. An error with a code replaces
+// one without.
 func (p *parser) blame(e *kusto.Error) {
 	var was *kusto.Error
 	if !errors.As(p.fault, &was) || was.Code == "" && e.Code != "" {
@@ -498,9 +511,9 @@ func (p *parser) blame(e *kusto.Error) {
 // on the third.
 const maxFaultDepth = 6
 
-// faultIn finds an error in any of the forms an answer of 200 has for it: a list
-// of texts, a list of error objects, an object that holds either. It is nil where
-// there is none.
+// faultIn returns the error in a piece of an answer, in any of the forms that the service uses: a list
+// of texts, a list of error objects, or an object that holds either; nil if there is none. depth is
+// how many levels deep it looks.
 func faultIn(raw json.RawMessage, q *Query, depth int) *kusto.Error {
 	if depth == 0 {
 		return replyError(reply.ParseText(string(raw), ""), q)

@@ -10,10 +10,10 @@ import (
 // is not complete, or about which too little is known yet.
 const maxHeld = 64 << 20
 
-// budget is what may still be held of a result.
+// budget is how many bytes of a result may still be kept in memory.
 type budget struct{ left int }
 
-// heldRows keeps rows in the order in which they came.
+// heldRows keeps copies of rows in the order in which they came, within a budget.
 type heldRows struct {
 	chunks [][]byte // of whole rows: the number of cells, then each with its length before it
 	of     *budget
@@ -25,7 +25,7 @@ const (
 	maxChunk = 1 << 20
 )
 
-// add copies a row.
+// add appends a copy of a row. It fails if that exceeds the budget.
 func (h *heldRows) add(row []json.RawMessage) error {
 	size := binary.MaxVarintLen64 * (len(row) + 1)
 	for _, cell := range row {
@@ -48,7 +48,7 @@ func (h *heldRows) add(row []json.RawMessage) error {
 	return nil
 }
 
-// clear forgets the rows.
+// clear drops all rows and returns their memory to the budget.
 func (h *heldRows) clear() {
 	for _, c := range h.chunks {
 		h.of.left += cap(c)
@@ -56,8 +56,8 @@ func (h *heldRows) clear() {
 	h.chunks = nil
 }
 
-// drain calls f for each row, and forgets them as it goes. The row is f's until it
-// returns.
+// drain calls f for each row in order and drops the rows as it goes, also if f fails. The row is valid
+// until f returns.
 func (h *heldRows) drain(f func(row []json.RawMessage) error) error {
 	defer h.clear()
 	for len(h.chunks) > 0 {
@@ -70,7 +70,7 @@ func (h *heldRows) drain(f func(row []json.RawMessage) error) error {
 	return nil
 }
 
-// each is drain without the forgetting.
+// each calls f for each row in order and keeps the rows.
 func (h *heldRows) each(f func(row []json.RawMessage) error) error {
 	for _, c := range h.chunks {
 		if err := rowsOf(c, f); err != nil {
@@ -80,7 +80,7 @@ func (h *heldRows) each(f func(row []json.RawMessage) error) error {
 	return nil
 }
 
-// rowsOf calls f for each row of a chunk.
+// rowsOf decodes a chunk and calls f for each row in it. The row is valid until f returns.
 func rowsOf(chunk []byte, f func(row []json.RawMessage) error) error {
 	var row []json.RawMessage
 	number := func() int {

@@ -38,7 +38,8 @@ var scalarTypes = map[string]string{
 	"timespan": "timespan", "time": "timespan",
 }
 
-// ScalarType is the usual name of a type; it fails for what is none.
+// ScalarType returns the usual name of a scalar type of KQL, such as long for Long; an error if there
+// is no such type.
 func ScalarType(name string) (string, error) {
 	if t, ok := scalarTypes[strings.ToLower(name)]; ok {
 		return t, nil
@@ -46,7 +47,8 @@ func ScalarType(name string) (string, error) {
 	return "", fmt.Errorf("type %s: want bool, datetime, decimal, dynamic, guid, int, long, real, string or timespan", reply.QuoteName(name))
 }
 
-// ParseParameter reads name:type=value; name=value is a string.
+// ParseParameter parses name:type=value, or name=value for a string, and checks that the value is one
+// of the type.
 func ParseParameter(text string) (Parameter, error) {
 	head, value, ok := strings.Cut(text, "=")
 	name, kind, typed := strings.Cut(head, ":")
@@ -75,7 +77,8 @@ var (
 	kqlReal     = regexp.MustCompile(`^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$`)
 )
 
-// isWhole reports whether v is a whole number of so many bits, in digits or after 0x.
+// isWhole reports whether v is a whole number, decimal or hexadecimal with 0x, that fits in so many
+// bits.
 func isWhole(v string, bits int) bool {
 	base := 10
 	if strings.ContainsAny(v, "xX") {
@@ -85,7 +88,7 @@ func isWhole(v string, bits int) bool {
 	return err == nil && kqlWhole.MatchString(v)
 }
 
-// isDatetime reports whether v is a time of a day that there is.
+// isDatetime reports whether v is a date, or a date and a time, that exists.
 func isDatetime(v string) bool {
 	v = strings.Replace(v, " ", "T", 1)
 	return kqlDatetime.MatchString(v) && slices.ContainsFunc(
@@ -95,8 +98,8 @@ func isDatetime(v string) bool {
 
 var errNotOfType = errors.New("the value is not of the type")
 
-// Literal is the value as KQL writes it. Nothing of the value can become part of
-// the text around it.
+// Literal returns the value as a KQL literal, or an error if it is not one of the type. The value is
+// escaped or checked, so that it cannot become part of the query around it.
 func (p Parameter) Literal() (string, error) {
 	text, err := p.literal(strings.TrimSpace(p.Value))
 	if err != nil {
@@ -105,6 +108,7 @@ func (p Parameter) Literal() (string, error) {
 	return text, nil
 }
 
+// literal returns the trimmed value v as a KQL literal, or errNotOfType if it is not one of the type.
 func (p Parameter) literal(v string) (string, error) {
 	isNull := v == "null"
 	is := func(ok bool) (string, error) {
@@ -145,8 +149,8 @@ func (p Parameter) literal(v string) (string, error) {
 	return "", err
 }
 
-// sent is the value as a request holds it: a literal, or, where asked for and JSON
-// has one, a value of JSON.
+// sent returns the value for the request: a KQL literal, or, if asJSON is set and JSON can express the
+// value, a JSON value.
 func (p Parameter) sent(asJSON bool) (any, error) {
 	literal, err := p.Literal()
 	v := strings.TrimSpace(p.Value)
@@ -177,8 +181,8 @@ func (p Parameter) sent(asJSON bool) (any, error) {
 
 var declares = regexp.MustCompile(`(?i)\bdeclare\s+query_parameters\s*\(`)
 
-// declared is the text with a declaration of its parameters before it, unless it
-// has one.
+// declared returns the query text with a declaration of the parameters before it. A text without
+// parameters, or one that has a declaration, is returned unchanged.
 func declared(text string, parameters []Parameter) (string, error) {
 	if len(parameters) == 0 || declares.MatchString(text) {
 		return text, nil

@@ -134,7 +134,8 @@ func (c *Client) Query(ctx context.Context, q *Query, r Reader) error {
 	return err
 }
 
-// attempts makes a request, and again where its refusal allows it.
+// attempts makes the request, and makes it again after the first 401, with a fresh token, and after
+// refusals for load that may be waited out. It sets q.RequestID to that of the last request.
 func (c *Client) attempts(ctx context.Context, q *Query, r Reader) error {
 	id, refreshed := q.RequestID, false
 	for waits, n := 0, 2; ; n++ {
@@ -161,8 +162,9 @@ func (c *Client) attempts(ctx context.Context, q *Query, r Reader) error {
 	}
 }
 
-// waits is how long a refusal is waited out; 0: it is not. A command is only made
-// again where the service itself says that it was refused for load.
+// waits returns how long to wait before a refused request is made again; 0 means that it is not. A
+// command is repeated only if the service itself says that it refused it for load, so that it cannot
+// run twice.
 func (q *Query) waits(e *kusto.Error) time.Duration {
 	switch {
 	case q.OnWait == nil || e.RetryAfter > longestWait:
@@ -175,13 +177,14 @@ func (q *Query) waits(e *kusto.Error) time.Duration {
 	return 0
 }
 
-// allows reports whether ctx lives longer than wait.
+// allows reports whether the deadline of ctx is later than wait from now.
 func allows(ctx context.Context, wait time.Duration) bool {
 	end, ends := ctx.Deadline()
 	return !ends || time.Until(end) > wait
 }
 
-// timeout is how long the request may take, by the service or by what is asked.
+// timeout returns how long the service may work on the request: as the query says, or its option
+// servertimeout, or the service's default.
 func (q *Query) timeout() (time.Duration, error) {
 	limit, limited := q.Options["servertimeout"]
 	switch {
@@ -202,8 +205,8 @@ func (q *Query) timeout() (time.Duration, error) {
 // clockTime is a timespan of less than a day.
 var clockTime = regexp.MustCompile(`^(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?$`)
 
-// optionTimeout is how long a timespan is, up to the most there is; so long is also
-// one that is written in another way, for the service to judge.
+// optionTimeout returns the duration of a timespan such as 00:05:00 or 5m, at most MaxTimeout. A text
+// in another form counts as MaxTimeout: the service decides what it means.
 func optionTimeout(text string) time.Duration {
 	if m := clockTime.FindStringSubmatch(text); m != nil {
 		text = m[1] + "h" + m[2] + "m" + cmp.Or(m[3], "0") + "s"
@@ -214,7 +217,8 @@ func optionTimeout(text string) time.Duration {
 	return MaxTimeout
 }
 
-// query makes one attempt.
+// query makes one HTTP request for q and passes what its answer contains to r as it is read. The
+// error, if it is about the service or the connection, is a *kusto.Error.
 func (c *Client) query(ctx context.Context, q *Query, r Reader) error {
 	req, body, err := c.queryRequest(ctx, q)
 	if err != nil {
@@ -248,10 +252,10 @@ func (c *Client) query(ctx context.Context, q *Query, r Reader) error {
 	} else {
 		err = shapeError(err)
 	}
-	return broken(ctx, err, resp, q, bearer)
+	return resultError(ctx, err, resp, q, bearer)
 }
 
-// queryRequest builds everything but the token.
+// queryRequest returns the request without its token, and its body; the body is nil for a GET.
 func (c *Client) queryRequest(ctx context.Context, q *Query) (*http.Request, []byte, error) {
 	text, properties, err := q.written()
 	if err != nil {
@@ -289,7 +293,8 @@ func (c *Client) queryRequest(ctx context.Context, q *Query) (*http.Request, []b
 	return req, body, nil
 }
 
-// written is the text with its parameters declared, and the properties as JSON.
+// written returns the text that is sent, with its parameters declared, and the request properties as
+// JSON.
 func (q *Query) written() (text string, properties []byte, err error) {
 	options := maps.Clone(q.Options)
 	if options == nil {
@@ -322,11 +327,11 @@ func (q *Query) written() (text string, properties []byte, err error) {
 	return text, properties, err
 }
 
-// IsCommand tells a management command from a query: it begins with a dot, behind
-// space and lines of comment.
+// IsCommand reports whether a text is a management command: its first character after space and
+// comment lines is a dot.
 func IsCommand(text string) bool { return strings.HasPrefix(uncommented(text), ".") }
 
-// uncommented is a text without the space and the lines of comment before it.
+// uncommented returns a text without the space and the comment lines at its beginning.
 func uncommented(text string) string {
 	for {
 		text = strings.TrimLeftFunc(text, func(r rune) bool { return unicode.IsSpace(r) || r == '\ufeff' })
@@ -337,7 +342,7 @@ func uncommented(text string) string {
 	}
 }
 
-// body is what is posted.
+// body returns the JSON that is posted.
 func (q *Query) body(text string, properties []byte) ([]byte, error) {
 	doc := struct {
 		Database   string `json:"db,omitempty"`
@@ -350,7 +355,7 @@ func (q *Query) body(text string, properties []byte) ([]byte, error) {
 	return marshal(doc)
 }
 
-// marshal is json.Marshal without the escapes for HTML.
+// marshal returns v as JSON, in which <, > and & are not escaped.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -361,7 +366,8 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// timespan writes a duration as KQL does: d.hh:mm:ss.fffffff.
+// timespan returns a duration in the form of KQL, d.hh:mm:ss.fffffff, without the parts that are zero
+// at either end.
 func timespan(d time.Duration) string {
 	sign := ""
 	if d < 0 {

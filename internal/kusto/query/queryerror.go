@@ -18,7 +18,7 @@ import (
 	"kusto-agent/internal/kusto/wire"
 )
 
-// newRequestID is a unique name for a request.
+// newRequestID returns a unique request id that says whether it is a query or a command.
 func newRequestID(call Call) string {
 	verb := "query"
 	if call == Mgmt {
@@ -27,7 +27,8 @@ func newRequestID(call Call) string {
 	return "kusto-agent." + verb + ";" + uuid.NewString()
 }
 
-// refusal reads the error of an answer that is no result.
+// refusal reads the body of an answer with a status other than 200 and returns the error that it
+// reports.
 func refusal(resp *http.Response, q *Query, secret string) *kusto.Error {
 	var raw []byte
 	body, err := decoded(resp)
@@ -43,8 +44,8 @@ func refusal(resp *http.Response, q *Query, secret string) *kusto.Error {
 	return queryError(resp, r, q, secret)
 }
 
-// queryError is the error of an answer: its status, its ids, and what a reply in it
-// says.
+// queryError returns an *Error with the status and ids of an answer and what its body, r, says. The
+// token in secret is removed from the texts.
 func queryError(resp *http.Response, r reply.Reply, q *Query, secret string) *kusto.Error {
 	clean := func(s string, limit int) string {
 		return reply.Printable(reply.Redact(strings.TrimSpace(s), secret), limit)
@@ -64,8 +65,8 @@ func queryError(resp *http.Response, r reply.Reply, q *Query, secret string) *ku
 	return e
 }
 
-// replyError makes an error of a reply that came inside a result; nil if it says
-// nothing.
+// replyError returns the error that a reply inside a result reports; nil if it has neither code nor
+// message.
 func replyError(r reply.Reply, q *Query) *kusto.Error {
 	message := reply.Printable(reply.Redact(strings.TrimSpace(r.Message)), reply.MaxMessage)
 	if r.Code == "" && message == "" {
@@ -77,7 +78,8 @@ func replyError(r reply.Reply, q *Query) *kusto.Error {
 	}
 }
 
-// lostHint is for a request that went out whole and was not answered.
+// lostHint returns the hint for a request that was sent completely and got no answer: a command may
+// have run.
 func lostHint(call Call) string {
 	if call == Mgmt {
 		return "the request was sent completely and the connection ended without an answer: the command may have run; check its effect before you send it again"
@@ -85,8 +87,10 @@ func lostHint(call Call) string {
 	return "the request was sent completely and the connection ended without an answer: try again, and check the proxies on the way if it keeps failing"
 }
 
-// broken is the error of an answer that began well, nil if it ended so.
-func broken(ctx context.Context, err error, resp *http.Response, q *Query, secret string) error {
+// resultError returns the error of reading a result, with the ids of its answer: nil if err is nil,
+// otherwise an *Error that is marked as partial, except that errors of the Reader are returned as they
+// are.
+func resultError(ctx context.Context, err error, resp *http.Response, q *Query, secret string) error {
 	var e *kusto.Error
 	switch {
 	case err == nil:
@@ -111,7 +115,7 @@ func broken(ctx context.Context, err error, resp *http.Response, q *Query, secre
 	return err // of the Reader
 }
 
-// shapeHint says what to do about an answer that cannot be read.
+// shapeHint returns what to do about an answer that cannot be read.
 func shapeHint(err error) string {
 	switch {
 	case errors.Is(err, errTorn):
@@ -139,7 +143,8 @@ func (e *UnstoppedError) Error() string { return e.err.Error() }
 // Unwrap is how the request ended.
 func (e *UnstoppedError) Unwrap() error { return e.err }
 
-// cancelQuery cancels a request on the service after its caller stopped waiting.
+// cancelQuery asks the service to cancel the request of q, for cancelPatience at most. nil means that
+// the service accepted that.
 func (c *Client) cancelQuery(q *Query) error {
 	ctx, done := context.WithTimeout(context.Background(), cancelPatience)
 	defer done()
@@ -154,7 +159,8 @@ func (c *Client) cancelQuery(q *Query) error {
 	return err
 }
 
-// queryHint says what a person can do about a refusal of a query or a command.
+// queryHint returns what a person can do about a refused query or command: by the code and words of
+// the reply, otherwise by the status.
 func queryHint(status int, r *reply.Reply, q *Query) string {
 	database := q.Database
 	if database == "" {

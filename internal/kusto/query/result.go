@@ -75,7 +75,8 @@ func (c *Collector) Table(t *Table) error {
 // cellCost is what a cell takes besides its text.
 const cellCost = 32
 
-// Row keeps a row.
+// Row keeps a copy of the row if it is of a primary table. It fails if the table would have more than
+// Most rows, or all rows more than 64 MiB.
 func (c *Collector) Row(t *Table, row []json.RawMessage) error {
 	most := c.Most
 	if most == 0 {
@@ -99,7 +100,7 @@ func (c *Collector) Row(t *Table, row []json.RawMessage) error {
 	return nil
 }
 
-// Replace forgets the rows of a table.
+// Replace drops the rows of a table that were kept.
 func (c *Collector) Replace(t *Table) error {
 	for i := range c.Tables {
 		if c.Tables[i].of == t {
@@ -112,8 +113,8 @@ func (c *Collector) Replace(t *Table) error {
 // Progress does nothing.
 func (c *Collector) Progress(float64) {}
 
-// Each calls f for every row of the first table, with its cells as text by the
-// name of their column: addressed by name, since their order is not promised.
+// Each calls f for every row of the first table, with the text of each cell under the name of its
+// column. Without tables it does nothing.
 func (c *Collector) Each(f func(row map[string]string)) {
 	if len(c.Tables) == 0 {
 		return
@@ -128,8 +129,8 @@ func (c *Collector) Each(f func(row map[string]string)) {
 	}
 }
 
-// CellText is a cell for people and for CSV: a string without its quotes, null as
-// nothing, all else as it came.
+// CellText returns a cell as text for people and CSV: a string without its quotes and escapes, null as
+// "", anything else as it came.
 func CellText(cell json.RawMessage) string {
 	switch {
 	case len(cell) == 0 || string(cell) == "null":
@@ -144,8 +145,8 @@ func CellText(cell json.RawMessage) string {
 	return s
 }
 
-// columnType is the scalar type that the answer gives for a column, in either of
-// the service's two ways.
+// columnType returns the scalar type of a column, which the service gives by its KQL name or by its
+// .NET name; "" if neither is known.
 func columnType(kusto, dotnet string) string {
 	if t, err := ScalarType(kusto); err == nil {
 		return t
@@ -175,8 +176,8 @@ func columnType(kusto, dotnet string) string {
 	return ""
 }
 
-// decoded is the body without its compression. Of deflate both meanings are in
-// use: with the frame of zlib, as the standard has it, and without.
+// decoded returns a reader of the uncompressed body. For deflate both forms in use are accepted: with
+// the header of zlib, as the standard says, and without.
 func decoded(resp *http.Response) (io.Reader, error) {
 	raw := bufio.NewReaderSize(resp.Body, 64<<10)
 	switch strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding"))) {
@@ -209,9 +210,9 @@ func (e *pageError) Unwrap() error { return errShape }
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// readResult reads an answer, by the form of its first byte: an object is a result
-// of version 1, a list one of version 2. It returns nil only if all of the answer
-// was read, every row of it was handed on, and it tells of no failure.
+// readResult reads an answer and passes its tables and rows to r. An answer that begins with a brace
+// is of version 1, with a bracket of version 2. It returns nil only if the whole answer was read,
+// every row was passed on, and the answer reports no error.
 func readResult(body io.Reader, q *Query, r Reader) error {
 	raw := bufio.NewReaderSize(body, 4<<10)
 	if mark, _ := raw.Peek(len(byteOrderMark)); bytes.Equal(mark, byteOrderMark) {
@@ -257,6 +258,7 @@ func (e *readerError) Unwrap() error { return e.error }
 // the answer.
 type reading struct{ Reader }
 
+// marked wraps an error of the Reader in a *readerError; nil stays nil.
 func marked(err error) error {
 	if err != nil {
 		return &readerError{err}
@@ -268,8 +270,8 @@ func (r reading) Table(t *Table) error                      { return marked(r.Re
 func (r reading) Row(t *Table, row []json.RawMessage) error { return marked(r.Reader.Row(t, row)) }
 func (r reading) Replace(t *Table) error                    { return marked(r.Reader.Replace(t)) }
 
-// shapeError tells an answer that ends early from one that is no JSON, or other
-// JSON than a result, and both from what the Reader did not take.
+// shapeError classifies an error of reading an answer: errTorn if the answer ends early, errShape if
+// it is not a result; errors of the Reader are returned as they are.
 func shapeError(err error) error {
 	var own *readerError
 	var syntax *json.SyntaxError
@@ -316,7 +318,7 @@ type parser struct {
 	fault error // what the service says went wrong after it began to answer
 }
 
-// object calls f for each key of the object that comes next.
+// object reads an object and calls f for each key; f must read the value of that key.
 func (p *parser) object(f func(key string) error) error {
 	if err := p.in.expect('{', nil); err != nil {
 		return err
@@ -353,7 +355,7 @@ func (p *parser) object(f func(key string) error) error {
 	}
 }
 
-// list calls f for each value of the list that comes next; null is an empty one.
+// list reads a list and calls f for each value, which f must read; null counts as an empty list.
 func (p *parser) list(f func() error) error {
 	b, err := p.in.peek()
 	if err != nil {
@@ -383,14 +385,14 @@ func (p *parser) list(f func() error) error {
 	}
 }
 
-// raw reads the value that comes next. It is valid until the next call.
+// raw reads a value of at most limit bytes and returns a copy that is valid until the next call.
 func (p *parser) raw(limit int) (json.RawMessage, error) {
 	p.small.b, p.small.limit = p.small.b[:0], limit
 	err := p.in.value(&p.small)
 	return p.small.b, err
 }
 
-// into decodes the value that comes next, which is small.
+// into reads a value of at most maxSmall bytes and decodes it to v.
 func (p *parser) into(v any) error {
 	raw, err := p.raw(maxSmall)
 	if err != nil {
@@ -402,8 +404,8 @@ func (p *parser) into(v any) error {
 // skip reads over a value, however large.
 func (p *parser) skip() error { return p.in.value(nil) }
 
-// rows calls f for each row of the list that comes next. The row is f's until it
-// returns. In place of a row may stand an object that says what went wrong.
+// rows reads a list of rows and calls f for each; the row is valid until f returns. An object in the
+// place of a row is read as an error of the service.
 func (p *parser) rows(f func(row []json.RawMessage) error) error {
 	return p.list(func() error {
 		b, err := p.in.peek()
@@ -411,7 +413,7 @@ func (p *parser) rows(f func(row []json.RawMessage) error) error {
 		case err != nil:
 			return err
 		case b == '{':
-			return p.note(true)
+			return p.readFault(true)
 		case b != '[':
 			return fmt.Errorf("%w: a row is not a list", errShape)
 		}
@@ -436,18 +438,20 @@ func (p *parser) rows(f func(row []json.RawMessage) error) error {
 	})
 }
 
-// handOn is a row of a table whose head is known.
+// handOn passes a row to the Reader, or keeps it until the turn of its table comes. It fails if the
+// row has another number of cells than the table has columns.
 func (p *parser) handOn(n *turn, row []json.RawMessage) error {
 	if len(row) != len(n.t.Columns) {
 		return fmt.Errorf("%w: a row has %d cells, its table %d columns", errShape, len(row), len(n.t.Columns))
 	}
-	if e := told(n.t, row, p.q); e != nil {
+	if e := rowFault(n.t, row, p.q); e != nil {
 		p.blame(e)
 	}
 	return p.out.row(n, row)
 }
 
-// columns reads the columns of a table.
+// columns reads the JSON list that describes a table's columns. More than maxColumns of them, or more
+// than maxHead bytes, are an error.
 func (p *parser) columns() ([]Column, error) {
 	all, size := []Column{}, 0
 	err := p.list(func() error {

@@ -42,6 +42,8 @@ type text struct {
 // Steps of a text: most rows fit the first.
 var textSteps = [...]int{4 << 10, 64 << 10, 3 << 20}
 
+// add appends p. Beyond the limit it fails, or, if cut is set, drops the rest. A nil text drops
+// everything.
 func (t *text) add(p []byte) error {
 	if t == nil {
 		return nil
@@ -67,8 +69,8 @@ func (t *text) add(p []byte) error {
 	return nil
 }
 
-// fill reads more once the window is consumed. The end of the stream is
-// io.ErrUnexpectedEOF: callers that expect the end ask atEnd.
+// fill reads the next part of the stream if the window is consumed. The end of the stream is
+// io.ErrUnexpectedEOF: a caller that expects the end calls atEnd.
 func (s *scanner) fill() error {
 	for s.pos == s.end {
 		n, err := s.r.Read(s.buf[:])
@@ -83,7 +85,8 @@ func (s *scanner) fill() error {
 	return nil
 }
 
-// peek is the first byte of the token that comes next, which is not consumed.
+// peek skips space and returns the next byte without consuming it. The end of the stream is
+// io.ErrUnexpectedEOF.
 func (s *scanner) peek() (byte, error) {
 	for {
 		if s.pos == s.end {
@@ -100,8 +103,8 @@ func (s *scanner) peek() (byte, error) {
 	}
 }
 
-// atEnd reports whether nothing but space follows. It reads to the end of the stream,
-// so that a checksum behind the data is checked too.
+// atEnd reports whether only space follows. It reads to the end of the stream, so that a checksum
+// after the data is verified too.
 func (s *scanner) atEnd() (bool, error) {
 	_, err := s.peek()
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -110,13 +113,13 @@ func (s *scanner) atEnd() (bool, error) {
 	return false, err
 }
 
-// take consumes the byte that was peeked at, and copies it.
+// take consumes the byte that peek returned and copies it to to.
 func (s *scanner) take(to *text) error {
 	s.pos++
 	return to.add(s.buf[s.pos-1 : s.pos])
 }
 
-// expect consumes a token of one byte.
+// expect skips space and consumes the byte want; any other byte is an error.
 func (s *scanner) expect(want byte, to *text) error {
 	b, err := s.peek()
 	if err != nil {
@@ -131,7 +134,7 @@ func (s *scanner) expect(want byte, to *text) error {
 // misplaced is the error of a byte that JSON does not have there.
 func misplaced(b byte) error { return fmt.Errorf("%w: %q is out of place", errShape, b) }
 
-// value reads a value and copies it; to may be nil.
+// value reads one JSON value, checks its syntax and copies it to to, which may be nil.
 func (s *scanner) value(to *text) error {
 	s.stack = s.stack[:0]
 	for {
@@ -161,8 +164,9 @@ func (s *scanner) value(to *text) error {
 	}
 }
 
-// step reads from the end of a value, or from a brace that was opened, to the next
-// value inside the same one, or to its end.
+// step moves on after a value, or after the brace or bracket that opened one (opened): it reads
+// closing ones, commas and the next key, until the next value begins or the outermost value has ended
+// and the stack is empty.
 func (s *scanner) step(to *text, opened bool) error {
 	for len(s.stack) > 0 {
 		top := s.stack[len(s.stack)-1]
@@ -200,7 +204,8 @@ func (s *scanner) step(to *text, opened bool) error {
 	return nil
 }
 
-// str reads a string, at its opening quote.
+// str appends a JSON string to to, as it is written, with quotes and escapes. The next byte is its
+// opening quote.
 func (s *scanner) str(to *text) error {
 	if err := s.take(to); err != nil {
 		return err
@@ -233,7 +238,8 @@ func (s *scanner) str(to *text) error {
 	}
 }
 
-// escape reads an escape, at its backslash.
+// escape appends an escape sequence of a string to to, as it is written. The next byte is its
+// backslash. A sequence that JSON does not have is an error.
 func (s *scanner) escape(to *text) error {
 	if err := s.take(to); err != nil {
 		return err
@@ -266,7 +272,7 @@ func (s *scanner) escape(to *text) error {
 	return nil
 }
 
-// word reads a number, true, false or null.
+// word appends a number, true, false or null to to; anything else is an error.
 func (s *scanner) word(to *text) error {
 	var word [maxWord]byte
 	n := 0
@@ -297,7 +303,7 @@ scan:
 	return to.add(word[:n])
 }
 
-// isNumber reports whether a word is a number of JSON.
+// isNumber reports whether word is a number in the syntax of JSON.
 func isNumber(word []byte) bool {
 	digits := func() bool {
 		n := 0

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// turns hands the tables of a result to a Reader one after another, and final
-// unless it is live. What comes of a table out of its turn, and of a progressive
-// one before it is complete, is held.
+// turns passes the tables of a result to a Reader one after another, each with all its rows. Rows of a
+// later table are kept until its turn comes, and those of a progressive table until it is complete,
+// unless live is set.
 type turns struct {
 	to    Reader
 	live  bool   // progressive rows are handed on as they come
@@ -31,14 +31,14 @@ type turn struct {
 // errReplaced is for rows that were handed on as final ones.
 var errReplaced = errors.New("rows of the result are replaced by others, though it is not said to be progressive")
 
-// begin is a new table.
+// begin adds a table to the queue.
 func (q *turns) begin(t *Table, progressive bool) (*turn, error) {
 	n := &turn{t: t, progressive: progressive, rows: heldRows{of: &q.of}}
 	q.queue = append(q.queue, n)
 	return n, q.advance()
 }
 
-// row is a row of a table that is not ended.
+// row passes a row of a table on if it is the table's turn, and otherwise keeps a copy.
 func (q *turns) row(n *turn, row []json.RawMessage) error {
 	n.told++
 	if n.begun {
@@ -48,7 +48,8 @@ func (q *turns) row(n *turn, row []json.RawMessage) error {
 	return n.rows.add(row)
 }
 
-// replace makes the rows of a table void.
+// replace drops the rows of a table so far. If the Reader has some of them it is told so, which is an
+// error for a table that is not progressive.
 func (q *turns) replace(n *turn) error {
 	n.told = 0
 	n.rows.clear()
@@ -62,13 +63,14 @@ func (q *turns) replace(n *turn) error {
 	return q.to.Replace(n.t)
 }
 
-// end is the end of a table.
+// end marks a table as complete and passes on what has its turn then.
 func (q *turns) end(n *turn) error {
 	n.ended = true
 	return q.advance()
 }
 
-// advance hands on what has its turn.
+// advance passes on the first table of the queue, and the next ones, for as long as the first one is
+// complete.
 func (q *turns) advance() error {
 	for len(q.queue) > 0 {
 		n := q.queue[0]

@@ -29,9 +29,9 @@ var (
 	errNoTrust  = errors.New("the answer does not tell whether the body was stored")
 )
 
-// classify is the one place that decides what an answer means. Its rules are
-// tried in this order; a refusal is believed whenever it comes, also while the
-// body is being sent.
+// classify is the one place that decides what an answer means: it returns the verdict, and the reason
+// if the verdict does not follow from what the service said. The order of the cases is the order of
+// the rules. A refusal counts even if it came while the body was still being sent.
 func classify(o *outcome, r *reply.Reply) (kusto.Verdict, error) {
 	switch {
 	case o.err != nil:
@@ -56,7 +56,8 @@ func classify(o *outcome, r *reply.Reply) (kusto.Verdict, error) {
 	return refused(o, r), nil
 }
 
-// refused is for the statuses 400 to 499 that have no meaning of their own.
+// refused returns the verdict for a status from 400 to 499 to which classify gives no meaning of its
+// own: by what the error body is about, and otherwise by the status.
 func refused(o *outcome, r *reply.Reply) kusto.Verdict {
 	switch {
 	case o.Status == http.StatusRequestEntityTooLarge || r.About == reply.Size:
@@ -78,7 +79,8 @@ func refused(o *outcome, r *reply.Reply) kusto.Verdict {
 	return kusto.Hold
 }
 
-// lost is the verdict where no answer can be trusted.
+// lost returns the verdict where no answer can be trusted: Unknown if the whole body was sent, so that
+// it may have been stored, otherwise NotSent.
 func lost(sent bool) kusto.Verdict {
 	if sent {
 		return kusto.Unknown
@@ -86,8 +88,9 @@ func lost(sent bool) kusto.Verdict {
 	return kusto.NotSent
 }
 
-// accepted judges a 200. Whatever is not certain is Unknown: even a 200 that
-// came too early may have stored something.
+// accepted returns the verdict for a 200. It is Accepted only if the whole body was sent and the
+// answer is the service's by its activity header or by its JSON. Anything else is Unknown: even a 200
+// that came too early may mean that records were stored.
 func accepted(o *outcome) (kusto.Verdict, error) {
 	text := bytes.TrimSpace(bytes.TrimPrefix(o.Body, []byte("\xef\xbb\xbf")))
 	named := o.Header.Get(HeaderActivity) != ""
@@ -104,8 +107,8 @@ func accepted(o *outcome) (kusto.Verdict, error) {
 	return kusto.Unknown, errStranger
 }
 
-// updateFailure reads from the body of a 200 whether an update policy failed
-// on records that were stored; empty: no. The body is a table of one row.
+// updateFailure returns why an update policy failed on records that were stored, in one printable
+// line, from the body of a 200; "" if none failed. The body is a table of one row.
 func updateFailure(body []byte) string {
 	var doc struct {
 		Tables []struct {
@@ -129,10 +132,11 @@ func updateFailure(body []byte) string {
 	return reply.Printable(reply.Redact(strings.TrimSpace(status+" "+code+" "+reason)), reply.MaxMessage)
 }
 
-// failed and known read the status of an update policy, whose only value seen
-// in the open is Inactive.
+// failed reports whether the status of an update policy says that it failed. Only the status Inactive
+// is documented, so the test is by words.
 func failed(status string) bool { return strings.Contains(strings.ToLower(status), "fail") }
 
+// known reports whether the status of an update policy is one that means that nothing failed.
 func known(status string) bool {
 	s := strings.ToLower(status)
 	return s == "" || s == "inactive" || strings.HasPrefix(s, "succe") || strings.HasPrefix(s, "complete")

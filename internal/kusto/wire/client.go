@@ -63,7 +63,8 @@ type Client struct {
 	log     *slog.Logger
 }
 
-// New checks the endpoint before anything else and makes no request.
+// New checks the URL and the options and returns a client. It makes no request. A URL on another
+// machine needs a source of tokens.
 func New(o Options) (*Client, error) {
 	base, err := CheckedURL(o.URL, o.AllowUntrusted, o.QueryOnly)
 	if err != nil {
@@ -100,7 +101,7 @@ func New(o Options) (*Client, error) {
 // Log is the logger of the options, or one that discards.
 func (c *Client) Log() *slog.Logger { return c.log }
 
-// givesNone reports whether a source never gives a token.
+// givesNone reports whether the source is nil or says that it never gives a token.
 func givesNone(s TokenSource) bool {
 	none, ok := s.(interface{ None() bool })
 	return s == nil || ok && none.None()
@@ -116,8 +117,8 @@ const (
 	protocolAsOf   = "2024-12-12" // the version of the protocol the official clients name
 )
 
-// fixedHeaders are those every request to the cluster carries. The service
-// takes ASCII; what is not is sent as a question mark.
+// fixedHeaders returns the headers that every request to the cluster has. The service accepts ASCII
+// only; other characters of the options are replaced by a question mark.
 func fixedHeaders(o Options) (http.Header, error) {
 	h := http.Header{
 		"Accept":              {"application/json"},
@@ -134,7 +135,8 @@ func fixedHeaders(o Options) (http.Header, error) {
 	return h, nil
 }
 
-// SetNames sets the headers that name who asks; what is empty stays as it is.
+// SetNames sets the headers that name the application and the user. An empty name leaves the header as
+// it is; a control character in a name is an error.
 func SetNames(h http.Header, app, user string) error {
 	for _, f := range []struct{ option, value, header string }{
 		{"app", app, "X-Ms-App"}, {"user", user, "X-Ms-User"}, {"user", user, "X-Ms-User-Id"},
@@ -149,6 +151,7 @@ func SetNames(h http.Header, app, user string) error {
 	return nil
 }
 
+// ascii replaces every character that is not printable ASCII by a question mark.
 func ascii(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -158,7 +161,8 @@ func ascii(s string) string {
 	}, s)
 }
 
-// word makes one word of s for the braces of x-ms-client-version.
+// word returns s with spaces, braces, bars and all that is not ASCII replaced by underscores, for use
+// inside x-ms-client-version; "unknown" if s is empty.
 func word(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r <= ' ' || r > '~' || strings.ContainsRune("{}|", r) {
@@ -172,8 +176,8 @@ func word(s string) string {
 	return s
 }
 
-// mayCarryToken is asked for the very URL a token is about to be sent to,
-// whatever was checked before.
+// mayCarryToken returns an error unless u is on the cluster's own address, over TLS or on this
+// machine. It is called for the very URL to which a token is about to be sent.
 func (c *Client) mayCarryToken(u *url.URL) error {
 	if u.Scheme != c.base.Scheme || u.Host != c.base.Host || (u.Scheme != "https" && !IsLoopback(HostOf(u))) {
 		return errors.New("the request is for another address than the cluster; no token is sent there")

@@ -26,9 +26,12 @@ type Clock struct {
 	ahead time.Duration // of the answers; 0 unless it is more than maxSkew either way
 }
 
+// NewClock returns a clock that logs to log when it finds that the clock of this machine is wrong.
 func NewClock(log *slog.Logger) *Clock { return &Clock{log: log, now: time.Now} }
 
-// see reads the head of an answer that has just come. What a cache kept is old.
+// see compares the Date header of an answer that has just come with the clock of this machine, and
+// logs when a difference of more than MaxSkew appears or is gone. Answers out of a cache, which have
+// the header Age, are ignored.
 func (c *Clock) see(h http.Header) {
 	if c == nil || h.Get("Age") != "" {
 		return
@@ -52,6 +55,7 @@ func (c *Clock) see(h http.Header) {
 	c.ahead = ahead
 }
 
+// skewWords says how far the clock of this machine is off, as in "5m0s behind".
 func skewWords(ahead time.Duration) string {
 	if ahead < 0 {
 		return (-ahead).String() + " behind"
@@ -59,8 +63,8 @@ func skewWords(ahead time.Duration) string {
 	return ahead.String() + " ahead"
 }
 
-// Blame adds to the hint of an error about time, or about a token refused, that
-// the clock is wrong, if it is. The error itself is not changed.
+// Blame returns err, or, if the clock of this machine is wrong and err is about time or about a
+// refused token, a copy with a hint to set the clock right. err itself is not changed.
 func (c *Clock) Blame(err error) error {
 	var e *kusto.Error
 	if c == nil || !errors.As(err, &e) || !e.Timely && e.Status != http.StatusUnauthorized {

@@ -24,6 +24,8 @@ type conn struct {
 	leaving atomic.Bool // TLS is saying goodbye; what it writes is part of no request
 }
 
+// Write writes to the connection. After the first failed write it reports success without writing
+// anything, and the answer must come within answerGrace: see conn for the reason.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.broken.Load() {
 		return len(p), nil

@@ -60,25 +60,24 @@ var queryOnly = []string{
 	"adx.int.",
 }
 
-// CheckEndpoint refuses a cluster URL that must not be sent a token or cannot
-// take data. It makes no request. A host outside the known domains of the
-// service is refused unless allowUntrusted; plain http to another machine
-// always is. The error says what to write instead, and wraps that without the
-// URL.
+// CheckEndpoint returns an error if a cluster URL must not be sent a token or cannot take data. It
+// makes no request. A host outside the known domains of the service is refused unless allowUntrusted
+// is set; plain http to another machine is always refused. The error says what URL to write instead;
+// errors.Unwrap gives the same message without the URL.
 func CheckEndpoint(rawURL string, allowUntrusted bool) error {
 	_, err := CheckedURL(rawURL, allowUntrusted, false)
 	return err
 }
 
-// CheckQueryEndpoint is CheckEndpoint for a URL that is only asked: it need not take
-// data, so that it may be one of the proxies of Azure Monitor.
+// CheckQueryEndpoint is CheckEndpoint for a cluster that is only queried. It also allows the proxies
+// of Azure Monitor, which answer queries but take no data.
 func CheckQueryEndpoint(rawURL string, allowUntrusted bool) error {
 	_, err := CheckedURL(rawURL, allowUntrusted, true)
 	return err
 }
 
-// CheckedURL is the URL that CheckEndpoint, or for queries alone CheckQueryEndpoint,
-// has read.
+// CheckedURL parses a cluster URL after the checks of CheckEndpoint, or, if onlyAsked is set, of
+// CheckQueryEndpoint.
 func CheckedURL(rawURL string, allowUntrusted, onlyAsked bool) (*url.URL, error) {
 	u, err := WebURL(rawURL)
 	if err != nil {
@@ -103,7 +102,8 @@ func CheckedURL(rawURL string, allowUntrusted, onlyAsked bool) (*url.URL, error)
 	return u, nil
 }
 
-// WebURL reads a URL a secret may be sent to: https, or http to this machine.
+// WebURL parses a URL to which a secret may be sent: https, or http to this machine, with a plain
+// ASCII host and without user, query and fragment. The error does not quote the URL.
 func WebURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -125,13 +125,13 @@ func WebURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// HostOf is the host in lower case, without the port and the dot of the root.
+// HostOf returns the host of a URL in lower case, without the port and without a trailing dot.
 func HostOf(u *url.URL) string {
 	return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 }
 
-// plainHost refuses everything but ASCII names and addresses, so that a host
-// cannot look like another.
+// plainHost reports whether a host is an IP address or a name of ASCII letters, digits, dots, dashes
+// and underscores. Other names are refused, since they could look like another host.
 func plainHost(host string) bool {
 	if net.ParseIP(host) != nil {
 		return true
@@ -139,11 +139,13 @@ func plainHost(host string) bool {
 	return host != "" && strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.-_") == "" && !strings.Contains(host, "..")
 }
 
+// IsLoopback reports whether a host is localhost or a loopback address.
 func IsLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// isTrusted reports whether a host belongs to one of the known domains of the service.
 func isTrusted(host string) bool {
 	return slices.ContainsFunc(trusted, func(domain string) bool {
 		if strings.HasPrefix(domain, ".") {

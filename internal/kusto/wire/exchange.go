@@ -20,10 +20,9 @@ import (
 	"kusto-agent/internal/kusto/internal/reply"
 )
 
-// exchange sends one request and reads its answer up to maxAnswer. It goes
-// straight to the transport: nothing follows redirects or keeps cookies. The
-// request has no GetBody and no Idempotency-Key, so that the transport cannot
-// send it again on a connection of its own choice.
+// exchange sends one request and reads its answer, up to MaxAnswer bytes. It calls the transport
+// directly, so that no redirect is followed and no cookie kept. The request has no GetBody and no
+// Idempotency-Key, so that the transport cannot send it a second time by itself.
 func (c *Client) exchange(req *http.Request, body []byte) *outcome {
 	resp, up, err := c.Send(req, body)
 	o := &outcome{err: err}
@@ -37,8 +36,8 @@ func (c *Client) exchange(req *http.Request, body []byte) *outcome {
 	return o
 }
 
-// Send sends a request with a body and returns the head of its answer. The caller ends
-// the upload, and only then the body is its own again.
+// Send sends a request with a body and returns the head of its answer. The caller must call End of the
+// upload before it reuses body, since the transport may still read body after Send has returned.
 func (c *Client) Send(req *http.Request, body []byte) (*http.Response, *upload, error) {
 	up := &upload{rest: body}
 	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { up.conn.Store(underlying(i.Conn)) }}
@@ -49,7 +48,8 @@ func (c *Client) Send(req *http.Request, body []byte) (*http.Response, *upload, 
 	return resp, up, err
 }
 
-// read takes in the head of an answer.
+// read fills in the outcome from the answer: status, header and the first MaxAnswer bytes of the body,
+// inflated. A body that ends early is noted in torn.
 func (o *outcome) read(resp *http.Response) {
 	o.Status, o.Header = resp.StatusCode, resp.Header
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, reply.MaxAnswer+1))
@@ -62,8 +62,8 @@ func (o *outcome) read(resp *http.Response) {
 	o.Body = raw[:min(len(raw), reply.MaxAnswer)]
 }
 
-// inflate unpacks at most maxAnswer+1 bytes. We do not ask for gzip, so it is
-// rare; what is not gzip at all is returned as it came.
+// inflate returns at most MaxAnswer+1 bytes of a gzip body. What is not gzip is returned unchanged,
+// and damaged gzip as far as it can be read.
 func inflate(raw []byte) []byte {
 	zr, err := gzip.NewReader(bytes.NewReader(raw))
 	if err != nil {
@@ -84,6 +84,7 @@ type upload struct {
 	gone bool
 }
 
+// Read implements io.Reader. After End it fails, since the bytes belong to the caller again.
 func (u *upload) Read(p []byte) (int, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -101,8 +102,8 @@ func (u *upload) Read(p []byte) (int, error) {
 // Close does nothing: end says when the body is no longer needed.
 func (u *upload) Close() error { return nil }
 
-// End ends all reading, and reports whether the whole body was handed to a connection
-// on which no write failed.
+// End makes all further reads of the body fail, so that the caller may reuse it. It returns true if
+// the whole body was handed to a connection on which no write failed.
 func (u *upload) End() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -111,7 +112,7 @@ func (u *upload) End() bool {
 	return len(u.rest) == 0 && to != nil && !to.broken.Load()
 }
 
-// underlying finds our connection below any layers of TLS.
+// underlying returns the conn below any layers of TLS; nil if the connection is of another kind.
 func underlying(nc net.Conn) *conn {
 	for {
 		switch c := nc.(type) {
@@ -125,8 +126,8 @@ func underlying(nc net.Conn) *conn {
 	}
 }
 
-// judge turns an outcome into the answer. secret is the token that was sent;
-// it is taken out of everything that is kept.
+// judge turns what was seen of a request into the answer for the caller: verdict, error, hint and ids,
+// as bounded printable text. secret is the token that was sent; it is removed from all texts.
 func judge(o *outcome, in *kusto.Ingest, secret string) kusto.Answer {
 	var r reply.Reply
 	if o.err == nil && o.Status != http.StatusOK {
@@ -159,7 +160,8 @@ func judge(o *outcome, in *kusto.Ingest, secret string) kusto.Answer {
 	return a
 }
 
-// NoAnswer is the error of a request that got no answer. The token is taken out of it.
+// NoAnswer returns the error of a request that got no answer: the error of ctx if it was canceled,
+// otherwise an *Error with a hint. The token in secret is removed from its text.
 func NoAnswer(ctx context.Context, err error, secret string) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()

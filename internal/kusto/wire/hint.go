@@ -14,8 +14,8 @@ import (
 	"kusto-agent/internal/kusto/internal/reply"
 )
 
-// hint says what a person can do about a refusal, with the command to paste.
-// An empty hint means that the agent helps itself.
+// hint returns what a person can do about a refusal, with the command to paste; "" if nothing has to
+// be done, since the agent retries by itself.
 func hint(v kusto.Verdict, o *outcome, r *reply.Reply, in *kusto.Ingest) string {
 	switch v {
 	case kusto.NotSent:
@@ -33,8 +33,8 @@ func hint(v kusto.Verdict, o *outcome, r *reply.Reply, in *kusto.Ingest) string 
 	return ""
 }
 
-// unknownHint is for answers that are not the service's. An answer that is lost on
-// the way needs no hint.
+// unknownHint returns the hint for an unknown outcome: a hint if something other than the service
+// answered, "" if the answer was lost on the way.
 func unknownHint(o *outcome, r *reply.Reply) string {
 	if r.Page || o.Sent && o.torn == nil && o.Status >= 200 && o.Status < 300 {
 		return reply.PageAgain
@@ -42,7 +42,7 @@ func unknownHint(o *outcome, r *reply.Reply) string {
 	return ""
 }
 
-// holdHint is for what keeps a route waiting.
+// holdHint returns the hint for a refusal that holds a route until a person fixes the cause.
 func holdHint(status int, r *reply.Reply, in *kusto.Ingest) string {
 	table := kusto.EntityName(in.Table)
 	switch {
@@ -68,7 +68,8 @@ func holdHint(status int, r *reply.Reply, in *kusto.Ingest) string {
 	return statusHint(status, table)
 }
 
-// statusHint is for refusals that have no words of the service.
+// statusHint returns the hint for a refusal by its status alone, where the body says nothing that the
+// agent understands. table is quoted as EntityName does.
 func statusHint(status int, table string) string {
 	switch status {
 	case http.StatusNotFound:
@@ -89,9 +90,9 @@ func statusHint(status int, table string) string {
 // entity reads the kind out of "Entity ID 'X' of kind 'Table' was not found".
 var entity = regexp.MustCompile(`of kind '([A-Za-z]+)'`)
 
-// missingHint is how to see whether the name is misspelt, how to create the missing entity,
-// and how to refresh the schema cache if it exists: a new table or mapping takes up to 5
-// minutes to be found.
+// missingHint returns what to do when the service does not know a database, table or mapping: how to
+// find a misspelt name, how to create what is missing, and how to clear the schema cache if it exists,
+// because a new table or mapping takes up to 5 minutes to be found.
 func missingHint(r *reply.Reply, in *kusto.Ingest) string {
 	kind := r.Code
 	if m := entity.FindStringSubmatch(r.Texts); m != nil {
@@ -109,7 +110,7 @@ func missingHint(r *reply.Reply, in *kusto.Ingest) string {
 	return "check the name of table, where letter case counts: .show tables; if there is none, make it: kusto-agent setup" + fresh
 }
 
-// mappingKind is the kind under which a format's mappings are kept.
+// mappingKind returns the kind under which the service keeps the mappings of a format.
 func mappingKind(format string) string {
 	switch strings.ToLower(format) {
 	case "json", "multijson":
@@ -122,7 +123,8 @@ func mappingKind(format string) string {
 
 const ProxyHint = "the proxy asks for a login; put it into send.proxy as http://user:password@host:port"
 
-// NetHint is for requests that did not leave whole.
+// NetHint returns the hint for a request that did not leave completely, by the kind of err: proxy,
+// DNS, certificate, TLS or connection.
 func NetHint(err error) string {
 	var (
 		dns      *net.DNSError

@@ -18,14 +18,13 @@ import (
 // TXT, which every official client sends.
 var formats = []string{"CSV", "TSV", "SCsv", "SOHsv", "PSV", "TXT", "JSON", "MultiJSON", "Avro"}
 
-// Ingest posts a body once, to POST {cluster}/v1/rest/ingest/{database}/{table},
-// and says what came of it. It returns within Options.Timeout, or soon after
-// ctx has ended, and never panics over what a server sends.
+// Ingest posts a body once, to POST {cluster}/v1/rest/ingest/{database}/{table}, and returns the
+// verdict on the answer. It returns within Options.Timeout, or soon after ctx has ended, and never
+// panics over what a server sends.
 //
-// On a 401 the token is given up before Ingest returns, and the verdict is
-// Auth. The caller sends the same bytes again as its next attempt, under the
-// next request id; the first time it may do so at once. When no token was to
-// be had the verdict is Auth too, with Status 0 and Wrote false.
+// After a 401 the token source has dropped the token and the verdict is Auth: the caller may send the
+// same bytes again as its next attempt, with the next request id, the first time at once. If no token
+// can be had, the verdict is Auth too, with Status 0 and Wrote false.
 func (c *Client) Ingest(ctx context.Context, in *kusto.Ingest) kusto.Answer {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
@@ -45,6 +44,8 @@ func (c *Client) Ingest(ctx context.Context, in *kusto.Ingest) kusto.Answer {
 	return a
 }
 
+// ingest posts the body once and returns the verdict on the answer. Ingest calls it with a context
+// that limits its time.
 func (c *Client) ingest(ctx context.Context, in *kusto.Ingest) kusto.Answer {
 	req, err := c.ingestRequest(ctx, in)
 	if err != nil {
@@ -65,8 +66,8 @@ func (c *Client) ingest(ctx context.Context, in *kusto.Ingest) kusto.Answer {
 	return a
 }
 
-// Preview is the request that Ingest would make for in, without its body, and with
-// a mask in place of a token. Nothing is asked for and nothing is sent.
+// Preview returns the request that Ingest would make for in, without its body and with "***" in place
+// of the token. It sends nothing and asks for no token.
 func (c *Client) Preview(in *kusto.Ingest) (*http.Request, error) {
 	req, err := c.ingestRequest(context.Background(), in)
 	if err != nil {
@@ -81,7 +82,8 @@ func (c *Client) Preview(in *kusto.Ingest) (*http.Request, error) {
 	return req, nil
 }
 
-// Authorize puts the token into a request, and returns it.
+// Authorize gets a token, sets the Authorization header of the request and returns the token; "" if
+// requests to this cluster need none.
 func (c *Client) Authorize(req *http.Request) (bearer string, err error) {
 	if bearer, err = c.bearer(req.Context(), req.URL); bearer != "" {
 		req.Header.Set("Authorization", "Bearer "+bearer)
@@ -89,8 +91,8 @@ func (c *Client) Authorize(req *http.Request) (bearer string, err error) {
 	return bearer, err
 }
 
-// Refused gives up a token that the service answered with 401, and adds to the error
-// that the clock of this machine is wrong, if it is.
+// Refused tells the token source that the service answered 401 to this token. It returns e, or a copy
+// whose hint says that the clock of this machine is wrong, if it is.
 func (c *Client) Refused(bearer string, e *kusto.Error) *kusto.Error {
 	e = c.conns.clock.Blame(e).(*kusto.Error)
 	if c.auth != nil {
@@ -99,7 +101,8 @@ func (c *Client) Refused(bearer string, e *kusto.Error) *kusto.Error {
 	return e
 }
 
-// bearer is the token for u, checked again for where it is going.
+// bearer returns the token for a request to u; "" if none is needed, which is allowed only to this
+// machine. It fails for a URL that is not the cluster's.
 func (c *Client) bearer(ctx context.Context, u *url.URL) (string, error) {
 	if err := c.mayCarryToken(u); err != nil {
 		return "", err
@@ -117,8 +120,8 @@ func (c *Client) bearer(ctx context.Context, u *url.URL) (string, error) {
 	return bearer, nil
 }
 
-// Unsent is the answer where no request was made. If err is one of ours it is
-// returned as it is, hint included.
+// Unsent returns the answer for a request that was not made. An *Error in err is used as it is, with
+// its own hint; any other error gets the given hint.
 func Unsent(v kusto.Verdict, err error, hint string) kusto.Answer {
 	var e *kusto.Error
 	if !errors.As(err, &e) {
@@ -127,7 +130,8 @@ func Unsent(v kusto.Verdict, err error, hint string) kusto.Answer {
 	return kusto.Answer{Verdict: v, Err: e, RetryAfter: e.RetryAfter, Hint: e.Hint}
 }
 
-// Request is a POST without token and body. path is escaped already in raw.
+// Request returns a POST to a path below the cluster URL with the fixed headers, without token and
+// body. path is the unescaped form and raw the escaped form of the same path; id is the request id.
 func (c *Client) Request(ctx context.Context, path, raw, id string) *http.Request {
 	u := *c.base
 	u.Path, u.RawPath = strings.TrimRight(c.base.Path, "/")+path, strings.TrimRight(c.base.EscapedPath(), "/")+raw
@@ -139,7 +143,8 @@ func (c *Client) Request(ctx context.Context, path, raw, id string) *http.Reques
 	return req
 }
 
-// ingestRequest builds everything but the token and the body.
+// ingestRequest returns the request for in, without token and body. It fails for a client that is for
+// queries only and for names or ids that cannot be sent.
 func (c *Client) ingestRequest(ctx context.Context, in *kusto.Ingest) (*http.Request, error) {
 	if c.asked {
 		return nil, errors.New("this client is for queries alone")
@@ -160,8 +165,8 @@ func (c *Client) ingestRequest(ctx context.Context, in *kusto.Ingest) (*http.Req
 	return req, nil
 }
 
-// ingestPath escapes each name exactly once: raw is what goes out, path the same
-// unescaped, as net/url wants them.
+// ingestPath returns path and query of an ingest request. raw is the escaped path that is sent and
+// path the same unescaped, which net/url wants both. All faults of names and format are joined.
 func ingestPath(in *kusto.Ingest) (path, raw, query string, err error) {
 	format, err := spelled(in.Format)
 	err = errors.Join(kusto.ValidName("database", in.Database), kusto.ValidName("table", in.Table), err)
@@ -177,7 +182,7 @@ func ingestPath(in *kusto.Ingest) (path, raw, query string, err error) {
 	return call + in.Database + "/" + in.Table, call + url.PathEscape(in.Database) + "/" + url.PathEscape(in.Table), query, nil
 }
 
-// spelled is the documented spelling of a format.
+// spelled returns the documented spelling of a format that is given in any letter case.
 func spelled(format string) (string, error) {
 	for _, f := range formats {
 		if strings.EqualFold(f, format) {

@@ -14,7 +14,7 @@ import (
 	"kusto-agent/internal/kusto/internal/reply"
 )
 
-// Way is what was found on the way to a cluster.
+// Way is what a probe found between this machine and a cluster: proxy, addresses, TLS and clock.
 type Way struct {
 	Proxy     string            // host and port; empty: none is used
 	Addresses []string          // of the host, or of the proxy
@@ -29,10 +29,9 @@ type Way struct {
 // probeTimeout bounds one look at the way.
 const probeTimeout = 30 * time.Second
 
-// Probe looks at the way to the cluster with one request that needs no token: GET
-// {cluster}/v1/rest/auth/metadata. It returns what it found also on failure; the
-// error is an *Error with a hint. Any answer at all is one: what it says is not
-// looked at.
+// Probe makes one request that needs no token, GET {cluster}/v1/rest/auth/metadata, and returns what
+// it saw on the way, also on failure. The error is an *Error with a hint. Any answer except a 407
+// counts as success; its content is not looked at.
 func (c *Client) Probe(ctx context.Context) (Way, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -60,12 +59,12 @@ func (c *Client) Probe(ctx context.Context) (Way, error) {
 	return w, nil
 }
 
-// traced is a trace of a request, and what it has seen so far. The transport may
-// continue with a dial after the request has ended.
+// traced returns a trace to attach to req, and a function that returns what the trace has seen so far.
+// That function may be called while the transport still dials after the request has ended.
 func (c *Client) traced(req *http.Request) (seen func() Way, trace *httptrace.ClientTrace) {
 	var mu sync.Mutex
 	var w Way
-	note := func(f func()) {
+	locked := func(f func()) { // callbacks of the trace run in goroutines of the transport
 		mu.Lock()
 		defer mu.Unlock()
 		f()
@@ -77,15 +76,15 @@ func (c *Client) traced(req *http.Request) (seen func() Way, trace *httptrace.Cl
 	}
 	trace = &httptrace.ClientTrace{
 		DNSDone: func(i httptrace.DNSDoneInfo) {
-			note(func() {
+			locked(func() {
 				for _, a := range i.Addrs {
 					w.Addresses = append(w.Addresses, a.String())
 				}
 			})
 		},
-		GotConn: func(i httptrace.GotConnInfo) { note(func() { w.Remote = i.Conn.RemoteAddr().String() }) },
+		GotConn: func(i httptrace.GotConnInfo) { locked(func() { w.Remote = i.Conn.RemoteAddr().String() }) },
 		TLSHandshakeDone: func(s tls.ConnectionState, err error) {
-			note(func() {
+			locked(func() {
 				if err == nil && len(s.PeerCertificates) > 0 {
 					w.Leaf, w.TLS = s.PeerCertificates[0], tls.VersionName(s.Version)
 				}

@@ -58,6 +58,7 @@ type Pool struct {
 	born    time.Time
 }
 
+// NewPool checks the proxy and TLS settings of n and returns a pool. It opens no connection.
 func NewPool(n Network) (*Pool, error) {
 	proxy, err := n.proxyFunc()
 	if err != nil {
@@ -71,7 +72,8 @@ func NewPool(n Network) (*Pool, error) {
 	return &Pool{fresh: fresh, now: time.Now, clock: n.Clock}, nil
 }
 
-// transport is the one to send the next request with.
+// transport returns the transport for the next request. One that is older than connLife is replaced,
+// so that changes in DNS are noticed.
 func (p *Pool) transport() *http.Transport {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +84,8 @@ func (p *Pool) transport() *http.Transport {
 	return p.current
 }
 
-// RoundTrip makes a pool the transport of an http.Client.
+// RoundTrip sends a request through the present transport, so that a pool can be the transport of an
+// http.Client. It shows the head of each answer to the clock.
 func (p *Pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := p.transport().RoundTrip(req)
 	if err == nil {
@@ -91,8 +94,8 @@ func (p *Pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// retire lets the requests under way end; a connection that becomes idle
-// afterwards is closed.
+// retire drops the present transport and closes its idle connections; requests in flight end normally.
+// The caller holds mu.
 func (p *Pool) retire() {
 	if p.current != nil {
 		p.current.CloseIdleConnections()
@@ -100,12 +103,14 @@ func (p *Pool) retire() {
 	}
 }
 
+// Close closes the idle connections. Requests in flight end normally.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.retire()
 }
 
+// transport returns a new HTTP/1.1 transport that does not inflate answers.
 func (n Network) transport(proxy func(*http.Request) (*url.URL, error), conf *tls.Config) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -125,8 +130,8 @@ func (n Network) transport(proxy func(*http.Request) (*url.URL, error), conf *tl
 	}
 }
 
-// dial opens a connection. Where what follows is in the clear, the address
-// that answered must be this machine, whatever its name resolved to.
+// dial opens a connection. For plain http it fails unless the address that it reached is this machine,
+// or, with Metadata, the metadata service of Azure, whatever the name resolved to.
 func (n Network) dial(ctx context.Context, netw, addr string) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialTimeout}
 	if n.Metadata {
@@ -149,7 +154,7 @@ func (n Network) dial(ctx context.Context, netw, addr string) (net.Conn, error) 
 	return &conn{Conn: nc}, nil
 }
 
-// proxyFunc is nil where no proxy may be used.
+// proxyFunc returns the function that chooses the proxy for a request; nil if no proxy may be used.
 func (n Network) proxyFunc() (func(*http.Request) (*url.URL, error), error) {
 	switch {
 	case n.Plain:
@@ -164,6 +169,8 @@ func (n Network) proxyFunc() (func(*http.Request) (*url.URL, error), error) {
 	return http.ProxyURL(u), nil
 }
 
+// tlsConfig returns the TLS settings: the least version and, if CaFile is set, the authorities in it
+// in addition to those of the system.
 func (n Network) tlsConfig() (*tls.Config, error) {
 	conf := &tls.Config{
 		MinVersion:                  tls.VersionTLS12,

@@ -13,8 +13,9 @@ import (
 	"kusto-agent/internal/kusto"
 )
 
-// hintTexts are the pieces of hints that stand in source files, with the place of
-// each. What is no hint is short, a pattern, or what an error is searched for.
+// hintTexts returns the string literals in the source files that are parts of hints, each with its
+// place. Literals of less than 25 bytes or without a space, arguments of MustCompile and Contains, and
+// those that begin with "get token" are not hints.
 func hintTexts(t *testing.T, names ...string) map[string]string {
 	t.Helper()
 	const shortest = 25
@@ -53,8 +54,8 @@ type Hinted struct {
 	hints []string
 }
 
-// Says holds an error to what every message about a failure has to carry: the
-// code, the words, the activity id, where there are any, and what to do.
+// Says fails the test unless the error has the words in its text, a hint with the given text, and its
+// activity id if it has one. The hint counts as reached for Covers.
 func (h *Hinted) Says(name string, e *kusto.Error, hint string, words ...string) {
 	h.Helper()
 	if e == nil {
@@ -75,8 +76,8 @@ func (h *Hinted) Says(name string, e *kusto.Error, hint string, words ...string)
 	}
 }
 
-// Covers fails for each text of a hint in the files that no call of Says has reached.
-// filled are pairs of a place in a hint and what stands there in the test.
+// Covers fails the test for each hint in the source files that no call of Says has reached. filled are
+// pairs of a placeholder in hints and its value in the test.
 func (h *Hinted) Covers(files []string, filled ...string) {
 	h.Helper()
 	for text, place := range hintTexts(h.T, files...) {
@@ -91,7 +92,7 @@ func (h *Hinted) Covers(files []string, filled ...string) {
 // Last is the hint of the last error.
 func (h *Hinted) Last() string { return h.hints[len(h.hints)-1] }
 
-// ErrorOf is the error of the service in err; nil: there is none.
+// ErrorOf returns the *kusto.Error in err; nil if there is none.
 func ErrorOf(err error) *kusto.Error {
 	var e *kusto.Error
 	errors.As(err, &e)

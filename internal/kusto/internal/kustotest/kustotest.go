@@ -34,6 +34,7 @@ type StaticToken struct {
 	Refused []string
 }
 
+// Token returns Bearer and Err, and counts the call.
 func (s *StaticToken) Token(context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,14 +42,15 @@ func (s *StaticToken) Token(context.Context) (string, error) {
 	return s.Bearer, s.Err
 }
 
+// Invalidate records the token as refused.
 func (s *StaticToken) Invalidate(token string, _ *kusto.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Refused = append(s.Refused, token)
 }
 
-// Script is the URL of a server that calls f with each connection. The connections are
-// closed, and their goroutines awaited, with the test.
+// Script starts a TCP server that calls f with each connection, and returns its URL. The connections
+// are closed when f returns, and their goroutines awaited at the end of the test.
 func Script(t testing.TB, f func(c *net.TCPConn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -72,7 +74,7 @@ func Script(t testing.TB, f func(c *net.TCPConn)) string {
 	return "http://" + l.Addr().String()
 }
 
-// ReadRequest reads one request with its body, and reports whether it was whole.
+// ReadRequest reads one HTTP request with its body and returns true if it was complete.
 func ReadRequest(c net.Conn) bool {
 	req, err := http.ReadRequest(bufio.NewReader(c))
 	if err != nil {
@@ -82,7 +84,7 @@ func ReadRequest(c net.Conn) bool {
 	return err == nil && n == req.ContentLength
 }
 
-// ReadHead reads a request up to its body, byte by byte, and no further.
+// ReadHead reads the head of an HTTP request byte by byte, and nothing of its body.
 func ReadHead(c net.Conn) {
 	var last [4]byte
 	for b := make([]byte, 1); string(last[:]) != "\r\n\r\n"; {
@@ -100,8 +102,8 @@ func Reset(c *net.TCPConn) {
 	c.Close()
 }
 
-// ServeTLS is the URL of a server with a certificate of its own, and the file of the
-// authority that signed it.
+// ServeTLS starts a server with a certificate of its own. It returns its URL and a PEM file with that
+// certificate. change may alter the TLS settings; nil leaves them.
 func ServeTLS(t *testing.T, h http.HandlerFunc, change func(*tls.Config)) (url, caFile string) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
@@ -120,7 +122,7 @@ func ServeTLS(t *testing.T, h http.HandlerFunc, change func(*tls.Config)) (url, 
 	return s.URL, file
 }
 
-// MustBePrintable fails unless s is one bounded line that a terminal can show.
+// MustBePrintable fails the test unless s is one line of bounded length that a terminal can show.
 func MustBePrintable(t *testing.T, s string) {
 	t.Helper()
 	if len(s) > 4*reply.MaxMessage || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// RetryAfter reads both forms of the header: seconds, and a date. What cannot
-// be read, and what is over, is 0.
+// RetryAfter returns the delay that the header Retry-After asks for, in seconds or as a date, at most
+// MaxRetryAfter; 0 if there is none, it cannot be read or it is past.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	value := strings.TrimSpace(h.Get("Retry-After"))
 	if seconds, err := strconv.ParseUint(value, 10, 63); err == nil {
@@ -22,8 +22,8 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 	return max(0, min(at.Sub(now), MaxRetryAfter))
 }
 
-// Words is the message of an error: our reason, then that of an answer with this status
-// and head.
+// Words returns the message of an error: the agent's own reason why, if it has one, and then what the
+// answer says in its body, or in its status and headers.
 func (r *Reply) Words(status int, h http.Header, why error) string {
 	var parts []string
 	if why != nil {
@@ -63,7 +63,8 @@ func (r *Reply) IsAway(status int) bool {
 
 var refusedPrincipal = regexp.MustCompile(`'(aad(?:app|user|group)=[^'\n]{1,200})'`)
 
-// Principal is who was refused, as the service named them.
+// Principal returns the identity that was refused, in the form in which commands take it; a
+// placeholder if the service did not name it.
 func Principal(r *Reply) string {
 	if m := refusedPrincipal.FindStringSubmatch(r.Texts); m != nil {
 		return Printable(m[1], 256)

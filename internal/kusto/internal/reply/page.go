@@ -19,9 +19,8 @@ var (
 	pageTag    = regexp.MustCompile(`(?s)<[^>]*(>|$)`)
 )
 
-// PageWords says of a body that is a web page what it is called, or else what
-// it says without its markup: a whole page in a log is useless. Secrets are
-// taken out.
+// PageWords reports whether a body is a web page, and returns its title, or else its visible text, as
+// a short line for a log. The secrets are removed from it.
 func PageWords(body []byte, secrets ...string) (words string, isPage bool) {
 	text := bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
 	if !bytes.HasPrefix(text, []byte("<")) {
@@ -42,7 +41,7 @@ func PageWords(body []byte, secrets ...string) (words string, isPage bool) {
 // maxPageWords bounds the quoted text of a web page, in bytes.
 const maxPageWords = 200
 
-// visible is the words of a piece of a page on one line.
+// visible returns the text of a piece of HTML without tags, on one line.
 func visible(piece string) string {
 	return strings.Join(strings.Fields(markup.UnescapeString(pageTag.ReplaceAllString(piece, " "))), " ")
 }

@@ -16,9 +16,8 @@ import (
 // MaxMessage bounds what is kept of a stranger's words, in bytes.
 const MaxMessage = 1024
 
-// Printable makes one line of s that is safe on a terminal and in a log:
-// control characters, direction marks and broken UTF-8 are escaped as Go would
-// write them, and what goes beyond limit bytes is cut off.
+// Printable returns s as one line that is safe on a terminal and in a log: control characters,
+// direction marks and invalid UTF-8 are escaped as in Go, and what exceeds limit bytes is cut off.
 func Printable(s string, limit int) string {
 	var b strings.Builder
 	for i, size := 0, 0; i < len(s); i += size {
@@ -39,8 +38,8 @@ func Printable(s string, limit int) string {
 // tokenShaped finds what looks like a bearer token: a server may echo headers.
 var tokenShaped = regexp.MustCompile(`(?i:bearer[\s:=]+)[\w.~+/-]{20,}=*|eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?`)
 
-// Redact takes secrets, in the forms in which they are echoed, and everything
-// shaped like a token, out of s.
+// Redact replaces the secrets in s, in all forms in which servers echo them, and everything that looks
+// like a token, by [secret].
 func Redact(s string, secrets ...string) string {
 	for _, secret := range secrets {
 		if secret == "" {
@@ -57,8 +56,8 @@ func Redact(s string, secrets ...string) string {
 // lowerHex is the other way in which a percent-encoding is written.
 var lowerHex = regexp.MustCompile(`%[0-9A-F]{2}`)
 
-// escapedForms are a secret as it stands in a form, in a path, in JSON and in HTML,
-// the longest first; none where nothing of it has to be escaped.
+// escapedForms returns how a secret looks in a form, in a path, in JSON and in HTML, the longest
+// first, without forms that equal the secret.
 func escapedForms(secret string) []string {
 	form, path := url.QueryEscape(secret), url.PathEscape(secret)
 	all := []string{form, path, strings.ReplaceAll(form, "+", "%20"), strings.Trim(strconv.Quote(secret), `"`), markup.EscapeString(secret)}

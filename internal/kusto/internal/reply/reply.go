@@ -41,8 +41,9 @@ type oneAPIError struct {
 // textError recognises the service's error in plain text.
 var textError = regexp.MustCompile(`ActivityId='([^']*)'`)
 
-// Parse reads an error body about target, the database and table as the
-// service writes them. It fails on nothing.
+// Parse reads an error body in any of the forms that the service and web servers use. target is the
+// database and table as the service writes them. It never fails: a body that is not understood becomes
+// the message.
 func Parse(body []byte, target string) Reply {
 	var doc struct {
 		Error *oneAPIError `json:"error"`
@@ -65,7 +66,7 @@ func Parse(body []byte, target string) Reply {
 	return r
 }
 
-// ParseText reads a body that is not JSON.
+// ParseText reads an error body that is not JSON.
 func ParseText(body, target string) Reply {
 	r := Reply{Message: body}
 	if m := textError.FindStringSubmatch(body); m != nil {
@@ -75,7 +76,7 @@ func ParseText(body, target string) Reply {
 	return r
 }
 
-// read takes everything out of an error and the errors inside it.
+// read fills in the reply from an error object and the errors nested inside it.
 func (r *Reply) read(top *oneAPIError, target string) {
 	var codes, texts []string
 	for e := top; e != nil; e = e.Inner {
@@ -106,8 +107,8 @@ func (r *Reply) read(top *oneAPIError, target string) {
 // typeName is the last part of a dotted name of a class.
 func typeName(t string) string { return t[strings.LastIndexByte(t, '.')+1:] }
 
-// judge finds what the codes and the words are about, and the code to show.
-// Names of entities may read like codes, so they are taken out of the words.
+// judge sets what the error is about, by its codes and words, and the code to show. Names of entities
+// can look like codes, so they are removed from the words first.
 func (r *Reply) judge(codes []string, texts, target string) {
 	prose := quotedName.ReplaceAllString(strings.ReplaceAll(texts, target, ""), "$1")
 	codes = append(codes, codeShaped.FindAllString(prose, 16)...)

@@ -64,7 +64,8 @@ var phrases = []struct {
 	{"input stream is empty after processing", EmptyStream},
 }
 
-// aboutCodes is the subject of the codes, and the code that decided it.
+// aboutCodes returns the most important subject among the codes, and the code that it came from; 0 and
+// "" if no code is known.
 func aboutCodes(codes []string) (about Subject, code string) {
 	for _, c := range codes {
 		s := subjectOf(strings.ToLower(c))
@@ -75,6 +76,7 @@ func aboutCodes(codes []string) (about Subject, code string) {
 	return about, code
 }
 
+// subjectOf returns the subject of one code in lower case; 0 if it is not known.
 func subjectOf(code string) Subject {
 	for _, k := range codeParts {
 		if strings.Contains(code, k.part) {
@@ -84,7 +86,7 @@ func subjectOf(code string) Subject {
 	return wholeCodes[code]
 }
 
-// aboutProse is what a message is about, 0 if it does not tell.
+// aboutProse returns the subject of a message in lower case; 0 if it has no known phrase.
 func aboutProse(prose string) Subject {
 	for _, p := range phrases {
 		if strings.Contains(prose, p.words) {
