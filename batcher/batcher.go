@@ -101,7 +101,7 @@ type lane struct {
 	tables  logzip.Tables // that the payload before left for the next one
 }
 
-// New returns a batcher for the given routes. Run must be called.
+// New returns a batcher for the given routes. It compresses nothing before Run is called.
 func New(o Options) *Batcher {
 	b := &Batcher{
 		next:     o.Next,
@@ -175,8 +175,8 @@ func (b *Batcher) SetMemory(n int64) {
 	call(wake)
 }
 
-// most is how many bytes before gzip a payload of the lane should have: the configured
-// size, or less if the service is known to take less.
+// most returns the size limit of a payload in bytes before gzip: MaxBytes of the configuration, or
+// less if the service has refused a payload for its size.
 func (ln *lane) most() int {
 	if ln.largest > 0 {
 		return min(ln.largest, ln.MaxBytes)
@@ -184,12 +184,12 @@ func (ln *lane) most() int {
 	return ln.MaxBytes
 }
 
-// isLive reports whether a lane is to have a share of the memory.
+// isLive reports whether the route counts when memory is divided among the routes: it is configured or
+// still uses memory.
 func (ln *lane) isLive() bool { return ln.wanted || ln.used > 0 }
 
-// Run compresses sealed blocks on every core and seals blocks that are old
-// enough. It returns after Close, when every block that was sealed has been
-// given to Next.
+// Run compresses sealed blocks, on every core, and seals blocks that have waited for MaxWait. It
+// returns after Close, once every block was sealed, compressed and passed to Next.
 func (b *Batcher) Run() {
 	var compressors sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -202,8 +202,7 @@ func (b *Batcher) Run() {
 	compressors.Wait()
 }
 
-// Close ends Run after all that is open was sealed. Nothing may be appended
-// afterwards.
+// Close makes Run seal what is open, finish and return. Nothing may be appended afterwards.
 func (b *Batcher) Close() { b.once.Do(func() { close(b.closing) }) }
 
 // Flush seals every open block now.
@@ -215,8 +214,8 @@ func (b *Batcher) Flush() {
 	}
 }
 
-// Idle reports that no record is in the batcher: none open, none being
-// compressed.
+// Idle reports whether no record is in the batcher, neither in an open block nor in one that waits for
+// compression. Payloads that were passed to Next do not count.
 func (b *Batcher) Idle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

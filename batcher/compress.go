@@ -32,7 +32,7 @@ func (q *queue) push(b *block) {
 	q.more.Signal()
 }
 
-// pop waits for a block. It returns nil when the queue is closed and empty.
+// pop waits for a block and removes it. It returns nil once the queue is closed and empty.
 func (q *queue) pop() *block {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -56,8 +56,8 @@ func (q *queue) close() {
 	q.more.Broadcast()
 }
 
-// compress turns sealed blocks into payloads until the queue is closed and empty. Run
-// starts one per core.
+// compress takes sealed blocks from the queue, makes each a payload with an id and a compressed body,
+// and passes it to Next, until the queue is closed and empty.
 func (b *Batcher) compress() {
 	for blk := b.sealed.pop(); blk != nil; blk = b.sealed.pop() {
 		p := &record.Payload{
@@ -140,7 +140,8 @@ func (b *Batcher) pack(p *record.Payload, l Limits, raw ...[]byte) {
 // than a small payload.
 var writers [gzip.BestCompression + 1]sync.Pool
 
-// deflateKlauspost appends the parts of raw, as one gzip member, to out.
+// deflateKlauspost appends one gzip member to out, which holds the parts of raw compressed with the
+// library klauspost/compress, and returns the longer slice.
 func deflateKlauspost(out []byte, raw [][]byte, level int) []byte {
 	buf := &output{bytes: out, raw: size(raw)}
 	zw, _ := writers[level].Get().(*gzip.Writer)
@@ -183,8 +184,8 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Raw returns the body of a payload as it was before gzip, in memory of its
-// own. It fails if the body is not what was sealed.
+// Raw returns the body of a payload before gzip, in memory that belongs to the caller. It fails if the
+// body cannot be inflated or its checksum differs.
 func Raw(p *record.Payload) ([]byte, error) {
 	if !p.Gzip {
 		return bytes.Clone(p.Body), nil

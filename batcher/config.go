@@ -21,7 +21,7 @@ type Config struct {
 	GzipEncoder Encoder        `yaml:"gzip_encoder"` // auto or klauspost
 }
 
-// DefaultConfig is what holds where the configuration says nothing.
+// DefaultConfig returns the settings that apply to every key that the configuration does not set.
 func DefaultConfig() Config {
 	return Config{
 		MaxSize:     4 * units.MB,
@@ -31,7 +31,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns every complaint as a *units.KeyError, joined.
+// Validate returns all faults, each a *units.KeyError, joined with errors.Join.
 func (c Config) Validate() error {
 	var errs []error
 	if c.MaxSize < 1 || c.MaxSize > MaxSize {

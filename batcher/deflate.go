@@ -45,8 +45,8 @@ type gzipper interface {
 
 func newGzipper(each func([]byte)) gzipper { return &logzip.Encoder{Each: each} }
 
-// worker is an encoder, and what is needed to look at its work. There are no more
-// of them than payloads were compressed at once.
+// worker is one encoder with what is needed to verify its output. There are as many as payloads were
+// ever compressed at the same time.
 type worker struct {
 	gzipper
 	sum      uint32 // of what the encoder has compressed of the payload
@@ -93,13 +93,14 @@ func (d *deflater) take() *worker {
 	return w
 }
 
+// give returns an encoder for reuse.
 func (d *deflater) give(w *worker) {
 	d.mu.Lock()
 	d.free = append(d.free, w)
 	d.mu.Unlock()
 }
 
-// add sums up what the encoder has in hand.
+// add updates checksum and size with bytes that the encoder has consumed.
 func (w *worker) add(p []byte) {
 	w.sum = crc32.Update(w.sum, castagnoli, p)
 	w.summed += len(p)
@@ -126,7 +127,7 @@ func (w *worker) deflate(out []byte, t *logzip.Tables, raw [][]byte) (body []byt
 	return body, err
 }
 
-// size is the number of bytes in all parts.
+// size returns the total length of the parts.
 func size(parts [][]byte) (n int) {
 	for _, p := range parts {
 		n += len(p)
@@ -134,7 +135,7 @@ func size(parts [][]byte) (n int) {
 	return n
 }
 
-// verify decompresses a member and compares it with the parts that it was made of.
+// verify inflates a gzip member and returns an error unless it equals the parts in raw.
 func (w *worker) verify(member []byte, raw [][]byte) error {
 	if w.sum != Checksum(raw...) {
 		return errors.New("verify a payload: the encoder has seen other bytes")

@@ -18,9 +18,10 @@ type Lease struct {
 	cost int64
 }
 
-// Lease asks for room to read want bytes of a route. Where want is half a
-// payload or more the lease carries a Block. With no room it returns nil, and
-// wake is called once, from any goroutine, when asking again makes sense.
+// Lease asks for memory to read want bytes of a route. A lease of half a payload or more has a Block
+// to read into. If the route has no credit, or there is no memory or no block, it returns nil and no
+// error, and calls wake once, from any goroutine, when it makes sense to ask again. An error means
+// that the route is not configured.
 func (b *Batcher) Lease(r record.Route, want int, wake func()) (*Lease, error) {
 	var others []func()
 	defer func() { call(others) }()
@@ -37,7 +38,7 @@ func (b *Batcher) Lease(r record.Route, want int, wake func()) (*Lease, error) {
 		return nil, nil
 	}
 	l := &Lease{b: b, lane: ln, cost: 2 * int64(want)}
-	full := want >= ln.MaxBytes/2 && want <= b.blockSize // more is wanted only by settings of former times
+	full := want >= ln.MaxBytes/2 && want <= b.blockSize // more can be wanted only with settings of before a reload
 	if full {
 		l.cost = 2 * int64(b.blockSize)
 	}
@@ -92,7 +93,9 @@ func (l *Lease) Append(c *record.Chunk) {
 	k := keyOf(c)
 	ln := b.lanes[c.Route]
 	blk := b.open[k]
-	alone := len(c.Before) > 0 // so that no half of it is without what comes before
+	// Before holds the ranges of earlier files in which the first record begins. In a payload of
+	// its own no half of a split can be without them.
+	alone := len(c.Before) > 0
 	if blk != nil && (alone || !blk.takes(c)) {
 		b.seal(blk)
 		blk = nil
@@ -132,7 +135,7 @@ func (l *Lease) Done() {
 	call(wake)
 }
 
-// keyOf is the open block a chunk goes to.
+// keyOf returns the key of the open block to which a chunk can be appended.
 func keyOf(c *record.Chunk) key {
 	return key{c.Route, c.Shaping, c.Group, c.Lens != nil, c.Stamp}
 }
@@ -159,8 +162,8 @@ type block struct {
 	readAt  time.Time
 }
 
-// begin gives a new block a copy of its prefix (such as an Avro header), and charges it to
-// the budget: once for the block and once for the compressed body.
+// begin copies the prefix to a new block and charges its memory twice: for the block and for the
+// compressed body. The caller holds mu.
 func (b *Batcher) begin(blk *block, prefix []byte) {
 	blk.prefix = bytes.Clone(prefix)
 	b.count(blk, blk.cost+2*int64(len(prefix)))
@@ -215,8 +218,8 @@ func (blk *block) noteCover(x record.Extent) {
 	blk.cover = append(blk.cover, x)
 }
 
-// grow makes room for n more bytes in a block: 8 KiB at first, then four times as much
-// each time, at last a buffer for a whole payload.
+// grow makes room for n more bytes in the block: 8 KiB at first, then four times as much each time, at
+// the end a buffer of full size from the pool. The caller holds mu.
 func (b *Batcher) grow(blk *block, n int) {
 	need := len(blk.data) + n
 	if need <= cap(blk.data) {
@@ -237,8 +240,7 @@ func (b *Batcher) grow(blk *block, n int) {
 	blk.data = data
 }
 
-// count charges a block to the budget: twice its size, for the block and for its
-// compressed body, and the size of its ranges.
+// count sets how many bytes of memory a block is charged for. The caller holds mu.
 func (b *Batcher) count(blk *block, cost int64) {
 	b.take(blk.lane, cost-blk.cost)
 	blk.cost = cost
@@ -246,9 +248,9 @@ func (b *Batcher) count(blk *block, cost int64) {
 
 func (blk *block) notes() int64 { return notes(blk.cover, blk.pieces, blk.lens) }
 
-// sealFor seals an open block because memory is short for a route: the largest of all if
-// open blocks hold much of the memory, else the largest of this route. If it always chose
-// among the route's own blocks, with many routes all payloads would be small.
+// sealFor seals one open block to make room for a route when memory is short: the largest of all if
+// the open blocks hold much of the memory, otherwise the largest of this route. To seal a foreign
+// block each time would make all bodies small when many routes want memory. The caller holds mu.
 func (b *Batcher) sealFor(ln *lane) {
 	var largest, own *block
 	open := int64(0)
@@ -270,13 +272,14 @@ func (b *Batcher) sealFor(ln *lane) {
 	}
 }
 
-// seal closes an open block and gives it to the compressors.
+// seal removes a block from the open ones and queues it for compression. The caller holds mu.
 func (b *Batcher) seal(blk *block) {
 	delete(b.open, blk.key)
 	b.enqueue(blk)
 }
 
-// enqueue passes a sealed block to the compressors.
+// enqueue queues a block for compression and counts it as a payload in hand of its route. The caller
+// holds mu.
 func (b *Batcher) enqueue(blk *block) {
 	blk.lane.held++
 	blk.sealed = blk.lane.Limits

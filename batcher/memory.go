@@ -11,8 +11,7 @@ import (
 // buffers that are kept for later. Guarded by Batcher.mu.
 type budget struct{ limit, used, kept int64 }
 
-// take charges n bytes to a route and the budget; a negative n returns them. The caller
-// holds mu.
+// take charges a route for n more bytes of memory; a negative n returns them. The caller holds mu.
 func (b *Batcher) take(ln *lane, n int64) {
 	was := ln.isLive()
 	ln.used += n
@@ -26,10 +25,9 @@ func (b *Batcher) take(ln *lane, n int64) {
 	b.makeRoom()
 }
 
-// common is the part of the budget that any route may take, whichever asks first. With
-// several routes a quarter of the budget is kept out of it and divided among the routes:
-// so a route whose payloads are not accepted cannot use all memory, and the others can
-// still show that theirs are accepted.
+// common returns the bytes of the budget that any route may use, whichever asks first. With several
+// routes a quarter is kept out of it and divided among them: a route whose payloads are not accepted
+// then cannot use all memory, and the others can still show that theirs are. The caller holds mu.
 func (b *Batcher) common() int64 {
 	if b.live < 2 {
 		return b.memory.limit
@@ -37,7 +35,7 @@ func (b *Batcher) common() int64 {
 	return b.memory.limit - b.memory.limit/4
 }
 
-// share is the part of what was set aside that is each route's own.
+// share returns the bytes of the budget that are reserved for each route. The caller holds mu.
 func (b *Batcher) share() int64 {
 	return (b.memory.limit - b.common()) / int64(max(b.live, 1))
 }
@@ -49,12 +47,14 @@ func (b *Batcher) fits(ln *lane, n int64, served bool) bool {
 	return b.fitsAll(n, served) || ln.used+n <= b.share() && b.memory.used+n <= b.memory.limit
 }
 
+// fitsAll reports whether n more bytes fit into the common part of the memory limit: for a route that
+// is not served, into half of it. The caller holds mu.
 func (b *Batcher) fitsAll(n int64, served bool) bool {
 	return b.memory.used+n <= b.commonTo(served)
 }
 
-// commonTo is the part of common that a route may use: all of it, or half if the route is
-// not served.
+// commonTo returns how many bytes of the common part a route may use: half of it if the route is not
+// served. The caller holds mu.
 func (b *Batcher) commonTo(served bool) int64 {
 	if !served {
 		return b.common() / 2
@@ -65,8 +65,8 @@ func (b *Batcher) commonTo(served bool) int64 {
 // leastRead is how much it always makes sense to read, in bytes.
 const leastRead = 4 << 10
 
-// Most is how many bytes a reader should ask for in a lease now: a whole payload or, while
-// other routes use the common memory, as much as the route's own share has room for.
+// Most returns how many bytes a reader of the route should ask for in its next lease: a whole payload,
+// or, while others use the common memory, what the share of the route has room for.
 func (b *Batcher) Most(r record.Route) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,9 +102,9 @@ func (b *Batcher) makeRoom() {
 	}
 }
 
-// Reserve charges the budget for one payload that is about to be read from the spool or
-// rebuilt. It returns false if there is no room, unless must is set. Unreserve must
-// follow, after Adopt if there is a payload.
+// Reserve charges the budget for a payload that is about to be read from the spool. It returns false
+// if there is no room and must is not set. After true the caller must call Unreserve, once it has
+// called Adopt for the payload or has found none.
 func (b *Batcher) Reserve(must bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,7 +132,7 @@ func (b *Batcher) Unreserve() {
 // the garbage collector; in bytes, so that a burst does not stay for ever.
 const keptBodies = 24 << 20
 
-// takeBlock returns a buffer for a whole payload, a free one if there is one.
+// takeBlock returns a buffer of full size, from the pool or new. The caller holds mu.
 func (b *Batcher) takeBlock() []byte {
 	if n := len(b.blocks); n > 0 {
 		blk := b.blocks[n-1]
@@ -144,7 +144,8 @@ func (b *Batcher) takeBlock() []byte {
 	return make([]byte, record.MarkLen+b.blockSize+1)
 }
 
-// giveBlock keeps a buffer for the next takeBlock, unless there are enough.
+// giveBlock returns a buffer to the pool, which keeps it if its size is still right and the pool is
+// not full. The caller holds mu.
 func (b *Batcher) giveBlock(buf []byte) {
 	if len(buf) == record.MarkLen+b.blockSize+1 && len(b.blocks) < b.mostRaw {
 		b.blocks = append(b.blocks, buf)
@@ -153,7 +154,8 @@ func (b *Batcher) giveBlock(buf []byte) {
 	}
 }
 
-// takeBody returns an empty buffer for the compressed output of n bytes.
+// takeBody returns an empty buffer for the compressed form of n bytes, for large n from the pool. The
+// caller holds mu.
 func (b *Batcher) takeBody(n int) []byte {
 	if k := len(b.bodies); k > 0 && n > 256<<10 {
 		body := b.bodies[k-1]
@@ -165,8 +167,7 @@ func (b *Batcher) takeBody(n int) []byte {
 	return make([]byte, 0, n/3+512)
 }
 
-// keepBody keeps the buffer of a released body for the next takeBody, unless it is small
-// or enough are kept.
+// keepBody returns a buffer to the pool, unless it is small or the pool is full. The caller holds mu.
 func (b *Batcher) keepBody(body []byte) {
 	kept := cap(body)
 	if kept < 64<<10 {
@@ -182,12 +183,12 @@ func (b *Batcher) keepBody(body []byte) {
 	}
 }
 
-// weight is what a payload counts while it is in hand: its body, and what is
-// known of its records.
+// weight returns how many bytes a payload is charged for: its body, and what is known of its records.
 func weight(p *record.Payload) int64 {
 	return int64(cap(p.Body)) + notes(p.Cover, p.Pieces, p.Lens)
 }
 
+// notes returns the size in memory of what is known of the records of a payload.
 func notes(cover []record.Extent, pieces []record.Piece, lens []byte) int64 {
 	const extent, piece = int64(unsafe.Sizeof(record.Extent{})), int64(unsafe.Sizeof(record.Piece{}))
 	return extent*int64(len(cover)) + piece*int64(len(pieces)) + int64(len(lens))

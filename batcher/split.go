@@ -17,16 +17,16 @@ import (
 // fallback serves a route that is no longer configured but has payloads left.
 var fallback = Limits{MaxBytes: 4e6, MaxWait: time.Second, Gzip: true, Level: 1}
 
-// Pack gives p the body raw, in parts, and charges it to the budget: Release must follow.
-// It is for payloads that do not come from reading: rebuilt ones, and the halves of a
-// refused one. If p replaces a batch whose id is in its fields, Pack writes p's own id
-// there, within raw.
+// Pack compresses raw as the body of p and charges its memory; the caller must call Release later. It
+// is for payloads that do not come from a reader: halves of a refused payload and payloads that are
+// read again. If p replaces a batch whose id is in a field of its records, the id of p is written over
+// it within raw.
 func (b *Batcher) Pack(p *record.Payload, raw ...[]byte) {
 	b.Fill(p, raw...)
 	b.Adopt(p)
 }
 
-// Fill is Pack without the charge to the budget.
+// Fill compresses raw as the body of p like Pack, and charges no memory.
 func (b *Batcher) Fill(p *record.Payload, raw ...[]byte) {
 	if p.Replaces != (record.BatchID{}) && p.Lens != nil {
 		for _, part := range raw {
@@ -39,7 +39,7 @@ func (b *Batcher) Fill(p *record.Payload, raw ...[]byte) {
 	b.pack(p, limits, raw...)
 }
 
-// Adopt charges a payload to the budget whose body exists already: Release must follow.
+// Adopt charges the memory of a payload that has its body already; the caller must call Release later.
 func (b *Batcher) Adopt(p *record.Payload) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,12 +61,10 @@ func (b *Batcher) lane(r record.Route) *lane {
 	return ln
 }
 
-// Split makes two payloads of one that has at least two records, each with half
-// of them, or of its blocks, and the cover that belongs to them. Where its id is
-// in fields, each half has its own id there: a row names the batch that stored
-// it, and a half is made again from its file by what is known of it alone. It
-// fails with record.ErrWhole where all records are in one block. The parent is
-// left as it is; Release it.
+// Split returns two payloads with half of the records of p each, with ids, pieces and covers of their
+// own. It fails with record.ErrWhole if all records are in one block that cannot be divided. If the
+// batch id is in a field of the records, each half has its own id there, so that a row names the batch
+// that stored it. p is unchanged; the caller must release it.
 func (b *Batcher) Split(p *record.Payload) ([]*record.Payload, error) {
 	if p.Records < 2 {
 		return nil, fmt.Errorf("split batch %v: it has %d records", p.ID, p.Records)
@@ -192,6 +190,7 @@ func (w *walker) next() (Record, error) {
 		return Record{}, fmt.Errorf("batch %v: body ends after %d of %d records", w.p.ID, w.n, w.p.Records)
 	}
 	length, records := int64(size), 1
+	// Lens has a length in the file for each record; 0: the next record is of the same lines.
 	for passed := false; w.p.Lens != nil && !passed; {
 		v, k := binary.Uvarint(w.p.Lens[w.lens:])
 		if k <= 0 {
@@ -259,8 +258,8 @@ func (w *walker) cut() (left, right *half) {
 	return left, right
 }
 
-// divide splits a cover where, in each file, the first of the right pieces
-// begins. What has no piece on the right stays left.
+// divide splits a cover at the place where, in each file, the pieces of the right half begin. Ranges
+// of files without such a piece go to the left half.
 func divide(cover []record.Extent, right []record.Piece) (l, r []record.Extent) {
 	first := make(map[record.File]int64)
 	for _, p := range right {

@@ -2,8 +2,8 @@ package batcher
 
 import "time"
 
-// waiters are the wake-ups of callers who were refused a lease for want of credit,
-// the first first. Guarded by Batcher.mu.
+// waiters are the wake-up functions of readers that got no lease because their route had no credit, in
+// the order in which they asked. Guarded by Batcher.mu.
 type waiters []func()
 
 // Waking all of a thousand callers for room that one of them takes would make
@@ -14,7 +14,8 @@ const (
 	forgotten   = time.Second
 )
 
-// wait keeps a wake-up. The caller holds mu.
+// wait appends a wake-up function. The first one also starts the check for forgotten waiters. The
+// caller holds mu.
 func (b *Batcher) wait(w *waiters, wake func()) {
 	*w = append(*w, wake)
 	if len(*w) > 1 {
@@ -28,6 +29,7 @@ func (b *Batcher) wait(w *waiters, wake func()) {
 
 func (w *waiters) some() []func() { return w.take(wokenAtOnce) }
 
+// take removes and returns the first n wake-up functions.
 func (w *waiters) take(n int) []func() {
 	n = min(len(*w), n)
 	woken := append([]func(){}, (*w)[:n]...)
@@ -36,7 +38,7 @@ func (w *waiters) take(n int) []func() {
 	return woken
 }
 
-// waiter was refused a lease for want of memory or of a block.
+// waiter is a reader that got no lease because there was no memory or no block of full size.
 type waiter struct {
 	lane *lane
 	cost int64
@@ -44,7 +46,8 @@ type waiter struct {
 	wake func()
 }
 
-// waitForMemory keeps a wake-up. The caller holds mu.
+// waitForMemory appends a waiter. The first one also starts the check for forgotten waiters. The
+// caller holds mu.
 func (b *Batcher) waitForMemory(w waiter) {
 	b.waiting = append(b.waiting, w)
 	if len(b.waiting) > 1 {
@@ -56,8 +59,8 @@ func (b *Batcher) waitForMemory(w waiter) {
 	}
 }
 
-// wakeFitting takes the wake-ups of the first n of those who wait for memory and
-// would get it now. The others keep their places. The caller holds mu.
+// wakeFitting removes and returns the wake-up functions of up to n waiters that would get their lease
+// now, the first ones first. The others keep their places. The caller holds mu.
 func (b *Batcher) wakeFitting(n int) (wake []func()) {
 	if b.busy >= b.mostRaw {
 		return nil
@@ -76,8 +79,8 @@ func (b *Batcher) wakeFitting(n int) (wake []func()) {
 	return wake
 }
 
-// wouldFit says whether a lease makes sense now: the one that was refused, or a
-// smaller one out of the share of its route.
+// wouldFit reports whether the waiter would get a lease now: the one that it asked for, or a smaller
+// one from the share of its route. served caches what Next says about the routes.
 func (b *Batcher) wouldFit(w waiter, served map[*lane]bool) bool {
 	is, known := served[w.lane]
 	if !known {
@@ -90,8 +93,9 @@ func (b *Batcher) wouldFit(w waiter, served map[*lane]bool) bool {
 	return b.fits(w.lane, max(2*leastRead, b.share()/2), is)
 }
 
-// wakeSome returns wake-ups to be called after mu is let go: of those who wait
-// for the lane, if it is not nil, and of those who wait for memory.
+// wakeSome removes and returns the wake-up functions of some readers: of those that wait for credit of
+// the lane, if it is not nil, and of those that wait for memory. The caller holds mu, and calls the
+// functions after it has released mu.
 func (b *Batcher) wakeSome(ln *lane) []func() {
 	var wake []func()
 	if ln != nil {
@@ -100,8 +104,8 @@ func (b *Batcher) wakeSome(ln *lane) []func() {
 	return append(wake, b.wakeFitting(wokenAtOnce)...)
 }
 
-// wakeNext returns one wake-up each of those who wait for the lane and of those
-// who wait for memory.
+// wakeNext removes and returns one wake-up function of a reader that waits for credit of the lane and
+// one of a reader that waits for memory. The caller holds mu.
 func (b *Batcher) wakeNext(ln *lane) []func() {
 	if !ln.waiting.left() && len(b.waiting) == 0 {
 		return nil
@@ -109,9 +113,9 @@ func (b *Batcher) wakeNext(ln *lane) []func() {
 	return append(ln.waiting.take(1), b.wakeFitting(1)...)
 }
 
-// wakeForgotten returns, once in a while, wake-ups of those who may get a lease
-// now, though nothing was given back since they were refused, and how long
-// until it wants to be asked again. The caller holds mu.
+// wakeForgotten returns wake-up functions of readers that would get a lease now although nothing was
+// released since they asked; once a second at most. It also returns when it is to be called again. The
+// caller holds mu.
 func (b *Batcher) wakeForgotten(now time.Time) (next time.Duration, wake []func()) {
 	due := now.Sub(b.rescued) >= forgotten
 	left := len(b.waiting) > 0
