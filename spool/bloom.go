@@ -8,13 +8,13 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// bloom says of ids whether they may have been added: one of a few hundred that were
-// not seems to be. All bits of an id are in one line of the processor's cache.
+// bloom is a Bloom filter of batch ids: it says for sure that an id was not added, and is wrong about
+// one of a few hundred ids that were not. All bits of an id are in one line of the processor's cache.
 type bloom struct {
 	lines [][8]uint64
 }
 
-// newBloom is one for n ids. More than that make it say of more that they may be there.
+// newBloom returns an empty filter for n ids. With more ids it gives more wrong answers.
 func newBloom(n int) *bloom {
 	const each = 16 // bits
 	return &bloom{make([][8]uint64, max(n, 64)*each/512+1)}
@@ -51,13 +51,13 @@ func (b *bloom) place(id *record.BatchID) (line *[8]uint64, at uint64) {
 // bloomBits is how many bits an id has.
 const bloomBits = 4
 
-// add says whether the id may have been added before.
+// add adds an id. It returns false if the id was certainly not added before.
 func (b *bloom) add(id *record.BatchID) (maybe bool) {
 	line, at := b.place(id)
 	return set(line, at)
 }
 
-// set sets the bits of an id and says whether all of them were set.
+// set sets the bits of an id in its line, and returns true if all of them were set before.
 func set(line *[8]uint64, at uint64) (all bool) {
 	all = true
 	for range bloomBits {
@@ -69,8 +69,8 @@ func set(line *[8]uint64, at uint64) (all bool) {
 	return all
 }
 
-// crowd are ids that are added to a filter together, so that the processor waits for
-// the memory of many of them at a time.
+// crowd collects ids and adds 64 of them to a filter at a time, so that the processor fetches their
+// cache lines from memory at the same time.
 type crowd struct {
 	b     *bloom
 	ids   [64]record.BatchID

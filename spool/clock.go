@@ -22,19 +22,20 @@ type clock struct {
 	since time.Duration // of elapsed: when it was first seen so
 }
 
+// newClock returns a clock that shows the time of wall now and then follows elapsed.
 func newClock(wall func() time.Time, elapsed func() time.Duration) *clock {
 	c := &clock{wall: wall, elapsed: elapsed, since: elapsed()}
 	c.start = wall().Add(-c.since)
 	return c
 }
 
-// now is the time that payloads age by.
+// now returns the time by which payloads age.
 func (c *clock) now() time.Time {
 	t, _ := c.look()
 	return t
 }
 
-// ahead is by how much the wall clock is ahead of it.
+// ahead returns by how much the wall clock is ahead of this clock; negative if it is behind.
 func (c *clock) ahead() time.Duration {
 	_, off := c.look()
 	return off

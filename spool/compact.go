@@ -20,7 +20,7 @@ func (g *segment) isSparse() bool {
 	return !g.open && !g.stuck && !g.lost && g.live > 0 && g.pins == 0 && 2*g.bytes < g.size
 }
 
-// compactDue is when the next segment is to be compacted; zero: none is. Needs mu.
+// compactDue returns when the next segment is to be compacted; zero if none is. Needs mu.
 func (s *Spool) compactDue() (due time.Time) {
 	for _, g := range s.segments {
 		if at := g.calm.Add(settle); g.isSparse() && (due.IsZero() || at.Before(due)) {
@@ -30,16 +30,16 @@ func (s *Spool) compactDue() (due time.Time) {
 	return due
 }
 
-// move is a payload that is copied.
+// move is one payload that a compaction has copied: where it was and where it is now.
 type move struct {
 	from placed
 	sh   *share // where to
 	slot slot
 }
 
-// compact copies the payloads that have not ended out of a run of sparse segments into one
-// new segment, which replaces them. It reports whether it did so. Unless pressed (the room
-// runs out), it takes only segments in which no payload has ended for a while.
+// compact merges a run of neighbouring segments that are mostly empty into one new segment, and
+// returns true if it did. pressed says that the spool is short of room: then segments whose payloads
+// are still being sent count too.
 func (w *writer) compact(pressed bool) bool {
 	run := w.sparse(pressed)
 	if len(run) == 0 {
@@ -65,8 +65,8 @@ func (w *writer) compact(pressed bool) bool {
 	return true
 }
 
-// sparse chooses the segments to compact, and pins them: the oldest run of sparse segments
-// whose remaining payloads fit into one segment and into the free room.
+// sparse returns the oldest run of neighbouring segments to compact that fits into one segment and
+// into the free room; nil if there is none. It pins them; the caller must unpin each.
 func (w *writer) sparse(pressed bool) (run []*segment) {
 	room := min(w.s.segmentSize(), w.reserve()-w.shortOfQuota(0), -w.shortOfDisk(0))
 	s := w.s
@@ -93,8 +93,9 @@ func (w *writer) sparse(pressed bool) (run []*segment) {
 	return run
 }
 
-// copyRest writes the new segment of a compaction with its seal and its index, and returns
-// for each payload where it was and where it is.
+// copyRest copies the payloads of the segments in run that have not ended to a new segment, seals and
+// syncs it and writes its index. The copies do not count before swap. After an error nothing of the
+// new segment is left, if the disk lets it be removed.
 func (w *writer) copyRest(run []*segment) (h *segment, moves []move, err error) {
 	s := w.s
 	first := w.record
@@ -225,8 +226,9 @@ func (h *segment) adopt(g *segment, e *slot) {
 // of payloads that were given up meanwhile.
 var errUnwanted = errors.New("payloads are being gone through, or were given up")
 
-// swap has the copies count, and lets the segments go that they came from. It does
-// nothing and returns false while Held goes through these, or where one of them was lost.
+// swap makes the copies in h count in place of the originals in run, whose files can then be removed.
+// It returns false and changes nothing if Held is going through the segments, or if one of them was
+// given up since.
 func (w *writer) swap(run []*segment, h *segment, moves []move) bool {
 	s := w.s
 	s.mu.Lock()

@@ -16,12 +16,12 @@ type Config struct {
 	WhenFull string         `yaml:"when_full"` // block or drop_oldest
 }
 
-// DefaultConfig is what holds where the configuration says nothing.
+// DefaultConfig returns the settings that apply to every key that the configuration does not set.
 func DefaultConfig() Config {
 	return Config{MaxSize: 10 * units.GiB, MinFree: units.GiB, WhenFull: "block"}
 }
 
-// Validate returns every complaint as a *units.KeyError, joined.
+// Validate returns all faults, each a *units.KeyError, joined with errors.Join.
 func (c Config) Validate() error {
 	var errs []error
 	if c.MaxSize < 0 {

@@ -40,9 +40,9 @@ func (s *Spool) Held(ids iter.Seq[record.BatchID], over func(id record.BatchID) 
 	return w.passed, w.lost, err
 }
 
-// Which calls fn with those of the ids that are of payloads which have not ended and are
-// not given out, and perhaps with others of that kind. It reads indexes only. The error
-// is one of reading; damage is none.
+// Which calls fn with each of the ids whose payload waits in the spool and is not given out, and
+// perhaps with the ids of some other waiting payloads. It reads only indexes. The error is one of
+// reading; damage is no error.
 func (s *Spool) Which(ids iter.Seq[record.BatchID], fn func(id record.BatchID)) error {
 	asked := bloomOf(ids)
 	return s.each(func(g *segment) error {
@@ -59,8 +59,8 @@ func (s *Spool) Which(ids iter.Seq[record.BatchID], fn func(id record.BatchID)) 
 	})
 }
 
-// each calls fn with every segment until it returns an error. Meanwhile none of them is
-// removed, and no payload moves from one to another, which fn might not see.
+// each calls fn with every segment until fn returns an error, which it returns. Until it returns, no
+// segment is removed and no compaction moves a payload to a segment that fn may have passed.
 func (s *Spool) each(fn func(g *segment) error) (err error) {
 	s.mu.Lock()
 	s.walks++
@@ -82,7 +82,7 @@ func (s *Spool) each(fn func(g *segment) error) (err error) {
 	return err
 }
 
-// walk is a call of Held.
+// walk is one call of Held: its arguments, and the counts that Held returns.
 type walk struct {
 	s      *Spool
 	all    bool
@@ -93,10 +93,11 @@ type walk struct {
 	lost   map[string]int
 }
 
-// sends says whether a payload is to be sent from here.
+// sends asks the caller of Held whether a payload is to be sent from the spool.
 func (w *walk) sends(e *slot, p *record.Payload) bool { return w.fn(p, !e.isUnsound()) }
 
-// isOver asks over of a payload.
+// isOver asks the caller of Held, by the id alone, whether a payload is not to be sent. It is false
+// for a payload that replaces another.
 func (w *walk) isOver(e *slot) bool { return w.over != nil && e.size&part == 0 && w.over(e.id) }
 
 // segment passes the payloads of one segment to the walk: from the index alone if the
@@ -138,8 +139,8 @@ func (w *walk) few(g *segment) (known bool, err error) {
 	return true, nil
 }
 
-// meet reads the metas of the found payloads, hands them to the walk, and takes their
-// records out of passed.
+// meet asks the caller of Held about each of the payloads found, ends those that are not to be sent,
+// and subtracts their records from passed.
 func (w *walk) meet(g *segment, found []placed, passed map[string]int) error {
 	s := w.s
 	var f durable.File
@@ -180,8 +181,8 @@ func (w *walk) meet(g *segment, found []placed, passed map[string]int) error {
 	return nil
 }
 
-// whole reads all frames of a segment and hands each payload that waits to the walk. A
-// payload that is in the index but not in the frames is reported as missing.
+// whole goes through all payloads of a segment: it asks the caller of Held about each that waits and
+// ends those that are not to be sent, or whose frame cannot be found.
 func (w *walk) whole(g *segment) error {
 	s := w.s
 	all, err := s.all(g)
@@ -291,7 +292,8 @@ func (s *Spool) match(g *segment, asked *bloom) (found []placed, others map[*sha
 	return found, others, err
 }
 
-// refresh looks for the oldest payloads of the shares of a segment anew.
+// refresh updates the time of the oldest waiting payload of each share; all are the slots of a
+// segment.
 func (s *Spool) refresh(all []placed) { s.setOldest(all, map[*share]int64{}) }
 
 // setOldest stores when the oldest payload of each share came: the earlier of what oldest
@@ -334,8 +336,7 @@ func (s *Spool) unpin(g *segment) {
 	}
 }
 
-// Has says whether a payload is in the spool and has not ended. It may read
-// indexes.
+// Has reports whether a payload is in the spool and has not ended. It may read indexes from the disk.
 func (s *Spool) Has(id record.BatchID) bool {
 	s.mu.Lock()
 	out := s.out[id] != nil
@@ -362,8 +363,9 @@ func (s *Spool) find(id record.BatchID) (at placed, in []placed) {
 	}
 }
 
-// findOnce is one pass of find through the segments, each pinned until it was searched.
-// swaps is how many compactions had ended before the pass.
+// findOnce looks for a waiting payload in the segments that there are now, each of which is pinned
+// until it was searched. It returns the payload's slot and all slots of its segment; in is nil if it
+// was not found. swaps is how many compactions had ended before.
 func (s *Spool) findOnce(id record.BatchID) (at placed, in []placed, swaps int) {
 	s.mu.Lock()
 	segments, swaps := slices.Clone(s.segments), s.swaps

@@ -72,7 +72,7 @@ func (e *slot) length() int64   { return int64(e.size&^marks) * unit }
 func (e *slot) isUnsound() bool { return e.size&unsound != 0 }
 func (e *slot) isMarked() bool  { return e.size&marks != 0 }
 
-// put notes where the frame is.
+// put sets offset and size of the payload's frame in its segment.
 func (e *slot) put(at, size int64) {
 	e.at, e.size = uint32(at/unit), e.size&marks|uint32(size/unit)
 }
@@ -88,7 +88,7 @@ func (g *segment) counts(e *slot, fn func(input string, records int)) {
 	}
 }
 
-// when is when a payload came.
+// when returns when a payload came to the spool, in nanoseconds since 1970.
 func (g *segment) when(e *slot) int64 { return g.base + int64(e.when)*int64(tick) }
 
 // newSlot returns the slot of a payload, without its place in the file. Names of inputs
@@ -155,9 +155,9 @@ func indexCost(p *record.Payload) (n int64) {
 	return n
 }
 
-// encodeIndex returns the index file of a segment whose slots are all in memory. ahead is
-// how far the wall clock is ahead of the time of the spool; the index holds wall clock
-// times.
+// encodeIndex returns the index of a segment whose slots are all in memory. end is the size of the
+// segment, record the next record id. ahead is by how much the wall clock is ahead of the spool's
+// clock: times on disk are those of the wall clock.
 func encodeIndex(g *segment, agent [16]byte, end int64, record uint64, ahead time.Duration) (b []byte) {
 	routes := &wire.Writer{}
 	routes.Uint(uint64(len(g.order)))
@@ -241,7 +241,7 @@ func (g *segment) writeSums(t *wire.Writer, inputs *names, slots []slot) (marked
 	return marked
 }
 
-// encodeToken is the token with its checksum, as it is in an index.
+// encodeToken returns the token with its checksum, in the form in which it is written to an index.
 func encodeToken(seq uint64, token [24]byte) []byte {
 	b := binary.LittleEndian.AppendUint32(token[:], blockSum(token[:], seq, -1))
 	return append(b, 0, 0, 0, 0)
@@ -312,8 +312,8 @@ type index struct {
 	bytes  int64  // of the file
 }
 
-// openIndex opens an index, reads its header and tables into g, which is empty, and leaves
-// the slots on disk. The error is errIndex if the file is damaged, else that of the disk.
+// openIndex opens an index, checks its header and fills in g, which is empty, from its tables. The
+// caller closes the index. The error is errIndex if the index cannot be used, or one of the disk.
 func openIndex(fsys durable.FS, path string, g *segment) (x *index, err error) {
 	f, err := fsys.Open(path, 0)
 	if err != nil {
@@ -332,6 +332,7 @@ func openIndex(fsys durable.FS, path string, g *segment) (x *index, err error) {
 	if err := readFull(f, h[:], 0); err != nil {
 		return nil, err
 	}
+	// The offsets in h are those of the layout at the top of this file.
 	le := binary.LittleEndian
 	tables := int64(le.Uint32(h[68:]))
 	x = &index{f: f, seq: le.Uint64(h[8:]), blocks: indexHeader + tables + 4, n: int(le.Uint32(h[64:])), record: le.Uint64(h[56:]), marked: int(le.Uint32(h[72:])), end: int64(le.Uint64(h[40:])), bytes: size}
@@ -352,11 +353,11 @@ func openIndex(fsys durable.FS, path string, g *segment) (x *index, err error) {
 	return x, nil
 }
 
-// indexBytes is what n slots take.
+// indexBytes returns how many bytes n slots take in an index, with the checksums of their blocks.
 func indexBytes(n int) int64 { return int64(n)*slotSize + int64((n+blockSlots-1)/blockSlots)*4 }
 
-// readTables decodes the tables of an index into the segment, as if none of its payloads
-// had ended, and reports whether they are consistent.
+// readTables fills in the routes, inputs, mixes and totals of a segment, as if none of its payloads
+// had ended. It returns false if the bytes are not valid tables.
 func (g *segment) readTables(b []byte) bool {
 	r := &wire.Reader{B: b}
 	for range r.Count(1) {
@@ -447,9 +448,9 @@ func readFull(f durable.File, b []byte, off int64) error {
 	return err
 }
 
-// writeIndex writes the index of a segment that is finished and whose slots are all in
-// memory, and then drops the slots from memory. If the index cannot be written the slots
-// stay, and the next start reads the segment instead.
+// writeIndex writes the index of a segment that is not written any more, and drops its slots from
+// memory, except those that Next gives out soon. After an error they stay in memory, and the next
+// start reads the whole segment.
 func (s *Spool) writeIndex(g *segment, end int64, record uint64) error {
 	path := s.path(g.name + suffixOfIndex)
 	b := encodeIndex(g, s.w.agent, end, record, s.age.ahead())

@@ -8,6 +8,11 @@ import (
 )
 
 // lane is what the spool has to give to a route. Guarded by Spool.mu.
+//
+// A payload is fresh until Next gives it out for the first time. From then on it has an entry in
+// Spool.out, a taken, until it ends: it is given while somebody has it, and back when it was returned.
+// It ends once, with a bit in segment.ended. A payload that a compaction has copied has a bit in
+// segment.moved of the old segment, and only the copy counts.
 type lane struct {
 	shares  []*share // in the order of their places; those before the first that waits are gone
 	fresh   int      // payloads never given out
@@ -16,7 +21,7 @@ type lane struct {
 	resting queue    // and those that are not to be given out yet, by when they are
 }
 
-// taken is a payload that Next gave out, and was returned or not.
+// taken is a payload that Next has given out and that has not ended; it may have been returned since.
 type taken struct {
 	id record.BatchID // that of its slot; it stays the same and needs no lock
 	slot
@@ -83,7 +88,7 @@ func (q *queue) top() *taken {
 	return q.all[0]
 }
 
-// take removes t from the queue, and reports whether t was in it.
+// take removes t and returns true, or returns false if t is not in the queue.
 func (q *queue) take(t *taken) bool {
 	if t.at >= len(q.all) || q.all[t.at] != t {
 		return false
@@ -112,8 +117,8 @@ func (s *Spool) list(sh *share) {
 	}
 }
 
-// head returns the share with the oldest payload that was never given out, nil if there is
-// none. It removes shares from the lane that have none left.
+// head returns the share with the oldest payload that was never given out; nil if there is none. It
+// removes finished shares in front of it. Needs mu.
 func (l *lane) head() *share {
 	for len(l.shares) > 0 && l.shares[0].waiting == 0 {
 		l.shares[0].drop()
@@ -125,15 +130,14 @@ func (l *lane) head() *share {
 	return l.shares[0]
 }
 
-// drop removes a share from its lane's list, and drops its slots from memory if the index
-// has them.
+// drop unlists a share and frees its slots in memory, if the index has them too. Needs mu.
 func (sh *share) drop() {
 	if sh.listed = false; sh.g.index != nil {
 		sh.slots, sh.from = nil, 0
 	}
 }
 
-// wake moves the payloads whose rest is over to the queue of those that are ready.
+// wake moves payloads whose time has come from the resting queue to the ready one. Needs mu.
 func (l *lane) wake(now time.Time) {
 	for t := l.resting.top(); t != nil && !t.until.After(now); t = l.resting.top() {
 		heap.Pop(&l.resting)
@@ -191,7 +195,8 @@ func (s *Spool) pick(to route) (t *taken, need *share) {
 	}
 }
 
-// peek returns the next slot of the share, nil if it has to be read from the index first.
+// peek returns the next slot of the share to be given out; nil if it has to be read from the disk
+// first. Needs mu.
 func (sh *share) peek() *slot {
 	if i := sh.next - sh.from; i >= 0 && i < len(sh.slots) {
 		return &sh.slots[i]
@@ -227,7 +232,8 @@ func (s *Spool) setGiven(t *taken, given bool) {
 	t.sh.g.given += n
 }
 
-// isOut says whether this very copy of a payload was given out. Needs mu.
+// isOut reports whether this copy of a payload was given out and has not ended; it may have been
+// returned since. Needs mu.
 func (s *Spool) isOut(g *segment, e *slot) bool {
 	t := s.out[e.id]
 	return t != nil && t.sh.g == g && t.ord == e.ord
@@ -249,8 +255,8 @@ func (s *Spool) takeBack(t *taken, until time.Time) {
 	}
 }
 
-// endOut ends a payload that was given out, whether or not it was returned since. Needs
-// mu.
+// endOut ends a payload that was given out, whether it was returned since or not. It does nothing if
+// another copy has taken its place. Needs mu.
 func (s *Spool) endOut(t *taken) {
 	if s.out[t.id] != t {
 		return
@@ -312,8 +318,8 @@ func (s *Spool) enter(g *segment) {
 	}
 }
 
-// outOf returns the payloads of a segment that were given out and have not ended. Needs
-// mu.
+// outOf returns the payloads of a segment that were given out and have not ended, returned ones
+// included. Needs mu.
 func (s *Spool) outOf(g *segment) (out []*taken) {
 	for _, t := range s.out {
 		if t.sh.g == g {

@@ -36,7 +36,8 @@ func List(dir string, fn func(Entry) error) error {
 	return list(durable.OS, dir, fn)
 }
 
-// list is List on any file system.
+// list calls fn for each entry of the spool folder dir on the given file system. The error is that of
+// fn, or one of reading. Segments that are removed meanwhile are left out.
 func list(fsys durable.FS, dir string, fn func(Entry) error) error {
 	files, err := listSegments(fsys, dir)
 	if err != nil {
@@ -89,7 +90,8 @@ func listSegment(fsys durable.FS, dir, name string, fn func(Entry) error) error 
 // since it was listed, durable.ErrDamaged where not all of it is as it was written.
 func (e Entry) Load(dir string) (*record.Payload, error) { return e.load(durable.OS, dir) }
 
-// load reads the payload of an entry with its body.
+// load reads the whole payload of the entry from the spool folder dir on the given file system. An
+// entry without a payload is durable.ErrDamaged.
 func (e Entry) load(fsys durable.FS, dir string) (*record.Payload, error) {
 	if e.Payload == nil {
 		return nil, fmt.Errorf("load %d bytes at %d of %q: %w", e.Size, e.Offset, e.Segment, durable.ErrDamaged)

@@ -45,7 +45,8 @@ func encodeMeta(p *record.Payload, spooled time.Time) []byte {
 	return w.B
 }
 
-// decodeMeta reads what encodeMeta wrote. The Lens of p lies in b.
+// decodeMeta decodes the meta of a frame. p.Lens points into b: see own. The error is ErrVersion for a
+// meta of a later version of the program, and errMalformed for invalid content.
 func decodeMeta(b []byte) (p *record.Payload, spooled time.Time, err error) {
 	if len(b) > 0 && b[0] != metaVersion {
 		return nil, time.Time{}, fmt.Errorf("payload has version %d, and this program knows up to %d: %w", b[0], metaVersion, durable.ErrVersion)

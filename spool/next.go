@@ -85,8 +85,10 @@ func (s *Spool) Routes() []record.Route {
 	return out
 }
 
-// fetch reads the payload that pick gave out. If p is nil, again says whether Next goes on
-// with the next payload (this one has ended) or stops for now.
+// fetch reads a payload that was given out and returns it with its body. If p is nil, again says
+// whether the next payload can be tried: true if this one has ended, false if it was returned to wait
+// and the disk has to be tried later. A damaged payload is made again with Options.Rebuild, one that
+// is too old is dropped.
 func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 	g := s.home(t)
 	p, err := s.readPatiently(t)
@@ -103,7 +105,7 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 		if p == nil {
 			p = s.unreadable(t)
 		}
-		s.tried(t, p)
+		s.setAttempts(t, p)
 		p, err = s.mend(t, p, err)
 	}
 	switch {
@@ -127,16 +129,16 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 		s.o.OnDrop(p, record.DropSpoolAge)
 		return nil, true
 	}
-	s.tried(t, p)
+	s.setAttempts(t, p)
 	s.mu.Lock()
 	t.payload = p
 	s.mu.Unlock()
 	return p, false
 }
 
-// tried sets p.Attempt to the number of all attempts for the payload: the frame has those
+// setAttempts sets p.Attempt to the number of all attempts for the payload: the frame has those
 // made before it came to the spool, and s.attempts those since.
-func (s *Spool) tried(t *taken, p *record.Payload) {
+func (s *Spool) setAttempts(t *taken, p *record.Payload) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.Attempt = max(p.Attempt, s.attempts[t.id])
@@ -210,16 +212,16 @@ func (s *Spool) isNews(t *taken, what string) bool {
 	return true
 }
 
-// Return puts a payload back that Next gave out and that was not accepted. It
-// keeps its place, and the Attempt it has now.
+// Return puts a payload back that Next gave out and that was not accepted. It keeps its place in the
+// order, and its present Attempt.
 func (s *Spool) Return(id record.BatchID) { s.giveBack(id, time.Time{}) }
 
 // ReturnUntil is Return for a payload that is not to be tried before a time, by
 // the monotonic clock: until then Next passes over it, however the wall clock jumps.
 func (s *Spool) ReturnUntil(id record.BatchID, notBefore time.Time) { s.giveBack(id, notBefore) }
 
-// giveBack takes a payload back that was given out; Next gives it out again, but not
-// before until. False: the payload is not given out, and nothing has changed.
+// giveBack makes a payload wait again that Next gave out; Next does not give it out again before
+// until. It returns false and changes nothing if the payload is not given out.
 func (s *Spool) giveBack(id record.BatchID, until time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,10 +233,9 @@ func (s *Spool) giveBack(id record.BatchID, until time.Time) bool {
 	return true
 }
 
-// Done ends a payload: it was accepted, quarantined, dropped, or split and all
-// of its parts have ended. When all payloads of a segment have, it is removed,
-// after BeforeUnlink, by the spool's own goroutine. A payload the spool does not
-// have is no error. One that was not given out is looked for on the disk.
+// Done ends a payload: it was accepted, quarantined, dropped, or split and all parts have ended. The
+// spool's goroutine removes a segment, after BeforeUnlink, once all its payloads have ended. An
+// unknown id is ignored. A payload that is not given out is searched in the indexes on disk.
 func (s *Spool) Done(id record.BatchID, _ record.Outcome) {
 	s.mu.Lock()
 	t := s.out[id]
@@ -261,8 +262,8 @@ func (s *Spool) finish(t *taken) {
 	s.endOut(t)
 }
 
-// endWaiting ends a payload that waits. It returns false, and changes nothing, if the
-// payload is given out or has already ended.
+// endWaiting ends a payload that waits and returns true. It returns false and changes nothing if the
+// payload has ended, is given out, or was copied to another segment.
 func (s *Spool) endWaiting(at placed) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -281,8 +282,8 @@ func (s *Spool) endWaiting(at placed) bool {
 	return true
 }
 
-// Attempted notes how many attempts were made for a payload where the spool
-// cannot know: those of an earlier run, which the journal remembers.
+// Attempted sets how many attempts were made for a payload in an earlier run, which the journal knows
+// and the frame does not. It never lowers the number.
 func (s *Spool) Attempted(id record.BatchID, attempt int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,8 +41,9 @@ func (s *Spool) scan(g *segment, fn func(at placed, p *record.Payload)) error {
 	return s.scanSlots(g, all, fn)
 }
 
-// scanSlots is scan for a caller that has the slots of the segment already, in the order
-// of the frames.
+// scanSlots reads the metas of a segment from the disk, holding no lock, and calls fn with each
+// payload whose slot is in all. all is in the order of the frames. Frames that cannot be read are
+// passed over.
 func (s *Spool) scanSlots(g *segment, all []placed, fn func(at placed, p *record.Payload)) error {
 	return s.frames(g, func(f *durable.Found, p *record.Payload, _ time.Time) {
 		for len(all) > 0 && all[0].offset() < f.Offset {
@@ -97,8 +98,8 @@ func (s *Spool) page(sh *share) page {
 	return page{sh: sh, x: sh.g.index, at: sh.next, n: min(sh.n-sh.next, n)}
 }
 
-// load reads the slots of a page from the index, and unpins the segment. It reports
-// whether Next can go on.
+// load reads a page of slots into memory and unpins the segment. It returns true if pick can be called
+// again, false if the index cannot be read now.
 func (s *Spool) load(p page) bool {
 	sh, g, x, at, n := p.sh, p.sh.g, p.x, p.at, p.n
 	defer s.unpin(g)
@@ -126,9 +127,9 @@ func (s *Spool) load(p page) bool {
 	return false
 }
 
-// reindex replaces an index that cannot be read by what the frames of the segment say, and
-// reports whether Next can go on. If frames are missing too, nothing says which payloads
-// have ended: the whole segment counts as lost.
+// reindex replaces an index that cannot be read by the slots that it finds in the segment itself. If
+// the segment is damaged too, nobody can tell which of its payloads have ended, and all that wait are
+// reported as lost. It returns false if the disk has to be tried again later.
 func (s *Spool) reindex(g *segment, x *index, cause error) bool {
 	type found struct {
 		to      route
@@ -256,6 +257,8 @@ func (s *Spool) loseAll(g *segment, cause error) {
 	s.tellLost(g, ids, sum.payload(), cause)
 }
 
+// tellLost logs that payloads of a segment are lost and reports them with OnLost. what has their
+// number of records by input.
 func (s *Spool) tellLost(g *segment, ids []record.BatchID, what *record.Payload, cause error) {
 	s.o.Logger.Error("spooled payloads are gone or unreadable; the agent reads their records again from the source files where it can", "file", g.name, "batches", len(ids), "records", what.Records, "err", cause)
 	s.o.OnLost(ids, what)
@@ -277,6 +280,7 @@ func (s *sums) put(to route, input string, n int) {
 	s.to = to
 }
 
+// add adds the records of a payload, or subtracts them if sign is -1.
 func (s *sums) add(sh *share, e *slot, sign int) {
 	sh.g.counts(e, func(input string, n int) { s.put(sh.to, input, sign*n) })
 }
@@ -361,8 +365,8 @@ func (s *Spool) read(g *segment, e *slot) (*record.Payload, error) {
 	return readFrame(f, e.offset(), e.length(), e.id)
 }
 
-// readFrame reads the payload with this id from its frame at a known place. Package
-// durable defines the layout of a frame.
+// readFrame reads the payload with this id from its frame of size bytes at the offset at. With the
+// error errBody the payload has no body. The layout of a frame is that of package durable.
 func readFrame(f io.ReaderAt, at, size int64, id record.BatchID) (*record.Payload, error) {
 	b := make([]byte, size)
 	n, err := f.ReadAt(b, at)
@@ -400,7 +404,8 @@ func cut(b []byte) (meta, body []byte, ok bool) {
 	return meta, body, true
 }
 
-// checked returns n bytes at off if the checksum after them is right.
+// checked returns the n bytes at off; false if the checksum that follows them differs or b is too
+// short.
 func checked(b []byte, off, n uint64) ([]byte, bool) {
 	if off+n+4 > uint64(len(b)) {
 		return nil, false

@@ -43,7 +43,7 @@ type Recovery struct {
 	Problems []string
 }
 
-// miss adds a payload that cannot be read.
+// miss adds a payload to Missing that is in the index and cannot be read.
 func (r *Recovery) miss(sh *share, e *slot) {
 	r.Lost = true
 	r.Missing = append(r.Missing, sh.unreadable(e))
@@ -144,7 +144,8 @@ func (r *recovery) reread(g *segment) error {
 	return r.survey(g)
 }
 
-// indexed reads the head of a segment's index. known is false if the index cannot be used.
+// indexed fills in g from the header of its index. It returns false and no error if the index cannot
+// be used.
 func (r *recovery) indexed(g *segment) (known bool, err error) {
 	s := r.s
 	h := newSegment(g.name, g.seq)
@@ -250,12 +251,13 @@ func (r *recovery) orphaned() error {
 	return nil
 }
 
+// problem adds a sentence for people to the report.
 func (r *recovery) problem(format string, args ...any) {
 	r.out.Problems = append(r.out.Problems, fmt.Sprintf(format, args...))
 }
 
-// header reads the header of a segment and checks that it belongs to this spool and this
-// agent.
+// header reads the header of a segment and returns an error if the segment belongs to another agent or
+// another store. A damaged header is reported and is no error.
 func (r *recovery) header(g *segment) error {
 	w := &r.s.w
 	h, size, err := durable.ReadHeader(r.s.o.FS, r.s.path(g.name), kind, major)
@@ -286,7 +288,7 @@ func (r *recovery) header(g *segment) error {
 	return nil
 }
 
-// brokenDisk tells an error of the medium, to be treated like damage.
+// brokenDisk reports whether an error is one of the medium, which is handled like damage.
 func brokenDisk(err error) bool {
 	return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EUCLEAN)
 }
@@ -330,7 +332,7 @@ func (r *recovery) survey(g *segment) error {
 	return nil
 }
 
-// payload adds the payload of a frame to a segment that is being read.
+// payload adds the payload of a frame to the segment. Malformed meta is reported and is no error.
 func (r *recovery) payload(g *segment, f *durable.Found) error {
 	p, spooled, err := decodeMeta(f.Meta)
 	if errors.Is(err, errMalformed) {
@@ -394,8 +396,8 @@ func (r *recovery) tail(g *segment, rep *durable.Report) error {
 	return errors.Join(err, failed)
 }
 
-// dedupe finds payloads that several segments hold, and ends all copies but the newest
-// sound one. It reads all indexes.
+// dedupe finds payloads of which several copies are in the folder, and ends all but one of them. A
+// first pass through a Bloom filter finds ids that may be there twice, a second one their copies.
 func (r *recovery) dedupe() error {
 	n := 0
 	for _, g := range r.s.segments {
@@ -517,8 +519,8 @@ func (s *Spool) closeEnd(g *segment, end int64, record uint64) {
 	}
 }
 
-// doubted is a segment whose end may have been cut or damaged: with an index nothing of
-// that would show any more.
+// doubted is a segment whose end may have been cut or damaged. It gets no index at first, since with
+// one nothing of that would show at the next start.
 type doubted struct {
 	g      *segment
 	end    int64

@@ -44,8 +44,7 @@ func (s *Spool) Remove(ids []record.BatchID) (payloads, records int, busy []reco
 // passes is how often Remove looks for those that others take and return meanwhile.
 const passes = 10
 
-// anyBack reports whether one of the payloads was given out and has been returned. Needs
-// mu.
+// anyBack reports whether one of the payloads was given out and has been returned. Needs mu.
 func (s *Spool) anyBack(ids map[record.BatchID]bool) bool {
 	for id := range ids {
 		if t := s.out[id]; t != nil && !t.given {

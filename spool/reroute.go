@@ -62,7 +62,8 @@ func (s *Spool) wakeAll(r record.Route) (any bool) {
 	return any
 }
 
-// latest returns the latest time until which a payload of the lane rests.
+// latest returns the latest time until which a payload of the lane was returned; zero if there is
+// none. Needs mu.
 func (l *lane) latest() (at time.Time) {
 	for _, t := range l.resting.all {
 		if t.until.After(at) {

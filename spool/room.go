@@ -80,20 +80,22 @@ func (w *writer) fits(n int64) error {
 	return nil
 }
 
-// shortOfNew is how many bytes are missing for a new segment with n bytes of
-// frames; where it is negative so many more could be taken.
+// shortOfNew returns how many bytes are missing to begin a segment with n bytes of frames; a negative
+// number is how many more would fit.
 func (w *writer) shortOfNew(n int64) int64 {
 	return max(w.shortOfQuota(n), w.shortOfDisk(n))
 }
 
+// shortOfQuota returns how many bytes are missing within max_size for a new segment with n bytes of
+// frames; negative if there is room.
 func (w *writer) shortOfQuota(n int64) int64 {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
 	return w.s.bytes() + w.aside + n + segmentCost + w.reserve() - int64(w.s.cfg().MaxSize)
 }
 
-// reserve is how much of max_size is left free to compact in: where all of it held
-// payloads, their rests could not be copied.
+// reserve returns how many bytes of max_size are kept free for compaction, which writes copies before
+// it removes the originals.
 func (w *writer) reserve() int64 {
 	return min(w.s.segmentSize()/2, int64(w.s.cfg().MaxSize)/16)
 }
@@ -108,9 +110,9 @@ func (w *writer) shortOfDisk(n int64) int64 {
 	return n + segmentCost + int64(w.s.cfg().MinFree) - free
 }
 
-// victims returns the oldest segments that drop_oldest may remove so that n bytes fit. It
-// leaves out segments with payloads that are given out, and returns none if all together
-// would not be enough.
+// victims returns the oldest segments that have to be dropped so that n bytes fit; nil if the
+// configuration does not allow that or it would not be enough. Segments with payloads that are given
+// out are not among them.
 func (w *writer) victims(n int64) []*segment {
 	if w.s.cfg().WhenFull != "drop_oldest" {
 		return nil
@@ -134,7 +136,8 @@ func (w *writer) victims(n int64) []*segment {
 	return victims
 }
 
-// drop gives up every payload of a segment and tells of each.
+// drop ends every waiting payload of a segment because the spool is full, and reports each with
+// OnDrop.
 func (w *writer) drop(g *segment) {
 	if g == w.seg {
 		_ = w.retire()
@@ -210,7 +213,7 @@ func (w *writer) sweep(idle bool) {
 	}
 	s.segmentsChanged()
 	if err := s.o.BeforeUnlink(); err != nil {
-		if noSpace(err) { // a full disk is mended by what goes here
+		if noSpace(err) { // the journal cannot be synced, but removing segments frees space
 			dead = s.whole(dead)
 		}
 		if !noSpace(err) || len(dead) == 0 {
@@ -353,17 +356,18 @@ func (s *Spool) idsOf(g *segment) (ids []record.BatchID) {
 	return ids
 }
 
-// postpone leaves the removal of segments for later.
+// postpone logs that segments could not be removed and has it tried again later.
 func (w *writer) postpone(what string, err error) {
 	w.log.Warn("removing finished spool segments failed, will retry: "+what, "err", err)
 	w.lookAgain()
 }
 
-// lookAgain has the writer look by itself at what it could not remove.
+// lookAgain sets the time of the writer's next try to at most ten seconds from now.
 func (w *writer) lookAgain() {
 	w.s.disk.RetryBy(time.Now().Add(again))
 }
 
+// noSpace reports whether an error means that the disk or its quota is full.
 func noSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

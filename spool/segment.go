@@ -85,6 +85,7 @@ func (b *bits) set(i uint32, n int) {
 	(*b)[i/64] |= 1 << (i % 64)
 }
 
+// newSegment returns an empty segment that has its place in the order by its number.
 func newSegment(name string, seq uint64) *segment {
 	return &segment{name: name, seq: seq, place: seq, shares: map[route]*share{}}
 }
@@ -150,13 +151,13 @@ func (g *segment) end(sh *share, e *slot) {
 	g.counts(e, func(input string, n int) { sh.sum(input, -n) })
 }
 
-// dead says that the file can go.
+// dead reports whether the file can be removed: all payloads have ended and nobody reads it.
 func (g *segment) dead() bool { return g.live == 0 && g.pins == 0 }
 
-// disk is what the segment takes there.
+// disk returns how many bytes the segment and its index take on disk.
 func (g *segment) disk() int64 { return g.size + g.aside }
 
-// placed is a slot and whose it is.
+// placed is a slot together with its share, and so with its segment and route.
 type placed struct {
 	sh *share
 	slot
@@ -173,8 +174,8 @@ func (s *Spool) all(g *segment) (out []placed, err error) {
 	return out, err
 }
 
-// eachSlot calls fn with every slot of a segment, share by share, without a lock. The slot
-// is valid only during the call.
+// eachSlot calls fn with every slot of a segment, share by share, without holding a lock. The slot is
+// valid until fn returns. The error is errIndex or one of the disk.
 func (s *Spool) eachSlot(g *segment, fn func(sh *share, e *slot)) error {
 	s.mu.Lock()
 	x, order := g.index, slices.Clone(g.order)

@@ -133,7 +133,8 @@ func (o *Options) fill() {
 	}
 }
 
-// statfs asks for the disk a folder is on, or would be.
+// statfs returns how many bytes are free on the disk of a folder, or, if the folder does not exist, on
+// that of the nearest folder above it.
 func statfs(dir string) (int64, error) {
 	var st unix.Statfs_t
 	err := unix.Statfs(dir, &st)
@@ -225,8 +226,8 @@ func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 	return s, rec, nil
 }
 
-// SetConfig puts other bounds in force, but for Dir. What is in the spool stays;
-// where there is too much of it, the next Put meets the bound.
+// SetConfig replaces the bounds; Dir is ignored. What is in the spool stays, even if it exceeds the
+// new bound: then the next Put fails or drops payloads.
 func (s *Spool) SetConfig(cfg Config) {
 	s.conf.Store(&cfg)
 	s.disk.Wake()
@@ -234,15 +235,15 @@ func (s *Spool) SetConfig(cfg Config) {
 
 func (s *Spool) cfg() *Config { return s.conf.Load() }
 
+// segmentSize returns how many bytes a segment takes before the next one is begun.
 func (s *Spool) segmentSize() int64 {
 	return cmp.Or(s.o.SegmentSize, min(64<<20, max(64<<10, int64(s.cfg().MaxSize)/8)))
 }
 
 func (s *Spool) path(name string) string { return filepath.Join(s.dir, name) }
 
-// Health returns nil, or why payloads cannot be kept now: off (ErrOff), full
-// (ErrFull), read-only, failing, or record.ErrStalled. It is looked at again by
-// itself.
+// Health returns nil if the spool takes payloads, and after Close; otherwise why it does not: ErrOff,
+// ErrFull, ErrStalled or an error of the disk. The spool checks by itself whether the reason is over.
 func (s *Spool) Health() error {
 	trouble := s.disk.Err()
 	switch {

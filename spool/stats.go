@@ -70,8 +70,8 @@ func (s *Spool) bytes() (n int64) {
 	return n
 }
 
-// oldestFresh returns when the oldest payload of a share came that was never given out; if
-// its slot is not in memory, when the oldest of all came that were there at the start.
+// oldestFresh returns when the oldest payload of the share that was never given out came, in
+// nanoseconds since 1970. If its slot is not in memory, the result may be too early. Needs mu.
 func (sh *share) oldestFresh() int64 {
 	for i := max(sh.next-sh.from, 0); i < len(sh.slots); i++ {
 		if e := &sh.slots[i]; !sh.g.ended.has(e.ord) {
@@ -81,8 +81,9 @@ func (sh *share) oldestFresh() int64 {
 	return sh.oldest
 }
 
-// Segments are the numbers of the segments in the folder, sorted, but for those of which
-// all payloads have ended and that are about to be removed. The caller owns them.
+// Segments returns the numbers of the segments in the folder, sorted, without those that are about to
+// be removed because all their payloads have ended. The caller owns the slice. From the first call on
+// OnSegments is called.
 func (s *Spool) Segments() []uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

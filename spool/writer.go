@@ -48,8 +48,8 @@ type writer struct {
 	doubted   []doubted        // segments found at the start, to be closed once the spool is used
 }
 
-// lockFolder locks the folder for this process; if the folder was replaced by a new one,
-// it locks that. On a file system without locks it does nothing.
+// lockFolder locks the folder of the spool, or, if it was replaced since, the folder that is there
+// now. The error is ErrInUse if another process has the lock; a file system without locks is no error.
 func (w *writer) lockFolder() error {
 	dir := w.s.dir
 	if w.lock != nil && w.lock.Holds(dir) {
@@ -188,16 +188,16 @@ func (w *writer) tend() {
 	}
 }
 
-// isPressed says that soon there will be no room to compact in.
+// isPressed reports whether the spool will soon have too little room for a compaction.
 func (w *writer) isPressed() bool {
 	return w.shortOfQuota(0) > -2*w.s.segmentSize()
 }
 
-// isFull says that payloads are refused for want of room.
+// isFull reports whether payloads are refused because the spool or its disk is full.
 func (w *writer) isFull() bool { return errors.Is(w.s.disk.Err(), ErrFull) }
 
-// take empties the queue up to maxGroup bytes and copies their bodies: whoever
-// gave them may stop waiting at any time.
+// take removes requests with up to maxGroup bytes of bodies from the queue and copies their bodies,
+// since a caller may stop waiting and reuse them at any time. closed says that Close was called.
 func (w *writer) take() (group []*request, closed bool) {
 	s := w.s
 	s.mu.Lock()
@@ -249,8 +249,8 @@ func (w *writer) commit(group []*request) {
 	}
 }
 
-// take adds a payload that is durable to the segment, and to its lane or, for Hold, to
-// those given out. Needs mu.
+// take enters a payload whose frame is durable. It then waits in the spool, or counts as given out if
+// the request says so, or ends at once if its caller has stopped waiting. Needs mu.
 func (s *Spool) take(g *segment, r *request) {
 	e := g.newSlot(r.p, r.spooled)
 	e.put(r.at, r.size)
@@ -285,7 +285,8 @@ func (w *writer) disown(group []*request) {
 	}
 }
 
-// write appends the frames of a group of at most size bytes to one segment, and syncs it.
+// write appends a group of at most size bytes to the current segment, or to a new one if it does not
+// fit, and syncs. After an error the segment is not used any more.
 func (w *writer) write(group []*request, size int64) error {
 	if w.out == nil || w.out.Size()+w.aside+size > w.limit {
 		if err := w.rotate(size); err != nil {
@@ -323,13 +324,14 @@ func (w *writer) indexed(r *request) int64 {
 	return indexCost(r.p)
 }
 
-// served is what a segment has of an input for a route.
+// served is a pair of route and input of which the current segment has payloads.
 type served struct {
 	to    route
 	input string
 }
 
-// disk makes a call that may hang, so that others can tell when it does.
+// disk makes a call that may hang and records since when it runs, so that others can tell that it
+// hangs.
 func (w *writer) disk(call func() error) error { return w.s.disk.Call(call) }
 
 // rotate closes the current segment and begins one that can take size bytes.
@@ -369,7 +371,7 @@ func (w *writer) rotate(size int64) error {
 	return nil
 }
 
-// discard removes what a failed try for a segment left under a temporary name.
+// discard removes the temporary file of a segment that could not be created.
 func (w *writer) discard(name string) {
 	_ = w.disk(func() error { return w.s.o.FS.Remove(w.s.path(name + durable.TempSuffix)) })
 }
@@ -428,13 +430,15 @@ func (w *writer) retire() error {
 	return nil
 }
 
+// isDead reports whether all payloads of a segment have ended.
 func (w *writer) isDead(g *segment) bool {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
 	return g.live == 0
 }
 
-// forget ends the writing of the current segment.
+// forget ends the writing of the current segment, whose file has this size: the next payload begins a
+// new one.
 func (w *writer) forget(size int64) {
 	w.record = w.out.NextRecord()
 	w.s.mu.Lock()
