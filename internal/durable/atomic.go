@@ -14,10 +14,9 @@ import (
 // its own name yet. After a crash such a file means nothing.
 const TempSuffix = ".tmp"
 
-// WriteAtomic puts what write writes into the file path: after a crash or a
-// power cut at any moment path holds its old content or the new one, whole;
-// once WriteAtomic returned nil, the new one. write gets an unbuffered writer.
-// Two calls for one path must not run at the same time.
+// WriteAtomic replaces the content of the file path by what write writes. After a crash or power cut
+// at any moment path has either its old content or all of the new; once WriteAtomic has returned nil,
+// the new. write gets an unbuffered writer. Two calls for one path must not run at the same time.
 func WriteAtomic(fsys FS, path string, write func(io.Writer) error) error {
 	f, err := createTemp(fsys, path)
 	if err != nil {
@@ -37,9 +36,8 @@ func WriteAtomic(fsys FS, path string, write func(io.Writer) error) error {
 	return nil
 }
 
-// createTemp opens a new, empty file for the content of path. One left over
-// from a crash is replaced, never written over: an inode whose sync once
-// failed is not to be trusted again.
+// createTemp creates an empty temporary file for the content of path. A temporary file left by a crash
+// is removed and never reused: an inode whose sync once failed cannot be trusted.
 func createTemp(fsys FS, path string) (File, error) {
 	temp := path + TempSuffix
 	if err := fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -52,9 +50,8 @@ func createTemp(fsys FS, path string) (File, error) {
 	return f, nil
 }
 
-// commit gives a finished temporary file its name. The order is the point:
-// content, then name, then the folder that holds the name. rename says whether
-// a file of that name is replaced.
+// commit makes a finished temporary file durable under its final name: it syncs the content, renames
+// the file and syncs its folder, in this order. rename decides whether an existing file is replaced.
 func commit(fsys FS, f File, path string, rename func(from, to string) error) error {
 	if err := f.Sync(); err != nil {
 		return fmt.Errorf("sync %q: %w", path+TempSuffix, err)
@@ -68,8 +65,8 @@ func commit(fsys FS, f File, path string, rename func(from, to string) error) er
 	return nil
 }
 
-// MkdirAll makes dir and the folders above it that are missing, each of them
-// durable: a power cut after it returned nil leaves dir in place.
+// MkdirAll makes dir and all missing folders above it. Once it has returned nil, they survive a power
+// cut.
 func MkdirAll(fsys FS, dir string) error {
 	err := fsys.Mkdir(dir)
 	parent := filepath.Dir(dir)
@@ -94,8 +91,8 @@ func MkdirAll(fsys FS, dir string) error {
 	return nil
 }
 
-// Move renames a file into another folder, which is made where it is missing.
-// The new name is durable before the old one is gone.
+// Move renames a file into the folder dir, which is created if it is missing. The new name is durable
+// before the old one is removed.
 func Move(fsys FS, path, dir string) error {
 	if err := MkdirAll(fsys, dir); err != nil {
 		return err

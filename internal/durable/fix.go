@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Fix says what a person can do about an error of the disk that holds where, such
-// as a key of the configuration.
+// Fix returns what a person can do about a disk error. where names the place, for instance a key of
+// the configuration.
 func Fix(err error, where string) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -37,6 +37,7 @@ type Frame struct {
 // size is what the frame takes on disk.
 func (f *Frame) size() int64 { return frameSize(frameHeader, len(f.Meta), len(f.Body)) }
 
+// frameSize returns how many bytes a frame takes on disk, with checksums and padding.
 func frameSize(header, meta, body int) int64 {
 	n := int64(header) + int64(meta) + 4 + int64(body) + 4
 	return (n + alignment - 1) &^ (alignment - 1)
@@ -50,12 +51,12 @@ type place struct {
 	synced int64
 }
 
-// appendFrame adds the frame's bytes to b.
+// appendFrame appends the bytes of a frame to b. at is where the frame will be in its segment.
 func appendFrame(b []byte, f *Frame, at place) []byte {
 	return appendTail(append(appendHead(b, f, at), f.Body...), f)
 }
 
-// appendHead adds what comes before the frame's body.
+// appendHead appends header and meta of a frame, which come before its body.
 func appendHead(b []byte, f *Frame, at place) []byte {
 	start := len(b)
 	b = binary.LittleEndian.AppendUint32(b, frameMagic)
@@ -71,7 +72,7 @@ func appendHead(b []byte, f *Frame, at place) []byte {
 	return binary.LittleEndian.AppendUint32(b, checksum(f.Meta))
 }
 
-// appendTail adds what comes behind the frame's body.
+// appendTail appends the checksum and the padding that come after the body of a frame.
 func appendTail(b []byte, f *Frame) []byte {
 	b = binary.LittleEndian.AppendUint32(b, checksum(f.Body))
 	padding := f.size() - int64(frameHeader+len(f.Meta)+4+len(f.Body)+4)
@@ -80,8 +81,8 @@ func appendTail(b []byte, f *Frame) []byte {
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// headerSum is the checksum of a frame header (without its last four bytes)
-// that belongs at this offset of this segment and nowhere else.
+// headerSum returns the checksum of a frame header (without its last four bytes), which is valid only
+// at this offset of this segment.
 func headerSum(header []byte, seq uint64, offset int64) uint32 {
 	var where [16]byte
 	binary.LittleEndian.PutUint64(where[:8], seq)
@@ -100,9 +101,8 @@ type parsed struct {
 
 func (p *parsed) size() int64 { return frameSize(p.header, p.meta, p.body) }
 
-// parseHeader reads the frame header that b begins with and says whether it is
-// one that was written at this offset of this segment. b may be longer or
-// shorter than the header.
+// parseHeader decodes the frame header at the beginning of b. It returns false unless the header was
+// written for this offset of this segment. b may be longer than the header.
 func parseHeader(b []byte, seq uint64, offset int64) (parsed, bool) {
 	if len(b) < frameHeader || binary.LittleEndian.Uint32(b) != frameMagic {
 		return parsed{}, false

@@ -66,6 +66,7 @@ var OS FS = osFS{}
 
 type osFS struct{}
 
+// Open opens a file that is not a symbolic link; a new one is readable by its owner only.
 func (osFS) Open(name string, flag int) (File, error) {
 	f, err := os.OpenFile(name, flag|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -74,6 +75,7 @@ func (osFS) Open(name string, flag int) (File, error) {
 	return osFile{f}, nil
 }
 
+// List returns the names in a folder, sorted.
 func (osFS) List(dir string) ([]string, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -88,6 +90,8 @@ func (osFS) Mkdir(dir string) error       { return os.Mkdir(dir, 0o700) }
 func (osFS) Rename(from, to string) error { return os.Rename(from, to) }
 func (osFS) Remove(name string) error     { return os.Remove(name) }
 
+// RenameNew renames a file unless the new name exists. A file system without such a call gets a hard
+// link instead, and the old name is removed then.
 func (osFS) RenameNew(from, to string) error {
 	switch err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE); err {
 	case nil:
@@ -102,6 +106,7 @@ func (osFS) RenameNew(from, to string) error {
 	}
 }
 
+// Lock takes an flock on the folder without waiting.
 func (osFS) Lock(dir string) (Lock, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -120,6 +125,7 @@ func (osFS) Lock(dir string) (Lock, error) {
 
 type osLock struct{ dir *os.File }
 
+// Holds reports whether dir still is the locked folder, by its inode.
 func (l osLock) Holds(dir string) bool {
 	mine, err := l.dir.Stat()
 	there, err2 := os.Stat(dir)
@@ -128,6 +134,7 @@ func (l osLock) Holds(dir string) bool {
 
 func (l osLock) Unlock() error { return l.dir.Close() }
 
+// SyncDir syncs a folder, so that its names are durable.
 func (osFS) SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -142,6 +149,7 @@ func (osFS) SyncDir(dir string) error {
 
 type osFile struct{ *os.File }
 
+// Size returns the length of the file in bytes.
 func (f osFile) Size() (int64, error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -150,6 +158,8 @@ func (f osFile) Size() (int64, error) {
 	return st.Size(), nil
 }
 
+// Allocate reserves disk space up to size bytes. A file system that cannot do that only gets the
+// length.
 func (f osFile) Allocate(size int64) error {
 	err := ignoringEINTR(func() error { return unix.Fallocate(int(f.Fd()), 0, 0, size) })
 	switch err {
@@ -161,6 +171,7 @@ func (f osFile) Allocate(size int64) error {
 	return &os.PathError{Op: "allocate", Path: f.Name(), Err: err}
 }
 
+// Sync makes the content of the file durable (fdatasync).
 func (f osFile) Sync() error {
 	if err := ignoringEINTR(func() error { return unix.Fdatasync(int(f.Fd())) }); err != nil {
 		return &os.PathError{Op: "sync", Path: f.Name(), Err: err}
@@ -168,6 +179,7 @@ func (f osFile) Sync() error {
 	return nil
 }
 
+// ignoringEINTR repeats a system call while it is interrupted by a signal, and returns its error.
 func ignoringEINTR(call func() error) error {
 	for {
 		if err := call(); err != unix.EINTR {

@@ -34,6 +34,7 @@ type Header struct {
 	Room uint32
 }
 
+// appendHeader appends the 64 bytes of a segment header to b.
 func appendHeader(b []byte, h *Header) []byte {
 	start := len(b)
 	b = binary.LittleEndian.AppendUint32(b, segmentMagic)
@@ -49,8 +50,8 @@ func appendHeader(b []byte, h *Header) []byte {
 	return binary.LittleEndian.AppendUint32(b, checksum(b[start:]))
 }
 
-// parseSegmentHeader reads a header. The checksum is looked at before the
-// version, so that one flipped bit is damage and not a later version.
+// parseSegmentHeader decodes a segment header. The checksum is verified before the version is
+// compared, so that a flipped bit counts as damage and not as a later version.
 func parseSegmentHeader(b []byte, kind [4]byte, major uint16) (Header, error) {
 	var h Header
 	if len(b) < segmentHeader || binary.LittleEndian.Uint32(b) != segmentMagic ||

@@ -68,6 +68,8 @@ type scanner struct {
 	found  Found
 }
 
+// run passes each valid frame of the segment to the scanner's function, in order. It skips ranges
+// without a readable frame and adds them to the report.
 func (s *scanner) run() error {
 	for off := int64(segmentHeader); off < s.w.size; {
 		h, ok, err := s.headerAt(off)
@@ -88,7 +90,7 @@ func (s *scanner) run() error {
 	return nil
 }
 
-// headerAt reads the header at off; ok is false where none that fits is there.
+// headerAt decodes the frame header at off; false if there is none that is valid there.
 func (s *scanner) headerAt(off int64) (parsed, bool, error) {
 	b, err := s.w.bytes(off, maxHeader)
 	if err != nil {
@@ -98,7 +100,8 @@ func (s *scanner) headerAt(off int64) (parsed, bool, error) {
 	return h, ok && h.size() <= s.w.size-off, nil
 }
 
-// frame checks and hands over the frame at off, whose header is sound.
+// frame verifies the frame at off, whose header is valid, and passes it to fn. A damaged frame is
+// added to the report instead.
 func (s *scanner) frame(off int64, h parsed) error {
 	s.report.Synced = max(s.report.Synced, h.synced)
 	n := int64(h.header + h.meta + 4)
@@ -139,9 +142,9 @@ func (s *scanner) frame(off int64, h parsed) error {
 	return s.fn(f)
 }
 
-// resync returns where reading goes on after nothing sound was met at off: the
-// next aligned offset with a header written for it, or the end of the segment.
-// Zeros up to the end are preallocated space; all else in between is bad.
+// resync returns where reading goes on after the bytes at off turned out to be no frame: the next
+// aligned offset with a valid header, or the end of the segment. Zeros up to the end are preallocated
+// space; all else that is skipped is added to the report.
 func (s *scanner) resync(off int64) (int64, error) {
 	content := off // behind the last byte that is not zero
 	for p := off; p < s.w.size; {
@@ -182,6 +185,7 @@ func (s *scanner) resync(off int64) (int64, error) {
 // zeros, so none is passed with it.
 var blank [64 * alignment]byte
 
+// zero reports whether b has only zeros.
 func zero(b []byte) bool {
 	for _, c := range b {
 		if c != 0 {
@@ -191,11 +195,14 @@ func zero(b []byte) bool {
 	return true
 }
 
+// bad adds a range without a readable frame to the report.
 func (s *scanner) bad(off, n int64) {
 	s.report.Bad = append(s.report.Bad, Bad{Offset: off, Length: n})
 }
 
-// ReadSegment opens and scans a file. See Scan.
+// ReadSegment opens a segment file and calls fn for each valid frame, with its body if bodies is true.
+// kind and major are what the header must have. The report lists the ranges that have no readable
+// frame; the error names the file.
 func ReadSegment(fsys FS, path string, kind [4]byte, major uint16, bodies bool, fn func(*Found) error) (*Report, error) {
 	f, err := fsys.Open(path, 0)
 	if err != nil {
@@ -213,8 +220,7 @@ func ReadSegment(fsys FS, path string, kind [4]byte, major uint16, bodies bool, 
 	return rep, err
 }
 
-// ReadHeader returns the header of a segment and the size of its file. The
-// errors are those of Scan.
+// ReadHeader returns the header of a segment and the size of its file. The errors are those of Scan.
 func ReadHeader(fsys FS, path string, kind [4]byte, major uint16) (Header, int64, error) {
 	f, err := fsys.Open(path, 0)
 	if err != nil {
@@ -254,8 +260,8 @@ type window struct {
 	at   int64 // where buf lies in the file
 }
 
-// buffered is how many bytes at off can be had without moving the window, or a
-// whole window where those are too few to hold a header.
+// buffered returns how many bytes at off are in memory; the size of a whole window if these are too
+// few to hold a header.
 func (w *window) buffered(off int64) int64 {
 	if n := w.at + int64(len(w.buf)) - off; off >= w.at && n > maxHeader {
 		return n
@@ -263,8 +269,7 @@ func (w *window) buffered(off int64) int64 {
 	return windowSize
 }
 
-// bytes returns up to n bytes at off, fewer only at the end of the file. They
-// are good until the next call.
+// bytes returns n bytes at off, fewer only at the end of the file. They are valid until the next call.
 func (w *window) bytes(off, n int64) ([]byte, error) {
 	n = min(n, w.size-off)
 	if off >= w.at && off+n <= w.at+int64(len(w.buf)) {

@@ -29,11 +29,10 @@ type Segment struct {
 	buf          []byte
 }
 
-// Create makes the segment path, beginning with the frames of first. Once it
-// returned nil the segment, its name and those frames survive a power cut; a
-// crash before leaves nothing by that name, or all of it. A file of that name is
-// never replaced: that is an fs.ErrExist. room bytes are
-// allocated for frames to come, so that a full disk is met here.
+// Create creates the segment path, which begins with the frames of first. Once it has returned nil,
+// the segment, its name and those frames survive a power cut; after a crash before that there is no
+// file of that name, or all of it. An existing file is never replaced: the error is then fs.ErrExist.
+// room bytes are allocated for later frames, so that a full disk fails here.
 func Create(fsys FS, path string, h Header, room int64, first ...Frame) (*Segment, error) {
 	f, err := createTemp(fsys, path)
 	if err != nil {
@@ -48,9 +47,9 @@ func Create(fsys FS, path string, h Header, room int64, first ...Frame) (*Segmen
 	return s, nil
 }
 
-// Draft begins the segment path under its temporary name, with no frame yet. It is
-// written to like any other, and is nothing to a reader before Name. room is what
-// Reserve is going to be told.
+// Draft creates a segment under the temporary name of path, without frames. It is written to like any
+// other, but readers ignore it until Name is called. room is the number of bytes that Reserve will be
+// called with.
 func Draft(fsys FS, path string, h Header, room int64) (*Segment, error) {
 	f, err := createTemp(fsys, path)
 	if err != nil {
@@ -76,14 +75,16 @@ func (s *Segment) Reserve(room int64) error {
 	return nil
 }
 
-// Name gives a draft its name, as Create does: once it returned nil the segment,
-// its name and what was appended before survive a power cut. It may run beside
-// Append and Sync, which take note of what it made durable with Named.
+// Name gives a draft its final name. Once it has returned nil the segment, its name and what was
+// appended before the call survive a power cut. It may run at the same time as Append and Sync, which
+// learn by Named what it made durable.
 func (s *Segment) Name() error { return commit(s.fs, s.file, s.path, s.fs.RenameNew) }
 
-// Named notes that Name made the first size bytes durable.
+// Named records that the first size bytes are durable because Name has synced them.
 func (s *Segment) Named(size int64) { s.synced = max(s.synced, size) }
 
+// begin writes header and first frames to the temporary file, allocates room and gives the file its
+// name.
 func (s *Segment) begin(room int64, first []Frame) error {
 	parts, err := s.encode(appendHeader(nil, &s.header), first)
 	if err != nil {
@@ -119,8 +120,9 @@ func (s *Segment) begin(room int64, first []Frame) error {
 // copy would cost its size once more.
 const largeBody = 256 << 10
 
-// encode adds frames to b, which lies at the end of the segment, and returns it in
-// parts that follow each other.
+// encode appends the bytes of frames to b, which will be written at the end of the segment, and
+// returns them in parts that are to be written one after another. Large bodies are parts of their own
+// and are not copied.
 func (s *Segment) encode(b []byte, frames []Frame) (parts [][]byte, err error) {
 	at := place{seq: s.header.Seq, offset: s.size + int64(len(b)), record: s.record, synced: s.synced}
 	for i := range frames {
@@ -141,10 +143,9 @@ func (s *Segment) encode(b []byte, frames []Frame) (parts [][]byte, err error) {
 	return append(parts, b), nil
 }
 
-// Append writes frames at the end, to the page cache: they survive the end of
-// the process, and a power cut once Sync returned nil. What a process that ends
-// in the midst of it leaves is a torn frame, which counts as none. The segment
-// keeps the bytes of frames until then; the caller must not change them.
+// Append writes frames at the end of the segment. They survive the end of the process, and a power cut
+// once Sync has returned nil. A process that ends during Append leaves a torn frame, which readers
+// ignore. The segment keeps the bytes of the frames until Sync; the caller must not change them.
 func (s *Segment) Append(frames ...Frame) error {
 	if s.failed != nil {
 		return s.failed
@@ -182,8 +183,8 @@ func (s *Segment) Sync() error {
 	return nil
 }
 
-// abandon closes the file for good. An error of the close adds nothing: what
-// the file holds since the last sync counts as lost already.
+// abandon closes the file for good and returns err, as all later calls do. An error of closing is
+// ignored, since what was not synced counts as lost already.
 func (s *Segment) abandon(err error) error {
 	s.failed = err
 	s.file.Close()
@@ -203,8 +204,8 @@ func (s *Segment) Synced() int64 { return s.synced }
 // NextRecord is the record id the next frame will have.
 func (s *Segment) NextRecord() uint64 { return s.record }
 
-// Close gives the unused space back and closes the file. It does not sync. An
-// error means that what was not synced before may be lost.
+// Close cuts the file to what was written and closes it, without a sync. An error means that what was
+// not synced before may be lost.
 func (s *Segment) Close() error {
 	if s.failed != nil {
 		return s.failed
@@ -220,7 +221,7 @@ func (s *Segment) Close() error {
 	return nil
 }
 
-// write puts parts at the end, one behind the other.
+// write writes the parts at the end of the segment, one after another.
 func (s *Segment) write(parts [][]byte) error {
 	for _, b := range parts {
 		if err := writeFull(s.file, b, s.size); err != nil {
@@ -231,8 +232,7 @@ func (s *Segment) write(parts [][]byte) error {
 	return nil
 }
 
-// writeFull writes all of b; a short write is an error even where the file
-// did not say so.
+// writeFull writes all of b at off. A short write is an error even if the file reports none.
 func writeFull(f File, b []byte, off int64) error {
 	n, err := f.WriteAt(b, off)
 	if err == nil && n < len(b) {

@@ -31,8 +31,9 @@ var carried = map[Action]string{
 	Restore: readAgain, RestoreAs: readAs, RestorePart: readPart,
 }
 
-// carryOn hands over what was read again of a batch, as act says, and ends the parts that
-// are not sent.
+// carryOn sends, or puts into the spool, what was read of a batch, as the action says. Before that it
+// writes refused records to quarantine, has the journal skip ranges without records, gives payloads
+// that replace the batch new ids, and logs what happens.
 func (r *Recovery) carryOn(b *batch, act Action, found look) {
 	text := carried[act]
 	if act == Replace || act == ReplacePart {
@@ -81,7 +82,9 @@ func (r *Recovery) carryOn(b *batch, act Action, found look) {
 	}
 }
 
-// resend sends what was read of a batch that had been begun.
+// resend hands the payloads that were read of a batch of an earlier run to the sender. In the journal
+// the batch ends, or is split into them, unless one payload carries its id on. Records whose source is
+// gone are counted as dropped.
 func (r *Recovery) resend(b *batch, found look) {
 	children := found.parts
 	if found.lost != nil {
@@ -135,7 +138,8 @@ func (r *Recovery) drop(p *record.Payload) {
 	})
 }
 
-// endGone ends a batch of which nothing can be read again.
+// endGone ends a batch whose source is gone: it logs the loss with the reason why, writes the end to
+// the journal and counts the records as dropped.
 func (r *Recovery) endGone(b *batch, why error) {
 	if b.kind == OfRun {
 		r.logOf(b.Payload).Error(unknownGone, "err", why)
@@ -148,6 +152,7 @@ func (r *Recovery) endGone(b *batch, why error) {
 	b.Lots(r.dropSpooled)
 }
 
+// dropSpooled counts records that were in the spool as dropped because their source is gone.
 func (r *Recovery) dropSpooled(lot record.Lot) {
 	r.Shelf.Unspooled(lot.Input, lot.Records)
 	r.Books.Dropped(lot, ledger.SourceGone)
@@ -199,8 +204,9 @@ func (r *Recovery) shelvedBefore(id record.BatchID) bool {
 // mostReady is how many bodies are kept for frames that the spool will not be able to read.
 const mostReady = 4
 
-// shelve puts a payload into the spool and reports whether the spool took it. With keep,
-// its body stays in memory too, for a disk that can be written but not read.
+// shelve puts a payload into the spool and reports whether the spool took it. known says that the
+// journal knows the payload already. keep has a copy of the body kept in memory, for a disk that can
+// be written and not read.
 func (r *Recovery) shelve(p *record.Payload, known, keep bool) bool {
 	if !known {
 		_ = r.Journal.Begin(p)
@@ -274,8 +280,8 @@ func (r *Recovery) balance(b *batch, found look) {
 	}
 }
 
-// owe notes that a payload of the spool ends when all payloads in rest, which are sent
-// from memory, have ended.
+// owe remembers that the payload of the spool with this id ends when all payloads in rest, which are
+// sent from memory, have ended.
 func (r *Recovery) owe(id record.BatchID, rest []*record.Payload) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -285,8 +291,8 @@ func (r *Recovery) owe(id record.BatchID, rest []*record.Payload) {
 	}
 }
 
-// Watched is the journal for the sender: it notes of payloads that are sent in place of
-// one of the spool what a start has to know.
+// Watched returns the journal for the sender to use. It also keeps track of payloads that are sent in
+// place of one of the spool, so that the spool's one ends with them.
 func (r *Recovery) Watched(j SendJournal) SendJournal { return watched{j, r} }
 
 // SendJournal is what the sender tells the journal.
@@ -301,8 +307,8 @@ type watched struct {
 	r *Recovery
 }
 
-// Begin also records an attempt of the payload as one from the spool: a start drops a
-// begin whose ranges are safe.
+// Begin writes the begin of a batch. For a payload that replaces one of the spool under the same id it
+// writes a replay first, since a start drops a begin whose ranges are safe.
 func (w watched) Begin(p *record.Payload) error {
 	if d := w.r.debtOf(p.ID); d != nil && d.id == p.ID {
 		_ = w.r.Frames.Replay(p.ID, p.Attempt)
@@ -344,14 +350,15 @@ func (w watched) Split(parent record.BatchID, children []*record.Payload) error 
 	return w.SendJournal.Split(parent, children)
 }
 
+// debtOf returns the payload of the spool that waits for the end of this batch; nil if none does.
 func (r *Recovery) debtOf(id record.BatchID) *debt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.sent[id]
 }
 
-// settle notes the end of a part, and with the last one ends the payload of the spool. A
-// part that rests in the spool ends there by itself.
+// settle is called when a batch ends. If the batch was the last one sent in place of a payload of the
+// spool, that payload ends in the journal too. A batch that went to the spool ends there.
 func (r *Recovery) settle(id record.BatchID, how record.Outcome) {
 	r.mu.Lock()
 	d := r.sent[id]

@@ -70,8 +70,8 @@ func (r *Recovery) SegmentsChanged() {
 	r.noteSegments()
 }
 
-// keepSegments is SegmentsChanged with another list of segments that the journal knew
-// before.
+// keepSegments sets the segments that the journal knew before, and writes these and those that the
+// spool has to the journal. It comes before any entry about a payload in the segments.
 func (r *Recovery) keepSegments(had []uint64) {
 	r.notes.Lock()
 	defer r.notes.Unlock()
@@ -79,7 +79,8 @@ func (r *Recovery) keepSegments(had []uint64) {
 	r.noteSegments()
 }
 
-// noteSegments writes the list to the journal. Needs notes.
+// noteSegments writes the numbers of the segments that the spool has, and of those in r.had, to the
+// journal. The caller holds r.notes.
 func (r *Recovery) noteSegments() {
 	all := slices.Concat(r.Segments.Segments(), r.had)
 	slices.Sort(all)
@@ -136,6 +137,8 @@ func (s *start) goThrough() error {
 	return err
 }
 
+// passes goes through the spool once or three times, as goThrough explains, and decides about each
+// payload. It leaves in s.counted, for each input, how many records are sent from the spool.
 func (s *start) passes() error {
 	passed, _, err := s.Spool.Held(s.asked, s.isOver, func(p *record.Payload, sound bool) bool {
 		if p.Replaces == (record.BatchID{}) {
@@ -167,7 +170,8 @@ func (s *start) passes() error {
 	})
 }
 
-// pass is a pass after the first one. Payloads that it cannot read are no longer counted.
+// pass goes through the spool again after the first pass. Payloads that cannot be read any more are
+// subtracted from the count.
 func (s *start) pass(ids iter.Seq[record.BatchID], fn func(p *record.Payload, sound bool) bool) error {
 	_, lost, err := s.Spool.Held(ids, nil, fn)
 	for input, n := range lost {
@@ -176,7 +180,7 @@ func (s *start) pass(ids iter.Seq[record.BatchID], fn func(p *record.Payload, so
 	return err
 }
 
-// asked yields the payloads that the journal mentions.
+// asked iterates over the ids of all batches that the journal has an entry for.
 func (s *start) asked(yield func(record.BatchID) bool) {
 	for id := range s.begun {
 		if !yield(id) {
@@ -195,8 +199,8 @@ func (s *start) asked(yield func(record.BatchID) bool) {
 	}
 }
 
-// isOver reports whether a payload is left in the spool unsent, whatever its frame is
-// like.
+// isOver reports whether the journal says that a payload has ended, so that it is not sent whatever
+// the state of its frame. It is asked only for payloads that replace no other.
 func (s *start) isOver(id record.BatchID) bool {
 	if _, ended := s.Ended[id]; !ended {
 		return false
@@ -209,6 +213,8 @@ func (s *start) isOver(id record.BatchID) bool {
 	return true
 }
 
+// frameOf returns the kind of a payload's frame in the spool: part says that the payload replaces a
+// part of another one, sound that its bytes are intact.
 func frameOf(sound, part bool) Frame {
 	switch {
 	case part:
@@ -242,7 +248,8 @@ func (s *start) known(p *record.Payload) Known {
 	return Nothing
 }
 
-// meet decides on one payload in the spool, and reports whether it is sent from there.
+// meet decides about one payload of the spool and tells the journal the result. It returns true if the
+// payload is to be sent from the spool; its records are then counted in s.counted.
 func (s *start) meet(p *record.Payload, sound bool) bool {
 	_, ended := s.Ended[p.ID]
 	n, replayed := s.Replays[p.ID]
@@ -298,8 +305,9 @@ func (s *start) meet(p *record.Payload, sound bool) bool {
 	return true
 }
 
-// isOrphan reports whether a payload is a part of one that is not known although the spool
-// lacks something: that one may be sent too and has the same records.
+// isOrphan reports whether a payload is a part of one of which neither spool nor journal knows
+// anything, while something is missing in the spool: the missing one may hold the same records, so
+// that they may be stored twice.
 func (s *start) isOrphan(p *record.Payload) bool {
 	if w := s.wholes[p.Replaces]; p.Replaces == (record.BatchID{}) || w != nil && w.seen {
 		return false
@@ -341,9 +349,9 @@ func (s *start) isHalf(p *record.Payload) bool {
 	return false
 }
 
-// suspect reports whether payloads are missing: the spool says so (lacks), or one that had
-// been tried is not there. If so, it finds out which of the payloads in question are in
-// the spool.
+// suspect returns whether payloads are missing in the spool: lacks, or the journal has tried a payload
+// out of the spool that has not ended and is not there. If so, it adds the payloads to s.there that
+// are in the spool and that the journal or the spool could miss.
 func (s *start) suspect(lacks bool, missing []*record.Payload) (bool, error) {
 	for id := range s.Replays {
 		lacks = lacks || !s.there[id]
@@ -449,11 +457,12 @@ func (s *start) takeOver(p *record.Payload, parts []*record.Payload, known map[r
 	_ = s.Journal.EndReplay(p.ID, record.Replaced)
 }
 
-// enter counts a payload as one that rests in the spool.
+// enter counts the records of a payload as restored and as in the spool.
 func (s *start) enter(p *record.Payload) {
 	p.Inputs(s.enterRecords)
 }
 
+// enterRecords counts n records of an input as restored and as in the spool.
 func (s *start) enterRecords(input string, n int) {
 	s.Books.Restored(input, n)
 	s.Shelf.Spooled(input, n)

@@ -205,9 +205,10 @@ func New(s Stores) *Recovery {
 	}
 }
 
-// Lost reports payloads that vanished from the spool. When it returns, the journal has an
-// attempt for each, so that the next start misses them: only then may the spool remove
-// what shows the loss. It waits for the journal, not for files.
+// Lost takes over payloads that vanished from the spool: ids, as far as they are known, and in what
+// their record counts. When it returns, the journal has them as tried, so that the next start notices
+// that they are missing; only then may the spool remove the evidence. It waits for the journal, but
+// for no file.
 func (r *Recovery) Lost(ids []record.BatchID, what *record.Payload) {
 	r.letReadyGo()
 	for _, id := range ids {
@@ -252,9 +253,11 @@ func (r *Recovery) letReadyGo() {
 	}
 }
 
-// Dropped tells of a payload that the spool has given up.
+// Dropped tells the recovery that the spool has dropped a payload, whose body need not be kept any
+// more.
 func (r *Recovery) Dropped(id record.BatchID) { r.takeReady(id) }
 
+// add queues a batch for Run and wakes it.
 func (r *Recovery) add(b *batch) {
 	r.mu.Lock()
 	if b.kind != OfRun {
@@ -265,6 +268,7 @@ func (r *Recovery) add(b *batch) {
 	r.poke()
 }
 
+// poke wakes Run. It does not block.
 func (r *Recovery) poke() {
 	select {
 	case r.wake <- struct{}{}:
@@ -291,8 +295,9 @@ func (r *Recovery) Removed(ids []record.BatchID) {
 	r.Frames.Removed(forget)
 }
 
-// Unwanted records that frames of failed writes are not to be sent at a later start. A
-// payload that recovery is reading again may be sent from such a frame.
+// Unwanted is told of payloads whose write to the spool failed although a frame may be on disk. It
+// tells the journal that such a frame is not to be sent, because the writer goes on with the payload.
+// For a payload that is being read again here the frame is as good, and is counted as a copy.
 func (r *Recovery) Unwanted(ids []record.BatchID) {
 	for _, id := range ids {
 		r.mu.Lock()
@@ -347,7 +352,7 @@ func Where(cover []record.Extent) string {
 	return b.String()
 }
 
-// logOf is a logger that names a batch.
+// logOf returns a logger with the attributes of a batch.
 func (r *Recovery) logOf(p *record.Payload) *slog.Logger {
 	return r.Logger.With("batch", p.ID.String(), "database", p.Route.Database, "table", p.Route.Table,
 		"ranges", Where(p.Cover), "records", p.Records, "attempt", p.Attempt)

@@ -20,9 +20,9 @@ const (
 	mostAway = 2
 )
 
-// Looked is closed when Run has looked at every batch once that there was when it
-// began, or has ended. Until then files are not to be read: what reading takes for a
-// copy of a file, or lets go, may be where the bytes of a batch still are.
+// Looked returns a channel that is closed when Run has looked once at every batch that there was when
+// it began, or has ended. Files must not be tailed before that: the tailer may take a file for a copy,
+// or close it, that still holds the bytes of a batch.
 func (r *Recovery) Looked() <-chan struct{} { return r.looked }
 
 // Run works on the queue until ctx ends, however long a disk takes. What is left then is
@@ -149,8 +149,8 @@ func (r *Recovery) lookUp(l *loss) {
 	}
 }
 
-// end writes to the journal how a payload that was in the spool has ended, and removes
-// the payload from those that the recovery holds.
+// end writes to the journal how a payload that was in the spool has ended. The recovery then no longer
+// keeps its id.
 func (r *Recovery) end(id record.BatchID, how record.Outcome) {
 	_ = r.Journal.EndReplay(id, how)
 	r.mu.Lock()
@@ -210,6 +210,7 @@ var errForgotten = errors.New("the journal does not reach back to it")
 
 var errNoTurn = errors.New("others are sent first from a spool that can be written and not read")
 
+// isReadyFull reports whether as many bodies are kept in memory as may be.
 func (r *Recovery) isReadyFull() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -218,8 +219,8 @@ func (r *Recovery) isReadyFull() bool {
 
 var errUnserved = errors.New("no input sends to its cluster")
 
-// settings returns whether the inputs of a batch are configured as when it was made, and
-// if not why.
+// settings returns how the inputs of a batch are configured at present and, unless they are unchanged,
+// an error that says why the batch cannot be sent as it was.
 func (r *Recovery) settings(b *batch) (Settings, error) {
 	switch err := r.Source.Shaped(b.Payload); {
 	case errors.Is(err, ErrReshaped):
@@ -232,6 +233,7 @@ func (r *Recovery) settings(b *batch) (Settings, error) {
 	return Same, nil
 }
 
+// unserved returns an error if the cluster of one of the payloads has no client.
 func (r *Recovery) unserved(parts []*record.Payload) error {
 	for _, p := range parts {
 		if !r.Sender.Serves(p.Route.Cluster) {
@@ -241,9 +243,9 @@ func (r *Recovery) unserved(parts []*record.Payload) error {
 	return nil
 }
 
-// lookAt reads the files of a batch, with memory reserved that the caller gives back. It
-// is not ok where ctx ends before, or where the disk does not answer: then others go on,
-// and the batch is asked about again.
+// lookAt reads the files of a batch in a goroutine, after reserving memory that the caller must
+// release if ok is true. It returns false if ctx ends, or if the disk does not answer within patience:
+// then the batch is put off, the read goes on, and a later call picks up its result.
 func (r *Recovery) lookAt(ctx context.Context, b *batch, settings Settings) (found look, ok bool) {
 	if b.look == nil {
 		if r.away >= mostAway {
@@ -277,7 +279,8 @@ func (r *Recovery) lookAt(ctx context.Context, b *batch, settings Settings) (fou
 
 var errSlow = errors.New("its disk does not answer")
 
-// reserve waits for room for one payload.
+// reserve waits until memory for one payload is reserved and returns true, or false if ctx ends
+// before.
 func (r *Recovery) reserve(ctx context.Context) bool {
 	tick := time.NewTicker(noRoom)
 	defer tick.Stop()
@@ -291,7 +294,8 @@ func (r *Recovery) reserve(ctx context.Context) bool {
 	return true
 }
 
-// read looks at the files of a batch. It changes nothing but what it returns.
+// read reads a batch from its files, or what is left of it, and returns what it found. It changes
+// nothing.
 func (r *Recovery) read(p *record.Payload, settings Settings) look {
 	found := r.readAs(p, settings)
 	switch {
@@ -305,7 +309,7 @@ func (r *Recovery) read(p *record.Payload, settings Settings) look {
 	return found
 }
 
-// readAs reads all of a batch.
+// readAs reads a whole batch, with its old settings or, if these have changed, with the present ones.
 func (r *Recovery) readAs(p *record.Payload, settings Settings) look {
 	found := look{settings: settings, finding: NotNow}
 	if settings == Reshaped {
@@ -325,7 +329,8 @@ func (r *Recovery) readAs(p *record.Payload, settings Settings) look {
 	return found
 }
 
-// readPart reads what is left of a batch of which some is gone.
+// readPart reads what is left of a batch of which some files are gone, and returns the rest as lost.
+// cause is the error that said so.
 func (r *Recovery) readPart(p *record.Payload, settings Settings, cause error) look {
 	found := look{settings: settings, finding: Gone, err: cause}
 	left, gone, err := r.Source.Divide(p)

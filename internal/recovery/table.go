@@ -68,9 +68,9 @@ var frames = [len(knownWords)][len(frameWords)]FrameAction{
 	ReplacedBegun: {TakeNamed, Leave, Leave},
 }
 
-// JudgeFrame says what becomes of a frame in the spool at a start. What is in the spool
-// beats a begin in the journal, and an end in the journal beats what is in the spool. A
-// frame that is not sound counts only where its ranges are safe: else nobody relied on it.
+// JudgeFrame returns what is done with a frame in the spool at a start. A frame in the spool overrides
+// a begin in the journal, and an end in the journal overrides the frame. A damaged frame is sent only
+// if its ranges are safe; otherwise nobody has relied on it.
 func JudgeFrame(k Known, f Frame) FrameAction { return frames[k][f] }
 
 // Kind is what has to be read from its files.
@@ -141,8 +141,8 @@ var actionWords = [...]string{"look", "wait", "resend", "resend, new id", "resen
 
 func (a Action) String() string { return actionWords[a] }
 
-// Judge says what is done about a batch whose body has to be read from its files. Only
-// what was looked for and is not there has ended; all else is tried again.
+// Judge returns what is done about a batch whose body has to be read from its files. A batch ends as
+// lost only if its source was looked for and is gone, or is unknown; anything else is tried again.
 func Judge(k Kind, c Settings, f Finding) Action {
 	switch {
 	case k == Forgotten:

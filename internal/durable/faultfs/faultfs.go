@@ -46,6 +46,7 @@ type FS struct {
 	locks   map[*inode]bool
 }
 
+// inode is a file or a folder in memory, with what a power cut would leave of it.
 type inode struct {
 	dir   bool
 	data  []byte
@@ -63,6 +64,7 @@ func New(dirs ...string) *FS {
 	return f
 }
 
+// cloneNames returns a copy of the map; the inodes are shared.
 func cloneNames(m map[string]*inode) map[string]*inode {
 	c := make(map[string]*inode, len(m))
 	for k, v := range m {
@@ -78,8 +80,8 @@ func (f *FS) Ops() int {
 	return f.ops
 }
 
-// KillAt returns a Judge for a process that dies at operation n: that one is
-// not done, or half done where torn, and none after it.
+// KillAt returns a Judge for a process that dies at operation n: that operation and all later ones
+// fail with ErrKilled. If torn is set, half of operation n is done, if it is a write.
 func KillAt(n int, torn bool) func(Op) Verdict {
 	return func(op Op) Verdict {
 		if op.N < n {
@@ -89,7 +91,8 @@ func KillAt(n int, torn bool) func(Op) Verdict {
 	}
 }
 
-// FailAt returns a Judge that fails operation n alone.
+// FailAt returns a Judge that lets operation n alone fail with err. If short is set, half of it is
+// done all the same, if it is a write.
 func FailAt(n int, err error, short bool) func(Op) Verdict {
 	return func(op Op) Verdict {
 		if op.N != n {
@@ -99,6 +102,8 @@ func FailAt(n int, err error, short bool) func(Op) Verdict {
 	}
 }
 
+// judge counts an operation and asks Judge about it. Errors other than ErrKilled are wrapped with
+// operation and name. It must be called without mu.
 func (f *FS) judge(kind, name string) Verdict {
 	f.mu.Lock()
 	f.ops++
@@ -142,6 +147,7 @@ func (f *FS) Crash(m Mode, seed uint64) *FS {
 	return out
 }
 
+// all returns the names that exist now or after a power cut, sorted. The caller holds mu.
 func (f *FS) all() []string {
 	var all []string
 	for name := range f.names {
@@ -163,9 +169,9 @@ type crash struct {
 	fates  map[*inode]bool
 }
 
-// pick chooses between what a name meant before and after unsynced changes. A
-// rename is whole on every file system worth the name: the fate of an inode
-// holds for its old name and for the new one.
+// pick returns the inode that a name has after the crash: now, that of the running process, or safe,
+// that of the last sync. In the mode Random a rename happens as a whole: the same choice holds for the
+// old and the new name.
 func (c *crash) pick(now, safe *inode) *inode {
 	switch {
 	case c.mode == Kill, c.mode == Zero, now == safe:
@@ -178,6 +184,8 @@ func (c *crash) pick(now, safe *inode) *inode {
 	return safe
 }
 
+// changed decides at random whether unsynced changes of the names of an inode survive, once for each
+// inode.
 func (c *crash) changed(n *inode) bool {
 	fate, known := c.fates[n]
 	if !known {
@@ -187,6 +195,7 @@ func (c *crash) changed(n *inode) bool {
 	return fate
 }
 
+// inode returns what the crash leaves of a file, once for each file.
 func (c *crash) inode(n *inode) *inode {
 	if done := c.inodes[n]; done != nil {
 		return done
@@ -208,6 +217,7 @@ func (c *crash) inode(n *inode) *inode {
 	return out
 }
 
+// scramble decides at random, for every 64 bytes, whether unsynced bytes are kept, lost or garbage.
 func (c *crash) scramble(data []byte, n *inode) {
 	const page = 64
 	for at := 0; at < len(data); at += page {
@@ -238,7 +248,7 @@ func (f *FS) Content(name string) []byte {
 	return nil
 }
 
-// SetContent puts bytes into a file, durably and without counting.
+// SetContent replaces the content of a file, durably. It counts as no operation.
 func (f *FS) SetContent(name string, b []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -248,7 +258,8 @@ func (f *FS) SetContent(name string, b []byte) {
 
 var _ durable.FS = (*FS)(nil)
 
-// Open implements durable.FS.
+// Open implements durable.FS. Opening an existing file never fails; the creation of a file can be made
+// to fail, and may be lost in a crash unless its folder is synced.
 func (f *FS) Open(name string, flag int) (durable.File, error) {
 	f.mu.Lock()
 	n := f.names[name]
@@ -289,7 +300,8 @@ func (f *FS) List(dir string) ([]string, error) {
 	return names, nil
 }
 
-// Mkdir implements durable.FS.
+// Mkdir implements durable.FS. It can be made to fail, and may be lost in a crash unless the parent
+// folder is synced.
 func (f *FS) Mkdir(dir string) error {
 	f.mu.Lock()
 	n, parent := f.names[dir], f.names[filepath.Dir(dir)]
@@ -358,12 +370,14 @@ type lock struct {
 	inode *inode
 }
 
+// Holds reports whether the locked folder still has this name.
 func (l *lock) Holds(dir string) bool {
 	l.fs.mu.Lock()
 	defer l.fs.mu.Unlock()
 	return l.fs.names[dir] == l.inode
 }
 
+// Unlock releases the lock.
 func (l *lock) Unlock() error {
 	l.fs.mu.Lock()
 	defer l.fs.mu.Unlock()
@@ -371,7 +385,8 @@ func (l *lock) Unlock() error {
 	return nil
 }
 
-// Remove implements durable.FS.
+// Remove implements durable.FS. It can be made to fail, and may be undone by a crash unless its folder
+// is synced.
 func (f *FS) Remove(name string) error {
 	f.mu.Lock()
 	n := f.names[name]
@@ -388,7 +403,8 @@ func (f *FS) Remove(name string) error {
 	return nil
 }
 
-// SyncDir implements durable.FS.
+// SyncDir implements durable.FS: what was created, renamed or removed in the folder so far survives a
+// crash. It can be made to fail.
 func (f *FS) SyncDir(dir string) error {
 	if v := f.judge("syncdir", dir); v.Err != nil {
 		return v.Err
@@ -411,9 +427,8 @@ func (f *FS) SyncDir(dir string) error {
 // NoSpace is the error of a full disk.
 var NoSpace error = syscall.ENOSPC
 
-// Damage has somebody else change the bytes of a file, in place and durably: who has
-// it open sees the new ones. It counts as no operation. Where there is no such file
-// nothing happens.
+// Damage changes the bytes of a file in place and durably, as another process would: an open file sees
+// the new bytes. It counts as no operation and does nothing if the file does not exist.
 func (f *FS) Damage(name string, change func([]byte) []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -425,8 +440,8 @@ func (f *FS) Damage(name string, change func([]byte) []byte) {
 	n.safe, n.dirty = slices.Clone(n.data), make([]bool, len(n.data))
 }
 
-// Vanish has somebody else remove a file, durably; who has it open keeps it. It counts
-// as no operation.
+// Vanish removes a file durably, as another process would; an open file keeps its bytes. It counts as
+// no operation.
 func (f *FS) Vanish(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,6 +15,7 @@ type file struct {
 	closed bool
 }
 
+// ReadAt reads bytes as the process sees them, synced or not.
 func (f *file) ReadAt(b []byte, off int64) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -28,6 +29,8 @@ func (f *file) ReadAt(b []byte, off int64) (int, error) {
 	return n, nil
 }
 
+// WriteAt writes bytes that a power cut may lose until Sync. A failing write whose verdict is Short
+// writes its first half.
 func (f *file) WriteAt(b []byte, off int64) (int, error) {
 	v := f.fs.judge("write", f.name)
 	if v.Err != nil && !v.Short {
@@ -59,6 +62,7 @@ func (f *file) Size() (int64, error) {
 func (f *file) Truncate(size int64) error { return f.setSize("truncate", size) }
 func (f *file) Allocate(size int64) error { return f.setSize("allocate", size) }
 
+// setSize changes the length of the file; new bytes are zero.
 func (f *file) setSize(kind string, size int64) error {
 	if v := f.fs.judge(kind, f.name); v.Err != nil {
 		return v.Err
@@ -93,6 +97,7 @@ func (f *file) Sync() error {
 	return v.Err
 }
 
+// Close closes the file also if the verdict is an error, which it returns.
 func (f *file) Close() error {
 	v := f.fs.judge("close", f.name)
 	f.fs.mu.Lock()
@@ -104,6 +109,7 @@ func (f *file) Close() error {
 	return v.Err
 }
 
+// resize changes the length; new bytes are zero and count as safe only after a sync.
 func (n *inode) resize(size int) {
 	if size <= len(n.data) {
 		n.data, n.dirty = n.data[:size], n.dirty[:size]
