@@ -85,8 +85,8 @@ type Options struct {
 	Retry  time.Duration // between two tries to read a batch again; 0: the default of recovery
 }
 
-// New builds the rooms from the bottom up. Nothing is read or sent yet. Its errors
-// have exit codes.
+// New builds the rooms of an agent, from the disk up to the files. Nothing is read from files or sent
+// yet. Its errors have exit codes; after an error everything that was opened is closed again.
 func New(o Options) (_ *Agent, err error) {
 	cfg, log := o.Config, o.Log
 	a := empty(o)
@@ -114,6 +114,7 @@ func New(o Options) (_ *Agent, err error) {
 	return a, nil
 }
 
+// lockState locks state_dir for this process, until close.
 func (a *Agent) lockState() error {
 	lock, err := statedir.Lock(a.Config.StateDir, a.Log)
 	if err == nil {
@@ -122,8 +123,8 @@ func (a *Agent) lockState() error {
 	return err
 }
 
-// openStores opens the spool and then the journal, and has them agree. What is in
-// the spool wins over a begin in the journal, and an end there over the spool.
+// openStores opens the spool and then the journal, and makes them agree: a payload in the spool
+// overrides a begin in the journal, and an end in the journal overrides the spool.
 func (a *Agent) openStores() error {
 	fresh := a.isFresh()
 	id, _, err := journal.Agent(a.journalDir())
@@ -156,6 +157,7 @@ func (a *Agent) openStores() error {
 
 func (a *Agent) journalDir() string { return filepath.Join(a.Config.StateDir, "journal") }
 
+// openQuarantine opens the folder of quarantined records.
 func (a *Agent) openQuarantine() error {
 	q, err := quarantine.Open(filepath.Join(a.Config.StateDir, "quarantine"), a.Config.Quarantine, quarantine.Options{Logger: a.Log})
 	if err != nil {
@@ -166,6 +168,7 @@ func (a *Agent) openQuarantine() error {
 	return nil
 }
 
+// buildTelemetry makes the server of status and metrics, which does not listen yet.
 func (a *Agent) buildTelemetry() error {
 	guard, err := telemetry.NewGuard(a.Config.Telemetry, a.Log)
 	if err != nil {
@@ -179,6 +182,7 @@ func (a *Agent) buildTelemetry() error {
 	return nil
 }
 
+// buildSender makes the clients of the clusters and the sender. Nothing is sent yet.
 func (a *Agent) buildSender() error {
 	services, err := a.makeServices(a.Config)
 	if err != nil {
@@ -195,6 +199,7 @@ func (a *Agent) buildSender() error {
 	return nil
 }
 
+// buildBatcher makes the batcher, which passes its payloads to the sender.
 func (a *Agent) buildBatcher() error {
 	a.batcher = batcher.New(batcher.Options{
 		Routes: a.Config.Routes(), Memory: int64(a.Config.Limits.Memory), Next: a.sender, Sealed: a.telemetry.Metrics().Sealed,
@@ -206,6 +211,7 @@ func (a *Agent) buildBatcher() error {
 	return nil
 }
 
+// buildTail makes the tailer of all inputs, which starts where the journal says. Nothing is read yet.
 func (a *Agent) buildTail() error {
 	a.takeOver(a.Config)
 	var err error
@@ -231,8 +237,8 @@ func (a *Agent) Books() map[string]ledger.Books { return a.ledger.Snapshot() }
 // lastStates is how long the end waits for the service manager.
 const lastStates = time.Second
 
-// close gives back what was opened, the last first. Its error says that what
-// this run knows is not all on disk.
+// close closes what was opened, the last first. An error means that not all that this run knows is on
+// disk; it has been logged.
 func (a *Agent) close() error {
 	a.started()
 	a.mu.Lock()

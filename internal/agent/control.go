@@ -13,7 +13,7 @@ import (
 	"kusto-agent/tail"
 )
 
-// control is what answers on the socket in state_dir.
+// control returns the server of the control socket in state_dir.
 func (a *Agent) control() *telemetry.Control {
 	return telemetry.NewControl(telemetry.ControlOptions{
 		Dir: a.Config.StateDir, Status: a.telemetry.ServeStatus, Files: a.listFiles, Inputs: a.tapInputs, Tap: a.openTap,
@@ -21,7 +21,8 @@ func (a *Agent) control() *telemetry.Control {
 	})
 }
 
-// listFiles tells of every file what there is to tell.
+// listFiles returns the status of every file; with all also of files that are only remembered or left
+// out. A file that is behind because its route is blocked says so.
 func (a *Agent) listFiles(_ context.Context, all bool) ([]telemetry.File, error) {
 	now := time.Now()
 	held := a.heldInputs()
@@ -36,7 +37,7 @@ func (a *Agent) listFiles(_ context.Context, all bool) ([]telemetry.File, error)
 	return files, nil
 }
 
-// heldInputs says why what is read of an input is not accepted, by its name.
+// heldInputs returns, by the name of an input, why its records are not accepted; "" if they are.
 func (a *Agent) heldInputs() map[string]string {
 	why := make(map[record.Route]string)
 	routes, _ := a.sender.Status()
@@ -52,7 +53,7 @@ func (a *Agent) heldInputs() map[string]string {
 	return inputs
 }
 
-// fileStatus is a file for people and for JSON.
+// fileStatus returns the status of a file in the form of the control socket and the status page.
 func fileStatus(f tail.FileStatus, now time.Time) telemetry.File {
 	out := telemetry.File{
 		Input: f.File.Input, Generation: f.File.Generation, Path: record.Spell(f.Path),
@@ -71,6 +72,7 @@ func fileStatus(f tail.FileStatus, now time.Time) telemetry.File {
 	return out
 }
 
+// tapInputs returns the inputs whose records can be tapped.
 func (a *Agent) tapInputs() (all []telemetry.TapInput) {
 	for _, in := range a.tail.Inputs() {
 		all = append(all, telemetry.TapInput{Name: in.Name, Blocks: in.Format == record.Avro})
@@ -78,6 +80,8 @@ func (a *Agent) tapInputs() (all []telemetry.TapInput) {
 	return all
 }
 
+// openTap starts a tap of the records of some inputs. It also returns how many taps there may be; the
+// error is telemetry.ErrTaps if there are that many.
 func (a *Agent) openTap(inputs []string) (telemetry.Tap, int, error) {
 	t, err := a.tail.Tap(inputs...)
 	if errors.Is(err, tail.ErrTaps) {
@@ -92,6 +96,7 @@ func (a *Agent) openTap(inputs []string) (telemetry.Tap, int, error) {
 // tapped makes a tap of tail one of telemetry.
 type tapped struct{ *tail.Tap }
 
+// Next waits for records and calls each with every one of them.
 func (t tapped) Next(ctx context.Context, each func(telemetry.TapRecord) error) error {
 	return t.Tap.Next(ctx, func(p *tail.Passed) error {
 		r := telemetry.TapRecord{

@@ -27,10 +27,9 @@ import (
 // An agent changes what it keeps when a person asks it to, over its control socket or, of
 // one that does not run, in a process of its own. It implements custody.Keeper.
 
-// Open opens the folders of an agent that does not run as the agent itself does, locked, and
-// with spool and journal agreeing, for a person to change something in them. Nothing is read
-// from files and nothing is sent but what Requeue is asked for. Close must follow. Its
-// errors have exit codes.
+// Open opens the folders of an agent that does not run, locked and with spool and journal agreeing, so
+// that a command can change something in them. It reads no files, and only Requeue sends anything.
+// Close must follow. Its errors have exit codes.
 func Open(cfg *config.Config, log *slog.Logger) (_ *Agent, err error) {
 	a := empty(Options{Config: cfg, Path: cfg.Files[0], Log: log})
 	a.started = func() {}
@@ -47,10 +46,10 @@ func Open(cfg *config.Config, log *slog.Logger) (_ *Agent, err error) {
 	return a, nil
 }
 
-// Close ends what Open began. Its error says that what was changed is not all on disk.
+// Close closes what Open has opened. An error means that not all changes are on disk.
 func (a *Agent) Close() error { return a.close() }
 
-// empty is an agent without its rooms.
+// empty returns an agent without rooms.
 func empty(o Options) *Agent {
 	a := &Agent{Options: o, began: time.Now(), ledger: ledger.New(),
 		services: make(map[string]*endpoint.Endpoint), tokenUsers: make(map[*credential.Tokens]int), durable: make(map[string]bool)}
@@ -58,7 +57,8 @@ func empty(o Options) *Agent {
 	return a
 }
 
-// RemoveSpooled implements custody.Keeper.
+// RemoveSpooled implements custody.Keeper: it removes payloads from the spool and counts their records
+// as dropped. Payloads that are being sent are returned as busy.
 func (a *Agent) RemoveSpooled(_ context.Context, r custody.RemoveSpooled) (*custody.Removed, error) {
 	ids, err := custody.Batches(r.Batches)
 	if err != nil {
@@ -83,7 +83,7 @@ func (a *Agent) RemoveSpooled(_ context.Context, r custody.RemoveSpooled) (*cust
 	return out, err
 }
 
-// restock tells the sender what the spool has now.
+// restock makes the sender look for payloads in the spool for every cluster that it serves.
 func (a *Agent) restock() {
 	if a.sender == nil {
 		return
@@ -95,7 +95,9 @@ func (a *Agent) restock() {
 	}
 }
 
-// Replay implements custody.Keeper.
+// Replay implements custody.Keeper: it moves the payloads of these batches in the spool from one
+// cluster to another, and reports how many. Later is true in the result if they are not sent before
+// the next start or reload. After an error some payloads may have been moved.
 func (a *Agent) Replay(_ context.Context, r custody.Replay) (*custody.Replayed, error) {
 	clusters := a.config().Clusters
 	c, known := clusters[r.To]
@@ -131,8 +133,8 @@ func (a *Agent) Replay(_ context.Context, r custody.Replay) (*custody.Replayed, 
 	return out, nil
 }
 
-// RemoveLines implements custody.Keeper. What is removed enters the books of this run and
-// leaves them as dropped: they close as before.
+// RemoveLines implements custody.Keeper: it removes records from quarantine. They are counted as
+// restored and as dropped in this run, so that the books balance.
 func (a *Agent) RemoveLines(ctx context.Context, r custody.RemoveLines) (*custody.Removed, error) {
 	gone := make(map[string]record.Rejected)
 	done, err := a.quarantine.Edit(ctx, r.Lines, func(e *quarantine.Entry) bool {
@@ -159,7 +161,8 @@ func (a *Agent) RemoveLines(ctx context.Context, r custody.RemoveLines) (*custod
 	return &custody.Removed{Records: len(done)}, err
 }
 
-// Requeue implements custody.Keeper.
+// Requeue implements custody.Keeper: it sends records in quarantine to the service again and waits for
+// the answers.
 func (a *Agent) Requeue(ctx context.Context, r custody.Requeue) (*custody.Requeued, error) {
 	again, err := pipeline.NewReshaper(a.config())
 	if err != nil {
@@ -185,6 +188,8 @@ type straight struct {
 	own map[string]*endpoint.Endpoint
 }
 
+// ingest makes a request with the agent's client for the cluster URL, or with a new one if the agent
+// has none.
 func (s *straight) ingest(ctx context.Context, url string, in *kusto.Ingest) kusto.Answer {
 	s.mu.Lock()
 	to := s.services[url]
@@ -202,6 +207,7 @@ func (s *straight) ingest(ctx context.Context, url string, in *kusto.Ingest) kus
 	return to.Ingest(ctx, in)
 }
 
+// connect makes a client for the configured cluster with this URL.
 func (s *straight) connect(url string) (*endpoint.Endpoint, error) {
 	cfg := s.config()
 	for _, name := range slices.Sorted(maps.Keys(cfg.Clusters)) {
@@ -212,6 +218,7 @@ func (s *straight) connect(url string) (*endpoint.Endpoint, error) {
 	return nil, fmt.Errorf("no cluster of the configuration is at %s, which these records were for", url)
 }
 
+// close closes the clients that connect has made.
 func (s *straight) close() {
 	for _, e := range s.own {
 		e.Client.Close()

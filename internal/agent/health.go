@@ -15,10 +15,10 @@ import (
 	"kusto-agent/spool"
 )
 
-// startTelemetry answers on telemetry.listen and on the control socket until
-// the agent closes. A port that is taken, or a socket that cannot be made, is
-// told, and the agent goes on without. It waits for the socket no longer than
-// running lasts.
+// startTelemetry starts the servers of telemetry.listen and of the control socket, the watchdog and
+// the status line of systemd; they run until the agent closes. A port that is taken or a socket that
+// cannot be made is logged, and the agent goes on without it. It waits until the socket was tried, but
+// not longer than running lasts.
 func (a *Agent) startTelemetry(running context.Context) {
 	ctx, cancel := context.WithCancel(context.Background())
 	served := async.Start(func() {
@@ -48,7 +48,8 @@ func (a *Agent) startTelemetry(running context.Context) {
 	}
 }
 
-// ready tells systemd that the agent works. Outside systemd it does nothing.
+// ready tells systemd, and logs, that the agent runs, and warns of payloads in the spool for clusters
+// that no input sends to.
 func (a *Agent) ready() {
 	a.setState(telemetry.Running)
 	a.started()
@@ -59,14 +60,15 @@ func (a *Agent) ready() {
 	a.Log.Info("agent is running", "version", version.Text(), "inputs", len(a.Config.Inputs), "state_dir", a.Config.StateDir)
 }
 
+// stopping tells systemd, and logs, that the agent stops.
 func (a *Agent) stopping() {
 	a.setState(telemetry.Stopping)
 	a.manager.Tell(daemon.SdNotifyStopping)
 	a.Log.Info("agent is stopping")
 }
 
-// extendStart asks the service manager for more time until ctx ends: to read a large
-// spool, or to send again what a crash left open, may take longer than the unit says.
+// extendStart asks the service manager for more time to start, every 10 s until ctx ends: reading a
+// large spool may take longer than the unit allows.
 func (a *Agent) extendStart(ctx context.Context) {
 	const every = 10 * time.Second
 	tick := time.NewTicker(every)
@@ -81,7 +83,8 @@ func (a *Agent) extendStart(ctx context.Context) {
 	}
 }
 
-// feedWatchdog tells systemd, while the loops turn, that they do.
+// feedWatchdog notifies the systemd watchdog for as long as the agent is healthy, until ctx ends. It
+// returns at once if the watchdog is off.
 func (a *Agent) feedWatchdog(ctx context.Context) {
 	every, err := daemon.SdWatchdogEnabled(false)
 	if err != nil || every == 0 {
@@ -113,12 +116,14 @@ type pulse struct {
 	asked map[string]*answer // by room
 }
 
+// answer is the result of one call of a room's function, which may not have come yet.
 type answer struct {
 	given <-chan struct{} // closed when err is known
 	err   error
 }
 
-// ask calls reach, unless an earlier call of it for the same room has not returned.
+// ask calls reach for a room in a goroutine and returns the answer to come. If an earlier call for
+// this room has not returned, its answer is returned and reach is not called.
 func (p *pulse) ask(room string, reach func() error) *answer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,13 +143,15 @@ func (p *pulse) ask(room string, reach func() error) *answer {
 	return a
 }
 
-// room is a part of the agent that can be asked for an answer that needs its lock.
+// room is a part of the agent, and a function that returns only if the part responds; it takes the
+// part's lock.
 type room struct {
 	name  string
 	reach func() error
 }
 
-// answered asks rooms, and says which cannot answer in time: it is stuck.
+// answered asks the rooms whether they respond. It returns the first error of one of them, or an error
+// if one takes longer than patience.
 func (a *Agent) answered(rooms ...room) error {
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -162,7 +169,7 @@ func (a *Agent) answered(rooms ...room) error {
 	return nil
 }
 
-// healthy is nil while no room is stuck.
+// healthy returns nil if all rooms respond.
 func (a *Agent) healthy() error {
 	return a.answered(
 		room{"tail", func() error { a.tail.Scanned(); return nil }},
@@ -172,9 +179,12 @@ func (a *Agent) healthy() error {
 	)
 }
 
-// isReady is nil when files were looked for and the journal can be written.
+// isReady returns nil if the agent runs, has looked for files once, and can write its journal and
+// spool.
 func (a *Agent) isReady() error { return a.answered(room{"a disk or a room", a.readiness}) }
 
+// readiness returns nil if the agent runs, has looked for files once, and can write its journal and
+// spool. It may wait for a disk; isReady limits that.
 func (a *Agent) readiness() error {
 	a.mu.Lock()
 	state := a.state
@@ -194,6 +204,7 @@ func (a *Agent) readiness() error {
 	return nil
 }
 
+// setState sets the state that the status shows.
 func (a *Agent) setState(s string) {
 	defer a.telemetry.Look()
 	a.mu.Lock()
@@ -201,6 +212,8 @@ func (a *Agent) setState(s string) {
 	a.state = s
 }
 
+// noteReload sets the result of the last reload that the status shows: an error, or the keys that need
+// a restart.
 func (a *Agent) noteReload(err error, restart []string) {
 	defer a.telemetry.Look()
 	a.mu.Lock()

@@ -17,8 +17,8 @@ import (
 // What becomes of batches that were begun by an earlier run, and of what the spool has
 // lost, is decided in the room recovery. Here it is joined with the others.
 
-// buildRecovery has spool, journal and books agree at the start. fresh says that the
-// folder of the spool was not there, so that nothing in it can say what is missing.
+// buildRecovery makes spool, journal and books agree at the start. fresh says that the folder of the
+// spool did not exist, so that nothing in it can show what is missing.
 func (a *Agent) buildRecovery(held *spool.Recovery, found *journal.Recovery, fresh bool) error {
 	a.recovery = recovery.New(recovery.Stores{
 		Journal: a.journal, Frames: spooledIn{a.journal, a.journalDir()}, Ranges: a.journal, Spool: a.spool,
@@ -36,19 +36,19 @@ func (a *Agent) buildRecovery(held *spool.Recovery, found *journal.Recovery, fre
 	return a.recovery.Reconcile(what)
 }
 
-// isFresh says whether the folder of the spool is not there.
+// isFresh reports whether the folder of the spool does not exist although there should be one.
 func (a *Agent) isFresh() bool {
 	_, err := os.Stat(a.Config.Spool.Dir)
 	return errors.Is(err, os.ErrNotExist) && a.Config.Spool.MaxSize > 0
 }
 
-// recoveryRooms are what recovery needs to read and to send.
+// recoveryRooms returns what the recovery needs to read files and to send.
 func (a *Agent) recoveryRooms() recovery.Rooms {
 	return recovery.Rooms{Source: sources{a.tail}, Packer: a.batcher, Sender: a.sender}
 }
 
-// isUnread says whether batches of an earlier run, or lost ones, are still to be read
-// again, but for those of inputs that are not configured.
+// isUnread reports whether batches of an earlier run, or lost ones, still have to be read again; those
+// of inputs that are not configured do not count.
 func (a *Agent) isUnread() bool {
 	now, waiting, absent := a.recovery.Pending()
 	return now > 0 || waiting > absent
@@ -74,11 +74,13 @@ type sources struct{ *tail.Tailer }
 
 func (s sources) Shaped(p *record.Payload) error { return sourceErr(s.Tailer.Shaped(p)) }
 
+// Read makes the body of a batch again from its files and reports whether it has the batch's checksum.
 func (s sources) Read(p *record.Payload) (body []byte, same bool, err error) {
 	body, err = s.ReadSpans(p)
 	return body, err == nil && batcher.Checksum(body) == p.CRC, sourceErr(err)
 }
 
+// Anew reads the ranges of a batch with the present settings of their inputs.
 func (s sources) Anew(p *record.Payload) (*recovery.Reading, error) {
 	read, err := s.ReadAnew(p)
 	if err != nil {
@@ -92,7 +94,8 @@ func (s sources) Divide(p *record.Payload) (left, gone record.Payload, err error
 	return left, gone, sourceErr(err)
 }
 
-// sourceErr is an error of tail as recovery knows it.
+// sourceErr returns an error of tail in such a form that errors.Is finds the matching error of
+// recovery.
 func sourceErr(err error) error {
 	for is, as := range map[error]error{
 		tail.ErrSourceGone: recovery.ErrGone, tail.ErrReshaped: recovery.ErrReshaped, tail.ErrNotConfigured: recovery.ErrNotConfigured,

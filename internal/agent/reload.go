@@ -18,8 +18,8 @@ import (
 // a configuration changes nothing. Rooms change from the service to the files, so
 // that whoever hands something on finds a taker for it.
 
-// reloads reads the configuration anew at each SIGHUP, until ctx ends. Signals that
-// come meanwhile are one more.
+// reloads reads the configuration again at each SIGHUP, until ctx ends. Signals that come during a
+// reload cause one more.
 func (a *Agent) reloads(ctx context.Context) {
 	for {
 		select {
@@ -31,7 +31,8 @@ func (a *Agent) reloads(ctx context.Context) {
 	}
 }
 
-// reloadNow reads the configuration and puts it in force.
+// reloadNow reads the configuration file and applies it. A configuration with errors is logged, and
+// the current one stays in force. With run --once it does nothing.
 func (a *Agent) reloadNow(ctx context.Context) {
 	if a.Once {
 		a.Log.Info("reload ignored: run --once keeps its configuration")
@@ -61,8 +62,8 @@ func (a *Agent) reloadNow(ctx context.Context) {
 	a.tellReload(diff)
 }
 
-// loadUntil loads a configuration, but waits for it no longer than until ctx ends:
-// a file may be one that nobody writes to.
+// loadUntil loads a configuration file, but does not wait for it beyond the end of ctx: the file may
+// be a FIFO that nobody writes to.
 func loadUntil(ctx context.Context, path string) (*config.Config, error) {
 	var cfg *config.Config
 	var err error
@@ -75,7 +76,7 @@ func loadUntil(ctx context.Context, path string) (*config.Config, error) {
 	}
 }
 
-// change puts a configuration in force, or leaves everything as it was.
+// change applies a configuration to all rooms. If it returns an error nothing has changed.
 func (a *Agent) change(next *config.Config) error {
 	services, err := a.makeServices(next)
 	if err != nil {
@@ -101,7 +102,8 @@ func (a *Agent) change(next *config.Config) error {
 	return nil
 }
 
-// takeOver has everybody who asks for the configuration see this one.
+// takeOver makes cfg the configuration that the agent's methods use, and opens the books and metrics
+// of its inputs.
 func (a *Agent) takeOver(cfg *config.Config) {
 	a.inForce.Store(cfg)
 	a.mu.Lock()
@@ -117,6 +119,7 @@ func (a *Agent) takeOver(cfg *config.Config) {
 // config is the configuration in force. It is not changed, but replaced.
 func (a *Agent) config() *config.Config { return a.inForce.Load() }
 
+// tellReload logs what a reload has changed, and the keys that need a restart.
 func (a *Agent) tellReload(d config.Diff) {
 	if d.IsEmpty() {
 		a.Log.Info("configuration reloaded without changes")

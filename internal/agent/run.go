@@ -17,11 +17,10 @@ import (
 	"kusto-agent/internal/ledger"
 )
 
-// BoundHeap has the collector run before garbage takes more than a little beside
-// limits.memory; by default it would wait until the heap has doubled. Nearly all
-// that is held is bodies, which hold no pointers and cost it nothing to look
-// through. What is known of files comes beside that: it stays, and a bound below it would
-// have the collector run without end. GOMEMLIMIT and GOGC win.
+// BoundHeap sets the memory limit of the Go runtime to limits.memory, the program and known, the bytes
+// that are needed for what is known of files. By default the heap would grow to twice its size before
+// the garbage collector runs; a limit below what is in use would make it run without end. GOMEMLIMIT
+// and GOGC in the environment override it.
 func BoundHeap(cfg *config.Config, known int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(heapBound(int64(cfg.Limits.Memory), known))
@@ -47,14 +46,14 @@ func heapBound(memory, known int64) int64 {
 	return memory + besides + known
 }
 
-// weigh bounds the heap anew when so many bytes are known of files.
+// weigh adapts the memory limit to the bytes that are needed for what is known of files.
 func (a *Agent) weigh(known int64) {
 	a.known.Store(known)
 	BoundHeap(a.inForce.Load(), known)
 }
 
-// Serve runs the agent until SIGTERM or SIGINT, or to the end of a run --once. It is called
-// once, as is Run. Its errors have exit codes.
+// Serve runs the agent until SIGTERM or SIGINT, or until a run --once is done. Call it, or Run, once.
+// Its errors have exit codes.
 func (a *Agent) Serve(ctx context.Context) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -66,9 +65,9 @@ func (a *Agent) Serve(ctx context.Context) error {
 // again before files are read.
 const firstLook = 30 * time.Second
 
-// Run starts every room, waits for ctx or for a first signal, and stops them in the order
-// that loses nothing; a second signal breaks off what is under way. Each stage is a blocking
-// Run that is started and awaited here. In the end all that New opened is closed.
+// Run starts every room, waits for the end of ctx or a first signal, and stops the rooms in an order
+// that loses nothing; a second signal cancels what is in flight. Each stage is a blocking function
+// that is started and awaited here. At the end all that New has opened is closed.
 func (a *Agent) Run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	defer func() {
 		if cerr := a.close(); cerr != nil && err == nil {
@@ -126,7 +125,8 @@ func (a *Agent) Run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	return a.verdict()
 }
 
-// untilDone waits until everything that was read has ended, or cannot for now.
+// untilDone waits, in a run --once, until everything that was read is stored, or cannot be for now. It
+// sets a.unread if files could not be read to their end.
 func (a *Agent) untilDone(ctx context.Context, tail <-chan struct{}) {
 	const look = 20 * time.Millisecond
 	const giveUp = 2 * time.Second // on files that cannot be read
@@ -176,8 +176,8 @@ func (a *Agent) untilDone(ctx context.Context, tail <-chan struct{}) {
 	}
 }
 
-// waiting is how many payloads rest in the spool that are to be sent. The sender counts
-// those of the routes that it has heard of, which at the start of a run are none.
+// waiting returns how many payloads in the spool are still to be sent. It asks the spool, since at the
+// start the sender does not know of all routes yet.
 func (a *Agent) waiting() (n int) {
 	for _, r := range a.spool.Routes() {
 		if a.sender.Serves(r.Cluster) {
@@ -187,12 +187,12 @@ func (a *Agent) waiting() (n int) {
 	return n
 }
 
-// drain gives the senders until the stop has to end, or until nothing can move.
+// drain lets the sender finish, until ending ends or until nothing more can be sent.
 func (a *Agent) drain(ending context.Context) {
 	_ = a.sender.Drain(ending) // what is left is kept
 }
 
-// keep brings what was not accepted to the spool.
+// keep writes payloads that were not accepted to the spool and logs how many.
 func (a *Agent) keep() {
 	kept, left := a.sender.Keep()
 	if kept > 0 {
@@ -203,7 +203,7 @@ func (a *Agent) keep() {
 	}
 }
 
-// verdict is how a run --once ended; the agent itself always ends well here.
+// verdict returns nil, or, if a run --once did not store everything, an error with the exit code.
 func (a *Agent) verdict() error {
 	if !a.Once {
 		return nil
@@ -231,7 +231,7 @@ func (a *Agent) verdict() error {
 	return nil
 }
 
-// logProblems tells what a store found at the start, one line each.
+// logProblems logs what a store found wrong at the start, one line each.
 func logProblems(log *slog.Logger, store string, problems []string) {
 	for _, p := range problems {
 		log.Warn(store + ": " + p)

@@ -12,15 +12,16 @@ import (
 	"kusto-agent/sender"
 )
 
-// services are the services of a configuration that is not in force yet.
+// services are the clients for the clusters of a configuration that is not applied yet.
 type services struct {
 	*Agent
 	all   map[string]*endpoint.Endpoint // by URL
 	fresh []*endpoint.Endpoint          // those of them that were made for it
 }
 
-// makeServices makes the clients of the clusters that inputs send to, or for which
-// something waits in the spool. Those that would be as they are stay.
+// makeServices returns clients for the clusters that inputs send to, or for which payloads wait in the
+// spool. Existing clients whose settings do not change are reused. After an error nothing is left
+// open.
 func (a *Agent) makeServices(cfg *config.Config) (*services, error) {
 	used := make(map[string]bool)
 	for i := range cfg.Inputs {
@@ -43,6 +44,8 @@ func (a *Agent) makeServices(cfg *config.Config) (*services, error) {
 	return made, nil
 }
 
+// make adds the client of one cluster: the existing one if its settings are the same, otherwise a new
+// one, which shares the tokens of the old one if possible.
 func (m *services) make(k endpoint.Key) error {
 	m.mu.Lock()
 	was := m.services[k.URL]
@@ -67,15 +70,15 @@ func (m *services) make(k endpoint.Key) error {
 	return nil
 }
 
-// discard gives back what was made and is not going to be used.
+// discard closes the clients that were newly made, when the configuration is not applied.
 func (m *services) discard() {
 	for _, s := range m.fresh {
 		m.retire(s)
 	}
 }
 
-// use makes the services those of the agent and returns them for the sender. A
-// cluster that is no longer used keeps its own: something may be left for it.
+// use makes these clients the agent's, and returns them for the sender. The client of a cluster that
+// is no longer configured stays, since payloads may be left for it.
 func (m *services) use() (clusters []sender.Cluster) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,13 +89,13 @@ func (m *services) use() (clusters []sender.Cluster) {
 	return clusters
 }
 
-// retire closes a service that nobody uses any more.
+// retire closes a client that is no longer used.
 func (a *Agent) retire(s *endpoint.Endpoint) {
 	s.Client.Close()
 	a.giveBack(s.Tokens)
 }
 
-// giveBack closes tokens when the last service that has them is gone.
+// giveBack counts one user of the tokens less and closes them after the last one.
 func (a *Agent) giveBack(t *credential.Tokens) {
 	a.mu.Lock()
 	a.tokenUsers[t]--
@@ -106,7 +109,7 @@ func (a *Agent) giveBack(t *credential.Tokens) {
 	}
 }
 
-// closeServices closes those that were in force at the end.
+// closeServices closes all clients at the end of the agent.
 func (a *Agent) closeServices() {
 	a.mu.Lock()
 	all := a.services
@@ -117,7 +120,7 @@ func (a *Agent) closeServices() {
 	}
 }
 
-// tokenExpiry is when the token in hand for a cluster ends; zero: there is none.
+// tokenExpiry returns when the present token for a cluster URL expires; zero if there is none.
 func (a *Agent) tokenExpiry(url string) (at time.Time) {
 	a.mu.Lock()
 	s := a.services[url]

@@ -11,9 +11,8 @@ import (
 
 // What the spool tells the other rooms while the agent runs.
 
-// spoolOptions are what the spool tells of its payloads. It tells nothing before
-// all stores are open, and what has to be read again is handed to recovery: nothing
-// here waits for a file.
+// spoolOptions returns the callbacks that the spool makes. They are made only once all stores are
+// open. They wait for no file: what has to be read again is handed to the recovery.
 func (a *Agent) spoolOptions() spool.Options {
 	return spool.Options{
 		Logger: a.Log, OnDrop: a.spoolDropped,
@@ -40,8 +39,8 @@ func (a *Agent) spoolOptions() spool.Options {
 
 var errNoJournal = errors.New("journal is not open")
 
-// syncJournal makes durable how payloads ended. Where the journal could not be opened the
-// spool is closed again, and nothing is to be removed from it.
+// syncJournal makes the ends of payloads durable. It fails if the journal is not open, so that the
+// spool removes nothing.
 func (a *Agent) syncJournal() error {
 	if a.journal == nil {
 		return errNoJournal
@@ -49,8 +48,8 @@ func (a *Agent) syncJournal() error {
 	return a.journal.Sync()
 }
 
-// spoolDropped is told of payloads that are given up as the configuration allows, or by a person. Those
-// that the spool cannot read are with recovery.
+// spoolDropped is called for each payload that the spool has dropped: it writes the end to the journal
+// and counts the records as dropped. Payloads that could not be read are left to the recovery.
 func (a *Agent) spoolDropped(p *record.Payload, reason string) {
 	if reason == ledger.SourceGone {
 		return
@@ -69,8 +68,8 @@ func (a *Agent) spoolDropped(p *record.Payload, reason string) {
 	})
 }
 
-// isDurable says whether a payload holds records of an input that wants them in
-// the spool before they are sent.
+// isDurable reports whether a payload has records of an input with durability: spool, so that it must
+// be in the spool before it is sent.
 func (a *Agent) isDurable(p *record.Payload) (durable bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -78,7 +77,7 @@ func (a *Agent) isDurable(p *record.Payload) (durable bool) {
 	return durable
 }
 
-// spoolStatus is nil where there is no spool and nothing in it.
+// spoolStatus returns the state of the spool for the status; nil if it is switched off and empty.
 func (a *Agent) spoolStatus() *telemetry.Spool {
 	st := a.spool.Stats()
 	err := a.spool.Health()
@@ -95,8 +94,8 @@ func (a *Agent) spoolStatus() *telemetry.Spool {
 	return out
 }
 
-// foreignSpool is how many payloads the spool has for clusters that are not
-// configured, by URL.
+// foreignSpool returns, by cluster URL, how many payloads in the spool are for clusters that no input
+// sends to.
 func (a *Agent) foreignSpool() map[string]int {
 	waiting := map[string]int{}
 	for r, st := range a.spool.Stats().Routes {

@@ -17,8 +17,8 @@ type stages struct {
 	leave   func()          // gives back what the stages need
 }
 
-// stages listens to signals from now on, wherever the agent is: in its start, at work
-// or in its stop. left is how many batches are under way, for the log.
+// stages starts to listen to signals and returns the two contexts of a stop. left returns how many
+// batches are in flight, for the log.
 func (a *Agent) stages(parent context.Context, signals <-chan os.Signal, left func() int) stages {
 	running, begin := context.WithCancel(parent)
 	ending, cut := context.WithCancel(context.Background())
@@ -48,7 +48,8 @@ func (a *Agent) stages(parent context.Context, signals <-chan os.Signal, left fu
 	}}
 }
 
-// underWay is how many batches are with the sender, for the log, if it says so.
+// underWay returns log attributes with the number of batches in flight; nil if left does not return
+// within lastMoments.
 func underWay(left func() int) []any {
 	batches := make(chan int, 1)
 	// Ends when the sender answers, or with the process.
@@ -67,9 +68,8 @@ func underWay(left func() int) []any {
 // the time of the stop is over.
 const lastMoments = 2 * time.Second
 
-// await waits until a part of the agent has ended. In a stop it waits no longer than
-// that may take: what does not end by then, because a disk does not answer, is left
-// where it is, and await reports that it did not end.
+// await waits until ended is closed and returns true. Once ending has ended it waits lastMoments more,
+// and then logs that the part what is left behind, and returns false.
 func (a *Agent) await(ending context.Context, what string, ended <-chan struct{}) bool {
 	select {
 	case <-ended:

@@ -13,7 +13,7 @@ import (
 	"kusto-agent/sender"
 )
 
-// status gathers what the rooms say of themselves.
+// status collects the state of all rooms for the status document.
 func (a *Agent) status() telemetry.Status {
 	a.mu.Lock()
 	s := telemetry.Status{Version: version.Text(), Started: a.began, State: a.state, Config: a.reload}
@@ -44,6 +44,7 @@ func (a *Agent) status() telemetry.Status {
 	return s
 }
 
+// addQuarantine adds the state of quarantine to the status.
 func (a *Agent) addQuarantine(s *telemetry.Status) {
 	q := a.quarantine.State()
 	s.Quarantine = telemetry.Quarantine{Bytes: q.Bytes, MaxBytes: int64(a.config().Quarantine.MaxSize), Dropped: q.Dropped, Since: q.Since}
@@ -52,7 +53,7 @@ func (a *Agent) addQuarantine(s *telemetry.Status) {
 	}
 }
 
-// addClusters returns the names of the clusters by URL.
+// addClusters adds the clusters to the status and returns their names by URL.
 func (a *Agent) addClusters(s *telemetry.Status) map[string]string {
 	names := make(map[string]string)
 	_, clusters := a.sender.Status()
@@ -67,6 +68,8 @@ func (a *Agent) addClusters(s *telemetry.Status) map[string]string {
 	return names
 }
 
+// addRoutes adds the routes to the status, except those that are not configured any more and have
+// nothing left. names are the clusters' names by URL.
 func (a *Agent) addRoutes(s *telemetry.Status, names map[string]string) {
 	routes, _ := a.sender.Status()
 	configured := a.config().Routes()
@@ -87,7 +90,8 @@ func (a *Agent) addRoutes(s *telemetry.Status, names map[string]string) {
 	})
 }
 
-// holdOf is why a route or a cluster is not up; nil: it is.
+// holdOf returns the reason why a route or cluster is not up, with the time of the next attempt; nil
+// if it is up.
 func holdOf(h *sender.Hold, next time.Time) *telemetry.Hold {
 	if h == nil {
 		return nil
@@ -95,6 +99,7 @@ func holdOf(h *sender.Hold, next time.Time) *telemetry.Hold {
 	return &telemetry.Hold{Since: h.Since, Code: h.Code, Message: h.Message, Fix: h.Fix, Activity: h.Activity, NextTry: next}
 }
 
+// addFiles adds the state of each file to the status document.
 func (a *Agent) addFiles(s *telemetry.Status) {
 	now := time.Now()
 	for _, f := range a.tail.Files() {

@@ -18,10 +18,9 @@ import (
 // ErrInput says that the agent has no such input; its text lists those it has.
 var ErrInput = errors.New("no such input")
 
-// FetchFiles asks the agent with a state folder for its files; with inputs for
-// theirs alone, with all also for those it only remembers or is to leave out.
-// errors.Is finds syscall.ENOENT or ECONNREFUSED where no agent runs, and EACCES
-// where it may not be asked.
+// FetchFiles asks the agent whose state folder is dir for its files; with inputs only for those of
+// these inputs, with all also for files that it only remembers or leaves out. errors.Is finds
+// syscall.ENOENT or ECONNREFUSED if no agent runs, and EACCES if the caller may not ask it.
 func FetchFiles(ctx context.Context, dir string, inputs []string, all bool) (*FileList, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute) // it looks at all folders
 	defer cancel()
@@ -41,7 +40,7 @@ func FetchFiles(ctx context.Context, dir string, inputs []string, all bool) (*Fi
 	return &list, nil
 }
 
-// FetchStatus asks the agent with a state folder for its status. Errors are as of
+// FetchStatus asks the agent whose state folder is dir for its status. The errors are those of
 // FetchFiles.
 func FetchStatus(ctx context.Context, dir string) (*Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -54,8 +53,8 @@ func FetchStatus(ctx context.Context, dir string) (*Status, error) {
 	return readStatus(body)
 }
 
-// OpenTap asks the agent with a state folder for the records of inputs as they
-// pass, until ctx ends. Errors are as of FetchFiles.
+// OpenTap asks the agent whose state folder is dir for the records of inputs as they are read, until
+// ctx ends. The errors are those of FetchFiles. The caller closes the reader.
 func OpenTap(ctx context.Context, dir string, inputs []string) (*TapReader, error) {
 	body, err := ask(ctx, dir, "/v1/tap", url.Values{"input": inputs})
 	if err != nil {
@@ -64,11 +63,13 @@ func OpenTap(ctx context.Context, dir string, inputs []string) (*TapReader, erro
 	return &TapReader{body: body, in: bufio.NewReaderSize(body, streamed)}, nil
 }
 
-// ask makes one request. The connection ends with the body.
+// ask makes a GET request on the control socket. Closing the body closes the connection.
 func ask(ctx context.Context, dir, path string, values url.Values) (io.ReadCloser, error) {
 	return request(ctx, dir, http.MethodGet, url.URL{Scheme: "http", Host: "agent", Path: path, RawQuery: values.Encode()}, nil)
 }
 
+// request makes a request on the control socket in dir and returns the body of the answer. A 404 is an
+// error that errors.Is takes for ErrInput.
 func request(ctx context.Context, dir, method string, target url.URL, body io.Reader) (io.ReadCloser, error) {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
@@ -120,8 +121,8 @@ type TapLine struct {
 	Base64 []byte `json:"data_base64"`
 }
 
-// Next returns the next line and what it was made of, without its line end.
-// io.EOF or io.ErrUnexpectedEOF say that the agent is gone.
+// Next returns the next line, decoded and as it came, without its line end. io.EOF or
+// io.ErrUnexpectedEOF mean that the agent has ended.
 func (r *TapReader) Next() (*TapLine, []byte, error) {
 	raw, err := r.in.ReadBytes('\n')
 	if err != nil {

@@ -246,9 +246,9 @@ var catalog = []metric{
 	{"build_info", gauge, []string{"version", "goversion"}, "What runs. Always 1.", "", panel{}, nil},
 }
 
-// known is the entry of a metric. There is one for each that is made, which is seen when
-// the program starts.
-func known(name string) *metric {
+// entryOf returns the catalog entry of a metric. It panics if there is none, which shows when the
+// program starts.
+func entryOf(name string) *metric {
 	i := slices.IndexFunc(catalog, func(m metric) bool { return m.name == name })
 	if i < 0 {
 		panic(fmt.Sprintf("metric %s is not in the catalog", name))
@@ -256,7 +256,8 @@ func known(name string) *metric {
 	return &catalog[i]
 }
 
-// fullHelp is the help of the exposition.
+// fullHelp returns the help text of a metric as /metrics shows it, with the condition under which it
+// is absent.
 func (m *metric) fullHelp() string {
 	if m.absent == "" {
 		return m.help
@@ -264,8 +265,8 @@ func (m *metric) fullHelp() string {
 	return m.help + " Absent " + m.absent + "."
 }
 
-// desc describes a metric that is looked up in each scrape.
+// desc returns the description of a metric that is computed at each scrape.
 func desc(name string) *prometheus.Desc {
-	m := known(name)
+	m := entryOf(name)
 	return prometheus.NewDesc(namespace+"_"+name, m.fullHelp(), m.labels, nil)
 }

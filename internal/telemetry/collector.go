@@ -79,15 +79,15 @@ var (
 	buildInfo      = desc("build_info")
 )
 
-// collector tells everything that is looked up rather than counted. A scrape
-// takes one status, and with it one snapshot of the ledger, so that the books
-// close in every scrape.
+// collector computes the metrics that are looked up rather than counted. Each scrape takes one status,
+// and with it one snapshot of the ledger, so that the books balance in every scrape.
 type collector struct{ status func() *Status }
 
 // Describe sends nothing: the metrics of a scrape follow from the status.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect is called once per scrape.
+// Collect implements prometheus.Collector: it takes one status of the agent and sends all metrics that
+// follow from it.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	s := c.status()
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
@@ -139,8 +139,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	gauge(buildInfo, 1, s.Version, runtime.Version())
 }
 
-// collectRoutes tells how routes fare. Several routes of one table, of different
-// formats or mappings, are summed up.
+// collectRoutes sends how many routes are in each state, and which are held. Routes of the same table
+// with different formats or mappings are added up.
 func collectRoutes(routes []Route, gauge func(*prometheus.Desc, float64, ...string)) {
 	states := map[string]int{Up: 0, Retrying: 0, Down: 0, Held: 0}
 	held := map[[3]string]int{}
@@ -158,8 +158,8 @@ func collectRoutes(routes []Route, gauge func(*prometheus.Desc, float64, ...stri
 	}
 }
 
-// collectBlocked tells since when routes do not deliver, and when they are tried again. Of
-// several routes of one table it is the one that waits longest, and the next attempt of any.
+// collectBlocked sends since when routes do not deliver, and when they are tried next. Of several
+// routes of a table it takes the longest time and the earliest attempt.
 func collectBlocked(s *Status, gauge func(*prometheus.Desc, float64, ...string)) {
 	clusters := make(map[string]*Hold)
 	for _, c := range s.Clusters {
@@ -192,7 +192,7 @@ func collectBlocked(s *Status, gauge func(*prometheus.Desc, float64, ...string))
 	}
 }
 
-// code is that of a hold; a route that is held has one.
+// code returns the error code of a hold; "" for nil.
 func code(h *Hold) string {
 	if h == nil {
 		return ""
@@ -200,6 +200,8 @@ func code(h *Hold) string {
 	return h.Code
 }
 
+// collectBooks sends the accounts of one input. Accounts with reasons show all known reasons, also
+// those that are 0.
 func collectBooks(out chan<- prometheus.Metric, input string, b ledger.Books) {
 	for _, a := range accounts {
 		out <- prometheus.MustNewConstMetric(a.Desc, a.kind, float64(a.value(b)), input)
@@ -216,7 +218,7 @@ func collectBooks(out chan<- prometheus.Metric, input string, b ledger.Books) {
 	}
 }
 
-// firstExpiry is the earliest expiry of a token in hand; zero if there is none.
+// firstExpiry returns when the first of the tokens expires; zero if there is none.
 func firstExpiry(clusters []Cluster) (first time.Time) {
 	for _, c := range clusters {
 		if !c.TokenExpires.IsZero() && (first.IsZero() || c.TokenExpires.Before(first)) {
@@ -226,7 +228,7 @@ func firstExpiry(clusters []Cluster) (first time.Time) {
 	return first
 }
 
-// secondsSince is 0 for a time that is not known.
+// secondsSince returns how many seconds have passed since t; 0 if t is zero, which means not known.
 func secondsSince(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
@@ -234,6 +236,7 @@ func secondsSince(t time.Time) float64 {
 	return time.Since(t).Seconds()
 }
 
+// oneIf returns 1 for true and 0 for false.
 func oneIf(yes bool) float64 {
 	if yes {
 		return 1

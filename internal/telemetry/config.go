@@ -31,12 +31,12 @@ type LogConfig struct {
 	Format string `yaml:"format"` // auto: as suits where it is read; text or json
 }
 
-// DefaultConfig is what holds where the configuration says nothing.
+// DefaultConfig returns the settings that apply to every key that the configuration does not set.
 func DefaultConfig() Config {
 	return Config{Listen: "127.0.0.1:5878", Log: LogConfig{Level: "info", Format: "auto"}}
 }
 
-// Validate returns every complaint as a *units.KeyError, joined.
+// Validate returns all faults, each a *units.KeyError, joined with errors.Join.
 func (c Config) Validate() error {
 	return errors.Join(
 		checkListen(c.Listen),
@@ -46,6 +46,7 @@ func (c Config) Validate() error {
 		units.OneOf("log.format", c.Log.Format, "auto", "text", "json"))
 }
 
+// checkListen returns an error unless addr is empty or host:port with a numeric port.
 func checkListen(addr string) error {
 	if addr == "" {
 		return nil
@@ -57,7 +58,8 @@ func checkListen(addr string) error {
 	return nil
 }
 
-// checkExposure returns what is missing for an address that other machines reach.
+// checkExposure returns what is missing if telemetry.listen can be reached from other machines: a
+// token, and TLS or the permission to do without.
 func (c Config) checkExposure() error {
 	if c.Listen == "" || isLocal(c.Listen) || checkListen(c.Listen) != nil {
 		return nil
@@ -72,8 +74,8 @@ func (c Config) checkExposure() error {
 	return errors.Join(errs...)
 }
 
-// isLocal reports whether only this machine reaches an address to listen on. A name
-// other than localhost counts as one that others reach.
+// isLocal reports whether only this machine can reach an address to listen on. A name other than
+// localhost counts as reachable from elsewhere.
 func isLocal(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -87,6 +89,7 @@ func isLocal(addr string) bool {
 
 func (c TLSConfig) isSet() bool { return c.CertificateFile != "" && c.KeyFile != "" }
 
+// check returns an error if only one of the two files is named.
 func (c TLSConfig) check() error {
 	switch {
 	case c.CertificateFile == "" && c.KeyFile != "":

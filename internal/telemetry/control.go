@@ -59,7 +59,7 @@ func NewControl(o ControlOptions) *Control {
 	return &Control{o: o, looking: make(chan struct{}, 1), doing: make(chan struct{}, 1), retry: controlRetry, tried: make(chan struct{})}
 }
 
-// Handler answers for these paths, and nothing else.
+// Handler returns the handler of all paths of the control socket.
 func (c *Control) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/files", c.serveFiles)
@@ -69,12 +69,13 @@ func (c *Control) Handler() http.Handler {
 	return mux
 }
 
-// refuse answers with an error in one line.
+// refuse answers a request with an error of one line.
 func refuse(w http.ResponseWriter, code int, format string, args ...any) {
 	http.Error(w, fmt.Sprintf(format, args...), code)
 }
 
-// serveFiles lists the files, one request at a time: each looks at all folders.
+// serveFiles answers with the list of files. Requests wait for each other, since each looks at all
+// folders.
 func (c *Control) serveFiles(w http.ResponseWriter, r *http.Request) {
 	select {
 	case c.looking <- struct{}{}:
@@ -89,7 +90,7 @@ func (c *Control) serveFiles(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if inputs := r.URL.Query()["input"]; len(inputs) > 0 {
-		if !c.known(w, inputs) {
+		if !c.checkInputs(w, inputs) {
 			return
 		}
 		files = slices.DeleteFunc(files, func(f File) bool { return f.Input != "" && !slices.Contains(inputs, f.Input) })
@@ -104,8 +105,9 @@ func (c *Control) serveFiles(w http.ResponseWriter, r *http.Request) {
 	c.write(w, append(EscapeJSON(body), '\n'))
 }
 
-// known refuses a request for inputs that do not exist.
-func (c *Control) known(w http.ResponseWriter, inputs []string) bool {
+// checkInputs returns true if all inputs exist. Otherwise it answers the request with 404 and returns
+// false.
+func (c *Control) checkInputs(w http.ResponseWriter, inputs []string) bool {
 	var names []string
 	for _, in := range c.o.Inputs() {
 		names = append(names, in.Name)
@@ -119,14 +121,15 @@ func (c *Control) known(w http.ResponseWriter, inputs []string) bool {
 	return true
 }
 
-// serveTap streams records until the client goes or no more come.
+// serveTap streams records of the inputs that the request names, as JSON lines, until the client
+// disconnects or no more come. An unknown input, no input, and too many taps at a time are errors.
 func (c *Control) serveTap(w http.ResponseWriter, r *http.Request) {
 	names := r.URL.Query()["input"]
 	if len(names) == 0 {
 		refuse(w, http.StatusBadRequest, "say which input: /v1/tap?input=NAME")
 		return
 	}
-	if !c.known(w, names) {
+	if !c.checkInputs(w, names) {
 		return
 	}
 	tap, most, err := c.o.Tap(names)
@@ -157,14 +160,14 @@ func (c *Control) serveTap(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// write writes the body. An error means that the reader went away.
+// write writes the body of an answer. An error only means that the client has disconnected.
 func (c *Control) write(w http.ResponseWriter, body []byte) {
 	if _, err := w.Write(body); err != nil {
 		c.o.Logger.Debug("client of the control socket disconnected", "err", err)
 	}
 }
 
-// serve answers on a listener until ctx ends.
+// serve answers requests on a listener until ctx ends, and gives those in progress lastAnswers to end.
 func (c *Control) serve(ctx context.Context, ln net.Listener) error {
 	base := context.WithValue(context.WithoutCancel(ctx), stoppingKey{}, ctx)
 	server := &http.Server{

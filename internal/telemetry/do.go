@@ -20,7 +20,8 @@ import (
 // returns a JSON document.
 type Doing func(ctx context.Context, in json.RawMessage) (out any, err error)
 
-// Do1 makes a Doing of a function.
+// Do1 makes a Doing of a function: the request is decoded to In, and Out is encoded as the answer.
+// Unknown fields in the request are an error.
 func Do1[In, Out any](f func(context.Context, In) (*Out, error)) Doing {
 	return func(ctx context.Context, raw json.RawMessage) (any, error) {
 		var in In
@@ -36,7 +37,7 @@ func Do1[In, Out any](f func(context.Context, In) (*Out, error)) Doing {
 // mostAsked is how many bytes may be sent to a Doing: the ids of a million payloads.
 const mostAsked = 64 << 20
 
-// serveDo does one thing at a time of those that change something.
+// serveDo carries out a request that changes something. Such requests run one after another.
 func (c *Control) serveDo(w http.ResponseWriter, r *http.Request) {
 	do := c.o.Do[r.PathValue("what")]
 	if do == nil {
@@ -72,7 +73,8 @@ func (c *Control) serveDo(w http.ResponseWriter, r *http.Request) {
 // ErrOlder says that the agent is of a version that cannot do what it is asked for.
 var ErrOlder = errors.New("the agent that runs is of an older version; restart it")
 
-// Do has the agent with a state folder do something. Errors are as of FetchFiles.
+// Do asks the agent whose state folder is dir to do something: it sends in and decodes the answer to
+// out. The errors are those of FetchFiles, and ErrOlder if the agent does not know the request.
 func Do(ctx context.Context, dir, what string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -92,8 +94,8 @@ func Do(ctx context.Context, dir, what string, in, out any) error {
 	return nil
 }
 
-// Answers reports whether an agent answers in a state folder, or may: whoever is not
-// allowed to ask does not know.
+// Answers reports whether an agent answers in a state folder. It is also true if that cannot be found
+// out, as without permission to connect.
 func Answers(dir string) bool {
 	addr, done, err := socketAddress(filepath.Join(dir, SocketName))
 	if err == nil {
@@ -107,6 +109,7 @@ func Answers(dir string) bool {
 	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ENOTDIR)
 }
 
+// post makes a POST request on the control socket.
 func post(ctx context.Context, dir, path string, body []byte) (io.ReadCloser, error) {
 	return request(ctx, dir, http.MethodPost, url.URL{Scheme: "http", Host: "agent", Path: path}, bytes.NewReader(body))
 }

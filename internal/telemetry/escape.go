@@ -8,11 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// EscapeJSON returns a JSON document with every unprintable character but line ends as an
-// escape that means the same to whoever parses it: control characters, which may steer a
-// terminal, and marks that turn the direction of a text or cannot be seen. Bytes that are
-// not UTF-8, which no JSON may hold, become U+FFFD. Where there is nothing to escape, the
-// result is doc itself.
+// EscapeJSON returns a JSON document in which every unprintable character except line ends is escaped,
+// so that it cannot steer a terminal or hide text; parsers read the same document. Bytes that are not
+// UTF-8 become U+FFFD. If there is nothing to escape it returns doc itself.
 func EscapeJSON(doc []byte) []byte {
 	unprintable := func(r rune) bool { return r == utf8.RuneError || r != '\n' && !unicode.IsPrint(r) }
 	i := bytes.IndexFunc(doc, unprintable)

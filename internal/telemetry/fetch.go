@@ -18,10 +18,9 @@ import (
 // maxStatusBytes bounds what Fetch reads: a hundred thousand files fit.
 const maxStatusBytes = 64 << 20
 
-// Fetch asks the agent that listens as configured for its status, with its token and
-// over TLS where it wants them: then the answer counts only from who has the key of that
-// very certificate. The error wraps that of the dial, so that errors.Is finds
-// syscall.ECONNREFUSED where no agent listens.
+// Fetch asks the agent that listens at telemetry.listen for its status, with the token and over TLS if
+// the configuration has them; with TLS only the configured certificate is accepted. errors.Is finds
+// syscall.ECONNREFUSED if no agent listens there.
 func Fetch(ctx context.Context, c Config) (*Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -59,8 +58,8 @@ func Fetch(ctx context.Context, c Config) (*Status, error) {
 	return nil, fmt.Errorf("ask for status at %s: answered %s", c.Listen, printable(resp.Status))
 }
 
-// onlyWith accepts one certificate, whatever names it has: it is known, and may be one
-// that nobody vouches for.
+// onlyWith returns TLS settings that accept the one certificate in the file, whatever names it has and
+// whoever signed it.
 func onlyWith(file string) (*tls.Config, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -82,6 +81,7 @@ func onlyWith(file string) (*tls.Config, error) {
 	}, nil
 }
 
+// readStatus decodes a status document of at most maxStatusBytes.
 func readStatus(from io.Reader) (*Status, error) {
 	var status Status
 	if err := json.NewDecoder(io.LimitReader(from, maxStatusBytes)).Decode(&status); err != nil {
@@ -90,8 +90,8 @@ func readStatus(from io.Reader) (*Status, error) {
 	return &status, nil
 }
 
-// reachable turns the address of a listener on all interfaces into one that
-// can be dialled.
+// reachable returns an address that can be dialled for an address to listen on: localhost if that is
+// all interfaces.
 func reachable(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -9,18 +9,17 @@ import (
 	"time"
 )
 
-// SortFiles puts files in the order of their paths; what has no path, such as
-// the complaint of an input that matches nothing, comes first.
+// SortFiles sorts files by path; entries without a path, such as that of an input that matches
+// nothing, come first.
 func SortFiles(files []File) {
 	slices.SortStableFunc(files, func(a, b File) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Input, b.Input), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Generation, b.Generation))
 	})
 }
 
-// RenderFiles writes a list of files as text: below each path a line for each
-// input that reads it, and below that why it does not go on. The columns fit 80
-// characters where the names of inputs are short. Nothing in it can steer a
-// terminal; colour is for those.
+// RenderFiles writes a list of files as text: below each path a line for each input that reads it, and
+// below that why it does not go on. Lines fit 80 characters if the names of inputs are short. Nothing
+// in it can steer a terminal, except the colours if color is set.
 func RenderFiles(w io.Writer, l *FileList, color bool) error {
 	p := painter{color: color, now: l.Time}
 	var behind int64
@@ -49,7 +48,7 @@ func RenderFiles(w io.Writer, l *FileList, color bool) error {
 	return nil
 }
 
-// file is what is told of one file below its path.
+// file writes the lines of one file below its path. width is that of the column of inputs.
 func (p *painter) file(f File, width int) {
 	const figures = "  %6s  %6s  %6s  "
 	input := "-"
@@ -80,6 +79,7 @@ func (p *painter) file(f File, width int) {
 	}
 }
 
+// fileStyle returns the colour for the state of a file.
 func fileStyle(f File) string {
 	switch f.State {
 	case "not read":

@@ -23,9 +23,9 @@ type Flow struct {
 
 const nearlyFull = 0.9
 
-// FlowOf draws a status.
+// FlowOf returns the picture of the way of records that a status describes.
 func FlowOf(s *Status) Flow {
-	t := sum(s)
+	t := sumUp(s)
 	f := Flow{
 		Files:    filesStage(s, t),
 		Batches:  Stage{Name: "Batches", Figure: countText(t.Pending), Of: unit(t.Pending, "record pending", "records pending"), Brief: "pending", Fill: -1},
@@ -58,6 +58,7 @@ func FlowOf(s *Status) Flow {
 	return f
 }
 
+// filesStage returns the box of the files: records read a second, lag, and files that need a person.
 func filesStage(s *Status, t sums) Stage {
 	files, unreadable := 0, 0
 	for _, in := range s.Inputs {
@@ -79,6 +80,7 @@ func filesStage(s *Status, t sums) Stage {
 	return out
 }
 
+// requestsStage returns the box of the requests: how many of how many are in flight, and the delay.
 func requestsStage(s *Status) Stage {
 	under, most, retrying := 0, 0, 0
 	for _, c := range s.Clusters {
@@ -105,6 +107,7 @@ func requestsStage(s *Status) Stage {
 	return out
 }
 
+// serviceStage returns the box of the service: records accepted a second, and routes that are blocked.
 func serviceStage(s *Status, t sums) Stage {
 	out := Stage{Name: "Service", Figure: rateText(s.Rates.Accepted), Of: "records accepted", Brief: "accepted", Fill: -1,
 		Notes: []string{bytesText(int64(s.Rates.Bytes)) + "/s", countText(t.Accepted) + " since the start"}}
@@ -124,6 +127,7 @@ func serviceStage(s *Status, t sums) Stage {
 	return out
 }
 
+// spoolStage returns the box of the spool: how many records wait in it, and how full it is.
 func spoolStage(s *Status, t sums) Stage {
 	if s.Spool == nil {
 		return Stage{Name: "Spool", Figure: "off", Of: "the files are the buffer", Fill: -1}
@@ -142,7 +146,7 @@ func spoolStage(s *Status, t sums) Stage {
 	return out
 }
 
-// part is how much of a bound is taken; negative where there is none.
+// part returns how much of a bound is used, from 0 to 1; -1 if there is no bound.
 func part(n, most int64) float64 {
 	if most <= 0 {
 		return -1
@@ -150,7 +154,7 @@ func part(n, most int64) float64 {
 	return min(max(float64(n)/float64(most), 0), 1)
 }
 
-// unit is the word for a number of things that is written elsewhere.
+// unit returns the word for n things, singular or plural, without the number.
 func unit(n uint64, one, many string) string {
 	if n == 1 {
 		return one

@@ -11,7 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// expression is that of an alert, with the metric in its place.
+// expression returns the PromQL expression of an alert, with M replaced by the name of the metric.
 func (a *alert) expression(m *metric) string {
 	return place.ReplaceAllString(a.expr, namespace+"_"+m.name+"$1")
 }
@@ -100,7 +100,8 @@ func cellText(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 
 var placeholder = regexp.MustCompile(`\{\{ \$(?:labels\.)?(\w+)[^}]*\}\}(B?)`)
 
-// plainText is a text of a rule for people: of a template it leaves the name.
+// plainText returns the text of an alert for people: a template such as {{ $labels.input }} becomes
+// INPUT.
 func plainText(s string) string {
 	return placeholder.ReplaceAllStringFunc(s, func(t string) string {
 		of := placeholder.FindStringSubmatch(t)
@@ -198,7 +199,8 @@ func Dashboard() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// panelsOf are the panels of a row by their titles, in the order of the catalog.
+// panelsOf returns the titles of the panels of a row, in the order of the catalog, and the metrics of
+// each.
 func panelsOf(row string) (titles []string, shown map[string][]*metric) {
 	shown = map[string][]*metric{}
 	for i := range catalog {
@@ -214,11 +216,12 @@ func panelsOf(row string) (titles []string, shown map[string][]*metric) {
 	return titles, shown
 }
 
+// source returns the reference to the dashboard's data source.
 func source() map[string]string {
 	return map[string]string{"type": "prometheus", "uid": "${datasource}"}
 }
 
-// variable is a choice above the dashboard, of one value or several.
+// variable returns a choice at the top of the dashboard, whose values the query finds.
 func variable(name, query string) map[string]any {
 	return map[string]any{
 		"name": name, "type": "query", "datasource": source(), "query": query, "refresh": 2,
@@ -226,7 +229,7 @@ func variable(name, query string) map[string]any {
 	}
 }
 
-// grafanaPanel shows some metrics of one unit over time.
+// grafanaPanel returns a panel that shows metrics of one unit over time.
 func grafanaPanel(title string, metrics []*metric) map[string]any {
 	var targets []map[string]any
 	var help []string
@@ -253,8 +256,9 @@ func grafanaPanel(title string, metrics []*metric) map[string]any {
 
 type query struct{ expr, legend string }
 
-// queries are what a panel asks for a metric: a rate of a counter, quantiles of a
-// histogram, the worst of what is well or not, else the sum.
+// queries returns the PromQL queries with which a panel shows a metric: the rate of a counter,
+// quantiles of a histogram, the minimum of a health flag, otherwise the sum. named puts the metric's
+// name into the legends.
 func (m *metric) queries(named bool) []query {
 	const chosen = `{job=~"$job",instance=~"$instance"}`
 	full := namespace + "_" + m.name

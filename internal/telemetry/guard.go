@@ -36,8 +36,8 @@ const (
 	mostToken  = 4 << 10
 )
 
-// NewGuard reads the files that a configuration names. An error names the key and what
-// to do, and quotes nothing of the files.
+// NewGuard returns a guard after reading the token and the certificate that a configuration names. The
+// error names the key and what to do, and quotes nothing of the files.
 func NewGuard(c Config, log *slog.Logger) (*Guard, error) {
 	g := &Guard{log: log}
 	if c.Listen == "" {
@@ -57,10 +57,10 @@ func NewGuard(c Config, log *slog.Logger) (*Guard, error) {
 	return g, nil
 }
 
-// isOpen reports whether everyone is let in.
+// isOpen reports whether no token is needed.
 func (g *Guard) isOpen() bool { return g == nil || g.token == "" }
 
-// tls is how a server encrypts; nil: it does not.
+// tls returns the TLS settings of the server; nil if it does not use TLS.
 func (g *Guard) tls() *tls.Config {
 	if g == nil || g.pair == nil {
 		return nil
@@ -73,7 +73,8 @@ func (g *Guard) tls() *tls.Config {
 	}
 }
 
-// allows reports whether a request may see everything.
+// allows reports whether a request has the token, or none is needed. It is false if the token file
+// cannot be read.
 func (g *Guard) allows(r *http.Request) bool {
 	if g.isOpen() {
 		return true
@@ -83,7 +84,7 @@ func (g *Guard) allows(r *http.Request) bool {
 		return false
 	}
 	token, err := readToken(g.token)
-	g.tell(err)
+	g.logTokenError(err)
 	if err != nil {
 		return false
 	}
@@ -91,8 +92,8 @@ func (g *Guard) allows(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
-// tell logs once that the token cannot be read any more.
-func (g *Guard) tell(err error) {
+// logTokenError logs that the token file cannot be read (err), once until it can be read again (nil).
+func (g *Guard) logTokenError(err error) {
 	g.mu.Lock()
 	told := g.told
 	g.told = err != nil
@@ -102,8 +103,8 @@ func (g *Guard) tell(err error) {
 	}
 }
 
-// bearer is the token of a request: as Prometheus sends it, or as the password that a
-// browser asks for, with any user name.
+// bearer returns the token of a request: from the header that Prometheus sends, or the password of
+// basic authentication, as browsers ask for, with any user name. ok is false if it has none.
 func bearer(r *http.Request) (token string, ok bool) {
 	if _, password, ok := r.BasicAuth(); ok {
 		return password, true
@@ -116,14 +117,14 @@ func bearer(r *http.Request) (token string, ok bool) {
 	return strings.TrimSpace(h[len(scheme):]), true
 }
 
-// unauthorized answers a request without the token.
+// unauthorized answers a request that has no valid token.
 func unauthorized(w http.ResponseWriter) {
 	w.Header().Add("WWW-Authenticate", `Bearer realm="kusto-agent"`)
 	w.Header().Add("WWW-Authenticate", `Basic realm="kusto-agent: any user, and the token as password"`)
 	http.Error(w, "the token of telemetry.token_file is needed, as a bearer token or as the password of any user", http.StatusUnauthorized)
 }
 
-// readToken reads a file that holds a token and nothing else. It waits for nothing.
+// readToken returns the token in a file. It never blocks, and fails if everyone can read the file.
 func readToken(path string) (token string, err error) {
 	defer func() {
 		if err != nil {
@@ -170,15 +171,15 @@ type keyPair struct {
 	seen [2]os.FileInfo // of the files when they were last read
 }
 
-// load reads the files.
+// load reads certificate and key for the first time.
 func (p *keyPair) load() (*tls.Certificate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.read(p.stat())
 }
 
-// current is the certificate to show. Where new files cannot be used, which is logged
-// once, it is the one before.
+// current returns the certificate to use, read again if its files have changed. If the new files
+// cannot be used, that is logged once and the previous certificate stays in use.
 func (p *keyPair) current() *tls.Certificate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,7 +191,7 @@ func (p *keyPair) current() *tls.Certificate {
 	return p.cert
 }
 
-// read takes the files as they are, of which stat was taken before.
+// read reads certificate and key. seen is the state of the files, taken before. The caller holds mu.
 func (p *keyPair) read(seen [2]os.FileInfo) (*tls.Certificate, error) {
 	p.seen = seen
 	cert, err := tls.LoadX509KeyPair(p.files.CertificateFile, p.files.KeyFile)
@@ -201,6 +202,7 @@ func (p *keyPair) read(seen [2]os.FileInfo) (*tls.Certificate, error) {
 	return p.cert, nil
 }
 
+// stat returns the state of both files; nil for one that does not exist.
 func (p *keyPair) stat() (all [2]os.FileInfo) {
 	for i, path := range []string{p.files.CertificateFile, p.files.KeyFile} {
 		if info, err := os.Stat(path); err == nil {
@@ -210,7 +212,7 @@ func (p *keyPair) stat() (all [2]os.FileInfo) {
 	return all
 }
 
-// sameFiles reports whether neither file was written or replaced in between.
+// sameFiles reports whether neither file was written or replaced between two states.
 func sameFiles(a, b [2]os.FileInfo) bool {
 	for i := range a {
 		switch {

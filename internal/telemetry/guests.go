@@ -31,6 +31,7 @@ type guest struct {
 	leave func()
 }
 
+// newGuests returns a listener that keeps at most so many connections of ln open.
 func newGuests(ln net.Listener, most int) *guests {
 	g := &guests{Listener: ln, most: most, room: make(chan struct{}, 1), closed: make(chan struct{})}
 	g.close = sync.OnceFunc(func() { close(g.closed) })
@@ -56,7 +57,8 @@ func (g *guests) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// admit takes a connection in, in place of an idle one where there is no room.
+// admit adds a connection and returns true. If there are as many as may be, the oldest idle one is
+// closed for it; if none is idle it returns false.
 func (g *guests) admit(c *guest) bool {
 	var idle *guest
 	g.mu.Lock()
@@ -77,6 +79,7 @@ func (g *guests) admit(c *guest) bool {
 	return true
 }
 
+// remove removes a closed connection and wakes Accept.
 func (g *guests) remove(c *guest) {
 	g.mu.Lock()
 	g.all = slices.DeleteFunc(g.all, func(o *guest) bool { return o == c })
@@ -84,6 +87,7 @@ func (g *guests) remove(c *guest) {
 	g.tellRoom()
 }
 
+// tellRoom wakes Accept if it waits for room.
 func (g *guests) tellRoom() {
 	select {
 	case g.room <- struct{}{}:
@@ -105,7 +109,7 @@ func (c *guest) Close() error {
 
 type guestKey struct{}
 
-// below is the connection that TLS runs over, or the connection itself.
+// below returns the connection that TLS runs over, or conn itself.
 func below(conn net.Conn) net.Conn {
 	if t, ok := conn.(*tls.Conn); ok {
 		return t.NetConn()
@@ -113,12 +117,12 @@ func below(conn net.Conn) net.Conn {
 	return conn
 }
 
-// know has a server remember of its requests which connection they came by.
+// know stores the connection in the context of its requests; it is for http.Server.ConnContext.
 func (g *guests) know(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, guestKey{}, below(conn))
 }
 
-// serving notes that a request of a connection is under way, whole.
+// serving marks the connection of each request as busy before it calls next.
 func serving(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(guestKey{}).(*guest); ok {
@@ -128,14 +132,15 @@ func serving(next http.Handler) http.Handler {
 	})
 }
 
-// turned is told by a server what its connections do: one that is idle has sent its
-// answer to the end.
+// turned is for http.Server.ConnState: a connection that becomes idle has sent its answer and is
+// marked as not busy.
 func turned(conn net.Conn, state http.ConnState) {
 	if c, ok := below(conn).(*guest); ok && state == http.StateIdle {
 		c.setBusy(false)
 	}
 }
 
+// setBusy marks whether a request of the connection is in progress.
 func (c *guest) setBusy(busy bool) {
 	c.of.mu.Lock()
 	c.busy = busy

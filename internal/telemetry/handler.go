@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Handler answers GET and HEAD for every endpoint, and nothing else.
+// Handler returns the handler of all endpoints, which answer GET and HEAD only.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.servePage)
@@ -31,11 +31,10 @@ func (s *Server) Handler() http.Handler {
 	return s.guard(mux)
 }
 
-// guard sets the headers that keep a browser from doing more than showing the
-// answer, and refuses requests that came to a loopback address by a foreign
-// name: a page elsewhere can point its own name at 127.0.0.1 and would then
-// read the answers as its own. Without the token, where one is needed, only the health
-// endpoints answer.
+// guard wraps a handler. It sets headers that forbid a browser everything but to show the answer. It
+// refuses requests that came to a loopback address under a foreign name, since a web page can point
+// its own name at 127.0.0.1 to read the answers. Without a needed token only the health endpoints
+// answer.
 func (s *Server) guard(next http.Handler) http.Handler {
 	configured, _, _ := net.SplitHostPort(s.opts.Config.Listen)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -59,16 +58,15 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// onLoopback says whether the request came in on a loopback address, or on one
-// that is not known.
+// onLoopback reports whether a request came in on a loopback address; also if that is not known.
 func onLoopback(r *http.Request) bool {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return !ok || addr.IP.IsLoopback()
 }
 
-// localName says whether a Host header names this machine's loopback: by
-// address, as localhost, or as the configuration has it. No browser leaves the
-// header out; a plain health check may.
+// localName reports whether a Host header names this machine: by a loopback address, as localhost, or
+// by the configured name. A missing header counts as local: no browser leaves it out, a health check
+// may.
 func localName(hostport, configured string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
@@ -95,8 +93,8 @@ func (s *Server) ServeStatus(w http.ResponseWriter, _ *http.Request) {
 	s.write(w, EscapeJSON(body.Bytes()))
 }
 
-// serveHealth answers 200, or 503 with one line saying why. Who needs a token and brings
-// none is told that something is wrong, as probes must be, but not what.
+// serveHealth returns a handler that answers 200, or 503 with one line saying why. Without a needed
+// token the reason is not shown.
 func (s *Server) serveHealth(check func() error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -114,8 +112,7 @@ func (s *Server) serveHealth(check func() error) http.HandlerFunc {
 	}
 }
 
-// write sends the body. An error means that the reader went away, which is its
-// own business.
+// write writes the body of an answer. An error only means that the client has disconnected.
 func (s *Server) write(w http.ResponseWriter, body []byte) {
 	if _, err := w.Write(body); err != nil {
 		s.opts.Logger.Debug("telemetry client disconnected", "err", err)

@@ -56,7 +56,8 @@ type history struct {
 	next int
 }
 
-// add takes a look. A clock that was set back, or looks that were missing, make a gap.
+// add adds the totals of a look at this time. If the clock was set back, or looks are missing, nothing
+// is known of the time since the look before.
 func (h *history) add(at time.Time, now totals) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,7 +70,7 @@ func (h *history) add(at time.Time, now totals) {
 	h.next = (h.next + 1) % historySize
 }
 
-// points are those of the last hour, the oldest first.
+// points returns the looks of the last hour, the oldest first.
 func (h *history) points(now time.Time) (out []point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -81,7 +82,7 @@ func (h *history) points(now time.Time) (out []point) {
 	return out
 }
 
-// ratesOf are the rates at the end of a history.
+// ratesOf returns the rates over the last 30 s of points; 0 where nothing is known.
 func ratesOf(points []point, now time.Time) (r Rates) {
 	var sum point
 	for i := len(points) - 1; i >= 0 && now.Sub(points[i].at) < ratesOver; i-- {
@@ -107,6 +108,8 @@ func (p point) acceptedRate() (float64, bool) { return p.rate(p.was.accepted, p.
 func (p point) byteRate() (float64, bool)     { return p.rate(p.was.bytes, p.now.bytes) }
 func (p point) lag() (float64, bool)          { return float64(p.now.lag), p.visible }
 
+// delay returns the mean delay of the payloads accepted since the look before, in seconds; false if
+// there were none.
 func (p point) delay() (float64, bool) {
 	n := p.now.delays.payloads - p.was.delays.payloads
 	if p.over == 0 || n == 0 {
@@ -115,6 +118,7 @@ func (p point) delay() (float64, bool) {
 	return (p.now.delays.sum - p.was.delays.sum).Seconds() / float64(n), true
 }
 
+// rate returns how much a counter grew a second; false if that is not known.
 func (p point) rate(was, now uint64) (float64, bool) {
 	if p.over == 0 || now < was {
 		return 0, false
@@ -139,8 +143,8 @@ type plot struct {
 	Fresh      bool    // and it is of the last 30 s
 }
 
-// plotOf draws a value of each point. Points of half a minute become their mean, and
-// the line has a gap where nothing is known.
+// plotOf draws a value of each point over the last hour. Points of half a minute become their mean,
+// and the line has a gap where nothing is known.
 func plotOf(points []point, now time.Time, value func(point) (float64, bool)) (out plot) {
 	const columns = plotWidth / plotStep
 	var sum [columns]float64
@@ -194,11 +198,12 @@ func plotOf(points []point, now time.Time, value func(point) (float64, bool)) (o
 	return out
 }
 
+// coordinate returns a point of an SVG path, in the middle of a column.
 func coordinate(column int, y float64) string {
 	return strconv.Itoa(column*plotStep+plotStep/2) + " " + strconv.FormatFloat(math.Round(y*10)/10, 'f', -1, 64)
 }
 
-// roundUp is the next of 1, 2 and 5 with noughts behind or before it.
+// roundUp returns the next number of the form 1, 2 or 5 times a power of ten; 1 for 0 and less.
 func roundUp(v float64) float64 {
 	if v <= 0 {
 		return 1

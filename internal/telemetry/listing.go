@@ -15,8 +15,8 @@ type selection struct {
 
 const maxQueryText = 200
 
-// readSelection takes what it understands, and the default for the rest: a link that was
-// cut off still shows the page.
+// readSelection reads the query of a page. Missing or invalid parts get their default, so that a link
+// that was cut off still works.
 func readSelection(values url.Values) selection {
 	number := func(name string) int {
 		n, err := strconv.Atoi(values.Get(name))
@@ -71,8 +71,9 @@ type listing[T any] struct {
 
 const pageRows = 50
 
-// listed is a page of those in which the text of a query is found, whatever the case
-// of its letters. A page behind the last is the last.
+// listed returns one page of the rows that contain the text of the query, in any letter case. page
+// points to the page number in a query, words returns what is searched of a row. A page beyond the
+// last is the last one.
 func listed[T any](name string, all []T, q selection, page func(*selection) *int, words func(T) []string) listing[T] {
 	found := all
 	if q.Text != "" {

@@ -15,11 +15,10 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// NewLogger writes logs to w in the form asked for. Format auto is text on a
-// terminal and in the systemd journal, where each line carries its priority
-// and leaves the time to the journal; anywhere else it is JSON. In every form
-// a line is one line: control and other unprintable characters are escaped, so
-// that a file name can neither forge a line nor steer a terminal.
+// NewLogger returns a logger that writes to w in the configured format. auto is text on a terminal and
+// in the systemd journal, where each line begins with its priority and has no time; anywhere else it
+// is JSON. Unprintable characters are escaped, so that a file name can neither forge a line nor steer
+// a terminal.
 func NewLogger(cfg LogConfig, w io.Writer) *slog.Logger { return NewLeveledLogger(cfg, w, Level(cfg)) }
 
 // NewLeveledLogger is NewLogger with a level that can change while it is used.
@@ -37,7 +36,7 @@ const (
 	asJournal
 )
 
-// formOf is the form of a log that goes to a file; nil: it goes elsewhere.
+// formOf returns the format for a log that goes to the file f; nil if it goes elsewhere.
 func formOf(cfg LogConfig, f *os.File) form {
 	switch {
 	case f != nil && cfg.Format != "json" && isJournal(f):
@@ -59,9 +58,9 @@ func (f form) logger(w io.Writer, level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(escaper{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: quoteBytes}))
 }
 
-// quoteBytes writes durations in words, and quotes a value that is not UTF-8, as the text form does: JSON has
-// no word for such bytes, and a file whose name is told without them cannot be
-// found.
+// quoteBytes changes an attribute for JSON: a duration becomes text, since a bare number would be
+// nanoseconds, and a value that is not UTF-8 is quoted, since JSON cannot hold it and a file name
+// would become useless.
 func quoteBytes(_ []string, a slog.Attr) slog.Attr {
 	switch v := a.Value.Any().(type) {
 	case string:
@@ -74,7 +73,7 @@ func quoteBytes(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// Level is the level of a valid configuration as slog has it.
+// Level returns the configured level as slog has it; info if it is not valid.
 func Level(cfg LogConfig) slog.Level {
 	level := slog.LevelInfo
 	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
@@ -83,9 +82,8 @@ func Level(cfg LogConfig) slog.Level {
 	return level
 }
 
-// isJournal says whether f leads to the systemd journal: JOURNAL_STREAM names
-// its device and inode, and is inherited by children whose stderr goes
-// elsewhere, hence the comparison. See systemd.exec(5).
+// isJournal reports whether f is connected to the systemd journal. JOURNAL_STREAM has its device and
+// inode and is inherited by children whose stderr goes elsewhere, so it is compared with f.
 func isJournal(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {
@@ -115,6 +113,8 @@ func (o *journalOut) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// newJournalHandler returns a handler that writes lines for the systemd journal: with a priority, and
+// without time and level.
 func newJournalHandler(w io.Writer, level slog.Leveler) journalHandler {
 	out := &journalOut{w: w}
 	leaveToJournal := func(groups []string, a slog.Attr) slog.Attr {
@@ -149,6 +149,7 @@ func (h journalHandler) WithGroup(name string) slog.Handler {
 	return journalHandler{h.Handler.WithGroup(name), h.out}
 }
 
+// priority returns the prefix with which the systemd journal recognizes the level of a line.
 func priority(level slog.Level) string {
 	switch {
 	case level >= slog.LevelError:
@@ -165,6 +166,8 @@ func priority(level slog.Level) string {
 // one Write per line.
 type escaper struct{ w io.Writer }
 
+// Write writes one line with unprintable characters escaped. It reports the length of p, not of what
+// was written.
 func (e escaper) Write(p []byte) (int, error) {
 	if _, err := e.w.Write(EscapeJSON(p)); err != nil {
 		return 0, err

@@ -44,8 +44,8 @@ type queuedLine struct {
 	dropped uint64        // lines behind it that found no room
 }
 
-// NewQueuedLogger is NewLeveledLogger for a file whose reader may stall or go away.
-// The queue is to be closed when nobody logs any more.
+// NewQueuedLogger returns a logger for a file whose reader may stall or go away, and its queue, which
+// must be closed when nobody logs any more. level may change while the logger is used.
 func NewQueuedLogger(cfg LogConfig, to *os.File, level slog.Leveler) (*slog.Logger, *LogQueue) {
 	form := formOf(cfg, to)
 	q := newLogQueue(to, func(dropped uint64) []byte {
@@ -57,11 +57,13 @@ func NewQueuedLogger(cfg LogConfig, to *os.File, level slog.Leveler) (*slog.Logg
 	return form.logger(q, level), q
 }
 
-// NewLogQueue is a queue for lines of plain text.
+// NewLogQueue returns a queue for lines of plain text. Close it when nobody writes any more.
 func NewLogQueue(to *os.File) *LogQueue {
 	return newLogQueue(to, func(dropped uint64) []byte { return fmt.Appendf(nil, "%d lines were dropped\n", dropped) })
 }
 
+// newLogQueue starts a queue that writes to to. notice returns the line that says how many lines were
+// dropped; an empty line is not written.
 func newLogQueue(to io.Writer, notice func(dropped uint64) []byte) *LogQueue {
 	q := &LogQueue{to: to, notice: notice, more: make(chan struct{}, 1), ended: make(chan struct{})}
 	// Ended by Close, or with the process where a write does not return.
@@ -69,7 +71,8 @@ func newLogQueue(to io.Writer, notice func(dropped uint64) []byte) *LogQueue {
 	return q
 }
 
-// Write takes one line, and never fails: what cannot be written is counted.
+// Write queues one line and waits up to logPatience until it is written. It never fails: lines that
+// cannot be written are counted as dropped.
 func (q *LogQueue) Write(p []byte) (int, error) {
 	written, wait := q.put(p)
 	if !wait {
@@ -87,7 +90,8 @@ func (q *LogQueue) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// put queues a line. wait says that its caller can expect it to be written at once.
+// put queues a line and returns a channel that is closed when it was written, or could not be. wait is
+// false if the caller must not wait for that: the queue is closed or full, or its reader has stalled.
 func (q *LogQueue) put(p []byte) (written <-chan struct{}, wait bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -107,6 +111,7 @@ func (q *LogQueue) put(p []byte) (written <-chan struct{}, wait bool) {
 	return line.written, !time.Now().Before(q.trust)
 }
 
+// wake wakes the goroutine that writes.
 func (q *LogQueue) wake() {
 	select {
 	case q.more <- struct{}{}:
@@ -114,7 +119,8 @@ func (q *LogQueue) wake() {
 	}
 }
 
-// pass writes what is queued until the queue is closed and empty.
+// pass writes queued lines to the log until the queue is closed and empty; then it closes q.ended. It
+// runs in a goroutine of its own. Before a line, it writes how many lines are missing there.
 func (q *LogQueue) pass() {
 	defer close(q.ended)
 	for {
@@ -130,7 +136,7 @@ func (q *LogQueue) pass() {
 		}
 		text, owed := q.lines[0].text, q.owed
 		q.mu.Unlock()
-		told := q.tell(owed)
+		told := q.writeMissing(owed)
 		failed := !told
 		if told {
 			_, err := q.to.Write(text)
@@ -140,9 +146,9 @@ func (q *LogQueue) pass() {
 	}
 }
 
-// tell writes how many lines are missing before the next one, and reports whether the
-// reader took it.
-func (q *LogQueue) tell(owed uint64) bool {
+// writeMissing writes a line that says that so many lines are missing, unless there are none or such a
+// line is not wanted. It returns false if the line could not be written.
+func (q *LogQueue) writeMissing(owed uint64) bool {
 	if owed == 0 {
 		return true
 	}
@@ -154,7 +160,8 @@ func (q *LogQueue) tell(owed uint64) bool {
 	return err == nil
 }
 
-// pop ends the line at the front. told says that nothing before it is owed any more.
+// pop removes the first line and wakes its writer. told says that the missing lines before it were
+// reported, failed that the line itself could not be written.
 func (q *LogQueue) pop(told, failed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -176,15 +183,15 @@ func (q *LogQueue) pop(told, failed bool) {
 	close(line.written)
 }
 
-// Dropped is how many lines were not written, all in all.
+// Dropped returns how many lines were not written since the start.
 func (q *LogQueue) Dropped() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.dropped
 }
 
-// Missing is how many lines were dropped of which the log does not say so yet: its
-// reader has stalled or is gone.
+// Missing returns how many lines were dropped that the log has not mentioned yet, because its reader
+// has stalled or is gone.
 func (q *LogQueue) Missing() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -195,8 +202,7 @@ func (q *LogQueue) Missing() uint64 {
 	return n
 }
 
-// Close writes what is queued, but waits for that no longer than given. Lines that
-// come afterwards are dropped.
+// Close waits at most the given time until the queued lines are written. Later lines are dropped.
 func (q *LogQueue) Close(wait time.Duration) {
 	q.mu.Lock()
 	q.closed = true

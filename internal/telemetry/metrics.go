@@ -46,14 +46,15 @@ type Metrics struct {
 
 const namespace = "kusto_agent"
 
+// newMetrics registers the metrics that are counted, with names and help texts from the catalog.
 func newMetrics(reg prometheus.Registerer) *Metrics {
 	only := func(name string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: known(name).fullHelp()})
+		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: entryOf(name).fullHelp()})
 		reg.MustRegister(c)
 		return c
 	}
 	each := func(name string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: known(name).fullHelp()}, known(name).labels)
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: entryOf(name).fullHelp()}, entryOf(name).labels)
 		reg.MustRegister(c)
 		return c
 	}
@@ -61,14 +62,14 @@ func newMetrics(reg prometheus.Registerer) *Metrics {
 		requests: each("requests_total"),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "request_duration_seconds",
-			Help:    known("request_duration_seconds").fullHelp(),
+			Help:    entryOf("request_duration_seconds").fullHelp(),
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}),
 		endToEnd: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "end_to_end_seconds",
-			Help:    known("end_to_end_seconds").fullHelp(),
+			Help:    entryOf("end_to_end_seconds").fullHelp(),
 			Buckets: []float64{.05, .1, .25, .5, 1, 2, 5, 10, 30, 60, 300, 1800, 7200},
-		}, known("end_to_end_seconds").labels),
+		}, entryOf("end_to_end_seconds").labels),
 		raw:        only("batch_raw_bytes_total"),
 		gzip:       only("batch_gzip_bytes_total"),
 		gzipFaults: only("gzip_encoder_faults_total"),
@@ -91,9 +92,9 @@ func newMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Request counts one ingest request: its outcome, the HTTP status it was
-// answered with or NoCode, and how long it took. The time of a request that was
-// not sent says nothing of the service and is left out of the histogram.
+// Request counts one ingest request: its outcome, the HTTP status of its answer or NoCode, and how
+// long it took. The time of a request that was not sent is left out of the histogram, since it does
+// not depend on the service.
 func (m *Metrics) Request(outcome, code string, d time.Duration) {
 	m.requests.WithLabelValues(outcome, code).Inc()
 	if outcome != OutcomeNotSent {
@@ -162,7 +163,7 @@ func (m *Metrics) NULs(input string, bytes int64) {
 	m.nuls.WithLabelValues(input).Add(float64(bytes))
 }
 
-// Input shows the counters of an input at zero before anything happened to it.
+// Input makes the counters of an input exist at zero, before anything has happened to it.
 func (m *Metrics) Input(input string) {
 	m.rotations.WithLabelValues(input)
 	m.truncated.WithLabelValues(input)

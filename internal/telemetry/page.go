@@ -65,7 +65,7 @@ func (v view) Resume() string         { return v.Query.pausing(false).String() }
 func (v view) Hold() string           { return v.Query.pausing(true).String() }
 func (v view) Everything() string     { return v.Query.all().String() }
 
-// viewOf is what the page shows of a status and its history.
+// viewOf returns what the page shows of a status, its history and the query of the reader.
 func viewOf(s *Status, points []point, now time.Time, q selection) view {
 	v := view{Status: s, Now: now, Query: q, Flow: FlowOf(s), Icon: icon(s.Headline.Tone),
 		Plots: figuresOf(points, now), Lists: lists{inputsOf(s, q), routesOf(s, q), filesOf(s, q)}}
@@ -76,7 +76,7 @@ func viewOf(s *Status, points []point, now time.Time, q selection) view {
 	return v
 }
 
-// figuresOf are the plots of the page.
+// figuresOf returns the plots of the page.
 func figuresOf(points []point, now time.Time) []figure {
 	draw := func(name string, value func(point) (float64, bool), words func(float64) string) figure {
 		f := figure{Name: name, plot: plotOf(points, now, value)}
@@ -95,9 +95,9 @@ func figuresOf(points []point, now time.Time) []figure {
 	}
 }
 
-// servePage renders the page whole before it writes, so that an error is an
-// error and not half a page. Everything in it is escaped by html/template, and
-// the policy lets nothing run or load; the only form asks for this page again.
+// servePage answers with the status page. It is rendered completely before the first byte is sent, so
+// that an error does not leave half a page. html/template escapes everything in it, and the policy
+// lets the browser run and load nothing.
 func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 	status, now := s.status(), time.Now()
 	v := viewOf(status, s.history.points(now), now, readSelection(r.URL.Query()))
@@ -114,7 +114,7 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 	s.write(w, body.Bytes())
 }
 
-// serveConfiguration writes the configuration in force as text, secrets masked.
+// serveConfiguration answers with the present configuration as text, without secrets.
 func (s *Server) serveConfiguration(w http.ResponseWriter, _ *http.Request) {
 	text, err := s.opts.Configuration()
 	if err != nil {
@@ -138,6 +138,7 @@ type sums struct {
 	Lag                                              int64
 }
 
+// number returns a number and its word, singular or plural.
 func number(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -145,7 +146,7 @@ func number(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// byState is a count by state as words, in the order of their names.
+// byState returns counts by state as text, such as "2 idle, 1 waiting"; "none" if there are none.
 func byState(count map[string]int) string {
 	if len(count) == 0 {
 		return "none"

@@ -24,9 +24,9 @@ const (
 // renderedFiles is how many files fit on the screen, those furthest behind.
 const renderedFiles = 10
 
-// Render writes the status as text that fits one screen where there are not
-// many inputs. Colour is for terminals. Nothing in it can steer one: what came
-// from outside is quoted where it is not printable.
+// Render writes the status as text that fits one screen if there are not many inputs. Unprintable text
+// from outside is quoted, so that nothing in it can steer a terminal, except the colours if color is
+// set.
 func Render(w io.Writer, s *Status, color bool) error {
 	p := painter{color: color, now: s.Started.Add(time.Duration(s.UptimeSeconds * float64(time.Second)))}
 	if s.Started.IsZero() {
@@ -52,6 +52,7 @@ type painter struct {
 	now   time.Time
 }
 
+// paint returns text in a colour or style, or as it is if colours are off.
 func (p *painter) paint(style, text string) string {
 	if !p.color || style == plain {
 		return text
@@ -61,6 +62,7 @@ func (p *painter) paint(style, text string) string {
 
 func (p *painter) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
+// head writes name, host and start of the agent, and the headline.
 func (p *painter) head(s *Status) {
 	name := "kusto-agent"
 	if s.Version != "" {
@@ -76,6 +78,7 @@ func (p *painter) head(s *Status) {
 	p.line("%s\n%s", p.paint(faint, name), p.paint(tone, printable(s.Headline.Text)))
 }
 
+// problems writes what is wrong, with what to do: problems first, then clusters and routes that fail.
 func (p *painter) problems(s *Status) {
 	for _, text := range s.Problems {
 		p.line("\n%s %s", p.paint(red, "problem"), strings.ReplaceAll(lines(text), "\n", "\n        "))
@@ -102,6 +105,7 @@ func (p *painter) problems(s *Status) {
 	}
 }
 
+// inputs writes the table of inputs, and a line about spool and quarantine if they hold something.
 func (p *painter) inputs(s *Status) {
 	t := newTable("INPUT", "TO", "READ>", "ACCEPTED>", "PENDING>", "FILTERED>", "QUARANTINED>", "DROPPED>", "SPOOLED>", "BEHIND>", "FILES")
 	for _, in := range s.Inputs {
@@ -124,6 +128,7 @@ func (p *painter) inputs(s *Status) {
 	}
 }
 
+// routes writes the table of routes.
 func (p *painter) routes(s *Status) {
 	t := newTable("ROUTE", "FORMAT", "STATE", "ACCEPTED>", "BATCHES QUEUED>", "BATCHES SPOOLED>", "BATCHES IN FLIGHT>", "LAST ACCEPTED>")
 	for _, r := range s.Routes {
@@ -142,6 +147,7 @@ func (p *painter) routes(s *Status) {
 	t.write(p)
 }
 
+// clusters writes the table of clusters.
 func (p *painter) clusters(s *Status) {
 	t := newTable("CLUSTER", "URL", "STATE", "REQUESTS IN FLIGHT>", "TOKEN EXPIRES>")
 	for _, c := range s.Clusters {
@@ -155,6 +161,7 @@ func (p *painter) clusters(s *Status) {
 	t.write(p)
 }
 
+// files writes a table of the files that are furthest behind.
 func (p *painter) files(s *Status) {
 	t := newTable("FILE", "INPUT", "STATE", "SIZE>", "SAFE>", "BEHIND>", "")
 	for _, f := range s.Files[:min(len(s.Files), renderedFiles)] {
@@ -172,6 +179,7 @@ func (p *painter) files(s *Status) {
 	}
 }
 
+// stateStyle returns the colour for the state of a route or cluster.
 func stateStyle(state string) string {
 	switch state {
 	case Up:
@@ -182,6 +190,7 @@ func stateStyle(state string) string {
 	return yellow
 }
 
+// zeroStyle returns the style for a value: faint if it is zero.
 func zeroStyle(zero bool) string {
 	if zero {
 		return faint
@@ -189,7 +198,7 @@ func zeroStyle(zero bool) string {
 	return plain
 }
 
-// number64 is a count; nothing is faint, so that the eye finds the rest.
+// number64 returns a table cell with a count; zero is faint, so that other values stand out.
 func number64(n uint64, style string) cell {
 	if n == 0 {
 		style = faint
@@ -207,6 +216,8 @@ type table struct {
 	rows  [][]cell
 }
 
+// newTable returns a table with these headings. A heading that ends in > is that of a column that is
+// aligned to the right.
 func newTable(heads ...string) *table {
 	t := &table{}
 	var first []cell
@@ -221,7 +232,7 @@ func newTable(heads ...string) *table {
 
 func (t *table) row(cells ...cell) { t.rows = append(t.rows, cells) }
 
-// write writes the table below an empty line, unless it has nothing but heads.
+// write writes the table after an empty line; nothing if it has no rows.
 func (t *table) write(p *painter) {
 	if len(t.rows) == 1 {
 		return

@@ -52,14 +52,13 @@ const (
 	lastAnswers    = 2 * time.Second // what answers under way get when Run ends
 )
 
-// New returns a server that does not listen yet. Its metrics count at once,
-// listening or not.
+// New returns a server that does not listen yet. Its metrics count from now on.
 func New(opts Options) *Server {
 	s := &Server{opts: opts, registry: prometheus.NewRegistry(), headTime: headTime, renewed: renewed, look: make(chan struct{}, 1)}
 	s.metrics = newMetrics(s.registry)
 	s.registry.MustRegister(collector{s.status})
 	s.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Namespace: namespace, Name: "log_lines_dropped_total", Help: known("log_lines_dropped_total").fullHelp(),
+		Namespace: namespace, Name: "log_lines_dropped_total", Help: entryOf("log_lines_dropped_total").fullHelp(),
 	}, func() float64 {
 		if opts.Log == nil {
 			return 0
@@ -73,7 +72,7 @@ func New(opts Options) *Server {
 // Metrics returns what the rooms count with.
 func (s *Server) Metrics() *Metrics { return s.metrics }
 
-// status asks for the status once and completes it from one ledger snapshot.
+// status takes one status, completes it from one snapshot of the ledger and adds the rates.
 func (s *Server) status() *Status {
 	status := s.opts.Status()
 	if s.opts.Log != nil {
@@ -85,8 +84,8 @@ func (s *Server) status() *Status {
 	return &status
 }
 
-// Listen binds Config.Listen. Run does it too; calling Listen before tells the
-// address where the port is 0.
+// Listen binds Config.Listen and returns the address, for instance to learn a port that was given as
+// 0; otherwise Run binds it. It fails if other machines can reach the address and no token is needed.
 func (s *Server) Listen() (net.Addr, error) {
 	ln, err := net.Listen("tcp", s.opts.Config.Listen)
 	if err != nil {
@@ -100,9 +99,9 @@ func (s *Server) Listen() (net.Addr, error) {
 	return ln.Addr(), nil
 }
 
-// Run serves until ctx ends. An address that cannot be had, or a listener that
-// breaks, is logged and ends Run early: it always returns nil, for telemetry
-// never stops the agent. With an empty Config.Listen it returns at once.
+// Run serves until ctx ends. It always returns nil, since telemetry never stops the agent: an address
+// that cannot be bound, or a listener that fails, is logged and ends Run early. With an empty
+// Config.Listen it returns at once.
 func (s *Server) Run(ctx context.Context) error {
 	if s.opts.Config.Listen == "" {
 		return nil

@@ -25,9 +25,8 @@ const (
 	controlRetry  = 10 * time.Second
 )
 
-// Run listens in the state folder and answers until ctx ends. A disk that can
-// not take the socket is told once, and asked again now and then: the control
-// never stops the agent. It must be the only one in its folder.
+// Run serves the control socket in the state folder until ctx ends. If the socket cannot be made, that
+// is logged once and tried again every controlRetry. Only one may run for a folder.
 func (c *Control) Run(ctx context.Context) {
 	told := false
 	tried := sync.OnceFunc(func() { close(c.tried) })
@@ -57,12 +56,10 @@ func (c *Control) Run(ctx context.Context) {
 	}
 }
 
-// Tried is closed when Run has made the socket, or found that it cannot be made
-// for now.
+// Tried returns a channel that is closed once Run has made the socket, or has found that it cannot.
 func (c *Control) Tried() <-chan struct{} { return c.tried }
 
-// listenUntil is listen, but for a disk that does not answer: when ctx ends it
-// returns nil.
+// listenUntil makes the socket. If ctx ends before the disk answers it returns nil and no error.
 func (c *Control) listenUntil(ctx context.Context) (net.Listener, error) {
 	type result struct {
 		ln  net.Listener
@@ -84,8 +81,8 @@ func (c *Control) listenUntil(ctx context.Context) (net.Listener, error) {
 
 func (c *Control) path() string { return filepath.Join(c.o.Dir, SocketName) }
 
-// listen makes the socket, in place of one that a killed agent has left. Its mode
-// is set before it has a name, so that at no moment anybody else can open it.
+// listen makes the socket, in place of one that a killed agent has left. Its mode is set before it has
+// a name, so that at no moment anybody else can open it.
 func (c *Control) listen() (net.Listener, error) {
 	if st, err := os.Lstat(c.path()); err == nil && st.Mode()&fs.ModeSocket == 0 {
 		return nil, fmt.Errorf("make control socket: %q is there and is no socket", c.path())
@@ -115,7 +112,7 @@ func (c *Control) listen() (net.Listener, error) {
 	return ln, nil
 }
 
-// checkMode sees that the kernel made the socket as it was asked to.
+// checkMode returns an error if others than the owner may open the socket.
 func (c *Control) checkMode() error {
 	st, err := os.Lstat(c.path())
 	if err != nil {
@@ -127,8 +124,8 @@ func (c *Control) checkMode() error {
 	return nil
 }
 
-// remove takes the socket away. A disk that does not answer has it left there:
-// the next agent replaces it.
+// remove removes the socket. If the disk does not answer in time the socket stays, and the next agent
+// replaces it.
 func (c *Control) remove() {
 	removed := make(chan struct{})
 	// Ends when the disk answers, or with the process.
@@ -142,8 +139,8 @@ func (c *Control) remove() {
 	}
 }
 
-// socketAddress is an address for a path that may be longer than an address can
-// be: then one by way of its folder, which is held open until done.
+// socketAddress returns an address for the socket at path. If path is longer than an address may be,
+// it leads through a descriptor of its folder, which is open until the caller calls done.
 func socketAddress(path string) (addr string, done func(), err error) {
 	if len(path) <= maxSocketPath {
 		return path, func() {}, nil

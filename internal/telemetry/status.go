@@ -184,8 +184,8 @@ type Loaded struct {
 	Restart []string `json:"restart,omitempty"`
 }
 
-// complete fills in what follows from the rest: from the books of one ledger
-// snapshot, from the files, and from the clock.
+// complete fills in what follows from other parts of the status, from one snapshot of the ledger and
+// from the time: books, lag, problems and headline.
 func (s *Status) complete(version string, l *ledger.Ledger, now time.Time) {
 	s.Host, _ = os.Hostname() // without one the page shows none
 	s.Version = cmp.Or(s.Version, version)
@@ -199,10 +199,10 @@ func (s *Status) complete(version string, l *ledger.Ledger, now time.Time) {
 	s.tellProblems()
 	slices.SortStableFunc(s.Files, func(a, b File) int { return cmp.Compare(b.BehindBytes, a.BehindBytes) })
 	s.Routes, s.Clusters, s.Files = orEmpty(s.Routes), orEmpty(s.Clusters), orEmpty(s.Files)
-	s.Headline.Tone, s.Headline.Text = verdict(s, sum(s))
+	s.Headline.Tone, s.Headline.Text = verdict(s, sumUp(s))
 }
 
-// tellTables lists the tables by their names.
+// tellTables lists the tables with their counts, sorted by name.
 func (s *Status) tellTables(tables map[ledger.Table]ledger.Ends) {
 	s.Tables = make([]Table, 0, len(tables))
 	for t, e := range tables {
@@ -213,7 +213,8 @@ func (s *Status) tellTables(tables map[ledger.Table]ledger.Ends) {
 	})
 }
 
-// tellInputs gives each input its books, file counts and lag.
+// tellInputs sets books, file counts and lag of each input. Inputs that are no longer configured but
+// have books are added by name.
 func (s *Status) tellInputs(books map[string]ledger.Books) {
 	s.Inputs = slices.Clone(orEmpty(s.Inputs))
 	at := make(map[string]int, len(s.Inputs))
@@ -239,8 +240,8 @@ func (s *Status) tellInputs(books map[string]ledger.Books) {
 	}
 }
 
-// tellProblems adds the problems that the rest of the status shows. Routes tell
-// theirs in their own Hold.
+// tellProblems adds the problems that follow from the rest of the status. Those of routes are in their
+// Hold instead.
 func (s *Status) tellProblems() {
 	s.Problems = slices.Clone(orEmpty(s.Problems))
 	add := func(format string, args ...any) { s.Problems = append(s.Problems, fmt.Sprintf(format, args...)) }
@@ -272,7 +273,7 @@ func (s *Status) tellProblems() {
 	}
 }
 
-// orEmpty makes JSON say [] where there is nothing, never null.
+// orEmpty returns list, or an empty list for nil, so that JSON has [] and never null.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}

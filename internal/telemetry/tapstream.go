@@ -48,8 +48,8 @@ type tapStream struct {
 	stop    func() bool
 }
 
-// newTapStream lets the stream last as long as it takes, and ends a write that
-// nobody takes soon after the server has begun to stop.
+// newTapStream returns a stream without a time limit. Once the server stops, a write that the client
+// does not take ends after lastWords.
 func newTapStream(w http.ResponseWriter, r *http.Request) *tapStream {
 	s := &tapStream{w: w, out: http.NewResponseController(w)}
 	_ = s.out.SetWriteDeadline(time.Time{}) // a test's writer has none
@@ -73,7 +73,7 @@ type stoppingKey struct{}
 // streamed is how many bytes of lines are written at once.
 const streamed = 64 << 10
 
-// record adds a line for a record.
+// record adds the line of a record to the buffer, which is written when it is large enough.
 func (s *tapStream) record(rec TapRecord) error {
 	line := struct {
 		TapRecord
@@ -99,8 +99,8 @@ func (s *tapStream) record(rec TapRecord) error {
 	return nil
 }
 
-// tell writes what there is, with what was dropped where that changed, and
-// that it is the end.
+// tell writes what is buffered, with a note if the number of dropped records has changed or the tap
+// has ended.
 func (s *tapStream) tell(dropped uint64, ended bool) error {
 	note := TapNote{Ended: ended}
 	if dropped != s.dropped || ended {
@@ -110,6 +110,7 @@ func (s *tapStream) tell(dropped uint64, ended bool) error {
 	return s.flush()
 }
 
+// note writes a note and what is buffered before it.
 func (s *tapStream) note(n TapNote) error {
 	if err := json.NewEncoder(&s.buf).Encode(n); err != nil {
 		return err
@@ -117,6 +118,7 @@ func (s *tapStream) note(n TapNote) error {
 	return s.flush()
 }
 
+// flush writes the buffer to the client.
 func (s *tapStream) flush() error {
 	_, err := s.w.Write(EscapeJSON(s.buf.Bytes()))
 	s.buf.Reset()

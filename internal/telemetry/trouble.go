@@ -16,8 +16,8 @@ type Trouble struct {
 	Hold
 }
 
-// Troubles are those that a person wants to see first: clusters that are down or held,
-// and the routes that fail for a reason of their own.
+// Troubles returns clusters that are down or held, and then routes that fail for a reason other than
+// their cluster.
 func (s *Status) Troubles() (out []Trouble) {
 	blocked := map[string]bool{} // clusters that speak for their routes, by name and URL
 	for _, c := range s.Clusters {
@@ -39,7 +39,7 @@ func (s *Status) Troubles() (out []Trouble) {
 	return out
 }
 
-// WorstFirst are the routes that fail before those that do not, else in their order.
+// WorstFirst returns the routes sorted by state: held, down, retrying, up.
 func WorstFirst(routes []Route) []Route {
 	rank := map[string]int{Held: 0, Down: 1, Retrying: 2, Up: 3}
 	out := slices.Clone(routes)
@@ -47,8 +47,8 @@ func WorstFirst(routes []Route) []Route {
 	return out
 }
 
-// verdict says in one sentence what a person came to find out. It says "delivering" only
-// where a route delivers, and neither that nor "up to date" while quarantine holds
+// verdict returns the headline: a tone (good, wait, bad) and one sentence. The sentence says
+// "delivering" only if a route delivers, and neither that nor "up to date" while quarantine holds
 // records.
 func verdict(s *Status, t sums) (tone, sentence string) {
 	switch s.State {
@@ -112,7 +112,7 @@ func verdict(s *Status, t sums) (tone, sentence string) {
 	return "good", "Up to date: all that was read was accepted."
 }
 
-// join is a, b and c.
+// join returns words as a list in a sentence: a, b and c.
 func join(words []string) string {
 	if len(words) == 1 {
 		return words[0]
@@ -121,7 +121,8 @@ func join(words []string) string {
 	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
-func sum(s *Status) sums {
+// sumUp adds up the books and the lag of all inputs.
+func sumUp(s *Status) sums {
 	var t sums
 	for _, in := range s.Inputs {
 		t.Accepted += in.Books.Accepted
@@ -143,11 +144,11 @@ const (
 	NeedService             // the service takes nothing, and is asked again
 )
 
-// Need follows from the same facts as the headline. What the service does not take
-// comes first: most of the rest follows from it.
+// Need returns whether somebody has to do something about the agent. A service that takes nothing
+// comes before anything else, since most other problems follow from it.
 func (s *Status) Need() Need {
 	need := NeedNothing
-	if len(s.Problems) > 0 || s.Quarantine.Bytes > 0 || sum(s).Dropped > 0 {
+	if len(s.Problems) > 0 || s.Quarantine.Bytes > 0 || sumUp(s).Dropped > 0 {
 		need = NeedPerson
 	}
 	state := func(state string) {

@@ -8,9 +8,8 @@ import (
 // lookEvery is the time between two looks of Watch.
 const lookEvery = 5 * time.Second
 
-// Watch looks at the status every 5 s, until ctx ends, and at once after Look. It
-// remembers the figures of an hour for the page, and calls tell with the headline of
-// the status, first and whenever that has changed.
+// Watch takes a status every 5 s, and at once after Look, until ctx ends. It keeps the figures of the
+// last hour for the page, and calls tell with the first headline and each time that it has changed.
 func (s *Server) Watch(ctx context.Context, tell func(headline string)) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -31,8 +30,7 @@ func (s *Server) Watch(ctx context.Context, tell func(headline string)) {
 	}
 }
 
-// Look has Watch look again without waiting for its time: something has just changed.
-// It never blocks.
+// Look makes Watch take a status now, because something has just changed. It never blocks.
 func (s *Server) Look() {
 	select {
 	case s.look <- struct{}{}:
@@ -40,6 +38,7 @@ func (s *Server) Look() {
 	}
 }
 
+// totals returns the counters of a status of which the history is kept.
 func (s *Server) totals(status *Status) totals {
 	t := totals{delays: s.metrics.delays()}
 	for _, in := range status.Inputs {

@@ -8,9 +8,8 @@ import (
 	"unicode"
 )
 
-// printable returns s as it is if it can be shown on one line, else quoted: a
-// file name or an answer of the service may hold line ends, escape sequences
-// and marks that turn the direction of the text.
+// printable returns s if it can be shown on one line, and otherwise quoted: file names and answers of
+// the service may hold line ends, escape sequences and characters that turn the direction of text.
 func printable(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 		return strconv.Quote(s)
@@ -18,8 +17,7 @@ func printable(s string) string {
 	return s
 }
 
-// lines is printable for a text that may have several lines, as complaints
-// about a configuration do.
+// lines is printable for a text of several lines, each of which is quoted if necessary.
 func lines(s string) string {
 	all := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	for i := range all {
@@ -47,7 +45,7 @@ func InText(now, t time.Time) string { return inText(now, t) }
 // AgoText is how long before now t was, for the eye.
 func AgoText(now, t time.Time) string { return agoText(now, t) }
 
-// countText is 1234567 as 1,234,567.
+// countText returns a number with commas between thousands.
 func countText(n uint64) string {
 	s := strconv.FormatUint(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -56,7 +54,7 @@ func countText(n uint64) string {
 	return s
 }
 
-// bytesText is a size for the eye: three digits and a decimal unit.
+// bytesText returns a size for people: up to three digits and a decimal unit.
 func bytesText(n int64) string {
 	if n < 1000 {
 		return strconv.FormatInt(n, 10) + " B"
@@ -74,7 +72,7 @@ func bytesText(n int64) string {
 	return strconv.FormatFloat(v, 'f', digits, 64) + " " + unit
 }
 
-// rateText is a number a second for the eye.
+// rateText returns a number a second for people.
 func rateText(v float64) string {
 	switch {
 	case v <= 0:
@@ -85,7 +83,7 @@ func rateText(v float64) string {
 	return countText(uint64(v+0.5)) + "/s"
 }
 
-// secondsText is a short time for the eye.
+// secondsText returns a short duration in seconds for people.
 func secondsText(v float64) string {
 	switch {
 	case v < 0.9995:
@@ -96,7 +94,7 @@ func secondsText(v float64) string {
 	return spanText(time.Duration(v * float64(time.Second)))
 }
 
-// spanText is a length of time for the eye: its two largest units.
+// spanText returns a duration for people, in its two largest units.
 func spanText(d time.Duration) string {
 	d = d.Round(time.Second)
 	switch {
@@ -110,7 +108,7 @@ func spanText(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
-// agoText is how long before now t was; a dash for a time that is not known.
+// agoText returns how long before now t was; a dash if t is zero.
 func agoText(now, t time.Time) string {
 	if t.IsZero() {
 		return "–"
@@ -118,7 +116,7 @@ func agoText(now, t time.Time) string {
 	return spanText(now.Sub(t)) + " ago"
 }
 
-// inText is how long after now t will be.
+// inText returns how long after now t is: "now" if t is past, a dash if it is zero.
 func inText(now, t time.Time) string {
 	switch {
 	case t.IsZero():
