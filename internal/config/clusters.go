@@ -12,7 +12,8 @@ import (
 	"kusto-agent/internal/kusto/credential"
 )
 
-// clusters resolves that of the top level and the named ones.
+// clusters checks the cluster of the top level and those under clusters, and adds them to the
+// configuration with databases and credentials filled in.
 func (l *loader) clusters() {
 	l.cfg.Clusters = map[string]Cluster{}
 	if l.main.given("cluster") || l.main.wrong["cluster"] {
@@ -35,6 +36,8 @@ func (l *loader) clusters() {
 	}
 }
 
+// cluster returns one named cluster; database and auth come from the top level if it does not set
+// them. at is its path, for errors.
 func (l *loader) cluster(c clusterDoc, at string) Cluster {
 	l.checkName(l.main, join(at, "database"), "database", c.Database)
 	out := Cluster{URL: l.clusterURL(c.URL, join(at, "url")), Database: c.Database}
@@ -49,8 +52,8 @@ func (l *loader) cluster(c clusterDoc, at string) Cluster {
 	return out
 }
 
-// clusterURL checks the URL of a cluster and writes it in one spelling, so
-// that two ways to write it are one route.
+// clusterURL returns the URL of a cluster in one spelling, so that two ways to write it are one route.
+// A URL that is missing or refused is reported and gives "".
 func (l *loader) clusterURL(raw, at string) string {
 	if raw == "" {
 		l.main.bad(at, "missing; want the query URI of the cluster, such as https://mycluster.westeurope.kusto.windows.net")
@@ -72,8 +75,8 @@ func (l *loader) clusterURL(raw, at string) string {
 	return strings.TrimRight(u.String(), "/")
 }
 
-// auth resolves how the agent signs in to a cluster: the method, and where the
-// files are.
+// auth returns the credentials of a cluster with the method resolved and files as full paths, and
+// reports what is wrong with them. at is the path of the section, cluster the URL.
 func (l *loader) auth(a credential.Config, at, cluster string) credential.Config {
 	for _, file := range []*string{&a.ClientSecretFile, &a.CertificateFile, &a.CertificatePasswordFile, &a.FederatedTokenFile, &a.TokenFile} {
 		*file = l.credential(*file)
@@ -92,8 +95,8 @@ func (l *loader) auth(a credential.Config, at, cluster string) credential.Config
 	return a
 }
 
-// credential is the path of a file that holds a secret. A bare name is that of
-// a credential, where systemd passes any.
+// credential returns the full path of a file with a secret. A name without a folder is looked for in
+// systemd's credentials folder, if there is one, otherwise beside the main file.
 func (l *loader) credential(file string) string {
 	if file == "" {
 		return ""
@@ -104,7 +107,7 @@ func (l *loader) credential(file string) string {
 	return l.inFolder(file)
 }
 
-// isLoopback says whether a URL leads to this machine.
+// isLoopback reports whether a URL leads to this machine.
 func isLoopback(raw string) bool {
 	u, err := url.Parse(raw)
 	if err != nil {

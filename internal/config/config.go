@@ -86,8 +86,7 @@ const (
 	minOpenFiles = 16
 )
 
-// check returns every complaint as a *units.KeyError; largest is the most that
-// one payload may hold.
+// check returns all faults, each a *units.KeyError. largest is the largest batch.max_size.
 func (l Limits) check(largest units.Size) (errs []error) {
 	if least := minBlocks * largest; l.Memory < least {
 		errs = append(errs, units.Bad("memory", "%v is too little; want at least %v, %d times the largest batch.max_size", l.Memory, least, minBlocks))
@@ -98,8 +97,8 @@ func (l Limits) check(largest units.Size) (errs []error) {
 	return errs
 }
 
-// DefaultConfig is what holds where the configuration says nothing. It has no
-// cluster and no input, so it is a start and not a configuration.
+// DefaultConfig returns the settings that apply to every key that the configuration does not set. It
+// has no cluster and no input.
 func DefaultConfig() Config {
 	return Config{
 		App:             "kusto-agent",
@@ -139,8 +138,8 @@ func Parse(name string, text []byte, env Env, o Options) (*Config, error) {
 	return t.Config, err
 }
 
-// LoadTraced is Load, and keeps where each value came from. With an error
-// there is no Config in it.
+// LoadTraced reads the file at path and those it includes. The result also says where each value came
+// from; after an error, which is an *Errors, it has no Config.
 func LoadTraced(path string, env Env, o Options) (Traced, error) {
 	out := newReport()
 	text, err := readFile(path)
@@ -151,7 +150,8 @@ func LoadTraced(path string, env Env, o Options) (Traced, error) {
 	return parse(path, text, env, o, out)
 }
 
-// ParseTraced is to Parse what LoadTraced is to Load.
+// ParseTraced reads a configuration from text; name stands for its file. The result also says where
+// each value came from; after an error, which is an *Errors, it has no Config.
 func ParseTraced(name string, text []byte, env Env, o Options) (Traced, error) {
 	out := newReport()
 	if len(text) > maxFileSize {
@@ -161,6 +161,8 @@ func ParseTraced(name string, text []byte, env Env, o Options) (Traced, error) {
 	return parse(name, text, env, o, out)
 }
 
+// parse checks the text of the main file and reads the files that it includes. out collects the
+// problems.
 func parse(name string, text []byte, env Env, o Options, out *report) (Traced, error) {
 	if o.CheckEndpoint == nil {
 		o.CheckEndpoint = wire.CheckEndpoint

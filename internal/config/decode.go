@@ -30,7 +30,8 @@ var fresh = map[reflect.Type]any{
 	reflect.TypeFor[clusterDoc]():        clusterDoc{},
 }
 
-// value fills v, which holds its defaults, from n.
+// value decodes the node n into v, which holds the default. Mistakes are reported at path, and v then
+// keeps its default.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind == yaml.AliasNode {
 		d.src.wrong[path] = true // reported by inspect
@@ -62,7 +63,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// section fills a struct from a mapping, key by key.
+// section decodes a mapping into a struct and reports keys that the struct does not have.
 func (d *decoder) section(n *yaml.Node, v reflect.Value, path string) {
 	if !d.isMapping(n, path) {
 		return
@@ -78,7 +79,7 @@ func (d *decoder) section(n *yaml.Node, v reflect.Value, path string) {
 	})
 }
 
-// table fills a map whose keys the user chooses.
+// table decodes a mapping into a map, whose keys the user chooses.
 func (d *decoder) table(n *yaml.Node, v reflect.Value, path string) {
 	if !d.isMapping(n, path) || len(n.Content) == 0 {
 		return
@@ -91,7 +92,7 @@ func (d *decoder) table(n *yaml.Node, v reflect.Value, path string) {
 	})
 }
 
-// list fills a list of words or of sections; one by itself is a list of one.
+// list decodes a sequence into a slice. A single value counts as a list of one.
 func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
 	items := []*yaml.Node{n}
 	switch {
@@ -112,8 +113,8 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
 	v.Set(out)
 }
 
-// isMapping says whether n holds keys. An empty section, all of whose keys may
-// be commented out, holds none and is no mistake.
+// isMapping reports whether n is a section with keys. It is false for an empty section, whose keys may
+// all be commented out; anything else that is no section is reported as a mistake.
 func (d *decoder) isMapping(n *yaml.Node, path string) bool {
 	switch {
 	case n.Kind == yaml.MappingNode:
@@ -127,7 +128,8 @@ func (d *decoder) isMapping(n *yaml.Node, path string) bool {
 	return false
 }
 
-// pairs calls f for each key of a mapping that is a word and stands there once.
+// pairs calls f for each key of a mapping and its value. A key that comes twice is reported, and f is
+// called for the first only; keys that are no plain words are left out.
 func (d *decoder) pairs(n *yaml.Node, path string, f func(key string, k, v *yaml.Node)) {
 	first := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -147,8 +149,8 @@ func (d *decoder) pairs(n *yaml.Node, path string, f func(key string, k, v *yaml
 	}
 }
 
-// markPair notes where to point for a key: at its value where that is one
-// word, else at the key.
+// markPair stores the place to which errors about a key point: its value, if that is on the same line,
+// otherwise the key.
 func (d *decoder) markPair(path string, k, v *yaml.Node) {
 	if v.Kind == yaml.ScalarNode && !isNull(v) && v.Line == k.Line {
 		d.src.mark(path, v)
@@ -157,9 +159,8 @@ func (d *decoder) markPair(path string, k, v *yaml.Node) {
 	d.src.mark(path, k)
 }
 
-// inspect reports what YAML allows and a configuration does without, anywhere
-// in the document: aliases (and with them bombs), tags, keys that are no
-// words, endless nesting.
+// inspect reports YAML features that a configuration must not use, anywhere below n: aliases, anchors,
+// tags, merge keys, keys that are no words, and too deep nesting.
 func inspect(n *yaml.Node, src *source, depth int) {
 	complain := func(message string) { src.badAt(n.Line, n.Column, "", message) }
 	switch {
@@ -187,7 +188,7 @@ func inspect(n *yaml.Node, src *source, depth int) {
 	}
 }
 
-// fieldsOf is the fields of a struct by their keys, those of embedded structs
+// fieldsOf returns the index of each field of a struct by its YAML key, fields of embedded structs
 // included.
 func fieldsOf(t reflect.Type) map[string][]int {
 	keys := map[string][]int{}
@@ -199,12 +200,13 @@ func fieldsOf(t reflect.Type) map[string][]int {
 	return keys
 }
 
-// keyOf is the key a field is written by; false where it is not read.
+// keyOf returns the YAML key of a field; false if the field is not read from files.
 func keyOf(f reflect.StructField) (string, bool) {
 	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 	return name, name != "" && name != "-"
 }
 
+// join returns the path of a key below a path.
 func join(path, key string) string {
 	if path == "" {
 		return key

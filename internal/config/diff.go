@@ -35,8 +35,8 @@ var fixed = []struct {
 	{"telemetry.log.format", func(c *Config) any { return &c.Telemetry.Log.Format }},
 }
 
-// Reload is what holds after the agent that runs with old has read loaded: loaded,
-// but for the keys that need a restart, which stay as they were. The Diff says what
+// Reload returns the configuration that applies after an agent that runs with old has loaded another
+// one: loaded, except for keys that need a restart, which keep their old values. The Diff says what
 // that changes. Neither argument is changed.
 func Reload(old, loaded *Config) (*Config, Diff) {
 	var d Diff
@@ -70,9 +70,11 @@ func Reload(old, loaded *Config) (*Config, Diff) {
 	return &next, d
 }
 
-// hasDefaultSpool reports whether the folder of the spool goes with state_dir.
+// hasDefaultSpool reports whether the spool is in its default folder below state_dir.
 func hasDefaultSpool(c *Config) bool { return c.Spool.Dir == filepath.Join(c.StateDir, "spool") }
 
+// inputs adds the names of inputs that were added, changed or removed between the configurations old
+// and now.
 func (d *Diff) inputs(old, now []Input) {
 	was := make(map[string]*Input, len(old))
 	for i := range old {
@@ -95,13 +97,14 @@ func (d *Diff) inputs(old, now []Input) {
 	}
 }
 
-// sameInput reports whether two inputs mean the same. What a cluster is called does
-// not count, only where it is.
+// sameInput reports whether two inputs do the same. The name of the cluster does not count, only its
+// URL.
 func sameInput(a, b Input) bool {
 	a.Cluster, b.Cluster = "", ""
 	return reflect.DeepEqual(a, b)
 }
 
+// clusters sets the names of clusters that were added, changed or removed.
 func (d *Diff) clusters(old, now map[string]Cluster) {
 	names := map[string]bool{}
 	for name, c := range now {
@@ -117,8 +120,8 @@ func (d *Diff) clusters(old, now map[string]Cluster) {
 	d.Clusters = slices.Sorted(maps.Keys(names))
 }
 
-// keysThatDiffer are the keys of a section whose values are not the same, in the
-// order of the section.
+// keysThatDiffer returns the paths of the keys in a section whose values differ, in the order of its
+// fields.
 func keysThatDiffer(key string, a, b reflect.Value) (keys []string) {
 	if a.Kind() != reflect.Struct {
 		if !reflect.DeepEqual(a.Interface(), b.Interface()) {

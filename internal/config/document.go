@@ -51,7 +51,7 @@ type includedDoc struct {
 	Inputs *yaml.Node `yaml:"inputs"`
 }
 
-// defaultDocument is what holds where a file says nothing.
+// defaultDocument returns the values of a main file that sets nothing.
 func defaultDocument() document {
 	c := DefaultConfig()
 	return document{

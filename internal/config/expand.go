@@ -12,9 +12,9 @@ type Env func(name string) (value string, ok bool)
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// expand replaces ${NAME}, ${NAME:-default}, ${NAME:?why} and $$ in a value.
-// What is put in is not looked at again, and a $ by itself stays. As in a
-// shell, the default and the why also hold for a variable that is empty.
+// expand replaces ${NAME}, ${NAME:-default}, ${NAME:?why} and $$ in a value by what env has. Inserted
+// text is not expanded again, and a single $ stays. As in a shell, default and why also apply to a
+// variable that is empty.
 func expand(text string, env Env) (string, error) {
 	var b strings.Builder
 	for {
@@ -45,7 +45,8 @@ func expand(text string, env Env) (string, error) {
 	}
 }
 
-// lookup is the value of what stands between ${ and }.
+// lookup returns what replaces ${inside}: the variable's value, or the default of ${NAME:-default}. A
+// variable that is not set and has no default is an error, with the reason of ${NAME:?why}.
 func lookup(inside string, env Env) (string, error) {
 	name, other, conditional := strings.Cut(inside, ":")
 	if !variable.MatchString(name) {

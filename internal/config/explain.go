@@ -26,7 +26,7 @@ type Topic struct {
 	Keys    []Topic  `json:"keys,omitempty"` // of a section
 }
 
-// Keys is the paths of all keys that can be explained.
+// Keys returns the paths of all keys that can be explained.
 func Keys() (paths []string) {
 	everything().all(func(k *key) {
 		if k.path != "" && k.path == k.common() {
@@ -36,9 +36,9 @@ func Keys() (paths []string) {
 	return paths
 }
 
-// Explain says what a key is for. It is named by its path (batch.max_size,
-// inputs.start_at), by one from a message (inputs[2].start_at), or by its last
-// words where they leave no doubt; an empty name is the file as a whole.
+// Explain returns the explanation of a key. name is its path (batch.max_size, inputs.start_at), a path
+// from an error (inputs[2].start_at), or the end of a path if only one key has it; "" is the file as a
+// whole. The error suggests what may have been meant.
 func Explain(name string) (Topic, error) {
 	path, err := findKey(name)
 	if err != nil {
@@ -58,7 +58,9 @@ func Explain(name string) (Topic, error) {
 
 var index = regexp.MustCompile(`\[[^]]*\]`)
 
-// findKey is the path where the key that a person names is explained.
+// findKey returns the path of the key that a person means by name: the whole path, with or without the
+// indexes of lists, or its end if only one key ends so. The error for an unknown or ambiguous name
+// proposes others.
 func findKey(name string) (string, error) {
 	name = strings.Trim(index.ReplaceAllString(strings.TrimSpace(name), ""), ".")
 	if inCluster := strings.SplitN(name, ".", 3); len(inCluster) == 3 && inCluster[0] == "clusters" && inCluster[1] != "auth" {
@@ -101,6 +103,7 @@ func findKey(name string) (string, error) {
 	return "", fmt.Errorf("there is no key %q; want one of %s", shortened(name), orList(topKeys()))
 }
 
+// topKeys returns the keys of the top level.
 func topKeys() (names []string) {
 	for _, k := range everything().keys {
 		names = append(names, k.name)
@@ -108,6 +111,8 @@ func topKeys() (names []string) {
 	return names
 }
 
+// topic returns the explanation of a key: its type, default, range, an example and the places where it
+// can be written. It does not explain the keys of a section.
 func (k *key) topic() Topic {
 	t := Topic{
 		Key: k.path, About: k.about, Type: k.typeWords(), Default: k.standard(), Allowed: k.allowed,
@@ -124,7 +129,7 @@ func (k *key) topic() Topic {
 	return t
 }
 
-// place says where a key stands, as a path and in words.
+// place returns where a key can be written, as a path and in words.
 func (k *key) place() string {
 	path := k.path
 	switch rest, isInput := strings.CutPrefix(path, "inputs."); {
@@ -136,6 +141,7 @@ func (k *key) place() string {
 	return path + ", at the top level"
 }
 
+// typeWords describes the type of the key's value for people, such as "a whole number".
 func (k *key) typeWords() string {
 	switch {
 	case len(k.keys) > 0 && k.typ == reflect.TypeFor[*yaml.Node]():
@@ -170,6 +176,7 @@ func (k *key) typeWords() string {
 	return "a text"
 }
 
+// rangeWords returns the range of a key's value in words; "" if there is none worth mentioning.
 func (k *key) rangeWords() string {
 	switch {
 	case k.least == "1ns":
@@ -182,7 +189,8 @@ func (k *key) rangeWords() string {
 	return k.least + " to " + k.most
 }
 
-// description is about with the default in words, for who sees no more than that.
+// description returns the explanation of a key, with the default in words if the default is not a
+// value.
 func (k *key) description() string {
 	if k.without == "" || k.standard() != "" {
 		return k.about
@@ -190,7 +198,7 @@ func (k *key) description() string {
 	return k.about + " Default: " + k.without + "."
 }
 
-// exampleLines is the example as it stands in a file.
+// exampleLines returns the example of a key as lines of a file, inside its sections.
 func (k *key) exampleLines() string {
 	if k.example == "" {
 		return ""

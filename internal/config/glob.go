@@ -16,7 +16,8 @@ const maxMatches = 100_000
 
 var errEnough = errors.New("enough files seen")
 
-// matching is the files an input would read now, by their real names.
+// matching returns the files that an input would read now, with symbolic links resolved; at most
+// maxMatches.
 func matching(in *Input) (files []string) {
 	for _, pattern := range in.Paths {
 		_ = glob("", pattern, func(file string) error {
@@ -32,8 +33,8 @@ func matching(in *Input) (files []string) {
 	return files
 }
 
-// glob calls f for each file that pattern matches below folder, which is taken
-// as it is, and where a pattern that is absolute does not belong.
+// glob calls f for each file that matches the pattern. A relative pattern is below folder, whose name
+// may hold pattern characters. It stops at the first error of f and returns it.
 func glob(folder, pattern string, f func(file string) error) error {
 	base, rest := doublestar.SplitPattern(filepath.ToSlash(filepath.Clean(pattern)))
 	if !filepath.IsAbs(base) {
@@ -44,7 +45,8 @@ func glob(folder, pattern string, f func(file string) error) error {
 	}, doublestar.WithFilesOnly())
 }
 
-// realName is where symbolic links lead; the name itself if they lead nowhere.
+// realName returns the absolute path to which symbolic links lead, or the name itself if it leads
+// nowhere.
 func realName(file string) string {
 	if name, err := filepath.EvalSymlinks(file); err == nil {
 		file = name

@@ -17,7 +17,8 @@ import (
 	"kusto-agent/internal/units"
 )
 
-// resolve fills in what an input leaves to others, and checks it by itself.
+// resolve fills in the defaults of an input and what it takes from its cluster and the top level, and
+// reports what is wrong with it. at is its path in the file src.
 func (l *loader) resolve(in *Input, src *source, at string) {
 	l.complain(src, at, in.Check())
 	l.patterns(in, src, at)
@@ -34,6 +35,8 @@ func (l *loader) resolve(in *Input, src *source, at string) {
 	}
 }
 
+// patterns checks paths and exclude. A path with pattern characters that exists as a file is escaped,
+// so that it stands for that file.
 func (l *loader) patterns(in *Input, src *source, at string) {
 	if len(in.Paths) == 0 {
 		src.bad(join(at, "paths"), "missing; want the files to read, such as [/srv/app/*.json]")
@@ -52,14 +55,14 @@ func (l *loader) patterns(in *Input, src *source, at string) {
 	}
 }
 
-// isFile reports whether a path is there as it is written, and is no folder.
+// isFile reports whether a path exists, taken literally, and is not a folder.
 func isFile(path string) bool {
 	st, err := os.Lstat(path)
 	return err == nil && !st.IsDir()
 }
 
-// destination resolves names: of the table, the mapping, the database, the
-// cluster and the input itself.
+// destination fills in name, cluster and database of an input, and reports names that are missing or
+// not allowed.
 func (l *loader) destination(in *Input, src *source, at string) {
 	if in.Table == "" {
 		src.bad(join(at, "table"), "missing; want the table that the records go to")
@@ -88,6 +91,7 @@ func (l *loader) destination(in *Input, src *source, at string) {
 	l.checkName(src, join(at, "database"), "database", in.Database)
 }
 
+// unknownCluster reports that the cluster of an input does not exist, with what may have been meant.
 func (l *loader) unknownCluster(in *Input, src *source, at string) {
 	names := slices.Sorted(maps.Keys(l.cfg.Clusters))
 	near, meant := Nearest(in.Cluster, names)
@@ -110,8 +114,8 @@ func (l *loader) unknownCluster(in *Input, src *source, at string) {
 	}
 }
 
-// checkName refuses what is no name of an entity. One that is empty is not
-// checked, and one that stands elsewhere is complained about there.
+// checkName reports a name that the service does not allow. It ignores an empty name, and one that is
+// not written at this path, since that is checked where it is written.
 func (l *loader) checkName(src *source, at, kind, name string) {
 	if name == "" || !src.given(at) {
 		return
@@ -121,9 +125,8 @@ func (l *loader) checkName(src *source, at, kind, name string) {
 	}
 }
 
-// unnamed is what an error says without the name of what it is about, where it
-// wraps that: the name stands in the line that is shown, where a secret in it
-// is masked.
+// unnamed returns the text of an error without the name that it is about, if the error wraps such a
+// text: the name is in the line that is shown, where secrets are masked.
 func unnamed(err error) string {
 	if inner := errors.Unwrap(err); inner != nil {
 		err = inner
@@ -131,7 +134,8 @@ func unnamed(err error) string {
 	return err.Error()
 }
 
-// format is the one given, else the one that the names of the files tell.
+// format returns the format of an input: as written, or by the extensions of its paths, or JSON if
+// lines are parsed. A format that is unknown or cannot be told is reported.
 func (l *loader) format(in *Input, src *source, at string) record.Format {
 	at = join(at, "format")
 	if src.given(at) {
@@ -158,7 +162,8 @@ func (l *loader) format(in *Input, src *source, at string) record.Format {
 	return found
 }
 
-// formatOf is the format of all files that a pattern can match, if it is one.
+// formatOf returns the format of all files that a pattern can match by their extension; false if it
+// cannot be told or there are several.
 func formatOf(pattern string) (found record.Format, ok bool) {
 	ext := extension(pattern)
 	choices := []string{strings.TrimPrefix(ext, ".")}
@@ -175,8 +180,8 @@ func formatOf(pattern string) (found record.Format, ok bool) {
 	return found, found != ""
 }
 
-// extension is what the names that match a pattern end in, before they were
-// compressed. It can be a pattern itself.
+// extension returns the extension of the names that match a pattern, without one of compression. It
+// can be a pattern itself, such as .{json,jsonl}.
 func extension(pattern string) string {
 	name := path.Base(pattern)
 	for _, packed := range []string{".gz", ".zst", "{,.gz}", "{,.zst}", "{,.gz,.zst}"} {
@@ -187,6 +192,7 @@ func extension(pattern string) string {
 	return path.Ext(name)
 }
 
+// formatNames returns the names of all formats.
 func formatNames() (names []string) {
 	for _, s := range format.All() {
 		names = append(names, string(s.Format))
@@ -194,7 +200,9 @@ func formatNames() (names []string) {
 	return names
 }
 
-// fitFormat checks what depends on the format.
+// fitFormat checks the settings that depend on the format, such as mapping and header, and resolves
+// compression: auto means that request bodies are compressed with gzip, or not, if the format is
+// compressed by itself.
 func (l *loader) fitFormat(in *Input, spec format.Spec, src *source, at string) {
 	switch {
 	case !spec.NeedsMap || in.Mapping != "":
@@ -219,7 +227,7 @@ func (l *loader) fitFormat(in *Input, spec format.Spec, src *source, at string) 
 	}
 }
 
-// blocksOnly refuses what has no meaning for a format whose records nobody sees.
+// blocksOnly reports keys that have no meaning for a format that is read in blocks.
 func (l *loader) blocksOnly(spec format.Spec, src *source, at string) {
 	for _, key := range blockless {
 		if src.given(join(at, key)) {
@@ -234,7 +242,9 @@ func (l *loader) blocksOnly(spec format.Spec, src *source, at string) {
 // blockless is the keys that are not for formats that are read in blocks.
 var blockless = []string{"max_record_size", "partial_line_wait"}
 
-// fields checks what is to be added to every record.
+// fields checks the section fields of an input, which names the values to add to every record, and
+// reports the mistakes. A mistake in a text that a variable has filled in is reported without the
+// text, which may be a secret.
 func (l *loader) fields(in *Input, spec format.Spec, src *source, at string) {
 	at = join(at, "fields")
 	if len(in.Fields) > 0 && spec.Mapping != "Json" {
@@ -260,8 +270,8 @@ func (l *loader) fields(in *Input, spec format.Spec, src *source, at string) {
 	}
 }
 
-// sizes checks that a record fits into a payload. Where only the payload was
-// made smaller, records follow.
+// sizes checks that a record fits into a payload. If max_record_size is not written it is lowered to
+// what fits.
 func (l *loader) sizes(in *Input, src *source, at string) {
 	own := join(at, "max_record_size")
 	size, what := roomFor(in)
@@ -281,7 +291,7 @@ func (l *loader) sizes(in *Input, src *source, at string) {
 	l.complain(src, join(at, "batch"), given...)
 }
 
-// flatten is the errors that were joined into one.
+// flatten returns the errors that were joined into err, one level deep; nil if none were.
 func flatten(err error) []error {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return many.Unwrap()

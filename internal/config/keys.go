@@ -38,7 +38,7 @@ var everything = sync.OnceValue(func() *key {
 	return k
 })
 
-// addKeys adds the keys of a struct, with their defaults.
+// addKeys adds the keys of a struct to a section, with their defaults and allowed values.
 func (k *key) addKeys(t reflect.Type, preset reflect.Value, allowed map[string][]string) {
 	for _, f := range reflect.VisibleFields(t) {
 		name, ok := keyOf(f)
@@ -55,8 +55,8 @@ func (k *key) addKeys(t reflect.Type, preset reflect.Value, allowed map[string][
 	}
 }
 
-// sectionOf is the struct that the values of a key fill, and what they begin
-// with; nil: it is no section.
+// sectionOf returns the struct into which the value of a key is decoded, and its defaults; nil if the
+// key is not a section.
 func sectionOf(t reflect.Type, preset reflect.Value) (reflect.Type, reflect.Value) {
 	switch {
 	case t == reflect.TypeFor[*yaml.Node]():
@@ -73,13 +73,12 @@ func sectionOf(t reflect.Type, preset reflect.Value) (reflect.Type, reflect.Valu
 	return nil, reflect.Value{}
 }
 
-// isSections says whether a type is a list of sections.
+// isSections reports whether a type is a list of sections.
 func isSections(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
 }
 
-// readsItself says whether values of a type are read from one word by their
-// own method.
+// readsItself reports whether values of a type are decoded from text by their own method.
 func readsItself(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
@@ -87,7 +86,8 @@ func readsItself(t reflect.Type) bool {
 // commonPaths are sections that stand in several places and mean the same there.
 var commonPaths = map[string]string{"inputs.batch": "batch", "clusters.auth": "auth"}
 
-// common is the path of the key where it is explained.
+// common returns the path under which a key is explained, which is the same for sections that can be
+// written in several places.
 func (k *key) common() string {
 	for place, path := range commonPaths {
 		if rest, ok := strings.CutPrefix(k.path, place); ok && (rest == "" || rest[0] == '.') {
@@ -105,7 +105,7 @@ func (k *key) all(f func(*key)) {
 	}
 }
 
-// standard is the default in the words of the file; empty: there is none.
+// standard returns the default of a key as it would be written in a file; "" if it has none.
 func (k *key) standard() string {
 	if len(k.keys) > 0 || !k.preset.IsValid() {
 		return ""
@@ -121,8 +121,8 @@ func (k *key) standard() string {
 	return ""
 }
 
-// allowedValues are the values of the keys that have a list of them, as the
-// checks tell it of values that are none.
+// allowedValues returns the values that a key may have, by its path, for keys with a fixed list. They
+// come from the checks: those of empty settings fail and name what they want.
 func allowedValues() map[string][]string {
 	allowed := map[string][]string{"inputs.format": formatNames(), "inputs.multiline.preset": format.Presets(), "inputs.redact.preset": rules.Presets()}
 	note := func(section string, err error) {

@@ -9,7 +9,7 @@ type keyText struct {
 	least, most string // the bounds of a value, in its own unit; empty: none
 }
 
-// textOf is the text of the key at a path.
+// textOf returns the description of the key at a path; empty if there is none.
 func textOf(path string) keyText {
 	if t, ok := inputTexts[path]; ok {
 		return t

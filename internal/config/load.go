@@ -31,6 +31,7 @@ type origin struct {
 	path string
 }
 
+// newLoader returns a loader with all defaults. out collects the problems.
 func newLoader(name string, env Env, o Options, out *report) *loader {
 	c := DefaultConfig()
 	l := &loader{name: name, env: env, opts: o, out: out, doc: defaultDocument(), cfg: &c}
@@ -44,6 +45,8 @@ func newLoader(name string, env Env, o Options, out *report) *loader {
 // of one machine need an address each.
 const listenVariable = "KUSTO_AGENT_LISTEN"
 
+// load checks the text of the main file and of the files that it includes, and fills in l.cfg.
+// Problems are added to the report.
 func (l *loader) load(text []byte) {
 	l.main, text = newText(l.name, text, l.out)
 	l.cfg.Files = []string{l.name}
@@ -66,8 +69,8 @@ func (l *loader) load(text []byte) {
 	l.together()
 }
 
-// document fills a struct from the text of a file; false if there is nothing
-// to go on with.
+// document decodes the text of a file into a struct. It returns false if the text has no keys to go on
+// with; mistakes are reported.
 func (l *loader) document(text []byte, src *source, into any) bool {
 	root := parseYAML(text, src)
 	if root == nil {
@@ -80,7 +83,7 @@ func (l *loader) document(text []byte, src *source, into any) bool {
 	return root.Kind == yaml.MappingNode
 }
 
-// settings takes over what the top level says once for the whole agent.
+// settings takes over and checks the settings of the top level that are not about inputs or clusters.
 func (l *loader) settings() {
 	c, d := l.cfg, &l.doc
 	c.AllowUntrustedEndpoint, c.App, c.User, c.ShutdownTimeout = d.AllowUntrustedEndpoint, d.App, d.User, d.ShutdownTimeout
@@ -106,8 +109,8 @@ func (l *loader) settings() {
 	l.complain(l.main, "telemetry", c.Telemetry.Validate())
 }
 
-// stateDir is as written, else what systemd made for the service, of which
-// there may be several, else a folder here.
+// stateDir returns the state folder: as written, or the first that systemd has made for the service,
+// or a folder in the current one.
 func (l *loader) stateDir() string {
 	if l.doc.StateDir != "" {
 		return filepath.Clean(l.doc.StateDir)
@@ -119,7 +122,7 @@ func (l *loader) stateDir() string {
 	return "kusto-agent-state"
 }
 
-// header checks a value that is sent in a header with every request.
+// header reports a value that cannot be sent in an HTTP header.
 func (l *loader) header(path, value string) {
 	const most = 256
 	odd := strings.IndexFunc(value, func(r rune) bool { return r < ' ' || r > '~' })
@@ -128,7 +131,7 @@ func (l *loader) header(path, value string) {
 	}
 }
 
-// complain reports what Validate said of a section, each complaint at its key.
+// complain reports the errors of a check of a section, each at its key.
 func (l *loader) complain(src *source, section string, errs ...error) {
 	for _, err := range errs {
 		switch e := err.(type) {
@@ -143,7 +146,8 @@ func (l *loader) complain(src *source, section string, errs ...error) {
 	}
 }
 
-// inputs adds those of one file to the configuration.
+// inputs reads the list of inputs of one file, adds them to the configuration and reports their
+// mistakes. n is the node of the list; nil if the file has none.
 func (l *loader) inputs(n *yaml.Node, src *source) {
 	switch {
 	case n == nil || isNull(n):
@@ -171,6 +175,7 @@ func (l *loader) inputs(n *yaml.Node, src *source) {
 	}
 }
 
+// largestBatch returns the largest batch.max_size of the top level and of all inputs.
 func (l *loader) largestBatch() units.Size {
 	largest := l.cfg.Batch.MaxSize
 	for i := range l.cfg.Inputs {

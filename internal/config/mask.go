@@ -28,8 +28,8 @@ var (
 	plainProxy = regexp.MustCompile(`^(?:["']?[A-Za-z][\w+.-]*://(?:\*{4}@)?(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::\d{1,5})?/?["']?)?[ \t\r]*(?:[#,}].*)?$`)
 )
 
-// maskLine is a line that does not go on with a secret of the line before,
-// with whatever in it may be one replaced.
+// maskLine returns a line with everything that may be a secret replaced. It must not be used for a
+// line that continues a secret of the line before.
 func maskLine(line string) string {
 	line = userInfo.ReplaceAllString(line, "${1}"+kusto.Mask+"@") // first: a word in it may name a secret
 	line = maskProxyIn(line)
@@ -44,8 +44,8 @@ func maskLine(line string) string {
 	return line
 }
 
-// maskProxyIn masks what stands for a proxy and is no URL of one: where its parts
-// are is not known then.
+// maskProxyIn masks the value of a proxy that is not a plain URL, since it is not known where a
+// password could be in it.
 func maskProxyIn(line string) string {
 	at := proxyKey.FindStringIndex(line)
 	if at == nil || plainProxy.MatchString(strings.TrimLeft(line[at[1]:], " \t")) {
@@ -54,9 +54,8 @@ func maskProxyIn(line string) string {
 	return line[:at[1]] + " " + kusto.Mask
 }
 
-// maskAuth is a line of a section that says who the agent is, or that begins one,
-// where every value of the section is masked but those of keys that are known and
-// hold no secret. It is masked to its end from the first that is not.
+// maskAuth masks a line of the section auth, or one that begins it: from the first value that is not
+// known to be public, to the end of the section or of the line.
 func maskAuth(line string) string {
 	from, to := 0, len(line)
 	if at := authKey.FindStringIndex(line); at != nil {
@@ -74,7 +73,7 @@ func maskAuth(line string) string {
 	return line
 }
 
-// publicLength is how much of a part of such a section may be shown.
+// publicLength returns how many bytes at the beginning of a part of the section auth may be shown.
 func publicLength(part string) int {
 	keys := anyKey.FindAllStringSubmatchIndex(part, -1)
 	first := len(part)
@@ -100,13 +99,14 @@ func publicLength(part string) int {
 	return len(part)
 }
 
-// isWord says that a key can be one that somebody meant, and no secret in its place.
+// isWord reports whether a key consists of letters, _ and - only, so that it is not a secret in the
+// wrong place.
 func isWord(key string) bool {
 	return strings.Trim(strings.ToLower(key), "abcdefghijklmnopqrstuvwxyz_-") == ""
 }
 
-// isPublic says whether a value in the section auth may be shown: that of a key that
-// is known and holds no secret, and of the method what looks like one.
+// isPublic reports whether a value in the section auth may be shown: that of a known key other than
+// client_secret, and for method only what is nearly the name of a method.
 func isPublic(key, value string) bool {
 	if key == "method" {
 		_, near := Nearest(strings.Trim(strings.SplitN(value, "#", 2)[0], " \t,}"), credential.Methods)
@@ -122,7 +122,7 @@ type lineMask struct {
 	auth bool // it belongs to a section that says who the agent is
 }
 
-// lineMasks tells what of each line is hidden.
+// lineMasks returns what has to be hidden of each line of a file.
 func lineMasks(lines []string) []lineMask {
 	masks := make([]lineMask, len(lines))
 	var open openSecret
@@ -143,12 +143,13 @@ type section struct {
 	indent int
 }
 
+// covers reports whether the line belongs to the section that is open.
 func (v section) covers(line string) bool {
 	trimmed := strings.TrimSpace(line)
 	return v.open && (trimmed == "" || indentOf(line) > v.indent || indentOf(line) == v.indent && (trimmed[0] == '-' || trimmed[0] == '}'))
 }
 
-// after is the state behind a line.
+// after returns the state after the line.
 func (v section) after(line string) section {
 	switch {
 	case v.covers(line):
@@ -165,8 +166,8 @@ type secretKey struct {
 	indent int // lines indented deeper belong to the value
 }
 
-// findSecret finds the first key of line whose value is not to be shown. Names
-// of files are no secrets.
+// findSecret returns the first key of a line whose value must not be shown. Keys that name files are
+// no secrets.
 func findSecret(line string) (secretKey, bool) {
 	found, is := findNamed(line)
 	if is {
@@ -175,7 +176,7 @@ func findSecret(line string) (secretKey, bool) {
 	return findProxy(line)
 }
 
-// findProxy finds the key of a proxy whose value is on the lines behind it.
+// findProxy returns the key of a proxy whose value is on the following lines.
 func findProxy(line string) (secretKey, bool) {
 	if !strings.Contains(line, "roxy") && !strings.Contains(line, "ROXY") {
 		return secretKey{}, false
@@ -190,8 +191,8 @@ func findProxy(line string) (secretKey, bool) {
 // nearWords are the words that name secrets, for keys that are misspelt.
 var nearWords = []string{"secret", "clientsecret", "password", "passwd", "token", "credential", "apikey"}
 
-// findNear finds where the value of the first key of line begins that is nearly
-// called as a secret.
+// findNear returns where the value begins of the first key that is nearly spelled like that of a
+// secret.
 func findNear(line string) (value int, found bool) {
 	for _, m := range anyKey.FindAllStringSubmatchIndex(line, -1) {
 		if isNearSecret(line[m[2]:m[3]]) {
@@ -201,8 +202,8 @@ func findNear(line string) (value int, found bool) {
 	return 0, false
 }
 
-// isNearSecret says that a key, or a part of it, is a word for a secret but for a
-// letter, or two of a long one. A key that there is, is none.
+// isNearSecret reports whether a key, or a part of it, differs from a word for secrets by a letter, or
+// by two if it is long. A key that exists is never one.
 func isNearSecret(key string) bool {
 	if _, known := knownKeys()[key]; known || strings.HasSuffix(strings.ToLower(key), "file") {
 		return false
@@ -237,7 +238,7 @@ var knownKeys = sync.OnceValue(func() map[string]bool {
 	return all
 })
 
-// findNamed finds the first key of line that has a word for a secret in it.
+// findNamed returns the first key of a line with a word for secrets in it.
 func findNamed(line string) (secretKey, bool) {
 	if !mayNameSecret(line) {
 		return secretKey{}, false
@@ -262,8 +263,8 @@ func findNamed(line string) (secretKey, bool) {
 	return secretKey{}, false
 }
 
-// mayNameSecret is a cheap look for what secretWord finds: most lines of a file
-// name no secret, and all of them are looked at.
+// mayNameSecret is a cheap test that is true for every line in which secretWord finds something, and
+// for some others.
 func mayNameSecret(line string) bool {
 	lower := strings.ToLower(line)
 	for _, part := range []string{"secret", "passw", "pwd", "token", "credential", "key", "sig"} {
@@ -274,13 +275,15 @@ func mayNameSecret(line string) bool {
 	return false
 }
 
-// openSecret follows a secret from line to line.
+// openSecret says whether the lines from here on may belong to the value of a secret key, which must
+// not be shown.
 type openSecret struct {
 	open   bool
 	indent int
 	quote  byte // that the value has opened, if any
 }
 
+// covers reports whether the line continues the secret that is open.
 func (v openSecret) covers(line string) bool {
 	if !v.open {
 		return false
@@ -289,7 +292,8 @@ func (v openSecret) covers(line string) bool {
 	return v.quote != 0 || trimmed == "" || line[0] == '\t' || indentOf(line) > v.indent || strings.HasPrefix(trimmed, ":")
 }
 
-// after is the state behind a line.
+// after returns the state behind the line: open if the line continues a secret's value, or has the
+// name of a secret key, whose value may go on in the next lines.
 func (v openSecret) after(line string) openSecret {
 	if v.covers(line) {
 		if v.quote != 0 && strings.IndexByte(line, v.quote) >= 0 {

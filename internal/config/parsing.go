@@ -8,14 +8,13 @@ import (
 	"kusto-agent/tail"
 )
 
-// parses says whether an input makes JSON of lines.
+// parses reports whether an input turns lines into JSON.
 func parses(in *Input) bool {
 	how, _ := format.ParseOf(in.Parse)
 	return how != format.ParseNone
 }
 
-// parsing checks what turns lines into records. Words that are not known were
-// complained about.
+// parsing checks how an input turns lines into records. Unknown words have been reported before.
 func (l *loader) parsing(in *Input, src *source, at string) {
 	if m := in.Multiline; m != nil {
 		switch how, _ := format.ParseOf(in.Parse); {
@@ -32,6 +31,8 @@ func (l *loader) parsing(in *Input, src *source, at string) {
 	}
 }
 
+// multiline checks the section multiline of an input, whose path in the file is at, and reports its
+// mistakes.
 func (l *loader) multiline(m *tail.Multiline, src *source, at string) {
 	if m.MaxWait <= 0 {
 		src.bad(join(at, "max_wait"), "%v is out of range; want more than 0", m.MaxWait)
@@ -54,8 +55,7 @@ func (l *loader) multiline(m *tail.Multiline, src *source, at string) {
 	}
 }
 
-// roomFor is the most that max_record_size can be: a record leaves in one batch,
-// and all of it is read at once.
+// roomFor returns the largest max_record_size that fits into one batch, and in words why.
 func roomFor(in *Input) (most int64, why string) {
 	if in.Encoding == "utf-16le" || in.Encoding == "utf-16be" {
 		return int64(in.Batch.MaxSize) / 2, "half of batch.max_size, since a character has two bytes in the file"

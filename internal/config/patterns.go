@@ -10,7 +10,8 @@ import (
 	"kusto-agent/tail"
 )
 
-// takenApart checks what says how lines, or the messages in them, are taken apart.
+// takenApart checks the keys that say how lines, or the messages inside the lines of containers, are
+// split into fields.
 func (l *loader) takenApart(in *Input, src *source, at string) {
 	parse, known := format.ParseOf(in.Parse)
 	inner, ok := format.InnerOf(in.Inner)
@@ -39,7 +40,7 @@ func (l *loader) takenApart(in *Input, src *source, at string) {
 	}
 }
 
-// takenKey is the key that says how text is taken apart.
+// takenKey returns the key that says how text is split into fields: parse or inner.
 func takenKey(in *Input) string {
 	if parse, _ := format.ParseOf(in.Parse); parse.Container() {
 		return "inner"
@@ -47,7 +48,7 @@ func takenKey(in *Input) string {
 	return "parse"
 }
 
-// takenBy says how text is taken apart, for people.
+// takenBy returns that key and its value, in words.
 func takenBy(in *Input) string {
 	if takenKey(in) == "inner" {
 		return "inner is " + in.Inner
@@ -55,8 +56,7 @@ func takenBy(in *Input) string {
 	return "parse is " + in.Parse
 }
 
-// syslog checks what can be said of lines of syslog, whose times are known but for
-// their zone.
+// syslog checks the keys for lines of syslog, of which only the time zone can be set.
 func (l *loader) syslog(in *Input, src *source, at string) {
 	for _, key := range []string{"time.member", "time.layout"} {
 		if src.given(join(at, key)) {
@@ -69,7 +69,7 @@ func (l *loader) syslog(in *Input, src *source, at string) {
 	}
 }
 
-// pattern checks the regular expressions of an input, and what is said of their groups.
+// pattern checks the regular expressions of an input and what is said about their groups.
 func (l *loader) pattern(in *Input, src *source, at string) {
 	if len(in.Pattern) == 0 {
 		src.bad(join(at, "pattern"), "missing; %s: regex needs a regular expression with named groups, such as '^(?P<level>\\S+) (?P<message>.*)$'", takenKey(in))
@@ -100,7 +100,7 @@ func (l *loader) pattern(in *Input, src *source, at string) {
 	}
 }
 
-// notRegular says why a text is no regular expression.
+// notRegular returns why a text is not a regular expression.
 func notRegular(text string, e *syntax.Error) string {
 	why := "not a regular expression: " + e.Code.String()
 	if e.Expr != "" && e.Expr != text {
@@ -111,7 +111,8 @@ func notRegular(text string, e *syntax.Error) string {
 
 func quotedShort(text string) string { return "`" + shortened(text) + "`" }
 
-// itemOf is the path of one of a list, which may be a word by itself.
+// itemOf returns the path of item i of a list, or that of the list if its only item is written without
+// brackets.
 func itemOf(src *source, path string, i int) string {
 	if item := path + "[" + string(rune('0'+i)) + "]"; i < 10 && src.given(item) {
 		return item
@@ -119,7 +120,7 @@ func itemOf(src *source, path string, i int) string {
 	return path
 }
 
-// faultIn is where in a regular expression, in bytes, it is wrong.
+// faultIn returns the byte at which a regular expression is wrong.
 func faultIn(text string, e *syntax.Error) int {
 	switch e.Code {
 	case syntax.ErrMissingParen, syntax.ErrUnexpectedParen:
@@ -128,8 +129,8 @@ func faultIn(text string, e *syntax.Error) int {
 	return max(0, strings.Index(text, e.Expr))
 }
 
-// loneParen is where the last parenthesis is that is not closed, or the first one that
-// closes nothing.
+// loneParen returns the index of the last parenthesis that is not closed, or, if closing is set, of
+// the first one that closes nothing.
 func loneParen(text string, closing bool) int {
 	var open []int
 	class := -1 // where a class in brackets begins
@@ -165,8 +166,8 @@ func loneParen(text string, closing bool) int {
 	return open[len(open)-1]
 }
 
-// badWithin reports a problem within the value of path, at a place in bytes: the caret
-// stands there, where the value stands in the file as it is.
+// badWithin reports a problem at a byte of the value of path. The caret points there if the value is
+// written in the file as it is, and otherwise at the beginning of the value.
 func (s *source) badWithin(path, value string, place int, message string) {
 	p, ok := s.places[path]
 	if !ok || s.wrong[path] || p.expanded != "" || p.line < 1 || p.line > len(s.lines) {

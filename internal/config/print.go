@@ -14,8 +14,8 @@ import (
 	"kusto-agent/internal/kusto"
 )
 
-// printed is the effective configuration as the nodes of a file: every key
-// with the value that holds, included inputs in their place, secrets masked.
+// printed returns the effective configuration as YAML nodes: every key with its value, inputs of
+// included files in their place, secrets masked.
 func (c *Config) printed() (*yaml.Node, error) {
 	top := c.Clusters[DefaultCluster]
 	doc := document{
@@ -49,8 +49,7 @@ func (c *Config) printed() (*yaml.Node, error) {
 	return n, nil
 }
 
-// printInputs makes nodes of the inputs. What cannot be written for a format is
-// left out.
+// printInputs encodes the inputs into n, without keys that do not apply to their formats.
 func (c *Config) printInputs(n *yaml.Node) error {
 	inputs := slices.Clone(c.Inputs)
 	for i := range inputs {
@@ -67,8 +66,7 @@ func (c *Config) printInputs(n *yaml.Node) error {
 	return nil
 }
 
-// maskFields is a copy in which the value of what is named like a secret is
-// not told.
+// maskFields returns a copy in which values of fields that are named like secrets are masked.
 func maskFields(fields map[string]string) map[string]string {
 	out := maps.Clone(fields)
 	for name, value := range out {
@@ -79,7 +77,7 @@ func maskFields(fields map[string]string) map[string]string {
 	return out
 }
 
-// namesSecret says whether a key is called as if its value were a secret.
+// namesSecret reports whether a key is named like that of a secret.
 func namesSecret(key string) bool {
 	_, found := findSecret(key + ": x")
 	return found
@@ -99,7 +97,7 @@ func drop(n *yaml.Node, keys ...string) {
 	}
 }
 
-// keep removes all keys but one from a mapping, and returns its value.
+// keep removes all keys but one from a mapping, and returns its value; an empty node if it is missing.
 func keep(n *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
@@ -110,7 +108,7 @@ func keep(n *yaml.Node, key string) *yaml.Node {
 	return new(yaml.Node)
 }
 
-// tidy leaves out what has no value.
+// tidy removes keys without a value, at all levels.
 func tidy(n *yaml.Node) {
 	if n.Kind == yaml.MappingNode {
 		for i := len(n.Content) - 2; i >= 0; i -= 2 {
@@ -124,8 +122,8 @@ func tidy(n *yaml.Node) {
 	}
 }
 
-// escapeDollars doubles each $ of a value, so that nothing is replaced when the
-// text is read again. In keys nothing is.
+// escapeDollars doubles each $ in values, so that no variable is replaced when the text is read again.
+// Keys are not expanded and stay as they are.
 func escapeDollars(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode {
 		n.Value = strings.ReplaceAll(n.Value, "$", "$$")
@@ -137,8 +135,8 @@ func escapeDollars(n *yaml.Node) {
 	}
 }
 
-// quoteOdd has values and keys with characters that are not to reach a terminal
-// written in quotes, where they can be escaped.
+// quoteOdd makes values and keys with unprintable characters be written in double quotes, where these
+// can be escaped.
 func quoteOdd(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode && printable(n.Value) != n.Value {
 		n.Style = yaml.DoubleQuotedStyle
@@ -148,7 +146,7 @@ func quoteOdd(n *yaml.Node) {
 	}
 }
 
-// escapeOdd escapes such characters in the text that was made of the values.
+// escapeOdd replaces unprintable characters by their YAML escapes.
 func escapeOdd(text string) string {
 	var b strings.Builder
 	for _, r := range text {

@@ -19,8 +19,7 @@ type Problem struct {
 	caret int // characters of Source before the place
 }
 
-// String is the problem as people read it: the place and the words, then the
-// line with a caret under the place.
+// String returns place and message, and then the line of the file with a caret under the place.
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(printable(p.File))
@@ -71,10 +70,12 @@ type report struct {
 	more  int
 }
 
+// newReport returns a report without problems.
 func newReport() *report {
 	return &report{order: map[string]int{}, told: map[string]int{}}
 }
 
+// add adds a problem.
 func (r *report) add(p Problem) {
 	if _, ok := r.order[p.File]; !ok {
 		r.order[p.File] = len(r.order)
@@ -86,7 +87,7 @@ func (r *report) add(p Problem) {
 // full says that no more problems of a file are told, only counted.
 func (r *report) full(file string) bool { return r.told[file] >= maxProblems }
 
-// err is nil, or an *Errors with all that was added.
+// err returns nil, or an *Errors with all problems, sorted by file and place.
 func (r *report) err() error {
 	if len(r.list) == 0 {
 		return nil

@@ -15,7 +15,7 @@ import (
 
 var errTooLarge = fmt.Errorf("larger than %d KiB; want a file that a person could read, or several by include", maxFileSize>>10)
 
-// readFile reads a whole file, of whatever kind, up to the bound.
+// readFile returns the content of a file of at most maxFileSize bytes.
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -32,8 +32,8 @@ func readFile(path string) ([]byte, error) {
 	return text, nil
 }
 
-// unread is the problem of a file that could not be taken in. One that is there
-// has a place, as all mistakes in it would have.
+// unread returns the problem of a file that cannot be read. A file that exists but is too large is
+// reported at 1:1, because every problem in an existing file needs a position.
 func unread(path string, err error) Problem {
 	p := Problem{File: path, Message: err.Error()}
 	if errors.Is(err, errTooLarge) {
@@ -42,8 +42,7 @@ func unread(path string, err error) Problem {
 	return p
 }
 
-// cause says what went wrong without the path, which stands before it, and what
-// to do about it.
+// cause returns why a file cannot be opened or read, without its path, and what to do about it.
 func cause(verb string, err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -61,7 +60,7 @@ func cause(verb string, err error) string {
 	return words
 }
 
-// newText makes a source of a file, and its text ready to parse.
+// newText returns a source for the text of a file, and the text without a byte order mark.
 func newText(name string, text []byte, out *report) (*source, []byte) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	return newSource(name, text, out), text
@@ -70,9 +69,8 @@ func newText(name string, text []byte, out *report) (*source, []byte) {
 // maxIncluded is how many files may be included.
 const maxIncluded = 1000
 
-// included is the files that the patterns of include match, each once, in the
-// order of the patterns and of their names. A pattern may match nothing; the
-// name of one file may not.
+// included returns the files that the patterns of include match, each once, in the order of the
+// patterns and then of the names. A pattern may match nothing; a plain file name must exist.
 func (l *loader) included() (files []string) {
 	seen := map[string]bool{realName(l.name): true}
 	for i, pattern := range l.doc.Include {
@@ -103,7 +101,8 @@ func (l *loader) included() (files []string) {
 	return files
 }
 
-// include reads the inputs of one included file.
+// include reads an included file and adds its inputs to the configuration. A file that cannot be read
+// is reported as a mistake.
 func (l *loader) include(path string) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
@@ -125,8 +124,7 @@ func (l *loader) include(path string) {
 	}
 }
 
-// inFolder is the full path of a file that is named relative to the folder of
-// the main file.
+// inFolder returns the full path of a file that is named relative to the folder of the main file.
 func (l *loader) inFolder(file string) string {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(filepath.Dir(l.name), file)

@@ -14,8 +14,7 @@ Written by ` + "`kusto-agent config reference`" + `: do not edit it. ` + "`kusto
 Units stand in the value: ` + "`500ms`, `30s`, `1h30m`, `7d`; `64KiB`, `4MB`, `1GiB`" + ` (kB, MB and GB are decimal, KiB, MiB and GiB binary). ` + "`${NAME}`, `${NAME:-default}` and `${NAME:?why}`" + ` are replaced from the environment, ` + "`$$`" + ` is a dollar sign. A key that is unknown, doubled or mistyped is an error, and all errors of a file are reported at once.
 `
 
-// Reference is the page of all keys, as Markdown: by section, each with its type, its
-// default and what it is for.
+// Reference returns the page of all keys as Markdown: by section, each with type, default and meaning.
 func Reference() []byte {
 	var b bytes.Buffer
 	b.WriteString(referenceHead)
@@ -44,7 +43,8 @@ func Reference() []byte {
 	return b.Bytes()
 }
 
-// row is the line of one key.
+// row returns the row of the key in a Markdown table: key, explanation with type and range, and
+// default.
 func (t Topic) row() string {
 	about := inCell(t.About)
 	var more []string
@@ -68,7 +68,7 @@ func (t Topic) row() string {
 	return fmt.Sprintf("| %s | %s | %s |\n", inCode(t.Key), about, standard)
 }
 
-// inCell is a text for a cell of a table of Markdown.
+// inCell escapes a text for a cell of a Markdown table.
 func inCell(s string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(s)
 }

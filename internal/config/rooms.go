@@ -8,7 +8,7 @@ import (
 	"kusto-agent/tail"
 )
 
-// Limits are the batch settings of an input for its route.
+// Limits returns the batch settings of the input, for the batcher.
 func (in *Input) Limits() batcher.Limits {
 	return batcher.Limits{
 		MaxBytes: int(in.Batch.MaxSize), MaxRecords: in.Batch.MaxRecords, MaxWait: in.Batch.MaxWait.D(),
@@ -16,7 +16,7 @@ func (in *Input) Limits() batcher.Limits {
 	}
 }
 
-// Tail is what tail has to know of an input.
+// Tail returns the settings of the input, for the tailer.
 func (in *Input) Tail() tail.Input {
 	return tail.Input{
 		InputConfig: in.InputConfig, Route: in.Route(),
@@ -24,7 +24,7 @@ func (in *Input) Tail() tail.Input {
 	}
 }
 
-// Routes are the routes of all inputs with their batch settings.
+// Routes returns the routes of all inputs with their batch settings.
 func (c *Config) Routes() map[record.Route]batcher.Limits {
 	routes := make(map[record.Route]batcher.Limits)
 	for i := range c.Inputs {
@@ -33,7 +33,7 @@ func (c *Config) Routes() map[record.Route]batcher.Limits {
 	return routes
 }
 
-// Tails are the inputs as tail has to know them.
+// Tails returns the settings of all inputs, for the tailer.
 func (c *Config) Tails() []tail.Input {
 	var inputs []tail.Input
 	for i := range c.Inputs {
@@ -45,8 +45,8 @@ func (c *Config) Tails() []tail.Input {
 // Folders are those that the agent writes to, which no input reads.
 func (c *Config) Folders() []string { return []string{Absolute(c.StateDir), Absolute(c.Spool.Dir)} }
 
-// Absolute is a path that holds wherever one stands. It fails only where the working
-// directory is gone, and then the path is as good as any.
+// Absolute returns path as an absolute path, or unchanged if the working directory does not exist any
+// more.
 func Absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

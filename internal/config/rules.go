@@ -14,8 +14,8 @@ import (
 // ruleLists are the keys of an input that hold rules.
 var ruleLists = []string{"keep", "drop", "redact"}
 
-// rules checks what says which records are sent, and what of them. A format or a way of parsing that is
-// not known was complained about.
+// rules checks the keys that select or change records: keep, drop, sample, redact, rename, remove,
+// add. An unknown format or way of parsing has been reported before.
 func (l *loader) rules(in *Input, src *source, at string) {
 	spec, known := format.Of(in.Format)
 	if _, ok := format.ParseOf(in.Parse); !known || !ok {
@@ -37,7 +37,7 @@ func (l *loader) rules(in *Input, src *source, at string) {
 			}
 		case slices.Contains(ruleLists, list):
 			for i := range n {
-				saysNothing(src, fmt.Sprintf("%s[%d]", join(at, list), i))
+				refuseEmpty(src, fmt.Sprintf("%s[%d]", join(at, list), i))
 			}
 		}
 	}
@@ -69,7 +69,7 @@ func (l *loader) rules(in *Input, src *source, at string) {
 	}
 }
 
-// leaves are the errors that were joined into one, in one or more steps.
+// leaves returns the single errors that were joined into err, at any depth; nil for nil.
 func leaves(err error) (all []error) {
 	many := flatten(err)
 	if many == nil && err != nil {
@@ -81,9 +81,9 @@ func leaves(err error) (all []error) {
 	return all
 }
 
-// saysNothing refuses keys of a rule whose values are empty: without them the rule
-// would mean something else.
-func saysNothing(src *source, at string) {
+// refuseEmpty reports keys of a rule that have an empty value: ignored, they would change what the
+// rule means.
+func refuseEmpty(src *source, at string) {
 	for _, key := range []string{"name", "match", "member", "column", "in", "below", "above", "preset"} {
 		p := src.places[join(at, key)]
 		if !src.given(join(at, key)) || src.wrong[join(at, key)] {

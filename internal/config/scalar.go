@@ -22,7 +22,8 @@ type word struct {
 // maxWord is the longest value taken, in bytes.
 const maxWord = 16 << 10
 
-// word reads a scalar; where it cannot, that has been reported.
+// word returns the scalar n with its variables replaced. ok is false if it is not a usable single
+// value, which is then reported. The place of path records what was written.
 func (d *decoder) word(n *yaml.Node, path string) (w word, ok bool) {
 	switch {
 	case n.Kind == yaml.MappingNode && n.Style&yaml.FlowStyle != 0:
@@ -57,7 +58,7 @@ func (d *decoder) word(n *yaml.Node, path string) (w word, ok bool) {
 	return w, true
 }
 
-// quote shows a value in a message; one that may be a secret is not shown.
+// quote returns the value quoted for a message, or "this value" if it may be a secret.
 func (w word) quote(path string) string {
 	if w.expanded || isSecret(path) {
 		return "this value"
@@ -65,12 +66,12 @@ func (w word) quote(path string) string {
 	return strconv.Quote(shortened(w.text))
 }
 
-// isSecret says whether the value of path is never to be shown.
+// isSecret reports whether the value at a path must never be shown.
 func isSecret(path string) bool {
 	return strings.HasSuffix(path, "client_secret") || strings.HasSuffix(path, "proxy")
 }
 
-// scalar fills v from a single value, which must be of its kind.
+// scalar decodes a single value into a string, bool or int, and reports a value of another type.
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 	w, ok := d.word(n, path)
 	if !ok {
@@ -101,7 +102,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// text fills a value that reads itself, such as a size or a duration.
+// text decodes a single value with its own UnmarshalText, such as a size or a duration.
 func (d *decoder) text(n *yaml.Node, v encoding.TextUnmarshaler, path string) {
 	w, ok := d.word(n, path)
 	if !ok {
@@ -116,6 +117,7 @@ func (d *decoder) text(n *yaml.Node, v encoding.TextUnmarshaler, path string) {
 	}
 }
 
+// kindName returns the word for a node that is not a single value.
 func kindName(n *yaml.Node) string {
 	if n.Kind == yaml.SequenceNode {
 		return "a list"
@@ -123,7 +125,7 @@ func kindName(n *yaml.Node) string {
 	return "a section of keys"
 }
 
-// shortened cuts a value for a message.
+// shortened cuts a value to 64 characters for a message.
 func shortened(s string) string {
 	const most = 64
 	if r := []rune(s); len(r) > most {

@@ -13,9 +13,9 @@ import (
 	"kusto-agent/sender"
 )
 
-// Schema is the JSON Schema (draft 2020-12) of the configuration and of files
-// it includes, to be marshalled. It takes whatever Load takes. Load refuses
-// more: it also checks what one key means for another.
+// Schema returns the JSON Schema (draft 2020-12) of the configuration and of included files, for
+// marshalling. It accepts whatever Load accepts; Load also checks keys against each other and refuses
+// more.
 func Schema() map[string]any {
 	root := everything()
 	s := schemaOf(root, false)
@@ -39,7 +39,7 @@ func Schema() map[string]any {
 
 type schema = map[string]any
 
-// commonList is the sections that are defined once and referred to.
+// commonList returns the paths of the sections that the schema defines once and refers to.
 func commonList() (paths []string) {
 	for _, path := range commonPaths {
 		paths = append(paths, path)
@@ -55,7 +55,7 @@ const (
 	durationPattern = `^([0-9]+d)?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$|^[0-9]+d$`
 )
 
-// words are the definitions of single values and of lists of them.
+// words returns the definitions of single values and of lists of them.
 func words() schema {
 	return schema{
 		"variable": schema{"type": "string", "pattern": variablePattern},
@@ -72,8 +72,8 @@ func ref(name string) schema { return schema{"$ref": "#/$defs/" + name} }
 
 func orVariable(of ...any) schema { return schema{"anyOf": append(of, ref("variable"))} }
 
-// schemaOf is the schema of one key. A section that is defined once is referred
-// to where refer says so.
+// schemaOf returns the schema of one key with description, default and example. refer allows a
+// reference for a section that is defined once.
 func schemaOf(k *key, refer bool) schema {
 	s := schemaOfValue(k, refer)
 	s["description"] = k.description()
@@ -90,6 +90,7 @@ func schemaOf(k *key, refer bool) schema {
 	return s
 }
 
+// schemaOfValue returns the schema of a key's value, without description.
 func schemaOfValue(k *key, refer bool) schema {
 	switch {
 	case refer && slices.Contains(commonList(), k.common()):
@@ -137,7 +138,7 @@ func schemaOfValue(k *key, refer bool) schema {
 // needed are the keys without which their section is refused.
 var needed = map[string][]string{"inputs": {"paths", "table"}, "clusters": {"url"}}
 
-// schemaOfKeys is the schema of a section. All of its keys may be commented out.
+// schemaOfKeys returns the schema of a section. null is allowed, since all keys may be commented out.
 func schemaOfKeys(k *key) schema {
 	properties := schema{}
 	for _, sub := range k.keys {
@@ -150,6 +151,7 @@ func schemaOfKeys(k *key) schema {
 	return s
 }
 
+// schemaOfInt returns the schema of a whole number within the key's range.
 func schemaOfInt(k *key) schema {
 	s := schema{"type": "integer"}
 	if n, err := strconv.Atoi(k.least); err == nil {
@@ -161,8 +163,8 @@ func schemaOfInt(k *key) schema {
 	return orVariable(s)
 }
 
-// schemaOfChoice takes a word of a list; one that looks like a number needs no
-// quotes, and formats are known in any letter case.
+// schemaOfChoice returns the schema of a value out of a list. Values that look like numbers are also
+// accepted as numbers, and formats in any letter case.
 func schemaOfChoice(k *key) schema {
 	values := []any{}
 	for _, word := range k.allowed {
@@ -183,8 +185,8 @@ func schemaOfChoice(k *key) schema {
 
 var letter = regexp.MustCompile(`[A-Za-z]`)
 
-// inAnyCase is patterns for words in any letter case, without flags, which the
-// patterns of a schema do not have.
+// inAnyCase returns patterns that match the words in any letter case; patterns of a JSON Schema have
+// no flags for that.
 func inAnyCase(words []string) (patterns []string) {
 	for _, word := range words {
 		patterns = append(patterns, letter.ReplaceAllStringFunc(word, func(l string) string {
@@ -194,7 +196,7 @@ func inAnyCase(words []string) (patterns []string) {
 	return patterns
 }
 
-// fromYAML is the value that our own text stands for, as JSON has it.
+// fromYAML returns the JSON value of a text in YAML that is part of this program.
 func fromYAML(text string) (v any) {
 	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
 		panic("config: an example is no YAML: " + err.Error())

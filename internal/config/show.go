@@ -11,11 +11,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Show writes the effective configuration as a file that loads to the same:
-// every key with the value that holds, variables replaced, included inputs in
-// their place, secrets masked. A comment behind each value says where it came
-// from. With the name of an input, that input alone is written, as a file to
-// include would have it.
+// Show writes the effective configuration as a file that loads to the same settings: every key with
+// its value, variables replaced, included inputs in place, secrets masked. A comment after each value
+// says where it came from. With the name of an input only that input is written, as in an included
+// file.
 func (t Traced) Show(w io.Writer, input string) error {
 	doc, first, err := t.document(input)
 	if err != nil {
@@ -40,8 +39,8 @@ func (t Traced) Show(w io.Writer, input string) error {
 	return err
 }
 
-// Masked is what Show writes, without the comments: the configuration in force, without
-// a secret in it.
+// Masked returns the text that Show writes, without comments: the present configuration without
+// secrets.
 func (c *Config) Masked() (string, error) {
 	doc, err := c.printed()
 	if err != nil {
@@ -54,7 +53,7 @@ func (c *Config) Masked() (string, error) {
 	return escapeOdd(string(text)), nil
 }
 
-// encoded is the text of a file, from its nodes, which it changes.
+// encoded returns the YAML text of doc, in which it escapes dollar signs and unprintable characters.
 func encoded(doc *yaml.Node) ([]byte, error) {
 	escapeDollars(doc)
 	quoteOdd(doc)
@@ -67,9 +66,9 @@ func encoded(doc *yaml.Node) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// Shown is what Show writes as a value that can be marshalled to JSON: the
-// configuration, and of each value in it where it came from, by its path. A
-// dollar sign stands for itself.
+// Shown returns what Show writes as data for JSON: the configuration, and the origin of each value by
+// its path. Dollar signs are not doubled as in Show. first is the index of the first input shown, so
+// that paths name the inputs of the whole configuration.
 func (t Traced) Shown(input string) (Shown, error) {
 	doc, first, err := t.document(input)
 	if err != nil {
@@ -88,7 +87,8 @@ type Shown struct {
 	From   map[string]Origin `json:"from"`
 }
 
-// document is what is shown, and the number of the first input in it.
+// document returns the nodes to show, and the index in the whole configuration of the first input in
+// them.
 func (t Traced) document(input string) (doc *yaml.Node, first int, err error) {
 	if doc, err = t.printed(); err != nil || input == "" {
 		return doc, 0, err
@@ -102,8 +102,8 @@ func (t Traced) document(input string) (doc *yaml.Node, first int, err error) {
 	return doc, first, nil
 }
 
-// HasInput is nil if there is an input of a name, which may be empty for all of
-// them; else it says which there are.
+// HasInput returns nil if there is an input with this name, or if name is ""; otherwise an error that
+// names the existing ones.
 func (c *Config) HasInput(name string) error {
 	var names []string
 	for _, in := range c.Inputs {
@@ -118,8 +118,8 @@ func (c *Config) HasInput(name string) error {
 	return fmt.Errorf("there is no input %q; want %s", name, orList(names))
 }
 
-// renumbered is a path with the number that its input has in the whole
-// configuration, where only one is shown.
+// renumbered returns a path with the index of its input raised by first, for a document that shows one
+// input only.
 func renumbered(path string, first int) string {
 	if i, rest, ok := inputAt(path); ok {
 		return fmt.Sprintf("inputs[%d]%s", i+first, rest)
@@ -127,7 +127,7 @@ func renumbered(path string, first int) string {
 	return path
 }
 
-// each calls f for every value below n that is no section or list of others.
+// each calls f for every single value below n, with its path.
 func each(n *yaml.Node, path string, f func(path string, n *yaml.Node)) {
 	switch {
 	case len(n.Content) == 0:
@@ -146,8 +146,7 @@ func each(n *yaml.Node, path string, f func(path string, n *yaml.Node)) {
 // commentColumn is where comments begin, but behind values that reach further.
 const commentColumn = 48
 
-// commented is text with comments at the ends of its lines, by their numbers
-// from 1.
+// commented returns text with comments at the ends of lines, which are numbered from 1.
 func commented(text string, comments map[int]string) string {
 	var b strings.Builder
 	number := 0

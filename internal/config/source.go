@@ -29,6 +29,7 @@ type place struct {
 	written   string // the value before that; empty: it is no single value
 }
 
+// newSource returns a source for the text of a file. Problems are added to out.
 func newSource(name string, text []byte, out *report) *source {
 	out.order[name] = len(out.order)
 	return &source{
@@ -38,20 +39,19 @@ func newSource(name string, text []byte, out *report) *source {
 	}
 }
 
-// mark notes where the value of path stands.
+// mark stores where the value of path is written.
 func (s *source) mark(path string, n *yaml.Node) {
 	s.places[path] = place{line: n.Line, col: n.Column}
 }
 
-// given says that the file has the key, be its value right or wrong.
+// given reports whether the file has the key, with a right or a wrong value.
 func (s *source) given(path string) bool {
 	_, ok := s.places[path]
 	return ok
 }
 
-// bad reports a problem with the value of path. What is missing is shown where
-// the section begins that should have it. The first problem of a path is told,
-// and those that follow from it are not.
+// bad reports a problem with the value of path. Something that is missing is reported where its
+// section begins. Further problems of the same path are ignored, since they follow from the first.
 func (s *source) bad(path, format string, args ...any) {
 	if s.wrong[path] {
 		return
@@ -96,8 +96,8 @@ const maxShown = 4096
 // excerptWidth is how many characters of a line are shown.
 const excerptWidth = 120
 
-// excerpt is a line as it may be shown, and how many characters of it stand
-// before col.
+// excerpt returns the part of a line that may be shown, without secrets, and how many characters of it
+// come before col; "" for a line that is too long.
 func (s *source) excerpt(line, col int) (shown string, caret int) {
 	if len(s.lines[line-1]) > maxShown {
 		return "", 0
@@ -120,7 +120,7 @@ func (s *source) excerpt(line, col int) (shown string, caret int) {
 	return oneToOne(text[indent:]), caret - indent
 }
 
-// masked is a line with no secret in it.
+// masked returns a line with its secrets replaced.
 func (s *source) masked(line int) string {
 	if s.masks == nil {
 		s.masks = lineMasks(s.lines)
@@ -135,8 +135,8 @@ func (s *source) masked(line int) string {
 	return maskLine(text)
 }
 
-// oneToOne replaces what a terminal would not show as one character, so that
-// the caret stays where it belongs.
+// oneToOne replaces characters that a terminal would not show as one character, so that the caret
+// below the line stays in place.
 func oneToOne(text []rune) string {
 	for i, r := range text {
 		switch {
@@ -149,8 +149,7 @@ func oneToOne(text []rune) string {
 	return strings.TrimRight(string(text), " ")
 }
 
-// printable escapes what is not to reach a terminal: control characters, line
-// ends, marks that turn the direction of writing.
+// printable escapes control characters, line ends and characters that turn the direction of text.
 func printable(s string) string {
 	clean := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 	if clean {

@@ -12,8 +12,8 @@ import (
 	"kusto-agent/internal/kusto/credential"
 )
 
-// unknown reports a key that its section does not have, with what may have
-// been meant. Whatever was meant is not reported as missing later.
+// unknown reports a key that its section does not have, with what may have been meant. That key is
+// then not reported as missing.
 func (d *decoder) unknown(key string, k *yaml.Node, section reflect.Type, path string) {
 	if d.src.out.full(d.src.name) {
 		d.src.out.more++
@@ -56,8 +56,7 @@ func (d *decoder) unknown(key string, k *yaml.Node, section reflect.Type, path s
 	d.src.badAt(k.Line, k.Column, join(path, shortened(key)), message)
 }
 
-// strayed is the key of another section that may have been meant, with the
-// section; empty if none is near.
+// strayed returns a similar key of another section, with that section, in words; "" if there is none.
 func strayed(typed string) string {
 	var words []string
 	homes := map[string][]string{}
@@ -84,8 +83,8 @@ func strayed(typed string) string {
 	return near + ", which belongs to " + orList(homes[near])
 }
 
-// homesOf is where a key belongs, in words; sections within the section it was
-// found in come alone, as the likeliest.
+// homesOf returns the sections to which a key belongs, in words. Sections inside the one where it was
+// found come alone, as they are the likeliest.
 func homesOf(key string, from reflect.Type) []string {
 	if homes := homesWithin(key, from, ""); len(homes) > 0 {
 		return homes
@@ -106,7 +105,7 @@ func homesOf(key string, from reflect.Type) []string {
 	return homes
 }
 
-// homesWithin is the sections inside t that have key.
+// homesWithin returns the paths of the sections inside t that have the key.
 func homesWithin(key string, t reflect.Type, path string) (homes []string) {
 	for _, f := range reflect.VisibleFields(t) {
 		name, ok := keyOf(f)
@@ -121,7 +120,7 @@ func homesWithin(key string, t reflect.Type, path string) (homes []string) {
 	return homes
 }
 
-// Nearest is the one of words that a person most likely meant, and whether there is one.
+// Nearest returns the word that a person most likely meant by typed; false if none is similar enough.
 func Nearest(typed string, words []string) (string, bool) {
 	const most = 64 // no word is that long, and the cost grows with it
 	if len(typed) > most {
@@ -144,8 +143,8 @@ func plainKey(s string) string { return joiners.Replace(strings.ToLower(s)) }
 
 var joiners = strings.NewReplacer("_", "", "-", "", " ", "")
 
-// distance is the number of letters to add, remove, change or swap with their
-// neighbour to get from a to b.
+// distance returns how many letters have to be added, removed, changed or swapped with their neighbour
+// to get from a to b.
 func distance(a, b string) int {
 	before, last := []int(nil), make([]int, len(b)+1)
 	for j := range last {
@@ -169,7 +168,7 @@ func distance(a, b string) int {
 	return last[len(b)]
 }
 
-// orList is words as a sentence has them: a, b or c.
+// orList returns words as a list in a sentence: a, b or c.
 func orList(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")

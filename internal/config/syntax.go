@@ -21,8 +21,8 @@ const (
 	maxDepth      = 100     // sections in sections
 )
 
-// parseYAML is the one document of a file, as nodes. Where there is none it
-// has been reported why, and nil is returned.
+// parseYAML returns the nodes of the one document in a file; nil if there is none, or not one, which
+// is then reported.
 func parseYAML(text []byte, src *source) *yaml.Node {
 	if line, col, why := refuse(text); why != "" {
 		src.badAt(line, col, "", why)
@@ -49,8 +49,8 @@ func parseYAML(text []byte, src *source) *yaml.Node {
 	return nil
 }
 
-// nextDocument also turns a panic of the library into an error: a bug there
-// must not end an agent that reads its configuration anew.
+// nextDocument decodes the next document. A panic of the library becomes an error, so that it cannot
+// end an agent that reloads its configuration.
 func nextDocument(dec *yaml.Decoder) (n *yaml.Node, err error) {
 	defer func() {
 		if recover() != nil {
@@ -61,8 +61,8 @@ func nextDocument(dec *yaml.Decoder) (n *yaml.Node, err error) {
 	return n, dec.Decode(n)
 }
 
-// refuse looks at the text without parsing it, and says what is wrong with it
-// and where, if it is not text or would cost too much to parse.
+// refuse checks the text before it is parsed. If it is not text or would cost too much to parse,
+// refuse returns where and why; otherwise why is "".
 func refuse(text []byte) (line, col int, why string) {
 	line, col = 1, 1
 	open, separators := 0, 0
@@ -141,7 +141,7 @@ var said = []struct{ words, told string }{
 	{"indentation indicator", "an indentation of 0 behind | or >; leave it out"},
 }
 
-// reportSyntax tells in our own words what the library could not read.
+// reportSyntax reports an error of the YAML library in the agent's own words, at its place.
 func reportSyntax(text []byte, err error, src *source) {
 	told := "not readable as YAML from here on"
 	for _, s := range said {
@@ -157,7 +157,7 @@ func reportSyntax(text []byte, err error, src *source) {
 	src.badAt(line, col, "", told)
 }
 
-// runeAt is the character of a line at a column from 1; 0: there is none.
+// runeAt returns the character of a line at a column, from 1; 0 if the line is shorter.
 func runeAt(line string, col int) rune {
 	for _, r := range line {
 		if col--; col == 0 {
@@ -172,10 +172,9 @@ var errorLine = regexp.MustCompile(`^yaml: line (\d+): `)
 // maxLocate bounds the files in which a mistake is looked for by parsing.
 const maxLocate = 64 << 10
 
-// locate is the line and the column of a syntax error, both from 1. The
-// library tells no column, and its line may be that of the section around.
-// But the shortest beginning of the file that fails in the same way ends with
-// the mistake, and whatever is longer fails so too: it is found by halving.
+// locate returns line and column of a syntax error, both from 1. The library gives no column, and its
+// line may be that of the section around. But the shortest beginning of the file that fails in the
+// same way ends with the mistake, and every longer one fails too: locate finds it by bisection.
 func locate(text []byte, err error) (line, col int) {
 	if len(text) > maxLocate {
 		line = 1
@@ -206,7 +205,7 @@ func locate(text []byte, err error) (line, col int) {
 	return bytes.Count(before, []byte("\n")), utf8.RuneCount(before[start:]) + 1
 }
 
-// syntaxError is what the library says to text; nil where it can be read.
+// syntaxError returns the error with which the library refuses text; nil if it accepts it.
 func syntaxError(text []byte) error {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	for {

@@ -5,7 +5,8 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// together checks the inputs against each other.
+// together checks the inputs against each other: their names, the settings of inputs with one route,
+// and files that two of these would read.
 func (l *loader) together() {
 	names := map[string]int{}
 	routes := map[record.Route][]int{}
@@ -32,6 +33,7 @@ func (l *loader) together() {
 	}
 }
 
+// sameName reports that input i has the name of the input first.
 func (l *loader) sameName(i, first int) {
 	o, at := l.origins[i], join(l.origins[i].path, "name")
 	if o.src.given(at) {
@@ -41,8 +43,7 @@ func (l *loader) sameName(i, first int) {
 	o.src.bad(at, "missing; without one it is the table, %q, as is that of %s", l.cfg.Inputs[i].Name, l.place(first, o.src))
 }
 
-// oneRoute checks that two inputs of one route agree on how its payloads are
-// made.
+// oneRoute checks that two inputs with the same route have the same batch settings and compression.
 func (l *loader) oneRoute(i, first int) {
 	a, b, o := &l.cfg.Inputs[first], &l.cfg.Inputs[i], l.origins[i]
 	key := batchDifference(a.Batch, b.Batch)
@@ -54,7 +55,7 @@ func (l *loader) oneRoute(i, first int) {
 	}
 }
 
-// batchDifference is the first key in which two batches differ.
+// batchDifference returns the first key in which two batch sections differ; "" if they are the same.
 func batchDifference(a, b batcher.Config) string {
 	switch {
 	case a.MaxSize != b.MaxSize:
@@ -71,8 +72,8 @@ func batchDifference(a, b batcher.Config) string {
 	return ""
 }
 
-// oneFile checks that no file that exists now would be sent by one route
-// twice.
+// oneFile reports files that exist now and that two inputs with the same route would both read, so
+// that their records would be sent twice.
 func (l *loader) oneFile(same []int) {
 	reader := map[string]int{}
 	for _, i := range same {
@@ -89,7 +90,7 @@ func (l *loader) oneFile(same []int) {
 	}
 }
 
-// place says where an input stands, for people who read of another in a file.
+// place returns where an input is written, for an error in the file from.
 func (l *loader) place(i int, from *source) string {
 	o := l.origins[i]
 	if o.src == from {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Write writes the topic for people.
+// Write writes the explanation of a key as text for people.
 func (t Topic) Write(w io.Writer) error {
 	var b strings.Builder
 	if t.Key != "" {
@@ -45,7 +45,7 @@ func (t Topic) Write(w io.Writer) error {
 	return err
 }
 
-// wrapped is text in lines of a width that is good to read, each with a margin.
+// wrapped breaks a text into lines of at most 96 bytes, each with a margin before it.
 func wrapped(text, margin string) string {
 	const width = 96
 	var b strings.Builder

@@ -37,7 +37,7 @@ type Origin struct {
 	Note      string   `json:"note,omitempty"` // what else there is to know, in words
 }
 
-// String is the origin as the comment behind a value has it.
+// String returns the origin in the form of the comment that Show writes after a value.
 func (o Origin) String() string {
 	place := ""
 	if o.File != "" {
@@ -57,9 +57,8 @@ func (o Origin) String() string {
 	return place
 }
 
-// origin tells where the value at a path of the printed configuration came
-// from, such as inputs[0].batch.max_size; value is the text it is printed as,
-// empty for what is no single value.
+// origin returns where the value at a path of the printed configuration came from, such as
+// inputs[0].batch.max_size. value is the text as it is printed; "" for a section or list.
 func (t Traced) origin(path, value string) Origin {
 	src, at := t.locate(path)
 	if p, ok := src.places[at]; ok {
@@ -75,8 +74,8 @@ func (t Traced) origin(path, value string) Origin {
 	return t.filled(path)
 }
 
-// Place is where the value at a path such as inputs[0].remove[1] is written, as FILE:LINE:
-// that of the section which would have it, where it is not.
+// Place returns where the value at a path is written, as FILE:LINE; if it is not written, the place of
+// the section that would have it.
 func (t Traced) Place(path string) string {
 	src, at := t.locate(path)
 	for ; at != ""; at = parent(at) {
@@ -87,12 +86,13 @@ func (t Traced) Place(path string) string {
 	return printable(src.name)
 }
 
-// joinNotes puts one note behind another.
+// joinNotes joins the notes that are not empty.
 func joinNotes(notes ...string) string {
 	return strings.Join(slices.DeleteFunc(notes, func(s string) bool { return s == "" }), ", ")
 }
 
-// given is the origin of a value that a file has.
+// given returns the origin of a value that a file has at the place p: the file, or the variables that
+// it was expanded from.
 func (t Traced) given(src *source, p place, path, value string) Origin {
 	o := Origin{Kind: byFile, File: src.name, Line: p.line}
 	for _, name := range variablesIn(p.written) {
@@ -111,7 +111,7 @@ func (t Traced) given(src *source, p place, path, value string) Origin {
 
 var replaced = regexp.MustCompile(`\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)`)
 
-// variablesIn is the names of the variables that are put into a value, each once.
+// variablesIn returns the names of the variables in a value, each once.
 func variablesIn(written string) (names []string) {
 	for _, m := range replaced.FindAllStringSubmatch(written, -1) {
 		if m[1] != "" && !slices.Contains(names, m[1]) {
@@ -121,8 +121,8 @@ func variablesIn(written string) (names []string) {
 	return names
 }
 
-// locate is the file that would have the value at a path, and the path there:
-// the third input of all may be the first of its file.
+// locate returns the file that would have the value at a path of the whole configuration, and its path
+// in that file, where inputs are numbered anew.
 func (t Traced) locate(path string) (src *source, at string) {
 	i, rest, ok := inputAt(path)
 	if !ok || i >= len(t.from.origins) {
@@ -132,8 +132,8 @@ func (t Traced) locate(path string) (src *source, at string) {
 	return o.src, o.path + rest
 }
 
-// inputAt is the number of the input that a path leads into, and the rest of
-// the path, from its dot on.
+// inputAt returns the index of the input in a path and the rest of the path from its dot on; false if
+// the path does not lead into an input.
 func inputAt(path string) (i int, rest string, ok bool) {
 	number, rest, ok := strings.Cut(path, "]")
 	if !ok || !strings.HasPrefix(number, "inputs[") {
@@ -143,8 +143,8 @@ func inputAt(path string) (i int, rest string, ok bool) {
 	return i, rest, err == nil
 }
 
-// inherited is the path that a value which is not given is taken from, and how
-// to say so; empty if it is taken from nowhere.
+// inherited returns the path from which a value that is not written is taken, and a note about it; ""
+// if it is not taken from another path.
 func (t Traced) inherited(path string) (from, note string) {
 	const ofTop = "of the top level"
 	if i, rest, ok := inputAt(path); ok {
@@ -171,7 +171,8 @@ func (t Traced) inherited(path string) (from, note string) {
 	return "", ""
 }
 
-// filled is the origin of a value that nothing was written for.
+// filled returns the origin of a value for which nothing is written: a variable, another setting or
+// the default.
 func (t Traced) filled(path string) Origin {
 	note := ""
 	switch i, rest, isInput := inputAt(path); {
@@ -196,8 +197,8 @@ func (t Traced) filled(path string) Origin {
 	return Origin{Kind: byDefault}
 }
 
-// resolvedInput says what a value of an input follows from where none was
-// written; empty: it is the default.
+// resolvedInput returns, in words, from what a value of an input follows for which nothing is written;
+// "" if it is the default.
 func resolvedInput(in *Input, key string) string {
 	switch {
 	case key == "name":
