@@ -41,7 +41,8 @@ type ended struct {
 	records int64
 }
 
-// windowsOf part batches by pauses in which surely no row of them was stored. It sorts them.
+// windowsOf sorts batches by time and divides them at pauses that are so long that rows before and
+// after them cannot be confused.
 func windowsOf(all []ended) (out []Window) {
 	slices.SortFunc(all, func(a, b ended) int { return a.at.Compare(b.at) })
 	least := time.Duration(0)
@@ -62,7 +63,7 @@ func windowsOf(all []ended) (out []Window) {
 	return out
 }
 
-// counts compares numbers for the tables of which some records bear no stamp.
+// counts compares the numbers of records and rows of the tables of which some records have no stamps.
 func (t *tables) counts(ctx context.Context) error {
 	tables := make([]record.Route, 0, len(t.unstamped))
 	for r := range t.unstamped {
@@ -82,8 +83,8 @@ func tableOf(r record.Route) record.Route {
 	return record.Route{Cluster: r.Cluster, Database: r.Database, Table: r.Table}
 }
 
-// countTable compares the numbers of one table. All that was sent there counts, whatever
-// input it is of.
+// countTable compares the numbers of one table, in windows of time. All that was sent there counts,
+// from every input.
 func (t *tables) countTable(ctx context.Context, table record.Route) error {
 	byBatch := map[record.BatchID]*ended{}
 	for _, f := range t.h.files {
@@ -128,7 +129,7 @@ func (t *tables) countTable(ctx context.Context, table record.Route) error {
 // moment is a time as a query takes it.
 func moment(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.0000000Z") }
 
-// number asks for one.
+// number runs a query whose result is one number, in the column n, and returns the number.
 func (t *tables) number(ctx context.Context, table record.Route, text string, parameters []query.Parameter) (n int64, err error) {
 	var bad error
 	err = t.o.Ask.Ask(ctx, table, text, parameters, func(row map[string]string) { n, bad = strconv.ParseInt(row["n"], 10, 64) })
@@ -138,7 +139,8 @@ func (t *tables) number(ctx context.Context, table record.Route, text string, pa
 	return n, err
 }
 
-// windows prints what numbers say, and what they cannot.
+// windows prints the comparison of numbers of records and rows by spans of time, and what such a
+// comparison cannot show. It prints nothing if the report has no such spans.
 func (p *printer) windows(t *TableReport) {
 	if len(t.Windows) == 0 {
 		return

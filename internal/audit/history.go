@@ -115,7 +115,7 @@ type sum struct {
 // listed is how many doubts and overlaps of a file are named one by one.
 const listed = 1000
 
-// newHistory judges what is told since a moment; zero: all.
+// newHistory returns an empty history that judges what the journal recorded since a time; zero: all.
 func newHistory(since time.Time) *history {
 	return &history{since: since,
 		files: map[record.File]*file{}, open: map[record.BatchID]*batch{}, resting: map[record.BatchID]*batch{},
@@ -130,18 +130,20 @@ type endings struct {
 
 func newEndings() endings { return endings{map[record.BatchID]int{}, new([1 << 14]uint64)} }
 
-// bitOf is where the bit of a batch is.
+// bitOf returns the place of a batch's bit in perhaps.
 func bitOf(id *record.BatchID) (word, bit uint64) {
 	n := (binary.LittleEndian.Uint64(id[:]) ^ binary.LittleEndian.Uint64(id[8:])) * 0x9e3779b97f4a7c15 >> 44
 	return n >> 6, 1 << (n & 63)
 }
 
+// add stores the last attempt of a batch that ended.
 func (e *endings) add(id record.BatchID, attempt int) {
 	word, bit := bitOf(&id)
 	e.perhaps[word] |= bit
 	e.attempts[id] = attempt
 }
 
+// last returns the last attempt of a batch; false if it has not ended as far as is known.
 func (e *endings) last(id record.BatchID) (attempt int, ended bool) {
 	if word, bit := bitOf(&id); e.perhaps[word]&bit != 0 {
 		attempt, ended = e.attempts[id]
@@ -149,12 +151,13 @@ func (e *endings) last(id record.BatchID) (attempt int, ended bool) {
 	return attempt, ended
 }
 
-// clear forgets all, and keeps the room.
+// clear removes all entries and keeps the memory.
 func (e *endings) clear() {
 	clear(e.attempts)
 	clear(e.perhaps[:])
 }
 
+// file returns the state of a file and creates it if it is new.
 func (h *history) file(name record.File) *file {
 	if h.latest != nil && h.latest.name == name {
 		return h.latest
@@ -168,6 +171,7 @@ func (h *history) file(name record.File) *file {
 	return f
 }
 
+// strand returns what became of the ranges of a file that had this route, and creates it if it is new.
 func (f *file) strand(r record.Route) *strand {
 	for _, s := range f.strands {
 		if s.route == r {
@@ -179,7 +183,7 @@ func (f *file) strand(r record.Route) *strand {
 	return s
 }
 
-// take takes in one entry. Entries may come twice in adjacent segments.
+// take adds one entry of the journal. The same entry may come twice, in adjacent segments.
 func (h *history) take(e *journal.Entry) {
 	h.entries++
 	if e.Segment != h.segment {
@@ -254,7 +258,8 @@ func (h *history) take(e *journal.Entry) {
 	}
 }
 
-// snapshot begins a segment. The first one is where the history begins.
+// snapshot takes in the first entry of a segment. If another run of the agent began without a clean
+// stop of the one before, requests that were in flight then have an unknown outcome.
 func (h *history) snapshot(e *journal.Entry, stopped bool) {
 	first := h.from.IsZero()
 	if first {
@@ -281,8 +286,8 @@ func (h *history) snapshot(e *journal.Entry, stopped bool) {
 	h.boot = e.BootID
 }
 
-// killed notes which requests were perhaps under way when a run came to an end that it did
-// not tell.
+// killed marks the outcome of all batches as unknown whose requests may have been in flight when a run
+// ended without a stop.
 func (h *history) killed() {
 	for _, all := range []map[record.BatchID]*batch{h.open, h.resting} {
 		for _, b := range all {
@@ -347,7 +352,8 @@ func (h *history) sentBefore(f *file, s record.Span) bool {
 	return s.Start < f.redo.End && s.End > f.redo.Start
 }
 
-// vouch notes a range that a checkpoint says is safe.
+// vouch records a range that a checkpoint says is safe. before: it was safe before the time that is
+// judged.
 func (h *history) vouch(name record.File, s record.Span, before bool) {
 	f := h.file(name)
 	if before {
@@ -357,7 +363,8 @@ func (h *history) vouch(name record.File, s record.Span, before bool) {
 	}
 }
 
-// tell notes what became of a range.
+// tell records what became of a range, and where it overlaps with ranges that were accepted before.
+// Ranges that ended before the time that is judged only count as safe.
 func (h *history) tell(f *file, r record.Route, how fate, s record.Span, at time.Time, by record.BatchID) {
 	if at.Before(h.since) {
 		if how != abandoned { // it may be read yet
@@ -388,7 +395,7 @@ func (h *history) safeBefore(f *file) spans {
 	return f.base.without(f.first)
 }
 
-// overlap notes what of a range that is accepted now was safe before.
+// overlap records which part of a range that batch by has delivered was safe before.
 func (f *file) overlap(before spans, s record.Span, by record.BatchID) {
 	for _, o := range before.within(s) {
 		f.over = f.over.add(o)
@@ -409,7 +416,7 @@ func (h *history) find(id record.BatchID) *batch {
 	return h.resting[id]
 }
 
-// begin takes in a batch that is begun, or was by what a snapshot says.
+// begin adds a batch that has begun, by its entry or by what a snapshot says.
 func (h *history) begin(p *record.Payload, at time.Time) {
 	if b := h.open[p.ID]; b != nil {
 		h.tried(b, p.Attempt)
@@ -452,8 +459,8 @@ func (h *history) begin(p *record.Payload, at time.Time) {
 	}
 }
 
-// tried notes a request. One beyond the last of a batch that had ended says that it is
-// sent once more.
+// tried records a request for a batch. A request beyond the last of a batch that had ended means that
+// the batch is sent once more. b may be nil.
 func (h *history) tried(b *batch, attempt int) {
 	if b == nil || attempt <= b.attempt {
 		return
@@ -464,6 +471,8 @@ func (h *history) tried(b *batch, attempt int) {
 	}
 }
 
+// end takes in the end of a batch. One that went to the spool waits there; any other end closes the
+// batch.
 func (h *history) end(e *journal.Entry) {
 	b := h.open[e.Batch]
 	if b == nil {
@@ -479,7 +488,9 @@ func (h *history) end(e *journal.Entry) {
 	}
 }
 
-// close takes in how a batch ended.
+// close records the outcome of a batch for all its ranges, and forgets the batch. Where other batches
+// carry on with its ranges, such as the parts of a batch that was divided, only the batch is
+// forgotten.
 func (h *history) close(b *batch, how record.Outcome, at time.Time) {
 	var f fate
 	switch how {
@@ -518,7 +529,7 @@ func (h *history) close(b *batch, how record.Outcome, at time.Time) {
 	h.over(b, how)
 }
 
-// unused is a batch of which nothing is known.
+// unused returns an empty batch, whose memory may come from one that has ended.
 func (h *history) unused() *batch {
 	n := len(h.spare)
 	if n == 0 {
@@ -530,7 +541,7 @@ func (h *history) unused() *batch {
 	return b
 }
 
-// over forgets a batch that has ended.
+// over removes a batch that has ended, and remembers its last attempt.
 func (h *history) over(b *batch, how record.Outcome) {
 	if b.doubt != nil {
 		b.doubt.Ended = how.String()
@@ -546,7 +557,7 @@ func (h *history) over(b *batch, how record.Outcome) {
 // fewCovers is how many ranges a batch has at most whose memory is used again.
 const fewCovers = 64
 
-// doubt notes that the outcome of a request is not known, once for each batch and file.
+// doubt records that the outcome of a request of a batch is unknown, once for each batch and file.
 func (h *history) doubt(b *batch, why Cause, at time.Time) {
 	if b.doubt != nil || at.Before(h.since) {
 		return

@@ -30,11 +30,9 @@ type Options struct {
 	pieces bool // each piece that was accepted is wanted, which costs memory
 }
 
-// Read judges what an agent left in its folders, whether it runs or not. It takes no lock
-// and writes nothing. Beside a running agent it tells of a moment while it read: what looks
-// lost only because it moved meanwhile is looked for again.
-//
-// The error is one of reading, or durable.ErrVersion.
+// Read judges what an agent left in its folders, whether it runs or not. It takes no lock and writes
+// nothing. For a running agent the report is about a moment while it reads; what seems lost only
+// because it moved meanwhile is looked for again. The error is one of reading, or durable.ErrVersion.
 func Read(o Options) (*Report, error) {
 	h, x, err := read(o)
 	if err != nil {
@@ -43,9 +41,9 @@ func Read(o Options) (*Report, error) {
 	return finish(o, h, x), nil
 }
 
-// read gathers what the folders tell. What the journal says is in the spool was there when
-// it said so; if it is not found there it has ended meanwhile, which the journal was told
-// before, or it is in a segment that took the place of another while these were listed.
+// read collects what the folders contain. A payload that the journal says is in the spool, and that is
+// not found there, has ended meanwhile or has moved to another segment, so read tries up to three
+// times.
 func read(o Options) (h *history, x *facts, err error) {
 	x = &facts{running: running(o.State), drops: o.Drops}
 	for range 3 {
@@ -75,6 +73,7 @@ func read(o Options) (h *history, x *facts, err error) {
 	return h, x, nil
 }
 
+// finish makes the report, for the inputs in the options.
 func finish(o Options, h *history, x *facts) *Report {
 	var wanted func(string) bool
 	if len(o.Inputs) > 0 {
@@ -83,8 +82,8 @@ func finish(o Options, h *history, x *facts) *Report {
 	return h.report(x, wanted)
 }
 
-// running says whether an agent answers in a state folder, or may: whoever is not allowed
-// to ask does not know.
+// running reports whether an agent answers in a state folder. It is also true if that cannot be found
+// out, as without permission to connect.
 func running(dir string) bool {
 	c, err := net.DialTimeout("unix", filepath.Join(dir, telemetry.SocketName), 5*time.Second)
 	if err == nil {
@@ -94,6 +93,7 @@ func running(dir string) bool {
 	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ENOTDIR)
 }
 
+// listSpool returns the ids of the payloads in the spool, and how many of its ranges cannot be read.
 func listSpool(dir string) (ids map[record.BatchID]bool, bad int, err error) {
 	ids = map[record.BatchID]bool{}
 	err = spool.List(dir, func(e spool.Entry) error {
@@ -108,6 +108,8 @@ func listSpool(dir string) (ids map[record.BatchID]bool, bad int, err error) {
 	return ids, bad, err
 }
 
+// listQuarantine returns how many records of each file came to quarantine since a time, and how many
+// lines of it cannot be read.
 func listQuarantine(dir string, since time.Time) (all map[record.File]quarantineSum, bad int, err error) {
 	all = map[record.File]quarantineSum{}
 	err = quarantine.List(dir, func(e quarantine.Entry) error {
@@ -125,8 +127,8 @@ func listQuarantine(dir string, since time.Time) (all map[record.File]quarantine
 	return all, bad, err
 }
 
-// look finds the files of the last generations on disk: by their path, and by their node
-// in the folder that is in.
+// look finds the files of the last generations on disk, by path and inode. A file that could not be
+// looked for is left out.
 func look(h *history) map[record.File]source {
 	out := map[record.File]source{}
 	folders := map[string]map[uint64][]os.DirEntry{}
@@ -141,13 +143,14 @@ func look(h *history) map[record.File]source {
 	return out
 }
 
-// pathOf is where a file is now, if that is known.
+// pathOf returns where a file is now; false if it was not found.
 func pathOf(i *record.FileInfo) (string, bool) {
 	s, _ := lookFor(i, map[string]map[uint64][]os.DirEntry{})
 	return s.path, s.found
 }
 
-// lookFor finds one file. Not sure is what could not be looked for.
+// lookFor finds one file by its paths and by its inode in their folders. sure is false if a folder
+// could not be read. folders caches their contents.
 func lookFor(i *record.FileInfo, folders map[string]map[uint64][]os.DirEntry) (s source, sure bool) {
 	sure = true
 	for _, path := range i.Paths() {

@@ -153,7 +153,8 @@ type facts struct {
 
 type quarantineSum struct{ records int64 }
 
-// report judges. It may be called again after more was taken.
+// report returns the verdict on all files, or on those of wanted inputs. It may be called again after
+// more entries were taken.
 func (h *history) report(x *facts, wanted func(input string) bool) *Report {
 	r := &Report{OK: true, From: h.from, Whole: h.whole, Until: h.until, Running: x.running, Entries: h.entries, Unread: h.unread, BadRest: x.badSpool, BadLine: x.badLines}
 	if h.since.After(r.From) {
@@ -183,7 +184,7 @@ func (h *history) report(x *facts, wanted func(input string) bool) *Report {
 	return r
 }
 
-// rank is higher the more a file is in need of a person.
+// rank returns how much a file needs a person: 0 not, 1 something to look at, 2 a failure.
 func (f *File) rank() (n int) {
 	for i := range f.Troubles {
 		if n = max(n, 1); f.Troubles[i].Fails {
@@ -202,6 +203,8 @@ type heldRange struct {
 	by *batch
 }
 
+// underWay returns the ranges of batches that have begun, and of those that wait in the spool, by
+// file.
 func (h *history) underWay() (begun, resting ranges) {
 	gather := func(all map[record.BatchID]*batch) ranges {
 		out := ranges{}
@@ -218,7 +221,7 @@ func (h *history) underWay() (begun, resting ranges) {
 	return gather(h.open), gather(h.resting)
 }
 
-// missing are the batches that went to the spool, have not ended, and are not in it.
+// missing returns how many batches went to the spool, have not ended, and are not in spooled.
 func (h *history) missing(spooled map[record.BatchID]bool) (n int) {
 	for id, b := range h.resting {
 		if !b.again && !spooled[id] {
@@ -237,6 +240,8 @@ type judge struct {
 	out         *File
 }
 
+// file makes the report on one file: every byte gets one account, the more certain one first, and what
+// is in none of them is trouble or still to be sent.
 func (j *judge) file() *File {
 	f := j.f
 	j.out = &File{Input: f.name.Input, File: f.name.ID.String(), Generation: f.name.Generation, Path: record.Spell(f.info.Path), Before: list(f.base), Routes: []Destination{}, Troubles: []Trouble{}}
@@ -313,7 +318,7 @@ func (j *judge) file() *File {
 	return j.out
 }
 
-// unsure names the batches whose records may be stored twice, or whose outcome is open.
+// unsure adds the trouble for batches of which records may be stored twice, or whose outcome is open.
 func (j *judge) unsure() {
 	if len(j.f.doubts) == 0 {
 		return
@@ -333,13 +338,14 @@ func (j *judge) unsure() {
 	j.out.Troubles = append(j.out.Troubles, t)
 }
 
+// trouble adds a trouble for ranges; nothing if there are none.
 func (j *judge) trouble(what Problem, fails bool, s spans) {
 	if len(s) > 0 {
 		j.out.Troubles = append(j.out.Troubles, Trouble{Problem: what, Fails: fails, Ranges: list(s), Fix: fixes[what]})
 	}
 }
 
-// lose is trouble for ranges whose records were counted.
+// lose adds a trouble for ranges of lost records, with the number of the records.
 func (j *judge) lose(what Problem, fails bool, s spans, records func(*strand) int64) {
 	j.trouble(what, fails, s)
 	if len(s) > 0 {
@@ -364,6 +370,7 @@ var fixes = map[Problem]string{
 	Refused:    "see why: kusto-agent quarantine ls",
 }
 
+// doubling returns the batches of overlaps, each once.
 func doubling(all []Overlap) (out []Doubt) {
 	for _, o := range all {
 		if !slices.ContainsFunc(out, func(d Doubt) bool { return d.Batch == o.Batch }) {
@@ -373,6 +380,7 @@ func doubling(all []Overlap) (out []Doubt) {
 	return out
 }
 
+// destination returns what became of the records of one route, for the report.
 func destination(s *strand) Destination {
 	r := s.route
 	account := func(f fate) Account {
@@ -385,7 +393,7 @@ func destination(s *strand) Destination {
 // spell is a route for sorting.
 func spell(r record.Route) string { return fmt.Sprintf("%q", r) }
 
-// list are ranges as they are printed; never nil, so that --json has a list.
+// list returns ranges for the report; never nil, so that JSON has a list.
 func list(s spans) []Span {
 	out := make([]Span, len(s))
 	for i, e := range s {
@@ -394,6 +402,7 @@ func list(s spans) []Span {
 	return out
 }
 
+// bytesOf returns how many bytes the ranges contain.
 func bytesOf(all []Span) (n int64) {
 	for _, s := range all {
 		n += s.End - s.Start

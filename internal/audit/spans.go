@@ -9,7 +9,7 @@ import (
 // spans are ranges of one file: sorted, apart from each other (no two touch), none empty.
 type spans []record.Span
 
-// add returns s with n in it. What comes behind all others, as most does, costs nothing.
+// add returns s with n added. It may change s. A range behind all others, the usual case, is appended.
 func (s spans) add(n record.Span) spans {
 	if n.Len() <= 0 {
 		return s
@@ -77,7 +77,7 @@ func (s spans) without(o spans) (out spans) {
 	return out
 }
 
-// end is the end of the last range.
+// end returns the end of the last range; 0 if there is none.
 func (s spans) end() int64 {
 	if len(s) == 0 {
 		return 0

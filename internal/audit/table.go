@@ -92,8 +92,8 @@ type Hole struct {
 	Stored []int64   // offsets of the records of Span that are in the table, in order
 }
 
-// Against judges like Read, and asks the tables for each record that was accepted. The
-// second report is what they say. Its errors are those of Read and of the service.
+// Against makes the report of Read, and asks the tables for each record that was accepted; the second
+// report is what they say. The errors are those of Read and of the service.
 func Against(ctx context.Context, o TableOptions) (*Report, *TableReport, error) {
 	o.Options.pieces = true
 	h, x, err := read(o.Options)
@@ -130,7 +130,8 @@ type tables struct {
 	unstamped map[record.Route]int64 // by table: records without stamps
 }
 
-// file asks for the records of one file, route by route.
+// file asks for the records of one file, route by route. Records of routes without stamps are only
+// counted.
 func (t *tables) file(ctx context.Context, f *file) error {
 	stamps := t.o.Stamps(f.name.Input)
 	byRoute := map[record.Route][]sent{}
@@ -151,7 +152,7 @@ func (t *tables) file(ctx context.Context, f *file) error {
 			return err
 		}
 		if len(all) > 0 {
-			t.function(route, stamps)
+			t.addOnceFunction(route, stamps)
 		}
 		for _, window := range windows(joined(all)) {
 			if err := t.window(ctx, f, route, stamps, window, all); err != nil {
@@ -162,8 +163,8 @@ func (t *tables) file(ctx context.Context, f *file) error {
 	return nil
 }
 
-// rewritten says that a file has several generations, so that an offset alone names no
-// record.
+// rewritten reports whether a file has several generations, so that an offset alone does not identify
+// a record.
 func (t *tables) rewritten(name record.File) bool {
 	for other := range t.h.files {
 		if other.Input == name.Input && other.ID == name.ID && other.Generation != name.Generation {
@@ -173,6 +174,7 @@ func (t *tables) rewritten(name record.File) bool {
 	return name.Generation > 0
 }
 
+// sortedRoutes returns the routes in a fixed order.
 func sortedRoutes(all map[record.Route][]sent) (out []record.Route) {
 	for r := range all {
 		out = append(out, r)
@@ -181,7 +183,8 @@ func sortedRoutes(all map[record.Route][]sent) (out []record.Route) {
 	return out
 }
 
-// joined are pieces in their order, those that overlap as one.
+// joined sorts pieces and joins those that overlap. A joined piece has -1 records, since their number
+// is not known.
 func joined(all []sent) (out []sent) {
 	slices.SortFunc(all, func(a, b sent) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
 	for _, s := range all {
@@ -201,6 +204,7 @@ func joined(all []sent) (out []sent) {
 // most is for how many records one question asks, about.
 const most = 50_000
 
+// windows divides pieces into groups of about most records, for one query each.
 func windows(all []sent) (out [][]sent) {
 	n := 0
 	for i, s := range all {
@@ -213,8 +217,8 @@ func windows(all []sent) (out [][]sent) {
 	return out
 }
 
-// stamped are the pieces without those that bore no stamps: they were sent in another shape
-// than now, and the table has no row of any of them.
+// stamped returns the pieces without those that had no stamps: they were sent with other settings than
+// the present ones, and the table has no row of any of them. Their records are counted as unstamped.
 func (t *tables) stamped(ctx context.Context, f *file, route record.Route, stamps Stamps, all []sent) ([]sent, error) {
 	before := map[uint64][]sent{}
 	for _, s := range all {
@@ -246,7 +250,8 @@ func (t *tables) stamped(ctx context.Context, f *file, route record.Route, stamp
 	return all, nil
 }
 
-// rows asks how often each record of a range of a file is stored, by its offset.
+// rows asks the table how often each record of a range of a file is stored, and returns that by
+// offset.
 func (t *tables) rows(ctx context.Context, f *file, route record.Route, stamps Stamps, s record.Span) (map[int64]int64, error) {
 	column := func(name string) string { return kusto.EntityName(name) }
 	parameters := []query.Parameter{
@@ -276,7 +281,7 @@ func (t *tables) rows(ctx context.Context, f *file, route record.Route, stamps S
 	return found, err
 }
 
-// window asks for the rows of some pieces and compares.
+// window asks for the rows of some pieces and compares them. all are all pieces of the file and route.
 func (t *tables) window(ctx context.Context, f *file, route record.Route, stamps Stamps, pieces, all []sent) error {
 	found, err := t.rows(ctx, f, route, stamps, record.Span{Start: pieces[0].Start, End: pieces[len(pieces)-1].End})
 	if err != nil {
@@ -297,14 +302,15 @@ func (t *tables) window(ctx context.Context, f *file, route record.Route, stamps
 	return nil
 }
 
-// within are those of some offsets that are in a range.
+// within returns the offsets, which are sorted, that are in a range.
 func within(offsets []int64, s record.Span) []int64 {
 	i, _ := slices.BinarySearch(offsets, s.Start)
 	j, _ := slices.BinarySearch(offsets, s.End)
 	return offsets[i:j]
 }
 
-// hole notes what was sent of a piece; all are sorted as joined does.
+// hole adds to the report what was sent of a piece of which records are missing. all are sorted as by
+// joined; stored are the offsets of the rows.
 func (t *tables) hole(f *file, p sent, all []sent, stored []int64) {
 	i, _ := slices.BinarySearchFunc(all, p.Start, func(s sent, start int64) int { return cmp.Compare(s.Start, start) })
 	for ; i < len(all) && all[i].Start < p.End; i++ {
@@ -314,7 +320,9 @@ func (t *tables) hole(f *file, p sent, all []sent, stored []int64) {
 	}
 }
 
-// piece compares the rows of one piece with its records.
+// piece compares the rows of one piece with its records and adds what is missing or doubled to the
+// report. found has the number of rows by offset. If records share offsets, only their number can be
+// compared.
 func (t *tables) piece(f *file, p sent, offsets []int64, found map[int64]int64, shared bool) {
 	rows := int64(0)
 	for _, at := range offsets {
@@ -370,8 +378,8 @@ func (t *tables) piece(f *file, p sent, offsets []int64, found map[int64]int64, 
 	}
 }
 
-// starts are the offsets of the lines of a piece, blank ones left out. Where the file is not
-// what was read, is not there, or is no plain text, there are none.
+// starts returns the offsets of the lines of a piece, without blank ones, from the file itself. It
+// returns false if the file is not there, has changed, or is not plain UTF-8 text.
 func (t *tables) starts(f *file, p sent) (all []int64, ok bool) {
 	i := &f.info
 	if i.Path == "" || i.Packed.Size > 0 || i.Encoding != "" && i.Encoding != "utf-8" || p.Len() > 64<<20 {
@@ -400,7 +408,7 @@ func (t *tables) starts(f *file, p sent) (all []int64, ok bool) {
 	return all, true
 }
 
-// subset says that all of a is in b; both are sorted.
+// subset reports whether all of a is in b; both are sorted.
 func subset(a, b []int64) bool {
 	for _, at := range a {
 		if _, in := slices.BinarySearch(b, at); !in {
@@ -410,8 +418,9 @@ func subset(a, b []int64) bool {
 	return true
 }
 
-// function adds the command that makes a function without the doubles of a table.
-func (t *tables) function(r record.Route, s Stamps) {
+// addOnceFunction adds the KQL command that creates <table>_once, a function which returns the rows of
+// the table without duplicates.
+func (t *tables) addOnceFunction(r record.Route, s Stamps) {
 	by := []string{kusto.EntityName(s.File)}
 	if s.Generation != "" {
 		by = append(by, kusto.EntityName(s.Generation))
@@ -427,7 +436,7 @@ func (t *tables) function(r record.Route, s Stamps) {
 const stampsHint = "To have each record named, add to the input, and a column for each to its mapping: " +
 	"fields: {file: \"{file}\", generation: \"{generation}\", offset: \"{offset}\", batch: \"{batch}\"}"
 
-// Write prints what the tables say for a person.
+// Write writes the report of the tables as text for people.
 func (t *TableReport) Write(w io.Writer) error {
 	p := &printer{w: w}
 	p.line("")
@@ -458,6 +467,7 @@ func (t *TableReport) Write(w io.Writer) error {
 	return p.err
 }
 
+// isAre returns a number with the verb: "1 is", "2 are".
 func isAre(n int64) string {
 	if n == 1 {
 		return "1 is"
@@ -465,6 +475,7 @@ func isAre(n int64) string {
 	return number(n) + " are"
 }
 
+// sumOf returns how many records the findings are about.
 func sumOf(all []Finding) (n int64) {
 	for i := range all {
 		n += all[i].Records
@@ -475,6 +486,8 @@ func sumOf(all []Finding) (n int64) {
 // listedFindings is how many records are named in the text; --json has all.
 const listedFindings = 20
 
+// findings prints the first listedFindings of the findings under the name of their file, and how many
+// more there are. what says what they are.
 func (p *printer) findings(what string, all []Finding) {
 	last := ""
 	for i := range all {

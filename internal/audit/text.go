@@ -30,7 +30,7 @@ type Sum struct {
 	FailedFiles, OverlapFiles, DoubtFiles, QuietFiles int
 }
 
-// Sum adds the files up.
+// Sum returns the totals of all files of the report.
 func (r *Report) Sum() (s Sum) {
 	add := func(to *Account, a Account) {
 		to.Records, to.Bytes, to.Batches = to.Records+a.Records, to.Bytes+a.Bytes, to.Batches+a.Batches
@@ -76,7 +76,7 @@ func (r *Report) Sum() (s Sum) {
 	return s
 }
 
-// Headline is the verdict in a sentence or two.
+// Headline returns the verdict in a sentence or two.
 func (r *Report) Headline() string {
 	s := r.Sum()
 	since := "since " + r.From.UTC().Format("2006-01-02 15:04:05") + " UTC"
@@ -94,7 +94,7 @@ func (r *Report) Headline() string {
 	return text
 }
 
-// counted is a number with its noun, with commas.
+// counted returns a number, with commas, and its noun in singular or plural.
 func counted(n int64, noun string) string {
 	text := number(n) + " " + noun
 	switch {
@@ -107,6 +107,7 @@ func counted(n int64, noun string) string {
 	return text
 }
 
+// commas puts a comma before each group of three digits.
 func commas(digits string) string {
 	for i := len(digits) - 3; i > 0; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]
@@ -116,7 +117,8 @@ func commas(digits string) string {
 
 func number(n int64) string { return commas(strconv.FormatInt(n, 10)) }
 
-// Write prints the report for a person. With all, each file is in it.
+// Write writes the report as text for people; with all it lists every file, otherwise the first 20
+// without trouble.
 func (r *Report) Write(w io.Writer, all bool) error {
 	p := &printer{w: w}
 	p.wrapped("", r.Headline())
@@ -131,19 +133,20 @@ func (r *Report) Write(w io.Writer, all bool) error {
 	return p.err
 }
 
-// printer keeps the first error.
+// printer writes lines and keeps the first error.
 type printer struct {
 	w   io.Writer
 	err error
 }
 
+// line writes one line, unless there was an error before.
 func (p *printer) line(format string, args ...any) {
 	if p.err == nil {
 		_, p.err = fmt.Fprintln(p.w, strings.TrimRight(fmt.Sprintf(format, args...), " "))
 	}
 }
 
-// wrapped prints words in lines that begin with the same blanks.
+// wrapped writes a text in lines of at most width characters, each with the indent.
 func (p *printer) wrapped(indent, text string) {
 	line := indent
 	for _, word := range strings.Fields(text) {
@@ -159,7 +162,8 @@ func (p *printer) wrapped(indent, text string) {
 	p.line("%s", line)
 }
 
-// speak says what the verdict stands on.
+// speak writes what the verdict is based on: how far the journal reaches back, and what could not be
+// read.
 func (p *printer) speak(r *Report) {
 	if r.From.IsZero() {
 		return
@@ -198,6 +202,7 @@ var headings = map[Problem]string{
 	Refused:    "in quarantine",
 }
 
+// troubles prints the troubles of one file: the ranges, the batches and what to do.
 func (p *printer) troubles(f *File) {
 	p.line("")
 	p.line("%s", f.title())
@@ -228,6 +233,7 @@ func (p *printer) troubles(f *File) {
 	}
 }
 
+// text describes a batch of which nobody knows whether the service stored it, and why that is so.
 func (d *Doubt) text() string {
 	text := "batch " + d.Batch
 	switch d.Why {
@@ -247,7 +253,7 @@ func (d *Doubt) text() string {
 	return text
 }
 
-// title is a file with its input.
+// title returns path, input and generation of a file.
 func (f *File) title() string {
 	name := f.Path
 	if name == "" {
@@ -260,7 +266,7 @@ func (f *File) title() string {
 	return text
 }
 
-// rangesText is the first of some ranges.
+// rangesText returns the first ranges as text.
 func rangesText(all []Span) string {
 	var b strings.Builder
 	for i, s := range all {
@@ -276,7 +282,8 @@ func rangesText(all []Span) string {
 	return b.String()
 }
 
-// table prints a line for each file and route.
+// table prints a line for each file and route. Of the files without trouble it prints only the first,
+// unless all is true.
 func (p *printer) table(r *Report, all bool) {
 	if len(r.Files) == 0 {
 		return
@@ -319,7 +326,7 @@ func (p *printer) row(state, file, table, accepted, refused, way string) {
 	p.line("%-6s  %s  %s  %12s  %8s  %10s", state, fit(telemetry.Printable(file), 24), fit(telemetry.Printable(table), 10), accepted, refused, way)
 }
 
-// fit is a text in so many columns; of a long one the end is what tells.
+// fit pads a text to n columns, or cuts its beginning off, since the end of a path says more.
 func fit(s string, n int) string {
 	r := []rune(s)
 	if len(r) > n {
@@ -328,6 +335,7 @@ func fit(s string, n int) string {
 	return s + strings.Repeat(" ", n-len(r))
 }
 
+// count returns a number with commas; "-" for 0.
 func count(n int64) string {
 	if n == 0 {
 		return "-"
@@ -335,6 +343,7 @@ func count(n int64) string {
 	return number(n)
 }
 
+// size returns a number of bytes for people; "-" for 0.
 func size(n int64) string {
 	if n == 0 {
 		return "-"
@@ -342,6 +351,7 @@ func size(n int64) string {
 	return telemetry.BytesText(n)
 }
 
+// totals prints the sums over all files, without those that are 0.
 func (p *printer) totals(r *Report) {
 	if len(r.Files) == 0 {
 		return

@@ -47,7 +47,8 @@ type Paper struct {
 	done  int       // results so far
 }
 
-// check decides the form.
+// check decides in which form results are printed, by the flags, the name of the output file and
+// whether to is a terminal, and returns a usage error for flags that contradict each other.
 func (p *Paper) check(to, words io.Writer) error {
 	p.to, p.out, p.words = to, console.NewOutput(to), words
 	if p.Output != "" {
@@ -101,7 +102,8 @@ func (p *Paper) check(to, words io.Writer) error {
 func (p *Paper) draws() bool     { return p.Rows.Form == FormChart || p.Rows.Form == FormSVG }
 func (p *Paper) isPicture() bool { return p.Rows.Form == FormSVG }
 
-// begin opens what is printed to.
+// begin opens the output file, if there is one: a temporary file that end renames, or a device or pipe
+// itself.
 func (p *Paper) begin() error {
 	if p.Output == "" {
 		return nil
@@ -122,7 +124,8 @@ func (p *Paper) begin() error {
 	return nil
 }
 
-// end gives out what is left; a file takes its place if all went well.
+// end writes what is buffered and, if err is nil and all went well, puts the output file in its place.
+// It returns err or its own error, with an exit code.
 func (p *Paper) end(err error) error {
 	if p.file == nil {
 		return p.out.End(err)
@@ -147,14 +150,14 @@ func (p *Paper) end(err error) error {
 	return exit.With(exit.Failed, err)
 }
 
-// abandon removes what a file was not replaced by.
+// abandon removes the temporary output file.
 func (p *Paper) abandon() {
 	if p.file != nil && p.file.Name() != p.Output {
 		_ = os.Remove(p.file.Name()) // nothing more can be done
 	}
 }
 
-// below is where out goes.
+// below returns the file or stream to which the buffered output is written.
 func (p *Paper) below() io.Writer {
 	if p.file != nil {
 		return p.file
@@ -162,8 +165,7 @@ func (p *Paper) below() io.Writer {
 	return p.to
 }
 
-// printer makes one for the next result. What about has is known only while rows
-// come.
+// printer returns a printer for the next result. about is filled in only while the rows come.
 func (p *Paper) printer(about *rows.About) (rows.Printer, error) {
 	p.done++
 	if p.done > 1 && p.Rows.Form != rows.JSON && p.Rows.Form != rows.JSONArray {
@@ -184,7 +186,7 @@ func (p *Paper) printer(about *rows.About) (rows.Printer, error) {
 	return &drawing{Printer: rows.New(p.out, o), p: p, about: about}, nil
 }
 
-// size is that of the terminal, or of one that is common.
+// size returns the size of the terminal; 80 by 24 if it is not known.
 func (p *Paper) size() (width, height int) {
 	width, height, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil || !p.out.Terminal || width <= 0 {
@@ -193,12 +195,13 @@ func (p *Paper) size() (width, height int) {
 	return width, height
 }
 
+// note writes a line for people, not into the results.
 func (p *Paper) note(format string, args ...any) {
 	fmt.Fprintln(p.words, telemetry.Printable(fmt.Sprintf(format, args...)))
 }
 
-// left tells what a printer did not print.
-func (p *Paper) left(l rows.Left) {
+// noteLeft tells which rows and columns a printer has left out.
+func (p *Paper) noteLeft(l rows.Left) {
 	if l.Rows > 0 {
 		p.note("%d of %d rows are not printed, for --max-rows %d", l.Rows, l.Of, p.Rows.MaxRows)
 	}
@@ -220,7 +223,7 @@ type drawing struct {
 	drawn int
 }
 
-// wanted says what is to be drawn of the next table.
+// wanted returns which chart is to be drawn of the next table; false if none.
 func (d *drawing) wanted() (chart.Spec, bool) {
 	spec, err := chart.Parse(d.about.Visualization)
 	if err != nil {
@@ -232,6 +235,7 @@ func (d *drawing) wanted() (chart.Spec, bool) {
 	return spec, chart.IsDrawn(spec.Kind)
 }
 
+// Table begins a table: its rows are kept to be drawn, or printed at once if no chart is wanted.
 func (d *drawing) Table(t *query.Table) error {
 	if !rows.IsAsked(t) {
 		return nil
@@ -250,6 +254,8 @@ func (d *drawing) Table(t *query.Table) error {
 	return nil
 }
 
+// Row keeps a copy of a row of the table to be drawn; rows of other tables are printed at once. More
+// than chart.Most rows are an error. It ignores tables that were not asked for.
 func (d *drawing) Row(t *query.Table, row []json.RawMessage) error {
 	if !rows.IsAsked(t) {
 		return nil
@@ -268,6 +274,7 @@ func (d *drawing) Row(t *query.Table, row []json.RawMessage) error {
 	return nil
 }
 
+// End draws the last table.
 func (d *drawing) End() error {
 	if err := d.draw(); err != nil {
 		return err
@@ -275,8 +282,8 @@ func (d *drawing) End() error {
 	return d.Printer.End()
 }
 
-// draw draws the table that is held. What cannot be drawn is printed, with a word on
-// why; a picture has no place for that.
+// draw draws the table whose rows are kept. A table that cannot be drawn is printed, with a note about
+// the reason; for a picture file it is an error.
 func (d *drawing) draw() error {
 	t := d.table
 	if t == nil {
@@ -309,6 +316,7 @@ func (d *drawing) draw() error {
 	return c.Draw(d.p.out, chart.Screen{Width: width, Height: min(height-2, 30), Color: d.p.Rows.Color})
 }
 
+// built returns the chart of the rows that are kept.
 func (d *drawing) built(t *query.Table) (*chart.Chart, error) {
 	if !chart.IsDrawn(d.spec.Kind) {
 		return nil, errors.New("the query renders no chart; give one with --render")

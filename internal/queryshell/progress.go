@@ -34,7 +34,8 @@ type watched struct {
 	said string  // the line on the terminal
 }
 
-// watch puts itself between out and where that goes.
+// watch returns a reader that passes results to the printer to, and puts itself between out and below,
+// so that output can be flushed while it waits.
 func watch(to rows.Printer, about *rows.About, out console.Output, below io.Writer) *watched {
 	w := &watched{to: to, about: about, out: out, below: below, began: time.Now()}
 	out.Reset(w)
@@ -74,8 +75,8 @@ func (w *watched) Progress(percent float64) {
 	w.done = percent
 }
 
-// Write is what out does when it is full or flushed. On a terminal the rows take
-// the place of the line.
+// Write passes buffered output on. On a terminal it first removes the progress line, which does not
+// come back after the first rows.
 func (w *watched) Write(b []byte) (int, error) {
 	if w.out.Terminal {
 		w.wipe()
@@ -91,7 +92,7 @@ const (
 	patientFor = 2 * time.Second
 )
 
-// begin gives out what comes until the function it returns is called.
+// begin starts to flush what has come every 250 ms, and to show progress, until the caller calls end.
 func (w *watched) begin() (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	// Ended and awaited by end.
@@ -114,8 +115,7 @@ func (w *watched) begin() (end func()) {
 	}
 }
 
-// look gives out what came. That it cannot be written, out tells whoever writes
-// next.
+// look flushes what has come and updates the progress line. Write errors are left to the next writer.
 func (w *watched) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,6 +129,7 @@ func (w *watched) look() {
 	}
 }
 
+// line returns the progress line: time, rows and percent.
 func (w *watched) line(took time.Duration) string {
 	s := fmt.Sprintf("%v, %s", took.Truncate(time.Second), units.Counted(w.rows, "row"))
 	if n := int(w.done); n > 0 {
@@ -137,7 +138,7 @@ func (w *watched) line(took time.Duration) string {
 	return s
 }
 
-// say tells a person something while they wait.
+// say writes a line for a person who waits, in place of the progress line.
 func (w *watched) say(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,7 +146,7 @@ func (w *watched) say(format string, args ...any) {
 	fmt.Fprintln(os.Stderr, telemetry.Printable(fmt.Sprintf(format, args...)))
 }
 
-// wipe takes the line away.
+// wipe removes the progress line.
 func (w *watched) wipe() {
 	if w.said != "" {
 		fmt.Fprint(w.words, "\r\x1b[K")

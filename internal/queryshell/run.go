@@ -24,7 +24,7 @@ import (
 	"kusto-agent/internal/telemetry"
 )
 
-// runAll runs statements, or a session where there are none.
+// runAll connects and runs the statements; nil opens a session. It stops at the first error.
 func (a *Shell) runAll(ctx context.Context, all []script.Statement) error {
 	var err error
 	if a.to, err = a.Target.connect(); err != nil {
@@ -39,7 +39,7 @@ func (a *Shell) runAll(ctx context.Context, all []script.Statement) error {
 		return err
 	}
 	for _, s := range all {
-		if err = a.ask(ctx, s); err != nil {
+		if err = a.runStatement(ctx, s); err != nil {
 			err = placed(err, at(s, all))
 			break
 		}
@@ -47,7 +47,7 @@ func (a *Shell) runAll(ctx context.Context, all []script.Statement) error {
 	return a.Paper.end(err)
 }
 
-// placed is an error with where it was.
+// placed puts the place of a statement before the text of an error, and keeps its exit code.
 func placed(err error, where string) error {
 	var ended *exit.Error
 	if where == "" || !errors.As(err, &ended) || ended.Err == nil {
@@ -56,9 +56,9 @@ func placed(err error, where string) error {
 	return exit.With(ended.Code, fmt.Errorf("%s%w", where, ended.Err))
 }
 
-// ask runs one statement and prints what it gives. The first signal has the service
-// stop it, the second ends the program.
-func (a *Shell) ask(ctx context.Context, s script.Statement) error {
+// runStatement runs one statement and prints its result. The first SIGINT or SIGTERM cancels it on the
+// service, the second ends the program.
+func (a *Shell) runStatement(ctx context.Context, s script.Statement) error {
 	q := a.next(s)
 	about := new(rows.About)
 	to, err := a.Paper.printer(about)
@@ -86,14 +86,15 @@ func (a *Shell) ask(ctx context.Context, s script.Statement) error {
 	if err != nil {
 		return endpoint.Failure(a.Target.hinted(err))
 	}
-	a.Paper.left(to.Left())
+	a.Paper.noteLeft(to.Left())
 	if a.Paper.Stats {
 		a.Paper.note("%s; request %s", about.Summary(time.Since(eyes.began), eyes.rows), q.RequestID)
 	}
 	return nil
 }
 
-// next is the request for a statement. Each has an id of its own.
+// next returns the request that sends a statement. A command goes to the endpoint for commands. Each
+// request after the first has a number behind the request id that was given.
 func (a *Shell) next(s script.Statement) *query.Query {
 	q := a.Query
 	q.Text = s.Text
@@ -111,8 +112,8 @@ func (a *Shell) next(s script.Statement) *query.Query {
 	return &q
 }
 
-// interruptible is a context that the first SIGINT or SIGTERM ends. The second ends
-// the program at once.
+// interruptible returns a context that the first SIGINT or SIGTERM ends; at the second one it calls
+// atLast and ends the program. The caller calls stop.
 func interruptible(parent context.Context, atLast func()) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
@@ -141,7 +142,8 @@ func interruptible(parent context.Context, atLast func()) (ctx context.Context, 
 	}
 }
 
-// stopped says what became of a request that somebody had enough of.
+// stopped returns the error for a request that a person has interrupted: whether it was cancelled on
+// the service too.
 func stopped(q *query.Query, err error) error {
 	var unstopped *query.UnstoppedError
 	if errors.As(err, &unstopped) {
@@ -150,7 +152,8 @@ func stopped(q *query.Query, err error) error {
 	return exit.With(exit.Interrupted, fmt.Errorf("stopped; %s was cancelled on the service too", q.RequestID))
 }
 
-// session has a person type statements.
+// session reads statements from the terminal and runs them until the person leaves. It starts and
+// stops the learning of names for completion.
 func (a *Shell) session(ctx context.Context) error {
 	history, err := console.OpenHistory(console.DefaultHistory())
 	if err != nil {
@@ -166,7 +169,7 @@ func (a *Shell) session(ctx context.Context) error {
 		History: history,
 		Words:   a.Paper.words,
 		Run: func(s script.Statement) error {
-			err := a.Paper.out.End(a.ask(ctx, s))
+			err := a.Paper.out.End(a.runStatement(ctx, s))
 			if text := strings.ToLower(s.Text); query.IsCommand(text) && !strings.Contains(text, ".show") {
 				names.learn(ctx, a.Query.Database)
 			}
@@ -190,7 +193,8 @@ func (a *Shell) session(ctx context.Context) error {
 	return nil
 }
 
-// format changes how results are printed in a session.
+// format sets the form in which results of this session are printed. A form that does not go with the
+// other options is an error and changes nothing.
 func (a *Shell) format(name string) error {
 	was := a.Paper.Rows.Form
 	form, ok := rows.FormOf(name)
@@ -211,7 +215,7 @@ func (a *Shell) format(name string) error {
 	return nil
 }
 
-// restoring has a signal that ends the program give the terminal back as it was.
+// restoring makes a signal that ends the program restore the terminal. The caller calls stop.
 func (a *Shell) restoring() (stop func()) {
 	fd := int(os.Stdin.Fd())
 	was, err := term.GetState(fd)
@@ -249,8 +253,8 @@ type names struct {
 // its way, from when it was asked for.
 const learnPatience = 10 * time.Second
 
-// learn asks for the schema of a database. Where it may not be read nothing is
-// known, and the first query says why.
+// learn starts to read the schema of a database for completion, in place of the one before. If it
+// cannot be read, nothing is completed.
 func (n *names) learn(ctx context.Context, database string) {
 	n.stop()
 	ctx, n.cancel = context.WithCancel(ctx)
@@ -273,6 +277,7 @@ func (n *names) learn(ctx context.Context, database string) {
 	})
 }
 
+// known returns the schema, for which it waits until learnPatience is over; nil if it is not known.
 func (n *names) known() *console.Schema {
 	select {
 	case <-n.done:
@@ -282,6 +287,7 @@ func (n *names) known() *console.Schema {
 	}
 }
 
+// stop ends the reading of a schema and waits for it.
 func (n *names) stop() {
 	if n.cancel != nil {
 		n.cancel()

@@ -39,7 +39,7 @@ type Shell struct {
 // Run runs the statements of the arguments, of File or of In; on a terminal without any
 // it opens a session. Its errors have exit codes.
 func (a *Shell) Run(ctx context.Context, args []string) error {
-	if err := a.read(); err != nil {
+	if err := a.readFlags(); err != nil {
 		return err
 	}
 	all, err := a.statements(args)
@@ -49,8 +49,8 @@ func (a *Shell) Run(ctx context.Context, args []string) error {
 	return a.runAll(ctx, all)
 }
 
-// read takes the flags apart.
-func (a *Shell) read() error {
+// readFlags parses and validates the flags. Its errors are about usage.
+func (a *Shell) readFlags() error {
 	if err := a.Paper.check(a.Out, a.Words); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (a *Shell) read() error {
 	return nil
 }
 
-// optionValue is what JSON makes of a text, else the text.
+// optionValue returns the JSON value of a text, or the text itself if it is not JSON.
 func optionValue(text string) any {
 	var v any
 	dec := json.NewDecoder(strings.NewReader(text))
@@ -95,8 +95,8 @@ func optionValue(text string) any {
 	return text
 }
 
-// statements are what is to be run, checked before any is; nil: a person is to type
-// them. An argument is one statement, as it is.
+// statements returns the statements to run, all checked before the first one runs; nil if a person is
+// to type them. An argument is one statement as it is.
 func (a *Shell) statements(args []string) ([]script.Statement, error) {
 	var all []script.Statement
 	switch in, isFile := a.In.(*os.File); {
@@ -135,7 +135,7 @@ func (a *Shell) statements(args []string) ([]script.Statement, error) {
 	return all, nil
 }
 
-// at says where a statement is, if there are several.
+// at returns the line of a statement as text, if there are several statements.
 func at(s script.Statement, all []script.Statement) string {
 	if len(all) < 2 {
 		return ""
@@ -143,7 +143,7 @@ func at(s script.Statement, all []script.Statement) string {
 	return fmt.Sprintf("line %d: ", s.Line)
 }
 
-// text is that of a file or of stdin.
+// text returns the content of the file of statements, or of stdin.
 func (a *Shell) text() (string, error) {
 	if a.File != "" && a.File != "-" {
 		raw, err := os.ReadFile(a.File)

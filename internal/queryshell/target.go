@@ -33,7 +33,8 @@ type Target struct {
 // PlainMethods are the ways to sign in that need nothing beside their name.
 var PlainMethods = []string{"auto", "azure_cli", "managed_identity", "workload_identity", "none"}
 
-// connect makes a client, and says which database it is for, if that is known.
+// connect makes a client for the cluster that the flags name: one of the configuration, or a URL or
+// connection string without one.
 func (t *Target) connect() (*endpoint.Connection, error) {
 	named, isURL, err := parseCluster(t.Cluster)
 	if err != nil {
@@ -77,7 +78,7 @@ func (t *Target) connect() (*endpoint.Connection, error) {
 // flagWords are keys of a configuration, and the flags in the place of them.
 var flagWords = strings.NewReplacer("in send.tls.ca_file", "with --ca-file", "set allow_untrusted_endpoint: true", "give --allow-untrusted-endpoint")
 
-// hinted has an error name flags, where there is no configuration to change.
+// hinted changes the hint of an error so that it names flags if no configuration is used.
 func (t *Target) hinted(err error) error {
 	var e *kusto.Error
 	switch {
@@ -90,6 +91,7 @@ func (t *Target) hinted(err error) error {
 	return err
 }
 
+// isLoopback reports whether a URL leads to this machine.
 func isLoopback(raw string) bool {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -109,8 +111,8 @@ var (
 		"applicationcertificateblob", "applicationcertificateprivatekey"}
 )
 
-// parseCluster reads a URL or a connection string of the service's tools; neither
-// is the name of a cluster.
+// parseCluster parses a URL or a connection string. isURL is false for any other text, which is the
+// name of a cluster.
 func parseCluster(text string) (c config.Cluster, isURL bool, err error) {
 	c.Auth = credential.DefaultConfig()
 	if !strings.Contains(text, "://") {

@@ -32,7 +32,7 @@ type Resources struct {
 	} `json:"input_dataset_statistics"`
 }
 
-// Note reads a row of a table that was not asked for.
+// Note takes in a row of a table about the request: what the query renders, and what it has used.
 func (a *About) Note(t *query.Table, row []json.RawMessage) {
 	cell := func(name string) string {
 		for i, c := range t.Columns {
@@ -59,8 +59,8 @@ func (a *About) Note(t *query.Table, row []json.RawMessage) {
 	}
 }
 
-// Summary is a line for people on what a query took: by the clock of who asked, and
-// by what the service told.
+// Summary returns a line for people about the cost of a query, by the caller's clock and by what the
+// service has reported.
 func (a *About) Summary(took time.Duration, rows int) string {
 	s := fmt.Sprintf("%.3f s, %s", took.Seconds(), counted(int64(rows), "row"))
 	r := a.Resources
@@ -78,6 +78,7 @@ func (a *About) Summary(took time.Duration, rows int) string {
 	return s
 }
 
+// counted returns a number and its noun in singular or plural.
 func counted(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -85,7 +86,7 @@ func counted(n int64, what string) string {
 	return grouped(n) + " " + what + "s"
 }
 
-// grouped is 1234567 as 1,234,567.
+// grouped returns 1234567 as 1,234,567.
 func grouped(n int64) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {

@@ -15,6 +15,7 @@ type delimited struct {
 	line []string
 }
 
+// head prints the line of column names, unless it is switched off.
 func (d *delimited) head(columns []query.Column) error {
 	if d.p.o.NoHeader {
 		return nil
@@ -30,6 +31,7 @@ func (d *delimited) head(columns []query.Column) error {
 	return d.print()
 }
 
+// row prints one line with the cells.
 func (d *delimited) row(_ []query.Column, cells []json.RawMessage) error {
 	d.line = d.line[:0]
 	for _, cell := range cells {
@@ -38,8 +40,8 @@ func (d *delimited) row(_ []query.Column, cells []json.RawMessage) error {
 	return d.print()
 }
 
-// print quotes a lone cell that is nothing: an empty line is read as no row, and
-// stands between tables.
+// print writes the line. A line with one empty cell is written as "" in CSV, since an empty line would
+// be read as no row.
 func (d *delimited) print() error {
 	line := strings.Join(d.line, string(d.sep))
 	if line == "" && len(d.line) == 1 && d.sep == ',' {
@@ -52,7 +54,7 @@ func (d *delimited) print() error {
 func (d *delimited) flush() error { return nil }
 func (d *delimited) end() error   { return nil }
 
-// csvCell quotes what RFC 4180 wants quoted, and an empty text.
+// csvCell returns a cell for CSV: null as nothing, quoted if RFC 4180 requires it or if it is empty.
 func (p *printer) csvCell(cell json.RawMessage) string {
 	if IsNull(cell) {
 		return ""
@@ -69,6 +71,7 @@ func (p *printer) csvCell(cell json.RawMessage) string {
 
 var tsvEscapes = strings.NewReplacer("\\", `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`)
 
+// tsvCell returns a cell for TSV: null as \N, tabs and line ends escaped with a backslash.
 func (p *printer) tsvCell(cell json.RawMessage) string {
 	if IsNull(cell) {
 		return `\N`

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// seen is a text of which a terminal shows everything and obeys nothing: what is
-// not to be seen is written as Go does. Line ends and tabs stay.
+// seen returns a text that a terminal shows but does not obey: unprintable characters are escaped as
+// in Go, except line ends and tabs.
 func seen(text string) string {
 	return escaped(text, func(b *strings.Builder, r rune) {
 		switch {
@@ -23,7 +23,7 @@ func seen(text string) string {
 	})
 }
 
-// escaped calls f for what is not printable.
+// escaped returns a text in which f has written a replacement for each unprintable character.
 func escaped(text string, f func(*strings.Builder, rune)) string {
 	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
 		return text

@@ -13,6 +13,7 @@ type markdown struct{ p *printer }
 var markdownEscapes = strings.NewReplacer("\\", `\\`, "|", `\|`, "\r\n", "<br>", "\n", "<br>", "\r", "<br>",
 	"<", "&lt;", "&", "&amp;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`)
 
+// head prints the names of the columns and the line below them, which aligns numbers to the right.
 func (m *markdown) head(columns []query.Column) error {
 	var names, under []string
 	for _, c := range columns {
@@ -29,6 +30,7 @@ func (m *markdown) head(columns []query.Column) error {
 	return m.print(under)
 }
 
+// row prints one line of the table; null is in italics.
 func (m *markdown) row(_ []query.Column, cells []json.RawMessage) error {
 	var line []string
 	for _, cell := range cells {
@@ -41,6 +43,7 @@ func (m *markdown) row(_ []query.Column, cells []json.RawMessage) error {
 	return m.print(line)
 }
 
+// text escapes a text for a cell of a Markdown table.
 func (m *markdown) text(text string) string {
 	text = markdownEscapes.Replace(text)
 	if m.p.o.Screen {

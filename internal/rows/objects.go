@@ -18,6 +18,7 @@ type objects struct {
 	line  bytes.Buffer
 }
 
+// head keeps the names of the columns for the rows.
 func (o *objects) head(columns []query.Column) error {
 	o.names = o.names[:0]
 	for _, c := range columns {
@@ -30,6 +31,7 @@ func (o *objects) head(columns []query.Column) error {
 	return nil
 }
 
+// row prints one object, and before it a bracket or comma if the rows form one array.
 func (o *objects) row(_ []query.Column, cells []json.RawMessage) error {
 	o.line.Reset()
 	o.rows++
@@ -64,6 +66,7 @@ func (o *objects) row(_ []query.Column, cells []json.RawMessage) error {
 
 func (o *objects) flush() error { return nil }
 
+// end closes the array, if the rows form one.
 func (o *objects) end() error {
 	if !o.array {
 		return nil

@@ -35,7 +35,7 @@ var Forms = []Form{Table, CSV, TSV, JSON, JSONArray, Markdown, Vertical}
 
 var otherNames = map[string]Form{"ndjson": JSON, "jsonl": JSON, "md": Markdown}
 
-// FormOf is the form of a name.
+// FormOf returns the form with this name; false if there is none.
 func FormOf(name string) (Form, bool) {
 	if f, ok := otherNames[name]; ok {
 		return f, true
@@ -43,8 +43,7 @@ func FormOf(name string) (Form, bool) {
 	return Form(name), slices.Contains(Forms, Form(name))
 }
 
-// FormOfFile is the form that the name of a file ends with; a file .json is one
-// document.
+// FormOfFile returns the form for the extension of a file; false if it has none of the known ones.
 func FormOfFile(path string) (Form, bool) {
 	switch ext := strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), "."); ext {
 	case "csv", "tsv", "ndjson", "jsonl", "md", "markdown":
@@ -68,7 +67,7 @@ type Options struct {
 	Color    bool // of nulls in Table
 }
 
-// Check refuses what a form cannot do.
+// Check returns an error if the form cannot do what the options ask.
 func (o Options) Check() error {
 	heads := o.Form == Table || o.Form == CSV || o.Form == TSV || o.Form == Markdown
 	switch {
@@ -107,7 +106,7 @@ type Left struct {
 	Columns  int // that had no place on the lines of Table
 }
 
-// New makes a printer. Its options are to be checked.
+// New returns a printer. The options must have passed Check.
 func New(w Writer, o Options) Printer {
 	p := &printer{o: o, w: w}
 	switch o.Form {
@@ -145,7 +144,7 @@ type printer struct {
 	left   Left
 }
 
-// Table begins a table, with an empty line behind the last.
+// Table begins a table, after an empty line if it is not the first one.
 func (p *printer) Table(t *query.Table) error {
 	if !IsAsked(t) {
 		return nil
@@ -164,7 +163,7 @@ func (p *printer) Table(t *query.Table) error {
 	return p.form.head(t.Columns)
 }
 
-// Row prints a row, or holds what it needs of it.
+// Row prints a row, or keeps what it needs of it; rows above MaxRows are only counted.
 func (p *printer) Row(t *query.Table, row []json.RawMessage) error {
 	if !IsAsked(t) {
 		return nil
@@ -190,10 +189,10 @@ func (p *printer) Flush() error { return p.form.flush() }
 func (p *printer) End() error   { return p.form.end() }
 func (p *printer) Left() Left   { return p.left }
 
-// IsAsked tells the tables that were asked for from those about the request.
+// IsAsked reports whether a table is a result of the query, and not about the request.
 func IsAsked(t *query.Table) bool { return t.Kind == query.PrimaryResult }
 
-// IsNull tells a null from a value.
+// IsNull reports whether a cell is null.
 func IsNull(cell json.RawMessage) bool { return len(cell) == 0 || string(cell) == "null" }
 
 // isNumber says that the values of a type are numbers, which stand to the right.
@@ -201,7 +200,7 @@ func isNumber(typ string) bool {
 	return slices.Contains([]string{"int", "long", "real", "decimal"}, typ)
 }
 
-// name is the name of a column in a header.
+// name returns the name of a column in a header, with its type if that is asked for.
 func (p *printer) name(c query.Column) string {
 	if p.o.Types && c.Type != "" {
 		return c.Name + ":" + c.Type

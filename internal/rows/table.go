@@ -31,11 +31,13 @@ type table struct {
 	set     bool // the widths are decided
 }
 
+// head begins a table. It is printed once the widths of its columns are known.
 func (t *table) head(columns []query.Column) error {
 	t.columns, t.set, t.held = columns, false, nil
 	return nil
 }
 
+// row prints a row, or keeps it until enough rows are known to choose the widths.
 func (t *table) row(columns []query.Column, cells []json.RawMessage) error {
 	line := make([]string, len(cells))
 	for i, cell := range cells {
@@ -50,7 +52,7 @@ func (t *table) row(columns []query.Column, cells []json.RawMessage) error {
 	return nil
 }
 
-// shown is a cell for people.
+// shown returns a cell for people on one line; the text null is quoted to tell it from null.
 func (p *printer) shown(cell json.RawMessage, c query.Column) string {
 	switch {
 	case IsNull(cell) && p.o.Color:
@@ -65,7 +67,8 @@ func (p *printer) shown(cell json.RawMessage, c query.Column) string {
 	return telemetry.Printable(text)
 }
 
-// flush leaves a head without rows, which says too little about widths.
+// flush prints the rows that are kept. With none it prints nothing, since widths cannot be chosen from
+// the header alone.
 func (t *table) flush() error {
 	if len(t.held) == 0 {
 		return nil
@@ -73,6 +76,7 @@ func (t *table) flush() error {
 	return t.begin()
 }
 
+// end prints what is kept, also a header without rows.
 func (t *table) end() error {
 	if t.columns == nil || t.set {
 		return nil
@@ -80,7 +84,7 @@ func (t *table) end() error {
 	return t.begin()
 }
 
-// begin decides the widths, and prints the head and what is held.
+// begin chooses the widths of the columns, and prints the header and the rows that are kept.
 func (t *table) begin() error {
 	t.set = true
 	var names []string
@@ -125,8 +129,8 @@ func (t *table) begin() error {
 	return nil
 }
 
-// fit takes from the widest columns until all go on a line of so much, or until
-// none can be less.
+// fit makes the widest columns narrower until the sum of the widths is at most room, or none can be
+// narrower.
 func fit(widths []int, room int) {
 	total := 0
 	for _, w := range widths {
@@ -142,6 +146,8 @@ func fit(widths []int, room int) {
 	}
 }
 
+// print prints one line. If lines are cut to the terminal, columns without room are left out and
+// counted.
 func (t *table) print(cells []string) error {
 	var line strings.Builder
 	used := 0
@@ -171,10 +177,10 @@ func (t *table) print(cells []string) error {
 	return err
 }
 
-// width is how much of the screen a text takes, without what colors it.
+// width returns how many columns of a terminal a text takes, without colours.
 func width(text string) int { return uniseg.StringWidth(plain(text)) }
 
-// plain is a cell without the color of a null.
+// plain returns a cell without the colour of a null.
 func plain(text string) string {
 	if strings.HasPrefix(text, "\x1b[2m") {
 		return "null"
@@ -182,7 +188,7 @@ func plain(text string) string {
 	return text
 }
 
-// cut is a text that takes no more than room, with a sign where it went on.
+// cut shortens a text to at most room columns, with … at the end if something was cut.
 func cut(text string, room int) string {
 	if width(text) <= room {
 		return text

@@ -17,6 +17,7 @@ type vertical struct {
 	names []string // as wide as the widest
 }
 
+// head keeps the names of the columns, padded to the same width.
 func (v *vertical) head(columns []query.Column) error {
 	v.names = v.names[:0]
 	widest := 0
@@ -30,6 +31,7 @@ func (v *vertical) head(columns []query.Column) error {
 	return nil
 }
 
+// row prints the number of the row and one line for each cell.
 func (v *vertical) row(columns []query.Column, cells []json.RawMessage) error {
 	if _, err := fmt.Fprintf(v.p.w, "-- row %d --\n", v.p.rows); err != nil {
 		return err

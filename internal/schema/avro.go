@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/avro/ocf"
 )
 
-// addAvro reads the schema in the header of a container file.
+// addAvro adds the fields of the schema in the header of an Avro file. It looks at no records.
 func (s *Sample) addAvro(text []byte) error {
 	r, err := ocf.NewReader(bytes.NewReader(text))
 	if err != nil {
@@ -40,7 +40,8 @@ func (s *Sample) addAvro(text []byte) error {
 // the namespace before it is that of what they stand in, unless it is given.
 type avroTypes map[string]Type
 
-// of is the type of the values of a schema.
+// of returns the column type for the values of an Avro schema; "" for null. Named schemas inside it
+// are remembered in a.
 func (a avroTypes) of(raw json.RawMessage) Type {
 	var name string
 	if json.Unmarshal(raw, &name) == nil {
@@ -89,6 +90,8 @@ var avroLogical = map[string]Type{
 	"decimal": Decimal, "big-decimal": Decimal, "uuid": GUID,
 }
 
+// named returns the column type for a primitive type or for the name of a schema; dynamic for a name
+// that is not known yet, which is that of the record around.
 func (a avroTypes) named(name string) Type {
 	switch name {
 	case "null":

@@ -29,8 +29,9 @@ type Comparison struct {
 	Header    bool     // the first record holds the names of columns
 }
 
-// Compare looks at the first records of a body, as it would be sent for a route before
-// gzip. Values of Avro are not compared with types: how they are turned is not known.
+// Compare compares the first records of a body, as it would be sent for a route before gzip, with the
+// columns of the table. Types of Avro values are not compared, since it is not known how they are
+// converted.
 func (t *Table) Compare(of record.Route, body []byte) *Comparison {
 	l := &losses{typed: Kind(of.Format) == "Json" || Kind(of.Format) == "Csv", filled: make(map[string]bool), types: make(map[string]string)}
 	for _, c := range t.Columns {
@@ -51,7 +52,7 @@ func (t *Table) Compare(of record.Route, body []byte) *Comparison {
 	return &l.Comparison
 }
 
-// CountRecords is how many records of a body are compared.
+// CountRecords returns how many records of a body Compare looks at.
 func CountRecords(f record.Format, body []byte) int {
 	if Kind(f) == "Csv" {
 		return len(rows(body, f))
@@ -59,7 +60,7 @@ func CountRecords(f record.Format, body []byte) int {
 	return len(objects(body, f))
 }
 
-// names reports whether all cells of a row are names of columns.
+// names reports whether all cells of a row are names of columns, so that the row is a header.
 func (t *Table) names(row []string) bool {
 	for _, cell := range row {
 		if !slices.ContainsFunc(t.Columns, func(c Column) bool { return strings.EqualFold(c.Name, strings.TrimSpace(cell)) }) {
@@ -86,6 +87,7 @@ type Tally struct {
 // Empty reports whether nothing was counted.
 func (t *Tally) Empty() bool { return len(t.names) == 0 }
 
+// add counts a name.
 func (t *Tally) add(name string) {
 	if t.n == nil {
 		t.n = make(map[string]int)
@@ -95,7 +97,7 @@ func (t *Tally) add(name string) {
 	}
 }
 
-// String is the names, each with how many records it is in.
+// String returns the names, each with the number of records it was in; the first 20 of them.
 func (t *Tally) String() string {
 	const most = 20
 	var all []string
@@ -108,7 +110,7 @@ func (t *Tally) String() string {
 	return strings.Join(all, ", ")
 }
 
-// objects looks at records of JSON.
+// objects compares JSON records with the elements of a mapping.
 func (l *losses) objects(mapping []Element, all []map[string]any) {
 	tree := treeOf(mapping)
 	for _, o := range all {
@@ -123,7 +125,7 @@ func (l *losses) objects(mapping []Element, all []map[string]any) {
 	}
 }
 
-// discard counts the members that no column takes.
+// discard counts the members of a record, at the given path, that no column takes.
 func (l *losses) discard(t *tree, o map[string]any, path string) {
 	if t.whole {
 		return
@@ -144,7 +146,7 @@ func (l *losses) discard(t *tree, o map[string]any, path string) {
 	}
 }
 
-// lookUp finds what a path leads to; there says that it leads to something.
+// lookUp returns the value at a path; there is false if there is none or it is null.
 func lookUp(o map[string]any, path []string) (value any, there bool) {
 	value = o
 	for _, name := range path {
@@ -159,7 +161,8 @@ func lookUp(o map[string]any, path []string) (value any, there bool) {
 	return value, value != nil
 }
 
-// fill notes that a column gets a value, and whether that would become null.
+// fill notes that a column gets a value, and counts the column if the value does not fit its type and
+// would become null.
 func (l *losses) fill(e Element, value any) {
 	l.filled[e.Column] = true
 	kind := l.types[e.Column]
@@ -172,7 +175,8 @@ func (l *losses) fill(e Element, value any) {
 	}
 }
 
-// rows looks at records of fields.
+// rows counts what would be lost if the mapping stored these delimited records: fields that no element
+// reads, and values that do not fit their column.
 func (l *losses) rows(mapping []Element, all [][]string) {
 	taken := make(map[int]bool)
 	for _, e := range mapping {
@@ -199,12 +203,13 @@ func (l *losses) rows(mapping []Element, all [][]string) {
 	}
 }
 
-// tree is what of an object a mapping takes.
+// tree says which members of an object a mapping takes: all of it (whole), or those in below.
 type tree struct {
 	whole bool
 	below map[string]*tree
 }
 
+// treeOf returns which members of an object the mapping reads, as a tree of the names in its paths.
 func treeOf(all []Element) *tree {
 	root := new(tree)
 	for _, e := range all {
@@ -227,8 +232,8 @@ func treeOf(all []Element) *tree {
 	return root
 }
 
-// objects are the first records of Avro, or of JSON, one a line or in any other
-// way.
+// objects returns the first records of a body in JSON or Avro, at most mostCompared. It stops at the
+// first that cannot be read.
 func objects(body []byte, f record.Format) (all []map[string]any) {
 	if f == record.Avro {
 		return avroRecords(body)
@@ -253,7 +258,7 @@ func objects(body []byte, f record.Format) (all []map[string]any) {
 	return all[:min(len(all), mostCompared)]
 }
 
-// avroRecords are the first records of a container file.
+// avroRecords returns the first records of an Avro file, at most mostCompared.
 func avroRecords(file []byte) (all []map[string]any) {
 	r, err := ocf.NewReader(bytes.NewReader(file))
 	if err != nil {
@@ -273,7 +278,7 @@ func avroRecords(file []byte) (all []map[string]any) {
 	return all
 }
 
-// plain is a value of Avro as JSON would have it, as far as its type can be told.
+// plain returns an Avro value in the form that JSON would have, as far as its type shows it.
 func plain(v any) any {
 	switch x := v.(type) {
 	case int32, int64, float32, float64:
@@ -286,7 +291,7 @@ func plain(v any) any {
 	return v
 }
 
-// rows are the first records of a format with fields, or of text.
+// rows returns the first records of a delimited format, or of lines of text, at most mostCompared.
 func rows(body []byte, f record.Format) (all [][]string) {
 	spec, _ := format.Of(f)
 	if spec.Delimiter == 0 {

@@ -56,7 +56,7 @@ type Field struct {
 // columnTypes are those of the service.
 var columnTypes = []string{"bool", "int", "long", "real", "decimal", "datetime", "timespan", "guid", "string", "dynamic"}
 
-// value notes for a value, as Fits takes it, which columns do not hold it.
+// value notes for a value which column types do not hold it. v is as Fits takes it.
 func (f *Field) value(v any) {
 	f.values = true
 	for _, kind := range columnTypes {
@@ -69,8 +69,8 @@ func (f *Field) value(v any) {
 	}
 }
 
-// Fits reports whether a column of a type holds all values that were seen, or, where
-// only their type is known, as of Avro, values of that type.
+// Fits reports whether a column of this type holds all values that were seen, or, if only their type
+// is known as with Avro, values of that type.
 func (f Field) Fits(column string) bool {
 	if f.values {
 		return !f.misfit[column]
@@ -85,7 +85,7 @@ func (f Field) Fits(column string) bool {
 	}
 }
 
-// merge takes in what another route has for the same field.
+// merge adds what another route has seen for the same field.
 func (f *Field) merge(other Field) {
 	f.Type, f.values = Merged(f.Type, other.Type), f.values || other.values
 	misfit := maps.Clone(f.misfit)
@@ -114,7 +114,7 @@ type Sample struct {
 	header []string
 }
 
-// SampleOf is a sample of records that hold nothing but the columns of a table.
+// SampleOf returns a sample as if its records had exactly these columns.
 func SampleOf(f record.Format, columns []Column) *Sample {
 	s := &Sample{Format: f}
 	for i, c := range columns {
@@ -123,7 +123,8 @@ func SampleOf(f record.Format, columns []Column) *Sample {
 	return s
 }
 
-// Fields are in the order they were first seen.
+// Fields returns the fields in the order in which they were first seen. A field without values has the
+// type string.
 func (s *Sample) Fields() []Field {
 	all := make([]Field, len(s.fields))
 	for i, f := range s.fields {
@@ -135,8 +136,8 @@ func (s *Sample) Fields() []Field {
 	return all
 }
 
-// Add looks at the records at the beginning of a text, at most so many bytes and
-// records of it, and at one at least. The text is what the agent would send.
+// Add looks at the records at the beginning of a text: at most so many bytes and records of it, but at
+// least one record. The text is what the agent would send.
 func (s *Sample) Add(text []byte, bytes, records int) error {
 	spec, ok := format.Of(s.Format)
 	switch {
@@ -156,7 +157,7 @@ func (s *Sample) Add(text []byte, bytes, records int) error {
 	return nil
 }
 
-// see adds a type to those of a member, and returns its field.
+// see adds a type to those of the member with this name, and returns its field.
 func (s *Sample) see(name string, t Type) *Field {
 	if s.index == nil {
 		s.index = make(map[string]int)
@@ -171,7 +172,7 @@ func (s *Sample) see(name string, t Type) *Field {
 	return &s.fields[i]
 }
 
-// Merged is the narrowest type for values of two.
+// Merged returns the narrowest type that holds values of both types; "" stands for no value.
 func Merged(a, b Type) Type {
 	switch {
 	case a == b || b == "":
@@ -191,7 +192,7 @@ func Merged(a, b Type) Type {
 
 func isNumber(t Type) bool { return t == Long || t == Real || t == Decimal }
 
-// ofJSON is the type of a sound JSON value.
+// ofJSON returns the column type for a valid JSON value; "" for null.
 func ofJSON(raw []byte) Type {
 	switch raw[0] {
 	case 'n':
@@ -210,8 +211,8 @@ func ofJSON(raw []byte) Type {
 	return ofNumber(string(raw))
 }
 
-// valueOf is a sound JSON value as Fits takes it. What objects and lists hold does not
-// matter to that.
+// valueOf returns a valid JSON value in the form that Fits takes. Objects and lists are returned
+// without content, which Fits does not look at.
 func valueOf(raw []byte) (v any) {
 	if raw[0] == '{' || raw[0] == '[' {
 		return []any(nil)
@@ -227,6 +228,7 @@ var whole = regexp.MustCompile(`^-?\d+$`)
 // mostDigits is what a decimal of the service holds.
 const mostDigits = 34
 
+// ofNumber returns the narrowest type for a number in text form.
 func ofNumber(text string) Type {
 	if whole.MatchString(text) {
 		if _, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -250,8 +252,7 @@ var (
 		"2006-01-02 15:04:05.999999999", "2006-01-02"}
 )
 
-// ofText is the type of a string. An empty one tells nothing: where the others
-// are times, say, it stands for none.
+// ofText returns the column type for a string; "" for an empty one, which may stand for no value.
 func ofText(text string) Type {
 	switch {
 	case text == "":
@@ -272,8 +273,8 @@ func ofText(text string) Type {
 
 var decimalPoint = regexp.MustCompile(`^-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$`)
 
-// ofCell is the type of a field of delimited text. Digits behind a zero are a
-// code and no number.
+// ofCell returns the column type for a cell of delimited text. Digits after a leading zero are a code
+// and not a number.
 func ofCell(text string) Type {
 	digits := strings.TrimPrefix(text, "-")
 	switch {
@@ -289,7 +290,7 @@ func ofCell(text string) Type {
 	return ofText(text)
 }
 
-// textOrTime is for what begins with a zero: a time, an id or text.
+// textOrTime returns the type of a text that begins with a zero: a time, an id or a string.
 func textOrTime(text string) Type {
 	if t := ofText(text); t != "" {
 		return t
@@ -300,8 +301,8 @@ func textOrTime(text string) Type {
 // mostName is the most characters in the name of a column.
 const mostName = 1024
 
-// Legal is name as the service allows it for a column: letters, digits, _ - . and
-// spaces. What else is in it becomes an underscore.
+// Legal returns name as a valid column name: characters other than letters, digits, _ - . and space
+// become underscores.
 func Legal(name string) string {
 	name = strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-. ", r) {
@@ -320,7 +321,7 @@ func Legal(name string) string {
 
 var bareMember = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// Path is how a mapping names a member of records; false where no path can.
+// Path returns the path by which a mapping names a member of records; false if no path can name it.
 func Path(member string) (string, bool) {
 	switch {
 	case bareMember.MatchString(member):
@@ -331,7 +332,7 @@ func Path(member string) (string, bool) {
 	return `$["` + member + `"]`, !strings.Contains(member, `"`)
 }
 
-// Unique is name, or name_2 and so on where that is taken.
+// Unique returns name, or name_2, name_3 and so on if it is taken.
 func Unique(name string, taken func(string) bool) string {
 	if !taken(name) {
 		return name

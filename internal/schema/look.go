@@ -26,9 +26,8 @@ type Guess struct {
 	Expression *Expression // of Parse, where that is regex
 }
 
-// Look guesses the format of a file from its name and from the beginning of its content,
-// unpacked. The content counts for more than the name, except that the name decides on
-// the delimiter.
+// Look guesses the format of a file from its name and from the beginning of its uncompressed content.
+// The content counts more than the name, except that the name decides about the delimiter.
 func Look(name string, text []byte) Guess {
 	var g Guess
 	text, g.Encoding = decoded(text)
@@ -71,7 +70,7 @@ func Look(name string, text []byte) Guess {
 	return g
 }
 
-// Bare is the name of a file before it was compressed.
+// Bare returns the name of a file without an extension of compression.
 func Bare(name string) string {
 	for _, end := range []string{".gz", ".zst"} {
 		if bare, packed := strings.CutSuffix(name, end); packed {
@@ -81,7 +80,8 @@ func Bare(name string) string {
 	return name
 }
 
-// decoded is text in UTF-8, if its mark says that it is UTF-16.
+// decoded returns a text in UTF-8, and its encoding if a byte order mark says that it is UTF-16; the
+// mark is removed.
 func decoded(text []byte) (_ []byte, encoding string) {
 	little := bytes.HasPrefix(text, []byte{0xff, 0xfe})
 	if !little && !bytes.HasPrefix(text, []byte{0xfe, 0xff}) {
@@ -101,8 +101,8 @@ func decoded(text []byte) (_ []byte, encoding string) {
 	return []byte(string(utf16.Decode(units))), encoding
 }
 
-// wholeLines are those that are not empty. The last one may be cut, and counts
-// only where it is the only one.
+// wholeLines returns the lines of a text that are not blank. The last line may be cut off, so it is
+// left out unless it is the only one.
 func wholeLines(text []byte) (lines []string) {
 	all := strings.Split(string(text), "\n")
 	if len(all) > 1 {
@@ -116,6 +116,7 @@ func wholeLines(text []byte) (lines []string) {
 	return lines
 }
 
+// every reports whether is is true for all lines.
 func every(lines []string, is func(string) bool) bool {
 	return !slices.ContainsFunc(lines, func(line string) bool { return !is(line) })
 }
@@ -124,6 +125,7 @@ func isObject(line string) bool {
 	return strings.HasPrefix(strings.TrimSpace(line), "{") && json.Valid([]byte(line))
 }
 
+// isDocker reports whether a line is of a Docker log: a JSON object with log and time.
 func isDocker(line string) bool {
 	var d struct{ Log, Stream, Time *string }
 	return isObject(line) && json.Unmarshal([]byte(line), &d) == nil && d.Log != nil && d.Time != nil
@@ -133,7 +135,7 @@ var criLine = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S* (?:stdout|s
 
 func isCRI(line string) bool { return criLine.MatchString(line) }
 
-// beginsWithObjects: its first value is an object, or an array of them.
+// beginsWithObjects reports whether the first value of a text is an object, or an array of objects.
 func beginsWithObjects(text []byte) bool {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	t, err := dec.Token()
@@ -151,8 +153,8 @@ func beginsWithObjects(text []byte) bool {
 	return err == nil && (isText || name == json.Delim('}'))
 }
 
-// delimitedBy is the format in which all lines have as many fields, two at least.
-// One line tells nothing.
+// delimitedBy returns the delimited format in which all lines have the same number of fields, at least
+// two; "" if there is none or only one line.
 func delimitedBy(lines []string) record.Format {
 	if len(lines) < 2 {
 		return ""
@@ -168,8 +170,8 @@ func delimitedBy(lines []string) record.Format {
 	return ""
 }
 
-// hasHeader: the first row holds names, and below one of them are values that are
-// not text. Where all is text nothing tells, and no record is given up.
+// hasHeader reports whether the first row holds names: all are different text, and a column below one
+// of them holds values other than text. If everything is text it is false, so that no record is lost.
 func hasHeader(text []byte, comma rune) bool {
 	r := csv.NewReader(bytes.NewReader(text))
 	r.Comma, r.FieldsPerRecord, r.LazyQuotes = comma, -1, true

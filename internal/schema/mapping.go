@@ -54,6 +54,8 @@ func (e *Element) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// property sets a property of the element under its proper spelling. Empty values and the
+// transformation None are left out.
 func (e *Element) property(name string, value json.RawMessage) {
 	text := plainText(value)
 	if proper, known := properties[strings.ToLower(name)]; known {
@@ -66,7 +68,7 @@ func (e *Element) property(name string, value json.RawMessage) {
 	}
 }
 
-// plainText is a JSON string without its quotes, null as nothing, all else as it is.
+// plainText returns a JSON string without its quotes, null as "", anything else as it is.
 func plainText(value json.RawMessage) string {
 	var text *string
 	if json.Unmarshal(value, &text) != nil {
@@ -78,7 +80,7 @@ func plainText(value json.RawMessage) string {
 	return *text
 }
 
-// from says where a column comes from, for people.
+// from returns in words what the column is filled from.
 func (e *Element) from() string {
 	for _, name := range []string{"Path", "Field", "Ordinal", "ConstValue", "Transform"} {
 		if v, ok := e.Properties[name]; ok {
@@ -98,8 +100,8 @@ type source struct {
 	whole   bool     // the path says more than members can, and stands for all that they lead to
 }
 
-// source is what the element reads; false: no part of a record, but a constant or where
-// the record came from.
+// source returns the part of a record that the element reads; false if it reads none, but is a
+// constant or about where the record came from.
 func (e *Element) source() (source, bool) {
 	p := e.Properties
 	switch {
@@ -117,7 +119,7 @@ func (e *Element) source() (source, bool) {
 	return source{ordinal: -1}, false
 }
 
-// takes reports whether the element reads a field, or something within it.
+// takes reports whether the element reads a field, or something inside it.
 func (e *Element) takes(f Field) bool {
 	s, reads := e.source()
 	if !reads || s.ordinal >= 0 {
@@ -126,14 +128,14 @@ func (e *Element) takes(f Field) bool {
 	return len(s.path) == 0 || s.path[0] == f.Name
 }
 
-// isInner reports whether the element reads something else than one whole member.
+// isInner reports whether the element reads something other than one whole member.
 func (e *Element) isInner() bool {
 	s, reads := e.source()
 	return reads && s.ordinal < 0 && (s.whole || len(s.path) > 1)
 }
 
-// members are the names of a path: $.a.b and $['a b']. Behind an index or anything
-// else the path stands for the whole of what it has come to.
+// members returns the names in a path such as $.a.b or $['a b']. whole is true if the path goes on
+// with something else, such as an index: it then stands for all that the names lead to.
 func members(path string) (names []string, whole bool) {
 	rest, ok := strings.CutPrefix(path, "$")
 	for ok && rest != "" {
@@ -147,7 +149,7 @@ func members(path string) (names []string, whole bool) {
 
 var member = regexp.MustCompile(`^(?:\.([^.\[]+)|\['([^']*)'\]|\["([^"]*)"\])`)
 
-// elementOf maps a field to a column; false where no path can name it.
+// elementOf returns the element that maps a field to a column; false if no path can name the field.
 func elementOf(kind string, f Field, column, datatype string) (Element, bool) {
 	e := Element{Column: column, Datatype: datatype}
 	if kind == "Csv" {
@@ -159,7 +161,7 @@ func elementOf(kind string, f Field, column, datatype string) (Element, bool) {
 	return e, ok
 }
 
-// mappingText is a mapping as a command takes it.
+// mappingText returns the JSON of a mapping for a management command.
 func mappingText(all []Element) (string, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

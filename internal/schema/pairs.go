@@ -45,8 +45,8 @@ func pairsOf(lines []string) *Expression {
 	return nil
 }
 
-// expressionOf reads lines that have these keys, with a time at their beginning or not;
-// nil: most are not so.
+// expressionOf returns an expression for lines with these keys, with a time at the beginning if timed
+// is set; nil if fewer than nine of ten lines match it.
 func expressionOf(keys, lines []string, timed bool) *Expression {
 	var pattern strings.Builder
 	names := make(map[string]bool)
@@ -101,7 +101,7 @@ func expressionOf(keys, lines []string, timed bool) *Expression {
 	return e
 }
 
-// alwaysQuoted reports whether the value of a key, by its place, is in quotes in all lines.
+// alwaysQuoted reports whether the value of key number i is in quotes in all lines.
 func alwaysQuoted(lines []string, i int) bool {
 	for _, line := range lines {
 		if at := pairKey.FindAllStringIndex(line, i+1); len(at) > i && !strings.HasPrefix(line[at[i][1]:], `"`) {

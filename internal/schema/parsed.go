@@ -12,8 +12,7 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// parsed is the way of parsing that takes lines apart, empty where there is none:
-// nine lines of ten have to be as it says.
+// parsed returns the setting of parse that fits at least nine of ten lines; "" if none does.
 func parsed(lines []string) string {
 	text := []byte(strings.Join(lines, "\n"))
 	for _, how := range []format.Parse{format.ParseCombined, format.ParseSyslog} { // regex needs settings
@@ -33,8 +32,8 @@ func parsed(lines []string) string {
 	return ""
 }
 
-// within is what the messages of a container log hold, empty where that is text: nine of
-// ten have to be so. Blank ones, which many write, tell nothing.
+// within returns what the messages inside the lines of a container log are, if nine of ten agree; ""
+// for text. Blank messages do not count.
 func within(container format.Parse, lines []string) string {
 	var messages []string
 	objects := 0
@@ -57,7 +56,7 @@ func within(container format.Parse, lines []string) string {
 	return parsed(messages)
 }
 
-// scanned are the objects that are made of lines.
+// scanned iterates over the JSON objects that the agent makes of lines with these options.
 func scanned(o format.Options, text []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		o.Format, o.MaxRecord = record.JSON, 1<<20
@@ -80,7 +79,8 @@ func scanned(o format.Options, text []byte) iter.Seq[[]byte] {
 	}
 }
 
-// matches counts the lines that are as a way of parsing says, and all.
+// matches returns how many lines of a text a way of parsing can read, and how many lines there are; 0
+// and 0 if it cannot be tried.
 func matches(how format.Parse, text []byte) (matched, all int) {
 	scan, err := format.New(format.Options{Format: record.JSON, Parse: how, OnError: format.DropUnmatched, MaxRecord: 1 << 20})
 	if err != nil {
@@ -100,7 +100,7 @@ func matches(how format.Parse, text []byte) (matched, all int) {
 
 var logfmtPair = regexp.MustCompile(`(?:^| )[A-Za-z_][A-Za-z0-9_./-]*=(?:"(?:[^"\\]|\\.)*"|[^" ]*)`)
 
-// isLogfmt: a line begins with a key and its value, has another, and little else.
+// isLogfmt reports whether a line begins with key=value, has another pair, and little else.
 func isLogfmt(line string) bool {
 	all := logfmtPair.FindAllStringIndex(line, -1)
 	if len(all) < 2 || all[0][0] != 0 {
@@ -113,8 +113,8 @@ func isLogfmt(line string) bool {
 	return 10*n >= 9*len(line)
 }
 
-// Expect has columns in the sample before any record is seen, so that each has its
-// type though the sample may hold none.
+// Expect adds columns to the sample before any record is seen, so that they have their types even if
+// no record fills them.
 func (s *Sample) Expect(columns []format.Column) {
 	for _, c := range columns {
 		s.see(c.Name, Type(c.Type))

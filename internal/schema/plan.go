@@ -30,9 +30,9 @@ type Plan struct {
 	t *Table
 }
 
-// NewPlan is a plan without steps. Plans of routes that share a table share its Table,
-// and each has to be there before Make is called on the first of them: a column that
-// several of them fill gets a type for all.
+// NewPlan returns a plan without steps. Plans for routes of the same table share its Table, and all
+// must be made before Make is called on the first: a column that several of them fill gets a type for
+// all.
 func NewPlan(of record.Route, t *Table, s *Sample) *Plan {
 	if t.seen == nil {
 		t.seen = make(map[string][]Field)
@@ -41,7 +41,7 @@ func NewPlan(of record.Route, t *Table, s *Sample) *Plan {
 	return &Plan{Route: of, Sample: s, t: t}
 }
 
-// key is what routes of one table have in common that share a mapping.
+// key returns what routes of one table that share a mapping have in common.
 func key(of record.Route) string { return Kind(of.Format) + " " + of.Mapping }
 
 func (p *Plan) note(format string, args ...any) {
@@ -52,8 +52,8 @@ func (p *Plan) step(text string, changes ...string) {
 	p.Steps = append(p.Steps, Step{text, changes})
 }
 
-// Make adds the steps for table, mapping and policy; the Table becomes what they make
-// of it. It fails where the Table was not read or not understood.
+// Make adds the steps for table, mapping and policy, and changes the Table to what they make of it. It
+// fails if the Table could not be read or understood.
 func (p *Plan) Make() error {
 	for _, err := range []error{p.t.ColumnsErr, p.t.MappingsErr, p.t.PolicyErr} {
 		if err != nil {
@@ -81,8 +81,8 @@ func (p *Plan) Make() error {
 	return nil
 }
 
-// fields are those of the sample, with types that hold what other routes of the mapping
-// have for them too.
+// fields returns the fields of the sample, with types that also hold what other routes with the same
+// mapping have for them.
 func (p *Plan) fields() []Field {
 	csv, all := Kind(p.Route.Format) == "Csv", p.Sample.Fields()
 	for i := range all {
@@ -95,7 +95,8 @@ func (p *Plan) fields() []Field {
 	return all
 }
 
-// table makes the table, or adds columns to it.
+// table adds the command that creates the table, or that adds columns to it. added are the new
+// columns.
 func (p *Plan) table(added []Column) {
 	if p.t.Exists && len(added) == 0 {
 		return
@@ -115,8 +116,8 @@ func (p *Plan) table(added []Column) {
 	p.t.Exists, p.t.made, p.t.Similar = true, !was, ""
 }
 
-// byPosition is for delimited text and TXT without a mapping: what is not in the
-// table yet comes behind what is.
+// byPosition plans for delimited text and TXT without a mapping, whose fields go to columns by
+// position: fields beyond the last column get new ones.
 func (p *Plan) byPosition() {
 	for _, f := range p.fields() {
 		if f.Ordinal >= len(p.t.Columns) {
@@ -131,14 +132,14 @@ func (p *Plan) byPosition() {
 	}
 }
 
-// add makes a column for a field.
+// add adds a column for a field to the Table, under a name that is not taken.
 func (p *Plan) add(f Field, name string) *Column {
 	name = Unique(name, func(s string) bool { return p.t.Column(s) != nil })
 	p.t.Columns = append(p.t.Columns, Column{name, string(f.Type)})
 	return &p.t.Columns[len(p.t.Columns)-1]
 }
 
-// fits notes a column that does not hold what the files have for it.
+// fits notes for the user that a column does not hold what the files have for it.
 func (p *Plan) fits(f Field, c *Column) {
 	if !f.Fits(c.Type) {
 		p.note("column %s is %s, and the files have %s for it: what does not fit is stored as null. setup never changes the type of a column; for another one: .alter column %s.%s type=%s",
@@ -146,8 +147,8 @@ func (p *Plan) fits(f Field, c *Column) {
 	}
 }
 
-// mapped gives each field that the mapping does not read yet a column and an
-// element. It returns the command for the mapping; nil: it is right as it is.
+// mapped gives each field that the mapping does not read yet a column and an element. It returns the
+// command that creates or changes the mapping; nil if the mapping is right as it is.
 func (p *Plan) mapped() (*Step, error) {
 	m := p.t.Mapping(p.Route)
 	exists := m != nil
@@ -194,7 +195,8 @@ func (p *Plan) mapped() (*Step, error) {
 		kusto.EntityName(p.Route.Table), strings.ToLower(m.Kind), kusto.StringLiteral(m.Name), kusto.TextLiteral(text)), changes}, err
 }
 
-// filled is for a field that the mapping has already: only its column may be missing.
+// filled checks the column of a field that the mapping reads already, and adds the column if it is
+// missing.
 func (p *Plan) filled(f Field, e *Element) {
 	c := p.t.Column(e.Column)
 	_, changed := e.Properties["Transform"]
@@ -209,8 +211,9 @@ func (p *Plan) filled(f Field, e *Element) {
 	}
 }
 
-// element makes one for a field, with the column it goes to: that of its name, of
-// its position where it has none, else a new one.
+// element returns a mapping element for a field and adds its column if it is missing: the column of
+// the field's name, or that at its position if it has no name, or a new one. before are the columns
+// before the plan. It returns false if no path can name the field.
 func (p *Plan) element(f Field, all []Element, before []Column) (Element, bool) {
 	taken := func(name string) bool {
 		return slices.ContainsFunc(all, func(e Element) bool {
@@ -236,7 +239,8 @@ func (p *Plan) element(f Field, all []Element, before []Column) (Element, bool) 
 	return e, true
 }
 
-// policy turns streaming on where neither the table nor its database has it on.
+// policy adds the command that enables streaming ingestion, unless the policy of the table or its
+// database does so.
 func (p *Plan) policy() {
 	holds, own := p.t.Streaming()
 	if holds == On {
@@ -250,13 +254,13 @@ func (p *Plan) policy() {
 	p.t.own = On
 }
 
-// EnableStreaming is the command that lets records stream into a table.
+// EnableStreaming returns the command that enables streaming ingestion for a table.
 func EnableStreaming(table string) string {
 	return ".alter table " + kusto.EntityName(table) + " policy streamingingestion enable"
 }
 
-// Grant adds the steps by which principals may write to the table and read the schema of
-// its database, and notes them as known.
+// Grant adds the commands by which principals may write to the table and read the schema of its
+// database, except for roles that are known already. It adds the roles to known.
 func (p *Plan) Grant(principals []string, known Roles) {
 	for _, who := range principals {
 		for _, g := range []struct {

@@ -33,19 +33,19 @@ func (r Reader) show(ctx context.Context, text string, f func(row map[string]str
 	return nil
 }
 
-// names are the values of one column of the result of a command.
+// names runs a command and returns the values of one column of its result.
 func (r Reader) names(ctx context.Context, text, column string) (all []string, err error) {
 	err = r.show(ctx, text, func(row map[string]string) { all = append(all, row[column]) })
 	return all, err
 }
 
-// Databases are the names of those that the identity may see.
+// Databases returns the names of the databases that the identity may see.
 func (r Reader) Databases(ctx context.Context) ([]string, error) {
 	return r.names(ctx, ".show databases", "DatabaseName")
 }
 
-// Table reads what there is for a route. The error is that of the service where it did
-// not say which tables there are; what else could not be read has its error in Table.
+// Table reads what the service has for a route. It fails if the tables cannot be listed; anything else
+// that cannot be read has its error in the Table.
 func (r Reader) Table(ctx context.Context, of record.Route) (*Table, error) {
 	t := &Table{}
 	names, err := r.names(ctx, ".show tables", "TableName")
@@ -79,7 +79,7 @@ func (r Reader) Table(ctx context.Context, of record.Route) (*Table, error) {
 	return t, nil
 }
 
-// streaming reads the policy of streaming ingestion of a table or a database.
+// streaming reads the policy of streaming ingestion of a table or a database; Unset if there is none.
 func (r Reader) streaming(ctx context.Context, of string) (p Policy, err error) {
 	var bad error
 	err = r.show(ctx, ".show "+of+" policy streamingingestion", func(row map[string]string) {
@@ -90,6 +90,7 @@ func (r Reader) streaming(ctx context.Context, of string) (p Policy, err error) 
 	return p, readError(err, bad, "the policy of streaming ingestion of "+of)
 }
 
+// columns reads the columns of a table.
 func (r Reader) columns(ctx context.Context, table string) (all []Column, err error) {
 	var bad error
 	err = r.show(ctx, ".show "+table+" schema as json", func(row map[string]string) {
@@ -100,8 +101,8 @@ func (r Reader) columns(ctx context.Context, table string) (all []Column, err er
 	return all, readError(err, bad, "the columns of "+table)
 }
 
-// mappings reads those of a table or a database. One that is not understood has its own
-// error.
+// mappings reads the mappings of a table or a database. A mapping that cannot be understood has its
+// own error.
 func (r Reader) mappings(ctx context.Context, of string) (all []Mapping, err error) {
 	err = r.show(ctx, ".show "+of+" ingestion mappings", func(row map[string]string) {
 		m := Mapping{Kind: row["Kind"], Name: row["Name"]}
@@ -111,7 +112,8 @@ func (r Reader) mappings(ctx context.Context, of string) (all []Mapping, err err
 	return all, err
 }
 
-// readError is the error of the service as it is, else that of what it answered.
+// readError returns the error of the service, or else that of decoding its answer; what names the
+// answer.
 func readError(err, bad error, what string) error {
 	if err == nil && bad != nil {
 		return fmt.Errorf("read %s: %w", what, bad)
@@ -119,7 +121,7 @@ func readError(err, bad error, what string) error {
 	return err
 }
 
-// Updates is how many update policies of a table are enabled.
+// Updates returns how many update policies of a table are enabled.
 func (r Reader) Updates(ctx context.Context, table string) (enabled int, err error) {
 	err = r.show(ctx, ".show table "+kusto.EntityName(table)+" policy update", func(row map[string]string) {
 		var all []struct{ IsEnabled bool }
@@ -140,8 +142,8 @@ type Roles map[role]bool
 // role is one of a principal: of a database where it names no table.
 type role struct{ cluster, database, table, role, principal string }
 
-// Principals notes who may read the database of a route, and write to its table if that
-// exists. Where that may not be asked, nothing is noted.
+// Principals adds to known who may read the database of a route, and write to its table if exists is
+// set. If the identity may not ask, it adds nothing.
 func (r Reader) Principals(ctx context.Context, of record.Route, exists bool, known Roles) {
 	note := func(to role) func(map[string]string) {
 		return func(row map[string]string) {
@@ -160,7 +162,7 @@ func (r Reader) Principals(ctx context.Context, of record.Route, exists bool, kn
 func viewer(of record.Route) role   { return role{of.Cluster, of.Database, "", "viewer", ""} }
 func ingestor(of record.Route) role { return role{of.Cluster, of.Database, of.Table, "ingestor", ""} }
 
-// principalKey is what two spellings of a principal have in common.
+// principalKey returns the part of a principal's name that is the same in all its spellings.
 func principalKey(who string) string {
 	id, _, _ := strings.Cut(strings.ToLower(who), ";")
 	return id

@@ -10,8 +10,8 @@ import (
 // between them.
 type Read struct{ Name, Member string }
 
-// reads are the columns that read members, of a format that has such. Empty is the member
-// of one that reads the whole record.
+// reads returns the columns that read members of records, with the member. An empty member stands for
+// the whole record.
 func (t *Table) reads(of record.Route) (all []Read) {
 	for _, e := range t.Elements(of) {
 		if s, reads := e.source(); reads && s.ordinal < 0 {
@@ -21,7 +21,7 @@ func (t *Table) reads(of record.Route) (all []Read) {
 	return all
 }
 
-// Reading are the columns that read a member, or something within it.
+// Reading returns the columns that read a member, or something inside it.
 func (t *Table) Reading(of record.Route, member string) (all []Read) {
 	for _, r := range t.reads(of) {
 		if r.Member == member || strings.HasPrefix(r.Member, member+".") {
@@ -31,8 +31,8 @@ func (t *Table) Reading(of record.Route, member string) (all []Read) {
 	return all
 }
 
-// Takes reports whether a column reads a member, something within it, or what it is
-// within.
+// Takes reports whether a column reads a member, something inside it, or an object that it is inside
+// of.
 func (t *Table) Takes(of record.Route, member string) bool {
 	for _, r := range t.reads(of) {
 		if r.Member == "" || r.Member == member || strings.HasPrefix(r.Member, member+".") || strings.HasPrefix(member, r.Member+".") {

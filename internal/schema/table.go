@@ -30,7 +30,7 @@ type Column struct {
 	Type string `json:"CslType"`
 }
 
-// Column is the one of a name; nil: there is none.
+// Column returns the column with this name; nil if there is none.
 func (t *Table) Column(name string) *Column {
 	if i := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name }); i >= 0 {
 		return &t.Columns[i]
@@ -49,8 +49,8 @@ type Mapping struct {
 	made bool // by a plan
 }
 
-// Mapping is that of a route; nil: there is none. One of the table goes before one of
-// the database.
+// Mapping returns the mapping of a route; nil if there is none. A mapping of the table comes before
+// one of the database.
 func (t *Table) Mapping(of record.Route) *Mapping {
 	for i := range t.Mappings {
 		if m := &t.Mappings[i]; m.Name == of.Mapping && strings.EqualFold(m.Kind, Kind(of.Format)) {
@@ -66,8 +66,8 @@ func Kind(f record.Format) string {
 	return spec.Mapping
 }
 
-// Elements are those of the mapping of a route. Without a mapping fields go by their
-// places, and members by their names.
+// Elements returns the elements of the mapping of a route. Without a mapping it returns those that the
+// service uses: fields go by position, members by name.
 func (t *Table) Elements(of record.Route) (all []Element) {
 	if of.Mapping == "" {
 		for i, c := range t.Columns {
@@ -107,8 +107,8 @@ func (p *Policy) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Streaming is the policy that holds for the table, and whether it is its own: that goes
-// before the policy of its database.
+// Streaming returns the policy of streaming ingestion that applies to the table, and whether it is its
+// own, which comes before that of the database.
 func (t *Table) Streaming() (p Policy, own bool) {
 	if t.own != Unset {
 		return t.own, true

@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// addJSONLines reads an object a line. A line that is none is passed over: the
-// agent sends it only where the service has words of its own for it.
+// addJSONLines adds the objects of a text with one object a line. Other lines are ignored.
 func (s *Sample) addJSONLines(text []byte, most, records int) {
 	for line := range s.lines(text, most, records) {
 		if s.object(line) && s.First == nil {
@@ -20,7 +19,7 @@ func (s *Sample) addJSONLines(text []byte, most, records int) {
 	}
 }
 
-// lines are the first lines of a text, as many as a sample takes.
+// lines iterates over the first lines of a text, as many bytes and records as a sample takes.
 func (s *Sample) lines(text []byte, most, records int) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		n := 0
@@ -33,7 +32,7 @@ func (s *Sample) lines(text []byte, most, records int) iter.Seq[[]byte] {
 	}
 }
 
-// addJSONValues reads objects one after the other, or in arrays.
+// addJSONValues adds the objects of a text that holds objects one after another, or arrays of them.
 func (s *Sample) addJSONValues(text []byte, most, records int) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	for records > 0 {
@@ -53,7 +52,7 @@ func (s *Sample) addJSONValues(text []byte, most, records int) {
 	}
 }
 
-// object looks at the members of one, in their order.
+// object adds the members of one JSON object to the sample. It returns false for anything else.
 func (s *Sample) object(text []byte) bool {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') || !json.Valid(text) {
@@ -73,7 +72,8 @@ func (s *Sample) object(text []byte) bool {
 	return true
 }
 
-// ofMember is the type of a sound JSON value.
+// ofMember returns the column type of a valid JSON value; with Texts set, that of the text in a
+// string.
 func (s *Sample) ofMember(raw []byte) Type {
 	var text string
 	if !s.Texts || raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
@@ -85,7 +85,7 @@ func (s *Sample) ofMember(raw []byte) Type {
 	return String
 }
 
-// addLines: each line is one string.
+// addLines adds lines of plain text, each of which is a record with one string.
 func (s *Sample) addLines(text []byte, most, records int) {
 	if s.fields == nil {
 		s.fields = []Field{{Name: "Line", Type: String}}
@@ -97,7 +97,7 @@ func (s *Sample) addLines(text []byte, most, records int) {
 	}
 }
 
-// addDelimited reads rows as RFC 4180 has them.
+// addDelimited adds rows of delimited text (RFC 4180). With Header set, the first row is a header.
 func (s *Sample) addDelimited(text []byte, comma rune, most, records int) {
 	r := csv.NewReader(bytes.NewReader(text))
 	r.Comma, r.FieldsPerRecord, r.LazyQuotes = comma, -1, true
@@ -122,7 +122,7 @@ func (s *Sample) addDelimited(text []byte, comma rune, most, records int) {
 	}
 }
 
-// names takes a header in. That of the first text holds.
+// names takes in a header. The first one counts; different ones are counted in Others.
 func (s *Sample) names(row []string) {
 	if s.header != nil {
 		if !slices.Equal(s.header, row) {
@@ -136,8 +136,8 @@ func (s *Sample) names(row []string) {
 	}
 }
 
-// cell adds a type to those of a field of delimited text, and returns it. JSON beside
-// other text is text: where it stands in quotes no dynamic column holds it.
+// cell adds a type to those of field number i and returns the field. A mix of JSON and other text is
+// string, since a dynamic column does not hold text without quotes.
 func (s *Sample) cell(i int, t Type) *Field {
 	for n := len(s.fields); n <= i; n++ {
 		f := Field{Name: "Column" + strconv.Itoa(n+1), Ordinal: n}

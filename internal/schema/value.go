@@ -18,8 +18,8 @@ var (
 // otherTimes are forms of times beside ISO 8601 that the service reads.
 var otherTimes = []string{time.RFC1123, time.RFC1123Z, time.RFC822, time.RFC822Z, time.RFC850, "2 Jan 2006 15:04:05 -0700", "1/2/2006 15:04:05", "1/2/2006", "2006-01-02 15:04:05 -0700"}
 
-// Fits reports whether a value of JSON, or the text of a field, is stored in a column of
-// a type, and not null in its place. In doubt it is. Numbers are json.Number.
+// Fits reports whether a column of this type stores a JSON value, or the text of a field, rather than
+// null. If in doubt it is true. Numbers are json.Number.
 func Fits(kind string, v any) bool {
 	switch kind {
 	case "int":
@@ -40,6 +40,7 @@ func Fits(kind string, v any) bool {
 	return kind == "dynamic" || kind == "string" || kind == "" // an object or a list
 }
 
+// isInteger reports whether a value is stored in an integer column of so many bits.
 func isInteger(v any, bits int) bool {
 	switch x := v.(type) {
 	case nil, bool:
@@ -52,7 +53,7 @@ func isInteger(v any, bits int) bool {
 	return false
 }
 
-// integral takes a number without a fraction, however it is written.
+// integral reports whether a number has no fraction and fits in so many bits, in any notation.
 func integral(s string, bits int) bool {
 	if _, err := strconv.ParseInt(s, 0, bits); err == nil {
 		return true
@@ -64,6 +65,8 @@ func integral(s string, bits int) bool {
 	return ok && x.IsInt() && x.Num().BitLen() < bits
 }
 
+// textFits reports whether the service would store a text in a column of this type, instead of null.
+// An empty text counts as no value and fits everywhere; types that are not named here take any text.
 func textFits(kind, s string) bool {
 	if s == "" {
 		return true // no value, and so no loss
@@ -85,6 +88,7 @@ func textFits(kind, s string) bool {
 	return true
 }
 
+// isTime reports whether the service reads a text as a time.
 func isTime(s string) bool {
 	if isoTime.MatchString(s) {
 		return true
