@@ -20,7 +20,8 @@ const (
 	federatedAudience = "api://AzureADTokenExchange"
 )
 
-// assertion is a signed token that stands in place of a secret.
+// assertion is a decoded JSON web token with which a client proves its identity in place of a client
+// secret.
 type assertion struct {
 	head struct {
 		Algorithm string   `json:"alg"`
@@ -40,6 +41,7 @@ type assertion struct {
 // audience is one text or a list of them.
 type audience []string
 
+// UnmarshalJSON accepts the two forms that the aud claim may have: one string, or a list of them.
 func (a *audience) UnmarshalJSON(raw []byte) error {
 	var one string
 	if json.Unmarshal(raw, &one) == nil {
@@ -49,12 +51,14 @@ func (a *audience) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*[]string)(a))
 }
 
-func readAssertion(text string) (*assertion, bool) {
+// readAssertion decodes a compact JSON web token (header.claims.signature). It verifies nothing; ok is
+// false when the text is not such a token.
+func readAssertion(text string) (a *assertion, ok bool) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 {
 		return nil, false
 	}
-	a := &assertion{signed: parts[0] + "." + parts[1]}
+	a = &assertion{signed: parts[0] + "." + parts[1]}
 	part := func(i int, into any) bool {
 		raw, err := base64.RawURLEncoding.DecodeString(parts[i])
 		return err == nil && json.Unmarshal(raw, into) == nil
@@ -64,8 +68,10 @@ func readAssertion(text string) (*assertion, bool) {
 	return a, err == nil && part(0, &a.head) && part(1, &a.claims)
 }
 
-// checkAssertion takes the assertion of an application: signed with the key of its
-// certificate, or a token of an issuer it trusts, whose signature is not checked.
+// checkAssertion checks the client_assertion of a token request: kind is its client_assertion_type,
+// client the client_id, endpoint the URL that was called. An assertion that the client issued itself
+// must be signed with its certificate; any other is taken for the token of a trusted issuer, whose
+// signature is not checked. It returns nil when the assertion is accepted.
 func (t *tokens) checkAssertion(text, kind, client, endpoint string) *tokenError {
 	a, ok := readAssertion(text)
 	now := float64(time.Now().Unix())
@@ -85,6 +91,9 @@ func (t *tokens) checkAssertion(text, kind, client, endpoint string) *tokenError
 	return nil
 }
 
+// checkFederated checks an assertion that another issuer made: audience, issuer and subject must be
+// those of a configured federation. Without any federation, every issuer and subject is accepted. It
+// returns nil when the assertion is accepted.
 func (t *tokens) checkFederated(a *assertion) *tokenError {
 	none := "No matching federated identity record found for presented assertion "
 	switch issuers := t.trusted(func(f Federation) bool { return f.Issuer == a.claims.Issuer }); {
@@ -99,6 +108,7 @@ func (t *tokens) checkFederated(a *assertion) *tokenError {
 	return nil
 }
 
+// trusted returns the configured federations for which the function is true.
 func (t *tokens) trusted(which func(Federation) bool) (some []Federation) {
 	for _, f := range t.federations {
 		if which(f) {
@@ -108,8 +118,8 @@ func (t *tokens) trusted(which func(Federation) bool) (some []Federation) {
 	return some
 }
 
-// isSigned reports whether the first certificate the assertion brings signed it, and is
-// one of those registered, where any are.
+// isSigned reports whether the assertion is signed with the key of the first certificate in its x5c
+// header, and that certificate is a registered one. Where none is registered, any certificate will do.
 func (t *tokens) isSigned(a *assertion) bool {
 	if len(a.head.Chain) == 0 {
 		return false

@@ -16,9 +16,9 @@ import (
 	"kusto-agent/emulator/internal/mgmt"
 )
 
-// avroRecords: one object container file, whole blocks behind one header. Every
-// record is decoded, and handed on as a JSON object; a block that cannot be read
-// spoils the whole body.
+// avroRecords reads an Avro object container file and passes each record to emit as a JSON object,
+// until emit returns false; a nil emit only counts. Its error is always *badData: one block that
+// cannot be read makes the whole body invalid.
 func avroRecords(body []byte, emit func(raw []byte) bool) (t tally, _ error) {
 	bad := func(err error) error {
 		return &badData{"BadRequest_InvalidBlob", "The Avro stream is invalid: " + err.Error()}
@@ -47,9 +47,9 @@ func avroRecords(body []byte, emit func(raw []byte) bool) (t tally, _ error) {
 	}
 }
 
-// plain turns what the library decodes into what JSON can say: times as ISO
-// 8601, durations and decimals as their column types write them, bytes as text
-// where they are some, else in base64.
+// plain converts a decoded Avro value to one that encoding/json can write: times as RFC 3339,
+// durations as hh:mm:ss.fffffff, decimals as text, bytes as text where they are valid UTF-8 and else
+// in base64, NaN and infinities as text. Maps and lists are changed in place.
 func plain(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -88,7 +88,7 @@ func plain(value any) any {
 	return value
 }
 
-// timespan writes a time of day, to the tick of 100 ns.
+// timespan writes a duration as hh:mm:ss.fffffff, in ticks of 100 ns.
 func timespan(d time.Duration) string {
 	return fmt.Sprintf("%02d:%02d:%02d.%07d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60, d%time.Second/100)
 }

@@ -17,8 +17,10 @@ import (
 
 func isGzip(h http.Header) bool { return strings.EqualFold(h.Get("Content-Encoding"), "gzip") }
 
-// readBody takes in the body as sent. Its announced length is only a hint for
-// the first allocation; the bytes that come are what counts.
+// readBody reads the request's body as it was sent and records its length and checksums in c.rec.
+// Content-Length only sizes the first allocation. It returns a refusal for a body above MaxBody, the
+// value answered when a fault has already answered the request, and aborts the connection (by a panic)
+// when the body cannot be read to its end.
 func (c *call) readBody() ([]byte, *refusal) {
 	var buf bytes.Buffer
 	if c.s.faults.has(MidBody) {
@@ -46,13 +48,14 @@ func (c *call) readBody() ([]byte, *refusal) {
 	return buf.Bytes(), nil
 }
 
+// measure records the length and the SHA-256 of the body as it was sent.
 func (c *call) measure(body []byte) {
 	sum := sha256.Sum256(body)
 	c.rec.BodyHash, c.rec.BodyLen = hex.EncodeToString(sum[:]), int64(len(body))
 }
 
-// rawSum is the CRC-32 and the length of what is in a body. Gzip ends with both,
-// and who decodes it compares them.
+// rawSum returns, in hex, the CRC-32 and the length of the uncompressed data. For gzip both are the
+// last 8 bytes of the body, which gunzip verifies later.
 func rawSum(body []byte, zipped bool) string {
 	if zipped {
 		return hex.EncodeToString(body[max(0, len(body)-8):])
@@ -65,8 +68,9 @@ func rawSum(body []byte, zipped bool) string {
 // request at a time.
 var scratch = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// decode returns the records' bytes, which the caller may use until it calls
-// release.
+// decode returns the body with its Content-Encoding (gzip, or none) removed, and records the decoded
+// length. raw is valid until the caller calls release, which is never nil; bad is non-nil for an
+// unknown encoding, invalid gzip, or a body above MaxDecoded.
 func (c *call) decode(body []byte) (raw []byte, release func(), bad *refusal) {
 	release = func() {}
 	limit := c.s.opt.MaxDecoded
@@ -93,8 +97,9 @@ func (c *call) decode(body []byte) (raw []byte, release func(), bad *refusal) {
 
 var unzippers = sync.Pool{New: func() any { return new(gzip.Reader) }}
 
-// gunzip appends to dst what src, whole gzip members and nothing else, holds.
-// It stops one byte behind limit, so that a small body cannot grow without end.
+// gunzip appends the uncompressed content of src to dst. src must consist of whole gzip members. It
+// stops one byte above limit, so that a small body cannot grow without bound; the caller has to
+// compare the length with limit.
 func gunzip(dst *bytes.Buffer, src []byte, limit int64) error {
 	zr := unzippers.Get().(*gzip.Reader)
 	defer unzippers.Put(zr)
@@ -107,7 +112,8 @@ func gunzip(dst *bytes.Buffer, src []byte, limit int64) error {
 	return nil
 }
 
-// unexpected: the end of a stream that has no beginning is an error too.
+// unexpected wraps an error of gunzip. EOF becomes ErrUnexpectedEOF, because a gzip stream that ends
+// before its header is an error too.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF

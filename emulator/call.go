@@ -41,12 +41,14 @@ type call struct {
 	kind     Kind
 	activity string
 	rec      Request // filled as things become known
-	noted    bool
+	recorded bool
 
 	path      string          // without the case of its letters
 	cancelled context.Context // ends with the query: its cause is why
 }
 
+// begin returns the call that handles one request. It starts the request's record (c.rec), and sets
+// the answer's x-ms-client-request-id (the client's, or a new one) and x-ms-activity-id headers.
 func (s *Server) begin(kind Kind, w http.ResponseWriter, r *http.Request) *call {
 	c := &call{s: s, w: w, r: r, in: r.Body, kind: kind, activity: uuid.NewString(),
 		path: strings.ToLower(wirePath(r)), cancelled: context.Background()}
@@ -66,13 +68,14 @@ func (s *Server) begin(kind Kind, w http.ResponseWriter, r *http.Request) *call 
 	return c
 }
 
-// identify gives the call the id that its properties name.
+// identify makes id the client request id of the call, in its record and in the answer's header. A
+// query can name it in its properties, which are read after begin.
 func (c *call) identify(id string) {
 	c.rec.ClientRequestID, c.rec.Attempt = id, attemptOf(id)
 	c.w.Header().Set("x-ms-client-request-id", printable(id))
 }
 
-// printable is an id as a header can carry it.
+// printable replaces the characters of an id that may not stand in a header by question marks.
 func printable(id string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -82,7 +85,8 @@ func printable(id string) string {
 	}, id)
 }
 
-// attemptOf reads the number behind the last semicolon of a request id.
+// attemptOf returns the number behind the last semicolon of a request id, where this project's client
+// puts the attempt; 0 when there is no number.
 func attemptOf(id string) int {
 	n, err := strconv.Atoi(id[strings.LastIndexByte(id, ';')+1:])
 	if err != nil {
@@ -91,13 +95,14 @@ func attemptOf(id string) int {
 	return n
 }
 
-// note records the call, before its answer is sent: a client that has read the answer
-// finds the request recorded.
-func (c *call) note(status int) {
-	if c.noted || c.kind != KindIngest {
+// record adds the call of an ingest request to the request log, once; other kinds are not logged. It
+// runs before the answer is sent, so that a client that has read the answer finds the request in the
+// log. Status 0 says that no answer was sent.
+func (c *call) record(status int) {
+	if c.recorded || c.kind != KindIngest {
 		return
 	}
-	c.noted = true
+	c.recorded = true
 	c.rec.Status = status
 	c.rec.Elapsed = time.Since(c.rec.Time)
 	c.s.log.add(c.rec)
@@ -105,8 +110,9 @@ func (c *call) note(status int) {
 		"records", c.rec.Records, "bytes", c.rec.BodyLen, "status", status, "code", c.rec.Code)
 }
 
-// refuse answers with e, after the rest of the body was taken in, unless the
-// client asked to be told before it sends one.
+// refuse sends the error answer e; it does nothing when e is answered, the value of a request that a
+// fault has answered. It first reads up to drainLimit of the rest of the body, unless the client waits
+// for 100 Continue before it sends one.
 func (c *call) refuse(e *refusal) {
 	if e == answered {
 		return
@@ -129,9 +135,10 @@ var encodings = []struct {
 	{"deflate", func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }},
 }
 
-// send writes one whole answer, compressed where that was asked for.
+// send records the call and writes a complete answer, compressed with gzip or deflate when the client
+// accepts that.
 func (c *call) send(status int, contentType string, body []byte) {
-	c.note(status)
+	c.record(status)
 	h := c.w.Header()
 	if contentType != "" && len(body) > 0 {
 		h.Set("Content-Type", contentType)
@@ -153,9 +160,10 @@ func (c *call) send(status int, contentType string, body []byte) {
 	c.w.Write(body)
 }
 
-// reset breaks the connection at once, with a TCP reset where there is TCP.
+// reset records the call as unanswered and closes the connection at once: with a TCP RST, and without
+// the closing message of TLS. Where the connection cannot be taken over, it aborts the request.
 func (c *call) reset() {
-	c.note(0)
+	c.record(0)
 	conn, _, err := http.NewResponseController(c.w).Hijack()
 	if err != nil {
 		c.abort()
@@ -173,16 +181,18 @@ func (c *call) reset() {
 // abort ends the connection without an answer; returning would be taken for
 // an empty 200.
 func (c *call) abort() {
-	c.note(0)
+	c.record(0)
 	panic(http.ErrAbortHandler)
 }
 
-// acceptsJSON: the service promises JSON errors only to those who ask.
+// acceptsJSON reports whether the Accept header admits JSON. The service sends its errors as JSON only
+// to such clients.
 func acceptsJSON(h http.Header) bool {
 	accept := strings.ToLower(strings.Join(h.Values("Accept"), ","))
 	return strings.Contains(accept, "application/json") || strings.Contains(accept, "*/*") || strings.Contains(accept, "application/*")
 }
 
+// accepts reports whether the Accept-Encoding header names the encoding with a weight above 0.
 func accepts(h http.Header, encoding string) bool {
 	for part := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Accept-Encoding"), ",")), ",") {
 		name, weight, _ := strings.Cut(strings.ReplaceAll(part, " ", ""), ";")

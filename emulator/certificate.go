@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// certificates makes an authority, in PEM, and the certificate of a server on this
-// machine that it signed. The key of the authority is kept nowhere: it signs nothing
-// else.
+// certificates makes a certificate authority and a certificate for localhost, 127.0.0.1 and ::1 that
+// it signs, both valid for three months. authority is in PEM, for clients to trust. The key of the
+// authority is discarded.
 func certificates(now time.Time) (authority []byte, server tls.Certificate, err error) {
 	from, to := now.Add(-time.Hour), now.AddDate(0, 3, 0)
 	root := &x509.Certificate{

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// Damage stores each visible row of a table of lines anew as many times as copies says: 0
-// removes it, 2 doubles it. Each keeps the time at which it was stored. It is for tests of those who look for such rows; what is stored
-// meanwhile is lost.
+// Damage replaces the visible rows of a table of lines: each row is stored copies(row) times, so 0
+// removes it and 2 doubles it. Each copy keeps the time at which the row was stored. It is for tests
+// of code that has to find lost and doubled rows. Rows that are stored while it runs, or are not
+// visible yet, are lost.
 func (s *Server) Damage(database, table string, copies func(Row) int) {
 	var chunks []*chunk
 	for _, row := range s.Rows(database, table) {
@@ -25,7 +26,8 @@ func (s *Server) Damage(database, table string, copies func(Row) int) {
 	s.store.replace(database, table, chunks)
 }
 
-// replace puts chunks in the place of what a table holds.
+// replace replaces everything that a table holds by chunks, and wakes those who wait for a change. It
+// does nothing for a table that was never written to.
 func (st *store) replace(database, table string, chunks []*chunk) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -39,22 +39,27 @@ const (
 	forbiddenType  = "Kusto.DataNode.Exceptions.AuthorizationException"
 )
 
+// badRequest returns the service's permanent 400 error with this code. The format and its arguments
+// make the detailed message.
 func badRequest(code, format string, args ...any) *refusal {
 	return &refusal{status: http.StatusBadRequest, code: code, message: badRequestText,
 		typ: streamingType, detail: fmt.Sprintf(format, args...), permanent: true}
 }
 
+// notFound returns the permanent 400 error for a database, table or mapping (kind) that does not
+// exist. The service answers these with 400, not with 404.
 func notFound(kind, name string) *refusal {
 	e := badRequest("BadRequest_EntityNotFound", "Entity ID '%s' of kind '%s' was not found.", name, kind)
 	e.typ = notFoundType
 	return e
 }
 
-// badStream is the service's word for a body it cannot use.
+// badStream returns the permanent 400 error for a body whose content cannot be ingested.
 func badStream(db, table, code, detail string) *refusal {
 	return badRequest(code, "Bad streaming ingestion request to %s.%s : %s", db, table, detail)
 }
 
+// policyOff returns the permanent 400 error for a table whose streaming ingestion policy is off.
 func policyOff(db, table string) *refusal {
 	e := badRequest("BadRequest_StreamingIngestionPolicyNotEnabled",
 		"Streaming ingestion policy is not enabled for the table '%s' in database '%s'.", table, db)
@@ -62,12 +67,15 @@ func policyOff(db, table string) *refusal {
 	return e
 }
 
+// clusterOff returns the permanent 404 error for a cluster on which streaming ingestion is off.
 func clusterOff() *refusal {
 	return &refusal{status: http.StatusNotFound, code: "NotFound_StreamingIngestionDisabledForCluster",
 		message: "Streaming ingestion is disabled for the cluster.", typ: serviceType,
 		detail: "StreamingIngestionFunctionalityDisabled: streaming ingestion is not enabled on this cluster.", permanent: true}
 }
 
+// throttled returns the 429 error, with a Retry-After header in seconds, rounded up, when retryAfter
+// is above 0.
 func throttled(retryAfter time.Duration) *refusal {
 	e := &refusal{status: http.StatusTooManyRequests, code: "Throttling", message: "Request is throttled.",
 		typ: throttleType, detail: "The request was throttled: too many concurrent streaming ingestion requests."}
@@ -77,6 +85,8 @@ func throttled(retryAfter time.Duration) *refusal {
 	return e
 }
 
+// tooLarge returns the permanent error for a body above limit bytes: 413, or 400 where the option
+// TooLargeAs400 is set.
 func (s *Server) tooLarge(what string, limit int64) *refusal {
 	detail := fmt.Sprintf("The %s exceeds the limit of %d bytes.", what, limit)
 	if s.opt.TooLargeAs400 {
@@ -86,6 +96,8 @@ func (s *Server) tooLarge(what string, limit int64) *refusal {
 		message: "Request payload is too large.", typ: tooLargeType, detail: detail, permanent: true}
 }
 
+// forbidden returns the permanent 403 error for a principal that may not do the operation on the
+// resource.
 func forbidden(principal, operation, resource string) *refusal {
 	return &refusal{status: http.StatusForbidden, code: "Forbidden", message: "Caller is not authorized to perform this action",
 		typ: forbiddenType, permanent: true,
@@ -93,7 +105,8 @@ func forbidden(principal, operation, resource string) *refusal {
 			principal, operation, resource)}
 }
 
-// unauthorized has an empty body, as the service's has, or its older message.
+// unauthorized returns the 401 error. Its body is empty as the service's is, or with the option
+// DenyWithMessage the service's older message.
 func (s *Server) unauthorized() *refusal {
 	e := &refusal{status: http.StatusUnauthorized, header: http.Header{"Www-Authenticate": {`Bearer realm="emulator"`}}}
 	if s.opt.DenyWithMessage {
@@ -102,12 +115,14 @@ func (s *Server) unauthorized() *refusal {
 	return e
 }
 
+// wrongMethod returns the 405 error; allow is the value of its Allow header.
 func wrongMethod(method, allow string) *refusal {
 	return &refusal{status: http.StatusMethodNotAllowed, header: http.Header{"Allow": {allow}}, contentType: jsonType,
 		text: fmt.Sprintf(`{"Message":"The requested resource does not support http method '%s'."}`, method)}
 }
 
-// byStatus is the documented error of a status, for faults that name no other.
+// byStatus returns the error that the service documents for a status; a fault without a code of its
+// own answers with it. An unknown status gets the general internal error.
 func byStatus(status int) *refusal {
 	e := &refusal{status: status, code: "General_InternalServerError", typ: serviceType,
 		message: "An internal server error occurred.", detail: "An internal server error occurred."}
@@ -174,8 +189,8 @@ type apiContext struct {
 	ActivityStack    string `json:"activityStack"`
 }
 
-// render is the body of e: the text it brings, or the JSON document, or, for a
-// client that does not take JSON, the plain words the service sends then.
+// render returns the body of the answer and its content type: e.text as it is when e has no code; else
+// the service's JSON error document, or its plain text for a client that does not accept JSON.
 func (e *refusal) render(requestID, activity string, acceptsJSON bool) (body []byte, contentType string) {
 	now := time.Now().UTC().Format("2006-01-02T15:04:05.0000000Z")
 	switch {

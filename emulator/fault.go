@@ -86,7 +86,8 @@ type Fault struct {
 	Trickle  time.Duration `json:"-"`                  // "trickle" in JSON: between one byte of the body and the next
 }
 
-// check returns an error for a misspelt fault and for one that can never strike.
+// check returns an error for a fault with an unknown kind, moment or form, and for one that could
+// never happen; nil when the fault is usable.
 func (f *Fault) check() error {
 	oneOf := func(what, got string, known ...string) error {
 		if got != "" && !slices.Contains(known, got) {
@@ -102,6 +103,8 @@ func (f *Fault) check() error {
 	)
 }
 
+// checkSense returns an error for fields that are out of range or contradict each other, such as a
+// body to match at a moment when none has been read.
 func (f *Fault) checkSense() error {
 	early := f.When == OnArrival || f.When == MidBody
 	words := f.Code != "" || f.Message != "" || f.Permanent != nil || f.As != "" || f.Body != "" || f.Type != "" ||
@@ -140,8 +143,8 @@ type Script struct {
 	removed chan struct{} // closed once, by its removal
 }
 
-// faults are asked in the order they were added; one of them strikes at each
-// moment of a request.
+// faults are the scripted faults in the order in which they were added. At each moment of a request at
+// most one of them is applied: the first that matches and is due.
 type faults struct {
 	mu   sync.Mutex
 	list []*Script
@@ -179,6 +182,8 @@ func (s *Server) Recover() {
 	}
 }
 
+// add validates a fault, fills in its default moment and kind, and puts it into effect. The error says
+// what is wrong with the fault; nothing is added then.
 func (fs *faults) add(f Fault) (*Script, error) {
 	if err := f.check(); err != nil {
 		return nil, err
@@ -197,8 +202,8 @@ func (fs *faults) add(f Fault) (*Script, error) {
 	return script, nil
 }
 
-// Remove takes the fault away and releases the requests that it holds. It may be called
-// again.
+// Remove takes the fault out of effect and releases the requests that it holds. Later calls do
+// nothing.
 func (sc *Script) Remove() {
 	sc.all.mu.Lock()
 	defer sc.all.mu.Unlock()
@@ -209,14 +214,14 @@ func (sc *Script) Remove() {
 	}
 }
 
-// Hits is how many requests were struck so far.
+// Hits returns how many requests the fault was applied to so far.
 func (sc *Script) Hits() int {
 	sc.all.mu.Lock()
 	defer sc.all.mu.Unlock()
 	return sc.hits
 }
 
-// Wait returns when n requests were struck, or with ctx's error.
+// Wait returns nil as soon as the fault was applied to n requests, or ctx's error.
 func (sc *Script) Wait(ctx context.Context, n int) error {
 	changes := func() <-chan struct{} {
 		sc.all.mu.Lock()
@@ -226,15 +231,16 @@ func (sc *Script) Wait(ctx context.Context, n int) error {
 	return waitFor(ctx, changes, func() bool { return sc.Hits() >= n })
 }
 
-// has reports whether any fault waits for a moment, so that the moment need not
-// be prepared for nothing.
+// has reports whether a fault is set for this moment. The caller then prepares for a moment that costs
+// something, such as stopping in the middle of a body.
 func (fs *faults) has(when When) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	return slices.ContainsFunc(fs.list, func(sc *Script) bool { return sc.fault.When == when })
 }
 
-// strike returns the fault that befalls a request at this moment, if one does.
+// strike returns the fault to apply to a request at this moment and counts it as applied; nil when
+// there is none. decoded is the decoded body, nil where it is not known yet.
 func (fs *faults) strike(when When, kind Kind, r *Request, decoded []byte) *Script {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -246,7 +252,9 @@ func (fs *faults) strike(when When, kind Kind, r *Request, decoded []byte) *Scri
 	return nil
 }
 
-// due counts one more matching request and says whether it is struck.
+// due counts one more matching request and reports whether the fault is applied to it: not to the
+// first Skip requests, not after Times applications, and to the given Fraction of the others, evenly
+// spread. The caller holds the lock of faults.
 func (sc *Script) due() bool {
 	f := sc.fault
 	if f.Times > 0 && sc.hits >= f.Times {
@@ -266,6 +274,8 @@ func (sc *Script) due() bool {
 	return true
 }
 
+// fits reports whether a request of this kind matches all fields that are set. decoded is the decoded
+// body, in which Contains is looked for.
 func (m Match) fits(kind Kind, r *Request, decoded []byte) bool {
 	return m.Kind == kind &&
 		(m.Database == "" || strings.EqualFold(m.Database, r.Database)) &&

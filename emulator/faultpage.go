@@ -56,6 +56,7 @@ type scriptJSON struct {
 	Fault Fault `json:"fault"`
 }
 
+// getFaults answers with the faults in effect and how often each was applied, as a JSON list.
 func (s *Server) getFaults(w http.ResponseWriter, _ *http.Request) {
 	list := []scriptJSON{}
 	s.faults.mu.Lock()
@@ -66,7 +67,8 @@ func (s *Server) getFaults(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, list)
 }
 
-// postFaults adds one fault or a list of them, all or none.
+// postFaults adds the fault, or the list of faults, in the body and answers with their ids. When one
+// of them is invalid it adds none and answers with 400.
 func (s *Server) postFaults(w http.ResponseWriter, r *http.Request) {
 	list, err := readFaults(http.MaxBytesReader(w, r.Body, pageLimit))
 	if err != nil {
@@ -80,6 +82,8 @@ func (s *Server) postFaults(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, map[string]any{"ids": ids})
 }
 
+// readFaults reads one fault or a list of them from JSON. The error names what is wrong with each
+// invalid one.
 func readFaults(r io.Reader) ([]Fault, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -102,6 +106,7 @@ func (s *Server) deleteFaults(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// deleteFault removes the fault with the id in the path; 404 when there is none.
 func (s *Server) deleteFault(w http.ResponseWriter, r *http.Request) {
 	id, err := strconv.Atoi(r.PathValue("id"))
 	if err != nil {

@@ -16,8 +16,9 @@ func (h hosted) Stored(database, table string) int { return h.store.stored(datab
 func (h hosted) Drop(database, table string)       { h.store.drop(database, table) }
 func (h hosted) Cancel(requestID string) bool      { return h.console.cancel(requestID) }
 
-// Failures lists the requests that were refused for their content, and not those that
-// were refused before it was read, such as throttled ones.
+// Failures returns a row for each kind of error (table, code, format and mapping) among the remembered
+// requests that were refused for their content (400 or 413). Requests refused for another reason, such
+// as throttled ones, are left out.
 func (h hosted) Failures(database, principal string) *mgmt.Result {
 	r := mgmt.NewResult("Database:string, Table:string, Principal:string, RootActivityId:guid, IngestionProperties:string, Count:long, FirstFailureOn:datetime, LastFailureOn:datetime, FailureKind:string, ErrorCode:string, Details:string")
 	type key struct{ table, code, format, mapping string }
@@ -41,8 +42,9 @@ func (h hosted) Failures(database, principal string) *mgmt.Result {
 	return r
 }
 
-// Statistics sums up the rows that were stored and are visible. Durations come from the
-// requests that are remembered.
+// Statistics returns a row for each table of the database that has visible rows: how many requests and
+// rows were stored, and their sizes. Durations come from the remembered requests; a table with none
+// there has durations of 0.
 func (h hosted) Statistics(database, principal string) *mgmt.Result {
 	r := mgmt.NewResult("Database:string, Table:string, StartTime:datetime, EndTime:datetime, Count:long, MinDuration:timespan, MaxDuration:timespan, AvgDuration:timespan, " +
 		"TotalDataSize:long, MinDataSize:long, MaxDataSize:long, TotalRowCount:long, MinRowCount:long, MaxRowCount:long, " +
@@ -80,6 +82,7 @@ func (h hosted) Statistics(database, principal string) *mgmt.Result {
 // span has the count, sum and range of some values.
 type span struct{ count, sum, least, most int64 }
 
+// add counts one more value.
 func (s *span) add(n int64) {
 	if s.count == 0 || n < s.least {
 		s.least = n

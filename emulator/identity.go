@@ -8,8 +8,9 @@ import (
 	"kusto-agent/emulator/internal/mgmt"
 )
 
-// identityToken answers as the service does that hands a machine in Azure the tokens
-// of its identities; with the header of App Service in place of Metadata, as that.
+// identityToken answers a request for a token of a managed identity, as the Azure instance metadata
+// service does. A request with the X-Identity-Header of App Service instead of Metadata is accepted
+// too.
 func (s *Server) identityToken(w http.ResponseWriter, r *http.Request) {
 	s.tokens.count()
 	c := s.begin(KindToken, w, r)
@@ -56,7 +57,8 @@ func (s *Server) identityToken(w http.ResponseWriter, r *http.Request) {
 // systemAssigned is the client behind tokens of a machine's own identity.
 const systemAssigned = "system-assigned"
 
-// identity is which one a request asks for, and whether the machine has it.
+// identity returns the managed identity that a request asks for, the system-assigned one when it names
+// none, and whether the machine has it. Where no identities are configured, it has every one.
 func (t *tokens) identity(q map[string][]string) (who string, known bool) {
 	who = systemAssigned
 	for _, name := range []string{"client_id", "object_id", "mi_res_id", "msi_res_id"} {
@@ -67,7 +69,7 @@ func (t *tokens) identity(q map[string][]string) (who string, known bool) {
 	return who, len(t.identities) == 0 || slices.Contains(t.identities, who)
 }
 
-// openID is the discovery document of version 2 of the token endpoint.
+// openID answers with the OpenID discovery document, whose endpoints are on this server.
 func (s *Server) openID(w http.ResponseWriter, r *http.Request, tenant string) {
 	base := hereURL(r) + "/" + tenant
 	w.Header().Set("Content-Type", jsonType)
@@ -78,7 +80,7 @@ func (s *Server) openID(w http.ResponseWriter, r *http.Request, tenant string) {
 	}))
 }
 
-// hereURL is how the client reached this server.
+// hereURL returns the scheme and host under which the client reached this server.
 func hereURL(r *http.Request) string {
 	if r.TLS != nil {
 		return "https://" + r.Host

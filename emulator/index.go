@@ -44,6 +44,7 @@ const (
 	longRow      = 400
 )
 
+// getIndex answers with the list of tables: an HTML page for a browser, else a text table.
 func (s *Server) getIndex(w http.ResponseWriter, r *http.Request) {
 	if strings.Contains(r.Header.Get("Accept"), "text/html") {
 		w.Header().Set("Content-Type", htmlType)
@@ -64,6 +65,8 @@ func rowsLink(t TableCount) string {
 	return "/rows?db=" + url.QueryEscape(t.Database) + "&table=" + url.QueryEscape(t.Table) + "&limit=1000"
 }
 
+// indexView collects what the HTML index shows: totals, tables with their last rows, the last
+// requests, and how many faults are in effect.
 func (s *Server) indexView(r *http.Request) indexView {
 	schema := s.catalog.Current()
 	v := indexView{Here: hereURL(r), Names: names(schema), Tokens: "No token is needed."}
@@ -91,7 +94,7 @@ func (s *Server) indexView(r *http.Request) indexView {
 	return v
 }
 
-// names says which databases, tables and mappings exist.
+// names returns a sentence about which databases, tables and mappings exist under the schema.
 func names(schema *Schema) string {
 	switch {
 	case schema == nil || schema.Open:
@@ -102,6 +105,8 @@ func names(schema *Schema) string {
 	return "What the schema does not name and no command made is unknown."
 }
 
+// tableView returns what the index shows of a table: its columns and its last rows, each cut to
+// longRow bytes.
 func (s *Server) tableView(t TableCount, schema *Schema) tableView {
 	v := tableView{TableCount: t, Link: rowsLink(t)}
 	if schema != nil {
@@ -123,6 +128,7 @@ func (s *Server) tableView(t TableCount, schema *Schema) tableView {
 	return v
 }
 
+// columnText returns columns as name: type, ….
 func columnText(columns mgmt.Columns) string {
 	var all []string
 	for _, c := range columns {
@@ -131,6 +137,7 @@ func columnText(columns mgmt.Columns) string {
 	return strings.Join(all, ", ")
 }
 
+// counted returns a number and its noun, in singular or plural.
 func counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -19,8 +19,8 @@ type target struct {
 	shape    *shape
 }
 
-// ingest is one streaming call: everything is checked before anything is
-// stored, cheap checks before the body is asked for.
+// ingest handles one streaming ingestion request. Everything is checked before anything is stored, and
+// what can be checked without the body is checked before the body is read.
 func (s *Server) ingest(w http.ResponseWriter, r *http.Request, rawDB, rawTable string) {
 	c := s.begin(KindIngest, w, r)
 	underWay := s.log.enter()
@@ -42,7 +42,8 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request, rawDB, rawTable 
 	c.take(t)
 }
 
-// take reads, checks, stores and answers.
+// take reads the body, checks it, stores it as one chunk and answers with 200. Each refusal before the
+// commit leaves the store unchanged.
 func (c *call) take(t target) {
 	s := c.s
 	body, bad := c.readBody()
@@ -76,16 +77,16 @@ func (c *call) take(t target) {
 	c.send(http.StatusOK, jsonType, []byte(accepted))
 }
 
-// describe notes what the request says of itself, right or wrong: faults match
-// it, and it is recorded.
+// describe records database, table, format and mapping as the request states them, unchecked: faults
+// match these, and the request log shows them.
 func (c *call) describe(rawDB, rawTable string) {
 	c.rec.Database, c.rec.Table = unescapeOr(rawDB), unescapeOr(rawTable)
 	q := c.r.URL.Query()
 	c.rec.Format, c.rec.Mapping = q.Get("streamFormat"), q.Get("mappingName")
 }
 
-// unescapeOr decodes one path segment, once. What cannot be decoded stays as
-// it is: its percent sign makes it no valid name.
+// unescapeOr decodes one path segment, once. A segment that cannot be decoded is returned unchanged;
+// its percent sign makes it an invalid name later.
 func unescapeOr(segment string) string {
 	if name, err := url.PathUnescape(segment); err == nil {
 		return name
@@ -93,7 +94,8 @@ func unescapeOr(segment string) string {
 	return segment
 }
 
-// admit checks all that can be known without the body.
+// admit checks everything that is known without the body: method, token, the cluster's switch,
+// parameters, names, permissions and policy. It returns where to store the rows, or a refusal.
 func (c *call) admit() (target, *refusal) {
 	s := c.s
 	if c.r.Method != http.MethodPost {
@@ -124,8 +126,8 @@ func (c *call) admit() (target, *refusal) {
 	return t, c.resolve(&t, schema, principal)
 }
 
-// query reads the parameters of the call. Only the three that are documented
-// exist, each at most once; a typing error should not pass in silence.
+// query checks the parameters of the URL and returns the stream format. Only the three documented
+// parameters are accepted, each at most once, so that a misspelt one is an error.
 func (c *call) query() (*format, *refusal) {
 	q, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil {
@@ -148,13 +150,15 @@ func (c *call) query() (*format, *refusal) {
 	case q.Has("mappingName") && q.Get("mappingName") == "":
 		return nil, badRequest("BadRequest_EmptyMappingReference", "Ingestion mapping reference is empty.")
 	case f.needsMapping && !q.Has("mappingName"):
-		return nil, badRequest("BadRequest_MissingMappingtFailure",
+		return nil, badRequest("BadRequest_MissingMappingtFailure", // spelt as the service spells it
 			"Avro and Json formats must be ingested with ingestionMapping or ingestionMappingReference. Format: '%s'.", f.name)
 	}
 	return f, nil
 }
 
-// resolve finds the names of the request in the schema and puts them into t.
+// resolve looks the database, table and mapping of the request up in the schema and fills in t. It
+// returns a refusal for an unknown name, a principal that is not an ingestor, and a table without
+// streaming ingestion. In an open schema unknown names are accepted and t.shape stays nil.
 func (c *call) resolve(t *target, schema *Schema, principal string) *refusal {
 	name, db := schema.Database(c.rec.Database)
 	switch {
@@ -188,7 +192,8 @@ func (c *call) resolve(t *target, schema *Schema, principal string) *refusal {
 	return nil
 }
 
-// check counts the records of a decoded body, or says why it holds none.
+// check counts the records of a decoded body. It returns a refusal when the body is invalid in its
+// format or holds no record.
 func (c *call) check(t target, raw []byte) (tally, *refusal) {
 	got, err := t.format.records(raw, nil)
 	var bad *badData

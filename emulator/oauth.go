@@ -48,6 +48,7 @@ type tokens struct {
 	calls  int
 }
 
+// init sets the tokens up for a server with these options.
 func (t *tokens) init(o Options) {
 	t.required, t.secret = o.TokenSecret != "", o.TokenSecret
 	t.resource, t.lifetime = o.TokenResource, o.TokenLifetime
@@ -55,8 +56,8 @@ func (t *tokens) init(o Options) {
 	t.grants = make(map[string]grant)
 }
 
-// principal is the client id behind the bearer token of a request. Where no
-// auth is demanded a missing or unknown token is a client without a name.
+// principal returns the client id behind the bearer token of a request, and whether the request may go
+// on. Where no token is required, a missing, unknown or expired one gives an empty client id and true.
 func (t *tokens) principal(h http.Header) (client string, ok bool) {
 	scheme, token, _ := strings.Cut(h.Get("Authorization"), " ")
 	t.mu.Lock()
@@ -68,6 +69,8 @@ func (t *tokens) principal(h http.Header) (client string, ok bool) {
 	return "", !t.required
 }
 
+// issue makes a new token for a client and remembers it until expires. It also forgets the expired
+// ones.
 func (t *tokens) issue(client string) (token string, expires time.Time) {
 	token = "emulator." + rand.Text() + rand.Text()
 	expires = time.Now().Add(t.lifetime)
@@ -110,7 +113,8 @@ type tokenError struct {
 	text   string
 }
 
-// token answers the client-credentials call.
+// token answers a token request of the client credentials flow (RFC 6749, section 4.4) in either
+// version of the endpoint.
 func (s *Server) token(w http.ResponseWriter, r *http.Request, tenant string, v tokenVersion) {
 	s.tokens.count()
 	c := s.begin(KindToken, w, r)
@@ -131,6 +135,8 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request, tenant string, v 
 	s.opt.Logger.Debug("token issued", "tenant", tenant, "elapsed", time.Since(c.rec.Time))
 }
 
+// checkTokenCall checks a token request and its client secret or client assertion. It returns the
+// resource that the token is asked for, or the error to answer with.
 func (s *Server) checkTokenCall(r *http.Request, v tokenVersion) (resource string, bad *tokenError) {
 	if r.Method != http.MethodPost {
 		return "", &tokenError{400, "invalid_request", 900561, "The endpoint only accepts POST, OPTIONS requests. Received a " + r.Method + " request."}
@@ -169,6 +175,8 @@ func (s *Server) checkTokenCall(r *http.Request, v tokenVersion) (resource strin
 	return resource, s.tokens.checkSecret(r.PostForm.Get("client_secret"))
 }
 
+// checkResource returns an error when tokens are issued for one resource only and this is another; nil
+// otherwise. A trailing slash makes no difference.
 func (t *tokens) checkResource(resource string) *tokenError {
 	if t.resource != "" && strings.TrimSuffix(resource, "/") != strings.TrimSuffix(t.resource, "/") {
 		return &tokenError{400, "invalid_resource", 500011, "The resource principal named " + resource + " was not found in the tenant."}
@@ -176,6 +184,8 @@ func (t *tokens) checkResource(resource string) *tokenError {
 	return nil
 }
 
+// checkSecret returns an error for a missing secret and, where tokens are required, for a wrong one;
+// nil otherwise.
 func (t *tokens) checkSecret(secret string) *tokenError {
 	switch {
 	case secret == "":
@@ -186,6 +196,7 @@ func (t *tokens) checkSecret(secret string) *tokenError {
 	return nil
 }
 
+// refusal returns the answer with the JSON error document of Microsoft Entra ID.
 func (e *tokenError) refusal() *refusal {
 	now, trace := time.Now().UTC().Format("2006-01-02 15:04:05Z"), uuid.NewString()
 	body := mgmt.JSON(map[string]any{
@@ -199,6 +210,8 @@ func (e *tokenError) refusal() *refusal {
 	return &refusal{status: e.status, text: string(body), contentType: jsonType}
 }
 
+// tokenAnswer returns the JSON document with an issued token, in the form of the endpoint's version:
+// version 1 writes numbers as strings and adds the times and the resource.
 func tokenAnswer(v tokenVersion, token, resource string, lifetime time.Duration, expires time.Time) []byte {
 	seconds := int64(lifetime / time.Second)
 	answer := map[string]any{"token_type": "Bearer", "access_token": token}
@@ -214,7 +227,7 @@ func tokenAnswer(v tokenVersion, token, resource string, lifetime time.Duration,
 	return mgmt.JSON(answer)
 }
 
-// authMetadata names this server as the one that issues tokens.
+// authMetadata answers with the document that tells clients where to get tokens: this server.
 func (s *Server) authMetadata(w http.ResponseWriter, r *http.Request) {
 	c := s.begin(KindMetadata, w, r)
 	if c.interrupted(OnArrival, nil) || c.interrupted(BeforeCommit, nil) {

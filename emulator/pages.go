@@ -15,6 +15,8 @@ import (
 // pageLimit bounds the bodies of /faults and /schema.
 const pageLimit = 16 << 20
 
+// routes returns the handler of the pages that are not part of the service: tables, rows, counts,
+// requests, faults and schema.
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.getIndex)
@@ -30,7 +32,8 @@ func (s *Server) routes() *http.ServeMux {
 	return mux
 }
 
-// getRows streams rows, one JSON value or one record as sent per line.
+// getRows streams the visible rows of a table, one per line: as JSON, or with format=text as they were
+// sent.
 func (s *Server) getRows(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	skip, err1 := number(q, "skip", 0)
@@ -62,7 +65,7 @@ func (s *Server) getRows(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// first yields at most n values; below 0: all of them.
+// first yields the first n values of seq, or all of them when n is negative.
 func first[T any](seq iter.Seq[T], n int) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		if n == 0 {
@@ -78,6 +81,8 @@ func first[T any](seq iter.Seq[T], n int) iter.Seq[T] {
 	}
 }
 
+// number reads the query parameter name as a whole number of at least 0. It returns absent when the
+// parameter is missing.
 func number(q url.Values, name string, absent int) (int, error) {
 	if !q.Has(name) {
 		return absent, nil
@@ -86,6 +91,7 @@ func number(q url.Values, name string, absent int) (int, error) {
 	return int(n), err
 }
 
+// getCounts answers with the rows, requests and bytes of each table, and the totals.
 func (s *Server) getCounts(w http.ResponseWriter, _ *http.Request) {
 	tables := s.Tables()
 	if tables == nil {
@@ -94,6 +100,7 @@ func (s *Server) getCounts(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, map[string]any{"tables": tables, "totals": s.Totals()})
 }
 
+// getRequests answers with the last ingest requests, at most limit of them, the oldest first.
 func (s *Server) getRequests(w http.ResponseWriter, r *http.Request) {
 	limit, err := number(r.URL.Query(), "limit", s.opt.KeepRequests)
 	if err != nil {
@@ -108,6 +115,8 @@ func (s *Server) getRequests(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, all)
 }
 
+// putSchema replaces the schema by the one in the body; 400 when that is invalid. Ingestion sees it
+// after SchemaDelay.
 func (s *Server) putSchema(w http.ResponseWriter, r *http.Request) {
 	schema, err := mgmt.LoadSchema(http.MaxBytesReader(w, r.Body, pageLimit))
 	if err == nil {
@@ -125,6 +134,7 @@ func (s *Server) clearSchema(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// writeJSON answers with v as indented JSON.
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", jsonType)
 	enc := json.NewEncoder(w)

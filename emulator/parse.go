@@ -52,7 +52,7 @@ var formats = func() map[string]*format {
 	return m
 }()
 
-// textLines: every line that is not empty is a record, whatever it holds.
+// textLines reads the TXT format: each line that is not empty is a record.
 func textLines(body []byte, emit func([]byte) bool) (t tally, _ error) {
 	for line := range bytes.SplitSeq(body, []byte("\n")) {
 		if len(line) == 0 {
@@ -66,8 +66,8 @@ func textLines(body []byte, emit func([]byte) bool) (t tally, _ error) {
 	return t, nil
 }
 
-// jsonLines: one object per physical line. Any other line is dropped and the
-// rest is taken, as the service does; dropped lines are counted for the tests.
+// jsonLines reads the JSON format: one object per line. As in the service, any other line is silently
+// dropped and the rest is stored; tally.dropped counts those lines for tests.
 func jsonLines(body []byte, emit func([]byte) bool) (t tally, _ error) {
 	for line := range bytes.SplitSeq(body, []byte("\n")) {
 		line = bytes.TrimSuffix(line, []byte("\r"))
@@ -86,8 +86,8 @@ func jsonLines(body []byte, emit func([]byte) bool) (t tally, _ error) {
 	return t, nil
 }
 
-// multiJSON: objects one after the other or in arrays, over any number of
-// lines; one that is no object spoils the whole body.
+// multiJSON reads the MultiJSON format: objects, or arrays of objects, one after another over any
+// number of lines. A value that is not an object is an error for the whole body.
 func multiJSON(body []byte, emit func([]byte) bool) (t tally, _ error) {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	for {
@@ -117,8 +117,8 @@ func multiJSON(body []byte, emit func([]byte) bool) (t tally, _ error) {
 	}
 }
 
-// delimitedRecords follows RFC 4180 with another comma. The field counts of a
-// body must agree.
+// delimitedRecords reads CSV as in RFC 4180 with comma as the separator. All records of a body must
+// have the same number of fields. emit gets the text of each record as it was sent, quotes included.
 func delimitedRecords(comma rune, body []byte, emit func([]byte) bool) (t tally, _ error) {
 	r := csv.NewReader(bytes.NewReader(body))
 	r.Comma, r.ReuseRecord = comma, true
@@ -138,8 +138,8 @@ func delimitedRecords(comma rune, body []byte, emit func([]byte) bool) (t tally,
 	}
 }
 
-// delimitedError gives the service's name for what encoding/csv found wrong
-// with the record rest begins with.
+// delimitedError translates an error of encoding/csv into the service's error code. rest is the body
+// from the record with the error on.
 func delimitedError(comma rune, rest []byte, err error) *badData {
 	switch {
 	case errors.Is(err, csv.ErrFieldCount):
@@ -150,8 +150,9 @@ func delimitedError(comma rune, rest []byte, err error) *badData {
 	return &badData{"BadRequest_UnexpectedCharacterInInputStream", "Unexpected character in the input stream: " + err.Error()}
 }
 
-// closes distinguishes an open quote from a misplaced one, which encoding/csv reports
-// alike: with one more quote at its end an open one is sound.
+// closes reports whether the record at the start of rest lacks only its closing quote: it becomes
+// valid when a quote is appended at the end. encoding/csv reports a missing closing quote and a
+// misplaced quote with the same error.
 func closes(comma rune, rest []byte) bool {
 	r := csv.NewReader(io.MultiReader(bytes.NewReader(rest), bytes.NewReader([]byte{'"'})))
 	r.Comma = comma
@@ -159,7 +160,7 @@ func closes(comma rune, rest []byte) bool {
 	return err == nil
 }
 
-// trimLineEnds takes away the record's own line end and blank lines before it.
+// trimLineEnds removes the blank lines before a record and the line end behind it.
 func trimLineEnds(b []byte) []byte {
 	for {
 		rest, ok := bytes.CutPrefix(b, []byte("\n"))

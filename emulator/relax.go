@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 )
 
-// object returns line as strict JSON if the service would take it as one
-// object: RFC 8259, or with comments and single-quoted strings, which its json
-// format accepts too. Strict input is returned as it is, without a copy.
+// object returns line as strict JSON, and whether the service would accept it as one JSON object.
+// Besides RFC 8259 the service accepts comments and single-quoted strings. Strict input is returned as
+// it is, without a copy.
 func object(line []byte) (strict []byte, ok bool) {
 	if !json.Valid(line) {
 		line = relax(line)
@@ -19,8 +19,8 @@ func object(line []byte) (strict []byte, ok bool) {
 	return line, trimmed[0] == '{'
 }
 
-// relax rewrites comments as a space and single-quoted strings as double-quoted
-// ones. It judges nothing: its result may be as invalid as its input.
+// relax rewrites each comment as a space and each single-quoted string as a double-quoted one. It does
+// not validate: its result may be as invalid as its input.
 func relax(in []byte) []byte {
 	out := make([]byte, 0, len(in)+8)
 	for len(in) > 0 {
@@ -46,7 +46,8 @@ func relax(in []byte) []byte {
 	return out
 }
 
-// stringEnd is the length of the string in begins with, its quotes included.
+// stringEnd returns the length of the quoted string that in begins with, quotes included; the length
+// of in when the string is not closed.
 func stringEnd(in []byte) int {
 	for i := 1; i < len(in); i++ {
 		switch in[i] {
@@ -59,7 +60,7 @@ func stringEnd(in []byte) int {
 	return len(in)
 }
 
-// appendQuoted appends s, a string with its quotes, in double quotes.
+// appendQuoted appends the quoted string s to out, in double quotes whatever quotes it had.
 func appendQuoted(out, s []byte) []byte {
 	if s[0] == '"' {
 		return append(out, s...)

@@ -74,6 +74,8 @@ func (l *requestLog) init(keep int) {
 	l.changed = make(chan struct{})
 }
 
+// enter counts a request as under way and returns how many are now. The caller calls leave when the
+// request has ended.
 func (l *requestLog) enter() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,6 +90,8 @@ func (l *requestLog) leave() {
 	l.underWay--
 }
 
+// add numbers an ended request, adds it to the totals, keeps it among the last ones and wakes those
+// who wait for requests.
 func (l *requestLog) add(r Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +113,7 @@ func (l *requestLog) add(r Request) {
 	l.changed = make(chan struct{})
 }
 
-// Requests are the last ingest requests, oldest first.
+// Requests returns a copy of the last ingest requests, the oldest first.
 func (s *Server) Requests() []Request {
 	l := &s.log
 	l.mu.Lock()
@@ -117,7 +121,7 @@ func (s *Server) Requests() []Request {
 	return append(append([]Request(nil), l.ring[l.next:]...), l.ring[:l.next]...)
 }
 
-// Totals count everything since the start.
+// Totals returns the totals of all requests since the start.
 func (s *Server) Totals() Totals {
 	s.log.mu.Lock()
 	t := s.log.totals
@@ -131,7 +135,7 @@ func (s *Server) Totals() Totals {
 // A client that checks its records keeps this at 0.
 func (s *Server) DroppedLines() int { return s.Totals().DroppedLines }
 
-// WaitRequests returns when n ingest requests have ended, or with ctx's error.
+// WaitRequests returns nil as soon as n ingest requests have ended, or ctx's error.
 func (s *Server) WaitRequests(ctx context.Context, n int) error {
 	changes := func() <-chan struct{} {
 		s.log.mu.Lock()
@@ -141,14 +145,14 @@ func (s *Server) WaitRequests(ctx context.Context, n int) error {
 	return waitFor(ctx, changes, func() bool { return s.Totals().Requests >= n })
 }
 
-// WaitRows returns when a table holds n rows, visible or not, or with ctx's
-// error.
+// WaitRows returns nil as soon as a table holds n rows, visible or not, or ctx's error.
 func (s *Server) WaitRows(ctx context.Context, database, table string, n int) error {
 	return waitFor(ctx, s.store.changes, func() bool { return s.store.stored(database, table) >= n })
 }
 
-// waitFor looks again whenever the channel of changes is closed. The channel
-// is taken before the look, so that no change falls between the two.
+// waitFor returns nil as soon as done is true, or ctx's error. It calls done at first and whenever the
+// channel that changes returns is closed. It gets the channel before it calls done, so that no change
+// between the two is missed.
 func waitFor(ctx context.Context, changes func() <-chan struct{}, done func() bool) error {
 	for {
 		next := changes()
@@ -163,8 +167,8 @@ func waitFor(ctx context.Context, changes func() <-chan struct{}, done func() bo
 	}
 }
 
-// withoutToken copies h with a hash in the place of the token: enough to see
-// that it changed, useless to anyone else.
+// withoutToken returns a copy of the headers in which a hash replaces the token: it shows that a token
+// changed and does not reveal it.
 func withoutToken(h http.Header) http.Header {
 	h = h.Clone()
 	if token := h.Get("Authorization"); token != "" {

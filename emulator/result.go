@@ -21,7 +21,7 @@ type result struct {
 
 func resultOf(columns string) *result { return &result{Result: *mgmt.NewResult(columns)} }
 
-// resultOfTable writes a table as JSON.
+// resultOfTable converts the table of a query to a result, whose cells are JSON.
 func resultOfTable(t *kql.Table) *result {
 	out := &result{Result: mgmt.Result{Columns: t.Columns}, render: t.Render}
 	for _, row := range t.Rows {
@@ -34,7 +34,8 @@ func resultOfTable(t *kql.Table) *result {
 	return out
 }
 
-// tableOf reads a result back, so that operators can follow a command.
+// tableOf converts a result to a table, so that query operators can be applied to the answer of a
+// command.
 func tableOf(r *result) *kql.Table {
 	out := &kql.Table{Columns: r.Columns}
 	for _, row := range r.Rows {
@@ -64,6 +65,7 @@ type dataSet1 struct {
 	Exceptions []string `json:",omitempty"`
 }
 
+// v1 returns the result as a table of version 1 of the answer format.
 func (r *result) v1(name string) table1 {
 	t := table1{TableName: name, Columns: []column1{}, Rows: r.Rows}
 	for _, c := range r.Columns {
@@ -75,7 +77,7 @@ func (r *result) v1(name string) table1 {
 	return t
 }
 
-// failure is what goes wrong with a query after it began to answer.
+// failure is an error that occurs after a query has begun to answer: it is sent along with the rows.
 type failure struct{ code, words string }
 
 func (f *failure) text() string { return f.words + " (" + f.code + ", 0x80DA0003)." }
@@ -85,7 +87,8 @@ func (c *call) answerMgmt(r *result) {
 	c.send(http.StatusOK, jsonType, mgmt.JSON(dataSet1{Tables: []table1{r.v1("Table_0")}}))
 }
 
-// visualizationOf is what the table is to be drawn as.
+// visualizationOf returns the property bag of the render operator, or the bag that says that there is
+// no chart.
 func (r *result) visualizationOf() string {
 	if r.render == nil {
 		return kql.NoChart
@@ -93,7 +96,9 @@ func (r *result) visualizationOf() string {
 	return string(r.render)
 }
 
-// answerV1 sends the tables of a query with the three that tell of the query.
+// answerV1 sends the results of a query in version 1 of the answer format: their tables, followed by
+// the query's properties, its status and a table of contents. bad is the error to report with the
+// rows; nil for none.
 func (c *call) answerV1(all []*result, bad *failure) {
 	properties := resultOf("Value:string")
 	properties.Add(all[0].visualizationOf())
@@ -144,7 +149,7 @@ type form struct {
 	errors                 placement
 }
 
-// form is what the options of the request ask for.
+// form returns how the request's options want an answer of version 2 to be cut into frames.
 func (se *session) form() form {
 	on := func(option string) bool { return se.options[option] == true }
 	f := form{on("results_v2_fragment_primary_tables"), on("results_progressive_enabled"), on("results_v2_newlines_between_frames"), inData}
@@ -210,8 +215,9 @@ type (
 	}
 )
 
-// answerV2 sends frames: whole tables, or fragments of the primary ones, or those
-// with progress between them.
+// answerV2 sends the results of a query as frames of version 2. f selects whole tables, fragments of
+// the primary ones, or fragments with progress frames between them. bad is the error to report with
+// the rows; nil for none.
 func (c *call) answerV2(all []*result, bad *failure, f form) {
 	properties := resultOf("TableId:int, Key:string, Value:dynamic")
 	for i, r := range all {
@@ -247,7 +253,9 @@ func (c *call) answerV2(all []*result, bad *failure, f form) {
 	c.send(http.StatusOK, jsonType, out.Bytes())
 }
 
-// primary are the frames of one table.
+// primary returns the frames of one result: one whole table, or a header, fragments and a completion,
+// as f says. id is its number within the answer. If r is not complete, f.errors says where the error
+// stands.
 func (c *call) primary(id int, r *result, f form) []any {
 	var errs []json.RawMessage
 	if r.bad != nil {
@@ -269,7 +277,7 @@ func (c *call) primary(id int, r *result, f form) []any {
 	return append(frames, end)
 }
 
-// partial is the error of a result that is not whole.
+// partial returns the error document of a result that is not complete.
 func (c *call) partial(bad *failure) json.RawMessage {
 	e := &refusal{status: http.StatusOK, code: "LimitsExceeded", message: badRequestText, detail: bad.text(),
 		typ: "Kusto.Data.Exceptions.KustoServicePartialQueryFailureLimitsExceededException"}
@@ -277,7 +285,8 @@ func (c *call) partial(bad *failure) json.RawMessage {
 	return body
 }
 
-// completion is the table with the outcome of the query.
+// completion returns the table of version 2 with the outcome of the query: bad, or success when bad is
+// nil.
 func (c *call) completion(bad *failure) *result {
 	r := resultOf("Timestamp:datetime, ClientRequestId:string, ActivityId:guid, SubActivityId:guid, ParentActivityId:guid, Level:int, LevelName:string, " +
 		"StatusCode:int, StatusCodeName:string, EventType:int, EventTypeName:string, Payload:string")
@@ -298,6 +307,7 @@ func (c *call) completion(bad *failure) *result {
 // tooLargeStatus is 0x80DA0003 as a number of 32 bits with a sign.
 const tooLargeStatus = -2133196797
 
+// v2 returns the columns as version 2 of the answer format writes them.
 func (r *result) v2() []column2 {
 	all := []column2{}
 	for _, c := range r.Columns {
@@ -306,7 +316,7 @@ func (r *result) v2() []column2 {
 	return all
 }
 
-// cells are the rows, to which an error can be added.
+// cells returns the rows as a list to which the error row of a result can be appended.
 func (r *result) cells() []any {
 	all := make([]any, len(r.Rows))
 	for i, row := range r.Rows {
@@ -315,8 +325,8 @@ func (r *result) cells() []any {
 	return all
 }
 
-// fragments are the rows of a table in parts. A progressive one begins with rows
-// that better ones replace.
+// fragments cuts the rows of table id into frames of fragmentRows rows. A progressive answer first
+// sends one row, which the next frame then replaces.
 func fragments(id int, rows []any, progressive bool) []any {
 	var all []any
 	kind := "DataAppend"

@@ -24,8 +24,8 @@ type (
 // LoadSchema reads the JSON form. Unknown keys, types and columns are errors.
 func LoadSchema(r io.Reader) (*Schema, error) { return mgmt.LoadSchema(r) }
 
-// SetSchema replaces the schema; requests see it after SchemaDelay or after
-// ClearSchemaCache. Nil makes every name exist. Stored rows stay.
+// SetSchema replaces the schema. Requests see the new one after SchemaDelay or after ClearSchemaCache;
+// nil makes every name exist. Stored rows stay. An invalid schema is an error and changes nothing.
 func (s *Server) SetSchema(schema *Schema) error {
 	if err := schema.Check(); err != nil {
 		return fmt.Errorf("check schema: %w", err)

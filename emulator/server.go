@@ -47,6 +47,7 @@ type Options struct {
 	Logger      *slog.Logger // nil: silent
 }
 
+// withDefaults returns the options with the documented defaults in place of zero values.
 func (o Options) withDefaults() Options {
 	setDefault(&o.TokenLifetime, 3599*time.Second)
 	setDefault(&o.MaxBody, 10_000_000)
@@ -58,6 +59,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// setDefault sets *v to d when it has its type's zero value.
 func setDefault[T comparable](v *T, d T) {
 	var zero T
 	if *v == zero {
@@ -103,8 +105,8 @@ func New(o Options) *Server {
 	return s
 }
 
-// ServeHTTP answers one request. A scripted fault may end it by panicking with
-// http.ErrAbortHandler, which net/http understands as a closed connection.
+// ServeHTTP answers one request, of the service or of the server's own pages. A scripted fault may end
+// it by panicking with http.ErrAbortHandler, which makes net/http close the connection.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.enter() {
 		http.Error(w, "emulator is closed", http.StatusServiceUnavailable)
@@ -122,9 +124,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case len(seg) == 5 && strings.HasPrefix(path, "/v1/rest/ingest/"):
 		s.ingest(w, r, named[3], named[4])
 	case path == "/v1/rest/mgmt":
-		s.ask(w, r, KindMgmt)
+		s.serveQuery(w, r, KindMgmt)
 	case path == "/v1/rest/query", path == "/v2/rest/query":
-		s.ask(w, r, KindQuery)
+		s.serveQuery(w, r, KindQuery)
 	case path == "/v1/rest/auth/metadata":
 		s.authMetadata(w, r)
 	case len(seg) == 3 && seg[1] == "oauth2" && seg[2] == "token":
@@ -140,8 +142,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// wirePath is the path as it came over the wire, escapes and all. A request
-// made in process has no connection; its URL has the same information.
+// wirePath returns the request's path as it came over the wire, with its escapes. A request made in
+// process has no such text; its URL has the same information.
 func wirePath(r *http.Request) string {
 	if strings.HasPrefix(r.RequestURI, "/") {
 		path, _, _ := strings.Cut(r.RequestURI, "?")
@@ -150,6 +152,8 @@ func wirePath(r *http.Request) string {
 	return r.URL.EscapedPath()
 }
 
+// enter reports whether the server still takes requests. If so, the caller has to call s.handlers.Done
+// when the request has ended.
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,9 +163,8 @@ func (s *Server) enter() bool {
 	return !s.closed
 }
 
-// Listen serves on addr, a host and port of loopback (port 0: any free one),
-// and returns the URL of the endpoint without a trailing slash. It may be
-// called once. Close ends it.
+// Listen serves on addr, a loopback host and port (port 0: any free one), and returns the URL of the
+// endpoint without a trailing slash. It may be called once. Close stops it.
 func (s *Server) Listen(addr string) (string, error) {
 	if err := s.checkAddr(addr); err != nil {
 		return "", err
@@ -205,6 +208,8 @@ func (s *Server) Listen(addr string) (string, error) {
 	return s.url, nil
 }
 
+// checkAddr returns an error for an address that cannot be resolved and, unless AllowRemote is set,
+// for one that is not loopback.
 func (s *Server) checkAddr(addr string) error {
 	a, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
@@ -223,16 +228,16 @@ func (s *Server) URL() string {
 	return s.url
 }
 
-// Authority is the certificate, in PEM, of the authority that signed the one of the
-// server; nil before Listen and without TLS.
+// Authority returns, in PEM, the certificate of the authority that signed the server's certificate;
+// nil before Listen and without TLS.
 func (s *Server) Authority() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return bytes.Clone(s.authority)
 }
 
-// Close ends listening, breaks every connection, frees what faults hold and
-// waits until no request is under way. What was stored can still be read.
+// Close stops listening, breaks every connection, releases the requests that faults hold, and waits
+// until no request is under way. What was stored can still be read.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	first := !s.closed

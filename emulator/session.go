@@ -18,7 +18,8 @@ import (
 	"kusto-agent/emulator/internal/mgmt"
 )
 
-// session is a query or a command under way, and who asks.
+// session is a query or a command under way, with the database it is about and the principal that sent
+// it.
 type session struct {
 	*call
 	mgmt.Session
@@ -28,20 +29,22 @@ type session struct {
 // maxText bounds a request for a query or a command.
 const maxText = 4 << 20
 
-// asked is the document of a query or a command.
+// asked is the JSON document in which a client sends a query or a command.
 type asked struct {
 	DB         string          `json:"db"`
 	CSL        string          `json:"csl"`
 	Properties json.RawMessage `json:"properties"`
 }
 
-// properties are what a request says of itself, as an object or as text of one.
+// properties are the options, parameters and id of a query or a command. A client sends them as a JSON
+// object, or as a string that contains one.
 type properties struct {
 	Options         map[string]any
 	Parameters      map[string]json.RawMessage
 	ClientRequestId string //nolint:revive // as the service spells it
 }
 
+// read decodes the properties of the request; they are empty when it has none.
 func (q asked) read() (p properties, err error) {
 	raw := q.Properties
 	var text string
@@ -54,7 +57,7 @@ func (q asked) read() (p properties, err error) {
 	return p, json.Unmarshal(raw, &p)
 }
 
-// literals are the parameters as text: what a JSON string holds, else the JSON.
+// literals returns the query parameters as text: the content of a JSON string, else the JSON itself.
 func (p properties) literals() map[string]string {
 	all := make(map[string]string)
 	for name, raw := range p.Parameters {
@@ -74,7 +77,8 @@ const (
 	longestTimeout = time.Hour
 )
 
-// timeout is how long the request may take.
+// timeout returns how long the request may take: the option servertimeout, at most longestTimeout, or
+// the default of its kind. The refusal is for a servertimeout that is not a timespan above zero.
 func (p properties) timeout(kind Kind) (time.Duration, *refusal) {
 	if p.Options["norequesttimeout"] == true {
 		return longestTimeout, nil
@@ -96,9 +100,10 @@ func (p properties) timeout(kind Kind) (time.Duration, *refusal) {
 	return min(d, longestTimeout), nil
 }
 
-// ask answers queries and commands: /v1/rest/query, /v2/rest/query and
-// /v1/rest/mgmt.
-func (s *Server) ask(w http.ResponseWriter, r *http.Request, kind Kind) {
+// serveQuery answers a query (/v1/rest/query, /v2/rest/query) or a command (/v1/rest/mgmt). A command
+// whose time is over is not started, because it may change the schema; a query is evaluated and checks
+// its time at the end.
+func (s *Server) serveQuery(w http.ResponseWriter, r *http.Request, kind Kind) {
 	c := s.begin(kind, w, r)
 	q, bad := c.readAsked()
 	c.rec.Database = q.DB
@@ -130,11 +135,11 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, kind Kind) {
 	if c.interrupted(BeforeCommit, []byte(q.CSL)) {
 		return
 	}
-	if bad := c.overdue(); bad != nil && kind == KindMgmt { // it must not begin; a query is asked again when it is done
+	if bad := c.overdue(); bad != nil && kind == KindMgmt { // a query checks its time when it has been evaluated
 		c.refuse(bad)
 		return
 	}
-	s.console.note(Asked{kind, q.DB, q.CSL, principal, c.rec.Header, c.rec.Query})
+	s.console.remember(Asked{kind, q.DB, q.CSL, principal, c.rec.Header, c.rec.Query})
 	se := &session{call: c, Session: mgmt.Session{Host: hosted{s}, Catalog: &s.catalog, Delay: s.opt.SchemaDelay, Caller: principal}, options: p.Options}
 	se.ReadOnly = r.Header.Values("x-ms-readonly") != nil || p.Options["request_readonly"] == true
 	if bad := se.Open(q.DB, kind == KindQuery); bad != nil {
@@ -158,7 +163,7 @@ type Asked struct {
 	Query     string // of the URL, as it came
 }
 
-// console knows what was asked, and what is being answered.
+// console keeps the last queries and commands, and can cancel those under way.
 type console struct {
 	mu      sync.Mutex
 	asked   []Asked
@@ -168,7 +173,9 @@ type console struct {
 // keptAsked is how many questions are remembered.
 const keptAsked = 10_000
 
-func (k *console) note(a Asked) {
+// remember keeps a query or a command for Server.Asked. When keptAsked are kept, it first drops the
+// older half.
+func (k *console) remember(a Asked) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.asked) == keptAsked {
@@ -183,8 +190,8 @@ var (
 	errOverdue   = errors.New("timed out")
 )
 
-// begin lets a call be cancelled, by command or because its time is over, until the
-// function that it returns is called.
+// begin gives the call a context, c.cancelled, which ends when limit is over or when a .cancel command
+// names the call's client request id. The caller calls end when the call is answered.
 func (k *console) begin(c *call, limit time.Duration) (end func()) {
 	id := c.w.Header().Get("x-ms-client-request-id")
 	timed, stop := context.WithTimeoutCause(context.Background(), limit, errOverdue)
@@ -205,8 +212,8 @@ func (k *console) begin(c *call, limit time.Duration) (end func()) {
 	}
 }
 
-// overdue is the answer of a call that was cancelled or whose time is over; nil for
-// one that goes on.
+// overdue returns the answer to a call that was cancelled or whose time is over; nil for one that may
+// go on.
 func (c *call) overdue() *refusal {
 	switch context.Cause(c.cancelled) {
 	case nil:
@@ -220,7 +227,8 @@ func (c *call) overdue() *refusal {
 	return e
 }
 
-// cancel reports whether there was something to end.
+// cancel cancels the query or command with this client request id, and reports whether one was under
+// way.
 func (k *console) cancel(id string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -240,7 +248,8 @@ func (s *Server) Asked() []Asked {
 	return slices.Clone(s.console.asked)
 }
 
-// readAsked reads the text by either method.
+// readAsked reads the query or command from the URL (GET, queries only) or from the body (POST). The
+// refusal is for another method, an invalid document, or one without text.
 func (c *call) readAsked() (q asked, bad *refusal) {
 	switch {
 	case c.r.Method == http.MethodGet && c.kind == KindQuery:
@@ -265,7 +274,8 @@ func (c *call) readAsked() (q asked, bad *refusal) {
 	return q, nil
 }
 
-// command answers a management command, and what may follow it behind a pipe.
+// command runs a management command, applies the query operators that follow it behind a pipe, and
+// answers.
 func (se *session) command(text string) {
 	a, rest, err := se.Run(text)
 	if err == nil {
@@ -289,18 +299,19 @@ func (se *session) command(text string) {
 	se.refuse(queryRefusal(err))
 }
 
-// refusalOf is the answer to a command that is not run.
+// refusalOf converts the refusal of a command to an HTTP answer.
 func refusalOf(r *mgmt.Refusal) *refusal {
 	return &refusal{status: r.Status, code: r.Code, message: r.Message, typ: r.Typ, detail: r.Detail, permanent: true}
 }
 
-// badText is a refusal of what was asked.
+// badText returns the permanent 400 error for a query or command that is invalid.
 func badText(code, detail string) *refusal {
 	return &refusal{status: http.StatusBadRequest, code: code, message: badRequestText,
 		typ: "Kusto.Data.Exceptions.KustoBadRequestException", detail: detail, permanent: true}
 }
 
-// Table reads a table for a query.
+// Table returns all rows of a table for a query. A table without known columns has one column, record,
+// of type dynamic. An unknown table is an error.
 func (se *session) Table(name string) (*kql.Table, error) {
 	var columns Columns
 	stored := se.s.store.stored(se.DatabaseName, name) > 0
@@ -328,8 +339,9 @@ func (se *session) Table(name string) (*kql.Table, error) {
 func (se *session) Database() string  { return se.DatabaseName }
 func (se *session) Principal() string { return "aadapp=" + se.Caller }
 
-// cells are the values of a row in the columns its table has by now; with none it
-// is one value. Behind them is the time at which it was stored.
+// cells returns the values of a row for the columns that its table has now; a row without columns is
+// one value. One more cell lies behind the length of the list, within its capacity: the time at which
+// the row was stored.
 func (r Row) cells(columns Columns) ([]any, error) {
 	raw, err := r.MarshalJSON()
 	if err != nil || columns == nil {
@@ -363,7 +375,7 @@ const (
 	maxResultSize = 64 << 20
 )
 
-// query evaluates and answers.
+// query evaluates a query and answers it. Its time limit is checked after the evaluation.
 func (se *session) query(text string, p properties) {
 	tables, err := kql.Run(se.cancelled, text, p.literals(), se)
 	if bad := se.overdue(); bad != nil {
@@ -393,7 +405,8 @@ func (se *session) query(text string, p properties) {
 	se.answerV2(all, bad, se.form())
 }
 
-// truncate cuts what is more than the limits of a result, and says which it was.
+// truncate cuts a result to the limits on its rows and bytes and returns the error to report; nil when
+// nothing was cut. The option notruncation lifts both limits.
 func (se *session) truncate(r *result) *failure {
 	if se.options["notruncation"] == true {
 		return nil
@@ -419,7 +432,8 @@ func (se *session) truncate(r *result) *failure {
 	return bad
 }
 
-// most is an option that bounds rows, or what holds without it.
+// most returns the limit that an option sets, or without when the option is missing or not a number
+// above 0.
 func (se *session) most(option string, without int) int {
 	if n, ok := se.options[option].(float64); ok && n > 0 {
 		return int(min(n, math.MaxInt32))
@@ -427,7 +441,8 @@ func (se *session) most(option string, without int) int {
 	return without
 }
 
-// queryRefusal is the answer to a text that cannot be run.
+// queryRefusal returns the answer to a query that cannot be run: a 400 with the syntax or semantic
+// error.
 func queryRefusal(err error) *refusal {
 	if errors.Is(err, kql.ErrControl) {
 		return &refusal{status: http.StatusBadRequest, contentType: textType, text: "Bad request: " + strings.TrimPrefix(err.Error(), "BadRequest: ")}

@@ -26,12 +26,12 @@ type Row struct {
 	at     any // time.Time: when it was stored
 }
 
-// MarshalJSON gives an object of the table's columns where the schema has
-// some; else the JSON object that was sent, or an array of fields.
+// MarshalJSON returns the row as an object with the table's columns where the schema has some; else
+// the JSON object that was sent, or an array of the fields.
 func (r Row) MarshalJSON() ([]byte, error) { return r.shape.row(r.format, r.Raw) }
 
-// Fields are the values of a delimited record, or a line of text as the only
-// one. Of a JSON or Avro record there are none.
+// Fields returns the values of a delimited record, or a line of text as the only one. It returns nil
+// for a JSON or Avro record.
 func (r Row) Fields() []string {
 	if r.format.kind != mgmt.KindCSV {
 		return nil
@@ -71,7 +71,8 @@ func (st *store) init() {
 	st.changed = make(chan struct{})
 }
 
-// commit stores a request whole.
+// commit stores all records of a request as one chunk and wakes those who wait for a change. With the
+// option Discard it counts them and drops the body.
 func (st *store) commit(t target, c chunk, o Options) {
 	if o.Discard {
 		c.body = nil
@@ -107,6 +108,7 @@ func (st *store) visible(database, table string) []chunk {
 	return rows.seen()
 }
 
+// seen returns the chunks that readers may see by now. The caller holds the lock of the store.
 func (t *tableRows) seen() []chunk {
 	now, n := time.Now(), len(t.chunks)
 	for n > 0 && t.chunks[n-1].visible.After(now) {
@@ -115,7 +117,8 @@ func (t *tableRows) seen() []chunk {
 	return t.chunks[:n:n]
 }
 
-// count is what readers see of a table; only the newest chunks need a look.
+// count returns the counts of a table, without the rows that are not visible yet. The caller holds the
+// lock of the store.
 func (t *tableRows) count() TableCount {
 	c := t.name
 	for _, hidden := range t.chunks[len(t.seen()):] {
@@ -124,7 +127,8 @@ func (t *tableRows) count() TableCount {
 	return c
 }
 
-// each yields the rows of a chunk.
+// each decodes the chunk and passes its rows to yield until yield returns false. Each invalid byte of
+// a text becomes U+FFFD.
 func (c chunk) each(yield func(Row) bool) error {
 	body := c.body
 	if c.gzip {
@@ -181,7 +185,7 @@ func (s *Server) Rows(database, table string) []Row {
 	return slices.Collect(s.All(database, table, 0))
 }
 
-// RowCount is the number of visible rows of a table, discarded ones included.
+// RowCount returns the number of visible rows of a table, discarded ones included.
 func (s *Server) RowCount(database, table string) int {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
@@ -191,7 +195,8 @@ func (s *Server) RowCount(database, table string) int {
 	return 0
 }
 
-// Tables counts all tables of the schema and all that were written to.
+// Tables returns the counts of all tables of the schema and of all that were written to, sorted by
+// database and table.
 func (s *Server) Tables() []TableCount {
 	counts := make(map[tableKey]TableCount)
 	if schema := s.catalog.Current(); schema != nil {
@@ -216,7 +221,7 @@ func (s *Server) Tables() []TableCount {
 	return list
 }
 
-// changes returns a channel that the next commit closes.
+// changes returns a channel that is closed when the store changes next.
 func (st *store) changes() <-chan struct{} {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -225,7 +230,7 @@ func (st *store) changes() <-chan struct{} {
 
 var _ json.Marshaler = Row{}
 
-// drop forgets the rows of a table.
+// drop removes all rows of a table.
 func (st *store) drop(database, table string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// interrupted lets a fault strike the call at a moment, if one is due, and says
-// whether the call is over with that.
+// interrupted applies the fault that is due for the call at this moment, if there is one, and reports
+// whether that has ended the call. After a mere delay or hang it returns false, and the call goes on.
 func (c *call) interrupted(when When, decoded []byte) bool {
 	sc := c.s.faults.strike(when, c.kind, &c.rec, decoded)
 	if sc == nil {
@@ -30,7 +30,7 @@ func (c *call) interrupted(when When, decoded []byte) bool {
 	return true
 }
 
-// String says in a few words what a fault does.
+// String describes the fault in a few words, for the request log.
 func (f Fault) String() string {
 	what := "delay " + f.Delay.String()
 	switch {
@@ -44,8 +44,9 @@ func (f Fault) String() string {
 	return what + " at " + string(cmp.Or(f.When, BeforeCommit))
 }
 
-// hold keeps the call waiting as the fault asks. It aborts the call if the
-// client leaves or the server closes meanwhile.
+// hold makes the call wait for the fault's delay, or as long as it hangs; removing the fault or
+// cancelling the query ends the wait. It aborts the call (by a panic) if the client leaves or the
+// server closes meanwhile.
 func (c *call) hold(sc *Script) {
 	if sc.fault.Delay > 0 {
 		timer := time.NewTimer(sc.fault.Delay)
@@ -72,8 +73,8 @@ func (c *call) hold(sc *Script) {
 	}
 }
 
-// misanswer gives the answer of a fault. Unlike a refusal it does not take in
-// the rest of the body: an early answer is meant to be early.
+// misanswer sends the answer that the fault describes. Unlike refuse it does not read the rest of the
+// body first.
 func (c *call) misanswer(f Fault) {
 	h := c.w.Header()
 	if f.Status/100 == 3 && f.Header["Location"] == "" {
@@ -97,7 +98,8 @@ func (c *call) misanswer(f Fault) {
 	c.send(f.Status, ctype, body)
 }
 
-// refusal is the answer of a fault without its tricks of delivery.
+// refusal returns the status and body that the fault answers with, before they are truncated, repeated
+// or sent slowly.
 func (f Fault) refusal() *refusal {
 	plain := func(text, ctype string) *refusal {
 		return &refusal{status: f.Status, text: text, contentType: ctype}
@@ -127,9 +129,11 @@ func (f Fault) refusal() *refusal {
 	return e
 }
 
-// sendOddly delivers an answer cut short, swollen or drop by drop.
+// sendOddly sends the answer of a fault that sets Truncate, Size or Trickle: it announces the whole
+// length and sends half, repeats the body up to Size bytes (without end when Size is negative), or
+// sends one byte at a time.
 func (c *call) sendOddly(f Fault, ctype string, body []byte) {
-	c.note(f.Status)
+	c.record(f.Status)
 	h := c.w.Header()
 	h.Set("Content-Type", ctype)
 	if len(body) == 0 {
@@ -161,7 +165,7 @@ func (c *call) sendOddly(f Fault, ctype string, body []byte) {
 	}
 }
 
-// trickle writes count bytes of body over and over, one each interval.
+// trickle sends count bytes, one each interval, repeating body; a negative count means without end.
 func (c *call) trickle(interval time.Duration, body []byte, count int64) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -181,6 +185,7 @@ func (c *call) trickle(interval time.Duration, body []byte, count int64) {
 	}
 }
 
+// gone reports whether the client has left or the server closes.
 func (c *call) gone() bool {
 	select {
 	case <-c.s.closing:

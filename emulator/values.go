@@ -20,14 +20,15 @@ const maxValue = 1 << 20
 
 var null = json.RawMessage("null")
 
-// shape is how a record becomes the columns of its table. A nil shape, or one
-// without columns, leaves it as it was sent.
+// shape says how a record becomes the columns of its table. With a nil shape, or one without columns,
+// a record is kept as it was sent.
 type shape struct {
 	columns Columns
 	mapping *Mapping
 }
 
-// fields cuts a delimited record, or takes a line of text as one field.
+// fields splits a delimited record into its fields. In a format without a separator the whole line is
+// one field.
 func (f *format) fields(raw []byte) []string {
 	if f.comma == 0 {
 		return []string{string(raw)}
@@ -41,8 +42,8 @@ func (f *format) fields(raw []byte) []string {
 	return fields
 }
 
-// row renders one accepted record: an object of the table's columns, or what
-// was sent, as a JSON object or as an array of fields.
+// row converts one accepted record to JSON: an object with the table's columns, or without columns the
+// object that was sent or an array of the fields.
 func (sh *shape) row(f *format, raw []byte) (json.RawMessage, error) {
 	if f.kind == mgmt.KindCSV {
 		fields := f.fields(raw)
@@ -66,6 +67,7 @@ func (sh *shape) row(f *format, raw []byte) (json.RawMessage, error) {
 	return sh.object(func(_ int, c Column) json.RawMessage { return sh.fromObject(c, strict) }), nil
 }
 
+// object writes a JSON object with the table's columns, whose values the function gives.
 func (sh *shape) object(value func(i int, c Column) json.RawMessage) json.RawMessage {
 	var out bytes.Buffer
 	out.WriteByte('{')
@@ -81,7 +83,9 @@ func (sh *shape) object(value func(i int, c Column) json.RawMessage) json.RawMes
 	return out.Bytes()
 }
 
-// source finds what the mapping puts into column c; ok is false for nothing.
+// source returns the element m of the mapping that fills column c. identity is true when there is no
+// mapping: columns then match by name or position. ok is false when the mapping leaves the column
+// empty.
 func (sh *shape) source(c Column) (m MappingColumn, identity, ok bool) {
 	if sh.mapping == nil || len(sh.mapping.Columns) == 0 {
 		return m, true, true
@@ -94,6 +98,8 @@ func (sh *shape) source(c Column) (m MappingColumn, identity, ok bool) {
 	return m, false, false
 }
 
+// fromField returns the value of column c, the i-th of its table, from the fields of a delimited
+// record.
 func (sh *shape) fromField(i int, c Column, fields []string) json.RawMessage {
 	m, identity, ok := sh.source(c)
 	if !identity && ok {
@@ -112,6 +118,7 @@ func (sh *shape) fromField(i int, c Column, fields []string) json.RawMessage {
 	return convert(c.Type, quote(text))
 }
 
+// fromObject returns the value of column c from a JSON object.
 func (sh *shape) fromObject(c Column, object json.RawMessage) json.RawMessage {
 	m, identity, ok := sh.source(c)
 	if !ok {
@@ -134,8 +141,8 @@ var (
 		time.RFC822, time.RFC822Z, time.RFC850, time.RFC1123, time.RFC1123Z}
 )
 
-// convert makes v, which is nil for a missing value, a value of the type. What
-// does not fit is null; a string is never null, and is cut at its limit.
+// convert converts v, which is nil for a missing value, to the column type typ. What does not fit
+// becomes null; a missing string becomes "", and a string that is too long is cut.
 func convert(typ string, v json.RawMessage) json.RawMessage {
 	missing := len(v) == 0 || string(v) == "null"
 	text := string(v)
@@ -155,7 +162,8 @@ func convert(typ string, v json.RawMessage) json.RawMessage {
 	return scalar(typ, strings.TrimSpace(text))
 }
 
-// scalar reads the types that are neither string nor dynamic.
+// scalar converts a text to a value of a type other than string and dynamic; null when it does not
+// fit.
 func scalar(typ, text string) json.RawMessage {
 	switch typ {
 	case "int", "long":
@@ -198,7 +206,7 @@ func scalar(typ, text string) json.RawMessage {
 
 func quote(s string) json.RawMessage { return mgmt.JSON(s) }
 
-// cut shortens a string as the service does, in silence.
+// cut shortens a string to maxValue bytes, as the service silently does.
 func cut(s string) string {
 	if len(s) > maxValue {
 		return strings.ToValidUTF8(s[:maxValue], "")

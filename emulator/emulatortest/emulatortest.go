@@ -39,6 +39,8 @@ func Transport(h http.Handler) http.RoundTripper { return transport{h} }
 
 type transport struct{ h http.Handler }
 
+// RoundTrip lets the handler answer the request and returns its complete answer. A handler that aborts
+// (http.ErrAbortHandler) gives ECONNRESET, or the cause of the request's context if that has ended.
 func (t transport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	defer func() {
 		if v := recover(); v == http.ErrAbortHandler { // the value net/http knows
@@ -74,6 +76,7 @@ func (t transport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 // cutShort is a body that ends before its announced length.
 type cutShort struct{ io.ReadCloser }
 
+// Read returns io.ErrUnexpectedEOF at the end, as the body of a broken connection does.
 func (c cutShort) Read(p []byte) (int, error) {
 	n, err := c.ReadCloser.Read(p)
 	if err == io.EOF { // readers return it bare

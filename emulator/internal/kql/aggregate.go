@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// aggregates are those that the columns of a summarize ask for. Its expressions are
-// about rows of their values.
+// aggregates are the aggregate functions that one summarize calls. Each has a slot. The columns of the
+// summarize are expressions over rows of slot values: one row for each group.
 type aggregates struct {
 	over  *Table // whose rows are summarized
 	slots []func(rows [][]any) any
@@ -20,7 +20,9 @@ type aggregates struct {
 	rowOf   func(rows [][]any) []any
 }
 
-// aggregateFunction makes the function of a group of rows, and its type.
+// aggregateFunction describes an aggregate. make returns, for its arguments, the type of its value and
+// the function that computes it from the rows of a group. A nil make marks arg_max and arg_min, which
+// extremeRow reads.
 type aggregateFunction struct {
 	prefix string // of the name of its column; empty: the argument alone is the name
 	least  int
@@ -30,7 +32,7 @@ type aggregateFunction struct {
 
 var aggregateFunctions map[string]*aggregateFunction
 
-// valuesOf are those of an expression that are not null.
+// valuesOf returns the values of an expression for the rows, without nulls.
 func valuesOf(e expression, rows [][]any) []any {
 	var all []any
 	for _, row := range rows {
@@ -41,6 +43,8 @@ func valuesOf(e expression, rows [][]any) []any {
 	return all
 }
 
+// scalarIfDynamic returns the value of an expression for a row, with the JSON null of a dynamic value
+// as nil.
 func scalarIfDynamic(e expression, row []any) any {
 	v := e.of(row)
 	if raw, ok := v.(json.RawMessage); ok && string(raw) == "null" {
@@ -49,8 +53,7 @@ func scalarIfDynamic(e expression, row []any) any {
 	return v
 }
 
-// numeric is an error for what is neither a number nor, where that is allowed, a
-// timespan.
+// numeric returns an error unless the expression is a number or a timespan.
 func numeric(name string, e expression) error {
 	if !isNumber(e.typ) && e.typ != "timespan" {
 		return semantic("%s(): wants numbers or timespans, not %s", name, e.typ)
@@ -58,6 +61,8 @@ func numeric(name string, e expression) error {
 	return nil
 }
 
+// init fills aggregateFunctions. Each local function here makes, for some aggregates, the function
+// make of their entries.
 func init() {
 	counting := func(f func(args []expression, rows [][]any) int) func([]expression) (string, func([][]any) any, error) {
 		return func(args []expression) (string, func([][]any) any, error) {
@@ -223,7 +228,8 @@ func init() {
 	}
 }
 
-// call reads an aggregate: its expression is the place of its value.
+// call reads the arguments of the aggregate name and adds a slot for it. The expression that it
+// returns reads that slot. For arg_max and arg_min, which make whole columns, the expression is empty.
 func (a *aggregates) call(c *Cursor, s *scope, name string) (expression, error) {
 	f := aggregateFunctions[name]
 	if f.make == nil {
@@ -249,7 +255,10 @@ func (a *aggregates) call(c *Cursor, s *scope, name string) (expression, error) 
 	return e, nil
 }
 
-// extremeRow reads arg_max(expression, columns…) or (expression, *).
+// extremeRow reads the arguments of arg_max or arg_min: (expression, columns…) or (expression, *). It
+// sets a.several to the columns that they make and a.rowOf to the function that returns their values
+// for a group: those of the row with the greatest (arg_max) or least (arg_min) expression. Of equal
+// rows the first counts, and a row with a null only where all have one.
 func (a *aggregates) extremeRow(c *Cursor, s *scope, name string) error {
 	sign := map[string]int{"arg_max": 1, "arg_min": -1}[name]
 	inner := s.over(a.over)
@@ -296,7 +305,8 @@ func (a *aggregates) extremeRow(c *Cursor, s *scope, name string) error {
 	return c.Want(")")
 }
 
-// summarize reads aggregates and the groups that they are of.
+// summarize reads the aggregates and the by clause of a summarize and returns its result over the rows
+// of t.
 func (s *scope) summarize(c *Cursor, t *Table) (*Table, error) {
 	if p := c.Peek(); p.Kind == TokWord && strings.HasPrefix(p.Text, "hint") {
 		return nil, unknown("parameter of summarize", p.Text)
@@ -313,7 +323,7 @@ func (s *scope) summarize(c *Cursor, t *Table) (*Table, error) {
 			return nil, err
 		}
 		if before && a.several != nil {
-			if one.of != nil {
+			if one.of != nil { // arg_max alone gives an empty expression
 				return nil, semantic("arg_max and arg_min are no part of an expression")
 			}
 			several = len(columns)
@@ -326,7 +336,7 @@ func (s *scope) summarize(c *Cursor, t *Table) (*Table, error) {
 			if !c.Word("by") {
 				break
 			}
-			c.i--
+			c.i-- // the condition of the loop reads by again
 		}
 	}
 	var by []assignment
@@ -343,6 +353,8 @@ func (s *scope) summarize(c *Cursor, t *Table) (*Table, error) {
 	return s.grouped(t, a, columns, several, by, grouped)
 }
 
+// unnamed counts the columns whose names begin with Column, the prefix of the names that columns get
+// when the text gives none. The next such column is Column and this count plus 1.
 func unnamed(columns []assignment) int {
 	n := 0
 	for _, one := range columns {
@@ -353,6 +365,10 @@ func unnamed(columns []assignment) int {
 	return n
 }
 
+// grouped computes a summarize: it groups the rows of t by the values of by and returns a row for each
+// group, with the values of by first. several is the index among columns of the one that arg_max or
+// arg_min expands to a.several; -1 for none. Without a by clause (grouped is false) there is always
+// one row, even if t is empty.
 func (s *scope) grouped(t *Table, a *aggregates, columns []assignment, several int, by []assignment, grouped bool) (*Table, error) {
 	out := &Table{}
 	for _, b := range by {

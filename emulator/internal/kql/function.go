@@ -12,22 +12,28 @@ import (
 	"unicode/utf8"
 )
 
-// function is a scalar function. params has a letter for each argument, the last of
-// which repeats where the letter is followed by *, and those behind ? may be left out:
-// a any, s string or dynamic, n number, l whole number, d datetime, t timespan,
-// y dynamic, b bool. It gives null where an argument is null, unless it is lenient.
+// function describes a scalar function. params has one letter for each parameter:
+//
+//	a any type            n number          d datetime    y dynamic
+//	s string or dynamic   l whole number    t timespan    b bool
+//
+// Parameters behind a ? may be left out. A * at the end lets the last parameter be given any number of
+// times, also not at all; only in "a*" and "y*" must it be given once.
 type function struct {
 	params  string
-	lenient bool
-	typ     string // empty: that of the first argument
-	typeOf  func(args []expression) (string, error)
-	of      func(s *scope, v []any) any
-	ofRow   func(row []any) any // in its place: of the row itself, without arguments
-	names   bool                // the result is called as its first argument
+	lenient bool                                    // it is called with nulls; else a null argument makes the result null
+	typ     string                                  // of the result, unless typeOf gives it
+	typeOf  func(args []expression) (string, error) // type of the result, from the arguments
+	of      func(s *scope, v []any) any             // the value, from the values of the arguments
+	ofRow   func(row []any) any                     // in place of of: the value, from the row itself
+	names   bool                                    // a column of the result gets the name of the first argument
 }
 
+// maxText bounds the strings that functions make.
 const maxText = 16 << 20
 
+// text adapts f to function.of. A result longer than maxText ends the query with an error (by a panic
+// that Run recovers).
 func text(f func(v []any) string) func(*scope, []any) any {
 	return func(_ *scope, v []any) any {
 		t := f(v)
@@ -38,20 +44,23 @@ func text(f func(v []any) string) func(*scope, []any) any {
 	}
 }
 
+// plain adapts f, which does not need the scope, to function.of.
 func plain(f func(v []any) any) func(*scope, []any) any {
 	return func(_ *scope, v []any) any { return f(v) }
 }
 
-// real is a function of numbers that gives a real.
+// realFunction describes a function of one number whose result is of type real.
 func realFunction(f func(x float64) float64) function {
 	return function{params: "n", typ: "real", of: plain(func(v []any) any { return f(asReal(v[0])) })}
 }
 
+// conversion describes the function that converts any value to the type, such as tolong.
 func conversion(typ string) function {
 	return function{params: "a", lenient: true, typ: typ, names: true, of: plain(func(v []any) any { return converted(typ, v[0]) })}
 }
 
-// converted is a value as the function to… of a type makes it; nil where it cannot.
+// converted returns v converted to the type as tolong, tostring and so on do it; nil where that is not
+// possible. A null becomes nil, or "" for a string.
 func converted(typ string, v any) any {
 	v = scalarOf(v)
 	switch x := v.(type) {
@@ -139,10 +148,12 @@ func converted(typ string, v any) any {
 	return nil
 }
 
-// byPart counts in units of a time.
+// spans are the periods of a fixed length, by the names that datetime_add and datetime_diff use.
 var spans = map[string]time.Duration{"week": 7 * 24 * time.Hour, "day": 24 * time.Hour, "hour": time.Hour, "minute": time.Minute, "second": time.Second,
 	"millisecond": time.Millisecond, "microsecond": time.Microsecond, "nanosecond": time.Nanosecond}
 
+// startOf returns the start of the period (year, month, week or day) that contains t, moved by offset
+// periods. A week starts on Sunday.
 func startOf(unit string, t time.Time, offset int) time.Time {
 	switch unit {
 	case "year":
@@ -155,6 +166,8 @@ func startOf(unit string, t time.Time, offset int) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day()+offset, 0, 0, 0, 0, time.UTC)
 }
 
+// start describes the functions startofday, endofday and so on for a unit, with an optional offset in
+// units. The end of a period is one tick before the next one starts.
 func start(unit string, end bool) function {
 	return function{params: "d?l", typ: "datetime", of: plain(func(v []any) any {
 		t, offset := v[0].(time.Time), 0
@@ -168,10 +181,14 @@ func start(unit string, end bool) function {
 	})}
 }
 
+// part describes a function that returns a part of a datetime, such as its month, as a whole number of
+// the type.
 func part(typ string, f func(t time.Time) int) function {
 	return function{params: "d", typ: typ, of: plain(func(v []any) any { return int64(f(v[0].(time.Time))) })}
 }
 
+// sinceEpoch describes the functions unixtime_…_todatetime: the argument counts units since 1970.
+// Whole numbers are not converted to floating point, so that no digit is lost.
 func sinceEpoch(unit time.Duration) function {
 	return function{params: "n", typ: "datetime", of: plain(func(v []any) any {
 		d, _ := scaled("*", unit, asReal(v[0])).(time.Duration)
@@ -182,8 +199,9 @@ func sinceEpoch(unit time.Duration) function {
 	})}
 }
 
-// sameType is the type that all of the arguments have, from the one at index first on
-// every step-th.
+// sameType returns the common type of the arguments at the indexes pick: int and long have long in
+// common, a real and a whole number real. It is an error when there is none; what names the function
+// in it.
 func sameType(what string, args []expression, pick ...int) (string, error) {
 	typ := ""
 	for _, i := range pick {
@@ -201,6 +219,7 @@ func sameType(what string, args []expression, pick ...int) (string, error) {
 	return typ, nil
 }
 
+// all returns the indexes of all arguments.
 func all(args []expression) []int {
 	var list []int
 	for i := range args {
@@ -209,7 +228,7 @@ func all(args []expression) []int {
 	return list
 }
 
-// extreme is min_of and max_of, which pass over nulls.
+// extreme describes min_of (sign -1) and max_of (sign 1), which ignore nulls.
 func extreme(name string, sign int) function {
 	return function{params: "aa*", lenient: true, typeOf: func(args []expression) (string, error) { return sameType(name, args, all(args)...) },
 		of: plain(func(v []any) (best any) {
@@ -222,6 +241,8 @@ func extreme(name string, sign int) function {
 		})}
 }
 
+// binned implements bin(value, size): the greatest multiple of size that is not above value. The
+// result is nil for a size of 0 or less, except for decimals.
 func binned(_ *scope, v []any) any {
 	switch x := v[0].(type) {
 	case time.Time:
@@ -264,6 +285,7 @@ func binned(_ *scope, v []any) any {
 	return math.Floor(x/size) * size
 }
 
+// binType returns the type of the result of bin, or an error for types that cannot be combined.
 func binType(args []expression) (string, error) {
 	a, b := args[0].typ, args[1].typ
 	switch {
@@ -277,6 +299,7 @@ func binType(args []expression) (string, error) {
 	return "", semantic("bin(): values of type %s have no bins of type %s", a, b)
 }
 
+// rounded implements round(value, digits): halves are rounded to the even digit.
 func rounded(_ *scope, v []any) any {
 	digits := int64(0)
 	if len(v) > 1 {
@@ -289,6 +312,8 @@ func rounded(_ *scope, v []any) any {
 	return math.RoundToEven(asReal(v[0])*scale) / scale
 }
 
+// substring implements substring(text, start, length), in characters. A negative start counts from the
+// end; without a length the rest of the text is returned.
 func substring(v []any) string {
 	runes := []rune(textOf(v[0]))
 	from := v[1].(int64)
@@ -302,6 +327,8 @@ func substring(v []any) string {
 	return string(runes)
 }
 
+// split implements split(text, delimiter, index): the array of the parts of a text, or an array with
+// the part at index, or nil when there is no such part. An empty delimiter leaves the text whole.
 func split(_ *scope, v []any) any {
 	var parts []string
 	if delimiter := textOf(v[1]); delimiter == "" {
@@ -318,6 +345,8 @@ func split(_ *scope, v []any) any {
 	return marshal(parts)
 }
 
+// indexOf implements indexof(text, part, start): the position of part in characters, or -1 when it
+// does not occur from start on. A negative start counts from the end.
 func indexOf(_ *scope, v []any) any {
 	runes, part := []rune(textOf(v[0])), textOf(v[1])
 	from := int64(0)
@@ -336,7 +365,8 @@ func indexOf(_ *scope, v []any) any {
 	return int64(-1)
 }
 
-// trimmed takes what a regular expression matches from the ends of a text.
+// trimmed describes trim, trim_start and trim_end, which remove all matches of a regular expression at
+// the start (front) or the end (back) of a text.
 func trimmed(front, back bool) function {
 	return function{params: "ss", typ: "string", of: text(func(v []any) string {
 		pattern, t := "(?:"+textOf(v[0])+")", textOf(v[1])
@@ -352,8 +382,11 @@ func trimmed(front, back bool) function {
 	})}
 }
 
+// rewriteGroup matches \1, which refers to a group of the expression in a replacement.
 var rewriteGroup = regexp.MustCompile(`\\(\d)`)
 
+// extract implements extract(regex, group, text): what the group of the first match captured, or ""
+// when there is none.
 func extract(_ *scope, v []any) any {
 	m := compiled(textOf(v[0])).FindStringSubmatch(textOf(v[2]))
 	if i := v[1].(int64); i >= 0 && i < int64(len(m)) {
@@ -362,6 +395,8 @@ func extract(_ *scope, v []any) any {
 	return ""
 }
 
+// countOf implements countof(text, part, kind): how often part occurs in text. Occurrences may
+// overlap, except with the kind "regex".
 func countOf(_ *scope, v []any) any {
 	t, part := textOf(v[0]), textOf(v[1])
 	if len(v) > 2 && textOf(v[2]) == "regex" {
@@ -379,6 +414,8 @@ func countOf(_ *scope, v []any) any {
 	return n
 }
 
+// dateDiff implements datetime_diff(period, a, b): how many starts of a period lie between b and a;
+// negative when a is earlier.
 func dateDiff(_ *scope, v []any) any {
 	unit, a, b := strings.ToLower(textOf(v[0])), v[1].(time.Time), v[2].(time.Time)
 	switch unit {
@@ -398,6 +435,8 @@ func dateDiff(_ *scope, v []any) any {
 	return int64(a.Truncate(size).Sub(b.Truncate(size)) / size) // weeks begin on days apart by whole weeks
 }
 
+// dateAdd implements datetime_add(period, n, datetime). In a month that is too short for the day, the
+// result is on its last day.
 func dateAdd(_ *scope, v []any) any {
 	unit, n, t := strings.ToLower(textOf(v[0])), v[1].(int64), v[2].(time.Time)
 	months := map[string]int64{"year": 12, "quarter": 3, "month": 1}[unit]
@@ -413,6 +452,7 @@ func dateAdd(_ *scope, v []any) any {
 	return inRange("datetime_add", t.Add(time.Duration(wholeArithmetic("*", int64(size), n).(int64))))
 }
 
+// datePart implements datetime_part(part, datetime): that part as a whole number.
 func datePart(_ *scope, v []any) any {
 	t := v[1].(time.Time)
 	_, week := t.ISOWeek()
@@ -426,6 +466,8 @@ func datePart(_ *scope, v []any) any {
 	return int64(n)
 }
 
+// makeDatetime implements make_datetime(year, month, day, hour, minute, second); the last three may be
+// left out. It returns nil for a date or time that does not exist.
 func makeDatetime(_ *scope, v []any) any {
 	n := []float64{1, 1, 1, 0, 0, 0}
 	for i, x := range v {
@@ -441,7 +483,8 @@ func makeDatetime(_ *scope, v []any) any {
 	return t.Add(time.Duration(math.Round(n[5]*1e7)) * tick)
 }
 
-// makeTimespan takes hours and minutes, with seconds, and with days before them.
+// makeTimespan implements make_timespan with two arguments (hours, minutes), three (with seconds) or
+// four (days first). It returns nil for a value out of range.
 func makeTimespan(_ *scope, v []any) any {
 	var n []float64
 	for _, x := range v {
@@ -460,6 +503,8 @@ func makeTimespan(_ *scope, v []any) any {
 	return time.Duration(days)*24*time.Hour + time.Duration(n[0])*time.Hour + time.Duration(n[1])*time.Minute + time.Duration(math.Round(n[2]*1e7))*tick
 }
 
+// rangeOf implements range(first, last, step): the array of values from first to last. Without a step
+// it is 1, or an hour for times.
 func rangeOf(_ *scope, v []any) any {
 	if len(v) == 2 {
 		v = append(v, int64(1))
@@ -479,6 +524,7 @@ func rangeOf(_ *scope, v []any) any {
 	return marshal(list)
 }
 
+// bagPack implements bag_pack(key, value, …): a property bag. Of equal keys the last value counts.
 func bagPack(_ *scope, v []any) any {
 	var keys []string
 	values := make(map[string]json.RawMessage)
@@ -492,6 +538,8 @@ func bagPack(_ *scope, v []any) any {
 	return bagOf(keys, values)
 }
 
+// typeName implements gettype(value): the name of the type, for a dynamic value that of what it
+// contains.
 func typeName(v any) any {
 	switch v := v.(type) {
 	case nil:
@@ -522,6 +570,7 @@ func typeName(v any) any {
 
 var functions map[string]function
 
+// init fills functions: all scalar functions of the subset, by name.
 func init() {
 	isEmpty := func(v any) bool { return v == nil || v == "" || textOf(v) == "" }
 	predicate := func(f func(v any) bool) function {
@@ -754,7 +803,8 @@ func init() {
 	}
 }
 
-// keysOf are the keys of a property bag, in their order.
+// keysOf returns the keys of a property bag in the order of its text; ok is false when v is not a
+// property bag.
 func keysOf(v any) (keys []string, ok bool) {
 	raw, is := v.(json.RawMessage)
 	var bag map[string]json.RawMessage
@@ -775,6 +825,7 @@ func keysOf(v any) (keys []string, ok bool) {
 	return keys, true
 }
 
+// joined returns the values as text, with the delimiter between them.
 func joined(delimiter string, v []any) string {
 	var all []string
 	for _, x := range v {
@@ -783,7 +834,8 @@ func joined(delimiter string, v []any) string {
 	return strings.Join(all, delimiter)
 }
 
-// call reads a function and its arguments.
+// call reads a function's name and arguments and returns the expression that calls it. It is an error
+// when the function is unknown, or does not take these arguments.
 func (s *scope) call(c *Cursor) (expression, error) {
 	name := c.Next().Text
 	if name == "toscalar" {
@@ -835,7 +887,8 @@ func (s *scope) call(c *Cursor) (expression, error) {
 	return e, nil
 }
 
-// check compares the arguments with the parameters.
+// check returns an error unless the number and the types of the arguments fit f.params; see the type
+// for its letters.
 func (f function) check(name string, args []expression) error {
 	least, most, optional := 0, 0, false
 	var kinds []byte
@@ -848,7 +901,7 @@ func (f function) check(name string, args []expression) error {
 			if f.params == "a*" || f.params == "y*" {
 				least = 1
 			} else {
-				least--
+				least-- // the parameter before the * may be missing
 			}
 		default:
 			kinds = append(kinds, f.params[i])
@@ -885,7 +938,8 @@ func (f function) check(name string, args []expression) error {
 	return nil
 }
 
-// toScalar reads a table, of which it is the first cell, or a scalar.
+// toScalar reads toscalar(…), around a table or a scalar. The result is a constant: the first cell of
+// the table, nil when it has no rows, or the scalar.
 func (s *scope) toScalar(c *Cursor) (expression, error) {
 	if err := c.Want("("); err != nil {
 		return expression{}, err

@@ -12,10 +12,11 @@ var kinds = map[string]string{
 	"leftsemi": "leftsemi", "rightsemi": "rightsemi",
 }
 
-// condition is a pair of columns that have to be equal.
+// condition says which column of the left table must equal which of the right one, by their indexes.
 type condition struct{ left, right int }
 
-// join reads kind=… (right table) on columns.
+// join reads the parameters, the right table and the conditions of a join and returns the joined rows.
+// Without a kind it is innerunique.
 func (s *scope) join(c *Cursor, left *Table) (*Table, error) {
 	kind := "innerunique"
 	for c.Peek().Kind == TokWord && (c.after().is("=") || c.after().is(".")) {
@@ -43,7 +44,8 @@ func (s *scope) join(c *Cursor, left *Table) (*Table, error) {
 	return s.match(kind, left, right, on)
 }
 
-// joined reads the table on the right: in brackets, or by name.
+// joined reads the right table of a join, or a further table of a union: a tabular expression in
+// brackets, or a name.
 func (s *scope) joined(c *Cursor) (*Table, error) {
 	if c.Peek().is("(") {
 		c.Next()
@@ -56,7 +58,8 @@ func (s *scope) joined(c *Cursor) (*Table, error) {
 	return s.over(nil).from(c)
 }
 
-// conditions reads column, … or $left.a == $right.b, with and or a comma between.
+// conditions reads the list behind on: names of columns that both tables have, or $left.a == $right.b,
+// with a comma or and between them. The types of both columns must be equal, or both whole numbers.
 func (s *scope) conditions(c *Cursor, left, right *Table) ([]condition, error) {
 	var list []condition
 	for {
@@ -74,6 +77,8 @@ func (s *scope) conditions(c *Cursor, left, right *Table) ([]condition, error) {
 	}
 }
 
+// condition reads one of the conditions of a join. The two sides of an equality may stand in either
+// order.
 func (s *scope) condition(c *Cursor, left, right *Table) (one condition, err error) {
 	side := func() (isLeft bool, at int, err error) {
 		word := c.Next().Text
@@ -123,7 +128,9 @@ func (s *scope) condition(c *Cursor, left, right *Table) (one condition, err err
 	return one, nil
 }
 
-// match joins two tables by their keys. A key with a null equals none.
+// match joins two tables whose rows have equal values in the columns on; kind is a key of kinds. A row
+// with a null in one of these columns matches no row. Each row of an innerunique join's left table
+// with a key that occurred before is left out.
 func (s *scope) match(kind string, left, right *Table, on []condition) (*Table, error) {
 	key := func(row []any, at func(condition) int) (string, bool) {
 		values := make([]any, len(on))
@@ -196,7 +203,7 @@ func (s *scope) match(kind string, left, right *Table, on []condition) (*Table, 
 	return out, nil
 }
 
-// fill is the row, or for none the nulls in its place.
+// fill returns row, or as many nulls as t has columns when row is nil.
 func fill(row []any, t *Table) []any {
 	if row != nil {
 		return row
@@ -204,10 +211,11 @@ func fill(row []any, t *Table) []any {
 	return make([]any, len(t.Columns))
 }
 
-// unionWith reads what is added to the table before the bar.
+// unionWith reads the tables that the operator union adds to t.
 func (s *scope) unionWith(c *Cursor, t *Table) (*Table, error) { return s.union(c, t) }
 
-// union reads kind=…, withsource=… and tables.
+// union reads the parameters kind and withsource and the tables of a union. first is the table before
+// the bar; nil where the union begins the query.
 func (s *scope) union(c *Cursor, first *Table) (*Table, error) {
 	inner, source := false, ""
 	for c.Peek().Kind == TokWord && (c.after().is("=") || c.after().is(".")) {
@@ -250,7 +258,9 @@ func (s *scope) union(c *Cursor, first *Table) (*Table, error) {
 	return s.append(legs, names, inner, source)
 }
 
-// append makes one table of several, whose columns go together by name and type.
+// append returns the rows of all tables in legs as one table. Columns of the same name are one column
+// and must have the same type. With inner only columns that all tables have are kept. source, if not
+// empty, names a first column with the name of the table a row comes from.
 func (s *scope) append(legs []*Table, names []string, inner bool, source string) (*Table, error) {
 	out := &Table{}
 	types := make(map[string]string)

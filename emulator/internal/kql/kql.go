@@ -34,6 +34,7 @@ type Table struct {
 	Render json.RawMessage
 }
 
+// index returns the index of the column with this name; -1 when there is none.
 func (t *Table) index(name string) int {
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
 }
@@ -95,7 +96,8 @@ func Pipe(ctx context.Context, text string, t *Table, source Source) (result *Ta
 	return t, c.End()
 }
 
-// ended stores the error that ended an evaluation; it is deferred.
+// ended is deferred by Run and Pipe. It stores in *err the error of a fault, with which functions deep
+// in an evaluation panic; other panics go on.
 func ended(err *error) {
 	switch v := recover().(type) {
 	case nil:
@@ -106,7 +108,8 @@ func ended(err *error) {
 	}
 }
 
-// scope is what names mean where the cursor stands.
+// scope is what names mean at one place of a query, and what the whole query shares: its time, limits
+// and source.
 type scope struct {
 	ctx     context.Context
 	source  Source
@@ -126,7 +129,8 @@ func newScope(ctx context.Context, source Source) *scope {
 		depth: new(int), cells: new(int)}
 }
 
-// over is the scope of expressions about a table.
+// over returns a copy of the scope for expressions about the columns of t; nil for expressions without
+// columns.
 func (s *scope) over(t *Table) *scope {
 	inner := *s
 	inner.at, inner.left, inner.right, inner.aggregates = t, nil, nil, nil
@@ -139,7 +143,8 @@ const (
 	maxCells = 20_000_000
 )
 
-// deeper counts a level of brackets, until the function that it returns is called.
+// deeper counts one more level of nesting, which the caller ends by calling leave. It is an error
+// above maxDepth; leave is nil then.
 func (s *scope) deeper(c *Cursor) (leave func(), err error) {
 	if *s.depth++; *s.depth > maxDepth {
 		return nil, c.Fault("brackets are nested too deep")
@@ -147,8 +152,8 @@ func (s *scope) deeper(c *Cursor) (leave func(), err error) {
 	return func() { *s.depth-- }, nil
 }
 
-// made counts the cells of a row, and ends a query that makes too many or whose time
-// is over.
+// made counts a new row of n cells. It returns an error when the query has made more than maxCells,
+// and, checked every 4096 cells, the cause when its context has ended.
 func (s *scope) made(n int) error {
 	before := *s.cells
 	*s.cells += n + 1
@@ -171,7 +176,7 @@ func unknown(what, name string) error {
 	return semantic("the %s '%s' is not among those that the emulator knows", what, name)
 }
 
-// statement reads one: declare, let, or one that gives a table.
+// statement reads one statement. It returns the table of a query, and nil for declare and let.
 func (s *scope) statement(c *Cursor, parameters map[string]string) (*Table, error) {
 	t := c.Peek()
 	if t.Kind == TokSign && t.Text == "." {
@@ -192,10 +197,11 @@ func (s *scope) statement(c *Cursor, parameters map[string]string) (*Table, erro
 	return s.tabular(c)
 }
 
-// after is the token behind the next.
+// after returns the token behind the next one, without moving the cursor.
 func (c *Cursor) after() Token { return c.tokens[min(c.i+1, len(c.tokens)-1)] }
 
-// declare reads (name:type = default, …) of query parameters.
+// declare reads the (name:type = default, …) of query parameters and defines them with the values in
+// parameters. A parameter with neither a value nor a default is an error.
 func (s *scope) declare(c *Cursor, parameters map[string]string) error {
 	if err := c.Want("("); err != nil {
 		return err
@@ -246,9 +252,9 @@ func (s *scope) typed(c *Cursor) (name, typ string, err error) {
 	return name, typ, nil
 }
 
-// parameter reads the value of a parameter. Those of type string may come as they
-// are, all others are literals; where a type writes its literals in brackets, what is
-// in them is enough.
+// parameter converts the text of a query parameter to its type. A string may come with or without
+// quotes. Any other type comes as a literal, such as datetime(2026-01-01), or as the text between its
+// brackets.
 func (s *scope) parameter(typ, literal string) (any, error) {
 	inner, n, quoted, err := lexString(literal)
 	if quoted = quoted && err == nil && n == len(literal); typ == "string" {
@@ -268,7 +274,8 @@ func (s *scope) parameter(typ, literal string) (any, error) {
 	return nil, fmt.Errorf("'%s' is no literal of it", literal)
 }
 
-// cast makes a constant a value of the type, where the types are near enough.
+// cast converts a constant expression to the type of the declared parameter or column name. It is an
+// error when the types are too different.
 func (s *scope) cast(e expression, typ, name string) (any, error) {
 	v := e.of(nil)
 	number := func(t string) bool { return t == "int" || t == "long" || t == "real" || t == "decimal" }
@@ -287,7 +294,8 @@ func (s *scope) cast(e expression, typ, name string) (any, error) {
 	return nil, semantic("the value of '%s' is of type %s, not %s", name, e.typ, typ)
 }
 
-// let reads name = a scalar or a table.
+// let reads name = expression and defines the name as a scalar or as a table: a table where the text
+// is not a complete scalar expression.
 func (s *scope) let(c *Cursor) error {
 	name, err := c.Name()
 	if err != nil {

@@ -58,7 +58,8 @@ func lex(text string, command bool) (all []Token, err error) {
 	return append(all, Token{Kind: TokEnd, At: len(text)}), nil
 }
 
-// lexOne reads the token that text begins with.
+// lexOne returns the token that text begins with, and its length in bytes. In a command, words may
+// contain dashes.
 func lexOne(text string, command bool) (Token, int, error) {
 	if inner, n, ok, err := lexString(text); ok || err != nil {
 		return Token{Kind: TokText, Text: inner}, n, err
@@ -110,8 +111,9 @@ func isExponent(number, rest string) bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// lexString reads a string in any of its forms: '…', "…", with escapes, @'…'
-// without, and of many lines between three backticks.
+// lexString reads the string that text begins with: '…' or "…" with escapes, @'…' without, or any
+// number of lines between three backticks. inner is its content, n its length in text. ok is false
+// when text does not begin with a string; err is for one that is not valid.
 func lexString(text string) (inner string, n int, ok bool, err error) {
 	unclosed := fmt.Errorf("SYN0002: Syntax error: a string is not closed")
 	if body, found := strings.CutPrefix(text, "```"); found {
@@ -154,7 +156,8 @@ func lexString(text string) (inner string, n int, ok bool, err error) {
 	return "", 0, false, unclosed
 }
 
-// unescaped reads what stands behind a backslash; n is 0 for what is no escape.
+// unescaped returns the character of the escape sequence behind a backslash and the length of the
+// sequence; n is 0 for an unknown sequence.
 func unescaped(text string) (r rune, n int) {
 	if i := strings.IndexByte(`nrt0abfv\'"/`, text[0]); i >= 0 {
 		return rune("\n\r\t\x00\a\b\f\v\\'\"/"[i]), 1
@@ -167,13 +170,15 @@ func unescaped(text string) (r rune, n int) {
 	return 0, 0
 }
 
-// Cursor walks through tokens.
+// Cursor is a position in the tokens of a text. Its methods read the next token and move behind it.
 type Cursor struct {
 	text   string
 	tokens []Token
 	i      int
 }
 
+// NewCursor cuts a text into tokens and returns a cursor at the first. In a command, words may contain
+// dashes.
 func NewCursor(text string, command bool) (*Cursor, error) {
 	tokens, err := lex(text, command)
 	if err != nil {
@@ -182,8 +187,10 @@ func NewCursor(text string, command bool) (*Cursor, error) {
 	return &Cursor{text: text, tokens: tokens}, nil
 }
 
+// Peek returns the next token without moving.
 func (c *Cursor) Peek() Token { return c.tokens[c.i] }
 
+// Next returns the next token and moves behind it. At the end it returns TokEnd again and again.
 func (c *Cursor) Next() Token {
 	t := c.tokens[c.i]
 	if t.Kind != TokEnd {
@@ -238,7 +245,7 @@ func (c *Cursor) Want(s string) error {
 	return nil
 }
 
-// Name takes the name of an entity, in brackets or not.
+// Name reads the name of a table, column or the like, with or without brackets.
 func (c *Cursor) Name() (string, error) {
 	t := c.Next()
 	switch t.Kind {
@@ -250,7 +257,7 @@ func (c *Cursor) Name() (string, error) {
 	return "", c.Fault("want a name")
 }
 
-// Str takes a string.
+// Str reads a string and returns its content.
 func (c *Cursor) Str() (string, error) {
 	t := c.Next()
 	if t.Kind != TokText {
@@ -259,7 +266,7 @@ func (c *Cursor) Str() (string, error) {
 	return t.Text, nil
 }
 
-// End expects that nothing comes any more.
+// End returns an error unless the text ends here, with or without a semicolon.
 func (c *Cursor) End() error {
 	c.Sign(";")
 	if c.Peek().Kind != TokEnd {
@@ -268,7 +275,7 @@ func (c *Cursor) End() error {
 	return nil
 }
 
-// Fault is a syntax error where the Cursor stands.
+// Fault returns a syntax error at the position of the cursor; why says what was expected.
 func (c *Cursor) Fault(why string) error {
 	at := c.Peek().At
 	near := c.text[at:]

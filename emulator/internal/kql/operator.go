@@ -12,6 +12,7 @@ import (
 // operators are those that stand behind a bar.
 var operators map[string]func(s *scope, c *Cursor, t *Table) (*Table, error)
 
+// init fills operators: all tabular operators of the subset, by name.
 func init() {
 	operators = map[string]func(*scope, *Cursor, *Table) (*Table, error){
 		"where": (*scope).where, "filter": (*scope).where, "count": (*scope).count, "take": (*scope).take, "limit": (*scope).take,
@@ -27,7 +28,7 @@ var beyond = strings.Fields("as assert-schema consume evaluate externaldata face
 	"graph-mark-components graph-shortest-paths invoke lookup macro-expand make-graph make-series mv-apply mv-expand parse parse-kv parse-where " +
 	"partition project-by-names project-reorder reduce sample sample-distinct scan search serialize top-hitters top-nested entity_group cluster database")
 
-// tabular reads a source and its operators.
+// tabular reads a tabular expression: a source and the operators behind it.
 func (s *scope) tabular(c *Cursor) (*Table, error) {
 	leave, err := s.deeper(c)
 	if err != nil {
@@ -41,7 +42,8 @@ func (s *scope) tabular(c *Cursor) (*Table, error) {
 	return s.pipeline(c, t)
 }
 
-// from reads what a tabular expression begins with.
+// from reads the source of a tabular expression: a table, an expression in brackets, print, datatable,
+// range, union, table() or materialize().
 func (s *scope) from(c *Cursor) (*Table, error) {
 	t := c.Peek()
 	called := c.after().is("(")
@@ -108,7 +110,7 @@ func (s *scope) from(c *Cursor) (*Table, error) {
 	return found, nil
 }
 
-// pipeline applies operators while there are more.
+// pipeline reads and applies the operators that follow t, each behind a bar.
 func (s *scope) pipeline(c *Cursor, t *Table) (*Table, error) {
 	for c.Sign("|") {
 		name := c.operatorName()
@@ -127,7 +129,8 @@ func (s *scope) pipeline(c *Cursor, t *Table) (*Table, error) {
 	return t, nil
 }
 
-// operatorName takes a word with the dashes in it.
+// operatorName reads the name of an operator, which may contain dashes: the lexer cuts those of a
+// query into signs.
 func (c *Cursor) operatorName() string {
 	t := c.Next()
 	name := t.Text
@@ -141,15 +144,18 @@ func (c *Cursor) operatorName() string {
 	return name
 }
 
-// assignment is one cell of project, extend, print and the like.
+// assignment is a column that project, extend, print and the like make: its name and its expression.
+// The name of the expression is "=" where the text gives the column's name.
 type assignment struct {
 	name string
 	expression
 }
 
-// explicit reports whether the text gives the name.
+// explicit reports whether the text gives the name of the column.
 func (a assignment) explicit() bool { return a.expression.name == "=" }
 
+// assignment reads name = expression, or an expression alone. That column is named after the column it
+// reads; where there is none, and always in print, its name is prefix and number.
 func (s *scope) assignment(c *Cursor, prefix string, number int) (a assignment, err error) {
 	if t := c.Peek(); (t.Kind == TokWord || t.Kind == TokName) && c.after().is("=") {
 		a.name = t.Text
@@ -172,8 +178,8 @@ func (s *scope) assignment(c *Cursor, prefix string, number int) (a assignment, 
 	return a, nil
 }
 
-// assignments reads name = expression, …; what has no name is called as its column,
-// or by the prefix and its number.
+// assignments reads a list of assignments; prefix is for the names of those that have none. With an
+// error it also returns the assignments before it.
 func (s *scope) assignments(c *Cursor, prefix string) (list []assignment, err error) {
 	for {
 		number := len(list)
@@ -191,7 +197,7 @@ func (s *scope) assignments(c *Cursor, prefix string) (list []assignment, err er
 	}
 }
 
-// compute makes a table of the cells of each row.
+// compute returns a table whose columns are the given expressions, with a row for each row of t.
 func (s *scope) compute(t *Table, cells []assignment) (*Table, error) {
 	out := &Table{Columns: make([]Column, 0, len(cells)), Rows: make([][]any, 0, len(t.Rows))}
 	for _, a := range cells {
@@ -210,8 +216,8 @@ func (s *scope) compute(t *Table, cells []assignment) (*Table, error) {
 	return out, nil
 }
 
-// uniqueColumns gives numbers to names that come of themselves and are there already,
-// and is an error where the text gives a name twice.
+// uniqueColumns adds numbers to generated names that occur twice. It is an error when a name that the
+// text gives occurs before.
 func uniqueColumns(cells []assignment) error {
 	seen := make(map[string]bool)
 	for i, a := range cells {
@@ -226,7 +232,8 @@ func uniqueColumns(cells []assignment) error {
 	return nil
 }
 
-// distinctNames gives columns of one name numbers, as a join does.
+// distinctNames renames columns in place by adding a number to a name that occurs before, as a join
+// does.
 func distinctNames(columns []Column) []Column {
 	seen := make(map[string]bool)
 	for _, c := range columns {
@@ -247,6 +254,7 @@ func distinctNames(columns []Column) []Column {
 	return columns
 }
 
+// print reads the expressions of print and returns a table with one row.
 func (s *scope) print(c *Cursor) (*Table, error) {
 	cells, err := s.assignments(c, "print_")
 	if err == nil {
@@ -258,7 +266,8 @@ func (s *scope) print(c *Cursor) (*Table, error) {
 	return s.compute(&Table{Rows: [][]any{nil}}, cells)
 }
 
-// datatable reads (name:type, …) [values].
+// datatable reads (name:type, …) [value, …] and returns that table. The values fill it row by row;
+// each is converted to the type of its column.
 func (s *scope) datatable(c *Cursor) (*Table, error) {
 	if err := c.Want("("); err != nil {
 		return nil, err
@@ -313,7 +322,8 @@ func (s *scope) datatable(c *Cursor) (*Table, error) {
 	return t, s.made(len(values))
 }
 
-// rangeTable reads name from first to last step by.
+// rangeTable reads name from … to … step … and returns a table with one column of these values. It is
+// empty when one of the three is null.
 func (s *scope) rangeTable(c *Cursor) (*Table, error) {
 	name, err := c.Name()
 	if err != nil {
@@ -347,6 +357,7 @@ func (s *scope) rangeTable(c *Cursor) (*Table, error) {
 	return t, nil
 }
 
+// where reads a predicate and returns the rows for which it is true: not those for which it is null.
 func (s *scope) where(c *Cursor, t *Table) (*Table, error) {
 	e, err := s.scalar(c)
 	if err != nil {
@@ -367,10 +378,12 @@ func (s *scope) where(c *Cursor, t *Table) (*Table, error) {
 	return out, nil
 }
 
+// count returns a table with the number of rows.
 func (s *scope) count(_ *Cursor, t *Table) (*Table, error) {
 	return &Table{Columns: []Column{{"Count", "long"}}, Rows: [][]any{{int64(len(t.Rows))}}}, nil
 }
 
+// take reads a number and returns the first rows of t, at most so many.
 func (s *scope) take(c *Cursor, t *Table) (*Table, error) {
 	n, err := s.number(c)
 	if err != nil {
@@ -379,7 +392,7 @@ func (s *scope) take(c *Cursor, t *Table) (*Table, error) {
 	return &Table{Columns: t.Columns, Rows: t.Rows[:min(n, len(t.Rows))], Ingested: t.Ingested}, nil
 }
 
-// number reads a constant that counts rows.
+// number reads a constant number of rows.
 func (s *scope) number(c *Cursor) (int, error) {
 	e, err := s.over(nil).sum(c)
 	if err != nil {
@@ -392,6 +405,7 @@ func (s *scope) number(c *Cursor) (int, error) {
 	return int(min(n, math.MaxInt32)), nil
 }
 
+// project reads assignments and returns a table with these columns only.
 func (s *scope) project(c *Cursor, t *Table) (*Table, error) {
 	cells, err := s.assignments(c, "Column")
 	if err == nil {
@@ -403,6 +417,8 @@ func (s *scope) project(c *Cursor, t *Table) (*Table, error) {
 	return s.compute(t, cells)
 }
 
+// extend reads assignments and returns the table with these columns added. One with the name of a
+// column replaces it.
 func (s *scope) extend(c *Cursor, t *Table) (*Table, error) {
 	cells, err := s.assignments(c, "Column")
 	if err == nil {
@@ -422,6 +438,7 @@ func (s *scope) extend(c *Cursor, t *Table) (*Table, error) {
 	return s.compute(t, list)
 }
 
+// columnsOf returns assignments that yield the columns of t as they are.
 func columnsOf(t *Table) []assignment {
 	var list []assignment
 	for i, col := range t.Columns {
@@ -430,8 +447,8 @@ func columnsOf(t *Table) []assignment {
 	return list
 }
 
-// patterns reads names of columns, in which a star stands for any text, and reports
-// for a name whether one of them is it.
+// patterns reads names of columns, in which * stands for any text, and returns a function that reports
+// whether a name matches one of them. A name without * must be a column of t.
 func (s *scope) patterns(c *Cursor, t *Table) (func(name string) bool, error) {
 	var list [][]string
 	for {
@@ -464,6 +481,7 @@ func (s *scope) patterns(c *Cursor, t *Table) (func(name string) bool, error) {
 	}, nil
 }
 
+// globbed reports whether name matches a pattern; parts are the texts between its stars.
 func globbed(name string, parts []string) bool {
 	rest, ok := strings.CutPrefix(name, parts[0])
 	if !ok || len(parts) == 1 {
@@ -482,6 +500,8 @@ func globbed(name string, parts []string) bool {
 func (s *scope) projectAway(c *Cursor, t *Table) (*Table, error) { return s.keep(c, t, false) }
 func (s *scope) projectKeep(c *Cursor, t *Table) (*Table, error) { return s.keep(c, t, true) }
 
+// keep reads column patterns and returns the table with the columns that match (named is true), or
+// with those that do not.
 func (s *scope) keep(c *Cursor, t *Table, named bool) (*Table, error) {
 	match, err := s.patterns(c, t)
 	if err != nil {
@@ -490,7 +510,7 @@ func (s *scope) keep(c *Cursor, t *Table, named bool) (*Table, error) {
 	return s.compute(t, slices.DeleteFunc(columnsOf(t), func(a assignment) bool { return match(a.name) != named }))
 }
 
-// projectRename reads new = old, …
+// projectRename reads new = old, … and returns the table with these columns renamed, in their places.
 func (s *scope) projectRename(c *Cursor, t *Table) (*Table, error) {
 	list := columnsOf(t)
 	for {
@@ -520,6 +540,7 @@ func (s *scope) projectRename(c *Cursor, t *Table) (*Table, error) {
 	return s.compute(t, list)
 }
 
+// distinct reads expressions, or * for all columns, and returns each different row once.
 func (s *scope) distinct(c *Cursor, t *Table) (*Table, error) {
 	if !c.Sign("*") {
 		cells, err := s.assignments(c, "Column")
@@ -546,7 +567,7 @@ func (s *scope) distinct(c *Cursor, t *Table) (*Table, error) {
 	return out, nil
 }
 
-// sortKey is one of order and top.
+// sortKey is one expression of order by or top, and the direction to sort in.
 type sortKey struct {
 	expression
 	asc        bool
@@ -565,6 +586,8 @@ func (s *scope) order(c *Cursor, t *Table) (*Table, error) {
 	return sorted(t, keys), nil
 }
 
+// sortKeys reads expression [asc|desc] [nulls first|last], …. The default is desc; nulls are first in
+// asc and last in desc.
 func (s *scope) sortKeys(c *Cursor) ([]sortKey, error) {
 	var keys []sortKey
 	for {
@@ -592,6 +615,7 @@ func (s *scope) sortKeys(c *Cursor) ([]sortKey, error) {
 	}
 }
 
+// sorted returns a copy of t sorted by the keys. Rows that are equal in all of them keep their order.
 func sorted(t *Table, keys []sortKey) *Table {
 	out := &Table{Columns: t.Columns, Rows: slices.Clone(t.Rows), Ingested: t.Ingested}
 	slices.SortStableFunc(out.Rows, func(a, b []any) int {
@@ -605,11 +629,12 @@ func sorted(t *Table, keys []sortKey) *Table {
 	return out
 }
 
-// compare puts nulls at the outer end of their side, and what is no number inside of
-// them.
+// compare returns a negative number when value a sorts before b, a positive one when it sorts behind,
+// and 0 when they are equal. Nulls sort first or last as nullsFirst says, whatever the direction is;
+// NaN sorts next to them.
 func (k sortKey) compare(a, b any) int {
 	side := func(v any) int {
-		rank := 0
+		rank := 0 // 0: an ordinary value
 		if v == nil {
 			rank = 2
 		} else if x, ok := v.(float64); ok && math.IsNaN(x) {
@@ -630,6 +655,7 @@ func (k sortKey) compare(a, b any) int {
 	return d
 }
 
+// top reads a number and the keys to sort by, and returns the first rows in that order.
 func (s *scope) top(c *Cursor, t *Table) (*Table, error) {
 	n, err := s.number(c)
 	if err != nil {
@@ -649,6 +675,7 @@ var dotnet = map[string]string{
 	"int": "Int32", "long": "Int64", "real": "Double", "string": "String", "timespan": "TimeSpan",
 }
 
+// getSchema returns a table with the name, the ordinal and the types of each column of t.
 func (s *scope) getSchema(_ *Cursor, t *Table) (*Table, error) {
 	out := &Table{Columns: []Column{{"ColumnName", "string"}, {"ColumnOrdinal", "int"}, {"DataType", "string"}, {"ColumnType", "string"}}}
 	for i, col := range t.Columns {
@@ -661,7 +688,7 @@ func (s *scope) getSchema(_ *Cursor, t *Table) (*Table, error) {
 const NoChart = `{"Visualization":null,"Title":null,"XColumn":null,"Series":null,"YColumns":null,"AnomalyColumns":null,"XTitle":null,"YTitle":null,` +
 	`"XAxis":null,"YAxis":null,"Legend":null,"YSplit":null,"Accumulate":false,"IsQuerySorted":false,"Kind":null,"Ymin":"NaN","Ymax":"NaN","Xmin":null,"Xmax":null}`
 
-// render reads the kind of a chart and its properties; the rows stay as they are.
+// render reads the kind of a chart and its properties into Table.Render; the rows stay as they are.
 func (s *scope) render(c *Cursor, t *Table) (*Table, error) {
 	kinds := strings.Fields("anomalychart areachart barchart card columnchart ladderchart linechart piechart pivotchart plotly scatterchart stackedareachart table timechart timepivot treemap")
 	kind := c.Next().Text

@@ -10,25 +10,27 @@ import (
 	"time"
 )
 
-// expression is a scalar: its type, and its value for a row.
+// expression is a scalar expression: its type, and the function that returns its value for a row.
 type expression struct {
 	typ  string
 	of   func(row []any) any
 	name string // of the column it makes; empty: it has none of its own
 }
 
+// fixed returns an expression whose value is v for every row.
 func fixed(typ string, v any) expression {
 	return expression{typ: typ, of: func([]any) any { return v }}
 }
 
-// fault ends an evaluation: Run returns it as its error.
+// fault is what a function panics with to end an evaluation; Run and Pipe return err as their error.
 type fault struct{ err error }
 
 func isNumber(t string) bool { return t == "int" || t == "long" || t == "real" || t == "decimal" }
 
 func isWhole(t string) bool { return t == "int" || t == "long" }
 
-// scalar reads or-ed terms, the weakest binding first.
+// scalar reads a scalar expression, beginning with its weakest operators: or, then and, then
+// comparisons.
 func (s *scope) scalar(c *Cursor) (expression, error) {
 	leave, err := s.deeper(c)
 	if err != nil {
@@ -40,8 +42,8 @@ func (s *scope) scalar(c *Cursor) (expression, error) {
 	})
 }
 
-// logical joins terms. One that is decides is what and and or give whatever the other
-// is, null included.
+// logical reads terms joined by and or or (word). decides is the value of a term that decides the
+// result alone: false for and, true for or. Otherwise a null term makes the result null.
 func (s *scope) logical(c *Cursor, word string, decides bool, term func(*Cursor) (expression, error)) (expression, error) {
 	left, err := term(c)
 	for err == nil && c.Word(word) {
@@ -74,6 +76,8 @@ var relations = map[string]func(int) bool{
 	"<=": func(d int) bool { return d <= 0 }, ">=": func(d int) bool { return d >= 0 },
 }
 
+// comparison reads a sum and, if one follows, a comparison with what stands behind its operator. A !
+// before the operator negates it.
 func (s *scope) comparison(c *Cursor) (expression, error) {
 	left, err := s.sum(c)
 	if err != nil {
@@ -133,6 +137,7 @@ func (s *scope) comparison(c *Cursor) (expression, error) {
 	return left, nil
 }
 
+// count returns 1 for true and 0 for false.
 func count(b bool) int {
 	if b {
 		return 1
@@ -140,8 +145,8 @@ func count(b bool) int {
 	return 0
 }
 
-// relation compares two values. A null is neither more nor less than anything, equals
-// no value, and is not known to equal a null.
+// relation returns the expression that compares left and right with a relational operator, as
+// compareNullable does; an error when their types cannot be compared.
 func relation(op string, left, right expression) (expression, error) {
 	equality := op == "==" || op == "!="
 	if err := comparable(op, left.typ, right.typ, equality); err != nil {
@@ -149,11 +154,15 @@ func relation(op string, left, right expression) (expression, error) {
 	}
 	test := relations[op]
 	return expression{typ: "bool", of: func(row []any) any {
-		return related(op, test, equality, left.of(row), right.of(row))
+		return compareNullable(op, test, equality, left.of(row), right.of(row))
 	}}, nil
 }
 
-func related(op string, test func(int) bool, equality bool, a, b any) any {
+// compareNullable compares two values with the operator op, whose test gets their order; equality is
+// true for == and !=. The result is true, false, or nil for unknown: a null with a null is unknown,
+// and so is a null or a value of another kind with <, >, <= and >=. Under == and != they differ from
+// any value. NaN equals nothing and is neither greater nor less.
+func compareNullable(op string, test func(int) bool, equality bool, a, b any) any {
 	a, b = scalarOf(a), scalarOf(b)
 	switch {
 	case a == nil && b == nil, !equality && (a == nil || b == nil):
@@ -172,13 +181,14 @@ func related(op string, test func(int) bool, equality bool, a, b any) any {
 	return test(compare(a, b))
 }
 
+// asReal returns a number as float64; 0 for any other value.
 func asReal(v any) float64 {
 	x, _ := realOf(v)
 	return x
 }
 
-// sameKind reports whether two values that are not null compare with each other: what
-// a dynamic value holds is known only here.
+// sameKind reports whether two non-null values can be compared. Their static types may be dynamic, so
+// the values themselves decide.
 func sameKind(a, b any) bool {
 	_, x := realOf(a)
 	_, y := realOf(b)
@@ -205,7 +215,8 @@ func sameKind(a, b any) bool {
 	return false
 }
 
-// comparable is an error for types that an operator does not compare.
+// comparable returns an error for types that the operator op does not compare; nil otherwise. equality
+// is true for == and != and their like.
 func comparable(op, a, b string, equality bool) error {
 	plain := func(t string) bool { return isNumber(t) || t == "bool" || t == "string" }
 	switch {
@@ -218,8 +229,8 @@ func comparable(op, a, b string, equality bool) error {
 	return semantic("operator '%s': cannot compare values of types %s and %s; try adding explicit casts", op, a, b)
 }
 
-// in reads a list of values, an array or a table, and looks for the one on the left in
-// it. A tilde behind the word makes case not count.
+// in reads the list behind in, in~, !in or !in~ (a list of values, an array or a table) and returns
+// the expression that looks left up in it. The tilde ignores case.
 func (s *scope) in(c *Cursor, left expression, negated bool) (expression, error) {
 	op := "in"
 	fold := c.Sign("~")
@@ -243,7 +254,7 @@ func (s *scope) in(c *Cursor, left expression, negated bool) (expression, error)
 		if fold && ok1 && ok2 {
 			return foldEqual(x, y)
 		}
-		return related("==", relations["=="], true, a, b)
+		return compareNullable("==", relations["=="], true, a, b)
 	}
 	return expression{typ: "bool", of: func(row []any) any {
 		var found any = false
@@ -265,7 +276,7 @@ func (s *scope) in(c *Cursor, left expression, negated bool) (expression, error)
 	}}, nil
 }
 
-// elements are those of a dynamic array; any other value is alone.
+// elements returns the elements of a dynamic array; any other value is returned as the only element.
 func elements(v any) []any {
 	list, ok := arrayOf(v)
 	if !ok {
@@ -278,8 +289,8 @@ func elements(v any) []any {
 	return all
 }
 
-// list reads the right side of in, has_any and has_all: scalars, or one table, whose
-// first column it is.
+// list reads the right side of in, has_any and has_all: scalars, or one table, whose first column is
+// used.
 func (s *scope) list(c *Cursor) ([]expression, error) {
 	begin := c.i
 	args, err := s.arguments(c)
@@ -307,7 +318,8 @@ func (s *scope) list(c *Cursor) ([]expression, error) {
 	return all, c.Want(")")
 }
 
-// between reads (from .. to), both of which are within.
+// between reads (from .. to) and returns the expression that tests whether left lies between the two,
+// both included; negated asks the opposite. A timespan as to is added to from.
 func (s *scope) between(c *Cursor, left expression, negated bool) (expression, error) {
 	if err := c.Want("("); err != nil {
 		return left, err
@@ -352,6 +364,7 @@ func (s *scope) sum(c *Cursor) (expression, error) { return s.chain(c, "+-", s.p
 
 func (s *scope) product(c *Cursor) (expression, error) { return s.chain(c, "*/%", s.unary) }
 
+// chain reads terms with any of the signs between them and combines them from left to right.
 func (s *scope) chain(c *Cursor, signs string, term func(*Cursor) (expression, error)) (expression, error) {
 	left, err := term(c)
 	for err == nil {
@@ -374,7 +387,8 @@ func (s *scope) chain(c *Cursor, signs string, term func(*Cursor) (expression, e
 	return left, err
 }
 
-// arithmeticType is the type of what two types give; empty: nothing.
+// arithmeticType returns the type of a op b for operands of these types; "" when the operator does not
+// take them.
 func arithmeticType(op, a, b string) string {
 	switch {
 	case isWhole(a) && isWhole(b):
@@ -398,11 +412,15 @@ func arithmeticType(op, a, b string) string {
 	return ""
 }
 
+// overflow ends the query with an error: the result of op is out of range. It never returns; its
+// result lets callers write return overflow(op).
 func overflow(op string) any {
 	panic(fault{semantic("operator '%s': the result is out of the range of its type", op)})
 }
 
-// arithmetic of two values whose types go together; a null gives null.
+// arithmetic computes a op b for values whose types arithmeticType accepts; nil when one of them is
+// nil. A result that is out of the range of its type and a division of whole numbers by 0 end the
+// query; a real may become infinite.
 func arithmetic(op string, a, b any) any {
 	if a == nil || b == nil {
 		return nil
@@ -457,6 +475,7 @@ func arithmetic(op string, a, b any) any {
 	return realArithmetic(op, asReal(a), asReal(b))
 }
 
+// absolute returns a timespan without its sign.
 func absolute(d time.Duration) time.Duration {
 	if d < 0 {
 		return -d
@@ -464,6 +483,7 @@ func absolute(d time.Duration) time.Duration {
 	return d
 }
 
+// inRange returns t, or ends the query when its year is not between 1 and 9999.
 func inRange(op string, t time.Time) any {
 	if y := t.Year(); y < 1 || y > 9999 {
 		return overflow(op)
@@ -471,11 +491,13 @@ func inRange(op string, t time.Time) any {
 	return t
 }
 
-// scaledWhole keeps all the ticks of a timespan.
+// scaledWhole multiplies or divides a timespan by a whole number, without rounding through floating
+// point.
 func scaledWhole(op string, d time.Duration, n int64) any {
 	return time.Duration(wholeArithmetic("*", wholeArithmetic(op, int64(d/tick), n).(int64), int64(tick)).(int64))
 }
 
+// scaled multiplies or divides a timespan by x and rounds it to ticks.
 func scaled(op string, d time.Duration, x float64) any {
 	if op == "/" {
 		x = 1 / x
@@ -487,6 +509,8 @@ func scaled(op string, d time.Duration, x float64) any {
 	return time.Duration(math.Round(n/float64(tick))) * tick
 }
 
+// wholeArithmetic computes x op y. A result out of range and a division by 0 end the query. The
+// remainder is never negative.
 func wholeArithmetic(op string, x, y int64) any {
 	z := new(big.Int)
 	a, b := big.NewInt(x), big.NewInt(y)
@@ -510,6 +534,8 @@ func wholeArithmetic(op string, x, y int64) any {
 	return z.Int64()
 }
 
+// decimalArithmetic computes x op y for + - * and /. A division by 0, another operator and a product
+// with too many digits end the query.
 func decimalArithmetic(op string, x, y *big.Rat) any {
 	z := new(big.Rat)
 	switch {
@@ -528,6 +554,7 @@ func decimalArithmetic(op string, x, y *big.Rat) any {
 	return overflow(op)
 }
 
+// realArithmetic computes x op y. The remainder is never negative.
 func realArithmetic(op string, x, y float64) any {
 	switch op {
 	case "+":
@@ -546,6 +573,8 @@ func realArithmetic(op string, x, y float64) any {
 	return z
 }
 
+// unary reads a postfix expression with any number of + and - before it. Minus is for numbers and
+// timespans only.
 func (s *scope) unary(c *Cursor) (expression, error) {
 	leave, err := s.deeper(c)
 	if err != nil {
@@ -561,6 +590,7 @@ func (s *scope) unary(c *Cursor) (expression, error) {
 	if sign == 0 {
 		return s.postfix(c)
 	}
+	// The least long: without its sign it is out of the range of a long.
 	if t := c.Peek(); sign < 0 && t.Kind == TokCount && t.Text == "9223372036854775808" {
 		c.Next()
 		return fixed("long", int64(math.MinInt64)), nil
@@ -584,7 +614,7 @@ func (s *scope) unary(c *Cursor) (expression, error) {
 	}}, nil
 }
 
-// postfix reads what is behind a value: .name, ['name'] and [index].
+// postfix reads a value and the accesses behind it: .name, ['name'] and [index].
 func (s *scope) postfix(c *Cursor) (expression, error) {
 	e, err := s.primary(c)
 	for err == nil {
@@ -616,6 +646,7 @@ func (s *scope) postfix(c *Cursor) (expression, error) {
 	return e, err
 }
 
+// property returns the expression for the property key of a dynamic value.
 func property(e expression, key string) (expression, error) {
 	if e.typ != "dynamic" {
 		return e, semantic("a property is asked of a value of type %s, not dynamic", e.typ)
@@ -627,6 +658,7 @@ func property(e expression, key string) (expression, error) {
 	return expression{"dynamic", func(row []any) any { return propertyOf(e.of(row), key) }, name}, nil
 }
 
+// propertyOf returns the property key of a property bag; nil when v is not a bag or has no such key.
 func propertyOf(v any, key string) any {
 	raw, ok := v.(json.RawMessage)
 	var bag map[string]json.RawMessage
@@ -636,6 +668,7 @@ func propertyOf(v any, key string) any {
 	return notNull(bag[key])
 }
 
+// notNull returns raw, or nil for the JSON null and for a missing value.
 func notNull(raw json.RawMessage) any {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
@@ -643,6 +676,8 @@ func notNull(raw json.RawMessage) any {
 	return raw
 }
 
+// subscript returns the expression e[at] for a dynamic value: a property for a string, an element for
+// a whole number, where a negative one counts from the end. What does not exist is nil.
 func subscript(e, at expression) (expression, error) {
 	if e.typ != "dynamic" {
 		return e, semantic("an element is asked of a value of type %s, not dynamic", e.typ)
@@ -671,7 +706,8 @@ func subscript(e, at expression) (expression, error) {
 	}, name}, nil
 }
 
-// constant is the value of an expression that depends on no row; nil for others.
+// constant returns the value of an expression that reads no column; nil for one that does, or whose
+// evaluation fails.
 func constant(e expression) (v any) {
 	defer func() {
 		if recover() != nil { // it looked at the row
@@ -681,7 +717,8 @@ func constant(e expression) (v any) {
 	return e.of(nil)
 }
 
-// primary reads a literal, a column, a name of let, a function or brackets.
+// primary reads a literal, a column, a name that let defines, a function call or an expression in
+// brackets.
 func (s *scope) primary(c *Cursor) (expression, error) {
 	t := c.Peek()
 	switch t.Kind {
@@ -744,6 +781,7 @@ func (s *scope) side(c *Cursor) (expression, error) {
 	return expression{typ: t.Columns[i].Type, of: func(row []any) any { return row[base+i] }, name: name}, nil
 }
 
+// column returns the expression that a name stands for: a column, or else a scalar of let or declare.
 func (s *scope) column(name string) (expression, error) {
 	if s.at != nil {
 		if i := s.at.index(name); i >= 0 {
@@ -757,6 +795,7 @@ func (s *scope) column(name string) (expression, error) {
 	return expression{}, semantic("Failed to resolve scalar expression named '%s'", name)
 }
 
+// arguments reads a list of expressions in brackets.
 func (s *scope) arguments(c *Cursor) (all []expression, err error) {
 	if err := c.Want("("); err != nil {
 		return nil, err
@@ -774,7 +813,8 @@ func (s *scope) arguments(c *Cursor) (all []expression, err error) {
 	return all, nil
 }
 
-// literal reads a string, a number, a bool, or a literal with its type: long(…).
+// literal reads a constant: a string, a number, a bool, or one with its type such as long(1). A minus
+// sign may precede it.
 func (s *scope) literal(c *Cursor) (expression, error) {
 	if c.Sign("-") {
 		e, err := s.literal(c)
@@ -811,6 +851,7 @@ func (s *scope) literal(c *Cursor) (expression, error) {
 	return expression{}, c.Fault("want a literal")
 }
 
+// number converts the token t to a long, a real or a timespan (1.5h), whichever it is.
 func number(c *Cursor, t Token) (expression, error) {
 	if v := parsed("long", t.Text); v != nil {
 		return fixed("long", v), nil
@@ -825,8 +866,8 @@ func number(c *Cursor, t Token) (expression, error) {
 	return expression{}, c.Fault("want a number")
 }
 
-// typedLiteral reads what is between the brackets of long(…), datetime(…) and the
-// like: it is not cut into tokens, but taken as it stands.
+// typedLiteral reads the brackets of long(…), datetime(…) and the like. The text between them is
+// converted as a whole; its tokens only show where it ends.
 func (s *scope) typedLiteral(c *Cursor, typ string) (expression, error) {
 	if typ == "dynamic" {
 		return s.dynamicLiteral(c)
@@ -866,8 +907,8 @@ func (s *scope) typedLiteral(c *Cursor, typ string) (expression, error) {
 	return fixed(typ, v), nil
 }
 
-// dynamicLiteral reads (…) of JSON, in which strings may have single quotes and other
-// literals may stand.
+// dynamicLiteral reads the brackets of dynamic(…): JSON, in which strings may have single quotes, and
+// literals such as datetime(…) may stand.
 func (s *scope) dynamicLiteral(c *Cursor) (expression, error) {
 	if err := c.Want("("); err != nil {
 		return expression{}, err
@@ -879,6 +920,8 @@ func (s *scope) dynamicLiteral(c *Cursor) (expression, error) {
 	return fixed("dynamic", notNull(raw)), c.Want(")")
 }
 
+// json reads a value of a dynamic literal and returns it as JSON: a list, a bag, null, or another
+// literal converted to its JSON form.
 func (s *scope) json(c *Cursor) (json.RawMessage, error) {
 	leave, err := s.deeper(c)
 	if err != nil {
@@ -915,7 +958,7 @@ func (s *scope) json(c *Cursor) (json.RawMessage, error) {
 	return dynamicOf(e.of(nil)), nil
 }
 
-// bag reads a property bag behind its bracket. The last of equal keys counts.
+// bag reads a property bag; the cursor stands behind its {. Of equal keys the last value counts.
 func (s *scope) bag(c *Cursor) (json.RawMessage, error) {
 	var keys []string
 	values := make(map[string]json.RawMessage)
@@ -943,7 +986,7 @@ func (s *scope) bag(c *Cursor) (json.RawMessage, error) {
 	return bagOf(keys, values), nil
 }
 
-// bagOf writes a property bag with its keys in their order.
+// bagOf writes a property bag with its keys in the order of keys.
 func bagOf(keys []string, values map[string]json.RawMessage) json.RawMessage {
 	out := []byte{'{'}
 	for i, key := range keys {

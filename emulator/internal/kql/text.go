@@ -18,6 +18,7 @@ var textTests = map[string]func(text, part string) bool{
 	"hassuffix": folded(hasTermSuffix), "hassuffix_cs": hasTermSuffix,
 }
 
+// folded returns the test with the case of letters ignored.
 func folded(test func(text, part string) bool) func(text, part string) bool {
 	return func(text, part string) bool { return test(strings.ToLower(text), strings.ToLower(part)) }
 }
@@ -29,7 +30,8 @@ func hasTerm(text, part string) bool       { return within(text, part, true, tru
 func hasTermPrefix(text, part string) bool { return within(text, part, true, false) }
 func hasTermSuffix(text, part string) bool { return within(text, part, false, true) }
 
-// within looks for a place of part in text where a term begins, ends, or both.
+// within reports whether text contains part at a place where a term begins (begins), ends (ends), or
+// both. A term is a run of letters and digits.
 func within(text, part string, begins, ends bool) bool {
 	for from := 0; from <= len(text); {
 		i := strings.Index(text[from:], part)
@@ -53,7 +55,7 @@ func inTerm(r rune) bool {
 	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
-// isText is an error for a type that the operators on strings do not take.
+// isText returns an error when one of the types is neither string nor dynamic.
 func isText(op string, types ...string) error {
 	for _, t := range types {
 		if t != "string" && t != "dynamic" {
@@ -63,6 +65,7 @@ func isText(op string, types ...string) error {
 	return nil
 }
 
+// textual returns the expression that applies a test to the texts of two values.
 func textual(op string, left, right expression, test func(text, part string) bool) (expression, error) {
 	if err := isText(op, left.typ, right.typ); err != nil {
 		return left, err
@@ -70,7 +73,8 @@ func textual(op string, left, right expression, test func(text, part string) boo
 	return expression{typ: "bool", of: func(row []any) any { return test(textOf(left.of(row)), textOf(right.of(row))) }}, nil
 }
 
-// hasSome reads the list of has_any and has_all.
+// hasSome reads the list of has_any, or with all of has_all, and returns the expression that looks for
+// these terms in left.
 func (s *scope) hasSome(c *Cursor, left expression, all bool) (expression, error) {
 	op := "has_any"
 	if all {
@@ -99,7 +103,7 @@ func (s *scope) hasSome(c *Cursor, left expression, all bool) (expression, error
 	}}, nil
 }
 
-// matches reads the expression of matches regex, which is one of RE2.
+// matches reads the pattern of matches regex and returns the expression that matches left with it.
 func (s *scope) matches(c *Cursor, left expression) (expression, error) {
 	right, err := s.sum(c)
 	if err != nil {
@@ -118,7 +122,7 @@ func (s *scope) matches(c *Cursor, left expression) (expression, error) {
 	}}, nil
 }
 
-// compiled is a regular expression, or ends the evaluation.
+// compiled returns the compiled regular expression. An invalid one ends the query with an error.
 func compiled(text string) *regexp.Regexp {
 	re, err := regexp.Compile(text)
 	if err != nil {

@@ -28,8 +28,7 @@ var dates = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01
 
 const timeLayout = "2006-01-02T15:04:05.0000000Z"
 
-// ValueOf reads a cell of JSON as a value of the type; nil for null and for what does
-// not fit.
+// ValueOf converts a JSON cell to a value of the type; nil for null and for what does not fit.
 func ValueOf(typ string, cell json.RawMessage) any {
 	if len(cell) == 0 || string(cell) == "null" {
 		return nil
@@ -44,7 +43,7 @@ func ValueOf(typ string, cell json.RawMessage) any {
 	return parsed(typ, text)
 }
 
-// parsed reads a text as a value of the type; nil for what is none.
+// parsed converts a text to a value of the type; nil when it is not one.
 func parsed(typ, text string) any {
 	if typ != "string" {
 		text = strings.TrimSpace(text)
@@ -95,7 +94,7 @@ func parsed(typ, text string) any {
 	return nil
 }
 
-// Written is a value of the type as a cell of JSON.
+// Written returns a value of the type as a JSON cell.
 func Written(v any, typ string) json.RawMessage {
 	switch v := v.(type) {
 	case nil:
@@ -124,7 +123,7 @@ func Written(v any, typ string) json.RawMessage {
 	return marshal(v)
 }
 
-// marshal is json.Marshal for what always marshals, with < > and & as they are.
+// marshal returns the JSON of a value that can always be marshalled; <, > and & are not escaped.
 func marshal(v any) json.RawMessage {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -135,7 +134,7 @@ func marshal(v any) json.RawMessage {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
-// textOf is a value as tostring makes it.
+// textOf returns a value as text, as tostring does; "" for nil.
 func textOf(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -167,6 +166,7 @@ var (
 	spanUnits = map[string]time.Duration{}
 )
 
+// init fills spanUnits: the length of each unit of a timespan, by all of its names.
 func init() {
 	for unit, names := range map[time.Duration]string{24 * time.Hour: "d day days", time.Hour: "h hr hrs hour hours", time.Minute: "m min minute minutes",
 		time.Second: "s sec second seconds", time.Millisecond: "ms milli millis millisec millisecond milliseconds",
@@ -180,8 +180,9 @@ func init() {
 // tick is the precision of times.
 const tick = 100 * time.Nanosecond
 
-// SpanOf reads a timespan with a unit, 1.5h, or as 1.02:03:04.5678901.
-func SpanOf(text string) (time.Duration, bool) {
+// SpanOf reads a timespan with a unit, such as 1.5h, or in the form 1.02:03:04.5678901 (days, hours,
+// minutes, seconds). ok is false for any other text.
+func SpanOf(text string) (d time.Duration, ok bool) {
 	if m := unitSpan.FindStringSubmatch(text); m != nil {
 		x, err := strconv.ParseFloat(m[1], 64)
 		unit := spanUnits[m[2]]
@@ -201,7 +202,7 @@ func SpanOf(text string) (time.Duration, bool) {
 	if part(m[2]) > 106_000 || part(m[3]) > 23 || part(m[4]) > 59 || part(m[5]) > 59 {
 		return 0, false
 	}
-	d := part(m[2])*24*time.Hour + part(m[3])*time.Hour + part(m[4])*time.Minute + part(m[5])*time.Second +
+	d = part(m[2])*24*time.Hour + part(m[3])*time.Hour + part(m[4])*time.Minute + part(m[5])*time.Second +
 		part((m[6] + "0000000")[:7])*tick
 	if m[1] != "" {
 		d = -d
@@ -225,7 +226,8 @@ func SpanText(d time.Duration) string {
 	return sign + s
 }
 
-// compare orders two values of types that can be compared; nil comes first.
+// compare returns a negative number, 0 or a positive number as a is less than, equal to or greater
+// than b. Nil is less than any value; values of different types compare as text.
 func compare(a, b any) int {
 	switch x := a.(type) {
 	case nil:
@@ -273,7 +275,7 @@ func compare(a, b any) int {
 	return strings.Compare(textOf(a), textOf(b))
 }
 
-// compareReal compares with all digits: a long has more of them than a real.
+// compareReal compares a long with a real exactly: converted to float64 a long could lose digits.
 func compareReal(n int64, x float64) int {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return cmp.Compare(float64(n), x)
@@ -281,7 +283,8 @@ func compareReal(n int64, x float64) int {
 	return new(big.Float).SetInt64(n).Cmp(big.NewFloat(x))
 }
 
-func realOf(v any) (float64, bool) {
+// realOf returns a number as float64; ok is false for any other value.
+func realOf(v any) (x float64, ok bool) {
 	switch v := v.(type) {
 	case int64:
 		return float64(v), true
@@ -294,7 +297,7 @@ func realOf(v any) (float64, bool) {
 	return 0, false
 }
 
-// exact is a whole number or a decimal with all its digits; nil for what is neither.
+// exact returns a whole number or a decimal with all its digits; nil for any other value.
 func exact(v any) *big.Rat {
 	switch v := v.(type) {
 	case int64:
@@ -305,8 +308,8 @@ func exact(v any) *big.Rat {
 	return nil
 }
 
-// decimalOf reads a decimal; nil for what is none, or further from 1 than the
-// service has them.
+// decimalOf converts a text to a decimal; nil when it is not one, or has an exponent beyond
+// maxExponent.
 func decimalOf(text string) *big.Rat {
 	m := decimals.FindStringSubmatch(text)
 	if m == nil || len(text) > 100 {
@@ -324,7 +327,7 @@ func decimalOf(text string) *big.Rat {
 // maxExponent bounds decimals as those of 128 bits are.
 const maxExponent = 6144
 
-// decimalText writes all digits of a decimal, or 34 where there is no end of them.
+// decimalText writes all digits of a decimal, or 34 behind the point where they never end.
 func decimalText(d *big.Rat) string {
 	n, finite := d.FloatPrec()
 	if !finite {
@@ -333,8 +336,8 @@ func decimalText(d *big.Rat) string {
 	return d.FloatString(n)
 }
 
-// scalarOf is what a dynamic value holds: a string, a number, a bool, nil, or the
-// value itself where it is an array or a bag.
+// scalarOf returns what a dynamic value contains as a Go value: a string, an int64, a float64, a bool
+// or nil. An array or a property bag is returned as it is, and so is a value that is not dynamic.
 func scalarOf(v any) any {
 	raw, ok := v.(json.RawMessage)
 	if !ok {
@@ -363,7 +366,7 @@ func scalarOf(v any) any {
 	return x
 }
 
-// arrayOf are the elements of a dynamic array; ok is false for what is none.
+// arrayOf returns the elements of a dynamic array; ok is false when v is not one.
 func arrayOf(v any) (list []json.RawMessage, ok bool) {
 	raw, is := v.(json.RawMessage)
 	if !is || len(bytes.TrimSpace(raw)) == 0 || bytes.TrimSpace(raw)[0] != '[' {
@@ -372,7 +375,8 @@ func arrayOf(v any) (list []json.RawMessage, ok bool) {
 	return list, json.Unmarshal(raw, &list) == nil
 }
 
-// dynamicOf is any value as a dynamic one.
+// dynamicOf converts any value to a dynamic one. A real keeps a decimal point, so that it stays a
+// real.
 func dynamicOf(v any) json.RawMessage {
 	if v == nil {
 		return json.RawMessage("null")
@@ -384,7 +388,8 @@ func dynamicOf(v any) json.RawMessage {
 	return raw
 }
 
-// keyOf is a text that is the same for rows that are.
+// keyOf returns a key for the values of a row: equal rows have equal keys, different ones different
+// keys.
 func keyOf(row []any) string {
 	var b strings.Builder
 	for _, v := range row {

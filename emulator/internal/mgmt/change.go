@@ -14,8 +14,9 @@ import (
 	"kusto-agent/emulator/internal/kql"
 )
 
-// change makes a new version of the schema. Commands and queries see it at once,
-// ingestion when its cache expires.
+// change adds a new version of the schema in which f has changed the session's database, created if it
+// is new. The session, commands and queries use it at once, ingestion after se.Delay. If f returns an
+// error, there is no new version.
 func (se *Session) change(f func(db *Database) error) error {
 	err := se.Catalog.change(se.Delay, func(s *Schema) error {
 		name, db := s.Database(se.DatabaseName)
@@ -39,7 +40,8 @@ func (se *Session) change(f func(db *Database) error) error {
 	return nil
 }
 
-// changeTable is change for one table.
+// changeTable adds a new version of the schema in which f has changed one table, as change does; an
+// unknown table is an error.
 func (se *Session) changeTable(name string, f func(t *Table) error) error {
 	return se.change(func(db *Database) error {
 		t := db.Tables[name]
@@ -50,6 +52,9 @@ func (se *Session) changeTable(name string, f func(t *Table) error) error {
 	})
 }
 
+// create runs .create, .create-merge and .create-or-alter, of a table or a mapping. A table that
+// exists stays as it is; with .create-merge it gets the columns that it lacks. The result has a row
+// with the table's schema.
 func (se *Session) create(c *kql.Cursor) (*Result, error) {
 	verb := verbOf(c)
 	if !c.Word("table") {
@@ -88,7 +93,7 @@ func (se *Session) create(c *kql.Cursor) (*Result, error) {
 	return r, nil
 }
 
-// readColumns reads (name:type, …).
+// readColumns reads the columns of a table: (name:type, …).
 func readColumns(c *kql.Cursor) (Columns, error) {
 	if err := c.Want("("); err != nil {
 		return nil, err
@@ -112,7 +117,7 @@ func readColumns(c *kql.Cursor) (Columns, error) {
 	return all, nil
 }
 
-// merge adds columns at the end. One that has another type is an error.
+// merge appends the columns that the table lacks. A column that it has with another type is an error.
 func (t *Table) merge(columns Columns) error {
 	for _, c := range columns {
 		i := slices.IndexFunc(t.Columns, func(old Column) bool { return old.Name == c.Name })
@@ -126,7 +131,8 @@ func (t *Table) merge(columns Columns) error {
 	return nil
 }
 
-// putMapping reads KIND mapping "NAME" 'DOCUMENT'.
+// putMapping reads KIND mapping "NAME" 'DOCUMENT' and adds or replaces the mapping of the table. With
+// the verb create it must be new, with alter it must exist.
 func (se *Session) putMapping(c *kql.Cursor, verb, table string) (*Result, error) {
 	kind := c.Next().Text
 	if !c.Word("mapping") {
@@ -178,8 +184,8 @@ func (se *Session) putMapping(c *kql.Cursor, verb, table string) (*Result, error
 	return r, nil
 }
 
-// mappingElement is one column of a mapping's document, in the present form and in
-// the flat one that came before it. Keys are matched in any case.
+// mappingElement is one column of the JSON document of a mapping, in the present form (Properties) and
+// in the older flat one. Its keys may be in any case.
 type mappingElement struct {
 	Column     string
 	Name       string // of old CSV mappings
@@ -196,6 +202,8 @@ type mappingElement struct {
 	}
 }
 
+// readMapping returns the mapping of this kind and name that the JSON document text defines. A column
+// that is mapped twice is an error.
 func readMapping(kind, name, text string) (Mapping, error) {
 	m := Mapping{Name: name}
 	for _, k := range []string{KindCSV, KindJSON, KindAvro} {
@@ -228,6 +236,8 @@ func readMapping(kind, name, text string) (Mapping, error) {
 	return m, nil
 }
 
+// read converts the element, in either form, to a column of a mapping. ConstValue and Transform are
+// errors, because the emulator does not support them.
 func (e mappingElement) read() (c MappingColumn, err error) {
 	or := func(a, b string) string {
 		if a != "" {
@@ -253,6 +263,8 @@ func (e mappingElement) read() (c MappingColumn, err error) {
 	return c, nil
 }
 
+// alter runs .alter and .alter-merge of a mapping and of the streaming ingestion policy of a table or
+// the database. The result is the mapping or the policy after the change.
 func (se *Session) alter(c *kql.Cursor) (*Result, error) {
 	verb := verbOf(c)
 	if c.Words("table") {
@@ -294,14 +306,15 @@ func (se *Session) alter(c *kql.Cursor) (*Result, error) {
 	return nil, c.Fault("the emulator does not know this command")
 }
 
-// policyDocument is a policy as commands give and show it.
+// policyDocument is the JSON of a streaming ingestion policy. A nil field is not given.
 type policyDocument struct {
 	IsEnabled         *bool
 	HintAllocatedRate *float64
 }
 
-// policy reads policy streamingingestion enable, disable or a document; nil for a
-// document that is null.
+// policy checks that the caller may change the streaming ingestion policy and reads policy
+// streamingingestion with enable, disable or a JSON document. It returns nil for the document null,
+// which removes the policy.
 func (se *Session) policy(c *kql.Cursor) (*policyDocument, error) {
 	if !c.Words("policy", "streamingingestion") {
 		return nil, c.Fault("want policy streamingingestion")
@@ -327,8 +340,8 @@ func (se *Session) policy(c *kql.Cursor) (*policyDocument, error) {
 	return p, nil
 }
 
-// put takes what a command gives in place of what was there; with alter-merge what
-// it leaves out stays.
+// put replaces the policy by p; nil removes it. With the verb alter-merge, fields that p does not give
+// keep their values. Otherwise a missing IsEnabled is false.
 func (s *streamingPolicy) put(p *policyDocument, verb string) {
 	merge := verb == "alter-merge"
 	if p == nil {
@@ -342,6 +355,8 @@ func (s *streamingPolicy) put(p *policyDocument, verb string) {
 	s.Streaming, s.rate = p.IsEnabled, p.HintAllocatedRate
 }
 
+// deletePolicy runs .delete table or database NAME policy streamingingestion. The result is the
+// removed policy's row, with null.
 func (se *Session) deletePolicy(c *kql.Cursor) (*Result, error) {
 	if bad := se.mayChange("AlterStreamingIngestionPolicy", nil); bad != nil {
 		return nil, bad
@@ -362,6 +377,8 @@ func (se *Session) deletePolicy(c *kql.Cursor) (*Result, error) {
 	return se.databasePolicy(streamingPolicy{}), err
 }
 
+// drop runs .drop table, which also removes its rows, and the dropping of a mapping. The result is the
+// list of tables that are left.
 func (se *Session) drop(c *kql.Cursor) (*Result, error) {
 	if !c.Word("table") {
 		return nil, c.Fault("the emulator drops tables and their mappings")
@@ -401,6 +418,8 @@ func (se *Session) drop(c *kql.Cursor) (*Result, error) {
 	return se.showTables(), err
 }
 
+// clear runs .clear of the streaming schema cache, after which ingestion uses the newest schema, and
+// of the data of a table.
 func (se *Session) clear(c *kql.Cursor) (*Result, error) {
 	r := NewResult("NodeId:string, Status:string")
 	r.Add(NodeID, "Succeeded")
@@ -434,6 +453,7 @@ func (se *Session) clear(c *kql.Cursor) (*Result, error) {
 	return nil, c.Fault("the emulator does not know this command")
 }
 
+// dbOrNone returns the session's database, or an empty one when it is not in the schema.
 func (se *Session) dbOrNone() *Database {
 	if se.db == nil {
 		return &Database{}
@@ -441,8 +461,8 @@ func (se *Session) dbOrNone() *Database {
 	return se.db
 }
 
-// addPrincipals reads table T ingestors ('…', …) and the like. A role that everyone
-// has stays as it is.
+// addPrincipals runs .add table or database NAME ROLE ('aadapp=…', …). A role with a nil list, which
+// everyone has, stays so. The result lists the principals.
 func (se *Session) addPrincipals(c *kql.Cursor) (*Result, error) {
 	if bad := se.mayChange("AddPrincipal", nil); bad != nil {
 		return nil, bad
@@ -517,7 +537,8 @@ func (se *Session) addPrincipals(c *kql.Cursor) (*Result, error) {
 	return nil, c.Fault("the emulator does not know this role")
 }
 
-// cancel ends a query that a fault holds; no other runs for long.
+// cancel runs .cancel query 'ID', where ID is the client request id. The result says whether such a
+// query was under way.
 func (se *Session) cancel(c *kql.Cursor) (*Result, error) {
 	if !c.Word("query") {
 		return nil, c.Fault("want query")
@@ -531,7 +552,8 @@ func (se *Session) cancel(c *kql.Cursor) (*Result, error) {
 	return r, nil
 }
 
-// clone copies a schema as deep as commands change it.
+// clone returns a copy of the schema that commands can change without changing s. The copy of nil,
+// which knows no names and accepts all, is an empty open schema.
 func (s *Schema) clone() *Schema {
 	if s == nil {
 		return &Schema{Open: true, Databases: make(map[string]*Database)}

@@ -13,7 +13,8 @@ import (
 	"kusto-agent/emulator/internal/kql"
 )
 
-// Run runs a command. rest is what follows it: empty, or operators behind a pipe.
+// Run runs a management command and returns its result. rest is the text behind it from the first |
+// on, which are operators of a query; empty when there is none.
 func (se *Session) Run(text string) (r *Result, rest string, err error) {
 	c, err := kql.NewCursor(text, true)
 	if err != nil {
@@ -57,10 +58,11 @@ var verbs = []struct {
 	{"cancel", (*Session).cancel},
 }
 
-// verb is the word the cursor has just taken.
+// verbOf returns, in lower case, the keyword that the cursor has just read.
 func verbOf(c *kql.Cursor) string { return strings.ToLower(c.Taken().Text) }
 
-// existing takes the name of a table that is there.
+// existing reads the name of a table and returns the table. A table that has rows but no schema is
+// returned empty; an unknown one is an error.
 func (se *Session) existing(c *kql.Cursor) (string, *Table, error) {
 	name, err := c.Name()
 	if err != nil {
@@ -75,8 +77,10 @@ func (se *Session) existing(c *kql.Cursor) (string, *Table, error) {
 	return "", nil, unknown("Table", name)
 }
 
+// isOpen reports whether names that the schema does not contain exist too.
 func (se *Session) isOpen() bool { return se.Schema == nil || se.Schema.Open }
 
+// show runs .show in all forms that the emulator supports.
 func (se *Session) show(c *kql.Cursor) (*Result, error) {
 	switch {
 	case c.Word("databases"):
@@ -105,6 +109,7 @@ func (se *Session) show(c *kql.Cursor) (*Result, error) {
 	return nil, c.Fault("the emulator does not know this command")
 }
 
+// showDatabases lists the databases of the schema, and in an open one those with rows.
 func (se *Session) showDatabases() *Result {
 	r := NewResult("DatabaseName:string, PersistentStorage:string, Version:string, IsCurrent:bool, DatabaseAccessMode:string, PrettyName:string")
 	names := []string{}
@@ -123,7 +128,8 @@ func (se *Session) showDatabases() *Result {
 	return r
 }
 
-// tableNames are the tables of the database, in order.
+// tableNames returns the tables of the database, sorted; in an open schema also those that have rows
+// only.
 func (se *Session) tableNames() []string {
 	var names []string
 	if se.db != nil {
@@ -140,6 +146,7 @@ func (se *Session) tableNames() []string {
 	return slices.Compact(names)
 }
 
+// showTables lists the tables of the database.
 func (se *Session) showTables() *Result {
 	r := NewResult("TableName:string, DatabaseName:string, Folder:string, DocString:string")
 	for _, n := range se.tableNames() {
@@ -148,6 +155,7 @@ func (se *Session) showTables() *Result {
 	return r
 }
 
+// showTable runs .show table NAME …: its schema, details, principals, policies or mappings.
 func (se *Session) showTable(c *kql.Cursor, name string, t *Table) (*Result, error) {
 	switch {
 	case c.Word("cslschema"):
@@ -176,7 +184,8 @@ func (se *Session) showTable(c *kql.Cursor, name string, t *Table) (*Result, err
 
 var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// csl writes columns as a create command does, names in brackets where needed.
+// csl writes columns as name:type, …, as a create command has them. Names with special characters are
+// in brackets.
 func (cs Columns) csl() string {
 	var all []string
 	for _, c := range cs {
@@ -189,6 +198,7 @@ func (cs Columns) csl() string {
 	return strings.Join(all, ",")
 }
 
+// schemaDocument returns what is written as the JSON schema of the table.
 func (t *Table) schemaDocument(name string) any {
 	columns := []any{}
 	for _, c := range t.Columns {
@@ -197,7 +207,8 @@ func (t *Table) schemaDocument(name string) any {
 	return map[string]any{"Name": name, "OrderedColumns": columns}
 }
 
-// principals lists the principals of each role. A role that everyone has is not listed.
+// principals lists the members of the roles of the table or database of. A nil role, which everyone
+// has, is not listed.
 func principals(of string, ingestors, viewers, admins []string) *Result {
 	r := NewResult("Role:string, PrincipalType:string, PrincipalDisplayName:string, PrincipalObjectId:string, PrincipalFQN:string, Notes:string")
 	for _, role := range []struct {
@@ -219,7 +230,7 @@ func (se *Session) databasePolicy(p streamingPolicy) *Result {
 	return policyRow("StreamingIngestionPolicy", "["+se.DatabaseName+"]", "Database", p.text())
 }
 
-// text is the policy as the service shows it.
+// text returns the policy as JSON; "null" when there is none.
 func (s streamingPolicy) text() string {
 	if s.Streaming == nil {
 		return "null"
@@ -227,12 +238,16 @@ func (s streamingPolicy) text() string {
 	return string(JSON(policyDocument{s.Streaming, s.rate}))
 }
 
+// policyRow returns the result of .show policy: one row. policy is its JSON; entity and kind name what
+// it applies to.
 func policyRow(name, entity, kind, policy string) *Result {
 	r := NewResult("PolicyName:string, EntityName:string, Policy:string, ChildEntities:string, EntityType:string")
 	r.Add(name, entity, policy, "[]", kind)
 	return r
 }
 
+// showMappings runs .show table NAME ingestion [KIND] mappings, or mapping "NAME", which is an error
+// when it does not exist.
 func showMappings(c *kql.Cursor, database, table string, t *Table) (*Result, error) {
 	kind := ""
 	if k := strings.ToLower(c.Peek().Text); c.Peek().Kind == kql.TokWord && k != "mappings" && k != "mapping" {
@@ -260,7 +275,7 @@ func showMappings(c *kql.Cursor, database, table string, t *Table) (*Result, err
 	return r, nil
 }
 
-// document is a mapping as the service shows it.
+// document returns the mapping's columns as the JSON document that the service shows.
 func (m *Mapping) document() json.RawMessage {
 	all := []any{}
 	for _, c := range m.Columns {
@@ -282,6 +297,8 @@ func (m *Mapping) document() json.RawMessage {
 	return JSON(all)
 }
 
+// showDatabase runs .show database [NAME] …: its schema, streaming policy or principals. A name
+// switches the session to that database.
 func (se *Session) showDatabase(c *kql.Cursor) (*Result, error) {
 	if !slices.Contains([]string{"schema", "policy", "principals", "cslschema"}, strings.ToLower(c.Peek().Text)) || c.Peek().Kind == kql.TokName {
 		name, err := c.Name()
@@ -324,8 +341,8 @@ func (se *Session) showDatabase(c *kql.Cursor) (*Result, error) {
 	return nil, c.Fault("the emulator does not know this command")
 }
 
-// showIngestionFailures is empty: commands ingest nothing here, and what is streamed
-// does not show in it.
+// showIngestionFailures returns an empty table: it lists failures of queued ingestion, which the
+// emulator does not have. Streaming failures have a command of their own.
 func showIngestionFailures() *Result {
 	return NewResult("OperationId:string, Database:string, Table:string, FailedOn:datetime, IngestionSourcePath:string, Details:string, FailureKind:string, RootActivityId:string, OperationKind:string, OriginatesFromUpdatePolicy:bool, ErrorCode:string, Principal:string, ShouldRetry:bool, User:string, IngestionProperties:string")
 }

@@ -15,6 +15,7 @@ type Step struct {
 	array bool
 }
 
+// In returns the value that the step leads to from v; nil when v has no such property or element.
 func (s Step) In(v json.RawMessage) json.RawMessage {
 	if s.array {
 		var list []json.RawMessage
@@ -32,7 +33,7 @@ func (s Step) In(v json.RawMessage) json.RawMessage {
 
 var pathStep = regexp.MustCompile(`^(?:\.([^.\[\]'"]+)|\[(\d{1,9})\]|\['([^']*)'\]|\["([^"]*)"\])`)
 
-// parsePath reads $, $.a.b, $['a b'] and $.a[0].
+// parsePath reads a JSON path of properties and array elements, such as $, $.a.b, $['a b'] or $.a[0].
 func parsePath(path string) ([]Step, error) {
 	rest, ok := strings.CutPrefix(path, "$")
 	if !ok {

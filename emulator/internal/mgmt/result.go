@@ -14,7 +14,7 @@ type Result struct {
 	Rows    [][]json.RawMessage
 }
 
-// NewResult begins a table; its columns are given as "name:type, name:type".
+// NewResult returns an empty table with the columns given as "name:type, name:type".
 func NewResult(columns string) *Result {
 	r := new(Result)
 	if err := r.Columns.UnmarshalText([]byte(columns)); err != nil {
@@ -23,7 +23,7 @@ func NewResult(columns string) *Result {
 	return r
 }
 
-// Add appends a row of Go values.
+// Add appends a row. Each cell is written as JSON, times and durations in the service's form.
 func (r *Result) Add(cells ...any) {
 	row := make([]json.RawMessage, len(cells))
 	for i, c := range cells {
@@ -43,7 +43,7 @@ func (r *Result) Add(cells ...any) {
 
 const timeLayout = "2006-01-02T15:04:05.0000000Z"
 
-// JSON is json.Marshal for what always marshals, with < > and & as they are.
+// JSON returns the JSON of a value that can always be marshalled; <, > and & are not escaped.
 func JSON(v any) []byte {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

@@ -104,7 +104,7 @@ func LoadSchema(r io.Reader) (*Schema, error) {
 	return s, nil
 }
 
-// Check validates s and prepares its mappings for use.
+// Check validates the schema and fills in the Steps of its mappings. It does so once; nil is valid.
 func (s *Schema) Check() error {
 	if s == nil || s.checked {
 		return nil
@@ -131,6 +131,7 @@ func (s *Schema) Check() error {
 	return nil
 }
 
+// check validates the columns and mappings of a table and fills in the Steps of the mappings.
 func (t *Table) check() error {
 	columns := make(map[string]bool)
 	for _, c := range t.Columns {
@@ -151,6 +152,8 @@ func (t *Table) check() error {
 	return nil
 }
 
+// check validates the mapping for a table with these columns, sets Kind to its canonical spelling, and
+// fills in the Steps of its columns.
 func (m *Mapping) check(columns map[string]bool) error {
 	kind := ""
 	for _, k := range []string{KindCSV, KindJSON, KindAvro} {
@@ -206,11 +209,15 @@ func (cs *Columns) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// on reports whether a policy is on; nil, which means not set, is on.
 func on(policy *bool) bool { return policy == nil || *policy }
 
+// IsStreaming reports whether streaming ingestion is on for the cluster.
 func (s *Schema) IsStreaming() bool { return s == nil || on(s.Streaming) }
 
-// Database finds a database in any case and returns its name as written.
+// Database finds a database regardless of case and returns its name as the schema spells it; nil when
+// there is none. With AnyDatabase every other valid name is an empty database without streaming
+// ingestion.
 func (s *Schema) Database(name string) (string, *Database) {
 	for n, db := range s.Databases {
 		if strings.EqualFold(n, name) {
@@ -224,6 +231,8 @@ func (s *Schema) Database(name string) (string, *Database) {
 	return "", nil
 }
 
+// IsStreaming reports whether streaming ingestion is on for the table, by its own policy or else that
+// of its database.
 func (t *Table) IsStreaming(db *Database) bool {
 	if t.Streaming != nil {
 		return *t.Streaming
@@ -231,6 +240,8 @@ func (t *Table) IsStreaming(db *Database) bool {
 	return on(db.Streaming)
 }
 
+// IngestorsIn returns the client ids that may write to the table: its own list, or else that of its
+// database db. Nil means everyone.
 func (t *Table) IngestorsIn(db *Database) []string {
 	if t.Ingestors != nil {
 		return t.Ingestors
@@ -238,7 +249,7 @@ func (t *Table) IngestorsIn(db *Database) []string {
 	return db.Ingestors
 }
 
-// Mapping looks a mapping up by kind and, case-sensitively, by name.
+// Mapping returns the mapping of this kind and name, both in exact case; nil when there is none.
 func (t *Table) Mapping(kind, name string) *Mapping {
 	for i := range t.Mappings {
 		if m := &t.Mappings[i]; m.Kind == kind && m.Name == name {
@@ -248,8 +259,8 @@ func (t *Table) Mapping(kind, name string) *Mapping {
 	return nil
 }
 
-// Catalog holds the schema in use and those that are not yet seen, as the
-// streaming nodes of the service see a change only when their cache expires.
+// Catalog holds the versions of the schema. Ingestion sees a new one only from a set time on, because
+// the streaming nodes of the service see a change when their cache expires.
 type Catalog struct {
 	mu       sync.Mutex
 	versions []version // by the time they are seen; never empty
@@ -260,13 +271,16 @@ type version struct {
 	schema *Schema
 }
 
+// Set adds a schema as the newest version; ingestion sees it from the time seen on. Nil makes every
+// name exist.
 func (c *Catalog) Set(s *Schema, seen time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.versions = append(c.versions, version{seen, s})
 }
 
-// Current returns the newest schema whose time has come; nil: all names exist.
+// Current returns the newest schema that ingestion sees by now, and forgets the versions before it.
+// Nil means that all names exist.
 func (c *Catalog) Current() *Schema {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -277,14 +291,15 @@ func (c *Catalog) Current() *Schema {
 	return c.versions[0].schema
 }
 
-// latest is the newest schema, seen or not.
+// latest returns the newest schema, whether or not ingestion sees it.
 func (c *Catalog) latest() *Schema {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.versions[len(c.versions)-1].schema
 }
 
-// change makes a new version of the newest schema; with an error none is made.
+// change adds a version: a copy of the newest schema, changed by f, which ingestion sees after delay.
+// If f returns an error or the result is invalid, nothing is added.
 func (c *Catalog) change(delay time.Duration, f func(*Schema) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -299,6 +314,7 @@ func (c *Catalog) change(delay time.Duration, f func(*Schema) error) error {
 	return nil
 }
 
+// Clear makes ingestion see the newest version at once.
 func (c *Catalog) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -43,26 +43,27 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Code + ": " + r.Detail }
 
-// BadRequest is a refusal of what was asked.
+// wrongText returns the refusal of a command that is invalid.
 func wrongText(code, detail string) *Refusal {
 	return &Refusal{http.StatusBadRequest, code, "Request is invalid and cannot be executed.", "Kusto.Data.Exceptions.KustoBadRequestException", detail}
 }
 
-// NotFound is a refusal of a name that does not exist.
+// unknown returns the refusal of a command that names an entity of this kind that does not exist.
 func unknown(kind, name string) *Refusal {
 	r := wrongText("BadRequest_EntityNotFound", fmt.Sprintf("Entity ID '%s' of kind '%s' was not found.", name, kind))
 	r.Typ = "Kusto.Data.Exceptions.EntityNotFoundException"
 	return r
 }
 
-// Forbidden is a refusal of a principal.
+// denied returns the refusal of a principal that may not do the operation on the resource.
 func denied(principal, operation, resource string) *Refusal {
 	return &Refusal{http.StatusForbidden, "Forbidden", "Caller is not authorized to perform this action", "Kusto.DataNode.Exceptions.AuthorizationException",
 		fmt.Sprintf("Forbidden: Caller is not authorized to perform this action: Principal '%s' is not authorized to perform operation '%s' on '%s'.", principal, operation, resource)}
 }
 
-// Open finds the database, and sees that the caller may read it. With must, the name may not be empty. The schema is
-// the newest: only streaming nodes see it late.
+// Open sets the session's database and its newest schema. It returns a refusal when the database does
+// not exist (an empty name is accepted unless must is true), or when the caller may not read it; nil
+// when the session can be used.
 func (se *Session) Open(name string, must bool) *Refusal {
 	se.Schema = se.Catalog.latest()
 	se.DatabaseName = name
@@ -79,10 +80,12 @@ func (se *Session) Open(name string, must bool) *Refusal {
 	return nil
 }
 
+// has reports whether the caller is in the list.
 func (se *Session) has(list []string) bool { return list != nil && slices.Contains(list, se.Caller) }
 
-// mayChange sees that the principal may change the database, or the table where
-// being its ingestor is enough.
+// mayChange returns a refusal unless the caller may change the database: as its admin, as one of
+// ingestors where the operation accepts them, or because the database has no list of admins. A
+// read-only session may not change anything.
 func (se *Session) mayChange(operation string, ingestors []string) *Refusal {
 	switch db := se.db; {
 	case se.ReadOnly:
@@ -93,6 +96,7 @@ func (se *Session) mayChange(operation string, ingestors []string) *Refusal {
 	return denied("aadapp="+se.Caller, operation, se.DatabaseName)
 }
 
+// TableOf returns a table of the session's database; nil when the schema has none of this name.
 func (se *Session) TableOf(name string) *Table {
 	if se.db == nil {
 		return nil
