@@ -24,6 +24,8 @@ func (a *asked) flags(cmd *cobra.Command) {
 	f.StringVar(&a.dir, "state-dir", "", "the state_dir of the agent, a `folder`; no configuration is read then")
 }
 
+// folder returns the state_dir of the agent to ask, from the flag or from the
+// configuration.
 func (a *asked) folder() (string, error) {
 	if a.dir != "" {
 		return a.dir, nil

@@ -62,6 +62,7 @@ type auditing struct {
 	cfg                *config.Config // nil: none was read
 }
 
+// run checks the flags and prints the report. The exit code is that of the verdict.
 func (a *auditing) run(cmd *cobra.Command) error {
 	if a.repair && !a.table || a.yes && !a.repair || a.repair && a.json && !a.yes || a.settled < 0 {
 		return exit.Usagef("--repair needs --against-table, and --yes too with --json; --yes is for --repair; --settled cannot be negative")

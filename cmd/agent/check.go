@@ -51,6 +51,7 @@ type checking struct {
 	out           console.Output
 }
 
+// run checks everything and prints the findings. The exit code is that of the worst error.
 func (c *checking) run(ctx context.Context) error {
 	who, err := check.FindService(ctx, c.user)
 	if err != nil {
@@ -121,6 +122,7 @@ func program(pid int) string {
 	return filepath.Base(strings.TrimSuffix(exe, " (deleted)")) // by an upgrade
 }
 
+// checkConnection opens a connection to a cluster of the configuration.
 func checkConnection(cfg *config.Config, cluster string) (*check.Connection, error) {
 	conn, err := endpoint.Connect(cfg, cluster)
 	if err != nil {

@@ -88,6 +88,8 @@ func writeAuthority(pem []byte, path *string) (remove func(), err error) {
 	return remove, nil
 }
 
+// loadSchema sets the schema of the emulator: that of a file, or one in which every
+// database exists without tables; with open, every name exists.
 func loadSchema(o *emulator.Options, path string, open bool) error {
 	if path == "" && !open {
 		o.Schema = &emulator.Schema{AnyDatabase: true}

@@ -67,6 +67,7 @@ func manualPage(w io.Writer, root *cobra.Command) error {
 	return err
 }
 
+// writeManual writes the manual pages of all commands to a folder.
 func writeManual(root *cobra.Command, dir string, args []string) error {
 	if len(args) > 0 {
 		return exit.With(exit.Usage, fmt.Errorf("--dir writes the pages of all commands; leave %q out", strings.Join(args, " ")))

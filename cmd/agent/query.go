@@ -59,6 +59,7 @@ func askingCommand(a *queryshell.Shell, use, short, long string) *cobra.Command 
 	return cmd
 }
 
+// targetFlags adds the flags that say which cluster is asked, and how to sign in.
 func targetFlags(f *pflag.FlagSet, t *queryshell.Target) {
 	f.StringVar(&t.Config, "config", config.DefaultPath, "the configuration `file`")
 	f.StringVar(&t.Cluster, "cluster", "", "the `URL` of a cluster, or a connection string, and no configuration is read; or the name of a cluster of the configuration (default: that of its top level)")
@@ -68,6 +69,7 @@ func targetFlags(f *pflag.FlagSet, t *queryshell.Target) {
 	t.IsSet = f.Changed
 }
 
+// paperFlags adds the flags that say how results are printed.
 func paperFlags(cmd *cobra.Command, p *queryshell.Paper) {
 	f := cmd.Flags()
 	var names []string

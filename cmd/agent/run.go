@@ -73,6 +73,7 @@ func lastWords(queue *telemetry.LogQueue, err error) error {
 	return err
 }
 
+// loadConfig reads the configuration; a mistake in it has the exit code 78.
 func loadConfig(path string) (*config.Config, error) {
 	cfg, err := config.Load(path, os.LookupEnv, config.Options{})
 	if err != nil {

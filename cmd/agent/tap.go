@@ -59,6 +59,7 @@ type tap struct {
 	dropped uint64 // as the agent told last
 }
 
+// run prints records until the tap ends, and then how many were shown.
 func (t *tap) run(ctx context.Context, dir string) error {
 	r, err := telemetry.OpenTap(ctx, dir, t.inputs)
 	switch {
@@ -128,6 +129,7 @@ func (t *tap) note(line *telemetry.TapLine) (done bool, err error) {
 	return false, nil
 }
 
+// print prints one record: its bytes, or with --json its line.
 func (t *tap) print(line *telemetry.TapLine, raw []byte) error {
 	if t.json {
 		return t.out.Line(raw)

@@ -46,6 +46,7 @@ type Spec struct {
 // list is a list of names, as JSON or with commas.
 type list []string
 
+// UnmarshalJSON reads a list of names, or a string with commas between names.
 func (l *list) UnmarshalJSON(raw []byte) error {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -128,6 +129,7 @@ type builder struct {
 
 type point struct{ series, place int }
 
+// newBuilder chooses the columns of a chart: the x axis, the values and the series.
 func newBuilder(s Spec, columns []query.Column) (*builder, error) {
 	b := &builder{c: &Chart{Spec: s}, columns: columns, places: make(map[string]int), series: make(map[string]int), points: make(map[point]int)}
 	b.x = slices.IndexFunc(columns, func(c query.Column) bool {
@@ -199,6 +201,7 @@ func (b *builder) place(cell json.RawMessage) (at float64, ok bool) {
 	return float64(t.UnixNano()) / 1e9, err == nil
 }
 
+// add adds the points of a row.
 func (b *builder) add(row []json.RawMessage) {
 	label := query.CellText(row[b.x])
 	if len(row[b.x]) == 0 || string(row[b.x]) == "null" {
@@ -314,6 +317,7 @@ func ascending(values []float64) []int {
 	return order
 }
 
+// inOrder returns values in the given order of indexes.
 func inOrder[T any](values []T, order []int) []T {
 	out := make([]T, len(values))
 	for i, from := range order {

@@ -41,6 +41,7 @@ func (c *Chart) SVG(w io.Writer) error {
 	return err
 }
 
+// barsPicture draws a bar or column chart.
 func (c *Chart) barsPicture(p *charts.Painter) error {
 	var values [][]float64
 	var names []string
@@ -80,6 +81,7 @@ func (c *Chart) barsPicture(p *charts.Painter) error {
 	return p.BarChart(o)
 }
 
+// piePicture draws a pie chart.
 func (c *Chart) piePicture(p *charts.Painter) error {
 	var values []float64
 	var names []string

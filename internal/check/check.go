@@ -142,6 +142,7 @@ func (r *run) ok(id, input, where, format string, args ...any) {
 	r.add(Finding{ID: id, Severity: OK, Input: input, Where: where, What: fmt.Sprintf(format, args...)})
 }
 
+// close closes the connections to clusters.
 func (r *run) close() {
 	for _, c := range r.clusters {
 		if c.conn != nil {

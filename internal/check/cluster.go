@@ -61,6 +61,7 @@ func (r *run) ways(ctx context.Context) {
 	})
 }
 
+// reached adds the finding that a cluster answers.
 func (r *run) reached(c *cluster, w wire.Way) {
 	by := "answers from " + w.Remote
 	if w.Proxy != "" {
@@ -72,6 +73,7 @@ func (r *run) reached(c *cluster, w wire.Way) {
 // expiresSoon is how long before its end a certificate is told.
 const expiresSoon = 14 * 24 * time.Hour
 
+// certificate adds a finding on how long the certificate is valid.
 func (r *run) certificate(c *cluster, w wire.Way) {
 	if w.Leaf == nil {
 		return // plain, or told already
@@ -92,6 +94,7 @@ const (
 	clockRefused = 5 * time.Minute
 )
 
+// clock adds a finding on the difference to the clock of the service.
 func (r *run) clock(c *cluster, w wire.Way) {
 	if !w.Dated {
 		return

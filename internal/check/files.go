@@ -184,6 +184,7 @@ func (r *run) unread(in *config.Input, all []tail.Seen) {
 	r.add(f)
 }
 
+// names lists the first file names.
 func names(all []tail.Seen) string {
 	const most = 3
 	var list []string

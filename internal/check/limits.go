@@ -64,6 +64,7 @@ func (r *run) watches() {
 	}
 }
 
+// kernelNumber reads a number below /proc/sys; 0: it cannot be read.
 func kernelNumber(name string) int {
 	text, err := os.ReadFile("/proc/sys/" + name)
 	if err != nil {

@@ -80,6 +80,7 @@ func unitSettings(ctx context.Context) map[string]string {
 	return told
 }
 
+// identify sets the ids of the service's user and groups.
 func (s *Service) identify(u *user.User, extra []string) (err error) {
 	if s.uid, err = strconv.Atoi(u.Uid); err == nil {
 		s.gid, err = strconv.Atoi(u.Gid)

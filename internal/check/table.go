@@ -138,6 +138,8 @@ func (v *view) otherDatabases(ctx context.Context) string {
 	return "set database to one that is there: " + strings.Join(names[:min(len(names), 10)], ", ")
 }
 
+// noTable adds the finding that the table does not exist, with the commands that create
+// it.
 func (v *view) noTable(ctx context.Context) {
 	what := "there is no table " + v.in.Table
 	if n := v.table.Similar; n != "" {
@@ -213,6 +215,8 @@ func (v *view) mappings(ctx context.Context) {
 	}
 }
 
+// noMapping adds the finding that the mapping does not exist, with the commands that
+// create it.
 func (v *view) noMapping(ctx context.Context, kind string) {
 	if v.refused == nil { // of a database that this identity may not look at, perhaps: it is taken
 		v.tell("mapping", OK, "mapping "+v.in.Mapping+" is not one of the table, and is accepted", "")
@@ -264,6 +268,7 @@ func (v *view) verdict() {
 	v.add(f)
 }
 
+// ingestor names who ingests, for texts.
 func (c *cluster) ingestor() string {
 	if c.Auth.Method == "none" {
 		return "anybody"

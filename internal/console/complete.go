@@ -151,6 +151,7 @@ func named(name string) string {
 	return kusto.EntityName(name)
 }
 
+// addTables adds the tables and functions whose names begin with begun.
 func (s *Schema) addTables(all []Candidate, begun string) []Candidate {
 	if s == nil {
 		return all

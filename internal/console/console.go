@@ -128,6 +128,7 @@ func (o *Options) do(text string) error {
 	return nil
 }
 
+// help prints the commands of the session.
 func (o *Options) help() {
 	for _, c := range o.Commands {
 		fmt.Fprintf(o.Words, "  %-16s %s\n", strings.TrimSpace(c.Name+" "+c.Args), c.Help)
@@ -138,6 +139,7 @@ Up and down go through the history, Ctrl-R searches it.
 `)
 }
 
+// completions returns the ways to complete the text before the cursor.
 func (o *Options) completions(text string) readline.Completions {
 	var schema *Schema
 	if o.Schema != nil {

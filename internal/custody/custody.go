@@ -128,6 +128,7 @@ func (r Remote) Requeue(ctx context.Context, in Requeue) (*Requeued, error) {
 	return do[Requeued](ctx, r.Dir, DoRequeue, in)
 }
 
+// do asks the running agent to do something and returns its answer.
 func do[Out any](ctx context.Context, dir, what string, in any) (*Out, error) {
 	out := new(Out)
 	if err := telemetry.Do(ctx, dir, what, in, out); err != nil {

@@ -162,6 +162,8 @@ func withheld(e *quarantine.Entry) string {
 	return ""
 }
 
+// route returns where a record goes: its own route, or the table and mapping that were
+// given.
 func (q *requeue) route(e *quarantine.Entry) record.Route {
 	to := e.Route
 	if q.r.Table != "" {
@@ -227,6 +229,7 @@ func (q *requeue) shaped(e *quarantine.Entry, id record.BatchID) (made []byte, e
 	return made, nil
 }
 
+// idsOf returns the ids of entries.
 func idsOf(all []quarantine.Entry) []string {
 	ids := make([]string, len(all))
 	for i := range all {

@@ -215,6 +215,7 @@ func (d *Demo) pass(ctx context.Context, line *progress, least time.Duration, un
 	}
 }
 
+// written counts the rows that the writers have written.
 func (d *Demo) written() (rows int64) {
 	for _, w := range d.writers {
 		rows += w.rows.Load()
@@ -222,6 +223,7 @@ func (d *Demo) written() (rows int64) {
 	return rows
 }
 
+// spooled counts the records in the spool.
 func (d *Demo) spooled() (records uint64) {
 	for _, b := range d.agent.Books() {
 		records += b.Spooled
@@ -229,6 +231,7 @@ func (d *Demo) spooled() (records uint64) {
 	return records
 }
 
+// show prints one line of progress.
 func (d *Demo) show(line *progress) {
 	bytes, stored := int64(0), 0
 	for _, w := range d.writers {
@@ -334,6 +337,8 @@ type progress struct {
 	terminal bool
 }
 
+// newProgress returns a line that is redrawn on a terminal and otherwise printed once a
+// second.
 func newProgress(out io.Writer) *progress {
 	p := &progress{out: out, every: time.Second}
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -342,6 +347,7 @@ func newProgress(out io.Writer) *progress {
 	return p
 }
 
+// show prints or redraws the line.
 func (p *progress) show(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if p.terminal {

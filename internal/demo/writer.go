@@ -32,6 +32,7 @@ type demoWriter struct {
 // What the demo writes, at most: rows a second and table.
 const demoRate = 15000
 
+// newDemoWriters returns the writers of the three demo files.
 func newDemoWriters(dir string) ([]*demoWriter, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "host-1"), 0o755); err != nil {
 		return nil, err
@@ -120,6 +121,7 @@ func (w *demoWriter) run(ctx context.Context) {
 	w.err = err
 }
 
+// create creates the file with its header.
 func (w *demoWriter) create() (*os.File, error) {
 	f, err := os.OpenFile(w.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err == nil {

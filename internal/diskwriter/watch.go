@@ -39,6 +39,7 @@ func (w *Watch) begin() {
 	w.began = time.Now()
 }
 
+// end notes that the call has ended, and reports that if its stall was reported.
 func (w *Watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -29,6 +29,7 @@ type Error struct {
 	Err  error // nil: nothing is printed
 }
 
+// Error is the text of the error, or the exit code if there is none.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("exit %d", e.Code)

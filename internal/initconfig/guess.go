@@ -82,6 +82,7 @@ func (c *Answers) pattern() string {
 	return config.EscapePattern(filepath.Dir(path)) + "/*" + config.EscapePattern(filepath.Ext(bare)+strings.TrimPrefix(path, bare))
 }
 
+// likelyFormat proposes a format, from the content of the sample or the name.
 func (c *Answers) likelyFormat() string {
 	if c.guess.Format != "" {
 		return string(c.guess.Format)
@@ -98,6 +99,7 @@ func (c *Answers) needsMapping() bool {
 	return spec.NeedsMap
 }
 
+// likelyMapping proposes a name for the mapping, if the format needs one.
 func (c *Answers) likelyMapping() string {
 	f, _ := format.Lookup(c.Format)
 	spec, _ := format.Of(f)

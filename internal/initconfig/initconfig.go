@@ -184,6 +184,7 @@ func (c *Answers) endpoint(url string) error {
 	return err
 }
 
+// aPattern returns an error if a path is not a valid pattern.
 func aPattern(path string) error {
 	if !doublestar.ValidatePathPattern(path) {
 		return fmt.Errorf(`%q is no pattern of files; want one such as /srv/app/*.json, and \ before a sign that is not one of a pattern`, path)
@@ -203,6 +204,7 @@ func (c *Answers) wayIn(method string) error {
 	return nil
 }
 
+// knownFormat returns an error if a name is not that of a format.
 func knownFormat(name string) error {
 	if _, ok := format.Lookup(name); ok {
 		return nil

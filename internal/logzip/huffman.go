@@ -56,6 +56,7 @@ func (c *counts) least() int {
 	return entropy(c[:literals]) + entropy(c[literals:])
 }
 
+// entropy returns how many bits symbols with these frequencies need at least.
 func entropy(freq []uint32) int {
 	var total, sum uint64
 	for _, n := range freq {

@@ -99,6 +99,7 @@ func slotOfSymbol(symbol int) int {
 	return symbol + 2
 }
 
+// symbolOfSlot returns the length symbol for a slot of the kernel's table.
 func symbolOfSlot(slot uint64) uint64 {
 	if slot < 4 {
 		return slot / 3

@@ -21,6 +21,7 @@ type file struct {
 	size int64
 }
 
+// listFiles returns the files of a quarantine folder, oldest first.
 func listFiles(fsys durable.FS, dir string) ([]file, error) {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -37,6 +38,7 @@ func listFiles(fsys durable.FS, dir string) ([]file, error) {
 	return out, nil
 }
 
+// sizeOf returns the length of a file.
 func sizeOf(fsys durable.FS, path string) (int64, error) {
 	f, err := fsys.Open(path, 0)
 	if err != nil {

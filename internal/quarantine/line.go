@@ -50,6 +50,7 @@ func appendLine(b []byte, r *record.Rejected, now time.Time) ([]byte, error) {
 	return appendEntry(b, &Entry{Time: now, Rejected: *r})
 }
 
+// appendEntry encodes an entry as a line.
 func appendEntry(b []byte, r *Entry) ([]byte, error) {
 	l := line{
 		Time: r.Time.UTC(), Input: r.File.Input,
@@ -93,6 +94,7 @@ func wholeCharacters(b []byte) []byte {
 	return b
 }
 
+// parseLine decodes a line. A line of a later version is an error.
 func parseLine(b []byte) (Entry, error) {
 	if bytes.HasPrefix(b, []byte(opening)) {
 		var later struct{ Version int }

@@ -48,6 +48,7 @@ func idOf(name string, line int) string {
 // that is not there holds nothing.
 func List(dir string, fn func(Entry) error) error { return list(durable.OS, dir, fn) }
 
+// list is List on any file system.
 func list(fsys durable.FS, dir string, fn func(Entry) error) error {
 	files, err := listFiles(fsys, dir)
 	switch {
@@ -77,6 +78,7 @@ func list(fsys durable.FS, dir string, fn func(Entry) error) error {
 	return nil
 }
 
+// readLine decodes a line; a damaged one becomes an entry with Err.
 func readLine(b []byte) Entry {
 	e, err := parseLine(b)
 	if err != nil {

@@ -53,6 +53,7 @@ func newest(lines []byte, limit int64) (fit []byte, rest int) {
 	return lines, rest
 }
 
+// dropOldest removes the oldest file and counts its records. The caller has the turn.
 func (s *Store) dropOldest() (drop, error) {
 	if len(s.files) == 1 && s.out != nil { // it is the one being written
 		if err := s.finish(); err != nil {

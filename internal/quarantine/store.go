@@ -108,6 +108,7 @@ func (s *Store) fileSize() int64 {
 	return cmp.Or(s.o.FileSize, min(64<<20, max(1, int64(s.cfg().MaxSize)/4)))
 }
 
+// load reads the names and sizes of the files, and continues the newest one.
 func (s *Store) load() (err error) {
 	if s.files, err = listFiles(s.o.FS, s.dir); err != nil {
 		return err
@@ -240,6 +241,7 @@ func (s *Store) grow(n int64) {
 	s.size += n
 }
 
+// begin creates the next file. The caller has the turn.
 func (s *Store) begin() error {
 	f := file{name: fmt.Sprintf("%016x%s", s.next, suffix), seq: s.next}
 	out, err := s.o.FS.Open(s.path(&f), os.O_RDWR|os.O_CREATE|os.O_EXCL)

@@ -253,6 +253,7 @@ const (
 	Removed     Outcome = 8 // a person gave it up
 )
 
+// String names the outcome for people.
 func (o Outcome) String() string {
 	switch o {
 	case Accepted:

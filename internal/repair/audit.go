@@ -55,6 +55,8 @@ func (a *Audit) Run(ctx context.Context) (ok bool, err error) {
 	return r.OK && t.OK, a.show(r, t, nil)
 }
 
+// judged compares the journal with the tables. An error without an exit code gets that of
+// a failed read.
 func judged(ctx context.Context, o audit.TableOptions) (*audit.Report, *audit.TableReport, error) {
 	r, t, err := audit.Against(ctx, o)
 	var code *exit.Error

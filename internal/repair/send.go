@@ -52,6 +52,7 @@ func (p *Plan) Run(ctx context.Context, from Source, to Sender) *Result {
 	return r
 }
 
+// because returns ranges with this reason.
 func because(all []Range, why string) (out []Range) {
 	for _, r := range all {
 		r.Why = why

@@ -63,6 +63,7 @@ func Complete(text string) bool {
 	return len(all) == 0 || all[len(all)-1].closed && !all[len(all)-1].prepares()
 }
 
+// joined puts pieces together to one statement.
 func joined(all []piece) Statement {
 	var text []string
 	for _, p := range all {
@@ -87,6 +88,7 @@ func (p piece) prepares() bool {
 	return slices.Contains([]string{"let", "set", "declare", "alias", "restrict"}, p.word)
 }
 
+// pieces divides a text at its semicolons and blank lines.
 func pieces(text string) (all []piece) {
 	s := scanner{text: text}
 	for {
@@ -241,6 +243,7 @@ func blank(text string) bool {
 
 func isSpace(c byte) bool { return strings.IndexByte(space, c) >= 0 }
 
+// lineEnd returns the length of the first line.
 func lineEnd(text string) int {
 	if i := strings.IndexByte(text, '\n'); i >= 0 {
 		return i

@@ -76,6 +76,7 @@ func (f *Filter) meant(all bool) error {
 	return nil
 }
 
+// rest says how many more there are than were shown.
 func (f *Filter) rest(n int, err error, out console.Output) error {
 	if n > shown {
 		fmt.Fprintf(out, "… and %d more\n", n-shown)

@@ -46,6 +46,7 @@ func (f *Filter) Check(now time.Time) error {
 	return err
 }
 
+// moment reads a time that is an age or a timestamp.
 func moment(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -81,6 +82,7 @@ func (f *Filter) Record(e *quarantine.Entry) bool {
 	return e.Err == nil && among(f.IDs, e.ID()) && among(f.Inputs, e.File.Input) && among(f.Reasons, string(e.Reason)) && f.to(e.Route) && f.at(e.Time)
 }
 
+// to reports whether a route is one that was asked for.
 func (f *Filter) to(r record.Route) bool {
 	if f.Cluster != "" && f.Cluster != r.Cluster {
 		return false

@@ -139,6 +139,7 @@ func (l *Records) Show(dir, id string) error {
 	return l.Out.Record(e.Data)
 }
 
+// find returns the record with this ID.
 func find(dir, id string) (found quarantine.Entry, err error) {
 	stop := errors.New("found")
 	err = quarantine.List(dir, func(e quarantine.Entry) error {

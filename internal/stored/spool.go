@@ -52,6 +52,7 @@ type Sum struct {
 	tornBytes, lost   int64
 }
 
+// add adds an entry of the spool to the sums.
 func (s *Sum) add(e *spool.Entry) {
 	switch {
 	case e.Payload != nil:
@@ -157,6 +158,7 @@ func (l *Payloads) Row(e *spool.Entry) error {
 	})
 }
 
+// formatOf names the format and the mapping of a route.
 func formatOf(r record.Route) string {
 	if r.Mapping == "" {
 		return string(r.Format)
@@ -164,6 +166,7 @@ func formatOf(r record.Route) string {
 	return string(r.Format) + " by " + r.Mapping
 }
 
+// sum adds an entry to the sums of its table.
 func (l *Payloads) sum(e *spool.Entry) {
 	if e.Payload == nil {
 		return
@@ -176,6 +179,7 @@ func (l *Payloads) sum(e *spool.Entry) {
 	l.tables[key].add(e)
 }
 
+// sums prints the sums of each table.
 func (l *Payloads) sums() error {
 	columns := []console.Column{{Head: "TO", Width: 24}, {Head: "PAYLOADS", Width: -8}, {Head: "RECORDS", Width: -10}, {Head: "SIZE", Width: -7}, {Head: "OLDEST", Width: 20}, {Head: "CLUSTER", Width: 0}}
 	keys := slices.SortedFunc(maps.Keys(l.tables), func(a, b table) int {
@@ -325,6 +329,7 @@ func (l *Payloads) because(p *record.Payload, why func(record.Route) string) str
 	return "it was sent " + units.Counted(p.Attempt, "time") + " and not accepted"
 }
 
+// describe prints what a payload is, why it waits and its first records.
 func (l *Payloads) describe(e *spool.Entry, because string, records [][]byte, raw int) error {
 	p := e.Payload
 	line := func(name, text string) { fmt.Fprintf(l.Out, "%-10s%s\n", name, telemetry.Printable(text)) }

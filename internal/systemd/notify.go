@@ -57,6 +57,7 @@ func (n *Notifier) Tell(state string) {
 	n.wake()
 }
 
+// wake makes the notifier send what changed.
 func (n *Notifier) wake() {
 	select {
 	case n.more <- struct{}{}:

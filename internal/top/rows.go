@@ -48,6 +48,7 @@ func routeKey(r telemetry.Route) string {
 	return fmt.Sprintf("%q %q %q %q %q", r.Cluster, r.Database, r.Table, r.Format, r.Mapping)
 }
 
+// routeRows returns the rows of the list of routes, with rates since before.
 func routeRows(now, before *telemetry.Status) (out []row) {
 	was := make(map[string]uint64)
 	if before != nil {
@@ -83,6 +84,7 @@ func routeRows(now, before *telemetry.Status) (out []row) {
 	return out
 }
 
+// mappingText names the mapping, if there is one.
 func mappingText(mapping string) string {
 	if mapping == "" {
 		return ""
@@ -113,6 +115,7 @@ func holdLines(h *telemetry.Hold, at time.Time) []string {
 
 func fileKey(f telemetry.File) string { return fmt.Sprintf("%q %q %d", f.Input, f.ID, f.Generation) }
 
+// fileRows returns the rows of the list of files, with rates since before.
 func fileRows(now, before *telemetry.Status) (out []row) {
 	was := make(map[string]int64)
 	if before != nil {
@@ -155,6 +158,7 @@ func fileRows(now, before *telemetry.Status) (out []row) {
 	return out
 }
 
+// troubleRows returns the rows of the list of errors.
 func troubleRows(s *telemetry.Status) (out []row) {
 	at := clock(s)
 	for _, text := range s.Problems {

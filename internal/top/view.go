@@ -63,6 +63,7 @@ func (m *model) screen() string {
 	return strings.Join(lines, "\n")
 }
 
+// head returns the title and the headline.
 func (m *model) head() []string {
 	s := m.now
 	title := strong.Render("kusto-agent top")
@@ -136,6 +137,7 @@ func fill(st telemetry.Stage) string {
 	return fmt.Sprintf(" (%d%% full)", int(st.Fill*100))
 }
 
+// tabs returns the line with the names of the lists.
 func (m *model) tabs(found int) string {
 	names := [listCount]string{
 		routes:   fmt.Sprintf("1 Routes %d", len(m.now.Routes)),
@@ -164,6 +166,7 @@ func (m *model) tabs(found int) string {
 	return line
 }
 
+// table returns the lines of the current list that fit.
 func (m *model) table(rows []row) []string {
 	at := m.place(len(rows))
 	shown := rows[min(at.top, len(rows)):min(at.top+m.room(), len(rows))]
@@ -261,6 +264,7 @@ func (m *model) detail(rows []row) []string {
 	return out
 }
 
+// foot returns the line with the keys.
 func (m *model) foot() string {
 	switch {
 	case m.typing:

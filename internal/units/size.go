@@ -65,6 +65,7 @@ func ParseSize(s string) (Size, error) {
 	return Size(bytes), nil
 }
 
+// sizeFactor returns how many bytes a unit stands for.
 func sizeFactor(unit string) (Size, error) {
 	if unit == "" {
 		return 1, nil

@@ -166,6 +166,7 @@ func (r *Reader) PayloadInto(p *record.Payload) (hadLens bool) {
 	return hadLens
 }
 
+// ranges reads the cover and the pieces of a payload.
 func (r *Reader) ranges(p *record.Payload) {
 	n := r.Count(10)
 	files, last := slices.Grow(r.files[:0], n)[:n], slices.Grow(r.last[:0], n)[:n]

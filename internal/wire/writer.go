@@ -85,6 +85,7 @@ func (w *Writer) Payload(p *record.Payload, hadLens bool) {
 	w.ranges(p)
 }
 
+// ranges writes the cover and the pieces of a payload.
 func (w *Writer) ranges(p *record.Payload) {
 	files, index := filesOf(p)
 	w.Uint(uint64(len(files)))
