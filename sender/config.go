@@ -46,7 +46,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns every complaint as a *units.KeyError, joined.
+// Validate returns all mistakes in the settings, each as a *units.KeyError, joined into
+// one error.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Concurrency < 0 || c.Concurrency > MaxConcurrency {

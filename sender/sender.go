@@ -263,7 +263,7 @@ func (s *Sender) Largest(r record.Route) int {
 	return s.m.Largest(r, time.Now())
 }
 
-// Serves reports whether payloads for the cluster URL are sent.
+// Serves reports whether the agent sends to the cluster at url.
 func (s *Sender) Serves(url string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -218,7 +218,7 @@ func (s *straight) connect(url string) (*endpoint.Endpoint, error) {
 	return nil, fmt.Errorf("no cluster of the configuration is at %s, which these records were for", url)
 }
 
-// close closes the clients that connect has made.
+// close closes the clients that connect made.
 func (s *straight) close() {
 	for _, e := range s.own {
 		e.Client.Close()

@@ -204,7 +204,7 @@ func (a *Agent) readiness() error {
 	return nil
 }
 
-// setState sets the state that the status shows.
+// setState sets the state of the agent that the status shows.
 func (a *Agent) setState(s string) {
 	defer a.telemetry.Look()
 	a.mu.Lock()

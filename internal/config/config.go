@@ -131,8 +131,8 @@ func Load(path string, env Env, o Options) (*Config, error) {
 	return t.Config, err
 }
 
-// Parse is Load for text that was read already. The name stands for the file in
-// errors, and its folder is where included and other files are looked for.
+// Parse is Load for text that was read already. Errors show name as the file, and relative
+// paths are looked up in its folder.
 func Parse(name string, text []byte, env Env, o Options) (*Config, error) {
 	t, err := ParseTraced(name, text, env, o)
 	return t.Config, err

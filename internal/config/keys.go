@@ -97,7 +97,7 @@ func (k *key) common() string {
 	return k.path
 }
 
-// all calls f for the key and every key below it.
+// all calls f for the key and for every key below it.
 func (k *key) all(f func(*key)) {
 	f(k)
 	for _, sub := range k.keys {

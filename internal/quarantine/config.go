@@ -17,7 +17,8 @@ func DefaultConfig() Config {
 	return Config{MaxSize: units.GiB, WhenFull: "block"}
 }
 
-// Validate returns every complaint as a *units.KeyError, joined.
+// Validate returns all mistakes in the settings, each as a *units.KeyError, joined into
+// one error.
 func (c Config) Validate() error {
 	var errs []error
 	if c.MaxSize <= 0 {

@@ -48,7 +48,7 @@ func sizeOf(fsys durable.FS, path string) (int64, error) {
 	return f.Size()
 }
 
-// makeFolder makes the folder and its name durable.
+// makeFolder makes the folder of the store, and its name durable.
 func (s *Store) makeFolder() error {
 	was := s.unsure
 	s.unsure = true
@@ -60,9 +60,8 @@ func (s *Store) makeFolder() error {
 	return err
 }
 
-// look takes over what a person did to the folder: files that went are room,
-// and one that was moved, removed or cut is not written to any more. The
-// caller has the turn.
+// look notices what a person changed in the folder: removed files make room, and a file
+// that was moved, removed or cut is not written to any more. The caller has the turn.
 func (s *Store) look() error {
 	now, err := listFiles(s.o.FS, s.dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && s.unsure {
@@ -97,8 +96,8 @@ func (s *Store) look() error {
 	return nil
 }
 
-// writesTo reports whether the open file is still the newest of the folder, and
-// as it was left.
+// writesTo reports whether the open file is still the newest of the folder and has the
+// length the store gave it.
 func (s *Store) writesTo(name string) bool {
 	if len(s.files) == 0 || s.files[len(s.files)-1].name != name {
 		return false
@@ -112,7 +111,8 @@ func (s *Store) writesTo(name string) bool {
 	return err == nil && size == s.end && same(f, s.out)
 }
 
-// same reports whether two open files are one, as far as the file system tells.
+// same reports whether two open files are the same file, as far as the file system can
+// tell.
 func same(a, b durable.File) bool {
 	type statter interface{ Stat() (os.FileInfo, error) }
 	x, ok := a.(statter)
@@ -125,7 +125,7 @@ func same(a, b durable.File) bool {
 	return err == nil && err2 == nil && os.SameFile(of, is)
 }
 
-// measure asks every file how long it is: a person may have cut one. The
+// measure reads the length of every file again, since a person may have cut one. The
 // caller has the turn.
 func (s *Store) measure() {
 	s.size = 0

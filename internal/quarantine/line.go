@@ -80,8 +80,7 @@ func appendEntry(b []byte, r *Entry) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// wholeCharacters takes the beginning of a character off the end of a text
-// that was cut inside it.
+// wholeCharacters removes an incomplete UTF-8 character from the end of b.
 func wholeCharacters(b []byte) []byte {
 	for back := 1; back < utf8.UTFMax && back <= len(b); back++ {
 		if i := len(b) - back; utf8.RuneStart(b[i]) {

@@ -48,7 +48,7 @@ func idOf(name string, line int) string {
 // that is not there holds nothing.
 func List(dir string, fn func(Entry) error) error { return list(durable.OS, dir, fn) }
 
-// list is List on any file system.
+// list is List for any file system.
 func list(fsys durable.FS, dir string, fn func(Entry) error) error {
 	files, err := listFiles(fsys, dir)
 	switch {
@@ -89,8 +89,8 @@ func readLine(b []byte) Entry {
 
 var errTorn = errors.New("line has no end")
 
-// eachLine calls fn for each line without its newline, and for what follows the
-// last newline, which has not ended. The bytes are good until fn returns.
+// eachLine calls fn for each line without its newline, and with ended false for bytes
+// after the last newline. fn may use the bytes only until it returns.
 func eachLine(fsys durable.FS, path string, fn func(b []byte, ended bool) error) error {
 	f, err := fsys.Open(path, 0)
 	if err != nil {

@@ -14,9 +14,9 @@ type drop struct {
 	bytes   int64
 }
 
-// makeRoom sees to it that lines fit into max_size, and returns those that are
-// to be written: with drop_oldest only the newest of more than fit at all. What
-// was dropped is returned with an error too.
+// makeRoom makes room for lines within max_size, and returns the lines to write. With
+// drop_oldest it removes the oldest files, and keeps only the newest lines if not even all
+// of these fit. It returns what was dropped even if it fails.
 func (s *Store) makeRoom(lines []byte) (fit []byte, dropped []drop, err error) {
 	limit, n := int64(s.cfg().MaxSize), int64(len(lines))
 	if s.size+n <= limit {
@@ -44,7 +44,8 @@ func (s *Store) makeRoom(lines []byte) (fit []byte, dropped []drop, err error) {
 	return lines, dropped, nil
 }
 
-// newest returns the last whole lines that fit into limit, and how many do not.
+// newest returns the last whole lines that fit into limit bytes, and how many lines do not
+// fit.
 func newest(lines []byte, limit int64) (fit []byte, rest int) {
 	for int64(len(lines)) > limit {
 		lines = lines[bytes.IndexByte(lines, '\n')+1:]
@@ -53,7 +54,8 @@ func newest(lines []byte, limit int64) (fit []byte, rest int) {
 	return lines, rest
 }
 
-// dropOldest removes the oldest file and counts its records. The caller has the turn.
+// dropOldest removes the oldest file and returns how many records that drops. The caller
+// has the turn.
 func (s *Store) dropOldest() (drop, error) {
 	if len(s.files) == 1 && s.out != nil { // it is the one being written
 		if err := s.finish(); err != nil {
@@ -78,7 +80,7 @@ func (s *Store) dropOldest() (drop, error) {
 	return d, nil
 }
 
-// tellDropped counts and logs what made room.
+// tellDropped counts and logs the records that were dropped to make room.
 func (s *Store) tellDropped(all []drop) {
 	for _, d := range all {
 		s.mu.Lock()

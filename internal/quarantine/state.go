@@ -21,9 +21,8 @@ type State struct {
 // moment is how long State waits for the disk.
 const moment = 100 * time.Millisecond
 
-// State looks at the folder, so that room a person made is seen. A disk that
-// does not answer in a moment is not waited for: then the State is as last
-// known.
+// State returns the state of quarantine, after a look at the folder for room that a person
+// made. If the disk does not answer in a moment, it returns the last known state.
 func (s *Store) State() State {
 	_ = s.disk.Do(moment, func() error { s.refresh(); return nil }, func(error) {})
 	s.mu.Lock()
@@ -33,8 +32,7 @@ func (s *Store) State() State {
 	return st
 }
 
-// refresh takes over what a person changed in the folder. The caller has the
-// turn.
+// refresh notices what a person changed in the folder. The caller has the turn.
 func (s *Store) refresh() {
 	if s.done || s.look() != nil {
 		return
@@ -49,9 +47,8 @@ func (s *Store) refresh() {
 	}
 }
 
-// settle notes how a write of records of n bytes ended. That there is no room for several
-// is no trouble yet: there may be for fewer, and whoever puts may come with those. The
-// caller has the turn.
+// settle notes how a write of n bytes ended. A lack of room for several records is no
+// trouble yet: the caller of Put may try again with fewer. The caller has the turn.
 func (s *Store) settle(err error, records int, n int64) {
 	s.mu.Lock()
 	s.state.Bytes = s.size
@@ -70,7 +67,7 @@ func (s *Store) tellTrouble(err error) {
 	s.o.Logger.Error("quarantine write failed: a file with a bad record waits at that record", "folder", s.dir, "err", err, "fix", Fix(err))
 }
 
-// Fix says what a person can do about an error of Put.
+// Fix returns what a person can do about an error of Put.
 func Fix(err error) string {
 	switch {
 	case errors.Is(err, ErrFull):
@@ -81,8 +78,8 @@ func Fix(err error) string {
 	return durable.Fix(err, "state_dir")
 }
 
-// cause is an error without the path, whose number changes with each try: told
-// twice it must be the same.
+// cause returns the error without its path. The path has a number that changes at each
+// try, and a repeated error has to read the same.
 func cause(err error) error {
 	var path *os.PathError
 	if errors.As(err, &path) {
@@ -91,7 +88,7 @@ func cause(err error) error {
 	return err
 }
 
-// errFull is ErrFull with the limit.
+// errFull returns ErrFull with the limit in its text.
 func (s *Store) errFull(n int64) error {
 	if n > int64(s.cfg().MaxSize) {
 		return fmt.Errorf("%w: this alone is more than quarantine.max_size, which is %v", ErrFull, s.cfg().MaxSize)

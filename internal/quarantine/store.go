@@ -62,10 +62,10 @@ type Store struct {
 	unsure bool
 }
 
-// Open reads what is in dir, which is made where it is missing. dir must belong
-// to this process alone. A newest file that does not end with a whole line, as
-// a crash leaves it, is left as it is: what comes goes to another. A disk that
-// cannot be written is no error here: each Put tries again.
+// Open opens the store in dir and makes dir if it is missing. No other process may use
+// dir. If the newest file ends within a line, as after a crash, the store leaves it alone
+// and starts a new file. A disk that cannot be written is no error of Open: each Put tries
+// again.
 func Open(dir string, cfg Config, opts Options) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -108,7 +108,7 @@ func (s *Store) fileSize() int64 {
 	return cmp.Or(s.o.FileSize, min(64<<20, max(1, int64(s.cfg().MaxSize)/4)))
 }
 
-// load reads the names and sizes of the files, and continues the newest one.
+// load lists the files with their sizes, and prepares the newest for further writes.
 func (s *Store) load() (err error) {
 	if s.files, err = listFiles(s.o.FS, s.dir); err != nil {
 		return err
@@ -128,7 +128,8 @@ func (s *Store) load() (err error) {
 	return s.resume(&s.files[len(s.files)-1])
 }
 
-// resume goes on with the newest file if it is of this version and ends with a whole line.
+// resume opens the newest file for writing if it has this version and ends with a whole
+// line.
 func (s *Store) resume(f *file) error {
 	if f.size >= s.fileSize() || f.size == 0 {
 		return nil
@@ -186,8 +187,8 @@ func (s *Store) Put(recs []record.Rejected) error {
 	return err
 }
 
-// write appends lines and syncs them. What was dropped for them is returned
-// with an error too.
+// write makes room, then appends lines and syncs them. It returns what it dropped to make
+// room even if it fails.
 func (s *Store) write(lines []byte) (dropped []drop, err error) {
 	if s.done {
 		return nil, ErrClosed
@@ -211,8 +212,8 @@ func (s *Store) write(lines []byte) (dropped []drop, err error) {
 	return dropped, s.append(lines)
 }
 
-// append writes at the end of the newest file: content, then the folder that
-// holds its name.
+// append writes lines to the end of the newest file and syncs the file, then the folder
+// that holds its name.
 func (s *Store) append(lines []byte) error {
 	if n, err := s.out.WriteAt(lines, s.end); err != nil || n < len(lines) {
 		if s.out.Truncate(s.end) != nil {
@@ -241,7 +242,7 @@ func (s *Store) grow(n int64) {
 	s.size += n
 }
 
-// begin creates the next file. The caller has the turn.
+// begin creates the next file of the store. The caller has the turn.
 func (s *Store) begin() error {
 	f := file{name: fmt.Sprintf("%016x%s", s.next, suffix), seq: s.next}
 	out, err := s.o.FS.Open(s.path(&f), os.O_RDWR|os.O_CREATE|os.O_EXCL)
@@ -254,9 +255,9 @@ func (s *Store) begin() error {
 	return nil
 }
 
-// abandon leaves a file alone whose last n bytes are not known to be kept: no
-// later sync could tell. One with nothing else in it goes, so that a disk that
-// keeps failing does not fill a folder.
+// abandon closes the newest file for good, because its last n bytes may not be on disk and
+// no later sync could tell. It removes the file if it holds nothing else, so that a disk
+// that keeps failing does not fill the folder with files.
 func (s *Store) abandon(n int64) {
 	s.out.Close()
 	s.out = nil
@@ -268,7 +269,7 @@ func (s *Store) abandon(n int64) {
 	s.grow(n)
 }
 
-// finish closes a full file. All of it was synced.
+// finish closes the newest file because it is full. All of its lines were synced.
 func (s *Store) finish() error {
 	err := s.out.Close()
 	s.out = nil
@@ -278,8 +279,7 @@ func (s *Store) finish() error {
 	return nil
 }
 
-// Close ends the store. A disk that hangs is not waited for longer than
-// Options.Stall.
+// Close closes the store. It waits for a hanging disk no longer than Options.Stall.
 func (s *Store) Close() error {
 	return s.disk.Do(s.o.Stall, func() error {
 		if s.done = true; s.out == nil {
