@@ -407,8 +407,8 @@ func (f *file) overlap(before spans, s record.Span, by record.BatchID) {
 	}
 }
 
-// find returns a batch that is begun and has not ended, or one that rests in the spool;
-// nil: the batch is neither.
+// find returns a batch that is begun and has not ended, or that is in the spool; nil if
+// the batch is neither.
 func (h *history) find(id record.BatchID) *batch {
 	if b := h.open[id]; b != nil {
 		return b

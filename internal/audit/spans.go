@@ -30,7 +30,7 @@ func (s spans) add(n record.Span) spans {
 	return slices.Replace(s, i, j, n)
 }
 
-// with returns what is in s or in o.
+// with returns the union of s and o.
 func (s spans) with(o spans) spans {
 	out := slices.Clone(s)
 	for _, n := range o {
@@ -53,7 +53,7 @@ func (s spans) within(n record.Span) (out spans) {
 	return slices.DeleteFunc(out, func(e record.Span) bool { return e.Len() <= 0 })
 }
 
-// and returns what is in s and in o.
+// and returns the intersection of s and o.
 func (s spans) and(o spans) (out spans) {
 	for _, n := range o {
 		out = append(out, s.within(n)...)
@@ -61,7 +61,7 @@ func (s spans) and(o spans) (out spans) {
 	return out
 }
 
-// without returns what is in s and not in o.
+// without returns the parts of s that are not in o.
 func (s spans) without(o spans) (out spans) {
 	for _, n := range s {
 		for _, cut := range o.within(n) {

@@ -87,7 +87,7 @@ type Tally struct {
 // Empty reports whether nothing was counted.
 func (t *Tally) Empty() bool { return len(t.names) == 0 }
 
-// add counts a name.
+// add counts one record with this name.
 func (t *Tally) add(name string) {
 	if t.n == nil {
 		t.n = make(map[string]int)

@@ -91,8 +91,8 @@ const (
 	On
 )
 
-// UnmarshalJSON reads the document of a policy. The older form has no IsEnabled: that
-// it is there turns streaming on.
+// UnmarshalJSON reads the document of a policy. In its older form, without IsEnabled, the
+// existence of the policy enables streaming.
 func (p *Policy) UnmarshalJSON(text []byte) error {
 	var doc *struct{ IsEnabled *bool }
 	err := json.Unmarshal(text, &doc)

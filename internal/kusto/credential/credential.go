@@ -36,10 +36,9 @@ type Options struct {
 	dialMetadata func(ctx context.Context, network, addr string) (net.Conn, error) // of tests
 }
 
-// New makes the tokens of cfg for the cluster at clusterURL. It
-// makes no request and reads no secret before a token is asked for. Where cfg
-// names no authority, and where the authority does not know the cluster by its
-// URL, the cluster is asked, so it is refused here if wire.CheckEndpoint refuses it.
+// New returns the source of tokens for the cluster at clusterURL. It makes no request and
+// reads no secret before the first call of Token. The cluster may later be asked for its
+// authority, so New returns an error if wire.CheckEndpoint does not accept the URL.
 func New(cfg Config, clusterURL string, o Options) (*Tokens, error) {
 	method := cmp.Or(cfg.Method, "auto")
 	if method == "auto" && cfg.ClientSecret+cfg.ClientSecretFile != "" {

@@ -84,7 +84,7 @@ func (t *Tokens) None() bool { return t.grant == nil }
 // with these tokens uses it too. It is nil for the method none.
 func (t *Tokens) Clock() *wire.Clock { return t.clock }
 
-// Close ends the request under way, if there is one, and waits for it.
+// Close cancels a running token request and waits for its end.
 func (t *Tokens) Close() {
 	if t.grant != nil {
 		t.stop()

@@ -64,7 +64,7 @@ type Collected struct {
 	Rows [][]json.RawMessage
 }
 
-// Table begins a table, if it was asked for.
+// Table implements Reader: it begins a table, if the caller wants this kind.
 func (c *Collector) Table(t *Table) error {
 	if t.Kind == PrimaryResult {
 		c.Tables = append(c.Tables, Collected{Table: *t, of: t})

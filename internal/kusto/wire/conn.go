@@ -40,8 +40,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// SetWriteDeadline is called by crypto/tls alone, before the alert that
-// closes a connection on which no write is under way.
+// SetWriteDeadline is only called by crypto/tls, before the alert that closes an idle
+// connection.
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.leaving.Store(true)
 	return c.Conn.SetWriteDeadline(t)
