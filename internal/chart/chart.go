@@ -63,8 +63,8 @@ func (l *list) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// Parse reads what the service says that a query renders, as JSON. The kind may be
-// one that is not drawn.
+// Parse reads the JSON in which the service says what a query renders. The kind may be one
+// that this package cannot draw.
 func Parse(visualization string) (Spec, error) {
 	var v struct {
 		Visualization, Title, XTitle, YTitle, XColumn string
@@ -97,8 +97,8 @@ type Series struct {
 	Y    []float64 // one for each of At, or of X; NaN: none
 }
 
-// Build makes a chart of the rows of a table. Values of one series in one place are
-// added up.
+// Build makes a chart of the rows of a table. It adds up values that belong to the same
+// series and place.
 func Build(s Spec, columns []query.Column, rows [][]json.RawMessage) (*Chart, error) {
 	b, err := newBuilder(s, columns)
 	if err != nil {
@@ -182,7 +182,7 @@ func isNumber(typ string) bool {
 	return slices.Contains([]string{"int", "long", "real", "decimal"}, typ)
 }
 
-// number is a cell as a number; NaN: it is none.
+// number returns a cell as a number; NaN if it is none.
 func number(cell json.RawMessage) float64 {
 	f, err := strconv.ParseFloat(query.CellText(cell), 64)
 	if err != nil || math.IsInf(f, 0) {
@@ -191,7 +191,7 @@ func number(cell json.RawMessage) float64 {
 	return f
 }
 
-// place is where a cell is on the axis of lines.
+// place returns the position of a cell on the x axis of a line chart.
 func (b *builder) place(cell json.RawMessage) (at float64, ok bool) {
 	if !b.c.IsTime {
 		at = number(cell)
@@ -243,7 +243,7 @@ func (b *builder) add(row []json.RawMessage) {
 	}
 }
 
-// value is where the value of a series at a place is kept.
+// value returns the variable for the value of a series at a place.
 func (b *builder) value(name string, x int, at float64) *float64 {
 	i, known := b.series[name]
 	if !known {
@@ -267,7 +267,7 @@ func (b *builder) value(name string, x int, at float64) *float64 {
 	return &s.Y[p]
 }
 
-// shortTime is a time without the parts that are nothing.
+// shortTime returns a time without trailing parts that are zero.
 func shortTime(label string, isTime bool) string {
 	if !isTime {
 		return label
@@ -276,7 +276,7 @@ func shortTime(label string, isTime bool) string {
 	return strings.Replace(strings.TrimSuffix(label, "T00:00:00"), "T", " ", 1)
 }
 
-// chart brings values to their order.
+// chart returns the finished chart, with its values sorted.
 func (b *builder) chart() (*Chart, error) {
 	c := b.c
 	if len(b.places) == 0 {
@@ -307,7 +307,7 @@ func (b *builder) chart() (*Chart, error) {
 	return c, nil
 }
 
-// ascending is the order that brings values from the least to the greatest.
+// ascending returns the indexes that sort the values in ascending order.
 func ascending(values []float64) []int {
 	order := make([]int, len(values))
 	for i := range order {
@@ -328,7 +328,7 @@ func inOrder[T any](values []T, order []int) []T {
 
 func (c *Chart) isLines() bool { return c.Kind == Time || c.Kind == Line }
 
-// ends are the first and the last place of lines.
+// ends returns the first and the last position of a line chart.
 func (c *Chart) ends() (first, last float64) {
 	first, last = math.Inf(1), math.Inf(-1)
 	for _, s := range c.Series {
@@ -339,7 +339,7 @@ func (c *Chart) ends() (first, last float64) {
 	return first, last
 }
 
-// bounds are the least and the greatest value.
+// bounds returns the smallest and the largest value.
 func (c *Chart) bounds() (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, s := range c.Series {
@@ -352,7 +352,7 @@ func (c *Chart) bounds() (low, high float64) {
 	return low, high
 }
 
-// figure is a number for the eye.
+// figure returns a number, rounded for reading.
 func figure(v float64) string {
 	if math.Abs(v) >= 1e15 || v != 0 && math.Abs(v) < 1e-4 {
 		return strconv.FormatFloat(v, 'g', 4, 64)
@@ -361,7 +361,8 @@ func figure(v float64) string {
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
-// timeFigure is a time on an axis that is so long, in seconds.
+// timeFigure returns a time on an axis of this length in seconds, as precise as the length
+// needs.
 func timeFigure(at, length float64) string {
 	t := time.Unix(0, int64(at*1e9)).UTC()
 	switch {
@@ -377,7 +378,7 @@ func timeFigure(at, length float64) string {
 	return t.Format("15:04:05.000")
 }
 
-// place is a place of lines for the eye.
+// place returns a position of a line chart as text.
 func (c *Chart) place(at float64) string {
 	if first, last := c.ends(); c.IsTime {
 		return timeFigure(at, last-first)

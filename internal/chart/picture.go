@@ -14,7 +14,7 @@ const (
 	pictureHeight = 540
 )
 
-// SVG draws a chart as a picture.
+// SVG draws the chart as an SVG picture.
 func (c *Chart) SVG(w io.Writer) error {
 	height := pictureHeight
 	if c.Kind == Bar {
@@ -101,8 +101,8 @@ func (c *Chart) piePicture(p *charts.Painter) error {
 	return p.PieChart(o)
 }
 
-// linesPicture draws lines on a grid of places that are equally far apart, so that
-// times have the place they have, however far the rows are apart.
+// linesPicture draws a line chart on an even grid of positions, so that times are in their
+// right places however far apart the rows are.
 func (c *Chart) linesPicture(p *charts.Painter) error {
 	var values [][]float64
 	var names []string

@@ -25,7 +25,7 @@ var (
 	colors = []int{33, 208, 40, 196, 135, 45, 220, 201, 244, 118, 130, 99}
 )
 
-// Draw draws a chart in letters.
+// Draw draws the chart with characters of the terminal.
 func (c *Chart) Draw(w io.Writer, s Screen) error {
 	s.Width, s.Height = max(s.Width, 30), max(s.Height, 10)
 	var b strings.Builder
@@ -52,8 +52,7 @@ func (c *Chart) Draw(w io.Writer, s Screen) error {
 	return nil
 }
 
-// paint is a text in the color or with the sign of a series; text is what is drawn
-// where there are colors.
+// paint returns text in the color of a series, or without colors the sign of the series.
 func (s Screen) paint(series int, text string) string {
 	if !s.Color {
 		return text
@@ -61,7 +60,7 @@ func (s Screen) paint(series int, text string) string {
 	return fmt.Sprintf("\x1b[38;5;%dm%s\x1b[0m", colors[series%len(colors)], text)
 }
 
-// sign is what the bars of a series are made of.
+// sign returns the character that the bars of a series are drawn with.
 func (s Screen) sign(series int) string {
 	if s.Color {
 		return s.paint(series, "█")
@@ -81,8 +80,8 @@ func (c *Chart) legend(b *strings.Builder, s Screen) {
 	b.WriteString("\n")
 }
 
-// lines draws over times or numbers. Each column of the screen has the greatest of
-// the values that fall on it, or what lies on the line between two rows.
+// lines draws a line chart. Each column of the screen shows the largest value that falls
+// on it, or a point on the line between two rows.
 func (c *Chart) lines(b *strings.Builder, s Screen) {
 	low, high := c.bounds()
 	label := max(len(figure(low)), len(figure(high))) + 2
@@ -120,7 +119,7 @@ func (c *Chart) lines(b *strings.Builder, s Screen) {
 	c.legend(b, s)
 }
 
-// onScreen is a value for each of so many columns of the screen.
+// onScreen returns the value of a series for each column of the screen.
 func (c *Chart) onScreen(s Series, width int) []float64 {
 	out := make([]float64, width)
 	for i := range out {
@@ -155,7 +154,7 @@ func (c *Chart) onScreen(s Series, width int) []float64 {
 	return out
 }
 
-// labelled is a label cut and filled to a width.
+// labelled returns a label cut or padded to a width.
 func labelled(text string, width int) string {
 	text = telemetry.Printable(text)
 	if uniseg.StringWidth(text) > width {
@@ -172,7 +171,7 @@ func labelled(text string, width int) string {
 	return text + strings.Repeat(" ", max(width-uniseg.StringWidth(text), 0))
 }
 
-// bars draws a line for each place and series, from nothing to its value.
+// bars draws one bar for each place and series.
 func (c *Chart) bars(b *strings.Builder, s Screen) {
 	label, value := 0, 0
 	for _, x := range c.X {
@@ -222,7 +221,7 @@ func (c *Chart) bars(b *strings.Builder, s Screen) {
 	c.legend(b, s)
 }
 
-// plain is the sign of a series without its color.
+// plain returns the sign of a series without its color.
 func (s Screen) plain(series int) string {
 	if s.Color {
 		return "█"
@@ -300,7 +299,8 @@ type slice struct {
 	part  float64
 }
 
-// slices of a pie, in their order; the last of many together.
+// slices returns the slices of a pie in their order. If there are more than most, the last
+// one stands for all others.
 func (c *Chart) slices(most int) (all []slice) {
 	total := 0.0
 	for _, v := range c.Series[0].Y {
@@ -329,8 +329,7 @@ func (c *Chart) slices(most int) (all []slice) {
 	return all
 }
 
-// pie draws a disc, and what its slices are beside it, or below where the screen is
-// narrow.
+// pie draws a disc, and the names of its slices beside it, or below on a narrow screen.
 func (c *Chart) pie(b *strings.Builder, s Screen) {
 	all := c.slices(len(signs))
 	name, value := 0, 0
@@ -364,7 +363,7 @@ func (c *Chart) pie(b *strings.Builder, s Screen) {
 	}
 }
 
-// pieRow draws a row of a disc; a sign is half as wide as it is high.
+// pieRow draws one row of the disc; a character is half as wide as high.
 func (c *Chart) pieRow(b *strings.Builder, s Screen, all []slice, row, height int) {
 	radius := float64(height) / 2
 	y := float64(row) + 0.5 - radius
@@ -382,7 +381,7 @@ func (c *Chart) pieRow(b *strings.Builder, s Screen, all []slice, row, height in
 	}
 }
 
-// sliceAt is the slice at a part of the way round.
+// sliceAt returns the slice at this fraction of the way around the disc.
 func sliceAt(all []slice, part float64) int {
 	for i, one := range all {
 		if part -= one.part; part < 0 {

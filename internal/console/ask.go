@@ -24,7 +24,7 @@ func NewAsker(in io.Reader, out io.Writer) Asker {
 	return Asker{In: bufio.NewReader(in), Out: out, On: isFile && term.IsTerminal(int(f.Fd()))}
 }
 
-// Value fills *to, if it is empty, with an answer, or with what is suggested.
+// Value asks for *to if it is empty, and proposes the suggested value.
 func (a *Asker) Value(to *string, question, suggested string, optional bool, check func(string) error) error {
 	for *to == "" {
 		answer := suggested

@@ -24,7 +24,7 @@ type Table struct {
 	Columns []schema.Column `json:"OrderedColumns"`
 }
 
-// ParseSchema reads what .show database schema as json answers.
+// ParseSchema reads the answer of .show database schema as json.
 func ParseSchema(text string) (*Schema, error) {
 	var doc struct {
 		Databases map[string]struct {
@@ -87,8 +87,8 @@ var (
 	assigned = regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_]*)\s*=(?:[^=~]|$)`)
 )
 
-// Complete returns how a text can go on where it ends, and how many bytes of its end
-// that takes the place of.
+// Complete returns how a text can continue at its end, and how many bytes at its end the
+// continuation replaces.
 func (s *Schema) Complete(text string) (all []Candidate, taken int) {
 	if script.Quoted(text) {
 		return nil, 0
@@ -121,7 +121,7 @@ func (s *Schema) Complete(text string) (all []Candidate, taken int) {
 	return add(all, begun, "function", functions...), len(begun)
 }
 
-// lastStatement is the text of the statement that is being written.
+// lastStatement returns the statement that is being typed.
 func lastStatement(text string) string {
 	if trimmed := strings.TrimRight(text, " \t\r\n"); strings.HasSuffix(trimmed, ";") || trimmed == "" {
 		return ""
@@ -133,7 +133,7 @@ func lastStatement(text string) string {
 	return strings.TrimLeft(all[len(all)-1].Text, " \t\r\n") + text[len(strings.TrimRight(text, " \t\r\n")):]
 }
 
-// add adds the words that begin as what was begun.
+// add adds the words that start with begun.
 func add(all []Candidate, begun, about string, words ...string) []Candidate {
 	for _, w := range words {
 		if strings.HasPrefix(strings.ToLower(w), strings.ToLower(begun)) && !slices.ContainsFunc(all, func(c Candidate) bool { return c.Text == w }) {
@@ -143,7 +143,7 @@ func add(all []Candidate, begun, about string, words ...string) []Candidate {
 	return all
 }
 
-// named is a name as the language reads it.
+// named returns a name in KQL syntax, in brackets if needed.
 func named(name string) string {
 	if word.FindString(name) == name {
 		return name
@@ -164,8 +164,8 @@ func (s *Schema) addTables(all []Candidate, begun string) []Candidate {
 	return add(all, begun, "function of the database", s.Functions...)
 }
 
-// addColumns adds those of the tables that a statement names, of all if it names
-// none, and what the statement gives a name.
+// addColumns adds the columns of the tables that a statement names, or of all tables if it
+// names none, and the names that the statement defines.
 func (s *Schema) addColumns(all []Candidate, begun, statement string) []Candidate {
 	var from []Table
 	if s != nil {

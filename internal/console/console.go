@@ -37,7 +37,8 @@ type Options struct {
 // ErrQuit is returned by a command to end the session.
 var ErrQuit = errors.New("quit")
 
-// Run reads from the terminal until it ends. Its error is that of the terminal.
+// Run reads statements from the terminal until its end. Its error is an error of the
+// terminal.
 func Run(o Options) error {
 	o.Commands = append(o.Commands,
 		Command{Name: `\help`, Help: "this", Run: func(string) error { o.help(); return nil }},
@@ -93,8 +94,9 @@ func (o *Options) isWhole(text string) bool {
 // plain are words that people try to get out with, or help.
 var plain = map[string]string{"help": `\help`, "quit": `\q`, "exit": `\q`, `\?`: `\help`, `\h`: `\help`}
 
-// command tells a command of the session from a statement. Whatever begins with a
-// backslash is none.
+// command splits a command of the session from its argument; is is false if the text is a
+// statement. A text that begins with a backslash is always a command; c is nil if there is
+// no command of that name.
 func (o *Options) command(text string) (c *Command, arg string, is bool) {
 	text = strings.TrimSpace(text)
 	name, arg, _ := strings.Cut(strings.TrimSuffix(text, ";"), " ")

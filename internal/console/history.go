@@ -25,7 +25,7 @@ type History struct {
 // mostKept is how many statements are kept at least.
 const mostKept = 1000
 
-// DefaultHistory is where the history of a user is; empty: the user has no home.
+// DefaultHistory returns the path of the user's history; empty if the user has no home.
 func DefaultHistory() string {
 	home, _ := os.UserHomeDir()
 	dir := os.Getenv("XDG_STATE_HOME")
@@ -38,7 +38,7 @@ func DefaultHistory() string {
 	return filepath.Join(dir, "kusto-agent", "history")
 }
 
-// OpenHistory reads a history. It is usable, if unkept, also with an error.
+// OpenHistory reads a history. With an error the History still works, but is not saved.
 func OpenHistory(path string) (*History, error) {
 	h := new(History)
 	if path == "" {
@@ -75,7 +75,7 @@ func OpenHistory(path string) (*History, error) {
 	return h, nil
 }
 
-// rewrite makes the file as short as the history.
+// rewrite shortens the file to the entries of the history.
 func (h *History) rewrite() error {
 	f, err := os.CreateTemp(filepath.Dir(h.path), ".history-*") // its mode is 0600
 	if err != nil {

@@ -137,7 +137,8 @@ func do[Out any](ctx context.Context, dir, what string, in any) (*Out, error) {
 	return out, nil
 }
 
-// Serve is what the control socket of an agent does for a Remote, by its name.
+// Serve returns the functions that the control socket of an agent offers to a Remote, by
+// name.
 func Serve(k Keeper) map[string]telemetry.Doing {
 	return map[string]telemetry.Doing{
 		DoRemoveSpooled: telemetry.Do1(k.RemoveSpooled),
@@ -147,7 +148,7 @@ func Serve(k Keeper) map[string]telemetry.Doing {
 	}
 }
 
-// Batches are batch ids that were spelled out.
+// Batches parses batch ids.
 func Batches(all []string) ([]record.BatchID, error) {
 	ids := make([]record.BatchID, len(all))
 	for i, s := range all {
@@ -160,7 +161,7 @@ func Batches(all []string) ([]record.BatchID, error) {
 	return ids, nil
 }
 
-// Words are what became of the records, for a person.
+// Words returns what became of the records, as sentences for a person.
 func (r *Requeued) Words() (all []string) {
 	all = append(all, units.Counted(r.Accepted, "record")+" accepted")
 	for _, b := range r.Batches {

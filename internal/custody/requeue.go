@@ -147,7 +147,8 @@ func (q *requeue) take(e quarantine.Entry) error {
 	return q.send(l.entries)
 }
 
-// withheld is why a record cannot be sent: what is kept of it is not all of it.
+// withheld returns why a record cannot be sent, because quarantine does not hold all of
+// it; empty if it can.
 func withheld(e *quarantine.Entry) string {
 	switch {
 	case e.Redacted && len(e.Data) == 0:
@@ -181,8 +182,8 @@ func (q *requeue) note(line, what, why string) {
 	}
 }
 
-// send makes one request for records of one route, and smaller ones where it is refused
-// for what is in it.
+// send makes one request for records of one route. If it is refused because of its
+// content, send halves it.
 func (q *requeue) send(all []quarantine.Entry) error {
 	if err := q.ctx.Err(); err != nil {
 		return q.stop(exit.Interrupted, "it was interrupted")
@@ -215,8 +216,8 @@ func (q *requeue) send(all []quarantine.Entry) error {
 	return q.answered(sent, to, id, &ans)
 }
 
-// shaped is a record as it is sent. One that is redacted is what was sent before, and is
-// sent so again.
+// shaped returns a record in the form in which it is sent. A redacted record is stored in
+// the form that was sent, and is sent so again.
 func (q *requeue) shaped(e *quarantine.Entry, id record.BatchID) (made []byte, err error) {
 	if made = e.Data; !e.Redacted {
 		if made, err = q.Shape(&e.Rejected, id); err != nil {

@@ -31,8 +31,8 @@ type Audit struct {
 	Out     console.Output
 }
 
-// Run prints the result and says whether nothing is missing or too many. Its error ends a
-// command.
+// Run prints the result, and reports whether the tables hold every record exactly once.
+// Its error ends the command.
 func (a *Audit) Run(ctx context.Context) (ok bool, err error) {
 	stamps, err := a.stamps()
 	if err != nil {
@@ -55,8 +55,8 @@ func (a *Audit) Run(ctx context.Context) (ok bool, err error) {
 	return r.OK && t.OK, a.show(r, t, nil)
 }
 
-// judged compares the journal with the tables. An error without an exit code gets that of
-// a failed read.
+// judged compares the journal with the tables. Its error has an exit code, if need be that
+// of a failed read.
 func judged(ctx context.Context, o audit.TableOptions) (*audit.Report, *audit.TableReport, error) {
 	r, t, err := audit.Against(ctx, o)
 	var code *exit.Error
@@ -72,7 +72,7 @@ type repaired struct {
 	*Result
 }
 
-// show prints what was found, and in JSON what was repaired before it; nil: nothing.
+// show prints what was found; with JSON also what was repaired before, unless did is nil.
 func (a *Audit) show(r *audit.Report, t *audit.TableReport, did *repaired) error {
 	if a.JSON {
 		return a.Out.JSON(struct {
@@ -87,7 +87,7 @@ func (a *Audit) show(r *audit.Report, t *audit.TableReport, did *repaired) error
 	return t.Write(a.Out)
 }
 
-// mend sends what the tables lack, and asks them again.
+// mend sends the records that the tables lack, and then compares again.
 func (a *Audit) mend(ctx context.Context, o audit.TableOptions, to Sender) (ok bool, err error) {
 	lock, err := Lock(o.State)
 	if err != nil {
@@ -136,7 +136,8 @@ func (a *Audit) mend(ctx context.Context, o audit.TableOptions, to Sender) (ok b
 	return r.OK && t.OK, err
 }
 
-// stamps are the columns of each input that say where a row comes from.
+// stamps returns, for each input, the columns that say which file and offset a row comes
+// from.
 func (a *Audit) stamps() (map[string]audit.Stamps, error) {
 	for name := range a.Columns {
 		if name != "file" && name != "generation" && name != "offset" {
@@ -167,7 +168,7 @@ type clusters struct {
 	made map[string]*endpoint.Connection // by name
 }
 
-// Ask has one question answered.
+// Ask runs one query and calls row for each row of the result.
 func (t *clusters) Ask(ctx context.Context, r record.Route, text string, parameters []query.Parameter, row func(map[string]string)) error {
 	to, err := t.to(r.Cluster)
 	if err != nil {
@@ -190,7 +191,7 @@ func (t *clusters) Ingest(ctx context.Context, cluster string, in *kusto.Ingest)
 	return to.Ingest(ctx, in)
 }
 
-// to is the connection to the cluster of a URL.
+// to returns the connection to the cluster at a URL.
 func (t *clusters) to(url string) (*endpoint.Connection, error) {
 	for name, c := range t.cfg.Clusters {
 		if c.URL != url {

@@ -21,9 +21,9 @@ import (
 	"kusto-agent/internal/units"
 )
 
-// Lock has one repair of a state_dir at a time, until what it returns is closed: two would
-// send the same records. It is no lock of the agent and writes nothing. Its error ends a
-// command.
+// Lock makes sure that only one repair of a state_dir runs at a time, until the result is
+// closed: two would send the same records. It does not lock out the agent, and writes
+// nothing. Its error ends the command.
 func Lock(state string) (io.Closer, error) {
 	lock := flock.New(filepath.Join(state, "journal"), flock.SetFlag(os.O_RDONLY))
 	ok, err := lock.TryLock()
@@ -38,8 +38,8 @@ func Lock(state string) (io.Closer, error) {
 	return lock, nil
 }
 
-// Prepare makes the plan for holes of the agent with a configuration. The source is that of
-// the plan. Its error ends a command.
+// Prepare makes the plan that fills holes, and returns the source that the plan reads
+// records from. Its error ends the command.
 func Prepare(cfg *config.Config, holes []audit.Hole, before time.Time) (*Plan, Source, error) {
 	past, err := pipeline.Past(cfg)
 	if err != nil {
@@ -56,7 +56,7 @@ func Prepare(cfg *config.Config, holes []audit.Hole, before time.Time) (*Plan, S
 	return Make(Options{Holes: holes, Batches: batches, Source: source, Before: before}), source, nil
 }
 
-// batches are those of holes, as they were begun.
+// batches returns the batches that holes belong to, as the journal has them.
 func batches(dir string, holes []audit.Hole) (map[record.BatchID]*record.Payload, error) {
 	found := map[record.BatchID]*record.Payload{}
 	for i := range holes {
@@ -83,7 +83,7 @@ func batches(dir string, holes []audit.Hole) (map[record.BatchID]*record.Payload
 	return found, err
 }
 
-// Agreed asks whether a plan is to be carried out. Its error ends a command.
+// Agreed asks a person whether to carry out a plan. Its error ends the command.
 func Agreed(p *Plan, ask *console.Asker) error {
 	if !ask.On {
 		return exit.With(exit.Usage, errors.New("this sends records again, and nothing was sent: there is no terminal to ask on; run it with --yes"))

@@ -54,7 +54,7 @@ type sending struct {
 	ranges []Range
 }
 
-// Records is how many records a plan would send.
+// Records returns how many records a plan would send.
 func (p *Plan) Records() (n int) {
 	for i := range p.Send {
 		n += p.Send[i].Records
@@ -80,7 +80,8 @@ var (
 	errOther   = errors.New("its records cannot be read one by one")
 )
 
-// Make finds out what can be sent. It reads every file that has a hole, and keeps no body.
+// Make finds out which records can be sent. It reads every file that has a hole, and keeps
+// no record in memory.
 func Make(o Options) *Plan {
 	m := maker{o: o, plan: &Plan{Send: []Range{}, Not: []Range{}}, taken: map[place]bool{}}
 	slices.SortStableFunc(m.o.Holes, func(a, b audit.Hole) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) })
@@ -122,7 +123,7 @@ type maker struct {
 	taken map[place]bool // records that are sent
 }
 
-// batch plans what is sent again of one batch.
+// batch plans which records of one batch are sent again.
 func (m *maker) batch(id record.BatchID, holes []audit.Hole) {
 	refuse := func(all []audit.Hole, why error) {
 		for i := range all {
@@ -182,7 +183,8 @@ func (m *maker) batch(id record.BatchID, holes []audit.Hole) {
 	}
 }
 
-// left reads what can be read of a batch of which a file is gone.
+// left reads the records of a batch that can still be read although one of its files is
+// gone.
 func (m *maker) left(was, whole *record.Payload) ([]batcher.Record, error) {
 	left, err := m.o.Source.Left(was)
 	if err != nil {
@@ -201,7 +203,7 @@ type chosenRecord struct {
 	hole *audit.Hole
 }
 
-// choose finds the records of a hole that are not in the table.
+// choose returns the records of a hole that are not in the table.
 func (m *maker) choose(h *audit.Hole, p *record.Payload, recs []batcher.Record) (chosen []chosenRecord, err error) {
 	begins := map[int64]bool{}
 	for _, r := range recs {
@@ -239,15 +241,16 @@ func (m *maker) choose(h *audit.Hole, p *record.Payload, recs []batcher.Record) 
 	return chosen, nil
 }
 
-// split reports whether a payload has an extent without a piece: a record may begin in it
-// that ends in the next file.
+// split reports whether a payload covers a range of a file without having a piece of that
+// file: a record may begin there and end in the next file.
 func split(p *record.Payload) bool {
 	return slices.ContainsFunc(p.Cover, func(x record.Extent) bool {
 		return !slices.ContainsFunc(p.Pieces, func(piece record.Piece) bool { return piece.File == x.File })
 	})
 }
 
-// part is a new payload of some records of another, and the hole of each of its pieces.
+// part returns a new payload of some records of another, and the hole that each of its
+// pieces fills.
 func part(p *record.Payload, chosen []chosenRecord) (out *record.Payload, of []*audit.Hole) {
 	out = &record.Payload{ID: record.BatchID(uuid.New()), Route: p.Route, Shaping: p.Shaping, RawBytes: p.RawBytes}
 	for _, c := range chosen {
@@ -269,7 +272,7 @@ func part(p *record.Payload, chosen []chosenRecord) (out *record.Payload, of []*
 	return out, of
 }
 
-// same reports whether what was read is what was chosen.
+// same reports whether the records that were read are the chosen ones.
 func same(recs []batcher.Record, chosen []chosenRecord) bool {
 	return slices.EqualFunc(recs, chosen, func(r batcher.Record, c chosenRecord) bool {
 		return r.File == c.File && r.Offset == c.Offset && r.Length == c.Length

@@ -26,8 +26,8 @@ type Result struct {
 // mostTries is how often one payload is sent that was surely not stored.
 const mostTries = 6
 
-// Run sends what the plan says, one payload at a time, until ctx ends. A request that got no
-// trustworthy answer is not made again: the table is to be asked first.
+// Run sends the payloads of the plan one at a time, until ctx ends. It does not repeat a
+// request without a trustworthy answer: the table has to be asked first.
 func (p *Plan) Run(ctx context.Context, from Source, to Sender) *Result {
 	r := &Result{Unknown: []Range{}, Failed: []Range{}}
 	held := map[record.Route]string{}
@@ -52,7 +52,7 @@ func (p *Plan) Run(ctx context.Context, from Source, to Sender) *Result {
 	return r
 }
 
-// because returns ranges with this reason.
+// because returns the ranges with this reason.
 func because(all []Range, why string) (out []Range) {
 	for _, r := range all {
 		r.Why = why
@@ -61,8 +61,8 @@ func because(all []Range, why string) (out []Range) {
 	return out
 }
 
-// deliver sends one payload. Why is empty where it was accepted; all says that others of its
-// route need not be tried.
+// deliver sends one payload. why is empty if it was accepted; all is set if other payloads
+// of its route need not be tried.
 func deliver(ctx context.Context, p *record.Payload, from Source, to Sender) (why string, unknown, all bool) {
 	if _, err := from.Read(p); err != nil { // the CRC of the plan holds
 		return err.Error(), false, false
@@ -104,7 +104,7 @@ func deliver(ctx context.Context, p *record.Payload, from Source, to Sender) (wh
 	}
 }
 
-// words are those of an answer that is none of acceptance.
+// words returns an answer other than acceptance in words.
 func words(ans *kusto.Answer) string {
 	text := ans.Verdict.String()
 	if ans.Err != nil {

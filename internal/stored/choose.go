@@ -21,8 +21,8 @@ type Choice struct {
 // shown is how many rows of what was chosen a person sees.
 const shown = 20
 
-// Choose collects the payloads that a list chooses, and shows the first of them on w; with
-// all, a filter that chooses all will do.
+// Choose collects the payloads that the filter selects, and shows the first of them on w.
+// Without all, the filter must not be empty.
 func (l *Payloads) Choose(dir string, w io.Writer, all bool) (*Choice, error) {
 	if err := l.meant(all); err != nil {
 		return nil, err
@@ -42,7 +42,8 @@ func (l *Payloads) Choose(dir string, w io.Writer, all bool) (*Choice, error) {
 	return c, l.rest(len(c.IDs), err, l.Out)
 }
 
-// Choose collects the records that a list chooses, as that of Payloads does.
+// Choose collects the records that the filter selects, and shows the first of them on w.
+// Without all, the filter must not be empty.
 func (l *Records) Choose(dir string, w io.Writer, all bool) (*Choice, error) {
 	if err := l.meant(all); err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func outputTo(w io.Writer) console.Output {
 	return out
 }
 
-// meant is an error where everything is chosen and nobody said so.
+// meant returns an error if the filter selects everything and the user did not pass --all.
 func (f *Filter) meant(all bool) error {
 	switch {
 	case f.IsEmpty() && !all:
@@ -76,7 +77,7 @@ func (f *Filter) meant(all bool) error {
 	return nil
 }
 
-// rest says how many more there are than were shown.
+// rest prints how many more entries there are than were shown.
 func (f *Filter) rest(n int, err error, out console.Output) error {
 	if n > shown {
 		fmt.Fprintf(out, "… and %d more\n", n-shown)
@@ -84,8 +85,8 @@ func (f *Filter) rest(n int, err error, out console.Output) error {
 	return out.End(err)
 }
 
-// Confirm asks a person, unless yes says so already. Without a person that is an error. What
-// is not confirmed ends the command.
+// Confirm asks a person to confirm, unless yes is set. It returns an error if the answer
+// is no, or if there is nobody to ask.
 func Confirm(in io.Reader, w io.Writer, question string, yes bool) error {
 	if yes {
 		return nil

@@ -32,7 +32,7 @@ type Filter struct {
 // Reasons are those that records are in quarantine for.
 var Reasons = []record.Reason{record.TooLong, record.Malformed, record.Refused, record.Grown}
 
-// Check returns what is wrong with the filter. Times count from now.
+// Check returns what is wrong with the filter. Ages are relative to now.
 func (f *Filter) Check(now time.Time) error {
 	for _, reason := range f.Reasons {
 		if !slices.Contains(Reasons, record.Reason(reason)) {
@@ -66,7 +66,8 @@ func (f *Filter) IsEmpty() bool {
 	return len(f.IDs)+len(f.Inputs)+len(f.Tables)+len(f.Reasons) == 0 && f.Cluster+f.Since+f.Before == ""
 }
 
-// Payload reports whether it chooses a payload. One of several inputs is chosen by each.
+// Payload reports whether the filter selects a payload. A payload with records of several
+// inputs is selected by each of them.
 func (f *Filter) Payload(e *spool.Entry) bool {
 	p := e.Payload
 	if p == nil || !among(f.IDs, p.ID.String()) || !f.to(p.Route) || !f.at(e.Spooled) {
@@ -82,7 +83,7 @@ func (f *Filter) Record(e *quarantine.Entry) bool {
 	return e.Err == nil && among(f.IDs, e.ID()) && among(f.Inputs, e.File.Input) && among(f.Reasons, string(e.Reason)) && f.to(e.Route) && f.at(e.Time)
 }
 
-// to reports whether a route is one that was asked for.
+// to reports whether the filter selects a route.
 func (f *Filter) to(r record.Route) bool {
 	if f.Cluster != "" && f.Cluster != r.Cluster {
 		return false
@@ -96,7 +97,7 @@ func (f *Filter) at(t time.Time) bool {
 
 func among(all []string, one string) bool { return len(all) == 0 || slices.Contains(all, one) }
 
-// missing is an error that names the IDs that were asked for and are not there.
+// missing returns an error that names the requested IDs that were not found.
 func (f *Filter) missing(found map[string]bool, what, command string) error {
 	var not []string
 	for _, id := range f.IDs {

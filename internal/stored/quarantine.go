@@ -32,8 +32,8 @@ type Records struct {
 	found    map[string]bool
 }
 
-// Each calls fn with each record in a folder that is chosen, oldest first. What cannot be
-// read is told to Words.
+// Each calls fn for each selected record in a folder, oldest first. It reports lines that
+// it cannot read to Words.
 func (l *Records) Each(dir string, fn func(e *quarantine.Entry) error) error {
 	l.found = make(map[string]bool)
 	err := quarantine.List(dir, func(e quarantine.Entry) error {
@@ -63,7 +63,7 @@ func (l *Records) tell(format string, e quarantine.Entry) error {
 	return err
 }
 
-// List prints them, a line each.
+// List prints the selected records, one per line.
 func (l *Records) List(dir string) error {
 	return l.Each(dir, func(e *quarantine.Entry) error {
 		if l.JSON {
@@ -77,7 +77,7 @@ var recordColumns = []console.Column{
 	{Head: "ID", Width: 5}, {Head: "TIME", Width: 20}, {Head: "INPUT", Width: 10}, {Head: "REASON", Width: 9}, {Head: "FILE", Width: 28}, {Head: "OFFSET", Width: -8}, {Head: "LENGTH", Width: -6}, {Head: "CODE", Width: 0}, {Head: "MESSAGE", Width: 0},
 }
 
-// Row prints one, and before the first the heads.
+// Row prints one record; before the first it prints the column heads.
 func (l *Records) Row(e *quarantine.Entry) error {
 	if !l.headed {
 		l.headed = true
@@ -111,7 +111,7 @@ func (l *Records) Sum() string {
 	return units.Counted(l.Count, "record") + ", " + telemetry.BytesText(l.Bytes)
 }
 
-// Verdict is an error when a line is damaged.
+// Verdict returns an error if a line is damaged.
 func (l *Records) Verdict() error {
 	if l.damaged == 0 {
 		return nil
@@ -119,7 +119,7 @@ func (l *Records) Verdict() error {
 	return exit.With(exit.Failed, fmt.Errorf("%s cannot be read", units.Counted(l.damaged, "damaged line")))
 }
 
-// Show prints the bytes of one record, or with JSON its line.
+// Show prints the bytes of one record, or with JSON its line in the file.
 func (l *Records) Show(dir, id string) error {
 	e, err := find(dir, id)
 	if err != nil {
@@ -160,8 +160,9 @@ func find(dir, id string) (found quarantine.Entry, err error) {
 	return found, nil
 }
 
-// Export writes records as they were in their files, each with a line end, or as JSON lines:
-// to Out, or to a new private file. Those of which no bytes are kept are counted.
+// Export writes the records as they were in their log files, each with a line end, or as
+// JSON lines, to Out or to a new private file. It counts the records whose bytes were not
+// kept.
 func (l *Records) Export(dir, to string) (err error) {
 	out := l.Out
 	if to != "" {

@@ -71,7 +71,7 @@ func (s *Sum) add(e *spool.Entry) {
 	}
 }
 
-// Words are the sum for a person.
+// Words returns the sums as a text for a person.
 func (s *Sum) Words() string {
 	text := fmt.Sprintf("%s with %s, %s", units.Counted(s.Payloads, "payload"), units.Counted(s.Records, "record"), telemetry.BytesText(s.Bytes))
 	if s.torn > 0 {
@@ -80,7 +80,7 @@ func (s *Sum) Words() string {
 	return text
 }
 
-// Verdict is an error when something is damaged.
+// Verdict returns an error if something in the spool is damaged.
 func (s *Sum) Verdict() error {
 	if s.damaged == 0 {
 		return nil
@@ -89,8 +89,8 @@ func (s *Sum) Verdict() error {
 		units.Counted(s.damaged, "damaged range"), telemetry.BytesText(s.lost)))
 }
 
-// Each calls fn with each payload in a folder that is chosen, oldest first. Ranges that
-// cannot be read are counted in Total.
+// Each calls fn for each selected payload in a folder, oldest first. It counts ranges that
+// cannot be read in Total.
 func (l *Payloads) Each(dir string, fn func(e *spool.Entry) error) error {
 	l.found = make(map[string]bool)
 	err := spool.List(dir, func(e spool.Entry) error {
@@ -112,7 +112,7 @@ func (l *Payloads) Each(dir string, fn func(e *spool.Entry) error) error {
 	return l.missing(l.found, "payload waits as", "spool ls")
 }
 
-// List prints them.
+// List prints the selected payloads.
 func (l *Payloads) List(dir string) error {
 	l.tables = make(map[table]*Sum)
 	err := l.Each(dir, func(e *spool.Entry) error {
@@ -135,7 +135,7 @@ var spoolColumns = []console.Column{
 	{Head: "SPOOLED", Width: 20}, {Head: "AGE", Width: 11}, {Head: "BATCH", Width: 36}, {Head: "TO", Width: 16}, {Head: "FORMAT", Width: 9}, {Head: "RECORDS", Width: -8}, {Head: "SIZE", Width: -7}, {Head: "ATTEMPTS", Width: -8}, {Head: "CLUSTER", Width: 24}, {Head: "RANGES", Width: 0},
 }
 
-// Row prints one, and before the first the heads.
+// Row prints one payload; before the first it prints the column heads.
 func (l *Payloads) Row(e *spool.Entry) error {
 	if !l.headed {
 		l.headed = true
@@ -234,8 +234,8 @@ type ranged struct {
 	End        int64  `json:"end"`
 }
 
-// documentOf is what a line of --json is made of; a range that cannot be read
-// says "torn" or "damaged".
+// documentOf returns the value that --json prints for an entry. A range that cannot be
+// read says "torn" or "damaged".
 func documentOf(e *spool.Entry) any {
 	if e.Payload == nil {
 		return map[string]any{"unreadable": true, "torn": e.Torn, "segment": e.Segment, "offset": e.Offset, "bytes": e.Size}
@@ -255,7 +255,7 @@ func documentOf(e *spool.Entry) any {
 	return out
 }
 
-// Plain is the body of a payload before gzip, checked against what was written.
+// Plain returns the body of a payload before gzip, after checking it against its checksum.
 func Plain(p *record.Payload) ([]byte, error) {
 	if !p.Gzip {
 		return p.Body, nil
@@ -274,8 +274,8 @@ func Plain(p *record.Payload) ([]byte, error) {
 	return body, nil
 }
 
-// Inspect shows one payload: what it is, why it waits and its first records. It is found by
-// its batch id, or by the beginning of that. Why may be empty.
+// Inspect shows one payload: what it is, why it waits, and its first records. id is its
+// batch id or the beginning of it; why may return an empty text.
 func (l *Payloads) Inspect(dir, id string, first int, why func(record.Route) string) error {
 	var found *spool.Entry
 	err := spool.List(dir, func(e spool.Entry) error {
@@ -315,7 +315,7 @@ func (l *Payloads) Inspect(dir, id string, first int, why func(record.Route) str
 	return l.describe(found, because, records, len(body))
 }
 
-// because is why a payload waits.
+// because returns why a payload waits.
 func (l *Payloads) because(p *record.Payload, why func(record.Route) string) string {
 	if l.Ended != nil && l.Ended(p.ID) {
 		return "it has ended, and goes with its segment"
@@ -369,7 +369,7 @@ func (l *Payloads) describe(e *spool.Entry, because string, records [][]byte, ra
 	return nil
 }
 
-// firstRecords are the first of a body, a record as its format has it; nil: it is Avro.
+// firstRecords returns the first n records of a body; nil for Avro.
 func firstRecords(p *record.Payload, body []byte, n int) (all [][]byte) {
 	if p.Route.Format == record.Avro {
 		return nil
@@ -389,8 +389,8 @@ func firstRecords(p *record.Payload, body []byte, n int) (all [][]byte) {
 	return all
 }
 
-// Export writes the bodies of payloads before gzip: to Out, one behind the other, or each to
-// a file of its own in a folder, which is made.
+// Export writes the bodies of payloads before gzip: to Out one after the other, or each to
+// a file of its own in a new folder.
 func (l *Payloads) Export(dir, to string) error {
 	if to != "" {
 		if err := os.MkdirAll(to, 0o700); err != nil {
@@ -423,7 +423,7 @@ func (l *Payloads) Export(dir, to string) error {
 	})
 }
 
-// writeNew makes a private file; one that is there is left alone.
+// writeNew creates a private file; it fails if the file exists.
 func writeNew(path string, body []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

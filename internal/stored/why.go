@@ -8,8 +8,8 @@ import (
 	"kusto-agent/internal/telemetry"
 )
 
-// EndedIn is which payloads have ended whose frames may still lie in the spool, by the
-// journal in a state folder.
+// EndedIn reads the journal in a state folder, and returns a function that reports whether
+// a payload has ended. The spool may still hold the frame of such a payload.
 func EndedIn(stateDir string) (func(record.BatchID) bool, error) {
 	past, err := journal.Look(filepath.Join(stateDir, "journal"))
 	if err != nil {
@@ -18,8 +18,8 @@ func EndedIn(stateDir string) (func(record.BatchID) bool, error) {
 	return past.IsOver, nil
 }
 
-// Waits is why payloads for a route wait, by the status of the agent that runs; nil: none
-// does.
+// Waits returns a function that tells, from the status of a running agent, why payloads
+// for a route wait; nil if no agent runs.
 func Waits(s *telemetry.Status) func(record.Route) string {
 	if s == nil {
 		return func(record.Route) string { return "" }

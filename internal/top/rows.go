@@ -35,7 +35,7 @@ func clock(s *telemetry.Status) time.Time {
 	return s.Started.Add(time.Duration(s.UptimeSeconds * float64(time.Second)))
 }
 
-// perSecond is how fast a count grew between two answers.
+// perSecond returns how fast a count grew between two answers.
 func perSecond(now, before *telemetry.Status, n, was int64) float64 {
 	over := now.UptimeSeconds - before.UptimeSeconds
 	if over <= 0 || n < was {
@@ -92,7 +92,7 @@ func mappingText(mapping string) string {
 	return " by " + telemetry.Printable(mapping)
 }
 
-// holdLines are why something does not deliver, and what to do.
+// holdLines returns why a route or cluster does not deliver, and what to do.
 func holdLines(h *telemetry.Hold, at time.Time) []string {
 	if h == nil {
 		return nil

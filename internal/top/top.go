@@ -22,7 +22,7 @@ type Options struct {
 	Interval time.Duration                                    // from an answer to the next question
 }
 
-// Run shows the agent until whoever watches quits, or ctx ends.
+// Run shows the status of the agent until the user quits, or ctx ends.
 func Run(ctx context.Context, o Options) error {
 	m := newModel(o.Interval, func() tea.Msg {
 		s, err := o.Fetch(ctx)
@@ -87,8 +87,8 @@ func newModel(every time.Duration, ask tea.Cmd) *model {
 // ratesOver is the time in seconds that the rates of routes and files are the mean of.
 const ratesOver = 10
 
-// take keeps an answer, and some of those before for the rates. One of an agent that was
-// started anew says nothing of those before.
+// take stores an answer, and keeps earlier ones for the rates. Answers from before a
+// restart of the agent are dropped.
 func (m *model) take(s *telemetry.Status) {
 	if m.now != nil {
 		m.past = append(m.past, m.now)
@@ -99,7 +99,7 @@ func (m *model) take(s *telemetry.Status) {
 	m.now, m.failed = s, nil
 }
 
-// before is the answer that the rates are told against; nil: there is none.
+// before returns the earlier answer that rates are computed from; nil if there is none.
 func (m *model) before() *telemetry.Status {
 	if len(m.past) == 0 {
 		return nil
@@ -114,7 +114,7 @@ func (m *model) wait() tea.Cmd {
 	return tea.Tick(m.every, func(time.Time) tea.Msg { return due{} })
 }
 
-// Update takes one message.
+// Update handles one message.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -138,7 +138,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// key does what a key stands for.
+// key carries out the command of a key.
 func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	if m.typing {
 		m.typed(k)
@@ -188,7 +188,7 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// typed changes the filter.
+// typed changes the filter by a key.
 func (m *model) typed(k tea.KeyPressMsg) {
 	switch k.String() {
 	case "enter":
@@ -205,8 +205,7 @@ func (m *model) typed(k tea.KeyPressMsg) {
 	m.lists[m.list].cursor = 0
 }
 
-// place is where somebody is in the list that is shown, of n rows: on one of them, and
-// that one in the window.
+// place returns which of n rows is selected, and which rows the window shows.
 func (m *model) place(n int) place {
 	at := m.lists[m.list]
 	room := m.room()
@@ -228,7 +227,7 @@ type row struct {
 	detail []string
 }
 
-// rows are those of the list that is shown, filtered and sorted.
+// rows returns the rows of the current list, filtered and sorted.
 func (m *model) rows() []row {
 	var all []row
 	switch m.list {

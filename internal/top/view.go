@@ -34,7 +34,7 @@ const (
 // room is how many rows of a list fit in the window.
 func (m *model) room() int { return max(1, m.height-headLines-footLines) }
 
-// View is the whole screen.
+// View returns the whole screen.
 func (m *model) View() tea.View {
 	v := tea.NewView(m.screen())
 	v.AltScreen = true
@@ -42,7 +42,7 @@ func (m *model) View() tea.View {
 	return v
 }
 
-// screen is as many lines as the window has, none of them wider.
+// screen returns as many lines as the window has, none of them wider than it.
 func (m *model) screen() string {
 	lines := append(m.head(), m.flow()...)
 	rows := m.rows()
@@ -81,8 +81,8 @@ func (m *model) head() []string {
 	return []string{title, headline}
 }
 
-// flow is the way of the records: four stages beside each other, and what branches off
-// below them.
+// flow returns the path of the records: four stages in a row, and below them what branches
+// off.
 func (m *model) flow() []string {
 	f := telemetry.FlowOf(m.now)
 	const gap = 3 // for the arrow
@@ -129,7 +129,7 @@ func (m *model) flow() []string {
 	return append(lines, " └ "+strings.Join(below, "   "), "")
 }
 
-// fill is how full a stage is.
+// fill returns how full a stage is.
 func fill(st telemetry.Stage) string {
 	if st.Fill < 0.01 {
 		return ""
@@ -226,8 +226,7 @@ func (m *model) table(rows []row) []string {
 	return out
 }
 
-// shortened is a text that is not wider than given. A path loses its beginning, for its
-// end tells more.
+// shortened cuts a text to a width. A path loses its beginning, since its end tells more.
 func shortened(text string, width int, path bool) string {
 	over := ansi.StringWidth(text) - width
 	if over <= 0 {
@@ -239,7 +238,7 @@ func shortened(text string, width int, path bool) string {
 	return ansi.Truncate(text, width, "…")
 }
 
-// detail is one row with all that is known of it.
+// detail returns all that is known of the selected row.
 func (m *model) detail(rows []row) []string {
 	i := slices.IndexFunc(rows, func(r row) bool { return r.key == m.opened })
 	if i < 0 {
