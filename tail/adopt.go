@@ -9,6 +9,7 @@ import (
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/tracker"
 )
 
 // adopt starts reading a file that no reader has. gone says that no pattern matches the
@@ -79,13 +80,14 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	}
 	t.endSuspicion(in, st.node, f)
 	r := &reader{
-		in: in, where: where{path: path, linked: isLink(path), scan: t.scanNo, at: time.Now(), gone: gone},
-		f: f, sight: sight{grown: time.Now(), size: st.size, mtime: st.mtime},
+		in: in, life: tracker.Found(t.scanNo, placeOf(gone, m.is >= identity.Continuation)),
+		where: where{path: path, linked: isLink(path), at: time.Now()},
+		f:     f, sight: sight{grown: time.Now(), size: st.size, mtime: st.mtime},
 	}
 	r.active = time.Unix(0, min(st.mtime, r.grown.UnixNano()))
 	r.info = record.FileInfo{Path: path, First: path, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle}
-	if gone && m.is >= identity.Continuation { // it is found again by that, and not by a name that no pattern matches
-		r.outside, r.info.Path = true, m.of.info.Path
+	if r.life.IsOutside() { // it is found again by that, and not by a name that no pattern matches
+		r.info.Path = m.of.info.Path
 	}
 	r.info.Real = finder.Elsewhere(real, r.info.Path)
 	switch m.is {
@@ -121,13 +123,24 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	}
 }
 
+// placeOf is where a file is that a scan has found, which no pattern matches if it is
+// gone; known says that it is remembered by the path of another that it continues.
+func placeOf(gone, known bool) tracker.Place {
+	switch {
+	case gone && known:
+		return tracker.Outside
+	case gone:
+		return tracker.Gone
+	}
+	return tracker.Present
+}
+
 // resume makes r continue the generation c, at the checkpoint where the reader before it
 // stopped. The caller holds mu.
 func (t *Tailer) resume(r *reader, c *candidate) {
 	k := c.k
 	if old := k.reader; old != nil {
-		old.drop = true
-		t.readyLocked(old)
+		t.apply(old, tracker.Wished{Wish: tracker.Drop})
 	}
 	if k.info.Path != r.path {
 		t.o.Logger.Info("file is already tracked under another path, continuing at its checkpoint", "file", r.path, "was", k.info.Path, "offset", k.position)
@@ -136,10 +149,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 	if k.position == 0 {
 		r.old, r.info.Done = min(r.info.Old, r.size), r.info.Old > 0 && k.info.Done
 	}
-	r.moved = k.info.Path != r.path || nodeOf(k.info) != nodeOf(r.info)
-	if k.reader != nil {
-		k.position, k.mark = k.reader.shown.offset, k.reader.shown.mark
-	}
+	moved := k.info.Path != r.path || nodeOf(k.info) != nodeOf(r.info)
 	r.advance(k.position, k.mark)
 	r.skips = k.ahead
 	if r.offset > r.size && !c.reached { // a copy of less than was read: nothing in it is new
@@ -154,13 +164,13 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 		r.info.Done, r.info.Size = true, r.size
 		t.remember(k.file, r.info)
 	}
-	if r.moved { // a stop may come before its first turn, and the next start knows it by this alone
+	if moved { // a stop may come before its first turn, and the next start knows it by this alone
+		t.apply(r, tracker.Moved{})
 		r.info.Size = r.size
 		t.remember(k.file, r.info)
 		t.forgetEmpty(r, k.file)
 	}
 	t.start(r, k.file, k)
-	r.safe = k.safe
 }
 
 // forgetEmpty removes the journal's entry of a file that was empty when it was found and
@@ -215,7 +225,5 @@ func (t *Tailer) start(r *reader, f record.File, k *known) {
 	t.byFile[f] = r
 	t.byPath[r.path] = append(t.byPath[r.path], r)
 	t.joinStream(r)
-	r.show(idle)
-	t.unread++
-	t.readyLocked(r)
+	t.apply(r, tracker.Begun{Wait: r.show(idle)})
 }

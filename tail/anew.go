@@ -68,14 +68,12 @@ type anew struct {
 
 // extent reads one range of the payload's cover.
 func (a *anew) extent(f source, x record.Extent) error {
-	in, info, err := a.t.rememberedOf(x.File)
+	of, err := a.t.rememberedOf(x.File)
 	if err != nil {
 		return err
 	}
-	a.t.mu.Lock()
-	now, there := a.t.inputOf(in.Name)
-	a.t.mu.Unlock()
-	if now != in || !there {
+	in, info := of.in, of.info
+	if of.former {
 		return fmt.Errorf("%w: %s", ErrNotConfigured, in.Name)
 	}
 	o := in.options()

@@ -298,8 +298,8 @@ func TestGrownMessageOverFiles(t *testing.T) {
 		t.Errorf("refused %v", r)
 	}
 	for _, r := range w.tailer.all() {
-		if r.shown.offset != r.shown.size {
-			t.Errorf("%s is at %d of %d", r.path, r.shown.offset, r.shown.size)
+		if r.k.position != r.shown.size {
+			t.Errorf("%s is at %d of %d", r.path, r.k.position, r.shown.size)
 		}
 	}
 }

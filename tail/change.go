@@ -3,6 +3,8 @@ package tail
 import (
 	"maps"
 	"reflect"
+
+	"kusto-agent/tail/internal/tracker"
 )
 
 // Inputs can be replaced while files are being read. A reader whose input has
@@ -22,9 +24,7 @@ type Change struct {
 // without a change keep their state when the change is applied. There must be no other
 // change between Prepare and Apply.
 func (t *Tailer) Prepare(inputs []Input, openFiles int) (*Change, error) {
-	t.mu.Lock()
-	now := byName(t.inputs)
-	t.mu.Unlock()
+	now := byName(t.inputsNow())
 	c := &Change{openFiles: openFiles, done: make(chan struct{})}
 	for _, i := range inputs {
 		in := now[i.Name]
@@ -99,16 +99,6 @@ func (t *Tailer) change(c *Change) {
 	}
 }
 
-// seeks reports, once for each time an input is added, that the scan has to look for files
-// of the input that were renamed while nobody read them.
-func (t *Tailer) seeks(in *input) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	unsought := in.unsought
-	in.unsought = false
-	return unsought
-}
-
 // remind tells an input what the journal remembers of it.
 func (t *Tailer) remind(in *input) {
 	in.isNew = !t.o.History.InputKnown(in.Name)
@@ -120,11 +110,14 @@ func (t *Tailer) remind(in *input) {
 // same. The caller holds mu.
 func (t *Tailer) regroup(in *input) {
 	for n, r := range in.readers {
-		if r.in == in && !r.leave {
+		if r.in == in && r.life.Wish() == tracker.Keep {
 			continue
 		}
-		r.leave = !r.gone && !in.reads(r.path) || t.reader(in, n) != nil
-		t.readyLocked(r)
+		wish := tracker.Keep
+		if !r.life.IsGone() && !in.reads(r.path) || t.reader(in, n) != nil {
+			wish = tracker.Leave
+		}
+		t.apply(r, tracker.Wished{Wish: wish})
 	}
 }
 
@@ -135,14 +128,20 @@ func (t *Tailer) dismiss(name string, in *input) {
 		t.endSuspicion(in, n, nil)
 	}
 	for _, r := range in.readers {
-		r.leave = true
-		t.readyLocked(r)
+		t.apply(r, tracker.Wished{Wish: tracker.Leave})
 	}
 	maps.DeleteFunc(t.told, func(about subject, _ complaint) bool { return about.input == name })
 }
 
 // reads reports whether the patterns of an input cover a path.
 func (in *input) reads(path string) bool { return in.spec.Matches(path) }
+
+// inputsNow are the inputs in force. The caller must not change the list.
+func (t *Tailer) inputsNow() []*input {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.inputs
+}
 
 // everyInput yields the inputs of the configuration and those that were removed from it:
 // records of these may still be unsent, or be read again. The caller holds mu.
@@ -176,7 +175,7 @@ func (w *worker) adapt(r *reader) {
 		w.t.leaveStream(r)
 		w.t.endTurn(s, r, idle)
 	}
-	r.owed = false // the room it waits for may be that of another route
+	r.owed.Store(false) // the room it waits for may be that of another route
 	r.forgetRecord()
 	r.settled = 0
 	r.room = room{}
@@ -191,12 +190,7 @@ func (w *worker) leave(r *reader) after {
 	if err == nil && r.old > 0 {
 		err = w.passOld(r) // it must not be read when the input comes back
 	}
-	t.mu.Lock()
-	r.info.Path = r.path
-	r.in.unsought = true // it may be wanted again by now, and have another name
-	delete(t.told, subject{r.path, r.in.Name})
-	t.mu.Unlock()
-	w.retire(r)
+	w.retire(r, departure{unwanted: true})
 	about := []any{"input", r.in.Name, "file", r.info.Path, "offset", r.offset}
 	if left := st.size - r.offset; err == nil && st.links == 0 && left > 0 {
 		t.abandoned(r.file, r.offset, left)

@@ -10,6 +10,7 @@ import (
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/tracker"
 )
 
 // What a truncated file held is recognised in another for this long with little
@@ -53,26 +54,19 @@ func (t *Tailer) endSuspicion(in *input, n node, taken *os.File) {
 	delete(in.suspect, n)
 }
 
-// meetVanished handles possible copies that the scan no longer found: if the file is still
-// open it is compared again by its descriptor; if not, it is dropped.
-func (t *Tailer) meetVanished(in *input, w *finder.Walk) {
-	t.mu.Lock()
-	var vanished []suspicion
+// vanished are the files that may be copies and that the scan did not find. One that is
+// not held open is lost. The caller holds mu.
+func (t *Tailer) vanished(in *input, w *finder.Walk) (all []suspicion) {
 	for n, s := range in.suspect {
 		switch {
 		case s.scan == t.scanNo || w.Unknown(s.path):
 		case s.f != nil:
-			vanished = append(vanished, s)
+			all = append(all, s)
 		default:
 			t.endSuspicion(in, n, nil)
 		}
 	}
-	t.mu.Unlock()
-	for _, s := range vanished {
-		if st, err := statFile(s.f); err == nil {
-			t.adoptOpen(in, s.path, s.f, st, true)
-		}
-	}
+	return all
 }
 
 // departure is how the content of a file came to an end in this run: the file was
@@ -82,7 +76,9 @@ type departure struct {
 	at    int64 // ns; when it was deleted or found truncated
 	there bool  // it has a name that no pattern matches
 
-	deleted bool
+	deleted  bool
+	unwanted bool // its input no longer reads it
+	lost     bool // before it was read to its end, and may be found again compressed
 }
 
 // node says whether a file was created before this departure (the moment in which another
@@ -96,13 +92,12 @@ func (d departure) node(s *sample) identity.Node {
 	return identity.Older
 }
 
-// departureOf returns whether the open file was renamed or deleted, and when, as the
-// reader that lets it go sees it.
-func departureOf(f *os.File) departure {
-	if f == nil {
+// departureOf is how the open file of a reader that is let go left its path.
+func departureOf(r *reader) departure {
+	if r.f == nil || r.z != nil {
 		return departure{}
 	}
-	st, err := statFile(f)
+	st, err := statFile(r.f)
 	switch {
 	case err != nil:
 		return departure{}
@@ -159,12 +154,11 @@ type holder struct {
 func (k *known) candidate(scan uint64) *candidate {
 	c := &candidate{k: k, info: k.info, truncated: k.truncated, left: k.left, reach: reach{position: k.position, mark: k.mark, ahead: k.ahead}}
 	if r := k.reader; r != nil {
-		c.position, c.mark = r.shown.offset, r.shown.mark
-		c.reader, c.f, c.path, c.deleted, c.ahead = r, r.f, r.path, r.deleted, nil
-		c.resting, c.inTurn, c.anew = r.shown.atEnd && r.run == resting, r.run == running || r.run == dirty, r.anew
-		c.turning = r.run == queued || c.inTurn
+		c.reader, c.f, c.path, c.deleted, c.ahead = r, r.f, r.path, r.life.IsDeleted(), nil
+		c.resting, c.inTurn, c.anew = r.shown.atEnd && r.life.Turn() == tracker.Resting, r.life.IsRunning(), r.anew
+		c.turning = r.life.Turn() == tracker.Queued || c.inTurn
 		c.intact = k.intact == scan
-		c.packed, c.missing = r.z != nil, r.missed || r.gone
+		c.packed, c.missing = r.z != nil, r.life.IsMissing()
 	} else if !k.truncated.IsZero() {
 		c.trail, c.late = append(trail(nil), k.trail...), k.late
 	}
@@ -174,13 +168,8 @@ func (k *known) candidate(scan uint64) *candidate {
 // stands reports whether the candidate is still as it was copied: nothing more was read of
 // it, and it has the same reader. The caller holds Tailer.mu.
 func (c *candidate) stands() bool {
-	switch {
-	case c.k.reader != c.reader:
-		return false
-	case c.reader == nil:
-		return c.k.position == c.position
-	}
-	return c.reader.run == resting && c.reader.shown.offset == c.position
+	r := c.k.reader
+	return r == c.reader && c.k.position == c.position && (r == nil || r.life.Turn() == tracker.Resting)
 }
 
 // finding is what is known of a file and a candidate.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/tracker"
 )
 
 func appendTo(t *testing.T, path, text string) {
@@ -88,7 +89,7 @@ func TestDescriptorsGoRound(t *testing.T) {
 		w.await("the record", func() bool { return w.boxed.count("in") > 0 })
 		w.boxed.take("in")
 		w.await("rest", func() bool {
-			return !slices.ContainsFunc(w.tailer.all(), func(r *reader) bool { return r.run != resting })
+			return !slices.ContainsFunc(w.tailer.all(), func(r *reader) bool { return r.life.Turn() != tracker.Resting })
 		})
 		w.tailer.mu.Lock()
 		held := 0
@@ -119,13 +120,13 @@ func TestGlance(t *testing.T) {
 	tailer := w.tailer
 	w.halt() // nobody else looks at it now
 	r := tailer.all()[0]
-	r.polled.index, tailer.rests = 0, nil
+	r.polled.index, tailer.tracker = 0, tracker.Tracker{}
 	tailer.glance()
-	if r.run != resting {
+	if r.life.Turn() != tracker.Resting {
 		t.Error("it has not changed")
 	}
 	appendTo(t, w.path("a.log"), "two\n")
-	if tailer.glance(); r.run != queued {
+	if tailer.glance(); r.life.Turn() != tracker.Queued {
 		t.Error("that it grew was not seen")
 	}
 }
@@ -141,20 +142,19 @@ func TestHeard(t *testing.T) {
 	w.await("events", func() bool { return w.tailer.watch.Covers(w.path("a.log")) })
 	tailer := w.tailer
 	w.halt() // nobody else looks at it now
-	tailer.rests = nil
+	tailer.tracker = tracker.Tracker{}
 	r := tailer.all()[0]
 	const soon, late = finder.LookFast, finder.LookSlow
-	f := func(name string, run runState, heard bool, since, want time.Duration, watch string) {
+	f := func(name string, turn tracker.Turn, heard bool, since, want time.Duration, watch string) {
 		t.Helper()
 		tailer.unpoll(r)
-		r.in.Watch, r.run, r.shown.failed, r.shown.active, r.shown.atEnd = watch, resting, "", time.Now(), true
-		if run == running {
-			r.run = running
+		r.in.Watch, r.life, r.shown.failed, r.shown.active, r.shown.atEnd = watch, tracker.File{}, "", time.Now(), true
+		if turn == tracker.Running {
+			tailer.apply(r, tracker.Taken{})
 			if heard {
 				tailer.touched(r.path)
 			}
-			r.run = resting // the turn ends
-			tailer.poll(r)
+			tailer.apply(r, tracker.Ended{Outcome: tracker.Idle})
 		} else {
 			tailer.poll(r)
 			r.polled.looked = r.polled.looked.Add(-since)
@@ -164,19 +164,19 @@ func TestHeard(t *testing.T) {
 		}
 		switch next := r.polled.at.Sub(r.polled.looked); {
 		case want == 0:
-			if r.run != queued || r.polled.index != 0 {
+			if r.life.Turn() != tracker.Queued || r.polled.index != 0 {
 				t.Errorf("%s: it has no turn, or is to be looked at besides", name)
 			}
-		case r.run != resting || r.polled.index == 0 || next != want:
+		case r.life.Turn() != tracker.Resting || r.polled.index == 0 || next != want:
 			t.Errorf("%s: it is looked at %v after the last time, want %v", name, next, want)
 		}
 		tailer.ring = nil
 	}
-	f("nothing is heard", resting, false, 0, late, "auto")
-	f("polled", resting, false, 0, soon, "poll")
-	f("a write just after a turn", resting, true, 0, soon, "auto")
-	f("a write some time after one", resting, true, finder.LookFast, 0, "auto")
-	f("no write during a turn", running, false, 0, late, "auto")
-	f("a write during a turn", running, true, 0, soon, "auto")
-	f("polled, a write", resting, true, 0, soon, "poll")
+	f("nothing is heard", tracker.Resting, false, 0, late, "auto")
+	f("polled", tracker.Resting, false, 0, soon, "poll")
+	f("a write just after a turn", tracker.Resting, true, 0, soon, "auto")
+	f("a write some time after one", tracker.Resting, true, finder.LookFast, 0, "auto")
+	f("no write during a turn", tracker.Running, false, 0, late, "auto")
+	f("a write during a turn", tracker.Running, true, 0, soon, "auto")
+	f("polled, a write", tracker.Resting, true, 0, soon, "poll")
 }

@@ -204,13 +204,13 @@ func (w *worker) register(r *reader) error {
 		head = r.info.Head
 	}
 	real := r.info.Real
-	if of := w.jobFor(r); !of.outside && of.path != r.info.Path {
+	if of := w.jobFor(r); !of.life.IsOutside() && of.path != r.info.Path {
 		real = finder.Elsewhere(finder.Leads(of.path), of.path)
 	}
 	r.info.Head, r.info.Size, r.info.Real = head, r.size, real
 	r.headed = int(min(r.size, int64(fingerprint.HeadLens[0])))
 	w.t.mu.Lock()
-	if !r.outside {
+	if !r.life.IsOutside() {
 		r.info.Path = r.path
 	}
 	r.in.heads.move(r.k, r.info.Head)

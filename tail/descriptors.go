@@ -20,10 +20,8 @@ func allowed(want int) int {
 }
 
 // boundOpen sets how many files may be open now, and logs once that a limit of the process
-// makes that fewer than configured.
+// makes that fewer than configured. The caller holds mu.
 func (t *Tailer) boundOpen() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	most := allowed(t.o.OpenFiles)
 	t.most = most
 	t.spareOthers()
@@ -40,7 +38,7 @@ func (t *Tailer) boundOpen() {
 // atRest lists the file of a reader that is at its end as one that may be closed, since it
 // can be opened again by its path. The caller holds mu.
 func (t *Tailer) atRest(r *reader) {
-	if r.f != nil && !r.gone && !r.deleted && r.shown.atEnd {
+	if r.f != nil && !r.life.IsGone() && !r.life.IsDeleted() && r.shown.atEnd {
 		r.spare = t.spares.PushBack(r)
 	}
 }
@@ -72,7 +70,8 @@ func (t *Tailer) spareOthers() bool {
 // isUnchanged reports whether a closed file that was read to its end is as it was, by a
 // look at its path: then it need not be opened.
 func (w *worker) isUnchanged(r *reader) bool {
-	path, wanted := w.job.path, w.job.gone || w.job.deleted || w.job.moved || w.job.rest
+	path, life := w.job.path, w.job.life
+	wanted := life.IsGone() || life.IsDeleted() || w.job.moved || life.IsDraining()
 	if wanted || w.t.o.Once || r.offset != r.size || r.old > 0 || r.z == nil && r.mtime != r.checked {
 		return false
 	}

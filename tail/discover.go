@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/tracker"
 )
 
 // discover scans for files until ctx ends: periodically, and soon after an event about a
@@ -57,11 +58,11 @@ func (t *Tailer) rescan() {
 	t.mu.Lock()
 	t.scanNo++
 	t.fresh = nil
-	t.mu.Unlock()
 	t.boundOpen()
+	t.mu.Unlock()
 	for _, in := range t.inputs {
 		var unread []unfinished
-		seeks := t.seeks(in)
+		seeks := take(t, &in.unsought)
 		if seeks {
 			unread = t.unreadOf(in) // before others are taken for what they hold
 			t.meetMoved(in, unread)
@@ -86,7 +87,6 @@ func (t *Tailer) rescan() {
 		}
 		t.findCopies(in)
 		t.findPacked(in)
-		t.meetVanished(in, w)
 		t.miss(in, w)
 		t.findRotated(in)
 	}
@@ -95,12 +95,14 @@ func (t *Tailer) rescan() {
 		in.folders.Forget()
 	}
 	t.settlePacked()
-	t.tellUnknown(w)
-	t.boundPinned()
+	for path, err := range w.Errs {
+		t.tellOf(subject{path: path}, err, true)
+	}
 	if t.watch.Update(w.Passed) {
 		t.rescanSoon()
 	}
 	t.mu.Lock()
+	t.boundPinned()
 	t.scans++
 	t.readySeekers()
 	t.forgive()
@@ -108,6 +110,15 @@ func (t *Tailer) rescan() {
 	t.mu.Unlock()
 	t.turned.Broadcast()
 	t.weigh()
+}
+
+// take empties what others put down for the goroutine that discovers.
+func take[T any](t *Tailer, of *T) (was T) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var empty T
+	was, *of = *of, empty
+	return was
 }
 
 // meet handles a path that a scan found. gone says that no pattern matches it.
@@ -148,7 +159,7 @@ func (t *Tailer) meet(in *input, path string, gone bool) {
 		if left {
 			t.adopt(rival, path, true)
 		}
-		t.tellOf(subject{path, in.Name}, errRival(rival.Name))
+		t.tellOf(subject{path, in.Name}, errRival(rival.Name), false)
 		return
 	}
 	if old := in.IgnoreOlder.D(); old > 0 && !unread && time.Since(time.Unix(0, st.mtime)) > old {
@@ -162,11 +173,7 @@ func (t *Tailer) meet(in *input, path string, gone bool) {
 
 // askAgain compares files again that may be copies and that no pattern matches.
 func (t *Tailer) askAgain(in *input) {
-	t.mu.Lock()
-	paths := in.again
-	in.again = nil
-	t.mu.Unlock()
-	for _, path := range paths {
+	for _, path := range take(t, &in.again) {
 		t.adopt(in, path, true)
 	}
 }
@@ -228,23 +235,18 @@ func (t *Tailer) seen(r *reader, path, was string, st status) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r.scan == t.scanNo || r.run == ended {
+	if !r.life.Awaits(t.scanNo) {
 		return // another of its names came first, or it was let go meanwhile
 	}
-	r.scan, r.at = t.scanNo, time.Now()
-	r.missed, r.gone, r.outside = false, false, false
+	r.at = time.Now()
 	if renamed {
 		t.o.Logger.Info("file was renamed", "file", path, "was", was)
 		t.o.Metrics.Rotation(r.in.Name)
 		t.unpath(r)
 		r.path = path
 		t.byPath[path] = append(t.byPath[path], r)
-		r.moved = true
-		t.readyLocked(r)
 	}
-	if r.changed(st) {
-		t.readyLocked(r)
-	}
+	t.apply(r, tracker.Seen{Scan: t.scanNo, Renamed: renamed, Changed: r.changed(st)})
 }
 
 // unpath removes a reader from the index by path. The caller holds mu.

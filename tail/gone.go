@@ -13,6 +13,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/tracker"
 )
 
 // absence is a reader whose file a scan did not find, and what a look at it says.
@@ -42,7 +43,12 @@ func (a *absence) look() {
 
 // miss handles the readers whose files the scan did not find.
 func (t *Tailer) miss(in *input, w *finder.Walk) {
-	absent := t.absent(in, w)
+	absent, vanished := t.absent(in, w)
+	for _, s := range vanished { // they are asked about as before, by their descriptors
+		if st, err := statFile(s.f); err == nil {
+			t.adoptOpen(in, s.path, s.f, st, true)
+		}
+	}
 	if len(absent) > 0 {
 		t.stirred = t.scanNo
 	}
@@ -51,63 +57,45 @@ func (t *Tailer) miss(in *input, w *finder.Walk) {
 	}
 	t.mu.Lock()
 	for _, a := range absent {
-		t.missed(a)
+		a.r.pinned = a.pinned
+		t.apply(a.r, tracker.Unseen{Left: a.left, Deleted: a.deleted})
 	}
+	missing := t.longMissing(in, w)
 	t.mu.Unlock()
-	t.forget(in, w)
+	for _, c := range missing {
+		if _, there := in.folders.findNode(c.info); t.forgot(in, c, there) {
+			_ = t.o.Positions.Forget(c.k.file) // as remember
+		}
+	}
 }
 
-// absent returns the readers whose files the scan did not find although it searched their
-// folders.
-func (t *Tailer) absent(in *input, w *finder.Walk) (all []absence) {
+// absent are the readers, and the files that may be copies, that the scan did not find,
+// though it looked where they were.
+func (t *Tailer) absent(in *input, w *finder.Walk) (all []absence, vanished []suspicion) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	maps.DeleteFunc(in.packed, func(_ node, p *packed) bool { return p.scan != t.scanNo && !w.Unknown(p.path) })
 	for n, r := range in.readers {
-		if r.scan != t.scanNo && !w.Unknown(r.path) {
-			all = append(all, absence{r: r, node: n, path: r.path, f: r.f, deleted: r.deleted, pinned: r.pinned})
+		if r.life.Awaits(t.scanNo) && !w.Unknown(r.path) {
+			all = append(all, absence{r: r, node: n, path: r.path, f: r.f, deleted: r.life.IsDeleted(), pinned: r.pinned})
 		}
 	}
-	return all
+	return all, t.vanished(in, w)
 }
 
-// missed marks a reader whose file was not found: the first time it only asks for another
-// scan, the second time the file counts as rotated or deleted and is drained. The caller
-// holds mu.
-func (t *Tailer) missed(a absence) {
-	r := a.r
-	switch r.deleted, r.pinned = a.deleted, a.pinned; {
-	case r.gone || !a.left || r.run == ended:
-	case !r.missed:
-		r.missed = true
-		t.rescanSoon()
-	default:
-		r.gone = true
-		info := r.k.info
-		info.Path = r.path
-		r.in.rotated = append(r.in.rotated, rotated{info: info, since: r.at})
-		t.o.Metrics.Rotation(r.in.Name)
-		t.o.Logger.Info("file was moved away or deleted, draining it", "file", r.path, "bytes", r.shown.size-r.shown.offset)
-		t.readyLocked(r)
-	}
-}
-
-// forget removes what is remembered of files that are missing for longer than
-// forget_after.
-func (t *Tailer) forget(in *input, w *finder.Walk) {
-	for _, c := range t.longMissing(in, w) {
-		if _, there := in.folders.findNode(c.info); !t.forgot(in, c, there) {
-			continue
-		}
-		_ = t.o.Positions.Forget(c.k.file) // as remember
-	}
+// rotatedAway counts and logs that a file is gone from its path. What was rotated after
+// it is to be looked for. The caller holds mu.
+func (t *Tailer) rotatedAway(r *reader) {
+	info := r.k.info
+	info.Path = r.path
+	r.in.rotated = append(r.in.rotated, rotated{info: info, since: r.at})
+	t.o.Metrics.Rotation(r.in.Name)
+	t.o.Logger.Info("file was moved away or deleted, draining it", "file", r.path, "bytes", r.shown.size-r.k.position)
 }
 
 // longMissing returns the generations that have had no reader for longer than
-// forget_after.
+// forget_after. The caller holds mu.
 func (t *Tailer) longMissing(in *input, w *finder.Walk) (all []*candidate) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	now := time.Now()
 	for _, k := range in.known {
 		if k.reader != nil {
@@ -154,15 +142,13 @@ func (r *reader) pins() int64 {
 }
 
 // boundPinned closes the oldest deleted files of an input while they take more space than
-// max_pinned_deleted.
+// max_pinned_deleted. The caller holds mu.
 func (t *Tailer) boundPinned() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	for _, in := range t.inputs {
 		var pinned int64
 		var held []*reader
 		for _, r := range in.readers {
-			if r.deleted && !r.drop {
+			if r.life.IsDeleted() && r.life.Wish() != tracker.Drop {
 				pinned += r.pins()
 				held = append(held, r)
 			}
@@ -183,26 +169,25 @@ func (t *Tailer) boundPinned() {
 // abandon has a deleted file closed, so that its space on the disk is freed. Unread
 // bytes of the file are lost, counted and logged. The caller holds mu.
 func (t *Tailer) abandon(r *reader) {
-	r.drop = true
+	t.apply(r, tracker.Wished{Wish: tracker.Drop})
 	end := r.shown.size
 	if r.z == nil {
 		end = max(end, r.pinned)
 	}
-	unread := max(end-r.shown.offset, 0)
-	t.readyLocked(r)
+	unread := max(end-r.k.position, 0)
 	if unread == 0 {
 		return // it waits to be safe: what it holds is in hand
 	}
-	t.abandoned(r.shown.file, r.shown.offset, unread)
+	t.abandoned(r.k.file, r.k.position, unread)
 	t.o.Logger.Error("deleted file abandoned, its unread bytes are lost: deleted files take more space than max_pinned_deleted", "input", r.in.Name, "file", r.path,
-		"id", r.shown.file.ID.String(), "offset", r.shown.offset, "end", end, "bytes", unread,
+		"id", r.k.file.ID.String(), "offset", r.k.position, "end", end, "bytes", unread,
 		"fix", "raise max_pinned_deleted of the input, or see why its records are not accepted")
 }
 
 // closeIdle closes the file of a reader, which opens it again for its next turn. The
 // caller holds mu.
 func (t *Tailer) closeIdle(r *reader) {
-	if r.f != nil && !r.gone && !r.deleted {
+	if r.f != nil && !r.life.IsGone() && !r.life.IsDeleted() {
 		r.f.Close()
 		r.f = nil
 		t.open.Add(-1)

@@ -10,6 +10,7 @@ import (
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/tracker"
 )
 
 // judge decides whose content a compressed file has: that of a generation k, up to upTo,
@@ -33,7 +34,7 @@ func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
 			open = true
 		case f.Content == identity.Unknown:
 			return nil, place{}, identity.Undecided
-		case v != identity.Own && (k == nil || o.reach() > k.reach()):
+		case v != identity.Own && (k == nil || o.position > k.position):
 			k, upTo, is = o, at, v
 		}
 	}
@@ -69,7 +70,7 @@ func (k *known) comparePacked(p *packed) (f identity.Facts, upTo place) {
 // both may have the same content.
 func (p *packed) isAwaited() bool {
 	for _, r := range p.in.readers {
-		if r.shown.offset == 0 && r.shown.size > 0 && r.k.info.Head.Len == 0 && r.run != resting && isNameOf(p.path, r.k.info) {
+		if r.k.position == 0 && r.shown.size > 0 && r.k.info.Head.Len == 0 && r.life.Turn() != tracker.Resting && isNameOf(p.path, r.k.info) {
 			return true
 		}
 	}
@@ -83,30 +84,17 @@ func (p *packed) alike(heads []record.Head) (all []*known) {
 		all = append(all, p.in.heads[h]...)
 	}
 	for _, k := range p.in.known {
-		if _, mark := k.place(); mark != 0 && k.info.Head.Len == 0 && isNameOf(p.path, k.info) {
+		if k.mark != 0 && k.info.Head.Len == 0 && isNameOf(p.path, k.info) {
 			all = append(all, k)
 		}
 	}
 	return all
 }
 
-// place returns the offset up to which a generation was read, and the fingerprint there.
-func (k *known) place() (int64, record.Mark) {
-	if k.reader != nil {
-		return k.reader.shown.offset, k.reader.shown.mark
-	}
-	return k.position, k.mark
-}
-
-func (k *known) reach() int64 {
-	at, _ := k.place()
-	return at
-}
-
 // isIn reports whether a compressed file begins with all that was read of a generation.
 // Unknown: the file was not compared at that offset yet.
 func (k *known) isIn(x *archive.Facts) (identity.Content, place) {
-	at, mark := k.place()
+	at, mark := k.position, k.mark
 	switch {
 	case at == 0 || mark == 0: // it begins alike, and no more can be asked
 		if n := len(k.ahead); at <= x.Size && (n == 0 || k.ahead[n-1].End <= x.Size) {
@@ -150,7 +138,7 @@ func (t *Tailer) places(p *packed, heads []record.Head) (all []int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	add := func(k *known) {
-		all = append(all, k.reach())
+		all = append(all, k.position)
 		for _, at := range k.trail {
 			all = append(all, at.offset)
 		}
@@ -173,10 +161,10 @@ func (t *Tailer) places(p *packed, heads []record.Head) (all []int64) {
 // it counts if that is at least identity.Enough bytes, if the name matches, or if k was
 // truncated just now.
 func (k *known) evidence(p *packed) identity.Content {
-	switch at, mark := k.place(); {
-	case k.reader != nil && !k.reader.gone && k.reader.shown.atEnd && p.facts.Size > at:
+	switch {
+	case k.reader != nil && !k.reader.life.IsGone() && k.reader.shown.atEnd && p.facts.Size > k.position:
 		return identity.Differs // it holds what that file does not, and may begin like each of its kind
-	case at >= identity.Enough && mark != 0:
+	case k.position >= identity.Enough && k.mark != 0:
 		return identity.Holds
 	case k.info.Done && k.truncated.IsZero() && k.position != p.facts.Size:
 		return identity.Differs // it was read to its end

@@ -10,6 +10,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/fingerprint"
+	"kusto-agent/tail/internal/tracker"
 )
 
 // isLast reports whether the bytes after the last line end are a whole record, because
@@ -27,7 +28,7 @@ func (w *worker) isLast(r *reader) bool {
 
 // isOver reports whether nobody writes to a file any more.
 func (w *worker) isOver(r *reader) bool {
-	return r.z != nil || w.job.rest || w.job.gone && time.Since(r.grown) >= r.in.RotateQuiet.D()
+	return r.z != nil || w.job.life.IsDraining() || w.job.life.IsGone() && time.Since(r.grown) >= r.in.RotateQuiet.D()
 }
 
 // mayGrow reports whether more may be written to a file though what it holds is sent
@@ -41,15 +42,13 @@ func (w *worker) atEnd(r *reader) after {
 	if t.awaitsNext(r) {
 		return t.waitForFile()
 	}
-	if t.o.Once {
-		t.finish(r)
+	switch {
+	case t.o.Once:
+		return finished
+	case w.job.life.IsDraining():
 		return idle
-	}
-	if w.job.rest {
-		return idle
-	}
-	if !w.job.gone {
-		t.seeIfRotated(r)
+	case !w.job.life.IsGone():
+		w.seeIfRotated(r)
 		return idle
 	}
 	if r.offset < r.size || time.Since(r.grown) < r.in.RotateQuiet.D() {
@@ -57,32 +56,23 @@ func (w *worker) atEnd(r *reader) after {
 	}
 	// Read to its end and quiet: it is let go when all of it is safe. Until
 	// then its descriptor is the only way back to its bytes.
-	if t.waitSafe(r) {
-		return parked
+	if w.job.safe < r.offset {
+		return awaitSafe
 	}
 	r.info.Done = true
-	if r.z == nil {
-		left := departureOf(r.f)
-		t.mu.Lock()
-		r.k.left = left
-		t.mu.Unlock()
-	}
-	w.retire(r)
+	w.retire(r, departureOf(r))
 	t.o.Logger.Info("file was deleted or moved away after it was read to its end", "file", w.pathOf(r), "bytes", r.offset)
 	return closed
 }
 
-// seeIfRotated checks whether the path of a file names another file by now, if no events
-// tell that, so that the next scan does not come too late.
-func (t *Tailer) seeIfRotated(r *reader) {
-	t.mu.Lock()
-	path, heard := r.path, t.hears(r)
-	t.mu.Unlock()
-	if heard {
+// seeIfRotated looks at the path of a file where no event would tell that it names
+// another by now: the next rotation may come before the next scan.
+func (w *worker) seeIfRotated(r *reader) {
+	if w.job.heard {
 		return
 	}
-	if st, err := statPath(path); err == nil && st.node != nodeOf(r.info) || errors.Is(err, fs.ErrNotExist) {
-		t.rescanSoon()
+	if st, err := statPath(w.job.path); err == nil && st.node != nodeOf(r.info) || errors.Is(err, fs.ErrNotExist) {
+		w.t.rescanSoon()
 	}
 }
 
@@ -107,8 +97,7 @@ func (w *worker) lose(r *reader) after {
 		w.t.o.Logger.Error("file was deleted while too few descriptors were left to keep it open, its unread bytes are lost", "file", w.pathOf(r),
 			"offset", r.offset, "bytes", left, "fix", "raise limits.open_files and LimitNOFILE of the unit")
 	}
-	w.retire(r)
-	w.t.lost(r)
+	w.retire(r, departure{lost: true})
 	return closed
 }
 
@@ -200,55 +189,64 @@ func (w *worker) restart(r *reader, why string) (after, error) {
 
 // renew ends the current generation of a reader's file and begins a new one at offset 0.
 func (w *worker) renew(r *reader) error {
-	late := w.t.late.before(r.file, r.offset)
-	w.t.mu.Lock()
-	w.t.keepLate(r.k, late)
-	r.k.truncated = time.Now()                         // before it is retired: a scan may come between
-	r.k.left = departure{at: r.k.truncated.UnixNano()} // the file shows its size before it shows the time of that
-	r.anew = r.k.truncated
-	w.t.part(r)
-	r.seeks = 0
-	w.t.mu.Unlock()
-	w.retire(r)
-	w.t.nextGeneration(r)
+	r.info.Size = r.high
+	was, info := r.file, r.info
+	w.t.nextGeneration(r, w.t.late.before(was, r.offset))
+	if r.registered {
+		w.t.remember(was, info)
+	}
 	r.info.Head, r.info.Done, r.info.Old = record.Head{}, false, 0
 	r.cursor, r.high, r.old, r.headed = cursor{}, 0, 0, 0
 	r.registered, r.quarantined, r.noText, r.marked, r.holey = false, false, false, false, false
 	return w.register(r)
 }
 
-// retire stores how far a generation was read, so that its content is recognized under
-// another name.
-func (w *worker) retire(r *reader) {
-	t := w.t
+// retire lets a reader go of its generation; left is how its file left its path.
+func (w *worker) retire(r *reader, left departure) {
 	r.info.Size = r.high
-	t.mu.Lock()
-	if r.k.reader == r {
-		k := r.k
-		k.position, k.mark, k.ahead = r.offset, r.mark, r.skips
-		r.in.heads.move(k, r.info.Head)
-		k.info = r.info
-		k.reader, k.safe = nil, r.safe
-	}
-	t.mu.Unlock()
+	w.t.mu.Lock()
+	w.t.retired(r, left)
+	w.t.mu.Unlock()
 	if r.registered {
-		t.remember(r.file, r.info)
+		w.t.remember(r.file, r.info)
 	}
 }
 
-// nextGeneration gives the reader the next generation number of its file id that is not
-// used.
-func (t *Tailer) nextGeneration(r *reader) {
+// retired notes how far a generation was read, so that its content is known again under
+// another name. The caller holds mu.
+func (t *Tailer) retired(r *reader, left departure) {
+	if left.unwanted {
+		r.info.Path = r.path
+		r.in.unsought = true // it may be wanted again by now, and have another name
+		delete(t.told, subject{r.path, r.in.Name})
+	}
+	if k := r.k; k.reader == r {
+		k.position, k.mark, k.ahead = r.offset, r.mark, r.skips
+		r.in.heads.move(k, r.info.Head)
+		k.info = r.info
+		k.reader, k.left = nil, left
+	}
+	if left.lost {
+		r.k.toldLost = true
+		r.in.lost = append(r.in.lost, r.k)
+	}
+}
+
+// nextGeneration ends the generation that was truncated or rewritten, and gives the
+// reader the next free one of its file id; late is what was read of it last.
+func (t *Tailer) nextGeneration(r *reader, late []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.keepLate(r.k, late)
+	r.anew = time.Now()
+	r.k.truncated = r.anew
+	t.part(r)
+	r.seeks = 0
+	t.retired(r, departure{})
+	r.k.left = departure{at: r.anew.UnixNano()} // the file shows its size before it shows the time of that
 	r.in.truncated = append(r.in.truncated, r.k)
 	r.in.lost = append(r.in.lost, r.k)
 	t.rescanSoon()
-	// A scan may have found the copy since, and acknowledgements go on.
-	r.k.safe = max(r.k.safe, r.safe)
-	if copied := r.k.reader; copied != nil && copied != r {
-		copied.safe = max(copied.safe, r.k.safe)
-	}
 	if t.byFile[r.file] == r {
 		delete(t.byFile, r.file)
 	}
@@ -261,11 +259,7 @@ func (t *Tailer) nextGeneration(r *reader) {
 	r.k.info.Head = record.Head{}
 	r.in.byNode[nodeOf(r.info)] = r.k
 	t.byFile[r.file] = r
-	r.safe = 0
-	if r.finished {
-		r.finished = false
-		t.unread++
-	}
+	t.apply(r, tracker.Renewed{})
 }
 
 // nextOf returns the generation after the last one that is remembered.

@@ -14,9 +14,7 @@ import (
 // it includes files that exclude leaves out, and files that are gone but remembered. It
 // scans the folders itself, and readers do not wait for it.
 func (t *Tailer) Listing(all bool) []FileStatus {
-	t.mu.Lock()
-	inputs := slices.Clone(t.inputs)
-	t.mu.Unlock()
+	inputs := t.inputsNow()
 	l := listing{t: t, all: all, told: make(map[subject]bool)}
 	for _, in := range inputs {
 		l.match(in)
@@ -24,7 +22,7 @@ func (t *Tailer) Listing(all bool) []FileStatus {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l.files = slices.DeleteFunc(l.files, func(f FileStatus) bool { // somebody has begun to since
-		return slices.ContainsFunc(t.byPath[f.Path], func(r *reader) bool { return r.in.Name == f.File.Input && !r.gone })
+		return slices.ContainsFunc(t.byPath[f.Path], func(r *reader) bool { return r.in.Name == f.File.Input && !r.life.IsGone() })
 	})
 	for _, in := range inputs {
 		for _, r := range in.readers {

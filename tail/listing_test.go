@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kusto-agent/tail/internal/tracker"
 )
 
 // listed is a listing as lines: input, path, state, position and why.
@@ -178,10 +180,11 @@ func TestDeletedIsHeld(t *testing.T) {
 	s.run("start\nfull\nappend a.log x1..x9\nlook\nrm a.log")
 	tailer := w.tailer
 	tailer.rescanSoon()
-	w.await("a look at the deleted file", func() bool { return tailer.all()[0].deleted })
+	w.await("a look at the deleted file", func() bool { return tailer.all()[0].life.IsDeleted() })
 	tailer.mu.Lock()
 	r := tailer.all()[0]
-	r.gone = false
+	r.life = tracker.Found(0, tracker.Present)
+	tailer.apply(r, tracker.Unseen{Left: true, Deleted: true})
 	tailer.closeIdle(r)
 	if r.f == nil {
 		t.Error("it was closed")

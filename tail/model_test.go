@@ -242,7 +242,7 @@ func (m *model) settle() {
 	m.do("room")
 	m.do("look")
 	m.await("last lines", func() bool {
-		return !slices.ContainsFunc(m.tailer.all(), func(r *reader) bool { return r.gone && !r.shown.atEnd })
+		return !slices.ContainsFunc(m.tailer.all(), func(r *reader) bool { return r.life.IsGone() && !r.shown.atEnd })
 	})
 	m.await("no doubts", func() bool { return !m.tailer.suspects() })
 	m.do("look")

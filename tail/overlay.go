@@ -28,9 +28,7 @@ func (t *Tailer) copiedUp(in *input, path string, n node) bool {
 	if r == nil {
 		return false
 	}
-	t.mu.Lock()
-	t.readyLocked(r)
-	t.mu.Unlock()
+	t.ready(r)
 	t.rescanSoon()
 	return true
 }
@@ -74,7 +72,7 @@ func (w *worker) follow(r *reader, st status) {
 	r.in.byNode[st.node] = r.k
 	r.info.Dev, r.info.Inode, r.info.Birth, r.info.Handle = st.dev, st.ino, st.birth, handle
 	r.k.info = r.info
-	r.moved = true
+	w.job.moved = true
 }
 
 // isOverlay reports whether a folder is on overlayfs.

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/tracker"
 )
 
 // untilNextScan waits until the next scan is due. Meanwhile it reads new files that events
@@ -58,7 +59,7 @@ const crowd = 2000
 // their originals first.
 func (t *Tailer) freshName(path string) {
 	t.mu.Lock()
-	live := func(r *reader) bool { return !r.missed && !r.gone }
+	live := func(r *reader) bool { return !r.life.IsMissing() }
 	slow := len(t.byFile) >= t.crowd && !hasPackedName(path)
 	if (slow || slices.ContainsFunc(t.byPath[path], live)) && len(t.fresh) < atOnce {
 		t.fresh = append(t.fresh, path)
@@ -69,11 +70,7 @@ func (t *Tailer) freshName(path string) {
 
 // meetFresh reads the new files that freshName has noted, and the files in new folders.
 func (t *Tailer) meetFresh() {
-	t.mu.Lock()
-	paths := t.fresh
-	t.fresh = nil
-	t.mu.Unlock()
-	for _, path := range paths {
+	for _, path := range take(t, &t.fresh) {
 		for _, in := range t.inputs {
 			if in.isNew || !in.spec.Hears(path) && !in.spec.HearsBelow(path) {
 				continue // of a new input a file that is made now is none that was there before
@@ -117,7 +114,7 @@ func (t *Tailer) glance() (grown bool) {
 	t.mu.Lock()
 	for _, in := range t.inputs {
 		for n, r := range in.readers {
-			if !t.hears(r) && r.run == resting && r.polled.index == 0 {
+			if !t.hears(r) && r.life.Turn() == tracker.Resting && r.polled.index == 0 {
 				at = append(at, look{r, n, r.path})
 			}
 		}

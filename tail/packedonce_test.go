@@ -10,6 +10,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
+	"kusto-agent/tail/internal/tracker"
 )
 
 // runOnce runs a tailer to its end and returns what it handed over.
@@ -177,27 +178,33 @@ func TestPlacesToUnpackIn(t *testing.T) {
 	t.Parallel()
 	w := &Tailer{}
 	w.work.L = &w.mu
+	begin := func(r *reader) { w.apply(r, tracker.Taken{}) }
+	end := func(r *reader) { w.apply(r, tracker.Ended{Outcome: tracker.Parked}) }
 	var all []*reader
 	for range mostUnpacking + 2 {
-		all = append(all, &reader{z: &contents{}, run: running})
+		r := &reader{z: &contents{}}
+		begin(r)
+		all = append(all, r)
 	}
 	for _, r := range all[:mostUnpacking] {
 		if !w.mayUnpack(r) {
 			t.Fatal("no place is free")
 		}
-		r.run = resting
+		end(r)
 	}
 	late, last := all[mostUnpacking], all[mostUnpacking+1]
 	if w.mayUnpack(late) || w.mayUnpack(last) || !w.mayUnpack(all[0]) {
 		t.Error("a place is given twice")
 	}
-	late.run, last.run = resting, resting
+	end(late)
+	end(last)
 	w.endUnpacking(all[1])
-	if late.run != queued || last.run != resting || !w.mayUnpack(late) || w.mayUnpack(last) {
+	if late.life.Turn() != tracker.Queued || last.life.Turn() != tracker.Resting || !w.mayUnpack(late) || w.mayUnpack(last) {
 		t.Error("the place is not that of the first who waits")
 	}
 	all[2].z.moved = time.Now().Add(-stalledAfter)
-	all[3].z.moved, all[3].run = time.Now().Add(-stalledAfter), running
+	all[3].z.moved = time.Now().Add(-stalledAfter)
+	begin(all[3])
 	if !w.mayUnpack(last) || slices.Contains(w.unpacking, all[2]) || !slices.Contains(w.unpacking, all[3]) {
 		t.Error("the place of one that does not go on is not given away, or that of one at work")
 	}

@@ -36,16 +36,12 @@ var errNoPlace = errors.New("too many compressed files are being read")
 // the reader of the next file, in which the message continues. It returns nil if the end
 // is not made of whole lines.
 func (w *worker) openMessage(r *reader) (*partial, error) {
-	t := w.t
-	t.mu.Lock()
-	t.inUse(r)
-	t.mu.Unlock()
 	if r.f == nil {
 		if err := w.reopen(r); err != nil {
 			return nil, err
 		}
 	}
-	if r.z != nil && !t.mayUnpack(r) {
+	if r.z != nil && !w.t.mayUnpack(r) {
 		return nil, errNoPlace
 	}
 	p := &partial{from: r}
@@ -90,7 +86,7 @@ func (w *worker) take(r *reader) bool {
 	for p := r.carry; p != nil; {
 		o, end := p.from, p.extents[len(p.extents)-1]
 		o.advance(end.End, end.Mark)
-		o.shown.offset, o.shown.mark = o.offset, o.mark
+		o.noteRead()
 		o.lent.carry, o.lent = nil, nil
 		t.readyLocked(o)
 		p = o.carry
@@ -109,7 +105,7 @@ func (w *worker) readCarried(r *reader, last bool) (after, error) {
 	want := min(end, int64(r.in.options().MaxRecord)) // with what is carried more than a record has
 	lease, err := w.lease(r, len(p.data)+int(want))
 	if err != nil || lease == nil {
-		return parkedOr(err), err
+		return parked, err
 	}
 	defer lease.Done()
 	data := append(bytes.Clone(p.data), make([]byte, want)...)
@@ -145,9 +141,7 @@ func (w *worker) readCarried(r *reader, last bool) (after, error) {
 		r.noteStuck(r.size)
 		return w.atEnd(r), nil
 	case used <= len(p.data): // nothing here goes on with it
-		w.t.mu.Lock()
-		w.t.giveBack(r, nil)
-		w.t.mu.Unlock()
+		w.giveBack(r, nil)
 		return again, nil
 	}
 	return again, w.deliverCarried(r, lease, c, int64(used-len(p.data)))
@@ -170,15 +164,6 @@ func (w *worker) scanFirst(r *reader, scan *format.Scanner, data []byte, last, q
 	all.Scan(data, -int64(len(r.carry.data)), last, 1, &c)
 	scan.Scan(data[:c.Consumed], -int64(len(r.carry.data)), true, 0, &w.found)
 	return nil
-}
-
-// parkedOr returns what a worker does after it got no lease: wait for room, or retry after
-// an error.
-func parkedOr(err error) after {
-	if err != nil {
-		return idle
-	}
-	return parked
 }
 
 // deliverCarried hands over, rejects or filters the record that began in the file before
@@ -250,9 +235,7 @@ func (w *worker) partLong(r *reader, scan *format.Scanner, data []byte, last boo
 		r.stuck = r.size
 		return w.atEnd(r), nil
 	}
-	w.t.mu.Lock()
-	w.t.giveBack(r, &apart{stream: stream, first: w.found.Skip, message: message})
-	w.t.mu.Unlock()
+	w.giveBack(r, &apart{stream: stream, first: w.found.Skip, message: message})
 	if passed > 0 {
 		r.long = long{at: int64(passed), ended: done, reason: record.TooLong, message: message, parts: &parts{stream: stream, beside: "before"}}
 		r.long.parts.add(own, 0)

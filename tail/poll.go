@@ -6,15 +6,14 @@ import (
 	"time"
 
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/tracker"
 )
 
 // poll is when a reader is looked at next. Guarded by Tailer.mu.
 type poll struct {
 	at     time.Time
 	index  int       // in the heap, from 1; 0: not in it
-	safe   bool      // a turn is wanted when more is safe
 	looked time.Time // end of the last turn
-	heard  bool      // an event came during the turn
 }
 
 // unpoll cancels the planned turn of a reader. The caller holds mu.
@@ -28,18 +27,19 @@ func (t *Tailer) unpoll(r *reader) {
 // events allow. The caller holds mu.
 func (t *Tailer) poll(r *reader) {
 	t.unpoll(r)
-	if r.run == ended || t.o.Once && r.shown.failed == "" {
+	if t.o.Once && r.shown.failed == "" {
 		return
 	}
 	now := time.Now()
 	wait, planned := finder.LookWait(finder.Rest{
 		For:      now.Sub(r.shown.active),
-		Told:     !r.polled.heard && t.hears(r),
+		Told:     !r.life.WasHeard() && t.hears(r),
 		Failed:   r.shown.failed != "",
-		Pending:  r.gone || (r.in.PartialLineWait > 0 || r.in.joins()) && !r.shown.atEnd,
+		Pending:  r.life.IsGone() || (r.in.PartialLineWait > 0 || r.in.joins()) && !r.shown.atEnd,
 		Reserved: r.shown.reserved,
 	})
-	r.polled.looked, r.polled.heard = now, false
+	r.polled.looked = now
+	t.apply(r, tracker.Looked{})
 	if planned {
 		t.lookAt(r, now.Add(max(wait, t.pace())))
 	}
@@ -55,20 +55,21 @@ func (t *Tailer) touched(path string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, r := range t.byPath[path] {
-		switch r.run {
-		case running, dirty:
-			r.polled.heard = true
-		case resting:
-			next := r.polled.looked.Add(t.pace())
-			switch left := time.Until(next); {
-			case left <= 0:
-				t.unpoll(r)
-				t.readyLocked(r)
-			case r.polled.index == 0 || next.Before(r.polled.at):
-				t.unpoll(r)
-				t.lookAt(r, next)
-			}
-		}
+		t.apply(r, tracker.Heard{})
+	}
+}
+
+// lookSoon gives a turn to a reader, or plans one if it had one lately. The caller holds
+// mu.
+func (t *Tailer) lookSoon(r *reader) {
+	next := r.polled.looked.Add(t.pace())
+	switch left := time.Until(next); {
+	case left <= 0:
+		t.unpoll(r)
+		t.readyLocked(r)
+	case r.polled.index == 0 || next.Before(r.polled.at):
+		t.unpoll(r)
+		t.lookAt(r, next)
 	}
 }
 

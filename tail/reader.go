@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/fingerprint"
+	"kusto-agent/tail/internal/tracker"
 )
 
 // window is the most bytes of one file that may be read and not yet safe.
@@ -24,13 +26,11 @@ type reader struct {
 	k  *known // what is remembered of the generation; guarded by Tailer.mu
 
 	// Guarded by Tailer.mu.
-	run      runState
+	life     tracker.File
 	where    // the file is
-	ending   // of its reading
 	wakeups  // that are planned or owed
 	joint    // to other files of its stream
 	shown    shown
-	safe     int64 // end of the prefix that is safe
 	arrivals arrivals
 	anew     time.Time // when its file was last found truncated or rewritten
 
@@ -47,29 +47,15 @@ type reader struct {
 
 // where is where the file of a reader is. Guarded by Tailer.mu.
 type where struct {
-	path    string
-	linked  bool      // it was found by a link, and events are of the folder of that
-	scan    uint64    // number of the scan that saw it last
-	at      time.Time // of that scan
-	missed  bool      // the last scan did not find it
-	gone    bool      // its path is gone, or names another file, and two scans did not find it
-	outside bool      // no pattern matches its path: it is remembered by the one it had
-	deleted bool      // no name is left
-	pinned  int64     // its size when a scan last found it deleted
-	moved   bool      // the journal knows it under another name
-}
-
-// ending is how the reading of a file comes to an end. Guarded by Tailer.mu.
-type ending struct {
-	drop     bool // to be let go at its next turn, whatever it holds
-	leave    bool // the same, and how far it was read is kept
-	rest     bool // deleted, and read to its end before the tailer stops
-	finished bool // read to its end by a run --once
+	path   string
+	linked bool      // it was found by a link, and events are of the folder of that
+	at     time.Time // of the scan that found it last
+	pinned int64     // its size when a scan last found it deleted
 }
 
 // wakeups are what gives a reader its next turn. Guarded by Tailer.mu.
 type wakeups struct {
-	owed   bool // one for room comes
+	owed   atomic.Bool // one for room comes; not guarded
 	polled poll
 	spare  *list.Element // in Tailer.spares; nil: it is not
 }
@@ -106,49 +92,43 @@ type notes struct {
 
 // shown is what the status tells of a reader.
 type shown struct {
-	file         record.File
-	size, offset int64
-	mark         record.Mark
-	mtime        int64
-	grown        time.Time
-	active       time.Time
-	atEnd        bool
-	reserved     bool   // it ends with NULs, in whose place something may be written
-	why          string // why it is not being read; empty: it is
-	failed       string // the error of the last turn; empty: none
+	size     int64
+	mtime    int64
+	grown    time.Time
+	active   time.Time
+	atEnd    bool
+	reserved bool   // it ends with NULs, in whose place something may be written
+	failed   string // the error of the last turn; empty: none
 }
 
 // after says what a turn leads to.
-type after uint8
+type after = tracker.Outcome
 
 const (
-	again  after = iota // there is more to read
-	idle                // nothing to do until the file grows
-	parked              // somebody will call
-	closed              // let go
+	again     = tracker.More
+	idle      = tracker.Idle
+	finished  = tracker.Finished
+	parked    = tracker.Parked
+	awaitSafe = tracker.AwaitSafe
+	closed    = tracker.Done
 )
 
 // job is what a worker is told of a reader when its turn begins. What changes meanwhile
 // gives the reader another turn.
 type job struct {
 	r          *reader
+	life       tracker.File
 	path       string
-	gone       bool
-	deleted    bool
-	rest       bool
-	moved      bool
-	outside    bool
+	moved      bool // the journal has still to know the new name
 	complained bool // it was told that its file cannot be read
+	heard      bool // events tell what becomes of its file
 	safe       int64
 }
 
 // jobOf copies what a worker has to know of a reader for one turn. The caller holds mu.
 func (t *Tailer) jobOf(r *reader) job {
 	_, complained := t.told[subject{r.path, r.in.Name}]
-	return job{
-		r: r, path: r.path, gone: r.gone, deleted: r.deleted, rest: r.rest, moved: r.moved, outside: r.outside,
-		complained: complained, safe: r.safe,
-	}
+	return job{r: r, life: r.life, path: r.path, moved: r.life.HasMoved(), complained: complained, heard: t.hears(r), safe: r.k.safe}
 }
 
 // jobFor returns the job of this turn, or that of another reader of the same stream.
@@ -182,7 +162,7 @@ func (w *worker) turn(r *reader) (after, error) {
 	}
 	st, err := w.look(r)
 	switch {
-	case errors.Is(err, errMoved) && w.job.gone:
+	case errors.Is(err, errMoved) && w.job.life.IsGone():
 		return w.lose(r), nil
 	case errors.Is(err, errMoved):
 		w.t.rescanSoon() // which tells whether it is gone
@@ -199,8 +179,8 @@ func (w *worker) turn(r *reader) (after, error) {
 	if r.empty && st.size > 0 && w.t.mayBeCopy(r, st) {
 		return closed, nil
 	}
-	if w.job.moved && w.t.hasMoved(r) {
-		r.registered = false
+	if w.job.moved {
+		r.registered, w.job.moved = false, false
 	}
 	if !r.registered { // before it is read, and empty files too: it may be moved while nobody looks
 		if err := w.register(r); err != nil {
@@ -246,8 +226,8 @@ func (w *worker) turn(r *reader) (after, error) {
 	case ended:
 		return w.atEnd(r), nil
 	}
-	if r.offset-w.job.safe >= window && w.t.waitSafe(r) {
-		return parked, nil
+	if r.offset-w.job.safe >= window {
+		return awaitSafe, nil
 	}
 	if r.carry != nil {
 		return w.readCarried(r, last)
@@ -469,24 +449,18 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 // lease asks the batcher for room to read want bytes. While a call of wake is outstanding
 // it does not ask again, since each event of a busy file would add one more.
 func (w *worker) lease(r *reader, want int) (Lease, error) {
-	t := w.t
-	t.mu.Lock()
-	owed := r.owed
-	r.owed = true
-	t.mu.Unlock()
-	if owed {
+	if r.owed.Swap(true) {
 		return nil, nil
 	}
+	t := w.t
 	l, err := t.sink.Lease(r.in.Route, want, func() {
 		t.mu.Lock()
-		r.owed = false
+		defer t.mu.Unlock()
+		r.owed.Store(false)
 		t.readyLocked(r)
-		t.mu.Unlock()
 	})
 	if l != nil || err != nil {
-		t.mu.Lock()
-		r.owed = false
-		t.mu.Unlock()
+		r.owed.Store(false)
 	}
 	return l, err
 }

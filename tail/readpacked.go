@@ -14,6 +14,7 @@ import (
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/tracker"
 )
 
 // readPacked starts a reader for a compressed file, as the verdict says: continuing the
@@ -26,7 +27,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 		return // the next scan tells
 	}
 	r := &reader{
-		in: in, where: where{path: p.path, scan: p.scan, gone: !p.matched},
+		in: in, life: tracker.Found(p.scan, placeOf(!p.matched, k != nil)), where: where{path: p.path},
 		sight: sight{grown: time.Now(), active: time.Now(), size: x.Size, high: x.Size, highest: x.Size, mtime: p.st.mtime, checked: p.st.mtime},
 	}
 	r.z = &contents{Source: archive.NewSource(p.how, p.st.size, x.Size), end: x.End, file: record.Packed{Size: p.st.size, Mtime: p.st.mtime, Cut: x.Cut != nil}}
@@ -42,14 +43,16 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 		Path: p.path, First: p.path, Dev: p.st.dev, Inode: p.st.ino, Birth: p.st.birth, Handle: p.handle,
 		Size: x.Size, Head: r.z.head, Packed: r.z.file,
 	}
-	if k != nil && !p.matched { // it is found again by the name that a pattern matches
-		r.outside, r.info.Path = true, k.info.Path
+	if r.life.IsOutside() { // it is found again by the name that a pattern matches
+		r.info.Path = k.info.Path
 	}
 	r.info.Real = finder.Elsewhere(p.real, r.info.Path)
 	switch is {
 	case identity.Same, identity.Continuation:
 		t.resume(r, k.candidate(t.scanNo))
-		r.moved = r.moved || looked
+		if looked {
+			t.apply(r, tracker.Moved{})
+		}
 	case identity.Rewritten:
 		t.o.Logger.Warn("compressed file was rewritten, reading it from the start", "file", p.path, "offset", k.position, "bytes", x.Size)
 		t.o.Metrics.Truncation(in.Name, 0)
@@ -112,10 +115,9 @@ func (w *worker) giveUpRest(r *reader) (after, error) {
 // again, and reading continues at its offset. A run --once does not wait for that.
 func (w *worker) repacked(r *reader) (after, error) {
 	if w.t.o.Once {
-		w.t.finish(r)
-		return idle, archive.ErrChanged
+		return finished, archive.ErrChanged
 	}
-	w.retire(r)
+	w.retire(r, departure{})
 	w.t.rescanSoon()
 	return closed, nil
 }
@@ -141,18 +143,14 @@ func (t *Tailer) mayUnpack(r *reader) bool {
 	}
 	if len(t.unpacking) >= mostUnpacking {
 		stalled := func(o *reader) bool {
-			return (o.run == resting || o.run == queued) && (o.stream == nil || !o.stream.busy) && now.Sub(o.z.moved) >= stalledAfter
+			return o.life.Turn() <= tracker.Queued && (o.stream == nil || !o.stream.busy) && now.Sub(o.z.moved) >= stalledAfter
 		}
 		i := slices.IndexFunc(t.unpacking, stalled)
 		if i < 0 {
 			if !slices.Contains(t.unpackers, r) {
 				t.unpackers = append(t.unpackers, r)
 			}
-			time.AfterFunc(stalledAfter, func() {
-				t.mu.Lock()
-				t.readyLocked(r)
-				t.mu.Unlock()
-			})
+			time.AfterFunc(stalledAfter, func() { t.ready(r) })
 			return false
 		}
 		t.unpacking[i].z.Free()
@@ -365,14 +363,6 @@ func headOfReader(r *reader) (record.Head, error) {
 		return r.z.head, nil
 	}
 	return fingerprint.HeadOf(r.src(), r.size)
-}
-
-// lost notes that a file disappeared; a compressed copy of it may be found.
-func (t *Tailer) lost(r *reader) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	r.k.toldLost = true
-	r.in.lost = append(r.in.lost, r.k)
 }
 
 // sizeAt returns the size of the content of a file with this status; of a compressed file,

@@ -22,14 +22,10 @@ func (t *Tailer) noteRename(from, to string) {
 // meetRenamed reads files that were renamed to a path without a pattern before a scan
 // found them.
 func (t *Tailer) meetRenamed() {
-	t.mu.Lock()
-	renames := t.renames
-	t.renames = nil
-	t.mu.Unlock()
 	wanted := func(path string) bool {
 		return slices.ContainsFunc(t.inputs, func(in *input) bool { return in.spec.Hears(path) })
 	}
-	for to, was := range t.origins.Follow(renames, time.Now(), wanted) {
+	for to, was := range t.origins.Follow(take(t, &t.renames), time.Now(), wanted) {
 		for _, in := range t.inputs {
 			if in.spec.Hears(was) && !in.spec.Matches(to) && !in.Excludes(to) && !t.isKnown(in, to) {
 				t.o.Logger.Info("file was renamed to a path that no input matches before it was discovered, reading it there", "file", to, "was", was)

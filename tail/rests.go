@@ -1,6 +1,10 @@
 package tail
 
-import "context"
+import (
+	"context"
+
+	"kusto-agent/tail/internal/tracker"
+)
 
 // When the tailer stops, files that have a name stay where they are, and the next
 // run goes on in them. What is left in those that have none is read now.
@@ -19,10 +23,10 @@ func (t *Tailer) readRests(ctx context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, r := range files {
-		if left := r.shown.size - r.shown.offset; left > 0 {
-			t.abandoned(r.shown.file, r.shown.offset, left)
+		if left := r.shown.size - r.k.position; left > 0 {
+			t.abandoned(r.k.file, r.k.position, left)
 			t.o.Logger.Error("deleted file was not drained before shutdown, unread bytes are lost", "input", r.in.Name, "file", r.path,
-				"id", r.shown.file.ID.String(), "offset", r.shown.offset, "bytes", left, "fix", "raise shutdown_timeout, or see what is in the way of reading it")
+				"id", r.k.file.ID.String(), "offset", r.k.position, "bytes", left, "fix", "raise shutdown_timeout, or see what is in the way of reading it")
 		}
 	}
 }
@@ -39,9 +43,10 @@ func (t *Tailer) findRests() (files []*reader, done <-chan struct{}) {
 		}
 	}
 	for _, r := range t.ring {
-		r.run = resting
+		t.apply(r, tracker.Unqueued{})
 	}
 	t.ring = nil
+	t.tracker.Stop()
 	for _, in := range t.inputs {
 		for _, r := range in.readers {
 			if r.f == nil {
@@ -50,26 +55,13 @@ func (t *Tailer) findRests() (files []*reader, done <-chan struct{}) {
 			if st, err := statFile(r.f); err != nil || st.links > 0 {
 				continue
 			}
-			r.rest = true
 			files = append(files, r)
-			t.left++
-			t.readyLocked(r)
+			t.apply(r, tracker.Drained{})
 		}
 	}
-	if t.left == 0 {
+	if len(files) == 0 {
 		close(t.rests)
 	}
 	t.turned.Broadcast()
 	return files, t.rests
-}
-
-// endRest notes that a deleted file was drained, or cannot be. The caller holds mu.
-func (t *Tailer) endRest(r *reader) {
-	if !r.rest {
-		return
-	}
-	r.rest = false
-	if t.left--; t.left == 0 {
-		close(t.rests)
-	}
 }

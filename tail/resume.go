@@ -17,8 +17,8 @@ import (
 type known struct {
 	file     record.File
 	info     record.FileInfo
-	position int64 // read from here on
-	safe     int64 // all before is safe; of its reader while it has one
+	position int64 // all before was read; of its reader, at the end of its last turn
+	safe     int64 // all before is safe
 	mark     record.Mark
 	ahead    []record.Extent // beyond the position, in need of no reading
 	reader   *reader         // who reads it; nil: nobody
@@ -171,8 +171,8 @@ func (in *input) alike(s *sample, scan uint64) (all []*candidate) {
 	told := make(map[place]bool)
 	for _, h := range s.heads {
 		for _, k := range in.heads[h] {
-			if r := k.reader; r != nil && !r.deleted && k.intact == scan && r.shown.offset <= s.size {
-				at := place{r.shown.offset, r.shown.mark}
+			if r := k.reader; r != nil && !r.life.IsDeleted() && k.intact == scan && k.position <= s.size {
+				at := place{k.position, k.mark}
 				if told[at] {
 					continue
 				}

@@ -9,6 +9,7 @@ import (
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/tracker"
 )
 
 // A read of a disk or a server that does not answer keeps its worker. So that
@@ -26,14 +27,6 @@ type workers struct {
 	turns uint64 // that were ended
 }
 
-// addWorker starts a worker, for whose end all waits.
-func (t *Tailer) addWorker(all *sync.WaitGroup) {
-	t.mu.Lock()
-	t.workers.all++
-	t.mu.Unlock()
-	all.Go(t.workLoop)
-}
-
 // relieve adds workers while all are stuck on file systems that hang, until ctx ends.
 func (t *Tailer) relieve(ctx context.Context, all *sync.WaitGroup) {
 	tick := time.NewTicker(relief)
@@ -48,10 +41,11 @@ func (t *Tailer) relieve(ctx context.Context, all *sync.WaitGroup) {
 		t.mu.Lock()
 		stuck := len(t.ring) > 0 && t.workers.turns == turns && t.workers.all < runtime.GOMAXPROCS(0)+mostSpare
 		turns = t.workers.turns
-		t.mu.Unlock()
 		if stuck {
-			t.addWorker(all)
+			t.workers.all++
+			all.Go(t.workLoop)
 		}
+		t.mu.Unlock()
 	}
 }
 
@@ -76,99 +70,90 @@ func (t *Tailer) workLoop() {
 			t.mu.Unlock()
 			return
 		}
-		r.run = running
-		drop, leave := r.drop, r.leave
 		w.adapt(r)
 		w.job = t.jobOf(r)
+		todo := t.tracker.Apply(&r.life, tracker.Taken{})[0]
 		t.mu.Unlock()
 		next, failed := closed, ""
-		switch {
-		case drop:
-		case leave:
+		switch todo {
+		case tracker.LetGo:
 			next = w.leave(r)
-		default:
+		case tracker.Read:
 			var err error
 			if next, err = w.turn(r); err != nil {
-				next, failed = idle, err.Error()
+				failed = err.Error()
+				if next != finished {
+					next = idle
+				}
 			}
 			w.tellRead(r, err)
 		}
-		t.put(r, next, failed)
+		t.put(r, next, w.job.moved, failed)
 	}
 }
 
-// runState is where a reader stands between two turns.
-type runState uint8
-
-const (
-	resting runState = iota
-	queued           // in the ring
-	running          // a worker has it
-	dirty            // a worker has it, and it is wanted again
-	ended            // let go
-)
-
-// readyLocked queues a reader for a turn, or has it take another turn after the one under
-// way. The caller holds mu.
-func (t *Tailer) readyLocked(r *reader) {
-	if t.rests != nil && !r.rest {
-		return
-	}
-	switch r.run {
-	case resting:
-		r.run = queued
-		t.inUse(r)
-		t.ring = append(t.ring, r)
-		t.work.Signal()
-	case running:
-		r.run = dirty
+// apply has the tracker know what happened to the file of a reader, and carries out what
+// follows. The caller holds mu.
+func (t *Tailer) apply(r *reader, e tracker.Event) {
+	for _, a := range t.tracker.Apply(&r.life, e) {
+		switch a {
+		case tracker.Enqueue:
+			t.inUse(r)
+			t.ring = append(t.ring, r)
+			t.work.Signal()
+		case tracker.Spare:
+			t.atRest(r)
+		case tracker.Plan:
+			t.poll(r)
+		case tracker.Look:
+			t.lookSoon(r)
+		case tracker.Rescan:
+			t.rescanSoon()
+		case tracker.Announce:
+			t.rotatedAway(r)
+		case tracker.Close:
+			t.letGo(r)
+		case tracker.AllDrained:
+			close(t.rests)
+		}
 	}
 }
 
-// put takes a reader back after its turn and does what next asks for. failed is the reason
-// if the turn failed.
-func (t *Tailer) put(r *reader, next after, failed string) {
+// readyLocked gives a reader a turn. The caller holds mu.
+func (t *Tailer) readyLocked(r *reader) { t.apply(r, tracker.Wanted{}) }
+
+// ready is readyLocked for those who do not hold mu.
+func (t *Tailer) ready(r *reader) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.readyLocked(r)
+}
+
+// put takes a reader back after its turn; moved says that the journal has still to know
+// a new name, and failed why the turn came to nothing, if it did.
+func (t *Tailer) put(r *reader, next after, moved bool, failed string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	defer t.turned.Broadcast()
 	t.workers.turns++
 	defer t.noteEnd()
 	r.shown.failed = failed
-	r.show(next)
-	if next == closed || next == idle && r.offset == r.size {
+	wait := r.show(next)
+	if next == closed || next.Rests() && r.offset == r.size {
 		t.endUnpacking(r)
 	}
 	defer t.endTurn(r.stream, r, next)
-	if next == closed {
-		t.endRest(r)
-		t.letGo(r)
-		return
-	}
-	wanted := next == again || r.run == dirty
-	if next == idle && !wanted {
-		t.endRest(r)
-	}
-	r.run = resting
-	if next == idle && !wanted {
-		t.atRest(r)
-	}
-	if !t.spareOthers() {
+	t.apply(r, tracker.Ended{Outcome: next, Wait: wait, Safe: r.k.safe >= r.offset, Moved: moved})
+	if next != closed && !t.spareOthers() {
 		t.closeIdle(r)
 		if r.carry != nil {
 			t.closeIdle(r.carry.from)
 		}
 	}
-	switch {
-	case wanted:
-		t.readyLocked(r)
-	case next == idle:
-		t.poll(r)
-	}
 }
 
 // letGo closes a reader and removes it from all indexes. The caller holds mu.
 func (t *Tailer) letGo(r *reader) {
-	r.run = ended
 	t.inUse(r)
 	if r.f != nil {
 		r.f.Close()
@@ -186,7 +171,7 @@ func (t *Tailer) letGo(r *reader) {
 	}
 	t.unpath(r)
 	t.leaveStream(r)
-	t.poll(r)
+	t.unpoll(r)
 }
 
 // hold gives an open file to a reader and counts it.
@@ -203,42 +188,13 @@ func (t *Tailer) Safe(f record.File, pos int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if r := t.byFile[f]; r != nil {
-		if pos > r.safe {
-			r.safe = pos
-			t.readyIfWaiting(r)
-		}
+		r.k.safe = max(r.k.safe, pos)
+		t.apply(r, tracker.Saved{})
 		return
 	}
 	for in := range t.everyInput {
 		if k := in.known[f]; k != nil {
-			k.safe = max(k.safe, pos) // for whoever goes on in the file
+			k.safe = max(k.safe, pos) // for a reader that goes on in the file
 		}
 	}
-}
-
-// readyIfWaiting gives a turn to a reader that waits for its bytes to be safe. The caller
-// holds mu.
-func (t *Tailer) readyIfWaiting(r *reader) {
-	if r.polled.safe {
-		r.polled.safe = false
-		t.readyLocked(r)
-	}
-}
-
-// waitSafe asks for a turn when more bytes of the file are safe. It returns false if all
-// that were handed over are safe already.
-func (t *Tailer) waitSafe(r *reader) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	r.polled.safe = r.safe < r.offset
-	return r.polled.safe
-}
-
-// hasMoved reports, once, that the journal has to record a new path of the file.
-func (t *Tailer) hasMoved(r *reader) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	moved := r.moved
-	r.moved = false
-	return moved
 }

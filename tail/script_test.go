@@ -362,7 +362,7 @@ var commands = map[string]func(s *script, a []string) error{
 	"released": func(s *script, a []string) error { // no file that is gone is held any more
 		s.look()
 		s.await("files to be let go", func() bool {
-			return !slices.ContainsFunc(s.tailer.all(), func(r *reader) bool { return r.gone })
+			return !slices.ContainsFunc(s.tailer.all(), func(r *reader) bool { return r.life.IsGone() })
 		})
 		return nil
 	},
@@ -401,7 +401,7 @@ var commands = map[string]func(s *script, a []string) error{
 	"safe": func(s *script, a []string) error { // FILE N: so far it is safe, once it is
 		n, _ := strconv.ParseInt(a[1], 10, 64)
 		s.await("position", func() bool {
-			return slices.ContainsFunc(s.tailer.all(), func(r *reader) bool { return r.path == s.path(a[0]) && r.safe == n })
+			return slices.ContainsFunc(s.tailer.all(), func(r *reader) bool { return r.path == s.path(a[0]) && r.k.safe == n })
 		})
 		return nil
 	},

@@ -31,8 +31,6 @@ func (c *candidate) shortCopy(s *sample, quiet time.Duration) finding {
 		return c.unclear()
 	case c.mark == 0 && c.inTurn:
 		return c.unclear()
-	case c.mark == 0 && c.isShorter(s.size):
-		return c.differs()
 	case c.mark == 0: // nobody knows yet how it begins
 		return c.differs()
 	case !short || int64(c.info.Head.Len) <= s.size:
@@ -43,8 +41,6 @@ func (c *candidate) shortCopy(s *sample, quiet time.Duration) finding {
 	return c.beginsWith(s)
 }
 
-// isShorter reports whether the candidate's file is shorter than size, or cannot be
-// opened.
 func (c *candidate) isShorter(size int64) bool {
 	f, done := c.original()
 	if f == nil {

@@ -28,12 +28,8 @@ const mostLooks = 3
 // findRotated looks for files that were rotated after a file that was just rotated or
 // deleted, and that no scan has found under a matching name.
 func (t *Tailer) findRotated(in *input) {
-	t.mu.Lock()
-	gone := in.rotated
-	in.rotated = nil
-	t.mu.Unlock()
 	w := finder.NewLook()
-	for _, g := range gone {
+	for _, g := range take(t, &in.rotated) {
 		path, _ := in.folders.findNode(g.info)
 		if path != g.info.Path {
 			t.findSiblings(in, w, g, path)

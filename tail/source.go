@@ -12,7 +12,6 @@ import (
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
-	"kusto-agent/tail/internal/identity"
 )
 
 // The file of a batch in doubt may have been moved since, with its folder or
@@ -88,15 +87,6 @@ func findElsewhere(in *input, info record.FileInfo, x record.Extent, copies bool
 func beginsAs(f *os.File, want record.Head) bool {
 	h, err := fingerprint.HeadOfLen(f, want.Len)
 	return err == nil && h == want
-}
-
-// recognises reports whether enough of a file was read that a copy of it is recognized.
-// Otherwise a copy is read from its start as a file of its own.
-func (t *Tailer) recognises(in *input, f record.File) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	k := in.known[f]
-	return k != nil && k.candidate(t.scanNo).end() >= identity.Enough
 }
 
 // placesOf returns the paths at which a file may be that is not at its own.

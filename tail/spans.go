@@ -17,6 +17,7 @@ import (
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
+	"kusto-agent/tail/internal/identity"
 )
 
 // ErrSourceGone says that a file no longer holds the bytes a batch was made
@@ -127,10 +128,11 @@ const mostRecord = 16 << 20
 // scanner returns the scanner of the input of a piece. It validates nothing, since the
 // records were valid when they were read first.
 func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner, error) {
-	in, info, err := a.t.rememberedOf(piece.File)
+	of, err := a.t.rememberedOf(piece.File)
 	if err != nil {
 		return nil, err
 	}
+	in := of.in
 	if !in.shaped(a.p) {
 		return nil, fmt.Errorf("%w: %s", ErrReshaped, in.Name)
 	}
@@ -148,7 +150,7 @@ func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner,
 		}
 		a.scanners[in.Name] = scan
 	}
-	return scan, in.prepare(scan, f, piece.File, &info, a.p.ID)
+	return scan, in.prepare(scan, f, piece.File, &of.info, a.p.ID)
 }
 
 // readBefore reads the part of a piece's first record that is in the file before.
@@ -238,18 +240,18 @@ func (t *Tailer) openSource(files map[record.File]source, x record.Extent) error
 	if f := files[x.File]; f != nil {
 		return holds(f, x)
 	}
-	in, info, err := t.rememberedOf(x.File)
+	of, err := t.rememberedOf(x.File)
 	if err != nil {
 		return err
 	}
-	f, err := openKnown(in, info, x, t.recognises(in, x.File))
-	if errors.Is(err, ErrSourceGone) && info.Packed.Size == 0 {
+	f, err := openKnown(of.in, of.info, x, of.copies)
+	if errors.Is(err, ErrSourceGone) && of.info.Packed.Size == 0 {
 		if held := t.held(x); held != nil {
 			f, err = held, nil
 		}
 	}
 	if errors.Is(err, ErrSourceGone) && x.Mark != 0 {
-		if z := openPackedBeside(info, x); z != nil {
+		if z := openPackedBeside(of.info, x); z != nil {
 			f, err = z, nil
 		}
 	}
@@ -341,22 +343,31 @@ func goneIf(err error, ends ...error) error {
 	return err
 }
 
-// rememberedOf returns what is remembered of a file, and its input. The error
-// distinguishes an input that is not configured from a file that is not known.
-func (t *Tailer) rememberedOf(f record.File) (*input, record.FileInfo, error) {
+// remembered is a file that is known, and the input it is of.
+type remembered struct {
+	in     *input
+	info   record.FileInfo
+	former bool // the input is no longer configured
+	copies bool // so much was read that a copy is taken for what it is; of less, it is read from its start
+}
+
+// rememberedOf is what is remembered of a file. The error tells an input that is not
+// configured from a file that is not known.
+func (t *Tailer) rememberedOf(f record.File) (remembered, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	named := false
 	for in := range t.everyInput {
 		if k := in.known[f]; k != nil {
-			return in, k.info, nil
+			now, there := t.inputOf(in.Name)
+			return remembered{in, k.info, now != in || !there, k.candidate(t.scanNo).end() >= identity.Enough}, nil
 		}
 		named = named || in.Name == f.Input
 	}
 	if !named {
-		return nil, record.FileInfo{}, fmt.Errorf("%w: %s", ErrNotConfigured, f.Input)
+		return remembered{}, fmt.Errorf("%w: %s", ErrNotConfigured, f.Input)
 	}
-	return nil, record.FileInfo{}, fmt.Errorf("%w: nothing is remembered of the file", ErrSourceGone)
+	return remembered{}, fmt.Errorf("%w: nothing is remembered of the file", ErrSourceGone)
 }
 
 // shaped reports whether a payload goes where the input sends its files, in the shape

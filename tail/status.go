@@ -1,9 +1,11 @@
 package tail
 
 import (
+	"cmp"
 	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/tracker"
 )
 
 // FileStatus is how far one file is, for people.
@@ -52,29 +54,39 @@ func (f FileStatus) State() string {
 	return "idle"
 }
 
-// show copies the reader's state for status and for other goroutines at the end of a turn,
-// and records its offset, size and time. The caller holds mu.
-func (r *reader) show(next after) {
-	why := r.shown.failed
+// show copies what the status tells, at the end of a turn, and returns what the file
+// waits for. The caller holds mu.
+func (r *reader) show(next after) (wait tracker.Wait) {
 	switch {
 	case r.seeks > 0 && r.size > 0 && r.offset == 0:
-		why = "the file that was there before it is read first"
+		wait = tracker.ForPredecessor
 	case r.lent != nil:
-		why = "the end of its last message is looked for in the next file"
-	case next == parked:
-		why = "what was read of it has to be accepted first"
-	case why == "" && next == idle && r.stuck == r.size && r.offset < r.size:
-		why = "its last record has no end yet"
-	case why == "" && next == idle && r.offset < r.size && r.offset == r.end():
-		why = "it ends with NULs, in whose place something may be written"
+		wait = tracker.ForSuccessor
+	case next.Waits():
+		wait = tracker.ForRoom
+	case r.shown.failed != "" || !next.Rests() || r.offset >= r.size:
+	case r.stuck == r.size:
+		wait = tracker.ForRecordEnd
+	case r.offset == r.end():
+		wait = tracker.ForContent
 	}
+	r.noteRead()
 	r.k.trail.add(r.offset, r.mark)
 	if r.mtime != 0 { // it was looked at
-		r.arrivals.add(r.size, r.mtime, r.safe)
+		r.arrivals.add(r.size, r.mtime, r.k.safe)
 	}
 	r.shown = shown{
-		file: r.file, size: max(r.size, 0), offset: r.offset, mark: r.mark, mtime: r.mtime,
-		grown: r.grown, active: r.active, atEnd: r.offset == r.size, reserved: r.end() < r.size, why: why, failed: r.shown.failed,
+		size: max(r.size, 0), mtime: r.mtime,
+		grown: r.grown, active: r.active, atEnd: r.offset == r.size, reserved: r.end() < r.size, failed: r.shown.failed,
+	}
+	return wait
+}
+
+// noteRead notes how far a reader has read its generation, unless another goes on with
+// that. The caller holds mu.
+func (r *reader) noteRead() {
+	if r.k.reader == r {
+		r.k.position, r.k.mark = r.offset, r.mark
 	}
 }
 
@@ -99,13 +111,13 @@ func (t *Tailer) Files() []FileStatus {
 // statusOf returns the status of a reader's file. The caller holds mu.
 func (t *Tailer) statusOf(r *reader) FileStatus {
 	f := FileStatus{
-		File: r.shown.file, Path: r.path, Size: r.shown.size, Read: r.shown.offset, Safe: min(r.safe, r.shown.size),
-		Gone: r.gone, Deleted: r.deleted, Grown: r.shown.grown, Why: r.shown.why, Fix: t.told[subject{r.path, r.in.Name}].fix,
+		File: r.k.file, Path: r.path, Size: r.shown.size, Read: r.k.position, Safe: min(r.k.safe, r.shown.size),
+		Gone: r.life.IsGone(), Deleted: r.life.IsDeleted(), Grown: r.shown.grown, Why: cmp.Or(r.life.Wait().String(), r.shown.failed), Fix: t.told[subject{r.path, r.in.Name}].fix,
 	}
 	if f.Safe < f.Size {
 		f.Waits = r.arrivals.of(f.Safe)
 	}
-	if r.deleted {
+	if r.life.IsDeleted() {
 		f.Pinned = r.pins()
 	}
 	return f

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/format"
+	"kusto-agent/tail/internal/tracker"
 )
 
 // stream is the log of one container: the files that are written at one path, one
@@ -110,7 +111,7 @@ func (t *Tailer) endTurn(s *stream, r *reader, next after) {
 	if s == nil {
 		return
 	}
-	r.parked, s.busy = next == parked, false
+	r.parked, s.busy = next.Waits(), false
 	for _, o := range s.files {
 		if o.asks == r && next != again {
 			t.readyLocked(o)
@@ -142,6 +143,9 @@ func (w *worker) begins(r *reader) bool {
 	}
 	t.mu.Lock()
 	before, wait := t.before(r)
+	if before != nil {
+		t.inUse(before)
+	}
 	t.mu.Unlock()
 	if before == nil {
 		return !wait
@@ -166,7 +170,7 @@ func (w *worker) begins(r *reader) bool {
 // yet, and r has to wait. The caller holds mu.
 func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 	switch {
-	case r.offset > 0 || r.rest || r.size == 0 && t.o.Once:
+	case r.offset > 0 || r.life.IsDraining() || r.size == 0 && t.o.Once:
 		t.endWait(r)
 		return nil, false
 	case r.size == 0: // it may come to hold something
@@ -184,7 +188,7 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 		t.rescanSoon()
 		t.readyLocked(o)
 		return nil, true
-	case o.run != resting, o.seeks > 0 && o.size > 0: // it waits itself
+	case o.life.Turn() != tracker.Resting, o.seeks > 0 && o.size > 0: // it waits itself
 		return nil, true
 	}
 	soon := min(shortAnswer, r.in.RotateQuiet.D()/4)
@@ -228,7 +232,7 @@ func (in *input) predecessor(r *reader) (of *reader) {
 			of = o
 		}
 	}
-	if of == nil || of.shown.offset == of.shown.size {
+	if of == nil || of.k.position == of.shown.size {
 		return of
 	}
 	for _, k := range in.known { // one that was read to its end may lie between
@@ -254,7 +258,7 @@ func isOlder(a, b *reader, found bool) bool {
 
 // hasLeft reports whether another file can be where this one was written. The
 // caller holds Tailer.mu.
-func (r *reader) hasLeft() bool { return r.gone || r.path != r.stream.home }
+func (r *reader) hasLeft() bool { return r.life.IsGone() || r.path != r.stream.home }
 
 // readySeekers gives a turn to readers that wait for the end of a scan. The caller holds
 // mu.
@@ -307,6 +311,12 @@ func (t *Tailer) stepBack(r *reader) {
 	t.readyLocked(o)
 }
 
+func (w *worker) giveBack(r *reader, a *apart) {
+	w.t.mu.Lock()
+	defer w.t.mu.Unlock()
+	w.t.giveBack(r, a)
+}
+
 // giveBack ends the wait of r for the open message of the previous file of its stream:
 // no line of r can be joined to the message. The reader of the previous file then sends
 // the message as it is there; with a, the message is too long with what r has, and goes
@@ -326,7 +336,7 @@ func (t *Tailer) giveBack(r *reader, a *apart) {
 // checkLent takes an incomplete message back from the reader of the next file if its own
 // file has grown, or if the agent stops.
 func (w *worker) checkLent(r *reader) {
-	if r.lent == nil || r.isOpen() && !w.job.rest {
+	if r.lent == nil || r.isOpen() && !w.job.life.IsDraining() {
 		return
 	}
 	w.t.mu.Lock()

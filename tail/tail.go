@@ -18,6 +18,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/tracker"
 )
 
 // State is what is remembered of one generation of a file.
@@ -136,13 +137,12 @@ type Tailer struct {
 	work    sync.Cond
 	workers workers
 	stopped bool
+	tracker tracker.Tracker
 	rests   chan struct{} // not nil: only deleted files are read, and it is closed when none is left
-	left    int           // of them
 	polls   pollQueue
 	spares  list.List // of readers that could do without their descriptor, the one that rests longest first
 	most    int       // descriptors to hold now
 	turns   bool      // it was told that they are too few
-	unread  int       // readers of a run --once that have not come to their end
 	told    map[subject]complaint
 	fresh   []string        // paths at which events told of another file
 	crowd   int             // files from which on new names are looked at by themselves
@@ -190,6 +190,8 @@ func New(o Options) (*Tailer, error) {
 		own:    newOwn(o),
 		crowd:  crowd,
 
+		workers: workers{all: runtime.GOMAXPROCS(0)},
+
 		former:  make(map[string]*input),
 		changes: make(chan *Change),
 		ended:   make(chan struct{}),
@@ -220,8 +222,8 @@ func (t *Tailer) Run(ctx, rest context.Context) {
 	defer t.stop()
 	defer cancel()
 	// All of these are started here, ended by ctx or stop, and awaited above.
-	for range runtime.GOMAXPROCS(0) {
-		t.addWorker(&all)
+	for range t.workers.all {
+		all.Go(t.workLoop)
 	}
 	all.Go(func() { t.relieve(ctx, &all) })
 	all.Go(func() { t.pollLoop(ctx) })
@@ -242,16 +244,6 @@ func (t *Tailer) stop() {
 	t.work.Broadcast()
 }
 
-// finish counts a reader of a run --once that has come to the end of its file.
-func (t *Tailer) finish(r *reader) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !r.finished {
-		r.finished = true
-		t.unread--
-	}
-}
-
 // noteEnd tells discover that a run --once may have nothing left to do. The caller holds
 // mu.
 func (t *Tailer) noteEnd() {
@@ -265,7 +257,7 @@ func (t *Tailer) noteEnd() {
 
 // isBusy reports whether a run --once has something to read or to look through. The
 // caller holds mu.
-func (t *Tailer) isBusy() bool { return t.surveying > 0 || t.unread > 0 }
+func (t *Tailer) isBusy() bool { return t.surveying > 0 || t.tracker.Unread() > 0 }
 
 // Resting reports that no reader has a turn or waits for one: all are at the end of their
 // files, or wait for room.
@@ -277,7 +269,7 @@ func (t *Tailer) Resting() bool {
 	}
 	for _, in := range t.inputs {
 		for _, r := range in.readers {
-			if r.run != resting {
+			if r.life.Turn() != tracker.Resting {
 				return false
 			}
 		}
@@ -311,7 +303,7 @@ func (t *Tailer) closeFiles() {
 			t.endSuspicion(in, n, nil)
 		}
 		for _, r := range in.readers {
-			if !r.registered && r.offset == 0 && !r.leave && !r.drop { // it may have no name that matches when the next run looks
+			if !r.registered && r.offset == 0 && r.life.Wish() == tracker.Keep { // it may have no name that matches when the next run looks
 				t.remember(r.file, r.info)
 			}
 			if r.f != nil {

@@ -63,9 +63,7 @@ func (t *Tailer) Tap(inputs ...string) (*Tap, error) {
 
 // Inputs returns the inputs of the tailer as they were configured, in their order.
 func (t *Tailer) Inputs() (all []Input) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, in := range t.inputs {
+	for _, in := range t.inputsNow() {
 		all = append(all, in.Input)
 	}
 	return all

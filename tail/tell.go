@@ -16,7 +16,6 @@ import (
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
-	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/trusted"
 )
 
@@ -27,7 +26,7 @@ var ErrPlanted = trusted.ErrPlanted
 // again.
 func (w *worker) tellRead(r *reader, err error) {
 	if err != nil || w.job.complained {
-		w.t.tellOf(subject{w.job.path, r.in.Name}, err)
+		w.t.tellOf(subject{w.job.path, r.in.Name}, err, false)
 	}
 }
 
@@ -62,14 +61,19 @@ func (t *Tailer) forgive() {
 }
 
 // tell logs what is wrong with a path, whatever the input, when that changes.
-func (t *Tailer) tell(path string, err error) { t.tellOf(subject{path: path}, err) }
+func (t *Tailer) tell(path string, err error) { t.tellOf(subject{path: path}, err, false) }
 
 // tellOf logs err if the reason differs, in more than numbers, from the one that was
 // logged last for the subject. nil: the subject can be read, which is logged if a reason
-// was logged before.
-func (t *Tailer) tellOf(about subject, err error) {
+// was logged before. With first, err counts only if the scan under way has told nothing
+// of the subject: two reasons would be told in turn without end.
+func (t *Tailer) tellOf(about subject, err error, first bool) {
 	t.mu.Lock()
 	was := t.told[about].why
+	if first && was != "" && t.told[about].scan == t.scanNo {
+		t.mu.Unlock()
+		return
+	}
 	now := ""
 	if err != nil {
 		now = err.Error()
@@ -120,20 +124,6 @@ func sameReason(a, b string) bool {
 		}, s)
 	}
 	return a == b || a != "" && b != "" && wordsOf(a) == wordsOf(b)
-}
-
-// tellUnknown logs paths that a walk could not examine, unless this scan has logged
-// another reason for them.
-func (t *Tailer) tellUnknown(w *finder.Walk) {
-	for path, err := range w.Errs {
-		t.mu.Lock()
-		c := t.told[subject{path: path}]
-		told := c.why != "" && c.scan == t.scanNo
-		t.mu.Unlock()
-		if !told {
-			t.tell(path, err)
-		}
-	}
 }
 
 // problem is an error that knows what a person can do about it.

@@ -21,6 +21,7 @@ import (
 	"kusto-agent/internal/journal"
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
+	"kusto-agent/tail/internal/tracker"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -281,7 +282,7 @@ func (w *world) look() {
 	full := w.taker.full
 	w.taker.mu.Unlock()
 	w.await("rest", func() bool {
-		return !slices.ContainsFunc(t.all(), func(r *reader) bool { return r.run != resting || r.owed && !full })
+		return !slices.ContainsFunc(t.all(), func(r *reader) bool { return r.life.Turn() != tracker.Resting || r.owed.Load() && !full })
 	})
 	w.taker.flush()
 }
