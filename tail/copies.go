@@ -328,22 +328,31 @@ func (c *candidate) compareRead(s *sample) finding {
 // beginsWith compares a file with the beginning of a longer one that is being read: it may
 // be a copy that is still being written.
 func (c *candidate) beginsWith(s *sample) finding {
-	original, done := c.original()
-	if original == nil {
-		return c.differs()
-	}
-	defer done()
-	a, err1 := fingerprint.MarkAt(s.f, s.size)
-	b, err2 := fingerprint.MarkAt(original, s.size)
-	if err1 == nil && err2 == nil && a == b {
+	if m, ok := c.holds(s); ok {
 		f := c.found(identity.Older, identity.Untouched, identity.Prefix)
-		f.upTo = place{s.size, a}
+		f.upTo = place{s.size, m}
 		return f
 	}
 	if c.intact = false; !c.isIntact() { // truncated since it was last looked at
 		return c.unclear()
 	}
 	return c.differs()
+}
+
+// holds reports whether the file that is being read has, before the size of another, the
+// bytes that the other ends with, and their mark.
+func (c *candidate) holds(s *sample) (record.Mark, bool) {
+	original, done := c.original()
+	if original == nil {
+		return 0, false
+	}
+	defer done()
+	m, err := fingerprint.MarkAt(s.f, s.size)
+	if err != nil {
+		return 0, false
+	}
+	o, err := fingerprint.MarkAt(original, s.size)
+	return m, err == nil && m == o
 }
 
 // isIntact reports whether the file that is being read still has all that was read of it.

@@ -40,13 +40,3 @@ func (c *candidate) shortCopy(s *sample, quiet time.Duration) finding {
 	}
 	return c.beginsWith(s)
 }
-
-func (c *candidate) isShorter(size int64) bool {
-	f, done := c.original()
-	if f == nil {
-		return true
-	}
-	defer done()
-	st, err := statFile(f)
-	return err != nil || st.size < size
-}

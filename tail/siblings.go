@@ -123,7 +123,11 @@ func (t *Tailer) strangerSince(in *input, path string, was rotated) (node, bool)
 		return node{}, false
 	}
 	isCopy := func(c *candidate) bool { // it holds no more than that, as far as can be told
-		return c.compare(s).facts.Content.Agrees() && (st.size <= c.end() || !c.isShorter(st.size)) || c.mayBeCut(in, s)
+		if !c.compare(s).facts.Content.Agrees() {
+			return c.mayBeCut(in, s)
+		}
+		_, all := c.holds(s)
+		return all || st.size <= c.end() || c.mayBeCut(in, s)
 	}
 	return st.node, !slices.ContainsFunc(alike, isCopy)
 }
