@@ -64,7 +64,7 @@ var lateCases = map[int][]string{
 	158: {"tail.TestEventIsHeld", "cmd/agent.TestParseRotation"},
 	160: {"tail.TestMessagesAreJoined", "tail.TestMessageOverFiles", "tail.TestMessagesOverAnyFiles", "tail.TestPartsThatCannotBeJoined", "cmd/agent.TestParseRotation"},
 	161: {"format.TestLongMessages", "tail.TestLongMessage", "tail.TestEndlessMessage", "tail.TestPartsThatCannotBeJoined"},
-	162: {"format.TestDelimited", "format.TestQuotedRow", "script:162-field-counts", "script:162-max-records"},
+	162: {"format.TestDelimited", "format.TestQuotedRow", "script:162-field-counts", "script:162-max-records", "script:162-open-quote-rotated"},
 	163: {"script:163-header"},
 	164: {"format.TestMultiJSON", "format.TestMultiJSONIsolates", "format.TestJSONLines"},
 

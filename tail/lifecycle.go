@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"kusto-agent/internal/record"
@@ -26,9 +27,19 @@ func (w *worker) isLast(r *reader) bool {
 	return w.t.o.Once || w.isOver(r)
 }
 
-// isOver reports whether nobody writes to a file any more.
+// isOver reports whether nobody writes to a file any more, as far as can be told: one
+// that was moved away is quiet.
 func (w *worker) isOver(r *reader) bool {
-	return r.z != nil || w.job.life.IsDraining() || w.job.life.IsGone() && time.Since(r.grown) >= r.in.RotateQuiet.D()
+	return r.z != nil || w.job.life.IsDraining() || (w.job.life.IsGone() || w.job.replaced) && time.Since(r.grown) >= r.in.RotateQuiet.D()
+}
+
+// isReplaced reports whether a file was renamed within the patterns, and another that is
+// being read has the path it was found at. The caller holds mu.
+func (t *Tailer) isReplaced(r *reader) bool {
+	first := r.k.info.First
+	return r.path != first && slices.ContainsFunc(t.byPath[first], func(o *reader) bool {
+		return o != r && o.in.files == r.in.files && !o.life.IsGone()
+	})
 }
 
 // mayGrow reports whether more may be written to a file though what it holds is sent

@@ -49,6 +49,7 @@ type model struct {
 	partial map[string]string
 	names   []string    // of files that are there and match
 	rotated [][2]string // where a file is now that ended with a whole line, and what it was called
+	cut     [][2]string // the last line of a file that was rotated within the patterns, and what the file was called
 	doubles bool        // what was begun when the agent was killed may arrive again
 }
 
@@ -118,6 +119,8 @@ func (m *model) step() {
 		if m.r.IntN(2) == 0 { // its last line is not waited for any longer
 			to = fmt.Sprintf("old-%d", m.files)
 			m.ended(f)
+		} else if !whole { // it is waited for until there is another file
+			m.cut = append(m.cut, [2]string{m.partial[f], f})
 		}
 		if whole {
 			m.rotated = append(m.rotated, [2]string{to, f})
@@ -242,13 +245,20 @@ func (m *model) settle() {
 	m.do("room")
 	m.do("look")
 	m.await("last lines", func() bool {
-		return !slices.ContainsFunc(m.tailer.all(), func(r *reader) bool { return r.life.IsGone() && !r.shown.atEnd })
+		return !slices.ContainsFunc(m.tailer.all(), func(r *reader) bool {
+			return (r.life.IsGone() || m.tailer.isReplaced(r)) && !r.shown.atEnd
+		})
 	})
 	m.await("no doubts", func() bool { return !m.tailer.suspects() })
 	m.do("look")
 }
 
 func (m *model) finish() {
+	for _, c := range m.cut {
+		if m.owed[c[0]] = 0; !m.exists(c[1]) {
+			m.do("append", c[1], m.line())
+		}
+	}
 	m.settle()
 	m.do("hear")
 	m.do("released")

@@ -119,6 +119,7 @@ type job struct {
 	r          *reader
 	life       tracker.File
 	path       string
+	replaced   bool // see isReplaced
 	moved      bool // the journal has still to know the new name
 	complained bool // it was told that its file cannot be read
 	heard      bool // events tell what becomes of its file
@@ -128,7 +129,7 @@ type job struct {
 // jobOf copies what a worker has to know of a reader for one turn. The caller holds mu.
 func (t *Tailer) jobOf(r *reader) job {
 	_, complained := t.told[subject{r.path, r.in.Name}]
-	return job{r: r, life: r.life, path: r.path, moved: r.life.HasMoved(), complained: complained, heard: t.hears(r), safe: r.k.safe}
+	return job{r: r, life: r.life, path: r.path, replaced: t.isReplaced(r), moved: r.life.HasMoved(), complained: complained, heard: t.hears(r), safe: r.k.safe}
 }
 
 // jobFor returns the job of this turn, or that of another reader of the same stream.

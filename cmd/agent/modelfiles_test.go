@@ -54,7 +54,7 @@ type modelFile struct {
 // partial is a line that has no end yet.
 type partial struct {
 	text, rest string
-	left       bool // its file was outside the patterns, so it may have been sent as it is
+	left       bool // its file was outside the patterns, or was rotated, so it may have been sent as it is
 }
 
 // resized notes the size of a file. Where a file of its name had that size before,
@@ -118,13 +118,15 @@ func (m *model) rename(f *modelFile, to string) {
 	if over != nil {
 		m.unlinked(over)
 	}
-	was := f.outside
+	was := f.outside // and where it is not, its last line is sent as it is once there is another file at its path
 	f.path, f.outside = to, !inPatterns(to)
 	f.sizes, f.current = map[int64]bool{}, map[int64]bool{} // under this name
 	m.resized(f, f.size)
 	switch {
 	case !was && f.outside:
 		m.leaves(f)
+	case !was && f.partial != nil:
+		m.fragment(f)
 	case was && !f.outside:
 		for _, r := range m.whole(f) {
 			r.must, r.why = true, ""
