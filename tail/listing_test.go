@@ -250,6 +250,21 @@ func TestWaitsSinceBefore(t *testing.T) {
 	}
 }
 
+// Files that are idle are counted, and all others are listed.
+func TestFilesAtWork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := newScript(w)
+	s.run("append a.log one\nappend b.log two\nstart\nexpect one two\nsafe a.log 4\nsafe b.log 4\npartial c.log x\nlook")
+	files, idle := w.tailer.FilesAtWork()
+	if len(files) != 1 || files[0].Path != s.path("c.log") || idle["in"] != 2 || len(idle) != 1 {
+		t.Errorf("%+v, idle %v", files, idle)
+	}
+	if n := len(w.tailer.Files()); n != 3 {
+		t.Errorf("%d files are listed", n)
+	}
+}
+
 // TestListingOfCompressed: a compressed file that waits for another says so.
 func TestListingOfCompressed(t *testing.T) {
 	s := newScript(newWorld(t))

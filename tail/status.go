@@ -94,18 +94,39 @@ func (r *reader) noteRead() {
 func (t *Tailer) Files() []FileStatus {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var all []FileStatus
+	all := make([]FileStatus, 0, len(t.byFile))
+	t.eachFile(func(f FileStatus) { all = append(all, f) })
+	return all
+}
+
+// FilesAtWork is Files without those that are idle, which are counted by input: of many
+// files most are.
+func (t *Tailer) FilesAtWork() (files []FileStatus, idle map[string]int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	idle = make(map[string]int)
+	t.eachFile(func(f FileStatus) {
+		if f.State() == "idle" && f.Fix == "" {
+			idle[f.File.Input]++
+		} else {
+			files = append(files, f)
+		}
+	})
+	return files, idle
+}
+
+// eachFile calls take with each file that is being read. The caller holds mu.
+func (t *Tailer) eachFile(take func(FileStatus)) {
 	for _, in := range t.inputs {
 		for _, r := range in.readers {
-			all = append(all, t.statusOf(r))
+			take(t.statusOf(r))
 		}
 		for _, p := range in.packed {
 			if why := p.why(); why != "" && !p.barred {
-				all = append(all, FileStatus{File: record.File{Input: in.Name}, Path: p.path, Grown: p.since, Why: why})
+				take(FileStatus{File: record.File{Input: in.Name}, Path: p.path, Grown: p.since, Why: why})
 			}
 		}
 	}
-	return all
 }
 
 // statusOf returns the status of a reader's file. The caller holds mu.

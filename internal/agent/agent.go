@@ -175,7 +175,7 @@ func (a *Agent) buildTelemetry() error {
 		return exit.With(exit.Config, err)
 	}
 	a.telemetry = telemetry.New(telemetry.Options{
-		Config: a.Config.Telemetry, Guard: guard, Ledger: a.ledger, Status: a.status,
+		Config: a.Config.Telemetry, Guard: guard, Ledger: a.ledger, Status: a.status, Brief: a.brief,
 		Configuration: func() (string, error) { return a.config().Masked() },
 		Healthy:       a.healthy, Ready: a.isReady, Logger: a.Log, Log: a.Queue, Version: version.Text(),
 	})

@@ -15,6 +15,17 @@ import (
 
 // status collects the state of all rooms for the status document.
 func (a *Agent) status() telemetry.Status {
+	s := a.brief()
+	s.Files, s.Idle = nil, nil
+	now := time.Now()
+	for _, f := range a.tail.Files() {
+		s.Files = append(s.Files, fileStatus(f, now))
+	}
+	return s
+}
+
+// brief is status without the idle files, which it counts.
+func (a *Agent) brief() telemetry.Status {
 	a.mu.Lock()
 	s := telemetry.Status{Version: version.Text(), Started: a.began, State: a.state, Config: a.reload}
 	a.mu.Unlock()
@@ -102,7 +113,9 @@ func holdOf(h *sender.Hold, next time.Time) *telemetry.Hold {
 // addFiles adds the state of each file to the status document.
 func (a *Agent) addFiles(s *telemetry.Status) {
 	now := time.Now()
-	for _, f := range a.tail.Files() {
+	files, idle := a.tail.FilesAtWork()
+	for _, f := range files {
 		s.Files = append(s.Files, fileStatus(f, now))
 	}
+	s.Idle, s.KnownBytes = idle, a.known.Load()
 }

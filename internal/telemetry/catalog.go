@@ -192,6 +192,8 @@ var catalog = []metric{
 	// Files.
 	{"files", gauge, []string{"state"}, "Tracked files, by state.", "without a file",
 		panel{rowFiles, "Files", "short", []string{"state"}}, nil},
+	{"known_files_bytes", gauge, nil, "Memory taken by what the agent knows of files, about; it comes on top of limits.memory.", "",
+		panel{rowFiles, "Memory for files", "bytes", nil}, nil},
 	{"file_lag_bytes", gauge, byInput, "Lag: bytes in the files of an input behind their checkpoints.", "",
 		panel{rowFiles, "Behind in files", "bytes", byInput}, []alert{
 			{"KustoAgentFallingBehind", "M > 100e6 and deriv(M[30m]) > 0", "30m", warning,

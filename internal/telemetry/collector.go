@@ -62,6 +62,7 @@ var (
 	fileLag        = desc("file_lag_bytes")
 	pinnedDeleted  = desc("pinned_deleted_bytes")
 	filesByState   = desc("files")
+	knownBytes     = desc("known_files_bytes")
 	routesByState  = desc("routes")
 	routesHeld     = desc("routes_held")
 	routeBlocked   = desc("route_blocked_seconds")
@@ -108,6 +109,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for state, n := range states {
 		gauge(filesByState, float64(n), state)
 	}
+	gauge(knownBytes, float64(s.KnownBytes))
 	for _, t := range s.Tables {
 		for _, end := range []struct {
 			outcome string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -231,4 +232,36 @@ func TestFetchSaysWhatItGot(t *testing.T) {
 	same("0.0.0.0:5878", "localhost:5878")
 	same("[::]:5878", "localhost:5878")
 	same("logbox:5878", "logbox:5878")
+}
+
+// TestBrief: a scrape counts the idle files that are not listed for it.
+func TestBrief(t *testing.T) {
+	t.Parallel()
+	status, l := busy(time.Now())
+	brief := status
+	brief.Files, brief.Idle, brief.KnownBytes = status.Files[:1], map[string]int{"app": 40_000}, 104_000_000
+	s := New(Options{Ledger: l, Logger: quiet(), Status: func() Status { return status }, Brief: func() Status { return brief }})
+	families, err := s.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, label := range m.GetLabel() {
+				if f.GetName() == "kusto_agent_files" {
+					got[label.GetValue()] = m.GetGauge().GetValue()
+				}
+			}
+			if f.GetName() == "kusto_agent_known_files_bytes" {
+				got["bytes"] = m.GetGauge().GetValue()
+			}
+		}
+	}
+	if want := map[string]float64{"idle": 40_000, "reading": 1, "bytes": 104_000_000}; !maps.Equal(got, want) {
+		t.Errorf("%v instead of %v", got, want)
+	}
+	if all := s.status(); len(all.Files) != len(status.Files) {
+		t.Errorf("the status lists %d files", len(all.Files))
+	}
 }

@@ -20,7 +20,8 @@ type Options struct {
 	Config  Config
 	Guard   *Guard // of Config; nil: everyone is let in, on loopback alone
 	Ledger  *ledger.Ledger
-	Status  func() Status // what the agent is doing; called for every scrape and page, from any goroutine
+	Status  func() Status // what the agent is doing; called for every page and document, from any goroutine
+	Brief   func() Status // the same with idle files counted and not listed, for scrapes and looks; nil: Status
 	Healthy func() error  // nil: the loops turn; else one line saying which does not
 	Ready   func() error  // nil: configuration loaded and reading; else one line saying why not
 	// Configuration is the one in force as text, without a secret; nil: it is not shown.
@@ -56,7 +57,7 @@ const (
 func New(opts Options) *Server {
 	s := &Server{opts: opts, registry: prometheus.NewRegistry(), headTime: headTime, renewed: renewed, look: make(chan struct{}, 1)}
 	s.metrics = newMetrics(s.registry)
-	s.registry.MustRegister(collector{s.status})
+	s.registry.MustRegister(collector{s.brief})
 	s.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Namespace: namespace, Name: "log_lines_dropped_total", Help: entryOf("log_lines_dropped_total").fullHelp(),
 	}, func() float64 {
@@ -72,9 +73,18 @@ func New(opts Options) *Server {
 // Metrics returns what the rooms count with.
 func (s *Server) Metrics() *Metrics { return s.metrics }
 
-// status takes one status, completes it from one snapshot of the ledger and adds the rates.
-func (s *Server) status() *Status {
-	status := s.opts.Status()
+// status asks for the status once and completes it from one ledger snapshot.
+func (s *Server) status() *Status { return s.complete(s.opts.Status()) }
+
+// brief is status without the idle files, which may be hundreds of thousands.
+func (s *Server) brief() *Status {
+	if s.opts.Brief == nil {
+		return s.status()
+	}
+	return s.complete(s.opts.Brief())
+}
+
+func (s *Server) complete(status Status) *Status {
 	if s.opts.Log != nil {
 		status.LogMissing = s.opts.Log.Missing()
 	}

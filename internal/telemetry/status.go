@@ -35,25 +35,27 @@ const (
 // headline, rates, books, file counts and lag of the inputs, the tables, and the problems that
 // follow from the rest are filled in by the server.
 type Status struct {
-	Version       string     `json:"version"`
-	Host          string     `json:"host"`
-	Started       time.Time  `json:"started,omitzero"`
-	UptimeSeconds float64    `json:"uptime_seconds"`
-	State         string     `json:"state"` // Starting, Running or Stopping
-	Headline      Headline   `json:"headline"`
-	Rates         Rates      `json:"rates"`
-	Problems      []string   `json:"problems"`
-	Inputs        []Input    `json:"inputs"`
-	Tables        []Table    `json:"tables"`
-	Routes        []Route    `json:"routes"`
-	Clusters      []Cluster  `json:"clusters"`
-	Files         []File     `json:"files"`
-	Watch         Watch      `json:"watch"`
-	Journal       Journal    `json:"journal"`
-	Quarantine    Quarantine `json:"quarantine"`
-	Spool         *Spool     `json:"spool,omitempty"` // nil: there is no spool
-	Config        Loaded     `json:"config"`
-	LogMissing    uint64     `json:"log_lines_missing,omitempty"` // dropped, which the log could not say yet
+	Version       string         `json:"version"`
+	Host          string         `json:"host"`
+	Started       time.Time      `json:"started,omitzero"`
+	UptimeSeconds float64        `json:"uptime_seconds"`
+	State         string         `json:"state"` // Starting, Running or Stopping
+	Headline      Headline       `json:"headline"`
+	Rates         Rates          `json:"rates"`
+	Problems      []string       `json:"problems"`
+	Inputs        []Input        `json:"inputs"`
+	Tables        []Table        `json:"tables"`
+	Routes        []Route        `json:"routes"`
+	Clusters      []Cluster      `json:"clusters"`
+	Files         []File         `json:"files"`
+	Idle          map[string]int `json:"-"` // how many idle files of an input are not in Files
+	KnownBytes    int64          `json:"-"` // memory taken by what is known of files, about
+	Watch         Watch          `json:"watch"`
+	Journal       Journal        `json:"journal"`
+	Quarantine    Quarantine     `json:"quarantine"`
+	Spool         *Spool         `json:"spool,omitempty"` // nil: there is no spool
+	Config        Loaded         `json:"config"`
+	LogMissing    uint64         `json:"log_lines_missing,omitempty"` // dropped, which the log could not say yet
 }
 
 // Headline is the state of the whole in one sentence.
@@ -230,6 +232,11 @@ func (s *Status) tellInputs(books map[string]ledger.Books) {
 	for i := range s.Inputs {
 		in := &s.Inputs[i]
 		in.Books, in.Files, in.LagBytes, in.Pinned = books[in.Name], map[string]int{}, 0, 0
+	}
+	for name, n := range s.Idle {
+		if i, known := at[name]; known && n > 0 {
+			s.Inputs[i].Files["idle"] += n
+		}
 	}
 	for _, f := range s.Files {
 		if i, known := at[f.Input]; known {

@@ -15,7 +15,7 @@ func (s *Server) Watch(ctx context.Context, tell func(headline string)) {
 	defer tick.Stop()
 	told := ""
 	for {
-		status := s.status()
+		status := s.brief()
 		s.history.add(time.Now(), s.totals(status))
 		if text := status.Headline.Text; text != told {
 			told = text
