@@ -254,10 +254,17 @@ func (m *alike) rewrite(f string, lines []string) {
 }
 
 func (m *alike) wake() {
-	if m.away {
-		m.do("start")
-		m.away = false
+	if !m.away {
+		return
 	}
+	if m.n%4 == 0 { // a run to the end of all files comes between
+		m.boxed.note("> once")
+		for _, path := range m.unreadOnce() {
+			m.t.Errorf("a run --once did not read %s", path)
+		}
+	}
+	m.do("start")
+	m.away = false
 }
 
 // settled waits until nothing is doubtful.

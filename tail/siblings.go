@@ -117,26 +117,30 @@ func (t *Tailer) strangerSince(in *input, path string, was rotated) (node, bool)
 	defer f.Close()
 	s := newSample(f, st, nil)
 	t.mu.Lock()
-	alike, longer := in.alike(s, t.scanNo), in.trailsBeyond(st.size)
+	alike, longer := in.alike(s, t.scanNo), in.longer(s, t.scanNo)
 	t.mu.Unlock()
-	if !isOne(st) || slices.ContainsFunc(longer, func(t trail) bool { _, holds := t.within(f, st.size); return holds }) {
+	if !isOne(st) || slices.ContainsFunc(longer, func(c *candidate) bool { return c.heldAll(s) || c.goesOnAs(s) }) {
 		return node{}, false
 	}
 	isCopy := func(c *candidate) bool { // it holds no more than that, as far as can be told
-		if !c.compare(s).facts.Content.Agrees() {
-			return c.mayBeCut(in, s)
-		}
-		_, all := c.holds(s)
-		return all || st.size <= c.end() || c.mayBeCut(in, s)
+		return c.compare(s).facts.Content.Agrees() && (st.size <= c.end() || c.goesOnAs(s)) || c.mayBeCut(in, s)
 	}
 	return st.node, !slices.ContainsFunc(alike, isCopy)
 }
 
+// goesOnAs reports whether the file that the reader of the candidate has begins with all
+// bytes of another file, also behind the offset of the reader.
+func (c *candidate) goesOnAs(s *sample) bool {
+	_, holds := c.holds(s)
+	return holds && s.size > 0
+}
+
 // mayBeCut reports whether a file may be a copy of the candidate that was made before a
-// truncation in an earlier run: it begins in the same way and is shorter. A file that was
-// created after the last write to the original is none.
+// truncation in an earlier run: it begins in the same way, is shorter, and its name begins
+// with that of the candidate. A file that was created at or after the last write to the
+// original is none.
 func (c *candidate) mayBeCut(in *input, s *sample) bool {
-	if c.latest || c.reader != nil || s.size >= c.end() {
+	if c.latest || c.reader != nil || s.size >= c.end() || !isNameOf(s.f.Name(), c.info) {
 		return false
 	}
 	path, ok := in.folders.findNode(c.info)
@@ -144,17 +148,28 @@ func (c *candidate) mayBeCut(in *input, s *sample) bool {
 		return false
 	}
 	st, err := statPath(path)
-	return err == nil && s.born() <= st.mtime
+	return err == nil && s.born() < st.mtime
 }
 
-// trailsBeyond returns the trails of generations whose fingerprint needs more than size
-// bytes: a file of that size may be a copy of one from when it was shorter. The caller
-// holds mu.
-func (in *input) trailsBeyond(size int64) (all []trail) {
+// longer returns the generations whose fingerprint needs more bytes than a file has: the
+// file may be a copy of one from when it was shorter. The caller holds mu.
+func (in *input) longer(s *sample, scan uint64) (all []*candidate) {
 	for _, k := range in.known {
-		if int64(k.info.Head.Len) > size && len(k.trail) > 0 {
-			all = append(all, slices.Clone(k.trail))
+		if int64(k.info.Head.Len) > s.size {
+			c := k.candidate(scan)
+			c.trail = slices.Clone(k.trail)
+			all = append(all, c)
 		}
 	}
 	return all
+}
+
+// heldAll reports whether all bytes of a file were read from the candidate. That only its
+// first bytes were proves nothing: most files of an application begin alike.
+func (c *candidate) heldAll(s *sample) bool {
+	if at, holds := c.trail.within(s.f, s.size); holds && at.offset == s.size {
+		return true
+	}
+	_, proved := c.provedEnd(s)
+	return proved
 }
