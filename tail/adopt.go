@@ -142,7 +142,11 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 	if old := k.reader; old != nil {
 		t.apply(old, tracker.Wished{Wish: tracker.Drop})
 	}
-	if k.info.Path != r.path {
+	switch {
+	case nodeOf(k.info) != nodeOf(r.info) && k.position < r.size:
+		t.o.Logger.Info("file begins with all that was read of a file that was truncated or is gone; reading continues after those bytes", "file", r.path,
+			"of", k.info.Path, "offset", k.position, "bytes", r.size)
+	case k.info.Path != r.path:
 		t.o.Logger.Info("file is already tracked under another path, continuing at its checkpoint", "file", r.path, "was", k.info.Path, "offset", k.position)
 	}
 	r.info.First, r.info.Head, r.info.Old, r.info.Dated = k.info.First, k.info.Head, k.info.Old, k.info.Dated

@@ -2,6 +2,7 @@ package tail
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,6 +14,9 @@ import (
 
 	"kusto-agent/internal/units"
 )
+
+// alikeSeeds are those that once found something.
+var alikeSeeds = []int{41, 57, 198, 1082, 1128}
 
 // TestModelAlike is TestModel with files that begin alike, as applications write them:
 // headers, banners without a time, lines that repeat. Nothing that was written may be
@@ -30,7 +34,14 @@ func TestModelAlike(t *testing.T) {
 	case testing.Short():
 		last = 10
 	}
+	seeds := slices.Clone(alikeSeeds)
+	if first > 0 || testing.Short() {
+		seeds = nil
+	}
 	for seed := first; seed <= last; seed++ {
+		seeds = append(seeds, seed)
+	}
+	for _, seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			m := newAlike(t, uint64(seed))
@@ -280,19 +291,31 @@ func (m *alike) settled() {
 	})
 }
 
+// behind are the lines of a file behind an offset, both as a log line names them.
+func (m *alike) behind(about string) []string {
+	var path, of string
+	var offset int64
+	_, err := fmt.Sscanf(about, "%s of=%s offset=%d", &path, &of, &offset)
+	must(m.t, err)
+	text, err := os.ReadFile(path)
+	must(m.t, err)
+	return strings.Split(string(text[min(offset, int64(len(text))):]), "\n")
+}
+
 func (m *alike) finish() {
 	m.wake()
 	m.settled()
 	m.do("released")
 	named := make(map[string]bool) // lines that the log says may come again
 	for _, line := range strings.Split(m.boxed.text(), "\n") {
-		_, about, found := strings.Cut(line, "is read from its start as a file of its own file=")
-		if !found {
-			continue
+		if _, about, found := strings.Cut(line, "is read from its start as a file of its own file="); found {
+			path, _, _ := strings.Cut(about, " ")
+			maps.Copy(named, m.at[filepath.Base(path)])
 		}
-		path, _, _ := strings.Cut(about, " ")
-		for l := range m.at[filepath.Base(path)] {
-			named[l] = true
+		if _, about, found := strings.Cut(line, "reading continues after those bytes file="); found {
+			for _, l := range m.behind(about) {
+				named[l] = true
+			}
 		}
 	}
 	stored := make(map[string]int)
