@@ -44,7 +44,7 @@ func histories(t *testing.T) (first, n uint64) {
 	case testing.Short(), racing:
 		return 1, 200
 	}
-	return 1, 1_000
+	return 1, 2_000
 }
 
 // TestHistories plays random histories, each from one seed.
