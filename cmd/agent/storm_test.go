@@ -307,7 +307,7 @@ func (m *storm) end(all *sums) {
 			m.t.Errorf("record %d is missing", n)
 			continue
 		}
-		if !m.inexact && !v.accepted[rows[0]] {
+		if !m.inexact && !slices.ContainsFunc(rows, func(o origin) bool { return v.accepted[o] }) {
 			m.t.Errorf("record %d is stored, and the audit does not count it as accepted", n)
 		}
 		if len(rows) == 1 {
@@ -320,7 +320,7 @@ func (m *storm) end(all *sums) {
 		}
 		doubles = append(doubles, copy{rows[0], int64(len(rows) - 1)})
 	}
-	if !m.inexact {
+	if !m.inexact && !m.cuts { // a file of which a cut leaves nothing in the journal gets another id
 		out, words := m.show(cmp.Or(min(len(doubles), 1), 0), "audit", "--config", m.path("agent.yaml"), "--against-table", "--json")
 		var t tableAudit
 		if err := json.Unmarshal([]byte(out), &t); err != nil {
@@ -407,7 +407,9 @@ func inSites(t *testing.T, rounds int, prepare func(m *storm), play func(m *stor
 			for i := seed * perSite; i < min(rounds, (seed+1)*perSite) && !over() && !t.Failed(); i++ {
 				play(m, i)
 				_, v := m.judge(false)
-				m.removeOld(v)
+				if !m.cuts { // a file that is complete by one id may be read again by another
+					m.removeOld(v)
+				}
 			}
 			m.end(&all)
 		})
@@ -502,6 +504,10 @@ func TestKillsAtCalls(t *testing.T) {
 		kind, _, _ := strings.Cut(place, ",")
 		kinds[kind] += n
 	}
+	maps.DeleteFunc(kinds, func(kind string, _ int) bool { // strace does not say of which file
+		_, file, _ := strings.Cut(kind, " ")
+		return file == "" || file == "elsewhere" || file == "unfinished"
+	})
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		t.Logf("%5d %s", kinds[kind], kind)
 	}
