@@ -71,6 +71,7 @@ const soundTable = `"T": {"columns": "n:long, s:string", "mappings": [{"name": "
 func TestCheckWell(t *testing.T) {
 	t.Parallel()
 	s := checkSite(t, inLogs(soundTable), emulator.Options{})
+	s.write("agent.yaml", open+"spool: {max_size: 64MiB}\n"+oneJSON) // there is room for that on any disk
 	s.write("logs/a.json", "{\"n\":1,\"s\":\"x\"}\n")
 	out, _ := s.show(0, "check", "--config", s.path("agent.yaml"))
 	for _, want := range []string{
