@@ -94,6 +94,35 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// A route that fails and is not down says when its next request is due, also when that is
+// after a pause, and says no time while the request is in flight or once it was accepted.
+func TestNextTry(t *testing.T) {
+	b := newBench(t)
+	next := func() time.Time { return b.m.Routes()[0].NextTry }
+	b.do(Take{Data: b.data("T", 1)})
+	p := find[Request](b).P
+	if at := next(); !at.IsZero() {
+		t.Errorf("in flight the next try is at %v", at)
+	}
+	b.do(Asked{p})
+	b.do(Answered{p, said(kusto.Retry, 500)})
+	if r := b.m.Routes()[0]; r.State != "retrying" || !r.NextTry.Equal(p.notBefore) || !r.NextTry.After(b.now) {
+		t.Errorf("%s, next try %v, want retrying and %v", r.State, r.NextTry, p.notBefore)
+	}
+	b.m.all[0].paused = b.now.Add(time.Hour)
+	if at := next(); !at.Equal(b.now.Add(time.Hour)) {
+		t.Errorf("paused, the next try is at %v", at)
+	}
+	b.m.all[0].paused = time.Time{}
+	b.now = p.notBefore
+	b.do(Tick{})
+	b.do(Asked{p})
+	b.do(Answered{p, good})
+	if r := b.m.Routes()[0]; r.State != "up" || !r.NextTry.IsZero() {
+		t.Errorf("%s, next try %v, want up and none", r.State, r.NextTry)
+	}
+}
+
 // A route that is down with nothing but payloads in memory is not probed twice in a
 // row with the same one.
 func TestProbesInMemoryTakeTurns(t *testing.T) {

@@ -109,11 +109,29 @@ func (m *Machine) Routes() []RouteStatus {
 			b = &r.cluster.breaker
 		}
 		out[i] = RouteStatus{
-			Route: r.name, State: b.state(), Hold: b.hold, Failing: b.failing(), NextTry: b.gate,
+			Route: r.name, State: b.state(), Hold: b.hold, Failing: b.failing(), NextTry: r.nextTry(b),
 			Queued: r.inHand() - r.inflight, InFlight: r.inflight, FailingAlone: len(r.alone), Accepted: r.records, Last: r.last,
 		}
 	}
 	return out
+}
+
+// nextTry returns when a request of the route is due next: the next probe of b, which is the route or
+// its cluster, if b is down or held; otherwise, if the route fails, the first retry of a payload. It is
+// zero if the route does not fail, or if its payloads are in flight.
+func (r *route) nextTry(b *breaker) (at time.Time) {
+	if b.blocked() || b.failures == 0 {
+		return b.gate
+	}
+	for _, s := range []schedule{r.retries, r.suspects} {
+		if len(s) > 0 && (at.IsZero() || s[0].notBefore.Before(at)) {
+			at = s[0].notBefore
+		}
+	}
+	if !at.IsZero() && r.paused.After(at) {
+		return r.paused
+	}
+	return at
 }
 
 // ClusterStatus is how a cluster fares.
