@@ -186,11 +186,3 @@ func (r *run) mistake(p config.Problem) {
 	}
 	r.add(f)
 }
-
-// Quoted is a word of a command line, for a shell.
-func Quoted(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}

@@ -37,7 +37,7 @@ func TestPasted(t *testing.T) {
 func TestQuoted(t *testing.T) {
 	f := func(in, want string) {
 		t.Helper()
-		if got := Quoted(in); got != want {
+		if got := config.Quoted(in); got != want {
 			t.Errorf("%q becomes %s, want %s", in, got, want)
 		}
 	}

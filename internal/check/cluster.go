@@ -149,7 +149,7 @@ func (c *cluster) credentialFix(fix, path string) string {
 		_, err := os.Stat(file)
 		_, there := os.Stat(filepath.Join(credentialStore, filepath.Base(file)))
 		if file != "" && err != nil && there == nil {
-			return "systemd hands it to the service; let this find it\nsudo CREDENTIALS_DIRECTORY=" + credentialStore + " kusto-agent check --config " + Quoted(path)
+			return "systemd hands it to the service; let this find it\nsudo CREDENTIALS_DIRECTORY=" + credentialStore + " kusto-agent check --config " + config.Quoted(path)
 		}
 	}
 	return fix

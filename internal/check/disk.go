@@ -50,7 +50,7 @@ func (r *run) writable(key, dir string) {
 	default:
 		f := Finding{ID: "state", Severity: Error, Where: dir, What: fmt.Sprintf("%s may not write in %s: %v", r.Service.name(), key, err), Fix: "set " + key + " to a folder on a disk"}
 		if errors.Is(err, fs.ErrPermission) {
-			install := fmt.Sprintf("install -d -m 700 -o %s -g %s %s", Quoted(r.Service.name()), Quoted(r.Service.group()), Quoted(dir))
+			install := fmt.Sprintf("install -d -m 700 -o %s -g %s %s", config.Quoted(r.Service.name()), config.Quoted(r.Service.group()), config.Quoted(dir))
 			f.Fix = strings.Join(append([]string{"make it, and give it to that user", install}, r.enter(filepath.Dir(dir))...), "\n")
 		}
 		r.add(f)
@@ -85,7 +85,7 @@ func (r *run) spoolSpace() {
 	dir := config.Absolute(r.cfg.Spool.Dir)
 	free, err := freeOf(dir)
 	if err != nil {
-		r.add(Finding{ID: "spool.space", Severity: Warning, Where: dir, What: "the disk was not looked at: " + err.Error(), Fix: "check that disk\ndf -h " + Quoted(dir)})
+		r.add(Finding{ID: "spool.space", Severity: Warning, Where: dir, What: "the disk was not looked at: " + err.Error(), Fix: "check that disk\ndf -h " + config.Quoted(dir)})
 		return
 	}
 	used, _ := held(dir) // 0 where it cannot be read
@@ -95,11 +95,11 @@ func (r *run) spoolSpace() {
 	case room <= 0:
 		f.Severity = Error
 		f.What = fmt.Sprintf("%s are free, and spool.min_free is %v: the spool would take nothing", size(free), r.cfg.Spool.MinFree)
-		f.Fix = "make room, lower spool.min_free, or set spool.dir to another disk\ndf -h " + Quoted(dir)
+		f.Fix = "make room, lower spool.min_free, or set spool.dir to another disk\ndf -h " + config.Quoted(dir)
 	case room < want:
 		f.Severity = Warning
 		f.What = fmt.Sprintf("the disk has room for %s of the %v of spool.max_size, above min_free", size(room), r.cfg.Spool.MaxSize)
-		f.Fix = "make room, lower spool.max_size, or set spool.dir to another disk\ndf -h " + Quoted(dir)
+		f.Fix = "make room, lower spool.max_size, or set spool.dir to another disk\ndf -h " + config.Quoted(dir)
 	}
 	r.add(f)
 }
@@ -112,10 +112,10 @@ func (r *run) quarantineSpace() {
 	if err == nil {
 		err = quarantine.List(dir, func(quarantine.Entry) error { records++; return nil })
 	}
-	look := "look at it, and remove what is no longer needed, or raise quarantine.max_size\nkusto-agent quarantine ls --config " + Quoted(r.Path)
+	look := "look at it, and remove what is no longer needed, or raise quarantine.max_size\nkusto-agent quarantine ls --config " + config.Quoted(r.Path)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		r.add(Finding{ID: "quarantine", Severity: Warning, Where: dir, What: "quarantine was not looked at: " + err.Error(), Fix: "run it as root or as the user of the service\nsudo kusto-agent check --config " + Quoted(r.Path)})
+		r.add(Finding{ID: "quarantine", Severity: Warning, Where: dir, What: "quarantine was not looked at: " + err.Error(), Fix: "run it as root or as the user of the service\nsudo kusto-agent check --config " + config.Quoted(r.Path)})
 	case err != nil:
 		r.add(Finding{ID: "quarantine", Severity: Warning, Where: dir, What: "quarantine was not looked at: " + err.Error(), Fix: look})
 	case used >= most && r.cfg.Quarantine.WhenFull == "block":

@@ -24,7 +24,7 @@ func (r *run) files(context.Context) {
 	if r.Service.other() {
 		r.add(Finding{ID: "files.user", Severity: Warning, Where: r.Service.name(),
 			What: fmt.Sprintf("files were looked at as %s, and the service runs as %s", r.Service.name(), r.Service.User),
-			Fix:  "run it as root, which looks at them as the service does\nsudo kusto-agent check --config " + Quoted(r.Path)})
+			Fix:  "run it as root, which looks at them as the service does\nsudo kusto-agent check --config " + config.Quoted(r.Path)})
 	}
 	own, closeAll := r.ownLog()
 	defer closeAll()
@@ -32,7 +32,7 @@ func (r *run) files(context.Context) {
 	var err error
 	taken := r.Service.reading(func() { seen, r.folders, err = tail.Look(r.cfg.Tails(), r.cfg.Folders(), own) })
 	if err = errors.Join(taken, err); err != nil {
-		r.add(Finding{ID: "files.user", Severity: Error, What: "files were not looked at: " + err.Error(), Fix: "run it as the user of the service\nsudo -u " + serviceUser + " kusto-agent check --config " + Quoted(r.Path)})
+		r.add(Finding{ID: "files.user", Severity: Error, What: "files were not looked at: " + err.Error(), Fix: "run it as the user of the service\nsudo -u " + serviceUser + " kusto-agent check --config " + config.Quoted(r.Path)})
 		return
 	}
 	r.handed()
@@ -64,7 +64,7 @@ func (r *run) handed() {
 		case gone(err) && inStore(path):
 			continue
 		case gone(err):
-			owner := "-o " + Quoted(r.Service.name()) + " "
+			owner := "-o " + config.Quoted(r.Service.name()) + " "
 			if byName {
 				owner = "" // systemd reads it
 			}
@@ -72,14 +72,14 @@ func (r *run) handed() {
 			if byName || filepath.Dir(path) == filepath.Dir(config.Absolute(r.Path)) { // a bare name
 				f.Severity, f.What = Warning, f.What+", unless systemd has it from elsewhere"
 			}
-			f.Fix = "put it there, or name another; this takes it from the terminal\ninstall -D -m 600 " + owner + "/dev/stdin " + Quoted(path)
+			f.Fix = "put it there, or name another; this takes it from the terminal\ninstall -D -m 600 " + owner + "/dev/stdin " + config.Quoted(path)
 			r.add(f)
 			continue
 		}
 		_ = r.Service.reading(func() { err = unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS) }) // it was taken on before
 		if errors.Is(err, unix.EACCES) && !byName {
 			f.What = r.Service.name() + " may not read this file, which the configuration is or names"
-			f.Fix = "give it the right\n" + strings.Join(append(r.enter(filepath.Dir(path)), "setfacl -m u:"+r.Service.name()+":r "+Quoted(path)), "\n")
+			f.Fix = "give it the right\n" + strings.Join(append(r.enter(filepath.Dir(path)), "setfacl -m u:"+r.Service.name()+":r "+config.Quoted(path)), "\n")
 			r.add(f)
 		}
 	}
@@ -204,14 +204,14 @@ func (r *run) grant(in *config.Input, all []tail.Seen) string {
 		return r.grantFolder(in, all[0].Path)
 	}
 	folder, who := filepath.Dir(all[0].Path), "u:"+r.Service.name()
-	lines := append(r.enter(filepath.Dir(folder)), fmt.Sprintf("setfacl -m %s:rx,d:%s:r %s", who, who, Quoted(folder)))
+	lines := append(r.enter(filepath.Dir(folder)), fmt.Sprintf("setfacl -m %s:rx,d:%s:r %s", who, who, config.Quoted(folder)))
 	for some := range slices.Chunk(all, 4) {
 		line := "setfacl -m " + who + ":r"
 		for _, s := range some {
-			line += " " + Quoted(s.Path)
+			line += " " + config.Quoted(s.Path)
 		}
 		if lines = append(lines, line); len(lines) > 8 {
-			lines = append(lines, "kusto-agent check --config "+Quoted(r.Path)+" # for the rest")
+			lines = append(lines, "kusto-agent check --config "+config.Quoted(r.Path)+" # for the rest")
 			break
 		}
 	}
@@ -229,18 +229,18 @@ func (r *run) grantFolder(in *config.Input, shut string) string {
 		case base != shut && !strings.HasPrefix(base, strings.TrimSuffix(shut, "/")+"/"):
 			continue
 		case strings.Contains(rest, "/"):
-			lines = append(append(lines, r.enter(filepath.Dir(base))...), fmt.Sprintf("setfacl -R -m %s:rX,d:%s:rX %s", who, who, Quoted(base)))
+			lines = append(append(lines, r.enter(filepath.Dir(base))...), fmt.Sprintf("setfacl -R -m %s:rX,d:%s:rX %s", who, who, config.Quoted(base)))
 		default:
 			name := ""
 			if !strings.ContainsAny(rest, `{}\`) { // which find does not know
-				name = " -name " + Quoted(rest)
+				name = " -name " + config.Quoted(rest)
 			}
-			lines = append(append(lines, r.enter(filepath.Dir(base))...), fmt.Sprintf("setfacl -m %s:rx,d:%s:r %s", who, who, Quoted(base)),
-				fmt.Sprintf("find %s -maxdepth 1 -type f%s -exec setfacl -m %s:r {} +", Quoted(base), name, who))
+			lines = append(append(lines, r.enter(filepath.Dir(base))...), fmt.Sprintf("setfacl -m %s:rx,d:%s:r %s", who, who, config.Quoted(base)),
+				fmt.Sprintf("find %s -maxdepth 1 -type f%s -exec setfacl -m %s:r {} +", config.Quoted(base), name, who))
 		}
 	}
 	if len(lines) == 0 { // a pattern passes through it
-		lines = append(r.enter(filepath.Dir(shut)), fmt.Sprintf("setfacl -m %s:rx %s", who, Quoted(shut)))
+		lines = append(r.enter(filepath.Dir(shut)), fmt.Sprintf("setfacl -m %s:rx %s", who, config.Quoted(shut)))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -251,7 +251,7 @@ func (r *run) enter(folder string) (lines []string) {
 	_ = r.Service.reading(func() { // it was taken on before
 		for up := folder; ; up = filepath.Dir(up) {
 			if errors.Is(unix.Faccessat(unix.AT_FDCWD, up, unix.X_OK, unix.AT_EACCESS), unix.EACCES) {
-				lines = append(lines, fmt.Sprintf("setfacl -m u:%s:x %s", r.Service.name(), Quoted(up)))
+				lines = append(lines, fmt.Sprintf("setfacl -m u:%s:x %s", r.Service.name(), config.Quoted(up)))
 			}
 			if up == filepath.Dir(up) {
 				break

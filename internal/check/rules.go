@@ -57,7 +57,7 @@ func (r *run) rules(ctx context.Context) {
 
 // previewOf is the command that shows what rules and patterns do.
 func (r *run) previewOf(in *config.Input) string {
-	return "kusto-agent preview " + Quoted(in.Name) + " --before-after --config " + Quoted(r.Path)
+	return "kusto-agent preview " + config.Quoted(in.Name) + " --before-after --config " + config.Quoted(r.Path)
 }
 
 // tried tells what rules and patterns do with the newest files.

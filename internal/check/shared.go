@@ -6,6 +6,7 @@ import (
 	"slices"
 	"syscall"
 
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/statedir"
 )
 
@@ -26,6 +27,6 @@ func (r *run) shared(dir string) {
 	}
 	if who, how := statedir.Writers(st.Mode(), gid, groups); who != "" {
 		r.add(Finding{ID: "state.shared", Severity: Error, Where: dir, What: fmt.Sprintf("state_dir may be written by %s (%v), and the agent does not start with it", who, st.Mode()),
-			Fix: "take that right away\nchmod " + how + " " + Quoted(dir)})
+			Fix: "take that right away\nchmod " + how + " " + config.Quoted(dir)})
 	}
 }

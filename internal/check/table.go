@@ -184,7 +184,7 @@ func (v *view) plan(ctx context.Context) (commands []string) {
 
 // setup is the command line that makes what the input needs.
 func (v *view) setup() string {
-	return "kusto-agent setup --input " + Quoted(v.in.Name) + " --config " + Quoted(v.Path)
+	return "kusto-agent setup --input " + config.Quoted(v.in.Name) + " --config " + config.Quoted(v.Path)
 }
 
 // mappings looks for that of the input, by its name and the kind of its format.

@@ -38,6 +38,7 @@ type Key struct {
 	timeout        time.Duration
 	expectContinue bool
 	concurrency    int
+	config         string // see wire.Options.Config
 }
 
 // TokenKey is all that tokens are made of.
@@ -65,7 +66,7 @@ func New(k Key, t *credential.Tokens, log *slog.Logger) (*Endpoint, error) {
 	client, err := wire.New(wire.Options{
 		URL: k.URL, AllowUntrusted: k.untrusted, QueryOnly: k.queryOnly, App: k.app, User: k.user, Version: version.Text(),
 		Auth: t, Timeout: k.timeout, ExpectContinue: k.expectContinue,
-		Proxy: k.proxy, CAFile: k.ca, MinTLS: k.minTLS, Concurrency: k.concurrency, Logger: log,
+		Proxy: k.proxy, CAFile: k.ca, MinTLS: k.minTLS, Concurrency: k.concurrency, Config: k.config, Logger: log,
 	})
 	if err != nil {
 		return nil, err
@@ -80,7 +81,7 @@ func KeyOf(name string, c config.Cluster, cfg *config.Config) Key {
 	k := Key{
 		TokenKey: TokenKey{URL: c.URL, auth: c.Auth, proxy: s.Proxy, ca: s.TLS.CAFile, minTLS: s.TLS.MinVersion, untrusted: cfg.AllowUntrustedEndpoint},
 		Name:     name, app: cfg.App, user: cfg.User,
-		timeout: s.Timeout.D(), expectContinue: s.ExpectContinue, concurrency: s.Concurrency.Most(),
+		timeout: s.Timeout.D(), expectContinue: s.ExpectContinue, concurrency: s.Concurrency.Most(), config: cfg.Argument(),
 	}
 	if k.ca != "" {
 		text, _ := os.ReadFile(k.ca)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"kusto-agent/internal/check"
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
@@ -68,7 +67,7 @@ func (c *Answers) Run(out console.Output) error {
 	if err := c.write(text); err != nil {
 		return exit.With(exit.Failed, err)
 	}
-	at := check.Quoted(c.Output)
+	at := config.Quoted(c.Output)
 	console.Say("%s is written; next: kusto-agent setup --dry-run --config %s", c.Output, at)
 	console.Say("then, without --dry-run, and: kusto-agent check --config %s", at)
 	if c.Auth == "client_secret" {

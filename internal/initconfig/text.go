@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"kusto-agent/internal/check"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/telemetry"
 )
 
@@ -30,7 +30,7 @@ func (c *Answers) text() string {
 		"# Further steps, each of which can be repeated:\n"+
 		"#   kusto-agent setup --config %[1]s         # make the table, the mapping and the policy on the service; --dry-run prints them\n"+
 		"#   kusto-agent check --config %[1]s         # look at everything that is needed, changing nothing\n"+
-		"#   kusto-agent run --once --config %[1]s    # send what the files hold now, and end\n\n", telemetry.Printable(check.Quoted(file)))
+		"#   kusto-agent run --once --config %[1]s    # send what the files hold now, and end\n\n", telemetry.Printable(config.Quoted(file)))
 	line(0, "cluster", scalar(c.Cluster), "the query URL")
 	if c.Trust {
 		line(0, "allow_untrusted_endpoint", "true", "a token is sent there all the same")

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"kusto-agent/internal/check"
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/endpoint"
@@ -160,7 +159,7 @@ func (s *Setup) plan(ctx context.Context, cfg *config.Config) (failed bool, err 
 		if bad != nil {
 			failed = true
 			console.Say("%s: %v", in.Name, bad)
-			console.Say("to fix it: see that its files are there and can be read: kusto-agent preview %s --config %s", check.Quoted(in.Name), check.Quoted(s.Path))
+			console.Say("to fix it: see that its files are there and can be read: kusto-agent preview %s --config %s", config.Quoted(in.Name), config.Quoted(s.Path))
 			continue
 		}
 		s.plans = append(s.plans, &inputPlan{schema.NewPlan(of, t, sample), in})

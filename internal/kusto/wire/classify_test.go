@@ -24,7 +24,7 @@ const html = "<html><body>Bad Gateway</body></html>"
 func TestClassifyAnswers(t *testing.T) {
 	f := func(want kusto.Verdict, status int, body string) {
 		t.Helper()
-		a := judge(&outcome{Sent: true, Status: status, Header: http.Header{}, Body: []byte(body)}, sample("x"), "")
+		a := judge(&outcome{Sent: true, Status: status, Header: http.Header{}, Body: []byte(body)}, sample("x"), "", "")
 		if a.Verdict != want {
 			t.Errorf("%d %s\n got %s, want %s", status, body, a.Verdict, want)
 		}
@@ -162,7 +162,7 @@ func TestClassifyWithoutAnswer(t *testing.T) {
 		if status == 0 {
 			o.err = errors.New("connection lost")
 		}
-		if a := judge(o, sample("x"), ""); a.Verdict != want || a.Wrote != sent || (want == kusto.NotSent && a.Hint == "" && status == 0) {
+		if a := judge(o, sample("x"), "", ""); a.Verdict != want || a.Wrote != sent || (want == kusto.NotSent && a.Hint == "" && status == 0) {
 			t.Errorf("sent %v, %d %q: got %s wrote %v hint %q, want %s", sent, status, body, a.Verdict, a.Wrote, a.Hint, want)
 		}
 	}
@@ -186,7 +186,7 @@ func TestClassifyLongTornAndNamed(t *testing.T) {
 		t.Helper()
 		o := &outcome{Sent: true, Status: 200, Header: http.Header{}, Body: []byte(`{"Tables":[`)}
 		change(o)
-		if got := judge(o, sample("x"), "").Verdict; got != want {
+		if got := judge(o, sample("x"), "", "").Verdict; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
@@ -211,7 +211,7 @@ func TestUpdatePolicyFailure(t *testing.T) {
 		t.Helper()
 		body := `{"Tables":[{"TableName":"Table_0","Columns":[{"ColumnName":"ConsumedRecordsCount","DataType":"Int64"},{"ColumnName":"UpdatePolicyStatus","DataType":"String"},` +
 			`{"ColumnName":"UpdatePolicyFailureCode","DataType":"String"},{"ColumnName":"UpdatePolicyFailureReason","DataType":"String"}],"Rows":[` + row + `]}]}`
-		a := judge(&outcome{Sent: true, Status: 200, Header: http.Header{}, Body: []byte(body)}, sample("x"), "")
+		a := judge(&outcome{Sent: true, Status: 200, Header: http.Header{}, Body: []byte(body)}, sample("x"), "", "")
 		if a.Verdict != kusto.Accepted || a.UpdatePolicy != want {
 			t.Errorf("%s: got %s %q, want %q", row, a.Verdict, a.UpdatePolicy, want)
 		}

@@ -45,6 +45,7 @@ type Options struct {
 	CAFile         string        // PEM file of authorities trusted besides the system's
 	MinTLS         string        // "1.2" or "1.3"; empty: 1.2
 	Concurrency    int           // connections kept for reuse; 0: 8
+	Config         string        // what the commands in hints name the configuration by, such as " --config x.yaml"; empty: the default one
 	Logger         *slog.Logger  // nil: none
 
 	// DialTo opens connections in place of the network: for tests in memory. nil: the network.
@@ -58,6 +59,7 @@ type Client struct {
 	asked   bool // for queries and commands alone
 	headers http.Header
 	auth    TokenSource
+	config  string
 	timeout time.Duration
 	conns   *Pool
 	log     *slog.Logger
@@ -95,7 +97,7 @@ func New(o Options) (*Client, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 60 * time.Second
 	}
-	return &Client{base: base, local: local, asked: o.QueryOnly, headers: headers, auth: o.Auth, timeout: o.Timeout, conns: conns, log: o.Logger}, nil
+	return &Client{base: base, local: local, asked: o.QueryOnly, headers: headers, auth: o.Auth, timeout: o.Timeout, conns: conns, log: o.Logger, config: o.Config}, nil
 }
 
 // Log is the logger of the options, or one that discards.

@@ -127,8 +127,9 @@ func underlying(nc net.Conn) *conn {
 }
 
 // judge turns what was seen of a request into the answer for the caller: verdict, error, hint and ids,
-// as bounded printable text. secret is the token that was sent; it is removed from all texts.
-func judge(o *outcome, in *kusto.Ingest, secret string) kusto.Answer {
+// as bounded printable text. secret is the token that was sent; it is removed from all texts. config is
+// Options.Config.
+func judge(o *outcome, in *kusto.Ingest, secret, config string) kusto.Answer {
 	var r reply.Reply
 	if o.err == nil && o.Status != http.StatusOK {
 		r = reply.Parse([]byte(reply.Redact(string(o.Body), secret)), in.Database+"."+in.Table)
@@ -152,7 +153,7 @@ func judge(o *outcome, in *kusto.Ingest, secret string) kusto.Answer {
 		a.UpdatePolicy = updateFailure(o.Body)
 		return a
 	}
-	a.Hint = clean(hint(verdict, o, &r, in), 2*reply.MaxMessage+kusto.MaxName)
+	a.Hint = clean(hint(verdict, o, &r, in, config), 2*reply.MaxMessage+kusto.MaxName)
 	a.Err = &kusto.Error{
 		Status: o.Status, Code: clean(r.Code, 128), Message: clean(r.Words(o.Status, o.Header, why), reply.MaxMessage), Permanent: r.Permanent,
 		ActivityID: a.ActivityID, RetryAfter: a.RetryAfter, Hint: a.Hint, About: r.About, Cause: why,

@@ -15,8 +15,8 @@ import (
 )
 
 // hint returns what a person can do about a refusal, with the command to paste; "" if nothing has to
-// be done, since the agent retries by itself.
-func hint(v kusto.Verdict, o *outcome, r *reply.Reply, in *kusto.Ingest) string {
+// be done, since the agent retries by itself. config is Options.Config.
+func hint(v kusto.Verdict, o *outcome, r *reply.Reply, in *kusto.Ingest, config string) string {
 	switch v {
 	case kusto.NotSent:
 		if r.Page {
@@ -26,7 +26,7 @@ func hint(v kusto.Verdict, o *outcome, r *reply.Reply, in *kusto.Ingest) string 
 	case kusto.Auth:
 		return "the service refused the token: check that auth.resource is the audience of this cluster and auth.tenant its tenant"
 	case kusto.Hold:
-		return holdHint(o.Status, r, in)
+		return holdHint(o.Status, r, in, config)
 	case kusto.Unknown:
 		return unknownHint(o, r)
 	}
@@ -43,7 +43,7 @@ func unknownHint(o *outcome, r *reply.Reply) string {
 }
 
 // holdHint returns the hint for a refusal that holds a route until a person fixes the cause.
-func holdHint(status int, r *reply.Reply, in *kusto.Ingest) string {
+func holdHint(status int, r *reply.Reply, in *kusto.Ingest, config string) string {
 	table := kusto.EntityName(in.Table)
 	switch {
 	case r.About == reply.PolicyOff:
@@ -51,7 +51,7 @@ func holdHint(status int, r *reply.Reply, in *kusto.Ingest) string {
 	case r.About == reply.ClusterOff:
 		return "streaming ingestion is off at the cluster: switch it on in the portal under Configurations, then run .alter table " + table + " policy streamingingestion enable"
 	case r.About == reply.Missing:
-		return missingHint(r, in)
+		return missingHint(r, in, config)
 	case r.About == reply.Denied, status == http.StatusForbidden && !r.Page:
 		return "grant this identity the right to ingest: .add table " + table + " ingestors (" + kusto.TextLiteral(reply.Principal(r)) + ")"
 	case r.About == reply.BadMapping:
@@ -93,7 +93,7 @@ var entity = regexp.MustCompile(`of kind '([A-Za-z]+)'`)
 // missingHint returns what to do when the service does not know a database, table or mapping: how to
 // find a misspelt name, how to create what is missing, and how to clear the schema cache if it exists,
 // because a new table or mapping takes up to 5 minutes to be found.
-func missingHint(r *reply.Reply, in *kusto.Ingest) string {
+func missingHint(r *reply.Reply, in *kusto.Ingest, config string) string {
 	kind := r.Code
 	if m := entity.FindStringSubmatch(r.Texts); m != nil {
 		kind = m[1]
@@ -103,11 +103,11 @@ func missingHint(r *reply.Reply, in *kusto.Ingest) string {
 	fresh := "; if it exists and is new: .clear table " + table + " cache streamingingestion schema"
 	switch {
 	case strings.Contains(kind, "mapping"):
-		return "check the name of mapping and its kind, which is " + mappingKind(in.Format) + ": .show table " + table + " ingestion mappings; if there is none, make it: kusto-agent setup" + fresh
+		return "check the name of mapping and its kind, which is " + mappingKind(in.Format) + ": .show table " + table + " ingestion mappings; if there is none, make it: kusto-agent setup" + config + fresh
 	case strings.Contains(kind, "database"):
 		return "database " + kusto.EntityName(in.Database) + " is not in this cluster: check the name with .show databases"
 	}
-	return "check the name of table, where letter case counts: .show tables; if there is none, make it: kusto-agent setup" + fresh
+	return "check the name of table, where letter case counts: .show tables; if there is none, make it: kusto-agent setup" + config + fresh
 }
 
 // mappingKind returns the kind under which the service keeps the mappings of a format.

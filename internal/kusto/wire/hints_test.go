@@ -117,12 +117,24 @@ func (h *hinted) ofTheWay() {
 	}
 }
 
+// TestHintsNameTheConfiguration: a command that needs the configuration names the one in use.
+func TestHintsNameTheConfiguration(t *testing.T) {
+	in := sample("x")
+	for _, kind := range []string{"Table", "MappingReference"} {
+		body := oneError("BadRequest_EntityNotFound", "Entity ID 'x' of kind '"+kind+"' was not found.", true)
+		a := judge(&outcome{Sent: true, Status: 400, Header: http.Header{}, Body: []byte(body)}, in, "", " --config /srv/agent.yaml")
+		if want := "make it: kusto-agent setup --config /srv/agent.yaml; "; !strings.Contains(a.Hint, want) {
+			t.Errorf("%s: %q, want %q in it", kind, a.Hint, want)
+		}
+	}
+}
+
 func TestHints(t *testing.T) {
 	f := func(status int, body, want string) {
 		t.Helper()
 		in := sample("x")
 		in.Table, in.Mapping = "my table", "my map"
-		a := judge(&outcome{Sent: true, Status: status, Header: map[string][]string{}, Body: []byte(body)}, in, "")
+		a := judge(&outcome{Sent: true, Status: status, Header: map[string][]string{}, Body: []byte(body)}, in, "", "")
 		if !strings.Contains(a.Hint, want) || a.Err.Hint != a.Hint {
 			t.Errorf("%d %s\n got %q\nwant %q in it", status, body, a.Hint, want)
 		}

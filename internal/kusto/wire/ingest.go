@@ -58,7 +58,7 @@ func (c *Client) ingest(ctx context.Context, in *kusto.Ingest) kusto.Answer {
 	if err != nil {
 		return Unsent(kusto.Auth, err, "check the keys under auth")
 	}
-	a := judge(c.exchange(req, in.Body), in, bearer)
+	a := judge(c.exchange(req, in.Body), in, bearer, c.config)
 	if a.Status == http.StatusUnauthorized {
 		a.Err = c.Refused(bearer, a.Err)
 		a.Hint = a.Err.Hint

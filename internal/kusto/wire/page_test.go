@@ -15,7 +15,7 @@ func TestPageInPlaceOfAnAnswer(t *testing.T) {
 	page := "<html><head><title>Portal</title></head><body>" + strings.Repeat("<p>long</p>", 3000) + "</body></html>"
 	f := func(sent bool, status int, want kusto.Verdict, hints ...string) {
 		t.Helper()
-		a := judge(&outcome{Sent: sent, Status: status, Header: http.Header{}, Body: []byte(page)}, sample("x"), "")
+		a := judge(&outcome{Sent: sent, Status: status, Header: http.Header{}, Body: []byte(page)}, sample("x"), "", "")
 		if a.Verdict != want || !strings.HasSuffix(a.Err.Message, "a web page: Portal") || len(a.Err.Message) > 200 {
 			t.Errorf("%d: got %s, %q", status, a.Verdict, a.Err.Message)
 		}
@@ -38,7 +38,7 @@ func TestPageInPlaceOfAnAnswer(t *testing.T) {
 	f(true, 502, kusto.Unknown, reply.PageAgain)
 	f(true, 503, kusto.Unknown, reply.PageAgain)
 	f(false, 503, kusto.NotSent, reply.PageAgain)
-	a := judge(&outcome{Sent: true, Status: 200, Header: http.Header{}, Body: []byte("OK")}, sample("x"), "")
+	a := judge(&outcome{Sent: true, Status: 200, Header: http.Header{}, Body: []byte("OK")}, sample("x"), "", "")
 	if a.Verdict != kusto.Unknown || a.Hint != reply.PageAgain {
 		t.Errorf("words of a stranger: got %s, %q", a.Verdict, a.Hint)
 	}
@@ -48,7 +48,7 @@ func TestPageInPlaceOfAnAnswer(t *testing.T) {
 // nothing of the service is there.
 func TestNotFoundIsReached(t *testing.T) {
 	for _, body := range []string{"", `{"error":{"code":"Odd","message":"words"}}`} {
-		if a := judge(&outcome{Sent: true, Status: 404, Header: http.Header{}, Body: []byte(body)}, sample("x"), ""); kusto.Unreached(a.Err) {
+		if a := judge(&outcome{Sent: true, Status: 404, Header: http.Header{}, Body: []byte(body)}, sample("x"), "", ""); kusto.Unreached(a.Err) {
 			t.Errorf("%s: %v", body, a.Err)
 		}
 	}

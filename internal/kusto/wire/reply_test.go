@@ -15,7 +15,7 @@ func TestErrorKeepsWhatTheServiceSaid(t *testing.T) {
 		"@message":"Bad streaming ingestion request to db.table : The input stream is empty after processing, tip:check stream validity",
 		"@context":{"activityId":"from-body","processId":12},"@permanent":true,"@failureCode":400}}`
 	o := &outcome{Sent: true, Status: 400, Header: http.Header{"Retry-After": {"7"}}, Body: []byte(body)}
-	a := judge(o, sample("x"), "")
+	a := judge(o, sample("x"), "", "")
 	e := a.Err
 	if !e.Empty() || e.Permanent == nil || !*e.Permanent || e.ActivityID != "from-body" || a.ActivityID != "from-body" || e.Status != 400 {
 		t.Errorf("got %+v", e)
@@ -27,7 +27,7 @@ func TestErrorKeepsWhatTheServiceSaid(t *testing.T) {
 		t.Errorf("got %q, want it to begin %q", e.Error(), want)
 	}
 	o.Header.Set(HeaderActivity, "from-header")
-	if a := judge(o, sample("x"), ""); a.ActivityID != "from-header" {
+	if a := judge(o, sample("x"), "", ""); a.ActivityID != "from-header" {
 		t.Errorf("activity %q: the header counts first", a.ActivityID)
 	}
 }
@@ -38,7 +38,7 @@ func TestNamesAreNoCodes(t *testing.T) {
 		in := sample("x")
 		in.Table = table
 		o := &outcome{Sent: true, Status: 400, Header: http.Header{}, Body: []byte(oneError("BadRequest", message, true))}
-		if a := judge(o, in, ""); a.Verdict != kusto.BadData {
+		if a := judge(o, in, "", ""); a.Verdict != kusto.BadData {
 			t.Errorf("table %s: got %s, want bad data", table, a.Verdict)
 		}
 	}
@@ -55,7 +55,7 @@ func TestTokensAreTakenOutOfEverything(t *testing.T) {
 		body := `{"error":{"code":"` + secret + `","@message":"you sent Authorization: Bearer other-token-of-some-length and ` + secret + ` and ` + jwt + `; Principal 'aadapp=` + secret + `' is not authorized to perform",
 			"@context":{"activityId":"` + secret + `"}}}`
 		h := http.Header{"Location": {"https://x/?t=" + secret}, "Www-Authenticate": {"Bearer " + secret}, HeaderActivity: {secret}}
-		a := judge(&outcome{Sent: true, Status: status, Header: h, Body: []byte(body)}, sample("x"), secret)
+		a := judge(&outcome{Sent: true, Status: status, Header: h, Body: []byte(body)}, sample("x"), secret, "")
 		all := a.Err.Error() + a.Hint + a.ActivityID + a.Err.Code + a.Err.Hint
 		for _, bad := range []string{secret, jwt, "other-token-of-some-length"} {
 			if strings.Contains(all, bad) {
@@ -73,7 +73,7 @@ func FuzzReply(f *testing.F) {
 	f.Add(400, `{"error":{"innererror":{"innererror":{"innererror":[]}}}}`)
 	f.Fuzz(func(t *testing.T, status int, body string) {
 		o := &outcome{Sent: true, Status: status, Header: http.Header{}, Body: []byte(body)}
-		a := judge(o, sample("x"), "")
+		a := judge(o, sample("x"), "", "")
 		if a.Verdict < kusto.Accepted || a.Verdict > kusto.Unknown || a.Verdict == kusto.NotSent {
 			t.Fatalf("verdict %d", a.Verdict)
 		}
