@@ -325,7 +325,7 @@ func (t *Tailer) tellLost(in *input) {
 		k.toldLost = true
 		left := k.info.Size - k.position
 		if left <= 0 {
-			t.o.Logger.Info("file disappeared after it was read up to this offset; whether unread bytes are lost is not known", "input", in.Name, "file", k.info.Path, "offset", k.position)
+			t.o.Logger.Info("file disappeared after it was read up to this offset; whether bytes were left unread is not known", "input", in.Name, "file", k.info.Path, "offset", k.position)
 			continue
 		}
 		t.abandoned(k.file, k.position, left)
