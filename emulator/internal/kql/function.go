@@ -242,7 +242,7 @@ func extreme(name string, sign int) function {
 }
 
 // binned implements bin(value, size): the greatest multiple of size that is not above value. The
-// result is nil for a size of 0 or less, except for decimals.
+// result is nil for a size of 0 or less.
 func binned(_ *scope, v []any) any {
 	switch x := v[0].(type) {
 	case time.Time:
@@ -273,10 +273,13 @@ func binned(_ *scope, v []any) any {
 			return low
 		}
 	}
-	if d := exact(v[0]); d != nil && exact(v[1]) != nil {
-		n := new(big.Rat).Quo(d, exact(v[1]))
+	if d, size := exact(v[0]), exact(v[1]); d != nil && size != nil {
+		if size.Sign() <= 0 {
+			return nil
+		}
+		n := new(big.Rat).Quo(d, size)
 		whole := new(big.Int).Div(n.Num(), n.Denom())
-		return new(big.Rat).Mul(new(big.Rat).SetInt(whole), exact(v[1]))
+		return new(big.Rat).Mul(new(big.Rat).SetInt(whole), size)
 	}
 	x, size := asReal(v[0]), asReal(v[1])
 	if size <= 0 {

@@ -98,6 +98,7 @@ func TestStatements(t *testing.T) {
 	f("print d=dynamic({'n':5}) | where d.n > 4 and d.n in (5, 6) | count", "1")
 	f("print d=dynamic({'n':'5'}) | where d.n == 5 or d.n > 4 | count", "0")
 	f("print 9007199254740993 == 9007199254740992.0, 1 == 1.0, decimal(0.1) + decimal(0.2) == decimal(0.3)", "false | true | true")
+	f("print bin(decimal(7.5), decimal(2)), isnull(bin(decimal(1), decimal(0))), isnull(bin(decimal(1), decimal(-2)))", `"6" | true | true`)
 }
 
 // TestDeadline: a query ends with its context, wherever it is.
