@@ -28,6 +28,8 @@ func emulatorCommand() *cobra.Command {
 			"cluster of the configuration, and has a page there for a browser. All is in memory, and gone when it ends.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT) // before anybody can know that it runs
+			defer stop()
 			if authority != "" && !o.TLS {
 				return exit.With(exit.Usage, errors.New("--tls-ca goes with --tls"))
 			}
@@ -50,8 +52,6 @@ func emulatorCommand() *cobra.Command {
 				fmt.Fprintf(cmd.OutOrStdout(), "authority %s\n", authority)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "endpoint  %s\nrows      %s/rows?db=DATABASE&table=TABLE\nindex     %s/\n", url, url, url)
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
-			defer stop()
 			<-ctx.Done()
 			return nil
 		},
