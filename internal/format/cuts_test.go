@@ -296,7 +296,8 @@ func (r *reading) oracle() {
 		case e.reason == record.TooLong:
 		case r.o.Format == record.JSON:
 			rec := r.file[e.start:e.end]
-			if e.reason != "" && soundJSON([]byte(rec)) {
+			over := strings.Contains(strings.TrimRight(rec, "\r\n"), "\n") // several lines are no record, also where they would be one in MultiJSON
+			if e.reason != "" && !over && soundJSON([]byte(rec)) {
 				r.t.Fatalf("%q was rejected", rec)
 			}
 			if e.reason == "" && !soundJSON([]byte(rec)) && !strings.ContainsAny(rec, "'/") {
