@@ -20,25 +20,11 @@ import (
 // BoundHeap sets the memory limit of the Go runtime to limits.memory, the program and known, the bytes
 // that are needed for what is known of files. By default the heap would grow to twice its size before
 // the garbage collector runs; a limit below what is in use would make it run without end. GOMEMLIMIT
-// and GOGC in the environment override it.
+// in the environment overrides it.
 func BoundHeap(cfg *config.Config, known int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(heapBound(int64(cfg.Limits.Memory), known))
 	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(heapGrowth(known))
-	}
-}
-
-// heapGrowth is how much garbage there may be before the collector runs, in percent of what
-// is held. What is known of files holds the pointers that a run follows: with little of it a
-// run is cheap, and may come early.
-func heapGrowth(known int64) int {
-	const few = 16 << 20 // bytes, some six thousand files
-	if known < few {
-		return 30
-	}
-	return 100
 }
 
 func heapBound(memory, known int64) int64 {
