@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -374,6 +375,48 @@ func TestWallClockJumps(t *testing.T) {
 	put(t, s, here, 50)
 	peek("new by the new clock", 50)
 	must(t, s.Close())
+}
+
+// What a group of payloads takes is estimated before it is written. A payload that would fit
+// beside what the others really took is not refused: the spool would be full, and a moment
+// later not.
+func TestFullIsToldOnceInGroups(t *testing.T) {
+	for seed := range uint64(300) {
+		synctest.Test(t, func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 0))
+			fs, slow := faultfs.New("/state"), false
+			fs.Judge = func(faultfs.Op) faultfs.Verdict {
+				if slow { // so that the payloads put meanwhile are written as a group
+					time.Sleep(time.Millisecond)
+				}
+				return faultfs.Verdict{}
+			}
+			var logs bytes.Buffer
+			o := testOptions(fs)
+			o.Logger = slog.New(slog.NewTextHandler(&logs, nil))
+			s, _ := openWith(t, Config{MaxSize: units.Size(20_000 + rnd.IntN(20_000)), WhenFull: "block"}, o)
+			slow = true
+			size := 200 + rnd.IntN(1000)
+			var puts sync.WaitGroup
+			for n := range 100 {
+				p := payload(n, here)
+				p.Body = body(n, size+rnd.IntN(60))
+				puts.Go(func() {
+					if err := s.Put(p); err != nil && !errors.Is(err, ErrFull) {
+						t.Errorf("put %d: %v", n, err)
+					}
+				})
+				if rnd.IntN(12) == 0 {
+					puts.Wait()
+				}
+			}
+			puts.Wait()
+			if n := strings.Count(logs.String(), "level="); n != 1 {
+				t.Errorf("seed %d: told %d times, want once:\n%s", seed, n, logs.String())
+			}
+			must(t, s.Close())
+		})
+	}
 }
 
 // What is kept of damage counts for max_size, until people take it away.

@@ -13,11 +13,17 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// admit returns the requests for which there is room, and the most bytes that they take.
-// It answers the others with ErrFull.
-func (w *writer) admit(group []*request) (in []*request, size int64) {
-	for _, r := range group {
-		if err := w.makeRoom(size + r.cost); err != nil {
+// admit returns the first requests of a group for which there is room, the most bytes that they
+// take, and those behind them that have to wait until they are written: what they take is known
+// only then, and may leave room for the next one. It answers a request with ErrFull only if it
+// does not fit beside what is written.
+func (w *writer) admit(group []*request) (in, rest []*request, size int64) {
+	for i, r := range group {
+		if len(in) > 0 {
+			if w.fits(size+r.cost) != nil {
+				return in, group[i:], size
+			}
+		} else if err := w.makeRoom(r.cost); err != nil {
 			w.refused = r.cost
 			w.tell(err)
 			r.done <- err
@@ -25,7 +31,7 @@ func (w *writer) admit(group []*request) (in []*request, size int64) {
 		}
 		in, size = append(in, r), size+r.cost
 	}
-	return in, size
+	return in, nil, size
 }
 
 // makeRoom frees room for n bytes of frames: it removes ended segments, compacts, and with

@@ -115,7 +115,9 @@ func (w *writer) turn() (last bool, err error) {
 			last = closed
 			break
 		}
-		w.commit(group)
+		for len(group) > 0 {
+			group = w.commit(group)
+		}
 	}
 	if w.s.disk.TakeRetry() {
 		w.probe()
@@ -223,12 +225,13 @@ func (w *writer) take() (group []*request, closed bool) {
 	return group, s.disk.Closed()
 }
 
-// commit writes a group of requests, makes it durable with one sync, and answers the
-// callers.
-func (w *writer) commit(group []*request) {
-	group, size := w.admit(group)
+// commit writes the first requests of a group, makes them durable with one sync, and answers
+// their callers. It returns the requests that are still to be written: none, unless the spool
+// is nearly full.
+func (w *writer) commit(group []*request) (rest []*request) {
+	group, rest, size := w.admit(group)
 	if len(group) == 0 {
-		return
+		return nil
 	}
 	err := w.write(group, size)
 	if err != nil && w.fits(size) == nil { // what the old segment has of it counts as lost
@@ -247,6 +250,7 @@ func (w *writer) commit(group []*request) {
 		}
 		r.done <- err
 	}
+	return rest
 }
 
 // take enters a payload whose frame is durable. It then waits in the spool, or counts as given out if
