@@ -55,23 +55,21 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		}
 		t.endSuspicion(in, st.node, nil)
 		return
-	case m.is > identity.Undecided && m.is != identity.Rewritten && !m.of.stands():
+	case m.is == identity.Same && !m.of.stands():
 		if in.suspect[st.node].f != f {
 			f.Close()
 		}
 		t.rescanSoon()
 		return
+	case m.is > identity.Undecided && m.is != identity.Rewritten && !m.of.stands():
+		t.doubt(in, path, st.node, match{}, f) // until it is compared with what the other is by now
+		t.rescanSoon()
+		return
 	case m.is == identity.Undecided:
-		s := in.suspect[st.node]
-		if gone && s.f != f {
+		if gone && in.suspect[st.node].f != f {
 			in.again = append(in.again, path)
 		}
-		s.since, s.turn, s.scan, s.path = m.since, m.turn, t.scanNo, path
-		if m.upTo.offset > 0 {
-			s.of, s.upTo = m.of.k, m.upTo
-		}
-		t.holdSuspect(&s, f)
-		in.suspect[st.node] = s
+		t.doubt(in, path, st.node, m, f)
 		if m.of.reader != nil {
 			t.readyLocked(m.of.reader) // it may have been truncated since its last turn
 		}

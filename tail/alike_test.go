@@ -40,6 +40,34 @@ func TestGrowsBeyondIdle(t *testing.T) {
 	})
 }
 
+// TestDeletedWhileFoundEmpty: a file that is empty when it is found, and begins with all
+// that an idle one holds once its reader looks at it, is deleted or renamed meanwhile.
+func TestDeletedWhileFoundEmpty(t *testing.T) {
+	t.Parallel()
+	const content = "service is starting\none\n"
+	for name, take := range map[string]func(w *world) error{
+		"deleted": func(w *world) error { return os.Remove(w.path("b.log")) },
+		"renamed": func(w *world) error { return os.Rename(w.path("b.log"), w.path("b.old")) },
+		"there":   func(w *world) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachWatch(t, func(t *testing.T, w *world) {
+				must(t, os.WriteFile(w.path("a.log"), []byte("service is starting\n"), 0o644))
+				w.hidden.Store(int64(len(content)))
+				w.start()
+				w.expect("in", "service is starting")
+				must(t, os.WriteFile(w.path("b.log"), []byte(content), 0o644))
+				w.tailer.rescanSoon()
+				w.await("a reader", func() bool { return len(w.tailer.inputs[0].readers) == 2 })
+				must(t, take(w))
+				w.hidden.Store(0)
+				w.expect("in", "service is starting", "one")
+			})
+		})
+	}
+}
+
 // TestDeletedWhileSuspected: a file that begins with all that an idle one holds is
 // deleted, or renamed to what no pattern matches, before it is clear that it is no copy.
 func TestDeletedWhileSuspected(t *testing.T) {

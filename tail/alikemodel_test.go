@@ -283,12 +283,17 @@ func (m *alike) settled() {
 	if m.away {
 		return
 	}
-	m.look()
-	m.await("no doubts", func() bool { return !m.tailer.suspects() })
-	m.look()
-	m.await("last lines", func() bool {
-		return !slices.ContainsFunc(m.tailer.all(), func(r *reader) bool { return !r.shown.atEnd })
-	})
+	for doubts := true; doubts; { // a file that was empty when it was found comes to be doubted later
+		m.look()
+		if !m.await("no doubts", func() bool { return !m.tailer.suspects() }) {
+			return
+		}
+		m.look()
+		m.await("last lines", func() bool {
+			doubts = m.tailer.suspects()
+			return doubts || !slices.ContainsFunc(m.tailer.all(), func(r *reader) bool { return !r.shown.atEnd })
+		})
+	}
 }
 
 // behind are the lines of a file behind an offset, both as a log line names them.

@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"time"
@@ -29,9 +30,14 @@ type suspicion struct {
 	f     *os.File // holds it open, in case it is deleted or renamed meanwhile; nil: there are too few descriptors
 }
 
-// holdSuspect keeps a file that may be a copy open until that is decided, or closes it if
-// too many files are open. The caller holds mu.
-func (t *Tailer) holdSuspect(s *suspicion, f *os.File) {
+// doubt notes that the file at a path may be a copy, or asks about it again. f is open: it
+// is held until that is decided, or closed if too many files are open. The caller holds mu.
+func (t *Tailer) doubt(in *input, path string, n node, m match, f *os.File) {
+	s := in.suspect[n]
+	s.since, s.turn, s.scan, s.path = cmp.Or(s.since, time.Now().UnixNano()), m.turn, t.scanNo, path
+	if m.of != nil && m.upTo.offset > 0 {
+		s.of, s.upTo = m.of.k, m.upTo
+	}
 	switch {
 	case s.f == f:
 	case s.f == nil && int(t.open.Load()) < t.most:
@@ -40,6 +46,7 @@ func (t *Tailer) holdSuspect(s *suspicion, f *os.File) {
 	default:
 		f.Close()
 	}
+	in.suspect[n] = s
 }
 
 // endSuspicion ends the question whether a file is a copy. taken is its descriptor if a
@@ -465,28 +472,30 @@ func (c *candidate) reaches(f *os.File) bool {
 func (c *candidate) noteReached(s *sample) { c.reached = s.size < c.position && c.reaches(s.f) }
 
 // mayBeCopy looks at a file that was empty when it was found and now has content: a copy
-// begins as an empty file too. If it may be a copy, the reader lets it go, and a scan
-// finds it again.
+// begins as an empty file too. If it may be a copy, its reader ends, and the file is a
+// suspected one from then on: held open, until a scan decides.
 func (t *Tailer) mayBeCopy(r *reader, st status) bool {
 	r.empty = false
-	if r.in.packing(r.f, r.path) != archive.Plain {
-		t.forgetReader(r)
-		return true
+	packed := r.in.packing(r.f, r.path) != archive.Plain
+	m := match{is: identity.Undecided}
+	if !packed {
+		m = t.recognise(r.in, newSample(r.f, st, r.info.Handle), r.in.RotateQuiet.D())
 	}
-	m := t.recognise(r.in, newSample(r.f, st, r.info.Handle), r.in.RotateQuiet.D())
 	if m.is == identity.Own {
 		return false
 	}
-	t.forgetReader(r)
-	return true
-}
-
-// forgetReader removes a file from those that are known, so that the next scan takes it
-// for new.
-func (t *Tailer) forgetReader(r *reader) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(r.in.known, r.file)
-	delete(r.in.byNode, nodeOf(r.info))
+	delete(r.in.byNode, st.node)
+	if !packed { // a compressed file is inspected where it is
+		delete(r.in.readers, st.node)
+		t.doubt(r.in, r.path, st.node, m, r.f)
+		if r.in.suspect[st.node].f == r.f {
+			t.open.Add(-1) // of the reader
+			r.f = nil
+		}
+	}
 	t.rescanSoon()
+	return true
 }

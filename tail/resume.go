@@ -64,11 +64,10 @@ func newSample(f *os.File, st status, handle []byte) *sample {
 
 // match is what an open file was recognised as.
 type match struct {
-	is    identity.Verdict
-	of    *candidate // nil: it is like no file that is known
-	upTo  place      // Rest, Copy: all before it was read of that
-	since int64      // Undecided: when it was first taken for a copy, ns
-	turn  bool       // Undecided: a turn of the reader of that tells more
+	is   identity.Verdict
+	of   *candidate // nil: it is like no file that is known
+	upTo place      // Rest, Copy: all before it was read of that
+	turn bool       // Undecided: a turn of the reader of that tells more
 }
 
 // recognise finds out whether an open file continues a known generation, is a copy of one,
@@ -104,11 +103,8 @@ func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
 			m = short
 		}
 	}
-	switch {
-	case m.is == identity.Continuation:
+	if m.is == identity.Continuation {
 		m.of.noteReached(s)
-	case m.is == identity.Undecided:
-		m.since = cmp.Or(doubt.since, now)
 	}
 	return m
 }

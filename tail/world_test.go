@@ -52,6 +52,7 @@ type world struct {
 	batch      bool                   // a real batcher stands between tailer and taker
 	wait       time.Duration          // of its records for company; 0: hardly any
 	lie        atomic.Int64           // files say they have at most so many bytes; 0: they do not lie
+	hidden     atomic.Int64           // files of this size say that they are empty
 	boxed      *box                   // remembers what happens across restarts
 	keeper     Quarantine             // nil: boxed is
 
@@ -145,6 +146,9 @@ func (w *world) prepare() {
 	})
 	must(w.t, err)
 	w.tailer.size = func(size int64) int64 {
+		if size == w.hidden.Load() {
+			return 0
+		}
 		if most := w.lie.Load(); most > 0 {
 			return min(size, most)
 		}
@@ -253,7 +257,7 @@ func (w *world) await(what string, is func() bool) bool {
 	defer t.mu.Unlock()
 	for !is() {
 		if late {
-			w.t.Errorf("waited in vain for %s", what)
+			w.t.Errorf("waited in vain for %s; files:\n%s", what, strings.Join(t.states(), "\n"))
 			return false
 		}
 		t.turned.Wait()
@@ -285,6 +289,19 @@ func (w *world) look() {
 		return !slices.ContainsFunc(t.all(), func(r *reader) bool { return r.life.Turn() != tracker.Resting || r.owed.Load() && !full })
 	})
 	w.taker.flush()
+}
+
+// states describes each file that has a reader, and each suspected one.
+func (t *Tailer) states() (all []string) {
+	for _, r := range t.all() {
+		all = append(all, fmt.Sprintf("%s life=%+v shown=%+v owed=%v", r.path, r.life, r.shown, r.owed.Load()))
+	}
+	for _, in := range t.inputs {
+		for n, s := range in.suspect {
+			all = append(all, fmt.Sprintf("suspect %v: %+v", n, s))
+		}
+	}
+	return all
 }
 
 func (t *Tailer) all() (all []*reader) {
