@@ -24,6 +24,9 @@ import (
 	"kusto-agent/tail/internal/tracker"
 )
 
+// raceDetector says that the tests run with the race detector, which makes them slow.
+var raceDetector bool
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds how long a test waits for what must happen. It decides
