@@ -40,6 +40,9 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	if t.size != nil {
 		st.size = t.size(st.size)
 	}
+	t.mu.Lock()
+	in.claim(path, st.node, handle)
+	t.mu.Unlock()
 	m := t.recognise(in, newSample(f, st, handle), in.RotateQuiet.D())
 	old := in.isNew && in.StartAt == "end"
 	if old && m.is == identity.Undecided {

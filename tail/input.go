@@ -53,8 +53,9 @@ type files struct {
 	noted    bool // the journal knows that it was seen
 	unsought bool // files that were renamed in its absence are to be looked for
 
-	known   map[record.File]*known // every generation that is remembered
-	byNode  map[node]*known        // the latest generation of a file that is there
+	known   map[record.File]*known     // every generation that is remembered
+	byNode  map[node]*known            // the latest generation of a file that is there
+	unnamed map[record.FileID][]*known // generations whose file is not known, see claim; guarded by Tailer.mu
 	readers map[node]*reader
 	streams map[string]*stream // of container logs, by where their files are written
 	heads   headIndex
@@ -79,6 +80,7 @@ func newFiles() *files {
 		unsought: true,
 		known:    make(map[record.File]*known),
 		byNode:   make(map[node]*known),
+		unnamed:  make(map[record.FileID][]*known),
 		readers:  make(map[node]*reader),
 		streams:  make(map[string]*stream),
 		heads:    make(headIndex),

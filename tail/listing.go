@@ -131,6 +131,8 @@ func (l *listing) remember(in *input) {
 		}
 		f := FileStatus{File: k.file, Path: k.info.Path, Size: k.info.Size, Read: k.position, Safe: k.safe, Unread: Remembered}
 		switch {
+		case k.isUnnamed():
+			f.Why = "a power cut took the name of its file from the journal; it was not found by its id"
 		case in.byNode[nodeOf(k.info)] != k:
 			f.Why = "the file has begun anew since"
 		case k.info.Done:

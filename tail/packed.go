@@ -83,6 +83,7 @@ func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how a
 		t.mu.Unlock()
 		return
 	}
+	in.claim(path, st.node, handle)
 	p := in.packed[st.node]
 	if p == nil || p.st.size != st.size || p.st.ctime != st.ctime {
 		p = &packed{in: in, st: st, how: how, handle: handle, since: time.Now()}

@@ -34,9 +34,18 @@ type known struct {
 
 // recall loads the generations that the journal has of an input.
 func (in *input) recall(states []State) {
+	var before *known // the generation before, of the same file or another
 	for _, s := range states {
 		k := &known{file: s.File, info: s.Info, position: s.Position, safe: s.Position, mark: s.Mark, ahead: s.Ahead}
 		in.known[k.file] = k
+		if k.isUnnamed() && before != nil && before.file.ID == k.file.ID && !before.isUnnamed() && k.isComparable() {
+			k.name(before.info.Path, nodeOf(before.info), before.info.Handle)
+		}
+		before = k
+		if k.isUnnamed() {
+			in.unnamed[k.file.ID] = append(in.unnamed[k.file.ID], k)
+			continue
+		}
 		in.heads.add(k)
 		// Of two that were known by one file, the one that was read is what it is: the
 		// other was registered while the file was empty, and a kill kept it.

@@ -244,7 +244,12 @@ func (t *Tailer) openSource(files map[record.File]source, x record.Extent) error
 	if err != nil {
 		return err
 	}
-	f, err := openKnown(of.in, of.info, x, of.copies)
+	var f source
+	if of.unnamed {
+		f, err = t.findUnnamed(of.in, x)
+	} else {
+		f, err = openKnown(of.in, of.info, x, of.copies)
+	}
 	if errors.Is(err, ErrSourceGone) && of.info.Packed.Size == 0 {
 		if held := t.held(x); held != nil {
 			f, err = held, nil
@@ -349,6 +354,8 @@ type remembered struct {
 	info   record.FileInfo
 	former bool // the input is no longer configured
 	copies bool // so much was read that a copy is taken for what it is; of less, it is read from its start
+
+	unnamed bool // its file is known by its id alone, see claim
 }
 
 // rememberedOf is what is remembered of a file. The error tells an input that is not
@@ -360,7 +367,7 @@ func (t *Tailer) rememberedOf(f record.File) (remembered, error) {
 	for in := range t.everyInput {
 		if k := in.known[f]; k != nil {
 			now, there := t.inputOf(in.Name)
-			return remembered{in, k.info, now != in || !there, k.candidate(t.scanNo).end() >= identity.Enough}, nil
+			return remembered{in, k.info, now != in || !there, k.candidate(t.scanNo).end() >= identity.Enough, k.isUnnamed()}, nil
 		}
 		named = named || in.Name == f.Input
 	}

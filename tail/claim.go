@@ -1,0 +1,105 @@
+package tail
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/finder"
+)
+
+// A power cut can take the entry by which the journal knows a file, and leave a payload
+// of it that the spool had synced. Of such a generation the journal has ranges and no
+// node. The id of a file follows from its node, so the file is found by that.
+
+// isUnnamed reports whether nothing is known by which the file of a generation could be
+// found, but its id.
+func (k *known) isUnnamed() bool { return k.info.Path == "" && k.info.Inode == 0 }
+
+// isComparable reports whether a file can be compared with what was read of a generation.
+func (k *known) isComparable() bool {
+	return (k.position == 0 || k.mark != 0) && !slices.ContainsFunc(k.ahead, func(x record.Extent) bool { return x.Mark == 0 })
+}
+
+// name notes what file a generation is of.
+func (k *known) name(path string, n node, handle []byte) {
+	k.info.Path, k.info.First = path, path
+	k.info.Dev, k.info.Inode, k.info.Birth, k.info.Handle = n.dev, n.ino, n.birth, handle
+}
+
+// mostSalts is with how many salts the id of a file is compared.
+const mostSalts = 4
+
+// claim gives an open file the generations that bear its id and whose file is not known.
+// From then on they are compared with it as those of any other file. Where neither birth
+// nor handle is known, the id may be that of an earlier file with the same inode. The
+// caller holds mu.
+func (in *input) claim(path string, n node, handle []byte) {
+	if len(in.unnamed) == 0 || in.byNode[n] != nil || n.birth == 0 && handle == nil {
+		return
+	}
+	for salt := range uint64(mostSalts) {
+		id := newID(n, handle, salt)
+		for _, k := range in.unnamed[id] { // sorted by generation
+			if in.known[k.file] == k && k.isComparable() { // else it was forgotten, or the file gets another id
+				k.name(path, n, handle)
+				in.byNode[n] = k
+			}
+		}
+		delete(in.unnamed, id)
+		if in.byNode[n] != nil {
+			return
+		}
+	}
+}
+
+// errUnscanned is why a file that is known by its id alone does not count as gone yet: a
+// scan also finds files that were rotated, and compressed ones.
+var errUnscanned = errors.New("files were not looked for yet")
+
+// findUnnamed opens the file of an extent by its id, among those that the patterns match.
+// The error says that the file is gone only if a scan is over that could have found it.
+func (t *Tailer) findUnnamed(in *input, x record.Extent) (source, error) {
+	w := finder.NewWalk()
+	var unclear error
+	for _, s := range w.Match(&in.spec) {
+		if st, err := statPath(s.Path); err == nil && !st.regular {
+			continue
+		}
+		f, st, err := openFile(s.Path)
+		if err != nil {
+			if !errors.Is(err, fs.ErrNotExist) {
+				unclear = err
+			}
+			continue
+		}
+		if x.Mark != 0 && isOf(x.File.ID, st.node, handleOf(f)) && holds(f, x) == nil {
+			return f, nil
+		}
+		f.Close()
+	}
+	for _, err := range w.Errs {
+		unclear = err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.scans == 0:
+		return nil, errUnscanned
+	case unclear != nil:
+		return nil, unclear
+	}
+	return nil, fmt.Errorf("%w: no file has its id", ErrSourceGone)
+}
+
+// isOf reports whether the id of a file follows from a node.
+func isOf(id record.FileID, n node, handle []byte) bool {
+	for salt := range uint64(mostSalts) {
+		if newID(n, handle, salt) == id {
+			return true
+		}
+	}
+	return false
+}
