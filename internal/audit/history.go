@@ -346,6 +346,9 @@ func (h *history) sentBefore(f *file, s record.Span) bool {
 		}
 		f.redo.from = true
 	}
+	if f.info.Path == "" { // of it the journal has a payload that the spool kept, and not how large it was
+		return true
+	}
 	if !f.redo.settled {
 		f.redo.End, f.redo.settled = f.info.Size, true
 	}

@@ -273,6 +273,19 @@ func TestVerdict(t *testing.T) {
 		w.begin(1, 0, 10)
 		w.end(1, record.Accepted)
 	}, "accepted[{0 10}], records 10, unknown[{0 10}] machine_stopped=accepted")
+	f("its file lost when the machine stopped, and not its payload in the spool", plain, func(w *teller) {
+		stopMachine(w)
+		stopMachine(w)
+		w.begin(1, 0, 10)
+		w.end(1, record.Spooled)
+		w.replay(1, 1)
+		w.replayEnd(1, record.Accepted)
+		seen(w, 30, start)
+		w.begin(2, 10, 30)
+		w.end(2, record.Accepted)
+		w.begin(3, 30, 40) // written since
+		w.end(3, record.Accepted)
+	}, "accepted[{0 40}], records 40, unknown[{0 30}] machine_stopped=accepted machine_stopped=accepted")
 	f("a file that was made after the machine had stopped", plain, func(w *teller) {
 		stopMachine(w)
 		stopMachine(w)
