@@ -74,8 +74,8 @@ func (s *site) tool(name string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// ext4 mounts an ext4 file system of some MiB, and returns its block device.
-func (s *site) ext4(name string, size int64) (device string) {
+// ext4 mounts an ext4 file system of some MiB.
+func (s *site) ext4(name string, size int64) {
 	s.t.Helper()
 	if os.Getuid() != 0 {
 		s.t.Skip("the kernel refuses a disk of its own: only root may mount")
@@ -86,12 +86,10 @@ func (s *site) ext4(name string, size int64) (device string) {
 		s.t.Fatal(err)
 	}
 	s.tool("mkfs.ext4", "-q", "-F", image)
-	device = s.tool("losetup", "--find", "--show", image)
-	s.t.Cleanup(func() { _ = exec.Command(s.toolPath("losetup"), "-d", device).Run() })
 	if err := os.MkdirAll(s.path(name), 0o700); err != nil {
 		s.t.Fatal(err)
 	}
-	if err := syscall.Mount(device, s.path(name), "ext4", 0, "errors=remount-ro"); err != nil {
+	if err := s.mountImage(name); err != nil {
 		s.t.Skipf("the kernel refuses a disk of its own: %v", err)
 	}
 	s.t.Cleanup(func() {
@@ -99,7 +97,16 @@ func (s *site) ext4(name string, size int64) (device string) {
 			s.t.Error(err)
 		}
 	})
-	return device
+}
+
+// mountImage mounts the image of a file system. Its device ends with the last use of the
+// mount: its number may be that of another test by then.
+func (s *site) mountImage(name string) error {
+	s.t.Helper()
+	device := s.tool("losetup", "--find", "--show", s.path(name+".img"))
+	err := syscall.Mount(device, s.path(name), "ext4", 0, "errors=remount-ro")
+	s.tool("losetup", "-d", device)
+	return err
 }
 
 // freeze has every write to a disk hang until the function it returns is called,
