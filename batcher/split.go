@@ -106,6 +106,7 @@ type Record struct {
 	Offset int64  // of its first byte in the file
 	Length int64  // in the file, its line end included
 	Data   []byte // as in the file; of a payload that is reshaped, as in the body
+	Header []byte // of the Avro file that the block is of, else empty
 }
 
 // Records returns the records of a payload one by one, with their places in the files.
@@ -206,7 +207,7 @@ func (w *walker) next() (Record, error) {
 	if w.prefix > 0 {
 		records = w.scan.Count(rec)
 	}
-	r := Record{File: w.p.Pieces[w.piece].File, Offset: w.src, Length: length, Data: rec}
+	r := Record{File: w.p.Pieces[w.piece].File, Offset: w.src, Length: length, Data: rec, Header: w.raw[:w.prefix]}
 	if w.p.Shaping&record.Reshaped == 0 {
 		r.Data = w.scan.Source(rec, int(length))
 		w.before = append(w.before, r.Data...)

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/avro/ocf"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/custody"
 )
 
 // columns is a table whose columns are filled by mappings of each kind.
@@ -249,13 +250,24 @@ func TestAvroRefused(t *testing.T) {
 	s.wantHeld("logs/a.avro", fmt.Sprintf("refused %d+%d", ends[1], ends[2]-ends[1]))
 	p.await(1, "records were refused and are in quarantine", `"records":10`)
 	s.wantUniqueRequests()
+	if r, _ := did[custody.Requeued](s, 1, "quarantine", "requeue", "--all"); r.Refused != 1 || r.Accepted != 0 {
+		t.Errorf("requeue of what is refused again: %+v", r)
+	}
+	s.wantHeld("logs/a.avro", fmt.Sprintf("refused %d+%d", ends[1], ends[2]-ends[1]))
+	s.server.Recover()
+	if r, _ := did[custody.Requeued](s, 0, "quarantine", "requeue", "--all"); r.Accepted != 1 {
+		t.Errorf("requeue: %+v", r)
+	}
+	s.wantNumbers(numbers(0, 90)...)
+	s.wantHeld("logs/a.avro")
+	s.server.Fail(emulator.Fault{Match: emulator.Match{Contains: noteOf(15)}, Status: 400})
 	// The service may refuse what only it can see to be wrong: here the records
 	// of a block are not what the schema says.
 	unsound := []byte(text)
 	unsound[ends[0]+4] = 0x7e // behind count, size and seq: the branch of a union
 	s.write("logs/b.avro", string(unsound))
 	s.once(open+avroInput, 1)
-	s.wantNumbers(slices.Concat(numbers(0, 10), numbers(20, 90), numbers(20, 90))...)
+	s.wantNumbers(slices.Concat(numbers(0, 90), numbers(20, 90))...)
 }
 
 // TestAvroGrowsAndRotates: a file that grows while it is read and is renamed

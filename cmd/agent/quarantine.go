@@ -170,6 +170,7 @@ func quarantineRequeueCommand() *cobra.Command {
 			"Only those that the service accepts leave quarantine. One that is refused stays with the new reason; one of which\n" +
 			"no answer came that can be trusted stays too, and is marked, since it may be stored.\n" +
 			"Redacted records can be sent only as they were sent before, and not at all where their bytes are withheld.\n" +
+			"A block of an Avro file that the service refused is sent behind the header of its file; one that the agent rejected is not.\n" +
 			"An agent that runs is asked to do it; the folders of one that does not are locked meanwhile.\n\n" +
 			"The exit code is 1 if a record was not accepted, 69 if the service was out of reach, and 77 if it refused the identity.",
 		RunE: func(cmd *cobra.Command, args []string) error {

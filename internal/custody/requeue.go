@@ -1,6 +1,7 @@
 package custody
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ const (
 // once, at the end of it all: the cost is that of the records that were named, and of one
 // copy of the files that they lie in.
 func (q *Requeuing) Requeue(ctx context.Context, r Requeue) (*Requeued, error) {
-	run := requeue{Requeuing: q, ctx: ctx, r: r, out: &Requeued{}, open: map[record.Route]*lot{}, changes: map[string]func(*quarantine.Entry) (keep bool){}}
+	run := requeue{Requeuing: q, ctx: ctx, r: r, out: &Requeued{}, open: map[kind]*lot{}, changes: map[string]func(*quarantine.Entry) (keep bool){}}
 	wanted := make(map[string]bool, len(r.Lines))
 	for _, id := range r.Lines {
 		wanted[id] = true
@@ -69,9 +70,9 @@ func (q *Requeuing) Requeue(ctx context.Context, r Requeue) (*Requeued, error) {
 		}
 		return run.take(e)
 	})
-	for _, to := range slices.SortedFunc(maps.Keys(run.open), func(a, b record.Route) int { return strings.Compare(a.String(), b.String()) }) {
+	for _, k := range slices.SortedFunc(maps.Keys(run.open), kind.compare) {
 		if err == nil {
-			err = run.send(run.open[to].entries)
+			err = run.send(run.open[k].entries)
 		}
 	}
 	if errors.Is(err, errStopped) {
@@ -95,7 +96,7 @@ type requeue struct {
 	ctx  context.Context
 	r    Requeue
 	out  *Requeued
-	open map[record.Route]*lot
+	open map[kind]*lot
 	held int // bytes in open
 	seen int
 
@@ -115,6 +116,16 @@ func (q *requeue) settle() error {
 	return err
 }
 
+// kind is what the records of a request have in common.
+type kind struct {
+	to     record.Route
+	header string // of an Avro file
+}
+
+func (k kind) compare(other kind) int {
+	return cmp.Or(strings.Compare(k.to.String(), other.to.String()), strings.Compare(k.header, other.header))
+}
+
 // lot is a request that is being filled.
 type lot struct {
 	entries []quarantine.Entry
@@ -129,11 +140,11 @@ func (q *requeue) take(e quarantine.Entry) error {
 		q.note(e.ID(), "withheld", why)
 		return nil
 	}
-	to := q.route(&e)
-	l := q.open[to]
+	k := kind{to: q.route(&e), header: string(e.Header)}
+	l := q.open[k]
 	if l == nil {
 		l = &lot{}
-		q.open[to] = l
+		q.open[k] = l
 	}
 	e.Raw = nil // good for this call alone
 	l.entries = append(l.entries, e)
@@ -143,7 +154,7 @@ func (q *requeue) take(e quarantine.Entry) error {
 		return nil
 	}
 	q.held -= l.bytes
-	delete(q.open, to)
+	delete(q.open, k)
 	return q.send(l.entries)
 }
 
@@ -155,12 +166,15 @@ func withheld(e *quarantine.Entry) string {
 		return "its bytes are withheld, since its input redacts"
 	case e.Truncated:
 		return "only its beginning was kept"
-	case e.Route.Format == record.Avro:
-		return "it is a block of an Avro file, which is nothing without the header of its file"
 	case len(e.Data) == 0:
 		return "it has no bytes"
+	case e.Route.Format != record.Avro || len(e.Header) > 0:
+		return ""
+	case e.Reason == record.Refused:
+		return "it is a block of an Avro file, and the version of the agent that quarantined it did not keep the header of the file"
+	default:
+		return "it is a block of an Avro file that the agent itself rejected, and such a block is not sent"
 	}
-	return ""
 }
 
 // route returns where a record goes: its own route, or the table and mapping that were
@@ -182,7 +196,8 @@ func (q *requeue) note(line, what, why string) {
 	}
 }
 
-// send makes one request for records of one route. If it is refused because of its
+// send makes one request for records of one kind; blocks of an Avro file stand behind the
+// header that they had there. If it is refused because of its
 // content, send halves it.
 func (q *requeue) send(all []quarantine.Entry) error {
 	if err := q.ctx.Err(); err != nil {
@@ -197,6 +212,9 @@ func (q *requeue) send(all []quarantine.Entry) error {
 		if err != nil {
 			q.refuse(e, "", err.Error())
 			continue
+		}
+		if len(sent) == 0 {
+			body = append(body, e.Header...)
 		}
 		body = append(body, made...)
 		sent = append(sent, *e)
@@ -217,8 +235,11 @@ func (q *requeue) send(all []quarantine.Entry) error {
 }
 
 // shaped returns a record in the form in which it is sent. A redacted record is stored in
-// the form that was sent, and is sent so again.
+// the form that was sent, and is sent so again; so is a block of an Avro file.
 func (q *requeue) shaped(e *quarantine.Entry, id record.BatchID) (made []byte, err error) {
+	if len(e.Header) > 0 {
+		return e.Data, nil
+	}
 	if made = e.Data; !e.Redacted {
 		if made, err = q.Shape(&e.Rejected, id); err != nil {
 			return nil, err

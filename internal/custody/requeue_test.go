@@ -52,6 +52,12 @@ func newBench(t *testing.T, records ...string) *bench {
 			r.Truncated = true
 		case "avro":
 			r.Route.Format = record.Avro
+		case "avro of before":
+			r.Route.Format, r.Reason = record.Avro, record.Refused
+		case "block1", "block2":
+			r.Route.Format, r.Reason, r.Header = record.Avro, record.Refused, []byte("Obj1")
+		case "block3":
+			r.Route.Format, r.Reason, r.Header = record.Avro, record.Refused, []byte("Obj2")
 		case "other":
 			r.Route.Table = "U"
 		}
@@ -212,6 +218,34 @@ func TestWhatIsNotWholeIsNotSent(t *testing.T) {
 	}
 	if text := strings.Join(out.Words(), "\n"); !strings.Contains(text, "1:1 withheld: its bytes are withheld") || !strings.Contains(text, "left out now") {
 		t.Errorf("it tells\n%s", text)
+	}
+}
+
+// TestAvroBlocksAreSentBehindTheirHeader: a block goes as it was sent before, and with those of
+// its header alone; one that is kept without a header is not sent, and the reason is told.
+func TestAvroBlocksAreSentBehindTheirHeader(t *testing.T) {
+	b := newBench(t, "block1", "block3", "avro of before", "avro", "block2")
+	b.shape = func(r *record.Rejected) ([]byte, error) {
+		t.Errorf("%s is shaped", r.Data)
+		return r.Data, nil
+	}
+	b.judge = func(in *kusto.Ingest) kusto.Answer {
+		if bytes.Contains(in.Body, []byte("block2")) {
+			return refusal(kusto.BadData, 400, "Bad")
+		}
+		return kusto.Answer{Verdict: kusto.Accepted}
+	}
+	out := b.run(Requeue{})
+	b.is("asked", b.asked, "http://c T/m Obj1block1block2", "http://c T/m Obj1block1", "http://c T/m Obj1block2", "http://c T/m Obj2block3")
+	b.is("left", b.left(), "1:3 avro of before refused  why", "1:4 avro malformed  why", "1:5 block2 refused Bad no")
+	if out.Accepted != 2 || out.Refused != 1 || out.Withheld != 2 {
+		t.Errorf("%+v", out)
+	}
+	text := strings.Join(out.Words(), "\n")
+	for _, want := range []string{"1:3 withheld: it is a block of an Avro file, and the version of the agent", "1:4 withheld: it is a block of an Avro file that the agent itself rejected"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it does not tell %q:\n%s", want, text)
+		}
 	}
 }
 

@@ -43,6 +43,7 @@ type line struct {
 	Data       *string   `json:"data,omitempty"`
 	DataBase64 *string   `json:"data_base64,omitempty"`    // instead of data where that is not UTF-8
 	Perhaps    string    `json:"perhaps_stored,omitempty"` // a batch that it was sent again in, of which the outcome is not known
+	Header     []byte    `json:"header_base64,omitempty"`  // of the Avro file that data is a block of
 }
 
 // appendLine adds the line of a record, its newline included.
@@ -58,7 +59,7 @@ func appendEntry(b []byte, r *Entry) ([]byte, error) {
 		Format: string(r.Route.Format), Mapping: r.Route.Mapping,
 		File: r.File.ID.String(), Path: record.Spell(r.Path), Generation: r.File.Generation,
 		Offset: r.Offset, Length: r.Length, Truncated: r.Truncated, Redacted: r.Redacted,
-		Reason: string(r.Reason), Code: r.Code, Message: r.Message, Perhaps: r.Perhaps,
+		Reason: string(r.Reason), Code: r.Code, Message: r.Message, Perhaps: r.Perhaps, Header: r.Header,
 	}
 	data := r.Data
 	if r.Truncated {
@@ -114,7 +115,7 @@ func parseLine(b []byte) (Entry, error) {
 		File: record.File{Input: l.Input, ID: id, Generation: l.Generation}, Path: l.Path,
 		Route:  record.Route{Cluster: l.Cluster, Database: l.Database, Table: l.Table, Format: record.Format(l.Format), Mapping: l.Mapping},
 		Offset: l.Offset, Length: l.Length, Truncated: l.Truncated, Redacted: l.Redacted,
-		Reason: record.Reason(l.Reason), Code: l.Code, Message: l.Message,
+		Reason: record.Reason(l.Reason), Code: l.Code, Message: l.Message, Header: l.Header,
 	}}
 	switch {
 	case l.Data != nil:

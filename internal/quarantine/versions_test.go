@@ -24,7 +24,9 @@ func goldenRecords() []record.Rejected {
 	binary.Data, binary.Path, binary.Reason = []byte{0xff, 0, 'a'}, "\"/log/\\xff\"", record.Malformed
 	cut.Data, cut.Length, cut.Truncated, cut.Reason, cut.Code = []byte("head"), 1<<40, true, record.TooLong, ""
 	redacted.Data, redacted.Redacted = nil, true
-	return []record.Rejected{plain, binary, cut, redacted}
+	block := rejected(11)
+	block.Route.Format, block.Data, block.Header = record.Avro, []byte{2, 4, 0x80, 'a'}, []byte("Obj\x01\x00")
+	return []record.Rejected{plain, binary, cut, redacted, block}
 }
 
 func goldenTime() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC) }
@@ -63,7 +65,7 @@ func TestWriterKeepsItsVersion(t *testing.T) {
 		}))
 	}
 	fs.SetContent(dir+"/0000000000000001.jsonl", want)
-	if read(); n != 4 {
+	if read(); n != 5 {
 		t.Errorf("%d lines", n)
 	}
 	before, _, _ := strings.Cut(string(want), "\n")

@@ -304,6 +304,10 @@ type Rejected struct {
 	// Redacted says that Data is not what is in the file, since something of that must
 	// not get out: it is the record as it was sent, or nothing.
 	Redacted bool
+	// Header is what Data cannot be read without: of a block of an Avro file that the service
+	// refused, the header of the file. Empty for other formats, and for blocks that the
+	// agent itself rejected.
+	Header []byte
 }
 
 // Withhold takes the bytes away from a record of which it is not known what may get out.

@@ -12,6 +12,7 @@ import (
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/quarantine"
+	"kusto-agent/internal/record"
 	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/units"
 )
@@ -160,8 +161,8 @@ func find(dir, id string) (found quarantine.Entry, err error) {
 	return found, nil
 }
 
-// Export writes the records as they were in their log files, each with a line end, or as
-// JSON lines, to Out or to a new private file. It counts the records whose bytes were not
+// Export writes the records as they were in their log files, each with a line end (blocks of
+// Avro without), or as JSON lines, to Out or to a new private file. It counts the records whose bytes were not
 // kept.
 func (l *Records) Export(dir, to string) (err error) {
 	out := l.Out
@@ -188,7 +189,7 @@ func (l *Records) Export(dir, to string) (err error) {
 			l.Cut++
 		}
 		data := e.Data
-		if n := len(data); n == 0 || data[n-1] != '\n' {
+		if n := len(data); (n == 0 || data[n-1] != '\n') && e.Route.Format != record.Avro {
 			data = append(data, '\n')
 		}
 		return out.Record(data)

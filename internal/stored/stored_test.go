@@ -269,6 +269,22 @@ func TestExportOfRecords(t *testing.T) {
 	}
 }
 
+// TestExportOfABlock: nothing is written behind a block of an Avro file.
+func TestExportOfABlock(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "quarantine")
+	q, err := quarantine.Open(dir, quarantine.DefaultConfig(), quarantine.Options{})
+	must(t, err)
+	must(t, q.Put([]record.Rejected{{File: record.File{Input: "in", ID: 5}, Route: record.Route{Format: record.Avro}, Length: 3, Data: []byte{2, 1, 7}, Reason: record.Refused}}))
+	must(t, q.Close())
+	var b bytes.Buffer
+	l := Records{Out: outTo(&b), Words: &b}
+	must(t, l.Out.End(l.Export(dir, "")))
+	if b.String() != "\x02\x01\x07" {
+		t.Errorf("exported %q", b.String())
+	}
+}
+
 // TestChoose: what was chosen is shown, twenty of it at most, and all is chosen only where
 // somebody said so.
 func TestChoose(t *testing.T) {
