@@ -132,6 +132,9 @@ func TestAPersonChangesWhatIsKept(t *testing.T) {
 			if gone.Payloads != 2 || gone.Records != 20 {
 				t.Errorf("given up: %+v", gone)
 			}
+			if out, _ := s.show(0, "spool", "ls", "--json", "--config", config); strings.Count(out, "\n") != 1 || strings.Contains(out, batches[0]) || strings.Contains(out, batches[1]) {
+				t.Errorf("after that ls shows\n%s", out)
+			}
 			if running && p.metric("records_dropped_total", `input="far"`, `reason="removed"`) != 20 {
 				t.Error("they are not counted as removed")
 			}

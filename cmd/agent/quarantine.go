@@ -64,7 +64,7 @@ func quarantineShowCommand() *cobra.Command {
 		Long: "Print the bytes of a record in quarantine, as they were in its file; ID is from quarantine ls.\n" +
 			"Of an input that redacts they are those that were sent, or none.\n" +
 			"On a terminal, bytes that could steer it are quoted.",
-		Args: cobra.ExactArgs(1),
+		Args: oneOf("ID", "quarantine ls"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := k.folder(quarantineFolder)
 			if err != nil {
@@ -176,7 +176,7 @@ func quarantineRequeueCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := k.sift(cmd, args)
 			if err != nil || len(c.IDs) == 0 {
-				return k.nothing(cmd, err, &custody.Requeued{})
+				return k.nothing(cmd, err, &custody.Requeued{Batches: []custody.Batch{}, Notes: []custody.Outcome{}})
 			}
 			r := custody.Requeue{Lines: c.IDs, Table: to}
 			if cmd.Flags().Changed("mapping") {

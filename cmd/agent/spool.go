@@ -27,7 +27,7 @@ func spoolCommand() *cobra.Command {
 // payloads is a list of what was chosen.
 func (k *kept) payloads(cmd *cobra.Command, ids []string) (*stored.Payloads, error) {
 	f, err := k.choose(ids)
-	return &stored.Payloads{Filter: f, JSON: k.json, Out: console.NewOutput(cmd.OutOrStdout()), Now: time.Now()}, err
+	return &stored.Payloads{Filter: f, JSON: k.json, Out: console.NewOutput(cmd.OutOrStdout()), Words: cmd.ErrOrStderr(), Now: time.Now()}, err
 }
 
 func spoolListCommand() *cobra.Command {
@@ -37,14 +37,11 @@ func spoolListCommand() *cobra.Command {
 		Use:   "ls [BATCH…]",
 		Short: "List the payloads in the spool, oldest first",
 		Long: "List the payloads in the spool, oldest first, whether the agent runs or not.\n" +
-			"A payload stays in the list until its segment is removed, also if it was delivered meanwhile.\n" +
+			"Payloads that were delivered or given up are left out as the journal knows them. With --dir, which has no journal,\n" +
+			"they stay in the list until their segment is removed.\n" +
 			"The exit code is 1 if something in the spool is damaged.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := k.payloads(cmd, args)
-			if err != nil {
-				return err
-			}
-			dir, err := k.folder(spoolFolder)
+			l, dir, err := k.waiting(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -72,7 +69,7 @@ func spoolInspectCommand() *cobra.Command {
 		Short: "Show what a payload in the spool is, why it waits, and its first records",
 		Long: "Show what a payload in the spool is: where it goes, what it holds and from where, how often it was sent, and its\n" +
 			"first records. BATCH is from spool ls, or the beginning of it. Why it waits is asked of the agent, if it runs.",
-		Args: cobra.ExactArgs(1),
+		Args: oneOf("BATCH", "spool ls"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, dir, err := k.waiting(cmd, nil)
 			if err != nil {

@@ -66,6 +66,16 @@ func (k *kept) chooses(cmd *cobra.Command, what string) {
 	}
 }
 
+// oneOf demands one argument of this name, which another command shows.
+func oneOf(name, command string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			return nil
+		}
+		return exit.Usagef("want one %s, and got %d; kusto-agent %s shows them", name, len(args), command)
+	}
+}
+
 // choose takes the IDs of the command line, and sees to it that the filter is sound.
 func (k *kept) choose(ids []string) (stored.Filter, error) {
 	k.filter.IDs = ids

@@ -59,7 +59,7 @@ const (
 // once, at the end of it all: the cost is that of the records that were named, and of one
 // copy of the files that they lie in.
 func (q *Requeuing) Requeue(ctx context.Context, r Requeue) (*Requeued, error) {
-	run := requeue{Requeuing: q, ctx: ctx, r: r, out: &Requeued{}, open: map[kind]*lot{}, changes: map[string]func(*quarantine.Entry) (keep bool){}}
+	run := requeue{Requeuing: q, ctx: ctx, r: r, out: &Requeued{Batches: []Batch{}, Notes: []Outcome{}}, open: map[kind]*lot{}, changes: map[string]func(*quarantine.Entry) (keep bool){}}
 	wanted := make(map[string]bool, len(r.Lines))
 	for _, id := range r.Lines {
 		wanted[id] = true

@@ -5,10 +5,12 @@ package stored
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/quarantine"
 	"kusto-agent/internal/record"
@@ -27,6 +29,8 @@ type Filter struct {
 	Before  string   // what came before this
 
 	since, before time.Time
+	inputs        map[string]bool // that were seen where some are chosen
+	tables        map[string]bool // likewise, as Database.Table
 }
 
 // Reasons are those that records are in quarantine for.
@@ -42,6 +46,9 @@ func (f *Filter) Check(now time.Time) error {
 	var err error
 	if f.since, err = moment("since", f.Since, now); err == nil {
 		f.before, err = moment("before", f.Before, now)
+	}
+	if err == nil && !f.since.IsZero() && !f.before.IsZero() && !f.since.Before(f.before) {
+		err = exit.Usagef("--since %q is not before --before %q: nothing came after the one and before the other; exchange them", f.Since, f.Before)
 	}
 	return err
 }
@@ -70,7 +77,11 @@ func (f *Filter) IsEmpty() bool {
 // inputs is selected by each of them.
 func (f *Filter) Payload(e *spool.Entry) bool {
 	p := e.Payload
-	if p == nil || !among(f.IDs, p.ID.String()) || !f.to(p.Route) || !f.at(e.Spooled) {
+	if p == nil {
+		return false
+	}
+	p.Inputs(func(input string, _ int) { f.note(input, p.Route) })
+	if !among(f.IDs, p.ID.String()) || !f.to(p.Route) || !f.at(e.Spooled) {
 		return false
 	}
 	chosen := len(f.Inputs) == 0
@@ -80,6 +91,9 @@ func (f *Filter) Payload(e *spool.Entry) bool {
 
 // Record reports whether it chooses a record.
 func (f *Filter) Record(e *quarantine.Entry) bool {
+	if e.Err == nil {
+		f.note(e.File.Input, e.Route)
+	}
 	return e.Err == nil && among(f.IDs, e.ID()) && among(f.Inputs, e.File.Input) && among(f.Reasons, string(e.Reason)) && f.to(e.Route) && f.at(e.Time)
 }
 
@@ -93,6 +107,37 @@ func (f *Filter) to(r record.Route) bool {
 
 func (f *Filter) at(t time.Time) bool {
 	return (f.since.IsZero() || !t.Before(f.since)) && (f.before.IsZero() || t.Before(f.before))
+}
+
+// note remembers what there is of the inputs and the tables that some are chosen of.
+func (f *Filter) note(input string, to record.Route) {
+	if len(f.Inputs)+len(f.Tables) == 0 {
+		return
+	}
+	if f.inputs == nil {
+		f.inputs, f.tables = map[string]bool{}, map[string]bool{}
+	}
+	f.inputs[input], f.tables[to.Database+"."+to.Table] = true, true
+}
+
+// Strangers returns the inputs and the tables that were asked for by name and of which nothing
+// is there, with those that there are, as lines for a person; empty if there are none, or
+// nothing is there at all.
+func (f *Filter) Strangers() (text string) {
+	if len(f.inputs) == 0 {
+		return ""
+	}
+	tell := func(flag string, asked []string, there map[string]bool, is func(name, asked string) bool) {
+		names := slices.Sorted(maps.Keys(there))
+		for _, a := range asked {
+			if !slices.ContainsFunc(names, func(name string) bool { return is(name, a) }) {
+				text += fmt.Sprintf("--%s %q: nothing of it is there; there is something of %s\n", flag, a, console.Shortened(strings.Join(names, ", "), 200))
+			}
+		}
+	}
+	tell("input", f.Inputs, f.inputs, func(name, asked string) bool { return name == asked })
+	tell("table", f.Tables, f.tables, func(name, asked string) bool { return name == asked || strings.HasSuffix(name, "."+asked) })
+	return text
 }
 
 func among(all []string, one string) bool { return len(all) == 0 || slices.Contains(all, one) }

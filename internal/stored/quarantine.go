@@ -55,6 +55,7 @@ func (l *Records) Each(dir string, fn func(e *quarantine.Entry) error) error {
 	if err != nil {
 		return err
 	}
+	fmt.Fprint(l.Words, l.Strangers())
 	return l.missing(l.found, "record in quarantine is", "quarantine ls")
 }
 

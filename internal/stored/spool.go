@@ -32,10 +32,12 @@ type Payloads struct {
 	JSON    bool // one document a line
 	Summary bool // sums per table
 	Out     console.Output
+	Words   io.Writer // for people; nil: nothing is told
 	Now     time.Time
 	Ended   func(record.BatchID) bool // leaves out those that have ended; nil: they are listed too, until their segment goes
 
 	Total  Sum
+	lists  bool // what cannot be read is shown too
 	headed bool
 	tables map[table]*Sum
 	found  map[string]bool
@@ -98,7 +100,7 @@ func (l *Payloads) Each(dir string, fn func(e *spool.Entry) error) error {
 			return nil
 		}
 		l.Total.add(&e)
-		if e.Payload == nil && (l.Ended != nil || !l.IsEmpty()) {
+		if e.Payload == nil && (l.Ended != nil && !l.lists || !l.IsEmpty()) {
 			return nil // nobody knows whether it is meant
 		}
 		if e.Payload != nil {
@@ -109,11 +111,15 @@ func (l *Payloads) Each(dir string, fn func(e *spool.Entry) error) error {
 	if err != nil {
 		return err
 	}
+	if l.Words != nil {
+		fmt.Fprint(l.Words, l.Strangers())
+	}
 	return l.missing(l.found, "payload waits as", "spool ls")
 }
 
-// List prints the selected payloads.
+// List prints the selected payloads, and what cannot be read if none are selected.
 func (l *Payloads) List(dir string) error {
+	l.lists = true
 	l.tables = make(map[table]*Sum)
 	err := l.Each(dir, func(e *spool.Entry) error {
 		switch {

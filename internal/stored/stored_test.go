@@ -110,7 +110,7 @@ func TestFilterOfPayloads(t *testing.T) {
 	if err := missing.Each(dir, func(*spool.Entry) error { return nil }); codeOf(err) != exit.Failed || !strings.Contains(err.Error(), "waits as none;") {
 		t.Errorf("an ID that is not there: %v", err)
 	}
-	for _, bad := range []Filter{{Since: "yesterday"}, {Before: "x"}, {Reasons: []string{"none"}}} {
+	for _, bad := range []Filter{{Since: "yesterday"}, {Before: "x"}, {Reasons: []string{"none"}}, {Since: "1h", Before: "2h"}, {Since: "1h", Before: "1h"}} {
 		if err := bad.Check(now); codeOf(err) != exit.Usage {
 			t.Errorf("%+v: %v", bad, err)
 		}
@@ -246,6 +246,32 @@ func TestFilterOfRecords(t *testing.T) {
 	f("before", "01", Filter{Before: "150m"})
 	f("IDs", "1", Filter{IDs: []string{"1:2"}})
 	f("all at once", "3", Filter{Inputs: []string{"in1"}, Tables: []string{"D.T1"}, Reasons: []string{"refused"}, Since: "1d"})
+}
+
+// TestStrangers: an input or a table of which nothing is there is told, with those that are.
+func TestStrangers(t *testing.T) {
+	t.Parallel()
+	records, payloads := quarantineOf(t), spoolOf(t)
+	f := func(want string, f Filter) {
+		t.Helper()
+		must(t, f.Check(now))
+		var words bytes.Buffer
+		r := Records{Filter: f, Words: &words}
+		must(t, r.Each(records, func(*quarantine.Entry) error { return nil }))
+		if words.String() != want {
+			t.Errorf("of records: %q, want %q", words.String(), want)
+		}
+		words.Reset()
+		p := Payloads{Filter: f, Words: &words}
+		must(t, p.Each(payloads, func(*spool.Entry) error { return nil }))
+		if got := strings.ReplaceAll(words.String(), ", D.T2", ""); got != want { // quarantine has none for T2
+			t.Errorf("of payloads: %q, want %q", got, want)
+		}
+	}
+	f("", Filter{})
+	f("", Filter{Inputs: []string{"in0", "in1"}, Tables: []string{"T1", "D.T0"}})
+	f("--input \"in\": nothing of it is there; there is something of in0, in1\n--table \"E.T0\": nothing of it is there; there is something of D.T0, D.T1\n",
+		Filter{Inputs: []string{"in", "in1"}, Tables: []string{"T0", "E.T0"}})
 }
 
 func TestExportOfRecords(t *testing.T) {
