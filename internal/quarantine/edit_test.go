@@ -311,3 +311,41 @@ func TestWhatWasAcceptedIsKeptInItsVersion(t *testing.T) {
 		t.Errorf("it holds %q", got)
 	}
 }
+
+// TestTheNoteOfARequeueKeepsItsVersion: it is, byte by byte, as the first release wrote it; a
+// later one stays as it is, and nothing is sent again beside it.
+func TestTheNoteOfARequeueKeepsItsVersion(t *testing.T) {
+	const golden = "testdata/requeue-version-1.json"
+	fs := faultfs.New("/state")
+	s := filled(t, fs)
+	must(t, s.Begin(Requeue{Time: goldenTime(), Batch: "b7", Database: "D", Table: "T", Lines: []string{"1:2", "2:3"}}))
+	name := dir + "/" + requeueName
+	got := fs.Content(name)
+	if *update {
+		must(t, os.WriteFile(golden, got, 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	must(t, err)
+	if string(got) != string(want) {
+		t.Errorf("writes %q, want %q", got, want)
+	}
+	must(t, s.Close())
+	fs.SetContent(name, want)
+	s = open(t, fs, blocking)
+	must(t, s.Close())
+	if got := strings.Join(texts(t, fs), "\n"); strings.Count(got, "perhaps b7") != 2 || !strings.Contains(got, "1:2 1 BadRequest perhaps b7") {
+		t.Errorf("after the next start:\n%s", got)
+	}
+	const later = `{"version":2,"lines":"1:1"}`
+	fs.SetContent(name, []byte(later))
+	was := texts(t, fs)
+	s = open(t, fs, blocking)
+	if err := s.Begin(Requeue{Batch: "b8", Lines: []string{"1:1"}}); !errors.Is(err, durable.ErrVersion) || !strings.Contains(err.Error(), "requeue.json has version 2, and this program knows 1") {
+		t.Errorf("beside a later version: %v", err)
+	}
+	must(t, s.Close())
+	equal(t, "beside a later version", texts(t, fs), was...)
+	if got := string(fs.Content(name)); got != later {
+		t.Errorf("it holds %q", got)
+	}
+}

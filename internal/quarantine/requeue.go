@@ -30,6 +30,10 @@ type Requeue struct {
 
 const requeueName = "requeue.json"
 
+// noteVersion is that of the note of Begin, which does not tell it. Keys may be added; for
+// any other change a later one has the key version and its number.
+const noteVersion = 1
+
 // sentName is the file of what Accepted was told, one line for each call: the version, a
 // checksum of what follows it, and the IDs.
 const sentName = "requeue.accepted"
@@ -173,6 +177,9 @@ func (s *Store) resolve() {
 		}
 	}
 	r, err := s.begun()
+	if errors.Is(err, durable.ErrVersion) {
+		s.sentErr = err
+	}
 	if r != nil {
 		r.Lines = slices.DeleteFunc(r.Lines, func(id string) bool { return s.sent[id] })
 	}
@@ -203,6 +210,13 @@ func (s *Store) begun() (*Requeue, error) {
 	b, err := readAll(s.o.FS, filepath.Join(s.dir, requeueName))
 	if b == nil || err != nil {
 		return nil, err
+	}
+	var later struct{ Version int }
+	if err := json.Unmarshal(b, &later); err != nil {
+		return nil, err
+	}
+	if later.Version > noteVersion {
+		return nil, fmt.Errorf("%s has version %d, and this program knows %d: %w", requeueName, later.Version, noteVersion, durable.ErrVersion)
 	}
 	r := &Requeue{}
 	return r, json.Unmarshal(b, r)

@@ -55,7 +55,7 @@ type Store struct {
 	named bool         // the name of out is durable
 	done  bool         // closed
 	// sent are lines whose records were accepted, which the next edit removes; sentErr is
-	// why they are not known, and is set by Open alone.
+	// why it is not known which are sent again or were accepted, and is set by Open alone.
 	sent    map[string]bool
 	sentErr error
 	// unsure says that the folder may not be there, or its name not durable.
