@@ -164,6 +164,25 @@ func TestRunTurns(t *testing.T) {
 	})
 }
 
+// TestAWakeDuringATurnIsKept: what is queued while a turn is under way has another one.
+func TestAWakeDuringATurnIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New((&told{}).options())
+		w.Wake()
+		turns := 0
+		w.Run(func() (bool, error) {
+			turns++
+			if turns == 1 {
+				w.Wake()
+			}
+			return turns == 2, nil
+		}, func() time.Time { return time.Time{} })
+		if turns != 2 {
+			t.Errorf("%d turns, want 2", turns)
+		}
+	})
+}
+
 // TestCloseDoesNotWaitForADiskThatHangs: Close waits for what is left of the limit, of the
 // writer's own call and of those beside it.
 func TestCloseDoesNotWaitForADiskThatHangs(t *testing.T) {
