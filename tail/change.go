@@ -89,6 +89,7 @@ func (t *Tailer) change(c *Change) {
 		delete(t.former, in.Name)
 	}
 	t.inputs, t.o.OpenFiles = c.inputs, c.openFiles
+	t.watch.Rest(lookEvery(t.inputs))
 	t.era++
 	for _, in := range t.inputs {
 		t.regroup(in)

@@ -176,7 +176,51 @@ func TestHeard(t *testing.T) {
 	f("polled", tracker.Resting, false, 0, soon, "poll")
 	f("a write just after a turn", tracker.Resting, true, 0, soon, "auto")
 	f("a write some time after one", tracker.Resting, true, finder.LookFast, 0, "auto")
+	r.in.MaxWait = 50 * time.Millisecond
+	f("a write just after a turn, a wait for others", tracker.Resting, true, 0, 25*time.Millisecond, "auto")
+	r.in.MaxWait = 0
 	f("no write during a turn", tracker.Running, false, 0, late, "auto")
 	f("a write during a turn", tracker.Running, true, 0, soon, "auto")
 	f("polled, a write", tracker.Resting, true, 0, soon, "poll")
+}
+
+// TestPollLoopIsWoken: a planned look wakes the loop of polls only if the loop would come
+// too late by itself.
+func TestPollLoopIsWoken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	must(t, os.WriteFile(w.path("a.log"), []byte("one\n"), 0o644))
+	w.start()
+	w.expect("in", "one")
+	tailer := w.tailer
+	w.halt() // nobody else polls now
+	r := tailer.all()[0]
+	now := time.Now()
+	tailer.unpoll(r)
+	if next := tailer.pollDue(); next != time.Hour {
+		t.Errorf("with nothing planned it comes after %v", next)
+	}
+	f := func(in time.Duration, want bool) {
+		t.Helper()
+		select {
+		case <-tailer.tick:
+		default:
+		}
+		tailer.unpoll(r)
+		tailer.lookAt(r, now.Add(in))
+		if got := len(tailer.tick) > 0; got != want {
+			t.Errorf("a look in %v: woken: %v", in, got)
+		}
+	}
+	f(2*time.Hour, false)
+	f(10*time.Minute, true)
+	tailer.pollDue()
+	f(11*time.Minute, false)
+	f(9*time.Minute, true)
+	if every := lookEvery(tailer.inputs); every != finder.LookFast {
+		t.Errorf("files are looked at every %v", every)
+	}
+	if every := lookEvery(nil); every != finder.LookEvery(time.Hour) {
+		t.Errorf("with no input every %v", every)
+	}
 }

@@ -22,8 +22,9 @@ import (
 type Input struct {
 	InputConfig
 	Route      record.Route
-	MaxSize    int // bytes of a payload before gzip
-	MaxRecords int // of a payload; 0: no limit
+	MaxSize    int           // bytes of a payload before gzip
+	MaxRecords int           // of a payload; 0: no limit
+	MaxWait    time.Duration // a record waits so long for others in its payload at most
 }
 
 // input is an Input at work. Its settings do not change: when they are to be

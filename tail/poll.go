@@ -3,6 +3,7 @@ package tail
 import (
 	"container/heap"
 	"context"
+	"math"
 	"time"
 
 	"kusto-agent/tail/internal/finder"
@@ -41,13 +42,25 @@ func (t *Tailer) poll(r *reader) {
 	r.polled.looked = now
 	t.apply(r, tracker.Looked{})
 	if planned {
-		t.lookAt(r, now.Add(max(wait, t.pace())))
+		t.lookAt(r, now.Add(max(wait, t.pace(r))))
 	}
 }
 
 // pace is how long a reader that is written to all the time waits between two looks.
 // The caller holds mu.
-func (t *Tailer) pace() time.Duration { return finder.LookPace(len(t.polls)) }
+func (t *Tailer) pace(r *reader) time.Duration {
+	return finder.LookPace(finder.LookEvery(r.in.MaxWait), len(t.polls))
+}
+
+// lookEvery is how long the files of all inputs that are written to all the time wait at
+// least between two looks.
+func lookEvery(inputs []*input) time.Duration {
+	every := finder.LookEvery(math.MaxInt64)
+	for _, in := range inputs {
+		every = min(every, finder.LookEvery(in.MaxWait))
+	}
+	return every
+}
 
 // touched gives a turn to the readers of a path that was written to. A reader that had a
 // turn just now gets it after the pace of turns.
@@ -62,7 +75,7 @@ func (t *Tailer) touched(path string) {
 // lookSoon gives a turn to a reader, or plans one if it had one lately. The caller holds
 // mu.
 func (t *Tailer) lookSoon(r *reader) {
-	next := r.polled.looked.Add(t.pace())
+	next := r.polled.looked.Add(t.pace(r))
 	switch left := time.Until(next); {
 	case left <= 0:
 		t.unpoll(r)
@@ -77,7 +90,7 @@ func (t *Tailer) lookSoon(r *reader) {
 func (t *Tailer) lookAt(r *reader, at time.Time) {
 	r.polled.at = at
 	heap.Push(&t.polls, r)
-	if r.polled.index == 1 {
+	if r.polled.index == 1 && at.Before(t.nextPoll) {
 		select {
 		case t.tick <- struct{}{}:
 		default:
@@ -109,11 +122,13 @@ func (t *Tailer) pollDue() time.Duration {
 	for len(t.polls) > 0 {
 		r := t.polls[0]
 		if left := r.polled.at.Sub(now); left > 0 {
+			t.nextPoll = r.polled.at
 			return left
 		}
 		heap.Pop(&t.polls)
 		t.readyLocked(r)
 	}
+	t.nextPoll = now.Add(time.Hour)
 	return time.Hour
 }
 

@@ -127,30 +127,31 @@ type Tailer struct {
 	late  lately
 	size  func(int64) int64 // nil but in tests, see stat
 
-	mu      sync.Mutex
-	inputs  []*input          // replaced only by the goroutine that discovers
-	former  map[string]*input // by name: those that are no longer there
-	era     uint64            // of inputs: how often they were replaced
-	byFile  map[record.File]*reader
-	byPath  map[string][]*reader
-	ring    []*reader // readers that wait for a worker
-	work    sync.Cond
-	workers workers
-	stopped bool
-	tracker tracker.Tracker
-	rests   chan struct{} // not nil: only deleted files are read, and it is closed when none is left
-	polls   pollQueue
-	spares  list.List // of readers that could do without their descriptor, the one that rests longest first
-	most    int       // descriptors to hold now
-	turns   bool      // it was told that they are too few
-	told    map[subject]complaint
-	fresh   []string        // paths at which events told of another file
-	crowd   int             // files from which on new names are looked at by themselves
-	renames []finder.Rename // that events told of since the last scan
-	scanNo  uint64          // of the scan under way, or of the last one
-	scans   uint64          // that were completed
-	lates   []*known        // with what was read last before they were truncated, the oldest first
-	turned  sync.Cond       // told after every turn and every scan, and when a worker ends
+	mu       sync.Mutex
+	inputs   []*input          // replaced only by the goroutine that discovers
+	former   map[string]*input // by name: those that are no longer there
+	era      uint64            // of inputs: how often they were replaced
+	byFile   map[record.File]*reader
+	byPath   map[string][]*reader
+	ring     []*reader // readers that wait for a worker
+	work     sync.Cond
+	workers  workers
+	stopped  bool
+	tracker  tracker.Tracker
+	rests    chan struct{} // not nil: only deleted files are read, and it is closed when none is left
+	polls    pollQueue
+	nextPoll time.Time // when pollLoop looks at polls by itself
+	spares   list.List // of readers that could do without their descriptor, the one that rests longest first
+	most     int       // descriptors to hold now
+	turns    bool      // it was told that they are too few
+	told     map[subject]complaint
+	fresh    []string        // paths at which events told of another file
+	crowd    int             // files from which on new names are looked at by themselves
+	renames  []finder.Rename // that events told of since the last scan
+	scanNo   uint64          // of the scan under way, or of the last one
+	scans    uint64          // that were completed
+	lates    []*known        // with what was read last before they were truncated, the oldest first
+	turned   sync.Cond       // told after every turn and every scan, and when a worker ends
 
 	tick chan struct{} // the poll queue has a new first
 	scan chan struct{} // a rescan is wanted
@@ -206,6 +207,7 @@ func New(o Options) (*Tailer, error) {
 		t.remind(in)
 		t.inputs = append(t.inputs, in)
 	}
+	t.watch.Rest(lookEvery(t.inputs))
 	return t, nil
 }
 

@@ -83,6 +83,9 @@ clusters:
 	if a.Name != "A" || a.Compression != "gzip" || a.Batch.MaxSize != 2e6 || a.Batch.MaxWait.D() != 3*time.Second {
 		t.Errorf("first input: %+v", a)
 	}
+	if of := b.Tail(); of.MaxSize != 2e6 || of.MaxRecords != 7 || of.MaxWait != 5*time.Second {
+		t.Errorf("for the tailer: %+v", of)
+	}
 	if b.Name != "b" || b.Batch.MaxSize != 2e6 || b.Batch.MaxRecords != 7 || b.Batch.MaxWait.D() != 5*time.Second || b.Batch.GzipLevel != 1 {
 		t.Errorf("second input: %+v", b)
 	}

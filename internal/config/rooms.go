@@ -20,7 +20,7 @@ func (in *Input) Limits() batcher.Limits {
 func (in *Input) Tail() tail.Input {
 	return tail.Input{
 		InputConfig: in.InputConfig, Route: in.Route(),
-		MaxSize: int(in.Batch.MaxSize), MaxRecords: in.Batch.MaxRecords,
+		MaxSize: int(in.Batch.MaxSize), MaxRecords: in.Batch.MaxRecords, MaxWait: in.Batch.MaxWait.D(),
 	}
 }
 

@@ -143,8 +143,12 @@ func TestScanWait(t *testing.T) {
 	if (Pace{}).NeedsGlance(scanHeard) || !(Pace{Heard: true}).NeedsGlance(scanHeard) || !(Pace{}).NeedsGlance(time.Minute) {
 		t.Error("files are not looked at between two scans where they have to be")
 	}
-	f(LookPace(1), LookFast)
-	f(LookPace(10_000), time.Second)
+	f(LookPace(LookFast, 1), LookFast)
+	f(LookPace(LookFast, 10_000), time.Second)
+	f(LookEvery(0), LookFast)
+	f(LookEvery(30*time.Millisecond), LookFast)
+	f(LookEvery(50*time.Millisecond), 25*time.Millisecond)
+	f(LookEvery(time.Minute), 40*time.Millisecond)
 }
 
 // TestOrigins: a file is known by where it was first, through several renames, as long

@@ -23,10 +23,12 @@ const (
 // that rests for ActiveFor is left to events, where they can be had, and to glances.
 const (
 	LookFast  = 20 * time.Millisecond
+	lookLate  = 40 * time.Millisecond
 	LookSlow  = 250 * time.Millisecond
 	LookIdle  = time.Second
 	ActiveFor = 10 * time.Second
 	lookCost  = 100 * time.Microsecond // looks come no closer, all files together
+	waitPart  = 2                      // of how long a record waits for others it may wait to be seen
 )
 
 // Cost is what a scan took. On a busy machine it takes long and costs little, on a file
@@ -111,9 +113,17 @@ func (c Cost) Without(part Cost) Cost {
 // Add is the cost of both.
 func (c Cost) Add(other Cost) Cost { return Cost{c.CPU + other.CPU, c.Time + other.Time} }
 
-// LookPace is how long a file that is written to all the time waits between two looks,
-// when looks at so many are planned.
-func LookPace(planned int) time.Duration { return max(LookFast, time.Duration(planned)*lookCost) }
+// LookEvery is how long a file that is written to all the time waits between two looks, where
+// records wait for others as long as maxWait anyway: each look wakes the process up, which
+// costs about as much as reading what was written meanwhile.
+func LookEvery(maxWait time.Duration) time.Duration {
+	return min(max(maxWait/waitPart, LookFast), lookLate)
+}
+
+// LookPace is the same when looks at so many are planned.
+func LookPace(every time.Duration, planned int) time.Duration {
+	return max(every, time.Duration(planned)*lookCost)
+}
 
 // Rest is what is known of a file after a look at it.
 type Rest struct {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -41,9 +42,10 @@ type Watcher struct {
 	at     map[string]Node   // what these led to
 	on     map[Node]string   // folders that are watched, each by one of its paths
 	also   map[string][]string
-	deaf   bool      // some folders cannot be watched, whatever the reason
-	lost   time.Time // when events were last lost; zero: they are heard
-	ill    *illness  // nil: the kernel refuses nothing
+	every  time.Duration // see Rest
+	deaf   bool          // some folders cannot be watched, whatever the reason
+	lost   time.Time     // when events were last lost; zero: they are heard
+	ill    *illness      // nil: the kernel refuses nothing
 }
 
 // illness is why events do not tell of everything: polling makes up for it.
@@ -55,7 +57,7 @@ type illness struct {
 // NewWatcher returns a watcher of no folders. Close it after Loop has returned.
 func NewWatcher(to Listener, logger *slog.Logger) *Watcher {
 	return &Watcher{
-		to: to, logger: logger, made: make(chan struct{}), news: make(chan struct{}, 1),
+		to: to, logger: logger, every: LookFast, made: make(chan struct{}), news: make(chan struct{}, 1),
 		at: make(map[string]Node), on: make(map[Node]string),
 	}
 }
@@ -294,8 +296,8 @@ func (w *Watcher) Loop(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	var rested, last time.Time // the end of the last rest, and the last event
 	for {
+		wrote := false
 		select {
 		case <-ctx.Done():
 			return
@@ -308,32 +310,57 @@ func (w *Watcher) Loop(ctx context.Context) {
 			}
 			w.to.Changed()
 		case e := <-w.fs.Events:
-			now := time.Now()
 			w.hear(e)
-			if e.Has(fsnotify.Write) && (now.Sub(last) > gathered || now.Sub(rested) > LookFast) {
-				w.rest(ctx)
-				now = time.Now()
-				rested = now
-			}
-			last = now
+			wrote = e.Has(fsnotify.Write)
+		}
+		for wrote && w.rest(ctx) {
+			wrote = w.hearGathered()
 		}
 	}
 }
 
-// gathered is how close an event follows a rest, or another event, that had gathered
-// in the kernel with it. No timer says when the last of them is heard: that would be
-// one more thing to wake up for.
-const gathered = time.Millisecond
+// Rest sets for how long events gather after a write: who writes goes on writing, and being
+// woken for every event costs more than looking at the file. A rename among them waits no
+// longer than this.
+func (w *Watcher) Rest(every time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.every = every
+}
 
-// rest lets events gather after a write: who writes goes on writing, and being
-// woken for every event costs more than looking at the file. A rename among them
-// waits no longer than this.
-func (w *Watcher) rest(ctx context.Context) {
+// rest lets events gather. It reports whether ctx has not ended.
+func (w *Watcher) rest(ctx context.Context) bool {
+	w.mu.Lock()
+	every := w.every
+	w.mu.Unlock()
 	select {
-	case <-time.After(LookFast):
+	case <-time.After(every):
+		return true
 	case <-ctx.Done():
+		return false
 	}
 }
+
+// hearGathered acts on the events that have gathered, and reports whether a file was written
+// to. The next event of a file that is written to all the time then wakes nobody up.
+func (w *Watcher) hearGathered() (wrote bool) {
+	for yielded := 0; yielded < mostYields; {
+		select {
+		case e := <-w.fs.Events:
+			w.hear(e)
+			wrote, yielded = wrote || e.Has(fsnotify.Write), 0
+		default:
+			runtime.Gosched()
+			yielded++
+		}
+	}
+	return wrote
+}
+
+// mostYields is how often fsnotify, which hands over one event at a time and then reads more
+// of them, gets the processor before there are taken to be no more. Those that come later
+// are heard after the next rest.
+const mostYields = 4
 
 // hear acts on one event.
 func (w *Watcher) hear(e fsnotify.Event) {

@@ -234,6 +234,48 @@ func TestStaleRename(t *testing.T) {
 	}
 }
 
+// TestRests: events that gather while the watcher rests are heard, each of them.
+func TestRests(t *testing.T) {
+	dir := t.TempDir()
+	w, e := listen(t, dir)
+	e.probe(t, dir, dir)
+	w.Rest(time.Millisecond)
+	for range 20 {
+		for n := range 50 {
+			f, err := os.OpenFile(filepath.Join(dir, fmt.Sprint(n)), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+			must(t, err)
+			_, err = f.WriteString("line\n")
+			must(t, err)
+			must(t, f.Close())
+		}
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "last"), []byte("line\n"), 0o644))
+	told := make(map[string]bool)
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for len(told) < 50 || !told["last"] {
+		select {
+		case got := <-e:
+			if path, ok := strings.CutPrefix(got, "written "+dir+"/"); ok && !strings.HasPrefix(path, "probe.") {
+				told[path] = true
+			}
+		case <-late.C:
+			t.Fatalf("%d files are heard of", len(told))
+		}
+	}
+}
+
+// TestFirstWrite: a write after none is heard of before the rest, and the end of the watcher
+// ends the rest.
+func TestFirstWrite(t *testing.T) {
+	dir := t.TempDir()
+	w, e := listen(t, dir)
+	e.probe(t, dir, dir)
+	w.Rest(time.Hour)
+	must(t, os.WriteFile(filepath.Join(dir, "a"), []byte("line\n"), 0o644))
+	e.await(t, "written "+filepath.Join(dir, "a"))
+}
+
 // TestPlan: what is watched, what the paths lead to, and what is to be done.
 func TestPlan(t *testing.T) {
 	a, b := Node{Ino: 1}, Node{Ino: 2}
