@@ -55,7 +55,7 @@ type Batcher struct {
 	next     Next
 	onSealed func(raw, body int)
 	deflater deflater
-	mostRaw  int // blocks of full size in hand at once
+	mostRaw  int // blocks of full size that are read into or sealed, at once
 
 	mu        sync.Mutex
 	blockSize int // of a full block: the largest MaxBytes of any configured route
@@ -65,7 +65,7 @@ type Batcher struct {
 	open      map[key]*block
 	memory    budget
 	blocks    [][]byte // free ones, each with record.MarkLen bytes of headroom
-	rawOut    int      // blocks leased or waiting for a compressor
+	rawOut    int      // blocks leased, waiting for a compressor or with one
 	bodies    [][]byte // free output buffers
 	waiting   []waiter // for memory or a block
 
@@ -107,7 +107,7 @@ func New(o Options) *Batcher {
 		next:     o.Next,
 		onSealed: o.Sealed,
 		deflater: deflater{onFault: o.GzipFault, fresh: newGzipper},
-		mostRaw:  runtime.GOMAXPROCS(0) + 2,
+		mostRaw:  runtime.GOMAXPROCS(0) + 1, // one for each compressor, and one to read into meanwhile
 		lanes:    make(map[record.Route]*lane),
 		open:     make(map[key]*block),
 		memory:   budget{limit: o.Memory},

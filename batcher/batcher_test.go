@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -424,6 +425,62 @@ func TestLeaseBackPressure(t *testing.T) {
 	b, _ := start(t, Limits{MaxBytes: 100, MaxWait: time.Hour}, 1<<20)
 	if _, err := b.Lease(record.Route{Table: "none"}, 1, func() {}); err == nil {
 		t.Error("a lease for a route that is not configured")
+	}
+}
+
+// TestSealedBlocksCount: a block that short reads have filled counts among those of full size until
+// it is compressed, one more than may be leased, and its memory is used again.
+func TestSealedBlocksCount(t *testing.T) {
+	n := &next{credit: 1000, served: true, got: make(chan *record.Payload, 10)}
+	b := New(Options{Routes: map[record.Route]Limits{routeA: {MaxBytes: 100, MaxWait: time.Hour}}, Memory: 1 << 20, Next: n})
+	woken := 0
+	ask := func(want int) *Lease {
+		t.Helper()
+		l, err := b.Lease(routeA, want, func() { woken++ })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	var held []*Lease
+	for range b.mostRaw {
+		held = append(held, ask(100))
+	}
+	if ask(100) != nil {
+		t.Error("a block beyond the most")
+	}
+	r := &reader{t: t, b: b, r: routeA, file: fileA}
+	r.append(strings.Repeat("x", 40))
+	b.Flush() // to a compressor, and none runs yet
+	if b.rawOut != b.mostRaw+1 {
+		t.Errorf("%d blocks are out, want one more than %d", b.rawOut, b.mostRaw)
+	}
+	if ask(40) != nil {
+		t.Error("a short read, which may need another block")
+	}
+	held[0].Done()
+	if woken != 1 {
+		t.Errorf("%d were woken by a block that came back, want the short read alone", woken)
+	}
+	l := ask(40)
+	if l == nil {
+		t.Fatal("no short read beside a block that came back")
+	}
+	l.Done()
+	for _, l := range held[1:] {
+		l.Done()
+	}
+	done := make(chan struct{})
+	// Ended by Close, awaited below.
+	go func() {
+		defer close(done)
+		b.Run()
+	}()
+	b.Release(<-n.got)
+	b.Close()
+	<-done
+	if b.used() != 0 || b.rawOut != 0 || len(b.blocks) != b.mostRaw+1 {
+		t.Errorf("%d bytes and %d blocks are held at the end, %d are free", b.used(), b.rawOut, len(b.blocks))
 	}
 }
 

@@ -83,7 +83,7 @@ func (b *Batcher) compress() {
 func (b *Batcher) finish(p *record.Payload, blk *block) {
 	b.mu.Lock()
 	b.take(blk.lane, weight(p)-blk.cost)
-	if blk.leased {
+	if blk.out {
 		b.rawOut--
 	}
 	if blk.pooled {

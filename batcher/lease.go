@@ -48,7 +48,7 @@ func (b *Batcher) Lease(r record.Route, want int, wake func()) (*Lease, error) {
 	}
 	// Reading is ten times faster than gzip: what is sealed and waits for a
 	// compressor is kept to a few blocks too.
-	if short || b.busy >= b.mostRaw || full && b.rawOut >= b.mostRaw {
+	if short || b.busy >= b.mostRaw || !b.hasBlock(full) {
 		b.waitForMemory(waiter{ln, l.cost, full, wake})
 		return nil, nil
 	}
@@ -59,6 +59,15 @@ func (b *Batcher) Lease(r record.Route, want int, wake func()) (*Lease, error) {
 	b.take(ln, l.cost)
 	others = b.wakeNext(ln) // where one got room, there may be more
 	return l, nil
+}
+
+// hasBlock reports whether a lease may be given as far as blocks of full size go. What a short
+// read brings may seal one more than those that are leased. The caller holds mu.
+func (b *Batcher) hasBlock(full bool) bool {
+	if full {
+		return b.rawOut < b.mostRaw
+	}
+	return b.rawOut <= b.mostRaw
 }
 
 // Block is the buffer to read into: record.MarkLen bytes of headroom, then
@@ -76,7 +85,7 @@ func (l *Lease) Seal(c *record.Chunk) {
 	if blk := b.open[k]; blk != nil {
 		b.seal(blk)
 	}
-	blk := &block{key: k, lane: b.lanes[c.Route], raw: l.raw, data: c.Body, pooled: true, leased: true, cost: l.cost}
+	blk := &block{key: k, lane: b.lanes[c.Route], raw: l.raw, data: c.Body, pooled: true, out: true, cost: l.cost}
 	l.raw, l.cost = nil, 0
 	b.begin(blk, c.Prefix)
 	blk.note(c)
@@ -150,7 +159,7 @@ type block struct {
 	data   []byte // the body, but for its prefix
 	raw    []byte // the full-size buffer that data lies in
 	pooled bool   // raw goes back to the others
-	leased bool   // and is counted in rawOut
+	out    bool   // and is counted in rawOut
 	sealed Limits // what held for the lane when it was sealed
 	cost   int64  // bytes counted in the budget
 
@@ -275,6 +284,10 @@ func (b *Batcher) sealFor(ln *lane) {
 // seal removes a block from the open ones and queues it for compression. The caller holds mu.
 func (b *Batcher) seal(blk *block) {
 	delete(b.open, blk.key)
+	if blk.pooled {
+		blk.out = true
+		b.rawOut++
+	}
 	b.enqueue(blk)
 }
 

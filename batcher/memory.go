@@ -144,10 +144,10 @@ func (b *Batcher) takeBlock() []byte {
 	return make([]byte, record.MarkLen+b.blockSize+1)
 }
 
-// giveBlock returns a buffer to the pool, which keeps it if its size is still right and the pool is
-// not full. The caller holds mu.
+// giveBlock returns a buffer to the pool, which keeps it if its size is still right and the pool does
+// not hold all that are in use at a time when one route is busy. The caller holds mu.
 func (b *Batcher) giveBlock(buf []byte) {
-	if len(buf) == record.MarkLen+b.blockSize+1 && len(b.blocks) < b.mostRaw {
+	if len(buf) == record.MarkLen+b.blockSize+1 && len(b.blocks) < b.mostRaw+2 { // with the one that short reads may add, and an open one
 		b.blocks = append(b.blocks, buf)
 		b.memory.kept += int64(cap(buf))
 		b.makeRoom()

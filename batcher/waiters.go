@@ -88,9 +88,9 @@ func (b *Batcher) wouldFit(w waiter, served map[*lane]bool) bool {
 		served[w.lane] = is
 	}
 	if b.fits(w.lane, w.cost, is) {
-		return !w.full || b.rawOut < b.mostRaw
+		return b.hasBlock(w.full)
 	}
-	return b.fits(w.lane, max(2*leastRead, b.share()/2), is)
+	return b.hasBlock(false) && b.fits(w.lane, max(2*leastRead, b.share()/2), is)
 }
 
 // wakeSome removes and returns the wake-up functions of some readers: of those that wait for credit of
