@@ -122,7 +122,7 @@ func TestSettingsHoldAtOnce(t *testing.T) {
 		cfg := w.s.o.Config
 		cfg.RateLimit, cfg.Retry.Patience, cfg.Retry.Max = 1000, units.Duration(time.Second), units.Duration(time.Second)
 		w.s.Reload(cfg, []Cluster{w.s.clustersNow()})
-		if credit, served := w.s.Credit(route("T")); credit != 16 || !served {
+		if credit, served := w.s.Credit(route("T")); credit != 8+3 || !served {
 			t.Errorf("credit %d %v", credit, served)
 		}
 		w.mu.Lock()
@@ -185,6 +185,23 @@ func TestClusterAddedAtTheStart(t *testing.T) {
 			if left := w.spool.Stats().Frames; left > 0 {
 				t.Fatalf("the %dth time %d payloads wait", n, left)
 			}
+		}
+	})
+}
+
+// TestOneThatRestsMakesRoom: in place of a payload that waits for its next attempt another one may be
+// in hand, and the readers are told.
+func TestOneThatRestsMakesRoom(t *testing.T) {
+	in(t, func(*kusto.Ingest) kusto.Answer { return refusal(kusto.Retry, 503, "ServiceUnavailable") }, func(w *world) {
+		for want := 8 + 3; want <= 2*8+1; want++ {
+			if credit, served := w.s.Credit(route("T")); credit != min(want, 2*8) || !served {
+				t.Errorf("with %d that rest the credit is %d, %v", w.s.Progress().Left, credit, served)
+			}
+			if n := len(w.woken); n != want-(8+3) {
+				t.Errorf("with %d that rest the route was woken %d times", w.s.Progress().Left, n)
+			}
+			w.s.Put(numbered("T", "a"))
+			synctest.Wait()
 		}
 	})
 }

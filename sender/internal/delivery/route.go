@@ -327,10 +327,20 @@ func (m *Machine) requeue(p *Payload) {
 	switch {
 	case p.suspect():
 		r.suspects.push(p)
+		m.replaced(r)
 	case m.now.Before(p.notBefore):
 		r.retries.push(p)
+		m.replaced(r)
 	default:
 		r.fresh.push(p)
+	}
+}
+
+// replaced wakes the readers of a route that is served: another payload may be in hand in place of
+// one that rests.
+func (m *Machine) replaced(r *route) {
+	if !r.cluster.blocked() && !r.blocked() {
+		m.emit(Wake{r.name})
 	}
 }
 

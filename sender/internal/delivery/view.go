@@ -167,6 +167,19 @@ func (c *cluster) isEmpty(waiting func(record.Route) int) bool {
 	return true
 }
 
+// ahead is how many payloads of a route may wait until others have ended: a few, so that a request
+// that ends is followed by the next at once. More would hold memory and bring nothing, but for those
+// in place of payloads that wait for their next attempt.
+const ahead = 3
+
+// resting returns how many payloads of the route wait for their next attempt.
+func (r *route) resting() int {
+	if r == nil {
+		return 0
+	}
+	return r.retries.Len() + r.suspects.Len()
+}
+
 // Credit returns how many payloads of a route may be in hand, and whether the route is
 // being served. A route that is not served may have two, and up to two more for payloads
 // that are safe in the spool but stay in hand as a probe, so that reading does not wait
@@ -175,7 +188,7 @@ func (m *Machine) Credit(name record.Route) (payloads int, served bool) {
 	c, r := m.clusters[name.Cluster], m.routes[name]
 	switch {
 	case c != nil && !c.blocked() && (r == nil || !r.blocked()):
-		return 2 * max(c.limit, 2), true
+		return min(c.limit+ahead+r.resting(), 2*max(c.limit, 2)), true
 	case r == nil:
 		return 2, false
 	}
