@@ -13,10 +13,10 @@ import (
 const (
 	// maxGroup is how many bytes of bodies are written before a sync. The
 	// writer has a copy of them, so that a Put can return before the disk does.
-	maxGroup = 8 << 20
-	// keptBuf is the largest copy whose memory is kept for the next group: one payload of
-	// 4 MB that gzip makes half as large.
-	keptBuf = 2 << 20
+	maxGroup = 4 << 20
+	// keptBuf is the largest copy whose memory is kept for the next group. Only a single payload
+	// that hardly compresses is larger.
+	keptBuf = maxGroup
 	// linger is how long the segment being written is kept when all in it has
 	// ended, so that a payload that comes and goes costs one sync.
 	linger = 10 * time.Second
@@ -212,7 +212,7 @@ func (w *writer) take() (group []*request, closed bool) {
 	s.queue = s.queue[n:]
 	buf := w.buf[:0]
 	if cap(buf) < size {
-		buf = make([]byte, 0, size)
+		buf = make([]byte, 0, max(size, min(2*cap(buf), keptBuf)))
 	}
 	for _, r := range group {
 		at := len(buf)
