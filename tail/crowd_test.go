@@ -145,6 +145,7 @@ func TestHeard(t *testing.T) {
 	tailer.tracker = tracker.Tracker{}
 	r := tailer.all()[0]
 	const soon, late = finder.LookFast, finder.LookSlow
+	const before = -time.Hour // just now, however slow the machine is
 	f := func(name string, turn tracker.Turn, heard bool, since, want time.Duration, watch string) {
 		t.Helper()
 		tailer.unpoll(r)
@@ -157,7 +158,7 @@ func TestHeard(t *testing.T) {
 			tailer.apply(r, tracker.Ended{Outcome: tracker.Idle})
 		} else {
 			tailer.poll(r)
-			r.polled.looked = r.polled.looked.Add(-since)
+			r.polled.looked, r.polled.at = r.polled.looked.Add(-since), r.polled.at.Add(-since)
 			if heard {
 				tailer.touched(r.path)
 			}
@@ -174,14 +175,15 @@ func TestHeard(t *testing.T) {
 	}
 	f("nothing is heard", tracker.Resting, false, 0, late, "auto")
 	f("polled", tracker.Resting, false, 0, soon, "poll")
-	f("a write just after a turn", tracker.Resting, true, 0, soon, "auto")
+	f("a write just after a turn", tracker.Resting, true, before, soon, "auto")
 	f("a write some time after one", tracker.Resting, true, finder.LookFast, 0, "auto")
-	r.in.MaxWait = 50 * time.Millisecond
-	f("a write just after a turn, a wait for others", tracker.Resting, true, 0, 25*time.Millisecond, "auto")
+	f("a write about as long after one as it takes", tracker.Resting, true, finder.LookFast*3/4, 0, "auto")
+	r.in.MaxWait = 75 * time.Millisecond
+	f("a write just after a turn, a wait for others", tracker.Resting, true, before, 30*time.Millisecond, "auto")
 	r.in.MaxWait = 0
 	f("no write during a turn", tracker.Running, false, 0, late, "auto")
 	f("a write during a turn", tracker.Running, true, 0, soon, "auto")
-	f("polled, a write", tracker.Resting, true, 0, soon, "poll")
+	f("polled, a write", tracker.Resting, true, before, soon, "poll")
 }
 
 // TestPollLoopIsWoken: a planned look wakes the loop of polls only if the loop would come

@@ -75,9 +75,10 @@ func (t *Tailer) touched(path string) {
 // lookSoon gives a turn to a reader, or plans one if it had one lately. The caller holds
 // mu.
 func (t *Tailer) lookSoon(r *reader) {
-	next := r.polled.looked.Add(t.pace(r))
+	pace := t.pace(r)
+	next := r.polled.looked.Add(pace)
 	switch left := time.Until(next); {
-	case left <= 0:
+	case left <= pace/4: // events come at this pace too, but a turn ends some time after the event
 		t.unpoll(r)
 		t.readyLocked(r)
 	case r.polled.index == 0 || next.Before(r.polled.at):

@@ -147,7 +147,8 @@ func TestScanWait(t *testing.T) {
 	f(LookPace(LookFast, 10_000), time.Second)
 	f(LookEvery(0), LookFast)
 	f(LookEvery(30*time.Millisecond), LookFast)
-	f(LookEvery(50*time.Millisecond), 25*time.Millisecond)
+	f(LookEvery(50*time.Millisecond), 20*time.Millisecond)
+	f(LookEvery(75*time.Millisecond), 30*time.Millisecond)
 	f(LookEvery(time.Minute), 40*time.Millisecond)
 }
 

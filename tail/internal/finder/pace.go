@@ -28,7 +28,7 @@ const (
 	LookIdle  = time.Second
 	ActiveFor = 10 * time.Second
 	lookCost  = 100 * time.Microsecond // looks come no closer, all files together
-	waitPart  = 2                      // of how long a record waits for others it may wait to be seen
+	waitPart  = 5                      // of how long a record waits for others: two of these it may wait to be seen
 )
 
 // Cost is what a scan took. On a busy machine it takes long and costs little, on a file
@@ -117,7 +117,7 @@ func (c Cost) Add(other Cost) Cost { return Cost{c.CPU + other.CPU, c.Time + oth
 // records wait for others as long as maxWait anyway: each look wakes the process up, which
 // costs about as much as reading what was written meanwhile.
 func LookEvery(maxWait time.Duration) time.Duration {
-	return min(max(maxWait/waitPart, LookFast), lookLate)
+	return min(max(maxWait/waitPart*2, LookFast), lookLate)
 }
 
 // LookPace is the same when looks at so many are planned.
