@@ -36,7 +36,7 @@ func (s *Sender) logNotice(n *delivery.Notice) {
 	case delivery.RouteDown:
 		logDown(log.With("cluster", n.Cluster), "route is down, probing with backoff", n)
 	case delivery.RouteRecovered:
-		log.Info("route recovered", "failures", n.Count)
+		log.Info("route recovered: its table accepts records again", "failures", n.Count)
 	case delivery.RouteHeld:
 		h := &n.Hold
 		log.Error("route is held: nothing is sent to its table until the cause is fixed, its records are kept", "status", h.Status, "code", h.Code, "activity", h.Activity, "err", h.Message, "fix", h.Fix)

@@ -54,7 +54,7 @@ func (s *Sender) request(p *delivery.Payload) {
 		_ = s.o.Batches.Unknown(d.ID, d.Attempt)
 	}
 	if ans.UpdatePolicy != "" {
-		s.o.Logger.Warn("rows were stored but an update policy failed", "database", d.Route.Database,
+		s.o.Logger.Warn("rows were stored but an update policy failed: the rows that it adds to its target table are missing", "database", d.Route.Database,
 			"table", d.Route.Table, "err", ans.UpdatePolicy, "activity", ans.ActivityID,
 			"fix", "look at the policy with .show table "+kusto.EntityName(d.Route.Table)+" policy update; rows that the policy did not produce are missing in its target table")
 	}

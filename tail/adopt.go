@@ -148,7 +148,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 		t.o.Logger.Info("file begins with all that was read of a file that was truncated or is gone; reading continues after those bytes", "file", r.path,
 			"of", k.info.Path, "offset", k.position, "bytes", r.size)
 	case k.info.Path != r.path:
-		t.o.Logger.Info("file is already tracked under another path, continuing at its checkpoint", "file", r.path, "was", k.info.Path, "offset", k.position)
+		t.o.Logger.Info("file was read before under another path; reading continues at its checkpoint", "file", r.path, "was", k.info.Path, "offset", k.position)
 	}
 	r.info.First, r.info.Head, r.info.Old, r.info.Dated = k.info.First, k.info.Head, k.info.Old, k.info.Dated
 	if k.position == 0 {

@@ -240,7 +240,7 @@ func (t *Tailer) seen(r *reader, path, was string, st status) {
 	}
 	r.at = time.Now()
 	if renamed {
-		t.o.Logger.Info("file was renamed", "file", path, "was", was)
+		t.o.Logger.Info("file was renamed, reading continues under its new path", "file", path, "was", was)
 		t.o.Metrics.Rotation(r.in.Name)
 		t.unpath(r)
 		r.path = path

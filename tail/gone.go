@@ -90,7 +90,7 @@ func (t *Tailer) rotatedAway(r *reader) {
 	info.Path = r.path
 	r.in.rotated = append(r.in.rotated, rotated{info: info, since: r.at})
 	t.o.Metrics.Rotation(r.in.Name)
-	t.o.Logger.Info("file was moved away or deleted, draining it", "file", r.path, "bytes", r.shown.size-r.k.position)
+	t.o.Logger.Info("file was moved away or deleted; the agent keeps it open and reads it to its end", "file", r.path, "bytes", r.shown.size-r.k.position)
 }
 
 // longMissing returns the generations that have had no reader for longer than

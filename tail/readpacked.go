@@ -74,7 +74,7 @@ func (t *Tailer) tellFlaw(p *packed, x *archive.Facts, r *reader) {
 	switch {
 	case x.Cut != nil:
 		t.o.Metrics.Abandoned(p.in.Name, x.Left)
-		t.o.Logger.Error("compressed file is cut off, sending the records before the cut", append(about,
+		t.o.Logger.Error("compressed file is cut off, sending the records before the cut; the rest is lost unless the file is completed", append(about,
 			"err", x.Cut, "left", x.Left, "fix", "nothing, if its writer was killed; else see that its disk is sound, or put a sound copy in its place")...)
 	case x.Flaw != nil:
 		t.o.Logger.Error("compressed file is damaged, sending its readable part", append(about,

@@ -28,7 +28,7 @@ func (t *Tailer) meetRenamed() {
 	for to, was := range t.origins.Follow(take(t, &t.renames), time.Now(), wanted) {
 		for _, in := range t.inputs {
 			if in.spec.Hears(was) && !in.spec.Matches(to) && !in.Excludes(to) && !t.isKnown(in, to) {
-				t.o.Logger.Info("file was renamed to a path that no input matches before it was discovered, reading it there", "file", to, "was", was)
+				t.o.Logger.Info("file was renamed before the agent had opened it, and no input matches its new path; it is read under the new path", "file", to, "was", was)
 				t.meet(in, to, true)
 			}
 		}

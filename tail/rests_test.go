@@ -54,7 +54,7 @@ func TestRestOfADeletedFileIsNamed(t *testing.T) {
 	if n := w.boxed.counter("abandoned"); n != size {
 		t.Errorf("%d bytes are counted as lost, want %d", n, size)
 	}
-	if w.boxed.logged("was not drained before shutdown", "a.log", "offset=0", fmt.Sprint("bytes=", size)) != 1 {
+	if w.boxed.logged("was not read to its end before the agent stopped", "a.log", "offset=0", fmt.Sprint("bytes=", size)) != 1 {
 		t.Error("the loss is not named")
 	}
 }

@@ -71,7 +71,7 @@ func (t *Tailer) findSiblings(in *input, w *finder.Walk, was rotated, path strin
 	}
 	slices.SortFunc(found, func(a, b sibling) int { return cmp.Compare(a.node.birth, b.node.birth) })
 	for _, s := range found {
-		t.o.Logger.Info("file was rotated before it was discovered, reading it", "file", s.path, "rotated_from", was.info.Path)
+		t.o.Logger.Info("file was rotated before the agent had opened it; it is read under its new path", "file", s.path, "rotated_from", was.info.Path)
 		if hasPackedName(s.path) {
 			t.mu.Lock()
 			in.behind[s.node] = s.path

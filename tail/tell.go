@@ -267,7 +267,7 @@ func (w *worker) tellMark(r *reader, head []byte) error {
 		return nil
 	}
 	r.marked = true
-	w.t.o.Logger.Warn("byte order mark of the file does not match the encoding of its input", "input", r.in.Name, "file", w.pathOf(r),
+	w.t.o.Logger.Warn("byte order mark of the file does not match the encoding of its input; the file is read in the encoding of the input", "input", r.in.Name, "file", w.pathOf(r),
 		"fix", "set encoding: "+e.String()+", in an input of its own if others of its files have another")
 	return nil
 }

@@ -13,7 +13,7 @@ const (
 	routeHeld   = "route is held: nothing is sent to its table until the cause is fixed, its records are kept"
 	clusterHeld = "cluster is held: without a valid token nothing is sent to it, its records are kept"
 	clusterDown = "cluster is down, probing with backoff"
-	timeIsOver  = "shutdown_timeout expired, requests in flight are cancelled"
+	timeIsOver  = "shutdown_timeout expired, requests in flight are cancelled; their records will be sent after the next start"
 )
 
 // besides is an input whose cluster is bad, and one whose cluster is good.
@@ -72,7 +72,7 @@ func TestClusterOutOfReach(t *testing.T) {
 			// What was read is in the spool, and waits for that URL.
 			mended := strings.ReplaceAll(config, "${FAR}", "${OTHER}")
 			p = s.run(mended)
-			does := p.await(1, "spool holds payloads for a cluster that no input sends to").text("fix")
+			does := p.await(1, "spool holds payloads for a cluster that no input sends to; they wait there").text("fix")
 			p.stop()
 			_, command, _ := strings.Cut(does, ": kusto-agent ")
 			s.launch(append(strings.Fields(command), "--to", "far", "--config", s.path("agent.yaml"))...).want(0)
@@ -115,7 +115,7 @@ func TestClusterComesBack(t *testing.T) {
 	if err := server.WaitRows(ctx, "Logs", "Bad", len(records)); err != nil {
 		t.Fatalf("%d rows: %v", server.RowCount("Logs", "Bad"), err)
 	}
-	p.await(1, "route recovered", "Bad")
+	p.await(1, "route recovered: its table accepts records again", "Bad")
 	p.stop()
 	p.told(notAccepted, "nothing listens there")
 	p.told(clusterDown)
@@ -149,7 +149,7 @@ func TestWebPages(t *testing.T) {
 			}
 			page.Remove()
 			s.awaitRows("Bad", len(records))
-			p.await(1, "route recovered", "Bad")
+			p.await(1, "route recovered: its table accepts records again", "Bad")
 			p.stop()
 			p.wantComplaints(msg)
 			s.wantRows("Bad", records)

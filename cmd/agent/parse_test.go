@@ -194,7 +194,7 @@ func TestParseRotation(t *testing.T) {
 		s.awaitRows("T", 1)
 		s.rename("logs/a.log", "logs/a.log.1")
 		s.write("logs/a.log", criText("stderr", "F", "err"))
-		p.await(1, "file was moved away or deleted, draining it")
+		p.await(1, "file was moved away or deleted; the agent keeps it open and reads it to its end")
 		p.kill()
 		p = s.run(waits)
 		s.append("logs/a.log", criText("stdout", "F", "right"))

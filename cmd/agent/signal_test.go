@@ -140,7 +140,7 @@ func TestStopWithoutAnswers(t *testing.T) {
 	p := s.run(config)
 	s.awaitHits(script, 4)
 	p.stop()
-	p.await(1, "shutdown_timeout expired, requests in flight are cancelled")
+	p.await(1, "shutdown_timeout expired, requests in flight are cancelled; their records will be sent after the next start")
 	script.Remove()
 	again := s.once(config, 0)
 	s.wantNoneMissing("T", records, p, again)

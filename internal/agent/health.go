@@ -23,7 +23,7 @@ func (a *Agent) startTelemetry(running context.Context) {
 	ctx, cancel := context.WithCancel(context.Background())
 	served := async.Start(func() {
 		if err := a.telemetry.Run(ctx); err != nil {
-			a.Log.Error("status and metrics are not served", "err", err)
+			a.Log.Error("status page and metrics are not served any more; delivery continues", "err", err)
 		}
 	})
 	control := a.control()
@@ -55,7 +55,7 @@ func (a *Agent) ready() {
 	a.started()
 	a.manager.Tell(daemon.SdNotifyReady)
 	for cluster, n := range a.foreignSpool() {
-		a.Log.Warn("spool holds payloads for a cluster that no input sends to", "cluster", cluster, "batches", n, "fix", replayFix(cluster))
+		a.Log.Warn("spool holds payloads for a cluster that no input sends to; they wait there", "cluster", cluster, "batches", n, "fix", replayFix(cluster))
 	}
 	a.Log.Info("agent is running", "version", version.Text(), "inputs", len(a.Config.Inputs), "state_dir", a.Config.StateDir)
 }
@@ -99,7 +99,7 @@ func (a *Agent) feedWatchdog(ctx context.Context) {
 		case <-tick.C:
 		}
 		if err := a.healthy(); err != nil {
-			a.Log.Error("health check failed, the systemd watchdog is not notified", "err", err)
+			a.Log.Error("health check failed, so the systemd watchdog is not notified; systemd restarts the agent if this continues", "err", err)
 			continue
 		}
 		a.manager.Tell(daemon.SdNotifyWatchdog)

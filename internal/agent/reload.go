@@ -41,7 +41,7 @@ func (a *Agent) reloadNow(ctx context.Context) {
 	a.manager.Tell(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 	defer a.manager.Tell(daemon.SdNotifyReady)
 	slow := time.AfterFunc(patience, func() {
-		a.Log.Warn("reload is waiting for a file system that does not respond", "fix", "check the file systems of the configuration and of the inputs: one does not answer")
+		a.Log.Warn("reload is waiting for a file system that does not respond; the current configuration stays in force until then", "fix", "check the file systems of the configuration and of the inputs: one does not answer")
 	})
 	defer slow.Stop()
 	loaded, err := loadUntil(ctx, a.Path)

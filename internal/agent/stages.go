@@ -38,7 +38,7 @@ func (a *Agent) stages(parent context.Context, signals <-chan os.Signal, left fu
 		case <-signals:
 		case <-over.Done():
 		case <-late.C:
-			a.Log.Warn("shutdown_timeout expired, requests in flight are cancelled", underWay(left)...)
+			a.Log.Warn("shutdown_timeout expired, requests in flight are cancelled; their records will be sent after the next start", underWay(left)...)
 		}
 	})
 	return stages{running: running, ending: ending, begin: begin, leave: func() {

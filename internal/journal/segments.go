@@ -102,7 +102,7 @@ func (h *history) moveDamaged() {
 			h.j.o.Logger.Warn("damaged journal segment could not be moved to the folder damaged/; it stays where it is", "file", name, "err", err)
 			continue
 		}
-		h.j.o.Logger.Warn("damaged journal segment was moved to the folder damaged/", "file", filepath.Join(damagedDir, name))
+		h.j.o.Logger.Warn("damaged journal segment was moved to the folder damaged/; batches whose end it recorded may be sent again", "file", filepath.Join(damagedDir, name))
 	}
 	h.damaged = nil
 }

@@ -168,7 +168,7 @@ func (s *Store) End() error {
 // caller has the turn.
 func (s *Store) resolve() {
 	if s.sent, s.sentErr = readSent(s.o.FS, s.dir); s.sentErr != nil {
-		s.o.Logger.Error("list of requeued records that were accepted cannot be read: no record is requeued", "file", sentName, "err", cause(s.sentErr), "fix", Fix(s.sentErr))
+		s.o.Logger.Error("cannot read which requeued records were accepted; nothing more is requeued, because such records would be stored twice", "file", sentName, "err", cause(s.sentErr), "fix", Fix(s.sentErr))
 	}
 	for id := range s.sent {
 		name, _, _ := strings.Cut(id, ":")
@@ -201,7 +201,7 @@ func (s *Store) resolve() {
 			"fix", "look for the records in the table: if they are there, remove them with kusto-agent quarantine rm, else requeue them again")
 	}
 	if err != nil {
-		s.o.Logger.Error("marker file of an interrupted requeue could not be processed and removed; the next start tries again", "err", err, "fix", Fix(err))
+		s.o.Logger.Error("records of an interrupted requeue could not be marked in quarantine as perhaps stored; they stay there, and the next start tries again", "err", err, "fix", Fix(err))
 	}
 }
 

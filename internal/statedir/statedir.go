@@ -72,7 +72,7 @@ func makeStateDir(dir string, log *slog.Logger) error {
 	}
 	for _, folder := range above {
 		if err := durable.OS.SyncDir(folder); err != nil {
-			log.Warn("state_dir was not synced and may be lost in a power failure", "folder", dir, "err", err, "fix", "check the disk of state_dir: is it full, read-only or failing")
+			log.Warn("state_dir was created but not synced; the agent continues, but a power failure may remove the folder", "folder", dir, "err", err, "fix", "check the disk of state_dir: is it full, read-only or failing")
 			break
 		}
 	}

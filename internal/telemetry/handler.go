@@ -85,8 +85,8 @@ func (s *Server) ServeStatus(w http.ResponseWriter, _ *http.Request) {
 	enc := json.NewEncoder(&body)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(s.status()); err != nil {
-		s.opts.Logger.Error("status could not be sent", "err", err)
-		http.Error(w, "status could not be sent", http.StatusInternalServerError)
+		s.opts.Logger.Error("status could not be encoded, the HTTP client gets an error; delivery is not affected", "err", err)
+		http.Error(w, "status could not be encoded", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -104,7 +104,7 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 	v.Nonce, v.Config, v.Pause = rand.Text(), s.opts.Configuration != nil, int(s.renewed/time.Second)
 	var body bytes.Buffer
 	if err := pageTemplate.Execute(&body, v); err != nil {
-		s.opts.Logger.Error("status page could not be rendered", "err", err)
+		s.opts.Logger.Error("status page could not be rendered, the browser gets an error; delivery is not affected", "err", err)
 		http.Error(w, "status page could not be rendered", http.StatusInternalServerError)
 		return
 	}
@@ -118,7 +118,7 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) serveConfiguration(w http.ResponseWriter, _ *http.Request) {
 	text, err := s.opts.Configuration()
 	if err != nil {
-		s.opts.Logger.Error("status page cannot show the configuration", "err", err)
+		s.opts.Logger.Error("status page cannot show the configuration, the browser gets an error; delivery is not affected", "err", err)
 		http.Error(w, "status page cannot show the configuration", http.StatusInternalServerError)
 		return
 	}

@@ -48,7 +48,7 @@ func (c *Clock) see(h http.Header) {
 	defer c.mu.Unlock()
 	switch {
 	case c.ahead == 0 && ahead != 0:
-		c.log.Warn("clock of this machine is wrong", "is", skewWords(ahead), "fix", clockFix)
+		c.log.Warn("clock of this machine is wrong; tokens and certificates may be refused until it is corrected", "is", skewWords(ahead), "fix", clockFix)
 	case c.ahead != 0 && ahead == 0:
 		c.log.Info("clock of this machine is correct again")
 	}
