@@ -12,25 +12,29 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// Held has a start go through what waits: it calls fn with each payload that has not
-// ended and is not given out, without Body, oldest first in each segment; fn owns it.
-// Sound is false where the body was found not to be what was written: a write may have
-// been under way, and nobody relied on it, or the disk lost it. Where fn returns false
-// the payload is not to be sent from here: that is how a start lets what the journal
-// knows as ended win over a frame that is still there.
+// Held goes through the payloads that wait in the spool, at a start. It calls fn with each
+// payload that has not ended and was not handed to the sender, oldest first in each segment.
 //
-// With ids fn gets fewer: of segments whose index has a token that Options.Vouches
-// says yes to, only the payloads with these ids, those that are not sound, those that
-// replace another, and perhaps some more. The others go on waiting, and passed counts
-// their records by input; lost counts those of payloads that cannot be read, but for
-// payloads that replace another. With nil fn gets all. Where over is not nil it is asked
-// before, of each payload that replaces no other: where it says true that one is not
-// to be sent, and fn does not get it.
+//   - fn gets the payload without its Body, and owns it. sound is false if the body does not
+//     match its checksum: its write was interrupted, so nobody relied on it, or the disk lost
+//     it. fn returns false if the payload is not to be sent from the spool, because the journal
+//     knows that it has ended.
+//   - ids limits what fn gets; nil means all payloads. Otherwise, in a segment whose index the
+//     journal vouches for (Options.Vouches), fn gets only the payloads with these ids, those
+//     that are not sound, those that replace another one, and perhaps some more. The others keep
+//     waiting.
+//   - over, if it is not nil, is asked before fn about each payload that replaces no other one.
+//     If it returns true, the payload has ended, and fn does not get it.
+//   - passed counts, by input, the records of payloads that keep waiting and that fn did not
+//     get.
+//   - lost counts, by input, the records of payloads that cannot be read, except those that
+//     replace another one.
+//   - err is a failed read. Damage is no error: a payload that is in an index and cannot be read
+//     is added to the Recovery that Open returned. If an index cannot be read, Next reports
+//     later what is gone.
 //
-// It reads from the disk what it needs and keeps none of it, so that a full spool costs
-// no memory. What of that the spool has in its index and cannot read is added to the
-// Recovery that Open returned; Next meets the rest. The error is one of reading;
-// damage is none.
+// Held reads from the disk what it needs and keeps none of it, so that a full spool costs no
+// memory.
 func (s *Spool) Held(ids iter.Seq[record.BatchID], over func(id record.BatchID) bool, fn func(p *record.Payload, sound bool) bool) (passed, lost map[string]int, err error) {
 	w := walk{s: s, all: ids == nil, over: over, fn: fn, passed: map[string]int{}, lost: map[string]int{}}
 	if ids != nil {

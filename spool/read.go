@@ -285,7 +285,8 @@ func (s *sums) add(sh *share, e *slot, sign int) {
 	sh.g.counts(e, func(input string, n int) { s.put(sh.to, input, sign*n) })
 }
 
-// payload returns a payload without id that has these numbers of records by input.
+// payload returns a stand-in for payloads that cannot be read. It has no id and no body, only the
+// route and the number of records of each input, so that these records can be counted as lost.
 func (s *sums) payload() *record.Payload {
 	var by []count
 	for input, n := range s.by {

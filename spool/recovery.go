@@ -469,9 +469,11 @@ func (r *recovery) settle(all map[record.BatchID][]placed) {
 	}
 }
 
-// tidy moves unreadable segments and indexes to the folder damaged, removes temporary
-// files, and frees space after the ends of segments. Errors do no harm here: the next
-// start tries again.
+// tidy puts the folder of the spool in order at the end of a start. It moves unreadable segments,
+// and indexes without a segment, to the folder damaged; it removes temporary files; and it cuts
+// frames of failed writes off the ends of segments. A segment that was read frame by frame and
+// still has payloads gets an index. If the end of such a segment may have been cut or damaged, it
+// gets its index later, from settleDoubts. Errors do no harm here: the next start tries again.
 func (r *recovery) tidy() {
 	s := r.s
 	for _, g := range r.broken {
@@ -488,7 +490,7 @@ func (r *recovery) tidy() {
 			s.o.Logger.Warn("index of a missing spool segment could not be moved to the folder damaged/; it stays where it is", "file", name, "err", err)
 		}
 	}
-	for g, end := range r.excess { // frames of a write that failed, which nobody is to find without the index
+	for g, end := range r.excess { // frames of a failed write: a scan without the index must not take them for valid ones
 		if trim(s.o.FS, s.path(g.name), end) == nil {
 			s.mu.Lock()
 			g.size = end

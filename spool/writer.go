@@ -253,8 +253,10 @@ func (w *writer) commit(group []*request) (rest []*request) {
 	return rest
 }
 
-// take enters a payload whose frame is durable. It then waits in the spool, or counts as given out if
-// the request says so, or ends at once if its caller has stopped waiting. Needs mu.
+// take enters a payload whose frame is durable. The payload then waits in the spool. If the
+// request says so (hold), it counts as handed to the sender instead; if the caller of Put has
+// stopped waiting (gaveUp), it ends at once. A payload that its caller gave up, or that is
+// written a second time, may have several frames in the spool; copies counts them. Needs mu.
 func (s *Spool) take(g *segment, r *request) {
 	e := g.newSlot(r.p, r.spooled)
 	e.put(r.at, r.size)

@@ -178,8 +178,9 @@ func (t *Tailer) askAgain(in *input) {
 	}
 }
 
-// noteSeen records in the journal that an input was seen, after its old files are recorded
-// there.
+// noteSeen records in the journal that an input is known, so that the next start does not take
+// its files for files that existed before the input (see start_at). At this point the journal has
+// those files already: a kill in between must not make them look new.
 func (t *Tailer) noteSeen(in *input) {
 	if !in.noted {
 		in.noted, in.isNew = true, false

@@ -66,9 +66,12 @@ func (r *reader) reviewNULs() {
 // besideNULs is the most bytes of a read where NULs are known to follow.
 const besideNULs = 64 << 10
 
-// withNULs decides what to do with data that ends in NUL bytes after its first n bytes:
-// frame says how many bytes are scanned for records; ok is false if the bytes after the
-// NULs have to be looked at first.
+// withNULs decides what to do with data of the length all that ends in NUL bytes after its first
+// n bytes. over says that nothing more will be written to the file. frame is the number of bytes
+// that are scanned for records: only n while the NULs reach the end of the file, because
+// something may still be written in their place, else all. ok is false if the bytes after the
+// NULs have to be looked at first, or if there is nothing before the NULs and they are to be
+// skipped.
 func (r *reader) withNULs(n, all int, over bool) (frame int, ok bool) {
 	if from := r.offset + int64(n); r.nuls.from != from || r.nuls.at == 0 {
 		if r.nuls.text {
@@ -135,7 +138,8 @@ func (w *worker) passNULs(r *reader) (after, error) {
 	return again, nil
 }
 
-// tellNULs counts NUL bytes that are skipped, and logs the first ones of a file.
+// tellNULs counts NUL bytes that are skipped, and logs the first stretch of them in a file. The
+// logged number includes the NULs of the stretch that are skipped next.
 func (w *worker) tellNULs(r *reader, offset, bytes int64) {
 	w.t.o.Contents.NULs(r.in.Name, bytes)
 	if r.holey {
@@ -143,7 +147,7 @@ func (w *worker) tellNULs(r *reader, offset, bytes int64) {
 	}
 	r.holey = true
 	if r.nuls.text && r.nuls.from == offset {
-		bytes = r.nuls.at - offset // those to come, too
+		bytes = r.nuls.at - offset // with those that are skipped next
 	}
 	w.t.o.Logger.Warn("file has NUL bytes between records, skipping them", "input", r.in.Name, "file", w.pathOf(r),
 		"offset", offset, "bytes", bytes, "fix", "nothing after a crash; else have its writer append (O_APPEND), or rotate by rename")

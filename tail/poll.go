@@ -99,7 +99,8 @@ func (t *Tailer) lookAt(r *reader, at time.Time) {
 	}
 }
 
-// pollLoop gives readers their planned turns, until ctx ends.
+// pollLoop gives readers their planned turns, until ctx ends. pollDue gives the turns that are
+// due, and returns the time until the next one.
 func (t *Tailer) pollLoop(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

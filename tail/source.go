@@ -18,8 +18,11 @@ import (
 // alone, or there is but a copy of it left. It is looked for in the places where
 // it most likely is; the mark of the extent decides whether it is the one.
 
-// findSource opens the file of an extent, with the bytes of the extent in it. With copies,
-// another file with the same bytes will do.
+// findSource opens a file that has the bytes of an extent: the file itself, wherever it was
+// moved, or what is now at its old path if the mark of the extent fits. With copies, it also
+// accepts any other file with these bytes. The error is ErrSourceGone if there is no such file.
+// It is another error if that is not certain, because a file or one of the folders cannot be
+// read.
 func findSource(in *input, info record.FileInfo, x record.Extent, copies bool) (*os.File, error) {
 	path, ok := in.folders.findNode(info)
 	if !ok {

@@ -165,17 +165,20 @@ func (w *worker) begins(r *reader) bool {
 	return true
 }
 
-// before returns the reader of the previous file of the stream, if that file ends with
-// an open message which r continues. nil: there is none, or, with wait, it is not known
-// yet, and r has to wait. The caller holds mu.
+// before returns the reader of the previous file of the stream (the log of one container) if that
+// file ends with an open message which r continues. wait says that this is not known yet, and r
+// has to wait. With nil and false r begins with a message of its own, or has no bytes yet; if
+// that is final, before ends the wait of r. When r first asks about a file, before has the
+// folders scanned again, since a file between the two may not be known yet, and gives the reader
+// of that file a turn. The caller holds mu.
 func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 	switch {
 	case r.offset > 0 || r.life.IsDraining() || r.size == 0 && t.o.Once:
 		t.endWait(r)
 		return nil, false
-	case r.size == 0: // it may come to hold something
+	case r.size == 0: // it has no bytes yet
 		return nil, false
-	case t.scans < r.seeks: // what is before it may not be known yet
+	case t.scans < r.seeks: // a scan may still find the file before it
 		return nil, true
 	}
 	o := r.in.predecessor(r)
@@ -188,13 +191,13 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 		t.rescanSoon()
 		t.readyLocked(o)
 		return nil, true
-	case o.life.Turn() != tracker.Resting, o.seeks > 0 && o.size > 0: // it waits itself
+	case o.life.Turn() != tracker.Resting, o.seeks > 0 && o.size > 0: // the file before is being read, or waits for one before it
 		return nil, true
 	}
 	soon := min(shortAnswer, r.in.RotateQuiet.D()/4)
 	grows := !t.o.Once && time.Since(r.asked) < soon && time.Since(o.grown) < soon
 	switch open, left := o.isOpen(), o.hasLeft() && (t.o.Once || t.scans >= r.sure); {
-	case grows, open && !left && !t.o.Once: // there may be a file between the two
+	case grows, open && !left && !t.o.Once: // it still grows, or a file between the two may turn up
 		return nil, true
 	case open && left:
 		return o, false

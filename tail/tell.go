@@ -50,8 +50,9 @@ type complaint struct {
 	file bool   // there is a file, or may be, that ought to be read
 }
 
-// forgive drops logged problems of paths that the last scan did not find again. The caller
-// holds mu.
+// forgive forgets logged problems that the last scan did not find again, unless a file at that
+// path is still being read. If such a problem comes back, it is logged again. The caller holds
+// mu.
 func (t *Tailer) forgive() {
 	for about, c := range t.told {
 		if c.scan < t.scanNo && (about.input == "" || t.byPath[about.path] == nil) {

@@ -17,8 +17,11 @@ import (
 // What becomes of batches that were begun by an earlier run, and of what the spool has
 // lost, is decided in the room recovery. Here it is joined with the others.
 
-// buildRecovery makes spool, journal and books agree at the start. fresh says that the folder of the
-// spool did not exist, so that nothing in it can show what is missing.
+// buildRecovery makes the recovery of this agent and runs it once, at the start: the spool, the
+// journal and the record counts agree after that. held is what the spool found when it was
+// opened, found what the journal found. fresh says that the folder of the spool did not exist;
+// then the spool cannot tell which of its payloads are missing, and the recovery takes from the
+// journal which ones it should have.
 func (a *Agent) buildRecovery(held *spool.Recovery, found *journal.Recovery, fresh bool) error {
 	a.recovery = recovery.New(recovery.Stores{
 		Journal: a.journal, Frames: spooledIn{a.journal, a.journalDir()}, Ranges: a.journal, Spool: a.spool,

@@ -282,8 +282,8 @@ func rangesText(all []Span) string {
 	return b.String()
 }
 
-// table prints a line for each file and route. Of the files without trouble it prints only the first,
-// unless all is true.
+// table prints a line for each file and route. Of the files without trouble it prints only the
+// first few (shown), unless all is true.
 func (p *printer) table(r *Report, all bool) {
 	if len(r.Files) == 0 {
 		return

@@ -52,7 +52,8 @@ func (c *Chart) Draw(w io.Writer, s Screen) error {
 	return nil
 }
 
-// paint returns text in the color of a series, or without colors the sign of the series.
+// paint returns text in the color of a series. Without colors it returns text unchanged: the
+// caller draws each series with a sign of its own then.
 func (s Screen) paint(series int, text string) string {
 	if !s.Color {
 		return text

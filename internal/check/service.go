@@ -107,7 +107,8 @@ func (s *Service) identify(u *user.User, extra []string) (err error) {
 	return nil
 }
 
-// name is who the files are looked at as, for people.
+// name returns, for display, the user with whose permissions the files are checked: the user of
+// the service if this process can take its place, else the user who runs check.
 func (s Service) name() string {
 	switch {
 	case s.assumed():
@@ -172,8 +173,10 @@ func (s Service) as(f func()) error {
 	return <-done
 }
 
-// assume changes what this thread may do with files. The kernel takes away the
-// capabilities that have to do with files when the user is no longer root.
+// assume gives the calling thread the file permissions of the user of the service. The caller has
+// locked its goroutine to the thread and never unlocks it, because the change is not undone. The
+// kernel takes the capabilities that have to do with files from a thread whose user is no longer
+// root.
 func (s Service) assume() error {
 	ids := make([]uint32, len(s.groups)+1)
 	for i, id := range s.groups {

@@ -66,9 +66,10 @@ func encoded(doc *yaml.Node) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// Shown returns what Show writes as data for JSON: the configuration, and the origin of each value by
-// its path. Dollar signs are not doubled as in Show. first is the index of the first input shown, so
-// that paths name the inputs of the whole configuration.
+// Shown returns what Show writes as data for JSON: the configuration, and the origin of each
+// value by its path. input is the name of the only input to show; empty: all inputs. The paths
+// name the inputs by their index in the whole configuration. Dollar signs are not doubled as in
+// Show.
 func (t Traced) Shown(input string) (Shown, error) {
 	doc, first, err := t.document(input)
 	if err != nil {

@@ -70,8 +70,9 @@ func (s *Scanner) Prepare(file io.ReaderAt) error {
 	}
 }
 
-// beginBlocks consumes the header at the beginning of an Avro file. It returns false if no
-// block can follow yet, or the header is bad.
+// beginBlocks consumes the header at the beginning of an Avro file. It returns false if the
+// header is not complete yet, or is bad. No block can be read without the header, so a bad one
+// makes the whole rest of the file one bad record.
 func (s *Scanner) beginBlocks(data []byte, last bool, c *Chunk) bool {
 	s.head = header{bytes: s.head.bytes[:0]}
 	n, err := headerLen(data[:min(len(data), s.opt.MaxRecord)])

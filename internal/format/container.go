@@ -189,7 +189,9 @@ func (s *Scanner) skipParts(data, stream []byte, last bool) (_ []Piece, n int, d
 	}
 }
 
-// containerLine parses a line of a container log; the fault says why it is none.
+// containerLine parses one line of a CRI or Docker container log. If the line is no such line,
+// the fault says why. The members of a Docker line other than its text are appended to
+// s.unit.beside, at the indexes from l.from to l.to.
 func (s *Scanner) containerLine(line []byte) (l containerLine, f fault) {
 	if s.opt.Parse == ParseCRI {
 		return criLine(line)
@@ -199,7 +201,7 @@ func (s *Scanner) containerLine(line []byte) (l containerLine, f fault) {
 	switch {
 	case f.text != "":
 		return l, f
-	case beyond && !utf8.Valid(line): // it is not sent as it is, and what it says is put together anew
+	case beyond && !utf8.Valid(line): // the record is built from the members, so invalid bytes in them would be sent
 		return l, malformed(nowhere, "it is not UTF-8")
 	}
 	l.from = len(s.unit.beside)

@@ -63,7 +63,8 @@ func (k *keys) add(dst []byte, from int) {
 	}
 }
 
-// number appends a number to the name dst[from:] so that it was not added before.
+// number makes the key dst[from:] unique among the keys of the record: it appends _2, _3 and so
+// on, the first that no key has.
 func (k *keys) number(dst []byte, from int) []byte {
 	end, n := len(dst), 2
 	if k.many() {

@@ -57,7 +57,7 @@ func (o *Options) fill() {
 		o.FS = durable.OS
 	}
 	if o.BootID == "" {
-		b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // where there is none, no cut is told from a kill
+		b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without it a power failure cannot be told from a kill of the process
 		o.BootID = strings.TrimSpace(string(b))
 	}
 }

@@ -31,9 +31,12 @@ var carried = map[Action]string{
 	Restore: readAgain, RestoreAs: readAs, RestorePart: readPart,
 }
 
-// carryOn sends, or puts into the spool, what was read of a batch, as the action says. Before that it
-// writes refused records to quarantine, has the journal skip ranges without records, gives payloads
-// that replace the batch new ids, and logs what happens.
+// carryOn goes on with a batch whose records were read again from their files. A batch of an
+// earlier run is sent; a batch that the spool lost is written to the spool again. If act is
+// Resend or Restore the payload keeps the id of the batch; otherwise each payload that was read
+// gets a new id and names the batch that it replaces. Before that, carryOn writes refused records
+// to quarantine, has the journal skip ranges without records, and logs what happens. Records that
+// could not be read (found.lost) get an id of their own, under which they are counted as lost.
 func (r *Recovery) carryOn(b *batch, act Action, found look) {
 	text := carried[act]
 	if act == Replace || act == ReplacePart {

@@ -278,6 +278,9 @@ func (a *analysis) of(re *syntax.Regexp) (all, some []string) {
 	return nil, nil
 }
 
+// literal returns, for a literal of a regular expression, the text that each match is (all), or else
+// texts of which each match contains one (some). With a.fold they are in lower case. Both are nil if
+// a match may be bytes that are no text.
 func (a *analysis) literal(re *syntax.Regexp) (all, some []string) {
 	text := string(re.Rune)
 	if strings.ContainsRune(text, utf8.RuneError) { // which any byte that is no text matches
@@ -290,7 +293,8 @@ func (a *analysis) literal(re *syntax.Regexp) (all, some []string) {
 	if re.Flags&syntax.FoldCase == 0 {
 		return []string{text}, nil
 	}
-	// Others than those of ASCII have more than two cases, or others, and so have k and s.
+	// Case folding by ASCII does not cover letters beyond ASCII, nor k and s, which also match the
+	// Kelvin sign and the long s: the text is split at them.
 	parts := texts{of: []string{text}}
 	parts.of[0] = strings.Map(func(c rune) rune {
 		if c >= utf8.RuneSelf || c == 'k' || c == 's' {

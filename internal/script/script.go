@@ -191,8 +191,8 @@ func rows(text string) int {
 	return len(text)
 }
 
-// literal is how long what begins a text is: a string to its end, else a byte. A
-// string in quotes ends with its line at the latest.
+// literal returns the length of the string literal at the start of text, or 1 if text starts with
+// something else. text is not empty. A string in quotes ends with its line at the latest.
 func literal(text string) int {
 	for _, fence := range []string{"```", "~~~"} {
 		if strings.HasPrefix(text, fence) {

@@ -96,7 +96,8 @@ func (s *Setup) close() {
 	}
 }
 
-// chosen are the inputs that are meant.
+// chosen returns the inputs that --input names, or all inputs if none is named. Before that it
+// checks the form of each --grant. An error is one of usage.
 func (s *Setup) chosen() ([]*config.Input, error) {
 	for _, who := range s.Grants {
 		kind, id, ok := strings.Cut(who, "=")

@@ -128,9 +128,11 @@ func (c *cluster) redeem() {
 	}
 }
 
-// distrust is called after a payload that fails alone failed again in a request that took d. Such
-// payloads get their smallest share of slots, and the next one waits so long that they use no more
-// than that share of the time of all slots.
+// distrust is called when a suspect, a payload that keeps failing while others are accepted, has
+// failed again in a request that took d. From then on suspects use at most one slot in
+// suspectShare. If the cluster has fewer slots than that, one slot is more than the share, so the
+// next suspect also waits: on average suspects then take no more than 1/suspectShare of the time
+// of all slots.
 func (c *cluster) distrust(now time.Time, d time.Duration) {
 	c.leniency = 0
 	slots := max(1, c.limit/suspectShare)
@@ -177,9 +179,10 @@ func (c *cluster) measure(began, now time.Time) {
 	}
 }
 
-// setMost sets the number of slots from the configuration. Found has the cluster search for a good
-// number, and changes nothing if it does so already; a fixed number applies at once if it is lower,
-// and otherwise only where throttling has not lowered the present number.
+// setMost sets the number of slots from the configuration. Found has the cluster search for a
+// good number, and changes nothing if it searches already. A fixed number applies at once if the
+// cluster was searching, if the number is lower than the present one, or if throttling has not
+// lowered the present one. Otherwise the present number rises to it as requests succeed.
 func (c *cluster) setMost(configured int) {
 	found := c.finder != nil
 	switch {

@@ -72,8 +72,9 @@ func (h *History) Peak() int {
 	return slices.MaxFunc(h.Seconds, func(a, b Second) int { return a.Requests - b.Requests }).Requests
 }
 
-// Ideal is how long the service is busy with what was made until the end of the outage
-// and is made meanwhile, if it always has as many requests as it works on at once.
+// Ideal returns the shortest time in which the service can work off what piled up until the end
+// of the outage, together with what the agents make meanwhile. It has no meaning for agents that
+// make more than the service can take.
 func (f Fleet) Ideal(h *History) time.Duration {
 	rate := float64(f.Slots)/f.Takes.Seconds() - float64(f.Agents)/f.Every.Seconds()
 	return time.Duration(float64(h.Made) / rate * float64(time.Second))

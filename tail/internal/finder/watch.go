@@ -166,8 +166,9 @@ func (w *Watcher) open(wanted bool) *illness {
 	return nil
 }
 
-// follow watches the wanted folders and the names on their paths as they are now. The
-// caller holds mu.
+// follow sets watches on the wanted folders, and on the links and folders in the paths to them,
+// as they are now. added says that a folder was not watched before, so that what happened in it
+// until now is unknown. ill is the first watch that the kernel refused. The caller holds mu.
 func (w *Watcher) follow() (added bool, ill *illness) {
 	for range mostHops {
 		some, refused := w.followOnce()
@@ -410,8 +411,10 @@ func (w *Watcher) pathsOf(path string) []string {
 	return paths
 }
 
-// isCurrent reports whether a folder that is watched by a path is still there: an event
-// of one that was renamed, or to which a link led, says nothing of the names at the path.
+// isCurrent reports whether the path dir still leads to the folder that is watched for it. After
+// the folder was renamed, or a link in the path was changed, it does not, and events of the
+// watched folder say nothing about names at the path. For a folder without a watch, isCurrent
+// reports whether it exists.
 func (w *Watcher) isCurrent(dir string) bool {
 	e, err := look(dir)
 	w.mu.Lock()
