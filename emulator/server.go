@@ -201,7 +201,7 @@ func (s *Server) Listen(addr string) (string, error) {
 	go func(srv *http.Server) {
 		defer s.handlers.Done()
 		if err := srv.Serve(ln); err != http.ErrServerClosed {
-			s.opt.Logger.Error("emulator listener failed", "err", err)
+			s.opt.Logger.Error("emulator listener failed: the emulator accepts no more connections", "err", err)
 		}
 	}(s.http)
 	s.opt.Logger.Info("emulator listening", "url", s.url)

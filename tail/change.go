@@ -198,7 +198,7 @@ func (w *worker) leave(r *reader) after {
 		t.o.Logger.Error("deleted file closed before its end, unread bytes are lost: its input no longer matches it", append(about,
 			"bytes", left, "fix", "before you remove an input or narrow its paths, wait until the agent has read the deleted files of that input")...)
 	} else {
-		t.o.Logger.Info("file closed, its input no longer matches it", about...)
+		t.o.Logger.Info("file closed, its input no longer matches it; its checkpoint is kept", about...)
 	}
 	t.rescanSoon()
 	return closed

@@ -41,7 +41,7 @@ func TestDeletedFileIsLetGo(t *testing.T) {
 		look
 		counter abandoned 4
 		logged 1 "deleted file closed before its end"
-		logged 1 "file closed, its input no longer matches it" b.log
+		logged 1 "file closed, its input no longer matches it; its checkpoint is kept" b.log
 	`)
 }
 

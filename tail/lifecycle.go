@@ -72,7 +72,7 @@ func (w *worker) atEnd(r *reader) after {
 	}
 	r.info.Done = true
 	w.retire(r, departureOf(r))
-	t.o.Logger.Info("file was deleted or moved away after it was read to its end", "file", w.pathOf(r), "bytes", r.offset)
+	t.o.Logger.Info("file was deleted or moved away after it was read to its end; all its records are safe", "file", w.pathOf(r), "bytes", r.offset)
 	return closed
 }
 

@@ -19,7 +19,7 @@ const (
 	isInForce  = "configuration reloaded"
 	isAsItWas  = "configuration reloaded without changes"
 	hasMistake = "reload rejected: the configuration has errors, the current one stays in force"
-	isLeft     = "file closed, its input no longer matches it"
+	isLeft     = "file closed, its input no longer matches it; its checkpoint is kept"
 )
 
 // reload writes a configuration, sends SIGHUP and waits for the n'th time that one

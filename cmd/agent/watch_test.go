@@ -190,7 +190,7 @@ inputs:
 		}
 		s.wantRows("App", records)
 		p.wantComplaints(filesTakeTurn)
-		for _, gone := range []string{"file was moved away or deleted; the agent keeps it open and reads it to its end", "file was deleted or moved away after it was read to its end"} {
+		for _, gone := range []string{"file was moved away or deleted; the agent keeps it open and reads it to its end", "file was deleted or moved away after it was read to its end; all its records are safe"} {
 			if found := p.entries(gone); len(found) > 0 {
 				t.Errorf("taken for gone: %v", found)
 			}

@@ -223,7 +223,7 @@ func (t *Tokens) land(token string, expires time.Time, err error) {
 	t.flight = nil
 	if err != nil {
 		if t.err == nil && t.usable(now) { // else those who wait for it tell
-			t.log.Warn("token request failed, the current token stays in use", "err", err, "fix", fixOf(err), "expires", t.expires)
+			t.log.Warn("token request failed, will retry; the current token stays in use", "err", err, "fix", fixOf(err), "expires", t.expires)
 		}
 		t.err, t.after = err, now.Add(t.pauseAfter(err))
 		return
