@@ -158,8 +158,8 @@ func (c *Chunk) join(data []byte, start, end int) {
 	}
 }
 
-// settle moves the records that lie behind the body to where they belong: many at a time
-// where what is left out of the data is little.
+// settle moves the records that were joined last next to the body. Records between which bytes of
+// data were left out stay where they are until then, so that many are moved at once.
 func (c *Chunk) settle() {
 	if c.gap > 0 {
 		copy(c.Body[c.run:], c.data[c.base+c.run+c.gap:])

@@ -37,7 +37,8 @@ func (l *lineState) open(c byte) {
 	l.depth++
 }
 
-// inArray reports whether the innermost that is open is an array, or nobody knows.
+// inArray reports whether the innermost open bracket is that of an array. It is also true if the
+// nesting is too deep to tell.
 func (l *lineState) inArray() bool {
 	at := l.depth - 1
 	return at >= MaxDepth || at >= 0 && l.arrays[at/64]>>(at%64)&1 != 0
@@ -91,7 +92,8 @@ func (l *lineState) line(b []byte, i int) int {
 	return i
 }
 
-// commentLen is the length of the comment that b begins with, of one line; 0: of none.
+// commentLen returns the length of the comment at the beginning of b, if it ends in its line; 0:
+// there is none.
 func commentLen(b []byte) int {
 	line := b[:lineEnd(b, 0)]
 	switch {
@@ -105,8 +107,8 @@ func commentLen(b []byte) int {
 	return 0
 }
 
-// isolateWarily ends the cut of what is no sound object, and begins at k.lead, before the
-// first line that can be the next record.
+// isolateWarily ends the cut of an invalid object, which begins at k.lead, before the first line
+// that can be the next record and cannot be a part of the invalid one.
 func (s *Scanner) isolateWarily(k *cut, v view) {
 	var l lineState
 	known := true
@@ -133,8 +135,8 @@ func (s *Scanner) isolateWarily(k *cut, v view) {
 	}
 }
 
-// beginsRecord reports whether a line begins as a record does, indented no deeper than
-// indent, and whether that is known yet.
+// beginsRecord reports whether a line begins with a brace, indented no deeper than indent, as a
+// record does. known is false if more bytes of the line are needed to tell.
 func beginsRecord(line []byte, indent int) (begins, known bool) {
 	i := blanks(line)
 	switch {
@@ -146,8 +148,8 @@ func beginsRecord(line []byte, indent int) (begins, known bool) {
 	return line[i] == '{', true
 }
 
-// joinBroken makes the cut of a line of JSON that is not sound that of all lines that may
-// be of one object with it.
+// joinBroken extends the cut of an invalid line of JSON to all lines that may belong to one
+// object with it.
 func (s *Scanner) joinBroken(k *cut, data []byte, last bool) {
 	v := data[:min(len(data), s.opt.MaxRecord)]
 	if !k.ended || k.n > len(v) {
@@ -170,7 +172,8 @@ func (s *Scanner) joinBroken(k *cut, data []byte, last bool) {
 	}
 }
 
-// passWarily makes the cut that of a record of JSON which is longer than it may be.
+// passWarily makes the cut of a JSON record that is longer than MaxRecord: up to the end of the
+// record if that is in data.
 func (s *Scanner) passWarily(k *cut, data []byte, last bool) {
 	k.kind, k.n = endless, s.opt.MaxRecord
 	if n, done := s.skipWarily(data[k.n:], 0, last); done {
@@ -181,8 +184,8 @@ func (s *Scanner) passWarily(k *cut, data []byte, last bool) {
 // mostBlank is how much white space is kept to know what comes before it.
 const mostBlank = 64 << 10
 
-// skipWarily is skipLong for a wary scanner. What it leaves to the next call begins with
-// the byte that decides.
+// skipWarily is skipLong for a wary scanner. The bytes that it leaves for the next call begin
+// with the last byte before white space, which decides whether the record continues.
 func (s *Scanner) skipWarily(data []byte, indent int, last bool) (n int, done bool) {
 	seen := -1 // the last byte that is no white space
 	for i, c := range data {

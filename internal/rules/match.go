@@ -16,6 +16,9 @@ type matcher struct {
 	begins bool // the text is where it matches, which is the beginning
 }
 
+// newMatcher compiles an expression. It keeps the longest text that every match contains, to rule
+// out most records by a search for the text; an expression that is only a text needs no regular
+// expression at all.
 func newMatcher(expression string) (*matcher, error) {
 	re, err := regexp.Compile(expression)
 	if err != nil {
@@ -62,6 +65,7 @@ func literal(re *syntax.Regexp) []byte {
 	return []byte(text)
 }
 
+// matches reports whether the expression matches somewhere in text.
 func (m *matcher) matches(text []byte) bool {
 	switch {
 	case m.begins && !bytes.HasPrefix(text, m.text):

@@ -318,6 +318,8 @@ func lower(text string) string {
 	}, text)
 }
 
+// class returns the texts that a character class matches, one for each character; nil if there
+// are too many or it matches bytes that are no text.
 func (a *analysis) class(re *syntax.Regexp) (all []string) {
 	for i := 0; i < len(re.Rune); i += 2 {
 		for c := re.Rune[i]; c <= re.Rune[i+1]; c++ {
@@ -336,6 +338,9 @@ func (a *analysis) class(re *syntax.Regexp) (all []string) {
 	return all
 }
 
+// concat returns, for expressions that follow one another, all texts that they match together, or
+// else in some the best texts of which each match contains one: those of one sub-expression, or
+// of several neighbours joined.
 func (a *analysis) concat(subs []*syntax.Regexp) (all, some []string) {
 	all = []string{""}
 	best := texts{fold: a.fold}
@@ -365,6 +370,9 @@ func (a *analysis) concat(subs []*syntax.Regexp) (all, some []string) {
 	return nil, best.better(texts{of: all, fold: a.fold}).of
 }
 
+// alternate returns, for expressions of which one matches (a|b), all texts that they match, or
+// else in some texts of which each match contains one. Both are nil if one of the expressions has
+// no such texts, or there are too many.
 func (a *analysis) alternate(subs []*syntax.Regexp) (all, some []string) {
 	all = []string{}
 	for _, sub := range subs {

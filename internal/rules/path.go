@@ -23,13 +23,16 @@ const noPath = "no path of a member; want names with dots between them, such as 
 // isPath reports whether a text is names with dots between them.
 func isPath(text string) bool { return !slices.Contains(strings.Split(text, "."), "") }
 
-// withheld returns the path of a redact rule for records of this kind: it matches rather
-// too much than too little.
+// withheld returns the path for a redact rule on records of this kind. To hide too much is better
+// than too little, so it also matches names with a number that parse added, and names that go on
+// with a dot.
 func (p path) withheld(kind Kind) path {
 	p.numbered, p.flat = kind == Parsed || kind == Message, true
 	return p
 }
 
+// newPath returns the path of a member such as http.path. Its needle, by which records without
+// the member are skipped, is the last name, unless that name can be written with escapes.
 func newPath(member string) path {
 	p := path{member: member}
 	last := member[strings.LastIndexByte(member, '.')+1:]
@@ -46,8 +49,9 @@ func (p *path) mayLead(rec []byte) bool { return p.needle == nil || bytes.Contai
 // dead is the place on a path from which there is no way on.
 const dead = -1
 
-// on returns how far a name leads on a path: at is the index reached before it.
-// len(member) is the end of the path; dead: the name is not on it.
+// on returns the index in p.member up to which the path is matched after one more name: at is the
+// index before it. len(p.member) means that the member is reached; dead means that the name is
+// not on the path.
 func (p *path) on(at int, name []byte) int {
 	if at == dead {
 		return dead
@@ -64,7 +68,7 @@ func (p *path) on(at int, name []byte) int {
 	}
 }
 
-// step is on for the name exactly as it is.
+// step is like on, but takes the name exactly as it is: a number at its end is not removed.
 func (p *path) step(at int, name []byte) int {
 	rest := p.member[at:]
 	switch n := len(name); {

@@ -17,8 +17,9 @@ import (
 // mostDepth is how deep a path is followed.
 const mostDepth = 512
 
-// mayHold reports whether there may be a value of which a condition on a member holds:
-// it looks at whatever stands behind the last name of the path, wherever that is.
+// mayHold is a fast test: false means that the condition on a member holds for no value of the
+// object. It looks for the last name of the path anywhere in the object, and at the value after
+// it.
 func (j *Judge) mayHold(c *condition, object []byte) bool {
 	switch {
 	case c.name == nil:
@@ -29,9 +30,9 @@ func (j *Judge) mayHold(c *condition, object []byte) bool {
 	return j.indexHeld(c, object, true) >= 0
 }
 
-// indexHeld is where the last name of the path of a condition is for the first time with a
-// value of which the condition may hold, or -1. Where b is not whole, it may also be where
-// the value goes on behind b.
+// indexHeld returns the first index in b of the last name of the condition's path, if the name
+// has a value for which the condition may hold; -1: there is none. whole says that b is a whole
+// record. Without it, a name whose value continues after b counts too.
 func (j *Judge) indexHeld(c *condition, b []byte, whole bool) int {
 	for i := 0; ; i++ {
 		n := c.name.index(b[i:])
@@ -77,8 +78,9 @@ func (j *Judge) mayHoldAt(c *condition, b []byte, i int, whole bool) bool {
 	return ok && c.of(text)
 }
 
-// textOf is the text of a value: of a string what it stands for, of a number and a
-// truth value what is written. Objects, arrays and null have none.
+// textOf returns the text with which a JSON value is compared: the content of a string without
+// escapes, or a number or truth value as it is written. ok is false for objects, arrays and null.
+// The text is valid until the next call.
 func (j *Judge) textOf(value []byte) (text []byte, ok bool) {
 	if len(value) == 0 {
 		return nil, false
@@ -99,7 +101,8 @@ func (j *Judge) textOf(value []byte) (text []byte, ok bool) {
 	return value, string(value) != "null"
 }
 
-// anyAt reports whether a condition holds of a value that its path leads to.
+// anyAt reports whether the condition holds for a value at the end of its path in the object. An
+// array on the path stands for each of its elements.
 func (j *Judge) anyAt(c *condition, object []byte) bool {
 	i := skipSpace(object, 0)
 	if i == len(object) || object[i] != '{' {
@@ -109,9 +112,9 @@ func (j *Judge) anyAt(c *condition, object []byte) bool {
 	return found
 }
 
-// follow goes through the value at i, which is that of a path or lies on the way to it:
-// rest is what is left of the path. It returns the index behind the value, or len(b)
-// where the way ends.
+// follow looks for a value that fulfils the condition c at the end of its path. i is the index of
+// a value on the way, rest is the part of the path after that value. It returns the index after
+// the value, or len(b) if the value has no end; found says that the condition holds.
 func (j *Judge) follow(c *condition, b []byte, i int, rest string, depth int) (end int, found bool) {
 	if depth > mostDepth {
 		return len(b), false
@@ -154,6 +157,8 @@ func (j *Judge) follow(c *condition, b []byte, i int, rest string, depth int) (e
 	}
 }
 
+// followElements is follow for the elements of the array whose bracket is before i: the condition
+// holds if it holds for one of them.
 func (j *Judge) followElements(c *condition, b []byte, i int, rest string, depth int) (end int, found bool) {
 	for {
 		if i = skipSpace(b, i); i < len(b) && b[i] == ',' {
@@ -170,7 +175,8 @@ func (j *Judge) followElements(c *condition, b []byte, i int, rest string, depth
 	}
 }
 
-// step reports whether a quoted name is the next of a path, and what is left of that.
+// step reports whether a quoted name is the next name of the path rest, and returns the rest of
+// the path after it.
 func (j *Judge) step(quoted []byte, rest string) (left string, on bool) {
 	if len(quoted) < 2 {
 		return "", false

@@ -38,11 +38,11 @@ const (
 	followedHome // to what belongs to who made it, which he could read by himself
 )
 
-// verdict says whether a link may be followed. One in a folder that others may write to
-// has to belong to the follower or to the owner of the folder. A folder counts as one
-// where it is sticky and for all, as for the kernel; for who reads files whatever their
-// mode says, also where it is for a group or not sticky, but there a link may lead to
-// what is its owner's.
+// verdict says whether a link may be followed. In a folder that others may write to, the link has
+// to belong to the follower or to the owner of the folder. A folder counts as such if it is
+// sticky and everyone may write to it, as for the kernel. For a follower who reads files whatever
+// their mode says, it also counts if its group may write to it or if it is not sticky; there a
+// link may lead to a file of the link's owner (followedHome).
 func (l link) verdict() verdict {
 	switch {
 	case l.owner == l.follower, l.owner == l.folder:
@@ -55,8 +55,8 @@ func (l link) verdict() verdict {
 	return followed
 }
 
-// us is the user whose rights on files this thread has, and whether it reads files
-// whatever their mode says.
+// us returns the user whose permissions this thread has on files, and whether the thread may read
+// files whatever their mode says, as root or by a capability.
 func us() (user uint32, mayReadMore bool) {
 	user = uint32(os.Geteuid())
 	if fs, err := unix.SetfsuidRetUid(-1); err == nil && fs >= 0 { // changes nothing, and says what it is
@@ -93,6 +93,7 @@ func (e *PlantedError) Fix() string {
 	return "name the file itself in paths; or, if the link is wanted, have the owner of its folder make it, or end the right of others: chmod go-w " + filepath.Dir(e.Path)
 }
 
+// planted returns the error for a link that is not followed; it names the user who owns the link.
 func planted(path string, l link) error {
 	who := strconv.FormatUint(uint64(l.owner), 10)
 	if u, err := user.LookupId(who); err == nil {
@@ -107,7 +108,7 @@ func statFd(fd int) (st unix.Stat_t, err error) {
 	return st, err
 }
 
-// linkIn is a link in a folder, with us about to follow it.
+// linkIn describes a link (of) in a folder that this thread is about to follow.
 func linkIn(of, folder unix.Stat_t) link {
 	l := link{owner: of.Uid, folder: folder.Uid, mode: folder.Mode}
 	l.follower, l.mayReadMore = us()
@@ -119,9 +120,9 @@ const (
 	mostHops = 40 // links in one path, as the kernel has it
 )
 
-// Open opens a path for reading, and follows no link in it that is not to be
-// trusted. What it looks at is what it opens: each name is looked up in the folder that
-// is open, without following it, so that nobody can exchange one for another between.
+// Open opens a path for reading, and follows no link in it whose maker may not be trusted. It
+// looks up each name in the folder that it has open, without following links, so nobody can
+// exchange a name between the check and the opening.
 func Open(path string) (*os.File, error) {
 	path = filepath.Clean(path)
 	var fd int
@@ -163,7 +164,7 @@ type met struct {
 	path string
 }
 
-// openByNames goes through a path name by name.
+// openByNames opens a path name by name, and checks each link on the way.
 func openByNames(path string) (fd int, err error) {
 	s := steps{dir: -1}
 	defer func() { s.leave() }()
@@ -216,6 +217,7 @@ func (s *steps) enter(dir int, path string) {
 	s.dir, s.at = dir, path
 }
 
+// open opens a name in the folder that was reached, with flags of openat.
 func (s *steps) open(name string, flags int) (fd int, err error) {
 	err = ignoringEINTR(func() (err error) {
 		fd, err = unix.Openat(s.dir, name, flags, 0)
@@ -224,8 +226,8 @@ func (s *steps) open(name string, flags int) (fd int, err error) {
 	return fd, err
 }
 
-// arrive opens the file, unless a link led to it that may lead to what is its owner's
-// alone.
+// arrive opens the file at the end of the path. If a link on the way may lead only to files of
+// its own owner, and the file belongs to somebody else, it fails with a *PlantedError.
 func (s *steps) arrive(name string, flags int) (fd int, err error) {
 	if fd, err = s.open(name, flags); err != nil || len(s.home) == 0 {
 		return fd, err
@@ -243,7 +245,8 @@ func (s *steps) arrive(name string, flags int) (fd int, err error) {
 	return fd, nil
 }
 
-// lead puts a path before the names still to go.
+// lead puts the names of a path before the names still to go. An absolute path begins at the root
+// again.
 func (s *steps) lead(path string) error {
 	start := ""
 	switch {
@@ -266,8 +269,9 @@ func (s *steps) lead(path string) error {
 	return nil
 }
 
-// follow goes where a link leads that is open as fd. A file is returned where the kernel
-// alone can follow it: the links in /proc, which nobody can plant, lead to what is open.
+// follow continues at the target of the link that is open as fd. If the target can only be opened
+// by the kernel (links in /proc, which nobody can plant), it returns the open file; otherwise
+// file is -1.
 func (s *steps) follow(name string, fd int, st unix.Stat_t, last bool) (file int, err error) {
 	if s.hops++; s.hops > mostHops {
 		return -1, unix.ELOOP
@@ -307,9 +311,8 @@ func ignoringEINTR(call func() error) error {
 	}
 }
 
-// Refused is the error of a link to a folder that is not to be followed, a
-// *PlantedError; nil: it may be. It is for lists of names: what is opened is looked at
-// again.
+// Refused returns a *PlantedError if the path is a link that must not be followed, else nil. It
+// only saves a caller that lists names the attempt: Open checks again.
 func Refused(path string) error {
 	var of, in unix.Stat_t
 	if unix.Lstat(path, &of) != nil || of.Mode&unix.S_IFMT != unix.S_IFLNK || unix.Stat(filepath.Dir(path), &in) != nil {
