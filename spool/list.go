@@ -24,14 +24,14 @@ type Entry struct {
 	Torn bool
 }
 
-// List calls fn for each payload in the folder of a spool, oldest first, and
-// behind those of a segment for what is unreadable in it. It takes no lock, writes
-// nothing and may run beside an open spool: what comes and goes meanwhile may be
-// missed. A payload that has ended is listed until its segment goes; how it ended
-// is in the journal. Bodies are not read, see Entry.Load.
+// List calls fn for each payload in the folder of a spool, oldest first; after the payloads of a
+// segment it calls fn for each range of the segment that cannot be read. It takes no lock, writes
+// nothing and may run beside an open spool; then it may miss payloads that come and go meanwhile.
+// A payload that has ended is listed until its segment is removed; the journal has how it ended.
+// Bodies are not read, see Entry.Load.
 //
-// The error is that of fn, which ends the list, one of reading, or
-// durable.ErrVersion. A folder that is not there holds nothing.
+// If fn returns an error, List ends and returns it. Other errors are those of reading, or
+// durable.ErrVersion. A folder that does not exist holds nothing.
 func List(dir string, fn func(Entry) error) error {
 	return list(durable.OS, dir, fn)
 }

@@ -6,10 +6,11 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// Remove gives up payloads that wait, by their ids, and returns how many and how many
-// records they had. OnDrop is told of each, with record.DropRemoved, before Remove returns.
-// Busy are those that are given out: somebody may be sending them. One that has ended, or
-// is not here, is none of both. The error is one of reading; what was given up stays so.
+// Remove gives up waiting payloads by their ids, and returns how many payloads and records that
+// were. OnDrop is called for each of them, with record.DropRemoved, before Remove returns. busy
+// has the payloads that were handed to the sender and may be in flight; they stay. Ids that have
+// ended or are unknown are ignored. After an error, which is one of reading, payloads given up so
+// far stay given up.
 func (s *Spool) Remove(ids []record.BatchID) (payloads, records int, busy []record.BatchID, err error) {
 	wanted := make(map[record.BatchID]bool, len(ids))
 	for _, id := range ids {

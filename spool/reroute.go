@@ -7,12 +7,11 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// Reroute has the payloads that wait for a route go to another cluster instead, and
-// returns how many it moved. Only says which, by what is known of a payload but its Body;
-// nil: all. Each is written anew under its own id before the old copy ends, so that a
-// crash leaves at least one, and the newest counts. Nobody else is given a payload while
-// it moves. Where one cannot be read or written now, the error says so; what was moved
-// stays moved.
+// Reroute changes the cluster of the payloads that wait for a route, and returns how many it
+// moved. only selects payloads by everything but their Body; nil: all. Each payload is written
+// again under its own id before the old copy ends, so that a crash leaves at least one copy, of
+// which the newest counts. While a payload moves, nobody else gets it. If one cannot be read or
+// written now, the error says so; those moved before stay moved.
 func (s *Spool) Reroute(from record.Route, cluster string, only func(*record.Payload) bool) (moved int, err error) {
 	var kept []record.BatchID
 	defer func() {

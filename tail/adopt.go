@@ -124,8 +124,8 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	}
 }
 
-// placeOf is where a file is that a scan has found, which no pattern matches if it is
-// gone; known says that it is remembered by the path of another that it continues.
+// placeOf returns the place of a file that a scan has found. gone says that no pattern matches
+// its path; known, that the journal remembers the file by the path of the file that it continues.
 func placeOf(gone, known bool) tracker.Place {
 	switch {
 	case gone && known:

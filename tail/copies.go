@@ -30,8 +30,9 @@ type suspicion struct {
 	f     *os.File // holds it open, in case it is deleted or renamed meanwhile; nil: there are too few descriptors
 }
 
-// doubt notes that the file at a path may be a copy, or asks about it again. f is open: it
-// is held until that is decided, or closed if too many files are open. The caller holds mu.
+// doubt notes that the file at a path may be a copy of a file that was read (m says of which), or
+// repeats the note at a later scan. f is the open file: doubt keeps it open until that is
+// decided, or closes it if too many files are open. The caller holds mu.
 func (t *Tailer) doubt(in *input, path string, n node, m match, f *os.File) {
 	s := in.suspect[n]
 	s.since, s.turn, s.scan, s.path = cmp.Or(s.since, time.Now().UnixNano()), m.turn, t.scanNo, path
@@ -49,8 +50,8 @@ func (t *Tailer) doubt(in *input, path string, n node, m match, f *os.File) {
 	in.suspect[n] = s
 }
 
-// endSuspicion ends the question whether a file is a copy. taken is its descriptor if a
-// reader uses it from now on; otherwise the file is closed. The caller holds mu.
+// endSuspicion forgets that a file may be a copy, because that is decided. taken is the open file
+// if a reader uses it from now on; otherwise endSuspicion closes the file. The caller holds mu.
 func (t *Tailer) endSuspicion(in *input, n node, taken *os.File) {
 	if s := in.suspect[n]; s.f != nil {
 		if s.f != taken {
@@ -61,8 +62,8 @@ func (t *Tailer) endSuspicion(in *input, n node, taken *os.File) {
 	delete(in.suspect, n)
 }
 
-// vanished are the files that may be copies and that the scan did not find. One that is
-// not held open is lost. The caller holds mu.
+// vanished returns the files that may be copies and that the scan did not find. If such a file is
+// not held open, its content is lost. The caller holds mu.
 func (t *Tailer) vanished(in *input, w *finder.Walk) (all []suspicion) {
 	for n, s := range in.suspect {
 		switch {
@@ -99,7 +100,8 @@ func (d departure) node(s *sample) identity.Node {
 	return identity.Older
 }
 
-// departureOf is how the open file of a reader that is let go left its path.
+// departureOf returns how the open file of a reader left its path: it was deleted, and when, or
+// it is still there. It is empty if that is not known.
 func departureOf(r *reader) departure {
 	if r.f == nil || r.z != nil {
 		return departure{}
@@ -172,8 +174,9 @@ func (k *known) candidate(scan uint64) *candidate {
 	return c
 }
 
-// stands reports whether the candidate is still as it was copied: nothing more was read of
-// it, and it has the same reader. The caller holds Tailer.mu.
+// stands reports whether the generation is still as it was when the candidate was copied: nothing
+// more was read of it, and it has the same reader. Otherwise the comparison counts for nothing.
+// The caller holds Tailer.mu.
 func (c *candidate) stands() bool {
 	r := c.k.reader
 	return r == c.reader && c.k.position == c.position && (r == nil || r.life.Turn() == tracker.Resting)
@@ -198,8 +201,9 @@ func (c *candidate) unclear() finding {
 	return c.found(identity.Older, identity.Changing, identity.Unknown)
 }
 
-// fate returns what happened to the candidate's file: renamed, truncated, deleted, not
-// known (Past), or nothing (Untouched) while a reader has it.
+// fate returns what happened to the candidate's file: it was renamed, truncated or deleted,
+// nothing happened while a reader has it (Untouched), or it is gone and the time is not known
+// (Past).
 func (c *candidate) fate() identity.Fate {
 	switch {
 	case c.reader != nil:
@@ -289,8 +293,9 @@ func (c *candidate) provedEnd(s *sample) (place, bool) {
 	return endsLate(s.f, s.size, c.late, c.position)
 }
 
-// end is the offset up to which this file needs no reading: what an earlier run had begun
-// to send up to there is read from the copy when it is needed, see findSource.
+// end returns the offset up to which a file that continues the candidate is not read: all up to
+// there was read, or an earlier run had begun to send it and findSource reads it from the copy
+// when it is needed.
 func (c *candidate) end() int64 {
 	if n := len(c.ahead); n > 0 {
 		return max(c.position, c.ahead[n-1].End)

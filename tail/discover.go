@@ -112,7 +112,8 @@ func (t *Tailer) rescan() {
 	t.weigh()
 }
 
-// take empties what others put down for the goroutine that discovers.
+// take returns the value that other goroutines left in a field for the goroutine that scans, and
+// empties the field. It takes mu.
 func take[T any](t *Tailer, of *T) (was T) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

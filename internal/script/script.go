@@ -44,9 +44,9 @@ func Split(text string) []Statement {
 	return all
 }
 
-// Complete reports whether a text that a person types is whole: it ends with a
-// semicolon or a blank line, and not with what only prepares a query. Two blank
-// lines end any.
+// Complete reports whether a text that a person types is complete: its last statement ends with a
+// semicolon or a blank line, and does not only prepare a query (such as let). After two blank
+// lines every text is complete.
 func Complete(text string) bool {
 	if strings.HasSuffix(strings.ReplaceAll(text, "\r", ""), "\n\n\n") {
 		return true
@@ -63,7 +63,7 @@ func Complete(text string) bool {
 	return len(all) == 0 || all[len(all)-1].closed && !all[len(all)-1].prepares()
 }
 
-// joined puts pieces together to one statement.
+// joined puts the pieces of a statement together: what prepares the query, and the query.
 func joined(all []piece) Statement {
 	var text []string
 	for _, p := range all {
@@ -108,8 +108,8 @@ type scanner struct {
 	some  bool // there was a piece
 }
 
-// next is the next piece. Where somebody types, a blank line ends it even if the
-// next line might go on.
+// next returns the next piece of the text; false: there is none. typed says that a person types
+// the text: then a blank line ends the piece even if the next line could continue it.
 func (s *scanner) next(typed bool) (piece, bool) {
 	s.skip()
 	if s.at == len(s.text) {
@@ -127,8 +127,8 @@ func (s *scanner) next(typed bool) (piece, bool) {
 	return p, true
 }
 
-// skip passes space, semicolons, and the comments that no statement follows in
-// their block.
+// skip moves to the next statement: over space, semicolons, and comments that no statement
+// follows in their block.
 func (s *scanner) skip() {
 	for s.at < len(s.text) {
 		switch c := s.text[s.at]; {

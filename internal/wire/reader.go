@@ -126,7 +126,7 @@ func (r *Reader) Bool() bool { return r.Byte() != 0 }
 // ID reads a batch id.
 func (r *Reader) ID() (id record.BatchID) { copy(id[:], r.Take(16)); return id }
 
-// File reads what a position is kept by.
+// File reads the identity of a generation of a file, under which its position is stored.
 func (r *Reader) File() (f record.File) {
 	f.Input = r.String()
 	f.ID = record.FileID(r.Fixed())
@@ -151,7 +151,7 @@ func (r *Reader) Payload() (p record.Payload, hadLens bool) {
 	return p, hadLens
 }
 
-// PayloadInto is Payload for one that was read into before: its slices are used again.
+// PayloadInto is Payload into a payload that was used before: its slices are reused.
 func (r *Reader) PayloadInto(p *record.Payload) (hadLens bool) {
 	*p = record.Payload{Cover: p.Cover[:0], Pieces: p.Pieces[:0]}
 	p.ID, p.Replaces, p.Attempt = r.ID(), r.ID(), r.Small(math.MaxInt32)

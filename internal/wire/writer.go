@@ -47,7 +47,7 @@ func (w *Writer) Bool(v bool) {
 // ID appends the sixteen bytes of a batch id.
 func (w *Writer) ID(id record.BatchID) { w.B = append(w.B, id[:]...) }
 
-// File appends what a position is kept by.
+// File appends the identity of a generation of a file, under which its position is stored.
 func (w *Writer) File(f record.File) {
 	w.String(f.Input)
 	w.Fixed(uint64(f.ID))

@@ -97,8 +97,8 @@ func (s *Source) read(b []byte, off int64) (int, error) {
 	return n + m, nil
 }
 
-// keep keeps what was returned, of which the first known bytes were kept before,
-// and the bytes before it that its mark is of.
+// keep stores the content b that was just read, so that it need not be decompressed again, and
+// the bytes before it that a mark needs. The first known bytes of b were stored before.
 func (s *Source) keep(b []byte, known int) {
 	if known == len(b) {
 		return
@@ -108,7 +108,9 @@ func (s *Source) keep(b []byte, known int) {
 	s.kept = append(append(s.kept[:0], before...), b...)
 }
 
-// lacks is for an error where there should be more: it was looked through before.
+// lacks returns the error of a read that found less content than was there when the file was
+// inspected: ErrChanged, or the error of the disk. If the file was never inspected, the content
+// just ends: io.EOF.
 func (s *Source) lacks(err error) error {
 	s.Free()
 	if isDisk(err) {

@@ -27,8 +27,8 @@ var (
 	skipMagic = []byte{0x2a, 0x4d, 0x18} // behind 0x50 to 0x5f: a frame of zstd that holds no data
 )
 
-// KindOf tells how a file is compressed by its first four bytes; Unknown
-// where there are fewer and they could become those of a compressed one.
+// KindOf returns how a file is compressed, by its first four bytes. Unknown means that there are
+// fewer bytes, which may be the beginning of a compressed file.
 func KindOf(b []byte) Kind {
 	begins := func(magic []byte) bool { return bytes.HasPrefix(magic, b[:min(len(b), len(magic))]) }
 	skips := len(b) > 0 && b[0]>>4 == 5 && bytes.HasPrefix(skipMagic, b[1:])
@@ -73,8 +73,8 @@ type unpacker struct {
 	flaw error         // ErrChecksum, ErrTrailing
 }
 
-// newUnpacker reads a file of size bytes. A checksum of zstd is looked at only to
-// verify: the last of the data before a wrong one would not be had else.
+// newUnpacker returns a reader of the content of a file of size bytes. Without verify it ignores
+// a zstd checksum: with it, the data just before a wrong checksum could not be read.
 func newUnpacker(f io.ReaderAt, how Kind, size int64, verify bool) (*unpacker, error) {
 	u := &unpacker{file: io.NewSectionReader(f, 0, size)}
 	u.in = bufio.NewReaderSize(u.file, 64<<10)
@@ -89,7 +89,7 @@ func newUnpacker(f io.ReaderAt, how Kind, size int64, verify bool) (*unpacker, e
 	return u, err
 }
 
-// close gives memory back.
+// close releases the memory of the decoder.
 func (u *unpacker) close() {
 	if u.zst != nil {
 		u.zst.Close()
@@ -102,6 +102,7 @@ func (u *unpacker) left() int64 {
 	return u.file.Size() - at + int64(u.in.Buffered())
 }
 
+// Read reads content. At the end it fails as the type says.
 func (u *unpacker) Read(p []byte) (n int, err error) {
 	for n == 0 && err == nil && len(p) > 0 {
 		if u.gz != nil {
@@ -117,7 +118,8 @@ func (u *unpacker) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// judge says what an error of a decoder means; nil: the next member follows.
+// judge returns what an error of a decoder means for Read; nil if the next part of the gzip file
+// follows. A wrong checksum, and bytes after the end, are noted in flaw and are no error.
 func (u *unpacker) judge(err error) error {
 	var corrupt flate.CorruptInputError
 	switch {
@@ -141,8 +143,8 @@ func (u *unpacker) judge(err error) error {
 	return err
 }
 
-// nextMember begins the next of the files that are one behind the other in one of
-// gzip; io.EOF: there is none. NULs behind the last are padding.
+// nextMember begins the next part (member) of a gzip file, which may have several one after the
+// other. io.EOF: there is none. NUL bytes after the last part are padding.
 func (u *unpacker) nextMember() error {
 	magic, err := u.in.Peek(len(gzipMagic))
 	switch {

@@ -396,8 +396,8 @@ func (w *Watcher) wants(path string) bool {
 	return w.wanted[path]
 }
 
-// pathsOf are the paths of what an event tells of: more than one where several lead to
-// its folder.
+// pathsOf returns the paths of the file that an event is about: several if several watched paths
+// lead to its folder.
 func (w *Watcher) pathsOf(path string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -295,7 +295,7 @@ func (t *Tracker) Apply(f *File, e Event) []Action {
 	return none
 }
 
-// want gives a file a turn, or another one after that which is under way.
+// want queues a file for a turn. If the file has a turn just now, it gets another one after that.
 func (t *Tracker) want(f *File) []Action {
 	if t.stopping && !f.draining {
 		return none
@@ -310,7 +310,7 @@ func (t *Tracker) want(f *File) []Action {
 	return none
 }
 
-// take begins a turn.
+// take begins a turn of a file: it is read, or closed if the configuration wants that.
 func (f *File) take() []Action {
 	f.turn = Running
 	switch f.wish {
@@ -372,8 +372,8 @@ func (t *Tracker) seen(f *File, e Seen) []Action {
 	return none
 }
 
-// unseen notes that a scan has not found a file. It takes two to drain it: names can
-// change under the eyes of the first.
+// unseen notes that a scan has not found a file. Only the second scan in a row counts the file as
+// gone, because names can change during a scan.
 func (t *Tracker) unseen(f *File, e Unseen) []Action {
 	f.deleted = e.Deleted
 	switch {
