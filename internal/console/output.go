@@ -61,8 +61,8 @@ func (o Output) Record(data []byte) error {
 	return nil
 }
 
-// End gives what is left to the reader, and returns how the command ended that has
-// ended with err.
+// End flushes the output, and returns the result of a command that ended with err. If the reader
+// of the output went away, as with head, that is no error.
 func (o Output) End(err error) error {
 	if ferr := o.Flush(); err == nil {
 		err = ferr

@@ -192,7 +192,8 @@ func (d *Demo) write(ctx context.Context) {
 	line.end()
 }
 
-// pass lets so much time pass, and more until a condition holds, for a while.
+// pass waits for the time least and, after that, until a condition holds, but not without end. It
+// shows progress meanwhile.
 func (d *Demo) pass(ctx context.Context, line *progress, least time.Duration, until func() bool) {
 	const most = time.Minute
 	began := time.Now()

@@ -132,15 +132,15 @@ func (u *unit) add(l containerLine, at int) bool {
 	return true
 }
 
-// SkipParts is for the message that Chunk.Parts tells of, in place of SkipLong.
-// Given what lies behind its first line, and its stream, it returns the ranges of
-// data that are lines of the message, how many bytes of data it has passed, and
-// whether the message ends there: if not, it is to be called again with what
-// follows those. What lies between the ranges belongs to other streams and is
-// still to be scanned, each stretch as if nothing followed it.
+// SkipParts skips a container message that is too long (see Chunk.Parts); it is called in place
+// of SkipLong. data begins after the first line of the message, stream names its stream (stdout
+// or stderr). own has the ranges of data that are lines of the message; lines of other streams
+// between them are still to be scanned, each stretch as if nothing followed it. n is how many
+// bytes were passed. If done is false the message continues: the caller calls SkipParts again
+// with the bytes after these.
 //
-// The message ends as any does, or before a line that is longer than MaxRecord.
-// With last nothing follows data. The pieces are memory of the scanner.
+// The message ends with its last part, or before a line that is longer than MaxRecord. last says
+// that nothing follows data. own is memory of the scanner, valid until its next call.
 func (s *Scanner) SkipParts(data, stream []byte, last bool) (own []Piece, n int, done bool) {
 	s.ends = s.quiet
 	if s.opt.Encoding == UTF8 {
@@ -158,6 +158,7 @@ func (s *Scanner) SkipParts(data, stream []byte, last bool) (own []Piece, n int,
 	return own, n, done
 }
 
+// skipParts is SkipParts for data that is UTF-8.
 func (s *Scanner) skipParts(data, stream []byte, last bool) (_ []Piece, n int, done bool) {
 	s.lines = s.lines[:0]
 	for {

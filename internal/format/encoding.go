@@ -232,6 +232,7 @@ func appendUTF16(dst, raw []byte, big, last bool) (text []byte, lossy bool) {
 	return dst, lossy
 }
 
+// unitOf returns the UTF-16 unit in the first two bytes of raw.
 func unitOf(raw []byte, big bool) rune {
 	if big {
 		return rune(binary.BigEndian.Uint16(raw))

@@ -83,6 +83,7 @@ func (s *Scanner) filler(v view) cut {
 	return cut{lead: lead}
 }
 
+// isFiller reports whether a byte can stand between the records of MultiJSON.
 func isFiller(c byte) bool {
 	switch c {
 	case ' ', '\t', '\n', '\r', '[', ']', ',', 0:
@@ -192,7 +193,7 @@ func skipQuoted(b []byte, i int) int {
 	return i
 }
 
-// stranger rejects something that is not an object.
+// stranger rejects something that stands where an object must begin.
 func (s *Scanner) stranger(k *cut, v view) {
 	k.kind = unsound
 	s.fault = unexpected(k.lead, "where an object must begin")
@@ -247,9 +248,8 @@ func (s *Scanner) strangeLine(k *cut, v view) {
 	}
 }
 
-// skipToRecord returns the length of what lies before the first line in data
-// that can be the beginning of a record. Without done there is none in the
-// first n bytes.
+// skipToRecord returns the length of the data before the first line in it that can be the
+// beginning of a record. If done is false, there is no such line in the first n bytes.
 func skipToRecord(data []byte, indent int, last bool) (n int, done bool) {
 	for {
 		i := bytes.IndexByte(data[n:], '\n')
@@ -268,10 +268,10 @@ func skipToRecord(data []byte, indent int, last bool) (n int, done bool) {
 	}
 }
 
-// recordLine returns what of a line is before the record that begins in it, or -1:
-// a record begins with a brace or bracket, which may have a comma before it, or the
-// brace that closes another and a comma. The line is indented no deeper than indent.
-// Whether there is one may not be known yet.
+// recordLine returns the length of what precedes a record in a line; -1: no record begins in the
+// line. A record begins with a brace or bracket, indented no deeper than indent; before it there
+// may be a comma, or the brace that closes the previous record and a comma. known is false if
+// more bytes of the line are needed to tell.
 func recordLine(line []byte, indent int) (before int, known bool) {
 	i := blanks(line)
 	switch {

@@ -415,7 +415,8 @@ func (s *Scanner) validate(k *cut, data []byte, last bool) {
 	}
 }
 
-// long notes what to know of a record that does not end in the data.
+// long notes in the chunk what the caller must know to skip a record that does not end in the
+// data.
 func (s *Scanner) long(c *Chunk, rest []byte, k cut) {
 	if k.kind == endless {
 		c.Long, c.Skip, c.Indent = true, s.pos(c.Consumed+k.n)-s.pos(c.Consumed), k.lead

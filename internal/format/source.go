@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// Source is a record as it is in its file, given its bytes in the body of a
-// payload and its length in the file: a newline that was added, a CR that was
-// taken away and fields that were spliced in are undone. It may return rec, or
-// a part of it.
+// Source returns a record as it is in its file, given its bytes in the body of a payload and its
+// length in the file: it removes a newline and fields that were added, and restores a CR that was
+// removed. The result may be rec, or a part of it.
 func (s *Scanner) Source(rec []byte, length int) []byte {
 	if grown := len(rec) - length; grown > 1 && s.spec.Mapping == "Json" {
 		return unspliced(rec, grown)
@@ -16,8 +15,8 @@ func (s *Scanner) Source(rec []byte, length int) []byte {
 	return lineEndOf(rec, length-len(rec))
 }
 
-// lineEndOf gives a record its own line end back: by is how much longer it was
-// there.
+// lineEndOf returns a record with the line end that it has in its file: there it is by bytes
+// longer, or shorter if by is negative.
 func lineEndOf(rec []byte, by int) []byte {
 	switch {
 	case by < 0:
@@ -28,10 +27,9 @@ func lineEndOf(rec []byte, by int) []byte {
 	return rec
 }
 
-// unspliced takes the fields out of a record that is longer by grown bytes than
-// in its file. Its line end may have been changed too, in one of three ways:
-// only with the right one of them does what was added begin where a member
-// does.
+// unspliced removes the fields that were added to a JSON record, which is grown bytes longer than
+// in its file. The line end may have been changed too, in one of three ways; unspliced tries all
+// of them and takes the one with which the added bytes begin where a member begins.
 func unspliced(rec []byte, grown int) []byte {
 	var none Fields
 	_, end, _ := none.survey(rec)

@@ -76,7 +76,7 @@ func (l *syslog) isVersion() bool {
 	return len(rest) > 1 && rest[0] == '1' && rest[1] == ' '
 }
 
-// word is what is before the next space, which is passed.
+// word returns the text before the next space, and moves past that space.
 func (l *syslog) word() []byte {
 	rest := l.line[l.at:]
 	if n := bytes.IndexByte(rest, ' '); n >= 0 {

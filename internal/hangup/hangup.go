@@ -12,8 +12,8 @@ import (
 
 var caught = atStart(os.Args)
 
-// atStart catches for the command that reads its configuration anew. Any other ends at
-// a SIGHUP, as programs do.
+// atStart catches SIGHUP from the beginning of the process if the command is run, which reads its
+// configuration again at that signal. Any other command ends at SIGHUP, as programs do.
 func atStart(args []string) chan os.Signal {
 	c := make(chan os.Signal, 1)
 	if slices.Contains(args[min(1, len(args)):], "run") {

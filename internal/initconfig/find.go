@@ -43,7 +43,7 @@ var rotatedName = regexp.MustCompile(`(?i)(?:[-.](?:[0-9]{1,3}|[0-9]{8}(?:[-.][0
 // logName is the name of a log outside of /var/log, where every file is one.
 var logName = regexp.MustCompile(`(?i)(?:\.(?:log|json|jsonl|ndjson|csv|tsv|psv|avro|out)|(?:^|/)logs?/[^/]+)$`)
 
-// findLogs are the logs below the folders, the last written first, of each folder a few.
+// findLogs returns the log files below the folders, the last written first, a few of each folder.
 // What cannot be read is left out.
 func findLogs(folders []string) (found []aLog) {
 	left := mostEntries
@@ -82,7 +82,8 @@ func findLogs(folders []string) (found []aLog) {
 	return found[:min(len(found), mostCandidate)]
 }
 
-// asLog says whether a file can be read, holds something, and that is no program or picture.
+// asLog reports whether a file looks like a log: it can be read, is not empty, and is no program
+// or picture.
 func asLog(path string) (aLog, bool) {
 	info, err := os.Stat(path) // Kubernetes has links
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
@@ -103,8 +104,9 @@ func asLog(path string) (aLog, bool) {
 	return aLog{path: path, size: info.Size(), time: info.ModTime()}, true
 }
 
-// which asks for the sample where neither it nor a pattern was given. Without a person it
-// names what there is to choose from.
+// which asks a person for the sample file if neither a sample nor a pattern was given, and
+// proposes the logs of this machine. If nobody can be asked, it keeps their names for the error
+// message.
 func (c *Answers) which() error {
 	if c.Sample != "" || c.Path != "" {
 		return nil
@@ -149,8 +151,8 @@ func (c *Answers) which() error {
 	return nil
 }
 
-// likelyMethod is how this machine can sign in: by what was named, else by what gives a
-// token without a secret, else by a secret.
+// likelyMethod returns the way to sign in that fits: the one that the given answers imply, else
+// one that gives a token without a secret on this machine, else client_secret.
 func (c *Answers) likelyMethod() string {
 	switch {
 	case strings.HasPrefix(c.Cluster, "http://"):
@@ -167,8 +169,8 @@ func (c *Answers) likelyMethod() string {
 	return identity()
 }
 
-// identity is the way to sign in that needs no secret here, as far as this machine shows;
-// none that does: client_secret.
+// identity returns the way to sign in that needs no secret on this machine, as far as the machine
+// shows; client_secret if there is none.
 func identity() string {
 	switch {
 	case os.Getenv("AZURE_FEDERATED_TOKEN_FILE") != "":

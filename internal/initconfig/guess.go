@@ -25,7 +25,7 @@ import (
 	"kusto-agent/internal/schema"
 )
 
-// look guesses from the sample file.
+// look infers what it can from the sample file.
 func (c *Answers) look() error {
 	text, err := beginningOf(c.Sample)
 	switch {
@@ -69,7 +69,8 @@ func beginningOf(name string) ([]byte, error) {
 	return text, err
 }
 
-// pattern is for the files beside the sample that are named like it.
+// pattern returns a pattern for the files beside the sample that have the same extension; without
+// an extension, the path of the sample itself.
 func (c *Answers) pattern() string {
 	if c.Sample == "" {
 		return ""
@@ -112,7 +113,8 @@ func (c *Answers) likelyMapping() string {
 // ofRotation is what rotation puts behind the name of a file: dates and numbers.
 var ofRotation = regexp.MustCompile(`[-_.]*[0-9][-_.0-9T:]*$`)
 
-// likelyTable is the name of the sample, or of the folder, without what changes in it.
+// likelyTable returns a table name made of the name of the sample or of its folder, without
+// numbers and dates that rotation adds; empty if none can be made.
 func (c *Answers) likelyTable() string {
 	name := ""
 	if c.Sample != "" {

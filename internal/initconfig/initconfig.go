@@ -174,7 +174,8 @@ func (c *Answers) complete() error {
 	return nil
 }
 
-// endpoint refuses what no token may be sent to, unless it is trusted.
+// endpoint returns an error for a URL to which no token may be sent, unless the user trusts it by
+// --allow-untrusted-endpoint.
 func (c *Answers) endpoint(url string) error {
 	err := wire.CheckEndpoint(url, c.Trust)
 	if err != nil && wire.CheckEndpoint(url, true) == nil {
@@ -191,7 +192,8 @@ func aPattern(path string) error {
 	return nil
 }
 
-// wayIn takes a method, and none only where the cluster is this machine.
+// wayIn returns an error if a method of signing in does not exist, or is none for a cluster that
+// is not on this machine.
 func (c *Answers) wayIn(method string) error {
 	host := strings.TrimPrefix(c.Cluster, "https://")
 	switch {

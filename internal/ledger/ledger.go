@@ -192,8 +192,8 @@ func (l *Ledger) Unspooled(input string, n int) {
 	})
 }
 
-// Joined ends pending records that are none of their own any more: their ranges were
-// read anew with other settings, and what these found has entered by Restored.
+// Joined ends pending records that were replaced: their ranges were read again with other
+// settings, and the records found there were entered by Restored.
 func (l *Ledger) Joined(input string, n int) {
 	l.change(input, func(a *account) {
 		a.pending -= uint64(n)

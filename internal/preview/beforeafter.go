@@ -86,7 +86,7 @@ func (b *beforeAfter) record(one *pipeline.Tried) error {
 	return nil
 }
 
-// fates say, for people, what becomes of a record, or of several that are read together.
+// fates returns in words what becomes of a record, or of several records that are read together.
 func fates(one *pipeline.Tried) (all []string) {
 	if one.Message != "" {
 		all = append(all, "quarantine, "+string(one.Reason))

@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// Spell is a name as text: itself, or, where it is not UTF-8, quoted as Go
-// quotes it. File names are bytes, and what holds only text, as JSON does, would
-// make one of many of them that differ, which nobody can find.
+// Spell returns a name as text: the name itself or, if it is not UTF-8, the name quoted as in Go.
+// File names are bytes; text formats such as JSON would turn several such names into the same
+// one.
 func Spell(name string) string {
 	if utf8.ValidString(name) {
 		return name

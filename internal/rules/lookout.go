@@ -120,6 +120,7 @@ type characters struct {
 	wide  bool // others too
 }
 
+// add adds the characters of a text. All characters above ASCII count as one.
 func (c *characters) add(text []byte) {
 	for _, b := range text {
 		if c.any = true; b >= 0x80 {
@@ -130,6 +131,7 @@ func (c *characters) add(text []byte) {
 	}
 }
 
+// has reports whether a character was added; for one above ASCII, whether any such character was.
 func (c *characters) has(r rune) bool {
 	if r >= 0x80 {
 		return c.wide

@@ -57,6 +57,8 @@ func (r *redaction) whole() bool { return r.re == nil && r.find == nil }
 // everywhere reports whether it is about every value.
 func (r *redaction) everywhere() bool { return r.member == "" && r.column == 0 }
 
+// newRedaction compiles the redact rule at index i for records of a kind. header says that files
+// have a line with the names of columns. bad has all mistakes of the rule, each an *Error.
 func (s *Set) newRedaction(c *Redaction, kind Kind, header bool, i int) (r redaction, bad []error) {
 	wrong := func(key, value, format string, args ...any) {
 		bad = append(bad, &Error{"redact", i, key, value, fmt.Errorf(format, args...)})

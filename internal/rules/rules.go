@@ -260,6 +260,8 @@ func (s *Set) addChanges(c *Config, kind Kind) (bad []error) {
 	return append(bad, errs...)
 }
 
+// newSample compiles the rule that keeps only a part of the records. bad has all its mistakes,
+// each an *Error.
 func (set *Set) newSample(c *Sample, kind Kind, header bool) (s *sample, bad []error) {
 	s = &sample{whole: c.By == ""}
 	rate, ok := number([]byte(c.Rate))
@@ -331,6 +333,7 @@ func (s *Set) aboutMembers() int {
 
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
 
+// checkName returns an error for a name of a rule that has the wrong form or is taken.
 func checkName(name string, taken []string) error {
 	switch {
 	case !nameForm.MatchString(name):
@@ -379,6 +382,9 @@ func (s *Set) column(text string, header bool) (int, error) {
 // be asked of none.
 func (s *Set) Named() bool { return s != nil && len(s.names) > 0 }
 
+// compile compiles condition i of a list of rules (keep or drop) for records of a kind. header
+// says that files have a line with the names of columns. bad has all mistakes of the condition,
+// each an *Error.
 func (s *Set) compile(c *Condition, kind Kind, header bool, list string, i int) (x condition, bad []error) {
 	wrong := func(key, value, format string, args ...any) {
 		bad = append(bad, &Error{list, i, key, value, fmt.Errorf(format, args...)})
@@ -577,6 +583,7 @@ func (j *Judge) key(s *sample, text, object []byte) []byte {
 	return text
 }
 
+// any reports whether at least one of the conditions is true of a record.
 func (j *Judge) any(all []condition, text, object []byte) bool {
 	for i := range all {
 		if j.holds(&all[i], text, object) {
@@ -647,7 +654,8 @@ func number(text []byte) (float64, bool) {
 	return v, err == nil
 }
 
-// field is the text of a column of a row.
+// field returns the text of a column of a row, without quotes; ok is false if the row has no such
+// column.
 func (j *Judge) field(row []byte, column int) (text []byte, ok bool) {
 	for i := 0; ; column-- {
 		from, quoted := i, false
@@ -683,7 +691,7 @@ func behindQuoted(row []byte, i int) int {
 	return len(row)
 }
 
-// bare is the text of a field without its quotes; two within stand for one.
+// bare returns the text of a field without its quotes; two quotes within stand for one.
 func (j *Judge) bare(field []byte, quoted bool) []byte {
 	if !quoted {
 		return field

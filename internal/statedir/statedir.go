@@ -56,9 +56,9 @@ func Lock(dir string, log *slog.Logger) (_ io.Closer, err error) {
 	return lock, nil
 }
 
-// makeStateDir makes the folder where it is missing, and its name durable: a power cut
-// would else take it away with all that was kept in it. A disk that cannot promise that
-// is told, and the agent goes on, as with any other fault of it.
+// makeStateDir creates the folder if it is missing, and makes its name durable: otherwise a power
+// cut could remove it with all its content. If the disk cannot promise that, makeStateDir logs it
+// and the agent continues.
 func makeStateDir(dir string, log *slog.Logger) error {
 	var above []string // of each folder that is made
 	for up := dir; ; up = filepath.Dir(up) {
@@ -95,7 +95,7 @@ func writePid(folder *os.File) {
 	}
 }
 
-// private refuses a state_dir that others may write to.
+// private returns an error, with exit code 78, if others may write to state_dir.
 func private(folder *os.File, dir string) error {
 	st, err := folder.Stat()
 	if err != nil {
@@ -117,7 +117,7 @@ func private(folder *os.File, dir string) error {
 		dir, who, st.Mode(), how, dir))
 }
 
-// pidIn is the number in a file, for people; empty where the one that has
+// pidIn returns " (pid N)" with the number in the file, for a message; empty if the process with
 // the lock has not written it yet.
 func pidIn(path string) string {
 	text, _ := readRegular(path)

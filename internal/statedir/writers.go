@@ -5,12 +5,11 @@ import (
 	"slices"
 )
 
-// Writers says who beside its owner and the agent may write to a folder, by its mode,
-// its group and the groups the agent is in, and the argument of chmod that ends that;
-// nobody: both are empty. The owner has given the folder to the agent, and counts as no
-// other. A group may write there if the agent is in it, as with volumes that are shared
-// by group. That only their owners can remove names (the sticky bit) is not enough:
-// others can be there first.
+// Writers returns who else may write to a folder of the agent (who), and the argument of chmod
+// that ends that (how); both are empty if nobody may. It judges by the mode and the group of the
+// folder, and by the groups of the agent. The owner counts as trusted, and so does a group that
+// the agent is in, as with volumes that are shared by group. The sticky bit is not enough: it
+// keeps others from removing names, but not from creating one before the agent does.
 func Writers(mode fs.FileMode, gid int, groups []int) (who, how string) {
 	group := mode&0o020 != 0 && !slices.Contains(groups, gid)
 	switch {

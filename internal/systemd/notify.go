@@ -44,8 +44,8 @@ func startNotifier(log *slog.Logger, send func(string) error) *Notifier {
 	return n
 }
 
-// Tell has a state sent. One that was not sent yet is replaced by a newer one of its
-// kind, so that no more wait than there are kinds.
+// Tell queues a state for the service manager and returns at once. It replaces a state of the
+// same kind that was not sent yet, so that no more states wait than there are kinds.
 func (n *Notifier) Tell(state string) {
 	if n == nil {
 		return
@@ -89,8 +89,8 @@ func (n *Notifier) pass() {
 	}
 }
 
-// Close sends what is left, and waits for that no longer than given: a manager that
-// reads nothing does not keep the agent.
+// Close sends the states that wait, for at most the given time: a service manager that does not
+// read its socket does not hold up the agent.
 func (n *Notifier) Close(wait time.Duration) {
 	if n == nil {
 		return
