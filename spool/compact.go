@@ -210,8 +210,8 @@ func (w *writer) stick(g *segment, err error) error {
 	return err
 }
 
-// adopt changes a slot that was copied from segment g so that it refers to the tables of
-// segment h.
+// adopt changes an index entry that was copied from segment g, so that its numbers refer to the
+// tables of segment h.
 func (h *segment) adopt(g *segment, e *slot) {
 	e.when = uint32(min(max(g.when(e)-h.base, 0)/int64(tick), 1<<32-1))
 	if e.input&mixed == 0 {

@@ -116,9 +116,10 @@ func (w *walk) segment(g *segment) error {
 	return w.whole(g)
 }
 
-// few handles a segment whose index is vouched for: it reads only the payloads that were
-// asked for or are marked, and counts the records of all others as passed. known is false
-// if the index cannot be read.
+// few handles a segment for whose index the journal vouches. It reads only the payloads that the
+// caller of Held asked for, and those that the index marks as damaged or as a replacement of
+// another payload; it counts the records of all others as passed. known is false if the index
+// cannot be read.
 func (w *walk) few(g *segment) (known bool, err error) {
 	s := w.s
 	s.mu.Lock()
@@ -270,9 +271,10 @@ func (s *Spool) restOf(g *segment) map[string]int {
 	return n
 }
 
-// match reads the index of a segment. found are the slots, in the order of the frames,
-// that are marked or whose id may be in asked, including those that have ended. others
-// has, for each share, when the oldest of the other payloads that have not ended came.
+// match reads the index of a segment. found has the entries that are marked (damaged, or a
+// replacement) or whose id may be in asked, in the order of the frames, including those of
+// payloads that have ended. others has, for each route of the segment, when the oldest of the
+// other payloads that have not ended came.
 func (s *Spool) match(g *segment, asked *bloom) (found []placed, others map[*share]int64, err error) {
 	s.mu.Lock()
 	ended, moved := slices.Clone(g.ended), slices.Clone(g.moved)

@@ -97,8 +97,8 @@ func (q *queue) take(t *taken) bool {
 	return true
 }
 
-// lane returns the lane of a route, which holds all payloads of the route; it makes the
-// lane if there is none. Needs mu.
+// lane returns the lane of a route: all payloads that the spool has to give out for it. It makes
+// an empty lane if there is none. Needs mu.
 func (s *Spool) lane(to route) *lane {
 	l := s.lanes[to]
 	if l == nil {
@@ -108,7 +108,8 @@ func (s *Spool) lane(to route) *lane {
 	return l
 }
 
-// list appends a share to its lane, if it is not in it already. Needs mu.
+// list appends a share (the payloads of a route in one segment) to the lane of its route, unless
+// it is there already. Needs mu.
 func (s *Spool) list(sh *share) {
 	l := s.lane(sh.to)
 	if !sh.listed {
@@ -117,8 +118,9 @@ func (s *Spool) list(sh *share) {
 	}
 }
 
-// head returns the share with the oldest payload that was never given out; nil if there is none. It
-// removes finished shares in front of it. Needs mu.
+// head returns the share (the payloads of the route in one segment) with the oldest payload that
+// was never given out; nil if there is none. It removes shares without such payloads that come
+// before it. Needs mu.
 func (l *lane) head() *share {
 	for len(l.shares) > 0 && l.shares[0].waiting == 0 {
 		l.shares[0].drop()
@@ -130,7 +132,8 @@ func (l *lane) head() *share {
 	return l.shares[0]
 }
 
-// drop unlists a share and frees its slots in memory, if the index has them too. Needs mu.
+// drop marks a share as no longer in its lane, and frees the memory of its slots (index entries)
+// if the index on disk has them too. Needs mu.
 func (sh *share) drop() {
 	if sh.listed = false; sh.g.index != nil {
 		sh.slots, sh.from = nil, 0
@@ -146,7 +149,7 @@ func (l *lane) wake(now time.Time) {
 	}
 }
 
-// unback removes a payload that was returned from the queue of its lane. Needs mu.
+// unback removes a payload that was returned from the queues of its lane. Needs mu.
 func (s *Spool) unback(t *taken) {
 	l := s.lane(t.sh.to)
 	if l.ready.take(t) || l.resting.take(t) {
@@ -163,9 +166,10 @@ func (s *Spool) tidyLane(to route, l *lane) {
 	}
 }
 
-// pick gives out the oldest payload of a route: one that was returned, or the next one
-// that was never given out. If the slots of the next share are not in memory it returns
-// the share as need, and the caller reads them first. Needs mu.
+// pick gives out the oldest payload of a route: one that was returned, or the next one that was
+// never given out. t is nil if there is none now. If the index entries of the next payloads are
+// not in memory, pick returns their share as need; the caller reads them and calls again. Needs
+// mu.
 func (s *Spool) pick(to route) (t *taken, need *share) {
 	l := s.lanes[to]
 	if l == nil {
@@ -195,8 +199,8 @@ func (s *Spool) pick(to route) (t *taken, need *share) {
 	}
 }
 
-// peek returns the next slot of the share to be given out; nil if it has to be read from the disk
-// first. Needs mu.
+// peek returns the index entry of the next payload of the share to be given out; nil if it has to
+// be read from the disk first. Needs mu.
 func (sh *share) peek() *slot {
 	if i := sh.next - sh.from; i >= 0 && i < len(sh.slots) {
 		return &sh.slots[i]
@@ -204,8 +208,9 @@ func (sh *share) peek() *slot {
 	return nil
 }
 
-// give marks a payload as given out for the first time. If another copy of it had been
-// given out and returned, the new copy replaces that one. Needs mu.
+// give marks a payload (with the index entry e, in the share sh) as given out for the first time,
+// so that the caller of Next has it. If another copy of the payload was given out before and
+// returned, the new copy replaces it. Needs mu.
 func (s *Spool) give(sh *share, e *slot, p *record.Payload) *taken {
 	if old := s.out[e.id]; old != nil {
 		s.endOut(old)
@@ -239,8 +244,8 @@ func (s *Spool) isOut(g *segment, e *slot) bool {
 	return t != nil && t.sh.g == g && t.ord == e.ord
 }
 
-// takeBack returns a payload that was given out to its lane, where it rests until the
-// given time. Needs mu.
+// takeBack puts a payload that the caller of Next has returned back into its lane. It is not
+// given out again before until. Needs mu.
 func (s *Spool) takeBack(t *taken, until time.Time) {
 	if t.payload != nil {
 		s.attempts[t.id] = t.payload.Attempt
@@ -255,8 +260,8 @@ func (s *Spool) takeBack(t *taken, until time.Time) {
 	}
 }
 
-// endOut ends a payload that was given out, whether it was returned since or not. It does nothing if
-// another copy has taken its place. Needs mu.
+// endOut ends a payload that was given out at some time, also if it was returned since. It does
+// nothing if a newer copy has replaced this one. Needs mu.
 func (s *Spool) endOut(t *taken) {
 	if s.out[t.id] != t {
 		return
@@ -302,8 +307,8 @@ func (s *Spool) book(input string, n int) {
 	}
 }
 
-// enter adds the payloads of a segment that was read at the start to the lanes and to the
-// counts of records. Needs mu.
+// enter adds the payloads of a segment that was found at the start to the lanes of their routes
+// and to the counts of records. Needs mu.
 func (s *Spool) enter(g *segment) {
 	for _, sh := range g.order {
 		if sh.waiting > 0 {
@@ -318,8 +323,8 @@ func (s *Spool) enter(g *segment) {
 	}
 }
 
-// outOf returns the payloads of a segment that were given out and have not ended, returned ones
-// included. Needs mu.
+// outOf returns the payloads of a segment that were given out and have not ended, including those
+// that were returned. Needs mu.
 func (s *Spool) outOf(g *segment) (out []*taken) {
 	for _, t := range s.out {
 		if t.sh.g == g {

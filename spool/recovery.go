@@ -161,8 +161,9 @@ func (r *recovery) indexed(g *segment) (known bool, err error) {
 	return true, nil
 }
 
-// slots calls fn with every slot of a segment. If the index turns out to be unreadable,
-// slots reads the segment instead and returns again: the caller has to start over with it.
+// slots calls fn with the index entry (slot) of every payload of a segment. If the index turns
+// out to be unreadable, slots reads the segment itself, and returns again: the caller has to
+// start over with this segment.
 func (r *recovery) slots(g *segment, fn func(sh *share, e *slot)) (again bool, err error) {
 	x := g.index
 	if err = r.s.eachSlot(g, fn); err == nil || passable(err) != nil {
@@ -349,8 +350,9 @@ func (r *recovery) payload(g *segment, f *durable.Found) error {
 	return nil
 }
 
-// bad reports the ranges of a segment that hold no readable frame: torn ends of a write,
-// or damage.
+// bad reports the ranges of a segment in which no frame (a stored payload) can be read: an
+// unfinished write, which nobody relied on, or damage, which lost payloads. It notes where the
+// content of the segment ends.
 func (r *recovery) bad(g *segment, rep *durable.Report) {
 	end, torn := rep.End, len(rep.Bad) > 0 // all of them
 	for _, b := range rep.Bad {

@@ -90,8 +90,8 @@ func newSegment(name string, seq uint64) *segment {
 	return &segment{name: name, seq: seq, place: seq, shares: map[route]*share{}}
 }
 
-// share returns the payloads of a route in this segment; it makes the share if the route
-// has none yet.
+// share returns the payloads of a route in this segment; it makes an empty share if the route has
+// none yet.
 func (g *segment) share(to route) *share {
 	sh := g.shares[to]
 	if sh == nil {
@@ -102,7 +102,8 @@ func (g *segment) share(to route) *share {
 	return sh
 }
 
-// add appends a payload to a segment whose slots are in memory, and returns its share.
+// add appends the index entry e of a payload to a segment whose entries are in memory, and
+// returns the share of its route.
 func (g *segment) add(to route, e slot) *share {
 	e.ord = uint32(g.n)
 	g.n++
@@ -140,9 +141,9 @@ func (sh *share) sum(input string, n int) {
 	sh.sums = append(sh.sums, count{input, n})
 }
 
-// end marks a payload as ended, whether it was given out before or still waits, and
-// takes it out of the counts of the segment and the share, except for share.waiting,
-// which the caller keeps. Needs mu of the spool.
+// end marks a payload of the segment as ended, and subtracts it from the counts of the segment
+// and of its share (the payloads of its route in this segment). share.waiting is left to the
+// caller. Needs mu of the spool.
 func (g *segment) end(sh *share, e *slot) {
 	g.ended.set(e.ord, g.n)
 	g.live--
@@ -163,8 +164,9 @@ type placed struct {
 	slot
 }
 
-// all returns every slot of a segment in the order of the frames, including those that
-// have ended. It reads the index if the slots are not in memory.
+// all returns the index entry of every payload of a segment, in the order of the frames,
+// including payloads that have ended. It reads the index from the disk if the entries are not in
+// memory.
 func (s *Spool) all(g *segment) (out []placed, err error) {
 	s.mu.Lock()
 	out = make([]placed, 0, g.n)
@@ -174,8 +176,9 @@ func (s *Spool) all(g *segment) (out []placed, err error) {
 	return out, err
 }
 
-// eachSlot calls fn with every slot of a segment, share by share, without holding a lock. The slot is
-// valid until fn returns. The error is errIndex or one of the disk.
+// eachSlot calls fn with the index entry of every payload of a segment, route by route, without
+// holding a lock. The entry is valid until fn returns. The error is errIndex (the index cannot be
+// used) or one of the disk.
 func (s *Spool) eachSlot(g *segment, fn func(sh *share, e *slot)) error {
 	s.mu.Lock()
 	x, order := g.index, slices.Clone(g.order)

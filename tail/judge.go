@@ -13,9 +13,10 @@ import (
 	"kusto-agent/tail/internal/tracker"
 )
 
-// judge decides whose content a compressed file has: that of a generation k, up to upTo,
-// or its own. Unlike a plain copy, a compressed file is never read while its original is.
-// The caller holds mu.
+// judge decides whose content a compressed file has. is is the verdict; if the content is that of
+// a known generation, k is this generation, and upTo the place up to which it was read already.
+// Unlike a plain copy, a compressed file is never read while its original is being read. The
+// caller holds mu.
 func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
 	if k := p.in.byNode[p.st.node]; k != nil && k.reader == nil && !otherHandle(k.info.Handle, p.handle) {
 		f := identity.Facts{Node: identity.SameNode, Compressed: true}

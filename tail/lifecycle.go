@@ -212,7 +212,9 @@ func (w *worker) renew(r *reader) error {
 	return w.register(r)
 }
 
-// retire lets a reader go of its generation; left is how its file left its path.
+// retire ends the reading of a generation of a file. It records how far the generation was read,
+// so that its content is recognized under another name; left says how the file left its path
+// (deleted, renamed, or not known).
 func (w *worker) retire(r *reader, left departure) {
 	r.info.Size = r.high
 	w.t.mu.Lock()
@@ -243,8 +245,9 @@ func (t *Tailer) retired(r *reader, left departure) {
 	}
 }
 
-// nextGeneration ends the generation that was truncated or rewritten, and gives the
-// reader the next free one of its file id; late is what was read of it last.
+// nextGeneration ends the generation of a file that was truncated or rewritten, and gives the
+// reader the next one. It also has copies of the old content looked for. late is what was read
+// last of the old generation, with which a copy is compared.
 func (t *Tailer) nextGeneration(r *reader, late []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,9 +11,10 @@ import (
 // another file of it: the kernel copies it up. Whoever has it open has the new one
 // from then on. So it is by its descriptor that the file is known for the same.
 
-// copiedUp reports whether a file that seems to be new is one that a reader has open: an
-// overlay file system gives a file another inode when it is first written to. That reader
-// then takes the new inode over. A scan calls it.
+// copiedUp reports whether a file with an unknown inode is one that a reader has open. On an
+// overlay file system, the first write to a file of a lower layer gives the file another inode.
+// If so, copiedUp gives the reader a turn, in which it takes the new inode over. Only scans call
+// it.
 func (t *Tailer) copiedUp(in *input, path string, n node) bool {
 	if !isOverlay(filepath.Dir(path)) {
 		return false

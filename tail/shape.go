@@ -146,8 +146,9 @@ func readKey(path string) (key []byte, err error) {
 	return key, nil
 }
 
-// shapedBy returns the part of the shaping hash's text that says how lines are parsed and
-// changed; empty if nothing does.
+// shapedBy returns the part of the text for the shaping hash that describes how the input's
+// settings parse and change records; empty if they do neither. Two inputs with the same text make
+// the same bodies of the same bytes.
 func (in *input) shapedBy() string {
 	text := ""
 	if in.rules != nil {

@@ -78,8 +78,9 @@ func (c *checking) run(ctx context.Context) error {
 	return err
 }
 
-// environment is ours; as root on a machine with the unit, with the folders that
-// systemd hands to the service.
+// environment returns the lookup of environment variables for check: those of this process. As
+// root on a machine with the systemd unit, it adds the folders that systemd passes to the
+// service.
 func environment(who check.Service) config.Env {
 	return func(name string) (string, bool) {
 		value, ok := os.LookupEnv(name)

@@ -292,8 +292,8 @@ func (v openSecret) covers(line string) bool {
 	return v.quote != 0 || trimmed == "" || line[0] == '\t' || indentOf(line) > v.indent || strings.HasPrefix(trimmed, ":")
 }
 
-// after returns the state behind the line: open if the line continues a secret's value, or has the
-// name of a secret key, whose value may go on in the next lines.
+// after returns the state for the next line: it is open if that line may still be part of a
+// secret's value, because this line continues one or has the name of a secret key.
 func (v openSecret) after(line string) openSecret {
 	if v.covers(line) {
 		if v.quote != 0 && strings.IndexByte(line, v.quote) >= 0 {

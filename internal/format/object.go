@@ -92,9 +92,9 @@ func (s *Scanner) setAside(c *Chunk, rest []byte, k cut) bool {
 	return s.reject(c, rest, k)
 }
 
-// dropsMessage reports whether a message of a container log is dropped because it is not
-// of the form that inner says, and counts it. misfits is the number of such messages
-// before it.
+// dropsMessage reports whether the message of a container log that was just parsed is dropped,
+// and counts it. It is dropped if it is not of the form that inner names and on_error says drop.
+// misfits is the value of s.misfits before the message was parsed.
 func (s *Scanner) dropsMessage(misfits int) bool {
 	if s.opt.OnError != DropUnmatched || s.misfits == misfits {
 		return false

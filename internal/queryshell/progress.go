@@ -34,8 +34,9 @@ type watched struct {
 	said string  // the line on the terminal
 }
 
-// watch returns a reader that passes results to the printer to, and puts itself between out and below,
-// so that output can be flushed while it waits.
+// watch returns a reader that passes results on to a printer (to). It also becomes the place to
+// which out writes its buffered output, in front of below, so that it can flush the output and
+// show progress while it waits for rows.
 func watch(to rows.Printer, about *rows.About, out console.Output, below io.Writer) *watched {
 	w := &watched{to: to, about: about, out: out, below: below, began: time.Now()}
 	out.Reset(w)

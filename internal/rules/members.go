@@ -369,8 +369,9 @@ func (e *Editor) endAdded(first int, places []int) {
 	}
 }
 
-// addMembers adds members to the object whose closing brace is at i. more says that the
-// object has other members.
+// addMembers adds the members of the add rules that the object lacks. b[i] is the closing brace
+// of the object, first the index in e.members of its first member, level the index in e.places of
+// its place on the paths of the rules. more says that the object has other members.
 func (e *Editor) addMembers(b []byte, i, first, level int, more bool) {
 	s := e.set.shape
 	add := e.add[:0] // what is left of their paths
