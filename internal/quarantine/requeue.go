@@ -168,7 +168,7 @@ func (s *Store) End() error {
 // caller has the turn.
 func (s *Store) resolve() {
 	if s.sent, s.sentErr = readSent(s.o.FS, s.dir); s.sentErr != nil {
-		s.o.Logger.Error("cannot read which requeued records were accepted; nothing more is requeued, because such records would be stored twice", "file", sentName, "err", cause(s.sentErr), "fix", Fix(s.sentErr))
+		s.o.Logger.Error("cannot read which requeued records were accepted; requeue is refused, because accepted records could be stored twice", "file", sentName, "err", cause(s.sentErr), "fix", Fix(s.sentErr))
 	}
 	for id := range s.sent {
 		name, _, _ := strings.Cut(id, ":")
