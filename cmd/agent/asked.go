@@ -37,7 +37,7 @@ func (a *asked) folder() (string, error) {
 	return cfg.StateDir, nil
 }
 
-// askError is why the agent could not be asked, with what a person can do.
+// askError returns the error for an agent that could not be asked, with what to do about it.
 func askError(err error, dir string) error {
 	switch {
 	case errors.Is(err, telemetry.ErrInput):

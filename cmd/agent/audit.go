@@ -87,7 +87,8 @@ func (a *auditing) run(cmd *cobra.Command) error {
 	return ended(out.End(err), r.OK)
 }
 
-// ended is how the command ends after a verdict.
+// ended returns the error with which a command ends after a verdict: err, or exit code 1 without
+// words if not ok.
 func ended(err error, ok bool) error {
 	if err == nil && !ok {
 		return exit.Silently(exit.Failed)
@@ -95,7 +96,8 @@ func ended(err error, ok bool) error {
 	return err
 }
 
-// against has the tables asked too, and what is missing sent again with --repair.
+// against also compares the journal with the tables, and with --repair sends records that are
+// missing there.
 func (a *auditing) against(cmd *cobra.Command, o audit.Options) error {
 	if a.cfg == nil {
 		return exit.Usagef("--against-table needs the configuration, which says where the tables are: name it with --config")
@@ -112,7 +114,7 @@ func (a *auditing) against(cmd *cobra.Command, o audit.Options) error {
 	return ended(out.End(err), ok)
 }
 
-// options are what the flags and the configuration say.
+// options returns the options of the audit that follow from the flags and the configuration.
 func (a *auditing) options() (o audit.Options, err error) {
 	o.Inputs = a.inputs
 	if a.since != "" {

@@ -134,7 +134,7 @@ NO_COLOR
 : query or mgmt was stopped by a signal.
 `
 
-// prepareManual adds what comes into being only when a command line is run.
+// prepareManual adds to the commands what cobra otherwise adds only when a command line is run.
 func prepareManual(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.DisableAutoGenTag = true // it would tell the day of the run

@@ -39,8 +39,8 @@ const lastLines = time.Second
 // pace is set by tests that cannot wait as long as the agent does between two looks.
 var pace agent.Options
 
-// runAgent runs the agent to its end. All that it says goes through the queue of the
-// log: a reader of stderr that stalls or goes away ends nothing.
+// runAgent runs the agent until it ends. The log goes through a queue, so that a reader of stderr
+// that stalls or goes away does not stop the agent.
 func runAgent(path string, once bool) error {
 	// Go ends a program that writes to a closed stderr, unless it asks for SIGPIPE.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -62,7 +62,7 @@ func runAgent(path string, once bool) error {
 	return lastWords(o.Queue, err)
 }
 
-// lastWords says why the agent ends, and leaves the exit code to be returned.
+// lastWords logs why the agent ends, and returns the error that has only the exit code.
 func lastWords(queue *telemetry.LogQueue, err error) error {
 	var ended *exit.Error
 	if errors.As(err, &ended) && ended.Err != nil {

@@ -45,7 +45,8 @@ func statusCommand() *cobra.Command {
 	return cmd
 }
 
-// needed is how a status ends the command.
+// needed returns the error with which status ends the command, by what the status asks for; nil:
+// nothing.
 func needed(s *telemetry.Status) error {
 	switch s.Need() {
 	case telemetry.NeedPerson:
@@ -96,8 +97,8 @@ func (w *watched) fetch(ctx context.Context) (*telemetry.Status, error) {
 	return s, nil
 }
 
-// other says that an agent with a configuration file is another than the one asked
-// for. Where the file was named by a path that holds in its folder alone, nobody knows.
+// other reports whether the agent that answered runs with another configuration file than the one
+// asked for. It is false if that cannot be told, because the agent was given a relative path.
 func (w *watched) other(file string) bool {
 	asked, err := filepath.Abs(w.path)
 	if err != nil || !filepath.IsAbs(file) || filepath.Clean(file) == asked {
@@ -108,8 +109,8 @@ func (w *watched) other(file string) bool {
 	return errA != nil || errB != nil || !os.SameFile(a, b)
 }
 
-// listening is how the agent of a configuration listens. A file that cannot be read
-// leaves the default: status must work for everyone.
+// listening returns the address settings of the agent with a configuration. If the file cannot be
+// read, it returns the default, since everyone may ask for the status.
 func listening(path string) telemetry.Config {
 	cfg, err := config.Load(path, os.LookupEnv, config.Options{})
 	if err != nil || cfg.Telemetry.Listen == "" {

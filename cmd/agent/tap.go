@@ -84,7 +84,7 @@ func (t *tap) run(ctx context.Context, dir string) error {
 	return err
 }
 
-// copy prints what the tap brings, until it ends or there is enough.
+// copy prints the records of the tap until the tap ends or enough are printed.
 func (t *tap) copy(r *telemetry.TapReader) error {
 	for {
 		line, raw, err := r.Next()
@@ -113,7 +113,7 @@ func (t *tap) copy(r *telemetry.TapReader) error {
 	}
 }
 
-// note hears what the agent says beside records; done: no more comes.
+// note handles a line from the agent that has no record. done says that no more lines come.
 func (t *tap) note(line *telemetry.TapLine) (done bool, err error) {
 	t.dropped = max(t.dropped, line.Dropped)
 	switch {

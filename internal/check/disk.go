@@ -16,7 +16,7 @@ import (
 	"kusto-agent/internal/units"
 )
 
-// disks looks at what the agent keeps.
+// disks checks the folders in which the agent keeps its state: permissions and free space.
 func (r *run) disks(context.Context) {
 	r.writable("state_dir", r.cfg.StateDir)
 	r.shared(config.Absolute(r.cfg.StateDir))
@@ -29,7 +29,8 @@ func (r *run) disks(context.Context) {
 	r.quarantineSpace()
 }
 
-// writable tells whether the service may write in a folder, or make it.
+// writable reports whether the service may write to a folder, or create it. key is the key of the
+// configuration that names the folder.
 func (r *run) writable(key, dir string) {
 	dir = config.Absolute(dir)
 	at, what := dir, "can be written"
@@ -57,8 +58,8 @@ func (r *run) writable(key, dir string) {
 	}
 }
 
-// mayKeep tells whether files can be kept in a folder, as far as that is told
-// without making one.
+// mayKeep returns an error if files cannot be kept in a folder, as far as that shows without
+// creating one.
 func mayKeep(dir string) error {
 	var st unix.Stat_t
 	var disk unix.Statfs_t
@@ -127,7 +128,8 @@ func (r *run) quarantineSpace() {
 	}
 }
 
-// freeOf is what a user may still put on the disk a folder is on, or would be.
+// freeOf returns the number of bytes that a user can still store on the disk of a folder; if the
+// folder does not exist, on the disk it would be on.
 func freeOf(dir string) (int64, error) {
 	var st unix.Statfs_t
 	err := unix.Statfs(dir, &st)
@@ -137,7 +139,7 @@ func freeOf(dir string) (int64, error) {
 	return int64(st.Bavail) * st.Bsize, err
 }
 
-// held is the size of the files in a folder. One that is not there has none.
+// held returns the total size of the files in a folder; 0 if the folder does not exist.
 func held(dir string) (total int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -41,8 +41,9 @@ func (r *run) files(context.Context) {
 	}
 }
 
-// handed looks whether the service may read its configuration and its secrets,
-// where root may. What systemd hands over it reads for it.
+// handed checks that the service may read its configuration and the secret files that the
+// configuration names. A file that only systemd has to read, because it passes it on as a
+// credential, need not be readable.
 func (r *run) handed() {
 	files := append([]string(nil), r.cfg.Files...)
 	for _, name := range slices.Sorted(maps.Keys(r.cfg.Clusters)) {
@@ -88,8 +89,8 @@ func (r *run) handed() {
 // gone says that an error is of a path that leads to nothing.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
 
-// inStore says that systemd has a credential of the name of a file to hand over, as
-// far as may be seen.
+// inStore reports whether systemd has a credential with the name of this file. A folder that
+// cannot be examined counts as having it.
 func inStore(path string) bool {
 	for _, store := range []string{credentialStore, credentialStore + ".encrypted"} {
 		if _, err := os.Stat(filepath.Join(store, filepath.Base(path))); !gone(err) {
@@ -99,7 +100,8 @@ func inStore(path string) bool {
 	return false
 }
 
-// ownLog are the files that a running agent writes its log to.
+// ownLog opens the regular files to which a running agent writes its log. The caller calls
+// closeAll.
 func (r *run) ownLog() (own []*os.File, closeAll func()) {
 	for _, fd := range []string{"1", "2"} {
 		if r.Log == 0 {
@@ -120,8 +122,8 @@ func (r *run) ownLog() (own []*os.File, closeAll func()) {
 	}
 }
 
-// filesOf tells of the files of one input: what is well in one line, and what is
-// not once for each folder and reason.
+// filesOf reports the files of one input: those that can be read in one line, and the others once
+// for each folder and reason.
 func (r *run) filesOf(in *config.Input, seen []tail.Seen) {
 	readable, bytes := 0, int64(0)
 	groups := make(map[string][]tail.Seen)
@@ -156,7 +158,7 @@ func reason(s tail.Seen) string {
 	return s.Err.Error()
 }
 
-// unread tells of files in one folder that are not read for one reason.
+// unread reports the files in one folder that are not read for the same reason.
 func (r *run) unread(in *config.Input, all []tail.Seen) {
 	s := all[0]
 	f := Finding{Input: in.Name, Where: s.Path, What: reason(s), Fix: s.Fix, Severity: Warning, ID: "files.kind"}
@@ -197,8 +199,8 @@ func names(all []tail.Seen) string {
 	return strings.Join(list, ", ")
 }
 
-// grant is the commands that let the service read files of one folder, and those
-// that are still to come there.
+// grant returns the commands that let the service read the files of one folder, and files that
+// will be created there.
 func (r *run) grant(in *config.Input, all []tail.Seen) string {
 	if all[0].Shut {
 		return r.grantFolder(in, all[0].Path)
@@ -218,8 +220,8 @@ func (r *run) grant(in *config.Input, all []tail.Seen) string {
 	return strings.Join(lines, "\n")
 }
 
-// grantFolder is the commands for a folder that is shut: what the patterns of the
-// input want below it, and nothing beside that.
+// grantFolder returns the commands that let the service read what the patterns of the input match
+// in or below a folder that it may not enter, and nothing else.
 func (r *run) grantFolder(in *config.Input, shut string) string {
 	who := "u:" + r.Service.name()
 	var lines []string
@@ -245,8 +247,8 @@ func (r *run) grantFolder(in *config.Input, shut string) string {
 	return strings.Join(lines, "\n")
 }
 
-// enter is the commands that let the service enter a folder and those above it,
-// where it may not.
+// enter returns the commands that let the service enter a folder and the folders above it, for
+// those that it may not enter yet.
 func (r *run) enter(folder string) (lines []string) {
 	_ = r.Service.reading(func() { // it was taken on before
 		for up := folder; ; up = filepath.Dir(up) {

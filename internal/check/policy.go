@@ -9,8 +9,8 @@ import (
 	"kusto-agent/internal/schema"
 )
 
-// policies looks for one that lets records stream into the table: its own, else
-// that of the database.
+// policies looks for a policy that allows streaming ingestion into the table: that of the table,
+// else that of the database.
 func (v *view) policies() {
 	if v.refused == nil {
 		v.tell("policy", OK, "streaming ingestion is allowed", "")
@@ -40,8 +40,8 @@ func (v *view) policies() {
 	}
 }
 
-// updates tells of update policies: the rows they make count against the size of
-// a request, and those that fail may fail it.
+// updates reports update policies of the table: the rows that they make count against the size
+// limit of a request, and if one fails, the request may fail.
 func (v *view) updates(ctx context.Context) {
 	enabled, err := v.reader(v.in.Database).Updates(ctx, v.in.Table)
 	if err != nil {

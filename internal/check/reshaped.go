@@ -9,9 +9,9 @@ import (
 	"kusto-agent/internal/kusto"
 )
 
-// reshaped compares rename, remove and add of the input at a path of the configuration
-// with its mapping: a column that reads what is no longer there stays empty, and what no
-// column reads is sent for nothing.
+// reshaped compares the settings rename, remove and add of an input with its mapping. It reports
+// columns that read a member which records no longer have, and members that no column reads.
+// input is the path of the input in the configuration.
 func (v *view) reshaped(input string) {
 	in := v.in
 	warn := func(id, key, fix, what string) {

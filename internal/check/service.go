@@ -34,8 +34,8 @@ const (
 	unitPatience = 5 * time.Second
 )
 
-// FindService asks systemd, and the list of users, who runs the agent. A name that
-// is given wins, and has to exist.
+// FindService finds out which user runs the agent, from systemd and from the list of users. A
+// name that is given takes precedence, and has to exist.
 func FindService(ctx context.Context, name string) (Service, error) {
 	s := Service{}
 	told := unitSettings(ctx)
@@ -122,7 +122,8 @@ func (s Service) name() string {
 	return strconv.Itoa(os.Geteuid())
 }
 
-// group is the first group of who the files are looked at as.
+// group returns, for display, the first group of the user with whose permissions the files are
+// checked.
 func (s Service) group() string {
 	gid := os.Getegid()
 	if s.assumed() || s.other() {
@@ -152,8 +153,8 @@ func (s Service) reading(f func()) error {
 	return s.as(f)
 }
 
-// as calls f with the rights that the user of the service has on files, where they
-// can be taken on: those of the thread it runs on, which ends with it.
+// as calls f with the file permissions of the user of the service, if this process can take them
+// on. It does so on a thread of its own, which ends with f.
 func (s Service) as(f func()) error {
 	if !s.assumed() {
 		f()

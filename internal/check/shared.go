@@ -10,7 +10,7 @@ import (
 	"kusto-agent/internal/statedir"
 )
 
-// shared tells whether others may write to state_dir, for which the agent refuses it.
+// shared reports a state_dir that others may write to, for which the agent would refuse to start.
 func (r *run) shared(dir string) {
 	st, err := os.Stat(dir)
 	if err != nil {

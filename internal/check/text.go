@@ -11,8 +11,8 @@ import (
 	"kusto-agent/internal/units"
 )
 
-// ExitCode is the exit code of a command that found this: that of the most telling
-// error, 0 without one.
+// ExitCode returns the exit code of a command that found this: that of the worst error; 0 if
+// there is no error.
 func ExitCode(found []Finding) int {
 	codes := map[Class]int{Config: exit.Config, Refused: exit.Refused, Away: exit.Unreachable, Plain: exit.Failed}
 	for _, class := range []Class{Config, Refused, Away, Plain} {

@@ -77,7 +77,8 @@ func Failure(err error) error {
 	return exit.With(code, err)
 }
 
-// explained is an error of the service with what to do about it on a line of its own.
+// explained returns the text of an error of the service, with what to do about it on a line of
+// its own.
 func explained(e *kusto.Error) string {
 	s := e.Error()
 	if e.Partial {

@@ -16,7 +16,8 @@ import (
 
 var inners = []Parse{ParseText, ParseJSON, ParseLogfmt, ParseCombined, ParseSyslog, ParseRegex}
 
-// Inners are the names of what messages of container logs can hold.
+// Inners returns the names that inner can have in the configuration: the formats of messages in
+// container logs.
 func Inners() (names []string) {
 	for _, p := range inners {
 		names = append(names, p.String())

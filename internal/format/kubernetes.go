@@ -7,9 +7,10 @@ type pod struct {
 	namespace, name, uid, container string
 }
 
-// podOf reads the path of a container's log: …/NAMESPACE_POD_UID/CONTAINER/N.log, or
-// …/POD_NAMESPACE_CONTAINER-ID.log of the links that the kubelet makes to it. All is empty
-// where a path is neither. No name of Kubernetes has an underscore in it.
+// podOf returns namespace, pod, uid and container from the path of a container log:
+// …/NAMESPACE_POD_UID/CONTAINER/N.log, or …/POD_NAMESPACE_CONTAINER-ID.log, the form of the
+// kubelet's links. No name in Kubernetes has an underscore. The result is empty if the path has
+// neither form.
 func podOf(path string) (p pod) {
 	folder, base := cutLast(path)
 	if name, found := strings.CutSuffix(base, ".log"); found && strings.Count(name, "_") == 2 {
@@ -28,7 +29,8 @@ func podOf(path string) (p pod) {
 	return pod{namespace: namespace, name: name, uid: uid, container: container}
 }
 
-// cutLast cuts the last name off a path; of a path with none before it is all.
+// cutLast returns the last name of a path and what comes before it; before is empty if there is
+// only one name.
 func cutLast(path string) (before, name string) {
 	at := strings.LastIndexByte(path, '/')
 	if at < 0 {

@@ -113,8 +113,9 @@ func (l *syslog) stamp(classic bool) (f fault) {
 	return fault{}
 }
 
-// classicTime reads a time such as Mar  1 12:00:00 and looks for a space behind it. Its
-// zone is none, and its year one that has every day.
+// classicTime parses a time such as Mar  1 12:00:00 at the beginning of text, followed by a space
+// or by nothing. The year of the result is a leap year, so that every day exists in it; the zone
+// is UTC.
 func classicTime(text []byte) (t time.Time, ok bool) {
 	const like = "xxx x0 00:00:00"
 	if len(text) < len(like) || len(text) > len(like) && text[len(like)] != ' ' {

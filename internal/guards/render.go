@@ -15,7 +15,7 @@ What is replaced by what is in ` + "`internal/guards/guards.txt`" + `. An ordina
 
 `
 
-// render is the page.
+// render returns the page docs/guards.md.
 func render(all []*guard, took time.Duration) []byte {
 	var b strings.Builder
 	b.WriteString(head)

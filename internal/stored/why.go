@@ -18,8 +18,8 @@ func EndedIn(stateDir string) (func(record.BatchID) bool, error) {
 	return past.IsOver, nil
 }
 
-// Waits returns a function that tells, from the status of a running agent, why payloads
-// for a route wait; nil if no agent runs.
+// Waits returns a function that says why payloads for a route wait, from the status of a running
+// agent; nil if no agent runs.
 func Waits(s *telemetry.Status) func(record.Route) string {
 	if s == nil {
 		return func(record.Route) string { return "" }
