@@ -19,8 +19,9 @@ import (
 // mostDigits is how many digits a number may have: a long holds them.
 const mostDigits = 18
 
-// appendCombined appends the JSON object of a line of an access log. If the line is none,
-// it returns a fault and dst as it was. lossy says that a value was not UTF-8.
+// appendCombined appends the JSON object of a line of an access log in the format combined or
+// common. If the line has neither form, it returns a fault and dst as it was. lossy says that a
+// value was not UTF-8.
 func appendCombined(dst, line []byte) (_ []byte, lossy bool, f fault) {
 	o := object{dst: append(dst, '{')}
 	at, f := o.client(line)

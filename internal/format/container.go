@@ -62,8 +62,8 @@ type containerLine struct {
 	partial            bool   // the message goes on behind it
 }
 
-// assemble extends a cut of one line of a container log to all lines that its message, and
-// messages between them, have.
+// assemble extends the cut of one line of a container log to all lines of its message. Messages
+// of other streams that begin between these lines belong to the cut too, with all their lines.
 func (s *Scanner) assemble(k *cut, data []byte, last bool) {
 	u := &s.unit
 	u.messages, u.parts, u.beside, u.open = u.messages[:0], u.parts[:0], u.beside[:0], u.open[:0]
@@ -108,8 +108,8 @@ func (s *Scanner) assemble(k *cut, data []byte, last bool) {
 	k.records = len(u.messages)
 }
 
-// add assigns a line to its message in the unit, by its stream. It returns false if too
-// many messages are incomplete.
+// add adds a line to the message of its stream in the unit. It returns false if too many messages
+// are incomplete. at is the index of the line in the data.
 func (u *unit) add(l containerLine, at int) bool {
 	n := slices.IndexFunc(u.open, func(i int) bool { return bytes.Equal(u.messages[i].stream, l.stream) })
 	if n < 0 && l.partial && len(u.open) == mostStreams {

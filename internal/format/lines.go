@@ -65,6 +65,7 @@ func (s *Scanner) SkipLong(data []byte, indent int, last bool) (n int, done bool
 	return s.skipLong(data, indent, last)
 }
 
+// skipLong is SkipLong for text that is UTF-8.
 func (s *Scanner) skipLong(data []byte, indent int, last bool) (n int, done bool) {
 	switch {
 	case s.wary:

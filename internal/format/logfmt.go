@@ -82,8 +82,8 @@ func (k *keys) number(dst []byte, from int) []byte {
 	return dst
 }
 
-// appendPairs appends the object of a logfmt line. If the line is none, it returns false
-// and dst as it was.
+// appendPairs appends the JSON object of a line of logfmt (key=value pairs). If the line is not
+// logfmt, it returns false and dst as it was.
 func (s *Scanner) appendPairs(dst, line []byte) (_ []byte, lossy, ok bool) {
 	s.keys.reset()
 	out, pairs := append(dst, '{'), 0
@@ -149,8 +149,8 @@ func valueLen(line []byte) int {
 	return -1
 }
 
-// appendKey appends a name and its colon. One that was there already gets a
-// number.
+// appendKey appends a name, quoted for JSON, and a colon. If the object has a member of this name
+// already, it appends a number to the name.
 func (s *Scanner) appendKey(dst, key []byte) (_ []byte, lossy bool) {
 	dst = append(dst, '"')
 	from := len(dst)

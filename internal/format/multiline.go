@@ -56,8 +56,9 @@ func NewMultiline(start, name string, maxLines int) (*Multiline, error) {
 	return m, err
 }
 
-// more reports whether a line continues the event before it, and what kind of event that
-// is then. line is without its line end, and no longer than Scanner.look.
+// more reports whether a line continues the event before it (more), and of which kind the event
+// is then (now). kind is the kind of the event so far. line comes without its line end, and cut
+// to the length Scanner.look.
 func (m *Multiline) more(kind uint8, line []byte) (now uint8, more bool) {
 	if len(line) == 0 {
 		return kind, true

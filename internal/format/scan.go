@@ -213,8 +213,8 @@ func (k *cut) size() int {
 	return k.n + 1
 }
 
-// shownBy returns how many bytes of data are needed to see where the record ends: NUL
-// bytes after it may turn out to be in it.
+// shownBy returns how many bytes of data are needed to tell where the record ends. That can be
+// more than the record has: NUL bytes after it may turn out to belong to it.
 func (k *cut) shownBy(data []byte) int {
 	switch {
 	case k.ended:
@@ -315,7 +315,8 @@ func (s *Scanner) begin(data []byte, last bool, c *Chunk) bool {
 	return dropBOM(data, last, c)
 }
 
-// dropBOM reports false where more data must show whether there is a mark.
+// dropBOM skips a byte order mark at the beginning of data. It returns false if more data is
+// needed to tell whether there is one.
 func dropBOM(data []byte, last bool, c *Chunk) bool {
 	const mark = "\xEF\xBB\xBF"
 	if len(data) < len(mark) && !last && bytes.HasPrefix([]byte(mark), data) {
@@ -327,8 +328,8 @@ func dropBOM(data []byte, last bool, c *Chunk) bool {
 	return true
 }
 
-// next finds the record that data begins with, which is not empty. Cuts are
-// passed by reference on the way of each record: copies of what was just
+// next finds the record at the beginning of data, which is not empty, and stores what it found in
+// k. The cut is passed by reference on the way of each record: copies of a cut that was just
 // written stall the processor, and cost as much as the check of a short row.
 func (s *Scanner) next(k *cut, data []byte, last bool) {
 	switch {
@@ -351,8 +352,9 @@ func (s *Scanner) next(k *cut, data []byte, last bool) {
 	}
 }
 
-// bound rejects a record that is longer than MaxContent allows without its line end. Of a
-// row over several lines it takes the first one, as where the end is not in sight.
+// bound rejects a record that is longer than MaxContent allows, its line end not counted. Of a
+// row over several lines it rejects only the first line, as for a row whose end is not in sight,
+// and the next line is scanned as a row of its own.
 func (s *Scanner) bound(k *cut, data []byte) {
 	switch {
 	case s.opt.Parse.Container() && len(s.unit.parts) > 1, len(withoutEnd(data[:k.n])) <= s.most:
@@ -427,7 +429,8 @@ func (s *Scanner) long(c *Chunk, rest []byte, k cut) {
 	}
 }
 
-// reject sets the record that rest begins with aside.
+// reject adds the record at the beginning of rest, which k describes, to the rejected records of
+// the chunk. It returns false if the chunk has record.MaxPieces of them already.
 func (s *Scanner) reject(c *Chunk, rest []byte, k cut) bool {
 	if len(c.Rejected) == record.MaxPieces {
 		return false

@@ -9,9 +9,9 @@ import (
 // Its Offset is that of each record.
 func (s *Scanner) SetStamp(stamp Stamp) { s.stamp = stamp }
 
-// splice joins a record, which begins at an offset of its file, to the body
-// with its fields. It reports false, and leaves the body as it was, where that
-// would be longer than a body may be.
+// splice appends a JSON record with the fields of the configuration to the body. offset is that
+// of the record in its file, for the field {offset}. It returns false, and leaves the body as it
+// was, if the body would become too long.
 func (s *Scanner) splice(c *Chunk, rec []byte, newline bool, offset int64) bool {
 	c.detach()
 	s.stamp.Offset = offset

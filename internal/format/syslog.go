@@ -27,8 +27,8 @@ type syslog struct {
 	at   int // what is before was read
 }
 
-// appendSyslog appends the object of a line. The zero fault means that it is one of
-// syslog; else dst is as it was.
+// appendSyslog appends the JSON object of a line of syslog. If the line is not syslog, the fault
+// says why, and dst is as it was.
 func (s *Scanner) appendSyslog(dst, line []byte) (_ []byte, lossy bool, f fault) {
 	l := syslog{object: object{dst: append(dst, '{')}, s: s, line: line}
 	pri, ok := l.priority()
@@ -87,8 +87,8 @@ func (l *syslog) word() []byte {
 	return rest
 }
 
-// stamp writes the time, which may be in the classic form: then the year is that of
-// the file.
+// stamp parses the time of the line and writes it as a member. classic allows the old form
+// without a year, which then gets the year of the file.
 func (l *syslog) stamp(classic bool) (f fault) {
 	begin := l.at
 	zone := l.s.opt.Zone
