@@ -42,8 +42,8 @@ func (s *Spool) Next(r record.Route) (p *record.Payload, frame record.BatchID) {
 	}
 }
 
-// Waiting is how many payloads of a route Next has to give, now or, of those that
-// were returned until some time, later; see Ready. It does not read from the disk.
+// Waiting returns how many payloads of a route Next can return now or later: those that were
+// returned with ReturnUntil count too. It does not read from the disk.
 func (s *Spool) Waiting(r record.Route) int {
 	to := unique.Make(r)
 	s.mu.Lock()
@@ -54,8 +54,8 @@ func (s *Spool) Waiting(r record.Route) int {
 	return 0
 }
 
-// Ready says whether Next has a payload of a route to give at a time, and if not
-// when it has one; zero: none waits. It does not read from the disk.
+// Ready reports whether Next can return a payload of a route at the time now. If not, due is the
+// time when it can; zero: no payload of the route waits. It does not read from the disk.
 func (s *Spool) Ready(r record.Route, now time.Time) (ready bool, due time.Time) {
 	to := unique.Make(r)
 	s.mu.Lock()
@@ -174,8 +174,9 @@ func (sh *share) unreadable(e *slot) *record.Payload {
 	return unreadable(e.id, sh.to.Value(), by)
 }
 
-// mend has Options.Rebuild make a payload again whose frame is damaged. The damaged frame
-// stays in its segment, so after a crash the payload is rebuilt once more.
+// mend has Options.Rebuild make the payload t again from its source files, because its frame is
+// damaged (cause). The damaged frame stays in its segment, so after a crash the payload is made
+// again once more.
 func (s *Spool) mend(t *taken, p *record.Payload, cause error) (*record.Payload, error) {
 	s.mu.Lock()
 	g := t.sh.g
@@ -220,8 +221,8 @@ func (s *Spool) Return(id record.BatchID) { s.giveBack(id, time.Time{}) }
 // the monotonic clock: until then Next passes over it, however the wall clock jumps.
 func (s *Spool) ReturnUntil(id record.BatchID, notBefore time.Time) { s.giveBack(id, notBefore) }
 
-// giveBack makes a payload wait again that Next gave out; Next does not give it out again before
-// until. It returns false and changes nothing if the payload is not given out.
+// giveBack makes a payload that Next returned wait again; Next does not return it before until.
+// It returns false and changes nothing if Next has not returned the payload.
 func (s *Spool) giveBack(id record.BatchID, until time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -262,8 +263,8 @@ func (s *Spool) finish(t *taken) {
 	s.endOut(t)
 }
 
-// endWaiting ends a payload that waits and returns true. It returns false and changes nothing if the
-// payload has ended, is given out, or was copied to another segment.
+// endWaiting ends a payload that waits and returns true. It returns false and changes nothing if
+// the payload has ended, was handed to the caller of Next, or was copied to another segment.
 func (s *Spool) endWaiting(at placed) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -290,8 +291,8 @@ func (s *Spool) Attempted(id record.BatchID, attempt int) {
 	s.attempts[id] = max(s.attempts[id], attempt)
 }
 
-// verify reads a segment after one of its payloads was not there, and gives up all
-// payloads that are not. An error means that the disk cannot tell now.
+// verify reads a segment from which a payload could not be read, and gives up all payloads that
+// cannot be found in it. An error means that the disk cannot tell now.
 func (s *Spool) verify(g *segment) error {
 	s.mu.Lock()
 	g.pins++

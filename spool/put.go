@@ -57,8 +57,9 @@ func (s *Spool) Put(p *record.Payload) error {
 	return s.put(p, nil)
 }
 
-// isInHand reports whether the caller of Next has a payload. One that is being read, or
-// made again, nobody has yet: what is put under its id is another copy.
+// isInHand reports whether the caller of Next has a payload. A payload that the spool is still
+// reading or making again counts as not in hand: what is put under its id meanwhile is another
+// copy.
 func (s *Spool) isInHand(id record.BatchID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -90,8 +90,8 @@ type page struct {
 	at, n int    // its first slot in the share, and how many
 }
 
-// page says which slots of a share are to be read next, and pins the segment for that.
-// Needs mu.
+// page returns which index entries of a share are read next, and pins the segment, which load
+// unpins. Needs mu.
 func (s *Spool) page(sh *share) page {
 	sh.g.pins++
 	n := max(minAhead, min(maxAhead, totalAhead/len(s.lanes)))
@@ -180,8 +180,8 @@ func (s *Spool) reindex(g *segment, x *index, cause error) bool {
 	return true
 }
 
-// lose gives up the payloads of a segment that are not in there (those found in the file)
-// and are not given out, and calls OnLost with them.
+// lose gives up the payloads of a segment whose frames were not found in the file (there has
+// those that were) and that nobody has in hand, and reports them with OnLost.
 func (s *Spool) lose(g *segment, there bits, cause error) {
 	all, err := s.all(g)
 	s.mu.Lock()
@@ -271,7 +271,7 @@ type sums struct {
 	to route
 }
 
-// put adds n records of an input.
+// put adds n records of an input for a route to the sums.
 func (s *sums) put(to route, input string, n int) {
 	if s.by == nil {
 		s.by = map[string]int{}

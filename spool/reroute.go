@@ -47,8 +47,8 @@ func (s *Spool) Reroute(from record.Route, cluster string, only func(*record.Pay
 	return moved, nil
 }
 
-// wakeAll ends the rest of all payloads of a route that were returned until some time, and
-// reports whether there were any.
+// wakeAll lets all returned payloads of a route be tried again at once, and reports whether there
+// were any that waited for a time.
 func (s *Spool) wakeAll(r record.Route) (any bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,8 +61,8 @@ func (s *Spool) wakeAll(r record.Route) (any bool) {
 	return any
 }
 
-// latest returns the latest time until which a payload of the lane was returned; zero if there is
-// none. Needs mu.
+// latest returns the latest time before which a returned payload of the lane is not to be tried;
+// zero if no payload has such a time. Needs mu.
 func (l *lane) latest() (at time.Time) {
 	for _, t := range l.resting.all {
 		if t.until.After(at) {

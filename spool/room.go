@@ -13,10 +13,10 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// admit returns the first requests of a group for which there is room, the most bytes that they
-// take, and those behind them that have to wait until they are written: what they take is known
-// only then, and may leave room for the next one. It answers a request with ErrFull only if it
-// does not fit beside what is written.
+// admit chooses the requests of a group that fit into the spool. in are those that are written
+// now, size is at most what they take. rest are those after them that wait until in is written,
+// because only then it is known how much room is left. admit answers a request with ErrFull only
+// if it does not fit beside what is written.
 func (w *writer) admit(group []*request) (in, rest []*request, size int64) {
 	for i, r := range group {
 		if len(in) > 0 {

@@ -18,8 +18,8 @@ const leastTear = 4096
 
 var tear = make([]byte, leastTear)
 
-// torn returns where the first line of data is torn by NUL bytes that a crash left; 0: it
-// is not. n is the length of the line.
+// torn returns the index at which NUL bytes from a crash break off the first line of data; 0:
+// there are none. n is the length of the line, 0 if its end is not in data.
 func (s *Scanner) torn(data []byte, n int) int {
 	if n == 0 {
 		n = len(data)
@@ -30,7 +30,7 @@ func (s *Scanner) torn(data []byte, n int) int {
 	return max(bytes.Index(data[:min(n, s.opt.MaxRecord)], tear), 0)
 }
 
-// leadingNULs is how many NULs come before the record that data begins with.
+// leadingNULs returns the number of NUL bytes before the record at the beginning of data.
 func leadingNULs(data []byte) int {
 	if len(data) == 0 || data[0] != 0 {
 		return 0

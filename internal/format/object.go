@@ -54,7 +54,8 @@ const (
 
 var onErrors = []string{"raw", "quarantine", "drop"}
 
-// OnErrorOf finds what becomes of a record by its word in the configuration.
+// OnErrorOf returns the value of on_error with this word in the configuration; false if there is
+// none.
 func OnErrorOf(word string) (OnError, bool) {
 	for i, n := range onErrors {
 		if n == word {
@@ -64,8 +65,8 @@ func OnErrorOf(word string) (OnError, bool) {
 	return 0, false
 }
 
-// unmatched handles a record that is not of the form that parse says. With on_error: raw
-// it appends an object with the text and the reason.
+// unmatched handles a record that does not have the form that parse names, as on_error says. With
+// on_error: raw it appends an object with the text and the reason (why).
 func (s *Scanner) unmatched(dst, text []byte, why fault) (_ []byte, lossy bool) {
 	s.misfits++
 	said := why.explain(text)
@@ -82,8 +83,8 @@ func (s *Scanner) unmatched(dst, text []byte, why fault) (_ []byte, lossy bool) 
 	return append(o.dst, `"}`...), o.lossy
 }
 
-// setAside drops or rejects a record that is not of the form that parse says. It returns
-// false if the record has to wait for the next chunk.
+// setAside drops or rejects a record that does not have the form that parse names. It returns
+// false if the chunk has no room, so that the record has to wait for the next one.
 func (s *Scanner) setAside(c *Chunk, rest []byte, k cut) bool {
 	if s.opt.OnError == DropUnmatched {
 		c.Unmatched++

@@ -182,7 +182,7 @@ func (s *Scanner) appendObjects(body, lines []byte, k cut, at int64, place int) 
 	return body, lossy
 }
 
-// begins is where in the lines of a cut the first line of an object is.
+// begins returns the index, in the lines of a cut, at which the lines of object i begin.
 func (s *Scanner) begins(k cut, i int) int {
 	if k.records == 0 {
 		return 0
@@ -206,7 +206,7 @@ func (s *Scanner) appendObject(dst, lines []byte, k cut, i int) (_ []byte, lossy
 	return s.take(dst, text, s.opt.Parse)
 }
 
-// take parses text and appends the object that it stands for.
+// take parses text as how says, and appends the resulting JSON object to dst.
 func (s *Scanner) take(dst, text []byte, how Parse) (made []byte, lossy bool) {
 	var why fault
 	switch how {
@@ -235,7 +235,7 @@ func (s *Scanner) take(dst, text []byte, how Parse) (made []byte, lossy bool) {
 	return append(dst, `"}`...), lossy
 }
 
-// appendBareLines appends lines with the CR of each line end left out.
+// appendBareLines appends lines without the CR of each line end.
 func appendBareLines(dst, lines []byte) []byte {
 	for {
 		i := bytes.Index(lines, []byte("\r\n"))

@@ -10,10 +10,10 @@ import (
 // bytes at a time, without a branch for each field, which walkRow needs and no
 // processor foretells. Everything else is for walkRow, which knows what is wrong.
 
-// quotedRow counts the fields of the line of n bytes, newline included, that
-// data begins with. It reports false where it is not one whole sound record:
-// quotes are left open, or a quote is where it should not be. The eighth bits of
-// high tell of bytes above 127 in the line, or, at times, just behind it.
+// quotedRow counts the fields of the first line of data, which has n bytes with its newline. ok
+// is false if the line is not one complete valid record: a quote is left open, or is where none
+// may be. The eighth bits of high tell whether there are bytes above 127 in the line, or perhaps
+// just after it.
 func quotedRow(data []byte, n int, sep byte) (fields int, high uint64, ok bool) {
 	var (
 		inside  uint64      // all bits: a quoted field is open
