@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -175,5 +176,40 @@ func TestWhatWasNotAskedForTellsNothing(t *testing.T) {
 	b.do(Divided{find[Divide](b).P, []*record.Payload{b.data("T", 2), b.data("T", 2)}})
 	if got := actionsOf(b.actions); got != "Request, Request" {
 		t.Errorf("it leads to %s", got)
+	}
+}
+
+// TestASizeOfRequestsUnderWay: requests that are under way together may each be refused, and
+// that is all: what waits behind them is halved before it is asked for.
+func TestASizeOfRequestsUnderWay(t *testing.T) {
+	s := &sized{bench: newBench(t), limit: 1_200_000}
+	var under []*Payload
+	collect := func(actions []Action) {
+		for todo := slices.Clone(actions); len(todo) > 0; todo = todo[1:] {
+			if r, ok := todo[0].(Request); ok {
+				under = append(under, r.P)
+				r.P.Data.Attempt++
+				todo = append(todo, s.do(Asked(r))...)
+			}
+		}
+	}
+	for range 12 {
+		d := s.data("T", 1024)
+		d.RawBytes = 4_000_000
+		collect(s.do(Take{Data: d}))
+	}
+	if len(under) < 2 || len(under) == 12 {
+		t.Fatalf("%d requests are under way, want some of 12", len(under))
+	}
+	var then []Action
+	for _, p := range under {
+		then = append(then, s.do(Answered{p, said(kusto.TooLarge, 413)})...)
+	}
+	s.actions = then
+	if s.settle(); s.refused > len(under)+1 || s.asked != 12*4+s.refused {
+		t.Errorf("%d requests more, %d of them refused; want four for each of 12, and beside them those of 2 MB that %d slots have room for", s.asked, s.refused, len(under))
+	}
+	if asked, refused := s.put(4_000_000); asked != 4 || refused != 0 {
+		t.Errorf("the next one: %d requests, %d refused", asked, refused)
 	}
 }
