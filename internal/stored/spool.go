@@ -96,7 +96,7 @@ func (s *Sum) Verdict() error {
 func (l *Payloads) Each(dir string, fn func(e *spool.Entry) error) error {
 	l.found = make(map[string]bool)
 	err := spool.List(dir, func(e spool.Entry) error {
-		if e.Payload != nil && (!l.Payload(&e) || l.Ended != nil && l.Ended(e.Payload.ID)) {
+		if e.Payload != nil && (l.Ended != nil && l.Ended(e.Payload.ID) || !l.Payload(&e)) {
 			return nil
 		}
 		l.Total.add(&e)

@@ -268,6 +268,11 @@ func TestStrangers(t *testing.T) {
 			t.Errorf("of payloads: %q, want %q", got, want)
 		}
 	}
+	over := Payloads{Filter: Filter{Inputs: []string{"in"}}, Words: t.Output(), Ended: func(record.BatchID) bool { return true }}
+	must(t, over.Each(payloads, func(*spool.Entry) error { return nil }))
+	if text := over.Strangers(); text != "" {
+		t.Errorf("of payloads that have ended: %q", text)
+	}
 	f("", Filter{})
 	f("", Filter{Inputs: []string{"in0", "in1"}, Tables: []string{"T1", "D.T0"}})
 	f("--input \"in\": nothing of it is there; there is something of in0, in1\n--table \"E.T0\": nothing of it is there; there is something of D.T0, D.T1\n",
