@@ -78,6 +78,9 @@ func (a *auditing) run(cmd *cobra.Command) error {
 	if err != nil {
 		return exit.Reading(err)
 	}
+	if err := a.known(r); err != nil {
+		return err
+	}
 	out := console.NewOutput(cmd.OutOrStdout())
 	if a.json {
 		err = out.JSON(r)
@@ -105,13 +108,27 @@ func (a *auditing) against(cmd *cobra.Command, o audit.Options) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	out := console.NewOutput(cmd.OutOrStdout())
-	t := repair.Audit{Config: a.cfg, Options: o, Columns: a.columns, Repair: a.repair, Settled: a.settled, All: a.all, JSON: a.json, Out: out}
+	t := repair.Audit{Config: a.cfg, Options: o, Columns: a.columns, Repair: a.repair, Settled: a.settled, All: a.all, JSON: a.json, Known: a.known, Out: out}
 	if !a.yes {
 		ask := console.NewAsker(cmd.InOrStdin(), cmd.ErrOrStderr())
 		t.Ask = &ask
 	}
 	ok, err := t.Run(ctx)
 	return ended(out.End(err), ok)
+}
+
+// known returns an error if nothing is known of an input that was asked for.
+func (a *auditing) known(r *audit.Report) error {
+	var configured []string
+	if a.cfg != nil {
+		for i := range a.cfg.Inputs {
+			configured = append(configured, a.cfg.Inputs[i].Name)
+		}
+	}
+	if err := r.Known(a.inputs, configured); err != nil {
+		return exit.With(exit.Failed, err)
+	}
+	return nil
 }
 
 // options returns the options of the audit that follow from the flags and the configuration.

@@ -73,7 +73,11 @@ func TestAuditForAPerson(t *testing.T) {
 			t.Errorf("does not say %q:\n%s", want, out)
 		}
 	}
-	if out, _ := s.show(0, "audit", "--state-dir", s.path("state"), "--input", "none"); strings.Contains(out, "a.json") {
+	if out, words := s.show(1, "audit", "--config", s.path("agent.yaml"), "--input", "none"); out != "" || !strings.Contains(words, `--input "none": nothing is known of it`) {
+		t.Errorf("of an input that is not there it says %s %s", out, words)
+	}
+	s.write("two.yaml", strings.Replace(s.read("agent.yaml"), "inputs: [", `inputs: [{name: idle, paths: ["${DIR}/idle/*.json"], table: T, mapping: m}, `, 1))
+	if out, _ := s.show(0, "audit", "--config", s.path("two.yaml"), "--input", "idle"); strings.Contains(out, "a.json") {
 		t.Errorf("--input is not asked:\n%s", out)
 	}
 	if r := s.audited(0, "--since", "1ms"); len(r.Files) == 0 || len(r.Files[0].Before) == 0 || r.Whole {

@@ -28,6 +28,7 @@ type Audit struct {
 	Ask     *console.Asker    // before anything is sent; nil: nobody is asked
 	All     bool              // a line for each file
 	JSON    bool
+	Known   func(*audit.Report) error // what is wrong with the inputs of Options
 	Out     console.Output
 }
 
@@ -49,6 +50,9 @@ func (a *Audit) Run(ctx context.Context) (ok bool, err error) {
 		return a.mend(ctx, o, tables)
 	}
 	r, t, err := judged(ctx, o)
+	if err == nil {
+		err = a.Known(r)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -96,6 +100,9 @@ func (a *Audit) mend(ctx context.Context, o audit.TableOptions, to Sender) (ok b
 	defer lock.Close()
 	began := time.Now()
 	r, t, err := judged(ctx, o)
+	if err == nil {
+		err = a.Known(r)
+	}
 	if err != nil {
 		return false, err
 	}
