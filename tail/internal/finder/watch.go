@@ -297,6 +297,7 @@ func (w *Watcher) Loop(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
+	var rested, last time.Time // the end of the last rest, and the last event
 	for {
 		wrote := false
 		select {
@@ -311,14 +312,23 @@ func (w *Watcher) Loop(ctx context.Context) {
 			}
 			w.to.Changed()
 		case e := <-w.fs.Events:
+			now := time.Now()
 			w.hear(e)
-			wrote = e.Has(fsnotify.Write)
+			wrote = e.Has(fsnotify.Write) && (now.Sub(last) > gathered || now.Sub(rested) > LookFast)
+			last = now
 		}
 		for wrote && w.rest(ctx) {
 			wrote = w.hearGathered()
+			rested = time.Now()
+			last = rested
 		}
 	}
 }
+
+// gathered is how close an event follows a rest, or another event, that had gathered in the
+// kernel with it. No timer says when the last of them is heard: that would be one more thing
+// to wake up for.
+const gathered = time.Millisecond
 
 // Rest sets for how long events gather after a write: who writes goes on writing, and being
 // woken for every event costs more than looking at the file. A rename among them waits no
@@ -342,26 +352,31 @@ func (w *Watcher) rest(ctx context.Context) bool {
 	}
 }
 
-// hearGathered acts on the events that have gathered, and reports whether a file was written
-// to. The next event of a file that is written to all the time then wakes nobody up.
+// hearGathered acts on the events that have gathered, and reports whether the next rest may
+// begin at once: a file was written to, and all was heard. The next event of a file that is
+// written to all the time then wakes nobody up.
 func (w *Watcher) hearGathered() (wrote bool) {
+	heard := 0
 	for yielded := 0; yielded < mostYields; {
 		select {
 		case e := <-w.fs.Events:
 			w.hear(e)
-			wrote, yielded = wrote || e.Has(fsnotify.Write), 0
+			wrote, heard, yielded = wrote || e.Has(fsnotify.Write), heard+1, 0
 		default:
 			runtime.Gosched()
 			yielded++
 		}
 	}
-	return wrote
+	return wrote && heard <= fewEvents
 }
 
-// mostYields is how often fsnotify, which hands over one event at a time and then reads more
-// of them, gets the processor before there are taken to be no more. Those that come later
-// are heard after the next rest.
-const mostYields = 4
+// fsnotify hands over one event at a time and then reads more of them: it gets the processor
+// so often before there are taken to be no more. That may be wrong, and where many files are
+// written to the next event is waited for.
+const (
+	mostYields = 4
+	fewEvents  = 8
+)
 
 // hear acts on one event.
 func (w *Watcher) hear(e fsnotify.Event) {
