@@ -234,8 +234,9 @@ func (q *requeue) send(all []quarantine.Entry) error {
 	return q.answered(sent, to, id, &ans)
 }
 
-// shaped returns a record in the form in which it is sent. A redacted record is stored in
-// the form that was sent, and is sent so again; so is a block of an Avro file.
+// shaped returns a record, ended by a newline, in the form in which it is sent. Quarantine holds
+// a redacted record in the form that was sent, and it is sent in this form again. A block of an
+// Avro file is returned as it is. No record is empty.
 func (q *requeue) shaped(e *quarantine.Entry, id record.BatchID) (made []byte, err error) {
 	if len(e.Header) > 0 {
 		return e.Data, nil
