@@ -13,7 +13,7 @@ import (
 
 	"github.com/twmb/avro/ocf"
 
-	"kusto-agent/emulator/internal/mgmt"
+	"kusto-agent/emulator/internal/kql"
 )
 
 // avroRecords reads an Avro object container file and passes each record to emit as a JSON object,
@@ -41,7 +41,7 @@ func avroRecords(body []byte, emit func(raw []byte) bool) (t tally, _ error) {
 			return t, bad(errors.New("its schema is not that of a record"))
 		}
 		t.rows++
-		if emit != nil && !emit(mgmt.JSON(plain(row))) {
+		if emit != nil && !emit(kql.JSON(plain(row))) {
 			return t, nil
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"kusto-agent/emulator/internal/mgmt"
+	"kusto-agent/emulator/internal/kql"
 )
 
 // asker is a server with one database and somebody who asks it.
@@ -22,7 +22,7 @@ type asker struct {
 // a line, or the error.
 func (a asker) say(call, text string) string {
 	a.t.Helper()
-	body := string(mgmt.JSON(map[string]any{"db": "logs", "csl": text, "properties": map[string]any{"Parameters": map[string]string{"p": "long(2)"}}}))
+	body := string(kql.JSON(map[string]any{"db": "logs", "csl": text, "properties": map[string]any{"Parameters": map[string]string{"p": "long(2)"}}}))
 	w := post(a.s, call, body, "Authorization", "Bearer "+a.token)
 	return answerOf(a.t, w)
 }
@@ -205,7 +205,7 @@ func TestFormsOfResults(t *testing.T) {
 	}
 	f := func(target, options string, rows string, inside ...string) {
 		t.Helper()
-		w := post(s, target, `{"db":"Logs","csl":"App","properties":`+string(mgmt.JSON(`{"Options":`+options+`}`))+`}`)
+		w := post(s, target, `{"db":"Logs","csl":"App","properties":`+string(kql.JSON(`{"Options":`+options+`}`))+`}`)
 		if got := answerOf(t, w); got != rows {
 			t.Errorf("%s %s: %s", target, options, got)
 		}

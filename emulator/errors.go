@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"kusto-agent/emulator/internal/kql"
 	"kusto-agent/emulator/internal/mgmt"
 )
 
@@ -214,5 +215,5 @@ func (e *refusal) render(requestID, activity string, acceptsJSON bool) (body []b
 		inner.Context = doc.Error.Context
 		doc.Error.Inner = &inner
 	}
-	return mgmt.JSON(doc), jsonType
+	return kql.JSON(doc), jsonType
 }

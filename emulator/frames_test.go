@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kusto-agent/emulator/internal/mgmt"
+	"kusto-agent/emulator/internal/kql"
 )
 
 var update = flag.Bool("update", false, "write the golden frames anew")
@@ -316,7 +316,7 @@ func TestPathsAndMethods(t *testing.T) {
 func TestErrorsOfQueries(t *testing.T) {
 	f := func(text, code, typ string) {
 		t.Helper()
-		w := post(New(Options{}), "/v2/rest/query", string(mgmt.JSON(map[string]string{"db": "Logs", "csl": text})))
+		w := post(New(Options{}), "/v2/rest/query", string(kql.JSON(map[string]string{"db": "Logs", "csl": text})))
 		var doc struct {
 			Error struct {
 				Code  string

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"kusto-agent/emulator/internal/kql"
 	"kusto-agent/emulator/internal/mgmt"
 )
 
@@ -36,7 +37,7 @@ func (h hosted) Failures(database, principal string) *mgmt.Result {
 		last[k] = q
 	}
 	for _, k := range order {
-		p := mgmt.JSON(map[string]any{"Mapping": k.mapping, "Format": k.format, "Compressed": false, "IngestionSource": "Stream"})
+		p := kql.JSON(map[string]any{"Mapping": k.mapping, "Format": k.format, "Compressed": false, "IngestionSource": "Stream"})
 		r.Add(database, k.table, principal, first[k].ActivityID, string(p), count[k], first[k].Time, last[k].Time, "Permanent", k.code, first[k].Message)
 	}
 	return r

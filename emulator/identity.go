@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"kusto-agent/emulator/internal/mgmt"
+	"kusto-agent/emulator/internal/kql"
 )
 
 // identityToken answers a request for a token of a managed identity, as the Azure instance metadata
@@ -18,7 +18,7 @@ func (s *Server) identityToken(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	refuse := func(status int, name, text string) {
-		body := mgmt.JSON(map[string]string{"error": name, "error_description": text})
+		body := kql.JSON(map[string]string{"error": name, "error_description": text})
 		c.refuse(&refusal{status: status, text: string(body), contentType: jsonType})
 	}
 	q := r.URL.Query()
@@ -47,7 +47,7 @@ func (s *Server) identityToken(w http.ResponseWriter, r *http.Request) {
 	}
 	token, expires := s.tokens.issue(who)
 	seconds := strconv.FormatInt(int64(s.opt.TokenLifetime.Seconds()), 10)
-	c.send(http.StatusOK, jsonType, mgmt.JSON(map[string]string{
+	c.send(http.StatusOK, jsonType, kql.JSON(map[string]string{
 		"access_token": token, "client_id": who, "expires_in": seconds, "expires_on": strconv.FormatInt(expires.Unix(), 10),
 		"ext_expires_in": seconds, "not_before": strconv.FormatInt(expires.Add(-s.opt.TokenLifetime).Unix(), 10),
 		"resource": resource, "token_type": "Bearer",
@@ -73,7 +73,7 @@ func (t *tokens) identity(q map[string][]string) (who string, known bool) {
 func (s *Server) openID(w http.ResponseWriter, r *http.Request, tenant string) {
 	base := hereURL(r) + "/" + tenant
 	w.Header().Set("Content-Type", jsonType)
-	w.Write(mgmt.JSON(map[string]string{
+	w.Write(kql.JSON(map[string]string{
 		"token_endpoint":         base + "/oauth2/v2.0/token",
 		"authorization_endpoint": base + "/oauth2/v2.0/authorize",
 		"issuer":                 base + "/v2.0",

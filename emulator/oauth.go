@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"kusto-agent/emulator/internal/mgmt"
+	"kusto-agent/emulator/internal/kql"
 )
 
 // tokenVersion is the form of the token endpoint: v1 asks for a resource and
@@ -199,7 +199,7 @@ func (t *tokens) checkSecret(secret string) *tokenError {
 // refusal returns the answer with the JSON error document of Microsoft Entra ID.
 func (e *tokenError) refusal() *refusal {
 	now, trace := time.Now().UTC().Format("2006-01-02 15:04:05Z"), uuid.NewString()
-	body := mgmt.JSON(map[string]any{
+	body := kql.JSON(map[string]any{
 		"error":             e.name,
 		"error_description": fmt.Sprintf("AADSTS%d: %s Trace ID: %s Timestamp: %s", e.code, e.text, trace, now),
 		"error_codes":       []int{e.code},
@@ -224,7 +224,7 @@ func tokenAnswer(v tokenVersion, token, resource string, lifetime time.Duration,
 		answer["not_before"] = strconv.FormatInt(expires.Add(-lifetime).Add(-5*time.Minute).Unix(), 10)
 		answer["resource"] = resource
 	}
-	return mgmt.JSON(answer)
+	return kql.JSON(answer)
 }
 
 // authMetadata answers with the document that tells clients where to get tokens: this server.
@@ -242,7 +242,7 @@ func (s *Server) authMetadata(w http.ResponseWriter, r *http.Request) {
 		resource = "https://kusto.kusto.windows.net"
 	}
 	login := hereURL(r)
-	body := mgmt.JSON(map[string]any{"AzureAD": map[string]any{
+	body := kql.JSON(map[string]any{"AzureAD": map[string]any{
 		"LoginEndpoint": login, "LoginMfaRequired": false,
 		"KustoClientAppId": "db662dc1-0cfe-4e1c-a843-19a68e65be58", "KustoClientRedirectUri": "http://localhost",
 		"KustoServiceResourceId": resource, "FirstPartyAuthorityUrl": login + "/f8cdef31-a31e-4b4a-93e4-5f571e91255a",

@@ -84,7 +84,7 @@ func (f *failure) text() string { return f.words + " (" + f.code + ", 0x80DA0003
 
 // answerMgmt sends what a command answers: one table of version 1.
 func (c *call) answerMgmt(r *result) {
-	c.send(http.StatusOK, jsonType, mgmt.JSON(dataSet1{Tables: []table1{r.v1("Table_0")}}))
+	c.send(http.StatusOK, jsonType, kql.JSON(dataSet1{Tables: []table1{r.v1("Table_0")}}))
 }
 
 // visualizationOf returns the property bag of the render operator, or the bag that says that there is
@@ -127,7 +127,7 @@ func (c *call) answerV1(all []*result, bad *failure) {
 	if bad != nil {
 		doc.Exceptions = []string{bad.text()}
 	}
-	c.send(http.StatusOK, jsonType, mgmt.JSON(doc))
+	c.send(http.StatusOK, jsonType, kql.JSON(doc))
 }
 
 // fragmentRows is how many rows a fragment has.
@@ -244,7 +244,7 @@ func (c *call) answerV2(all []*result, bad *failure, f form) {
 			out.WriteByte('\n')
 		}
 		out.WriteByte("[,"[min(i, 1)])
-		out.Write(mgmt.JSON(frame))
+		out.Write(kql.JSON(frame))
 	}
 	if f.newlines {
 		out.WriteByte('\n')
@@ -294,7 +294,7 @@ func (c *call) completion(bad *failure) *result {
 		r.Add(time.Now(), c.w.Header().Get("x-ms-client-request-id"), c.activity, c.activity, c.activity, level, levelName, status, statusName, event, eventName, payload)
 	}
 	if bad != nil {
-		add(2, "Error", tooLargeStatus, bad.code, 4, "QueryInfo", string(mgmt.JSON(struct {
+		add(2, "Error", tooLargeStatus, bad.code, 4, "QueryInfo", string(kql.JSON(struct {
 			Count int
 			Text  string
 		}{1, bad.text()})))

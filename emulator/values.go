@@ -51,7 +51,7 @@ func (sh *shape) row(f *format, raw []byte) (json.RawMessage, error) {
 			for i := range fields {
 				fields[i] = cut(fields[i])
 			}
-			return mgmt.JSON(fields), nil
+			return kql.JSON(fields), nil
 		}
 		return sh.object(func(i int, c Column) json.RawMessage { return sh.fromField(i, c, fields) }), nil
 	}
@@ -204,7 +204,7 @@ func scalar(typ, text string) json.RawMessage {
 	return null
 }
 
-func quote(s string) json.RawMessage { return mgmt.JSON(s) }
+func quote(s string) json.RawMessage { return kql.JSON(s) }
 
 // cut shortens a string to maxValue bytes, as the service silently does.
 func cut(s string) string {

@@ -27,8 +27,10 @@ type aggregateFunction struct {
 	prefix string // of the name of its column; empty: the argument alone is the name
 	least  int
 	most   int
-	make   func(args []expression) (typ string, of func(rows [][]any) any, err error)
+	make   aggregateMaker
 }
+
+type aggregateMaker func(args []expression) (typ string, of func(rows [][]any) any)
 
 var aggregateFunctions map[string]*aggregateFunction
 
@@ -53,20 +55,19 @@ func scalarIfDynamic(e expression, row []any) any {
 	return v
 }
 
-// numeric returns an error unless the expression is a number or a timespan.
-func numeric(name string, e expression) error {
+// numeric is a fault unless the expression is a number or a timespan.
+func numeric(name string, e expression) {
 	if !isNumber(e.typ) && e.typ != "timespan" {
-		return semantic("%s(): wants numbers or timespans, not %s", name, e.typ)
+		panic(semantic("%s(): wants numbers or timespans, not %s", name, e.typ))
 	}
-	return nil
 }
 
 // init fills aggregateFunctions. Each local function here makes, for some aggregates, the function
 // make of their entries.
 func init() {
-	counting := func(f func(args []expression, rows [][]any) int) func([]expression) (string, func([][]any) any, error) {
-		return func(args []expression) (string, func([][]any) any, error) {
-			return "long", func(rows [][]any) any { return int64(f(args, rows)) }, nil
+	counting := func(f func(args []expression, rows [][]any) int) aggregateMaker {
+		return func(args []expression) (string, func([][]any) any) {
+			return "long", func(rows [][]any) any { return int64(f(args, rows)) }
 		}
 	}
 	distinct := func(args []expression, rows [][]any) int {
@@ -76,10 +77,10 @@ func init() {
 		}
 		return len(seen)
 	}
-	extremeOf := func(name string, sign int) func([]expression) (string, func([][]any) any, error) {
-		return func(args []expression) (string, func([][]any) any, error) {
+	extremeOf := func(name string, sign int) aggregateMaker {
+		return func(args []expression) (string, func([][]any) any) {
 			if args[0].typ == "dynamic" {
-				return "", nil, semantic("%s(): wants values of a type with an order, not dynamic", name)
+				panic(semantic("%s(): wants values of a type with an order, not dynamic", name))
 			}
 			return args[0].typ, func(rows [][]any) (best any) {
 				for _, v := range valuesOf(args[0], rows) {
@@ -88,10 +89,11 @@ func init() {
 					}
 				}
 				return best
-			}, nil
+			}
 		}
 	}
-	sum := func(args []expression) (string, func([][]any) any, error) {
+	sum := func(args []expression) (string, func([][]any) any) {
+		numeric("sum", args[0])
 		typ := args[0].typ
 		if typ == "int" {
 			typ = "long"
@@ -109,14 +111,14 @@ func init() {
 				return ValueOf("timespan", json.RawMessage(`"00:00:00"`))
 			}
 			return total
-		}, numeric("sum", args[0])
+		}
 	}
-	avg := func(args []expression) (string, func([][]any) any, error) {
+	avg := func(args []expression) (string, func([][]any) any) {
 		typ := args[0].typ
 		if isWhole(typ) {
 			typ = "real"
 		}
-		_, total, err := sum(args)
+		_, total := sum(args)
 		return typ, func(rows [][]any) any {
 			n := int64(len(valuesOf(args[0], rows)))
 			if n == 0 {
@@ -126,12 +128,12 @@ func init() {
 				return float64(whole) / float64(n)
 			}
 			return arithmetic("/", total(rows), n)
-		}, err
+		}
 	}
-	spread := func(sample, root bool) func([]expression) (string, func([][]any) any, error) {
-		return func(args []expression) (string, func([][]any) any, error) {
+	spread := func(sample, root bool) aggregateMaker {
+		return func(args []expression) (string, func([][]any) any) {
 			if !isNumber(args[0].typ) {
-				return "", nil, semantic("variance(): wants numbers, not %s", args[0].typ)
+				panic(semantic("variance(): wants numbers, not %s", args[0].typ))
 			}
 			return "real", func(rows [][]any) any {
 				values := valuesOf(args[0], rows)
@@ -153,16 +155,16 @@ func init() {
 					return math.Sqrt(squares / n)
 				}
 				return squares / n
-			}, nil
+			}
 		}
 	}
-	collect := func(set bool) func([]expression) (string, func([][]any) any, error) {
-		return func(args []expression) (string, func([][]any) any, error) {
+	collect := func(set bool) aggregateMaker {
+		return func(args []expression) (string, func([][]any) any) {
 			most := int64(1 << 20)
 			if len(args) > 1 {
 				n, ok := constant(args[1]).(int64)
 				if !ok || n < 0 {
-					return "", nil, semantic("the most that a list holds is no number")
+					panic(semantic("the most that a list holds is no number"))
 				}
 				most = min(most, n)
 			}
@@ -182,11 +184,11 @@ func init() {
 						list = append(list, dynamicOf(v))
 					}
 				}
-				return marshal(list)
-			}, nil
+				return JSON(list)
+			}
 		}
 	}
-	anyOf := func(args []expression) (string, func([][]any) any, error) {
+	anyOf := func(args []expression) (string, func([][]any) any) {
 		return args[0].typ, func(rows [][]any) any {
 			for _, v := range valuesOf(args[0], rows) {
 				if v != "" {
@@ -194,19 +196,19 @@ func init() {
 				}
 			}
 			return nil
-		}, nil
+		}
 	}
 	// where is an aggregate of the rows for which its second argument holds.
-	where := func(f func([]expression) (string, func([][]any) any, error), at int) func([]expression) (string, func([][]any) any, error) {
-		return func(args []expression) (string, func([][]any) any, error) {
+	where := func(f aggregateMaker, at int) aggregateMaker {
+		return func(args []expression) (string, func([][]any) any) {
 			predicate := args[at]
 			if predicate.typ != "bool" {
-				return "", nil, semantic("the predicate of an aggregate is of type %s, not bool", predicate.typ)
+				panic(semantic("the predicate of an aggregate is of type %s, not bool", predicate.typ))
 			}
-			typ, of, err := f(slices.Delete(slices.Clone(args), at, at+1))
+			typ, of := f(slices.Delete(slices.Clone(args), at, at+1))
 			return typ, func(rows [][]any) any {
 				return of(slices.DeleteFunc(slices.Clone(rows), func(row []any) bool { return predicate.of(row) != true }))
-			}, err
+			}
 		}
 	}
 	rows := counting(func(_ []expression, rows [][]any) int { return len(rows) })
@@ -230,61 +232,51 @@ func init() {
 
 // call reads the arguments of the aggregate name and adds a slot for it. The expression that it
 // returns reads that slot. For arg_max and arg_min, which make whole columns, the expression is empty.
-func (a *aggregates) call(c *Cursor, s *scope, name string) (expression, error) {
+func (a *aggregates) call(c *Cursor, s *scope, name string) expression {
 	f := aggregateFunctions[name]
 	if f.make == nil {
-		return expression{}, a.extremeRow(c, s, name)
+		a.extremeRow(c, s, name)
+		return expression{}
 	}
-	args, err := s.over(a.over).arguments(c)
-	if err != nil {
-		return expression{}, err
-	}
+	args := s.over(a.over).arguments(c)
 	if len(args) < f.least || len(args) > f.most {
-		return expression{}, semantic("%s(): it does not take %d arguments", name, len(args))
+		panic(semantic("%s(): it does not take %d arguments", name, len(args)))
 	}
-	typ, of, err := f.make(args)
-	if err != nil {
-		return expression{}, err
-	}
+	typ, of := f.make(args)
 	at := len(a.slots)
 	a.slots = append(a.slots, of)
 	e := expression{typ: typ, of: func(row []any) any { return row[at] }, name: f.prefix}
 	if len(args) > 0 {
 		e.name += args[0].name
 	}
-	return e, nil
+	return e
 }
 
 // extremeRow reads the arguments of arg_max or arg_min: (expression, columns…) or (expression, *). It
 // sets a.several to the columns that they make and a.rowOf to the function that returns their values
 // for a group: those of the row with the greatest (arg_max) or least (arg_min) expression. Of equal
 // rows the first counts, and a row with a null only where all have one.
-func (a *aggregates) extremeRow(c *Cursor, s *scope, name string) error {
+func (a *aggregates) extremeRow(c *Cursor, s *scope, name string) {
 	sign := map[string]int{"arg_max": 1, "arg_min": -1}[name]
 	inner := s.over(a.over)
 	if a.several != nil {
-		return semantic("%s(): the emulator knows one of them in a summarize", name)
+		panic(semantic("%s(): the emulator knows one of them in a summarize", name))
 	}
-	if err := c.Want("("); err != nil {
-		return err
-	}
-	parts, err := inner.assignments(c, "Column")
-	if err != nil && !c.Taken().is(",") {
-		return err
+	c.Want("(")
+	parts := []assignment{inner.assignment(c, "Column", 1)}
+	star := false
+	for !star && c.Sign(",") {
+		if star = c.Sign("*"); !star {
+			parts = append(parts, inner.assignment(c, "Column", unnamed(parts)+1))
+		}
 	}
 	a.starred = len(parts)
-	if err != nil { // a star follows the comma
-		if len(parts) == 0 || !c.Sign("*") {
-			return err
-		}
-		for i, col := range a.over.Columns {
-			if col.Name != parts[0].name {
-				parts = append(parts, assignment{col.Name, expression{typ: col.Type, of: func(row []any) any { return row[i] }, name: col.Name}})
-			}
-		}
+	if star {
+		others := columnsOf(a.over)
+		parts = append(parts, slices.DeleteFunc(others, func(other assignment) bool { return other.name == parts[0].name })...)
 	}
 	if parts[0].typ == "dynamic" {
-		return semantic("%s(): wants values of a type with an order, not dynamic", name)
+		panic(semantic("%s(): wants values of a type with an order, not dynamic", name))
 	}
 	a.several = parts
 	a.rowOf = func(rows [][]any) []any {
@@ -302,14 +294,14 @@ func (a *aggregates) extremeRow(c *Cursor, s *scope, name string) error {
 		}
 		return out
 	}
-	return c.Want(")")
+	c.Want(")")
 }
 
 // summarize reads the aggregates and the by clause of a summarize and returns its result over the rows
 // of t.
-func (s *scope) summarize(c *Cursor, t *Table) (*Table, error) {
+func (s *scope) summarize(c *Cursor, t *Table) *Table {
 	if p := c.Peek(); p.Kind == TokWord && strings.HasPrefix(p.Text, "hint") {
-		return nil, unknown("parameter of summarize", p.Text)
+		panic(unknown("parameter of summarize", p.Text))
 	}
 	a := &aggregates{over: t}
 	var columns []assignment
@@ -318,13 +310,10 @@ func (s *scope) summarize(c *Cursor, t *Table) (*Table, error) {
 		inner := s.over(nil)
 		inner.aggregates = a
 		before := a.several == nil
-		one, err := inner.assignment(c, "Column", unnamed(columns)+1)
-		if err != nil {
-			return nil, err
-		}
+		one := inner.assignment(c, "Column", unnamed(columns)+1)
 		if before && a.several != nil {
 			if one.of != nil { // arg_max alone gives an empty expression
-				return nil, semantic("arg_max and arg_min are no part of an expression")
+				panic(semantic("arg_max and arg_min are no part of an expression"))
 			}
 			several = len(columns)
 			if one.explicit() {
@@ -342,13 +331,10 @@ func (s *scope) summarize(c *Cursor, t *Table) (*Table, error) {
 	var by []assignment
 	grouped := c.i > 0 && c.Taken().Kind == TokWord && c.Taken().Text == "by"
 	if grouped {
-		var err error
-		if by, err = s.over(t).assignments(c, "Column"); err != nil {
-			return nil, err
-		}
+		by = s.over(t).assignments(c, "Column")
 	}
 	if len(by) == 0 && len(columns) == 0 {
-		return nil, c.Fault("want aggregates, or by")
+		panic(c.Fault("want aggregates, or by"))
 	}
 	return s.grouped(t, a, columns, several, by, grouped)
 }
@@ -369,7 +355,7 @@ func unnamed(columns []assignment) int {
 // group, with the values of by first. several is the index among columns of the one that arg_max or
 // arg_min expands to a.several; -1 for none. Without a by clause (grouped is false) there is always
 // one row, even if t is empty.
-func (s *scope) grouped(t *Table, a *aggregates, columns []assignment, several int, by []assignment, grouped bool) (*Table, error) {
+func (s *scope) grouped(t *Table, a *aggregates, columns []assignment, several int, by []assignment, grouped bool) *Table {
 	out := &Table{}
 	for _, b := range by {
 		out.Columns = append(out.Columns, Column{b.name, b.typ})
@@ -400,9 +386,7 @@ func (s *scope) grouped(t *Table, a *aggregates, columns []assignment, several i
 			order = append(order, k)
 		}
 		groups[k] = append(groups[k], row)
-		if err := s.made(len(by)); err != nil {
-			return nil, err
-		}
+		s.made(len(by))
 	}
 	if !grouped && len(order) == 0 {
 		order, heads[""] = []string{""}, []any{}
@@ -421,9 +405,7 @@ func (s *scope) grouped(t *Table, a *aggregates, columns []assignment, several i
 			}
 		}
 		out.Rows = append(out.Rows, row)
-		if err := s.made(len(row)); err != nil {
-			return nil, err
-		}
+		s.made(len(row))
 	}
-	return out, nil
+	return out
 }

@@ -21,12 +21,12 @@ import (
 // times, also not at all; only in "a*" and "y*" must it be given once.
 type function struct {
 	params  string
-	lenient bool                                    // it is called with nulls; else a null argument makes the result null
-	typ     string                                  // of the result, unless typeOf gives it
-	typeOf  func(args []expression) (string, error) // type of the result, from the arguments
-	of      func(s *scope, v []any) any             // the value, from the values of the arguments
-	ofRow   func(row []any) any                     // in place of of: the value, from the row itself
-	names   bool                                    // a column of the result gets the name of the first argument
+	lenient bool                           // it is called with nulls; else a null argument makes the result null
+	typ     string                         // of the result, unless typeOf gives it
+	typeOf  func(args []expression) string // type of the result, from the arguments
+	of      func(s *scope, v []any) any    // the value, from the values of the arguments
+	ofRow   func(row []any) any            // in place of of: the value, from the row itself
+	names   bool                           // a column of the result gets the name of the first argument
 }
 
 // maxText bounds the strings that functions make.
@@ -38,7 +38,7 @@ func text(f func(v []any) string) func(*scope, []any) any {
 	return func(_ *scope, v []any) any {
 		t := f(v)
 		if len(t) > maxText {
-			panic(fault{semantic("a string of %d bytes is longer than the emulator makes", len(t))})
+			panic(semantic("a string of %d bytes is longer than the emulator makes", len(t)))
 		}
 		return t
 	}
@@ -202,7 +202,7 @@ func sinceEpoch(unit time.Duration) function {
 // sameType returns the common type of the arguments at the indexes pick: int and long have long in
 // common, a real and a whole number real. It is an error when there is none; what names the function
 // in it.
-func sameType(what string, args []expression, pick ...int) (string, error) {
+func sameType(what string, args []expression, pick ...int) string {
 	typ := ""
 	for _, i := range pick {
 		switch t := args[i].typ; {
@@ -213,10 +213,10 @@ func sameType(what string, args []expression, pick ...int) (string, error) {
 		case isNumber(typ) && isNumber(t) && typ != "decimal" && t != "decimal":
 			typ = "real"
 		default:
-			return "", semantic("%s(): arguments of types %s and %s do not go together", what, typ, t)
+			panic(semantic("%s(): arguments of types %s and %s do not go together", what, typ, t))
 		}
 	}
-	return typ, nil
+	return typ
 }
 
 // all returns the indexes of all arguments.
@@ -230,7 +230,7 @@ func all(args []expression) []int {
 
 // extreme describes min_of (sign -1) and max_of (sign 1), which ignore nulls.
 func extreme(name string, sign int) function {
-	return function{params: "aa*", lenient: true, typeOf: func(args []expression) (string, error) { return sameType(name, args, all(args)...) },
+	return function{params: "aa*", lenient: true, typeOf: func(args []expression) string { return sameType(name, args, all(args)...) },
 		of: plain(func(v []any) (best any) {
 			for _, x := range v {
 				if x != nil && (best == nil || compare(x, best)*sign > 0) {
@@ -289,17 +289,25 @@ func binned(_ *scope, v []any) any {
 }
 
 // binType returns the type of the result of bin, or an error for types that cannot be combined.
-func binType(args []expression) (string, error) {
+func binType(args []expression) string {
 	a, b := args[0].typ, args[1].typ
 	switch {
 	case (a == "datetime" || a == "timespan") && b == "timespan":
-		return a, nil
+		return a
 	case isWhole(a) && isWhole(b):
-		return a, nil
+		return a
 	case isNumber(a) && isNumber(b):
-		return arithmeticType("*", a, b), nil
+		return arithmeticType("*", a, b)
 	}
-	return "", semantic("bin(): values of type %s have no bins of type %s", a, b)
+	panic(semantic("bin(): values of type %s have no bins of type %s", a, b))
+}
+
+// wholeOrReal is the type of a whole number that is rounded: long. All others are real.
+func wholeOrReal(args []expression) string {
+	if isWhole(args[0].typ) {
+		return "long"
+	}
+	return "real"
 }
 
 // rounded implements round(value, digits): halves are rounded to the even digit.
@@ -341,11 +349,11 @@ func split(_ *scope, v []any) any {
 	}
 	if len(v) > 2 {
 		if i := v[2].(int64); i >= 0 && i < int64(len(parts)) {
-			return marshal(parts[i : i+1])
+			return JSON(parts[i : i+1])
 		}
 		return nil
 	}
-	return marshal(parts)
+	return JSON(parts)
 }
 
 // indexOf implements indexof(text, part, start): the position of part in characters, or -1 when it
@@ -433,7 +441,7 @@ func dateDiff(_ *scope, v []any) any {
 	}
 	size := spans[unit]
 	if size == 0 {
-		panic(fault{semantic("datetime_diff(): '%s' is no period that the emulator knows", unit)})
+		panic(semantic("datetime_diff(): '%s' is no period that the emulator knows", unit))
 	}
 	return int64(a.Truncate(size).Sub(b.Truncate(size)) / size) // weeks begin on days apart by whole weeks
 }
@@ -450,7 +458,7 @@ func dateAdd(_ *scope, v []any) any {
 	}
 	size := spans[unit]
 	if size == 0 {
-		panic(fault{semantic("datetime_add(): '%s' is no period that the emulator knows", unit)})
+		panic(semantic("datetime_add(): '%s' is no period that the emulator knows", unit))
 	}
 	return inRange("datetime_add", t.Add(time.Duration(wholeArithmetic("*", int64(size), n).(int64))))
 }
@@ -464,7 +472,7 @@ func datePart(_ *scope, v []any) any {
 		"microsecond": t.Nanosecond() / 1e3, "nanosecond": t.Nanosecond()}
 	n, ok := all[strings.ToLower(textOf(v[0]))]
 	if !ok {
-		panic(fault{semantic("datetime_part(): '%s' is no part that the emulator knows", textOf(v[0]))})
+		panic(semantic("datetime_part(): '%s' is no part that the emulator knows", textOf(v[0])))
 	}
 	return int64(n)
 }
@@ -524,7 +532,7 @@ func rangeOf(_ *scope, v []any) any {
 		}
 		list = append(list, dynamicOf(x))
 	}
-	return marshal(list)
+	return JSON(list)
 }
 
 // bagPack implements bag_pack(key, value, …): a property bag. Of equal keys the last value counts.
@@ -579,7 +587,7 @@ func init() {
 	predicate := func(f func(v any) bool) function {
 		return function{params: "a", lenient: true, typ: "bool", of: plain(func(v []any) any { return f(v[0]) })}
 	}
-	iff := function{params: "baa", lenient: true, typeOf: func(args []expression) (string, error) { return sameType("iff", args, 1, 2) },
+	iff := function{params: "baa", lenient: true, typeOf: func(args []expression) string { return sameType("iff", args, 1, 2) },
 		of: plain(func(v []any) any {
 			if v[0] == true {
 				return v[1]
@@ -601,7 +609,7 @@ func init() {
 		if len(raw) == 0 {
 			return nil
 		}
-		return marshal(textOf(v[0]))
+		return JSON(textOf(v[0]))
 	})}
 	bin := function{params: "aa", typeOf: binType, names: true, of: binned}
 	monthOf := part("int", func(t time.Time) int { return int(t.Month()) })
@@ -628,14 +636,14 @@ func init() {
 		"isinf":    {params: "n", typ: "bool", of: plain(func(v []any) any { return math.IsInf(asReal(v[0]), 0) })},
 		"isfinite": {params: "n", typ: "bool", of: plain(func(v []any) any { return !math.IsInf(asReal(v[0]), 0) && !math.IsNaN(asReal(v[0])) })},
 		"iff":      iff, "iif": iff,
-		"case": {params: "baa*", lenient: true, typeOf: func(args []expression) (string, error) {
+		"case": {params: "baa*", lenient: true, typeOf: func(args []expression) string {
 			if len(args)%2 == 0 {
-				return "", semantic("case(): want pairs of a predicate and a value, and a value for all others")
+				panic(semantic("case(): want pairs of a predicate and a value, and a value for all others"))
 			}
 			pick := []int{len(args) - 1}
 			for i := 0; i+1 < len(args); i += 2 {
 				if args[i].typ != "bool" {
-					return "", semantic("case(): a predicate is of type %s, not bool", args[i].typ)
+					panic(semantic("case(): a predicate is of type %s, not bool", args[i].typ))
 				}
 				pick = append(pick, i+1)
 			}
@@ -648,7 +656,7 @@ func init() {
 			}
 			return v[len(v)-1]
 		})},
-		"coalesce": {params: "aa*", lenient: true, typeOf: func(args []expression) (string, error) { return sameType("coalesce", args, all(args)...) },
+		"coalesce": {params: "aa*", lenient: true, typeOf: func(args []expression) string { return sameType("coalesce", args, all(args)...) },
 			of: plain(func(v []any) any {
 				for _, x := range v {
 					if x != nil && x != "" {
@@ -658,7 +666,7 @@ func init() {
 				return v[len(v)-1]
 			})},
 		"min_of": extreme("min_of", -1), "max_of": extreme("max_of", 1),
-		"gettype": {params: "a", lenient: true, typeOf: func([]expression) (string, error) { return "string", nil }, of: plain(func(v []any) any { return typeName(v[0]) })},
+		"gettype": {params: "a", lenient: true, typ: "string", of: plain(func(v []any) any { return typeName(v[0]) })},
 
 		"tostring": conversion("string"), "toint": conversion("int"), "tolong": conversion("long"), "toreal": toReal, "todouble": toReal,
 		"todecimal": conversion("decimal"), "todatetime": conversion("datetime"), "totimespan": conversion("timespan"), "tobool": boolean,
@@ -676,7 +684,7 @@ func init() {
 				delimiter = textOf(v[2])
 			}
 			if size := int64(len(textOf(v[0])) + len(delimiter)); n > 1024 || n < 1 || size*n > maxText {
-				panic(fault{semantic("strrep(): it repeats from 1 to 1024 times")})
+				panic(semantic("strrep(): it repeats from 1 to 1024 times"))
 			}
 			return strings.TrimSuffix(strings.Repeat(textOf(v[0])+delimiter, int(n)), delimiter)
 		})},
@@ -711,28 +719,18 @@ func init() {
 		})},
 
 		"bin": bin, "floor": bin,
-		"ceiling": {params: "n", typeOf: func(args []expression) (string, error) {
-			if isWhole(args[0].typ) {
-				return "long", nil
-			}
-			return "real", nil
-		}, of: plain(func(v []any) any {
+		"ceiling": {params: "n", typeOf: wholeOrReal, of: plain(func(v []any) any {
 			if n, ok := v[0].(int64); ok {
 				return n
 			}
 			return math.Ceil(asReal(v[0]))
 		})},
-		"round": {params: "n?l", typeOf: func(args []expression) (string, error) {
-			if isWhole(args[0].typ) {
-				return "long", nil
-			}
-			return "real", nil
-		}, of: rounded},
-		"abs": {params: "a", typeOf: func(args []expression) (string, error) {
+		"round": {params: "n?l", typeOf: wholeOrReal, of: rounded},
+		"abs": {params: "a", typeOf: func(args []expression) string {
 			if t := args[0].typ; isNumber(t) || t == "timespan" {
-				return t, nil
+				return t
 			}
-			return "", semantic("abs(): wants a number or a timespan, not %s", args[0].typ)
+			panic(semantic("abs(): wants a number or a timespan, not %s", args[0].typ))
 		}, of: plain(func(v []any) any {
 			var zero any = int64(0)
 			switch x := v[0].(type) {
@@ -775,14 +773,14 @@ func init() {
 				more, _ := arrayOf(x)
 				list = append(list, more...)
 			}
-			return marshal(list)
+			return JSON(list)
 		})},
 		"pack_array": {params: "a*", lenient: true, typ: "dynamic", of: plain(func(v []any) any {
 			list := []json.RawMessage{}
 			for _, x := range v {
 				list = append(list, dynamicOf(x))
 			}
-			return marshal(list)
+			return JSON(list)
 		})},
 		"bag_pack": bag, "pack": bag,
 		"bag_keys": {params: "y", typ: "dynamic", of: plain(func(v []any) any {
@@ -790,7 +788,7 @@ func init() {
 			if !ok {
 				return nil
 			}
-			return marshal(keys)
+			return JSON(keys)
 		})},
 		"bag_has_key": {params: "ys", typ: "bool", of: plain(func(v []any) any {
 			keys, ok := keysOf(v[0])
@@ -798,7 +796,7 @@ func init() {
 				return nil
 			}
 			if strings.HasPrefix(textOf(v[1]), "$") {
-				panic(fault{semantic("bag_has_key(): the emulator knows keys, not paths")})
+				panic(semantic("bag_has_key(): the emulator knows keys, not paths"))
 			}
 			return slices.Contains(keys, textOf(v[1]))
 		})},
@@ -839,7 +837,7 @@ func joined(delimiter string, v []any) string {
 
 // call reads a function's name and arguments and returns the expression that calls it. It is an error
 // when the function is unknown, or does not take these arguments.
-func (s *scope) call(c *Cursor) (expression, error) {
+func (s *scope) call(c *Cursor) expression {
 	name := c.Next().Text
 	if name == "toscalar" {
 		return s.toScalar(c)
@@ -850,32 +848,25 @@ func (s *scope) call(c *Cursor) (expression, error) {
 	f, ok := functions[name]
 	if !ok {
 		if aggregateFunctions[name] != nil {
-			return expression{}, semantic("the aggregate '%s' is known in summarize alone", name)
+			panic(semantic("the aggregate '%s' is known in summarize alone", name))
 		}
-		return expression{}, unknown("function", name)
+		panic(unknown("function", name))
 	}
-	args, err := s.arguments(c)
-	if err != nil {
-		return expression{}, err
-	}
-	if err := f.check(name, args); err != nil {
-		return expression{}, err
-	}
+	args := s.arguments(c)
+	f.check(name, args)
 	e := expression{typ: f.typ}
 	if f.typeOf != nil {
-		if e.typ, err = f.typeOf(args); err != nil {
-			return e, err
-		}
+		e.typ = f.typeOf(args)
 	}
 	if f.names && len(args) > 0 {
 		e.name = args[0].name
 	}
 	if f.ofRow != nil {
 		if s.at == nil || !s.at.Ingested {
-			return e, semantic("%s(): the emulator knows it of the rows of a table, also behind where, take and order, and of no others", name)
+			panic(semantic("%s(): the emulator knows it of the rows of a table, also behind where, take and order, and of no others", name))
 		}
 		e.of = f.ofRow
-		return e, nil
+		return e
 	}
 	inner := *s
 	e.of = func(row []any) any {
@@ -887,12 +878,12 @@ func (s *scope) call(c *Cursor) (expression, error) {
 		}
 		return f.of(&inner, v)
 	}
-	return e, nil
+	return e
 }
 
-// check returns an error unless the number and the types of the arguments fit f.params; see the type
+// check is a fault unless the number and the types of the arguments fit f.params; see the type
 // for its letters.
-func (f function) check(name string, args []expression) error {
+func (f function) check(name string, args []expression) {
 	least, most, optional := 0, 0, false
 	var kinds []byte
 	for i := 0; i < len(f.params); i++ {
@@ -914,7 +905,7 @@ func (f function) check(name string, args []expression) error {
 		}
 	}
 	if len(args) < least || len(args) > most {
-		return semantic("%s(): it does not take %d arguments", name, len(args))
+		panic(semantic("%s(): it does not take %d arguments", name, len(args)))
 	}
 	for i, a := range args {
 		ok := true
@@ -935,38 +926,35 @@ func (f function) check(name string, args []expression) error {
 			ok = a.typ == "bool"
 		}
 		if !ok {
-			return semantic("%s(): argument %d is of type %s", name, i+1, a.typ)
+			panic(semantic("%s(): argument %d is of type %s", name, i+1, a.typ))
 		}
 	}
-	return nil
 }
 
 // toScalar reads toscalar(…), around a table or a scalar. The result is a constant: the first cell of
 // the table, nil when it has no rows, or the scalar.
-func (s *scope) toScalar(c *Cursor) (expression, error) {
-	if err := c.Want("("); err != nil {
-		return expression{}, err
-	}
+func (s *scope) toScalar(c *Cursor) expression {
+	c.Want("(")
 	begin := c.i
-	t, err := s.over(nil).tabular(c)
-	if err != nil {
+	var t *Table
+	if err := try(func() { t = s.over(nil).tabular(c) }); err != nil {
 		reached := c.i
 		c.i = begin
-		e, scalarErr := s.over(nil).scalar(c)
+		var e expression
+		scalarErr := try(func() { e = s.over(nil).scalar(c) })
 		if scalarErr != nil || c.i < reached {
-			return expression{}, err
+			panic(Fault{err})
 		}
-		return fixed(e.typ, e.of(nil)), c.Want(")")
+		c.Want(")")
+		return fixed(e.typ, e.of(nil))
 	}
-	if err := c.Want(")"); err != nil {
-		return expression{}, err
-	}
+	c.Want(")")
 	if len(t.Columns) == 0 {
-		return expression{}, semantic("toscalar(): the table has no columns")
+		panic(semantic("toscalar(): the table has no columns"))
 	}
 	e := fixed(t.Columns[0].Type, nil)
 	if len(t.Rows) > 0 {
 		e = fixed(t.Columns[0].Type, t.Rows[0][0])
 	}
-	return e, nil
+	return e
 }

@@ -17,121 +17,89 @@ type condition struct{ left, right int }
 
 // join reads the parameters, the right table and the conditions of a join and returns the joined rows.
 // Without a kind it is innerunique.
-func (s *scope) join(c *Cursor, left *Table) (*Table, error) {
+func (s *scope) join(c *Cursor, left *Table) *Table {
 	kind := "innerunique"
 	for c.Peek().Kind == TokWord && (c.after().is("=") || c.after().is(".")) {
 		word := c.Peek().Text
 		if !strings.EqualFold(word, "kind") {
-			return nil, unknown("parameter of join", word)
+			panic(unknown("parameter of join", word))
 		}
 		c.i += 2
 		if kind = kinds[c.Peek().Text]; kind == "" {
-			return nil, unknown("kind of join", c.Peek().Text)
+			panic(unknown("kind of join", c.Peek().Text))
 		}
 		c.Next()
 	}
-	right, err := s.joined(c)
-	if err != nil {
-		return nil, err
-	}
+	right := s.joined(c)
 	if !c.Word("on") {
-		return nil, c.Fault("want on")
+		panic(c.Fault("want on"))
 	}
-	on, err := s.conditions(c, left, right)
-	if err != nil {
-		return nil, err
-	}
-	return s.match(kind, left, right, on)
+	return s.match(kind, left, right, s.conditions(c, left, right))
 }
 
 // joined reads the right table of a join, or a further table of a union: a tabular expression in
 // brackets, or a name.
-func (s *scope) joined(c *Cursor) (*Table, error) {
-	if c.Peek().is("(") {
-		c.Next()
-		t, err := s.over(nil).tabular(c)
-		if err == nil {
-			err = c.Want(")")
-		}
-		return t, err
+func (s *scope) joined(c *Cursor) *Table {
+	if c.Sign("(") {
+		t := s.over(nil).tabular(c)
+		c.Want(")")
+		return t
 	}
 	return s.over(nil).from(c)
 }
 
 // conditions reads the list behind on: names of columns that both tables have, or $left.a == $right.b,
 // with a comma or and between them. The types of both columns must be equal, or both whole numbers.
-func (s *scope) conditions(c *Cursor, left, right *Table) ([]condition, error) {
+func (s *scope) conditions(c *Cursor, left, right *Table) []condition {
 	var list []condition
 	for {
-		one, err := s.condition(c, left, right)
-		if err != nil {
-			return nil, err
-		}
+		one := s.condition(c, left, right)
 		if a, b := left.Columns[one.left].Type, right.Columns[one.right].Type; a != b && !(isWhole(a) && isWhole(b)) {
-			return nil, semantic("join: the columns '%s' and '%s' are of types %s and %s", left.Columns[one.left].Name, right.Columns[one.right].Name, a, b)
+			panic(semantic("join: the columns '%s' and '%s' are of types %s and %s", left.Columns[one.left].Name, right.Columns[one.right].Name, a, b))
 		}
 		list = append(list, one)
 		if !c.Sign(",") && !c.Word("and") {
-			return list, nil
+			return list
 		}
 	}
 }
 
 // condition reads one of the conditions of a join. The two sides of an equality may stand in either
 // order.
-func (s *scope) condition(c *Cursor, left, right *Table) (one condition, err error) {
-	side := func() (isLeft bool, at int, err error) {
+func (s *scope) condition(c *Cursor, left, right *Table) (one condition) {
+	side := func() (isLeft bool, at int) {
 		word := c.Next().Text
 		t := map[string]*Table{"$left": left, "$right": right}[word]
 		if t == nil {
-			return false, 0, c.Fault("want $left or $right")
+			panic(c.Fault("want $left or $right"))
 		}
-		if err := c.Want("."); err != nil {
-			return false, 0, err
-		}
-		name, err := c.Name()
-		if err != nil {
-			return false, 0, err
-		}
-		if at = t.index(name); at < 0 {
-			return false, 0, semantic("Failed to resolve scalar expression named '%s'", name)
-		}
-		return word == "$left", at, nil
+		c.Want(".")
+		return word == "$left", t.find(c.Name())
 	}
 	if p := c.Peek(); p.Kind == TokWord && strings.HasPrefix(p.Text, "$") {
-		first, a, err := side()
-		if err != nil {
-			return one, err
-		}
-		if err := c.Want("=="); err != nil {
-			return one, err
-		}
-		second, b, err := side()
+		first, a := side()
+		c.Want("==")
+		second, b := side()
 		switch {
-		case err != nil:
-			return one, err
 		case first == second:
-			return one, semantic("join: an equality compares a column on the left with one on the right")
+			panic(semantic("join: an equality compares a column on the left with one on the right"))
 		case first:
-			return condition{a, b}, nil
+			return condition{a, b}
 		}
-		return condition{b, a}, nil
+		return condition{b, a}
 	}
-	name, err := c.Name()
-	if err != nil {
-		return one, err
-	}
+	name := c.Name()
 	one = condition{left.index(name), right.index(name)}
 	if one.left < 0 || one.right < 0 {
-		return one, semantic("join: the column '%s' is not on both sides", name)
+		panic(semantic("join: the column '%s' is not on both sides", name))
 	}
-	return one, nil
+	return one
 }
 
 // match joins two tables whose rows have equal values in the columns on; kind is a key of kinds. A row
 // with a null in one of these columns matches no row. Each row of an innerunique join's left table
 // with a key that occurred before is left out.
-func (s *scope) match(kind string, left, right *Table, on []condition) (*Table, error) {
+func (s *scope) match(kind string, left, right *Table, on []condition) *Table {
 	key := func(row []any, at func(condition) int) (string, bool) {
 		values := make([]any, len(on))
 		for i, one := range on {
@@ -157,12 +125,12 @@ func (s *scope) match(kind string, left, right *Table, on []condition) (*Table, 
 	default:
 		out.Columns = distinctNames(slices.Concat(left.Columns, right.Columns))
 	}
-	add := func(l, r []any) error {
+	add := func(l, r []any) {
 		row := make([]any, 0, len(out.Columns))
 		row = append(row, fill(l, left)...)
 		row = append(row, fill(r, right)...)
 		out.Rows = append(out.Rows, row)
-		return s.made(len(row))
+		s.made(len(row))
 	}
 	both := kind == "inner" || kind == "innerunique" || strings.HasSuffix(kind, "outer")
 	seen := make(map[string]bool)
@@ -176,18 +144,14 @@ func (s *scope) match(kind string, left, right *Table, on []condition) (*Table, 
 		for _, i := range found {
 			matched[i] = true
 			if both {
-				if err := add(row, right.Rows[i]); err != nil {
-					return nil, err
-				}
+				add(row, right.Rows[i])
 			}
 		}
 		switch {
 		case kind == "leftsemi" && len(found) > 0, kind == "leftanti" && len(found) == 0:
 			out.Rows = append(out.Rows, row)
 		case len(found) == 0 && (kind == "leftouter" || kind == "fullouter"):
-			if err := add(row, nil); err != nil {
-				return nil, err
-			}
+			add(row, nil)
 		}
 	}
 	for i, row := range right.Rows {
@@ -195,12 +159,10 @@ func (s *scope) match(kind string, left, right *Table, on []condition) (*Table, 
 		case kind == "rightsemi" && matched[i], kind == "rightanti" && !matched[i]:
 			out.Rows = append(out.Rows, row)
 		case !matched[i] && (kind == "rightouter" || kind == "fullouter"):
-			if err := add(nil, row); err != nil {
-				return nil, err
-			}
+			add(nil, row)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // fill returns row, or as many nulls as t has columns when row is nil.
@@ -212,16 +174,16 @@ func fill(row []any, t *Table) []any {
 }
 
 // unionWith reads the tables that the operator union adds to t.
-func (s *scope) unionWith(c *Cursor, t *Table) (*Table, error) { return s.union(c, t) }
+func (s *scope) unionWith(c *Cursor, t *Table) *Table { return s.union(c, t) }
 
 // union reads the parameters kind and withsource and the tables of a union. first is the table before
 // the bar; nil where the union begins the query.
-func (s *scope) union(c *Cursor, first *Table) (*Table, error) {
+func (s *scope) union(c *Cursor, first *Table) *Table {
 	inner, source := false, ""
 	for c.Peek().Kind == TokWord && (c.after().is("=") || c.after().is(".")) {
 		word := c.Next().Text
 		if !c.Sign("=") {
-			return nil, unknown("parameter of union", word)
+			panic(unknown("parameter of union", word))
 		}
 		value := c.Next().Text
 		switch {
@@ -230,7 +192,7 @@ func (s *scope) union(c *Cursor, first *Table) (*Table, error) {
 		case word == "withsource" && ValidName(value):
 			source = value
 		default:
-			return nil, unknown("parameter of union", word+"="+value)
+			panic(unknown("parameter of union", word+"="+value))
 		}
 	}
 	var legs []*Table
@@ -244,12 +206,9 @@ func (s *scope) union(c *Cursor, first *Table) (*Table, error) {
 			name = p.Text
 		}
 		if c.after().is("*") && c.after().At == c.Peek().At+len(c.Peek().Text) || c.Peek().is("*") {
-			return nil, unknown("form of union", "with a wildcard")
+			panic(unknown("form of union", "with a wildcard"))
 		}
-		t, err := s.joined(c)
-		if err != nil {
-			return nil, err
-		}
+		t := s.joined(c)
 		legs, names = append(legs, t), append(names, name)
 		if !c.Sign(",") {
 			break
@@ -261,13 +220,13 @@ func (s *scope) union(c *Cursor, first *Table) (*Table, error) {
 // append returns the rows of all tables in legs as one table. Columns of the same name are one column
 // and must have the same type. With inner only columns that all tables have are kept. source, if not
 // empty, names a first column with the name of the table a row comes from.
-func (s *scope) append(legs []*Table, names []string, inner bool, source string) (*Table, error) {
+func (s *scope) append(legs []*Table, names []string, inner bool, source string) *Table {
 	out := &Table{}
 	types := make(map[string]string)
 	for _, t := range legs {
 		for _, col := range t.Columns {
 			if typ, there := types[col.Name]; there && typ != col.Type {
-				return nil, semantic("union: the column '%s' is of types %s and %s, which the emulator does not put together", col.Name, typ, col.Type)
+				panic(semantic("union: the column '%s' is of types %s and %s, which the emulator does not put together", col.Name, typ, col.Type))
 			}
 			everywhere := !slices.ContainsFunc(legs, func(other *Table) bool { return other.index(col.Name) < 0 })
 			if _, there := types[col.Name]; !there && (everywhere || !inner) {
@@ -298,10 +257,8 @@ func (s *scope) append(legs []*Table, names []string, inner bool, source string)
 				}
 			}
 			out.Rows = append(out.Rows, row)
-			if err := s.made(len(row)); err != nil {
-				return nil, err
-			}
+			s.made(len(row))
 		}
 	}
-	return out, nil
+	return out
 }

@@ -39,6 +39,15 @@ func (t *Table) index(name string) int {
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
 }
 
+// find returns the index of the column with this name; a fault when there is none.
+func (t *Table) find(name string) int {
+	i := t.index(name)
+	if i < 0 {
+		panic(semantic("Failed to resolve scalar expression named '%s'", name))
+	}
+	return i
+}
+
 // Source is where a query is asked.
 type Source interface {
 	Table(name string) (*Table, error) // an error for a table that there is not
@@ -53,7 +62,7 @@ var ErrControl = errors.New("BadRequest: Control commands may not be sent to the
 // gives one. Parameters are by name, as text; see the declare statement. It ends with
 // the cause of the context when that does.
 func Run(ctx context.Context, text string, parameters map[string]string, source Source) (all []*Table, err error) {
-	defer ended(&err)
+	defer Ended(&err)
 	c, err := NewCursor(text, false)
 	if err != nil {
 		return nil, err
@@ -65,15 +74,11 @@ func Run(ctx context.Context, text string, parameters map[string]string, source 
 		if c.Peek().Kind == TokEnd {
 			break
 		}
-		t, err := s.statement(c, parameters)
-		if err != nil {
-			return nil, err
-		}
-		if t != nil {
+		if t := s.statement(c, parameters); t != nil {
 			all = append(all, t)
 		}
 		if c.Peek().Kind != TokEnd && !c.Sign(";") {
-			return nil, c.Fault("want an operator behind |, or the end of the statement")
+			panic(c.Fault("want an operator behind |, or the end of the statement"))
 		}
 	}
 	if len(all) == 0 {
@@ -85,27 +90,37 @@ func Run(ctx context.Context, text string, parameters map[string]string, source 
 // Pipe evaluates the operators that a text begins with, the first bar included, on a
 // table.
 func Pipe(ctx context.Context, text string, t *Table, source Source) (result *Table, err error) {
-	defer ended(&err)
+	defer Ended(&err)
 	c, err := NewCursor(text, false)
 	if err != nil {
 		return nil, err
 	}
-	if t, err = newScope(ctx, source).pipeline(c, t); err != nil {
-		return nil, err
-	}
-	return t, c.End()
+	t = newScope(ctx, source).pipeline(c, t)
+	c.End()
+	return t, nil
 }
 
-// ended is deferred by Run and Pipe. It stores in *err the error of a fault, with which functions deep
-// in an evaluation panic; other panics go on.
-func ended(err *error) {
+// Fault is the value with which functions that read or evaluate a text panic. It does not
+// leave the functions that defer Ended.
+type Fault struct{ Err error }
+
+// Ended is deferred where a Fault ends, as in Run and Pipe. It stores the error of the fault
+// in *err; other panics go on.
+func Ended(err *error) {
 	switch v := recover().(type) {
 	case nil:
-	case fault:
-		*err = v.err
+	case Fault:
+		*err = v.Err
 	default:
 		panic(v)
 	}
+}
+
+// try calls f and returns the error of the fault that ended it; nil if there was none.
+func try(f func()) (err error) {
+	defer Ended(&err)
+	f()
+	return nil
 }
 
 // scope is what names mean at one place of a query, and what the whole query shares: its time, limits
@@ -119,9 +134,8 @@ type scope struct {
 	depth   *int                  // of brackets
 	cells   *int                  // made so far
 
-	at          *Table      // whose columns an expression speaks of; nil: none
-	left, right *Table      // of a join
-	aggregates  *aggregates // of a summarize whose columns are read; else nil
+	at         *Table      // whose columns an expression speaks of; nil: none
+	aggregates *aggregates // of a summarize whose columns are read; else nil
 }
 
 func newScope(ctx context.Context, source Source) *scope {
@@ -133,7 +147,7 @@ func newScope(ctx context.Context, source Source) *scope {
 // columns.
 func (s *scope) over(t *Table) *scope {
 	inner := *s
-	inner.at, inner.left, inner.right, inner.aggregates = t, nil, nil, nil
+	inner.at, inner.aggregates = t, nil
 	return &inner
 }
 
@@ -143,55 +157,56 @@ const (
 	maxCells = 20_000_000
 )
 
-// deeper counts one more level of nesting, which the caller ends by calling leave. It is an error
-// above maxDepth; leave is nil then.
-func (s *scope) deeper(c *Cursor) (leave func(), err error) {
+// deeper counts one more level of nesting, which the caller ends by calling leave. It is a fault
+// above maxDepth.
+func (s *scope) deeper(c *Cursor) (leave func()) {
 	if *s.depth++; *s.depth > maxDepth {
-		return nil, c.Fault("brackets are nested too deep")
+		panic(c.Fault("brackets are nested too deep"))
 	}
-	return func() { *s.depth-- }, nil
+	return func() { *s.depth-- }
 }
 
-// made counts a new row of n cells. It returns an error when the query has made more than maxCells,
-// and, checked every 4096 cells, the cause when its context has ended.
-func (s *scope) made(n int) error {
+// made counts a new row of n cells. It is a fault when the query has made more than maxCells,
+// and, checked every 4096 cells, when its context has ended: then with its cause.
+func (s *scope) made(n int) {
 	before := *s.cells
 	*s.cells += n + 1
 	if *s.cells > maxCells {
-		return errors.New("E_LOW_MEMORY_CONDITION: the query makes more cells than the emulator has room for")
+		panic(Fault{errors.New("E_LOW_MEMORY_CONDITION: the query makes more cells than the emulator has room for")})
 	}
-	if before>>12 != *s.cells>>12 {
-		return context.Cause(s.ctx)
+	if err := context.Cause(s.ctx); err != nil && before>>12 != *s.cells>>12 {
+		panic(Fault{err})
 	}
-	return nil
 }
 
-// semantic is an error about names and types.
-func semantic(format string, args ...any) error {
-	return errors.New("SEM0100: Semantic error: " + fmt.Sprintf(format, args...))
+// semantic is a fault about names and types.
+func semantic(format string, args ...any) Fault {
+	return Fault{errors.New("SEM0100: Semantic error: " + fmt.Sprintf(format, args...))}
 }
 
-// unknown is an error for a part of the language that is not in the subset.
-func unknown(what, name string) error {
+// unknown is a fault for a part of the language that is not in the subset.
+func unknown(what, name string) Fault {
 	return semantic("the %s '%s' is not among those that the emulator knows", what, name)
 }
 
 // statement reads one statement. It returns the table of a query, and nil for declare and let.
-func (s *scope) statement(c *Cursor, parameters map[string]string) (*Table, error) {
+func (s *scope) statement(c *Cursor, parameters map[string]string) *Table {
 	t := c.Peek()
 	if t.Kind == TokSign && t.Text == "." {
-		return nil, ErrControl
+		panic(Fault{ErrControl})
 	}
 	switch {
 	case c.Words("declare", "query_parameters"):
-		return nil, s.declare(c, parameters)
+		s.declare(c, parameters)
+		return nil
 	case c.Word("let"):
-		return nil, s.let(c)
+		s.let(c)
+		return nil
 	}
 	if next := c.after(); t.Kind == TokWord && next.Kind == TokWord {
 		switch strings.ToLower(t.Text) {
 		case "declare", "set", "alias", "restrict":
-			return nil, unknown("statement", t.Text)
+			panic(unknown("statement", t.Text))
 		}
 	}
 	return s.tabular(c)
@@ -202,131 +217,121 @@ func (c *Cursor) after() Token { return c.tokens[min(c.i+1, len(c.tokens)-1)] }
 
 // declare reads the (name:type = default, …) of query parameters and defines them with the values in
 // parameters. A parameter with neither a value nor a default is an error.
-func (s *scope) declare(c *Cursor, parameters map[string]string) error {
-	if err := c.Want("("); err != nil {
-		return err
-	}
-	for !c.Sign(")") {
-		name, typ, err := s.typed(c)
-		if err != nil {
-			return err
-		}
+func (s *scope) declare(c *Cursor, parameters map[string]string) {
+	c.Want("(")
+	c.list(")", func() {
+		name, typ := s.typed(c)
 		literal, given := parameters[name]
 		var v any
 		if c.Sign("=") {
-			e, err := s.scalar(c)
-			if err != nil {
-				return err
-			}
-			if v, err = s.cast(e, typ, name); err != nil {
-				return err
-			}
+			e := s.scalar(c)
+			v = s.cast(e, typ, name)
 		} else if !given {
-			return semantic("the query parameter '%s' has no value", name)
+			panic(semantic("the query parameter '%s' has no value", name))
 		}
 		if given {
-			if v, err = s.parameter(typ, literal); err != nil {
-				return semantic("the query parameter '%s' is of type %s: %s", name, typ, err)
-			}
+			v = s.parameter(name, typ, literal)
 		}
 		s.scalars[name] = fixed(typ, v)
-		if !c.Sign(",") && (c.Peek().Kind != TokSign || c.Peek().Text != ")") {
-			return c.Fault("want , or )")
+	})
+}
+
+// list reads items with commas between them, and the sign that closes the list.
+func (c *Cursor) list(closing string, item func()) {
+	for !c.Sign(closing) {
+		item()
+		if !c.Sign(",") && !c.Peek().is(closing) {
+			panic(c.Fault("want , or " + closing))
 		}
 	}
-	return nil
 }
 
 // typed reads name:type.
-func (s *scope) typed(c *Cursor) (name, typ string, err error) {
-	if name, err = c.Name(); err != nil {
-		return "", "", err
-	}
-	if err := c.Want(":"); err != nil {
-		return "", "", err
-	}
+func (s *scope) typed(c *Cursor) (name, typ string) {
+	name = c.Name()
+	c.Want(":")
 	if typ = Types[c.Peek().Text]; typ == "" {
-		return "", "", c.Fault("want a type")
+		panic(c.Fault("want a type"))
 	}
 	c.Next()
-	return name, typ, nil
+	return name, typ
 }
 
-// parameter converts the text of a query parameter to its type. A string may come with or without
+// parameter converts the text of the query parameter name to its type. A string may come with or without
 // quotes. Any other type comes as a literal, such as datetime(2026-01-01), or as the text between its
 // brackets.
-func (s *scope) parameter(typ, literal string) (any, error) {
+func (s *scope) parameter(name, typ, literal string) any {
 	inner, n, quoted, err := lexString(literal)
 	if quoted = quoted && err == nil && n == len(literal); typ == "string" {
 		if quoted {
-			return inner, nil
+			return inner
 		}
-		return literal, nil
+		return literal
 	}
 	if c, err := NewCursor(literal, false); err == nil {
-		if e, err := s.over(nil).literal(c); err == nil && c.End() == nil && (e.typ == typ || typ == "int" && e.typ == "long" && e.of(nil) == parsed("int", literal)) {
-			return e.of(nil), nil
+		var e expression
+		err = try(func() {
+			e = s.over(nil).literal(c)
+			c.End()
+		})
+		if err == nil && (e.typ == typ || typ == "int" && e.typ == "long" && e.of(nil) == parsed("int", literal)) {
+			return e.of(nil)
 		}
 	}
 	if v := parsed(typ, literal); v != nil {
-		return v, nil
+		return v
 	}
-	return nil, fmt.Errorf("'%s' is no literal of it", literal)
+	panic(semantic("the query parameter '%s' is of type %s: '%s' is no literal of it", name, typ, literal))
 }
 
 // cast converts a constant expression to the type of the declared parameter or column name. It is an
 // error when the types are too different.
-func (s *scope) cast(e expression, typ, name string) (any, error) {
+func (s *scope) cast(e expression, typ, name string) any {
 	v := e.of(nil)
 	number := func(t string) bool { return t == "int" || t == "long" || t == "real" || t == "decimal" }
 	switch {
 	case e.typ == typ:
-		return v, nil
+		return v
 	case v == nil && e.typ == "dynamic":
-		return nil, nil
+		return nil
 	case number(e.typ) && number(typ), e.typ == "string" && typ != "dynamic", typ == "string":
 		if w := converted(typ, v); w != nil || v == nil {
-			return w, nil
+			return w
 		}
 	case typ == "dynamic":
-		return dynamicOf(v), nil
+		return dynamicOf(v)
 	}
-	return nil, semantic("the value of '%s' is of type %s, not %s", name, e.typ, typ)
+	panic(semantic("the value of '%s' is of type %s, not %s", name, e.typ, typ))
 }
 
 // let reads name = expression and defines the name as a scalar or as a table: a table where the text
 // is not a complete scalar expression.
-func (s *scope) let(c *Cursor) error {
-	name, err := c.Name()
-	if err != nil {
-		return err
-	}
-	if err := c.Want("="); err != nil {
-		return err
-	}
+func (s *scope) let(c *Cursor) {
+	name := c.Name()
+	c.Want("=")
 	if c.Peek().Kind == TokWord && c.Peek().Text == "view" || c.isLambda() {
-		return unknown("statement", "let "+name+" = (…) {…}")
+		panic(unknown("statement", "let "+name+" = (…) {…}"))
 	}
 	begin := c.i
-	e, scalarErr := s.over(nil).scalar(c)
+	var e expression
+	scalarErr := try(func() { e = s.over(nil).scalar(c) })
 	if scalarErr == nil && c.atEnd() {
 		v := e.of(nil)
 		s.scalars[name] = fixed(e.typ, v)
 		delete(s.tables, name)
-		return nil
+		return
 	}
 	reached := c.i
 	c.i = begin
-	t, err := s.tabular(c)
-	if err != nil {
+	var t *Table
+	if err := try(func() { t = s.tabular(c) }); err != nil {
 		if scalarErr != nil && reached > c.i {
-			return scalarErr
+			err = scalarErr
 		}
-		return err
+		panic(Fault{err})
 	}
 	s.tables[name] = t
 	delete(s.scalars, name)
-	return nil
 }
 
 // atEnd reports whether the statement ends here.

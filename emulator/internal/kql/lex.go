@@ -170,7 +170,8 @@ func unescaped(text string) (r rune, n int) {
 	return 0, 0
 }
 
-// Cursor is a position in the tokens of a text. Its methods read the next token and move behind it.
+// Cursor is a position in the tokens of a text. Its methods read the next token and move behind it;
+// where they find another than they want, they panic with a Fault.
 type Cursor struct {
 	text   string
 	tokens []Token
@@ -238,51 +239,49 @@ func (c *Cursor) Sign(s string) bool {
 }
 
 // Want takes an operator that has to come next.
-func (c *Cursor) Want(s string) error {
+func (c *Cursor) Want(s string) {
 	if !c.Sign(s) {
-		return c.Fault("want " + s)
+		panic(c.Fault("want " + s))
 	}
-	return nil
 }
 
 // Name reads the name of a table, column or the like, with or without brackets.
-func (c *Cursor) Name() (string, error) {
+func (c *Cursor) Name() string {
 	t := c.Next()
 	switch t.Kind {
 	case TokWord, TokName:
 		if ValidName(t.Text) {
-			return t.Text, nil
+			return t.Text
 		}
 	}
-	return "", c.Fault("want a name")
+	panic(c.Fault("want a name"))
 }
 
 // Str reads a string and returns its content.
-func (c *Cursor) Str() (string, error) {
+func (c *Cursor) Str() string {
 	t := c.Next()
 	if t.Kind != TokText {
-		return "", c.Fault("want a string")
+		panic(c.Fault("want a string"))
 	}
-	return t.Text, nil
+	return t.Text
 }
 
-// End returns an error unless the text ends here, with or without a semicolon.
-func (c *Cursor) End() error {
+// End is a fault unless the text ends here, with or without a semicolon.
+func (c *Cursor) End() {
 	c.Sign(";")
 	if c.Peek().Kind != TokEnd {
-		return c.Fault("want the end")
+		panic(c.Fault("want the end"))
 	}
-	return nil
 }
 
-// Fault returns a syntax error at the position of the cursor; why says what was expected.
-func (c *Cursor) Fault(why string) error {
+// Fault makes a syntax error at the position of the cursor; why says what was expected.
+func (c *Cursor) Fault(why string) Fault {
 	at := c.Peek().At
 	near := c.text[at:]
 	if len(near) > 24 {
 		near = strings.ToValidUTF8(near[:24], "")
 	}
-	return fmt.Errorf("SYN0002: Syntax error: Query could not be parsed at '%s' on position %d: %s", near, at, why)
+	return Fault{fmt.Errorf("SYN0002: Syntax error: Query could not be parsed at '%s' on position %d: %s", near, at, why)}
 }
 
 // ValidName reports whether a name is one that the service gives to an entity: 1 to

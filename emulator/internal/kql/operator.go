@@ -10,11 +10,11 @@ import (
 )
 
 // operators are those that stand behind a bar.
-var operators map[string]func(s *scope, c *Cursor, t *Table) (*Table, error)
+var operators map[string]func(s *scope, c *Cursor, t *Table) *Table
 
 // init fills operators: all tabular operators of the subset, by name.
 func init() {
-	operators = map[string]func(*scope, *Cursor, *Table) (*Table, error){
+	operators = map[string]func(*scope, *Cursor, *Table) *Table{
 		"where": (*scope).where, "filter": (*scope).where, "count": (*scope).count, "take": (*scope).take, "limit": (*scope).take,
 		"project": (*scope).project, "project-away": (*scope).projectAway, "project-keep": (*scope).projectKeep,
 		"project-rename": (*scope).projectRename, "extend": (*scope).extend, "distinct": (*scope).distinct,
@@ -29,34 +29,25 @@ var beyond = strings.Fields("as assert-schema consume evaluate externaldata face
 	"partition project-by-names project-reorder reduce sample sample-distinct scan search serialize top-hitters top-nested entity_group cluster database")
 
 // tabular reads a tabular expression: a source and the operators behind it.
-func (s *scope) tabular(c *Cursor) (*Table, error) {
-	leave, err := s.deeper(c)
-	if err != nil {
-		return nil, err
-	}
+func (s *scope) tabular(c *Cursor) *Table {
+	leave := s.deeper(c)
 	defer leave()
-	t, err := s.over(nil).from(c)
-	if err != nil {
-		return nil, err
-	}
-	return s.pipeline(c, t)
+	return s.pipeline(c, s.over(nil).from(c))
 }
 
 // from reads the source of a tabular expression: a table, an expression in brackets, print, datatable,
 // range, union, table() or materialize().
-func (s *scope) from(c *Cursor) (*Table, error) {
+func (s *scope) from(c *Cursor) *Table {
 	t := c.Peek()
 	called := c.after().is("(")
 	switch {
 	case c.Sign("("):
-		inner, err := s.tabular(c)
-		if err == nil {
-			err = c.Want(")")
-		}
-		return inner, err
+		inner := s.tabular(c)
+		c.Want(")")
+		return inner
 	case t.Kind == TokName, t.Kind == TokWord && s.tables[t.Text] != nil:
 	case t.Kind != TokWord:
-		return nil, c.Fault("want a table")
+		panic(c.Fault("want a table"))
 	case t.Text == "print":
 		c.Next()
 		return s.print(c)
@@ -71,62 +62,54 @@ func (s *scope) from(c *Cursor) (*Table, error) {
 		return s.union(c, nil)
 	case t.Text == "table" && called:
 		c.i += 2
-		name, err := c.Str()
-		if err == nil {
-			err = c.Want(")")
-		}
-		if err != nil {
-			return nil, err
-		}
-		return s.source.Table(name)
+		name := c.Str()
+		c.Want(")")
+		return s.stored(name)
 	case t.Text == "materialize" && called:
 		c.i += 2
-		inner, err := s.tabular(c)
-		if err == nil {
-			err = c.Want(")")
-		}
-		return inner, err
+		inner := s.tabular(c)
+		c.Want(")")
+		return inner
 	case called && slices.Contains(beyond, t.Text):
-		return nil, unknown("operator", t.Text)
+		panic(unknown("operator", t.Text))
 	case called:
-		return nil, unknown("function", t.Text)
+		panic(unknown("function", t.Text))
 	case slices.Contains(beyond, t.Text) && c.after().Kind == TokWord:
-		return nil, unknown("operator", t.Text)
+		panic(unknown("operator", t.Text))
 	}
-	name, err := c.Name()
-	if err != nil {
-		return nil, err
-	}
+	name := c.Name()
 	if inner := s.tables[name]; inner != nil {
-		return inner, nil
+		return inner
 	}
 	if _, scalar := s.scalars[name]; scalar {
-		return nil, semantic("'%s' is a scalar, not a table", name)
+		panic(semantic("'%s' is a scalar, not a table", name))
 	}
-	found, err := s.source.Table(name)
+	return s.stored(name)
+}
+
+// stored returns a table of the source.
+func (s *scope) stored(name string) *Table {
+	t, err := s.source.Table(name)
 	if err != nil {
-		return nil, err
+		panic(Fault{err})
 	}
-	return found, nil
+	return t
 }
 
 // pipeline reads and applies the operators that follow t, each behind a bar.
-func (s *scope) pipeline(c *Cursor, t *Table) (*Table, error) {
+func (s *scope) pipeline(c *Cursor, t *Table) *Table {
 	for c.Sign("|") {
 		name := c.operatorName()
 		apply := operators[name]
 		if apply == nil {
 			if slices.Contains(beyond, name) {
-				return nil, unknown("operator", name)
+				panic(unknown("operator", name))
 			}
-			return nil, c.Fault("'" + name + "' is no operator that the emulator knows")
+			panic(c.Fault("'" + name + "' is no operator that the emulator knows"))
 		}
-		var err error
-		if t, err = apply(s.over(t), c, t); err != nil {
-			return nil, err
-		}
+		t = apply(s.over(t), c, t)
 	}
-	return t, nil
+	return t
 }
 
 // operatorName reads the name of an operator, which may contain dashes: the lexer cuts those of a
@@ -156,17 +139,15 @@ func (a assignment) explicit() bool { return a.expression.name == "=" }
 
 // assignment reads name = expression, or an expression alone. That column is named after the column it
 // reads; where there is none, and always in print, its name is prefix and number.
-func (s *scope) assignment(c *Cursor, prefix string, number int) (a assignment, err error) {
+func (s *scope) assignment(c *Cursor, prefix string, number int) (a assignment) {
 	if t := c.Peek(); (t.Kind == TokWord || t.Kind == TokName) && c.after().is("=") {
 		a.name = t.Text
 		if !ValidName(a.name) {
-			return a, c.Fault("want a name")
+			panic(c.Fault("want a name"))
 		}
 		c.i += 2
 	}
-	if a.expression, err = s.scalar(c); err != nil {
-		return a, err
-	}
+	a.expression = s.scalar(c)
 	switch {
 	case a.name != "":
 		a.expression.name = "="
@@ -175,30 +156,25 @@ func (s *scope) assignment(c *Cursor, prefix string, number int) (a assignment, 
 	default:
 		a.name = fmt.Sprint(prefix, number)
 	}
-	return a, nil
+	return a
 }
 
-// assignments reads a list of assignments; prefix is for the names of those that have none. With an
-// error it also returns the assignments before it.
-func (s *scope) assignments(c *Cursor, prefix string) (list []assignment, err error) {
+// assignments reads a list of assignments; prefix is for the names of those that have none.
+func (s *scope) assignments(c *Cursor, prefix string) (list []assignment) {
 	for {
 		number := len(list)
 		if prefix == "Column" {
 			number = unnamed(list) + 1
 		}
-		a, err := s.assignment(c, prefix, number)
-		if err != nil {
-			return list, err
-		}
-		list = append(list, a)
+		list = append(list, s.assignment(c, prefix, number))
 		if !c.Sign(",") {
-			return list, nil
+			return list
 		}
 	}
 }
 
 // compute returns a table whose columns are the given expressions, with a row for each row of t.
-func (s *scope) compute(t *Table, cells []assignment) (*Table, error) {
+func (s *scope) compute(t *Table, cells []assignment) *Table {
 	out := &Table{Columns: make([]Column, 0, len(cells)), Rows: make([][]any, 0, len(t.Rows))}
 	for _, a := range cells {
 		out.Columns = append(out.Columns, Column{a.name, a.typ})
@@ -209,27 +185,24 @@ func (s *scope) compute(t *Table, cells []assignment) (*Table, error) {
 			made[i] = a.of(row)
 		}
 		out.Rows = append(out.Rows, made)
-		if err := s.made(len(cells)); err != nil {
-			return nil, err
-		}
+		s.made(len(cells))
 	}
-	return out, nil
+	return out
 }
 
-// uniqueColumns adds numbers to generated names that occur twice. It is an error when a name that the
+// uniqueColumns adds numbers to generated names that occur twice. It is a fault when a name that the
 // text gives occurs before.
-func uniqueColumns(cells []assignment) error {
+func uniqueColumns(cells []assignment) {
 	seen := make(map[string]bool)
 	for i, a := range cells {
 		for n := 1; seen[cells[i].name]; n++ {
 			if a.explicit() {
-				return semantic("a column named '%s' already exists", a.name)
+				panic(semantic("a column named '%s' already exists", a.name))
 			}
 			cells[i].name = a.name + strconv.Itoa(n)
 		}
 		seen[cells[i].name] = true
 	}
-	return nil
 }
 
 // distinctNames renames columns in place by adding a number to a name that occurs before, as a join
@@ -255,178 +228,122 @@ func distinctNames(columns []Column) []Column {
 }
 
 // print reads the expressions of print and returns a table with one row.
-func (s *scope) print(c *Cursor) (*Table, error) {
-	cells, err := s.assignments(c, "print_")
-	if err == nil {
-		err = uniqueColumns(cells)
-	}
-	if err != nil {
-		return nil, err
-	}
+func (s *scope) print(c *Cursor) *Table {
+	cells := s.assignments(c, "print_")
+	uniqueColumns(cells)
 	return s.compute(&Table{Rows: [][]any{nil}}, cells)
 }
 
 // datatable reads (name:type, …) [value, …] and returns that table. The values fill it row by row;
 // each is converted to the type of its column.
-func (s *scope) datatable(c *Cursor) (*Table, error) {
-	if err := c.Want("("); err != nil {
-		return nil, err
-	}
+func (s *scope) datatable(c *Cursor) *Table {
+	c.Want("(")
 	t := &Table{}
-	for !c.Sign(")") {
-		name, typ, err := s.typed(c)
-		if err != nil {
-			return nil, err
-		}
+	c.list(")", func() {
+		name, typ := s.typed(c)
 		t.Columns = append(t.Columns, Column{name, typ})
-		if !c.Sign(",") && !c.Peek().is(")") {
-			return nil, c.Fault("want , or )")
-		}
-	}
+	})
 	var values []any
-	add := func(e expression) error {
+	add := func(e expression) {
 		if len(t.Columns) == 0 {
-			return semantic("datatable: values without columns")
+			panic(semantic("datatable: values without columns"))
 		}
 		col := t.Columns[len(values)%len(t.Columns)]
-		v, err := s.cast(e, col.Type, col.Name)
-		values = append(values, v)
-		return err
+		values = append(values, s.cast(e, col.Type, col.Name))
 	}
 	if c.Peek().Kind == TokName { // ["one"], which is how a name is written too
-		if err := add(fixed("string", c.Next().Text)); err != nil {
-			return nil, err
-		}
-	} else if err := c.Want("["); err != nil {
-		return nil, err
+		add(fixed("string", c.Next().Text))
 	} else {
-		for !c.Sign("]") {
-			e, err := s.over(nil).scalar(c)
-			if err != nil {
-				return nil, err
-			}
-			if err := add(e); err != nil {
-				return nil, err
-			}
-			if !c.Sign(",") && !c.Peek().is("]") {
-				return nil, c.Fault("want , or ]")
-			}
-		}
+		c.Want("[")
+		c.list("]", func() { add(s.over(nil).scalar(c)) })
 	}
 	if len(t.Columns) > 0 && len(values)%len(t.Columns) != 0 {
-		return nil, semantic("datatable: %d values do not fill rows of %d columns", len(values), len(t.Columns))
+		panic(semantic("datatable: %d values do not fill rows of %d columns", len(values), len(t.Columns)))
 	}
 	for row := range slices.Chunk(values, max(len(t.Columns), 1)) {
 		t.Rows = append(t.Rows, row)
 	}
-	return t, s.made(len(values))
+	s.made(len(values))
+	return t
 }
 
 // rangeTable reads name from … to … step … and returns a table with one column of these values. It is
 // empty when one of the three is null.
-func (s *scope) rangeTable(c *Cursor) (*Table, error) {
-	name, err := c.Name()
-	if err != nil {
-		return nil, err
-	}
+func (s *scope) rangeTable(c *Cursor) *Table {
+	name := c.Name()
 	var part [3]expression
 	for i, word := range []string{"from", "to", "step"} {
 		if !c.Word(word) {
-			return nil, c.Fault("want " + word)
+			panic(c.Fault("want " + word))
 		}
-		if part[i], err = s.sum(c); err != nil {
-			return nil, err
-		}
+		part[i] = s.sum(c)
 	}
 	typ := arithmeticType("+", part[0].typ, part[2].typ)
-	if typ == "" || comparable("<=", typ, part[1].typ, false) != nil {
-		return nil, semantic("range: from %s to %s by steps of %s", part[0].typ, part[1].typ, part[2].typ)
+	if typ == "" || !comparable(typ, part[1].typ, false) {
+		panic(semantic("range: from %s to %s by steps of %s", part[0].typ, part[1].typ, part[2].typ))
 	}
 	t := &Table{Columns: []Column{{name, typ}}}
 	x, last, step := converted(typ, part[0].of(nil)), part[1].of(nil), part[2].of(nil)
 	if x == nil || last == nil || step == nil {
-		return t, nil
+		return t
 	}
 	up := compare(arithmetic("+", x, step), x)
 	for ; up != 0 && compare(x, last)*up <= 0; x = arithmetic("+", x, step) {
 		t.Rows = append(t.Rows, []any{x})
-		if err := s.made(1); err != nil {
-			return nil, err
-		}
+		s.made(1)
 	}
-	return t, nil
+	return t
 }
 
 // where reads a predicate and returns the rows for which it is true: not those for which it is null.
-func (s *scope) where(c *Cursor, t *Table) (*Table, error) {
-	e, err := s.scalar(c)
-	if err != nil {
-		return nil, err
-	}
+func (s *scope) where(c *Cursor, t *Table) *Table {
+	e := s.scalar(c)
 	if e.typ != "bool" {
-		return nil, semantic("the predicate of where is of type %s, not bool", e.typ)
+		panic(semantic("the predicate of where is of type %s, not bool", e.typ))
 	}
 	out := &Table{Columns: t.Columns, Ingested: t.Ingested}
 	for _, row := range t.Rows {
 		if e.of(row) == true {
 			out.Rows = append(out.Rows, row)
 		}
-		if err := s.made(0); err != nil {
-			return nil, err
-		}
+		s.made(0)
 	}
-	return out, nil
+	return out
 }
 
 // count returns a table with the number of rows.
-func (s *scope) count(_ *Cursor, t *Table) (*Table, error) {
-	return &Table{Columns: []Column{{"Count", "long"}}, Rows: [][]any{{int64(len(t.Rows))}}}, nil
+func (s *scope) count(_ *Cursor, t *Table) *Table {
+	return &Table{Columns: []Column{{"Count", "long"}}, Rows: [][]any{{int64(len(t.Rows))}}}
 }
 
 // take reads a number and returns the first rows of t, at most so many.
-func (s *scope) take(c *Cursor, t *Table) (*Table, error) {
-	n, err := s.number(c)
-	if err != nil {
-		return nil, err
-	}
-	return &Table{Columns: t.Columns, Rows: t.Rows[:min(n, len(t.Rows))], Ingested: t.Ingested}, nil
+func (s *scope) take(c *Cursor, t *Table) *Table {
+	n := s.number(c)
+	return &Table{Columns: t.Columns, Rows: t.Rows[:min(n, len(t.Rows))], Ingested: t.Ingested}
 }
 
 // number reads a constant number of rows.
-func (s *scope) number(c *Cursor) (int, error) {
-	e, err := s.over(nil).sum(c)
-	if err != nil {
-		return 0, err
-	}
+func (s *scope) number(c *Cursor) int {
+	e := s.over(nil).sum(c)
 	n, ok := e.of(nil).(int64)
 	if !ok || n < 0 {
-		return 0, semantic("a number of rows is wanted, not a value of type %s", e.typ)
+		panic(semantic("a number of rows is wanted, not a value of type %s", e.typ))
 	}
-	return int(min(n, math.MaxInt32)), nil
+	return int(min(n, math.MaxInt32))
 }
 
 // project reads assignments and returns a table with these columns only.
-func (s *scope) project(c *Cursor, t *Table) (*Table, error) {
-	cells, err := s.assignments(c, "Column")
-	if err == nil {
-		err = uniqueColumns(cells)
-	}
-	if err != nil {
-		return nil, err
-	}
+func (s *scope) project(c *Cursor, t *Table) *Table {
+	cells := s.assignments(c, "Column")
+	uniqueColumns(cells)
 	return s.compute(t, cells)
 }
 
 // extend reads assignments and returns the table with these columns added. One with the name of a
 // column replaces it.
-func (s *scope) extend(c *Cursor, t *Table) (*Table, error) {
-	cells, err := s.assignments(c, "Column")
-	if err == nil {
-		err = uniqueColumns(cells)
-	}
-	if err != nil {
-		return nil, err
-	}
+func (s *scope) extend(c *Cursor, t *Table) *Table {
+	cells := s.assignments(c, "Column")
+	uniqueColumns(cells)
 	list := columnsOf(t)
 	for _, a := range cells {
 		if i := t.index(a.name); i >= 0 {
@@ -449,7 +366,7 @@ func columnsOf(t *Table) []assignment {
 
 // patterns reads names of columns, in which * stands for any text, and returns a function that reports
 // whether a name matches one of them. A name without * must be a column of t.
-func (s *scope) patterns(c *Cursor, t *Table) (func(name string) bool, error) {
+func (s *scope) patterns(c *Cursor, t *Table) func(name string) bool {
 	var list [][]string
 	for {
 		parts, ends := []string{""}, -1
@@ -457,7 +374,7 @@ func (s *scope) patterns(c *Cursor, t *Table) (func(name string) bool, error) {
 			p := c.Peek()
 			if ends >= 0 && p.At != ends || p.Kind != TokWord && p.Kind != TokName && !p.is("*") {
 				if n == 0 {
-					return nil, c.Fault("want a column")
+					panic(c.Fault("want a column"))
 				}
 				break
 			}
@@ -468,8 +385,8 @@ func (s *scope) patterns(c *Cursor, t *Table) (func(name string) bool, error) {
 				parts[len(parts)-1] += p.Text
 			}
 		}
-		if len(parts) == 1 && t.index(parts[0]) < 0 {
-			return nil, semantic("Failed to resolve scalar expression named '%s'", parts[0])
+		if len(parts) == 1 {
+			t.find(parts[0])
 		}
 		list = append(list, parts)
 		if !c.Sign(",") {
@@ -478,7 +395,7 @@ func (s *scope) patterns(c *Cursor, t *Table) (func(name string) bool, error) {
 	}
 	return func(name string) bool {
 		return slices.ContainsFunc(list, func(parts []string) bool { return globbed(name, parts) })
-	}, nil
+	}
 }
 
 // globbed reports whether name matches a pattern; parts are the texts between its stars.
@@ -497,62 +414,37 @@ func globbed(name string, parts []string) bool {
 	return strings.HasSuffix(rest, parts[len(parts)-1])
 }
 
-func (s *scope) projectAway(c *Cursor, t *Table) (*Table, error) { return s.keep(c, t, false) }
-func (s *scope) projectKeep(c *Cursor, t *Table) (*Table, error) { return s.keep(c, t, true) }
+func (s *scope) projectAway(c *Cursor, t *Table) *Table { return s.keep(c, t, false) }
+func (s *scope) projectKeep(c *Cursor, t *Table) *Table { return s.keep(c, t, true) }
 
 // keep reads column patterns and returns the table with the columns that match (named is true), or
 // with those that do not.
-func (s *scope) keep(c *Cursor, t *Table, named bool) (*Table, error) {
-	match, err := s.patterns(c, t)
-	if err != nil {
-		return nil, err
-	}
+func (s *scope) keep(c *Cursor, t *Table, named bool) *Table {
+	match := s.patterns(c, t)
 	return s.compute(t, slices.DeleteFunc(columnsOf(t), func(a assignment) bool { return match(a.name) != named }))
 }
 
 // projectRename reads new = old, … and returns the table with these columns renamed, in their places.
-func (s *scope) projectRename(c *Cursor, t *Table) (*Table, error) {
+func (s *scope) projectRename(c *Cursor, t *Table) *Table {
 	list := columnsOf(t)
 	for {
-		name, err := c.Name()
-		if err == nil {
-			err = c.Want("=")
-		}
-		if err != nil {
-			return nil, err
-		}
-		old, err := c.Name()
-		if err != nil {
-			return nil, err
-		}
-		i := t.index(old)
-		if i < 0 {
-			return nil, semantic("Failed to resolve scalar expression named '%s'", old)
-		}
-		list[i].name = name
+		name := c.Name()
+		c.Want("=")
+		list[t.find(c.Name())].name = name
 		if !c.Sign(",") {
 			break
 		}
 	}
-	if err := uniqueColumns(list); err != nil {
-		return nil, err
-	}
+	uniqueColumns(list)
 	return s.compute(t, list)
 }
 
 // distinct reads expressions, or * for all columns, and returns each different row once.
-func (s *scope) distinct(c *Cursor, t *Table) (*Table, error) {
+func (s *scope) distinct(c *Cursor, t *Table) *Table {
 	if !c.Sign("*") {
-		cells, err := s.assignments(c, "Column")
-		if err == nil {
-			err = uniqueColumns(cells)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if t, err = s.compute(t, cells); err != nil {
-			return nil, err
-		}
+		cells := s.assignments(c, "Column")
+		uniqueColumns(cells)
+		t = s.compute(t, cells)
 	}
 	out, seen := &Table{Columns: t.Columns}, make(map[string]bool)
 	for _, row := range t.Rows {
@@ -560,11 +452,9 @@ func (s *scope) distinct(c *Cursor, t *Table) (*Table, error) {
 			seen[key] = true
 			out.Rows = append(out.Rows, row)
 		}
-		if err := s.made(0); err != nil {
-			return nil, err
-		}
+		s.made(0)
 	}
-	return out, nil
+	return out
 }
 
 // sortKey is one expression of order by or top, and the direction to sort in.
@@ -575,28 +465,21 @@ type sortKey struct {
 }
 
 // order reads by expression [asc|desc] [nulls first|last], …; desc is the default.
-func (s *scope) order(c *Cursor, t *Table) (*Table, error) {
+func (s *scope) order(c *Cursor, t *Table) *Table {
 	if !c.Word("by") {
-		return nil, c.Fault("want by")
+		panic(c.Fault("want by"))
 	}
-	keys, err := s.sortKeys(c)
-	if err != nil {
-		return nil, err
-	}
-	return sorted(t, keys), nil
+	return sorted(t, s.sortKeys(c))
 }
 
 // sortKeys reads expression [asc|desc] [nulls first|last], …. The default is desc; nulls are first in
 // asc and last in desc.
-func (s *scope) sortKeys(c *Cursor) ([]sortKey, error) {
+func (s *scope) sortKeys(c *Cursor) []sortKey {
 	var keys []sortKey
 	for {
-		e, err := s.scalar(c)
-		if err != nil {
-			return nil, err
-		}
+		e := s.scalar(c)
 		if e.typ == "dynamic" {
-			return nil, semantic("rows have no order by a value of type dynamic; try tostring() or tolong()")
+			panic(semantic("rows have no order by a value of type dynamic; try tostring() or tolong()"))
 		}
 		k := sortKey{expression: e}
 		if k.asc = c.Word("asc"); !k.asc {
@@ -605,12 +488,12 @@ func (s *scope) sortKeys(c *Cursor) ([]sortKey, error) {
 		k.nullsFirst = k.asc
 		if c.Word("nulls") {
 			if k.nullsFirst = c.Word("first"); !k.nullsFirst && !c.Word("last") {
-				return nil, c.Fault("want first or last")
+				panic(c.Fault("want first or last"))
 			}
 		}
 		keys = append(keys, k)
 		if !c.Sign(",") {
-			return keys, nil
+			return keys
 		}
 	}
 }
@@ -656,17 +539,11 @@ func (k sortKey) compare(a, b any) int {
 }
 
 // top reads a number and the keys to sort by, and returns the first rows in that order.
-func (s *scope) top(c *Cursor, t *Table) (*Table, error) {
-	n, err := s.number(c)
-	if err != nil {
-		return nil, err
-	}
-	out, err := s.order(c, t)
-	if err != nil {
-		return nil, err
-	}
+func (s *scope) top(c *Cursor, t *Table) *Table {
+	n := s.number(c)
+	out := s.order(c, t)
 	out.Rows = out.Rows[:min(n, len(out.Rows))]
-	return out, nil
+	return out
 }
 
 // dotnet are the .NET names of the types, for getschema.
@@ -676,12 +553,12 @@ var dotnet = map[string]string{
 }
 
 // getSchema returns a table with the name, the ordinal and the types of each column of t.
-func (s *scope) getSchema(_ *Cursor, t *Table) (*Table, error) {
+func (s *scope) getSchema(_ *Cursor, t *Table) *Table {
 	out := &Table{Columns: []Column{{"ColumnName", "string"}, {"ColumnOrdinal", "int"}, {"DataType", "string"}, {"ColumnType", "string"}}}
 	for i, col := range t.Columns {
 		out.Rows = append(out.Rows, []any{col.Name, int64(i), "System." + dotnet[col.Type], col.Type})
 	}
-	return out, nil
+	return out
 }
 
 // NoChart is what the service says of a table that is not to be drawn.
@@ -689,38 +566,34 @@ const NoChart = `{"Visualization":null,"Title":null,"XColumn":null,"Series":null
 	`"XAxis":null,"YAxis":null,"Legend":null,"YSplit":null,"Accumulate":false,"IsQuerySorted":false,"Kind":null,"Ymin":"NaN","Ymax":"NaN","Xmin":null,"Xmax":null}`
 
 // render reads the kind of a chart and its properties into Table.Render; the rows stay as they are.
-func (s *scope) render(c *Cursor, t *Table) (*Table, error) {
+func (s *scope) render(c *Cursor, t *Table) *Table {
 	kinds := strings.Fields("anomalychart areachart barchart card columnchart ladderchart linechart piechart pivotchart plotly scatterchart stackedareachart table timechart timepivot treemap")
 	kind := c.Next().Text
 	if !slices.Contains(kinds, kind) {
 		c.i--
-		return nil, c.Fault("want the kind of a chart")
+		panic(c.Fault("want the kind of a chart"))
 	}
 	keys, _ := keysOf(json.RawMessage(NoChart))
 	values := make(map[string]json.RawMessage)
 	_ = json.Unmarshal([]byte(NoChart), &values) // it is a constant
-	values["Visualization"] = marshal(kind)
+	values["Visualization"] = JSON(kind)
 	names := map[string]string{"kind": "Kind", "title": "Title", "xcolumn": "XColumn", "ycolumns": "YColumns", "series": "Series", "xtitle": "XTitle", "ytitle": "YTitle",
 		"xaxis": "XAxis", "yaxis": "YAxis", "legend": "Legend", "ysplit": "YSplit", "accumulate": "Accumulate", "ymin": "Ymin", "ymax": "Ymax", "xmin": "Xmin", "xmax": "Xmax", "anomalycolumns": "AnomalyColumns"}
 	if c.Word("with") {
-		if err := c.Want("("); err != nil {
-			return nil, err
-		}
-		for !c.Sign(")") {
+		c.Want("(")
+		c.list(")", func() {
 			key := names[strings.ToLower(c.Peek().Text)]
 			if key == "" {
-				return nil, c.Fault("want a property of a chart")
+				panic(c.Fault("want a property of a chart"))
 			}
 			c.Next()
-			if err := c.Want("="); err != nil {
-				return nil, err
-			}
+			c.Want("=")
 			list := []string{}
 			for {
 				v := c.Next()
 				if v.Kind == TokEnd || v.Kind == TokSign {
 					c.i--
-					return nil, c.Fault("want the value of a property")
+					panic(c.Fault("want the value of a property"))
 				}
 				list = append(list, v.Text)
 				if next := c.after(); !c.Peek().is(",") || key != "YColumns" && key != "Series" || names[strings.ToLower(next.Text)] != "" {
@@ -728,16 +601,13 @@ func (s *scope) render(c *Cursor, t *Table) (*Table, error) {
 				}
 				c.Next()
 			}
-			values[key] = marshal(strings.Join(list, ","))
-			if !c.Sign(",") && !c.Peek().is(")") {
-				return nil, c.Fault("want , or )")
-			}
-		}
+			values[key] = JSON(strings.Join(list, ","))
+		})
 	}
-	return &Table{Columns: t.Columns, Rows: t.Rows, Render: bagOf(keys, values)}, nil
+	return &Table{Columns: t.Columns, Rows: t.Rows, Render: bagOf(keys, values)}
 }
 
 // NoTable is the error of a table that there is not.
 func NoTable(name string) error {
-	return semantic("'%s': Failed to resolve table or column expression named '%s'", name, name)
+	return semantic("'%s': Failed to resolve table or column expression named '%s'", name, name).Err
 }

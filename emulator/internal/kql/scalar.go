@@ -22,37 +22,28 @@ func fixed(typ string, v any) expression {
 	return expression{typ: typ, of: func([]any) any { return v }}
 }
 
-// fault is what a function panics with to end an evaluation; Run and Pipe return err as their error.
-type fault struct{ err error }
-
 func isNumber(t string) bool { return t == "int" || t == "long" || t == "real" || t == "decimal" }
 
 func isWhole(t string) bool { return t == "int" || t == "long" }
 
 // scalar reads a scalar expression, beginning with its weakest operators: or, then and, then
 // comparisons.
-func (s *scope) scalar(c *Cursor) (expression, error) {
-	leave, err := s.deeper(c)
-	if err != nil {
-		return expression{}, err
-	}
+func (s *scope) scalar(c *Cursor) expression {
+	leave := s.deeper(c)
 	defer leave()
-	return s.logical(c, "or", true, func(c *Cursor) (expression, error) {
+	return s.logical(c, "or", true, func(c *Cursor) expression {
 		return s.logical(c, "and", false, s.comparison)
 	})
 }
 
 // logical reads terms joined by and or or (word). decides is the value of a term that decides the
 // result alone: false for and, true for or. Otherwise a null term makes the result null.
-func (s *scope) logical(c *Cursor, word string, decides bool, term func(*Cursor) (expression, error)) (expression, error) {
-	left, err := term(c)
-	for err == nil && c.Word(word) {
-		var right expression
-		if right, err = term(c); err != nil {
-			break
-		}
+func (s *scope) logical(c *Cursor, word string, decides bool, term func(*Cursor) expression) expression {
+	left := term(c)
+	for c.Word(word) {
+		right := term(c)
 		if left.typ != "bool" || right.typ != "bool" {
-			return left, semantic("operator '%s' wants bool, not %s and %s", word, left.typ, right.typ)
+			panic(semantic("operator '%s' wants bool, not %s and %s", word, left.typ, right.typ))
 		}
 		a, b := left, right
 		left = expression{typ: "bool", of: func(row []any) any {
@@ -66,7 +57,7 @@ func (s *scope) logical(c *Cursor, word string, decides bool, term func(*Cursor)
 			return nil
 		}}
 	}
-	return left, err
+	return left
 }
 
 // relations are the comparisons that depend on the order of two values alone.
@@ -78,11 +69,8 @@ var relations = map[string]func(int) bool{
 
 // comparison reads a sum and, if one follows, a comparison with what stands behind its operator. A !
 // before the operator negates it.
-func (s *scope) comparison(c *Cursor) (expression, error) {
-	left, err := s.sum(c)
-	if err != nil {
-		return left, err
-	}
+func (s *scope) comparison(c *Cursor) expression {
+	left := s.sum(c)
 	t := c.Peek()
 	negated := t.Kind == TokSign && t.Text == "!"
 	word := t
@@ -93,20 +81,12 @@ func (s *scope) comparison(c *Cursor) (expression, error) {
 	switch {
 	case !negated && t.Kind == TokSign && relations[t.Text] != nil:
 		c.Next()
-		right, err := s.sum(c)
-		if err != nil {
-			return right, err
-		}
-		return relation(t.Text, left, right)
+		return relation(t.Text, left, s.sum(c))
 	case !negated && t.Kind == TokSign && (t.Text == "=~" || t.Text == "!~"):
 		c.Next()
-		right, err := s.sum(c)
-		if err != nil {
-			return right, err
-		}
-		return textual(t.Text, left, right, func(text, part string) bool { return foldEqual(text, part) == (t.Text == "=~") })
+		return textual(t.Text, left, s.sum(c), func(text, part string) bool { return foldEqual(text, part) == (t.Text == "=~") })
 	case word.Kind != TokWord:
-		return left, nil
+		return left
 	case op == "in":
 		c.i += 1 + count(negated)
 		return s.in(c, left, negated)
@@ -116,7 +96,7 @@ func (s *scope) comparison(c *Cursor) (expression, error) {
 	case !negated && op == "matches":
 		c.Next()
 		if !c.Word("regex") {
-			return left, c.Fault("want regex")
+			panic(c.Fault("want regex"))
 		}
 		return s.matches(c, left)
 	case !negated && (op == "has_any" || op == "has_all"):
@@ -124,17 +104,13 @@ func (s *scope) comparison(c *Cursor) (expression, error) {
 		return s.hasSome(c, left, op == "has_all")
 	case textTests[op] != nil:
 		c.i += 1 + count(negated)
-		right, err := s.sum(c)
-		if err != nil {
-			return right, err
-		}
 		test := textTests[op]
-		return textual(op, left, right, func(text, part string) bool { return test(text, part) != negated })
+		return textual(op, left, s.sum(c), func(text, part string) bool { return test(text, part) != negated })
 	case negated:
 		c.Next()
-		return left, c.Fault("the emulator does not know this operator")
+		panic(c.Fault("the emulator does not know this operator"))
 	}
-	return left, nil
+	return left
 }
 
 // count returns 1 for true and 0 for false.
@@ -146,16 +122,14 @@ func count(b bool) int {
 }
 
 // relation returns the expression that compares left and right with a relational operator, as
-// compareNullable does; an error when their types cannot be compared.
-func relation(op string, left, right expression) (expression, error) {
+// compareNullable does; a fault when their types cannot be compared.
+func relation(op string, left, right expression) expression {
 	equality := op == "==" || op == "!="
-	if err := comparable(op, left.typ, right.typ, equality); err != nil {
-		return left, err
-	}
+	wantComparable(op, left.typ, right.typ, equality)
 	test := relations[op]
 	return expression{typ: "bool", of: func(row []any) any {
 		return compareNullable(op, test, equality, left.of(row), right.of(row))
-	}}, nil
+	}}
 }
 
 // compareNullable compares two values with the operator op, whose test gets their order; equality is
@@ -215,37 +189,35 @@ func sameKind(a, b any) bool {
 	return false
 }
 
-// comparable returns an error for types that the operator op does not compare; nil otherwise. equality
-// is true for == and != and their like.
-func comparable(op, a, b string, equality bool) error {
+// comparable reports whether values of two types are compared. equality is true for == and != and
+// their like.
+func comparable(a, b string, equality bool) bool {
 	plain := func(t string) bool { return isNumber(t) || t == "bool" || t == "string" }
-	switch {
-	case a == "dynamic" && b == "dynamic", !equality && (a == "string" || b == "string" || a == "guid" || a == "bool"):
-	case isNumber(a) && isNumber(b), a == b:
-		return nil
-	case a == "dynamic" && plain(b), b == "dynamic" && plain(a):
-		return nil
+	if a == "dynamic" && b == "dynamic" || !equality && (a == "string" || b == "string" || a == "guid" || a == "bool") {
+		return false
 	}
-	return semantic("operator '%s': cannot compare values of types %s and %s; try adding explicit casts", op, a, b)
+	return isNumber(a) && isNumber(b) || a == b || a == "dynamic" && plain(b) || b == "dynamic" && plain(a)
+}
+
+// wantComparable is a fault for types that the operator op does not compare.
+func wantComparable(op, a, b string, equality bool) {
+	if !comparable(a, b, equality) {
+		panic(semantic("operator '%s': cannot compare values of types %s and %s; try adding explicit casts", op, a, b))
+	}
 }
 
 // in reads the list behind in, in~, !in or !in~ (a list of values, an array or a table) and returns
 // the expression that looks left up in it. The tilde ignores case.
-func (s *scope) in(c *Cursor, left expression, negated bool) (expression, error) {
+func (s *scope) in(c *Cursor, left expression, negated bool) expression {
 	op := "in"
 	fold := c.Sign("~")
 	if fold {
 		op = "in~"
 	}
-	list, err := s.list(c)
-	if err != nil {
-		return left, err
-	}
+	list := s.list(c)
 	for _, e := range list {
 		if e.typ != "dynamic" {
-			if err := comparable(op, left.typ, e.typ, true); err != nil {
-				return left, err
-			}
+			wantComparable(op, left.typ, e.typ, true)
 		}
 	}
 	equal := func(a, b any) any {
@@ -273,7 +245,7 @@ func (s *scope) in(c *Cursor, left expression, negated bool) (expression, error)
 			return nil
 		}
 		return negated
-	}}, nil
+	}}
 }
 
 // elements returns the elements of a dynamic array; any other value is returned as the only element.
@@ -291,62 +263,49 @@ func elements(v any) []any {
 
 // list reads the right side of in, has_any and has_all: scalars, or one table, whose first column is
 // used.
-func (s *scope) list(c *Cursor) ([]expression, error) {
+func (s *scope) list(c *Cursor) []expression {
 	begin := c.i
-	args, err := s.arguments(c)
+	var all []expression
+	err := try(func() { all = s.arguments(c) })
 	if err == nil {
-		return args, nil
+		return all
 	}
 	reached := c.i
 	c.i = begin
-	if c.Want("(") != nil {
-		return nil, err
-	}
-	t, tableErr := s.over(nil).tabular(c)
+	var t *Table
+	tableErr := try(func() {
+		c.Want("(")
+		t = s.over(nil).tabular(c)
+	})
 	switch {
 	case tableErr != nil && reached >= c.i:
-		return nil, err
+		panic(Fault{err})
 	case tableErr != nil:
-		return nil, tableErr
+		panic(Fault{tableErr})
 	case len(t.Columns) == 0:
-		return nil, semantic("a table without columns is no list")
+		panic(semantic("a table without columns is no list"))
 	}
-	var all []expression
 	for _, row := range t.Rows {
 		all = append(all, fixed(t.Columns[0].Type, row[0]))
 	}
-	return all, c.Want(")")
+	c.Want(")")
+	return all
 }
 
 // between reads (from .. to) and returns the expression that tests whether left lies between the two,
 // both included; negated asks the opposite. A timespan as to is added to from.
-func (s *scope) between(c *Cursor, left expression, negated bool) (expression, error) {
-	if err := c.Want("("); err != nil {
-		return left, err
-	}
-	from, err := s.sum(c)
-	if err != nil {
-		return left, err
-	}
-	if err := c.Want(".."); err != nil {
-		return left, err
-	}
-	to, err := s.sum(c)
-	if err != nil {
-		return left, err
-	}
+func (s *scope) between(c *Cursor, left expression, negated bool) expression {
+	c.Want("(")
+	from := s.sum(c)
+	c.Want("..")
+	to := s.sum(c)
 	if from.typ == "datetime" && to.typ == "timespan" { // as long after from
 		begin, span := from, to
 		to = expression{typ: "datetime", of: func(row []any) any { return arithmetic("+", begin.of(row), span.of(row)) }}
 	}
-	low, err := relation(">=", left, from)
-	if err != nil {
-		return left, err
-	}
-	high, err := relation("<=", left, to)
-	if err != nil {
-		return left, err
-	}
+	low := relation(">=", left, from)
+	high := relation("<=", left, to)
+	c.Want(")")
 	return expression{typ: "bool", of: func(row []any) any {
 		a, b := low.of(row), high.of(row)
 		if a == false || b == false {
@@ -356,35 +315,31 @@ func (s *scope) between(c *Cursor, left expression, negated bool) (expression, e
 			return nil
 		}
 		return !negated
-	}}, c.Want(")")
+	}}
 }
 
 // sum reads terms with + and - between them.
-func (s *scope) sum(c *Cursor) (expression, error) { return s.chain(c, "+-", s.product) }
+func (s *scope) sum(c *Cursor) expression { return s.chain(c, "+-", s.product) }
 
-func (s *scope) product(c *Cursor) (expression, error) { return s.chain(c, "*/%", s.unary) }
+func (s *scope) product(c *Cursor) expression { return s.chain(c, "*/%", s.unary) }
 
 // chain reads terms with any of the signs between them and combines them from left to right.
-func (s *scope) chain(c *Cursor, signs string, term func(*Cursor) (expression, error)) (expression, error) {
-	left, err := term(c)
-	for err == nil {
+func (s *scope) chain(c *Cursor, signs string, term func(*Cursor) expression) expression {
+	left := term(c)
+	for {
 		t := c.Peek()
 		if t.Kind != TokSign || len(t.Text) != 1 || !strings.Contains(signs, t.Text) {
-			return left, nil
+			return left
 		}
 		c.Next()
-		var right expression
-		if right, err = term(c); err != nil {
-			break
-		}
+		right := term(c)
 		typ := arithmeticType(t.Text, left.typ, right.typ)
 		if typ == "" {
-			return left, semantic("arithmetic expression cannot be carried out: operator '%s' between %s and %s", t.Text, left.typ, right.typ)
+			panic(semantic("arithmetic expression cannot be carried out: operator '%s' between %s and %s", t.Text, left.typ, right.typ))
 		}
 		a, b := left, right
 		left = expression{typ: typ, of: func(row []any) any { return arithmetic(t.Text, a.of(row), b.of(row)) }}
 	}
-	return left, err
 }
 
 // arithmeticType returns the type of a op b for operands of these types; "" when the operator does not
@@ -415,7 +370,7 @@ func arithmeticType(op, a, b string) string {
 // overflow ends the query with an error: the result of op is out of range. It never returns; its
 // result lets callers write return overflow(op).
 func overflow(op string) any {
-	panic(fault{semantic("operator '%s': the result is out of the range of its type", op)})
+	panic(semantic("operator '%s': the result is out of the range of its type", op))
 }
 
 // arithmetic computes a op b for values whose types arithmeticType accepts; nil when one of them is
@@ -522,7 +477,7 @@ func wholeArithmetic(op string, x, y int64) any {
 	case op == "*":
 		z.Mul(a, b)
 	case y == 0:
-		panic(fault{semantic("operator '%s': what a division of whole numbers by zero gives is not among what the emulator knows", op)})
+		panic(semantic("operator '%s': what a division of whole numbers by zero gives is not among what the emulator knows", op))
 	case op == "/":
 		z.Quo(a, b)
 	default:
@@ -575,11 +530,8 @@ func realArithmetic(op string, x, y float64) any {
 
 // unary reads a postfix expression with any number of + and - before it. Minus is for numbers and
 // timespans only.
-func (s *scope) unary(c *Cursor) (expression, error) {
-	leave, err := s.deeper(c)
-	if err != nil {
-		return expression{}, err
-	}
+func (s *scope) unary(c *Cursor) expression {
+	leave := s.deeper(c)
 	defer leave()
 	sign := 0
 	if c.Sign("-") {
@@ -593,69 +545,64 @@ func (s *scope) unary(c *Cursor) (expression, error) {
 	// The least long: without its sign it is out of the range of a long.
 	if t := c.Peek(); sign < 0 && t.Kind == TokCount && t.Text == "9223372036854775808" {
 		c.Next()
-		return fixed("long", int64(math.MinInt64)), nil
+		return fixed("long", int64(math.MinInt64))
 	}
-	e, err := s.unary(c)
-	if err != nil || sign > 0 {
-		return e, err
+	e := s.unary(c)
+	if sign > 0 {
+		return e
 	}
 	var zero any = int64(0)
 	switch {
 	case e.typ == "timespan":
 		zero = time.Duration(0)
 	case !isNumber(e.typ):
-		return e, semantic("operator '-' wants a number or a timespan, not %s", e.typ)
+		panic(semantic("operator '-' wants a number or a timespan, not %s", e.typ))
 	}
 	return expression{typ: e.typ, of: func(row []any) any {
 		if x, ok := e.of(row).(float64); ok {
 			return -x
 		}
 		return arithmetic("-", zero, e.of(row))
-	}}, nil
+	}}
 }
 
 // postfix reads a value and the accesses behind it: .name, ['name'] and [index].
-func (s *scope) postfix(c *Cursor) (expression, error) {
-	e, err := s.primary(c)
-	for err == nil {
+func (s *scope) postfix(c *Cursor) expression {
+	e := s.primary(c)
+	for {
 		switch t := c.Peek(); {
 		case t.Kind == TokSign && t.Text == ".":
 			c.Next()
 			key := c.Next()
 			if key.Kind != TokWord && key.Kind != TokName {
 				c.i--
-				return e, c.Fault("want the name of a property")
+				panic(c.Fault("want the name of a property"))
 			}
-			e, err = property(e, key.Text)
+			e = property(e, key.Text)
 		case t.Kind == TokName:
 			c.Next()
-			e, err = property(e, t.Text)
+			e = property(e, t.Text)
 		case t.Kind == TokSign && t.Text == "[":
 			c.Next()
-			var at expression
-			if at, err = s.scalar(c); err != nil {
-				return e, err
-			}
-			if err = c.Want("]"); err == nil {
-				e, err = subscript(e, at)
-			}
+			at := s.scalar(c)
+			c.Want("]")
+			e = subscript(e, at)
 		default:
-			return e, nil
+			return e
 		}
 	}
-	return e, err
 }
 
 // property returns the expression for the property key of a dynamic value.
-func property(e expression, key string) (expression, error) {
+func property(e expression, key string) expression {
 	if e.typ != "dynamic" {
-		return e, semantic("a property is asked of a value of type %s, not dynamic", e.typ)
+		panic(semantic("a property is asked of a value of type %s, not dynamic", e.typ))
 	}
 	name := ""
 	if e.name != "" {
 		name = e.name + "_" + key
 	}
-	return expression{"dynamic", func(row []any) any { return propertyOf(e.of(row), key) }, name}, nil
+	return expression{"dynamic", func(row []any) any { return propertyOf(e.of(row), key) }, name}
 }
 
 // propertyOf returns the property key of a property bag; nil when v is not a bag or has no such key.
@@ -678,12 +625,12 @@ func notNull(raw json.RawMessage) any {
 
 // subscript returns the expression e[at] for a dynamic value: a property for a string, an element for
 // a whole number, where a negative one counts from the end. What does not exist is nil.
-func subscript(e, at expression) (expression, error) {
+func subscript(e, at expression) expression {
 	if e.typ != "dynamic" {
-		return e, semantic("an element is asked of a value of type %s, not dynamic", e.typ)
+		panic(semantic("an element is asked of a value of type %s, not dynamic", e.typ))
 	}
 	if !isWhole(at.typ) && at.typ != "string" && at.typ != "dynamic" {
-		return e, semantic("an element is asked for by a value of type %s", at.typ)
+		panic(semantic("an element is asked for by a value of type %s", at.typ))
 	}
 	name := ""
 	if i, ok := constant(at).(int64); ok && e.name != "" && i >= 0 {
@@ -703,7 +650,7 @@ func subscript(e, at expression) (expression, error) {
 			}
 		}
 		return nil
-	}, name}, nil
+	}, name}
 }
 
 // constant returns the value of an expression that reads no column; nil for one that does, or whose
@@ -719,7 +666,7 @@ func constant(e expression) (v any) {
 
 // primary reads a literal, a column, a name that let defines, a function call or an expression in
 // brackets.
-func (s *scope) primary(c *Cursor) (expression, error) {
+func (s *scope) primary(c *Cursor) expression {
 	t := c.Peek()
 	switch t.Kind {
 	case TokText, TokCount:
@@ -727,12 +674,10 @@ func (s *scope) primary(c *Cursor) (expression, error) {
 	case TokSign:
 		if t.Text == "(" {
 			c.Next()
-			e, err := s.scalar(c)
-			if err == nil {
-				err = c.Want(")")
-			}
+			e := s.scalar(c)
+			c.Want(")")
 			e.name = ""
-			return e, err
+			return e
 		}
 	case TokName:
 		c.Next()
@@ -746,88 +691,53 @@ func (s *scope) primary(c *Cursor) (expression, error) {
 		case called:
 			return s.call(c)
 		case t.Text == "$left" || t.Text == "$right":
-			return s.side(c)
+			panic(semantic("'%s' is known in the conditions of a join alone", t.Text))
 		}
 		c.Next()
 		return s.column(t.Text)
 	}
-	return expression{}, c.Fault("want an expression")
-}
-
-// side reads $left.column or $right.column; a row of a join is the left one and the
-// right one behind it.
-func (s *scope) side(c *Cursor) (expression, error) {
-	t, base := s.left, 0
-	if c.Next().Text == "$right" {
-		t = s.right
-		if s.left != nil {
-			base = len(s.left.Columns)
-		}
-	}
-	if t == nil {
-		return expression{}, semantic("'%s' is known in the conditions of a join alone", c.Taken().Text)
-	}
-	if err := c.Want("."); err != nil {
-		return expression{}, err
-	}
-	name, err := c.Name()
-	if err != nil {
-		return expression{}, err
-	}
-	i := t.index(name)
-	if i < 0 {
-		return expression{}, semantic("Failed to resolve scalar expression named '%s'", name)
-	}
-	return expression{typ: t.Columns[i].Type, of: func(row []any) any { return row[base+i] }, name: name}, nil
+	panic(c.Fault("want an expression"))
 }
 
 // column returns the expression that a name stands for: a column, or else a scalar of let or declare.
-func (s *scope) column(name string) (expression, error) {
+func (s *scope) column(name string) expression {
 	if s.at != nil {
 		if i := s.at.index(name); i >= 0 {
-			return expression{s.at.Columns[i].Type, func(row []any) any { return row[i] }, name}, nil
+			return expression{s.at.Columns[i].Type, func(row []any) any { return row[i] }, name}
 		}
 	}
 	if e, ok := s.scalars[name]; ok {
 		e.name = name
-		return e, nil
+		return e
 	}
-	return expression{}, semantic("Failed to resolve scalar expression named '%s'", name)
+	panic(semantic("Failed to resolve scalar expression named '%s'", name))
 }
 
 // arguments reads a list of expressions in brackets.
-func (s *scope) arguments(c *Cursor) (all []expression, err error) {
-	if err := c.Want("("); err != nil {
-		return nil, err
-	}
+func (s *scope) arguments(c *Cursor) (all []expression) {
+	c.Want("(")
 	for !c.Sign(")") {
-		e, err := s.scalar(c)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, e)
+		all = append(all, s.scalar(c))
 		if !c.Sign(",") {
-			return all, c.Want(")")
+			c.Want(")")
+			return all
 		}
 	}
-	return all, nil
+	return all
 }
 
 // literal reads a constant: a string, a number, a bool, or one with its type such as long(1). A minus
 // sign may precede it.
-func (s *scope) literal(c *Cursor) (expression, error) {
+func (s *scope) literal(c *Cursor) expression {
 	if c.Sign("-") {
-		e, err := s.literal(c)
-		if err == nil && !isNumber(e.typ) && e.typ != "timespan" {
-			err = c.Fault("want a number")
-		}
-		if err != nil {
-			return e, err
+		e := s.literal(c)
+		if !isNumber(e.typ) && e.typ != "timespan" {
+			panic(c.Fault("want a number"))
 		}
 		if e.typ == "timespan" {
-			return fixed(e.typ, arithmetic("-", time.Duration(0), e.of(nil))), nil
+			return fixed(e.typ, arithmetic("-", time.Duration(0), e.of(nil)))
 		}
-		return fixed(e.typ, arithmetic("-", int64(0), e.of(nil))), nil
+		return fixed(e.typ, arithmetic("-", int64(0), e.of(nil)))
 	}
 	t := c.Next()
 	switch t.Kind {
@@ -836,39 +746,39 @@ func (s *scope) literal(c *Cursor) (expression, error) {
 		for c.Peek().Kind == TokText { // adjacent strings are one
 			text += c.Next().Text
 		}
-		return fixed("string", text), nil
+		return fixed("string", text)
 	case TokCount:
 		return number(c, t)
 	case TokWord:
 		if t.Text == "true" || t.Text == "false" {
-			return fixed("bool", t.Text == "true"), nil
+			return fixed("bool", t.Text == "true")
 		}
 		if next := c.Peek(); Types[t.Text] != "" && next.Kind == TokSign && next.Text == "(" {
 			return s.typedLiteral(c, Types[t.Text])
 		}
 	}
 	c.i--
-	return expression{}, c.Fault("want a literal")
+	panic(c.Fault("want a literal"))
 }
 
 // number converts the token t to a long, a real or a timespan (1.5h), whichever it is.
-func number(c *Cursor, t Token) (expression, error) {
+func number(c *Cursor, t Token) expression {
 	if v := parsed("long", t.Text); v != nil {
-		return fixed("long", v), nil
+		return fixed("long", v)
 	}
 	if x, err := strconv.ParseFloat(t.Text, 64); err == nil && strings.ContainsAny(t.Text, ".eE") && !strings.ContainsAny(t.Text, "xXpP_") {
-		return fixed("real", x), nil
+		return fixed("real", x)
 	}
 	if d, ok := SpanOf(t.Text); ok {
-		return fixed("timespan", d), nil
+		return fixed("timespan", d)
 	}
 	c.i--
-	return expression{}, c.Fault("want a number")
+	panic(c.Fault("want a number"))
 }
 
 // typedLiteral reads the brackets of long(…), datetime(…) and the like. The text between them is
 // converted as a whole; its tokens only show where it ends.
-func (s *scope) typedLiteral(c *Cursor, typ string) (expression, error) {
+func (s *scope) typedLiteral(c *Cursor, typ string) expression {
 	if typ == "dynamic" {
 		return s.dynamicLiteral(c)
 	}
@@ -877,7 +787,7 @@ func (s *scope) typedLiteral(c *Cursor, typ string) (expression, error) {
 		t := c.Next()
 		switch {
 		case t.Kind == TokEnd:
-			return expression{}, c.Fault("want )")
+			panic(c.Fault("want )"))
 		case t.Kind == TokSign && t.Text == "(":
 			depth++
 		case t.Kind == TokSign && t.Text == ")":
@@ -887,103 +797,75 @@ func (s *scope) typedLiteral(c *Cursor, typ string) (expression, error) {
 	inner := strings.TrimSpace(c.text[from:c.Taken().At])
 	if inner == "null" {
 		if typ == "string" {
-			return expression{}, semantic("the string type has no null")
+			panic(semantic("the string type has no null"))
 		}
-		return fixed(typ, nil), nil
+		return fixed(typ, nil)
 	}
 	if text, n, ok, _ := lexString(inner); ok && n == len(inner) {
 		inner = text
 	}
 	switch {
 	case typ == "real" && (inner == "nan" || inner == "+inf" || inner == "-inf"):
-		return fixed(typ, map[string]float64{"nan": math.NaN(), "+inf": math.Inf(1), "-inf": math.Inf(-1)}[inner]), nil
+		return fixed(typ, map[string]float64{"nan": math.NaN(), "+inf": math.Inf(1), "-inf": math.Inf(-1)}[inner])
 	case typ == "timespan" && strings.Trim(inner, "0123456789.") == "" && inner != "": // days
 		inner += "d"
 	}
 	v := parsed(typ, inner)
 	if v == nil {
-		return expression{}, semantic("%s(%s) is not a literal that the emulator knows", typ, inner)
+		panic(semantic("%s(%s) is not a literal that the emulator knows", typ, inner))
 	}
-	return fixed(typ, v), nil
+	return fixed(typ, v)
 }
 
 // dynamicLiteral reads the brackets of dynamic(…): JSON, in which strings may have single quotes, and
 // literals such as datetime(…) may stand.
-func (s *scope) dynamicLiteral(c *Cursor) (expression, error) {
-	if err := c.Want("("); err != nil {
-		return expression{}, err
-	}
-	raw, err := s.json(c)
-	if err != nil {
-		return expression{}, err
-	}
-	return fixed("dynamic", notNull(raw)), c.Want(")")
+func (s *scope) dynamicLiteral(c *Cursor) expression {
+	c.Want("(")
+	raw := s.json(c)
+	c.Want(")")
+	return fixed("dynamic", notNull(raw))
 }
 
 // json reads a value of a dynamic literal and returns it as JSON: a list, a bag, null, or another
 // literal converted to its JSON form.
-func (s *scope) json(c *Cursor) (json.RawMessage, error) {
-	leave, err := s.deeper(c)
-	if err != nil {
-		return nil, err
-	}
+func (s *scope) json(c *Cursor) json.RawMessage {
+	leave := s.deeper(c)
 	defer leave()
 	t := c.Peek()
 	switch {
 	case t.Kind == TokName: // ["one"], which is how a name is written too
 		c.Next()
-		return marshal([]string{t.Text}), nil
+		return JSON([]string{t.Text})
 	case c.Word("null"):
-		return json.RawMessage("null"), nil
+		return json.RawMessage("null")
 	case c.Sign("["):
 		list := []json.RawMessage{}
-		for !c.Sign("]") {
-			item, err := s.json(c)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, item)
-			if !c.Sign(",") && (c.Peek().Kind != TokSign || c.Peek().Text != "]") {
-				return nil, c.Fault("want , or ]")
-			}
-		}
-		return marshal(list), nil
+		c.list("]", func() { list = append(list, s.json(c)) })
+		return JSON(list)
 	case c.Sign("{"):
 		return s.bag(c)
 	}
-	e, err := s.literal(c)
-	if err != nil {
-		return nil, err
-	}
-	return dynamicOf(e.of(nil)), nil
+	return dynamicOf(s.literal(c).of(nil))
 }
 
 // bag reads a property bag; the cursor stands behind its {. Of equal keys the last value counts.
-func (s *scope) bag(c *Cursor) (json.RawMessage, error) {
+func (s *scope) bag(c *Cursor) json.RawMessage {
 	var keys []string
 	values := make(map[string]json.RawMessage)
-	for !c.Sign("}") {
+	c.list("}", func() {
 		key := c.Next()
 		if key.Kind != TokText && key.Kind != TokWord {
 			c.i--
-			return nil, c.Fault("want the name of a property")
+			panic(c.Fault("want the name of a property"))
 		}
-		if err := c.Want(":"); err != nil {
-			return nil, err
-		}
-		item, err := s.json(c)
-		if err != nil {
-			return nil, err
-		}
+		c.Want(":")
+		item := s.json(c)
 		if _, there := values[key.Text]; !there {
 			keys = append(keys, key.Text)
 		}
 		values[key.Text] = item
-		if !c.Sign(",") && (c.Peek().Kind != TokSign || c.Peek().Text != "}") {
-			return nil, c.Fault("want , or }")
-		}
-	}
-	return bagOf(keys, values), nil
+	})
+	return bagOf(keys, values)
 }
 
 // bagOf writes a property bag with its keys in the order of keys.
@@ -993,7 +875,7 @@ func bagOf(keys []string, values map[string]json.RawMessage) json.RawMessage {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(out, marshal(key)...)
+		out = append(out, JSON(key)...)
 		out = append(out, ':')
 		out = append(out, values[key]...)
 	}

@@ -55,39 +55,31 @@ func inTerm(r rune) bool {
 	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
-// isText returns an error when one of the types is neither string nor dynamic.
-func isText(op string, types ...string) error {
+// isText is a fault when one of the types is neither string nor dynamic.
+func isText(op string, types ...string) {
 	for _, t := range types {
 		if t != "string" && t != "dynamic" {
-			return semantic("operator '%s' wants string, not %s; try tostring()", op, t)
+			panic(semantic("operator '%s' wants string, not %s; try tostring()", op, t))
 		}
 	}
-	return nil
 }
 
 // textual returns the expression that applies a test to the texts of two values.
-func textual(op string, left, right expression, test func(text, part string) bool) (expression, error) {
-	if err := isText(op, left.typ, right.typ); err != nil {
-		return left, err
-	}
-	return expression{typ: "bool", of: func(row []any) any { return test(textOf(left.of(row)), textOf(right.of(row))) }}, nil
+func textual(op string, left, right expression, test func(text, part string) bool) expression {
+	isText(op, left.typ, right.typ)
+	return expression{typ: "bool", of: func(row []any) any { return test(textOf(left.of(row)), textOf(right.of(row))) }}
 }
 
 // hasSome reads the list of has_any, or with all of has_all, and returns the expression that looks for
 // these terms in left.
-func (s *scope) hasSome(c *Cursor, left expression, all bool) (expression, error) {
+func (s *scope) hasSome(c *Cursor, left expression, all bool) expression {
 	op := "has_any"
 	if all {
 		op = "has_all"
 	}
-	list, err := s.list(c)
-	if err != nil {
-		return left, err
-	}
+	list := s.list(c)
 	for _, e := range append([]expression{left}, list...) {
-		if err := isText(op, e.typ); err != nil {
-			return left, err
-		}
+		isText(op, e.typ)
 	}
 	test := textTests["has"]
 	return expression{typ: "bool", of: func(row []any) any {
@@ -100,18 +92,13 @@ func (s *scope) hasSome(c *Cursor, left expression, all bool) (expression, error
 			}
 		}
 		return all
-	}}, nil
+	}}
 }
 
 // matches reads the pattern of matches regex and returns the expression that matches left with it.
-func (s *scope) matches(c *Cursor, left expression) (expression, error) {
-	right, err := s.sum(c)
-	if err != nil {
-		return left, err
-	}
-	if err := isText("matches regex", left.typ, right.typ); err != nil {
-		return left, err
-	}
+func (s *scope) matches(c *Cursor, left expression) expression {
+	right := s.sum(c)
+	isText("matches regex", left.typ, right.typ)
 	known := make(map[string]*regexp.Regexp) // most often one
 	return expression{typ: "bool", of: func(row []any) any {
 		pattern := textOf(right.of(row))
@@ -119,14 +106,14 @@ func (s *scope) matches(c *Cursor, left expression) (expression, error) {
 			known[pattern] = compiled(pattern)
 		}
 		return known[pattern].MatchString(textOf(left.of(row)))
-	}}, nil
+	}}
 }
 
 // compiled returns the compiled regular expression. An invalid one ends the query with an error.
 func compiled(text string) *regexp.Regexp {
 	re, err := regexp.Compile(text)
 	if err != nil {
-		panic(fault{semantic("'%s' is no regular expression: %s", text, err)})
+		panic(semantic("'%s' is no regular expression: %s", text, err))
 	}
 	return re
 }

@@ -94,7 +94,7 @@ func parsed(typ, text string) any {
 	return nil
 }
 
-// Written returns a value of the type as a JSON cell.
+// Written returns a value of the type as a JSON cell, with times in UTC and in the form of the service.
 func Written(v any, typ string) json.RawMessage {
 	switch v := v.(type) {
 	case nil:
@@ -103,9 +103,9 @@ func Written(v any, typ string) json.RawMessage {
 		}
 		return json.RawMessage("null")
 	case time.Time:
-		return marshal(v.Format(timeLayout))
+		return JSON(v.UTC().Format(timeLayout))
 	case time.Duration:
-		return marshal(SpanText(v))
+		return JSON(SpanText(v))
 	case json.RawMessage:
 		return v
 	case float64:
@@ -118,13 +118,13 @@ func Written(v any, typ string) json.RawMessage {
 			return json.RawMessage(`"-Infinity"`)
 		}
 	case *big.Rat:
-		return marshal(decimalText(v))
+		return JSON(decimalText(v))
 	}
-	return marshal(v)
+	return JSON(v)
 }
 
-// marshal returns the JSON of a value that can always be marshalled; <, > and & are not escaped.
-func marshal(v any) json.RawMessage {
+// JSON returns the JSON of a value that can always be marshalled; <, > and & are not escaped.
+func JSON(v any) json.RawMessage {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)

@@ -15,14 +15,14 @@ import (
 )
 
 // change adds a new version of the schema in which f has changed the session's database, created if it
-// is new. The session, commands and queries use it at once, ingestion after se.Delay. If f returns an
-// error, there is no new version.
-func (se *Session) change(f func(db *Database) error) error {
-	err := se.Catalog.change(se.Delay, func(s *Schema) error {
+// is new. The session, commands and queries use it at once, ingestion after se.Delay. If f panics with
+// a fault, there is no new version.
+func (se *Session) change(f func(db *Database)) {
+	se.Catalog.change(se.Delay, func(s *Schema) {
 		name, db := s.Database(se.DatabaseName)
 		if db == nil {
 			if !kql.ValidName(se.DatabaseName) {
-				return unknown("Database", se.DatabaseName)
+				panic(unknown("Database", se.DatabaseName).fault())
 			}
 			name, db = se.DatabaseName, &Database{}
 		}
@@ -30,158 +30,119 @@ func (se *Session) change(f func(db *Database) error) error {
 		if db.Tables == nil {
 			db.Tables = make(map[string]*Table)
 		}
-		return f(db)
+		f(db)
 	})
-	if err != nil {
-		return err
-	}
 	se.Schema = se.Catalog.latest()
 	se.DatabaseName, se.db = se.Schema.Database(se.DatabaseName)
-	return nil
 }
 
 // changeTable adds a new version of the schema in which f has changed one table, as change does; an
-// unknown table is an error.
-func (se *Session) changeTable(name string, f func(t *Table) error) error {
-	return se.change(func(db *Database) error {
+// unknown table is a fault.
+func (se *Session) changeTable(name string, f func(t *Table)) {
+	se.change(func(db *Database) {
 		t := db.Tables[name]
 		if t == nil {
-			return unknown("Table", name)
+			panic(unknown("Table", name).fault())
 		}
-		return f(t)
+		f(t)
 	})
 }
 
 // create runs .create, .create-merge and .create-or-alter, of a table or a mapping. A table that
 // exists stays as it is; with .create-merge it gets the columns that it lacks. The result has a row
 // with the table's schema.
-func (se *Session) create(c *kql.Cursor) (*Result, error) {
+func (se *Session) create(c *kql.Cursor) *Result {
 	verb := verbOf(c)
 	if !c.Word("table") {
-		return nil, c.Fault("the emulator creates tables and their mappings")
+		panic(c.Fault("the emulator creates tables and their mappings"))
 	}
-	name, err := c.Name()
-	if err != nil {
-		return nil, err
-	}
+	name := c.Name()
 	if c.Word("ingestion") {
 		return se.putMapping(c, verb, name)
 	}
-	if bad := se.mayChange("TableCreate", nil); bad != nil {
-		return nil, bad
-	}
-	columns, err := readColumns(c)
-	if err != nil {
-		return nil, err
-	}
-	err = se.change(func(db *Database) error {
+	se.mayChange("TableCreate", nil)
+	columns := readColumns(c)
+	se.change(func(db *Database) {
 		t := db.Tables[name]
-		if t == nil {
+		switch { // else it is there, and stays as it is
+		case t == nil:
 			db.Tables[name] = &Table{Columns: columns}
-			return nil
+		case verb == "create-merge":
+			t.merge(columns)
 		}
-		if verb == "create-merge" {
-			return t.merge(columns)
-		}
-		return nil // it is there, and stays as it is
 	})
-	if err != nil {
-		return nil, err
-	}
-	r := NewResult("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string")
-	r.Add(name, string(JSON(se.TableOf(name).schemaDocument(name))), se.DatabaseName, "", "")
-	return r, nil
+	return rowOf("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string",
+		name, string(kql.JSON(se.TableOf(name).schemaDocument(name))), se.DatabaseName, "", "")
 }
 
 // readColumns reads the columns of a table: (name:type, …).
-func readColumns(c *kql.Cursor) (Columns, error) {
-	if err := c.Want("("); err != nil {
-		return nil, err
-	}
+func readColumns(c *kql.Cursor) Columns {
+	c.Want("(")
 	all := Columns{}
 	for !c.Sign(")") {
-		name, err := c.Name()
-		if err != nil {
-			return nil, err
-		}
-		if err := c.Want(":"); err != nil {
-			return nil, err
-		}
+		name := c.Name()
+		c.Want(":")
 		typ := kql.Types[strings.ToLower(c.Next().Text)]
 		if typ == "" {
-			return nil, c.Fault("want a type")
+			panic(c.Fault("want a type"))
 		}
 		all = append(all, Column{Name: name, Type: typ})
 		c.Sign(",")
 	}
-	return all, nil
+	return all
 }
 
-// merge appends the columns that the table lacks. A column that it has with another type is an error.
-func (t *Table) merge(columns Columns) error {
+// merge appends the columns that the table lacks. A column that it has with another type is a fault.
+func (t *Table) merge(columns Columns) {
 	for _, c := range columns {
 		i := slices.IndexFunc(t.Columns, func(old Column) bool { return old.Name == c.Name })
 		switch {
 		case i < 0:
 			t.Columns = append(t.Columns, c)
 		case t.Columns[i].Type != c.Type:
-			return wrongText("BadRequest_ColumnTypeMismatch", fmt.Sprintf("Column '%s' has type %s, and cannot become %s.", c.Name, t.Columns[i].Type, c.Type))
+			panic(wrongText("BadRequest_ColumnTypeMismatch", fmt.Sprintf("Column '%s' has type %s, and cannot become %s.", c.Name, t.Columns[i].Type, c.Type)).fault())
 		}
 	}
-	return nil
 }
 
 // putMapping reads KIND mapping "NAME" 'DOCUMENT' and adds or replaces the mapping of the table. With
 // the verb create it must be new, with alter it must exist.
-func (se *Session) putMapping(c *kql.Cursor, verb, table string) (*Result, error) {
+func (se *Session) putMapping(c *kql.Cursor, verb, table string) *Result {
 	kind := c.Next().Text
 	if !c.Word("mapping") {
-		return nil, c.Fault("want mapping")
+		panic(c.Fault("want mapping"))
 	}
-	name, err := c.Str()
-	if err != nil {
-		return nil, err
-	}
-	text, err := c.Str()
-	if err != nil {
-		return nil, err
-	}
+	name := c.Str()
+	text := c.Str()
 	t := se.TableOf(table)
 	if t == nil {
-		return nil, unknown("Table", table)
+		panic(unknown("Table", table).fault())
 	}
-	if bad := se.mayChange("TableMappingCreate", t.IngestorsIn(se.db)); bad != nil {
-		return nil, bad
-	}
+	se.mayChange("TableMappingCreate", t.IngestorsIn(se.db))
 	m, err := readMapping(kind, name, text)
 	if err != nil {
-		return nil, wrongText("BadRequest_InvalidMapping", err.Error())
+		panic(wrongText("BadRequest_InvalidMapping", err.Error()).fault())
 	}
 	var made *Mapping
-	err = se.changeTable(table, func(t *Table) error {
+	se.changeTable(table, func(t *Table) {
 		old := t.Mapping(m.Kind, name)
 		switch {
 		case old != nil && verb == "create":
-			return wrongText("BadRequest_EntityAlreadyExists", fmt.Sprintf("Mapping '%s' of kind %s already exists.", name, m.Kind))
+			panic(wrongText("BadRequest_EntityAlreadyExists", fmt.Sprintf("Mapping '%s' of kind %s already exists.", name, m.Kind)).fault())
 		case old == nil && verb == "alter":
-			return unknown("MappingPersistent", name)
+			panic(unknown("MappingPersistent", name).fault())
 		case old != nil:
 			*old = m
 		default:
 			t.Mappings = append(t.Mappings, m)
 		}
 		if err := t.check(); err != nil {
-			return wrongText("BadRequest_InvalidMapping", err.Error())
+			panic(wrongText("BadRequest_InvalidMapping", err.Error()).fault())
 		}
 		made = t.Mapping(m.Kind, name)
-		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	r := NewResult("Name:string, Kind:string, Mapping:string, LastUpdatedOn:datetime, Database:string, Table:string")
-	r.Add(name, made.Kind, string(made.document()), time.Now(), se.DatabaseName, table)
-	return r, nil
+	return rowOf("Name:string, Kind:string, Mapping:string, LastUpdatedOn:datetime, Database:string, Table:string",
+		name, made.Kind, string(made.document()), time.Now(), se.DatabaseName, table)
 }
 
 // mappingElement is one column of the JSON document of a mapping, in the present form (Properties) and
@@ -265,45 +226,28 @@ func (e mappingElement) read() (c MappingColumn, err error) {
 
 // alter runs .alter and .alter-merge of a mapping and of the streaming ingestion policy of a table or
 // the database. The result is the mapping or the policy after the change.
-func (se *Session) alter(c *kql.Cursor) (*Result, error) {
+func (se *Session) alter(c *kql.Cursor) *Result {
 	verb := verbOf(c)
 	if c.Words("table") {
-		name, _, err := se.existing(c)
-		if err != nil {
-			return nil, err
-		}
+		name, _ := se.existing(c)
 		if c.Word("ingestion") {
 			return se.putMapping(c, verb, name)
 		}
-		p, err := se.policy(c)
-		if err != nil {
-			return nil, err
-		}
-		if err := se.changeTable(name, func(t *Table) error { t.put(p, verb); return nil }); err != nil {
-			return nil, err
-		}
-		return se.tablePolicy(name, se.TableOf(name)), nil
+		p := se.policy(c)
+		se.changeTable(name, func(t *Table) { t.put(p, verb) })
+		return se.tablePolicy(name, se.TableOf(name))
 	}
 	if c.Word("database") {
-		if _, err := c.Name(); err != nil {
-			return nil, err
-		}
-		p, err := se.policy(c)
-		if err != nil {
-			return nil, err
-		}
-		err = se.change(func(db *Database) error {
+		c.Name() // that of the request is meant
+		p := se.policy(c)
+		se.change(func(db *Database) {
 			held := on(db.Streaming)
 			db.Streaming = &held
 			db.put(p, verb)
-			return nil
 		})
-		if err != nil {
-			return nil, err
-		}
-		return se.databasePolicy(se.db.streamingPolicy), nil
+		return se.databasePolicy(se.db.streamingPolicy)
 	}
-	return nil, c.Fault("the emulator does not know this command")
+	panic(c.Fault("the emulator does not know this command"))
 }
 
 // policyDocument is the JSON of a streaming ingestion policy. A nil field is not given.
@@ -315,29 +259,24 @@ type policyDocument struct {
 // policy checks that the caller may change the streaming ingestion policy and reads policy
 // streamingingestion with enable, disable or a JSON document. It returns nil for the document null,
 // which removes the policy.
-func (se *Session) policy(c *kql.Cursor) (*policyDocument, error) {
+func (se *Session) policy(c *kql.Cursor) *policyDocument {
 	if !c.Words("policy", "streamingingestion") {
-		return nil, c.Fault("want policy streamingingestion")
+		panic(c.Fault("want policy streamingingestion"))
 	}
-	if bad := se.mayChange("AlterStreamingIngestionPolicy", nil); bad != nil {
-		return nil, bad
-	}
+	se.mayChange("AlterStreamingIngestionPolicy", nil)
 	yes, no := true, false
 	switch {
 	case c.Word("enable"):
-		return &policyDocument{IsEnabled: &yes}, nil
+		return &policyDocument{IsEnabled: &yes}
 	case c.Word("disable"):
-		return &policyDocument{IsEnabled: &no}, nil
+		return &policyDocument{IsEnabled: &no}
 	}
-	text, err := c.Str()
-	if err != nil {
-		return nil, err
-	}
+	text := c.Str()
 	var p *policyDocument
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		return nil, wrongText("BadRequest_InvalidPolicy", "The policy is not a JSON object: "+err.Error())
+		panic(wrongText("BadRequest_InvalidPolicy", "The policy is not a JSON object: "+err.Error()).fault())
 	}
-	return p, nil
+	return p
 }
 
 // put replaces the policy by p; nil removes it. With the verb alter-merge, fields that p does not give
@@ -357,100 +296,77 @@ func (s *streamingPolicy) put(p *policyDocument, verb string) {
 
 // deletePolicy runs .delete table or database NAME policy streamingingestion. The result is the
 // removed policy's row, with null.
-func (se *Session) deletePolicy(c *kql.Cursor) (*Result, error) {
-	if bad := se.mayChange("AlterStreamingIngestionPolicy", nil); bad != nil {
-		return nil, bad
-	}
+func (se *Session) deletePolicy(c *kql.Cursor) *Result {
+	se.mayChange("AlterStreamingIngestionPolicy", nil)
 	of := c.Next().Text
-	name, err := c.Name()
-	if err != nil {
-		return nil, err
-	}
+	name := c.Name()
 	if !c.Words("policy", "streamingingestion") {
-		return nil, c.Fault("want policy streamingingestion")
+		panic(c.Fault("want policy streamingingestion"))
 	}
 	if strings.EqualFold(of, "table") {
-		err = se.changeTable(name, func(t *Table) error { t.streamingPolicy = streamingPolicy{}; return nil })
-		return se.tablePolicy(name, &Table{}), err
+		se.changeTable(name, func(t *Table) { t.streamingPolicy = streamingPolicy{} })
+		return se.tablePolicy(name, &Table{})
 	}
-	err = se.change(func(db *Database) error { db.streamingPolicy = streamingPolicy{}; return nil })
-	return se.databasePolicy(streamingPolicy{}), err
+	se.change(func(db *Database) { db.streamingPolicy = streamingPolicy{} })
+	return se.databasePolicy(streamingPolicy{})
 }
 
 // drop runs .drop table, which also removes its rows, and the dropping of a mapping. The result is the
 // list of tables that are left.
-func (se *Session) drop(c *kql.Cursor) (*Result, error) {
+func (se *Session) drop(c *kql.Cursor) *Result {
 	if !c.Word("table") {
-		return nil, c.Fault("the emulator drops tables and their mappings")
+		panic(c.Fault("the emulator drops tables and their mappings"))
 	}
-	name, err := c.Name()
-	if err != nil {
-		return nil, err
-	}
-	if bad := se.mayChange("TableDrop", nil); bad != nil {
-		return nil, bad
-	}
+	name := c.Name()
+	se.mayChange("TableDrop", nil)
 	if c.Word("ingestion") {
 		kind := c.Next().Text
 		if !c.Word("mapping") {
-			return nil, c.Fault("want mapping")
+			panic(c.Fault("want mapping"))
 		}
-		mapping, err := c.Str()
-		if err != nil {
-			return nil, err
-		}
-		err = se.changeTable(name, func(t *Table) error {
+		mapping := c.Str()
+		se.changeTable(name, func(t *Table) {
 			n := len(t.Mappings)
 			t.Mappings = slices.DeleteFunc(t.Mappings, func(m Mapping) bool { return strings.EqualFold(m.Kind, kind) && m.Name == mapping })
 			if len(t.Mappings) == n {
-				return unknown("MappingPersistent", mapping)
+				panic(unknown("MappingPersistent", mapping).fault())
 			}
-			return nil
 		})
-		return se.showTables(), err
+		return se.showTables()
 	}
 	if se.TableOf(name) == nil && !c.Word("ifexists") {
-		return nil, unknown("Table", name)
+		panic(unknown("Table", name).fault())
 	}
 	c.Word("ifexists")
-	err = se.change(func(db *Database) error { delete(db.Tables, name); return nil })
+	se.change(func(db *Database) { delete(db.Tables, name) })
 	se.Host.Drop(se.DatabaseName, name)
-	return se.showTables(), err
+	return se.showTables()
 }
 
 // clear runs .clear of the streaming schema cache, after which ingestion uses the newest schema, and
 // of the data of a table.
-func (se *Session) clear(c *kql.Cursor) (*Result, error) {
+func (se *Session) clear(c *kql.Cursor) *Result {
 	r := NewResult("NodeId:string, Status:string")
 	r.Add(NodeID, "Succeeded")
 	switch {
 	case c.Words("database", "cache", "streamingingestion", "schema"):
-		if bad := se.mayChange("ClearCache", nil); bad != nil && !se.has(se.db.Ingestors) {
-			return nil, bad
-		}
+		se.mayChange("ClearCache", se.dbOrNone().Ingestors)
 		se.Catalog.Clear()
-		return r, nil
+		return r
 	case c.Word("table"):
-		name, t, err := se.existing(c)
-		if err != nil {
-			return nil, err
-		}
+		name, t := se.existing(c)
 		switch {
 		case c.Words("cache", "streamingingestion", "schema"):
-			if bad := se.mayChange("ClearCache", t.IngestorsIn(se.dbOrNone())); bad != nil {
-				return nil, bad
-			}
+			se.mayChange("ClearCache", t.IngestorsIn(se.dbOrNone()))
 			se.Catalog.Clear()
-			return r, nil
+			return r
 		case c.Word("data"):
-			if bad := se.mayChange("TableClear", nil); bad != nil {
-				return nil, bad
-			}
+			se.mayChange("TableClear", nil)
 			se.Host.Drop(se.DatabaseName, name)
-			return r, nil
+			return r
 		}
 	}
-	return nil, c.Fault("the emulator does not know this command")
+	panic(c.Fault("the emulator does not know this command"))
 }
 
 // dbOrNone returns the session's database, or an empty one when it is not in the schema.
@@ -463,28 +379,18 @@ func (se *Session) dbOrNone() *Database {
 
 // addPrincipals runs .add table or database NAME ROLE ('aadapp=…', …). A role with a nil list, which
 // everyone has, stays so. The result lists the principals.
-func (se *Session) addPrincipals(c *kql.Cursor) (*Result, error) {
-	if bad := se.mayChange("AddPrincipal", nil); bad != nil {
-		return nil, bad
-	}
+func (se *Session) addPrincipals(c *kql.Cursor) *Result {
+	se.mayChange("AddPrincipal", nil)
 	of := strings.ToLower(c.Next().Text)
-	name, err := c.Name()
-	if err != nil {
-		return nil, err
-	}
+	name := c.Name()
 	role := strings.ToLower(c.Next().Text)
-	if err := c.Want("("); err != nil {
-		return nil, err
-	}
+	c.Want("(")
 	var ids []string
 	for !c.Sign(")") {
-		fqn, err := c.Str()
-		if err != nil {
-			return nil, err
-		}
+		fqn := c.Str()
 		id, ok := strings.CutPrefix(fqn, "aadapp=")
 		if !ok {
-			return nil, wrongText("BadRequest_InvalidPrincipal", fmt.Sprintf("Principal '%s' is not of the form aadapp=<client id>;<tenant>.", fqn))
+			panic(wrongText("BadRequest_InvalidPrincipal", fmt.Sprintf("Principal '%s' is not of the form aadapp=<client id>;<tenant>.", fqn)).fault())
 		}
 		id, _, _ = strings.Cut(id, ";")
 		ids = append(ids, id)
@@ -502,23 +408,19 @@ func (se *Session) addPrincipals(c *kql.Cursor) (*Result, error) {
 	}
 	switch {
 	case of == "table" && role == "ingestors":
-		err = se.change(func(db *Database) error {
+		se.change(func(db *Database) {
 			t := db.Tables[name]
 			if t == nil {
-				return unknown("Table", name)
+				panic(unknown("Table", name).fault())
 			}
 			if t.Ingestors == nil { // its own list stands in place of its database's
 				t.Ingestors = slices.Clone(db.Ingestors)
 			}
 			grant(&t.Ingestors)
-			return nil
 		})
-		if err != nil {
-			return nil, err
-		}
-		return principals("Table", se.TableOf(name).Ingestors, nil, nil), nil
+		return principals("Table", se.TableOf(name).Ingestors, nil, nil)
 	case of == "database" && slices.Contains([]string{"ingestors", "viewers", "users", "admins"}, role):
-		err = se.change(func(db *Database) error {
+		se.change(func(db *Database) {
 			switch role {
 			case "ingestors":
 				grant(&db.Ingestors)
@@ -527,29 +429,21 @@ func (se *Session) addPrincipals(c *kql.Cursor) (*Result, error) {
 			default:
 				grant(&db.Viewers)
 			}
-			return nil
 		})
-		if err != nil {
-			return nil, err
-		}
-		return principals("Database "+se.DatabaseName, se.db.Ingestors, se.db.Viewers, se.db.Admins), nil
+		return principals("Database "+se.DatabaseName, se.db.Ingestors, se.db.Viewers, se.db.Admins)
 	}
-	return nil, c.Fault("the emulator does not know this role")
+	panic(c.Fault("the emulator does not know this role"))
 }
 
 // cancel runs .cancel query 'ID', where ID is the client request id. The result says whether such a
 // query was under way.
-func (se *Session) cancel(c *kql.Cursor) (*Result, error) {
+func (se *Session) cancel(c *kql.Cursor) *Result {
 	if !c.Word("query") {
-		return nil, c.Fault("want query")
+		panic(c.Fault("want query"))
 	}
-	id, err := c.Str()
-	if err != nil {
-		return nil, err
-	}
-	r := NewResult("QueryId:string, CancelRequested:bool")
-	r.Add(id, se.Host.Cancel(id))
-	return r, nil
+	id := c.Str()
+	return rowOf("QueryId:string, CancelRequested:bool",
+		id, se.Host.Cancel(id))
 }
 
 // clone returns a copy of the schema that commands can change without changing s. The copy of nil,

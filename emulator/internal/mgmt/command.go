@@ -16,34 +16,34 @@ import (
 // Run runs a management command and returns its result. rest is the text behind it from the first |
 // on, which are operators of a query; empty when there is none.
 func (se *Session) Run(text string) (r *Result, rest string, err error) {
+	defer kql.Ended(&err)
 	c, err := kql.NewCursor(text, true)
 	if err != nil {
 		return nil, "", err
 	}
 	if !c.Sign(".") {
-		return nil, "", wrongText("BadRequest", "A management command begins with a dot; a query is sent to the query endpoint.")
+		panic(wrongText("BadRequest", "A management command begins with a dot; a query is sent to the query endpoint.").fault())
 	}
 	for _, verb := range verbs {
 		if c.Word(verb.word) {
-			if r, err = verb.run(se, c); err != nil {
-				return nil, "", err
-			}
+			r = verb.run(se, c)
 			break
 		}
 	}
 	if r == nil {
-		return nil, "", c.Fault("the emulator does not know this command")
+		panic(c.Fault("the emulator does not know this command"))
 	}
 	if c.Peek().Kind == kql.TokSign && c.Peek().Text == "|" {
 		return r, c.Rest(), nil
 	}
-	return r, "", c.End()
+	c.End()
+	return r, "", nil
 }
 
 // verbs are what commands begin with.
 var verbs = []struct {
 	word string
-	run  func(*Session, *kql.Cursor) (*Result, error)
+	run  func(*Session, *kql.Cursor) *Result
 }{
 	{"show", (*Session).show},
 	{"create", (*Session).create},
@@ -62,51 +62,44 @@ var verbs = []struct {
 func verbOf(c *kql.Cursor) string { return strings.ToLower(c.Taken().Text) }
 
 // existing reads the name of a table and returns the table. A table that has rows but no schema is
-// returned empty; an unknown one is an error.
-func (se *Session) existing(c *kql.Cursor) (string, *Table, error) {
-	name, err := c.Name()
-	if err != nil {
-		return "", nil, err
-	}
+// returned empty; an unknown one is a fault.
+func (se *Session) existing(c *kql.Cursor) (string, *Table) {
+	name := c.Name()
 	if t := se.TableOf(name); t != nil {
-		return name, t, nil
+		return name, t
 	}
 	if se.isOpen() && se.Host.Stored(se.DatabaseName, name) > 0 {
-		return name, &Table{}, nil
+		return name, &Table{}
 	}
-	return "", nil, unknown("Table", name)
+	panic(unknown("Table", name).fault())
 }
 
 // isOpen reports whether names that the schema does not contain exist too.
 func (se *Session) isOpen() bool { return se.Schema == nil || se.Schema.Open }
 
 // show runs .show in all forms that the emulator supports.
-func (se *Session) show(c *kql.Cursor) (*Result, error) {
+func (se *Session) show(c *kql.Cursor) *Result {
 	switch {
 	case c.Word("databases"):
-		return se.showDatabases(), nil
+		return se.showDatabases()
 	case c.Word("tables"):
-		return se.showTables(), nil
+		return se.showTables()
 	case c.Word("version"):
-		r := NewResult("BuildVersion:string, BuildTime:datetime, ServiceType:string, ProductVersion:string")
-		r.Add("1.0.0.0", time.Now(), "Engine", "KustoEmulator")
-		return r, nil
+		return rowOf("BuildVersion:string, BuildTime:datetime, ServiceType:string, ProductVersion:string",
+			"1.0.0.0", time.Now(), "Engine", "KustoEmulator")
 	case c.Words("streamingingestion", "failures"):
-		return se.Host.Failures(se.DatabaseName, "aadapp="+se.Caller), nil
+		return se.Host.Failures(se.DatabaseName, "aadapp="+se.Caller)
 	case c.Words("streamingingestion", "statistics"):
-		return se.Host.Statistics(se.DatabaseName, "aadapp="+se.Caller), nil
+		return se.Host.Statistics(se.DatabaseName, "aadapp="+se.Caller)
 	case c.Words("ingestion", "failures"):
-		return showIngestionFailures(), nil
+		return showIngestionFailures()
 	case c.Word("table"):
-		name, t, err := se.existing(c)
-		if err != nil {
-			return nil, err
-		}
+		name, t := se.existing(c)
 		return se.showTable(c, name, t)
 	case c.Word("database"):
 		return se.showDatabase(c)
 	}
-	return nil, c.Fault("the emulator does not know this command")
+	panic(c.Fault("the emulator does not know this command"))
 }
 
 // showDatabases lists the databases of the schema, and in an open one those with rows.
@@ -156,30 +149,27 @@ func (se *Session) showTables() *Result {
 }
 
 // showTable runs .show table NAME …: its schema, details, principals, policies or mappings.
-func (se *Session) showTable(c *kql.Cursor, name string, t *Table) (*Result, error) {
+func (se *Session) showTable(c *kql.Cursor, name string, t *Table) *Result {
 	switch {
 	case c.Word("cslschema"):
-		r := NewResult("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string")
-		r.Add(name, t.Columns.csl(), se.DatabaseName, "", "")
-		return r, nil
+		return rowOf("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string",
+			name, t.Columns.csl(), se.DatabaseName, "", "")
 	case c.Words("schema", "as", "json"):
-		r := NewResult("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string")
-		r.Add(name, string(JSON(t.schemaDocument(name))), se.DatabaseName, "", "")
-		return r, nil
+		return rowOf("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string",
+			name, string(kql.JSON(t.schemaDocument(name))), se.DatabaseName, "", "")
 	case c.Word("details"):
-		r := NewResult("TableName:string, DatabaseName:string, TotalRowCount:long")
-		r.Add(name, se.DatabaseName, se.Host.RowCount(se.DatabaseName, name))
-		return r, nil
+		return rowOf("TableName:string, DatabaseName:string, TotalRowCount:long",
+			name, se.DatabaseName, se.Host.RowCount(se.DatabaseName, name))
 	case c.Word("principals"):
-		return principals("Table", t.Ingestors, nil, nil), nil
+		return principals("Table", t.Ingestors, nil, nil)
 	case c.Words("policy", "streamingingestion"):
-		return se.tablePolicy(name, t), nil
+		return se.tablePolicy(name, t)
 	case c.Words("policy", "update"):
-		return policyRow("UpdatePolicy", "["+se.DatabaseName+"].["+name+"]", "Table", cmp.Or(t.Update, "null")), nil
+		return policyRow("UpdatePolicy", "["+se.DatabaseName+"].["+name+"]", "Table", cmp.Or(t.Update, "null"))
 	case c.Word("ingestion"):
 		return showMappings(c, se.DatabaseName, name, t)
 	}
-	return nil, c.Fault("the emulator does not know this command")
+	panic(c.Fault("the emulator does not know this command"))
 }
 
 var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -235,20 +225,19 @@ func (s streamingPolicy) text() string {
 	if s.Streaming == nil {
 		return "null"
 	}
-	return string(JSON(policyDocument{s.Streaming, s.rate}))
+	return string(kql.JSON(policyDocument{s.Streaming, s.rate}))
 }
 
 // policyRow returns the result of .show policy: one row. policy is its JSON; entity and kind name what
 // it applies to.
 func policyRow(name, entity, kind, policy string) *Result {
-	r := NewResult("PolicyName:string, EntityName:string, Policy:string, ChildEntities:string, EntityType:string")
-	r.Add(name, entity, policy, "[]", kind)
-	return r
+	return rowOf("PolicyName:string, EntityName:string, Policy:string, ChildEntities:string, EntityType:string",
+		name, entity, policy, "[]", kind)
 }
 
 // showMappings runs .show table NAME ingestion [KIND] mappings, or mapping "NAME", which is an error
 // when it does not exist.
-func showMappings(c *kql.Cursor, database, table string, t *Table) (*Result, error) {
+func showMappings(c *kql.Cursor, database, table string, t *Table) *Result {
 	kind := ""
 	if k := strings.ToLower(c.Peek().Text); c.Peek().Kind == kql.TokWord && k != "mappings" && k != "mapping" {
 		kind = c.Next().Text
@@ -256,12 +245,9 @@ func showMappings(c *kql.Cursor, database, table string, t *Table) (*Result, err
 	r := NewResult("Name:string, Kind:string, Mapping:string, LastUpdatedOn:datetime, Database:string, Table:string")
 	wanted := ""
 	if c.Word("mapping") {
-		var err error
-		if wanted, err = c.Str(); err != nil {
-			return nil, err
-		}
+		wanted = c.Str()
 	} else if !c.Word("mappings") {
-		return nil, c.Fault("want mappings")
+		panic(c.Fault("want mappings"))
 	}
 	for i := range t.Mappings {
 		m := &t.Mappings[i]
@@ -270,9 +256,9 @@ func showMappings(c *kql.Cursor, database, table string, t *Table) (*Result, err
 		}
 	}
 	if wanted != "" && len(r.Rows) == 0 {
-		return nil, unknown("MappingPersistent", wanted)
+		panic(unknown("MappingPersistent", wanted).fault())
 	}
-	return r, nil
+	return r
 }
 
 // document returns the mapping's columns as the JSON document that the service shows.
@@ -294,20 +280,17 @@ func (m *Mapping) document() json.RawMessage {
 			Properties map[string]string `json:"Properties"`
 		}{c.Column, c.Type, p})
 	}
-	return JSON(all)
+	return kql.JSON(all)
 }
 
 // showDatabase runs .show database [NAME] …: its schema, streaming policy or principals. A name
 // switches the session to that database.
-func (se *Session) showDatabase(c *kql.Cursor) (*Result, error) {
+func (se *Session) showDatabase(c *kql.Cursor) *Result {
 	if !slices.Contains([]string{"schema", "policy", "principals", "cslschema"}, strings.ToLower(c.Peek().Text)) || c.Peek().Kind == kql.TokName {
-		name, err := c.Name()
-		if err != nil {
-			return nil, err
-		}
+		name := c.Name()
 		if !strings.EqualFold(name, se.DatabaseName) {
 			if bad := se.Open(name, true); bad != nil {
-				return nil, bad
+				panic(bad.fault())
 			}
 		}
 	}
@@ -318,9 +301,8 @@ func (se *Session) showDatabase(c *kql.Cursor) (*Result, error) {
 		for name, t := range db.Tables {
 			tables[name] = t.schemaDocument(name)
 		}
-		r := NewResult("DatabaseSchema:string")
-		r.Add(string(JSON(map[string]any{"Databases": map[string]any{se.DatabaseName: map[string]any{"Name": se.DatabaseName, "Tables": tables}}})))
-		return r, nil
+		return rowOf("DatabaseSchema:string",
+			string(kql.JSON(map[string]any{"Databases": map[string]any{se.DatabaseName: map[string]any{"Name": se.DatabaseName, "Tables": tables}}})))
 	case c.Word("schema"):
 		r := NewResult("DatabaseName:string, TableName:string, ColumnName:string, ColumnType:string")
 		for _, name := range se.tableNames() {
@@ -331,14 +313,14 @@ func (se *Session) showDatabase(c *kql.Cursor) (*Result, error) {
 				}
 			}
 		}
-		return r, nil
+		return r
 	case c.Words("policy", "streamingingestion"):
 		allowed := on(db.Streaming) // what is left out is on, and shown as what holds
-		return se.databasePolicy(streamingPolicy{&allowed, db.rate}), nil
+		return se.databasePolicy(streamingPolicy{&allowed, db.rate})
 	case c.Word("principals"):
-		return principals("Database "+se.DatabaseName, db.Ingestors, db.Viewers, db.Admins), nil
+		return principals("Database "+se.DatabaseName, db.Ingestors, db.Viewers, db.Admins)
 	}
-	return nil, c.Fault("the emulator does not know this command")
+	panic(c.Fault("the emulator does not know this command"))
 }
 
 // showIngestionFailures returns an empty table: it lists failures of queued ingestion, which the

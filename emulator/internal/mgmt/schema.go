@@ -299,19 +299,16 @@ func (c *Catalog) latest() *Schema {
 }
 
 // change adds a version: a copy of the newest schema, changed by f, which ingestion sees after delay.
-// If f returns an error or the result is invalid, nothing is added.
-func (c *Catalog) change(delay time.Duration, f func(*Schema) error) error {
+// If f panics or the result is invalid, which is a fault, nothing is added.
+func (c *Catalog) change(delay time.Duration, f func(*Schema)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.versions[len(c.versions)-1].schema.clone()
-	if err := f(s); err != nil {
-		return err
-	}
+	f(s)
 	if err := s.Check(); err != nil {
-		return wrongText("BadRequest", err.Error())
+		panic(wrongText("BadRequest", err.Error()).fault())
 	}
 	c.versions = append(c.versions, version{time.Now().Add(delay), s})
-	return nil
 }
 
 // Clear makes ingestion see the newest version at once.

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"kusto-agent/emulator/internal/kql"
 )
 
 // host is what commands need of the emulator besides the schema.
@@ -42,6 +44,9 @@ type Refusal struct {
 }
 
 func (r *Refusal) Error() string { return r.Code + ": " + r.Detail }
+
+// fault is what a command ends with that is refused; Run returns the refusal.
+func (r *Refusal) fault() kql.Fault { return kql.Fault{Err: r} }
 
 // wrongText returns the refusal of a command that is invalid.
 func wrongText(code, detail string) *Refusal {
@@ -83,17 +88,16 @@ func (se *Session) Open(name string, must bool) *Refusal {
 // has reports whether the caller is in the list.
 func (se *Session) has(list []string) bool { return list != nil && slices.Contains(list, se.Caller) }
 
-// mayChange returns a refusal unless the caller may change the database: as its admin, as one of
+// mayChange is a fault unless the caller may change the database: as its admin, as one of
 // ingestors where the operation accepts them, or because the database has no list of admins. A
 // read-only session may not change anything.
-func (se *Session) mayChange(operation string, ingestors []string) *Refusal {
+func (se *Session) mayChange(operation string, ingestors []string) {
 	switch db := se.db; {
 	case se.ReadOnly:
-		return wrongText("BadRequest_RequestReadonly", "The request is marked as readonly (request_readonly), and may not change anything.")
-	case db == nil, db.Admins == nil, se.has(db.Admins), se.has(ingestors):
-		return nil
+		panic(wrongText("BadRequest_RequestReadonly", "The request is marked as readonly (request_readonly), and may not change anything.").fault())
+	case db != nil && db.Admins != nil && !se.has(db.Admins) && !se.has(ingestors):
+		panic(denied("aadapp="+se.Caller, operation, se.DatabaseName).fault())
 	}
-	return denied("aadapp="+se.Caller, operation, se.DatabaseName)
 }
 
 // TableOf returns a table of the session's database; nil when the schema has none of this name.

@@ -48,3 +48,19 @@ func TestRefusedCommandsChangeNothing(t *testing.T) {
 		t.Errorf("the admin's command: %v", err)
 	}
 }
+
+// TestReadOnlyClearIsRefused: a read-only request may not clear the cache, also of a database
+// that no schema names.
+func TestReadOnlyClearIsRefused(t *testing.T) {
+	t.Parallel()
+	var catalog Catalog
+	catalog.Set(nil, time.Time{})
+	se := &Session{Catalog: &catalog, ReadOnly: true}
+	if bad := se.Open("any", true); bad != nil {
+		t.Fatal(bad)
+	}
+	var bad *Refusal
+	if _, _, err := se.Run(".clear database cache streamingingestion schema"); !errors.As(err, &bad) || bad.Code != "BadRequest_RequestReadonly" {
+		t.Errorf("got %v", err)
+	}
+}
