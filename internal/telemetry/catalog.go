@@ -3,6 +3,7 @@ package telemetry
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -267,8 +268,19 @@ func (m *metric) fullHelp() string {
 	return m.help + " Absent " + m.absent + "."
 }
 
-// desc returns the description of a metric that is computed at each scrape.
-func desc(name string) *prometheus.Desc {
-	m := entryOf(name)
-	return prometheus.NewDesc(namespace+"_"+name, m.fullHelp(), m.labels, nil)
+// description is a metric of the catalog as a scrape sends it.
+type description struct {
+	*prometheus.Desc
+	kind prometheus.ValueType // of a counter or a gauge
 }
+
+// described are the descriptions of all metrics, by name.
+var described = sync.OnceValue(func() map[string]description {
+	all := make(map[string]description)
+	for i := range catalog {
+		m := &catalog[i]
+		kind := map[kind]prometheus.ValueType{counter: prometheus.CounterValue, gauge: prometheus.GaugeValue}[m.kind]
+		all[m.name] = description{prometheus.NewDesc(namespace+"_"+m.name, m.fullHelp(), m.labels, nil), kind}
+	}
+	return all
+})

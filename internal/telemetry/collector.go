@@ -11,74 +11,41 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// account is an account of the ledger as a metric of each input.
-type account struct {
-	*prometheus.Desc
-	kind  prometheus.ValueType
-	value func(ledger.Books) uint64
+// accounts are those of the ledger that are metrics of each input.
+var accounts = []struct {
+	metric string
+	value  func(ledger.Books) uint64
+}{
+	{"records_read_total", func(b ledger.Books) uint64 { return b.Read }},
+	{"bytes_read_total", func(b ledger.Books) uint64 { return b.ReadBytes }},
+	{"records_restored_total", func(b ledger.Books) uint64 { return b.Restored }},
+	{"records_accepted_total", func(b ledger.Books) uint64 { return b.Accepted }},
+	{"records_pending", func(b ledger.Books) uint64 { return b.Pending }},
+	{"records_spooled", func(b ledger.Books) uint64 { return b.Spooled }},
 }
 
-// reasons is an account that is kept by reason. The known reasons are shown
+// reasonAccounts are accounts that are kept by reason. The known reasons are shown
 // from the start, so that the first record of one is an increase.
-type reasons struct {
-	*prometheus.Desc
-	known []string
-	value func(ledger.Books) map[string]uint64
-}
-
-var accounts = []account{
-	{desc("records_read_total"),
-		prometheus.CounterValue, func(b ledger.Books) uint64 { return b.Read }},
-	{desc("bytes_read_total"),
-		prometheus.CounterValue, func(b ledger.Books) uint64 { return b.ReadBytes }},
-	{desc("records_restored_total"),
-		prometheus.CounterValue, func(b ledger.Books) uint64 { return b.Restored }},
-	{desc("records_accepted_total"),
-		prometheus.CounterValue, func(b ledger.Books) uint64 { return b.Accepted }},
-	{desc("records_pending"),
-		prometheus.GaugeValue, func(b ledger.Books) uint64 { return b.Pending }},
-	{desc("records_spooled"),
-		prometheus.GaugeValue, func(b ledger.Books) uint64 { return b.Spooled }},
-}
-
-var reasonAccounts = []reasons{
-	{desc("records_quarantined_total"),
+var reasonAccounts = []struct {
+	metric string
+	known  []string
+	value  func(ledger.Books) map[string]uint64
+}{
+	{"records_quarantined_total",
 		[]string{string(record.TooLong), string(record.Malformed), string(record.Refused), string(record.Grown)},
 		func(b ledger.Books) map[string]uint64 { return b.Quarantined }},
-	{desc("records_dropped_total"),
+	{"records_dropped_total",
 		[]string{ledger.SpoolFull, ledger.SpoolAge, ledger.SourceGone},
 		func(b ledger.Books) map[string]uint64 { return b.Dropped }},
-	{desc("records_filtered_total"),
+	{"records_filtered_total",
 		[]string{ledger.Header, ledger.Blank, ledger.Unmatched},
 		func(b ledger.Books) map[string]uint64 { return b.Filtered }},
-	{desc("records_changed_total"), nil,
+	{"records_changed_total", nil,
 		func(b ledger.Books) map[string]uint64 { return b.Changed }},
 }
 
-var (
-	inputInfo      = desc("input_info")
-	tableRecords   = desc("table_records_total")
-	tableBytes     = desc("table_bytes_total")
-	fileLag        = desc("file_lag_bytes")
-	pinnedDeleted  = desc("pinned_deleted_bytes")
-	filesByState   = desc("files")
-	knownBytes     = desc("known_files_bytes")
-	routesByState  = desc("routes")
-	routesHeld     = desc("routes_held")
-	routeBlocked   = desc("route_blocked_seconds")
-	routeNextTry   = desc("route_next_try_seconds")
-	tokenExpires   = desc("token_expires_seconds")
-	reloadGood     = desc("config_last_reload_successful")
-	watchUp        = desc("watch_healthy")
-	stateDisk      = desc("state_disk_healthy")
-	quarantined    = desc("quarantine_bytes")
-	quarantineUp   = desc("quarantine_healthy")
-	quarantineLost = desc("quarantine_dropped_records_total")
-	spoolBytes     = desc("spool_bytes")
-	spoolHealthy   = desc("spool_healthy")
-	spoolOldest    = desc("spool_oldest_seconds")
-	buildInfo      = desc("build_info")
-)
+// put sends a value of a metric of the catalog, with its labels in their order.
+type put func(metric string, v float64, labels ...string)
 
 // collector computes the metrics that are looked up rather than counted. Each scrape takes one status,
 // and with it one snapshot of the ledger, so that the books balance in every scrape.
@@ -91,59 +58,57 @@ func (c collector) Describe(chan<- *prometheus.Desc) {}
 // follow from it.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	s := c.status()
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	put := func(metric string, v float64, labels ...string) {
+		m := described()[metric]
+		out <- prometheus.MustNewConstMetric(m.Desc, m.kind, v, labels...)
 	}
 	states := map[string]int{}
 	for _, in := range s.Inputs {
-		collectBooks(out, in.Name, in.Books)
+		collectBooks(put, in.Name, in.Books)
 		if in.Table != "" { // else a reload took it away
-			gauge(inputInfo, 1, in.Name, in.Cluster, in.Database, in.Table, in.Format, in.Mapping)
+			put("input_info", 1, in.Name, in.Cluster, in.Database, in.Table, in.Format, in.Mapping)
 		}
-		gauge(fileLag, float64(in.LagBytes), in.Name)
-		gauge(pinnedDeleted, float64(in.Pinned), in.Name)
+		put("file_lag_bytes", float64(in.LagBytes), in.Name)
+		put("pinned_deleted_bytes", float64(in.Pinned), in.Name)
 		for state, n := range in.Files {
 			states[state] += n
 		}
 	}
 	for state, n := range states {
-		gauge(filesByState, float64(n), state)
+		put("files", float64(n), state)
 	}
-	gauge(knownBytes, float64(s.KnownBytes))
+	put("known_files_bytes", float64(s.KnownBytes))
 	for _, t := range s.Tables {
 		for _, end := range []struct {
 			outcome string
 			ledger.Sum
 		}{{OutcomeAccepted, t.Accepted}, {"quarantined", t.Quarantined}, {"dropped", t.Dropped}} {
-			count := func(d *prometheus.Desc, n uint64) {
-				out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), t.Database, t.Table, end.outcome)
-			}
-			count(tableRecords, end.Records)
-			count(tableBytes, end.Bytes)
+			put("table_records_total", float64(end.Records), t.Database, t.Table, end.outcome)
+			put("table_bytes_total", float64(end.Bytes), t.Database, t.Table, end.outcome)
 		}
 	}
-	collectRoutes(s.Routes, gauge)
-	collectBlocked(s, gauge)
+	collectRoutes(s.Routes, put)
+	collectBlocked(s, put)
 	if at := firstExpiry(s.Clusters); !at.IsZero() {
-		gauge(tokenExpires, time.Until(at).Seconds())
+		put("token_expires_seconds", time.Until(at).Seconds())
 	}
-	gauge(quarantined, float64(s.Quarantine.Bytes))
-	gauge(quarantineUp, oneIf(s.Quarantine.Error == ""))
-	out <- prometheus.MustNewConstMetric(quarantineLost, prometheus.CounterValue, float64(s.Quarantine.Dropped))
+	put("quarantine_bytes", float64(s.Quarantine.Bytes))
+	put("quarantine_healthy", oneIf(s.Quarantine.Error == ""))
+	put("quarantine_dropped_records_total", float64(s.Quarantine.Dropped))
 	if s.Spool != nil {
-		gauge(spoolBytes, float64(s.Spool.Bytes))
-		gauge(spoolOldest, secondsSince(s.Spool.Oldest))
-		gauge(spoolHealthy, oneIf(s.Spool.Error == ""))
+		put("spool_bytes", float64(s.Spool.Bytes))
+		put("spool_oldest_seconds", secondsSince(s.Spool.Oldest))
+		put("spool_healthy", oneIf(s.Spool.Error == ""))
 	}
-	gauge(reloadGood, oneIf(s.Config.Error == ""))
-	gauge(watchUp, oneIf(s.Watch.Error == ""))
-	gauge(stateDisk, oneIf(s.Journal.Error == ""))
-	gauge(buildInfo, 1, s.Version, runtime.Version())
+	put("config_last_reload_successful", oneIf(s.Config.Error == ""))
+	put("watch_healthy", oneIf(s.Watch.Error == ""))
+	put("state_disk_healthy", oneIf(s.Journal.Error == ""))
+	put("build_info", 1, s.Version, runtime.Version())
 }
 
 // collectRoutes sends how many routes are in each state, and which are held. Routes of the same table
 // with different formats or mappings are added up.
-func collectRoutes(routes []Route, gauge func(*prometheus.Desc, float64, ...string)) {
+func collectRoutes(routes []Route, put put) {
 	states := map[string]int{Up: 0, Retrying: 0, Down: 0, Held: 0}
 	held := map[[3]string]int{}
 	for _, r := range routes {
@@ -153,16 +118,16 @@ func collectRoutes(routes []Route, gauge func(*prometheus.Desc, float64, ...stri
 		}
 	}
 	for state, n := range states {
-		gauge(routesByState, float64(n), state)
+		put("routes", float64(n), state)
 	}
 	for h, n := range held {
-		gauge(routesHeld, float64(n), h[0], h[1], h[2])
+		put("routes_held", float64(n), h[0], h[1], h[2])
 	}
 }
 
 // collectBlocked sends since when routes do not deliver, and when they are tried next. Of several
 // routes of a table it takes the longest time and the earliest attempt.
-func collectBlocked(s *Status, gauge func(*prometheus.Desc, float64, ...string)) {
+func collectBlocked(s *Status, put put) {
 	clusters := make(map[string]*Hold)
 	for _, c := range s.Clusters {
 		if c.State == Down || c.State == Held {
@@ -187,10 +152,10 @@ func collectBlocked(s *Status, gauge func(*prometheus.Desc, float64, ...string))
 		}
 	}
 	for k, seconds := range blocked {
-		gauge(routeBlocked, seconds, k[0], k[1], k[2])
+		put("route_blocked_seconds", seconds, k[0], k[1], k[2])
 	}
 	for k, seconds := range next {
-		gauge(routeNextTry, seconds, k[0], k[1])
+		put("route_next_try_seconds", seconds, k[0], k[1])
 	}
 }
 
@@ -204,18 +169,18 @@ func code(h *Hold) string {
 
 // collectBooks sends the accounts of one input. Accounts with reasons show all known reasons, also
 // those that are 0.
-func collectBooks(out chan<- prometheus.Metric, input string, b ledger.Books) {
+func collectBooks(put put, input string, b ledger.Books) {
 	for _, a := range accounts {
-		out <- prometheus.MustNewConstMetric(a.Desc, a.kind, float64(a.value(b)), input)
+		put(a.metric, float64(a.value(b)), input)
 	}
 	for _, a := range reasonAccounts {
 		count := a.value(b)
 		for _, reason := range a.known {
-			out <- prometheus.MustNewConstMetric(a.Desc, prometheus.CounterValue, float64(count[reason]), input, reason)
+			put(a.metric, float64(count[reason]), input, reason)
 			delete(count, reason) // the snapshot is ours
 		}
 		for reason, n := range count {
-			out <- prometheus.MustNewConstMetric(a.Desc, prometheus.CounterValue, float64(n), input, reason)
+			put(a.metric, float64(n), input, reason)
 		}
 	}
 }

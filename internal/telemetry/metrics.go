@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,21 +25,9 @@ const NoCode = "none"
 // reach them through interfaces of their own. All methods are safe for
 // concurrent use, never block, and are called per payload, never per record.
 type Metrics struct {
-	requests   *prometheus.CounterVec
-	duration   prometheus.Histogram
-	endToEnd   *prometheus.HistogramVec
-	raw, gzip  prometheus.Counter
-	gzipFaults prometheus.Counter
-	retries    prometheus.Counter
-	unknown    prometheus.Counter
-	doubtful   prometheus.Counter
-	rotations  *prometheus.CounterVec
-	truncated  *prometheus.CounterVec
-	unreadLost *prometheus.CounterVec
-	abandoned  *prometheus.CounterVec
-	invalid    *prometheus.CounterVec
-	unparsed   *prometheus.CounterVec
-	nuls       *prometheus.CounterVec
+	counters map[string]*prometheus.CounterVec // by their names in the catalog
+	duration prometheus.Histogram
+	endToEnd *prometheus.HistogramVec
 
 	delayed  atomic.Uint64 // payloads whose EndToEnd was observed
 	delaySum atomic.Int64  // of them all, in nanoseconds
@@ -46,20 +35,18 @@ type Metrics struct {
 
 const namespace = "kusto_agent"
 
+// roomCounters are the counters of the catalog that the rooms count; others follow from the status.
+var roomCounters = []string{
+	"requests_total", "batch_raw_bytes_total", "batch_gzip_bytes_total", "gzip_encoder_faults_total", "retries_total",
+	"unknown_outcomes_total", "unknown_records_total",
+	"tail_rotations_total", "tail_truncations_total", "tail_truncated_unread_bytes_total", "tail_abandoned_bytes_total",
+	"tail_nul_bytes_total", "records_invalid_utf8_total", "records_unparsed_total",
+}
+
 // newMetrics registers the metrics that are counted, with names and help texts from the catalog.
 func newMetrics(reg prometheus.Registerer) *Metrics {
-	only := func(name string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: entryOf(name).fullHelp()})
-		reg.MustRegister(c)
-		return c
-	}
-	each := func(name string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: entryOf(name).fullHelp()}, entryOf(name).labels)
-		reg.MustRegister(c)
-		return c
-	}
 	m := &Metrics{
-		requests: each("requests_total"),
+		counters: make(map[string]*prometheus.CounterVec),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "request_duration_seconds",
 			Help:    entryOf("request_duration_seconds").fullHelp(),
@@ -70,33 +57,34 @@ func newMetrics(reg prometheus.Registerer) *Metrics {
 			Help:    entryOf("end_to_end_seconds").fullHelp(),
 			Buckets: []float64{.05, .1, .25, .5, 1, 2, 5, 10, 30, 60, 300, 1800, 7200},
 		}, entryOf("end_to_end_seconds").labels),
-		raw:        only("batch_raw_bytes_total"),
-		gzip:       only("batch_gzip_bytes_total"),
-		gzipFaults: only("gzip_encoder_faults_total"),
-		retries:    only("retries_total"),
-		unknown:    only("unknown_outcomes_total"),
-		doubtful:   only("unknown_records_total"),
-		rotations:  each("tail_rotations_total"),
-		truncated:  each("tail_truncations_total"),
-		invalid:    each("records_invalid_utf8_total"),
-		unparsed:   each("records_unparsed_total"),
-		nuls:       each("tail_nul_bytes_total"),
-		abandoned:  each("tail_abandoned_bytes_total"),
-		unreadLost: each("tail_truncated_unread_bytes_total"),
 	}
 	reg.MustRegister(m.duration, m.endToEnd)
+	for _, name := range roomCounters {
+		e := entryOf(name)
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: e.fullHelp()}, e.labels)
+		reg.MustRegister(c)
+		m.counters[name] = c
+		if len(e.labels) == 0 {
+			m.count(name, 0)
+		}
+	}
 	// Present from the start, so that the first failure is an increase.
-	m.requests.WithLabelValues(OutcomeAccepted, "200")
-	m.requests.WithLabelValues(OutcomeUnknown, NoCode)
-	m.requests.WithLabelValues(OutcomeNotSent, NoCode)
+	m.count("requests_total", 0, OutcomeAccepted, "200")
+	m.count("requests_total", 0, OutcomeUnknown, NoCode)
+	m.count("requests_total", 0, OutcomeNotSent, NoCode)
 	return m
+}
+
+// count adds n to a counter, with its labels in their order.
+func (m *Metrics) count(name string, n int64, labels ...string) {
+	m.counters[name].WithLabelValues(labels...).Add(float64(n))
 }
 
 // Request counts one ingest request: its outcome, the HTTP status of its answer or NoCode, and how
 // long it took. The time of a request that was not sent is left out of the histogram, since it does
 // not depend on the service.
 func (m *Metrics) Request(outcome, code string, d time.Duration) {
-	m.requests.WithLabelValues(outcome, code).Inc()
+	m.count("requests_total", 1, outcome, code)
 	if outcome != OutcomeNotSent {
 		m.duration.Observe(d.Seconds())
 	}
@@ -117,59 +105,57 @@ func (m *Metrics) delays() delays {
 
 // Sealed counts the bytes of a sealed payload before gzip and as it is posted.
 func (m *Metrics) Sealed(raw, gzip int) {
-	m.raw.Add(float64(raw))
-	m.gzip.Add(float64(gzip))
+	m.count("batch_raw_bytes_total", int64(raw))
+	m.count("batch_gzip_bytes_total", int64(gzip))
 }
 
 // GzipFault counts that the gzip encoder was switched off.
-func (m *Metrics) GzipFault() { m.gzipFaults.Inc() }
+func (m *Metrics) GzipFault() { m.count("gzip_encoder_faults_total", 1) }
 
 // Retry counts a request that is another try of a payload.
-func (m *Metrics) Retry() { m.retries.Inc() }
+func (m *Metrics) Retry() { m.count("retries_total", 1) }
 
 // Unknown counts a request whose outcome is unknown, and the records in it.
 func (m *Metrics) Unknown(records int) {
-	m.unknown.Inc()
-	m.doubtful.Add(float64(records))
+	m.count("unknown_outcomes_total", 1)
+	m.count("unknown_records_total", int64(records))
 }
 
 // Rotation counts a file of the input that was rotated away.
-func (m *Metrics) Rotation(input string) { m.rotations.WithLabelValues(input).Inc() }
+func (m *Metrics) Rotation(input string) { m.count("tail_rotations_total", 1, input) }
 
 // Truncation counts a file of the input that was truncated or rewritten in
 // place, and how many of its bytes are known to be gone unread.
 func (m *Metrics) Truncation(input string, unread int64) {
-	m.truncated.WithLabelValues(input).Inc()
-	m.unreadLost.WithLabelValues(input).Add(float64(unread))
+	m.count("tail_truncations_total", 1, input)
+	m.count("tail_truncated_unread_bytes_total", unread, input)
 }
 
 // Abandoned counts the bytes of a deleted file that are given up unread.
 func (m *Metrics) Abandoned(input string, bytes int64) {
-	m.abandoned.WithLabelValues(input).Add(float64(bytes))
+	m.count("tail_abandoned_bytes_total", bytes, input)
 }
 
 // InvalidUTF8 counts records that passed though they are not valid UTF-8.
 func (m *Metrics) InvalidUTF8(input string, records int) {
-	m.invalid.WithLabelValues(input).Add(float64(records))
+	m.count("records_invalid_utf8_total", int64(records), input)
 }
 
 // Unparsed counts records that are not as parse says, and are sent as they are.
 func (m *Metrics) Unparsed(input string, records int) {
-	m.unparsed.WithLabelValues(input).Add(float64(records))
+	m.count("records_unparsed_total", int64(records), input)
 }
 
 // NULs counts bytes between records that nobody wrote, and that are left out.
 func (m *Metrics) NULs(input string, bytes int64) {
-	m.nuls.WithLabelValues(input).Add(float64(bytes))
+	m.count("tail_nul_bytes_total", bytes, input)
 }
 
 // Input makes the counters of an input exist at zero, before anything has happened to it.
 func (m *Metrics) Input(input string) {
-	m.rotations.WithLabelValues(input)
-	m.truncated.WithLabelValues(input)
-	m.unreadLost.WithLabelValues(input)
-	m.abandoned.WithLabelValues(input)
-	m.invalid.WithLabelValues(input)
-	m.unparsed.WithLabelValues(input)
-	m.nuls.WithLabelValues(input)
+	for name := range m.counters {
+		if slices.Equal(entryOf(name).labels, byInput) {
+			m.count(name, 0, input)
+		}
+	}
 }

@@ -74,6 +74,9 @@ func TestEveryMetricSaysWhatHappened(t *testing.T) {
 	m.Rotation("app")
 	m.Truncation("app", 512)
 	m.NULs("app", 4096)
+	m.Abandoned("app", 64)
+	m.InvalidUTF8("app", 3)
+	m.Unparsed("app", 2)
 
 	families := scrape(t, s)
 	f := func(want float64, name string, labels ...string) {
@@ -127,6 +130,10 @@ func TestEveryMetricSaysWhatHappened(t *testing.T) {
 	f(512, "tail_truncated_unread_bytes_total", "input=app")
 	f(4096, "tail_nul_bytes_total", "input=app")
 	f(0, "tail_nul_bytes_total", "input=nginx")
+	f(64, "tail_abandoned_bytes_total", "input=app")
+	f(3, "records_invalid_utf8_total", "input=app")
+	f(2, "records_unparsed_total", "input=app")
+	f(0, "records_unparsed_total", "input=nginx")
 	f(1, "config_last_reload_successful")
 	f(1, "state_disk_healthy")
 	f(1, "input_info", "input=orders", "cluster=dr", "database=Sales", "table=Orders", "format=CSV", "mapping=Orders_csv")
