@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rivo/uniseg"
+	"github.com/charmbracelet/x/ansi"
 
 	"kusto-agent/internal/kusto/query"
 )
@@ -144,7 +144,7 @@ func TestScreens(t *testing.T) {
 				t.Fatal(err)
 			}
 			for line := range strings.Lines(text.String()) {
-				if n := uniseg.StringWidth(strings.TrimRight(line, "\n")); n > width {
+				if n := ansi.StringWidth(strings.TrimRight(line, "\n")); n > width {
 					t.Errorf("%s on %d: a line of %d: %s", kind, width, n, line)
 				}
 			}

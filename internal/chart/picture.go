@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/go-analyze/charts"
 )
@@ -63,15 +64,10 @@ func (c *Chart) barsPicture(p *charts.Painter) error {
 	}
 	o.CategoryAxis.Labels = c.X
 	if o.Horizontal { // the first at the top
-		reversed := make([]string, len(c.X))
-		for i, x := range c.X {
-			reversed[len(c.X)-1-i] = x
-		}
-		o.CategoryAxis.Labels = reversed
+		o.CategoryAxis.Labels = slices.Clone(c.X)
+		slices.Reverse(o.CategoryAxis.Labels)
 		for _, row := range values {
-			for i, j := 0, len(row)-1; i < j; i, j = i+1, j-1 {
-				row[i], row[j] = row[j], row[i]
-			}
+			slices.Reverse(row)
 		}
 	}
 	o.ValueFormatter = figure

@@ -6,8 +6,8 @@ import (
 	"math"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/guptarohit/asciigraph"
-	"github.com/rivo/uniseg"
 
 	"kusto-agent/internal/telemetry"
 )
@@ -157,26 +157,15 @@ func (c *Chart) onScreen(s Series, width int) []float64 {
 
 // labelled returns a label cut or padded to a width.
 func labelled(text string, width int) string {
-	text = telemetry.Printable(text)
-	if uniseg.StringWidth(text) > width {
-		var b strings.Builder
-		used := 0
-		for g := uniseg.NewGraphemes(text); g.Next(); {
-			if used += g.Width(); used > width-1 {
-				break
-			}
-			b.WriteString(g.Str())
-		}
-		text = b.String() + "…"
-	}
-	return text + strings.Repeat(" ", max(width-uniseg.StringWidth(text), 0))
+	text = ansi.Truncate(telemetry.Printable(text), width, "…")
+	return text + strings.Repeat(" ", max(width-ansi.StringWidth(text), 0))
 }
 
 // bars draws one bar for each place and series.
 func (c *Chart) bars(b *strings.Builder, s Screen) {
 	label, value := 0, 0
 	for _, x := range c.X {
-		label = max(label, uniseg.StringWidth(telemetry.Printable(x)))
+		label = max(label, ansi.StringWidth(telemetry.Printable(x)))
 	}
 	for _, one := range c.Series {
 		for _, v := range one.Y {
@@ -335,7 +324,7 @@ func (c *Chart) pie(b *strings.Builder, s Screen) {
 	all := c.slices(len(signs))
 	name, value := 0, 0
 	for _, one := range all {
-		name = max(name, uniseg.StringWidth(telemetry.Printable(one.name)))
+		name = max(name, ansi.StringWidth(telemetry.Printable(one.name)))
 		value = max(value, len(figure(one.value)))
 	}
 	const parts = 14 // what stands between disc, name and value

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"kusto-agent/internal/kusto/query"
 )
 
@@ -127,7 +129,7 @@ func TestLeft(t *testing.T) {
 		t.Errorf("%q, %+v", text, left)
 	}
 	for line := range strings.Lines(text) {
-		if width(strings.TrimRight(line, "\n")) > 20 {
+		if ansi.StringWidth(strings.TrimRight(line, "\n")) > 20 {
 			t.Errorf("%q does not go on 20 columns", line)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rivo/uniseg"
+	"github.com/charmbracelet/x/ansi"
 
 	"kusto-agent/internal/kusto/query"
 	"kusto-agent/internal/telemetry"
@@ -98,7 +98,7 @@ func (t *table) begin() error {
 	}
 	for _, row := range all {
 		for i, cell := range row {
-			t.widths[i] = max(t.widths[i], width(cell))
+			t.widths[i] = max(t.widths[i], ansi.StringWidth(cell))
 		}
 	}
 	if t.p.o.Width > 0 {
@@ -159,9 +159,9 @@ func (t *table) print(cells []string) error {
 				break
 			}
 			room = min(room, t.p.o.Width-used)
-			cell = cut(cell, room)
+			cell = ansi.Truncate(cell, room, "…")
 		}
-		pad := max(room-width(cell), 0)
+		pad := max(room-ansi.StringWidth(cell), 0)
 		used += room + gap
 		if isNumber(t.columns[i].Type) {
 			line.WriteString(strings.Repeat(" ", pad) + cell)
@@ -175,31 +175,4 @@ func (t *table) print(cells []string) error {
 	}
 	_, err := t.p.w.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	return err
-}
-
-// width returns how many columns of a terminal a text takes, without colours.
-func width(text string) int { return uniseg.StringWidth(plain(text)) }
-
-// plain returns a cell without the colour of a null.
-func plain(text string) string {
-	if strings.HasPrefix(text, "\x1b[2m") {
-		return "null"
-	}
-	return text
-}
-
-// cut shortens a text to at most room columns, with … at the end if something was cut.
-func cut(text string, room int) string {
-	if width(text) <= room {
-		return text
-	}
-	var b strings.Builder
-	used := 0
-	for g := uniseg.NewGraphemes(plain(text)); g.Next(); {
-		if used += g.Width(); used > room-1 {
-			break
-		}
-		b.WriteString(g.Str())
-	}
-	return b.String() + "…"
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rivo/uniseg"
+	"github.com/charmbracelet/x/ansi"
 
 	"kusto-agent/internal/kusto/query"
 	"kusto-agent/internal/telemetry"
@@ -23,10 +23,10 @@ func (v *vertical) head(columns []query.Column) error {
 	widest := 0
 	for _, c := range columns {
 		v.names = append(v.names, telemetry.Printable(c.Name)+":")
-		widest = max(widest, uniseg.StringWidth(v.names[len(v.names)-1]))
+		widest = max(widest, ansi.StringWidth(v.names[len(v.names)-1]))
 	}
 	for i, name := range v.names {
-		v.names[i] = name + strings.Repeat(" ", widest-uniseg.StringWidth(name)+1)
+		v.names[i] = name + strings.Repeat(" ", widest-ansi.StringWidth(name)+1)
 	}
 	return nil
 }
