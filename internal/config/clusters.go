@@ -2,7 +2,6 @@ package config
 
 import (
 	"maps"
-	"net"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/kusto/credential"
+	"kusto-agent/internal/kusto/wire"
 )
 
 // clusters checks the cluster of the top level and those under clusters, and adds them to the
@@ -88,7 +88,7 @@ func (l *loader) auth(a credential.Config, at, cluster string) credential.Config
 	if a.Method == "auto" && known.ClientSecret+a.ClientSecretFile != "" {
 		a.Method, known.Method = "client_secret", "client_secret"
 	}
-	if a.Method == "none" && !isLoopback(cluster) {
+	if a.Method == "none" && !wire.IsLocal(cluster) {
 		l.main.bad(join(at, "method"), "none is for a cluster on this machine (localhost, 127.0.0.1); want a way to sign in, such as client_secret")
 	}
 	l.complain(l.main, at, known.Validate())
@@ -105,15 +105,4 @@ func (l *loader) credential(file string) string {
 		return filepath.Join(dir, file)
 	}
 	return l.inFolder(file)
-}
-
-// isLoopback reports whether a URL leads to this machine.
-func isLoopback(raw string) bool {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return false
-	}
-	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -1,7 +1,8 @@
 package config
 
 import (
-	"kusto-agent/batcher"
+	"reflect"
+
 	"kusto-agent/internal/record"
 )
 
@@ -46,30 +47,16 @@ func (l *loader) sameName(i, first int) {
 // oneRoute checks that two inputs with the same route have the same batch settings and compression.
 func (l *loader) oneRoute(i, first int) {
 	a, b, o := &l.cfg.Inputs[first], &l.cfg.Inputs[i], l.origins[i]
-	key := batchDifference(a.Batch, b.Batch)
+	key := ""
+	if keys := keysThatDiffer("batch", reflect.ValueOf(a.Batch), reflect.ValueOf(b.Batch)); len(keys) > 0 {
+		key = keys[0]
+	}
 	if a.Compression != b.Compression {
 		key = "compression"
 	}
 	if key != "" {
 		o.src.bad(join(o.path, key), "not the same as in %s, which sends to the same table, format and mapping; want one value for both", l.place(first, o.src))
 	}
-}
-
-// batchDifference returns the first key in which two batch sections differ; "" if they are the same.
-func batchDifference(a, b batcher.Config) string {
-	switch {
-	case a.MaxSize != b.MaxSize:
-		return "batch.max_size"
-	case a.MaxRecords != b.MaxRecords:
-		return "batch.max_records"
-	case a.MaxWait != b.MaxWait:
-		return "batch.max_wait"
-	case a.GzipLevel != b.GzipLevel:
-		return "batch.gzip_level"
-	case a.GzipEncoder != b.GzipEncoder:
-		return "batch.gzip_encoder"
-	}
-	return ""
 }
 
 // oneFile reports files that exist now and that two inputs with the same route would both read, so

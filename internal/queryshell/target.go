@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -61,7 +59,7 @@ func (t *Target) connect() (*endpoint.Connection, error) {
 	switch {
 	case !slices.Contains(PlainMethods, t.Auth):
 		return nil, exit.Usagef("--auth %q: want %s; other methods need a configuration", t.Auth, strings.Join(PlainMethods, ", "))
-	case t.Auth == "none" && !isLoopback(named.URL):
+	case t.Auth == "none" && !wire.IsLocal(named.URL):
 		return nil, exit.Usagef("--auth none is for a cluster on this machine (localhost, 127.0.0.1)")
 	}
 	if err := wire.CheckQueryEndpoint(named.URL, t.Untrusted); err != nil {
@@ -83,22 +81,12 @@ func (t *Target) hinted(err error) error {
 	var e *kusto.Error
 	switch {
 	case t.url == "" || !errors.As(err, &e):
-	case e.Code == "no_credentials" && isLoopback(t.url):
+	case e.Code == "no_credentials" && wire.IsLocal(t.url):
 		e.Hint = "for an emulator that asks for no token: --auth none"
 	default:
 		e.Hint = flagWords.Replace(e.Hint)
 	}
 	return err
-}
-
-// isLoopback reports whether a URL leads to this machine.
-func isLoopback(raw string) bool {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return strings.EqualFold(u.Hostname(), "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // The keys of a connection string, without spaces and in lower case.

@@ -145,6 +145,12 @@ func IsLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// IsLocal reports whether a URL leads to this machine.
+func IsLocal(rawURL string) bool {
+	u, err := url.Parse(rawURL)
+	return err == nil && IsLoopback(HostOf(u))
+}
+
 // isTrusted reports whether a host belongs to one of the known domains of the service.
 func isTrusted(host string) bool {
 	return slices.ContainsFunc(trusted, func(domain string) bool {
