@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/big"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -169,24 +170,7 @@ func sameKind(a, b any) bool {
 	if x || y {
 		return x && y
 	}
-	switch a.(type) {
-	case string:
-		_, ok := b.(string)
-		return ok
-	case bool:
-		_, ok := b.(bool)
-		return ok
-	case json.RawMessage:
-		_, ok := b.(json.RawMessage)
-		return ok
-	case time.Time:
-		_, ok := b.(time.Time)
-		return ok
-	case time.Duration:
-		_, ok := b.(time.Duration)
-		return ok
-	}
-	return false
+	return reflect.TypeOf(a) == reflect.TypeOf(b)
 }
 
 // comparable reports whether values of two types are compared. equality is true for == and != and
