@@ -86,7 +86,7 @@ const (
 // checked is what check says of the only input, and the commands of its fixes.
 func (s *site) checked() (lacks, commands []string) {
 	s.t.Helper()
-	found, err := check.Run(context.Background(), check.Options{Path: s.path("agent.yaml"), Env: os.LookupEnv, Connect: checkConnection, Sample: sampleInput})
+	found, err := check.Run(context.Background(), check.Options{Path: s.path("agent.yaml"), Env: os.LookupEnv})
 	s.must(err)
 	for _, f := range found {
 		word, known := map[string]string{"table": lacksTable, "mapping": lacksMapping, "records.discarded": lacksMapping, "policy": lacksPolicy, "records.null": lacksType}[f.ID]

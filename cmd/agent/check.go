@@ -15,9 +15,7 @@ import (
 	"kusto-agent/internal/check"
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/console"
-	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
-	"kusto-agent/internal/pipeline"
 )
 
 func checkCommand() *cobra.Command {
@@ -59,7 +57,6 @@ func (c *checking) run(ctx context.Context) error {
 	}
 	found, err := check.Run(ctx, check.Options{
 		Path: c.path, Env: environment(who), Offline: c.offline, Service: who, Log: runningAgent(c.path, environment(who)),
-		Connect: checkConnection, Sample: sampleInput, Try: tryOut,
 	})
 	if err != nil {
 		return exit.With(exit.Failed, err)
@@ -121,51 +118,4 @@ func program(pid int) string {
 		return ""
 	}
 	return filepath.Base(strings.TrimSuffix(exe, " (deleted)")) // by an upgrade
-}
-
-// checkConnection opens a connection to a cluster of the configuration.
-func checkConnection(cfg *config.Config, cluster string) (*check.Connection, error) {
-	conn, err := endpoint.Connect(cfg, cluster)
-	if err != nil {
-		return nil, err
-	}
-	return &check.Connection{Client: conn.Client, Token: conn.Tokens.Token, Close: conn.Close}, nil
-}
-
-// sampleInput reads what an input would send next, as preview does.
-func sampleInput(ctx context.Context, cfg *config.Config, in *config.Input) (*check.Sample, error) {
-	past, err := pipeline.Past(cfg)
-	if err != nil {
-		return nil, err
-	}
-	c := pipeline.NewPeek(cfg, past)
-	p, err := c.First(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	rejected := c.Rejected()
-	s := &check.Sample{Quarantined: len(rejected)}
-	if len(rejected) > 0 {
-		r := rejected[0]
-		s.First = fmt.Sprintf("offset %d of %s, %s: %s", r.Offset, r.Path, r.Reason, r.Message)
-	}
-	if p == nil {
-		s.None = c.Why()
-		return s, nil
-	}
-	s.Body, err = pipeline.Raw(p)
-	return s, err
-}
-
-// tryOut asks the rules and patterns of an input about its newest files.
-func tryOut(ctx context.Context, in *config.Input) (*check.Tryout, error) {
-	t, err := pipeline.TryOut(ctx, in)
-	if t == nil {
-		return nil, err
-	}
-	all := &check.Tryout{Files: t.Files, Records: t.Records, Misfits: t.Misfits}
-	for _, a := range t.Asked {
-		all.Asked = append(all.Asked, check.Asked(a))
-	}
-	return all, err
 }

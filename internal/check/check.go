@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"kusto-agent/internal/config"
-	"kusto-agent/internal/kusto/query"
 	"kusto-agent/internal/units"
 )
 
@@ -55,21 +54,6 @@ type Finding struct {
 	Class Class `json:"-"` // of an error
 }
 
-// Connection is how a cluster is asked.
-type Connection struct {
-	Client *query.Client
-	Token  func(context.Context) (string, error)
-	Close  func()
-}
-
-// Sample is the beginning of what an input would send next.
-type Sample struct {
-	Body        []byte // records as they would be sent, before gzip
-	Quarantined int    // records before its end that would go to quarantine
-	First       string // the first of them: where it is and what is wrong with it
-	None        string // why there is nothing; empty: there is
-}
-
 // Options are what a run needs.
 type Options struct {
 	Path    string // of the configuration
@@ -77,10 +61,6 @@ type Options struct {
 	Offline bool // leave out what needs the network
 	Service Service
 	Log     int // process whose open files are the agent's own log; 0: none is known
-
-	Connect func(cfg *config.Config, cluster string) (*Connection, error)
-	Sample  func(ctx context.Context, cfg *config.Config, in *config.Input) (*Sample, error)
-	Try     func(ctx context.Context, in *config.Input) (*Tryout, error) // nil: the input has no rules and no patterns
 }
 
 // steps are what is looked at, in this order.
@@ -103,7 +83,7 @@ var steps = []struct {
 // Run looks at everything and returns what it found, in the order of the steps.
 // When ctx ends the rest is left out, and its error returned.
 func Run(ctx context.Context, o Options) ([]Finding, error) {
-	r := &run{Options: o, clusters: make(map[string]*cluster), samples: make(map[string]*Sample), views: make(map[string]*view)}
+	r := &run{Options: o, clusters: make(map[string]*cluster), samples: make(map[string]*sample), views: make(map[string]*view)}
 	defer r.close()
 	for _, s := range steps {
 		r.step = s.name
@@ -129,7 +109,7 @@ type run struct {
 	found    []Finding
 	folders  int                 // that would be watched
 	clusters map[string]*cluster // by name
-	samples  map[string]*Sample  // by input
+	samples  map[string]*sample  // by input
 	views    map[string]*view    // by input
 }
 

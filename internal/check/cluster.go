@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/config"
+	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/kusto/wire"
 )
@@ -21,7 +22,7 @@ import (
 type cluster struct {
 	name string
 	config.Cluster
-	conn   *Connection
+	conn   *endpoint.Connection
 	closed string // why its tables cannot be looked at; empty: they can
 }
 
@@ -42,7 +43,7 @@ func (r *run) each(f func(c *cluster)) {
 // ways looks at the way to each cluster.
 func (r *run) ways(ctx context.Context) {
 	r.each(func(c *cluster) {
-		conn, err := r.Connect(r.cfg, c.name)
+		conn, err := endpoint.Connect(r.cfg, c.name)
 		if err != nil {
 			c.closed = "there is no client for the cluster"
 			r.add(Finding{ID: "network", Severity: Error, Where: c.URL, What: err.Error(), Fix: "look at cluster, auth and send of the configuration", Class: Config})
@@ -124,7 +125,7 @@ func (r *run) identity(ctx context.Context) {
 			r.ok("token", "", c.URL, "no token is asked for")
 			return
 		}
-		_, err := c.conn.Token(ctx)
+		_, err := c.conn.Tokens.Token(ctx)
 		if err == nil {
 			r.ok("token", "", c.URL, "a token was given to %s", c.principal())
 			return

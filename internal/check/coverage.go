@@ -15,20 +15,20 @@ func (r *run) records(ctx context.Context) {
 	for i := range r.cfg.Inputs {
 		in := &r.cfg.Inputs[i]
 		s := r.sample(ctx, in)
-		if s.Quarantined > 0 {
-			r.add(Finding{ID: "records.quarantine", Severity: Warning, Input: in.Name, What: fmt.Sprintf("%s before the end of the sample would go to quarantine; the first: %s", units.Counted(s.Quarantined, "record"), s.First),
+		if s.quarantined > 0 {
+			r.add(Finding{ID: "records.quarantine", Severity: Warning, Input: in.Name, What: fmt.Sprintf("%s before the end of the sample would go to quarantine; the first: %s", units.Counted(s.quarantined, "record"), s.first),
 				Fix: "see that format is that of the files, and raise max_record_size if it is for their length"})
 		}
-		if s.None != "" {
-			r.ok("records", in.Name, "", "nothing to compare: %s", s.None)
+		if s.none != "" {
+			r.ok("records", in.Name, "", "nothing to compare: %s", s.none)
 			continue
 		}
 		v := r.views[in.Name]
 		if v == nil || !v.mapped {
-			r.ok("records", in.Name, "", "%s sampled; the mapping was not seen", units.Counted(schema.CountRecords(in.Format, s.Body), "record"))
+			r.ok("records", in.Name, "", "%s sampled; the mapping was not seen", units.Counted(schema.CountRecords(in.Format, s.body), "record"))
 			continue
 		}
-		v.report(v.table.Compare(in.Route(), s.Body))
+		v.report(v.table.Compare(in.Route(), s.body))
 	}
 }
 

@@ -11,28 +11,10 @@ import (
 	"strings"
 
 	"kusto-agent/internal/config"
+	"kusto-agent/internal/pipeline"
 	"kusto-agent/internal/rules"
 	"kusto-agent/internal/units"
 )
-
-// Tryout is what the rules and patterns of an input do with the beginning of its newest
-// files.
-type Tryout struct {
-	Files, Records int
-	Misfits        int // records that are not as parse or inner says
-	Asked          []Asked
-}
-
-// Asked is one rule or pattern.
-type Asked struct {
-	Key, Name  string // its place in the input, and its name if it is a rule
-	Holds      int    // of so many records it holds by itself
-	Acts       int    // of so many it decides, behind the others
-	Before     string // the reason by which most of the others are left out
-	NoMember   bool   // no record has a value at its member
-	Expression string // regular expression; empty: it has none
-	Rate       int64  // bytes of records a second that the expression was matched with here; 0: it was not
-}
 
 // rules looks at what says which records are sent and how they are taken apart.
 func (r *run) rules(ctx context.Context) {
@@ -42,10 +24,7 @@ func (r *run) rules(ctx context.Context) {
 		if v := r.views[in.Name]; v != nil && v.mapped {
 			v.reshaped(fmt.Sprintf("inputs[%d]", i))
 		}
-		if r.Try == nil {
-			continue
-		}
-		tried, err := r.Try(ctx, in)
+		tried, err := pipeline.TryOut(ctx, in) // nil: the input has no rules and no patterns
 		switch {
 		case err != nil:
 			r.add(Finding{ID: "rules", Severity: Warning, Input: in.Name, What: "rules and patterns were not tried: " + err.Error(), Fix: "see that its files can be read\n" + r.previewOf(in)})
@@ -61,7 +40,7 @@ func (r *run) previewOf(in *config.Input) string {
 }
 
 // tried tells what rules and patterns do with the newest files.
-func (r *run) tried(in *config.Input, t *Tryout) {
+func (r *run) tried(in *config.Input, t *pipeline.Tryout) {
 	of := fmt.Sprintf("%s of the newest %s", units.Counted(t.Records, "record"), units.Counted(t.Files, "file"))
 	warn := func(id, key, fix, format string, args ...any) {
 		r.add(Finding{ID: id, Severity: Warning, Input: in.Name, Where: key, What: fmt.Sprintf(format, args...), Fix: fix + "\n" + r.previewOf(in)})
@@ -117,7 +96,7 @@ func (r *run) tried(in *config.Input, t *Tryout) {
 const mostInstructions = 500
 
 // slow says why an expression takes long, by its form alone; empty: it does not.
-func slow(a *Asked) string {
+func slow(a *pipeline.Asked) string {
 	if a.Expression == "" {
 		return ""
 	}

@@ -166,7 +166,7 @@ func (v *view) plan(ctx context.Context) (commands []string) {
 	seen := &schema.Sample{Format: v.in.Format, Texts: v.in.HasTexts()}
 	seen.Expect(v.in.ExpectedColumns())
 	s := v.sample(ctx, v.in)
-	if v.in.Header == "skip" || seen.Add(s.Body, len(s.Body), sampled) != nil || len(seen.Fields()) == 0 {
+	if v.in.Header == "skip" || seen.Add(s.body, len(s.body), sampled) != nil || len(seen.Fields()) == 0 {
 		if seen = schema.SampleOf(v.in.Format, v.table.Columns); len(v.table.Columns) == 0 {
 			return nil
 		}

@@ -52,7 +52,7 @@ var rules = map[string][]string{
 	"emulator":        {"emulator/internal/kql", "emulator/internal/mgmt"},
 	"sender":          {"internal/kusto"},
 	"internal/config": {"batcher", "internal/journal", "internal/kusto", "internal/kusto/credential", "internal/kusto/wire", "internal/quarantine", "sender", "spool", "tail", "internal/telemetry"},
-	"internal/check":  {"internal/config", "internal/console", "internal/telemetry", "internal/schema", "internal/kusto", "internal/kusto/query", "internal/kusto/wire", "internal/quarantine", "tail"},
+	"internal/check":  {"internal/config", "internal/console", "internal/endpoint", "internal/pipeline", "internal/telemetry", "internal/schema", "internal/kusto", "internal/kusto/wire", "internal/quarantine", "tail"},
 
 	"internal/async":      {},
 	"internal/diskwriter": {},
