@@ -62,13 +62,6 @@ func (w *watched) Row(t *query.Table, row []json.RawMessage) error {
 	return w.to.Row(t, row)
 }
 
-// Replace passes on that the rows so far are revoked.
-func (w *watched) Replace(t *query.Table) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.to.Replace(t)
-}
-
 // Progress notes how far the query is, for the progress line.
 func (w *watched) Progress(percent float64) {
 	w.mu.Lock()

@@ -177,11 +177,6 @@ func (p *printer) Row(t *query.Table, row []json.RawMessage) error {
 	return p.form.row(t.Columns, row)
 }
 
-// Replace is not called: rows are final.
-func (p *printer) Replace(*query.Table) error {
-	return fmt.Errorf("rows were printed that the service has replaced since")
-}
-
 // Progress does nothing.
 func (p *printer) Progress(float64) {}
 

@@ -76,10 +76,8 @@ func TestFramesInAnyOrder(t *testing.T) {
 			permuted(own, func(in []member) {
 				changed := slices.Clone(all)
 				changed[i] = in
-				for _, live := range []bool{false, true} {
-					if got, err := read(framed(changed), Query{Progressive: live}); err != nil || !slices.Equal(got, framedLines) {
-						t.Fatalf("%s gives %q, %v", object(in...), got, err)
-					}
+				if got, err := read(framed(changed), Query{}); err != nil || !slices.Equal(got, framedLines) {
+					t.Fatalf("%s gives %q, %v", object(in...), got, err)
 				}
 			})
 		}
@@ -251,23 +249,21 @@ func TestInterleavedFragments(t *testing.T) {
 	end := func(id, count int) string {
 		return fmt.Sprintf(`{"FrameType":"TableCompletion","TableId":%d,"RowCount":%d}`, id, count)
 	}
-	f := func(progressive, live bool, want ...string) {
+	f := func(progressive bool, want ...string) {
 		t.Helper()
 		answer := "[" + strings.Join([]string{fmt.Sprintf(`{"FrameType":"DataSetHeader","IsProgressive":%v}`, progressive),
 			table(1), rows(1, dataAppend, "[[1]]"), table(2), rows(2, dataAppend, "[[7]]"), rows(1, dataAppend, "[[2]]"),
 			rows(2, dataReplace, "[[8]]"), rows(1, dataAppend, "[[3]]"), end(2, 1), end(1, 3), `{"FrameType":"DataSetCompletion"}`}, ",") + "]"
-		if got, err := read(answer, Query{Progressive: live}); err != nil || !slices.Equal(got, want) {
+		if got, err := read(answer, Query{}); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q, %v", got, err)
 		}
 	}
 	one, two := []string{"PrimaryResult T1 (a:int)", "T1: 1", "T1: 2", "T1: 3"}, []string{"PrimaryResult T2 (a:int)", "T2: 8"}
-	f(false, false, append(slices.Clone(one), two...)...)
-	f(true, false, append(slices.Clone(one), two...)...)
-	f(true, true, append(slices.Clone(one), two...)...)
+	f(false, append(slices.Clone(one), two...)...)
+	f(true, append(slices.Clone(one), two...)...)
 }
 
-// TestProgressiveRows: who asks for it is given progressive rows as they come, and
-// told that they are void.
+// TestProgressiveRows: the rows of a progressive table are held until they are the last.
 func TestProgressiveRows(t *testing.T) {
 	const answer = `[{"FrameType":"DataSetHeader","IsProgressive":true},
 {"FrameType":"TableHeader","TableId":1,"TableKind":"PrimaryResult","TableName":"P","Columns":[{"ColumnName":"a","ColumnType":"int"}]},
@@ -276,10 +272,6 @@ func TestProgressiveRows(t *testing.T) {
 {"FrameType":"TableFragment","TableId":1,"TableFragmentType":"DataReplace","Rows":[[2]]},
 {"FrameType":"TableFragment","TableId":1,"TableFragmentType":"DataAppend","Rows":[[3]]},
 {"FrameType":"TableCompletion","TableId":1,"RowCount":2},{"FrameType":"DataSetCompletion"}]`
-	if got, err := read(answer, Query{Progressive: true}); err != nil ||
-		!slices.Equal(got, []string{"PrimaryResult P (a:int)", "P: 1", "progress 50", "replace P", "P: 2", "P: 3"}) {
-		t.Errorf("%q, %v", got, err)
-	}
 	if got, err := read(answer, Query{}); err != nil || !slices.Equal(got, []string{"progress 50", "PrimaryResult P (a:int)", "P: 2", "P: 3"}) {
 		t.Errorf("held: %q, %v", got, err)
 	}
@@ -304,7 +296,6 @@ type discard struct{ rows int }
 
 func (d *discard) Table(*Table) error                  { return nil }
 func (d *discard) Row(*Table, []json.RawMessage) error { d.rows++; return nil }
-func (d *discard) Replace(*Table) error                { return nil }
 func (d *discard) Progress(float64)                    {}
 
 // TestCollectorIsBounded: rows that are kept are bounded in bytes.

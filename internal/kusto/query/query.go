@@ -64,11 +64,6 @@ type Query struct {
 	// each wait, with the refusal.
 	OnWait func(why *kusto.Error, wait time.Duration)
 
-	// Progressive hands on the rows of progressive tables as they come, and says
-	// with Reader.Replace when they are void. Else such a table is held, up to 64
-	// MiB, until it is complete.
-	Progressive bool
-
 	// JSONParameters sends parameters as values of JSON: a long, int or real as a
 	// number, a bool as true or false, a string as it is. Other types, null, and
 	// numbers that JSON does not have, are literals of KQL all the same.

@@ -46,11 +46,6 @@ func (t *transcript) Row(table *Table, row []json.RawMessage) error {
 	return nil
 }
 
-func (t *transcript) Replace(table *Table) error {
-	t.lines = append(t.lines, "replace "+table.Name)
-	return nil
-}
-
 func (t *transcript) Progress(percent float64) {
 	t.lines = append(t.lines, fmt.Sprintf("progress %v", percent))
 }

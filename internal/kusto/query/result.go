@@ -41,9 +41,6 @@ type Reader interface {
 	// Row has a cell of JSON for each column, numbers with all their digits. It
 	// belongs to the caller again when Row returns.
 	Row(t *Table, row []json.RawMessage) error
-	// Replace says that the rows of t so far are void: progressive answers send
-	// better ones. It is called only with Query.Progressive.
-	Replace(t *Table) error
 	// Progress reports how much of the work is done, in percent, if the answer says it.
 	Progress(percent float64)
 }
@@ -95,16 +92,6 @@ func (c *Collector) Row(t *Table, row []json.RawMessage) error {
 				cells[j] = bytes.Clone(row[j])
 			}
 			own.Rows = append(own.Rows, cells)
-		}
-	}
-	return nil
-}
-
-// Replace drops the rows of a table that were kept.
-func (c *Collector) Replace(t *Table) error {
-	for i := range c.Tables {
-		if c.Tables[i].of == t {
-			c.Tables[i].Rows = nil
 		}
 	}
 	return nil
@@ -219,7 +206,7 @@ func readResult(body io.Reader, q *Query, r Reader) error {
 		_, _ = raw.Discard(len(mark))
 	}
 	p := &parser{in: &scanner{r: raw}, q: q, r: r, tables: make(map[int64]*turn)}
-	p.out = &turns{to: reading{r}, live: q.Progressive, of: budget{maxHeld}}
+	p.out = &turns{to: reading{r}, of: budget{maxHeld}}
 	first, err := p.in.peek()
 	if err != nil {
 		return shapeError(err)
@@ -268,7 +255,6 @@ func marked(err error) error {
 
 func (r reading) Table(t *Table) error                      { return marked(r.Reader.Table(t)) }
 func (r reading) Row(t *Table, row []json.RawMessage) error { return marked(r.Reader.Row(t, row)) }
-func (r reading) Replace(t *Table) error                    { return marked(r.Reader.Replace(t)) }
 
 // shapeError classifies an error of reading an answer: errTorn if the answer ends early, errShape if
 // it is not a result; errors of the Reader are returned as they are.

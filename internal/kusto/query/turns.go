@@ -7,11 +7,9 @@ import (
 )
 
 // turns passes the tables of a result to a Reader one after another, each with all its rows. Rows of a
-// later table are kept until its turn comes, and those of a progressive table until it is complete,
-// unless live is set.
+// later table are kept until its turn comes, and those of a progressive table until it is complete.
 type turns struct {
 	to    Reader
-	live  bool   // progressive rows are handed on as they come
 	of    budget // of what is held
 	queue []*turn
 }
@@ -48,19 +46,15 @@ func (q *turns) row(n *turn, row []json.RawMessage) error {
 	return n.rows.add(row)
 }
 
-// replace drops the rows of a table so far. If the Reader has some of them it is told so, which is an
-// error for a table that is not progressive.
+// replace drops the rows of a table so far. It is an error if the Reader has some of them: only those
+// of a progressive table are kept until the last have come.
 func (q *turns) replace(n *turn) error {
 	n.told = 0
 	n.rows.clear()
-	switch {
-	case n.given == 0:
-		return nil
-	case !n.progressive:
+	if n.given > 0 {
 		return errReplaced
 	}
-	n.given = 0
-	return q.to.Replace(n.t)
+	return nil
 }
 
 // end marks a table as complete and passes on what has its turn then.
@@ -74,7 +68,7 @@ func (q *turns) end(n *turn) error {
 func (q *turns) advance() error {
 	for len(q.queue) > 0 {
 		n := q.queue[0]
-		if !n.begun && (n.ended || !n.progressive || q.live) {
+		if !n.begun && (n.ended || !n.progressive) {
 			n.begun = true
 			if err := q.to.Table(n.t); err != nil {
 				return err
