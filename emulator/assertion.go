@@ -96,7 +96,8 @@ func (t *tokens) checkAssertion(text, kind, client, endpoint string) *tokenError
 // returns nil when the assertion is accepted.
 func (t *tokens) checkFederated(a *assertion) *tokenError {
 	none := "No matching federated identity record found for presented assertion "
-	switch issuers := t.trusted(func(f Federation) bool { return f.Issuer == a.claims.Issuer }); {
+	others := func(f Federation) bool { return f.Issuer != a.claims.Issuer }
+	switch issuers := slices.DeleteFunc(slices.Clone(t.federations), others); {
 	case !slices.Contains(a.claims.Audience, federatedAudience):
 		return &tokenError{401, "invalid_client", 700212, none + "audience '" + strings.Join(a.claims.Audience, " ") + "'."}
 	case len(t.federations) == 0:
@@ -106,16 +107,6 @@ func (t *tokens) checkFederated(a *assertion) *tokenError {
 		return &tokenError{401, "invalid_client", 700213, none + "subject '" + a.claims.Subject + "'."}
 	}
 	return nil
-}
-
-// trusted returns the configured federations for which the function is true.
-func (t *tokens) trusted(which func(Federation) bool) (some []Federation) {
-	for _, f := range t.federations {
-		if which(f) {
-			some = append(some, f)
-		}
-	}
-	return some
 }
 
 // isSigned reports whether the assertion is signed with the key of the first certificate in its x5c

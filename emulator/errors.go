@@ -32,12 +32,10 @@ var answered = &refusal{}
 const (
 	badRequestText = "Request is invalid and cannot be executed."
 	streamingType  = "Kusto.DataNode.Exceptions.StreamingIngestionRequestException"
-	notFoundType   = "Kusto.Data.Exceptions.EntityNotFoundException"
 	policyType     = "Kusto.DataNode.Exceptions.StreamingIngestionPolicyNotEnabledException"
 	throttleType   = "Kusto.DataNode.Exceptions.ThrottlingException"
 	tooLargeType   = "Kusto.DataNode.Exceptions.KustoRequestPayloadTooLargeException"
 	serviceType    = "Kusto.DataNode.Exceptions.StreamingIngestionServiceException"
-	forbiddenType  = "Kusto.DataNode.Exceptions.AuthorizationException"
 )
 
 // badRequest returns the service's permanent 400 error with this code. The format and its arguments
@@ -49,11 +47,7 @@ func badRequest(code, format string, args ...any) *refusal {
 
 // notFound returns the permanent 400 error for a database, table or mapping (kind) that does not
 // exist. The service answers these with 400, not with 404.
-func notFound(kind, name string) *refusal {
-	e := badRequest("BadRequest_EntityNotFound", "Entity ID '%s' of kind '%s' was not found.", name, kind)
-	e.typ = notFoundType
-	return e
-}
+func notFound(kind, name string) *refusal { return refusalOf(mgmt.Unknown(kind, name)) }
 
 // badStream returns the permanent 400 error for a body whose content cannot be ingested.
 func badStream(db, table, code, detail string) *refusal {
@@ -100,10 +94,7 @@ func (s *Server) tooLarge(what string, limit int64) *refusal {
 // forbidden returns the permanent 403 error for a principal that may not do the operation on the
 // resource.
 func forbidden(principal, operation, resource string) *refusal {
-	return &refusal{status: http.StatusForbidden, code: "Forbidden", message: "Caller is not authorized to perform this action",
-		typ: forbiddenType, permanent: true,
-		detail: fmt.Sprintf("Forbidden: Caller is not authorized to perform this action: Principal '%s' is not authorized to perform operation '%s' on '%s'.",
-			principal, operation, resource)}
+	return refusalOf(mgmt.Denied(principal, operation, resource))
 }
 
 // unauthorized returns the 401 error. Its body is empty as the service's is, or with the option

@@ -305,10 +305,7 @@ func refusalOf(r *mgmt.Refusal) *refusal {
 }
 
 // badText returns the permanent 400 error for a query or command that is invalid.
-func badText(code, detail string) *refusal {
-	return &refusal{status: http.StatusBadRequest, code: code, message: badRequestText,
-		typ: "Kusto.Data.Exceptions.KustoBadRequestException", detail: detail, permanent: true}
-}
+func badText(code, detail string) *refusal { return refusalOf(mgmt.Wrong(code, detail)) }
 
 // Table returns all rows of a table for a query. A table without known columns has one column, record,
 // of type dynamic. An unknown table is an error.

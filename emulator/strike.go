@@ -49,27 +49,24 @@ func (f Fault) String() string {
 // server closes meanwhile.
 func (c *call) hold(sc *Script) {
 	if sc.fault.Delay > 0 {
-		timer := time.NewTimer(sc.fault.Delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-sc.removed:
-		case <-c.cancelled.Done():
-		case <-c.s.closing:
-			c.abort()
-		case <-c.r.Context().Done():
-			c.abort()
-		}
+		c.wait(sc, time.After(sc.fault.Delay))
 	}
 	if sc.fault.Hang {
-		select {
-		case <-sc.removed:
-		case <-c.cancelled.Done():
-		case <-c.s.closing:
-			c.abort()
-		case <-c.r.Context().Done():
-			c.abort()
-		}
+		c.wait(sc, nil)
+	}
+}
+
+// wait returns when the time is over, the fault is removed or the query cancelled. It ends the request
+// without an answer when the client leaves or the server closes.
+func (c *call) wait(sc *Script, over <-chan time.Time) {
+	select {
+	case <-over:
+	case <-sc.removed:
+	case <-c.cancelled.Done():
+	case <-c.s.closing:
+		c.abort()
+	case <-c.r.Context().Done():
+		c.abort()
 	}
 }
 

@@ -22,7 +22,7 @@ func (se *Session) change(f func(db *Database)) {
 		name, db := s.Database(se.DatabaseName)
 		if db == nil {
 			if !kql.ValidName(se.DatabaseName) {
-				panic(unknown("Database", se.DatabaseName).fault())
+				panic(Unknown("Database", se.DatabaseName).fault())
 			}
 			name, db = se.DatabaseName, &Database{}
 		}
@@ -42,7 +42,7 @@ func (se *Session) changeTable(name string, f func(t *Table)) {
 	se.change(func(db *Database) {
 		t := db.Tables[name]
 		if t == nil {
-			panic(unknown("Table", name).fault())
+			panic(Unknown("Table", name).fault())
 		}
 		f(t)
 	})
@@ -100,7 +100,7 @@ func (t *Table) merge(columns Columns) {
 		case i < 0:
 			t.Columns = append(t.Columns, c)
 		case t.Columns[i].Type != c.Type:
-			panic(wrongText("BadRequest_ColumnTypeMismatch", fmt.Sprintf("Column '%s' has type %s, and cannot become %s.", c.Name, t.Columns[i].Type, c.Type)).fault())
+			panic(Wrong("BadRequest_ColumnTypeMismatch", fmt.Sprintf("Column '%s' has type %s, and cannot become %s.", c.Name, t.Columns[i].Type, c.Type)).fault())
 		}
 	}
 }
@@ -116,28 +116,28 @@ func (se *Session) putMapping(c *kql.Cursor, verb, table string) *Result {
 	text := c.Str()
 	t := se.TableOf(table)
 	if t == nil {
-		panic(unknown("Table", table).fault())
+		panic(Unknown("Table", table).fault())
 	}
 	se.mayChange("TableMappingCreate", t.IngestorsIn(se.db))
 	m, err := readMapping(kind, name, text)
 	if err != nil {
-		panic(wrongText("BadRequest_InvalidMapping", err.Error()).fault())
+		panic(Wrong("BadRequest_InvalidMapping", err.Error()).fault())
 	}
 	var made *Mapping
 	se.changeTable(table, func(t *Table) {
 		old := t.Mapping(m.Kind, name)
 		switch {
 		case old != nil && verb == "create":
-			panic(wrongText("BadRequest_EntityAlreadyExists", fmt.Sprintf("Mapping '%s' of kind %s already exists.", name, m.Kind)).fault())
+			panic(Wrong("BadRequest_EntityAlreadyExists", fmt.Sprintf("Mapping '%s' of kind %s already exists.", name, m.Kind)).fault())
 		case old == nil && verb == "alter":
-			panic(unknown("MappingPersistent", name).fault())
+			panic(Unknown("MappingPersistent", name).fault())
 		case old != nil:
 			*old = m
 		default:
 			t.Mappings = append(t.Mappings, m)
 		}
 		if err := t.check(); err != nil {
-			panic(wrongText("BadRequest_InvalidMapping", err.Error()).fault())
+			panic(Wrong("BadRequest_InvalidMapping", err.Error()).fault())
 		}
 		made = t.Mapping(m.Kind, name)
 	})
@@ -274,7 +274,7 @@ func (se *Session) policy(c *kql.Cursor) *policyDocument {
 	text := c.Str()
 	var p *policyDocument
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		panic(wrongText("BadRequest_InvalidPolicy", "The policy is not a JSON object: "+err.Error()).fault())
+		panic(Wrong("BadRequest_InvalidPolicy", "The policy is not a JSON object: "+err.Error()).fault())
 	}
 	return p
 }
@@ -329,13 +329,13 @@ func (se *Session) drop(c *kql.Cursor) *Result {
 			n := len(t.Mappings)
 			t.Mappings = slices.DeleteFunc(t.Mappings, func(m Mapping) bool { return strings.EqualFold(m.Kind, kind) && m.Name == mapping })
 			if len(t.Mappings) == n {
-				panic(unknown("MappingPersistent", mapping).fault())
+				panic(Unknown("MappingPersistent", mapping).fault())
 			}
 		})
 		return se.showTables()
 	}
 	if se.TableOf(name) == nil && !c.Word("ifexists") {
-		panic(unknown("Table", name).fault())
+		panic(Unknown("Table", name).fault())
 	}
 	c.Word("ifexists")
 	se.change(func(db *Database) { delete(db.Tables, name) })
@@ -390,7 +390,7 @@ func (se *Session) addPrincipals(c *kql.Cursor) *Result {
 		fqn := c.Str()
 		id, ok := strings.CutPrefix(fqn, "aadapp=")
 		if !ok {
-			panic(wrongText("BadRequest_InvalidPrincipal", fmt.Sprintf("Principal '%s' is not of the form aadapp=<client id>;<tenant>.", fqn)).fault())
+			panic(Wrong("BadRequest_InvalidPrincipal", fmt.Sprintf("Principal '%s' is not of the form aadapp=<client id>;<tenant>.", fqn)).fault())
 		}
 		id, _, _ = strings.Cut(id, ";")
 		ids = append(ids, id)
@@ -411,7 +411,7 @@ func (se *Session) addPrincipals(c *kql.Cursor) *Result {
 		se.change(func(db *Database) {
 			t := db.Tables[name]
 			if t == nil {
-				panic(unknown("Table", name).fault())
+				panic(Unknown("Table", name).fault())
 			}
 			if t.Ingestors == nil { // its own list stands in place of its database's
 				t.Ingestors = slices.Clone(db.Ingestors)

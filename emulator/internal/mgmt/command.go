@@ -22,7 +22,7 @@ func (se *Session) Run(text string) (r *Result, rest string, err error) {
 		return nil, "", err
 	}
 	if !c.Sign(".") {
-		panic(wrongText("BadRequest", "A management command begins with a dot; a query is sent to the query endpoint.").fault())
+		panic(Wrong("BadRequest", "A management command begins with a dot; a query is sent to the query endpoint.").fault())
 	}
 	for _, verb := range verbs {
 		if c.Word(verb.word) {
@@ -71,7 +71,7 @@ func (se *Session) existing(c *kql.Cursor) (string, *Table) {
 	if se.isOpen() && se.Host.Stored(se.DatabaseName, name) > 0 {
 		return name, &Table{}
 	}
-	panic(unknown("Table", name).fault())
+	panic(Unknown("Table", name).fault())
 }
 
 // isOpen reports whether names that the schema does not contain exist too.
@@ -256,7 +256,7 @@ func showMappings(c *kql.Cursor, database, table string, t *Table) *Result {
 		}
 	}
 	if wanted != "" && len(r.Rows) == 0 {
-		panic(unknown("MappingPersistent", wanted).fault())
+		panic(Unknown("MappingPersistent", wanted).fault())
 	}
 	return r
 }

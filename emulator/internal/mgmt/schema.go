@@ -306,7 +306,7 @@ func (c *Catalog) change(delay time.Duration, f func(*Schema)) {
 	s := c.versions[len(c.versions)-1].schema.clone()
 	f(s)
 	if err := s.Check(); err != nil {
-		panic(wrongText("BadRequest", err.Error()).fault())
+		panic(Wrong("BadRequest", err.Error()).fault())
 	}
 	c.versions = append(c.versions, version{time.Now().Add(delay), s})
 }

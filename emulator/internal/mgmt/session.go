@@ -48,20 +48,20 @@ func (r *Refusal) Error() string { return r.Code + ": " + r.Detail }
 // fault is what a command ends with that is refused; Run returns the refusal.
 func (r *Refusal) fault() kql.Fault { return kql.Fault{Err: r} }
 
-// wrongText returns the refusal of a command that is invalid.
-func wrongText(code, detail string) *Refusal {
+// Wrong returns the refusal of a command that is invalid.
+func Wrong(code, detail string) *Refusal {
 	return &Refusal{http.StatusBadRequest, code, "Request is invalid and cannot be executed.", "Kusto.Data.Exceptions.KustoBadRequestException", detail}
 }
 
-// unknown returns the refusal of a command that names an entity of this kind that does not exist.
-func unknown(kind, name string) *Refusal {
-	r := wrongText("BadRequest_EntityNotFound", fmt.Sprintf("Entity ID '%s' of kind '%s' was not found.", name, kind))
+// Unknown returns the refusal of a command that names an entity of this kind that does not exist.
+func Unknown(kind, name string) *Refusal {
+	r := Wrong("BadRequest_EntityNotFound", fmt.Sprintf("Entity ID '%s' of kind '%s' was not found.", name, kind))
 	r.Typ = "Kusto.Data.Exceptions.EntityNotFoundException"
 	return r
 }
 
-// denied returns the refusal of a principal that may not do the operation on the resource.
-func denied(principal, operation, resource string) *Refusal {
+// Denied returns the refusal of a principal that may not do the operation on the resource.
+func Denied(principal, operation, resource string) *Refusal {
 	return &Refusal{http.StatusForbidden, "Forbidden", "Caller is not authorized to perform this action", "Kusto.DataNode.Exceptions.AuthorizationException",
 		fmt.Sprintf("Forbidden: Caller is not authorized to perform this action: Principal '%s' is not authorized to perform operation '%s' on '%s'.", principal, operation, resource)}
 }
@@ -76,11 +76,11 @@ func (se *Session) Open(name string, must bool) *Refusal {
 		if n, db := se.Schema.Database(name); db != nil {
 			se.DatabaseName, se.db = n, db
 		} else if !se.Schema.Open && (name != "" || must) {
-			return unknown("Database", name)
+			return Unknown("Database", name)
 		}
 	}
 	if db := se.db; db != nil && db.Viewers != nil && !se.has(db.Viewers) && !se.has(db.Admins) {
-		return denied("aadapp="+se.Caller, "DatabaseView", se.DatabaseName)
+		return Denied("aadapp="+se.Caller, "DatabaseView", se.DatabaseName)
 	}
 	return nil
 }
@@ -94,9 +94,9 @@ func (se *Session) has(list []string) bool { return list != nil && slices.Contai
 func (se *Session) mayChange(operation string, ingestors []string) {
 	switch db := se.db; {
 	case se.ReadOnly:
-		panic(wrongText("BadRequest_RequestReadonly", "The request is marked as readonly (request_readonly), and may not change anything.").fault())
+		panic(Wrong("BadRequest_RequestReadonly", "The request is marked as readonly (request_readonly), and may not change anything.").fault())
 	case db != nil && db.Admins != nil && !se.has(db.Admins) && !se.has(ingestors):
-		panic(denied("aadapp="+se.Caller, operation, se.DatabaseName).fault())
+		panic(Denied("aadapp="+se.Caller, operation, se.DatabaseName).fault())
 	}
 }
 
