@@ -96,13 +96,7 @@ func (c *Control) serveFiles(w http.ResponseWriter, r *http.Request) {
 		files = slices.DeleteFunc(files, func(f File) bool { return f.Input != "" && !slices.Contains(inputs, f.Input) })
 	}
 	SortFiles(files)
-	body, err := json.Marshal(FileList{Time: time.Now(), Files: orEmpty(files)})
-	if err != nil {
-		refuse(w, http.StatusInternalServerError, "%v", err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	c.write(w, append(EscapeJSON(body), '\n'))
+	c.answer(w, FileList{Time: time.Now(), Files: orEmpty(files)}, nil)
 }
 
 // checkInputs returns true if all inputs exist. Otherwise it answers the request with 404 and returns
@@ -160,9 +154,18 @@ func (c *Control) serveTap(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// write writes the body of an answer. An error only means that the client has disconnected.
-func (c *Control) write(w http.ResponseWriter, body []byte) {
-	if _, err := w.Write(body); err != nil {
+// answer writes v as JSON, or the error that came in its place.
+func (c *Control) answer(w http.ResponseWriter, v any, err error) {
+	var body []byte
+	if err == nil {
+		body, err = json.Marshal(v)
+	}
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, "%v", err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if _, err := w.Write(append(EscapeJSON(body), '\n')); err != nil {
 		c.o.Logger.Debug("client of the control socket disconnected", "err", err)
 	}
 }
@@ -179,18 +182,26 @@ func (c *Control) serve(ctx context.Context, ln net.Listener) error {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(c.o.Logger.Handler(), slog.LevelDebug),
 	}
+	return serveUntil(ctx, server, func() error { return server.Serve(ln) }, func(err error) {
+		c.o.Logger.Debug("responses of the control socket were cut off at shutdown", "err", err)
+	})
+}
+
+// serveUntil serves until ctx ends, gives the answers in progress lastAnswers to end, and calls cut if
+// that was too short. It returns an error if serving ended before.
+func serveUntil(ctx context.Context, server *http.Server, serve func() error, cut func(error)) error {
 	served := make(chan error, 1)
 	// Started here, ended by Shutdown or Close below, waited for here.
-	go func() { served <- server.Serve(ln) }()
+	go func() { served <- serve() }()
 	select {
 	case err := <-served:
 		return err
 	case <-ctx.Done():
 	}
-	deadline, cancel := context.WithTimeout(base, lastAnswers)
+	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
 	defer cancel()
 	if err := server.Shutdown(deadline); err != nil {
-		c.o.Logger.Debug("responses of the control socket were cut off at shutdown", "err", errors.Join(err, server.Close()))
+		cut(errors.Join(err, server.Close()))
 	}
 	<-served
 	return nil

@@ -58,16 +58,7 @@ func (c *Control) serveDo(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out, err := do(r.Context(), in)
-	var body []byte
-	if err == nil {
-		body, err = json.Marshal(out)
-	}
-	if err != nil {
-		refuse(w, http.StatusInternalServerError, "%v", err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	c.write(w, append(EscapeJSON(body), '\n'))
+	c.answer(w, out, err)
 }
 
 // ErrOlder says that the agent is of a version that cannot do what it is asked for.

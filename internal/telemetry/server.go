@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -135,28 +134,19 @@ func (s *Server) Run(ctx context.Context) error {
 		TLSConfig:         s.opts.Guard.tls(),
 		ErrorLog:          slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
 	}
-	served := make(chan error, 1)
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true) // alone: guests counts one request of a connection at a time
-	// Started by Run, ended by Shutdown or Close below, waited for by Run.
-	go func() {
+	serve := func() error {
 		if server.TLSConfig == nil {
-			served <- server.Serve(s.listener)
-		} else {
-			served <- server.ServeTLS(s.listener, "", "") // by GetCertificate
+			return server.Serve(s.listener)
 		}
-	}()
-	select {
-	case err := <-served:
+		return server.ServeTLS(s.listener, "", "") // by GetCertificate
+	}
+	err := serveUntil(ctx, server, serve, func(err error) {
+		s.opts.Logger.Debug("telemetry responses were cut off at shutdown", "err", err)
+	})
+	if err != nil {
 		s.opts.Logger.Warn("telemetry endpoint disabled, the agent continues without it", "err", err)
-	case <-ctx.Done():
-		deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
-		defer cancel()
-		if err := server.Shutdown(deadline); err != nil {
-			err = errors.Join(err, server.Close())
-			s.opts.Logger.Debug("telemetry responses were cut off at shutdown", "err", err)
-		}
-		<-served
 	}
 	return nil
 }
