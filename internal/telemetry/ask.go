@@ -88,7 +88,7 @@ func request(ctx context.Context, dir, method string, target url.URL, body io.Re
 	}
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask the agent at %s: %w", printable(filepath.Join(dir, SocketName)), err)
+		return nil, fmt.Errorf("ask the agent at %s: %w", Printable(filepath.Join(dir, SocketName)), err)
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp.Body, nil
@@ -99,7 +99,7 @@ func request(ctx context.Context, dir, method string, target url.URL, body io.Re
 	if resp.StatusCode == http.StatusNotFound {
 		return nil, &inputError{why}
 	}
-	return nil, fmt.Errorf("the agent answers %s: %s", printable(resp.Status), why)
+	return nil, fmt.Errorf("the agent answers %s: %s", Printable(resp.Status), why)
 }
 
 type inputError struct{ text string }

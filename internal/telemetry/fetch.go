@@ -55,7 +55,7 @@ func Fetch(ctx context.Context, c Config) (*Status, error) {
 	case http.StatusUnauthorized:
 		return nil, fmt.Errorf("ask for status at %s: it wants the token of telemetry.token_file; ask as root or as the user of the agent, with --config or --state-dir", c.Listen)
 	}
-	return nil, fmt.Errorf("ask for status at %s: answered %s", c.Listen, printable(resp.Status))
+	return nil, fmt.Errorf("ask for status at %s: answered %s", c.Listen, Printable(resp.Status))
 }
 
 // onlyWith returns TLS settings that accept the one certificate in the file, whatever names it has and
@@ -67,14 +67,14 @@ func onlyWith(file string) (*tls.Config, error) {
 	}
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "CERTIFICATE" {
-		return nil, fmt.Errorf("%s does not begin with a certificate", printable(file))
+		return nil, fmt.Errorf("%s does not begin with a certificate", Printable(file))
 	}
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		InsecureSkipVerify: true, // VerifyConnection asks for more
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if !bytes.Equal(state.PeerCertificates[0].Raw, block.Bytes) {
-				return fmt.Errorf("the certificate is not the one of %s", printable(file))
+				return fmt.Errorf("the certificate is not the one of %s", Printable(file))
 			}
 			return nil
 		},

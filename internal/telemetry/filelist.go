@@ -26,7 +26,7 @@ func RenderFiles(w io.Writer, l *FileList, color bool) error {
 	width := len("INPUT")
 	for _, f := range l.Files {
 		behind += f.BehindBytes
-		width = max(width, len([]rune(printable(f.Input))))
+		width = max(width, len([]rune(Printable(f.Input))))
 	}
 	if len(l.Files) > 0 {
 		p.line("%s", p.paint(faint, fmt.Sprintf("FILE\n  %-*s  %-18s  %-8s  %6s  %6s  %6s  %6s  %s", width, "INPUT", "ID/GENERATION", "STATE", "SIZE", "READ", "SAFE", "BEHIND", "FOR")))
@@ -35,13 +35,13 @@ func RenderFiles(w io.Writer, l *FileList, color bool) error {
 		if i == 0 || f.Path != l.Files[i-1].Path {
 			path := "no file"
 			if f.Path != "" {
-				path = printable(f.Path)
+				path = Printable(f.Path)
 			}
 			p.line("%s", p.paint(bold, path))
 		}
 		p.file(f, width)
 	}
-	p.line("%s", p.paint(faint, fmt.Sprintf("%s, %s behind", number(len(l.Files), "entry", "entries"), bytesText(behind))))
+	p.line("%s", p.paint(faint, fmt.Sprintf("%s, %s behind", number(len(l.Files), "entry", "entries"), BytesText(behind))))
 	if _, err := io.WriteString(w, p.String()); err != nil {
 		return fmt.Errorf("write files: %w", err)
 	}
@@ -53,29 +53,29 @@ func (p *painter) file(f File, width int) {
 	const figures = "  %6s  %6s  %6s  "
 	input := "-"
 	if f.Input != "" {
-		input = printable(f.Input)
+		input = Printable(f.Input)
 	}
 	line := "  " + input + strings.Repeat(" ", width-min(width, len([]rune(input))))
-	state := p.paint(fileStyle(f), fmt.Sprintf("%-8s", printable(f.State)))
+	state := p.paint(fileStyle(f), fmt.Sprintf("%-8s", Printable(f.State)))
 	if f.ID == "" {
 		p.line("%s", strings.TrimRight(line+fmt.Sprintf("  %-18s  ", "-")+state, " "))
 	} else {
-		line += fmt.Sprintf("  %-18s  ", printable(f.ID)+"/"+fmt.Sprint(f.Generation)) + state +
-			fmt.Sprintf(figures, bytesText(f.Size), bytesText(f.Read), bytesText(f.Safe)) +
-			p.paint(zeroStyle(f.BehindBytes == 0), fmt.Sprintf("%6s", bytesText(f.BehindBytes)))
+		line += fmt.Sprintf("  %-18s  ", Printable(f.ID)+"/"+fmt.Sprint(f.Generation)) + state +
+			fmt.Sprintf(figures, BytesText(f.Size), BytesText(f.Read), BytesText(f.Safe)) +
+			p.paint(zeroStyle(f.BehindBytes == 0), fmt.Sprintf("%6s", BytesText(f.BehindBytes)))
 		if f.BehindBytes > 0 {
 			line += "  " + spanText(time.Duration(f.BehindSeconds*float64(time.Second)))
 		}
 		p.line("%s", line)
 	}
 	if f.Why != "" {
-		p.line("    %s", p.paint(yellow, printable(f.Why)))
+		p.line("    %s", p.paint(yellow, Printable(f.Why)))
 	}
 	if f.Pinned > 0 {
-		p.line("    %s", p.paint(yellow, bytesText(f.Pinned)+" stay on the disk until all of it is safe"))
+		p.line("    %s", p.paint(yellow, BytesText(f.Pinned)+" stay on the disk until all of it is safe"))
 	}
 	if f.Fix != "" {
-		p.line("    %s %s", p.paint(bold, "what to do:"), printable(f.Fix))
+		p.line("    %s %s", p.paint(bold, "what to do:"), Printable(f.Fix))
 	}
 }
 

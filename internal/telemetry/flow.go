@@ -28,12 +28,12 @@ func FlowOf(s *Status) Flow {
 	t := sumUp(s)
 	f := Flow{
 		Files:    filesStage(s, t),
-		Batches:  Stage{Name: "Batches", Figure: countText(t.Pending), Of: unit(t.Pending, "record pending", "records pending"), Brief: "pending", Fill: -1},
+		Batches:  Stage{Name: "Batches", Figure: CountText(t.Pending), Of: unit(t.Pending, "record pending", "records pending"), Brief: "pending", Fill: -1},
 		Requests: requestsStage(s),
 		Service:  serviceStage(s, t),
 		Spool:    spoolStage(s, t),
 		Quarantine: Stage{
-			Name: "Quarantine", Figure: countText(t.Quarantined), Of: unit(t.Quarantined, "record refused", "records refused") + " since the start", Brief: "refused",
+			Name: "Quarantine", Figure: CountText(t.Quarantined), Of: unit(t.Quarantined, "record refused", "records refused") + " since the start", Brief: "refused",
 			Fill: part(s.Quarantine.Bytes, s.Quarantine.MaxBytes),
 		},
 	}
@@ -43,8 +43,8 @@ func FlowOf(s *Status) Flow {
 	}
 	f.Batches.Notes = []string{number(queued, "payload", "payloads") + " queued"}
 	q := &f.Quarantine
-	if q.Notes = []string{bytesText(s.Quarantine.Bytes) + " kept"}; s.Quarantine.MaxBytes > 0 {
-		q.Notes = []string{bytesText(s.Quarantine.Bytes) + " of " + bytesText(s.Quarantine.MaxBytes)}
+	if q.Notes = []string{BytesText(s.Quarantine.Bytes) + " kept"}; s.Quarantine.MaxBytes > 0 {
+		q.Notes = []string{BytesText(s.Quarantine.Bytes) + " of " + BytesText(s.Quarantine.MaxBytes)}
 	}
 	switch {
 	case s.Quarantine.Error != "" || q.Fill >= nearlyFull:
@@ -53,7 +53,7 @@ func FlowOf(s *Status) Flow {
 		q.Tone = "wait"
 	}
 	if t.Dropped > 0 {
-		f.Dropped = &Stage{Name: "Dropped", Figure: countText(t.Dropped), Of: unit(t.Dropped, "record lost", "records lost") + " since the start", Brief: "lost", Fill: -1, Tone: "bad"}
+		f.Dropped = &Stage{Name: "Dropped", Figure: CountText(t.Dropped), Of: unit(t.Dropped, "record lost", "records lost") + " since the start", Brief: "lost", Fill: -1, Tone: "bad"}
 	}
 	return f
 }
@@ -71,8 +71,8 @@ func filesStage(s *Status, t sums) Stage {
 			unreadable++
 		}
 	}
-	out := Stage{Name: "Files", Figure: rateText(s.Rates.Read), Of: "records read", Brief: "read", Fill: -1,
-		Notes: []string{bytesText(t.Lag) + " behind", number(files, "file", "files")}}
+	out := Stage{Name: "Files", Figure: RateText(s.Rates.Read), Of: "records read", Brief: "read", Fill: -1,
+		Notes: []string{BytesText(t.Lag) + " behind", number(files, "file", "files")}}
 	if unreadable > 0 {
 		out.Tone = "bad"
 		out.Notes = append(out.Notes, number(unreadable, "file needs", "files need")+" a person")
@@ -109,8 +109,8 @@ func requestsStage(s *Status) Stage {
 
 // serviceStage returns the box of the service: records accepted a second, and routes that are blocked.
 func serviceStage(s *Status, t sums) Stage {
-	out := Stage{Name: "Service", Figure: rateText(s.Rates.Accepted), Of: "records accepted", Brief: "accepted", Fill: -1,
-		Notes: []string{bytesText(int64(s.Rates.Bytes)) + "/s", countText(t.Accepted) + " since the start"}}
+	out := Stage{Name: "Service", Figure: RateText(s.Rates.Accepted), Of: "records accepted", Brief: "accepted", Fill: -1,
+		Notes: []string{BytesText(int64(s.Rates.Bytes)) + "/s", CountText(t.Accepted) + " since the start"}}
 	count := map[string]int{}
 	for _, r := range s.Routes {
 		count[r.State]++
@@ -132,10 +132,10 @@ func spoolStage(s *Status, t sums) Stage {
 	if s.Spool == nil {
 		return Stage{Name: "Spool", Figure: "off", Of: "the files are the buffer", Fill: -1}
 	}
-	out := Stage{Name: "Spool", Figure: countText(t.Spooled), Of: unit(t.Spooled, "record waits", "records wait") + " on disk", Brief: unit(t.Spooled, "waits", "wait"), Fill: part(s.Spool.Bytes, s.Spool.MaxBytes)}
-	out.Notes = []string{bytesText(s.Spool.Bytes) + " kept"}
+	out := Stage{Name: "Spool", Figure: CountText(t.Spooled), Of: unit(t.Spooled, "record waits", "records wait") + " on disk", Brief: unit(t.Spooled, "waits", "wait"), Fill: part(s.Spool.Bytes, s.Spool.MaxBytes)}
+	out.Notes = []string{BytesText(s.Spool.Bytes) + " kept"}
 	if s.Spool.MaxBytes > 0 {
-		out.Notes = []string{bytesText(s.Spool.Bytes) + " of " + bytesText(s.Spool.MaxBytes)}
+		out.Notes = []string{BytesText(s.Spool.Bytes) + " of " + BytesText(s.Spool.MaxBytes)}
 	}
 	switch {
 	case s.Spool.Error != "" || out.Fill >= nearlyFull:

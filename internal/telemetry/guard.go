@@ -133,7 +133,7 @@ func readToken(path string) (token string, err error) {
 	}()
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("there is no file %s; make it by: (umask 027; openssl rand -hex 32 >FILE)", printable(path))
+		return "", fmt.Errorf("there is no file %s; make it by: (umask 027; openssl rand -hex 32 >FILE)", Printable(path))
 	} else if err != nil {
 		return "", err
 	}
@@ -143,9 +143,9 @@ func readToken(path string) (token string, err error) {
 	case err != nil:
 		return "", err
 	case !st.Mode().IsRegular():
-		return "", fmt.Errorf("%s is no file", printable(path))
+		return "", fmt.Errorf("%s is no file", Printable(path))
 	case st.Mode().Perm()&0o007 != 0:
-		return "", fmt.Errorf("%s can be read or written by everyone (mode %04o); run: chmod o= FILE", printable(path), st.Mode().Perm())
+		return "", fmt.Errorf("%s can be read or written by everyone (mode %04o); run: chmod o= FILE", Printable(path), st.Mode().Perm())
 	}
 	text, err := io.ReadAll(io.LimitReader(f, mostToken+1))
 	if err != nil {
@@ -153,10 +153,10 @@ func readToken(path string) (token string, err error) {
 	}
 	text = bytes.TrimRight(text, "\r\n")
 	if len(text) < leastToken || len(text) > mostToken {
-		return "", fmt.Errorf("the token in %s has %d bytes; want %d to %d", printable(path), len(text), leastToken, mostToken)
+		return "", fmt.Errorf("the token in %s has %d bytes; want %d to %d", Printable(path), len(text), leastToken, mostToken)
 	}
 	if i := bytes.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
-		return "", fmt.Errorf("the token in %s has a sign at byte %d that no header can have; want ASCII letters, digits and signs", printable(path), i)
+		return "", fmt.Errorf("the token in %s has a sign at byte %d that no header can have; want ASCII letters, digits and signs", Printable(path), i)
 	}
 	return string(text), nil
 }

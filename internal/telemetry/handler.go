@@ -104,7 +104,7 @@ func (s *Server) serveHealth(check func() error) http.HandlerFunc {
 					err = errors.New("not ok; the reason is told with the token of telemetry.token_file")
 				}
 				w.WriteHeader(http.StatusServiceUnavailable)
-				s.write(w, fmt.Appendln(nil, printable(err.Error())))
+				s.write(w, fmt.Appendln(nil, Printable(err.Error())))
 				return
 			}
 		}

@@ -26,7 +26,7 @@ const renewed = 5 * time.Second
 const shownTroubles = 8
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"count": countText, "bytes": bytesText, "printable": printable, "total": ledger.Total, "byState": byState, "lines": lines,
+	"count": CountText, "bytes": BytesText, "printable": Printable, "total": ledger.Total, "byState": byState, "lines": lines,
 	"percent": func(fill float64) int { return int(fill * 100) },
 }).Parse(pageText))
 
@@ -59,8 +59,8 @@ type figure struct {
 	plot
 }
 
-func (v view) Ago(t time.Time) string { return agoText(v.Now, t) }
-func (v view) In(t time.Time) string  { return inText(v.Now, t) }
+func (v view) Ago(t time.Time) string { return AgoText(v.Now, t) }
+func (v view) In(t time.Time) string  { return InText(v.Now, t) }
 func (v view) Resume() string         { return v.Query.pausing(false).String() }
 func (v view) Hold() string           { return v.Query.pausing(true).String() }
 func (v view) Everything() string     { return v.Query.all().String() }
@@ -89,8 +89,8 @@ func figuresOf(points []point, now time.Time) []figure {
 		return f
 	}
 	return []figure{
-		draw("Records accepted", point.acceptedRate, rateText),
-		draw("Behind in files", point.lag, func(v float64) string { return bytesText(int64(v)) }),
+		draw("Records accepted", point.acceptedRate, RateText),
+		draw("Behind in files", point.lag, func(v float64) string { return BytesText(int64(v)) }),
 		draw("From read to accepted", point.delay, secondsText),
 	}
 }
@@ -153,7 +153,7 @@ func byState(count map[string]int) string {
 	}
 	var words []string
 	for _, state := range slices.Sorted(maps.Keys(count)) {
-		words = append(words, fmt.Sprintf("%d %s", count[state], printable(state)))
+		words = append(words, fmt.Sprintf("%d %s", count[state], Printable(state)))
 	}
 	return strings.Join(words, ", ")
 }

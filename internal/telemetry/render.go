@@ -66,16 +66,16 @@ func (p *painter) line(format string, args ...any) { fmt.Fprintf(p, format+"\n",
 func (p *painter) head(s *Status) {
 	name := "kusto-agent"
 	if s.Version != "" {
-		name += " " + printable(s.Version)
+		name += " " + Printable(s.Version)
 	}
 	if s.Host != "" {
-		name += " on " + printable(s.Host)
+		name += " on " + Printable(s.Host)
 	}
 	if !s.Started.IsZero() {
-		name += ", started " + agoText(p.now, s.Started)
+		name += ", started " + AgoText(p.now, s.Started)
 	}
 	tone := map[string]string{"good": green, "wait": yellow, "bad": red}[s.Headline.Tone]
-	p.line("%s\n%s", p.paint(faint, name), p.paint(tone, printable(s.Headline.Text)))
+	p.line("%s\n%s", p.paint(faint, name), p.paint(tone, Printable(s.Headline.Text)))
 }
 
 // problems writes what is wrong, with what to do: problems first, then clusters and routes that fail.
@@ -86,21 +86,21 @@ func (p *painter) problems(s *Status) {
 	for _, t := range s.Troubles() {
 		what := t.What
 		if t.Code != "" {
-			what += ": " + printable(t.Code)
+			what += ": " + Printable(t.Code)
 		}
 		if !t.Since.IsZero() {
-			what += ", since " + agoText(p.now, t.Since)
+			what += ", since " + AgoText(p.now, t.Since)
 		}
 		if !t.NextTry.IsZero() {
-			what += ", next try " + inText(p.now, t.NextTry)
+			what += ", next try " + InText(p.now, t.NextTry)
 		}
 		words := t.Message
 		if t.Activity != "" {
 			words += " (activity " + t.Activity + ")"
 		}
-		p.line("\n%s %s\n  %s", p.paint(stateStyle(t.State), t.State), what, printable(words))
+		p.line("\n%s %s\n  %s", p.paint(stateStyle(t.State), t.State), what, Printable(words))
 		if t.Fix != "" {
-			p.line("  %s %s", p.paint(bold, "what to do:"), printable(t.Fix))
+			p.line("  %s %s", p.paint(bold, "what to do:"), Printable(t.Fix))
 		}
 	}
 }
@@ -113,18 +113,18 @@ func (p *painter) inputs(s *Status) {
 		if in.Table != "" {
 			to = in.Database + "." + in.Table
 		}
-		t.row(cell{printable(in.Name), bold}, cell{to, plain},
+		t.row(cell{Printable(in.Name), bold}, cell{to, plain},
 			number64(b.Read+b.Restored, plain), number64(b.Accepted, plain), number64(b.Pending, plain),
 			number64(ledger.Total(b.Filtered), plain), number64(ledger.Total(b.Quarantined), yellow),
 			number64(ledger.Total(b.Dropped), red), number64(b.Spooled, plain),
-			cell{bytesText(in.LagBytes), zeroStyle(in.LagBytes == 0)}, cell{byState(in.Files), plain})
+			cell{BytesText(in.LagBytes), zeroStyle(in.LagBytes == 0)}, cell{byState(in.Files), plain})
 	}
 	t.write(p)
 	if sp := s.Spool; sp != nil && sp.Payloads > 0 {
-		p.line("%s", p.paint(faint, fmt.Sprintf("spool holds %s, %s, the oldest put there %s", number(sp.Payloads, "batch", "batches"), bytesText(sp.Bytes), agoText(p.now, sp.Oldest))))
+		p.line("%s", p.paint(faint, fmt.Sprintf("spool holds %s, %s, the oldest put there %s", number(sp.Payloads, "batch", "batches"), BytesText(sp.Bytes), AgoText(p.now, sp.Oldest))))
 	}
 	if q := s.Quarantine; q.Bytes > 0 {
-		p.line("%s", p.paint(faint, fmt.Sprintf("quarantine holds %s of %s", bytesText(q.Bytes), bytesText(q.MaxBytes))))
+		p.line("%s", p.paint(faint, fmt.Sprintf("quarantine holds %s of %s", BytesText(q.Bytes), BytesText(q.MaxBytes))))
 	}
 }
 
@@ -142,7 +142,7 @@ func (p *painter) routes(s *Status) {
 		}
 		t.row(cell{r.Database + "." + r.Table, bold}, cell{format, plain}, cell{state, style},
 			number64(r.Accepted, plain), number64(uint64(r.Queued), plain), number64(uint64(r.Spooled), yellow), number64(uint64(r.InFlight), plain),
-			cell{agoText(p.now, r.LastAccepted), plain})
+			cell{AgoText(p.now, r.LastAccepted), plain})
 	}
 	t.write(p)
 }
@@ -153,9 +153,9 @@ func (p *painter) clusters(s *Status) {
 	for _, c := range s.Clusters {
 		expires := "no token"
 		if !c.TokenExpires.IsZero() {
-			expires = inText(p.now, c.TokenExpires)
+			expires = InText(p.now, c.TokenExpires)
 		}
-		t.row(cell{printable(c.Name), bold}, cell{printable(c.URL), plain}, cell{c.State, stateStyle(c.State)},
+		t.row(cell{Printable(c.Name), bold}, cell{Printable(c.URL), plain}, cell{c.State, stateStyle(c.State)},
 			cell{strconv.Itoa(c.InFlight) + " of " + strconv.Itoa(c.Concurrency), plain}, cell{expires, plain})
 	}
 	t.write(p)
@@ -165,9 +165,9 @@ func (p *painter) clusters(s *Status) {
 func (p *painter) files(s *Status) {
 	t := newTable("FILE", "INPUT", "STATE", "SIZE>", "SAFE>", "BEHIND>", "")
 	for _, f := range s.Files[:min(len(s.Files), renderedFiles)] {
-		t.row(cell{printable(f.Path), plain}, cell{printable(f.Input), plain}, cell{f.State, plain},
-			cell{bytesText(f.Size), plain}, cell{bytesText(f.Safe), plain},
-			cell{bytesText(f.BehindBytes), zeroStyle(f.BehindBytes == 0)}, cell{printable(f.Why), yellow})
+		t.row(cell{Printable(f.Path), plain}, cell{Printable(f.Input), plain}, cell{f.State, plain},
+			cell{BytesText(f.Size), plain}, cell{BytesText(f.Safe), plain},
+			cell{BytesText(f.BehindBytes), zeroStyle(f.BehindBytes == 0)}, cell{Printable(f.Why), yellow})
 	}
 	t.write(p)
 	rest := len(s.Files) - renderedFiles
@@ -203,7 +203,7 @@ func number64(n uint64, style string) cell {
 	if n == 0 {
 		style = faint
 	}
-	return cell{countText(n), style}
+	return cell{CountText(n), style}
 }
 
 // cell is a text and how it is painted, which takes no room.

@@ -25,15 +25,15 @@ func (s *Status) Troubles() (out []Trouble) {
 			continue
 		}
 		blocked[c.Name], blocked[c.URL] = true, true
-		what := "cluster " + printable(c.Name)
+		what := "cluster " + Printable(c.Name)
 		if c.URL != "" {
-			what += " (" + printable(c.URL) + ")"
+			what += " (" + Printable(c.URL) + ")"
 		}
 		out = append(out, Trouble{what, c.State, *c.Hold})
 	}
 	for _, r := range s.Routes {
 		if r.Hold != nil && !blocked[r.Cluster] {
-			out = append(out, Trouble{printable(r.Database) + "." + printable(r.Table), r.State, *r.Hold})
+			out = append(out, Trouble{Printable(r.Database) + "." + Printable(r.Table), r.State, *r.Hold})
 		}
 	}
 	return out
@@ -80,7 +80,7 @@ func verdict(s *Status, t sums) (tone, sentence string) {
 		but = append(but, "refused records in quarantine (see kusto-agent quarantine ls)")
 	}
 	if t.Dropped > 0 {
-		but = append(but, countText(t.Dropped)+" records dropped since the start")
+		but = append(but, CountText(t.Dropped)+" records dropped since the start")
 	}
 	with := ""
 	if len(but) > 0 {

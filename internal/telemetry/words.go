@@ -8,45 +8,26 @@ import (
 	"unicode"
 )
 
-// printable returns s if it can be shown on one line, and otherwise quoted: file names and answers of
+// Printable returns s if it can be shown on one line, and otherwise quoted: file names and answers of
 // the service may hold line ends, escape sequences and characters that turn the direction of text.
-func printable(s string) string {
+func Printable(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 		return strconv.Quote(s)
 	}
 	return s
 }
 
-// lines is printable for a text of several lines, each of which is quoted if necessary.
+// lines is Printable for a text of several lines, each of which is quoted if necessary.
 func lines(s string) string {
 	all := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	for i := range all {
-		all[i] = printable(strings.ReplaceAll(all[i], "\t", "    "))
+		all[i] = Printable(strings.ReplaceAll(all[i], "\t", "    "))
 	}
 	return strings.Join(all, "\n")
 }
 
-// Printable returns s for one line of a terminal: as it is, or quoted where it
-// holds what could steer one.
-func Printable(s string) string { return printable(s) }
-
-// BytesText is a size for the eye: three digits and a decimal unit.
-func BytesText(n int64) string { return bytesText(n) }
-
-// CountText is 1234567 as 1,234,567.
-func CountText(n uint64) string { return countText(n) }
-
-// RateText is a number a second for the eye.
-func RateText(v float64) string { return rateText(v) }
-
-// InText is how long after now t will be, for the eye.
-func InText(now, t time.Time) string { return inText(now, t) }
-
-// AgoText is how long before now t was, for the eye.
-func AgoText(now, t time.Time) string { return agoText(now, t) }
-
-// countText returns a number with commas between thousands.
-func countText(n uint64) string {
+// CountText returns a number with commas between thousands.
+func CountText(n uint64) string {
 	s := strconv.FormatUint(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]
@@ -54,8 +35,8 @@ func countText(n uint64) string {
 	return s
 }
 
-// bytesText returns a size for people: up to three digits and a decimal unit.
-func bytesText(n int64) string {
+// BytesText returns a size for people: up to three digits and a decimal unit.
+func BytesText(n int64) string {
 	if n < 1000 {
 		return strconv.FormatInt(n, 10) + " B"
 	}
@@ -72,15 +53,15 @@ func bytesText(n int64) string {
 	return strconv.FormatFloat(v, 'f', digits, 64) + " " + unit
 }
 
-// rateText returns a number a second for people.
-func rateText(v float64) string {
+// RateText returns a number a second for people.
+func RateText(v float64) string {
 	switch {
 	case v <= 0:
 		return "0/s"
 	case v < 9.95:
 		return strconv.FormatFloat(v, 'f', 1, 64) + "/s"
 	}
-	return countText(uint64(v+0.5)) + "/s"
+	return CountText(uint64(v+0.5)) + "/s"
 }
 
 // secondsText returns a short duration in seconds for people.
@@ -108,16 +89,16 @@ func spanText(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
-// agoText returns how long before now t was; a dash if t is zero.
-func agoText(now, t time.Time) string {
+// AgoText returns how long before now t was; a dash if t is zero.
+func AgoText(now, t time.Time) string {
 	if t.IsZero() {
 		return "–"
 	}
 	return spanText(now.Sub(t)) + " ago"
 }
 
-// inText returns how long after now t is: "now" if t is past, a dash if it is zero.
-func inText(now, t time.Time) string {
+// InText returns how long after now t is: "now" if t is past, a dash if it is zero.
+func InText(now, t time.Time) string {
 	switch {
 	case t.IsZero():
 		return "–"
