@@ -291,8 +291,7 @@ func (se *session) command(text string) {
 			return
 		}
 	}
-	var bad *mgmt.Refusal
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*mgmt.Refusal](err); ok {
 		se.refuse(refusalOf(bad))
 		return
 	}

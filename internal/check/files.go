@@ -151,8 +151,7 @@ func (r *run) filesOf(in *config.Input, seen []tail.Seen) {
 
 // reason is why a file is not read, without its path.
 func reason(s tail.Seen) string {
-	var path *fs.PathError
-	if errors.As(s.Err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](s.Err); ok {
 		return path.Err.Error()
 	}
 	return s.Err.Error()

@@ -44,8 +44,7 @@ func unread(path string, err error) Problem {
 
 // cause returns why a file cannot be opened or read, without its path, and what to do about it.
 func cause(verb string, err error) string {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
 	}
 	words := verb + " file: " + err.Error()

@@ -50,8 +50,7 @@ func (l *loader) rules(in *Input, src *source, at string) {
 		return
 	}
 	for _, err := range leaves(in.CheckRules()) {
-		var key *tail.KeyFileError
-		if errors.As(err, &key) {
+		if key, ok := errors.AsType[*tail.KeyFileError](err); ok {
 			src.bad(join(at, "redact_key_file"), "%v", key.Err)
 			continue
 		}
@@ -60,8 +59,7 @@ func (l *loader) rules(in *Input, src *source, at string) {
 			continue // the only other error is that of the format
 		}
 		path := join(at, bad.Path())
-		var badSyntax *syntax.Error
-		if errors.As(err, &badSyntax) {
+		if badSyntax, ok := errors.AsType[*syntax.Error](err); ok {
 			src.badWithin(path, bad.Value, faultIn(bad.Value, badSyntax), notRegular(bad.Value, badSyntax))
 			continue
 		}

@@ -145,8 +145,7 @@ func interruptible(parent context.Context, atLast func()) (ctx context.Context, 
 // stopped returns the error for a request that a person has interrupted: whether it was cancelled on
 // the service too.
 func stopped(q *query.Query, err error) error {
-	var unstopped *query.UnstoppedError
-	if errors.As(err, &unstopped) {
+	if unstopped, ok := errors.AsType[*query.UnstoppedError](err); ok {
 		return exit.With(exit.Interrupted, fmt.Errorf("stopped; %s could not be cancelled on the service and may still run there: %w", q.RequestID, unstopped.Why))
 	}
 	return exit.With(exit.Interrupted, fmt.Errorf("stopped; %s was cancelled on the service too", q.RequestID))

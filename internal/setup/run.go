@@ -82,8 +82,7 @@ func (s *Setup) do(ctx context.Context, c command) error {
 		return ctx.Err()
 	}
 	err := s.conns[c.of.in.Cluster].Query(ctx, &query.Query{Call: query.Mgmt, Database: c.of.Route.Database, Text: c.text}, &query.Collector{})
-	var e *kusto.Error
-	if errors.As(err, &e) && e.Status == 403 {
+	if e, ok := errors.AsType[*kusto.Error](err); ok && e.Status == 403 {
 		console.Say("the identity of the agent may not run this; an administrator has to run the commands that this prints: kusto-agent setup --dry-run --config %s", config.Quoted(s.Path))
 	}
 	return endpoint.Failure(err)

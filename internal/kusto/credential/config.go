@@ -84,8 +84,7 @@ func (c Config) Validate() error {
 // value, which may be a secret that was written into the wrong key.
 func checkMethod(method string) error {
 	err := units.OneOf("method", method, Methods...)
-	var told *units.KeyError
-	if errors.As(err, &told) {
+	if told, ok := errors.AsType[*units.KeyError](err); ok {
 		told.Problem = "not a method" + told.Problem[strings.LastIndex(told.Problem, "; want "):]
 	}
 	return err

@@ -68,8 +68,7 @@ func (g *loginGrant) close() {
 // filled in.
 func (g *loginGrant) fetch(ctx context.Context) (string, time.Time, error) {
 	token, expires, err := g.ask(ctx)
-	var e *kusto.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*kusto.Error](err); ok {
 		named := *e
 		named.Hint = g.fills.Replace(e.Hint)
 		err = &named

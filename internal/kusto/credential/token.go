@@ -198,8 +198,7 @@ func (t *Tokens) takeOff() {
 			err = &kusto.Error{Message: "get token: what was given is no token", Hint: "check the keys under auth"}
 		}
 		err = t.clock.Blame(err)
-		var e *kusto.Error
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*kusto.Error](err); ok {
 			err = tokenless(e)
 		}
 		t.land(token, expires, err)
@@ -253,8 +252,7 @@ func (t *Tokens) pauseAfter(err error) time.Duration {
 
 // fixOf returns the hint of an error, for the log attribute fix.
 func fixOf(err error) string {
-	var e *kusto.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*kusto.Error](err); ok {
 		return e.Hint
 	}
 	return "check the keys under auth"
@@ -262,8 +260,7 @@ func fixOf(err error) string {
 
 // askedPause returns the Retry-After of an error; 0 if it has none.
 func askedPause(err error) time.Duration {
-	var e *kusto.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*kusto.Error](err); ok {
 		return e.RetryAfter
 	}
 	return 0

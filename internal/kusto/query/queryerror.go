@@ -106,8 +106,7 @@ func resultError(ctx context.Context, err error, resp *http.Response, q *Query, 
 	case errors.Is(err, errShape), errors.Is(err, errTorn), errors.Is(err, errSize), errors.Is(err, errReplaced):
 		e = queryError(resp, reply.Reply{Message: err.Error()}, q, secret)
 		e.Hint, e.Partial, e.Cause = shapeHint(err), true, err
-		var page *pageError
-		if errors.As(err, &page) {
+		if _, isPage := errors.AsType[*pageError](err); isPage {
 			e.Partial, e.Away = false, true
 		}
 		return e
