@@ -34,7 +34,6 @@ func FlowOf(s *Status) Flow {
 		Spool:    spoolStage(s, t),
 		Quarantine: Stage{
 			Name: "Quarantine", Figure: CountText(t.Quarantined), Of: unit(t.Quarantined, "record refused", "records refused") + " since the start", Brief: "refused",
-			Fill: part(s.Quarantine.Bytes, s.Quarantine.MaxBytes),
 		},
 	}
 	queued := 0
@@ -42,16 +41,7 @@ func FlowOf(s *Status) Flow {
 		queued += r.Queued
 	}
 	f.Batches.Notes = []string{number(queued, "payload", "payloads") + " queued"}
-	q := &f.Quarantine
-	if q.Notes = []string{BytesText(s.Quarantine.Bytes) + " kept"}; s.Quarantine.MaxBytes > 0 {
-		q.Notes = []string{BytesText(s.Quarantine.Bytes) + " of " + BytesText(s.Quarantine.MaxBytes)}
-	}
-	switch {
-	case s.Quarantine.Error != "" || q.Fill >= nearlyFull:
-		q.Tone = "bad"
-	case s.Quarantine.Bytes > 0 || t.Quarantined > 0:
-		q.Tone = "wait"
-	}
+	f.Quarantine.keeps(s.Quarantine.Bytes, s.Quarantine.MaxBytes, s.Quarantine.Bytes > 0 || t.Quarantined > 0, s.Quarantine.Error)
 	if t.Dropped > 0 {
 		f.Dropped = &Stage{Name: "Dropped", Figure: CountText(t.Dropped), Of: unit(t.Dropped, "record lost", "records lost") + " since the start", Brief: "lost", Fill: -1, Tone: "bad"}
 	}
@@ -132,18 +122,24 @@ func spoolStage(s *Status, t sums) Stage {
 	if s.Spool == nil {
 		return Stage{Name: "Spool", Figure: "off", Of: "the files are the buffer", Fill: -1}
 	}
-	out := Stage{Name: "Spool", Figure: CountText(t.Spooled), Of: unit(t.Spooled, "record waits", "records wait") + " on disk", Brief: unit(t.Spooled, "waits", "wait"), Fill: part(s.Spool.Bytes, s.Spool.MaxBytes)}
-	out.Notes = []string{BytesText(s.Spool.Bytes) + " kept"}
-	if s.Spool.MaxBytes > 0 {
-		out.Notes = []string{BytesText(s.Spool.Bytes) + " of " + BytesText(s.Spool.MaxBytes)}
+	out := Stage{Name: "Spool", Figure: CountText(t.Spooled), Of: unit(t.Spooled, "record waits", "records wait") + " on disk", Brief: unit(t.Spooled, "waits", "wait")}
+	out.keeps(s.Spool.Bytes, s.Spool.MaxBytes, s.Spool.Payloads > 0, s.Spool.Error)
+	return out
+}
+
+// keeps sets how full a box on disk is: most is its bound, 0 for none, some says that something waits
+// in it, failed why it takes no more.
+func (st *Stage) keeps(bytes, most int64, some bool, failed string) {
+	st.Fill, st.Notes = part(bytes, most), []string{BytesText(bytes) + " kept"}
+	if most > 0 {
+		st.Notes = []string{BytesText(bytes) + " of " + BytesText(most)}
 	}
 	switch {
-	case s.Spool.Error != "" || out.Fill >= nearlyFull:
-		out.Tone = "bad"
-	case s.Spool.Payloads > 0:
-		out.Tone = "wait"
+	case failed != "" || st.Fill >= nearlyFull:
+		st.Tone = "bad"
+	case some:
+		st.Tone = "wait"
 	}
-	return out
 }
 
 // part returns how much of a bound is used, from 0 to 1; -1 if there is no bound.
