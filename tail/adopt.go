@@ -83,7 +83,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	r := &reader{
 		in: in, life: tracker.Found(t.scanNo, placeOf(gone, m.is >= identity.Continuation)),
 		where: where{path: path, linked: isLink(path), at: time.Now()},
-		f:     f, sight: sight{grown: time.Now(), size: st.size, mtime: st.mtime},
+		f:     f, reading: &reading{sight: sight{grown: time.Now(), size: st.size, mtime: st.mtime}},
 	}
 	r.active = time.Unix(0, min(st.mtime, r.grown.UnixNano()))
 	r.info = record.FileInfo{Path: path, First: path, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle}
@@ -122,6 +122,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	if !t.spareOthers() {
 		t.closeIdle(r)
 	}
+	r.rest() // until its turn comes
 }
 
 // placeOf returns the place of a file that a scan has found. gone says that no pattern matches
@@ -141,6 +142,7 @@ func placeOf(gone, known bool) tracker.Place {
 func (t *Tailer) resume(r *reader, c *candidate) {
 	k := c.k
 	if old := k.reader; old != nil {
+		old.wake() // k is that of another from now on
 		t.apply(old, tracker.Wished{Wish: tracker.Drop})
 	}
 	switch {

@@ -208,7 +208,7 @@ func (w *worker) renew(r *reader) error {
 	}
 	r.info.Head, r.info.Done, r.info.Old = record.Head{}, false, 0
 	r.cursor, r.high, r.old, r.headed = cursor{}, 0, 0, 0
-	r.registered, r.quarantined, r.noText, r.marked, r.holey = false, false, false, false, false
+	r.registered, r.toldOf = false, toldOf{}
 	return w.register(r)
 }
 

@@ -31,18 +31,14 @@ type reader struct {
 	wakeups  // that are planned or owed
 	joint    // to other files of its stream
 	shown    shown
+	resting  resting
 	arrivals arrivals
 	anew     time.Time // when its file was last found truncated or rewritten
 
 	// Owned by the worker that has its turn.
-	f     *os.File
-	z     *contents // nil: the file is not compressed
-	file  record.File
-	info  record.FileInfo
-	sight // of the file
-	cursor
-	room  // for the next read
-	notes // for the journal and the log
+	f        *os.File
+	z        *contents // nil: the file is not compressed
+	*reading           // nil: it rests, see rest
 }
 
 // where is where the file of a reader is. Guarded by Tailer.mu.
@@ -86,9 +82,11 @@ type notes struct {
 	registered bool
 	headed     int   // of so many bytes its head was taken, if any; NULs have none
 	old        int64 // >0: what lies before this is not to be read, see passOld
-
-	quarantined, noText, marked, holey bool // told of this generation: see tell.go
+	toldOf
 }
+
+// toldOf is what was logged of a generation, once: see tell.go.
+type toldOf struct{ quarantined, noText, marked, holey bool }
 
 // shown is what the status tells of a reader.
 type shown struct {

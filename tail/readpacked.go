@@ -28,7 +28,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 	}
 	r := &reader{
 		in: in, life: tracker.Found(p.scan, placeOf(!p.matched, k != nil)), where: where{path: p.path},
-		sight: sight{grown: time.Now(), active: time.Now(), size: x.Size, high: x.Size, highest: x.Size, mtime: p.st.mtime, checked: p.st.mtime},
+		reading: &reading{sight: sight{grown: time.Now(), active: time.Now(), size: x.Size, high: x.Size, highest: x.Size, mtime: p.st.mtime, checked: p.st.mtime}},
 	}
 	r.z = &contents{Source: archive.NewSource(p.how, p.st.size, x.Size), end: x.End, file: record.Packed{Size: p.st.size, Mtime: p.st.mtime, Cut: x.Cut != nil}}
 	if len(x.Heads) > 0 {

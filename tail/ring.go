@@ -70,6 +70,7 @@ func (t *Tailer) workLoop() {
 			t.mu.Unlock()
 			return
 		}
+		r.wake()
 		w.adapt(r)
 		w.job = t.jobOf(r)
 		todo := t.tracker.Apply(&r.life, tracker.Taken{})[0]
@@ -150,6 +151,7 @@ func (t *Tailer) put(r *reader, next after, moved bool, failed string) {
 			t.closeIdle(r.carry.from)
 		}
 	}
+	r.rest()
 }
 
 // letGo closes a reader and removes it from all indexes. The caller holds mu.

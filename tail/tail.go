@@ -305,7 +305,8 @@ func (t *Tailer) closeFiles() {
 			t.endSuspicion(in, n, nil)
 		}
 		for _, r := range in.readers {
-			if !r.registered && r.offset == 0 && r.life.Wish() == tracker.Keep { // it may have no name that matches when the next run looks
+			if !r.isRegistered() && r.k.position == 0 && r.life.Wish() == tracker.Keep { // it may have no name that matches when the next run looks
+				r.wake()
 				t.remember(r.file, r.info)
 			}
 			if r.f != nil {
