@@ -81,11 +81,11 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	}
 	t.endSuspicion(in, st.node, f)
 	r := &reader{
-		in: in, life: tracker.Found(t.scanNo, placeOf(gone, m.is >= identity.Continuation)),
-		where: where{path: path, linked: isLink(path), at: time.Now()},
-		f:     f, reading: &reading{sight: sight{grown: time.Now(), size: st.size, mtime: st.mtime}},
+		in: in, joint: &alone, life: tracker.Found(t.scanNo, placeOf(gone, m.is >= identity.Continuation)),
+		where: where{path: path, linked: isLink(path), at: now()},
+		f:     f, reading: &reading{sight: sight{grown: now(), size: st.size, mtime: st.mtime}},
 	}
-	r.active = time.Unix(0, min(st.mtime, r.grown.UnixNano()))
+	r.active = r.grown.add(-max(time.Since(time.Unix(0, st.mtime)), 0))
 	r.info = record.FileInfo{Path: path, First: path, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle}
 	if r.life.IsOutside() { // it is found again by that, and not by a name that no pattern matches
 		r.info.Path = m.of.info.Path
@@ -99,9 +99,9 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		t.o.Logger.Warn("file was truncated or rewritten while it was not being read, reading it from the start",
 			"file", path, "offset", k.position, "bytes", st.size)
 		r.info.First = k.info.First
-		k.left = departure{at: st.ctime}
+		k.own().left = departure{at: st.ctime}
 		in.truncated, in.lost = append(in.truncated, k), append(in.lost, k) // a copy may have been made before
-		t.start(r, in.nextOf(k.file.ID), &known{})
+		t.start(r, in.nextOf(k.file.ID), newKnown())
 		t.remember(r.file, r.info) // what was known by this file may be known by its copy now
 	case identity.Copy, identity.Rest:
 		t.begin(r)
@@ -197,7 +197,7 @@ func (t *Tailer) begin(r *reader) {
 		salt++
 		id = newID(nodeOf(r.info), r.info.Handle, salt)
 	}
-	t.start(r, r.in.file(id, 0), &known{})
+	t.start(r, r.in.file(id, 0), newKnown())
 	r.empty = r.size == 0 && !t.o.Once
 }
 
@@ -224,7 +224,7 @@ func (t *Tailer) start(r *reader, f record.File, k *known) {
 		r.info.Dated = r.mtime
 	}
 	k.file, k.info, k.reader = f, r.info, r
-	k.truncated, k.missing, k.left = time.Time{}, time.Time{}, departure{}
+	k.revive()
 	r.in.known[f] = k
 	r.in.heads.move(k, r.info.Head)
 	r.in.byNode[nodeOf(r.info)] = k

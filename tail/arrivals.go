@@ -48,6 +48,23 @@ func (a *arrivals) add(size, mtime, safe int64) {
 	*a = append(all, arrival{size, mtime})
 }
 
+// noteArrival notes how large the file of a reader is. The caller holds mu.
+func (r *reader) noteArrival() {
+	if r.arrivals == nil {
+		r.arrivals = new(arrivals)
+	}
+	r.arrivals.add(r.size, r.mtime, r.k.safe)
+	r.dropArrivals()
+}
+
+// dropArrivals forgets when bytes came that are safe by now, where that are all. The caller
+// holds mu.
+func (r *reader) dropArrivals() {
+	if a := r.arrivals; a != nil && (len(*a) == 0 || (*a)[len(*a)-1].size <= r.k.safe) {
+		r.arrivals = nil
+	}
+}
+
 // of returns when the byte at pos was first seen in the file; zero: it is not known to be
 // there.
 func (a arrivals) of(pos int64) time.Time {

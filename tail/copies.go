@@ -164,12 +164,12 @@ func (k *known) candidate(scan uint64) *candidate {
 	c := &candidate{k: k, info: k.info, truncated: k.truncated, left: k.left, reach: reach{position: k.position, mark: k.mark, ahead: k.ahead}}
 	if r := k.reader; r != nil {
 		c.reader, c.f, c.path, c.deleted, c.ahead = r, r.f, r.path, r.life.IsDeleted(), nil
-		c.resting, c.inTurn, c.anew = r.shown.atEnd && r.life.Turn() == tracker.Resting, r.life.IsRunning(), r.anew
+		c.resting, c.inTurn, c.anew = r.shown.atEnd && r.life.Turn() == tracker.Resting, r.life.IsRunning(), r.anew.time()
 		c.turning = r.life.Turn() == tracker.Queued || c.inTurn
 		c.intact = k.intact == scan
 		c.packed, c.missing = r.z != nil, r.life.IsMissing()
 	} else if !k.truncated.IsZero() {
-		c.trail, c.late = append(trail(nil), k.trail...), k.late
+		c.trail, c.late = k.places(), k.late
 	}
 	return c
 }

@@ -149,7 +149,7 @@ func TestHeard(t *testing.T) {
 	f := func(name string, turn tracker.Turn, heard bool, since, want time.Duration, watch string) {
 		t.Helper()
 		tailer.unpoll(r)
-		r.in.Watch, r.life, r.shown.failed, r.shown.active, r.shown.atEnd = watch, tracker.File{}, "", time.Now(), true
+		r.in.Watch, r.life, r.shown.failed, r.shown.active, r.shown.atEnd = watch, tracker.File{}, "", now(), true
 		if turn == tracker.Running {
 			tailer.apply(r, tracker.Taken{})
 			if heard {
@@ -158,12 +158,12 @@ func TestHeard(t *testing.T) {
 			tailer.apply(r, tracker.Ended{Outcome: tracker.Idle})
 		} else {
 			tailer.poll(r)
-			r.polled.looked, r.polled.at = r.polled.looked.Add(-since), r.polled.at.Add(-since)
+			r.polled.looked, r.polled.at = r.polled.looked.add(-since), r.polled.at.add(-since)
 			if heard {
 				tailer.touched(r.path)
 			}
 		}
-		switch next := r.polled.at.Sub(r.polled.looked); {
+		switch next := r.polled.at.since(r.polled.looked); {
 		case want == 0:
 			if r.life.Turn() != tracker.Queued || r.polled.index != 0 {
 				t.Errorf("%s: it has no turn, or is to be looked at besides", name)
@@ -197,7 +197,7 @@ func TestPollLoopIsWoken(t *testing.T) {
 	tailer := w.tailer
 	w.halt() // nobody else polls now
 	r := tailer.all()[0]
-	now := time.Now()
+	now := now()
 	tailer.unpoll(r)
 	if next := tailer.pollDue(); next != time.Hour {
 		t.Errorf("with nothing planned it comes after %v", next)
@@ -209,7 +209,7 @@ func TestPollLoopIsWoken(t *testing.T) {
 		default:
 		}
 		tailer.unpoll(r)
-		tailer.lookAt(r, now.Add(in))
+		tailer.lookAt(r, now.add(in))
 		if got := len(tailer.tick) > 0; got != want {
 			t.Errorf("a look in %v: woken: %v", in, got)
 		}

@@ -240,7 +240,7 @@ func (t *Tailer) seen(r *reader, path, was string, st status) {
 	if !r.life.Awaits(t.scanNo) {
 		return // another of its names came first, or it was let go meanwhile
 	}
-	r.at = time.Now()
+	r.at = now()
 	if renamed {
 		t.o.Logger.Info("file was renamed, reading continues under its new path", "file", path, "was", was)
 		t.o.Metrics.Rotation(r.in.Name)

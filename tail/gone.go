@@ -88,7 +88,7 @@ func (t *Tailer) absent(in *input, w *finder.Walk) (all []absence, vanished []su
 func (t *Tailer) rotatedAway(r *reader) {
 	info := r.k.info
 	info.Path = r.path
-	r.in.rotated = append(r.in.rotated, rotated{info: info, since: r.at})
+	r.in.rotated = append(r.in.rotated, rotated{info: info, since: r.at.time()})
 	t.o.Metrics.Rotation(r.in.Name)
 	t.o.Logger.Info("file was moved away or deleted; the agent keeps it open and reads it to its end", "file", r.path, "bytes", r.shown.size-r.k.position)
 }
@@ -102,7 +102,7 @@ func (t *Tailer) longMissing(in *input, w *finder.Walk) (all []*candidate) {
 			continue
 		}
 		if k.missing.IsZero() || w.Unknown(k.info.Path) {
-			k.missing = now
+			k.own().missing = now
 		}
 		if now.Sub(k.missing) >= in.ForgetAfter.D() {
 			all = append(all, k.candidate(t.scanNo))
@@ -119,7 +119,7 @@ func (t *Tailer) forgot(in *input, c *candidate, there bool) bool {
 	k := c.k
 	last := in.byNode[nodeOf(k.info)] == k
 	if there && last {
-		k.missing = time.Time{}
+		k.own().missing = time.Time{}
 	}
 	if there && last || k.reader != nil {
 		return false
@@ -154,7 +154,7 @@ func (t *Tailer) boundPinned() {
 			}
 		}
 		slices.SortFunc(held, func(a, b *reader) int {
-			return cmp.Or(cmp.Compare(a.shown.mtime, b.shown.mtime), a.shown.grown.Compare(b.shown.grown))
+			return cmp.Or(cmp.Compare(a.shown.mtime, b.shown.mtime), cmp.Compare(a.shown.grown, b.shown.grown))
 		})
 		for _, r := range held {
 			if pinned <= int64(in.MaxPinnedDeleted) {

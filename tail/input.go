@@ -211,7 +211,7 @@ func (in *input) joins() bool {
 func (r *reader) isQuiet() bool {
 	switch {
 	case r.in.events != nil:
-		return time.Since(r.grown) >= r.in.Multiline.MaxWait.D()
+		return r.grown.ago() >= r.in.Multiline.MaxWait.D()
 	case r.in.joins():
 		return !r.held.IsZero() && time.Since(r.held) >= r.in.RotateQuiet.D()
 	}

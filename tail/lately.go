@@ -95,13 +95,13 @@ func endsLate(f io.ReaderAt, size int64, late []byte, position int64) (place, bo
 // of it last. If all generations together store too much, the oldest lose theirs. The
 // caller holds mu.
 func (t *Tailer) keepLate(k *known, late []byte) {
-	k.late = late
+	k.own().late = late
 	t.lates = append(t.lates, k)
 	all := 0
 	for i, k := range slices.Backward(t.lates) {
 		if all += len(k.late); all > lateRing {
 			for _, old := range t.lates[:i+1] {
-				old.late = nil
+				old.own().late = nil
 			}
 			t.lates = slices.Delete(t.lates, 0, i+1)
 			return

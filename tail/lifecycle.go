@@ -21,7 +21,7 @@ func (w *worker) isLast(r *reader) bool {
 	if r.z != nil { // nothing follows, or only what does not belong to the last record
 		return !r.isCut()
 	}
-	if wait := r.in.PartialLineWait.D(); wait > 0 && time.Since(r.grown) >= wait {
+	if wait := r.in.PartialLineWait.D(); wait > 0 && r.grown.ago() >= wait {
 		return true
 	}
 	return w.t.o.Once || w.isOver(r)
@@ -30,7 +30,7 @@ func (w *worker) isLast(r *reader) bool {
 // isOver reports whether nobody writes to a file any more, as far as can be told: one
 // that was moved away is quiet.
 func (w *worker) isOver(r *reader) bool {
-	return r.z != nil || w.job.life.IsDraining() || (w.job.life.IsGone() || w.job.replaced) && time.Since(r.grown) >= r.in.RotateQuiet.D()
+	return r.z != nil || w.job.life.IsDraining() || (w.job.life.IsGone() || w.job.replaced) && r.grown.ago() >= r.in.RotateQuiet.D()
 }
 
 // isReplaced reports whether a file was renamed within the patterns, and another that is
@@ -62,7 +62,7 @@ func (w *worker) atEnd(r *reader) after {
 		w.seeIfRotated(r)
 		return idle
 	}
-	if r.offset < r.size || time.Since(r.grown) < r.in.RotateQuiet.D() {
+	if r.offset < r.size || r.grown.ago() < r.in.RotateQuiet.D() {
 		return idle
 	}
 	// Read to its end and quiet: it is let go when all of it is safe. Until
@@ -234,13 +234,16 @@ func (t *Tailer) retired(r *reader, left departure) {
 		delete(t.told, subject{r.path, r.in.Name})
 	}
 	if k := r.k; k.reader == r {
-		k.position, k.mark, k.ahead = r.offset, r.mark, r.skips
+		k.moveTo(r.offset, r.mark)
+		if len(r.skips) > 0 || len(k.ahead) > 0 {
+			k.own().ahead = r.skips
+		}
 		r.in.heads.move(k, r.info.Head)
 		k.info = r.info
-		k.reader, k.left = nil, left
+		k.reader, k.own().left = nil, left
 	}
 	if left.lost {
-		r.k.toldLost = true
+		r.k.own().toldLost = true
 		r.in.lost = append(r.in.lost, r.k)
 	}
 }
@@ -252,12 +255,15 @@ func (t *Tailer) nextGeneration(r *reader, late []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.keepLate(r.k, late)
-	r.anew = time.Now()
-	r.k.truncated = r.anew
+	found := time.Now()
+	r.anew = momentOf(found)
+	r.k.own().truncated = found
 	t.part(r)
-	r.seeks = 0
+	if r.stream != nil {
+		r.seeks = 0
+	}
 	t.retired(r, departure{})
-	r.k.left = departure{at: r.anew.UnixNano()} // the file shows its size before it shows the time of that
+	r.k.own().left = departure{at: found.UnixNano()} // the file shows its size before it shows the time of that
 	r.in.truncated = append(r.in.truncated, r.k)
 	r.in.lost = append(r.in.lost, r.k)
 	t.rescanSoon()
@@ -268,7 +274,8 @@ func (t *Tailer) nextGeneration(r *reader, late []byte) {
 	if r.info.Dated != 0 {
 		r.info.Dated = r.mtime
 	}
-	r.k = &known{file: r.file, info: r.info, reader: r}
+	r.k = newKnown()
+	r.k.file, r.k.info, r.k.reader = r.file, r.info, r
 	r.in.known[r.file] = r.k
 	r.k.info.Head = record.Head{}
 	r.in.byNode[nodeOf(r.info)] = r.k

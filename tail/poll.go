@@ -12,9 +12,9 @@ import (
 
 // poll is when a reader is looked at next. Guarded by Tailer.mu.
 type poll struct {
-	at     time.Time
-	index  int       // in the heap, from 1; 0: not in it
-	looked time.Time // end of the last turn
+	at     moment
+	index  int    // in the heap, from 1; 0: not in it
+	looked moment // end of the last turn
 }
 
 // unpoll cancels the planned turn of a reader. The caller holds mu.
@@ -31,9 +31,9 @@ func (t *Tailer) poll(r *reader) {
 	if t.o.Once && r.shown.failed == "" {
 		return
 	}
-	now := time.Now()
+	now := now()
 	wait, planned := finder.LookWait(finder.Rest{
-		For:      now.Sub(r.shown.active),
+		For:      now.since(r.shown.active),
 		Told:     !r.life.WasHeard() && t.hears(r),
 		Failed:   r.shown.failed != "",
 		Pending:  r.life.IsGone() || (r.in.PartialLineWait > 0 || r.in.joins() || r.path != r.k.info.First) && !r.shown.atEnd,
@@ -42,7 +42,7 @@ func (t *Tailer) poll(r *reader) {
 	r.polled.looked = now
 	t.apply(r, tracker.Looked{})
 	if planned {
-		t.lookAt(r, now.Add(max(wait, t.pace(r))))
+		t.lookAt(r, now.add(max(wait, t.pace(r))))
 	}
 }
 
@@ -76,22 +76,22 @@ func (t *Tailer) touched(path string) {
 // mu.
 func (t *Tailer) lookSoon(r *reader) {
 	pace := t.pace(r)
-	next := r.polled.looked.Add(pace)
-	switch left := time.Until(next); {
+	next := r.polled.looked.add(pace)
+	switch left := next.since(now()); {
 	case left <= pace/4: // events come at this pace too, but a turn ends some time after the event
 		t.unpoll(r)
 		t.readyLocked(r)
-	case r.polled.index == 0 || next.Before(r.polled.at):
+	case r.polled.index == 0 || next < r.polled.at:
 		t.unpoll(r)
 		t.lookAt(r, next)
 	}
 }
 
 // lookAt plans a turn of a reader that has none planned. The caller holds mu.
-func (t *Tailer) lookAt(r *reader, at time.Time) {
+func (t *Tailer) lookAt(r *reader, at moment) {
 	r.polled.at = at
 	heap.Push(&t.polls, r)
-	if r.polled.index == 1 && at.Before(t.nextPoll) {
+	if r.polled.index == 1 && at < t.nextPoll {
 		select {
 		case t.tick <- struct{}{}:
 		default:
@@ -120,17 +120,17 @@ func (t *Tailer) pollLoop(ctx context.Context) {
 func (t *Tailer) pollDue() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := time.Now()
+	now := now()
 	for len(t.polls) > 0 {
 		r := t.polls[0]
-		if left := r.polled.at.Sub(now); left > 0 {
+		if left := r.polled.at.since(now); left > 0 {
 			t.nextPoll = r.polled.at
 			return left
 		}
 		heap.Pop(&t.polls)
 		t.readyLocked(r)
 	}
-	t.nextPoll = now.Add(time.Hour)
+	t.nextPoll = now.add(time.Hour)
 	return time.Hour
 }
 
@@ -138,7 +138,7 @@ func (t *Tailer) pollDue() time.Duration {
 type pollQueue []*reader
 
 func (q pollQueue) Len() int           { return len(q) }
-func (q pollQueue) Less(i, j int) bool { return q[i].polled.at.Before(q[j].polled.at) }
+func (q pollQueue) Less(i, j int) bool { return q[i].polled.at < q[j].polled.at }
 func (q pollQueue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
 	q[i].polled.index, q[j].polled.index = i+1, j+1

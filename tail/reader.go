@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"sync/atomic"
-	"time"
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
@@ -29,11 +28,11 @@ type reader struct {
 	life     tracker.File
 	where    // the file is
 	wakeups  // that are planned or owed
-	joint    // to other files of its stream
+	*joint   // to other files of its stream; never nil
 	shown    shown
 	resting  resting
-	arrivals arrivals
-	anew     time.Time // when its file was last found truncated or rewritten
+	arrivals *arrivals // nil: all bytes are safe
+	anew     moment    // when its file was last found truncated or rewritten
 
 	// Owned by the worker that has its turn.
 	f        *os.File
@@ -44,9 +43,9 @@ type reader struct {
 // where is where the file of a reader is. Guarded by Tailer.mu.
 type where struct {
 	path   string
-	linked bool      // it was found by a link, and events are of the folder of that
-	at     time.Time // of the scan that found it last
-	pinned int64     // its size when a scan last found it deleted
+	linked bool   // it was found by a link, and events are of the folder of that
+	at     moment // of the scan that found it last
+	pinned int64  // its size when a scan last found it deleted
 }
 
 // wakeups are what gives a reader its next turn. Guarded by Tailer.mu.
@@ -62,10 +61,10 @@ type sight struct {
 	high    int64 // the largest size of this generation
 	highest int64 // the same before the last look, which may have seen the next generation
 	mtime   int64
-	checked int64     // mtime when the bytes before offset were last compared with mark
-	grown   time.Time // when size or mtime last changed, or were first seen
-	active  time.Time // the same, but as the file tells where they were first seen
-	empty   bool      // it was never seen to hold anything
+	checked int64  // mtime when the bytes before offset were last compared with mark
+	grown   moment // when size or mtime last changed, or were first seen
+	active  moment // the same, but as the file tells where they were first seen
+	empty   bool   // it was never seen to hold anything
 }
 
 // room bounds the next read.
@@ -92,8 +91,8 @@ type toldOf struct{ quarantined, noText, marked, holey bool }
 type shown struct {
 	size     int64
 	mtime    int64
-	grown    time.Time
-	active   time.Time
+	grown    moment
+	active   moment
 	atEnd    bool
 	reserved bool   // it ends with NULs, in whose place something may be written
 	failed   string // the error of the last turn; empty: none
@@ -254,7 +253,7 @@ func (w *worker) look(r *reader) (status, error) {
 		w.follow(r, st)
 	}
 	if st.size != r.size || st.mtime != r.mtime {
-		r.size, r.mtime, r.grown, r.stuck = st.size, st.mtime, time.Now(), 0
+		r.size, r.mtime, r.grown, r.stuck = st.size, st.mtime, now(), 0
 		r.active = r.grown
 	}
 	r.highest, r.high = r.high, max(r.high, st.size)

@@ -27,8 +27,8 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 		return // the next scan tells
 	}
 	r := &reader{
-		in: in, life: tracker.Found(p.scan, placeOf(!p.matched, k != nil)), where: where{path: p.path},
-		reading: &reading{sight: sight{grown: time.Now(), active: time.Now(), size: x.Size, high: x.Size, highest: x.Size, mtime: p.st.mtime, checked: p.st.mtime}},
+		in: in, joint: &alone, life: tracker.Found(p.scan, placeOf(!p.matched, k != nil)), where: where{path: p.path},
+		reading: &reading{sight: sight{grown: now(), active: now(), size: x.Size, high: x.Size, highest: x.Size, mtime: p.st.mtime, checked: p.st.mtime}},
 	}
 	r.z = &contents{Source: archive.NewSource(p.how, p.st.size, x.Size), end: x.End, file: record.Packed{Size: p.st.size, Mtime: p.st.mtime, Cut: x.Cut != nil}}
 	if len(x.Heads) > 0 {
@@ -57,7 +57,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 		t.o.Logger.Warn("compressed file was rewritten, reading it from the start", "file", p.path, "offset", k.position, "bytes", x.Size)
 		t.o.Metrics.Truncation(in.Name, 0)
 		r.info.First = k.info.First
-		t.start(r, in.nextOf(k.file.ID), &known{})
+		t.start(r, in.nextOf(k.file.ID), newKnown())
 	default:
 		t.begin(r)
 		r.empty, r.old = false, upTo.offset // where all before was read of a truncated file
@@ -322,7 +322,7 @@ func (t *Tailer) tellLost(in *input) {
 		if k.toldLost || k.reader != nil || !k.truncated.IsZero() {
 			continue // what was truncated was counted then
 		}
-		k.toldLost = true
+		k.own().toldLost = true
 		left := k.info.Size - k.position
 		if left <= 0 {
 			t.o.Logger.Info("file disappeared after it was read up to this offset; whether bytes were left unread is not known", "input", in.Name, "file", k.info.Path, "offset", k.position)

@@ -17,26 +17,71 @@ import (
 type known struct {
 	file     record.File
 	info     record.FileInfo
-	position int64 // all before was read; of its reader, at the end of its last turn
-	safe     int64 // all before is safe
-	mark     record.Mark
+	position int64       // all before was read; of its reader, at the end of its last turn
+	safe     int64       // all before is safe
+	mark     record.Mark // of the position
+	reader   *reader     // who reads it; nil: nobody
+	intact   uint64      // number of the last scan that found its file as its reader left it
+	*past                // never nil, and changed by own alone
+}
+
+// past is what is remembered of few generations: of most it is uneventful.
+type past struct {
 	ahead    []record.Extent // beyond the position, in need of no reading
-	reader   *reader         // who reads it; nil: nobody
 	trail    trail           // where reading stood before the position
 	late     []byte          // what was read before the position, where that ends with a truncation; see lately
 	missing  time.Time       // when it was first found to have no file
-	intact   uint64          // number of the last scan that found its file as its reader left it
 	toldLost bool
 	left     departure
 
 	truncated time.Time // when reading ended with a truncation; zero: it did not, or in an earlier run
 }
 
+// uneventful is the past of all generations that have no own. It is never written.
+var uneventful past
+
+// newKnown is a generation of which nothing was read.
+func newKnown() *known { return &known{past: &uneventful} }
+
+// own returns the past of a generation, to be changed.
+func (k *known) own() *past {
+	if k.past == nil || k.past == &uneventful {
+		k.past = new(past)
+	}
+	return k.past
+}
+
+// moveTo notes how far a generation was read, and keeps the place where reading stood.
+func (k *known) moveTo(offset int64, mark record.Mark) {
+	if offset > k.position && k.mark != 0 {
+		k.own().trail.add(k.position, k.mark)
+	}
+	k.position, k.mark = offset, mark
+}
+
+// places returns where reading stood, up to the position. The caller owns the slice.
+func (k *known) places() trail {
+	all := slices.Clone(k.trail)
+	all.add(k.position, k.mark)
+	return all
+}
+
+// revive drops what is remembered of how a generation ended: a reader goes on with it.
+func (k *known) revive() {
+	if k.past != &uneventful {
+		k.truncated, k.missing, k.left = time.Time{}, time.Time{}, departure{}
+	}
+}
+
 // recall loads the generations that the journal has of an input.
 func (in *input) recall(states []State) {
 	var before *known // the generation before, of the same file or another
 	for _, s := range states {
-		k := &known{file: s.File, info: s.Info, position: s.Position, safe: s.Position, mark: s.Mark, ahead: s.Ahead}
+		k := newKnown()
+		k.file, k.info, k.position, k.safe, k.mark = s.File, s.Info, s.Position, s.Position, s.Mark
+		if len(s.Ahead) > 0 {
+			k.own().ahead = s.Ahead
+		}
 		in.known[k.file] = k
 		if k.isUnnamed() && before != nil && before.file.ID == k.file.ID && !before.isUnnamed() && k.isComparable() {
 			k.name(before.info.Path, nodeOf(before.info), before.info.Handle)

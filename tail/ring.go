@@ -191,6 +191,7 @@ func (t *Tailer) Safe(f record.File, pos int64) {
 	defer t.mu.Unlock()
 	if r := t.byFile[f]; r != nil {
 		r.k.safe = max(r.k.safe, pos)
+		r.dropArrivals()
 		t.apply(r, tracker.Saved{})
 		return
 	}

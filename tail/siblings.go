@@ -157,7 +157,7 @@ func (in *input) longer(s *sample, scan uint64) (all []*candidate) {
 	for _, k := range in.known {
 		if int64(k.info.Head.Len) > s.size {
 			c := k.candidate(scan)
-			c.trail = slices.Clone(k.trail)
+			c.trail = k.places()
 			all = append(all, c)
 		}
 	}

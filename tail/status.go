@@ -71,9 +71,8 @@ func (r *reader) show(next after) (wait tracker.Wait) {
 		wait = tracker.ForContent
 	}
 	r.noteRead()
-	r.k.trail.add(r.offset, r.mark)
 	if r.mtime != 0 { // it was looked at
-		r.arrivals.add(r.size, r.mtime, r.k.safe)
+		r.noteArrival()
 	}
 	r.shown = shown{
 		size: max(r.size, 0), mtime: r.mtime,
@@ -86,7 +85,7 @@ func (r *reader) show(next after) (wait tracker.Wait) {
 // that. The caller holds mu.
 func (r *reader) noteRead() {
 	if r.k.reader == r {
-		r.k.position, r.k.mark = r.offset, r.mark
+		r.k.moveTo(r.offset, r.mark)
 	}
 }
 
@@ -133,9 +132,9 @@ func (t *Tailer) eachFile(take func(FileStatus)) {
 func (t *Tailer) statusOf(r *reader) FileStatus {
 	f := FileStatus{
 		File: r.k.file, Path: r.path, Size: r.shown.size, Read: r.k.position, Safe: min(r.k.safe, r.shown.size),
-		Gone: r.life.IsGone(), Deleted: r.life.IsDeleted(), Grown: r.shown.grown, Why: cmp.Or(r.life.Wait().String(), r.shown.failed), Fix: t.told[subject{r.path, r.in.Name}].fix,
+		Gone: r.life.IsGone(), Deleted: r.life.IsDeleted(), Grown: r.shown.grown.time(), Why: cmp.Or(r.life.Wait().String(), r.shown.failed), Fix: t.told[subject{r.path, r.in.Name}].fix,
 	}
-	if f.Safe < f.Size {
+	if f.Safe < f.Size && r.arrivals != nil {
 		f.Waits = r.arrivals.of(f.Safe)
 	}
 	if r.life.IsDeleted() {

@@ -33,6 +33,9 @@ type joint struct {
 	parked bool     // its last turn led to that
 }
 
+// alone is the joint of all files that are no part of a stream. It is never written.
+var alone joint
+
 // shortAnswer is how long a file that still grows is waited for before its end is
 // believed: a runtime may write to the next file first.
 const shortAnswer = 250 * time.Millisecond
@@ -59,7 +62,7 @@ func (t *Tailer) joinStream(r *reader) {
 		s = &stream{home: home}
 		r.in.streams[home] = s
 	}
-	s.files, r.stream = append(s.files, r), s
+	s.files, r.joint = append(s.files, r), &joint{stream: s}
 	if r.offset == 0 {
 		r.seeks = max(t.scanNo, 1)
 	}
@@ -73,7 +76,7 @@ func (t *Tailer) leaveStream(r *reader) {
 		return
 	}
 	t.part(r)
-	r.stream, r.seeks = nil, 0
+	r.joint = &alone
 	if s.files = slices.DeleteFunc(s.files, func(o *reader) bool { return o == r }); len(s.files) == 0 {
 		delete(r.in.streams, s.home)
 	}
@@ -195,7 +198,7 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 		return nil, true
 	}
 	soon := min(shortAnswer, r.in.RotateQuiet.D()/4)
-	grows := !t.o.Once && time.Since(r.asked) < soon && time.Since(o.grown) < soon
+	grows := !t.o.Once && time.Since(r.asked) < soon && o.grown.ago() < soon
 	switch open, left := o.isOpen(), o.hasLeft() && (t.o.Once || t.scans >= r.sure); {
 	case grows, open && !left && !t.o.Once: // it still grows, or a file between the two may turn up
 		return nil, true

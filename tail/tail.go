@@ -140,7 +140,7 @@ type Tailer struct {
 	tracker  tracker.Tracker
 	rests    chan struct{} // not nil: only deleted files are read, and it is closed when none is left
 	polls    pollQueue
-	nextPoll time.Time // when pollLoop looks at polls by itself
+	nextPoll moment    // when pollLoop looks at polls by itself
 	spares   list.List // of readers that could do without their descriptor, the one that rests longest first
 	most     int       // descriptors to hold now
 	turns    bool      // it was told that they are too few
