@@ -52,7 +52,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case in.readers[st.node] != nil: // renamed between the look and the opening
+	case in.readers.Get(st.node) != nil: // renamed between the look and the opening
 		if in.suspect[st.node].f != f {
 			f.Close()
 		}
@@ -146,7 +146,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 		t.apply(old, tracker.Wished{Wish: tracker.Drop})
 	}
 	switch {
-	case nodeOf(k.info) != nodeOf(r.info) && k.position < r.size:
+	case k.node() != nodeOf(r.info) && k.position < r.size:
 		t.o.Logger.Info("file begins with all that was read of a file that was truncated or is gone; reading continues after those bytes", "file", r.path,
 			"of", k.info.Path, "offset", k.position, "bytes", r.size)
 	case k.info.Path != r.path:
@@ -156,7 +156,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 	if k.position == 0 {
 		r.old, r.info.Done = min(r.info.Old, r.size), r.info.Old > 0 && k.info.Done
 	}
-	moved := k.info.Path != r.path || nodeOf(k.info) != nodeOf(r.info)
+	moved := k.info.Path != r.path || k.node() != nodeOf(r.info)
 	r.advance(k.position, k.mark)
 	r.skips = k.ahead
 	if r.offset > r.size && !c.reached { // a copy of less than was read: nothing in it is new
@@ -184,7 +184,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 // is now recognized as another, known file. The caller holds mu.
 func (t *Tailer) forgetEmpty(r *reader, is record.File) {
 	id := newID(nodeOf(r.info), r.info.Handle, 0)
-	if empty := r.in.file(id, 0); empty != is && r.in.known[empty] == nil {
+	if empty := r.in.file(id, 0); empty != is && r.in.known.Get(empty) == nil {
 		_ = t.o.Positions.Forget(empty) // as remember
 	}
 }
@@ -193,7 +193,7 @@ func (t *Tailer) forgetEmpty(r *reader, is record.File) {
 // mu.
 func (t *Tailer) begin(r *reader) {
 	id, salt := newID(nodeOf(r.info), r.info.Handle, 0), uint64(0)
-	for r.in.known[r.in.file(id, 0)] != nil {
+	for r.in.known.Get(r.in.file(id, 0)) != nil {
 		salt++
 		id = newID(nodeOf(r.info), r.info.Handle, salt)
 	}
@@ -223,14 +223,14 @@ func (t *Tailer) start(r *reader, f record.File, k *known) {
 	if r.info.Dated == 0 && r.in.datesNeeded() {
 		r.info.Dated = r.mtime
 	}
-	k.file, k.info, k.reader = f, r.info, r
-	k.revive()
-	r.in.known[f] = k
 	r.in.heads.move(k, r.info.Head)
-	r.in.byNode[nodeOf(r.info)] = k
-	r.in.readers[nodeOf(r.info)] = r
-	t.byFile[f] = r
-	t.byPath[r.path] = append(t.byPath[r.path], r)
+	r.in.byNode.move(k, r.info)
+	k.file, k.reader = f, r
+	k.revive()
+	r.in.known.Put(k)
+	r.in.byNode.put(k)
+	r.in.readers.Put(r)
+	t.byPath.Add(r)
 	t.joinStream(r)
 	t.apply(r, tracker.Begun{Wait: r.show(idle)})
 }

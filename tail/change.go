@@ -110,12 +110,12 @@ func (t *Tailer) remind(in *input) {
 // input no longer matches. A file that was rotated or deleted is read to its end all the
 // same. The caller holds mu.
 func (t *Tailer) regroup(in *input) {
-	for n, r := range in.readers {
+	for r := range in.readers.All() {
 		if r.in == in && r.life.Wish() == tracker.Keep {
 			continue
 		}
 		wish := tracker.Keep
-		if !r.life.IsGone() && !in.reads(r.path) || t.reader(in, n) != nil {
+		if !r.life.IsGone() && !in.reads(r.path) || t.reader(in, r.node()) != nil {
 			wish = tracker.Leave
 		}
 		t.apply(r, tracker.Wished{Wish: wish})
@@ -128,7 +128,7 @@ func (t *Tailer) dismiss(name string, in *input) {
 	for n := range in.suspect {
 		t.endSuspicion(in, n, nil)
 	}
-	for _, r := range in.readers {
+	for r := range in.readers.All() {
 		t.apply(r, tracker.Wished{Wish: tracker.Leave})
 	}
 	maps.DeleteFunc(t.told, func(about subject, _ complaint) bool { return about.input == name })

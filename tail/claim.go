@@ -37,19 +37,19 @@ const mostSalts = 4
 // nor handle is known, the id may be that of an earlier file with the same inode. The
 // caller holds mu.
 func (in *input) claim(path string, n node, handle []byte) {
-	if len(in.unnamed) == 0 || in.byNode[n] != nil || n.birth == 0 && handle == nil {
+	if len(in.unnamed) == 0 || in.byNode.get(n) != nil || n.birth == 0 && handle == nil {
 		return
 	}
 	for salt := range uint64(mostSalts) {
 		id := newID(n, handle, salt)
 		for _, k := range in.unnamed[id] { // sorted by generation
-			if in.known[k.file] == k && k.isComparable() { // else it was forgotten, or the file gets another id
+			if in.known.Get(k.file) == k && k.isComparable() { // else it was forgotten, or the file gets another id
 				k.name(path, n, handle)
-				in.byNode[n] = k
+				in.byNode.put(k)
 			}
 		}
 		delete(in.unnamed, id)
-		if in.byNode[n] != nil {
+		if in.byNode.get(n) != nil {
 			return
 		}
 	}

@@ -491,10 +491,10 @@ func (t *Tailer) mayBeCopy(r *reader, st status) bool {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(r.in.known, r.file)
-	delete(r.in.byNode, st.node)
+	r.in.known.Delete(r.file)
+	r.in.byNode.remove(st.node)
 	if !packed { // a compressed file is inspected where it is
-		delete(r.in.readers, st.node)
+		r.in.readers.Delete(st.node)
 		t.doubt(r.in, r.path, st.node, m, r.f)
 		if r.in.suspect[st.node].f == r.f {
 			t.open.Add(-1) // of the reader

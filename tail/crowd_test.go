@@ -49,7 +49,7 @@ func TestRotatedFilesAreForgotten(t *testing.T) {
 		}
 		tailer := w.tailer
 		forgotten := func() bool {
-			if in := tailer.inputs[0]; len(in.known) > 1 || len(in.readers) > 1 {
+			if in := tailer.inputs[0]; in.known.Len() > 1 || in.readers.Len() > 1 {
 				tailer.rescanSoon()
 				return false
 			}
@@ -61,7 +61,7 @@ func TestRotatedFilesAreForgotten(t *testing.T) {
 	}
 	w.look()
 	in := w.tailer.inputs[0]
-	if n := len(in.known) + len(in.byNode) + len(in.readers) + len(in.heads) + len(w.tailer.byFile) + len(w.tailer.byPath); n > 6 {
+	if n := in.known.Len() + in.byNode.now.Len() + len(in.byNode.former) + in.readers.Len() + in.heads.Len() + w.tailer.byPath.Len(); n > 6 {
 		t.Errorf("%d entries are left of one file", n)
 	}
 	if files := w.j.Files("in"); len(files) != 1 {

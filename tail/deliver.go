@@ -214,7 +214,7 @@ func (w *worker) register(r *reader) error {
 		r.info.Path = r.path
 	}
 	r.in.heads.move(r.k, r.info.Head)
-	r.k.info = r.info
+	r.in.byNode.move(r.k, r.info)
 	w.t.mu.Unlock()
 	r.registered = true
 	w.t.remember(r.file, r.info)

@@ -25,7 +25,7 @@ func (t *Tailer) boundOpen() {
 	most := allowed(t.o.OpenFiles)
 	t.most = most
 	t.spareOthers()
-	files := len(t.byFile)
+	files := t.files()
 	if turns := most < t.o.OpenFiles && files > most; turns != t.turns {
 		t.turns = turns
 		if turns {

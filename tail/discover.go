@@ -146,14 +146,14 @@ func (t *Tailer) meet(in *input, path string, gone bool) {
 		return
 	}
 	t.mu.Lock()
-	if r := in.readers[st.node]; r != nil {
+	if r := in.readers.Get(st.node); r != nil {
 		was := r.path
 		t.mu.Unlock()
 		t.seen(r, path, was, st)
 		return
 	}
 	rival, left := t.rival(in, st)
-	k := in.byNode[st.node]
+	k := in.byNode.get(st.node)
 	unread := k != nil && k.position < k.sizeAt(st) // what was begun is ended
 	t.mu.Unlock()
 	if rival != nil {
@@ -193,7 +193,7 @@ func (t *Tailer) noteSeen(in *input) {
 // its records would arrive twice. The caller holds mu.
 func (t *Tailer) reader(in *input, n node) *input {
 	for _, other := range t.inputs {
-		if other != in && other.Route == in.Route && other.readers[n] != nil {
+		if other != in && other.Route == in.Route && other.readers.Get(n) != nil {
 			return other
 		}
 	}
@@ -207,11 +207,11 @@ func (t *Tailer) rival(in *input, st status) (rival *input, left bool) {
 	if other := t.reader(in, st.node); other != nil {
 		return other, false
 	}
-	if in.byNode[st.node] != nil || st.birth == 0 { // without a birth it may be another file
+	if in.byNode.get(st.node) != nil || st.birth == 0 { // without a birth it may be another file
 		return nil, false
 	}
 	for _, other := range t.inputs {
-		k := other.byNode[st.node]
+		k := other.byNode.get(st.node)
 		if other == in || other.Route != in.Route || k == nil {
 			continue
 		}
@@ -244,19 +244,9 @@ func (t *Tailer) seen(r *reader, path, was string, st status) {
 	if renamed {
 		t.o.Logger.Info("file was renamed, reading continues under its new path", "file", path, "was", was)
 		t.o.Metrics.Rotation(r.in.Name)
-		t.unpath(r)
+		t.byPath.Delete(r)
 		r.path = path
-		t.byPath[path] = append(t.byPath[path], r)
+		t.byPath.Add(r)
 	}
 	t.apply(r, tracker.Seen{Scan: t.scanNo, Renamed: renamed, Changed: r.changed(st)})
-}
-
-// unpath removes a reader from the index by path. The caller holds mu.
-func (t *Tailer) unpath(r *reader) {
-	left := slices.DeleteFunc(t.byPath[r.path], func(o *reader) bool { return o == r })
-	if len(left) == 0 {
-		delete(t.byPath, r.path)
-	} else {
-		t.byPath[r.path] = left
-	}
 }

@@ -36,7 +36,7 @@ func TestFreshNames(t *testing.T) {
 	reads := func(path string) bool {
 		tailer.mu.Lock()
 		defer tailer.mu.Unlock()
-		return len(tailer.byPath[w.path(path)]) > 0
+		return tailer.byPath.Has(w.path(path))
 	}
 	f := func(crowd int, isNew bool, name, path string, want bool) {
 		t.Helper()
@@ -79,13 +79,12 @@ func TestWeigh(t *testing.T) {
 	tailer.inputs = []*input{in}
 	f := func(read, remembered int, want ...int64) {
 		t.Helper()
-		clear(tailer.byFile)
-		clear(in.known)
+		in.readers, in.known = newReaders(), newKnowns()
 		for n := range read {
-			tailer.byFile[in.file(record.FileID(n), 0)] = nil
+			in.readers.Put(&reader{k: &known{info: record.FileInfo{Inode: uint64(n)}}})
 		}
 		for n := range read + remembered {
-			in.known[in.file(record.FileID(n), 0)] = nil
+			in.known.Put(&known{file: in.file(record.FileID(n), 0)})
 		}
 		told = nil
 		tailer.weigh()

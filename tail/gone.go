@@ -75,9 +75,9 @@ func (t *Tailer) absent(in *input, w *finder.Walk) (all []absence, vanished []su
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	maps.DeleteFunc(in.packed, func(_ node, p *packed) bool { return p.scan != t.scanNo && !w.Unknown(p.path) })
-	for n, r := range in.readers {
+	for r := range in.readers.All() {
 		if r.life.Awaits(t.scanNo) && !w.Unknown(r.path) {
-			all = append(all, absence{r: r, node: n, path: r.path, f: r.f, deleted: r.life.IsDeleted(), pinned: r.pinned})
+			all = append(all, absence{r: r, node: r.node(), path: r.path, f: r.f, deleted: r.life.IsDeleted(), pinned: r.pinned})
 		}
 	}
 	return all, t.vanished(in, w)
@@ -97,7 +97,7 @@ func (t *Tailer) rotatedAway(r *reader) {
 // forget_after. The caller holds mu.
 func (t *Tailer) longMissing(in *input, w *finder.Walk) (all []*candidate) {
 	now := time.Now()
-	for _, k := range in.known {
+	for k := range in.known.All() {
 		if k.reader != nil {
 			continue
 		}
@@ -117,17 +117,17 @@ func (t *Tailer) forgot(in *input, c *candidate, there bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k := c.k
-	last := in.byNode[nodeOf(k.info)] == k
+	last := in.byNode.has(k)
 	if there && last {
 		k.own().missing = time.Time{}
 	}
 	if there && last || k.reader != nil {
 		return false
 	}
-	delete(in.known, k.file)
+	in.known.Delete(k.file)
 	in.heads.move(k, record.Head{})
 	if last {
-		delete(in.byNode, nodeOf(k.info))
+		in.byNode.remove(k.node())
 	}
 	return true
 }
@@ -147,7 +147,7 @@ func (t *Tailer) boundPinned() {
 	for _, in := range t.inputs {
 		var pinned int64
 		var held []*reader
-		for _, r := range in.readers {
+		for r := range in.readers.All() {
 			if r.life.IsDeleted() && r.life.Wish() != tracker.Drop {
 				pinned += r.pins()
 				held = append(held, r)

@@ -16,6 +16,7 @@ import (
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/rules"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/index"
 )
 
 // Input is one input, ready to be read.
@@ -54,12 +55,12 @@ type files struct {
 	noted    bool // the journal knows that it was seen
 	unsought bool // files that were renamed in its absence are to be looked for
 
-	known   map[record.File]*known     // every generation that is remembered
-	byNode  map[node]*known            // the latest generation of a file that is there
+	known   *index.Index[record.File, known] // every generation that is remembered
+	byNode  nodes
+	readers *index.Index[node, reader]
 	unnamed map[record.FileID][]*known // generations whose file is not known, see claim; guarded by Tailer.mu
-	readers map[node]*reader
-	streams map[string]*stream // of container logs, by where their files are written
-	heads   headIndex
+	streams map[string]*stream         // of container logs, by where their files are written
+	heads   heads
 	suspect map[node]suspicion
 	renewed map[node]*reader // in this scan, see copiedUp; nil: not looked for
 
@@ -79,12 +80,12 @@ type files struct {
 func newFiles() *files {
 	return &files{
 		unsought: true,
-		known:    make(map[record.File]*known),
-		byNode:   make(map[node]*known),
+		known:    newKnowns(),
+		byNode:   newNodes(),
+		readers:  newReaders(),
 		unnamed:  make(map[record.FileID][]*known),
-		readers:  make(map[node]*reader),
 		streams:  make(map[string]*stream),
-		heads:    make(headIndex),
+		heads:    newHeads(),
 		suspect:  make(map[node]suspicion),
 		packed:   make(map[node]*packed),
 		behind:   make(map[node]string),

@@ -18,7 +18,7 @@ import (
 // Unlike a plain copy, a compressed file is never read while its original is being read. The
 // caller holds mu.
 func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
-	if k := p.in.byNode[p.st.node]; k != nil && k.reader == nil && !otherHandle(k.info.Handle, p.handle) {
+	if k := p.in.byNode.get(p.st.node); k != nil && k.reader == nil && !otherHandle(k.info.Handle, p.handle) {
 		f := identity.Facts{Node: identity.SameNode, Compressed: true}
 		f.Content, _ = k.isIn(p.facts)
 		if f.Content == identity.Prefix || f.Content == identity.Part {
@@ -70,7 +70,7 @@ func (k *known) comparePacked(p *packed) (f identity.Facts, upTo place) {
 // isAwaited reports whether a plain file with a matching name was found and not read yet:
 // both may have the same content.
 func (p *packed) isAwaited() bool {
-	for _, r := range p.in.readers {
+	for r := range p.in.readers.All() {
 		if r.k.position == 0 && r.shown.size > 0 && r.k.info.Head.Len == 0 && r.life.Turn() != tracker.Resting && isNameOf(p.path, r.k.info) {
 			return true
 		}
@@ -82,9 +82,9 @@ func (p *packed) isAwaited() bool {
 // and those that are too short to have one but have a matching name.
 func (p *packed) alike(heads []record.Head) (all []*known) {
 	for _, h := range heads {
-		all = append(all, p.in.heads[h]...)
+		all = slices.AppendSeq(all, p.in.heads.Get(h))
 	}
-	for _, k := range p.in.known {
+	for k := range p.in.known.All() {
 		if k.mark != 0 && k.info.Head.Len == 0 && isNameOf(p.path, k.info) {
 			all = append(all, k)
 		}
@@ -144,7 +144,7 @@ func (t *Tailer) places(p *packed, heads []record.Head) (all []int64) {
 			all = append(all, at.offset)
 		}
 	}
-	if k := p.in.byNode[p.st.node]; k != nil {
+	if k := p.in.byNode.get(p.st.node); k != nil {
 		add(k)
 	}
 	for _, k := range p.alike(heads) {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"time"
 
 	"kusto-agent/internal/record"
@@ -37,7 +36,7 @@ func (w *worker) isOver(r *reader) bool {
 // being read has the path it was found at. The caller holds mu.
 func (t *Tailer) isReplaced(r *reader) bool {
 	first := r.k.info.First
-	return r.path != first && slices.ContainsFunc(t.byPath[first], func(o *reader) bool {
+	return r.path != first && some(t.byPath.Get(first), func(o *reader) bool {
 		return o != r && o.in.files == r.in.files && !o.life.IsGone()
 	})
 }
@@ -239,7 +238,7 @@ func (t *Tailer) retired(r *reader, left departure) {
 			k.own().ahead = r.skips
 		}
 		r.in.heads.move(k, r.info.Head)
-		k.info = r.info
+		r.in.byNode.move(k, r.info)
 		k.reader, k.own().left = nil, left
 	}
 	if left.lost {
@@ -267,26 +266,22 @@ func (t *Tailer) nextGeneration(r *reader, late []byte) {
 	r.in.truncated = append(r.in.truncated, r.k)
 	r.in.lost = append(r.in.lost, r.k)
 	t.rescanSoon()
-	if t.byFile[r.file] == r {
-		delete(t.byFile, r.file)
-	}
 	r.file = r.in.nextOf(r.file.ID)
 	if r.info.Dated != 0 {
 		r.info.Dated = r.mtime
 	}
 	r.k = newKnown()
 	r.k.file, r.k.info, r.k.reader = r.file, r.info, r
-	r.in.known[r.file] = r.k
+	r.in.known.Put(r.k)
 	r.k.info.Head = record.Head{}
-	r.in.byNode[nodeOf(r.info)] = r.k
-	t.byFile[r.file] = r
+	r.in.byNode.put(r.k)
 	t.apply(r, tracker.Renewed{})
 }
 
 // nextOf returns the generation after the last one that is remembered.
 func (in *input) nextOf(id record.FileID) record.File {
 	f := in.file(id, 0)
-	for in.known[f] != nil {
+	for in.known.Get(f) != nil {
 		f.Generation++
 	}
 	return f

@@ -22,10 +22,10 @@ func (t *Tailer) Listing(all bool) []FileStatus {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l.files = slices.DeleteFunc(l.files, func(f FileStatus) bool { // somebody has begun to since
-		return slices.ContainsFunc(t.byPath[f.Path], func(r *reader) bool { return r.in.Name == f.File.Input && !r.life.IsGone() })
+		return some(t.byPath.Get(f.Path), func(r *reader) bool { return r.in.Name == f.File.Input && !r.life.IsGone() })
 	})
 	for _, in := range inputs {
-		for _, r := range in.readers {
+		for r := range in.readers.All() {
 			l.told[subject{r.path, in.Name}] = true
 			l.files = append(l.files, t.statusOf(r))
 		}
@@ -63,14 +63,14 @@ func (l *listing) match(in *input) {
 
 // meet adds a path unless its file is being read. The caller holds the mu of the tailer.
 func (l *listing) meet(in *input, path string, st status, regular bool) {
-	if regular && in.readers[st.node] != nil {
+	if regular && in.readers.Get(st.node) != nil {
 		return
 	}
 	f := FileStatus{File: record.File{Input: in.Name}, Path: path, Unread: NotRead}
 	if regular {
 		f.Size = st.size
 	}
-	if k := in.byNode[st.node]; k != nil && regular {
+	if k := in.byNode.get(st.node); k != nil && regular {
 		f.File, f.Read, f.Safe = k.file, k.position, k.safe
 	}
 	_, copied := in.suspect[st.node]
@@ -125,7 +125,7 @@ func (l *listing) remember(in *input) {
 	for _, f := range l.files {
 		met[f.File] = true
 	}
-	for _, k := range in.known {
+	for k := range in.known.All() {
 		if k.reader != nil || met[k.file] {
 			continue
 		}
@@ -133,7 +133,7 @@ func (l *listing) remember(in *input) {
 		switch {
 		case k.isUnnamed():
 			f.Why = "a power cut took the name of its file from the journal; it was not found by its id"
-		case in.byNode[nodeOf(k.info)] != k:
+		case !in.byNode.has(k):
 			f.Why = "the file has begun anew since"
 		case k.info.Done:
 			f.Why = "it is gone, or no longer matched, and was read to its end"

@@ -22,7 +22,7 @@ func (t *Tailer) findMoved(in *input, unread []unfinished) {
 		}
 	}
 	t.mu.Lock()
-	lost := slices.DeleteFunc(unread, func(u unfinished) bool { return u.at != "" || in.readers[nodeOf(u.info)] != nil })
+	lost := slices.DeleteFunc(unread, func(u unfinished) bool { return u.at != "" || in.readers.Get(nodeOf(u.info)) != nil })
 	for i := range lost {
 		lost[i].found = lost[i].reader != nil
 	}
@@ -78,8 +78,8 @@ type unfinished struct {
 func (t *Tailer) unreadOf(in *input) (all []unfinished) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, k := range in.known {
-		if k.reader == nil && !k.info.Done && in.byNode[nodeOf(k.info)] == k {
+	for k := range in.known.All() {
+		if k.reader == nil && !k.info.Done && in.byNode.get(k.node()) == k {
 			all = append(all, unfinished{known: k, info: k.info})
 		}
 	}

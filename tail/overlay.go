@@ -40,9 +40,9 @@ func (t *Tailer) renewedOf(in *input, path string) map[node]*reader {
 	open := make(map[*reader]*os.File)
 	was := make(map[*reader]node)
 	t.mu.Lock()
-	for n, r := range in.readers {
+	for r := range in.readers.All() {
 		if r.f != nil && (path == "" || r.path == path) {
-			open[r], was[r] = r.f, n
+			open[r], was[r] = r.f, r.node()
 		}
 	}
 	t.mu.Unlock()
@@ -62,17 +62,17 @@ func (w *worker) follow(r *reader, st status) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	was := nodeOf(r.info)
-	if r.in.readers[was] != r || r.in.readers[st.node] != nil {
+	if r.in.readers.Get(was) != r || r.in.readers.Get(st.node) != nil {
 		return
 	}
-	delete(r.in.readers, was)
-	r.in.readers[st.node] = r
-	if r.in.byNode[was] == r.k {
-		delete(r.in.byNode, was)
+	r.in.readers.Delete(was)
+	if r.in.byNode.get(was) == r.k {
+		r.in.byNode.remove(was)
 	}
-	r.in.byNode[st.node] = r.k
 	r.info.Dev, r.info.Inode, r.info.Birth, r.info.Handle = st.dev, st.ino, st.birth, handle
-	r.k.info = r.info
+	r.in.byNode.move(r.k, r.info)
+	r.in.byNode.put(r.k)
+	r.in.readers.Put(r)
 	w.job.moved = true
 }
 

@@ -2,7 +2,6 @@ package tail
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -60,8 +59,8 @@ const crowd = 2000
 func (t *Tailer) freshName(path string) {
 	t.mu.Lock()
 	live := func(r *reader) bool { return !r.life.IsMissing() }
-	slow := len(t.byFile) >= t.crowd && !hasPackedName(path)
-	if (slow || slices.ContainsFunc(t.byPath[path], live)) && len(t.fresh) < atOnce {
+	slow := t.files() >= t.crowd && !hasPackedName(path)
+	if (slow || some(t.byPath.Get(path), live)) && len(t.fresh) < atOnce {
 		t.fresh = append(t.fresh, path)
 	}
 	t.mu.Unlock()
@@ -113,9 +112,9 @@ func (t *Tailer) glance() (grown bool) {
 	var at []look
 	t.mu.Lock()
 	for _, in := range t.inputs {
-		for n, r := range in.readers {
+		for r := range in.readers.All() {
 			if !t.hears(r) && r.life.Turn() == tracker.Resting && r.polled.index == 0 {
-				at = append(at, look{r, n, r.path})
+				at = append(at, look{r, r.node(), r.path})
 			}
 		}
 	}

@@ -79,7 +79,7 @@ func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how a
 	}
 	handle, real := handleOf(f), finder.Leads(path)
 	t.mu.Lock()
-	if in.readers[st.node] != nil {
+	if in.readers.Get(st.node) != nil {
 		t.mu.Unlock()
 		return
 	}
@@ -103,7 +103,7 @@ func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how a
 // advance takes the next step with a compressed file: inspect it, decide on it, or read
 // it. The caller holds mu.
 func (t *Tailer) advance(p *packed) {
-	k := p.in.byNode[p.st.node]
+	k := p.in.byNode.get(p.st.node)
 	if k != nil && (k.reader != nil || otherHandle(k.info.Handle, p.handle)) {
 		k = nil
 	}
@@ -123,7 +123,7 @@ func (t *Tailer) advance(p *packed) {
 // done says that a compressed file that no pattern matches was read to its end. The caller
 // holds mu.
 func (p *packed) done() bool {
-	k := p.in.byNode[p.st.node]
+	k := p.in.byNode.get(p.st.node)
 	return k != nil && k.reader == nil && !otherHandle(k.info.Handle, p.handle) &&
 		!p.matched && k.info.Done && k.info.Packed.Size == p.st.size && k.info.Packed.Mtime == p.st.mtime
 }

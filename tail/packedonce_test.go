@@ -129,7 +129,7 @@ func TestCompressedDone(t *testing.T) {
 	w.look()
 	in := w.tailer.inputs[0]
 	w.await("the compressed file to be read", func() bool {
-		for _, k := range in.known {
+		for k := range in.known.All() {
 			if k.info.Packed.Size > 0 && k.info.Done && k.reader == nil {
 				return true
 			}

@@ -67,7 +67,7 @@ func lookEvery(inputs []*input) time.Duration {
 func (t *Tailer) touched(path string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, r := range t.byPath[path] {
+	for r := range t.byPath.Get(path) {
 		t.apply(r, tracker.Heard{})
 	}
 }

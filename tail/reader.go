@@ -42,6 +42,7 @@ type reader struct {
 
 // where is where the file of a reader is. Guarded by Tailer.mu.
 type where struct {
+	beside *reader // of Tailer.byPath
 	path   string
 	linked bool   // it was found by a link, and events are of the folder of that
 	at     moment // of the scan that found it last

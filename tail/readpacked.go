@@ -236,7 +236,7 @@ func (t *Tailer) readWaiting() bool {
 func (t *Tailer) findPacked(in *input) {
 	t.mu.Lock()
 	in.lost = slices.DeleteFunc(in.lost, func(k *known) bool {
-		return k.reader != nil || k.info.Done && k.truncated.IsZero() || in.known[k.file] != k ||
+		return k.reader != nil || k.info.Done && k.truncated.IsZero() || in.known.Get(k.file) != k ||
 			!k.truncated.IsZero() && time.Since(k.truncated) > freshCopy
 	})
 	infos := make([]record.FileInfo, len(in.lost))
@@ -256,7 +256,7 @@ func (t *Tailer) findPacked(in *input) {
 			continue
 		}
 		t.mu.Lock()
-		busy := in.readers[st.node] != nil || in.packed[st.node] != nil && in.packed[st.node].scan == t.scanNo
+		busy := in.readers.Get(st.node) != nil || in.packed[st.node] != nil && in.packed[st.node].scan == t.scanNo
 		t.mu.Unlock()
 		if !busy {
 			t.meetStray(in, path)

@@ -41,5 +41,5 @@ func (t *Tailer) isKnown(in *input, path string) bool {
 	st, err := statPath(path)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return err != nil || !st.regular || in.readers[st.node] != nil || in.byNode[st.node] != nil
+	return err != nil || !st.regular || in.readers.Get(st.node) != nil || in.byNode.get(st.node) != nil
 }

@@ -48,7 +48,7 @@ func (t *Tailer) findRests() (files []*reader, done <-chan struct{}) {
 	t.ring = nil
 	t.tracker.Stop()
 	for _, in := range t.inputs {
-		for _, r := range in.readers {
+		for r := range in.readers.All() {
 			if r.f == nil {
 				continue // found again by its name
 			}

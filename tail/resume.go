@@ -21,6 +21,7 @@ type known struct {
 	safe     int64       // all before is safe
 	mark     record.Mark // of the position
 	reader   *reader     // who reads it; nil: nobody
+	alike    *known      // of heads
 	intact   uint64      // number of the last scan that found its file as its reader left it
 	*past                // never nil, and changed by own alone
 }
@@ -82,7 +83,7 @@ func (in *input) recall(states []State) {
 		if len(s.Ahead) > 0 {
 			k.own().ahead = s.Ahead
 		}
-		in.known[k.file] = k
+		in.known.Put(k)
 		if k.isUnnamed() && before != nil && before.file.ID == k.file.ID && !before.isUnnamed() && k.isComparable() {
 			k.name(before.info.Path, nodeOf(before.info), before.info.Handle)
 		}
@@ -94,9 +95,9 @@ func (in *input) recall(states []State) {
 		in.heads.add(k)
 		// Of two that were known by one file, the one that was read is what it is: the
 		// other was registered while the file was empty, and a kill kept it.
-		o := in.byNode[nodeOf(k.info)]
+		o := in.byNode.get(k.node())
 		if o == nil || o.file.ID == k.file.ID && o.file.Generation < k.file.Generation || o.file.ID != k.file.ID && o.position < k.position {
-			in.byNode[nodeOf(k.info)] = k
+			in.byNode.put(k)
 		}
 	}
 }
@@ -194,9 +195,9 @@ func (t *Tailer) noteIntact(compared []*candidate) {
 // sameFile returns the generation with the inode of a file, nil if there is none. The
 // caller holds mu.
 func (in *input) sameFile(s *sample, scan uint64) *candidate {
-	switch k := in.byNode[s.node]; {
+	switch k := in.byNode.get(s.node); {
 	case k == nil:
-	case nodeOf(k.info) != s.node: // a copy of what it held goes on where it ended
+	case k.node() != s.node: // a copy of what it held goes on where it ended
 		return k.candidate(scan)
 	case k.reader == nil && !otherHandle(k.info.Handle, s.handle):
 		return k.candidate(scan)
@@ -206,7 +207,7 @@ func (in *input) sameFile(s *sample, scan uint64) *candidate {
 	}
 	// Device numbers change over a reboot; all else together does not.
 	for _, h := range s.heads {
-		for _, k := range in.heads[h] {
+		for k := range in.heads.Get(h) {
 			if k.reader == nil && k.info.Inode == s.ino && k.info.Birth == s.birth {
 				return k.candidate(scan)
 			}
@@ -220,7 +221,7 @@ func (in *input) sameFile(s *sample, scan uint64) *candidate {
 func (in *input) alike(s *sample, scan uint64) (all []*candidate) {
 	told := make(map[place]bool)
 	for _, h := range s.heads {
-		for _, k := range in.heads[h] {
+		for k := range in.heads.Get(h) {
 			if r := k.reader; r != nil && !r.life.IsDeleted() && k.intact == scan && k.position <= s.size {
 				at := place{k.position, k.mark}
 				if told[at] {
@@ -229,7 +230,7 @@ func (in *input) alike(s *sample, scan uint64) (all []*candidate) {
 				told[at] = true
 			}
 			c := k.candidate(scan)
-			c.in, c.latest = in, in.byNode[nodeOf(k.info)] == k
+			c.in, c.latest = in, in.byNode.has(k)
 			all = append(all, c)
 		}
 	}
@@ -237,25 +238,3 @@ func (in *input) alike(s *sample, scan uint64) (all []*candidate) {
 }
 
 func otherHandle(a, b []byte) bool { return a != nil && b != nil && !bytes.Equal(a, b) }
-
-// headIndex finds generations by how their content begins. Guarded by
-// Tailer.mu.
-type headIndex map[record.Head][]*known
-
-func (x headIndex) add(k *known) {
-	if h := k.info.Head; h.Len > 0 {
-		x[h] = append(x[h], k)
-	}
-}
-
-// move changes the head by which k is found; with a zero head k is not found any more.
-func (x headIndex) move(k *known, h record.Head) {
-	if old := k.info.Head; old.Len > 0 {
-		x[old] = slices.DeleteFunc(x[old], func(o *known) bool { return o == k })
-		if len(x[old]) == 0 {
-			delete(x, old)
-		}
-	}
-	k.info.Head = h
-	x.add(k)
-}

@@ -162,16 +162,13 @@ func (t *Tailer) letGo(r *reader) {
 		r.f = nil
 		t.open.Add(-1)
 	}
-	if t.byFile[r.file] == r {
-		delete(t.byFile, r.file)
-	}
-	if n := nodeOf(r.info); r.in.readers[n] == r {
-		delete(r.in.readers, n)
+	if n := r.node(); r.in.readers.Get(n) == r {
+		r.in.readers.Delete(n)
 	}
 	if r.k.reader == r {
 		r.k.reader = nil
 	}
-	t.unpath(r)
+	t.byPath.Delete(r)
 	t.leaveStream(r)
 	t.unpoll(r)
 }
@@ -189,15 +186,13 @@ func (t *Tailer) hold(r *reader, f *os.File) {
 func (t *Tailer) Safe(f record.File, pos int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r := t.byFile[f]; r != nil {
-		r.k.safe = max(r.k.safe, pos)
-		r.dropArrivals()
-		t.apply(r, tracker.Saved{})
+	k := t.knownOf(f)
+	if k == nil {
 		return
 	}
-	for in := range t.everyInput {
-		if k := in.known[f]; k != nil {
-			k.safe = max(k.safe, pos) // for a reader that goes on in the file
-		}
+	k.safe = max(k.safe, pos)
+	if r := k.reader; r != nil {
+		r.dropArrivals()
+		t.apply(r, tracker.Saved{})
 	}
 }

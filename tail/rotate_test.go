@@ -69,7 +69,7 @@ func (w *world) wantReadToTheirEnds() {
 	for _, path := range paths {
 		st, err := statPath(path)
 		must(w.t, err)
-		if r := w.tailer.inputs[0].readers[st.node]; r == nil || r.k.position != st.size || r.path != path {
+		if r := w.tailer.inputs[0].readers.Get(st.node); r == nil || r.k.position != st.size || r.path != path {
 			w.t.Errorf("%s of %d bytes is read as %+v", path, st.size, r)
 		}
 	}
@@ -86,7 +86,7 @@ func TestRotateFast(t *testing.T) {
 		name := func(n int) string { return w.path(fmt.Sprintf("a.log.%d", n)) }
 		known := func(path string) func() bool {
 			st, err := statPath(path)
-			return func() bool { return err != nil || w.tailer.inputs[0].byNode[st.node] != nil }
+			return func() bool { return err != nil || w.tailer.inputs[0].byNode.get(st.node) != nil }
 		}
 		for n := range 60 {
 			var text []byte

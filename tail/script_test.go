@@ -390,7 +390,7 @@ var commands = map[string]func(s *script, a []string) error{
 		for fmt.Sprint(n) != a[0] && time.Now().Before(late) {
 			s.look()
 			s.tailer.mu.Lock()
-			n = len(s.tailer.inputs[0].known)
+			n = s.tailer.inputs[0].known.Len()
 			s.tailer.mu.Unlock()
 		}
 		if fmt.Sprint(n) != a[0] {

@@ -14,7 +14,7 @@ import (
 func (t *Tailer) namesakes(in *input, s *sample) (all []*candidate) {
 	path := s.f.Name()
 	for end := len(path) - 1; end > len(filepath.Dir(path))+1; end-- {
-		for _, r := range t.byPath[path[:end]] {
+		for r := range t.byPath.Get(path[:end]) {
 			if r.in.files == in.files && r.f != s.f && r.z == nil {
 				all = append(all, r.k.candidate(t.scanNo))
 			}

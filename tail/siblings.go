@@ -104,7 +104,7 @@ func (t *Tailer) strangerSince(in *input, path string, was rotated) (node, bool)
 		if hasPackedName(path) { // it is made later than what it holds, whose time it has
 			made = min(made, st.mtime)
 		}
-		return in.readers[st.node] == nil && in.byNode[st.node] == nil && made > was.info.Birth &&
+		return in.readers.Get(st.node) == nil && in.byNode.get(st.node) == nil && made > was.info.Birth &&
 			(was.since.IsZero() || st.birth >= was.since.Add(-time.Second).UnixNano()) // the clock of files may be a little behind
 	}
 	if st, err := statPath(path); err != nil || !isOne(st) {
@@ -154,7 +154,7 @@ func (c *candidate) mayBeCut(in *input, s *sample) bool {
 // longer returns the generations whose fingerprint needs more bytes than a file has: the
 // file may be a copy of one from when it was shorter. The caller holds mu.
 func (in *input) longer(s *sample, scan uint64) (all []*candidate) {
-	for _, k := range in.known {
+	for k := range in.known.All() {
 		if int64(k.info.Head.Len) > s.size {
 			c := k.candidate(scan)
 			c.trail = k.places()

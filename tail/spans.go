@@ -271,7 +271,7 @@ func (t *Tailer) openSource(files map[record.File]source, x record.Extent) error
 func (t *Tailer) held(x record.Extent) *os.File {
 	t.mu.Lock()
 	var f *os.File
-	if r := t.byFile[x.File]; r != nil && r.f != nil && r.z == nil {
+	if r := t.readerOf(x.File); r != nil && r.f != nil && r.z == nil {
 		f = secondOf(r.f)
 	}
 	t.mu.Unlock()
@@ -365,7 +365,7 @@ func (t *Tailer) rememberedOf(f record.File) (remembered, error) {
 	defer t.mu.Unlock()
 	named := false
 	for in := range t.everyInput {
-		if k := in.known[f]; k != nil {
+		if k := in.known.Get(f); k != nil {
 			now, there := t.inputOf(in.Name)
 			return remembered{in, k.info, now != in || !there, k.candidate(t.scanNo).end() >= identity.Enough, k.isUnnamed()}, nil
 		}

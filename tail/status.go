@@ -93,7 +93,7 @@ func (r *reader) noteRead() {
 func (t *Tailer) Files() []FileStatus {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := make([]FileStatus, 0, len(t.byFile))
+	all := make([]FileStatus, 0, t.files())
 	t.eachFile(func(f FileStatus) { all = append(all, f) })
 	return all
 }
@@ -117,7 +117,7 @@ func (t *Tailer) FilesAtWork() (files []FileStatus, idle map[string]int) {
 // eachFile calls take with each file that is being read. The caller holds mu.
 func (t *Tailer) eachFile(take func(FileStatus)) {
 	for _, in := range t.inputs {
-		for _, r := range in.readers {
+		for r := range in.readers.All() {
 			take(t.statusOf(r))
 		}
 		for _, p := range in.packed {

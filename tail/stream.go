@@ -241,7 +241,7 @@ func (in *input) predecessor(r *reader) (of *reader) {
 	if of == nil || of.k.position == of.shown.size {
 		return of
 	}
-	for _, k := range in.known { // one that was read to its end may lie between
+	for k := range in.known.All() { // one that was read to its end may lie between
 		if b := k.info.Birth; k.reader == nil && of.info.Birth < b && b < r.info.Birth && homeOf(k.info.First) == r.stream.home {
 			return nil
 		}

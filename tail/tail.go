@@ -18,6 +18,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/index"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -131,8 +132,7 @@ type Tailer struct {
 	inputs   []*input          // replaced only by the goroutine that discovers
 	former   map[string]*input // by name: those that are no longer there
 	era      uint64            // of inputs: how often they were replaced
-	byFile   map[record.File]*reader
-	byPath   map[string][]*reader
+	byPath   *index.Groups[string, reader]
 	ring     []*reader // readers that wait for a worker
 	work     sync.Cond
 	workers  workers
@@ -180,8 +180,7 @@ type Tailer struct {
 func New(o Options) (*Tailer, error) {
 	t := &Tailer{
 		o: o, sink: o.Sink, stamp: record.BatchID(uuid.New()),
-		byFile: make(map[record.File]*reader),
-		byPath: make(map[string][]*reader),
+		byPath: newPaths(),
 		told:   make(map[subject]complaint),
 		tick:   make(chan struct{}, 1),
 		scan:   make(chan struct{}, 1),
@@ -270,7 +269,7 @@ func (t *Tailer) Resting() bool {
 		return false
 	}
 	for _, in := range t.inputs {
-		for _, r := range in.readers {
+		for r := range in.readers.All() {
 			if r.life.Turn() != tracker.Resting {
 				return false
 			}
@@ -304,7 +303,7 @@ func (t *Tailer) closeFiles() {
 		for n := range in.suspect {
 			t.endSuspicion(in, n, nil)
 		}
-		for _, r := range in.readers {
+		for r := range in.readers.All() {
 			if !r.isRegistered() && r.k.position == 0 && r.life.Wish() == tracker.Keep { // it may have no name that matches when the next run looks
 				r.wake()
 				t.remember(r.file, r.info)

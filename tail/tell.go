@@ -55,7 +55,7 @@ type complaint struct {
 // mu.
 func (t *Tailer) forgive() {
 	for about, c := range t.told {
-		if c.scan < t.scanNo && (about.input == "" || t.byPath[about.path] == nil) {
+		if c.scan < t.scanNo && (about.input == "" || !t.byPath.Has(about.path)) {
 			delete(t.told, about)
 		}
 	}

@@ -63,7 +63,7 @@ func TestPackedAndKilled(t *testing.T) {
 	w.start()
 	w.taker.set(func() { w.taker.full = true })
 	w.look()
-	w.await("readers", func() bool { return len(w.tailer.inputs[0].readers) == files })
+	w.await("readers", func() bool { return w.tailer.inputs[0].readers.Len() == files })
 	w.look()
 	w.kill()
 	for i := range files {

@@ -18,9 +18,9 @@ func (t *Tailer) weigh() {
 		return
 	}
 	t.mu.Lock()
-	read, all := len(t.byFile), 0
+	read, all := t.files(), 0
 	for in := range t.everyInput {
-		all += len(in.known)
+		all += in.known.Len()
 	}
 	t.mu.Unlock()
 	bytes := int64(read)*bytesRead + int64(max(all-read, 0))*bytesRemembered

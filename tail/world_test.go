@@ -309,7 +309,7 @@ func (t *Tailer) states() (all []string) {
 
 func (t *Tailer) all() (all []*reader) {
 	for _, in := range t.inputs {
-		for _, r := range in.readers {
+		for r := range in.readers.All() {
 			all = append(all, r)
 		}
 	}

@@ -1,0 +1,135 @@
+package tail
+
+import (
+	"iter"
+
+	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/index"
+)
+
+// Files are found by what is known of them anyway, so that hundreds of thousands cost
+// little: the key of each is in the value. What changes a key takes the value out first.
+
+// nodes finds the latest generation of a file that is there. Guarded by Tailer.mu.
+type nodes struct {
+	now    *index.Index[node, known] // by the node that each has
+	former map[node]*known           // by one that it had before it went on in another file
+}
+
+func newNodes() nodes {
+	return nodes{now: index.New((*known).node), former: make(map[node]*known)}
+}
+
+// node is where the generation is, or was when it was last seen.
+func (k *known) node() node { return node{dev: k.info.Dev, ino: k.info.Inode, birth: k.info.Birth} }
+
+func (x *nodes) get(n node) *known {
+	if k := x.now.Get(n); k != nil {
+		return k
+	}
+	return x.former[n]
+}
+
+// put makes k the generation of the file where it is.
+func (x *nodes) put(k *known) {
+	delete(x.former, k.node())
+	x.now.Put(k)
+}
+
+func (x *nodes) remove(n node) {
+	x.now.Delete(n)
+	delete(x.former, n)
+}
+
+// has reports whether k is the latest generation of its file.
+func (x *nodes) has(k *known) bool { return x.get(k.node()) == k }
+
+// move gives a generation the facts of its file as they are now. A file that it was in
+// before still finds it.
+func (x *nodes) move(k *known, info record.FileInfo) {
+	if was := k.node(); was != nodeOf(info) && x.now.Get(was) == k {
+		x.now.Delete(was)
+		x.former[was] = k
+	}
+	k.info = info
+}
+
+// node is where the file of a reader is. The caller holds mu; the worker that has the
+// reader changes other facts of the file meanwhile.
+func (r *reader) node() node {
+	if r.reading != nil {
+		return node{dev: r.info.Dev, ino: r.info.Inode, birth: r.info.Birth}
+	}
+	return r.k.node()
+}
+
+func newReaders() *index.Index[node, reader] { return index.New((*reader).node) }
+
+func newKnowns() *index.Index[record.File, known] {
+	return index.New(func(k *known) record.File { return k.file })
+}
+
+// heads finds generations by how their content begins; those of which nobody knows are
+// not in it. Guarded by Tailer.mu.
+type heads struct {
+	*index.Groups[record.Head, known]
+}
+
+func newHeads() heads {
+	return heads{index.NewGroups(func(k *known) record.Head { return k.info.Head }, func(k *known) **known { return &k.alike })}
+}
+
+// move changes the head by which k is found; with a zero head k is not found any more.
+func (x heads) move(k *known, h record.Head) {
+	if k.info.Head.Len > 0 {
+		x.Delete(k)
+	}
+	k.info.Head = h
+	x.add(k)
+}
+
+func (x heads) add(k *known) {
+	if k.info.Head.Len > 0 {
+		x.Add(k)
+	}
+}
+
+func newPaths() *index.Groups[string, reader] {
+	return index.NewGroups(func(r *reader) string { return r.path }, func(r *reader) **reader { return &r.beside })
+}
+
+// some reports whether is is true of some value.
+func some[V any](all iter.Seq[V], is func(V) bool) bool {
+	for v := range all {
+		if is(v) {
+			return true
+		}
+	}
+	return false
+}
+
+// knownOf returns what is known of a generation; nil: nothing is. The caller holds mu.
+func (t *Tailer) knownOf(f record.File) *known {
+	for in := range t.everyInput {
+		if in.Name == f.Input {
+			return in.known.Get(f)
+		}
+	}
+	return nil
+}
+
+// readerOf returns who reads a generation; nil: nobody does. The caller holds mu.
+func (t *Tailer) readerOf(f record.File) *reader {
+	if k := t.knownOf(f); k != nil {
+		return k.reader
+	}
+	return nil
+}
+
+// files is how many files are being read. The caller holds mu.
+func (t *Tailer) files() (n int) {
+	for in := range t.everyInput {
+		n += in.readers.Len()
+	}
+	return n
+}
