@@ -163,7 +163,7 @@ func sameState(t *rapid.T, got, want *state) {
 		if !known {
 			t.Fatalf("file %v is not known", name)
 		}
-		if g.position != i.v.position || g.info.Size != i.v.info.Size || len(g.ahead) != len(i.v.ahead) {
+		if g.position != i.v.position || g.info != i.v.info || len(g.ahead) != len(i.v.ahead) {
 			t.Fatalf("file %v is at %v ahead %v, want %v ahead %v", name, g.position, g.ahead, i.v.position, i.v.ahead)
 		}
 		for k := range g.ahead {

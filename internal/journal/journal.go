@@ -203,15 +203,15 @@ func (j *Journal) Position(f record.File) (int64, record.Mark) {
 }
 
 // Register records a file, or what changed of it. If nothing changed, nothing is written,
-// and the file only counts as seen now. Register keeps info.Handle, which must not be
-// changed.
+// and the file only counts as seen now.
 func (j *Journal) Register(f record.File, info record.FileInfo) error {
+	packed := pack(&info)
 	j.mu.Lock()
 	st, known := j.state.files.get(f)
-	same := known && sameInfo(&st.info, &info)
+	same := known && st.info == packed
 	if same {
 		j.state.files.edit(f)
-		st.seen = j.o.Now()
+		st.seen = instantOf(j.o.Now())
 	}
 	j.mu.Unlock()
 	if same {

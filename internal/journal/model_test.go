@@ -151,3 +151,23 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestPackedInfo: what is packed is as it was, and equal only to what is the same.
+func TestPackedInfo(t *testing.T) {
+	t.Parallel()
+	all := []record.FileInfo{
+		{}, {Path: "/a", First: "/a"}, {Path: "/a"}, {First: "/a"}, {Path: "/a", First: "/b"}, {Path: "/a", First: "/a", Handle: []byte{}}, {Path: "/a", First: "/a", Handle: []byte{1, 2}},
+		{Path: "/a", First: "/a", Dev: 1, Inode: 1 << 63, Birth: -1, Size: 5, Head: record.Head{Len: 16, Sum: 9}, Encoding: "utf-16", Done: true, Old: 3},
+		{Path: "/a", First: "/a", Packed: record.Packed{Size: 1, Mtime: 2, Cut: true}}, {Path: "/a", First: "/a", Real: "/r"}, {Path: "/a", First: "/a", Dated: 7},
+	}
+	for i, x := range all {
+		if got := pack(&x).unpack(); !reflect.DeepEqual(got, x) {
+			t.Errorf("%+v is unpacked as %+v", x, got)
+		}
+		for k, y := range all {
+			if (pack(&x) == pack(&y)) != (i == k) {
+				t.Errorf("%+v and %+v: packed alike is %v", x, y, i != k)
+			}
+		}
+	}
+}

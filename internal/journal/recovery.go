@@ -232,14 +232,12 @@ const doubtful = 10 * time.Second
 // sync, of which nothing is known.
 func (r *recovered) nameDoubts() {
 	var names []record.File
-	var last time.Time
+	var last instant
 	for _, f := range r.state.files.all {
-		if f.v.seen.After(last) {
-			last = f.v.seen
-		}
+		last = max(last, f.v.seen)
 	}
 	for name, i := range r.state.files.all {
-		if f := i.v; !f.info.Done || last.Sub(f.seen) <= doubtful {
+		if f := i.v; !f.info.unpack().Done || time.Duration(last-f.seen) <= doubtful {
 			names = append(names, name)
 		}
 	}
@@ -253,7 +251,7 @@ func (r *recovered) nameDoubts() {
 			r.problems = append(r.problems, fmt.Sprintf("the machine stopped: the same holds for %d more files", len(names)-i))
 			return
 		}
-		r.problems = append(r.problems, fmt.Sprintf("the machine stopped: what was sent of file %s (%q) from offset %d in the last moments may be sent again", name, f.info.Path, f.position))
+		r.problems = append(r.problems, fmt.Sprintf("the machine stopped: what was sent of file %s (%q) from offset %d in the last moments may be sent again", name, f.info.unpack().Path, f.position))
 	}
 }
 

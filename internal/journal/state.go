@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bytes"
 	"cmp"
 	"maps"
 	"slices"
@@ -23,11 +22,11 @@ type FileState struct {
 
 // file is the state behind a FileState.
 type file struct {
-	info     record.FileInfo
+	info     packedInfo
 	position int64
 	mark     record.Mark
 	ahead    spans // safe, each beyond position
-	seen     time.Time
+	seen     instant
 }
 
 // safe adds a safe range and reports whether the position advanced.
@@ -102,7 +101,7 @@ func (s *state) apply(e *Entry) (m []moved) {
 	case FileSeen:
 		f := s.file(e.File, e.At)
 		s.files.edit(e.File)
-		f.info, f.seen = e.Info, e.At
+		f.info, f.seen = pack(&e.Info), instantOf(e.At)
 	case Begin:
 		s.over(e.Payload.Replaces) // no batch has the zero id
 		s.begin(&Begun{Payload: *e.Payload, HadLens: e.HadLens}, e.At)
@@ -164,7 +163,7 @@ func makesSafe(o record.Outcome) bool {
 func (s *state) file(f record.File, at time.Time) *file {
 	st, known := s.files.get(f)
 	if !known {
-		st = &file{seen: at}
+		st = &file{seen: instantOf(at)}
 		s.files.set(f, st)
 		s.pieces += st.pieces()
 	}
@@ -218,9 +217,7 @@ func (s *state) safe(m []moved, name record.File, span record.Span, mark record.
 	if !advanced {
 		return m
 	}
-	if at.After(f.seen) {
-		f.seen = at
-	}
+	f.seen = max(f.seen, instantOf(at))
 	return append(m, moved{name, f.position})
 }
 
@@ -269,12 +266,13 @@ func (f *file) pieces() int {
 
 // entries are the state of a file as entries, as many as pieces says.
 func (f *file) entries(name record.File, add func(*Entry)) {
-	add(&Entry{Kind: FileSeen, File: name, Info: f.info, At: f.seen})
+	seen := f.seen.time()
+	add(&Entry{Kind: FileSeen, File: name, Info: f.info.unpack(), At: seen})
 	if f.position > 0 {
-		add(&Entry{Kind: Position, File: name, Span: record.Span{End: f.position}, Mark: f.mark, At: f.seen})
+		add(&Entry{Kind: Position, File: name, Span: record.Span{End: f.position}, Mark: f.mark, At: seen})
 	}
 	for _, a := range f.ahead {
-		add(&Entry{Kind: Skip, File: name, Span: a.Span, Mark: a.mark, At: f.seen})
+		add(&Entry{Kind: Skip, File: name, Span: a.Span, Mark: a.mark, At: seen})
 	}
 }
 
@@ -284,7 +282,7 @@ func (s *state) view(name record.File) (FileState, bool) {
 	if !known {
 		return FileState{File: name}, false
 	}
-	v := FileState{File: name, Info: f.info, Position: f.position, Mark: f.mark, LastSeen: f.seen}
+	v := FileState{File: name, Info: f.info.unpack(), Position: f.position, Mark: f.mark, LastSeen: f.seen.time()}
 	for _, a := range f.ahead {
 		v.Ahead = append(v.Ahead, record.Extent{File: name, Span: a.Span, Mark: a.mark})
 	}
@@ -296,10 +294,4 @@ func (s *state) view(name record.File) (FileState, bool) {
 	}
 	v.Ahead = union(v.Ahead)
 	return v, true
-}
-
-func sameInfo(a, b *record.FileInfo) bool {
-	return a.Path == b.Path && a.First == b.First && a.Dev == b.Dev && a.Inode == b.Inode && a.Birth == b.Birth &&
-		bytes.Equal(a.Handle, b.Handle) && a.Size == b.Size && a.Head == b.Head && a.Encoding == b.Encoding && a.Done == b.Done && a.Old == b.Old &&
-		a.Packed == b.Packed && a.Real == b.Real && a.Dated == b.Dated
 }
