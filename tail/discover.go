@@ -78,7 +78,7 @@ func (t *Tailer) rescan() {
 				t.meetFresh()
 				t.weigh()
 			}
-			t.meet(in, s.Path, false)
+			t.meet(in, s.Path(), false)
 		}
 		t.noteSeen(in)
 		t.askAgain(in)

@@ -53,7 +53,7 @@ func (l *listing) match(in *input) {
 		bare.Exclude = nil
 	}
 	for _, s := range finder.NewWalk().Match(&bare) {
-		path := s.Path
+		path := s.Path()
 		st, err := statPath(path)
 		l.t.mu.Lock()
 		l.meet(in, path, st, err == nil && st.regular)

@@ -35,7 +35,7 @@ func Look(inputs []Input, avoid []string, mine []*os.File) (seen []Seen, folders
 		x.shut, x.walk.Errs = make(map[string]bool), make(map[string]error)
 		sightings := x.walk.Match(&in.spec)
 		for _, s := range sightings {
-			x.meet(in, s.Path)
+			x.meet(in, s.Path())
 		}
 		x.unknown(in)
 		if len(sightings) == 0 && len(x.walk.Errs) == 0 && len(in.Paths) > 0 {

@@ -92,7 +92,7 @@ func (t *Tailer) meetBelow(in *input, dir string) {
 	w.Below(&in.spec, dir)
 	t.watch.Also(w.Passed)
 	for _, s := range w.Below(&in.spec, dir) { // what came before it was watched
-		t.meet(in, s.Path, false)
+		t.meet(in, s.Path(), false)
 	}
 }
 

@@ -96,7 +96,7 @@ func beginsAs(f *os.File, want record.Head) bool {
 func placesOf(in *input, info record.FileInfo) []string {
 	var places []string
 	for _, s := range finder.NewWalk().Match(&in.spec) {
-		places = append(places, s.Path)
+		places = append(places, s.Path())
 	}
 	names := append(info.Paths(), info.First)
 	if now, ok := in.folders.findNode(info); ok {

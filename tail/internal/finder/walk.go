@@ -21,19 +21,38 @@ type Walk struct {
 	Passed map[string]bool  // folders to be watched, for a match can appear in them
 	Errs   map[string]error // paths that could not be looked at: what is there is unknown
 
-	folders map[string][]fs.DirEntry
+	folders map[string][]Entry
 	kept    int  // entries in folders
 	polled  bool // those at hand do without events
 	found   []Sighting
 	seen    map[string]bool // nil: no path can be met twice
 }
 
-// Sighting is a file that patterns match.
-type Sighting struct{ Path string }
+// Sighting is a file that patterns match. The path is made when it is asked for: of many
+// files it would take most of the memory.
+type Sighting struct{ dir, name string }
+
+// Path is where the file is.
+func (s Sighting) Path() string { return filepath.Join(s.dir, s.name) }
+
+// Entry is a name in a folder.
+type Entry struct {
+	name string
+	kind fs.FileMode
+}
+
+// Name is the name in the folder.
+func (e Entry) Name() string { return e.name }
+
+// Type is the type of what has the name, which may be a link.
+func (e Entry) Type() fs.FileMode { return e.kind }
+
+// IsDir reports whether it is a folder.
+func (e Entry) IsDir() bool { return e.kind.IsDir() }
 
 // NewWalk is a walk that has read no folder yet.
 func NewWalk() *Walk {
-	return &Walk{folders: make(map[string][]fs.DirEntry), Passed: make(map[string]bool), Errs: make(map[string]error)}
+	return &Walk{folders: make(map[string][]Entry), Passed: make(map[string]bool), Errs: make(map[string]error)}
 }
 
 // NewLook returns a walk whose folders are not to be watched.
@@ -67,13 +86,13 @@ func (w *Walk) Below(s *Spec, dir string) (found []Sighting) {
 }
 
 func (w *Walk) below(s *Spec, dir string, found []Sighting) []Sighting {
-	for _, e := range w.list(dir, func(fs.DirEntry) bool { return true }) {
+	for _, e := range w.list(dir, func(Entry) bool { return true }) {
 		path := filepath.Join(dir, e.Name())
 		switch {
 		case e.IsDir() && s.HearsBelow(path):
 			found = w.below(s, path, found)
 		case !e.IsDir() && s.Matches(path):
-			found = append(found, Sighting{path})
+			found = append(found, Sighting{dir, e.Name()})
 		}
 	}
 	return found
@@ -92,19 +111,18 @@ func (w *Walk) step(folder string, parts []string, s *Spec) {
 		if len(rest) > 0 {
 			w.step(path, rest, s)
 		} else if _, err := os.Lstat(path); err == nil {
-			w.add(path, s)
+			w.add(folder, name, s)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			w.Errs[path] = err
 		}
 	default:
-		for _, e := range w.list(folder, func(e fs.DirEntry) bool { return matches(name, e.Name()) }) {
-			path := filepath.Join(folder, e.Name())
+		for _, e := range w.list(folder, func(e Entry) bool { return matches(name, e.Name()) }) {
 			if len(rest) == 0 {
 				if name == "*" && e.IsDir() {
 					continue // whoever asks for all means the files
 				}
-				w.add(path, s)
-			} else if w.isFolder(path, e) {
+				w.add(folder, e.Name(), s)
+			} else if path := filepath.Join(folder, e.Name()); w.isFolder(path, e) {
 				w.step(path, rest, s)
 			}
 		}
@@ -118,19 +136,23 @@ func (w *Walk) deep(folder string, parts []string, s *Spec) {
 		parts = []string{"*"}
 	}
 	w.step(folder, parts, s)
-	for _, e := range w.list(folder, fs.DirEntry.IsDir) {
+	for _, e := range w.list(folder, Entry.IsDir) {
 		w.deep(filepath.Join(folder, e.Name()), parts, s)
 	}
 }
 
-func (w *Walk) add(path string, s *Spec) {
-	if w.seen[path] || Excluded(s.Exclude, path) {
-		return
+func (w *Walk) add(dir, name string, s *Spec) {
+	at := Sighting{dir, name}
+	if w.seen != nil || len(s.Exclude) > 0 {
+		path := at.Path()
+		if w.seen[path] || Excluded(s.Exclude, path) {
+			return
+		}
+		if w.seen != nil {
+			w.seen[path] = true
+		}
 	}
-	if w.seen != nil {
-		w.seen[path] = true
-	}
-	w.found = append(w.found, Sighting{path})
+	w.found = append(w.found, at)
 }
 
 // keptEntries is how many entries a walk remembers, and atATime how many it reads
@@ -142,17 +164,14 @@ const (
 
 // list returns the wanted entries of a folder, sorted. A missing folder is empty; one that
 // cannot be read is noted in Errs.
-func (w *Walk) list(folder string, wanted func(fs.DirEntry) bool) (found []fs.DirEntry) {
+func (w *Walk) list(folder string, wanted func(Entry) bool) (found []Entry) {
 	w.pass(folder)
-	choose := func(some []fs.DirEntry) {
-		for _, e := range some {
+	if all, ok := w.folders[folder]; ok {
+		for _, e := range all {
 			if wanted(e) {
 				found = append(found, e)
 			}
 		}
-	}
-	if all, ok := w.folders[folder]; ok {
-		choose(all)
 		return found
 	}
 	f, err := os.OpenFile(folder, os.O_RDONLY|unix.O_DIRECTORY, 0) // a FIFO would block
@@ -161,19 +180,25 @@ func (w *Walk) list(folder string, wanted func(fs.DirEntry) bool) (found []fs.Di
 		return nil
 	}
 	defer f.Close()
-	var all []fs.DirEntry
+	var all []Entry
 	keep := true
 	for err == nil {
 		var some []fs.DirEntry
 		some, err = f.ReadDir(atATime)
-		choose(some)
-		if keep = keep && w.kept+len(all)+len(some) <= keptEntries; keep {
-			all = append(all, some...)
-		} else {
+		if keep = keep && w.kept+len(all)+len(some) <= keptEntries; !keep {
 			all = nil
 		}
+		for _, d := range some {
+			e := Entry{d.Name(), d.Type()}
+			if wanted(e) {
+				found = append(found, e)
+			}
+			if keep {
+				all = append(all, e)
+			}
+		}
 	}
-	byName := func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) }
+	byName := func(a, b Entry) int { return strings.Compare(a.Name(), b.Name()) }
 	slices.SortFunc(found, byName)
 	if err != io.EOF {
 		w.unread(folder, err)
@@ -186,8 +211,8 @@ func (w *Walk) list(folder string, wanted func(fs.DirEntry) bool) (found []fs.Di
 }
 
 // Beginning returns the entries of a folder whose names begin with prefix.
-func (w *Walk) Beginning(folder, prefix string) []fs.DirEntry {
-	begins := func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), prefix) }
+func (w *Walk) Beginning(folder, prefix string) []Entry {
+	begins := func(e Entry) bool { return strings.HasPrefix(e.Name(), prefix) }
 	all, ok := w.folders[folder]
 	if !ok {
 		found := w.list(folder, begins)
@@ -195,8 +220,8 @@ func (w *Walk) Beginning(folder, prefix string) []fs.DirEntry {
 			return found
 		}
 	}
-	i, _ := slices.BinarySearchFunc(all, prefix, func(e fs.DirEntry, p string) int { return strings.Compare(e.Name(), p) })
-	n := slices.IndexFunc(all[i:], func(e fs.DirEntry) bool { return !begins(e) })
+	i, _ := slices.BinarySearchFunc(all, prefix, func(e Entry, p string) int { return strings.Compare(e.Name(), p) })
+	n := slices.IndexFunc(all[i:], func(e Entry) bool { return !begins(e) })
 	if n < 0 {
 		n = len(all) - i
 	}
@@ -242,7 +267,7 @@ func (w *Walk) Unknown(path string) bool {
 	}
 }
 
-func (w *Walk) isFolder(path string, e fs.DirEntry) bool {
+func (w *Walk) isFolder(path string, e Entry) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return e.IsDir()
 	}

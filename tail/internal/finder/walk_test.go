@@ -37,7 +37,7 @@ func specOf(t testing.TB, dir string, patterns ...string) *Spec {
 
 func paths(found []Sighting) (all []string) {
 	for _, s := range found {
-		all = append(all, s.Path)
+		all = append(all, s.Path())
 	}
 	return all
 }
