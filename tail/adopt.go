@@ -82,8 +82,8 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	t.endSuspicion(in, st.node, f)
 	r := &reader{
 		in: in, joint: &alone, life: tracker.Found(t.scanNo, placeOf(gone, m.is >= identity.Continuation)),
-		where: where{path: path, linked: isLink(path), at: now()},
-		f:     f, reading: &reading{sight: sight{grown: now(), size: st.size, mtime: st.mtime}},
+		linked: isLink(path), where: where{path: path, at: now()},
+		f: f, reading: &reading{sight: sight{grown: now(), size: st.size, mtime: st.mtime}},
 	}
 	r.active = r.grown.add(-max(time.Since(time.Unix(0, st.mtime)), 0))
 	r.info = record.FileInfo{Path: path, First: path, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle}
@@ -211,7 +211,7 @@ func (t *Tailer) passOver(r *reader, size int64) {
 		r.info.Head = head
 		r.in.heads.move(r.k, head)
 	}
-	r.k.info = r.info
+	r.k.info = factsOf(r.info)
 	t.remember(r.file, r.info)
 }
 

@@ -26,7 +26,7 @@ func (k *known) isComparable() bool {
 // name notes what file a generation is of.
 func (k *known) name(path string, n node, handle []byte) {
 	k.info.Path, k.info.First = path, path
-	k.info.Dev, k.info.Inode, k.info.Birth, k.info.Handle = n.dev, n.ino, n.birth, handle
+	k.info.Dev, k.info.Inode, k.info.Birth, k.info.Handle = n.dev, n.ino, n.birth, string(handle)
 }
 
 // mostSalts is with how many salts the id of a file is compared.
@@ -65,10 +65,10 @@ func (t *Tailer) findUnnamed(in *input, x record.Extent) (source, error) {
 	w := finder.NewWalk()
 	var unclear error
 	for _, s := range w.Match(&in.spec) {
-		if st, err := statPath(s.Path); err == nil && !st.regular {
+		if st, err := statPath(s.Path()); err == nil && !st.regular {
 			continue
 		}
-		f, st, err := openFile(s.Path)
+		f, st, err := openFile(s.Path())
 		if err != nil {
 			if !errors.Is(err, fs.ErrNotExist) {
 				unclear = err

@@ -161,10 +161,10 @@ type holder struct {
 // candidate copies the state of a generation, to compare a file with it without holding
 // mu. The caller holds Tailer.mu.
 func (k *known) candidate(scan uint64) *candidate {
-	c := &candidate{k: k, info: k.info, truncated: k.truncated, left: k.left, reach: reach{position: k.position, mark: k.mark, ahead: k.ahead}}
+	c := &candidate{k: k, info: k.info.whole(), truncated: k.truncated, left: k.left, reach: reach{position: k.position, mark: k.mark, ahead: k.ahead}}
 	if r := k.reader; r != nil {
 		c.reader, c.f, c.path, c.deleted, c.ahead = r, r.f, r.path, r.life.IsDeleted(), nil
-		c.resting, c.inTurn, c.anew = r.shown.atEnd && r.life.Turn() == tracker.Resting, r.life.IsRunning(), r.anew.time()
+		c.resting, c.inTurn, c.anew = r.shown.atEnd && r.life.Turn() == tracker.Resting, r.life.IsRunning(), k.anew
 		c.turning = r.life.Turn() == tracker.Queued || c.inTurn
 		c.intact = k.intact == scan
 		c.packed, c.missing = r.z != nil, r.life.IsMissing()

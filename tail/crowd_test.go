@@ -149,7 +149,7 @@ func TestHeard(t *testing.T) {
 	f := func(name string, turn tracker.Turn, heard bool, since, want time.Duration, watch string) {
 		t.Helper()
 		tailer.unpoll(r)
-		r.in.Watch, r.life, r.shown.failed, r.shown.active, r.shown.atEnd = watch, tracker.File{}, "", now(), true
+		r.in.Watch, r.life, r.shown.failed, r.shown.active, r.shown.atEnd = watch, tracker.File{}, nil, now(), true
 		if turn == tracker.Running {
 			tailer.apply(r, tracker.Taken{})
 			if heard {

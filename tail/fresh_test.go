@@ -81,7 +81,7 @@ func TestWeigh(t *testing.T) {
 		t.Helper()
 		in.readers, in.known = newReaders(), newKnowns()
 		for n := range read {
-			in.readers.Put(&reader{k: &known{info: record.FileInfo{Inode: uint64(n)}}})
+			in.readers.Put(&reader{k: &known{info: facts{Inode: uint64(n)}}})
 		}
 		for n := range read + remembered {
 			in.known.Put(&known{file: in.file(record.FileID(n), 0)})
@@ -94,8 +94,8 @@ func TestWeigh(t *testing.T) {
 	}
 	f(0, 0)
 	f(100, 100)
-	f(1000, 0, 1000*bytesRead)
-	f(1000, 500)
-	f(0, 1000, 1000*bytesRemembered)
+	f(3000, 0, 3000*bytesRead)
+	f(3000, 500)
+	f(0, 2000, 2000*bytesRemembered)
 	f(0, 0, 0)
 }

@@ -86,7 +86,7 @@ func (t *Tailer) absent(in *input, w *finder.Walk) (all []absence, vanished []su
 // rotatedAway counts and logs that a file is gone from its path. What was rotated after
 // it is to be looked for. The caller holds mu.
 func (t *Tailer) rotatedAway(r *reader) {
-	info := r.k.info
+	info := r.k.info.whole()
 	info.Path = r.path
 	r.in.rotated = append(r.in.rotated, rotated{info: info, since: r.at.time()})
 	t.o.Metrics.Rotation(r.in.Name)

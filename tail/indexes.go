@@ -51,7 +51,7 @@ func (x *nodes) move(k *known, info record.FileInfo) {
 		x.now.Delete(was)
 		x.former[was] = k
 	}
-	k.info = info
+	k.info = factsOf(info)
 }
 
 // node is where the file of a reader is. The caller holds mu; the worker that has the

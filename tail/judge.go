@@ -18,7 +18,7 @@ import (
 // Unlike a plain copy, a compressed file is never read while its original is being read. The
 // caller holds mu.
 func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
-	if k := p.in.byNode.get(p.st.node); k != nil && k.reader == nil && !otherHandle(k.info.Handle, p.handle) {
+	if k := p.in.byNode.get(p.st.node); k != nil && k.reader == nil && !otherHandle(k.info.handle(), p.handle) {
 		f := identity.Facts{Node: identity.SameNode, Compressed: true}
 		f.Content, _ = k.isIn(p.facts)
 		if f.Content == identity.Prefix || f.Content == identity.Part {
@@ -71,7 +71,7 @@ func (k *known) comparePacked(p *packed) (f identity.Facts, upTo place) {
 // both may have the same content.
 func (p *packed) isAwaited() bool {
 	for r := range p.in.readers.All() {
-		if r.k.position == 0 && r.shown.size > 0 && r.k.info.Head.Len == 0 && r.life.Turn() != tracker.Resting && isNameOf(p.path, r.k.info) {
+		if r.k.position == 0 && r.shown.size > 0 && r.k.info.Head.Len == 0 && r.life.Turn() != tracker.Resting && isNameOf(p.path, r.k.info.whole()) {
 			return true
 		}
 	}
@@ -85,7 +85,7 @@ func (p *packed) alike(heads []record.Head) (all []*known) {
 		all = slices.AppendSeq(all, p.in.heads.Get(h))
 	}
 	for k := range p.in.known.All() {
-		if k.mark != 0 && k.info.Head.Len == 0 && isNameOf(p.path, k.info) {
+		if k.mark != 0 && k.info.Head.Len == 0 && isNameOf(p.path, k.info.whole()) {
 			all = append(all, k)
 		}
 	}
@@ -169,7 +169,7 @@ func (k *known) evidence(p *packed) identity.Content {
 		return identity.Holds
 	case k.info.Done && k.truncated.IsZero() && k.position != p.facts.Size:
 		return identity.Differs // it was read to its end
-	case time.Since(k.truncated) < freshCopy || isNameOf(p.path, k.info):
+	case time.Since(k.truncated) < freshCopy || isNameOf(p.path, k.info.whole()):
 		return identity.Holds
 	}
 	return identity.Little

@@ -255,7 +255,6 @@ func (t *Tailer) nextGeneration(r *reader, late []byte) {
 	defer t.mu.Unlock()
 	t.keepLate(r.k, late)
 	found := time.Now()
-	r.anew = momentOf(found)
 	r.k.own().truncated = found
 	t.part(r)
 	if r.stream != nil {
@@ -271,7 +270,8 @@ func (t *Tailer) nextGeneration(r *reader, late []byte) {
 		r.info.Dated = r.mtime
 	}
 	r.k = newKnown()
-	r.k.file, r.k.info, r.k.reader = r.file, r.info, r
+	r.k.own().anew = found
+	r.k.file, r.k.info, r.k.reader = r.file, factsOf(r.info), r
 	r.in.known.Put(r.k)
 	r.k.info.Head = record.Head{}
 	r.in.byNode.put(r.k)

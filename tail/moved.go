@@ -80,7 +80,7 @@ func (t *Tailer) unreadOf(in *input) (all []unfinished) {
 	defer t.mu.Unlock()
 	for k := range in.known.All() {
 		if k.reader == nil && !k.info.Done && in.byNode.get(k.node()) == k {
-			all = append(all, unfinished{known: k, info: k.info})
+			all = append(all, unfinished{known: k, info: k.info.whole()})
 		}
 	}
 	return all
@@ -95,7 +95,8 @@ func (t *Tailer) findCopies(in *input) {
 	in.truncated = nil
 	paths := make([][]string, len(lost))
 	for i, k := range lost {
-		paths[i] = k.info.Paths()
+		info := k.info.whole()
+		paths[i] = info.Paths()
 	}
 	t.mu.Unlock()
 	for i, k := range lost {

@@ -104,7 +104,7 @@ func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how a
 // it. The caller holds mu.
 func (t *Tailer) advance(p *packed) {
 	k := p.in.byNode.get(p.st.node)
-	if k != nil && (k.reader != nil || otherHandle(k.info.Handle, p.handle)) {
+	if k != nil && (k.reader != nil || otherHandle(k.info.handle(), p.handle)) {
 		k = nil
 	}
 	switch {
@@ -124,7 +124,7 @@ func (t *Tailer) advance(p *packed) {
 // holds mu.
 func (p *packed) done() bool {
 	k := p.in.byNode.get(p.st.node)
-	return k != nil && k.reader == nil && !otherHandle(k.info.Handle, p.handle) &&
+	return k != nil && k.reader == nil && !otherHandle(k.info.handle(), p.handle) &&
 		!p.matched && k.info.Done && k.info.Packed.Size == p.st.size && k.info.Packed.Mtime == p.st.mtime
 }
 

@@ -13,14 +13,14 @@ import (
 // poll is when a reader is looked at next. Guarded by Tailer.mu.
 type poll struct {
 	at     moment
-	index  int    // in the heap, from 1; 0: not in it
 	looked moment // end of the last turn
+	index  int32  // in the heap, from 1; 0: not in it
 }
 
 // unpoll cancels the planned turn of a reader. The caller holds mu.
 func (t *Tailer) unpoll(r *reader) {
 	if r.polled.index > 0 {
-		heap.Remove(&t.polls, r.polled.index-1)
+		heap.Remove(&t.polls, int(r.polled.index)-1)
 	}
 }
 
@@ -28,14 +28,14 @@ func (t *Tailer) unpoll(r *reader) {
 // events allow. The caller holds mu.
 func (t *Tailer) poll(r *reader) {
 	t.unpoll(r)
-	if t.o.Once && r.shown.failed == "" {
+	if t.o.Once && r.shown.failed == nil {
 		return
 	}
 	now := now()
 	wait, planned := finder.LookWait(finder.Rest{
 		For:      now.since(r.shown.active),
 		Told:     !r.life.WasHeard() && t.hears(r),
-		Failed:   r.shown.failed != "",
+		Failed:   r.shown.failed != nil,
 		Pending:  r.life.IsGone() || (r.in.PartialLineWait > 0 || r.in.joins() || r.path != r.k.info.First) && !r.shown.atEnd,
 		Reserved: r.shown.reserved,
 	})
@@ -141,13 +141,13 @@ func (q pollQueue) Len() int           { return len(q) }
 func (q pollQueue) Less(i, j int) bool { return q[i].polled.at < q[j].polled.at }
 func (q pollQueue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].polled.index, q[j].polled.index = i+1, j+1
+	q[i].polled.index, q[j].polled.index = int32(i+1), int32(j+1)
 }
 
 func (q *pollQueue) Push(x any) {
 	r := x.(*reader)
 	*q = append(*q, r)
-	r.polled.index = len(*q)
+	r.polled.index = int32(len(*q))
 }
 
 // Pop removes the last element, as package heap asks for it.

@@ -27,12 +27,14 @@ type reader struct {
 	// Guarded by Tailer.mu.
 	life     tracker.File
 	where    // the file is
-	wakeups  // that are planned or owed
-	*joint   // to other files of its stream; never nil
+	polled   poll
+	spare    *list.Element // in Tailer.spares; nil: it is not
+	*joint                 // to other files of its stream; never nil
 	shown    shown
+	arrivals *arrivals   // nil: all bytes are safe
+	owed     atomic.Bool // a turn for room comes; not guarded
 	resting  resting
-	arrivals *arrivals // nil: all bytes are safe
-	anew     moment    // when its file was last found truncated or rewritten
+	linked   bool // it was found by a link, and events are of the folder of that
 
 	// Owned by the worker that has its turn.
 	f        *os.File
@@ -44,16 +46,8 @@ type reader struct {
 type where struct {
 	beside *reader // of Tailer.byPath
 	path   string
-	linked bool   // it was found by a link, and events are of the folder of that
 	at     moment // of the scan that found it last
 	pinned int64  // its size when a scan last found it deleted
-}
-
-// wakeups are what gives a reader its next turn. Guarded by Tailer.mu.
-type wakeups struct {
-	owed   atomic.Bool // one for room comes; not guarded
-	polled poll
-	spare  *list.Element // in Tailer.spares; nil: it is not
 }
 
 // sight is what the looks at a file have shown.
@@ -95,8 +89,16 @@ type shown struct {
 	grown    moment
 	active   moment
 	atEnd    bool
-	reserved bool   // it ends with NULs, in whose place something may be written
-	failed   string // the error of the last turn; empty: none
+	reserved bool    // it ends with NULs, in whose place something may be written
+	failed   *string // the error of the last turn; nil: none
+}
+
+// why is the error of the last turn; empty: there was none.
+func (s *shown) why() string {
+	if s.failed == nil {
+		return ""
+	}
+	return *s.failed
 }
 
 // after says what a turn leads to.

@@ -241,7 +241,7 @@ func (t *Tailer) findPacked(in *input) {
 	})
 	infos := make([]record.FileInfo, len(in.lost))
 	for i, k := range in.lost {
-		infos[i] = k.info
+		infos[i] = k.info.whole()
 	}
 	for n, path := range in.behind {
 		if st, err := statPath(path); err == nil && st.node != n || errors.Is(err, fs.ErrNotExist) {
@@ -351,7 +351,7 @@ func (t *Tailer) loseBarred(p *packed, k *known) {
 			"fix", "compress files later (delaycompress), or let the input read compressed files")
 	}
 	k.info.Done = true
-	t.remember(k.file, k.info)
+	t.remember(k.file, k.info.whole())
 }
 
 // isCut reports whether a file is a compressed one that breaks off.

@@ -56,7 +56,7 @@ func (r *reader) wake() {
 		return
 	}
 	k, kept := r.k, &r.resting
-	h := &reading{file: k.file, info: k.info}
+	h := &reading{file: k.file, info: k.info.whole()}
 	h.sight = sight{size: r.shown.size, mtime: r.shown.mtime, grown: r.shown.grown, active: r.shown.active, empty: kept.empty}
 	h.offset, h.mark = k.position, k.mark
 	h.toldOf, h.registered, h.headed = kept.toldOf, kept.registered, int(kept.headed)

@@ -16,7 +16,7 @@ import (
 // Tailer.mu.
 type known struct {
 	file     record.File
-	info     record.FileInfo
+	info     facts
 	position int64       // all before was read; of its reader, at the end of its last turn
 	safe     int64       // all before is safe
 	mark     record.Mark // of the position
@@ -35,6 +35,7 @@ type past struct {
 	toldLost bool
 	left     departure
 
+	anew      time.Time // when its file was found truncated or rewritten, and this generation began
 	truncated time.Time // when reading ended with a truncation; zero: it did not, or in an earlier run
 }
 
@@ -42,7 +43,7 @@ type past struct {
 var uneventful past
 
 // newKnown is a generation of which nothing was read.
-func newKnown() *known { return &known{past: &uneventful} }
+func newKnown() *known { return &known{info: facts{seldom: &usual}, past: &uneventful} }
 
 // own returns the past of a generation, to be changed.
 func (k *known) own() *past {
@@ -70,7 +71,7 @@ func (k *known) places() trail {
 // revive drops what is remembered of how a generation ended: a reader goes on with it.
 func (k *known) revive() {
 	if k.past != &uneventful {
-		k.truncated, k.missing, k.left = time.Time{}, time.Time{}, departure{}
+		k.anew, k.truncated, k.missing, k.left = time.Time{}, time.Time{}, time.Time{}, departure{}
 	}
 }
 
@@ -79,13 +80,14 @@ func (in *input) recall(states []State) {
 	var before *known // the generation before, of the same file or another
 	for _, s := range states {
 		k := newKnown()
-		k.file, k.info, k.position, k.safe, k.mark = s.File, s.Info, s.Position, s.Position, s.Mark
+		k.file, k.info, k.position, k.safe, k.mark = s.File, factsOf(s.Info), s.Position, s.Position, s.Mark
+		k.file.Input = in.Name // one string for all
 		if len(s.Ahead) > 0 {
 			k.own().ahead = s.Ahead
 		}
 		in.known.Put(k)
 		if k.isUnnamed() && before != nil && before.file.ID == k.file.ID && !before.isUnnamed() && k.isComparable() {
-			k.name(before.info.Path, nodeOf(before.info), before.info.Handle)
+			k.name(before.info.Path, before.node(), before.info.handle())
 		}
 		before = k
 		if k.isUnnamed() {
@@ -199,7 +201,7 @@ func (in *input) sameFile(s *sample, scan uint64) *candidate {
 	case k == nil:
 	case k.node() != s.node: // a copy of what it held goes on where it ended
 		return k.candidate(scan)
-	case k.reader == nil && !otherHandle(k.info.Handle, s.handle):
+	case k.reader == nil && !otherHandle(k.info.handle(), s.handle):
 		return k.candidate(scan)
 	}
 	if s.birth == 0 {

@@ -138,7 +138,10 @@ func (t *Tailer) put(r *reader, next after, moved bool, failed string) {
 	defer t.turned.Broadcast()
 	t.workers.turns++
 	defer t.noteEnd()
-	r.shown.failed = failed
+	r.shown.failed = nil
+	if failed != "" {
+		r.shown.failed = &failed
+	}
 	wait := r.show(next)
 	if next == closed || next.Rests() && r.offset == r.size {
 		t.endUnpacking(r)

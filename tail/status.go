@@ -64,7 +64,7 @@ func (r *reader) show(next after) (wait tracker.Wait) {
 		wait = tracker.ForSuccessor
 	case next.Waits():
 		wait = tracker.ForRoom
-	case r.shown.failed != "" || !next.Rests() || r.offset >= r.size:
+	case r.shown.failed != nil || !next.Rests() || r.offset >= r.size:
 	case r.stuck == r.size:
 		wait = tracker.ForRecordEnd
 	case r.offset == r.end():
@@ -132,7 +132,7 @@ func (t *Tailer) eachFile(take func(FileStatus)) {
 func (t *Tailer) statusOf(r *reader) FileStatus {
 	f := FileStatus{
 		File: r.k.file, Path: r.path, Size: r.shown.size, Read: r.k.position, Safe: min(r.k.safe, r.shown.size),
-		Gone: r.life.IsGone(), Deleted: r.life.IsDeleted(), Grown: r.shown.grown.time(), Why: cmp.Or(r.life.Wait().String(), r.shown.failed), Fix: t.told[subject{r.path, r.in.Name}].fix,
+		Gone: r.life.IsGone(), Deleted: r.life.IsDeleted(), Grown: r.shown.grown.time(), Why: cmp.Or(r.life.Wait().String(), r.shown.why()), Fix: t.told[subject{r.path, r.in.Name}].fix,
 	}
 	if f.Safe < f.Size && r.arrivals != nil {
 		f.Waits = r.arrivals.of(f.Safe)

@@ -43,6 +43,9 @@ func (f *file) advance() bool {
 		return false
 	}
 	f.position, f.mark, f.ahead = f.ahead[0].End, f.ahead[0].mark, f.ahead[1:]
+	if len(f.ahead) == 0 {
+		f.ahead = nil // of most files for good
+	}
 	return true
 }
 

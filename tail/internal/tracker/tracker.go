@@ -61,7 +61,7 @@ func (w Wait) String() string { return waitWords[w] }
 
 // File is the life of one file that is being read. Only Apply changes it.
 type File struct {
-	scan     uint64 // number of the scan that found it last
+	scan     uint32 // the last bits of the number of the scan that found it last
 	turn     Turn
 	place    Place
 	wish     Wish
@@ -75,14 +75,14 @@ type File struct {
 }
 
 // Found is a file that a scan has just found at a place.
-func Found(scan uint64, at Place) File { return File{scan: scan, place: at} }
+func Found(scan uint64, at Place) File { return File{scan: uint32(scan), place: at} }
 
 // Turn is where it stands between two turns.
 func (f *File) Turn() Turn { return f.turn }
 
 // Awaits reports whether a scan has still to say where it is: the scan has found none of
 // its names yet.
-func (f *File) Awaits(scan uint64) bool { return f.scan != scan && f.turn != Closed }
+func (f *File) Awaits(scan uint64) bool { return f.scan != uint32(scan) && f.turn != Closed }
 
 // IsRunning reports whether a worker reads it.
 func (f *File) IsRunning() bool { return f.turn == Running || f.turn == Again }
@@ -364,7 +364,7 @@ func (t *Tracker) seen(f *File, e Seen) []Action {
 	if !f.Awaits(e.Scan) {
 		return none
 	}
-	f.scan, f.place = e.Scan, Present
+	f.scan, f.place = uint32(e.Scan), Present
 	f.moved = f.moved || e.Renamed
 	if e.Renamed || e.Changed {
 		return t.want(f)
