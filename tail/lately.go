@@ -31,6 +31,8 @@ type lateRead struct {
 const (
 	lateRing = 4 << 20
 	lateMost = 256 << 10 // of one read
+
+	lateReads = 1 << 15 // that are known at most; of files of one line there may be more in the ring
 )
 
 // put stores the last bytes of data, which was read of a file at an offset.
@@ -46,6 +48,7 @@ func (l *lately) put(f record.File, offset int64, data []byte) {
 	copy(l.ring, data[copy(l.ring[l.next%lateRing:], data):])
 	l.next += int64(len(data))
 	l.reads = l.reads[slices.IndexFunc(l.reads, func(r lateRead) bool { return r.at >= l.next-lateRing }):]
+	l.reads = l.reads[max(len(l.reads)-lateReads, 0):]
 }
 
 // before returns the stored bytes of a file that end at end, without a gap. The caller

@@ -3,6 +3,7 @@ package tail
 import (
 	"bytes"
 	"cmp"
+	"iter"
 	"os"
 	"slices"
 	"time"
@@ -75,10 +76,10 @@ func (k *known) revive() {
 	}
 }
 
-// recall loads the generations that the journal has of an input.
-func (in *input) recall(states []State) {
+// recall loads the generations that the journal has of an input, sorted by file.
+func (in *input) recall(states iter.Seq[State]) {
 	var before *known // the generation before, of the same file or another
-	for _, s := range states {
+	for s := range states {
 		k := newKnown()
 		k.file, k.info, k.position, k.safe, k.mark = s.File, factsOf(s.Info), s.Position, s.Position, s.Mark
 		k.file.Input = in.Name // one string for all

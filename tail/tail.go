@@ -7,6 +7,7 @@ package tail
 import (
 	"container/list"
 	"context"
+	"iter"
 	"log/slog"
 	"os"
 	"runtime"
@@ -33,7 +34,7 @@ type State struct {
 
 // Positions remembers files and how far they are safe.
 type Positions interface {
-	Files(input string) []State
+	Files(input string) iter.Seq[State]
 	Register(f record.File, info record.FileInfo) error
 	Skip(f record.File, span record.Span, mark record.Mark) error
 	Forget(f record.File) error
@@ -205,6 +206,7 @@ func New(o Options) (*Tailer, error) {
 		}
 		t.remind(in)
 		t.inputs = append(t.inputs, in)
+		t.weigh()
 	}
 	t.watch.Rest(lookEvery(t.inputs))
 	return t, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math"
 	"os"
@@ -492,9 +493,12 @@ func (b *box) logged(words ...string) (n int) {
 // positions hands a journal to the tailer, as the agent does.
 type positions struct{ *journal.Journal }
 
-func (p positions) Files(input string) (all []State) {
-	for _, s := range p.Journal.Files(input) {
-		all = append(all, State{File: s.File, Info: s.Info, Position: s.Position, Mark: s.Mark, Ahead: s.Ahead})
+func (p positions) Files(input string) iter.Seq[State] {
+	return func(yield func(State) bool) {
+		for s := range p.EachFile(input) {
+			if !yield(State{File: s.File, Info: s.Info, Position: s.Position, Mark: s.Mark, Ahead: s.Ahead}) {
+				return
+			}
+		}
 	}
-	return all
 }

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"iter"
+
 	"kusto-agent/batcher"
 	"kusto-agent/internal/journal"
 	"kusto-agent/internal/pipeline"
@@ -14,8 +16,8 @@ import (
 // positions lets tail ask the journal where to go on.
 type positions struct{ *journal.Journal }
 
-func (p positions) Files(input string) []tail.State {
-	return pipeline.States(p.Journal.Files(input))
+func (p positions) Files(input string) iter.Seq[tail.State] {
+	return pipeline.States(p.Journal.EachFile(input))
 }
 
 // sealer lets the sender take payloads apart, each record with the path its

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"os"
 	"slices"
@@ -175,6 +176,22 @@ func (j *Journal) Files(input string) []FileState {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.state.filesOf(input)
+}
+
+// EachFile yields what Files returns, one at a time: of hundreds of thousands the list would
+// take as much memory as all else. Files that are changed meanwhile are as they are by then,
+// and those that are new are left out.
+func (j *Journal) EachFile(input string) iter.Seq[FileState] {
+	j.mu.Lock()
+	names := j.state.namesOf(input)
+	j.mu.Unlock()
+	return func(yield func(FileState) bool) {
+		for _, name := range names {
+			if s, known := j.State(name); known && !yield(s) {
+				return
+			}
+		}
+	}
 }
 
 // Covers reports whether all ranges in the cover of a payload are safe.

@@ -32,16 +32,24 @@ func (p *Past) Files(input string) []FileState { return p.state.filesOf(input) }
 // filesOf returns all remembered files of an input, sorted by id and generation.
 func (s *state) filesOf(input string) []FileState {
 	var out []FileState
+	for _, name := range s.namesOf(input) {
+		v, _ := s.view(name)
+		out = append(out, v)
+	}
+	return out
+}
+
+// namesOf returns the files of an input, sorted by id and generation.
+func (s *state) namesOf(input string) (all []record.File) {
 	for name := range s.files.all {
 		if name.Input == input {
-			v, _ := s.view(name)
-			out = append(out, v)
+			all = append(all, name)
 		}
 	}
-	slices.SortFunc(out, func(a, b FileState) int {
-		return cmp.Or(cmp.Compare(a.File.ID, b.File.ID), cmp.Compare(a.File.Generation, b.File.Generation))
+	slices.SortFunc(all, func(a, b record.File) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Generation, b.Generation))
 	})
-	return out
+	return all
 }
 
 // IsOver reports whether a batch that was in the spool has ended. Its frame may still be

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -184,11 +185,11 @@ func (c collector) Put(p *record.Payload) {
 // readOnly stands in the place of the journal.
 type readOnly struct{ past *journal.Past }
 
-func (r readOnly) Files(input string) []tail.State {
+func (r readOnly) Files(input string) iter.Seq[tail.State] {
 	if r.past == nil {
-		return nil
+		return func(func(tail.State) bool) {}
 	}
-	return States(r.past.Files(input))
+	return States(slices.Values(r.past.Files(input)))
 }
 
 func (r readOnly) InputKnown(name string) bool                      { return r.past != nil && r.past.InputSeen(name) }

@@ -3,6 +3,8 @@
 package pipeline
 
 import (
+	"iter"
+
 	"kusto-agent/batcher"
 	"kusto-agent/internal/journal"
 	"kusto-agent/internal/record"
@@ -22,9 +24,12 @@ func (s Sink) Lease(r record.Route, want int, wake func()) (tail.Lease, error) {
 }
 
 // States are what the journal knows of files, as tail takes it.
-func States(files []journal.FileState) (all []tail.State) {
-	for _, s := range files {
-		all = append(all, tail.State{File: s.File, Info: s.Info, Position: s.Position, Mark: s.Mark, Ahead: s.Ahead})
+func States(files iter.Seq[journal.FileState]) iter.Seq[tail.State] {
+	return func(yield func(tail.State) bool) {
+		for s := range files {
+			if !yield(tail.State{File: s.File, Info: s.Info, Position: s.Position, Mark: s.Mark, Ahead: s.Ahead}) {
+				return
+			}
+		}
 	}
-	return all
 }
