@@ -76,7 +76,7 @@ func (t *Tailer) leaveStream(r *reader) {
 		return
 	}
 	t.part(r)
-	r.joint = &alone
+	r.joint = new(joint) // what the turn under way has still to note is of no stream
 	if s.files = slices.DeleteFunc(s.files, func(o *reader) bool { return o == r }); len(s.files) == 0 {
 		delete(r.in.streams, s.home)
 	}

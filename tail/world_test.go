@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -211,6 +212,9 @@ func (w *world) halt() {
 	<-w.stopped
 	w.taker.end()
 	w.tailer = nil
+	if alone != (joint{}) || !reflect.DeepEqual(uneventful, past{}) || usual != (seldom{}) {
+		w.t.Errorf("what files share was written: %+v, %+v, %+v", alone, uneventful, usual)
+	}
 }
 
 // shut is a stop in good order: with room, deleted files are read to their end.
