@@ -84,6 +84,7 @@ func (t *Tailer) change(c *Change) {
 		if old != nil && old != in {
 			in.files, old.next = old.files, in
 		}
+		t.byName[in.Name] = in.files
 		in.unsought = in.unsought || absent // its files may have been renamed meanwhile
 		delete(was, in.Name)
 		delete(t.former, in.Name)

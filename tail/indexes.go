@@ -110,10 +110,8 @@ func some[V any](all iter.Seq[V], is func(V) bool) bool {
 
 // knownOf returns what is known of a generation; nil: nothing is. The caller holds mu.
 func (t *Tailer) knownOf(f record.File) *known {
-	for in := range t.everyInput {
-		if in.Name == f.Input {
-			return in.known.Get(f)
-		}
+	if in := t.byName[f.Input]; in != nil {
+		return in.known.Get(f)
 	}
 	return nil
 }

@@ -133,6 +133,7 @@ type Tailer struct {
 	inputs   []*input          // replaced only by the goroutine that discovers
 	former   map[string]*input // by name: those that are no longer there
 	era      uint64            // of inputs: how often they were replaced
+	byName   map[string]*files // of every input that there was
 	byPath   *index.Groups[string, reader]
 	ring     []*reader // readers that wait for a worker
 	work     sync.Cond
@@ -181,6 +182,7 @@ type Tailer struct {
 func New(o Options) (*Tailer, error) {
 	t := &Tailer{
 		o: o, sink: o.Sink, stamp: record.BatchID(uuid.New()),
+		byName: make(map[string]*files),
 		byPath: newPaths(),
 		told:   make(map[subject]complaint),
 		tick:   make(chan struct{}, 1),
@@ -205,7 +207,7 @@ func New(o Options) (*Tailer, error) {
 			return nil, err
 		}
 		t.remind(in)
-		t.inputs = append(t.inputs, in)
+		t.inputs, t.byName[in.Name] = append(t.inputs, in), in.files
 		t.weigh()
 	}
 	t.watch.Rest(lookEvery(t.inputs))
