@@ -65,8 +65,10 @@ func (w *writer) compact(pressed bool) bool {
 	return true
 }
 
-// sparse returns the oldest run of neighbouring segments to compact that fits into one segment and
-// into the free room; nil if there is none. It pins them; the caller must unpin each.
+// sparse returns the oldest run of neighbouring segments that hold few waiting payloads and whose
+// copies fit together into one segment, within max_size and min_free; nil if there is none. pressed
+// says that space is short: then segments of which a payload ended just now are taken too. sparse pins
+// the segments; the caller must unpin each.
 func (w *writer) sparse(pressed bool) (run []*segment) {
 	room := min(w.s.segmentSize(), w.reserve()-w.shortOfQuota(0), -w.shortOfDisk(0))
 	s := w.s

@@ -186,8 +186,10 @@ func (w *walk) meet(g *segment, found []placed, passed map[string]int) error {
 	return nil
 }
 
-// whole goes through all payloads of a segment: it asks the caller of Held about each that waits and
-// ends those that are not to be sent, or whose frame cannot be found.
+// whole goes through all payloads of a segment: it asks the caller of Held about each that waits, and
+// ends those that are not to be sent. It also ends those whose frame cannot be found, and adds them to
+// the Recovery. In that case the segment does not count as agreed, so that the next start reads it
+// again. A read error that lasts is no error here: Next reports these payloads when they are to be sent.
 func (w *walk) whole(g *segment) error {
 	s := w.s
 	all, err := s.all(g)

@@ -265,13 +265,14 @@ func (s *Spool) tellLost(g *segment, ids []record.BatchID, what *record.Payload,
 	s.disk.Wake()
 }
 
-// sums adds up what was lost.
+// sums adds up the lost records by input. Of their routes it keeps the last one only.
 type sums struct {
 	by map[string]int
 	to route
 }
 
-// put adds n records of an input for a route to the sums.
+// put adds n records of an input, which may be negative, to the sums. to is their route; it replaces the
+// route of the call before.
 func (s *sums) put(to route, input string, n int) {
 	if s.by == nil {
 		s.by = map[string]int{}
@@ -285,8 +286,8 @@ func (s *sums) add(sh *share, e *slot, sign int) {
 	sh.g.counts(e, func(input string, n int) { s.put(sh.to, input, sign*n) })
 }
 
-// payload returns a stand-in for payloads that cannot be read. It has no id and no body, only the
-// route and the number of records of each input, so that these records can be counted as lost.
+// payload returns a stand-in for payloads that cannot be read. It has no id and no body, only one of
+// their routes and the number of records of each input, so that these records can be counted as lost.
 func (s *sums) payload() *record.Payload {
 	var by []count
 	for input, n := range s.by {

@@ -340,8 +340,9 @@ type served struct {
 // hangs.
 func (w *writer) disk(call func() error) error { return w.s.disk.Call(call) }
 
-// rotate closes the current segment and begins one that can take size bytes.
-// The rest of it is allocated as far as max_size and min_free let it.
+// rotate closes the current segment and begins one that can take at least size bytes. It allocates the
+// space of a whole segment in advance, but not more than max_size leaves, and not more than half of what
+// the disk has beyond min_free.
 func (w *writer) rotate(size int64) error {
 	if w.out != nil {
 		_ = w.retire()

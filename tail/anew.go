@@ -111,7 +111,10 @@ func (a *anew) spans(x record.Extent) (all []record.Span) {
 	return all
 }
 
-// read reads the records of one range.
+// read reads a range of a file (f, info) again, splits it with scan by the current settings
+// of its input, and adds the records to the parts that are sent. Records that are not valid
+// by these settings are added to those that go to quarantine. The error is ErrSourceGone if
+// the file ends before the range does.
 func (a *anew) read(in *input, info record.FileInfo, f io.ReaderAt, scan *format.Scanner, span record.Span) error {
 	data := make([]byte, span.Len(), span.Len()+1)
 	if _, err := fingerprint.ReadFull(f, data, span.Start); err != nil {
@@ -158,8 +161,11 @@ func (a *anew) refuse(in *input, info record.FileInfo, base int64, j format.Reje
 	a.out.Refused = append(a.out.Refused, r)
 }
 
-// join adds the records of a chunk to the current part. It begins a new part if they
-// cannot be in the same payload. base is the offset of the chunk in its file.
+// join adds the records of a chunk to the current part, which becomes one payload. If they
+// cannot be in the same payload, it seals the part and begins a new one. If the sealed part
+// has records of this extent, its cover ends at base, with the mark of the file there, and
+// the new part covers the rest. base is the offset of the chunk in its file. After an error
+// the result must not be used.
 func (a *anew) join(in *input, f io.ReaderAt, scan *format.Scanner, c *format.Chunk, base int64) error {
 	if !a.fits(in, c) {
 		if a.holds {

@@ -81,8 +81,10 @@ func lateEnd(late []byte, position, offset int64) (place, bool) {
 	return place{offset, fingerprint.MarkOf(late[max(n-record.MarkLen, 0):n])}, true
 }
 
-// endsLate reports whether a file of this size ends with the bytes that late has before
-// that offset, and returns that place.
+// endsLate reports whether f may be a copy of another file that lacks the end of it. late
+// holds the last bytes that were read of the other file, up to the offset position; size is
+// the size of f. It compares the end of f with the bytes of late before the offset size.
+// The place is that offset with its mark.
 func endsLate(f io.ReaderAt, size int64, late []byte, position int64) (place, bool) {
 	p, ok := lateEnd(late, position, size)
 	if !ok {

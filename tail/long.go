@@ -41,8 +41,11 @@ func (w *worker) meetLong(r *reader, c *format.Chunk, data []byte) {
 	}
 }
 
-// passLong reads on until the record that is being skipped ends, and keeps nothing of it
-// in memory.
+// passLong skips up to 1 MiB of a record that is too long or damaged, and keeps nothing of
+// it in memory. At the end of the record it puts the beginning into quarantine. It returns
+// again if there is more to skip, and idle if the rest is not written yet. last says that
+// the file grows no more, so its end is the end of the record too. For a record of several
+// lines it does the same by passParts and endParts.
 func (w *worker) passLong(r *reader, last bool) (after, error) {
 	switch {
 	case r.long.parts != nil && r.long.ended:

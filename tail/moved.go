@@ -12,8 +12,11 @@ import (
 )
 
 // findMoved looks at the start for files that an earlier run has not read to their end and
-// that no pattern matches now because they were rotated. It finds them in their old folder
-// by their inodes.
+// that no pattern matches now because they were rotated. It finds them by their inodes, in
+// the folders of the input or beside their old path, and has them read on. The others go to
+// in.lost; what they held may be found in another file later. For each file it also looks
+// for files that were rotated after it. It passes over a file that its input no longer
+// wanted before it was moved.
 func (t *Tailer) findMoved(in *input, unread []unfinished) {
 	w := finder.NewLook()
 	for _, u := range unread {

@@ -108,8 +108,10 @@ func (t *Tailer) nextTurn() *reader {
 	return nil
 }
 
-// endTurn lets the other readers of a stream have turns after one of them had its. The
-// caller holds mu.
+// endTurn ends the turn of r in its stream, of which only one reader has a turn at a time;
+// next is what that turn led to. It puts the readers of the stream that waited for this
+// back into the queue, and queues those that asked for r's file, unless r reads on at once.
+// s may be nil: the file of r is in no stream. The caller holds mu.
 func (t *Tailer) endTurn(s *stream, r *reader, next after) {
 	if s == nil {
 		return
@@ -229,8 +231,10 @@ func (t *Tailer) endWait(r *reader) {
 // end there.
 func (r *reader) isOpen() bool { return r.offset < r.size && r.stuck == r.size && r.long.at == 0 }
 
-// predecessor returns the reader of the file that was at the path of r's file before it;
-// nil: there is none. The caller holds Tailer.mu.
+// predecessor returns the reader of the file that was directly before r's file at the same
+// path. It returns nil if there is no older file, or if the file directly before was read
+// to its end and has no reader any more: an older one with unread bytes is not the one that
+// r's file continues. The caller holds Tailer.mu.
 func (in *input) predecessor(r *reader) (of *reader) {
 	files := r.stream.files
 	for i, o := range files {
@@ -249,8 +253,9 @@ func (in *input) predecessor(r *reader) (of *reader) {
 	return of
 }
 
-// isOlder reports whether the file of a was created before that of b. If birth times do
-// not tell, it is the one that was rotated, or was found first. The caller holds
+// isOlder reports whether the file of a was created before that of b. If both have the same
+// birth time, the file that has left its path by a rotation is the older one. If that is so
+// for both or neither, isOlder returns found: whether a was found first. The caller holds
 // Tailer.mu.
 func isOlder(a, b *reader, found bool) bool {
 	switch left := a.hasLeft(); {

@@ -221,7 +221,8 @@ func (h *history) underWay() (begun, resting ranges) {
 	return gather(h.open), gather(h.resting)
 }
 
-// missing returns how many batches went to the spool, have not ended, and are not in spooled.
+// missing returns how many batches should be in the spool and are not in spooled: those that went there
+// and have not ended, without those that the agent reads again from their files.
 func (h *history) missing(spooled map[record.BatchID]bool) (n int) {
 	for id, b := range h.resting {
 		if !b.again && !spooled[id] {
@@ -338,14 +339,17 @@ func (j *judge) unsure() {
 	j.out.Troubles = append(j.out.Troubles, t)
 }
 
-// trouble adds a trouble for ranges; nothing if there are none.
+// trouble adds a trouble of the kind what for the ranges s of the file, with its fix; nothing if there
+// are none. fails says that the audit fails because of it.
 func (j *judge) trouble(what Problem, fails bool, s spans) {
 	if len(s) > 0 {
 		j.out.Troubles = append(j.out.Troubles, Trouble{Problem: what, Fails: fails, Ranges: list(s), Fix: fixes[what]})
 	}
 }
 
-// lose adds a trouble for ranges of lost records, with the number of the records.
+// lose adds one trouble for the ranges s of the file, of which records are lost; nothing if there are
+// none. fails says that the audit fails because of it. records returns the number of lost records for
+// one route of the file; lose adds up all routes.
 func (j *judge) lose(what Problem, fails bool, s spans, records func(*strand) int64) {
 	j.trouble(what, fails, s)
 	if len(s) > 0 {

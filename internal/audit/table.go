@@ -320,9 +320,13 @@ func (t *tables) hole(f *file, p sent, all []sent, stored []int64) {
 	}
 }
 
-// piece compares the rows of one piece with its records and adds what is missing or doubled to the
-// report. found has the number of rows by offset. If records share offsets, only their number can be
-// compared.
+// piece compares the rows of a piece, a range of a file that was accepted, with its records, and adds
+// what is missing or doubled to the report. offsets are the offsets that rows have, and found is the
+// number of rows by offset. If the offsets of the records can be read from the file and agree with the
+// rows, or as many offsets were found as records were sent, each missing or doubled record is named by
+// its offset. Otherwise only numbers are compared, and the report has the whole range. shared says that
+// several records may have one offset. If nothing tells how many records the piece has, its rows count
+// as unclear.
 func (t *tables) piece(f *file, p sent, offsets []int64, found map[int64]int64, shared bool) {
 	rows := int64(0)
 	for _, at := range offsets {

@@ -23,16 +23,18 @@ const noPath = "no path of a member; want names with dots between them, such as 
 // isPath reports whether a text is names with dots between them.
 func isPath(text string) bool { return !slices.Contains(strings.Split(text, "."), "") }
 
-// withheld returns the path for a redact rule on records of this kind. To hide too much is better
-// than too little, so it also matches names with a number that parse added, and names that go on
-// with a dot.
+// withheld returns the path as a redact rule uses it on records of this kind. To hide too much is
+// better than too little, so the path also matches names that go on after a dot: token also hides the
+// member "token.old". In parsed records it also matches names to which parse added a number because the
+// name came twice, such as token_2.
 func (p path) withheld(kind Kind) path {
 	p.numbered, p.flat = kind == Parsed || kind == Message, true
 	return p
 }
 
-// newPath returns the path of a member such as http.path. Its needle, by which records without
-// the member are skipped, is the last name, unless that name can be written with escapes.
+// newPath returns the path of a member such as http.path. Its needle is the last name (path): a record
+// without escapes that does not contain the needle cannot have the member and is skipped. There is no
+// needle if the name has a character that JSON writers escape: a control character, quote or slash.
 func newPath(member string) path {
 	p := path{member: member}
 	last := member[strings.LastIndexByte(member, '.')+1:]
@@ -68,7 +70,9 @@ func (p *path) on(at int, name []byte) int {
 	}
 }
 
-// step is like on, but takes the name exactly as it is: a number at its end is not removed.
+// step matches one name, exactly as it is, with the path from the index at on. It returns the index
+// after this name and its dot, len(p.member) if the member is reached, or dead if the name is not the
+// next one on the path.
 func (p *path) step(at int, name []byte) int {
 	rest := p.member[at:]
 	switch n := len(name); {

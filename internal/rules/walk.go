@@ -30,9 +30,9 @@ func (j *Judge) mayHold(c *condition, object []byte) bool {
 	return j.indexHeld(c, object, true) >= 0
 }
 
-// indexHeld returns the first index in b of the last name of the condition's path, if the name
-// has a value for which the condition may hold; -1: there is none. whole says that b is a whole
-// record. Without it, a name whose value continues after b counts too.
+// indexHeld searches b for the last name of the condition's path, and returns the index of the first
+// one whose value may fulfil the condition. -1 means that the condition certainly does not hold in b.
+// whole says that b is a whole record; otherwise a name whose value continues after b counts too.
 func (j *Judge) indexHeld(c *condition, b []byte, whole bool) int {
 	for i := 0; ; i++ {
 		n := c.name.index(b[i:])

@@ -154,8 +154,8 @@ func (m *Machine) clusterRecovered(c *cluster) {
 }
 
 // isOwn reports whether a failure is the fault of the payload and says nothing about its route: the
-// route accepted another payload since this request began or since this payload failed before, or the
-// payload has proven to fail alone.
+// route accepted another payload since this request began or since this payload failed before, or that
+// was so at proven failures of this payload already.
 func (m *Machine) isOwn(p *Payload) bool {
 	r := p.route
 	return r.accepted > p.askedAt || p.failures > 0 && r.accepted > p.failedAt || p.strikes >= proven

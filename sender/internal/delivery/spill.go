@@ -153,7 +153,8 @@ func (m *Machine) spill(p *Payload) {
 	m.emit(Spill{P: p, NotBefore: at})
 }
 
-// secure asks the shell to write a payload to the spool that stays in memory, to be sent from there.
+// secure asks the shell to write a copy of a payload to the spool. The payload stays in memory, in the
+// stage Holding, and is sent from memory once the shell reports Spilled.
 func (m *Machine) secure(p *Payload) {
 	p.stage = Holding
 	p.route.busy++
@@ -373,13 +374,14 @@ func (p *Payload) name() record.BatchID {
 	return p.Data.ID
 }
 
-// isAlone reports whether the payload is marked as failing alone.
+// isAlone reports whether the payload is marked as failing alone: while its route accepts others.
 func (r *route) isAlone(p *Payload) bool {
 	_, is := r.alone[p.name()]
 	return is
 }
 
-// setAlone marks the payload as failing alone, unless maxMemos payloads are.
+// setAlone marks the payload as failing alone: its requests fail while its route accepts others. If
+// maxMemos payloads of the route are marked already, it does nothing.
 func (r *route) setAlone(p *Payload) {
 	if len(r.alone) >= maxMemos {
 		return

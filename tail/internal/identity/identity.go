@@ -136,7 +136,9 @@ func Judge(f Facts) Verdict {
 	return v
 }
 
-// row is the row of the table that is for these facts.
+// row returns the row of the table in docs/design.md (Which file is it) for these facts:
+// what became of the file that was read before, and whether the new file is older or
+// younger than that.
 func (f Facts) row() row {
 	young := row(0)
 	if f.Node == Younger {

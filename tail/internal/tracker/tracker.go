@@ -323,7 +323,10 @@ func (f *File) take() []Action {
 	return read
 }
 
-// end ends a turn.
+// end ends the turn of a file with the outcome that its worker reports, and returns what
+// follows: the file is closed, rests until it grows, waits for an event, or is queued again
+// because there is more to read or it was wanted meanwhile. If the file was the last one to
+// be drained before a stop, AllDrained is among the actions.
 func (t *Tracker) end(f *File, e Ended) []Action {
 	wanted := e.Outcome == More || f.turn == Again || e.Outcome == AwaitSafe && e.Safe
 	f.wait, f.moved, f.safe = e.Wait, f.moved || e.Moved, e.Outcome == AwaitSafe && !e.Safe
