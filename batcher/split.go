@@ -26,7 +26,9 @@ func (b *Batcher) Pack(p *record.Payload, raw ...[]byte) {
 	b.Adopt(p)
 }
 
-// Fill compresses raw as the body of p like Pack, and charges no memory.
+// Fill compresses raw as the body of p, but does not count the body against the memory limit; Pack and
+// Adopt do. If p replaces a batch whose id is in a field of its records, the id of p is written over it
+// within raw.
 func (b *Batcher) Fill(p *record.Payload, raw ...[]byte) {
 	if p.Replaces != (record.BatchID{}) && p.Lens != nil {
 		for _, part := range raw {

@@ -129,7 +129,8 @@ func (v *view) read(ctx context.Context) bool {
 	return true
 }
 
-// otherDatabases is what to do about one that is not there.
+// otherDatabases returns the fix for a configured database that does not exist: it names up to 10
+// databases of the cluster, or, if they cannot be read, the command that lists them.
 func (v *view) otherDatabases(ctx context.Context) string {
 	names, err := v.reader("").Databases(ctx)
 	if err != nil || len(names) == 0 {
@@ -187,7 +188,9 @@ func (v *view) setup() string {
 	return "kusto-agent setup --input " + config.Quoted(v.in.Name) + " --config " + config.Quoted(v.Path)
 }
 
-// mappings looks for that of the input, by its name and the kind of its format.
+// mappings looks for the mapping that the input names, and adds a finding: it is there, is missing, or
+// cannot be read. It sets v.mapped to whether table columns and mapping are known, so that later checks
+// can compare records with them.
 func (v *view) mappings(ctx context.Context) {
 	v.mapped = len(v.table.Columns) > 0
 	if v.in.Mapping == "" {

@@ -48,7 +48,8 @@ func takenKey(in *Input) string {
 	return "parse"
 }
 
-// takenBy returns that key and its value, in words.
+// takenBy returns the key that says how text is split into fields, and its value, in words: "inner is
+// json" or "parse is logfmt".
 func takenBy(in *Input) string {
 	if takenKey(in) == "inner" {
 		return "inner is " + in.Inner

@@ -252,7 +252,9 @@ func (s *Scanner) endsInSync(block []byte) bool {
 	return bytes.Index(block, s.head.sync()) == len(block)-syncLen
 }
 
-// isolateBlock rejects the bytes up to the end of the next sync marker.
+// isolateBlock returns the cut for a damaged block: the bytes up to the end of the next sync marker
+// are unsound, or all of data if none follows in the file. If data has no marker yet, the cut is open
+// and needs more data, or from MaxRecord bytes on endless: its first n bytes are certainly before a marker.
 func (s *Scanner) isolateBlock(data []byte, last bool) cut {
 	n, done := s.head.skipToBlock(data, last)
 	switch {

@@ -88,8 +88,9 @@ func withComma(dst []byte) []byte {
 	return append(dst, ',')
 }
 
-// has reports whether the container gives the message a member of this name, which may
-// have escapes.
+// has reports whether the record of the message has a member of this name beside those that
+// its text is parsed into: time, stream, partial, or another member of the container's line.
+// name is as in JSON, and may have escapes.
 func (u *unit) has(m *message, name []byte) bool {
 	if bytes.IndexByte(name, '\\') >= 0 {
 		name, _ = appendUnescaped(nil, name)

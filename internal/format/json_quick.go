@@ -96,8 +96,9 @@ func (c *closing) find(b []byte, n int) bool {
 	return true
 }
 
-// from returns the first non-zero word of the marks, beginning with the given one, and the
-// index of its first bit.
+// from returns word, or if it is zero the next word of c.bits that is not. begin is the index in all
+// bits of the first bit of word, and the second result is that of the returned word. The caller makes
+// sure that a bit is set from begin on.
 func (c *closing) from(word uint64, begin int) (uint64, int) {
 	for word == 0 {
 		begin += 64

@@ -93,7 +93,8 @@ func (s *Scanner) leavesOutObject(lines, object []byte) bool {
 	return reason >= 0
 }
 
-// filter counts the objects of the record at hand that are left out.
+// filter counts in c, by reason, the objects of the current record that rules left out. It can
+// have several objects: a cut of a container log can hold several messages.
 func (s *Scanner) filter(c *Chunk) {
 	for _, reason := range s.left {
 		c.filter(reason, len(s.opt.Rules.Reasons()))

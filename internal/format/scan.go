@@ -251,8 +251,11 @@ func (s *Scanner) Scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 	s.scan(data, at, last, limit, c)
 }
 
-// scan is Scan for text that is UTF-8. The offsets in c are those in the file, also if the
-// text was decoded.
+// scan reads records from UTF-8 text into c; Scan calls it, after decoding if the file has another
+// encoding. data begins at the offset at of the file. last says that nothing follows data, and limit
+// is the most records to accept, 0 for any number. c.Consumed says how many bytes are done with, and c
+// counts what was accepted, rejected, blank or header there. The offsets in c are those in the file,
+// also if the text was decoded.
 func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 	c.reset()
 	if at == 0 && !s.begin(data, last, c) {

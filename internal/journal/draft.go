@@ -125,9 +125,11 @@ func (w *writer) begin() {
 	d.beside(building, func() error { return d.build(d.call) })
 }
 
-// step begins the next stage of the draft, whose goroutine has ended a stage with err.
-// After an error the draft is given up and the next segment is made by rotate; at once if
-// the draft may already have its final name.
+// step is called when the goroutine of the draft (the next segment, made beside the current
+// one) has ended a stage with err, and begins the following stage. After an error the draft
+// is given up, and rotate makes the next segment instead when it is needed. If the error
+// came while the draft got its final name, rotate does so at once, because the draft may
+// already have that name.
 func (w *writer) step(err error) {
 	d := w.draft
 	switch {

@@ -173,7 +173,8 @@ func (s *state) file(f record.File, at time.Time) *file {
 	return st
 }
 
-// begin adds a batch to those that are begun.
+// begin adds a batch to those that are begun; at is when. If a batch of this id is begun already, the
+// new one replaces it, but keeps its place in the order and the higher attempt. The body is not kept.
 func (s *state) begin(b *Begun, at time.Time) {
 	for _, c := range b.Cover {
 		s.file(c.File, at)
@@ -267,7 +268,8 @@ func (f *file) pieces() int {
 	return n
 }
 
-// entries are the state of a file as entries, as many as pieces says.
+// entries calls add with each entry that restores what is known of the file: that it was seen, its
+// position, and one Skip for each range that is safe beyond the position. pieces returns their number.
 func (f *file) entries(name record.File, add func(*Entry)) {
 	seen := f.seen.time()
 	add(&Entry{Kind: FileSeen, File: name, Info: f.info.unpack(), At: seen})

@@ -162,7 +162,10 @@ func (e *Encoder) align() {
 // bitsOut is how many bits of dst are written.
 func (e *Encoder) bitsOut() int { return e.o*8 + int(e.held) }
 
-// use makes the codes of the given lengths, as the matchers write them.
+// use makes the Huffman codes for the given code lengths, unless they are in use already. Each entry of
+// lit, lens and dist packs a code, already in the bit order of the stream, with its number of bits. An
+// entry for a match length also has its extra bits, and one for a distance the mask of its extra bits,
+// so that a matcher writes a length or a distance at once.
 func (e *Encoder) use(l *lengths) {
 	if e.coded == *l {
 		return

@@ -74,7 +74,8 @@ func beginning(ctx context.Context, cfg *config.Config, in *config.Input, file s
 	return append(text[:scan.Split(text, 1)], rows...), nil, err
 }
 
-// first is the first payload of an input.
+// first returns the text of the first payload that the agent would send for an input. If there is none,
+// text is nil and lacks says why, for example that no file is there. err is a failure to read.
 func first(ctx context.Context, cfg *config.Config, in *config.Input) (text []byte, lacks, err error) {
 	c := pipeline.NewPeek(cfg, nil)
 	p, err := c.First(ctx, in)

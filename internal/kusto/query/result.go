@@ -425,7 +425,8 @@ func (p *parser) rows(f func(row []json.RawMessage) error) error {
 }
 
 // handOn passes a row to the Reader, or keeps it until the turn of its table comes. It fails if the
-// row has another number of cells than the table has columns.
+// row has another number of cells than the table has columns. If a row of a status table reports an
+// error of the query, handOn notes the error for the end of the query and passes the row on as well.
 func (p *parser) handOn(n *turn, row []json.RawMessage) error {
 	if len(row) != len(n.t.Columns) {
 		return fmt.Errorf("%w: a row has %d cells, its table %d columns", errShape, len(row), len(n.t.Columns))

@@ -40,8 +40,9 @@ func (c *conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// SetWriteDeadline is only called by crypto/tls, before the alert that closes an idle
-// connection.
+// SetWriteDeadline sets the deadline, and notes that what is written from now on is part of no request,
+// so that Write reports its errors. The only caller is crypto/tls, before the alert with which it closes
+// an idle connection.
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.leaving.Store(true)
 	return c.Conn.SetWriteDeadline(t)
