@@ -217,8 +217,9 @@ func (s *Spool) isNews(t *taken, what string) bool {
 // order, and its present Attempt.
 func (s *Spool) Return(id record.BatchID) { s.giveBack(id, time.Time{}) }
 
-// ReturnUntil is Return for a payload that is not to be tried before a time, by
-// the monotonic clock: until then Next passes over it, however the wall clock jumps.
+// ReturnUntil puts a payload back that Next gave out and that was not accepted. Until
+// notBefore Next does not return it. notBefore is by the monotonic clock, so a jump of the
+// wall clock changes nothing.
 func (s *Spool) ReturnUntil(id record.BatchID, notBefore time.Time) { s.giveBack(id, notBefore) }
 
 // giveBack makes a payload that Next returned wait again; Next does not return it before until.

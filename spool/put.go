@@ -67,8 +67,8 @@ func (s *Spool) isInHand(id record.BatchID) bool {
 	return t != nil && t.given && t.payload != nil
 }
 
-// Hold keeps a payload like Put and leaves it with the caller, as if Next had
-// given it out.
+// Hold keeps a payload, as Put does and with the same errors. Afterwards the payload counts
+// as given out by Next: the caller has it, and calls Return or Done.
 func (s *Spool) Hold(p *record.Payload) error { return s.put(p, p) }
 
 // put hands a payload to the writer and waits, at most Options.Stall, until it is
@@ -76,8 +76,9 @@ func (s *Spool) Hold(p *record.Payload) error { return s.put(p, p) }
 // with nil it waits in the spool.
 func (s *Spool) put(p, hold *record.Payload) error { return s.write(p, hold, false) }
 
-// write is put; second says that the spool has another frame of the payload, which the
-// caller ends.
+// write hands a payload to the writer and waits, at most Options.Stall, until it is durable.
+// With hold the payload then counts as given out. second says that the spool has another
+// frame of the payload, which the caller ends. The errors are those of Put.
 func (s *Spool) write(p, hold *record.Payload, second bool) error {
 	if s.cfg().MaxSize <= 0 {
 		return ErrOff

@@ -61,8 +61,8 @@ func (w *writer) makeRoom(n int64) error {
 	return err
 }
 
-// couldFit is like fits, but returns nil too if n bytes would fit after drop_oldest has
-// removed segments.
+// couldFit returns nil if n bytes of frames can be written now, or after drop_oldest has removed
+// segments; otherwise an ErrFull that says which bound is in the way.
 func (w *writer) couldFit(n int64) error {
 	err := w.fits(n)
 	if err != nil && len(w.victims(n)) > 0 {

@@ -34,7 +34,9 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 	t.adoptOpen(in, path, f, st, gone)
 }
 
-// adoptOpen is adopt for an open file, which it takes over.
+// adoptOpen starts reading a file that no reader has and that is already open as f: it decides
+// whether the file continues a known generation, is a copy, or is new. It owns f from then on, and
+// closes it if the file is not read. st is the status of f; gone says that no pattern matches it.
 func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone bool) {
 	handle := handleOf(f)
 	if t.size != nil {

@@ -66,7 +66,9 @@ type anew struct {
 	holds bool          // part has records of it
 }
 
-// extent reads one range of the payload's cover.
+// extent reads one range x of the payload's cover from its file f, with the current settings of its
+// input. If nothing in it is sent, x is added to the ranges that no part covers. The error is
+// ErrNotConfigured if the input was removed, or one of reading.
 func (a *anew) extent(f source, x record.Extent) error {
 	of, err := a.t.rememberedOf(x.File)
 	if err != nil {
@@ -143,7 +145,8 @@ func (a *anew) read(in *input, info record.FileInfo, f io.ReaderAt, scan *format
 	return nil
 }
 
-// refuse adds a record that was rejected to the result.
+// refuse adds a record that the scan has rejected (j) to those that go to quarantine; base is the offset
+// of the scanned text in its file. If the input redacts, the bytes of the record are left out.
 func (a *anew) refuse(in *input, info record.FileInfo, base int64, j format.Reject) {
 	data := j.Data
 	if j.Reason == record.TooLong {

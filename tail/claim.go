@@ -94,7 +94,7 @@ func (t *Tailer) findUnnamed(in *input, x record.Extent) (source, error) {
 	return nil, fmt.Errorf("%w: no file has its id", ErrSourceGone)
 }
 
-// isOf reports whether the id of a file follows from a node.
+// isOf reports whether id is the file id that newID makes of a node and a file handle.
 func isOf(id record.FileID, n node, handle []byte) bool {
 	for salt := range uint64(mostSalts) {
 		if newID(n, handle, salt) == id {

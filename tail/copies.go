@@ -189,14 +189,16 @@ type finding struct {
 	upTo  place // Prefix, Part: the file was compared up to there
 }
 
-// findings of one kind
+// found returns the finding that the candidate's file is older or younger (n), what became of it (f),
+// and how the content of the compared file relates to what was read of it (x).
 func (c *candidate) found(n identity.Node, f identity.Fate, x identity.Content) finding {
 	return finding{of: c, facts: identity.Facts{Node: n, Fate: f, Content: x}}
 }
 
 func (c *candidate) differs() finding { return c.found(identity.Older, c.fate(), identity.Differs) }
 
-// unclear is what is found where its reader has to look first.
+// unclear returns the finding that nothing can be decided yet, because the reader of the candidate has
+// to read what is new in its file first.
 func (c *candidate) unclear() finding {
 	return c.found(identity.Older, identity.Changing, identity.Unknown)
 }
@@ -218,8 +220,8 @@ func (c *candidate) fate() identity.Fate {
 	return identity.Past
 }
 
-// isEnough reports whether so much of a candidate was read that its content means
-// something.
+// isEnough reports whether so much of a candidate was read that a file with the same
+// beginning is a copy of it, and does not only have the same header.
 func (c *candidate) isEnough() bool {
 	return c.end() >= identity.Enough || time.Since(c.truncated) < freshCopy
 }
@@ -473,7 +475,8 @@ func (c *candidate) reaches(f *os.File) bool {
 	return c.mark != 0 && err == nil && m == c.mark
 }
 
-// noteReached notes whether the candidate reaches into a file that is to be gone on in.
+// noteReached notes whether a file that will continue the candidate has the bytes before its position,
+// although the reported size of the file is smaller.
 func (c *candidate) noteReached(s *sample) { c.reached = s.size < c.position && c.reaches(s.f) }
 
 // mayBeCopy looks at a file that was empty when it was found and now has content: a copy

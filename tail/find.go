@@ -32,10 +32,10 @@ func (t *Tailer) rescanSoon() {
 // while it does.
 func (t *Tailer) Watching() (why, fix string) { return t.watch.Ill() }
 
-// found is a node in the words of the finder.
+// found converts a node to the type of package finder.
 func (n node) found() finder.Node { return finder.Node{Dev: n.dev, Ino: n.ino, Birth: n.birth} }
 
-// foundOf is the node of a file that is remembered.
+// foundOf returns the node of a remembered file, as the type of package finder.
 func foundOf(info record.FileInfo) finder.Node {
 	return finder.Node{Dev: info.Dev, Ino: info.Inode, Birth: info.Birth}
 }

@@ -79,7 +79,9 @@ func (x *looking) add(in *input, path string, size int64, err error) {
 	x.seen = append(x.seen, s)
 }
 
-// meet is Tailer.meet without reading.
+// meet notes for a path that a pattern of the input matches whether the agent would read the file: it
+// opens the file and closes it at once. Reasons against are, for example, missing permission, or
+// another input of the same route that reads the file.
 func (x *looking) meet(in *input, path string) {
 	if x.own.Names(path) {
 		x.add(in, path, 0, errOwn)

@@ -201,8 +201,8 @@ func (w *worker) deliverCarried(r *reader, lease Lease, c *format.Chunk, n int64
 	return nil
 }
 
-// refuseCarried writes such a record to quarantine if its JSON is larger than a payload
-// may be.
+// refuseCarried writes a record that began in the file before to quarantine, because its JSON is
+// larger than a payload may be; j is what the scan found. The error is that of quarantine.
 func (w *worker) refuseCarried(r *reader, j format.Reject) error {
 	err := w.keep(r.in, []record.Rejected{{
 		File: r.file, Path: r.info.First, Route: r.in.Route, Length: int64(j.End), Data: j.Data, Truncated: len(j.Data) < j.End,
@@ -243,7 +243,8 @@ func (w *worker) partLong(r *reader, scan *format.Scanner, data []byte, last boo
 	return again, nil
 }
 
-// passApart makes a reader write its part of such a message to quarantine.
+// passApart makes the reader of the file before write its part of a message to quarantine: the message
+// is too long together with its part in the next file.
 func (r *reader) passApart(a *apart) {
 	first := record.Span{Start: r.offset, End: r.offset + int64(a.first)}
 	r.long = long{at: first.End, reason: record.TooLong, message: a.message, parts: &parts{stream: a.stream, runs: []record.Span{first}, beside: "after"}}

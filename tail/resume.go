@@ -43,7 +43,7 @@ type past struct {
 // uneventful is the past of all generations that have no own. It is never written.
 var uneventful past
 
-// newKnown is a generation of which nothing was read.
+// newKnown returns a generation of which nothing was read.
 func newKnown() *known { return &known{info: facts{seldom: &usual}, past: &uneventful} }
 
 // own returns the past of a generation, to be changed.

@@ -120,10 +120,11 @@ func (t *Tailer) apply(r *reader, e tracker.Event) {
 	}
 }
 
-// readyLocked gives a reader a turn. The caller holds mu.
+// readyLocked queues a reader for a turn, because something may have changed in its file. The caller
+// holds mu.
 func (t *Tailer) readyLocked(r *reader) { t.apply(r, tracker.Wanted{}) }
 
-// ready is readyLocked for those who do not hold mu.
+// ready queues a reader for a turn, because something may have changed in its file. It takes mu.
 func (t *Tailer) ready(r *reader) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

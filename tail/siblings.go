@@ -43,9 +43,10 @@ func (t *Tailer) findRotated(in *input) {
 	}
 }
 
-// findSiblings reads files beside a rotated one that were rotated after it: they are
-// younger, and no input knows them. path is where the rotated file is now; empty: it is
-// gone.
+// findSiblings starts to read files beside a rotated one (was) that were rotated after it: they
+// are younger, no input knows them, and their names have the same form. Otherwise a second
+// rotation before the next scan would lose them. path is where the rotated file is now; empty:
+// it is gone.
 func (t *Tailer) findSiblings(in *input, w *finder.Walk, was rotated, path string) {
 	at := was.info.Paths()
 	dir, old := filepath.Split(at[len(at)-1])

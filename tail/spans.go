@@ -214,7 +214,8 @@ func (a *rereader) read(f io.ReaderAt, piece *record.Piece, before []byte) error
 	return nil
 }
 
-// unitLens are the lengths of records that are of the same n bytes.
+// unitLens returns the lengths, encoded as in record.Payload, of several records that were made of the
+// same n bytes: all but the last have the length 0, and the last has n.
 func unitLens(records int, n int64) []byte {
 	return binary.AppendUvarint(make([]byte, records-1, records+binary.MaxVarintLen64), uint64(n))
 }

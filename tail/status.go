@@ -98,8 +98,8 @@ func (t *Tailer) Files() []FileStatus {
 	return all
 }
 
-// FilesAtWork is Files without those that are idle, which are counted by input: of many
-// files most are.
+// FilesAtWork returns the status of every file that is being read and not idle, in no order,
+// and the number of idle files by input: of many files most are idle.
 func (t *Tailer) FilesAtWork() (files []FileStatus, idle map[string]int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -78,7 +78,7 @@ func (t *tables) counts(ctx context.Context) error {
 	return nil
 }
 
-// tableOf is a route as far as it names a table.
+// tableOf returns the cluster, database and table of a route, without its format and mapping.
 func tableOf(r record.Route) record.Route {
 	return record.Route{Cluster: r.Cluster, Database: r.Database, Table: r.Table}
 }
@@ -126,7 +126,7 @@ func (t *tables) countTable(ctx context.Context, table record.Route) error {
 	return nil
 }
 
-// moment is a time as a query takes it.
+// moment returns a time in UTC, as the parameter of a query has it.
 func moment(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.0000000Z") }
 
 // number runs a query whose result is one number, in the column n, and returns the number.

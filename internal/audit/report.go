@@ -394,7 +394,7 @@ func destination(s *strand) Destination {
 		Accepted: account(accepted), Quarantined: account(quarantined), Dropped: account(dropped), SourceGone: account(gone)}
 }
 
-// spell is a route for sorting.
+// spell returns a text by which routes are sorted.
 func spell(r record.Route) string { return fmt.Sprintf("%q", r) }
 
 // list returns ranges for the report; never nil, so that JSON has a list.

@@ -593,6 +593,7 @@ func (e *Editor) isColumn(r *redaction, column int) bool {
 	return len(of) == 0 || slices.Contains(of, column) // where none is known, it may be any
 }
 
-// SetHeader says which columns the rows from here on have, as that of Judge; where it is
-// not known, or has no column of a name, a rule about that name is about every column.
+// SetHeader says which columns the rows from here on have: the header without its line end;
+// nil: it is not known. If the header is not known or has no column of a name, a rule about
+// that name is about every column, so that nothing is shown that the rule hides.
 func (e *Editor) SetHeader(header []byte) { e.columns.set(e.set, header, e.sep) }

@@ -43,8 +43,9 @@ func (j *Judge) Begin(block []byte) {
 // before that asked about last, is sent: At would be -1.
 func (j *Judge) Calm(end int) bool { return end <= j.look.sent }
 
-// At is Of for the record block[start:end], without its line end, that has no other
-// object. The records of a block are asked about in order.
+// At returns the index of the reason for which the record block[start:end], without its line
+// end, is left out; -1: it is sent. It is for records from which no other object was made.
+// The records of a block have to be asked about in order.
 func (j *Judge) At(start, end int) int {
 	if end <= j.look.calm {
 		return j.set.calm

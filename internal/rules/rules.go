@@ -297,7 +297,8 @@ func (set *Set) newSample(c *Sample, kind Kind, header bool) (s *sample, bad []e
 // Reasons are the reasons that Judge.Of tells by their index.
 func (s *Set) Reasons() []string { return s.reasons }
 
-// KeyID is another one for another key of hashes, and tells nothing of it.
+// KeyID returns a text that identifies the key for hashes without revealing it: another key has another
+// KeyID.
 func (s *Set) KeyID() string {
 	d := newDigester(s.key)
 	return string(d.of([]byte("key of redact")))

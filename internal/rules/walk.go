@@ -46,7 +46,10 @@ func (j *Judge) indexHeld(c *condition, b []byte, whole bool) int {
 	}
 }
 
-// mayHoldAt is mayHold for the value whose name may end at i.
+// mayHoldAt reports whether the condition may hold for the value of the member whose name ends before
+// the quote at i. It is false if no quote and colon follow, or if the value certainly does not fulfil
+// the condition. whole says that b is a whole record; otherwise it is true if the value continues after
+// b.
 func (j *Judge) mayHoldAt(c *condition, b []byte, i int, whole bool) bool {
 	if i == len(b) {
 		return !whole
@@ -157,8 +160,9 @@ func (j *Judge) follow(c *condition, b []byte, i int, rest string, depth int) (e
 	}
 }
 
-// followElements is follow for the elements of the array whose bracket is before i: the condition
-// holds if it holds for one of them.
+// followElements looks for a value that fulfils the condition c in the elements of the array whose
+// bracket is before i; rest is the path from each element on. It returns the index after the array, or
+// len(b) if the array has no end; found says that the condition holds for one of the elements.
 func (j *Judge) followElements(c *condition, b []byte, i int, rest string, depth int) (end int, found bool) {
 	for {
 		if i = skipSpace(b, i); i < len(b) && b[i] == ',' {

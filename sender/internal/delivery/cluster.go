@@ -108,8 +108,8 @@ func (c *cluster) passOver(p *Payload, now time.Time, wait time.Duration, s Sett
 	return at
 }
 
-// bind counts a request of a payload that fails alone, which uses a slot for such payloads. It ends
-// the reservation of a slot for this payload.
+// bind counts a request of a payload that fails alone (while others are accepted), which uses a slot
+// for such payloads. If a slot was reserved for this payload, the reservation ends.
 func (c *cluster) bind(p *Payload) {
 	c.suspects++
 	p.passed = 0
