@@ -275,7 +275,8 @@ func (s *Spool) endOut(t *taken) {
 	s.end(t.sh, &t.slot)
 }
 
-// endFresh ends a payload that was never given out. Needs mu.
+// endFresh ends a payload (the index entry e in the share sh) that was never given out, and subtracts it
+// from the counts of its lane. Needs mu.
 func (s *Spool) endFresh(sh *share, e *slot) {
 	sh.waiting--
 	l := s.lane(sh.to)

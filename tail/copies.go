@@ -220,13 +220,16 @@ func (c *candidate) fate() identity.Fate {
 	return identity.Past
 }
 
-// isEnough reports whether so much of a candidate was read that a file with the same
-// beginning is a copy of it, and does not only have the same header.
+// isEnough reports whether so much of a candidate was read that a file with the same beginning
+// counts as a copy of it: with less, both may only have the same header. Shortly after a
+// truncation any length is enough.
 func (c *candidate) isEnough() bool {
 	return c.end() >= identity.Enough || time.Since(c.truncated) < freshCopy
 }
 
-// same compares a file with the generation that was read under the same inode.
+// same compares a file with the generation that was read under the same inode. If that generation is
+// now in another file, the finding is HandedOver; otherwise it says whether the file still has what was
+// read, or has a hole punched in its place.
 func (c *candidate) same(s *sample) finding {
 	f := c.found(identity.SameNode, c.fate(), identity.Differs)
 	switch {
@@ -305,7 +308,8 @@ func (c *candidate) end() int64 {
 	return c.position
 }
 
-// compareRead compares a file with one that a reader has open.
+// compareRead compares a file with the candidate, which has a reader. The finding is unclear if that
+// reader has to look at its own file first, for example because that file has changed since.
 func (c *candidate) compareRead(s *sample) finding {
 	holds := c.found(identity.Older, identity.Untouched, identity.Holds)
 	switch {
@@ -441,8 +445,8 @@ func (c *candidate) lookBack(s *sample) (identity.Fate, identity.Node) {
 	return identity.Past, identity.Older
 }
 
-// inPlace reports whether the file that was read is unchanged at its old path: then a file
-// with the same content is a copy.
+// inPlace reports whether the file of the candidate, which has no reader, is unchanged at its old path.
+// Another file with the same content then counts as compared with an untouched one.
 func (c *candidate) inPlace() bool {
 	f, st, err := openFile(c.info.Path)
 	if err != nil {

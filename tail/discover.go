@@ -122,7 +122,10 @@ func take[T any](t *Tailer, of *T) (was T) {
 	return was
 }
 
-// meet handles a path that a scan found. gone says that no pattern matches it.
+// meet handles a path that a scan found for an input: it notes a new path of a file that is being read,
+// starts reading a new file, or logs why the file is not read. A file that another input of the same
+// route reads is left to that input, and one that is older than ignore_older is not read. gone says
+// that no pattern matches the path.
 func (t *Tailer) meet(in *input, path string, gone bool) {
 	if t.own.Names(path) {
 		t.tell(path, errOwn)

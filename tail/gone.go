@@ -41,7 +41,10 @@ func (a *absence) look() {
 		errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }
 
-// miss handles the readers whose files the scan did not find.
+// miss handles the files that a scan (w) did not find. Each such reader looks whether its file was
+// renamed or deleted, and the tracker decides what follows. Files that may be copies are compared once
+// more by their open descriptors. Generations that have been missing for longer than forget_after are
+// forgotten.
 func (t *Tailer) miss(in *input, w *finder.Walk) {
 	absent, vanished := t.absent(in, w)
 	for _, s := range vanished { // they are asked about as before, by their descriptors

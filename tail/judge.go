@@ -45,7 +45,9 @@ func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
 	return k, upTo, is
 }
 
-// comparePacked compares the content of a compressed file with a generation.
+// comparePacked compares the content of a compressed file with the generation k. f has the facts by
+// which package identity decides whether the file is a copy of it; upTo is the place up to which the
+// content of the file was read already.
 func (k *known) comparePacked(p *packed) (f identity.Facts, upTo place) {
 	f = identity.Facts{Node: identity.Older, Compressed: true}
 	switch {

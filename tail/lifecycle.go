@@ -197,7 +197,8 @@ func (w *worker) restart(r *reader, why string) (after, error) {
 	return again, w.renew(r)
 }
 
-// renew ends the current generation of a reader's file and begins a new one at offset 0.
+// renew ends the current generation of a reader's file, because the file was truncated or rewritten, and
+// begins a new one at offset 0, which it registers in the journal. An error is one of reading the file.
 func (w *worker) renew(r *reader) error {
 	r.info.Size = r.high
 	was, info := r.file, r.info

@@ -45,7 +45,8 @@ type listing struct {
 	files []FileStatus
 }
 
-// match adds the files that the patterns match and that the input does not read.
+// match scans the folders of an input, and adds to the listing each file that the patterns match and
+// that the input does not read now, with the reason. With l.all it adds excluded files too.
 func (l *listing) match(in *input) {
 	bare := in.spec
 	bare.Heard = false // no folder has to be watched for this
@@ -61,7 +62,9 @@ func (l *listing) match(in *input) {
 	}
 }
 
-// meet adds a path unless its file is being read. The caller holds the mu of the tailer.
+// meet adds a path that matches the input to the listing, with the reason why its file is not read now.
+// It does nothing if the file is being read. regular says that the path leads to a regular file, whose
+// status is st. The caller holds the mu of the tailer.
 func (l *listing) meet(in *input, path string, st status, regular bool) {
 	if regular && in.readers.Get(st.node) != nil {
 		return

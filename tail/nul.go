@@ -89,7 +89,8 @@ func (r *reader) withNULs(n, all int, over bool) (frame int, ok bool) {
 	return all, true
 }
 
-// meetNULs handles NUL bytes at the offset: it looks for what follows them, or skips them.
+// meetNULs handles NUL bytes at the offset of the reader, such as a crash leaves in a log. It searches
+// for the text after them, and once it is found or the file ends, it skips them.
 func (w *worker) meetNULs(r *reader) (after, error) {
 	if !r.nuls.text && r.nuls.at < r.size {
 		return w.lookNULs(r)
@@ -97,7 +98,8 @@ func (w *worker) meetNULs(r *reader) (after, error) {
 	return w.passNULs(r)
 }
 
-// lookNULs searches for the end of the NUL bytes, a bounded number of bytes at a time.
+// lookNULs searches for the end of the NUL bytes, at most 1 MiB in one turn, and notes in r.nuls how far
+// it came and whether text was found. It returns again, or idle with an error of reading.
 func (w *worker) lookNULs(r *reader) (after, error) {
 	buf := w.buffer(1 << 20)[:1<<20]
 	at := r.dataAt(r.nuls.at)
@@ -113,7 +115,9 @@ func (w *worker) lookNULs(r *reader) (after, error) {
 	return again, nil
 }
 
-// passNULs skips the NUL bytes at the offset, up to the text after them.
+// passNULs moves the reader over the NUL bytes at its offset, up to the text that lookNULs found or the
+// next range that needs no reading. They are logged, counted as read, and become safe without being
+// sent.
 func (w *worker) passNULs(r *reader) (after, error) {
 	scan, err := w.scanner(r)
 	if err != nil {

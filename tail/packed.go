@@ -216,7 +216,9 @@ func (t *Tailer) lookThrough(ctx context.Context, p *packed, path string) (*arch
 	return x, err
 }
 
-// surveyed continues with a file whose inspection has ended.
+// surveyed continues with a compressed file whose inspection has ended, with the facts x or with err. A
+// sound one takes its next step, one that changed or was removed meanwhile is left to the next scan, and
+// any other error is logged.
 func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 	t.mu.Lock()
 	p.queued, p.facts = false, x

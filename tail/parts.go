@@ -27,7 +27,8 @@ type parts struct {
 // part more often ends there, and what follows is another.
 const mostRuns = 1 << 16
 
-// meetParts begins to look for the end of a message.
+// meetParts begins to skip a too long message of a container log, whose first line c has: it notes the
+// stream of the message and the range of that line. passParts then looks for the end.
 func (r *reader) meetParts(c *format.Chunk) {
 	first := record.Span{Start: r.offset, End: r.long.at}
 	r.long.parts = &parts{stream: bytes.Clone(c.Stream), runs: []record.Span{first}}

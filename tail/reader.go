@@ -156,7 +156,10 @@ type worker struct {
 	rejected []record.Rejected
 }
 
-// turn reads a bounded number of bytes of a file and hands them over.
+// turn is one turn of a worker with a file. It first handles what happened to the file: it was truncated
+// or rewritten, is a copy, or is gone. Then it reads a bounded number of bytes and hands the records
+// over, or does what follows at the end of the file. It returns what the turn led to, such as again
+// (there is more) or idle; an error is logged as the reason why the file is not read.
 func (w *worker) turn(r *reader) (after, error) {
 	if r.f == nil && w.isUnchanged(r) {
 		return idle, nil
@@ -266,8 +269,8 @@ func (w *worker) look(r *reader) (status, error) {
 // errMoved says that a file is not to be found in its folder any more.
 var errMoved = errors.New("file was moved or deleted")
 
-// reopen opens the file of a reader again: at its path, or under another name in its
-// folder.
+// reopen opens the file of a reader again, which was closed because too many files were open: at
+// its path, or under another name in its folder. The error is errMoved if it is at neither.
 func (w *worker) reopen(r *reader) error {
 	info := r.info
 	info.Path = w.pathOf(r)
@@ -485,7 +488,10 @@ func (w *worker) buffer(n int) []byte {
 	return w.scratch
 }
 
-// frame finds the whole records in buf, after its first MarkLen bytes, and delivers them.
+// frame finds the whole records in buf and delivers them. The first MarkLen bytes of buf are those
+// before the reader's offset, only for fingerprints. last says that nothing follows buf in the file. The
+// reader's offset moves past what was delivered. If an incomplete record is at the end, frame returns
+// what atEnd decides.
 func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte, last bool) (next after, err error) {
 	r.noteBeginning(buf[record.MarkLen:])
 	touched := false // the bytes of buf were moved about

@@ -50,7 +50,8 @@ func (r *reader) rest() {
 	r.reading = nil
 }
 
-// wake gives a reader back what it needs for a turn. The caller holds mu.
+// wake restores the reading of a reader, which rest has dropped to save memory, from the facts that are
+// kept. It does nothing if the reader has it. The caller holds mu.
 func (r *reader) wake() {
 	if r.reading != nil {
 		return

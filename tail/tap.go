@@ -162,7 +162,8 @@ func (w *worker) tap(r *reader, c *record.Chunk) {
 	}
 }
 
-// offer takes a copy of a chunk, or drops it if too much is waiting.
+// offer queues a copy of a chunk for the tap. If the tap holds tapRoom bytes already, offer drops the
+// chunk and counts its records as dropped, so that the worker never waits.
 func (p *Tap) offer(r *reader, c *record.Chunk) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

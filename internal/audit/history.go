@@ -366,8 +366,9 @@ func (h *history) vouch(name record.File, s record.Span, before bool) {
 	}
 }
 
-// tell records what became of a range, and where it overlaps with ranges that were accepted before.
-// Ranges that ended before the time that is judged only count as safe.
+// tell records that the range s of a file ended at a time as how, for the route r, by a batch. If it was
+// accepted, tell also records where it overlaps with ranges that were accepted before. Ranges that ended
+// before the time that is judged only count as safe.
 func (h *history) tell(f *file, r record.Route, how fate, s record.Span, at time.Time, by record.BatchID) {
 	if at.Before(h.since) {
 		if how != abandoned { // it may be read yet

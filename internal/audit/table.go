@@ -281,7 +281,9 @@ func (t *tables) rows(ctx context.Context, f *file, route record.Route, stamps S
 	return found, err
 }
 
-// window asks for the rows of some pieces and compares them. all are all pieces of the file and route.
+// window asks the table for the rows of some neighbouring pieces, in one query, and compares them with
+// what was sent. What is missing or doubled goes to the report. all are all pieces of the file and
+// route. The error is that of the query.
 func (t *tables) window(ctx context.Context, f *file, route record.Route, stamps Stamps, pieces, all []sent) error {
 	found, err := t.rows(ctx, f, route, stamps, record.Span{Start: pieces[0].Start, End: pieces[len(pieces)-1].End})
 	if err != nil {

@@ -157,7 +157,8 @@ func (e *Editor) mayRedact(rec []byte) bool {
 	return false
 }
 
-// replace has bytes stand in the place of rec[from:to].
+// replace writes the bytes with to the changed record in place of rec[from:to], after the unchanged bytes
+// of rec before from. Calls have to come in the order of the places in rec.
 func (e *Editor) replace(rec []byte, from, to int, with ...byte) {
 	e.out = append(append(e.out, rec[e.copied:from]...), with...)
 	e.copied = to
@@ -316,8 +317,8 @@ const (
 	valueBare                  // a number or a truth value
 )
 
-// value redacts the value b[from:to], which is written as how says. places says how far it
-// is on the path of each rule.
+// value applies the redact rules to the value b[from:to], which is written as how says (string, bare
+// value, name or text). places has, for each rule, how far the value is on the path of the rule.
 func (e *Editor) value(b []byte, from, to int, how written, places []int) {
 	content := b[from:to]
 	if how == valueString || how == valueName {

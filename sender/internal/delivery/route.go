@@ -336,8 +336,8 @@ func (m *Machine) requeue(p *Payload) {
 	}
 }
 
-// replaced wakes the readers of a route that is served: another payload may be in hand in place of
-// one that rests.
+// replaced wakes the readers of a route that is neither down nor held, after a payload of it began to
+// wait for its next attempt: the route may then have another payload in hand.
 func (m *Machine) replaced(r *route) {
 	if !r.cluster.blocked() && !r.blocked() {
 		m.emit(Wake{r.name})

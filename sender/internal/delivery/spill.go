@@ -281,7 +281,8 @@ func (m *Machine) spoolTakes(r *route) bool {
 	return false
 }
 
-// spoolIs takes in the condition of the spool, and looks again at the routes that waited for it.
+// spoolIs stores the condition of the spool, as a write or a check has shown it, and looks again at the
+// routes that waited for the spool to take payloads.
 func (m *Machine) spoolIs(c Condition) {
 	m.spool, m.spoolSince, m.spoolAsked = c, m.now, false
 	wait := m.spoolWait
