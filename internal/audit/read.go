@@ -93,7 +93,8 @@ func running(dir string) bool {
 	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ENOTDIR)
 }
 
-// listSpool returns the ids of the payloads in the spool, and how many of its ranges cannot be read.
+// listSpool returns the ids of the payloads in the spool, and how many of its ranges are damaged. The torn
+// end of a segment, as a crash during a write leaves it, is no damage.
 func listSpool(dir string) (ids map[record.BatchID]bool, bad int, err error) {
 	ids = map[record.BatchID]bool{}
 	err = spool.List(dir, func(e spool.Entry) error {
