@@ -3,7 +3,6 @@ package quarantine
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -281,15 +280,7 @@ func TestWhatWasAcceptedIsKeptInItsVersion(t *testing.T) {
 	must(t, s.Accepted(t.Context(), []string{"1:2", "2:3"}))
 	must(t, s.Accepted(t.Context(), []string{"2:1"}))
 	name := dir + "/" + sentName
-	got := fs.Content(name)
-	if *update {
-		must(t, os.WriteFile(golden, got, 0o644))
-	}
-	want, err := os.ReadFile(golden)
-	must(t, err)
-	if string(got) != string(want) {
-		t.Errorf("writes %q, want %q", got, want)
-	}
+	want := wantGolden(t, golden, fs.Content(name))
 	for i := range want {
 		b := slices.Clone(want)
 		b[i] ^= 1
@@ -320,15 +311,7 @@ func TestTheNoteOfARequeueKeepsItsVersion(t *testing.T) {
 	s := filled(t, fs)
 	must(t, s.Begin(Requeue{Time: goldenTime(), Batch: "b7", Database: "D", Table: "T", Lines: []string{"1:2", "2:3"}}))
 	name := dir + "/" + requeueName
-	got := fs.Content(name)
-	if *update {
-		must(t, os.WriteFile(golden, got, 0o644))
-	}
-	want, err := os.ReadFile(golden)
-	must(t, err)
-	if string(got) != string(want) {
-		t.Errorf("writes %q, want %q", got, want)
-	}
+	want := wantGolden(t, golden, fs.Content(name))
 	must(t, s.Close())
 	fs.SetContent(name, want)
 	s = open(t, fs, blocking)

@@ -31,6 +31,21 @@ func goldenRecords() []record.Rejected {
 
 func goldenTime() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC) }
 
+// wantGolden compares what was written with a golden file, byte by byte, and returns what the
+// file holds. With -update it writes the file first.
+func wantGolden(t *testing.T, file string, got []byte) []byte {
+	t.Helper()
+	if *update {
+		must(t, os.WriteFile(file, got, 0o644))
+	}
+	want, err := os.ReadFile(file)
+	must(t, err)
+	if string(got) != string(want) {
+		t.Errorf("writes\n%s, want\n%s", got, want)
+	}
+	return want
+}
+
 // TestWriterKeepsItsVersion: what is written now is, byte by byte, what a release of this
 // version wrote, and is read as it was meant; so is a line of before, which has fewer keys.
 func TestWriterKeepsItsVersion(t *testing.T) {
@@ -39,15 +54,7 @@ func TestWriterKeepsItsVersion(t *testing.T) {
 	must(t, err)
 	must(t, s.Put(goldenRecords()))
 	must(t, s.Close())
-	got := fs.Content(dir + "/0000000000000001.jsonl")
-	if *update {
-		must(t, os.WriteFile(goldenFile, got, 0o644))
-	}
-	want, err := os.ReadFile(goldenFile)
-	must(t, err)
-	if string(got) != string(want) {
-		t.Errorf("writes\n%s, want\n%s", got, want)
-	}
+	want := wantGolden(t, goldenFile, fs.Content(dir+"/0000000000000001.jsonl"))
 	n := 0
 	read := func() {
 		t.Helper()
