@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/exit"
 )
 
 // secure serves a site's endpoint over TLS too, and writes who vouches for it.
@@ -108,7 +109,11 @@ func TestNoToken(t *testing.T) {
 			fault.Match.Kind = emulator.KindToken
 			s.server.Fail(fault)
 		}
-		s.write("agent.yaml", head+impatient+"auth: {"+auth+"}\n"+oneJSON)
+		retry := impatient
+		if code != exit.Unreachable {
+			retry = patient(retry)
+		}
+		s.write("agent.yaml", head+retry+"auth: {"+auth+"}\n"+oneJSON)
 		for _, command := range [][]string{{"query", "print 1"}, {"setup"}, {"check"}, {"run", "--once"}} {
 			s.show(code, append(command, "--config", s.path("agent.yaml"))...)
 		}

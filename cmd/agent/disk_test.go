@@ -116,6 +116,6 @@ func TestRateLimit(t *testing.T) {
 		records = append(records, fmt.Sprintf(`{"seq":%d,"fill":"%s"}`, i, strings.Repeat("abc", 150)))
 	}
 	s.write("logs/a.json", joined(records))
-	s.once(open+"batch: {max_size: 1MiB}\nsend: {rate_limit: 1MB, retry: {patience: 500ms}}\n"+oneJSON, 0)
+	s.run(open+"batch: {max_size: 1MiB}\nsend: {rate_limit: 1MB, retry: {patience: 500ms}}\n"+oneJSON, "--once").want(0)
 	s.wantRows("T", records)
 }

@@ -7,12 +7,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/exit"
 )
 
 // deadline ends a wait for an event that will never come. No test passes or
@@ -172,8 +174,17 @@ func (s *site) run(config string, flags ...string) *process {
 // once runs the agent to its end.
 func (s *site) once(config string, code int) *process {
 	s.t.Helper()
+	if code != exit.Unreachable {
+		config = patient(config)
+	}
 	return s.run(config, "--once").want(code)
 }
+
+var shortPatience = regexp.MustCompile(`patience: \d+ms`)
+
+// patient gives the answers of the service time to come, on a busy machine too, where a
+// configuration has little patience and a command must end otherwise than by that.
+func patient(config string) string { return shortPatience.ReplaceAllString(config, "patience: 8s") }
 
 // waiting ends when nothing more can happen: the agent started last is no
 // more, or the wait has been too long.

@@ -815,10 +815,11 @@ func FuzzNothingIsLeft(f *testing.F) {
 	for _, rec := range []string{
 		`{"a":"x\na@b.org\t","b":"Bearer\tab","c":"a\/b\"c","\u0061@b.org":1}`, `{"a":"a/b\"c \n1.2.3.4\\","b":"\/","c":"bEAREr: \\x"}`, `{"a":"\\na@b.org\\"}`,
 		`{"a":"bea\u0072er x","b":"1\u002e2.3.4"}`, `{"bearer\nx":["a\\/b\\\"c"]}`,
+		`{"a":"bea\u0072er +x","":"3\u002e2.3.4"}`,
 	} {
 		f.Add([]byte(rec))
 	}
-	naive := regexp.MustCompile(`[A-Za-z0-9._%+\-]+@[A-Za-z0-9.\-]+\.[A-Za-z]{2,}|(?:^|[^0-9.])(?:[1-9]?\d\.){3}(?:[1-9]?\d)(?:$|[^0-9])|(?i:bearer)[ \t\n]+[A-Za-z0-9._~+/\-]+|a/b"c`)
+	naive := regexp.MustCompile(`[A-Za-z0-9._%+\-]+@[A-Za-z0-9.\-]+\.[A-Za-z]{2,}|(?:^|[^0-9.])(?:[1-9]?\d\.){3}(?:[1-9]?\d)(?:$|[^0-9])|(?i:bearer)[ \t\n+]+[A-Za-z0-9._~/\-]|a/b"c`) // a + is a space in a form
 	set, err := New(Config{Redact: []Redaction{{Preset: []string{"email", "ipv4", "bearer"}, With: "*"}, {Match: `a/b"c`, With: "*"}}}, Object)
 	if err != nil {
 		f.Fatal(err)
