@@ -34,7 +34,7 @@ const (
 
 var verdicts = [...]string{"none", "accepted", "not sent", "retry", "throttled", "auth", "too large", "hold", "bad data", "unknown"}
 
-// String is the word for logs and reports.
+// String returns the name of the verdict for logs and reports; "none" for an unknown value.
 func (v Verdict) String() string {
 	if int(v) < len(verdicts) {
 		return verdicts[v]

@@ -91,8 +91,10 @@ const (
 	TokenRejected
 )
 
-// Token returns what the error says about the token of the request: that there is none at present,
-// that the credentials were refused, that the cluster refused the token, or TokenFine. e may be nil.
+// Token returns what the error says about the token of the request. TokenLater means that there is
+// none at present, TokenRefused that the authority refused the credentials or that those on this
+// machine cannot be used. TokenRejected means that the cluster refused the token. Otherwise, and if
+// e is nil, it is TokenFine.
 func (e *Error) Token() TokenFault {
 	switch {
 	case e == nil:
@@ -101,27 +103,28 @@ func (e *Error) Token() TokenFault {
 		return TokenRejected
 	case !e.NoToken:
 		return TokenFine
-	case e.Status == 0 && !e.Passes:
+	case e.Status == 0 && !e.Passes: // no answer, or nothing was asked, as a file cannot be read
 		if wayFault(e) {
 			return TokenLater
 		}
 		return TokenRefused
 	case e.Passes, e.Code == "", e.Status >= http.StatusInternalServerError, e.Status == http.StatusTooManyRequests,
 		e.Status == http.StatusRequestTimeout, e.Status == http.StatusGone:
-		return TokenLater // what names no code is not the authority
+		return TokenLater // an answer without a code is not from the authority
 	}
 	return TokenRefused
 }
 
-// wayFault reports whether nothing answered at all: a fault of the network, not of the service. A
-// secret file that cannot be read is not such a fault.
+// wayFault reports whether a request failed because nothing answered: a fault of the network, not
+// of the service. It is false for a secret file that cannot be read and for a result that ended
+// early (Partial).
 func wayFault(e *Error) bool {
-	var file *fs.PathError // a secret that was not there to be sent
+	var file *fs.PathError // the file of a secret cannot be read, so that nothing was sent
 	return e.Status == 0 && e.Code == "" && !e.Partial && e.Cause != nil && !errors.As(e.Cause, &file)
 }
 
-// Refused reports whether the identity was refused: its token, its role or its credentials on this
-// machine. Only a person can change that, so that a retry is useless.
+// Refused reports whether the identity was refused: its token, its role in the cluster, or its
+// credentials on this machine. Only a person can change that, so that a retry is useless.
 func (e *Error) Refused() bool {
 	if e.NoToken {
 		return e.Token() == TokenRefused

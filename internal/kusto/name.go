@@ -28,7 +28,8 @@ func ValidName(kind, name string) error {
 	return fmt.Errorf("%s %s: %w", kind, reply.QuoteName(name), errors.New(why))
 }
 
-// nameFault returns what is wrong with a name, as a text for people; "" if it is allowed.
+// nameFault returns why the service does not allow name for a database, table or mapping, as a text
+// for people; "" if it is allowed.
 func nameFault(name string) string {
 	const allowed = "letters, digits, underscore, space, dot and dash are"
 	switch n := utf8.RuneCountInString(name); {

@@ -99,12 +99,13 @@ var timelyCodes = map[string]bool{"AADSTS700024": true, "AADSTS500133": true, "A
 // passingCodes are those of an authority that is out of order for a while.
 var passingCodes = map[string]bool{"temporarily_unavailable": true, "server_error": true, "AADSTS90033": true, "AADSTS90006": true, "AADSTS50166": true}
 
-// explain returns a failed token request with a client secret as an *Error with a hint. The library's
-// own error text is not used, since it holds the whole reply.
+// explain returns the error of a failed token request with a client secret, as a *kusto.Error with
+// a hint. It does not use the error text of the library, which holds the whole reply. secret is
+// removed from the texts.
 func explain(err error, secret string) error {
 	var refusal *oauth2.RetrieveError
 	switch {
-	case err != nil && strings.Contains(err.Error(), "cannot parse json"): // the library's words for a 200 that is something else
+	case err != nil && strings.Contains(err.Error(), "cannot parse json"): // so the library reports a 200 whose body is no token
 		return notTheAuthority(err)
 	case !errors.As(err, &refusal) || refusal.Response == nil:
 		return authorityOutOfReach(err, secret)
@@ -112,7 +113,8 @@ func explain(err error, secret string) error {
 	return authorityRefusal(refusal.Response.StatusCode, refusal.Response.Header, refusal.Body, secret)
 }
 
-// notTheAuthority returns the error for a 200 that holds no token.
+// notTheAuthority returns the error for an answer with status 200 that holds no token, such as the
+// page of a proxy. err is the error of the library.
 func notTheAuthority(err error) *kusto.Error {
 	return &kusto.Error{
 		Message: "get token: what answered is not the authority, or a proxy answered in its place", Cause: err,

@@ -25,15 +25,17 @@ type namedGrant struct {
 	why   string      // it is not
 }
 
-// fetch returns a token of the first way to sign in that gives one, and keeps to that way from then
-// on. If none does, the error lists the reason of each way.
+// fetch returns a token and its expiry, from the first way to sign in that gives one, and keeps to
+// that way from then on. If no way gives a token, the error lists the reason of each way. Its
+// status, code and hint are those of the first way that was refused. It is marked as passing
+// (Passes), so that it is retried soon, if the authority of some way was out of reach or busy.
 func (g *autoGrant) fetch(ctx context.Context) (string, time.Time, error) {
 	if kept := g.kept.Load(); kept != nil {
 		return kept.fetch(ctx)
 	}
 	var words []string
-	away := false         // a way was there, and its authority was not
-	var told *kusto.Error // the first that came so far as to be refused
+	away := false         // the authority of some way was out of reach or busy
+	var told *kusto.Error // the error of the first way that an authority refused
 	for _, way := range g.ways {
 		if way.grant == nil {
 			words = append(words, way.name+": "+way.why)
@@ -64,7 +66,8 @@ func (g *autoGrant) fetch(ctx context.Context) (string, time.Time, error) {
 	return "", time.Time{}, none
 }
 
-// changed reports whether a file that a way to sign in reads has changed since it was read.
+// changed reports whether a file that a way to sign in reads, such as a token or a certificate, was
+// written since it was last read. Once a way has given a token, only the files of that way count.
 func (g *autoGrant) changed() bool {
 	if kept := g.kept.Load(); kept != nil {
 		return kept.changed()

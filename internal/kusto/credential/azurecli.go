@@ -20,7 +20,8 @@ func (l *cliLogin) wantsAuthority() bool { return false }
 func (l *cliLogin) changed() bool        { return false }
 func (l *cliLogin) close()               {}
 
-// ask runs az to get a token for the resource. The authority is az's own.
+// ask runs az, the Azure CLI, to get a token for the resource, and returns the token and its
+// expiry. The URL of the authority is ignored, since az knows where to sign in.
 func (l *cliLogin) ask(ctx context.Context, _, resource string) (string, time.Time, error) {
 	cred, err := azidentity.NewAzureCLICredential(&azidentity.AzureCLICredentialOptions{TenantID: l.tenant})
 	if err != nil {
@@ -33,7 +34,8 @@ func (l *cliLogin) ask(ctx context.Context, _, resource string) (string, time.Ti
 	return t.Token, t.ExpiresOn, nil
 }
 
-// explain returns an error of az as an *Error with a hint, such as to install az or to sign in.
+// explain returns an error of az as a *kusto.Error with a hint, such as to install az or to sign
+// in. ctx is that of the run of az: if its deadline has passed, az did not answer in time.
 func (l *cliLogin) explain(ctx context.Context, err error) error {
 	words := strings.TrimPrefix(err.Error(), "AzureCLICredential: ")
 	words, _, _ = strings.Cut(words, "To troubleshoot, visit")

@@ -38,7 +38,8 @@ func (l *certificateLogin) changed() bool {
 	return l.seenFile.changed(l.file) || l.password != "" && l.seenPassword.changed(l.password)
 }
 
-// ask reads the certificate and asks the authority for a token for the resource.
+// ask reads the certificate, asks the authority for a token for the resource, and returns the token
+// and its expiry. authority is the URL of the token service without the tenant.
 func (l *certificateLogin) ask(ctx context.Context, authority, resource string) (string, time.Time, error) {
 	chain, key, err := l.read()
 	if err != nil {
@@ -48,8 +49,8 @@ func (l *certificateLogin) ask(ctx context.Context, authority, resource string) 
 	if err != nil {
 		return "", time.Time{}, err
 	}
-	// A new one each time: it keeps the tokens it got, and one that was refused
-	// must not be had again.
+	// A new credential each time: a credential caches its tokens, and one that the cluster
+	// refused must not come out of that cache again.
 	cred, err := azidentity.NewClientCertificateCredential(l.tenant, l.client, chain, key, &azidentity.ClientCertificateCredentialOptions{
 		ClientOptions: e.options(authority), DisableInstanceDiscovery: true, SendCertificateChain: true,
 	})
@@ -61,7 +62,7 @@ func (l *certificateLogin) ask(ctx context.Context, authority, resource string) 
 }
 
 // read returns the certificates and the private key in the file. It fails if the certificate is not
-// valid now.
+// valid now. Before it reads the files it notes their state, by which changed finds later writes.
 func (l *certificateLogin) read() ([]*x509.Certificate, crypto.PrivateKey, error) {
 	l.seenFile.look(l.file)
 	data, err := readUpTo(l.file, maxCertificates)
@@ -93,8 +94,9 @@ var (
 	errKeyless   = errors.New("it holds no key of any certificate in it")
 )
 
-// parseCertificate parses PEM that holds certificates and an unencrypted key, or else PKCS#12 with the
-// given password. It returns the certificates with the leaf first in PKCS#12, and the key.
+// parseCertificate parses PEM that holds certificates and an unencrypted key, or else PKCS#12 with
+// the given password. It returns the certificates and the key. From PKCS#12 the certificate that
+// belongs to the key comes first; from PEM they keep their order.
 func parseCertificate(data []byte, password string) ([]*x509.Certificate, crypto.PrivateKey, error) {
 	if block, _ := pem.Decode(data); block == nil {
 		key, leaf, others, err := pkcs12.DecodeChain(data, password)
@@ -162,8 +164,8 @@ func badCertificate(path string, err error) error {
 	}
 }
 
-// unreadable returns the error for a secret file that cannot be read. key is the configuration key
-// that names the file.
+// unreadable returns the error for a file with a secret that cannot be read, with a hint. key is
+// the configuration key that names the file, err the error of reading it.
 func unreadable(path, key string, err error) error {
 	var named *os.PathError
 	if !errors.As(err, &named) {

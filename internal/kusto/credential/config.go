@@ -80,8 +80,9 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkMethod returns a *units.KeyError if method is not one of Methods. The error does not quote the
-// value, which may be a secret that was written into the wrong key.
+// checkMethod returns a *units.KeyError if method is not one of Methods. The error lists the
+// allowed methods, but does not quote the value, which may be a secret that was written into the
+// wrong key.
 func checkMethod(method string) error {
 	err := units.OneOf("method", method, Methods...)
 	if told, ok := errors.AsType[*units.KeyError](err); ok {

@@ -36,9 +36,11 @@ type Options struct {
 	dialMetadata func(ctx context.Context, network, addr string) (net.Conn, error) // of tests
 }
 
-// New returns the source of tokens for the cluster at clusterURL. It makes no request and
-// reads no secret before the first call of Token. The cluster may later be asked for its
-// authority, so New returns an error if wire.CheckEndpoint does not accept the URL.
+// New returns the source of tokens for the cluster at clusterURL. An empty method means
+// client_secret if a secret is configured, else auto; for the method none the tokens are empty. New
+// makes no request and reads no secret before the first call of Token. The cluster may later be
+// asked for its authority (its token service), so New returns an error if wire.CheckEndpoint does
+// not accept the URL.
 func New(cfg Config, clusterURL string, o Options) (*Tokens, error) {
 	method := cmp.Or(cfg.Method, "auto")
 	if method == "auto" && cfg.ClientSecret+cfg.ClientSecretFile != "" {
@@ -75,8 +77,9 @@ type methods struct {
 	metadata   *discovery
 }
 
-// prepare checks authority and tenant, and makes the transports and the discovery of the cluster's
-// metadata. It makes no request.
+// prepare checks authority and tenant of the configuration, and makes the HTTP transports and the
+// discovery, which reads from the cluster where to sign in. It makes no request. The transports
+// compare the dates of answers with c.
 func (m *methods) prepare(c *wire.Clock) (err error) {
 	if m.transports, err = newTransports(m.options, c); err != nil {
 		return err
@@ -110,7 +113,8 @@ func (m *methods) asked(way login) *loginGrant {
 	return newLoginGrant(way, m.cfg, m.cluster, m.metadata)
 }
 
-// login returns the login of a method, or an error if the configuration lacks what it needs.
+// login returns the login of a method, which asks an authority, the machine or az for tokens. It
+// returns an error if the configuration lacks what the method needs.
 func (m *methods) login(method string) (login, error) {
 	if err := m.complete(method); err != nil {
 		return nil, err
@@ -131,11 +135,11 @@ func (m *methods) login(method string) (login, error) {
 	case "azure_cli":
 		return &cliLogin{tenant: m.cfg.Tenant}, nil
 	}
-	return nil, fmt.Errorf("auth.method: want one of %s", strings.Join(Methods, ", ")) // it may be a secret
+	return nil, fmt.Errorf("auth.method: want one of %s", strings.Join(Methods, ", ")) // not quoted: it may be a secret in the wrong key
 }
 
-// complete returns an error if a key that the method needs is not set, or if the authority cannot be
-// used with it.
+// complete returns an error if a key that the method needs is not set, or if auth.authority is
+// plain http and the library of the method takes https only.
 func (m *methods) complete(method string) error {
 	type need struct{ key, value string }
 	who := []need{{"tenant", m.cfg.Tenant}, {"client_id", m.cfg.ClientID}}
@@ -154,8 +158,9 @@ func (m *methods) complete(method string) error {
 	return nil
 }
 
-// auto returns the source of tokens that tries, in this order, a workload identity, a managed identity
-// and the Azure CLI.
+// auto returns the source of tokens that tries, in this order, a workload identity, a managed
+// identity and the Azure CLI. A workload identity that is not configured is kept with the reason,
+// for the error if no way works.
 func (m *methods) auto() (grant, error) {
 	g := &autoGrant{none: "set auth.tenant, auth.client_id and auth.client_secret_file; or give a machine in Azure an identity: " +
 		"az vm identity assign --resource-group <group> --name <machine>; or, to try it as yourself: az login"}
@@ -172,7 +177,7 @@ func (m *methods) auto() (grant, error) {
 	if err != nil {
 		return nil, err
 	}
-	identity.brief = true
+	identity.brief = true // it first finds out, within probePatience, whether the machine is in Azure
 	g.ways = []namedGrant{
 		workload,
 		{name: "managed identity", grant: m.asked(identity)},
@@ -202,7 +207,8 @@ type secretLogin struct {
 	transports *transports
 }
 
-// newSecretLogin returns a login with the client secret of cfg. It follows no redirect.
+// newSecretLogin returns a login with the client secret of cfg, which sends its requests through d.
+// It follows no redirect, so that the secret goes to the authority only.
 func newSecretLogin(cfg Config, d *transports) *secretLogin {
 	l := &secretLogin{
 		tenant: cfg.Tenant, id: cfg.ClientID, secret: cfg.ClientSecret, transports: d,
@@ -227,8 +233,9 @@ func (l *secretLogin) close()        {}
 // unstatedLife is how long a token is used that does not say how long it lives.
 const unstatedLife = 10 * time.Minute
 
-// ask posts the client id and the secret to the authority and returns the token for the resource. A
-// token without an expiry counts as valid for unstatedLife.
+// ask posts the client id and the secret to the authority, and returns the token for the resource
+// and its expiry. authority is the URL of the token service without the tenant. A token without an
+// expiry counts as valid for unstatedLife.
 func (l *secretLogin) ask(ctx context.Context, authority, resource string) (string, time.Time, error) {
 	conf := clientcredentials.Config{
 		ClientID: l.id, ClientSecret: l.secret,

@@ -44,8 +44,9 @@ type clusterMetadata struct {
 	mfa      bool // users need a second factor
 }
 
-// authority returns the URL of the token service that the cluster names. It fails unless that is one
-// of the known ones; a cluster on this machine (local) may also name one on this machine.
+// authority returns the URL of the token service that the metadata of the cluster names. It fails
+// unless that is one of the known clouds. If local is set, the cluster is on this machine and may
+// also name a service on this machine.
 func (m *clusterMetadata) authority(local bool) (string, error) {
 	authority := strings.TrimRight(m.login, "/")
 	u, err := wire.WebURL(authority)
@@ -60,8 +61,9 @@ func (m *clusterMetadata) authority(local bool) (string, error) {
 	}
 }
 
-// audience returns the resource for which tokens for the cluster are requested; the variant with a
-// second factor if users of the cluster need one.
+// audience returns the resource (the audience of a token) that token requests for the cluster name.
+// If the cluster demands a second factor of its users, this is the variant of the resource for
+// that.
 func (m *clusterMetadata) audience() string {
 	if m.mfa {
 		return mfaResource(m.resource)
@@ -88,8 +90,9 @@ type discovery struct {
 // sign in that are tried in turn all want to know.
 const metadataPause = 2 * time.Second
 
-// newDiscovery returns a discovery for the cluster. It fails for a URL that CheckEndpoint refuses,
-// since the authority that the cluster names is sent secrets.
+// newDiscovery returns a discovery, which reads from the cluster where to sign in. It fails for a
+// URL that wire.CheckEndpoint refuses, since secrets are sent to the authority that the cluster
+// names.
 func newDiscovery(clusterURL string, o Options, d *transports) (*discovery, error) {
 	base, err := wire.CheckedURL(clusterURL, o.AllowUntrusted, o.QueryOnly)
 	if err != nil {
@@ -105,8 +108,9 @@ func (d *discovery) local() bool { return wire.IsLoopback(wire.HostOf(&d.url)) }
 // tenants.
 func (d *discovery) monitor() bool { return wire.IsMonitor(wire.HostOf(&d.url)) }
 
-// get returns the metadata of the cluster, which is asked for once and kept. After a failure the same
-// error is returned for metadataPause before the cluster is asked again.
+// get returns the metadata of the cluster, which is requested once and kept. After a failure it
+// returns the same error for metadataPause before it asks the cluster again. It must not be called
+// concurrently.
 func (d *discovery) get(ctx context.Context) (*clusterMetadata, error) {
 	if d.known == nil && !time.Now().Before(d.after) {
 		if d.known, d.err = d.ask(ctx); d.err != nil {
@@ -116,8 +120,8 @@ func (d *discovery) get(ctx context.Context) (*clusterMetadata, error) {
 	return d.known, d.err
 }
 
-// ask requests the metadata from the cluster. A cluster that answers 404 has the defaults of the
-// public cloud.
+// ask requests the metadata, which says where to sign in, from the cluster. For a cluster that
+// answers 404 it returns the defaults of the public cloud. Errors are *kusto.Error with a hint.
 func (d *discovery) ask(ctx context.Context) (*clusterMetadata, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url.String(), nil)
 	if err != nil {
@@ -146,7 +150,8 @@ func (d *discovery) ask(ctx context.Context) (*clusterMetadata, error) {
 	return m, nil
 }
 
-// read sets the fields that the JSON in body holds and leaves the others unchanged.
+// read sets the metadata from the JSON in body. An empty body changes nothing; authority and
+// resource keep their values if the JSON does not name them.
 func (m *clusterMetadata) read(body []byte) error {
 	if len(strings.TrimSpace(string(body))) == 0 {
 		return nil
@@ -167,8 +172,8 @@ func (m *clusterMetadata) read(body []byte) error {
 	return nil
 }
 
-// failed returns the error of a metadata request as an *Error with a hint. status is 0 if there was no
-// answer.
+// failed returns the error err of a metadata request as a *kusto.Error with a hint. status and h
+// are those of the answer; status is 0 and h nil if there was none.
 func (d *discovery) failed(status int, h http.Header, err error) error {
 	hint := "set cluster to the query URI; or set auth.authority, such as " + publicAuthority + ", and the cluster is not asked"
 	if status == 0 {

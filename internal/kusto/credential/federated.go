@@ -30,8 +30,9 @@ type federatedLogin struct {
 	transports           *transports
 }
 
-// newFederatedLogin returns a login with the keys of cfg, or, for those not set, with the environment
-// variables that Kubernetes sets. The error names what is missing.
+// newFederatedLogin returns a login that exchanges a federated token, such as that of a Kubernetes
+// service account. Keys that cfg does not set come from the environment variables that Kubernetes
+// sets. The error names what is missing in both.
 func newFederatedLogin(cfg Config, d *transports) (*federatedLogin, error) {
 	l := &federatedLogin{
 		tenant: cmp.Or(cfg.Tenant, os.Getenv(envTenantID)), client: cmp.Or(cfg.ClientID, os.Getenv(envClientID)),
@@ -54,8 +55,9 @@ func (l *federatedLogin) wantsAuthority() bool { return true }
 func (l *federatedLogin) changed() bool        { return l.seen.changed(l.file) }
 func (l *federatedLogin) close()               {}
 
-// ask reads the federated token from its file and exchanges it at the authority for a token for the
-// resource. It fails without a request if the federated token has expired.
+// ask reads the federated token from its file, exchanges it at the authority for a token for the
+// resource, and returns that token and its expiry. It fails without a request if the federated
+// token has expired.
 func (l *federatedLogin) ask(ctx context.Context, authority, resource string) (string, time.Time, error) {
 	l.seen.look(l.file)
 	const key = "auth.federated_token_file"
@@ -73,7 +75,7 @@ func (l *federatedLogin) ask(ctx context.Context, authority, resource string) (s
 	if err != nil {
 		return "", time.Time{}, err
 	}
-	// A new one each time, as for a certificate.
+	// A new credential each time: a credential caches its tokens, also those that were refused.
 	cred, err := azidentity.NewClientAssertionCredential(l.tenant, l.client, func(context.Context) (string, error) { return assertion, nil },
 		&azidentity.ClientAssertionCredentialOptions{ClientOptions: e.options(authority), DisableInstanceDiscovery: true})
 	if err != nil {

@@ -42,8 +42,9 @@ type loginGrant struct {
 	works     string // a resource that gave a token after that of the cluster did not
 }
 
-// newLoginGrant returns the source of tokens for a login. Client id and tenant of cfg are filled into
-// the hints of its errors.
+// newLoginGrant returns the source of tokens for a login. It requests tokens for clusterURL unless
+// cfg names a resource. Client id and tenant of cfg are filled into the hints of its errors; d asks
+// the cluster for what cfg leaves open.
 func newLoginGrant(way login, cfg Config, clusterURL string, d *discovery) *loginGrant {
 	var names []string
 	for _, f := range []struct{ place, value string }{{"<client id>", cfg.ClientID}, {"<tenant>", cfg.Tenant}} {
@@ -64,8 +65,8 @@ func (g *loginGrant) close() {
 	g.metadata.transports.close()
 }
 
-// fetch returns a token and when it expires. In the hint of an error the client id and the tenant are
-// filled in.
+// fetch returns a token and when it expires. The hint of an error shows the client id and the
+// tenant of the configuration in place of "<client id>" and "<tenant>".
 func (g *loginGrant) fetch(ctx context.Context) (string, time.Time, error) {
 	token, expires, err := g.ask(ctx)
 	if e, ok := errors.AsType[*kusto.Error](err); ok {
@@ -76,9 +77,9 @@ func (g *loginGrant) fetch(ctx context.Context) (string, time.Time, error) {
 	return token, expires, err
 }
 
-// ask returns a token for the cluster. If the tenant does not know the cluster by its URL, and
-// auth.resource is not set, it asks once more for the resource that the cluster's metadata names, and
-// keeps to that name if it works.
+// ask returns a token for the cluster and its expiry. If the tenant does not know the URL of the
+// cluster as a resource, and auth.resource is not set, ask tries the resource that the metadata of
+// the cluster names. If that works, later calls use it at once (g.works).
 func (g *loginGrant) ask(ctx context.Context) (string, time.Time, error) {
 	authority, resource, err := g.target(ctx)
 	if err != nil {
@@ -105,12 +106,13 @@ func (g *loginGrant) ask(ctx context.Context) (string, time.Time, error) {
 	return "", time.Time{}, err
 }
 
-// target returns the authority to ask and the resource to name. The cluster's metadata is read only
-// for what the configuration leaves open, within metadataPatience. It fails only if the authority is
-// not known and the login needs one.
+// target returns the authority to ask, which is "" for a login that needs none, and the resource to
+// name. The resource is auth.resource, else the one that worked before, else the URL of the
+// cluster. The metadata of the cluster is read only for what the configuration leaves open, within
+// metadataPatience. target fails only if the authority is not known and the login needs one.
 func (g *loginGrant) target(ctx context.Context) (authority, resource string, err error) {
 	resource = cmp.Or(g.resource, g.works, g.cluster)
-	if g.resource == "" && g.metadata.monitor() {
+	if g.resource == "" && g.metadata.monitor() { // tenants do not know a proxy of Azure Monitor by its URL
 		return g.monitorTarget(ctx)
 	}
 	if g.authority != "" || !g.way.wantsAuthority() && g.resource != "" {
@@ -131,10 +133,10 @@ func (g *loginGrant) target(ctx context.Context) (authority, resource string, er
 	return authority, resource, err
 }
 
-// monitorTarget returns the authority and the resource to ask for a token for a proxy of Azure
-// Monitor. The resource is the one that the proxy's metadata names, or without any that of the public
-// cloud. authority is empty for a way of signing in that needs none. An error of the metadata only
-// counts if the authority has to come from it.
+// monitorTarget is target for a proxy of Azure Monitor: it returns the authority to ask and the
+// resource to name. The resource is the one that the metadata of the proxy names, or that of the
+// public cloud if the metadata cannot be read. authority is "" for a login that needs none. An
+// error of reading the metadata is returned only if the authority has to come from it.
 func (g *loginGrant) monitorTarget(ctx context.Context) (authority, resource string, err error) {
 	bounded, cancel := context.WithTimeout(ctx, metadataPatience)
 	defer cancel()
@@ -156,7 +158,8 @@ func (g *loginGrant) monitorTarget(ctx context.Context) (authority, resource str
 // this machine alone, past any proxy.
 type transports struct{ secure, plain *wire.Pool }
 
-// newTransports returns the transports for token requests, with the proxy and TLS settings of o.
+// newTransports returns the transports for token requests, one for https and one for http, with the
+// proxy and TLS settings of o. They compare the dates of answers with c.
 func newTransports(o Options, c *wire.Clock) (*transports, error) {
 	n := wire.Network{Proxy: o.Proxy, CaFile: o.CAFile, MinTLS: o.MinTLS, Idle: 1, Clock: c}
 	secure, err := wire.NewPool(n)
@@ -171,7 +174,8 @@ func newTransports(o Options, c *wire.Clock) (*transports, error) {
 	return &transports{secure, plain}, nil
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. It sends an https request through the proxy, if one is
+// set, and any other only to this machine.
 func (t *transports) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme == "https" {
 		return t.secure.RoundTrip(req)

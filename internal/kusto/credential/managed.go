@@ -55,8 +55,9 @@ func mayAskIdentity(u *url.URL) bool {
 	return u.Scheme == "http" && (u.Host == wire.MetadataHost || wire.IsLoopback(wire.HostOf(u)))
 }
 
-// ask gets a token for the resource from the identity service of this machine. If brief is set, it
-// first checks quickly whether there is such a service.
+// ask gets a token for the resource from the identity service of this machine, and returns the
+// token and its expiry. If l.brief is set, the first call checks quickly whether there is such a
+// service.
 func (l *identityLogin) ask(ctx context.Context, _, resource string) (string, time.Time, error) {
 	if l.brief {
 		if err := l.probe(ctx); err != nil {
@@ -66,7 +67,7 @@ func (l *identityLogin) ask(ctx context.Context, _, resource string) (string, ti
 	}
 	e := &tokenRequest{through: l.conns, allowed: mayAskIdentity}
 	o := e.options("")
-	// The service is documented to answer with these now and then.
+	// The service is documented to answer with these statuses now and then.
 	o.Retry = policy.RetryOptions{
 		MaxRetries: 2, RetryDelay: 500 * time.Millisecond, MaxRetryDelay: 5 * time.Second,
 		StatusCodes: []int{http.StatusGone, http.StatusTooManyRequests, http.StatusInternalServerError,
@@ -76,8 +77,8 @@ func (l *identityLogin) ask(ctx context.Context, _, resource string) (string, ti
 	if err != nil {
 		return "", time.Time{}, l.explain(e, err)
 	}
-	// The library keeps tokens for the life of the process. Claims, of which there
-	// are none, have it ask anew.
+	// The library caches tokens for the life of the process. Claims, here empty ones, make it
+	// request a new token.
 	t, err := cred.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{resource}, Claims: "{}"})
 	if err != nil {
 		return "", time.Time{}, l.explain(e, err)
@@ -85,8 +86,8 @@ func (l *identityLogin) ask(ctx context.Context, _, resource string) (string, ti
 	return e.result(t, nil)
 }
 
-// probe returns an error if nothing answers at the metadata address within probePatience. It requests
-// no token, and does nothing on machines whose environment names another address.
+// probe returns an error if nothing answers at the metadata address of Azure within probePatience.
+// It requests no token. It returns nil at once on machines whose environment names another address.
 func (l *identityLogin) probe(ctx context.Context) error {
 	if source, err := managedidentity.GetSource(); err != nil || source != managedidentity.DefaultToIMDS {
 		return nil // this machine says itself where to ask
@@ -105,13 +106,13 @@ func (l *identityLogin) probe(ctx context.Context) error {
 	return nil
 }
 
-// explain returns a failed token request as an *Error with a hint: e is the last request that was
-// made, err what the library said.
+// explain returns the error of a failed token request as a *kusto.Error with a hint. e holds the
+// last answer or network error, err is the error of the library.
 func (l *identityLogin) explain(e *tokenRequest, err error) error {
 	if e.err != nil {
 		return identityOutOfReach(e.err)
 	}
-	if e.status == 0 {
+	if e.status == 0 { // the library made no request
 		return &kusto.Error{Message: reply.Printable("get token: "+firstLine(err.Error()), reply.MaxMessage),
 			Hint: "the managed identity of this kind of machine cannot be used like this; use another auth.method, such as client_secret"}
 	}

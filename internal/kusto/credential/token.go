@@ -68,7 +68,8 @@ type grant interface {
 	close()
 }
 
-// newTokens returns an empty cache for the tokens of g. A nil logger discards.
+// newTokens returns an empty cache for the tokens of g. With a nil logger nothing is logged. The
+// caller must call Close.
 func newTokens(g grant, log *slog.Logger) *Tokens {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -117,8 +118,10 @@ func (t *Tokens) Token(ctx context.Context) (string, error) {
 	return t.token, nil
 }
 
-// look returns what the next caller gets: a token, or an error, or, if both are empty, the channel
-// that is closed when the request for a token ends. It starts that request if none is under way.
+// look returns what a caller of Token gets: a token, or an error. If both are empty, it returns the
+// channel that is closed when the running token request ends. It starts a request if the token is
+// missing, refused or about to expire, unless one runs or the pause after a failure lasts. If the
+// file with the secret has changed, it starts one at once.
 func (t *Tokens) look() (token string, flight <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,9 +168,10 @@ func (t *Tokens) wait(now time.Time) time.Duration {
 	return wait
 }
 
-// waiting returns the error for callers while there is no token: that of the last request, with the
-// time until the next in RetryAfter, or, if the service refused the token, the error of the service,
-// so that a hold keeps its reason. The caller holds mu.
+// waiting returns the error for callers while there is no token. After a failed token request it is
+// the error of that request; if a retry can help, RetryAfter is the time until the next request. If
+// the service refused the token, it is the error of the service, so that callers report the
+// original reason. The caller holds mu.
 func (t *Tokens) waiting(now time.Time) error {
 	if t.err == nil {
 		return t.why
@@ -212,16 +216,16 @@ func tokenless(e *kusto.Error) *kusto.Error {
 	return &told
 }
 
-// land stores the result of a token request: the token, or the error and the pause until the next
-// request. A failure is logged only if the cached token is still usable, since otherwise the callers
-// get the error.
+// land stores the result of a token request: the token with its expiry, or the error and the pause
+// until the next request. A failure is logged only if the cached token is still usable; otherwise
+// the callers of Token get the error and report it.
 func (t *Tokens) land(token string, expires time.Time, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
 	t.flight = nil
 	if err != nil {
-		if t.err == nil && t.usable(now) { // else those who wait for it tell
+		if t.err == nil && t.usable(now) { // otherwise the waiting callers get the error
 			t.log.Warn("token request failed, will retry; the current token stays in use", "err", err, "fix", fixOf(err), "expires", t.expires)
 		}
 		t.err, t.after = err, now.Add(t.pauseAfter(err))
@@ -230,15 +234,16 @@ func (t *Tokens) land(token string, expires time.Time, err error) {
 	if t.err != nil {
 		t.log.Info("token request succeeded again")
 	}
-	if t.refused {
+	if t.refused { // if the service refuses this token too, the next request waits
 		t.forced = now.Add(refreshPause)
 	}
 	t.token, t.got, t.expires, t.refused, t.err, t.after, t.pause = token, now, expires, false, nil, time.Time{}, 0
 }
 
-// pauseAfter returns how long no token is requested after this failure. If the authority is out of
-// reach the pause doubles each time, with jitter, so that agents do not all come back at the same
-// moment. The caller holds mu.
+// pauseAfter returns how long no token is requested after the failure err. If the authority is out
+// of reach or busy, the pause doubles each time, with jitter, so that agents do not all return at
+// the same moment. After a refusal it is refreshPause. A longer Retry-After of the authority
+// counts, in the first case up to mostAskedPause. The caller holds mu.
 func (t *Tokens) pauseAfter(err error) time.Duration {
 	var e *kusto.Error
 	if !errors.As(err, &e) || e.Token() != kusto.TokenLater {
@@ -266,9 +271,9 @@ func askedPause(err error) time.Duration {
 	return 0
 }
 
-// Invalidate drops a token that the service refused with the error why, unless another one has
-// replaced it already. The next call of Token requests a new one at once, but not twice within
-// refreshPause; until then Token returns why.
+// Invalidate drops a token that the service refused with the error why, unless another token has
+// replaced it already. The next call of Token requests a new one at once. If the service refuses
+// that one too, Token returns why until refreshPause has passed since it was fetched.
 func (t *Tokens) Invalidate(token string, why *kusto.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

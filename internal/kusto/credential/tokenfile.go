@@ -40,8 +40,8 @@ func readSecret(path, key string) (string, error) {
 	return secret, nil
 }
 
-// readUpTo returns at most so many bytes of a file. It never blocks: a FIFO without a writer reads as
-// empty.
+// readUpTo returns at most the first most bytes of a file. It never blocks: a FIFO without a writer
+// reads as empty.
 func readUpTo(path string, most int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -68,7 +68,8 @@ func readHint(path string) string {
 	return "let the user the agent runs as read it: chgrp kusto-agent " + shellName(path) + " && chmod g+r " + shellName(path) + "; under systemd, LoadCredential= hands it over"
 }
 
-// shellName returns a path quoted for a shell command, if it needs quotes.
+// shellName returns a path for a shell command in a hint, in single quotes if it has characters
+// that the shell could interpret.
 func shellName(path string) string {
 	if plainPath.MatchString(path) {
 		return path
@@ -92,8 +93,8 @@ type seenFile struct {
 	info os.FileInfo // nil: there was none
 }
 
-// look remembers the state of the file. Call it before the file is read: then a write between the two
-// shows as a change.
+// look remembers the inode, size and modification time of the file for changed. Call it before the
+// file is read, so that a write between the two calls shows as a change.
 func (s *seenFile) look(path string) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -104,8 +105,9 @@ func (s *seenFile) look(path string) {
 	s.info = info
 }
 
-// changed reports whether the file differs from the remembered state in inode, size or time. A file
-// that does not exist has not changed; one that appeared has.
+// changed reports whether the file differs in inode, size or modification time from what look
+// remembered. A file that does not exist now has not changed; one that did not exist then and does
+// now has.
 func (s *seenFile) changed(path string) bool {
 	now, err := os.Stat(path)
 	s.mu.Lock()

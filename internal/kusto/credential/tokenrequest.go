@@ -32,8 +32,9 @@ type tokenRequest struct {
 // maxReply is the most that is read of an answer to a library.
 const maxReply = 1 << 20
 
-// toAuthority returns a tokenRequest that goes to this authority only; if it is one of the known
-// authorities, also to the others of these.
+// toAuthority returns a tokenRequest (the transport of a library that requests one token) that
+// sends requests to this authority only. If it is one of the known authorities, requests may go to
+// the other known ones too.
 func toAuthority(authority string, t *transports) (*tokenRequest, error) {
 	u, err := wire.WebURL(authority)
 	if err != nil {
@@ -44,8 +45,8 @@ func toAuthority(authority string, t *transports) (*tokenRequest, error) {
 	}}, nil
 }
 
-// options returns library options that use r as the transport and do not retry: the cache of tokens
-// decides about that.
+// options returns library options that use r as the transport and authority as the token service.
+// The library does not retry, since the cache of tokens decides when to ask again.
 func (r *tokenRequest) options(authority string) azcore.ClientOptions {
 	return azcore.ClientOptions{
 		Cloud:     cloud.Configuration{ActiveDirectoryAuthorityHost: authority},
@@ -62,8 +63,9 @@ func (final) NonRetriable() {}
 
 func (f final) Unwrap() error { return f.error }
 
-// Do makes one request and stores status, header and body of the answer, or the error. A URL that is
-// not allowed fails without a request.
+// Do makes one request and stores status, header and body of the answer in r, or the error. A URL
+// that r does not allow fails without a request. Errors are wrapped in final, so that the library
+// does not retry.
 func (r *tokenRequest) Do(req *http.Request) (*http.Response, error) {
 	r.status, r.header, r.body, r.err = 0, nil, nil, nil
 	if !r.allowed(req.URL) {
@@ -84,8 +86,9 @@ func (r *tokenRequest) Do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// result returns the token, or the failure as an *Error with a hint, by the stored answer. The secrets
-// are removed from its text.
+// result returns the token t and its expiry, or the failure of the library (err) as a *kusto.Error
+// with a hint. The hint follows from the answer that Do stored. The secrets are removed from the
+// text.
 func (r *tokenRequest) result(t azcore.AccessToken, err error, secrets ...string) (string, time.Time, error) {
 	switch {
 	case err == nil:

@@ -21,8 +21,9 @@ const (
 	tableOfContents = "TableOfContents"
 )
 
-// kindGiven returns the kind under which a table is passed to the Reader: that of the answer if the
-// service uses it for tables about the request, otherwise PrimaryResult.
+// kindGiven returns the kind under which a table is passed to the Reader. A table about the request
+// itself, such as its status, keeps the kind that the answer gives it; any other is a
+// PrimaryResult.
 func kindGiven(kind string) string {
 	if strings.HasPrefix(kind, "Query") || kind == tableOfContents {
 		return kind
@@ -41,8 +42,8 @@ type head struct {
 	given   *turn // the table, if it is handed on as it comes
 }
 
-// once returns an error if a key of a table comes a second time, since one of two lists of rows would
-// be lost, and otherwise sets told.
+// once sets told, which notes that a key of a table was read. It returns an error if told is set
+// already: of two lists of rows or columns one would be lost.
 func once(key string, told *bool) error {
 	if *told {
 		return fmt.Errorf("%w: a table has %s twice", errShape, key)
@@ -51,8 +52,8 @@ func once(key string, told *bool) error {
 	return nil
 }
 
-// readRows reads the rows of a table. They are passed on at once if the Reader knows the table, and
-// otherwise kept in h.held.
+// readRows reads the rows of a table. If the table was announced to the Reader (h.given is set),
+// they are passed on as they are read. Otherwise they are kept in h.held.
 func (p *parser) readRows(h *head) error {
 	if err := once("Rows", &h.rows); err != nil {
 		return err
@@ -65,7 +66,8 @@ func (p *parser) readRows(h *head) error {
 	})
 }
 
-// readColumns reads the columns of a table.
+// readColumns reads the columns of a table into h, which holds what is known of the table so far. A
+// second list of columns is an error.
 func (p *parser) readColumns(h *head) (err error) {
 	if err := once("Columns", &h.columns); err != nil {
 		return err
@@ -74,7 +76,8 @@ func (p *parser) readColumns(h *head) (err error) {
 	return err
 }
 
-// begin announces a table, so that its rows are passed on as they are read.
+// begin puts a table into the queue of tables for the Reader, so that its rows are passed on as
+// they are read once its turn comes. It fails if too many tables have begun and not ended.
 func (p *parser) begin(h *head) (err error) {
 	if p.out.full() {
 		return fmt.Errorf("%w: more than %d tables are not ended", errSize, maxTables)
@@ -84,8 +87,8 @@ func (p *parser) begin(h *head) (err error) {
 	return err
 }
 
-// finish passes on the rows of a table that were kept, and ends the table. If the table was not
-// announced before, it announces it first.
+// finish passes on the rows of a table that were kept in h.held, and ends the table. If the table
+// was not begun before, finish begins it first.
 func (p *parser) finish(h *head) error {
 	if h.given == nil {
 		if err := p.begin(h); err != nil {
@@ -140,8 +143,9 @@ func (p *parser) version1() error {
 	return nil
 }
 
-// readTableV1 reads one table of a version 1 answer and appends it to all. If it is certainly a result
-// its rows are passed on as they are read and the table is ended; otherwise they are kept in its head.
+// readTableV1 reads one table of a version 1 answer and appends it to all. If it is certainly a
+// result, its rows are passed on as they are read, and the table is ended. Otherwise its rows are
+// kept until the kinds of all tables are known.
 func (p *parser) readTableV1(all *[]*head) error {
 	if len(*all) == maxTables {
 		return fmt.Errorf("%w: it has more than %d tables", errSize, maxTables)
@@ -157,7 +161,7 @@ func (p *parser) readTableV1(all *[]*head) error {
 		case "columns":
 			return p.readColumns(h)
 		case "rows":
-			// Tables keep their order: behind one that is kept, all are kept.
+			// Tables keep their order: after a table whose rows are kept, those of all others are kept too.
 			waits := len(*all) > 0 && (*all)[len(*all)-1].given == nil
 			if h.columns && h.named && !waits && !looksOwn(&h.table, p.q.Call, len(*all)) {
 				h.table.Kind = PrimaryResult
@@ -196,8 +200,9 @@ func (t *Table) names() string {
 	return strings.Join(names, ",")
 }
 
-// looksOwn reports whether a table of a version 1 answer may be about the request rather than a
-// result. before is the number of tables ahead of it: results come first.
+// looksOwn reports whether a table of a version 1 answer may be about the request, such as its
+// status, rather than a result. before is the number of tables ahead of it in the answer; results
+// come first.
 func looksOwn(t *Table, call Call, before int) bool {
 	names := t.names()
 	switch {
@@ -228,9 +233,9 @@ func guessKind(t *Table, call Call, before, all int) string {
 // contentKinds are the kinds in a table of contents, and how they are given out.
 var contentKinds = map[string]string{"queryresult": PrimaryResult, "queryproperties": queryProperties, "querystatus": queryStatus}
 
-// contents returns the kind of each table by the table of contents, which is the last table of a
-// version 1 answer. It returns nil if the last table is none: each of its rows must name a known kind
-// and the index of a table, and all tables must be named.
+// contents returns the kind of each table in all, by the table of contents, which is the last table
+// of a version 1 answer. It returns nil if the last table is no table of contents. Each row of one
+// names the index of a table and a known kind, and each other table occurs once.
 func contents(all []*head) []string {
 	if len(all) == 0 {
 		return nil
@@ -262,8 +267,9 @@ func contents(all []*head) []string {
 	return kinds
 }
 
-// rowFault returns the error that a row of a status table reports: in version 1 a row with severity 2
-// or less, in version 2 one with such a level. It returns nil for other rows and tables.
+// rowFault returns the error of the query that a row of a status table reports; nil for other
+// tables and rows. It is an error if the severity (in version 1) or the level (in version 2) is 2
+// or less.
 func rowFault(t *Table, row []json.RawMessage, q *Query) *kusto.Error {
 	if t.Kind != queryStatus && t.Kind != queryCompletion {
 		return nil
@@ -279,7 +285,7 @@ func rowFault(t *Table, row []json.RawMessage, q *Query) *kusto.Error {
 	words := cell["StatusDescription"]
 	if t.Kind == queryCompletion {
 		var payload struct{ Text string }
-		_ = json.Unmarshal([]byte(cell["Payload"]), &payload) // else the name of the code tells
+		_ = json.Unmarshal([]byte(cell["Payload"]), &payload) // if it is not JSON, the name of the code is used
 		words = cmp.Or(payload.Text, cell["StatusCodeName"], cell["Payload"])
 	}
 	r := reply.ParseText(words, "")
@@ -316,8 +322,10 @@ type frame struct {
 	count    int // rows that its table has, as its completion says
 }
 
-// frameKey reads the value of one key of a frame. The service writes the rows last, so that all is
-// known to pass them on; otherwise they are kept until the end of the frame.
+// frameKey reads the value of one key of a frame of a version 2 answer into f. Rows are passed on
+// as they are read if the keys before them name their table; the service writes rows last.
+// Otherwise they are kept until the end of the frame. Errors that the service reports are noted in
+// p.fault.
 func (p *parser) frameKey(f *frame, key string) (err error) {
 	switch strings.ToLower(key) {
 	case "frametype":
@@ -370,9 +378,9 @@ const (
 	dataReplace   = "DataReplace"
 )
 
-// beginRows is called before the rows of a frame are read: if kind, table and columns are known, the
-// rows are passed on as they are read; if not, they are kept. A frame that must not have rows is an
-// error.
+// beginRows is called before the rows of a frame are read. If kind, table and columns are known, it
+// announces the table, so that the rows are passed on as they are read. If some are not, it does
+// nothing, and the rows are kept. Rows in a frame of another kind are an error.
 func (p *parser) beginRows(f *frame) error {
 	switch f.kind {
 	case dataTable:
@@ -392,8 +400,8 @@ func (p *parser) beginRows(f *frame) error {
 	return fmt.Errorf("%w: a frame %s has rows, and it is not known what they are", errShape, reply.QuoteName(f.kind))
 }
 
-// beginFragment finds the table of a fragment by its id. If the fragment replaces the rows of the
-// table, those that came before are dropped.
+// beginFragment finds the table of a fragment (a frame with some rows of a table) by its id and
+// sets f.given. If the fragment replaces the rows of the table, those that came before are dropped.
 func (p *parser) beginFragment(f *frame) error {
 	n := p.tables[f.id]
 	if n == nil {
@@ -409,8 +417,9 @@ func (p *parser) beginFragment(f *frame) error {
 	return fmt.Errorf("%w: a fragment is %s, and it is not known what becomes of its rows", errShape, reply.QuoteName(f.change))
 }
 
-// frame acts on a frame that was read to its end: it begins or ends a table, passes on rows that were
-// kept, or ends the answer. An unknown kind is an error only if the frame has rows.
+// frame acts on a frame that was read to its end: it begins or ends a table, passes on rows that
+// were kept, reports progress, or ends the answer. An unknown kind is an error only if the frame
+// has rows.
 func (p *parser) frame(f *frame) error {
 	switch f.kind {
 	case dataTable, "TableHeader":
@@ -446,7 +455,9 @@ func (p *parser) frame(f *frame) error {
 	return nil
 }
 
-// tableHeader begins a table whose rows come in fragments.
+// tableHeader begins a table whose rows come in later frames (fragments), and stores it under its
+// id. It fails if the header has rows, no id or the id of a table that has not ended, or if too
+// many tables have begun.
 func (p *parser) tableHeader(f *frame) (err error) {
 	if f.rows || f.id < 0 || p.tables[f.id] != nil || p.out.full() {
 		return fmt.Errorf("%w: the header of a table has rows, no id, or that of another table; or too many are begun", errShape)
@@ -456,8 +467,8 @@ func (p *parser) tableHeader(f *frame) (err error) {
 	return err
 }
 
-// fragment passes on the rows of a fragment that were kept. A fragment without rows may still replace
-// the rows that came before.
+// fragment passes on the rows of a fragment (a frame with some rows of a table) that were kept
+// while it was read. A fragment without rows may still replace the rows that came before.
 func (p *parser) fragment(f *frame) error {
 	if f.given == nil {
 		if err := p.beginFragment(f); err != nil {
@@ -467,7 +478,8 @@ func (p *parser) fragment(f *frame) error {
 	return f.held.drain(func(row []json.RawMessage) error { return p.handOn(f.given, row) })
 }
 
-// completion ends a table. It fails if the service counted more rows than have come.
+// completion ends the table that its header began. It fails if the service counted more rows
+// (f.count) than have come, unless it has reported an error.
 func (p *parser) completion(f *frame) error {
 	n := p.tables[f.id]
 	if n == nil || f.rows {
@@ -480,8 +492,8 @@ func (p *parser) completion(f *frame) error {
 	return p.out.end(n)
 }
 
-// readFault reads an error that the service reports inside an answer, and keeps it as the parser's
-// fault. row says that it stands in the place of a row: then anything counts as an error.
+// readFault reads an error that the service reports inside an answer, and keeps it as p.fault. If
+// row is set, the value stands in the place of a row, and any content counts as an error.
 func (p *parser) readFault(row bool) error {
 	fault := text{limit: maxFault, cut: true}
 	if err := p.in.value(&fault); err != nil {
@@ -498,8 +510,8 @@ func (p *parser) readFault(row bool) error {
 	return nil
 }
 
-// blame keeps e as the fault of the answer, unless there is one already. An error with a code replaces
-// one without.
+// blame keeps e as the error that the answer reports (p.fault), unless there is one already. An
+// error with a code replaces one without.
 func (p *parser) blame(e *kusto.Error) {
 	var was *kusto.Error
 	if !errors.As(p.fault, &was) || was.Code == "" && e.Code != "" {
@@ -511,9 +523,9 @@ func (p *parser) blame(e *kusto.Error) {
 // on the third.
 const maxFaultDepth = 6
 
-// faultIn returns the error in a piece of an answer, in any of the forms that the service uses: a list
-// of texts, a list of error objects, or an object that holds either; nil if there is none. depth is
-// how many levels deep it looks.
+// faultIn returns the error in a part of an answer, in any of the forms that the service uses: a
+// text, a list of texts or of error objects, or an object that holds such a list. It returns nil if
+// there is none. Below depth levels the rest is taken as text.
 func faultIn(raw json.RawMessage, q *Query, depth int) *kusto.Error {
 	if depth == 0 {
 		return replyError(reply.ParseText(string(raw), ""), q)

@@ -25,7 +25,9 @@ const (
 	maxChunk = 1 << 20
 )
 
-// add appends a copy of a row. It fails if that exceeds the budget.
+// add appends a copy of a row, in the last chunk of memory or in a new one. It fails if a new chunk
+// exceeds the budget. Chunks double from minChunk to maxChunk, or are as large as a larger row
+// needs.
 func (h *heldRows) add(row []json.RawMessage) error {
 	size := binary.MaxVarintLen64 * (len(row) + 1)
 	for _, cell := range row {
@@ -80,7 +82,8 @@ func (h *heldRows) each(f func(row []json.RawMessage) error) error {
 	return nil
 }
 
-// rowsOf decodes a chunk and calls f for each row in it. The row is valid until f returns.
+// rowsOf decodes a chunk of rows as heldRows.add writes them, and calls f for each row. A row is
+// the number of its cells, then each cell after its length. The row is valid until f returns.
 func rowsOf(chunk []byte, f func(row []json.RawMessage) error) error {
 	var row []json.RawMessage
 	number := func() int {

@@ -47,8 +47,8 @@ func ScalarType(name string) (string, error) {
 	return "", fmt.Errorf("type %s: want bool, datetime, decimal, dynamic, guid, int, long, real, string or timespan", reply.QuoteName(name))
 }
 
-// ParseParameter parses name:type=value, or name=value for a string, and checks that the value is one
-// of the type.
+// ParseParameter parses a query parameter of the form name:type=value, or name=value for a string,
+// and checks that the value fits the type.
 func ParseParameter(text string) (Parameter, error) {
 	head, value, ok := strings.Cut(text, "=")
 	name, kind, typed := strings.Cut(head, ":")
@@ -82,7 +82,7 @@ var (
 func isWhole(v string, bits int) bool {
 	base := 10
 	if strings.ContainsAny(v, "xX") {
-		base = 0 // as its beginning says
+		base = 0 // ParseInt then takes the base from the prefix 0x
 	}
 	_, err := strconv.ParseInt(v, base, bits)
 	return err == nil && kqlWhole.MatchString(v)
@@ -108,7 +108,9 @@ func (p Parameter) Literal() (string, error) {
 	return text, nil
 }
 
-// literal returns the trimmed value v as a KQL literal, or errNotOfType if it is not one of the type.
+// literal returns the value as a KQL literal, or errNotOfType if it does not fit the type. v is
+// p.Value without space at its ends; only a string keeps that space. The value null fits every type
+// except string.
 func (p Parameter) literal(v string) (string, error) {
 	isNull := v == "null"
 	is := func(ok bool) (string, error) {
@@ -181,8 +183,9 @@ func (p Parameter) sent(asJSON bool) (any, error) {
 
 var declares = regexp.MustCompile(`(?i)\bdeclare\s+query_parameters\s*\(`)
 
-// declared returns the query text with a declaration of the parameters before it. A text without
-// parameters, or one that has a declaration, is returned unchanged.
+// declared returns the query text with a declaration (declare query_parameters) of the parameters
+// before it. A text without parameters, or one that has a declaration, is returned unchanged. It
+// fails for an invalid name or type.
 func declared(text string, parameters []Parameter) (string, error) {
 	if len(parameters) == 0 || declares.MatchString(text) {
 		return text, nil

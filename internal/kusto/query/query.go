@@ -95,16 +95,15 @@ const (
 // Client makes queries and management commands, and all that a client of the wire does.
 type Client struct{ *wire.Client }
 
-// Query makes a request and hands what it answers to r as it comes: what is in
-// hand at a time is a row. It returns nil only if the answer was read to its end
-// and every row of it was handed to r. An error of the service is an *Error with a
-// hint, also one that came after rows, in an answer that began well: Partial then
-// says so. One row takes 60 MiB at most, and what has to be held until a table is
-// complete 64 MiB; more is an error.
+// Query makes a request and passes the rows of the answer to r as they are read, one at a time. It
+// returns nil only if the answer was read to its end and every row was passed on. An error of the
+// service is a *kusto.Error with a hint; its field Partial is set if it came after rows. One row
+// may take 60 MiB, and rows that have to be kept until a table is complete 64 MiB; more is an
+// error.
 //
-// The first 401 is answered with a fresh token. When ctx ends, or the timeout has
-// passed by 2 s, the request is cancelled on the service too, which takes 2 s at most; if that
-// fails, the error is an *UnstoppedError.
+// The first 401 is answered with a fresh token. The request is cancelled on the service too when
+// ctx ends, or when no end came 2 s after q.Timeout (30 s after the default of the service). The
+// cancellation takes at most 2 s; if it fails, the error is an *UnstoppedError.
 func (c *Client) Query(ctx context.Context, q *Query, r Reader) error {
 	if q.RequestID == "" {
 		q.RequestID = newRequestID(q.Call)
@@ -129,8 +128,9 @@ func (c *Client) Query(ctx context.Context, q *Query, r Reader) error {
 	return err
 }
 
-// attempts makes the request, and makes it again after the first 401, with a fresh token, and after
-// refusals for load that may be waited out. It sets q.RequestID to that of the last request.
+// attempts makes the request. It repeats the request once after a 401, with a fresh token, and
+// after refusals for load, up to mostWaits times, if the deadline of ctx allows the wait. Each
+// repetition has its own request id; q.RequestID is left as that of the last.
 func (c *Client) attempts(ctx context.Context, q *Query, r Reader) error {
 	id, refreshed := q.RequestID, false
 	for waits, n := 0, 2; ; n++ {
@@ -157,9 +157,9 @@ func (c *Client) attempts(ctx context.Context, q *Query, r Reader) error {
 	}
 }
 
-// waits returns how long to wait before a refused request is made again; 0 means that it is not. A
-// command is repeated only if the service itself says that it refused it for load, so that it cannot
-// run twice.
+// waits returns how long to wait before a refused request is repeated; 0 means that it is not
+// repeated. A command is repeated only if the service itself says that it refused it for load, so
+// that it cannot run twice.
 func (q *Query) waits(e *kusto.Error) time.Duration {
 	switch {
 	case q.OnWait == nil || e.RetryAfter > longestWait:
@@ -178,8 +178,9 @@ func allows(ctx context.Context, wait time.Duration) bool {
 	return !ends || time.Until(end) > wait
 }
 
-// timeout returns how long the service may work on the request: as the query says, or its option
-// servertimeout, or the service's default.
+// timeout returns how long the service may work on the request: q.Timeout, or else the option
+// servertimeout, or else the default of the service. With the option norequesttimeout it is
+// MaxTimeout. It fails if q.Timeout is out of range.
 func (q *Query) timeout() (time.Duration, error) {
 	limit, limited := q.Options["servertimeout"]
 	switch {
@@ -212,8 +213,9 @@ func optionTimeout(text string) time.Duration {
 	return MaxTimeout
 }
 
-// query makes one HTTP request for q and passes what its answer contains to r as it is read. The
-// error, if it is about the service or the connection, is a *kusto.Error.
+// query makes one HTTP request for q and passes the tables and rows of its answer to r as they are
+// read. An error of the service or the connection is a *kusto.Error; an error of r is returned as
+// it is.
 func (c *Client) query(ctx context.Context, q *Query, r Reader) error {
 	req, body, err := c.queryRequest(ctx, q)
 	if err != nil {
@@ -227,7 +229,7 @@ func (c *Client) query(ctx context.Context, q *Query, r Reader) error {
 	if err != nil {
 		err = wire.NoAnswer(ctx, err, bearer)
 		var e *kusto.Error
-		if up.End() && ctx.Err() == nil && errors.As(err, &e) {
+		if up.End() && ctx.Err() == nil && errors.As(err, &e) { // the whole request was sent
 			e.Hint = lostHint(q.Call)
 		}
 		return err
@@ -250,7 +252,8 @@ func (c *Client) query(ctx context.Context, q *Query, r Reader) error {
 	return resultError(ctx, err, resp, q, bearer)
 }
 
-// queryRequest returns the request without its token, and its body; the body is nil for a GET.
+// queryRequest returns the HTTP request for q without its token, and its body; the body is nil for
+// a GET. It fails for a request id, name or parameter that cannot be sent.
 func (c *Client) queryRequest(ctx context.Context, q *Query) (*http.Request, []byte, error) {
 	text, properties, err := q.written()
 	if err != nil {
@@ -260,7 +263,7 @@ func (c *Client) queryRequest(ctx context.Context, q *Query) (*http.Request, []b
 		return nil, nil, fmt.Errorf("request id %s: want ASCII without spaces", reply.QuoteName(q.RequestID))
 	}
 	req := c.Request(ctx, callPaths[q.Call], callPaths[q.Call], q.RequestID)
-	req.Header.Del("Expect") // is for bodies of data
+	req.Header.Del("Expect") // set only for the large bodies of ingestion
 	req.Header.Set("Accept-Encoding", "gzip, deflate")
 	if err := wire.SetNames(req.Header, q.App, q.User); err != nil {
 		return nil, nil, err
@@ -288,8 +291,8 @@ func (c *Client) queryRequest(ctx context.Context, q *Query) (*http.Request, []b
 	return req, body, nil
 }
 
-// written returns the text that is sent, with its parameters declared, and the request properties as
-// JSON.
+// written returns the text to send, with a declaration of its parameters, and the request
+// properties as JSON: the options, the request id and the values of the parameters.
 func (q *Query) written() (text string, properties []byte, err error) {
 	options := maps.Clone(q.Options)
 	if options == nil {
@@ -303,7 +306,7 @@ func (q *Query) written() (text string, properties []byte, err error) {
 	}
 	text = q.Text
 	if q.Call == Mgmt {
-		text = uncommented(text) // the service takes a command by its first sign
+		text = uncommented(text) // the service recognizes a command by its first character, a dot
 	}
 	if text, err = declared(text, q.Parameters); err != nil {
 		return "", nil, err
@@ -337,7 +340,8 @@ func uncommented(text string) string {
 	}
 }
 
-// body returns the JSON that is posted.
+// body returns the JSON document that is posted: database, text, and properties, which are JSON
+// already. With q.TextProperties the properties are a string that holds JSON.
 func (q *Query) body(text string, properties []byte) ([]byte, error) {
 	doc := struct {
 		Database   string `json:"db,omitempty"`

@@ -18,7 +18,8 @@ import (
 	"kusto-agent/internal/kusto/wire"
 )
 
-// newRequestID returns a unique request id that says whether it is a query or a command.
+// newRequestID returns a unique request id, which contains "query" or "mgmt" for the kind of the
+// call.
 func newRequestID(call Call) string {
 	verb := "query"
 	if call == Mgmt {
@@ -28,12 +29,12 @@ func newRequestID(call Call) string {
 }
 
 // refusal reads the body of an answer with a status other than 200 and returns the error that it
-// reports.
+// reports, with a hint. secret is the token of the request, which is removed from all texts.
 func refusal(resp *http.Response, q *Query, secret string) *kusto.Error {
 	var raw []byte
 	body, err := decoded(resp)
 	if err == nil {
-		raw, _ = io.ReadAll(io.LimitReader(body, reply.MaxAnswer)) // what of it came is judged
+		raw, _ = io.ReadAll(io.LimitReader(body, reply.MaxAnswer)) // after a read error, the part that came is used
 	}
 	raw = bytes.TrimPrefix(raw, byteOrderMark)
 	r := reply.Parse([]byte(reply.Redact(string(raw), secret)), "")
@@ -44,8 +45,8 @@ func refusal(resp *http.Response, q *Query, secret string) *kusto.Error {
 	return queryError(resp, r, q, secret)
 }
 
-// queryError returns an *Error with the status and ids of an answer and what its body, r, says. The
-// token in secret is removed from the texts.
+// queryError returns a *kusto.Error with the status and ids of an answer, what its body, r, says,
+// and a hint. secret is the token of the request, which is removed from the texts.
 func queryError(resp *http.Response, r reply.Reply, q *Query, secret string) *kusto.Error {
 	clean := func(s string, limit int) string {
 		return reply.Printable(reply.Redact(strings.TrimSpace(s), secret), limit)
@@ -65,8 +66,8 @@ func queryError(resp *http.Response, r reply.Reply, q *Query, secret string) *ku
 	return e
 }
 
-// replyError returns the error that a reply inside a result reports; nil if it has neither code nor
-// message.
+// replyError returns the error that r, a part of a result, reports, with a hint for the request q;
+// nil if r has neither code nor message.
 func replyError(r reply.Reply, q *Query) *kusto.Error {
 	message := reply.Printable(reply.Redact(strings.TrimSpace(r.Message)), reply.MaxMessage)
 	if r.Code == "" && message == "" {
@@ -78,8 +79,8 @@ func replyError(r reply.Reply, q *Query) *kusto.Error {
 	}
 }
 
-// lostHint returns the hint for a request that was sent completely and got no answer: a command may
-// have run.
+// lostHint returns the hint for a request that was sent completely and got no answer. A command may
+// have run in that case.
 func lostHint(call Call) string {
 	if call == Mgmt {
 		return "the request was sent completely and the connection ended without an answer: the command may have run; check its effect before you send it again"
@@ -87,9 +88,10 @@ func lostHint(call Call) string {
 	return "the request was sent completely and the connection ended without an answer: try again, and check the proxies on the way if it keeps failing"
 }
 
-// resultError returns the error of reading a result, with the ids of its answer: nil if err is nil,
-// otherwise an *Error that is marked as partial, except that errors of the Reader are returned as they
-// are.
+// resultError returns err, an error of reading a result, with the ids of its answer; nil if err is
+// nil. An error of the service or of the form of the answer becomes a *kusto.Error that is marked
+// as Partial, unless a web page came in place of the result. An error of the Reader is returned as
+// it is. secret is the token of the request, which is removed from the texts.
 func resultError(ctx context.Context, err error, resp *http.Response, q *Query, secret string) error {
 	var e *kusto.Error
 	switch {
@@ -111,7 +113,7 @@ func resultError(ctx context.Context, err error, resp *http.Response, q *Query, 
 		}
 		return e
 	}
-	return err // of the Reader
+	return err // an error of the Reader
 }
 
 // shapeHint returns what to do about an answer that cannot be read.
@@ -142,8 +144,9 @@ func (e *UnstoppedError) Error() string { return e.err.Error() }
 // Unwrap is how the request ended.
 func (e *UnstoppedError) Unwrap() error { return e.err }
 
-// cancelQuery asks the service to cancel the request of q, for cancelPatience at most. nil means that
-// the service accepted that.
+// cancelQuery sends the command .cancel query for the last request of q, and waits at most
+// cancelPatience for the answer. It returns nil if the service accepted the command. It has a
+// context of its own, since that of the query has ended.
 func (c *Client) cancelQuery(q *Query) error {
 	ctx, done := context.WithTimeout(context.Background(), cancelPatience)
 	defer done()

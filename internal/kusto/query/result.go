@@ -61,7 +61,8 @@ type Collected struct {
 	Rows [][]json.RawMessage
 }
 
-// Table implements Reader: it begins a table, if the caller wants this kind.
+// Table implements Reader: it begins to collect a table if it is a primary result. Rows of other
+// tables are dropped.
 func (c *Collector) Table(t *Table) error {
 	if t.Kind == PrimaryResult {
 		c.Tables = append(c.Tables, Collected{Table: *t, of: t})
@@ -163,8 +164,9 @@ func columnType(kusto, dotnet string) string {
 	return ""
 }
 
-// decoded returns a reader of the uncompressed body. For deflate both forms in use are accepted: with
-// the header of zlib, as the standard says, and without.
+// decoded returns a reader of the uncompressed body. For deflate both forms in use are accepted:
+// with the header of zlib, as the standard says, and without. An encoding that was not asked for is
+// an error.
 func decoded(resp *http.Response) (io.Reader, error) {
 	raw := bufio.NewReaderSize(resp.Body, 64<<10)
 	switch strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding"))) {
@@ -173,6 +175,7 @@ func decoded(resp *http.Response) (io.Reader, error) {
 	case "gzip", "x-gzip":
 		return gzip.NewReader(raw)
 	case "deflate":
+		// The first two bytes of a zlib header name the method 8 and are a multiple of 31.
 		if head, err := raw.Peek(2); err == nil && head[0]&0x0f == 8 && (uint(head[0])<<8|uint(head[1]))%31 == 0 {
 			return zlib.NewReader(raw)
 		}
@@ -197,9 +200,10 @@ func (e *pageError) Unwrap() error { return errShape }
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// readResult reads an answer and passes its tables and rows to r. An answer that begins with a brace
-// is of version 1, with a bracket of version 2. It returns nil only if the whole answer was read,
-// every row was passed on, and the answer reports no error.
+// readResult reads an answer and passes its tables and rows to r. An answer that begins with a
+// brace is of version 1, one that begins with a bracket of version 2. It returns nil only if the
+// whole answer was read, every row was passed on, and the answer reports no error. An answer that
+// is a web page is a *pageError.
 func readResult(body io.Reader, q *Query, r Reader) error {
 	raw := bufio.NewReaderSize(body, 4<<10)
 	if mark, _ := raw.Peek(len(byteOrderMark)); bytes.Equal(mark, byteOrderMark) {
@@ -245,7 +249,8 @@ func (e *readerError) Unwrap() error { return e.error }
 // the answer.
 type reading struct{ Reader }
 
-// marked wraps an error of the Reader in a *readerError; nil stays nil.
+// marked wraps an error of the Reader in a *readerError, so that it is not taken for an error of
+// the answer; nil stays nil.
 func marked(err error) error {
 	if err != nil {
 		return &readerError{err}
@@ -256,8 +261,9 @@ func marked(err error) error {
 func (r reading) Table(t *Table) error                      { return marked(r.Reader.Table(t)) }
 func (r reading) Row(t *Table, row []json.RawMessage) error { return marked(r.Reader.Row(t, row)) }
 
-// shapeError classifies an error of reading an answer: errTorn if the answer ends early, errShape if
-// it is not a result; errors of the Reader are returned as they are.
+// shapeError classifies an error of reading an answer. It wraps errShape if the answer is no
+// result, and errTorn if it ends early. An error of the Reader, and one that is classified already,
+// is returned as it is.
 func shapeError(err error) error {
 	var own *readerError
 	var syntax *json.SyntaxError
@@ -371,7 +377,8 @@ func (p *parser) list(f func() error) error {
 	}
 }
 
-// raw reads a value of at most limit bytes and returns a copy that is valid until the next call.
+// raw reads a JSON value of at most limit bytes and returns its text, which is valid until the next
+// call. A longer value is an error.
 func (p *parser) raw(limit int) (json.RawMessage, error) {
 	p.small.b, p.small.limit = p.small.b[:0], limit
 	err := p.in.value(&p.small)
@@ -390,8 +397,8 @@ func (p *parser) into(v any) error {
 // skip reads over a value, however large.
 func (p *parser) skip() error { return p.in.value(nil) }
 
-// rows reads a list of rows and calls f for each; the row is valid until f returns. An object in the
-// place of a row is read as an error of the service.
+// rows reads a list of rows and calls f for each with its cells as JSON. The row is valid until f
+// returns. An object in the place of a row is read as an error that the service reports.
 func (p *parser) rows(f func(row []json.RawMessage) error) error {
 	return p.list(func() error {
 		b, err := p.in.peek()
@@ -424,9 +431,10 @@ func (p *parser) rows(f func(row []json.RawMessage) error) error {
 	})
 }
 
-// handOn passes a row to the Reader, or keeps it until the turn of its table comes. It fails if the
-// row has another number of cells than the table has columns. If a row of a status table reports an
-// error of the query, handOn notes the error for the end of the query and passes the row on as well.
+// handOn passes a row of the table n to the Reader, or keeps it until the tables before n are
+// complete. It fails if the row has another number of cells than the table has columns. If a row of
+// a status table reports an error of the query, handOn notes the error for the end of the query and
+// passes the row on as well.
 func (p *parser) handOn(n *turn, row []json.RawMessage) error {
 	if len(row) != len(n.t.Columns) {
 		return fmt.Errorf("%w: a row has %d cells, its table %d columns", errShape, len(row), len(n.t.Columns))

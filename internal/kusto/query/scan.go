@@ -42,8 +42,8 @@ type text struct {
 // Steps of a text: most rows fit the first.
 var textSteps = [...]int{4 << 10, 64 << 10, 3 << 20}
 
-// add appends p. Beyond the limit it fails, or, if cut is set, drops the rest. A nil text drops
-// everything.
+// add appends p, and enlarges the buffer in few steps. Beyond the limit it fails, or, if t.cut is
+// set, drops the rest. A nil text drops everything.
 func (t *text) add(p []byte) error {
 	if t == nil {
 		return nil
@@ -69,8 +69,8 @@ func (t *text) add(p []byte) error {
 	return nil
 }
 
-// fill reads the next part of the stream if the window is consumed. The end of the stream is
-// io.ErrUnexpectedEOF: a caller that expects the end calls atEnd.
+// fill reads the next part of the stream into the window (the buffer) if all of it is consumed. At
+// the end of the stream it returns io.ErrUnexpectedEOF; a caller that expects the end calls atEnd.
 func (s *scanner) fill() error {
 	for s.pos == s.end {
 		n, err := s.r.Read(s.buf[:])
@@ -104,7 +104,7 @@ func (s *scanner) peek() (byte, error) {
 }
 
 // atEnd reports whether only space follows. It reads to the end of the stream, so that a checksum
-// after the data is verified too.
+// after the compressed data is verified too. The error is one of reading the stream.
 func (s *scanner) atEnd() (bool, error) {
 	_, err := s.peek()
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -119,7 +119,8 @@ func (s *scanner) take(to *text) error {
 	return to.add(s.buf[s.pos-1 : s.pos])
 }
 
-// expect skips space and consumes the byte want; any other byte is an error.
+// expect skips space, consumes the byte want and appends it to to, which may be nil. Any other byte
+// is an error.
 func (s *scanner) expect(want byte, to *text) error {
 	b, err := s.peek()
 	if err != nil {
@@ -134,7 +135,8 @@ func (s *scanner) expect(want byte, to *text) error {
 // misplaced is the error of a byte that JSON does not have there.
 func misplaced(b byte) error { return fmt.Errorf("%w: %q is out of place", errShape, b) }
 
-// value reads one JSON value, checks its syntax and copies it to to, which may be nil.
+// value reads one JSON value, checks its syntax and appends it to to without the space between its
+// parts. With a nil to it only reads over the value.
 func (s *scanner) value(to *text) error {
 	s.stack = s.stack[:0]
 	for {
@@ -164,9 +166,9 @@ func (s *scanner) value(to *text) error {
 	}
 }
 
-// step moves on after a value, or after the brace or bracket that opened one (opened): it reads
-// closing ones, commas and the next key, until the next value begins or the outermost value has ended
-// and the stack is empty.
+// step moves on after a complete value, or, if opened is set, after the brace or bracket that
+// begins one. It reads closing braces and brackets, commas and the next key. It stops where the
+// next value begins, or when the outermost value has ended and the stack is empty.
 func (s *scanner) step(to *text, opened bool) error {
 	for len(s.stack) > 0 {
 		top := s.stack[len(s.stack)-1]
@@ -174,7 +176,7 @@ func (s *scanner) step(to *text, opened bool) error {
 		if err != nil {
 			return err
 		}
-		if b == top+2 { // the closing one, in ASCII
+		if b == top+2 { // in ASCII, } and ] are two after { and [
 			s.stack = s.stack[:len(s.stack)-1]
 			if err := s.take(to); err != nil {
 				return err
@@ -204,8 +206,8 @@ func (s *scanner) step(to *text, opened bool) error {
 	return nil
 }
 
-// str appends a JSON string to to, as it is written, with quotes and escapes. The next byte is its
-// opening quote.
+// str reads a JSON string, whose opening quote is the next byte, and appends it to to as it is
+// written, with quotes and escapes.
 func (s *scanner) str(to *text) error {
 	if err := s.take(to); err != nil {
 		return err
@@ -238,8 +240,8 @@ func (s *scanner) str(to *text) error {
 	}
 }
 
-// escape appends an escape sequence of a string to to, as it is written. The next byte is its
-// backslash. A sequence that JSON does not have is an error.
+// escape reads an escape sequence of a JSON string, whose backslash is the next byte, and appends
+// it to to as it is written. A sequence that JSON does not have is an error.
 func (s *scanner) escape(to *text) error {
 	if err := s.take(to); err != nil {
 		return err
@@ -279,7 +281,7 @@ func (s *scanner) word(to *text) error {
 scan:
 	for {
 		if err := s.fill(); err != nil {
-			return err // a value at the top of an answer is no word
+			return err // the end of the stream too, since an answer is never only a number or word
 		}
 		b := s.buf[s.pos]
 		switch b {

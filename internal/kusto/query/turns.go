@@ -29,14 +29,17 @@ type turn struct {
 // errReplaced is for rows that were handed on as final ones.
 var errReplaced = errors.New("rows of the result are replaced by others, though it is not said to be progressive")
 
-// begin adds a table to the queue.
+// begin adds a table to the queue of tables for the Reader, and announces it to the Reader if it is
+// the first. The rows of a progressive table may be replaced later, so they are kept until it has
+// ended.
 func (q *turns) begin(t *Table, progressive bool) (*turn, error) {
 	n := &turn{t: t, progressive: progressive, rows: heldRows{of: &q.of}}
 	q.queue = append(q.queue, n)
 	return n, q.advance()
 }
 
-// row passes a row of a table on if it is the table's turn, and otherwise keeps a copy.
+// row passes a row of the table n to the Reader, or keeps a copy if earlier tables have not ended
+// or the rows of n may still be replaced.
 func (q *turns) row(n *turn, row []json.RawMessage) error {
 	n.told++
 	if n.begun {
@@ -46,8 +49,8 @@ func (q *turns) row(n *turn, row []json.RawMessage) error {
 	return n.rows.add(row)
 }
 
-// replace drops the rows of a table so far. It is an error if the Reader has some of them: only those
-// of a progressive table are kept until the last have come.
+// replace drops the rows of the table n that came so far. It returns errReplaced if the Reader has
+// some of them already. Only the rows of a progressive table are kept until it has ended.
 func (q *turns) replace(n *turn) error {
 	n.told = 0
 	n.rows.clear()
@@ -63,8 +66,9 @@ func (q *turns) end(n *turn) error {
 	return q.advance()
 }
 
-// advance passes on the first table of the queue, and the next ones, for as long as the first one is
-// complete.
+// advance announces the first table of the queue to the Reader and passes on its kept rows. If the
+// table has ended, advance removes it and goes on with the next one. A progressive table has to end
+// first, since its rows may be replaced.
 func (q *turns) advance() error {
 	for len(q.queue) > 0 {
 		n := q.queue[0]

@@ -29,9 +29,10 @@ var (
 	errNoTrust  = errors.New("the answer does not tell whether the body was stored")
 )
 
-// classify is the one place that decides what an answer means: it returns the verdict, and the reason
-// if the verdict does not follow from what the service said. The order of the cases is the order of
-// the rules. A refusal counts even if it came while the body was still being sent.
+// classify decides what an answer means. It returns the verdict, and an error with the reason if
+// the agent itself had to decide, as when no answer came. The order of the cases is the order of
+// the rules. A refusal counts even if it came while the body was still being sent. r is the parsed
+// error body.
 func classify(o *outcome, r *reply.Reply) (kusto.Verdict, error) {
 	switch {
 	case o.err != nil:
@@ -56,8 +57,8 @@ func classify(o *outcome, r *reply.Reply) (kusto.Verdict, error) {
 	return refused(o, r), nil
 }
 
-// refused returns the verdict for a status from 400 to 499 to which classify gives no meaning of its
-// own: by what the error body is about, and otherwise by the status.
+// refused returns the verdict for a status from 400 to 499 that classify does not decide itself.
+// What the error body (r) is about counts first, then the status.
 func refused(o *outcome, r *reply.Reply) kusto.Verdict {
 	switch {
 	case o.Status == http.StatusRequestEntityTooLarge || r.About == reply.Size:
@@ -88,9 +89,10 @@ func lost(sent bool) kusto.Verdict {
 	return kusto.NotSent
 }
 
-// accepted returns the verdict for a 200. It is Accepted only if the whole body was sent and the
-// answer is the service's by its activity header or by its JSON. Anything else is Unknown: even a 200
-// that came too early may mean that records were stored.
+// accepted returns the verdict for an answer with status 200. It is Accepted only if the whole body
+// was sent and the answer is that of the service: it has an activity header, a JSON body, or an
+// empty one. Anything else is Unknown, with the reason as error: even a 200 that came too early may
+// mean that records were stored.
 func accepted(o *outcome) (kusto.Verdict, error) {
 	text := bytes.TrimSpace(bytes.TrimPrefix(o.Body, []byte("\xef\xbb\xbf")))
 	named := o.Header.Get(HeaderActivity) != ""

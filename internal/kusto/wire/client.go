@@ -65,8 +65,9 @@ type Client struct {
 	log     *slog.Logger
 }
 
-// New checks the URL and the options and returns a client. It makes no request. A URL on another
-// machine needs a source of tokens.
+// New checks the URL and the options and returns a client. It makes no request. Only a cluster on
+// this machine may be used without a source of tokens. The defaults are 8 idle connections and a
+// timeout of 60 s.
 func New(o Options) (*Client, error) {
 	base, err := CheckedURL(o.URL, o.AllowUntrusted, o.QueryOnly)
 	if err != nil {
@@ -88,7 +89,7 @@ func New(o Options) (*Client, error) {
 	}
 	clk := NewClock(o.Logger)
 	if t, ok := o.Auth.(interface{ Clock() *Clock }); ok && t.Clock() != nil {
-		clk = t.Clock() // one machine has one, and it is logged once
+		clk = t.Clock() // shared, so that a wrong clock of the machine is logged once
 	}
 	conns, err := NewPool(Network{Plain: base.Scheme == "http", Proxy: o.Proxy, CaFile: o.CAFile, MinTLS: o.MinTLS, Idle: o.Concurrency, Clock: clk, DialTo: o.DialTo})
 	if err != nil {
@@ -178,8 +179,8 @@ func word(s string) string {
 	return s
 }
 
-// mayCarryToken returns an error unless u is on the cluster's own address, over TLS or on this
-// machine. It is called for the very URL to which a token is about to be sent.
+// mayCarryToken returns an error unless u has the scheme and host of the cluster, and is https or
+// on this machine. It is called for the very URL to which a token is about to be sent.
 func (c *Client) mayCarryToken(u *url.URL) error {
 	if u.Scheme != c.base.Scheme || u.Host != c.base.Host || (u.Scheme != "https" && !IsLoopback(HostOf(u))) {
 		return errors.New("the request is for another address than the cluster; no token is sent there")

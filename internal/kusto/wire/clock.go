@@ -55,7 +55,8 @@ func (c *Clock) see(h http.Header) {
 	c.ahead = ahead
 }
 
-// skewWords says how far the clock of this machine is off, as in "5m0s behind".
+// skewWords says how far the clock of this machine is off, as in "5m0s behind". ahead is negative
+// if the clock is behind.
 func skewWords(ahead time.Duration) string {
 	if ahead < 0 {
 		return (-ahead).String() + " behind"
@@ -63,8 +64,9 @@ func skewWords(ahead time.Duration) string {
 	return ahead.String() + " ahead"
 }
 
-// Blame returns err, or, if the clock of this machine is wrong and err is about time or about a
-// refused token, a copy with a hint to set the clock right. err itself is not changed.
+// Blame returns err, or a copy with a hint to set the clock if the clock of this machine is wrong
+// and may be the cause: err is a refused token (401) or is marked as Timely. err itself is not
+// changed. A nil Clock returns err.
 func (c *Clock) Blame(err error) error {
 	var e *kusto.Error
 	if c == nil || !errors.As(err, &e) || !e.Timely && e.Status != http.StatusUnauthorized {

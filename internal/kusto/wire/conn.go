@@ -25,7 +25,8 @@ type conn struct {
 }
 
 // Write writes to the connection. After the first failed write it reports success without writing
-// anything, and the answer must come within answerGrace: see conn for the reason.
+// anything, and the answer must come within answerGrace. So an answer that the server sent before
+// it closed the connection can still be read. After SetWriteDeadline, errors are returned.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.broken.Load() {
 		return len(p), nil
@@ -35,7 +36,7 @@ func (c *conn) Write(p []byte) (int, error) {
 		return n, err
 	}
 	c.broken.Store(true)
-	// A connection that fails here too is closed, and reading ends at once.
+	// If this fails too, the connection is closed, and reading ends at once.
 	_ = c.Conn.SetReadDeadline(time.Now().Add(answerGrace))
 	return len(p), nil
 }

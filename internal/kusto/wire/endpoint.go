@@ -77,7 +77,7 @@ func CheckQueryEndpoint(rawURL string, allowUntrusted bool) error {
 }
 
 // CheckedURL parses a cluster URL after the checks of CheckEndpoint, or, if onlyAsked is set, of
-// CheckQueryEndpoint.
+// CheckQueryEndpoint. The error does not show a user or password in the URL.
 func CheckedURL(rawURL string, allowUntrusted, onlyAsked bool) (*url.URL, error) {
 	u, err := WebURL(rawURL)
 	if err != nil {

@@ -20,9 +20,10 @@ import (
 	"kusto-agent/internal/kusto/internal/reply"
 )
 
-// exchange sends one request and reads its answer, up to MaxAnswer bytes. It calls the transport
-// directly, so that no redirect is followed and no cookie kept. The request has no GetBody and no
-// Idempotency-Key, so that the transport cannot send it a second time by itself.
+// exchange sends one request and returns what it saw of the answer, with up to MaxAnswer bytes of
+// the body. It calls the transport directly, so that no redirect is followed and no cookie kept.
+// The request has no GetBody and no Idempotency-Key, so that the transport cannot send it a second
+// time by itself.
 func (c *Client) exchange(req *http.Request, body []byte) *outcome {
 	resp, up, err := c.Send(req, body)
 	o := &outcome{err: err}
@@ -36,8 +37,9 @@ func (c *Client) exchange(req *http.Request, body []byte) *outcome {
 	return o
 }
 
-// Send sends a request with a body and returns the head of its answer. The caller must call End of the
-// upload before it reuses body, since the transport may still read body after Send has returned.
+// Send sends a request with a body and returns the head of its answer. The transport may still read
+// body after Send has returned. So the caller must call End of the returned upload, also after an
+// error, before it reuses body.
 func (c *Client) Send(req *http.Request, body []byte) (*http.Response, *upload, error) {
 	up := &upload{rest: body}
 	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { up.conn.Store(underlying(i.Conn)) }}
@@ -62,8 +64,8 @@ func (o *outcome) read(resp *http.Response) {
 	o.Body = raw[:min(len(raw), reply.MaxAnswer)]
 }
 
-// inflate returns at most MaxAnswer+1 bytes of a gzip body. What is not gzip is returned unchanged,
-// and damaged gzip as far as it can be read.
+// inflate returns the content of a gzip body, but at most MaxAnswer+1 bytes. A body that is not
+// gzip is returned unchanged, and damaged gzip as far as it can be read.
 func inflate(raw []byte) []byte {
 	zr, err := gzip.NewReader(bytes.NewReader(raw))
 	if err != nil {
@@ -84,7 +86,8 @@ type upload struct {
 	gone bool
 }
 
-// Read implements io.Reader. After End it fails, since the bytes belong to the caller again.
+// Read implements io.Reader over the request body. After End it fails, since the caller of Send may
+// have reused the bytes.
 func (u *upload) Read(p []byte) (int, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -112,7 +115,8 @@ func (u *upload) End() bool {
 	return len(u.rest) == 0 && to != nil && !to.broken.Load()
 }
 
-// underlying returns the conn below any layers of TLS; nil if the connection is of another kind.
+// underlying returns the *conn (our wrapper of a connection, which notes failed writes) below any
+// layers of TLS; nil if there is none.
 func underlying(nc net.Conn) *conn {
 	for {
 		switch c := nc.(type) {
@@ -126,9 +130,9 @@ func underlying(nc net.Conn) *conn {
 	}
 }
 
-// judge turns what was seen of a request into the answer for the caller: verdict, error, hint and ids,
-// as bounded printable text. secret is the token that was sent; it is removed from all texts. config is
-// Options.Config.
+// judge returns the answer for the caller from what was seen of a request: verdict, error, hint and
+// ids, as bounded printable text. secret is the token that was sent; it is removed from all texts.
+// config is the part of a command that names the configuration file, for hints.
 func judge(o *outcome, in *kusto.Ingest, secret, config string) kusto.Answer {
 	var r reply.Reply
 	if o.err == nil && o.Status != http.StatusOK {
@@ -161,8 +165,9 @@ func judge(o *outcome, in *kusto.Ingest, secret, config string) kusto.Answer {
 	return a
 }
 
-// NoAnswer returns the error of a request that got no answer: the error of ctx if it was canceled,
-// otherwise an *Error with a hint. The token in secret is removed from its text.
+// NoAnswer returns the error of a request that got no answer because of err: the error of ctx if it
+// was canceled, otherwise a *kusto.Error with a hint. secret is the token that was sent; it is
+// removed from the text.
 func NoAnswer(ctx context.Context, err error, secret string) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()

@@ -14,8 +14,9 @@ import (
 	"kusto-agent/internal/kusto/internal/reply"
 )
 
-// hint returns what a person can do about a refusal, with the command to paste; "" if nothing has to
-// be done, since the agent retries by itself. config is Options.Config.
+// hint returns what a person can do about a verdict, with the command to paste; "" if nothing has
+// to be done, since the agent retries by itself. config is the part of a command that names the
+// configuration file.
 func hint(v kusto.Verdict, o *outcome, r *reply.Reply, in *kusto.Ingest, config string) string {
 	switch v {
 	case kusto.NotSent:
@@ -33,8 +34,8 @@ func hint(v kusto.Verdict, o *outcome, r *reply.Reply, in *kusto.Ingest, config 
 	return ""
 }
 
-// unknownHint returns the hint for an unknown outcome: a hint if something other than the service
-// answered, "" if the answer was lost on the way.
+// unknownHint returns the hint for an unknown outcome. If something other than the service
+// answered, it says so. If the answer was lost on the way it is "".
 func unknownHint(o *outcome, r *reply.Reply) string {
 	if r.Page || o.Sent && o.torn == nil && o.Status >= 200 && o.Status < 300 {
 		return reply.PageAgain
@@ -42,7 +43,8 @@ func unknownHint(o *outcome, r *reply.Reply) string {
 	return ""
 }
 
-// holdHint returns the hint for a refusal that holds a route until a person fixes the cause.
+// holdHint returns the hint for a refusal that stops sending to a table until a person fixes the
+// cause. config is the part of a command that names the configuration file.
 func holdHint(status int, r *reply.Reply, in *kusto.Ingest, config string) string {
 	table := kusto.EntityName(in.Table)
 	switch {
@@ -90,9 +92,10 @@ func statusHint(status int, table string) string {
 // entity reads the kind out of "Entity ID 'X' of kind 'Table' was not found".
 var entity = regexp.MustCompile(`of kind '([A-Za-z]+)'`)
 
-// missingHint returns what to do when the service does not know a database, table or mapping: how to
-// find a misspelt name, how to create what is missing, and how to clear the schema cache if it exists,
-// because a new table or mapping takes up to 5 minutes to be found.
+// missingHint returns what to do when the service does not know a database, table or mapping: how
+// to find a misspelt name and how to create what is missing. A new table or mapping takes up to 5
+// minutes to be found, so the hint also says how to clear the schema cache. config is the part of a
+// command that names the configuration file.
 func missingHint(r *reply.Reply, in *kusto.Ingest, config string) string {
 	kind := r.Code
 	if m := entity.FindStringSubmatch(r.Texts); m != nil {
@@ -123,7 +126,7 @@ func mappingKind(format string) string {
 
 const ProxyHint = "the proxy asks for a login; put it into send.proxy as http://user:password@host:port"
 
-// NetHint returns the hint for a request that did not leave completely, by the kind of err: proxy,
+// NetHint returns the hint for a request that was not sent completely, by the kind of err: proxy,
 // DNS, certificate, TLS or connection.
 func NetHint(err error) string {
 	var (

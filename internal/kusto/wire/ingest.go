@@ -22,9 +22,9 @@ var formats = []string{"CSV", "TSV", "SCsv", "SOHsv", "PSV", "TXT", "JSON", "Mul
 // verdict on the answer. It returns within Options.Timeout, or soon after ctx has ended, and never
 // panics over what a server sends.
 //
-// After a 401 the token source has dropped the token and the verdict is Auth: the caller may send the
-// same bytes again as its next attempt, with the next request id, the first time at once. If no token
-// can be had, the verdict is Auth too, with Status 0 and Wrote false.
+// The verdict is Auth after a 401, and if no token can be had; then Status is 0 and Wrote false.
+// After a 401 the token source has dropped the token. The caller may send the same bytes again with
+// the next request id, the first time at once.
 func (c *Client) Ingest(ctx context.Context, in *kusto.Ingest) kusto.Answer {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
@@ -82,8 +82,8 @@ func (c *Client) Preview(in *kusto.Ingest) (*http.Request, error) {
 	return req, nil
 }
 
-// Authorize gets a token, sets the Authorization header of the request and returns the token; "" if
-// requests to this cluster need none.
+// Authorize gets a token, sets the Authorization header of the request and returns the token. It
+// returns "" and sets no header if requests to this cluster need no token.
 func (c *Client) Authorize(req *http.Request) (bearer string, err error) {
 	if bearer, err = c.bearer(req.Context(), req.URL); bearer != "" {
 		req.Header.Set("Authorization", "Bearer "+bearer)
@@ -91,8 +91,8 @@ func (c *Client) Authorize(req *http.Request) (bearer string, err error) {
 	return bearer, err
 }
 
-// Refused tells the token source that the service answered 401 to this token. It returns e, or a copy
-// whose hint says that the clock of this machine is wrong, if it is.
+// Refused reports to the token source that the service answered 401 to the token bearer. It returns
+// e, or a copy whose hint says to set the clock of this machine if that is wrong.
 func (c *Client) Refused(bearer string, e *kusto.Error) *kusto.Error {
 	e = c.conns.clock.Blame(e).(*kusto.Error)
 	if c.auth != nil {
@@ -120,8 +120,8 @@ func (c *Client) bearer(ctx context.Context, u *url.URL) (string, error) {
 	return bearer, nil
 }
 
-// Unsent returns the answer for a request that was not made. An *Error in err is used as it is, with
-// its own hint; any other error gets the given hint.
+// Unsent returns the answer with verdict v for a request that was not made because of err. A
+// *kusto.Error in err keeps its own hint; any other error gets the given hint.
 func Unsent(v kusto.Verdict, err error, hint string) kusto.Answer {
 	var e *kusto.Error
 	if !errors.As(err, &e) {
@@ -165,8 +165,8 @@ func (c *Client) ingestRequest(ctx context.Context, in *kusto.Ingest) (*http.Req
 	return req, nil
 }
 
-// ingestPath returns path and query of an ingest request. raw is the escaped path that is sent and
-// path the same unescaped, which net/url wants both. All faults of names and format are joined.
+// ingestPath returns the path and query of an ingest request. raw is the escaped path that is sent,
+// and path the same unescaped; net/url needs both. The error joins all faults of names and format.
 func ingestPath(in *kusto.Ingest) (path, raw, query string, err error) {
 	format, err := spelled(in.Format)
 	err = errors.Join(kusto.ValidName("database", in.Database), kusto.ValidName("table", in.Table), err)

@@ -29,9 +29,9 @@ type Way struct {
 // probeTimeout bounds one look at the way.
 const probeTimeout = 30 * time.Second
 
-// Probe makes one request that needs no token, GET {cluster}/v1/rest/auth/metadata, and returns what
-// it saw on the way, also on failure. The error is an *Error with a hint. Any answer except a 407
-// counts as success; its content is not looked at.
+// Probe makes one request that needs no token, GET {cluster}/v1/rest/auth/metadata, and returns
+// what it saw on the way (addresses, proxy, TLS, clock difference), also on failure. The error is a
+// *kusto.Error with a hint. Any answer except a 407 counts as success; its content is ignored.
 func (c *Client) Probe(ctx context.Context) (Way, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -59,8 +59,9 @@ func (c *Client) Probe(ctx context.Context) (Way, error) {
 	return w, nil
 }
 
-// traced returns a trace to attach to req, and a function that returns what the trace has seen so far.
-// That function may be called while the transport still dials after the request has ended.
+// traced returns a trace to attach to req, and a function that returns what the trace has seen so
+// far: addresses, proxy and TLS. The transport may still dial after the request has ended; the
+// function may be called then too.
 func (c *Client) traced(req *http.Request) (seen func() Way, trace *httptrace.ClientTrace) {
 	var mu sync.Mutex
 	var w Way

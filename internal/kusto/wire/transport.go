@@ -58,7 +58,8 @@ type Pool struct {
 	born    time.Time
 }
 
-// NewPool checks the proxy and TLS settings of n and returns a pool. It opens no connection.
+// NewPool checks the proxy and TLS settings of n and returns a pool of HTTP connections. It opens
+// no connection.
 func NewPool(n Network) (*Pool, error) {
 	proxy, err := n.proxyFunc()
 	if err != nil {
@@ -72,8 +73,8 @@ func NewPool(n Network) (*Pool, error) {
 	return &Pool{fresh: fresh, now: time.Now, clock: n.Clock}, nil
 }
 
-// transport returns the transport for the next request. One that is older than connLife is replaced,
-// so that changes in DNS are noticed.
+// transport returns the transport for the next request. A transport older than connLife is
+// replaced, so that changes in DNS are noticed; its requests in flight end normally.
 func (p *Pool) transport() *http.Transport {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,8 +85,9 @@ func (p *Pool) transport() *http.Transport {
 	return p.current
 }
 
-// RoundTrip sends a request through the present transport, so that a pool can be the transport of an
-// http.Client. It shows the head of each answer to the clock.
+// RoundTrip implements http.RoundTripper: it sends a request through the current transport. It
+// shows the headers of each answer to p.clock, which compares their date with the clock of this
+// machine.
 func (p *Pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := p.transport().RoundTrip(req)
 	if err == nil {
@@ -94,8 +96,8 @@ func (p *Pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// retire drops the present transport and closes its idle connections; requests in flight end normally.
-// The caller holds mu.
+// retire drops the current transport and closes its idle connections; requests in flight end
+// normally. The caller holds mu.
 func (p *Pool) retire() {
 	if p.current != nil {
 		p.current.CloseIdleConnections()
@@ -110,7 +112,8 @@ func (p *Pool) Close() {
 	p.retire()
 }
 
-// transport returns a new HTTP/1.1 transport that does not inflate answers.
+// transport returns a new HTTP/1.1 transport with these proxy and TLS settings. It does not
+// decompress answers.
 func (n Network) transport(proxy func(*http.Request) (*url.URL, error), conf *tls.Config) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -120,7 +123,7 @@ func (n Network) transport(proxy func(*http.Request) (*url.URL, error), conf *tl
 		TLSClientConfig:        conf,
 		TLSHandshakeTimeout:    dialTimeout,
 		Protocols:              protocols,
-		DisableCompression:     true, // answers are small, and what we inflate we bound ourselves
+		DisableCompression:     true, // the agent decompresses answers itself, up to a limit
 		MaxIdleConns:           n.Idle,
 		MaxIdleConnsPerHost:    n.Idle,
 		IdleConnTimeout:        connIdle,
@@ -130,8 +133,9 @@ func (n Network) transport(proxy func(*http.Request) (*url.URL, error), conf *tl
 	}
 }
 
-// dial opens a connection. For plain http it fails unless the address that it reached is this machine,
-// or, with Metadata, the metadata service of Azure, whatever the name resolved to.
+// dial opens a TCP connection to addr. For plain http (n.Plain) it fails unless the address that it
+// reached is on this machine, whatever the name resolved to. With n.Metadata the metadata service
+// of Azure is allowed too.
 func (n Network) dial(ctx context.Context, netw, addr string) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialTimeout}
 	if n.Metadata {
@@ -164,7 +168,7 @@ func (n Network) proxyFunc() (func(*http.Request) (*url.URL, error), error) {
 	}
 	u, err := url.Parse(n.Proxy)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5" && u.Scheme != "socks5h") {
-		return nil, errors.New("send.proxy: not a URL of a proxy; want one such as http://proxy.example:3128") // it may hold a password
+		return nil, errors.New("send.proxy: not a URL of a proxy; want one such as http://proxy.example:3128") // not quoted: the value may hold a password
 	}
 	return http.ProxyURL(u), nil
 }
@@ -175,7 +179,7 @@ func (n Network) tlsConfig() (*tls.Config, error) {
 	conf := &tls.Config{
 		MinVersion:                  tls.VersionTLS12,
 		ClientSessionCache:          tls.NewLRUClientSessionCache(n.Idle),
-		DynamicRecordSizingDisabled: true, // bodies are large, and read as a whole
+		DynamicRecordSizingDisabled: true, // bodies are large, so small first TLS records gain nothing
 	}
 	switch n.MinTLS {
 	case "", "1.2":

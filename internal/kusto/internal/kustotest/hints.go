@@ -13,9 +13,10 @@ import (
 	"kusto-agent/internal/kusto"
 )
 
-// hintTexts returns the string literals in the source files that are parts of hints, each with its
-// place. Literals of less than 25 bytes or without a space, arguments of MustCompile and Contains, and
-// those that begin with "get token" are not hints.
+// hintTexts returns the string literals in the Go files of these names that are parts of hints,
+// each as a key with its file and line. A literal is divided at "%s". Literals of less than 25
+// bytes or without a space, arguments of MustCompile and Contains, and those that begin with "get
+// token" are not hints.
 func hintTexts(t *testing.T, names ...string) map[string]string {
 	t.Helper()
 	const shortest = 25
@@ -54,8 +55,9 @@ type Hinted struct {
 	hints []string
 }
 
-// Says fails the test unless the error has the words in its text, a hint with the given text, and its
-// activity id if it has one. The hint counts as reached for Covers.
+// Says fails the test unless the text of the error contains the words, and its activity id if it
+// has one, and its hint contains the given hint. name names the case in messages. The hint counts
+// as tested for Covers.
 func (h *Hinted) Says(name string, e *kusto.Error, hint string, words ...string) {
 	h.Helper()
 	if e == nil {
@@ -76,8 +78,8 @@ func (h *Hinted) Says(name string, e *kusto.Error, hint string, words ...string)
 	}
 }
 
-// Covers fails the test for each hint in the source files that no call of Says has reached. filled are
-// pairs of a placeholder in hints and its value in the test.
+// Covers fails the test for each hint in the source files that no call of Says has tested. filled
+// are pairs of a placeholder in hints, such as "<tenant>", and its value in the test.
 func (h *Hinted) Covers(files []string, filled ...string) {
 	h.Helper()
 	for text, place := range hintTexts(h.T, files...) {

@@ -34,7 +34,8 @@ type StaticToken struct {
 	Refused []string
 }
 
-// Token returns Bearer and Err, and counts the call.
+// Token implements the source of tokens of a client: it returns the fields Bearer and Err, and
+// counts the call in Asked.
 func (s *StaticToken) Token(context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +43,7 @@ func (s *StaticToken) Token(context.Context) (string, error) {
 	return s.Bearer, s.Err
 }
 
-// Invalidate records the token as refused.
+// Invalidate notes in Refused that the service refused the token. Token returns the same one again.
 func (s *StaticToken) Invalidate(token string, _ *kusto.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +85,8 @@ func ReadRequest(c net.Conn) bool {
 	return err == nil && n == req.ContentLength
 }
 
-// ReadHead reads the head of an HTTP request byte by byte, and nothing of its body.
+// ReadHead reads the head of an HTTP request byte by byte, and nothing of its body. It also returns
+// if the connection ends early.
 func ReadHead(c net.Conn) {
 	var last [4]byte
 	for b := make([]byte, 1); string(last[:]) != "\r\n\r\n"; {

@@ -22,8 +22,9 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 	return max(0, min(at.Sub(now), MaxRetryAfter))
 }
 
-// Words returns the message of an error: the agent's own reason why, if it has one, and then what the
-// answer says in its body, or in its status and headers.
+// Words returns the message of an error: first why, the reason of the agent itself, unless it is
+// nil. Then follows what the answer says: where it redirects to, the message in its body, or else
+// its header Www-Authenticate or the name of its status.
 func (r *Reply) Words(status int, h http.Header, why error) string {
 	var parts []string
 	if why != nil {
@@ -48,8 +49,9 @@ const MaxAnswer = 64 << 10
 // MaxRetryAfter is the most that a Retry-After header counts for.
 const MaxRetryAfter = 5 * time.Minute
 
-// IsAway reports whether an answer with this status came from something other than the
-// service, or from a service that is out of order.
+// IsAway reports whether an answer with this status came from a proxy or web server in place of the
+// service, or from a service that is out of order. A 404 counts unless the body is in the form of
+// the service (r.Own).
 func (r *Reply) IsAway(status int) bool {
 	switch status {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
@@ -63,8 +65,8 @@ func (r *Reply) IsAway(status int) bool {
 
 var refusedPrincipal = regexp.MustCompile(`'(aad(?:app|user|group)=[^'\n]{1,200})'`)
 
-// Principal returns the identity that was refused, in the form in which commands take it; a
-// placeholder if the service did not name it.
+// Principal returns the identity that the service refused, in the form in which Kusto commands take
+// it, such as "aadapp=…". If the reply does not name it, the result is a placeholder to fill in.
 func Principal(r *Reply) string {
 	if m := refusedPrincipal.FindStringSubmatch(r.Texts); m != nil {
 		return Printable(m[1], 256)

@@ -16,8 +16,9 @@ import (
 // MaxMessage bounds what is kept of a stranger's words, in bytes.
 const MaxMessage = 1024
 
-// Printable returns s as one line that is safe on a terminal and in a log: control characters,
-// direction marks and invalid UTF-8 are escaped as in Go, and what exceeds limit bytes is cut off.
+// Printable returns s as one line that is safe on a terminal and in a log. Control characters,
+// direction marks and invalid UTF-8 are escaped as in Go. What exceeds limit bytes is cut off and
+// replaced by "…".
 func Printable(s string, limit int) string {
 	var b strings.Builder
 	for i, size := 0, 0; i < len(s); i += size {
@@ -56,8 +57,9 @@ func Redact(s string, secrets ...string) string {
 // lowerHex is the other way in which a percent-encoding is written.
 var lowerHex = regexp.MustCompile(`%[0-9A-F]{2}`)
 
-// escapedForms returns how a secret looks in a form, in a path, in JSON and in HTML, the longest
-// first, without forms that equal the secret.
+// escapedForms returns how a secret looks in a URL-encoded form, in a URL path, in JSON, in HTML
+// and in a quoted Go string. The longest form comes first, and forms that equal the secret are left
+// out.
 func escapedForms(secret string) []string {
 	form, path := url.QueryEscape(secret), url.PathEscape(secret)
 	all := []string{form, path, strings.ReplaceAll(form, "+", "%20"), strings.Trim(strconv.Quote(secret), `"`), markup.EscapeString(secret)}

@@ -42,15 +42,16 @@ type oneAPIError struct {
 var textError = regexp.MustCompile(`ActivityId='([^']*)'`)
 
 // Parse reads an error body in any of the forms that the service and web servers use. target is the
-// database and table as the service writes them. It never fails: a body that is not understood becomes
-// the message.
+// database and table of the request as the service writes them in messages; there it is not
+// searched for error codes. Parse never fails: a body that it does not understand becomes the
+// message.
 func Parse(body []byte, target string) Reply {
 	var doc struct {
 		Error *oneAPIError `json:"error"`
 		oneAPIError
 	}
 	err := json.Unmarshal(body, &doc)
-	var oddField *json.UnmarshalTypeError // the other fields are read all the same
+	var oddField *json.UnmarshalTypeError // a field of another type; the other fields were read
 	if err != nil && !errors.As(err, &oddField) {
 		return ParseText(string(body), target)
 	}
@@ -66,7 +67,9 @@ func Parse(body []byte, target string) Reply {
 	return r
 }
 
-// ParseText reads an error body that is not JSON.
+// ParseText reads an error body that is not JSON. If it has an activity id as the service writes
+// it, the reply counts as one of the service itself (Own). target is the database and table of the
+// request, as in Parse.
 func ParseText(body, target string) Reply {
 	r := Reply{Message: body}
 	if m := textError.FindStringSubmatch(body); m != nil {
@@ -76,7 +79,9 @@ func ParseText(body, target string) Reply {
 	return r
 }
 
-// read fills in the reply from an error object and the errors nested inside it.
+// read fills in the reply from an error object and the errors nested inside it. The first message,
+// activity id and statement about permanence count, from the outside in; all codes and messages
+// decide what the error is about. target is as in Parse.
 func (r *Reply) read(top *oneAPIError, target string) {
 	var codes, texts []string
 	for e := top; e != nil; e = e.Inner {
@@ -107,8 +112,9 @@ func (r *Reply) read(top *oneAPIError, target string) {
 // typeName is the last part of a dotted name of a class.
 func typeName(t string) string { return t[strings.LastIndexByte(t, '.')+1:] }
 
-// judge sets what the error is about, by its codes and words, and the code to show. Names of entities
-// can look like codes, so they are removed from the words first.
+// judge sets the subject of the error (About), by its codes and the words of its messages (texts),
+// and the code to show. Names of tables can look like codes, so names in quotes and target are
+// removed from the texts before codes are looked for in them.
 func (r *Reply) judge(codes []string, texts, target string) {
 	prose := quotedName.ReplaceAllString(strings.ReplaceAll(texts, target, ""), "$1")
 	codes = append(codes, codeShaped.FindAllString(prose, 16)...)

@@ -64,8 +64,9 @@ var phrases = []struct {
 	{"input stream is empty after processing", EmptyStream},
 }
 
-// aboutCodes returns the most important subject among the codes, and the code that it came from; 0 and
-// "" if no code is known.
+// aboutCodes returns the subject (what an error is about, such as Missing) of these error codes,
+// and the code that it came from. If they have several, the lowest counts, since the subjects are
+// in the order of their importance. The result is 0 and "" if no code is known.
 func aboutCodes(codes []string) (about Subject, code string) {
 	for _, c := range codes {
 		s := subjectOf(strings.ToLower(c))
@@ -76,7 +77,8 @@ func aboutCodes(codes []string) (about Subject, code string) {
 	return about, code
 }
 
-// subjectOf returns the subject of one code in lower case; 0 if it is not known.
+// subjectOf returns the subject of an error code of Kusto: what the error is about, such as Load or
+// Missing. code must be in lower case; the result is 0 if the code is not known.
 func subjectOf(code string) Subject {
 	for _, k := range codeParts {
 		if strings.Contains(code, k.part) {
@@ -86,7 +88,8 @@ func subjectOf(code string) Subject {
 	return wholeCodes[code]
 }
 
-// aboutProse returns the subject of a message in lower case; 0 if it has no known phrase.
+// aboutProse returns the subject of an error message: what the error is about, such as Load or
+// Missing. prose must be in lower case; the result is 0 if it contains no known phrase.
 func aboutProse(prose string) Subject {
 	for _, p := range phrases {
 		if strings.Contains(prose, p.words) {
