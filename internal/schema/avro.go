@@ -10,7 +10,8 @@ import (
 	"github.com/twmb/avro/ocf"
 )
 
-// addAvro adds the fields of the schema in the header of an Avro file. It looks at no records.
+// addAvro adds to the sample the fields of the schema in the header of an Avro file, and counts the
+// file as one record. It looks at no records. It fails if the schema is not that of a record.
 func (s *Sample) addAvro(text []byte) error {
 	r, err := ocf.NewReader(bytes.NewReader(text))
 	if err != nil {
@@ -40,8 +41,9 @@ func (s *Sample) addAvro(text []byte) error {
 // the namespace before it is that of what they stand in, unless it is given.
 type avroTypes map[string]Type
 
-// of returns the column type for the values of an Avro schema; "" for null. Named schemas inside it
-// are remembered in a.
+// of returns the column type for the values of an Avro schema: a name, a union (a JSON array) or an
+// object; "" for null. Schemas that are given a name inside it are remembered in a, since later
+// ones may refer to them.
 func (a avroTypes) of(raw json.RawMessage) Type {
 	var name string
 	if json.Unmarshal(raw, &name) == nil {
@@ -73,7 +75,7 @@ func (a avroTypes) of(raw json.RawMessage) Type {
 	if schema.Name != "" {
 		a[lastPart(schema.Name)] = t
 	}
-	for _, f := range schema.Fields { // names that are given inside hold outside
+	for _, f := range schema.Fields { // for the names given inside, which later schemas may use
 		a.of(f.Type)
 	}
 	for _, inner := range []json.RawMessage{schema.Items, schema.Values} {
@@ -90,8 +92,8 @@ var avroLogical = map[string]Type{
 	"decimal": Decimal, "big-decimal": Decimal, "uuid": GUID,
 }
 
-// named returns the column type for a primitive type or for the name of a schema; dynamic for a name
-// that is not known yet, which is that of the record around.
+// named returns the column type for a primitive Avro type or for the name of a schema; "" for null.
+// A name that is not known yet is that of the record around it, so the type is dynamic.
 func (a avroTypes) named(name string) Type {
 	switch name {
 	case "null":
@@ -110,7 +112,7 @@ func (a avroTypes) named(name string) Type {
 	if t, ok := a[lastPart(name)]; ok {
 		return t
 	}
-	return Dynamic // the record that all of it is
+	return Dynamic // the record around it
 }
 
 func lastPart(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }

@@ -29,9 +29,10 @@ type Comparison struct {
 	Header    bool     // the first record holds the names of columns
 }
 
-// Compare compares the first records of a body, as it would be sent for a route before gzip, with the
-// columns of the table. Types of Avro values are not compared, since it is not known how they are
-// converted.
+// Compare compares the first records of a body with the columns of the table, and returns what
+// would be lost. The body is as it would be sent for the route, before gzip. Without a mapping,
+// fields go to columns by position and members by name. Types of Avro values are not compared,
+// since it is not known how the service converts them.
 func (t *Table) Compare(of record.Route, body []byte) *Comparison {
 	l := &losses{typed: Kind(of.Format) == "Json" || Kind(of.Format) == "Csv", filled: make(map[string]bool), types: make(map[string]string)}
 	for _, c := range t.Columns {
@@ -52,7 +53,7 @@ func (t *Table) Compare(of record.Route, body []byte) *Comparison {
 	return &l.Comparison
 }
 
-// CountRecords returns how many records of a body Compare looks at.
+// CountRecords returns how many records of a body Compare looks at, which is at most mostCompared.
 func CountRecords(f record.Format, body []byte) int {
 	if Kind(f) == "Csv" {
 		return len(rows(body, f))
@@ -60,7 +61,8 @@ func CountRecords(f record.Format, body []byte) int {
 	return len(objects(body, f))
 }
 
-// names reports whether all cells of a row are names of columns, so that the row is a header.
+// names reports whether all cells of a row are names of columns of the table, in any letter case,
+// so that the row is a header. It is false for an empty row.
 func (t *Table) names(row []string) bool {
 	for _, cell := range row {
 		if !slices.ContainsFunc(t.Columns, func(c Column) bool { return strings.EqualFold(c.Name, strings.TrimSpace(cell)) }) {
@@ -87,7 +89,7 @@ type Tally struct {
 // Empty reports whether nothing was counted.
 func (t *Tally) Empty() bool { return len(t.names) == 0 }
 
-// add counts one record with this name.
+// add counts one more record for the name, which is that of a column or of a member of records.
 func (t *Tally) add(name string) {
 	if t.n == nil {
 		t.n = make(map[string]int)
@@ -97,7 +99,8 @@ func (t *Tally) add(name string) {
 	}
 }
 
-// String returns the names, each with the number of records it was in; the first 20 of them.
+// String returns the names in the order in which they were first counted, each with its number of
+// records. After the first 20 it only says how many more there are.
 func (t *Tally) String() string {
 	const most = 20
 	var all []string
@@ -110,7 +113,8 @@ func (t *Tally) String() string {
 	return strings.Join(all, ", ")
 }
 
-// objects compares JSON records with the elements of a mapping.
+// objects compares JSON records with the elements of a mapping. It counts members that no column
+// takes and values that do not fit their column, and notes which columns get a value.
 func (l *losses) objects(mapping []Element, all []map[string]any) {
 	tree := treeOf(mapping)
 	for _, o := range all {
@@ -125,7 +129,9 @@ func (l *losses) objects(mapping []Element, all []map[string]any) {
 	}
 }
 
-// discard counts the members of a record, at the given path, that no column takes.
+// discard counts the members of the object o that no column takes, and those of the objects inside
+// it. path is where o is in the record, such as "$.user"; t says which members of o the mapping
+// reads.
 func (l *losses) discard(t *tree, o map[string]any, path string) {
 	if t.whole {
 		return
@@ -146,7 +152,8 @@ func (l *losses) discard(t *tree, o map[string]any, path string) {
 	}
 }
 
-// lookUp returns the value at a path; there is false if there is none or it is null.
+// lookUp returns the value that a path of member names leads to in an object; there is false if
+// there is none or it is null.
 func lookUp(o map[string]any, path []string) (value any, there bool) {
 	value = o
 	for _, name := range path {
@@ -161,8 +168,9 @@ func lookUp(o map[string]any, path []string) (value any, there bool) {
 	return value, value != nil
 }
 
-// fill notes that a column gets a value, and counts the column if the value does not fit its type and
-// would become null.
+// fill notes that the column of e gets a value, and counts the column in l.Null if the value does
+// not fit its type and would become null. The value is not checked if the service transforms it
+// first, or if e reads more of the record than one member.
 func (l *losses) fill(e Element, value any) {
 	l.filled[e.Column] = true
 	kind := l.types[e.Column]
@@ -175,8 +183,8 @@ func (l *losses) fill(e Element, value any) {
 	}
 }
 
-// rows counts what would be lost if the mapping stored these delimited records: fields that no element
-// reads, and values that do not fit their column.
+// rows compares delimited records with the elements of a mapping. It counts fields that no element
+// reads and values that do not fit their column, and notes which columns get a value.
 func (l *losses) rows(mapping []Element, all [][]string) {
 	taken := make(map[int]bool)
 	for _, e := range mapping {
@@ -194,7 +202,7 @@ func (l *losses) rows(mapping []Element, all [][]string) {
 		for _, e := range mapping {
 			s, reads := e.source()
 			switch {
-			case !reads:
+			case !reads: // a constant or the like
 				l.filled[e.Column] = true
 			case s.ordinal >= 0 && s.ordinal < len(row):
 				l.fill(e, row[s.ordinal])
@@ -209,7 +217,8 @@ type tree struct {
 	below map[string]*tree
 }
 
-// treeOf returns which members of an object the mapping reads, as a tree of the names in its paths.
+// treeOf returns which members of an object the elements of a mapping read, as a tree of the names
+// in their paths. A node is whole if an element reads all that the path to it leads to.
 func treeOf(all []Element) *tree {
 	root := new(tree)
 	for _, e := range all {
@@ -232,8 +241,8 @@ func treeOf(all []Element) *tree {
 	return root
 }
 
-// objects returns the first records of a body in JSON or Avro, at most mostCompared. It stops at the
-// first that cannot be read.
+// objects returns the first records of a body in JSON or Avro, at most mostCompared. It stops at
+// the first one that cannot be read. Values in the list that are not objects are left out.
 func objects(body []byte, f record.Format) (all []map[string]any) {
 	if f == record.Avro {
 		return avroRecords(body)
@@ -243,7 +252,7 @@ func objects(body []byte, f record.Format) (all []map[string]any) {
 	for len(all) < mostCompared {
 		var v any
 		if dec.Decode(&v) != nil {
-			return all // the end, or leniencies that the service has and this has not
+			return all // the end, or a form of JSON that only the service accepts
 		}
 		list, isList := v.([]any)
 		if !isList {
@@ -258,7 +267,8 @@ func objects(body []byte, f record.Format) (all []map[string]any) {
 	return all[:min(len(all), mostCompared)]
 }
 
-// avroRecords returns the first records of an Avro file, at most mostCompared.
+// avroRecords returns the first records of an Avro file, at most mostCompared. If the file cannot
+// be read, the result has the records before that.
 func avroRecords(file []byte) (all []map[string]any) {
 	r, err := ocf.NewReader(bytes.NewReader(file))
 	if err != nil {
@@ -278,7 +288,8 @@ func avroRecords(file []byte) (all []map[string]any) {
 	return all
 }
 
-// plain returns an Avro value in the form that JSON would have, as far as its type shows it.
+// plain returns an Avro value in the form that it would have in JSON: a number as json.Number,
+// bytes as a string, a time in RFC 3339. Other values are returned unchanged.
 func plain(v any) any {
 	switch x := v.(type) {
 	case int32, int64, float32, float64:
@@ -291,7 +302,8 @@ func plain(v any) any {
 	return v
 }
 
-// rows returns the first records of a delimited format, or of lines of text, at most mostCompared.
+// rows returns the first records of a body of delimited text, each as its fields, at most
+// mostCompared. A format without a delimiter has one line as the only field of each record.
 func rows(body []byte, f record.Format) (all [][]string) {
 	spec, _ := format.Of(f)
 	if spec.Delimiter == 0 {

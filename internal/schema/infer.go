@@ -56,7 +56,8 @@ type Field struct {
 // columnTypes are those of the service.
 var columnTypes = []string{"bool", "int", "long", "real", "decimal", "datetime", "timespan", "guid", "string", "dynamic"}
 
-// value notes for a value which column types do not hold it. v is as Fits takes it.
+// value notes which column types would not hold the value v of this field. v is in the form that
+// the function Fits takes: a string, json.Number, bool, nil, or a list in place of an object.
 func (f *Field) value(v any) {
 	f.values = true
 	for _, kind := range columnTypes {
@@ -69,8 +70,9 @@ func (f *Field) value(v any) {
 	}
 }
 
-// Fits reports whether a column of this type holds all values that were seen, or, if only their type
-// is known as with Avro, values of that type.
+// Fits reports whether a column of this type holds all values that were seen in the field. If only
+// the type of the field is known, as with Avro, it is whether the column holds all values of that
+// type.
 func (f Field) Fits(column string) bool {
 	if f.values {
 		return !f.misfit[column]
@@ -85,7 +87,8 @@ func (f Field) Fits(column string) bool {
 	}
 }
 
-// merge adds what another route has seen for the same field.
+// merge adds to f what the records of another route have for the same field: its type, and which
+// column types do not hold its values.
 func (f *Field) merge(other Field) {
 	f.Type, f.values = Merged(f.Type, other.Type), f.values || other.values
 	misfit := maps.Clone(f.misfit)
@@ -114,7 +117,8 @@ type Sample struct {
 	header []string
 }
 
-// SampleOf returns a sample as if its records had exactly these columns.
+// SampleOf returns a sample as if it had seen records with exactly these columns. No values count
+// as seen, so only the types are compared.
 func SampleOf(f record.Format, columns []Column) *Sample {
 	s := &Sample{Format: f}
 	for i, c := range columns {
@@ -136,8 +140,9 @@ func (s *Sample) Fields() []Field {
 	return all
 }
 
-// Add looks at the records at the beginning of a text: at most so many bytes and records of it, but at
-// least one record. The text is what the agent would send.
+// Add adds records from the beginning of a text to the sample. It reads at most so many bytes and
+// records of the text, but at least one record if the sample has none yet. The text is in the form
+// in which the agent would send it.
 func (s *Sample) Add(text []byte, bytes, records int) error {
 	spec, ok := format.Of(s.Format)
 	switch {
@@ -157,7 +162,8 @@ func (s *Sample) Add(text []byte, bytes, records int) error {
 	return nil
 }
 
-// see adds a type to those of the member with this name, and returns its field.
+// see widens the type of the member with this name, so that it also holds values of type t, and
+// returns the field of the member. A name that is new gets a field.
 func (s *Sample) see(name string, t Type) *Field {
 	if s.index == nil {
 		s.index = make(map[string]int)
@@ -211,15 +217,15 @@ func ofJSON(raw []byte) Type {
 	return ofNumber(string(raw))
 }
 
-// valueOf returns a valid JSON value in the form that Fits takes. Objects and lists are returned
-// without content, which Fits does not look at.
+// valueOf returns a valid JSON value in the form that the function Fits takes. Objects and lists
+// become an empty list, since Fits does not look at their content.
 func valueOf(raw []byte) (v any) {
 	if raw[0] == '{' || raw[0] == '[' {
 		return []any(nil)
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
-	_ = dec.Decode(&v) // it is sound
+	_ = dec.Decode(&v) // no error, since the value is valid
 	return v
 }
 
@@ -228,7 +234,8 @@ var whole = regexp.MustCompile(`^-?\d+$`)
 // mostDigits is what a decimal of the service holds.
 const mostDigits = 34
 
-// ofNumber returns the narrowest type for a number in text form.
+// ofNumber returns the narrowest column type for a number in text form: long, decimal for a whole
+// number that long does not hold, else real. A number that is too large for these is a string.
 func ofNumber(text string) Type {
 	if whole.MatchString(text) {
 		if _, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -252,7 +259,8 @@ var (
 		"2006-01-02 15:04:05.999999999", "2006-01-02"}
 )
 
-// ofText returns the column type for a string; "" for an empty one, which may stand for no value.
+// ofText returns the column type for a string: guid, timespan, datetime or string. It returns ""
+// for an empty one, which may stand for no value.
 func ofText(text string) Type {
 	switch {
 	case text == "":
@@ -273,8 +281,8 @@ func ofText(text string) Type {
 
 var decimalPoint = regexp.MustCompile(`^-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$`)
 
-// ofCell returns the column type for a cell of delimited text. Digits after a leading zero are a code
-// and not a number.
+// ofCell returns the column type for a cell of delimited text; "" for an empty one. Digits after a
+// leading zero, such as 007, are taken for a code and not for a number.
 func ofCell(text string) Type {
 	digits := strings.TrimPrefix(text, "-")
 	switch {
@@ -290,7 +298,8 @@ func ofCell(text string) Type {
 	return ofText(text)
 }
 
-// textOrTime returns the type of a text that begins with a zero: a time, an id or a string.
+// textOrTime returns the type of a non-empty text that begins with a zero and is no number: a
+// datetime, a timespan, a guid or a string.
 func textOrTime(text string) Type {
 	if t := ofText(text); t != "" {
 		return t
@@ -301,8 +310,9 @@ func textOrTime(text string) Type {
 // mostName is the most characters in the name of a column.
 const mostName = 1024
 
-// Legal returns name as a valid column name: characters other than letters, digits, _ - . and space
-// become underscores.
+// Legal returns name as a valid column name. Characters other than letters, digits, _ - . and space
+// become underscores; space at the ends is removed and a long name cut off. An empty name, or one
+// of dots only, gets an underscore before it.
 func Legal(name string) string {
 	name = strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-. ", r) {
@@ -321,7 +331,9 @@ func Legal(name string) string {
 
 var bareMember = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// Path returns the path by which a mapping names a member of records; false if no path can name it.
+// Path returns the path by which a Kusto mapping names a top-level member of JSON records, such as
+// $.a or $['a b']. It returns false if the name has both kinds of quotes, so that no path can name
+// it.
 func Path(member string) (string, bool) {
 	switch {
 	case bareMember.MatchString(member):
@@ -332,7 +344,8 @@ func Path(member string) (string, bool) {
 	return `$["` + member + `"]`, !strings.Contains(member, `"`)
 }
 
-// Unique returns name, or name_2, name_3 and so on if it is taken.
+// Unique returns name if it is not taken, else the first of name_2, name_3 and so on that is not.
+// The name is cut off to make room for the number.
 func Unique(name string, taken func(string) bool) string {
 	if !taken(name) {
 		return name

@@ -26,8 +26,10 @@ type Guess struct {
 	Expression *Expression // of Parse, where that is regex
 }
 
-// Look guesses the format of a file from its name and from the beginning of its uncompressed content.
-// The content counts more than the name, except that the name decides about the delimiter.
+// Look guesses the format of a file, and how to parse it, from its name and from the beginning of
+// its uncompressed content. The content counts more than the name, except that a name such as x.csv
+// decides about the delimiter. Without any lines only the name counts. If nothing fits, the guess
+// is plain text (TXT).
 func Look(name string, text []byte) Guess {
 	var g Guess
 	text, g.Encoding = decoded(text)
@@ -58,7 +60,7 @@ func Look(name string, text []byte) Guess {
 			g.Format = delimitedBy(lines)
 		}
 	}
-	if g.Format == "" && len(lines) > 0 {
+	if g.Format == "" && len(lines) > 0 { // the content shows nothing: the name, else plain text
 		g.Format = record.TXT
 		if byName != "" && byName != record.Avro {
 			g.Format = byName
@@ -80,8 +82,8 @@ func Bare(name string) string {
 	return name
 }
 
-// decoded returns a text in UTF-8, and its encoding if a byte order mark says that it is UTF-16; the
-// mark is removed.
+// decoded returns a text in UTF-8 without its byte order mark. encoding is "utf-16le" or "utf-16be"
+// if the mark says that the text was in UTF-16, else "".
 func decoded(text []byte) (_ []byte, encoding string) {
 	little := bytes.HasPrefix(text, []byte{0xff, 0xfe})
 	if !little && !bytes.HasPrefix(text, []byte{0xfe, 0xff}) {
@@ -135,7 +137,8 @@ var criLine = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S* (?:stdout|s
 
 func isCRI(line string) bool { return criLine.MatchString(line) }
 
-// beginsWithObjects reports whether the first value of a text is an object, or an array of objects.
+// beginsWithObjects reports whether a text begins with a JSON object, or with an array whose first
+// element is an object. The object may go on beyond the text.
 func beginsWithObjects(text []byte) bool {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	t, err := dec.Token()
@@ -153,8 +156,8 @@ func beginsWithObjects(text []byte) bool {
 	return err == nil && (isText || name == json.Delim('}'))
 }
 
-// delimitedBy returns the delimited format in which all lines have the same number of fields, at least
-// two; "" if there is none or only one line.
+// delimitedBy returns the first delimited format by which all lines have the same number of fields,
+// at least two. It returns "" if there is none or fewer than two lines.
 func delimitedBy(lines []string) record.Format {
 	if len(lines) < 2 {
 		return ""
@@ -170,8 +173,9 @@ func delimitedBy(lines []string) record.Format {
 	return ""
 }
 
-// hasHeader reports whether the first row holds names: all are different text, and a column below one
-// of them holds values other than text. If everything is text it is false, so that no record is lost.
+// hasHeader reports whether the first row of a delimited text holds names. Its cells must all be
+// different text, and a column below must hold only values other than text. If every column holds
+// text, it returns false, so that no record is taken for a header and lost.
 func hasHeader(text []byte, comma rune) bool {
 	r := csv.NewReader(bytes.NewReader(text))
 	r.Comma, r.FieldsPerRecord, r.LazyQuotes = comma, -1, true

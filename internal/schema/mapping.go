@@ -20,8 +20,8 @@ type Element struct {
 // properties of an element, by their names in lower case.
 var properties = map[string]string{"path": "Path", "field": "Field", "ordinal": "Ordinal", "constvalue": "ConstValue", "transform": "Transform"}
 
-// UnmarshalJSON reads the present form, and the flat ones that came before it: of
-// JSON {"column","path","datatype","transform"}, of CSV {"Name","DataType","Ordinal"}.
+// UnmarshalJSON reads one column of a mapping in the current form, or in the flat forms before it:
+// for JSON {"column","path","datatype","transform"}, for CSV {"Name","DataType","Ordinal"}.
 func (e *Element) UnmarshalJSON(text []byte) error {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(text, &raw); err != nil {
@@ -54,8 +54,8 @@ func (e *Element) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// property sets a property of the element under its proper spelling. Empty values and the
-// transformation None are left out.
+// property sets a property of the element under the spelling that Kusto documents, whatever the
+// letter case of name. Empty values, the transformation None and the old csvDataType are left out.
 func (e *Element) property(name string, value json.RawMessage) {
 	text := plainText(value)
 	if proper, known := properties[strings.ToLower(name)]; known {
@@ -68,7 +68,8 @@ func (e *Element) property(name string, value json.RawMessage) {
 	}
 }
 
-// plainText returns a JSON string without its quotes, null as "", anything else as it is.
+// plainText returns the content of a JSON string, "" for null, and the JSON itself for any other
+// value.
 func plainText(value json.RawMessage) string {
 	var text *string
 	if json.Unmarshal(value, &text) != nil {
@@ -80,7 +81,8 @@ func plainText(value json.RawMessage) string {
 	return *text
 }
 
-// from returns in words what the column is filled from.
+// from returns in words what the column is filled from: a path, "ordinal 3", "constvalue x" and so
+// on; "nothing" if the mapping does not say it.
 func (e *Element) from() string {
 	for _, name := range []string{"Path", "Field", "Ordinal", "ConstValue", "Transform"} {
 		if v, ok := e.Properties[name]; ok {
@@ -100,8 +102,9 @@ type source struct {
 	whole   bool     // the path says more than members can, and stands for all that they lead to
 }
 
-// source returns the part of a record that the element reads; false if it reads none, but is a
-// constant or about where the record came from.
+// source returns the part of a record that the element reads: a field by position, or a member by
+// path. It returns false if the element reads none: a constant, the line or file of the record, or
+// nothing.
 func (e *Element) source() (source, bool) {
 	p := e.Properties
 	switch {
@@ -119,7 +122,8 @@ func (e *Element) source() (source, bool) {
 	return source{ordinal: -1}, false
 }
 
-// takes reports whether the element reads a field, or something inside it.
+// takes reports whether the element reads a field of the records, or something inside it. An
+// element that reads the whole record takes every field.
 func (e *Element) takes(f Field) bool {
 	s, reads := e.source()
 	if !reads || s.ordinal >= 0 {
@@ -134,8 +138,9 @@ func (e *Element) isInner() bool {
 	return reads && s.ordinal < 0 && (s.whole || len(s.path) > 1)
 }
 
-// members returns the names in a path such as $.a.b or $['a b']. whole is true if the path goes on
-// with something else, such as an index: it then stands for all that the names lead to.
+// members returns the member names in the path of a mapping, such as a and b in $.a.b. whole is
+// true if the path names no member, or goes on with something else such as an index. The element
+// then counts as reading all that the names lead to.
 func members(path string) (names []string, whole bool) {
 	rest, ok := strings.CutPrefix(path, "$")
 	for ok && rest != "" {
@@ -149,7 +154,8 @@ func members(path string) (names []string, whole bool) {
 
 var member = regexp.MustCompile(`^(?:\.([^.\[]+)|\['([^']*)'\]|\["([^"]*)"\])`)
 
-// elementOf returns the element that maps a field to a column; false if no path can name the field.
+// elementOf returns the mapping element that maps a field to a column, by position for kind Csv and
+// by path for others. It returns false if no path can name the field.
 func elementOf(kind string, f Field, column, datatype string) (Element, bool) {
 	e := Element{Column: column, Datatype: datatype}
 	if kind == "Csv" {
@@ -161,7 +167,8 @@ func elementOf(kind string, f Field, column, datatype string) (Element, bool) {
 	return e, ok
 }
 
-// mappingText returns the JSON of a mapping for a management command.
+// mappingText returns the elements of a mapping as JSON, for the command that creates the mapping.
+// The characters <, > and & are not escaped.
 func mappingText(all []Element) (string, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -20,10 +20,10 @@ var pairKey = regexp.MustCompile(`(?:^|[ ,;|\t\[({]+)[A-Za-z_][A-Za-z0-9_.-]*=`)
 // pairTime is a time at the beginning of a line.
 const pairTime = `\[?(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)\]?`
 
-// pairsOf returns an expression for lines of pairs such as key=value that logfmt does
-// not read, because of the text before the pairs or of their separators. nil: there are
-// fewer than two lines, or less than nine of ten have the same two or more keys in one
-// order.
+// pairsOf returns an expression for lines of pairs such as key=value that the logfmt parser cannot
+// read, because of text before the pairs or of their separators. It returns nil if there are fewer
+// than two lines. It also does so unless nine of ten lines have the same keys, two or more, in the
+// same order, and match the expression.
 func pairsOf(lines []string) *Expression {
 	count := make(map[string]int)
 	shape := ""
@@ -101,7 +101,8 @@ func expressionOf(keys, lines []string, timed bool) *Expression {
 	return e
 }
 
-// alwaysQuoted reports whether the value of key number i is in quotes in all lines.
+// alwaysQuoted reports whether the value of the key with index i (from 0) begins with a double
+// quote in all lines that have so many keys.
 func alwaysQuoted(lines []string, i int) bool {
 	for _, line := range lines {
 		if at := pairKey.FindAllStringIndex(line, i+1); len(at) > i && !strings.HasPrefix(line[at[i][1]:], `"`) {

@@ -12,7 +12,8 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// parsed returns the setting of parse that fits at least nine of ten lines; "" if none does.
+// parsed returns the value of the setting parse (combined, syslog or logfmt) that fits at least
+// nine of ten lines; "" if none does.
 func parsed(lines []string) string {
 	text := []byte(strings.Join(lines, "\n"))
 	for _, how := range []format.Parse{format.ParseCombined, format.ParseSyslog} { // regex needs settings
@@ -32,8 +33,9 @@ func parsed(lines []string) string {
 	return ""
 }
 
-// within returns what the messages inside the lines of a container log are, if nine of ten agree; ""
-// for text. Blank messages do not count.
+// within returns how the messages inside the lines of a container log can be parsed, if nine of ten
+// agree: "json", or a value that the function parsed returns. It returns "" for plain text, and if
+// there are no messages; blank ones do not count.
 func within(container format.Parse, lines []string) string {
 	var messages []string
 	objects := 0
@@ -56,7 +58,9 @@ func within(container format.Parse, lines []string) string {
 	return parsed(messages)
 }
 
-// scanned iterates over the JSON objects that the agent makes of lines with these options.
+// scanned iterates over the JSON objects, one a line, that the agent makes of the lines in text
+// with the options o. An object is valid until the next one. The iteration ends early at a line
+// that is too long.
 func scanned(o format.Options, text []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		o.Format, o.MaxRecord = record.JSON, 1<<20
@@ -79,19 +83,19 @@ func scanned(o format.Options, text []byte) iter.Seq[[]byte] {
 	}
 }
 
-// matches returns how many lines of a text a way of parsing can read, and how many lines there are; 0
-// and 0 if it cannot be tried.
+// matches returns how many lines of a text the parser how can read, and how many lines there are.
+// It returns 0 and 0 if the parser cannot be used without settings, or if a line is too long.
 func matches(how format.Parse, text []byte) (matched, all int) {
 	scan, err := format.New(format.Options{Format: record.JSON, Parse: how, OnError: format.DropUnmatched, MaxRecord: 1 << 20})
 	if err != nil {
 		return 0, 0
 	}
-	scan.SetStamp(format.Stamp{Dated: time.Now().UnixNano()}) // any year will do
+	scan.SetStamp(format.Stamp{Dated: time.Now().UnixNano()}) // syslog lines have no year; any year will do here
 	var c format.Chunk
 	for at := 0; at < len(text); at += c.Consumed {
 		scan.Scan(text[at:], int64(at), true, 0, &c)
 		matched, all = matched+c.Records, all+c.Records+c.Unmatched+len(c.Rejected)
-		if c.Consumed == 0 { // a line that is too long to be one
+		if c.Consumed == 0 { // a line that is longer than MaxRecord
 			return 0, 0
 		}
 	}
@@ -100,7 +104,8 @@ func matches(how format.Parse, text []byte) (matched, all int) {
 
 var logfmtPair = regexp.MustCompile(`(?:^| )[A-Za-z_][A-Za-z0-9_./-]*=(?:"(?:[^"\\]|\\.)*"|[^" ]*)`)
 
-// isLogfmt reports whether a line begins with key=value, has another pair, and little else.
+// isLogfmt reports whether a line begins with key=value, has another such pair, and nine tenths of
+// it are pairs.
 func isLogfmt(line string) bool {
 	all := logfmtPair.FindAllStringIndex(line, -1)
 	if len(all) < 2 || all[0][0] != 0 {

@@ -30,9 +30,9 @@ type Plan struct {
 	t *Table
 }
 
-// NewPlan returns a plan without steps. Plans for routes of the same table share its Table, and all
-// must be made before Make is called on the first: a column that several of them fill gets a type for
-// all.
+// NewPlan returns a plan (the commands that a route lacks for the records of the sample s) without
+// steps. Plans for routes of the same table share its Table. All of them must be made before Make
+// is called on the first, since a column that several of them fill gets a type that fits all.
 func NewPlan(of record.Route, t *Table, s *Sample) *Plan {
 	if t.seen == nil {
 		t.seen = make(map[string][]Field)
@@ -52,8 +52,9 @@ func (p *Plan) step(text string, changes ...string) {
 	p.Steps = append(p.Steps, Step{text, changes})
 }
 
-// Make adds the steps for table, mapping and policy, and changes the Table to what they make of it. It
-// fails if the Table could not be read or understood.
+// Make adds the steps for table, mapping and streaming policy to the plan, and changes the shared
+// Table to what it is after them. It runs none of them. It fails if columns, mappings or policy of
+// the table could not be read.
 func (p *Plan) Make() error {
 	for _, err := range []error{p.t.ColumnsErr, p.t.MappingsErr, p.t.PolicyErr} {
 		if err != nil {
@@ -81,8 +82,8 @@ func (p *Plan) Make() error {
 	return nil
 }
 
-// fields returns the fields of the sample, with types that also hold what other routes with the same
-// mapping have for them.
+// fields returns the fields of the sample. Their types also hold what other routes to the same
+// mapping have for the same field.
 func (p *Plan) fields() []Field {
 	csv, all := Kind(p.Route.Format) == "Csv", p.Sample.Fields()
 	for i := range all {
@@ -96,7 +97,8 @@ func (p *Plan) fields() []Field {
 }
 
 // table adds the command that creates the table, or that adds columns to it. added are the new
-// columns.
+// columns. If the table exists on the service, each new column is also listed as a change for the
+// user.
 func (p *Plan) table(added []Column) {
 	if p.t.Exists && len(added) == 0 {
 		return
@@ -104,7 +106,7 @@ func (p *Plan) table(added []Column) {
 	if p.t.Similar != "" {
 		p.note("there is no table %s, but one called %s; letter case counts", p.Route.Table, p.t.Similar)
 	}
-	was := p.t.Exists && !p.t.made
+	was := p.t.Exists && !p.t.made // it exists on the service, not only in another plan
 	var columns, changes []string
 	for _, c := range added {
 		columns = append(columns, kusto.EntityName(c.Name)+":"+c.Type)
@@ -116,8 +118,9 @@ func (p *Plan) table(added []Column) {
 	p.t.Exists, p.t.made, p.t.Similar = true, !was, ""
 }
 
-// byPosition plans for delimited text and TXT without a mapping, whose fields go to columns by
-// position: fields beyond the last column get new ones.
+// byPosition plans the columns for delimited text and TXT without a mapping, whose fields go to
+// columns by position. Fields after the last column get new columns. It notes names and types that
+// do not agree with the columns.
 func (p *Plan) byPosition() {
 	for _, f := range p.fields() {
 		if f.Ordinal >= len(p.t.Columns) {
@@ -132,14 +135,16 @@ func (p *Plan) byPosition() {
 	}
 }
 
-// add adds a column for a field to the Table, under a name that is not taken.
+// add adds a column for a field to the Table and returns it. If the name is taken, the column gets
+// another one with a number.
 func (p *Plan) add(f Field, name string) *Column {
 	name = Unique(name, func(s string) bool { return p.t.Column(s) != nil })
 	p.t.Columns = append(p.t.Columns, Column{name, string(f.Type)})
 	return &p.t.Columns[len(p.t.Columns)-1]
 }
 
-// fits notes for the user that a column does not hold what the files have for it.
+// fits adds a note for the user if values that the files have for the field f do not fit the type
+// of the column c.
 func (p *Plan) fits(f Field, c *Column) {
 	if !f.Fits(c.Type) {
 		p.note("column %s is %s, and the files have %s for it: what does not fit is stored as null. setup never changes the type of a column; for another one: .alter column %s.%s type=%s",
@@ -147,8 +152,9 @@ func (p *Plan) fits(f Field, c *Column) {
 	}
 }
 
-// mapped gives each field that the mapping does not read yet a column and an element. It returns the
-// command that creates or changes the mapping; nil if the mapping is right as it is.
+// mapped gives each field that the mapping does not read yet a column and an element (the entry of
+// a mapping for one column). It returns the command that creates or changes the mapping; nil if the
+// mapping needs no change. It fails if the mapping of the service was not understood.
 func (p *Plan) mapped() (*Step, error) {
 	m := p.t.Mapping(p.Route)
 	exists := m != nil
@@ -161,7 +167,7 @@ func (p *Plan) mapped() (*Step, error) {
 	}
 	all := slices.Clone(m.Elements)
 	var changes []string
-	before := slices.Clone(p.t.Columns) // that fields without a name go to by their position
+	before := slices.Clone(p.t.Columns) // fields without a name go to one of these, by position
 	for _, f := range p.fields() {
 		if i := slices.IndexFunc(all, func(e Element) bool { return e.takes(f) }); i >= 0 {
 			p.filled(f, &all[i])
@@ -172,6 +178,7 @@ func (p *Plan) mapped() (*Step, error) {
 			p.note("no path can name the member %s; it is left out", f.Name)
 			continue
 		}
+		// An element that fills the same column from what the files do not have is replaced.
 		if i := slices.IndexFunc(all, func(o Element) bool { return o.Column == e.Column }); i >= 0 {
 			changes = append(changes, fmt.Sprintf("mapping %s: column %s from %s, so far from %s, which the files do not have", m.Name, e.Column, e.from(), all[i].from()))
 			all[i] = e
@@ -187,7 +194,7 @@ func (p *Plan) mapped() (*Step, error) {
 	if m.OfDatabase {
 		p.note("mapping %s is one of the database; the table gets one of that name, which goes before it", m.Name)
 	}
-	if m.made {
+	if m.made { // a new mapping changes nothing that exists
 		changes = nil
 	}
 	text, err := mappingText(all)
@@ -195,8 +202,9 @@ func (p *Plan) mapped() (*Step, error) {
 		kusto.EntityName(p.Route.Table), strings.ToLower(m.Kind), kusto.StringLiteral(m.Name), kusto.TextLiteral(text)), changes}, err
 }
 
-// filled checks the column of a field that the mapping reads already, and adds the column if it is
-// missing.
+// filled checks whether values of the field f fit the column of e, the element that reads f
+// already. It adds the column if the table lacks it. If e reads something inside f, or transforms
+// it, the type of the column is not known; then filled only notes a missing column.
 func (p *Plan) filled(f Field, e *Element) {
 	c := p.t.Column(e.Column)
 	_, changed := e.Properties["Transform"]
@@ -211,9 +219,11 @@ func (p *Plan) filled(f Field, e *Element) {
 	}
 }
 
-// element returns a mapping element for a field and adds its column if it is missing: the column of
-// the field's name, or that at its position if it has no name, or a new one. before are the columns
-// before the plan. It returns false if no path can name the field.
+// element returns a new mapping element for a field, and adds its column if the table lacks it. The
+// column has the name of the field; a field of delimited text without a name takes the column at
+// its position. If another element in all fills that column with a constant or other data of the
+// files, the field gets a new column. before are the columns before the plan. It returns false if
+// no path can name the field.
 func (p *Plan) element(f Field, all []Element, before []Column) (Element, bool) {
 	taken := func(name string) bool {
 		return slices.ContainsFunc(all, func(e Element) bool {
@@ -239,8 +249,9 @@ func (p *Plan) element(f Field, all []Element, before []Column) (Element, bool) 
 	return e, true
 }
 
-// policy adds the command that enables streaming ingestion, unless the policy of the table or its
-// database does so.
+// policy adds the command that enables streaming ingestion for the table, unless the policy of the
+// table or its database enables it already. If the table itself disables it, the step says so as a
+// change.
 func (p *Plan) policy() {
 	holds, own := p.t.Streaming()
 	if holds == On {
@@ -259,8 +270,9 @@ func EnableStreaming(table string) string {
 	return ".alter table " + kusto.EntityName(table) + " policy streamingingestion enable"
 }
 
-// Grant adds the commands by which principals may write to the table and read the schema of its
-// database, except for roles that are known already. It adds the roles to known.
+// Grant adds the commands by which principals (identities of Kusto) may write to the table and read
+// the schema of its database. Roles in known are left out, and the new ones are added to it, so
+// that plans for one database do not repeat them.
 func (p *Plan) Grant(principals []string, known Roles) {
 	for _, who := range principals {
 		for _, g := range []struct {

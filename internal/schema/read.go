@@ -22,7 +22,8 @@ type Reader struct {
 	Database string // empty: none, for Databases
 }
 
-// show runs a command and calls f with each row of its result.
+// show runs a management command that only reads, within showTimeout, and calls f with each row of
+// its first table, as texts by column name.
 func (r Reader) show(ctx context.Context, text string, f func(row map[string]string)) error {
 	var got query.Collector
 	err := r.Client.Query(ctx, &query.Query{Call: query.Mgmt, Database: r.Database, Text: text, ReadOnly: true, Timeout: showTimeout}, &got)
@@ -44,8 +45,9 @@ func (r Reader) Databases(ctx context.Context) ([]string, error) {
 	return r.names(ctx, ".show databases", "DatabaseName")
 }
 
-// Table reads what the service has for a route. It fails if the tables cannot be listed; anything else
-// that cannot be read has its error in the Table.
+// Table reads what the service has for the table of a route: columns, mappings and streaming
+// policy. It fails if the tables of the database cannot be listed. If something else cannot be
+// read, its error is in the Table.
 func (r Reader) Table(ctx context.Context, of record.Route) (*Table, error) {
 	t := &Table{}
 	names, err := r.names(ctx, ".show tables", "TableName")
@@ -69,7 +71,7 @@ func (r Reader) Table(ctx context.Context, of record.Route) (*Table, error) {
 		t.inherited, t.PolicyErr = r.streaming(ctx, database)
 	}
 	if of.Mapping != "" && t.MappingsErr == nil && t.Mapping(of) == nil {
-		// Who may not see those of the database, or a service without them, has none.
+		// An error, for lack of a role or of such mappings, counts as none.
 		all, _ := r.mappings(ctx, database)
 		for _, m := range all {
 			m.OfDatabase = true
@@ -79,7 +81,8 @@ func (r Reader) Table(ctx context.Context, of record.Route) (*Table, error) {
 	return t, nil
 }
 
-// streaming reads the policy of streaming ingestion of a table or a database; Unset if there is none.
+// streaming reads the streaming ingestion policy of a table or a database; the result is Unset if
+// it has none. of is the entity as in a command, such as "table ['t']".
 func (r Reader) streaming(ctx context.Context, of string) (p Policy, err error) {
 	var bad error
 	err = r.show(ctx, ".show "+of+" policy streamingingestion", func(row map[string]string) {
@@ -90,7 +93,8 @@ func (r Reader) streaming(ctx context.Context, of string) (p Policy, err error) 
 	return p, readError(err, bad, "the policy of streaming ingestion of "+of)
 }
 
-// columns reads the columns of a table.
+// columns reads the columns of a table, in their order. table is the table as in a command, such as
+// "table ['t']".
 func (r Reader) columns(ctx context.Context, table string) (all []Column, err error) {
 	var bad error
 	err = r.show(ctx, ".show "+table+" schema as json", func(row map[string]string) {
@@ -101,8 +105,8 @@ func (r Reader) columns(ctx context.Context, table string) (all []Column, err er
 	return all, readError(err, bad, "the columns of "+table)
 }
 
-// mappings reads the mappings of a table or a database. A mapping that cannot be understood has its
-// own error.
+// mappings reads the ingestion mappings of a table or a database. A mapping that is not understood
+// has its own error. of is the entity as in a command, such as "table ['t']".
 func (r Reader) mappings(ctx context.Context, of string) (all []Mapping, err error) {
 	err = r.show(ctx, ".show "+of+" ingestion mappings", func(row map[string]string) {
 		m := Mapping{Kind: row["Kind"], Name: row["Name"]}
@@ -112,8 +116,8 @@ func (r Reader) mappings(ctx context.Context, of string) (all []Mapping, err err
 	return all, err
 }
 
-// readError returns the error of the service, or else that of decoding its answer; what names the
-// answer.
+// readError returns err, the error of a command, or else bad, that of decoding its answer, with
+// what was read (what). It returns nil if both are nil.
 func readError(err, bad error, what string) error {
 	if err == nil && bad != nil {
 		return fmt.Errorf("read %s: %w", what, bad)
@@ -121,7 +125,8 @@ func readError(err, bad error, what string) error {
 	return err
 }
 
-// Updates returns how many update policies of a table are enabled.
+// Updates returns how many update policies of a table are enabled. table is its plain name. A
+// policy that is not understood counts as none.
 func (r Reader) Updates(ctx context.Context, table string) (enabled int, err error) {
 	err = r.show(ctx, ".show table "+kusto.EntityName(table)+" policy update", func(row map[string]string) {
 		var all []struct{ IsEnabled bool }
@@ -142,8 +147,9 @@ type Roles map[role]bool
 // role is one of a principal: of a database where it names no table.
 type role struct{ cluster, database, table, role, principal string }
 
-// Principals adds to known who may read the database of a route, and write to its table if exists is
-// set. If the identity may not ask, it adds nothing.
+// Principals adds to known which principals (identities of Kusto) may read the database of a route,
+// and, if exists says that the table exists, which may write to it. What the agent may not read is
+// left out.
 func (r Reader) Principals(ctx context.Context, of record.Route, exists bool, known Roles) {
 	note := func(to role) func(map[string]string) {
 		return func(row map[string]string) {
@@ -162,7 +168,8 @@ func (r Reader) Principals(ctx context.Context, of record.Route, exists bool, kn
 func viewer(of record.Route) role   { return role{of.Cluster, of.Database, "", "viewer", ""} }
 func ingestor(of record.Route) role { return role{of.Cluster, of.Database, of.Table, "ingestor", ""} }
 
-// principalKey returns the part of a principal's name that is the same in all its spellings.
+// principalKey returns the part of the name of a principal that all its spellings share: what is
+// before the semicolon, in lower case, such as "aadapp=<client id>".
 func principalKey(who string) string {
 	id, _, _ := strings.Cut(strings.ToLower(who), ";")
 	return id

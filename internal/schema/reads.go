@@ -10,8 +10,9 @@ import (
 // between them.
 type Read struct{ Name, Member string }
 
-// reads returns the columns that read members of records, with the member. An empty member stands for
-// the whole record.
+// reads returns the columns that read a member of the records of a route, each with the member as
+// names joined by dots. An empty member stands for the whole record. Without a mapping each column
+// reads the member of its name.
 func (t *Table) reads(of record.Route) (all []Read) {
 	for _, e := range t.Elements(of) {
 		if s, reads := e.source(); reads && s.ordinal < 0 {
@@ -21,7 +22,8 @@ func (t *Table) reads(of record.Route) (all []Read) {
 	return all
 }
 
-// Reading returns the columns that read a member, or something inside it.
+// Reading returns the columns that read the given member of the records of a route, or something
+// inside it. member is names joined by dots.
 func (t *Table) Reading(of record.Route, member string) (all []Read) {
 	for _, r := range t.reads(of) {
 		if r.Member == member || strings.HasPrefix(r.Member, member+".") {
@@ -31,8 +33,8 @@ func (t *Table) Reading(of record.Route, member string) (all []Read) {
 	return all
 }
 
-// Takes reports whether a column reads a member, something inside it, or an object that it is inside
-// of.
+// Takes reports whether some column reads the given member of the records of a route, something
+// inside it, or an object or record that contains it. member is names joined by dots.
 func (t *Table) Takes(of record.Route, member string) bool {
 	for _, r := range t.reads(of) {
 		if r.Member == "" || r.Member == member || strings.HasPrefix(r.Member, member+".") || strings.HasPrefix(member, r.Member+".") {

@@ -49,8 +49,8 @@ type Mapping struct {
 	made bool // by a plan
 }
 
-// Mapping returns the mapping of a route; nil if there is none. A mapping of the table comes before
-// one of the database.
+// Mapping returns the mapping that a route names, for the kind of its format; nil if there is none.
+// A mapping of the table comes before one of the database.
 func (t *Table) Mapping(of record.Route) *Mapping {
 	for i := range t.Mappings {
 		if m := &t.Mappings[i]; m.Name == of.Mapping && strings.EqualFold(m.Kind, Kind(of.Format)) {
@@ -66,8 +66,9 @@ func Kind(f record.Format) string {
 	return spec.Mapping
 }
 
-// Elements returns the elements of the mapping of a route. Without a mapping it returns those that the
-// service uses: fields go by position, members by name.
+// Elements returns the elements of the mapping of a route; each says what one column is filled
+// from. For a route without a mapping they are what the service does then: fields go to columns by
+// position, members by name. If the mapping is missing there are none.
 func (t *Table) Elements(of record.Route) (all []Element) {
 	if of.Mapping == "" {
 		for i, c := range t.Columns {
@@ -91,8 +92,8 @@ const (
 	On
 )
 
-// UnmarshalJSON reads the document of a policy. In its older form, without IsEnabled, the
-// existence of the policy enables streaming.
+// UnmarshalJSON reads the document of a streaming ingestion policy; null means Unset. In its older
+// form, without IsEnabled, the existence of the policy enables streaming.
 func (p *Policy) UnmarshalJSON(text []byte) error {
 	var doc *struct{ IsEnabled *bool }
 	err := json.Unmarshal(text, &doc)
@@ -107,8 +108,8 @@ func (p *Policy) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Streaming returns the policy of streaming ingestion that applies to the table, and whether it is its
-// own, which comes before that of the database.
+// Streaming returns the streaming ingestion policy that applies to the table. own is true if it is
+// that of the table itself, which comes before that of the database.
 func (t *Table) Streaming() (p Policy, own bool) {
 	if t.own != Unset {
 		return t.own, true

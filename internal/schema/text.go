@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// addJSONLines adds the objects of a text with one object a line. Other lines are ignored.
+// addJSONLines adds to the sample the objects of a text with one JSON object a line, from at most
+// that many bytes (most) and records. Other lines are ignored.
 func (s *Sample) addJSONLines(text []byte, most, records int) {
 	for line := range s.lines(text, most, records) {
 		if s.object(line) && s.First == nil {
@@ -19,7 +20,8 @@ func (s *Sample) addJSONLines(text []byte, most, records int) {
 	}
 }
 
-// lines iterates over the first lines of a text, as many bytes and records as a sample takes.
+// lines iterates over the first lines of a text, up to that many bytes (most) and records. If the
+// sample has no record yet, it goes on beyond most until it has one.
 func (s *Sample) lines(text []byte, most, records int) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		n := 0
@@ -32,7 +34,8 @@ func (s *Sample) lines(text []byte, most, records int) iter.Seq[[]byte] {
 	}
 }
 
-// addJSONValues adds the objects of a text that holds objects one after another, or arrays of them.
+// addJSONValues adds to the sample the objects of a text that holds JSON objects one after another,
+// or arrays of them. It stops after most bytes or that many records, or at invalid JSON.
 func (s *Sample) addJSONValues(text []byte, most, records int) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	for records > 0 {
@@ -52,7 +55,8 @@ func (s *Sample) addJSONValues(text []byte, most, records int) {
 	}
 }
 
-// object adds the members of one JSON object to the sample. It returns false for anything else.
+// object adds the members of one JSON object to the sample and counts a record. For any other text
+// it does nothing and returns false.
 func (s *Sample) object(text []byte) bool {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') || !json.Valid(text) {
@@ -72,8 +76,8 @@ func (s *Sample) object(text []byte) bool {
 	return true
 }
 
-// ofMember returns the column type of a valid JSON value; with Texts set, that of the text in a
-// string.
+// ofMember returns the column type of a valid JSON value; "" for null. If s.Texts is set, as for
+// logfmt, a string that holds a number or true or false has that type.
 func (s *Sample) ofMember(raw []byte) Type {
 	var text string
 	if !s.Texts || raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
@@ -85,7 +89,8 @@ func (s *Sample) ofMember(raw []byte) Type {
 	return String
 }
 
-// addLines adds lines of plain text, each of which is a record with one string.
+// addLines adds lines of plain text to the sample, from at most that many bytes (most) and records.
+// Each line is a record with one string, the field Line.
 func (s *Sample) addLines(text []byte, most, records int) {
 	if s.fields == nil {
 		s.fields = []Field{{Name: "Line", Type: String}}
@@ -97,7 +102,8 @@ func (s *Sample) addLines(text []byte, most, records int) {
 	}
 }
 
-// addDelimited adds rows of delimited text (RFC 4180). With Header set, the first row is a header.
+// addDelimited adds rows of delimited text (RFC 4180) to the sample, from at most that many bytes
+// (most) and records. With s.Header set, the first row gives the names of the fields.
 func (s *Sample) addDelimited(text []byte, comma rune, most, records int) {
 	r := csv.NewReader(bytes.NewReader(text))
 	r.Comma, r.FieldsPerRecord, r.LazyQuotes = comma, -1, true
@@ -122,7 +128,8 @@ func (s *Sample) addDelimited(text []byte, comma rune, most, records int) {
 	}
 }
 
-// names takes in a header. The first one counts; different ones are counted in Others.
+// names takes the names of the fields from a header row. The header of the first text counts; a
+// different one is only counted in s.Others.
 func (s *Sample) names(row []string) {
 	if s.header != nil {
 		if !slices.Equal(s.header, row) {
@@ -136,8 +143,9 @@ func (s *Sample) names(row []string) {
 	}
 }
 
-// cell adds a type to those of field number i and returns the field. A mix of JSON and other text is
-// string, since a dynamic column does not hold text without quotes.
+// cell widens the type of field number i (from 0), so that it also holds values of type t, and
+// returns the field. A field is named by the header, else Column1 and so on. A mix of JSON and
+// other text is a string, since a dynamic column does not hold text without quotes.
 func (s *Sample) cell(i int, t Type) *Field {
 	for n := len(s.fields); n <= i; n++ {
 		f := Field{Name: "Column" + strconv.Itoa(n+1), Ordinal: n}

@@ -18,8 +18,9 @@ var (
 // otherTimes are forms of times beside ISO 8601 that the service reads.
 var otherTimes = []string{time.RFC1123, time.RFC1123Z, time.RFC822, time.RFC822Z, time.RFC850, "2 Jan 2006 15:04:05 -0700", "1/2/2006 15:04:05", "1/2/2006", "2006-01-02 15:04:05 -0700"}
 
-// Fits reports whether a column of this type stores a JSON value, or the text of a field, rather than
-// null. If in doubt it is true. Numbers are json.Number.
+// Fits reports whether a column of type kind stores the value v, instead of null. v is a JSON
+// value, with numbers as json.Number, or the text of a delimited field. If in doubt, the result is
+// true.
 func Fits(kind string, v any) bool {
 	switch kind {
 	case "int":
@@ -40,7 +41,8 @@ func Fits(kind string, v any) bool {
 	return kind == "dynamic" || kind == "string" || kind == "" // an object or a list
 }
 
-// isInteger reports whether a value is stored in an integer column of so many bits.
+// isInteger reports whether an integer column of so many bits stores the value v, instead of null.
+// Null, an empty text and a truth value count as stored.
 func isInteger(v any, bits int) bool {
 	switch x := v.(type) {
 	case nil, bool:
@@ -53,7 +55,8 @@ func isInteger(v any, bits int) bool {
 	return false
 }
 
-// integral reports whether a number has no fraction and fits in so many bits, in any notation.
+// integral reports whether the text of a number, in any notation, has no fraction and fits into a
+// signed integer of so many bits.
 func integral(s string, bits int) bool {
 	if _, err := strconv.ParseInt(s, 0, bits); err == nil {
 		return true
@@ -88,7 +91,8 @@ func textFits(kind, s string) bool {
 	return true
 }
 
-// isTime reports whether the service reads a text as a time.
+// isTime reports whether the service can read a text as a datetime: in a form of ISO 8601 or in one
+// of otherTimes.
 func isTime(s string) bool {
 	if isoTime.MatchString(s) {
 		return true
