@@ -80,8 +80,9 @@ var steps = []struct {
 	{"Rules and patterns", false, (*run).rules},
 }
 
-// Run looks at everything and returns what it found, in the order of the steps.
-// When ctx ends the rest is left out, and its error returned.
+// Run does all checks and returns their findings, in the order of the steps. With o.Offline, steps
+// that need the network are left out. If the configuration cannot be read, only its mistakes are
+// returned. If ctx ends, the remaining steps are left out, and the error says so.
 func Run(ctx context.Context, o Options) ([]Finding, error) {
 	r := &run{Options: o, clusters: make(map[string]*cluster), samples: make(map[string]*sample), views: make(map[string]*view)}
 	defer r.close()
@@ -91,7 +92,7 @@ func Run(ctx context.Context, o Options) ([]Finding, error) {
 			s.run(r, ctx)
 		}
 		if r.cfg == nil {
-			break // nothing else can be looked at
+			break // all other steps need the configuration
 		}
 		if err := ctx.Err(); err != nil {
 			return r.found, fmt.Errorf("check: %w", err)
@@ -131,7 +132,8 @@ func (r *run) close() {
 	}
 }
 
-// load reads the configuration. Each of its mistakes is a finding.
+// load reads the configuration into r.cfg and adds a finding for each mistake in it. If there is a
+// mistake, r.cfg stays nil.
 func (r *run) load(context.Context) {
 	traced, err := config.LoadTraced(r.Path, r.Env, config.Options{})
 	var all *config.Errors
@@ -152,7 +154,9 @@ func (r *run) load(context.Context) {
 	r.ok("config", "", r.Path, "%s, %s", units.Counted(len(r.cfg.Inputs), "input"), units.Counted(len(r.cfg.Clusters), "cluster"))
 }
 
-// mistake is one of the configuration: what is wrong; what was meant.
+// mistake adds a finding for one mistake in the configuration, with its line and column. In the
+// message, what is wrong and what was expected are separated by a semicolon; the second part
+// becomes the fix.
 func (r *run) mistake(p config.Problem) {
 	f := Finding{ID: "config", Severity: Error, Where: p.File, What: p.Message, Class: Config, Detail: p.Source}
 	if p.Line > 0 {

@@ -26,7 +26,8 @@ type cluster struct {
 	closed string // why its tables cannot be looked at; empty: they can
 }
 
-// each calls f for every cluster that inputs send to, in the order of their names.
+// each calls f for every cluster that inputs send to, in the order of their names. The cluster is
+// made at the first call and kept in r.clusters for later steps.
 func (r *run) each(f func(c *cluster)) {
 	used := make(map[string]bool)
 	for i := range r.cfg.Inputs {
@@ -40,7 +41,8 @@ func (r *run) each(f func(c *cluster)) {
 	}
 }
 
-// ways looks at the way to each cluster.
+// ways checks the network way to each cluster: whether it answers, its certificate, and its clock.
+// If a cluster cannot be reached, c.closed notes the reason for later steps.
 func (r *run) ways(ctx context.Context) {
 	r.each(func(c *cluster) {
 		conn, err := endpoint.Connect(r.cfg, c.name)
@@ -62,7 +64,8 @@ func (r *run) ways(ctx context.Context) {
 	})
 }
 
-// reached adds the finding that a cluster answers.
+// reached adds the finding that a cluster answers, directly or through a proxy. w is what the
+// request saw on the way.
 func (r *run) reached(c *cluster, w wire.Way) {
 	by := "answers from " + w.Remote
 	if w.Proxy != "" {
@@ -74,10 +77,11 @@ func (r *run) reached(c *cluster, w wire.Way) {
 // expiresSoon is how long before its end a certificate is told.
 const expiresSoon = 14 * 24 * time.Hour
 
-// certificate adds a finding on how long the certificate is valid.
+// certificate adds a finding on how long the TLS certificate of the cluster is valid; a warning if
+// it expires soon. w is what the request to the cluster saw on the way.
 func (r *run) certificate(c *cluster, w wire.Way) {
 	if w.Leaf == nil {
-		return // plain, or told already
+		return // no TLS, or the connection failed, which has a finding of its own
 	}
 	left := time.Until(w.Leaf.NotAfter)
 	f := Finding{ID: "network.tls", Where: c.URL, Severity: OK, What: fmt.Sprintf("%s, certificate good until %s", w.TLS, w.Leaf.NotAfter.UTC().Format(time.DateOnly)), Detail: "issued by " + w.Leaf.Issuer.String()}
@@ -95,13 +99,15 @@ const (
 	clockRefused = 5 * time.Minute
 )
 
-// clock adds a finding on the difference to the clock of the service.
+// clock adds a finding on the difference between the clock of this machine and that of the service,
+// if its answer had a date (w.Dated). A difference of clockNoted is a warning, one of clockRefused
+// an error.
 func (r *run) clock(c *cluster, w wire.Way) {
 	if !w.Dated {
 		return
 	}
 	f := Finding{ID: "clock", Where: c.URL, Severity: OK, What: "the clock of this machine agrees"}
-	if off := w.Ahead.Abs(); off >= clockNoted {
+	if off := w.Ahead.Abs(); off >= clockNoted { // w.Ahead is how far the service is ahead
 		which := "behind"
 		if w.Ahead < 0 {
 			which = "ahead"
@@ -115,7 +121,8 @@ func (r *run) clock(c *cluster, w wire.Way) {
 	r.add(f)
 }
 
-// identity gets a token for each cluster that answers.
+// identity gets a token for each cluster that has a client, and adds a finding with the identity or
+// the failure. After a failure c.closed notes the reason for later steps.
 func (r *run) identity(ctx context.Context) {
 	r.each(func(c *cluster) {
 		if c.conn == nil {
@@ -134,7 +141,7 @@ func (r *run) identity(ctx context.Context) {
 			c.closed = "there is no token"
 		}
 		f := failed(Finding{ID: "token", Where: c.URL}, err)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // else it is not about a file
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // the file of a secret
 			f.Fix = c.credentialFix(f.Fix, r.Path)
 		}
 		r.add(f)
@@ -144,7 +151,9 @@ func (r *run) identity(ctx context.Context) {
 // credentialStore is where systemd finds what it hands over.
 const credentialStore = "/etc/credstore"
 
-// credentialFix says where a secret is that systemd alone hands over.
+// credentialFix returns the fix for a secret file that cannot be read. If only systemd has a secret
+// of that name, it is a command that runs check with the credential store of systemd; otherwise it
+// is fix. path is the path of the configuration.
 func (c *cluster) credentialFix(fix, path string) string {
 	for _, file := range []string{c.Auth.ClientSecretFile, c.Auth.TokenFile, c.Auth.CertificateFile, c.Auth.CertificatePasswordFile} {
 		_, err := os.Stat(file)
@@ -159,7 +168,8 @@ func (c *cluster) credentialFix(fix, path string) string {
 // unknownPrincipal stands in hints where the service did not name who was refused.
 const unknownPrincipal = "aadapp=<client id>;<tenant>"
 
-// principal is who the agent is, as far as the configuration tells.
+// principal returns the identity of the agent, as far as the configuration says it: the application
+// id and tenant, else the method of signing in.
 func (c *cluster) principal() string {
 	if c.Auth.ClientID == "" {
 		return "the identity of auth.method " + c.Auth.Method
@@ -167,8 +177,9 @@ func (c *cluster) principal() string {
 	return "aadapp=" + c.Auth.ClientID + ";" + c.Auth.Tenant
 }
 
-// failed is the finding of an error of the service: its code, its words, the
-// activity id, and what to do.
+// failed returns the finding f with severity Error and filled in from err. For an error of the
+// service it shows the code, message and activity id, its hint as the fix, and its class for the
+// exit code.
 func failed(f Finding, err error) Finding {
 	f.Severity, f.What = Error, err.Error()
 	var e *kusto.Error
@@ -186,7 +197,8 @@ func failed(f Finding, err error) Finding {
 	return f
 }
 
-// named puts who we are in a hint where the service did not say it.
+// named returns the finding f with the identity of the agent in place of the placeholder in its
+// fix. The placeholder is there if the service did not name the identity that it refused.
 func (c *cluster) named(f Finding) Finding {
 	if c.Auth.ClientID != "" {
 		f.Fix = strings.ReplaceAll(f.Fix, unknownPrincipal, c.principal())
@@ -194,7 +206,8 @@ func (c *cluster) named(f Finding) Finding {
 	return f
 }
 
-// pasted puts the command in a hint on a line of its own.
+// pasted puts each Kusto command in a hint on a line of its own. A command begins with a dot after
+// ": " and ends at "; if " or at the end of the hint.
 func pasted(hint string) string {
 	var b strings.Builder
 	for {

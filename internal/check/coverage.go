@@ -10,7 +10,8 @@ import (
 	"kusto-agent/internal/units"
 )
 
-// records compares what each input holds with its table and mapping.
+// records compares the records that each input would send next with its table and mapping, and adds
+// findings. Without records, or if the mapping is not known, it only says so.
 func (r *run) records(ctx context.Context) {
 	for i := range r.cfg.Inputs {
 		in := &r.cfg.Inputs[i]
@@ -32,7 +33,8 @@ func (r *run) records(ctx context.Context) {
 	}
 }
 
-// report tells what was found.
+// report adds findings on a comparison of sampled records with the table: a header sent as data,
+// members that no column takes, values that would become null, and columns that stay empty.
 func (v *view) report(l *schema.Comparison) {
 	if l.Header && v.in.Header != "skip" {
 		v.tell("records.header", Warning, "the first record holds the names of the columns, and would be stored as data", "set header: skip for this input")

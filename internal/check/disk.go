@@ -29,13 +29,13 @@ func (r *run) disks(context.Context) {
 	r.quarantineSpace()
 }
 
-// writable reports whether the service may write to a folder, or create it. key is the key of the
-// configuration that names the folder.
+// writable adds a finding on whether the service may write to a folder, or create it if it does not
+// exist. key is the key of the configuration that names the folder.
 func (r *run) writable(key, dir string) {
 	dir = config.Absolute(dir)
 	at, what := dir, "can be written"
 	var err error
-	for {
+	for { // up to the first folder that exists
 		taken := r.Service.as(func() { err = mayKeep(at) })
 		err = errors.Join(taken, err)
 		if !errors.Is(err, unix.ENOENT) || at == filepath.Dir(at) {
@@ -58,8 +58,8 @@ func (r *run) writable(key, dir string) {
 	}
 }
 
-// mayKeep returns an error if files cannot be kept in a folder, as far as that shows without
-// creating one.
+// mayKeep returns an error if the current user cannot keep files in a folder, as far as that shows
+// without creating one. Folders of the kernel, such as /proc, are an error too.
 func mayKeep(dir string) error {
 	var st unix.Stat_t
 	var disk unix.Statfs_t
@@ -81,7 +81,8 @@ func mayKeep(dir string) error {
 // stateOfUnit is the folder that the unit has systemd make.
 const stateOfUnit = "/var/lib/kusto-agent"
 
-// spoolSpace compares the disk with what the spool may take of it.
+// spoolSpace compares the free space of the disk with what the spool may still take of it, and adds
+// a finding. spool.min_free of the disk has to stay free.
 func (r *run) spoolSpace() {
 	dir := config.Absolute(r.cfg.Spool.Dir)
 	free, err := freeOf(dir)
@@ -89,7 +90,7 @@ func (r *run) spoolSpace() {
 		r.add(Finding{ID: "spool.space", Severity: Warning, Where: dir, What: "the disk was not looked at: " + err.Error(), Fix: "check that disk\ndf -h " + config.Quoted(dir)})
 		return
 	}
-	used, _ := held(dir) // 0 where it cannot be read
+	used, _ := held(dir) // 0 if it cannot be read
 	room, want := free-int64(r.cfg.Spool.MinFree), int64(r.cfg.Spool.MaxSize)-used
 	f := Finding{ID: "spool.space", Where: dir, Severity: OK, What: fmt.Sprintf("%s free; the spool may take %v of it, and leaves %v", size(free), r.cfg.Spool.MaxSize, r.cfg.Spool.MinFree)}
 	switch {
@@ -105,7 +106,9 @@ func (r *run) spoolSpace() {
 	r.add(f)
 }
 
-// quarantineSpace tells how full quarantine is.
+// quarantineSpace adds a finding on how many records are in quarantine and how full it is. It is an
+// error if quarantine is full and quarantine.when_full is block, since a file with a bad record
+// then waits.
 func (r *run) quarantineSpace() {
 	dir, most := filepath.Join(config.Absolute(r.cfg.StateDir), "quarantine"), int64(r.cfg.Quarantine.MaxSize)
 	used, err := held(dir)
@@ -128,8 +131,8 @@ func (r *run) quarantineSpace() {
 	}
 }
 
-// freeOf returns the number of bytes that a user can still store on the disk of a folder; if the
-// folder does not exist, on the disk it would be on.
+// freeOf returns the number of bytes that an ordinary user can still store on the disk of a folder.
+// If the folder does not exist, it is the disk on which it would be created.
 func freeOf(dir string) (int64, error) {
 	var st unix.Statfs_t
 	err := unix.Statfs(dir, &st)
@@ -139,7 +142,8 @@ func freeOf(dir string) (int64, error) {
 	return int64(st.Bavail) * st.Bsize, err
 }
 
-// held returns the total size of the files in a folder; 0 if the folder does not exist.
+// held returns the total size in bytes of the files in a folder and below; 0 if the folder does not
+// exist.
 func held(dir string) (total int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -156,7 +160,7 @@ func held(dir string) (total int64, err error) {
 	return total, err
 }
 
-// size is a number of bytes for people.
+// size returns a number of bytes as a text for people, such as "1.5 GiB".
 func size(n int64) string {
 	for _, u := range []struct {
 		name string

@@ -19,7 +19,9 @@ import (
 	"kusto-agent/tail"
 )
 
-// files finds what each input would read, with the rights of the service.
+// files finds the files that each input would read, with the rights of the service, and adds
+// findings on those that it can and cannot read. It also checks the files that the configuration
+// names. r.folders becomes the number of folders to watch.
 func (r *run) files(context.Context) {
 	if r.Service.other() {
 		r.add(Finding{ID: "files.user", Severity: Warning, Where: r.Service.name(),
@@ -41,9 +43,9 @@ func (r *run) files(context.Context) {
 	}
 }
 
-// handed checks that the service may read its configuration and the secret files that the
-// configuration names. A file that only systemd has to read, because it passes it on as a
-// credential, need not be readable.
+// handed adds findings on the configuration files and on the secret and certificate files that they
+// name: whether they exist and whether the service may read them. A file that only systemd has to
+// read, because it passes it on as a credential, need not be readable.
 func (r *run) handed() {
 	files := append([]string(nil), r.cfg.Files...)
 	for _, name := range slices.Sorted(maps.Keys(r.cfg.Clusters)) {
@@ -57,7 +59,7 @@ func (r *run) handed() {
 		if path == "" {
 			continue
 		}
-		byName := filepath.Dir(path) == credentials
+		byName := filepath.Dir(path) == credentials // systemd passes it on as a credential
 		path = config.Absolute(path)
 		f := Finding{ID: "files.secret", Severity: Error, Where: path}
 		_, err := os.Stat(path)
@@ -70,14 +72,14 @@ func (r *run) handed() {
 				owner = "" // systemd reads it
 			}
 			f.What = "this file, which the configuration names, is not there"
-			if byName || filepath.Dir(path) == filepath.Dir(config.Absolute(r.Path)) { // a bare name
+			if byName || filepath.Dir(path) == filepath.Dir(config.Absolute(r.Path)) { // where a name without a folder is looked for
 				f.Severity, f.What = Warning, f.What+", unless systemd has it from elsewhere"
 			}
 			f.Fix = "put it there, or name another; this takes it from the terminal\ninstall -D -m 600 " + owner + "/dev/stdin " + config.Quoted(path)
 			r.add(f)
 			continue
 		}
-		_ = r.Service.reading(func() { err = unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS) }) // it was taken on before
+		_ = r.Service.reading(func() { err = unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS) }) // no error: files already acted as this user
 		if errors.Is(err, unix.EACCES) && !byName {
 			f.What = r.Service.name() + " may not read this file, which the configuration is or names"
 			f.Fix = "give it the right\n" + strings.Join(append(r.enter(filepath.Dir(path)), "setfacl -m u:"+r.Service.name()+":r "+config.Quoted(path)), "\n")
@@ -100,8 +102,8 @@ func inStore(path string) bool {
 	return false
 }
 
-// ownLog opens the regular files to which a running agent writes its log. The caller calls
-// closeAll.
+// ownLog opens the regular files to which a running agent (process r.Log) writes its own log, so
+// that an input that matches them is found. The caller calls closeAll.
 func (r *run) ownLog() (own []*os.File, closeAll func()) {
 	for _, fd := range []string{"1", "2"} {
 		if r.Log == 0 {
@@ -122,8 +124,8 @@ func (r *run) ownLog() (own []*os.File, closeAll func()) {
 	}
 }
 
-// filesOf reports the files of one input: those that can be read in one line, and the others once
-// for each folder and reason.
+// filesOf adds findings on the files of one input, out of the files in seen, which are those of all
+// inputs. Readable files get one finding, the others one for each folder and reason.
 func (r *run) filesOf(in *config.Input, seen []tail.Seen) {
 	readable, bytes := 0, int64(0)
 	groups := make(map[string][]tail.Seen)
@@ -149,7 +151,8 @@ func (r *run) filesOf(in *config.Input, seen []tail.Seen) {
 	}
 }
 
-// reason is why a file is not read, without its path.
+// reason returns why a file is not read, without the path of the file, so that files of the same
+// folder can be grouped by it. s.Err is not nil.
 func reason(s tail.Seen) string {
 	if path, ok := errors.AsType[*fs.PathError](s.Err); ok {
 		return path.Err.Error()
@@ -157,7 +160,8 @@ func reason(s tail.Seen) string {
 	return s.Err.Error()
 }
 
-// unread reports the files in one folder that are not read for the same reason.
+// unread adds a finding on the files in one folder (all, at least one) that an input cannot read
+// for the same reason, with commands to fix it.
 func (r *run) unread(in *config.Input, all []tail.Seen) {
 	s := all[0]
 	f := Finding{Input: in.Name, Where: s.Path, What: reason(s), Fix: s.Fix, Severity: Warning, ID: "files.kind"}
@@ -185,7 +189,7 @@ func (r *run) unread(in *config.Input, all []tail.Seen) {
 	r.add(f)
 }
 
-// names lists the first file names.
+// names returns the names of the first three files, joined with commas, and "…" if there are more.
 func names(all []tail.Seen) string {
 	const most = 3
 	var list []string
@@ -198,8 +202,9 @@ func names(all []tail.Seen) string {
 	return strings.Join(list, ", ")
 }
 
-// grant returns the commands that let the service read the files of one folder, and files that
-// will be created there.
+// grant returns the commands that let the service read the files of one folder (all), and files
+// that will be created there. After 8 lines the last command is to run check again for the rest. If
+// the folder itself cannot be entered, they are those of grantFolder.
 func (r *run) grant(in *config.Input, all []tail.Seen) string {
 	if all[0].Shut {
 		return r.grantFolder(in, all[0].Path)
@@ -219,8 +224,9 @@ func (r *run) grant(in *config.Input, all []tail.Seen) string {
 	return strings.Join(lines, "\n")
 }
 
-// grantFolder returns the commands that let the service read what the patterns of the input match
-// in or below a folder that it may not enter, and nothing else.
+// grantFolder returns the commands that let the service read the files that the patterns of the
+// input match in or below a folder, and no others. shut is a folder that the service may not enter
+// or list.
 func (r *run) grantFolder(in *config.Input, shut string) string {
 	who := "u:" + r.Service.name()
 	var lines []string
@@ -233,14 +239,14 @@ func (r *run) grantFolder(in *config.Input, shut string) string {
 			lines = append(append(lines, r.enter(filepath.Dir(base))...), fmt.Sprintf("setfacl -R -m %s:rX,d:%s:rX %s", who, who, config.Quoted(base)))
 		default:
 			name := ""
-			if !strings.ContainsAny(rest, `{}\`) { // which find does not know
+			if !strings.ContainsAny(rest, `{}\`) { // find does not know such patterns, so the command names no pattern
 				name = " -name " + config.Quoted(rest)
 			}
 			lines = append(append(lines, r.enter(filepath.Dir(base))...), fmt.Sprintf("setfacl -m %s:rx,d:%s:r %s", who, who, config.Quoted(base)),
 				fmt.Sprintf("find %s -maxdepth 1 -type f%s -exec setfacl -m %s:r {} +", config.Quoted(base), name, who))
 		}
 	}
-	if len(lines) == 0 { // a pattern passes through it
+	if len(lines) == 0 { // the folder is matched by a wildcard, such as b in /a/*/x.log
 		lines = append(r.enter(filepath.Dir(shut)), fmt.Sprintf("setfacl -m %s:rx %s", who, config.Quoted(shut)))
 	}
 	return strings.Join(lines, "\n")
@@ -249,7 +255,7 @@ func (r *run) grantFolder(in *config.Input, shut string) string {
 // enter returns the commands that let the service enter a folder and the folders above it, for
 // those that it may not enter yet.
 func (r *run) enter(folder string) (lines []string) {
-	_ = r.Service.reading(func() { // it was taken on before
+	_ = r.Service.reading(func() { // if it cannot act as this user, that was reported before
 		for up := folder; ; up = filepath.Dir(up) {
 			if errors.Is(unix.Faccessat(unix.AT_FDCWD, up, unix.X_OK, unix.AT_EACCESS), unix.EACCES) {
 				lines = append(lines, fmt.Sprintf("setfacl -m u:%s:x %s", r.Service.name(), config.Quoted(up)))

@@ -22,13 +22,15 @@ func (r *run) limits(context.Context) {
 	r.watches()
 }
 
-// descriptors compares limits.open_files with what the service, or we, may open.
+// descriptors compares the number of descriptors that the agent needs (limits.open_files and
+// connections) with the limit of the service, or with that of this process if the first is not
+// known. It adds a finding.
 func (r *run) descriptors() {
 	given, whose := r.Service.Files, "LimitNOFILE of the unit"
 	if given == 0 {
 		var l unix.Rlimit
 		if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
-			return // every kernel has it
+			return // does not happen: every kernel has this limit
 		}
 		given, whose = l.Max, "the limit of this shell"
 	}
@@ -45,13 +47,14 @@ func (r *run) descriptors() {
 	r.add(f)
 }
 
-// watches compares the folders with the watches a user may have.
+// watches compares the number of folders to watch (r.folders) with the inotify watches that the
+// kernel allows a user, and adds a finding.
 func (r *run) watches() {
 	most := kernelNumber("fs/inotify/max_user_watches")
 	instances := kernelNumber("fs/inotify/max_user_instances")
 	switch {
 	case most == 0:
-		return // a kernel without inotify, or a shut /proc: the agent polls then, and says so
+		return // no inotify, or /proc cannot be read: the agent polls then, and logs it
 	case r.folders >= most:
 		want := max(2*r.folders, 65536)
 		r.add(Finding{ID: "limits.inotify", Severity: Warning, What: fmt.Sprintf("%d folders are to be watched, and a user may watch %d: the rest is looked at now and then", r.folders, most),
@@ -64,7 +67,8 @@ func (r *run) watches() {
 	}
 }
 
-// kernelNumber reads a number below /proc/sys; 0: it cannot be read.
+// kernelNumber returns the number in a file below /proc/sys; 0 if the file cannot be read. name is
+// the path below /proc/sys.
 func kernelNumber(name string) int {
 	text, err := os.ReadFile("/proc/sys/" + name)
 	if err != nil {

@@ -9,15 +9,16 @@ import (
 	"kusto-agent/internal/schema"
 )
 
-// policies looks for a policy that allows streaming ingestion into the table: that of the table,
-// else that of the database.
+// policies adds a finding on the streaming ingestion policy of the table, or else of its database.
+// If the service accepted the test request, the policy allows it. If the service itself said that
+// streaming is off, verdict reports that.
 func (v *view) policies() {
 	if v.refused == nil {
 		v.tell("policy", OK, "streaming ingestion is allowed", "")
 		return
 	}
 	if cluster, table := v.refused.StreamingOff(); cluster || table {
-		return // the service said so itself, which the verdict tells
+		return // verdict reports what the service said
 	}
 	holds, own := v.table.Streaming()
 	of := "database " + kusto.EntityName(v.in.Database)
@@ -40,12 +41,13 @@ func (v *view) policies() {
 	}
 }
 
-// updates reports update policies of the table: the rows that they make count against the size
-// limit of a request, and if one fails, the request may fail.
+// updates adds a warning if the table has update policies and batches are large. The rows that
+// update policies make count against the size limit of a request, and if one fails, the request may
+// fail.
 func (v *view) updates(ctx context.Context) {
 	enabled, err := v.reader(v.in.Database).Updates(ctx, v.in.Table)
 	if err != nil {
-		return // it is the table's own business, and nobody needs it to send
+		return // update policies need not be readable to send records
 	}
 	if most := config.DefaultConfig().Batch.MaxSize; enabled > 0 && v.in.Batch.MaxSize*2 > most {
 		v.tell("policy.update", Warning, fmt.Sprintf("the table feeds others by update policies, whose rows count in the 4 MB of a request; batch.max_size is %v", v.in.Batch.MaxSize),

@@ -9,9 +9,9 @@ import (
 	"kusto-agent/internal/kusto"
 )
 
-// reshaped compares the settings rename, remove and add of an input with its mapping. It reports
-// columns that read a member which records no longer have, and members that no column reads.
-// input is the path of the input in the configuration.
+// reshaped compares the settings rename, remove and add of an input with its mapping. It adds
+// warnings for columns that read a member which records no longer have, and for new members that no
+// column reads. input is the path of the input in the configuration, such as "inputs[0]".
 func (v *view) reshaped(input string) {
 	in := v.in
 	warn := func(id, key, fix, what string) {
@@ -22,7 +22,7 @@ func (v *view) reshaped(input string) {
 	for from, to := range in.Rename {
 		made = append(made, renamed(from, to)...)
 	}
-	// lost are the columns that read a member which is not made anew.
+	// lost returns the columns that read member, except members that the settings create again.
 	lost := func(member string) (columns []string) {
 		for _, column := range v.table.Reading(in.Route(), member) {
 			if !slices.ContainsFunc(made, func(m string) bool { return within(column.Member, m) }) {
@@ -54,8 +54,8 @@ func (v *view) reshaped(input string) {
 	}
 }
 
-// renamed are the paths that a member with a new name can have: each dot of the old one
-// can be part of a name.
+// renamed returns the paths that a member can have after it was renamed. from is a path with dots,
+// but each dot may also belong to the name of a member: a.b becomes either to or a.to.
 func renamed(from, to string) (all []string) {
 	all = append(all, to)
 	for i, c := range from {

@@ -16,7 +16,8 @@ import (
 	"kusto-agent/internal/units"
 )
 
-// rules looks at what says which records are sent and how they are taken apart.
+// rules checks the settings of each input that filter, edit and parse records: whether they
+// contradict each other or the mapping, and what they do with records of the newest files.
 func (r *run) rules(ctx context.Context) {
 	for i := range r.cfg.Inputs {
 		in := &r.cfg.Inputs[i]
@@ -39,7 +40,9 @@ func (r *run) previewOf(in *config.Input) string {
 	return "kusto-agent preview " + config.Quoted(in.Name) + " --before-after --config " + config.Quoted(r.Path)
 }
 
-// tried tells what rules and patterns do with the newest files.
+// tried adds findings on a trial of the rules and patterns of an input with records of its newest
+// files. It warns of records that no parser fits, of slow expressions, and of rules that match
+// nothing or that others always precede.
 func (r *run) tried(in *config.Input, t *pipeline.Tryout) {
 	of := fmt.Sprintf("%s of the newest %s", units.Counted(t.Records, "record"), units.Counted(t.Files, "file"))
 	warn := func(id, key, fix, format string, args ...any) {
@@ -49,7 +52,7 @@ func (r *run) tried(in *config.Input, t *pipeline.Tryout) {
 	if in.Parse == "docker" || in.Parse == "cri" {
 		how = "inner: " + in.Inner
 	}
-	if t.Records > 0 && t.Misfits == t.Records {
+	if t.Records > 0 && t.Misfits == t.Records { // no record is in the form that parse or inner expects
 		warn("rules.parse", "", "see how the records are, and what is told of them", "none of %s is as %s says", of, how)
 	}
 	for _, a := range t.Asked {
@@ -60,7 +63,7 @@ func (r *run) tried(in *config.Input, t *pipeline.Tryout) {
 			}
 			warn("rules.slow", a.Key, "write it in a simpler way, or ask another rule before it", "the expression is slow: %s%s", why, measured)
 		}
-		if t.Records == 0 || a.Key == "multiline.start" {
+		if t.Records == 0 || a.Key == "multiline.start" { // that pattern matches lines, not records
 			continue
 		}
 		name := ""
@@ -95,7 +98,8 @@ func (r *run) tried(in *config.Input, t *pipeline.Tryout) {
 // 1000 instructions, and the time for a byte grows with them beyond.
 const mostInstructions = 500
 
-// slow says why an expression takes long, by its form alone; empty: it does not.
+// slow returns why the regular expression of a condition takes long to match, by its form alone; ""
+// if it does not. Of expressions for patterns it also wants a beginning with ^.
 func slow(a *pipeline.Asked) string {
 	if a.Expression == "" {
 		return ""
@@ -108,7 +112,7 @@ func slow(a *pipeline.Asked) string {
 	if err != nil {
 		return ""
 	}
-	first := tree
+	first := tree // the first part of the expression
 	for first.Op == syntax.OpConcat && len(first.Sub) > 0 {
 		first = first.Sub[0]
 	}
@@ -124,7 +128,8 @@ func slow(a *pipeline.Asked) string {
 	return ""
 }
 
-// contradictions tells of rules that hold of no record there can be.
+// contradictions adds warnings for conditions of keep and drop that no record can meet, and for
+// conditions that repeat an earlier one of the same list.
 func (r *run) contradictions(in *config.Input) {
 	warn := func(key, fix, format string, args ...any) {
 		r.add(Finding{ID: "rules.never", Severity: Warning, Input: in.Name, Where: key, What: fmt.Sprintf(format, args...), Fix: fix})
@@ -148,7 +153,8 @@ func (r *run) contradictions(in *config.Input) {
 	each("drop", drop)
 }
 
-// impossible says why a condition holds of no value; empty: one can be.
+// impossible returns why no value can meet a condition; "" if a value can. The limits below and
+// above may exclude each other, or all values of its list in.
 func impossible(c *rules.Condition) string {
 	below, noBelow := strconv.ParseFloat(c.Below, 64)
 	above, noAbove := strconv.ParseFloat(c.Above, 64)

@@ -19,7 +19,8 @@ type sample struct {
 	none        string // why there is nothing; empty: there is
 }
 
-// sample is what an input would send next, as preview reads it.
+// sample returns the records that an input would send next, read once and then kept. If they cannot
+// be read, its field none says why.
 func (r *run) sample(ctx context.Context, in *config.Input) *sample {
 	s := r.samples[in.Name]
 	if s == nil {
@@ -32,7 +33,9 @@ func (r *run) sample(ctx context.Context, in *config.Input) *sample {
 	return s
 }
 
-// read looks at what follows what was sent so far.
+// read fills in the sample with the first batch after what the journal says was sent, and with what
+// would go to quarantine before its end. If there is no batch, s.none says why. Nothing is sent or
+// written.
 func (s *sample) read(ctx context.Context, cfg *config.Config, in *config.Input) error {
 	past, err := pipeline.Past(cfg)
 	if err != nil {

@@ -34,15 +34,16 @@ const (
 	unitPatience = 5 * time.Second
 )
 
-// FindService finds out which user runs the agent, from systemd and from the list of users. A
-// name that is given takes precedence, and has to exist.
+// FindService finds out which user runs the agent, from systemd and from the users of this machine.
+// name takes precedence if it is not empty, and then has to exist. Without a known user, the field
+// User of the result is empty.
 func FindService(ctx context.Context, name string) (Service, error) {
 	s := Service{}
 	told := unitSettings(ctx)
 	s.Unit = told["LoadState"] == "loaded"
 	var extra []string
 	if s.Unit {
-		s.Files, _ = strconv.ParseUint(told["LimitNOFILE"], 10, 64) // infinity is 0: not a limit
+		s.Files, _ = strconv.ParseUint(told["LimitNOFILE"], 10, 64) // the value infinity gives 0: no limit is known
 		extra = strings.Fields(told["SupplementaryGroups"])
 		s.readsAll = name == "" && strings.Contains(told["AmbientCapabilities"], "cap_dac_read_search")
 	}
@@ -64,7 +65,8 @@ func FindService(ctx context.Context, name string) (Service, error) {
 	return s, s.identify(u, extra)
 }
 
-// unitSettings are what systemd says of the unit; nothing where there is none.
+// unitSettings returns the properties that systemd has for the unit of the agent; nil if systemctl
+// fails or does not answer in time. Of a unit that does not exist, LoadState is not "loaded".
 func unitSettings(ctx context.Context) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, unitPatience)
 	defer cancel()
@@ -80,7 +82,8 @@ func unitSettings(ctx context.Context) map[string]string {
 	return told
 }
 
-// identify sets the ids of the service's user and groups.
+// identify sets the ids of the user u and of its groups in s. extra are names of groups that the
+// systemd unit adds; unknown ones are ignored.
 func (s *Service) identify(u *user.User, extra []string) (err error) {
 	if s.uid, err = strconv.Atoi(u.Uid); err == nil {
 		s.gid, err = strconv.Atoi(u.Gid)
@@ -144,7 +147,9 @@ func (s Service) other() bool {
 	return s.User != "" && os.Geteuid() != 0 && s.uid != os.Geteuid()
 }
 
-// reading calls f with the rights that the service has to read.
+// reading calls f with the rights that the service has to read files. If the service has the
+// capability to read all files, f runs as root. The error is that of taking on the user; then f was
+// not called.
 func (s Service) reading(f func()) error {
 	if s.readsAll && os.Geteuid() == 0 {
 		f()
@@ -153,16 +158,17 @@ func (s Service) reading(f func()) error {
 	return s.as(f)
 }
 
-// as calls f with the file permissions of the user of the service, if this process can take them
-// on. It does so on a thread of its own, which ends with f.
+// as calls f with the file permissions of the user of the service, if this process is root and can
+// take them on; otherwise it calls f as it is. It does so on a thread of its own, which ends with
+// f. The error is that of taking on the user; then f was not called.
 func (s Service) as(f func()) error {
 	if !s.assumed() {
 		f()
 		return nil
 	}
 	done := make(chan error)
-	// Ends with f, and is awaited below. The thread is never unlocked, so that it
-	// ends too and nothing else runs on it.
+	// The goroutine ends with f and is awaited below. It never unlocks its thread, so that the
+	// thread ends with it and nothing else runs with these permissions.
 	go func() {
 		runtime.LockOSThread()
 		err := s.assume()

@@ -10,11 +10,12 @@ import (
 	"kusto-agent/internal/statedir"
 )
 
-// shared reports a state_dir that others may write to, for which the agent would refuse to start.
+// shared adds a finding if users other than the service may write to state_dir (dir); the agent
+// would refuse to start with it.
 func (r *run) shared(dir string) {
 	st, err := os.Stat(dir)
 	if err != nil {
-		return // it is not there yet, or what is wrong was told
+		return // it does not exist yet, or writable has reported the error
 	}
 	groups, _ := os.Getgroups()
 	groups = append(groups, os.Getegid())

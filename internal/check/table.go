@@ -27,7 +27,8 @@ type view struct {
 	told    bool         // that something is not there was told
 }
 
-// tables looks at table, mapping, policies and role of each input.
+// tables checks table, mapping, policies and role of each input. If the cluster of an input cannot
+// be used, it only adds a finding with the reason (c.closed).
 func (r *run) tables(ctx context.Context) {
 	for i := range r.cfg.Inputs {
 		in := &r.cfg.Inputs[i]
@@ -42,8 +43,9 @@ func (r *run) tables(ctx context.Context) {
 	}
 }
 
-// look asks from the outside in. The probe goes first: it is what counts, and
-// decides what the rest means.
+// look checks what an input needs on the service. First the probe (a request to ingest nothing)
+// finds out whether the service would take records. What follows explains a refusal, and compares
+// table, mapping and policies with the configuration.
 func (v *view) look(ctx context.Context) {
 	if !v.probe(ctx) {
 		return
@@ -62,16 +64,17 @@ func (v *view) tell(id string, s Severity, what, fix string) {
 	v.add(Finding{ID: id, Severity: s, Input: v.in.Name, Where: v.where(), What: what, Fix: fix})
 }
 
-// probe asks to ingest nothing: the service checks token, role, policy, table and
-// mapping before it finds that there is no record, and stores nothing. It says
-// false if there is no use in going on.
+// probe sends a request to ingest an empty body: the service checks token, role, policy, table and
+// mapping before it finds that there is no record, and stores nothing. A refusal is kept in
+// v.refused for verdict. It returns false if the other checks would be useless, since the service
+// was not reached or the token was refused.
 func (v *view) probe(ctx context.Context) bool {
 	a := v.c.conn.Client.Ingest(ctx, &kusto.Ingest{
 		Database: v.in.Database, Table: v.in.Table, Format: string(v.in.Format), Mapping: v.in.Mapping,
 		RequestID: "kusto-agent.check;" + uuid.NewString() + ";1",
 	})
 	switch a.Verdict {
-	case kusto.Accepted, kusto.BadData:
+	case kusto.Accepted, kusto.BadData: // everything but the body is right
 	case kusto.Hold:
 		v.refused = a.Err
 	case kusto.Throttled, kusto.Retry, kusto.TooLarge:
@@ -80,7 +83,7 @@ func (v *view) probe(ctx context.Context) bool {
 		v.add(f)
 	default:
 		f := failed(Finding{ID: "ingest", Input: v.in.Name, Where: v.where()}, a.Err)
-		if f.Class == Plain {
+		if f.Class == Plain { // no clear answer came
 			f.Class = Away
 		}
 		v.add(f)
@@ -93,7 +96,9 @@ func (v *view) reader(database string) schema.Reader {
 	return schema.Reader{Client: v.c.conn.Client, Database: database}
 }
 
-// read looks whether there is a table, and at its columns.
+// read reads the table from the service into v.table, and adds a finding. It returns false if
+// mapping and policies cannot be checked, since the table cannot be read, may not be seen, or does
+// not exist.
 func (v *view) read(ctx context.Context) bool {
 	t, err := v.reader(v.in.Database).Table(ctx, v.in.Route())
 	var e *kusto.Error
@@ -121,7 +126,7 @@ func (v *view) read(ctx context.Context) bool {
 		return false
 	case t.Exists:
 		v.tell("table", OK, "the table has "+units.Counted(len(t.Columns), "column"), "")
-	case v.refused != nil: // else it takes records: who may ingest need not be shown it
+	case v.refused != nil: // if it takes records, it exists; the identity may just not see it
 		v.told = true
 		v.noTable(ctx)
 		return false
@@ -160,9 +165,10 @@ func (v *view) noTable(ctx context.Context) {
 	v.tell("table", Error, what, fix)
 }
 
-// plan is the commands that setup would run for the sample, or, where a table is there and
-// no record, for its columns. There are none where a sample does not say enough: in the
-// files of an input whose header is skipped it lacks the names.
+// plan returns the commands that setup would run for the sampled records of the input. If these do
+// not show the columns, it takes the columns of the existing table. This is so without records, and
+// with header: skip, as the sample then lacks the names. It returns nil if the table has none
+// either.
 func (v *view) plan(ctx context.Context) (commands []string) {
 	seen := &schema.Sample{Format: v.in.Format, Texts: v.in.HasTexts()}
 	seen.Expect(v.in.ExpectedColumns())
@@ -172,7 +178,7 @@ func (v *view) plan(ctx context.Context) (commands []string) {
 			return nil
 		}
 	}
-	t := *v.table // which a plan changes
+	t := *v.table // a copy, since the plan changes it
 	p := schema.NewPlan(v.in.Route(), &t, seen)
 	if p.Make() != nil {
 		return nil
@@ -218,17 +224,17 @@ func (v *view) mappings(ctx context.Context) {
 	}
 }
 
-// noMapping adds the finding that the mapping does not exist, with the commands that
-// create it.
+// noMapping adds the finding that the mapping, of the given kind, does not exist, with the commands
+// that create it. If there is one of similar name or of another kind, the finding names that.
 func (v *view) noMapping(ctx context.Context, kind string) {
-	if v.refused == nil { // of a database that this identity may not look at, perhaps: it is taken
+	if v.refused == nil { // the service accepts it, so it may be one of the database, which is not visible
 		v.tell("mapping", OK, "mapping "+v.in.Mapping+" is not one of the table, and is accepted", "")
 		return
 	}
 	create := "\n" + v.setup()
 	var lines []string
 	for _, c := range v.plan(ctx) {
-		if c != schema.EnableStreaming(v.in.Table) { // which has a finding of its own
+		if c != schema.EnableStreaming(v.in.Table) { // the policy has a finding of its own
 			lines = append(lines, c)
 		}
 	}
@@ -250,8 +256,9 @@ func (v *view) noMapping(ctx context.Context, kind string) {
 	v.tell("mapping", Error, what, "create it, with what goes into each column"+create)
 }
 
-// verdict tells what the probe was refused for. That something is not there may
-// have been told already; a role or a policy is told beside it.
+// verdict adds the finding for the answer to the probe (the request to ingest nothing): that the
+// service takes records, or why it refuses them. A missing table or mapping that has a finding
+// already is left out.
 func (v *view) verdict() {
 	switch {
 	case v.refused == nil:
@@ -271,7 +278,8 @@ func (v *view) verdict() {
 	v.add(f)
 }
 
-// ingestor names who ingests, for texts.
+// ingestor returns a word for who may ingest, for texts: "anybody" if the cluster needs no token,
+// else "this identity".
 func (c *cluster) ingestor() string {
 	if c.Auth.Method == "none" {
 		return "anybody"

@@ -11,8 +11,8 @@ import (
 	"kusto-agent/internal/units"
 )
 
-// ExitCode returns the exit code of a command that found this: that of the worst error; 0 if
-// there is no error.
+// ExitCode returns the exit code of a command with these findings: 0 if there is no error. Of
+// several errors the one that says most counts: configuration, refused, unreachable, any other.
 func ExitCode(found []Finding) int {
 	codes := map[Class]int{Config: exit.Config, Refused: exit.Refused, Away: exit.Unreachable, Plain: exit.Failed}
 	for _, class := range []Class{Config, Refused, Away, Plain} {
@@ -27,7 +27,8 @@ func ExitCode(found []Finding) int {
 // never broken.
 const textWidth = 80
 
-// Write prints the findings for people, each step under its name, and counts them.
+// Write prints the findings as text, each step under its name, and at the end the number of errors,
+// warnings and ok.
 func Write(out console.Output, found []Finding) error {
 	counts := make(map[Severity]int)
 	step := ""
@@ -48,7 +49,8 @@ func Write(out console.Output, found []Finding) error {
 
 var styles = map[Severity]string{OK: "32", Warning: "33", Error: "31"}
 
-// writeFinding prints the severity of a finding, where it is and what, then what to do.
+// writeFinding prints the severity of a finding, where it is and what was found, and then the fix.
+// Of the fix the first line is words; each further line is a command and is not wrapped.
 func writeFinding(out console.Output, f Finding) {
 	const margin = "           "
 	var head []string

@@ -29,7 +29,11 @@ const (
 	mostPause  = 10 * time.Second
 )
 
-// await waits until the service takes records for the input of a plan.
+// await waits until the service takes records for the input of a plan, for at most s.Wait. It sends
+// requests that store nothing. If one is refused since a node has not seen a change yet, it clears
+// the schema cache, once. If the identity may not ingest, it grants it that right, if the
+// configuration names the identity and --grant is not given. With s.ProbeRecord it then sends one
+// record.
 func (s *Setup) await(ctx context.Context, p *inputPlan) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Wait)
 	defer cancel()
@@ -51,7 +55,7 @@ func (s *Setup) await(ctx context.Context, p *inputPlan) error {
 				return s.sendRecord(ctx, p)
 			}
 			return nil
-		case seen: // by this node, and perhaps not by others
+		case seen: // this node knows the table, but not all nodes have cleared their cache
 		case forbidden && !granted && mayGrant:
 			for _, text := range []string{schema.GrantIngestor(p.in.Table, s.own(p)), schema.ClearCache} {
 				if err := s.do(ctx, command{p, text}); err != nil {
@@ -61,7 +65,7 @@ func (s *Setup) await(ctx context.Context, p *inputPlan) error {
 			granted, stale = true, !s.cleared[p.database()]
 			continue
 		case a.Verdict == kusto.Hold && (isStale(a.Err) || forbidden && granted):
-			stale = !s.cleared[p.database()] // once is enough: it costs the service
+			stale = !s.cleared[p.database()] // unless all nodes cleared their cache before
 		case a.Verdict == kusto.Hold, a.Verdict == kusto.Auth, a.Verdict == kusto.TooLarge:
 			return endpoint.Failure(a.Err)
 		}
@@ -75,7 +79,9 @@ func (s *Setup) await(ctx context.Context, p *inputPlan) error {
 	}
 }
 
-// gaveUp is the end of a wait that was in vain.
+// gaveUp returns the error of a wait that ended before the service took records. err is the end of
+// the context, and last the last refusal; nil if there was none. The time limit is reported to the
+// user.
 func (s *Setup) gaveUp(p *inputPlan, err error, last *kusto.Error) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return exit.With(exit.Failed, errors.New("stopped"))
@@ -87,7 +93,7 @@ func (s *Setup) gaveUp(p *inputPlan, err error, last *kusto.Error) error {
 	return endpoint.Failure(last)
 }
 
-// rest waits, unless ctx ends first.
+// rest waits for d. If ctx ends first, it returns the error of ctx.
 func rest(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -99,7 +105,8 @@ func rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// isStale says that a refusal is what a node says that has not seen a change.
+// isStale reports whether a refusal may come from a node that has not seen a change of the schema
+// yet: table, mapping or policy is not found.
 func isStale(e *kusto.Error) bool {
 	for _, code := range []string{"EntityNotFound", "NotExist", "PolicyNotEnabled"} {
 		if strings.Contains(e.Code, code) {
@@ -109,7 +116,8 @@ func isStale(e *kusto.Error) bool {
 	return false
 }
 
-// probe is a request for the route of the plan.
+// probe returns an ingest request for the route of the plan. With a nil body it stores nothing, but
+// the service still checks table, mapping and role.
 func (p *inputPlan) probe(body []byte) *kusto.Ingest {
 	return &kusto.Ingest{
 		Database: p.in.Database, Table: p.in.Table, Format: string(p.in.Format), Mapping: p.in.Mapping,
@@ -117,8 +125,9 @@ func (p *inputPlan) probe(body []byte) *kusto.Ingest {
 	}
 }
 
-// clear has all nodes look at the schema again. It reports whether some have not.
-// Who may not ask for it has to wait as long as they take by themselves.
+// clear makes all streaming nodes read the schema of the database again. It returns true if some
+// have not done so yet. If the identity may not do this, it returns false, and s.noClear is set:
+// the nodes then need up to 5 minutes by themselves.
 func (s *Setup) clear(ctx context.Context, p *inputPlan) (left bool) {
 	if s.noClear {
 		return false
@@ -147,7 +156,9 @@ func (s *Setup) clear(ctx context.Context, p *inputPlan) (left bool) {
 	return slow > 0
 }
 
-// sendRecord stores the first record of the sample, and waits until it is seen.
+// sendRecord stores the first record of the sample and waits until the number of rows of the table
+// grows. The agent will store this record a second time. It does nothing if the sample has no
+// single record.
 func (s *Setup) sendRecord(ctx context.Context, p *inputPlan) error {
 	conn := s.conns[p.in.Cluster]
 	if p.Sample == nil || p.Sample.First == nil {

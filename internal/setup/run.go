@@ -20,9 +20,8 @@ type command struct {
 	text string
 }
 
-// commands are all that a run makes for the plans of a database: what --dry-run
-// prints, and what is printed and run without. Behind a change all nodes are to look
-// at the schema again.
+// commands returns the commands that a run makes for the plans of one database, at least one. The
+// last command makes all streaming nodes read the schema again.
 func commands(plans []*inputPlan) (all []command) {
 	for _, p := range plans {
 		for _, st := range p.Steps {
@@ -32,7 +31,8 @@ func commands(plans []*inputPlan) (all []command) {
 	return append(all, command{plans[0], schema.ClearCache})
 }
 
-// execute prints the commands, and runs them, one database after the other.
+// execute prints the commands of all plans, one database after the other, and runs them, except
+// with s.DryRun. It stops at the first error.
 func (s *Setup) execute(ctx context.Context) error {
 	databases := s.databases()
 	for _, plans := range databases {
@@ -52,7 +52,8 @@ func (s *Setup) execute(ctx context.Context) error {
 	return nil
 }
 
-// databases are the plans that have something to do, by their database.
+// databases returns the plans that have commands to run, grouped by their database, in the order of
+// the first plan of each.
 func (s *Setup) databases() (all [][]*inputPlan) {
 	at := make(map[database]int)
 	for _, p := range s.plans {
@@ -68,7 +69,8 @@ func (s *Setup) databases() (all [][]*inputPlan) {
 	return all
 }
 
-// do prints a command and runs it.
+// do prints a command and runs it, except with s.DryRun. For the command that clears the schema
+// cache, it notes whether all nodes have done so. Errors have exit codes.
 func (s *Setup) do(ctx context.Context, c command) error {
 	fmt.Fprintln(s.Out, c.text)
 	if s.DryRun {
@@ -88,7 +90,8 @@ func (s *Setup) do(ctx context.Context, c command) error {
 	return endpoint.Failure(err)
 }
 
-// further tells what a run would find out, and then also do.
+// further tells the user of a dry run the commands that a real run would add for these plans:
+// grants for the identity of the agent, if it may not write to a table yet.
 func (s *Setup) further(plans []*inputPlan) {
 	if len(s.Grants) > 0 {
 		return
@@ -102,8 +105,8 @@ func (s *Setup) further(plans []*inputPlan) {
 	}
 }
 
-// own is the principal that the agent is by its configuration; empty: that is not
-// written there.
+// own returns the identity of the agent in the form of Kusto commands, by the configuration of the
+// cluster of p; "" if the configuration does not name it.
 func (s *Setup) own(p *inputPlan) string {
 	a := s.conns[p.in.Cluster].Cluster.Auth
 	if a.ClientID == "" || a.Tenant == "" || a.Method == "none" {

@@ -19,8 +19,9 @@ const (
 	sampleRecords = 10_000
 )
 
-// takeSample reads the beginning of the newest files of an input as the agent
-// does, and tells what records it would send. Nothing is sent or written.
+// takeSample reads the beginning of the newest files of an input as the agent does, and returns a
+// sample of the records that it would send. Nothing is sent or written. It fails if the files show
+// no columns.
 func takeSample(ctx context.Context, cfg *config.Config, in *config.Input) (*schema.Sample, error) {
 	files, err := pipeline.Newest(in)
 	if err != nil {
@@ -50,15 +51,16 @@ func takeSample(ctx context.Context, cfg *config.Config, in *config.Input) (*sch
 	return sample, nil
 }
 
-// beginning is what the agent would send of the beginning of a file, with the header where
-// it has one; nil: there is nothing, and lacks says why. Rules act on the rows alone, which
-// they know by the header.
+// beginning returns what the agent would send of the beginning of a file, with the header if the
+// input skips one. If there is nothing, text is nil and lacks says why; err is a failure to read.
+// Rules are applied to the rows only, and not to the header that is put before them.
 func beginning(ctx context.Context, cfg *config.Config, in *config.Input, file string) (text []byte, lacks, err error) {
 	one := fromTheBeginning(in, file)
 	if set, err := in.NewRules(); err != nil || set == nil || in.Header != "skip" {
 		one.Header = "none"
 		return first(ctx, cfg, one)
 	}
+	// Without rules and with the header as a record, to read the header line; the rows come from one.
 	header := *one
 	header.Header = "none"
 	header.Keep, header.Drop, header.Sample = nil, nil, nil
@@ -91,7 +93,8 @@ func first(ctx context.Context, cfg *config.Config, in *config.Input) (text []by
 	return text, nil, err
 }
 
-// fromTheBeginning is an input for one of its files, all of it.
+// fromTheBeginning returns a copy of the input that reads only this file, all of it from the
+// beginning, whatever its age.
 func fromTheBeginning(in *config.Input, file string) *config.Input {
 	one := *in
 	one.Paths, one.Exclude = []string{config.EscapePattern(file)}, nil

@@ -52,7 +52,10 @@ type database struct{ cluster, name string }
 
 func (p *inputPlan) database() database { return database{p.in.Cluster, p.Route.Database} }
 
-// Run does what the inputs of a configuration need. Its errors have exit codes.
+// Run creates or changes on the service what the inputs of a configuration need: tables, mappings,
+// policies and roles. It asks before it changes something that exists, and waits until the service
+// takes records. With s.DryRun it only prints the commands. Errors have exit codes; an input
+// without a usable sample is one, after the others are done.
 func (s *Setup) Run(ctx context.Context, cfg *config.Config) error {
 	defer s.close()
 	failed, err := s.plan(ctx, cfg)
@@ -78,7 +81,8 @@ func (s *Setup) Run(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// Plans are what Run would do for each input, of which nothing is done.
+// Plans returns the commands that Run would make for each input, and runs none of them. Inputs
+// without a usable sample are left out.
 func (s *Setup) Plans(ctx context.Context, cfg *config.Config) (all []*schema.Plan, err error) {
 	defer s.close()
 	if _, err := s.plan(ctx, cfg); err != nil {
@@ -122,8 +126,9 @@ func (s *Setup) chosen() ([]*config.Input, error) {
 	return all, nil
 }
 
-// plan looks at what there is and at the files, and changes nothing. An input
-// whose files tell nothing is told; failed says that there was one.
+// plan reads the tables of the inputs and a sample of their files, and sets s.plans to the commands
+// that are missing. It changes nothing. failed is true if the files of an input gave no sample;
+// that is told to the user, and the input has no plan.
 func (s *Setup) plan(ctx context.Context, cfg *config.Config) (failed bool, err error) {
 	s.cfg = cfg
 	inputs, err := s.chosen()
@@ -132,7 +137,7 @@ func (s *Setup) plan(ctx context.Context, cfg *config.Config) (failed bool, err 
 	}
 	s.conns, s.known, s.cleared = make(map[string]*endpoint.Connection), make(schema.Roles), make(map[database]bool)
 	tables := make(map[string]*schema.Table)
-	spelled := make(map[database]string) // databases as they were first written: their case does not count
+	spelled := make(map[database]string) // the first spelling of each database; letter case does not count
 	for _, in := range inputs {
 		conn := s.conns[in.Cluster]
 		if conn == nil {
@@ -177,7 +182,9 @@ func (s *Setup) plan(ctx context.Context, cfg *config.Config) (failed bool, err 
 	return failed, ctx.Err()
 }
 
-// agreed asks before anything that is there is changed.
+// agreed tells the user the changes to what exists, and asks whether to make them. It returns nil
+// if there are none, for a dry run, with s.Yes, or if the answer is yes. Without a terminal it
+// returns a usage error.
 func (s *Setup) agreed() error {
 	var changes []string
 	for _, p := range s.plans {
@@ -195,7 +202,7 @@ func (s *Setup) agreed() error {
 		return exit.With(exit.Usage, errors.New("this changes what is there already, and nothing was done; look at the commands with --dry-run, and run it with --yes"))
 	}
 	fmt.Fprint(s.Ask.Out, "Change it? [y/N] ")
-	answer, _ := s.Ask.In.ReadString('\n') // none is no
+	answer, _ := s.Ask.In.ReadString('\n') // no answer counts as no
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		return exit.With(exit.Failed, errors.New("nothing was done"))
 	}
