@@ -29,8 +29,9 @@ func Connect(cfg *config.Config, name string) (*Connection, error) {
 	return Dial(cfg, name, false)
 }
 
-// Dial makes a client as Connect does; with queryOnly, one also of a cluster that takes
-// no data.
+// Dial returns a client for the cluster with this name in cfg; "" means the only one or the default
+// one. It makes no request. With queryOnly it also accepts a cluster that answers queries but takes
+// no data. Errors have exit codes. The caller closes the connection.
 func Dial(cfg *config.Config, name string, queryOnly bool) (*Connection, error) {
 	names := slices.Sorted(maps.Keys(cfg.Clusters))
 	if name == "" && len(names) == 1 {
@@ -56,8 +57,9 @@ func (c *Connection) Close() {
 	c.Tokens.Close()
 }
 
-// Failure makes an error of the service the end of a command, with its exit code and with
-// what to do about it.
+// Failure returns err with an exit code: that for a refused identity, an unreachable service, or
+// any other failure. The text of an error of the service gets its hint on a second line. nil, and
+// errors that have an exit code already, are returned unchanged.
 func Failure(err error) error {
 	var ended *exit.Error
 	if err == nil || errors.As(err, &ended) {
@@ -77,8 +79,8 @@ func Failure(err error) error {
 	return exit.With(code, err)
 }
 
-// explained returns the text of an error of the service, with what to do about it on a line of
-// its own.
+// explained returns the text of an error of the service, with its hint on a second line. An error
+// after the first rows of a result says that the result is incomplete.
 func explained(e *kusto.Error) string {
 	s := e.Error()
 	if e.Partial {

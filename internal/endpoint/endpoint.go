@@ -51,8 +51,8 @@ type TokenKey struct {
 	queryOnly         bool   // nothing is ingested
 }
 
-// New makes the client of a cluster, with tokens of its own if it is given
-// none. It makes no request.
+// New returns the endpoint (client and tokens) of a cluster with the settings in k. If t is nil it
+// makes a source of tokens for the cluster. It makes no request.
 func New(k Key, t *credential.Tokens, log *slog.Logger) (*Endpoint, error) {
 	if t == nil {
 		var err error
@@ -62,7 +62,7 @@ func New(k Key, t *credential.Tokens, log *slog.Logger) (*Endpoint, error) {
 			return nil, err
 		}
 	}
-	// An error leaves nothing open: tokens hold nothing before one is asked for.
+	// After an error nothing is left open: t holds no connection before its first token request.
 	client, err := wire.New(wire.Options{
 		URL: k.URL, AllowUntrusted: k.untrusted, QueryOnly: k.queryOnly, App: k.app, User: k.user, Version: version.Text(),
 		Auth: t, Timeout: k.timeout, ExpectContinue: k.expectContinue,
@@ -74,8 +74,10 @@ func New(k Key, t *credential.Tokens, log *slog.Logger) (*Endpoint, error) {
 	return &Endpoint{Key: k, Client: &query.Client{Client: client}, Tokens: t}, nil
 }
 
-// KeyOf is the key of a cluster, by its name and its part of the configuration. The file
-// of authorities is read; whoever makes the client tells what is wrong with it.
+// KeyOf returns the key of a cluster: all settings of which its client and tokens are made, so that
+// a reload keeps a client whose key has not changed. c is its part of the configuration and name
+// its name there. The key holds the content of the CA file too; a file that cannot be read counts
+// as empty here, and New reports it.
 func KeyOf(name string, c config.Cluster, cfg *config.Config) Key {
 	s := cfg.Send
 	k := Key{

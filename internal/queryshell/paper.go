@@ -47,8 +47,9 @@ type Paper struct {
 	done  int       // results so far
 }
 
-// check decides in which form results are printed, by the flags, the name of the output file and
-// whether to is a terminal, and returns a usage error for flags that contradict each other.
+// check decides in which form results are printed: by the flags, the name of the output file, and
+// whether to, the output, is a terminal. Notes for the user go to words. It returns a usage error
+// for flags that contradict each other.
 func (p *Paper) check(to, words io.Writer) error {
 	p.to, p.out, p.words = to, console.NewOutput(to), words
 	if p.Output != "" {
@@ -102,8 +103,9 @@ func (p *Paper) check(to, words io.Writer) error {
 func (p *Paper) draws() bool     { return p.Rows.Form == FormChart || p.Rows.Form == FormSVG }
 func (p *Paper) isPicture() bool { return p.Rows.Form == FormSVG }
 
-// begin opens the output file, if there is one: a temporary file that end renames, or a device or pipe
-// itself.
+// begin opens the output file, if one is given. For a regular or new file this is a temporary file
+// in the same folder, which end renames; a device or pipe is written directly. The caller calls
+// end.
 func (p *Paper) begin() error {
 	if p.Output == "" {
 		return nil
@@ -124,8 +126,9 @@ func (p *Paper) begin() error {
 	return nil
 }
 
-// end writes what is buffered and, if err is nil and all went well, puts the output file in its place.
-// It returns err or its own error, with an exit code.
+// end writes what is buffered and closes the output file, if there is one. If err, the error of the
+// statements, is nil and all went well, it renames the temporary file to the output file; otherwise
+// it removes it. It returns err or its own error, with an exit code.
 func (p *Paper) end(err error) error {
 	if p.file == nil {
 		return p.out.End(err)
@@ -157,7 +160,8 @@ func (p *Paper) abandon() {
 	}
 }
 
-// below returns the file or stream to which the buffered output is written.
+// below returns where the buffered output goes in the end: the output file, or the stream that
+// check was given.
 func (p *Paper) below() io.Writer {
 	if p.file != nil {
 		return p.file
@@ -165,7 +169,9 @@ func (p *Paper) below() io.Writer {
 	return p.to
 }
 
-// printer returns a printer for the next result. about is filled in only while the rows come.
+// printer returns a printer for the next result. Except for JSON, an empty line separates it from
+// the result before. about gets facts about the result, such as its chart, while the rows are read,
+// so the printer must not use it earlier.
 func (p *Paper) printer(about *rows.About) (rows.Printer, error) {
 	p.done++
 	if p.done > 1 && p.Rows.Form != rows.JSON && p.Rows.Form != rows.JSONArray {
@@ -181,12 +187,13 @@ func (p *Paper) printer(about *rows.About) (rows.Printer, error) {
 		return rows.New(p.out, o), nil
 	}
 	if p.draws() {
-		o.Form = rows.Table // where nothing can be drawn
+		o.Form = rows.Table // the form of results that cannot be drawn
 	}
 	return &drawing{Printer: rows.New(p.out, o), p: p, about: about}, nil
 }
 
-// size returns the size of the terminal; 80 by 24 if it is not known.
+// size returns the size of the terminal in characters; 80 by 24 if the output is not a terminal or
+// its size is not known.
 func (p *Paper) size() (width, height int) {
 	width, height, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil || !p.out.Terminal || width <= 0 {
@@ -200,7 +207,8 @@ func (p *Paper) note(format string, args ...any) {
 	fmt.Fprintln(p.words, telemetry.Printable(fmt.Sprintf(format, args...)))
 }
 
-// noteLeft tells which rows and columns a printer has left out.
+// noteLeft tells the user how many rows and columns a printer has left out, and by which option
+// they are printed.
 func (p *Paper) noteLeft(l rows.Left) {
 	if l.Rows > 0 {
 		p.note("%d of %d rows are not printed, for --max-rows %d", l.Rows, l.Of, p.Rows.MaxRows)
@@ -223,7 +231,8 @@ type drawing struct {
 	drawn int
 }
 
-// wanted returns which chart is to be drawn of the next table; false if none.
+// wanted returns the chart to draw of the next table: as the flag --render or the query says. It
+// returns false if no chart of a known kind is asked for.
 func (d *drawing) wanted() (chart.Spec, bool) {
 	spec, err := chart.Parse(d.about.Visualization)
 	if err != nil {
@@ -235,7 +244,8 @@ func (d *drawing) wanted() (chart.Spec, bool) {
 	return spec, chart.IsDrawn(spec.Kind)
 }
 
-// Table begins a table: its rows are kept to be drawn, or printed at once if no chart is wanted.
+// Table begins a table: its rows are kept to be drawn, or printed at once if no chart is asked for.
+// Tables about the request, not its result, are ignored. The table before is drawn first.
 func (d *drawing) Table(t *query.Table) error {
 	if !rows.IsAsked(t) {
 		return nil
@@ -254,8 +264,9 @@ func (d *drawing) Table(t *query.Table) error {
 	return nil
 }
 
-// Row keeps a copy of a row of the table to be drawn; rows of other tables are printed at once. More
-// than chart.Most rows are an error. It ignores tables that were not asked for.
+// Row keeps a copy of a row of the table to be drawn; rows of a table that is not drawn are printed
+// at once. More than chart.Most rows to draw are an error. Tables about the request, not its
+// result, are ignored.
 func (d *drawing) Row(t *query.Table, row []json.RawMessage) error {
 	if !rows.IsAsked(t) {
 		return nil
@@ -274,7 +285,7 @@ func (d *drawing) Row(t *query.Table, row []json.RawMessage) error {
 	return nil
 }
 
-// End draws the last table.
+// End draws the last table, if it is to be drawn, and ends the output of the printer.
 func (d *drawing) End() error {
 	if err := d.draw(); err != nil {
 		return err
@@ -282,15 +293,16 @@ func (d *drawing) End() error {
 	return d.Printer.End()
 }
 
-// draw draws the table whose rows are kept. A table that cannot be drawn is printed, with a note about
-// the reason; for a picture file it is an error.
+// draw draws the table whose rows are kept, if there is one. A table that cannot be drawn is
+// printed, with a note about the reason; for a picture file (SVG), which holds one chart only, it
+// is an error.
 func (d *drawing) draw() error {
 	t := d.table
 	if t == nil {
 		return nil
 	}
 	d.table = nil
-	if d.spec.Kind == "" { // version 1 tells it behind the rows
+	if d.spec.Kind == "" { // an answer of version 1 names the chart after the rows
 		d.spec, _ = d.wanted()
 	}
 	if d.p.isPicture() && d.drawn > 0 {
@@ -316,7 +328,8 @@ func (d *drawing) draw() error {
 	return c.Draw(d.p.out, chart.Screen{Width: width, Height: min(height-2, 30), Color: d.p.Rows.Color})
 }
 
-// built returns the chart of the rows that are kept.
+// built returns the chart of the rows that are kept for the table t, or an error if no chart is
+// asked for or the columns do not suit it.
 func (d *drawing) built(t *query.Table) (*chart.Chart, error) {
 	if !chart.IsDrawn(d.spec.Kind) {
 		return nil, errors.New("the query renders no chart; give one with --render")
@@ -324,7 +337,7 @@ func (d *drawing) built(t *query.Table) (*chart.Chart, error) {
 	return chart.Build(d.spec, t.Columns, d.cells)
 }
 
-// print prints the rows that could not be drawn.
+// print prints the rows that were kept for the table t and could not be drawn.
 func (d *drawing) print(t *query.Table) error {
 	err := d.Printer.Table(t)
 	for _, row := range d.cells {

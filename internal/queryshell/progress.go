@@ -34,23 +34,24 @@ type watched struct {
 	said string  // the line on the terminal
 }
 
-// watch returns a reader that passes results on to a printer (to). It also becomes the place to
-// which out writes its buffered output, in front of below, so that it can flush the output and
-// show progress while it waits for rows.
+// watch returns a reader that passes a result on to the printer to, and shows progress until the
+// first rows are printed. The reader also takes the place of below as the writer behind out. So it
+// can flush the output while it waits for rows, and remove the progress line before any of it.
 func watch(to rows.Printer, about *rows.About, out console.Output, below io.Writer) *watched {
 	w := &watched{to: to, about: about, out: out, below: below, began: time.Now()}
 	out.Reset(w)
 	return w
 }
 
-// Table passes a table on.
+// Table passes a table on to the printer, under the lock that the flushing goroutine also takes.
 func (w *watched) Table(t *query.Table) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.to.Table(t)
 }
 
-// Row counts a row and passes it on.
+// Row passes a row on to the printer and counts it. A row of a table about the request, not its
+// result, is noted in w.about, and not counted.
 func (w *watched) Row(t *query.Table, row []json.RawMessage) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -62,15 +63,16 @@ func (w *watched) Row(t *query.Table, row []json.RawMessage) error {
 	return w.to.Row(t, row)
 }
 
-// Progress notes how far the query is, for the progress line.
+// Progress notes how much of the query is done, in percent, for the progress line.
 func (w *watched) Progress(percent float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.done = percent
 }
 
-// Write passes buffered output on. On a terminal it first removes the progress line, which does not
-// come back after the first rows.
+// Write passes buffered output on to w.below. On a terminal it first removes the progress line,
+// which is not shown again after the first output. The caller holds mu, or is the only one that
+// uses w.
 func (w *watched) Write(b []byte) (int, error) {
 	if w.out.Terminal {
 		w.wipe()
@@ -86,7 +88,8 @@ const (
 	patientFor = 2 * time.Second
 )
 
-// begin starts to flush what has come every 250 ms, and to show progress, until the caller calls end.
+// begin starts a goroutine that flushes the output and updates the progress line every 250 ms
+// (seenWithin). The caller must call end, which stops it and removes the line.
 func (w *watched) begin() (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	// Ended and awaited by end.
@@ -109,7 +112,8 @@ func (w *watched) begin() (end func()) {
 	}
 }
 
-// look flushes what has come and updates the progress line. Write errors are left to the next writer.
+// look flushes the output so far and updates the progress line, which is shown once the query has
+// taken patientFor. Write errors are ignored here: the next write of a row reports them.
 func (w *watched) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,7 +136,8 @@ func (w *watched) line(took time.Duration) string {
 	return s
 }
 
-// say writes a line for a person who waits, in place of the progress line.
+// say writes a line on stderr for a person who waits. The progress line is removed first and comes
+// back at its next update.
 func (w *watched) say(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,7 +145,8 @@ func (w *watched) say(format string, args ...any) {
 	fmt.Fprintln(os.Stderr, telemetry.Printable(fmt.Sprintf(format, args...)))
 }
 
-// wipe removes the progress line.
+// wipe removes the progress line from the terminal, if it is shown. The caller holds mu, unless the
+// flushing goroutine has ended.
 func (w *watched) wipe() {
 	if w.said != "" {
 		fmt.Fprint(w.words, "\r\x1b[K")

@@ -24,7 +24,8 @@ import (
 	"kusto-agent/internal/telemetry"
 )
 
-// runAll connects and runs the statements; nil opens a session. It stops at the first error.
+// runAll connects to the cluster and runs the statements in order; it stops at the first error. If
+// all is nil it opens a session on the terminal. Errors have exit codes.
 func (a *Shell) runAll(ctx context.Context, all []script.Statement) error {
 	var err error
 	if a.to, err = a.Target.connect(); err != nil {
@@ -47,7 +48,8 @@ func (a *Shell) runAll(ctx context.Context, all []script.Statement) error {
 	return a.Paper.end(err)
 }
 
-// placed puts the place of a statement before the text of an error, and keeps its exit code.
+// placed puts where, the place of a statement such as "line 3: ", before the text of an error, and
+// keeps its exit code. It changes nothing if where is "".
 func placed(err error, where string) error {
 	var ended *exit.Error
 	if where == "" || !errors.As(err, &ended) || ended.Err == nil {
@@ -56,8 +58,8 @@ func placed(err error, where string) error {
 	return exit.With(ended.Code, fmt.Errorf("%s%w", where, ended.Err))
 }
 
-// runStatement runs one statement and prints its result. The first SIGINT or SIGTERM cancels it on the
-// service, the second ends the program.
+// runStatement runs one statement and prints its result. The first SIGINT or SIGTERM cancels the
+// statement on the service, the second ends the program. Errors have exit codes.
 func (a *Shell) runStatement(ctx context.Context, s script.Statement) error {
 	q := a.next(s)
 	about := new(rows.About)
@@ -93,8 +95,9 @@ func (a *Shell) runStatement(ctx context.Context, s script.Statement) error {
 	return nil
 }
 
-// next returns the request that sends a statement. A command goes to the endpoint for commands. Each
-// request after the first has a number behind the request id that was given.
+// next returns the request that sends a statement. A management command goes to the endpoint for
+// commands, always by POST. If the user gave a request id, each request after the first has it with
+// a number appended.
 func (a *Shell) next(s script.Statement) *query.Query {
 	q := a.Query
 	q.Text = s.Text
@@ -113,7 +116,7 @@ func (a *Shell) next(s script.Statement) *query.Query {
 }
 
 // interruptible returns a context that the first SIGINT or SIGTERM ends; at the second one it calls
-// atLast and ends the program. The caller calls stop.
+// atLast and ends the program. The caller must call stop, which restores the default handling.
 func interruptible(parent context.Context, atLast func()) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
@@ -142,8 +145,8 @@ func interruptible(parent context.Context, atLast func()) (ctx context.Context, 
 	}
 }
 
-// stopped returns the error for a request that a person has interrupted: whether it was cancelled on
-// the service too.
+// stopped returns the error for a request that a person has interrupted, with its exit code. The
+// text says whether the request was cancelled on the service too. err is the error of the request.
 func stopped(q *query.Query, err error) error {
 	if unstopped, ok := errors.AsType[*query.UnstoppedError](err); ok {
 		return exit.With(exit.Interrupted, fmt.Errorf("stopped; %s could not be cancelled on the service and may still run there: %w", q.RequestID, unstopped.Why))
@@ -151,8 +154,9 @@ func stopped(q *query.Query, err error) error {
 	return exit.With(exit.Interrupted, fmt.Errorf("stopped; %s was cancelled on the service too", q.RequestID))
 }
 
-// session reads statements from the terminal and runs them until the person leaves. It starts and
-// stops the learning of names for completion.
+// session reads statements from the terminal and runs them until the user leaves. In the background
+// it reads the names of tables and columns for completion, again after each command that may change
+// them.
 func (a *Shell) session(ctx context.Context) error {
 	history, err := console.OpenHistory(console.DefaultHistory())
 	if err != nil {
@@ -192,8 +196,9 @@ func (a *Shell) session(ctx context.Context) error {
 	return nil
 }
 
-// format sets the form in which results of this session are printed. A form that does not go with the
-// other options is an error and changes nothing.
+// format sets the form in which results of this session are printed, by its name; auto means
+// tables, and charts if the query asks for one. A form that does not suit the other options is an
+// error and changes nothing.
 func (a *Shell) format(name string) error {
 	was := a.Paper.Rows.Form
 	form, ok := rows.FormOf(name)
@@ -214,7 +219,8 @@ func (a *Shell) format(name string) error {
 	return nil
 }
 
-// restoring makes a signal that ends the program restore the terminal. The caller calls stop.
+// restoring makes SIGHUP and SIGTERM restore the mode of the terminal before they end the program.
+// The caller must call stop. Without a terminal it does nothing.
 func (a *Shell) restoring() (stop func()) {
 	fd := int(os.Stdin.Fd())
 	was, err := term.GetState(fd)
@@ -252,8 +258,9 @@ type names struct {
 // its way, from when it was asked for.
 const learnPatience = 10 * time.Second
 
-// learn starts to read the schema of a database for completion, in place of the one before. If it
-// cannot be read, nothing is completed.
+// learn starts to read the schema of a database for completion, in the background, after it has
+// stopped an earlier reading. If the schema cannot be read, the one that was read before, if any,
+// stays in use.
 func (n *names) learn(ctx context.Context, database string) {
 	n.stop()
 	ctx, n.cancel = context.WithCancel(ctx)
@@ -276,7 +283,9 @@ func (n *names) learn(ctx context.Context, database string) {
 	})
 }
 
-// known returns the schema, for which it waits until learnPatience is over; nil if it is not known.
+// known returns the schema that was read last, for completion; nil if there is none. While one is
+// being read, known waits for it until learnPatience has passed since the start, and then returns
+// nil.
 func (n *names) known() *console.Schema {
 	select {
 	case <-n.done:
@@ -286,7 +295,8 @@ func (n *names) known() *console.Schema {
 	}
 }
 
-// stop ends the reading of a schema and waits for it.
+// stop cancels the reading of a schema and waits until its goroutine has ended. It may be called
+// without a reading.
 func (n *names) stop() {
 	if n.cancel != nil {
 		n.cancel()

@@ -36,8 +36,8 @@ type Shell struct {
 	sent int // requests so far
 }
 
-// Run runs the statements of the arguments, of File or of In; on a terminal without any
-// it opens a session. Its errors have exit codes.
+// Run runs the statements of args, of a.File or of a.In. If all are missing and a.In is a terminal,
+// it opens a session. All statements are checked before the first one runs. Errors have exit codes.
 func (a *Shell) Run(ctx context.Context, args []string) error {
 	if err := a.readFlags(); err != nil {
 		return err
@@ -49,13 +49,14 @@ func (a *Shell) Run(ctx context.Context, args []string) error {
 	return a.runAll(ctx, all)
 }
 
-// readFlags parses and validates the flags. Its errors are about usage.
+// readFlags validates the flags and parses those for parameters and options into a.Query. Its
+// errors are about usage.
 func (a *Shell) readFlags() error {
 	if err := a.Paper.check(a.Out, a.Words); err != nil {
 		return err
 	}
 	for _, one := range []struct{ flag, value string }{{"--request-id", a.Query.RequestID}, {"--app", a.Query.App}, {"--user", a.Query.User}} {
-		least := ' ' // headers may hold spaces, ids may not
+		least := ' ' // names may hold spaces, a request id may not
 		if one.flag == "--request-id" {
 			least = '!'
 		}
@@ -84,7 +85,8 @@ func (a *Shell) readFlags() error {
 	return nil
 }
 
-// optionValue returns the JSON value of a text, or the text itself if it is not JSON.
+// optionValue returns the value of a request option: the JSON value of the text, or the text itself
+// as a string if it is not JSON.
 func optionValue(text string) any {
 	var v any
 	dec := json.NewDecoder(strings.NewReader(text))
@@ -95,8 +97,9 @@ func optionValue(text string) any {
 	return text
 }
 
-// statements returns the statements to run, all checked before the first one runs; nil if a person is
-// to type them. An argument is one statement as it is.
+// statements returns the statements to run, all checked; nil if the user is to type them in a
+// session. An argument is one statement as a whole, while a file or stdin is split into statements.
+// Its errors are about usage.
 func (a *Shell) statements(args []string) ([]script.Statement, error) {
 	var all []script.Statement
 	switch in, isFile := a.In.(*os.File); {
@@ -135,7 +138,8 @@ func (a *Shell) statements(args []string) ([]script.Statement, error) {
 	return all, nil
 }
 
-// at returns the line of a statement as text, if there are several statements.
+// at returns the place of the statement s for an error text, such as "line 3: "; "" if all has only
+// this statement.
 func at(s script.Statement, all []script.Statement) string {
 	if len(all) < 2 {
 		return ""
@@ -143,7 +147,8 @@ func at(s script.Statement, all []script.Statement) string {
 	return fmt.Sprintf("line %d: ", s.Line)
 }
 
-// text returns the content of the file of statements, or of stdin.
+// text returns the content of the file of statements, or of stdin if no file or "-" is given,
+// without a byte order mark.
 func (a *Shell) text() (string, error) {
 	if a.File != "" && a.File != "-" {
 		raw, err := os.ReadFile(a.File)

@@ -31,8 +31,9 @@ type Target struct {
 // PlainMethods are the ways to sign in that need nothing beside their name.
 var PlainMethods = []string{"auto", "azure_cli", "managed_identity", "workload_identity", "none"}
 
-// connect makes a client for the cluster that the flags name: one of the configuration, or a URL or
-// connection string without one.
+// connect returns a client for the cluster that the flags name: a cluster of the configuration, or
+// a URL or connection string, for which no configuration is read. It makes no request. Errors are
+// about usage or the configuration, with exit codes.
 func (t *Target) connect() (*endpoint.Connection, error) {
 	named, isURL, err := parseCluster(t.Cluster)
 	if err != nil {
@@ -76,7 +77,9 @@ func (t *Target) connect() (*endpoint.Connection, error) {
 // flagWords are keys of a configuration, and the flags in the place of them.
 var flagWords = strings.NewReplacer("in send.tls.ca_file", "with --ca-file", "set allow_untrusted_endpoint: true", "give --allow-untrusted-endpoint")
 
-// hinted changes the hint of an error so that it names flags if no configuration is used.
+// hinted changes the hint of an error of the service so that it names flags instead of
+// configuration keys, if no configuration is used. It returns err, whose *kusto.Error is changed in
+// place.
 func (t *Target) hinted(err error) error {
 	var e *kusto.Error
 	switch {
@@ -99,8 +102,9 @@ var (
 		"applicationcertificateblob", "applicationcertificateprivatekey"}
 )
 
-// parseCluster parses a URL or a connection string. isURL is false for any other text, which is the
-// name of a cluster.
+// parseCluster parses a URL or a connection string of Kusto. Any other text is the name of a
+// cluster in the configuration; then isURL is false. A connection string may hold URL, database,
+// client id and tenant. A secret in it is an error.
 func parseCluster(text string) (c config.Cluster, isURL bool, err error) {
 	c.Auth = credential.DefaultConfig()
 	if !strings.Contains(text, "://") {

@@ -21,8 +21,9 @@ type Choice struct {
 // shown is how many rows of what was chosen a person sees.
 const shown = 20
 
-// Choose collects the payloads that the filter selects, and shows the first of them on w.
-// Without all, the filter must not be empty.
+// Choose returns the ids of the payloads in the spool folder dir that the filter selects, and
+// prints the first of them on w. all says that the user passed --all: then the filter must be
+// empty, and otherwise it must not.
 func (l *Payloads) Choose(dir string, w io.Writer, all bool) (*Choice, error) {
 	if err := l.meant(all); err != nil {
 		return nil, err
@@ -42,8 +43,9 @@ func (l *Payloads) Choose(dir string, w io.Writer, all bool) (*Choice, error) {
 	return c, l.rest(len(c.IDs), err, l.Out)
 }
 
-// Choose collects the records that the filter selects, and shows the first of them on w.
-// Without all, the filter must not be empty.
+// Choose returns the ids of the records in the quarantine folder dir that the filter selects, and
+// prints the first of them on w. all says that the user passed --all: then the filter must be
+// empty, and otherwise it must not.
 func (l *Records) Choose(dir string, w io.Writer, all bool) (*Choice, error) {
 	if err := l.meant(all); err != nil {
 		return nil, err
@@ -66,7 +68,8 @@ func outputTo(w io.Writer) console.Output {
 	return out
 }
 
-// meant returns an error if the filter selects everything and the user did not pass --all.
+// meant returns a usage error if the filter selects everything and the user did not pass --all, or
+// if it selects some and the user did.
 func (f *Filter) meant(all bool) error {
 	switch {
 	case f.IsEmpty() && !all:
@@ -77,7 +80,8 @@ func (f *Filter) meant(all bool) error {
 	return nil
 }
 
-// rest prints how many more entries there are than were shown.
+// rest prints how many of the n selected entries were not shown, and flushes out. It returns err,
+// the error of the listing before, or an error of writing, with its exit code.
 func (f *Filter) rest(n int, err error, out console.Output) error {
 	if n > shown {
 		fmt.Fprintf(out, "… and %d more\n", n-shown)
@@ -85,8 +89,8 @@ func (f *Filter) rest(n int, err error, out console.Output) error {
 	return out.End(err)
 }
 
-// Confirm asks a person to confirm, unless yes is set. It returns an error if the answer
-// is no, or if there is nobody to ask.
+// Confirm asks the user on w to confirm, unless yes is set. It returns nil if the answer is yes,
+// and an error with an exit code if it is no, or if in is not a terminal.
 func Confirm(in io.Reader, w io.Writer, question string, yes bool) error {
 	if yes {
 		return nil

@@ -36,7 +36,8 @@ type Filter struct {
 // Reasons are those that records are in quarantine for.
 var Reasons = []record.Reason{record.TooLong, record.Malformed, record.Refused, record.Grown}
 
-// Check returns what is wrong with the filter. Ages are relative to now.
+// Check validates the filter and parses its times; it must be called before the filter is used.
+// Ages such as 2h count back from now. The error is one of usage.
 func (f *Filter) Check(now time.Time) error {
 	for _, reason := range f.Reasons {
 		if !slices.Contains(Reasons, record.Reason(reason)) {
@@ -53,7 +54,8 @@ func (f *Filter) Check(now time.Time) error {
 	return err
 }
 
-// moment reads a time that is an age or a timestamp.
+// moment parses the value of a time flag: an age before now, such as 2h, or a timestamp of RFC
+// 3339. It returns the zero time for an empty text. flag is the name for the error.
 func moment(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -73,8 +75,9 @@ func (f *Filter) IsEmpty() bool {
 	return len(f.IDs)+len(f.Inputs)+len(f.Tables)+len(f.Reasons) == 0 && f.Cluster+f.Since+f.Before == ""
 }
 
-// Payload reports whether the filter selects a payload. A payload with records of several
-// inputs is selected by each of them.
+// Payload reports whether the filter selects an entry of the spool; false for one that is not a
+// payload. A payload with records of several inputs is selected by each of them. It also notes
+// inputs and table of the payload for Strangers.
 func (f *Filter) Payload(e *spool.Entry) bool {
 	p := e.Payload
 	if p == nil {
@@ -89,7 +92,8 @@ func (f *Filter) Payload(e *spool.Entry) bool {
 	return chosen
 }
 
-// Record reports whether it chooses a record.
+// Record reports whether the filter selects a record of quarantine; false for a line that cannot be
+// read. It also notes input and table of the record for Strangers.
 func (f *Filter) Record(e *quarantine.Entry) bool {
 	if e.Err == nil {
 		f.note(e.File.Input, e.Route)
@@ -97,7 +101,8 @@ func (f *Filter) Record(e *quarantine.Entry) bool {
 	return e.Err == nil && among(f.IDs, e.ID()) && among(f.Inputs, e.File.Input) && among(f.Reasons, string(e.Reason)) && f.to(e.Route) && f.at(e.Time)
 }
 
-// to reports whether the filter selects a route.
+// to reports whether the filter selects data for this route, by its cluster and table. A table is
+// given as Table or Database.Table.
 func (f *Filter) to(r record.Route) bool {
 	if f.Cluster != "" && f.Cluster != r.Cluster {
 		return false
@@ -109,7 +114,8 @@ func (f *Filter) at(t time.Time) bool {
 	return (f.since.IsZero() || !t.Before(f.since)) && (f.before.IsZero() || t.Before(f.before))
 }
 
-// note remembers what there is of the inputs and the tables that some are chosen of.
+// note remembers an input and a table that occur in the spool or in quarantine, for Strangers. It
+// does nothing if the filter names neither inputs nor tables.
 func (f *Filter) note(input string, to record.Route) {
 	if len(f.Inputs)+len(f.Tables) == 0 {
 		return
@@ -120,9 +126,9 @@ func (f *Filter) note(input string, to record.Route) {
 	f.inputs[input], f.tables[to.Database+"."+to.Table] = true, true
 }
 
-// Strangers returns the inputs and the tables that were asked for by name and of which nothing
-// is there, with those that there are, as lines for a person; empty if there are none, or
-// nothing is there at all.
+// Strangers returns a line for each input and table that the filter names and that does not occur
+// in the spool or in quarantine. The line lists those that do occur. It returns "" if there is
+// nothing to say, or if nothing was listed at all. It is called after the listing.
 func (f *Filter) Strangers() (text string) {
 	if len(f.inputs) == 0 {
 		return ""
@@ -142,7 +148,8 @@ func (f *Filter) Strangers() (text string) {
 
 func among(all []string, one string) bool { return len(all) == 0 || slices.Contains(all, one) }
 
-// missing returns an error that names the requested IDs that were not found.
+// missing returns an error that names the IDs of the filter that are not in found; nil if all are.
+// what begins the message, and command is the one that lists the IDs.
 func (f *Filter) missing(found map[string]bool, what, command string) error {
 	var not []string
 	for _, id := range f.IDs {

@@ -33,8 +33,9 @@ type Records struct {
 	found    map[string]bool
 }
 
-// Each calls fn for each selected record in a folder, oldest first. It reports lines that
-// it cannot read to Words.
+// Each calls fn for each selected record in a quarantine folder, oldest first, and counts them. To
+// l.Words it reports lines that cannot be read and inputs or tables that do not occur. It fails if
+// a requested ID is not there.
 func (l *Records) Each(dir string, fn func(e *quarantine.Entry) error) error {
 	l.found = make(map[string]bool)
 	err := quarantine.List(dir, func(e quarantine.Entry) error {
@@ -65,7 +66,8 @@ func (l *Records) tell(format string, e quarantine.Entry) error {
 	return err
 }
 
-// List prints the selected records, one per line.
+// List prints the selected records of a quarantine folder, one per line: as a table, or with l.JSON
+// as the lines of the file.
 func (l *Records) List(dir string) error {
 	return l.Each(dir, func(e *quarantine.Entry) error {
 		if l.JSON {
@@ -79,7 +81,8 @@ var recordColumns = []console.Column{
 	{Head: "ID", Width: 5}, {Head: "TIME", Width: 20}, {Head: "INPUT", Width: 10}, {Head: "REASON", Width: 9}, {Head: "FILE", Width: 28}, {Head: "OFFSET", Width: -8}, {Head: "LENGTH", Width: -6}, {Head: "CODE", Width: 0}, {Head: "MESSAGE", Width: 0},
 }
 
-// Row prints one record; before the first it prints the column heads.
+// Row prints one record of quarantine as a row of a table; before the first row it prints the
+// column heads.
 func (l *Records) Row(e *quarantine.Entry) error {
 	if !l.headed {
 		l.headed = true
@@ -113,7 +116,8 @@ func (l *Records) Sum() string {
 	return units.Counted(l.Count, "record") + ", " + telemetry.BytesText(l.Bytes)
 }
 
-// Verdict returns an error if a line is damaged.
+// Verdict returns an error with an exit code if Each found damaged lines; a last line that was cut
+// short does not count.
 func (l *Records) Verdict() error {
 	if l.damaged == 0 {
 		return nil
@@ -121,7 +125,9 @@ func (l *Records) Verdict() error {
 	return exit.With(exit.Failed, fmt.Errorf("%s cannot be read", units.Counted(l.damaged, "damaged line")))
 }
 
-// Show prints the bytes of one record, or with JSON its line in the file.
+// Show prints the bytes of the record with this ID, or with l.JSON its line in the quarantine file.
+// If the bytes are not those of the source file, since they were redacted or cut off, it says so on
+// l.Words.
 func (l *Records) Show(dir, id string) error {
 	e, err := find(dir, id)
 	if err != nil {
@@ -141,7 +147,8 @@ func (l *Records) Show(dir, id string) error {
 	return l.Out.Record(e.Data)
 }
 
-// find returns the record with this ID.
+// find returns the record with this ID in the quarantine folder dir. It fails if there is none or
+// if it cannot be read.
 func find(dir, id string) (found quarantine.Entry, err error) {
 	stop := errors.New("found")
 	err = quarantine.List(dir, func(e quarantine.Entry) error {
@@ -162,9 +169,10 @@ func find(dir, id string) (found quarantine.Entry, err error) {
 	return found, nil
 }
 
-// Export writes the records as they were in their log files, each with a line end (blocks of
-// Avro without), or as JSON lines, to Out or to a new private file. It counts the records whose bytes were not
-// kept.
+// Export writes the selected records as they were in their log files, each with a line end (Avro
+// blocks without), or with l.JSON as JSON lines. They go to the new file to, readable only by the
+// user, or to l.Out if to is "". It counts records without bytes in l.Withheld and leaves them out.
+// Those with only the beginning of their bytes are counted in l.Cut.
 func (l *Records) Export(dir, to string) (err error) {
 	out := l.Out
 	if to != "" {

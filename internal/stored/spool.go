@@ -54,7 +54,8 @@ type Sum struct {
 	tornBytes, lost   int64
 }
 
-// add adds an entry of the spool to the sums.
+// add adds an entry of the spool to the sums: a payload, a range that a write left incomplete
+// (torn), or a damaged range.
 func (s *Sum) add(e *spool.Entry) {
 	switch {
 	case e.Payload != nil:
@@ -73,7 +74,8 @@ func (s *Sum) add(e *spool.Entry) {
 	}
 }
 
-// Words returns the sums as a text for a person.
+// Words returns the sums as a text for a person: payloads, records and bytes, and incomplete writes
+// if there are any. Damaged ranges are reported by Verdict.
 func (s *Sum) Words() string {
 	text := fmt.Sprintf("%s with %s, %s", units.Counted(s.Payloads, "payload"), units.Counted(s.Records, "record"), telemetry.BytesText(s.Bytes))
 	if s.torn > 0 {
@@ -82,7 +84,8 @@ func (s *Sum) Words() string {
 	return text
 }
 
-// Verdict returns an error if something in the spool is damaged.
+// Verdict returns an error with an exit code if something in the spool is damaged; a write that was
+// cut short does not count.
 func (s *Sum) Verdict() error {
 	if s.damaged == 0 {
 		return nil
@@ -91,8 +94,10 @@ func (s *Sum) Verdict() error {
 		units.Counted(s.damaged, "damaged range"), telemetry.BytesText(s.lost)))
 }
 
-// Each calls fn for each selected payload in a folder, oldest first. It counts ranges that
-// cannot be read in Total.
+// Each calls fn for each selected payload in a spool folder, oldest first, and adds it to l.Total.
+// Payloads that have ended (l.Ended) are left out. Ranges that cannot be read are counted too, but
+// fn gets them only if the filter is empty and, where l.Ended is set, only for a listing. It fails
+// if a requested ID is not there.
 func (l *Payloads) Each(dir string, fn func(e *spool.Entry) error) error {
 	l.found = make(map[string]bool)
 	err := spool.List(dir, func(e spool.Entry) error {
@@ -101,7 +106,7 @@ func (l *Payloads) Each(dir string, fn func(e *spool.Entry) error) error {
 		}
 		l.Total.add(&e)
 		if e.Payload == nil && (l.Ended != nil && !l.lists || !l.IsEmpty()) {
-			return nil // nobody knows whether it is meant
+			return nil // a range that cannot be read belongs to no input or table
 		}
 		if e.Payload != nil {
 			l.found[e.Payload.ID.String()] = true
@@ -117,7 +122,8 @@ func (l *Payloads) Each(dir string, fn func(e *spool.Entry) error) error {
 	return l.missing(l.found, "payload waits as", "spool ls")
 }
 
-// List prints the selected payloads, and what cannot be read if none are selected.
+// List prints the selected payloads of a spool folder: one per line, as JSON, or with l.Summary as
+// sums of each table. If the filter is empty, it also lists the ranges that cannot be read.
 func (l *Payloads) List(dir string) error {
 	l.lists = true
 	l.tables = make(map[table]*Sum)
@@ -141,7 +147,8 @@ var spoolColumns = []console.Column{
 	{Head: "SPOOLED", Width: 20}, {Head: "AGE", Width: 11}, {Head: "BATCH", Width: 36}, {Head: "TO", Width: 16}, {Head: "FORMAT", Width: 9}, {Head: "RECORDS", Width: -8}, {Head: "SIZE", Width: -7}, {Head: "ATTEMPTS", Width: -8}, {Head: "CLUSTER", Width: 24}, {Head: "RANGES", Width: 0},
 }
 
-// Row prints one payload; before the first it prints the column heads.
+// Row prints one entry of the spool: a payload as a row of a table, or a line about a range that
+// cannot be read. Before the first entry it prints the column heads.
 func (l *Payloads) Row(e *spool.Entry) error {
 	if !l.headed {
 		l.headed = true
@@ -164,7 +171,7 @@ func (l *Payloads) Row(e *spool.Entry) error {
 	})
 }
 
-// formatOf names the format and the mapping of a route.
+// formatOf returns the format and the mapping of a route as a text, such as "JSON by mapping1".
 func formatOf(r record.Route) string {
 	if r.Mapping == "" {
 		return string(r.Format)
@@ -172,7 +179,8 @@ func formatOf(r record.Route) string {
 	return string(r.Format) + " by " + r.Mapping
 }
 
-// sum adds an entry to the sums of its table.
+// sum adds a payload to the sums of its table. Ranges of the spool that cannot be read are ignored,
+// since their table is not known.
 func (l *Payloads) sum(e *spool.Entry) {
 	if e.Payload == nil {
 		return
@@ -185,7 +193,8 @@ func (l *Payloads) sum(e *spool.Entry) {
 	l.tables[key].add(e)
 }
 
-// sums prints the sums of each table.
+// sums prints the sums of each table, sorted by cluster, database and table, as rows of a table or
+// with l.JSON as JSON lines.
 func (l *Payloads) sums() error {
 	columns := []console.Column{{Head: "TO", Width: 24}, {Head: "PAYLOADS", Width: -8}, {Head: "RECORDS", Width: -10}, {Head: "SIZE", Width: -7}, {Head: "OLDEST", Width: 20}, {Head: "CLUSTER", Width: 0}}
 	keys := slices.SortedFunc(maps.Keys(l.tables), func(a, b table) int {
@@ -240,8 +249,9 @@ type ranged struct {
 	End        int64  `json:"end"`
 }
 
-// documentOf returns the value that --json prints for an entry. A range that cannot be
-// read says "torn" or "damaged".
+// documentOf returns the value that --json prints for an entry of the spool: a *document for a
+// payload, and for a range that cannot be read a map with its place and size. In the map, torn is
+// true if a write was cut short, and false for damage.
 func documentOf(e *spool.Entry) any {
 	if e.Payload == nil {
 		return map[string]any{"unreadable": true, "torn": e.Torn, "segment": e.Segment, "offset": e.Offset, "bytes": e.Size}
@@ -261,7 +271,8 @@ func documentOf(e *spool.Entry) any {
 	return out
 }
 
-// Plain returns the body of a payload before gzip, after checking it against its checksum.
+// Plain returns the body of a payload before gzip. It fails if the gzip checksum or the length does
+// not match. A body that is not gzip is returned as it is, and shares its bytes with p.
 func Plain(p *record.Payload) ([]byte, error) {
 	if !p.Gzip {
 		return p.Body, nil
@@ -280,8 +291,9 @@ func Plain(p *record.Payload) ([]byte, error) {
 	return body, nil
 }
 
-// Inspect shows one payload: what it is, why it waits, and its first records. id is its
-// batch id or the beginning of it; why may return an empty text.
+// Inspect prints one payload of the spool folder dir: what it is, why it waits, and its first
+// records (at most first). id is its batch id or the beginning of it, of one batch only. why
+// returns the reason why payloads for a route wait; it may return "".
 func (l *Payloads) Inspect(dir, id string, first int, why func(record.Route) string) error {
 	var found *spool.Entry
 	err := spool.List(dir, func(e spool.Entry) error {
@@ -290,7 +302,7 @@ func (l *Payloads) Inspect(dir, id string, first int, why func(record.Route) str
 		case found != nil && found.Payload.ID != e.Payload.ID:
 			return exit.Usagef("several batches begin with %s; give more of it", id)
 		default:
-			found = &e // the newest copy counts
+			found = &e // of several copies of a batch the newest, which comes last
 		}
 		return nil
 	})
@@ -321,7 +333,8 @@ func (l *Payloads) Inspect(dir, id string, first int, why func(record.Route) str
 	return l.describe(found, because, records, len(body))
 }
 
-// because returns why a payload waits.
+// because returns why a payload waits, as a text: it has ended already, what the function why says
+// of its route, or how often it was sent.
 func (l *Payloads) because(p *record.Payload, why func(record.Route) string) string {
 	if l.Ended != nil && l.Ended(p.ID) {
 		return "it has ended, and goes with its segment"
@@ -335,7 +348,8 @@ func (l *Payloads) because(p *record.Payload, why func(record.Route) string) str
 	return "it was sent " + units.Counted(p.Attempt, "time") + " and not accepted"
 }
 
-// describe prints what a payload is, why it waits and its first records.
+// describe prints what a payload of the spool is, why it waits (because) and its first records. raw
+// is the size of its body in bytes before gzip. Avro records are not printed.
 func (l *Payloads) describe(e *spool.Entry, because string, records [][]byte, raw int) error {
 	p := e.Payload
 	line := func(name, text string) { fmt.Fprintf(l.Out, "%-10s%s\n", name, telemetry.Printable(text)) }
@@ -375,7 +389,8 @@ func (l *Payloads) describe(e *spool.Entry, because string, records [][]byte, ra
 	return nil
 }
 
-// firstRecords returns the first n records of a body; nil for Avro.
+// firstRecords returns the first n records of the body of p before gzip, as parts of body; nil for
+// Avro, whose records are binary.
 func firstRecords(p *record.Payload, body []byte, n int) (all [][]byte) {
 	if p.Route.Format == record.Avro {
 		return nil
@@ -395,8 +410,9 @@ func firstRecords(p *record.Payload, body []byte, n int) (all [][]byte) {
 	return all
 }
 
-// Export writes the bodies of payloads before gzip: to Out one after the other, or each to
-// a file of its own in a new folder.
+// Export writes the bodies of the selected payloads of a spool folder before gzip. If to is "",
+// they go to l.Out one after the other. Otherwise each goes to a new file in the folder to, named
+// by its batch id. Payloads that the agent sends and removes meanwhile are left out.
 func (l *Payloads) Export(dir, to string) error {
 	if to != "" {
 		if err := os.MkdirAll(to, 0o700); err != nil {
@@ -411,7 +427,7 @@ func (l *Payloads) Export(dir, to string) error {
 			return exit.Usagef("payloads of Avro are files that cannot be put one behind the other; name a folder with --to")
 		}
 		p, err := e.Load(dir)
-		if errors.Is(err, fs.ErrNotExist) { // it has ended since it was listed
+		if errors.Is(err, fs.ErrNotExist) { // the agent has removed it since it was listed
 			l.Total.Payloads, l.Total.Records, l.Total.Bytes = l.Total.Payloads-1, l.Total.Records-e.Payload.Records, l.Total.Bytes-e.Size
 			return nil
 		}
@@ -429,7 +445,8 @@ func (l *Payloads) Export(dir, to string) error {
 	})
 }
 
-// writeNew creates a private file; it fails if the file exists.
+// writeNew creates a file that only its owner may read, with this content. It fails if the file
+// exists.
 func writeNew(path string, body []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

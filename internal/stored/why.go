@@ -8,8 +8,9 @@ import (
 	"kusto-agent/internal/telemetry"
 )
 
-// EndedIn reads the journal in a state folder, and returns a function that reports whether
-// a payload has ended. The spool may still hold the frame of such a payload.
+// EndedIn reads the journal in a state folder, and returns a function that reports whether a batch
+// has ended there: accepted, quarantined or dropped. The spool may still hold the payload of such a
+// batch until its segment is removed.
 func EndedIn(stateDir string) (func(record.BatchID) bool, error) {
 	past, err := journal.Look(filepath.Join(stateDir, "journal"))
 	if err != nil {
@@ -19,7 +20,8 @@ func EndedIn(stateDir string) (func(record.BatchID) bool, error) {
 }
 
 // Waits returns a function that says why payloads for a route wait, from the status of a running
-// agent; nil if no agent runs.
+// agent. The function returns "" if that is not known, and always if s is nil, which means that no
+// agent runs.
 func Waits(s *telemetry.Status) func(record.Route) string {
 	if s == nil {
 		return func(record.Route) string { return "" }
