@@ -125,8 +125,8 @@ func (s Service) name() string {
 	return strconv.Itoa(os.Geteuid())
 }
 
-// group returns, for display, the first group of the user with whose permissions the files are
-// checked.
+// group returns, for display, the primary group of the user of the service, if that is another user
+// than the one who runs check; else the group of this process.
 func (s Service) group() string {
 	gid := os.Getegid()
 	if s.assumed() || s.other() {

@@ -153,7 +153,7 @@ func (p *Paper) end(err error) error {
 	return exit.With(exit.Failed, err)
 }
 
-// abandon removes the temporary output file.
+// abandon removes the temporary output file, if there is one, after an error or a second interrupt.
 func (p *Paper) abandon() {
 	if p.file != nil && p.file.Name() != p.Output {
 		_ = os.Remove(p.file.Name()) // nothing more can be done

@@ -72,7 +72,7 @@ func Look(name string, text []byte) Guess {
 	return g
 }
 
-// Bare returns the name of a file without an extension of compression.
+// Bare returns the name of a file without an extension of compression (.gz or .zst).
 func Bare(name string) string {
 	for _, end := range []string{".gz", ".zst"} {
 		if bare, packed := strings.CutSuffix(name, end); packed {

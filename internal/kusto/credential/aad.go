@@ -22,8 +22,8 @@ var aadCode = regexp.MustCompile(`AADSTS\d{4,8}`)
 // unknownResource is the code of a resource that the tenant does not know.
 const unknownResource = "AADSTS500011"
 
-// isUnknownResource reports whether the authority refused because the tenant does not know the
-// resource for which the token is.
+// isUnknownResource reports whether the authority refused a token since the tenant does not know
+// the resource (the service that the token is for).
 func isUnknownResource(err error) bool {
 	var e *kusto.Error
 	return errors.As(err, &e) && e.Code == unknownResource
@@ -131,8 +131,10 @@ func authorityOutOfReach(err error, secrets ...string) *kusto.Error {
 	}
 }
 
-// authorityRefusal returns the error for an answer of the authority that refuses a token: its code,
-// the first line of its description, and a hint for the code. The secrets are removed from the text.
+// authorityRefusal returns the error for an answer of the authority that refuses a token, by its
+// status, headers and body. It has the AADSTS code, else the OAuth error code, the first line of
+// the description, and a hint for the code. Timely is set if a wrong clock may be the cause, and
+// Passes if the authority is out of order for a while. The secrets are removed from the text.
 func authorityRefusal(status int, h http.Header, body []byte, secrets ...string) *kusto.Error {
 	clean := func(s string) string {
 		return reply.Printable(reply.Redact(strings.TrimSpace(s), secrets...), reply.MaxMessage)
@@ -157,7 +159,7 @@ func authorityRefusal(status int, h http.Header, body []byte, secrets ...string)
 	}
 	e := &kusto.Error{
 		Status: status, Code: cmp.Or(aadCode.FindString(doc.Description), clean(doc.Error)),
-		Message:    clean("get token: " + firstLine(words)), // trace and time stamps follow
+		Message:    clean("get token: " + firstLine(words)), // the other lines are trace ids and times
 		RetryAfter: reply.RetryAfter(h, time.Now()),
 	}
 	switch e.Hint = aadHints[e.Code]; {

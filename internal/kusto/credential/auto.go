@@ -53,6 +53,7 @@ func (g *autoGrant) fetch(ctx context.Context) (string, time.Time, error) {
 			if told == nil && (e.Status != 0 || e.Code != "") {
 				told = e
 			}
+			// A machine that is not in Azure is no failure that passes.
 			away = away || e.Hint != notInAzure && tokenless(e).Token() == kusto.TokenLater
 		}
 		words = append(words, way.name+": "+reply.Printable(strings.TrimPrefix(why, "get token: "), reply.MaxMessage/4))

@@ -138,8 +138,8 @@ func identityOutOfReach(err error) error {
 	return &kusto.Error{Message: reply.Printable("get token: nothing hands out managed identities here: "+err.Error(), reply.MaxMessage), Hint: notInAzure, Cause: err}
 }
 
-// hint returns what to do about a refusal by the identity service of the machine (IMDS); notInAzure if
-// what answered does not look like that service.
+// hint returns what to do about a refusal by the identity service of the machine (IMDS), whose
+// answer e holds. It returns notInAzure if what answered does not look like that service.
 func (l *identityLogin) hint(e *tokenRequest) string {
 	var doc struct {
 		Words string `json:"error_description"`

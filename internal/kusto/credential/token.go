@@ -85,7 +85,7 @@ func (t *Tokens) None() bool { return t.grant == nil }
 // with these tokens uses it too. It is nil for the method none.
 func (t *Tokens) Clock() *wire.Clock { return t.clock }
 
-// Close cancels a running token request and waits for its end.
+// Close cancels a running token request, waits for its end, and closes idle connections.
 func (t *Tokens) Close() {
 	if t.grant != nil {
 		t.stop()

@@ -293,8 +293,9 @@ func rowFault(t *Table, row []json.RawMessage, q *Query) *kusto.Error {
 	return replyError(r, q)
 }
 
-// version2 reads the list of frames of a version 2 answer. It fails if the last frame, the completion,
-// is missing, unless the service has reported an error.
+// version2 reads an answer of version 2, which is a list of frames (objects such as a table, a part
+// of its rows, or the end of the answer). It fails if the last frame, the completion, is missing,
+// unless the service has reported an error.
 func (p *parser) version2() error {
 	err := p.list(func() error {
 		if p.ended {

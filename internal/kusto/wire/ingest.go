@@ -44,8 +44,9 @@ func (c *Client) Ingest(ctx context.Context, in *kusto.Ingest) kusto.Answer {
 	return a
 }
 
-// ingest posts the body once and returns the verdict on the answer. Ingest calls it with a context
-// that limits its time.
+// ingest posts the body once and returns the verdict on the answer. If the request cannot be made,
+// or no token can be had, it returns a verdict without sending anything. Ingest calls it with a
+// context that limits its time.
 func (c *Client) ingest(ctx context.Context, in *kusto.Ingest) kusto.Answer {
 	req, err := c.ingestRequest(ctx, in)
 	if err != nil {
@@ -101,8 +102,8 @@ func (c *Client) Refused(bearer string, e *kusto.Error) *kusto.Error {
 	return e
 }
 
-// bearer returns the token for a request to u; "" if none is needed, which is allowed only to this
-// machine. It fails for a URL that is not the cluster's.
+// bearer returns the token for a request to u; "" if none is needed, which is allowed only for a
+// cluster on this machine. It fails for a URL that does not belong to the cluster.
 func (c *Client) bearer(ctx context.Context, u *url.URL) (string, error) {
 	if err := c.mayCarryToken(u); err != nil {
 		return "", err
@@ -182,7 +183,8 @@ func ingestPath(in *kusto.Ingest) (path, raw, query string, err error) {
 	return call + in.Database + "/" + in.Table, call + url.PathEscape(in.Database) + "/" + url.PathEscape(in.Table), query, nil
 }
 
-// spelled returns the documented spelling of a format that is given in any letter case.
+// spelled returns the documented spelling of a format that is given in any letter case; an error if
+// there is no such format.
 func spelled(format string) (string, error) {
 	for _, f := range formats {
 		if strings.EqualFold(f, format) {
