@@ -41,8 +41,8 @@ func (r *run) previewOf(in *config.Input) string {
 }
 
 // tried adds findings on a trial of the rules and patterns of an input with records of its newest
-// files. It warns of records that no parser fits, of slow expressions, and of rules that match
-// nothing or that others always precede.
+// files. It warns if no record is in the form that the input expects, of slow expressions, and of
+// rules that match nothing or never act, since others come before them.
 func (r *run) tried(in *config.Input, t *pipeline.Tryout) {
 	of := fmt.Sprintf("%s of the newest %s", units.Counted(t.Records, "record"), units.Counted(t.Files, "file"))
 	warn := func(id, key, fix, format string, args ...any) {
@@ -98,8 +98,9 @@ func (r *run) tried(in *config.Input, t *pipeline.Tryout) {
 // 1000 instructions, and the time for a byte grows with them beyond.
 const mostInstructions = 500
 
-// slow returns why the regular expression of a condition takes long to match, by its form alone; ""
-// if it does not. Of expressions for patterns it also wants a beginning with ^.
+// slow returns why the regular expression of a condition or pattern takes long to match, by its
+// form alone; "" if it does not. A pattern (by which parse: regex divides a line) is also slow if
+// it does not begin with ^.
 func slow(a *pipeline.Asked) string {
 	if a.Expression == "" {
 		return ""
@@ -153,8 +154,9 @@ func (r *run) contradictions(in *config.Input) {
 	each("drop", drop)
 }
 
-// impossible returns why no value can meet a condition; "" if a value can. The limits below and
-// above may exclude each other, or all values of its list in.
+// impossible returns why no value can meet a condition; "" if a value can. No value can if the
+// limits below and above exclude each other, or if none of the values listed in the condition (in)
+// meets the rest of it.
 func impossible(c *rules.Condition) string {
 	below, noBelow := strconv.ParseFloat(c.Below, 64)
 	above, noAbove := strconv.ParseFloat(c.Above, 64)

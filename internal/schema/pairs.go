@@ -46,8 +46,8 @@ func pairsOf(lines []string) *Expression {
 }
 
 // expressionOf returns an expression for lines with these keys, in this order; nil if fewer than
-// nine of ten lines match it. A key has the separators before it and its equals sign, as in ",
-// user=". If timed is set, a time at the beginning of the line goes to the group time; other text
+// nine of ten lines match it. A key has the separators before it and its equals sign, such as
+// ";user=". If timed is set, a time at the beginning of the line goes to the group time; other text
 // before the first key goes to the group message. Types has the groups whose values are numbers or
 // true and false.
 func expressionOf(keys, lines []string, timed bool) *Expression {

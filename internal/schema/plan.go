@@ -203,8 +203,8 @@ func (p *Plan) mapped() (*Step, error) {
 }
 
 // filled checks whether values of the field f fit the column of e, the element that reads f
-// already. It adds the column if the table lacks it. If e reads something inside f, or transforms
-// it, the type of the column is not known; then filled only notes a missing column.
+// already; not if the service transforms them. It adds the column if the table lacks it. If e reads
+// something inside f, the type of the column is not known, so a missing column is only noted.
 func (p *Plan) filled(f Field, e *Element) {
 	c := p.t.Column(e.Column)
 	_, changed := e.Properties["Transform"]
