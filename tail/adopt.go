@@ -233,6 +233,7 @@ func (t *Tailer) start(r *reader, f record.File, k *known) {
 	r.in.byNode.put(k)
 	r.in.readers.Put(r)
 	t.byPath.Add(r)
+	t.silent.scans = 0
 	t.joinStream(r)
 	t.apply(r, tracker.Begun{Wait: r.show(idle)})
 }

@@ -129,6 +129,15 @@ func TestGlance(t *testing.T) {
 	if tailer.glance(); r.life.Turn() != tracker.Queued {
 		t.Error("that it grew was not seen")
 	}
+	must(t, os.WriteFile(w.path("b.log"), []byte("one\n"), 0o644))
+	tailer.meet(tailer.inputs[0], w.path("b.log"), false) // between two scans
+	for r := range tailer.byPath.Get(w.path("b.log")) {
+		r.life = tracker.File{}
+		appendTo(t, w.path("b.log"), "two\n")
+		if tailer.glance(); r.life.Turn() != tracker.Queued {
+			t.Error("that a file grew that is new since the last scan was not seen")
+		}
+	}
 }
 
 // TestHeard: a file of whose growth events tell is looked at after one, but no sooner

@@ -111,11 +111,9 @@ func (t *Tailer) glance() (grown bool) {
 	}
 	var at []look
 	t.mu.Lock()
-	for _, in := range t.inputs {
-		for r := range in.readers.All() {
-			if !t.hears(r) && r.life.Turn() == tracker.Resting && r.polled.index == 0 {
-				at = append(at, look{r, r.node(), r.path})
-			}
+	for _, r := range t.unheard() {
+		if r.life.Turn() == tracker.Resting && r.polled.index == 0 {
+			at = append(at, look{r, r.node(), r.path})
 		}
 	}
 	t.mu.Unlock()
@@ -132,4 +130,28 @@ func (t *Tailer) glance() (grown bool) {
 		t.mu.Unlock()
 	}
 	return grown
+}
+
+// silence lists the readers whose growth no event reports. To ask that of each of thousands
+// of files costs more than the glance itself, so the list is kept until the next scan. Guarded
+// by Tailer.mu.
+type silence struct {
+	readers []*reader
+	scans   uint64 // that had begun when the list was made; 0: it has to be made again
+}
+
+// unheard returns the readers whose growth no event reports. Some may be closed by now. The
+// caller holds mu.
+func (t *Tailer) unheard() []*reader {
+	if u := &t.silent; u.scans != t.scanNo {
+		*u = silence{u.readers[:0], t.scanNo}
+		for _, in := range t.inputs {
+			for r := range in.readers.All() {
+				if !t.hears(r) {
+					u.readers = append(u.readers, r)
+				}
+			}
+		}
+	}
+	return t.silent.readers
 }

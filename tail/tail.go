@@ -143,6 +143,7 @@ type Tailer struct {
 	rests    chan struct{} // not nil: only deleted files are read, and it is closed when none is left
 	polls    pollQueue
 	nextPoll moment    // when pollLoop looks at polls by itself
+	silent   silence   // see unheard
 	spares   list.List // of readers that could do without their descriptor, the one that rests longest first
 	most     int       // descriptors to hold now
 	turns    bool      // it was told that they are too few

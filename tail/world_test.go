@@ -211,9 +211,23 @@ func (w *world) halt() {
 	w.giveUp()
 	<-w.stopped
 	w.taker.end()
+	w.sameIdle()
 	w.tailer = nil
 	if alone != (joint{}) || !reflect.DeepEqual(uneventful, past{}) || usual != (seldom{}) {
 		w.t.Errorf("what files share was written: %+v, %+v, %+v", alone, uneventful, usual)
+	}
+}
+
+// sameIdle compares which files are idle with what their status says.
+func (w *world) sameIdle() {
+	w.tailer.mu.Lock()
+	defer w.tailer.mu.Unlock()
+	for in := range w.tailer.everyInput {
+		for r := range in.readers.All() {
+			if s := w.tailer.statusOf(r); w.tailer.isIdle(r) != (s.State() == "idle" && s.Fix == "") {
+				w.t.Errorf("idle %v, and the status is %s: %+v", w.tailer.isIdle(r), s.State(), s)
+			}
+		}
 	}
 }
 

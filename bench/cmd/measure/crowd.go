@@ -28,6 +28,7 @@ func crowds(length time.Duration) map[string][]bench.Crowd {
 	return map[string][]bench.Crowd{
 		"resting": {scant("200,000 files of one line", bench.Crowd{Idle: 200_000})},
 		"scant": {
+			scant("60,000 files", bench.Crowd{Idle: 60_000}),
 			scant("60,000 files, 20 born", bench.Crowd{Idle: 60_000, Born: 20}),
 			scant("60,000 files, 20 born after a restart", bench.Crowd{Idle: 60_000, Born: 20, Again: true}),
 		},
