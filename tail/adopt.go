@@ -12,8 +12,10 @@ import (
 	"kusto-agent/tail/internal/tracker"
 )
 
-// adopt starts reading a file that no reader has. gone says that no pattern matches the
-// file: it was rotated, or is a copy of a file that was read.
+// adopt opens the file at path, which no reader has yet, and starts reading it; a compressed file
+// it hands to meetPacked. gone says that no pattern of the input matches the path: the file was
+// rotated, or may be a copy of a file that was read. If the file belongs to the agent or cannot be
+// opened, adopt logs that and does nothing else.
 func (t *Tailer) adopt(in *input, path string, gone bool) {
 	f, st, err := openFile(path)
 	if err == nil && t.own.Holds(path, st.found()) {
@@ -127,8 +129,9 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	r.rest() // until its turn comes
 }
 
-// placeOf returns the place of a file that a scan has found. gone says that no pattern matches
-// its path; known, that the journal remembers the file by the path of the file that it continues.
+// placeOf returns where the tracker puts a newly found file. Present: a pattern matches its path
+// (gone is false). Gone: none does, and the file is read to its end and closed. Outside: the same,
+// but the file continues another one (known), under whose path the journal keeps it.
 func placeOf(gone, known bool) tracker.Place {
 	switch {
 	case gone && known:
@@ -139,12 +142,13 @@ func placeOf(gone, known bool) tracker.Place {
 	return tracker.Present
 }
 
-// resume makes r continue the generation c, at the checkpoint where the reader before it
-// stopped. The caller holds mu.
+// resume makes the reader r continue the generation c (the content of a file from one truncation to
+// the next) at the offset where reading of it stopped. The file of r is the same file, perhaps with
+// another path, or a copy. A reader that still has the generation is dropped. The caller holds mu.
 func (t *Tailer) resume(r *reader, c *candidate) {
 	k := c.k
 	if old := k.reader; old != nil {
-		old.wake() // k is that of another from now on
+		old.wake() // it restores its state from k, which belongs to r from now on
 		t.apply(old, tracker.Wished{Wish: tracker.Drop})
 	}
 	switch {
@@ -155,13 +159,13 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 		t.o.Logger.Info("file was read before under another path; reading continues at its checkpoint", "file", r.path, "was", k.info.Path, "offset", k.position)
 	}
 	r.info.First, r.info.Head, r.info.Old, r.info.Dated = k.info.First, k.info.Head, k.info.Old, k.info.Dated
-	if k.position == 0 {
+	if k.position == 0 { // what start_at: end leaves out is not skipped yet
 		r.old, r.info.Done = min(r.info.Old, r.size), r.info.Old > 0 && k.info.Done
 	}
 	moved := k.info.Path != r.path || k.node() != nodeOf(r.info)
 	r.advance(k.position, k.mark)
 	r.skips = k.ahead
-	if r.offset > r.size && !c.reached { // a copy of less than was read: nothing in it is new
+	if r.offset > r.size && !c.reached { // the file is a copy that ends before the offset: nothing in it is new
 		mark := record.Mark(0)
 		if r.z != nil {
 			mark = r.z.end
@@ -173,7 +177,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 		r.info.Done, r.info.Size = true, r.size
 		t.remember(k.file, r.info)
 	}
-	if moved { // a stop may come before its first turn, and the next start knows it by this alone
+	if moved { // noted now: if the agent stops before the first turn of r, the next start finds the file by this entry
 		t.apply(r, tracker.Moved{})
 		r.info.Size = r.size
 		t.remember(k.file, r.info)
@@ -182,17 +186,19 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 	t.start(r, k.file, k)
 }
 
-// forgetEmpty removes the journal's entry of a file that was empty when it was found and
-// is now recognized as another, known file. The caller holds mu.
+// forgetEmpty removes the journal's entry of r's file from the time when the file was empty. Now
+// the file is recognized as the known generation is, so the entry would name a second one. An entry
+// that is still in use stays. The caller holds mu.
 func (t *Tailer) forgetEmpty(r *reader, is record.File) {
 	id := newID(nodeOf(r.info), r.info.Handle, 0)
 	if empty := r.in.file(id, 0); empty != is && r.in.known.Get(empty) == nil {
-		_ = t.o.Positions.Forget(empty) // as remember
+		_ = t.o.Positions.Forget(empty) // the journal itself logs that it cannot write
 	}
 }
 
-// begin starts reading a file that was never seen before, under a new id. The caller holds
-// mu.
+// begin makes r the reader of a new file, under a new id. The id is a hash of device, inode, birth
+// time and file handle, with a salt that is increased while an earlier file has that id. A file
+// that is empty is marked, because it may become a copy (see mayBeCopy). The caller holds mu.
 func (t *Tailer) begin(r *reader) {
 	id, salt := newID(nodeOf(r.info), r.info.Handle, 0), uint64(0)
 	for r.in.known.Get(r.in.file(id, 0)) != nil {
@@ -203,10 +209,10 @@ func (t *Tailer) begin(r *reader) {
 	r.empty = r.size == 0 && !t.o.Once
 }
 
-// passOver makes a reader skip the first size bytes of its file up to the last record that
-// ends in them, as start_at: end asks for. The journal records this before it records that
-// the input was seen: if the process is killed in between, the next run neither skips new
-// bytes nor sends old ones. The caller holds mu.
+// passOver marks the first size bytes of r's file as not to be read, as start_at: end asks for, or
+// because the file is a copy. The first turn of r then skips them (see passOld). The journal
+// records this before it records that the input was seen: if the process is killed in between, the
+// next run neither skips new bytes nor sends old ones. The caller holds mu.
 func (t *Tailer) passOver(r *reader, size int64) {
 	r.old, r.info.Old = size, size
 	if head, err := fingerprint.HeadOf(r.f, r.size); err == nil {
@@ -217,12 +223,12 @@ func (t *Tailer) passOver(r *reader, size int64) {
 	t.remember(r.file, r.info)
 }
 
-// start makes r the reader of the generation f, enters it wherever readers are looked
-// up, and queues it for a turn. k becomes what is known of the generation. The caller
-// holds mu.
+// start makes r the reader of the generation f (the content of a file from one truncation to the
+// next), enters it into all indexes of readers, and queues it for its first turn. k becomes what is
+// known of the generation. The caller holds mu.
 func (t *Tailer) start(r *reader, f record.File, k *known) {
 	r.file, r.k = f, k
-	if r.info.Dated == 0 && r.in.datesNeeded() {
+	if r.info.Dated == 0 && r.in.datesNeeded() { // lines of syslog do not tell their year
 		r.info.Dated = r.mtime
 	}
 	r.in.heads.move(k, r.info.Head)

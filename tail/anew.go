@@ -23,10 +23,11 @@ type Anew struct {
 	Empty []record.Extent
 }
 
-// ReadAnew reads the ranges of a payload again with the current settings of their inputs.
-// It leaves out ranges that held nothing to send the first time, so that quarantine gets
-// no record twice. A record ends where the payload ended, and a record that begins in the
-// file before is read in two parts. The errors are those of ReadSpans.
+// ReadAnew reads the ranges of a payload again with the current settings of their inputs. It
+// returns the payloads to send, the records for quarantine, and the ranges without anything to
+// send. It leaves out ranges that held nothing to send the first time, so that quarantine gets no
+// record twice. A record ends where the payload ended, and a record that begins in the file before
+// is read in two parts. The errors are those of ReadSpans.
 func (t *Tailer) ReadAnew(p *record.Payload) (*Anew, error) {
 	files := make(map[record.File]source)
 	defer func() {
@@ -66,9 +67,10 @@ type anew struct {
 	holds bool          // part has records of it
 }
 
-// extent reads one range x of the payload's cover from its file f, with the current settings of its
-// input. If nothing in it is sent, x is added to the ranges that no part covers. The error is
-// ErrNotConfigured if the input was removed, or one of reading.
+// extent reads the range x of the payload's cover again from its file f, with the current settings
+// of its input. The records go to the parts that are sent, or to quarantine. If nothing in x is
+// sent, x is added to the ranges that no part covers. The error is ErrNotConfigured if the input
+// was removed, or one of reading.
 func (a *anew) extent(f source, x record.Extent) error {
 	of, err := a.t.rememberedOf(x.File)
 	if err != nil {
@@ -79,7 +81,7 @@ func (a *anew) extent(f source, x record.Extent) error {
 		return fmt.Errorf("%w: %s", ErrNotConfigured, in.Name)
 	}
 	o := in.options()
-	o.MaxRecord, o.MaxContent = mostRecord, 0 // none was longer than was allowed
+	o.MaxRecord, o.MaxContent = mostRecord, 0 // the first read has checked the lengths
 	scan, err := format.New(o)
 	if err != nil {
 		return err
@@ -101,13 +103,15 @@ func (a *anew) extent(f source, x record.Extent) error {
 	return nil
 }
 
-// spans returns the ranges of an extent that held records.
+// spans returns the ranges in the extent x that held records when the payload was made: the pieces
+// of the payload in x. If a record begins in x and ends in the next file, no piece is in x, and
+// spans returns all of x.
 func (a *anew) spans(x record.Extent) (all []record.Span) {
 	for i, piece := range a.p.Pieces {
 		if piece.File == x.File && piece.Start >= x.Start && piece.End <= x.End {
 			all = append(all, piece.Span)
 		} else if slices.Contains(extentsBefore(a.p, piece.File, a.p.Pieces[i].Start), x) {
-			return []record.Span{x.Span} // the beginning of its first record
+			return []record.Span{x.Span} // the first record of the piece begins in x
 		}
 	}
 	return all
@@ -126,7 +130,7 @@ func (a *anew) read(in *input, info record.FileInfo, f io.ReaderAt, scan *format
 	for at := 0; at < len(data); at += c.Consumed {
 		base := span.Start + int64(at)
 		scan.Scan(data[at:], base, true, in.MaxRecords, &c)
-		if c.Consumed == 0 { // by these settings nothing in it can be told apart
+		if c.Consumed == 0 { // with these settings no record ends in the rest
 			a.refuse(in, info, base, format.Reject{
 				End: len(data) - at, Data: data[at:], Reason: record.Malformed, Message: "no record ends in what was read for other settings",
 			})
@@ -145,8 +149,9 @@ func (a *anew) read(in *input, info record.FileInfo, f io.ReaderAt, scan *format
 	return nil
 }
 
-// refuse adds a record that the scan has rejected (j) to those that go to quarantine; base is the offset
-// of the scanned text in its file. If the input redacts, the bytes of the record are left out.
+// refuse adds the record j, which the scan has rejected, to those that go to quarantine. base is
+// the offset of the scanned text in its file. Of a record that is too long only the beginning is
+// kept. If the input redacts, the bytes of the record are left out.
 func (a *anew) refuse(in *input, info record.FileInfo, base int64, j format.Reject) {
 	data := j.Data
 	if j.Reason == record.TooLong {
@@ -164,11 +169,11 @@ func (a *anew) refuse(in *input, info record.FileInfo, base int64, j format.Reje
 	a.out.Refused = append(a.out.Refused, r)
 }
 
-// join adds the records of a chunk to the current part, which becomes one payload. If they
-// cannot be in the same payload, it seals the part and begins a new one. If the sealed part
-// has records of this extent, its cover ends at base, with the mark of the file there, and
-// the new part covers the rest. base is the offset of the chunk in its file. After an error
-// the result must not be used.
+// join adds the records of a chunk to the current part, which becomes one payload. If they cannot
+// be in the same payload, join seals the part and begins a new one. If the sealed part has records
+// of the current extent, its cover ends at base, with the mark (a hash of the bytes before base),
+// and the new part covers the rest. base is the offset of the chunk in its file. After an error the
+// result must not be used.
 func (a *anew) join(in *input, f io.ReaderAt, scan *format.Scanner, c *format.Chunk, base int64) error {
 	if !a.fits(in, c) {
 		if a.holds {
@@ -197,7 +202,9 @@ func (a *anew) join(in *input, f io.ReaderAt, scan *format.Scanner, c *format.Ch
 	return nil
 }
 
-// fits reports whether the records of a chunk can be added to the current part.
+// fits reports whether the records of a chunk can be added to the current part. They cannot if
+// there is no part, if its route, settings, number of columns or file header differ, or if it would
+// become larger than the input allows.
 func (a *anew) fits(in *input, c *format.Chunk) bool {
 	switch p := a.part; {
 	case p == nil, !in.shaped(p), a.group != c.Group, !bytes.Equal(a.prefix, c.Prefix),
@@ -208,7 +215,8 @@ func (a *anew) fits(in *input, c *format.Chunk) bool {
 	return true
 }
 
-// seal ends the current part and adds it to the result.
+// seal ends the current part, if there is one, and adds it to the result. The lengths that its
+// records have in their files are stored only if one of them differs from the length in the body.
 func (a *anew) seal() {
 	if a.part == nil {
 		return

@@ -17,15 +17,18 @@ type arrival struct {
 // arrivalsLen is how many are kept.
 const arrivalsLen = 16
 
-// add notes that the file has this size at this time, and drops the notes of bytes that
-// are safe.
+// add notes that the file had size bytes when it was last changed at mtime (in ns), and drops the
+// notes of bytes before the offset safe. From the notes follows how long the oldest byte that is
+// not safe waits. If the list is full, each two neighbours become one with the later time, so a
+// wait is never reported as too long. An unknown mtime, or one in the future, is replaced by the
+// current time.
 func (a *arrivals) add(size, mtime, safe int64) {
 	all := *a
 	for len(all) > 0 && all[0].size <= safe {
 		all = all[1:]
 	}
 	n := len(all)
-	if n > 0 && all[n-1].size > size { // it was cut short
+	if n > 0 && all[n-1].size > size { // the file was truncated
 		all, n = nil, 0
 	}
 	now := time.Now().UnixNano()
@@ -48,7 +51,9 @@ func (a *arrivals) add(size, mtime, safe int64) {
 	*a = append(all, arrival{size, mtime})
 }
 
-// noteArrival notes how large the file of a reader is. The caller holds mu.
+// noteArrival notes the current size of the reader's file and when the file was last changed, if
+// some of its bytes are not safe yet. The status shows how long the oldest of these waits. The
+// caller holds mu.
 func (r *reader) noteArrival() {
 	if r.arrivals == nil {
 		r.arrivals = new(arrivals)
@@ -57,16 +62,16 @@ func (r *reader) noteArrival() {
 	r.dropArrivals()
 }
 
-// dropArrivals forgets when bytes came that are safe by now, where that are all. The caller
-// holds mu.
+// dropArrivals frees the notes of when the bytes of the file were written, if all these bytes are
+// safe by now. The caller holds mu.
 func (r *reader) dropArrivals() {
 	if a := r.arrivals; a != nil && (len(*a) == 0 || (*a)[len(*a)-1].size <= r.k.safe) {
 		r.arrivals = nil
 	}
 }
 
-// of returns when the byte at pos was first seen in the file; zero: it is not known to be
-// there.
+// of returns when the byte at the offset pos was written, as far as the notes tell: the time of the
+// first noted size beyond pos. Zero: no noted size is beyond pos.
 func (a arrivals) of(pos int64) time.Time {
 	for _, x := range a {
 		if x.size > pos {

@@ -55,8 +55,8 @@ func byName(inputs []*input) map[string]*input {
 	return all
 }
 
-// Apply puts a change in force, after the scan that is under way: no turn begins with the
-// old settings after it. If Run has ended it does nothing.
+// Apply puts a change of the inputs in force and returns when it is: after the scan that is under
+// way. From then on no turn begins with the old settings. If Run has ended, Apply does nothing.
 func (t *Tailer) Apply(c *Change) {
 	select {
 	case t.changes <- c:
@@ -65,7 +65,10 @@ func (t *Tailer) Apply(c *Change) {
 	}
 }
 
-// change applies a change between two scans, on the goroutine that scans.
+// change applies a change between two scans, on the goroutine that scans. An input of the new list
+// takes over the files of the input of the same name, also if that was removed by an earlier
+// change; its readers adapt at their next turn. Inputs that are not in the list close their files.
+// They stay in t.former, because records of theirs may still be unsent.
 func (t *Tailer) change(c *Change) {
 	defer close(c.done)
 	was := byName(t.inputs)
@@ -107,9 +110,10 @@ func (t *Tailer) remind(in *input) {
 	in.recall(t.o.Positions.Files(in.Name))
 }
 
-// regroup makes the readers of an input use its new settings, or leave files that the
-// input no longer matches. A file that was rotated or deleted is read to its end all the
-// same. The caller holds mu.
+// regroup makes the readers of an input use its new settings, from their next turn on. Readers
+// leave (close) files that no pattern of the input matches any more, and files that another input
+// of the same route reads. A file that was rotated or deleted is read to its end, whether a pattern
+// matches it or not. The caller holds mu.
 func (t *Tailer) regroup(in *input) {
 	for r := range in.readers.All() {
 		if r.in == in && r.life.Wish() == tracker.Keep {
@@ -123,8 +127,9 @@ func (t *Tailer) regroup(in *input) {
 	}
 }
 
-// dismiss makes the readers of an input that was removed leave their files. The caller
-// holds mu.
+// dismiss makes the readers of an input that was removed leave (close) their files. It also forgets
+// the files that may be copies and the problems that were logged for the input. The caller holds
+// mu.
 func (t *Tailer) dismiss(name string, in *input) {
 	for n := range in.suspect {
 		t.endSuspicion(in, n, nil)
@@ -160,8 +165,10 @@ func (t *Tailer) everyInput(yield func(*input) bool) {
 	}
 }
 
-// adapt makes the worker and its reader use the current settings. The reader drops what it
-// found out with the old ones, and goes on at its offset. The caller holds mu.
+// adapt makes the worker and its reader use the current settings, which a reload may have changed.
+// The scanners of the worker are made anew. If the input of the reader was replaced (next), the
+// reader drops what it found out with the old settings, and goes on at its offset. The caller holds
+// mu.
 func (w *worker) adapt(r *reader) {
 	if w.era != w.t.era {
 		clear(w.scanners)
@@ -173,7 +180,7 @@ func (w *worker) adapt(r *reader) {
 	for r.in.next != nil {
 		r.in = r.in.next
 	}
-	if s := r.stream; s != nil && !r.in.carries() {
+	if s := r.stream; s != nil && !r.in.carries() { // by the new settings its messages do not go on in the next file
 		w.t.leaveStream(r)
 		w.t.endTurn(s, r, idle)
 	}
@@ -184,13 +191,14 @@ func (w *worker) adapt(r *reader) {
 	r.quarantined, r.noText, r.marked = false, false, false
 }
 
-// leave closes a file that its input no longer reads. Its checkpoint is kept, in case an
-// input matches the file again.
+// leave closes a file that its input no longer reads, and returns closed. The checkpoint is kept,
+// in case an input matches the file again. If the file was deleted, its unread bytes are lost,
+// counted and logged.
 func (w *worker) leave(r *reader) after {
 	t := w.t
 	st, err := w.look(r)
 	if err == nil && r.old > 0 {
-		err = w.passOld(r) // it must not be read when the input comes back
+		err = w.passOld(r) // what start_at: end leaves out must not be read when the input comes back
 	}
 	w.retire(r, departure{unwanted: true})
 	about := []any{"input", r.in.Name, "file", r.info.Path, "offset", r.offset}

@@ -32,10 +32,11 @@ func (k *known) name(path string, n node, handle []byte) {
 // mostSalts is with how many salts the id of a file is compared.
 const mostSalts = 4
 
-// claim gives an open file the generations that bear its id and whose file is not known.
-// From then on they are compared with it as those of any other file. Where neither birth
-// nor handle is known, the id may be that of an earlier file with the same inode. The
-// caller holds mu.
+// claim notes path, node and handle of an open file with the generations whose file the journal
+// does not know, if they bear the id of this file. A power cut can leave such generations, of which
+// only the id and the read ranges are known. From then on the file is compared with them as with
+// its own earlier content. A file without birth time and handle is left out, because its id may be
+// that of an earlier file with the same inode. The caller holds mu.
 func (in *input) claim(path string, n node, handle []byte) {
 	if len(in.unnamed) == 0 || in.byNode.get(n) != nil || n.birth == 0 && handle == nil {
 		return
@@ -43,7 +44,7 @@ func (in *input) claim(path string, n node, handle []byte) {
 	for salt := range uint64(mostSalts) {
 		id := newID(n, handle, salt)
 		for _, k := range in.unnamed[id] { // sorted by generation
-			if in.known.Get(k.file) == k && k.isComparable() { // else it was forgotten, or the file gets another id
+			if in.known.Get(k.file) == k && k.isComparable() { // not one that was forgotten or has no marks to compare
 				k.name(path, n, handle)
 				in.byNode.put(k)
 			}
@@ -59,8 +60,10 @@ func (in *input) claim(path string, n node, handle []byte) {
 // scan also finds files that were rotated, and compressed ones.
 var errUnscanned = errors.New("files were not looked for yet")
 
-// findUnnamed opens the file of an extent by its id, among those that the patterns match.
-// The error says that the file is gone only if a scan is over that could have found it.
+// findUnnamed finds the file of the range x if the journal knows only its id, and returns it open.
+// It tries the files that the patterns of the input match, and takes the one that has the id and
+// the bytes of x. The error is ErrSourceGone only if a scan has ended, because scans also find
+// rotated and compressed files, and if every match could be examined.
 func (t *Tailer) findUnnamed(in *input, x record.Extent) (source, error) {
 	w := finder.NewWalk()
 	var unclear error
@@ -94,7 +97,8 @@ func (t *Tailer) findUnnamed(in *input, x record.Extent) (source, error) {
 	return nil, fmt.Errorf("%w: no file has its id", ErrSourceGone)
 }
 
-// isOf reports whether id is the file id that newID makes of a node and a file handle.
+// isOf reports whether id is a file id that newID makes of a node and a file handle. newID adds a
+// salt if the id is taken, so the first few salts are tried.
 func isOf(id record.FileID, n node, handle []byte) bool {
 	for salt := range uint64(mostSalts) {
 		if newID(n, handle, salt) == id {

@@ -13,8 +13,8 @@ func (c InputConfig) ExpectedColumns() []format.Column {
 	return o.Columns()
 }
 
-// HasTexts reports whether all values of the input's records are texts, even those that
-// look like numbers.
+// HasTexts reports whether all values of the input's records are texts, even those that look like
+// numbers. This is so for parse: logfmt, also of the messages in container logs.
 func (c InputConfig) HasTexts() bool {
 	parse, _ := format.ParseOf(c.Parse)
 	inner, _ := format.InnerOf(c.Inner)

@@ -30,9 +30,10 @@ type suspicion struct {
 	f     *os.File // holds it open, in case it is deleted or renamed meanwhile; nil: there are too few descriptors
 }
 
-// doubt notes that the file at a path may be a copy of a file that was read (m says of which), or
-// repeats the note at a later scan. f is the open file: doubt keeps it open until that is
-// decided, or closes it if too many files are open. The caller holds mu.
+// doubt notes that the file n at path may be a copy of a file that was read, or repeats the note at
+// a later scan. m says of which file, and up to where both were found equal. f is the open file:
+// doubt keeps it open until that is decided, or closes it if n is held open already or too many
+// files are open. The caller holds mu.
 func (t *Tailer) doubt(in *input, path string, n node, m match, f *os.File) {
 	s := in.suspect[n]
 	s.since, s.turn, s.scan, s.path = cmp.Or(s.since, time.Now().UnixNano()), m.turn, t.scanNo, path
@@ -62,8 +63,9 @@ func (t *Tailer) endSuspicion(in *input, n node, taken *os.File) {
 	delete(in.suspect, n)
 }
 
-// vanished returns the files that may be copies and that the scan did not find. If such a file is
-// not held open, its content is lost. The caller holds mu.
+// vanished returns the files that may be copies, that are held open, and that the scan w did not
+// find. Files that are not held open it forgets: their content is lost. Files in folders that the
+// scan could not examine stay as they are. The caller holds mu.
 func (t *Tailer) vanished(in *input, w *finder.Walk) (all []suspicion) {
 	for n, s := range in.suspect {
 		switch {
@@ -100,8 +102,9 @@ func (d departure) node(s *sample) identity.Node {
 	return identity.Older
 }
 
-// departureOf returns how the open file of a reader left its path: it was deleted, and when, or
-// it is still there. It is empty if that is not known.
+// departureOf returns how the open file of a reader left its path: it was deleted, and when, or it
+// has a name that no pattern matches. The result is empty (not known) if the file is compressed, is
+// not open or cannot be examined.
 func departureOf(r *reader) departure {
 	if r.f == nil || r.z != nil {
 		return departure{}
@@ -158,8 +161,8 @@ type holder struct {
 	anew    time.Time // when it was last found truncated or rewritten
 }
 
-// candidate copies the state of a generation, to compare a file with it without holding
-// mu. The caller holds Tailer.mu.
+// candidate copies the state of the generation k and of its reader, to compare a file with it
+// without holding mu. scan is the number of the scan under way. The caller holds Tailer.mu.
 func (k *known) candidate(scan uint64) *candidate {
 	c := &candidate{k: k, info: k.info.whole(), truncated: k.truncated, left: k.left, reach: reach{position: k.position, mark: k.mark, ahead: k.ahead}}
 	if r := k.reader; r != nil {
@@ -169,7 +172,7 @@ func (k *known) candidate(scan uint64) *candidate {
 		c.intact = k.intact == scan
 		c.packed, c.missing = r.z != nil, r.life.IsMissing()
 	} else if !k.truncated.IsZero() {
-		c.trail, c.late = k.places(), k.late
+		c.trail, c.late = k.places(), k.late // by which a copy is recognized that is shorter than what was read
 	}
 	return c
 }
@@ -227,9 +230,9 @@ func (c *candidate) isEnough() bool {
 	return c.end() >= identity.Enough || time.Since(c.truncated) < freshCopy
 }
 
-// same compares a file with the generation that was read under the same inode. If that generation is
-// now in another file, the finding is HandedOver; otherwise it says whether the file still has what was
-// read, or has a hole punched in its place.
+// same compares the open file s with the generation c that was read under the same inode. If c is
+// now in another file, the finding is HandedOver. Otherwise it says whether the file still has what
+// was read, or has a hole punched in its place.
 func (c *candidate) same(s *sample) finding {
 	f := c.found(identity.SameNode, c.fate(), identity.Differs)
 	switch {
@@ -241,8 +244,10 @@ func (c *candidate) same(s *sample) finding {
 	return f
 }
 
-// compare compares a file with a generation whose content begins in the same way (has the
-// same head).
+// compare compares the open file s with the generation c, whose content begins in the same way. The
+// result has the facts by which package identity decides whether s is a copy: what became of the
+// file of c, whether s is older than that, and how much of what was read of c is in s. If s is
+// shorter than what was read, upTo is the offset up to which both are equal.
 func (c *candidate) compare(s *sample) finding {
 	if c.reader != nil {
 		return c.compareRead(s)
@@ -252,7 +257,8 @@ func (c *candidate) compare(s *sample) finding {
 		return f
 	}
 	at, within := place{}, false
-	if !c.truncated.IsZero() && s.size < c.position { // what was written between copy and truncation is not in it
+	// A copy that was made before the last records were written is compared up to an earlier read position.
+	if !c.truncated.IsZero() && s.size < c.position {
 		if at, within = c.trail.within(s.f, s.size); within || at.offset == 0 {
 			if end, ok := c.provedEnd(s); ok {
 				at, within = end, true
@@ -260,7 +266,7 @@ func (c *candidate) compare(s *sample) finding {
 		}
 	}
 	switch {
-	case c.mark == 0 && (c.position > 0 || len(c.ahead) == 0):
+	case c.mark == 0 && (c.position > 0 || len(c.ahead) == 0): // there is no hash to compare with
 		f.facts.Content = identity.Unknown
 	case within && at.offset == s.size:
 		f.facts.Content, f.upTo = identity.Prefix, at
@@ -268,7 +274,7 @@ func (c *candidate) compare(s *sample) finding {
 		f.facts.Content, f.upTo = identity.Part, at
 	case c.fits(s.f, s.size):
 		f.facts.Content = identity.Holds
-	case s.size < c.position: // it begins like that, and no place is known to which it can be compared
+	case s.size < c.position: // it begins like c, and there is no hash of c at an offset within it
 		f.facts.Content = identity.Unknown
 	}
 	switch f.facts.Content {
@@ -286,9 +292,9 @@ func (c *candidate) compare(s *sample) finding {
 	return f
 }
 
-// provedEnd returns the end of a file that is shorter than what was read, if all its
-// content was read: a comparison before the truncation has shown that, or the bytes that
-// were read last do.
+// provedEnd returns the size of s, a file that is shorter than what was read of c, with the mark
+// there (a hash of the bytes before it), if all of s was read as content of c. A comparison before
+// the truncation has shown that, or the bytes that were read last show it. False: it is not proved.
 func (c *candidate) provedEnd(s *sample) (place, bool) {
 	if c.equal.offset == s.size {
 		if m, err := fingerprint.MarkAt(s.f, s.size); err == nil && m == c.equal.mark {
@@ -298,9 +304,9 @@ func (c *candidate) provedEnd(s *sample) (place, bool) {
 	return endsLate(s.f, s.size, c.late, c.position)
 }
 
-// end returns the offset up to which a file that continues the candidate is not read: all up to
-// there was read, or an earlier run had begun to send it and findSource reads it from the copy
-// when it is needed.
+// end returns up to which offset the candidate was read: its position, or the end of the last range
+// after that. Such a range is safe, or an earlier run had begun to send it, and findSource reads it
+// from the copy when it is needed.
 func (c *candidate) end() int64 {
 	if n := len(c.ahead); n > 0 {
 		return max(c.position, c.ahead[n-1].End)
@@ -308,14 +314,14 @@ func (c *candidate) end() int64 {
 	return c.position
 }
 
-// compareRead compares a file with the candidate, which has a reader. The finding is unclear if that
-// reader has to look at its own file first, for example because that file has changed since.
+// compareRead compares the file s with the candidate, which has a reader. The finding is unclear if
+// that reader has to look at its own file first, for example because that file has changed since.
 func (c *candidate) compareRead(s *sample) finding {
 	holds := c.found(identity.Older, identity.Untouched, identity.Holds)
 	switch {
 	case c.packed && (c.mark == 0 || s.size < c.position || !c.fits(s.f, s.size)):
 		return c.differs()
-	case c.packed: // what was unpacked beside it, or in its place
+	case c.packed: // s has the content of the compressed file: somebody has decompressed it
 		if c.missing {
 			holds.facts.Fate = identity.Changing
 		}
@@ -325,16 +331,17 @@ func (c *candidate) compareRead(s *sample) finding {
 		return c.differs()
 	case s.size < c.position:
 		if !c.isIntact() {
-			return c.unclear() // what is left of it to compare with says nothing
+			return c.unclear() // the file of c was truncated or rewritten, and cannot be compared with s
 		}
 		return c.beginsWith(s)
 	case !c.fits(s.f, s.size):
 		return c.differs()
-	case !c.isIntact(): // also one that was deleted since
+	case !c.isIntact(): // the file of c was truncated or rewritten
 		return c.unclear()
 	}
 	if at := c.unlinked(); at > 0 {
-		// Saved by an editor, or moved to another file system, if the file was there before.
+		// The file of c was deleted. If s was made before that, an editor has saved it anew, or it was
+		// moved to another file system. Then the rest of the deleted file is read before s.
 		holds.facts.Node, holds.facts.Fate = (departure{at: at, deleted: !c.packed}).node(s), identity.Unlinked
 		if holds.facts.Node == identity.Older && !c.resting {
 			holds.facts.Fate = identity.Changing
@@ -343,22 +350,24 @@ func (c *candidate) compareRead(s *sample) finding {
 	return holds
 }
 
-// beginsWith compares a file with the beginning of a longer one that is being read: it may
-// be a copy that is still being written.
+// beginsWith compares the file s with the beginning of the candidate's file, which is longer and is
+// being read. If they are equal (Prefix), s may be a copy that is still being written. The finding
+// is unclear if the candidate's file was truncated meanwhile.
 func (c *candidate) beginsWith(s *sample) finding {
 	if m, ok := c.holds(s); ok {
 		f := c.found(identity.Older, identity.Untouched, identity.Prefix)
 		f.upTo = place{s.size, m}
 		return f
 	}
-	if c.intact = false; !c.isIntact() { // truncated since it was last looked at
+	if c.intact = false; !c.isIntact() { // its file was truncated since this scan found it intact
 		return c.unclear()
 	}
 	return c.differs()
 }
 
-// holds reports whether the file that is being read has, before the size of another, the
-// bytes that the other ends with, and their mark.
+// holds compares the last bytes of the file s with the bytes at the same place in the candidate's
+// file, which is being read. It returns the mark (a hash of these bytes) and whether they are
+// equal. False also means that one of the files could not be read.
 func (c *candidate) holds(s *sample) (record.Mark, bool) {
 	original, done := c.original()
 	if original == nil {
@@ -389,8 +398,9 @@ func (c *candidate) isIntact() bool {
 	return true
 }
 
-// original returns the file that is being read, and opens it again if its descriptor was
-// closed; nil: the file is not at its path. The caller calls done.
+// original returns the candidate's file, which is being read, and opens it again if its descriptor
+// was closed. It returns nil twice if the file cannot be opened or another file is at its path.
+// Otherwise the caller calls done when it has used the file.
 func (c *candidate) original() (f *os.File, done func()) {
 	if c.f != nil {
 		return c.f, func() {}
@@ -406,8 +416,8 @@ func (c *candidate) original() (f *os.File, done func()) {
 	return f, func() { f.Close() }
 }
 
-// unlinked returns when the file that is being read was deleted; 0: it was not, or nothing
-// tells.
+// unlinked returns when the file that is being read was deleted, in ns. 0: it was not deleted, or
+// that cannot be told because it is not open.
 func (c *candidate) unlinked() int64 {
 	if !c.deleted || c.f == nil {
 		return 0
@@ -419,28 +429,31 @@ func (c *candidate) unlinked() int64 {
 	return old.ctime
 }
 
-// lookBack finds out what happened to a file whose end this run has not seen, for example
-// because the agent was stopped.
+// lookBack finds out what became of the file of c if this run has not seen its end, for example
+// because the agent was stopped. Untouched: it still has what was read of it. Truncated: its inode
+// has other content. Unlinked: overlayfs has replaced it by s at the same path. Past: nothing is
+// known. The second result says whether the file s was made before that (Older, also if nothing is
+// known) or after it.
 func (c *candidate) lookBack(s *sample) (identity.Fate, identity.Node) {
 	if c.inPlace() {
 		return identity.Untouched, identity.Older
 	}
-	if c.latest && c.in != nil && c.info.Packed.Size == 0 {
+	if c.latest && c.in != nil && c.info.Packed.Size == 0 { // an older generation is in no file any more
 		if path, ok := c.in.folders.findNode(c.info); ok {
 			if f, st, err := openFile(path); err == nil {
 				defer f.Close()
 				switch {
-				case st.node != nodeOf(c.info):
+				case st.node != nodeOf(c.info): // replaced since it was found
 				case c.fits(f, st.size):
 					return identity.Untouched, identity.Older
 				default:
-					return identity.Truncated, departure{at: st.ctime}.node(s)
+					return identity.Truncated, departure{at: st.ctime}.node(s) // its last change counts as the truncation
 				}
 			}
 		}
 	}
 	if path := s.f.Name(); path == c.info.Path && isOverlay(filepath.Dir(path)) {
-		return identity.Unlinked, identity.Older // a file that is copied up is another, made from it
+		return identity.Unlinked, identity.Older // a write on overlayfs has made s, with another inode, from the file
 	}
 	return identity.Past, identity.Older
 }
@@ -459,14 +472,16 @@ func (c *candidate) inPlace() bool {
 	return st.node == nodeOf(c.info) && c.fits(f, st.size)
 }
 
-// fits reports whether a file has the content that was read of the candidate. It uses the
-// size only if nothing else is known, since network file systems report old sizes.
+// fits reports whether an open file has the content that was read of the candidate. It compares the
+// hash of the bytes before the position, and those of the ranges after it. Without them it compares
+// the beginning and the size, which is not used otherwise, since network file systems report old
+// sizes.
 func (c *candidate) fits(f *os.File, size int64) bool {
 	switch {
-	case c.info.Done && size == c.info.Size && size < c.position: // a short copy, see trail
+	case c.info.Done && size == c.info.Size && size < c.position: // a copy that is known to end before the position
 	case c.mark != 0:
 		return c.reaches(f) && holdsAhead(f, c.ahead)
-	case size < c.position, !holdsAhead(f, c.ahead): // of the bytes before the position nothing is known
+	case size < c.position, !holdsAhead(f, c.ahead): // without a hash of the bytes before the position
 		return false
 	}
 	h, err := fingerprint.HeadOfLen(f, c.info.Head.Len)
@@ -483,9 +498,10 @@ func (c *candidate) reaches(f *os.File) bool {
 // although the reported size of the file is smaller.
 func (c *candidate) noteReached(s *sample) { c.reached = s.size < c.position && c.reaches(s.f) }
 
-// mayBeCopy looks at a file that was empty when it was found and now has content: a copy
-// begins as an empty file too. If it may be a copy, its reader ends, and the file is a
-// suspected one from then on: held open, until a scan decides.
+// mayBeCopy looks at a file that was empty when it was found and now has content: a copy begins as
+// an empty file too. It returns true if the file may be a copy. The reader then has to end, and the
+// file is held open as a suspected copy until a scan decides. A compressed file is inspected at its
+// path instead.
 func (t *Tailer) mayBeCopy(r *reader, st status) bool {
 	r.empty = false
 	packed := r.in.packing(r.f, r.path) != archive.Plain
@@ -500,7 +516,7 @@ func (t *Tailer) mayBeCopy(r *reader, st status) bool {
 	defer t.mu.Unlock()
 	r.in.known.Delete(r.file)
 	r.in.byNode.remove(st.node)
-	if !packed { // a compressed file is inspected where it is
+	if !packed {
 		r.in.readers.Delete(st.node)
 		t.doubt(r.in, r.path, st.node, m, r.f)
 		if r.in.suspect[st.node].f == r.f {

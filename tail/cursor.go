@@ -21,8 +21,9 @@ type cursor struct {
 	nuls    nuls      // found at the end of a read
 }
 
-// advance moves the offset to to: the bytes before it were handed to the batcher or need
-// no reading.
+// advance moves the offset to to: the bytes before it were handed to the batcher or need no
+// reading. mark is a hash of the bytes before to; 0: not known. What was found out about the record
+// at the old offset, and about NUL bytes before to, is forgotten.
 func (c *cursor) advance(to int64, mark record.Mark) {
 	c.offset, c.mark = to, mark
 	c.forgetRecord()
@@ -34,15 +35,17 @@ func (c *cursor) advance(to int64, mark record.Mark) {
 // forgetRecord drops what is known of the record at the offset: it is looked at anew.
 func (c *cursor) forgetRecord() { c.stuck, c.held, c.long = 0, time.Time{}, long{} }
 
-// noteStuck notes that no record ends between the offset and at.
+// noteStuck notes that no record ends between the reader's offset and the offset at, and since when
+// the record at the offset has had no end.
 func (c *cursor) noteStuck(at int64) {
 	if c.stuck = at; c.held.IsZero() {
 		c.held = time.Now()
 	}
 }
 
-// pass moves a reader over bytes of which nothing is sent. The journal counts them as safe
-// as soon as everything before them is.
+// pass moves a reader over the bytes before the offset to, of which nothing is sent. mark is a hash
+// of the bytes before to. The journal counts the skipped bytes as safe as soon as everything before
+// them is.
 func (w *worker) pass(r *reader, to int64, mark record.Mark) {
 	w.t.skip(r.file, record.Span{Start: r.offset, End: to}, mark)
 	r.advance(to, mark)

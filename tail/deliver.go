@@ -11,9 +11,12 @@ import (
 	"kusto-agent/tail/internal/fingerprint"
 )
 
-// deliver hands over what a scan found: rejected records to quarantine first, then the
-// other records to the batcher. If there is nothing to send, it tells the journal to skip
-// the range. Afterwards the reader's offset is at the end of cover.
+// deliver hands over what a scan found (c): rejected records to quarantine first, then the other
+// records to the batcher. cover is the range of the file that the scan used; before are the ranges
+// of earlier files in which its first record begins. direct says that the body lies in the block of
+// the lease, which then becomes a payload without being copied. If there is nothing to send,
+// deliver tells the journal to skip the range. Afterwards the reader's offset is at the end of
+// cover.
 func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.Extent, before []record.Extent, direct bool) error {
 	if err := w.register(r); err != nil {
 		return err
@@ -106,9 +109,9 @@ func (in *input) lot(bytes int64) record.Lot {
 	return record.Lot{Input: in.Name, Route: in.Route, Records: 1, Bytes: bytes}
 }
 
-// quarantine writes the rejected records of a chunk to quarantine and logs the first of
-// the file. They are durable when it returns nil, which has to be before any payload
-// covers their ranges.
+// quarantine writes the rejected records of a chunk to quarantine, and logs the first one of the
+// file. Of records that are too long it keeps the beginning. The records are durable when it
+// returns nil, which has to be before any payload covers their ranges.
 func (w *worker) quarantine(r *reader, c *format.Chunk) error {
 	if len(c.Rejected) == 0 {
 		return nil
@@ -158,10 +161,10 @@ func (w *worker) keep(in *input, recs []record.Rejected) error {
 	return nil
 }
 
-// narrowTo makes the next read shorter because quarantine did not take the rejected
-// records of a chunk: to half of those records, or, if there is only one, to the bytes
-// before it. So the file is read up to the record that has to wait. It returns false if
-// there is nothing shorter to try.
+// narrowTo makes the next read shorter because quarantine did not take the rejected records of a
+// chunk: to half of those records, or, if there is only one, to the bytes before it. So the file is
+// read up to the record that has to wait. It returns false if err is not one of quarantine, if the
+// bytes here cannot be read in parts (atOnce), or if a shorter read would not help.
 func (r *reader) narrowTo(c *format.Chunk, err error) bool {
 	var unkept *unkeptError
 	if !errors.As(err, &unkept) || r.atOnce {
@@ -177,8 +180,8 @@ func (r *reader) narrowTo(c *format.Chunk, err error) bool {
 	return less && !errors.Is(unkept.err, record.ErrStalled) // each try would wait for the disk
 }
 
-// widen doubles the length of the next read, up to the normal one, after a read that
-// quarantine took.
+// widen doubles the length of the next read after quarantine has taken the rejected records of a
+// read that was made shorter. 0 stands for the normal length.
 func (r *reader) widen() {
 	r.chosen, r.atOnce = false, false
 	if r.narrow *= 2; r.narrow > int64(r.in.MaxSize) {
@@ -186,8 +189,9 @@ func (r *reader) widen() {
 	}
 }
 
-// register records the file in the journal, if it is not or its fingerprint can be longer
-// now. It comes before the journal hears of any range of the file.
+// register records the file in the journal, if the journal does not have it, or if the file is now
+// large enough for a longer hash of its beginning (head). It does so before the journal gets any
+// range of the file. An error is one of reading the file.
 func (w *worker) register(r *reader) error {
 	grown := false
 	for _, n := range fingerprint.HeadLens {
@@ -200,10 +204,10 @@ func (w *worker) register(r *reader) error {
 	if err != nil {
 		return err
 	}
-	if r.otherBefore() { // a head of what is not read yet would hide what was
+	if r.otherBefore() { // the file was rewritten: the old head is kept, for this is noticed by it
 		head = r.info.Head
 	}
-	real := r.info.Real
+	real := r.info.Real // the path with links resolved, if it is in another folder
 	if of := w.jobFor(r); !of.life.IsOutside() && of.path != r.info.Path {
 		real = finder.Elsewhere(finder.Leads(of.path), of.path)
 	}

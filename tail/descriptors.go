@@ -67,8 +67,10 @@ func (t *Tailer) spareOthers() bool {
 	return true
 }
 
-// isUnchanged reports whether a closed file that was read to its end is as it was, by a
-// look at its path: then it need not be opened.
+// isUnchanged reports, by a look at its path, whether a closed file is still as it was when it was
+// read to its end. Then the file need not be opened. It returns false if the turn has more to do
+// than to read on: the file was deleted or renamed, the run is --once, or bytes before the offset
+// are to be compared.
 func (w *worker) isUnchanged(r *reader) bool {
 	path, life := w.job.path, w.job.life
 	wanted := life.IsGone() || life.IsDeleted() || w.job.moved || life.IsDraining()

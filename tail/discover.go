@@ -12,12 +12,13 @@ import (
 	"kusto-agent/tail/internal/tracker"
 )
 
-// discover scans for files until ctx ends: periodically, and soon after an event about a
-// name. A run --once scans once and ends when all files are read.
+// discover scans the folders for files until ctx ends: periodically, and soon after the kernel has
+// reported a change of names. The more a scan costs, the later the next one begins. A run --once
+// scans once and ends when all files are read.
 func (t *Tailer) discover(ctx context.Context) {
 	for {
 		t.taking = finder.Cost{}
-		scan := finder.CostOf(t.rescan).Without(t.taking) // the next one has not to take up the same
+		scan := finder.CostOf(t.rescan).Without(t.taking) // the next scan need not start readers for the same files
 		if t.o.Once {
 			t.awaitAll(ctx)
 			return
@@ -157,10 +158,10 @@ func (t *Tailer) meet(in *input, path string, gone bool) {
 	}
 	rival, left := t.rival(in, st)
 	k := in.byNode.get(st.node)
-	unread := k != nil && k.position < k.sizeAt(st) // what was begun is ended
+	unread := k != nil && k.position < k.sizeAt(st) // a file that was begun is read to its end, however old it is
 	t.mu.Unlock()
 	if rival != nil {
-		if left {
+		if left { // the other input reads the rest of it
 			t.adopt(rival, path, true)
 		}
 		t.tellOf(subject{path, in.Name}, errRival(rival.Name), false)
@@ -169,13 +170,14 @@ func (t *Tailer) meet(in *input, path string, gone bool) {
 	if old := in.IgnoreOlder.D(); old > 0 && !unread && time.Since(time.Unix(0, st.mtime)) > old {
 		return
 	}
-	if gone || !t.copiedUp(in, path, st.node) {
+	if gone || !t.copiedUp(in, path, st.node) { // not if overlayfs has given an open file another inode
 		t.stirred = t.scanNo
 		t.taking = t.taking.Add(finder.CostOf(func() { t.adopt(in, path, gone) }))
 	}
 }
 
-// askAgain compares files again that may be copies and that no pattern matches.
+// askAgain compares the files again that an earlier scan could not tell from copies (in.again) and
+// that no pattern matches, so that the scan itself does not find them.
 func (t *Tailer) askAgain(in *input) {
 	for _, path := range take(t, &in.again) {
 		t.adopt(in, path, true)
@@ -188,7 +190,7 @@ func (t *Tailer) askAgain(in *input) {
 func (t *Tailer) noteSeen(in *input) {
 	if !in.noted {
 		in.noted, in.isNew = true, false
-		_, _ = t.o.History.InputSeen(in.Name) // an error is of writing, see remember
+		_, _ = t.o.History.InputSeen(in.Name) // the journal itself logs that it cannot write
 	}
 }
 
@@ -230,8 +232,9 @@ func isLink(path string) bool {
 	return err == nil && s.Mode()&fs.ModeSymlink != 0
 }
 
-// seen notes that the file of a reader is at path; was is the path under which it was
-// known.
+// seen notes that a scan has found the file of a reader at path; st is its status. was is the path
+// under which the file was known. If was does not lead to the file any more, the file counts as
+// renamed, and has path from now on.
 func (t *Tailer) seen(r *reader, path, was string, st status) {
 	renamed := false
 	if was != path {

@@ -24,6 +24,9 @@ type seldom struct {
 // usual is what is seldom of all files that have nothing of it.
 var usual seldom
 
+// factsOf returns what is known of a file in a form that takes less memory, because it is kept of
+// hundreds of thousands of files. Equal paths become one string, and all files without unusual
+// facts share one value of these.
 func factsOf(i record.FileInfo) facts {
 	f := facts{Path: i.Path, First: i.First, Dev: i.Dev, Inode: i.Inode, Birth: i.Birth, Handle: string(i.Handle), Size: i.Size, Head: i.Head, Done: i.Done, seldom: &usual}
 	if f.First == f.Path {
@@ -35,7 +38,7 @@ func factsOf(i record.FileInfo) facts {
 	return f
 }
 
-// whole returns all facts. The caller owns them.
+// whole returns the facts as a record.FileInfo again. The caller owns it.
 func (f *facts) whole() record.FileInfo {
 	return record.FileInfo{
 		Path: f.Path, First: f.First, Dev: f.Dev, Inode: f.Inode, Birth: f.Birth, Handle: f.handle(), Size: f.Size, Head: f.Head, Done: f.Done,
@@ -43,7 +46,8 @@ func (f *facts) whole() record.FileInfo {
 	}
 }
 
-// handle returns the kernel's handle; nil: there is none. The caller owns it.
+// handle returns the kernel's file handle, which identifies the inode and its generation; nil:
+// there is none. The caller owns it.
 func (f *facts) handle() []byte {
 	if f.Handle == "" {
 		return nil
