@@ -27,12 +27,12 @@ type absence struct {
 	left    bool  // its path is gone, or names another file
 }
 
-// look finds out whether the file of an absent reader still has a name (deleted), and
-// whether its path is missing or names another file (left). If the path cannot be
-// examined, left is false. a.f may be closed by another goroutine meanwhile.
+// look finds out whether the file of an absent reader still has a name (deleted), and whether its
+// path is missing or names another file (left). If the path cannot be examined, left is false.
+// Another goroutine may close a.f meanwhile; deleted then stays as it was.
 func (a *absence) look() {
 	if a.f != nil {
-		if st, err := statFile(a.f); err == nil { // it may be given back meanwhile
+		if st, err := statFile(a.f); err == nil {
 			a.deleted, a.pinned = st.links == 0, st.size
 		}
 	}
@@ -41,13 +41,13 @@ func (a *absence) look() {
 		errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }
 
-// miss handles the files that a scan (w) did not find. Each such reader looks whether its file was
-// renamed or deleted, and the tracker decides what follows. Files that may be copies are compared once
-// more by their open descriptors. Generations that have been missing for longer than forget_after are
-// forgotten.
+// miss handles the files that the scan w did not find. For each such reader it looks whether the
+// file was renamed or deleted, and the tracker decides what follows. Files that may be copies are
+// compared once more by their open descriptors. Generations whose file has been missing for longer
+// than forget_after are forgotten.
 func (t *Tailer) miss(in *input, w *finder.Walk) {
 	absent, vanished := t.absent(in, w)
-	for _, s := range vanished { // they are asked about as before, by their descriptors
+	for _, s := range vanished {
 		if st, err := statFile(s.f); err == nil {
 			t.adoptOpen(in, s.path, s.f, st, true)
 		}
@@ -67,13 +67,14 @@ func (t *Tailer) miss(in *input, w *finder.Walk) {
 	t.mu.Unlock()
 	for _, c := range missing {
 		if _, there := in.folders.findNode(c.info); t.forgot(in, c, there) {
-			_ = t.o.Positions.Forget(c.k.file) // as remember
+			_ = t.o.Positions.Forget(c.k.file) // the journal itself logs that it cannot write
 		}
 	}
 }
 
-// absent are the readers, and the files that may be copies, that the scan did not find,
-// though it looked where they were.
+// absent returns the readers, and the open files that may be copies (vanished), that the scan w did
+// not find although it could examine their folders. It forgets compressed files that the scan did
+// not find.
 func (t *Tailer) absent(in *input, w *finder.Walk) (all []absence, vanished []suspicion) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,8 +87,8 @@ func (t *Tailer) absent(in *input, w *finder.Walk) (all []absence, vanished []su
 	return all, t.vanished(in, w)
 }
 
-// rotatedAway counts and logs that a file is gone from its path. What was rotated after
-// it is to be looked for. The caller holds mu.
+// rotatedAway counts and logs that the file of r is gone from its path. It also notes the file for
+// findRotated, which looks for files that were rotated after it. The caller holds mu.
 func (t *Tailer) rotatedAway(r *reader) {
 	info := r.k.info.whole()
 	info.Path = r.path
@@ -96,8 +97,9 @@ func (t *Tailer) rotatedAway(r *reader) {
 	t.o.Logger.Info("file was moved away or deleted; the agent keeps it open and reads it to its end", "file", r.path, "bytes", r.shown.size-r.k.position)
 }
 
-// longMissing returns the generations that have had no reader for longer than
-// forget_after. The caller holds mu.
+// longMissing returns the generations that have had no reader for longer than forget_after; w is
+// the scan that has just ended. The time begins at the first scan that finds a generation without a
+// reader, and begins again if the folder of its file cannot be examined. The caller holds mu.
 func (t *Tailer) longMissing(in *input, w *finder.Walk) (all []*candidate) {
 	now := time.Now()
 	for k := range in.known.All() {
@@ -114,8 +116,9 @@ func (t *Tailer) longMissing(in *input, w *finder.Walk) (all []*candidate) {
 	return all
 }
 
-// forgot removes a generation from memory, unless its file exists and it is the newest
-// generation of it, or it has a reader by now. It reports whether it did.
+// forgot removes a generation from memory and reports whether it did. It does not if the generation
+// has a reader by now, or if its file exists (there) and it is the newest generation of it. In the
+// second case it does not count as missing any more.
 func (t *Tailer) forgot(in *input, c *candidate, there bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,8 +147,8 @@ func (r *reader) pins() int64 {
 	return max(r.pinned, r.shown.size)
 }
 
-// boundPinned closes the oldest deleted files of an input while they take more space than
-// max_pinned_deleted. The caller holds mu.
+// boundPinned closes the deleted files of an input that were written to the longest time ago, while
+// its deleted files together take more space than max_pinned_deleted. The caller holds mu.
 func (t *Tailer) boundPinned() {
 	for _, in := range t.inputs {
 		var pinned int64
@@ -179,7 +182,7 @@ func (t *Tailer) abandon(r *reader) {
 	}
 	unread := max(end-r.k.position, 0)
 	if unread == 0 {
-		return // it waits to be safe: what it holds is in hand
+		return // all of it was read, and only has to become safe
 	}
 	t.abandoned(r.k.file, r.k.position, unread)
 	t.o.Logger.Error("deleted file abandoned, its unread bytes are lost: deleted files take more space than max_pinned_deleted", "input", r.in.Name, "file", r.path,
@@ -187,8 +190,8 @@ func (t *Tailer) abandon(r *reader) {
 		"fix", "raise max_pinned_deleted of the input, or see why its records are not accepted")
 }
 
-// closeIdle closes the file of a reader, which opens it again for its next turn. The
-// caller holds mu.
+// closeIdle closes the file of a reader, which opens it again for its next turn. A file that was
+// deleted or has left its path stays open, since it may not be found again. The caller holds mu.
 func (t *Tailer) closeIdle(r *reader) {
 	if r.f != nil && !r.life.IsGone() && !r.life.IsDeleted() {
 		r.f.Close()

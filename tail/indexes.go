@@ -23,6 +23,8 @@ func newNodes() nodes {
 // node is where the generation is, or was when it was last seen.
 func (k *known) node() node { return node{dev: k.info.Dev, ino: k.info.Inode, birth: k.info.Birth} }
 
+// get returns the latest generation of the file n, also if a rotation has copied its content and
+// the generation goes on in the copy; nil: none is known.
 func (x *nodes) get(n node) *known {
 	if k := x.now.Get(n); k != nil {
 		return k
@@ -44,8 +46,8 @@ func (x *nodes) remove(n node) {
 // has reports whether k is the latest generation of its file.
 func (x *nodes) has(k *known) bool { return x.get(k.node()) == k }
 
-// move gives a generation the facts of its file as they are now. A file that it was in
-// before still finds it.
+// move sets the facts of the generation k to info. If k now goes on in another file, because a
+// rotation copied its content, the node of the old file still finds it through former.
 func (x *nodes) move(k *known, info record.FileInfo) {
 	if was := k.node(); was != nodeOf(info) && x.now.Get(was) == k {
 		x.now.Delete(was)
@@ -54,8 +56,9 @@ func (x *nodes) move(k *known, info record.FileInfo) {
 	k.info = factsOf(info)
 }
 
-// node is where the file of a reader is. The caller holds mu; the worker that has the
-// reader changes other facts of the file meanwhile.
+// node returns device, inode and birth time of the reader's file. The caller holds mu. A reader
+// without a turn may have dropped its copy of the facts (reading is nil), so those of its
+// generation are used.
 func (r *reader) node() node {
 	if r.reading != nil {
 		return node{dev: r.info.Dev, ino: r.info.Inode, birth: r.info.Birth}
@@ -79,7 +82,8 @@ func newHeads() heads {
 	return heads{index.NewGroups(func(k *known) record.Head { return k.info.Head }, func(k *known) **known { return &k.alike })}
 }
 
-// move changes the head by which k is found; with a zero head k is not found any more.
+// move changes the head (a hash of the first bytes) by which the generation k is found. With a zero
+// head k is not found any more.
 func (x heads) move(k *known, h record.Head) {
 	if k.info.Head.Len > 0 {
 		x.Delete(k)

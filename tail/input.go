@@ -123,8 +123,9 @@ func newInput(in Input) (*input, error) {
 	return x, nil
 }
 
-// shape resolves the settings that change records: encoding, parse, pattern, multiline and
-// rules. Settings that are empty have their defaults.
+// shape resolves the settings of the input that change records: encoding, parse, pattern, multiline
+// and rules. A setting that is empty has its default. The error names the first setting that is not
+// valid.
 func (in *input) shape() error {
 	known, ok := true, true
 	if in.Encoding != "" {
@@ -172,8 +173,9 @@ func (in *input) shape() error {
 	return nil
 }
 
-// shaping returns a hash of all settings that affect how bytes of a file become the body
-// of a payload.
+// shaping returns a hash of all settings that affect how bytes of a file become the body of a
+// payload. In the hash, the bit record.Reshaped says that records are parsed, decoded or changed,
+// and the bit record.Withheld that the input redacts.
 func shaping(in *input) uint64 {
 	c := in.InputConfig
 	text := fmt.Sprint(c.Format, c.Header, c.Validate, c.MaxRecordSize, c.Encoding, c.Parse)
@@ -185,7 +187,7 @@ func shaping(in *input) uint64 {
 	}
 	text += in.shapedBy()
 	if in.joins() {
-		text += fmt.Sprint(" ", in.MaxSize) // which bounds a record too
+		text += fmt.Sprint(" ", in.MaxSize) // it also limits a record of several lines
 	}
 	sum := xxhash.Sum64String(text) &^ (record.Reshaped | record.Withheld)
 	if in.parse != format.ParseNone || in.encoding != format.UTF8 || in.rules.Changing() {
@@ -236,8 +238,9 @@ func (in *input) ofLines() bool {
 // whose records nobody sees, a block may be as large as fits.
 func (in *input) scanner() (*format.Scanner, error) { return format.New(in.options()) }
 
-// options are the settings of the scanner of this input, with the limits that scanner
-// explains.
+// options returns the settings of the scanner of this input. A record that would not fit into one
+// read counts as too long, since its end would never be seen; max_record_size can make the limit
+// lower. A block of Avro has only the first limit.
 func (in *input) options() format.Options {
 	o := format.Options{
 		Format:     in.Format,
@@ -254,7 +257,7 @@ func (in *input) options() format.Options {
 		Multiline:  in.events,
 		Rules:      in.rules,
 	}
-	o.MaxRecord = o.Room(in.MaxSize)
+	o.MaxRecord = o.Room(in.MaxSize) // the longest record that a read of MaxSize bytes always has whole
 	if spec, _ := format.Of(in.Format); spec.Ends != format.InBlocks {
 		const lineEnd = 2 // CR LF
 		o.MaxContent = int(in.MaxRecordSize)
@@ -264,8 +267,9 @@ func (in *input) options() format.Options {
 	return o
 }
 
-// prepare sets the scanner up for a file: the values that fields put into records, and the
-// batch id.
+// prepare sets the scanner up for a file. f is its content, of its generation and info its facts;
+// batch is the id that records get whose fields have the batch. If the input redacts, a file with
+// the byte order mark of another encoding is an error, because the rules would find nothing in it.
 func (in *input) prepare(scan *format.Scanner, f io.ReaderAt, of record.File, info *record.FileInfo, batch record.BatchID) error {
 	if in.rules.Withholds() {
 		if err := in.checkMark(f); err != nil {

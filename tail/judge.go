@@ -13,20 +13,20 @@ import (
 	"kusto-agent/tail/internal/tracker"
 )
 
-// judge decides whose content a compressed file has. is is the verdict; if the content is that of
-// a known generation, k is this generation, and upTo the place up to which it was read already.
-// Unlike a plain copy, a compressed file is never read while its original is being read. The
-// caller holds mu.
+// judge decides whose content a compressed file has. is is the verdict. If the content is that of a
+// known generation, k is this generation, and upTo the place up to which it was read already.
+// Unlike a plain copy, a compressed file is never read while its original is being read: then the
+// verdict is Copy, with k nil if it is not known yet of which file. The caller holds mu.
 func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
 	if k := p.in.byNode.get(p.st.node); k != nil && k.reader == nil && !otherHandle(k.info.handle(), p.handle) {
 		f := identity.Facts{Node: identity.SameNode, Compressed: true}
 		f.Content, _ = k.isIn(p.facts)
 		if f.Content == identity.Prefix || f.Content == identity.Part {
-			f.Content = identity.Holds // a short copy that was known by a trail
+			f.Content = identity.Holds // it is shorter than what was read, and was recognized so before
 		}
 		return k, place{}, identity.Judge(f)
 	}
-	open := false
+	open := false // a file that is being read has to be read on before it can be compared
 	for _, o := range p.alike(p.facts.Heads) {
 		f, at := o.comparePacked(p)
 		v := identity.Judge(f)
@@ -40,7 +40,7 @@ func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
 		}
 	}
 	if k == nil && (open || p.isAwaited()) {
-		is = identity.Copy // nobody knows yet of what
+		is = identity.Copy
 	}
 	return k, upTo, is
 }
@@ -57,7 +57,7 @@ func (k *known) comparePacked(p *packed) (f identity.Facts, upTo place) {
 		f.Fate = identity.Truncated
 	case k.left.at > 0:
 		f.Fate = identity.Unlinked
-	default: // where it was renamed it has been compressed since
+	default: // also if it was renamed: then it was compressed after that
 		f.Fate = identity.Past
 	}
 	if k.reader == nil && k.left.at > 0 && p.st.mtime > k.left.at {
@@ -69,8 +69,9 @@ func (k *known) comparePacked(p *packed) (f identity.Facts, upTo place) {
 	return f, upTo
 }
 
-// isAwaited reports whether a plain file with a matching name was found and not read yet:
-// both may have the same content.
+// isAwaited reports whether a plain file was found whose name fits to that of the compressed file
+// and of which nothing was read yet. The two may have the same content, so the compressed file has
+// to wait.
 func (p *packed) isAwaited() bool {
 	for r := range p.in.readers.All() {
 		if r.k.position == 0 && r.shown.size > 0 && r.k.info.Head.Len == 0 && r.life.Turn() != tracker.Resting && isNameOf(p.path, r.k.info.whole()) {
@@ -80,8 +81,9 @@ func (p *packed) isAwaited() bool {
 	return false
 }
 
-// alike returns the generations that a compressed file may hold: those with the same head,
-// and those that are too short to have one but have a matching name.
+// alike returns the generations that the compressed file may contain: those with one of these heads
+// (hashes of the first bytes), and those that are too short to have a head but have a matching
+// name.
 func (p *packed) alike(heads []record.Head) (all []*known) {
 	for _, h := range heads {
 		all = slices.AppendSeq(all, p.in.heads.Get(h))
@@ -94,12 +96,14 @@ func (p *packed) alike(heads []record.Head) (all []*known) {
 	return all
 }
 
-// isIn reports whether a compressed file begins with all that was read of a generation.
-// Unknown: the file was not compared at that offset yet.
+// isIn compares the content of a compressed file (x) with what was read of the generation k. Holds:
+// it begins with all of that. Prefix: it is shorter, and equal to its end. Part: it is shorter, and
+// equal up to the returned place. Unknown: no hash of it was taken at the offset that is needed.
+// The place is zero but for Prefix and Part.
 func (k *known) isIn(x *archive.Facts) (identity.Content, place) {
 	at, mark := k.position, k.mark
 	switch {
-	case at == 0 || mark == 0: // it begins alike, and no more can be asked
+	case at == 0 || mark == 0: // both begin alike, and there is no hash of k to compare with
 		if n := len(k.ahead); at <= x.Size && (n == 0 || k.ahead[n-1].End <= x.Size) {
 			return identity.Holds, place{}
 		}
@@ -109,7 +113,7 @@ func (k *known) isIn(x *archive.Facts) (identity.Content, place) {
 	case k.truncated.IsZero():
 		return identity.Differs, place{}
 	}
-	// A copy of less than was read, made before the truncation.
+	// It may be a copy that was made before the last records were written and the file was truncated.
 	for _, p := range slices.Backward(k.trail) {
 		switch {
 		case p.offset == x.Size:
@@ -124,8 +128,9 @@ func (k *known) isIn(x *archive.Facts) (identity.Content, place) {
 	return identity.Differs, place{}
 }
 
-// agreement compares the fingerprint of a compressed file at one offset with a known one;
-// agrees is the result if they are equal.
+// agreement compares the hash of a compressed file at the offset of p with that of p. It returns
+// agrees if they are equal, Differs if not, and Unknown if none was taken there when the file was
+// inspected.
 func agreement(x *archive.Facts, p place, agrees identity.Content) identity.Content {
 	switch m, looked := x.Marks[p.offset]; {
 	case !looked:
@@ -136,7 +141,9 @@ func agreement(x *archive.Facts, p place, agrees identity.Content) identity.Cont
 	return identity.Differs
 }
 
-// places returns the offsets at which a compressed file is compared with what is known.
+// places returns the offsets at which an inspection takes hashes of the compressed file p: those
+// for which a generation that p may contain has one. heads are the hashes of the beginning of p.
+// The offsets are in order, each once.
 func (t *Tailer) places(p *packed, heads []record.Head) (all []int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -166,11 +173,11 @@ func (t *Tailer) places(p *packed, heads []record.Head) (all []int64) {
 func (k *known) evidence(p *packed) identity.Content {
 	switch {
 	case k.reader != nil && !k.reader.life.IsGone() && k.reader.shown.atEnd && p.facts.Size > k.position:
-		return identity.Differs // it holds what that file does not, and may begin like each of its kind
+		return identity.Differs // that file is read to its end, and p has more: p is another file with the same beginning
 	case k.position >= identity.Enough && k.mark != 0:
 		return identity.Holds
 	case k.info.Done && k.truncated.IsZero() && k.position != p.facts.Size:
-		return identity.Differs // it was read to its end
+		return identity.Differs // k was read to its end, so a copy would have the same size
 	case time.Since(k.truncated) < freshCopy || isNameOf(p.path, k.info.whole()):
 		return identity.Holds
 	}

@@ -35,7 +35,9 @@ const (
 	lateReads = 1 << 15 // that are known at most; of files of one line there may be more in the ring
 )
 
-// put stores the last bytes of data, which was read of a file at an offset.
+// put stores the last bytes of data, which was read at the offset of the file f, and at most
+// lateMost of them. They replace the oldest bytes in the ring, which is of a fixed size; reads that
+// lost bytes by that are dropped.
 func (l *lately) put(f record.File, offset int64, data []byte) {
 	cut := max(len(data)-lateMost, 0)
 	data, offset = data[cut:], offset+int64(cut)
@@ -51,8 +53,8 @@ func (l *lately) put(f record.File, offset int64, data []byte) {
 	l.reads = l.reads[max(len(l.reads)-lateReads, 0):]
 }
 
-// before returns the stored bytes of a file that end at end, without a gap. The caller
-// owns them.
+// before returns the stored bytes of a file that end at the offset end, as far back as they are
+// stored without a gap. The result is empty if there are none. The caller owns them.
 func (l *lately) before(f record.File, end int64) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,9 +72,9 @@ func (l *lately) before(f record.File, end int64) []byte {
 	return bytes.Join(parts, nil)
 }
 
-// lateEnd returns the place at an offset, whose mark it takes from late, the bytes that
-// were read just before position. False: late does not reach back that far, or the
-// offset is after position.
+// lateEnd returns the place (an offset with the hash of the bytes before it) at an offset. late are
+// the bytes that were read just before the offset position. False: late does not reach back that
+// far, or the offset is after position.
 func lateEnd(late []byte, position, offset int64) (place, bool) {
 	n := int64(len(late)) - (position - offset)
 	if n < min(offset, record.MarkLen) || offset > position {

@@ -17,7 +17,7 @@ import (
 // nothing will be written after them: a run --once ends here, the file was rotated or
 // deleted and is quiet, or partial_line_wait is over.
 func (w *worker) isLast(r *reader) bool {
-	if r.z != nil { // nothing follows, or only what does not belong to the last record
+	if r.z != nil { // a compressed file is whole, or breaks off within its last record
 		return !r.isCut()
 	}
 	if wait := r.in.PartialLineWait.D(); wait > 0 && r.grown.ago() >= wait {
@@ -32,8 +32,9 @@ func (w *worker) isOver(r *reader) bool {
 	return r.z != nil || w.job.life.IsDraining() || (w.job.life.IsGone() || w.job.replaced) && r.grown.ago() >= r.in.RotateQuiet.D()
 }
 
-// isReplaced reports whether a file was renamed within the patterns, and another that is
-// being read has the path it was found at. The caller holds mu.
+// isReplaced reports whether a file was renamed to a path that a pattern matches too, and another
+// file that is being read is at its first path. Nothing is written to the renamed file any more, as
+// a rule. The caller holds mu.
 func (t *Tailer) isReplaced(r *reader) bool {
 	first := r.k.info.First
 	return r.path != first && some(t.byPath.Get(first), func(o *reader) bool {
@@ -45,8 +46,10 @@ func (t *Tailer) isReplaced(r *reader) bool {
 // without waiting for that.
 func (w *worker) mayGrow(r *reader) bool { return !w.t.o.Once && !w.isOver(r) }
 
-// atEnd decides what a reader does at the end of its file: wait, look whether the file was
-// rotated, or close it.
+// atEnd decides what a reader does at the end of its file, and returns the outcome of its turn. The
+// reader waits for growth (idle), for the next file of a container log, or until all records are
+// safe (awaitSafe). A file that has left its path, was read to its end and did not grow for
+// rotate_quiet is closed. A run --once has finished with the file.
 func (w *worker) atEnd(r *reader) after {
 	t := w.t
 	if t.awaitsNext(r) {
@@ -64,7 +67,7 @@ func (w *worker) atEnd(r *reader) after {
 	if r.offset < r.size || r.grown.ago() < r.in.RotateQuiet.D() {
 		return idle
 	}
-	// Read to its end and quiet: it is let go when all of it is safe. Until
+	// Read to its end and quiet: it is closed when all of it is safe. Until
 	// then its descriptor is the only way back to its bytes.
 	if w.job.safe < r.offset {
 		return awaitSafe
@@ -75,8 +78,9 @@ func (w *worker) atEnd(r *reader) after {
 	return closed
 }
 
-// seeIfRotated looks at the path of a file where no event would tell that it names
-// another by now: the next rotation may come before the next scan.
+// seeIfRotated asks for a scan if the path of a file leads to another file or to none: the next
+// rotation may come before the next periodic scan. It does nothing if the kernel reports such
+// changes (heard).
 func (w *worker) seeIfRotated(r *reader) {
 	if w.job.heard {
 		return
@@ -111,14 +115,15 @@ func (w *worker) lose(r *reader) after {
 	return closed
 }
 
-// passOld skips the content that a file had when start_at: end applied, up to its last
-// complete record; of a copy, all that was read of the original.
+// passOld skips the bytes of a file that are not to be read: for start_at: end, those that the file
+// had when it was found, up to the last complete record; of a copy, all that was read of the
+// original.
 func (w *worker) passOld(r *reader) error {
 	pos, mark, err := w.oldEnd(r)
 	if err != nil {
 		return err
 	}
-	if r.info.Done { // more may be written to it
+	if r.info.Done { // from now on the file is read, since more may be written to it
 		r.info.Done, r.registered = false, false
 	}
 	if pos > r.offset {
@@ -137,7 +142,7 @@ func (w *worker) oldEnd(r *reader) (int64, record.Mark, error) {
 	switch {
 	case r.z != nil && r.old == r.size:
 		return r.size, r.z.end, nil // nothing follows
-	case r.z != nil, r.info.Done: // what was read of it ends there
+	case r.z != nil, r.info.Done: // a copy: the original was read up to there, which is the end of a record
 		mark, err := fingerprint.MarkAt(r.src(), r.old)
 		return r.old, mark, err
 	}
@@ -184,8 +189,9 @@ func lastEnd(f *os.File, size int64, border []byte, unit int) (int64, error) {
 	return 0, nil
 }
 
-// restart begins a new generation of a file that was truncated or replaced: it is read
-// from its start. Records that were handed over belong to the old generation.
+// restart begins a new generation of a file that was truncated or replaced: the file is read from
+// its start. Records that were handed over belong to the old generation. why is the reason for the
+// log. Bytes that were seen before the truncation and not read are counted and logged.
 func (w *worker) restart(r *reader, why string) (after, error) {
 	unread := max(r.highest-r.offset, 0)
 	log := w.t.o.Logger.Info // as copytruncate does it each night
@@ -225,12 +231,13 @@ func (w *worker) retire(r *reader, left departure) {
 	}
 }
 
-// retired notes how far a generation was read, so that its content is known again under
-// another name. The caller holds mu.
+// retired notes how far a generation was read, so that its content is recognized under another
+// name, and that r is not its reader any more. left says how the file left its path (deleted,
+// renamed, no longer wanted, or not known). The caller holds mu.
 func (t *Tailer) retired(r *reader, left departure) {
 	if left.unwanted {
 		r.info.Path = r.path
-		r.in.unsought = true // it may be wanted again by now, and have another name
+		r.in.unsought = true // the next scan looks for it, since it may be wanted again and have another name
 		delete(t.told, subject{r.path, r.in.Name})
 	}
 	if k := r.k; k.reader == r {
@@ -262,7 +269,7 @@ func (t *Tailer) nextGeneration(r *reader, late []byte) {
 		r.seeks = 0
 	}
 	t.retired(r, departure{})
-	r.k.own().left = departure{at: found.UnixNano()} // the file shows its size before it shows the time of that
+	r.k.own().left = departure{at: found.UnixNano()} // not ctime: a file may show its new size before its new ctime
 	r.in.truncated = append(r.in.truncated, r.k)
 	r.in.lost = append(r.in.lost, r.k)
 	t.rescanSoon()
@@ -279,7 +286,8 @@ func (t *Tailer) nextGeneration(r *reader, late []byte) {
 	t.apply(r, tracker.Renewed{})
 }
 
-// nextOf returns the generation after the last one that is remembered.
+// nextOf returns the generation of the file id with the first number that is not in use. It follows
+// the last one that is remembered.
 func (in *input) nextOf(id record.FileID) record.File {
 	f := in.file(id, 0)
 	for in.known.Get(f) != nil {

@@ -96,8 +96,8 @@ func (l *listing) meet(in *input, path string, st status, regular bool) {
 	l.files = append(l.files, f)
 }
 
-// complaint sets the reason and the fix that were logged for a path, and reports whether
-// there are any.
+// complaint sets the reason and the fix of f to those that were logged about a path, and reports
+// whether there are any. It marks the problem as listed.
 func (l *listing) complaint(f *FileStatus, about subject) bool {
 	c, is := l.t.told[about]
 	f.Why, f.Fix = c.why, c.fix
@@ -105,8 +105,8 @@ func (l *listing) complaint(f *FileStatus, about subject) bool {
 	return is
 }
 
-// complaints adds the logged problems that belong to no listed file: those of folders and
-// of whole inputs. The caller holds the mu of the tailer.
+// complaints adds the logged problems that no listed file has: those of folders and, with a path
+// that begins with "input ", those of whole inputs. The caller holds the mu of the tailer.
 func (l *listing) complaints() {
 	for about := range l.t.told {
 		if l.told[about] {

@@ -26,7 +26,10 @@ type long struct {
 	head    []byte // its beginning, where to go back for it would cost much
 }
 
-// meetLong begins to skip a record that does not end within one read.
+// meetLong begins to skip a record that does not end within one read. c is what the scan says of
+// the record, and data begins with it. passLong then looks for its end. Of a compressed file the
+// beginning of the record is kept in memory, since reading it again means to decompress the file
+// from its start.
 func (w *worker) meetLong(r *reader, c *format.Chunk, data []byte) {
 	r.long = long{at: r.offset + int64(c.Skip), indent: c.Indent, reason: c.Reason, message: c.Message}
 	if c.Parts {
@@ -62,7 +65,7 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 	buf := w.buffer(1 << 20)[:1<<20]
 	if r.in.Format != record.Avro {
 		_, unit := scan.Border()
-		at := r.dataAt(r.long.at)
+		at := r.dataAt(r.long.at) // behind a hole, which need not be read
 		r.long.at = max(r.long.at, at-at%int64(unit))
 	}
 	n, err := r.src().ReadAt(buf, r.long.at)
@@ -71,7 +74,7 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 	}
 	whole := r.long.at+int64(n) >= r.size
 	if whole && !w.isOver(r) {
-		n = r.in.textLen(buf[:n], r.long.at) // what is behind may be written yet
+		n = r.in.textLen(buf[:n], r.long.at) // without NULs at the end, in whose place text may be written
 	}
 	scan.SetQuiet(whole && r.isQuiet())
 	passed, done := scan.SkipLong(buf[:n], r.long.indent, last && whole)
@@ -88,8 +91,9 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 	return w.endLong(r)
 }
 
-// endLong writes the beginning of the skipped record to quarantine, and moves the reader
-// to its end.
+// endLong writes the beginning of the skipped record to quarantine, and moves the reader to its
+// end. It returns again; or idle and an error if a read failed or quarantine does not take the
+// record.
 func (w *worker) endLong(r *reader) (after, error) {
 	head := r.long.head
 	if want := min(keptHead, r.long.at-r.offset); int64(len(head)) < want {
@@ -113,7 +117,8 @@ func (w *worker) endLong(r *reader) (after, error) {
 	return again, nil
 }
 
-// rejectLong writes a record to quarantine, with its beginning as head, and counts it.
+// rejectLong writes a record that is too long or damaged to quarantine, and counts and logs it. The
+// record has length bytes at the offset in the file; head is its beginning, which quarantine keeps.
 func (w *worker) rejectLong(r *reader, offset int64, head []byte, length int64, message string) error {
 	if err := w.register(r); err != nil {
 		return err

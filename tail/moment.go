@@ -11,6 +11,7 @@ var epoch = time.Now().Add(-time.Hour)
 
 func now() moment { return momentOf(time.Now()) }
 
+// momentOf returns the time t as a moment, never 0, which stands for no time.
 func momentOf(t time.Time) moment {
 	if m := moment(t.Sub(epoch)); m != 0 {
 		return m
@@ -18,7 +19,7 @@ func momentOf(t time.Time) moment {
 	return 1
 }
 
-// time is a moment as a time, zero if there is none.
+// time returns a moment as a time.Time; the zero time if there is none.
 func (m moment) time() time.Time {
 	if m == 0 {
 		return time.Time{}

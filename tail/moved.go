@@ -11,12 +11,11 @@ import (
 	"kusto-agent/tail/internal/identity"
 )
 
-// findMoved looks at the start for files that an earlier run has not read to their end and
-// that no pattern matches now because they were rotated. It finds them by their inodes, in
-// the folders of the input or beside their old path, and has them read on. The others go to
-// in.lost; what they held may be found in another file later. For each file it also looks
-// for files that were rotated after it. It passes over a file that its input no longer
-// wanted before it was moved.
+// findMoved looks at the start for the files in unread: those that an earlier run has not read to
+// their end. If such a file was rotated, so that no pattern matches it now, findMoved finds it by
+// its inode, in the folders of the input or beside its old path, and has it read on. Files that are
+// not found go to in.lost, since their content may be found in another file later. For each file it
+// also looks for files that were rotated after it.
 func (t *Tailer) findMoved(in *input, unread []unfinished) {
 	w := finder.NewLook()
 	for _, u := range unread {
@@ -45,7 +44,7 @@ func (t *Tailer) findMoved(in *input, unread []unfinished) {
 			t.mu.Lock()
 			in.lost = append(in.lost, u.known)
 			t.mu.Unlock()
-			t.findSiblings(in, w, rotated{info: u.info}, "") // it was deleted or compressed, and not the one behind it
+			t.findSiblings(in, w, rotated{info: u.info}, "") // those rotated after it may still be there
 		case path != u.info.Path || in.onceNamed(u.info):
 			t.adopt(in, path, true)
 			t.findSiblings(in, w, rotated{info: u.info}, path)
@@ -77,7 +76,8 @@ type unfinished struct {
 	at    string // where meetMoved has found it
 }
 
-// unreadOf returns the files of an input that no earlier run has read to their end.
+// unreadOf returns the files of an input that no reader has and that no earlier run has read to
+// their end. Only the latest generation of a file counts.
 func (t *Tailer) unreadOf(in *input) (all []unfinished) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,7 +105,7 @@ func (t *Tailer) findCopies(in *input) {
 	for i, k := range lost {
 		for _, path := range paths[i] {
 			dir, base := filepath.Split(path)
-			entries, _ := os.ReadDir(dir) // where there is none, what is lost was counted
+			entries, _ := os.ReadDir(dir) // an error is as if no copy was found: the loss was counted at the truncation
 			for _, e := range entries {
 				if strings.HasPrefix(e.Name(), base) && e.Name() != base && e.Type().IsRegular() && t.continues(k, dir+e.Name()) {
 					t.adopt(in, dir+e.Name(), true)
@@ -115,7 +115,8 @@ func (t *Tailer) findCopies(in *input) {
 	}
 }
 
-// continues reports whether a file holds all that was read of k, and more.
+// continues reports whether the file at path holds all that was read of the generation k, and more,
+// and is a copy of it. If k has a reader or no hash of its position, it returns false.
 func (t *Tailer) continues(k *known, path string) bool {
 	f, st, err := openFile(path)
 	if err != nil {

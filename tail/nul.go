@@ -38,8 +38,8 @@ func (r *reader) end() int64 {
 	return r.size
 }
 
-// textLen returns the length of data without NUL bytes at its end, if these are no
-// content.
+// textLen returns the length of data without NUL bytes at its end, if these are no content (in Avro
+// they are). at is the offset of data in its file.
 func (in *input) textLen(data []byte, at int64) int {
 	if in.Format == record.Avro || len(data) == 0 || data[len(data)-1] != 0 {
 		return len(data)
@@ -47,16 +47,17 @@ func (in *input) textLen(data []byte, at int64) int {
 	return format.TextLen(data, at, in.encoding)
 }
 
-// reviewNULs checks whether text was written where NUL bytes were: a program that reserved
-// space fills it from its start, and a memory-mapped file does not change its size.
+// reviewNULs checks whether text was written where the reader has found NUL bytes (r.nuls). A
+// program that reserved space in the file fills it from its start, and a memory-mapped file does
+// not change its size by that.
 func (r *reader) reviewNULs() {
 	switch {
 	case r.nuls.at > r.size:
 		r.nuls = nuls{}
-	case r.z != nil: // nobody writes there
+	case r.z != nil: // a compressed file is not written to in place
 	case r.nuls.at > 0 && !r.nuls.text && r.nuls.from >= 0:
 		b := make([]byte, 4096)
-		n, _ := r.f.ReadAt(b, r.nuls.from) // what cannot be read, the next read tells
+		n, _ := r.f.ReadAt(b, r.nuls.from) // an error comes again at the next read
 		if firstText(b[:n]) >= 0 {
 			r.nuls.from = -1
 		}
@@ -66,12 +67,11 @@ func (r *reader) reviewNULs() {
 // besideNULs is the most bytes of a read where NULs are known to follow.
 const besideNULs = 64 << 10
 
-// withNULs decides what to do with data of the length all that ends in NUL bytes after its first
-// n bytes. over says that nothing more will be written to the file. frame is the number of bytes
-// that are scanned for records: only n while the NULs reach the end of the file, because
-// something may still be written in their place, else all. ok is false if the bytes after the
-// NULs have to be looked at first, or if there is nothing before the NULs and they are to be
-// skipped.
+// withNULs decides what to do with data that ends in NUL bytes. The data has all bytes, and the
+// NULs begin after the first n. over says that nothing more will be written to the file. frame is
+// the number of bytes to scan for records: only n while the NULs reach the end of the file, because
+// something may still be written in their place, else all. ok is false if the bytes after the NULs
+// have to be looked at first, or if there is nothing before the NULs and they are to be skipped.
 func (r *reader) withNULs(n, all int, over bool) (frame int, ok bool) {
 	if from := r.offset + int64(n); r.nuls.from != from || r.nuls.at == 0 {
 		if r.nuls.text {
@@ -110,7 +110,7 @@ func (w *worker) lookNULs(r *reader) (after, error) {
 	if i := firstText(buf[:n]); i >= 0 {
 		r.nuls.at, r.nuls.text = at+int64(i), true
 	} else if r.nuls.at = at + int64(n); err != nil {
-		r.nuls.at = r.size // it was cut: the next turn sees it
+		r.nuls.at = r.size // the file was truncated, which the next turn handles
 	}
 	return again, nil
 }

@@ -24,7 +24,7 @@ func (t *Tailer) copiedUp(in *input, path string, n node) bool {
 	}
 	r := in.renewed[n]
 	if r == nil {
-		r = t.renewedOf(in, path)[n] // it may have become so since this scan began
+		r = t.renewedOf(in, path)[n] // the first write may have come since this scan began
 	}
 	if r == nil {
 		return false
@@ -55,7 +55,9 @@ func (t *Tailer) renewedOf(in *input, path string) map[node]*reader {
 	return renewed
 }
 
-// follow gives a reader the new inode of its open file.
+// follow gives a reader the new inode of its open file, of which st is the status: on overlayfs,
+// the first write to a file of a lower layer gives it another inode. The journal gets it in this
+// turn (moved). follow does nothing if another reader has the new inode.
 func (w *worker) follow(r *reader, st status) {
 	t := w.t
 	handle := handleOf(r.f)

@@ -10,8 +10,9 @@ import (
 	"kusto-agent/tail/internal/tracker"
 )
 
-// untilNextScan waits until the next scan is due. Meanwhile it reads new files that events
-// name, and checks files without events for growth. It returns false when ctx has ended.
+// untilNextScan waits until the next scan is due; scan is the cost of the last one. Meanwhile it
+// reads new files that events name, applies changes of the inputs, and checks files without events
+// for growth. It returns false when ctx has ended.
 func (t *Tailer) untilNextScan(ctx context.Context, scan finder.Cost) bool {
 	pace := finder.Pace{Heard: t.watch.Healthy() && !t.polling(), Busy: t.scanNo-t.stirred < busyFor, Most: t.o.Rescan}
 	wait := pace.ScanWait(scan)
@@ -52,10 +53,10 @@ const busyFor = 3
 // by themselves.
 const crowd = 2000
 
-// freshName notes the path of a new file that is read before the next scan: one at the
-// path of a file that is being read (the next rotation may come soon), or any if there are
-// so many files that a scan takes long. Compressed files wait for the scan, which finds
-// their originals first.
+// freshName notes the path of a new file that an event has named, if the file is to be read before
+// the next scan. That is a file at the path of one that is being read, since the next rotation may
+// come soon; or any if there are so many files that a scan takes long. Compressed files wait for
+// the scan, which finds their originals first.
 func (t *Tailer) freshName(path string) {
 	t.mu.Lock()
 	live := func(r *reader) bool { return !r.life.IsMissing() }
@@ -72,7 +73,7 @@ func (t *Tailer) meetFresh() {
 	for _, path := range take(t, &t.fresh) {
 		for _, in := range t.inputs {
 			if in.isNew || !in.spec.Hears(path) && !in.spec.HearsBelow(path) {
-				continue // of a new input a file that is made now is none that was there before
+				continue // as long as the input is new, start_at: end would take the file for one that existed before
 			}
 			st, err := statPath(path)
 			switch {
@@ -86,12 +87,14 @@ func (t *Tailer) meetFresh() {
 	}
 }
 
-// meetBelow reads the files in a new folder, which is watched from now on.
+// meetBelow reads the files in the new folder dir and below it. It walks through the folders twice:
+// the first walk finds the folders to watch, and the second one also finds files that were created
+// before they were watched.
 func (t *Tailer) meetBelow(in *input, dir string) {
 	w := finder.NewWalk()
 	w.Below(&in.spec, dir)
 	t.watch.Also(w.Passed)
-	for _, s := range w.Below(&in.spec, dir) { // what came before it was watched
+	for _, s := range w.Below(&in.spec, dir) {
 		t.meet(in, s.Path(), false)
 	}
 }
@@ -120,7 +123,7 @@ func (t *Tailer) glance() (grown bool) {
 	for _, l := range at {
 		st, err := statPath(l.path)
 		if err != nil || st.node != l.node {
-			continue // for the scan to judge
+			continue // it was moved or deleted, which the next scan handles
 		}
 		t.mu.Lock()
 		if l.r.changed(st) {
