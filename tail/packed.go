@@ -48,13 +48,15 @@ func hasPackedName(path string) bool {
 	return strings.HasSuffix(path, ".gz") || strings.HasSuffix(path, ".zst")
 }
 
-// packing returns how an open file is compressed, by its first bytes. A file that is too
-// short to tell counts as compressed only if its name ends as that of one.
+// packing returns how an open file is compressed, by its first bytes; Plain: it is not. A file that
+// is too short to tell (Unknown) counts as compressed only if its name says so. With compressed:
+// never, a file counts as compressed by its name alone, so that none with such a name is read as
+// plain text.
 func (in *input) packing(f *os.File, path string) archive.Kind {
 	var b [4]byte
 	n, err := f.ReadAt(b[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return archive.Plain // whoever reads it will say why not
+		return archive.Plain // the error comes again, and is logged, when the file is read
 	}
 	how := archive.KindOf(b[:n])
 	named := hasPackedName(path)
@@ -62,13 +64,16 @@ func (in *input) packing(f *os.File, path string) archive.Kind {
 	case in.Compressed == "never" && !named, how == archive.Unknown && !named && n < 2:
 		return archive.Plain
 	case how == archive.Plain && in.Compressed == "never":
-		return archive.Unknown // nothing named so is read
+		return archive.Unknown // which is not read
 	}
 	return how
 }
 
-// meetPacked handles a compressed file that is not being read. gone says that no pattern
-// matches it.
+// meetPacked handles a compressed file that a scan has found and no reader has: it notes the file,
+// or renews the note, and takes the next step with it (see advance). f is the open file, which
+// stays the caller's, st its status and how its compression. gone says that no pattern matches the
+// path. Such a file is also noted with compressed: never, to find out whether unread bytes of
+// another file are lost in it.
 func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how archive.Kind, gone bool) {
 	never := in.Compressed == "never"
 	if how == archive.Unknown && !never && time.Since(time.Unix(0, st.ctime)) < finder.ActiveFor {
@@ -100,12 +105,14 @@ func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how a
 	t.tell(path, err)
 }
 
-// advance takes the next step with a compressed file: inspect it, decide on it, or read
-// it. The caller holds mu.
+// advance takes the next step with a compressed file. A file that is new or has changed is
+// inspected when it is quiet; an inspected one is read, waits for its original, or is ignored. A
+// file that was inspected by an earlier run and has not changed is read at once. The caller holds
+// mu.
 func (t *Tailer) advance(p *packed) {
 	k := p.in.byNode.get(p.st.node)
 	if k != nil && (k.reader != nil || otherHandle(k.info.handle(), p.handle)) {
-		k = nil
+		k = nil // another file with the same inode, or one that is being read
 	}
 	switch {
 	case p.queued:
@@ -120,8 +127,8 @@ func (t *Tailer) advance(p *packed) {
 	}
 }
 
-// done says that a compressed file that no pattern matches was read to its end. The caller
-// holds mu.
+// done reports whether a compressed file that no pattern matches was read to its end and has not
+// changed since. The caller holds mu.
 func (p *packed) done() bool {
 	k := p.in.byNode.get(p.st.node)
 	return k != nil && k.reader == nil && !otherHandle(k.info.handle(), p.handle) &&
@@ -143,8 +150,8 @@ func (p *packed) why() string {
 	return ""
 }
 
-// queueIfQuiet queues a file for inspection if it was quiet for times rotate_quiet, or
-// else asks for a scan at that time.
+// queueIfQuiet queues a file for inspection if it has not changed for times rotate_quiet, or else
+// asks for a scan at the time when that is so. A run --once does not wait. The caller holds mu.
 func (t *Tailer) queueIfQuiet(p *packed, times int) {
 	if wait := p.in.RotateQuiet.D()*time.Duration(times) - p.quiet(); wait > 0 && !t.o.Once {
 		time.AfterFunc(wait, t.rescanSoon)
@@ -165,7 +172,7 @@ func (p *packed) quiet() time.Duration {
 	now := time.Now()
 	changed := time.Unix(0, p.st.ctime)
 	if changed.After(p.since) {
-		changed = p.since // by a clock that was set back
+		changed = p.since // the clock was set back after the file had changed
 	}
 	return now.Sub(changed)
 }
@@ -216,9 +223,9 @@ func (t *Tailer) lookThrough(ctx context.Context, p *packed, path string) (*arch
 	return x, err
 }
 
-// surveyed continues with a compressed file whose inspection has ended, with the facts x or with err. A
-// sound one takes its next step, one that changed or was removed meanwhile is left to the next scan, and
-// any other error is logged.
+// surveyed continues with a compressed file whose inspection has ended, with the facts x or with
+// err. The next step follows if it could be inspected. One that changed or was removed meanwhile is
+// left to the next scan. Any other error is logged.
 func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 	t.mu.Lock()
 	p.queued, p.facts = false, x
@@ -241,12 +248,13 @@ func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 	}
 }
 
-// settle decides what is done with an inspected file: read it, wait for its original, or
-// ignore it. The caller holds mu.
+// settle decides what is done with an inspected file: read it, wait for its original, or ignore it.
+// A file that breaks off first has to be quiet for longer, because its writer may go on. The caller
+// holds mu.
 func (t *Tailer) settle(p *packed) {
 	p.waits, p.err = false, nil
 	if !t.compared {
-		return // what it is to be compared with is still to be found
+		return // the first scan has not ended, and may find files to compare it with
 	}
 	if wait := p.in.RotateQuiet.D()*cutAfter - p.quiet(); p.facts.Cut != nil && wait > 0 {
 		p.err = fmt.Errorf("compressed file: %w", p.facts.Cut)
@@ -262,12 +270,12 @@ func (t *Tailer) settle(p *packed) {
 	case is == identity.Copy && (k == nil || k.reader != nil), is == identity.Continuation && k.reader != nil:
 		p.waits = true
 		if k == nil && !t.o.Once {
-			time.AfterFunc(finder.LookIdle, t.rescanSoon) // it will be known soon
+			time.AfterFunc(finder.LookIdle, t.rescanSoon) // by then a plain file may have been read that it is a copy of
 		}
 	case is != identity.Own && is != identity.Rewritten && p.barred:
 		t.loseBarred(p, k)
 	case p.barred, is == identity.Own && !p.matched && p.in.behind[p.st.node] == "":
-		// It is not asked for.
+		// No input wants it: it may not be read, or no pattern matches it and it continues no known file.
 	default:
 		t.readPacked(p, p.facts, k, upTo, is)
 	}

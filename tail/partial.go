@@ -32,9 +32,10 @@ type apart struct {
 
 var errNoPlace = errors.New("too many compressed files are being read")
 
-// openMessage reads the incomplete message of a container log at the end of a file, for
-// the reader of the next file, in which the message continues. It returns nil if the end
-// is not made of whole lines.
+// openMessage reads the incomplete message of a container log at the end of the file of r, for the
+// reader of the next file, in which the message continues. It returns nil without an error if the
+// end of the file is not made of whole lines, or is longer than a record may be. The error is
+// errNoPlace if too many compressed files are open, or one of reading.
 func (w *worker) openMessage(r *reader) (*partial, error) {
 	if r.f == nil {
 		if err := w.reopen(r); err != nil {
@@ -64,12 +65,12 @@ func (w *worker) openMessage(r *reader) (*partial, error) {
 		return nil, err
 	}
 	p.extents = append(p.extents, record.Extent{File: r.file, Span: record.Span{Start: r.offset, End: r.size}, Mark: mark})
-	return p, w.register(r) // whoever makes it again looks for the file
+	return p, w.register(r) // in the journal, so that the message can be read again after a restart
 }
 
-// take advances the readers of the files in which a message begins to its end, because it
-// is being handed over. It returns false if one of these files has grown: then its reader
-// continues, and the message is read again.
+// take moves the readers of all files in which the message that r carries begins to the end of
+// these files, because the message is being handed over. It returns false if one of these files has
+// grown: then the reader of that file continues, and the message is read again.
 func (w *worker) take(r *reader) bool {
 	t := w.t
 	t.mu.Lock()
@@ -94,15 +95,17 @@ func (w *worker) take(r *reader) bool {
 	return true
 }
 
-// readCarried reads the first record of a file that continues an incomplete message of the
-// file before.
+// readCarried reads the first record of a file that continues an incomplete message of the file
+// before. The message (carry) is put before the bytes of this file, and both are scanned as one
+// text. If nothing here continues the message, its part goes back to the reader of the file before.
+// last says that the file does not grow any more.
 func (w *worker) readCarried(r *reader, last bool) (after, error) {
 	p := r.carry
 	end := r.size
 	if len(r.skips) > 0 && r.skips[0].Start <= end {
 		end, last = r.skips[0].Start, true
 	}
-	want := min(end, int64(r.in.options().MaxRecord)) // with what is carried more than a record has
+	want := min(end, int64(r.in.options().MaxRecord)) // no record is longer
 	lease, err := w.lease(r, len(p.data)+int(want))
 	if err != nil || lease == nil {
 		return parked, err
@@ -125,7 +128,7 @@ func (w *worker) readCarried(r *reader, last bool) (after, error) {
 	scan.SetQuiet(whole && r.quiet)
 	c := &w.found
 	scan.Scan(data, -int64(len(p.data)), last && whole, 1, c)
-	if c.Unmatched > 0 || c.Filtered != nil {
+	if c.Unmatched > 0 || c.Filtered != nil { // the scan may have gone on behind a filtered message
 		if err := w.scanFirst(r, scan, data, last && whole, whole && r.quiet); err != nil {
 			return idle, err
 		}
@@ -140,15 +143,17 @@ func (w *worker) readCarried(r *reader, last bool) (after, error) {
 	case used == 0 && !c.Long:
 		r.noteStuck(r.size)
 		return w.atEnd(r), nil
-	case used <= len(p.data): // nothing here goes on with it
+	case used <= len(p.data): // no line here continues the message
 		w.giveBack(r, nil)
 		return again, nil
 	}
 	return again, w.deliverCarried(r, lease, c, int64(used-len(p.data)))
 }
 
-// scanFirst scans only the first record of data, for a message of which parts are
-// filtered: the normal scan had gone on to the next record that is sent.
+// scanFirst scans only the first record of data, for a message that is filtered completely or in
+// part: the normal scan goes on behind it to the next record that is sent. A scanner without rules
+// finds the end of the record. Then scan scans the bytes up to there, with the result in w.found.
+// data begins with the bytes of the file before.
 func (w *worker) scanFirst(r *reader, scan *format.Scanner, data []byte, last, quiet bool) error {
 	o := r.in.options()
 	o.Rules, o.OnError = nil, format.SendRaw
@@ -166,8 +171,9 @@ func (w *worker) scanFirst(r *reader, scan *format.Scanner, data []byte, last, q
 	return nil
 }
 
-// deliverCarried hands over, rejects or filters the record that began in the file before
-// and ends n bytes into this file.
+// deliverCarried hands over, rejects or filters the record that began in the files before r's file
+// and ends n bytes into it. c is what the scan made of the record. If one of the files before has
+// grown, it does nothing, and the message is read again.
 func (w *worker) deliverCarried(r *reader, lease Lease, c *format.Chunk, n int64) error {
 	before, cover := r.carry.extents, record.Extent{File: r.file, Span: record.Span{End: n}}
 	var err error
@@ -202,7 +208,8 @@ func (w *worker) deliverCarried(r *reader, lease Lease, c *format.Chunk, n int64
 }
 
 // refuseCarried writes a record that began in the file before to quarantine, because its JSON is
-// larger than a payload may be; j is what the scan found. The error is that of quarantine.
+// larger than a payload may be. j is what the scan found; its text is that of both files, and the
+// message for people says where it begins. The error is that of quarantine.
 func (w *worker) refuseCarried(r *reader, j format.Reject) error {
 	err := w.keep(r.in, []record.Rejected{{
 		File: r.file, Path: r.info.First, Route: r.in.Route, Length: int64(j.End), Data: j.Data, Truncated: len(j.Data) < j.End,
@@ -226,12 +233,13 @@ func whereBefore(before []record.Extent) string {
 	return text + "the others follow here"
 }
 
-// partLong handles a message that is too long only together with its part in the file
-// before: the lines of each file go to quarantine by themselves.
+// partLong handles a message that is too long only together with its part in the file before: each
+// of the two readers writes its own lines to quarantine. data is the beginning of r's file, after a
+// scan whose results are in w.found. If data has no whole line, it waits for more.
 func (w *worker) partLong(r *reader, scan *format.Scanner, data []byte, last bool) (after, error) {
 	stream, message := bytes.Clone(w.found.Stream), w.found.Message
 	own, passed, done := scan.SkipParts(data, stream, last)
-	if passed == 0 && !done { // a line without its end
+	if passed == 0 && !done { // the first line has no end yet
 		r.stuck = r.size
 		return w.atEnd(r), nil
 	}
@@ -243,8 +251,9 @@ func (w *worker) partLong(r *reader, scan *format.Scanner, data []byte, last boo
 	return again, nil
 }
 
-// passApart makes the reader of the file before write its part of a message to quarantine: the message
-// is too long together with its part in the next file.
+// passApart makes the reader of the file before skip its part of a message, which then goes to
+// quarantine: the message is too long together with its part in the next file. a has the stream of
+// the message and the length of its first line, which begins at the offset of r.
 func (r *reader) passApart(a *apart) {
 	first := record.Span{Start: r.offset, End: r.offset + int64(a.first)}
 	r.long = long{at: first.End, reason: record.TooLong, message: a.message, parts: &parts{stream: a.stream, runs: []record.Span{first}, beside: "after"}}

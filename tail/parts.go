@@ -34,8 +34,10 @@ func (r *reader) meetParts(c *format.Chunk) {
 	r.long.parts = &parts{stream: bytes.Clone(c.Stream), runs: []record.Span{first}}
 }
 
-// passParts searches for the end of a too long message of a container log and stores only
-// the ranges of its lines, between which lines of other streams may be.
+// passParts searches for the end of a too long message of a container log and stores only the
+// ranges of its lines; lines of other streams may be between them. At the end endParts writes the
+// message to quarantine. It returns again if there is more to search, and idle if the rest is not
+// written yet. last says that the file does not grow any more.
 func (w *worker) passParts(r *reader, last bool) (after, error) {
 	scan, err := w.scanner(r)
 	if err != nil {
@@ -69,7 +71,8 @@ func (w *worker) passParts(r *reader, last bool) (after, error) {
 	}
 }
 
-// add stores the ranges of lines that were found at an offset.
+// add stores ranges of lines (own), which begin at an offset of the file. A range that begins where
+// the last one ends is joined to it.
 func (p *parts) add(own []format.Piece, at int64) {
 	for _, o := range own {
 		span := record.Span{Start: at + int64(o.Start), End: at + int64(o.End)}
@@ -81,8 +84,10 @@ func (p *parts) add(own []format.Piece, at int64) {
 	}
 }
 
-// endParts writes a too long message to quarantine and marks its lines as ranges to skip,
-// also after a restart.
+// endParts writes a too long message to quarantine, with its beginning, and marks the ranges of its
+// lines as ranges to skip, in the journal too. Then the reader goes on at its offset with the lines
+// of other streams between them. It returns again; or idle and an error of reading or of
+// quarantine.
 func (w *worker) endParts(r *reader) (after, error) {
 	p := r.long.parts
 	if len(p.runs) == 0 {
@@ -95,7 +100,7 @@ func (w *worker) endParts(r *reader) (after, error) {
 	}
 	most := int64(keptHead)
 	if size <= int64(r.in.MaxRecordSize) {
-		most = size // it is long only with what lies between
+		most = size // it is too long only with the part in the other file or the lines between, and is kept whole
 	}
 	var head []byte
 	for _, run := range p.runs {
@@ -115,7 +120,7 @@ func (w *worker) endParts(r *reader) (after, error) {
 	if err := w.rejectLong(r, p.runs[0].Start, head, size, message); err != nil {
 		return idle, err
 	}
-	for _, run := range slices.Backward(p.runs) { // while the first is not told, the position stays before it
+	for _, run := range slices.Backward(p.runs) { // the first one last: until then the checkpoint stays before it
 		mark, err := fingerprint.MarkAt(r.src(), run.End)
 		if err != nil {
 			return idle, err

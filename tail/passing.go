@@ -30,14 +30,16 @@ type passing struct {
 	stamp  record.BatchID
 }
 
-// each calls f with every record of a tapped chunk, with its place in the file.
+// each calls f with every record of a tapped chunk, with its place in the file, until f returns an
+// error. In the records, the id of the batch (stamp) is replaced by zeros, because the batch does
+// not exist yet.
 func (c *passing) each(f func(*Passed) error) error {
 	scan, err := format.New(format.Options{Format: c.format, MaxRecord: math.MaxInt32})
 	if err != nil {
 		return err
 	}
 	var stamp, none []byte
-	if c.stamp != (record.BatchID{}) { // the batch is not made yet: none is shown
+	if c.stamp != (record.BatchID{}) {
 		stamp, none = []byte(c.stamp.String()), []byte(record.BatchID{}.String())
 	}
 	rec := Passed{File: c.file, Path: c.path, Block: c.format == record.Avro, Records: 1}
@@ -68,8 +70,9 @@ type sourcePlaces struct {
 	at       int64  // in the first piece, from its start
 }
 
-// next returns the place in the file of the next record, which has n bytes in the body.
-// Records that were made of the same lines have the same place.
+// next returns the place in the file of the next record, which has n bytes in the body. If records
+// were changed, the lengths in the file are in s.lens. A length of 0 means that the record was made
+// of the same lines as the next one with a length: then both have the same place.
 func (s *sourcePlaces) next(n int) (offset, length int64) {
 	for len(s.pieces) > 1 && s.at >= s.pieces[0].Len() {
 		s.pieces, s.at = s.pieces[1:], 0

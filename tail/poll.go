@@ -24,8 +24,10 @@ func (t *Tailer) unpoll(r *reader) {
 	}
 }
 
-// poll plans the next turn of an idle reader, as long from now as its file was quiet and
-// events allow. The caller holds mu.
+// poll plans the next turn of an idle reader: the longer its file has been quiet, the later, and
+// later still if events report its growth. It plans none if an event or a check of all such files
+// will notice a change. In a run --once it only plans another try after an error. The caller holds
+// mu.
 func (t *Tailer) poll(r *reader) {
 	t.unpoll(r)
 	if t.o.Once && r.shown.failed == nil {
@@ -62,8 +64,8 @@ func lookEvery(inputs []*input) time.Duration {
 	return every
 }
 
-// touched gives a turn to the readers of a path that was written to. A reader that had a
-// turn just now gets it after the pace of turns.
+// touched looks at the readers of a path after the kernel has reported a write to it. A reader that
+// had a turn just now gets the next one after the pace of turns (see lookSoon).
 func (t *Tailer) touched(path string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,8 +74,9 @@ func (t *Tailer) touched(path string) {
 	}
 }
 
-// lookSoon gives a turn to a reader, or plans one if it had one lately. The caller holds
-// mu.
+// lookSoon gives a turn to a reader, because its file was written to. If its last turn ended only a
+// short time ago, the turn is planned for later, so that a file that is written to all the time is
+// read in larger pieces. The caller holds mu.
 func (t *Tailer) lookSoon(r *reader) {
 	pace := t.pace(r)
 	next := r.polled.looked.add(pace)
@@ -87,7 +90,9 @@ func (t *Tailer) lookSoon(r *reader) {
 	}
 }
 
-// lookAt plans a turn of a reader that has none planned. The caller holds mu.
+// lookAt plans a turn of a reader at the given time. The reader must have none planned. If this
+// turn becomes the next one of all, pollLoop is woken, which sleeps until a later time. The caller
+// holds mu.
 func (t *Tailer) lookAt(r *reader, at moment) {
 	r.polled.at = at
 	heap.Push(&t.polls, r)

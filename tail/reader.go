@@ -132,7 +132,8 @@ func (t *Tailer) jobOf(r *reader) job {
 	return job{r: r, life: r.life, path: r.path, replaced: t.isReplaced(r), moved: r.life.HasMoved(), complained: complained, heard: t.hears(r), safe: r.k.safe}
 }
 
-// jobFor returns the job of this turn, or that of another reader of the same stream.
+// jobFor returns what the worker has to know of r in this turn (path, state in the tracker, how
+// much is safe). For another reader of the same stream than that of the turn, it is copied now.
 func (w *worker) jobFor(r *reader) job {
 	if r == w.job.r {
 		return w.job
@@ -239,7 +240,10 @@ func (w *worker) turn(r *reader) (after, error) {
 	return w.read(r, last)
 }
 
-// look reads the status of the file and updates the reader's size, and when it last grew.
+// look reads the status of the file, opening it if need be, and updates what the reader knows of
+// it: its size and when it last changed. The size of a compressed file is that of its content. The
+// error is errMoved if the file is not found, archive.ErrChanged if a compressed file has changed,
+// or another one of the file system.
 func (w *worker) look(r *reader) (status, error) {
 	if r.f == nil {
 		if err := w.reopen(r); err != nil {
@@ -307,8 +311,9 @@ func (r *reader) rewritten() bool {
 // errChanged says that a file does not hold what earlier runs have read of it.
 var errChanged = errors.New("content changed")
 
-// skipDone moves the reader over ranges at its offset that need no reading: earlier runs
-// have ended them, or recovery is rebuilding them.
+// skipDone moves the reader over ranges at its offset that need no reading: earlier runs have ended
+// them, or recovery is rebuilding them. The error is errChanged if the file does not have their
+// content any more, or one of reading.
 func (r *reader) skipDone() error {
 	for len(r.skips) > 0 && r.offset >= r.skips[0].Start {
 		if end := r.skips[0].End; end > r.offset {
@@ -318,7 +323,7 @@ func (r *reader) skipDone() error {
 				return errChanged
 			case err != nil:
 				return err
-			case r.skips[0].Mark != 0 && mark != r.skips[0].Mark, r.otherBefore(): // looked at last: mark was taken of what is there still
+			case r.skips[0].Mark != 0 && mark != r.skips[0].Mark, r.otherBefore(): // compared last: so the mark is not of later content
 				return errChanged
 			}
 			r.advance(end, mark)
@@ -328,11 +333,12 @@ func (r *reader) skipDone() error {
 	return nil
 }
 
-// otherBefore reports whether the bytes at the beginning of the file, or before the
-// offset, have changed.
+// otherBefore reports whether the bytes just before the offset have changed, or, if no hash of them
+// is known, the bytes at the beginning of the file. Of a compressed file these were compared before
+// it was read.
 func (r *reader) otherBefore() bool {
 	if r.z != nil {
-		return false // that was compared before it was read
+		return false
 	}
 	if r.mark != 0 {
 		m, err := fingerprint.MarkAt(r.src(), r.offset)
@@ -450,8 +456,9 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 	return w.frame(r, lease, scan, buf[:record.MarkLen+len(data)], last && whole)
 }
 
-// lease asks the batcher for room to read want bytes. While a call of wake is outstanding
-// it does not ask again, since each event of a busy file would add one more.
+// lease asks the batcher for room to read want bytes. nil without an error: there is none, and the
+// batcher will wake the reader, which then gets a turn. While a call of wake is outstanding, lease
+// does not ask again, since each event of a busy file would add one more.
 func (w *worker) lease(r *reader, want int) (Lease, error) {
 	if r.owed.Swap(true) {
 		return nil, nil
@@ -476,7 +483,8 @@ const keptScratch = 1 << 20
 // keptRead is the most bytes that are read into what a worker keeps.
 const keptRead = keptScratch - record.MarkLen - 1
 
-// buffer returns scratch memory for n bytes, with room before them for a fingerprint.
+// buffer returns scratch memory for n bytes, with room before them for the bytes of which a mark is
+// made, and one byte behind. It is valid until the next call; a large one is not kept.
 func (w *worker) buffer(n int) []byte {
 	need := record.MarkLen + n + 1
 	switch {

@@ -17,14 +17,15 @@ import (
 	"kusto-agent/tail/internal/tracker"
 )
 
-// readPacked starts a reader for a compressed file, as the verdict says: continuing the
-// generation k, or as a file of its own. The caller holds mu.
+// readPacked starts a reader for the inspected compressed file p. x is what the inspection found,
+// and is the verdict about whose content it has: it continues the generation k, or is a file of its
+// own, of which the bytes before upTo were read already. The caller holds mu.
 func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, is identity.Verdict) {
 	in := p.in
 	delete(in.packed, p.st.node)
 	delete(in.behind, p.st.node)
 	if t.reader(in, p.st.node) != nil {
-		return // the next scan tells
+		return // another input of the route reads it, which the next scan logs
 	}
 	r := &reader{
 		in: in, joint: &alone, life: tracker.Found(p.scan, placeOf(!p.matched, k != nil)), where: where{path: p.path},
@@ -34,7 +35,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 	if len(x.Heads) > 0 {
 		r.z.head = x.Heads[0]
 	}
-	looked := k == nil || k.info.Packed != r.z.file
+	looked := k == nil || k.info.Packed != r.z.file // it was not known in this form yet
 	goesOn := is == identity.Same || is == identity.Continuation
 	if goesOn && !looked {
 		r.z.file = k.info.Packed
@@ -60,7 +61,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 		t.start(r, in.nextOf(k.file.ID), newKnown())
 	default:
 		t.begin(r)
-		r.empty, r.old = false, upTo.offset // where all before was read of a truncated file
+		r.empty, r.old = false, upTo.offset
 		if p.old && in.StartAt == "end" {
 			r.old = x.Size
 		}
@@ -82,7 +83,8 @@ func (t *Tailer) tellFlaw(p *packed, x *archive.Facts, r *reader) {
 	}
 }
 
-// changed reports whether a file has changed since the last turn of its reader.
+// changed reports whether a file has changed since the last turn of its reader. st is its status
+// now.
 func (r *reader) changed(st status) bool {
 	if r.z != nil {
 		return !r.z.isOf(st)
@@ -93,8 +95,9 @@ func (r *reader) changed(st status) bool {
 // isOf reports whether a compressed file is as it was when it was looked through.
 func (c *contents) isOf(st status) bool { return st.size == c.file.Size && st.mtime == c.file.Mtime }
 
-// giveUpRest ends reading of a truncated compressed file whose rest is part of a record:
-// the rest is counted as lost, and is read if the file is completed later.
+// giveUpRest ends the reading of a compressed file that breaks off within a record. The bytes of
+// this record are counted as lost; they are read if the file is completed later. The reader's file
+// counts as ended at the offset from now on.
 func (w *worker) giveUpRest(r *reader) (after, error) {
 	left := r.size - r.offset
 	w.t.abandoned(r.file, r.offset, left)
@@ -129,8 +132,9 @@ const (
 	stalledAfter  = 10 * time.Second // then another may have the place of one that does not go on
 )
 
-// mayUnpack gives a reader one of the few places in which files are decompressed at the
-// same time. It returns false if none is free; the reader gets a turn later.
+// mayUnpack gives a reader one of the few places in which files are decompressed at the same time,
+// since each takes much memory. A reader that has not read on for a while loses its place to
+// another. mayUnpack returns false if no place is free; the reader gets a turn later.
 func (t *Tailer) mayUnpack(r *reader) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -161,8 +165,9 @@ func (t *Tailer) mayUnpack(r *reader) bool {
 	return true
 }
 
-// endUnpacking passes the place of a reader on. The caller holds mu, and no worker has the
-// reader.
+// endUnpacking frees the memory of a reader that decompresses its file, and its place (see
+// mayUnpack), and gives a turn to the next reader that waits for a place. It does nothing for a
+// plain file. The caller holds mu, and no worker has the reader.
 func (t *Tailer) endUnpacking(r *reader) {
 	if r.z == nil {
 		return
@@ -202,8 +207,8 @@ func (t *Tailer) settlePacked() {
 	}
 }
 
-// surveyedPacked returns the files that were inspected and are not being read. The caller
-// holds mu.
+// surveyedPacked returns the compressed files that were inspected and are not being read. The
+// caller holds mu.
 func (t *Tailer) surveyedPacked() (all []*packed) {
 	for _, in := range t.inputs {
 		for _, p := range in.packed {
@@ -231,8 +236,9 @@ func (t *Tailer) readWaiting() bool {
 	return t.isBusy()
 }
 
-// findPacked looks beside files that disappeared before they were read to their end for
-// compressed copies of them.
+// findPacked looks beside files that disappeared before they were read to their end for compressed
+// copies of them, which no pattern need match. It forgets a lost file that has a reader again, was
+// read to its end, is not remembered any more, or was truncated too long ago.
 func (t *Tailer) findPacked(in *input) {
 	t.mu.Lock()
 	in.lost = slices.DeleteFunc(in.lost, func(k *known) bool {
@@ -265,7 +271,8 @@ func (t *Tailer) findPacked(in *input) {
 	t.tellLost(in)
 }
 
-// meetStray handles a compressed file that no pattern matches.
+// meetStray handles a file beside a lost one that no pattern matches, if it is compressed by its
+// first bytes.
 func (t *Tailer) meetStray(in *input, path string) {
 	f, st, err := openFile(path)
 	if err != nil {
@@ -279,8 +286,8 @@ func (t *Tailer) meetStray(in *input, path string) {
 	}
 }
 
-// packedBeside returns the compressed files whose names may come from those of the given
-// files.
+// packedBeside returns the compressed files whose names show that they may be copies of the given
+// files, in the folders where those were.
 func packedBeside(infos ...record.FileInfo) (found []string) {
 	folders := make(map[string][]record.FileInfo)
 	for _, info := range infos {
@@ -357,7 +364,8 @@ func (t *Tailer) loseBarred(p *packed, k *known) {
 // isCut reports whether a file is a compressed one that breaks off.
 func (r *reader) isCut() bool { return r.z != nil && r.z.file.Cut }
 
-// headOfReader returns the fingerprint of the beginning of a reader's file.
+// headOfReader returns the head (a hash of the first bytes) of a reader's file; of a compressed
+// file, that of its content. The zero head: the file is too short for one.
 func headOfReader(r *reader) (record.Head, error) {
 	if r.z != nil && r.z.head.Len > 0 {
 		return r.z.head, nil
@@ -365,8 +373,8 @@ func headOfReader(r *reader) (record.Head, error) {
 	return fingerprint.HeadOf(r.src(), r.size)
 }
 
-// sizeAt returns the size of the content of a file with this status; of a compressed file,
-// the size that is known.
+// sizeAt returns the size of the content of a file whose status is st. Of a compressed file it is
+// the size that the inspection found.
 func (k *known) sizeAt(st status) int64 {
 	if k.info.Packed.Size > 0 {
 		return k.info.Size

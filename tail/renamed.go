@@ -10,7 +10,8 @@ import (
 // A file can be made and renamed, to a name that no pattern matches, before anybody
 // has looked. Events tell that it was where a pattern matched.
 
-// noteRename stores a rename event for the next scan.
+// noteRename stores a rename that an event has reported, for the next scan. If too many are stored,
+// it is dropped.
 func (t *Tailer) noteRename(from, to string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -19,8 +20,8 @@ func (t *Tailer) noteRename(from, to string) {
 	}
 }
 
-// meetRenamed reads files that were renamed to a path without a pattern before a scan
-// found them.
+// meetRenamed reads files that were renamed before a scan found them, from a path that a pattern
+// matches to one that none does.
 func (t *Tailer) meetRenamed() {
 	wanted := func(path string) bool {
 		return slices.ContainsFunc(t.inputs, func(in *input) bool { return in.spec.Hears(path) })
@@ -35,8 +36,8 @@ func (t *Tailer) meetRenamed() {
 	}
 }
 
-// isKnown reports whether a path is not a file to be read: it is none, or the input knows
-// it.
+// isKnown reports whether a path need not be read: no regular file is there, or the input knows the
+// file already.
 func (t *Tailer) isKnown(in *input, path string) bool {
 	st, err := statPath(path)
 	t.mu.Lock()

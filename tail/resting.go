@@ -30,7 +30,9 @@ type resting struct {
 	headed     uint8
 }
 
-// rest drops the reading of a reader that has no turn if wake makes the same again. The
+// rest drops the state that a reader needs only during a turn (reading), to save memory, if wake
+// can restore the same state from what is known of the generation and a few kept flags. It does
+// nothing if a worker has the reader, or if its file is compressed or part of a container log. The
 // caller holds mu.
 func (r *reader) rest() {
 	h, k := r.reading, r.k
@@ -79,8 +81,8 @@ func (r *reader) isRegistered() bool {
 	return r.registered
 }
 
-// isAs reports whether the next turn of a reader that was woken does what it would do with
-// h. What a turn sets before it uses it does not matter.
+// isAs reports whether the state that wake has just made is as good for the next turn as h, the
+// state before. It does not compare what a turn sets before it uses it.
 func (r *reader) isAs(h *reading) bool {
 	w := r.reading
 	return h.file == w.file && sameInfo(&h.info, &w.info) &&

@@ -31,8 +31,9 @@ func (t *Tailer) readRests(ctx context.Context) {
 	}
 }
 
-// findRests gives turns to the readers of deleted files, and from now on to no others.
-// done is closed when they have ended.
+// findRests prepares a stop: it gives turns to the readers of deleted files (files), whose unread
+// bytes no later run could find, and from now on to no others. done is closed when all of these are
+// read to their end.
 func (t *Tailer) findRests() (files []*reader, done <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -46,7 +46,8 @@ var uneventful past
 // newKnown returns a generation of which nothing was read.
 func newKnown() *known { return &known{info: facts{seldom: &usual}, past: &uneventful} }
 
-// own returns the past of a generation, to be changed.
+// own returns the rarely used facts of a generation (its past) for writing. Generations without any
+// share one value, so own makes one for k first.
 func (k *known) own() *past {
 	if k.past == nil || k.past == &uneventful {
 		k.past = new(past)
@@ -54,7 +55,9 @@ func (k *known) own() *past {
 	return k.past
 }
 
-// moveTo notes how far a generation was read, and keeps the place where reading stood.
+// moveTo notes up to which offset a generation was read; mark is the hash of the bytes before the
+// offset. The position before is added to the trail, by which a shorter copy of the file is
+// recognized.
 func (k *known) moveTo(offset int64, mark record.Mark) {
 	if offset > k.position && k.mark != 0 {
 		k.own().trail.add(k.position, k.mark)
@@ -62,21 +65,25 @@ func (k *known) moveTo(offset int64, mark record.Mark) {
 	k.position, k.mark = offset, mark
 }
 
-// places returns where reading stood, up to the position. The caller owns the slice.
+// places returns the offsets at which reading stood, with the hashes of the bytes before them, up
+// to the position. The caller owns the slice.
 func (k *known) places() trail {
 	all := slices.Clone(k.trail)
 	all.add(k.position, k.mark)
 	return all
 }
 
-// revive drops what is remembered of how a generation ended: a reader goes on with it.
+// revive forgets how a generation ended, because a reader continues it.
 func (k *known) revive() {
 	if k.past != &uneventful {
 		k.anew, k.truncated, k.missing, k.left = time.Time{}, time.Time{}, time.Time{}, departure{}
 	}
 }
 
-// recall loads the generations that the journal has of an input, sorted by file.
+// recall loads what the journal remembers of the generations of an input. states has them in the
+// order of their files and generations. A generation whose file the journal lost in a power cut is
+// of the same file as the one before if both have the same id; otherwise it is found later by its
+// id (see claim).
 func (in *input) recall(states iter.Seq[State]) {
 	var before *known // the generation before, of the same file or another
 	for s := range states {
@@ -96,8 +103,8 @@ func (in *input) recall(states iter.Seq[State]) {
 			continue
 		}
 		in.heads.add(k)
-		// Of two that were known by one file, the one that was read is what it is: the
-		// other was registered while the file was empty, and a kill kept it.
+		// The latest generation of an id counts. If one file has two ids, the one that was read counts:
+		// the other was given to it while it was empty, and a kill prevented its removal.
 		o := in.byNode.get(k.node())
 		if o == nil || o.file.ID == k.file.ID && o.file.Generation < k.file.Generation || o.file.ID != k.file.ID && o.position < k.position {
 			in.byNode.put(k)
@@ -128,8 +135,9 @@ type match struct {
 	turn bool       // Undecided: a turn of the reader of that tells more
 }
 
-// recognise finds out whether an open file continues a known generation, is a copy of one,
-// or is new. quiet is how long it may remain undecided.
+// recognise finds out whether the open file s continues a known generation, is a copy of one, or is
+// new. The match has the verdict and the generation. quiet is how long the verdict may remain
+// undecided since the file was first found.
 func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
 	t.mu.Lock()
 	same, alike, named := in.sameFile(s, t.scanNo), in.alike(s, t.scanNo), t.namesakes(in, s)
@@ -144,13 +152,13 @@ func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
 			c.equal = doubt.upTo
 		}
 	}
-	defer t.noteIntact(alike)
+	defer t.noteIntact(alike) // see candidate.isIntact
 	now := time.Now().UnixNano()
 	late := func(f finding) bool {
 		switch {
 		case t.o.Once: // there is no other time to ask
 			return true
-		case f.facts.Fate == identity.Changing && (f.of.turning || !doubt.turn): // a turn tells what became of it
+		case f.facts.Fate == identity.Changing && (f.of.turning || !doubt.turn): // the original has to have a turn first
 			return false
 		}
 		return doubt.since > 0 && now-doubt.since >= int64(quiet)
@@ -167,8 +175,9 @@ func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
 	return m
 }
 
-// likest compares a file with the candidates and returns the strongest verdict, at once if
-// one says that the file, or part of it, needs no reading.
+// likest compares a file with the candidates, by compare, and returns the strongest verdict, at
+// once if one says that the file, or part of it, needs no reading. late reports whether a finding
+// may not remain undecided any longer. Without candidates the file is its own, with of nil.
 func likest(candidates []*candidate, late func(finding) bool, compare func(*candidate) finding) (m match) {
 	for _, c := range candidates {
 		f := compare(c)
@@ -184,7 +193,8 @@ func likest(candidates []*candidate, late func(finding) bool, compare func(*cand
 	return m
 }
 
-// noteIntact remembers for the rest of the scan which originals were found unchanged.
+// noteIntact remembers, for the rest of the scan, which of the compared files still had what was
+// read of them, so that this is not checked for each file that is compared with them.
 func (t *Tailer) noteIntact(compared []*candidate) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -195,12 +205,12 @@ func (t *Tailer) noteIntact(compared []*candidate) {
 	}
 }
 
-// sameFile returns the generation with the inode of a file, nil if there is none. The
-// caller holds mu.
+// sameFile returns the generation that was read under the inode of the file s, if no reader has it;
+// nil: there is none. scan is the number of the scan under way. The caller holds mu.
 func (in *input) sameFile(s *sample, scan uint64) *candidate {
 	switch k := in.byNode.get(s.node); {
 	case k == nil:
-	case k.node() != s.node: // a copy of what it held goes on where it ended
+	case k.node() != s.node: // a rotation copied its content, and the generation goes on in the copy
 		return k.candidate(scan)
 	case k.reader == nil && !otherHandle(k.info.handle(), s.handle):
 		return k.candidate(scan)
@@ -219,12 +229,14 @@ func (in *input) sameFile(s *sample, scan uint64) *candidate {
 	return nil
 }
 
-// alike returns the generations that begin as a file does. Of those being read up to the
-// same place, of which there may be thousands, it returns one. The caller holds mu.
+// alike returns, as candidates, the known generations that begin with the same bytes as the file s.
+// Thousands of files that are being read may have the same content up to the same offset; of these
+// it returns one. scan is the number of the scan under way. The caller holds mu.
 func (in *input) alike(s *sample, scan uint64) (all []*candidate) {
 	told := make(map[place]bool)
 	for _, h := range s.heads {
 		for k := range in.heads.Get(h) {
+			// Each of them, if this scan has found it intact, leads to the same verdict.
 			if r := k.reader; r != nil && !r.life.IsDeleted() && k.intact == scan && k.position <= s.size {
 				at := place{k.position, k.mark}
 				if told[at] {

@@ -93,8 +93,8 @@ func (t *Tailer) workLoop() {
 	}
 }
 
-// apply has the tracker know what happened to the file of a reader, and carries out what
-// follows. The caller holds mu.
+// apply gives the event e about the file of a reader to the tracker (the state machine that decides
+// when a file is read), and carries out the actions that follow. The caller holds mu.
 func (t *Tailer) apply(r *reader, e tracker.Event) {
 	for _, a := range t.tracker.Apply(&r.life, e) {
 		switch a {
@@ -131,8 +131,10 @@ func (t *Tailer) ready(r *reader) {
 	t.readyLocked(r)
 }
 
-// put takes a reader back after its turn; moved says that the journal has still to know
-// a new name, and failed why the turn came to nothing, if it did.
+// put takes a reader back after its turn with the outcome next. moved says that the journal has
+// still to know a new name, and failed why the turn came to nothing (empty: it did not). What
+// follows is for the tracker: another turn, to wait, or to close. If too many files are open, the
+// file is closed until its next turn.
 func (t *Tailer) put(r *reader, next after, moved bool, failed string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -177,7 +179,7 @@ func (t *Tailer) letGo(r *reader) {
 	t.unpoll(r)
 }
 
-// hold gives an open file to a reader and counts it.
+// hold gives the open file f to a reader, which closes it when it ends, and counts it. It takes mu.
 func (t *Tailer) hold(r *reader, f *os.File) {
 	t.mu.Lock()
 	r.f = f
