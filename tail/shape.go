@@ -87,7 +87,8 @@ func (c InputConfig) CheckRules() error {
 	return errors.Join(bad, err)
 }
 
-// newRules makes the rules of a configuration that has its key.
+// newRules returns the compiled rules of an input; nil: it has none. all has the key for hashes
+// already. It fails for a format that is read in blocks (Avro), because rules need single records.
 func (c InputConfig) newRules(all rules.Config) (*rules.Set, error) {
 	if all.Empty() {
 		return nil, nil
@@ -114,7 +115,9 @@ func (e *KeyFileError) Unwrap() error { return e.Err }
 // mostKey is more than any key has.
 const mostKey = 64 << 10
 
-// readKey reads the key for hashes: the content of the file without line ends at its end.
+// readKey reads the key for hashes from the file at path: its content without line ends at its end.
+// The error is a *KeyFileError: the file is missing or not regular, everyone may read or write it,
+// or the key is too short or too long.
 func readKey(path string) (key []byte, err error) {
 	defer func() {
 		if err != nil {

@@ -43,8 +43,9 @@ func (w *worker) changed(r *reader, why string) (after, error) {
 	return again, nil
 }
 
-// punched reports whether the bytes before pos have changed because a hole was punched up
-// to there.
+// punched reports whether the bytes before pos have changed because another program punched a hole
+// (which reads as NULs) from the start of the file to there or nearly so: a hole ends at the border
+// of a disk block. size is the size of the file. If a read fails, it returns false.
 func punched(f *os.File, size, pos int64) bool {
 	b := make([]byte, min(pos, record.MarkLen))
 	if size < pos {
@@ -53,7 +54,7 @@ func punched(f *os.File, size, pos int64) bool {
 	if _, err := fingerprint.ReadFull(f, b, pos-int64(len(b))); err != nil {
 		return false
 	}
-	text := firstText(b)
+	text := firstText(b) // the bytes before it are NULs: the end of the hole
 	whole := (pos - int64(len(b)) + int64(text)) / block * block
 	return text > 0 && whole > 0 && dataAt(f, 0, size) >= whole
 }
@@ -61,13 +62,14 @@ func punched(f *os.File, size, pos int64) bool {
 // mostShifts is how many places are looked at for the bytes before the offset.
 const mostShifts = 4096
 
-// shifted returns where the offset is now in a file from which whole blocks before it were
-// removed; 0: the bytes before the offset are nowhere, or in more than one place.
+// shifted returns where the reader's offset is now in a file from which whole disk blocks before
+// the offset were removed. It looks for the bytes before the offset (by their hash) at lower
+// offsets. 0: they are nowhere, or in more than one place.
 func (r *reader) shifted() (to int64) {
 	if r.mark == 0 || r.z != nil {
 		return 0
 	}
-	least := max((r.highest-r.size+block-1)/block, 1)
+	least := max((r.highest-r.size+block-1)/block, 1) // blocks that are missing by the size of the file
 	for n := range int64(mostShifts) {
 		at := r.offset - (least+n)*block
 		if at < record.MarkLen {

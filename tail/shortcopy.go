@@ -9,8 +9,8 @@ import (
 // A copy is seen too where heads cannot be compared: so little of it is written yet,
 // or nothing of the original was read. Then its name has to tell.
 
-// namesakes returns the files being read whose path is the beginning of the sample's path:
-// the sample may be a copy of one. The caller holds mu.
+// namesakes returns, as candidates, the files being read whose path is the beginning of the path of
+// the file s: s may be a copy of one, as app.log.1 of app.log. The caller holds mu.
 func (t *Tailer) namesakes(in *input, s *sample) (all []*candidate) {
 	path := s.f.Name()
 	for end := len(path) - 1; end > len(filepath.Dir(path))+1; end-- {
@@ -23,8 +23,10 @@ func (t *Tailer) namesakes(in *input, s *sample) (all []*candidate) {
 	return all
 }
 
-// shortCopy compares a file that is too short for a fingerprint with one whose name its
-// name begins with.
+// shortCopy compares the file s with the candidate, whose path is the beginning of the path of s,
+// if s is too short to be compared by a hash of its beginning. The finding is unclear while the
+// candidate's file has to be looked at again, or for the time quiet after it was found truncated: s
+// may then be a copy that is still being written.
 func (c *candidate) shortCopy(s *sample, quiet time.Duration) finding {
 	switch short := s.size < int64(fingerprint.HeadLens[0]); {
 	case short && time.Since(c.anew) < quiet:

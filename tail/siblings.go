@@ -25,8 +25,9 @@ type rotated struct {
 // of the first look.
 const mostLooks = 3
 
-// findRotated looks for files that were rotated after a file that was just rotated or
-// deleted, and that no scan has found under a matching name.
+// findRotated looks for files that were rotated after a file that was just rotated or deleted, and
+// that no scan has found under a matching name. It looks several times beside each such file, once
+// in a scan, since names can change during a look.
 func (t *Tailer) findRotated(in *input) {
 	w := finder.NewLook()
 	for _, g := range take(t, &in.rotated) {
@@ -95,14 +96,15 @@ func (t *Tailer) isOfAnother(in *input, path string) bool {
 	return slices.ContainsFunc(t.inputs, func(o *input) bool { return o != in && o.spec.Matches(path) })
 }
 
-// strangerSince reports whether a file was created after another one, is not known, and is
-// not a copy of a known file.
+// strangerSince reports whether the file at path was created after the rotated file was, is not
+// known to the input, and is not a copy of a known file. It also returns the inode of the file. If
+// the file cannot be opened, the answer is false.
 func (t *Tailer) strangerSince(in *input, path string, was rotated) (node, bool) {
 	isOne := func(st status) bool {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		made := st.birth
-		if hasPackedName(path) { // it is made later than what it holds, whose time it has
+		if hasPackedName(path) { // created later than its content, whose time of change it keeps
 			made = min(made, st.mtime)
 		}
 		return in.readers.Get(st.node) == nil && in.byNode.get(st.node) == nil && made > was.info.Birth &&
@@ -123,14 +125,14 @@ func (t *Tailer) strangerSince(in *input, path string, was rotated) (node, bool)
 	if !isOne(st) || slices.ContainsFunc(longer, func(c *candidate) bool { return c.heldAll(s) || c.goesOnAs(s) }) {
 		return node{}, false
 	}
-	isCopy := func(c *candidate) bool { // it holds no more than that, as far as can be told
+	isCopy := func(c *candidate) bool { // it has nothing that is not in c, as far as can be told
 		return c.compare(s).facts.Content.Agrees() && (st.size <= c.end() || c.goesOnAs(s)) || c.mayBeCut(in, s)
 	}
 	return st.node, !slices.ContainsFunc(alike, isCopy)
 }
 
-// goesOnAs reports whether the file that the reader of the candidate has begins with all
-// bytes of another file, also behind the offset of the reader.
+// goesOnAs reports whether the file s is not empty and is the beginning of the candidate's file,
+// also beyond the offset up to which that was read. It compares the last bytes of s.
 func (c *candidate) goesOnAs(s *sample) bool {
 	_, holds := c.holds(s)
 	return holds && s.size > 0
@@ -152,8 +154,9 @@ func (c *candidate) mayBeCut(in *input, s *sample) bool {
 	return err == nil && s.born() < st.mtime
 }
 
-// longer returns the generations whose fingerprint needs more bytes than a file has: the
-// file may be a copy of one from when it was shorter. The caller holds mu.
+// longer returns, as candidates, the generations whose head (the hash of the first bytes) needs
+// more bytes than the file s has: s may be a copy from when such a file was shorter. scan is the
+// number of the scan under way. The caller holds mu.
 func (in *input) longer(s *sample, scan uint64) (all []*candidate) {
 	for k := range in.known.All() {
 		if int64(k.info.Head.Len) > s.size {

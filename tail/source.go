@@ -50,9 +50,10 @@ func findSource(in *input, info record.FileInfo, x record.Extent, copies bool) (
 	return nil, err
 }
 
-// findElsewhere looks for the file in a folder that was renamed, then for its bytes in all
-// files that match, and beside it under names that begin with its own. It prefers the file
-// itself to a copy.
+// findElsewhere looks for a file with the bytes of the range x in other places than findSource: in
+// a folder that was renamed, among all files that the input matches, and beside the file under
+// names that begin with its own. It prefers the file itself (by inode and birth time) to another
+// one, which counts only with copies. nil: there is none. The caller closes the file.
 func findElsewhere(in *input, info record.FileInfo, x record.Extent, copies bool) *os.File {
 	if path, ok := finder.FindBeside(info.Path, foundOf(info)); ok {
 		if f, _, err := openFile(path); err == nil {
@@ -84,15 +85,16 @@ func findElsewhere(in *input, info record.FileInfo, x record.Extent, copies bool
 	return alike
 }
 
-// beginsAs reports whether a file begins with the content whose fingerprint is want. If
-// want is empty, because the other file was too short, it returns true: then the mark
-// before the position is of all its content.
+// beginsAs reports whether the file begins with the content whose head (a hash of the first bytes)
+// is want. If want is empty, because the other file was too short for a head, it returns true: then
+// the mark before the position is a hash of all its content.
 func beginsAs(f *os.File, want record.Head) bool {
 	h, err := fingerprint.HeadOfLen(f, want.Len)
 	return err == nil && h == want
 }
 
-// placesOf returns the paths at which a file may be that is not at its own.
+// placesOf returns the paths at which a file may be that is not at its own: all that the input
+// matches, and those in its folders whose names begin with its name. They are sorted, each once.
 func placesOf(in *input, info record.FileInfo) []string {
 	var places []string
 	for _, s := range finder.NewWalk().Match(&in.spec) {

@@ -70,8 +70,9 @@ func (t *Tailer) withholding(name string) *input {
 	return nil
 }
 
-// restore reads the bytes of one record. If the record begins in another file, its message
-// says so.
+// restore reads the bytes of the rejected record r from its open source files and stores them in
+// r.Data. If the record begins in another file, its length counts all bytes, and its message says
+// where it begins. The error is ErrSourceGone if a file is missing, or one of reading.
 func restore(p *record.Payload, r *record.Rejected, files map[record.File]source) error {
 	before := extentsBefore(p, r.File, r.Offset)
 	var data []byte

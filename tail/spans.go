@@ -79,8 +79,9 @@ func (t *Tailer) ReadSpans(p *record.Payload) (body []byte, err error) {
 	return again.body, nil
 }
 
-// Divide divides the ranges of a payload that ReadSpans cannot build as a whole into those
-// that can be read and those whose source is gone.
+// Divide divides the ranges of a payload that ReadSpans cannot build as a whole: left has those
+// that can be read, also with other settings than before, and gone those whose source is gone. A
+// range without pieces is in left. An error means that this could not be found out now.
 func (t *Tailer) Divide(p *record.Payload) (left, gone record.Payload, err error) {
 	left, gone = *p, *p
 	for _, part := range []*record.Payload{&left, &gone} {
@@ -153,7 +154,9 @@ func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner,
 	return scan, in.prepare(scan, f, piece.File, &of.info, a.p.ID)
 }
 
-// readBefore reads the part of a piece's first record that is in the file before.
+// readBefore returns the beginning of a piece's first record, if it lies at the end of earlier
+// files, as in container logs; else nothing. piece is the index of the piece in p; files has the
+// open files of p. The error is ErrSourceGone if a file is too short, or one of reading.
 func readBefore(p *record.Payload, piece int, files map[record.File]source) (all []byte, err error) {
 	for _, x := range extentsBefore(p, p.Pieces[piece].File, p.Pieces[piece].Start) {
 		data := make([]byte, x.Len())
@@ -165,8 +168,9 @@ func readBefore(p *record.Payload, piece int, files map[record.File]source) (all
 	return all, nil
 }
 
-// extentsBefore returns the extents, in files before f, in which the record begins that
-// starts f. They have no pieces.
+// extentsBefore returns the ranges of earlier files in which the record begins that goes on at the
+// start of the file f. at is the offset of a range of f in the payload; only for 0 there can be
+// any. Such ranges come just before it in p.Cover, and have no pieces.
 func extentsBefore(p *record.Payload, f record.File, at int64) []record.Extent {
 	i := slices.IndexFunc(p.Cover, func(x record.Extent) bool { return x.File == f && x.Start == at })
 	first := max(i, 0)
@@ -176,8 +180,9 @@ func extentsBefore(p *record.Payload, f record.File, at int64) []record.Extent {
 	return p.Cover[first:max(i, 0)]
 }
 
-// read adds the records of a piece to the body. The first of them begins with the bytes in
-// before.
+// read reads a piece from its file f and adds its records to the body. before is the beginning of
+// the first record if that lies in earlier files. The error is ErrSourceGone if the bytes are no
+// whole records any more or their header is another one.
 func (a *rereader) read(f io.ReaderAt, piece *record.Piece, before []byte) error {
 	scan, err := a.scanner(f, piece)
 	if err != nil {
@@ -195,7 +200,7 @@ func (a *rereader) read(f io.ReaderAt, piece *record.Piece, before []byte) error
 		switch {
 		case c.Consumed == 0:
 			return fmt.Errorf("%w: no whole record is there", ErrSourceGone)
-		case c.Records == 0: // it was rewritten, and something else is there
+		case c.Records == 0: // only bytes without records, such as blank lines: the file was rewritten
 			continue
 		case len(a.body) == 0:
 			a.prefix = bytes.Clone(c.Prefix)
@@ -235,8 +240,10 @@ func lengths(scan *format.Scanner, c *format.Chunk) []byte {
 	return lens
 }
 
-// openSource opens the file of an extent and checks that its bytes are there. A file that
-// exists but cannot be read now does not count as gone.
+// openSource opens the file of the range x, unless it is in files, stores it there, and checks that
+// the bytes of x are in it. It tries the file itself, the descriptor of its reader, and a
+// compressed copy beside it. The error is ErrSourceGone if none has the bytes; a file that exists
+// but cannot be read now does not count as gone. The caller closes the files.
 func (t *Tailer) openSource(files map[record.File]source, x record.Extent) error {
 	if f := files[x.File]; f != nil {
 		return holds(f, x)
@@ -297,8 +304,9 @@ func secondOf(f *os.File) (dup *os.File) {
 	return dup
 }
 
-// openKnown opens the file of an extent, decompressing it if need be. With copies, a copy
-// of the file will do.
+// openKnown opens the file of the range x, whose facts are info, and checks that it has the bytes
+// of x. A compressed file is read as its content. With copies, another file with these bytes will
+// do. The errors are those of openSource.
 func openKnown(in *input, info record.FileInfo, x record.Extent, copies bool) (source, error) {
 	if info.Packed.Size == 0 {
 		f, err := findSource(in, info, x, copies)
@@ -359,8 +367,9 @@ type remembered struct {
 	unnamed bool // its file is known by its id alone, see claim
 }
 
-// rememberedOf is what is remembered of a file. The error tells an input that is not
-// configured from a file that is not known.
+// rememberedOf returns what is remembered of the file f and of its input. The error is
+// ErrNotConfigured if no input, also no removed one, has the name, and ErrSourceGone if nothing is
+// known of the file.
 func (t *Tailer) rememberedOf(f record.File) (remembered, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

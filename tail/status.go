@@ -54,8 +54,9 @@ func (f FileStatus) State() string {
 	return "idle"
 }
 
-// show copies what the status tells, at the end of a turn, and returns what the file
-// waits for. The caller holds mu.
+// show stores, at the end of a turn that led to next, what the status page reports of this file
+// until the next turn: its size, its times and whether it is read to its end. It returns what the
+// file waits for; 0: nothing, or only that it grows. The caller holds mu.
 func (r *reader) show(next after) (wait tracker.Wait) {
 	switch {
 	case r.seeks > 0 && r.size > 0 && r.offset == 0:
@@ -81,8 +82,8 @@ func (r *reader) show(next after) (wait tracker.Wait) {
 	return wait
 }
 
-// noteRead notes how far a reader has read its generation, unless another goes on with
-// that. The caller holds mu.
+// noteRead notes how far a reader has read its generation. It does nothing if another reader has
+// taken the generation over. The caller holds mu.
 func (r *reader) noteRead() {
 	if r.k.reader == r {
 		r.k.moveTo(r.offset, r.mark)
@@ -103,8 +104,9 @@ func (t *Tailer) Files() []FileStatus {
 	return all
 }
 
-// FilesAtWork returns the status of every file that is being read and not idle, in no order,
-// and the number of idle files by input: of many files most are idle.
+// FilesAtWork returns the status of every file that is being read and not idle, in no order, and
+// the number of idle files by input: of many files most are idle. An idle file with a problem that
+// has a fix is among the files.
 func (t *Tailer) FilesAtWork() (files []FileStatus, idle map[string]int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,7 +171,8 @@ func (t *Tailer) Problems() map[string]string {
 	return all
 }
 
-// Refused reports whether a file or a folder could not be opened.
+// Refused reports whether a file that ought to be read could not be read, or a folder not be
+// examined, at the last try.
 func (t *Tailer) Refused() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -51,7 +51,10 @@ var rotatedName = regexp.MustCompile(`\.[0-9][0-9-]*$`)
 // as the name tells: runtimes put a number or a time behind it.
 func homeOf(path string) string { return rotatedName.ReplaceAllString(path, "") }
 
-// joinStream adds a reader to the stream of its file. The caller holds mu.
+// joinStream adds a reader to the stream of its file, if the input reads container logs. A stream
+// has the files that are written at one path, one after the other; a message can begin in one and
+// end in the next. If the reader begins at the start of its file, it has to wait for the file
+// before (seeks). The caller holds mu.
 func (t *Tailer) joinStream(r *reader) {
 	if !r.in.carries() {
 		return
@@ -68,15 +71,16 @@ func (t *Tailer) joinStream(r *reader) {
 	}
 }
 
-// leaveStream removes a reader from its stream. The caller holds mu and has the turn of
-// the reader.
+// leaveStream removes a reader from the stream of its file (the log of one container). Messages
+// that two files share are read again, and readers that wait for this file get a turn. The caller
+// holds mu and has the turn of the reader.
 func (t *Tailer) leaveStream(r *reader) {
 	s := r.stream
 	if s == nil {
 		return
 	}
 	t.part(r)
-	r.joint = new(joint) // what the turn under way has still to note is of no stream
+	r.joint = new(joint) // of its own, because the turn under way may still write to it
 	if s.files = slices.DeleteFunc(s.files, func(o *reader) bool { return o == r }); len(s.files) == 0 {
 		delete(r.in.streams, s.home)
 	}
@@ -88,8 +92,9 @@ func (t *Tailer) leaveStream(r *reader) {
 	}
 }
 
-// nextTurn takes the next reader from the ring whose stream no other worker has; nil:
-// there is none. The caller holds mu.
+// nextTurn takes the next reader from the queue (ring); nil: there is none. Only one worker at a
+// time may have the files of a stream (the log of one container). A reader whose stream is busy is
+// set aside until that turn ends. The caller holds mu.
 func (t *Tailer) nextTurn() *reader {
 	for len(t.ring) > 0 {
 		r := t.ring[0]
@@ -129,8 +134,9 @@ func (t *Tailer) endTurn(s *stream, r *reader, next after) {
 	s.waiting = nil
 }
 
-// waitForFile is the result of a turn that waits for another file of the stream. In a run
-// --once the reader is only woken; otherwise it also asks again by itself.
+// waitForFile returns the outcome of a turn that waits for another file of the stream. In a run
+// --once it is parked: the reader gets a turn only when that file is done. Otherwise it is idle,
+// and the reader also gets turns by itself, as a file that is looked at again.
 func (t *Tailer) waitForFile() after {
 	if t.o.Once {
 		return parked
@@ -138,9 +144,9 @@ func (t *Tailer) waitForFile() after {
 	return idle
 }
 
-// begins reports whether a reader may read on. At the start of its file it waits until the
-// file before in its stream was read to its end, and takes over the incomplete message at
-// the end of that file.
+// begins reports whether a reader may read on in this turn. At the start of its file it waits until
+// the file before in its stream was read to its end, and takes over the incomplete message at the
+// end of that file (carry).
 func (w *worker) begins(r *reader) bool {
 	t := w.t
 	if r.seeks == 0 {
@@ -166,7 +172,7 @@ func (w *worker) begins(r *reader) bool {
 		r.forgetRecord()
 		r.settled, r.held = 0, before.held
 	}
-	t.endWait(r) // what cannot be read, the next turn of its own reader tells
+	t.endWait(r) // also after an error, which the next turn of the reader of that file logs
 	return true
 }
 
@@ -213,14 +219,15 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 	return nil, false
 }
 
-// endWait lets a reader begin at the start of its file, without a message of the file
-// before. The caller holds mu.
+// endWait lets a reader begin at the start of its file, without a message of the file before. In a
+// run --once it gives a turn to the other readers of the stream, since they may wait for this
+// decision. The caller holds mu.
 func (t *Tailer) endWait(r *reader) {
 	r.seeks, r.asks = 0, nil
 	if !t.o.Once {
 		return
 	}
-	for _, o := range r.stream.files { // they may wait for what this one decides
+	for _, o := range r.stream.files {
 		if o != r {
 			t.readyLocked(o)
 		}
@@ -271,8 +278,8 @@ func isOlder(a, b *reader, found bool) bool {
 // caller holds Tailer.mu.
 func (r *reader) hasLeft() bool { return r.life.IsGone() || r.path != r.stream.home }
 
-// readySeekers gives a turn to readers that wait for the end of a scan. The caller holds
-// mu.
+// readySeekers gives a turn to the readers that wait for the end of a scan to know the file before
+// theirs (seeks); in a run --once, to all readers of container logs. The caller holds mu.
 func (t *Tailer) readySeekers() {
 	for _, in := range t.inputs {
 		for _, s := range in.streams {
@@ -285,8 +292,9 @@ func (t *Tailer) readySeekers() {
 	}
 }
 
-// awaitsNext reports whether the incomplete message at the end of a file has to wait for
-// the next file: that one continues it or, in a run --once, may do so.
+// awaitsNext reports whether the incomplete message at the end of r's file has to wait, because the
+// reader of the next file has taken it over (lent). In a run --once it also has to wait while a
+// next file may still be found or is about to ask for it.
 func (t *Tailer) awaitsNext(r *reader) bool {
 	if r.stream == nil {
 		return false
@@ -299,8 +307,9 @@ func (t *Tailer) awaitsNext(r *reader) bool {
 	return t.scans == 0 || slices.ContainsFunc(r.stream.files, func(o *reader) bool { return o.seeks > 0 && r.in.predecessor(o) == r })
 }
 
-// part separates a reader from the files beside its own: messages that two of them share
-// are read again. The caller holds mu and has the turn of the reader.
+// part separates a reader from the files before and after its own in the stream: a message that is
+// in two of them is read again, by each for itself if need be. The caller holds mu and has the turn
+// of the reader.
 func (t *Tailer) part(r *reader) {
 	t.stepBack(r)
 	if r.carry != nil {
@@ -308,8 +317,10 @@ func (t *Tailer) part(r *reader) {
 	}
 }
 
-// stepBack takes the incomplete message of a file back from the reader of the next file,
-// which asks for it again. The caller holds mu and has the turn of one of the two.
+// stepBack takes the incomplete message at the end of r's file back from the reader of the next
+// file, which then waits for it again. The same follows for that reader, if its own file ends
+// within the message. It does nothing if r has lent none. The caller holds mu and has the turn of
+// one of the two.
 func (t *Tailer) stepBack(r *reader) {
 	o := r.lent
 	if o == nil {
@@ -337,15 +348,15 @@ func (t *Tailer) giveBack(r *reader, a *apart) {
 	r.carry, o.lent = nil, nil
 	r.forgetRecord()
 	o.forgetRecord()
-	o.settled, o.held = 0, time.Now().Add(-o.in.RotateQuiet.D()) // it was waited for
+	o.settled, o.held = 0, time.Now().Add(-o.in.RotateQuiet.D()) // so the message is sent without more waiting
 	if a != nil {
 		o.passApart(a)
 	}
 	t.readyLocked(o)
 }
 
-// checkLent takes an incomplete message back from the reader of the next file if its own
-// file has grown, or if the agent stops.
+// checkLent takes the incomplete message at the end of r's file back from the reader of the next
+// file if r's file has grown, or if the agent stops.
 func (w *worker) checkLent(r *reader) {
 	if r.lent == nil || r.isOpen() && !w.job.life.IsDraining() {
 		return

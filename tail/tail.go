@@ -291,8 +291,8 @@ func (t *Tailer) skip(f record.File, span record.Span, mark record.Mark) {
 	_ = t.o.Positions.Skip(f, span, mark)
 }
 
-// abandoned counts bytes of a file that are lost because they were never read, and has the
-// journal name their range.
+// abandoned counts bytes of a file that are lost because they were never read, from the offset on,
+// and has the journal store their range.
 func (t *Tailer) abandoned(f record.File, offset, bytes int64) {
 	t.o.Metrics.Abandoned(f.Input, bytes)
 	_ = t.o.History.Abandoned(f, record.Span{Start: offset, End: offset + bytes})
@@ -309,7 +309,7 @@ func (t *Tailer) closeFiles() {
 			t.endSuspicion(in, n, nil)
 		}
 		for r := range in.readers.All() {
-			if !r.isRegistered() && r.k.position == 0 && r.life.Wish() == tracker.Keep { // it may have no name that matches when the next run looks
+			if !r.isRegistered() && r.k.position == 0 && r.life.Wish() == tracker.Keep {
 				r.wake()
 				t.remember(r.file, r.info)
 			}

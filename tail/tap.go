@@ -86,7 +86,8 @@ func (x *taps) publish() {
 	x.on.Store(&by)
 }
 
-// end marks every tap as ended and wakes its reader: no more chunks are handed over.
+// end marks every tap as ended and wakes its reader, because no more chunks are handed over. Chunks
+// that are queued can still be fetched.
 func (x *taps) end() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -115,8 +116,9 @@ func (p *Tap) Dropped() uint64 {
 	return p.dropped
 }
 
-// Next waits for the next chunk and gives its records to each, until that
-// returns an error. io.EOF says that the tailer has ended.
+// Next waits for the next chunk of records and calls each with every record, until each returns an
+// error, which Next returns too. io.EOF says that the tailer has ended, and all chunks were shown.
+// The error is that of ctx if ctx ends.
 func (p *Tap) Next(ctx context.Context, each func(*Passed) error) error {
 	for {
 		p.mu.Lock()

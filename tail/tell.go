@@ -22,8 +22,8 @@ import (
 // ErrPlanted says that a link is not followed because of who made it.
 var ErrPlanted = trusted.ErrPlanted
 
-// tellRead logs, once, why a file cannot be read for an input, and when it can be read
-// again.
+// tellRead logs, once, why the turn of a reader could not read its file (err), and after that,
+// once, that it can be read again (err is nil).
 func (w *worker) tellRead(r *reader, err error) {
 	if err != nil || w.job.complained {
 		w.t.tellOf(subject{w.job.path, r.in.Name}, err, false)
@@ -113,8 +113,9 @@ func (t *Tailer) tellMatched(in *input, matched bool) {
 	}
 }
 
-// sameReason reports whether two reasons differ in numbers only: a number such as free
-// space changes with every try, and is not logged again.
+// sameReason reports whether two reasons are equal, or differ in numbers only: a number such as
+// free space changes with every try, and is not logged again. An empty reason equals only an empty
+// one.
 func sameReason(a, b string) bool {
 	wordsOf := func(s string) string {
 		return strings.Map(func(r rune) rune {
@@ -143,9 +144,9 @@ var (
 
 const leaveOut = "leave it out with exclude, or narrow the paths"
 
-// shutFolder is the folder of a path that could not be looked at because nobody
-// lets the agent enter the folder, and an error to tell of it once for all files
-// in it; nil: that is not the reason.
+// shutFolder returns the folder of a path that could not be examined (err) if the agent may not
+// enter this folder, and an error about the folder, which is logged once for all files in it. If
+// that is not the reason, both are empty.
 func shutFolder(path string, err error) (folder string, shut error) {
 	folder = filepath.Dir(path)
 	if !errors.Is(err, unix.EACCES) || !errors.Is(unix.Faccessat(unix.AT_FDCWD, folder, unix.X_OK, unix.AT_EACCESS), unix.EACCES) {
@@ -154,7 +155,8 @@ func shutFolder(path string, err error) (folder string, shut error) {
 	return folder, &os.PathError{Op: "enter", Path: folder, Err: unix.EACCES}
 }
 
-// errKind says that a path is not a regular file, with a fix.
+// errKind returns the error for a path that is not a regular file, with a fix. Only of a pipe or a
+// socket it says that records are missed.
 func errKind(s status) error {
 	fix := leaveOut
 	if s.mode&unix.S_IFMT == unix.S_IFDIR {
@@ -175,8 +177,8 @@ func errQuarantine(err error) error {
 	return &problem{error: err, fix: "look at quarantine and remove what is no longer needed, or raise quarantine.max_size; see that the disk of state_dir can be written"}
 }
 
-// isFile reports whether an error may keep records from being read: it is not of a folder
-// or a device, nor of a missing file.
+// isFile reports whether an error may keep records from being read. A missing file does not, and
+// neither does a folder or a device that a pattern matches.
 func isFile(err error) bool {
 	var p *problem
 	if errors.As(err, &p) {
