@@ -257,7 +257,7 @@ func (c *candidate) compare(s *sample) finding {
 		return f
 	}
 	at, within := place{}, false
-	// A copy that was made before the last records were written is compared up to an earlier read position.
+	// A copy from before the last records were written is compared up to an earlier read position.
 	if !c.truncated.IsZero() && s.size < c.position {
 		if at, within = c.trail.within(s.f, s.size); within || at.offset == 0 {
 			if end, ok := c.provedEnd(s); ok {
@@ -447,7 +447,7 @@ func (c *candidate) lookBack(s *sample) (identity.Fate, identity.Node) {
 				case c.fits(f, st.size):
 					return identity.Untouched, identity.Older
 				default:
-					return identity.Truncated, departure{at: st.ctime}.node(s) // its last change counts as the truncation
+					return identity.Truncated, departure{at: st.ctime}.node(s) // ctime counts as the moment
 				}
 			}
 		}

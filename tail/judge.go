@@ -173,7 +173,7 @@ func (t *Tailer) places(p *packed, heads []record.Head) (all []int64) {
 func (k *known) evidence(p *packed) identity.Content {
 	switch {
 	case k.reader != nil && !k.reader.life.IsGone() && k.reader.shown.atEnd && p.facts.Size > k.position:
-		return identity.Differs // that file is read to its end, and p has more: p is another file with the same beginning
+		return identity.Differs // that file is read to its end and p has more, so p is another file
 	case k.position >= identity.Enough && k.mark != 0:
 		return identity.Holds
 	case k.info.Done && k.truncated.IsZero() && k.position != p.facts.Size:

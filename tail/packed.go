@@ -270,12 +270,12 @@ func (t *Tailer) settle(p *packed) {
 	case is == identity.Copy && (k == nil || k.reader != nil), is == identity.Continuation && k.reader != nil:
 		p.waits = true
 		if k == nil && !t.o.Once {
-			time.AfterFunc(finder.LookIdle, t.rescanSoon) // by then a plain file may have been read that it is a copy of
+			time.AfterFunc(finder.LookIdle, t.rescanSoon) // by then its original may have been read
 		}
 	case is != identity.Own && is != identity.Rewritten && p.barred:
 		t.loseBarred(p, k)
 	case p.barred, is == identity.Own && !p.matched && p.in.behind[p.st.node] == "":
-		// No input wants it: it may not be read, or no pattern matches it and it continues no known file.
+		// It must not be read, or no pattern matches it and it continues no known file.
 	default:
 		t.readPacked(p, p.facts, k, upTo, is)
 	}

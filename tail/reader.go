@@ -323,8 +323,8 @@ func (r *reader) skipDone() error {
 				return errChanged
 			case err != nil:
 				return err
-			case r.skips[0].Mark != 0 && mark != r.skips[0].Mark, r.otherBefore(): // compared last: so the mark is not of later content
-				return errChanged
+			case r.skips[0].Mark != 0 && mark != r.skips[0].Mark, r.otherBefore():
+				return errChanged // otherBefore is asked last, or mark could be of content that came after it
 			}
 			r.advance(end, mark)
 		}

@@ -103,8 +103,8 @@ func (in *input) recall(states iter.Seq[State]) {
 			continue
 		}
 		in.heads.add(k)
-		// The latest generation of an id counts. If one file has two ids, the one that was read counts:
-		// the other was given to it while it was empty, and a kill prevented its removal.
+		// The latest generation of an id counts. If one file has two ids, the one that was read
+		// counts: the other was given to it while it was empty, and a kill prevented its removal.
 		o := in.byNode.get(k.node())
 		if o == nil || o.file.ID == k.file.ID && o.file.Generation < k.file.Generation || o.file.ID != k.file.ID && o.position < k.position {
 			in.byNode.put(k)
@@ -158,8 +158,8 @@ func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
 		switch {
 		case t.o.Once: // there is no other time to ask
 			return true
-		case f.facts.Fate == identity.Changing && (f.of.turning || !doubt.turn): // the original has to have a turn first
-			return false
+		case f.facts.Fate == identity.Changing && (f.of.turning || !doubt.turn):
+			return false // the reader of the original has to look at it first
 		}
 		return doubt.since > 0 && now-doubt.since >= int64(quiet)
 	}

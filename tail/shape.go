@@ -88,7 +88,8 @@ func (c InputConfig) CheckRules() error {
 }
 
 // newRules returns the compiled rules of an input; nil: it has none. all has the key for hashes
-// already. It fails for a format that is read in blocks (Avro), because rules need single records.
+// already. No rule may have a name that is a reason of its own in the metrics. For a format that is
+// read in blocks (Avro) it fails, because rules need single records.
 func (c InputConfig) newRules(all rules.Config) (*rules.Set, error) {
 	if all.Empty() {
 		return nil, nil

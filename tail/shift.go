@@ -43,9 +43,10 @@ func (w *worker) changed(r *reader, why string) (after, error) {
 	return again, nil
 }
 
-// punched reports whether the bytes before pos have changed because another program punched a hole
-// (which reads as NULs) from the start of the file to there or nearly so: a hole ends at the border
-// of a disk block. size is the size of the file. If a read fails, it returns false.
+// punched reports whether the bytes before pos have changed because another program punched a hole,
+// which reads as NULs. The hole begins at the start of the file and ends, at the border of a disk
+// block, among the bytes of which a mark of pos is made. size is the size of the file. If a read
+// fails, it returns false.
 func punched(f *os.File, size, pos int64) bool {
 	b := make([]byte, min(pos, record.MarkLen))
 	if size < pos {

@@ -131,8 +131,9 @@ func (t *Tailer) strangerSince(in *input, path string, was rotated) (node, bool)
 	return st.node, !slices.ContainsFunc(alike, isCopy)
 }
 
-// goesOnAs reports whether the file s is not empty and is the beginning of the candidate's file,
-// also beyond the offset up to which that was read. It compares the last bytes of s.
+// goesOnAs reports whether the file s is not empty and seems to be the beginning of the candidate's
+// file, also beyond the offset up to which that was read: the last bytes of s are at the same place
+// in it.
 func (c *candidate) goesOnAs(s *sample) bool {
 	_, holds := c.holds(s)
 	return holds && s.size > 0

@@ -307,9 +307,9 @@ func (t *Tailer) awaitsNext(r *reader) bool {
 	return t.scans == 0 || slices.ContainsFunc(r.stream.files, func(o *reader) bool { return o.seeks > 0 && r.in.predecessor(o) == r })
 }
 
-// part separates a reader from the files before and after its own in the stream: a message that is
-// in two of them is read again, by each for itself if need be. The caller holds mu and has the turn
-// of the reader.
+// part separates a reader from the files before and after its own in the stream: a message that it
+// shares with one of them is given back and read again. The caller holds mu and has the turn of the
+// reader.
 func (t *Tailer) part(r *reader) {
 	t.stepBack(r)
 	if r.carry != nil {

@@ -116,9 +116,9 @@ func (p *Tap) Dropped() uint64 {
 	return p.dropped
 }
 
-// Next waits for the next chunk of records and calls each with every record, until each returns an
-// error, which Next returns too. io.EOF says that the tailer has ended, and all chunks were shown.
-// The error is that of ctx if ctx ends.
+// Next waits for the next chunk of records, calls each with every record of it, and returns. An
+// error of each ends that, and Next returns it. io.EOF says that the tailer has ended and all
+// chunks were shown. If ctx ends, the error is that of ctx.
 func (p *Tap) Next(ctx context.Context, each func(*Passed) error) error {
 	for {
 		p.mu.Lock()

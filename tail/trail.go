@@ -22,8 +22,8 @@ type place struct {
 // trailLen is how many places are kept; one is added by a turn at most.
 const trailLen = 64
 
-// add stores an offset and the fingerprint there. When the trail is full, every second of
-// the older places is dropped.
+// add stores an offset and its mark (the hash of the bytes before it); 0: the mark is not known,
+// and nothing is stored. When the trail is full, every second of the older places is dropped.
 func (t *trail) add(offset int64, mark record.Mark) {
 	if n := len(*t); mark == 0 || n > 0 && (*t)[n-1].offset == offset {
 		return

@@ -24,8 +24,8 @@ func unpacked(f *os.File, st status, size int64) source {
 	return z
 }
 
-// openPackedBeside finds what compressing made of a file, with the bytes of an
-// extent; nil: nothing of the kind is there.
+// openPackedBeside returns a compressed copy of the file that info describes, if one beside it has
+// the same beginning and the bytes of the range x; nil: there is none. The caller closes it.
 func openPackedBeside(info record.FileInfo, x record.Extent) source {
 	for _, path := range packedBeside(info) {
 		f, st, err := openFile(path)
@@ -41,8 +41,9 @@ func openPackedBeside(info record.FileInfo, x record.Extent) source {
 	return nil
 }
 
-// markAfter reads the mark of the end of an extent. What is compressed is read from
-// the start of the extent on, and so at hand afterwards.
+// markAfter returns the mark (a hash of the bytes before an offset) at the end of the range x. Of a
+// compressed file it reads all of x first, from the start on, so that the bytes of x are in memory
+// for the reads that follow.
 func markAfter(f source, x record.Extent) (record.Mark, error) {
 	if _, packed := f.(*contents); packed && x.Len() <= mostRecord {
 		from := max(x.Start-record.MarkLen, 0)

@@ -11,8 +11,8 @@ const (
 // weighStep is the least change that is told.
 const weighStep = 1 << 20
 
-// weigh tells how much memory is taken by what is known of files. It is called by the
-// goroutine that discovers.
+// weigh estimates how much memory the facts about files take, and calls Known if this has changed
+// enough since the last call. The goroutine that discovers calls it.
 func (t *Tailer) weigh() {
 	if t.o.Known == nil {
 		return

@@ -32,7 +32,7 @@ const inspectLen = 256 << 10
 func Inspect(ctx context.Context, f io.ReaderAt, how Kind, size int64, places func([]record.Head) []int64) (*Facts, error) {
 	x, err := inspectOnce(ctx, f, how, size, true, places)
 	if err == nil && errors.Is(x.Cut, zstd.ErrCRCMismatch) {
-		// It hides the data before it. Readers do without the checksum.
+		// The decoder hides the data before a wrong checksum, so the file is read without a check.
 		if x, err = inspectOnce(ctx, f, how, size, false, places); err == nil {
 			x.Flaw = ErrChecksum
 		}
@@ -40,8 +40,9 @@ func Inspect(ctx context.Context, f io.ReaderAt, how Kind, size int64, places fu
 	return x, err
 }
 
-// inspectOnce is Inspect in one pass, with or without a check of the checksums. A file
-// that is cut or damaged gives no error but Facts.Cut.
+// inspectOnce is Inspect in one pass. verify says whether zstd checksums are checked. A file that
+// breaks off or is damaged is no error: Facts.Cut says so, and Facts.Left how many compressed bytes
+// follow. The error is ErrWindow, or one of ctx or of reading.
 func inspectOnce(ctx context.Context, f io.ReaderAt, how Kind, size int64, verify bool, places func([]record.Head) []int64) (*Facts, error) {
 	u, err := newUnpacker(f, how, size, verify)
 	defer u.close()

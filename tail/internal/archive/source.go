@@ -50,8 +50,9 @@ const keptStart = 64 << 10
 // ErrChanged says that a compressed file does not hold what it did.
 var ErrChanged = errors.New("compressed file changed while it was read")
 
-// ReadAt reads like a file does. It keeps as many bytes as the largest of its
-// calls has asked for.
+// ReadAt reads content at an offset, as of a plain file; the error is io.EOF at the end of the
+// content. For bytes before those that it has kept, it decompresses the file from its start again.
+// It keeps as many bytes in memory as the largest read has asked for.
 func (s *Source) ReadAt(b []byte, off int64) (int, error) {
 	want := int(max(min(int64(len(b)), s.size-off), 0))
 	n, err := s.read(b[:want], off)

@@ -96,7 +96,7 @@ func (u *unpacker) close() {
 	}
 }
 
-// left is how many bytes of the compressed file were not needed.
+// left returns how many bytes of the compressed file the decoder has not used.
 func (u *unpacker) left() int64 {
 	at, _ := u.file.Seek(0, io.SeekCurrent) // of a section: never fails
 	return u.file.Size() - at + int64(u.in.Buffered())

@@ -31,7 +31,8 @@ type aboveDir struct {
 	wd   int32
 }
 
-// newAbove returns a watch of no names. close ends its goroutine.
+// newAbove returns a watch of no names yet, with an inotify instance of its own. It sends to news
+// when a watched name has changed. close ends its goroutine.
 func newAbove(news chan<- struct{}) (*above, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -48,9 +49,10 @@ func (a *above) close() {
 	a.over.Wait()
 }
 
-// follow watches the names on the paths of these folders: their links and the folders
-// above them, except in folders that are watched otherwise. It reports whether some were
-// not watched before.
+// follow watches the names on the paths of these folders: their links and the folders above them.
+// It leaves out folders for which heard returns true, because they are watched otherwise, and ends
+// the watches of earlier calls that are not needed any more. added says that some were not watched
+// before, so that earlier changes in them may have been missed.
 func (a *above) follow(folders map[string]bool, heard func(dir string) bool) (added bool) {
 	const mask = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_ONLYDIR
 	wanted := make(map[string]map[string]bool)
@@ -69,13 +71,13 @@ func (a *above) follow(folders map[string]bool, heard func(dir string) bool) (ad
 	for dir, of := range wanted {
 		e, err := look(dir)
 		if err != nil || !e.dir || heard(dir) {
-			continue // what is not there is told of by the folder above
+			continue // a missing folder is noticed when its parent folder changes
 		}
 		was, ok := a.dirs[dir]
 		if !ok || was.node != e.Node {
 			wd, err := unix.InotifyAddWatch(a.fd, dir, mask)
 			if err != nil {
-				continue // scans find what it would tell
+				continue // periodic scans find the changes
 			}
 			was, added = aboveDir{e.Node, int32(wd)}, true
 		}
@@ -103,7 +105,8 @@ func (a *above) follow(folders map[string]bool, heard func(dir string) bool) (ad
 // remove names all the time in the same folders.
 const gatherNames = 50 * time.Millisecond
 
-// read reports changed names to news until the watch is closed.
+// read sends to news when watched names have changed, until the watch is closed. After events about
+// other names it pauses, since they may come all the time.
 func (a *above) read() {
 	buf := make([]byte, 64<<10)
 	for {

@@ -27,8 +27,9 @@ type folder struct {
 // coarse is how far the clock of a file system may be behind: a tick of the kernel.
 const coarse = 10 * time.Millisecond
 
-// names returns the names of the files in a folder that have this inode. The caller only
-// reads the slice.
+// names returns the names of the files in a folder that have this inode, from a stored listing of
+// the folder if that is not changed since. Names are nil if the folder cannot be listed. The caller
+// only reads the slice.
 func (x *Folders) names(dir string, ino uint64) []string {
 	st, err := look(dir)
 	if err != nil {
@@ -37,9 +38,10 @@ func (x *Folders) names(dir string, ino uint64) []string {
 	x.mu.Lock()
 	f := x.seen[dir]
 	x.mu.Unlock()
+	// A listing that was made right after the last change may miss another one with the same mtime.
 	if f == nil || f.Node != st.Node || f.mtime != st.mtime || f.at.UnixNano()-f.mtime < int64(coarse) {
 		if f, err = lookInto(dir, st); err != nil {
-			return nil // it may be let in another time
+			return nil // not stored, so the next call tries again
 		}
 		x.mu.Lock()
 		if x.seen == nil {

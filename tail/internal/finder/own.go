@@ -25,7 +25,9 @@ func NewOwn(folders []string, files []Node) *Own {
 	return all
 }
 
-// Begin begins a scan: the folders may have been created or moved since the last one.
+// Begin has to be called before each scan: it looks up the inodes of the agent's folders, which may
+// have been created or moved since the last one, and forgets which other folders were found to lie
+// in them.
 func (o *Own) Begin() {
 	o.folders, o.known = make(map[Node]bool), make(map[string]bool)
 	for _, dir := range o.dirs {

@@ -134,8 +134,9 @@ type Rest struct {
 	Reserved bool          // it ends with room in which something may be written
 }
 
-// LookWait returns how long after a turn of a reader the next one comes; false: only an
-// event or a glance brings one.
+// LookWait returns how long after a turn of a reader the next one comes; r says what that turn
+// found. The longer the file has not changed, the longer it is. planned is false if no turn is
+// planned, and only an event or the check of files without events (a glance) brings one.
 func LookWait(r Rest) (wait time.Duration, planned bool) {
 	wait = min(max(r.For/4, LookFast), LookSlow)
 	if r.Told {

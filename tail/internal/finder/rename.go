@@ -42,8 +42,10 @@ type origin struct {
 	at   time.Time // when that was heard
 }
 
-// Follow adds renames, in order, and returns the first name of each file by its present
-// one, if wanted accepts the first name.
+// Follow adds renames, in the order in which they happened. It returns, by its present name, the
+// first name of each file that one of them concerns, also if it was renamed several times. Files
+// whose first name wanted does not accept are left out. A name is remembered for a minute, in case
+// the file is renamed again.
 func (o *Origins) Follow(renames []Rename, now time.Time, wanted func(path string) bool) map[string]string {
 	if o.by == nil {
 		o.by = make(map[string]origin)

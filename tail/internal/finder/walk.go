@@ -85,6 +85,7 @@ func (w *Walk) Below(s *Spec, dir string) (found []Sighting) {
 	return w.below(s, dir, nil)
 }
 
+// below adds to found what Below returns for one folder, and goes on in the folders in it.
 func (w *Walk) below(s *Spec, dir string, found []Sighting) []Sighting {
 	for _, e := range w.list(dir, func(Entry) bool { return true }) {
 		path := filepath.Join(dir, e.Name())
@@ -98,8 +99,10 @@ func (w *Walk) below(s *Spec, dir string, found []Sighting) []Sighting {
 	return found
 }
 
-// step matches the entries of one folder with the first of parts, and goes on with the
-// rest.
+// step matches the entries of one folder with the first of parts (the names of a pattern, cut at
+// slashes), and goes on with the rest in the folders that match. With the last part it adds what
+// matches to the walk. A name without glob characters is looked up, so that the folder need not be
+// listed.
 func (w *Walk) step(folder string, parts []string, s *Spec) {
 	name, rest := parts[0], parts[1:]
 	switch {
@@ -141,6 +144,8 @@ func (w *Walk) deep(folder string, parts []string, s *Spec) {
 	}
 }
 
+// add adds a path to what the walk has found, unless the spec excludes it or, where two patterns
+// may find the same path, it was found already.
 func (w *Walk) add(dir, name string, s *Spec) {
 	at := Sighting{dir, name}
 	if w.seen != nil || len(s.Exclude) > 0 {
@@ -162,8 +167,9 @@ const (
 	atATime     = 4096
 )
 
-// list returns the wanted entries of a folder, sorted. A missing folder is empty; one that
-// cannot be read is noted in Errs.
+// list returns the wanted entries of a folder, sorted by name. It keeps the listing for the next
+// call, unless there are too many entries. A missing folder is empty; one that cannot be read is
+// noted in Errs.
 func (w *Walk) list(folder string, wanted func(Entry) bool) (found []Entry) {
 	w.pass(folder)
 	if all, ok := w.folders[folder]; ok {
@@ -267,6 +273,8 @@ func (w *Walk) Unknown(path string) bool {
 	}
 }
 
+// isFolder reports whether an entry is a folder, or a link to one. A link that must not be
+// followed, because another user may have planted it, is noted in Errs and counts as none.
 func (w *Walk) isFolder(path string, e Entry) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return e.IsDir()

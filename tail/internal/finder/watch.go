@@ -107,8 +107,9 @@ func (w *Watcher) Ill() (why, fix string) {
 	return fmt.Sprintf("%s: %v", w.ill.what, w.ill.err), w.ill.fix
 }
 
-// Update watches exactly these folders; the watcher owns the map from now on. It reports
-// whether some are new: they have to be scanned for earlier changes.
+// Update watches exactly these folders; the watcher owns the map from now on. It returns whether
+// some are new: they have to be scanned for earlier changes. It also logs when the watching becomes
+// incomplete or complete again: the kernel refuses a watch, or events were lost a short time ago.
 func (w *Watcher) Update(folders map[string]bool) (added bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,18 +121,18 @@ func (w *Watcher) Update(folders map[string]bool) (added bool) {
 			ill = refused
 		}
 	}
-	if time.Since(w.lost) >= scanHeard { // or it would be told again and again
+	if time.Since(w.lost) >= scanHeard { // not sooner: repeated losses would be logged again and again
 		w.lost = time.Time{}
 	}
-	if ill == nil && !w.lost.IsZero() {
+	if ill == nil && !w.lost.IsZero() { // lost events stay the reason for a while
 		ill = w.ill
 	}
 	w.tell(ill)
 	return added
 }
 
-// Also watches these folders in addition, until the next Update. It returns what Update
-// does.
+// Also watches these folders in addition, until the next Update. It returns whether some are new,
+// so that they have to be scanned for earlier changes.
 func (w *Watcher) Also(folders map[string]bool) (added bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,7 +152,8 @@ func (w *Watcher) Also(folders map[string]bool) (added bool) {
 	return added
 }
 
-// open creates the inotify instance if there is something to watch. The caller holds mu.
+// open creates the inotify instance when there is something to watch (wanted). The result says why
+// the kernel gives none; nil: there is one, or none is needed. The caller holds mu.
 func (w *Watcher) open(wanted bool) *illness {
 	if w.fs != nil || !wanted {
 		return nil
@@ -161,7 +163,7 @@ func (w *Watcher) open(wanted bool) *illness {
 		return &illness{"file events are not available, polling instead", "raise fs.inotify.max_user_instances if polling costs too much", err}
 	}
 	w.fs = fs
-	w.above, _ = newAbove(w.news) // without it scans find what it would tell
+	w.above, _ = newAbove(w.news) // without it, changes of links and parent folders are found by scans
 	close(w.made)
 	return nil
 }
@@ -173,7 +175,7 @@ func (w *Watcher) follow() (added bool, ill *illness) {
 	for range mostHops {
 		some, refused := w.followOnce()
 		added, ill = added || some, cmp.Or(ill, refused)
-		// A name that has changed before it was watched is seen by another look.
+		// Names that are watched only now may have changed before, so the paths are looked at again.
 		if w.above == nil || !w.above.follow(w.wanted, w.isOn) {
 			break
 		}
@@ -181,11 +183,12 @@ func (w *Watcher) follow() (added bool, ill *illness) {
 	return added, ill
 }
 
-// followOnce is one round of follow. added: a folder is watched that was not, or another
-// one at its path. ill: why a watch was refused for lack of resources. The caller holds
-// mu.
+// followOnce is one round of follow: it compares the wanted folders with those that are watched,
+// ends and adds watches, and notes whether some folder is not watched (deaf). added says that a
+// folder is watched that was not, or another one at its path. ill says why a watch was refused for
+// lack of resources. The caller holds mu.
 func (w *Watcher) followOnce() (added bool, ill *illness) {
-	// Looked at before it is watched: what takes its place in between is seen by the next look.
+	// Looked at before they are watched: the next round finds a folder that is replaced in between.
 	at := make(map[string]Node, len(w.wanted))
 	for dir := range w.wanted {
 		if e, err := look(dir); err == nil && e.dir && (w.on[e.Node] != "" || !isRemote(dir)) {
@@ -290,7 +293,9 @@ func (w *Watcher) tell(ill *illness) {
 	}
 }
 
-// Loop passes events to the listener until ctx ends.
+// Loop passes events to the listener until ctx ends. After a write it rests for a moment, so that
+// the events of a busy file gather in the kernel and wake the process only once. An event that has
+// gathered together with others that were just heard begins no further rest.
 func (w *Watcher) Loop(ctx context.Context) {
 	select {
 	case <-w.made:
@@ -330,16 +335,17 @@ func (w *Watcher) Loop(ctx context.Context) {
 // to wake up for.
 const gathered = time.Millisecond
 
-// Rest sets for how long events gather after a write: who writes goes on writing, and being
-// woken for every event costs more than looking at the file. A rename among them waits no
-// longer than this.
+// Rest sets how long Loop rests after a write, so that events gather: a program that writes goes on
+// writing, and to be woken for every event costs more than to look at the file. A rename among the
+// events is reported at most this much later.
 func (w *Watcher) Rest(every time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.every = every
 }
 
-// rest lets events gather. It reports whether ctx has not ended.
+// rest waits for the time that Rest has set, so that events gather in the kernel. It returns false
+// if ctx has ended.
 func (w *Watcher) rest(ctx context.Context) bool {
 	w.mu.Lock()
 	every := w.every
@@ -352,9 +358,9 @@ func (w *Watcher) rest(ctx context.Context) bool {
 	}
 }
 
-// hearGathered acts on the events that have gathered, and reports whether the next rest may
-// begin at once: a file was written to, and all was heard. The next event of a file that is
-// written to all the time then wakes nobody up.
+// hearGathered passes on all events that have gathered during a rest. It returns true, so that the
+// next rest begins at once, if a file was written to and the events were few. Then the next event
+// of a file that is written to all the time wakes nobody up.
 func (w *Watcher) hearGathered() (wrote bool) {
 	heard := 0
 	for yielded := 0; yielded < mostYields; {
@@ -378,7 +384,8 @@ const (
 	fewEvents  = 8
 )
 
-// hear acts on one event.
+// hear passes one event to the listener, under each path that leads to the file. If a watched
+// folder itself was created, deleted or renamed, it updates the watches.
 func (w *Watcher) hear(e fsnotify.Event) {
 	paths := w.pathsOf(e.Name)
 	switch {

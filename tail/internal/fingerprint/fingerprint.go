@@ -13,7 +13,8 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// MarkOf is the mark of a position whose preceding bytes are b.
+// MarkOf returns the mark of an offset: a hash of b, the bytes before it (at most record.MarkLen).
+// It is 0 only for offset 0, since 0 means that a mark is not known.
 func MarkOf(b []byte) record.Mark {
 	if len(b) == 0 {
 		return 0
@@ -21,7 +22,8 @@ func MarkOf(b []byte) record.Mark {
 	return record.Mark(max(xxhash.Sum64(b), 1)) // 0 means not known
 }
 
-// MarkAt reads the mark of a position.
+// MarkAt reads the bytes before the offset pos and returns their mark, a hash of the last
+// record.MarkLen of them. The error is io.EOF or io.ErrUnexpectedEOF if the file ends before pos.
 func MarkAt(f io.ReaderAt, pos int64) (record.Mark, error) {
 	b := make([]byte, min(pos, record.MarkLen))
 	if _, err := ReadFull(f, b, pos-int64(len(b))); err != nil {
@@ -30,8 +32,8 @@ func MarkAt(f io.ReaderAt, pos int64) (record.Mark, error) {
 	return MarkOf(b), nil
 }
 
-// ReadFull reads len(b) bytes at off. A file that ends before is io.EOF or
-// io.ErrUnexpectedEOF, with the bytes there were.
+// ReadFull reads len(b) bytes at the offset off, and returns how many it has read. If the file ends
+// before, the error is io.EOF (no byte was read) or io.ErrUnexpectedEOF.
 func ReadFull(f io.ReaderAt, b []byte, off int64) (int, error) {
 	n, err := f.ReadAt(b, off)
 	if n == len(b) {
@@ -46,7 +48,8 @@ func ReadFull(f io.ReaderAt, b []byte, off int64) (int, error) {
 // HeadLens: a head is taken over the longest of these that the file has.
 var HeadLens = [...]int{1024, 256, 64, 16}
 
-// HeadOf is the fingerprint of the beginning of a file of the given size.
+// HeadOf returns the head of a file (a hash of its first bytes) over the longest length of HeadLens
+// that a file of this size has. The zero Head: the file is too short, or these bytes are NULs.
 func HeadOf(f io.ReaderAt, size int64) (record.Head, error) {
 	for _, n := range HeadLens {
 		if int64(n) <= size {
@@ -56,8 +59,9 @@ func HeadOf(f io.ReaderAt, size int64) (record.Head, error) {
 	return record.Head{}, nil
 }
 
-// HeadOfLen is the fingerprint of the first n bytes of a file; the zero Head where these are
-// NULs.
+// HeadOfLen returns the head of a file: a hash of its first n bytes. It is the zero Head if all of
+// them are NULs, since files that reserve space begin alike. A shorter file is an error, io.EOF or
+// io.ErrUnexpectedEOF.
 func HeadOfLen(f io.ReaderAt, n int) (record.Head, error) {
 	b := make([]byte, n)
 	if _, err := ReadFull(f, b, 0); err != nil {
@@ -68,11 +72,12 @@ func HeadOfLen(f io.ReaderAt, n int) (record.Head, error) {
 			return record.Head{Len: n, Sum: xxhash.Sum64(b)}, nil
 		}
 	}
-	return record.Head{}, nil // NULs alone recognise nothing
+	return record.Head{}, nil
 }
 
-// Heads are the fingerprints of the beginning of a file over every length it
-// has, the longest first.
+// Heads returns the heads of a file (hashes of its first bytes) over every length of HeadLens that
+// a file of this size has, the longest first. A length whose bytes cannot be read, or are NULs, is
+// left out.
 func Heads(f io.ReaderAt, size int64) []record.Head {
 	var all []record.Head
 	for _, n := range HeadLens {
@@ -86,8 +91,8 @@ func Heads(f io.ReaderAt, size int64) []record.Head {
 	return all
 }
 
-// HeadsOf are the fingerprints of what begins with b, of every length, the
-// longest first.
+// HeadsOf returns the heads (hashes of the first bytes) of content that begins with b, over every
+// length of HeadLens that b has, the longest first.
 func HeadsOf(b []byte) (all []record.Head) {
 	for _, n := range HeadLens {
 		if n <= len(b) && len(bytes.TrimLeft(b[:n], "\x00")) > 0 {

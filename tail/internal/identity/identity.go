@@ -126,8 +126,10 @@ var table = [len(rowWords)][len(contentWords)]Verdict{
 	pastCompressed:      {Own, Continuation, Own, Own, Own, Own},
 }
 
-// Judge says what a file is. Undecided never outlasts Late, but for the file itself and
-// for a compressed file, whose reader cannot begin before it was compared.
+// Judge returns what a file is, by the table: a file of its own, a copy, or one that continues
+// another, for example. With Late, a file that would stay Undecided is read as its own. That does
+// not hold for a file with a known inode, nor for a compressed file, which cannot be read before it
+// was compared.
 func Judge(f Facts) Verdict {
 	v := table[f.row()][f.Content]
 	if v == Undecided && f.Late && !f.Compressed && f.Node >= Older {

@@ -141,7 +141,8 @@ func (x *Groups[K, V]) Get(k K) iter.Seq[*V] {
 	}
 }
 
-// Add adds a value that is in no group.
+// Add adds a value that is in no group to the group of its key, as the last one. The values of a
+// group form a circle by their next fields; the index has the last of each.
 func (x *Groups[K, V]) Add(v *V) {
 	last := x.last.Get(x.last.keyOf(v))
 	if last == nil {
@@ -153,7 +154,8 @@ func (x *Groups[K, V]) Add(v *V) {
 	x.last.Put(v)
 }
 
-// Delete removes a value from its group, if it is there.
+// Delete removes a value from the group of its key, if it is there. It takes a time that grows with
+// the size of the group.
 func (x *Groups[K, V]) Delete(v *V) {
 	k := x.last.keyOf(v)
 	last := x.last.Get(k)

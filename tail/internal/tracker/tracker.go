@@ -296,6 +296,7 @@ func (t *Tracker) Apply(f *File, e Event) []Action {
 }
 
 // want queues a file for a turn. If the file has a turn just now, it gets another one after that.
+// While the tailer stops, only files that are drained get turns.
 func (t *Tracker) want(f *File) []Action {
 	if t.stopping && !f.draining {
 		return none
@@ -310,7 +311,8 @@ func (t *Tracker) want(f *File) []Action {
 	return none
 }
 
-// take begins a turn of a file: it is read, or closed if the configuration wants that.
+// take begins a turn of a file. The action is to read it; or to close it, if its input no longer
+// wants it (Leave) or it was given up (Drop).
 func (f *File) take() []Action {
 	f.turn = Running
 	switch f.wish {

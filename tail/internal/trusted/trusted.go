@@ -142,6 +142,8 @@ func Open(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
+// asPathError returns err as an *os.PathError of opening path; a *PlantedError, which names its
+// link, it returns as it is.
 func asPathError(path string, err error) error {
 	if errors.Is(err, ErrPlanted) {
 		return err
@@ -177,7 +179,7 @@ func openByNames(path string) (fd int, err error) {
 		last := len(s.rest) == 0
 		const look = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 		next, err := -1, error(unix.ENOTDIR)
-		if !last { // so that one that is mounted when it is entered is
+		if !last { // with O_DIRECTORY the kernel mounts a folder that is mounted on entry
 			next, err = s.open(name, look|unix.O_DIRECTORY)
 		}
 		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
@@ -206,12 +208,15 @@ func openByNames(path string) (fd int, err error) {
 	}
 }
 
+// leave closes the folder that was reached, if there is one.
 func (s *steps) leave() {
 	if s.dir >= 0 {
 		_ = unix.Close(s.dir)
 	}
 }
 
+// enter makes the open folder dir the one that was reached, and closes the one before. path is its
+// path, for messages.
 func (s *steps) enter(dir int, path string) {
 	s.leave()
 	s.dir, s.at = dir, path
@@ -303,6 +308,8 @@ func (s *steps) follow(name string, fd int, st unix.Stat_t, last bool) (file int
 	return -1, s.lead(string(to[:n]))
 }
 
+// ignoringEINTR calls call again until its error is not EINTR (a signal came), and returns that
+// error.
 func ignoringEINTR(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, unix.EINTR) {
