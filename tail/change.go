@@ -20,9 +20,9 @@ type Change struct {
 	done      chan struct{} // closed when it is in force
 }
 
-// Prepare checks a new list of inputs, and of how many files are open at most. Inputs
-// without a change keep their state when the change is applied. There must be no other
-// change between Prepare and Apply.
+// Prepare checks a new list of inputs and returns the change to it, for Apply. openFiles is the new
+// limit of open files. Inputs without a change keep their state when the change is applied. There
+// must be no other change between Prepare and Apply.
 func (t *Tailer) Prepare(inputs []Input, openFiles int) (*Change, error) {
 	now := byName(t.inputsNow())
 	c := &Change{openFiles: openFiles, done: make(chan struct{})}
@@ -74,7 +74,7 @@ func (t *Tailer) change(c *Change) {
 	was := byName(t.inputs)
 	for _, in := range c.inputs {
 		if was[in.Name] == nil && t.former[in.Name] == nil {
-			t.remind(in)
+			t.remind(in) // a new input gets what the journal remembers of its name
 		}
 	}
 	t.mu.Lock()

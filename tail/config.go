@@ -74,7 +74,8 @@ type Time struct {
 // DefaultTime is what holds where time is given and says nothing.
 func DefaultTime() Time { return Time{Member: "time", Zone: "local"} }
 
-// DefaultInputConfig is what holds where the configuration says nothing.
+// DefaultInputConfig returns the values of the keys that the configuration of an input does not
+// set.
 func DefaultInputConfig() InputConfig {
 	return InputConfig{
 		Compression:      "auto",
@@ -100,9 +101,8 @@ func DefaultMultiline() Multiline {
 	return Multiline{MaxLines: 500, MaxWait: units.Duration(time.Second)}
 }
 
-// Check returns every complaint about a value by itself as a *units.KeyError,
-// joined. What depends on the rest of the configuration, such as the names of
-// clusters and formats, is not asked here.
+// Check returns every complaint about a value by itself as a *units.KeyError, joined. It does not
+// check what depends on the rest of the configuration, such as the names of clusters and formats.
 func (c InputConfig) Check() error {
 	errs := []error{
 		units.OneOf("compression", c.Compression, "auto", "gzip", "none"),

@@ -322,12 +322,12 @@ func (c *candidate) compareRead(s *sample) finding {
 	case c.packed && (c.mark == 0 || s.size < c.position || !c.fits(s.f, s.size)):
 		return c.differs()
 	case c.packed: // s has the content of the compressed file: somebody has decompressed it
-		if c.missing {
+		if c.missing { // the scan did not find it: it may just be replaced by s
 			holds.facts.Fate = identity.Changing
 		}
-	case c.mark == 0 && c.inTurn:
+	case c.mark == 0 && c.inTurn: // its reader is just reading
 		return c.unclear()
-	case c.mark == 0:
+	case c.mark == 0: // nothing was read of it that s could have
 		return c.differs()
 	case s.size < c.position:
 		if !c.isIntact() {
@@ -520,7 +520,7 @@ func (t *Tailer) mayBeCopy(r *reader, st status) bool {
 		r.in.readers.Delete(st.node)
 		t.doubt(r.in, r.path, st.node, m, r.f)
 		if r.in.suspect[st.node].f == r.f {
-			t.open.Add(-1) // of the reader
+			t.open.Add(-1) // doubt has counted the file, which was counted for the reader before
 			r.f = nil
 		}
 	}

@@ -180,8 +180,8 @@ func (r *reader) narrowTo(c *format.Chunk, err error) bool {
 	return less && !errors.Is(unkept.err, record.ErrStalled) // each try would wait for the disk
 }
 
-// widen doubles the length of the next read after quarantine has taken the rejected records of a
-// read that was made shorter. 0 stands for the normal length.
+// widen doubles the length of the next read (narrow) after quarantine has taken the rejected
+// records of a read that was made shorter. With narrow 0 a read has its normal length.
 func (r *reader) widen() {
 	r.chosen, r.atOnce = false, false
 	if r.narrow *= 2; r.narrow > int64(r.in.MaxSize) {

@@ -19,8 +19,9 @@ func allowed(want int) int {
 	return min(want, max(soft-keptBack, soft/2))
 }
 
-// boundOpen sets how many files may be open now, and logs once that a limit of the process
-// makes that fewer than configured. The caller holds mu.
+// boundOpen sets how many files may be open now. It logs once that a limit of the process makes
+// that fewer than configured, so that files are opened only for their turns (turns). The caller
+// holds mu.
 func (t *Tailer) boundOpen() {
 	most := allowed(t.o.OpenFiles)
 	t.most = most

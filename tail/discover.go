@@ -194,8 +194,8 @@ func (t *Tailer) noteSeen(in *input) {
 	}
 }
 
-// reader returns the other input that reads this file for the same route: if both read it,
-// its records would arrive twice. The caller holds mu.
+// reader returns the other input that reads the file n for the same route; nil: none does. If both
+// read it, its records would arrive twice. The caller holds mu.
 func (t *Tailer) reader(in *input, n node) *input {
 	for _, other := range t.inputs {
 		if other != in && other.Route == in.Route && other.readers.Get(n) != nil {

@@ -102,7 +102,7 @@ func newPaths() *index.Groups[string, reader] {
 	return index.NewGroups(func(r *reader) string { return r.path }, func(r *reader) **reader { return &r.beside })
 }
 
-// some reports whether is is true of some value.
+// some reports whether the function is returns true for one of the values.
 func some[V any](all iter.Seq[V], is func(V) bool) bool {
 	for v := range all {
 		if is(v) {

@@ -92,8 +92,8 @@ func newFiles() *files {
 	}
 }
 
-// newInput checks an input and compiles its patterns, its fields and its shaping. It
-// opens none of the files that the patterns match.
+// newInput checks an input and compiles its patterns, its fields and the settings that change
+// records. It opens none of the files that the patterns match.
 func newInput(in Input) (*input, error) {
 	x := &input{Input: in, files: newFiles(), spec: finder.Spec{Exclude: in.Exclude, Heard: in.Watch != "poll"}}
 	for _, p := range in.Paths {

@@ -69,9 +69,9 @@ func (k *known) comparePacked(p *packed) (f identity.Facts, upTo place) {
 	return f, upTo
 }
 
-// isAwaited reports whether a plain file was found whose name fits to that of the compressed file
-// and of which nothing was read yet. The two may have the same content, so the compressed file has
-// to wait.
+// isAwaited reports whether a plain file was found that may have the same content as the compressed
+// file, by its name, and of which nothing was read yet. The compressed file then has to wait for
+// it.
 func (p *packed) isAwaited() bool {
 	for r := range p.in.readers.All() {
 		if r.k.position == 0 && r.shown.size > 0 && r.k.info.Head.Len == 0 && r.life.Turn() != tracker.Resting && isNameOf(p.path, r.k.info.whole()) {
@@ -99,7 +99,7 @@ func (p *packed) alike(heads []record.Head) (all []*known) {
 // isIn compares the content of a compressed file (x) with what was read of the generation k. Holds:
 // it begins with all of that. Prefix: it is shorter, and equal to its end. Part: it is shorter, and
 // equal up to the returned place. Unknown: no hash of it was taken at the offset that is needed.
-// The place is zero but for Prefix and Part.
+// The place counts only for Prefix and Part.
 func (k *known) isIn(x *archive.Facts) (identity.Content, place) {
 	at, mark := k.position, k.mark
 	switch {
@@ -167,9 +167,10 @@ func (t *Tailer) places(p *packed, heads []record.Head) (all []int64) {
 	return all
 }
 
-// evidence says how much it means that a compressed file begins with what was read of k:
-// it counts if that is at least identity.Enough bytes, if the name matches, or if k was
-// truncated just now.
+// evidence says how much it means that a compressed file begins with what was read of k. Holds: the
+// file counts as a copy, because at least identity.Enough bytes are equal, its name matches, or k
+// was truncated just now. Differs: the sizes show that it is none. Little: fewer bytes are equal,
+// which proves nothing.
 func (k *known) evidence(p *packed) identity.Content {
 	switch {
 	case k.reader != nil && !k.reader.life.IsGone() && k.reader.shown.atEnd && p.facts.Size > k.position:

@@ -90,8 +90,9 @@ func (w *worker) seeIfRotated(r *reader) {
 	}
 }
 
-// shrunk handles a file that seems shorter than what was read of it. It compares the
-// content, because network file systems report wrong sizes.
+// shrunk handles a file that seems shorter than what was read of it. It compares the content,
+// because network file systems report wrong sizes. It returns idle if the bytes before the offset
+// are still there or cannot be read now; otherwise the file was truncated.
 func (w *worker) shrunk(r *reader) (after, error) {
 	m, err := fingerprint.MarkAt(r.src(), r.offset)
 	switch {

@@ -21,7 +21,7 @@ func (t *Tailer) Listing(all bool) []FileStatus {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l.files = slices.DeleteFunc(l.files, func(f FileStatus) bool { // somebody has begun to since
+	l.files = slices.DeleteFunc(l.files, func(f FileStatus) bool { // a reader has the file since
 		return some(t.byPath.Get(f.Path), func(r *reader) bool { return r.in.Name == f.File.Input && !r.life.IsGone() })
 	})
 	for _, in := range inputs {

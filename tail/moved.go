@@ -26,7 +26,7 @@ func (t *Tailer) findMoved(in *input, unread []unfinished) {
 	t.mu.Lock()
 	lost := slices.DeleteFunc(unread, func(u unfinished) bool { return u.at != "" || in.readers.Get(nodeOf(u.info)) != nil })
 	for i := range lost {
-		lost[i].found = lost[i].reader != nil
+		lost[i].found = lost[i].reader != nil // its content goes on in another file, a copy
 	}
 	t.mu.Unlock()
 	for _, u := range lost {

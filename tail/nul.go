@@ -29,8 +29,8 @@ type nuls struct {
 // toEnd reports whether nothing else follows in a file of a size.
 func (n nuls) toEnd(size int64) bool { return n.at > 0 && n.from >= 0 && !n.text && n.at >= size }
 
-// end is the offset at which reading ends for now: the size of the file, or the NUL bytes
-// at its end.
+// end returns the offset at which reading ends for now: the size of the file, or the start of the
+// NUL bytes at its end, in whose place something may still be written.
 func (r *reader) end() int64 {
 	if r.nuls.toEnd(r.size) {
 		return r.nuls.from

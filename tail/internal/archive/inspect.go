@@ -26,9 +26,10 @@ type Facts struct {
 // inspectLen is how much is looked at in one go.
 const inspectLen = 256 << 10
 
-// Inspect reads a compressed file to its end and returns what it found. places is called once,
-// when the fingerprints of the beginning are known, and returns the offsets, in order, at which
-// Inspect takes a mark (a hash of the bytes before the offset).
+// Inspect reads a compressed file of size bytes to its end and returns what it found. how says how
+// it is compressed. places is called once, when the hashes of the beginning of the content are
+// known, and returns the offsets, in order, at which Inspect takes a mark (a hash of the bytes
+// before the offset).
 func Inspect(ctx context.Context, f io.ReaderAt, how Kind, size int64, places func([]record.Head) []int64) (*Facts, error) {
 	x, err := inspectOnce(ctx, f, how, size, true, places)
 	if err == nil && errors.Is(x.Cut, zstd.ErrCRCMismatch) {

@@ -27,8 +27,9 @@ var (
 	skipMagic = []byte{0x2a, 0x4d, 0x18} // behind 0x50 to 0x5f: a frame of zstd that holds no data
 )
 
-// KindOf returns how a file is compressed, by its first four bytes. Unknown means that there are
-// fewer bytes, which may be the beginning of a compressed file.
+// KindOf returns how a file is compressed, by its first four bytes. A file of zstd may begin with a
+// frame that holds no data. Unknown means that there are fewer bytes, which may be the beginning of
+// a compressed file.
 func KindOf(b []byte) Kind {
 	begins := func(magic []byte) bool { return bytes.HasPrefix(magic, b[:min(len(b), len(magic))]) }
 	skips := len(b) > 0 && b[0]>>4 == 5 && bytes.HasPrefix(skipMagic, b[1:])
@@ -102,7 +103,8 @@ func (u *unpacker) left() int64 {
 	return u.file.Size() - at + int64(u.in.Buffered())
 }
 
-// Read reads content. At the end it fails as the type says.
+// Read reads content. At the end it returns io.EOF, or the reason why there is no more: ErrCut,
+// ErrDamaged, ErrWindow, or an error of the disk.
 func (u *unpacker) Read(p []byte) (n int, err error) {
 	for n == 0 && err == nil && len(p) > 0 {
 		if u.gz != nil {
@@ -150,7 +152,7 @@ func (u *unpacker) nextMember() error {
 	switch {
 	case len(magic) == 0:
 		return err
-	case KindOf(magic) == Unknown && u.left() < 10:
+	case KindOf(magic) == Unknown && u.left() < 10: // less than the header of a member
 		return ErrCut
 	case KindOf(magic) != Gzip:
 		if magic[0] != 0 {

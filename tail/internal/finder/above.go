@@ -125,7 +125,8 @@ func (a *above) read() {
 	}
 }
 
-// concerns reports whether the events are about names that are watched.
+// concerns reports whether the events of inotify are about names that are watched, or say that
+// events or a watch were lost.
 func (a *above) concerns(events []byte) bool {
 	names := *a.names.Load()
 	for len(events) >= unix.SizeofInotifyEvent {
@@ -151,8 +152,8 @@ type resolver struct {
 	met      map[string]bool // paths that are no links
 }
 
-// resolve visits the names on the way to a folder, following links. A name that does not
-// exist counts as a folder.
+// resolve calls visit with each name on the way to a folder, and the folder in which the name is
+// looked up. It follows links as the kernel does. A name that does not exist counts as a folder.
 func (r *resolver) resolve(path string) {
 	at, rest, hops := "/", split(path), 0
 	for len(rest) > 0 {
@@ -169,7 +170,7 @@ func (r *resolver) resolve(path string) {
 			continue
 		}
 		to, err := r.readlink(next)
-		if err != nil {
+		if err != nil { // it is no link
 			r.met[next] = true
 			at = next
 			continue

@@ -83,8 +83,8 @@ func lookInto(dir string, st entry) (*folder, error) {
 	return f, nil
 }
 
-// Shut returns why the folders of these paths cannot be listed, so that a file may be in
-// one of them; nil: they can, or do not exist.
+// Shut returns why one of the folders of these paths cannot be listed; nil: all can, or do not
+// exist. A file that was not found may still be in a folder that cannot be listed.
 func Shut(paths []string) error {
 	for _, was := range paths {
 		if _, err := os.ReadDir(filepath.Dir(was)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -124,7 +124,7 @@ func (n Node) isAt(path string) bool {
 func Beside(path string) (all []string) {
 	dir, base := filepath.Split(path)
 	up := filepath.Dir(filepath.Clean(dir))
-	folders, _ := os.ReadDir(up) // where there is none, nothing is in it
+	folders, _ := os.ReadDir(up) // what cannot be listed counts as empty
 	for _, e := range folders {
 		if e.IsDir() {
 			all = append(all, filepath.Join(up, e.Name(), base))
@@ -133,7 +133,8 @@ func Beside(path string) (all []string) {
 	return all
 }
 
-// FindBeside looks for a file in a folder that was renamed.
+// FindBeside looks for the file n, which was at path, in the folders beside its folder, because
+// that may have been renamed. It returns the path where the file is now.
 func FindBeside(path string, n Node) (at string, ok bool) {
 	for _, at := range Beside(path) {
 		if n.isAt(at) {
@@ -143,7 +144,7 @@ func FindBeside(path string, n Node) (at string, ok bool) {
 	return "", false
 }
 
-// Leads returns the path with all links resolved.
+// Leads returns the path with all links resolved, or the path as it is if that fails.
 func Leads(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real

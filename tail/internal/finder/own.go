@@ -37,7 +37,8 @@ func (o *Own) Begin() {
 	}
 }
 
-// Names reports whether a path lies in one of the folders.
+// Names reports whether a path shows that it lies in one of the agent's own folders. Links are not
+// resolved: see Holds.
 func (o *Own) Names(path string) bool {
 	for _, dir := range o.dirs {
 		if path == dir || strings.HasPrefix(path, dir+"/") {
@@ -66,7 +67,8 @@ func resolved(path string) string {
 	return path
 }
 
-// inside reports whether a folder is one of the agent's, or lies in one.
+// inside reports whether a folder is one of the agent's, or lies in one, by whatever path. It
+// stores the answers for the rest of the scan.
 func (o *Own) inside(dir string) bool {
 	if in, ok := o.known[dir]; ok {
 		return in

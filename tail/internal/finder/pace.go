@@ -64,8 +64,10 @@ type Pace struct {
 	Most  time.Duration // bounds it; 0: nothing does
 }
 
-// ScanWait returns how long after a scan of this cost the next one comes, if nothing asks
-// for one before.
+// ScanWait returns how long after a scan of this cost the next one comes, if nothing asks for one
+// before. The wait grows with the cost, so that scans take only a small part of the CPU time; the
+// part may be larger while names change (Busy). It has a least length, which is longer where events
+// tell of new names (Heard), and Most bounds it.
 func (p Pace) ScanWait(scan Cost) time.Duration {
 	least, part := scanPolled, time.Duration(idlePart)
 	if p.Heard {
@@ -86,8 +88,9 @@ func NewsWait(scan Cost, without time.Duration) time.Duration {
 	return min(scan.rest(0, newsPart), without)
 }
 
-// GlanceWait returns how long after a glance (a check of the files without events for
-// growth) the next one comes. grown says that some had grown.
+// GlanceWait returns how long after a glance (a check of the files without events for growth) the
+// next one comes. It grows with the cost of the glance, and less so if some files had grown
+// (grown).
 func GlanceWait(glance Cost, grown bool) time.Duration {
 	part := time.Duration(idlePart)
 	if grown {
@@ -96,8 +99,8 @@ func GlanceWait(glance Cost, grown bool) time.Duration {
 	return glance.rest(scanPolled, part)
 }
 
-// NeedsGlance reports whether files have to be checked between two scans that are scanWait
-// apart.
+// NeedsGlance reports whether files without events have to be checked for growth between two scans
+// that are scanWait apart, because the scans alone would check them too seldom.
 func (p Pace) NeedsGlance(scanWait time.Duration) bool {
 	if p.Heard {
 		return scanWait > scanPolled
@@ -135,8 +138,10 @@ type Rest struct {
 }
 
 // LookWait returns how long after a turn of a reader the next one comes; r says what that turn
-// found. The longer the file has not changed, the longer it is. planned is false if no turn is
-// planned, and only an event or the check of files without events (a glance) brings one.
+// found. The longer the file has not changed, the longer the wait; it is longer too if events tell
+// of growth. If the file could not be read, or time alone may complete its last record (Pending), a
+// turn is always planned. planned is false if only an event or the check of files without events (a
+// glance) brings one.
 func LookWait(r Rest) (wait time.Duration, planned bool) {
 	wait = min(max(r.For/4, LookFast), LookSlow)
 	if r.Told {

@@ -93,7 +93,8 @@ func (s *Spec) Matches(path string) bool {
 // Hears reports whether events are to tell of a path that a walk would find.
 func (s *Spec) Hears(path string) bool { return s.Heard && s.Matches(path) }
 
-// HearsBelow reports whether events are needed for files below a folder.
+// HearsBelow reports whether events are needed for files in a folder or below it: the patterns can
+// match files there, and the input does not poll (Heard).
 func (s *Spec) HearsBelow(dir string) bool {
 	if !s.Heard {
 		return false
@@ -107,8 +108,9 @@ func (s *Spec) HearsBelow(dir string) bool {
 	return false
 }
 
-// leads reports whether a path with these names can be a folder in or below which the
-// pattern matches.
+// leads reports whether a folder can hold files that a pattern matches, in it or below it. parts
+// are the pattern and names the path of the folder, both below the first folder of the pattern and
+// cut at slashes.
 func leads(parts, names []string) bool {
 	for i, name := range names {
 		switch {
@@ -123,7 +125,8 @@ func leads(parts, names []string) bool {
 	return true
 }
 
-// matchAll matches the names of a path with the parts of a pattern.
+// matchAll reports whether the names of a path match the parts of a pattern. A part ** stands for
+// any number of folders, also none; as the last part it needs at least one name.
 func matchAll(parts, names []string) bool {
 	for i, part := range parts {
 		if part == "**" {
@@ -153,8 +156,8 @@ func matches(pattern, name string) bool {
 	return ok
 }
 
-// ways counts the ways in which the patterns can find the same path; more than one:
-// duplicates are possible.
+// ways returns in how many ways the patterns can find the same path. With more than one, a walk has
+// to look for duplicates. A pattern with two ** counts twice.
 func (s *Spec) ways() int {
 	n := 0
 	for _, p := range s.Patterns {

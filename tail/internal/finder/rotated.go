@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Like returns a function that reports whether a name differs from rotated, to which a
-// file was renamed, only in its digits. old is the name before.
+// Like returns a function that reports whether a name differs from rotated only in its numbers, as
+// app.log.2 and app.log.1 do. old is the name of the file before it was renamed to rotated. If the
+// renaming has added no number, the function returns false for all names.
 func Like(old, rotated string) func(name string) bool {
 	form, stem := formOf(rotated), Stem(old)
 	if !strings.HasPrefix(rotated, stem) || !strings.Contains(form, "0") || form == formOf(old) {

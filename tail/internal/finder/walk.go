@@ -216,7 +216,8 @@ func (w *Walk) list(folder string, wanted func(Entry) bool) (found []Entry) {
 	return found
 }
 
-// Beginning returns the entries of a folder whose names begin with prefix.
+// Beginning returns the entries of a folder whose names begin with prefix, sorted by name. The
+// caller only reads the slice.
 func (w *Walk) Beginning(folder, prefix string) []Entry {
 	begins := func(e Entry) bool { return strings.HasPrefix(e.Name(), prefix) }
 	all, ok := w.folders[folder]

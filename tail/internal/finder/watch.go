@@ -226,9 +226,9 @@ func (w *Watcher) followOnce() (added bool, ill *illness) {
 	return added, ill
 }
 
-// plan decides which folders are no longer watched and which are from now on, by which
-// path. on has the watched folders, at the folder that each wanted path leads to. If
-// several paths lead to one folder, it is watched by one of them; also has the others.
+// plan decides which folders are no longer watched and which are from now on, by which path. on has
+// the path by which each watched folder is watched; at has the folder to which each wanted path
+// leads. If several paths lead to one folder, it is watched by one of them; also has the others.
 func plan(on map[Node]string, at map[string]Node) (remove []Node, add map[Node]string, also map[string][]string) {
 	add = make(map[Node]string)
 	for n, dir := range on {

@@ -144,7 +144,7 @@ func Judge(f Facts) Verdict {
 func (f Facts) row() row {
 	young := row(0)
 	if f.Node == Younger {
-		young = 1
+		young = 1 // the row for a younger file follows that for an older one
 	}
 	switch {
 	case f.Node == SameNode:

@@ -45,7 +45,9 @@ func (x *Index[K, V]) Put(v *V) {
 	x.slots[i] = v
 }
 
-// Delete removes the value with a key, if there is one.
+// Delete removes the value with a key, if there is one. Values behind it move up into the gap, as
+// far as they stay at or behind the slot of their hash (home), so that find meets no empty slot
+// before them.
 func (x *Index[K, V]) Delete(k K) {
 	if x.n == 0 {
 		return
@@ -91,6 +93,7 @@ func (x *Index[K, V]) home(k K) int {
 	return int(hash * uint64(len(x.slots)) >> 32)
 }
 
+// after returns the slot behind i; the first slot follows the last one.
 func (x *Index[K, V]) after(i int) int {
 	if i++; i == len(x.slots) {
 		return 0

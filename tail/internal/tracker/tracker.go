@@ -364,7 +364,8 @@ func (t *Tracker) end(f *File, e Ended) []Action {
 	return none
 }
 
-// seen notes that a scan has found a file.
+// seen notes that a scan has found a file, unless the scan has found it under another name already.
+// A file that was renamed or has changed is queued for a turn.
 func (t *Tracker) seen(f *File, e Seen) []Action {
 	if !f.Awaits(e.Scan) {
 		return none
@@ -378,7 +379,8 @@ func (t *Tracker) seen(f *File, e Seen) []Action {
 }
 
 // unseen notes that a scan has not found a file. Only the second scan in a row counts the file as
-// gone, because names can change during a scan.
+// gone, because names can change during a scan. A path that still leads to the file (Left is false)
+// changes nothing. A file that is gone is announced and queued, so that it is read to its end.
 func (t *Tracker) unseen(f *File, e Unseen) []Action {
 	f.deleted = e.Deleted
 	switch {
