@@ -201,8 +201,8 @@ func (t *Tailer) surveyLoop(ctx context.Context) {
 	}
 }
 
-// lookThrough inspects a compressed file to its end; an error says that it changed
-// meanwhile.
+// lookThrough inspects the compressed file p at path to its end. The error is archive.ErrChanged if
+// the file is not as p says, or changed during the inspection; or it is one of reading.
 func (t *Tailer) lookThrough(ctx context.Context, p *packed, path string) (*archive.Facts, error) {
 	f, st, err := openFile(path)
 	if err != nil {

@@ -35,9 +35,9 @@ func (r *reader) meetParts(c *format.Chunk) {
 }
 
 // passParts searches for the end of a too long message of a container log and stores only the
-// ranges of its lines; lines of other streams may be between them. At the end endParts writes the
-// message to quarantine. It returns again if there is more to search, and idle if the rest is not
-// written yet. last says that the file does not grow any more.
+// ranges of its lines; lines of other streams may be between them. At the end, or with too many
+// ranges, endParts writes the message to quarantine. It returns again if there is more to search,
+// and idle if the rest is not written yet. last says that the file does not grow any more.
 func (w *worker) passParts(r *reader, last bool) (after, error) {
 	scan, err := w.scanner(r)
 	if err != nil {
@@ -54,9 +54,9 @@ func (w *worker) passParts(r *reader, last bool) (after, error) {
 		own, passed, done := scan.SkipParts(buf[:n], r.long.parts.stream, last && whole)
 		switch {
 		case passed == 0 && !done && !whole:
-			continue // a line is longer
+			continue // the next line is longer than the buffer
 		case len(own) > 0 || r.held.IsZero():
-			r.held = time.Now() // its end is waited for as long as it goes on
+			r.held = time.Now() // as long as lines of the message come, its end is waited for
 		}
 		r.long.parts.add(own, r.long.at)
 		r.long.at += int64(passed)
@@ -100,7 +100,7 @@ func (w *worker) endParts(r *reader) (after, error) {
 	}
 	most := int64(keptHead)
 	if size <= int64(r.in.MaxRecordSize) {
-		most = size // it is too long only with the part in the other file or the lines between, and is kept whole
+		most = size // too long only with what is in the other file or between its lines: all of it is kept
 	}
 	var head []byte
 	for _, run := range p.runs {

@@ -351,8 +351,9 @@ func (r *reader) otherBefore() bool {
 	return err != nil || h != r.info.Head
 }
 
-// noteBeginning compares data, read at offset 0, with the file's known beginning. If it
-// differs, the file was rewritten since it was found, and its new beginning is recorded.
+// noteBeginning compares data, read at offset 0, with the known beginning of the file. If it
+// differs, the file was rewritten since it was found; the journal then gets the new beginning when
+// the file is registered again.
 func (r *reader) noteBeginning(data []byte) {
 	was := r.info.Head
 	if r.offset > 0 || r.z != nil || len(r.skips) > 0 || was.Len == 0 {

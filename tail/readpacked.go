@@ -237,8 +237,9 @@ func (t *Tailer) readWaiting() bool {
 }
 
 // findPacked looks beside files that disappeared before they were read to their end for compressed
-// copies of them, which no pattern need match. It forgets a lost file that has a reader again, was
-// read to its end, is not remembered any more, or was truncated too long ago.
+// copies of them, which no pattern need match. It also looks at compressed files that were rotated
+// after a file that was read (behind). It forgets a lost file that has a reader again, was read to
+// its end, is not remembered any more, or was truncated too long ago.
 func (t *Tailer) findPacked(in *input) {
 	t.mu.Lock()
 	in.lost = slices.DeleteFunc(in.lost, func(k *known) bool {
@@ -327,7 +328,7 @@ func (t *Tailer) tellLost(in *input) {
 	}
 	for _, k := range in.lost {
 		if k.toldLost || k.reader != nil || !k.truncated.IsZero() {
-			continue // what was truncated was counted then
+			continue // the loss by a truncation was counted then
 		}
 		k.own().toldLost = true
 		left := k.info.Size - k.position

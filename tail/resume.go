@@ -164,7 +164,7 @@ func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
 		return doubt.since > 0 && now-doubt.since >= int64(quiet)
 	}
 	m := likest(alike, late, func(c *candidate) finding { return c.compare(s) })
-	if m.is == identity.Own && s.size > 0 { // see mayBeCopy
+	if m.is == identity.Own && s.size > 0 { // an empty file is compared when it grows, see mayBeCopy
 		if short := likest(named, late, func(c *candidate) finding { return c.shortCopy(s, quiet) }); short.of != nil {
 			m = short
 		}

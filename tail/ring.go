@@ -27,7 +27,8 @@ type workers struct {
 	turns uint64 // that were ended
 }
 
-// relieve adds workers while all are stuck on file systems that hang, until ctx ends.
+// relieve adds a worker, at most one in a second and up to a limit, while readers wait and no turn
+// ends, because all workers are stuck on file systems that hang. It returns when ctx ends.
 func (t *Tailer) relieve(ctx context.Context, all *sync.WaitGroup) {
 	tick := time.NewTicker(relief)
 	defer tick.Stop()
@@ -75,7 +76,7 @@ func (t *Tailer) workLoop() {
 		w.job = t.jobOf(r)
 		todo := t.tracker.Apply(&r.life, tracker.Taken{})[0]
 		t.mu.Unlock()
-		next, failed := closed, ""
+		next, failed := closed, "" // without a case below: the file is dropped
 		switch todo {
 		case tracker.LetGo:
 			next = w.leave(r)

@@ -14,8 +14,8 @@ import (
 	"kusto-agent/internal/rules"
 )
 
-// NewPattern makes the pattern of parse: regex, with its types and its time. The
-// error is a *format.PatternError, or one of *TimeError.
+// NewPattern makes the pattern of parse: regex, with the types of its groups and the layout of its
+// time. The error is a *format.PatternError or a *TimeError.
 func (c InputConfig) NewPattern() (*format.Pattern, error) {
 	if c.Time == nil {
 		return format.NewPattern(c.Pattern, c.Types, "", nil)
@@ -34,8 +34,8 @@ func (c InputConfig) NewPattern() (*format.Pattern, error) {
 	return format.NewPattern(c.Pattern, c.Types, c.Time.Member, layout)
 }
 
-// ZoneOfTimes is the time zone of times that are written without one. The error is a
-// *TimeError.
+// ZoneOfTimes returns the time zone of times in the log that are written without one. The error is
+// a *TimeError.
 func (c InputConfig) ZoneOfTimes() (*time.Location, error) {
 	t := c.Time
 	if t == nil {

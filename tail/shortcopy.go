@@ -33,7 +33,7 @@ func (c *candidate) shortCopy(s *sample, quiet time.Duration) finding {
 		return c.unclear()
 	case c.mark == 0 && c.inTurn:
 		return c.unclear()
-	case c.mark == 0: // nobody knows yet how it begins
+	case c.mark == 0: // nothing was read of it that s could have
 		return c.differs()
 	case !short || int64(c.info.Head.Len) <= s.size:
 		return c.differs()

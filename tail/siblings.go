@@ -76,7 +76,7 @@ func (t *Tailer) findSiblings(in *input, w *finder.Walk, was rotated, path strin
 		t.o.Logger.Info("file was rotated before the agent had opened it; it is read under its new path", "file", s.path, "rotated_from", was.info.Path)
 		if hasPackedName(s.path) {
 			t.mu.Lock()
-			in.behind[s.node] = s.path
+			in.behind[s.node] = s.path // so it is read when it was inspected, although no pattern matches
 			t.mu.Unlock()
 		}
 		t.adopt(in, s.path, true)

@@ -81,7 +81,8 @@ func (t *Tailer) ReadSpans(p *record.Payload) (body []byte, err error) {
 
 // Divide divides the ranges of a payload that ReadSpans cannot build as a whole: left has those
 // that can be read, also with other settings than before, and gone those whose source is gone. A
-// range without pieces is in left. An error means that this could not be found out now.
+// range without pieces is in left. The error is any other error of ReadSpans; left and gone are
+// then not complete.
 func (t *Tailer) Divide(p *record.Payload) (left, gone record.Payload, err error) {
 	left, gone = *p, *p
 	for _, part := range []*record.Payload{&left, &gone} {
@@ -144,7 +145,7 @@ func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner,
 			Fields: in.fields, Encoding: in.encoding, Parse: in.parse, Inner: in.inner, OnError: in.onError, Pattern: in.pattern, Zone: in.zone, Multiline: in.events, Rules: in.rules,
 		}
 		if in.joins() {
-			o.MaxRecord = in.options().MaxRecord // where it is reached, lines are parted
+			o.MaxRecord = in.options().MaxRecord // records of several lines end there, as in the first read
 		}
 		if scan, err = format.New(o); err != nil {
 			return nil, err
@@ -334,8 +335,9 @@ func openKnown(in *input, info record.FileInfo, x record.Extent, copies bool) (s
 	return f, nil
 }
 
-// holds returns nil if the bytes of an extent are in the file. It reads all of the extent
-// if the file is compressed.
+// holds returns nil if the file has the bytes of the range x, by the mark at its end (a hash of the
+// last bytes). The error is ErrSourceGone if it has not, or one of reading. Of a compressed file it
+// reads all of x.
 func holds(f source, x record.Extent) error {
 	m, err := markAfter(f, x)
 	if err != nil {
@@ -412,8 +414,8 @@ func (t *Tailer) Shaped(p *record.Payload) error {
 	return other
 }
 
-// inputOf returns the input of this name, and whether it is still configured. The caller
-// holds mu.
+// inputOf returns the input of this name, and whether it is still configured (there). nil: there
+// was none in this run. The caller holds mu.
 func (t *Tailer) inputOf(name string) (in *input, there bool) {
 	for _, in := range t.inputs {
 		if in.Name == name {

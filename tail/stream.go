@@ -212,7 +212,7 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 		return nil, true
 	case open && left:
 		return o, false
-	case !open && o.parked && o.offset < o.end():
+	case !open && o.parked && o.offset < o.end(): // it waits for room, and may end with an open message
 		return nil, true
 	}
 	t.endWait(r)

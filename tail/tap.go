@@ -46,8 +46,8 @@ type Tap struct {
 	news    chan struct{}
 }
 
-// Tap opens a tap on the records of inputs. A name that is not that of an input brings
-// nothing. The caller closes the tap.
+// Tap opens a tap on the records of these inputs; a name that no input has gives no records. The
+// error is ErrTaps if too many taps are open. The caller closes the tap.
 func (t *Tailer) Tap(inputs ...string) (*Tap, error) {
 	x := &t.taps
 	x.mu.Lock()
@@ -100,7 +100,7 @@ func (x *taps) end() {
 	}
 }
 
-// Close ends a tap and drops the records that it holds.
+// Close ends a tap: it gets no more records, and the worker that reads no longer copies any for it.
 func (p *Tap) Close() {
 	x := p.room
 	x.mu.Lock()

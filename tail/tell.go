@@ -34,7 +34,8 @@ func (w *worker) tellRead(r *reader, err error) {
 // several that may read it.
 type subject struct{ path, input string }
 
-// String names the subject for status.
+// String returns the subject as the status shows it: the path, and the input if only one of several
+// is concerned.
 func (s subject) String() string {
 	if s.input == "" {
 		return s.path
@@ -101,8 +102,8 @@ func (t *Tailer) tellOf(about subject, err error, first bool) {
 // nothing before that is told: between a rotation and the next file nothing is amiss.
 const awayFor = 12
 
-// tellMatched logs that an input has no file, after it had none for a while, and that it
-// has files again.
+// tellMatched logs when an input has had no file for a while, and when it has files again. matched
+// says that the scan has found a path for it.
 func (t *Tailer) tellMatched(in *input, matched bool) {
 	switch {
 	case matched:

@@ -9,9 +9,9 @@ import (
 	"kusto-agent/tail/internal/fingerprint"
 )
 
-// unpacked returns the content of an open file that was compressed when it was last
-// seen; size is the length of the content, or unknownSize. The source reads from f,
-// which has to stay open. If f is no longer compressed, it is f itself.
+// unpacked returns the content of an open file that was compressed when it was last seen. size is
+// the length of the content, or archive.UnknownSize. The source reads from f and closes it. If f is
+// no longer compressed, the source is f itself.
 func unpacked(f *os.File, st status, size int64) source {
 	var b [4]byte
 	n, _ := f.ReadAt(b[:], 0)
