@@ -314,8 +314,9 @@ func (c *candidate) end() int64 {
 	return c.position
 }
 
-// compareRead compares the file s with the candidate, which has a reader. The finding is unclear if
-// that reader has to look at its own file first, for example because that file has changed since.
+// compareRead compares the file s with the candidate, which has a reader. Holds: s begins with all
+// that was read. Prefix: it is the beginning of that. The finding is unclear if the reader has to
+// look at its own file first, for example because that file has changed since.
 func (c *candidate) compareRead(s *sample) finding {
 	holds := c.found(identity.Older, identity.Untouched, identity.Holds)
 	switch {

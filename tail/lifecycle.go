@@ -137,8 +137,9 @@ func (w *worker) passOld(r *reader) error {
 	return nil
 }
 
-// oldEnd returns where reading begins in a file that passOld skips the beginning of, and
-// the fingerprint there: after the last record that ends within r.old bytes.
+// oldEnd returns the offset at which reading begins in a file whose beginning passOld skips, and
+// the mark there (a hash of the bytes before it): after the last record that ends within the first
+// r.old bytes.
 func (w *worker) oldEnd(r *reader) (int64, record.Mark, error) {
 	switch {
 	case r.z != nil && r.old == r.size:

@@ -121,8 +121,8 @@ func (l *listing) complaints() {
 	}
 }
 
-// remember adds the generations that are remembered and not listed yet. The caller holds
-// the mu of the tailer.
+// remember adds the generations that are remembered and not listed yet, with the reason why nobody
+// reads them. The caller holds the mu of the tailer.
 func (l *listing) remember(in *input) {
 	met := make(map[record.File]bool)
 	for _, f := range l.files {

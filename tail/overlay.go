@@ -34,8 +34,9 @@ func (t *Tailer) copiedUp(in *input, path string, n node) bool {
 	return true
 }
 
-// renewedOf returns the readers of an input (at one path, if path is set) whose open file
-// has another inode than before, by the new inode.
+// renewedOf returns the readers of an input whose open file has another inode than before, as a
+// write on overlayfs gives it one. They are indexed by the new inode. path restricts the search to
+// one path; empty: all.
 func (t *Tailer) renewedOf(in *input, path string) map[node]*reader {
 	open := make(map[*reader]*os.File)
 	was := make(map[*reader]node)

@@ -104,8 +104,8 @@ func (t *Tailer) hears(r *reader) bool {
 	return r.in.Watch != "poll" && !r.linked && t.watch.Covers(r.path)
 }
 
-// glance checks the idle files without events for growth, and reports whether some have
-// grown.
+// glance checks the idle files for which no events come, and gives a turn to those that have grown.
+// It reports whether there are any.
 func (t *Tailer) glance() (grown bool) {
 	type look struct {
 		r    *reader

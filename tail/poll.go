@@ -25,9 +25,10 @@ func (t *Tailer) unpoll(r *reader) {
 }
 
 // poll plans the next turn of an idle reader: the longer its file has been quiet, the later, and
-// later still if events report its growth. It plans none if an event or a check of all such files
-// will notice a change. In a run --once it only plans another try after an error. The caller holds
-// mu.
+// later still if events report its growth (Told). A turn is always planned after an error, or if
+// time alone may complete the last record or end the wait for a rotated file (Pending). Otherwise
+// none is planned if an event or a check of all such files will notice a change. In a run --once
+// only an error leads to another turn. The caller holds mu.
 func (t *Tailer) poll(r *reader) {
 	t.unpoll(r)
 	if t.o.Once && r.shown.failed == nil {

@@ -9,8 +9,8 @@ import (
 // When the tailer stops, files that have a name stay where they are, and the next
 // run goes on in them. What is left in those that have none is read now.
 
-// readRests drains deleted files at a stop until ctx ends, and counts and logs bytes that
-// are lost.
+// readRests reads deleted files to their end at a stop, until ctx ends, since no later run could
+// find them. It counts and logs bytes that are lost because they were not read in time.
 func (t *Tailer) readRests(ctx context.Context) {
 	files, done := t.findRests()
 	if len(files) > 0 {

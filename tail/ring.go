@@ -50,8 +50,9 @@ func (t *Tailer) relieve(ctx context.Context, all *sync.WaitGroup) {
 	}
 }
 
-// workLoop gives turns to ready readers until the tailer stops, or until there are as many
-// idle workers as cores.
+// workLoop is one worker: it takes readers from the queue and gives each a turn, in which its file
+// is read. It returns when the tailer stops, or when as many workers as there are cores are idle,
+// so that spare workers end.
 func (t *Tailer) workLoop() {
 	w := &worker{t: t, scanners: make(map[*input]*format.Scanner)}
 	for {

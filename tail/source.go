@@ -93,7 +93,7 @@ func beginsAs(f *os.File, want record.Head) bool {
 	return err == nil && h == want
 }
 
-// placesOf returns the paths at which a file may be that is not at its own: all that the input
+// placesOf returns paths at which a file may be found that has left its own: all that the input
 // matches, and those in its folders whose names begin with its name. They are sorted, each once.
 func placesOf(in *input, info record.FileInfo) []string {
 	var places []string
@@ -107,7 +107,7 @@ func placesOf(in *input, info record.FileInfo) []string {
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		dir, base := filepath.Split(name)
-		beside, _ := os.ReadDir(dir) // where there is none, nothing is in it
+		beside, _ := os.ReadDir(dir) // what cannot be listed counts as empty
 		for _, e := range beside {
 			if e.Type().IsRegular() && strings.HasPrefix(e.Name(), base) {
 				places = append(places, dir+e.Name())

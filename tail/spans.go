@@ -127,8 +127,9 @@ type rereader struct {
 // mostRecord is more than any record, block or header of a payload can have.
 const mostRecord = 16 << 20
 
-// scanner returns the scanner of the input of a piece. It validates nothing, since the
-// records were valid when they were read first.
+// scanner returns the scanner of the input of a piece, set up for its file f. It validates nothing,
+// since the records were valid when they were read first. The error is ErrReshaped if the input has
+// another route or other settings by now, or one of rememberedOf.
 func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner, error) {
 	of, err := a.t.rememberedOf(piece.File)
 	if err != nil {

@@ -178,8 +178,8 @@ type Tailer struct {
 	ended   chan struct{} // closed when no change is taken any more
 }
 
-// New returns a tailer and reads what the journal remembers of its inputs. Run must be
-// called.
+// New returns a tailer that has read what the journal remembers of its inputs. The error is one of
+// the settings of an input. Run must be called.
 func New(o Options) (*Tailer, error) {
 	t := &Tailer{
 		o: o, sink: o.Sink, stamp: record.BatchID(uuid.New()),

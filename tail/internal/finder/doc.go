@@ -26,7 +26,8 @@ type entry struct {
 	dir     bool
 }
 
-// look returns the entry at a path, following links.
+// look returns node, mtime and kind of what is at a path, following links. The birth time is 0 if
+// the file system has none.
 func look(path string) (entry, error) {
 	var x unix.Statx_t
 	for {

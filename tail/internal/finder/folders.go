@@ -60,8 +60,8 @@ func (x *Folders) Forget() {
 	clear(x.seen)
 }
 
-// lookInto lists the regular files of a folder by inode. st is the entry of the folder,
-// read before.
+// lookInto returns a listing of the regular files of a folder, by inode. st is the entry of the
+// folder, read before. The time in the listing is that before the folder was read.
 func lookInto(dir string, st entry) (*folder, error) {
 	f := &folder{entry: st, at: time.Now(), nodes: make(map[uint64][]string)}
 	entries, err := os.ReadDir(dir)

@@ -26,8 +26,9 @@ type Pattern struct {
 // meta are the characters by which a name is a glob.
 const meta = `*?[{\`
 
-// NewPattern parses a path of the configuration. A path that exists is always accepted,
-// whatever characters it has.
+// NewPattern parses a path of the configuration as a glob, cut into the folder to start from and
+// the names below it. A path that exists is always accepted, whatever characters it has. The error
+// says why any other path is no valid glob.
 func NewPattern(path string) (Pattern, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

@@ -166,7 +166,9 @@ type met struct {
 	path string
 }
 
-// openByNames opens a path name by name, and checks each link on the way.
+// openByNames opens a path name by name, from one open folder to the next, and checks each link on
+// the way. It returns the descriptor of the file. The error is a *PlantedError for a link that must
+// not be followed.
 func openByNames(path string) (fd int, err error) {
 	s := steps{dir: -1}
 	defer func() { s.leave() }()
@@ -250,8 +252,9 @@ func (s *steps) arrive(name string, flags int) (fd int, err error) {
 	return fd, nil
 }
 
-// lead puts the names of a path before the names still to go. An absolute path begins at the root
-// again.
+// lead puts the names of a path before the names still to go; path is the one to open, or the
+// target of a link. An absolute path begins at the root again, any other at the folder that was
+// reached.
 func (s *steps) lead(path string) error {
 	start := ""
 	switch {
