@@ -187,8 +187,8 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 }
 
 // forgetEmpty removes the journal's entry of r's file from the time when the file was empty. Now
-// the file is recognized as the known generation is, so the entry would name a second one. An entry
-// that is still in use stays. The caller holds mu.
+// the file is recognized as the known generation is, so the entry would stand for a file that does
+// not exist. An entry that is still in use stays. The caller holds mu.
 func (t *Tailer) forgetEmpty(r *reader, is record.File) {
 	id := newID(nodeOf(r.info), r.info.Handle, 0)
 	if empty := r.in.file(id, 0); empty != is && r.in.known.Get(empty) == nil {

@@ -7,8 +7,9 @@ import (
 )
 
 // Like returns a function that reports whether a name differs from rotated only in its numbers, as
-// app.log.2 and app.log.1 do. old is the name of the file before it was renamed to rotated. If the
-// renaming has added no number, the function returns false for all names.
+// app.log.2 and app.log.1 do. old is the name of the file before it was renamed to rotated. If
+// rotated does not begin like old, or the renaming has added no number, the function returns false
+// for all names.
 func Like(old, rotated string) func(name string) bool {
 	form, stem := formOf(rotated), Stem(old)
 	if !strings.HasPrefix(rotated, stem) || !strings.Contains(form, "0") || form == formOf(old) {

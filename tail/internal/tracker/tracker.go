@@ -379,8 +379,9 @@ func (t *Tracker) seen(f *File, e Seen) []Action {
 }
 
 // unseen notes that a scan has not found a file. Only the second scan in a row counts the file as
-// gone, because names can change during a scan. A path that still leads to the file (Left is false)
-// changes nothing. A file that is gone is announced and queued, so that it is read to its end.
+// gone, because names can change during a scan. If its path still leads to the file (Left is
+// false), nothing follows. A file that is gone is announced and queued, so that it is read to its
+// end.
 func (t *Tracker) unseen(f *File, e Unseen) []Action {
 	f.deleted = e.Deleted
 	switch {
