@@ -37,10 +37,10 @@ type header struct {
 
 var errOpen = errors.New("ends beyond the data")
 
-// Prepare reads what the scanner has to know of a file before it scans its middle: the
-// header of an Avro file, or the columns that rules name. Later calls are about this file.
-// Other formats need nothing. It fails only if the file cannot be read; a bad header is
-// reported by Scan at offset 0.
+// Prepare reads the beginning of file, before the scanner reads from its middle: the header of an
+// Avro file, or the column names that rules use. The calls that follow must be for this file.
+// Other formats need nothing. It fails only if the file cannot be read; a bad Avro header is no
+// error here, but Scan then rejects the blocks.
 func (s *Scanner) Prepare(file io.ReaderAt) error {
 	if s.opt.Rules.Named() {
 		return s.prepareHeader(file)
@@ -64,7 +64,7 @@ func (s *Scanner) Prepare(file io.ReaderAt) error {
 			s.head = header{b[:length], groupOf(b[:length])}
 			return nil
 		}
-		if !errors.Is(bad, errOpen) || n < size || size == s.opt.MaxRecord {
+		if !errors.Is(bad, errOpen) || n < size || size == s.opt.MaxRecord { // bad, or not complete
 			return nil
 		}
 	}
@@ -102,8 +102,8 @@ func (s *Scanner) beginBlocks(data []byte, last bool, c *Chunk) bool {
 	return false
 }
 
-// groupOf returns a hash of a header: records under different headers cannot share a
-// payload.
+// groupOf returns a hash of an Avro header, which is not 0. Records under different headers
+// cannot share a payload, so their groups differ.
 func groupOf(header []byte) int {
 	h := fnv.New64a()
 	h.Write(header)
@@ -156,7 +156,9 @@ type reader struct {
 	err error
 }
 
-// long reads a zigzag-encoded number of up to 64 bits.
+// long reads a zigzag-encoded number of up to 64 bits. After an error, also an earlier one, it
+// returns 0, and r.err says what is wrong; errOpen means that the data ends before the number
+// does.
 func (r *reader) long() int64 {
 	if r.err != nil {
 		return 0
@@ -174,7 +176,8 @@ func (r *reader) long() int64 {
 	return v
 }
 
-// text reads a length and that many bytes.
+// text reads a length and then that many bytes, and returns these bytes, a part of r.b. After an
+// error it returns none.
 func (r *reader) text() []byte {
 	n := r.long()
 	from := r.i
@@ -182,7 +185,8 @@ func (r *reader) text() []byte {
 	return r.b[from:r.i]
 }
 
-// skip moves over n bytes.
+// skip moves over n bytes. If fewer are left it sets r.err to errOpen, and after an error it does
+// nothing.
 func (r *reader) skip(n int64) {
 	switch {
 	case r.err != nil:
@@ -195,8 +199,9 @@ func (r *reader) skip(n int64) {
 	}
 }
 
-// frameOf reads the two numbers at the beginning of a block: how many records it has, and
-// how long it is in all.
+// frameOf reads the two numbers at the beginning of an Avro block. It returns the number of
+// records, and the length of the whole block in bytes: both numbers, the records and the sync
+// marker. The error is errOpen if b ends within the numbers.
 func frameOf(b []byte) (records int, length int64, err error) {
 	r := reader{b: b}
 	n, size := r.long(), r.long()
@@ -211,7 +216,9 @@ func frameOf(b []byte) (records int, length int64, err error) {
 	return int(n), int64(r.i) + size + syncLen, nil
 }
 
-// nextBlock finds the end of the block that data begins with, and checks the block.
+// nextBlock finds the end of the Avro block that data begins with, and checks the block. The cut
+// is sound, filler (a block without records), open (more data is needed), or unsound or endless
+// with the reason in s.fault. last says that nothing follows data.
 func (s *Scanner) nextBlock(data []byte, last bool) cut {
 	if len(s.head.bytes) == 0 {
 		s.fault = malformed(nowhere, "a block of a file that has no header")
@@ -268,8 +275,10 @@ func (s *Scanner) isolateBlock(data []byte, last bool) cut {
 
 func (h *header) sync() []byte { return h.bytes[max(0, len(h.bytes)-syncLen):] }
 
-// skipToBlock returns the length of the bytes before the end of the first sync marker in
-// data. done is false if no marker is there; then none begins in the first n bytes.
+// skipToBlock looks for the sync marker of the Avro file. If data has one, n is the index after
+// it and done is true. Otherwise n is how many bytes cannot be the beginning of a marker, and the
+// caller comes back with the bytes after them; at the end of the file (last) n is all of data and
+// done is true.
 func (h *header) skipToBlock(data []byte, last bool) (n int, done bool) {
 	if len(h.bytes) > 0 {
 		if i := bytes.Index(data, h.sync()); i >= 0 {
@@ -282,8 +291,8 @@ func (h *header) skipToBlock(data []byte, last bool) (n int, done bool) {
 	return len(data), last
 }
 
-// PrefixLen returns the length of the prefix of a payload's body, such as an Avro header;
-// see Chunk.Prefix. Split and Count take the rest of the body.
+// PrefixLen returns the length of the header at the beginning of a payload's body, if the format
+// has one, as Avro does; else 0. See Chunk.Prefix. Split and Count take the body without it.
 func (s *Scanner) PrefixLen(body []byte) int {
 	if !s.spec.NeedsHead {
 		return 0
@@ -295,7 +304,8 @@ func (s *Scanner) PrefixLen(body []byte) int {
 	return n
 }
 
-// measureBlock returns the length of the first block of a body.
+// measureBlock returns the length of the first Avro block of a body: all of body if it is the
+// last, or cannot be read.
 func measureBlock(body []byte) int {
 	if _, n, err := frameOf(body); err == nil && n < int64(len(body)) {
 		return int(n)

@@ -120,13 +120,15 @@ func (c *Chunk) reset() {
 	}
 }
 
-// room reports whether a record at pos can join without a piece too many.
+// room reports whether the chunk can note one more record, which begins at pos in the data: the
+// record extends the last piece (range), or there are fewer than record.MaxPieces pieces.
 func (c *Chunk) room(pos int) bool {
 	n := len(c.Pieces)
 	return n < record.MaxPieces || c.Pieces[n-1].End == pos
 }
 
-// piece notes that the body has the records of data[start:end].
+// piece notes that the body has the records of data[start:end], records of them. A range that
+// begins where the last one ends extends that one.
 func (c *Chunk) piece(start, end, records int) {
 	if n := len(c.Pieces); n > 0 && c.Pieces[n-1].End == start {
 		c.Pieces[n-1].End = end
@@ -136,9 +138,10 @@ func (c *Chunk) piece(start, end, records int) {
 	c.Pieces = append(c.Pieces, Piece{start, end, records})
 }
 
-// join appends data[start:end] to the body. The body may lie in data itself; it never
-// reaches start, so no byte is overwritten that was not scanned. Bytes can be moved later,
-// by settle.
+// join appends data[start:end] to the body without copying if it can. As long as the records
+// follow each other in data, the body is a part of data. Where bytes between them are left out,
+// only the length of the gap is noted, and settle moves the records later. The body never reaches
+// start, so no byte is overwritten that was not scanned.
 func (c *Chunk) join(data []byte, start, end int) {
 	switch {
 	case c.Copied:
@@ -146,11 +149,11 @@ func (c *Chunk) join(data []byte, start, end int) {
 	case c.Records == 0:
 		c.base, c.gap = start, 0
 		c.Body = data[start:end]
-	case c.base+len(c.Body) == start:
+	case c.base+len(c.Body) == start: // directly behind the last record
 		c.Body = data[c.base:end]
 	default:
 		behind := c.base + len(c.Body)
-		if behind+c.gap != start {
+		if behind+c.gap != start { // another gap: close the one before first
 			c.settle()
 			c.data, c.run, c.gap = data, len(c.Body), start-behind
 		}
@@ -158,8 +161,8 @@ func (c *Chunk) join(data []byte, start, end int) {
 	}
 }
 
-// settle moves the records that were joined last next to the body. Records between which bytes of
-// data were left out stay where they are until then, so that many are moved at once.
+// settle moves the records that join appended after a gap in the data next to the records before
+// them. The body is not contiguous until then. Many records are moved at once that way.
 func (c *Chunk) settle() {
 	if c.gap > 0 {
 		copy(c.Body[c.run:], c.data[c.base+c.run+c.gap:])
@@ -167,10 +170,10 @@ func (c *Chunk) settle() {
 	}
 }
 
-// joinLine appends data[start:text], the content of a record that ends at end, to the
+// joinLine appends data[start:text], the content of a record that ends at end in data, to the
 // body, and a newline if newline is set.
 func (c *Chunk) joinLine(data []byte, start, end, text int, newline bool) {
-	if newline && text == end && end < len(data) {
+	if newline && text == end && end < len(data) { // in data it would overwrite the next record
 		c.detach()
 	}
 	c.join(data, start, text)
@@ -179,7 +182,7 @@ func (c *Chunk) joinLine(data []byte, start, end, text int, newline bool) {
 	}
 }
 
-// add appends to the body.
+// add appends bytes to the body, which need not lie in the scanned data.
 func (c *Chunk) add(b ...byte) {
 	c.settle()
 	c.Body = append(c.Body, b...)
@@ -188,8 +191,8 @@ func (c *Chunk) add(b ...byte) {
 	}
 }
 
-// filter counts a record that is left out for the reason of this index; of is the number
-// of reasons.
+// filter counts a record that rules filter. reason is the index of the reason, of the number of
+// reasons.
 func (c *Chunk) filter(reason, of int) {
 	if c.Filtered == nil {
 		c.out = append(c.out[:0], make([]int, of)...)
@@ -198,7 +201,7 @@ func (c *Chunk) filter(reason, of int) {
 	c.Filtered[reason]++
 }
 
-// change counts a record that the rule of this index has changed; of is the number of
+// change counts a record that a rule has changed. rule is the index of the rule, of the number of
 // rules.
 func (c *Chunk) change(rule, of int) {
 	if c.Changed == nil {
@@ -218,8 +221,10 @@ func (c *Chunk) detach() {
 	}
 }
 
-// length notes how many bytes of the file a record has whose addition to the body began at
-// before. Lengths are stored from the first record on whose length in the body differs.
+// length notes that the record that was just appended to the body has source bytes in the file.
+// before is the length of the body before it. Lengths are noted only from the first record on
+// whose length in the body differs; those of the records before are then added, as they are in
+// the body.
 func (s *Scanner) length(c *Chunk, before, source int) {
 	if c.Lens == nil {
 		c.settle()

@@ -70,7 +70,8 @@ func appendCombined(dst, line []byte) (_ []byte, lossy bool, f fault) {
 }
 
 // client writes the address, identity and user at the beginning of an access log line, and
-// returns where the time begins.
+// returns the index at which the time begins, or why the line does not begin so. If a host with a
+// port precedes them, that is written as vhost.
 func (o *object) client(line []byte) (at int, f fault) {
 	const none = "no address, identity and user before a time in brackets"
 	first := bytes.IndexByte(line, ' ')
@@ -114,7 +115,8 @@ func isHostPort(text []byte) bool {
 // accessTimeLen is the length of [01/Mar/2026:12:00:00 +0100] and a space.
 const accessTimeLen = 29
 
-// accessTime writes the time at the beginning of text; false: there is none.
+// accessTime writes the time at the beginning of text, such as [01/Mar/2026:12:00:00 +0100], as a
+// member in RFC 3339. It returns false, and writes nothing, if there is no valid time.
 func (o *object) accessTime(text []byte) bool {
 	const like = "[00/xxx/0000:00:00:00 x0000] "
 	if len(text) < accessTimeLen {
@@ -174,8 +176,8 @@ func daysOf(month, year int) int {
 	return 31
 }
 
-// quoted returns the index after the string in double quotes at i; -1: there is none. A
-// backslash escapes the next character.
+// quoted returns the index after the string in double quotes that begins at line[i]; -1: no
+// string begins there, or it is not closed. A backslash escapes the next character.
 func quoted(line []byte, i int) int {
 	if i >= len(line) || line[i] != '"' {
 		return -1
@@ -193,8 +195,8 @@ func quoted(line []byte, i int) int {
 	}
 }
 
-// request writes the request line: method, path and protocol, or all in one member if it
-// is not of that form.
+// request writes the request line of an access log as the members method, path and protocol, or
+// as the one member request if it does not have that form.
 func (o *object) request(text []byte) {
 	first, last := bytes.IndexByte(text, ' '), bytes.LastIndexByte(text, ' ')
 	if first <= 0 || last-first < 2 || !bytes.HasPrefix(text[last+1:], []byte("HTTP/")) || len(text)-last == len(" HTTP/") {
@@ -206,8 +208,9 @@ func (o *object) request(text []byte) {
 	o.text(`"protocol":"`, text[last+1:])
 }
 
-// agent writes the members after the number of bytes: referer, user agent, and whatever
-// follows.
+// agent writes what follows the number of bytes in an access log line: referer, user_agent and
+// forwarded_for if they are there in quotes, and the member extra for anything else. text begins
+// with a space, or is empty.
 func (o *object) agent(text []byte) {
 	if len(text) < 2 {
 		return

@@ -62,8 +62,10 @@ type containerLine struct {
 	partial            bool   // the message goes on behind it
 }
 
-// assemble extends the cut of one line of a container log to all lines of its message. Messages
-// of other streams that begin between these lines belong to the cut too, with all their lines.
+// assemble extends k, the cut of one line of a container log at the beginning of data, to all
+// lines of its message. Messages of other streams that begin between these lines belong to the
+// cut too, with all their lines. k.records is the number of messages. k becomes open if more data
+// is needed, and endless if the first message is too long. last says that nothing follows data.
 func (s *Scanner) assemble(k *cut, data []byte, last bool) {
 	u := &s.unit
 	u.messages, u.parts, u.beside, u.open = u.messages[:0], u.parts[:0], u.beside[:0], u.open[:0]
@@ -86,14 +88,14 @@ func (s *Scanner) assemble(k *cut, data []byte, last bool) {
 		}
 		switch {
 		case k.n+n > s.opt.MaxRecord, !ended && k.n+n == s.opt.MaxRecord:
-			if u.open[0] == 0 { // the first message of the unit is longer
+			if u.open[0] == 0 { // the first message is too long: the caller skips it with SkipParts
 				*k = cut{kind: endless, n: firstLine(data), parts: true}
 				s.fault = s.tooLong("with all its parts longer than")
 				return
 			}
 			k.records = len(u.messages)
 			return
-		case !ended && (s.ends || last && n == 0):
+		case !ended && (s.ends || last && n == 0): // no more lines will come: the messages stay partial
 			k.records = len(u.messages)
 			return
 		case !ended && !last:
@@ -108,8 +110,9 @@ func (s *Scanner) assemble(k *cut, data []byte, last bool) {
 	k.records = len(u.messages)
 }
 
-// add adds a line to the message of its stream in the unit. It returns false if too many messages
-// are incomplete. at is the index of the line in the data.
+// add adds a line of a container log to the message of its stream, or begins a message with it.
+// at is the index of the line in the data. It returns false, and adds nothing, if too many
+// streams have an incomplete message.
 func (u *unit) add(l containerLine, at int) bool {
 	n := slices.IndexFunc(u.open, func(i int) bool { return bytes.Equal(u.messages[i].stream, l.stream) })
 	if n < 0 && l.partial && len(u.open) == mostStreams {
@@ -158,7 +161,9 @@ func (s *Scanner) SkipParts(data, stream []byte, last bool) (own []Piece, n int,
 	return own, n, done
 }
 
-// skipParts is SkipParts for data that is UTF-8.
+// skipParts skips the rest of a container message that is too long, in data that is UTF-8. It
+// returns the ranges of data that are lines of the stream, the number n of bytes passed, and
+// whether the message has ended there. last says that nothing follows data. See SkipParts.
 func (s *Scanner) skipParts(data, stream []byte, last bool) (_ []Piece, n int, done bool) {
 	s.lines = s.lines[:0]
 	for {
@@ -230,7 +235,10 @@ func (s *Scanner) containerLine(line []byte) (l containerLine, f fault) {
 	return l, fault{}
 }
 
-// member stores one member of a Docker line.
+// member stores one member of a Docker line: log, stream and time in l, others in s.unit.beside.
+// name and value are as in JSON, whole has both, and at is its index in the line. The fault is
+// for a member that is there twice, is no string, or has a name that the agent itself uses
+// (message, partial).
 func (l *containerLine) member(s *Scanner, name, whole, value []byte, at int) fault {
 	var to *[]byte
 	switch string(name) {
@@ -291,15 +299,16 @@ func withoutNewline(text []byte) (_ []byte, partial bool) {
 	return withoutEscape(bare, "r", "u000d"), false
 }
 
-// withoutEscape removes one escape, in its short or its long form, from the end of the
-// content of a JSON string.
+// withoutEscape removes one escape, such as \n or \u000a, from the end of the content of a JSON
+// string. short and long are its two forms without the backslash. If text does not end with it,
+// the result is text.
 func withoutEscape(text []byte, short, long string) []byte {
 	for _, name := range []string{short, long} {
 		n := len(text) - len(name)
 		if n < 1 || !bytes.EqualFold(text[n:], []byte(name)) || name == short && text[n] != name[0] || text[n] == 'U' {
 			continue
 		}
-		slashes := n - len(bytes.TrimRight(text[:n], `\`))
+		slashes := n - len(bytes.TrimRight(text[:n], `\`)) // an even number: they escape each other
 		if slashes%2 == 1 {
 			return text[:n-1]
 		}
@@ -307,7 +316,8 @@ func withoutEscape(text []byte, short, long string) []byte {
 	return text
 }
 
-// criLine parses a line of the CRI format.
+// criLine parses a line of the CRI format, with or without its newline: time, stream, tag, text.
+// If the line is no such line, the fault says why.
 func criLine(line []byte) (l containerLine, f fault) {
 	line = bytes.TrimSuffix(line, []byte{'\n'})
 	var tag []byte
@@ -353,12 +363,14 @@ func isTime(text []byte) bool {
 	return true
 }
 
-// appendMessage appends the object of a message.
+// appendMessage appends the JSON object of a container message to dst: time, stream, the text,
+// which is joined from its parts and parsed if Inner says so, partial if the message is not
+// complete, and other members of a Docker line. lossy says that invalid characters were replaced.
 func (s *Scanner) appendMessage(dst []byte, m *message) (_ []byte, lossy bool) {
-	docker := s.opt.Parse == ParseDocker && m.to >= 0
+	docker := s.opt.Parse == ParseDocker && m.to >= 0 // to is -1 for a line that is not of a container log
 	member := func(name string, text []byte) {
 		dst = append(dst, name...)
-		if docker { // as it is within a string already
+		if docker { // escaped for JSON already
 			dst = append(dst, text...)
 			return
 		}

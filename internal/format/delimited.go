@@ -20,8 +20,10 @@ import (
 // of the file was read at once. Validate also rejects a quote within an
 // unquoted field, and Scan keeps records of different field counts apart.
 
-// row finds the end of the record that data begins with, which may have quoted newlines. k
-// has the first line.
+// row extends k, which has the first line of data, to the whole record, whose quoted fields may
+// hold newlines, and counts its fields. It makes k open if more data is needed, and unsound, with
+// the reason in s.fault, if the quotes are wrong or the record is too long. last says that
+// nothing follows data.
 func (s *Scanner) row(k *cut, data []byte, last bool) {
 	line := data[:k.n]
 	if line[0] != '"' && bytes.IndexByte(line, '"') < 0 {
@@ -31,7 +33,7 @@ func (s *Scanner) row(k *cut, data []byte, last bool) {
 		return
 	}
 	if k.ended {
-		if fields, high, ok := quotedRow(data, k.n, s.sep[0]); ok {
+		if fields, high, ok := quotedRow(data, k.n, s.sep[0]); ok { // a valid record of one line
 			k.fields, k.ascii = fields, high&eighthBits == 0
 			return
 		}
@@ -59,8 +61,9 @@ func (s *Scanner) row(k *cut, data []byte, last bool) {
 	}
 }
 
-// stray notes a quote inside a field that does not begin with one: it does not affect
-// where the record ends, but is an error of encoding.
+// stray marks k as flawed, with the reason in s.fault, if walkRow has seen a quote inside a field
+// that does not begin with one (r.stray). Such a quote does not affect where the record ends; it
+// is an error only if records are checked.
 func (s *Scanner) stray(k *cut, r walked) {
 	if r.stray {
 		k.flawed, s.fault = true, unexpected(r.at, "in a field that does not begin with a quote")
@@ -86,10 +89,12 @@ type walked struct {
 	at     int // of the opening quote, of what broke the record, or of the first stray quote
 }
 
-// walkRow finds the end of the record that data begins with, and counts its fields.
+// walkRow goes through the record that data begins with, and counts its fields. The result says
+// how the walk ended: at the end of the record, at the end of data (within quotes or not), or at
+// a byte that may not follow a closing quote.
 func walkRow(data, sep []byte) walked {
 	r := walked{fields: 1}
-	eol := -1 // where the line that i is in ends
+	eol := -1 // index of the end of the line in which i is
 	for i := 0; ; {
 		if i < len(data) && data[i] == '"' { // a field begins at i
 			if i = r.quoted(data, i, sep[0]); i < 0 {
@@ -127,8 +132,8 @@ func walkRow(data, sep []byte) walked {
 	}
 }
 
-// quoted walks over the quoted field at i, and returns the index of the delimiter after
-// it; -1: the record ends there, or is broken.
+// quoted walks over the quoted field that begins at i, and returns the index of the delimiter
+// after it. It returns -1 if the record ends there or is broken, or data ends; r.end says which.
 func (r *walked) quoted(data []byte, i int, delimiter byte) int {
 	opens := i
 	if i = closingQuote(data, i+1); i < 0 {
@@ -159,9 +164,9 @@ func lineEnd(data []byte, i int) int {
 	return len(data)
 }
 
-// closingQuote returns the index after the quote that closes the field whose content
-// begins at i; -1: it is not closed. It compares eight bytes at a time, which for short
-// fields is faster than a call of a wider search.
+// closingQuote returns the index after the quote that closes the field whose content begins at i;
+// -1: it is not closed. Two quotes within the field stand for one. The function compares eight
+// bytes at a time, which for short fields is faster than a call of a wider search.
 func closingQuote(data []byte, i int) int {
 	for {
 		for ; i+8 <= len(data); i += 8 {

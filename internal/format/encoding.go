@@ -21,7 +21,7 @@ const (
 
 var encodings = []string{"utf-8", "utf-16le", "utf-16be", "latin1"}
 
-// EncodingOf finds an encoding by its name in the configuration.
+// EncodingOf finds an encoding by its name in the configuration; false: none has this name.
 func EncodingOf(name string) (Encoding, bool) {
 	for i, n := range encodings {
 		if n == name {
@@ -47,7 +47,8 @@ var marks = []struct {
 	of    Encoding
 }{{"\xEF\xBB\xBF", UTF8}, {"\xFF\xFE", UTF16LE}, {"\xFE\xFF", UTF16BE}}
 
-// Mark returns the encoding that a byte order mark at the beginning of head names.
+// Mark returns the encoding that a byte order mark at the beginning of head names; false: head
+// begins with none.
 func Mark(head []byte) (Encoding, bool) {
 	for _, m := range marks {
 		if bytes.HasPrefix(head, []byte(m.bytes)) {
@@ -64,9 +65,9 @@ const (
 	mostWindow  = 256 << 10
 )
 
-// scanDecoded is Scan for files that are not UTF-8. It decodes as many bytes as are likely
-// to be consumed, and more if these hold no whole record. The result does not depend on
-// that number.
+// scanDecoded is Scan for files that are not UTF-8. It first decodes about as many bytes as
+// records are likely to take, and four times as many each time that they hold no whole record.
+// The result does not depend on how much was decoded at once.
 func (s *Scanner) scanDecoded(data []byte, at int64, last bool, limit int, c *Chunk) {
 	for n := max(s.window, leastWindow); ; n *= 4 {
 		raw := data[:min(n, len(data))]
@@ -78,10 +79,10 @@ func (s *Scanner) scanDecoded(data []byte, at int64, last bool, limit int, c *Ch
 			break
 		}
 	}
-	s.raw = nil // whose memory is the caller's
+	s.raw = nil // its memory belongs to the caller
 	s.window = min(max(4*c.Consumed, leastWindow), mostWindow)
 	c.Copied = true
-	// What is kept of a rejected record is the bytes of its file.
+	// Rejected records keep their bytes as they are in the file, and not the decoded text.
 	c.held = c.held[:0]
 	for i := range c.Rejected {
 		j := &c.Rejected[i]
@@ -91,8 +92,8 @@ func (s *Scanner) scanDecoded(data []byte, at int64, last bool, limit int, c *Ch
 	}
 }
 
-// decode puts the text of raw into c. A character of which raw has only the beginning is
-// left out, unless the file ends there.
+// decode decodes raw into c.text, as UTF-8, and sets s.lossy if raw holds invalid characters. A
+// character of which raw has only the beginning is left out, unless the file ends there (last).
 func (s *Scanner) decode(c *Chunk, raw []byte, last bool) {
 	s.raw, s.lossy, s.known = raw, false, place{}
 	switch s.opt.Encoding {
@@ -115,8 +116,9 @@ func (s *Scanner) pos(i int) int {
 	return s.sourcePos(i)
 }
 
-// sourcePos is pos for text that was decoded. Indexes before the one asked for last must
-// not be asked for again: their text may have been moved.
+// sourcePos converts an index in the decoded text to one in the data that it was decoded from. It
+// counts from the index that it was asked for last, forwards or backwards, so the text between
+// both must not have been moved since.
 func (s *Scanner) sourcePos(i int) int {
 	p := &s.known
 	if i >= p.text {
@@ -128,9 +130,9 @@ func (s *Scanner) sourcePos(i int) int {
 	return min(p.source, len(s.raw)) // half a unit that ends a file counts as one
 }
 
-// replaced reports whether text, at index i, has a replacement character that stands for
-// invalid bytes. The file may contain that character itself, so the source bytes are
-// decoded again.
+// replaced reports whether text, which is at index i of the decoded text, has a replacement
+// character that stands for invalid bytes. The file may contain that character itself, so the
+// source bytes are decoded again.
 func (s *Scanner) replaced(text []byte, i int) bool {
 	if !s.lossy || !bytes.Contains(text, []byte("\uFFFD")) {
 		return false
@@ -141,9 +143,10 @@ func (s *Scanner) replaced(text []byte, i int) bool {
 	return lossy
 }
 
-// sourceLen returns the number of bytes that text was decoded from.
+// sourceLen returns how many bytes UTF-8 text has in the encoding e (Latin-1 or UTF-16).
 func (e Encoding) sourceLen(text []byte) int {
-	chars, four := len(text), 0 // four: characters of four bytes, two units each
+	// chars: bytes that begin a character; four: characters of four bytes, two units each
+	chars, four := len(text), 0
 	for ; len(text) >= 8; text = text[8:] {
 		if w := binary.LittleEndian.Uint64(text); w&eighthBits != 0 {
 			chars -= bits.OnesCount64(w >> 7 &^ (w >> 6) & everyByte)
@@ -163,7 +166,7 @@ func (e Encoding) sourceLen(text []byte) int {
 	return 2 * (chars + four)
 }
 
-// appendLatin1 appends raw as UTF-8.
+// appendLatin1 appends raw, which is Latin-1, as UTF-8: each byte above 127 becomes two.
 func appendLatin1(dst, raw []byte) []byte {
 	for len(raw) > 0 {
 		n := asciiRun(raw)
@@ -189,8 +192,10 @@ func asciiRun(b []byte) int {
 	return i
 }
 
-// appendUTF16 appends raw as UTF-8. Half of a surrogate pair, and a single byte at the end
-// of a file, become the replacement character; lossy says so.
+// appendUTF16 appends raw, which is UTF-16 (big-endian if big is set), as UTF-8. last says that
+// the file ends with raw; otherwise a character of which raw has only the beginning is left out.
+// Half of a surrogate pair, and a single byte at the end of a file, become the replacement
+// character; lossy says so.
 func appendUTF16(dst, raw []byte, big, last bool) (text []byte, lossy bool) {
 	for len(raw) >= 2 {
 		for len(raw) >= 8 { // four units of ASCII
@@ -240,21 +245,23 @@ func unitOf(raw []byte, big bool) rune {
 	return rune(binary.LittleEndian.Uint16(raw))
 }
 
-// places converts the positions in a chunk to those in the file.
+// places converts the length of the byte order mark and the number of consumed bytes of a chunk
+// from decoded text to the bytes of the file.
 func (s *Scanner) places(c *Chunk) {
 	if s.opt.Encoding != UTF8 {
 		c.BOM, c.Consumed = min(c.BOM, s.opt.Encoding.unit()), s.pos(c.Consumed)
 	}
 }
 
-// skipLongDecoded is SkipLong for files that are not UTF-8.
+// skipLongDecoded is SkipLong for files that are not UTF-8: it decodes data, looks for the end of
+// the record in the text, and returns n in bytes of data. done says that the record ends there.
 func (s *Scanner) skipLongDecoded(data []byte, indent int, last bool) (n int, done bool) {
 	var c Chunk
 	c.text = s.skipped
 	s.decode(&c, data, last)
 	s.skipped = c.text
 	n, done = s.skipLong(c.text, indent, last)
-	n, s.raw = s.pos(n), nil
+	n, s.raw = s.pos(n), nil // raw is the caller's memory
 	return n, done
 }
 

@@ -63,7 +63,8 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 }
 
-// appendLossy appends text that is not UTF-8 throughout.
+// appendLossy appends text that is not valid UTF-8 throughout, escaped for a JSON string, with
+// the replacement character in place of each invalid byte.
 func appendLossy(dst, text []byte) []byte {
 	for len(text) > 0 {
 		r, n := utf8.DecodeRune(text)

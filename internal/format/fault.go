@@ -34,8 +34,9 @@ func (s *Scanner) tooLong(what string) fault {
 	return fault{reason: record.TooLong, text: what, limit: cmp.Or(s.opt.MaxContent, s.opt.MaxRecord)}
 }
 
-// explain returns the message of the fault for people. It names the column in the line of the
-// record, counted from 1, and quotes at most one character of the content.
+// explain returns the fault as a message for people. data begins with the record. The message
+// names the column in the line of the record, counted from 1, and quotes at most one character of
+// the content.
 func (f fault) explain(data []byte) string {
 	if f.limit > 0 {
 		return fmt.Sprintf("%s %d bytes", f.text, f.limit)

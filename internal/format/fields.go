@@ -100,7 +100,8 @@ func NewFields(values map[string]string) (*Fields, error) {
 // HasBatch reports whether the id of the batch is in a field.
 func (f *Fields) HasBatch() bool { return f != nil && f.batch }
 
-// partsOf splits a value into texts and placeholders.
+// partsOf splits the value of a field, such as "{host}:{path}", into texts and placeholders. A
+// literal brace is written {{. It fails if a placeholder is not closed or not known.
 func partsOf(value string) (parts []part, err error) {
 	var text []byte
 	for value != "" {

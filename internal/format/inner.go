@@ -39,8 +39,8 @@ func InnerOf(name string) (Parse, bool) {
 // Container reports whether lines are those of a container log, with messages inside.
 func (p Parse) Container() bool { return p == ParseDocker || p == ParseCRI }
 
-// Taken returns how the text of records is parsed: of container logs, how their messages
-// are.
+// Taken returns how the text of a record is parsed: as p says, or in container logs, where p is
+// for the line around it, as inner says.
 func (p Parse) Taken(inner Parse) Parse {
 	if p.Container() {
 		return inner
@@ -50,10 +50,12 @@ func (p Parse) Taken(inner Parse) Parse {
 
 func (o *Options) taken() Parse { return o.Parse.Taken(o.Inner) }
 
-// appendInner parses the text of a message and appends its members to the object of the
-// message. A name that the container uses gets a number.
+// appendInner parses text, the message of a container log line, as Options.Inner says, and
+// appends the members of the result to dst, the unfinished JSON object of the line. A name that
+// the line itself uses gets a number, such as time_2. lossy says that invalid characters were
+// replaced.
 func (s *Scanner) appendInner(dst, text []byte, m *message) (_ []byte, lossy bool) {
-	if s.opt.Parse == ParseDocker {
+	if s.opt.Parse == ParseDocker { // there the message is a JSON string
 		s.unescaped, lossy = appendUnescaped(s.unescaped[:0], text)
 		text = s.unescaped
 	}
@@ -80,7 +82,8 @@ func (s *Scanner) appendInner(dst, text []byte, m *message) (_ []byte, lossy boo
 	}
 }
 
-// withComma appends a comma if dst has a member already.
+// withComma appends a comma to dst, an unfinished JSON object, if the object has a member
+// already.
 func withComma(dst []byte) []byte {
 	if dst[len(dst)-1] == '{' {
 		return dst
@@ -108,7 +111,8 @@ func (u *unit) has(m *message, name []byte) bool {
 	return false
 }
 
-// isNamed reports whether a name with escapes stands for a plain one.
+// isNamed reports whether written, a name as it is in JSON, with escapes or without, is the name
+// plain.
 func isNamed(written, plain []byte) bool {
 	if bytes.IndexByte(written, '\\') >= 0 {
 		written, _ = appendUnescaped(nil, written)
@@ -116,7 +120,8 @@ func isNamed(written, plain []byte) bool {
 	return bytes.Equal(written, plain)
 }
 
-// appendFreeNumber appends a number to a name so that no member of the message has it.
+// appendFreeNumber appends an underscore and a number to name, which is at the end of dst: the
+// least number from 2 on with which no member of the message has that name.
 func (s *Scanner) appendFreeNumber(dst, name []byte, m *message) []byte {
 	s.free, _ = appendUnescaped(s.free[:0], name)
 	s.free = append(s.free, '_')
@@ -129,9 +134,9 @@ func (s *Scanner) appendFreeNumber(dst, name []byte, m *message) []byte {
 	}
 }
 
-// hasMember reports whether a sound object has a member.
+// hasMember reports whether object, which is valid JSON, has a member with the name plain.
 func hasMember(object, plain []byte) bool {
-	if !bytes.Contains(object, plain) && bytes.IndexByte(object, '\\') < 0 {
+	if !bytes.Contains(object, plain) && bytes.IndexByte(object, '\\') < 0 { // nor one that is escaped
 		return false
 	}
 	for i := skipSpace(object, 1); object[i] != '}'; {
@@ -147,8 +152,9 @@ func hasMember(object, plain []byte) bool {
 	return false
 }
 
-// appendJSON appends text that is a JSON object, on one line. If it is none, it returns a
-// fault and dst as it was.
+// appendJSON appends text, which should be a JSON object, on one line: newlines become spaces.
+// lossy says that invalid UTF-8 was replaced. If text is no object, the result is a fault and dst
+// as it was.
 func (s *Scanner) appendJSON(dst, text []byte) (_ []byte, lossy bool, f fault) {
 	from := len(dst)
 	if utf8.Valid(text) {
@@ -169,7 +175,7 @@ func (s *Scanner) appendJSON(dst, text []byte) (_ []byte, lossy bool, f fault) {
 	}
 	begin, end := skipSpace(object, 0), bytes.LastIndexByte(object, '}')+1
 	object = append(object[:0], object[begin:end]...)
-	for i, c := range object { // no string holds one
+	for i, c := range object { // a valid string holds no newline: each stands between tokens
 		if c == '\n' || c == '\r' {
 			object[i] = ' '
 		}
@@ -177,8 +183,9 @@ func (s *Scanner) appendJSON(dst, text []byte) (_ []byte, lossy bool, f fault) {
 	return dst[:from+len(object)], lossy, fault{}
 }
 
-// appendUnescaped appends the text for which the content of a valid JSON string stands.
-// lossy says that it has half of a surrogate pair.
+// appendUnescaped appends the text that the content of a valid JSON string stands for: it
+// replaces the escapes. lossy says that one is half of a surrogate pair, which becomes the
+// replacement character.
 func appendUnescaped(dst, content []byte) (_ []byte, lossy bool) {
 	for {
 		n := bytes.IndexByte(content, '\\')
@@ -219,7 +226,7 @@ func appendUnescaped(dst, content []byte) (_ []byte, lossy bool) {
 	}
 }
 
-// fourHex is the number of the four digits that text begins with.
+// fourHex returns the number that the four hexadecimal digits at the beginning of text stand for.
 func fourHex(text []byte) (r rune) {
 	for _, c := range text[:4] {
 		switch {

@@ -127,7 +127,7 @@ func strictObject(b []byte, i int) (end int, unicode uint64, f fault) {
 	}
 }
 
-// expected returns the fault for the unexpected byte at i, or for an end there.
+// expected returns the fault that b[i] is not what where says, or that b ends at i.
 func expected(b []byte, i int, where string) fault {
 	if i >= len(b) {
 		return malformed(i, "the record ends "+where)
@@ -150,13 +150,13 @@ const (
 	eighthBits = 0x80 * everyByte
 )
 
-// stringEnd returns the index behind the string whose content begins at i, or
-// the complement of the index of what may not be in it. The eighth bits of
-// high tell of bytes above 127 in the string, or, at times, just behind it.
+// stringEnd returns the index after the string whose content begins at i. If the string is not
+// closed or not valid, it returns ^j, where j is the index of the offending byte. Eighth bits of
+// high that are set mean that there are bytes above 127 in the string, or perhaps just after it.
 //
-// Eight bytes are looked at together: a byte of hit has its eighth bit set
-// where b has a quote, a backslash or a control character. Borrows can set
-// more bits only above the first true one, and the first is all that is used.
+// Eight bytes are looked at together: a byte of hit has its eighth bit set where b has a quote, a
+// backslash or a control character. Borrows can set more bits only above the first true one, and
+// the first is all that is used.
 func stringEnd(b []byte, i int) (end int, high uint64) {
 	for i+8 <= len(b) {
 		w := binary.LittleEndian.Uint64(b[i:])
@@ -190,9 +190,9 @@ func stringEnd(b []byte, i int) (end int, high uint64) {
 	return ^i, high
 }
 
-// behindEscape returns the index after the JSON escape at b[i]. If it is not valid, it
-// returns ^j, where j is the index of the offending byte, as for a control character in a
-// string.
+// behindEscape returns the index after the JSON escape at b[i]. If there is no valid escape, it
+// returns ^j, where j is the index of the offending byte; for a control character at b[i] that is
+// i.
 func behindEscape(b []byte, i int) int {
 	if b[i] != '\\' {
 		return ^i

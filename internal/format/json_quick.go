@@ -49,7 +49,7 @@ func (s *Scanner) quickJSON(data []byte, n int) (ok, beyond bool) {
 		s.padded = append(s.padded, make([]byte, quickRoom)...)
 		data = s.padded
 	}
-	data = data[:n+quickRoom] // where a number ends that goes on behind the record
+	data = data[:n+quickRoom] // a number is not read further than this
 	return s.closing.find(data, n) && s.closing.fit(data, n), s.closing.high&eighthBits != 0
 }
 
@@ -65,7 +65,9 @@ type closing struct {
 // returns false if a backslash begins no valid escape. It takes control characters for
 // quotes, so that fit rejects them.
 func (c *closing) find(b []byte, n int) bool {
-	var high, escaped, inside uint64 // the first byte of the block is escaped; all of it is inside of a string
+	// escaped is 1 if the first byte of the block is escaped; inside has all bits set if the block
+	// begins within a string. A bit of plain is set where a byte is neither a quote nor a control character.
+	var high, escaped, inside uint64
 	for i := 0; i < n; i += 64 {
 		block := (*[64]byte)(b[i:])
 		w0, w1 := binary.LittleEndian.Uint64(block[0:8]), binary.LittleEndian.Uint64(block[8:16])
@@ -86,7 +88,7 @@ func (c *closing) find(b []byte, n int) bool {
 				return false
 			}
 		}
-		in := evenOut(quotes) ^ inside
+		in := evenOut(quotes) ^ inside // the bytes in strings, with the opening quotes
 		inside = -(in >> 63)
 		c.bits[i/64] = quotes &^ in
 	}
@@ -120,9 +122,10 @@ func notSlash(w uint64) uint64 { return (w&sevenBits ^ '\\'*everyByte) + sevenBi
 // gather brings the eighth bits of eight bytes together in the lowest byte.
 func gather(eighths uint64) uint64 { return eighths * 0x0002040810204081 >> 56 }
 
-// unescaped removes the escaped quotes from those of the block at i. Bit 0 of escaped says
-// that the first byte of the block is escaped; the result says it of the next block. It
-// returns false if a backslash begins no valid escape.
+// unescaped removes from quotes, a bit for each quote among the 64 bytes of b from i on, those
+// that a backslash escapes. Bit 0 of escaped says that the first byte of the block is escaped;
+// the second result says so of the next block. n is the length of the record. It returns false if
+// a backslash begins no valid escape.
 func unescaped(b []byte, i, n int, quotes, escaped uint64) (uint64, uint64, bool) {
 	var slashes uint64
 	block := (*[64]byte)(b[i:])
@@ -145,7 +148,7 @@ func unescaped(b []byte, i, n int, quotes, escaped uint64) (uint64, uint64, bool
 		default:
 			return 0, 0, false
 		}
-		if j == 63 {
+		if j == 63 { // it escapes the first byte of the next block
 			return quotes, 1, true
 		}
 		slashes &^= 3 << j
@@ -286,8 +289,8 @@ func quickNumber(b []byte, i int) int {
 	return i
 }
 
-// overDigits returns the first index from i on that is no digit, or one that b
-// has fewer than 16 bytes behind.
+// overDigits returns the first index from i on that is no digit. It stops at the latest where
+// fewer than 16 bytes of b are left.
 func overDigits(b []byte, i int) int {
 	for ; i+16 <= len(b); i += 8 {
 		w := binary.LittleEndian.Uint64(b[i:]) ^ '0'*everyByte

@@ -7,9 +7,9 @@ import "bytes"
 // as it is. To check it, it is written in strict JSON of the same length, so
 // that the one check serves both and columns stay true.
 
-// relax appends the record to dst with comments replaced by spaces and single quotes by
-// double ones, at the same length. It returns nil if there is nothing to replace. What is
-// malformed stays so that strict JSON rejects it.
+// relax appends rec to dst with comments replaced by spaces and single quotes by double ones, at
+// the same length, so that a strict parser can check it. It returns nil if there is nothing to
+// replace. What is malformed stays so that strict JSON rejects it.
 func relax(dst, rec []byte) []byte {
 	if bytes.IndexByte(rec, '\'') < 0 && bytes.IndexByte(rec, '/') < 0 {
 		return nil
@@ -30,7 +30,7 @@ func relax(dst, rec []byte) []byte {
 	return dst
 }
 
-// skipString returns the index behind the double-quoted string at i.
+// skipString returns the index after the double-quoted string at i; len(b): it is not closed.
 func skipString(b []byte, i int) int {
 	for i++; i < len(b); i++ {
 		switch b[i] {
@@ -43,8 +43,9 @@ func skipString(b []byte, i int) int {
 	return len(b)
 }
 
-// requote changes the single-quoted string at i into a double-quoted one of the same
-// length, and returns the index after it.
+// requote changes the single-quoted string at i into a double-quoted one of the same length, and
+// returns the index after it; len(b): it is not closed. A double quote in it becomes a single
+// one.
 func requote(b []byte, i int) int {
 	b[i] = '"'
 	for i++; i < len(b); i++ {
@@ -87,9 +88,9 @@ func blankComment(b []byte, i int) int {
 	return end
 }
 
-// looseObject is strictObject with the leniencies of the service. A fault at len(b) means
-// that the data ended before anything was wrong. It copies about as much of b as the
-// object needs.
+// looseObject returns the index after the JSON object that b begins with. Unlike strictObject it
+// allows comments and single quotes. A fault at len(b) means that the data ended before anything
+// was wrong. It works on a copy of as much of b as the object needs.
 func (s *Scanner) looseObject(b []byte) (int, fault) {
 	for size := 512; ; size *= 4 {
 		part := b[:min(size, len(b))]
@@ -104,7 +105,7 @@ func (s *Scanner) looseObject(b []byte) (int, fault) {
 		if commentOpen(part[f.at:]) {
 			f = malformed(len(part), "the record ends in a comment")
 		}
-		if f.at < len(part) || len(part) == len(b) {
+		if f.at < len(part) || len(part) == len(b) { // not for lack of data, or there is no more
 			return 0, f
 		}
 	}
@@ -115,11 +116,11 @@ func commentOpen(b []byte) bool {
 	if bytes.HasPrefix(b, []byte("/*")) {
 		return !bytes.Contains(b[2:], []byte("*/"))
 	}
-	return len(b) == 1 && b[0] == '/'
+	return len(b) == 1 && b[0] == '/' // the next byte may make it a comment
 }
 
-// leniencyAt reports whether a strict fault at i is at something that the
-// engine's leniencies are about: strict JSON has neither outside of strings.
+// leniencyAt reports whether strict JSON fails at i because of a single quote or a slash, which
+// the service accepts: strict JSON has neither outside of strings.
 func leniencyAt(b []byte, i int) bool {
 	return i < len(b) && (b[i] == '\'' || b[i] == '/')
 }

@@ -14,7 +14,8 @@ func scalarEnd(b []byte, i int) int {
 	return numberEnd(b, i)
 }
 
-// wordEnd is scalarEnd for one word.
+// wordEnd returns the index after word (true, false or null), which should be at i. If it is not
+// there, it returns ^j, where j is the index of the first byte that differs.
 func wordEnd(b []byte, i int, word string) int {
 	if len(b)-i >= len(word) && string(b[i:i+len(word)]) == word {
 		return i + len(word)
@@ -26,7 +27,8 @@ func wordEnd(b []byte, i int, word string) int {
 	}
 }
 
-// numberEnd is scalarEnd for a number as in RFC 8259.
+// numberEnd returns the index after the number at i, by RFC 8259. If there is none, it returns
+// ^j, where j is the index of the offending byte.
 func numberEnd(b []byte, i int) int {
 	if b[i] == '-' {
 		i++
@@ -50,7 +52,7 @@ func numberEnd(b []byte, i int) int {
 	return i
 }
 
-// digitsEnd is scalarEnd for one or more digits.
+// digitsEnd returns the index after the digits at i. If there is none, it returns ^i.
 func digitsEnd(b []byte, i int) int {
 	if i >= len(b) || !isDigit(b[i]) {
 		return ^i

@@ -53,8 +53,9 @@ func ZoneOf(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// NewLayout returns the layout of this name, or the one that text is an example of: 2
-// January 2006, 15:04:05 at -0700, written as the log writes it.
+// NewLayout returns the layout with the name text, or the one that text is an example of: 2
+// January 2006, 15:04:05 at -0700, written as the log writes it. zone is that of times written
+// without one. It fails if a time cannot be read back from this layout.
 func NewLayout(text string, zone *time.Location) (*Layout, error) {
 	l, named := namedLayouts[text]
 	l.zone = zone
@@ -67,6 +68,7 @@ func NewLayout(text string, zone *time.Location) (*Layout, error) {
 	if named && l.text == "" {
 		return &l, nil
 	}
+	// Two dates in which month, day, hour and minute all differ: the layout must tell each of them.
 	for _, t := range []time.Time{time.Date(2023, 11, 28, 22, 39, 51, 0, time.UTC), time.Date(2020, 10, 13, 4, 58, 12, 0, time.UTC)} {
 		back, err := time.ParseInLocation(l.text, t.Format(l.text), time.UTC)
 		if err != nil || back.Month() != t.Month() || back.Day() != t.Day() || back.Hour() != t.Hour() || back.Minute() != t.Minute() {
@@ -100,8 +102,9 @@ func (l *Layout) Append(dst, text []byte, dated int64) (_ []byte, ok bool) {
 	return t.AppendFormat(dst, time.RFC3339Nano), true
 }
 
-// isoTime is a time of ISO 8601 as logs have it: with T or a space before the hour,
-// a fraction behind a point or a comma, and a zone or none.
+// isoTime parses a time of ISO 8601 as logs have it: with T or a space before the hour, a
+// fraction behind a point or a comma, and a zone or none, for which zone is used. ok is false if
+// text is no such time.
 func isoTime(text []byte, zone *time.Location) (t time.Time, ok bool) {
 	const date = "2006-01-02T15:04:05"
 	if len(text) < len(date) || text[10] != 'T' && text[10] != ' ' {
@@ -121,7 +124,7 @@ func isoTime(text []byte, zone *time.Location) (t time.Time, ok bool) {
 		end = end[1+n:]
 	}
 	form := date[:10] + string(text[10]) + date[11:]
-	if len(end) > 3 && end[0] == ' ' {
+	if len(end) > 3 && end[0] == ' ' { // a space before the zone
 		form, end = form+" ", end[1:]
 	}
 	switch {
@@ -139,7 +142,9 @@ func isoTime(text []byte, zone *time.Location) (t time.Time, ok bool) {
 	return t, err == nil
 }
 
-// number parses seconds, or a fraction of them as the layout says, since 1970.
+// number parses the time since 1970 that text gives as a number, with or without a fraction, in
+// units of which l.ticks are a second. ok is false if text is no such number, or is after the
+// year 9999.
 func (l *Layout) number(text []byte) (t time.Time, ok bool) {
 	whole, fraction, dot := bytes.Cut(text, []byte{'.'})
 	if n := digitsOf(whole); n == 0 || n != len(whole) || n > mostDigits || dot && (len(fraction) == 0 || digitsOf(fraction) != len(fraction)) {
@@ -158,8 +163,9 @@ func (l *Layout) number(text []byte) (t time.Time, ok bool) {
 	return time.Unix(n/l.ticks, ns).UTC(), true
 }
 
-// inYear returns a time that was written without a year, in the year that brings it
-// nearest to dated.
+// inYear returns t, which was written without a year, in the year that brings it nearest to
+// dated, the date of the file in ns since 1970. zone is that of the time. ok is false if dated is
+// 0 (not known), or if no year near has that day.
 func inYear(t time.Time, zone *time.Location, dated int64) (best time.Time, ok bool) {
 	if dated == 0 {
 		return t, false
@@ -173,7 +179,7 @@ func inYear(t time.Time, zone *time.Location, dated int64) (best time.Time, ok b
 			all = append(all, a)
 		}
 	}
-	if len(all) == 0 { // the last of February, which no year near has
+	if len(all) == 0 { // 29 February, without a leap year near
 		return t, false
 	}
 	return slices.MinFunc(all, func(a, b time.Time) int { return int(min(1, max(-1, away(a)-away(b)))) }), true

@@ -24,14 +24,15 @@ func (s *Scanner) blank(line []byte) bool {
 	if line[0] != '\n' && line[0] != '\r' {
 		return false
 	}
-	if text && line[len(line)-1] == '\r' {
+	if text && line[len(line)-1] == '\r' { // at the end of the file, where the LF is missing
 		return len(bytes.TrimLeft(line, "\r")) == 0
 	}
 	return len(line) == 1 || len(line) == 2 && line[1] == '\n'
 }
 
-// trailingCR is the length of a line end that TXT must lose for a bare
-// newline: a CRLF, or each CR that ends the file where its LF never came.
+// trailingCR returns the length of the line end of a TXT record that is replaced by a newline: 2
+// for CRLF, or the number of CRs at the end of a file whose LF is missing. It returns 0 if
+// nothing is replaced, as in all other formats.
 func (s *Scanner) trailingCR(rec []byte) int {
 	switch {
 	case !s.txt:
@@ -50,13 +51,15 @@ func firstLine(data []byte) int {
 	return len(data)
 }
 
-// SkipLong skips a record for which Scan has set Chunk.Long. data begins Chunk.Skip bytes
-// after the record's start. It returns how many bytes of data belong to the record, and
-// whether the record ends there; if not, call it again with the bytes that follow. last
-// says that nothing follows data. A record of MultiJSON extends to the next line that
-// begins with a brace or bracket and is indented no deeper than the record; one of Avro to
-// the next sync marker; an event of several lines to the first line of another event; any
-// other to the next newline. Where the scanner is wary see wary.go.
+// SkipLong skips a record for which Scan has set Chunk.Long. data begins Chunk.Skip bytes after
+// the record's start, and indent is Chunk.Indent. It returns how many bytes of data belong to the
+// record, and whether the record ends there; if not, call it again with the bytes that follow.
+// last says that nothing follows data.
+//
+// A record of MultiJSON extends to the next line that begins with a brace or bracket and is
+// indented no deeper than the record; one of Avro to the next sync marker; an event of several
+// lines to the first line of another event; any other to the next newline. If rules need whole
+// objects, a record of JSON extends further: see wary.go.
 func (s *Scanner) SkipLong(data []byte, indent int, last bool) (n int, done bool) {
 	s.ends = s.quiet
 	if s.opt.Encoding != UTF8 {
@@ -65,7 +68,8 @@ func (s *Scanner) SkipLong(data []byte, indent int, last bool) (n int, done bool
 	return s.skipLong(data, indent, last)
 }
 
-// skipLong is SkipLong for text that is UTF-8.
+// skipLong is SkipLong for text that is UTF-8. n is how many bytes of data belong to the record
+// that is too long; done says that it ends there. last says that nothing follows data.
 func (s *Scanner) skipLong(data []byte, indent int, last bool) (n int, done bool) {
 	switch {
 	case s.wary:
@@ -76,7 +80,7 @@ func (s *Scanner) skipLong(data []byte, indent int, last bool) (n int, done bool
 		return s.head.skipToBlock(data, last)
 	}
 	if s.opt.Multiline != nil {
-		return s.skipEvent(data, uint8(indent), last)
+		return s.skipEvent(data, uint8(indent), last) // there indent is the state of the event
 	}
 	if n = firstLine(data); n > 0 && data[n-1] == '\n' {
 		return n, true

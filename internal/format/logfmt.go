@@ -44,7 +44,8 @@ func (k *keys) has(dst []byte, from int) bool {
 	return false
 }
 
-// add adds the name dst[from:].
+// add adds the name dst[from:] of a member to the names of the record. From more than fewKeys
+// names on they are also in a map, with the number to try if the name comes again.
 func (k *keys) add(dst []byte, from int) {
 	was := k.many()
 	k.all = append(k.all, from, len(dst))
@@ -63,8 +64,8 @@ func (k *keys) add(dst []byte, from int) {
 	}
 }
 
-// number makes the key dst[from:] unique among the keys of the record: it appends _2, _3 and so
-// on, the first that no key has.
+// number makes the name dst[from:], which another member has, unique in the record: it appends
+// _2, _3 and so on, the first that is free.
 func (k *keys) number(dst []byte, from int) []byte {
 	end, n := len(dst), 2
 	if k.many() {
@@ -82,8 +83,8 @@ func (k *keys) number(dst []byte, from int) []byte {
 	return dst
 }
 
-// appendPairs appends the JSON object of a line of logfmt (key=value pairs). If the line is not
-// logfmt, it returns false and dst as it was.
+// appendPairs appends the JSON object of a line of logfmt (key=value pairs). lossy says that
+// invalid UTF-8 was replaced. If the line is not logfmt, it returns false and dst as it was.
 func (s *Scanner) appendPairs(dst, line []byte) (_ []byte, lossy, ok bool) {
 	s.keys.reset()
 	out, pairs := append(dst, '{'), 0
@@ -126,8 +127,8 @@ func keyLen(line []byte) int {
 	return len(line)
 }
 
-// valueLen is the length of the value that line begins with, quotes included,
-// or -1 where its quotes are wrong.
+// valueLen returns the length of the value that line begins with, quotes included; -1: its quote
+// is not closed, or something other than white space follows the closing quote.
 func valueLen(line []byte) int {
 	if len(line) == 0 || line[0] != '"' {
 		if n := bytes.IndexAny(line, " \t"); n >= 0 {
@@ -150,7 +151,7 @@ func valueLen(line []byte) int {
 }
 
 // appendKey appends a name, quoted for JSON, and a colon. If the object has a member of this name
-// already, it appends a number to the name.
+// already, it appends a number to the name. lossy says that invalid UTF-8 was replaced.
 func (s *Scanner) appendKey(dst, key []byte) (_ []byte, lossy bool) {
 	dst = append(dst, '"')
 	from := len(dst)
@@ -162,7 +163,9 @@ func (s *Scanner) appendKey(dst, key []byte) (_ []byte, lossy bool) {
 	return append(dst, '"', ':'), lossy
 }
 
-// appendValue appends a value as a string.
+// appendValue appends a logfmt value as a JSON string. value is as in the line: with its quotes,
+// which valueLen has checked, or without. Escapes that JSON has are kept; any other backslash is
+// doubled.
 func appendValue(dst, value []byte) (_ []byte, lossy bool) {
 	dst = append(dst, '"')
 	if len(value) == 0 || value[0] != '"' {

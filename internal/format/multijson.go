@@ -38,7 +38,9 @@ type view struct {
 	final bool // nothing follows that could belong to the record
 }
 
-// nextValue finds the next record at the beginning of data, or the separators before it.
+// nextValue finds the next record of MultiJSON at the beginning of data, or the separators before
+// it. Objects become records; anything else where an object must begin is rejected. last says
+// that nothing follows data.
 func (s *Scanner) nextValue(data []byte, last bool) cut {
 	v := view{data: data[:min(len(data), s.opt.MaxRecord)]}
 	v.whole = last && len(v.data) == len(data)
@@ -52,7 +54,7 @@ func (s *Scanner) nextValue(data []byte, last bool) cut {
 	} else {
 		s.stranger(&k, v)
 	}
-	if k.kind == endless {
+	if k.kind == endless { // its end may be in the data behind MaxRecord
 		k.n = len(v.data)
 		if n, done := s.skipLong(data[len(v.data):], k.lead, last); done {
 			k.kind, k.n = unsound, k.n+n
@@ -61,8 +63,9 @@ func (s *Scanner) nextValue(data []byte, last bool) cut {
 	return k
 }
 
-// filler finds the separators at the beginning of data: white space, commas, brackets, NUL
-// bytes. The indentation of the record after them is not included.
+// filler returns the cut for the separators at the beginning of the data: white space, commas,
+// brackets, NUL bytes. The indentation of the record after them is not included. If there are no
+// separators, the cut has that indentation as lead.
 func (s *Scanner) filler(v view) cut {
 	n := 0
 	for n < len(v.data) && isFiller(v.data[n]) {
@@ -94,11 +97,13 @@ func isFiller(c byte) bool {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// object finds the end of the object after the indentation, and checks it.
+// object finds the end of the JSON object after the indentation (k.lead), and checks the object.
+// An invalid one is rejected up to where the next can begin. v.final says that no more data can
+// belong to the record, v.whole that the file ends.
 func (s *Scanner) object(k *cut, v view) {
 	b := v.data[k.lead:]
 	end, unicode, f := strictObject(b, 0)
-	if leniencyAt(b, f.at) && f.text != "" {
+	if leniencyAt(b, f.at) && f.text != "" { // a comment or a single quote, which the service accepts
 		end, f = s.looseObject(b)
 		unicode = eighthBits
 	}
@@ -106,7 +111,7 @@ func (s *Scanner) object(k *cut, v view) {
 	case f.text == "":
 		k.ascii = unicode&eighthBits == 0
 		s.lineEnd(k, v, k.lead+end)
-	case f.at < len(b) || v.whole && len(v.data) < s.opt.MaxRecord:
+	case f.at < len(b) || v.whole && len(v.data) < s.opt.MaxRecord: // the fault is not for lack of data
 		f.at += k.lead
 		if s.fault = f; s.wary {
 			s.isolateWarily(k, v)
@@ -123,7 +128,9 @@ func (s *Scanner) object(k *cut, v view) {
 // endless notes a record that is longer than one may be.
 func (s *Scanner) endless(k *cut) { k.kind, s.fault = endless, s.tooLong("longer than") }
 
-// lineEnd ends the cut after a value that ends at n, including the line end there.
+// lineEnd ends the cut k after a value that ends at index n of the data, and includes a newline
+// or CRLF that follows directly. k becomes open if more data is needed to see that, and endless
+// if the record is too long.
 func (s *Scanner) lineEnd(k *cut, v view, n int) {
 	rest := v.data[n:]
 	switch {
@@ -140,7 +147,9 @@ func (s *Scanner) lineEnd(k *cut, v view, n int) {
 	}
 }
 
-// isolate finds where an invalid object ends.
+// isolate finds where an invalid object ends, and sets k to be rejected up to there: to the brace
+// that closes it, or before the first line that can begin another record. k becomes open if more
+// data is needed, and endless if the object is too long.
 func (s *Scanner) isolate(k *cut, v view) {
 	k.kind = unsound
 	for i, depth := k.lead, 0; i < len(v.data); i++ {
@@ -154,7 +163,7 @@ func (s *Scanner) isolate(k *cut, v view) {
 			}
 		case '"', '\'':
 			i = skipQuoted(v.data, i)
-			if i < len(v.data) && v.data[i] == '\n' {
+			if i < len(v.data) && v.data[i] == '\n' { // a string that is not closed in its line
 				s.isolateByLine(k, v, i)
 				return
 			}
@@ -168,7 +177,9 @@ func (s *Scanner) isolate(k *cut, v view) {
 	s.isolateByLine(k, v, len(v.data))
 }
 
-// isolateByLine ends the cut before the first line after i that can begin a record.
+// isolateByLine ends the cut k before the first line after index i that can begin a record. k
+// becomes open if more data is needed to find it, and endless if there is none within MaxRecord
+// bytes.
 func (s *Scanner) isolateByLine(k *cut, v view, i int) {
 	n, done := skipToRecord(v.data[i:], k.lead, v.whole)
 	switch {
@@ -181,8 +192,8 @@ func (s *Scanner) isolateByLine(k *cut, v view, i int) {
 	}
 }
 
-// skipQuoted returns the index of the quote that ends the string at i, or of
-// the newline before it, or len(b).
+// skipQuoted returns the index of the quote, single or double, that ends the string at i. If the
+// string is not closed in its line, it returns the index of the newline, or len(b).
 func skipQuoted(b []byte, i int) int {
 	quote := b[i]
 	for i++; i < len(b) && b[i] != quote && b[i] != '\n'; i++ {
@@ -193,7 +204,9 @@ func skipQuoted(b []byte, i int) int {
 	return i
 }
 
-// stranger rejects something that stands where an object must begin.
+// stranger rejects what stands where an object must begin: a scalar or a closing brace by itself,
+// anything else to the end of its line. It sets kind and length of the cut k, and s.fault.
+// v.final says that no more data can belong to the record.
 func (s *Scanner) stranger(k *cut, v view) {
 	k.kind = unsound
 	s.fault = unexpected(k.lead, "where an object must begin")
@@ -212,8 +225,8 @@ func (s *Scanner) stranger(k *cut, v view) {
 	}
 }
 
-// strangerEnd returns the index behind the scalar or closing brace at i, len(b)
-// where it may go on behind b, or 0 where it is neither.
+// strangerEnd returns the index after the scalar or closing brace at i. It returns len(b) if that
+// may continue after b, and 0 if there is neither a scalar nor a closing brace.
 func strangerEnd(b []byte, i int) int {
 	end := i + 1
 	switch b[i] {
@@ -230,10 +243,9 @@ func strangerEnd(b []byte, i int) int {
 	return max(end, 0)
 }
 
-// strangeLine sets the length of a rejected line, which begins with something other than
-// an object: up to its newline, or to the end of a file that is whole. A line whose end
-// is not in the data is open, unless it fills MaxRecord, which is too long for any
-// record.
+// strangeLine sets the length of a rejected line, which begins with something other than an
+// object: up to its newline, or to the end of the file. If its end is not in the data, k becomes
+// open, or endless from MaxRecord bytes on.
 func (s *Scanner) strangeLine(k *cut, v view) {
 	n := bytes.IndexByte(v.data, '\n') + 1
 	switch {
@@ -249,7 +261,9 @@ func (s *Scanner) strangeLine(k *cut, v view) {
 }
 
 // skipToRecord returns the length of the data before the first line in it that can be the
-// beginning of a record. If done is false, there is no such line in the first n bytes.
+// beginning of a record: one with a brace or bracket, indented no deeper than indent. The line at
+// the beginning of data does not count. If done is false, there is no such line in the first n
+// bytes. last says that nothing follows data.
 func skipToRecord(data []byte, indent int, last bool) (n int, done bool) {
 	for {
 		i := bytes.IndexByte(data[n:], '\n')
@@ -303,7 +317,8 @@ func recordLine(line []byte, indent int) (before int, known bool) {
 // blanks is how many b begins with.
 func blanks(b []byte) int { return len(b) - len(bytes.TrimLeft(b, " \t")) }
 
-// objectLine is the length of the first record of a body.
+// objectLine returns the length of the first record of a body that Scan made of MultiJSON: an
+// object and its newline.
 func (s *Scanner) objectLine(body []byte) int {
 	end, _, f := strictObject(body, 0)
 	if f.text != "" {

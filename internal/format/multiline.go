@@ -35,9 +35,9 @@ var presets = map[string]preset{"java": javaLine, "python": pythonLine, "go": go
 // Presets are the names of the presets.
 func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
 
-// NewMultiline returns the rule that joins lines to events: by a regular expression of
-// their first lines, or by a preset; the other is empty. After maxLines lines an event
-// ends.
+// NewMultiline returns the rule that joins lines to events. start is a regular expression that
+// the first line of an event matches; name is that of a preset, such as java; one of them is
+// empty. After maxLines lines an event ends in any case.
 func NewMultiline(start, name string, maxLines int) (*Multiline, error) {
 	m := &Multiline{preset: presets[name], maxLines: maxLines}
 	var err error
@@ -56,9 +56,9 @@ func NewMultiline(start, name string, maxLines int) (*Multiline, error) {
 	return m, err
 }
 
-// more reports whether a line continues the event before it (more), and of which kind the event
-// is then (now). kind is the kind of the event so far. line comes without its line end, and cut
-// to the length Scanner.look.
+// more reports whether a line continues the event before it. kind is the state of the preset in
+// that event, such as "within a traceback", and now is the state after the line. line comes
+// without its line end, and cut to the length Scanner.look.
 func (m *Multiline) more(kind uint8, line []byte) (now uint8, more bool) {
 	if len(line) == 0 {
 		return kind, true
@@ -66,7 +66,7 @@ func (m *Multiline) more(kind uint8, line []byte) (now uint8, more bool) {
 	if line[0] == 0 { // what was left by a crash is no part of an event
 		return kind, false
 	}
-	if m.start != nil {
+	if m.start != nil { // a regular expression has no states
 		return 0, !m.start.Match(line)
 	}
 	if line[0] == ' ' || line[0] == '\t' {
@@ -75,7 +75,9 @@ func (m *Multiline) more(kind uint8, line []byte) (now uint8, more bool) {
 	return m.preset(kind, line)
 }
 
-// first returns the kind of event that a line begins.
+// first returns the state of the preset after a line that begins an event; 0: the line tells
+// nothing of what follows. With a start pattern there are no states, so that the result is always
+// 0.
 func (m *Multiline) first(line []byte) uint8 {
 	if m.start != nil {
 		return 0
@@ -96,8 +98,10 @@ const (
 	pyChain             // another traceback follows
 )
 
-// pythonLine continues a traceback up to the exception, and over exceptions that were
-// raised while that one was handled.
+// pythonLine is the preset for Python: it continues a traceback up to the line of the exception,
+// and over the exceptions that were raised while that one was handled. kind is the state before
+// the line (pyTrace, pyRaised, pyChain; 0: none). It returns the state after the line, and
+// whether the line continues the event.
 func pythonLine(kind uint8, line []byte) (uint8, bool) {
 	switch {
 	case bytes.Equal(line, []byte("Traceback (most recent call last):")):
@@ -115,7 +119,9 @@ const goDump = 1 // a panic, a fatal error, or the stacks of goroutines
 
 var registerLine = regexp.MustCompile(`^[a-z][a-z0-9]{1,7} +0x[0-9a-f]+$`)
 
-// goLine continues a panic or a dump over the stacks of all goroutines.
+// goLine is the preset for Go: it continues a panic or a fatal error over the stacks of all
+// goroutines. kind is goDump within such an event, else 0. It returns the state after the line,
+// and whether the line continues the event.
 func goLine(kind uint8, line []byte) (uint8, bool) {
 	begins := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return bytes.HasPrefix(line, []byte(w)) })
@@ -150,9 +156,10 @@ func withoutEnd(line []byte) []byte {
 	return line
 }
 
-// lineHead returns the beginning of the line that data begins with, as far as rules of
-// events look at it, and the length n of the line. ok is false if more data is needed; n
-// is 0 if the line does not end in data.
+// lineHead returns the beginning of the line that data begins with, as much of it as decides
+// whether the line begins an event, and the length n of the line, its end included. n is 0 if the
+// line does not end in data. ok is false if more data is needed to decide. last says that nothing
+// follows data.
 func (s *Scanner) lineHead(data []byte, last bool) (head []byte, n int, ok bool) {
 	n = bytes.IndexByte(data, '\n') + 1
 	switch {
@@ -168,11 +175,11 @@ func (s *Scanner) lineHead(data []byte, last bool) (head []byte, n int, ok bool)
 	return head[:min(len(head), s.look())], n, true
 }
 
-// gather extends k, the cut of the first line of an event, by the other lines of the event
-// in data. If data ends before it is certain that the event has ended, k becomes open, and
-// the caller has to come back with more data. An event that is longer than MaxRecord is
-// rejected as a whole: k becomes unsound if the end is in data, otherwise endless, and the
-// caller skips the rest. last says that nothing follows data.
+// gather extends k, the cut of the first line of an event, by the other lines of the event in
+// data. If data ends before it is certain that the event has ended, k becomes open: more data is
+// needed. An event that is longer than MaxRecord is rejected as a whole: k becomes unsound if its
+// end is in data, otherwise endless, and the caller skips the rest. last says that nothing
+// follows data.
 func (s *Scanner) gather(k *cut, data []byte, last bool) {
 	m := s.opt.Multiline
 	long := k.kind == unsound
@@ -183,7 +190,7 @@ func (s *Scanner) gather(k *cut, data []byte, last bool) {
 			return
 		}
 		head, n, ok := s.lineHead(rest, last)
-		if n == 0 && s.ends {
+		if n == 0 && s.ends { // nobody waits for the rest of that line
 			return
 		}
 		was, more := kind, false
@@ -192,7 +199,7 @@ func (s *Scanner) gather(k *cut, data []byte, last bool) {
 				return
 			}
 		}
-		if long {
+		if long { // SkipLong, which knows one state only, has to come to the same end
 			kind = was
 		}
 		if n == 0 {
@@ -217,7 +224,9 @@ func (s *Scanner) headOf(line []byte) []byte {
 	return head[:min(len(head), s.look())]
 }
 
-// skipEvent is skipLong for an event of several lines.
+// skipEvent returns how many bytes of data belong to an event that is too long; done says that
+// the event ends there. data begins within a line of the event or at its end, and kind is the
+// state of the preset (see Multiline.more) there. last says that nothing follows data.
 func (s *Scanner) skipEvent(data []byte, kind uint8, last bool) (n int, done bool) {
 	for {
 		i := bytes.IndexByte(data[n:], '\n')

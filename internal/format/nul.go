@@ -42,14 +42,14 @@ func leadingNULs(data []byte) int {
 	return n
 }
 
-// withoutNULs removes NUL bytes from the end of a file. Data as long as the longest record
-// keeps them, because it is too long anyway.
+// withoutNULs returns data, which goes to the end of the file, without the NUL bytes at its end.
+// Data of MaxRecord bytes or more keeps them, because it is too long for a record anyway.
 func (s *Scanner) withoutNULs(data []byte) []byte {
 	if len(data) >= s.opt.MaxRecord {
 		return data
 	}
 	data = bytes.TrimRight(data, "\x00")
-	for s.txt {
+	for s.txt { // there CRs at the end are dropped too, and NUL bytes before them are then at the end
 		bare := bytes.TrimRight(data, "\r")
 		if !bytes.HasSuffix(bare, []byte{0}) {
 			break
@@ -59,7 +59,7 @@ func (s *Scanner) withoutNULs(data []byte) []byte {
 	return data
 }
 
-// passed counts the NUL bytes in text that are left out.
+// passed counts in c the NUL bytes of text, which are not sent. text begins at c.Consumed.
 func (s *Scanner) passed(c *Chunk, text []byte) {
 	n := bytes.Count(text, []byte{0})
 	if n == 0 {
@@ -71,8 +71,8 @@ func (s *Scanner) passed(c *Chunk, text []byte) {
 	c.NULs += n * s.opt.Encoding.unit()
 }
 
-// TextLen returns the length of data without NUL bytes at its end, rounded to whole units
-// of the encoding. data lies at an offset of a text file.
+// TextLen returns the length of data, which lies at offset at of a text file, without the NUL
+// bytes at its end. The result is rounded up so that it ends with a whole unit of the encoding e.
 func TextLen(data []byte, at int64, e Encoding) int {
 	n := len(bytes.TrimRight(data, "\x00"))
 	if unit := e.unit(); n > 0 {

@@ -8,7 +8,9 @@ type object struct {
 	lossy bool   // something in it was no character
 }
 
-// begin writes the name of a member.
+// begin writes the beginning of a member, after a comma if it is not the first. name is as in the
+// object, with its quotes and the colon, and with the quote that opens the value if that is a
+// string.
 func (o *object) begin(name string) {
 	if o.more {
 		o.dst = append(o.dst, ',')
@@ -17,7 +19,8 @@ func (o *object) begin(name string) {
 	o.dst = append(o.dst, name...)
 }
 
-// text writes a member whose value is a string.
+// text writes a member whose value is a string. name includes quotes, colon and the quote that
+// opens the value; value is not escaped yet.
 func (o *object) text(name string, value []byte) {
 	o.begin(name)
 	var bad bool
@@ -33,9 +36,10 @@ func (o *object) some(name string, value []byte) {
 	}
 }
 
-// number writes a member whose value is a number, given by its digits.
+// number writes a member whose value is a number, given by its digits. name includes quotes and
+// colon.
 func (o *object) number(name string, digits []byte) {
-	for len(digits) > 1 && digits[0] == '0' { // which JSON does not have
+	for len(digits) > 1 && digits[0] == '0' { // JSON does not allow leading zeros
 		digits = digits[1:]
 	}
 	o.begin(name)
@@ -54,8 +58,8 @@ const (
 
 var onErrors = []string{"raw", "quarantine", "drop"}
 
-// OnErrorOf returns the value of on_error with this word in the configuration; false if there is
-// none.
+// OnErrorOf returns what the word in the configuration key on_error stands for; false: the word
+// is not known.
 func OnErrorOf(word string) (OnError, bool) {
 	for i, n := range onErrors {
 		if n == word {
@@ -65,8 +69,9 @@ func OnErrorOf(word string) (OnError, bool) {
 	return 0, false
 }
 
-// unmatched handles a record that does not have the form that parse names, as on_error says. With
-// on_error: raw it appends an object with the text and the reason (why).
+// unmatched handles text that does not have the form that parse names, for the reason why. With
+// on_error: raw, and always for a container message, it appends an object with the text and the
+// reason to dst. Otherwise it returns dst as it was, and the caller drops or rejects the record.
 func (s *Scanner) unmatched(dst, text []byte, why fault) (_ []byte, lossy bool) {
 	s.misfits++
 	said := why.explain(text)
@@ -104,8 +109,8 @@ func (s *Scanner) dropsMessage(misfits int) bool {
 	return true
 }
 
-// Parsed is whether a way of parsing takes lines apart that may not be as it says,
-// so that Options.OnError has a say.
+// Parsed reports whether p expects a form that a line may not have, so that Options.OnError
+// applies.
 func (p Parse) Parsed() bool { return p >= ParseCombined }
 
 // Column is a member of the objects that a way of parsing makes.
@@ -122,8 +127,8 @@ var combinedColumns = []Column{
 // rawColumns are those of a record that is not as Parse says.
 var rawColumns = []Column{{"message", "string"}, {"parse_error", "string"}}
 
-// Columns returns the members of records that follow from the options, in order; nil: none
-// do.
+// Columns returns the members of the JSON objects that parsing as combined, syslog or regex makes
+// with these options, in order, also inside of container logs; nil for other ways to parse.
 func (o *Options) Columns() []Column {
 	var all []Column
 	if o.Parse.Container() && o.Inner.Parsed() {
@@ -145,7 +150,8 @@ func (o *Options) Columns() []Column {
 	return all
 }
 
-// columnsOfContainer is Columns for container logs whose messages are parsed.
+// columnsOfContainer is Columns for container logs whose messages are parsed too. Members of a
+// message with a name that the container uses get the number 2.
 func (o *Options) columnsOfContainer() []Column {
 	all := []Column{{"time", "datetime"}, {"stream", "string"}}
 	inner := Options{Parse: o.Inner, Pattern: o.Pattern, OnError: o.OnError}

@@ -37,7 +37,7 @@ var parses = []string{"none", "text", "logfmt", "docker", "cri", "combined", "re
 // Parses are the names of the ways lines are parsed, in the configuration.
 func Parses() []string { return slices.Clone(parses[:ParseJSON]) }
 
-// ParseOf finds a way of parsing by its name in the configuration.
+// ParseOf finds a way to parse lines by its name in the configuration; false: none has this name.
 func ParseOf(name string) (Parse, bool) {
 	for i, n := range parses[:ParseJSON] {
 		if n == name {
@@ -58,10 +58,10 @@ func (o *Options) Joins() bool {
 // Room returns the largest MaxRecord with which size bytes of data are always enough for a
 // record.
 func (o *Options) Room(size int) int {
-	size = size/o.Encoding.unit() - 2
+	size = size/o.Encoding.unit() - 2 // a line end
 	if o.Multiline != nil {
 		size -= 2
-		size -= min(mostLook, size/2) // of the line behind the record
+		size -= min(mostLook, size/2) // the next line has to be seen as far as its beginning is looked at
 	}
 	return size
 }
@@ -71,9 +71,11 @@ func (o *Options) Room(size int) int {
 // whole at its last whole line. A line without its end is still held.
 func (s *Scanner) SetQuiet(quiet bool) { s.quiet = quiet }
 
-// join extends a cut of one line to all lines of its record.
+// join extends k, the cut of one line at the beginning of data, to all lines of its record: of a
+// message in a container log, or of an event with Options.Multiline. last says that nothing
+// follows data.
 func (s *Scanner) join(k *cut, data []byte, last bool) {
-	if last && (s.opt.Multiline == nil || len(data) < s.opt.MaxRecord) { // as withoutNULs
+	if last && (s.opt.Multiline == nil || len(data) < s.opt.MaxRecord) { // without NUL bytes at the end of the file
 		data = data[:max(k.n, len(bytes.TrimRight(data, "\x00")))]
 	}
 	switch {
@@ -84,14 +86,14 @@ func (s *Scanner) join(k *cut, data []byte, last bool) {
 	case s.opt.Multiline == nil:
 	case k.kind == sound || k.kind == unsound:
 		s.gather(k, data, last)
-	case k.kind == endless:
+	case k.kind == endless: // SkipLong needs the state of the event
 		k.lead = int(s.opt.Multiline.first(data[:min(len(data), s.look())]))
 	}
 }
 
-// shape converts the record at c.Consumed to JSON objects and appends them to c.Body, or
-// filters, rejects or drops it. It returns false if the record has to wait for the next
-// chunk.
+// shape converts the record at c.Consumed, whose cut is k, to JSON objects and appends them to
+// c.Body, or filters, rejects or drops it. data begins at offset at of the file. It returns false
+// if the record has to wait for the next chunk.
 func (s *Scanner) shape(c *Chunk, data []byte, at int64, k cut) bool {
 	from, to := s.pos(c.Consumed), s.pos(c.Consumed+k.n)
 	if !c.room(from) || len(c.Body) >= copiedRun {
@@ -117,14 +119,14 @@ func (s *Scanner) shape(c *Chunk, data []byte, at int64, k cut) bool {
 		return s.setAside(c, data[c.Consumed:], k)
 	case s.opt.MaxBody <= 0 || len(body) <= s.opt.MaxBody:
 	case c.Records > 0:
-		return false // alone it may have room
+		return false // too long together with the records before; alone it may fit
 	default:
 		s.fault = fault{reason: record.Grown, text: "as JSON it is longer than", limit: s.opt.MaxBody}
 		return s.reject(c, data[c.Consumed:], k)
 	}
 	c.Body, c.own = body, body
 	c.Records += records
-	for range records - 1 {
+	for range records - 1 { // 0: the next record is of the same lines
 		s.length(c, before, 0)
 	}
 	s.length(c, before, to-from)
@@ -137,9 +139,10 @@ func (s *Scanner) shape(c *Chunk, data []byte, at int64, k cut) bool {
 	return true
 }
 
-// appendObjects appends the objects of a cut that rules do not filter, each with fields
-// and a newline. lossy is how many of them had invalid characters. at is the offset in the
-// file of the scanned text, place that of the cut in the text.
+// appendObjects appends the objects that parsing makes of the lines of a cut to body, each with
+// the fields of the configuration and a newline, except for those that rules filter or on_error
+// drops. lossy is how many of them had invalid characters. at is the offset in the file of the
+// scanned text, place the index of the cut in that text.
 func (s *Scanner) appendObjects(body, lines []byte, k cut, at int64, place int) (_ []byte, lossy int) {
 	s.left = s.left[:0]
 	for i := range max(k.records, 1) {
@@ -182,7 +185,8 @@ func (s *Scanner) appendObjects(body, lines []byte, k cut, at int64, place int) 
 	return body, lossy
 }
 
-// begins returns the index, in the lines of a cut, at which the lines of object i begin.
+// begins returns the index in the lines of the cut k at which object i begins. Only cuts of a
+// container log (k.records > 0) hold several objects.
 func (s *Scanner) begins(k cut, i int) int {
 	if k.records == 0 {
 		return 0
@@ -190,7 +194,8 @@ func (s *Scanner) begins(k cut, i int) int {
 	return s.unit.messages[i].at
 }
 
-// appendObject appends one of the objects of a cut.
+// appendObject appends object i of those that parsing makes of the lines of the cut k to dst. A
+// cut has several only in container logs. lossy says that invalid characters were replaced.
 func (s *Scanner) appendObject(dst, lines []byte, k cut, i int) (_ []byte, lossy bool) {
 	if k.records > 0 {
 		return s.appendMessage(dst, &s.unit.messages[i])
@@ -206,7 +211,9 @@ func (s *Scanner) appendObject(dst, lines []byte, k cut, i int) (_ []byte, lossy
 	return s.take(dst, text, s.opt.Parse)
 }
 
-// take parses text as how says, and appends the resulting JSON object to dst.
+// take parses text as how says, and appends the resulting JSON object to dst. Text that does not
+// have that form is handled as on_error says; then made may be dst as it was. lossy says that
+// invalid characters were replaced.
 func (s *Scanner) take(dst, text []byte, how Parse) (made []byte, lossy bool) {
 	var why fault
 	switch how {
@@ -214,7 +221,7 @@ func (s *Scanner) take(dst, text []byte, how Parse) (made []byte, lossy bool) {
 		if pairs, lossy, ok := s.appendPairs(dst, text); ok {
 			return pairs, lossy
 		}
-		s.untaken = true
+		s.untaken = true // sent as a message; rules may have to withhold it
 	case ParseSyslog:
 		made, lossy, why = s.appendSyslog(dst, text)
 	case ParseCombined:

@@ -16,7 +16,7 @@ import (
 // just after it.
 func quotedRow(data []byte, n int, sep byte) (fields int, high uint64, ok bool) {
 	var (
-		inside  uint64      // all bits: a quoted field is open
+		inside  uint64      // all bits are set: a quoted field is open
 		before  = uint64(1) // bit 0: a quote may open a field here
 		behind  uint64      // bit 0: a quote was closed before this
 		bad     uint64
@@ -54,7 +54,7 @@ func quotedRow(data []byte, n int, sep byte) (fields int, high uint64, ok bool) 
 		if at := lineEnd - i; at < 64 {
 			ends = ^uint64(0) << max(at, 0)
 		}
-		in := evenOut(q) ^ inside
+		in := evenOut(q) ^ inside // the bytes in quoted fields, with the opening quotes
 		opens, closes := q&in, q&^in
 		bad |= opens &^ ((d|closes)<<1 | before)
 		bad |= (closes<<1 | behind) &^ (d | opens | ends)
@@ -80,8 +80,9 @@ func zeroBytes(w uint64) uint64 {
 	return hit * 0x0002040810204081 >> 56
 }
 
-// evenOut has each bit set that has an odd number of bits of q up to and with
-// its own: with quotes, what is inside of them.
+// evenOut returns a word in which a bit is set if q has an odd number of bits set up to and
+// including it. For the bits of quotes these are the bytes from each opening quote to before its
+// closing one.
 func evenOut(q uint64) uint64 {
 	q ^= q << 1
 	q ^= q << 2

@@ -55,9 +55,9 @@ func (e *PatternError) Error() string { return e.Err.Error() }
 
 func (e *PatternError) Unwrap() error { return e.Err }
 
-// NewPattern compiles regular expressions in RE2 syntax, which are tried in order. types
-// are the types of groups by name; timeGroup is the group that is a time of the given
-// layout, empty for none. The error is a *PatternError.
+// NewPattern compiles regular expressions in RE2 syntax, which are tried in order. types has the
+// types of groups (string, long, real, bool) by the name of the group. timeGroup is the group
+// that is a time of the given layout, empty for none. The error is a *PatternError.
 func NewPattern(expressions []string, types map[string]string, timeGroup string, layout *Layout) (*Pattern, error) {
 	p := &Pattern{}
 	named := make(map[string]bool)
@@ -99,8 +99,9 @@ func NewPattern(expressions []string, types map[string]string, timeGroup string,
 	return p, nil
 }
 
-// appendMatch appends the object of a record, from the first pattern that matches. If none
-// matches, or a value is not of its type, it returns a fault and dst as it was.
+// appendMatch appends to dst the JSON object of text, from the first pattern that matches. lossy
+// says that invalid UTF-8 was replaced. If no pattern matches, or a value is not of its type, it
+// returns a fault and dst as it was.
 func (s *Scanner) appendMatch(dst, text []byte) (_ []byte, lossy bool, f fault) {
 	p := s.opt.Pattern
 	for i := range p.all {
@@ -112,7 +113,10 @@ func (s *Scanner) appendMatch(dst, text []byte) (_ []byte, lossy bool, f fault) 
 	return dst, false, malformed(nowhere, "it does not match the pattern")
 }
 
-// appendGroups appends the object of a match: a member for each group.
+// appendGroups appends to dst the JSON object of a match of text: a member for each group that
+// took part. at has the start and end of each submatch, as of FindSubmatchIndex. An empty value
+// or "-" of a group with a type is left out. If a value is not of its type, it returns a fault
+// and dst as it was.
 func (s *Scanner) appendGroups(dst, text []byte, groups []group, at []int) (_ []byte, lossy bool, f fault) {
 	o := object{dst: append(dst, '{')}
 	for i := range groups {
@@ -146,7 +150,8 @@ func (s *Scanner) appendGroups(dst, text []byte, groups []group, at []int) (_ []
 	return o.dst, o.lossy, fault{}
 }
 
-// typed writes a value that is not a string; false: it is not of its type.
+// typed writes value as the member of the group g, in its type: a long, a real or a bool. It
+// returns false, perhaps after writing a part, if value is not of that type.
 func (o *object) typed(g *group, value []byte) bool {
 	o.begin(g.key[:len(g.key)-1])
 	switch g.typ {
@@ -190,7 +195,7 @@ func (o *object) typed(g *group, value []byte) bool {
 			n++
 		}
 		exponent := digitsOf(rest[n:])
-		if exponent == 0 || exponent > 2 || digits > 200 { // no real holds it
+		if exponent == 0 || exponent > 2 || digits > 200 { // more may not fit into a real
 			return false
 		}
 		o.dst, rest = append(o.dst, rest[:n+exponent]...), rest[n+exponent:]
@@ -207,7 +212,8 @@ func digitsOf(text []byte) int {
 	return n
 }
 
-// Columns are the groups with their types, in the order of the patterns.
+// columns returns the groups with their types, in the order of the patterns. A name that several
+// patterns have counts once.
 func (p *Pattern) columns() (all []Column) {
 	for _, x := range p.all {
 		for _, g := range x.groups {

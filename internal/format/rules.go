@@ -18,8 +18,9 @@ import (
 // body has no byte of it, and no piece holds its range. What is sent they may change,
 // without its line end: its length in the file is then told beside it.
 
-// RuleKind returns what rules see of the records of a format; ok is false if rules cannot
-// see them.
+// RuleKind returns the form in which rules see the records of a format that is parsed as p says:
+// lines of text, rows with columns, JSON objects, container messages or other parsed objects. ok
+// is false if rules cannot see the records: the format is unknown, or it is Avro.
 func RuleKind(f record.Format, p Parse) (kind rules.Kind, ok bool) {
 	spec, known := Of(f)
 	switch {
@@ -37,7 +38,8 @@ func RuleKind(f record.Format, p Parse) (kind rules.Kind, ok bool) {
 	return rules.Line, true
 }
 
-// setHeader gives the names of the columns to the rules; nil: they are not known.
+// setHeader tells rules the names of the columns: header is the header line of a delimited file,
+// nil if it is not known. s.judge filters by rules, s.editor changes by them; either may be nil.
 func (s *Scanner) setHeader(header []byte) {
 	if s.judge != nil {
 		s.judge.SetHeader(header)
@@ -47,7 +49,9 @@ func (s *Scanner) setHeader(header []byte) {
 	}
 }
 
-// prepareHeader reads the header of a delimited file, from which rules know the columns.
+// prepareHeader reads the header line of a delimited file and tells rules the names of the
+// columns. If the file has no valid first record within the size limit, rules know no column
+// names. It fails only if the file cannot be read.
 func (s *Scanner) prepareHeader(file io.ReaderAt) error {
 	most := cmp.Or(s.opt.MaxHeader, s.opt.MaxRecord)
 	scan, err := New(Options{Format: s.opt.Format, MaxRecord: most, Encoding: s.opt.Encoding})
@@ -66,14 +70,15 @@ func (s *Scanner) prepareHeader(file io.ReaderAt) error {
 		case c.Records == 1 && len(c.Rejected) == 0 && c.NULs == 0:
 			s.setHeader(recordText(c.Body))
 			return nil
-		case c.Consumed > 0 && c.Records == 0 && len(c.Rejected) > 0, n < size, size == most:
+		case c.Consumed > 0 && c.Records == 0 && len(c.Rejected) > 0, n < size, size == most: // there is none
 			s.setHeader(nil)
 			return nil
 		}
 	}
 }
 
-// leavesOut reports whether rules filter the record data[start:end], and counts it.
+// leavesOut reports whether rules filter the record data[start:end], and counts a filtered record
+// in c under the reason (an index in Rules.Reasons).
 func (s *Scanner) leavesOut(c *Chunk, data []byte, start, end int) bool {
 	reason := s.judge.At(start, start+len(recordText(data[start:end])))
 	if reason < 0 {
@@ -83,8 +88,8 @@ func (s *Scanner) leavesOut(c *Chunk, data []byte, start, end int) bool {
 	return true
 }
 
-// leavesOutObject reports whether rules filter an object that was made of lines, and notes
-// the reason.
+// leavesOutObject reports whether rules filter an object that parsing made of lines. It notes the
+// reason of a filtered one in s.left, to be counted when the whole record is done.
 func (s *Scanner) leavesOutObject(lines, object []byte) bool {
 	reason := s.judge.Of(recordText(lines), object)
 	if reason >= 0 {
@@ -93,8 +98,9 @@ func (s *Scanner) leavesOutObject(lines, object []byte) bool {
 	return reason >= 0
 }
 
-// filter counts in c, by reason, the objects of the current record that rules left out. It can
-// have several objects: a cut of a container log can hold several messages.
+// filter counts in c, by reason, the objects of the current record that rules filtered (s.left).
+// One record can become several objects: lines of a container log that are read together can hold
+// several messages.
 func (s *Scanner) filter(c *Chunk) {
 	for _, reason := range s.left {
 		c.filter(reason, len(s.opt.Rules.Reasons()))
@@ -105,12 +111,14 @@ func (s *Scanner) filter(c *Chunk) {
 // could get out.
 var unreadable = malformed(nowhere, "rules are to change it, and it cannot be taken apart")
 
-// edit appends a record that rules change, or rejects one that they cannot read. done is
-// false if no rule acted: then accept handles the record.
+// edit handles a record that rules may change: it appends the changed record to the body of c, or
+// rejects one that the rules cannot read. done is false if no rule changed anything; the caller
+// then appends the record as it is. ok is false if the record has to wait for the next chunk.
+// data begins at offset at of the file; k describes the record in it.
 func (s *Scanner) edit(c *Chunk, data []byte, at int64, k *cut) (done, ok bool) {
 	start, end := c.Consumed+k.lead, c.Consumed+k.n
 	text, newline := end, !k.ended
-	if cr := k.cr + s.trailingCR(data[start:end]); cr > 0 {
+	if cr := k.cr + s.trailingCR(data[start:end]); cr > 0 { // a CR that is not sent
 		if text, newline = end-cr, true; !k.ended {
 			end = text
 		}
@@ -131,7 +139,7 @@ func (s *Scanner) edit(c *Chunk, data []byte, at int64, k *cut) (done, ok bool) 
 	switch {
 	case s.joinChanged(c, out, data[start+len(rec):text], newline, at+int64(from)):
 	case c.Records > 0:
-		return true, false // alone it may have room
+		return true, false // too long together with the records before; alone it may fit
 	default:
 		s.fault = fault{reason: record.Grown, text: "as rules make it, it is longer than", limit: s.opt.MaxBody}
 		return true, s.reject(c, data[c.Consumed:], *k)
@@ -153,8 +161,10 @@ func (s *Scanner) edit(c *Chunk, data []byte, at int64, k *cut) (done, ok bool) 
 	return true, true
 }
 
-// joinChanged appends a changed record with its line end to the body. It returns false,
-// and leaves the body as it was, if the body would become too long.
+// joinChanged appends rec, a record as rules changed it, to the body of c: with the fields of the
+// configuration, then lineEnd, then a newline if newline is set. offset is that of the record in
+// its file. It returns false, and leaves the body as it was, if the body would become longer than
+// MaxBody.
 func (s *Scanner) joinChanged(c *Chunk, rec, lineEnd []byte, newline bool, offset int64) bool {
 	c.detach()
 	body := c.Body
@@ -175,9 +185,11 @@ func (s *Scanner) joinChanged(c *Chunk, rec, lineEnd []byte, newline bool, offse
 	return fits
 }
 
-// change returns an object as rules change it.
+// change returns an object that parsing made as rules change it, in memory that is valid until
+// the next call. If rules cannot read the object, change sets s.closed, and the whole record is
+// rejected.
 func (s *Scanner) change(object []byte) []byte {
-	if s.untaken && s.opt.Rules.Withholds() {
+	if s.untaken && s.opt.Rules.Withholds() { // a line that was not parsed may hold what must not be sent
 		return s.withhold()
 	}
 	out, sound := s.editor.Of(object)
@@ -193,8 +205,9 @@ func (s *Scanner) change(object []byte) []byte {
 	return out
 }
 
-// withhold returns the object that is sent in place of a line that could not be parsed but
-// may hold something that must not be sent.
+// withhold returns the object that is sent in place of a line that could not be parsed and may
+// hold something that rules keep from being sent. Its message says so; parse_error says, if it is
+// known, why the line could not be parsed.
 func (s *Scanner) withhold() []byte {
 	o := object{dst: append(s.withheld[:0], '{')}
 	o.text(`"message":"`, []byte("withheld: it is not as parse says, and something of it must not be sent as it is"))
@@ -205,7 +218,7 @@ func (s *Scanner) withhold() []byte {
 	return s.withheld
 }
 
-// countActed counts the changes of the objects of the record at hand.
+// countActed counts in c how often each rule changed an object of the current record.
 func (s *Scanner) countActed(c *Chunk) {
 	for _, rule := range s.acted {
 		c.change(rule, len(s.opt.Rules.Changes()))

@@ -132,7 +132,7 @@ type Scanner struct {
 	closed   bool          // an object of the record at hand could not be taken apart
 }
 
-// New returns a scanner.
+// New returns a scanner for records of o.Format, or an error if options contradict each other.
 func New(o Options) (*Scanner, error) {
 	spec, ok := Of(o.Format)
 	switch {
@@ -170,6 +170,8 @@ func New(o Options) (*Scanner, error) {
 			s.editor = rules.NewEditor(o.Rules, kind, spec.Delimiter)
 		}
 	}
+	// apart: each record is parsed or shown to rules. wary: with a broken object everything is rejected
+	// that may lie within it (see wary.go). checks: each record is checked against its format.
 	s.apart = o.Parse != ParseNone || o.Rules != nil
 	s.wary = spec.Mapping == "Json" && o.Parse == ParseNone && (o.Wary || o.Rules.Members())
 	s.checks = o.Validate || s.wary || s.json && o.Parse == ParseNone && o.Rules.Withholds()
@@ -205,7 +207,8 @@ type cut struct {
 	parts   bool // endless, and SkipParts is for it
 }
 
-// size is the length of the record with the line end it has or will get.
+// size returns how many bytes the record takes in the body: with its line end, or with the
+// newline that it gets if it has none.
 func (k *cut) size() int {
 	if k.ended {
 		return k.n
@@ -213,8 +216,9 @@ func (k *cut) size() int {
 	return k.n + 1
 }
 
-// shownBy returns how many bytes of data are needed to tell where the record ends. That can be
-// more than the record has: NUL bytes after it may turn out to belong to it.
+// shownBy returns how many bytes of data, which begins with the record of k, are enough to tell
+// where the record ends; len(data)+1 if only the end of the file tells. NUL bytes after the
+// record may belong to it, unless they are as many as a crash leaves (tear is 4096 of them).
 func (k *cut) shownBy(data []byte) int {
 	switch {
 	case k.ended:
@@ -225,23 +229,21 @@ func (k *cut) shownBy(data []byte) int {
 	return len(data) + 1
 }
 
-// Scan reads records from data, which begins at offset at of its file, into
-// c. With last nothing follows data, and a last record without a newline is
-// whole and gets one, for which Scan may write the byte behind data where its
-// capacity has room (without room the body is a copy). A limit above 0 is the
-// most records accepted.
+// Scan reads records from data, which begins at offset at of its file, into c. last says that
+// nothing follows data: a last record without a newline is then whole, and gets one. For this
+// newline Scan may write one byte behind data if its capacity has room; otherwise the body
+// becomes a copy. limit is the most records to accept, 0 for any number.
 //
-// Scan accounts for data[:c.Consumed] and may move records within it. It stops
-// before the first record that is not whole, before one whose number of fields
-// is not that of the records before it, at the limit, when c holds
-// record.MaxPieces pieces or rejected records, and where a copied body has
-// grown to copiedRun: the caller takes c and calls again for the rest. A block of Avro with more records than the limit is
-// taken alone. With nothing consumed, and not c.Long, more data is
-// needed; see Options.Room for how much is always enough.
+// Scan accounts for data[:c.Consumed] and may move records within it. It stops before a record
+// that is not whole, before one whose number of fields is not that of the records before it, at
+// the limit, when c holds record.MaxPieces pieces or rejected records, and when a copied body has
+// grown to copiedRun. The caller takes what c has and calls again for the rest. An Avro block
+// with more records than the limit is accepted only as the first. If nothing is consumed and
+// c.Long is false, Scan needs more data; see Options.Room for how much is always enough.
 //
-// A byte order mark and a header are looked for only where at is 0. Below 0, data
-// begins with as many bytes of the file before: what begins there is told to be at
-// the beginning of its own.
+// A byte order mark and a header are looked for only if at is 0. If at is negative, data begins
+// with -at bytes of the file that was read before; a record that begins there has offset 0 in its
+// fields.
 func (s *Scanner) Scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 	if s.opt.Encoding != UTF8 {
 		s.scanDecoded(data, at, last, limit, c)
@@ -280,7 +282,7 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 			s.long(c, rest, k)
 			ok = false
 		case k.kind == filler:
-			if s.spec.Ends != InBlocks { // blocks without records are no text
+			if s.spec.Ends != InBlocks { // NUL bytes are counted in text only
 				s.passed(c, rest[:k.n])
 			}
 		case k.kind == blank:
@@ -309,8 +311,9 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 	}
 }
 
-// begin handles what precedes the first record of a file: a byte order mark or a header.
-// It returns false if no record can follow, or not yet.
+// begin handles what precedes the first record of a file: a byte order mark, or the header of an
+// Avro file. It notes in c what it skipped or rejected. It returns false if no record can be read
+// after that: more data is needed, or the header is bad.
 func (s *Scanner) begin(data []byte, last bool, c *Chunk) bool {
 	if s.spec.Ends == InBlocks {
 		return s.beginBlocks(data, last, c)
@@ -331,9 +334,10 @@ func dropBOM(data []byte, last bool, c *Chunk) bool {
 	return true
 }
 
-// next finds the record at the beginning of data, which is not empty, and stores what it found in
-// k. The cut is passed by reference on the way of each record: copies of a cut that was just
-// written stall the processor, and cost as much as the check of a short row.
+// next finds the record at the beginning of data, which is not empty, and describes it in k: its
+// kind, its length, and whether it ends with a newline. last says that nothing follows data. k is
+// passed by reference because copies of a cut that was just written would slow down the scan of
+// short rows.
 func (s *Scanner) next(k *cut, data []byte, last bool) {
 	switch {
 	case s.spec.Ends == AtValue:
@@ -349,15 +353,16 @@ func (s *Scanner) next(k *cut, data []byte, last bool) {
 		}
 	}
 	if k.kind == sound && k.n > s.most {
-		if s.bound(k, data); s.wary && s.json && k.kind == unsound {
+		if s.bound(k, data); s.wary && s.json && k.kind == unsound { // further lines may belong to it
 			s.joinBroken(k, data, last)
 		}
 	}
 }
 
-// bound rejects a record that is longer than MaxContent allows, its line end not counted. Of a
-// row over several lines it rejects only the first line, as for a row whose end is not in sight,
-// and the next line is scanned as a row of its own.
+// bound makes the cut k unsound, with the reason in s.fault, if its record is longer than
+// Options.MaxContent (s.most), its line end not counted. Container messages of several lines are
+// bounded by MaxRecord alone. Of a row over several lines only the first line is rejected, as for
+// a row whose end is not in sight; the next line is scanned as a row of its own.
 func (s *Scanner) bound(k *cut, data []byte) {
 	switch {
 	case s.opt.Parse.Container() && len(s.unit.parts) > 1, len(withoutEnd(data[:k.n])) <= s.most:
@@ -369,11 +374,14 @@ func (s *Scanner) bound(k *cut, data []byte) {
 	}
 }
 
-// nextLine finds the line, or the lines between quotes, that data begins with.
+// nextLine finds the line that data begins with, or the row with newlines between quotes, and
+// describes it in k. k.kind is sound, blank, unsound (too long, or with bad quotes), open (the
+// end is not in data yet) or endless (too long already, and without an end in data). last says
+// that nothing follows data.
 func (s *Scanner) nextLine(k *cut, data []byte, last bool) {
 	*k = cut{n: bytes.IndexByte(data, '\n') + 1}
 	k.ended = k.n > 0
-	if n := s.torn(data, k.n); n > 0 {
+	if n := s.torn(data, k.n); n > 0 { // NUL bytes from a crash end the line too
 		data, last, k.ended = data[:n], true, false
 	}
 	if !k.ended {
@@ -393,7 +401,7 @@ func (s *Scanner) nextLine(k *cut, data []byte, last bool) {
 	switch line := data[:k.n]; {
 	case k.size() > s.opt.MaxRecord:
 		k.kind, s.fault = unsound, s.tooLong("longer than")
-		if s.wary {
+		if s.wary { // what follows may belong to the same object
 			s.passWarily(k, data, last)
 		}
 	case s.blank(line):
@@ -403,25 +411,28 @@ func (s *Scanner) nextLine(k *cut, data []byte, last bool) {
 	}
 }
 
-// validate checks a record that framing found sound.
+// validate checks the content of the record of k, with which data begins, against its format. If
+// the check fails, it makes k unsound; s.fault says why. Records that are parsed need no check
+// here: their JSON is made by the agent.
 func (s *Scanner) validate(k *cut, data []byte, last bool) {
 	switch {
 	case s.opt.Parse != ParseNone:
 	case s.json:
 		ok, beyond := s.checkJSON(data, k.n)
 		k.flawed, k.ascii = !ok, !beyond
-	case k.flawed:
+	case k.flawed: // a delimited row with a stray quote: only its first line is rejected
 		k.n = firstLine(data[:k.n])
 	}
 	if k.flawed {
-		if k.kind = unsound; s.wary && s.json {
+		if k.kind = unsound; s.wary && s.json { // further lines may belong to it
 			s.joinBroken(k, data, last)
 		}
 	}
 }
 
-// long notes in the chunk what the caller must know to skip a record that does not end in the
-// data.
+// long notes in c what the caller must know to skip a record that is too long and whose end is
+// not in the data: the reason, and how many bytes the scanner has seen of it. rest begins with
+// the record, which k describes. For a record that more data may complete it notes nothing.
 func (s *Scanner) long(c *Chunk, rest []byte, k cut) {
 	if k.kind == endless {
 		c.Long, c.Skip, c.Indent = true, s.pos(c.Consumed+k.n)-s.pos(c.Consumed), k.lead
@@ -433,7 +444,8 @@ func (s *Scanner) long(c *Chunk, rest []byte, k cut) {
 }
 
 // reject adds the record at the beginning of rest, which k describes, to the rejected records of
-// the chunk. It returns false if the chunk has record.MaxPieces of them already.
+// c, for the reason in s.fault. It keeps a copy of the first MaxRecord bytes. It returns false,
+// and adds nothing, if c has record.MaxPieces rejected records already.
 func (s *Scanner) reject(c *Chunk, rest []byte, k cut) bool {
 	if len(c.Rejected) == record.MaxPieces {
 		return false
@@ -454,8 +466,9 @@ func (s *Scanner) reject(c *Chunk, rest []byte, k cut) bool {
 // copied stays in the cache of a core until it is copied on.
 const copiedRun = 256 << 10
 
-// accept joins the record at c.Consumed to the body. It reports false where the
-// record has to wait for the next chunk.
+// accept appends the record of k, which begins at c.Consumed in data, to the body of c, as
+// parsing, rules and fields make it. It returns true also if the record was filtered or rejected;
+// false: the record has to wait for the next chunk. data begins at offset at of the file.
 func (s *Scanner) accept(c *Chunk, data []byte, at int64, k *cut) bool {
 	start, end := c.Consumed+k.lead, c.Consumed+k.n
 	if s.apart {
@@ -483,7 +496,7 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k *cut) bool {
 	}
 	text, newline := end, !k.ended
 	switch cr := k.cr + s.trailingCR(data[start:end]); {
-	case cr > 0 && !k.ended: // no part of the record: with the newline it gets nobody could tell them apart
+	case cr > 0 && !k.ended: // CRs at the end of the file, whose LF is missing, are left out of the record
 		end -= cr
 		text = end
 	case cr > 0:
@@ -497,7 +510,7 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k *cut) bool {
 		c.joinLine(data, start, end, text, newline)
 	case s.splice(c, data[start:text], newline, at+int64(from)):
 	case c.Records > 0:
-		return false // alone it may have room
+		return false // too long together with the records before; alone it may fit
 	default:
 		s.fault = fault{reason: record.Grown, text: "with its fields it is longer than", limit: s.opt.MaxBody}
 		return s.reject(c, data[c.Consumed:], *k)
@@ -516,8 +529,12 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k *cut) bool {
 	return true
 }
 
-// fits reports whether a record that begins at start may join the body.
+// fits reports whether the record of k may be appended to the body of c; start is the index of
+// its first byte in the data. The chunk must have room for one more range of the file. If records
+// are checked, the record needs as many columns as those before it. The body must stay within
+// MaxBody, unless this is its first record.
 func (s *Scanner) fits(c *Chunk, start int, k *cut) bool {
+	// A copied body is handed over at copiedRun bytes, while it is still in the cache of the processor.
 	if !c.room(s.pos(start)) || c.Copied && len(c.Body) >= copiedRun {
 		return false
 	}

@@ -9,9 +9,9 @@ import (
 // Its Offset is that of each record.
 func (s *Scanner) SetStamp(stamp Stamp) { s.stamp = stamp }
 
-// splice appends a JSON record with the fields of the configuration to the body. offset is that
-// of the record in its file, for the field {offset}. It returns false, and leaves the body as it
-// was, if the body would become too long.
+// splice appends rec, a JSON record, with the fields of the configuration to the body, and a
+// newline if newline is set. offset is that of the record in its file, for the field {offset}. It
+// returns false, and leaves the body as it was, if the body would become longer than MaxBody.
 func (s *Scanner) splice(c *Chunk, rec []byte, newline bool, offset int64) bool {
 	c.detach()
 	s.stamp.Offset = offset
@@ -27,10 +27,10 @@ func (s *Scanner) splice(c *Chunk, rec []byte, newline bool, offset int64) bool 
 	return fits
 }
 
-// Splice appends to dst the JSON record rec, of which nothing changes, with
-// the fields added before the brace that ends its object. A field that the
-// record has itself, at its top level and in the same letter case, is left
-// out: the record's own wins. What is no object is appended as it is.
+// Splice appends to dst the JSON record rec, of which nothing changes, with the fields added
+// before the brace that ends its object. A field that the record has itself, at its top level and
+// in the same letter case, is left out: the record's own value stays. If rec is no object, it is
+// appended as it is. s has the values of placeholders such as {offset}.
 func (f *Fields) Splice(dst, rec []byte, s *Stamp) []byte {
 	own, end, empty := f.survey(rec)
 	if end < 0 {
@@ -38,7 +38,7 @@ func (f *Fields) Splice(dst, rec []byte, s *Stamp) []byte {
 	}
 	dst = append(dst, rec[:end]...)
 	for i := range f.all {
-		if own>>i&1 != 0 {
+		if own>>i&1 != 0 { // the record has this field itself
 			continue
 		}
 		if !empty {
@@ -49,7 +49,8 @@ func (f *Fields) Splice(dst, rec []byte, s *Stamp) []byte {
 	return append(dst, rec[end:]...)
 }
 
-// append writes the field as a member of an object.
+// append writes the field as a member of an object: the name, the colon and the value, in which
+// the placeholders are replaced by the values of s.
 func (f *field) append(dst []byte, s *Stamp) []byte {
 	dst = append(dst, f.key...)
 	if !f.number {
@@ -68,11 +69,12 @@ func (f *field) append(dst []byte, s *Stamp) []byte {
 	return dst
 }
 
-// survey goes through the object rec: which fields are its own, where the
-// brace that ends it is, and whether it has no member. end is -1 where rec is
-// no object.
+// survey goes through the JSON object rec. Bit i of own says that rec has field i itself, at its
+// top level; end is the index of the brace that ends the object; empty says that it has no
+// member. end is -1 if rec is no object. Comments and single quotes are allowed, as in the
+// service.
 func (f *Fields) survey(rec []byte) (own uint64, end int, empty bool) {
-	depth, name := 0, false
+	depth, name := 0, false // name: the next string is the name of a member at the top level
 	empty = true
 	for i := 0; i < len(rec); {
 		switch c := rec[i]; c {
@@ -116,7 +118,8 @@ func (f *Fields) survey(rec []byte) (own uint64, end int, empty bool) {
 	return 0, -1, false
 }
 
-// textEnd returns the index behind the string at i, or -1.
+// textEnd returns the index after the string, in double or single quotes, at i; -1: it is not
+// closed or not valid.
 func textEnd(b []byte, i int) int {
 	if b[i] == '"' {
 		end, _ := stringEnd(b, i+1)
@@ -133,8 +136,8 @@ func textEnd(b []byte, i int) int {
 	return -1
 }
 
-// commentEnd returns the index behind the comment at i, or behind the slash
-// that begins none.
+// commentEnd returns the index after the comment that begins with the slash at i. If no comment
+// begins there, it returns the index after the slash.
 func commentEnd(b []byte, i int) int {
 	switch rest := b[i:]; {
 	case bytes.HasPrefix(rest, []byte("//")):
@@ -148,7 +151,8 @@ func commentEnd(b []byte, i int) int {
 	return i + 1
 }
 
-// named returns the bit of the field that a quoted name is that of.
+// named returns the bit of the field whose name is quoted, a JSON string with its quotes; 0: no
+// field has this name.
 func (f *Fields) named(quoted []byte) uint64 {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
@@ -162,7 +166,8 @@ func (f *Fields) named(quoted []byte) uint64 {
 	return 0
 }
 
-// unquote is the text of a string with escapes.
+// unquote returns the text that quoted, a JSON string in single or double quotes, stands for;
+// nil: the string is not valid.
 func unquote(quoted []byte) []byte {
 	b := bytes.Clone(quoted)
 	if b[0] == '\'' {

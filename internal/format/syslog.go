@@ -54,7 +54,8 @@ func (s *Scanner) appendSyslog(dst, line []byte) (_ []byte, lossy bool, f fault)
 	return l.dst, l.lossy, fault{}
 }
 
-// priority reads <pri>, which is -1 where the line has none.
+// priority reads the priority <pri> at the beginning of the line; pri is -1 if the line has none.
+// ok is false if it is not a number from 0 to 191 in angle brackets.
 func (l *syslog) priority() (pri int, ok bool) {
 	if len(l.line) == 0 || l.line[0] != '<' {
 		return -1, true
@@ -70,7 +71,8 @@ func (l *syslog) priority() (pri int, ok bool) {
 	return pri, pri <= 191
 }
 
-// isVersion reports whether RFC 5424 goes on here: its version and a space.
+// isVersion reports whether the line continues at l.at with the version of RFC 5424 (1) and a
+// space.
 func (l *syslog) isVersion() bool {
 	rest := l.line[l.at:]
 	return len(rest) > 1 && rest[0] == '1' && rest[1] == ' '
@@ -87,8 +89,9 @@ func (l *syslog) word() []byte {
 	return rest
 }
 
-// stamp parses the time of the line and writes it as a member. classic allows the old form
-// without a year, which then gets the year of the file.
+// stamp parses the time at l.at, writes it as a member and moves past it. classic also allows the
+// old form without a year, which then gets the year nearest to the date of the file. The fault
+// says that there is no such time.
 func (l *syslog) stamp(classic bool) (f fault) {
 	begin := l.at
 	zone := l.s.opt.Zone
@@ -141,7 +144,9 @@ func classicTime(text []byte) (t time.Time, ok bool) {
 	return time.Date(leap, time.Month(month), day, hour, minute, second, 0, time.UTC), true
 }
 
-// classic reads what is behind the priority of RFC 3164.
+// classic reads what follows the priority in RFC 3164 (time, host, app and pid) and writes it as
+// members. The message begins at l.at then. Without an app and a colon, all after the host is the
+// message.
 func (l *syslog) classic() (f fault) {
 	if f = l.stamp(true); f.text != "" {
 		return f
@@ -175,7 +180,9 @@ func (l *syslog) classic() (f fault) {
 	return fault{}
 }
 
-// modern reads what is behind the priority of RFC 5424.
+// modern reads what follows the priority in RFC 5424 (version, time, host, app, procid, msgid and
+// structured data) and writes it as members. The message begins at l.at then. The fault says
+// which part is missing.
 func (l *syslog) modern() (f fault) {
 	if l.word(); bytes.HasPrefix(l.line[l.at:], []byte("- ")) {
 		l.at += 2
@@ -207,7 +214,8 @@ func (l *syslog) modern() (f fault) {
 	return fault{}
 }
 
-// data writes the structured data.
+// data reads the structured data at l.at, [id name="value" ...] or "-" for none, and writes it as
+// the member data: an object with an object for each id. l.at is at the end of the data then.
 func (l *syslog) data() (f fault) {
 	begin := l.at
 	if l.line[begin] == '-' {
@@ -241,7 +249,8 @@ func (l *syslog) data() (f fault) {
 	return fault{}
 }
 
-// params writes name="value" up to the bracket that ends the element.
+// params reads the pairs name="value" of one element of structured data, from l.at to the closing
+// bracket, moves past that, and writes the pairs as members.
 func (l *syslog) params() (f fault) {
 	names := &l.s.keys
 	names.reset()
@@ -271,8 +280,8 @@ func (l *syslog) params() (f fault) {
 	}
 }
 
-// name writes the name of a member of the data and its colon; one that was there
-// already gets a number.
+// name writes the name of a member of the structured data, in quotes, and its colon. names has
+// the names that were there before; a name that comes again gets a number, such as id_2.
 func (l *syslog) name(names *keys, text []byte) {
 	l.dst = append(l.dst, '"')
 	from := len(l.dst)
@@ -286,8 +295,9 @@ func (l *syslog) name(names *keys, text []byte) {
 	l.dst = append(l.dst, '"', ':')
 }
 
-// value writes a value without the backslashes before quotes, brackets and
-// backslashes; any other is one.
+// value writes the value of a parameter of structured data, escaped for JSON. text may have a
+// backslash before a quote, a closing bracket or a backslash, which is removed; any other
+// backslash is a part of the value.
 func (l *syslog) value(text []byte) {
 	for {
 		n := bytes.IndexByte(text, '\\')

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// validUTF8 is utf8.Valid for text whose other characters stand among ASCII:
-// behind each of them it looks at eight bytes together again, where that of the
-// library goes on byte by byte to the end.
+// validUTF8 is utf8.Valid, but faster for text that is mostly ASCII: after each character above
+// 127 it looks at eight bytes together again, where the library continues byte by byte to the
+// end.
 func validUTF8(b []byte) bool {
 	i := 0
 	for i+8 <= len(b) {
@@ -40,11 +40,9 @@ func validUTF8(b []byte) bool {
 	return utf8.Valid(b[i:])
 }
 
-// charLen is the length of the character above 127 that the four bytes of w
-// begin with, the first one lowest; 0: they begin with none. A byte that goes on
-// with a character has 10 as its upper bits. Which of them a character needs is
-// told by its first byte; what could be written shorter, the halves of pairs in
-// UTF-16 (0xD800 to 0xDFFF) and what is beyond 0x10FFFF is none.
+// charLen returns the length of the UTF-8 character above 127 that the four bytes of w begin
+// with, the first byte lowest; 0: no valid character. Invalid are characters that could be
+// written shorter, halves of UTF-16 pairs (0xD800 to 0xDFFF), and what is beyond 0x10FFFF.
 func charLen(w uint32) int {
 	switch {
 	case w&0xC0E0 == 0x80C0: // 110xxxxx 10xxxxxx

@@ -44,7 +44,9 @@ func (l *lineState) inArray() bool {
 	return at >= MaxDepth || at >= 0 && l.arrays[at/64]>>(at%64)&1 != 0
 }
 
-// goesOn reports whether what follows the line may be a part of the record.
+// goesOn reports whether what follows the line may be a part of the same JSON record: its last
+// byte promises more, or an array is open. If the line ends within a string, only its last byte
+// counts.
 func (l *lineState) goesOn() bool {
 	return isUnended(l.last) || !l.torn && (isUnended(l.before) || l.inArray())
 }
@@ -54,8 +56,9 @@ func isUnended(before byte) bool {
 	return before == ',' || before == ':' || before == '[' || before == '{'
 }
 
-// line takes in the line that begins at i, and returns the index of its newline, or
-// len(b).
+// line updates the state with the line of b that begins at i, and returns the index of its
+// newline, or len(b) if it has none. l.last is then the last byte outside of comments that is not
+// white space; l.before is the same, but not from a string that does not end in the line.
 func (l *lineState) line(b []byte, i int) int {
 	l.torn = false
 	for i < len(b) && b[i] != '\n' {
@@ -70,6 +73,7 @@ func (l *lineState) line(b []byte, i int) int {
 		case '"', '\'':
 			end := skipQuoted(b, i)
 			if end < len(b) && b[end] != '\n' {
+				// Behind a comma or brace it may be a name: before stays, as if the record went on.
 				if l.last, i = c, end; l.before != ',' && l.before != '{' {
 					l.before = c
 				}
@@ -108,7 +112,8 @@ func commentLen(b []byte) int {
 }
 
 // isolateWarily ends the cut of an invalid object, which begins at k.lead, before the first line
-// that can be the next record and cannot be a part of the invalid one.
+// that can be the next record and cannot be a part of the invalid one. k becomes open if more
+// data is needed, and endless if there is no such line within MaxRecord bytes.
 func (s *Scanner) isolateWarily(k *cut, v view) {
 	var l lineState
 	known := true
@@ -135,8 +140,8 @@ func (s *Scanner) isolateWarily(k *cut, v view) {
 	}
 }
 
-// beginsRecord reports whether a line begins with a brace, indented no deeper than indent, as a
-// record does. known is false if more bytes of the line are needed to tell.
+// beginsRecord reports whether line begins with a brace, indented no deeper than indent, as the
+// next record does. known is false if more bytes of the line are needed to tell.
 func beginsRecord(line []byte, indent int) (begins, known bool) {
 	i := blanks(line)
 	switch {
@@ -148,8 +153,9 @@ func beginsRecord(line []byte, indent int) (begins, known bool) {
 	return line[i] == '{', true
 }
 
-// joinBroken extends the cut of an invalid line of JSON to all lines that may belong to one
-// object with it.
+// joinBroken extends k, the cut of an invalid line of JSON, to all lines that may belong to one
+// object with that line, so that no part of the object is sent. k becomes open if more data is
+// needed. last says that nothing follows data.
 func (s *Scanner) joinBroken(k *cut, data []byte, last bool) {
 	v := data[:min(len(data), s.opt.MaxRecord)]
 	if !k.ended || k.n > len(v) {
@@ -172,8 +178,8 @@ func (s *Scanner) joinBroken(k *cut, data []byte, last bool) {
 	}
 }
 
-// passWarily makes the cut of a JSON record that is longer than MaxRecord: up to the end of the
-// record if that is in data.
+// passWarily makes the cut for a JSON record that is longer than MaxRecord: unsound, up to the
+// end of the record, if that is in data; otherwise endless. last says that nothing follows data.
 func (s *Scanner) passWarily(k *cut, data []byte, last bool) {
 	k.kind, k.n = endless, s.opt.MaxRecord
 	if n, done := s.skipWarily(data[k.n:], 0, last); done {
@@ -184,8 +190,10 @@ func (s *Scanner) passWarily(k *cut, data []byte, last bool) {
 // mostBlank is how much white space is kept to know what comes before it.
 const mostBlank = 64 << 10
 
-// skipWarily is skipLong for a wary scanner. The bytes that it leaves for the next call begin
-// with the last byte before white space, which decides whether the record continues.
+// skipWarily skips a record that is too long, when no part of a broken object may be sent. n is
+// how many bytes of data belong to it; done says that it ends there. If not, the caller comes
+// back with the bytes from n on, which begin with the last byte before white space: that byte
+// decides whether the record continues.
 func (s *Scanner) skipWarily(data []byte, indent int, last bool) (n int, done bool) {
 	seen := -1 // the last byte that is no white space
 	for i, c := range data {
