@@ -34,7 +34,8 @@ type Editor struct {
 	add         []op     // to the object at hand
 }
 
-// NewEditor returns an editor of records of a kind; sep is between the fields of a Row.
+// NewEditor returns an editor that changes records of a kind by the rules of s; sep is the
+// delimiter between the fields of a Row. It is for one goroutine.
 func NewEditor(s *Set, kind Kind, sep byte) *Editor {
 	e := &Editor{set: s, kind: kind, sep: sep, acted: make([]bool, len(s.changes)), commentless: kind == Object && s.Members()}
 	if s.key != nil {
@@ -43,10 +44,10 @@ func NewEditor(s *Set, kind Kind, sep byte) *Editor {
 	return e
 }
 
-// Of returns a record, which is without its line end, as the rules change it: the record
-// itself if no rule acts, else memory of the editor that is valid until the next call. A
-// record of kind Object has to be a JSON object. ok is false if the record cannot be
-// parsed; then no byte of it may be sent.
+// Of returns rec, a record without its line end, as the rules change it: rec itself if no rule
+// acts, else memory of the editor that is valid until the next call. A record of kind Object has
+// to be a JSON object. ok is false if the record cannot be parsed; then no byte of it may be
+// sent.
 func (e *Editor) Of(rec []byte) (out []byte, ok bool) {
 	clear(e.acted)
 	if e.commentless {
@@ -63,8 +64,8 @@ func (e *Editor) Of(rec []byte) (out []byte, ok bool) {
 	return out, true
 }
 
-// dropComments removes the comments from a JSON record, since they may contain what a rule
-// about members hides.
+// dropComments returns a JSON record without its comments, since they may contain what a rule
+// about members hides: rec itself if it has none, else memory that is valid until the next call.
 func (e *Editor) dropComments(rec []byte) []byte {
 	if !mayComment(rec) {
 		return rec
@@ -88,7 +89,7 @@ func (e *Editor) dropComments(rec []byte) []byte {
 	if copied == 0 {
 		return rec
 	}
-	e.acted[e.set.aboutMembers()] = true
+	e.acted[e.set.aboutMembers()] = true // the change is counted for the first such rule
 	e.bare = append(e.bare, rec[copied:]...)
 	return e.bare
 }
@@ -111,7 +112,8 @@ func mayComment(rec []byte) bool {
 // good until the next call.
 func (e *Editor) Acted() []bool { return e.acted }
 
-// redact applies the redact rules to a record; ok is false if it cannot be parsed.
+// redact returns rec as the redact rules change it: rec itself if none acts, else memory that is
+// valid until the next call. ok is false if rec is a JSON record that cannot be parsed.
 func (e *Editor) redact(rec []byte) (out []byte, ok bool) {
 	rules := e.set.redact
 	if e.kind != Row && !e.mayRedact(rec) {
@@ -124,7 +126,7 @@ func (e *Editor) redact(rec []byte) (out []byte, ok bool) {
 	case Row:
 		e.row(rec)
 	default:
-		e.places = e.places[:0]
+		e.places = e.places[:0] // how far the record is on the path of each rule: at its beginning
 		for i := range rules {
 			place := 0
 			if rules[i].member == "" {
@@ -146,7 +148,7 @@ func (e *Editor) redact(rec []byte) (out []byte, ok bool) {
 // mayRedact is a fast test: false means that no redact rule can act on the record.
 func (e *Editor) mayRedact(rec []byte) bool {
 	escapes := e.kind != Line && bytes.IndexByte(rec, '\\') >= 0
-	if escapes && bytes.Contains(rec, []byte(`\u`)) {
+	if escapes && bytes.Contains(rec, []byte(`\u`)) { // any character may be written so
 		return true
 	}
 	for k := range e.set.redact {
@@ -157,14 +159,16 @@ func (e *Editor) mayRedact(rec []byte) bool {
 	return false
 }
 
-// replace writes the bytes with to the changed record in place of rec[from:to], after the unchanged bytes
-// of rec before from. Calls have to come in the order of the places in rec.
+// replace appends the bytes with to the changed record in place of rec[from:to], after the bytes
+// of rec before from that were not copied yet. Calls have to come in the order of the places in
+// rec.
 func (e *Editor) replace(rec []byte, from, to int, with ...byte) {
 	e.out = append(append(e.out, rec[e.copied:from]...), with...)
 	e.copied = to
 }
 
-// object redacts the values of a JSON object.
+// object redacts the values of the JSON object b, with white space and comments around it. It
+// returns false if b is no valid object.
 func (e *Editor) object(b []byte) bool {
 	i := e.gap(b, 0)
 	if i == len(b) || b[i] != '{' {
@@ -176,8 +180,8 @@ func (e *Editor) object(b []byte) bool {
 	return e.gap(b, i) == len(b)
 }
 
-// gap returns the index after white space and comments at i. It removes a comment in which
-// a rule about every value finds something.
+// gap returns the index after the white space and comments at i. A comment in which a rule about
+// every value finds something is removed.
 func (e *Editor) gap(b []byte, i int) int {
 	if i < len(b) && b[i] > ' ' && b[i] != '/' {
 		return i
@@ -198,8 +202,9 @@ func (e *Editor) gap(b []byte, i int) int {
 	return end
 }
 
-// node redacts the JSON value at i. e.places[level:] says how far the value is on the path
-// of each rule. It returns the index after the value, -1 if the value is not valid.
+// node redacts the JSON value at i, and returns the index after it; -1: the value is not valid.
+// e.places[level:] says how far the value is on the path of each rule, depth how deeply it is
+// nested.
 func (e *Editor) node(b []byte, i, level, depth int) int {
 	if depth > mostDepth {
 		return -1
@@ -241,7 +246,9 @@ func (e *Editor) node(b []byte, i, level, depth int) int {
 	return end
 }
 
-// fields redacts the members of the object whose brace is before i.
+// fields redacts the members of the object whose brace is before i, and returns the index after
+// the object; -1: it is not valid. e.places[level:] says how far the object is on the path of
+// each rule, depth how deeply it is nested.
 func (e *Editor) fields(b []byte, i, level, depth int) int {
 	n := len(e.set.redact)
 	inner := len(e.places)
@@ -283,7 +290,7 @@ func (e *Editor) fields(b []byte, i, level, depth int) int {
 		if i = e.gap(b, i+1); i == len(b) {
 			return -1
 		}
-		if alive {
+		if alive { // a rule may act within the value
 			i = e.node(b, i, inner, depth+1)
 		} else {
 			i = valueEnd(b, i)
@@ -297,7 +304,8 @@ func (e *Editor) fields(b []byte, i, level, depth int) int {
 	}
 }
 
-// plainName returns the text of a quoted name, without escapes.
+// plainName returns the text of a name in quotes, with its escapes replaced. It is valid until
+// the next call.
 func (e *Editor) plainName(quoted []byte) []byte {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
@@ -324,7 +332,7 @@ func (e *Editor) value(b []byte, from, to int, how written, places []int) {
 	if how == valueString || how == valueName {
 		content = b[from+1 : to-1]
 	}
-	var quote []byte // that becomes needed
+	var quote []byte // set once a number or truth value has become a text
 	changed := false
 	for k := range e.set.redact {
 		r := &e.set.redact[k]
@@ -345,7 +353,7 @@ func (e *Editor) value(b []byte, from, to int, how written, places []int) {
 			content, quote = e.content, []byte{'"'}
 		}
 		if r.whole() {
-			break // what stands there now is of the rule
+			break // the value is now that of the rule: later rules do not act on it
 		}
 	}
 	switch {
@@ -357,8 +365,9 @@ func (e *Editor) value(b []byte, from, to int, how written, places []int) {
 	}
 }
 
-// apply returns the content of a value after one rule: the same slice if the rule does not
-// act, else memory that the second next call uses again.
+// apply returns the content of a value after the rule r: the same slice if the rule does not act,
+// else memory that the second next call uses again. how says how the value is written; quoted
+// says that an earlier rule made a string of it.
 func (e *Editor) apply(r *redaction, content []byte, how written, quoted bool) []byte {
 	inString := quoted || how == valueString || how == valueName
 	text := content
@@ -386,7 +395,7 @@ func (e *Editor) apply(r *redaction, content []byte, how written, quoted bool) [
 			return content
 		}
 		e.spare = e.spare[:0]
-		at := 0 // in content
+		at := 0 // index in content up to which it was copied
 		walk := unescaper{content: content, plain: len(text) == len(content)}
 		for _, s := range e.parts {
 			from := walk.before(s.from)
@@ -407,8 +416,8 @@ type unescaper struct {
 	at, of  int  // a place in content, and the same in the text
 }
 
-// before returns the last index of the content that is not after this index of the text
-// without escapes.
+// before returns the last index of the content, which has escapes, that is not after place, an
+// index of the text without escapes.
 func (u *unescaper) before(place int) int {
 	if u.plain {
 		return place
@@ -423,8 +432,8 @@ func (u *unescaper) before(place int) int {
 	return u.at
 }
 
-// behind returns the first index of the content that is not before this index of the text
-// without escapes.
+// behind returns the first index of the content, which has escapes, that is not before place, an
+// index of the text without escapes.
 func (u *unescaper) behind(place int) int {
 	if u.plain {
 		return place
@@ -436,8 +445,8 @@ func (u *unescaper) behind(place int) int {
 	return u.at
 }
 
-// unit returns the length of the byte or escape at the beginning of content, and the
-// length of its text.
+// unit returns the length of the byte or escape at the beginning of content (raw), and the length
+// of the text that it stands for. Two \u escapes that are one surrogate pair count as one.
 func unit(content []byte) (raw, text int) {
 	if content[0] != '\\' || len(content) == 1 {
 		return 1, 1
@@ -507,7 +516,7 @@ func isNumber(text []byte) bool {
 	return len(rest) == 0
 }
 
-// row redacts the fields of a row.
+// row redacts the fields of a delimited record. Columns are counted from 1.
 func (e *Editor) row(row []byte) {
 	e.shifted = e.isShifted(row)
 	for i, column := 0, 1; ; column++ {
@@ -529,8 +538,9 @@ func (e *Editor) row(row []byte) {
 	}
 }
 
-// isShifted reports whether the fields of a row cannot be assigned to columns: there are
-// more or fewer than in the header, or fewer than rules name.
+// isShifted reports whether the fields of a row cannot be assigned to columns, because there are
+// more or fewer than in the header, or fewer than rules name. It is false if no rule is about a
+// column.
 func (e *Editor) isShifted(row []byte) bool {
 	most, asked := 0, false
 	for k := range e.set.redact {
@@ -553,7 +563,8 @@ func (e *Editor) isShifted(row []byte) bool {
 	return fields < most || e.columns.all > 0 && fields != e.columns.all
 }
 
-// field redacts row[from:to].
+// field redacts row[from:to], the field of the column with this number; quoted says that it is in
+// quotes. The changed field gets quotes if it needs them.
 func (e *Editor) field(row []byte, from, to, column int, quoted bool) {
 	text := row[from:to]
 	if quoted {
@@ -577,7 +588,7 @@ func (e *Editor) field(row []byte, from, to, column int, quoted bool) {
 	if !changed {
 		return
 	}
-	alone := from == 0 && to == len(row)
+	alone := from == 0 && to == len(row) // the only field: an empty one would make a blank line
 	if quoted || len(text) == 0 && alone || bytes.IndexByte(text, e.sep) >= 0 || bytes.ContainsAny(text, "\"\r\n") {
 		text = slices.Concat([]byte{'"'}, bytes.ReplaceAll(text, []byte{'"'}, []byte(`""`)), []byte{'"'})
 	}

@@ -21,9 +21,9 @@ var none = hit{segment: segment{from: -1}}
 // presets are the finders that have names. Each finds rather too much than too little.
 var presets = map[string]finder{"email": findEmail, "ipv4": findIPv4, "bearer": findBearer, "card": findCard}
 
-// hasHint is a fast test: false means that the finder of this name finds nothing in any
-// value of a record without \u escapes. Addresses and numbers have no character that needs
-// an escape.
+// hasHint is a fast test for the preset with this name: false means that it finds nothing in any
+// value of a record without \u escapes. Addresses and numbers have no character that needs an
+// escape.
 func hasHint(name string, rec []byte) bool {
 	if name == "bearer" {
 		return indexFold(rec, "bearer") >= 0
@@ -49,8 +49,9 @@ const wideAt = "\uff20"
 // atWindow is how far the next sign of one kind is looked for before those of others are.
 const atWindow = 4 << 10
 
-// nextAt returns where the next @, %40 or wide @ begins, from i on, and its length; 0:
-// there is none.
+// nextAt returns the index of the next sign for "at" from i on (@, %40 or the full-width @), and
+// its length; a length of 0: there is none. It searches for all three in windows of atWindow
+// bytes, so that a sign that is rare is not looked for in all of the text each time.
 func nextAt(text []byte, i int) (at, n int) {
 	for ; i < len(text); i += atWindow {
 		at = min(i+atWindow, len(text))
@@ -69,10 +70,12 @@ func nextAt(text []byte, i int) (at, n int) {
 	return 0, 0
 }
 
-// findEmail finds an address whose domain has a dot and ends in two letters or more.
+// findEmail finds the first email address that begins at from or later; its domain has a dot and
+// ends in two letters or more. The hit says where the search for the next one begins. none: there
+// is no address.
 func findEmail(text []byte, from int) hit {
-	before := from // behind the last sign for @
-	run := from    // from here to before, all is what a local part can have
+	before := from // index after the last sign for @
+	run := from    // all bytes from here to before can be in the part before the @
 	for {
 		at, n := nextAt(text, before)
 		if n == 0 {
@@ -82,10 +85,10 @@ func findEmail(text []byte, from int) hit {
 		for start > before && (isLocal(text[start-1]) || text[start-1] == '\'') {
 			start--
 		}
-		if start == before { // other ways to write @ are signs of a local part as well
+		if start == before { // the sign before, such as %40, can be in that part too
 			start = run
 		}
-		for start < at && text[start] == '\'' { // a quote around it
+		for start < at && text[start] == '\'' { // a quote around the address
 			start++
 		}
 		before, run = at+n, start
@@ -114,8 +117,8 @@ func findEmail(text []byte, from int) hit {
 	}
 }
 
-// findIPv4 finds four numbers up to 255 with dots between them, no digit before or
-// behind.
+// findIPv4 finds the first IPv4 address that begins at from or later: four numbers up to 255 with
+// dots between them, and no digit before or after. none: there is no address.
 func findIPv4(text []byte, from int) hit {
 	for dot := from; ; dot++ {
 		n := bytes.IndexByte(text[dot:], '.')
@@ -127,7 +130,7 @@ func findIPv4(text []byte, from int) hit {
 		for start > from && isDigit(text[start-1]) {
 			start--
 		}
-		if start > 0 && isDigit(text[start-1]) { // what is before from is used up
+		if start > 0 && isDigit(text[start-1]) { // a digit before from, of what was found before
 			continue
 		}
 		if end := behindIPv4(text, start); end > 0 {
@@ -145,7 +148,7 @@ func behindIPv4(text []byte, i int) int {
 			}
 			i++
 		}
-		value, digits := 0, 0
+		value, digits := 0, 0 // of this number
 		for i < len(text) && isDigit(text[i]) {
 			if value, digits = 10*value+int(text[i]-'0'), digits+1; digits > 3 {
 				return 0
@@ -159,8 +162,9 @@ func behindIPv4(text []byte, i int) int {
 	return i
 }
 
-// findBearer finds the token after the word bearer, in any letter case. If the token
-// itself ends in the word bearer or token, what follows belongs to it.
+// findBearer finds the first token after the word bearer, in any letter case, at from or later.
+// If the token itself ends in the word bearer or token, what follows belongs to it. none: there
+// is no token.
 func findBearer(text []byte, from int) hit {
 	const word = "bearer"
 	for i := from; ; {
@@ -171,7 +175,7 @@ func findBearer(text []byte, from int) hit {
 		i += n + len(word)
 		start := behindParting(text, i)
 		end := tokenEnd(text, start)
-		if start == i || end == start {
+		if start == i || end == start { // nothing between word and token, or no token
 			continue
 		}
 		for last := i; endsInWord(text[last:end]); {
@@ -186,8 +190,8 @@ func findBearer(text []byte, from int) hit {
 	}
 }
 
-// behindParting returns the index after the characters at i that can separate a word from
-// its token.
+// behindParting returns the index after the characters at i that can separate a word from its
+// token: white space, quotes, colons and the like, also written as %XX.
 func behindParting(text []byte, i int) int {
 	for i < len(text) {
 		c, n := text[i], 1
@@ -225,13 +229,13 @@ func tokenEnd(text []byte, i int) int {
 	return end
 }
 
-// endsInWord reports whether a token ends in the word bearer or token, which another token
-// may follow.
+// endsInWord reports whether a token ends in the word bearer or token, which another token may
+// follow. Separators behind the word do not count.
 func endsInWord(token []byte) bool {
 	for {
 		token = bytes.TrimRight(token, `:=+\`)
 		n := len(token) - 3
-		if n < 0 || token[n] != '%' || behindParting(token, n) == n {
+		if n < 0 || token[n] != '%' || behindParting(token, n) == n { // no separator written as %XX
 			break
 		}
 		token = token[:n]
@@ -281,8 +285,8 @@ func spaceLen(text []byte) int {
 	return 0
 }
 
-// indexFold returns the first index of a lower-case word in text, in any letter case; -1:
-// there is none.
+// indexFold returns the first index of word, which is in lower case, in text, in any letter case;
+// -1: it is not there.
 func indexFold(text []byte, word string) int {
 	small, large := bytes.IndexByte(text, word[0]), bytes.IndexByte(text, word[0]&^0x20)
 	for small >= 0 || large >= 0 {
@@ -310,12 +314,13 @@ const (
 	mostCard  = 19
 )
 
-// findCard finds the longest payment card number: 13 to 19 digits with a valid check
-// digit, the first 2 to 6, optionally a space or hyphen between digits, and no digit
-// before or after.
+// findCard finds the first payment card number that begins at from or later: 13 to 19 digits with
+// a valid check digit, the first 2 to 6, optionally a space or hyphen between digits, and no
+// digit before or after. Of those that begin at one place it takes the longest. none: there is no
+// number.
 func findCard(text []byte, from int) hit {
 	for i := from; i+leastCard <= len(text); {
-		// Whatever begins from i on up to skip has it within.
+		// A number that begins from i on up to skip would contain this character.
 		if skip := i + leastCard - 1; !isDigit(text[skip]) && text[skip] != ' ' && text[skip] != '-' {
 			i = skip + 1
 			continue

@@ -31,8 +31,8 @@ type mark struct {
 	found bool // there it does
 }
 
-// Begin sets the block whose records At is asked about next. The bytes of a record must
-// not change before At has been asked about it.
+// Begin sets the block of records about which At is asked next. The bytes of a record must not
+// change before At has been asked about it.
 func (j *Judge) Begin(block []byte) {
 	l := &j.look
 	l.block, l.calm, l.sent, l.escapes = block, -1, -1, mark{}
@@ -43,11 +43,11 @@ func (j *Judge) Begin(block []byte) {
 // before that asked about last, is sent: At would be -1.
 func (j *Judge) Calm(end int) bool { return end <= j.look.sent }
 
-// At returns the index of the reason for which the record block[start:end], without its line
-// end, is left out; -1: it is sent. It is for records from which no other object was made.
-// The records of a block have to be asked about in order.
+// At returns the index of the reason for which rules filter the record block[start:end], without
+// its line end; -1: it is sent. It is only for records of which parsing made no other object. The
+// records of a block have to be asked about in order.
 func (j *Judge) At(start, end int) int {
-	if end <= j.look.calm {
+	if end <= j.look.calm { // none of the texts that conditions require is in the record
 		return j.set.calm
 	}
 	text := j.look.block[start:end]
@@ -58,7 +58,7 @@ func (j *Judge) At(start, end int) int {
 	j.start, j.end, j.looks = start, end, true
 	reason := j.Of(text, object)
 	j.looks = false
-	if j.set.guarded {
+	if j.set.guarded { // how far is the block known to have none of these texts?
 		l := &j.look
 		l.calm = len(l.block)
 		if j.kind == Object {
@@ -74,12 +74,12 @@ func (j *Judge) At(start, end int) int {
 	return reason
 }
 
-// near reports whether the current record contains one of the texts that a condition
-// requires, or may contain one in escaped form.
+// near reports whether the current record contains one of the texts that the condition c requires
+// (needles), or may contain one in escaped form. If it is false, the condition does not hold.
 func (j *Judge) near(c *condition) bool {
 	for _, k := range c.needles {
 		n, index := &j.set.needles[k], j.set.needles[k].index
-		if n.named {
+		if n.named { // the name of a member: look at the value behind it too
 			index = func(b []byte) int { return j.indexHeld(c, b, false) }
 		}
 		if m := &j.look.marks[k]; j.advance(m, len(n.text), index) && m.at+len(n.text) <= j.end {
@@ -95,9 +95,9 @@ func (j *Judge) escaped() bool {
 	return j.advance(&j.look.escapes, leastEscape, j.set.hidden.index)
 }
 
-// advance moves a mark to the next occurrence of a text, or after the current record, and
-// reports whether the text begins in the record. index finds the text in at least length
-// bytes.
+// advance moves the mark m to the next occurrence of a text, or past the current record, and
+// reports whether the text begins in the record. index finds the text in the bytes given to it
+// (-1: it is not there); length is that of the text.
 func (j *Judge) advance(m *mark, length int, index func([]byte) int) bool {
 	if m.at < j.start {
 		m.at, m.found = j.start, false
@@ -143,7 +143,8 @@ func (c *characters) has(r rune) bool {
 // leastEscape is the length of a character written as \u.
 const leastEscape = len(`\u0000`)
 
-// index returns where one of the characters is first written as a \u escape; -1: nowhere.
+// index returns the index in b at which one of the characters is first written as a \u escape;
+// -1: nowhere.
 func (c *characters) index(b []byte) int {
 	if !c.any {
 		return -1

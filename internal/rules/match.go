@@ -16,9 +16,9 @@ type matcher struct {
 	begins bool // the text is where it matches, which is the beginning
 }
 
-// newMatcher compiles an expression. It keeps the longest text that every match contains, to rule
-// out most records by a search for the text; an expression that is only a text needs no regular
-// expression at all.
+// newMatcher compiles a regular expression. It keeps a text that every match contains, the
+// longest that it finds, to rule out most records by a search for this text. An expression that
+// is only a text, or ^ and a text, needs no regular expression at all.
 func newMatcher(expression string) (*matcher, error) {
 	re, err := regexp.Compile(expression)
 	if err != nil {
@@ -59,7 +59,7 @@ func literal(re *syntax.Regexp) []byte {
 		return nil
 	}
 	text := string(re.Rune)
-	if strings.ContainsRune(text, utf8.RuneError) { // which any byte that is no text matches
+	if strings.ContainsRune(text, utf8.RuneError) { // that character also matches any invalid byte
 		return nil
 	}
 	return []byte(text)

@@ -35,7 +35,8 @@ type op struct {
 	quoted []byte // the new name as JSON has it
 }
 
-// newShape compiles Rename, Remove and Add; nil: there are none.
+// newShape compiles the rules Rename, Remove and Add for records of a kind; nil: there are none.
+// bad has all mistakes in them, each an *Error.
 func newShape(c *Config, kind Kind) (s *shape, bad []error) {
 	s = &shape{}
 	wrong := func(list string, index int, key, value, text string) {
@@ -97,7 +98,8 @@ func newShape(c *Config, kind Kind) (s *shape, bad []error) {
 	return s, bad
 }
 
-// changes appends the names under which changes of the shape are counted.
+// changes appends to all the names under which changes are counted (rename, remove, add), as far
+// as there are such rules, and keeps their indexes.
 func (s *shape) changes(all []string) []string {
 	for _, one := range []struct {
 		kind string
@@ -120,7 +122,7 @@ type member struct {
 	renamed               *op // nil: it is not
 }
 
-// isNamed reports whether this is the member's name after renaming.
+// isNamed reports whether the member has this name after renaming.
 func (m *member) isNamed(name string) bool {
 	if m.renamed != nil {
 		return m.renamed.value == name
@@ -128,10 +130,12 @@ func (m *member) isNamed(name string) bool {
 	return string(m.plain) == name
 }
 
-// reshape applies rename, remove and add to a JSON object.
+// reshape returns rec, a JSON object, with the rules rename, remove and add applied: rec itself
+// if none acts, else memory that is valid until the next call. ok is false if rec cannot be
+// parsed.
 func (e *Editor) reshape(rec []byte) (out []byte, ok bool) {
 	s := e.set.shape
-	may := s.add || bytes.IndexByte(rec, '\\') >= 0
+	may := s.add || bytes.IndexByte(rec, '\\') >= 0 // a name may be written with escapes
 	for i := range s.ops {
 		may = may || s.ops[i].mayLead(rec)
 	}
@@ -155,8 +159,9 @@ func (e *Editor) reshape(rec []byte) (out []byte, ok bool) {
 	return rec, ok
 }
 
-// reshapeValue changes the objects in the value at i, and returns the index after it; -1:
-// the value is not valid.
+// reshapeValue changes the objects in the value at i, and returns the index after it; -1: the
+// value is not valid. e.places[level:] says how far the value is on the path of each rule, depth
+// how deeply it is nested.
 func (e *Editor) reshapeValue(b []byte, i, level, depth int) int {
 	switch {
 	case depth > mostDepth:
@@ -183,8 +188,8 @@ func (e *Editor) reshapeValue(b []byte, i, level, depth int) int {
 	}
 }
 
-// reshapeObject changes the members of the object at i, and returns the index after it;
-// -1: the object is not valid.
+// reshapeObject changes the members of the object at i, and returns the index after it; -1: the
+// object is not valid. e.places[level:] says how far the object is on the path of each rule.
 func (e *Editor) reshapeObject(b []byte, i, level, depth int) int {
 	first := len(e.members)
 	defer func() { e.members = e.members[:first] }()
@@ -195,13 +200,13 @@ func (e *Editor) reshapeObject(b []byte, i, level, depth int) int {
 	count := len(e.members) - first
 	e.decide(first, level)
 	there, was := e.places[level:level+len(e.set.shape.ops)], len(e.elsewhere)
-	e.elsewhere = append(e.elsewhere, there...) // by which the next element of an array goes too
+	e.elsewhere = append(e.elsewhere, there...) // restored for the next element of an array
 	defer func() {
 		copy(e.places[level:], e.elsewhere[was:])
 		e.elsewhere = e.elsewhere[:was]
 	}()
 	e.endAdded(first, there)
-	kept := brace + 1 // behind the last member that is kept, or the brace
+	kept := brace + 1 // index after the last member that is kept, or after the brace
 	any := false
 	for k := range count {
 		m := e.members[first+k]
@@ -237,8 +242,9 @@ func (e *Editor) reshapeObject(b []byte, i, level, depth int) int {
 	return end
 }
 
-// within appends, for each operation, how far the member is on its path, and reports
-// whether any path continues in it.
+// within appends to e.places, for each rule, how far the member m of an object is on the path of
+// the rule; e.places[level:] says it of the object. inner is the index of the new places. alive
+// says that the path of a rule continues in the member.
 func (e *Editor) within(level int, m *member) (inner int, alive bool) {
 	inner = len(e.places)
 	for k := range e.set.shape.ops {
@@ -248,7 +254,7 @@ func (e *Editor) within(level int, m *member) (inner int, alive bool) {
 			name = []byte(m.renamed.value)
 		}
 		at := o.on(e.places[level+k], name)
-		if at == len(o.member) {
+		if at == len(o.member) { // the rule is about the member itself
 			at = dead
 		}
 		e.places = append(e.places, at)
@@ -257,8 +263,8 @@ func (e *Editor) within(level int, m *member) (inner int, alive bool) {
 	return inner, alive
 }
 
-// listMembers adds the members of the object whose brace is before i to e.members. It
-// returns the index after the object, or -1.
+// listMembers adds the members of the object whose brace is before i to e.members. It returns the
+// index after the object; -1: the object is not valid.
 func (e *Editor) listMembers(b []byte, i int) int {
 	for {
 		if i = skipSpace(b, i); i == len(b) {
@@ -279,7 +285,7 @@ func (e *Editor) listMembers(b []byte, i int) int {
 			return -1
 		}
 		if m.plain = e.plainName(b[i:m.name]); bytes.IndexByte(b[i:m.name], '\\') >= 0 {
-			m.plain = bytes.Clone(m.plain) // which the next name with an escape would take
+			m.plain = bytes.Clone(m.plain) // the next name with an escape is written to the same memory
 		}
 		if i = skipSpace(b, m.name); i == len(b) || b[i] != ':' {
 			return -1
@@ -295,9 +301,10 @@ func (e *Editor) listMembers(b []byte, i int) int {
 	}
 }
 
-// decide marks which of the members from index first on are removed or renamed. A rename
-// is cancelled if another member has the new name, or gets it first; a cancelled rename
-// keeps its old name taken, so decide repeats until nothing changes.
+// decide marks which of the members e.members[first:] are removed or renamed; e.places[level:]
+// says how far their object is on the path of each rule. A rename is cancelled if another member
+// has the new name, or gets it first. A member whose rename is cancelled keeps its old name,
+// which may cancel another rename, so decide repeats until nothing changes.
 func (e *Editor) decide(first, level int) {
 	all := e.members[first:]
 	wants := false
@@ -329,8 +336,8 @@ func (e *Editor) decide(first, level int) {
 // fewMembers is how many of an object are compared one by one.
 const fewMembers = 64
 
-// taken returns a function that reports whether the new name of a member is already that
-// of another member. It has to be asked in the order of the members.
+// taken returns a function that reports whether the new name of member i is already that of
+// another member. Call it in the order of the members, and only for those that are renamed.
 func (e *Editor) taken(all []member) func(i int) bool {
 	if len(all) <= fewMembers {
 		return func(i int) bool {
@@ -357,7 +364,9 @@ func (e *Editor) taken(all []member) func(i int) bool {
 	}
 }
 
-// endAdded cancels the additions of members that the object has already.
+// endAdded cancels the add rules whose member the object has already. The members of the object
+// are e.members[first:]; places says how far the object is on the path of each rule, dead (-1):
+// the rule does not act in it.
 func (e *Editor) endAdded(first int, places []int) {
 	for k := range e.set.shape.ops {
 		o := &e.set.shape.ops[k]
@@ -374,13 +383,14 @@ func (e *Editor) endAdded(first int, places []int) {
 // its place on the paths of the rules. more says that the object has other members.
 func (e *Editor) addMembers(b []byte, i, first, level int, more bool) {
 	s := e.set.shape
-	add := e.add[:0] // what is left of their paths
+	add := e.add[:0] // rules that add here, each with the rest of its path
 	for k := range s.ops {
 		o := s.ops[k]
 		at := e.places[level+k]
 		if o.kind != Added || at == dead || at == len(o.member) {
 			continue
 		}
+		// If the object has the next name of the path, the rule adds in that member, or not at all.
 		if !slices.ContainsFunc(e.members[first:], func(m member) bool {
 			return !m.gone && e.on(&o, at, &m) != dead
 		}) {
@@ -399,8 +409,8 @@ func (e *Editor) addMembers(b []byte, i, first, level int, more bool) {
 	e.acted[s.adds] = true
 }
 
-// appendAdded appends members; those whose paths begin with the same name go into one
-// object.
+// appendAdded appends the members of the rules in add, whose paths are sorted. Those whose paths
+// begin with the same name go into one object.
 func appendAdded(dst []byte, add []op) []byte {
 	for i := 0; i < len(add); {
 		if i > 0 {
@@ -430,8 +440,8 @@ func appendAdded(dst []byte, add []op) []byte {
 	return dst
 }
 
-// on returns how far an addition's path is after a member, by the member's name after
-// renaming.
+// on returns how far the path of the add rule o is matched after the member m, by the name that m
+// has after renaming. at is the index before it; the result is as that of path.on.
 func (e *Editor) on(o *op, at int, m *member) int {
 	if m.renamed != nil {
 		return o.path.on(at, []byte(m.renamed.value))

@@ -38,6 +38,8 @@ var useful = rarity('r')
 // that has it, and a search for the name still finds less than one for other bytes.
 var often = rarity('p')
 
+// newNeedle returns the needle for a text, one of t. Its search looks for the byte of the text
+// that is the rarest in logs.
 func newNeedle(text string, t texts) needle {
 	n := needle{text: []byte(text), fold: t.fold, all: t.all}
 	for i, c := range n.text {
@@ -66,8 +68,8 @@ const (
 	perVain   = 16
 )
 
-// index returns the first index of the needle in b, -1 if it is not there. It searches for
-// the rarest byte of the needle.
+// index returns the first index of the needle in b; -1: it is not there. It searches for the
+// rarest byte of the needle, and, once that byte was found in vain too often, for the whole text.
 func (n *needle) index(b []byte) int {
 	c := n.text[n.rare]
 	last := len(b) - len(n.text) // where it can begin
@@ -92,7 +94,8 @@ func (n *needle) index(b []byte) int {
 	return -1
 }
 
-// isAt reports whether the needle is at an index of b.
+// isAt reports whether the needle is at index i of b. If n.all is set, it has to be a whole JSON
+// value there.
 func (n *needle) isAt(b []byte, i int) bool {
 	part := b[i : i+len(n.text)]
 	if n.fold {
@@ -110,7 +113,7 @@ const (
 // word, and not the name of a member.
 func isValueAt(b []byte, from, to int) bool {
 	if from == 0 || to+1 >= len(b) {
-		return true // nobody knows
+		return true // b does not tell
 	}
 	switch before := b[from-1]; {
 	case before == '"' || before == '\'':
@@ -180,7 +183,7 @@ func (t texts) weight() int {
 		for i := range len(text) {
 			rarest = max(rarest, rarity(text[i]))
 		}
-		if rarest < useful {
+		if rarest < useful { // nearly every record has all of its bytes
 			return 0
 		}
 		weight = min(weight, 16*min(len(text), 16)+rarest/4)
@@ -188,8 +191,8 @@ func (t texts) weight() int {
 	return weight - 24*(len(t.of)-1)
 }
 
-// rarest is the rarity of the rarest byte of that text whose bytes are the most frequent;
-// 0: there is none.
+// rarest returns how rare the rarest byte of a text is, of that text of which it is the least
+// rare; 0: there are no texts.
 func (t texts) rarest() (least int) {
 	for i, text := range t.of {
 		n := newNeedle(text, t)
@@ -200,7 +203,8 @@ func (t texts) rarest() (least int) {
 	return least
 }
 
-// better returns the one of two with the higher weight.
+// better returns that one of both whose search skips more records: the one with the higher
+// weight.
 func (t texts) better(other texts) texts {
 	if other.weight() > t.weight() {
 		return other
@@ -208,7 +212,8 @@ func (t texts) better(other texts) texts {
 	return t
 }
 
-// within returns, of each text, the longest part without characters that may be escaped.
+// within returns, for each text, its longest part without control characters and without the
+// characters in hidden, which a record may have in escaped form.
 func (t texts) within(hidden string) texts {
 	parts := texts{fold: t.fold, all: true}
 	for _, text := range t.of {
@@ -223,7 +228,8 @@ func (t texts) within(hidden string) texts {
 	return parts
 }
 
-// textsOf returns texts of which every match of the expression contains one.
+// textsOf returns texts of which every match of a regular expression contains one; none if that
+// is not known.
 func textsOf(expression string) texts {
 	tree, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
@@ -245,8 +251,8 @@ type analysis struct{ fold bool }
 // mostWays is how many texts an analysis follows.
 const mostWays = 16
 
-// of returns all texts that an expression matches; or, in some, texts of which each match
-// contains one. Nil: there are too many, or they are not known.
+// of returns, in all, every text that the expression re matches; or, in some, texts of which each
+// match contains one. nil means that there are too many, or that they are not known.
 func (a *analysis) of(re *syntax.Regexp) (all, some []string) {
 	switch re.Op {
 	case syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
@@ -283,7 +289,7 @@ func (a *analysis) of(re *syntax.Regexp) (all, some []string) {
 // a match may be bytes that are no text.
 func (a *analysis) literal(re *syntax.Regexp) (all, some []string) {
 	text := string(re.Rune)
-	if strings.ContainsRune(text, utf8.RuneError) { // which any byte that is no text matches
+	if strings.ContainsRune(text, utf8.RuneError) { // that character also matches any invalid byte
 		return nil, nil
 	}
 	if !a.fold {

@@ -32,9 +32,10 @@ func (p path) withheld(kind Kind) path {
 	return p
 }
 
-// newPath returns the path of a member such as http.path. Its needle is the last name (path): a record
-// without escapes that does not contain the needle cannot have the member and is skipped. There is no
-// needle if the name has a character that JSON writers escape: a control character, quote or slash.
+// newPath returns the path of a member such as http.path. Its needle is the last name (path): a
+// record without escapes that does not contain the needle cannot have the member, and is skipped.
+// There is no needle if the name has a character that JSON writers escape: a control character,
+// quote or slash.
 func newPath(member string) path {
 	p := path{member: member}
 	last := member[strings.LastIndexByte(member, '.')+1:]
@@ -51,9 +52,9 @@ func (p *path) mayLead(rec []byte) bool { return p.needle == nil || bytes.Contai
 // dead is the place on a path from which there is no way on.
 const dead = -1
 
-// on returns the index in p.member up to which the path is matched after one more name: at is the
-// index before it. len(p.member) means that the member is reached; dead means that the name is
-// not on the path.
+// on returns the index in p.member up to which the path is matched after one more name; at is the
+// index before it. The result len(p.member) means that the member is reached, dead (-1) that the
+// name is not on the path. If p.numbered is set, name_2 counts as name.
 func (p *path) on(at int, name []byte) int {
 	if at == dead {
 		return dead
@@ -70,9 +71,10 @@ func (p *path) on(at int, name []byte) int {
 	}
 }
 
-// step matches one name, exactly as it is, with the path from the index at on. It returns the index
-// after this name and its dot, len(p.member) if the member is reached, or dead if the name is not the
-// next one on the path.
+// step matches one name, exactly as it is, with the path from the index at on. It returns the
+// index after this name and its dot, len(p.member) if the member is reached, or dead (-1) if the
+// name is not the next one on the path. If p.flat is set, a name that goes on after the path with
+// a dot counts too.
 func (p *path) step(at int, name []byte) int {
 	rest := p.member[at:]
 	switch n := len(name); {

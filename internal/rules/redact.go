@@ -116,7 +116,8 @@ func (s *Set) newRedaction(c *Redaction, kind Kind, header bool, i int) (r redac
 // segment is a part of a text.
 type segment struct{ from, to int }
 
-// segments appends the parts of a text that have to be replaced, in order.
+// segments appends to all the parts of text that the rule replaces, in order. Parts that overlap,
+// such as an email address within another match, become one.
 func (r *redaction) segments(all []segment, text []byte) []segment {
 	if r.re != nil {
 		if !r.filter.matches(text) {
@@ -134,7 +135,7 @@ func (r *redaction) segments(all []segment, text []byte) []segment {
 	for i, find := range r.find {
 		next[i] = find(text, 0)
 	}
-	for found := len(all); ; {
+	for found := len(all); ; { // take the first of what the presets find, again and again
 		first := -1
 		for i := range next {
 			if next[i].from >= 0 && (first < 0 || next[i].from < next[first].from) {
@@ -154,7 +155,7 @@ func (r *redaction) segments(all []segment, text []byte) []segment {
 	}
 }
 
-// mayAct is a fast test: false means that the rule cannot act on a record without \u
+// mayAct is a fast test: false means that the rule cannot act on rec, a record without \u
 // escapes. escapes says that the record has other escapes.
 func (r *redaction) mayAct(rec []byte, escapes bool) bool {
 	switch {
@@ -177,7 +178,7 @@ type digester struct {
 
 func newDigester(key []byte) digester { return digester{mac: hmac.New(sha256.New, key)} }
 
-// of returns the hash of a text, valid until the next call.
+// of returns the keyed hash of text in hex, valid until the next call.
 func (d *digester) of(text []byte) []byte {
 	d.mac.Reset()
 	d.mac.Write(text)

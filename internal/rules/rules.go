@@ -110,7 +110,8 @@ func (e *Error) Error() string {
 	return at + ": " + e.Err.Error()
 }
 
-// Path returns the path of the wrong key in the input's configuration.
+// Path returns the path of the wrong key in the configuration of the input, such as
+// drop[2].match.
 func (e *Error) Path() string {
 	at := e.List
 	if e.Index != whole {
@@ -154,9 +155,9 @@ type sample struct {
 	whole bool      // the record is the key
 }
 
-// New compiles rules for records of a kind; there is at least one rule. words are reasons
-// that have another meaning already: no rule may have such a name. The error joins all
-// mistakes, each an *Error.
+// New compiles rules for records of a kind; c has at least one rule. words are names that have
+// another meaning already, so that no rule may have them. The error joins all mistakes, each an
+// *Error.
 func New(c Config, kind Kind, words ...string) (*Set, error) {
 	s := &Set{}
 	var bad []error
@@ -194,7 +195,10 @@ func New(c Config, kind Kind, words ...string) (*Set, error) {
 	return s, nil
 }
 
-// addNeedles collects the texts for which conditions search.
+// addNeedles collects the texts (needles) that a record must contain for a condition to hold, so
+// that records can be searched for all of them at once. s.guarded says that each condition has
+// such a text and nothing is sampled; s.calm is what Judge.Of then returns for a record that has
+// none of the texts.
 func (s *Set) addNeedles(kind Kind) {
 	s.guarded = s.sample == nil
 	if s.calm = -1; len(s.keep) > 0 {
@@ -203,6 +207,7 @@ func (s *Set) addNeedles(kind Kind) {
 	for _, list := range [][]condition{s.keep, s.drop} {
 		for i := range list {
 			c := &list[i]
+			// The name of the member is rarer than its values: search for the name.
 			if c.name != nil && c.name.rarest() >= often && c.asks.rarest() < often {
 				c.needles = []int{len(s.needles)}
 				s.needles = append(s.needles, *c.name)
@@ -231,7 +236,8 @@ func (s *Set) addNeedles(kind Kind) {
 	}
 }
 
-// addChanges compiles the rules that change records.
+// addChanges compiles the rules that change records (redact, rename, remove, add) and collects
+// the names under which their changes are counted. bad has all mistakes.
 func (s *Set) addChanges(c *Config, kind Kind) (bad []error) {
 	taken := []string{Renamed, Removed, Added}
 	for i := range c.Redact {
@@ -325,6 +331,7 @@ func (s *Set) Members() bool { return s != nil && s.aboutMembers() >= 0 }
 // aboutMembers returns the index in Changes of the first rule that hides or removes
 // members; -1: there is none.
 func (s *Set) aboutMembers() int {
+	// Names of redact rules come first in Changes, in their order.
 	i := slices.IndexFunc(s.redact, func(r redaction) bool { return r.member != "" })
 	if i < 0 && s.shape != nil && slices.ContainsFunc(s.shape.ops, func(o op) bool { return o.kind == Removed }) {
 		i = s.shape.removes
@@ -358,7 +365,9 @@ type condition struct {
 	above   *float64
 }
 
-// column returns the number of a column, or a negative number that stands for its name.
+// column returns the number of the column that text names: from 1, or a negative number that
+// stands for a name. header says that files have a line with the names of columns; else only
+// numbers are allowed.
 func (s *Set) column(text string, header bool) (int, error) {
 	n, err := strconv.Atoi(text)
 	switch {
@@ -444,9 +453,10 @@ func (s *Set) compile(c *Condition, kind Kind, header bool, list string, i int) 
 	return x, bad
 }
 
-// asksFor returns texts of which a record has to contain one for the condition to hold.
+// asksFor returns texts of which a record has to contain one for the condition to hold; none if
+// they are not known, or if a search for them does not pay.
 func (x *condition) asksFor(c *Condition) texts {
-	hidden := "" // of which a value may be written in another way
+	hidden := "" // characters that a value may have in escaped form
 	switch {
 	case x.member != "":
 		hidden = `"'/\\`
@@ -465,7 +475,7 @@ func (x *condition) asksFor(c *Condition) texts {
 		t = t.better(in)
 	}
 	switch {
-	case x.member == "" && x.column == 0 && x.match != nil && x.match.begins: // which is seen faster
+	case x.member == "" && x.column == 0 && x.match != nil && x.match.begins: // faster than a search
 		return texts{}
 	case t.weight() == 0:
 		return texts{}
@@ -480,7 +490,9 @@ type columns struct {
 	one [1]int
 }
 
-// of returns the numbers of the columns that a condition means, valid until the next call.
+// of returns the numbers, from 1, of the columns that a condition means: column is such a number,
+// or a negative one that stands for a name. Several columns can have that name; none if the
+// header is not known. The result is valid until the next call.
 func (c *columns) of(column int) []int {
 	switch {
 	case column > 0:
@@ -492,7 +504,8 @@ func (c *columns) of(column int) []int {
 	return nil
 }
 
-// set takes the names of columns from a header without its line end; nil: it is not known.
+// set reads the names of columns from header, a header line without its line end; nil: it is not
+// known. sep is the delimiter.
 func (c *columns) set(s *Set, header []byte, sep byte) {
 	if c.by, c.all = c.by[:0], 0; header == nil {
 		return
@@ -540,8 +553,8 @@ func NewJudge(s *Set, kind Kind, sep byte) *Judge {
 	return j
 }
 
-// Of returns the index of the reason for which a record is left out; -1: it is sent. text
-// is the record without its line end; object is the JSON object that it is or that was
+// Of returns the index (in Set.Reasons) of the reason for which a record is filtered; -1: it is
+// sent. text is the record without its line end; object is the JSON object that it is or that was
 // made of it, empty if there is none. Neither is kept.
 func (j *Judge) Of(text, object []byte) int {
 	first := 0
@@ -562,8 +575,8 @@ func (j *Judge) Of(text, object []byte) int {
 	return -1
 }
 
-// key returns the bytes whose hash decides whether sampling keeps a record: the value of
-// the configured member or column, or else the whole record.
+// key returns the bytes whose hash decides whether sampling keeps a record: the value of the
+// configured member or column, or else the whole record.
 func (j *Judge) key(s *sample, text, object []byte) []byte {
 	switch {
 	case s.whole:
@@ -584,7 +597,8 @@ func (j *Judge) key(s *sample, text, object []byte) []byte {
 	return text
 }
 
-// any reports whether at least one of the conditions is true of a record.
+// any reports whether at least one of the conditions holds for a record; text and object are as
+// in Of.
 func (j *Judge) any(all []condition, text, object []byte) bool {
 	for i := range all {
 		if j.holds(&all[i], text, object) {
@@ -594,9 +608,9 @@ func (j *Judge) any(all []condition, text, object []byte) bool {
 	return false
 }
 
-// holds reports whether a condition is true of a record.
+// holds reports whether the condition c holds for a record; text and object are as in Of.
 func (j *Judge) holds(c *condition, text, object []byte) bool {
-	if j.looks && len(c.needles) > 0 && !j.near(c) {
+	if j.looks && len(c.needles) > 0 && !j.near(c) { // it lacks every text that c requires
 		return false
 	}
 	switch {
@@ -616,7 +630,8 @@ func (j *Judge) holds(c *condition, text, object []byte) bool {
 	return c.match.matches(text)
 }
 
-// of reports whether a condition is true of a value.
+// of reports whether the condition holds for a value: all of In, Below, Above and Match that are
+// set.
 func (c *condition) of(text []byte) bool {
 	if len(c.in) > 0 && !slices.ContainsFunc(c.in, func(one string) bool { return one == string(text) }) {
 		return false
@@ -630,12 +645,13 @@ func (c *condition) of(text []byte) bool {
 	return c.match == nil || c.match.matches(text)
 }
 
-// number parses a number as in JSON; it may also begin with a plus or with zeros.
+// number parses a number as in JSON; it may also begin with a plus or with zeros. It returns
+// false if text is no number.
 func number(text []byte) (float64, bool) {
 	if len(text) == 0 || len(text) > 64 {
 		return 0, false
 	}
-	whole := 0
+	whole := 0 // its value, as long as it has only digits; else -1
 	for _, c := range text {
 		switch {
 		case '0' <= c && c <= '9':
@@ -655,10 +671,10 @@ func number(text []byte) (float64, bool) {
 	return v, err == nil
 }
 
-// field returns the text of a column of a row, without quotes; ok is false if the row has no such
-// column.
+// field returns the text of a column (from 1) of a row, without quotes; ok is false if the row
+// has no such column. The text is valid until the next call.
 func (j *Judge) field(row []byte, column int) (text []byte, ok bool) {
-	for i := 0; ; column-- {
+	for i := 0; ; column-- { // a field begins at i
 		from, quoted := i, false
 		if i < len(row) && row[i] == '"' {
 			quoted = true
@@ -678,7 +694,8 @@ func (j *Judge) field(row []byte, column int) (text []byte, ok bool) {
 	}
 }
 
-// behindQuoted is the index behind the quoted field that begins at i.
+// behindQuoted returns the index after the quoted field that begins at i; len(row): it is not
+// closed.
 func behindQuoted(row []byte, i int) int {
 	for i++; i < len(row); i++ {
 		if row[i] != '"' {
@@ -692,7 +709,8 @@ func behindQuoted(row []byte, i int) int {
 	return len(row)
 }
 
-// bare returns the text of a field without its quotes; two quotes within stand for one.
+// bare returns the text of a field without its quotes; two quotes within stand for one. The text
+// is valid until the next call.
 func (j *Judge) bare(field []byte, quoted bool) []byte {
 	if !quoted {
 		return field

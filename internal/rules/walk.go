@@ -25,7 +25,7 @@ func (j *Judge) mayHold(c *condition, object []byte) bool {
 	case c.name == nil:
 		return true
 	case j.looks && j.escaped(), !j.looks && j.set.hidden.index(object) >= 0:
-		return true // the name may be written with it
+		return true // the name may be written with an escape
 	}
 	return j.indexHeld(c, object, true) >= 0
 }
@@ -200,8 +200,8 @@ func (j *Judge) step(quoted []byte, rest string) (left string, on bool) {
 	}
 }
 
-// valueEnd returns the index behind the value at i, or len(b) where it has no end. It
-// is above i.
+// valueEnd returns the index after the JSON value at i; len(b) if the value has no end in b. The
+// result is always greater than i.
 func valueEnd(b []byte, i int) int {
 	switch b[i] {
 	case '"', '\'':
@@ -237,7 +237,8 @@ func valueEnd(b []byte, i int) int {
 	return i
 }
 
-// stringEnd returns the index behind the string at i, or len(b).
+// stringEnd returns the index after the string, in single or double quotes, at i; len(b): it is
+// not closed.
 func stringEnd(b []byte, i int) int {
 	quote := b[i]
 	for i++; i < len(b); {
@@ -295,8 +296,8 @@ func skipSpace(b []byte, i int) int {
 	return len(b)
 }
 
-// plain appends the text that the content of a string stands for. An escape that is
-// none stands for itself.
+// plain appends to dst the text that content, the content of a JSON string, stands for. What is
+// no valid escape stands for itself.
 func plain(dst, content []byte) []byte {
 	for {
 		n := bytes.IndexByte(content, '\\')
@@ -343,7 +344,8 @@ func plain(dst, content []byte) []byte {
 	}
 }
 
-// hexRune reads the four digits of an escape.
+// hexRune reads the four digits of a \u escape at the beginning of b. n is 4, or 0 if there are
+// no four digits.
 func hexRune(b []byte) (r rune, n int) {
 	if len(b) < 4 {
 		return 0, 0
