@@ -101,7 +101,7 @@ type lane struct {
 	tables  logzip.Tables // that the payload before left for the next one
 }
 
-// New returns a batcher for the given routes. It compresses nothing before Run is called.
+// New returns a batcher for the routes of o. It compresses nothing before Run is called.
 func New(o Options) *Batcher {
 	b := &Batcher{
 		next:     o.Next,
@@ -150,13 +150,13 @@ func (b *Batcher) SetRoutes(routes map[record.Route]Limits) {
 	b.resize(largest)
 }
 
-// resize changes the size of full blocks and drops the free blocks of the old size. The
+// resize changes the size of full-size blocks and drops the free blocks of the old size. The
 // caller holds mu.
 func (b *Batcher) resize(size int) {
 	if size == b.blockSize {
 		return
 	}
-	b.memory.used += int64(size-b.blockSize) * int64(b.reserved)
+	b.memory.used += int64(size-b.blockSize) * int64(b.reserved) // Reserve has charged that many blocks
 	b.blockSize = size
 	for _, blk := range b.blocks {
 		b.memory.kept -= int64(cap(blk))
@@ -164,8 +164,8 @@ func (b *Batcher) resize(size int) {
 	b.blocks = nil
 }
 
-// SetMemory changes the memory budget, in bytes. If more is in use, new leases wait until
-// enough was released.
+// SetMemory changes the limit of the memory in use to n bytes. If more is in use, new leases wait
+// until enough was released. The batcher wakes readers for which there is room now.
 func (b *Batcher) SetMemory(n int64) {
 	b.mu.Lock()
 	b.memory.limit = n
@@ -222,7 +222,8 @@ func (b *Batcher) Idle() bool {
 	return len(b.open) == 0 && b.busy == 0
 }
 
-// Wake makes the readers of a route ask for a lease again, after its Credit grew.
+// Wake makes readers of a route that wait for a lease ask again. Call it after the route's
+// credit, the number of payloads that it may have at once, has grown.
 func (b *Batcher) Wake(r record.Route) {
 	b.mu.Lock()
 	wake := b.wakeSome(b.lanes[r])
@@ -230,8 +231,8 @@ func (b *Batcher) Wake(r record.Route) {
 	call(wake)
 }
 
-// Release returns the memory of a payload that has ended, or that was split, to the
-// budget. The payload's Body must not be used afterwards.
+// Release returns the memory of a payload that was accepted, given up or split to the budget, and
+// wakes readers that wait. The payload's Body must not be used afterwards.
 func (b *Batcher) Release(p *record.Payload) {
 	b.mu.Lock()
 	ln := b.lane(p.Route)
@@ -244,7 +245,8 @@ func (b *Batcher) Release(p *record.Payload) {
 	call(wake)
 }
 
-// age seals open blocks whose MaxWait is over, until Close.
+// age seals open blocks in which a record has waited for MaxWait, and wakes forgotten readers,
+// until Close.
 func (b *Batcher) age() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -252,14 +254,15 @@ func (b *Batcher) age() {
 		timer.Reset(b.sealOld())
 		select {
 		case <-timer.C:
-		case <-b.kick:
+		case <-b.kick: // a new block or reader is waiting
 		case <-b.closing:
 			return
 		}
 	}
 }
 
-// sealOld seals the blocks that are due and returns how long the next block may wait.
+// sealOld seals the blocks in which a record has waited for MaxWait, and wakes readers that would
+// get a lease now. It returns how long it is until it should be called again.
 func (b *Batcher) sealOld() time.Duration {
 	b.mu.Lock()
 	now := time.Now()

@@ -70,7 +70,7 @@ func (b *Batcher) compress() {
 			Shaping: blk.shaping,
 			ReadAt:  blk.readAt,
 		}
-		if blk.stamp != (record.BatchID{}) {
+		if blk.stamp != (record.BatchID{}) { // the records hold this text in place of the batch id
 			restamp(blk.data, blk.stamp, p.ID)
 		}
 		b.pack(p, blk.sealed, blk.prefix, blk.data)
@@ -78,12 +78,12 @@ func (b *Batcher) compress() {
 	}
 }
 
-// finish returns the memory of a block to the budget, except for what its payload needs,
-// and passes the payload to Next.
+// finish charges the budget with what the payload p needs instead of what its block blk needed,
+// gives a full-size buffer back, and passes the payload to Next.
 func (b *Batcher) finish(p *record.Payload, blk *block) {
 	b.mu.Lock()
 	b.take(blk.lane, weight(p)-blk.cost)
-	if blk.out {
+	if blk.out { // it is counted among the full-size blocks in use
 		b.rawOut--
 	}
 	if blk.pooled {
@@ -111,8 +111,9 @@ func restamp(body []byte, from, to record.BatchID) {
 	}
 }
 
-// pack fills the body of a payload from the parts of raw, compressed if l says so, with
-// its sizes and checksum.
+// pack sets body, sizes and checksum of a payload. raw has the parts of the body; they are
+// compressed if the limits say so, with the Huffman tables of the route, which it updates for the
+// next payload.
 func (b *Batcher) pack(p *record.Payload, l Limits, raw ...[]byte) {
 	p.RawBytes, p.Gzip = size(raw), l.Gzip
 	b.mu.Lock()
@@ -126,7 +127,7 @@ func (b *Batcher) pack(p *record.Payload, l Limits, raw ...[]byte) {
 		b.mu.Unlock()
 	} else {
 		p.CRC = Checksum(raw...)
-		p.Body = slices.Grow(out, p.RawBytes) // no more than that
+		p.Body = slices.Grow(out, p.RawBytes)
 		for _, part := range raw {
 			p.Body = append(p.Body, part...)
 		}
@@ -172,8 +173,8 @@ type output struct {
 	raw   int
 }
 
-// Write appends p. The buffer grows in steps of half of the input, since how well it
-// compresses is not known before.
+// Write appends p to the output buffer. The buffer grows in steps of half of the input, since how
+// well the input compresses is not known before. It never fails.
 func (o *output) Write(p []byte) (int, error) {
 	if need := len(o.bytes) + len(p); need > cap(o.bytes) {
 		most := o.raw + o.raw/1024 + 512 // of what does not compress

@@ -56,9 +56,10 @@ type worker struct {
 	piece    [16 << 10]byte
 }
 
-// deflate appends the parts of raw, as one gzip member, to out. It returns the checksum of
-// raw, which the encoder computes on the way, and the Huffman tables for the next payload
-// of the route.
+// deflate appends the parts of raw, as one gzip member, to out. t has the Huffman tables that the
+// route's previous payload left. It returns the body, the checksum of raw, which the encoder
+// computes on the way, and the tables for the next payload. At the first error of logzip it
+// switches to another encoder.
 func (d *deflater) deflate(out []byte, t logzip.Tables, l Limits, raw [][]byte) ([]byte, uint32, logzip.Tables) {
 	if l.Level > 1 || l.Encoder == Klauspost || d.off.Load() {
 		return deflateKlauspost(out, raw, l.Level), Checksum(raw...), t
@@ -68,7 +69,7 @@ func (d *deflater) deflate(out []byte, t logzip.Tables, l Limits, raw [][]byte) 
 	body, err := w.deflate(out, &next, raw)
 	sum := w.sum
 	if err != nil {
-		// The worker is let go: it may be what is broken.
+		// The worker is not used again: it may be the cause.
 		if !d.off.Swap(true) && d.onFault != nil {
 			d.onFault(err)
 		}
@@ -106,9 +107,9 @@ func (w *worker) add(p []byte) {
 	w.summed += len(p)
 }
 
-// deflate compresses a payload. It returns an error if the encoder panics or did not read
-// all of the payload, and, for every verifyEvery'th payload, if the output does not
-// decompress to the payload.
+// deflate compresses the parts of raw and appends them to out. It returns an error if the encoder
+// panics or did not read all of the payload, and, for every verifyEvery'th payload, if the output
+// does not decompress to the payload. t has the Huffman tables of the route, which it updates.
 func (w *worker) deflate(out []byte, t *logzip.Tables, raw [][]byte) (body []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -18,10 +18,11 @@ type Lease struct {
 	cost int64
 }
 
-// Lease asks for memory to read want bytes of a route. A lease of half a payload or more has a Block
-// to read into. If the route has no credit, or there is no memory or no block, it returns nil and no
-// error, and calls wake once, from any goroutine, when it makes sense to ask again. An error means
-// that the route is not configured.
+// Lease asks for memory to read want bytes of a route. A lease of half a payload or more has a
+// Block, a buffer of full size, to read into; a smaller one is a short read. If the route has as
+// many payloads as it may have (credit), or there is no memory or no block, it returns nil and no
+// error, and calls wake once, from any goroutine, when it makes sense to ask again. An error
+// means that the route is not configured.
 func (b *Batcher) Lease(r record.Route, want int, wake func()) (*Lease, error) {
 	var others []func()
 	defer func() { call(others) }()
@@ -43,7 +44,7 @@ func (b *Batcher) Lease(r record.Route, want int, wake func()) (*Lease, error) {
 		l.cost = 2 * int64(b.blockSize)
 	}
 	short := !b.fits(ln, l.cost, served)
-	if short {
+	if short { // sealing an open block lets its memory be released sooner
 		b.sealFor(ln)
 	}
 	// Reading is ten times faster than gzip: what is sealed and waits for a
@@ -57,12 +58,13 @@ func (b *Batcher) Lease(r record.Route, want int, wake func()) (*Lease, error) {
 		l.raw = b.takeBlock()
 	}
 	b.take(ln, l.cost)
-	others = b.wakeNext(ln) // where one got room, there may be more
+	others = b.wakeNext(ln) // there may be room for one more reader
 	return l, nil
 }
 
-// hasBlock reports whether a lease may be given as far as blocks of full size go. What a short
-// read brings may seal one more than those that are leased. The caller holds mu.
+// hasBlock reports whether few enough blocks of full size are in use for another lease. full says
+// that the lease gets such a block. A short read gets none, but its records may fill one more, so
+// it is allowed at the limit too. The caller holds mu.
 func (b *Batcher) hasBlock(full bool) bool {
 	if full {
 		return b.rawOut < b.mostRaw
@@ -74,8 +76,8 @@ func (b *Batcher) hasBlock(full bool) bool {
 // room for one payload, then one byte to spare. It is nil for a short read.
 func (l *Lease) Block() []byte { return l.raw }
 
-// Seal makes a payload of the chunk, whose body lies in the lease's block, without copying
-// it. The open block of the same kind of records is sealed first, to keep the order. The
+// Seal makes a payload of the chunk, whose body lies in the lease's block, without copying it.
+// The open block with which the chunk could share a body is sealed first, to keep the order. The
 // lease is ended, and the block belongs to the batcher.
 func (l *Lease) Seal(c *record.Chunk) {
 	b := l.b
@@ -93,8 +95,9 @@ func (l *Lease) Seal(c *record.Chunk) {
 	b.enqueue(blk)
 }
 
-// Append copies the chunk's body to the open block of its kind. The caller may use the
-// chunk again at once.
+// Append copies the chunk's body to the open block for records that can share a body with it
+// (same route, columns and shape), and seals the block if it is full then. The caller may use the
+// chunk again at once, and still has to call Done.
 func (l *Lease) Append(c *record.Chunk) {
 	b := l.b
 	b.mu.Lock()
@@ -127,8 +130,8 @@ func (l *Lease) Append(c *record.Chunk) {
 	}
 }
 
-// Done ends the lease: it returns unused memory to the budget and wakes waiting readers.
-// Memory that Seal moved into a payload stays charged until Release.
+// Done ends the lease: it returns memory that was not used to the budget and wakes waiting
+// readers. After Seal it has no effect on that payload, whose memory stays charged until Release.
 func (l *Lease) Done() {
 	b := l.b
 	b.mu.Lock()
@@ -171,8 +174,8 @@ type block struct {
 	readAt  time.Time
 }
 
-// begin copies the prefix to a new block and charges its memory twice: for the block and for the
-// compressed body. The caller holds mu.
+// begin sets the prefix of a new block, such as an Avro header, and charges its memory twice: for
+// the block and for the compressed body. The caller holds mu.
 func (b *Batcher) begin(blk *block, prefix []byte) {
 	blk.prefix = bytes.Clone(prefix)
 	b.count(blk, blk.cost+2*int64(len(prefix)))
@@ -181,8 +184,8 @@ func (b *Batcher) begin(blk *block, prefix []byte) {
 // size is that of the body.
 func (blk *block) size() int { return len(blk.prefix) + len(blk.data) }
 
-// takes reports whether a chunk can be appended to the block: it fits, has the same
-// prefix, and no count exceeds its limit.
+// takes reports whether a chunk can be appended to the block: it fits, has the same prefix (such
+// as an Avro header), and no count exceeds its limit.
 func (blk *block) takes(c *record.Chunk) bool {
 	ln := blk.lane
 	return blk.size()+len(c.Body) <= ln.most() &&
@@ -191,7 +194,9 @@ func (blk *block) takes(c *record.Chunk) bool {
 		len(blk.pieces)+len(c.Pieces) <= record.MaxPieces
 }
 
-// note adds the ranges, record counts and lengths of the chunk to those of the block.
+// note adds the ranges, record counts and lengths of the chunk to those of the block. A first
+// range that continues the last one of the block extends that, unless the lengths of records are
+// kept (Lens).
 func (blk *block) note(c *record.Chunk) {
 	if blk.records == 0 || c.ReadAt.Before(blk.readAt) {
 		blk.readAt = c.ReadAt
@@ -213,8 +218,8 @@ func (blk *block) note(c *record.Chunk) {
 	blk.pieces = append(blk.pieces, pieces...)
 }
 
-// noteCover adds a range of a file to the block's cover. A range that continues the last
-// one of its file extends that.
+// noteCover adds a range of a file to the block's cover, the ranges that are done with when its
+// payload is. A range that continues the last one of its file extends that.
 func (blk *block) noteCover(x record.Extent) {
 	if i, ok := blk.last[x.File]; ok && blk.cover[i].End == x.Start {
 		blk.cover[i].End, blk.cover[i].Mark = x.End, x.Mark
@@ -262,7 +267,7 @@ func (blk *block) notes() int64 { return notes(blk.cover, blk.pieces, blk.lens) 
 // block each time would make all bodies small when many routes want memory. The caller holds mu.
 func (b *Batcher) sealFor(ln *lane) {
 	var largest, own *block
-	open := int64(0)
+	open := int64(0) // memory of all open blocks
 	for _, blk := range b.open {
 		open += blk.cost
 		if largest == nil || len(blk.data) > len(largest.data) {
@@ -284,7 +289,7 @@ func (b *Batcher) sealFor(ln *lane) {
 // seal removes a block from the open ones and queues it for compression. The caller holds mu.
 func (b *Batcher) seal(blk *block) {
 	delete(b.open, blk.key)
-	if blk.pooled {
+	if blk.pooled { // a buffer of full size, which counts as in use until it is compressed
 		blk.out = true
 		b.rawOut++
 	}

@@ -25,9 +25,10 @@ func (b *Batcher) take(ln *lane, n int64) {
 	b.makeRoom()
 }
 
-// common returns the bytes of the budget that any route may use, whichever asks first. With several
-// routes a quarter is kept out of it and divided among them: a route whose payloads are not accepted
-// then cannot use all memory, and the others can still show that theirs are. The caller holds mu.
+// common returns the bytes of the budget that any route may use, whichever asks first. With
+// several routes a quarter of the budget is divided among them instead: a route whose payloads
+// are not accepted then cannot use all memory, and the others can still send. The caller holds
+// mu.
 func (b *Batcher) common() int64 {
 	if b.live < 2 {
 		return b.memory.limit
@@ -40,21 +41,21 @@ func (b *Batcher) share() int64 {
 	return (b.memory.limit - b.common()) / int64(max(b.live, 1))
 }
 
-// fits reports whether n more bytes may be charged to a route: to the common part, of
-// which a route that is not served leaves half to others, or to the share that each route
-// has. Free buffers do not count: makeRoom drops them. The caller holds mu.
+// fits reports whether n more bytes may be charged to a route: to the common part of the budget,
+// of which a route that is not served (its sending is paused) leaves half to others, or to the
+// share that each route has. Free buffers do not count: makeRoom drops them. The caller holds mu.
 func (b *Batcher) fits(ln *lane, n int64, served bool) bool {
 	return b.fitsAll(n, served) || ln.used+n <= b.share() && b.memory.used+n <= b.memory.limit
 }
 
-// fitsAll reports whether n more bytes fit into the common part of the memory limit: for a route that
-// is not served, into half of it. The caller holds mu.
+// fitsAll reports whether n more bytes fit into the common part of the budget; for a route that
+// is not served (its sending is paused), into half of it. The caller holds mu.
 func (b *Batcher) fitsAll(n int64, served bool) bool {
 	return b.memory.used+n <= b.commonTo(served)
 }
 
-// commonTo returns how many bytes of the common part a route may use: half of it if the route is not
-// served. The caller holds mu.
+// commonTo returns how many bytes of the common part of the budget a route may use: half of it if
+// the route is not served (its sending is paused). The caller holds mu.
 func (b *Batcher) commonTo(served bool) int64 {
 	if !served {
 		return b.common() / 2
@@ -74,18 +75,18 @@ func (b *Batcher) Most(r record.Route) int {
 	_, served := b.next.Credit(r)
 	ln.largest = b.next.Largest(r)
 	if b.live < 2 {
-		return ln.most() // there is nobody to wait for
+		return ln.most() // no other route needs memory
 	}
 	room := max(b.commonTo(served)-b.memory.used, b.share()-ln.used)
 	if room >= 2*int64(b.blockSize) {
 		return ln.most()
 	}
-	some := int(max(room/2, b.share()/4, leastRead))     // less is not worth a turn
+	some := int(max(room/2, b.share()/4, leastRead))     // half, since a lease charges twice its bytes
 	return min(some, ln.most(), max(ln.MaxBytes/2-1, 1)) // more would ask for a whole block
 }
 
-// makeRoom drops free buffers until the budget holds what is in use and what is kept. The
-// caller holds mu.
+// makeRoom drops free buffers until those that are left fit into the budget beside the memory in
+// use. The caller holds mu.
 func (b *Batcher) makeRoom() {
 	m := &b.memory
 	for m.used+m.kept > m.limit && m.kept > 0 {
@@ -102,9 +103,9 @@ func (b *Batcher) makeRoom() {
 	}
 }
 
-// Reserve charges the budget for a payload that is about to be read from the spool. It returns false
-// if there is no room and must is not set. After true the caller must call Unreserve, once it has
-// called Adopt for the payload or has found none.
+// Reserve charges the budget with a block of full size, for a payload that is about to be read
+// from the spool. It returns false if there is no room and must is not set. After true the caller
+// must call Unreserve, once it has called Adopt for the payload or has found none.
 func (b *Batcher) Reserve(must bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -144,10 +145,11 @@ func (b *Batcher) takeBlock() []byte {
 	return make([]byte, record.MarkLen+b.blockSize+1)
 }
 
-// giveBlock returns a buffer to the pool, which keeps it if its size is still right and the pool does
-// not hold all that are in use at a time when one route is busy. The caller holds mu.
+// giveBlock returns a buffer to the pool. The pool keeps it only if its size is still right and
+// it has fewer buffers than can be in use at a time. The caller holds mu.
 func (b *Batcher) giveBlock(buf []byte) {
-	if len(buf) == record.MarkLen+b.blockSize+1 && len(b.blocks) < b.mostRaw+2 { // with the one that short reads may add, and an open one
+	// 2 more: the one that short reads may add, and an open one.
+	if len(buf) == record.MarkLen+b.blockSize+1 && len(b.blocks) < b.mostRaw+2 {
 		b.blocks = append(b.blocks, buf)
 		b.memory.kept += int64(cap(buf))
 		b.makeRoom()
@@ -183,12 +185,13 @@ func (b *Batcher) keepBody(body []byte) {
 	}
 }
 
-// weight returns how many bytes a payload is charged for: its body, and what is known of its records.
+// weight returns how many bytes a payload is charged for: its body, and the notes on its records.
 func weight(p *record.Payload) int64 {
 	return int64(cap(p.Body)) + notes(p.Cover, p.Pieces, p.Lens)
 }
 
-// notes returns the size in memory of what is known of the records of a payload.
+// notes returns the size in memory of what is kept about the records of a payload: ranges of
+// files (cover and pieces) and lengths.
 func notes(cover []record.Extent, pieces []record.Piece, lens []byte) int64 {
 	const extent, piece = int64(unsafe.Sizeof(record.Extent{})), int64(unsafe.Sizeof(record.Piece{}))
 	return extent*int64(len(cover)) + piece*int64(len(pieces)) + int64(len(lens))

@@ -41,7 +41,8 @@ func (b *Batcher) Fill(p *record.Payload, raw ...[]byte) {
 	b.pack(p, limits, raw...)
 }
 
-// Adopt charges the memory of a payload that has its body already; the caller must call Release later.
+// Adopt charges the memory of a payload that has its body already, and counts it among those of
+// its route; the caller must call Release later.
 func (b *Batcher) Adopt(p *record.Payload) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -50,14 +51,14 @@ func (b *Batcher) Adopt(p *record.Payload) {
 	b.take(ln, weight(p))
 }
 
-// lane returns the state of a route, which it makes, with default limits, if there is
-// none. The caller holds mu.
+// lane returns the state of a route. If there is none, it makes one with the default limits. The
+// caller holds mu.
 func (b *Batcher) lane(r record.Route) *lane {
 	ln := b.lanes[r]
 	if ln == nil {
 		ln = &lane{Limits: fallback, route: r}
 		spec, _ := format.Of(r.Format)
-		ln.Gzip = !spec.Compressed
+		ln.Gzip = !spec.Compressed // Avro is compressed inside
 		b.lanes[r] = ln
 	}
 	return ln
@@ -81,6 +82,7 @@ func (b *Batcher) Split(p *record.Payload) ([]*record.Payload, error) {
 	if err != nil {
 		return nil, err
 	}
+	// To the middle, but not over the last block: the right half must not be empty.
 	for more := true; more; more = w.n < p.Records/2 && !w.atLastBlock() {
 		if _, err := w.next(); err != nil {
 			return nil, err
@@ -111,7 +113,8 @@ type Record struct {
 	Header []byte // of the Avro file that the block is of, else empty
 }
 
-// Records returns the records of a payload one by one, with their places in the files.
+// Records returns the records of a payload one by one, each with its range in its file. It fails
+// if the body cannot be decompressed, or has fewer records than the payload says.
 func Records(p *record.Payload) ([]Record, error) {
 	raw, err := Raw(p)
 	if err != nil {
@@ -150,7 +153,8 @@ type walker struct {
 	before []byte // of the file, up to src: as much as a mark covers, or since a gap
 }
 
-// walk returns a walker that stands before the first record of a payload.
+// walk returns a walker, which goes through the records of a payload, at its first record. raw is
+// the body before gzip.
 func walk(p *record.Payload, raw []byte) (*walker, error) {
 	if len(p.Pieces) == 0 {
 		return nil, fmt.Errorf("batch %v has no pieces", p.ID)
@@ -163,22 +167,23 @@ func walk(p *record.Payload, raw []byte) (*walker, error) {
 	return &walker{p: p, raw: raw, scan: s, prefix: prefix, at: prefix, src: p.Pieces[0].Start}, nil
 }
 
-// atLastBlock reports whether the payload cannot be divided after the current place: one
-// block (of Avro), or the records of one range of lines, is all that is left.
+// atLastBlock reports whether the payload cannot be divided after the current record, because
+// what is left is one unit: one Avro block, or records that were made of the same lines.
 func (w *walker) atLastBlock() bool {
 	if rest := w.raw[w.at:]; w.prefix > 0 {
 		return w.scan.Split(rest, 1) == len(rest)
 	}
-	if w.p.Lens == nil {
+	if w.p.Lens == nil { // each record has lines of its own
 		return false
 	}
+	// A length of 0 says that the next record is of the same lines.
 	lens := bytes.TrimLeft(w.p.Lens[w.lens:], "\x00")
 	_, k := binary.Uvarint(lens)
 	return k == len(lens)
 }
 
-// next advances over one record; where records cannot be told apart, over a whole Avro
-// block, or over all records made of the same lines.
+// next advances over one record and returns it; if records cannot be told apart, over a whole
+// Avro block, or over all records that were made of the same lines.
 func (w *walker) next() (Record, error) {
 	if here := w.p.Pieces[w.piece]; w.src == here.End && w.piece+1 < len(w.p.Pieces) {
 		w.piece++
@@ -210,7 +215,7 @@ func (w *walker) next() (Record, error) {
 		records = w.scan.Count(rec)
 	}
 	r := Record{File: w.p.Pieces[w.piece].File, Offset: w.src, Length: length, Data: rec, Header: w.raw[:w.prefix]}
-	if w.p.Shaping&record.Reshaped == 0 {
+	if w.p.Shaping&record.Reshaped == 0 { // the record in its file can be derived from that in the body
 		r.Data = w.scan.Source(rec, int(length))
 		w.before = append(w.before, r.Data...)
 		w.before = w.before[max(0, len(w.before)-record.MarkLen):]
@@ -222,8 +227,8 @@ func (w *walker) next() (Record, error) {
 	return r, nil
 }
 
-// mark returns the fingerprint of the bytes before the current place; 0 if too few of
-// those bytes are in the payload.
+// mark returns the hash of the bytes before the current place in the file, by which that place is
+// recognized later; 0: too few of those bytes are in the payload.
 func (w *walker) mark() record.Mark {
 	if int64(len(w.before)) < min(w.src, record.MarkLen) {
 		return 0
@@ -237,8 +242,8 @@ type half struct {
 	raw []byte // the body, but for its prefix
 }
 
-// cut divides the payload at the current place, with the records, ranges and lengths of
-// each half.
+// cut divides the payload after the current record. Each half gets its part of the body, which
+// still has to be compressed, and the records, ranges and lengths that belong to it.
 func (w *walker) cut() (left, right *half) {
 	p, here := w.p, w.p.Pieces[w.piece]
 	left, right = &half{raw: w.raw[w.prefix:w.at]}, &half{raw: w.raw[w.at:]}
@@ -261,8 +266,9 @@ func (w *walker) cut() (left, right *half) {
 	return left, right
 }
 
-// divide splits a cover at the place where, in each file, the pieces of the right half begin. Ranges
-// of files without such a piece go to the left half.
+// divide splits a cover, the ranges that are done with when a payload is, at the place where, in
+// each file, the pieces of the right half begin. Ranges of files without such a piece go to the
+// left half (l).
 func divide(cover []record.Extent, right []record.Piece) (l, r []record.Extent) {
 	first := make(map[record.File]int64)
 	for _, p := range right {

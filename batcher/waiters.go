@@ -14,15 +14,15 @@ const (
 	forgotten   = time.Second
 )
 
-// wait appends a wake-up function. The first one also starts the check for forgotten waiters. The
-// caller holds mu.
+// wait appends a wake-up function to w. The first one also starts the check for forgotten waiters
+// in age. The caller holds mu.
 func (b *Batcher) wait(w *waiters, wake func()) {
 	*w = append(*w, wake)
 	if len(*w) > 1 {
 		return
 	}
 	select {
-	case b.kick <- struct{}{}: // so that age looks after it
+	case b.kick <- struct{}{}: // age checks it from time to time
 	default:
 	}
 }
@@ -46,15 +46,15 @@ type waiter struct {
 	wake func()
 }
 
-// waitForMemory appends a waiter. The first one also starts the check for forgotten waiters. The
-// caller holds mu.
+// waitForMemory appends a waiter, a reader that gets no lease for lack of memory. The first one
+// also starts the check for forgotten waiters in age. The caller holds mu.
 func (b *Batcher) waitForMemory(w waiter) {
 	b.waiting = append(b.waiting, w)
 	if len(b.waiting) > 1 {
 		return
 	}
 	select {
-	case b.kick <- struct{}{}: // so that age looks after it
+	case b.kick <- struct{}{}: // age checks it from time to time
 	default:
 	}
 }
@@ -62,7 +62,7 @@ func (b *Batcher) waitForMemory(w waiter) {
 // wakeFitting removes and returns the wake-up functions of up to n waiters that would get their lease
 // now, the first ones first. The others keep their places. The caller holds mu.
 func (b *Batcher) wakeFitting(n int) (wake []func()) {
-	if b.busy >= b.mostRaw {
+	if b.busy >= b.mostRaw { // enough blocks wait for compression
 		return nil
 	}
 	served := make(map[*lane]bool)
@@ -79,8 +79,9 @@ func (b *Batcher) wakeFitting(n int) (wake []func()) {
 	return wake
 }
 
-// wouldFit reports whether the waiter would get a lease now: the one that it asked for, or a smaller
-// one from the share of its route. served caches what Next says about the routes.
+// wouldFit reports whether the waiter would get a lease now: the one that it asked for, or a
+// smaller one from the share of its route. served caches, for each route, whether Next sends for
+// it at present. The caller holds mu.
 func (b *Batcher) wouldFit(w waiter, served map[*lane]bool) bool {
 	is, known := served[w.lane]
 	if !known {
@@ -93,9 +94,9 @@ func (b *Batcher) wouldFit(w waiter, served map[*lane]bool) bool {
 	return b.hasBlock(false) && b.fits(w.lane, max(2*leastRead, b.share()/2), is)
 }
 
-// wakeSome removes and returns the wake-up functions of some readers: of those that wait for credit of
-// the lane, if it is not nil, and of those that wait for memory. The caller holds mu, and calls the
-// functions after it has released mu.
+// wakeSome removes and returns the wake-up functions of some readers: of those that wait because
+// their route, ln, has too many payloads in hand, if ln is not nil, and of those that wait for
+// memory. The caller holds mu, and calls the functions after it has released mu.
 func (b *Batcher) wakeSome(ln *lane) []func() {
 	var wake []func()
 	if ln != nil {
@@ -104,8 +105,9 @@ func (b *Batcher) wakeSome(ln *lane) []func() {
 	return append(wake, b.wakeFitting(wokenAtOnce)...)
 }
 
-// wakeNext removes and returns one wake-up function of a reader that waits for credit of the lane and
-// one of a reader that waits for memory. The caller holds mu.
+// wakeNext removes and returns the wake-up function of one reader that waits because its route,
+// ln, has too many payloads in hand, and of one that waits for memory. The caller holds mu, and
+// calls the functions after it has released mu.
 func (b *Batcher) wakeNext(ln *lane) []func() {
 	if !ln.waiting.left() && len(b.waiting) == 0 {
 		return nil
@@ -113,9 +115,9 @@ func (b *Batcher) wakeNext(ln *lane) []func() {
 	return append(ln.waiting.take(1), b.wakeFitting(1)...)
 }
 
-// wakeForgotten returns wake-up functions of readers that would get a lease now although nothing was
-// released since they asked; once a second at most. It also returns when it is to be called again. The
-// caller holds mu.
+// wakeForgotten returns wake-up functions of readers that would get a lease now although nothing
+// was released since they asked; at most once a second. next is how long it is until it should be
+// called again. The caller holds mu, and calls the functions after it has released mu.
 func (b *Batcher) wakeForgotten(now time.Time) (next time.Duration, wake []func()) {
 	due := now.Sub(b.rescued) >= forgotten
 	left := len(b.waiting) > 0
